@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use std::str::FromStr;
 
 use miette::miette;
+use xoff_config::scenario::SEED_MAX;
 
 use xoff_fabric::Promise;
 
@@ -36,8 +37,6 @@ where
     }
 }
 
-/// Round, and below what TOML has no numbers for.
-pub const SEED_MAX: u64 = 1_000_000_000_000_000_000;
 /// Seeds of a run.
 pub const SEEDS_MAX: u64 = 1_000_000;
 

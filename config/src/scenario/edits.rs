@@ -61,6 +61,10 @@ impl FromStr for Given {
     }
 }
 
+/// What a file has several of, each meant by its number.
+const LISTS: [&str; 4] = ["receiver", "load", "fault", "change"];
+/// What chance begins with: no key that is varied.
+const SEED: [&str; 2] = ["scenario", "seed"];
 /// Stands for `switch.all.policy`.
 const POLICY: &str = "policy";
 
@@ -122,9 +126,19 @@ fn list<'a, 'de>(root: &'a Value<'de>, key: &str) -> &'a [Value<'de>] {
 
 /// What the file varies, but for what the command line says.
 pub(super) fn axes(root: &Value<'_>, problems: &mut Problems) -> Vec<Axis> {
-    let mut said = Vec::new();
+    let mut said: Vec<(Vec<String>, &Value<'_>)> = Vec::new();
     for set in list(root, SET) {
+        let before = said.len();
         leaves(set, &mut Vec::new(), &mut said);
+        if let [earlier @ .., (path, value)] = &said[..]
+            && earlier[..before].iter().any(|(other, _)| other == path)
+        {
+            problems.push(
+                Problem::error(format!("--set says `{}` twice", path.join(".")))
+                    .at(value.span, "said again")
+                    .help("give each key once; to try several values, write a [[sweep]]"),
+            );
+        }
     }
     if let Some(value) =
         root.as_table().and_then(|table| table.get("sweep")).filter(|value| value.as_array().is_none())
@@ -160,6 +174,12 @@ pub(super) fn axes(root: &Value<'_>, problems: &mut Problems) -> Vec<Axis> {
                     Problem::error(format!("`{}` is {} twice", path.join("."), labels[twice]))
                         .at(values.span, "each value once")
                         .help("to measure a point more often, give more seeds"),
+                );
+            } else if *path == SEED {
+                problems.push(
+                    Problem::error("`scenario.seed` is varied, but seeds are no points of a sweep")
+                        .at(values.span, "seeds")
+                        .help("give them by --seeds, as in --seeds 1..10"),
                 );
             } else if axes.iter().any(|axis| axis.path == *path) {
                 problems.push(
@@ -234,7 +254,16 @@ pub(super) fn apply(root: &mut Value<'_>, axes: &[Axis], point: usize, problems:
     for (path, value) in put_all {
         let path = if path == [POLICY] { policy_path(root) } else { path };
         let span = value.span;
-        if let Err(at) = put(root, &path, value) {
+        let is_there = |name: &str| root.as_table().is_some_and(|top| top.contains_key(name));
+        if let Some(name) = LISTS.into_iter().find(|name| path[0] == *name && !is_there(name)) {
+            problems.push(
+                Problem::error(format!("`{}`: there is no [[{name}]]", path.join(".")))
+                    .at(span, "cannot be put there")
+                    .help(format!(
+                        "write [[{name}]] into the file first: this changes a key of one that is there, the first by {name}.0"
+                    )),
+            );
+        } else if let Err(at) = put(root, &path, value) {
             problems.push(
                 Problem::error(format!("`{}`: {at}", path.join(".")))
                     .at(span, "cannot be put there")

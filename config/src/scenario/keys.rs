@@ -18,6 +18,8 @@ use crate::read::{Parsed, keys};
 const TIME_MAX: Nanos = Nanos::from_secs(3_600);
 /// Most bytes of a flow, 128 GiB: of however little payload, its frames are counted in 32 bits.
 pub const FLOW_BYTES_MAX: u64 = 1 << 37;
+/// The highest seed: round, with room for one more in each run below what TOML has no numbers for.
+pub const SEED_MAX: u64 = 1_000_000_000_000_000_000;
 /// Hosts of a fabric.
 const HOST_MAX: u32 = 1_000_000;
 
@@ -29,7 +31,7 @@ keys! {
         duration: OrOff<Nanos> = parse::or_word("until-done", parse::time(Nanos(1)..=TIME_MAX));
         limit: Nanos = parse::time(Nanos(1)..=TIME_MAX);
         warm_up: Nanos = parse::time(Nanos::ZERO..=TIME_MAX);
-        seed: u64 = parse::integer(0..=i64::MAX.unsigned_abs());
+        seed: u64 = parse::integer(0..=SEED_MAX);
     }
 }
 

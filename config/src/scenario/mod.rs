@@ -43,7 +43,7 @@ pub use changes::{Change, Of};
 pub use edits::Given;
 pub use faults::{Ailment, End, Fault, LinkFault, SwitchFault};
 pub use hosts::{Control, Dcqcn, Hosts, Obeys, Qcn, Swift, Timely, Transport};
-pub use keys::FLOW_BYTES_MAX;
+pub use keys::{FLOW_BYTES_MAX, SEED_MAX};
 pub use load::{Between, Gaps, Load, LoadKind, SIZES, Size};
 pub use receivers::Receiver;
 pub use switches::PortLine;
@@ -176,6 +176,12 @@ impl Source {
             source.point(point)?;
         }
         Ok(source)
+    }
+
+    /// What it is called in messages.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
     }
 
     /// What was read, and what was said on the command line behind it.

@@ -157,6 +157,12 @@ fn a_sweep_varies_one_key_in_each_table_and_the_last_goes_round_first() {
     assert_eq!(message, "a table [[sweep]] varies one key, and this one has 2");
     let (_, message, _) = problem(&format!("{FINE}[[sweep]]\ntopology.hosts = [2, 2]\n"));
     assert!(message.contains("is 2 twice"), "{message}");
+    let (_, message, help) = problem(&format!("{FINE}[[sweep]]\nscenario.seed = [1, 2]\n"));
+    assert_eq!(message, "`scenario.seed` is varied, but seeds are no points of a sweep");
+    assert!(help.contains("--seeds 1..10"), "{help}");
+    let (_, message, help) = problem(&format!("{FINE}[[sweep]]\nfault.0.lost = [0, 0.1]\n"));
+    assert_eq!(message, "`fault.0.lost`: there is no [[fault]]");
+    assert!(help.contains("write [[fault]] into the file first"), "{help}");
 }
 
 #[test]
@@ -176,6 +182,11 @@ fn what_the_command_line_says_holds_and_is_read_as_the_file_is() {
         "{:?}",
         invalid.problems()
     );
+    let Err(ConfigError::Invalid(invalid)) = source(FINE, &["fault.0.lost=1"]) else { panic!("no error") };
+    assert_eq!(invalid.problems()[0].message, "`fault.0.lost`: there is no [[fault]]");
+    let twice = ["load.0.size=1", "topology.hosts=4", "load.0.size=1"];
+    let Err(ConfigError::Invalid(invalid)) = source(FINE, &twice) else { panic!("no error") };
+    assert_eq!(invalid.problems()[0].message, "--set says `load.0.size` twice");
     for bad in ["x", "=1", "topology=", "hosts=1", "a..b=1", "sweep.0.policy=[\"ofc\"]"] {
         assert!(bad.parse::<Given>().is_err(), "{bad}");
     }

@@ -14,6 +14,8 @@ use xoff_dataplane::units::{MacAddr, Nanos, PortId};
 use super::record::{Counts, Record};
 
 const SECTION: u32 = 0x0a0d_0d0a;
+/// Of every capture.
+pub const FIRST_BYTE: u8 = SECTION.to_le_bytes()[0];
 const INTERFACE: u32 = 1;
 const STATISTICS: u32 = 5;
 const PACKET: u32 = 6;

@@ -9,6 +9,7 @@ use std::process::ExitCode;
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use miette::{IntoDiagnostic, miette};
 use serde_json::json;
+use xoff_config::scenario::SEED_MAX;
 use xoff_config::{OwnPolicy, no_own_policy};
 use xoff_dataplane::units::BitRate;
 use xoff_fabric::Line;
@@ -39,7 +40,7 @@ pub struct Args {
     /// How often each policy is measured.
     #[arg(long, value_name = "COUNT", default_value_t = 1, value_parser = cli::number(1..=100_u32))]
     runs: u32,
-    /// How long each policy is measured, for experiments where that can be chosen [default: what `list`
+    /// How long each policy is measured, 3 to 600, for experiments where that can be chosen [default: what `list`
     /// says].
     #[arg(long, value_name = "COUNT", value_parser = cli::number(3..=600_u32))]
     seconds: Option<u32>,
@@ -72,9 +73,6 @@ pub struct Args {
     plot: Option<PathBuf>,
 }
 
-/// A round number that leaves room for one more in each run below 2^63, beyond which TOML has none.
-const SEED_MAX: u64 = 1_000_000_000_000_000_000;
-
 /// What `--policy` may name. Whether the program brings a policy along, it does not know.
 fn names() -> PossibleValuesParser {
     let own = PossibleValue::new(OWN.name).hide(true);
@@ -87,6 +85,7 @@ fn names() -> PossibleValuesParser {
 /// A name that there is not, and what kept the experiment from running.
 pub fn run(args: &Args, own: Option<&OwnPolicy>) -> miette::Result<ExitCode> {
     if args.name == "list" {
+        no_run(args)?;
         cli::print(if args.json { list_json(own, args.routed) } else { list(own, args.routed) })?;
         return Ok(ExitCode::SUCCESS);
     }
@@ -119,16 +118,39 @@ pub fn run(args: &Args, own: Option<&OwnPolicy>) -> miette::Result<ExitCode> {
     experiment.check(&request, &mut |line| cli::tell(line))?;
     request.raw = args.csv.as_deref().map(RawData::create).transpose()?;
     let report = experiment.run(&request, &mut |line| cli::tell(line))?;
-    if let Some(plot) = &args.plot {
-        report.figure.write(plot).into_diagnostic()?;
-    }
     if args.json {
         cli::print(serde_json::to_string(&report).into_diagnostic()? + "\n")?;
         report.verdicts().into_iter().for_each(cli::tell);
     } else {
         cli::print(&report)?;
     }
+    if let Some(plot) = &args.plot {
+        report.figure.write(plot).into_diagnostic()?;
+    }
     Ok(cli::exit_code(report.promise()))
+}
+
+/// Of the options only those that say what is listed, and how, go with `list`.
+fn no_run(args: &Args) -> miette::Result<()> {
+    let of_runs = [
+        ("--policy", !args.policy.is_empty()),
+        ("--runs", args.runs != 1),
+        ("--seconds", args.seconds.is_some()),
+        ("--simulated", args.simulated),
+        ("--stall", args.stall.is_some()),
+        ("--rate", args.rate.is_some()),
+        ("--set", !args.set.is_empty()),
+        ("--seed", args.seed != 0),
+        ("--csv", args.csv.is_some()),
+        ("--plot", args.plot.is_some()),
+    ];
+    match of_runs.iter().find(|(_, is_given)| *is_given) {
+        Some((name, _)) => Err(miette!(
+            help = "to run an experiment, give its name in place of `list`",
+            "{name} is of an experiment that runs; with `list` go --routed and --json"
+        )),
+        None => Ok(()),
+    }
 }
 
 fn find(name: &str) -> miette::Result<&'static Experiment> {
@@ -285,6 +307,20 @@ mod tests {
         assert!(message.contains("`incats`") && message.contains("incast"), "{message}");
         let message = parse(&["incast", "--policy", "pcf"]).unwrap_err().to_string();
         assert!(message.contains("pcf") && message.contains("pfc-wdrop"), "{message}");
+    }
+
+    #[test]
+    fn options_of_runs_do_not_go_with_the_list() {
+        for options in [&["--routed"][..], &["--json"]] {
+            assert!(no_run(&parse(&[&["list"], options].concat()).unwrap()).is_ok());
+        }
+        for options in
+            [["--runs", "3"], ["--policy", "pfc"], ["--plot", "x.svg"], ["--set", "class.3.xoff=1KB"]]
+        {
+            let refused =
+                no_run(&parse(&[&["list"], &options[..]].concat()).unwrap()).unwrap_err().to_string();
+            assert!(refused.starts_with(options[0]) && refused.contains("--routed and --json"), "{refused}");
+        }
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::thread;
 use clap::Subcommand;
 use miette::miette;
 use xoff_config::OwnPolicy;
-use xoff_config::scenario::{Given, Source};
+use xoff_config::scenario::{Given, SEED_MAX, Source};
 
 use super::{chaos, replay};
 use crate::cli;
@@ -27,7 +27,7 @@ pub struct Args {
     #[arg(long, num_args = 2, value_names = ["TOPOLOGY", "FLOWS"])]
     import: Option<Vec<PathBuf>>,
     /// The seed of the only run [default: that of the scenario].
-    #[arg(long, value_name = "NUMBER", value_parser = cli::number(0..=cli::SEED_MAX), conflicts_with = "seeds")]
+    #[arg(long, value_name = "NUMBER", value_parser = cli::number(0..=SEED_MAX), conflicts_with = "seeds")]
     seed: Option<u64>,
     /// A run for each of these seeds, both ends included.
     #[arg(long, value_name = "A..B", value_parser = cli::seeds)]
@@ -180,6 +180,10 @@ fn mean(args: &MeanArgs) -> miette::Result<ExitCode> {
     let (table, column) = &args.column;
     let question = Question { table, column, by: &args.by, only: &args.only, take: args.take };
     let answers = simulate::mean(&args.directory, &question)?;
+    if answers.missing_runs > 0 {
+        let (missing, directory) = (answers.missing_runs, args.directory.display());
+        cli::tell(format!("warning: {missing} runs are not in {directory}: these numbers are of the others"));
+    }
     let json = || serde_json::to_string(&answers).expect("plain values have a JSON form") + "\n";
     cli::print(if args.json { json() } else { answers.text() })?;
     Ok(ExitCode::SUCCESS)

@@ -8,7 +8,7 @@ use xoff_config::{ConfigError, OwnPolicy};
 use xoff_sim::recording::{Broken, Ending, Outcome, Replay};
 
 use super::file::{BOOKS, CALLS, Digest, END, End, FORMAT, HEAD, Head, take};
-use crate::capture::pcapng::{Part, read_block};
+use crate::capture::pcapng::{FIRST_BYTE, Part, read_block};
 
 /// Why a file is not replayed.
 #[derive(Debug, thiserror::Error)]
@@ -165,7 +165,11 @@ impl<'a, R: Read> Reader<'a, R> {
             NotReplayed::Damaged { .. } => NotReplayed::Foreign,
             error => error,
         };
-        if !reader.read().map_err(foreign)? {
+        let is_there = reader.read().map_err(|error| match error {
+            NotReplayed::Cut { .. } if reader.block.first() != Some(&FIRST_BYTE) => NotReplayed::Foreign,
+            error => foreign(error),
+        })?;
+        if !is_there {
             return Err(NotReplayed::Empty);
         }
         if Part::of(&reader.block) != Some(Part::Begin) {

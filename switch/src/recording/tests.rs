@@ -63,6 +63,14 @@ fn a_file_that_is_cut_off_anywhere_is_told_and_never_replayed() {
 }
 
 #[test]
+fn a_file_of_something_else_is_no_recording_however_short_it_is() {
+    for bytes in [&b"h"[..], b"hi\n", b"a text that is longer than a block"] {
+        let error = replayed(bytes).unwrap_err();
+        assert!(matches!(error, NotReplayed::Foreign), "{error}");
+    }
+}
+
+#[test]
 fn a_file_with_nothing_in_it_is_no_recording_and_it_is_said_what_writes_one() {
     let error = replayed(&[]).unwrap_err();
     assert!(matches!(error, NotReplayed::Empty), "{error}");

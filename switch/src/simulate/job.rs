@@ -89,7 +89,13 @@ pub fn run(source: &Source, path: &Path, job: Job, progress: &Progress) -> miett
     let mut stuck = Stuck::new(&model);
     let mut now = Picos::ZERO;
     loop {
-        model.course.happen(&mut model.fabric);
+        for end in model.course.happen(&mut model.fabric) {
+            if let At::Switch(switch, port) = end
+                && let Some(pauses) = pauses.get(switch as usize)
+            {
+                pauses.link_lost(now.floor(), PortId(port));
+            }
+        }
         let mut until = now.after(part).min(next_sample).min(model.course.next()).min(stuck.next()).min(end);
         if before.is_none() {
             until = until.min(warm_up);
@@ -123,7 +129,8 @@ pub fn run(source: &Source, path: &Path, job: Job, progress: &Progress) -> miett
         }
     }
     let records: Vec<FlowRecord> = model.fabric.records().collect();
-    rows[&FLOWS] = records.iter().map(|record| flow(record, &model, warm_up, &key)).collect();
+    let counts = |start: Picos| (warm_up..now).contains(&start);
+    rows[&FLOWS] = records.iter().map(|record| flow(record, &model, counts(record.start), &key)).collect();
     classes(&model, &waiting, &key, &mut rows);
     rows[&DROPS] = drops(&model, &key);
     rows[&SWITCHES] = switches(&model, &key);
@@ -250,7 +257,7 @@ fn throughput(
     }
 }
 
-fn flow(record: &FlowRecord, model: &Model, warm_up: Picos, key: &[String; 2]) -> Row {
+fn flow(record: &FlowRecord, model: &Model, counts: bool, key: &[String; 2]) -> Row {
     let or_empty = |text: Option<String>| text.unwrap_or_default();
     row(
         key,
@@ -272,7 +279,7 @@ fn flow(record: &FlowRecord, model: &Model, warm_up: Picos, key: &[String; 2]) -
             record.marked.to_string(),
             record.cnps.to_string(),
             record.out_of_order.to_string(),
-            u8::from(record.start >= warm_up).to_string(),
+            u8::from(counts).to_string(),
         ],
     )
 }
@@ -417,11 +424,12 @@ fn summary(
 ) {
     let after = counted(model);
     let span = now.since(warm_up);
-    let flows = || records.iter().filter(|record| record.start >= warm_up);
+    let counts = |start: &Picos| (warm_up..now).contains(start);
+    let flows = || records.iter().filter(|record| counts(&record.start));
     let queries = || {
         let by_load = (0_u16..).zip(model.fabric.loads());
         let all = by_load.flat_map(|(tag, load)| load.queries().iter().map(move |query| (tag, query)));
-        all.filter(|(_, query)| query.start >= warm_up)
+        all.filter(|(_, query)| counts(&query.start))
     };
     let payload: Vec<u64> =
         after.payload.iter().zip(&before.payload).map(|(after, before)| after - before).collect();

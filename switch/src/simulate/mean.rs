@@ -1,6 +1,8 @@
 //! A number of a table over the seeds of a run: of the rows of a seed that belong together one number is taken, and of these, one for
-//! each seed, the mean with its 95 % interval. Against the control it is compared seed by seed.
+//! each seed, the mean with its 95 % interval. Against the control it is compared seed by seed. A seed without such rows has a sum, which
+//! is zero: many tables tell only of what happened. It has no mean, and no percentile, and is left out of those.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use comfy_table::Table as Drawn;
@@ -8,10 +10,11 @@ use comfy_table::presets::ASCII_MARKDOWN;
 use miette::miette;
 use serde::Serialize;
 
+use super::job::Job;
 use super::outcome::quantile;
 use super::store::{self, About};
 use super::summary::Measured;
-use super::tables::{Row, TABLES, Table};
+use super::tables::{RUNS, TABLES, TEXT, Table};
 
 /// What is taken of the rows of a seed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,16 +97,28 @@ pub struct Answers {
     by: Vec<String>,
     /// What the column's numbers are in.
     pub unit: &'static str,
+    /// Runs that are not in the directory: those of other shards, or of a run that was ended.
+    pub missing_runs: usize,
     /// By point, and then as they come in the table.
     pub answers: Vec<Answer>,
 }
 
-/// Rows that belong together: their numbers by seed, and how many have none.
+/// Rows that belong together, of all points and seeds.
 struct Group {
-    point: usize,
     of: Vec<String>,
-    by_seed: Vec<Vec<f64>>,
-    without: usize,
+    /// The numbers of each run that has such rows.
+    by_run: BTreeMap<Job, Vec<f64>>,
+    /// By point, rows that have none.
+    without: Vec<usize>,
+}
+
+/// What a table has.
+struct Found {
+    groups: Vec<Group>,
+    /// Runs that have ended and whose rows are here, all of them.
+    runs: BTreeSet<Job>,
+    rows: usize,
+    asked: usize,
 }
 
 fn place(table: &Table, name: &str) -> miette::Result<usize> {
@@ -112,41 +127,58 @@ fn place(table: &Table, name: &str) -> miette::Result<usize> {
     found.ok_or_else(|| miette!("table `{}` has no column `{name}`; it has {}", table.name, names()))
 }
 
-fn groups(
-    directory: &Path,
-    about: &About,
-    table: &Table,
-    question: &Question<'_>,
-) -> miette::Result<(Vec<Group>, (usize, usize))> {
-    let column = place(table, question.column)?;
-    let by = question.by.iter().map(|name| place(table, name)).collect::<miette::Result<Vec<_>>>()?;
-    let only = question.only.iter().map(|of| Ok((place(table, &of.column)?, &of.wanted)));
-    let only = only.collect::<miette::Result<Vec<_>>>()?;
-    let mut groups: Vec<Group> = Vec::new();
-    let mut take = |row: &Row| {
-        let point = about.points.iter().position(|point| *point == row[0])?;
-        let seed = about.seeds.iter().position(|seed| row[1] == seed.to_string())?;
-        let of: Vec<String> = by.iter().map(|at| row[*at].clone()).collect();
-        let known = groups.iter().rposition(|group| group.point == point && group.of == of);
+impl Found {
+    fn of(directory: &Path, about: &About, table: &Table, question: &Question<'_>) -> miette::Result<Found> {
+        let column = place(table, question.column)?;
+        if table.columns[column].unit == TEXT {
+            let numbers: Vec<&str> =
+                table.columns.iter().filter(|column| column.unit != TEXT).map(|column| column.name).collect();
+            return Err(miette!(
+                help = format!("numbers of this table are {}", numbers.join(", ")),
+                "`{}.{}` is text, and has no mean",
+                table.name,
+                question.column
+            ));
+        }
+        let by = question.by.iter().map(|name| place(table, name)).collect::<miette::Result<Vec<_>>>()?;
+        let only = question.only.iter().map(|of| Ok((place(table, &of.column)?, &of.wanted)));
+        let only = only.collect::<miette::Result<Vec<_>>>()?;
+        let mut found = Found { groups: Vec::new(), runs: BTreeSet::new(), rows: 0, asked: 0 };
+        store::rows(directory, &RUNS, |row| found.runs.extend(about.job(&row)))?;
+        store::rows(directory, table, |row| {
+            let Some(job) = about.job(&row).filter(|job| found.runs.contains(job)) else { return };
+            found.rows += 1;
+            if only.iter().all(|(at, wanted)| wanted.is_met(&row[*at])) {
+                found.asked += 1;
+                let of = by.iter().map(|at| row[*at].clone()).collect();
+                found.take(job, of, row[column].parse().ok(), about);
+            }
+        })?;
+        Ok(found)
+    }
+
+    fn take(&mut self, job: Job, of: Vec<String>, number: Option<f64>, about: &About) {
+        let known = self.groups.iter().rposition(|group| group.of == of);
         let at = known.unwrap_or_else(|| {
-            groups.push(Group { point, of, by_seed: vec![Vec::new(); about.seeds.len()], without: 0 });
-            groups.len() - 1
+            self.groups.push(Group { of, by_run: BTreeMap::new(), without: vec![0; about.points.len()] });
+            self.groups.len() - 1
         });
-        match row[column].parse() {
-            Ok(number) => groups[at].by_seed[seed].push(number),
-            Err(_) => groups[at].without += 1,
-        }
-        Some(())
-    };
-    let (mut all, mut asked) = (0, 0);
-    store::rows(directory, table, |row| {
-        all += 1;
-        if only.iter().all(|(at, wanted)| wanted.is_met(&row[*at])) {
-            asked += 1;
-            take(&row);
-        }
-    })?;
-    Ok((groups, (all, asked)))
+        let group = &mut self.groups[at];
+        group.by_run.entry(job).or_default().extend(number);
+        group.without[job.point] += usize::from(number.is_none());
+    }
+
+    /// One number for each seed.
+    fn numbers(&self, group: &Group, point: usize, take: Take, about: &About) -> Vec<Option<f64>> {
+        let of = |&seed: &u64| {
+            let job = Job { point, seed };
+            match group.by_run.get(&job) {
+                Some(values) => take.of(values),
+                None => (take == Take::Sum && self.runs.contains(&job)).then_some(0.0),
+            }
+        };
+        about.seeds.iter().map(of).collect()
+    }
 }
 
 impl Take {
@@ -175,10 +207,13 @@ impl Take {
     }
 }
 
-/// Of this many rows this many were asked for, and there is no number.
-fn nothing(table: &Table, column: &str, (all, asked): (usize, usize)) -> miette::Report {
+/// There is no number.
+fn nothing(table: &Table, column: &str, found: &Found) -> miette::Report {
     let of = format!("there is no number for `{}.{column}`", table.name);
-    match (all, asked) {
+    if found.runs.is_empty() {
+        return miette!(help = "run it again, with another --out", "{of}: none of its runs has ended");
+    }
+    match (found.rows, found.asked) {
         (0, _) => {
             let help = match table.name {
                 "queues" | "throughput" => "it has rows where `output.sample` is a time",
@@ -207,34 +242,35 @@ pub fn mean(directory: &Path, question: &Question<'_>) -> miette::Result<Answers
         let names: Vec<&str> = TABLES.iter().map(|table| table.name).collect();
         miette!("there is no table `{}`; there are {}", question.table, names.join(", "))
     })?;
-    let (groups, counts) = groups(directory, &about, table, question)?;
-    let numbers = |group: &Group| -> Vec<Option<f64>> {
-        group.by_seed.iter().map(|values| question.take.of(values)).collect()
-    };
-    let answer = |group: &Group| {
-        let own = numbers(group);
+    let found = Found::of(directory, &about, table, question)?;
+    let answer = |(point, group): (usize, &Group)| {
+        let own = found.numbers(group, point, question.take, &about);
         let measured = Measured::of(&own.iter().copied().flatten().collect::<Vec<f64>>())?;
-        let control = groups.iter().find(|other| other.point == 0 && other.of == group.of);
-        let against = control.filter(|_| group.point > 0).and_then(|control| {
-            let pairs = own.iter().copied().zip(numbers(control));
-            let more = |(own, control): (Option<f64>, Option<f64>)| {
-                let control = control.filter(|control| *control != 0.0)?;
-                Some(100.0 * (own? / control - 1.0))
-            };
-            Measured::of(&pairs.filter_map(more).collect::<Vec<f64>>())
-        });
-        let (point, of) = (about.points[group.point].clone(), group.of.clone());
-        Some(Answer { point, of, measured, against_control_percent: against, without: group.without })
+        let control = found.numbers(group, 0, question.take, &about);
+        let more = |(own, control): (Option<f64>, Option<f64>)| {
+            let control = control.filter(|control| *control != 0.0)?;
+            Some(100.0 * (own? / control - 1.0))
+        };
+        let against: Vec<f64> = own.into_iter().zip(control).filter_map(more).collect();
+        Some(Answer {
+            point: about.points[point].clone(),
+            of: group.of.clone(),
+            measured,
+            against_control_percent: Measured::of(&against).filter(|_| point > 0),
+            without: group.without[point],
+        })
     };
     let column = &table.columns[place(table, question.column)?];
-    let answers: Vec<Answer> = groups.iter().filter_map(answer).collect();
+    let all = (0..about.points.len()).flat_map(|point| found.groups.iter().map(move |group| (point, group)));
+    let answers: Vec<Answer> = all.filter_map(answer).collect();
     if answers.is_empty() {
-        return Err(nothing(table, column.name, counts));
+        return Err(nothing(table, column.name, &found));
     }
     Ok(Answers {
         title: format!("{}.{}, {}", table.name, column.name, question.take.name()),
         by: question.by.to_vec(),
         unit: column.unit,
+        missing_runs: about.runs() - found.runs.len(),
         answers,
     })
 }

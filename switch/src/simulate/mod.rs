@@ -33,6 +33,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use miette::miette;
+use xoff_config::ConfigError;
 use xoff_config::scenario::Source;
 
 use job::Job;
@@ -94,8 +95,9 @@ pub fn run(request: &Request<'_>, tell: &mut dyn FnMut(String)) -> miette::Resul
         (0..scenarios.len()).flat_map(|point| own.iter().map(move |&seed| Job { point, seed })).collect();
     // What cannot be is found before anything is run.
     let mut warnings = BTreeSet::new();
-    for point in 0..scenarios.len() {
-        warnings.extend(build::model(source, point, from, request.path)?.warnings);
+    for (point, label) in about.points.iter().enumerate() {
+        let model = build::model(source, point, from, request.path);
+        warnings.extend(model.map_err(|error| with_place(error, source.name(), label))?.warnings);
     }
     warnings.into_iter().for_each(|warning| tell(format!("warning: {warning}")));
     let mut store = request.out.map(|out| Store::create(out, &about, source.text())).transpose()?;
@@ -119,6 +121,15 @@ pub fn run(request: &Request<'_>, tell: &mut dyn FnMut(String)) -> miette::Resul
         tell(format!("{} runs written to {}", jobs.len(), directory.display()));
     }
     Ok(summary)
+}
+
+/// Of which scenario and point it is, where it does not say so itself.
+fn with_place(error: miette::Report, name: &str, point: &str) -> miette::Report {
+    let at = if point.is_empty() { String::new() } else { format!(" at {point}") };
+    match error.downcast_ref::<ConfigError>() {
+        Some(_) => error,
+        None => error.wrap_err(format!("{name}{at}: this cannot be simulated, nothing was started")),
+    }
 }
 
 /// Merges what shards have written.

@@ -1,5 +1,5 @@
-//! Pauses as they are asked for, with their causes: a [`Tap`] on every switch sees what leaves, and writes down PFC. Lists of
-//! flows (OFC) and rates (GFC) pause no class.
+//! Pauses as they are asked for, with their causes: a [`Tap`] on every switch sees what leaves, and writes down PFC. A pause ends with
+//! its link; the peer is told anew when that is back. Lists of flows (OFC) and rates (GFC) pause no class.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,7 +17,7 @@ use xoff_dataplane::wire::{Header, MacControl};
 pub struct Pause {
     /// When its XOFF began to leave.
     pub start: Nanos,
-    /// When its XON did.
+    /// When its XON did, or the link was lost.
     pub end: Option<Nanos>,
     /// By which port it left.
     pub port: PortId,
@@ -36,6 +36,14 @@ struct Kept {
     open: BTreeMap<(u8, u8), usize>,
 }
 
+impl Kept {
+    fn end(&mut self, at: Nanos, port: PortId, class: Class) {
+        if let Some(open) = self.open.remove(&(port.0, class.get())) {
+            self.pauses[open].end = Some(at);
+        }
+    }
+}
+
 /// The pauses of one switch, in the order of their starts.
 #[derive(Clone, Debug, Default)]
 pub struct Pauses(Arc<Mutex<Kept>>);
@@ -52,6 +60,12 @@ impl Pauses {
     #[must_use]
     pub fn all(&self) -> Vec<Pause> {
         self.kept().pauses.clone()
+    }
+
+    /// A port has lost its link, and with it what its peer was told.
+    pub fn link_lost(&self, at: Nanos, port: PortId) {
+        let kept = &mut *self.kept();
+        Class::ALL.into_iter().for_each(|class| kept.end(at, port, class));
     }
 
     fn kept(&self) -> MutexGuard<'_, Kept> {
@@ -87,9 +101,7 @@ impl Tap for Watch {
         for (class, time) in pfc.iter() {
             let key = (port.0, class.get());
             if time == Quanta(0) {
-                if let Some(open) = kept.open.remove(&key) {
-                    kept.pauses[open].end = Some(at);
-                }
+                kept.end(at, port, class);
             } else if let Some(open) = kept.open.get(&key) {
                 kept.pauses[*open].refreshes += 1;
             } else {

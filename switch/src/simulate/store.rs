@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::io::{BufRead as _, BufReader, BufWriter, Write as _};
+use std::io::{BufRead as _, BufReader, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use miette::miette;
@@ -28,9 +28,23 @@ pub struct About {
 }
 
 impl About {
+    /// How many runs there are in all.
+    #[must_use]
+    pub fn runs(&self) -> usize {
+        self.points.len() * self.seeds.len()
+    }
+
+    /// Of which run a row is.
+    #[must_use]
+    pub fn job(&self, row: &Row) -> Option<Job> {
+        let point = self.points.iter().position(|point| *point == row[RUNS.at("point")])?;
+        let seed = row[RUNS.at("seed")].parse().ok()?;
+        self.seeds.contains(&seed).then_some(Job { point, seed })
+    }
+
     /// The file of a text of a run: where there is only one run, it need not say which.
     fn file(&self, name: &str, Job { point, seed }: Job) -> String {
-        match self.points.len() * self.seeds.len() {
+        match self.runs() {
             1 => format!("{name}.txt"),
             _ => format!("{name}_point{point}_seed{seed}.txt"),
         }
@@ -84,22 +98,23 @@ impl Store {
         Ok(Store { directory: directory.to_owned(), about: about.clone(), files })
     }
 
-    /// The rows of a run.
+    /// The rows of a run. The one in [`RUNS`] is the last that reaches its file: where it is, all of the run is.
     ///
     /// # Errors
     /// They cannot be written.
     pub fn write(&mut self, job: Job, rows: &Rows) -> miette::Result<()> {
-        for (table, files) in TABLES.iter().zip(&mut self.files) {
+        for (name, text) in &rows.texts {
+            let path = self.directory.join(self.about.file(name, job));
+            fs::write(&path, text).map_err(|error| cannot(&path, &error))?;
+        }
+        for (table, files) in TABLES.iter().zip(&mut self.files).rev() {
             for row in &rows[table] {
                 let lines = [csv(row), table.json(row)];
                 for (file, line) in files.iter_mut().zip(lines) {
                     file.write_all(line.as_bytes()).map_err(|error| cannot(&self.directory, &error))?;
                 }
             }
-        }
-        for (name, text) in &rows.texts {
-            let path = self.directory.join(self.about.file(name, job));
-            fs::write(&path, text).map_err(|error| cannot(&path, &error))?;
+            files.iter_mut().try_for_each(Write::flush).map_err(|error| cannot(&self.directory, &error))?;
         }
         Ok(())
     }
@@ -125,7 +140,7 @@ pub fn about(directory: &Path) -> miette::Result<(About, String)> {
         let path = directory.join(name);
         fs::read_to_string(&path).map_err(|error| {
             miette!(
-                help = "directories are merged that `xoff sim --shard K/N --out DIR` has written",
+                help = "give a directory that `xoff sim --out DIR` has written, with --shard or without, or `xoff sim merge`",
                 "cannot read {}: {error}",
                 path.display()
             )
@@ -136,7 +151,7 @@ pub fn about(directory: &Path) -> miette::Result<(About, String)> {
     Ok((about, read(SCENARIO)?))
 }
 
-/// The rows of a file, one after the other.
+/// The rows of a file, one after the other, but for a last one that is not whole: its run was ended while it was written.
 ///
 /// # Errors
 /// The file cannot be read.
@@ -144,12 +159,18 @@ pub fn rows(directory: &Path, table: &Table, mut take: impl FnMut(Row)) -> miett
     let path = directory.join(format!("{}.csv", table.name));
     let failed = |error: &dyn std::fmt::Display| miette!("cannot read {}: {error}", path.display());
     let file = File::open(&path).map_err(|error| failed(&error))?;
-    for line in BufReader::new(file).lines().skip(1) {
-        let row = cells(&line.map_err(|error| failed(&error))?);
+    let (mut file, mut line) = (BufReader::new(file), String::new());
+    for number in 0.. {
+        line.clear();
+        file.read_line(&mut line).map_err(|error| failed(&error))?;
+        let Some(whole) = line.strip_suffix('\n') else { break };
+        let row = cells(whole);
         if row.len() != table.columns.len() {
             return Err(failed(&format!("a row of {} columns, not {}", row.len(), table.columns.len())));
         }
-        take(row);
+        if number > 0 {
+            take(row);
+        }
     }
     Ok(())
 }
@@ -174,7 +195,7 @@ pub fn merge(parts: &[PathBuf], out: &Path) -> miette::Result<(About, PathBuf)> 
         let mut own: BTreeMap<Job, Rows> = BTreeMap::new();
         let mut stray = None;
         for table in TABLES {
-            rows(part, table, |row| match job(&told, &row) {
+            rows(part, table, |row| match told.job(&row) {
                 Some(job) => own.entry(job).or_default()[table].push(row),
                 None => stray = Some(row),
             })?;
@@ -187,6 +208,9 @@ pub fn merge(parts: &[PathBuf], out: &Path) -> miette::Result<(About, PathBuf)> 
             ));
         }
         for (job, mut rows) in own {
+            if rows[&RUNS].is_empty() {
+                continue; // it was ended before its end
+            }
             for name in hpcc::NAMES {
                 let text = fs::read_to_string(part.join(told.file(name, job)));
                 rows.texts.extend(text.ok().map(|text| (name, text)));
@@ -220,11 +244,4 @@ pub fn merge(parts: &[PathBuf], out: &Path) -> miette::Result<(About, PathBuf)> 
         store.write(*job, rows)?;
     }
     Ok((told, store.close()?))
-}
-
-/// Of which run a row is.
-fn job(about: &About, row: &Row) -> Option<Job> {
-    let point = about.points.iter().position(|point| *point == row[RUNS.at("point")])?;
-    let seed = row[RUNS.at("seed")].parse().ok()?;
-    about.seeds.contains(&seed).then_some(Job { point, seed })
 }

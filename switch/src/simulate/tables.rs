@@ -30,7 +30,7 @@ pub struct Table {
 pub type Row = Vec<String>;
 
 /// What is no number.
-const TEXT: &str = "text";
+pub const TEXT: &str = "text";
 
 macro_rules! columns {
     ($($name:literal, $unit:expr, $about:literal;)*) => {
@@ -64,7 +64,7 @@ pub const FLOWS: Table = Table {
         "marked_frames", "frames", "frames that came with a mark of congestion";
         "cnps", "frames", "congestion notifications for it: sent by its receiver, or come to its sender (QCN)";
         "out_of_order_frames", "frames", "frames that did not come right after the one before them";
-        "counted", "0 or 1", "whether it began after warm_up, and is in the summary";
+        "counted", "0 or 1", "whether it began after warm_up and within the run, and is in the summary";
     },
 };
 
@@ -86,10 +86,10 @@ pub const QUEUES: Table = Table {
 /// One row for each pause that a switch asked for.
 pub const PAUSES: Table = Table {
     name: "pauses",
-    about: "a pause, from the XOFF that a switch, or a slow receiver, sent to its XON",
+    about: "a pause, from the XOFF that a switch, or a slow receiver, sent to its XON, or to the loss of its link",
     columns: columns! {
         "start_ns", "ns", "when the XOFF began to leave";
-        "end_ns", "ns", "when the XON did; empty: not within the run";
+        "end_ns", "ns", "when the XON did, or the link was lost; empty: not within the run";
         "switch", "", "the number of the switch that asks; empty: a slow receiver does, the host at the other end of peer's link";
         "port", "", "the number of its port; empty: a slow receiver asks";
         "class", "", "the class that is to stop";
@@ -241,7 +241,7 @@ pub const LOADS: Table = Table {
     },
 };
 
-/// All files.
+/// All files, runs first.
 pub const TABLES: [&Table; 10] =
     [&RUNS, &FLOWS, &CLASSES, &DROPS, &PAUSES, &QUEUES, &THROUGHPUT, &LOADS, &SWITCHES, &LINKS];
 

@@ -5,6 +5,7 @@
 mod changes;
 mod faults;
 mod golden;
+mod mean;
 
 use std::collections::BTreeMap;
 
@@ -286,65 +287,17 @@ fn each_point_of_each_scenario_that_is_shipped_keeps_its_ledgers() {
 }
 
 #[test]
-fn what_a_column_comes_to_is_one_number_of_each_seed_and_their_interval() {
+fn what_a_fabric_cannot_have_is_said_of_its_file_and_point_and_nothing_is_written() {
     let place = tempfile::tempdir().unwrap();
-    let out = place.path().join("out");
-    written(&out, 1, None);
-    let asked = |table, column, by: &[&str], only: &[Condition], take| {
-        let by: Vec<String> = by.iter().map(|name| (*name).to_owned()).collect();
-        mean(&out, &Question { table, column, by: &by, only, take })
-    };
-    let summary: serde_json::Value =
-        serde_json::from_str(&fs::read_to_string(out.join("summary.json")).unwrap()).unwrap();
-    let near = |own: f64, theirs: &serde_json::Value| (own / 1e3 - theirs.as_f64().unwrap()).abs() < 1e-3;
-    let all = asked("flows", "fct_ns", &[], &[], Take::Mean).unwrap();
-    assert_eq!((all.unit, all.answers.len()), ("ns", summary["points"].as_array().unwrap().len()));
-    for (answer, point) in all.answers.iter().zip(summary["points"].as_array().unwrap()) {
-        let theirs = &point["measured"]["fct_mean_us"];
-        assert_eq!((answer.point.as_str(), answer.without), (point["point"].as_str().unwrap(), 0));
-        assert!(
-            near(answer.measured.mean, &theirs["mean"]) && near(answer.measured.low.unwrap(), &theirs["low"])
-        );
-        assert_eq!(answer.measured.runs, 4);
-    }
-    assert!(all.answers[0].against_control_percent.is_none());
-    assert!(all.answers[1].against_control_percent.is_some());
-    let text = all.text();
-    assert!(text.starts_with("| point"), "{text}");
-    assert!(text.contains("flows.fct_ns, mean (us)"), "{text}");
-
-    let to = |wanted| [Condition { column: "from".into(), wanted }];
-    let [below, rest] = [Wanted::Below(3.0), Wanted::AtLeast(3.0)].map(|wanted| {
-        asked("flows", "sent_frames", &["from"], &to(wanted), Take::Sum).unwrap().answers.len()
-    });
-    let every = asked("flows", "sent_frames", &["from"], &[], Take::Sum).unwrap().answers.len();
-    assert!(below > 0 && rest > 0 && below + rest == every, "{below} {rest} {every}");
-    let one =
-        asked("flows", "sent_frames", &["from"], &to(Wanted::Is("2".into())), Take::Sum).unwrap().answers;
-    assert!(one.iter().all(|answer| answer.of == ["2"]) && one.len() < every);
-
-    let [least, most] = [0, 100].map(|percent| {
-        asked("flows", "fct_ns", &[], &[], Take::Percentile(percent)).unwrap().answers[0].measured.mean
-    });
-    assert!(least < all.answers[0].measured.mean && all.answers[0].measured.mean < most);
-    let nothing = |table, column, only: &[Condition]| {
-        asked(table, column, &[], only, Take::Mean).unwrap_err().to_string()
-    };
-    let of = "there is no number for";
-    assert_eq!(
-        nothing("links", "lost_frames", &[]),
-        format!("{of} `links.lost_frames`: the table has no rows")
-    );
-    let expected = format!("{of} `flows.fct_ns`: none of its 48 rows is as --where says");
-    assert_eq!(nothing("flows", "fct_ns", &to(Wanted::Is("x".into()))), expected);
-    let expected = format!("{of} `flows.load`: 48 rows were asked for, and none has a number in that column");
-    assert_eq!(nothing("flows", "load", &[]), expected);
-    let wrong = asked("flows", "fct", &[], &[], Take::Mean).unwrap_err().to_string();
-    assert!(wrong.contains("no column `fct`; it has point, seed"), "{wrong}");
-    assert!(
-        asked("flow", "fct_ns", &[], &[], Take::Mean)
-            .unwrap_err()
-            .to_string()
-            .contains("there are runs, flows")
-    );
+    let text = "[scenario]\nname = \"x\"\n[topology]\nkind = \"dumbbell\"\nhosts = 2\n[[load]]\nkind = \"permutation\"\nsize = 1\n\
+                [[fault]]\nkind = \"restart\"\nat = \"s0\"\nbegin = \"1us\"\nend = \"2us\"\n[[sweep]]\nfault.0.at = [\"s1\", \"s2\"]\n";
+    let source = Source::from_toml("x.toml", text, &[]).unwrap();
+    let (file, out) = (Path::new("x.toml"), place.path().join("out"));
+    let request =
+        Request { source: &source, path: file, seeds: None, shard: None, threads: 1, out: Some(&out) };
+    let refused = run(&request, &mut |_| ()).unwrap_err();
+    assert_eq!(refused.to_string(), "x.toml at fault.0.at=s2: this cannot be simulated, nothing was started");
+    let why = refused.chain().nth(1).unwrap().to_string();
+    assert_eq!(why, "a [[fault]] names switch 2; this fabric has switches 0 to 1");
+    assert!(!out.exists());
 }

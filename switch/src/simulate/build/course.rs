@@ -113,8 +113,10 @@ impl Course {
         self.open.iter().rev().filter_map(told)
     }
 
-    /// What is due happens.
-    pub fn happen(&mut self, fabric: &mut FlowFabric) {
+    /// What is due happens. Answers which ends have lost their link.
+    #[must_use]
+    pub fn happen(&mut self, fabric: &mut FlowFabric) -> Vec<At> {
+        let mut without_link = Vec::new();
         while self.next() <= fabric.fabric().now()
             && let Some((_, what)) = self.open.pop()
         {
@@ -122,6 +124,8 @@ impl Course {
                 What::Link { fault, is_up } => {
                     if let Fault::Link(fault) = &self.faults[fault] {
                         fabric.fabric_mut().set_link(at(fault), is_up);
+                        let ends = link(at(fault), &self.plan).filter(|_| !is_up);
+                        without_link.extend(ends.into_iter().flatten());
                     }
                 }
                 What::Settings { revised, .. } => {
@@ -136,6 +140,7 @@ impl Course {
                 }
             }
         }
+        without_link
     }
 
     /// A fault of a switch begins.
@@ -173,11 +178,16 @@ const fn at(fault: &LinkFault) -> At {
     }
 }
 
+/// The ends of the link that has this one.
+fn link(end: At, plan: &Plan) -> Option<[At; 2]> {
+    let ends = |&(one, other, _): &(At, At, Line)| [one, other];
+    plan.links().iter().map(ends).find(|ends| ends.contains(&end))
+}
+
 /// The end of a link that a fault names.
 fn end(fault: &LinkFault, plan: &Plan) -> miette::Result<At> {
     let at = at(fault);
-    let is_there = plan.links().iter().any(|&(a, b, _)| a == at || b == at);
-    if is_there { Ok(at) } else { Err(miette!("a [[fault]] names {at}, which there is not")) }
+    link(at, plan).map(|_| at).ok_or_else(|| miette!("a [[fault]] names {at}, which there is not"))
 }
 
 /// Another fault of the same link would undo it.
@@ -195,11 +205,9 @@ fn apart(before: &Fault, fault: &LinkFault, plan: &Plan) -> miette::Result<()> {
             "two [[fault]] say what is lost or harmed at {here}"
         ));
     }
-    let is_on = |end: At, link: &&(At, At, Line)| link.0 == end || link.1 == end;
-    let link = |end: At| plan.links().iter().find(|link| is_on(end, link)).map(|link| (link.0, link.1));
     let is_down = |of: &LinkFault| of.down.map(|down| down..of.up.unwrap_or(Nanos::NEVER));
     if let (Some(one), Some(other)) = (is_down(before), is_down(fault))
-        && link(at(before)) == link(here)
+        && link(at(before), plan) == link(here, plan)
         && one.start <= other.end
         && other.start <= one.end
     {

@@ -229,3 +229,21 @@ fn faults_that_would_undo_each_other_are_refused() {
         assert_eq!(why(&[&first, &down(at, begin, 50)]).is_some(), is_refused, "{at} {begin}");
     }
 }
+
+/// Each XOFF is one: that which follows the loss of a link is another pause, and no refresh of the one that ended with it.
+#[test]
+fn pauses_end_with_their_link_and_are_as_many_as_are_counted() {
+    let flap = "[[fault]]\nat = \"s0p4\"\ndown = \"100us\"\nup = \"120us\"\n";
+    for faults in ["", flap] {
+        let rows = run_of(&scenario("300us", faults), &[]);
+        let told = |column: &str| {
+            let cells = rows[&tables::PAUSES].iter().map(|row| row[tables::PAUSES.at(column)].as_str());
+            cells.map(|cell| cell.parse::<u64>().ok()).collect::<Vec<_>>()
+        };
+        let counted = |column: &str| sum(&rows, column, "0") + sum(&rows, column, "1");
+        assert_eq!(told("start_ns").len() as u64, counted("xoff_sent"), "{faults}");
+        assert_eq!(told("refreshes").iter().flatten().sum::<u64>(), counted("refreshes_sent"), "{faults}");
+        let with_link = told("end_ns").iter().filter(|end| **end == Some(100_000)).count();
+        assert_eq!(with_link > 0, faults == flap, "{faults}");
+    }
+}
