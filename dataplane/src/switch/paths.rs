@@ -215,25 +215,45 @@ impl Switch {
         of.waiting.iter().any(|waiting| !waiting.is_empty())
     }
 
+    /// Whether the first of what waits at `group` goes on if it tries now.
+    pub(super) fn may_go_on_from_group(&self, group: GroupId, class: Class) -> bool {
+        let first = self.paths.groups[group.index()].waiting[class.index()].front(&self.nodes);
+        first.is_some_and(|meta| {
+            let members = self.members(group, meta);
+            members.is_empty() || !self.open_members(group, members, meta).is_empty()
+        })
+    }
+
     /// The member of this worker that a frame takes which waits at `group`; `None` where it waits on.
     fn choose_again(&mut self, group: GroupId, meta: &FrameMeta) -> Option<PortId> {
         self.end_run(); // queues are looked at
-        let of = &self.paths.groups[group.index()];
-        let members = of.ways_where(|port| self.may_enter(port, meta));
+        let members = self.members(group, meta);
         if members.is_empty() {
             return Some(meta.egress); // which drops it, and says why
         }
+        let open = self.open_members(group, members, meta);
+        let of = &self.paths.groups[group.index()];
+        let (turns, usable) = self.preferred(of.spread, open, meta.class, |way| Some(of.ports[way]));
+        let egress = self.paths.groups[group.index()].next(turns, usable)?;
+        self.paths.groups[group.index()].take();
+        Some(egress)
+    }
+
+    /// Members of this worker that a frame which waits at `group` may take.
+    fn members(&self, group: GroupId, meta: &FrameMeta) -> Ways {
+        self.paths.groups[group.index()].ways_where(|port| self.may_enter(port, meta))
+    }
+
+    /// Those of them that it may take now.
+    fn open_members(&self, group: GroupId, members: Ways, meta: &FrameMeta) -> Ways {
+        let of = &self.paths.groups[group.index()];
         let is_open = |way: &usize| {
             let port = of.ports[*way];
             let awaits = &self.ports[port.index()].egress.awaits_room[meta.class.index()];
             awaits.taken_over.is_empty() && !awaits.is_own_turn && self.has_room(port, meta)
         };
         let open: Ways = members.iter().filter(is_open).collect();
-        let open = if self.when_full.waits() { open } else { open.or(members) };
-        let (turns, usable) = self.preferred(of.spread, open, meta.class, |way| Some(of.ports[way]));
-        let egress = self.paths.groups[group.index()].next(turns, usable)?;
-        self.paths.groups[group.index()].take();
-        Some(egress)
+        if self.when_full.waits() { open } else { open.or(members) }
     }
 
     /// Other groups hold from now on. What waits at one of those before waits at the port that was chosen for it, or where that is closed

@@ -107,14 +107,14 @@ impl Switch {
         !awaits.taken_over.is_empty() || at_group()
     }
 
-    /// Whether frames from other workers' ports wait for (`egress`, `class`), and the first of them may join now. Where it may not,
-    /// nobody is told of room: who is told tries again, and where two queues have none that would never end.
+    /// Whether one of the frames from other workers' ports that wait for (`egress`, `class`), there or at its group, joins a queue if it
+    /// tries now. Where none does, nobody is told of room: who is told tries again, and where two queues have none that would never end.
     fn may_others_join(&self, egress: PortId, class: Class) -> bool {
         let awaits = &self.ports[egress.index()].egress.awaits_room[class.index()];
-        match awaits.taken_over.front(&self.nodes) {
-            Some(first) => !self.lacks_room(egress, first),
-            None => self.do_others_wait(egress, class),
-        }
+        let joins_here =
+            awaits.taken_over.front(&self.nodes).is_some_and(|first| !self.lacks_room(egress, first));
+        let goes_on = |group| self.may_go_on_from_group(group, class);
+        joins_here || self.bridge.groups().of(egress).is_some_and(goes_on)
     }
 
     /// Whether there are other workers, whose frames may wait, too.
@@ -169,6 +169,7 @@ impl Switch {
     fn give_each_its_turn<S: FrameStore>(&mut self, store: &mut S) {
         let ports = std::mem::take(&mut self.agenda.in_turns);
         let queues = || ports.iter().flat_map(|port| Class::ALL.map(|class| (port, class)));
+        self.end_run(); // queues are looked at
         for (port, class) in queues() {
             let own_wait = self.do_own_wait(port, class);
             self.ports[port.index()].egress.awaits_room[class.index()].is_own_turn &= own_wait;

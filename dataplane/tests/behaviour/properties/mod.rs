@@ -326,6 +326,61 @@ fn an_own_frame_leaves_its_turn_to_others_where_it_does_not_go() {
     driver.drain();
 }
 
+/// Egress queues have 700 bytes at most, of memory that many classes may fill, and what finds no room waits.
+fn without_room() -> SwitchPlan {
+    let mut plan = plan::switch(&[Link { mtu_frame: 600, ..LINK }; PORTS]);
+    plan.each_port(|port| {
+        port.classes.iter_mut().for_each(|class| (class.egress_max, class.lossless) = (Bytes(700), false));
+    });
+    plan.settings.when_full = WhenFull::StopClass;
+    plan.room = 0;
+    plan
+}
+
+/// Own frames and another worker's wait in two classes for memory that both share: no frame has room, and nobody is told of any.
+#[test]
+fn turns_at_queues_without_room_end() {
+    let mut plan = without_room();
+    plan.settings.ports[2].classes.iter_mut().for_each(|class| class.egress_max = Bytes(1_000));
+    plan.settings.memory = plan::tight_memory(None);
+    plan.owners = vec![1, 0, 1, 1];
+    let mut driver = Driver::new(plan, Batches::Large);
+    for (port, pcp, len, frames) in [(1, 1, 200, 5), (0, 3, 200, 5), (0, 1, 300, 4), (1, 3, 300, 5)] {
+        driver.step(&Step::Burst(Burst { port, to: 13, pcp: Some(pcp), len, frames, leave: 0 }));
+    }
+    driver.drain(); // which fails where something moves for ever
+}
+
+/// The same where another worker's frames wait for any member of a group.
+#[test]
+fn turns_at_groups_without_room_end() {
+    let mut plan = without_room();
+    plan.owners = vec![0, 1, 1, 1];
+    let member = |port| Member { port: PortId(port), weight: 1 };
+    plan.settings.groups = vec![GroupSettings {
+        name: "group".into(),
+        members: vec![member(2), member(3)],
+        spread: Spread::Adaptive { low: Bytes(1), high: Bytes(900) },
+        uplinks: false,
+        salt: 1,
+    }];
+    let mut driver = Driver::new(with_few_unknown(plan), Batches::Large);
+    let burst =
+        |port, to, pcp, len, frames| Step::Burst(Burst { port, to, pcp: Some(pcp), len, frames, leave: 0 });
+    let receive = |to| Step::Receive { port: 0, to, pcp: Some(1), len: 200 };
+    for step in [
+        receive(2),
+        burst(1, 13, 1, 300, 6),
+        burst(1, 13, 3, 300, 5),
+        burst(0, 2, 3, 24, 3),
+        Step::HandOver { from: 0, to: 1 },
+        receive(13),
+    ] {
+        driver.step(&step);
+    }
+    driver.drain();
+}
+
 #[test]
 fn a_frame_that_waits_when_ofc_takes_over_belongs_to_no_flow() {
     let mut plan = plan::switch(&[Link { mtu_frame: 600, ..LINK }; PORTS]);
