@@ -75,9 +75,11 @@ def count(seen, host, length):
     one["last"] = time.monotonic()
 
 
-def source(transport, klass, begin, seconds):
+def source(transport, congestion, klass, begin, seconds):
     kind = socket.SOCK_DGRAM if transport == "udp" else socket.SOCK_STREAM
     out = socket.socket(socket.AF_INET, kind)
+    if transport == "tcp" and congestion:
+        out.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, congestion.encode())
     out.setsockopt(socket.IPPROTO_IP, socket.IP_TOS, (klass * 8) << 2)
     out.connect((os.environ[f"XOFF_{RECEIVER.upper()}_IPV4"], PORTS[klass]))
     data, sent, end = bytes(DATAGRAM), 0, begin + seconds
@@ -121,6 +123,7 @@ def judge(sent, received):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--transport", choices=("udp", "tcp"), default="udp")
+    parser.add_argument("--congestion", metavar="NAME", help="congestion control of TCP, else the machine's own")
     parser.add_argument("--lossy", action="store_true", help="class 0 beside class 3, as fast")
     parser.add_argument("--seconds", type=float, default=4)
     parser.add_argument("--xoff", default="xoff", help="the binary")
@@ -131,10 +134,12 @@ def main():
     if options.role == "sink":
         return print(json.dumps({"udp": sink_udp, "tcp": sink_tcp}[options.transport](PORTS[options.klass])))
     if options.role == "source":
-        return print(json.dumps(source(options.transport, options.klass, options.begin, options.seconds)))
+        sent = source(options.transport, options.congestion, options.klass, options.begin, options.seconds)
+        return print(json.dumps(sent))
 
     classes = (3, 0) if options.lossy else (3,)
-    common = lambda role, klass: ("--role", role, "--class", str(klass), "--transport", options.transport,
+    congestion = ("--congestion", options.congestion) if options.congestion else ()
+    common = lambda role, klass: ("--role", role, "--class", str(klass), "--transport", options.transport, *congestion,
                                   "--begin", str(begin), "--seconds", str(options.seconds))  # fmt: skip
     begin = 0
     with contextlib.ExitStack() as programs:

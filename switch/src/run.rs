@@ -223,8 +223,10 @@ impl Running {
             recording.end(worker.map(|worker| books(&worker.switch, &self.view.counters)));
         }
         let control = self.control.take().map_or(Ok(()), ControlHandle::stop);
-        let ledgers: Vec<_> = workers?.iter().map(|worker| Answer::Given(worker.switch.ledger())).collect();
+        let workers = workers?;
+        let ledgers: Vec<_> = workers.iter().map(|worker| Answer::Given(worker.switch.ledger())).collect();
         let status = snapshot(&self.view, &ledgers);
+        drop(workers); // not before: what a device loses that is no port any more is nobody's loss
         match control {
             Ok(()) => Ok(status),
             Err(error) => Err(ThreadError::Control { error, status: Box::new(status) }),

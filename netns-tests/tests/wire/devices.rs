@@ -3,6 +3,7 @@
 
 use std::net::{Ipv4Addr, UdpSocket};
 use std::process::Command;
+use std::sync::mpsc::{TryRecvError, channel};
 
 use xoff::control::{Link, ProgramState};
 use xoff_fabric::Promise;
@@ -80,6 +81,26 @@ fn what_the_machines_own_stack_would_send_on_a_port_is_no_loss() {
     assert_eq!(switch.port(1).device_drops.unwrap().lost(), 0);
     bed.finish(switch);
     assert_eq!(filters(&bed), "", "it is left as it was found");
+}
+
+#[test]
+fn what_the_machines_own_stack_sends_while_the_switch_stops_is_no_loss() {
+    let bed = bed(2).build();
+    bed.port(1).add_address(Ipv4Addr::new(10, 9, 9, 1).into(), 24).unwrap();
+    let switch = bed.start(&bed.config("speed = \"1G\""));
+    let (going_on, ended) = channel::<()>();
+    let sender = bed.namespace().spawn_thread(move || {
+        let socket = UdpSocket::bind("10.9.9.1:0").unwrap();
+        socket.set_broadcast(true).unwrap();
+        while ended.try_recv() == Err(TryRecvError::Empty) {
+            let _ = socket.send_to(b"anybody?", "10.9.9.255:9"); // as above
+        }
+    });
+    wait_for("a frame", || (switch.port(1).xdp_statistics?.tx_held_back > 0).then_some(()));
+    let exit = switch.stop();
+    drop(going_on);
+    sender.join().unwrap();
+    assert_eq!(exit.status.code(), Some(0), "{}", exit.stderr);
 }
 
 fn filters(bed: &Bed) -> String {

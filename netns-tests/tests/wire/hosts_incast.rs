@@ -27,7 +27,8 @@ impl Said {
     }
 }
 
-/// Five hosts, with agents or without, at a switch with so little room that TCP without agents has filled it within seconds.
+/// Five hosts, with agents or without, at a switch with so little room that TCP without agents has filled it within
+/// seconds: Reno, which every kernel has, sends more until it loses. BBR, which may be the machine's, need not fill it.
 fn run(transport: &str, seconds: &str, agents: bool) -> Said {
     let _alone = one_bed_at_a_time(BINARY);
     let directory = tempfile::tempdir().unwrap();
@@ -40,6 +41,7 @@ fn run(transport: &str, seconds: &str, agents: bool) -> Said {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scripts/hosts_incast.py");
     let mut command = Command::new(BINARY);
     command.args(["lab", "run", "--json"]).arg(&file).args(["--", "/usr/bin/python3"]).arg(script);
+    command.args(["--congestion", "reno"]);
     let output = command
         .args(["--xoff", BINARY, "--transport", transport, "--lossy", "--seconds", seconds])
         .output()
