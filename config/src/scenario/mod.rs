@@ -14,6 +14,7 @@ mod changes;
 mod documentation;
 mod edits;
 mod faults;
+mod frames;
 mod hosts;
 mod keys;
 mod load;
@@ -42,6 +43,7 @@ use keys::{OutputKeys, ScenarioKeys};
 pub use changes::{Change, Of};
 pub use edits::Given;
 pub use faults::{Ailment, End, Fault, LinkFault, SwitchFault};
+pub use frames::{PAYLOAD_MAX, frame_len};
 pub use hosts::{Control, Dcqcn, Hosts, Obeys, Qcn, Swift, Timely, Transport};
 pub use keys::{FLOW_BYTES_MAX, SEED_MAX};
 pub use load::{Between, Gaps, Load, LoadKind, SIZES, Size};
@@ -264,8 +266,10 @@ fn read(
     }
     let topology = table.table("topology", problems).and_then(|table| topology::read(&table, problems));
     let hosts = table.table("hosts", problems).map(|table| hosts::read(&table, problems)).unwrap_or_default();
-    let receivers = receivers::read(&tables(&table, "receiver", problems), problems);
     let duration = value(scenario.duration.as_ref(), OrOff::Off).into_option();
+    let limit = duration.unwrap_or_else(|| value(scenario.limit.as_ref(), LIMIT));
+    let longest = frames::longest(hosts.payload);
+    let receivers = receivers::read(&tables(&table, "receiver", problems), longest, problems);
     let loads: Vec<Load> = tables(&table, "load", problems)
         .iter()
         .enumerate()
@@ -283,7 +287,6 @@ fn read(
         output = OutputKeys::read(&table, problems);
     }
     times(&scenario, duration, problems);
-    let limit = duration.unwrap_or_else(|| value(scenario.limit.as_ref(), LIMIT));
     let faults: Vec<Fault> = tables(&table, "fault", problems)
         .iter()
         .filter_map(|table| faults::read(table, limit, problems))

@@ -30,11 +30,11 @@ pub struct Receiver {
 /// `receiver.buffer`.
 const BUFFER: Bytes = Bytes(1_000_000);
 
-/// All of them: a host is slow in one way.
-pub(super) fn read(all: &[Table<'_, '_>], problems: &mut Problems) -> Vec<Receiver> {
+/// All of them: a host is slow in one way. `longest` is a frame that may come.
+pub(super) fn read(all: &[Table<'_, '_>], longest: Bytes, problems: &mut Problems) -> Vec<Receiver> {
     let mut receivers: Vec<Receiver> = Vec::new();
     for table in all {
-        let Some(receiver) = read_one(table, problems) else { continue };
+        let Some(receiver) = read_one(table, longest, problems) else { continue };
         let before = || receivers.iter().flat_map(|before| &before.hosts);
         if let Some(host) = receiver.hosts.iter().find(|host| before().any(|before| before == *host)) {
             problems.push(
@@ -48,7 +48,7 @@ pub(super) fn read(all: &[Table<'_, '_>], problems: &mut Problems) -> Vec<Receiv
     receivers
 }
 
-fn read_one(table: &Table<'_, '_>, problems: &mut Problems) -> Option<Receiver> {
+fn read_one(table: &Table<'_, '_>, longest: Bytes, problems: &mut Problems) -> Option<Receiver> {
     table.no_others(&[ReceiverKeys::KEYS], problems);
     let keys = ReceiverKeys::read(table, problems);
     for (key, example) in [("hosts", "hosts = [3]"), ("rate", "rate = \"20G\"")] {
@@ -82,15 +82,16 @@ fn read_one(table: &Table<'_, '_>, problems: &mut Problems) -> Option<Receiver> 
                 ),
         );
     }
-    if xoff >= buffer {
+    if xoff.saturating_add(longest) > buffer {
+        let least = if keys.xoff.is_some() { xoff.saturating_add(longest) } else { Bytes(2 * longest.0 - 1) };
+        let [xoff, buffer, longest, least] = [xoff, buffer, longest, least].map(quantity::bytes);
         problems.push(
-            Problem::error(format!(
-                "`xoff` is {}, and `buffer` is {}",
-                quantity::bytes(xoff),
-                quantity::bytes(buffer)
-            ))
-            .at(span([&keys.xoff, &keys.buffer]), "frames would be lost before the switch is held")
-            .help("what comes until the switch has stopped needs room above `xoff`; it is half of `buffer` unless it is said"),
+            Problem::error(format!("`xoff` is {xoff}, `buffer` is {buffer}, and a frame has up to {longest}"))
+                .at(span([&keys.xoff, &keys.buffer]), "frames would be lost before the switch is held")
+                .help(format!(
+                    "give `buffer` {least} at least: a frame has to find room above `xoff`, which is half of `buffer` unless it \
+                     is said, and what else comes until the switch has stopped needs room, too"
+                )),
         );
     }
     let begin = value(keys.begin.as_ref(), Nanos::ZERO);

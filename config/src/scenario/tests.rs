@@ -200,9 +200,7 @@ fn slow_receivers_are_told_once_and_have_room_above_their_thresholds() {
     assert_eq!((plain.hosts.as_slice(), plain.end), (&[1, 2, 3][..], None));
     assert_eq!([plain.buffer, plain.xoff, plain.xon].map(|of| of.0), [1_000_000, 500_000, 250_000]);
     assert_eq!(receiver("xoff = 100").xon.0, 50);
-    assert_eq!(receiver("xoff = 100\nxon = 100\nbuffer = 101").buffer.0, 101);
     let message = |keys: &str| problem(&told(keys)).1;
-    assert_eq!(message("xoff = 100\nbuffer = 100"), "`xoff` is 100B, and `buffer` is 100B");
     assert_eq!(message("xoff = 100\nxon = 101"), "`xon` is 101B, and `xoff` is 100B");
     assert_eq!([message("xoff = 1"), message("xon = 0")], ["`xon` of a [[receiver]] is 0"; 2]);
     assert_eq!(receiver("xoff = 2").xon.0, 1);
@@ -210,6 +208,29 @@ fn slow_receivers_are_told_once_and_have_room_above_their_thresholds() {
     assert_eq!(message("[[receiver]]\nhosts = [0, 3]\nrate = \"1G\""), "host 3 stands in two [[receiver]]");
     let (_, message, _) = problem(&format!("{FINE}[[receiver]]\nrate = \"1G\"\n"));
     assert!(message.contains("`hosts`"), "{message}");
+}
+
+/// The longest frame of hosts that are told nothing has 1,518 bytes.
+#[test]
+fn a_slow_receiver_has_room_for_a_frame_above_its_threshold() {
+    let told = |keys: &str| format!("{FINE}[[receiver]]\nhosts = [1]\nrate = \"20G\"\n{keys}\n");
+    for fits in ["xoff = 100\nbuffer = 1618", "buffer = 3035"] {
+        assert!(read(&told(fits)).is_ok(), "{fits}");
+    }
+    let (line, message, help) = problem(&told("xoff = 100\nbuffer = 1617"));
+    assert_eq!(line, Some(12));
+    assert_eq!(message, "`xoff` is 100B, `buffer` is 1617B, and a frame has up to 1518B");
+    assert!(help.starts_with("give `buffer` 1618B at least"), "{help}");
+    for few in ["100B", "3034B"] {
+        let (line, message, help) = problem(&told(&format!("buffer = \"{few}\"")));
+        assert_eq!(line, Some(12));
+        assert!(
+            message.contains(few) && help.starts_with("give `buffer` 3035B at least"),
+            "{message} {help}"
+        );
+    }
+    let short = |buffer: u64| format!("[hosts]\npayload = 64\n{}", told(&format!("buffer = {buffer}")));
+    assert_eq!([250, 251].map(|buffer| read(&short(buffer)).is_ok()), [false, true]);
 }
 
 #[test]

@@ -77,7 +77,8 @@ pub(super) struct Intake {
     held: Held,
     /// In the order of their starts.
     pauses: Vec<ReceiverPause>,
-    dropped: u64,
+    /// By class, frames that found no room.
+    dropped: [u64; CLASSES],
 }
 
 impl Intake {
@@ -92,7 +93,7 @@ impl Intake {
             next: Picos::NEVER,
             held: Held::new(Nanos(line.rate().time_of_quanta(PAUSE).0 / 2)),
             pauses: Vec::new(),
-            dropped: 0,
+            dropped: [0; CLASSES],
         }
     }
 
@@ -103,7 +104,7 @@ impl Intake {
         }
         let waits = &mut self.bytes[frame.class.index()];
         if *waits + frame.bytes() > self.told.buffer.0 {
-            self.dropped += 1;
+            self.dropped[frame.class.index()] += 1;
             return None;
         }
         *waits += frame.bytes();
@@ -170,9 +171,9 @@ impl Intake {
         self.held.forget_told();
     }
 
-    /// Frames that found no room.
-    pub(super) const fn dropped(&self) -> u64 {
-        self.dropped
+    /// Frames of a class that found no room.
+    pub(super) const fn dropped(&self, class: Class) -> u64 {
+        self.dropped[class.index()]
     }
 
     fn is_slow(&self, now: Picos) -> bool {

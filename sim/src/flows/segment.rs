@@ -9,6 +9,7 @@
 //! `number` is that of the flow at the host that the frame goes to, as a queue pair's is. `sent` stands where data, or the rest of an
 //! acknowledgement, would be: the time at which a frame of data left, and in its acknowledgement the same time again.
 
+pub use xoff_config::scenario::{PAYLOAD_MAX, frame_len};
 use xoff_dataplane::units::{Class, MacAddr};
 use xoff_dataplane::wire::Cnm;
 use xoff_dataplane::wire::flow::mix;
@@ -16,10 +17,6 @@ use xoff_dataplane::wire::flow::mix;
 use crate::host::{address, ip};
 use crate::time::Picos;
 
-/// What a frame has besides its payload, in bytes without FCS: Ethernet 14, IPv4 20, UDP 8, base transport header 12, invariant CRC 4.
-const AROUND: u32 = 58;
-/// The most payload of a frame where the MTU is 1500.
-pub const PAYLOAD_MAX: u32 = 1_456;
 /// As much of a frame as is written.
 const HEAD: usize = 62;
 /// Of an acknowledgement, in bytes without FCS.
@@ -30,13 +27,6 @@ const CNP_LEN: u32 = 74;
 const UDP_PORT: u16 = 4791;
 const CONGESTED: u8 = 0b11;
 const CAPABLE: u8 = 0b10;
-
-/// The length of a frame with so much payload, in bytes without FCS: that is padded to four bytes, and is not less.
-#[must_use]
-pub const fn frame_len(payload: u32) -> u32 {
-    let padded = payload.next_multiple_of(4);
-    AROUND + if padded < 4 { 4 } else { padded }
-}
 
 /// As RoCEv2 has them, but for a negative acknowledgement, which is a kind of acknowledgement there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -53,7 +53,7 @@ fn a_slow_receiver_takes_frames_at_its_pace_to_the_picosecond_and_loses_none() {
     let (fabric, record) = frames(SLOW, LOSSLESS, 2_000);
     let first = fabric.alone().time_of(&flow(0, 1, PAYLOAD));
     assert_eq!(record.took(), Some(Picos(first.0 + 2_000 * TAKES.0)));
-    assert_eq!((dropped(&fabric), fabric.fabric().hosts()[1].dropped()), (0, 0));
+    assert_eq!((dropped(&fabric), fabric.fabric().hosts()[1].dropped(LOSSLESS)), (0, 0));
     assert!(at_port(&fabric, |class| class.paused_nanos.get()) > 0, "its switch was held");
     assert!(
         fabric.fabric().hosts()[0].gate().counts(Nanos::ZERO).pfc_frames > 0,
@@ -84,7 +84,8 @@ fn a_class_that_is_not_paused_for_it_loses_what_finds_no_room() {
     {
         let told = SlowReceiver { buffer: Bytes(buffer), xoff: Bytes(100), xon: Bytes(50), ..SLOW };
         let (fabric, record) = frames(told, LOSSY, count);
-        assert_eq!(fabric.fabric().hosts()[1].dropped(), lost, "{buffer}");
+        let lost_of = |class| fabric.fabric().hosts()[1].dropped(class);
+        assert_eq!([LOSSY, LOSSLESS].map(lost_of), [lost, 0], "{buffer}");
         assert_eq!(record.finish.is_none(), lost > 0);
     }
 }
@@ -97,7 +98,7 @@ fn each_class_has_room_of_its_own() {
         fabric.add(FlowPlan { class, ..flow(0, 1, 9 * PAYLOAD) });
     }
     let records = run(&mut fabric);
-    assert_eq!(fabric.fabric().hosts()[1].dropped(), 0);
+    assert_eq!([LOSSLESS, LOSSY].map(|class| fabric.fabric().hosts()[1].dropped(class)), [0, 0]);
     assert!(records.iter().all(|record| record.finish.is_some()));
 }
 

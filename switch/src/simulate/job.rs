@@ -24,6 +24,9 @@ use super::tables::{
 };
 use super::waiting::{Stuck, Waiting, ports};
 
+/// Why a slow receiver pauses its switch, and drops what finds no room: it has not taken what came.
+const SLOW_RECEIVER: &str = "slow_receiver";
+
 /// Which run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Job {
@@ -193,8 +196,9 @@ fn counted(model: &Model) -> Before {
     for record in fabric.records() {
         sum.payload[usize::from(record.tag)] += came(model, &record);
     }
+    let hosts = fabric.fabric().hosts().iter();
     sum.lost =
-        fabric.fabric().hosts().iter().map(FlowHost::dropped).sum::<u64>() + fabric.fabric().mishaps().lost;
+        fabric.fabric().mishaps().lost + hosts.flat_map(dropped_by).map(|(_, frames)| frames).sum::<u64>();
     for switch in fabric.fabric().switches() {
         let ailments = switch.ailments();
         sum.lost += ailments.never_seen + ailments.lost_in_restarts;
@@ -206,6 +210,11 @@ fn counted(model: &Model) -> Before {
         }
     }
     sum
+}
+
+/// By class, what found no room at a host.
+fn dropped_by(host: &FlowHost) -> impl Iterator<Item = (Class, u64)> {
+    Class::ALL.into_iter().map(|class| (class, host.dropped(class)))
 }
 
 /// Payload of a flow that has come and was of use.
@@ -329,6 +338,13 @@ fn drops(model: &Model, key: &[String; 2]) -> Vec<Row> {
             }
         }
     }
+    for (number, host) in (0..).zip(model.fabric.fabric().hosts()) {
+        for (class, count) in dropped_by(host).filter(|(_, count)| *count > 0) {
+            let (at, none) = (named(At::Host(number)), String::new);
+            let place = [none(), "host".to_owned(), none(), at, class.to_string()];
+            rows.push(row(key, place.into_iter().chain([SLOW_RECEIVER.to_owned(), count.to_string()])));
+        }
+    }
     rows
 }
 
@@ -396,7 +412,7 @@ fn pauses_of_receivers(model: &Model, key: &[String; 2]) -> Vec<Row> {
             let end = pause.end.map(|end| end.0.to_string()).unwrap_or_default();
             let (class, peer) = (pause.class.to_string(), peer.clone());
             let asks = [pause.start.0.to_string(), end, String::new(), String::new(), class.clone(), peer];
-            let why = ["slow_receiver".to_owned(), class, String::new(), "0".to_owned()];
+            let why = [SLOW_RECEIVER.to_owned(), class, String::new(), "0".to_owned()];
             row(key, asks.into_iter().chain(why).chain([pause.refreshes.to_string()]))
         })
     });

@@ -134,15 +134,15 @@ pub const CLASSES: Table = Table {
 /// One row for each reason for which a class of a port has lost frames.
 pub const DROPS: Table = Table {
     name: "drops",
-    about: "a reason for which frames of a class of a port were dropped, over the whole run",
+    about: "a reason for which frames of a class of a port, or of a slow receiver, were dropped, over the whole run",
     columns: columns! {
-        "switch", "", "the number of the switch";
-        "kind", TEXT, "its kind";
-        "port", "", "the number of its port";
-        "peer", TEXT, "who is at the other end: h3 is host 3, s1p2 is port 2 of switch 1";
+        "switch", "", "the number of the switch; empty: a slow receiver has dropped them";
+        "kind", TEXT, "its kind; host: a slow receiver";
+        "port", "", "the number of its port; empty: a slow receiver has dropped them";
+        "peer", TEXT, "who is at the other end: h3 is host 3, s1p2 is port 2 of switch 1; of a slow receiver: itself";
         "class", "", "the class";
-        "reason", TEXT, "the reason, as metrics have it";
-        "dropped_frames", "frames", "what was dropped for it; over all reasons this is dropped_frames of `classes`";
+        "reason", TEXT, "the reason, as metrics have it; slow_receiver: no room at a host that has not taken what came";
+        "dropped_frames", "frames", "what was dropped for it; over all reasons of a port this is dropped_frames of `classes`";
     },
 };
 

@@ -168,6 +168,35 @@ fn pauses_of_a_slow_receiver_are_among_the_others_and_name_it_as_their_cause() {
     assert!(run_of(&scenario(false), &[])[&tables::PAUSES].is_empty());
 }
 
+/// A pause comes too late where there is room for a frame above `xoff` and no more, whatever the class.
+#[test]
+fn what_finds_no_room_at_a_slow_receiver_is_told_by_host_and_class() {
+    let run = |class: u8, buffer: &str| {
+        let rows = run_of(
+            &format!(
+                "[scenario]\nname = \"x\"\nduration = \"1ms\"\n[topology]\nkind = \"single\"\nhosts = 3\n\
+                 [[receiver]]\nhosts = [2]\nrate = \"10G\"\nbuffer = \"{buffer}\"\nxoff = \"5KB\"\n\
+                 [[load]]\nkind = \"incast\"\nclass = {class}\naskers = [2]\nservers = [0]\nfan_in = 1\nsize = \"500KB\"\n"
+            ),
+            &[],
+        );
+        let lost = rows[&RUNS][0][RUNS.at("lost_frames")].clone();
+        let names = ["switch", "kind", "port", "peer", "class", "reason", "dropped_frames"];
+        let own = rows[&tables::DROPS].iter().filter(|row| row[tables::DROPS.at("kind")] == "host");
+        let own = own.map(|row| names.map(|name| row[tables::DROPS.at(name)].clone()));
+        (lost, own.collect::<Vec<_>>())
+    };
+    for class in [3, 0] {
+        let (lost, told) = run(class, "7KB");
+        assert_ne!(lost, "0");
+        assert_eq!(
+            told,
+            [["", "host", "", "h2", &class.to_string(), "slow_receiver", &lost].map(str::to_owned)]
+        );
+    }
+    assert_eq!(run(3, "50KB"), ("0".to_owned(), Vec::new()));
+}
+
 #[test]
 fn flows_outlive_a_link_that_fails_and_is_repaired() {
     let scenario = |fault: &str| {

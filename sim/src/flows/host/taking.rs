@@ -1,5 +1,7 @@
 //! What comes to a host: data is taken at once, or when a slow one gets to it, and answered.
 
+use xoff_dataplane::units::Class;
+
 use super::super::intake::{Arrived, Intake, ReceiverPause, SlowReceiver};
 use super::super::segment::{Kind, Segment, port};
 use super::super::transport::{Control, Transport};
@@ -14,10 +16,10 @@ impl FlowHost {
         self.intake = Some(Box::new(Intake::new(told, self.pace, address(self.number))));
     }
 
-    /// Frames that came while it was slow, and found no room.
+    /// Frames of a class that came while it was slow, and found no room.
     #[must_use]
-    pub fn dropped(&self) -> u64 {
-        self.intake.as_ref().map_or(0, |intake| intake.dropped())
+    pub fn dropped(&self, class: Class) -> u64 {
+        self.intake.as_ref().map_or(0, |intake| intake.dropped(class))
     }
 
     /// What it has asked its switch for while it was slow.
