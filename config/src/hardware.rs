@@ -103,6 +103,13 @@ mod tests {
         assert_eq!(config.warnings, [], "a peer is as the standard asks");
     }
 
+    /// Of lossless classes alone, both ways.
+    #[test]
+    fn pauses_are_obeyed_on_ideal_hardware_as_by_a_live_switch() {
+        let live = Config::from_toml_on(Hardware::Software, "test", PORTS, Machine::default()).unwrap();
+        assert_eq!(ideal("").switch.ports[0].flow_control, live.switch.ports[0].flow_control);
+    }
+
     #[test]
     fn what_is_written_holds_on_ideal_hardware_too() {
         let config =

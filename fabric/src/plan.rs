@@ -160,12 +160,9 @@ impl Plan {
             .set("defaults.flood_unknown", "false")
             .set("defaults.flood_group", "false")
             .set("defaults.lldp", "false");
-        match line.hardware() {
-            Hardware::Ideal => settings.text("defaults.pause", "pfc"), // as everywhere
-            Hardware::Software => {
-                settings.text("switch.stall_budget", STALL_BUDGET).text("defaults.peer_response", "software")
-            }
-        };
+        if line.hardware() == Hardware::Software {
+            settings.text("switch.stall_budget", STALL_BUDGET).text("defaults.peer_response", "software");
+        }
         Plan {
             line,
             point: String::new(),

@@ -87,6 +87,10 @@ fn a_class_that_is_not_paused_for_it_loses_what_finds_no_room() {
         let lost_of = |class| fabric.fabric().hosts()[1].dropped(class);
         assert_eq!([LOSSY, LOSSLESS].map(lost_of), [lost, 0], "{buffer}");
         assert_eq!(record.finish.is_none(), lost > 0);
+        let switch = fabric.fabric().switches()[0].counters();
+        let (ignored, lossy) =
+            (switch.port(PortId(1)).pause_frames_ignored.get(), switch.class(PortId(1), LOSSY));
+        assert!(ignored > 0 && lossy.paused_nanos.get() == 0, "its switch is asked, and does not heed it");
     }
 }
 
