@@ -179,8 +179,34 @@ const LATE_BY: Nanos = Nanos::from_micros(10);
 /// Keys that say nothing of what goes wrong with a link.
 const AROUND: [&str; 3] = ["kind", "at", "late_by"];
 
-/// In a run that ends at `run_end` at the latest.
-pub(super) fn read(table: &Table<'_, '_>, run_end: Nanos, problems: &mut Problems) -> Option<Fault> {
+/// All of them, in a run that ends at `run_end` at the latest.
+pub(super) fn read(all: &[Table<'_, '_>], run_end: Nanos, problems: &mut Problems) -> Vec<Fault> {
+    let mut faults: Vec<Fault> = Vec::new();
+    for table in all {
+        let Some(fault) = read_one(table, run_end, problems) else { continue };
+        if let Some(switch) = faults.iter().find_map(|before| restarted_by_both(before, &fault)) {
+            let name = switch.map_or("all switches".to_owned(), |number| format!("switch {number}"));
+            problems.push(
+                Problem::error(format!("two [[fault]] restart {name} at one time"))
+                    .at(table.span, "the second")
+                    .help("a switch begins anew before it ends again: let one `begin` after the `end` of the other"),
+            );
+        }
+        faults.push(fault);
+    }
+    faults
+}
+
+/// A switch, or all of them, that would end while it is away.
+fn restarted_by_both(one: &Fault, other: &Fault) -> Option<Option<u32>> {
+    let (Fault::Switch(one), Fault::Switch(other)) = (one, other) else { return None };
+    let are_restarts = [one, other].iter().all(|fault| fault.what == Ailment::Restart);
+    let is_one_switch = one.switch.is_none() || other.switch.is_none() || one.switch == other.switch;
+    let are_at_one_time = one.begin <= other.end && other.begin <= one.end;
+    (are_restarts && is_one_switch && are_at_one_time).then_some(one.switch.or(other.switch))
+}
+
+fn read_one(table: &Table<'_, '_>, run_end: Nanos, problems: &mut Problems) -> Option<Fault> {
     table.no_others(&[FaultKeys::KEYS], problems);
     let keys = FaultKeys::read(table, problems);
     if keys.kind.is_none() && table.value("kind").is_some() {

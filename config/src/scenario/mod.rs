@@ -287,10 +287,7 @@ fn read(
         output = OutputKeys::read(&table, problems);
     }
     times(&scenario, duration, problems);
-    let faults: Vec<Fault> = tables(&table, "fault", problems)
-        .iter()
-        .filter_map(|table| faults::read(table, limit, problems))
-        .collect();
+    let faults = faults::read(&tables(&table, "fault", problems), limit, problems);
     let changes: Vec<Change> = tables(&table, "change", problems)
         .iter()
         .filter_map(|table| changes::read(table, limit, topology.as_ref(), problems))

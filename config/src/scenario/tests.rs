@@ -337,6 +337,28 @@ fn faults_of_switches_are_at_switches_or_ports_for_a_time_that_is_within_the_run
 }
 
 #[test]
+fn a_switch_is_restarted_again_when_it_has_begun_anew() {
+    let restart = |at: &str, times: &str| format!("[[fault]]\nkind = \"restart\"\nat = \"{at}\"\n{times}\n");
+    let first = format!("{FINE}{}", restart("s0", "begin = \"50us\"\nend = \"100us\""));
+    let within = "begin = \"70us\"\nend = \"80us\"";
+    for (at, times) in
+        [("s0", within), ("all", within), ("s0", "begin = \"100us\""), ("s0", "begin = \"50us\"")]
+    {
+        let (line, message, help) = problem(&format!("{first}{}", restart(at, times)));
+        assert_eq!(line, Some(14), "{at} {times}");
+        assert_eq!(message, "two [[fault]] restart switch 0 at one time");
+        assert!(help.contains("after the `end`"), "{help}");
+    }
+    let stall = restart("s0", within).replace("restart", "stall");
+    let later = restart("s0", "begin = \"101us\"");
+    for fine in [stall, later, restart("s1", within), restart("all", "begin = \"20us\"\nend = \"49us\"")] {
+        assert!(read(&format!("{first}{fine}")).is_ok(), "{fine}");
+    }
+    let [one, two] = [restart("all", within), restart("all", "begin = \"75us\"")];
+    assert_eq!(problem(&format!("{FINE}{one}{two}")).1, "two [[fault]] restart all switches at one time");
+}
+
+#[test]
 fn changes_are_told_by_the_keys_of_a_switch_and_restarts_are_refused() {
     let change = |keys: &str| format!("{FINE}[[change]]\nat = \"2ms\"\n{keys}\n");
     let source = read(&change("policy = \"ofc\"\nclass.3.xoff = \"300KB\"")).unwrap();
