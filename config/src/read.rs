@@ -38,6 +38,11 @@ impl<'a, 'de> Table<'a, 'de> {
         self.entries.get_key_value(key).map_or(self.span, |(key, _)| key.span)
     }
 
+    /// No key of it is none of these.
+    pub(crate) fn has_only(&self, keys: &[&str]) -> bool {
+        self.entries.keys().all(|key| keys.contains(&key.name.as_ref()))
+    }
+
     /// The table under `key`.
     pub(crate) fn table(&self, key: &'a str, problems: &mut Problems) -> Option<Table<'a, 'de>> {
         Table::of(key, self.value(key)?, problems)

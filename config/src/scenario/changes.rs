@@ -53,16 +53,14 @@ pub(super) fn read(
     if change.value("at").is_none() {
         problems.push(Problem::missing_in("change", "at", "at = \"2ms\"", change.span));
     }
-    if let Some(late) = keys.at.as_ref().filter(|at| at.value >= end) {
+    if change.has_only(ChangeKeys::KEYS) {
         problems.push(
-            Problem::error(format!(
-                "a change at {}, and the run ends at {} at the latest",
-                crate::quantity::time(late.value),
-                crate::quantity::time(end)
-            ))
-            .at(late.span, "would never be made"),
+            Problem::error("a [[change]] has no key that says what changes")
+                .at(change.span, "nothing would change")
+                .help("say what switches are told from then on by keys of [switch.KIND]: policy = \"ofc\", class.3.xoff = \"80KB\""),
         );
     }
+    super::in_time(keys.at.as_ref(), ["`at` of a change", "would never be made"], end, problems);
     let kinds = topology.map_or(&[][..], |topology| topology.kind.switches());
     if let Some(of) = &keys.switch
         && let Of::Kind(kind) = &of.value

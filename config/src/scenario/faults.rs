@@ -9,7 +9,6 @@ use xoff_dataplane::units::Nanos;
 use super::keys::FaultKeys;
 use crate::draft::value;
 use crate::problem::{Problem, Problems};
-use crate::quantity;
 use crate::read::Table;
 
 /// An end of a link.
@@ -214,18 +213,6 @@ fn read_one(table: &Table<'_, '_>, run_end: Nanos, problems: &mut Problems) -> O
     }
     let kind = value(keys.kind.as_ref(), FaultKind::default());
     super::of_kind(table, "[[fault]]", kind.name(), FaultKeys::KEYS, kind.keys(), problems);
-    let in_time = |key: &Option<Spanned<Nanos>>, name: &str, problems: &mut Problems| {
-        if let Some(late) = key.as_ref().filter(|key| key.value >= run_end) {
-            let end = quantity::time(run_end);
-            problems.push(
-                Problem::error(format!(
-                    "`{name}` of a fault is {}, and the run ends at {end} at the latest",
-                    quantity::time(late.value)
-                ))
-                .at(late.span, "would never come"),
-            );
-        }
-    };
     let is_said = |name: &&str| table.value(name).is_some();
     if kind == FaultKind::Link && !FaultKeys::KEYS.iter().filter(|name| !AROUND.contains(name)).any(is_said) {
         let problem = Problem::error("a [[fault]] of kind \"link\" has no key that says what goes wrong");
@@ -233,9 +220,18 @@ fn read_one(table: &Table<'_, '_>, run_end: Nanos, problems: &mut Problems) -> O
             "say `down`, when the link goes down, or what share is lost or harmed: `lost`, `control_lost`, `control_late`, \
              `control_again`, `control_harmed`; 0 is nothing, as the control of a sweep",
         ));
+    } else if let Some(late_by) = &keys.late_by
+        && kind == FaultKind::Link
+        && !["control_late", "control_again"].iter().any(is_said)
+    {
+        let problem = Problem::error("`late_by` says how late MAC control comes, and none comes late");
+        problems.push(problem.at(late_by.span, "of no effect").help(
+            "say what share of it comes late, or again: `control_late`, `control_again`; 0 is nothing, as the control of a sweep",
+        ));
     }
-    in_time(&keys.begin, "begin", problems);
-    in_time(&keys.down, "down", problems);
+    for (key, what) in [(&keys.begin, "`begin` of a fault"), (&keys.down, "`down` of a fault")] {
+        super::in_time(key.as_ref(), [what, "would never come"], run_end, problems);
+    }
     match kind {
         FaultKind::Link => link(keys, problems),
         _ => switch(kind, keys, run_end, problems),

@@ -14,7 +14,12 @@ pub const fn frame_len(payload: u32) -> u32 {
     AROUND + if padded < 4 { 4 } else { padded }
 }
 
+/// The most payload of a frame that is no longer than this, without FCS.
+pub(super) const fn payload_max(len: u32) -> u32 {
+    len.saturating_sub(AROUND) / 4 * 4
+}
+
 /// The longest frame of hosts that send so much payload in one, FCS included.
-pub(super) fn longest(payload: Option<u32>) -> Bytes {
-    Bytes::of_frame(frame_len(payload.unwrap_or(PAYLOAD_MAX)))
+pub(super) fn longest(payload: u32) -> Bytes {
+    Bytes::of_frame(frame_len(payload))
 }

@@ -20,6 +20,8 @@ const TIME_MAX: Nanos = Nanos::from_secs(3_600);
 pub const FLOW_BYTES_MAX: u64 = 1 << 37;
 /// The highest seed: round, with room for one more in each run below what TOML has no numbers for.
 pub const SEED_MAX: u64 = 1_000_000_000_000_000_000;
+/// The least share of MAC control.
+const CONTROL_STEP: f64 = 1.0 / 1_024.0;
 /// Hosts of a fabric.
 const HOST_MAX: u32 = 1_000_000;
 
@@ -173,10 +175,10 @@ keys! {
         down: Nanos = parse::time(Nanos::ZERO..=TIME_MAX);
         up: Nanos = parse::time(Nanos(1)..=TIME_MAX);
         lost: f64 = parse::share_or_none;
-        control_lost: f64 = parse::share_or_none;
-        control_late: f64 = parse::share_or_none;
-        control_again: f64 = parse::share_or_none;
-        control_harmed: f64 = parse::share_or_none;
+        control_lost: f64 = of_control;
+        control_late: f64 = of_control;
+        control_again: f64 = of_control;
+        control_harmed: f64 = of_control;
         late_by: Nanos = parse::time(Nanos(1)..=Nanos::from_secs(1));
     }
 }
@@ -232,6 +234,14 @@ fn offered(value: &Value<'_>) -> Parsed<f64> {
         .ok_or_else(|| "a share of a host's line, above 0 and up to 10, such as 0.6".into())
 }
 
+/// A share of MAC control, which is counted in steps.
+fn of_control(value: &Value<'_>) -> Parsed<f64> {
+    let share = parse::share_or_none(value).ok();
+    share.filter(|share| *share == 0.0 || *share >= CONTROL_STEP).ok_or_else(|| {
+        "0, or a number from 1/1024 (0.0009765625) to 1: shares of MAC control are in steps of 1/1024".into()
+    })
+}
+
 fn pauses(value: &Value<'_>) -> Parsed<Obeys> {
     match value.as_str() {
         Some("obey") => Ok(Obeys::AtOnce),
@@ -285,7 +295,8 @@ fn hosts(value: &Value<'_>) -> Parsed<Vec<u32>> {
         range.filter(|(from, to)| from <= to && *to <= HOST_MAX).ok_or_else(String::new)
     };
     let mut hosts: Vec<u32> = parse::list(value, range)
-        .ok_or("a list of hosts by number, such as [0, 1] or [0, \"8-15\"]")?
+        .filter(|ranges| !ranges.is_empty())
+        .ok_or("a list of hosts by number, one at least, such as [0, 1] or [0, \"8-15\"]")?
         .into_iter()
         .flat_map(|(from, to)| from..=to)
         .collect();

@@ -167,11 +167,11 @@ pub struct Load {
     pub file: PathBuf,
 }
 
-/// Load number `number` of the file, in a run of that duration.
+/// Load number `number` of the file, in a run of that duration, which ends then at the latest.
 pub(super) fn read(
     number: usize,
     table: &Table<'_, '_>,
-    duration: Option<Nanos>,
+    (duration, run_end): (Option<Nanos>, Nanos),
     problems: &mut Problems,
 ) -> Option<Load> {
     table.no_others(&[LoadKeys::KEYS], problems);
@@ -226,6 +226,8 @@ pub(super) fn read(
     {
         problems.push(Problem::error("`end` is not after `begin`").at(end.span, "nothing would be sent"));
     }
+    let told = ["`begin` of a [[load]]", "nothing would be sent"];
+    super::in_time(keys.begin.as_ref(), told, run_end, problems);
     let default_name = format!("{}-{number}", kind.name());
     Some(Load {
         name: value(keys.name.as_ref(), default_name),

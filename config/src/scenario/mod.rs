@@ -27,6 +27,7 @@ mod topology;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use toml_span::Spanned;
 use xoff_dataplane::units::Nanos;
 
 use crate::Config;
@@ -34,6 +35,7 @@ use crate::document::tables;
 use crate::draft::value;
 use crate::parse::OrOff;
 use crate::problem::{ConfigError, Problem, Problems};
+use crate::quantity;
 use crate::read::Table;
 use edits::{Axis, Edits};
 #[cfg(test)]
@@ -268,12 +270,13 @@ fn read(
     let hosts = table.table("hosts", problems).map(|table| hosts::read(&table, problems)).unwrap_or_default();
     let duration = value(scenario.duration.as_ref(), OrOff::Off).into_option();
     let limit = duration.unwrap_or_else(|| value(scenario.limit.as_ref(), LIMIT));
-    let longest = frames::longest(hosts.payload);
-    let receivers = receivers::read(&tables(&table, "receiver", problems), longest, problems);
+    let payload = hosts.payload.unwrap_or(PAYLOAD_MAX);
+    let longest = frames::longest(payload);
+    let receivers = receivers::read(&tables(&table, "receiver", problems), (longest, limit), problems);
     let loads: Vec<Load> = tables(&table, "load", problems)
         .iter()
         .enumerate()
-        .filter_map(|(number, table)| load::read(number, table, duration, problems))
+        .filter_map(|(number, table)| load::read(number, table, (duration, limit), problems))
         .collect();
     if table.value("load").is_none() {
         problems.push(
@@ -293,7 +296,7 @@ fn read(
         .filter_map(|table| changes::read(table, limit, topology.as_ref(), problems))
         .collect();
     if let Some(topology) = &topology {
-        switches::check(root, topology, &changes, problems);
+        switches::check(root, (topology, payload), &changes, problems);
     }
     let warm_up = value(scenario.warm_up.as_ref(), Nanos::ZERO);
     (!problems.has_errors()).then_some(Scenario {
@@ -330,14 +333,19 @@ fn times(keys: &ScenarioKeys, duration: Option<Nanos>, problems: &mut Problems) 
         );
     }
     let end = duration.unwrap_or_else(|| value(keys.limit.as_ref(), LIMIT));
-    if let Some(warm_up) = keys.warm_up.as_ref().filter(|key| key.value >= end) {
+    in_time(keys.warm_up.as_ref(), ["`warm_up`", "nothing would be counted"], end, problems);
+}
+
+/// A time that has to be before the end of the run: what it is, and what is wrong where it is not.
+fn in_time(key: Option<&Spanned<Nanos>>, [what, wrong]: [&str; 2], run_end: Nanos, problems: &mut Problems) {
+    if let Some(late) = key.filter(|key| key.value >= run_end) {
+        let [time, end] = [late.value, run_end].map(quantity::time);
         problems.push(
-            Problem::error(format!(
-                "`warm_up` is {}, and the run ends at {} at the latest",
-                crate::quantity::time(warm_up.value),
-                crate::quantity::time(end)
-            ))
-            .at(warm_up.span, "nothing would be counted"),
+            Problem::error(format!("{what} is {time}, and the run ends at {end} at the latest"))
+                .at(late.span, wrong)
+                .help(
+                    "give it an earlier time, or the run a later end by `duration` or `limit` in [scenario]",
+                ),
         );
     }
 }

@@ -30,11 +30,11 @@ pub struct Receiver {
 /// `receiver.buffer`.
 const BUFFER: Bytes = Bytes(1_000_000);
 
-/// All of them: a host is slow in one way. `longest` is a frame that may come.
-pub(super) fn read(all: &[Table<'_, '_>], longest: Bytes, problems: &mut Problems) -> Vec<Receiver> {
+/// All of them: a host is slow in one way. The longest frame that may come, and when the run ends at the latest, are known.
+pub(super) fn read(all: &[Table<'_, '_>], known: (Bytes, Nanos), problems: &mut Problems) -> Vec<Receiver> {
     let mut receivers: Vec<Receiver> = Vec::new();
     for table in all {
-        let Some(receiver) = read_one(table, longest, problems) else { continue };
+        let Some(receiver) = read_one(table, known, problems) else { continue };
         let before = || receivers.iter().flat_map(|before| &before.hosts);
         if let Some(host) = receiver.hosts.iter().find(|host| before().any(|before| before == *host)) {
             problems.push(
@@ -48,7 +48,11 @@ pub(super) fn read(all: &[Table<'_, '_>], longest: Bytes, problems: &mut Problem
     receivers
 }
 
-fn read_one(table: &Table<'_, '_>, longest: Bytes, problems: &mut Problems) -> Option<Receiver> {
+fn read_one(
+    table: &Table<'_, '_>,
+    (longest, run_end): (Bytes, Nanos),
+    problems: &mut Problems,
+) -> Option<Receiver> {
     table.no_others(&[ReceiverKeys::KEYS], problems);
     let keys = ReceiverKeys::read(table, problems);
     for (key, example) in [("hosts", "hosts = [3]"), ("rate", "rate = \"20G\"")] {
@@ -95,6 +99,8 @@ fn read_one(table: &Table<'_, '_>, longest: Bytes, problems: &mut Problems) -> O
         );
     }
     let begin = value(keys.begin.as_ref(), Nanos::ZERO);
+    let told = ["`begin` of a [[receiver]]", "would never be slow"];
+    super::in_time(keys.begin.as_ref(), told, run_end, problems);
     if let Some(end) = keys.end.as_ref().filter(|end| end.value <= begin) {
         problems.push(Problem::error("`end` is not after `begin`").at(end.span, "would never be slow"));
     }

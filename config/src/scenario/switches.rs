@@ -9,8 +9,9 @@
 
 use toml_span::value::{Table as TomlTable, ValueInner};
 use toml_span::{Span, Value};
-use xoff_dataplane::units::{BitRate, Nanos};
+use xoff_dataplane::units::{BitRate, ETHERNET_HEADER, Nanos};
 
+use super::frames::{frame_len, payload_max};
 use super::{Change, Of, Topology, changes};
 use crate::document::Document;
 use crate::problem::{Problem, Problems};
@@ -40,8 +41,13 @@ const ALL: &str = "all";
 /// Nanoseconds.
 const PER_METRE: u64 = 5;
 
-/// Finds what is wrong with any of them.
-pub(super) fn check(root: &mut Value<'_>, topology: &Topology, changes: &[Change], problems: &mut Problems) {
+/// Finds what is wrong with any of them, beside hosts that send so much payload in a frame.
+pub(super) fn check(
+    root: &mut Value<'_>,
+    (topology, payload): (&Topology, u32),
+    changes: &[Change],
+    problems: &mut Problems,
+) {
     let kinds = topology.kind.switches();
     let switches = root.as_table().and_then(|table| table.get("switch"));
     if let Some(switches) = switches {
@@ -75,7 +81,9 @@ pub(super) fn check(root: &mut Value<'_>, topology: &Topology, changes: &[Change
     let lines = [topology.host, topology.fabric];
     for kind in kinds {
         // Values move where they belong; what is read again later is another root.
-        config_of(copied(root), kind, &lines, &[], problems);
+        if let Some(config) = config_of(copied(root), kind, &lines, &[], problems) {
+            takes(root, (kind, &config), payload, problems);
+        }
         // Which kind a switch is that is named by its number is known where there is one kind only.
         let own = |change: &Change| match &change.of {
             Of::Switch(_) => kinds.len() == 1,
@@ -89,6 +97,26 @@ pub(super) fn check(root: &mut Value<'_>, topology: &Topology, changes: &[Change
             }
             changed(root, kind, &lines, &own[..count], problems);
         }
+    }
+}
+
+/// A kind of switch takes the longest frames of hosts.
+fn takes(root: &Value<'_>, (kind, config): (&str, &Config), payload: u32, problems: &mut Problems) {
+    let most = config.switch.ports.iter().map(|port| port.mtu_frame).min().unwrap_or(u32::MAX);
+    let len = frame_len(payload);
+    if len > most {
+        let [mtu, needed] = [most, len].map(|len| len - ETHERNET_HEADER);
+        let place = ["/hosts/payload", "/switch"].iter().find_map(|place| root.pointer(place));
+        problems.push(
+            Problem::error(format!(
+                "`payload` is {payload}, which with its headers takes an MTU of {needed}, and that of switches of kind `{kind}` is {mtu}"
+            ))
+            .at(place.map_or(Span::default(), |place| place.span), "each of these frames would be dropped (`too_long`)")
+            .help(format!(
+                "give `payload` in [hosts] {} at most, or `mtu` in [switch.all.defaults] {needed} at least",
+                payload_max(most)
+            )),
+        );
     }
 }
 

@@ -205,6 +205,13 @@ fn slow_receivers_are_told_once_and_have_room_above_their_thresholds() {
     assert_eq!([message("xoff = 1"), message("xon = 0")], ["`xon` of a [[receiver]] is 0"; 2]);
     assert_eq!(receiver("xoff = 2").xon.0, 1);
     assert_eq!(message("begin = \"2us\"\nend = \"2us\""), "`end` is not after `begin`");
+    let late = message("begin = \"1s\"");
+    assert_eq!(late, "`begin` of a [[receiver]] is 1s, and the run ends at 1s at the latest");
+    let (_, none, _) = problem(&told("").replace("[1, \"2-3\"]", "[]"));
+    assert!(
+        none.starts_with("`hosts` is [], but has to be a list of hosts by number, one at least"),
+        "{none}"
+    );
     assert_eq!(message("[[receiver]]\nhosts = [0, 3]\nrate = \"1G\""), "host 3 stands in two [[receiver]]");
     let (_, message, _) = problem(&format!("{FINE}[[receiver]]\nrate = \"1G\"\n"));
     assert!(message.contains("`hosts`"), "{message}");
@@ -262,8 +269,32 @@ fn faults_are_at_ends_of_links_and_a_link_comes_up_after_it_went_down() {
         assert_eq!(message, "a [[fault]] of kind \"link\" has no key that says what goes wrong");
         assert!(help.contains("`down`") && help.contains("`control_harmed`"), "{help}");
     }
+    let (line, message, help) = problem(&fault("at = \"h0\"\nlost = 0.5\nlate_by = \"1us\""));
+    assert_eq!(line, Some(12));
+    assert_eq!(message, "`late_by` says how late MAC control comes, and none comes late");
+    assert!(help.contains("`control_late`, `control_again`"), "{help}");
+    for late in ["control_late = 0", "control_again = 0.5"] {
+        assert!(read(&fault(&format!("at = \"h0\"\n{late}\nlate_by = \"1us\""))).is_ok(), "{late}");
+    }
     let swept = format!("{}[[sweep]]\nfault.0.lost = [0, 0.1]\n", fault("at = \"h0\""));
     assert!(read(&swept).is_ok());
+}
+
+/// What is lost of all frames is drawn by finer numbers.
+#[test]
+fn a_share_of_mac_control_is_a_step_at_least() {
+    let fault = |key: &str, share: &str| read(&format!("{FINE}[[fault]]\nat = \"h0\"\n{key} = {share}\n"));
+    for key in ["control_lost", "control_late", "control_again", "control_harmed"] {
+        let few = fault(key, "0.0009765624").unwrap_err();
+        let ConfigError::Invalid(invalid) = few else { panic!("{few}") };
+        let message = &invalid.problems()[0].message;
+        assert!(
+            message.contains(&format!("`{key}` is 0.0009765624")) && message.contains("1/1024"),
+            "{message}"
+        );
+        assert!(["0", "0.0009765625", "1"].iter().all(|share| fault(key, share).is_ok()), "{key}");
+    }
+    assert!(fault("lost", "0.0001").is_ok());
 }
 
 #[test]
@@ -377,7 +408,7 @@ fn changes_are_told_by_the_keys_of_a_switch_and_restarts_are_refused() {
     assert_eq!(before.switch.policy, after.switch.policy);
     assert_ne!(before.switch.policies, after.switch.policies);
     for (of, expected) in [("3", Of::Switch(3)), ("\"switch\"", Of::Kind("switch".into()))] {
-        let scenario = read(&change(&format!("switch = {of}"))).unwrap().point(0).unwrap();
+        let scenario = read(&change(&format!("switch = {of}\npolicy = \"ofc\""))).unwrap().point(0).unwrap();
         assert_eq!(scenario.changes[0].of, expected);
     }
     let (line, message, help) = problem(&change("memory.model = \"shared\""));
@@ -386,13 +417,20 @@ fn changes_are_told_by_the_keys_of_a_switch_and_restarts_are_refused() {
         message.starts_with("a running switch cannot change memory") && help.contains("xoff reload"),
         "{message}"
     );
-    let (_, message, _) = problem(&change("switch = \"leaf\""));
+    let (_, message, _) = problem(&change("switch = \"leaf\"\npolicy = \"ofc\""));
     assert_eq!(message, "there are no switches of kind `leaf` in this topology");
-    let (_, message, _) = problem(&change("").replace("2ms", "1s"));
-    assert_eq!(message, "a change at 1s, and the run ends at 1s at the latest");
+    let something = change("policy = \"ofc\"");
+    let (_, message, _) = problem(&something.replace("2ms", "1s"));
+    assert_eq!(message, "`at` of a change is 1s, and the run ends at 1s at the latest");
+    for nothing in ["", "switch = \"switch\""] {
+        let (line, message, help) = problem(&change(nothing));
+        assert_eq!(line, Some(9));
+        assert_eq!(message, "a [[change]] has no key that says what changes");
+        assert!(help.contains("policy = \"ofc\""), "{help}");
+    }
     let (_, message, _) = problem(&change("http = false"));
     assert!(message.contains("`http` is not for switches of a scenario"), "{message}");
-    let (_, message, _) = problem(&change("").replace("at = \"2ms\"", ""));
+    let (_, message, _) = problem(&something.replace("at = \"2ms\"", ""));
     assert!(message.contains("`at`"), "{message}");
 }
 
@@ -431,6 +469,42 @@ fn a_draw_has_flows_and_pairs_and_flows_of_any_load_may_have_a_rate() {
     assert_eq!((load.kind, load.flows, load.rate), (LoadKind::Draw, 9, Some(BitRate::from_gbps(3))));
     let (_, message, _) = problem(&draw.replace("flows = 9\n", ""));
     assert!(message.contains("`flows`"), "{message}");
+}
+
+/// Where a switch would drop each frame of that payload.
+#[test]
+fn frames_of_hosts_fit_into_the_mtu_of_each_switch() {
+    let of = |payload: u32, mtu: &str| {
+        let mtu =
+            if mtu.is_empty() { String::new() } else { format!("[switch.all.defaults]\nmtu = {mtu}\n") };
+        format!("[hosts]\npayload = {payload}\n{mtu}{FINE}")
+    };
+    for (payload, mtu) in [(1_456, ""), (4_096, "4140"), (1_458, "1504"), (64, "256")] {
+        assert!(read(&of(payload, mtu)).is_ok(), "{payload} {mtu}");
+    }
+    let (line, message, help) = problem(&of(1_457, ""));
+    assert_eq!(line, Some(2));
+    assert!(
+        message.starts_with("`payload` is 1457, which with its headers takes an MTU of 1504"),
+        "{message}"
+    );
+    assert!(message.ends_with("and that of switches of kind `switch` is 1500"), "{message}");
+    assert!(help.contains("1456 at most") && help.contains("1504 at least"), "{help}");
+    assert!(problem(&of(4_096, "4139")).1.contains("MTU of 4140"));
+    // What is not said is too much for a shorter one.
+    let (line, message, _) = problem(&format!("[switch.all.defaults]\nmtu = 1000\n{FINE}"));
+    assert!(line.is_some() && message.starts_with("`payload` is 1456"), "{message}");
+}
+
+#[test]
+fn a_load_begins_before_the_run_ends() {
+    let begin = |time: &str| format!("{FINE}begin = \"{time}\"\n");
+    assert!(read(&begin("999ms")).is_ok());
+    let (line, message, help) = problem(&begin("1s"));
+    assert_eq!(line, Some(9));
+    assert_eq!(message, "`begin` of a [[load]] is 1s, and the run ends at 1s at the latest");
+    assert!(help.contains("`limit`"), "{help}");
+    assert!(read(&begin("1s").replace("name = \"x\"", "name = \"x\"\nlimit = \"2s\"")).is_ok());
 }
 
 explore! {

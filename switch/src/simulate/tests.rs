@@ -103,7 +103,8 @@ fn each_scenario_that_is_shipped_runs_and_seeds_differ() {
     for name in scenarios() {
         let short: &[&str] = match name.as_str() {
             "ofc-fat-tree" | "ofc-fig8" => &["scenario.duration=1100us"],
-            "capfc-switch" | "capfc-fat-tree" | "qcn-leaf-spine" => &["scenario.duration=20ms"],
+            "capfc-switch" | "capfc-fat-tree" => &["scenario.duration=20ms"],
+            "qcn-leaf-spine" => &["scenario.duration=20ms", "load.4.begin=1ms"],
             _ => &["scenario.seed=1"],
         };
         let source = source(&name, short);
@@ -138,6 +139,47 @@ fn links_and_flows_of_files_take_the_time_that_they_say() {
     // A frame of 1,538 bytes on each line: 123.04 ns twice at 100 Gb/s, 1230.4 ns at 10 Gb/s, and 2,000 ns on the way.
     assert_eq!((flow("fct_ns"), flow("slowdown")), ("3476.480", "1"));
     assert_eq!(rows[&LOADS][0][LOADS.at("flows_done")], "1");
+}
+
+#[test]
+fn a_file_without_flows_or_with_one_that_starts_too_late_is_told() {
+    let scenario = "[scenario]\nname = \"x\"\nlimit = \"1ms\"\n[topology]\nkind = \"single\"\nhosts = 2\n[[load]]\nkind = \"flows\"\nfile = \"flows\"\n";
+    let why = |flows: &str| {
+        let place = tempfile::tempdir().unwrap();
+        fs::write(place.path().join("flows"), flows).unwrap();
+        let source = Source::from_toml("x", scenario, &[]).unwrap();
+        let model = build::model(&source, 0, 1, &place.path().join("scenario.toml"));
+        model.err().map(|error| error.to_string()).unwrap_or_default()
+    };
+    assert_eq!(why("0 1 3 1456 999999\n"), "");
+    for none in ["", "# from to class bytes start\n\n"] {
+        assert!(
+            why(none).ends_with("flows: there is no flow in it, and nothing would be sent"),
+            "{}",
+            why(none)
+        );
+    }
+    let late = why("0 1 3 1456 0\n0 1 3 1456 1000000\n");
+    assert!(late.ends_with("flows: a flow starts at 1ms, and the run ends at 1ms at the latest"), "{late}");
+}
+
+#[test]
+fn a_receiver_is_no_faster_than_its_own_line() {
+    let why = |host: u32, rate: &str| {
+        let text = format!(
+            "[scenario]\nname = \"x\"\n[topology]\nkind = \"edges\"\nfile = \"links\"\n[[receiver]]\nhosts = [{host}]\n\
+             rate = \"{rate}\"\n[[load]]\nkind = \"permutation\"\nsize = 1000\n"
+        );
+        let place = tempfile::tempdir().unwrap();
+        fs::write(place.path().join("links"), LINKS).unwrap();
+        let source = Source::from_toml("x", &text, &[]).unwrap();
+        let model = build::model(&source, 0, 1, &place.path().join("scenario.toml"));
+        model.err().map(|error| error.to_string())
+    };
+    assert_eq!([why(0, "100G"), why(1, "10G")], [None, None]);
+    let expected = "a [[receiver]] takes 10001Mb/s at host 1, whose line brings 10Gb/s".to_owned();
+    assert_eq!(why(1, "10001M"), Some(expected));
+    assert!(why(0, "101G").is_some_and(|why| why.contains("100Gb/s")));
 }
 
 /// Beside those of its switch, which it causes.
@@ -301,7 +343,9 @@ fn each_point_of_each_scenario_that_is_shipped_keeps_its_ledgers() {
         let micros = if name.starts_with("capfc") { 2_000 } else { 100 };
         // A run that has a limit has no duration.
         let key = if name == "ofc-deadlock" { "limit" } else { "duration" };
-        let source = source(&name, &[&format!("scenario.{key}={micros}us"), "scenario.warm_up=0s"]);
+        let short = format!("scenario.{key}={micros}us");
+        let last = if name == "qcn-leaf-spine" { "load.4.begin=0s" } else { "scenario.seed=1" };
+        let source = source(&name, &[&short, "scenario.warm_up=0s", last]);
         for point in 0..source.points() {
             let mut model = build::model(&source, point, 1, &path(&name)).unwrap();
             model.fabric.run_until(xoff_sim::Picos::from_micros(micros));

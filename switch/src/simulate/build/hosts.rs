@@ -1,6 +1,7 @@
 //! What the hosts of a scenario are like.
 
 use miette::miette;
+use xoff_config::quantity;
 use xoff_config::scenario::{self, Scenario};
 use xoff_dataplane::congestion::ReactionSettings;
 use xoff_dataplane::units::{Class, ClassSet};
@@ -9,7 +10,7 @@ use xoff_sim::flows::{
     Control, DcqcnSettings, FlowFabric, HostSettings, RoceSettings, SlowReceiver, SwiftSettings,
     TimelySettings, Transport,
 };
-use xoff_sim::{NodeId, Picos, Purpose, Seed};
+use xoff_sim::{At, Line, NodeId, Picos, Plan, Purpose, Seed};
 
 use super::picos;
 
@@ -57,8 +58,8 @@ pub(super) fn settings(scenario: &Scenario, seed: Seed) -> HostSettings {
 /// Some are slow to take what comes.
 ///
 /// # Errors
-/// Hosts that there are not.
-pub(super) fn slow_down(fabric: &mut FlowFabric, scenario: &Scenario) -> miette::Result<()> {
+/// Hosts that there are not, or that would be faster than their lines.
+pub(super) fn slow_down(fabric: &mut FlowFabric, scenario: &Scenario, plan: &Plan) -> miette::Result<()> {
     let count = fabric.fabric().hosts().len();
     for receiver in &scenario.receivers {
         let told = SlowReceiver {
@@ -73,6 +74,17 @@ pub(super) fn slow_down(fabric: &mut FlowFabric, scenario: &Scenario) -> miette:
             if *host as usize >= count {
                 let last = count.saturating_sub(1);
                 return Err(miette!("a [[receiver]] names host {host}; this fabric has hosts 0 to {last}"));
+            }
+            let is_own = |(a, b, _): &&(At, At, Line)| [a, b].contains(&&At::Host(*host));
+            let line = plan.links().iter().find(is_own).map(|(.., line)| line.rate);
+            if let Some(line) = line.filter(|line| receiver.rate > *line) {
+                let [rate, line] = [receiver.rate, line].map(quantity::rate);
+                return Err(miette!(
+                    help = format!(
+                        "give `rate` {line} at most; a host that takes frames as fast as they come needs no [[receiver]]"
+                    ),
+                    "a [[receiver]] takes {rate} at host {host}, whose line brings {line}"
+                ));
             }
             fabric.slow_down(*host, told);
         }

@@ -5,11 +5,10 @@ use std::path::Path;
 
 use miette::miette;
 use xoff_config::scenario::{self, LoadKind, Scenario};
-use xoff_dataplane::units::Nanos;
 use xoff_sim::hpcc::{self, ImportedFlow, Nodes};
 use xoff_sim::{At, Line, Plan};
 
-use super::picos;
+use super::loads;
 
 /// It.
 #[derive(Debug)]
@@ -64,17 +63,7 @@ pub(super) fn flows(
         let file = scenario::beside(path, &load.file);
         let flows =
             hpcc::flows(&read(&file)?, nodes).map_err(|error| miette!("{}: {error}", file.display()))?;
-        let late = flows.iter().map(|flow| flow.plan.start).find(|start| *start >= picos(scenario.limit));
-        if let Some(start) = late {
-            let told = |time: Nanos| xoff_config::quantity::time(time);
-            return Err(miette!(
-                help = "set scenario.limit, or scenario.duration, to a later time",
-                "{}: a flow starts at {}, and the run ends at {} at the latest",
-                file.display(),
-                told(start.floor()),
-                told(scenario.limit)
-            ));
-        }
+        loads::some_in_time(&file, flows.iter().map(|flow| flow.plan.start), scenario)?;
         all.push(flows);
     }
     Ok(all)

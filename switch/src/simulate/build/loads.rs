@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use miette::miette;
+use xoff_config::quantity;
 use xoff_config::scenario::{self, Gaps, Load, LoadKind, Scenario, Size};
 use xoff_dataplane::units::{BitRate, Class};
 use xoff_sim::flows::FlowFabric;
@@ -47,6 +48,35 @@ fn named(load: &Load, hosts: &[u32], count: u32) -> miette::Result<()> {
 fn host_rate(plan: &Plan) -> BitRate {
     let lines = plan.links().iter().filter(|(a, b, _)| [a, b].iter().any(|at| matches!(at, At::Host(_))));
     lines.map(|(.., line)| line.rate).min_by_key(|rate| rate.bits_per_second()).expect("a fabric has hosts")
+}
+
+/// There are flows in a file, and each of them starts before the run ends.
+///
+/// # Errors
+/// What is wrong with them.
+pub(super) fn some_in_time(
+    file: &Path,
+    starts: impl Iterator<Item = Picos>,
+    scenario: &Scenario,
+) -> miette::Result<()> {
+    let mut starts = starts.peekable();
+    if starts.peek().is_none() {
+        return Err(miette!(
+            help = "give a file of flows, or leave the load out",
+            "{}: there is no flow in it, and nothing would be sent",
+            file.display()
+        ));
+    }
+    if let Some(late) = starts.find(|start| *start >= picos(scenario.limit)) {
+        return Err(miette!(
+            help = "set scenario.limit, or scenario.duration, to a later time",
+            "{}: a flow starts at {}, and the run ends at {} at the latest",
+            file.display(),
+            quantity::time(late.floor()),
+            quantity::time(scenario.limit)
+        ));
+    }
+    Ok(())
 }
 
 /// Adds a load, with the flows of its file where that was made for another simulator.
@@ -144,6 +174,7 @@ pub(super) fn add(
                 miette!("cannot read the flows of load `{}`: {}: {error}", load.name, file.display())
             })?;
             let flows = parse_flows(&text, hosts).map_err(|error| miette!("{}: {error}", file.display()))?;
+            some_in_time(&file, flows.iter().map(|flow| flow.start), scenario)?;
             listed(flows)
         }
         LoadKind::Hpcc => listed(imported.iter().map(|flow| flow.plan).collect()),

@@ -65,7 +65,7 @@ pub fn model(source: &Source, point: usize, seed: u64, path: &Path) -> miette::R
     let settings = hosts::settings(&scenario, Seed(seed));
     let payload_max = settings.payload_max;
     let mut fabric = FlowFabric::new(&plan, Seed(seed), settings);
-    hosts::slow_down(&mut fabric, &scenario)?;
+    hosts::slow_down(&mut fabric, &scenario, &plan)?;
     let mut loads = Vec::new();
     for ((number, load), imported) in (0..).zip(&scenario.loads).zip(&imported) {
         // Each load draws for itself.
