@@ -57,11 +57,14 @@ impl LoadKind {
             LoadKind::Poisson => (&["load", "size"], &["hosts", "between", "begin", "end"]),
             LoadKind::Incast => (
                 &["fan_in", "size"],
-                &["askers", "servers", "between", "question", "deadline", "open", "gap", "gaps", "end"],
+                &[
+                    "askers", "servers", "between", "question", "deadline", "open", "gap", "gaps", "begin",
+                    "end",
+                ],
             ),
             LoadKind::Permutation => (&["size"], &["begin"]),
             LoadKind::Ring => (&["size"], &["ahead", "begin"]),
-            LoadKind::OnOff => (&["pairs", "size", "gap"], &["between", "gaps", "end"]),
+            LoadKind::OnOff => (&["pairs", "size", "gap"], &["between", "gaps", "begin", "end"]),
             LoadKind::Draw => (&["flows", "pairs", "size"], &["between", "begin"]),
             LoadKind::Flows | LoadKind::Hpcc => (&["file"], &[]),
         }
@@ -228,6 +231,7 @@ pub(super) fn read(
     }
     let told = ["`begin` of a [[load]]", "nothing would be sent"];
     super::in_time(keys.begin.as_ref(), told, run_end, problems);
+    let begin = value(keys.begin.as_ref(), Nanos::ZERO);
     let default_name = format!("{}-{number}", kind.name());
     Some(Load {
         name: value(keys.name.as_ref(), default_name),
@@ -237,9 +241,9 @@ pub(super) fn read(
         load: value(keys.load.as_ref(), 0.0),
         size: value(keys.size.as_ref(), Size::Fixed(1)),
         between: value(keys.between.as_ref(), Between::default()),
-        begin: value(keys.begin.as_ref(), Nanos::ZERO),
+        begin,
         jitter: value(keys.jitter.as_ref(), Nanos::ZERO),
-        end: if once { Some(Nanos(1)) } else { keys.end.map(|key| key.value) },
+        end: if once { Some(begin.after(Nanos(1))) } else { keys.end.map(|key| key.value) },
         askers: keys.askers.map(|key| key.value),
         servers: keys.servers.map(|key| key.value),
         fan_in: value(keys.fan_in.as_ref(), 0),

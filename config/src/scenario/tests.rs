@@ -496,6 +496,25 @@ fn frames_of_hosts_fit_into_the_mtu_of_each_switch() {
     assert!(line.is_some() && message.starts_with("`payload` is 1456"), "{message}");
 }
 
+/// Where the file has no times of its own.
+#[test]
+fn a_load_of_whatever_kind_begins_when_it_is_told_to() {
+    for (kind, keys) in [
+        ("poisson", "load = 0.5\nend = \"1ms\""),
+        ("incast", "fan_in = 1"),
+        ("permutation", ""),
+        ("ring", ""),
+        ("on-off", "pairs = [[0, 1]]\ngap = \"1us\"\nend = \"1ms\""),
+        ("draw", "pairs = [[0, 1]]\nflows = 1"),
+    ] {
+        let text = format!("{}begin = \"20us\"\n{keys}\n", FINE.replace("permutation", kind));
+        let load = read(&text).unwrap().point(0).unwrap().loads.remove(0);
+        assert_eq!(load.begin, Nanos::from_micros(20), "{kind}");
+        // Of queries without gap and end there is one.
+        assert_eq!(load.end == Some(Nanos(20_001)), kind == "incast", "{kind}");
+    }
+}
+
 #[test]
 fn a_load_begins_before_the_run_ends() {
     let begin = |time: &str| format!("{FINE}begin = \"{time}\"\n");

@@ -40,7 +40,9 @@ pub struct OnOff {
     pub sizes: Sizes,
     /// How long nothing is sent between them, and before the first.
     pub off: Times,
-    /// No burst begins at this time or later.
+    /// No burst begins before ..
+    pub from: Picos,
+    /// .. nor at this time or later.
     pub until: Picos,
     /// By pair.
     rngs: Vec<fastrand::Rng>,
@@ -56,18 +58,19 @@ impl OnOff {
         class: Class,
         sizes: Sizes,
         off: Times,
-        until: Picos,
+        [from, until]: [Picos; 2],
         seed: Seed,
     ) -> OnOff {
         let rng = |pair: u32| fastrand::Rng::with_seed(seed.number(NodeId(pair), Purpose::Start));
         let rngs = (0..).map(rng).take(pairs.len()).collect();
-        OnOff { pairs, class, sizes, off, until, rngs, open: HashMap::new() }
+        OnOff { pairs, class, sizes, off, from, until, rngs, open: HashMap::new() }
     }
 
-    fn next(&mut self, pair: usize, asked: &mut Asked) {
+    /// The next burst of a pair that has been silent from then on.
+    fn next(&mut self, pair: usize, silent: Picos, asked: &mut Asked) {
         let (from, to) = self.pairs[pair];
         let rng = &mut self.rngs[pair];
-        let start = asked.now().after(self.off.draw(rng));
+        let start = silent.after(self.off.draw(rng));
         let bytes = self.sizes.draw(rng);
         if start < self.until {
             let flow = asked.add(FlowPlan { from, to, class: self.class, bytes, start, tag: 0 });
@@ -78,7 +81,8 @@ impl OnOff {
 
 impl Load for OnOff {
     fn begin(&mut self, asked: &mut Asked) {
-        (0..self.pairs.len()).for_each(|pair| self.next(pair, asked));
+        let from = self.from.max(asked.now());
+        (0..self.pairs.len()).for_each(|pair| self.next(pair, from, asked));
     }
 
     fn listens(&self) -> bool {
@@ -87,7 +91,7 @@ impl Load for OnOff {
 
     fn ended(&mut self, flow: u32, _: &FlowPlan, asked: &mut Asked) {
         if let Some(pair) = self.open.remove(&flow) {
-            self.next(pair, asked);
+            self.next(pair, asked.now(), asked);
         }
     }
 }

@@ -27,13 +27,14 @@ pub struct IncastSettings {
     pub question: u64,
     /// How large each answer is.
     pub answer: Sizes,
-    /// From one query to the next: after its end, or where queries are open, after its begin. The first begins so long after the
-    /// beginning, too.
+    /// From one query to the next: after its end, or where queries are open, after its begin. The first begins so long after `from`, too.
     pub gap: Times,
     /// Queries begin whether or not those before them have ended.
     pub is_open: bool,
     /// How long a query may take; `None`: as long as it takes.
     pub deadline: Option<Picos>,
+    /// No query begins before.
+    pub from: Picos,
     /// No query begins at this time or later.
     pub until: Picos,
 }
@@ -104,8 +105,9 @@ impl Incast {
 
 impl Load for Incast {
     fn begin(&mut self, asked: &mut Asked) {
+        let from = self.settings.from.max(asked.now());
         for asker in self.settings.askers.clone() {
-            let mut next = self.ask(asker, asked.now(), asked);
+            let mut next = self.ask(asker, from, asked);
             while let Some(start) = next.filter(|_| self.settings.is_open) {
                 next = self.ask(asker, start, asked);
             }

@@ -7,6 +7,9 @@ use xoff_sim::{Picos, Seed};
 
 use super::{LINE, LOSSLESS, flow, run};
 
+/// Nothing begins before.
+const FROM: Picos = Picos::from_micros(30);
+
 fn fabric() -> FlowFabric {
     FlowFabric::new(&topology::fat_tree(4, LINE), Seed(1), HostSettings::default())
 }
@@ -20,12 +23,19 @@ fn the_next_burst_begins_its_pause_after_the_one_before_has_come() {
     let mut fabric = fabric();
     let (off, until) = (Picos::from_micros(20), Picos::from_micros(400));
     let pairs = vec![(0, 9), (3, 12)];
-    fabric.add_load(OnOff::new(pairs, LOSSLESS, Sizes::fixed(50_000), Times::Fixed(off), until, Seed(1)));
+    fabric.add_load(OnOff::new(
+        pairs,
+        LOSSLESS,
+        Sizes::fixed(50_000),
+        Times::Fixed(off),
+        [FROM, until],
+        Seed(1),
+    ));
     let records = run(&mut fabric);
     for from in [0, 3] {
         let of_pair: Vec<&FlowRecord> = records.iter().filter(|record| record.from == from).collect();
         assert!(of_pair.len() > 10);
-        assert_eq!(of_pair[0].start, off);
+        assert_eq!(of_pair[0].start, FROM.after(off));
         let pauses = of_pair.windows(2).map(|pair| pair[1].start.since(finish(pair[0])));
         assert!(pauses.into_iter().all(|pause| pause == off));
         assert!(of_pair.iter().all(|record| record.start < until));
@@ -60,6 +70,7 @@ fn incast(deadline: u64, is_open: bool, question: u64) -> (Vec<Query>, Vec<FlowR
         gap: Times::Fixed(Picos::from_micros(10)),
         is_open,
         deadline: Some(Picos::from_micros(deadline)),
+        from: FROM,
         until: Picos::from_micros(200),
     };
     let mut fabric = fabric();
@@ -74,7 +85,7 @@ fn a_query_has_ended_with_its_last_answer_and_the_next_follows() {
     let (queries, records) = incast(100, false, 200);
     assert_eq!(records.len(), queries.len() * 16, "eight questions and as many answers");
     let answers: Vec<&FlowRecord> = records.iter().filter(|record| record.to == 0).collect();
-    let mut before = Picos::ZERO;
+    let mut before = FROM;
     for (query, answers) in queries.iter().zip(answers.chunks(8)) {
         assert_eq!(query.start, before.after(Picos::from_micros(10)));
         assert_eq!(query.finish, answers.iter().map(|answer| finish(answer)).max());
@@ -97,7 +108,7 @@ fn queries_that_end_too_late_have_missed_their_deadline() {
 fn open_queries_begin_whatever_becomes_of_those_before() {
     let (queries, _) = incast(100, true, 0);
     let starts: Vec<Picos> = queries.iter().map(|query| query.start).collect();
-    let expected: Vec<Picos> = (1..20).map(|n| Picos::from_micros(10 * n)).collect();
+    let expected: Vec<Picos> = (1..17).map(|n| FROM.after(Picos::from_micros(10 * n))).collect();
     assert_eq!(starts, expected);
     assert!(queries.iter().any(Query::is_met) && queries.iter().any(|query| !query.is_met()));
 }

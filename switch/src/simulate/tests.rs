@@ -142,6 +142,18 @@ fn links_and_flows_of_files_take_the_time_that_they_say() {
 }
 
 #[test]
+fn queries_and_bursts_begin_no_sooner_than_they_are_told() {
+    let starts = |load: &str| {
+        let topology = "[scenario]\nname = \"x\"\n[topology]\nkind = \"single\"\nhosts = 3\n";
+        let rows = run_of(&format!("{topology}[[load]]\nsize = 1000\nbegin = \"20us\"\n{load}\n"), &[]);
+        rows[&FLOWS].iter().map(|row| row[FLOWS.at("start_ns")].clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(starts("kind = \"incast\"\nfan_in = 2"), ["20000"; 2]);
+    let on_off = "kind = \"on-off\"\npairs = [[0, 1]]\ngap = \"5us\"\ngaps = \"fixed\"\nend = \"26us\"";
+    assert_eq!(starts(on_off), ["25000"]);
+}
+
+#[test]
 fn a_file_without_flows_or_with_one_that_starts_too_late_is_told() {
     let scenario = "[scenario]\nname = \"x\"\nlimit = \"1ms\"\n[topology]\nkind = \"single\"\nhosts = 2\n[[load]]\nkind = \"flows\"\nfile = \"flows\"\n";
     let why = |flows: &str| {

@@ -142,6 +142,7 @@ pub(super) fn add(
                 gap,
                 is_open: load.is_open,
                 deadline: load.deadline.map(picos),
+                from: begin,
                 until,
             };
             Box::new(Incast::new(settings, seed))
@@ -160,7 +161,8 @@ pub(super) fn add(
         LoadKind::OnOff => {
             let both: Vec<u32> = load.pairs.iter().flat_map(|&(from, to)| [from, to]).collect();
             named(load, &both, hosts)?;
-            Box::new(OnOff::new(load.pairs.clone(), class, sizes(load)?, gap, until, seed))
+            let times = [begin, until];
+            Box::new(OnOff::new(load.pairs.clone(), class, sizes(load)?, gap, times, seed))
         }
         LoadKind::Draw => {
             let both: Vec<u32> = load.pairs.iter().flat_map(|&(from, to)| [from, to]).collect();
