@@ -38,7 +38,7 @@ impl<'a, 'de> Table<'a, 'de> {
         self.entries.get_key_value(key).map_or(self.span, |(key, _)| key.span)
     }
 
-    /// No key of it is none of these.
+    /// Whether it has no keys but these.
     pub(crate) fn has_only(&self, keys: &[&str]) -> bool {
         self.entries.keys().all(|key| keys.contains(&key.name.as_ref()))
     }

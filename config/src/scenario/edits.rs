@@ -128,16 +128,17 @@ fn list<'a, 'de>(root: &'a Value<'de>, key: &str) -> &'a [Value<'de>] {
 pub(super) fn axes(root: &Value<'_>, problems: &mut Problems) -> Vec<Axis> {
     let mut said: Vec<(Vec<String>, &Value<'_>)> = Vec::new();
     for set in list(root, SET) {
-        let before = said.len();
-        leaves(set, &mut Vec::new(), &mut said);
-        if let [earlier @ .., (path, value)] = &said[..]
-            && earlier[..before].iter().any(|(other, _)| other == path)
-        {
-            problems.push(
-                Problem::error(format!("--set says `{}` twice", path.join(".")))
-                    .at(value.span, "said again")
-                    .help("give each key once; to try several values, write a [[sweep]]"),
-            );
+        let mut here = Vec::new();
+        leaves(set, &mut Vec::new(), &mut here);
+        for (path, value) in here {
+            if said.iter().any(|(other, _)| *other == path) {
+                problems.push(
+                    Problem::error(format!("--set says `{}` twice", path.join(".")))
+                        .at(value.span, "said again")
+                        .help("give each key once; to try several values, write a [[sweep]]"),
+                );
+            }
+            said.push((path, value));
         }
     }
     if let Some(value) =

@@ -111,7 +111,7 @@ fn takes(root: &Value<'_>, (kind, config): (&str, &Config), payload: u32, proble
             Problem::error(format!(
                 "`payload` is {payload}, which with its headers takes an MTU of {needed}, and that of switches of kind `{kind}` is {mtu}"
             ))
-            .at(place.map_or(Span::default(), |place| place.span), "each of these frames would be dropped (`too_long`)")
+            .at(place.map_or(Span::default(), |place| place.span), "frames of that length would be dropped (`too_long`)")
             .help(format!(
                 "give `payload` in [hosts] {} at most, or `mtu` in [switch.all.defaults] {needed} at least",
                 payload_max(most)

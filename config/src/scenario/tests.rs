@@ -184,9 +184,12 @@ fn what_the_command_line_says_holds_and_is_read_as_the_file_is() {
     );
     let Err(ConfigError::Invalid(invalid)) = source(FINE, &["fault.0.lost=1"]) else { panic!("no error") };
     assert_eq!(invalid.problems()[0].message, "`fault.0.lost`: there is no [[fault]]");
-    let twice = ["load.0.size=1", "topology.hosts=4", "load.0.size=1"];
-    let Err(ConfigError::Invalid(invalid)) = source(FINE, &twice) else { panic!("no error") };
-    assert_eq!(invalid.problems()[0].message, "--set says `load.0.size` twice");
+    assert!(source(FINE, &["topology.hosts=4", "switch.all={}"]).is_ok());
+    for again in ["load.0.size=1", "load.0={size=1, class=3}"] {
+        let twice = ["load.0.size=1", "topology.hosts=4", again];
+        let Err(ConfigError::Invalid(invalid)) = source(FINE, &twice) else { panic!("no error") };
+        assert_eq!(invalid.problems()[0].message, "--set says `load.0.size` twice");
+    }
     for bad in ["x", "=1", "topology=", "hosts=1", "a..b=1", "sweep.0.policy=[\"ofc\"]"] {
         assert!(bad.parse::<Given>().is_err(), "{bad}");
     }

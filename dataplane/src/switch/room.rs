@@ -107,8 +107,8 @@ impl Switch {
         !awaits.taken_over.is_empty() || at_group()
     }
 
-    /// Whether one of the frames from other workers' ports that wait for (`egress`, `class`), there or at its group, joins a queue if it
-    /// tries now. Where none does, nobody is told of room: who is told tries again, and where two queues have none that would never end.
+    /// Whether one of the frames from other workers' ports that wait for (`egress`, `class`), there or at its group, waits no longer if it
+    /// tries now. Where all do, nobody is told of room: who is told tries again, and where two queues have none that would never end.
     fn may_others_join(&self, egress: PortId, class: Class) -> bool {
         let awaits = &self.ports[egress.index()].egress.awaits_room[class.index()];
         let joins_here =
@@ -169,7 +169,6 @@ impl Switch {
     fn give_each_its_turn<S: FrameStore>(&mut self, store: &mut S) {
         let ports = std::mem::take(&mut self.agenda.in_turns);
         let queues = || ports.iter().flat_map(|port| Class::ALL.map(|class| (port, class)));
-        self.end_run(); // queues are looked at
         for (port, class) in queues() {
             let own_wait = self.do_own_wait(port, class);
             self.ports[port.index()].egress.awaits_room[class.index()].is_own_turn &= own_wait;

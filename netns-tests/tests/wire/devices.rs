@@ -83,6 +83,7 @@ fn what_the_machines_own_stack_would_send_on_a_port_is_no_loss() {
     assert_eq!(filters(&bed), "", "it is left as it was found");
 }
 
+/// Now and then no frame comes while devices are given back: then this finds nothing.
 #[test]
 fn what_the_machines_own_stack_sends_while_the_switch_stops_is_no_loss() {
     let bed = bed(2).build();

@@ -40,9 +40,9 @@ pub struct OnOff {
     pub sizes: Sizes,
     /// How long nothing is sent between them, and before the first.
     pub off: Times,
-    /// No burst begins before ..
+    /// No burst begins before.
     pub from: Picos,
-    /// .. nor at this time or later.
+    /// No burst begins at this time or later.
     pub until: Picos,
     /// By pair.
     rngs: Vec<fastrand::Rng>,

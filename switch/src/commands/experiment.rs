@@ -314,11 +314,19 @@ mod tests {
         for options in [&["--routed"][..], &["--json"]] {
             assert!(no_run(&parse(&[&["list"], options].concat()).unwrap()).is_ok());
         }
-        for options in
-            [["--runs", "3"], ["--policy", "pfc"], ["--plot", "x.svg"], ["--set", "class.3.xoff=1KB"]]
-        {
-            let refused =
-                no_run(&parse(&[&["list"], &options[..]].concat()).unwrap()).unwrap_err().to_string();
+        for options in [
+            &["--runs", "3"][..],
+            &["--policy", "pfc"],
+            &["--seconds", "9"],
+            &["--simulated"],
+            &["--stall", "1ms"],
+            &["--rate", "100M"],
+            &["--set", "class.3.xoff=1KB"],
+            &["--seed", "1"],
+            &["--csv", "x"],
+            &["--plot", "x.svg"],
+        ] {
+            let refused = no_run(&parse(&[&["list"], options].concat()).unwrap()).unwrap_err().to_string();
             assert!(refused.starts_with(options[0]) && refused.contains("--routed and --json"), "{refused}");
         }
     }

@@ -463,7 +463,7 @@ fn summary(
     let sum = |of: fn(&FlowRecord) -> u32| flows().map(|record| u64::from(of(record))).sum::<u64>();
     let kilobytes = |bytes: u64| decimal(bytes as f64 / 1e3);
     let [stuck_kb, stuck_since] = stuck;
-    let counts = [
+    let totals = [
         (after.xoffs - before.xoffs).to_string(),
         decimal((after.held - before.held) as f64 / 1e3),
         (after.lost - before.lost).to_string(),
@@ -479,5 +479,5 @@ fn summary(
         format!("{:016x}", model.fabric.fabric().digest()),
     ];
     let duration = decimal(now.0 as f64 / 1e6);
-    rows[&RUNS] = vec![row(key, std::iter::once(duration).chain(whole).chain(counts))];
+    rows[&RUNS] = vec![row(key, std::iter::once(duration).chain(whole).chain(totals))];
 }

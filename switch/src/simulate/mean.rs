@@ -14,7 +14,7 @@ use super::job::Job;
 use super::outcome::quantile;
 use super::store::{self, About};
 use super::summary::Measured;
-use super::tables::{RUNS, TABLES, TEXT, Table};
+use super::tables::{DROPS, LINKS, RUNS, SWITCHES, TABLES, TEXT, Table};
 
 /// What is taken of the rows of a seed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -112,6 +112,12 @@ struct Group {
     without: Vec<usize>,
 }
 
+impl Group {
+    fn new(of: Vec<String>, about: &About) -> Group {
+        Group { of, by_run: BTreeMap::new(), without: vec![0; about.points.len()] }
+    }
+}
+
 /// What a table has.
 struct Found {
     groups: Vec<Group>,
@@ -154,13 +160,17 @@ impl Found {
                 found.take(job, of, row[column].parse().ok(), about);
             }
         })?;
+        let tells_all = [&DROPS, &SWITCHES, &LINKS].iter().any(|of| of.name == table.name);
+        if found.groups.is_empty() && by.is_empty() && tells_all {
+            found.groups.push(Group::new(Vec::new(), about)); // nothing happened, of which there is a sum
+        }
         Ok(found)
     }
 
     fn take(&mut self, job: Job, of: Vec<String>, number: Option<f64>, about: &About) {
         let known = self.groups.iter().rposition(|group| group.of == of);
         let at = known.unwrap_or_else(|| {
-            self.groups.push(Group { of, by_run: BTreeMap::new(), without: vec![0; about.points.len()] });
+            self.groups.push(Group::new(of, about));
             self.groups.len() - 1
         });
         let group = &mut self.groups[at];
@@ -207,7 +217,7 @@ impl Take {
     }
 }
 
-/// There is no number.
+/// Why there is no number.
 fn nothing(table: &Table, column: &str, found: &Found) -> miette::Report {
     let of = format!("there is no number for `{}.{column}`", table.name);
     if found.runs.is_empty() {

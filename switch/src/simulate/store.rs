@@ -159,12 +159,12 @@ pub fn rows(directory: &Path, table: &Table, mut take: impl FnMut(Row)) -> miett
     let path = directory.join(format!("{}.csv", table.name));
     let failed = |error: &dyn std::fmt::Display| miette!("cannot read {}: {error}", path.display());
     let file = File::open(&path).map_err(|error| failed(&error))?;
-    let (mut file, mut line) = (BufReader::new(file), String::new());
+    let (mut file, mut line) = (BufReader::new(file), Vec::new());
     for number in 0.. {
         line.clear();
-        file.read_line(&mut line).map_err(|error| failed(&error))?;
-        let Some(whole) = line.strip_suffix('\n') else { break };
-        let row = cells(whole);
+        file.read_until(b'\n', &mut line).map_err(|error| failed(&error))?;
+        let Some(whole) = line.strip_suffix(b"\n") else { break };
+        let row = cells(str::from_utf8(whole).map_err(|error| failed(&error))?);
         if row.len() != table.columns.len() {
             return Err(failed(&format!("a row of {} columns, not {}", row.len(), table.columns.len())));
         }

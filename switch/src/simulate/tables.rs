@@ -192,9 +192,9 @@ pub const RUNS: Table = Table {
     about: "a run: a point of the sweep with a seed",
     columns: columns! {
         "duration_us", "us", "how long it ran";
-        "flows", "flows", "flows that began after warm_up";
+        "flows", "flows", "flows that began after warm_up and within the run";
         "flows_done", "flows", "those that ended";
-        "queries", "queries", "queries of incasts that began after warm_up";
+        "queries", "queries", "queries of incasts that began after warm_up and within the run";
         "queries_met", "queries", "those that ended, within their deadline where they have one";
         "fct_mean_us", "us", "completion time of flows, mean";
         "fct_p50_us", "us", "the same, median";
@@ -226,9 +226,9 @@ pub const LOADS: Table = Table {
     about: "a load in a run",
     columns: columns! {
         "load", TEXT, "its name";
-        "flows", "flows", "flows that began after warm_up";
+        "flows", "flows", "flows that began after warm_up and within the run";
         "flows_done", "flows", "those that ended";
-        "queries", "queries", "queries that began after warm_up";
+        "queries", "queries", "queries that began after warm_up and within the run";
         "queries_met", "queries", "those that ended, within their deadline where they have one";
         "fct_mean_us", "us", "completion time of flows, mean";
         "fct_p50_us", "us", "the same, median";

@@ -256,7 +256,7 @@ fn harm(fault: &LinkFault, at: At, fabric: &mut FlowFabric, seed: Seed) {
     }
 }
 
-/// A share that is not zero is one of 1,024 at least.
+/// In steps of 1/1,024, rounded up.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // from 0 to 1
 fn of_1024(share: f64) -> u16 {
     (share * 1_024.0).ceil() as u16

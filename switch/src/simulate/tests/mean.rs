@@ -123,6 +123,17 @@ fn seeds_in_which_nothing_happened_have_a_sum_and_no_mean_and_runs_that_did_not_
     for take in [Take::Mean, Take::Percentile(100)] {
         assert_eq!(told(&asked(take)), [of("policy=pfc", 8.0, 1)]);
     }
+    // Of tables that tell of all that goes wrong, also where nothing did.
+    let sum = |table, column, only: &[Condition]| {
+        mean(&out, &Question { table, column, by: &[], only, take: Take::Sum })
+    };
+    let none = [Condition { column: "reason".into(), wanted: Wanted::Is("ttl".into()) }];
+    for answers in [sum("links", "lost_frames", &[]), sum("drops", "dropped_frames", &none)] {
+        let means: Vec<_> =
+            answers.unwrap().answers.iter().map(|of| (of.measured.mean, of.measured.runs)).collect();
+        assert_eq!(means, [(0.0, 4), (0.0, 3)]);
+    }
+    assert!(sum("queues", "egress_bytes", &[]).is_err(), "what was not looked at is not known");
 }
 
 #[test]
