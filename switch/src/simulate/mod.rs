@@ -126,9 +126,12 @@ pub fn run(request: &Request<'_>, tell: &mut dyn FnMut(String)) -> miette::Resul
 /// Of which scenario and point it is, where it does not say so itself.
 fn with_place(error: miette::Report, name: &str, point: &str) -> miette::Report {
     let at = if point.is_empty() { String::new() } else { format!(" at {point}") };
-    match error.downcast_ref::<ConfigError>() {
-        Some(_) => error,
-        None => error.wrap_err(format!("{name}{at}: this cannot be simulated, nothing was started")),
+    if error.is::<ConfigError>() {
+        return error;
+    }
+    match error.help() {
+        Some(help) => miette!(help = help.to_string(), "{name}{at}: {error}"),
+        None => miette!("{name}{at}: {error}"),
     }
 }
 
