@@ -221,6 +221,11 @@ fn narrow() -> SwitchPlan {
     plan
 }
 
+fn group(ports: [u8; 2], spread: Spread) -> GroupSettings {
+    let members = ports.map(|port| Member { port: PortId(port), weight: 1 }).into();
+    GroupSettings { name: "group".into(), members, spread, uplinks: false, salt: 1 }
+}
+
 /// It waits for room at two ports, and is told of some at the one before the other.
 #[test]
 fn an_own_frame_keeps_its_turn_at_each_port_that_it_waits_for() {
@@ -228,14 +233,7 @@ fn an_own_frame_keeps_its_turn_at_each_port_that_it_waits_for() {
     plan.settings.ports[3].classes[3].egress_max = Bytes(1_643);
     plan.settings.when_full = WhenFull::StopClass;
     plan.owners = vec![1, 0, 0, 0];
-    let member = |port| Member { port: PortId(port), weight: 1 };
-    plan.settings.groups = vec![GroupSettings {
-        name: "group".into(),
-        members: vec![member(2), member(3)],
-        spread: Spread::Adaptive { low: Bytes(1), high: Bytes(1_306) },
-        uplinks: false,
-        salt: 1,
-    }];
+    plan.settings.groups = vec![group([2, 3], Spread::Adaptive { low: Bytes(1), high: Bytes(1_306) })];
     let mut driver = Driver::new(with_few_unknown(plan), Batches::Large);
     let receive = |to, pcp, len| Step::Receive { port: 0, to, pcp, len };
     let burst = |port, to, pcp, len, frames, leave| Step::Burst(Burst { port, to, pcp, len, frames, leave });
@@ -295,14 +293,7 @@ fn an_own_frame_leaves_its_turn_to_others_where_it_does_not_go() {
     plan.settings.when_full = WhenFull::StopClass;
     plan.settings.pipeline.ingress = IngressOrder::Fifo;
     plan.owners = vec![1, 1, 1, 0];
-    let member = |port| Member { port: PortId(port), weight: 1 };
-    plan.settings.groups = vec![GroupSettings {
-        name: "group".into(),
-        members: vec![member(1), member(2)],
-        spread: Spread::Frame(Turns::RoundRobin),
-        uplinks: false,
-        salt: 1,
-    }];
+    plan.settings.groups = vec![group([1, 2], Spread::Frame(Turns::RoundRobin))];
     let mut driver = Driver::new(with_few_unknown(plan), Batches::Large);
     let burst =
         |port, to, pcp, len, frames| Step::Burst(Burst { port, to, pcp: Some(pcp), len, frames, leave: 0 });
@@ -326,9 +317,9 @@ fn an_own_frame_leaves_its_turn_to_others_where_it_does_not_go() {
     driver.drain();
 }
 
-/// Egress queues have 700 bytes at most, of memory that many classes may fill, and what finds no room waits.
+/// Egress queues have 700 bytes at most, and what finds no room waits.
 fn without_room() -> SwitchPlan {
-    let mut plan = plan::switch(&[Link { mtu_frame: 600, ..LINK }; PORTS]);
+    let mut plan = narrow();
     plan.each_port(|port| {
         port.classes.iter_mut().for_each(|class| (class.egress_max, class.lossless) = (Bytes(700), false));
     });
@@ -356,14 +347,7 @@ fn turns_at_queues_without_room_end() {
 fn turns_at_groups_without_room_end() {
     let mut plan = without_room();
     plan.owners = vec![0, 1, 1, 1];
-    let member = |port| Member { port: PortId(port), weight: 1 };
-    plan.settings.groups = vec![GroupSettings {
-        name: "group".into(),
-        members: vec![member(2), member(3)],
-        spread: Spread::Adaptive { low: Bytes(1), high: Bytes(900) },
-        uplinks: false,
-        salt: 1,
-    }];
+    plan.settings.groups = vec![group([2, 3], Spread::Adaptive { low: Bytes(1), high: Bytes(900) })];
     let mut driver = Driver::new(with_few_unknown(plan), Batches::Large);
     let burst =
         |port, to, pcp, len, frames| Step::Burst(Burst { port, to, pcp: Some(pcp), len, frames, leave: 0 });
