@@ -69,6 +69,23 @@ fn incast_is_the_same_at_every_rate_as_the_line_sees_it() {
     }
 }
 
+/// A line of 100 Mb/s carries 8,127 frames of 1,518 bytes: where fewer pass the pipeline, that is what is congested.
+#[test]
+fn behind_the_papers_pipeline_an_egress_is_full_only_where_its_line_is_slower() {
+    let policies = ["pfc", "pfc-wstop"];
+    for (rate, is_full) in [("8kpps", false), ("10kpps", true)] {
+        let given = [&format!("pipeline.rate={rate}"), "pipeline.delay=25us", "pipeline.ingress=fifo"];
+        let given = given.iter().map(|given| given.parse().unwrap()).collect();
+        let variants = policies.map(|policy| Variant::find(policy).unwrap()).to_vec();
+        let request = Request { given, ..Request::new(variants, Line::simulated(mbps(100))) };
+        let report = Experiment::find("incast").unwrap().run(&request, &mut |_| ()).unwrap();
+        assert_eq!(report.promise(), Promise::Kept, "{report}");
+        let json = serde_json::to_value(&report).unwrap();
+        let halts = policies.map(|policy| json["policies"][policy]["halts"]["count"].as_u64().unwrap() > 0);
+        assert_eq!(halts, [false, is_full], "{rate}: {report}");
+    }
+}
+
 #[test]
 fn victim_is_simulated() {
     let json = simulated("victim", &["pfc"], mbps(10_000));

@@ -456,11 +456,7 @@ fn the_papers_pipeline_is_set_and_takes_no_more_than_its_rate() {
                 most <= 1472.0 * 8.0 * 7_000.0 / 1e6 * 1.01,
                 "{most} Mb/s are more than the pipeline takes"
             );
-            assert_eq!(
-                (number(of, "/held"), number(of, "/halts/count")),
-                (0, 0),
-                "no egress queue is ever full"
-            );
+            assert_eq!(number(of, "/held"), 0);
         }
     });
     let refused =
