@@ -5,12 +5,22 @@
 //! it needs is at hand; at each place it is in the order of time. Or everything is taken out in the order of time ([`Order::ByTime`]).
 //! Either way the same happens at every place, in the same order.
 //!
+//! Places are on two [sides](Side), which have their turns. Where all that a place feels comes from the other side, one that is in turn
+//! can go on until it would feel what the other has yet to do, or what follows there from what it does now. So it comes as far as
+//! twice the reach from where it began, and what it needs is brought near half as often:
+//!
+//! ```text
+//!   one    ======|-----------|-----------|        each turn ends one reach after where the other side has come to,
+//!   other  ======|=====|-----------|-----------|  and goes two reaches at a time
+//! ```
+//!
 //! Nearly all events lie less than a few microseconds ahead, so they are kept by time in buckets of a fixed width, of which a turn of
-//! the wheel has [`BUCKETS`], and sorted when their time comes. The few that are farther off wait in a heap until the wheel comes near.
+//! the wheel has [`BUCKETS`], and sorted when their time comes. The few that are farther off are in a heap.
 //! Putting in and taking out cost the same however many there are.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::collections::binary_heap::PeekMut;
 
 use crate::time::Picos;
 
@@ -51,8 +61,8 @@ impl Entry {
 pub(crate) enum Order {
     /// By time.
     ByTime,
-    /// By place, and there by time, as far as nothing of it follows from what happens elsewhere: what does is so much later.
-    ByPlace(Picos),
+    /// By place, and there by time, as far as nothing of it follows from what happens elsewhere.
+    ByPlace(Reach),
 }
 
 impl Order {
@@ -65,9 +75,184 @@ impl Order {
     }
 }
 
+/// How long after something happened it is felt elsewhere at the soonest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Reach {
+    /// At places of the same side.
+    pub(crate) same: Picos,
+    /// At places of the other side.
+    pub(crate) other: Picos,
+}
+
+/// One of the two sides on which places are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Side {
+    One,
+    Other,
+}
+
+impl Side {
+    pub(crate) const fn across(self) -> Side {
+        match self {
+            Side::One => Side::Other,
+            Side::Other => Side::One,
+        }
+    }
+
+    #[inline]
+    const fn index(self) -> usize {
+        self as usize
+    }
+}
+
 /// A queue of events. Subjects and places are numbers of whoever keeps it.
 #[derive(Debug)]
 pub(crate) struct Calendar {
+    /// By place.
+    sides: Box<[Side]>,
+    /// By side, what lies ahead.
+    wheels: [Wheel; 2],
+    order: Order,
+    /// By side: what happens before is in `current`, or in `soon`.
+    horizons: [Picos; 2],
+    /// The last first.
+    current: Vec<Entry>,
+    /// What was put in since.
+    soon: Soon,
+}
+
+impl Calendar {
+    /// Of places on these sides. Best with few events to a bucket of 2^`width_log2` picoseconds, and most of them less than 2,048
+    /// buckets ahead.
+    pub(crate) fn new(width_log2: u32, sides: Box<[Side]>) -> Calendar {
+        Calendar {
+            sides,
+            wheels: [(); 2].map(|()| Wheel::new(width_log2)),
+            order: Order::ByTime,
+            horizons: [Picos::ZERO; 2],
+            current: Vec::new(),
+            soon: Soon::default(),
+        }
+    }
+
+    /// It does not happen before what was taken out last at its place.
+    #[inline]
+    pub(crate) fn put(&mut self, entry: Entry) {
+        let side = self.sides[entry.place() as usize].index();
+        if entry.time() < self.horizons[side] {
+            self.soon.put(entry, self.order);
+        } else {
+            self.wheels[side].lay_up(entry);
+        }
+    }
+
+    /// What happens next in this order, and soon after, by `end`, becomes current. False where nothing does.
+    #[inline(never)]
+    pub(crate) fn open(&mut self, end: Picos, order: Order) -> bool {
+        self.close();
+        let firsts = self.wheels.each_ref().map(Wheel::first);
+        let [one, other] = firsts.map(|first| first.unwrap_or(Picos::NEVER));
+        let first = one.min(other);
+        if first > end {
+            return false;
+        }
+        self.order = order;
+        let end = Picos(end.0 + 1);
+        self.horizons = match order {
+            Order::ByTime => [end.min(self.wheels[0].end_of_bucket(first)); 2],
+            Order::ByPlace(reach) => {
+                let horizon = first.after(reach.same).min(one.max(other).after(reach.other)).min(end);
+                if one <= other { [horizon, Picos::ZERO] } else { [Picos::ZERO, horizon] }
+            }
+        };
+        for (wheel, horizon) in self.wheels.iter_mut().zip(self.horizons) {
+            wheel.gather(horizon, &mut self.current);
+        }
+        match order {
+            // Apart, as entries by place are compared as the numbers that they are.
+            Order::ByTime => self.current.sort_unstable_by_key(|entry| Reverse(order.key(*entry))),
+            Order::ByPlace(_) => self.current.sort_unstable_by(|one, other| other.cmp(one)),
+        }
+        true
+    }
+
+    /// Nothing is current any more.
+    fn close(&mut self) {
+        self.horizons = [Picos::ZERO; 2];
+        while let Some(entry) = self.current.pop().or_else(|| self.soon.take()) {
+            self.wheels[self.sides[entry.place() as usize].index()].lay_up(entry);
+        }
+    }
+
+    /// Takes out what is next of what is current.
+    #[inline]
+    pub(crate) fn take(&mut self) -> Option<Entry> {
+        let key = |entry: Entry| self.order.key(entry);
+        match (self.current.last(), self.soon.first()) {
+            (Some(next), Some(soon)) if key(soon) < key(*next) => self.soon.take(),
+            (None, _) => self.soon.take(),
+            (Some(_), _) => self.current.pop(),
+        }
+    }
+
+    /// Takes out what happens next, if it happens by `end`.
+    pub(crate) fn take_by_time(&mut self, end: Picos) -> Option<Entry> {
+        let soonest = |calendar: &Calendar| {
+            let next = [calendar.current.last().copied(), calendar.soon.first()];
+            next.into_iter().flatten().map(Entry::time).min()
+        };
+        if self.order != Order::ByTime || soonest(self).is_none() {
+            self.open(end, Order::ByTime);
+        }
+        if soonest(self)? <= end { self.take() } else { None }
+    }
+
+    /// What happens next, as far as it was known when it became current: the next last.
+    #[inline]
+    pub(crate) fn current(&self) -> &[Entry] {
+        &self.current
+    }
+}
+
+/// A few entries in their order. Most that are put in are the last.
+#[derive(Debug, Default)]
+struct Soon {
+    entries: Vec<Entry>,
+    /// How many of them have been taken out.
+    taken: usize,
+}
+
+impl Soon {
+    #[inline]
+    fn put(&mut self, entry: Entry, order: Order) {
+        let mut at = self.entries.len();
+        self.entries.push(entry);
+        while at > self.taken && order.key(self.entries[at - 1]) > order.key(entry) {
+            self.entries.swap(at - 1, at);
+            at -= 1;
+        }
+    }
+
+    #[inline]
+    fn first(&self) -> Option<Entry> {
+        self.entries.get(self.taken).copied()
+    }
+
+    #[inline]
+    fn take(&mut self) -> Option<Entry> {
+        let first = self.first();
+        self.taken += 1;
+        if self.taken >= self.entries.len() {
+            self.entries.clear();
+            self.taken = 0;
+        }
+        first
+    }
+}
+
+/// Entries by their time.
+#[derive(Debug)]
+struct Wheel {
     /// A bucket is 2^n picoseconds wide.
     width_log2: u32,
     buckets: Box<[Vec<Entry>]>,
@@ -75,47 +260,25 @@ pub(crate) struct Calendar {
     occupied: [u64; WORDS],
     /// The number of the first bucket of this turn of the wheel, since the beginning of time.
     turn: u64,
-    /// What happens before it is in `current`.
-    horizon: Picos,
-    order: Order,
-    /// The last first.
-    current: Vec<Entry>,
-    /// Beyond this turn of the wheel.
+    /// What is not within this turn of the wheel.
     far: BinaryHeap<Reverse<(Picos, Entry)>>,
 }
 
-impl Calendar {
-    /// Best with few events to a bucket of 2^`width_log2` picoseconds, and most of them less than 2,048 buckets ahead.
-    pub(crate) fn new(width_log2: u32) -> Calendar {
-        Calendar {
+impl Wheel {
+    fn new(width_log2: u32) -> Wheel {
+        Wheel {
             width_log2,
             buckets: vec![Vec::new(); BUCKETS].into_boxed_slice(),
             occupied: [0; WORDS],
             turn: 0,
-            horizon: Picos::ZERO,
-            order: Order::ByTime,
-            current: Vec::new(),
             far: BinaryHeap::new(),
         }
     }
 
-    /// It does not happen before what was taken out last at its place.
-    #[inline]
-    pub(crate) fn put(&mut self, entry: Entry) {
-        if entry.time() < self.horizon {
-            let key = self.order.key(entry);
-            let later = self.current.iter().rposition(|later| self.order.key(*later) > key);
-            self.current.insert(later.map_or(0, |place| place + 1), entry);
-        } else {
-            self.lay_up(entry);
-        }
-    }
-
-    /// Into its bucket, or beyond all.
     #[inline]
     fn lay_up(&mut self, entry: Entry) {
         let number = self.number_of(entry.time());
-        if number - self.turn < BUCKETS as u64 {
+        if number.wrapping_sub(self.turn) < BUCKETS as u64 {
             let bucket = bucket_of(number);
             self.buckets[bucket].push(entry);
             self.occupied[bucket / 64] |= 1 << (bucket % 64);
@@ -124,112 +287,49 @@ impl Calendar {
         }
     }
 
-    /// When the bucket with this number begins.
-    const fn begin_of(&self, number: u64) -> Picos {
-        Picos(number << self.width_log2)
-    }
-
     #[inline]
     const fn number_of(&self, time: Picos) -> u64 {
         time.0 >> self.width_log2
     }
 
-    /// Takes out what happens next in this order, if it happens by `end`.
-    #[inline]
-    pub(crate) fn take_until(&mut self, end: Picos, order: Order) -> Option<Entry> {
-        if self.current.is_empty() || self.order != order {
-            self.look_up(end, order);
-        }
-        let next = self.current.last().copied().filter(|next| next.time() <= end)?;
-        self.current.pop();
-        Some(next)
+    /// When the bucket ends that has what happens then.
+    const fn end_of_bucket(&self, time: Picos) -> Picos {
+        Picos((self.number_of(time) + 1).saturating_mul(1 << self.width_log2))
     }
 
-    /// What happens next, as far as it is known: the next last.
-    #[inline]
-    pub(crate) fn current(&self) -> &[Entry] {
-        &self.current
-    }
-
-    /// What happens next, and soon after, by `end`, becomes current.
-    #[inline(never)]
-    fn look_up(&mut self, end: Picos, order: Order) {
-        if self.order != order {
-            self.order = order;
-            self.lay_up_anew();
-        }
-        let mut current = std::mem::take(&mut self.current);
-        match self.first() {
-            Some(first) if first <= end => {
-                self.turn = self.number_of(first);
-                self.bring_near();
-                let horizon = match order {
-                    Order::ByTime => self.begin_of(self.turn + 1),
-                    Order::ByPlace(reach) => {
-                        first.after(reach).min(self.begin_of(self.turn + BUCKETS as u64))
-                    }
-                };
-                self.gather(horizon.min(Picos(end.0 + 1)), &mut current);
-                match order {
-                    // Apart, as entries by place are compared as the numbers that they are.
-                    Order::ByTime => current.sort_unstable_by_key(|entry| Reverse(order.key(*entry))),
-                    Order::ByPlace(_) => current.sort_unstable_by(|one, other| other.cmp(one)),
-                }
-            }
-            Some(_) => (),
-            None => (self.turn, self.horizon) = (0, Picos::ZERO),
-        }
-        self.current = current;
-    }
-
-    /// Nothing is current any more.
-    fn lay_up_anew(&mut self) {
-        let mut all = std::mem::take(&mut self.current);
-        self.buckets.iter_mut().for_each(|bucket| all.append(bucket));
-        (self.turn, self.horizon, self.occupied) = (0, Picos::ZERO, [0; WORDS]);
-        all.into_iter().for_each(|entry| self.lay_up(entry));
-    }
-
-    /// When the first of what is laid up happens.
+    /// When the first of it happens.
     fn first(&self) -> Option<Picos> {
-        let near = self.next_occupied(self.turn).map(|number| &self.buckets[bucket_of(number)]);
+        let near = self.next_occupied().map(|number| &self.buckets[bucket_of(number)]);
         let near = near.and_then(|bucket| bucket.iter().map(|entry| entry.time()).min());
         let far = self.far.peek().map(|Reverse((time, _))| *time);
         near.into_iter().chain(far).min()
     }
 
-    /// What was beyond the turn of the wheel, and is no longer.
-    fn bring_near(&mut self) {
-        while let Some(Reverse((time, entry))) = self.far.peek().copied()
-            && self.number_of(time) - self.turn < BUCKETS as u64
-        {
-            self.far.pop();
-            self.lay_up(entry);
+    /// Moves what happens before `horizon`.
+    fn gather(&mut self, horizon: Picos, to: &mut Vec<Entry>) {
+        while let Some(first) = self.far.peek_mut().filter(|first| first.0.0 < horizon) {
+            to.push(PeekMut::pop(first).0.1);
         }
-    }
-
-    /// What happens before `horizon`, which is within this turn of the wheel, is current from now on.
-    fn gather(&mut self, horizon: Picos, current: &mut Vec<Entry>) {
-        let last = self.number_of(Picos(horizon.0 - 1));
-        while let Some(number) = self.next_occupied(self.turn).filter(|number| *number <= last) {
+        let last = self.number_of(Picos(horizon.0.saturating_sub(1)));
+        while let Some(number) = self.next_occupied().filter(|number| *number <= last) {
             self.turn = number;
             let bucket = &mut self.buckets[bucket_of(number)];
             if number < last {
-                current.append(bucket);
+                to.append(bucket);
             } else {
-                current.extend(bucket.extract_if(.., |entry| entry.time() < horizon));
+                to.extend(bucket.extract_if(.., |entry| entry.time() < horizon));
             }
             if !bucket.is_empty() {
                 break;
             }
             self.occupied[bucket_of(number) / 64] &= !(1 << (bucket_of(number) % 64));
         }
-        (self.turn, self.horizon) = (last, horizon);
+        self.turn = self.turn.max(last);
     }
 
-    /// The number of the next bucket with something in it, from the one with this number on, which is within the turn of the wheel.
-    fn next_occupied(&self, number: u64) -> Option<u64> {
-        let from = bucket_of(number);
+    /// The number of the first bucket with something in it.
+    fn next_occupied(&self) -> Option<u64> {
+        let from = bucket_of(self.turn);
         let mut word = self.occupied[from / 64] & (u64::MAX << (from % 64));
         for step in 0..=WORDS {
             let at = (from / 64 + step) % WORDS;
@@ -238,7 +338,7 @@ impl Calendar {
             }
             if word != 0 {
                 let bucket = at * 64 + word.trailing_zeros() as usize;
-                return Some(number + ((bucket + BUCKETS - from) % BUCKETS) as u64);
+                return Some(self.turn + ((bucket + BUCKETS - from) % BUCKETS) as u64);
             }
         }
         None
@@ -269,18 +369,18 @@ mod tests {
     fn events_come_in_the_order_of_time_and_then_of_their_subjects() {
         for seed in 0..20 {
             let mut rng = fastrand::Rng::with_seed(seed);
-            let mut calendar = Calendar::new(rng.u32(0..12));
+            let mut calendar = Calendar::new(rng.u32(0..12), sides(2));
             let mut heap = BinaryHeap::new();
             let mut now = 0;
             for _ in 0..2_000 {
                 for _ in 0..rng.u32(0..4) {
                     let time = Picos(now + ahead(&mut rng));
-                    let (subject, place) = (rng.u32(..), rng.u32(..));
+                    let (subject, place) = (rng.u32(..), rng.u32(0..PLACES));
                     calendar.put(Entry::new(time, subject, place));
                     heap.push(Reverse((time, subject, place)));
                 }
                 let end = now + rng.u64(0..100_000);
-                while let Some(next) = calendar.take_until(Picos(end), Order::ByTime) {
+                while let Some(next) = calendar.take_by_time(Picos(end)) {
                     assert_eq!(heap.pop(), Some(Reverse(seen(next))), "seed {seed}");
                     now = next.time().0;
                     if rng.u8(0..3) == 0 {
@@ -289,7 +389,7 @@ mod tests {
                 }
                 assert!(heap.peek().is_none_or(|Reverse((time, ..))| time.0 >= now));
             }
-            while let Some(next) = calendar.take_until(Picos(u64::MAX - 1), Order::ByTime) {
+            while let Some(next) = calendar.take_by_time(Picos(u64::MAX - 1)) {
                 assert_eq!(heap.pop(), Some(Reverse(seen(next))), "seed {seed}");
             }
             assert!(heap.is_empty());
@@ -299,25 +399,61 @@ mod tests {
     const PLACES: u32 = 5;
     const REACH: u64 = 700;
 
-    /// Places that put in more at themselves at any time, and at others no sooner than they may: what each of them sees.
-    fn seen_by_place(seed: u64, ends: &[u64], turns: &[Order]) -> Vec<Vec<Entry>> {
+    /// Of all places on so many sides.
+    fn sides(count: u32) -> Box<[Side]> {
+        (0..PLACES).map(|place| if place % count == 0 { Side::One } else { Side::Other }).collect()
+    }
+
+    /// How far a place reaches where there are so many sides.
+    fn reach(count: u32) -> Reach {
+        Reach { same: Picos(u64::from(count) * REACH), other: Picos(REACH) }
+    }
+
+    /// In which order entries are taken out.
+    #[derive(Clone, Copy)]
+    enum Taken {
+        ByTime,
+        ByPlace,
+    }
+
+    /// Places on so many sides that put in more at themselves at any time, and at others no sooner than they may: what each of them sees.
+    fn seen_by_place(seed: u64, count: u32, ends: &[u64], turns: &[Taken]) -> Vec<Vec<Entry>> {
         let width_log2 = fastrand::Rng::with_seed(seed).u32(0..9);
-        let mut calendar = Calendar::new(width_log2);
+        let (sides, reach) = (sides(count), reach(count));
+        let mut calendar = Calendar::new(width_log2, sides.clone());
         let mut seen = vec![Vec::new(); PLACES as usize];
         let entry = |time, subject, place| Entry::new(Picos(time), subject, place);
         (0..PLACES).for_each(|place| calendar.put(entry(u64::from(place) * 100, place, place)));
-        for (end, order) in ends.iter().zip(turns) {
-            while let Some(next) = calendar.take_until(Picos(*end), *order) {
-                assert!(next.time().0 <= *end);
-                seen[next.place() as usize].push(next);
-                let mut rng =
-                    fastrand::Rng::with_seed(seed ^ next.time().0 << 20 ^ u64::from(next.subject()) << 3);
-                if rng.u8(0..4) > 0 {
-                    calendar.put(entry(next.time().0 + ahead(&mut rng), rng.u32(..), next.place()));
+        let mut happens = |calendar: &mut Calendar, next: Entry| {
+            let (time, place) = (next.time().0, next.place());
+            seen[place as usize].push(next);
+            let mut rng = fastrand::Rng::with_seed(seed ^ time << 20 ^ u64::from(next.subject()) << 3);
+            if rng.u8(0..4) > 0 {
+                calendar.put(entry(time + ahead(&mut rng), rng.u32(..), place));
+            }
+            if rng.u8(0..4) == 0 {
+                let elsewhere = rng.u32(0..PLACES);
+                let is_same = sides[elsewhere as usize] == sides[place as usize];
+                let soonest = if is_same { reach.same } else { reach.other };
+                let ahead = if rng.bool() { 0 } else { ahead(&mut rng) };
+                calendar.put(entry(time + soonest.0 + ahead, rng.u32(..), elsewhere));
+            }
+        };
+        for (&end, taken) in ends.iter().zip(turns) {
+            match taken {
+                Taken::ByTime => {
+                    while let Some(next) = calendar.take_by_time(Picos(end)) {
+                        assert!(next.time().0 <= end);
+                        happens(&mut calendar, next);
+                    }
                 }
-                if rng.u8(0..4) == 0 {
-                    let time = next.time().0 + REACH + ahead(&mut rng);
-                    calendar.put(entry(time, rng.u32(..), rng.u32(0..PLACES)));
+                Taken::ByPlace => {
+                    while calendar.open(Picos(end), Order::ByPlace(reach)) {
+                        while let Some(next) = calendar.take() {
+                            assert!(next.time().0 <= end);
+                            happens(&mut calendar, next);
+                        }
+                    }
                 }
             }
         }
@@ -326,18 +462,36 @@ mod tests {
 
     #[test]
     fn each_place_sees_the_same_by_place_as_by_time() {
-        for seed in 0..200 {
+        for (seed, count) in (0..200).flat_map(|seed| [(seed, 1), (seed, 2)]) {
             let mut rng = fastrand::Rng::with_seed(seed);
             let mut ends: Vec<u64> = (0..20).map(|_| rng.u64(0..200_000)).collect();
             ends.sort_unstable();
-            let by_time = seen_by_place(seed, &ends[19..], &[Order::ByTime]);
-            let by_place = Order::ByPlace(Picos(REACH));
-            assert_eq!(seen_by_place(seed, &ends[19..], &[by_place]), by_time, "seed {seed}");
-            assert_eq!(seen_by_place(seed, &ends, &[by_place; 20]), by_time, "seed {seed}, in parts");
-            let turns: Vec<Order> =
-                ends.iter().map(|end| if end % 2 == 0 { by_place } else { Order::ByTime }).collect();
-            assert_eq!(seen_by_place(seed, &ends, &turns), by_time, "seed {seed}, in turns");
+            let seen = |ends: &[u64], turns: &[Taken]| seen_by_place(seed, count, ends, turns);
+            let by_time = seen(&ends[19..], &[Taken::ByTime]);
+            assert_eq!(seen(&ends[19..], &[Taken::ByPlace]), by_time, "seed {seed}");
+            assert_eq!(seen(&ends, &[Taken::ByPlace; 20]), by_time, "seed {seed}, in parts");
+            let turns: Vec<Taken> =
+                ends.iter().map(|end| if end % 2 == 0 { Taken::ByPlace } else { Taken::ByTime }).collect();
+            assert_eq!(seen(&ends, &turns), by_time, "seed {seed}, in turns");
             assert!(by_time.iter().all(|seen| seen.is_sorted_by_key(|entry| entry.time())));
         }
+    }
+
+    /// All places are busy: after its first, a turn of a side is twice as long as the reach, where that is felt on the other side only.
+    #[test]
+    fn where_all_is_felt_on_the_other_side_turns_are_twice_as_long() {
+        let turns = |count| {
+            let mut calendar = Calendar::new(4, sides(count));
+            (0..PLACES).for_each(|place| calendar.put(Entry::new(Picos::ZERO, 0, place)));
+            let mut turns = 0;
+            while calendar.open(Picos(100 * REACH - 1), Order::ByPlace(reach(count))) {
+                turns += 1;
+                while let Some(next) = calendar.take() {
+                    calendar.put(Entry::new(Picos(next.time().0 + REACH / 10), 0, next.place()));
+                }
+            }
+            turns
+        };
+        assert_eq!([turns(1), turns(2)], [100, 101], "two sides have turns, of which the first is shorter");
     }
 }

@@ -10,7 +10,7 @@ use xoff_dataplane::settings::SwitchSettings;
 use xoff_dataplane::switch::Revision;
 use xoff_dataplane::units::{Bytes, Nanos, PortId};
 
-use crate::calendar::{BUCKETS, Calendar, Entry, Order};
+use crate::calendar::{BUCKETS, Calendar, Entry, Order, Reach};
 use crate::ends::{End, Line, LinkId, NodeId};
 use crate::event::Event;
 use crate::faults::{ControlFaults, Mishaps};
@@ -19,6 +19,7 @@ use crate::link::{Link, Links};
 use crate::node::{Net, Node, Place};
 use crate::plan::{At, Plan};
 use crate::pool::{Packet, Pool};
+use crate::reach::{reach, sides};
 use crate::seed::{Purpose, Seed};
 #[cfg(doc)]
 use crate::switch_node::Ailments;
@@ -50,8 +51,8 @@ pub struct Fabric<S = SwitchNode, H = Host> {
     tally: Tally,
     /// By node.
     traces: Box<[Trace]>,
-    /// Nothing that happens at a node is felt at another sooner.
-    reach: Picos,
+    /// How soon what happens at a node is felt at others.
+    reach: Reach,
 }
 
 /// Which node has its turn, and how often something has happened in it before.
@@ -195,8 +196,9 @@ impl<S: Node, H: Node> Fabric<S, H> {
         let hosts = (plan.switches()..).map(NodeId).zip(directions.iter().skip(first_links.0 as usize));
         let hosts: Vec<H> =
             hosts.map(|(id, (_, _, line))| host(Place::new(id, first_links.next(1)), *line)).collect();
-        let calendar = Calendar::new(bucket_log2(&directions));
-        let reach = reach(&directions);
+        let sides = sides(switches.len() + hosts.len(), &directions);
+        let reach = reach(&directions, &sides);
+        let calendar = Calendar::new(bucket_log2(&directions), sides);
         let traces = vec![Trace::default(); switches.len() + hosts.len()].into_boxed_slice();
         let links = directions.into_iter().map(|(_, to, line)| Link::new(to, line)).collect();
         let pool = Pool::with_capacity(slots_all + senders.len());
@@ -335,9 +337,9 @@ impl<S: Node, H: Node> Fabric<S, H> {
     /// `None`: it is `end`, or nothing moves any more.
     pub fn run_until_told(&mut self, end: Picos) -> Option<NodeId> {
         while self.net.told.is_empty()
-            && let Some(next) = self.take(end.min(END), Order::ByTime)
+            && let Some(event) = self.take_by_time(end)
         {
-            self.happen(Event::of(next.subject()));
+            self.happen(event);
         }
         self.told_by(end)
     }
@@ -345,6 +347,8 @@ impl<S: Node, H: Node> Fabric<S, H> {
     /// The same, but what happens so soon after that it has nothing to do with it may have happened, too.
     pub fn run_until_soon_told(&mut self, end: Picos) -> Option<NodeId> {
         while self.net.told.is_empty() && self.happen_together(end.min(END)) {}
+        let now = self.now();
+        while self.happen_together(now.min(END)) {} // some nodes are ahead of others
         self.told_by(end)
     }
 
@@ -371,24 +375,24 @@ impl<S: Node, H: Node> Fabric<S, H> {
 
     /// What happens by `end` within the reach of what is first, node by node. Answers whether there was anything.
     fn happen_together(&mut self, end: Picos) -> bool {
-        let order = Order::ByPlace(self.reach);
+        if !self.net.links.calendar.open(end, Order::ByPlace(self.reach)) {
+            return false;
+        }
         let mut latest = self.net.now();
-        let mut turn = None;
-        while let Some(next) = self.take(end, order) {
-            latest = latest.max(self.net.now());
+        let mut turn = Turn { place: u32::MAX, step: 0 };
+        while let Some(next) = self.net.links.calendar.take() {
+            self.note(next);
+            latest = latest.max(next.time());
             self.prefetch(&mut turn, next.place());
             self.happen(Event::of(next.subject()));
-            if self.net.links.calendar.current().is_empty() {
-                break;
-            }
         }
         self.net.links.now = latest;
-        turn.is_some()
+        true
     }
 
     /// Lets the next event happen, if it is due by `end`.
     pub fn step(&mut self, end: Picos) -> Option<Happened> {
-        let event = Event::of(self.take(end.min(END), Order::ByTime)?.subject());
+        let event = self.take_by_time(end)?;
         self.happen(event);
         Some(match event {
             Event::Left(link) => Happened::Left(self.senders[link.0 as usize]),
@@ -397,21 +401,25 @@ impl<S: Node, H: Node> Fabric<S, H> {
         })
     }
 
+    fn take_by_time(&mut self, end: Picos) -> Option<Event> {
+        let next = self.net.links.calendar.take_by_time(end.min(END))?;
+        self.note(next);
+        Some(Event::of(next.subject()))
+    }
+
     #[inline]
-    fn take(&mut self, end: Picos, order: Order) -> Option<Entry> {
-        let next = self.net.links.calendar.take_until(end, order)?;
+    fn note(&mut self, next: Entry) {
         self.net.links.now = next.time();
         self.tally.events += 1;
         self.traces[next.place() as usize].note(next.time(), next.subject());
-        Some(next)
     }
 
     /// Has brought near what the next events need, and, while `place` has its turn, the node after that.
     #[inline]
-    fn prefetch(&self, turn: &mut Option<Turn>, place: u32) {
+    fn prefetch(&self, turn: &mut Turn, place: u32) {
         let Fabric { net, switches, .. } = self;
-        let step = turn.filter(|turn| turn.place == place).map_or(0, |turn| turn.step + 1);
-        *turn = Some(Turn { place, step });
+        let step = if turn.place == place { turn.step + 1 } else { 0 };
+        *turn = Turn { place, step };
         if let Some(next) = switches.get(place as usize + 1) {
             next.prefetch(step);
         }
@@ -488,19 +496,13 @@ impl FirstLinks {
     }
 }
 
-/// How long a frame takes from one node to another at least.
-fn reach(directions: &[(End, End, Line)]) -> Picos {
-    let empty = |line: &Line| Pace::of(line.rate).time_of(Bytes::on_line(0)).after(line.delay);
-    directions.iter().map(|(.., line)| empty(line)).min().unwrap_or(Picos(1))
-}
-
-/// How wide a bucket of the calendar is to be, as a power of two: a long frame's time and the delay of a usual link are within a turn
-/// of its wheel, and so many events are in a bucket that it pays to sort them at once.
+/// How wide a bucket of the calendar is to be, as a power of two: a long frame's time and the delay of a usual link, after two more by
+/// which a side is behind the other, are within a turn of its wheel, and so many events are in a bucket that it pays to sort them at once.
 fn bucket_log2(directions: &[(End, End, Line)]) -> u32 {
     let frame = |line: &Line| Pace::of(line.rate).time_of(Bytes::on_line(FRAME_LONG));
     let ahead = directions.iter().map(|(.., line)| frame(line).after(line.delay).0).max().unwrap_or(1);
     // A direction that is busy has two events in the time of a frame.
     let frame_shortest = directions.iter().map(|(.., line)| frame(line).0).min().unwrap_or(1);
     let wanted = frame_shortest * EVENTS_WANTED / (2 * directions.len().max(1) as u64);
-    (ahead / BUCKETS as u64).max(wanted).max(1).ilog2() + 1
+    (3 * ahead / BUCKETS as u64).max(wanted).max(1).ilog2() + 1
 }

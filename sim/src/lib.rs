@@ -23,6 +23,7 @@ mod node;
 pub mod permutation;
 mod plan;
 mod pool;
+mod reach;
 pub mod recording;
 mod router;
 mod seed;

@@ -159,6 +159,30 @@ fn a_run_in_parts_is_the_run_as_a_whole() {
     assert_eq!((whole.digest(), whole.tally()), (parts.digest(), parts.tally()));
 }
 
+/// In a fat-tree all links are between two sides; not where switches are in a circle of three.
+#[test]
+fn node_by_node_it_is_the_same_run_as_event_by_event() {
+    let circle = {
+        let mut graph = topology::Graph::default();
+        let switches = [0; 3].map(|layer| graph.add_switch(layer));
+        switches.iter().for_each(|switch| [0; 2].iter().for_each(|_| _ = graph.add_host(*switch, LINE)));
+        (0..3).for_each(|at| graph.link(switches[at], switches[(at + 1) % 3], LINE));
+        graph.plan(&topology::Build::ideal())
+    };
+    for plan in [topology::fat_tree(4, LINE), circle] {
+        let end = Picos::from_micros(60);
+        let run = |by_event: bool| {
+            let mut fabric = Fabric::new(&plan, Seed(3));
+            permutation::begin(&mut fabric, LINE, lossless(), FRAME, Seed(3));
+            while by_event && fabric.step(end).is_some() {}
+            fabric.run_until(end);
+            check(&fabric);
+            (fabric.digest(), fabric.tally(), fabric.now())
+        };
+        assert_eq!(run(true), run(false));
+    }
+}
+
 #[test]
 #[should_panic(expected = "every port has one link")]
 fn a_port_without_a_link_is_refused() {
