@@ -206,12 +206,6 @@ impl Calendar {
         }
         if soonest(self)? <= end { self.take() } else { None }
     }
-
-    /// What happens next, as far as it was known when it became current: the next last.
-    #[inline]
-    pub(crate) fn current(&self) -> &[Entry] {
-        &self.current
-    }
 }
 
 /// A few entries in their order. Most that are put in are the last.

@@ -33,9 +33,6 @@ const FRAME_LONG: u32 = 1514;
 /// The last moment there is: what is due at [`Picos::NEVER`] never happens.
 const END: Picos = Picos(Picos::NEVER.0 - 1);
 
-/// A frame is brought near so many events before the one that needs it, and its link twice as many before.
-const AHEAD: usize = 6;
-
 /// Events in a bucket of the calendar.
 const EVENTS_WANTED: u64 = 16;
 
@@ -417,19 +414,11 @@ impl<S: Node, H: Node> Fabric<S, H> {
     /// Has brought near what the next events need, and, while `place` has its turn, the node after that.
     #[inline]
     fn prefetch(&self, turn: &mut Turn, place: u32) {
-        let Fabric { net, switches, .. } = self;
+        let Fabric { switches, .. } = self;
         let step = if turn.place == place { turn.step + 1 } else { 0 };
         *turn = Turn { place, step };
         if let Some(next) = switches.get(place as usize + 1) {
             next.prefetch(step);
-        }
-        let soon = net.links.calendar.current().iter();
-        let event = |ahead: usize| soon.clone().nth_back(ahead - 1).map(|entry| Event::of(entry.subject()));
-        if let Some(Event::Arrived(link) | Event::Left(link)) = event(2 * AHEAD) {
-            net.links.prefetch(link);
-        }
-        if let Some(Event::Arrived(link)) = event(AHEAD) {
-            net.prefetch(link);
         }
     }
 

@@ -5,7 +5,6 @@
 
 use std::collections::VecDeque;
 
-use xoff_dataplane::prefetch::prefetch;
 use xoff_dataplane::units::{Bytes, PortId};
 
 use crate::calendar::{Calendar, Entry};
@@ -69,12 +68,6 @@ impl Links {
             self.put(arrives, Event::Arrived(id), to);
         }
         arrives
-    }
-
-    /// Has a link brought near on which something happens soon.
-    #[inline]
-    pub(crate) fn prefetch(&self, id: LinkId) {
-        prefetch(&self.links[id.0 as usize]);
     }
 
     /// Whether something may go wrong on a link.
