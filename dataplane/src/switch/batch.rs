@@ -20,7 +20,6 @@
 
 use super::Switch;
 use super::revision::Revision;
-use super::run::Run;
 use super::succession::Successor;
 use crate::frame::{Frame, FrameStore};
 use crate::units::{MacAddr, Nanos, PortId};
@@ -43,8 +42,7 @@ impl Switch {
 impl Drop for Batch<'_> {
     #[inline]
     fn drop(&mut self) {
-        self.switch.end_run();
-        self.switch.run = Run::NONE;
+        self.switch.end_runs();
     }
 }
 
