@@ -10,8 +10,8 @@
 //! twice the reach from where it began, and what it needs is brought near half as often:
 //!
 //! ```text
-//!   one    ======|-----------|-----------|        each turn ends one reach after where the other side has come to,
-//!   other  ======|=====|-----------|-----------|  and goes two reaches at a time
+//!   one    ======|-----------|-----------|        (=: done before) each turn ends one reach after where the other side
+//!   other  ======|=====|-----------|-----------|  has come to, and goes two reaches at a time
 //! ```
 //!
 //! Nearly all events lie less than a few microseconds ahead, so they are kept by time in buckets of a fixed width, of which a turn of
@@ -61,8 +61,8 @@ impl Entry {
 pub(crate) enum Order {
     /// By time.
     ByTime,
-    /// By place, and there by time, as far as nothing of it follows from what happens elsewhere.
-    ByPlace(Reach),
+    /// By place, and there by time, as far as nothing of it follows from what happens elsewhere: what does is so much later.
+    ByPlace(Picos),
 }
 
 impl Order {
@@ -75,16 +75,7 @@ impl Order {
     }
 }
 
-/// How long after something happened it is felt elsewhere at the soonest.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Reach {
-    /// At places of the same side.
-    pub(crate) same: Picos,
-    /// At places of the other side.
-    pub(crate) other: Picos,
-}
-
-/// One of the two sides on which places are.
+/// One of the two sides on which places are. Where there are two, a place feels nothing of others of its side but by way of the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Side {
     One,
@@ -110,6 +101,7 @@ impl Side {
 pub(crate) struct Calendar {
     /// By place.
     sides: Box<[Side]>,
+    has_two_sides: bool,
     /// By side, what lies ahead.
     wheels: [Wheel; 2],
     order: Order,
@@ -126,6 +118,7 @@ impl Calendar {
     /// buckets ahead.
     pub(crate) fn new(width_log2: u32, sides: Box<[Side]>) -> Calendar {
         Calendar {
+            has_two_sides: sides.contains(&Side::Other),
             sides,
             wheels: [(); 2].map(|()| Wheel::new(width_log2)),
             order: Order::ByTime,
@@ -146,7 +139,7 @@ impl Calendar {
         }
     }
 
-    /// What happens next in this order, and soon after, by `end`, becomes current. False where nothing does.
+    /// What happens next in this order, and soon after, by `end`, which comes, becomes current. False where nothing does.
     #[inline(never)]
     pub(crate) fn open(&mut self, end: Picos, order: Order) -> bool {
         self.close();
@@ -161,7 +154,8 @@ impl Calendar {
         self.horizons = match order {
             Order::ByTime => [end.min(self.wheels[0].end_of_bucket(first)); 2],
             Order::ByPlace(reach) => {
-                let horizon = first.after(reach.same).min(one.max(other).after(reach.other)).min(end);
+                let back = if self.has_two_sides { reach.after(reach) } else { reach };
+                let horizon = first.after(back).min(one.max(other).after(reach)).min(end);
                 if one <= other { [horizon, Picos::ZERO] } else { [Picos::ZERO, horizon] }
             }
         };
@@ -253,8 +247,8 @@ struct Wheel {
     /// Which buckets have something in them.
     occupied: [u64; WORDS],
     /// The number of the first bucket of this turn of the wheel, since the beginning of time.
-    turn: u64,
-    /// What is not within this turn of the wheel.
+    from: u64,
+    /// What is not within this turn of the wheel, be it before or after.
     far: BinaryHeap<Reverse<(Picos, Entry)>>,
 }
 
@@ -264,7 +258,7 @@ impl Wheel {
             width_log2,
             buckets: vec![Vec::new(); BUCKETS].into_boxed_slice(),
             occupied: [0; WORDS],
-            turn: 0,
+            from: 0,
             far: BinaryHeap::new(),
         }
     }
@@ -272,7 +266,7 @@ impl Wheel {
     #[inline]
     fn lay_up(&mut self, entry: Entry) {
         let number = self.number_of(entry.time());
-        if number.wrapping_sub(self.turn) < BUCKETS as u64 {
+        if number.wrapping_sub(self.from) < BUCKETS as u64 {
             let bucket = bucket_of(number);
             self.buckets[bucket].push(entry);
             self.occupied[bucket / 64] |= 1 << (bucket % 64);
@@ -306,7 +300,7 @@ impl Wheel {
         }
         let last = self.number_of(Picos(horizon.0.saturating_sub(1)));
         while let Some(number) = self.next_occupied().filter(|number| *number <= last) {
-            self.turn = number;
+            self.from = number;
             let bucket = &mut self.buckets[bucket_of(number)];
             if number < last {
                 to.append(bucket);
@@ -318,21 +312,21 @@ impl Wheel {
             }
             self.occupied[bucket_of(number) / 64] &= !(1 << (bucket_of(number) % 64));
         }
-        self.turn = self.turn.max(last);
+        self.from = self.from.max(last);
     }
 
     /// The number of the first bucket with something in it.
     fn next_occupied(&self) -> Option<u64> {
-        let from = bucket_of(self.turn);
-        let mut word = self.occupied[from / 64] & (u64::MAX << (from % 64));
+        let first = bucket_of(self.from);
+        let mut word = self.occupied[first / 64] & (u64::MAX << (first % 64));
         for step in 0..=WORDS {
-            let at = (from / 64 + step) % WORDS;
+            let at = (first / 64 + step) % WORDS;
             if step > 0 {
                 word = self.occupied[at];
             }
             if word != 0 {
                 let bucket = at * 64 + word.trailing_zeros() as usize;
-                return Some(self.turn + ((bucket + BUCKETS - from) % BUCKETS) as u64);
+                return Some(self.from + ((bucket + BUCKETS - first) % BUCKETS) as u64);
             }
         }
         None
@@ -398,11 +392,6 @@ mod tests {
         (0..PLACES).map(|place| if place % count == 0 { Side::One } else { Side::Other }).collect()
     }
 
-    /// How far a place reaches where there are so many sides.
-    fn reach(count: u32) -> Reach {
-        Reach { same: Picos(u64::from(count) * REACH), other: Picos(REACH) }
-    }
-
     /// In which order entries are taken out.
     #[derive(Clone, Copy)]
     enum Taken {
@@ -413,7 +402,7 @@ mod tests {
     /// Places on so many sides that put in more at themselves at any time, and at others no sooner than they may: what each of them sees.
     fn seen_by_place(seed: u64, count: u32, ends: &[u64], turns: &[Taken]) -> Vec<Vec<Entry>> {
         let width_log2 = fastrand::Rng::with_seed(seed).u32(0..9);
-        let (sides, reach) = (sides(count), reach(count));
+        let sides = sides(count);
         let mut calendar = Calendar::new(width_log2, sides.clone());
         let mut seen = vec![Vec::new(); PLACES as usize];
         let entry = |time, subject, place| Entry::new(Picos(time), subject, place);
@@ -428,12 +417,12 @@ mod tests {
             if rng.u8(0..4) == 0 {
                 let elsewhere = rng.u32(0..PLACES);
                 let is_same = sides[elsewhere as usize] == sides[place as usize];
-                let soonest = if is_same { reach.same } else { reach.other };
+                let soonest = if is_same { u64::from(count) * REACH } else { REACH };
                 let ahead = if rng.bool() { 0 } else { ahead(&mut rng) };
-                calendar.put(entry(time + soonest.0 + ahead, rng.u32(..), elsewhere));
+                calendar.put(entry(time + soonest + ahead, rng.u32(..), elsewhere));
             }
         };
-        for (&end, taken) in ends.iter().zip(turns) {
+        for (number, (&end, taken)) in (0..).zip(ends.iter().zip(turns)) {
             match taken {
                 Taken::ByTime => {
                     while let Some(next) = calendar.take_by_time(Picos(end)) {
@@ -442,7 +431,7 @@ mod tests {
                     }
                 }
                 Taken::ByPlace => {
-                    while calendar.open(Picos(end), Order::ByPlace(reach)) {
+                    while calendar.open(Picos(end), Order::ByPlace(Picos(REACH))) {
                         while let Some(next) = calendar.take() {
                             assert!(next.time().0 <= end);
                             happens(&mut calendar, next);
@@ -450,6 +439,7 @@ mod tests {
                     }
                 }
             }
+            calendar.put(entry(end, number, number % PLACES)); // somebody from outside
         }
         seen
     }
@@ -461,9 +451,13 @@ mod tests {
             let mut ends: Vec<u64> = (0..20).map(|_| rng.u64(0..200_000)).collect();
             ends.sort_unstable();
             let seen = |ends: &[u64], turns: &[Taken]| seen_by_place(seed, count, ends, turns);
-            let by_time = seen(&ends[19..], &[Taken::ByTime]);
-            assert_eq!(seen(&ends[19..], &[Taken::ByPlace]), by_time, "seed {seed}");
-            assert_eq!(seen(&ends, &[Taken::ByPlace; 20]), by_time, "seed {seed}, in parts");
+            let by_time = seen(&ends, &[Taken::ByTime; 20]);
+            assert_eq!(seen(&ends, &[Taken::ByPlace; 20]), by_time, "seed {seed}, {count}");
+            assert_eq!(
+                seen(&ends[19..], &[Taken::ByPlace]),
+                seen(&ends[19..], &[Taken::ByTime]),
+                "as a whole"
+            );
             let turns: Vec<Taken> =
                 ends.iter().map(|end| if end % 2 == 0 { Taken::ByPlace } else { Taken::ByTime }).collect();
             assert_eq!(seen(&ends, &turns), by_time, "seed {seed}, in turns");
@@ -478,7 +472,7 @@ mod tests {
             let mut calendar = Calendar::new(4, sides(count));
             (0..PLACES).for_each(|place| calendar.put(Entry::new(Picos::ZERO, 0, place)));
             let mut turns = 0;
-            while calendar.open(Picos(100 * REACH - 1), Order::ByPlace(reach(count))) {
+            while calendar.open(Picos(100 * REACH - 1), Order::ByPlace(Picos(REACH))) {
                 turns += 1;
                 while let Some(next) = calendar.take() {
                     calendar.put(Entry::new(Picos(next.time().0 + REACH / 10), 0, next.place()));

@@ -10,7 +10,7 @@ use xoff_dataplane::settings::SwitchSettings;
 use xoff_dataplane::switch::Revision;
 use xoff_dataplane::units::{Bytes, Nanos, PortId};
 
-use crate::calendar::{BUCKETS, Calendar, Entry, Order, Reach};
+use crate::calendar::{BUCKETS, Calendar, Entry, Order};
 use crate::ends::{End, Line, LinkId, NodeId};
 use crate::event::Event;
 use crate::faults::{ControlFaults, Mishaps};
@@ -48,13 +48,13 @@ pub struct Fabric<S = SwitchNode, H = Host> {
     tally: Tally,
     /// By node.
     traces: Box<[Trace]>,
-    /// How soon what happens at a node is felt at others.
-    reach: Reach,
+    /// Nothing that happens at a node is felt at another sooner.
+    reach: Picos,
 }
 
-/// Which node has its turn, and how often something has happened in it before.
+/// Of which node something happens, and how often it did before, without another's in between.
 #[derive(Clone, Copy, Debug)]
-struct Turn {
+struct Visit {
     place: u32,
     step: usize,
 }
@@ -194,7 +194,7 @@ impl<S: Node, H: Node> Fabric<S, H> {
         let hosts: Vec<H> =
             hosts.map(|(id, (_, _, line))| host(Place::new(id, first_links.next(1)), *line)).collect();
         let sides = sides(switches.len() + hosts.len(), &directions);
-        let reach = reach(&directions, &sides);
+        let reach = reach(&directions);
         let calendar = Calendar::new(bucket_log2(&directions), sides);
         let traces = vec![Trace::default(); switches.len() + hosts.len()].into_boxed_slice();
         let links = directions.into_iter().map(|(_, to, line)| Link::new(to, line)).collect();
@@ -341,11 +341,15 @@ impl<S: Node, H: Node> Fabric<S, H> {
         self.told_by(end)
     }
 
-    /// The same, but what happens so soon after that it has nothing to do with it may have happened, too.
+    /// The same, but up to two of the shortest link's delays more may have happened, what follows from it, too. Then it is the same time
+    /// at all nodes.
     pub fn run_until_soon_told(&mut self, end: Picos) -> Option<NodeId> {
-        while self.net.told.is_empty() && self.happen_together(end.min(END)) {}
-        let now = self.now();
-        while self.happen_together(now.min(END)) {} // some nodes are ahead of others
+        let last = end.min(END);
+        if self.net.told.is_empty() {
+            while self.net.told.is_empty() && self.happen_together(last) {}
+            let latest = self.now().min(last);
+            while self.happen_together(latest) {} // some nodes are ahead of others
+        }
         self.told_by(end)
     }
 
@@ -370,17 +374,18 @@ impl<S: Node, H: Node> Fabric<S, H> {
         while self.happen_together(END) {}
     }
 
-    /// What happens by `end` within the reach of what is first, node by node. Answers whether there was anything.
+    /// What is first by `end`, and all that happens so soon after it that it follows from nothing elsewhere, node by node, on one side of
+    /// the fabric where it has two. Answers whether there was anything.
     fn happen_together(&mut self, end: Picos) -> bool {
         if !self.net.links.calendar.open(end, Order::ByPlace(self.reach)) {
             return false;
         }
         let mut latest = self.net.now();
-        let mut turn = Turn { place: u32::MAX, step: 0 };
+        let mut visit = None;
         while let Some(next) = self.net.links.calendar.take() {
             self.note(next);
             latest = latest.max(next.time());
-            self.prefetch(&mut turn, next.place());
+            self.prefetch(&mut visit, next.place());
             self.happen(Event::of(next.subject()));
         }
         self.net.links.now = latest;
@@ -411,13 +416,12 @@ impl<S: Node, H: Node> Fabric<S, H> {
         self.traces[next.place() as usize].note(next.time(), next.subject());
     }
 
-    /// Has brought near what the next events need, and, while `place` has its turn, the node after that.
+    /// While something happens at `place`, the switch after it is brought near.
     #[inline]
-    fn prefetch(&self, turn: &mut Turn, place: u32) {
-        let Fabric { switches, .. } = self;
-        let step = if turn.place == place { turn.step + 1 } else { 0 };
-        *turn = Turn { place, step };
-        if let Some(next) = switches.get(place as usize + 1) {
+    fn prefetch(&self, visit: &mut Option<Visit>, place: u32) {
+        let step = visit.filter(|visit| visit.place == place).map_or(0, |visit| visit.step + 1);
+        *visit = Some(Visit { place, step });
+        if let Some(next) = self.switches.get(place as usize + 1) {
             next.prefetch(step);
         }
     }
@@ -493,5 +497,5 @@ fn bucket_log2(directions: &[(End, End, Line)]) -> u32 {
     // A direction that is busy has two events in the time of a frame.
     let frame_shortest = directions.iter().map(|(.., line)| frame(line).0).min().unwrap_or(1);
     let wanted = frame_shortest * EVENTS_WANTED / (2 * directions.len().max(1) as u64);
-    (3 * ahead / BUCKETS as u64).max(wanted).max(1).ilog2() + 1
+    (ahead / BUCKETS as u64 * 3).max(wanted).max(1).ilog2() + 1
 }

@@ -2,16 +2,14 @@
 
 use xoff_dataplane::units::Bytes;
 
-use crate::calendar::{Reach, Side};
+use crate::calendar::Side;
 use crate::ends::{End, Line};
 use crate::time::{Pace, Picos};
 
-/// How long a frame takes from one node to another at least; where all links are from side to side, twice as long to others of its own.
-pub(crate) fn reach(directions: &[(End, End, Line)], sides: &[Side]) -> Reach {
+/// How long a frame takes from one node to another at least.
+pub(crate) fn reach(directions: &[(End, End, Line)]) -> Picos {
     let empty = |line: &Line| Pace::of(line.rate).time_of(Bytes::on_line(0)).after(line.delay);
-    let link = directions.iter().map(|(.., line)| empty(line)).min().unwrap_or(Picos(1));
-    let back = if sides.contains(&Side::Other) { link.after(link) } else { link };
-    Reach { same: back, other: link }
+    directions.iter().map(|(.., line)| empty(line)).min().unwrap_or(Picos(1))
 }
 
 /// Each node on another side than those that it is linked with, where there are such sides; else all on one.
@@ -59,23 +57,20 @@ mod tests {
     }
 
     #[test]
+    fn the_shortest_link_is_what_a_fabric_reaches() {
+        let found = reach(&links(&[(0, 1, 500), (1, 2, 300), (3, 4, 700)]));
+        assert_eq!(found, EMPTY.after(Picos::from_nanos(300)));
+    }
+
+    #[test]
     fn nodes_in_circles_of_odd_length_have_one_side_and_all_others_two() {
         let [one, other] = [Side::One, Side::Other];
-        let chain_and_pair = links(&[(0, 1, 500), (1, 2, 300), (3, 4, 700)]);
-        let found = sides(6, &chain_and_pair);
-        assert_eq!(*found, [one, other, one, one, other, one]);
-        let link = EMPTY.after(Picos::from_nanos(300));
-        assert_eq!(reach(&chain_and_pair, &found), Reach { same: link.after(link), other: link });
-        for (circle, is_even) in [
-            (&[(0, 1, 9), (1, 2, 9), (2, 0, 9)][..], false),
-            (&[(0, 1, 9), (1, 2, 9), (2, 3, 9), (3, 0, 9)], true),
-        ] {
-            let circle = links(circle);
-            let found = sides(4, &circle);
-            assert_eq!(found.contains(&other), is_even);
-            let link = EMPTY.after(Picos::from_nanos(9));
-            let back = if is_even { link.after(link) } else { link };
-            assert_eq!(reach(&circle, &found), Reach { same: back, other: link });
-        }
+        let chain_and_pair = links(&[(0, 1, 9), (1, 2, 9), (3, 4, 9)]);
+        assert_eq!(*sides(6, &chain_and_pair), [one, other, one, one, other, one]);
+        let of_four = links(&[(0, 1, 9), (1, 2, 9), (2, 3, 9), (3, 0, 9)]);
+        assert_eq!(*sides(4, &of_four), [one, other, one, other]);
+        let of_three = links(&[(0, 1, 9), (1, 2, 9), (2, 0, 9)]);
+        let with_itself = links(&[(0, 1, 9), (2, 2, 9)]);
+        assert_eq!([&*sides(3, &of_three), &*sides(3, &with_itself)], [[one; 3]; 2]);
     }
 }

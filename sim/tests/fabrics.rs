@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use xoff_dataplane::drop_reason::DropReason;
 use xoff_dataplane::units::{BitRate, Bytes, Class};
-use xoff_sim::{Fabric, Flow, Line, Pace, Picos, Plan, Seed, permutation, topology};
+use xoff_sim::{At, ControlFaults, Fabric, Flow, Line, Pace, Picos, Plan, Seed, permutation, topology};
 
 /// Without FCS, of 1,500 bytes with it.
 const FRAME: u32 = 1_496;
@@ -159,7 +159,7 @@ fn a_run_in_parts_is_the_run_as_a_whole() {
     assert_eq!((whole.digest(), whole.tally()), (parts.digest(), parts.tally()));
 }
 
-/// In a fat-tree all links are between two sides; not where switches are in a circle of three.
+/// In a fat-tree all links are between two sides; not where switches are in a circle of three. Whatever goes wrong on links.
 #[test]
 fn node_by_node_it_is_the_same_run_as_event_by_event() {
     let circle = {
@@ -169,17 +169,31 @@ fn node_by_node_it_is_the_same_run_as_event_by_event() {
         (0..3).for_each(|at| graph.link(switches[at], switches[(at + 1) % 3], LINE));
         graph.plan(&topology::Build::ideal())
     };
+    let faults =
+        ControlFaults { lost: 50, late: 200, again: 100, harmed: 50, late_by: Picos::from_nanos(1_700) };
     for plan in [topology::fat_tree(4, LINE), circle] {
-        let end = Picos::from_micros(60);
         let run = |by_event: bool| {
             let mut fabric = Fabric::new(&plan, Seed(3));
-            permutation::begin(&mut fabric, LINE, lossless(), FRAME, Seed(3));
-            while by_event && fabric.step(end).is_some() {}
-            fabric.run_until(end);
-            check(&fabric);
-            (fabric.digest(), fabric.tally(), fabric.now())
+            (0..plan.hosts()).skip(1).for_each(|host| fabric.begin(host, &flow(host / 4, 10_000)));
+            (0..6).for_each(|host| fabric.harm_control(At::Host(host), faults, Seed(3)));
+            (0..3).for_each(|switch| {
+                (0..4).for_each(|port| fabric.harm_control(At::Switch(switch, port), faults, Seed(3)));
+            });
+            let mut seen = Vec::new();
+            for (end, goes) in [(20_123, At::Switch(1, 0)), (33_457, At::Switch(1, 0)), (60_000, At::Host(2))]
+            {
+                let end = Picos::from_nanos(end);
+                while by_event && fabric.step(end).is_some() {}
+                fabric.run_until(end);
+                fabric.set_link(goes, end > Picos::from_micros(30));
+                assert_eq!(fabric.missing(), 0);
+                seen.push((fabric.digest(), fabric.tally(), fabric.mishaps()));
+            }
+            seen
         };
-        assert_eq!(run(true), run(false));
+        let seen = run(true);
+        assert!(seen[2].2.late > 0 && seen[2].2.lost > 0, "{seen:?}");
+        assert_eq!(seen, run(false));
     }
 }
 

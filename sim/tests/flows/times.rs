@@ -166,6 +166,19 @@ fn a_run_in_parts_is_the_run_as_a_whole() {
 }
 
 #[test]
+fn when_a_flow_has_ended_it_is_the_same_time_at_all_nodes() {
+    let (mut soon, mut by_event) = (universities(3), universities(3));
+    let (soon, by_event) = (soon.fabric_mut(), by_event.fabric_mut());
+    let mut told = 0;
+    while soon.run_until_soon_told(Picos::from_micros(500)).is_some() {
+        told += 1;
+        while by_event.step(soon.now()).is_some() {}
+        assert_eq!((by_event.digest(), by_event.tally()), (soon.digest(), soon.tally()), "told {told} times");
+    }
+    assert!(told > 100, "{told} times");
+}
+
+#[test]
 #[should_panic(expected = "among 4 hosts")]
 fn a_flow_to_nobody_is_refused() {
     let mut fabric = FlowFabric::new(&topology::single(4, LINE), Seed(1), HostSettings::default());
