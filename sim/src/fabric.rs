@@ -341,8 +341,8 @@ impl<S: Node, H: Node> Fabric<S, H> {
         self.told_by(end)
     }
 
-    /// The same, but up to two of the shortest link's delays more may have happened, what follows from it, too. Then it is the same time
-    /// at all nodes.
+    /// The same, but up to twice what an empty frame takes over the quickest link more may have happened, what follows from it, too. Then
+    /// it is the same time at all nodes. Where a node has something to say already, nothing happens.
     pub fn run_until_soon_told(&mut self, end: Picos) -> Option<NodeId> {
         let last = end.min(END);
         if self.net.told.is_empty() {
@@ -489,7 +489,7 @@ impl FirstLinks {
     }
 }
 
-/// How wide a bucket of the calendar is to be, as a power of two: a long frame's time and the delay of a usual link, after two more by
+/// How wide a bucket of the calendar is to be, as a power of two: a long frame's time and the delay of the slowest link, after two more by
 /// which a side is behind the other, are within a turn of its wheel, and so many events are in a bucket that it pays to sort them at once.
 fn bucket_log2(directions: &[(End, End, Line)]) -> u32 {
     let frame = |line: &Line| Pace::of(line.rate).time_of(Bytes::on_line(FRAME_LONG));
@@ -497,5 +497,5 @@ fn bucket_log2(directions: &[(End, End, Line)]) -> u32 {
     // A direction that is busy has two events in the time of a frame.
     let frame_shortest = directions.iter().map(|(.., line)| frame(line).0).min().unwrap_or(1);
     let wanted = frame_shortest * EVENTS_WANTED / (2 * directions.len().max(1) as u64);
-    (ahead / BUCKETS as u64 * 3).max(wanted).max(1).ilog2() + 1
+    (ahead.saturating_mul(3) / BUCKETS as u64).max(wanted).max(1).ilog2() + 1
 }

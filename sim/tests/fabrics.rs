@@ -4,7 +4,9 @@ use std::fmt::Write as _;
 
 use xoff_dataplane::drop_reason::DropReason;
 use xoff_dataplane::units::{BitRate, Bytes, Class};
-use xoff_sim::{At, ControlFaults, Fabric, Flow, Line, Pace, Picos, Plan, Seed, permutation, topology};
+use xoff_sim::{
+    At, ControlFaults, Fabric, Flow, Line, Mishaps, Pace, Picos, Plan, Seed, permutation, topology,
+};
 
 /// Without FCS, of 1,500 bytes with it.
 const FRAME: u32 = 1_496;
@@ -187,12 +189,14 @@ fn node_by_node_it_is_the_same_run_as_event_by_event() {
                 fabric.run_until(end);
                 fabric.set_link(goes, end > Picos::from_micros(30));
                 assert_eq!(fabric.missing(), 0);
+                assert!(fabric.switches().iter().all(|switch| switch.switch().ledger().missing() == 0));
                 seen.push((fabric.digest(), fabric.tally(), fabric.mishaps()));
             }
             seen
         };
         let seen = run(true);
-        assert!(seen[2].2.late > 0 && seen[2].2.lost > 0, "{seen:?}");
+        let Mishaps { lost, lost_control, late, harmed, .. } = seen[2].2;
+        assert!([lost, lost_control, late, harmed].iter().all(|count| *count > 0), "{seen:?}");
         assert_eq!(seen, run(false));
     }
 }
