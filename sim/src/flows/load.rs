@@ -12,7 +12,8 @@ pub trait Load {
     /// after.
     fn listens(&self) -> bool;
 
-    /// A flow with its tag has ended, now, or shortly before where no load listens: its last byte has come. What follows may start now or later.
+    /// A flow with its tag has ended, now, or shortly before where no load listens: its last byte has come. What follows may start now or
+    /// later.
     fn ended(&mut self, flow: u32, plan: &FlowPlan, asked: &mut Asked) {
         let _ = (flow, plan, asked);
     }
