@@ -20,6 +20,7 @@
 
 use super::Switch;
 use super::revision::Revision;
+use super::run::Run;
 use super::succession::Successor;
 use crate::frame::{Frame, FrameStore};
 use crate::units::{MacAddr, Nanos, PortId};
@@ -42,7 +43,8 @@ impl Switch {
 impl Drop for Batch<'_> {
     #[inline]
     fn drop(&mut self) {
-        self.switch.end_runs();
+        self.switch.end_run();
+        self.switch.run = Run::NONE;
     }
 }
 

@@ -109,13 +109,6 @@ impl Switch {
         (self.run.passage, self.run.margin) = (Passage::NONE, Bytes::ZERO);
     }
 
-    /// The same at the end of a batch: in the next one there may be margin again.
-    #[inline]
-    pub(super) fn end_runs(&mut self) {
-        self.end_run();
-        self.run.without_margin = Passage::NONE;
-    }
-
     /// Whether every frame is counted.
     pub(super) fn is_counted(&self) -> bool {
         self.run.tally.frames == 0
