@@ -160,7 +160,8 @@ impl<S: Node> FlowFabric<S> {
         self.asked = flows;
     }
 
-    /// Lets everything happen that is due by `end`. What follows on the end of a flow is asked for at that instant.
+    /// Lets everything happen that is due by `end`. What follows on the end of a flow is asked for at that instant where a load
+    /// [listens](Load::listens), else soon after.
     pub fn run_until(&mut self, end: Picos) {
         while let Some(host) = self.run_until_told(end) {
             self.note_ends(host);
