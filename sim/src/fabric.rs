@@ -3,6 +3,7 @@
 //! It is the same fabric whatever stands at the ends of its links ([`Node`]): it is made for each kind of switch and of host, and calls
 //! them directly.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use xoff_dataplane::settings::SwitchSettings;
@@ -48,7 +49,6 @@ pub struct Fabric<S = SwitchNode, H = Host> {
     tally: Tally,
     /// By node.
     traces: Box<[Trace]>,
-    /// Nothing that happens at a node is felt at another sooner.
     reach: Picos,
 }
 
@@ -199,7 +199,7 @@ impl<S: Node, H: Node> Fabric<S, H> {
         let traces = vec![Trace::default(); switches.len() + hosts.len()].into_boxed_slice();
         let links = directions.into_iter().map(|(_, to, line)| Link::new(to, line)).collect();
         let pool = Pool::with_capacity(slots_all + senders.len());
-        let net = Net { links: Links::new(links, calendar), told: Vec::new(), pool };
+        let net = Net { links: Links::new(links, calendar), told: VecDeque::new(), pool };
         Fabric { net, switches, hosts, senders, tally: Tally::default(), traces, reach }
     }
 
@@ -326,7 +326,7 @@ impl<S: Node, H: Node> Fabric<S, H> {
     /// Lets everything happen that is due by `end`, and makes it that time, unless that is over already. Until
     /// [`Picos::NEVER`] is until nothing moves any more.
     pub fn run_until(&mut self, end: Picos) {
-        while self.happen_together(end.min(END)) {}
+        while self.take_turn(end) {}
         self.wait_until(end);
     }
 
@@ -338,27 +338,21 @@ impl<S: Node, H: Node> Fabric<S, H> {
         {
             self.happen(event);
         }
-        self.told_by(end)
-    }
-
-    /// The same, but up to twice what an empty frame takes over the quickest link more may have happened, what follows from it, too. Then
-    /// it is the same time at all nodes. Where a node has something to say already, nothing happens.
-    pub fn run_until_soon_told(&mut self, end: Picos) -> Option<NodeId> {
-        let last = end.min(END);
-        if self.net.told.is_empty() {
-            while self.net.told.is_empty() && self.happen_together(last) {}
-            let latest = self.now().min(last);
-            while self.happen_together(latest) {} // some nodes are ahead of others
-        }
-        self.told_by(end)
-    }
-
-    fn told_by(&mut self, end: Picos) -> Option<NodeId> {
         if self.net.told.is_empty() {
             self.wait_until(end);
-            return None;
         }
-        Some(self.net.told.remove(0))
+        self.next_told()
+    }
+
+    /// A node that had something to say, and has not been named yet.
+    pub fn next_told(&mut self) -> Option<NodeId> {
+        self.net.told.pop_front()
+    }
+
+    /// What an empty frame takes over the quickest link: nothing that happens at a node is felt at another sooner.
+    #[must_use]
+    pub fn reach(&self) -> Picos {
+        self.reach
     }
 
     /// Nothing happens any more until `end`: it becomes that time, unless that is over already, or never comes.
@@ -371,13 +365,14 @@ impl<S: Node, H: Node> Fabric<S, H> {
     /// Lets everything happen until nothing moves any more. Where frames wait for each other for good, it does not end: pauses are
     /// refreshed.
     pub fn run_to_rest(&mut self) {
-        while self.happen_together(END) {}
+        while self.take_turn(END) {}
     }
 
-    /// What is first by `end`, and all that happens so soon after it that it follows from nothing elsewhere, node by node, on one side of
-    /// the fabric where it has two. Answers whether there was anything.
-    fn happen_together(&mut self, end: Picos) -> bool {
-        if !self.net.links.calendar.open(end, Order::ByPlace(self.reach)) {
+    /// Lets happen what is first by `end`, and all by then that happens so soon after it that it follows from nothing elsewhere, node by
+    /// node, on one side of the fabric where it has two: less than [two reaches](Fabric::reach) after it. Some nodes are ahead of others
+    /// then, until [`Fabric::run_until`] brings all to one time. Answers whether there was anything.
+    pub fn take_turn(&mut self, end: Picos) -> bool {
+        if !self.net.links.calendar.open(end.min(END), Order::ByPlace(self.reach)) {
             return false;
         }
         let mut latest = self.net.now();

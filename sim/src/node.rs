@@ -3,6 +3,8 @@
 //! A node hears of what happens at its ports, and does at once all that follows from it. It may start a frame on a line of its own
 //! that is free, and may ask to be woken. Nothing else of the fabric is within its reach.
 
+use std::collections::VecDeque;
+
 use xoff_dataplane::units::PortId;
 
 use crate::ends::{LinkId, NodeId};
@@ -63,7 +65,7 @@ impl Place {
 pub struct Net {
     pub(crate) links: Links,
     /// Nodes that have something to say to who drives the fabric.
-    pub(crate) told: Vec<NodeId>,
+    pub(crate) told: VecDeque<NodeId>,
     /// All frames.
     pub pool: Pool,
 }
@@ -97,7 +99,7 @@ impl Net {
     /// The node has something to say to who drives the fabric: see [`Fabric::run_until_told`](crate::Fabric::run_until_told).
     #[inline]
     pub fn tell(&mut self, at: Place) {
-        self.told.push(at.id);
+        self.told.push_back(at.id);
     }
 
     /// The node is due at `time`, or now where that is over.

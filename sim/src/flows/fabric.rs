@@ -31,6 +31,8 @@ pub struct FlowFabric<S = SwitchNode> {
     alone: Alone,
     switches: u32,
     ended: u64,
+    /// When the last of them did.
+    last_end: Picos,
     /// What a load asks for, until it is added.
     asked: Vec<FlowPlan>,
 }
@@ -89,6 +91,7 @@ impl<S: Node> FlowFabric<S> {
             alone,
             switches,
             ended: 0,
+            last_end: Picos::ZERO,
             asked: Vec::new(),
         }
     }
@@ -160,27 +163,52 @@ impl<S: Node> FlowFabric<S> {
         self.asked = flows;
     }
 
-    /// Lets everything happen that is due by `end`. What follows on the end of a flow is asked for at that instant where a load
-    /// [listens](Load::listens), else soon after.
+    /// Lets everything happen that is due by `end`. Where a load [listens](Load::listens), it is asked at the end of each flow what
+    /// follows.
     pub fn run_until(&mut self, end: Picos) {
-        while let Some(host) = self.run_until_told(end) {
-            self.note_ends(host);
+        if self.is_listened_to() {
+            while let Some(host) = self.fabric.run_until_told(end) {
+                self.note_ends(host);
+            }
+        } else {
+            self.fabric.run_until(end);
+            self.note_all_ends();
         }
     }
 
-    fn run_until_told(&mut self, end: Picos) -> Option<NodeId> {
-        let is_told_at_once = self.loads.iter().any(|load| load.listens());
-        if is_told_at_once { self.fabric.run_until_told(end) } else { self.fabric.run_until_soon_told(end) }
-    }
-
-    /// Lets everything happen until all flows have ended, and little more where no load [listens](Load::listens); or until `limit`.
-    /// Answers whether they have.
+    /// Lets everything happen until all flows have ended, and where no load [listens](Load::listens) for [two reaches](Fabric::reach)
+    /// after the last of them; or until `limit`. Answers whether it has come so far.
     pub fn run_to_end(&mut self, limit: Picos) -> bool {
-        while self.open() > 0 {
-            let Some(host) = self.run_until_told(limit) else { break };
+        let is_listened_to = self.is_listened_to();
+        if is_listened_to {
+            while self.open() > 0
+                && let Some(host) = self.fabric.run_until_told(limit)
+            {
+                self.note_ends(host);
+            }
+        } else {
+            while self.open() > 0 && self.fabric.take_turn(limit) {
+                self.note_all_ends();
+            }
+        }
+        let reach = self.fabric.reach();
+        let end = match (self.open(), is_listened_to) {
+            (0, true) => self.last_end,
+            (0, false) => self.last_end.after(reach).after(reach), // so far others may be ahead of who has it
+            _ => Picos::NEVER,
+        };
+        self.fabric.run_until(end.min(limit));
+        end <= limit
+    }
+
+    fn is_listened_to(&self) -> bool {
+        self.loads.iter().any(|load| load.listens())
+    }
+
+    fn note_all_ends(&mut self) {
+        while let Some(host) = self.fabric.next_told() {
             self.note_ends(host);
         }
-        self.open() == 0
     }
 
     fn note_ends(&mut self, host: NodeId) {
@@ -188,6 +216,7 @@ impl<S: Node> FlowFabric<S> {
         let ended = self.fabric.at_host(number, |host, _| std::mem::take(host.ended()));
         for flow in ended {
             self.ended += 1;
+            self.last_end = self.last_end.max(self.received_by(self.sent(flow)).finish().unwrap_or_default());
             let plan = self.plan(flow);
             self.ask(plan.tag, |load, asked| load.ended(flow, &plan, asked));
         }

@@ -8,12 +8,12 @@ pub trait Load {
     /// The flows that it begins with, whenever they start.
     fn begin(&mut self, asked: &mut Asked);
 
-    /// Whether it has to hear at once that a flow has ended, since others follow, or it notes when; where no load does, it is told soon
-    /// after.
+    /// Whether it has to hear of the end of its flows, since others follow, or it notes when. Where no load does, much more can happen
+    /// together.
     fn listens(&self) -> bool;
 
-    /// A flow with its tag has ended, now, or shortly before where no load listens: its last byte has come. What follows may start now or
-    /// later.
+    /// A flow with its tag has ended, now: its last byte has come. What follows may start now or later. Who does not listen is told later,
+    /// or not at all, and nothing may follow.
     fn ended(&mut self, flow: u32, plan: &FlowPlan, asked: &mut Asked) {
         let _ = (flow, plan, asked);
     }

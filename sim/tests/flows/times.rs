@@ -2,7 +2,8 @@
 
 use xoff_dataplane::units::Bytes;
 use xoff_sim::flows::{
-    Control, DcqcnSettings, FlowFabric, FlowPlan, HostSettings, RoceSettings, Transport, frame_len,
+    Asked, Control, DcqcnSettings, FlowFabric, FlowPlan, HostSettings, Load, RoceSettings, Transport,
+    frame_len,
 };
 use xoff_sim::load::{Between, Listed, Poisson, Sizes, poisson};
 use xoff_sim::topology::{self, Build, Dumbbell, FatTree, LeafSpine, Ring};
@@ -119,25 +120,30 @@ fn flows_of_a_host_have_equal_shares_of_its_line() {
     assert_eq!([ends[1] - ends[0], ends[2] - ends[1]], [frame, frame]);
 }
 
-fn universities(seed: u64) -> FlowFabric {
-    let plan = topology::fat_tree(4, LINE);
+fn empty(plan: &Plan, seed: u64) -> FlowFabric {
     let settings =
         HostSettings { transport: Transport::Roce(RoceSettings::default()), ..HostSettings::default() };
-    let mut fabric = FlowFabric::new(&plan, Seed(seed), settings);
-    let flows = poisson(
-        &Poisson {
-            hosts: (0..plan.hosts()).collect(),
-            class: LOSSLESS,
-            sizes: Sizes::named("edu1", Between::Log).expect("a table"),
-            load: 0.5,
-            line: LINE.rate,
-            payload_max: 1_456,
-            from: Picos::ZERO,
-            until: Picos::from_micros(300),
-        },
-        Seed(seed),
-    );
-    fabric.add_load(Listed(flows));
+    FlowFabric::new(plan, Seed(seed), settings)
+}
+
+fn arrivals(hosts: u32, seed: u64) -> Vec<FlowPlan> {
+    let load = Poisson {
+        hosts: (0..hosts).collect(),
+        class: LOSSLESS,
+        sizes: Sizes::named("edu1", Between::Log).expect("a table"),
+        load: 0.5,
+        line: LINE.rate,
+        payload_max: 1_456,
+        from: Picos::ZERO,
+        until: Picos::from_micros(300),
+    };
+    poisson(&load, Seed(seed))
+}
+
+fn universities(seed: u64) -> FlowFabric {
+    let plan = topology::fat_tree(4, LINE);
+    let mut fabric = empty(&plan, seed);
+    fabric.add_load(Listed(arrivals(plan.hosts(), seed)));
     fabric
 }
 
@@ -165,17 +171,40 @@ fn a_run_in_parts_is_the_run_as_a_whole() {
     check(&whole);
 }
 
-#[test]
-fn when_a_flow_has_ended_it_is_the_same_time_at_all_nodes() {
-    let (mut soon, mut by_event) = (universities(3), universities(3));
-    let (soon, by_event) = (soon.fabric_mut(), by_event.fabric_mut());
-    let mut told = 0;
-    while soon.run_until_soon_told(Picos::from_micros(500)).is_some() {
-        told += 1;
-        while by_event.step(soon.now()).is_some() {}
-        assert_eq!((by_event.digest(), by_event.tally()), (soon.digest(), soon.tally()), "told {told} times");
+/// A load that hears of its flows' ends, though nothing follows.
+struct Heard(Listed);
+
+impl Load for Heard {
+    fn begin(&mut self, asked: &mut Asked) {
+        self.0.begin(asked);
     }
-    assert!(told > 100, "{told} times");
+
+    fn listens(&self) -> bool {
+        true
+    }
+}
+
+#[test]
+fn a_run_ends_with_its_last_flow_and_two_reaches_later_where_no_load_listens() {
+    let limit = Picos::from_micros(10_000);
+    let ring = Ring { switches: 3, hosts: 2, host_line: LINE, ring_line: LINE };
+    for plan in [topology::fat_tree(4, LINE), ring.plan(&Build::ideal())] {
+        let [mut unheard, mut heard, mut parts] = [(); 3].map(|()| empty(&plan, 3));
+        unheard.add_load(Listed(arrivals(plan.hosts(), 3)));
+        heard.add_load(Heard(Listed(arrivals(plan.hosts(), 3))));
+        parts.add_load(Listed(arrivals(plan.hosts(), 3)));
+        assert!(unheard.run_to_end(limit) && heard.run_to_end(limit));
+        let last = heard.records().filter_map(|record| record.finish).max().expect("flows");
+        assert_eq!(heard.fabric().now(), last);
+        let reach = unheard.fabric().reach();
+        let end = last.after(reach).after(reach);
+        assert_eq!(unheard.fabric().now(), end);
+        assert!(!parts.run_to_end(last) && !parts.run_to_end(Picos(end.0 - 1)) && parts.run_to_end(end));
+        heard.run_until(end);
+        let seen = |fabric: &FlowFabric| (fabric.fabric().digest(), fabric.fabric().tally());
+        assert_eq!([seen(&unheard), seen(&parts)], [seen(&heard); 2]);
+        assert!(unheard.records().eq(heard.records()));
+    }
 }
 
 #[test]
