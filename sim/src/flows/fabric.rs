@@ -191,12 +191,14 @@ impl<S: Node> FlowFabric<S> {
                 self.note_all_ends();
             }
         }
-        let reach = self.fabric.reach();
-        let end = match (self.open(), is_listened_to) {
-            (0, true) => self.last_end,
-            (0, false) => self.last_end.after(reach).after(reach), // so far others may be ahead of who has it
-            _ => Picos::NEVER,
-        };
+        if self.open() > 0 {
+            self.fabric.run_until(limit);
+            return false;
+        }
+        // Where no load listens, others may be so far ahead of who has the last end.
+        let behind =
+            if is_listened_to { Picos::ZERO } else { self.fabric.reach().after(self.fabric.reach()) };
+        let end = self.last_end.after(behind);
         self.fabric.run_until(end.min(limit));
         end <= limit
     }
