@@ -14,8 +14,9 @@ use crate::time::Picos;
 
 /// The only port of a host.
 const LINE: PortId = PortId(0);
-/// Of the frames that a host sends: Ethernet, IPv4, UDP.
-const HEADERS: usize = 42;
+/// Bytes of a frame that a host fills in (Ethernet, IPv4, UDP; zeros follow): as many as the shortest has, so that a switch sees of it
+/// what it sees of any.
+const HEAD: usize = 60;
 /// Where the sequence number is, the low bits of it: the packet's Identification.
 const SEQUENCE: std::ops::Range<usize> = 18..20;
 
@@ -47,7 +48,7 @@ pub struct Host {
     left: u64,
     /// Until when the class is not sent.
     paused_until: Nanos,
-    head: [u8; HEADERS],
+    head: [u8; HEAD],
     sent: u64,
     received: u64,
     bytes_received: u64,
@@ -80,7 +81,7 @@ impl Host {
             from: Picos::NEVER,
             left: 0,
             paused_until: Nanos::ZERO,
-            head: [0; HEADERS],
+            head: [0; HEAD],
             sent: 0,
             received: 0,
             bytes_received: 0,
@@ -223,8 +224,8 @@ impl Node for Host {
     }
 }
 
-fn head(number: u32, flow: &Flow) -> [u8; HEADERS] {
-    let mut head = [0; HEADERS];
+fn head(number: u32, flow: &Flow) -> [u8; HEAD] {
+    let mut head = [0; HEAD];
     head[..6].copy_from_slice(&address(flow.to).0);
     head[6..12].copy_from_slice(&address(number).0);
     let [high, low] = u16::try_from(flow.frame_len.saturating_sub(14)).unwrap_or(u16::MAX).to_be_bytes();

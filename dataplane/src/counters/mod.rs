@@ -22,8 +22,8 @@ use crate::wire::mac_control::MacControlError;
 #[derive(Debug, PartialEq)]
 pub struct Counters {
     ports: Box<[PortCounters]>,
-    /// Bytes by ingress port, then egress port; each written by the owner of the egress port.
-    between: Box<[[Counter; CLASSES]]>,
+    /// Bytes by class, then by egress port, whose owner writes them, then by ingress port: what a class has of an egress is together.
+    between: [Box<[Counter]>; CLASSES],
     /// What each shadow policy would have done, by port.
     shadows: Box<[Box<[[ShadowCounters; CLASSES]]>]>,
 }
@@ -330,7 +330,7 @@ impl Counters {
         Arc::new(Counters {
             ports: (0..ports).map(|_| PortCounters::default()).collect(),
             shadows: (0..shadows).map(of_shadow).collect(),
-            between: (0..ports * ports).map(|_| Default::default()).collect(),
+            between: [(); CLASSES].map(|()| (0..ports * ports).map(|_| Counter::default()).collect()),
         })
     }
 
@@ -368,7 +368,7 @@ impl Counters {
     #[inline]
     #[must_use]
     pub fn between(&self, ingress: PortId, egress: PortId, class: Class) -> &Counter {
-        &self.between[ingress.index() * self.ports.len() + egress.index()][class.index()]
+        &self.between[class.index()][egress.index() * self.ports.len() + ingress.index()]
     }
 
     /// What shadow policy number `shadow` would have done, by port and class.
