@@ -345,7 +345,7 @@ impl<S: Node, H: Node> Fabric<S, H> {
     }
 
     /// A node that had something to say, and has not been named yet.
-    pub fn next_told(&mut self) -> Option<NodeId> {
+    pub(crate) fn next_told(&mut self) -> Option<NodeId> {
         self.net.told.pop_front()
     }
 
@@ -371,7 +371,7 @@ impl<S: Node, H: Node> Fabric<S, H> {
     /// Lets happen what is first by `end`, and all by then that happens so soon after it that it follows from nothing elsewhere, node by
     /// node, on one side of the fabric where it has two: less than [two reaches](Fabric::reach) after it. Some nodes are ahead of others
     /// then, until [`Fabric::run_until`] brings all to one time. Answers whether there was anything.
-    pub fn take_turn(&mut self, end: Picos) -> bool {
+    pub(crate) fn take_turn(&mut self, end: Picos) -> bool {
         if !self.net.links.calendar.open(end.min(END), Order::ByPlace(self.reach)) {
             return false;
         }

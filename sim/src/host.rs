@@ -14,8 +14,8 @@ use crate::time::Picos;
 
 /// The only port of a host.
 const LINE: PortId = PortId(0);
-/// Bytes of a frame that a host fills in (Ethernet, IPv4, UDP; zeros follow): as many as the shortest has, so that a switch sees of it
-/// what it sees of any.
+/// Bytes of a frame that a host fills in (Ethernet, IPv4, UDP; zeros follow): as many as the shortest has, since a switch that is shown
+/// less cannot tell that a frame follows the one before.
 const HEAD: usize = 60;
 /// Where the sequence number is, the low bits of it: the packet's Identification.
 const SEQUENCE: std::ops::Range<usize> = 18..20;

@@ -22,11 +22,20 @@ use crate::wire::mac_control::MacControlError;
 #[derive(Debug, PartialEq)]
 pub struct Counters {
     ports: Box<[PortCounters]>,
-    /// Bytes by class, then by egress port, whose owner writes them, then by ingress port: what a class has of an egress is together.
-    between: [Box<[Counter]>; CLASSES],
+    /// Bytes by class, then by egress port, whose owner writes them, then by ingress port: what a class has of an egress is together, in
+    /// lines that it has for itself.
+    between: [Box<[Line]>; CLASSES],
     /// What each shadow policy would have done, by port.
     shadows: Box<[Box<[[ShadowCounters; CLASSES]]>]>,
 }
+
+/// Counters of a cache line.
+#[derive(Debug, Default, PartialEq)]
+#[repr(align(64))]
+struct Line([Counter; LINE]);
+
+const LINE: usize = 8;
+const _: () = assert!(size_of::<Line>() == 64);
 
 /// Counters of one port, beyond those of its classes.
 #[derive(Debug, Default, PartialEq)]
@@ -330,7 +339,8 @@ impl Counters {
         Arc::new(Counters {
             ports: (0..ports).map(|_| PortCounters::default()).collect(),
             shadows: (0..shadows).map(of_shadow).collect(),
-            between: [(); CLASSES].map(|()| (0..ports * ports).map(|_| Counter::default()).collect()),
+            between: [(); CLASSES]
+                .map(|()| (0..ports * ports.div_ceil(LINE)).map(|_| Line::default()).collect()),
         })
     }
 
@@ -340,7 +350,8 @@ impl Counters {
             port.classes.iter().for_each(|class| class.begin_anew(now));
             [&port.fdb_entries, &port.looped].into_iter().for_each(|counter| counter.set(0));
         }
-        self.between.iter().flatten().for_each(|counter| counter.set(0));
+        let between = self.between.iter().flatten().flat_map(|line| &line.0);
+        between.for_each(|counter| counter.set(0));
         for shadow in self.shadows.iter().flat_map(|ports| ports.iter().flatten()) {
             if shadow.held_since.get() > 0 {
                 shadow.held_nanos.add(now.since(Nanos(shadow.held_since.get())).0);
@@ -368,7 +379,8 @@ impl Counters {
     #[inline]
     #[must_use]
     pub fn between(&self, ingress: PortId, egress: PortId, class: Class) -> &Counter {
-        &self.between[class.index()][egress.index() * self.ports.len() + ingress.index()]
+        let of_egress = egress.index() * self.ports.len().div_ceil(LINE);
+        &self.between[class.index()][of_egress + ingress.index() / LINE].0[ingress.index() % LINE]
     }
 
     /// What shadow policy number `shadow` would have done, by port and class.

@@ -30,8 +30,8 @@ pub struct FlowFabric<S = SwitchNode> {
     most: Vec<Option<Pace>>,
     alone: Alone,
     switches: u32,
+    /// Flows that have ended, and when the last of them did.
     ended: u64,
-    /// When the last of them did.
     last_end: Picos,
     /// What a load asks for, until it is added.
     asked: Vec<FlowPlan>,
@@ -218,9 +218,12 @@ impl<S: Node> FlowFabric<S> {
         let ended = self.fabric.at_host(number, |host, _| std::mem::take(host.ended()));
         for flow in ended {
             self.ended += 1;
-            self.last_end = self.last_end.max(self.received_by(self.sent(flow)).finish().unwrap_or_default());
+            self.last_end =
+                self.last_end.max(self.received_by(self.sent(flow)).finish().expect("it has ended"));
             let plan = self.plan(flow);
-            self.ask(plan.tag, |load, asked| load.ended(flow, &plan, asked));
+            if self.loads.get(usize::from(plan.tag)).is_some_and(|load| load.listens()) {
+                self.ask(plan.tag, |load, asked| load.ended(flow, &plan, asked));
+            }
         }
     }
 

@@ -12,8 +12,7 @@ pub trait Load {
     /// together.
     fn listens(&self) -> bool;
 
-    /// A flow with its tag has ended, now: its last byte has come. What follows may start now or later. Who does not listen is told later,
-    /// or not at all, and nothing may follow.
+    /// A flow with its tag has ended, now: its last byte has come. What follows may start now or later. Who does not listen is not told.
     fn ended(&mut self, flow: u32, plan: &FlowPlan, asked: &mut Asked) {
         let _ = (flow, plan, asked);
     }

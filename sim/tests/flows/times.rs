@@ -199,11 +199,41 @@ fn a_run_ends_with_its_last_flow_and_two_reaches_later_where_no_load_listens() {
         let reach = unheard.fabric().reach();
         let end = last.after(reach).after(reach);
         assert_eq!(unheard.fabric().now(), end);
+        for nanos in (0..last.0 / 1_000).step_by(777) {
+            assert!(!parts.run_to_end(Picos::from_nanos(nanos)));
+        }
         assert!(!parts.run_to_end(last) && !parts.run_to_end(Picos(end.0 - 1)) && parts.run_to_end(end));
         heard.run_until(end);
         let seen = |fabric: &FlowFabric| (fabric.fabric().digest(), fabric.fabric().tally());
         assert_eq!([seen(&unheard), seen(&parts)], [seen(&heard); 2]);
         assert!(unheard.records().eq(heard.records()));
+        unheard.add(FlowPlan { start: end, ..flow(0, 1, 1_456) });
+        assert!(!unheard.run_to_end(end) && unheard.run_to_end(limit) && unheard.fabric().now() > end);
+    }
+}
+
+#[test]
+fn a_load_that_does_not_listen_hears_of_no_end_beside_one_that_does() {
+    struct Deaf(Listed);
+    impl Load for Deaf {
+        fn begin(&mut self, asked: &mut Asked) {
+            self.0.begin(asked);
+        }
+        fn listens(&self) -> bool {
+            false
+        }
+        fn ended(&mut self, _: u32, _: &FlowPlan, _: &mut Asked) {
+            panic!("it was told");
+        }
+    }
+    let plan = topology::single(3, LINE);
+    for is_heard in [false, true] {
+        let mut fabric = empty(&plan, 1);
+        fabric.add_load(Deaf(Listed(vec![flow(0, 1, 1_456)])));
+        if is_heard {
+            fabric.add_load(Heard(Listed(vec![flow(1, 2, 14_560)])));
+        }
+        assert!(fabric.run_to_end(Picos::from_micros(1_000)));
     }
 }
 
