@@ -11,7 +11,7 @@ const LINE: Line = Line { rate: BitRate::from_gbps(100), delay: Picos::from_nano
 const WARM_UP: Picos = Picos::from_micros(1_000);
 /// Hops to be measured, about.
 const HOPS: u64 = 6_000_000;
-/// In so many parts, one after the other: of the fastest tenth is what the machine gives while its neighbours are quiet.
+/// In so many parts, one after the other: the fastest tenth of them is what the machine gives while its neighbours are quiet.
 const PARTS: u64 = 60;
 
 fn main() {
@@ -33,9 +33,12 @@ fn main() {
         fabric.run_until(WARM_UP.after(Picos(span.0 * part / PARTS)));
         parts.push((began.elapsed().as_secs_f64(), (fabric.tally().hops - hops).max(1)));
     }
+    let ns_per_hop = |parts: &[(f64, u64)]| {
+        let (seconds, hops) = parts.iter().fold((0.0, 0), |sum, part| (sum.0 + part.0, sum.1 + part.1));
+        seconds * 1e9 / hops as f64
+    };
     let seconds: f64 = parts.iter().map(|(seconds, _)| seconds).sum();
-    let mut of_parts: Vec<f64> = parts.iter().map(|(seconds, hops)| seconds * 1e9 / *hops as f64).collect();
-    of_parts.sort_by(f64::total_cmp);
+    parts.sort_by(|one, other| ns_per_hop(&[*one]).total_cmp(&ns_per_hop(&[*other])));
     let hops = fabric.tally().hops - before.hops;
     let events = fabric.tally().events - before.events;
     assert_eq!(fabric.missing(), 0, "every frame is somewhere");
@@ -46,8 +49,8 @@ fn main() {
         hops as f64 / seconds,
         events as f64 / seconds,
         peak_mb(),
-        seconds * 1e9 / hops as f64,
-        of_parts[of_parts.len() / 10],
+        ns_per_hop(&parts),
+        ns_per_hop(&parts[..parts.len() / 10]),
         fabric.digest(),
         fabric.now().0 as f64 / 1e6,
     );

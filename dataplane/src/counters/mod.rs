@@ -402,3 +402,24 @@ impl Counters {
         classes.map(|class| class.drops[reason.index()].get()).sum()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_between_ports_are_kept_apart_and_begin_anew() {
+        for ports in [1, 4, 8, 9, 255] {
+            let counters = Counters::new(ports);
+            let ids = || (0..=u8::MAX).map(PortId).take(ports);
+            let pairs = || ids().flat_map(|ingress| ids().map(move |egress| (ingress, egress)));
+            let all =
+                || pairs().flat_map(|(ingress, egress)| Class::ALL.map(|class| (ingress, egress, class)));
+            let between = |(ingress, egress, class)| counters.between(ingress, egress, class);
+            (1..).zip(all()).for_each(|(number, at)| between(at).set(number));
+            assert!((1..).zip(all()).all(|(number, at)| between(at).get() == number), "{ports} ports");
+            counters.begin_anew(Nanos(1));
+            assert!(all().all(|at| between(at).get() == 0), "{ports} ports");
+        }
+    }
+}

@@ -153,7 +153,7 @@ impl<S: Node> FlowFabric<S> {
     }
 
     fn ask(&mut self, tag: u16, ask: impl FnOnce(&mut dyn Load, &mut Asked)) {
-        let Some(load) = self.loads.get_mut(usize::from(tag)) else { return };
+        let load = &mut self.loads[usize::from(tag)];
         let mut flows = std::mem::take(&mut self.asked);
         let first = u32::try_from(self.flows.len()).expect("flows are counted in 32 bits");
         ask(load.as_mut(), &mut Asked::new(self.fabric.now(), first, &mut flows));
@@ -187,6 +187,7 @@ impl<S: Node> FlowFabric<S> {
                 self.note_ends(host);
             }
         } else {
+            self.note_all_ends();
             while self.open() > 0 && self.fabric.take_turn(limit) {
                 self.note_all_ends();
             }

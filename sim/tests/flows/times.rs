@@ -189,10 +189,11 @@ fn a_run_ends_with_its_last_flow_and_two_reaches_later_where_no_load_listens() {
     let limit = Picos::from_micros(10_000);
     let ring = Ring { switches: 3, hosts: 2, host_line: LINE, ring_line: LINE };
     for plan in [topology::fat_tree(4, LINE), ring.plan(&Build::ideal())] {
-        let [mut unheard, mut heard, mut parts] = [(); 3].map(|()| empty(&plan, 3));
+        let [mut unheard, mut heard, mut parts, mut heard_parts] = [(); 4].map(|()| empty(&plan, 3));
         unheard.add_load(Listed(arrivals(plan.hosts(), 3)));
         heard.add_load(Heard(Listed(arrivals(plan.hosts(), 3))));
         parts.add_load(Listed(arrivals(plan.hosts(), 3)));
+        heard_parts.add_load(Heard(Listed(arrivals(plan.hosts(), 3))));
         assert!(unheard.run_to_end(limit) && heard.run_to_end(limit));
         let last = heard.records().filter_map(|record| record.finish).max().expect("flows");
         assert_eq!(heard.fabric().now(), last);
@@ -200,8 +201,11 @@ fn a_run_ends_with_its_last_flow_and_two_reaches_later_where_no_load_listens() {
         let end = last.after(reach).after(reach);
         assert_eq!(unheard.fabric().now(), end);
         for nanos in (0..last.0 / 1_000).step_by(777) {
-            assert!(!parts.run_to_end(Picos::from_nanos(nanos)));
+            let until = Picos::from_nanos(nanos);
+            assert!(!parts.run_to_end(until) && !heard_parts.run_to_end(until));
         }
+        assert!(!heard_parts.run_to_end(Picos(last.0 - 1)) && heard_parts.run_to_end(last));
+        assert_eq!(heard_parts.fabric().digest(), heard.fabric().digest());
         assert!(!parts.run_to_end(last) && !parts.run_to_end(Picos(end.0 - 1)) && parts.run_to_end(end));
         heard.run_until(end);
         let seen = |fabric: &FlowFabric| (fabric.fabric().digest(), fabric.fabric().tally());
@@ -210,6 +214,14 @@ fn a_run_ends_with_its_last_flow_and_two_reaches_later_where_no_load_listens() {
         unheard.add(FlowPlan { start: end, ..flow(0, 1, 1_456) });
         assert!(!unheard.run_to_end(end) && unheard.run_to_end(limit) && unheard.fabric().now() > end);
     }
+}
+
+#[test]
+fn a_flow_that_has_ended_before_anybody_asked_has_ended() {
+    let mut fabric = empty(&topology::single(2, LINE), 1);
+    fabric.add(flow(0, 1, 1_456));
+    fabric.fabric_mut().run_to_rest();
+    assert!(fabric.run_to_end(Picos::from_micros(1_000)));
 }
 
 #[test]
