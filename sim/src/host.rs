@@ -27,7 +27,7 @@ pub struct Flow {
     pub to: u32,
     /// Its class, by DSCP.
     pub class: Class,
-    /// The length of each frame, without FCS.
+    /// The length of each frame, without FCS; 60 at least.
     pub frame_len: u32,
     /// How many there are.
     pub frames: u64,

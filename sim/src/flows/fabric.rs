@@ -196,10 +196,9 @@ impl<S: Node> FlowFabric<S> {
             self.fabric.run_until(limit);
             return false;
         }
-        // Where no load listens, others may be so far ahead of who has the last end.
-        let behind =
-            if is_listened_to { Picos::ZERO } else { self.fabric.reach().after(self.fabric.reach()) };
-        let end = self.last_end.after(behind);
+        // A turn begins no later than what happens in it, and goes less than two reaches on: so far others may be ahead.
+        let reach = if is_listened_to { Picos::ZERO } else { self.fabric.reach() };
+        let end = self.last_end.after(reach).after(reach);
         self.fabric.run_until(end.min(limit));
         end <= limit
     }

@@ -171,16 +171,27 @@ fn a_run_in_parts_is_the_run_as_a_whole() {
     check(&whole);
 }
 
-/// A load that hears of its flows' ends, though nothing follows.
-struct Heard(Listed);
+/// Flows that nothing follows on, of a load that hears of their ends all the same, or must not.
+struct Plain {
+    flows: Listed,
+    listens: bool,
+}
 
-impl Load for Heard {
+fn plain(listens: bool, flows: Vec<FlowPlan>) -> Plain {
+    Plain { flows: Listed(flows), listens }
+}
+
+impl Load for Plain {
     fn begin(&mut self, asked: &mut Asked) {
-        self.0.begin(asked);
+        self.flows.begin(asked);
     }
 
     fn listens(&self) -> bool {
-        true
+        self.listens
+    }
+
+    fn ended(&mut self, flow: u32, _: &FlowPlan, _: &mut Asked) {
+        assert!(self.listens, "it was told of {flow}");
     }
 }
 
@@ -189,11 +200,12 @@ fn a_run_ends_with_its_last_flow_and_two_reaches_later_where_no_load_listens() {
     let limit = Picos::from_micros(10_000);
     let ring = Ring { switches: 3, hosts: 2, host_line: LINE, ring_line: LINE };
     for plan in [topology::fat_tree(4, LINE), ring.plan(&Build::ideal())] {
-        let [mut unheard, mut heard, mut parts, mut heard_parts] = [(); 4].map(|()| empty(&plan, 3));
-        unheard.add_load(Listed(arrivals(plan.hosts(), 3)));
-        heard.add_load(Heard(Listed(arrivals(plan.hosts(), 3))));
-        parts.add_load(Listed(arrivals(plan.hosts(), 3)));
-        heard_parts.add_load(Heard(Listed(arrivals(plan.hosts(), 3))));
+        let [mut unheard, mut parts, mut heard, mut heard_parts] =
+            [false, false, true, true].map(|listens| {
+                let mut fabric = empty(&plan, 3);
+                fabric.add_load(plain(listens, arrivals(plan.hosts(), 3)));
+                fabric
+            });
         assert!(unheard.run_to_end(limit) && heard.run_to_end(limit));
         let last = heard.records().filter_map(|record| record.finish).max().expect("flows");
         assert_eq!(heard.fabric().now(), last);
@@ -226,24 +238,12 @@ fn a_flow_that_has_ended_before_anybody_asked_has_ended() {
 
 #[test]
 fn a_load_that_does_not_listen_hears_of_no_end_beside_one_that_does() {
-    struct Deaf(Listed);
-    impl Load for Deaf {
-        fn begin(&mut self, asked: &mut Asked) {
-            self.0.begin(asked);
-        }
-        fn listens(&self) -> bool {
-            false
-        }
-        fn ended(&mut self, _: u32, _: &FlowPlan, _: &mut Asked) {
-            panic!("it was told");
-        }
-    }
     let plan = topology::single(3, LINE);
     for is_heard in [false, true] {
         let mut fabric = empty(&plan, 1);
-        fabric.add_load(Deaf(Listed(vec![flow(0, 1, 1_456)])));
+        fabric.add_load(plain(false, vec![flow(0, 1, 1_456)]));
         if is_heard {
-            fabric.add_load(Heard(Listed(vec![flow(1, 2, 14_560)])));
+            fabric.add_load(plain(true, vec![flow(1, 2, 14_560)]));
         }
         assert!(fabric.run_to_end(Picos::from_micros(1_000)));
     }
