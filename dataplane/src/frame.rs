@@ -101,6 +101,12 @@ pub trait FrameStore {
 
     /// Takes a frame back; its slot may be used again.
     fn free(&mut self, frame: Frame);
+
+    /// The frame in `slot` leaves soon: what the store needs for that is brought near ([`crate::prefetch`]).
+    #[inline]
+    fn leaves_soon(&self, slot: u32) {
+        let _ = slot;
+    }
 }
 
 #[cfg(test)]

@@ -58,7 +58,7 @@ impl Net {
         if let Some((at, change)) = fate.harm {
             self.pool.head_mut(packet)[at] ^= change;
         }
-        let arrives = self.links.start(from, id, packet);
+        let arrives = self.links.start(from, id, packet, &mut self.pool);
         let faults = self.links.faults(id);
         let comes = !fate.is_lost || fate.again_after.is_some();
         faults.mishaps.harmed += u64::from(comes && fate.harm.is_some());
@@ -92,7 +92,7 @@ impl Net {
 
     /// A link goes down, in one direction, or comes up again: what is on its way is lost.
     pub(crate) fn set_link(&mut self, id: LinkId, is_up: bool) {
-        let on_their_way: Vec<Packet> = self.links.on_their_way(id).collect();
+        let on_their_way: Vec<Packet> = self.links.on_their_way(id).packets(&self.pool).collect();
         let faults = self.links.faults(id);
         faults.is_down = !is_up;
         for packet in on_their_way {

@@ -16,7 +16,7 @@ use crate::ends::{End, Line, LinkId, NodeId};
 use crate::event::Event;
 use crate::faults::{ControlFaults, Mishaps};
 use crate::host::{Flow, Host};
-use crate::link::{Link, Links};
+use crate::link::Links;
 use crate::node::{Net, Node, Place};
 use crate::plan::{At, Plan};
 use crate::pool::{Packet, Pool};
@@ -44,19 +44,17 @@ pub struct Fabric<S = SwitchNode, H = Host> {
     switches: Vec<S>,
     /// Their nodes follow those of switches.
     hosts: Vec<H>,
-    /// By link, the end that sends.
-    senders: Vec<End>,
     tally: Tally,
     /// By node.
     traces: Box<[Trace]>,
     reach: Picos,
 }
 
-/// Of which node something happens, and how often it did before, without another's in between.
+/// Of which node something happens, and how much of the next has been brought near: the step that follows, if one does.
 #[derive(Clone, Copy, Debug)]
 struct Visit {
     place: u32,
-    step: usize,
+    step: Option<usize>,
 }
 
 /// How much has happened.
@@ -181,7 +179,6 @@ impl<S: Node, H: Node> Fabric<S, H> {
         mut host: impl FnMut(Place, Line) -> H,
     ) -> Fabric<S, H> {
         let directions = plan.directions().unwrap_or_else(|error| panic!("{error}"));
-        let senders: Vec<End> = directions.iter().map(|(from, ..)| *from).collect();
         let mut first_links = FirstLinks(0);
         let mut slots_all = 0;
         let make = |(id, (mut settings, slots)): (NodeId, (SwitchSettings, SlotCounts))| {
@@ -197,10 +194,9 @@ impl<S: Node, H: Node> Fabric<S, H> {
         let reach = reach(&directions);
         let calendar = Calendar::new(bucket_log2(&directions), sides);
         let traces = vec![Trace::default(); switches.len() + hosts.len()].into_boxed_slice();
-        let links = directions.into_iter().map(|(_, to, line)| Link::new(to, line)).collect();
-        let pool = Pool::with_capacity(slots_all + senders.len());
-        let net = Net { links: Links::new(links, calendar), told: VecDeque::new(), pool };
-        Fabric { net, switches, hosts, senders, tally: Tally::default(), traces, reach }
+        let pool = Pool::with_capacity(slots_all + directions.len());
+        let net = Net { links: Links::new(&directions, calendar), told: VecDeque::new(), pool };
+        Fabric { net, switches, hosts, tally: Tally::default(), traces, reach }
     }
 
     /// What time it is.
@@ -255,12 +251,12 @@ impl<S: Node, H: Node> Fabric<S, H> {
     /// If there is no such end.
     pub fn set_link(&mut self, at: At, is_up: bool) {
         let one = self.link_from(self.end(at));
-        let other = self.link_from(self.net.links.to(one));
+        let other = self.net.links.back(one);
         for link in [one, other] {
             self.net.set_link(link, is_up);
         }
         for link in [one, other] {
-            let End { node, port } = self.senders[link.0 as usize];
+            let End { node, port } = self.net.links.from(link);
             let count = self.switches.len();
             match self.switches.get_mut(node.index()) {
                 Some(switch) => switch.linked(port, is_up, &mut self.net),
@@ -299,7 +295,7 @@ impl<S: Node, H: Node> Fabric<S, H> {
     pub fn mishaps_by_end(&self) -> impl Iterator<Item = (At, Mishaps)> {
         let switches = u32::try_from(self.switches.len()).unwrap_or(u32::MAX);
         self.net.links.mishaps_by_link().map(move |(link, mishaps)| {
-            let End { node, port } = self.senders[link.0 as usize];
+            let End { node, port } = self.net.links.from(link);
             let at = match node.0.checked_sub(switches) {
                 None => At::Switch(node.0, port.0),
                 Some(host) => At::Host(host),
@@ -319,8 +315,7 @@ impl<S: Node, H: Node> Fabric<S, H> {
     }
 
     fn link_from(&self, end: End) -> LinkId {
-        let place = self.senders.binary_search(&end).unwrap_or_else(|_| panic!("there is no {end:?}"));
-        LinkId(u32::try_from(place).expect("links are counted in 32 bits"))
+        self.net.links.leaving(end).unwrap_or_else(|| panic!("there is no {end:?}"))
     }
 
     /// Lets everything happen that is due by `end`, and makes it that time, unless that is over already. Until
@@ -334,9 +329,9 @@ impl<S: Node, H: Node> Fabric<S, H> {
     /// `None`: it is `end`, or nothing moves any more.
     pub fn run_until_told(&mut self, end: Picos) -> Option<NodeId> {
         while self.net.told.is_empty()
-            && let Some(event) = self.take_by_time(end)
+            && let Some(next) = self.take_by_time(end)
         {
-            self.happen(event);
+            self.happen(next);
         }
         if self.net.told.is_empty() {
             self.wait_until(end);
@@ -376,12 +371,12 @@ impl<S: Node, H: Node> Fabric<S, H> {
             return false;
         }
         let mut latest = self.net.now();
-        let mut visit = None;
+        let mut visit = Visit { place: u32::MAX, step: None };
         while let Some(next) = self.net.links.calendar.take() {
             self.note(next);
             latest = latest.max(next.time());
             self.prefetch(&mut visit, next.place());
-            self.happen(Event::of(next.subject()));
+            self.happen(next);
         }
         self.net.links.now = latest;
         true
@@ -389,19 +384,19 @@ impl<S: Node, H: Node> Fabric<S, H> {
 
     /// Lets the next event happen, if it is due by `end`.
     pub fn step(&mut self, end: Picos) -> Option<Happened> {
-        let event = self.take_by_time(end)?;
-        self.happen(event);
-        Some(match event {
-            Event::Left(link) => Happened::Left(self.senders[link.0 as usize]),
+        let next = self.take_by_time(end)?;
+        self.happen(next);
+        Some(match Event::of(next.subject()) {
+            Event::Left(link) => Happened::Left(self.net.links.from(link)),
             Event::Arrived(link) | Event::Late(link) => Happened::Arrived(self.net.links.to(link)),
             Event::Due(node) => Happened::Due(node),
         })
     }
 
-    fn take_by_time(&mut self, end: Picos) -> Option<Event> {
+    fn take_by_time(&mut self, end: Picos) -> Option<Entry> {
         let next = self.net.links.calendar.take_by_time(end.min(END))?;
         self.note(next);
-        Some(Event::of(next.subject()))
+        Some(next)
     }
 
     #[inline]
@@ -413,36 +408,43 @@ impl<S: Node, H: Node> Fabric<S, H> {
 
     /// While something happens at `place`, the switch after it is brought near.
     #[inline]
-    fn prefetch(&self, visit: &mut Option<Visit>, place: u32) {
-        let step = visit.filter(|visit| visit.place == place).map_or(0, |visit| visit.step + 1);
-        *visit = Some(Visit { place, step });
-        if let Some(next) = self.switches.get(place as usize + 1) {
-            next.prefetch(step);
+    fn prefetch(&self, visit: &mut Visit, place: u32) {
+        if visit.place != place {
+            *visit = Visit { place, step: Some(0) };
+        }
+        if let Some(step) = visit.step {
+            visit.step = self.prefetch_after(place, step);
         }
     }
 
+    /// Answers the step that follows. It exists once, out of the way of what is done for each frame.
+    #[inline(never)]
+    fn prefetch_after(&self, place: u32, step: usize) -> Option<usize> {
+        self.switches.get(place as usize + 1)?.prefetch(step, &self.net).then_some(step + 1)
+    }
+
     #[inline]
-    fn happen(&mut self, event: Event) {
-        let Fabric { net, switches, hosts, senders, .. } = self;
-        let count = switches.len();
-        match event {
+    fn happen(&mut self, next: Entry) {
+        let Fabric { net, switches, hosts, .. } = self;
+        let (node, count) = (next.place() as usize, switches.len());
+        match Event::of(next.subject()) {
             Event::Left(link) => {
-                let End { node, port } = senders[link.0 as usize];
-                match switches.get_mut(node.index()) {
+                let port = net.links.port_out(link);
+                match switches.get_mut(node) {
                     Some(switch) => switch.left(port, net),
-                    None => hosts[node.index() - count].left(port, net),
+                    None => hosts[node - count].left(port, net),
                 }
             }
             Event::Arrived(link) => {
-                let Some(packet) = net.links.arrived(link) else { return };
-                net.prefetch(link);
+                let Some(packet) = net.links.arrived(link, &net.pool) else { return };
+                net.prefetch_next(link);
                 if !net.links.is_in_danger(link) || net.survives(link, packet) {
                     self.arrived(link, packet);
                 }
             }
-            Event::Due(node) => match switches.get_mut(node.index()) {
+            Event::Due(_) => match switches.get_mut(node) {
                 Some(switch) => switch.due(net),
-                None => hosts[node.index() - count].due(net),
+                None => hosts[node - count].due(net),
             },
             Event::Late(link) => {
                 if let Some(packet) = net.late(link) {
@@ -469,7 +471,7 @@ impl<S: Node, H: Node> Fabric<S, H> {
     #[must_use]
     pub fn missing(&self) -> i128 {
         let held = self.switches.iter().map(S::holds).chain(self.hosts.iter().map(H::holds)).sum::<u64>();
-        self.net.pool.in_use() as i128 - i128::from(held) - self.net.links.in_flight() as i128
+        self.net.pool.in_use() as i128 - i128::from(held) - self.net.links.in_flight(&self.net.pool) as i128
     }
 }
 

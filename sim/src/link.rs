@@ -1,67 +1,80 @@
 //! One direction of a link: one frame at a time at the line's rate, delivered whole after the delay.
 //!
-//! Frames on their way are in a queue of the link, and only the first of them is in the calendar. What may go wrong is in
+//! Frames on their way are a chain through the [pool](crate::pool), and only the first of them is in the calendar. What may go wrong is in
 //! [`faults`](crate::faults).
 
-use std::collections::VecDeque;
+use std::collections::BTreeMap;
 
+use xoff_dataplane::prefetch::prefetch;
 use xoff_dataplane::units::{Bytes, PortId};
 
 use crate::calendar::{Calendar, Entry};
 use crate::ends::{End, Line, LinkId, NodeId};
 use crate::event::Event;
 use crate::faults::FaultsByLink;
-use crate::pool::Packet;
+use crate::pool::{Chain, Packet, Pool};
 use crate::time::{Pace, Picos};
-
-#[derive(Clone, Copy, Debug)]
-struct InFlight {
-    arrives: Picos,
-    packet: Packet,
-}
 
 /// One direction.
 #[derive(Debug)]
-#[repr(align(64))]
-pub(crate) struct Link {
+struct Link {
     to: NodeId,
-    port: PortId,
+    port_in: PortId,
+    port_out: PortId,
     may_go_wrong: bool,
-    pace: Pace,
-    delay: Picos,
-    in_flight: VecDeque<InFlight>,
+    /// Which of `Links::lines` it is like.
+    line: u32,
+    /// The other direction.
+    back: LinkId,
+    on_its_way: Chain,
 }
+
+const _: () = assert!(size_of::<Link>() == 24, "a switch comes by many");
 
 /// All links, and the time.
 #[derive(Debug)]
 pub(crate) struct Links {
-    links: Vec<Link>,
+    links: Box<[Link]>,
+    /// Paces and delays, each pair of them once.
+    lines: Vec<(Pace, Picos)>,
     pub(crate) calendar: Calendar,
     pub(crate) now: Picos,
     pub(crate) faults: FaultsByLink,
 }
 
-impl Link {
-    pub(crate) fn new(to: End, line: Line) -> Link {
-        let End { node, port } = to;
-        let (pace, delay) = (Pace::of(line.rate), line.delay);
-        Link { to: node, port, may_go_wrong: false, pace, delay, in_flight: VecDeque::new() }
-    }
-}
-
 impl Links {
-    pub(crate) fn new(links: Vec<Link>, calendar: Calendar) -> Links {
-        Links { links, calendar, now: Picos::ZERO, faults: FaultsByLink::new() }
+    /// By the ends that send, in their order.
+    pub(crate) fn new(directions: &[(End, End, Line)], calendar: Calendar) -> Links {
+        let mut lines = Vec::new();
+        let mut known = BTreeMap::new();
+        let link = |&(from, to, Line { rate, delay }): &(End, End, Line)| {
+            let line = *known.entry((rate.bits_per_second(), delay)).or_insert_with(|| {
+                lines.push((Pace::of(rate), delay));
+                count(lines.len() - 1)
+            });
+            let back = directions.binary_search_by_key(&to, |(from, ..)| *from);
+            Link {
+                to: to.node,
+                port_in: to.port,
+                port_out: from.port,
+                may_go_wrong: false,
+                line,
+                back: LinkId(count(back.expect("a line leads both ways"))),
+                on_its_way: Chain::EMPTY,
+            }
+        };
+        let links = directions.iter().map(link).collect();
+        Links { links, lines, calendar, now: Picos::ZERO, faults: FaultsByLink::new() }
     }
 
     /// A frame starts now on a link that is free. When its last bit has left the link is free again. Answers when it arrives.
     #[inline]
-    pub(crate) fn start(&mut self, from: NodeId, id: LinkId, packet: Packet) -> Picos {
+    pub(crate) fn start(&mut self, from: NodeId, id: LinkId, packet: Packet, pool: &mut Pool) -> Picos {
         let link = &mut self.links[id.0 as usize];
-        let left = self.now.after(link.pace.time_of(Bytes::on_line(packet.len)));
-        let arrives = left.after(link.delay);
-        let is_first = link.in_flight.is_empty();
-        link.in_flight.push_back(InFlight { arrives, packet });
+        let (pace, delay) = self.lines[link.line as usize];
+        let left = self.now.after(pace.time_of(Bytes::on_line(packet.len)));
+        let arrives = left.after(delay);
+        let is_first = link.on_its_way.push(pool, packet, arrives);
         let to = link.to;
         self.put(left, Event::Left(id), from);
         if is_first {
@@ -85,16 +98,46 @@ impl Links {
     #[inline]
     pub(crate) fn to(&self, id: LinkId) -> End {
         let link = &self.links[id.0 as usize];
-        End { node: link.to, port: link.port }
+        End { node: link.to, port: link.port_in }
+    }
+
+    /// Where a link comes from.
+    pub(crate) fn from(&self, id: LinkId) -> End {
+        End { node: self.to(self.back(id)).node, port: self.port_out(id) }
+    }
+
+    /// At which port that is.
+    #[inline]
+    pub(crate) fn port_out(&self, id: LinkId) -> PortId {
+        self.links[id.0 as usize].port_out
+    }
+
+    /// The link that leaves there, if there is such an end.
+    pub(crate) fn leaving(&self, end: End) -> Option<LinkId> {
+        let from = |link: &Link| End { node: self.to(link.back).node, port: link.port_out };
+        let place = self.links.binary_search_by_key(&end, from).ok()?;
+        Some(LinkId(count(place)))
+    }
+
+    /// Has a link brought near.
+    #[inline]
+    pub(crate) fn prefetch(&self, id: LinkId) {
+        prefetch(&self.links[id.0 as usize]);
+    }
+
+    /// The other direction of a link.
+    #[inline]
+    pub(crate) fn back(&self, id: LinkId) -> LinkId {
+        self.links[id.0 as usize].back
     }
 
     /// The first frame on a link has come to its end, whole.
     #[inline]
-    pub(crate) fn arrived(&mut self, id: LinkId) -> Option<Packet> {
+    pub(crate) fn arrived(&mut self, id: LinkId, pool: &Pool) -> Option<Packet> {
         let link = &mut self.links[id.0 as usize];
-        let InFlight { packet, .. } = link.in_flight.pop_front()?;
-        if let Some(next) = link.in_flight.front() {
-            let (arrives, to) = (next.arrives, link.to);
+        let (packet, next_arrives) = link.on_its_way.pop(pool)?;
+        if let Some(arrives) = next_arrives {
+            let to = link.to;
             self.put(arrives, Event::Arrived(id), to);
         }
         Some(packet)
@@ -107,12 +150,53 @@ impl Links {
     }
 
     /// Frames on their way on one link, in their order.
-    pub(crate) fn on_their_way(&self, id: LinkId) -> impl Iterator<Item = Packet> {
-        self.links[id.0 as usize].in_flight.iter().map(|frame| frame.packet)
+    #[inline]
+    pub(crate) fn on_their_way(&self, id: LinkId) -> &Chain {
+        &self.links[id.0 as usize].on_its_way
     }
 
     /// Frames on their way on all.
-    pub(crate) fn in_flight(&self) -> usize {
-        self.links.iter().map(|link| link.in_flight.len()).sum::<usize>() + self.late()
+    pub(crate) fn in_flight(&self, pool: &Pool) -> usize {
+        self.links.iter().map(|link| link.on_its_way.packets(pool).count()).sum::<usize>() + self.late()
+    }
+}
+
+fn count(index: usize) -> u32 {
+    u32::try_from(index).expect("links are counted in 32 bits")
+}
+
+#[cfg(test)]
+mod tests {
+    use xoff_dataplane::units::BitRate;
+
+    use super::*;
+    use crate::calendar::Side;
+
+    #[test]
+    fn a_link_knows_both_its_ends_and_the_other_direction() {
+        let end = |node, port| End { node: NodeId(node), port: PortId(port) };
+        let both = |(one, other, gbps, delay)| {
+            let line = Line { rate: BitRate::from_gbps(gbps), delay: Picos(delay) };
+            [(one, other, line), (other, one, line)]
+        };
+        let pairs = [
+            (end(0, 0), end(2, 0), 1, 1),
+            (end(0, 1), end(1, 1), 2, 1),
+            (end(1, 0), end(1, 2), 1, 1),
+            (end(1, 3), end(2, 1), 1, 2),
+        ];
+        let mut directions: Vec<_> = pairs.into_iter().flat_map(both).collect();
+        directions.sort_unstable_by_key(|(from, ..)| *from);
+        let links = Links::new(&directions, Calendar::new(4, [Side::One; 3].into()));
+        assert_eq!(links.lines.len(), 3);
+        for (id, (from, to, line)) in (0..).map(LinkId).zip(&directions) {
+            assert_eq!((links.from(id), links.to(id)), (*from, *to));
+            assert_eq!((links.port_out(id), links.leaving(*from)), (from.port, Some(id)));
+            let back = links.back(id);
+            assert_eq!((links.from(back), links.back(back)), (*to, id));
+            let (pace, delay) = links.lines[links.links[id.0 as usize].line as usize];
+            assert_eq!((pace.rate(), delay), (line.rate, line.delay));
+        }
+        assert_eq!(links.leaving(end(2, 2)), None);
     }
 }

@@ -30,10 +30,11 @@ pub trait Node {
         let _ = (port, is_up, net);
     }
 
-    /// What it needs soon is brought near, a part of it at each step from 0 on: as often as something happens at the switch before
-    /// it. Of switches only.
-    fn prefetch(&self, step: usize) {
-        let _ = step;
+    /// What it needs soon is brought near, a part of it at each step from 0 on, while something happens at the switch before it; answers
+    /// whether there is more. Of switches only.
+    fn prefetch(&self, step: usize, net: &Net) -> bool {
+        let _ = (step, net);
+        false
     }
 
     /// Frames of the pool that are in it; of those on its lines it has none.
@@ -85,14 +86,32 @@ impl Net {
         if self.links.is_in_danger(link) {
             return self.start_in_danger(at.id, link, packet);
         }
-        self.links.start(at.id, link, packet);
+        self.links.start(at.id, link, packet, &mut self.pool);
     }
 
     /// Has the frame brought near that arrives next on a link.
     #[inline]
-    pub(crate) fn prefetch(&self, link: LinkId) {
-        if let Some(packet) = self.links.on_their_way(link).next() {
-            self.pool.prefetch(packet);
+    pub(crate) fn prefetch_next(&self, link: LinkId) {
+        self.links.on_their_way(link).prefetch_first(&self.pool);
+    }
+
+    /// Has what a node needs of the links at its ports brought near, a part of it at each step from 0 on: what is found where something
+    /// else says is so a step later. There are as many as ports, and two more.
+    #[inline]
+    pub(crate) fn prefetch(&self, at: Place, ports: usize, step: usize) {
+        let out = |ago: usize| {
+            let port = step.checked_sub(ago).filter(|port| *port < ports)?;
+            Some(LinkId(at.first_link + u32::try_from(port).ok()?))
+        };
+        if let Some(link) = out(0) {
+            self.links.prefetch(link);
+        }
+        if let Some(link) = out(1) {
+            self.links.on_their_way(link).prefetch_last(&self.pool);
+            self.links.prefetch(self.links.back(link));
+        }
+        if let Some(link) = out(2) {
+            self.prefetch_next(self.links.back(link));
         }
     }
 

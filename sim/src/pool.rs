@@ -1,26 +1,42 @@
 //! Every frame of the fabric, once, from the host that sends it to the one that receives it.
 //!
 //! Of a frame there is its head, or all of it where whoever adds it says so, and a length. What moves from link to switch to link
-//! is the number of its place here ([`Packet`]): nothing is copied on the way. A switch knows a frame by a slot of its own, as a driver's packet memory
-//! has them; its [`Slots`](crate::slots::Slots) say which packet is in it.
+//! is the number of its place here ([`Packet`]): nothing is copied on the way. Those that are on their way on a link are a [`Chain`].
+//! A switch knows a frame by a slot of its own, as a driver's packet memory has them; its [`Slots`](crate::slots::Slots) say which packet
+//! is in it.
 
+mod chain;
+
+use std::mem::offset_of;
 use std::ops::Range;
 
 use xoff_dataplane::prefetch::prefetch;
 
+use crate::time::Picos;
+pub(crate) use chain::Chain;
+
 /// As much of a frame as is kept, and a switch is shown, unless it is added whole.
 const HEAD: usize = 128;
-/// Free bytes in front, for tags.
-const ROOM: u16 = 12;
-/// What a place has for both, so that it is three cache lines, and addresses and ports are in the first.
-const BYTES: usize = 180;
-const _: () = assert!(ROOM as usize + HEAD <= BYTES);
+/// Free bytes in front, for tags: as a frame is added, and as many as there are beside a whole head.
+const ROOM: u8 = 8;
+const ROOM_MAX: u8 = 42;
+/// What a place has for both, so that it is three cache lines.
+const BYTES: usize = ROOM_MAX as usize + HEAD;
+const LINE: usize = 64;
+const _: () = assert!(size_of::<Place>() == 3 * LINE);
+/// The ports of UDP or TCP behind IPv4 end there: as far as switches look at most frames, and that is in the first line.
+const LOOKED_AT: usize = 38;
+const _: () = assert!(offset_of!(Place, bytes) + ROOM as usize + LOOKED_AT <= LINE);
 
 /// Bytes from the start of a frame that the trace notes: the addresses of hosts and sequence numbers are there.
 const MARK: usize = 32;
 
-/// None of `Pool::long`.
+/// No packet.
 const NONE: u32 = u32::MAX;
+
+/// Instead of how many bytes are kept: all are, elsewhere.
+const ELSEWHERE: u8 = u8::MAX;
+const _: () = assert!(BYTES < ELSEWHERE as usize);
 
 /// A frame of the pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,16 +56,20 @@ impl Packet {
 #[derive(Clone, Debug)]
 #[repr(C, align(64))]
 struct Place {
+    /// Of the [chain](Chain) that it is in: the packet behind it, if it is not the last, and when that arrives.
+    next_arrives: Picos,
+    next: u32,
+    len: u32,
+    start: u8,
+    /// How many bytes are kept, from the start.
+    kept: u8,
+    bytes: [u8; BYTES],
     /// Where all of it is that does not fit here.
     long: u32,
-    len: u32,
-    start: u16,
-    /// How many bytes are kept, from the start.
-    kept: u16,
-    bytes: [u8; BYTES],
 }
 
-const EMPTY: Place = Place { long: NONE, len: 0, start: 0, kept: 0, bytes: [0; BYTES] };
+const EMPTY: Place =
+    Place { next_arrives: Picos::NEVER, next: NONE, len: 0, start: 0, kept: 0, bytes: [0; BYTES], long: 0 };
 
 impl Place {
     #[inline]
@@ -88,7 +108,7 @@ impl Pool {
         let packet = Packet { number: self.place(), len };
         let place = &mut self.places[packet.index()];
         let kept = head.len().min(HEAD);
-        (place.start, place.kept, place.len) = (ROOM, kept as u16, len);
+        (place.start, place.kept, place.len) = (ROOM, kept as u8, len);
         place.bytes[ROOM as usize..][..kept].copy_from_slice(&head[..kept]);
         packet
     }
@@ -99,7 +119,8 @@ impl Pool {
         if bytes.len() > HEAD {
             let long = self.long();
             self.long[long as usize].extend_from_slice(bytes);
-            self.places[packet.index()].long = long;
+            let place = &mut self.places[packet.index()];
+            (place.kept, place.long) = (ELSEWHERE, long);
         }
         packet
     }
@@ -108,8 +129,8 @@ impl Pool {
     pub(crate) fn copy(&mut self, packet: Packet) -> Packet {
         let copy = Packet { number: self.place(), len: packet.len };
         self.places[copy.index()] = self.places[packet.index()].clone();
-        let of_first = self.places[packet.index()].long;
-        if of_first != NONE {
+        let Place { kept, long: of_first, .. } = self.places[packet.index()];
+        if kept == ELSEWHERE {
             let bytes = std::mem::take(&mut self.long[of_first as usize]);
             let of_copy = self.long();
             self.long[of_copy as usize].extend_from_slice(&bytes);
@@ -127,10 +148,10 @@ impl Pool {
         })
     }
 
-    /// Has it brought near, for who will look at it soon.
+    /// Has a frame brought near, if there is such a number.
     #[inline]
-    pub(crate) fn prefetch(&self, packet: Packet) {
-        prefetch(&self.places[packet.index()]);
+    fn prefetch(&self, number: u32) {
+        self.places.get(number as usize).into_iter().for_each(prefetch);
     }
 
     /// By what a frame is told from others: a number of its first bytes.
@@ -147,7 +168,7 @@ impl Pool {
     #[must_use]
     pub fn head(&self, packet: Packet) -> &[u8] {
         let place = &self.places[packet.index()];
-        if place.long != NONE {
+        if place.kept == ELSEWHERE {
             return &self.long[place.long as usize];
         }
         &place.bytes[place.kept()]
@@ -157,22 +178,28 @@ impl Pool {
     #[inline]
     pub(crate) fn head_mut(&mut self, packet: Packet) -> &mut [u8] {
         let place = &mut self.places[packet.index()];
-        if place.long != NONE {
+        if place.kept == ELSEWHERE {
             return &mut self.long[place.long as usize];
         }
         let kept = place.kept();
         &mut place.bytes[kept]
     }
 
-    /// Moves its start; answers its length then, or `None` where there is no room.
+    /// Moves its start, and all of it where that makes room; answers its length then, or `None` where there is none.
+    #[allow(clippy::cast_possible_truncation)] // BYTES fit
     pub(crate) fn move_start(&mut self, packet: Packet, by: i32) -> Option<u32> {
         let place = &mut self.places[packet.index()];
-        let by_16 = i16::try_from(by).ok()?;
-        let start = place.start.checked_add_signed(by_16)?;
-        let kept = place.kept.checked_add_signed(by_16.checked_neg()?)?;
-        if place.long != NONE || usize::from(start) > BYTES - HEAD {
+        if place.kept == ELSEWHERE {
             return None;
         }
+        let by_8 = i8::try_from(by).ok()?;
+        let bytes = place.kept();
+        if place.start.checked_add_signed(by_8).is_none() {
+            place.start = BYTES as u8 - place.kept;
+            place.bytes.copy_within(bytes, place.start.into());
+        }
+        let start = place.start.checked_add_signed(by_8)?;
+        let kept = place.kept.checked_add_signed(by_8.checked_neg()?)?;
         (place.start, place.kept) = (start, kept);
         place.len = place.len.saturating_add_signed(-by);
         Some(place.len)
@@ -182,11 +209,13 @@ impl Pool {
     #[inline]
     pub fn free(&mut self, packet: Packet) {
         let place = &mut self.places[packet.index()];
-        if place.long != NONE {
-            let long = std::mem::replace(&mut place.long, NONE);
+        if place.kept == ELSEWHERE {
+            let long = place.long;
             self.long[long as usize].clear();
             self.long_free.push(long);
         }
+        // Its place is filled again soon, beyond the line that was looked at.
+        prefetch(&place.bytes[LINE - offset_of!(Place, bytes)]);
         self.free.push(packet.number);
     }
 
@@ -211,6 +240,7 @@ fn count<T>(items: &[T]) -> u32 {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 
@@ -227,6 +257,32 @@ mod tests {
         assert_eq!(pool.move_start(second, 4), Some(1_500));
         assert_eq!(pool.move_start(second, 43), None, "beyond what is kept");
         assert_eq!(pool.head(second), [1; 42]);
+    }
+
+    /// As many as a place has, at once or one after the other.
+    #[test]
+    fn a_frame_finds_room_for_more_tags_than_it_was_added_with() {
+        let most = i32::from(ROOM_MAX);
+        for by in [&[-most][..], &[-1; ROOM_MAX as usize], &[-4; 10], &[-8, -1, -33]] {
+            let mut pool = Pool::default();
+            let packet = pool.add(&[7; HEAD], 1_500);
+            let mut expected = vec![7; HEAD];
+            for (tag, by) in (1..).zip(by) {
+                let front = vec![tag; usize::try_from(-by).unwrap()];
+                assert!(pool.move_start(packet, *by).is_some());
+                pool.head_mut(packet)[..front.len()].copy_from_slice(&front);
+                expected.splice(..0, front);
+                assert_eq!(pool.head(packet), expected);
+            }
+            let added: i32 = by.iter().sum();
+            assert_eq!(pool.move_start(packet, -added), Some(1_500));
+            assert_eq!(pool.move_start(packet, -most - 1), None, "beyond what a place has");
+            assert_eq!(pool.move_start(packet, 100), Some(1_400));
+            assert_eq!(pool.move_start(packet, 29), None, "beyond what is kept");
+            assert_eq!(pool.move_start(packet, -100), Some(1_500));
+            pool.head_mut(packet)[..100].fill(7);
+            assert_eq!(pool.head(packet), [7; HEAD]);
+        }
     }
 
     #[test]

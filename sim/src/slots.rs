@@ -1,6 +1,7 @@
 //! A switch's packet memory: which packet of the fabric is in which of its slots.
 
 use xoff_dataplane::frame::{Frame, FrameStore};
+use xoff_dataplane::prefetch::prefetch;
 
 use crate::pool::{Packet, Pool};
 
@@ -61,6 +62,12 @@ impl Slots {
         let packet = self.packet(frame);
         self.packets[frame.slot() as usize] |= SENT;
         packet
+    }
+
+    /// Has brought near which packet is in a slot.
+    #[inline]
+    pub(crate) fn prefetch(&self, slot: u32) {
+        self.packets.get(slot as usize).into_iter().for_each(prefetch);
     }
 
     #[inline]
@@ -129,5 +136,10 @@ impl FrameStore for View<'_> {
         let free =
             if slot < self.slots.control_from { &mut self.slots.data } else { &mut self.slots.control };
         free.push(slot);
+    }
+
+    #[inline]
+    fn leaves_soon(&self, slot: u32) {
+        self.slots.prefetch(slot);
     }
 }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use xoff_dataplane::counters::Counters;
 use xoff_dataplane::frame::{Frame, FrameStore as _};
+use xoff_dataplane::prefetch::prefetch;
 use xoff_dataplane::routing::Fib;
 use xoff_dataplane::settings::SwitchSettings;
 use xoff_dataplane::switch::{Batch, Revision, Switch, Workers};
@@ -224,9 +225,26 @@ impl Node for SwitchNode {
         self.ask(Asked::Link(port, is_up), net);
     }
 
-    #[inline]
-    fn prefetch(&self, step: usize) {
+    fn prefetch(&self, step: usize, net: &Net) -> bool {
         self.switch.prefetch(step);
+        let Some(step) = step.checked_sub(1) else {
+            // Nothing of it is read yet.
+            prefetch(&self.place);
+            prefetch(&self.due);
+            prefetch(&self.free);
+            prefetch(&self.sending);
+            prefetch(&self.slots);
+            return true;
+        };
+        let ports = self.sending.len();
+        net.prefetch(self.place, ports, step);
+        self.sending.get(step).into_iter().for_each(prefetch);
+        let sent = step.checked_sub(1).and_then(|before| *self.sending.get(before)?).map(|(slot, _)| slot);
+        if let Some(slot) = sent {
+            self.switch.prefetch_frame(slot);
+            self.slots.prefetch(slot);
+        }
+        step <= ports
     }
 
     fn holds(&self) -> u64 {

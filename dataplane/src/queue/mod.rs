@@ -66,12 +66,12 @@ impl ClassQueue {
         }
     }
 
-    /// Has what is known of the next frame brought near, where it is known which that is.
+    /// Where the next frame is, if there is one and it is known which that is.
     #[inline]
-    pub(crate) fn prefetch(&self, nodes: &Nodes) {
+    pub(crate) fn next_slot(&self) -> Option<u32> {
         match self {
-            ClassQueue::Fifo(fifo) => fifo.prefetch(nodes),
-            ClassQueue::Voq(_) | ClassQueue::Nested(_) => (),
+            ClassQueue::Fifo(fifo) => fifo.front_slot(),
+            ClassQueue::Voq(_) | ClassQueue::Nested(_) => None,
         }
     }
 

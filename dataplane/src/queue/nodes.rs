@@ -138,6 +138,15 @@ impl Nodes {
         &self.0[slot as usize].meta
     }
 
+    /// Has what is known of the frame in `slot` brought near.
+    #[inline]
+    pub(crate) fn prefetch(&self, slot: u32) {
+        if let Some(node) = self.0.get(slot as usize) {
+            prefetch(node);
+            prefetch(&node.next); // every other time in the line after that
+        }
+    }
+
     /// Looks at the frame in `slot`, which waits in a queue.
     pub(crate) fn look_at<R>(&self, slot: u32, look: impl FnOnce(&Frame) -> R) -> R {
         let frame = Frame::new(slot, self.0[slot as usize].len);
@@ -193,13 +202,10 @@ impl Fifo {
         Some(Frame::new(slot, node.len))
     }
 
-    /// Has what is known of the frame at the front brought near: it came long ago.
+    /// Where the frame at the front is.
     #[inline]
-    pub(crate) fn prefetch(&self, nodes: &Nodes) {
-        if let Some(node) = nodes.0.get(self.head as usize) {
-            prefetch(node);
-            prefetch(&node.next); // every other time in the line after that
-        }
+    pub(crate) fn front_slot(&self) -> Option<u32> {
+        (self.head != NONE).then_some(self.head)
     }
 
     /// Puts a frame back at the front, where it was.

@@ -382,7 +382,11 @@ impl Switch {
         self.counters.class(port, class).queueing_delay.record_times(delay.0, load.frames.into());
         let at = &mut self.ports[port.index()].egress;
         at.sent(self.now, turn, load);
-        at.queues[class.index()].prefetch(&self.nodes);
+        // The next came long ago.
+        if let Some(next) = at.queues[class.index()].next_slot() {
+            self.nodes.prefetch(next);
+            store.leaves_soon(next);
+        }
         Some((frame, followers))
     }
 

@@ -1,7 +1,8 @@
 //! What the next frames need of a switch is brought near before its driver comes to it ([`crate::prefetch`]).
 //!
 //! A driver with many switches finds nothing of one in its cache when it comes back. While it is busy with another, it can have the
-//! ports of the next brought near, one at each step; what lies where a port says follows a step later, when that has come.
+//! next brought near: at the first step what has no port, then the ports, one at each; what lies where a port says follows a step
+//! later, when that has come.
 
 use super::Switch;
 use super::port::Port;
@@ -9,9 +10,10 @@ use crate::prefetch::prefetch;
 use crate::units::{Class, PortId};
 
 impl Switch {
-    /// Step number `step`, from 0. There are as many as ports, and one more; after them nothing is left to do.
+    /// Step number `step`, from 0. There are as many as ports, and two more; after them nothing is left to do.
     #[inline]
     pub fn prefetch(&self, step: usize) {
+        let Some(step) = step.checked_sub(1) else { return self.prefetch_itself() };
         if let Some((at, id)) = self.port_number(step) {
             at.prefetch();
             self.bridge.prefetch(id);
@@ -21,6 +23,36 @@ impl Switch {
             at.ingress.train.class().into_iter().for_each(|class| classes.insert(class));
             classes.iter().for_each(|class| self.prefetch_class(at, id, class));
         }
+    }
+
+    /// What is known of a frame that leaves soon is brought near.
+    #[inline]
+    pub fn prefetch_frame(&self, slot: u32) {
+        self.nodes.prefetch(slot);
+    }
+
+    /// What frames touch whatever their ports. Nothing of it is read.
+    #[inline]
+    fn prefetch_itself(&self) {
+        let Switch { now, accounting, when_full, workers, ports, nodes, congestion, .. } = self;
+        let Switch { paths, routed, counters, run, ledger, taps, .. } = self;
+        prefetch(now);
+        prefetch(accounting);
+        prefetch(when_full);
+        prefetch(workers);
+        prefetch(ports);
+        self.pipeline.prefetch();
+        prefetch(nodes);
+        self.buffer.prefetch_itself();
+        prefetch(congestion);
+        self.bridge.prefetch_itself();
+        prefetch(paths);
+        prefetch(routed);
+        prefetch(counters);
+        prefetch(run);
+        prefetch(ledger);
+        self.agenda.prefetch();
+        prefetch(taps);
     }
 
     #[inline]

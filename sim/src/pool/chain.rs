@@ -1,0 +1,106 @@
+//! Frames on their way on a link, in the order in which they arrive.
+//!
+//! A chain through the pool costs nothing while empty. Each frame says which is behind it, in the cache line that whoever takes it reads
+//! anyway; and when that one arrives, so that nobody has to come by the next for it. It is written to when another is put behind it, long
+//! after it was looked at last where it comes from: so it is brought near as it is put there itself.
+
+use super::{NONE, Packet, Pool};
+use crate::time::Picos;
+
+/// Frames on their way, one behind the other.
+#[derive(Debug)]
+pub(crate) struct Chain {
+    first: u32,
+    last: u32,
+}
+
+impl Chain {
+    pub(crate) const EMPTY: Chain = Chain { first: NONE, last: NONE };
+
+    /// Puts a frame behind the others that arrives then, which is no sooner than they do. True where there are none.
+    #[inline]
+    pub(crate) fn push(&mut self, pool: &mut Pool, packet: Packet, arrives: Picos) -> bool {
+        debug_assert_eq!(pool.places[packet.index()].len, packet.len, "its length is that of its place");
+        pool.prefetch(packet.number); // the next one writes there
+        let last = std::mem::replace(&mut self.last, packet.number);
+        let is_first = self.first == NONE;
+        if is_first {
+            self.first = packet.number;
+        } else {
+            let last = &mut pool.places[last as usize];
+            (last.next, last.next_arrives) = (packet.number, arrives);
+        }
+        is_first
+    }
+
+    /// Takes the first frame off; says, too, when the next arrives, if there is one.
+    #[inline]
+    pub(crate) fn pop(&mut self, pool: &Pool) -> Option<(Packet, Option<Picos>)> {
+        let place = pool.places.get(self.first as usize)?;
+        let (next, next_arrives) =
+            if self.first == self.last { (NONE, None) } else { (place.next, Some(place.next_arrives)) };
+        let packet = Packet { number: std::mem::replace(&mut self.first, next), len: place.len };
+        Some((packet, next_arrives))
+    }
+
+    /// From the first on.
+    pub(crate) fn packets(&self, pool: &Pool) -> impl Iterator<Item = Packet> {
+        let mut rest = Chain { ..*self };
+        std::iter::from_fn(move || rest.pop(pool).map(|(packet, _)| packet))
+    }
+
+    /// Has the first frame brought near, for who takes it off.
+    #[inline]
+    pub(crate) fn prefetch_first(&self, pool: &Pool) {
+        pool.prefetch(self.first);
+    }
+
+    /// Has the last frame brought near, for who puts one behind it.
+    #[inline]
+    pub(crate) fn prefetch_last(&self, pool: &Pool) {
+        if self.first != NONE {
+            pool.prefetch(self.last);
+        }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frames_come_off_in_their_order_and_say_when_the_next_arrives() {
+        let mut pool = Pool::default();
+        let [one, two, three] = [60, 61, 62].map(|len| pool.add(&[], len));
+        let mut chain = Chain::EMPTY;
+        for _ in 0..2 {
+            assert_eq!(chain.pop(&pool), None);
+            assert!(chain.push(&mut pool, one, Picos(10)));
+            assert_eq!(chain.pop(&pool), Some((one, None)), "alone");
+            assert!(chain.push(&mut pool, three, Picos(20)), "and it was left behind nobody");
+            assert!(!chain.push(&mut pool, one, Picos(30)));
+            assert!(!chain.push(&mut pool, two, Picos(30)));
+            assert_eq!(chain.packets(&pool).collect::<Vec<_>>(), [three, one, two]);
+            assert_eq!(chain.pop(&pool), Some((three, Some(Picos(30)))));
+            assert!(!chain.push(&mut pool, three, Picos(40)));
+            assert_eq!(chain.pop(&pool), Some((one, Some(Picos(30)))));
+            assert_eq!(chain.pop(&pool), Some((two, Some(Picos(40)))));
+            assert_eq!(chain.pop(&pool), Some((three, None)));
+        }
+        assert_eq!(chain.packets(&pool).count(), 0);
+    }
+
+    #[test]
+    fn what_comes_off_one_goes_on_in_another() {
+        let mut pool = Pool::default();
+        let [one, two, three] = [60, 61, 62].map(|len| pool.add(&[], len));
+        let (mut first, mut second) = (Chain::EMPTY, Chain::EMPTY);
+        [one, two].into_iter().for_each(|packet| _ = first.push(&mut pool, packet, Picos(10)));
+        let (moved, _) = first.pop(&pool).unwrap();
+        second.push(&mut pool, moved, Picos(20));
+        first.push(&mut pool, three, Picos(30));
+        assert_eq!(first.packets(&pool).collect::<Vec<_>>(), [two, three]);
+        assert_eq!(second.pop(&pool), Some((one, None)));
+    }
+}
