@@ -226,17 +226,8 @@ impl Node for SwitchNode {
     }
 
     fn prefetch(&self, step: usize, net: &Net) -> bool {
-        self.switch.prefetch(step);
-        let Some(step) = step.checked_sub(1) else {
-            // Nothing of it is read yet.
-            prefetch(&self.place);
-            prefetch(&self.due);
-            prefetch(&self.free);
-            prefetch(&self.sending);
-            prefetch(&self.slots);
-            return true;
-        };
         let ports = self.sending.len();
+        self.switch.prefetch(step);
         net.prefetch(self.place, ports, step);
         self.sending.get(step).into_iter().for_each(prefetch);
         let sent = step.checked_sub(1).and_then(|before| *self.sending.get(before)?).map(|(slot, _)| slot);

@@ -13,7 +13,6 @@
 //!   Egress queues have limits of their own beyond their reserves: each one's, its port's, that of all.
 
 mod ingress;
-mod prefetch;
 
 use std::sync::Arc;
 
@@ -22,6 +21,7 @@ use crate::decision::Occupancies;
 use crate::drop_reason::DropReason;
 pub(crate) use crate::load::Load;
 pub use crate::load::Margin;
+use crate::prefetch::prefetch;
 use crate::settings::{
     Accounting, ClassSettings, EgressLimits, HeadroomPlace, Memory, PortSettings, SharedMemory,
     SwitchSettings,
@@ -154,6 +154,13 @@ impl Buffer {
                 self.egress_used += beyond_reserves;
             }
         }
+    }
+
+    /// Has brought near what frames of `class` are counted by at `port`.
+    #[inline]
+    pub(crate) fn prefetch(&self, port: PortId, class: Class) {
+        prefetch(&self.ingress[port.index()][class.index()]);
+        prefetch(&self.egress[port.index()][class.index()]);
     }
 
     /// Counts `load` in at its ingress queue, or says why there is no room.

@@ -145,17 +145,6 @@ impl Bridge {
         unplaced
     }
 
-    /// Has brought near what every frame is forwarded by.
-    #[inline]
-    pub(crate) fn prefetch_itself(&self) {
-        prefetch(&self.vlans);
-        prefetch(&self.groups);
-        prefetch(&self.fdb);
-        prefetch(&self.exits);
-        prefetch(&self.version);
-        prefetch(&self.teaches);
-    }
-
     /// Has brought near what frames are forwarded by that come in by `ingress`.
     #[inline]
     pub(crate) fn prefetch(&self, ingress: PortId) {

@@ -1,6 +1,5 @@
 //! Which ports have something to do, and when: what a look at the whole switch costs does not grow with its ports.
 
-use crate::prefetch::prefetch;
 use crate::units::{Nanos, PortId, PortSet};
 
 /// Sets of ports, and the time at which some of them must be looked at.
@@ -29,21 +28,6 @@ pub(super) struct Agenda {
 }
 
 impl Agenda {
-    /// Has it brought near.
-    #[inline]
-    pub(super) fn prefetch(&self) {
-        prefetch(&self.ingress_ready);
-        prefetch(&self.egress_active);
-        prefetch(&self.awaited);
-        prefetch(&self.in_turns);
-        prefetch(&self.told_of_room);
-        prefetch(&self.untold);
-        prefetch(&self.starved);
-        prefetch(&self.timed);
-        prefetch(&self.next_timer);
-        prefetch(&self.next_ingress);
-    }
-
     /// The port whose turn it is at the pipeline, round robin.
     #[inline]
     pub(super) fn in_turn(&self) -> Option<PortId> {

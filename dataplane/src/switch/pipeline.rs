@@ -24,7 +24,6 @@ use std::sync::Arc;
 
 use crate::counters::Counters;
 use crate::frame::Frame;
-use crate::prefetch::prefetch;
 use crate::queue::{Fifo, FrameMeta, Nodes};
 #[cfg(doc)]
 use crate::settings::WhenFull;
@@ -100,13 +99,6 @@ impl Pipeline {
             at: Nanos::ZERO,
             behind: Nanos::ZERO,
         }
-    }
-
-    /// Has brought near what every frame looks at.
-    #[inline]
-    pub(super) fn prefetch(&self) {
-        prefetch(&self.passes_at_once);
-        prefetch(&self.halt);
     }
 
     #[inline]

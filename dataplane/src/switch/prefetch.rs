@@ -1,8 +1,7 @@
 //! What the next frames need of a switch is brought near before its driver comes to it ([`crate::prefetch`]).
 //!
 //! A driver with many switches finds nothing of one in its cache when it comes back. While it is busy with another, it can have the
-//! next brought near: at the first step what has no port, then the ports, one at each; what lies where a port says follows a step
-//! later, when that has come.
+//! ports of the next brought near, one at each step; what lies where a port says follows a step later, when that has come.
 
 use super::Switch;
 use super::port::Port;
@@ -10,10 +9,9 @@ use crate::prefetch::prefetch;
 use crate::units::{Class, PortId};
 
 impl Switch {
-    /// Step number `step`, from 0. There are as many as ports, and two more; after them nothing is left to do.
+    /// Step number `step`, from 0. There are as many as ports, and one more; after them nothing is left to do.
     #[inline]
     pub fn prefetch(&self, step: usize) {
-        let Some(step) = step.checked_sub(1) else { return self.prefetch_itself() };
         if let Some((at, id)) = self.port_number(step) {
             at.prefetch();
             self.bridge.prefetch(id);
@@ -29,30 +27,6 @@ impl Switch {
     #[inline]
     pub fn prefetch_frame(&self, slot: u32) {
         self.nodes.prefetch(slot);
-    }
-
-    /// What frames touch whatever their ports. Nothing of it is read.
-    #[inline]
-    fn prefetch_itself(&self) {
-        let Switch { now, accounting, when_full, workers, ports, nodes, congestion, .. } = self;
-        let Switch { paths, routed, counters, run, ledger, taps, .. } = self;
-        prefetch(now);
-        prefetch(accounting);
-        prefetch(when_full);
-        prefetch(workers);
-        prefetch(ports);
-        self.pipeline.prefetch();
-        prefetch(nodes);
-        self.buffer.prefetch_itself();
-        prefetch(congestion);
-        self.bridge.prefetch_itself();
-        prefetch(paths);
-        prefetch(routed);
-        prefetch(counters);
-        prefetch(run);
-        prefetch(ledger);
-        self.agenda.prefetch();
-        prefetch(taps);
     }
 
     #[inline]
