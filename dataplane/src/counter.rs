@@ -7,6 +7,8 @@
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
+use crate::prefetch::prefetch;
+
 /// A number with one writer: a counter, a gauge or a watermark, as its owner uses it.
 #[derive(Debug, Default)]
 pub struct Counter(AtomicU64);
@@ -104,6 +106,9 @@ const fn minute(now: u64) -> u64 {
     1 + now / MINUTE
 }
 
+/// The doubling of 1,024 ns.
+const MICROSECOND: usize = 11;
+
 /// Doublings of a [`Histogram`].
 const DOUBLINGS: usize = 36;
 
@@ -142,6 +147,12 @@ impl<const STEPS: usize> Histogram<STEPS> {
         let step = ((value - begin(doubling)) * STEPS as u64) >> doubling.saturating_sub(1);
         self.counts[doubling][step as usize].add(times);
         self.sum.add(nanos.wrapping_mul(times));
+    }
+
+    /// Has brought near what counts values as switches have them: of a microsecond, and a line of doublings on from there.
+    #[inline]
+    pub(crate) fn prefetch_usual(&self) {
+        prefetch(&self.counts[MICROSECOND]);
     }
 
     /// The buckets, lowest first: the largest value that each counts, in nanoseconds (`None` for the last,

@@ -189,6 +189,12 @@ impl Calendar {
         }
     }
 
+    /// Where something happens after all that happens at `place`, of what is current by place.
+    #[inline]
+    pub(crate) fn place_after(&self, place: u32) -> Option<u32> {
+        self.current.iter().rev().map(|entry| entry.place()).find(|next| *next != place)
+    }
+
     /// Takes out what happens next, if it happens by `end`.
     pub(crate) fn take_by_time(&mut self, end: Picos) -> Option<Entry> {
         let soonest = |calendar: &Calendar| {
@@ -432,8 +438,11 @@ mod tests {
                 }
                 Taken::ByPlace => {
                     while calendar.open(Picos(end), Order::ByPlace(Picos(REACH))) {
+                        let (mut at, mut after) = (None, None);
                         while let Some(next) = calendar.take() {
                             assert!(next.time().0 <= end);
+                            assert!(at.is_none_or(|at| at == next.place()) || after == Some(next.place()));
+                            (at, after) = (Some(next.place()), calendar.place_after(next.place()));
                             happens(&mut calendar, next);
                         }
                     }

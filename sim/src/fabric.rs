@@ -50,11 +50,11 @@ pub struct Fabric<S = SwitchNode, H = Host> {
     reach: Picos,
 }
 
-/// Of which node something happens, and how much of the next has been brought near: the step that follows, if one does.
+/// A node at which something happens; which is next, where that is not near yet, and the step of bringing it near that follows.
 #[derive(Clone, Copy, Debug)]
 struct Visit {
     place: u32,
-    step: Option<usize>,
+    ahead: Option<(u32, usize)>,
 }
 
 /// How much has happened.
@@ -371,7 +371,7 @@ impl<S: Node, H: Node> Fabric<S, H> {
             return false;
         }
         let mut latest = self.net.now();
-        let mut visit = Visit { place: u32::MAX, step: None };
+        let mut visit = Visit { place: u32::MAX, ahead: None };
         while let Some(next) = self.net.links.calendar.take() {
             self.note(next);
             latest = latest.max(next.time());
@@ -406,21 +406,26 @@ impl<S: Node, H: Node> Fabric<S, H> {
         self.traces[next.place() as usize].note(next.time(), next.subject());
     }
 
-    /// While something happens at `place`, the switch after it is brought near.
+    /// While something happens at `place`, the node that is next is brought near.
     #[inline]
     fn prefetch(&self, visit: &mut Visit, place: u32) {
         if visit.place != place {
-            *visit = Visit { place, step: Some(0) };
+            let next = self.net.links.calendar.place_after(place);
+            *visit = Visit { place, ahead: next.map(|next| (next, 0)) };
         }
-        if let Some(step) = visit.step {
-            visit.step = self.prefetch_after(place, step);
+        if let Some((next, step)) = visit.ahead {
+            visit.ahead = self.prefetch_node(next, step).then_some((next, step + 1));
         }
     }
 
-    /// Answers the step that follows. It exists once, out of the way of what is done for each frame.
+    /// Answers whether there is more. It exists once, out of the way of what is done for each frame.
     #[inline(never)]
-    fn prefetch_after(&self, place: u32, step: usize) -> Option<usize> {
-        self.switches.get(place as usize + 1)?.prefetch(step, &self.net).then_some(step + 1)
+    fn prefetch_node(&self, place: u32, step: usize) -> bool {
+        let (node, count) = (place as usize, self.switches.len());
+        match self.switches.get(node) {
+            Some(switch) => switch.prefetch(step, &self.net),
+            None => self.hosts[node - count].prefetch(step, &self.net),
+        }
     }
 
     #[inline]

@@ -10,7 +10,7 @@ use xoff_dataplane::units::PortId;
 use crate::ends::{LinkId, NodeId};
 use crate::event::Event;
 use crate::link::Links;
-use crate::pool::{Packet, Pool};
+use crate::pool::{Chain, Packet, Pool};
 use crate::time::Picos;
 
 /// A switch or a host.
@@ -30,8 +30,8 @@ pub trait Node {
         let _ = (port, is_up, net);
     }
 
-    /// What it needs soon is brought near, a part of it at each step from 0 on, while something happens at the switch before it; answers
-    /// whether there is more. Of switches only.
+    /// What it needs soon is brought near, a part of it at each step from 0 on, while something happens at the node before it; answers
+    /// whether there is more.
     fn prefetch(&self, step: usize, net: &Net) -> bool {
         let _ = (step, net);
         false
@@ -52,6 +52,11 @@ pub struct Place {
 impl Place {
     pub(crate) const fn new(id: NodeId, first_link: u32) -> Place {
         Place { id, first_link }
+    }
+
+    #[inline]
+    fn link_out(self, port: PortId) -> LinkId {
+        LinkId(self.first_link + u32::from(port.0))
     }
 
     /// Its number.
@@ -82,7 +87,7 @@ impl Net {
     /// A frame starts on the line of `port`, which is free until then.
     #[inline]
     pub fn start(&mut self, at: Place, port: PortId, packet: Packet) {
-        let link = LinkId(at.first_link + u32::from(port.0));
+        let link = at.link_out(port);
         if self.links.is_in_danger(link) {
             return self.start_in_danger(at.id, link, packet);
         }
@@ -95,24 +100,28 @@ impl Net {
         self.links.on_their_way(link).prefetch_first(&self.pool);
     }
 
-    /// Has what a node needs of the links at its ports brought near, a part of it at each step from 0 on: what is found where something
-    /// else says is so a step later. There are as many as ports, and two more.
+    /// Frames on their way from a node by `port`.
     #[inline]
-    pub(crate) fn prefetch(&self, at: Place, ports: usize, step: usize) {
-        let out = |ago: usize| {
-            let port = step.checked_sub(ago).filter(|port| *port < ports)?;
-            Some(LinkId(at.first_link + u32::try_from(port).ok()?))
-        };
-        if let Some(link) = out(0) {
-            self.links.prefetch(link);
-        }
-        if let Some(link) = out(1) {
-            self.links.on_their_way(link).prefetch_last(&self.pool);
-            self.links.prefetch(self.links.back(link));
-        }
-        if let Some(link) = out(2) {
-            self.prefetch_next(self.links.back(link));
-        }
+    pub(crate) fn going(&self, at: Place, port: PortId) -> &Chain {
+        self.links.on_their_way(at.link_out(port))
+    }
+
+    /// Frames on their way to a node that come in by `port`.
+    #[inline]
+    pub(crate) fn coming(&self, at: Place, port: PortId) -> &Chain {
+        self.links.on_their_way(self.links.back(at.link_out(port)))
+    }
+
+    /// Has the link brought near by which frames leave by `port`.
+    #[inline]
+    pub(crate) fn prefetch_out(&self, at: Place, port: PortId) {
+        self.links.prefetch(at.link_out(port));
+    }
+
+    /// When that has come: the link by which they come in.
+    #[inline]
+    pub(crate) fn prefetch_in(&self, at: Place, port: PortId) {
+        self.links.prefetch(self.links.back(at.link_out(port)));
     }
 
     /// The node has something to say to who drives the fabric: see [`Fabric::run_until_told`](crate::Fabric::run_until_told).

@@ -64,6 +64,12 @@ impl Slots {
         packet
     }
 
+    /// Number `ahead` of those that are filled next.
+    #[inline]
+    pub(crate) fn filled_soon(&self, ahead: usize) -> Option<u32> {
+        self.data.get(self.data.len().checked_sub(1 + ahead)?).copied()
+    }
+
     /// Has brought near which packet is in a slot.
     #[inline]
     pub(crate) fn prefetch(&self, slot: u32) {

@@ -226,16 +226,37 @@ impl Node for SwitchNode {
     }
 
     fn prefetch(&self, step: usize, net: &Net) -> bool {
-        let ports = self.sending.len();
         self.switch.prefetch(step);
-        net.prefetch(self.place, ports, step);
-        self.sending.get(step).into_iter().for_each(prefetch);
-        let sent = step.checked_sub(1).and_then(|before| *self.sending.get(before)?).map(|(slot, _)| slot);
-        if let Some(slot) = sent {
+        if let Some(slot) = self.slots.filled_soon(step) {
             self.switch.prefetch_frame(slot);
             self.slots.prefetch(slot);
         }
-        step <= ports
+        // What is found where something else says is so a step later.
+        let port = |ago| {
+            let port = u8::try_from(step.checked_sub(ago)?).ok().map(PortId)?;
+            (port.index() < self.sending.len()).then_some(port)
+        };
+        if let Some(port) = port(0) {
+            net.prefetch_out(self.place, port);
+            prefetch(&self.sending[port.index()]);
+        }
+        if let Some(port) = port(1) {
+            net.going(self.place, port).prefetch_last(&net.pool);
+            net.prefetch_in(self.place, port);
+            if let Some((slot, _)) = self.sending[port.index()] {
+                self.switch.prefetch_frame(slot);
+                self.slots.prefetch(slot);
+            }
+        }
+        if let Some(port) = port(2) {
+            net.coming(self.place, port).prefetch_first(&net.pool);
+        }
+        if let Some(port) = port(3)
+            && let Some(first) = net.coming(self.place, port).first(&net.pool)
+        {
+            self.switch.prefetch_coming(port, net.pool.head(first));
+        }
+        step < self.sending.len() + 2
     }
 
     fn holds(&self) -> u64 {

@@ -13,6 +13,7 @@ use std::sync::Arc;
 use crate::cause::Causes;
 use crate::counter::{Counter, Histogram, RecentMax};
 use crate::drop_reason::DropReason;
+use crate::prefetch::prefetch;
 use crate::punt::PuntReason;
 use crate::units::{CLASSES, Class, Nanos, PortId};
 use crate::wire::cnm::CnmError;
@@ -381,6 +382,13 @@ impl Counters {
     pub fn between(&self, ingress: PortId, egress: PortId, class: Class) -> &Counter {
         let of_egress = egress.index() * self.ports.len().div_ceil(LINE);
         &self.between[class.index()][of_egress + ingress.index() / LINE].0[ingress.index() % LINE]
+    }
+
+    /// Has those brought near of which `egress` is the egress.
+    #[inline]
+    pub(crate) fn prefetch_between(&self, egress: PortId, class: Class) {
+        let lines = self.ports.len().div_ceil(LINE);
+        self.between[class.index()][egress.index() * lines..].iter().take(lines).for_each(prefetch);
     }
 
     /// What shadow policy number `shadow` would have done, by port and class.

@@ -249,6 +249,12 @@ impl Fdb {
         (!self.has_aged(place, now)).then_some(self.table.port(place))
     }
 
+    /// Has brought near where an address is looked for.
+    #[inline]
+    pub fn prefetch(&self, vid: u16, mac: MacAddr) {
+        self.table.prefetch(Key::new(vid, mac));
+    }
+
     /// Forgets what was learned at a port. Looks at every place once: a link that goes down is
     /// worth that.
     pub fn flush(&mut self, port: PortId) {

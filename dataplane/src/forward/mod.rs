@@ -151,6 +151,14 @@ impl Bridge {
         prefetch(&self.exits[ingress.index()]);
     }
 
+    /// Has brought near where the station is looked for that an untagged frame which comes in by `ingress` is for.
+    #[inline]
+    pub(crate) fn prefetch_station(&self, ingress: PortId, mac: MacAddr) {
+        if let Some(vid) = self.vlans.pvid(ingress) {
+            self.fdb.prefetch(vid, mac);
+        }
+    }
+
     /// Learns from a frame, and says where it goes.
     #[inline]
     pub fn forward(&mut self, now: Nanos, ingress: PortId, header: &Header) -> Forwarding {

@@ -9,6 +9,7 @@
 //! buckets those are depends on a secret ([`HashSeed`]), of which nothing that leaves by a port tells more than that
 //! an address was not learned.
 
+use crate::prefetch::prefetch;
 use crate::settings::HashSeed;
 use crate::units::{MacAddr, Nanos, PortId};
 use crate::wire::flow::mix;
@@ -156,6 +157,12 @@ impl Table {
         let (first, second) = self.buckets_of(key);
         let at = |bucket: usize| self.buckets[bucket].position(key).map(|way| Place { bucket, way });
         at(first).or_else(|| at(second))
+    }
+
+    /// Has brought near where a key is first looked for.
+    #[inline]
+    pub fn prefetch(&self, key: Key) {
+        prefetch(&self.buckets[self.buckets_of(key).0]);
     }
 
     /// Puts in a key that is not there. False where both of its buckets are full.

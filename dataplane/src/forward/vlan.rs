@@ -96,6 +96,12 @@ impl Vlans {
         if self.get(vid).members.contains(ingress) { Ok(vid) } else { Err(DropReason::NotMember) }
     }
 
+    /// The VLAN of untagged frames.
+    #[inline]
+    pub fn pvid(&self, ingress: PortId) -> Option<u16> {
+        self.pvids[ingress.index()]
+    }
+
     /// Whether there is a router in any.
     #[must_use]
     pub const fn has_routers(&self) -> bool {

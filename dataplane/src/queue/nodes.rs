@@ -176,6 +176,13 @@ impl Default for Fifo {
 }
 
 impl Fifo {
+    /// Has it brought near, which may lie in two cache lines.
+    #[inline]
+    pub(crate) fn prefetch(&self) {
+        prefetch(&self.head);
+        prefetch(&self.frames);
+    }
+
     #[inline]
     pub(crate) fn push(&mut self, nodes: &mut Nodes, frame: Frame) {
         let (slot, len) = frame.into_parts();

@@ -6,7 +6,7 @@
 use super::Switch;
 use super::port::Port;
 use crate::prefetch::prefetch;
-use crate::units::{Class, PortId};
+use crate::units::{Class, MacAddr, PortId};
 
 impl Switch {
     /// Step number `step`, from 0. There are as many as ports, and one more; after them nothing is left to do.
@@ -23,10 +23,18 @@ impl Switch {
         }
     }
 
-    /// What is known of a frame that leaves soon is brought near.
+    /// What is known of the frame in `slot`, or will be, is brought near.
     #[inline]
     pub fn prefetch_frame(&self, slot: u32) {
         self.nodes.prefetch(slot);
+    }
+
+    /// What a frame with this head needs that comes in soon by `port` is brought near.
+    #[inline]
+    pub fn prefetch_coming(&self, port: PortId, head: &[u8]) {
+        if let Some(mac) = head.first_chunk() {
+            self.bridge.prefetch_station(port, MacAddr(*mac));
+        }
     }
 
     #[inline]
@@ -37,11 +45,13 @@ impl Switch {
     #[inline]
     fn prefetch_class(&self, at: &Port, id: PortId, class: Class) {
         self.buffer.prefetch(id, class);
-        prefetch(&at.ingress.arrived[at.ingress.lane(class).index()]);
+        at.ingress.arrived[at.ingress.lane(class).index()].prefetch();
         prefetch(&at.egress.queues[class.index()]);
         let counters = self.counters.class(id, class);
         prefetch(&counters.rx_frames);
         prefetch(&counters.egress_bytes);
+        counters.queueing_delay.prefetch_usual();
+        self.counters.prefetch_between(id, class);
     }
 }
 
