@@ -123,10 +123,6 @@ fn membership(draft: &Draft<'_>, tagged: &[u16], untagged: &[u16], problems: &mu
     }
 }
 
-pub(crate) fn learns(keys: &PortKeys) -> bool {
-    value(keys.learning.as_ref(), defaults::LEARNING)
-}
-
 pub(crate) fn fdb(
     document: &Document,
     drafts: &[Draft<'_>],
@@ -135,8 +131,7 @@ pub(crate) fn fdb(
     problems: &mut Problems,
 ) -> FdbSettings {
     let keys = &document.fdb;
-    let learns = drafts.iter().any(|draft| learns(&draft.port.keys));
-    let capacity = value(keys.capacity.as_ref(), document.hardware.fdb_capacity(learns)) as usize;
+    let capacity = value(keys.capacity.as_ref(), defaults::FDB_CAPACITY) as usize;
     if document.statics.len() > capacity {
         let problem = Problem::error(format!(
             "{} static addresses, but `capacity` is {capacity}",

@@ -135,7 +135,7 @@ fn settings(
         rewrite_pcp: keys.rewrite_pcp.clone().and_then(|map| map.value.into_option()),
         rewrite_dscp: keys.rewrite_dscp.clone().and_then(|map| map.value.into_option()),
         pvid: bridge::pvid(keys).filter(|_| !draft.is_routed()),
-        learning: bridge::learns(keys),
+        learning: value(keys.learning.as_ref(), defaults::LEARNING),
         learn_limit: keys
             .learn_limit
             .clone()

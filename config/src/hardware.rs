@@ -23,8 +23,6 @@ pub enum Hardware {
 const IDEAL_BURST: u64 = 2;
 /// Smaller frames pause their class earlier.
 const IDEAL_SMALLEST_FRAME: u32 = 512;
-/// Where nothing is learned: what is known beforehand has room of its own.
-const IDEAL_FDB_CAPACITY: u32 = 64;
 
 impl Hardware {
     /// What holds for all ports that do not say otherwise, as TOML.
@@ -56,14 +54,6 @@ impl Hardware {
         match self {
             Hardware::Software => defaults::burst(speed, line_frame, stall_budget),
             Hardware::Ideal => Bytes(IDEAL_BURST * line_frame.0),
-        }
-    }
-
-    /// `fdb.capacity`, where ports learn or none does. A fabric has many switches, and finds in a small table with fewer looks at memory.
-    pub(crate) const fn fdb_capacity(self, learns: bool) -> u32 {
-        match self {
-            Hardware::Ideal if !learns => IDEAL_FDB_CAPACITY,
-            Hardware::Software | Hardware::Ideal => defaults::FDB_CAPACITY,
         }
     }
 
@@ -118,16 +108,6 @@ mod tests {
     fn pauses_are_obeyed_on_ideal_hardware_as_by_a_live_switch() {
         let live = Config::from_toml_on(Hardware::Software, "test", PORTS, Machine::default()).unwrap();
         assert_eq!(ideal("").switch.ports[0].flow_control, live.switch.ports[0].flow_control);
-    }
-
-    #[test]
-    fn there_is_room_for_addresses_where_they_are_learned() {
-        let capacity = |text| ideal(text).switch.fdb.capacity;
-        assert_eq!(capacity(""), 64);
-        assert_eq!(capacity("[fdb]\ncapacity = 100\n"), 100);
-        let one_learns = format!("{PORTS}learning = true\n");
-        let config = Config::from_toml_on(Hardware::Ideal, "test", &one_learns, Machine::default()).unwrap();
-        assert_eq!(config.switch.fdb.capacity, 16_384);
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! (no locked instruction: there is no second writer); a scrape reads at any time without touching
 //! the worker. Who sees one number sees what its owner wrote before it.
 
+use std::mem::offset_of;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
@@ -106,11 +107,11 @@ const fn minute(now: u64) -> u64 {
     1 + now / MINUTE
 }
 
-/// The doubling of 1,024 ns.
-const MICROSECOND: usize = 11;
-
 /// Doublings of a [`Histogram`].
 const DOUBLINGS: usize = 36;
+
+/// The doubling of 1,024 ns. It and those up to 262 us are as long as a cache line.
+const MICROSECOND: usize = 11;
 
 /// How often something took how long, in nanoseconds, in buckets that double, each of them divided into
 /// `STEPS` of one width. The last is open: it counts everything longer, too.
@@ -149,12 +150,6 @@ impl<const STEPS: usize> Histogram<STEPS> {
         self.sum.add(nanos.wrapping_mul(times));
     }
 
-    /// Has brought near what counts values as switches have them: of a microsecond, and a line of doublings on from there.
-    #[inline]
-    pub(crate) fn prefetch_usual(&self) {
-        prefetch(&self.counts[MICROSECOND]);
-    }
-
     /// The buckets, lowest first: the largest value that each counts, in nanoseconds (`None` for the last,
     /// open one), and its count.
     pub fn buckets(&self) -> impl Iterator<Item = (Option<u64>, u64)> {
@@ -191,6 +186,17 @@ impl<const STEPS: usize> Histogram<STEPS> {
             }
         }
         None
+    }
+}
+
+impl Histogram {
+    /// Where in it is what counts 1 us to 262 us.
+    pub(crate) const USUAL: usize = offset_of!(Histogram, counts) + MICROSECOND * size_of::<Counter>();
+
+    /// Has that brought near: how long frames mostly stay in a switch. It is all in one line where it begins one.
+    #[inline]
+    pub(crate) fn prefetch_usual(&self) {
+        prefetch(&self.counts[MICROSECOND]);
     }
 }
 

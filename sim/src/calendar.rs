@@ -189,7 +189,7 @@ impl Calendar {
         }
     }
 
-    /// Where something happens after all that happens at `place`, of what is current by place.
+    /// The place that has its turn after `place`, while entries are taken out by place. Comes by all that is current at `place`.
     #[inline]
     pub(crate) fn place_after(&self, place: u32) -> Option<u32> {
         self.current.iter().rev().map(|entry| entry.place()).find(|next| *next != place)

@@ -50,10 +50,11 @@ pub struct Fabric<S = SwitchNode, H = Host> {
     reach: Picos,
 }
 
-/// A node at which something happens; which is next, where that is not near yet, and the step of bringing it near that follows.
+/// Where things happen now.
 #[derive(Clone, Copy, Debug)]
 struct Visit {
     place: u32,
+    /// The place that is next, and the step that brings more of it near; none once all is.
     ahead: Option<(u32, usize)>,
 }
 
@@ -406,7 +407,7 @@ impl<S: Node, H: Node> Fabric<S, H> {
         self.traces[next.place() as usize].note(next.time(), next.subject());
     }
 
-    /// While something happens at `place`, the node that is next is brought near.
+    /// While something happens at `place`, the switch that is next is brought near.
     #[inline]
     fn prefetch(&self, visit: &mut Visit, place: u32) {
         if visit.place != place {
@@ -421,11 +422,7 @@ impl<S: Node, H: Node> Fabric<S, H> {
     /// Answers whether there is more. It exists once, out of the way of what is done for each frame.
     #[inline(never)]
     fn prefetch_node(&self, place: u32, step: usize) -> bool {
-        let (node, count) = (place as usize, self.switches.len());
-        match self.switches.get(node) {
-            Some(switch) => switch.prefetch(step, &self.net),
-            None => self.hosts[node - count].prefetch(step, &self.net),
-        }
+        self.switches.get(place as usize).is_some_and(|switch| switch.prefetch(step, &self.net))
     }
 
     #[inline]

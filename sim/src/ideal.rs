@@ -83,12 +83,16 @@ impl Ideal {
 }
 
 /// A kind of switch that is configured so. `lossy` are the lossy classes that are used: their queues are given all the packet memory that
-/// they may take.
+/// they may take. Where no port learns, its forwarding database has room for static addresses alone, also when it is told otherwise later:
+/// a fabric has many of these tables, and few addresses of each are in use.
 #[must_use]
 pub fn kind(config: &Config, lossy: ClassSet) -> SwitchKind {
     let mut settings = config.switch.clone();
     for (number, port) in (0..).zip(&mut settings.ports) {
         port.mac = MacAddr([2, 1, 0, 0, 0, number]);
+    }
+    if !settings.ports.iter().any(|port| port.learning) {
+        settings.fdb.capacity = settings.fdb.statics.len();
     }
     let smallest = u64::from(config.shell.smallest_frame);
     let of_port = |port: &PortSettings| of_classes(port, lossy, smallest).saturating_add(UNUSED);
@@ -128,4 +132,24 @@ fn of_classes(port: &PortSettings, lossy: ClassSet, smallest: u64) -> u32 {
 
 fn count(bytes: Bytes, smallest: u64) -> u32 {
     u32::try_from(bytes.0.div_ceil(smallest)).unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use xoff_dataplane::units::BitRate;
+
+    use super::*;
+    use crate::time::Picos;
+    use crate::topology;
+
+    #[test]
+    fn a_forwarding_database_that_learns_nothing_is_for_the_hosts_of_the_fabric() {
+        let plan =
+            topology::fat_tree(8, Line { rate: BitRate::from_gbps(100), delay: Picos::from_nanos(500) });
+        assert_eq!(plan.kind(0).settings.fdb.capacity, 0);
+        assert!(plan.settings().all(|(settings, _)| settings.fdb.capacity == 128));
+        let mut config = Ideal::configured(&[Line { rate: BitRate::from_gbps(100), delay: Picos::ZERO }]);
+        config.switch.ports[0].learning = true;
+        assert_eq!(kind(&config, ClassSet::NONE).settings.fdb.capacity, config.switch.fdb.capacity);
+    }
 }

@@ -31,7 +31,7 @@ pub trait Node {
     }
 
     /// What it needs soon is brought near, a part of it at each step from 0 on, while something happens at the node before it; answers
-    /// whether there is more.
+    /// whether there is more. Of switches only.
     fn prefetch(&self, step: usize, net: &Net) -> bool {
         let _ = (step, net);
         false
@@ -118,7 +118,7 @@ impl Net {
         self.links.prefetch(at.link_out(port));
     }
 
-    /// When that has come: the link by which they come in.
+    /// Has the link brought near by which frames come in by `port`. The other direction says which it is.
     #[inline]
     pub(crate) fn prefetch_in(&self, at: Place, port: PortId) {
         self.links.prefetch(self.links.back(at.link_out(port)));

@@ -64,10 +64,10 @@ impl Slots {
         packet
     }
 
-    /// Number `ahead` of those that are filled next.
+    /// The slot that is filled so many times after the next one, if none is freed meanwhile.
     #[inline]
     pub(crate) fn filled_soon(&self, ahead: usize) -> Option<u32> {
-        self.data.get(self.data.len().checked_sub(1 + ahead)?).copied()
+        self.data.iter().rev().nth(ahead).copied()
     }
 
     /// Has brought near which packet is in a slot.
@@ -147,5 +147,23 @@ impl FrameStore for View<'_> {
     #[inline]
     fn leaves_soon(&self, slot: u32) {
         self.slots.prefetch(slot);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    #[test]
+    fn slots_are_filled_in_the_order_that_is_told_before() {
+        let mut slots = Slots::new(4, 1);
+        let freed = slots.data.remove(1);
+        slots.data.push(freed);
+        let told: Vec<u32> = (0..5).map_while(|ahead| slots.filled_soon(ahead)).collect();
+        let filled = (0..)
+            .map_while(|number| slots.fill(Packet { number, len: 60 }).map(|frame| frame.into_parts().0));
+        assert_eq!((told.len(), filled.collect::<Vec<_>>()), (4, told));
     }
 }

@@ -231,7 +231,7 @@ impl Node for SwitchNode {
             self.switch.prefetch_frame(slot);
             self.slots.prefetch(slot);
         }
-        // What is found where something else says is so a step later.
+        // What is found by what another line says comes a step after that line.
         let port = |ago| {
             let port = u8::try_from(step.checked_sub(ago)?).ok().map(PortId)?;
             (port.index() < self.sending.len()).then_some(port)
@@ -252,11 +252,11 @@ impl Node for SwitchNode {
             net.coming(self.place, port).prefetch_first(&net.pool);
         }
         if let Some(port) = port(3)
-            && let Some(first) = net.coming(self.place, port).first(&net.pool)
+            && let Some(first) = net.coming(self.place, port).packets(&net.pool).next()
         {
             self.switch.prefetch_coming(port, net.pool.head(first));
         }
-        step < self.sending.len() + 2
+        port(2).is_some() || step < self.sending.len()
     }
 
     fn holds(&self) -> u64 {

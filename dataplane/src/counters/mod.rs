@@ -245,6 +245,8 @@ pub struct StormCounters {
 }
 
 const _: () = assert!(offset_of!(ClassCounters, egress_bytes) == 64, "a cache line");
+const _: () =
+    assert!((offset_of!(ClassCounters, queueing_delay) + Histogram::USUAL) % 64 == 0, "and another");
 
 impl ClassCounters {
     /// The watchdog has detected a storm.
@@ -380,15 +382,23 @@ impl Counters {
     #[inline]
     #[must_use]
     pub fn between(&self, ingress: PortId, egress: PortId, class: Class) -> &Counter {
-        let of_egress = egress.index() * self.ports.len().div_ceil(LINE);
-        &self.between[class.index()][of_egress + ingress.index() / LINE].0[ingress.index() % LINE]
+        &self.of_egress(egress, class)[ingress.index() / LINE].0[ingress.index() % LINE]
     }
 
-    /// Has those brought near of which `egress` is the egress.
     #[inline]
-    pub(crate) fn prefetch_between(&self, egress: PortId, class: Class) {
+    fn of_egress(&self, egress: PortId, class: Class) -> &[Line] {
         let lines = self.ports.len().div_ceil(LINE);
-        self.between[class.index()][egress.index() * lines..].iter().take(lines).for_each(prefetch);
+        &self.between[class.index()][egress.index() * lines..][..lines]
+    }
+
+    /// Has what comes first at an egress brought near: bytes that came in through the first sixteen ports, and what else each frame of
+    /// the class changes as it leaves.
+    #[inline]
+    pub(crate) fn prefetch_egress(&self, port: PortId, class: Class) {
+        let of_class = self.class(port, class);
+        prefetch(&of_class.egress_bytes);
+        of_class.queueing_delay.prefetch_usual();
+        self.of_egress(port, class).iter().take(2).for_each(prefetch);
     }
 
     /// What shadow policy number `shadow` would have done, by port and class.

@@ -249,9 +249,9 @@ impl Fdb {
         (!self.has_aged(place, now)).then_some(self.table.port(place))
     }
 
-    /// Has brought near where an address is looked for.
+    /// Has brought near where an address is looked for first.
     #[inline]
-    pub fn prefetch(&self, vid: u16, mac: MacAddr) {
+    pub(crate) fn prefetch(&self, vid: u16, mac: MacAddr) {
         self.table.prefetch(Key::new(vid, mac));
     }
 

@@ -151,7 +151,7 @@ impl Bridge {
         prefetch(&self.exits[ingress.index()]);
     }
 
-    /// Has brought near where the station is looked for that an untagged frame which comes in by `ingress` is for.
+    /// Has brought near where `mac` is looked for first, for an untagged frame that comes in by `ingress`.
     #[inline]
     pub(crate) fn prefetch_station(&self, ingress: PortId, mac: MacAddr) {
         if let Some(vid) = self.vlans.pvid(ingress) {

@@ -98,8 +98,8 @@ impl Vlans {
 
     /// The VLAN of untagged frames.
     #[inline]
-    pub fn pvid(&self, ingress: PortId) -> Option<u16> {
-        self.pvids[ingress.index()]
+    pub(crate) fn pvid(&self, ingress: PortId) -> Option<u16> {
+        *self.pvids.get(ingress.index())?
     }
 
     /// Whether there is a router in any.

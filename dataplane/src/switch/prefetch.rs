@@ -1,7 +1,8 @@
 //! What the next frames need of a switch is brought near before its driver comes to it ([`crate::prefetch`]).
 //!
 //! A driver with many switches finds nothing of one in its cache when it comes back. While it is busy with another, it can have the
-//! ports of the next brought near, one at each step; what lies where a port says follows a step later, when that has come.
+//! ports of the next brought near, one at each step; what lies where a port says follows a step later, when that has come. Where it knows
+//! which frames come or leave soon, and which slots are filled, it says so.
 
 use super::Switch;
 use super::port::Port;
@@ -29,7 +30,7 @@ impl Switch {
         self.nodes.prefetch(slot);
     }
 
-    /// What a frame with this head needs that comes in soon by `port` is brought near.
+    /// Where the address is looked for is brought near to which a frame with this head goes, which comes in soon by `port`.
     #[inline]
     pub fn prefetch_coming(&self, port: PortId, head: &[u8]) {
         if let Some(mac) = head.first_chunk() {
@@ -47,11 +48,8 @@ impl Switch {
         self.buffer.prefetch(id, class);
         at.ingress.arrived[at.ingress.lane(class).index()].prefetch();
         prefetch(&at.egress.queues[class.index()]);
-        let counters = self.counters.class(id, class);
-        prefetch(&counters.rx_frames);
-        prefetch(&counters.egress_bytes);
-        counters.queueing_delay.prefetch_usual();
-        self.counters.prefetch_between(id, class);
+        prefetch(&self.counters.class(id, class).rx_frames);
+        self.counters.prefetch_egress(id, class);
     }
 }
 

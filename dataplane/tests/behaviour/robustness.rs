@@ -417,5 +417,22 @@ fn a_step_that_a_switch_does_not_have_brings_nothing_near() {
         let plan = plan::switch(&vec![LINK; ports]);
         let switch = Switch::new(&plan.settings, 16, Workers::single(ports), Counters::new(ports));
         (0..=300).chain([usize::MAX]).for_each(|step| switch.prefetch(step));
+        [0, 15, 16, u32::MAX].into_iter().for_each(|slot| switch.prefetch_frame(slot));
+        for (port, len) in [0, 1, 255].into_iter().flat_map(|port| [0, 5, 6, 60].map(|len| (port, len))) {
+            switch.prefetch_coming(PortId(port), &[2; 60][..len]);
+        }
     }
+}
+
+#[test]
+fn what_waits_at_the_last_of_many_ports_is_brought_near() {
+    let mut star = Star::new(plan::switch(&[LINK; 255]));
+    star.pause(254, stop(C3, 0xffff));
+    let flow = star.start(253, 0, star.stream(254, C3, 10));
+    star.run_for(Nanos::from_micros(500));
+    let switch = star.switch().worker(PortId(254));
+    (0..=256).for_each(|step| switch.prefetch(step));
+    star.pause(254, resume(C3));
+    star.run_to_rest();
+    star.came_whole(flow, 10);
 }

@@ -49,12 +49,6 @@ impl Chain {
         std::iter::from_fn(move || rest.pop(pool).map(|(packet, _)| packet))
     }
 
-    /// The first frame.
-    #[inline]
-    pub(crate) fn first(&self, pool: &Pool) -> Option<Packet> {
-        Some(Packet { number: self.first, len: pool.places.get(self.first as usize)?.len })
-    }
-
     /// Has the first frame brought near, for who takes it off.
     #[inline]
     pub(crate) fn prefetch_first(&self, pool: &Pool) {

@@ -78,14 +78,44 @@ pub(super) fn configured(
     Ok(all)
 }
 
-/// One that is told these one after the other. In its packet memory is room for what each of them may let in before the next one holds.
+/// One that is told these one after the other. In its packet memory is room for what each of them may let in before the next one holds,
+/// and in its forwarding database for what any of them has it learn.
 fn of_kind(told: &[Config], lossy: ClassSet) -> Told {
     let mut kinds = told.iter().map(|config| ideal::kind(config, lossy));
     let mut first = kinds.next().expect("a switch is told something at its start");
     let mut later = Vec::new();
     for kind in kinds {
         first.slots.data = first.slots.data.saturating_add(kind.slots.data);
+        let capacity = &mut first.settings.fdb.capacity;
+        *capacity = kind.settings.fdb.capacity.max(*capacity);
         later.push(Arc::new(kind.settings));
     }
     (Arc::new(first), later)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use xoff_config::{Hardware, Machine};
+
+    use super::*;
+
+    #[test]
+    fn a_forwarding_database_has_room_for_what_ports_learn_at_any_time() {
+        let config = |learns: &bool| {
+            let text = format!(
+                "[defaults]\nlearning = {learns}\n[[port]]\nname = \"a\"\ndevice = \"a\"\nspeed = \"10G\"\n"
+            );
+            Config::from_toml_on(Hardware::Ideal, "x", &text, Machine::default()).unwrap()
+        };
+        let room = |learns: &[bool]| {
+            let told: Vec<Config> = learns.iter().map(config).collect();
+            of_kind(&told, ClassSet::NONE).0.settings.fdb.capacity
+        };
+        assert_eq!((room(&[false]), room(&[false, false])), (0, 0));
+        for learns in [&[true][..], &[true, false], &[false, true], &[false, true, false]] {
+            assert_eq!(room(learns), 16_384, "{learns:?}");
+        }
+    }
 }
