@@ -382,13 +382,14 @@ impl Counters {
     #[inline]
     #[must_use]
     pub fn between(&self, ingress: PortId, egress: PortId, class: Class) -> &Counter {
-        &self.of_egress(egress, class)[ingress.index() / LINE].0[ingress.index() % LINE]
+        let line = egress.index() * self.lines() + ingress.index() / LINE;
+        &self.between[class.index()][line].0[ingress.index() % LINE]
     }
 
+    /// How many lines each egress has, for all ingress ports.
     #[inline]
-    fn of_egress(&self, egress: PortId, class: Class) -> &[Line] {
-        let lines = self.ports.len().div_ceil(LINE);
-        &self.between[class.index()][egress.index() * lines..][..lines]
+    fn lines(&self) -> usize {
+        self.ports.len().div_ceil(LINE)
     }
 
     /// Has what comes first at an egress brought near: bytes that came in through the first sixteen ports, and what else each frame of
@@ -398,7 +399,8 @@ impl Counters {
         let of_class = self.class(port, class);
         prefetch(&of_class.egress_bytes);
         of_class.queueing_delay.prefetch_usual();
-        self.of_egress(port, class).iter().take(2).for_each(prefetch);
+        let between = self.between[class.index()].chunks_exact(self.lines()).nth(port.index());
+        between.into_iter().flatten().take(2).for_each(prefetch);
     }
 
     /// What shadow policy number `shadow` would have done, by port and class.
