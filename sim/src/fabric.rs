@@ -126,7 +126,7 @@ impl<H: Node> Fabric<SwitchNode, H> {
 
     /// Other settings hold at switch number `switch` from now on, as after a reload; it forwards as planned. `plan` and `seed` are those
     /// that the fabric was made of. What a running switch cannot change has to be as it is (see [`Revision`]), and its packet memory large
-    /// enough for what both let in.
+    /// enough for what both let in. Its forwarding database stays as large as it was made.
     ///
     /// # Panics
     /// If there is no such switch.
@@ -415,13 +415,13 @@ impl<S: Node, H: Node> Fabric<S, H> {
             *visit = Visit { place, ahead: next.map(|next| (next, 0)) };
         }
         if let Some((next, step)) = visit.ahead {
-            visit.ahead = self.prefetch_node(next, step).then_some((next, step + 1));
+            visit.ahead = self.prefetch_switch(next, step).then_some((next, step + 1));
         }
     }
 
     /// Answers whether there is more. It exists once, out of the way of what is done for each frame.
     #[inline(never)]
-    fn prefetch_node(&self, place: u32, step: usize) -> bool {
+    fn prefetch_switch(&self, place: u32, step: usize) -> bool {
         self.switches.get(place as usize).is_some_and(|switch| switch.prefetch(step, &self.net))
     }
 

@@ -83,8 +83,8 @@ impl Ideal {
 }
 
 /// A kind of switch that is configured so. `lossy` are the lossy classes that are used: their queues are given all the packet memory that
-/// they may take. Where no port learns, its forwarding database has room for static addresses alone, also when it is told otherwise later:
-/// a fabric has many of these tables, and few addresses of each are in use.
+/// they may take. Where no port learns, its forwarding database has room for static addresses alone, whatever capacity is configured: a
+/// fabric has many of these tables, and few addresses of each are in use.
 #[must_use]
 pub fn kind(config: &Config, lossy: ClassSet) -> SwitchKind {
     let mut settings = config.switch.clone();

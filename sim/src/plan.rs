@@ -156,7 +156,7 @@ impl Plan {
         (0..).zip(&self.switches).map(told)
     }
 
-    /// What a switch is told that is of such a kind, and forwards as planned.
+    /// What a switch is told that is of such a kind, and forwards as planned: with room for all static addresses.
     pub(crate) fn told(&self, switch: u32, of_kind: &SwitchSettings) -> SwitchSettings {
         let forwarding = &self.switches[switch as usize].forwarding;
         let mut settings = of_kind.clone();

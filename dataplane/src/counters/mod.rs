@@ -399,8 +399,8 @@ impl Counters {
         let of_class = self.class(port, class);
         prefetch(&of_class.egress_bytes);
         of_class.queueing_delay.prefetch_usual();
-        let between = self.between[class.index()].chunks_exact(self.lines()).nth(port.index());
-        between.into_iter().flatten().take(2).for_each(prefetch);
+        let (between, lines) = (&self.between[class.index()], self.lines());
+        between.iter().skip(port.index() * lines).take(lines.min(2)).for_each(prefetch);
     }
 
     /// What shadow policy number `shadow` would have done, by port and class.

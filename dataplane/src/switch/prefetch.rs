@@ -30,7 +30,7 @@ impl Switch {
         self.nodes.prefetch(slot);
     }
 
-    /// Where the address is looked for is brought near to which a frame with this head goes, which comes in soon by `port`.
+    /// Where the destination of an untagged frame is looked for is brought near. It begins with `head`, and comes in soon by `port`.
     #[inline]
     pub fn prefetch_coming(&self, port: PortId, head: &[u8]) {
         if let Some(mac) = head.first_chunk() {

@@ -425,11 +425,12 @@ fn a_step_that_a_switch_does_not_have_brings_nothing_near() {
 }
 
 #[test]
-fn what_waits_at_the_last_of_many_ports_is_brought_near() {
+fn to_bring_near_what_waits_at_the_last_of_many_ports_does_no_harm() {
     let mut star = Star::new(plan::switch(&[LINK; 255]));
     star.pause(254, stop(C3, 0xffff));
-    let flow = star.start(253, 0, star.stream(254, C3, 10));
+    let flow = star.start(253, 254, star.stream(254, C3, 10));
     star.run_for(Nanos::from_micros(500));
+    assert!(star.switch().counters.between(PortId(253), PortId(254), C3).get() > 0);
     let switch = star.switch().worker(PortId(254));
     (0..=256).for_each(|step| switch.prefetch(step));
     star.pause(254, resume(C3));

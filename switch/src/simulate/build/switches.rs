@@ -79,18 +79,16 @@ pub(super) fn configured(
 }
 
 /// One that is told these one after the other. In its packet memory is room for what each of them may let in before the next one holds,
-/// and in its forwarding database for what any of them has it learn.
+/// and in its forwarding database, which may begin anew at any of them, for what any of them has it learn.
 fn of_kind(told: &[Config], lossy: ClassSet) -> Told {
-    let mut kinds = told.iter().map(|config| ideal::kind(config, lossy));
+    let mut kinds: Vec<SwitchKind> = told.iter().map(|config| ideal::kind(config, lossy)).collect();
+    let addresses = kinds.iter().map(|kind| kind.settings.fdb.capacity).max().unwrap_or(0);
+    kinds.iter_mut().for_each(|kind| kind.settings.fdb.capacity = addresses);
+    let data = kinds.iter().map(|kind| kind.slots.data).fold(0, u32::saturating_add);
+    let mut kinds = kinds.into_iter();
     let mut first = kinds.next().expect("a switch is told something at its start");
-    let mut later = Vec::new();
-    for kind in kinds {
-        first.slots.data = first.slots.data.saturating_add(kind.slots.data);
-        let capacity = &mut first.settings.fdb.capacity;
-        *capacity = kind.settings.fdb.capacity.max(*capacity);
-        later.push(Arc::new(kind.settings));
-    }
-    (Arc::new(first), later)
+    first.slots.data = data;
+    (Arc::new(first), kinds.map(|kind| Arc::new(kind.settings)).collect())
 }
 
 #[cfg(test)]
@@ -111,11 +109,15 @@ mod tests {
         };
         let room = |learns: &[bool]| {
             let told: Vec<Config> = learns.iter().map(config).collect();
-            of_kind(&told, ClassSet::NONE).0.settings.fdb.capacity
+            let (first, later) = of_kind(&told, ClassSet::NONE);
+            let all = [&first.settings].into_iter().chain(later.iter().map(|settings| &**settings));
+            all.map(|settings| settings.fdb.capacity).collect::<Vec<_>>()
         };
-        assert_eq!((room(&[false]), room(&[false, false])), (0, 0));
-        for learns in [&[true][..], &[true, false], &[false, true], &[false, true, false]] {
-            assert_eq!(room(learns), 16_384, "{learns:?}");
+        assert_eq!((room(&[false]), room(&[false, false])), (vec![0], vec![0, 0]));
+        for learns in
+            [&[true][..], &[true, false], &[false, true], &[false, false, true], &[true, false, true]]
+        {
+            assert_eq!(room(learns), vec![16_384; learns.len()], "{learns:?}: also after a restart");
         }
     }
 }
