@@ -227,10 +227,6 @@ impl Node for SwitchNode {
 
     fn prefetch(&self, step: usize, net: &Net) -> bool {
         self.switch.prefetch(step);
-        if let Some(slot) = self.slots.filled_soon(step) {
-            self.switch.prefetch_frame(slot);
-            self.slots.prefetch(slot);
-        }
         // What is found by what another line says comes a step after that line.
         let port = |ago| {
             let port = u8::try_from(step.checked_sub(ago)?).ok().map(PortId)?;
@@ -243,10 +239,11 @@ impl Node for SwitchNode {
         if let Some(port) = port(1) {
             net.going(self.place, port).prefetch_last(&net.pool);
             net.prefetch_in(self.place, port);
-            if let Some((slot, _)) = self.sending[port.index()] {
-                self.switch.prefetch_frame(slot);
-                self.slots.prefetch(slot);
-            }
+        }
+        let sent = port(1).and_then(|port| self.sending[port.index()]).map(|(slot, _)| slot);
+        for slot in [self.slots.filled_soon(step), sent].into_iter().flatten() {
+            self.switch.prefetch_frame(slot);
+            self.slots.prefetch(slot);
         }
         if let Some(port) = port(2) {
             net.coming(self.place, port).prefetch_first(&net.pool);
