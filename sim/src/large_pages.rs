@@ -2,20 +2,22 @@
 //!
 //! A fabric of 1,024 hosts is 250 MB, and each of its events touches pages that no event has touched for a while: in pages of 4 KiB
 //! a processor does not know where two of them are at every hop, and looks that up in tables which are in no cache either. In pages of
-//! 2 MiB it knows. Where Linux gives large pages to who asks (`madvise` in [`MODE`], as Debian and Ubuntu have it) somebody has to ask
-//! for every piece of memory: glibc's allocator does when [`TUNABLES`] says so, which it reads once, as a program begins. So the program
-//! begins once more. Where Linux gives them to everybody or to nobody, and with another allocator, there is nothing to ask for.
+//! 2 MiB it knows. Where Linux gives large pages to who asks (`madvise` in [`MODE`]) somebody has to ask for every piece of memory:
+//! glibc's allocator does when [`TUNABLES`] says so, which it reads once, as a program begins. So the program begins once more. All its
+//! threads have the heap of the first then: those that others begin grow in a way for which nobody asks. Where Linux gives large pages to
+//! everybody or to nobody, and with another allocator, there is nothing to ask for.
 
 #![cfg_attr(not(all(target_os = "linux", target_env = "gnu")), allow(dead_code))]
 
 use std::ffi::OsString;
+use std::path::Path;
 
 /// The environment variable that keeps a program from asking, whatever it says. Set by [`ask`], too: where a program's file has
 /// capabilities, the C library forgets [`TUNABLES`], and the program would begin for ever.
 pub const ASKED: &str = "XOFF_LARGE_PAGES";
 
 const TUNABLES: &str = "GLIBC_TUNABLES";
-const LARGE: &str = "glibc.malloc.hugetlb=1";
+const LARGE: &str = "glibc.malloc.hugetlb=1:glibc.malloc.arena_max=1";
 const MODE: &str = "/sys/kernel/mm/transparent_hugepage/enabled";
 
 /// Has the allocator ask for large pages, where that can be of use: the program begins once more, with the same arguments and the same
@@ -38,7 +40,12 @@ fn again() {
 
     let mut arguments = std::env::args_os();
     let (Some(name), Ok(program)) = (arguments.next(), std::env::current_exe()) else { return };
-    // Only what kept it from beginning comes back: it goes on in small pages, as fast as anywhere else.
+    // The loader is the program where it was told which to load; or there is no such file any more.
+    if Path::new(&name).file_name() != program.file_name() || !program.is_file() {
+        return;
+    }
+    // Only what kept it from beginning comes back. It goes on in small pages then, and is ended by a pipe that nobody reads (SIGPIPE):
+    // what it is to do about those is left to the new program, and is not taken back.
     let _ = std::process::Command::new(program)
         .arg0(name)
         .args(arguments)
