@@ -20,7 +20,7 @@ use crate::link::Links;
 use crate::node::{Net, Node, Place};
 use crate::plan::{At, Plan};
 use crate::pool::{Packet, Pool};
-use crate::reach::{reach, sides};
+use crate::reach::{parts, reach};
 use crate::seed::{Purpose, Seed};
 #[cfg(doc)]
 use crate::switch_node::Ailments;
@@ -34,7 +34,7 @@ const FRAME_LONG: u32 = 1514;
 /// The last moment there is: what is due at [`Picos::NEVER`] never happens.
 const END: Picos = Picos(Picos::NEVER.0 - 1);
 
-/// Events in a bucket of the calendar.
+/// Events of a part in a bucket of the calendar.
 const EVENTS_WANTED: u64 = 16;
 
 /// Switches, hosts and links, and the time.
@@ -191,9 +191,9 @@ impl<S: Node, H: Node> Fabric<S, H> {
         let hosts = (plan.switches()..).map(NodeId).zip(directions.iter().skip(first_links.0 as usize));
         let hosts: Vec<H> =
             hosts.map(|(id, (_, _, line))| host(Place::new(id, first_links.next(1)), *line)).collect();
-        let sides = sides(switches.len() + hosts.len(), &directions);
+        let parts = parts(switches.len() + hosts.len(), &directions);
         let reach = reach(&directions);
-        let calendar = Calendar::new(bucket_log2(&directions), sides);
+        let calendar = Calendar::new(bucket_log2(&directions, parts.count()), parts);
         let traces = vec![Trace::default(); switches.len() + hosts.len()].into_boxed_slice();
         let pool = Pool::with_capacity(slots_all + directions.len());
         let net = Net { links: Links::new(&directions, calendar), told: VecDeque::new(), pool };
@@ -490,11 +490,11 @@ impl FirstLinks {
 
 /// How wide a bucket of the calendar is to be, as a power of two: a long frame's time and the delay of the slowest link, after two more by
 /// which a side is behind the other, are within a turn of its wheel, and so many events are in a bucket that it pays to sort them at once.
-fn bucket_log2(directions: &[(End, End, Line)]) -> u32 {
+fn bucket_log2(directions: &[(End, End, Line)], parts: usize) -> u32 {
     let frame = |line: &Line| Pace::of(line.rate).time_of(Bytes::on_line(FRAME_LONG));
     let ahead = directions.iter().map(|(.., line)| frame(line).after(line.delay).0).max().unwrap_or(1);
     // A direction that is busy has two events in the time of a frame.
     let frame_shortest = directions.iter().map(|(.., line)| frame(line).0).min().unwrap_or(1);
-    let wanted = frame_shortest * EVENTS_WANTED / (2 * directions.len().max(1) as u64);
+    let wanted = frame_shortest * EVENTS_WANTED * parts as u64 / (2 * directions.len().max(1) as u64);
     (ahead.saturating_mul(3) / BUCKETS as u64).max(wanted).max(1).ilog2() + 1
 }

@@ -170,7 +170,7 @@ mod tests {
     use xoff_dataplane::units::BitRate;
 
     use super::*;
-    use crate::calendar::Side;
+    use crate::calendar::Parts;
 
     #[test]
     fn a_link_knows_both_its_ends_and_the_other_direction() {
@@ -187,7 +187,10 @@ mod tests {
         ];
         let mut directions: Vec<_> = pairs.into_iter().flat_map(both).collect();
         directions.sort_unstable_by_key(|(from, ..)| *from);
-        let links = Links::new(&directions, Calendar::new(4, [Side::One; 3].into()));
+        let links = Links::new(
+            &directions,
+            Calendar::new(4, Parts::new(vec![0; 3], vec![false], [(0, 1), (1, 0)].into_iter())),
+        );
         assert_eq!(links.lines.len(), 3);
         for (id, (from, to, line)) in (0..).map(LinkId).zip(&directions) {
             assert_eq!((links.from(id), links.to(id)), (*from, *to));

@@ -79,12 +79,20 @@ impl Place {
     }
 }
 
+/// Places that are filled one after the other, and are free again only when all of them are: frames that follow each other lie side by
+/// side, as they come by together, and so they are found in few pages of memory. At worst each frame keeps a block for itself.
+const BLOCK: u8 = 8;
+
 /// The frames.
 #[derive(Debug, Default)]
 pub struct Pool {
     places: Vec<Place>,
-    /// Their numbers.
+    /// By block: how many of its places are not free.
+    taken: Vec<u8>,
+    /// Blocks of which all places are.
     free: Vec<u32>,
+    /// Of the block that is in turn, places that are filled next: they count as taken.
+    next: Range<u32>,
     /// Whole frames beyond a head, and which of these are free.
     long: Vec<Vec<u8>>,
     long_free: Vec<u32>,
@@ -98,7 +106,7 @@ impl Pool {
 
     /// Frames in flight, wherever they are.
     pub(crate) fn in_use(&self) -> usize {
-        self.places.len() - self.free.len()
+        self.taken.iter().map(|taken| usize::from(*taken)).sum::<usize>() - self.next.len()
     }
 
     /// A frame of `len` bytes that begins with `head`: as much of it as is kept.
@@ -216,15 +224,27 @@ impl Pool {
         }
         // Its place is filled again soon, beyond the line that was looked at.
         prefetch(&place.bytes[LINE - offset_of!(Place, bytes)]);
-        self.free.push(packet.number);
+        let block = packet.number / u32::from(BLOCK);
+        let taken = &mut self.taken[block as usize];
+        *taken -= 1;
+        if *taken == 0 {
+            self.free.push(block);
+        }
     }
 
     #[inline]
     fn place(&mut self) -> u32 {
-        self.free.pop().unwrap_or_else(|| {
-            self.places.push(EMPTY);
-            count(&self.places) - 1
-        })
+        if let Some(place) = self.next.next() {
+            return place;
+        }
+        let block = self.free.pop().unwrap_or_else(|| {
+            self.places.extend((0..BLOCK).map(|_| EMPTY));
+            self.taken.push(0);
+            count(&self.taken) - 1
+        });
+        self.taken[block as usize] = BLOCK;
+        self.next = block * u32::from(BLOCK)..(block + 1) * u32::from(BLOCK);
+        self.place()
     }
 }
 
@@ -247,16 +267,46 @@ mod tests {
     #[test]
     fn nothing_of_a_frame_that_is_over_is_seen_in_the_next() {
         let mut pool = Pool::default();
-        let first = pool.add(&[0xff; 200], 1_500);
-        assert_eq!(pool.head(first), [0xff; HEAD]);
-        pool.free(first);
+        for _ in 0..BLOCK {
+            let first = pool.add(&[0xff; 200], 1_500);
+            assert_eq!(pool.head(first), [0xff; HEAD]);
+            pool.free(first);
+        }
         let second = pool.add(&[1; 42], 1_500);
+        assert_eq!(second.number, 0, "its place is used again");
         assert_eq!((pool.head(second), second.len), (&[1; 42][..], 1_500));
         assert_eq!(pool.move_start(second, -4), Some(1_504));
         assert_eq!(pool.head(second).len(), 46);
         assert_eq!(pool.move_start(second, 4), Some(1_500));
         assert_eq!(pool.move_start(second, 43), None, "beyond what is kept");
         assert_eq!(pool.head(second), [1; 42]);
+    }
+
+    #[test]
+    fn frames_lie_side_by_side_and_their_places_are_filled_again_when_all_are_over() {
+        let block = |number: u32| number * u32::from(BLOCK)..(number + 1) * u32::from(BLOCK);
+        let filled = |pool: &mut Pool| (0..BLOCK).map(|_| pool.add(&[], 60)).collect::<Vec<_>>();
+        let is = |packets: &[Packet], block: std::ops::Range<u32>| {
+            packets.iter().map(|packet| packet.number).eq(block)
+        };
+        let mut pool = Pool::default();
+        let (mut first, second) = (filled(&mut pool), filled(&mut pool));
+        assert!(is(&first, block(0)) && is(&second, block(1)));
+        let last = first.pop().unwrap();
+        first.into_iter().for_each(|packet| pool.free(packet));
+        assert_eq!(pool.in_use(), usize::from(BLOCK) + 1);
+        let third = filled(&mut pool);
+        assert!(is(&third, block(2)), "one is left in the first");
+        pool.free(last);
+        let fourth = filled(&mut pool);
+        assert!(is(&fourth, block(0)), "none is");
+        [second, third, fourth].into_iter().flatten().for_each(|packet| pool.free(packet));
+        assert_eq!(pool.in_use(), 0);
+        let [one, other] = [60, 61].map(|len| pool.add(&[], len));
+        assert_eq!(
+            (one.number + 1, pool.in_use(), pool.places.len()),
+            (other.number, 2, 3 * usize::from(BLOCK))
+        );
     }
 
     /// As many as a place has, at once or one after the other.

@@ -2,7 +2,7 @@
 
 use xoff_dataplane::units::Bytes;
 
-use crate::calendar::Side;
+use crate::calendar::Parts;
 use crate::ends::{End, Line};
 use crate::time::{Pace, Picos};
 
@@ -12,8 +12,50 @@ pub(crate) fn reach(directions: &[(End, End, Line)]) -> Picos {
     directions.iter().map(|(.., line)| empty(line)).min().unwrap_or(Picos(1))
 }
 
+/// Links of a part: what they need of their nodes, about a kilobyte each, is as much as the cache of a core holds.
+const LINKS: usize = 512;
+/// Whose turn it is, is found by looking at each part.
+const PARTS_MAX: usize = 64;
+
+/// One of the two sides on which nodes are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Side {
+    One,
+    Other,
+}
+
+impl Side {
+    const fn across(self) -> Side {
+        match self {
+            Side::One => Side::Other,
+            Side::Other => Side::One,
+        }
+    }
+}
+
+/// Nodes of a side in the order of their numbers, as many to a part as have so many links.
+pub(crate) fn parts(nodes: usize, directions: &[(End, End, Line)]) -> Parts {
+    let mut links = vec![0; nodes];
+    directions.iter().for_each(|(from, ..)| links[from.node.index()] += 1);
+    let most = LINKS.max(directions.len().div_ceil(PARTS_MAX));
+    let mut waits = Vec::new();
+    // By side, which part has its next node, and how many links that has.
+    let mut open = [None; 2];
+    let part_of = |(side, links): (&Side, usize)| {
+        let (part, used) =
+            open[*side as usize].filter(|(_, used)| used + links <= most).unwrap_or_else(|| {
+                waits.push(*side == Side::Other);
+                (waits.len() - 1, 0)
+            });
+        open[*side as usize] = Some((part, used + links));
+        u16::try_from(part).expect("few more than PARTS_MAX")
+    };
+    let of = sides(nodes, directions).iter().zip(links).map(part_of).collect();
+    Parts::new(of, waits, directions.iter().map(|(from, to, _)| (from.node.0, to.node.0)))
+}
+
 /// Each node on another side than those that it is linked with, where there are such sides; else all on one.
-pub(crate) fn sides(nodes: usize, directions: &[(End, End, Line)]) -> Box<[Side]> {
+fn sides(nodes: usize, directions: &[(End, End, Line)]) -> Box<[Side]> {
     let mut peers = vec![Vec::new(); nodes];
     directions.iter().for_each(|(from, to, _)| peers[from.node.index()].push(to.node.index()));
     let mut sides = vec![None; nodes];
@@ -72,5 +114,18 @@ mod tests {
         let of_three = links(&[(0, 1, 9), (1, 2, 9), (2, 0, 9)]);
         let with_itself = links(&[(0, 1, 9), (2, 2, 9)]);
         assert_eq!([&*sides(3, &of_three), &*sides(3, &with_itself)], [[one; 3]; 2]);
+    }
+
+    #[test]
+    fn nodes_of_a_side_are_a_part_as_far_as_their_links_go() {
+        let to_last = |count: [usize; 3]| {
+            let of = |(node, count): (u32, usize)| vec![(node, 3, 9); count];
+            let ways: Vec<_> = (0..).zip(count).flat_map(of).collect();
+            parts(4, &links(&ways))
+        };
+        let pairs = |_| [0, 1, 2].into_iter().flat_map(|node| [(node, 3), (3, node)]);
+        let waits = vec![false, false, true];
+        assert_eq!(to_last([200, 312, 1]), Parts::new(vec![0, 0, 1, 2], waits.clone(), pairs(())));
+        assert_eq!(to_last([200, 313, 199]), Parts::new(vec![0, 1, 1, 2], waits, pairs(())));
     }
 }
