@@ -323,11 +323,13 @@ mod tests {
     enum Taken {
         ByTime,
         ByPlace,
+        /// So many by time, and the others by place.
+        Mixed(usize),
     }
 
     /// Places that put in more at themselves at any time, and at others no sooner than they may: what each of them sees.
     fn seen_by_place(seed: u64, parted: Parted, ends: &[u64], turns: &[Taken]) -> Vec<Vec<Entry>> {
-        let width_log2 = fastrand::Rng::with_seed(seed).u32(0..9);
+        let width_log2 = fastrand::Rng::with_seed(seed).u32(0..13);
         let mut calendar = Calendar::new(width_log2, parted.parts());
         let mut seen = vec![Vec::new(); PLACES as usize];
         let entry = |time, subject, place| Entry::new(Picos(time), subject, place);
@@ -354,7 +356,12 @@ mod tests {
                         happens(&mut calendar, next);
                     }
                 }
-                Taken::ByPlace => {
+                Taken::ByPlace | Taken::Mixed(_) => {
+                    let by_time = if let Taken::Mixed(by_time) = taken { *by_time } else { 0 };
+                    for _ in 0..by_time {
+                        let next = calendar.take_by_time(Picos(end));
+                        next.into_iter().for_each(|next| happens(&mut calendar, next));
+                    }
                     while calendar.open(Picos(end), Order::ByPlace(Picos(REACH))) {
                         let (mut at, mut after) = (None, None);
                         while let Some(next) = calendar.take() {
@@ -385,8 +392,12 @@ mod tests {
                 seen(&ends[19..], &[Taken::ByTime]),
                 "as a whole"
             );
-            let turns: Vec<Taken> =
-                ends.iter().map(|end| if end % 2 == 0 { Taken::ByPlace } else { Taken::ByTime }).collect();
+            let any = |end: &u64| match end % 3 {
+                0 => Taken::ByTime,
+                1 => Taken::ByPlace,
+                _ => Taken::Mixed(rng.usize(1..5)),
+            };
+            let turns: Vec<Taken> = ends.iter().map(any).collect();
             assert_eq!(seen(&ends, &turns), by_time, "seed {seed}, in turns");
             assert!(by_time.iter().all(|seen| seen.is_sorted_by_key(|entry| entry.time())));
         }
@@ -398,19 +409,24 @@ mod tests {
         let turns = |parted: Parted| {
             let mut calendar = Calendar::new(4, parted.parts());
             (0..PLACES).for_each(|place| calendar.put(Entry::new(Picos::ZERO, 0, place)));
-            let mut turns = 0;
+            let (mut turns, mut told, mut ahead) = (0, 0, None);
             while calendar.open(Picos(100 * REACH - 1), Order::ByPlace(Picos(REACH))) {
                 turns += 1;
+                let mut places = Vec::new();
                 while let Some(next) = calendar.take() {
+                    places.push(next.place());
                     calendar.put(Entry::new(Picos(next.time().0 + REACH / 10), 0, next.place()));
                 }
+                told += u32::from(ahead == Some(places[0]));
+                ahead = places.last().and_then(|last| calendar.place_after(*last));
             }
-            turns
+            (turns, told)
         };
+        assert_eq!(turns(Parted::Not), (100, 0), "who else");
         assert_eq!(
-            [Parted::Not, Parted::OnTwoSides].map(turns),
-            [100, 101],
-            "two sides have turns, of which the first is shorter"
+            turns(Parted::OnTwoSides),
+            (101, 100),
+            "the first is shorter, and the others are told of before"
         );
     }
 }

@@ -172,11 +172,11 @@ mod tests {
         assert_eq!(*parts.least, [0, 1, 2, 4, 5, 7]);
     }
 
-    /// One in the middle, and three that are next to it only. All are busy.
+    /// The last in the middle, and three that are next to it only, and wait for it at first. All are busy.
     #[test]
     fn the_part_that_was_in_turn_last_goes_on_as_soon_as_it_can_go_far() {
-        let links = [1, 2, 3].into_iter().flat_map(|part| [(0, part), (part, 0)]);
-        let parts = Parts::new(vec![0, 1, 2, 3], vec![false, true, true, true], links);
+        let links = [0, 1, 2].into_iter().flat_map(|part| [(3, part), (part, 3)]);
+        let parts = Parts::new(vec![0, 1, 2, 3], vec![true, true, true, false], links);
         let mut turns = Turns::new(4);
         let mut firsts = [Picos::ZERO; 4];
         let mut seen = Vec::new();
@@ -186,9 +186,9 @@ mod tests {
             firsts[turn.part] = turn.horizon;
         }
         let [first, second, third] = [
-            [(0, 0, 12), (1, 0, 24), (2, 0, 24), (3, 0, 24)],
-            [(0, 12, 36), (3, 24, 48), (2, 24, 48), (1, 24, 48)],
-            [(0, 36, 60), (1, 48, 60), (2, 48, 60), (3, 48, 60)],
+            [(3, 0, 12), (0, 0, 24), (1, 0, 24), (2, 0, 24)],
+            [(3, 12, 36), (2, 24, 48), (1, 24, 48), (0, 24, 48)],
+            [(3, 36, 60), (0, 48, 60), (1, 48, 60), (2, 48, 60)],
         ];
         assert_eq!(seen, [first, second, third].concat());
     }
