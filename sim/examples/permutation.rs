@@ -9,7 +9,7 @@ use xoff_sim::{Fabric, Line, Picos, Seed, large_pages, permutation, topology};
 const FRAME: u32 = 1_496;
 const LINE: Line = Line { rate: BitRate::from_gbps(100), delay: Picos::from_nanos(500) };
 const WARM_UP: Picos = Picos::from_micros(1_000);
-/// Hops to be measured at least, about, for no shorter than it took to warm up.
+/// Hops to be measured, about; more where that is less than the time to warm up.
 const HOPS: u64 = 6_000_000;
 /// In so many parts, one after the other: the fastest tenth of them is what the machine gives while its neighbours are quiet.
 const PARTS: u64 = 60;

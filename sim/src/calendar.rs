@@ -131,6 +131,7 @@ impl Calendar {
                     return false;
                 }
                 let horizon = self.wheels[0].end_of_bucket(first).min(end);
+                self.horizons.fill(horizon);
                 (0..self.wheels.len()).for_each(|part| self.gather(part, horizon));
                 self.current.sort_unstable_by_key(|entry| Reverse(order.key(*entry)));
             }
@@ -139,6 +140,7 @@ impl Calendar {
                     |calendar: &Calendar| calendar.turns.next(&calendar.parts, &calendar.firsts, reach, end);
                 let Some(turn) = next(self) else { return false };
                 self.turns.take(turn);
+                self.horizons[turn.part] = turn.horizon;
                 self.gather(turn.part, turn.horizon);
                 self.ahead = next(self).map(|turn| self.parts.least(turn.part));
                 // Apart, as entries by place are compared as the numbers that they are.
@@ -150,9 +152,10 @@ impl Calendar {
 
     /// What happens at this part before `horizon` is current.
     fn gather(&mut self, part: usize, horizon: Picos) {
-        self.horizons[part] = horizon;
-        self.wheels[part].gather(horizon, &mut self.current);
-        self.firsts[part] = self.wheels[part].first().unwrap_or(Picos::NEVER);
+        if self.firsts[part] < horizon {
+            self.wheels[part].gather(horizon, &mut self.current);
+            self.firsts[part] = self.wheels[part].first().unwrap_or(Picos::NEVER);
+        }
     }
 
     /// Nothing is current any more.
@@ -290,18 +293,21 @@ mod tests {
         OnTwoSides,
         /// One behind the other, each in a part of its own.
         InARow,
+        /// So are these, but the last, which is apart; the first two, and the next two, in one part each.
+        InPairs,
     }
 
     impl Parted {
-        const ALL: [Parted; 3] = [Parted::Not, Parted::OnTwoSides, Parted::InARow];
+        const ALL: [Parted; 4] = [Parted::Not, Parted::OnTwoSides, Parted::InARow, Parted::InPairs];
 
         /// How many links lie between two places; there and back, where it is one.
         fn apart(self, one: u32, other: u32) -> u32 {
             match self {
                 Parted::Not => 1,
                 Parted::OnTwoSides => 2 - (one + other) % 2,
-                Parted::InARow if one == other => 2,
-                Parted::InARow => one.abs_diff(other),
+                Parted::InARow | Parted::InPairs if one == other => 2,
+                Parted::InPairs if one.max(other) == PLACES - 1 => u32::MAX,
+                Parted::InARow | Parted::InPairs => one.abs_diff(other),
             }
         }
 
@@ -310,6 +316,7 @@ mod tests {
                 Parted::Not => 0,
                 Parted::OnTwoSides => place % 2,
                 Parted::InARow => place,
+                Parted::InPairs => place / 2,
             };
             let of: Vec<u16> = (0..PLACES).map(|place| part(place).try_into().unwrap()).collect();
             let waits = (0..=*of.iter().max().unwrap()).map(|part| part % 2 > 0).collect();
@@ -345,7 +352,9 @@ mod tests {
                 let elsewhere = rng.u32(0..PLACES);
                 let soonest = u64::from(parted.apart(place, elsewhere)) * REACH;
                 let ahead = if rng.bool() { 0 } else { ahead(&mut rng) };
-                calendar.put(entry(time + soonest + ahead, rng.u32(..), elsewhere));
+                if soonest < u64::from(u32::MAX) {
+                    calendar.put(entry(time + soonest + ahead, rng.u32(..), elsewhere));
+                }
             }
         };
         for (number, (&end, taken)) in (0..).zip(ends.iter().zip(turns)) {

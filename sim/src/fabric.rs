@@ -48,6 +48,7 @@ pub struct Fabric<S = SwitchNode, H = Host> {
     /// By node.
     traces: Box<[Trace]>,
     reach: Picos,
+    lead: Picos,
 }
 
 /// Where things happen now.
@@ -193,11 +194,12 @@ impl<S: Node, H: Node> Fabric<S, H> {
             hosts.map(|(id, (_, _, line))| host(Place::new(id, first_links.next(1)), *line)).collect();
         let parts = parts(switches.len() + hosts.len(), &directions);
         let reach = reach(&directions);
+        let lead = Picos(reach.0 * u64::from(parts.lead().max(2)));
         let calendar = Calendar::new(bucket_log2(&directions, parts.count()), parts);
         let traces = vec![Trace::default(); switches.len() + hosts.len()].into_boxed_slice();
         let pool = Pool::with_capacity(slots_all + directions.len());
         let net = Net { links: Links::new(&directions, calendar), told: VecDeque::new(), pool };
-        Fabric { net, switches, hosts, tally: Tally::default(), traces, reach }
+        Fabric { net, switches, hosts, tally: Tally::default(), traces, reach, lead }
     }
 
     /// What time it is.
@@ -345,6 +347,12 @@ impl<S: Node, H: Node> Fabric<S, H> {
         self.net.told.pop_front()
     }
 
+    /// How far nodes may be ahead of each other while all is let happen: two [reaches](Fabric::reach), or a few more in a large fabric.
+    #[must_use]
+    pub fn lead(&self) -> Picos {
+        self.lead
+    }
+
     /// What an empty frame takes over the quickest link: nothing that happens at a node is felt at another sooner.
     #[must_use]
     pub fn reach(&self) -> Picos {
@@ -364,9 +372,9 @@ impl<S: Node, H: Node> Fabric<S, H> {
         while self.take_turn(END) {}
     }
 
-    /// Lets happen what is first by `end`, and all by then that happens so soon after it that it follows from nothing elsewhere, node by
-    /// node, on one side of the fabric where it has two: less than [two reaches](Fabric::reach) after it. Some nodes are ahead of others
-    /// then, until [`Fabric::run_until`] brings all to one time. Answers whether there was anything.
+    /// Lets happen, by `end`, all that happens at some nodes so soon that it follows from nothing elsewhere, node by node. Some nodes are
+    /// ahead of others then, by less than the [lead](Fabric::lead), until [`Fabric::run_until`] brings all to one time. Answers whether
+    /// there was anything.
     pub(crate) fn take_turn(&mut self, end: Picos) -> bool {
         if !self.net.links.calendar.open(end.min(END), Order::ByPlace(self.reach)) {
             return false;
@@ -489,12 +497,13 @@ impl FirstLinks {
 }
 
 /// How wide a bucket of the calendar is to be, as a power of two: a long frame's time and the delay of the slowest link, after two more by
-/// which a side is behind the other, are within a turn of its wheel, and so many events are in a bucket that it pays to sort them at once.
+/// which a neighbour is behind, are within a turn of its wheel, and so many events are in a bucket that it pays to sort them at once.
 fn bucket_log2(directions: &[(End, End, Line)], parts: usize) -> u32 {
     let frame = |line: &Line| Pace::of(line.rate).time_of(Bytes::on_line(FRAME_LONG));
     let ahead = directions.iter().map(|(.., line)| frame(line).after(line.delay).0).max().unwrap_or(1);
     // A direction that is busy has two events in the time of a frame.
     let frame_shortest = directions.iter().map(|(.., line)| frame(line).0).min().unwrap_or(1);
-    let wanted = frame_shortest * EVENTS_WANTED * parts as u64 / (2 * directions.len().max(1) as u64);
+    let wanted =
+        frame_shortest.saturating_mul(EVENTS_WANTED * parts as u64) / (2 * directions.len().max(1) as u64);
     (ahead.saturating_mul(3) / BUCKETS as u64).max(wanted).max(1).ilog2() + 1
 }

@@ -222,7 +222,7 @@ impl Pool {
             self.long[long as usize].clear();
             self.long_free.push(long);
         }
-        // Its place is filled again soon, beyond the line that was looked at.
+        // Its place is filled again, soon after the last of its block, beyond the line that was looked at.
         prefetch(&place.bytes[LINE - offset_of!(Place, bytes)]);
         let block = packet.number / u32::from(BLOCK);
         let taken = &mut self.taken[block as usize];
@@ -234,17 +234,24 @@ impl Pool {
 
     #[inline]
     fn place(&mut self) -> u32 {
-        if let Some(place) = self.next.next() {
-            return place;
+        if self.next.is_empty() {
+            self.next = self.block();
         }
+        let place = self.next.start;
+        self.next.start += 1;
+        place
+    }
+
+    /// The places of a block that is free.
+    fn block(&mut self) -> Range<u32> {
         let block = self.free.pop().unwrap_or_else(|| {
             self.places.extend((0..BLOCK).map(|_| EMPTY));
             self.taken.push(0);
-            count(&self.taken) - 1
+            count(&self.places) / u32::from(BLOCK) - 1
         });
         self.taken[block as usize] = BLOCK;
-        self.next = block * u32::from(BLOCK)..(block + 1) * u32::from(BLOCK);
-        self.place()
+        let first = block * u32::from(BLOCK);
+        first..first + u32::from(BLOCK)
     }
 }
 

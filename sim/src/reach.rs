@@ -14,8 +14,8 @@ pub(crate) fn reach(directions: &[(End, End, Line)]) -> Picos {
 
 /// Links of a part: what they need of their nodes, about a kilobyte each, is as much as the cache of a core holds.
 const LINKS: usize = 512;
-/// Whose turn it is, is found by looking at each part.
-const PARTS_MAX: usize = 64;
+/// About so many parts: whose turn it is, is found by looking at each.
+const PARTS: usize = 64;
 
 /// One of the two sides on which nodes are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,7 +37,7 @@ impl Side {
 pub(crate) fn parts(nodes: usize, directions: &[(End, End, Line)]) -> Parts {
     let mut links = vec![0; nodes];
     directions.iter().for_each(|(from, ..)| links[from.node.index()] += 1);
-    let most = LINKS.max(directions.len().div_ceil(PARTS_MAX));
+    let most = LINKS.max(directions.len().div_ceil(PARTS));
     let mut waits = Vec::new();
     // By side, which part has its next node, and how many links that has.
     let mut open = [None; 2];
@@ -48,7 +48,7 @@ pub(crate) fn parts(nodes: usize, directions: &[(End, End, Line)]) -> Parts {
                 (waits.len() - 1, 0)
             });
         open[*side as usize] = Some((part, used + links));
-        u16::try_from(part).expect("few more than PARTS_MAX")
+        u16::try_from(part).expect("twice PARTS, or little more")
     };
     let of = sides(nodes, directions).iter().zip(links).map(part_of).collect();
     Parts::new(of, waits, directions.iter().map(|(from, to, _)| (from.node.0, to.node.0)))

@@ -173,7 +173,7 @@ fn node_by_node_it_is_the_same_run_as_event_by_event() {
     };
     let faults =
         ControlFaults { lost: 50, late: 200, again: 100, harmed: 50, late_by: Picos::from_nanos(1_700) };
-    for plan in [topology::fat_tree(4, LINE), circle] {
+    for plan in [topology::fat_tree(4, LINE), topology::fat_tree(10, LINE), circle] {
         let run = |by_event: bool| {
             let mut fabric = Fabric::new(&plan, Seed(3));
             (0..plan.hosts()).skip(1).for_each(|host| fabric.begin(host, &flow(host / 4, 10_000)));

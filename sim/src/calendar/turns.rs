@@ -23,7 +23,7 @@ pub(crate) struct Parts {
     /// By place.
     of: Box<[u16]>,
     /// By part, and by part that it feels: how many links lie between, on the shortest way; to itself, there and back. [`FAR`] where
-    /// there is no way.
+    /// there are more, or is no way.
     apart: Box<[Box<[u8]>]>,
     /// By part: whether those of the other side begin.
     waits: Box<[bool]>,
@@ -31,7 +31,8 @@ pub(crate) struct Parts {
     least: Box<[u32]>,
 }
 
-const FAR: u8 = u8::MAX;
+/// How many reaches parts may be ahead of each other at most, however far apart they are.
+const FAR: u8 = 8;
 
 impl Parts {
     /// Of places in parts with these numbers, by place, of which none is left out; of parts that wait for others to begin; and of links
@@ -59,6 +60,11 @@ impl Parts {
         self.waits.len()
     }
 
+    /// How many reaches parts may be ahead of each other.
+    pub(crate) fn lead(&self) -> u8 {
+        self.apart.iter().flatten().copied().max().unwrap_or_default()
+    }
+
     /// That of a place.
     #[inline]
     pub(super) fn of(&self, place: u32) -> usize {
@@ -82,19 +88,18 @@ impl Parts {
         firsts: &'a [Picos],
         reach: Picos,
     ) -> impl Iterator<Item = Picos> + 'a {
-        let ways = firsts.iter().zip(&self.apart[part]).filter(|(_, links)| **links < FAR);
-        ways.map(move |(first, links)| Picos(first.0.saturating_add(reach.0.saturating_mul((*links).into()))))
+        let felt = move |(first, links): (&Picos, &u8)| {
+            Picos(first.0.saturating_add(reach.0.saturating_mul(u64::from(*links))))
+        };
+        firsts.iter().zip(&self.apart[part]).map(felt)
     }
 }
 
-/// How many steps it takes at least to come from a part to each, and back to itself, where it is said which are next to each.
+/// How many steps it takes from a part to each, and back to itself, or [`FAR`], where it is said which are next to each.
 fn distances(from: usize, next: &[Vec<bool>]) -> Box<[u8]> {
     let mut distances = vec![FAR; next.len()];
     let mut reached = vec![from];
     for steps in 1..FAR {
-        if reached.is_empty() {
-            break;
-        }
         let is_next = |part: &usize| distances[*part] == FAR && reached.iter().any(|at| next[*at][*part]);
         reached = (0..next.len()).filter(is_next).collect();
         reached.iter().for_each(|part| distances[*part] = steps);
@@ -129,8 +134,9 @@ impl Turns {
         let can_begin = |part: usize| firsts[part] < end;
         // Neighbours are hardly ever one reach apart to the moment, as something happens now and then only.
         let goes_far = |part: usize| {
-            let far = firsts[part].after(Picos(parts.span(part, reach).0 / 4 * 3));
-            can_begin(part) && far <= end && parts.felt(part, firsts, reach).all(|felt| felt >= far)
+            let span = parts.span(part, reach).0;
+            let far = firsts[part].after(Picos(span - span / 4));
+            can_begin(part) && parts.felt(part, firsts, reach).all(|felt| felt >= far)
         };
         let goes =
             |part: usize| can_begin(part) && parts.felt(part, firsts, reach).all(|felt| felt > firsts[part]);
@@ -169,7 +175,12 @@ mod tests {
             [FAR; 6],
         ];
         assert_eq!(*parts.apart, rows.map(|row| row.into()));
-        assert_eq!(*parts.least, [0, 1, 2, 4, 5, 7]);
+        assert_eq!((&*parts.least, parts.lead()), (&[0, 1, 2, 4, 5, 7][..], FAR));
+        let row = (0..FAR.into()).map(|part| (part, part + 1));
+        let parts = Parts::new((0..=FAR.into()).collect(), vec![false; usize::from(FAR) + 1], row);
+        let (first, last) = (&parts.apart[0], &parts.apart[usize::from(FAR)]);
+        assert!(first.iter().all(|links| *links == FAR), "links lead one way");
+        assert_eq!(last[..3], [FAR, FAR - 1, FAR - 2]);
     }
 
     /// The last in the middle, and three that are next to it only, and wait for it at first. All are busy.
@@ -208,7 +219,24 @@ mod tests {
         assert_eq!(next([109, 108, 100, never], 1_000), Some((2, 120)), "no sooner than who is behind");
         assert_eq!(next([100, 110, 110, never], 118), Some((0, 118)), "it is over sooner");
         assert_eq!(next([100, 110, 110, never], 117), Some((0, 117)));
-        assert_eq!(next([never, never, never, 5], 1_000), Some((3, 1_000)), "on its own");
+        let far = 5 + u64::from(FAR) * REACH.0;
+        assert_eq!(next([never, never, never, 5], 1_000), Some((3, far)), "on its own, but not for ever");
         assert_eq!((next([100; 4], 100), next([never; 4], never)), (None, None));
+    }
+
+    /// A picosecond to each other: they are at the same time, or the one is as far ahead as it can be.
+    #[test]
+    fn a_turn_comes_beyond_where_it_begins_however_short_the_reach() {
+        for reach in 1..10 {
+            let parts = Parts::new(vec![0, 1], vec![false, true], [(0, 1), (1, 0), (0, 0)].into_iter());
+            let mut turns = Turns::new(2);
+            let mut firsts = [Picos::ZERO; 2];
+            while let Some(turn) = turns.next(&parts, &firsts, Picos(reach), Picos(50)) {
+                turns.take(turn);
+                assert!(turn.horizon > firsts[turn.part], "{reach}: {turn:?} of {firsts:?}");
+                firsts[turn.part] = turn.horizon;
+            }
+            assert_eq!(firsts, [Picos(50); 2]);
+        }
     }
 }

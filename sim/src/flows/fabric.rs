@@ -176,7 +176,7 @@ impl<S: Node> FlowFabric<S> {
         }
     }
 
-    /// Lets everything happen until all flows have ended, and where no load [listens](Load::listens) for [two reaches](Fabric::reach)
+    /// Lets everything happen until all flows have ended, and where no load [listens](Load::listens) for the [lead](Fabric::lead)
     /// after the last of them; or until `limit`. Answers whether it has come so far.
     pub fn run_to_end(&mut self, limit: Picos) -> bool {
         let is_listened_to = self.is_listened_to();
@@ -196,9 +196,9 @@ impl<S: Node> FlowFabric<S> {
             self.fabric.run_until(limit);
             return false;
         }
-        // A turn begins no later than what happens in it, and goes less than two reaches on: so far others may be ahead.
-        let reach = if is_listened_to { Picos::ZERO } else { self.fabric.reach() };
-        let end = self.last_end.after(reach).after(reach);
+        // A turn in which something happens begins no later: so far others may be ahead.
+        let lead = if is_listened_to { Picos::ZERO } else { self.fabric.lead() };
+        let end = self.last_end.after(lead);
         self.fabric.run_until(end.min(limit));
         end <= limit
     }

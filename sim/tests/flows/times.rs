@@ -196,10 +196,11 @@ impl Load for Plain {
 }
 
 #[test]
-fn a_run_ends_with_its_last_flow_and_two_reaches_later_where_no_load_listens() {
+fn a_run_ends_with_its_last_flow_and_the_lead_later_where_no_load_listens() {
     let limit = Picos::from_micros(10_000);
     let ring = Ring { switches: 3, hosts: 2, host_line: LINE, ring_line: LINE };
-    for plan in [topology::fat_tree(4, LINE), ring.plan(&Build::ideal())] {
+    let small = [topology::fat_tree(4, LINE), ring.plan(&Build::ideal())].map(|plan| (plan, 2));
+    for (plan, lead) in small.into_iter().chain([(topology::fat_tree(10, LINE), 3)]) {
         let [mut unheard, mut parts, mut heard, mut heard_parts] =
             [false, false, true, true].map(|listens| {
                 let mut fabric = empty(&plan, 3);
@@ -209,8 +210,7 @@ fn a_run_ends_with_its_last_flow_and_two_reaches_later_where_no_load_listens() {
         assert!(unheard.run_to_end(limit) && heard.run_to_end(limit));
         let last = heard.records().filter_map(|record| record.finish).max().expect("flows");
         assert_eq!(heard.fabric().now(), last);
-        let reach = unheard.fabric().reach();
-        let end = last.after(reach).after(reach);
+        let end = last.after(Picos(lead * unheard.fabric().reach().0));
         assert_eq!(unheard.fabric().now(), end);
         for nanos in (0..last.0 / 1_000).step_by(777) {
             let until = Picos::from_nanos(nanos);
