@@ -1,9 +1,9 @@
 //! What will happen, and in which order: by time, and of what happens at one time by its subject.
 //!
 //! Whoever takes things out says how far a place reaches: what happens at one place follows from nothing that happens elsewhere less
-//! than so long before ([`Order::ByPlace`]). Then all that happens there in such a span is taken out together, place by place, while what
-//! it needs is at hand; at each place it is in the order of time. Whose [turn](turns) it is, and how far that goes, depends on how far
-//! places are apart. Or everything is taken out in the order of time ([`Order::ByTime`]).
+//! than so long before, for each link between ([`Order::ByPlace`]). Then all that happens there in such a span is taken out together,
+//! place by place, while what it needs is at hand; at each place it is in the order of time. Whose [turn](turns) it is, and how far that
+//! goes, depends on how far places are apart. Or everything is taken out in the order of time ([`Order::ByTime`]).
 //! Either way the same happens at every place, in the same order.
 
 mod turns;
@@ -50,7 +50,8 @@ impl Entry {
 pub(crate) enum Order {
     /// By time.
     ByTime,
-    /// By place, and there by time, as far as nothing of it follows from what happens elsewhere: what does is so much later.
+    /// By place, and there by time, as far as nothing of it follows from what happens elsewhere: what does is so much later for each
+    /// link between.
     ByPlace(Picos),
 }
 

@@ -194,7 +194,7 @@ impl<S: Node, H: Node> Fabric<S, H> {
             hosts.map(|(id, (_, _, line))| host(Place::new(id, first_links.next(1)), *line)).collect();
         let parts = parts(switches.len() + hosts.len(), &directions);
         let reach = reach(&directions);
-        let lead = Picos(reach.0 * u64::from(parts.lead().max(2)));
+        let lead = Picos(reach.0.saturating_mul(parts.lead().max(2).into()));
         let calendar = Calendar::new(bucket_log2(&directions, parts.count()), parts);
         let traces = vec![Trace::default(); switches.len() + hosts.len()].into_boxed_slice();
         let pool = Pool::with_capacity(slots_all + directions.len());
@@ -347,7 +347,8 @@ impl<S: Node, H: Node> Fabric<S, H> {
         self.net.told.pop_front()
     }
 
-    /// How far nodes may be ahead of each other while all is let happen: two [reaches](Fabric::reach), or a few more in a large fabric.
+    /// How far nodes may be ahead of each other while all is let happen: two [reaches](Fabric::reach), and up to eight in
+    /// a large fabric.
     #[must_use]
     pub fn lead(&self) -> Picos {
         self.lead

@@ -99,7 +99,7 @@ pub struct Pool {
 }
 
 impl Pool {
-    /// It has room for so many frames before it has to move.
+    /// It has so many places before it has to move; fewer frames may need them all ([`BLOCK`]).
     pub(crate) fn with_capacity(frames: usize) -> Pool {
         Pool { places: Vec::with_capacity(frames), ..Pool::default() }
     }

@@ -12,7 +12,8 @@ pub(crate) fn reach(directions: &[(End, End, Line)]) -> Picos {
     directions.iter().map(|(.., line)| empty(line)).min().unwrap_or(Picos(1))
 }
 
-/// Links of a part: what they need of their nodes, about a kilobyte each, is as much as the cache of a core holds.
+/// Links of a part. It tells how far nodes may be ahead of each other, and with that how long runs are: whoever changes it changes
+/// results. What they need of their nodes, about a kilobyte each, is as much as the cache of a core holds.
 const LINKS: usize = 512;
 /// About so many parts: whose turn it is, is found by looking at each.
 const PARTS: usize = 64;

@@ -60,12 +60,12 @@ fn environment(name: &str, variables: &[(&str, &str)]) -> (Vec<String>, String) 
         panic!("nobody reads the scenario: {:?}", xoff.wait_with_output());
     };
     let of = |what: &str| fs::read_to_string(format!("/proc/{}/{what}", xoff.id())).unwrap();
-    let (environment, name) = (of("environ"), of("comm"));
+    let (environment, comm) = (of("environ"), of("comm"));
     pipe.write_all(SCENARIO.as_bytes()).unwrap();
     drop(pipe);
     let output = xoff.wait_with_output().unwrap();
     assert!(output.status.success(), "{output:?}");
-    (environment.split_terminator('\0').map(str::to_owned).collect(), name)
+    (environment.split_terminator('\0').map(str::to_owned).collect(), comm)
 }
 
 #[test]

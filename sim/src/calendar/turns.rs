@@ -1,8 +1,9 @@
 //! Whose turn it is while entries are taken out by place, and how far that goes.
 //!
 //! Places are in [parts](Parts) that have their turns together. What happens at one part follows from what happens at another no sooner
-//! than so many reaches later as links lie between them, and from what happens at itself no sooner than there and back. A turn goes as
-//! far as nothing that is yet to happen anywhere can matter to it.
+//! than so many reaches later as links lie between them, and from what happens at its other places no sooner than on the shortest way
+//! that leads back: one reach where links lead within it, else there and back. A turn goes as far as nothing that is yet to happen
+//! anywhere can matter to it.
 //!
 //! Where all links of a fabric lead from one side of it to the other, that is two reaches, once the two are one apart:
 //!
@@ -12,8 +13,7 @@
 //! ```
 //!
 //! So those of one side begin where nobody can go as far as that. Of all who can, the part has its turn that was in turn last, since what
-//! it needs is still at hand; which leads from a part to its neighbours, and on to all others only when there is no more to do there. What
-//! was looked at last comes first when all of them have been in turn.
+//! it needs is still at hand.
 
 use crate::time::Picos;
 
@@ -22,8 +22,8 @@ use crate::time::Picos;
 pub(crate) struct Parts {
     /// By place.
     of: Box<[u16]>,
-    /// By part, and by part that it feels: how many links lie between, on the shortest way; to itself, there and back. [`FAR`] where
-    /// there are more, or is no way.
+    /// By part, and by part that it feels: how many links lie between, on the shortest way; to itself, on the shortest that leads
+    /// back. [`FAR`] where there are more, or is no way.
     apart: Box<[Box<[u8]>]>,
     /// By part: whether those of the other side begin.
     waits: Box<[bool]>,
@@ -31,7 +31,8 @@ pub(crate) struct Parts {
     least: Box<[u32]>,
 }
 
-/// How many reaches parts may be ahead of each other at most, however far apart they are.
+/// How many reaches parts may be ahead of each other at most, however far apart they are: who is taken for nearer than it is ends turns
+/// sooner only. How long a run until its flows have ended is hangs on it.
 const FAR: u8 = 8;
 
 impl Parts {
@@ -113,7 +114,7 @@ pub(super) struct Turn {
     pub(super) part: usize,
     /// It goes until then.
     pub(super) horizon: Picos,
-    /// The place of the part among those that were in turn.
+    /// Where the part is among those that were in turn.
     at: usize,
 }
 
@@ -131,6 +132,7 @@ impl Turns {
 
     /// The next turn, if anything happens before `end`. What is first at each part does at these times.
     pub(super) fn next(&self, parts: &Parts, firsts: &[Picos], reach: Picos, end: Picos) -> Option<Turn> {
+        debug_assert!(reach > Picos::ZERO, "what is felt at once leaves no turn anything");
         let can_begin = |part: usize| firsts[part] < end;
         // Neighbours are hardly ever one reach apart to the moment, as something happens now and then only.
         let goes_far = |part: usize| {
@@ -144,7 +146,7 @@ impl Turns {
         let all = || self.recent.iter().enumerate().rev().map(|(at, part)| (at, usize::from(*part)));
         let first = || all().filter(|(_, part)| goes(*part)).min_by_key(|(_, part)| begins(*part));
         let (at, part) = all().find(|(_, part)| goes_far(*part)).or_else(first)?;
-        let felt = parts.felt(part, firsts, reach).min().unwrap_or(Picos::NEVER);
+        let felt = parts.felt(part, firsts, reach).min().unwrap_or(end);
         Some(Turn { part, horizon: felt.min(end), at })
     }
 

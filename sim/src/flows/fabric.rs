@@ -196,7 +196,7 @@ impl<S: Node> FlowFabric<S> {
             self.fabric.run_until(limit);
             return false;
         }
-        // A turn in which something happens begins no later: so far others may be ahead.
+        // What led to the last end was to happen until then, and nobody goes a lead beyond what is yet to happen.
         let lead = if is_listened_to { Picos::ZERO } else { self.fabric.lead() };
         let end = self.last_end.after(lead);
         self.fabric.run_until(end.min(limit));
