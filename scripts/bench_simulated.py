@@ -2,14 +2,16 @@
 """Live against simulated: the same small experiments on this machine, in the simulator as ideal hardware, and in it as programs of a
 machine that stalls as this one did, as a table in Markdown.
 
-    python3 scripts/bench_simulated.py [--xoff PROGRAM] [--runs N] [--rate RATE] [--stall LENGTH[/EVERY]] [EXPERIMENT ..]
+    python3 scripts/bench_simulated.py [--xoff PROGRAM] [--runs N] [--rate RATE] [--stall LENGTH[/EVERY[/WAKE]]] [EXPERIMENT ..]
 
 Needs root, as live experiments do, and a machine with nothing else to do: what keeps a thread from running is in the live half only, but
-for its length. Without --stall the programs stall for up to as long as the longest stall of a switch or host in the live runs.
+for its length. Without --stall the programs stall for up to as long as the longest stall of a switch or host in the live runs, and take
+as long to wake as its hosts usually did.
 """
 
 import argparse
 import json
+import statistics
 import subprocess
 
 # What is compared: experiment, policies, and what it is called beside where it stands in the JSON of a policy.
@@ -55,6 +57,11 @@ def longest(result):
     return max(max(of["longest_stall_ms"], of["longest_host_gap_ms"]) for of in result["policies"].values())
 
 
+def wake(result):
+    """How long it usually took to wake a host, ms: by policy, the middle one."""
+    return statistics.median(of["usual_host_gap_ms"] for of in result["policies"].values())
+
+
 def number(value):
     """To four digits."""
     return "-" if value is None else f"{value:.4g}" if abs(value) < 10_000 else f"{value:.0f}"
@@ -74,7 +81,7 @@ def main():
         if experiment not in arguments.experiments:
             continue
         live = run(arguments, experiment, policies)
-        stall = arguments.stall or f"{longest(live):.3f}ms"
+        stall = arguments.stall or f"{longest(live):.3f}ms/1s/{wake(live) * 1000:.0f}us"
         results = [live, run(arguments, experiment, policies, "--simulated", "--stall", stall),
                    run(arguments, experiment, policies, "--simulated")]
         for policy in policies:

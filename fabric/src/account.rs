@@ -221,6 +221,11 @@ impl Account {
         self.hosts.iter().map(|host| host.longest_gap_ns).max().unwrap_or(0)
     }
 
+    /// How long it usually took for each host to run once its time had come, ns, if it ever did.
+    pub fn usual_host_gaps_nanos(&self) -> impl Iterator<Item = u64> {
+        self.hosts.iter().map(|host| host.usual_gap_ns).filter(|gap| *gap > 0)
+    }
+
     fn classes(&self, class: Class) -> impl Iterator<Item = &ClassCounters> {
         self.switches.iter().flat_map(move |switch| switch.class(class))
     }

@@ -64,7 +64,7 @@ impl Setup<'_> {
         let (configs, built): (_, Box<dyn Built>) = if is_simulated {
             let configs = configs()?;
             let simulator =
-                Simulator { configs: configs.clone(), seed: settings.seed, stalls: settings.stalls.clone() };
+                Simulator { configs: configs.clone(), seed: settings.seed, stall: settings.stall };
             (configs, Box::new(simulator))
         } else {
             let ground = ground.ok_or(FabricError::Groundless)?;

@@ -37,6 +37,7 @@ mod record;
 mod settings;
 mod settled;
 mod simulation;
+mod stall;
 mod table;
 
 pub use account::{Account, Pfc, Totals, jain};
@@ -53,3 +54,4 @@ pub use promise::Promise;
 pub use record::{Completion, PauseEvent, QueueLook, Record, Recorder, Told};
 pub use settings::Settings;
 pub use settled::settled;
+pub use stall::Stall;

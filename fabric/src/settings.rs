@@ -7,9 +7,9 @@ use std::fmt::{self, Display};
 use xoff_config::OwnPolicy;
 use xoff_dataplane::congestion::ReactionSettings;
 use xoff_dataplane::units::{BitRate, Bytes, Nanos};
-use xoff_sim::Stalls;
 
 use crate::record::Recorder;
+use crate::stall::Stall;
 
 /// Keys and values by table; a later value replaces an earlier one. Table `trunk` is for all ports that lead
 /// to switches.
@@ -28,8 +28,8 @@ pub struct Settings {
     pub own_policy: Option<OwnPolicy>,
     /// Where chance begins: of congestion points, of the hosts' reaction points, and of what a load draws by lot.
     pub seed: u64,
-    /// How a simulated machine keeps its programs from running; `None`: it never does.
-    pub stalls: Option<Stalls>,
+    /// What a simulated machine does to its programs; `None`: nothing.
+    pub stall: Option<Stall>,
     /// Takes what every look saw; `None`: nobody asks for it.
     pub recorder: Option<Recorder>,
 }

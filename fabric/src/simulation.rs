@@ -13,8 +13,8 @@ use xoff_dataplane::settings::SwitchSettings;
 use xoff_dataplane::units::{BitRate, Nanos, PortId};
 use xoff_hosts::habits::{CATCH_UP, NAP, commit};
 use xoff_sim::{
-    At, Fabric, Forwarding, Habits, Line, Picos, Seed, SlotCounts, Stalls, SwitchKind, SwitchNode,
-    TrafficHost, TrafficSettings, ideal,
+    At, Fabric, Forwarding, Habits, Line, Picos, Seed, SlotCounts, SwitchKind, SwitchNode, TrafficHost,
+    TrafficSettings, ideal,
 };
 
 use crate::addresses::device_address;
@@ -22,6 +22,7 @@ use crate::error::FabricError;
 use crate::ground::{Built, Clock, Ended, HostStart, Proof, Sender, World};
 use crate::kernel::Kernels;
 use crate::plan::{HostId, Plan, PortOf, SwitchId};
+use crate::stall::Stall;
 
 /// When hosts begin: no time is zero that counters know as none.
 const BEGIN: Nanos = Nanos::from_micros(1);
@@ -34,8 +35,8 @@ pub(crate) struct Simulator {
     pub(crate) configs: Vec<Config>,
     /// Where chance begins.
     pub(crate) seed: u64,
-    /// How the machine keeps programs from running.
-    pub(crate) stalls: Option<Stalls>,
+    /// What the machine does to its programs.
+    pub(crate) stall: Option<Stall>,
 }
 
 impl Built for Simulator {
@@ -54,7 +55,8 @@ struct Simulation<'a> {
     plan: &'a Plan,
     fabric: RefCell<Fabric<SwitchNode, TrafficHost>>,
     settings: Vec<Arc<SwitchSettings>>,
-    stalls: Option<(Stalls, Seed)>,
+    stall: Stall,
+    seed: Seed,
 }
 
 impl<'a> Simulation<'a> {
@@ -91,15 +93,17 @@ impl<'a> Simulation<'a> {
         let switch = |at, settings: SwitchSettings, slots| SwitchNode::new(at, &settings, slots);
         let mut fabric = Fabric::of(&simulated, Seed(simulator.seed), switch, TrafficHost::new);
         fabric.route(&simulated);
-        if let Some(stalls) = &simulator.stalls {
-            for switch in plan.switches() {
-                let (stalls, seed) = (stalls.clone(), Seed(simulator.seed));
-                fabric.at_switch(number(switch), |node, net| node.stall_at_random(stalls, seed, net));
-            }
+        let (stall, seed) = (simulator.stall.unwrap_or_default(), Seed(simulator.seed));
+        for switch in plan.switches().filter(|_| simulator.stall.is_some()) {
+            fabric.at_switch(number(switch), |node, net| {
+                node.wake_after(stall.wake, net);
+                if let Some(stalls) = stall.drawn() {
+                    node.stall_at_random(stalls, seed, net);
+                }
+            });
         }
-        let stalls = simulator.stalls.clone().map(|stalls| (stalls, Seed(simulator.seed)));
         let settings = settings.into_iter().map(Arc::new).collect();
-        let simulation = Simulation { plan, fabric: RefCell::new(fabric), settings, stalls };
+        let simulation = Simulation { plan, fabric: RefCell::new(fabric), settings, stall, seed };
         simulation.wait(BEGIN);
         simulation
     }
@@ -144,10 +148,10 @@ impl World for Simulation<'_> {
                 progress,
                 rate,
                 habits: match line.hardware() {
-                    Hardware::Software => Habits { nap: NAP, commit: commit(rate) },
+                    Hardware::Software => Habits { nap: NAP, wake: self.stall.wake, commit: commit(rate) },
                     _ => Habits::IDEAL,
                 },
-                stalls: self.stalls.clone(),
+                stalls: self.stall.drawn().map(|stalls| (stalls, self.seed)),
             };
             self.fabric.get_mut().at_host(of_host(host), |host, net| host.begin(settings, net));
         }

@@ -236,22 +236,37 @@ fn a_machine_that_stalls_is_simulated_and_nothing_is_lost() {
         assert_eq!(report.promise(), Promise::Kept, "{stall}: {report}");
         serde_json::to_string(&report).unwrap()
     };
-    let [never, stalls, other] =
-        [("0", 7), ("5ms/50ms", 7), ("5ms/50ms", 8)].map(|(stall, seed)| told(stall, seed));
+    let [never, stalls, other, wakes] =
+        [("0", 7), ("5ms/50ms", 7), ("5ms/50ms", 8), ("0/1s/30us", 7)].map(|(stall, seed)| told(stall, seed));
     assert_eq!(stalls, told("5ms/50ms", 7), "the same seed");
-    let [never, stalls, other] =
-        [never, stalls, other].map(|json| serde_json::from_str::<Value>(&json).unwrap());
+    let [never, stalls, other, wakes] =
+        [never, stalls, other, wakes].map(|json| serde_json::from_str::<Value>(&json).unwrap());
     assert_ne!(stalls["policies"], other["policies"]);
-    assert_eq!((&never["stall"], &stalls["stall"]), (&"0ns/1s".into(), &"5ms/50ms".into()));
+    let said = [&never, &stalls, &wakes].map(|json| json["stall"].as_str().unwrap());
+    assert_eq!(said, ["0ns/1s", "5ms/50ms", "0ns/1s/30us"]);
     for policy in policies {
         let of = |json: &Value, key: &str| json["policies"][policy].pointer(key).unwrap().as_f64().unwrap();
         for key in ["/longest_stall_ms", "/longest_host_gap_ms"] {
             assert_eq!(of(&never, key), 0.0, "{policy}");
             assert!((0.5..=5.0).contains(&of(&stalls, key)), "{policy}: {}", of(&stalls, key));
         }
+        assert_eq!(of(&wakes, "/usual_host_gap_ms"), 0.03, "{policy}");
+        assert_eq!(of(&never, "/usual_host_gap_ms"), 0.0, "{policy}");
+        assert_ne!(of(&never, "/pfc/paused_ms"), of(&wakes, "/pfc/paused_ms"), "{policy}");
         for point in 0..3 {
             let goodput = of(&never, &format!("/sweep/{point}/goodput_mbps/p50"));
             assert!((94.0..95.8).contains(&goodput), "{policy} {point}: {goodput}");
         }
     }
+}
+
+/// A switch that sleeps hears of a burst when it is nearly over, so that its peer is held for longer, and not as often.
+#[test]
+fn switches_of_a_machine_take_their_time_to_wake() {
+    let pauses = |stall: &str| {
+        let json = serde_json::to_value(of_programs("cascade", &["pfc"], stall, 1)).unwrap();
+        json["policies"]["pfc"]["pfc"]["xoff_sent"].as_u64().unwrap()
+    };
+    let [at_once, late] = ["0", "0/1s/30us"].map(pauses);
+    assert!(late > 0 && 2 * late < at_once, "{late} and {at_once}");
 }

@@ -38,6 +38,9 @@ pub struct HostReport {
     pub elapsed_ns: u64,
     /// Longest time that the machine kept it from running.
     pub longest_gap_ns: u64,
+    /// How long it took to run once a time that it had slept until had come: the median.
+    #[serde(default)]
+    pub usual_gap_ns: u64,
     /// What it sent, by stream.
     pub sent: Vec<SentStream>,
     /// What it received, by sender and stream.

@@ -38,6 +38,12 @@ impl Ailing {
         now < self.looks_from
     }
 
+    /// Whether it looks by itself, now or later.
+    #[must_use]
+    pub fn will_look(&self, now: Nanos) -> bool {
+        now <= self.looks_from
+    }
+
     /// Whether it does not hear of what has left.
     #[must_use]
     pub fn completes_late(&self, now: Nanos) -> bool {

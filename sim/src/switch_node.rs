@@ -215,10 +215,11 @@ impl Node for SwitchNode {
     }
 
     fn due(&mut self, net: &mut Net) {
-        if self.due <= net.now().floor() {
+        let is_timer = self.due <= net.now().floor();
+        if is_timer {
             self.due = Nanos::NEVER;
         }
-        if self.unseen.is_some() { self.look(net) } else { self.step(net, |_, _| ()) }
+        if self.unseen.is_some() { self.due_unseen(is_timer, net) } else { self.step(net, |_, _| ()) }
     }
 
     fn linked(&mut self, port: PortId, is_up: bool, net: &mut Net) {

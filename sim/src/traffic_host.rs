@@ -58,13 +58,15 @@ pub struct TrafficSettings {
 pub struct Habits {
     /// It sleeps so long at least: after data have come, and until a time of its own.
     pub nap: Nanos,
+    /// It takes so long to wake.
+    pub wake: Nanos,
     /// It hands over no frame while its driver has so much.
     pub commit: Bytes,
 }
 
 impl Habits {
     /// It never sleeps, and has one frame on its line and none behind it.
-    pub const IDEAL: Habits = Habits { nap: Nanos::ZERO, commit: Bytes(1) };
+    pub const IDEAL: Habits = Habits { nap: Nanos::ZERO, wake: Nanos::ZERO, commit: Bytes(1) };
 }
 
 /// A host.
@@ -156,6 +158,14 @@ impl TrafficHost {
         self.running.as_ref().map_or_else(HostReport::default, |host| host.report(now.floor()))
     }
 
+    /// What happens wakes it: it looks as soon as it is awake.
+    fn rouse(&mut self, something: bool, net: &mut Net) {
+        match self.running.as_ref().map_or(Nanos::ZERO, |host| host.habits.wake) {
+            Nanos::ZERO => self.look(something, net),
+            wake => self.wake(net.now().floor().after(wake), net),
+        }
+    }
+
     /// Looks at what has come, and sends where that, or `something` else, may have changed what may be sent; unless it sleeps.
     fn look(&mut self, something: bool, net: &mut Net) {
         let now = net.now().floor();
@@ -172,7 +182,7 @@ impl TrafficHost {
             net.pool.free(packet);
         }
         if has_data {
-            host.looks_from = now.after(host.habits.nap);
+            host.looks_from = now.after(host.habits.nap).after(host.habits.wake);
         }
         if told {
             self.send(net);
@@ -208,7 +218,7 @@ impl TrafficHost {
                 Choice::Done => break,
             }
         }
-        let next = next.max(now.after(host.habits.nap));
+        let next = next.max(now.after(host.habits.nap)).after(host.habits.wake);
         self.wake(next, net);
     }
 
@@ -263,7 +273,12 @@ impl Running {
             notices: &self.notices,
         }
         .report(self.begin, now);
-        HostReport { device: "simulated".to_owned(), longest_gap_ns: self.longest_stall.0, ..report }
+        HostReport {
+            device: "simulated".to_owned(),
+            longest_gap_ns: self.longest_stall.0,
+            usual_gap_ns: self.habits.wake.0,
+            ..report
+        }
     }
 }
 
@@ -271,7 +286,7 @@ impl Node for TrafficHost {
     fn arrived(&mut self, _: PortId, packet: Packet, net: &mut Net) {
         let Some(host) = &mut self.running else { return net.pool.free(packet) };
         host.arrived.push_back(packet);
-        self.look(false, net);
+        self.rouse(false, net);
     }
 
     fn left(&mut self, _: PortId, net: &mut Net) {
@@ -282,7 +297,7 @@ impl Node for TrafficHost {
         if let (Some(host), Some(packet)) = (&mut self.running, left) {
             host.committed = host.committed.saturating_sub(Bytes::on_line(packet.len));
         }
-        self.look(true, net);
+        self.rouse(true, net);
     }
 
     fn due(&mut self, net: &mut Net) {

@@ -241,23 +241,70 @@ fn a_pause_is_neither_sent_nor_obeyed_in_a_stall() {
     check(&fabric);
 }
 
-/// A pause is refreshed late, and one that is obeyed ends late.
-#[test]
-fn timers_are_late_by_a_stall() {
+/// Hosts 1 and 2 are held since the line of host 0 gets nothing for 4 ms; and how often that of host 1 has been said again, at 1 ms.
+fn held() -> (Fabric, u64) {
     let mut fabric = star(3, "", |_| ());
     begin_both(&mut fabric, 5_000);
     ail(&mut fabric, 0, |switch, net| switch.refuse(PortId(0), Nanos::from_millis(4), net));
     fabric.run_until(Picos::from_micros(1_000));
-    let refreshes =
-        |fabric: &Fabric| fabric.switches()[0].counters().class(PortId(1), LOSSLESS).refreshes_sent.get();
-    let before = refreshes(&fabric);
-    assert!(before > 0);
+    let refreshes = refreshes(&fabric);
+    assert!(refreshes > 0);
+    (fabric, refreshes)
+}
+
+fn refreshes(fabric: &Fabric) -> u64 {
+    fabric.switches()[0].counters().class(PortId(1), LOSSLESS).refreshes_sent.get()
+}
+
+/// A pause is refreshed late.
+#[test]
+fn timers_are_late_by_a_stall() {
+    let (mut fabric, before) = held();
     ail(&mut fabric, 0, |switch, net| switch.stall(Nanos::from_millis(3), net));
     fabric.run_until(Picos(Picos::from_micros(3_000).0 - 1));
     assert_eq!(refreshes(&fabric), before);
     fabric.run_until(Picos::from_micros(3_000));
     assert_eq!(refreshes(&fabric), before + 1);
     check(&fabric);
+}
+
+/// What comes while it wakes is taken with the first, and what comes while a line is busy at once.
+#[test]
+fn a_driver_that_sleeps_takes_its_time_to_wake() {
+    let wake = Nanos::from_micros(10);
+    let mut fabric = Fabric::new(&topology::chain(1, LINE), Seed(1));
+    ail(&mut fabric, 0, |switch, net| switch.wake_after(wake, net));
+    let mut begin = Picos::ZERO;
+    for frames in [100, 1] {
+        fabric.begin(0, &flow(1, frames, begin));
+        let awake = come(begin, 1).floor().after(wake);
+        let received = fabric.hosts()[1].received();
+        fabric.run_until(Picos(come(awake, 1).0 - 1));
+        assert_eq!((fabric.hosts()[1].received(), fabric.missing()), (received, 0));
+        fabric.run_to_rest();
+        assert_eq!(got(&fabric, 1), (received + frames, come(awake, frames)));
+        begin = fabric.now().after(Picos::from_micros(1));
+    }
+    assert_eq!((fabric.hosts()[1].out_of_order(), ailments(&fabric, 0)), (0, Ailments::default()));
+    check(&fabric);
+}
+
+/// A pause is refreshed as much later as it takes to wake.
+#[test]
+fn the_times_of_a_driver_that_sleeps_are_late_by_what_it_takes_to_wake() {
+    let refreshed = |wake: Nanos, stalls_until: Nanos| {
+        let (mut fabric, before) = held();
+        ail(&mut fabric, 0, |switch, net| switch.wake_after(wake, net));
+        ail(&mut fabric, 0, |switch, net| switch.stall(stalls_until, net));
+        while refreshes(&fabric) == before {
+            fabric.run_until(fabric.now().after(Picos::from_nanos(1)));
+        }
+        fabric.now().floor()
+    };
+    let [wake, begin] = [Nanos::from_micros(7), Nanos::from_millis(1)];
+    let at_once = refreshed(Nanos::ZERO, begin);
+    assert_eq!(refreshed(wake, begin), at_once.after(wake));
+    assert_eq!(refreshed(wake, at_once), at_once, "it looks again just then");
 }
 
 /// Nine hosts send to one through a switch that stalls once: what is lost, whenever that begins.
@@ -464,6 +511,19 @@ fn a_link_that_goes_in_a_stall_is_heard_of_at_its_end() {
     let dropped = |fabric: &Fabric| fabric.switches()[0].counters().dropped(DropReason::LinkDown);
     assert_eq!(dropped(&fabric), 0);
     fabric.run_until(Picos::from(end));
+    assert!(dropped(&fabric) > 50);
+    check(&fabric);
+}
+
+#[test]
+fn a_link_that_goes_wakes_a_driver_that_sleeps() {
+    let (mut fabric, _) = held();
+    ail(&mut fabric, 0, |switch, net| switch.wake_after(Nanos::from_micros(7), net));
+    fabric.set_link(At::Host(0), false);
+    run_until_before(&mut fabric, Nanos::from_micros(1_007));
+    let dropped = |fabric: &Fabric| fabric.switches()[0].counters().dropped(DropReason::LinkDown);
+    assert_eq!(dropped(&fabric), 0);
+    fabric.run_until(Picos::from_micros(1_007));
     assert!(dropped(&fabric) > 50);
     check(&fabric);
 }

@@ -226,6 +226,49 @@ fn a_host_that_naps_looks_at_what_has_come_when_the_nap_is_over() {
     assert!((nap.0 / 2..nap.0 + at_once).contains(&(napping - at_once)), "{at_once} and {napping}");
 }
 
+/// It is late for each frame, and does not make up for it.
+#[test]
+fn a_host_takes_its_time_to_wake_for_what_it_sends() {
+    let (rate, wake) = (BitRate::from_mbps(100), Nanos::from_micros(30));
+    let streams = [vec![Stream { rate: Some(rate), ..lossless(address(1), 100) }], Vec::new()];
+    let mut fabric = fabric_of(line(10), &streams, |settings| TrafficSettings {
+        habits: Habits { wake: if settings.id == 0 { wake } else { Nanos::ZERO }, ..Habits::IDEAL },
+        ..settings
+    });
+    fabric.run_until(Picos::from_micros(20_000));
+    let got = &fabric.hosts()[1].report(fabric.now()).received[0];
+    let frame = rate.time_of(Bytes::on_line(Stream::default().frame_len()));
+    assert_eq!((got.frames, got.last_ns - got.first_ns), (100, 99 * (frame.0 + wake.0)));
+    assert_eq!(fabric.hosts()[0].report(fabric.now()).usual_gap_ns, wake.0);
+}
+
+/// Two look at what comes every 12,304 ns: one at once, the other 30 us after the first has come, and then 80 us after each look.
+#[test]
+fn a_host_takes_its_time_to_wake_for_what_comes_and_after_its_naps() {
+    let [wake, nap] = [30, 50].map(Nanos::from_micros);
+    let stream = Stream { rate: Some(BitRate::from_gbps(1)), ..lossless(address(1), 1_000) };
+    let received = |habits: Habits| {
+        let mut fabric = fabric_of(line(10), &[vec![stream.clone()], Vec::new()], |settings| {
+            let habits = if settings.id == 1 { habits } else { Habits::IDEAL };
+            TrafficSettings { habits, ..settings }
+        });
+        move |time: Picos| {
+            fabric.run_until(time);
+            fabric.hosts()[1].report(time).received.first().map_or(0, |stream| stream.frames)
+        }
+    };
+    let (mut at_once, mut later) = (received(Habits::IDEAL), received(Habits { wake, nap, ..Habits::IDEAL }));
+    let first =
+        (0..).map(|nanos| BEGIN.after(Picos::from_nanos(nanos))).find(|time| at_once(*time) == 1).unwrap();
+    let first = Picos::from(Picos(first.0 - 1_000).floor());
+    let mut seen = 0;
+    for look in [30, 110, 190].map(|micros| first.after(Picos::from_micros(micros))) {
+        assert_eq!(later(Picos(look.0 - 1_000)), seen);
+        seen = at_once(look);
+        assert_eq!(later(look), seen);
+    }
+}
+
 #[test]
 fn a_host_that_stalls_makes_up_for_what_it_may_and_loses_nothing() {
     let rate = BitRate::from_mbps(100);

@@ -23,7 +23,7 @@ fn the_command_simulates_and_says_so_and_refuses_what_needs_a_machine() {
         (&["incast", "--rate", "10G"], "experiments on this machine run at 5M to 1G"),
         (&["incast", "--simulated", "--stall", "0", "--rate", "10G"], "with --stall to 1G, too"),
         (&["incast", "--stall", "2ms"], "--stall 2ms/1s is of a simulated machine"),
-        (&["incast", "--simulated", "--stall", "2"], "LENGTH or LENGTH/EVERY"),
+        (&["incast", "--simulated", "--stall", "2"], "LENGTH[/EVERY[/WAKE]]"),
     ] {
         let refused = xoff(args);
         let message = String::from_utf8(refused.stderr).unwrap();

@@ -6,6 +6,7 @@ use std::ops::Add;
 use serde::Serialize;
 use xoff_dataplane::units::Class;
 
+use super::statistics::{Spread, p50};
 use crate::{Account, Counted, LOSSLESS, Pfc, Totals};
 
 /// How hosts, switches and machine behaved, all runs of a policy added up. Names are those of `xoff demo`.
@@ -34,6 +35,8 @@ pub struct Conduct {
     pub longest_stall_ms: f64,
     /// The same of a host.
     pub longest_host_gap_ms: f64,
+    /// How long it usually took for a host to run once a time that it had slept until had come, ms: the median, of hosts and of runs.
+    pub usual_host_gap_ms: f64,
     /// What follows from it.
     #[serde(skip)]
     pub verdict: Verdict,
@@ -99,6 +102,7 @@ impl Conduct {
     pub fn new(account: &Account, lossless: Totals, held: u64) -> Conduct {
         let ledger_balanced = account.is_balanced();
         let unproved = account.unproved();
+        let usual_gaps = Spread::of(account.usual_host_gaps_nanos().map(|gap| gap as f64 / 1e6));
         let proof = if unproved.is_empty() { Verdict::Kept } else { Verdict::Unproved };
         Conduct {
             lossless,
@@ -112,6 +116,7 @@ impl Conduct {
             least_headroom_bytes: account.least_headroom(),
             longest_stall_ms: account.longest_stall_nanos() as f64 / 1e6,
             longest_host_gap_ms: account.longest_host_gap_nanos() as f64 / 1e6,
+            usual_host_gap_ms: p50(usual_gaps).unwrap_or(0.0),
             verdict: Verdict::of(lossless, held, ledger_balanced).max(proof),
         }
     }
@@ -137,9 +142,13 @@ impl Sum for Conduct {
             least_headroom_bytes: sum.least_headroom_bytes.into_iter().chain(next.least_headroom_bytes).min(),
             longest_stall_ms: sum.longest_stall_ms.max(next.longest_stall_ms),
             longest_host_gap_ms: sum.longest_host_gap_ms.max(next.longest_host_gap_ms),
+            usual_host_gap_ms: 0.0, // of all runs together, below
             verdict: sum.verdict.max(next.verdict),
         };
-        runs.reduce(both).unwrap_or_default()
+        let runs: Vec<Conduct> = runs.collect();
+        let usual_host_gap_ms = p50(Spread::of(runs.iter().map(|run| run.usual_host_gap_ms)));
+        let sum = runs.into_iter().reduce(both).unwrap_or_default();
+        Conduct { usual_host_gap_ms: usual_host_gap_ms.unwrap_or_default(), ..sum }
     }
 }
 
@@ -184,19 +193,28 @@ mod tests {
     fn an_account_is_judged_by_what_is_gone() {
         let mut stream = ReceivedStream { class: LOSSLESS.get(), frames: 8, ..ReceivedStream::default() };
         stream.settle(10);
-        let mut host =
-            HostReport { received: vec![stream], longest_gap_ns: 3_000_000, ..HostReport::default() };
+        let mut host = HostReport {
+            received: vec![stream],
+            longest_gap_ns: 3_000_000,
+            usual_gap_ns: 30_000,
+            ..HostReport::default()
+        };
         host.drops.total = 7;
         let of = |waiting| {
             let mut held = [0; CLASSES];
             held[LOSSLESS.index()] = waiting;
-            Conduct::of([&Account::of_hosts(vec![host.clone()], held)])
+            let others =
+                [20_000, 50_000, 0].map(|usual_gap_ns| HostReport { usual_gap_ns, ..HostReport::default() });
+            Conduct::of([&Account::of_hosts([vec![host.clone()], others.to_vec()].concat(), held)])
         };
         let [waits, gone] = [of(2), of(1)];
         assert_eq!((waits.lossless.lost, waits.gone, waits.verdict), (2, 0, Verdict::Kept));
         assert_eq!((gone.lossless.lost, gone.gone, gone.verdict), (2, 1, Verdict::Lossy));
         assert!((gone.gone_percent() - 10.0).abs() < 1e-9, "of what was sent");
         assert_eq!((gone.xdp_drops, gone.longest_host_gap_ms), (7, 3.0), "what the machine did");
+        assert_eq!(gone.usual_host_gap_ms, 0.03, "of the host in the middle, of those that slept");
+        let runs = [0.03, 0.2, 0.05].map(|usual_host_gap_ms| Conduct { usual_host_gap_ms, ..gone.clone() });
+        assert_eq!(runs.into_iter().sum::<Conduct>().usual_host_gap_ms, 0.05, "of the run in the middle");
     }
 
     #[test]

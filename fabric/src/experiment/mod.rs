@@ -33,7 +33,6 @@ mod remarks;
 mod report;
 mod series;
 mod shared_memory;
-mod stall;
 mod statistics;
 mod two_classes;
 mod variant;
@@ -51,11 +50,10 @@ pub use plot::{Content, Figure, Limits, Panel, PlotError, Point, Scale};
 pub use raw::{RawData, RawError};
 use remarks::{ByPolicy, warnings};
 pub use report::{Findings, Report};
-pub use stall::Stall;
 pub use statistics::{Interval, Spread};
 pub use variant::{OWN, VARIANTS, Variant};
 
-use crate::{FabricError, Ground, Line, Plan, Recorder, Settings, Setup};
+use crate::{FabricError, Ground, Line, Plan, Recorder, Settings, Setup, Stall};
 
 /// One experiment.
 pub struct Experiment {
@@ -190,7 +188,7 @@ pub struct Request {
     pub seconds: u32,
     /// Where chance begins in the first run; one more in each that follows.
     pub seed: u64,
-    /// How the machine of simulated programs stalls; `None`: it never does.
+    /// What the machine of simulated programs does to them; `None`: they are hardware.
     pub stall: Option<Stall>,
     /// What is laid over what experiment and variants say of the switches.
     pub given: Vec<Given>,
@@ -383,7 +381,7 @@ impl Experiment {
         let mut settings = (self.settings)(variant, request.line);
         settings.own_policy = request.own_policy.clone();
         settings.policy = Some(variant.name);
-        settings.stalls = request.stall.and_then(Stall::drawn);
+        settings.stall = request.stall;
         settings.seed = request.seed.wrapping_add(u64::from(run - 1));
         // TOML has no numbers beyond this.
         settings.set("qcn.seed", (settings.seed & i64::MAX.unsigned_abs()).to_string());

@@ -14,8 +14,8 @@ use xoff_dataplane::units::Nanos;
 use super::confidence::{self, Intervals};
 use super::plot::{Content, Panel};
 use super::statistics::{Interval, p50};
-use super::{Conduct, Experiment, Figure, Given, Request, Spread, Stall, Variant, Verdict};
-use crate::Promise;
+use super::{Conduct, Experiment, Figure, Given, Request, Spread, Variant, Verdict};
+use crate::{Promise, Stall};
 
 /// Of times from begin to end, where nothing came to an end.
 pub(super) const NONE_COMPLETED: &str = "none completed";
@@ -250,15 +250,17 @@ fn interval(of: Option<&Interval>) -> String {
 impl Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.stall {
-            Some(Stall { longest: Nanos::ZERO, .. }) => {
-                writeln!(f, "Simulated; hosts and switches are programs that never stall.\n")?;
-            }
-            Some(Stall { longest, every }) => {
+            Some(stall @ Stall { longest, every, wake }) => {
                 let [longest, every] = [longest, every].map(quantity::time);
-                writeln!(
-                    f,
-                    "Simulated; hosts and switches are programs that stall for up to {longest}, every {every}.\n"
-                )?;
+                write!(f, "Simulated; hosts and switches are programs that ")?;
+                match stall.drawn() {
+                    Some(_) => write!(f, "stall for up to {longest}, every {every}")?,
+                    None => write!(f, "never stall")?,
+                }
+                match wake {
+                    Nanos::ZERO => writeln!(f, ".\n")?,
+                    wake => writeln!(f, ", and take {} to wake.\n", quantity::time(wake))?,
+                }
             }
             None if self.simulated => writeln!(f, "Simulated; switches are of ideal hardware.\n")?,
             None => (),

@@ -15,7 +15,7 @@ use xoff_fabric::experiment::{Experiment, VARIANTS, Variant};
 use xoff_netns_tests::{note_lab, one_bed_at_a_time, unstalled, wait_for};
 
 /// Of every policy, whatever the experiment.
-const KEYS: [&str; 13] = [
+const KEYS: [&str; 14] = [
     "/lossless/sent",
     "/lossless/received",
     "/lossless/lost",
@@ -29,6 +29,7 @@ const KEYS: [&str; 13] = [
     "/least_headroom_bytes",
     "/longest_stall_ms",
     "/longest_host_gap_ms",
+    "/usual_host_gap_ms",
 ];
 /// What takes its time whatever the rate leaves the machine some to spare.
 const SLOW: [&str; 2] = ["--rate", "50M"];
@@ -101,6 +102,10 @@ fn incast(which: impl Fn(&Variant) -> bool) {
                 assert!(number(of, "/pfc/xoff_sent") > 0, "{policy}: the port was congested");
                 assert_eq!(number(of, "/pfc/xoff_sent"), number(of, "/pfc/xon_sent"), "every pause ended");
                 assert_eq!(number(of, "/held"), 0);
+                assert!(
+                    of["usual_host_gap_ms"].as_f64().unwrap() > 0.0,
+                    "{policy}: hosts sleep, and are woken late"
+                );
                 let halts = number(of, "/halts/count");
                 assert!(halts > 0 || policy != "pfc-wstop", "its queue is full most of the time");
                 assert!(halts == 0 || policy.ends_with("-wstop"), "{policy} halts nothing");

@@ -2,9 +2,9 @@
 //!
 //! A driver that [stalls](SwitchNode::stall) looks at nothing: frames that come wait in the ring of their port, those that have left are
 //! not counted out, timers are late, and what it is asked for from outside waits, too. A line carries the frame that is on it, and no
-//! other. One that is only [refused](SwitchNode::refuse) a line, or [hears late](SwitchNode::complete_late), looks at everything else at
-//! once. A switch that [begins anew](super::restart) does so later than the one before it has ended. When nothing ails any more nothing of
-//! this is left.
+//! other. One that sleeps and [takes its time to wake](SwitchNode::wake_after) does so whenever it had nothing to do. One that is only
+//! [refused](SwitchNode::refuse) a line, or [hears late](SwitchNode::complete_late), looks at everything else at once. A switch that
+//! [begins anew](super::restart) does so later than the one before it has ended. When nothing ails any more nothing of this is left.
 
 use std::sync::Arc;
 
@@ -58,6 +58,8 @@ pub(crate) struct Unseen {
     /// Frames that have left.
     pub(super) left: Vec<At>,
     asked: Vec<Asked>,
+    /// It sleeps while nothing is on its lines, and takes so long to wake.
+    wake: Nanos,
     /// It has stalled since it looked last.
     was_away: bool,
     /// Of a switch that begins anew: when.
@@ -91,6 +93,7 @@ impl Unseen {
             arrived: Vec::new(),
             left: Vec::new(),
             asked: Vec::new(),
+            wake: Nanos::ZERO,
             was_away: false,
             begins: Nanos::ZERO,
             parting: Vec::new(),
@@ -136,7 +139,7 @@ impl Unseen {
     fn is_over(&self, now: Nanos) -> bool {
         let stalls_on = self.stalls.iter().any(|stalls| stalls.next() < Nanos::NEVER);
         let is_whole = self.begins <= now && self.parting.is_empty() && self.orphans.is_empty();
-        self.ailing.is_well(now) && !stalls_on && self.left.is_empty() && is_whole
+        self.wake == Nanos::ZERO && self.ailing.is_well(now) && !stalls_on && self.left.is_empty() && is_whole
     }
 }
 
@@ -173,6 +176,13 @@ impl SwitchNode {
         }
     }
 
+    /// From now on its driver sleeps while nothing is on its lines, and takes so long to wake when something comes, or a time of its
+    /// own does, or it is asked for something.
+    pub fn wake_after(&mut self, wake: Nanos, net: &mut Net) {
+        let now = net.now().floor();
+        self.ail(now, net).wake = wake;
+    }
+
     /// What its driver has not done in time, and what that has cost.
     #[must_use]
     pub const fn ailments(&self) -> Ailments {
@@ -204,6 +214,7 @@ impl SwitchNode {
             Some(frame) => {
                 *waits += 1;
                 unseen.arrived.push((port, frame.into_parts()));
+                self.rouse(net);
             }
             None => {
                 self.ailments.never_seen += 1;
@@ -228,7 +239,28 @@ impl SwitchNode {
     pub(crate) fn asked_unseen(&mut self, asked: Asked, net: &mut Net) {
         let Some(unseen) = &mut self.unseen else { return };
         unseen.asked.push(asked);
+        self.rouse(net);
         self.look(net);
+    }
+
+    #[cold]
+    pub(crate) fn due_unseen(&mut self, is_timer: bool, net: &mut Net) {
+        if is_timer {
+            self.rouse(net);
+        }
+        self.look(net);
+    }
+
+    /// Its driver wakes, if it sleeps.
+    fn rouse(&mut self, net: &mut Net) {
+        let now = net.now().floor();
+        let is_idle = self.sending.iter().all(Option::is_none);
+        let Some(unseen) = &mut self.unseen else { return };
+        if is_idle && unseen.wake > Nanos::ZERO && !unseen.ailing.will_look(now) {
+            let until = now.after(unseen.wake);
+            unseen.ailing.stall(until);
+            net.wake(self.place, Picos::from(until));
+        }
     }
 
     /// Looks, unless its driver is busy elsewhere: all that is unseen happens now.

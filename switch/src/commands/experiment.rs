@@ -12,11 +12,11 @@ use serde_json::json;
 use xoff_config::scenario::SEED_MAX;
 use xoff_config::{OwnPolicy, no_own_policy};
 use xoff_dataplane::units::BitRate;
-use xoff_fabric::Line;
 use xoff_fabric::experiment::{
     EXPERIMENTS, Experiment, Figure, Given, LINES, Length, OWN, RawData, Request, SIMULATED_LINE,
-    SIMULATED_LINES, Stall, VARIANTS, Variant,
+    SIMULATED_LINES, VARIANTS, Variant,
 };
+use xoff_fabric::{Line, Stall};
 use xoff_hosts::values;
 
 use crate::cli;
@@ -48,8 +48,8 @@ pub struct Args {
     #[arg(long)]
     simulated: bool,
     /// With --simulated: hosts and switches are programs of a machine like this one, which keeps each from running for up to LENGTH,
-    /// every EVERY on average [default: 1s]; 0 for one that never stalls.
-    #[arg(long, value_name = "LENGTH[/EVERY]")]
+    /// every EVERY on average [default: 1s]; 0 for one that never stalls. It takes WAKE to wake each [default: 0].
+    #[arg(long, value_name = "LENGTH[/EVERY[/WAKE]]")]
     stall: Option<Stall>,
     /// Rate of the lines, 5M to 1G; thresholds grow with it [default: 50 Mb/s for each core]. With --simulated up to 400G; thresholds
     /// stay, and times shrink [default: 100M].
@@ -96,7 +96,7 @@ pub fn run(args: &Args, own: Option<&OwnPolicy>) -> miette::Result<ExitCode> {
     } else if let Some(stall) = args.stall {
         return Err(miette!(
             help = "add --simulated, or leave --stall out",
-            "--stall {stall} is of a simulated machine; how this one stalls is measured (`longest_stall_ms`)"
+            "--stall {stall} is of a simulated machine; how this one stalls is measured (`longest_stall_ms`, `usual_host_gap_ms`)"
         ));
     }
     if let Some(plot) = &args.plot {

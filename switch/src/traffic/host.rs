@@ -11,6 +11,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use hdrhistogram::Histogram;
 use xoff_dataplane::congestion::ReactionSettings;
 use xoff_dataplane::frame::{Frame, FrameStore};
 use xoff_dataplane::units::{BitRate, Bytes, Class, MacAddr, Nanos};
@@ -35,6 +36,8 @@ const FAREWELL: Nanos = Nanos::from_millis(100);
 const ANNOUNCE_INTERVAL: Nanos = Nanos::from_secs(1);
 /// After its last stream, a host receives for so long after the last frame.
 const LINGER: Nanos = Nanos::from_millis(500);
+/// What is later than this is counted as so late.
+const GAP_MAX: Nanos = Nanos::from_secs(1);
 
 /// How a host behaves.
 #[derive(Clone, Debug, PartialEq)]
@@ -203,6 +206,8 @@ struct Run<'fd> {
     /// It was to run from then on.
     due: Nanos,
     longest_gap: Nanos,
+    /// How late its own times were, ns.
+    gaps: Histogram<u64>,
     last_data: Option<Nanos>,
     ending: Option<Nanos>,
     interrupted: Option<Nanos>,
@@ -263,6 +268,7 @@ impl<'fd> Run<'fd> {
             now,
             due: now,
             longest_gap: Nanos::ZERO,
+            gaps: Histogram::new_with_bounds(1, GAP_MAX.0, 2).expect("the bounds are constants that fit"),
             last_data: None,
             ending: None,
             interrupted: None,
@@ -417,7 +423,7 @@ impl<'fd> Run<'fd> {
             Received::More => return Ok(()),
             Received::Data => {
                 nap(self.options.nap);
-                self.due = nap_end;
+                self.woke(nap_end);
                 return Ok(());
             }
             Received::NoData => {}
@@ -431,8 +437,17 @@ impl<'fd> Run<'fd> {
         self.sleeper
             .sleep(until.since(self.now))
             .map_err(|source| HostError::Wait { device: device(), source })?;
-        self.due = until.min(now());
+        self.woke(until);
         Ok(())
+    }
+
+    /// It has slept until then, or has been woken before.
+    fn woke(&mut self, until: Nanos) {
+        let now = now();
+        if now >= until {
+            self.gaps.saturating_record(now.since(until).0);
+        }
+        self.due = until.min(now);
     }
 
     fn next_end(&self) -> Nanos {
@@ -458,6 +473,7 @@ impl<'fd> Run<'fd> {
         HostReport {
             device: self.options.device.clone(),
             longest_gap_ns: self.longest_gap.0,
+            usual_gap_ns: self.gaps.value_at_quantile(0.5),
             unsorted: UnsortedReport { announcements_sent: self.announced, ..report.unsorted },
             drops: self.station.drops(),
             device_gone: self.station.is_gone(),
