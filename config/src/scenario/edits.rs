@@ -67,6 +67,16 @@ const LISTS: [&str; 4] = ["receiver", "load", "fault", "change"];
 const SEED: [&str; 2] = ["scenario", "seed"];
 /// Stands for `switch.all.policy`.
 const POLICY: &str = "policy";
+/// So does this, beside parameters of policies.
+const POLICY_OF_ALL: [&str; 4] = ["switch", "all", "policy", "all"];
+
+/// What a path says, however it is written.
+fn meant(path: &[String]) -> Vec<&str> {
+    match path.iter().map(String::as_str).collect::<Vec<_>>() {
+        path if path == [POLICY] || path == POLICY_OF_ALL => POLICY_OF_ALL[..3].to_vec(),
+        path => path,
+    }
+}
 
 /// What is varied: a key, and its values as they are shown.
 #[derive(Clone, Debug)]
@@ -131,7 +141,7 @@ pub(super) fn axes(root: &Value<'_>, problems: &mut Problems) -> Vec<Axis> {
         let mut here = Vec::new();
         leaves(set, &mut Vec::new(), &mut here);
         for (path, value) in here {
-            if said.iter().any(|(other, _)| *other == path) {
+            if said.iter().any(|(other, _)| meant(other) == meant(&path)) {
                 problems.push(
                     Problem::error(format!("--set says `{}` twice", path.join(".")))
                         .at(value.span, "said again")
@@ -182,12 +192,12 @@ pub(super) fn axes(root: &Value<'_>, problems: &mut Problems) -> Vec<Axis> {
                         .at(values.span, "seeds")
                         .help("give them by --seeds, as in --seeds 1..10"),
                 );
-            } else if axes.iter().any(|axis| axis.path == *path) {
+            } else if axes.iter().any(|axis| meant(&axis.path) == meant(path)) {
                 problems.push(
                     Problem::error(format!("`{}` is varied by two tables", path.join(".")))
                         .at(values.span, "varied again"),
                 );
-            } else if !said.iter().any(|(said, _)| said == path) {
+            } else if !said.iter().any(|(said, _)| meant(said) == meant(path)) {
                 axes.push(Axis { path: path.clone(), labels });
             }
         } else {
@@ -253,7 +263,7 @@ pub(super) fn apply(root: &mut Value<'_>, axes: &[Axis], point: usize, problems:
     top.remove("sweep");
     root.set(ValueInner::Table(top));
     for (path, value) in put_all {
-        let path = if path == [POLICY] { policy_path(root) } else { path };
+        let path = if meant(&path) == POLICY_OF_ALL[..3] { policy_path(root) } else { path };
         let span = value.span;
         let is_there = |name: &str| root.as_table().is_some_and(|top| top.contains_key(name));
         if let Some(name) = LISTS.into_iter().find(|name| path[0] == *name && !is_there(name)) {
@@ -277,8 +287,7 @@ pub(super) fn apply(root: &mut Value<'_>, axes: &[Axis], point: usize, problems:
 /// Beside parameters of policies their choice is `policy.all`.
 fn policy_path(root: &Value<'_>) -> Vec<String> {
     let is_table = root.pointer("/switch/all/policy").is_some_and(|policy| policy.as_table().is_some());
-    let path: &[&str] =
-        if is_table { &["switch", "all", "policy", "all"] } else { &["switch", "all", "policy"] };
+    let path = if is_table { &POLICY_OF_ALL[..] } else { &POLICY_OF_ALL[..3] };
     path.iter().map(|&part| part.to_owned()).collect()
 }
 
@@ -312,5 +321,44 @@ fn put<'de>(at: &mut Value<'de>, path: &[String], value: Value<'de>) -> Result<(
             at.set(other);
             Err(format!("`{first}` would stand in what is no table"))
         }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use xoff_dataplane::units::{BitRate, Nanos};
+
+    use super::super::{PortLine, Source};
+
+    const PORT: PortLine = PortLine { rate: BitRate::from_gbps(10), delay: Nanos(500), ofc: true, gfc: true };
+    const FABRIC: &str = "[scenario]\nname = \"x\"\n[topology]\nkind = \"single\"\nhosts = 3\n[[load]]\nkind = \"permutation\"\nsize = 1\n";
+    const POLICIES: &str = "[[sweep]]\npolicy = [\"pfc\", \"ofc\"]\n";
+
+    fn source(text: &str, set: &[&str]) -> Result<Source, String> {
+        let given: Vec<_> = set.iter().map(|text| text.parse().unwrap()).collect();
+        Source::from_toml("x", &format!("{FABRIC}{text}"), &given).map_err(|error| format!("{error:?}"))
+    }
+
+    /// Where they are written makes no difference.
+    #[test]
+    fn policies_of_all_switches_are_one_key() {
+        for (one, other) in [
+            ("policy=gfc", "switch.all.policy=ofc"),
+            ("switch.all.policy=gfc", "policy=ofc"),
+            ("switch.all.policy.all=gfc", "policy=ofc"),
+        ] {
+            let said = source(POLICIES, &[one]).unwrap();
+            assert_eq!(said.points(), 1, "{one} is not varied");
+            let told =
+                |source: &Source| source.switch(0, "switch", &[PORT]).map(|config| config.switch.policies);
+            let file = source("[switch.all]\npolicy = \"gfc\"\n", &[]).unwrap();
+            assert_eq!(told(&said).unwrap(), told(&file).unwrap(), "{one}");
+            assert!(source("", &[one, other]).unwrap_err().contains("twice"), "{one}, {other}");
+        }
+        let beside = "[switch.all.policy.ofc]\nalpha = 0.8\n";
+        assert_eq!(source(&format!("{beside}{POLICIES}"), &["switch.all.policy=ofc"]).unwrap().points(), 1);
+        let both = format!("{POLICIES}[[sweep]]\nswitch.all.policy = [\"pfc\", \"gfc\"]\n");
+        assert!(source(&both, &[]).unwrap_err().contains("is varied by two tables"));
     }
 }

@@ -170,8 +170,29 @@ pub struct Load {
     pub file: PathBuf,
 }
 
-/// Load number `number` of the file, in a run of that duration, which ends then at the latest.
-pub(super) fn read(
+/// All of a file, in a run of that duration, which ends then at the latest.
+pub(super) fn all(
+    tables: &[Table<'_, '_>],
+    times: (Option<Nanos>, Nanos),
+    problems: &mut Problems,
+) -> Vec<Load> {
+    let mut loads: Vec<Load> = Vec::new();
+    for (number, table) in tables.iter().enumerate() {
+        let Some(load) = read(number, table, times, problems) else { continue };
+        if loads.iter().any(|other| other.name == load.name) {
+            problems.push(
+                Problem::error(format!("two loads have the name `{}`", load.name))
+                    .at(table.key_span("name"), "the second")
+                    .help("results tell loads by their names"),
+            );
+        }
+        loads.push(load);
+    }
+    loads
+}
+
+/// Number `number` of them.
+fn read(
     number: usize,
     table: &Table<'_, '_>,
     (duration, run_end): (Option<Nanos>, Nanos),
@@ -206,6 +227,16 @@ pub(super) fn read(
             ))
             .at(table.key_span("kind"), "would never end")
             .help("give the load an `end`, or [scenario] a `duration`"),
+        );
+    }
+    let is_open = value(keys.open.as_ref(), false) && !once;
+    if let Some(open) =
+        keys.open.as_ref().filter(|_| is_open && value(keys.gap.as_ref(), Nanos::ZERO) == Nanos::ZERO)
+    {
+        problems.push(
+            Problem::error("`open` queries without a `gap`: each begins at the time of the one before it")
+                .at(open.span, "would never end")
+                .help("give the load a `gap` above 0, or have each query wait for the one before it"),
         );
     }
     let size = keys.size.as_ref().filter(|key| !matches!(key.value, Size::Fixed(_)));
@@ -249,7 +280,7 @@ pub(super) fn read(
         fan_in: value(keys.fan_in.as_ref(), 0),
         question: value(keys.question.as_ref(), Bytes::ZERO),
         deadline: keys.deadline.map(|key| key.value),
-        is_open: value(keys.open.as_ref(), false),
+        is_open,
         gap: value(keys.gap.as_ref(), Nanos::ZERO),
         gaps: if once { Gaps::Fixed } else { value(keys.gaps.as_ref(), Gaps::default()) },
         flows: value(keys.flows.as_ref(), 0),
@@ -258,4 +289,43 @@ pub(super) fn read(
         ahead: value(keys.ahead.as_ref(), 1),
         file: value(keys.file.as_ref(), PathBuf::new()),
     })
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::super::Source;
+
+    fn of(loads: &str) -> Result<Source, String> {
+        let fabric =
+            "[scenario]\nname = \"x\"\nduration = \"1ms\"\n[topology]\nkind = \"single\"\nhosts = 3\n";
+        Source::from_toml("x", &format!("{fabric}{loads}"), &[]).map_err(|error| format!("{error:?}"))
+    }
+
+    #[test]
+    fn open_queries_have_a_gap_or_there_is_one() {
+        let incast = |keys: &str| of(&format!("[[load]]\nkind = \"incast\"\nsize = 1\nfan_in = 1\n{keys}\n"));
+        let is_open = |keys: &str| incast(keys).unwrap().point(0).unwrap().loads[0].is_open;
+        assert!(!is_open("open = true"), "one waits for nothing");
+        assert!(is_open("open = true\ngap = \"1ns\""));
+        assert!(!is_open("gap = \"0s\""));
+        for keys in ["end = \"1us\"", "gap = \"0s\"", "gap = \"0s\"\nend = \"1us\""] {
+            let told = incast(&format!("open = true\n{keys}")).unwrap_err();
+            assert!(told.contains("`open` queries without a `gap`"), "{keys}: {told}");
+        }
+    }
+
+    #[test]
+    fn loads_have_names_of_their_own() {
+        let two = |one: &str, other: &str| {
+            let load = |name: &str| format!("[[load]]\nkind = \"permutation\"\nsize = 1\n{name}\n");
+            of(&(load(one) + &load(other)))
+        };
+        two("", "").unwrap();
+        two("name = \"a\"", "name = \"b\"").unwrap();
+        for (one, other) in [("", "name = \"permutation-0\""), ("name = \"b\"", "name = \"b\"")] {
+            let told = two(one, other).unwrap_err();
+            assert!(told.contains("two loads have the name"), "{told}");
+        }
+    }
 }

@@ -273,11 +273,7 @@ fn read(
     let payload = hosts.payload.unwrap_or(PAYLOAD_MAX);
     let longest = frames::longest(payload);
     let receivers = receivers::read(&tables(&table, "receiver", problems), (longest, limit), problems);
-    let loads: Vec<Load> = tables(&table, "load", problems)
-        .iter()
-        .enumerate()
-        .filter_map(|(number, table)| load::read(number, table, (duration, limit), problems))
-        .collect();
+    let loads = load::all(&tables(&table, "load", problems), (duration, limit), problems);
     if table.value("load").is_none() {
         problems.push(
             Problem::error("there is no load: nobody sends anything")

@@ -447,6 +447,9 @@ fn lines_of_a_leaf_spine_may_have_failed_and_only_those_that_there_would_be() {
     assert_eq!(failed, [(2, 1), (3, 0)]);
     let (_, message, _) = problem(&of("[[2, 1], [1, 2]]"));
     assert_eq!(message, "there is no line from leaf 1 to spine 2");
+    assert!(read(&of("[[0, 1], [1, 1], [2, 1], [2, 1]]")).is_ok());
+    let (_, message, _) = problem(&of("[[0, 1], [1, 1], [2, 1], [3, 1]]"));
+    assert_eq!(message, "spine 1 has no line that has not failed");
     let (_, message, _) = problem(&of("[2, 1]"));
     assert!(message.contains("a list of lines by leaf and spine"), "{message}");
 }

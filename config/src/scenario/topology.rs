@@ -1,5 +1,6 @@
 //! `[topology]`: which fabric.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use toml_span::Spanned;
@@ -204,6 +205,17 @@ fn failed(keys: &TopologyKeys, problems: &mut Problems) -> Vec<(u8, u8)> {
             Problem::error(format!("there is no line from leaf {leaf} to spine {spine}"))
                 .at(failed.span, "no such line")
                 .help("leaves and spines are numbered from 0"),
+        );
+    }
+    let fails = |spine: &u32| {
+        let lines = failed.value.iter().filter(|(_, of)| u32::from(*of) == *spine);
+        lines.map(|(leaf, _)| leaf).collect::<BTreeSet<_>>().len() == leaves as usize
+    };
+    if let Some(spine) = (0..spines).find(|spine| leaves > 0 && fails(spine)) {
+        problems.push(
+            Problem::error(format!("spine {spine} has no line that has not failed"))
+                .at(failed.span, "all lines of a spine")
+                .help("leave it one, or have one spine less"),
         );
     }
     failed.value.clone()

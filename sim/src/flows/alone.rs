@@ -13,9 +13,6 @@ use crate::host::ip;
 use crate::plan::{At, Plan};
 use crate::time::{Pace, Picos};
 
-/// The most links of a way: who goes on beyond them goes in circles.
-const LINKS_MAX: usize = 256;
-
 /// Where frames go, and by which lines.
 #[derive(Clone, Debug)]
 pub struct Alone {
@@ -91,7 +88,8 @@ impl Alone {
             let (line, end) = *self.ports[switch as usize].get(usize::from(port))?;
             lines.push(line);
             at = end;
-            if lines.len() > LINKS_MAX {
+            // It has come by more switches than there are: it goes in circles.
+            if lines.len() > self.ports.len() + 1 {
                 return None;
             }
         }

@@ -7,6 +7,10 @@
 //! books   what the switch had counted in the end, in pieces
 //! end     why, how many records there are, and a digest of all before
 //! ```
+//!
+//! The digest is of the file, not of the records: what pcapng puts around them, times and padding too, is in it, from the first byte
+//! to the one before the digest itself. Behind it are the last four bytes, the length of its block, which stands at the block's beginning,
+//! too. So no byte can be another one, and behind the end there is nothing.
 
 use std::io::{self, Write};
 use std::time::Duration;
@@ -16,10 +20,10 @@ use xoff_dataplane::settings::{HashSeed, SwitchSettings};
 use xoff_dataplane::units::{MacAddr, Nanos, PortId};
 use xoff_sim::recording::{BEFORE_FRAME, Ending, Record, frame_of};
 
-use crate::capture::pcapng::{Interface, Writer};
+use crate::capture::pcapng::{Interface, Part, Writer};
 
 /// What stands in the file, and where. Another number is another format.
-pub(super) const FORMAT: u32 = 1;
+pub(super) const FORMAT: u32 = 2;
 
 /// Kinds of our own blocks.
 pub(super) const HEAD: u8 = 0;
@@ -132,24 +136,32 @@ fn digest_of(settings: &SwitchSettings) -> u64 {
 pub(super) struct End {
     pub(super) why: Ending,
     pub(super) records: u64,
-    pub(super) digest: u64,
 }
+
+/// Bytes of the end's block that are not in the digest: the digest, and the length of the block, which is at its beginning, too.
+const NOT_IN_DIGEST: usize = size_of::<u64>() + size_of::<u32>();
 
 impl End {
+    /// With room for the digest, and of so many bytes that no padding is behind it.
     fn write(self) -> Vec<u8> {
-        let numbers = [self.records, self.digest].into_iter().flat_map(u64::to_le_bytes);
-        [END, u8::try_from(self.why.index()).unwrap_or(u8::MAX)].into_iter().chain(numbers).collect()
+        let why = u8::try_from(self.why.index()).unwrap_or(u8::MAX);
+        let numbers = [self.records, 0].into_iter().flat_map(u64::to_le_bytes);
+        [END, why, 0, 0].into_iter().chain(numbers).collect()
     }
 
-    /// What [`End::write`] wrote, after its kind.
-    pub(super) fn read(bytes: &[u8]) -> Option<End> {
-        let (&why, mut rest) = bytes.split_first()?;
-        let [records, digest] = [long(&mut rest)?, long(&mut rest)?];
-        Some(End { why: *Ending::ALL.get(usize::from(why))?, records, digest })
+    /// Of the last block, behind others of which there is this digest; `None` where a byte of all of them is another one.
+    pub(super) fn read(block: &[u8], mut digest: Digest) -> Option<End> {
+        let (before, rest) = block.split_last_chunk::<NOT_IN_DIGEST>()?;
+        digest.add(before);
+        let is_same = rest.starts_with(&digest.0.to_le_bytes());
+        let Part::Own([END, why, _, _, numbers @ ..]) = Part::of(block)? else { return None };
+        let (why, records) = (*Ending::ALL.get(usize::from(*why))?, long(&mut &numbers[..])?);
+        is_same.then_some(End { why, records })
     }
 }
 
-/// Of all that was written, by which a byte that is another one is found (FNV-1a, eight bytes at a time).
+/// By which a byte that is another one is found (FNV-1a, four bytes at a time, of which all blocks are made: it is the same of a file in
+/// whatever pieces of whole blocks).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Digest(pub(super) u64);
 
@@ -161,12 +173,11 @@ impl Default for Digest {
 
 impl Digest {
     pub(super) fn add(&mut self, bytes: &[u8]) {
-        let (words, rest) = bytes.as_chunks::<8>();
-        let mut last = [0; 8];
+        let (words, rest) = bytes.as_chunks::<4>();
+        let mut last = [0; 4];
         last[..rest.len()].copy_from_slice(rest);
-        let len = bytes.len() as u64;
-        for word in words.iter().map(|word| u64::from_le_bytes(*word)).chain([u64::from_le_bytes(last), len])
-        {
+        let last = (!rest.is_empty()).then_some(&last);
+        for word in words.iter().chain(last).map(|word| u64::from(u32::from_le_bytes(*word))) {
             self.0 = (self.0 ^ word).wrapping_mul(0x100_0000_01b3).rotate_left(29);
         }
     }
@@ -195,6 +206,7 @@ pub(super) struct FileWriter<W> {
     /// Records that are no frames, since the last that is one.
     calls: Vec<u8>,
     records: u64,
+    /// Of all that is in the file.
     digest: Digest,
 }
 
@@ -213,13 +225,8 @@ impl<W: Write> FileWriter<W> {
         let blocks = Writer::new(&application, interfaces, 0, zero, zero);
         let (calls, digest) = (Vec::with_capacity(PIECE), Digest::default());
         let mut writer = FileWriter { file, blocks, now: Nanos::ZERO, calls, records: 0, digest };
-        writer.own(&head.write());
+        writer.blocks.own(&head.write());
         writer
-    }
-
-    fn own(&mut self, bytes: &[u8]) {
-        self.digest.add(bytes);
-        self.blocks.own(bytes);
     }
 
     /// One more.
@@ -228,8 +235,6 @@ impl<W: Write> FileWriter<W> {
         if let Some((port, len, is_in)) = frame_of(record) {
             self.end_calls();
             let (own, bytes) = record.split_at(BEFORE_FRAME);
-            self.digest.add(own);
-            self.digest.add(bytes);
             self.blocks.passing((port, is_in), self.now, len, bytes, own);
         } else {
             if let Some(Record::At(now)) = Record::read(record) {
@@ -249,9 +254,7 @@ impl<W: Write> FileWriter<W> {
 
     fn end_calls(&mut self) {
         if !self.calls.is_empty() {
-            let calls = std::mem::take(&mut self.calls);
-            self.own(&calls);
-            self.calls = calls;
+            self.blocks.own(&self.calls);
             self.calls.clear();
         }
     }
@@ -259,18 +262,24 @@ impl<W: Write> FileWriter<W> {
     /// Writes what is there.
     pub(super) fn flush(&mut self) -> io::Result<()> {
         self.end_calls();
-        self.file.write_all(&self.blocks.take())
+        let blocks = self.blocks.take();
+        self.digest.add(&blocks);
+        self.file.write_all(&blocks)
     }
 
     /// Ends it, with what the switch has counted where it ended with the recording.
     pub(super) fn end(mut self, why: Ending, books: Option<&str>) -> io::Result<(W, u64)> {
         self.end_calls();
         for piece in books.unwrap_or_default().as_bytes().chunks(PIECE) {
-            self.own(&[&[BOOKS], piece].concat());
+            self.blocks.own(&[&[BOOKS], piece].concat());
         }
-        let end = End { why, records: self.records, digest: self.digest.0 };
-        self.blocks.own(&end.write());
-        self.flush()?;
+        self.blocks.own(&End { why, records: self.records }.write());
+        let mut blocks = self.blocks.take();
+        if let Some((before, rest)) = blocks.split_last_chunk_mut::<NOT_IN_DIGEST>() {
+            self.digest.add(before);
+            rest[..size_of::<u64>()].copy_from_slice(&self.digest.0.to_le_bytes());
+        }
+        self.file.write_all(&blocks)?;
         self.file.flush()?;
         Ok((self.file, self.records))
     }

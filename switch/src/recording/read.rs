@@ -44,6 +44,11 @@ pub enum NotReplayed {
         /// Records that can be read.
         records: u64,
     },
+    /// It is over, and something follows.
+    #[error(
+        "something follows the end of the recording: give the file as it was written, with one recording and nothing behind it"
+    )]
+    Followed,
     /// Another one wrote it.
     #[error("the recording was made by xoff {theirs}, and this is {}: only the same version decides the same", env!("CARGO_PKG_VERSION"))]
     Version {
@@ -150,6 +155,7 @@ struct Reader<'a, R> {
     calls: Vec<u8>,
     taken: usize,
     records: u64,
+    /// Of all blocks before this one.
     digest: Digest,
     books: Vec<u8>,
     ended: Option<Ending>,
@@ -182,9 +188,6 @@ impl<'a, R: Read> Reader<'a, R> {
                 Some(Part::Own([HEAD, head @ ..])) => {
                     let read = Head::read(head).ok_or(NotReplayed::Foreign)?;
                     let head = read.map_err(|theirs| NotReplayed::Format { theirs })?;
-                    if let Some(Part::Own(bytes)) = Part::of(&reader.block) {
-                        reader.digest.add(bytes);
-                    }
                     return Ok((head, reader));
                 }
                 _ => return Err(NotReplayed::Foreign),
@@ -201,11 +204,23 @@ impl<'a, R: Read> Reader<'a, R> {
     /// The next block. False at the end.
     fn read(&mut self) -> Result<bool, NotReplayed> {
         let records = self.records;
+        self.digest.add(&self.block); // the one before
         match read_block(&mut self.from, &mut self.block) {
             Ok(is_there) => Ok(is_there),
             Err(error) if error.kind() == ErrorKind::UnexpectedEof => Err(NotReplayed::Cut { records }),
             Err(error) if error.kind() == ErrorKind::InvalidData => Err(NotReplayed::Damaged { records }),
             Err(error) => Err(NotReplayed::Unread { path: self.path.to_owned(), error }),
+        }
+    }
+
+    /// The end, if this block is the one of all that was read, and the last.
+    fn end(&mut self) -> Result<End, NotReplayed> {
+        let end = End::read(&self.block, self.digest).filter(|end| end.records == self.records);
+        let end = end.ok_or(NotReplayed::Damaged { records: self.records })?;
+        match self.read() {
+            Ok(false) => Ok(end),
+            Err(error @ NotReplayed::Unread { .. }) => Err(error),
+            Ok(true) | Err(_) => Err(NotReplayed::Followed),
         }
     }
 
@@ -227,26 +242,16 @@ impl<'a, R: Read> Reader<'a, R> {
             self.read_whole()?;
             match Part::of(&self.block) {
                 Some(Part::Passing(own, bytes)) => {
-                    self.digest.add(own);
-                    self.digest.add(bytes);
                     self.records += 1;
                     return Ok(Some([own, bytes].concat()));
                 }
-                Some(Part::Own(own @ [CALLS, calls @ ..])) => {
-                    self.digest.add(own);
+                Some(Part::Own([CALLS, calls @ ..])) => {
                     self.calls.clear();
                     self.calls.extend_from_slice(calls);
                     self.taken = 0;
                 }
-                Some(Part::Own(own @ [BOOKS, books @ ..])) => {
-                    self.digest.add(own);
-                    self.books.extend_from_slice(books);
-                }
-                Some(Part::Own([END, end @ ..])) => {
-                    let end = End::read(end)
-                        .filter(|end| (end.records, end.digest) == (self.records, self.digest.0));
-                    self.ended = Some(end.ok_or(damaged)?.why);
-                }
+                Some(Part::Own([BOOKS, books @ ..])) => self.books.extend_from_slice(books),
+                Some(Part::Own([END, ..])) => self.ended = Some(self.end()?.why),
                 Some(Part::Other) => (),
                 _ => return Err(damaged),
             }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use xoff_dataplane::settings::SwitchSettings;
 use xoff_sim::recording::{Ending, Outcome, Sink, rehearsal};
 
-use super::file::{FileWriter, Head};
+use super::file::{FORMAT, FileWriter, HEAD, Head};
 use super::read::replay_of;
 use super::writing::{Ring, write};
 use super::*;
@@ -79,20 +79,60 @@ fn a_file_with_nothing_in_it_is_no_recording_and_it_is_said_what_writes_one() {
 }
 
 #[test]
-fn a_byte_that_is_another_one_is_told_and_never_a_panic() {
+fn a_byte_that_is_another_one_is_told_wherever_it_is_and_never_replayed() {
     let whole = file(8, 1 << 20);
-    let is_said = |at: usize, error: &NotReplayed| {
-        let is_of_reading = !matches!(error, NotReplayed::Unread { .. } | NotReplayed::Broken(_));
-        assert!(is_of_reading, "{at}: {error}");
-    };
-    for at in (0..whole.len()).step_by(11) {
+    for (at, by) in (0..whole.len()).flat_map(|at| [0x01, 0x11, 0x80, 0xff].map(|by| (at, by))) {
         let mut other = whole.clone();
-        other[at] ^= 0x11;
-        match replayed(&other) {
-            Ok(same) => assert!(same.is_identical(), "{at}: it is of no record"), // names, times and paddings of pcapng
-            Err(error) => is_said(at, &error),
-        }
+        other[at] ^= by;
+        let error = replayed(&other).expect_err("a byte is another one");
+        let is_of_reading = !matches!(error, NotReplayed::Unread { .. } | NotReplayed::Broken(_));
+        assert!(is_of_reading, "{at} by {by:#x}: {error}");
     }
+}
+
+#[test]
+fn whatever_follows_the_end_is_told_and_never_replayed() {
+    let whole = file(8, 1 << 20);
+    let mut block = crate::capture::pcapng::Writer::new("x", vec![], 0, Duration::ZERO, Duration::ZERO);
+    for more in [&b"x"[..], b"x\n", &[0; 4_096], &block.take(), &whole[..whole.len() / 2]] {
+        let error = replayed(&[&whole, more].concat()).unwrap_err();
+        assert!(matches!(error, NotReplayed::Followed), "{error}");
+    }
+}
+
+#[test]
+fn a_recording_twice_in_a_row_is_told_and_never_replayed() {
+    let whole = file(8, 1 << 20);
+    let error = replayed(&whole.repeat(2)).unwrap_err();
+    assert!(matches!(error, NotReplayed::Followed), "{error}");
+}
+
+#[test]
+fn a_block_that_is_missing_or_elsewhere_is_told_and_never_replayed() {
+    let whole = file(8, 1 << 20);
+    let mut blocks = Vec::new();
+    let mut rest = &whole[..];
+    while let Some(len) = rest.get(4..8) {
+        let (block, behind) = rest.split_at(u32::from_le_bytes(len.try_into().unwrap()) as usize);
+        blocks.push(block);
+        rest = behind;
+    }
+    for at in 0..blocks.len() - 1 {
+        let (mut fewer, mut swapped) = (blocks.clone(), blocks.clone());
+        fewer.remove(at);
+        swapped.swap(at, at + 1);
+        assert!(replayed(&fewer.concat()).is_err(), "without block {at}");
+        assert!(blocks[at] == blocks[at + 1] || replayed(&swapped.concat()).is_err(), "blocks {at} swapped");
+    }
+}
+
+#[test]
+fn a_file_of_another_format_is_told_to_be_one_before_it_is_taken_for_damaged() {
+    let mut whole = file(8, 1 << 20);
+    let begin = [&[HEAD][..], &FORMAT.to_le_bytes()].concat();
+    let at = whole.windows(begin.len()).position(|bytes| bytes == begin).unwrap();
+    whole[at + 1] = 1;
+    assert!(matches!(replayed(&whole).unwrap_err(), NotReplayed::Format { theirs: 1 }));
 }
 
 #[test]

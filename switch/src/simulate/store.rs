@@ -79,6 +79,13 @@ impl Store {
                 directory.display()
             ));
         }
+        if directory.exists() && !directory.is_dir() {
+            return Err(miette!(
+                help = "give --out a directory: results are several files",
+                "{} is no directory",
+                directory.display()
+            ));
+        }
         fs::create_dir_all(directory).map_err(|error| cannot(directory, &error))?;
         let text = serde_json::to_string_pretty(about).expect("plain values have a JSON form") + "\n";
         for (name, text) in [(ABOUT, text.as_str()), (SCENARIO, scenario)] {

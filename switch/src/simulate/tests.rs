@@ -149,8 +149,75 @@ fn queries_and_bursts_begin_no_sooner_than_they_are_told() {
         rows[&FLOWS].iter().map(|row| row[FLOWS.at("start_ns")].clone()).collect::<Vec<_>>()
     };
     assert_eq!(starts("kind = \"incast\"\nfan_in = 2"), ["20000"; 2]);
+    assert_eq!(starts("kind = \"incast\"\nfan_in = 2\nopen = true"), ["20000"; 2], "there is one query");
     let on_off = "kind = \"on-off\"\npairs = [[0, 1]]\ngap = \"5us\"\ngaps = \"fixed\"\nend = \"26us\"";
     assert_eq!(starts(on_off), ["25000"]);
+}
+
+/// A chain of more switches than a byte counts.
+#[test]
+fn a_flow_alone_takes_as_long_as_its_way_however_long_that_is() {
+    for switches in [255, 256, 300] {
+        let topology = format!("kind = \"chain\"\nswitches = {switches}");
+        let scenario = format!(
+            "[scenario]\nname = \"x\"\n[topology]\n{topology}\n[[load]]\nkind = \"permutation\"\nsize = 1000\n"
+        );
+        let rows = run_of(&scenario, &[]);
+        assert!(
+            rows[&FLOWS].iter().all(|row| row[FLOWS.at("slowdown")] == "1"),
+            "{switches}: {:?}",
+            rows[&FLOWS]
+        );
+    }
+}
+
+/// A kind of switch is told otherwise than all are.
+#[test]
+fn points_that_come_to_the_same_are_told() {
+    let text = |kind: &str| {
+        let fabric = "[scenario]\nname = \"x\"\n[topology]\nkind = \"single\"\nhosts = 3\n[[load]]\nkind = \"incast\"\nfan_in = 2\nsize = \"1MB\"\n";
+        let text = format!("{fabric}{kind}[[sweep]]\nswitch.all.class.3.xoff = [\"20KB\", \"30KB\"]\n");
+        let source = Source::from_toml("x.toml", &text, &[]).unwrap();
+        let path = Path::new("x.toml");
+        let request = Request { source: &source, path, seeds: None, shard: None, threads: 1, out: None };
+        run(&request, &mut |_| ()).unwrap().text()
+    };
+    let same = "xoff=30KB: the same to the last frame; what is varied changes nothing here";
+    assert!(!text("").contains("the same to the last frame"), "{}", text(""));
+    let told = text("[switch.switch.class.3]\nxoff = \"25KB\"\n");
+    assert!(told.contains(same), "{told}");
+}
+
+#[test]
+fn who_has_no_way_to_whom_is_told() {
+    let why = |load: &str, links: &str| {
+        let place = tempfile::tempdir().unwrap();
+        fs::write(place.path().join("links"), links).unwrap();
+        fs::write(place.path().join("flows"), "1 2 3 1456 0\n0 1 3 1456 0\n").unwrap();
+        let scenario = format!(
+            "[scenario]\nname = \"x\"\n[topology]\nkind = \"edges\"\nfile = \"links\"\n[[load]]\n{load}\n"
+        );
+        let source = Source::from_toml("x", &scenario, &[]).unwrap();
+        let model = build::model(&source, 0, 1, &place.path().join("scenario.toml"));
+        model.err().map(|error| error.to_string()).unwrap_or_default()
+    };
+    let joined = "h0 s0 100 500\nh1 s1 100 500\nh2 s2 100 500\ns1 s2 100 500\n";
+    let whole = format!("{joined}s0 s2 100 500\n");
+    let loads = [
+        "kind = \"flows\"\nfile = \"flows\"",
+        "kind = \"permutation\"\nsize = 1",
+        "kind = \"incast\"\nsize = 1\nfan_in = 1\naskers = [1]\nservers = [2, 0]",
+        "kind = \"on-off\"\nsize = 1\ngap = \"1us\"\npairs = [[1, 2], [0, 2]]\nend = \"1us\"",
+        "kind = \"draw\"\nsize = 1\npairs = [[0, 2]]\nflows = 1",
+    ];
+    for load in loads {
+        assert!(why(load, joined).contains(" has no way to host "), "{load}: {}", why(load, joined));
+        assert_eq!(why(load, &whole), "", "{load}");
+    }
+    let apart = "kind = \"on-off\"\nsize = 1\ngap = \"1us\"\npairs = [[1, 2]]\nend = \"1us\"";
+    assert_eq!(why(apart, joined), "", "it sends within a part");
+    let one = "kind = \"poisson\"\nsize = 1\nload = 0.1\nend = \"1us\"\nhosts = [1, 1]";
+    assert!(why(one, &whole).ends_with("has one host: nobody can send to another"), "{}", why(one, &whole));
 }
 
 #[test]

@@ -7,7 +7,7 @@ use miette::miette;
 use xoff_config::quantity;
 use xoff_config::scenario::{self, Gaps, Load, LoadKind, Scenario, Size};
 use xoff_dataplane::units::{BitRate, Class};
-use xoff_sim::flows::FlowFabric;
+use xoff_sim::flows::{FlowFabric, FlowPlan};
 use xoff_sim::hpcc::ImportedFlow;
 use xoff_sim::load::{
     self, Between, Draw, Incast, IncastSettings, Jittered, Listed, OnOff, Poisson, Sizes, Times, draw,
@@ -16,6 +16,7 @@ use xoff_sim::load::{
 use xoff_sim::{At, Picos, Plan, Seed};
 
 use super::picos;
+use super::ways::Parts;
 
 fn sizes(load: &Load) -> miette::Result<Sizes> {
     let between = match load.between {
@@ -102,11 +103,18 @@ pub(super) fn add(
     if hosts < 2 {
         return Err(miette!("a fabric of {hosts} hosts: nobody can send to another"));
     }
-    let listed = |flows| Box::new(Listed(flows)) as Box<dyn load::Load + Send>;
+    let parts = Parts::of(plan);
+    let listed = |flows: Vec<FlowPlan>| -> miette::Result<Box<dyn load::Load + Send>> {
+        parts.check(load, flows.iter().map(|flow| (flow.from, flow.to)))?;
+        Ok(Box::new(Listed(flows)))
+    };
     let made = match load.kind {
         LoadKind::Poisson => {
             let from = load.hosts.clone().unwrap_or_else(all);
             named(load, &from, hosts)?;
+            if from.iter().all(|host| *host == from[0]) {
+                return Err(miette!("load `{}` has one host: nobody can send to another", load.name));
+            }
             let flows = Poisson {
                 hosts: from,
                 class,
@@ -117,13 +125,14 @@ pub(super) fn add(
                 from: begin,
                 until,
             };
-            listed(poisson(&flows, seed))
+            listed(poisson(&flows, seed))?
         }
         LoadKind::Incast => {
             let askers = load.askers.clone().unwrap_or_else(|| vec![0]);
             let servers = load.servers.clone().unwrap_or_else(all);
             named(load, &askers, hosts)?;
             named(load, &servers, hosts)?;
+            parts.check(load, askers.iter().chain(&servers).map(|host| (askers[0], *host)))?;
             let others = servers.iter().filter(|server| !askers.contains(server)).count();
             if (load.fan_in as usize) > others.max(servers.len().saturating_sub(1)) {
                 return Err(miette!(
@@ -147,7 +156,7 @@ pub(super) fn add(
             };
             Box::new(Incast::new(settings, seed))
         }
-        LoadKind::Permutation => listed(permutation(hosts, class, fixed, begin, seed)),
+        LoadKind::Permutation => listed(permutation(hosts, class, fixed, begin, seed))?,
         LoadKind::Ring => {
             if load.ahead.is_multiple_of(hosts) {
                 return Err(miette!(
@@ -156,11 +165,12 @@ pub(super) fn add(
                     load.ahead
                 ));
             }
-            listed(ring(hosts, load.ahead, class, fixed, begin))
+            listed(ring(hosts, load.ahead, class, fixed, begin))?
         }
         LoadKind::OnOff => {
             let both: Vec<u32> = load.pairs.iter().flat_map(|&(from, to)| [from, to]).collect();
             named(load, &both, hosts)?;
+            parts.check(load, load.pairs.iter().copied())?;
             let times = [begin, until];
             Box::new(OnOff::new(load.pairs.clone(), class, sizes(load)?, gap, times, seed))
         }
@@ -168,7 +178,7 @@ pub(super) fn add(
             let both: Vec<u32> = load.pairs.iter().flat_map(|&(from, to)| [from, to]).collect();
             named(load, &both, hosts)?;
             let (pairs, flows) = (load.pairs.clone(), load.flows);
-            listed(draw(&Draw { pairs, flows, class, sizes: sizes(load)?, start: begin }, seed))
+            listed(draw(&Draw { pairs, flows, class, sizes: sizes(load)?, start: begin }, seed))?
         }
         LoadKind::Flows => {
             let file = scenario::beside(path, &load.file);
@@ -177,9 +187,9 @@ pub(super) fn add(
             })?;
             let flows = parse_flows(&text, hosts).map_err(|error| miette!("{}: {error}", file.display()))?;
             some_in_time(&file, flows.iter().map(|flow| flow.start), scenario)?;
-            listed(flows)
+            listed(flows)?
         }
-        LoadKind::Hpcc => listed(imported.iter().map(|flow| flow.plan).collect()),
+        LoadKind::Hpcc => listed(imported.iter().map(|flow| flow.plan).collect())?,
     };
     fabric.add_load_at(Jittered::new(made, picos(load.jitter), seed), load.rate);
     Ok(())

@@ -6,6 +6,7 @@ mod import;
 mod loads;
 mod plan;
 mod switches;
+mod ways;
 
 use std::cell::Cell;
 use std::path::Path;
@@ -19,6 +20,8 @@ use xoff_dataplane::units::Nanos;
 use xoff_sim::flows::FlowFabric;
 use xoff_sim::topology::Build;
 use xoff_sim::{At, Picos, Seed};
+
+use crate::machine;
 
 /// What a run is made of.
 pub struct Model {
@@ -53,6 +56,7 @@ pub fn model(source: &Source, point: usize, seed: u64, path: &Path) -> miette::R
     let classes = imported.iter().flatten().map(|flow| flow.plan.class);
     let lossy = hosts::lossy_classes(&scenario).iter().chain(classes).collect();
     let configured = switches::configured((source, point, &scenario.changes), &kinds, &ports, lossy)?;
+    switches::fit(&configured.kinds, bare.plan.hosts(), machine::here().memory)?;
     let next = Cell::new(0);
     let build = Build::new(|_, _| {
         let number = next.replace(next.get() + 1);

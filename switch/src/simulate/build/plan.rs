@@ -26,8 +26,7 @@ fn line(port: PortLine) -> Line {
 }
 
 fn few(what: &str, count: u32) -> miette::Result<u8> {
-    u8::try_from(count)
-        .map_err(|_| miette!("{count} {what} are more than the ports of a switch (255 at most)"))
+    u8::try_from(count).map_err(|_| miette!("{count} {what} are too many: there may be 255 at most"))
 }
 
 /// Its plan.

@@ -1,0 +1,56 @@
+//! Which hosts have a way to each other. Who has none would send for nothing: its flows would never end.
+
+use miette::miette;
+use xoff_config::scenario::Load;
+use xoff_sim::{At, Plan};
+
+/// Parts of a fabric that nothing joins.
+pub(super) struct Parts {
+    /// By host: which it is in.
+    hosts: Vec<u32>,
+}
+
+impl Parts {
+    pub fn of(plan: &Plan) -> Parts {
+        // By switch, another one of its part, or itself where it stands for all of them.
+        let mut joined: Vec<u32> = (0..plan.switches()).collect();
+        let mut hosts = vec![0; plan.hosts() as usize];
+        for (a, b, _) in plan.links() {
+            if let (At::Switch(a, _), At::Switch(b, _)) = (a, b) {
+                let [a, b] = [a, b].map(|at| root(&mut joined, *at));
+                joined[a as usize] = b;
+            }
+        }
+        for (a, b, _) in plan.links() {
+            if let (At::Host(host), At::Switch(switch, _)) | (At::Switch(switch, _), At::Host(host)) = (a, b)
+            {
+                hosts[*host as usize] = root(&mut joined, *switch);
+            }
+        }
+        Parts { hosts }
+    }
+
+    /// Each of these has a way to the other.
+    ///
+    /// # Errors
+    /// Who has none.
+    pub fn check(&self, load: &Load, pairs: impl IntoIterator<Item = (u32, u32)>) -> miette::Result<()> {
+        let is_apart = |(from, to): &(u32, u32)| self.hosts[*from as usize] != self.hosts[*to as usize];
+        match pairs.into_iter().find(is_apart) {
+            None => Ok(()),
+            Some((from, to)) => Err(miette!(
+                help = "join the parts of the fabric, or have nobody send from one to the other",
+                "load `{}`: host {from} has no way to host {to}",
+                load.name
+            )),
+        }
+    }
+}
+
+fn root(joined: &mut [u32], mut at: u32) -> u32 {
+    while joined[at as usize] != at {
+        joined[at as usize] = joined[joined[at as usize] as usize];
+        at = joined[at as usize];
+    }
+    at
+}
