@@ -6,7 +6,7 @@ machine that stalls as this one did, as a table in Markdown.
 
 Needs root, as live experiments do, and a machine with nothing else to do: what keeps a thread from running is in the live half only, but
 for its length. Without --stall the programs stall for up to as long as the longest stall of a switch or host in the live runs, and take
-as long to wake as its hosts usually did.
+as long to wake as its hosts usually did, but a millisecond at most.
 """
 
 import argparse
@@ -25,12 +25,12 @@ PLACES = [
      [("F0, of its solo rate", "/f0/share_of_solo/p50"), ("F0 complete, ms", "/f0/completion_ms/p50"),
       ("F1 complete, ms", "/f1/completion_ms/p50"), ("held, ms", "/pfc/paused_ms")]),
     ("cascade", ("pfc",),
-     [("held, ms", "/pfc/paused_ms")]
+     [("held, ms", "/pfc/paused_ms"), ("XOFFs", "/pfc/xoff_sent")]
      + [(f"{what}, ms", f"/steps/{step}/at_ms")
         for step, what in ((0, "rail-c holds the spine"), (2, "the spine holds rail-a"), (6, "rail-a holds gpu-1"))]),
 ]
 # Added up over runs.
-SUMS = ("/paused_ms",)
+SUMS = ("/paused_ms", "/xoff_sent")
 
 
 def at(value, pointer):
@@ -81,7 +81,7 @@ def main():
         if experiment not in arguments.experiments:
             continue
         live = run(arguments, experiment, policies)
-        stall = arguments.stall or f"{longest(live):.3f}ms/1s/{wake(live) * 1000:.0f}us"
+        stall = arguments.stall or f"{longest(live):.3f}ms/1s/{min(wake(live), 1) * 1000:.0f}us"
         results = [live, run(arguments, experiment, policies, "--simulated", "--stall", stall),
                    run(arguments, experiment, policies, "--simulated")]
         for policy in policies:

@@ -94,7 +94,7 @@ impl<'a> Simulation<'a> {
         let mut fabric = Fabric::of(&simulated, Seed(simulator.seed), switch, TrafficHost::new);
         fabric.route(&simulated);
         let (stall, seed) = (simulator.stall.unwrap_or_default(), Seed(simulator.seed));
-        for switch in plan.switches().filter(|_| simulator.stall.is_some()) {
+        for switch in plan.switches().filter(|_| stall != Stall::default()) {
             fabric.at_switch(number(switch), |node, net| {
                 node.wake_after(stall.wake, net);
                 if let Some(stalls) = stall.drawn() {

@@ -38,7 +38,7 @@ impl Ailing {
         now < self.looks_from
     }
 
-    /// Whether it looks by itself, now or later.
+    /// Whether it looks by itself: it is busy elsewhere, or has been until now.
     #[must_use]
     pub fn will_look(&self, now: Nanos) -> bool {
         now <= self.looks_from

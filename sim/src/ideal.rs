@@ -88,7 +88,7 @@ impl Ideal {
 #[must_use]
 pub fn kind(config: &Config, lossy: ClassSet) -> SwitchKind {
     let mut settings = config.switch.clone();
-    for (number, port) in (0..).zip(&mut settings.ports) {
+    for (number, port) in (0..=u8::MAX).zip(&mut settings.ports) {
         port.mac = MacAddr([2, 1, 0, 0, 0, number]);
     }
     if !settings.ports.iter().any(|port| port.learning) {

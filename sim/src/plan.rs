@@ -129,7 +129,7 @@ impl Plan {
     }
 
     /// Where each switch forwards to.
-    pub(crate) fn forwarding(&self) -> impl Iterator<Item = &Forwarding> {
+    pub fn forwarding(&self) -> impl Iterator<Item = &Forwarding> {
         self.switches.iter().map(|switch| &switch.forwarding)
     }
 

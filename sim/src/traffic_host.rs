@@ -275,7 +275,7 @@ impl Running {
         .report(self.begin, now);
         HostReport {
             device: "simulated".to_owned(),
-            longest_gap_ns: self.longest_stall.0,
+            longest_gap_ns: self.longest_stall.max(self.habits.wake).0,
             usual_gap_ns: self.habits.wake.0,
             ..report
         }
@@ -301,9 +301,11 @@ impl Node for TrafficHost {
     }
 
     fn due(&mut self, net: &mut Net) {
-        if self.due <= net.now().floor() {
-            self.due = Nanos::NEVER;
+        // Something else has woken it since it asked to be woken now, and it has asked for another time.
+        if self.due > net.now().floor() {
+            return;
         }
+        self.due = Nanos::NEVER;
         self.look(true, net);
     }
 

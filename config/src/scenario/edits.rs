@@ -262,6 +262,8 @@ pub(super) fn apply(root: &mut Value<'_>, axes: &[Axis], point: usize, problems:
     top.remove(SET);
     top.remove("sweep");
     root.set(ValueInner::Table(top));
+    // The choice of a policy stands beside parameters of policies, where there are any: last.
+    put_all.sort_by_key(|(path, _)| meant(path) == POLICY_OF_ALL[..3]);
     for (path, value) in put_all {
         let path = if meant(&path) == POLICY_OF_ALL[..3] { policy_path(root) } else { path };
         let span = value.span;
@@ -358,6 +360,17 @@ mod tests {
         }
         let beside = "[switch.all.policy.ofc]\nalpha = 0.8\n";
         assert_eq!(source(&format!("{beside}{POLICIES}"), &["switch.all.policy=ofc"]).unwrap().points(), 1);
+        let alpha = "switch.all.policy.ofc.alpha=0.8";
+        for set in [[alpha, "policy=ofc"], ["policy=ofc", alpha], ["switch.all.policy.all=ofc", alpha]] {
+            let told = source("", &set).unwrap().switch(0, "switch", &[PORT]).unwrap();
+            let file =
+                source(&format!("{beside}all = \"ofc\"\n").replace(".ofc]\n", "]\nofc."), &[]).unwrap();
+            assert_eq!(
+                told.switch.policies,
+                file.switch(0, "switch", &[PORT]).unwrap().switch.policies,
+                "{set:?}"
+            );
+        }
         let both = format!("{POLICIES}[[sweep]]\nswitch.all.policy = [\"pfc\", \"gfc\"]\n");
         assert!(source(&both, &[]).unwrap_err().contains("is varied by two tables"));
     }

@@ -235,7 +235,7 @@ fn read(
     {
         problems.push(
             Problem::error("`open` queries without a `gap`: each begins at the time of the one before it")
-                .at(open.span, "would never end")
+                .at(open.span, "would begin at one time for ever")
                 .help("give the load a `gap` above 0, or have each query wait for the one before it"),
         );
     }

@@ -35,7 +35,7 @@ pub struct Conduct {
     pub longest_stall_ms: f64,
     /// The same of a host.
     pub longest_host_gap_ms: f64,
-    /// How long it usually took for a host to run once a time that it had slept until had come, ms: the median, of hosts and of runs.
+    /// How long it usually took for a host to run once a time that it had slept until had come, ms: the median, of hosts and of runs; zero where none has.
     pub usual_host_gap_ms: f64,
     /// What follows from it.
     #[serde(skip)]
@@ -146,7 +146,8 @@ impl Sum for Conduct {
             verdict: sum.verdict.max(next.verdict),
         };
         let runs: Vec<Conduct> = runs.collect();
-        let usual_host_gap_ms = p50(Spread::of(runs.iter().map(|run| run.usual_host_gap_ms)));
+        let usual_host_gap_ms =
+            p50(Spread::of(runs.iter().map(|run| run.usual_host_gap_ms).filter(|gap| *gap > 0.0)));
         let sum = runs.into_iter().reduce(both).unwrap_or_default();
         Conduct { usual_host_gap_ms: usual_host_gap_ms.unwrap_or_default(), ..sum }
     }
@@ -213,7 +214,8 @@ mod tests {
         assert!((gone.gone_percent() - 10.0).abs() < 1e-9, "of what was sent");
         assert_eq!((gone.xdp_drops, gone.longest_host_gap_ms), (7, 3.0), "what the machine did");
         assert_eq!(gone.usual_host_gap_ms, 0.03, "of the host in the middle, of those that slept");
-        let runs = [0.03, 0.2, 0.05].map(|usual_host_gap_ms| Conduct { usual_host_gap_ms, ..gone.clone() });
+        let runs =
+            [0.0, 0.03, 0.2, 0.05].map(|usual_host_gap_ms| Conduct { usual_host_gap_ms, ..gone.clone() });
         assert_eq!(runs.into_iter().sum::<Conduct>().usual_host_gap_ms, 0.05, "of the run in the middle");
     }
 

@@ -238,7 +238,7 @@ fn interval(of: Option<&Interval>) -> String {
                 return format!("{mean:.2} ({low:.2} to {high:.2})");
             }
             let decimals = match mean.abs().max(half) {
-                tiny if tiny < 0.1 => 4,
+                tiny if tiny > 0.0 && tiny < 0.1 => 4,
                 small if small < 10.0 => 2,
                 middling if middling < 1000.0 => 1,
                 _ => 0,

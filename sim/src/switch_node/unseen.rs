@@ -254,9 +254,9 @@ impl SwitchNode {
     /// Its driver wakes, if it sleeps.
     fn rouse(&mut self, net: &mut Net) {
         let now = net.now().floor();
-        let is_idle = self.sending.iter().all(Option::is_none);
         let Some(unseen) = &mut self.unseen else { return };
-        if is_idle && unseen.wake > Nanos::ZERO && !unseen.ailing.will_look(now) {
+        let sleeps = unseen.wake > Nanos::ZERO && !unseen.ailing.will_look(now);
+        if sleeps && self.sending.iter().all(Option::is_none) {
             let until = now.after(unseen.wake);
             unseen.ailing.stall(until);
             net.wake(self.place, Picos::from(until));

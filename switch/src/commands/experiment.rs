@@ -48,7 +48,7 @@ pub struct Args {
     #[arg(long)]
     simulated: bool,
     /// With --simulated: hosts and switches are programs of a machine like this one, which keeps each from running for up to LENGTH,
-    /// every EVERY on average [default: 1s]; 0 for one that never stalls. It takes WAKE to wake each [default: 0].
+    /// every EVERY on average [default: 1s]; 0 for one that never stalls. It takes WAKE to wake each, 1ms at most [default: 0].
     #[arg(long, value_name = "LENGTH[/EVERY[/WAKE]]")]
     stall: Option<Stall>,
     /// Rate of the lines, 5M to 1G; thresholds grow with it [default: 50 Mb/s for each core]. With --simulated up to 400G; thresholds

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use miette::miette;
+use xoff_config::quantity;
 use xoff_config::scenario::{Scenario, Source};
 use xoff_dataplane::cause::Trigger;
 use xoff_dataplane::counters::ClassCounters;
@@ -149,7 +150,9 @@ pub fn run(source: &Source, path: &Path, job: Job, progress: &Progress) -> miett
     if let Some(import) = &model.import {
         rows.texts = hpcc::texts(import, &records, &pauses, &lengths);
     }
-    rows.to_come = model.course.to_come().collect();
+    let is_warming_up = warm_up > Picos::ZERO && now <= warm_up;
+    let warmth = || format!("the end of the warm-up was to come at {}", quantity::time(scenario.warm_up));
+    rows.to_come = model.course.to_come().chain(is_warming_up.then(warmth)).collect();
     progress.done.store(PARTS, Ordering::Relaxed);
     Ok(rows)
 }

@@ -126,7 +126,7 @@ fn slowdown(about: &About, directory: &Path) -> miette::Result<Vec<Panel>> {
     let bins = bins(&sorted(everything()));
     let x = "slowdown (completion time / that of the flow alone)";
     let mut panels = vec![
-        Panel::new("Slowdown of all flows", x, "flows (%)", cdf)
+        Panel::new("Slowdown of all flows", x, "flows that ended (%)", cdf)
             .over_decades()
             .within(Limits { top: Some(100.0), ..Limits::default() }),
     ];
@@ -282,9 +282,10 @@ fn pauses(about: &About, directory: &Path) -> miette::Result<Vec<Panel>> {
         let held = |spans: &[(f64, f64)]| spans.iter().map(|(from, to)| to - from).sum::<f64>();
         let mut places: Vec<(String, Vec<(f64, f64)>)> = by_place.into_iter().collect();
         places.sort_by(|a, b| held(&b.1).total_cmp(&held(&a.1)).then_with(|| a.0.cmp(&b.0)));
+        let which = some_of(PAUSING_MAX, places.len(), "who held longest");
         places.truncate(PAUSING_MAX);
         let limits = Limits { x: Some((0.0, last.max(1e-3))), top: None };
-        let title = format!("Pauses{}", of_point(point));
+        let title = format!("Pauses{}{which}", of_point(point));
         panels.push(
             Panel::new(&title, "time (us)", "", Content::Spans(places))
                 .within(limits)
@@ -292,6 +293,11 @@ fn pauses(about: &About, directory: &Path) -> miette::Result<Vec<Panel>> {
         );
     }
     Ok(panels)
+}
+
+/// Where a panel has not all of them: which it has.
+fn some_of(most: usize, count: usize, which: &str) -> String {
+    if count > most { format!(": {which}, {most} of {count}") } else { String::new() }
 }
 
 fn throughput(about: &About, directory: &Path) -> miette::Result<Vec<Panel>> {
@@ -308,9 +314,10 @@ fn throughput(about: &About, directory: &Path) -> miette::Result<Vec<Panel>> {
                 by_flow.entry(flow).or_default().push((at, mbps / 1e3));
             }
         }
+        let which = some_of(FLOWS_MAX, by_flow.len(), "the first flows");
         let lines = by_flow.into_iter().take(FLOWS_MAX);
         let lines = lines.map(|(flow, rates)| (format!("flow {flow}"), steps.line(&rates, steps::mean)));
-        let title = format!("Throughput{}", of_point(point));
+        let title = format!("Throughput{}{which}", of_point(point));
         let axis = steps.axis("mean");
         panels.push(Panel::new(&title, &axis, "payload (Gb/s)", Content::Lines(lines.collect())));
     }

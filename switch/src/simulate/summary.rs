@@ -189,8 +189,8 @@ pub fn summary(about: &About, rows: &[Row], loads: &[Row]) -> Summary {
         });
         let text = |(name, _): &(&str, &str)| measured(RUNS.at(name)).map_or("-".into(), |of| of.text());
         cells.push(std::iter::once(point.clone()).chain(SHOWN.iter().map(text)).collect());
-        let trace = RUNS.at("trace");
-        let is_same = |row: &&Row| controls.iter().any(|of| [1, trace].iter().all(|at| of[*at] == row[*at]));
+        let same = ["seed", "trace"].map(|name| RUNS.at(name));
+        let is_same = |row: &&Row| controls.iter().any(|of| same.iter().all(|at| of[*at] == row[*at]));
         if !is_control && !rows.is_empty() && rows.iter().all(is_same) {
             compared
                 .push(format!("  {point}: the same to the last frame; what is varied changes nothing here"));

@@ -189,6 +189,38 @@ fn points_that_come_to_the_same_are_told() {
 }
 
 #[test]
+fn a_switch_has_as_many_ports_as_it_can_have_and_no_more() {
+    let why = |topology: &str| {
+        let text = format!(
+            "[scenario]\nname = \"x\"\n[topology]\n{topology}\n[[load]]\nkind = \"ring\"\nsize = 1\n"
+        );
+        let source = Source::from_toml("x", &text, &[]).unwrap();
+        build::model(&source, 0, 1, Path::new("")).err().map(|error| error.to_string()).unwrap_or_default()
+    };
+    let leaf_spine = |spines: u32, hosts: u32| {
+        format!("kind = \"leaf-spine\"\nleaves = 2\nspines = {spines}\nhosts = {hosts}")
+    };
+    assert_eq!(why(&leaf_spine(64, 192)), "");
+    assert_eq!(why(&leaf_spine(64, 193)), "a leaf would have 257 ports, and a switch has 256 at most");
+    let ways = "a switch would have 65 ways to one place, and frames are spread over 64 at most";
+    assert_eq!(why(&leaf_spine(65, 1)), ways);
+    let fat_tree = |pods: u32, edges: u32, cores: u32| {
+        format!(
+            "kind = \"fat-tree\"\npods = {pods}\nedges = {edges}\naggregations = 1\ncores = {cores}\nhosts = 1"
+        )
+    };
+    assert_eq!(why(&fat_tree(2, 128, 64)), "");
+    assert_eq!(why(&fat_tree(2, 128, 128)), ways.replace("65", "128"), "256 ports");
+    assert_eq!(
+        why(&fat_tree(2, 128, 129)),
+        "an aggregation switch would have 257 ports, and a switch has 256 at most"
+    );
+    assert_eq!(why(&fat_tree(2, 1, 65)), ways);
+    let edge = "kind = \"fat-tree\"\npods = 1\nedges = 1\naggregations = 2\ncores = 2\nhosts = 255";
+    assert_eq!(why(edge), "an edge switch would have 257 ports, and a switch has 256 at most");
+}
+
+#[test]
 fn who_has_no_way_to_whom_is_told() {
     let why = |load: &str, links: &str| {
         let place = tempfile::tempdir().unwrap();

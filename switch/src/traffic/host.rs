@@ -412,7 +412,8 @@ impl<'fd> Run<'fd> {
 
     /// Sleeps until there is something to do.
     fn wait(&mut self, transmitted: Transmitted, received: Received) -> Result<(), HostError> {
-        let nap_end = self.now.after(self.options.nap);
+        let now = now();
+        let nap_end = now.after(self.options.nap);
         let next_send = match transmitted {
             Transmitted::Batch if self.station.committed() < self.commit => return Ok(()),
             Transmitted::Batch => nap_end,
@@ -431,11 +432,11 @@ impl<'fd> Run<'fd> {
         let unsent = if self.station.committed() == Bytes::ZERO { Nanos::NEVER } else { nap_end };
         let until = [next_send, unsent, self.gate.next_change(), self.next_announcement, self.next_end()]
             .into_iter()
-            .fold(self.now.after(SLEEP_MAX), Nanos::min)
+            .fold(now.after(SLEEP_MAX), Nanos::min)
             .max(nap_end);
         let device = || self.options.device.clone();
         self.sleeper
-            .sleep(until.since(self.now))
+            .sleep(until.since(now))
             .map_err(|source| HostError::Wait { device: device(), source })?;
         self.woke(until);
         Ok(())

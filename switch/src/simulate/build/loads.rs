@@ -112,7 +112,8 @@ pub(super) fn add(
         LoadKind::Poisson => {
             let from = load.hosts.clone().unwrap_or_else(all);
             named(load, &from, hosts)?;
-            if from.iter().all(|host| *host == from[0]) {
+            parts.check(load, from.iter().map(|host| (from[0], *host)))?;
+            if from.len() == 1 {
                 return Err(miette!("load `{}` has one host: nobody can send to another", load.name));
             }
             let flows = Poisson {
@@ -156,7 +157,10 @@ pub(super) fn add(
             };
             Box::new(Incast::new(settings, seed))
         }
-        LoadKind::Permutation => listed(permutation(hosts, class, fixed, begin, seed))?,
+        LoadKind::Permutation => {
+            parts.check(load, (0..hosts).map(|host| (0, host)))?; // whoever it is that the seed draws
+            listed(permutation(hosts, class, fixed, begin, seed))?
+        }
         LoadKind::Ring => {
             if load.ahead.is_multiple_of(hosts) {
                 return Err(miette!(

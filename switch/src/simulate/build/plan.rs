@@ -5,7 +5,8 @@ use std::path::Path;
 
 use miette::miette;
 use xoff_config::scenario::{self, Hosts, PortLine, Scenario, TopologyKind};
-use xoff_dataplane::units::Nanos;
+use xoff_dataplane::settings::MEMBERS_MAX;
+use xoff_dataplane::units::{Nanos, PORTS_MAX};
 use xoff_sim::hpcc::{self, Imported, Nodes};
 use xoff_sim::topology::{Build, Dumbbell, FatTree, Graph, LeafSpine, Ring, edge_list, ofc_fig1};
 use xoff_sim::{At, Line, Plan};
@@ -29,6 +30,14 @@ fn few(what: &str, count: u32) -> miette::Result<u8> {
     u8::try_from(count).map_err(|_| miette!("{count} {what} are too many: there may be 255 at most"))
 }
 
+/// A switch has no more ports than it can have.
+fn fits(what: &str, ports: u32) -> miette::Result<()> {
+    if ports > PORTS_MAX as u32 {
+        return Err(miette!("{what} would have {ports} ports, and a switch has {PORTS_MAX} at most"));
+    }
+    Ok(())
+}
+
 /// Its plan.
 ///
 /// # Errors
@@ -36,9 +45,24 @@ fn few(what: &str, count: u32) -> miette::Result<u8> {
 pub(super) fn plan(scenario: &Scenario, path: &Path, build: &Build) -> miette::Result<Planned> {
     if scenario.topology.kind == TopologyKind::Hpcc {
         let Imported { plan, nodes, lossy } = imported(scenario, path, build)?;
+        spreads(&plan)?;
         return Ok(Planned { plan, nodes: Some(nodes), lossy });
     }
-    Ok(Planned { plan: of_kind(scenario, path, build)?, nodes: None, lossy: Vec::new() })
+    let plan = of_kind(scenario, path, build)?;
+    spreads(&plan)?;
+    Ok(Planned { plan, nodes: None, lossy: Vec::new() })
+}
+
+/// No switch has more ways to one place than frames can be spread over.
+fn spreads(plan: &Plan) -> miette::Result<()> {
+    let ways = plan.forwarding().flat_map(|of| of.groups.iter().map(|group| group.members.len())).max();
+    match ways.filter(|ways| *ways > MEMBERS_MAX) {
+        None => Ok(()),
+        Some(ways) => Err(miette!(
+            help = "have fewer switches above others, or links between two of them",
+            "a switch would have {ways} ways to one place, and frames are spread over {MEMBERS_MAX} at most"
+        )),
+    }
 }
 
 fn imported(scenario: &Scenario, path: &Path, build: &Build) -> miette::Result<Imported> {
@@ -88,15 +112,18 @@ fn of_kind(scenario: &Scenario, path: &Path, build: &Build) -> miette::Result<Pl
             })?;
             edge_list(&text, build).map_err(|error| miette!("{}: {error}", file.display()))?
         }
-        TopologyKind::LeafSpine => LeafSpine {
-            leaves: few("leaves", topology.leaves)?,
-            spines: few("spines", topology.spines)?,
-            hosts: few("hosts of a leaf", topology.hosts)?,
-            host_line,
-            spine_line: fabric,
-            without: topology.failed.clone(),
+        TopologyKind::LeafSpine => {
+            fits("a leaf", topology.hosts.saturating_add(topology.spines))?;
+            LeafSpine {
+                leaves: few("leaves", topology.leaves)?,
+                spines: few("spines", topology.spines)?,
+                hosts: few("hosts of a leaf", topology.hosts)?,
+                host_line,
+                spine_line: fabric,
+                without: topology.failed.clone(),
+            }
+            .plan(build)
         }
-        .plan(build),
         TopologyKind::FatTree => {
             let (cores, aggregations) = (topology.cores, topology.aggregations);
             if !cores.is_multiple_of(aggregations) {
@@ -105,6 +132,8 @@ fn of_kind(scenario: &Scenario, path: &Path, build: &Build) -> miette::Result<Pl
                      topology.cores has to be a multiple of topology.aggregations"
                 ));
             }
+            fits("an edge switch", topology.hosts.saturating_add(aggregations))?;
+            fits("an aggregation switch", topology.edges.saturating_add(cores / aggregations))?;
             FatTree {
                 pods: few("pods", topology.pods)?,
                 edges: few("edge switches of a pod", topology.edges)?,

@@ -78,12 +78,13 @@ pub(super) fn configured(
     Ok(all)
 }
 
-/// What a fabric takes, about, bytes: for each frame that its switches have a place for, each port, and each address that a switch knows.
+/// What a fabric takes, about, bytes: for each frame that its switches have a place for (the difference of two fat-trees with lines of 100
+/// and 200 us), each port, and each address that a switch knows (fat-trees of 4 to 32 ports a switch).
 const PLACE: u64 = 240;
 const PORT: u64 = 30_000;
 const ADDRESS: u64 = 24;
 
-/// The machine has memory for a fabric of these switches with so many hosts, as far as is known.
+/// The machine has memory for one fabric of these switches with so many hosts, as far as is known.
 ///
 /// # Errors
 /// It has not.
@@ -96,7 +97,7 @@ pub(super) fn fit(kinds: &[Arc<SwitchKind>], hosts: u32, has: Option<Bytes>) -> 
     match has.filter(|has| takes > has.0) {
         None => Ok(()),
         Some(has) => Err(miette!(
-            help = "have shorter lines, lower rates, smaller thresholds and headroom, or fewer switches: frames that may be lossless have places",
+            help = "have shorter lines, lower rates, smaller thresholds and headroom, or fewer switches: frames that may be lossless have places; --jobs 1 runs one fabric at a time",
             "this fabric takes {} MiB of memory or so, the machine has {} MiB",
             takes >> 20,
             has.0 >> 20

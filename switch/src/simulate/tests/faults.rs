@@ -170,8 +170,8 @@ fn what_is_lost_on_a_link_is_told_with_its_end_and_is_among_what_was_lost() {
 /// The run is over after a millisecond or less.
 #[test]
 fn what_the_run_does_not_come_to_is_told_with_its_place_and_time() {
-    let told = |keys: &str| {
-        let text = format!("{}{keys}\n", scenario("until-done", "").replace("10MB", "1MB"));
+    let told_of = |duration: &str, keys: &str| {
+        let text = format!("{}{keys}\n", scenario(duration, "").replace("10MB", "1MB"));
         let source = Source::from_toml("x", &text, &[]).unwrap();
         let request = Request {
             source: &source,
@@ -186,7 +186,13 @@ fn what_the_run_does_not_come_to_is_told_with_its_place_and_time() {
         told.retain(|text| text.contains("was to come"));
         told
     };
+    let told = |keys: &str| told_of("until-done", keys);
     let after = "and 2 of 2 runs ended before";
+    assert_eq!(told_of("until-done\"\nwarm_up = \"100us", ""), [""; 0]);
+    assert_eq!(
+        told_of("until-done\"\nwarm_up = \"900ms", ""),
+        [format!("warning: the end of the warm-up was to come at 900ms, {after}")]
+    );
     assert_eq!(told("[[fault]]\nat = \"h7\"\ndown = \"1us\"\nup = \"2us\""), [""; 0]);
     assert_eq!(
         told("[[fault]]\nat = \"h7\"\ndown = \"900ms\"\nup = \"901ms\""),
