@@ -32,7 +32,7 @@ fn few(what: &str, count: u32) -> miette::Result<u8> {
 
 /// A switch has no more ports than it can have.
 fn fits(what: &str, ports: u32) -> miette::Result<()> {
-    if ports > PORTS_MAX as u32 {
+    if ports as usize > PORTS_MAX {
         return Err(miette!("{what} would have {ports} ports, and a switch has {PORTS_MAX} at most"));
     }
     Ok(())
