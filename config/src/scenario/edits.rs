@@ -67,14 +67,22 @@ const LISTS: [&str; 4] = ["receiver", "load", "fault", "change"];
 const SEED: [&str; 2] = ["scenario", "seed"];
 /// Stands for `switch.all.policy`.
 const POLICY: &str = "policy";
-/// So does this, beside parameters of policies.
-const POLICY_OF_ALL: [&str; 4] = ["switch", "all", "policy", "all"];
 
-/// What a path says, however it is written.
+/// What a path says, however it is written. Beside parameters of policies their choice is `policy.all`.
 fn meant(path: &[String]) -> Vec<&str> {
-    match path.iter().map(String::as_str).collect::<Vec<_>>() {
-        path if path == [POLICY] || path == POLICY_OF_ALL => POLICY_OF_ALL[..3].to_vec(),
-        path => path,
+    let path: Vec<&str> = path.iter().map(String::as_str).collect();
+    match path[..] {
+        [POLICY] => vec!["switch", "all", POLICY],
+        ["switch", kind, POLICY, "all"] => vec!["switch", kind, POLICY],
+        _ => path,
+    }
+}
+
+/// Of which switches it says the policy, if it does.
+fn chooses(path: &[String]) -> Option<&str> {
+    match meant(path)[..] {
+        ["switch", kind, POLICY] => Some(kind),
+        _ => None,
     }
 }
 
@@ -263,9 +271,9 @@ pub(super) fn apply(root: &mut Value<'_>, axes: &[Axis], point: usize, problems:
     top.remove("sweep");
     root.set(ValueInner::Table(top));
     // The choice of a policy stands beside parameters of policies, where there are any: last.
-    put_all.sort_by_key(|(path, _)| meant(path) == POLICY_OF_ALL[..3]);
+    put_all.sort_by_key(|(path, _)| chooses(path).is_some());
     for (path, value) in put_all {
-        let path = if meant(&path) == POLICY_OF_ALL[..3] { policy_path(root) } else { path };
+        let path = chooses(&path).map_or_else(|| path.clone(), |kind| policy_path(root, kind));
         let span = value.span;
         let is_there = |name: &str| root.as_table().is_some_and(|top| top.contains_key(name));
         if let Some(name) = LISTS.into_iter().find(|name| path[0] == *name && !is_there(name)) {
@@ -286,11 +294,12 @@ pub(super) fn apply(root: &mut Value<'_>, axes: &[Axis], point: usize, problems:
     }
 }
 
-/// Beside parameters of policies their choice is `policy.all`.
-fn policy_path(root: &Value<'_>) -> Vec<String> {
-    let is_table = root.pointer("/switch/all/policy").is_some_and(|policy| policy.as_table().is_some());
-    let path = if is_table { &POLICY_OF_ALL[..] } else { &POLICY_OF_ALL[..3] };
-    path.iter().map(|&part| part.to_owned()).collect()
+/// Where the policy of a kind of switches is chosen: beside parameters of policies, where there are any.
+fn policy_path(root: &Value<'_>, kind: &str) -> Vec<String> {
+    let has_parameters =
+        root.pointer(&format!("/switch/{kind}/{POLICY}")).is_some_and(|policy| policy.as_table().is_some());
+    let path = ["switch", kind, POLICY].into_iter().chain(has_parameters.then_some("all"));
+    path.map(str::to_owned).collect()
 }
 
 fn put<'de>(at: &mut Value<'de>, path: &[String], value: Value<'de>) -> Result<(), String> {
@@ -361,7 +370,15 @@ mod tests {
         let beside = "[switch.all.policy.ofc]\nalpha = 0.8\n";
         assert_eq!(source(&format!("{beside}{POLICIES}"), &["switch.all.policy=ofc"]).unwrap().points(), 1);
         let alpha = "switch.all.policy.ofc.alpha=0.8";
-        for set in [[alpha, "policy=ofc"], ["policy=ofc", alpha], ["switch.all.policy.all=ofc", alpha]] {
+        let of_kind = ["switch.switch.policy=ofc", "switch.switch.policy.ofc.alpha=0.8"];
+        let [one, other] = of_kind;
+        for set in [
+            [alpha, "policy=ofc"],
+            ["policy=ofc", alpha],
+            ["switch.all.policy.all=ofc", alpha],
+            of_kind,
+            [other, one],
+        ] {
             let told = source("", &set).unwrap().switch(0, "switch", &[PORT]).unwrap();
             let file =
                 source(&format!("{beside}all = \"ofc\"\n").replace(".ofc]\n", "]\nofc."), &[]).unwrap();

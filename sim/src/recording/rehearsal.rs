@@ -111,7 +111,7 @@ impl Stage<'_> {
         }
         let mut batch = boundary.batch(self.switch, self.now);
         boundary.advance(&mut batch, &mut self.memory);
-        for (port, out) in (0..).map(PortId).zip(&mut self.out) {
+        for (port, out) in (0..=u8::MAX).map(PortId).zip(&mut self.out) {
             for _ in 0..self.chance.usize(..=out.len()) {
                 let frame = out.pop_front().expect("counted");
                 boundary.release(&mut batch, port, frame, &mut self.memory);
@@ -141,12 +141,16 @@ impl Stage<'_> {
 
     fn transmit(&mut self, boundary: &mut impl Boundary) {
         let untold = self.switch.untold();
-        for (port, out) in (0..).map(PortId).zip(&mut self.out).filter(|(port, _)| untold.contains(*port)) {
+        for (port, out) in
+            (0..=u8::MAX).map(PortId).zip(&mut self.out).filter(|(port, _)| untold.contains(*port))
+        {
             let mut batch = boundary.batch(self.switch, self.now);
             out.extend(boundary.announce(&mut batch, port, &mut self.memory));
         }
         let active = self.switch.egress_active();
-        for (port, out) in (0..).map(PortId).zip(&mut self.out).filter(|(port, _)| active.contains(*port)) {
+        for (port, out) in
+            (0..=u8::MAX).map(PortId).zip(&mut self.out).filter(|(port, _)| active.contains(*port))
+        {
             let most = u32::try_from(OUT_MAX.saturating_sub(out.len())).unwrap_or(0);
             let mut batch = boundary.batch(self.switch, self.now);
             boundary.transmit(&mut batch, port, &mut self.memory, most, |_, frame| out.push_back(frame));

@@ -34,8 +34,8 @@ impl LeafSpine {
         for leaf in &leaves {
             (0..self.hosts).for_each(|_| _ = graph.add_host(*leaf, self.host_line));
         }
-        for (leaf, at) in (0..).zip(&leaves) {
-            for (spine, to) in (0..).zip(&spines) {
+        for (leaf, at) in (0..=u8::MAX).zip(&leaves) {
+            for (spine, to) in (0..=u8::MAX).zip(&spines) {
                 if !self.without.contains(&(leaf, spine)) {
                     graph.link(*at, *to, self.spine_line);
                 }

@@ -124,7 +124,7 @@ fn pfcs(import: &Import, pauses: &[Pauses]) -> String {
 fn queues(import: &Import, lengths: &Lengths) -> String {
     let mut all = BTreeMap::new();
     for (switch, ports) in (0..).zip(&lengths.counts) {
-        for (port, counts) in (0..).zip(ports) {
+        for (port, counts) in (0..=u8::MAX).zip(ports) {
             let at = At::Switch(switch, port);
             all.insert((import.nodes.id(at), import.nodes.interface(at)), counts);
         }

@@ -204,6 +204,8 @@ fn a_switch_has_as_many_ports_as_it_can_have_and_no_more() {
     assert_eq!(why(&leaf_spine(64, 193)), "a leaf would have 257 ports, and a switch has 256 at most");
     let ways = "a switch would have 65 ways to one place, and frames are spread over 64 at most";
     assert_eq!(why(&leaf_spine(65, 1)), ways);
+    assert_eq!(why(&leaf_spine(255, 1)), ways.replace("65", "255"));
+    assert_eq!(why(&leaf_spine(2, 1).replace("leaves = 2", "leaves = 255")), "");
     let fat_tree = |pods: u32, edges: u32, cores: u32| {
         format!(
             "kind = \"fat-tree\"\npods = {pods}\nedges = {edges}\naggregations = 1\ncores = {cores}\nhosts = 1"

@@ -412,23 +412,22 @@ impl<'fd> Run<'fd> {
 
     /// Sleeps until there is something to do.
     fn wait(&mut self, transmitted: Transmitted, received: Received) -> Result<(), HostError> {
+        let has_room = matches!(transmitted, Transmitted::Batch) && self.station.committed() < self.commit;
+        if has_room || matches!(received, Received::More) {
+            return Ok(());
+        }
         let now = now();
         let nap_end = now.after(self.options.nap);
+        if matches!(received, Received::Data) {
+            nap(self.options.nap);
+            self.woke(nap_end);
+            return Ok(());
+        }
         let next_send = match transmitted {
-            Transmitted::Batch if self.station.committed() < self.commit => return Ok(()),
             Transmitted::Batch => nap_end,
             Transmitted::Until(until) => until,
             Transmitted::All => Nanos::NEVER,
         };
-        match received {
-            Received::More => return Ok(()),
-            Received::Data => {
-                nap(self.options.nap);
-                self.woke(nap_end);
-                return Ok(());
-            }
-            Received::NoData => {}
-        }
         let unsent = if self.station.committed() == Bytes::ZERO { Nanos::NEVER } else { nap_end };
         let until = [next_send, unsent, self.gate.next_change(), self.next_announcement, self.next_end()]
             .into_iter()

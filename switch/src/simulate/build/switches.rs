@@ -97,7 +97,7 @@ pub(super) fn fit(kinds: &[Arc<SwitchKind>], hosts: u32, has: Option<Bytes>) -> 
     match has.filter(|has| takes > has.0) {
         None => Ok(()),
         Some(has) => Err(miette!(
-            help = "have shorter lines, lower rates, smaller thresholds and headroom, or fewer switches: frames that may be lossless have places; --jobs 1 runs one fabric at a time",
+            help = "have shorter lines, lower rates, smaller thresholds and headroom, or fewer switches: frames that may be lossless have places",
             "this fabric takes {} MiB of memory or so, the machine has {} MiB",
             takes >> 20,
             has.0 >> 20
