@@ -35,7 +35,8 @@ pub struct Conduct {
     pub longest_stall_ms: f64,
     /// The same of a host.
     pub longest_host_gap_ms: f64,
-    /// How long it usually took for a host to run once a time that it had slept until had come, ms: the median, of hosts and of runs; zero where none has.
+    /// How long it usually took for a host to run once a time that it had slept until had come, ms: the median, of hosts and of runs;
+    /// zero where none has.
     pub usual_host_gap_ms: f64,
     /// What follows from it.
     #[serde(skip)]
