@@ -38,7 +38,9 @@ pub fn secret() -> HashSeed {
     HashSeed([0u8, 1].map(|half| state.hash_one(half)))
 }
 
-fn memory() -> Option<Bytes> {
+/// All of it; `None`: nobody knows.
+#[must_use]
+pub fn memory() -> Option<Bytes> {
     Some(Bytes(sysinfo().ok()?.ram_total()))
 }
 

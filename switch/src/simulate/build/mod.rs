@@ -56,7 +56,7 @@ pub fn model(source: &Source, point: usize, seed: u64, path: &Path) -> miette::R
     let classes = imported.iter().flatten().map(|flow| flow.plan.class);
     let lossy = hosts::lossy_classes(&scenario).iter().chain(classes).collect();
     let configured = switches::configured((source, point, &scenario.changes), &kinds, &ports, lossy)?;
-    switches::fit(&configured.kinds, bare.plan.hosts(), machine::here().memory)?;
+    switches::fit(&configured.kinds, bare.plan.hosts(), machine::memory())?;
     let next = Cell::new(0);
     let build = Build::new(|_, _| {
         let number = next.replace(next.get() + 1);
