@@ -24,7 +24,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 import bench_scaling  # noqa: E402
 from bench_forwarders import XOFF_LIKE_OTHERS, KernelBridge, OpenVswitch, Pair, Testpmd, Xoff, XskRs  # noqa: E402
 from bench_routers import KernelRouter, RoutedXoff, RoutingOpenVswitch, address_of  # noqa: E402
-from bench_lab import Lab, await_that, cpu_ns, end, tell, threads  # noqa: E402
+import bench_lab  # noqa: E402
+from bench_lab import Failures, Lab, await_that, cpu_ns, end, tell, threads  # noqa: E402
 from bench_statistics import summary, table  # noqa: E402
 
 MODES = ("generator-limited", "capped")
@@ -64,8 +65,14 @@ class Bench:
         self.generator_group = lab.group("generator")
 
     def turn(self, forwarder, mode, loads, pairs=1):
-        """Starts a forwarder, and measures it with every load: {load: measurement}."""
-        pairs = self.pairs[:pairs]
+        """Starts a forwarder, measures it with one load after the other, and yields (load, measurement)."""
+        with self.lab.scope():
+            pid, tids = self.start(forwarder, mode, self.pairs[:pairs])
+            for load in loads:
+                yield load, self.measure_undisturbed(pid, tids, load, mode, pairs)
+
+    def start(self, forwarder, mode, pairs):
+        """Starts a forwarder between new devices; returns its process and the threads that forward."""
         ends = [f"g{n + 1}" for n in range(2 * len(pairs))]
         for device in ends:  # new ones each time: some forwarders leave programs behind
             self.lab.wire(device, device.replace("g", "s"), ADDRESSES[(int(device[1:]) - 1) % 2])
@@ -74,23 +81,17 @@ class Bench:
         pid = forwarder.start(self.lab, pairs)
         is_router = getattr(forwarder, "routes_packets", False)
         self.via = address_of(self.lab, pairs[0].one) if is_router else None
-        try:
-            tids = []
-            if pid is not None:
-                tids = await_that(
-                    "the forwarder's threads",
-                    lambda: found if len(found := threads(pid, forwarder.thread)) >= len(pairs) else None,
-                )
-                for group, tid in zip(self.forwarder_groups, sorted(tids)):
-                    group.add_thread(pid, tid)
-                    group.limit(CAP if mode == "capped" else None)
-            return {load: self.measure_undisturbed(pid, tids, load, mode, len(pairs)) for load in loads}
-        finally:
-            for group in self.forwarder_groups:
-                group.limit(None)
-            forwarder.stop(self.lab)
-            for device in ends:
-                self.lab.unwire(device)
+        if pid is None:
+            return pid, []
+        tids = await_that(
+            "the forwarder's threads",
+            lambda: found if len(found := threads(pid, forwarder.thread)) >= len(pairs) else None,
+        )
+        for group, tid in zip(self.forwarder_groups, sorted(tids)):
+            group.add_thread(pid, tid)
+            group.limit(CAP if mode == "capped" else None)
+            self.lab.undo.callback(group.limit, None)
+        return pid, tids
 
     def measure_undisturbed(self, pid, tids, load, mode, pairs):
         """Measures again, where the forwarder did not get the share of its cores that it should have."""
@@ -188,6 +189,8 @@ def arguments():
                         help="a further xoff, to compare versions with each other")  # fmt: skip
     parser.add_argument("--routed", action="store_true", help="routers, beside xoff as a bridge")
     parser.add_argument("--workers", type=int, default=1, help="more than one: how xoff scales, without peers")
+    parser.add_argument("--patience", type=float, default=bench_lab.PATIENCE_S,
+                        help="seconds until a forwarder that does not start, or forwards nothing, has failed [%(default)s]")  # fmt: skip
     options = parser.parse_args()
     options.xoff, options.bench = (str(Path(path).resolve()) for path in (options.xoff, options.bench))
     for what, known in (("modes", MODES), ("peers", PEERS)):
@@ -201,6 +204,7 @@ def arguments():
 
 def main():
     options = arguments()
+    bench_lab.PATIENCE_S = options.patience
     if options.workers > 1:
         with Lab() as lab:
             bench_scaling.measure(Bench(lab, options, options.workers), options, loads(options))
@@ -221,7 +225,7 @@ def main():
         forwarders |= {"kernel_router": KernelRouter(), "ovs_router": RoutingOpenVswitch()}
     else:
         forwarders |= {name: peers[name]() for name in options.peers}
-    names, measured = list(forwarders), {}
+    names, measured, failures = list(forwarders), {}, Failures()
     with Lab() as lab:
         bench = Bench(lab, options)
         for round_ in range(options.rounds):
@@ -231,13 +235,15 @@ def main():
                 for name in names[first:] + names[:first]:
                     if mode == "capped" and forwarders[name].thread is None:
                         continue  # there is nothing to hold to a share of a core
-                    for (size, flows), one in bench.turn(forwarders[name], mode, loads(options)).items():
-                        measured.setdefault(((mode, size, flows), name), []).append(one)
-                        tell(f"round {round_ + 1} {mode:<17} {size:>5} {flows:>2} {name:<14} {one['kpps']:8.1f} kpps"
-                             f"  of {one['offered_kpps']:7.1f}, {one['core_share']:.2f} of a core")  # fmt: skip
+                    with failures.caught(f"round {round_ + 1} {mode} {name}"):
+                        for (size, flows), one in bench.turn(forwarders[name], mode, loads(options)):
+                            measured.setdefault(((mode, size, flows), name), {})[round_] = one
+                            tell(f"round {round_ + 1} {mode:<17} {size:>5} {flows:>2} {name:<14} {one['kpps']:8.1f} kpps"
+                                 f"  of {one['offered_kpps']:7.1f}, {one['core_share']:.2f} of a core")  # fmt: skip
     cases = [(mode, *load) for mode in options.modes for load in loads(options)]
     runs = summary(measured, cases, names)
-    print(json.dumps({"runs": runs}) if options.json else table(runs, names))
+    print(json.dumps({"runs": runs, "failures": failures.all}) if options.json else table(runs, names))
+    failures.exit()
 
 
 if __name__ == "__main__":

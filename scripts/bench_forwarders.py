@@ -1,10 +1,10 @@
 """What is compared: forwarders between pairs of veth ends in the namespace `switch`.
 
-Pair n forwards between s<2n-1> and s<2n>. `start` answers the process, if there is one, and `thread` matches the names of the
-threads that forward.
+Pair n forwards between s<2n-1> and s<2n>. `start` returns the id of the process, if there is one, and has the lab's scope end what
+it starts. `thread` matches the names of the threads that forward.
 """
 
-from bench_lab import await_that, end, run
+from bench_lab import await_that, run
 
 XOFF_CONFIG = """
 [switch]
@@ -67,11 +67,7 @@ class Xoff:
             text += [XOFF_STATION.format(mac=mac, device=pair.two) for mac in pair.stations]
         config = lab.directory / "xoff.toml"
         config.write_text("".join(text))
-        self.process = lab.start(lab.switch, self.binary, "run", "--config", str(config), ready="running")
-        return self.process.pid
-
-    def stop(self, lab):
-        end(self.process)
+        return lab.start(lab.switch, self.binary, "run", "--config", str(config), ready="running").pid
 
 
 class XskRs:
@@ -84,14 +80,10 @@ class XskRs:
 
     def start(self, lab, pairs):
         [pair] = pairs
-        self.process = lab.start(
+        return lab.start(
             lab.switch, "taskset", "--cpu-list", str(pair.core), self.binary, "forward", pair.one, pair.two,
             ready="ready",
-        )  # fmt: skip
-        return self.process.pid
-
-    def stop(self, lab):
-        end(self.process)
+        ).pid  # fmt: skip
 
 
 class Testpmd:
@@ -105,16 +97,12 @@ class Testpmd:
     def start(self, lab, pairs):
         [pair] = pairs
         ports = [f"--vdev=net_af_xdp{n},iface={device}" for n, device in enumerate((pair.one, pair.two))]
-        self.process = lab.start(
+        return lab.start(
             lab.switch, "dpdk-testpmd", "--no-huge", "-m", "512", "--no-pci", "--file-prefix", lab.tag,
             "-l", f"{pair.core},{self.main_core}", "--main-lcore", str(self.main_core), *ports, "--",
             "--forward-mode=io", "--nb-cores=1", "--auto-start", "--stats-period=3600",
             "--total-num-mbufs=16384", ready="packet forwarding - ports=2",
-        )  # fmt: skip
-        return self.process.pid
-
-    def stop(self, lab):
-        end(self.process)
+        ).pid  # fmt: skip
 
 
 class OpenVswitch:
@@ -129,9 +117,9 @@ class OpenVswitch:
         for old in home.iterdir():
             old.unlink()
         env = {f"OVS_{name}": str(home) for name in ("RUNDIR", "LOGDIR", "DBDIR", "SYSCONFDIR")}
-        database, remote, self.control = home / "conf.db", home / "db.sock", str(home / "ctl")
+        database, remote, control = home / "conf.db", home / "db.sock", str(home / "ctl")
         run("ovsdb-tool", "create", str(database), "/usr/share/openvswitch/vswitch.ovsschema")
-        self.database = lab.start(
+        lab.start(
             lab.switch, "ovsdb-server", str(database), f"--remote=punix:{remote}",
             f"--unixctl={home / 'db.ctl'}", "--no-chdir", env=env,
         )  # fmt: skip
@@ -142,20 +130,14 @@ class OpenVswitch:
 
         vsctl("--no-wait", "init")
         vsctl("--no-wait", "set", "Open_vSwitch", ".", f"other_config:pmd-cpu-mask={1 << pair.core:#x}")
-        self.process = lab.start(
-            lab.switch, "ovs-vswitchd", f"unix:{remote}", f"--unixctl={self.control}", "--no-chdir", env=env
-        )
+        pid = lab.start(lab.switch, "ovs-vswitchd", f"unix:{remote}", f"--unixctl={control}", "--no-chdir", env=env).pid
+        lab.undo.callback(run, "ovs-appctl", "--timeout=15", "-t", control, "exit", "--cleanup")
         vsctl("--timeout=15", "add-br", "br-ovs", "--", "set", "bridge", "br-ovs", "datapath_type=netdev")
         for port in (pair.one, pair.two):
             vsctl("--timeout=15", "add-port", "br-ovs", port, "--", "set", "interface", port, "type=afxdp")
         for mac in pair.stations:
-            run("ovs-appctl", "-t", self.control, "fdb/add", "br-ovs", pair.two, "0", mac)
-        return self.process.pid
-
-    def stop(self, lab):
-        run("ovs-appctl", "-t", self.control, "exit", "--cleanup")
-        end(self.process)
-        end(self.database)
+            run("ovs-appctl", "--timeout=15", "-t", control, "fdb/add", "br-ovs", pair.two, "0", mac)
+        return pid
 
 
 class KernelBridge:
@@ -167,11 +149,9 @@ class KernelBridge:
         [pair] = pairs
         ip = ("ip", "-n", lab.switch, "link")
         run(*ip, "add", "br-kernel", "type", "bridge")
+        lab.undo.callback(run, *ip, "del", "br-kernel")
         for port in (pair.one, pair.two):
             run(*ip, "set", port, "master", "br-kernel")
         for mac in pair.stations:
             run("bridge", "-n", lab.switch, "fdb", "replace", mac, "dev", pair.two, "master", "static")
         run(*ip, "set", "br-kernel", "up")
-
-    def stop(self, lab):
-        run("ip", "-n", lab.switch, "link", "del", "br-kernel")

@@ -19,7 +19,7 @@ import subprocess
 import time
 from pathlib import Path
 
-from bench_lab import Lab, await_that, end, run, tell
+from bench_lab import Failures, Lab, await_that, end, run, tell
 
 FRAME = 1518  # with FCS
 ON_LINE = FRAME + 20
@@ -56,8 +56,8 @@ port = "{port}"
 
 
 class Bench:
-    def __init__(self, lab, options):
-        self.lab, self.options = lab, options
+    def __init__(self, lab, options, failures):
+        self.lab, self.options, self.failures = lab, options, failures
 
     def switch(self, name, ports, towards_sink):
         """Starts a switch with ports (name, device, speed in Mb/s), and tells what its lossless class has."""
@@ -102,9 +102,12 @@ class Bench:
         self.credit_bytes = min(slow["burst_bytes"], slow["commit_bytes"]) + ON_LINE
         self.stalled_ms = []
         shares = []
-        for _ in range(self.options.rounds):
-            shares.append(self.round(senders, speed, arguments))
-            tell(f"{name}: {shares[-1]:.4f}, longest stall of a host {self.stalled_ms[-1]:.1f} ms")
+        for round_ in range(self.options.rounds):
+            with self.failures.caught(f"round {round_ + 1} of {name}"), self.lab.scope():
+                shares.append(self.round(senders, speed, arguments))
+                tell(f"{name}: {shares[-1]:.4f}, longest stall of a host {self.stalled_ms[-1]:.1f} ms")
+        if not shares:
+            raise RuntimeError("every round failed")
         thresholds = next(one for one in checked["ports"][0]["classes"] if one["class"] == 3)
         return {
             "median": round(statistics.median(shares), 4), "least": round(min(shares), 4),
@@ -147,10 +150,10 @@ def main():
     parser.add_argument("--xoff", default="target/release/xoff", help="the binary; it is the hosts, too")
     options = parser.parse_args()
     options.xoff = str(Path(options.xoff).resolve())
-    result = {}
+    result, failures = {}, Failures()
     for name in [options.only] if options.only else ["burst", "2", "4"]:
-        with Lab() as lab:
-            bench = Bench(lab, options)
+        with failures.caught(name), Lab() as lab:
+            bench = Bench(lab, options, failures)
             for n in range(options.hogs):
                 hog = subprocess.Popen(["sh", "-c", "while :; do :; done"])
                 lab.undo.callback(end, hog)
@@ -158,11 +161,13 @@ def main():
                 bench.burst() if name == "burst" else bench.incast(int(name))
             )
     if options.json:
-        return print(json.dumps(result))
+        print(json.dumps({**result, "failures": failures.all}))
+        return failures.exit()
     print("share of the slow line   median   least    most   rounds   XON, XOFF, bytes")
     for name, one in result.items():
         print(f"{name:<22} {one['median']:>8.3f} {one['least']:>7.3f} {one['most']:>7.3f} {one['rounds']:>8}   "
               f"{one['xon_bytes']}, {one['xoff_bytes']}")  # fmt: skip
+    failures.exit()
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """Where benchmarks run: processes that are ended, namespaces and control groups that are removed.
 
-Everything is made by `Lab`, and removed when it is left, by an error or a signal too.
+Everything is made by `Lab`, and removed when it is left, by an error or a signal too; what is made within `Lab.scope` is
+removed at the scope's end. `Failures` keeps one measurement that fails from ending the others.
 """
 
 import contextlib
@@ -17,7 +18,7 @@ from typing import NamedTuple
 V1 = Path("/sys/fs/cgroup/cpu")
 V2 = Path("/sys/fs/cgroup")
 PERIOD_US = 10_000
-START_WITHIN_S = 60
+PATIENCE_S = 60
 
 
 def tell(text):
@@ -32,13 +33,35 @@ def run(*command):
 
 
 def await_that(what, condition):
-    """Waits until `condition()` is true, and answers what it answered."""
-    end = time.monotonic() + START_WITHIN_S
+    """Waits until `condition()` is true, and returns its value. `PATIENCE_S` bounds the wait."""
+    end = time.monotonic() + PATIENCE_S
     while time.monotonic() < end:
         if answer := condition():
             return answer
         time.sleep(0.02)
-    raise RuntimeError(f"waited {START_WITHIN_S} s in vain for {what}")
+    raise RuntimeError(f"waited {PATIENCE_S} s in vain for {what}")
+
+
+class Failures:
+    """Measurements that failed, each with its reason; the benchmark goes on with the next one."""
+
+    def __init__(self):
+        self.all = []
+
+    @contextlib.contextmanager
+    def caught(self, measurement):
+        """Notes an error of the block as a failure of `measurement`, a text, instead of raising it."""
+        try:
+            yield
+        except (RuntimeError, OSError, ValueError, subprocess.SubprocessError) as error:
+            self.all.append(f"{measurement} failed: {error}")
+            tell(self.all[-1])
+
+    def exit(self):
+        """Ends the process with status 1 if a measurement failed. The results are to be printed before."""
+        if self.all:
+            tell("\n".join(["", f"{len(self.all)} measurements failed; their results are missing above:", *self.all]))
+            sys.exit(1)
 
 
 class Group:
@@ -122,6 +145,16 @@ class Lab:
             signal.signal(number, signal.SIG_IGN)  # tidying up is short, and is not to be interrupted
         self.undo.close()
 
+    @contextlib.contextmanager
+    def scope(self):
+        """Removes at the end of the block what was made within it, newest first."""
+        outer, self.undo = self.undo, contextlib.ExitStack()
+        try:
+            with self.undo:
+                yield
+        finally:
+            self.undo = outer
+
     def group(self, name):
         group = Group(f"{self.tag}/{name}" if not (V1 / "cpu.shares").exists() else f"{self.tag}-{name}")
         self.undo.callback(group.remove)
@@ -130,6 +163,7 @@ class Lab:
     def wire(self, host_end, switch_end, address):
         run("ip", "link", "add", host_end, "netns", self.hosts, "address", address,
             "type", "veth", "peer", "name", switch_end, "netns", self.switch)  # fmt: skip
+        self.undo.callback(self._unwire, host_end)
         for namespace, end in ((self.hosts, host_end), (self.switch, switch_end)):
             run("ip", "-n", namespace, "link", "set", end, "up")
 
@@ -139,9 +173,11 @@ class Lab:
             "type", "veth", "peer", "name", other, "address", other_address, "netns", self.hosts)  # fmt: skip
         for end_ in (one, other):
             run("ip", "-n", self.hosts, "link", "set", end_, "up")
+        self.undo.callback(self._unwire, one)
 
-    def unwire(self, host_end):
-        run("ip", "-n", self.hosts, "link", "del", host_end)
+    def _unwire(self, host_end):
+        if host_end in self.devices():
+            run("ip", "-n", self.hosts, "link", "del", host_end)
 
     def devices(self):
         """What each device of the hosts has counted."""
@@ -153,8 +189,7 @@ class Lab:
         }
 
     def start(self, namespace, *command, ready=None, env=None):
-        """Starts a process, which is ended when the lab is left or by `end`; waits until it has printed
-        `ready`, if anything."""
+        """Starts a process, which is ended with the scope or by `end`; waits until it has printed `ready`, if anything."""
         log = self.directory / f"{Path(command[0]).name}.log"
         with log.open("w") as output:
             process = subprocess.Popen(

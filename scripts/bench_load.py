@@ -16,7 +16,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 from bench_forwarders import XOFF_BY_DEFAULT, KernelBridge, OpenVswitch, Pair, Xoff  # noqa: E402
-from bench_lab import Lab, run, tell  # noqa: E402
+from bench_lab import Failures, Lab, run, tell  # noqa: E402
 
 FORWARDER_CORE, SENDER_CORE = 0, 1
 SENDER, NOBODY, SINK = "02:00:00:00:00:01", "02:00:00:00:00:02", "02:00:00:00:02:01"
@@ -29,27 +29,23 @@ class Bench:
         self.lab, self.options = lab, options
 
     def wake(self):
-        """How soon a process wakes, at every rate."""
-        return {rate: self.probe(rate, "--wake", str(FORWARDER_CORE)) for rate in self.options.kpps}
+        """Measures how soon a process wakes, at one rate after the other; yields (kpps, measurement)."""
+        for rate in self.options.kpps:
+            yield rate, self.probe(rate, "--wake", str(FORWARDER_CORE))
 
     def turn(self, forwarder):
-        """Starts a forwarder (`None`: a plain veth), and measures it at every rate: {kpps: measurement}."""
-        if forwarder is None:
-            self.lab.wire_hosts("g1", "g2", SENDER, NOBODY)
-            try:
-                return {rate: self.measure(None, rate) for rate in self.options.kpps}
-            finally:
-                self.lab.unwire("g1")
-        self.lab.wire("g1", "s1", SENDER)  # new ones each time: some forwarders leave programs behind
-        self.lab.wire("g2", "s2", NOBODY)
-        pid = forwarder.start(self.lab, [Pair(1, FORWARDER_CORE, [SINK])])
-        try:
-            time.sleep(SETTLE_S)
-            return {rate: self.measure(pid, rate) for rate in self.options.kpps}
-        finally:
-            forwarder.stop(self.lab)
-            self.lab.unwire("g1")
-            self.lab.unwire("g2")
+        """Starts a forwarder (`None`: a plain veth), measures it at one rate after the other; yields (kpps, measurement)."""
+        with self.lab.scope():
+            pid = None
+            if forwarder is None:
+                self.lab.wire_hosts("g1", "g2", SENDER, NOBODY)
+            else:
+                self.lab.wire("g1", "s1", SENDER)  # new ones each time: some forwarders leave programs behind
+                self.lab.wire("g2", "s2", NOBODY)
+                pid = forwarder.start(self.lab, [Pair(1, FORWARDER_CORE, [SINK])])
+                time.sleep(SETTLE_S)
+            for rate in self.options.kpps:
+                yield rate, self.measure(pid, rate)
 
     def measure(self, pid, kpps):
         return self.probe(
@@ -77,8 +73,9 @@ def percentile(ordered, share):
 
 
 def summary(measured, options, names):
-    """`measured[name, kpps]` is a list of measurements, one for each round; medians, of which the plain veth's are
-    taken off where something is said to be added. Frames are those of all rounds."""
+    """`measured[name, kpps]` is a list of measurements, one for each round that did not fail; medians, of which the plain
+    veth's are taken off where something is said to be added. Frames are those of all rounds. A rate at which the plain veth
+    or the waking process was never measured is left out, as is a forwarder at a rate at which it always failed."""
 
     def median(name, kpps, key):
         return statistics.median(one[key] for one in measured[name, kpps])
@@ -92,12 +89,14 @@ def summary(measured, options, names):
 
     runs = []
     for kpps in options.kpps:
+        if not all((name, kpps) in measured for name in (WIRE, WAKE)):
+            continue
         wire = {key: median(WIRE, kpps, key) for key in ("p50_us", "p99_us", "sending", "kpps")}
         run_ = {"kpps": kpps, "frame_bytes": options.size, "gaps": options.gaps}
         run_[WIRE] = rounded(wire) | frames(WIRE, kpps)
         wake = {key: median(WAKE, kpps, key) for key in ("p50_us", "p99_us", "kpps")}
         run_[WAKE] = rounded(wake) | {"p50_us_range": p50_range(WAKE, kpps)}
-        for name in names:
+        for name in (name for name in names if (name, kpps) in measured):
             run_[name] = rounded({
                 "core_share": median(name, kpps, "core_share"),
                 "sender_core_share_added": median(name, kpps, "sending") - wire["sending"],
@@ -126,7 +125,7 @@ def table(runs, names):
             f"{'':>6}  {WAKE:<14} {wake['kpps']:>6.4g}   {'':>16}"
             f" {wake['p50_us']:8.1f}  {between(wake['p50_us_range']):<15} {wake['p99_us']:9.1f}"
         )
-        for name in names:
+        for name in (name for name in names if name in one):
             of = one[name]
             lines.append(
                 f"{'':>6}  {name:<14} {of['kpps']:>6.4g}   {of['core_share']:6.1%}  ({of['sender_core_share_added']:6.1%})"
@@ -174,20 +173,22 @@ def main():
     for name, path in (one.split("=", 1) for one in options.also):
         forwarders[name] = Xoff(str(Path(path).resolve()), XOFF_BY_DEFAULT)
     forwarders |= {name: peers[name]() for name in options.peers}
-    measured = {}
+    measured, failures = {}, Failures()
     with Lab() as lab:
         bench = Bench(lab, options)
         for round_ in range(options.rounds):
             for name, forwarder in [(WAKE, None), (WIRE, None), *forwarders.items()]:
                 turn = bench.wake() if name == WAKE else bench.turn(forwarder)
-                for kpps, one in turn.items():
-                    measured.setdefault((name, kpps), []).append(one)
-                    tell(f"round {round_ + 1} {kpps:>6} kpps {name:<14} {one['core_share']:6.1%} of a core, "
-                         f"{one['p50_us']:7.1f} / {one['p99_us']:7.1f} us, sending {one['sending']:6.1%}, "
-                         f"lost {one['lost']}, {one['kpps']:.2f} kpps")  # fmt: skip
+                with failures.caught(f"round {round_ + 1} {name}"):
+                    for kpps, one in turn:
+                        measured.setdefault((name, kpps), []).append(one)
+                        tell(f"round {round_ + 1} {kpps:>6} kpps {name:<14} {one['core_share']:6.1%} of a core, "
+                             f"{one['p50_us']:7.1f} / {one['p99_us']:7.1f} us, sending {one['sending']:6.1%}, "
+                             f"lost {one['lost']}, {one['kpps']:.2f} kpps")  # fmt: skip
     runs = summary(measured, options, list(forwarders))
-    taken = {"rounds": options.rounds, "seconds": options.seconds, "runs": runs}
+    taken = {"rounds": options.rounds, "seconds": options.seconds, "runs": runs, "failures": failures.all}
     print(json.dumps(taken) if options.json else table(runs, list(forwarders)))
+    failures.exit()
 
 
 if __name__ == "__main__":

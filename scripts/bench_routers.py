@@ -6,7 +6,7 @@ The generator's frames are for the router's address at the first port (`via`), f
 import json
 
 from bench_forwarders import XOFF_CONFIG, XOFF_PORT, OpenVswitch
-from bench_lab import await_that, end, run
+from bench_lab import await_that, run
 
 def address_of(lab, device):
     """The MAC address of a port."""
@@ -38,16 +38,17 @@ class RoutedXoff:
 
     def start(self, lab, pairs):
         [pair] = pairs
-        self.netns, socket = f"{lab.switch}-router", lab.directory / "xoff.sock"
-        run("ip", "netns", "add", self.netns)
+        netns, socket = f"{lab.switch}-router", lab.directory / "xoff.sock"
+        run("ip", "netns", "add", netns)
+        lab.undo.callback(run, "ip", "netns", "del", netns)
         workers = f'{{ core = {pair.core}, ports = ["{pair.one}", "{pair.two}"] }}'
         text = XOFF_CONFIG.format(workers=workers).replace("http = false", f'http = "unix:{socket}"')
-        text += self.settings + "routed = true\n" + f'\n[router]\nnetns = "{self.netns}"\n'
+        text += self.settings + "routed = true\n" + f'\n[router]\nnetns = "{netns}"\n'
         text += "".join(XOFF_PORT.format(device=device) for device in (pair.one, pair.two))
         config = lab.directory / "xoff.toml"
         config.write_text(text)
-        self.process = lab.start(lab.switch, self.binary, "run", "--config", str(config), ready="running")
-        configure(self.netns, lab, pair, self.routes)
+        pid = lab.start(lab.switch, self.binary, "run", "--config", str(config), ready="running").pid
+        configure(netns, lab, pair, self.routes)
         wanted = self.routes + len(pair.stations)
 
         def knows():
@@ -55,11 +56,7 @@ class RoutedXoff:
             return status["router"]["routes_v4"] >= wanted
 
         await_that("the switch to know all routes", knows)
-        return self.process.pid
-
-    def stop(self, lab):
-        end(self.process)
-        run("ip", "netns", "del", self.netns)
+        return pid
 
 
 class KernelRouter:
@@ -70,10 +67,7 @@ class KernelRouter:
 
     def start(self, lab, pairs):
         [pair] = pairs
-        configure(lab.switch, lab, pair, 0)
-
-    def stop(self, lab):
-        pass  # addresses and stations go with the devices
+        configure(lab.switch, lab, pair, 0)  # addresses and stations go with the devices
 
 
 class RoutingOpenVswitch(OpenVswitch):

@@ -8,7 +8,7 @@ import json
 import statistics
 
 from bench_forwarders import XOFF_LIKE_OTHERS, Xoff
-from bench_lab import tell
+from bench_lab import Failures, tell
 
 # A worker more is worth a worker, if not more than this is missing.
 MISSING = 0.05
@@ -16,19 +16,26 @@ MISSING = 0.05
 
 def measure(bench, options, loads):
     xoff, counts = Xoff(options.xoff, XOFF_LIKE_OTHERS), (1, options.workers)
-    measured = {}
+    measured, failures = {}, Failures()
     for round_ in range(options.rounds):
         for workers in counts if round_ % 2 == 0 else counts[::-1]:
-            for load, one in bench.turn(xoff, "capped", loads, workers).items():
-                measured.setdefault((load, workers), []).append(one)
-                tell(f"round {round_ + 1} {load[0]:>5} {load[1]:>2}  {workers} worker(s) {one['kpps']:8.1f} kpps"
-                     f"  of {one['offered_kpps']:7.1f}, {one['core_share']:.2f} of a core")  # fmt: skip
-    runs = [run(load, options.workers, measured) for load in loads]
-    print(json.dumps({"runs": runs}) if options.json else table(runs))
+            with failures.caught(f"round {round_ + 1} {workers} worker(s)"):
+                for load, one in bench.turn(xoff, "capped", loads, workers):
+                    measured.setdefault((load, workers), {})[round_] = one
+                    tell(f"round {round_ + 1} {load[0]:>5} {load[1]:>2}  {workers} worker(s) {one['kpps']:8.1f} kpps"
+                         f"  of {one['offered_kpps']:7.1f}, {one['core_share']:.2f} of a core")  # fmt: skip
+    runs = [taken for load in loads if (taken := run(load, options.workers, measured))]
+    print(json.dumps({"runs": runs, "failures": failures.all}) if options.json else table(runs))
+    failures.exit()
 
 
 def run(load, workers, measured):
-    one, many = measured[load, 1], measured[load, workers]
+    """One load's result over the rounds that were measured with one worker and with all; `None` without such a round."""
+    one, many = (measured.get((load, count), {}) for count in (1, workers))
+    both = sorted(one.keys() & many.keys())
+    if not both:
+        return None
+    one, many = ([of[round_] for round_ in both] for of in (one, many))
 
     def median_ratio(of):
         return statistics.median(of(b) / of(a) for a, b in zip(one, many))

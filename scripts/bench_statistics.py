@@ -15,8 +15,8 @@ def spread(numbers):
 
 
 def ratios(ours, theirs):
-    """Ratios round by round, which are of neighbours in time; there is none of a round where theirs is 0."""
-    return [a / b for a, b in zip(ours, theirs) if b]
+    """Ratios of the rounds that both have, whose measurements are neighbours in time; none where theirs is 0."""
+    return [ours[round_] / theirs[round_] for round_ in sorted(ours.keys() & theirs.keys()) if theirs[round_]]
 
 
 def interval(numbers):
@@ -29,17 +29,17 @@ def interval(numbers):
 
 
 def summary(measured, cases, names):
-    """One object for each case. `measured[case, name]` is a list of measurements, one for each round."""
+    """One object for each case. `measured[case, name]` has the measurements by round; a round that failed has none."""
     runs = []
     for case in cases:
         taken = {name: measured[case, name] for name in names if measured.get((case, name))}
-        kpps = {name: [one["kpps"] for one in rounds] for name, rounds in taken.items()}
+        kpps = {name: {round_: one["kpps"] for round_, one in rounds.items()} for name, rounds in taken.items()}
 
         def each(of, what):
             return {name: of(what[name]) if name in what else None for name in names}
 
         def middle(key, digits):
-            return each(lambda rounds: round(statistics.median(one[key] for one in rounds), digits), taken)
+            return each(lambda rounds: round(statistics.median(one[key] for one in rounds.values()), digits), taken)
 
         to = {name: ratios(kpps["xoff"], theirs) for name, theirs in kpps.items() if name != "xoff" and "xoff" in kpps}
         to = {name: of_rounds for name, of_rounds in to.items() if of_rounds}
@@ -48,16 +48,16 @@ def summary(measured, cases, names):
             "frame_bytes": frame_bytes,
             "flows": flows,
             "mode": mode,
-            "kpps": each(lambda rounds: round(statistics.median(rounds), 1), kpps),
-            "spread": each(lambda rounds: round(spread(rounds), 3), kpps),
+            "kpps": each(lambda rounds: round(statistics.median(rounds.values()), 1), kpps),
+            "spread": each(lambda rounds: round(spread(rounds.values()), 3), kpps),
             "xoff_to": {name: round(statistics.median(of_rounds), 3) for name, of_rounds in to.items()},
             "xoff_to_interval": {name: interval(of_rounds) for name, of_rounds in to.items()},
             "gbps": middle("gbps", 3),
             "offered_kpps": middle("offered_kpps", 1),
             "core_share": middle("core_share", 3),
             "rounds": each(len, taken),
-            "rounds_disturbed": each(lambda rounds: sum(one["disturbed"] for one in rounds), taken),
-            "rounds_without_frames": each(lambda rounds: sum(not one["kpps"] for one in rounds), taken),
+            "rounds_disturbed": each(lambda rounds: sum(one["disturbed"] for one in rounds.values()), taken),
+            "rounds_without_frames": each(lambda rounds: sum(not one["kpps"] for one in rounds.values()), taken),
         })  # fmt: skip
     return runs
 

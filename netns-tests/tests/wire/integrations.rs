@@ -103,3 +103,16 @@ fn the_step_of_the_workflow_runs() {
         ],
     );
 }
+
+#[test]
+fn benchmark_goes_on_past_a_stuck_forwarder() {
+    pass(
+        "../scripts",
+        &[
+            "bench_test.py::test_ratio_pairs_rounds_that_both_have",
+            "bench_test.py::test_failure_is_kept_and_ends_the_process_with_one",
+            "bench_test.py::test_scope_removes_what_a_failed_turn_left",
+            "bench_test.py::test_stuck_forwarder_costs_only_its_own_results",
+        ],
+    );
+}
