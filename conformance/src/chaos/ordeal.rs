@@ -1,8 +1,8 @@
 //! A scenario as it runs.
 
 use xoff_dataplane::counters::ClassCounters;
-use xoff_dataplane::drop_reason::DropReason;
-use xoff_dataplane::units::{Nanos, Quanta};
+use xoff_dataplane::drop_reason::{DropKind, DropReason};
+use xoff_dataplane::units::{Class, Nanos, Quanta};
 use xoff_dataplane::wire::mac_control::{MacControl, Pfc};
 use xoff_sim::Happened;
 
@@ -196,7 +196,10 @@ impl Ordeal<'_> {
 
     fn tally(&mut self) -> Tally {
         let mishaps = self.bed.mishaps();
+        let is_exempt = self.scenario.may_harm();
         Tally {
+            exempt_runs: is_exempt.into(),
+            exempt_losses: if is_exempt { self.lossless_losses() } else { 0 },
             seeds: 1,
             came_to_rest: self.rests.into(),
             frames: self.hosts.iter().map(|host| self.bed.host(*host).arrivals.len() as u64).sum(),
@@ -215,10 +218,24 @@ impl Ordeal<'_> {
         }
     }
 
+    /// Frames of lossless classes that switches have dropped although there was a way for them.
+    fn lossless_losses(&self) -> u64 {
+        let reasons = || DropReason::ALL.into_iter().filter(|reason| reason.kind() == DropKind::Lost);
+        self.classes()
+            .filter(|(class, _)| LOSSLESS.contains(*class))
+            .map(|(_, counters)| reasons().map(|reason| counters.drops[reason.index()].get()).sum::<u64>())
+            .sum()
+    }
+
     /// Of all classes of all ports of all switches.
     fn sum(&self, count: impl Fn(&ClassCounters) -> u64) -> u64 {
+        self.classes().map(|(_, counters)| count(counters)).sum()
+    }
+
+    /// The counters of all classes of all ports of all switches.
+    fn classes(&self) -> impl Iterator<Item = (Class, &ClassCounters)> {
         let switches = self.switches.iter().map(|id| self.bed.switch(*id));
         let ports = switches.flat_map(|switch| switch.ports().map(|port| switch.counters.port(port)));
-        ports.flat_map(|port| &port.classes).map(count).sum()
+        ports.flat_map(|port| Class::ALL.into_iter().zip(&port.classes))
     }
 }

@@ -29,6 +29,10 @@ pub struct Tally {
     pub harmed: u64,
     /// Frames that switches have dropped, by reason.
     pub drops: [u64; DropReason::COUNT],
+    /// Runs to which the promise of no lossless loss does not apply, because of what the run does on purpose.
+    pub exempt_runs: u64,
+    /// Lossless frames that switches have dropped in these runs, of reasons that the promise covers elsewhere.
+    pub exempt_losses: u64,
     /// Times that peers began to be held, by what made a policy want it.
     pub causes: [u64; Trigger::COUNT],
     /// One number for all that has happened.
@@ -45,6 +49,8 @@ impl Tally {
         self.lost += other.lost;
         self.late += other.late;
         self.harmed += other.harmed;
+        self.exempt_runs += other.exempt_runs;
+        self.exempt_losses += other.exempt_losses;
         self.drops.iter_mut().zip(other.drops).for_each(|(sum, more)| *sum += more);
         self.causes.iter_mut().zip(other.causes).for_each(|(sum, more)| *sum += more);
         self.digest = self.digest.wrapping_add(other.digest);
@@ -125,6 +131,14 @@ impl fmt::Display for Report {
         };
         let (drops, causes) = (some(&mut drops.into_iter()), some(&mut causes.into_iter()));
         writeln!(f, "drops: {drops}; causes of XOFFs: {causes}")?;
+        let Tally { exempt_runs, exempt_losses, .. } = self.tally;
+        if exempt_losses > 0 {
+            writeln!(
+                f,
+                "{exempt_losses} of the dropped frames were lossless, all in runs without a promise against loss ({exempt_runs} of {seeds}): there a \
+                 link fails, a switch stalls or restarts, frames wait in a ring, or a peer ignores, loses or delays pauses"
+            )?;
+        }
         let Some(found) = &self.found else { return writeln!(f, "no promise was broken") };
         writeln!(f, "seed {}, event {}: {}", found.seed, found.event, found.breach)?;
         write!(f, "smaller, event {}: {}{}", found.shrunk.event, found.shrunk.breach, found.shrunk.scenario)

@@ -73,7 +73,8 @@ fn said(report: &Report, events: u64) -> String {
 #[cfg(test)]
 mod tests {
     use xoff_conformance::Promise;
-    use xoff_conformance::chaos::{Breach, Finding, Shrunk};
+    use xoff_conformance::chaos::{Breach, Finding, Shrunk, Tally};
+    use xoff_dataplane::drop_reason::DropReason;
     use xoff_dataplane::units::Nanos;
 
     use super::*;
@@ -104,6 +105,24 @@ mod tests {
         assert!(said(&report, 500).ends_with("--seeds 53..53 --events 500\n"));
         let clean = said(&Report::default(), 500);
         assert!(clean.contains("no promise was broken") && !clean.contains("the same again"), "{clean}");
+    }
+
+    #[test]
+    fn exempt_lossless_drops_come_with_the_reason() {
+        let tally = Tally { seeds: 1, exempt_runs: 1, exempt_losses: 7, ..Tally::default() };
+        let text = said(&Report { tally, ..Report::default() }, 500);
+        let reason =
+            "7 of the dropped frames were lossless, all in runs without a promise against loss (1 of 1)";
+        assert!(text.contains(reason) && text.ends_with("no promise was broken\n"), "{text}");
+        assert!(!said(&Report::default(), 500).contains("lossless"));
+    }
+
+    #[test]
+    fn lossless_drops_of_a_run_are_exempt_or_break_a_promise() {
+        let report = chaos::run_for(0..100, 2, 20_000, |_| {});
+        assert!(report.found.is_none(), "{report}");
+        let exhausted = report.tally.drops[DropReason::HeadroomExhausted.index()];
+        assert!(exhausted > 0 && report.tally.exempt_losses >= exhausted, "{report}");
     }
 
     #[test]
