@@ -16,6 +16,8 @@ use ureq::unversioned::transport::{
 };
 use ureq::{Agent, Body, Error};
 
+use crate::unix_socket;
+
 /// Before the path of a socket.
 const UNIX: &str = "unix:";
 /// Where switches serve that are not told otherwise.
@@ -138,7 +140,7 @@ impl Connector for Socket {
     type Out = Connection;
 
     fn connect(&self, details: &ConnectionDetails<'_>, _: Option<()>) -> Result<Option<Connection>, Error> {
-        let stream = UnixStream::connect(&self.0)?;
+        let stream = unix_socket::connect(&self.0)?;
         let buffers =
             LazyBuffers::new(details.config.input_buffer_size(), details.config.output_buffer_size());
         Ok(Some(Connection { stream, buffers }))

@@ -28,6 +28,7 @@ pub mod sleeper;
 pub mod spin;
 pub mod traffic;
 mod turns;
+mod unix_socket;
 pub mod worker;
 
 pub use commands::main_with;

@@ -45,6 +45,39 @@ fn a_command_that_does_not_hear_is_no_obstacle_for_down() {
     assert!(!is_up(&file));
 }
 
+#[test]
+fn stopped_lab_is_named_with_its_process() {
+    let desk = Desk::new();
+    let file = desk.file("halted", FIVE_LINES);
+    let mut run = lab(&["run", file.to_str().unwrap(), "--", "sh", "-c", "echo; exec sleep 1000"]);
+    let mut run = run.stdout(Stdio::piped()).spawn().unwrap();
+    first_line(&mut run);
+    let (name, holder) = (name_of(&file), run.id().to_string());
+    let signal = |signal: &str| succeed(Command::new("kill").args([signal, &holder]));
+    signal("-STOP");
+    let commands: [&[&str]; 4] = [
+        &["status", "--lab", name],
+        &["exec", "--lab", name, "h1", "--", "true"],
+        &["graph", "--lab", name],
+        &["down", name],
+    ];
+    let outputs = commands.map(|command| (command, lab(command).output().unwrap()));
+    let listed = is_up(&file);
+    signal("-CONT");
+    succeed(&mut lab(&["down", name]));
+    run.wait().unwrap();
+    assert!(listed, "a stopped lab is one that is up");
+    for (command, output) in outputs {
+        let message = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{command:?}: {message}");
+        let words = message.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(
+            words.contains(&format!("process {holder}, which holds it, is stopped")),
+            "{command:?}: {words}"
+        );
+    }
+}
+
 /// Neither the command nor what it runs at a host hears.
 #[test]
 fn who_interrupts_a_run_twice_ends_it_at_once_and_completely() {

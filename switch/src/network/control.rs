@@ -16,6 +16,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::{NetworkError, Seen};
+use crate::unix_socket;
 
 /// Where the sockets are.
 const DIRECTORY: &str = "/run/xoff/lab";
@@ -71,7 +72,7 @@ impl Claim {
         let _one_at_a_time = Flock::lock(File::open(DIRECTORY).map_err(what())?, FlockArg::LockExclusive)
             .map_err(|(_, error)| what()(error.into()))?;
         let path = socket(name);
-        if UnixStream::connect(&path).is_ok() {
+        if unix_socket::has_listener(&path) {
             return Err(NetworkError::Exists { name: name.to_owned() });
         }
         remove_leftovers(&path);
@@ -130,7 +131,7 @@ pub fn make_directory() -> Result<(), NetworkError> {
 /// Removes what networks have left that were killed: sockets that nobody listens to, and the logs beside them, but for the log of the
 /// network that is to have the socket `own`. Under the lock, or one of them might come up just now.
 fn remove_leftovers(own: &Path) {
-    for name in named().filter(|name| UnixStream::connect(socket(name)).is_err()) {
+    for name in named().filter(|name| !unix_socket::has_listener(&socket(name))) {
         let path = socket(&name);
         let _ = fs::remove_dir_all(agents(&name)); // or it had none
         if path != own {
@@ -192,7 +193,7 @@ pub fn log_file(name: &str) -> PathBuf {
 /// Names of the networks that are up.
 #[must_use]
 pub fn all() -> Vec<String> {
-    let mut names: Vec<String> = named().filter(|name| UnixStream::connect(socket(name)).is_ok()).collect();
+    let mut names: Vec<String> = named().filter(|name| unix_socket::has_listener(&socket(name))).collect();
     names.sort();
     names
 }
@@ -213,14 +214,25 @@ pub fn choose(name: Option<&str>) -> Result<String, NetworkError> {
     }
 }
 
-/// Asks the network of this name.
+/// Asks the network of this name; waits for the answer for at most [`ANSWER_WITHIN`].
 ///
 /// # Errors
-/// Where there is none, or it does not answer.
+/// No network has this name; its process is stopped; no answer came in time.
 pub fn ask<T: DeserializeOwned>(name: &str, request: Request) -> Result<T, NetworkError> {
-    let none = |_| NetworkError::None { name: Some(name.to_owned()) };
-    let mut stream = UnixStream::connect(socket(name)).map_err(none)?;
-    let silent = |error| NetworkError::Silent { name: name.to_owned(), error };
+    let silent = |error: io::Error| {
+        let name = name.to_owned();
+        match error.kind() {
+            io::ErrorKind::WouldBlock => NetworkError::Late { name, seconds: ANSWER_WITHIN.as_secs() },
+            _ => NetworkError::Silent { name, error },
+        }
+    };
+    let mut stream = unix_socket::connect(&socket(name)).map_err(|error| match error.kind() {
+        io::ErrorKind::WouldBlock => NetworkError::Full { name: name.to_owned() },
+        _ => NetworkError::None { name: Some(name.to_owned()) },
+    })?;
+    if let Some(pid) = unix_socket::stopped_peer(&stream) {
+        return Err(NetworkError::HolderStopped { name: name.to_owned(), pid });
+    }
     let mut talk = || -> io::Result<T> {
         stream.set_read_timeout(Some(ANSWER_WITHIN))?;
         writeln!(stream, "{}", serde_json::to_string(&request)?)?;

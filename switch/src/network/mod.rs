@@ -75,9 +75,38 @@ pub enum NetworkError {
         /// Their names.
         names: Vec<String>,
     },
-    /// It does not answer.
+    /// The process that holds the network is stopped.
+    #[error("lab {name} cannot answer: process {pid}, which holds it, is stopped")]
+    #[diagnostic(help(
+        "continue it: kill -CONT {pid}; or end it with kill -KILL {pid}: the next lab that is made removes what is left"
+    ))]
+    HolderStopped {
+        /// The network's name.
+        name: String,
+        /// The id of the process.
+        pid: i32,
+    },
+    /// The process that holds the network accepts no further connection.
+    #[error("lab {name} does not answer: too many commands wait for its process already")]
+    #[diagnostic(help(
+        "if its process hangs or is stopped, end it: the next lab that is made removes what is left"
+    ))]
+    Full {
+        /// The network's name.
+        name: String,
+    },
+    /// No answer came in time.
+    #[error("lab {name} gave no answer within {seconds} s; it may still do what it was asked for")]
+    #[diagnostic(help("if its process hangs, end it: the next lab that is made removes what is left"))]
+    Late {
+        /// The network's name.
+        name: String,
+        /// The time, in seconds.
+        seconds: u64,
+    },
+    /// The connection broke, or the answer cannot be read.
     #[error("lab {name} does not answer: {error}")]
-    #[diagnostic(help("if its process hangs, end that: the next lab that is made removes what is left"))]
+    #[diagnostic(help("if its process hangs, end it: the next lab that is made removes what is left"))]
     Silent {
         /// Its name.
         name: String,

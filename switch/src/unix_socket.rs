@@ -1,0 +1,68 @@
+//! Connections to Unix sockets that never wait, and the process at the other end.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+
+use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
+use procfs::process::Process;
+use socket2::{Domain, SockAddr, Socket, Type};
+
+/// Connects to the socket at `path` without waiting.
+///
+/// # Errors
+/// `WouldBlock` where a process listens and its queue of connections is full: it is stopped, or hangs. Otherwise as
+/// [`UnixStream::connect`].
+pub fn connect(path: &Path) -> io::Result<UnixStream> {
+    let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
+    socket.set_nonblocking(true)?;
+    socket.connect(&SockAddr::unix(path)?)?;
+    socket.set_nonblocking(false)?;
+    Ok(OwnedFd::from(socket).into())
+}
+
+/// Returns whether a process listens at `path`, whether or not it accepts connections now.
+#[must_use]
+pub fn has_listener(path: &Path) -> bool {
+    match connect(path) {
+        Ok(_) => true,
+        Err(error) => error.kind() == io::ErrorKind::WouldBlock,
+    }
+}
+
+/// Returns the id of the process that listens at the other end of `stream`, if that process is stopped by a signal or a debugger.
+#[must_use]
+pub fn stopped_peer(stream: &UnixStream) -> Option<i32> {
+    let pid = getsockopt(stream, PeerCredentials).ok()?.pid();
+    let state = Process::new(pid).ok()?.stat().ok()?.state;
+    matches!(state, 'T' | 't').then_some(pid)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::os::unix::net::UnixListener;
+
+    use super::*;
+
+    #[test]
+    fn full_connection_queue_is_a_listener_that_would_block() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("socket");
+        assert!(!has_listener(&path));
+        let listener = UnixListener::bind(&path).unwrap();
+        let mut waiting = Vec::new();
+        let error = loop {
+            match connect(&path) {
+                Ok(stream) => waiting.push(stream),
+                Err(error) => break error,
+            }
+        };
+        assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
+        assert!(has_listener(&path));
+        assert_eq!(stopped_peer(&waiting[0]), None, "this process listens, and runs");
+        drop(listener);
+        assert!(!has_listener(&path));
+    }
+}
