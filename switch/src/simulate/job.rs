@@ -69,13 +69,13 @@ struct Before {
     payload: Vec<u64>,
 }
 
-/// Makes it.
+/// Simulates it, beside others that make up `runs` at a time.
 ///
 /// # Errors
 /// What the scenario says and the fabric cannot have.
-pub fn run(source: &Source, path: &Path, job: Job, progress: &Progress) -> miette::Result<Rows> {
+pub fn run(source: &Source, path: &Path, job: Job, runs: usize, progress: &Progress) -> miette::Result<Rows> {
     let scenario = source.point(job.point)?;
-    let mut model = model(source, job.point, job.seed, path)?;
+    let mut model = model(source, job.point, job.seed, path, runs)?;
     let pauses = put_taps(&mut model.fabric, scenario.output.pauses)?;
     let key = [label(&scenario), job.seed.to_string()];
     let mut rows = Rows::default();

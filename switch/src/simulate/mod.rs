@@ -93,17 +93,18 @@ pub fn run(request: &Request<'_>, tell: &mut dyn FnMut(String)) -> miette::Resul
     let own: Vec<u64> = (0..).zip(&seeds).filter(|(place, _)| is_own(place)).map(|(_, seed)| *seed).collect();
     let jobs: Vec<Job> =
         (0..scenarios.len()).flat_map(|point| own.iter().map(move |&seed| Job { point, seed })).collect();
+    let threads = request.threads.clamp(1, jobs.len().max(1));
     // What cannot be is found before anything is run.
     let mut warnings = BTreeSet::new();
     for (point, label) in about.points.iter().enumerate() {
-        let model = build::model(source, point, from, request.path);
+        let model = build::model(source, point, from, request.path, threads);
         warnings.extend(model.map_err(|error| with_place(error, source.name(), label))?.warnings);
     }
     warnings.into_iter().for_each(|warning| tell(format!("warning: {warning}")));
     let mut store = request.out.map(|out| Store::create(out, &about, source.text())).transpose()?;
     let (mut runs, mut loads): (Vec<Row>, Vec<Row>) = Default::default();
     let mut to_come: BTreeMap<String, usize> = BTreeMap::new();
-    run_jobs::run(source, request.path, &jobs, request.threads, |job, rows| {
+    run_jobs::run(source, request.path, &jobs, threads, |job, rows| {
         rows.to_come.iter().for_each(|what| *to_come.entry(what.clone()).or_default() += 1);
         runs.extend(rows[&RUNS].iter().cloned());
         loads.extend(rows[&LOADS].iter().cloned());

@@ -17,7 +17,7 @@ use xoff_config::format::{scaled, span};
 /// How often progress is told: of a terminal, and of anything else.
 const TOLD_EVERY: [Duration; 2] = [Duration::from_millis(500), Duration::from_secs(15)];
 
-/// Runs them, at most `threads` at a time; `take` is given the rows of each in the order of `jobs`.
+/// Runs them, `threads` at a time; `take` is given the rows of each in the order of `jobs`.
 ///
 /// # Errors
 /// What the first of them in their order could not do, or `take` said.
@@ -33,7 +33,7 @@ pub fn run(
     let stop = AtomicUsize::new(0);
     thread::scope(|scope| {
         let (sender, results) = mpsc::channel();
-        for _ in 0..threads.clamp(1, jobs.len().max(1)) {
+        for _ in 0..threads {
             let (sender, next, progress, stop) = (sender.clone(), &next, &progress, &stop);
             scope.spawn(move || {
                 loop {
@@ -42,7 +42,7 @@ pub fn run(
                         break;
                     }
                     let Some(&at) = jobs.get(number) else { break };
-                    let _ = sender.send((number, job::run(source, path, at, &progress[number])));
+                    let _ = sender.send((number, job::run(source, path, at, threads, &progress[number])));
                 }
             });
         }

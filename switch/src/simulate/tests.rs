@@ -110,7 +110,7 @@ fn each_scenario_that_is_shipped_runs_and_seeds_differ() {
         let source = source(&name, short);
         let rows = |seed| {
             let job = Job { point: 0, seed };
-            job::run(&source, &path(&name), job, &Default::default()).unwrap()[&RUNS][0].clone()
+            job::run(&source, &path(&name), job, 1, &Default::default()).unwrap()[&RUNS][0].clone()
         };
         let (at, first) = (RUNS.at("trace"), rows(1));
         assert_eq!(first[RUNS.at("lost_frames")], "0", "{name}");
@@ -126,7 +126,7 @@ fn run_of(scenario: &str, files: &[(&str, &str)]) -> Rows {
     let path = place.path().join("scenario.toml");
     fs::write(&path, scenario).unwrap();
     let source = Source::load(&path, &[]).unwrap();
-    job::run(&source, &path, Job { point: 0, seed: 1 }, &Default::default()).unwrap()
+    job::run(&source, &path, Job { point: 0, seed: 1 }, 1, &Default::default()).unwrap()
 }
 
 const LINKS: &str = "h0 s0 100 500\nh1 s1 10 500\ns0 s1 100 1000\n";
@@ -195,7 +195,7 @@ fn a_switch_has_as_many_ports_as_it_can_have_and_no_more() {
             "[scenario]\nname = \"x\"\n[topology]\n{topology}\n[[load]]\nkind = \"ring\"\nsize = 1\n"
         );
         let source = Source::from_toml("x", &text, &[]).unwrap();
-        build::model(&source, 0, 1, Path::new("")).err().map(|error| error.to_string()).unwrap_or_default()
+        build::model(&source, 0, 1, Path::new(""), 1).err().map(|error| error.to_string()).unwrap_or_default()
     };
     let leaf_spine = |spines: u32, hosts: u32| {
         format!("kind = \"leaf-spine\"\nleaves = 2\nspines = {spines}\nhosts = {hosts}")
@@ -232,7 +232,7 @@ fn who_has_no_way_to_whom_is_told() {
             "[scenario]\nname = \"x\"\n[topology]\nkind = \"edges\"\nfile = \"links\"\n[[load]]\n{load}\n"
         );
         let source = Source::from_toml("x", &scenario, &[]).unwrap();
-        let model = build::model(&source, 0, 1, &place.path().join("scenario.toml"));
+        let model = build::model(&source, 0, 1, &place.path().join("scenario.toml"), 1);
         model.err().map(|error| error.to_string()).unwrap_or_default()
     };
     let joined = "h0 s0 100 500\nh1 s1 100 500\nh2 s2 100 500\ns1 s2 100 500\n";
@@ -261,7 +261,7 @@ fn a_file_without_flows_or_with_one_that_starts_too_late_is_told() {
         let place = tempfile::tempdir().unwrap();
         fs::write(place.path().join("flows"), flows).unwrap();
         let source = Source::from_toml("x", scenario, &[]).unwrap();
-        let model = build::model(&source, 0, 1, &place.path().join("scenario.toml"));
+        let model = build::model(&source, 0, 1, &place.path().join("scenario.toml"), 1);
         model.err().map(|error| error.to_string()).unwrap_or_default()
     };
     assert_eq!(why("0 1 3 1456 999999\n"), "");
@@ -286,7 +286,7 @@ fn a_receiver_is_no_faster_than_its_own_line() {
         let place = tempfile::tempdir().unwrap();
         fs::write(place.path().join("links"), LINKS).unwrap();
         let source = Source::from_toml("x", &text, &[]).unwrap();
-        let model = build::model(&source, 0, 1, &place.path().join("scenario.toml"));
+        let model = build::model(&source, 0, 1, &place.path().join("scenario.toml"), 1);
         model.err().map(|error| error.to_string())
     };
     assert_eq!([why(0, "100G"), why(1, "10G")], [None, None]);
@@ -420,7 +420,7 @@ fn fabrics_of_routers_lose_nothing_and_their_ledgers_balance() {
             let path = place.path().join("scenario.toml");
             fs::write(&path, &scenario).unwrap();
             let source = Source::load(&path, &[]).unwrap();
-            let mut model = build::model(&source, 0, 1, &path).unwrap();
+            let mut model = build::model(&source, 0, 1, &path, 1).unwrap();
             assert!(model.fabric.run_to_end(xoff_sim::Picos::from_micros(100_000)), "{scenario}");
             for switch in model.fabric.fabric().switches() {
                 assert_eq!((switch.switch().ledger().missing(), switch.never_seen()), (0, 0), "{scenario}");
@@ -460,7 +460,7 @@ fn each_point_of_each_scenario_that_is_shipped_keeps_its_ledgers() {
         let last = if name == "qcn-leaf-spine" { "load.4.begin=0s" } else { "scenario.seed=1" };
         let source = source(&name, &[&short, "scenario.warm_up=0s", last]);
         for point in 0..source.points() {
-            let mut model = build::model(&source, point, 1, &path(&name)).unwrap();
+            let mut model = build::model(&source, point, 1, &path(&name), 1).unwrap();
             model.fabric.run_until(xoff_sim::Picos::from_micros(micros));
             let place = format!("{name}, {}", label(&source.point(point).unwrap()));
             assert!(model.fabric.fabric().tally().hops > 0, "{place}");

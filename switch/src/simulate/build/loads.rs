@@ -18,7 +18,7 @@ use xoff_sim::{At, Picos, Plan, Seed};
 use super::picos;
 use super::ways::Parts;
 
-fn sizes(load: &Load) -> miette::Result<Sizes> {
+pub(super) fn sizes(load: &Load) -> miette::Result<Sizes> {
     let between = match load.between {
         scenario::Between::Linear => Between::Linear,
         scenario::Between::Log => Between::Log,
@@ -46,7 +46,7 @@ fn named(load: &Load, hosts: &[u32], count: u32) -> miette::Result<()> {
 }
 
 /// The rate of hosts' lines; where they differ, that of the slowest.
-fn host_rate(plan: &Plan) -> BitRate {
+pub(super) fn host_rate(plan: &Plan) -> BitRate {
     let lines = plan.links().iter().filter(|(a, b, _)| [a, b].iter().any(|at| matches!(at, At::Host(_))));
     lines.map(|(.., line)| line.rate).min_by_key(|rate| rate.bits_per_second()).expect("a fabric has hosts")
 }

@@ -4,6 +4,7 @@ mod course;
 mod hosts;
 mod import;
 mod loads;
+mod memory;
 mod plan;
 mod switches;
 mod ways;
@@ -14,6 +15,7 @@ use std::sync::Arc;
 
 pub use course::Course;
 pub use import::Import;
+pub use memory::Room;
 pub use plan::named;
 use xoff_config::scenario::{self, Source};
 use xoff_dataplane::units::Nanos;
@@ -43,11 +45,11 @@ pub struct Model {
     pub warnings: Vec<String>,
 }
 
-/// Makes it for a point of the sweep and a seed. Files that loads name are looked for beside `path`.
+/// Makes the model for a point of the sweep and a seed, one of so many runs at a time. Files that loads name are beside `path`.
 ///
 /// # Errors
-/// What the scenario says and the fabric cannot have.
-pub fn model(source: &Source, point: usize, seed: u64, path: &Path) -> miette::Result<Model> {
+/// What the scenario asks for and the fabric cannot have; more memory than the machine has for that many runs.
+pub fn model(source: &Source, point: usize, seed: u64, path: &Path, runs: usize) -> miette::Result<Model> {
     let scenario = source.point(point)?;
     let bare = plan::plan(&scenario, path, &Build::ideal())?;
     let imported = import::flows(&scenario, bare.nodes.as_ref(), path)?;
@@ -56,7 +58,8 @@ pub fn model(source: &Source, point: usize, seed: u64, path: &Path) -> miette::R
     let classes = imported.iter().flatten().map(|flow| flow.plan.class);
     let lossy = hosts::lossy_classes(&scenario).iter().chain(classes).collect();
     let configured = switches::configured((source, point, &scenario.changes), &kinds, &ports, lossy)?;
-    switches::fit(&configured.kinds, bare.plan.hosts(), machine::memory())?;
+    let flows = memory::flows(&scenario, &bare.plan, imported.iter().map(Vec::len), path)?;
+    memory::fit(&configured.kinds, bare.plan.hosts(), &flows, Room { machine: machine::memory(), runs })?;
     let next = Cell::new(0);
     let build = Build::new(|_, _| {
         let number = next.replace(next.get() + 1);

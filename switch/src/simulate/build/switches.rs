@@ -8,7 +8,7 @@ use miette::miette;
 use xoff_config::Config;
 use xoff_config::scenario::{Change, Of, PortLine, Source};
 use xoff_dataplane::settings::SwitchSettings;
-use xoff_dataplane::units::{Bytes, ClassSet};
+use xoff_dataplane::units::ClassSet;
 use xoff_sim::{SwitchKind, ideal};
 
 use super::course::Revised;
@@ -78,33 +78,6 @@ pub(super) fn configured(
     Ok(all)
 }
 
-/// What a fabric takes, about, bytes: for each frame that its switches have a place for (the difference of two fat-trees with lines of 100
-/// and 200 us), each port, and each address that a switch knows (fat-trees of 4 to 32 ports a switch).
-const PLACE: u64 = 240;
-const PORT: u64 = 30_000;
-const ADDRESS: u64 = 24;
-
-/// The machine has memory for one fabric of these switches with so many hosts, as far as is known.
-///
-/// # Errors
-/// It has not.
-pub(super) fn fit(kinds: &[Arc<SwitchKind>], hosts: u32, has: Option<Bytes>) -> miette::Result<()> {
-    let takes = |kind: &SwitchKind| {
-        let places = u64::from(kind.slots.data) + u64::from(kind.slots.control);
-        PLACE * places + PORT * kind.settings.ports.len() as u64 + ADDRESS * u64::from(hosts)
-    };
-    let takes: u64 = kinds.iter().map(|kind| takes(kind)).sum();
-    match has.filter(|has| takes > has.0) {
-        None => Ok(()),
-        Some(has) => Err(miette!(
-            help = "have shorter lines, lower rates, smaller thresholds and headroom, or fewer switches: frames that may be lossless have places",
-            "this fabric takes {} MiB of memory or so, the machine has {} MiB",
-            takes >> 20,
-            has.0 >> 20
-        )),
-    }
-}
-
 /// One that is told these one after the other. In its packet memory is room for what each of them may let in before the next one holds,
 /// and in its forwarding database, which may begin anew at any of them, for what any of them has it learn.
 fn of_kind(told: &[Config], lossy: ClassSet) -> Told {
@@ -122,24 +95,8 @@ fn of_kind(told: &[Config], lossy: ClassSet) -> Told {
 mod tests {
     #![allow(clippy::unwrap_used)]
 
-    use xoff_config::{Hardware, Machine};
-    use xoff_dataplane::units::BitRate;
-
     use super::*;
-
-    #[test]
-    fn a_fabric_that_takes_more_than_there_is_is_refused() {
-        let line = xoff_sim::Line { rate: BitRate::from_gbps(100), delay: xoff_sim::Picos::from_micros(1) };
-        let kind = ideal::Ideal::beside(line).switch(4);
-        let takes = PLACE * u64::from(kind.slots.data + kind.slots.control) + 4 * PORT + 8 * ADDRESS;
-        let kind = Arc::new(kind);
-        let kinds = [0; 3].map(|_| Arc::clone(&kind));
-        let fits = |has: u64| fit(&kinds, 8, Some(Bytes(has)));
-        fits(3 * takes).unwrap();
-        let told = fits(3 * takes - 1).unwrap_err().to_string();
-        assert!(told.contains("MiB of memory or so, the machine has"), "{told}");
-        fit(&kinds, 8, None).unwrap();
-    }
+    use xoff_config::{Hardware, Machine};
 
     #[test]
     fn a_forwarding_database_has_room_for_what_ports_learn_at_any_time() {

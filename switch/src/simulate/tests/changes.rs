@@ -49,6 +49,6 @@ fn changes_follow_each_other_and_a_switch_may_be_meant_alone() {
     assert!(!pauses.is_empty() && flows.iter().all(|row| !row[FLOWS.at("finish_ns")].is_empty()));
     let source =
         Source::from_toml("x", &format!("{INCAST}[[change]]\nat = \"1us\"\nswitch = 2\n{LOW}"), &[]).unwrap();
-    let why = build::model(&source, 0, 1, Path::new("")).map(|_| ()).unwrap_err().to_string();
+    let why = build::model(&source, 0, 1, Path::new(""), 1).map(|_| ()).unwrap_err().to_string();
     assert_eq!(why, "a [[change]] names switch 2; this fabric has switches 0 to 1");
 }

@@ -66,7 +66,7 @@ fn stalls_at_random_differ_by_seed_by_switch_and_by_fault() {
     let run = |faults: &str| {
         let source = Source::from_toml("x", &scenario("1ms", faults), &[]).unwrap();
         let run =
-            |seed| job::run(&source, Path::new(""), Job { point: 0, seed }, &Default::default()).unwrap();
+            |seed| job::run(&source, Path::new(""), Job { point: 0, seed }, 1, &Default::default()).unwrap();
         [run(1)[&tables::SWITCHES].clone(), run(2)[&tables::SWITCHES].clone()]
     };
     let stalled = |row: &Row| row[tables::SWITCHES.at("stalled_ns")].parse::<u64>().unwrap();
@@ -128,7 +128,7 @@ fn a_switch_begins_anew_as_it_was_told_last_and_what_it_held_is_lost_by_name() {
 fn a_switch_or_a_port_that_there_is_not_is_told() {
     let why = |fault: &str| {
         let source = Source::from_toml("x", &scenario("300us", fault), &[]).unwrap();
-        build::model(&source, 0, 1, Path::new("")).map(|_| ()).unwrap_err().to_string()
+        build::model(&source, 0, 1, Path::new(""), 1).map(|_| ()).unwrap_err().to_string()
     };
     let times = "begin = \"1us\"\nend = \"2us\"";
     let expected = "a [[fault]] names switch 2; this fabric has switches 0 to 1";
@@ -214,7 +214,7 @@ fn faults_that_would_undo_each_other_are_refused() {
     let why = |faults: &[&str]| {
         let faults: String = faults.iter().map(|keys| format!("[[fault]]\n{keys}\n")).collect();
         let source = Source::from_toml("x", &scenario("300us", &faults), &[]).unwrap();
-        build::model(&source, 0, 1, Path::new("")).err().map(|error| error.to_string())
+        build::model(&source, 0, 1, Path::new(""), 1).err().map(|error| error.to_string())
     };
     let [lost, control_lost, control_late] =
         ["lost", "control_lost", "control_late"].map(|key| format!("at = \"h0\"\n{key} = 0.5"));

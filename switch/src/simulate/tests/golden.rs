@@ -117,7 +117,7 @@ fn what_cannot_be_imported_is_told_in_one_line_with_its_place() {
     };
     let why = |scenario: Option<&Path>, topology: &Path, flows: &Path| {
         let made = import(scenario, [topology, flows], &[]);
-        let run = made.and_then(|source| build::model(&source, 0, 1, scenario.unwrap_or(Path::new(""))));
+        let run = made.and_then(|source| build::model(&source, 0, 1, scenario.unwrap_or(Path::new("")), 1));
         run.map(|_| ()).unwrap_err().to_string()
     };
     let broken = write("broken", "3 1 2\n0\n0 1 fast 1us 0\n");

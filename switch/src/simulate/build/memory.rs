@@ -1,0 +1,221 @@
+//! Memory of a run, estimated before anything of it is built.
+
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+
+use miette::miette;
+use xoff_config::scenario::{self, Load, LoadKind, Scenario};
+use xoff_dataplane::units::Bytes;
+use xoff_sim::load::mean_on_line;
+use xoff_sim::{Plan, SwitchKind};
+
+use super::loads::{host_rate, sizes};
+
+/// Measured memory of a fabric, in bytes: for each frame that a switch has a place for (the difference of two fat-trees with lines of
+/// 100 and 200 us), each port, and each address that a switch knows (fat-trees of 4 to 32 ports a switch).
+const PLACE: u64 = 240;
+const PORT: u64 = 30_000;
+const ADDRESS: u64 = 24;
+/// Memory of a flow and its row of results, in bytes: measured with 80,000 to 5.5 million flows, open queries and Poisson arrivals.
+const FLOW: f64 = 1_450.0;
+/// Shortest line of a file of flows that is likely, in bytes.
+const LINE_LEN: u64 = 20;
+
+/// Memory that a run may take.
+#[derive(Clone, Copy, Debug)]
+pub struct Room {
+    /// Memory of the machine; `None` if unknown.
+    pub machine: Option<Bytes>,
+    /// Runs at a time, which share it.
+    pub runs: usize,
+}
+
+/// Checks that a fabric of these switches with so many hosts, and the flows of its loads by name, fits into the memory.
+///
+/// # Errors
+/// What takes more than there is, and what makes it smaller.
+pub(super) fn fit(
+    kinds: &[Arc<SwitchKind>],
+    hosts: u32,
+    flows: &[(&str, f64)],
+    room: Room,
+) -> miette::Result<()> {
+    let takes = |kind: &SwitchKind| {
+        let places = u64::from(kind.slots.data) + u64::from(kind.slots.control);
+        PLACE * places + PORT * kind.settings.ports.len() as u64 + ADDRESS * u64::from(hosts)
+    };
+    let switches: u64 = kinds.iter().map(|kind| takes(kind)).sum();
+    let loads = flows.iter().map(|(_, flows)| flows * FLOW).sum::<f64>();
+    let all = switches as f64 + loads;
+    let (runs, Some(has)) = (room.runs.max(1) as f64, room.machine) else { return Ok(()) };
+    if all * runs <= has.0 as f64 {
+        return Ok(());
+    }
+    let mib = |bytes: f64| format!("{:.0} MiB", bytes / f64::from(1 << 20));
+    let (fabric, machine) = (mib(all), mib(has.0 as f64));
+    if all <= has.0 as f64 {
+        return Err(miette!(
+            help = format!("let fewer runs go at a time: --jobs {:.0}", (has.0 as f64 / all).floor()),
+            "this fabric takes {fabric} of memory or so, {runs} runs at a time {}; the machine has {machine}",
+            mib(all * runs)
+        ));
+    }
+    let most = flows.iter().max_by(|(_, a), (_, b)| a.total_cmp(b)).filter(|_| loads > switches as f64);
+    Err(match most {
+        Some((name, flows)) => miette!(
+            help = "give that load longer gaps, a smaller share of the line, larger flows or an earlier `end`, or end the run earlier",
+            "this fabric takes {fabric} of memory or so, the machine has {machine}: load `{name}` alone makes about {flows:.0} flows"
+        ),
+        None => miette!(
+            help = "have shorter lines, lower rates, smaller thresholds and headroom, or fewer switches: frames that may be lossless have places",
+            "this fabric takes {fabric} of memory or so, the machine has {machine}"
+        ),
+    })
+}
+
+/// Estimates the flows of each load, by its name, on hosts of this plan. `imported`: flows that were read already, by load.
+///
+/// # Errors
+/// A table of sizes that does not exist.
+pub(super) fn flows<'scenario>(
+    scenario: &'scenario Scenario,
+    plan: &Plan,
+    imported: impl Iterator<Item = usize>,
+    path: &Path,
+) -> miette::Result<Vec<(&'scenario str, f64)>> {
+    let payload_max = super::hosts::settings(scenario, xoff_sim::Seed(0)).payload_max;
+    let line = host_rate(plan).bits_per_second() as f64 / 8e9; // bytes a nanosecond
+    let hosts = f64::from(plan.hosts());
+    let of = |load: &Load, imported: usize| -> miette::Result<f64> {
+        let span = load.end.unwrap_or(scenario.limit).0.saturating_sub(load.begin.0) as f64;
+        // A load that waits for its own flows cannot be faster than the line.
+        let rounds = |bytes: f64| {
+            let takes = if load.is_open { 0.0 } else { bytes / line };
+            (span / (load.gap.0 as f64 + takes).max(1e-3)).max(1.0)
+        };
+        Ok(match load.kind {
+            LoadKind::Poisson => {
+                let hosts = load.hosts.as_ref().map_or(hosts, |hosts| hosts.len() as f64);
+                hosts * load.load * line * span / mean_on_line(&sizes(load)?, payload_max)
+            }
+            LoadKind::Incast => {
+                let askers = load.askers.as_ref().map_or(1, Vec::len) as f64;
+                let (fan_in, ways) = (f64::from(load.fan_in), if load.question.0 > 0 { 2.0 } else { 1.0 });
+                askers * fan_in * ways * rounds(fan_in * mean_on_line(&sizes(load)?, payload_max))
+            }
+            LoadKind::OnOff => load.pairs.len() as f64 * rounds(mean_on_line(&sizes(load)?, payload_max)),
+            LoadKind::Draw => load.flows.into(),
+            LoadKind::Permutation | LoadKind::Ring => hosts,
+            LoadKind::Flows => {
+                let file = fs::metadata(scenario::beside(path, &load.file));
+                file.map_or(0, |file| file.len() / LINE_LEN) as f64
+            }
+            LoadKind::Hpcc => imported as f64,
+        })
+    };
+    let loads = scenario.loads.iter().zip(imported);
+    loads.map(|(load, imported)| Ok((load.name.as_str(), of(load, imported)?))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use xoff_config::scenario::Source;
+    use xoff_dataplane::units::BitRate;
+    use xoff_sim::topology::Build;
+    use xoff_sim::{Line, Picos, ideal};
+
+    use super::*;
+    use crate::simulate::build::{model, plan};
+    use crate::simulate::job::{self, Job};
+    use crate::simulate::tables::FLOWS;
+
+    fn kinds() -> [Arc<SwitchKind>; 3] {
+        let line = Line { rate: BitRate::from_gbps(100), delay: Picos::from_micros(1) };
+        let kind = Arc::new(ideal::Ideal::beside(line).switch(4));
+        [0; 3].map(|_| Arc::clone(&kind))
+    }
+
+    fn takes(kinds: &[Arc<SwitchKind>]) -> u64 {
+        let one = &kinds[0].slots;
+        3 * (PLACE * u64::from(one.data + one.control) + 4 * PORT + 8 * ADDRESS)
+    }
+
+    fn room(machine: u64, runs: usize) -> Room {
+        Room { machine: Some(Bytes(machine)), runs }
+    }
+
+    #[test]
+    fn switches_fit_to_the_byte() {
+        let kinds = kinds();
+        let takes = takes(&kinds);
+        fit(&kinds, 8, &[], room(takes, 1)).unwrap();
+        let message = fit(&kinds, 8, &[], room(takes - 1, 1)).unwrap_err().to_string();
+        assert!(message.contains("MiB of memory or so, the machine has"), "{message}");
+        fit(&kinds, 8, &[], Room { machine: None, runs: 1 }).unwrap();
+    }
+
+    #[test]
+    fn runs_at_a_time_share_the_memory() {
+        let kinds = kinds();
+        let takes = takes(&kinds);
+        fit(&kinds, 8, &[], room(2 * takes, 2)).unwrap();
+        let error = fit(&kinds, 8, &[], room(2 * takes - 1, 2)).unwrap_err();
+        assert_eq!(error.help().unwrap().to_string(), "let fewer runs go at a time: --jobs 1");
+    }
+
+    /// A scenario of four hosts with one load.
+    fn scenario(duration: &str, load: &str) -> Source {
+        let text = format!(
+            "[scenario]\nname = \"x\"\nduration = \"{duration}\"\n[topology]\nkind = \"single\"\nhosts = 4\n\
+             [[load]]\nname = \"q\"\n{load}\n"
+        );
+        Source::from_toml("x.toml", &text, &[]).unwrap()
+    }
+
+    #[test]
+    fn estimated_flows_are_near_the_simulated_ones() {
+        for load in [
+            "kind = \"poisson\"\nload = 0.5\nsize = \"1KB\"",
+            "kind = \"incast\"\nfan_in = 2\nsize = \"1KB\"\nopen = true\ngap = \"500ns\"",
+            "kind = \"incast\"\nfan_in = 2\nsize = \"1KB\"\nquestion = \"100B\"\ngap = \"20us\"\ngaps = \"fixed\"",
+            "kind = \"on-off\"\npairs = [[0, 1], [2, 3]]\nsize = \"10KB\"\ngap = \"10us\"",
+        ] {
+            let source = scenario("200us", load);
+            let point = source.point(0).unwrap();
+            let plan = plan::plan(&point, Path::new(""), &Build::ideal()).unwrap().plan;
+            let estimated = flows(&point, &plan, std::iter::once(0), Path::new("")).unwrap()[0].1;
+            let job = Job { point: 0, seed: 1 };
+            let rows = job::run(&source, Path::new(""), job, 1, &job::Progress::default()).unwrap();
+            let simulated = rows[&FLOWS].len() as f64;
+            assert!(
+                (0.7..1.5).contains(&(estimated / simulated)),
+                "{load}: {estimated} and {simulated} flows"
+            );
+        }
+    }
+
+    #[test]
+    fn loads_beyond_the_memory_are_refused_before_they_are_made() {
+        for load in [
+            "kind = \"poisson\"\nload = 1\nsize = \"1B\"",
+            "kind = \"incast\"\nfan_in = 2\nsize = \"1KB\"\nopen = true\ngap = \"1ns\"",
+            "kind = \"on-off\"\npairs = [[0, 1], [2, 3]]\nsize = \"1B\"\ngap = \"1ns\"",
+        ] {
+            let error = model(&scenario("1000s", load), 0, 1, Path::new(""), 1).err().unwrap();
+            assert!(error.to_string().contains("load `q` alone makes about"), "{load}: {error}");
+        }
+    }
+
+    #[test]
+    fn largest_load_is_named() {
+        let kinds = kinds();
+        let takes = takes(&kinds);
+        let loads = [("few", 10.0), ("many", 1e9)];
+        fit(&kinds, 8, &loads, room(takes + 1_450 * 1_000_000_010, 1)).unwrap();
+        let message = fit(&kinds, 8, &loads, room(takes + 1_450 * 1_000_000_009, 1)).unwrap_err().to_string();
+        assert!(message.contains("load `many` alone makes about 1000000000 flows"), "{message}");
+    }
+}
