@@ -203,7 +203,7 @@ fn two_networks_live_side_by_side_and_outlive_the_shell_and_go_without_a_trace()
     assert!(there.wait().unwrap().success());
     assert_eq!(said, "/usr\nhello h1\nfrom outside\n");
     // A program that does not want to end is no obstacle.
-    let stubborn = "trap '' TERM; echo started; while :; do sleep 1; done";
+    let stubborn = "trap '' TERM; echo started; exec sleep 1000";
     let mut stubborn =
         lab(&["exec", "--lab", &a, "h2", "--", "sh", "-c", stubborn]).stdout(Stdio::piped()).spawn().unwrap();
     assert_eq!(first_line(&mut stubborn).0, "started");

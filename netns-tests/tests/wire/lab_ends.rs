@@ -36,7 +36,8 @@ fn what_is_typed_at_a_terminal_reaches_the_command_and_no_agent() {
 fn a_command_that_does_not_hear_is_no_obstacle_for_down() {
     let desk = Desk::new();
     let file = desk.file("stubborn", FIVE_LINES);
-    let script = "trap '' TERM; echo started; while :; do sleep 1; done";
+    // One process, which ignores the signal as its shell did: none is left when it is killed.
+    let script = "trap '' TERM; echo started; exec sleep 1000";
     let mut run = lab(&["run", file.to_str().unwrap(), "--", "sh", "-c", script]);
     let mut run = run.stdout(Stdio::piped()).spawn().unwrap();
     assert_eq!(first_line(&mut run).0, "started");
@@ -84,7 +85,7 @@ fn who_interrupts_a_run_twice_ends_it_at_once_and_completely() {
     let desk = Desk::new();
     let file = desk.file("twice", FIVE_LINES);
     let script = format!(
-        "trap '' INT TERM; {} lab exec h1 -- sh -c 'echo $$; exec sleep 1000' & echo $!; while :; do sleep 1; done",
+        "trap '' INT TERM; {} lab exec h1 -- sh -c 'echo $$; exec sleep 1000' & echo $!; exec sleep 1000",
         super::BINARY
     );
     let mut run = lab(&["run", file.to_str().unwrap(), "--", "sh", "-c", &script]);

@@ -243,7 +243,7 @@ mod tests {
         let start = |namespace: &Namespace| {
             // One that does not hear TERM has to be killed.
             let mut command = Command::new("sh");
-            command.args(["-c", "trap '' TERM; echo; while :; do sleep 1; done"]).stdout(Stdio::piped());
+            command.args(["-c", "trap '' TERM; echo; exec sleep 1000"]).stdout(Stdio::piped());
             let mut child = namespace.spawn(command).unwrap();
             let mut line = String::new();
             std::io::BufRead::read_line(
