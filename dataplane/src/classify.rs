@@ -44,6 +44,14 @@ impl Classifier {
         let pcp = header.tag.map_or(NO_PCP, |tag| Tci::pcp(tag).index());
         self.classes[dscp][pcp]
     }
+
+    /// The class of frames with this DSCP and this PCP.
+    #[must_use]
+    pub fn class_of(&self, dscp: Option<u8>, pcp: Option<u8>) -> Class {
+        let dscp = dscp.map_or(NO_DSCP, |dscp| usize::from(dscp & 63));
+        let pcp = pcp.map_or(NO_PCP, |pcp| usize::from(pcp & 7));
+        self.classes[dscp][pcp]
+    }
 }
 
 fn trusted(trust: Trust, by_dscp: Option<Class>, by_pcp: Option<Class>) -> Option<Class> {

@@ -11,6 +11,7 @@ use libbpf_rs::{MapCore, MapFlags, MapHandle, PrintLevel, Xdp, XdpFlags, set_pri
 
 use skeleton::{XoffSkel, XoffSkelBuilder};
 
+use crate::arrivals::Arrived;
 use crate::claim::Claim;
 use crate::filter::{Clsact, Filter, Filtered};
 use crate::program::Program;
@@ -135,6 +136,7 @@ pub struct Attached {
     program: Arc<Program>,
     filter: Filtered,
     dropped: MapHandle,
+    arrived: MapHandle,
 }
 
 impl Attached {
@@ -165,6 +167,16 @@ impl Attached {
         let map = MapHandle::try_from(&self.dropped);
         let refused = |source| EbpfError::Refused { doing, device: "the XDP program".to_owned(), source };
         map.map(Dropped).map_err(refused)
+    }
+
+    /// Counts the frames that the program sees, also after the program is gone.
+    ///
+    /// # Errors
+    /// Where the system has no more file descriptors.
+    pub fn arrived(&self) -> Result<Arrived, EbpfError> {
+        let doing = "keep the counters of";
+        let refused = |source| EbpfError::Refused { doing, device: "the XDP program".to_owned(), source };
+        MapHandle::try_from(&self.arrived).map(Arrived).map_err(refused)
     }
 }
 
@@ -244,6 +256,8 @@ pub fn attach(
     clear_leftover(claim, &program)?;
     let dropped = MapHandle::try_from(&program.maps.dropped)
         .map_err(|source| refused("keep the XDP program's counters", source))?;
+    let arrived = MapHandle::try_from(&program.maps.arrived)
+        .map_err(|source| refused("keep the XDP program's counters", source))?;
     let link = match mode {
         Some(Mode::Generic) => None,
         _ => match program.progs.xoff_receive.attach_xdp(ifindex) {
@@ -264,7 +278,7 @@ pub fn attach(
     let program = Program::new(claim, fd, mode_of(ifindex, &program), link);
     let program = program.map_err(|source| refused("keep the XDP program of", source))?;
     claim.attached(program.id());
-    let attached = Attached { program: Arc::new(program), filter, dropped };
+    let attached = Attached { program: Arc::new(program), filter, dropped, arrived };
     if mode == Some(Mode::Native) && attached.mode() != Mode::Native {
         let source = libbpf_rs::Error::from_raw_os_error(EOPNOTSUPP);
         return Err(EbpfError::NotNative { device: device.to_owned(), source });

@@ -12,11 +12,13 @@
 
 #![deny(unsafe_code)] // allowed in the skeleton that libbpf generates
 
+mod arrivals;
 mod attach;
 mod claim;
 mod filter;
 mod program;
 
+pub use arrivals::{Arrivals, Arrived, Head};
 pub use attach::{Attached, Dropped, EbpfError, Mode, attach, may_replace};
 pub use claim::Claim;
 pub use filter::{Clsact, Filter, Filtered};

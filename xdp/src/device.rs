@@ -27,6 +27,8 @@ pub struct Facts {
     pub mac: MacAddr,
     /// Payload bytes of its longest frame.
     pub mtu: u32,
+    /// Its driver.
+    pub driver: Driver,
     /// How many of its receive queues have a socket.
     pub queues: u32,
     /// Where the XDP program runs.
@@ -265,6 +267,7 @@ impl Device {
             ifindex: self.ifindex,
             mac: self.mac,
             mtu: self.mtu,
+            driver: self.driver.clone(),
             queues,
             mode,
             zero_copy,

@@ -29,12 +29,14 @@ mod error;
 pub mod host;
 mod host_interface;
 mod look;
+mod losses;
 mod mapping;
 mod monitor;
 mod netlink;
 mod offloads;
 mod packet;
 mod port;
+mod queue_monitor;
 mod reading;
 mod receive;
 mod region;
@@ -53,13 +55,16 @@ pub use driver::Driver;
 pub use error::{Obstacle, XdpError};
 pub use host_interface::HostInterface;
 pub use look::look;
+pub use losses::{Losses, Overlap};
 pub use monitor::{Look, Monitor, PortDriver, Unread, XdpStatistics};
 pub use offloads::{Offloads, OffloadsBefore, finish_frames};
 pub use packet::PacketSender;
 pub use port::{Port, rx_queues};
-pub use reading::DeviceDrops;
+pub use queue_monitor::{QueueEvent, QueueMonitor};
+pub use reading::{DeviceDrops, LINK_COUNTERS, Role};
 pub use store::{Lent, Store};
 pub use umem::{Share, Umem, UmemSettings};
+pub use xoff_ebpf::{Arrivals, Head};
 
 /// The MTU of `device`: payload bytes of its longest frame.
 ///

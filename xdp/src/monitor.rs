@@ -9,10 +9,10 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use xoff_dataplane::counter::Counter;
-use xoff_ebpf::{Dropped, EbpfError, Place, Program};
+use xoff_ebpf::{Arrivals, Arrived, Dropped, EbpfError, Place, Program};
 
 use crate::reading::{DeviceDrops, Reader, Reading};
-use crate::sys;
+use crate::sys::{self, Ethtool};
 use crate::transmit::FailedKicks;
 
 /// What the kernel and the sockets of a port lost, added up over its queues, since it was opened.
@@ -22,9 +22,9 @@ pub struct XdpStatistics {
     pub rx_dropped: u64,
     /// The RX ring was full.
     pub rx_ring_full: u64,
-    /// The fill ring was empty.
+    /// The fill ring was empty; such a frame is in `rx_dropped`, too.
     pub rx_fill_ring_empty: u64,
-    /// The kernel found an invalid chunk in the fill ring.
+    /// The kernel found an invalid chunk in the fill ring, and took the next one.
     pub rx_invalid: u64,
     /// Frames came in by a queue without a socket.
     pub rx_unclaimed: u64,
@@ -103,11 +103,21 @@ impl XdpStatistics {
         ]
     }
 
-    /// Frames lost, for whatever reason; each may be in several counters (in copy mode one that finds the fill
-    /// ring empty is in two).
+    /// Frames lost, for whatever reason, each counted once: one that finds the fill ring empty is in `rx_dropped`, too.
     #[must_use]
     pub fn lost(&self) -> u64 {
-        self.drops().iter().map(|(_, frames)| frames).sum::<u64>() - self.rx_too_long
+        self.rx_lost() + self.tx_invalid + self.tx_dropped
+    }
+
+    /// The same of those that came in: the XDP program has seen each of them.
+    #[must_use]
+    pub const fn rx_lost(&self) -> u64 {
+        self.rx_by_sockets() + self.rx_unclaimed + self.rx_malformed
+    }
+
+    /// Those that sockets dropped. An invalid chunk of the fill ring costs no frame, and can only be a fault of xoff.
+    pub(crate) const fn rx_by_sockets(&self) -> u64 {
+        self.rx_dropped + self.rx_ring_full + self.rx_invalid
     }
 }
 
@@ -150,6 +160,24 @@ pub trait PortDriver: Send + Sync {
     /// Looks at the device, and remembers what it counted.
     fn look(&self) -> Look;
 
+    /// Frames that the XDP program has seen since the port was opened.
+    ///
+    /// # Errors
+    /// What the system says.
+    fn arrivals(&self) -> io::Result<Arrivals> {
+        Ok(Arrivals::default())
+    }
+
+    /// Receive queues that the device had when the port was opened.
+    fn queues_at_open(&self) -> u32 {
+        1
+    }
+
+    /// Receive queues that the device has now; `None` where its driver does not say.
+    fn queues_now(&self) -> Option<u32> {
+        None
+    }
+
     /// Puts the XDP program back, where none is. To be called in the network namespace of the port.
     ///
     /// # Errors
@@ -187,6 +215,8 @@ impl SocketMemory {
 #[derive(Debug)]
 pub struct Monitor {
     device: Reader,
+    ethtool: Ethtool,
+    queues_at_open: u32,
     counted: Mutex<Counted>,
     /// Empty as long as the sockets have no chunk.
     early: OnceLock<Early>,
@@ -194,6 +224,7 @@ pub struct Monitor {
     memory: SocketMemory,
     program: Arc<Program>,
     program_drops: Dropped,
+    program_arrivals: Arrived,
     malformed: Vec<Arc<Counter>>,
     tx_dropped: Arc<Counter>,
     failed_kicks: Arc<FailedKicks>,
@@ -244,9 +275,9 @@ impl Counted {
 impl Monitor {
     /// Of the port on the device of that index in the namespace of the calling thread.
     pub(crate) fn new(
-        ifindex: i32,
+        (ifindex, queues_at_open): (i32, u32),
         (sockets, memory): (&[BorrowedFd<'_>], SocketMemory),
-        program: (Arc<Program>, Dropped),
+        program: (Arc<Program>, Dropped, Arrived),
         malformed: Vec<Arc<Counter>>,
         tx_dropped: Arc<Counter>,
         failed_kicks: Arc<FailedKicks>,
@@ -255,12 +286,15 @@ impl Monitor {
         let at_start = device.read()?.drops;
         Ok(Monitor {
             device,
+            ethtool: Ethtool::new("")?,
+            queues_at_open,
             counted: Mutex::new(Counted { at_start, last: DeviceDrops::default(), set_back: false }),
             early: OnceLock::new(),
             sockets: sockets.iter().map(BorrowedFd::try_clone_to_owned).collect::<io::Result<_>>()?,
             memory,
             program: program.0,
             program_drops: program.1,
+            program_arrivals: program.2,
             malformed,
             tx_dropped,
             failed_kicks,
@@ -364,6 +398,19 @@ impl PortDriver for Monitor {
             Some(Ok(reading)) => Look::There(self.program.place(reading.program)),
             Some(Err(error)) => Look::Unknown(error),
         }
+    }
+
+    fn arrivals(&self) -> io::Result<Arrivals> {
+        self.program_arrivals.read().map_err(io::Error::other)
+    }
+
+    fn queues_at_open(&self) -> u32 {
+        self.queues_at_open
+    }
+
+    fn queues_now(&self) -> Option<u32> {
+        let name = self.device.read().ok()?.name;
+        self.ethtool.about(&name).ok()?.known_rx_queues()
     }
 
     fn attach_again(&self) -> Result<(), EbpfError> {

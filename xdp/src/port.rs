@@ -109,9 +109,13 @@ impl Prepared {
         let descriptors: Vec<_> = sockets.iter().map(|&(_, socket)| socket).collect();
         let malformed = receivers.iter().map(Receiver::malformed).collect();
         let monitor = Monitor::new(
-            device.ifindex(),
+            (device.ifindex(), device.queues()),
             (&descriptors, memory),
-            (program.program(), program.dropped().map_err(XdpError::Program)?),
+            (
+                program.program(),
+                program.dropped().map_err(XdpError::Program)?,
+                program.arrived().map_err(XdpError::Program)?,
+            ),
             malformed,
             transmitter.dropped(),
             transmitter.failed(),

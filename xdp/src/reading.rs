@@ -15,32 +15,94 @@ use rtnetlink::sys::{Socket, SocketAddr};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Frames that a device lost by its own account, since the port was opened.
+/// Frames that a device lost by its own account, since the port was opened; [`LINK_COUNTERS`] says which counters these are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DeviceDrops {
-    /// Dropped on receive, or missed for want of buffers.
+    /// Dropped on receive. With some drivers those are among them that a socket dropped.
     pub rx_dropped: u64,
     /// Received with errors.
     pub rx_errors: u64,
+    /// Missed by the device because it had no buffer.
+    #[serde(default)]
+    pub rx_missed: u64,
+    /// Received, and handed to the machine's own stack instead of the XDP program.
+    #[serde(default)]
+    pub rx_passed: u64,
     /// Dropped on transmit.
     pub tx_dropped: u64,
     /// Transmit errors.
     pub tx_errors: u64,
 }
 
+/// What a counter of the kernel's link statistics is in the proof that nothing was lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// Frames dropped on receive.
+    RxDropped,
+    /// Frames for which the device had no buffer. Drivers choose one of several counters for them, or use two: the largest counts.
+    RxMissed,
+    /// All frames received with errors.
+    RxErrors,
+    /// Some of these. Not all drivers add them up: where the parts are more than the whole, they count.
+    RxErrorsPart,
+    /// Frames that went by the XDP program.
+    RxPassed,
+    /// Frames dropped on transmit.
+    TxDropped,
+    /// All frames that were to be sent and were not, because of an error.
+    TxErrors,
+    /// Some of these, as above.
+    TxErrorsPart,
+    /// No part of it: what it counts is no lost frame.
+    None,
+}
+
+type LinkCounter = (&'static str, fn(&Stats64) -> u64, Role);
+
+/// Every counter of a device (struct rtnl_link_stats64), and what it is in the proof.
+pub const LINK_COUNTERS: [LinkCounter; 25] = [
+    ("rx_packets", |it| it.rx_packets, Role::None),
+    ("tx_packets", |it| it.tx_packets, Role::None),
+    ("rx_bytes", |it| it.rx_bytes, Role::None),
+    ("tx_bytes", |it| it.tx_bytes, Role::None),
+    ("rx_errors", |it| it.rx_errors, Role::RxErrors),
+    ("tx_errors", |it| it.tx_errors, Role::TxErrors),
+    ("rx_dropped", |it| it.rx_dropped, Role::RxDropped),
+    ("tx_dropped", |it| it.tx_dropped, Role::TxDropped),
+    ("multicast", |it| it.multicast, Role::None),
+    ("collisions", |it| it.collisions, Role::None),
+    ("rx_length_errors", |it| it.rx_length_errors, Role::RxErrorsPart),
+    ("rx_over_errors", |it| it.rx_over_errors, Role::RxMissed),
+    ("rx_crc_errors", |it| it.rx_crc_errors, Role::RxErrorsPart),
+    ("rx_frame_errors", |it| it.rx_frame_errors, Role::RxErrorsPart),
+    ("rx_fifo_errors", |it| it.rx_fifo_errors, Role::RxMissed),
+    ("rx_missed_errors", |it| it.rx_missed_errors, Role::RxMissed),
+    ("tx_aborted_errors", |it| it.tx_aborted_errors, Role::TxErrorsPart),
+    ("tx_carrier_errors", |it| it.tx_carrier_errors, Role::TxErrorsPart),
+    ("tx_fifo_errors", |it| it.tx_fifo_errors, Role::TxErrorsPart),
+    ("tx_heartbeat_errors", |it| it.tx_heartbeat_errors, Role::None),
+    ("tx_window_errors", |it| it.tx_window_errors, Role::TxErrorsPart),
+    ("rx_compressed", |it| it.rx_compressed, Role::None),
+    ("tx_compressed", |it| it.tx_compressed, Role::None),
+    ("rx_nohandler", |it| it.rx_nohandler, Role::RxPassed),
+    ("rx_otherhost_dropped", |it| it.rx_otherhost_dropped, Role::RxPassed),
+];
+
 impl DeviceDrops {
     /// These, but of what came in as it was `before`.
     #[must_use]
     pub const fn but_received(self, before: DeviceDrops) -> DeviceDrops {
-        DeviceDrops { rx_dropped: before.rx_dropped, rx_errors: before.rx_errors, ..self }
+        DeviceDrops { tx_dropped: self.tx_dropped, tx_errors: self.tx_errors, ..before }
     }
 
     /// All of them, by name.
     #[must_use]
-    pub const fn losses(&self) -> [(&'static str, u64); 4] {
+    pub const fn losses(&self) -> [(&'static str, u64); 6] {
         [
             ("rx_dropped", self.rx_dropped),
             ("rx_errors", self.rx_errors),
+            ("rx_missed", self.rx_missed),
+            ("rx_passed", self.rx_passed),
             ("tx_dropped", self.tx_dropped),
             ("tx_errors", self.tx_errors),
         ]
@@ -58,6 +120,8 @@ impl DeviceDrops {
         DeviceDrops {
             rx_dropped: self.rx_dropped + other.rx_dropped,
             rx_errors: self.rx_errors + other.rx_errors,
+            rx_missed: self.rx_missed + other.rx_missed,
+            rx_passed: self.rx_passed + other.rx_passed,
             tx_dropped: self.tx_dropped + other.tx_dropped,
             tx_errors: self.tx_errors + other.tx_errors,
         }
@@ -68,6 +132,8 @@ impl DeviceDrops {
         Some(DeviceDrops {
             rx_dropped: self.rx_dropped.checked_sub(start.rx_dropped)?,
             rx_errors: self.rx_errors.checked_sub(start.rx_errors)?,
+            rx_missed: self.rx_missed.checked_sub(start.rx_missed)?,
+            rx_passed: self.rx_passed.checked_sub(start.rx_passed)?,
             tx_dropped: self.tx_dropped.checked_sub(start.tx_dropped)?,
             tx_errors: self.tx_errors.checked_sub(start.tx_errors)?,
         })
@@ -75,8 +141,9 @@ impl DeviceDrops {
 }
 
 /// What one look at a device finds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Reading {
+    pub(crate) name: String,
     /// Since the device was made.
     pub(crate) drops: DeviceDrops,
     /// Id of the XDP program that it runs; 0: none.
@@ -150,16 +217,29 @@ fn reading(link: &LinkMessage) -> io::Result<Reading> {
         LinkAttribute::Xdp(facts) => Some(program(facts)),
         _ => None,
     });
+    let name = link.attributes.iter().find_map(|attribute| match attribute {
+        LinkAttribute::IfName(name) => Some(name.clone()),
+        _ => None,
+    });
     let missing = || io::Error::other("the kernel says nothing of the counters of the device");
-    Ok(Reading { drops: stats.ok_or_else(missing)?, program: program.unwrap_or(0) })
+    Ok(Reading {
+        name: name.unwrap_or_default(),
+        drops: stats.ok_or_else(missing)?,
+        program: program.unwrap_or(0),
+    })
 }
 
 fn drops(stats: &Stats64) -> DeviceDrops {
+    let of =
+        |role| LINK_COUNTERS.iter().filter(move |(.., its)| *its == role).map(|(_, read, _)| read(stats));
+    let sum = |role| of(role).sum::<u64>();
     DeviceDrops {
-        rx_dropped: stats.rx_dropped + stats.rx_missed_errors,
-        rx_errors: stats.rx_errors,
-        tx_dropped: stats.tx_dropped,
-        tx_errors: stats.tx_errors,
+        rx_dropped: sum(Role::RxDropped),
+        rx_errors: sum(Role::RxErrors).max(sum(Role::RxErrorsPart)),
+        rx_missed: of(Role::RxMissed).max().unwrap_or(0),
+        rx_passed: sum(Role::RxPassed),
+        tx_dropped: sum(Role::TxDropped),
+        tx_errors: sum(Role::TxErrors).max(sum(Role::TxErrorsPart)),
     }
 }
 
@@ -173,4 +253,57 @@ pub(crate) fn program(facts: &[LinkXdp]) -> u32 {
         _ => None,
     };
     facts.iter().filter_map(id).find(|&id| id != 0).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Sets the counter of that name, as the kernel does.
+    fn set(stats: &mut Stats64, name: &str, frames: u64) {
+        let field = match name {
+            "rx_dropped" => &mut stats.rx_dropped,
+            "rx_errors" => &mut stats.rx_errors,
+            "rx_length_errors" => &mut stats.rx_length_errors,
+            "rx_over_errors" => &mut stats.rx_over_errors,
+            "rx_crc_errors" => &mut stats.rx_crc_errors,
+            "rx_frame_errors" => &mut stats.rx_frame_errors,
+            "rx_fifo_errors" => &mut stats.rx_fifo_errors,
+            "rx_missed_errors" => &mut stats.rx_missed_errors,
+            "rx_nohandler" => &mut stats.rx_nohandler,
+            "rx_otherhost_dropped" => &mut stats.rx_otherhost_dropped,
+            "tx_dropped" => &mut stats.tx_dropped,
+            "tx_errors" => &mut stats.tx_errors,
+            "tx_aborted_errors" => &mut stats.tx_aborted_errors,
+            "tx_carrier_errors" => &mut stats.tx_carrier_errors,
+            "tx_fifo_errors" => &mut stats.tx_fifo_errors,
+            "tx_window_errors" => &mut stats.tx_window_errors,
+            name => panic!("{name} is no counter of losses"),
+        };
+        *field = frames;
+    }
+
+    #[test]
+    fn each_counter_of_lost_frames_is_found_alone() {
+        for (name, ..) in LINK_COUNTERS.iter().filter(|(.., role)| *role != Role::None) {
+            let mut stats = Stats64::default();
+            set(&mut stats, name, 7);
+            assert_eq!(drops(&stats).lost(), 7, "{name}");
+        }
+    }
+
+    #[test]
+    fn frames_of_several_counters_count_once() {
+        let mut stats = Stats64::default();
+        for (name, frames) in [("rx_errors", 5), ("rx_crc_errors", 3), ("rx_length_errors", 2)] {
+            set(&mut stats, name, frames);
+        }
+        assert_eq!(drops(&stats), DeviceDrops { rx_errors: 5, ..DeviceDrops::default() });
+        set(&mut stats, "rx_frame_errors", 4);
+        assert_eq!(drops(&stats).rx_errors, 9, "a driver that does not add them up");
+        for (name, frames) in [("rx_fifo_errors", 20), ("rx_missed_errors", 30), ("rx_over_errors", 30)] {
+            set(&mut stats, name, frames);
+        }
+        assert_eq!(drops(&stats).rx_missed, 30);
+    }
 }

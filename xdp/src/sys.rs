@@ -457,11 +457,13 @@ impl Ethtool {
 
     /// Receive queues in use; 1 where the driver does not say.
     pub(crate) fn rx_queues(&self) -> u32 {
+        self.known_rx_queues().unwrap_or(1)
+    }
+
+    /// The same; `None` where the driver does not say, or there is no such device.
+    pub(crate) fn known_rx_queues(&self) -> Option<u32> {
         let mut channels = Channels { command: Ethtool::GET_CHANNELS, ..Channels::default() };
-        match self.request(&mut channels) {
-            Ok(()) => (channels.rx + channels.combined).max(1),
-            Err(_) => 1,
-        }
+        self.request(&mut channels).ok().map(|()| (channels.rx + channels.combined).max(1))
     }
 
     /// `None` where the driver does not say.

@@ -168,7 +168,7 @@ impl Wire {
     /// The same of ours.
     fn we_lost(&self) -> [u64; 2] {
         let counted = self.ours.monitor().xdp_statistics().unwrap();
-        [counted.lost() - counted.rx_fill_ring_empty, counted.rx_fill_ring_empty]
+        [counted.lost(), counted.rx_fill_ring_empty]
     }
 
     /// Frames that the devices, theirs and ours, have sent.

@@ -56,7 +56,7 @@ fn a_device_under_another_name_is_still_read() {
     a.send(a.to(b).tag(3, 0).numbered(2).build_len(1400));
     wait_for("the drop", || switch.port(2).device_drops.filter(|drops| drops.tx_dropped == 1));
     let verdict = switch.status().verdict; // counted by the socket and by the device
-    assert_eq!((verdict.promise, verdict.unseen_lost, verdict.unproved), (Promise::NotKept, 2, vec![]));
+    assert_eq!((verdict.promise, verdict.unseen_lost, verdict.unproved), (Promise::NotKept, 1, vec![]));
     let exit = switch.stop();
     assert_eq!(exit.status.code(), Some(1), "{}", exit.stderr);
 }
@@ -147,7 +147,7 @@ fn a_program_that_is_taken_off_under_load_is_attached_again() {
     assert!(switch.metrics().lines().any(|it| it == line), "{line}");
     let verdict = switch.status().verdict;
     let gap = "p1: its XDP program was taken off 2 times, and what came meanwhile is not counted";
-    assert_eq!((verdict.promise, verdict.unproved), (Promise::NotProved, vec![gap.to_owned()]));
+    assert_eq!((verdict.promise, verdict.unproved[0].as_str()), (Promise::NotProved, gap));
     let exit = switch.stop();
     assert_eq!(exit.status.code(), Some(3), "{}", exit.stderr);
     assert!(exit.stderr.contains("is attached again"), "{}", exit.stderr);

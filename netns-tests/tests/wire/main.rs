@@ -72,6 +72,7 @@ mod sockets;
 mod start;
 mod storm;
 mod thresholds;
+mod unseen;
 mod vlans;
 mod voq;
 mod watchdog;

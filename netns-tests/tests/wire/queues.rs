@@ -2,10 +2,13 @@
 
 use std::collections::BTreeSet;
 use std::net::UdpSocket;
+use std::process::Command;
 
-use xoff_netns_tests::{Host, PATIENCE};
+use xoff::control::Link;
+use xoff_fabric::Promise;
+use xoff_netns_tests::{Bed, Host, PATIENCE, Switch, wait_for};
 
-use crate::bed_beside_others;
+use crate::{BINARY, bed, bed_beside_others};
 
 const FLOWS: u16 = 64;
 const DATAGRAMS: u16 = 20;
@@ -82,6 +85,117 @@ fn frames_of_a_queue_without_a_socket_are_counted_as_lost() {
         (lost + passed >= u64::from(FLOWS)).then_some((lost, passed))
     });
     assert!(lost > 0 && passed > 0, "{lost} lost, {passed} passed");
+    let verdict = switch.status().verdict;
+    assert_eq!((verdict.unseen_lossy, verdict.unseen_lost), (lost, 0), "only class 0 was there");
     let exit = switch.stop();
-    assert_eq!(exit.status.code(), Some(1), "{}", exit.stderr);
+    assert_eq!(exit.status.code(), Some(0), "{}", exit.stderr);
+}
+
+/// Runs `ethtool` in the switch's namespace.
+fn ethtool(bed: &Bed, words: &str) {
+    let output = bed.namespace().output(Command::new("ethtool").args(words.split(' '))).unwrap();
+    assert!(output.status.success(), "ethtool {words}: {output:?}");
+}
+
+fn follows(switch: &Switch, times: u64, queues: u32) {
+    wait_for("the port to follow its queues", || {
+        let port = switch.port(1);
+        let follows = port.unfollowed.is_none() && port.link == Link::Up;
+        (follows && (port.requeued, port.queues) == (times, queues)).then_some(())
+    });
+}
+
+const CHANGED: &str = "p1: the number of receive queues of its device changed";
+
+/// Of one queue the port has a socket. What comes by the other is counted as lost, and not given to the machine's own stack.
+#[test]
+fn port_follows_the_queues_of_its_device() {
+    let bed = bed(2).queues(2).build();
+    let (a, b) = (bed.host(1), bed.host(2));
+    a.run("ethtool", &["-L", "eth0", "tx", "1"]);
+    ethtool(&bed, "-L p1 rx 1");
+    let switch = bed.start(&bed.config("speed = \"1G\"").port(1, "queues = [0]"));
+    ethtool(&bed, "-L p1 rx 2");
+    follows(&switch, 1, 1);
+    a.run("ethtool", &["-L", "eth0", "tx", "2"]);
+    a.run("ip", &["neigh", "replace", "10.0.0.2", "lladdr", "02:00:00:00:00:02", "dev", "eth0"]);
+    wait_for("the link", || (switch.port(1).link == Link::Up).then_some(()));
+    let source = a.ipv4();
+    let sockets: Vec<UdpSocket> =
+        a.namespace().run(|| (0..FLOWS).map(|_| UdpSocket::bind((source, 0)).unwrap()).collect());
+    sockets.iter().for_each(|socket| _ = socket.send_to(b"x", (b.ipv4(), 9)).unwrap());
+    wait_for("all frames", || {
+        let port = switch.port(1);
+        let lost = port.xdp_statistics.unwrap().rx_unclaimed;
+        (lost > 0 && lost + port.classes[0].rx_frames >= u64::from(FLOWS)).then_some(())
+    });
+    let port = switch.port(1);
+    assert_eq!(port.device_drops.unwrap().rx_passed, 0);
+    assert_eq!(switch.health().0, 200);
+    let said = format!("{CHANGED} once, and what came meanwhile by other queues is not counted");
+    let verdict = switch.status().verdict;
+    assert_eq!((verdict.promise, verdict.unproved), (Promise::NotProved, vec![said.clone()]));
+    let output = bed.namespace().output(Command::new(BINARY).arg("acknowledge")).unwrap();
+    assert_eq!(String::from_utf8(output.stdout).unwrap(), format!("acknowledged: {said}\n"));
+    assert_eq!(switch.status().verdict.promise, Promise::Kept, "{:?}", switch.status().verdict);
+    let exit = switch.stop();
+    assert_eq!(exit.status.code(), Some(0), "{}", exit.stderr);
+}
+
+/// The number is what it was at the next look; frames may have gone by another queue meanwhile.
+#[test]
+fn queues_that_change_for_a_moment_are_a_gap() {
+    let bed = bed(2).queues(3).build();
+    bed.host(1).run("ethtool", &["-L", "eth0", "tx", "1"]);
+    ethtool(&bed, "-L p1 rx 2");
+    let switch = bed.start(&bed.config("speed = \"1G\""));
+    ethtool(&bed, "-L p1 rx 3");
+    ethtool(&bed, "-L p1 rx 2");
+    wait_for("it to be noticed", || (switch.port(1).requeued > 0).then_some(()));
+    wait_for("the port to be open again", || (switch.health().0 == 200).then_some(()));
+    assert_eq!(switch.port(1).queues, 2);
+    let exit = switch.stop();
+    assert_eq!(exit.status.code(), Some(3), "{}", exit.stderr);
+    assert!(exit.stderr.contains(CHANGED), "{}", exit.stderr);
+}
+
+/// Memory was set aside for one queue: what comes by the other goes by the switch.
+#[test]
+fn queues_that_cannot_be_followed_are_not_proved() {
+    let bed = bed(2).queues(2).build();
+    let (a, b) = (bed.host(1), bed.host(2));
+    a.run("ethtool", &["-L", "eth0", "tx", "1"]);
+    ethtool(&bed, "-L p1 rx 1");
+    let switch = bed.start(&bed.config("speed = \"1G\""));
+    ethtool(&bed, "-L p1 rx 2");
+    let (code, health) = wait_for("it to be noticed", || {
+        Some(switch.health()).filter(|(_, health)| health.contains("memory was set aside"))
+    });
+    let why = "port p1: not ready: its sockets do not follow the receive queues of its device p1: it has 2 receive queues, and memory \
+               was set aside for 1: `ethtool -L p1 rx 1` (or combined)";
+    assert!(code == 503 && health.contains(why), "{health}");
+    a.run("ethtool", &["-L", "eth0", "tx", "2"]);
+    a.run("ip", &["neigh", "replace", "10.0.0.2", "lladdr", "02:00:00:00:00:02", "dev", "eth0"]);
+    b.run("ip", &["neigh", "replace", "10.0.0.1", "lladdr", "02:00:00:00:00:01", "dev", "eth0"]);
+    let source = a.ipv4();
+    let sockets: Vec<UdpSocket> =
+        a.namespace().run(|| (0..FLOWS).map(|_| UdpSocket::bind((source, 0)).unwrap()).collect());
+    let passed = wait_for("frames to go by the switch, and by its other queue", || {
+        sockets.iter().for_each(|socket| _ = socket.send_to(b"x", (b.ipv4(), 9)));
+        let port = switch.port(1);
+        let passed = port.device_drops.unwrap().rx_passed;
+        (passed > 0 && port.classes[0].rx_frames > 0).then_some(passed)
+    });
+    let verdict = switch.status().verdict;
+    assert_ne!(verdict.promise, Promise::Kept);
+    assert!(verdict.unseen_total() >= passed, "{verdict:?}");
+    assert!(verdict.unproved.iter().any(|gap| gap.contains("memory was set aside")), "{verdict:?}");
+
+    a.run("ethtool", &["-L", "eth0", "tx", "1"]);
+    ethtool(&bed, "-L p1 rx 1");
+    follows(&switch, 1, 1);
+    assert_eq!(switch.health().0, 200);
+    assert_ne!(switch.status().verdict.promise, Promise::Kept, "what went by is lost");
+    let exit = switch.stop();
+    assert!([Some(1), Some(3)].contains(&exit.status.code()), "{}", exit.stderr);
 }

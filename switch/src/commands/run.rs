@@ -8,6 +8,7 @@ use miette::IntoDiagnostic as _;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use xoff_config::shell::HttpAt;
+use xoff_config::written::grouped;
 use xoff_config::{Config, Machine, OwnPolicy, Problem, Sighup};
 
 use crate::cli;
@@ -125,6 +126,8 @@ fn report(status: &Status) -> ExitCode {
         acknowledged,
         lossless_lost,
         unseen_lost,
+        unseen_at_least,
+        unseen_lossy_at,
         headroom_free_min_bytes,
         ledger_balanced,
         ..
@@ -132,6 +135,7 @@ fn report(status: &Status) -> ExitCode {
     let headroom = headroom_free_min_bytes.map_or_else(|| "-".to_owned(), |bytes| bytes.to_string());
     let unproved = unproved.join("; ");
     let acknowledged = Some(acknowledged.join("; ")).filter(|gaps| !gaps.is_empty());
+    unseen_lossy_at.iter().for_each(|lost| tracing::warn!("{lost}: no broken promise"));
     match promise {
         Promise::Kept => {
             tracing::info!(
@@ -141,7 +145,7 @@ fn report(status: &Status) -> ExitCode {
         }
         Promise::NotProved => {
             tracing::error!(
-                "stopped: no loss is known, but it is not proved that there was none: {unproved}; least headroom left \
+                "stopped: no lossless loss is known, but it is not proved that there was none: {unproved}; least headroom left \
                  {headroom} bytes"
             );
         }
@@ -151,8 +155,11 @@ fn report(status: &Status) -> ExitCode {
                 unseen_lost,
                 balanced = *ledger_balanced == Some(true),
                 unproved,
-                "stopped, and the promise was not kept (a frame may be in two of the drop counters that unseen_lost \
-                 adds up); least headroom left {headroom} bytes"
+                "stopped, and the promise was not kept: {} lossless frames were dropped, {}{} of classes that may be lossless were \
+                 lost before or behind the switch; least headroom left {headroom} bytes",
+                grouped(*lossless_lost),
+                if *unseen_at_least { "at least " } else { "" },
+                grouped(*unseen_lost),
             );
         }
     }

@@ -234,8 +234,8 @@ const FORBIDDEN: &[c_long] = &[
 /// fchmodat2, setxattrat, removexattrat, open_tree_attr, file_setattr: newer than the C library's list; the same numbers everywhere.
 const NEWER: [c_long; 5] = [452, 463, 466, 467, 469];
 
-/// BPF_MAP_LOOKUP_ELEM and BPF_OBJ_GET_INFO_BY_FD: reading counters of a program.
-const BPF_READS: [u64; 2] = [1, 15];
+/// BPF_MAP_LOOKUP_ELEM, BPF_OBJ_GET_INFO_BY_FD and BPF_MAP_LOOKUP_BATCH: reading counters of a program.
+const BPF_READS: [u64; 3] = [1, 15, 24];
 
 /// In x32, another ABI of the same processor, a call's number has this bit, and some calls have numbers of their own.
 #[cfg(target_arch = "x86_64")]
@@ -293,8 +293,8 @@ fn http() -> Result<Vec<(i64, Vec<SeccompRule>)>, ConfineError> {
         SeccompCmpOp::MaskedEq(number(libc::O_ACCMODE | libc::O_CREAT)),
         number(libc::O_RDONLY),
     )])?;
-    let [lookup, info] = BPF_READS.map(|command| rule(&[(0, SeccompCmpOp::Eq, command)]));
-    let bpf = vec![lookup?, info?];
+    let bpf = BPF_READS.into_iter().map(|command| rule(&[(0, SeccompCmpOp::Eq, command)]));
+    let bpf = bpf.collect::<Result<_, _>>()?;
     Ok(vec![
         (libc::SYS_openat, vec![to_read]),
         (libc::SYS_ioctl, vec![rule(&[(1, SeccompCmpOp::Eq, libc::FIONBIO)])?]),

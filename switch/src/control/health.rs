@@ -99,6 +99,9 @@ fn of_interface(seen: &InterfaceView) -> PartHealth {
 }
 
 fn fault_of_port(port: &PortView) -> Option<String> {
+    if let Some(unfollowed) = port.unfollowed.get() {
+        return Some(unfollowed);
+    }
     let device = port.device.get();
     match (port.link.get(), port.program.get()) {
         (Link::Gone, _) => Some(format!("its device {device} is gone")),

@@ -49,3 +49,24 @@ pub struct ResponseStatus {
     /// Frames later than a peer sends that stops as declared.
     pub late_frames: u64,
 }
+
+/// Frames that a port lost without the switch having seen them, each counted once, by what is known of their classes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct UnseenStatus {
+    /// Lossless ones may be among them.
+    pub lossless: u64,
+    /// Only lossy classes came around that time, which does not prove that none was lossless.
+    pub unknown: u64,
+    /// The port carried only lossy classes in that time.
+    pub lossy: u64,
+    /// There may be more than so many: two counters may have the same frames, or others.
+    pub at_least: bool,
+}
+
+impl UnseenStatus {
+    /// All of them.
+    #[must_use]
+    pub const fn total(&self) -> u64 {
+        self.lossless + self.unknown + self.lossy
+    }
+}

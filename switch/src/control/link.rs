@@ -25,12 +25,13 @@ use rtnetlink::{Handle, MulticastGroup, new_multicast_connection};
 use tokio::sync::oneshot;
 use tokio::time::MissedTickBehavior;
 use xoff_dataplane::units::PortId;
-use xoff_xdp::{Facts, Look, Port};
+use xoff_xdp::{Facts, Look, Port, QueueEvent};
 
 use super::mailbox::Request;
 use super::opener::{NotOpened, Opener};
-use super::program;
+use super::queues::{QueueEvents, reopen};
 use super::view::{Link, PortDevice, PortView, SwitchView};
+use super::{program, queues};
 
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
@@ -44,6 +45,7 @@ pub(super) struct Follower {
     links: Links,
     handle: Handle,
     messages: Messages,
+    queue_events: QueueEvents,
     connection: BoxFuture<'static, ()>,
 }
 
@@ -51,12 +53,13 @@ impl Follower {
     /// Subscribes. To be called inside the runtime. Devices that come back are opened by `opener`.
     pub fn open(view: Arc<SwitchView>, opener: Option<Opener>) -> io::Result<Follower> {
         let (connection, handle, messages) = new_multicast_connection(&[MulticastGroup::Link])?;
-        Ok(Follower { links: Links::new(view, opener), handle, messages, connection: Box::pin(connection) })
+        let (links, queue_events) = (Links::new(view, opener), QueueEvents::open()?);
+        Ok(Follower { links, handle, messages, queue_events, connection: Box::pin(connection) })
     }
 
     /// Follows, until dropped or netlink closes its socket.
     pub async fn follow(self) {
-        let Follower { mut links, handle, mut messages, connection } = self;
+        let Follower { mut links, handle, mut messages, mut queue_events, connection } = self;
         let watch = async {
             let opener = links.opener.clone();
             let mut looks = tokio::time::interval(LOOK_EVERY);
@@ -67,6 +70,11 @@ impl Follower {
                     message = messages.next() => message,
                     _ = looks.tick() => {
                         links.look_at_all();
+                        links.follow_queues();
+                        continue;
+                    }
+                    events = queue_events.next() => {
+                        events.into_iter().for_each(|event| links.queues_changed(event));
                         continue;
                     }
                     () = joined(opener.as_ref()) => {
@@ -145,7 +153,12 @@ pub(crate) async fn adopt(view: &SwitchView, id: PortId, opened: Box<Port>) -> P
 }
 
 /// Has a port back whose device was gone, unless it was taken away meanwhile; the name of its device.
-async fn return_to(view: &SwitchView, opener: &Opener, id: PortId, opened: Box<Port>) -> Option<String> {
+pub(super) async fn return_to(
+    view: &SwitchView,
+    opener: &Opener,
+    id: PortId,
+    opened: Box<Port>,
+) -> Option<String> {
     let port = &view.ports[id.index()];
     if !port.is_there() || port.link.get() != Link::Gone {
         drop(opener.close_now(id, opened));
@@ -158,7 +171,14 @@ async fn return_to(view: &SwitchView, opener: &Opener, id: PortId, opened: Box<P
         give_up(view, opener, id);
         return None;
     }
-    port.returned(&name, device);
+    match port.returned(&name, device) {
+        true => {
+            tracing::info!(port = %view.name_of(id), device = %name, "the port's device is back, and open again")
+        }
+        false => {
+            tracing::info!(port = %view.name_of(id), device = %name, "the port is open again, with its device's queues")
+        }
+    }
     Some(name)
 }
 
@@ -177,14 +197,16 @@ struct Links {
     /// Ports that are being opened again.
     opening: FuturesUnordered<BoxFuture<'static, Opened>>,
     are_opening: BTreeSet<PortId>,
+    /// Numbers of receive queues that were announced of the devices of these ports meanwhile.
+    queues_meanwhile: BTreeMap<PortId, Vec<u32>>,
     /// What was said of ports that could not be, by port: once, not each second.
     refused: BTreeMap<PortId, String>,
 }
 
 impl Links {
     fn new(view: Arc<SwitchView>, opener: Option<Opener>) -> Links {
-        let (opening, are_opening, refused) = Default::default();
-        Links { view, opener, opening, are_opening, refused }
+        let (opening, are_opening, queues_meanwhile, refused) = Default::default();
+        Links { view, opener, opening, are_opening, queues_meanwhile, refused }
     }
 
     async fn read_all(&mut self, handle: &Handle) {
@@ -286,6 +308,9 @@ impl Links {
         }
         self.tell_workers(id, link == Link::Up);
         self.view.host_bell.wake();
+        if link == Link::Gone {
+            port.unfollowed.replace(None); // its last drop counters have gone with it
+        }
         if link == Link::Gone
             && let Some(opener) = &self.opener
         {
@@ -313,14 +338,65 @@ impl Links {
         self.are_opening.insert(id);
     }
 
-    /// A port whose device was gone is open again, or not. True where it is.
+    /// Looks whether devices have other receive queues than their ports have sockets for.
+    fn follow_queues(&mut self) {
+        let view = Arc::clone(&self.view);
+        for (id, port) in view.ports().filter(|(_, port)| port.link.get() != Link::Gone) {
+            let driver = port.now().driver;
+            let changed = driver.queues_now().filter(|&now| now != driver.queues_at_open());
+            if changed.is_some() || port.unfollowed.get().is_some() {
+                self.requeue(id, changed.unwrap_or_else(|| driver.queues_at_open()));
+            }
+        }
+    }
+
+    /// The kernel has announced other queues. A number that there was for a moment counts: a driver may have made queues of
+    /// that moment anew, without the program.
+    fn queues_changed(&mut self, event: QueueEvent) {
+        let view = Arc::clone(&self.view);
+        for (id, port) in view.ports() {
+            let now = port.now();
+            if port.link.get() == Link::Gone && !self.are_opening.contains(&id) {
+                continue; // it is opened with what it has when it is back
+            }
+            match event {
+                QueueEvent::Changed { rx_queues, .. } if self.are_opening.contains(&id) => {
+                    self.queues_meanwhile.entry(id).or_default().push(rx_queues);
+                }
+                QueueEvent::Changed { ifindex, rx_queues } if now.ifindex == ifindex => {
+                    if rx_queues != now.driver.queues_at_open() {
+                        self.requeue(id, rx_queues);
+                    }
+                }
+                QueueEvent::Missed => self.requeue(id, now.driver.queues_at_open()),
+                QueueEvent::Changed { .. } => {}
+            }
+        }
+    }
+
+    /// Has a port opened anew on its device, whose receive queues are, or were, so many.
+    fn requeue(&mut self, id: PortId, queues: u32) {
+        let Some(opener) = self.opener.clone().filter(|_| !self.are_opening.contains(&id)) else { return };
+        queues::begin(&self.view, id, queues);
+        let view = Arc::clone(&self.view);
+        self.opening.push(Box::pin(async move { (id, reopen(&view, &opener, id).await) }));
+        self.are_opening.insert(id);
+    }
+
+    /// A port whose device was gone, or has other queues, is open again, or not. True where it is.
     fn opened(&mut self, (id, opened): Opened) -> bool {
         self.are_opening.remove(&id);
+        let meanwhile = self.queues_meanwhile.remove(&id).unwrap_or_default();
+        let opened_with = self.view.ports[id.index()].now().driver.queues_at_open();
+        if matches!(opened, Ok(Some(_)))
+            && let Some(&other) = meanwhile.iter().find(|&&queues| queues != opened_with)
+        {
+            self.requeue(id, other);
+        }
         let name = self.view.name_of(id);
         match opened {
             Ok(None) => false,
-            Ok(Some(device)) => {
-                tracing::info!(port = %name, %device, "the port's device is back, and open again");
+            Ok(Some(_)) => {
                 self.refused.remove(&id);
                 true
             }
@@ -334,6 +410,10 @@ impl Links {
                     tracing::error!(port = %name, "the port is not opened again before the switch is restarted: {why}");
                     self.refused.insert(id, why);
                 }
+                false
+            }
+            Err(why) if self.view.ports[id.index()].unfollowed.get().is_some() => {
+                queues::refused(&self.view, id, &why);
                 false
             }
             Err(why) => {

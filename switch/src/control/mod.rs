@@ -53,6 +53,7 @@ mod port_view;
 mod process;
 mod program;
 mod proof;
+mod queues;
 pub mod reload;
 mod routes;
 pub mod schema;
@@ -64,6 +65,7 @@ mod storms;
 #[allow(clippy::unwrap_used)]
 pub(crate) mod tests;
 mod trust;
+mod unseen;
 mod view;
 mod waits;
 mod watch;

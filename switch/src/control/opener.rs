@@ -16,6 +16,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 
 use tokio::sync::{Notify, oneshot};
+use xoff_config::shell::PortShell;
 use xoff_config::{Config, Device, Problem};
 use xoff_dataplane::units::PortId;
 use xoff_xdp::{Port, Umem, XdpError};
@@ -58,6 +59,7 @@ pub enum NotOpened {
 
 enum Order {
     Look(String, oneshot::Sender<Device>),
+    Fit(Wanted, oneshot::Sender<Result<(), NotOpened>>),
     Open(Wanted, oneshot::Sender<Result<Box<Port>, NotOpened>>),
     Close(PortId, Closing),
 }
@@ -110,6 +112,14 @@ impl Opener {
         let (answer, seen) = oneshot::channel();
         let _ = self.asked.send(Order::Look(device.to_owned(), answer)); // nothing is known where the thread has ended
         seen.await.unwrap_or(Device::Unknown)
+    }
+
+    /// Whether the device of a port is as it is configured and memory was set aside for.
+    pub fn fits(&self, port: PortId) -> oneshot::Receiver<Result<(), NotOpened>> {
+        let (answer, fits) = oneshot::channel();
+        let wanted = Wanted { port, config: Arc::clone(&self.configured.get()) };
+        let _ = self.asked.send(Order::Fit(wanted, answer)); // who waits learns that the thread has ended
+        fits
     }
 
     /// Opens a port as it is configured; the answer comes when that is done.
@@ -175,6 +185,7 @@ impl Opening {
         for order in asked {
             match order {
                 Order::Look(device, answer) => drop(answer.send((machine::here().device)(&device))),
+                Order::Fit(wanted, answer) => drop(answer.send(self.fit(&wanted).map(drop))),
                 Order::Open(wanted, answer) => drop(answer.send(self.open(&wanted))),
                 Order::Close(id, Closing::InHand(port, done)) => {
                     self.close(id, *port);
@@ -203,7 +214,8 @@ impl Opening {
         &self.view.workers[self.view.ports[id.index()].worker].mailbox
     }
 
-    fn open(&self, wanted: &Wanted) -> Result<Box<Port>, NotOpened> {
+    /// What the port's device is to be opened as, where it fits that.
+    fn fit<'a>(&self, wanted: &'a Wanted) -> Result<&'a PortShell, NotOpened> {
         let Wanted { port: id, config } = wanted;
         let shell = &config.shell.ports[id.index()];
         let found = (machine::here().device)(&shell.device);
@@ -214,10 +226,11 @@ impl Opening {
         if has > had {
             return Err(NotOpened::MoreQueues { device: shell.device.clone(), has, had });
         }
-        if let Some(misfit) = config.misfit(*id, &found) {
-            return Err(NotOpened::Misfit(misfit));
-        }
-        match Port::without_chunks(&self.umem, shell) {
+        config.misfit(*id, &found).map_or(Ok(shell), |misfit| Err(NotOpened::Misfit(misfit)))
+    }
+
+    fn open(&self, wanted: &Wanted) -> Result<Box<Port>, NotOpened> {
+        match Port::without_chunks(&self.umem, self.fit(wanted)?) {
             Err(XdpError::NoSuchInterface { .. }) => Err(NotOpened::Missing),
             port => Ok(Box::new(port?)),
         }

@@ -8,7 +8,9 @@ use xoff_dataplane::counter::Counter;
 use xoff_dataplane::counters::ClassCounters;
 use xoff_dataplane::units::{CLASSES, Class, MacAddr, Nanos};
 use xoff_ebpf::{EbpfError, Mode};
-use xoff_xdp::{DeviceDrops, Look, Port, PortDriver, Unread, XdpStatistics};
+use xoff_xdp::{Arrivals, DeviceDrops, Look, Losses, Overlap, Port, PortDriver, Unread, XdpStatistics};
+
+use super::unseen::Judge;
 
 /// A port and its device.
 #[derive(Debug)]
@@ -29,10 +31,16 @@ pub struct PortView {
     pub program_detached: Counter,
     /// Times that the device has come back since the start.
     pub returns: Counter,
+    /// Times that its device had another number of receive queues than its sockets.
+    pub requeued: Counter,
+    /// Why its sockets do not follow the receive queues of its device; `None` where they do. Written by the control thread.
+    pub unfollowed: Reason,
     /// Times that the port was taken away and its last drop counters could not be read.
     pub removed_unread: Counter,
     /// Of these, those that somebody knows of.
     pub acknowledged: Acknowledged,
+    /// What is known of the classes of frames that were lost unseen. Written by the control thread.
+    pub(super) unseen: Judge,
     devices: Mutex<Devices>,
     /// Bytes that the peer sent beyond what the line rate allows. Written by the control thread.
     pub overspeed_bytes: Counter,
@@ -46,8 +54,29 @@ pub struct Acknowledged {
     pub returns: Counter,
     /// As long as its program was off.
     pub program_detached: Counter,
+    /// As long as its sockets did not follow its queues.
+    pub requeued: Counter,
     /// When it was taken away.
     pub removed_unread: Counter,
+    /// Frames lost unseen of which nobody knows the class.
+    pub unknown: Counter,
+}
+
+/// Why something is not as it should be, in words, if it is not.
+#[derive(Debug, Default)]
+pub struct Reason(Mutex<Option<String>>);
+
+impl Reason {
+    /// The words now.
+    #[must_use]
+    pub fn get(&self) -> Option<String> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Exchanges them.
+    pub(super) fn replace(&self, why: Option<String>) -> Option<String> {
+        std::mem::replace(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner), why)
+    }
 }
 
 /// What the device of a port turned out to be.
@@ -63,6 +92,8 @@ pub struct PortDevice {
     pub zero_copy: bool,
     /// How many hardware queues have a socket.
     pub queues: u32,
+    /// What of its sockets' losses the device counts, too.
+    pub overlap: Overlap,
     /// Answers for the sockets and the device.
     pub driver: Arc<dyn PortDriver>,
 }
@@ -76,6 +107,7 @@ impl PortDevice {
             native: false,
             zero_copy: false,
             queues: 0,
+            overlap: Overlap::None,
             driver: Arc::new(NoDevice),
         }
     }
@@ -90,6 +122,7 @@ impl PortDevice {
             native: facts.mode == Mode::Native,
             zero_copy: facts.zero_copy,
             queues: facts.queues,
+            overlap: Overlap::of(&facts.driver, facts.mode == Mode::Native),
             driver: port.monitor(),
         }
     }
@@ -122,6 +155,7 @@ impl PortDriver for NoDevice {
 pub(super) struct LostSoFar {
     sockets: Option<XdpStatistics>,
     device: Option<DeviceDrops>,
+    losses: Losses,
 }
 
 /// A port may have one device after the other.
@@ -130,7 +164,16 @@ struct Devices {
     /// The one that it has, or had last.
     now: PortDevice,
     /// What those before it had lost, as far as that was read.
-    before: (XdpStatistics, DeviceDrops),
+    before: Before,
+}
+
+/// What the devices before had counted.
+#[derive(Debug, Default)]
+struct Before {
+    sockets: XdpStatistics,
+    device: DeviceDrops,
+    losses: Losses,
+    arrivals: Arrivals,
 }
 
 impl PortView {
@@ -146,8 +189,11 @@ impl PortView {
             program: ProgramCell::default(),
             program_detached: Counter::default(),
             returns: Counter::default(),
+            requeued: Counter::default(),
+            unfollowed: Reason::default(),
             removed_unread: Counter::default(),
             acknowledged: Acknowledged::default(),
+            unseen: Judge::default(),
             devices: Mutex::new(Devices { now, before: Default::default() }),
             overspeed_bytes: Counter::default(),
             pause_totals: Default::default(),
@@ -194,7 +240,7 @@ impl PortView {
     /// What the system says.
     pub fn xdp_statistics(&self) -> io::Result<XdpStatistics> {
         let Devices { now, before } = &*self.devices();
-        Ok(now.driver.xdp_statistics()?.and(before.0))
+        Ok(now.driver.xdp_statistics()?.and(before.sockets))
     }
 
     /// What its device has dropped, and those that it had before.
@@ -205,14 +251,42 @@ impl PortView {
         let Devices { now, before } = &*self.devices();
         let counted = now.driver.device_drops();
         counted
-            .map(|drops| drops.and(before.1))
-            .map_err(|Unread { last, why }| Unread { last: last.and(before.1), why })
+            .map(|drops| drops.and(before.device))
+            .map_err(|Unread { last, why }| Unread { last: last.and(before.device), why })
     }
 
-    /// The device is back: another one to the kernel, and of that name.
-    pub(super) fn returned(&self, name: &str, device: PortDevice) {
+    /// Frames that its sockets and its device lost, and those that it had before, each counted once. What cannot be read is as it was
+    /// read last, or nothing: that is a gap of its own.
+    pub(super) fn losses(&self) -> Losses {
+        let Devices { now, before } = &*self.devices();
+        // In this order: what a socket drops it counts before its device does, and nothing may seem to be the device's alone.
+        let device = now.driver.device_drops().unwrap_or_else(|unread| unread.last);
+        let sockets = now.driver.xdp_statistics().unwrap_or_default();
+        Losses::of(&sockets, &device, now.overlap).and(before.losses)
+    }
+
+    /// Frames that its XDP program has seen, and those that it had before.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub(super) fn arrivals(&self) -> io::Result<Arrivals> {
+        let Devices { now, before } = &*self.devices();
+        Ok(now.driver.arrivals()?.and(&before.arrivals))
+    }
+
+    /// The port is open again, on a device of that name. True where the device was gone, false where it had other queues.
+    pub(super) fn returned(&self, name: &str, device: PortDevice) -> bool {
         self.has_now(name, device);
-        self.returns.add(1);
+        let was_gone = self.unfollowed.replace(None).is_none();
+        self.returns.add(was_gone.into());
+        was_gone
+    }
+
+    /// The port is to be closed, and opened again on the same device.
+    pub(super) fn is_closed(&self) {
+        let name = self.device.get();
+        self.has_now(&name, PortDevice::none());
+        self.link.set(Link::Gone);
     }
 
     /// The place has a port now, of that name, on a device.
@@ -224,7 +298,11 @@ impl PortView {
 
     /// What was lost at it so far, as far as that can be read.
     pub(super) fn lost_so_far(&self) -> LostSoFar {
-        LostSoFar { sockets: self.xdp_statistics().ok(), device: self.device_drops().ok() }
+        LostSoFar {
+            sockets: self.xdp_statistics().ok(),
+            device: self.device_drops().ok(),
+            losses: self.losses(),
+        }
     }
 
     /// The port is there no more; what it had lost is not forgotten, nor that this could not be read. Of what came in only that counts
@@ -236,21 +314,25 @@ impl PortView {
             self.removed_unread.add(1);
         }
         self.is_there.store(false, Relaxed);
+        self.unfollowed.replace(None);
         self.has_now("", PortDevice::none());
         let counted = &mut self.devices().before;
         if let (Some(now), Some(before)) = (now.sockets, before.sockets) {
-            counted.0 = now.but_received(before);
+            counted.sockets = now.but_received(before);
         }
         if let (Some(now), Some(before)) = (now.device, before.device) {
-            counted.1 = now.but_received(before);
+            counted.device = now.but_received(before);
         }
+        counted.losses = now.losses.but_received(before.losses);
     }
 
     fn has_now(&self, name: &str, device: PortDevice) {
-        let before = (
-            self.xdp_statistics().unwrap_or_else(|_| self.devices().before.0),
-            self.device_drops().unwrap_or_else(|unread| unread.last),
-        );
+        let before = Before {
+            sockets: self.xdp_statistics().unwrap_or_else(|_| self.devices().before.sockets),
+            device: self.device_drops().unwrap_or_else(|unread| unread.last),
+            losses: self.losses(),
+            arrivals: self.arrivals().unwrap_or_else(|_| self.devices().before.arrivals.clone()),
+        };
         self.device.replace(name);
         *self.devices() = Devices { now: device, before };
         self.program.replace(ProgramState::Attached);
@@ -460,8 +542,11 @@ mod tests {
         place.added("p1", ("l1", device(1, FickleDriver::default())));
         assert_eq!((place.returns.get(), lost(&place)), (0, 10));
         place.link.set(Link::Gone);
-        let none =
-            LostSoFar { sockets: Some(XdpStatistics::default()), device: Some(DeviceDrops::default()) };
+        let none = LostSoFar {
+            sockets: Some(XdpStatistics::default()),
+            device: Some(DeviceDrops::default()),
+            losses: Losses::default(),
+        };
         place.removed(none);
         assert_eq!((place.removed_unread.get(), lost(&place)), (1, 0), "what came in since is no loss");
     }

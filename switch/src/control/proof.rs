@@ -4,47 +4,60 @@
 use xoff_dataplane::counter::Counter;
 use xoff_dataplane::units::PortId;
 
+use super::unseen::Unseen;
 use super::view::{Link, PortView, ProgramState, SwitchView};
 
 /// Each gap at a port that nobody has acknowledged, in words, with the port's name.
 pub(super) fn gaps(view: &SwitchView) -> impl Iterator<Item = String> {
-    named(view, of_port)
+    named(view, |id, port| of_port(view, id, port))
 }
 
 /// Those that somebody has acknowledged.
 pub(super) fn acknowledged(view: &SwitchView) -> impl Iterator<Item = String> {
-    named(view, |port| past(port).into_iter().filter_map(|past| past.told(past.acknowledged.get())).collect())
+    named(view, |_, port| {
+        let past = past(port).into_iter().filter_map(|past| past.told(past.acknowledged.get()));
+        let unknown = Unseen { unknown: port.acknowledged.unknown.get(), ..Unseen::default() };
+        past.chain(unknown.unknown_in_words(0)).collect()
+    })
 }
 
 /// Acknowledges each gap that is over, and says which were not acknowledged before. For the thread that answers.
 pub(super) fn acknowledge(view: &SwitchView) -> Vec<String> {
-    let of_port = |port: &PortView| {
+    let of_port = |id, port: &PortView| {
         let over = past(port).into_iter().filter(|past| !past.lasts);
-        over.filter_map(|past| past.acknowledge()).collect()
+        let unseen = port.unseen.get(view, id, port);
+        let unknown = unseen.unknown_in_words(port.acknowledged.unknown.get());
+        port.acknowledged.unknown.set(unseen.unknown);
+        over.filter_map(|past| past.acknowledge()).chain(unknown).collect()
     };
     named(view, of_port).collect()
 }
 
 /// Whether what the port lost cannot be told, and nobody has acknowledged that.
 pub(super) fn has_gaps(view: &SwitchView, id: PortId) -> bool {
-    !of_port(&view.ports[id.index()]).is_empty()
+    !of_port(view, id, &view.ports[id.index()]).is_empty()
 }
 
-fn named<F: Fn(&PortView) -> Vec<String>>(view: &SwitchView, of_port: F) -> impl Iterator<Item = String> {
+fn named<F: Fn(PortId, &PortView) -> Vec<String>>(
+    view: &SwitchView,
+    of_port: F,
+) -> impl Iterator<Item = String> {
     view.places().flat_map(move |(id, port)| {
         let name = view.name_of(id);
-        of_port(port).into_iter().map(move |gap| format!("{name}: {gap}"))
+        of_port(id, port).into_iter().map(move |gap| format!("{name}: {gap}"))
     })
 }
 
-fn of_port(port: &PortView) -> Vec<String> {
-    let gone = (port.link.get() == Link::Gone)
+fn of_port(view: &SwitchView, id: PortId, port: &PortView) -> Vec<String> {
+    let unfollowed = port.unfollowed.get();
+    let gone = (port.link.get() == Link::Gone && unfollowed.is_none())
         .then(|| format!("its device {} is gone, with its last drop counters", port.device.get()));
     let device = port.device_drops().err().map(|unread| unread.to_string()).filter(|_| gone.is_none());
-    let sockets = port.xdp_statistics().err();
+    let sockets = port.xdp_statistics().and_then(|_| port.arrivals()).err();
     let sockets = sockets.map(|error| format!("the drop counters of its sockets cannot be read: {error}"));
     let past = past(port).into_iter().filter_map(|past| past.told(past.open()));
-    [gone, device, sockets].into_iter().flatten().chain(past).collect()
+    let unknown = port.unseen.get(view, id, port).unknown_in_words(port.acknowledged.unknown.get());
+    [gone, unfollowed, device, sockets, unknown].into_iter().flatten().chain(past).collect()
 }
 
 /// A gap that there was so often.
@@ -58,7 +71,7 @@ struct Past<'a> {
     and: &'static str,
 }
 
-fn past(port: &PortView) -> [Past<'_>; 3] {
+fn past(port: &PortView) -> [Past<'_>; 4] {
     [
         Past {
             times: port.returns.get(),
@@ -73,6 +86,13 @@ fn past(port: &PortView) -> [Past<'_>; 3] {
             lasts: port.program.get() != ProgramState::Attached,
             what: "its XDP program was taken off",
             and: "and what came meanwhile is not counted",
+        },
+        Past {
+            times: port.requeued.get(),
+            acknowledged: &port.acknowledged.requeued,
+            lasts: port.unfollowed.get().is_some(),
+            what: "the number of receive queues of its device changed",
+            and: "and what came meanwhile by other queues is not counted",
         },
         Past {
             times: port.removed_unread.get(),

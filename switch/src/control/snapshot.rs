@@ -20,8 +20,9 @@ use super::mailbox::Answer;
 use super::status::{
     Books, CauseCount, CauseStatus, ClassStatus, CulpritStatus, EgressStatus, FlowStatus, FlowsAskedStatus,
     IngressStatus, PauseStatus, PeerStatus, PortStatus, RateAskedStatus, ResponseStatus, ShadowStatus,
-    SocketMemory, Spread, Status, Verdict, WorkerState, WorkerStatus, XdpMode,
+    SocketMemory, Spread, Status, UnseenStatus, Verdict, WorkerState, WorkerStatus, XdpMode,
 };
+use super::unseen::Unseen;
 use super::view::{PortView, SwitchView, WorkerView};
 use super::{addresses, groups, lldp, logging, loops, notification, pipeline, proof, routes, storms};
 
@@ -53,7 +54,7 @@ pub fn snapshot(view: &SwitchView, answers: &[Answer<Ledger>]) -> Status {
         version: env!("CARGO_PKG_VERSION").into(),
         process_id: std::process::id(),
         uptime_nanos: uptime(view),
-        verdict: verdict(view, &ports, ledger, unproved),
+        verdict: verdict(view, ledger, unproved),
         ledger,
         policies: view.policies.names(),
         pipeline: pipeline::status(&view.settings()),
@@ -70,20 +71,17 @@ pub fn snapshot(view: &SwitchView, answers: &[Answer<Ledger>]) -> Status {
     }
 }
 
-fn verdict(view: &SwitchView, ports: &[PortStatus], ledger: Option<Books>, unproved: Vec<String>) -> Verdict {
+fn verdict(view: &SwitchView, ledger: Option<Books>, unproved: Vec<String>) -> Verdict {
     let settings = view.settings();
     let lossless = view
         .classes()
         .filter(|(port, class, _)| settings.ports[port.index()].classes[class.index()].lossless);
     let since_lossless = lossless.map(|(port, class, _)| view.books.of(view, port, class));
     let lossless_lost = since_lossless.sum::<u64>() + view.books.closed_ones(view);
-    let unseen =
-        |port: &PortStatus| port.xdp_statistics.map_or(0, |xdp| xdp.lost()) + port.device_drops_last.lost();
-    let of_removed = view.places().filter(|(_, port)| !port.is_there()).map(|(_, port)| {
-        let xdp = port.xdp_statistics().map_or(0, |xdp| xdp.lost());
-        xdp + port.device_drops().unwrap_or_else(|unread| unread.last).lost()
-    });
-    let unseen_lost = ports.iter().map(unseen).sum::<u64>() + of_removed.sum::<u64>();
+    let unseen: Vec<_> =
+        view.places().map(|(id, port)| (view.name_of(id), port.unseen.get(view, id, port))).collect();
+    let sum = |of: fn(&Unseen) -> u64| unseen.iter().map(|(_, unseen)| of(unseen)).sum::<u64>();
+    let unseen_lost = sum(|it| it.lossless);
     let ledger_balanced = ledger.map(|ledger| ledger.balanced);
     let promise = match lossless_lost + unseen_lost {
         0 if ledger_balanced == Some(false) => Promise::NotKept,
@@ -98,6 +96,10 @@ fn verdict(view: &SwitchView, ports: &[PortStatus], ledger: Option<Books>, unpro
         acknowledged: proof::acknowledged(view).collect(),
         lossless_lost,
         unseen_lost,
+        unseen_unknown: sum(|it| it.unknown),
+        unseen_lossy: sum(|it| it.lossy),
+        unseen_at_least: unseen.iter().any(|(_, unseen)| unseen.at_least),
+        unseen_lossy_at: unseen.iter().filter_map(|(name, unseen)| unseen.lossy_in_words(name)).collect(),
         headroom_free_min_bytes: view.headroom_least_free(),
         ledger_balanced,
     }
@@ -140,17 +142,25 @@ fn port_status(view: &SwitchView, id: PortId, port: &PortView) -> PortStatus {
         loops: counters.loops.get(),
         loop_with: loops::with(view, id).map(str::to_owned),
         looped: counters.looped.get() != 0,
+        unseen: unseen_status(port.unseen.get(view, id, port)),
         xdp_statistics: port.xdp_statistics().ok(),
         device_drops: device_drops.as_ref().ok().copied(),
         device_drops_last: device_drops.unwrap_or_else(|unread| unread.last),
         program: port.program.get(),
         program_detached: port.program_detached.get(),
         returns: port.returns.get(),
+        requeued: port.requeued.get(),
+        unfollowed: port.unfollowed.get(),
         peer: peer_status(view, id, port),
         lldp: lldp::status(view, id),
         punts: lldp::punts(view, id),
         classes: Class::ALL.map(|class| class_status(view, id, class)).into(),
     }
+}
+
+fn unseen_status(unseen: Unseen) -> UnseenStatus {
+    let Unseen { lossless, unknown, lossy, at_least } = unseen;
+    UnseenStatus { lossless, unknown, lossy, at_least }
 }
 
 /// What headroom is computed to be at a port, as its peer was declared.

@@ -14,7 +14,7 @@ use xoff_xdp::{DeviceDrops, XdpStatistics};
 pub use super::addresses::FdbEntry;
 pub use super::books::Books;
 pub use super::groups::{GroupStatus, MemberStatus};
-pub use super::judged::{GoingOnStatus, PeerStatus, ResponseStatus};
+pub use super::judged::{GoingOnStatus, PeerStatus, ResponseStatus, UnseenStatus};
 pub use super::lldp::{EtsStatus, LldpStatus, MismatchStatus, NeighborStatus, PfcStatus, PuntStatus};
 use super::notification::CongestionPointStatus;
 pub use super::pipeline::{HaltStatus, PipelineStatus};
@@ -88,15 +88,33 @@ pub struct Verdict {
     pub acknowledged: Vec<String>,
     /// Frames of lossless classes that had a way on and were dropped.
     pub lossless_lost: u64,
-    /// Losses before or behind the switch, whatever their class: all drop counters of XDP sockets and devices
-    /// added up, as they were read last. Zero is exact where nothing is unproved; more may be more than there
-    /// were, because a frame that a socket has no chunk for is in two counters of the socket (copy mode), and
-    /// in one of the device with some drivers (veth, natively) and not with others.
+    /// Frames lost before or behind the switch, among which lossless ones may be, each counted once. Zero is exact where nothing
+    /// is unproved.
     pub unseen_lost: u64,
+    /// Frames lost before the XDP program saw them, when only lossy classes came: it is not proved that none was lossless.
+    #[serde(default)]
+    pub unseen_unknown: u64,
+    /// Frames lost before or behind the switch at ports that carried only lossy classes in that time: no broken promise.
+    #[serde(default)]
+    pub unseen_lossy: u64,
+    /// Of these three there may be more: two counters may have the same frames, or others.
+    #[serde(default)]
+    pub unseen_at_least: bool,
+    /// The lossy ones in words, one for each port.
+    #[serde(default)]
+    pub unseen_lossy_at: Vec<String>,
     /// Least headroom that any lossless class had left; `None` where no class is lossless.
     pub headroom_free_min_bytes: Option<u64>,
     /// No frame is missing from the ledger; `None` where a worker did not answer.
     pub ledger_balanced: Option<bool>,
+}
+
+impl Verdict {
+    /// Frames lost before or behind the switch, of any class.
+    #[must_use]
+    pub const fn unseen_total(&self) -> u64 {
+        self.unseen_lost + self.unseen_unknown + self.unseen_lossy
+    }
 }
 
 /// One port.
@@ -177,6 +195,15 @@ pub struct PortStatus {
     /// Times that its device had gone and came back.
     #[serde(default)]
     pub returns: u64,
+    /// Times that its device had another number of receive queues than its sockets.
+    #[serde(default)]
+    pub requeued: u64,
+    /// Why its sockets do not follow the receive queues of its device; `None` where they do.
+    #[serde(default)]
+    pub unfollowed: Option<String>,
+    /// What it lost without the switch having seen it.
+    #[serde(default)]
+    pub unseen: UnseenStatus,
     /// Its peer, beside what was declared of it.
     #[serde(default)]
     pub peer: PeerStatus,

@@ -101,7 +101,7 @@ impl<'a> Running<'a> {
 
 fn proof(status: Status) -> Proof {
     Proof {
-        unseen_lost: status.verdict.unseen_lost,
+        unseen_lost: status.verdict.unseen_total(),
         unproved: status.verdict.unproved,
         is_balanced: status.verdict.ledger_balanced == Some(true),
     }

@@ -1,5 +1,5 @@
 //! What became of every frame of a network, and whether that keeps the promise: nothing of a lossless class was lost at a switch,
-//! and nothing of any class where nobody can tell the class, in sockets, devices and queues of the kernel.
+//! and nothing where nobody can tell the class, in sockets, devices and queues of the kernel.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -29,7 +29,7 @@ pub struct NetworkVerdict {
     pub promise: Promise,
     /// Frames of lossless classes that switches dropped.
     pub lossless_lost: u64,
-    /// Losses of any class in devices and XDP sockets of switches (a frame may be counted twice).
+    /// Losses in devices and XDP sockets of switches, of classes that may be lossless.
     pub unseen_lost: u64,
     /// Losses of any class in devices and queues of hosts.
     pub host_dropped: u64,
@@ -141,10 +141,8 @@ fn of_host(counters: &InterfaceCounters) -> EndCounts {
 
 fn of_port(port: &PortStatus) -> EndCounts {
     let sum = |of: fn(&crate::control::status::ClassStatus) -> u64| port.classes.iter().map(of).sum::<u64>();
-    let lost = vec![
-        ("sockets", port.xdp_statistics.map_or(0, |xdp| xdp.lost())),
-        ("device", port.device_drops_last.lost()),
-    ];
+    let lost =
+        vec![("unseen", port.unseen.lossless + port.unseen.unknown), ("unseen, lossy", port.unseen.lossy)];
     // A list of flows is a PFC frame, too, and received ones are counted so.
     let lists = port.classes.iter().filter_map(|class| class.flows.as_ref());
     let lists: u64 = lists.map(|flows| flows.pause_frames_sent + flows.resume_frames_sent).sum();

@@ -24,7 +24,7 @@ pub fn text(now: &NetworkStatus, before: Option<&NetworkStatus>) -> String {
     text += &hosts(now, before);
     text += &ports(now, before);
     let lost: u64 = now.switches.iter().map(|switch| switch.verdict.lossless_lost).sum();
-    let unseen: u64 = now.switches.iter().map(|switch| switch.verdict.unseen_lost).sum();
+    let unseen: u64 = now.switches.iter().map(|switch| switch.verdict.unseen_total()).sum();
     let dropped = now.hosts.iter().flat_map(|host| &host.interfaces).filter_map(|it| it.counters);
     let dropped: u64 = dropped.map(|counters| counters.dropped()).sum();
     let _ = writeln!(

@@ -34,11 +34,12 @@ pub(super) fn verdict(status: &Status) -> String {
     };
     let unseen = match verdict.unseen_lost {
         0 => String::new(),
-        counts => format!(
-            ", drop counters of XDP sockets and devices at {} (a frame may be in two of them)",
-            grouped(counts)
-        ),
+        frames => {
+            let at_least = if verdict.unseen_at_least { "at least " } else { "" };
+            format!(", {at_least}{} that may be lossless lost before or behind the switch", grouped(frames))
+        }
     };
+    let lossy: String = verdict.unseen_lossy_at.iter().map(|lost| format!("\n{lost}")).collect();
     let unproved: String = verdict.unproved.iter().map(|gap| format!("\nNOT PROVED: {gap}")).collect();
     let known: String = verdict.acknowledged.iter().map(|gap| format!("\nacknowledged: {gap}")).collect();
     let loops: String = status.ports.iter().filter_map(looped).collect();
@@ -48,7 +49,7 @@ pub(super) fn verdict(status: &Status) -> String {
         interfaces.filter_map(|of| Some(format!("\nHOST INTERFACE {}: {}", of.name, of.state.fault()?)));
     let missing: String = missing.collect();
     format!(
-        "lossless classes: {} lost{unseen}, {headroom}{unproved}{known}{loops}{peers}{missing}",
+        "lossless classes: {} lost{unseen}, {headroom}{unproved}{lossy}{known}{loops}{peers}{missing}",
         grouped(verdict.lossless_lost)
     )
 }

@@ -19,6 +19,7 @@ use xoff_dataplane::units::{Class, PortId};
 use xoff_dataplane::wire::mac_control::MacControlError;
 
 use super::exposition::{Exposition, Kind, seconds};
+use super::unseen::Unseen;
 use super::view::{Link, PortView, ProgramState, SwitchView, WorkerFacts};
 use super::{logging, process, proof};
 
@@ -150,6 +151,11 @@ fn write_ports(text: &mut Exposition, view: &SwitchView) {
     for (id, port) in view.ports() {
         family.sample(&[("port", name(view, id))], port.returns.get());
     }
+    let help = "Times that the device had another number of receive queues than the port has sockets.";
+    let mut family = text.family("xoff_port_requeues_total", Kind::Counter, help);
+    for (id, port) in view.ports() {
+        family.sample(&[("port", name(view, id))], port.requeued.get());
+    }
     let help = "1 where what the port lost cannot be told: a counter cannot be read, or frames went past it.";
     let mut family = text.family("xoff_port_unproved", Kind::Gauge, help);
     for (id, _) in view.ports() {
@@ -217,6 +223,14 @@ fn write_drivers(text: &mut Exposition, view: &SwitchView) {
     }
     let help = "Frames that the port's device dropped, by its own link statistics.";
     write_losses(text, view, "xoff_device_drops_total", help, device);
+    let help = "Frames lost unseen before or behind the switch, each counted once, by what is known of their classes.";
+    let mut family = text.family("xoff_unseen_lost_frames_total", Kind::Counter, help);
+    for (id, port) in view.ports() {
+        let Unseen { lossless, unknown, lossy, .. } = port.unseen.get(view, id, port);
+        for (classes, frames) in [("lossless", lossless), ("unknown", unknown), ("lossy", lossy)] {
+            family.sample(&[("port", name(view, id)), ("classes", classes)], frames);
+        }
+    }
 }
 
 fn write_losses<const N: usize>(

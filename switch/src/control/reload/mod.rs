@@ -15,7 +15,7 @@
 
 mod follow;
 pub(super) mod http;
-mod ports;
+pub(super) mod ports;
 
 use std::path::PathBuf;
 use std::sync::Arc;

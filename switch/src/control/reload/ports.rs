@@ -90,25 +90,10 @@ pub(super) async fn leave(view: &Arc<SwitchView>, opener: &Opener, ids: &[PortId
 
 /// What it lost of what it owed, in words.
 async fn leave_one(view: Arc<SwitchView>, opener: Opener, id: PortId) -> Vec<String> {
-    let (place, name, begin) = (&view.ports[id.index()], view.name_of(id), Instant::now());
+    let (place, name) = (&view.ports[id.index()], view.name_of(id));
     let lost = place.lost_so_far();
     settle(&view).await;
-    let mut is_cut = false;
-    let given_up = loop {
-        let (done, answer) = oneshot::channel();
-        let asked = view.workers[place.worker].mailbox.send(Request::GiveUp { port: id, done });
-        match answer.await {
-            Ok(Some(port)) => break Some(port),
-            Ok(None) => {}
-            Err(_) if asked.is_err() || place.link.get() == Link::Gone => break None, // it was given up before
-            Err(_) => {}
-        }
-        if !is_cut && begin.elapsed() > DRAIN {
-            cut(&view, id);
-            is_cut = true;
-        }
-        sleep(ASK_EVERY).await;
-    };
+    let given_up = given_up(&view, id).await;
     cut(&view, id);
     place.removed(lost);
     if let Some(port) = given_up {
@@ -125,6 +110,28 @@ async fn leave_one(view: Arc<SwitchView>, opener: Opener, id: PortId) -> Vec<Str
     said
 }
 
+/// Has the worker of a port give it up when it has sent what it has, or after [`DRAIN`] in any case; `None` where the worker has
+/// none, or has ended.
+pub(in super::super) async fn given_up(view: &SwitchView, id: PortId) -> Option<Box<Port>> {
+    let (place, begin) = (&view.ports[id.index()], Instant::now());
+    let mut is_cut = false;
+    loop {
+        let (done, answer) = oneshot::channel();
+        let asked = view.workers[place.worker].mailbox.send(Request::GiveUp { port: id, done });
+        match answer.await {
+            Ok(Some(port)) => return Some(port),
+            Ok(None) => {}
+            Err(_) if asked.is_err() || place.link.get() == Link::Gone || !place.is_there() => return None,
+            Err(_) => {}
+        }
+        if !is_cut && begin.elapsed() > DRAIN {
+            cut(view, id);
+            is_cut = true;
+        }
+        sleep(ASK_EVERY).await;
+    }
+}
+
 /// Waits until all workers have done what they were told, and have taken what others had handed over to them by then.
 async fn settle(view: &SwitchView) {
     for _ in 0..2 {
@@ -133,7 +140,7 @@ async fn settle(view: &SwitchView) {
 }
 
 /// Nothing is sent there any more, and no station is there.
-fn cut(view: &SwitchView, port: PortId) {
+pub(in super::super) fn cut(view: &SwitchView, port: PortId) {
     for worker in &view.workers {
         let _ = worker.mailbox.send(Request::Link { port, up: false }); // or it has ended
     }

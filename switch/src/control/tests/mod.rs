@@ -17,7 +17,7 @@ use xoff_dataplane::settings::{
 use xoff_dataplane::units::{BitRate, Bytes, CLASSES, Class, MacAddr, Nanos, PortId};
 use xoff_dataplane::wire::mac_control::MacControlError;
 use xoff_ebpf::{EbpfError, Place};
-use xoff_xdp::{DeviceDrops, Look, PortDriver, Unread, XdpStatistics};
+use xoff_xdp::{DeviceDrops, Look, Overlap, PortDriver, Unread, XdpStatistics};
 
 use super::mailbox::{Address, Inbox, Mailbox, Request};
 use super::status::{Status, WorkerState};
@@ -119,7 +119,8 @@ impl PortDriver for FickleDriver {
 /// What is answered for by that driver.
 pub(super) fn device(ifindex: u32, driver: impl PortDriver + 'static) -> PortDevice {
     let mac = MacAddr([2, 0, 0, 0, 0, 1]);
-    PortDevice { ifindex, mac, native: false, zero_copy: false, queues: 1, driver: Arc::new(driver) }
+    let overlap = Overlap::Sockets;
+    PortDevice { ifindex, mac, native: false, zero_copy: false, queues: 1, overlap, driver: Arc::new(driver) }
 }
 
 fn class_settings(class: usize) -> ClassSettings {

@@ -4,12 +4,13 @@ use xoff_dataplane::drop_reason::{DropKind, DropReason};
 use xoff_dataplane::forward::LOOP_HOLD;
 use xoff_dataplane::settings::{FlowControl, LoopDetection};
 use xoff_dataplane::units::{Class, PortId};
-use xoff_xdp::{DeviceDrops, XdpStatistics};
 
+use super::super::unseen::Unseen;
 use super::super::view::{PortView, SwitchView};
 use super::super::{loops, storms};
 use crate::lldp::dcbx::Kind as Mismatched;
 use xoff_config::format::span;
+use xoff_config::written::grouped;
 
 /// A kind of condition.
 #[derive(Debug)]
@@ -61,9 +62,25 @@ const LOSS: Kind = Kind {
 const UNSEEN_LOSS: Kind = Kind {
     event: "unseen-loss",
     is_loss: true,
-    began: "the kernel drops frames before or behind the switch",
-    goes_on: "the kernel still drops frames before or behind the switch",
+    began: "the kernel drops frames before or behind the switch, and lossless ones may be among them",
+    goes_on: "the kernel still drops frames before or behind the switch, and lossless ones may be among them",
     over: "the kernel drops no more frames before or behind the switch",
+    counted: "frames",
+};
+const UNSEEN_UNKNOWN: Kind = Kind {
+    event: "unseen-loss-unproved",
+    is_loss: true,
+    began: "frames are lost before the XDP program sees them; only lossy classes come, which does not prove that none is lossless",
+    goes_on: "frames are still lost before the XDP program sees them; only lossy classes come, which proves nothing",
+    over: "no more frames are lost before the XDP program sees them",
+    counted: "frames",
+};
+const UNSEEN_LOSSY: Kind = Kind {
+    event: "unseen-loss-lossy",
+    is_loss: false,
+    began: "the kernel drops frames before or behind the switch, at a port that carries only lossy classes",
+    goes_on: "the kernel still drops frames before or behind the switch, at a port that carries only lossy classes",
+    over: "the kernel drops no more frames of lossy classes before or behind the switch",
     counted: "frames",
 };
 const STALL: Kind = Kind {
@@ -142,9 +159,11 @@ const DCBX_MISMATCH: Kind = Kind {
 
 /// Every kind, in the order in which docs/log.md has them.
 #[cfg(test)]
-pub(super) const KINDS: [&Kind; 11] = [
+pub(super) const KINDS: [&Kind; 13] = [
     &LOSS,
     &UNSEEN_LOSS,
+    &UNSEEN_UNKNOWN,
+    &UNSEEN_LOSSY,
     &STALL,
     &STORM,
     &LOOP,
@@ -205,9 +224,14 @@ fn stall(worker: usize) -> Condition {
 
 fn of_port(view: &SwitchView, id: PortId) -> Vec<Condition> {
     let place = |cause| Place { port: Some(id), cause, ..Place::default() };
-    let kernel = kernel_counters(XdpStatistics::default(), DeviceDrops::default()).map(|(name, _)| name);
-    let unseen = kernel.enumerate().map(|(number, name)| {
-        Condition::new(&UNSEEN_LOSS, place(Some(name)), move |_, seen| seen.kernel[id.index()][number])
+    let of_kind: [(_, fn(&Unseen) -> u64); 3] = [
+        (&UNSEEN_LOSS, |unseen| unseen.lossless),
+        (&UNSEEN_UNKNOWN, |unseen| unseen.unknown),
+        (&UNSEEN_LOSSY, |unseen| unseen.lossy),
+    ];
+    let unseen = of_kind.into_iter().map(|(kind, of)| {
+        Condition::new(kind, place(None), move |_, seen| of(&seen.unseen[id.index()]))
+            .saying(move |view| counters(&view.ports[id.index()]))
     });
     let found = Condition::new(&LOOP, place(None), move |view, _| view.counters.port(id).loops.get())
         .lasting(move |view| view.counters.port(id).looped.get() != 0)
@@ -293,46 +317,41 @@ fn after_xoff(view: &SwitchView, port: PortId, class: Class) -> Option<String> {
     let (bytes, nanos) = (counters.after_xoff_max.get(), counters.response_max.get());
     Some(format!(
         "at most {} bytes came after an XOFF, up to {} later; headroom is computed for {} bytes at {} and a response of {}",
-        xoff_config::written::grouped(bytes),
+        grouped(bytes),
         span(nanos),
-        xoff_config::written::grouped(settings.past_xoff.0),
+        grouped(settings.past_xoff.0),
         xoff_config::quantity::rate(settings.speed),
         span(settings.peer_response.0)
     ))
 }
 
-/// What the kernel counts, by port, as it was read last.
+/// What ports lost unseen, by port, as it was read last.
 #[derive(Debug)]
 pub(super) struct Seen {
-    kernel: Vec<Vec<u64>>,
+    unseen: Vec<Unseen>,
 }
 
 impl Seen {
     pub fn new(view: &SwitchView) -> Seen {
-        let none = kernel_counters(XdpStatistics::default(), DeviceDrops::default()).map(|(_, count)| count);
-        let none: Vec<u64> = none.collect();
-        Seen { kernel: vec![none; view.ports.len()] }
+        Seen { unseen: vec![Unseen::default(); view.ports.len()] }
     }
 
     pub fn read_kernel(&mut self, view: &SwitchView) {
-        for (seen, port) in self.kernel.iter_mut().zip(&view.ports) {
-            if let Some(now) = read(port) {
-                *seen = now;
-            }
+        for (unseen, (id, port)) in self.unseen.iter_mut().zip(view.places()) {
+            *unseen = port.unseen.look(view, id, port);
         }
     }
 }
 
-/// `None` where the sockets cannot be read: the verdict says so.
-fn read(port: &PortView) -> Option<Vec<u64>> {
-    let xdp = port.xdp_statistics().ok()?;
+/// The kernel's counters of losses that are not zero, in words; one frame may be in several.
+fn counters(port: &PortView) -> Option<String> {
+    let xdp = port.xdp_statistics().unwrap_or_default();
     let device = port.device_drops().unwrap_or_else(|unread| unread.last);
-    Some(kernel_counters(xdp, device).map(|(_, count)| count).collect())
-}
-
-/// All counters of losses that nobody but the kernel sees, by name.
-fn kernel_counters(xdp: XdpStatistics, device: DeviceDrops) -> impl Iterator<Item = (String, u64)> {
     let xdp = xdp.drops().into_iter().filter(|(name, _)| *name != "rx_too_long").map(|loss| ("xdp", loss));
     let device = device.losses().into_iter().map(|loss| ("device", loss));
-    xdp.chain(device).map(|(whose, (name, count))| (format!("{whose} {name}"), count))
+    let counted = xdp.chain(device).filter(|(_, (_, count))| *count > 0);
+    let counted: Vec<String> =
+        counted.map(|(whose, (name, count))| format!("{whose} {name} {}", grouped(count))).collect();
+    (!counted.is_empty())
+        .then(|| format!("counters, of which one frame may be in several: {}", counted.join(", ")))
 }

@@ -1,0 +1,104 @@
+//! Frames that the kernel drops while the switch stands still: each counts once, whatever counters it is in, and by the classes
+//! that its port carried in that time.
+
+use nix::sys::signal::Signal;
+use xoff::control::status::Verdict;
+use xoff_fabric::Promise;
+use xoff_netns_tests::{Exit, wait_for};
+
+use crate::{bed, frame};
+
+/// Three times what the rings hold at 100 Mb/s.
+const MANY: u32 = 4_000;
+
+/// What became of frames that came while the switch stood still.
+struct Stalled {
+    /// Frames that nobody received, but for those that the switch says it has dropped.
+    missing: u64,
+    /// Frames of class 3 that the switch received.
+    received_of_class_3: u64,
+    verdict: Verdict,
+    health: u16,
+    exit: Exit,
+}
+
+/// So many frames of each class come, one class after the other, while a switch stands still.
+fn stall(mode: &str, frames: &[(u8, u32)]) -> Stalled {
+    let bed = bed(2).build();
+    let switch = bed.start(&bed.config(&format!("speed = \"100M\"\nmode = \"{mode}\"")));
+    let (a, b) = (bed.host(1), bed.host(2));
+    b.send(frame(b, a, 0, 0));
+    a.tap().numbered(0);
+    switch.halt();
+    let classes = frames.iter().flat_map(|&(class, count)| (0..count).map(move |_| class));
+    (1..).zip(classes).for_each(|(number, class)| a.send(frame(a, b, class, number)));
+    switch.signal(Signal::SIGCONT);
+    let sent: u64 = frames.iter().map(|&(_, count)| u64::from(count)).sum();
+    let sum = |port: usize, of: fn(&xoff::control::status::ClassStatus) -> u64| {
+        switch.port(port).classes.iter().map(of).sum::<u64>()
+    };
+    wait_for("all that came to be received or lost", || {
+        (sum(1, |class| class.rx_frames) + switch.port(1).unseen.total() >= sent).then_some(())
+    });
+    let dropped = |class: &xoff::control::status::ClassStatus| class.drops.values().sum::<u64>();
+    let (left, dropped) = wait_for("all that was received to leave", || {
+        let (left, dropped) = (sum(2, |class| class.tx_frames), sum(1, dropped) + sum(2, dropped));
+        (left + dropped >= sum(1, |class| class.rx_frames)).then_some((left, dropped))
+    });
+    let received = wait_for("all that left to arrive", || {
+        let received = b.tap().numbers().iter().filter(|&&number| number > 0).count() as u64;
+        (received >= left).then_some(received)
+    });
+    let received_of_class_3 = switch.class(1, 3).rx_frames;
+    let (verdict, health) = (switch.status().verdict, switch.health().0);
+    Stalled { missing: sent - received - dropped, received_of_class_3, verdict, health, exit: switch.stop() }
+}
+
+#[test]
+fn lossy_frames_lost_unseen_break_no_promise() {
+    for mode in ["native", "generic"] {
+        let Stalled { missing, verdict, health, exit, .. } = stall(mode, &[(0, MANY)]);
+        assert!(missing > 1_000, "{mode}: the rings took nearly all");
+        assert_eq!(
+            (verdict.unseen_lossy, verdict.unseen_lost, verdict.unseen_unknown),
+            (missing, 0, 0),
+            "{mode}"
+        );
+        assert_eq!((verdict.promise, verdict.lossless_lost), (Promise::Kept, 0), "{mode}");
+        assert_eq!((exit.status.code(), health), (Some(0), 200), "{mode}: {}", exit.stderr);
+        let frames = xoff_config::written::grouped(missing);
+        let lossy = format!(
+            "{frames} frames were lost before or behind the switch at port p1, which carried only lossy classes in that time"
+        );
+        assert_eq!(verdict.unseen_lossy_at, [lossy.as_str()]);
+        assert!(exit.stderr.contains(&lossy), "{}", exit.stderr);
+        assert!(exit.stderr.contains("event=unseen-loss-lossy"), "{}", exit.stderr);
+        assert!(!exit.stderr.contains("event=unseen-loss "), "{}", exit.stderr);
+    }
+}
+
+#[test]
+fn lossless_frames_lost_unseen_count_once() {
+    for mode in ["native", "generic"] {
+        let Stalled { missing, verdict, exit, .. } = stall(mode, &[(3, MANY)]);
+        assert!(missing > 1_000, "{mode}: the rings took nearly all");
+        assert_eq!(
+            (verdict.unseen_lost, verdict.unseen_lossy, verdict.unseen_at_least),
+            (missing, 0, false),
+            "{mode}"
+        );
+        assert_eq!((verdict.promise, verdict.lossless_lost), (Promise::NotKept, 0), "{mode}");
+        assert_eq!(exit.status.code(), Some(1), "{mode}: {}", exit.stderr);
+        let said = format!("{} of classes that may be lossless", xoff_config::written::grouped(missing));
+        assert!(exit.stderr.contains(&said) && exit.stderr.contains("event=unseen-loss "), "{}", exit.stderr);
+    }
+}
+
+/// Nothing of class 3 is received at all: only the XDP program has seen it.
+#[test]
+fn lossless_class_that_is_lost_whole_is_not_called_lossy() {
+    let Stalled { missing, received_of_class_3, verdict, exit, .. } = stall("native", &[(0, MANY), (3, 50)]);
+    assert_eq!(received_of_class_3, 0);
+    assert_eq!((verdict.promise, verdict.unseen_lost), (Promise::NotKept, missing));
+    assert_eq!(exit.status.code(), Some(1), "{}", exit.stderr);
+}

@@ -1,0 +1,95 @@
+//! Ports whose devices get another number of receive queues while the switch runs (`ethtool -L`).
+//!
+//! A port has a socket for each queue that its device had when it was opened, and drivers run the XDP program on the queues of
+//! that moment: veth hands what comes by a later one to the machine's own stack, and no counter of the switch's tells of it.
+//! So such a port is closed and opened again, with sockets for all queues. Where that cannot be, because memory was set
+//! aside for fewer, the port stays as it is: what its queues bring is forwarded. In either case what came meanwhile is a gap
+//! in the proof, and `/healthz` says why as long as it lasts.
+
+use std::io;
+use std::time::Duration;
+
+use tokio::time::{Interval, MissedTickBehavior};
+use xoff_dataplane::units::PortId;
+use xoff_xdp::{QueueEvent, QueueMonitor};
+
+use super::link::return_to;
+use super::opener::{NotOpened, Opener};
+use super::reload::ports::{cut, given_up};
+use super::view::SwitchView;
+
+/// How often announcements are taken: they wait in the socket, each with its number.
+const TAKE_EVERY: Duration = Duration::from_millis(100);
+
+/// What the kernel announces of the queues of devices.
+pub(super) struct QueueEvents {
+    monitor: Option<QueueMonitor>,
+    times: Interval,
+}
+
+impl QueueEvents {
+    /// Subscribes, where the kernel has such announcements. To be called inside the runtime.
+    pub fn open() -> io::Result<QueueEvents> {
+        let mut times = tokio::time::interval(TAKE_EVERY);
+        times.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        Ok(QueueEvents { monitor: QueueMonitor::open()?, times })
+    }
+
+    /// Waits a moment, and takes those that have come.
+    pub async fn next(&mut self) -> Vec<QueueEvent> {
+        let Some(monitor) = &self.monitor else { return std::future::pending().await };
+        self.times.tick().await;
+        monitor.take().unwrap_or_else(|error| {
+            tracing::warn!(
+                "changes of queues are not announced any more, and are looked for each second: {error}"
+            );
+            self.monitor = None;
+            vec![QueueEvent::Missed]
+        })
+    }
+}
+
+/// The port's sockets do not follow its device from now on, which has, or had, so many receive queues.
+pub(super) fn begin(view: &SwitchView, id: PortId, queues: u32) {
+    let (port, name) = (&view.ports[id.index()], view.name_of(id));
+    let (device, had) = (port.device.get(), port.now().driver.queues_at_open());
+    if port.unfollowed.get().is_some() {
+        return; // it is tried again
+    }
+    let why = format!(
+        "the receive queues of its device {device} changed, from {had} to {queues}: the port is opened again"
+    );
+    tracing::warn!(port = %name, %device, queues, "{why}; what came meanwhile by other queues is not counted");
+    port.unfollowed.replace(Some(why));
+    port.requeued.add(1);
+}
+
+/// Opens the port anew, with what its device has now; the name of the device. Where it does not fit, nothing is done.
+pub(super) async fn reopen(
+    view: &SwitchView,
+    opener: &Opener,
+    id: PortId,
+) -> Result<Option<String>, NotOpened> {
+    opener.fits(id).await.unwrap_or(Err(NotOpened::Panicked))?;
+    let port = &view.ports[id.index()];
+    let Some(old) = given_up(view, id).await else { return Ok(None) }; // its device is gone, or it was taken away
+    port.is_closed();
+    let _ = opener.close_now(id, old).await; // or the thread has ended
+    match opener.open(id).await.unwrap_or(Err(NotOpened::Panicked)) {
+        Ok(opened) => Ok(return_to(view, opener, id, opened).await),
+        Err(why) => {
+            cut(view, id); // what waits for it goes nowhere
+            Err(why)
+        }
+    }
+}
+
+/// The port could not be opened anew: it stays as it is, and says why.
+pub(super) fn refused(view: &SwitchView, id: PortId, why: &NotOpened) {
+    let (port, name) = (&view.ports[id.index()], view.name_of(id));
+    let why =
+        format!("its sockets do not follow the receive queues of its device {}: {why}", port.device.get());
+    if port.unfollowed.replace(Some(why.clone())).as_ref() != Some(&why) {
+        tracing::error!(port = %name, "{why}; tried again each second");
+    }
+}

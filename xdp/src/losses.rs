@@ -1,0 +1,185 @@
+//! Frames that a port lost without its switch having seen them, each counted once.
+//!
+//! One frame may be in several counters. What moves on Linux 6.18, tried with a switch that is stopped, a frame too long and a
+//! queue without a socket (`wire/unseen.rs`):
+//!
+//! | loss | counters of the socket | of the XDP program | of the device, veth natively | of the device in generic mode |
+//! |---|---|---|---|---|
+//! | no chunk in the fill ring | `rx_dropped`, `rx_fill_ring_empty` | | `rx_dropped` | |
+//! | RX ring full | `rx_ring_full` | | `rx_dropped` | |
+//! | queue without a socket | | `rx_unclaimed` | | |
+//! | longer than a chunk | | `rx_too_long`, which is no loss | | |
+//! | dropped on transmit | `tx_dropped` | | `tx_dropped` | `tx_dropped` |
+//!
+//! So a socket's losses are `rx_dropped` and `rx_ring_full`. Whether the device counts them again depends on the driver; where that is
+//! not known the larger of two counters counts, and there may be more.
+
+use crate::driver::Driver;
+use crate::monitor::XdpStatistics;
+use crate::reading::DeviceDrops;
+
+/// What of the frames that sockets and the XDP program drop a device counts in `rx_dropped`, too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Overlap {
+    /// None of them.
+    None,
+    /// Those that sockets drop.
+    Sockets,
+    /// These, and those that the program drops.
+    SocketsAndProgram,
+    /// Nobody has tried.
+    Unknown,
+}
+
+/// Drivers in native mode, as their sources have it. In generic mode no driver sees what becomes of a frame.
+const NATIVE: [(&str, Overlap); 2] = [("veth", Overlap::Sockets), ("virtio_net", Overlap::SocketsAndProgram)];
+
+impl Overlap {
+    /// That of a driver.
+    #[must_use]
+    pub fn of(driver: &Driver, is_native: bool) -> Overlap {
+        if !is_native {
+            return Overlap::None;
+        }
+        let known = NATIVE.iter().find(|(name, _)| driver.name() == Some(name));
+        known.map_or(Overlap::Unknown, |&(_, overlap)| overlap)
+    }
+}
+
+/// Frames lost unseen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Losses {
+    /// The XDP program has seen them: what sockets dropped, or was of a queue without a socket.
+    pub behind_program: u64,
+    /// They came to the device, and not to the program.
+    pub before_program: u64,
+    /// The switch had sent them.
+    pub sent: u64,
+    /// Two counters may have the same frames or others: there may be more than so many.
+    pub at_least: bool,
+}
+
+impl Losses {
+    /// What these counters say together.
+    #[must_use]
+    pub fn of(xdp: &XdpStatistics, device: &DeviceDrops, overlap: Overlap) -> Losses {
+        let again = match overlap {
+            Overlap::None => 0,
+            Overlap::Sockets => xdp.rx_by_sockets(),
+            Overlap::SocketsAndProgram | Overlap::Unknown => {
+                xdp.rx_by_sockets() + xdp.rx_unclaimed + xdp.rx_too_long
+            }
+        };
+        let dropped = device.rx_dropped.saturating_sub(again);
+        let is_vague = overlap == Overlap::Unknown && device.rx_dropped.min(again) > 0;
+        Losses {
+            behind_program: xdp.rx_lost(),
+            before_program: dropped + device.rx_errors + device.rx_missed + device.rx_passed,
+            // Whatever the kernel drops of what a socket sends, the device counts.
+            sent: xdp.tx_dropped.max(device.tx_dropped) + device.tx_errors + xdp.tx_invalid,
+            at_least: is_vague || xdp.tx_dropped > device.tx_dropped && device.tx_dropped > 0,
+        }
+    }
+
+    /// All of them.
+    #[must_use]
+    pub const fn total(&self) -> u64 {
+        self.behind_program + self.before_program + self.sent
+    }
+
+    /// These and those of another device that the port had.
+    #[must_use]
+    pub const fn and(self, other: Losses) -> Losses {
+        Losses {
+            behind_program: self.behind_program + other.behind_program,
+            before_program: self.before_program + other.before_program,
+            sent: self.sent + other.sent,
+            at_least: self.at_least || other.at_least,
+        }
+    }
+
+    /// These, but of what came in as it was `before`.
+    #[must_use]
+    pub const fn but_received(self, before: Losses) -> Losses {
+        Losses { sent: self.sent, ..before }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn device(rx_dropped: u64) -> DeviceDrops {
+        DeviceDrops { rx_dropped, rx_errors: 0, rx_missed: 0, rx_passed: 0, tx_dropped: 0, tx_errors: 0 }
+    }
+
+    fn stalled() -> XdpStatistics {
+        XdpStatistics {
+            rx_dropped: 100,
+            rx_fill_ring_empty: 100,
+            rx_ring_full: 20,
+            ..XdpStatistics::default()
+        }
+    }
+
+    #[test]
+    fn frame_in_three_counters_counts_once() {
+        let native = Overlap::of(&Driver::named("veth"), true);
+        let losses = Losses::of(&stalled(), &device(120), native);
+        assert_eq!(losses, Losses { behind_program: 120, ..Losses::default() });
+        let generic = Losses::of(&stalled(), &device(7), Overlap::of(&Driver::named("veth"), false));
+        assert_eq!((generic.behind_program, generic.before_program, generic.at_least), (120, 7, false));
+    }
+
+    #[test]
+    fn unknown_driver_counts_the_larger_and_says_so() {
+        let unknown = Overlap::of(&Driver::named("new_nic"), true);
+        let losses = Losses::of(&stalled(), &device(150), unknown);
+        assert_eq!((losses.total(), losses.at_least), (150, true));
+        assert_eq!(Losses::of(&stalled(), &device(0), unknown).at_least, false);
+        let less = Losses::of(&stalled(), &device(50), unknown);
+        assert_eq!((less.total(), less.at_least), (120, true));
+    }
+
+    #[test]
+    fn program_drops_count_as_the_driver_does() {
+        let xdp = XdpStatistics { rx_unclaimed: 3, rx_too_long: 4, ..stalled() };
+        let at = |driver, rx_dropped| {
+            Losses::of(&xdp, &device(rx_dropped), Overlap::of(&Driver::named(driver), true))
+        };
+        assert_eq!(at("virtio_net", 127).total(), 123, "frames that are too long are no loss");
+        assert_eq!(at("veth", 120).total(), 123);
+        assert_eq!((at("igb", 9).total(), at("igb", 9).at_least), (123, true));
+    }
+
+    #[test]
+    fn frame_dropped_on_transmit_counts_once() {
+        let device = DeviceDrops { tx_dropped: 5, ..device(0) };
+        let of = |tx_dropped| {
+            Losses::of(&XdpStatistics { tx_dropped, ..XdpStatistics::default() }, &device, Overlap::Sockets)
+        };
+        assert_eq!((of(5).sent, of(5).at_least), (5, false));
+        assert_eq!((of(0).sent, of(3).sent), (5, 5));
+        assert_eq!((of(6).sent, of(6).at_least), (6, true));
+    }
+
+    #[test]
+    fn every_counter_alone_is_a_loss() {
+        let none = XdpStatistics::default();
+        let alone = [
+            XdpStatistics { rx_dropped: 1, ..none },
+            XdpStatistics { rx_ring_full: 1, ..none },
+            XdpStatistics { rx_invalid: 1, ..none },
+            XdpStatistics { rx_unclaimed: 1, ..none },
+            XdpStatistics { rx_malformed: 1, ..none },
+            XdpStatistics { tx_invalid: 1, ..none },
+            XdpStatistics { tx_dropped: 1, ..none },
+        ];
+        for overlap in [Overlap::None, Overlap::Sockets, Overlap::SocketsAndProgram, Overlap::Unknown] {
+            for xdp in &alone {
+                assert_eq!(Losses::of(xdp, &device(0), overlap).total(), 1, "{xdp:?}");
+            }
+            assert_eq!(Losses::of(&none, &device(1), overlap).total(), 1);
+        }
+    }
+}
