@@ -4,14 +4,14 @@
 //! runs for months would say "not proved" for the rest of them. What still lasts, and what was lost, cannot be acknowledged.
 //! As for `/policy`, it takes `PUT` from this machine ([`super::trust`]).
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 
-use axum::extract::{ConnectInfo, State};
+use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::{Extension, Json};
 use serde::{Deserialize, Serialize};
 
+use super::connections::Asker;
 use super::trust::{self, Names};
 use super::{SwitchView, proof};
 
@@ -26,12 +26,12 @@ pub struct AcknowledgedNow {
 
 pub(super) async fn put(
     State(view): State<Arc<SwitchView>>,
-    ConnectInfo(peer): ConnectInfo<SocketAddr>,
+    Extension(asker): Extension<Asker>,
     Extension(names): Extension<Arc<Names>>,
     headers: HeaderMap,
 ) -> Result<Json<AcknowledgedNow>, (StatusCode, String)> {
     let host = trust::host(&headers).map_err(|why| (StatusCode::BAD_REQUEST, format!("{why}\n")))?;
-    let may = names.may(peer, host, "acknowledge what is not proved");
+    let may = names.may(asker, host, "acknowledge what is not proved");
     may.map_err(|why| (StatusCode::FORBIDDEN, why + "\n"))?;
     let acknowledged = proof::acknowledge(&view);
     for gap in &acknowledged {

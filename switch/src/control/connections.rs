@@ -9,7 +9,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::extract::{ConnectInfo, Request};
+use axum::extract::Request;
 use axum::http::{StatusCode, header};
 use axum::middleware::{Next, from_fn};
 use axum::{Extension, Router};
@@ -120,7 +120,7 @@ async fn answer(stream: impl Stream, asker: Asker, routes: Router, within: Durat
         next.run(request)
     }));
     let routes = routes.layer(Extension(of_answer)).layer(Extension(asker));
-    let service = TowerToHyperService::new(routes.layer(Extension(ConnectInfo(peer))));
+    let service = TowerToHyperService::new(routes);
     let mut server = http1::Builder::new();
     server.timer(TokioTimer::new()).header_read_timeout(HEAD_WITHIN).max_buf_size(HEAD_BYTES_MAX);
     tokio::select! {

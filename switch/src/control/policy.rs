@@ -5,12 +5,11 @@
 //! this machine only, wherever the switch listens ([`super::trust`]). Changes are made one after the
 //! other, each to its end, even where whoever asked does not wait for it.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Bytes;
-use axum::extract::{self, ConnectInfo, FromRequest as _, State};
+use axum::extract::{self, FromRequest as _, State};
 use axum::http::StatusCode;
 use axum::{Extension, Json};
 use serde::{Deserialize, Serialize};
@@ -21,6 +20,7 @@ use xoff_dataplane::settings::{PolicyKind, PolicySettings};
 use xoff_dataplane::switch::Successor;
 use xoff_dataplane::units::Class;
 
+use super::connections::Asker;
 use super::mailbox::Request;
 use super::policy_cells::PolicyNames;
 use super::trust::Names;
@@ -54,13 +54,13 @@ pub(super) async fn get(State(view): State<Arc<SwitchView>>) -> Json<PolicyNames
 
 pub(super) async fn put(
     State(view): State<Arc<SwitchView>>,
-    ConnectInfo(peer): ConnectInfo<SocketAddr>,
+    Extension(asker): Extension<Asker>,
     Extension(names): Extension<Arc<Names>>,
     request: extract::Request,
 ) -> Result<Json<PolicyNames>, (StatusCode, String)> {
     let bad = |message: String| (StatusCode::BAD_REQUEST, message + "\n");
     let host = trust::host(request.headers()).map_err(|why| bad(why.into()))?;
-    names.may(peer, host, "change a policy").map_err(|why| (StatusCode::FORBIDDEN, why + "\n"))?;
+    names.may(asker, host, "change a policy").map_err(|why| (StatusCode::FORBIDDEN, why + "\n"))?;
     let body = read(request, EXAMPLE).await?;
     let change: PolicyChange = serde_json::from_slice(&body).map_err(|error| {
         let found = match error.is_data() {

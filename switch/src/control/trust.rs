@@ -6,10 +6,13 @@
 //! `Host`. So a name has to be one of the switch's; an address as such cannot be made to mean another.
 //! Who sends no `Host` is no browser.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 
 use axum::http::uri::Authority;
 use axum::http::{HeaderMap, HeaderValue, Uri, header};
+
+use super::capture::is_of_this_machine;
+use super::connections::Asker;
 
 const LOCALHOST: &str = "localhost";
 
@@ -70,19 +73,23 @@ impl Names {
                 && (host == from_host || [&host, &from_host].into_iter().flatten().all(Host::is_here))
     }
 
-    /// Whether `peer`, who calls it `host`, may do `what`, which is for who is on this machine.
+    /// Whether a client that calls it `host` may do `what`, which is for clients on this machine.
     ///
     /// # Errors
     /// What is allowed.
-    pub fn may(&self, peer: SocketAddr, host: Option<&str>, what: &str) -> Result<(), String> {
-        // Who speaks from the address listened on is on this machine, too.
-        let peer = peer.ip().to_canonical();
-        if !peer.is_loopback() && peer != self.listen {
+    pub fn may(&self, asker: Asker, host: Option<&str>, what: &str) -> Result<(), String> {
+        let reached = match asker {
+            Asker::Tcp { here, .. } => Some(here.ip().to_canonical()),
+            Asker::Unix { .. } => None,
+        };
+        if !self.is_here(asker) {
             return Err(format!("who wants to {what} can do so from this machine only"));
         }
         let is_ours = match host.and_then(Host::read) {
             Some(Host::Name(name)) => self.names.contains(&name),
-            Some(Host::Address(address)) => address.is_loopback() || address == self.listen,
+            Some(Host::Address(address)) => {
+                address.is_loopback() || address == self.listen || Some(address) == reached
+            }
             None => false,
         };
         match is_ours {
@@ -93,6 +100,15 @@ impl Names {
                 self.here()
             )),
         }
+    }
+
+    /// Whether the other end of its connection is on this machine: the kernel takes packets from any of its own addresses from
+    /// nobody else.
+    fn is_here(&self, asker: Asker) -> bool {
+        let Asker::Tcp { peer, here } = asker else { return true };
+        let address = peer.ip().to_canonical();
+        let is_own = address.is_loopback() || address == self.listen || address == here.ip().to_canonical();
+        is_own || is_of_this_machine(peer, here)
     }
 
     fn here(&self) -> String {
@@ -135,13 +151,17 @@ impl Host {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
+    use std::net::SocketAddr;
+
     use super::*;
 
     const LISTEN: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 1));
     const HERE: SocketAddr = SocketAddr::new(IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 1);
 
+    /// By a connection to the address that is listened on.
     fn may_change(names: &Names, peer: SocketAddr, host: Option<&str>) -> Result<(), String> {
-        names.may(peer, host, "change a policy")
+        let here = SocketAddr::new(names.listen, 9464);
+        names.may(Asker::Tcp { peer, here }, host, "change a policy")
     }
 
     fn names() -> Names {
@@ -220,5 +240,30 @@ mod tests {
         assert!(told(HERE, None).contains("localhost"));
         let at_home = may_change(&Names::new(HERE.ip(), &[]), HERE, None).unwrap_err();
         assert!(at_home.ends_with("call it localhost, 127.0.0.1 or [::1] to change a policy"), "{at_home}");
+    }
+
+    /// A switch that listens on all addresses is reached by each of them.
+    #[test]
+    fn other_address_of_this_machine_may_change() {
+        let names = Names::new([0, 0, 0, 0].into(), &[]);
+        let ours = SocketAddr::from(([10, 0, 0, 3], 1));
+        let reached = |peer, here: [u8; 4]| Asker::Tcp { peer, here: SocketAddr::from((here, 9464)) };
+        let may = |asker, host| names.may(asker, Some(host), "change a policy");
+        assert_eq!(may(reached(ours, [10, 0, 0, 3]), "10.0.0.3:9464"), Ok(()));
+        assert_eq!(may(reached(ours, [10, 0, 0, 3]), "localhost"), Ok(()));
+        assert!(may(reached(ours, [10, 0, 0, 3]), "10.0.0.4").is_err(), "another switch is meant");
+        assert!(may(reached(ours, [10, 0, 0, 4]), "10.0.0.4").is_err(), "from elsewhere");
+    }
+
+    /// From an address that it has chosen: the kernel lists its socket.
+    #[test]
+    fn connection_of_this_machine_may_change() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let client = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (peer, here) = (client.local_addr().unwrap(), client.peer_addr().unwrap());
+        assert!(is_of_this_machine(peer, here));
+        drop(listener);
+        let elsewhere = SocketAddr::from(([10, 255, 0, 9], 4_242));
+        assert!(!is_of_this_machine(elsewhere, here));
     }
 }

@@ -24,12 +24,19 @@ const LOOKS_MAX: usize = 5;
 pub(super) fn may_look(asker: Asker) -> Result<(), String> {
     let askers = match asker {
         Asker::Unix { uid } => vec![uid],
-        Asker::Tcp { peer, here } => {
-            let mut looks = (0..LOOKS_MAX).map(|_| owners(&lists(), peer, here));
-            looks.find(|askers| !askers.is_empty()).unwrap_or_default()
-        }
+        Asker::Tcp { peer, here } => owners_of(peer, here),
     };
     judge(&askers, geteuid().as_raw())
+}
+
+/// Whether the other end of a TCP connection is a socket of this machine, in this network namespace.
+pub(in crate::control) fn is_of_this_machine(peer: SocketAddr, here: SocketAddr) -> bool {
+    !owners_of(peer, here).is_empty()
+}
+
+fn owners_of(peer: SocketAddr, here: SocketAddr) -> Vec<u32> {
+    let mut looks = (0..LOOKS_MAX).map(|_| owners(&lists(), peer, here));
+    looks.find(|owners| !owners.is_empty()).unwrap_or_default()
 }
 
 fn lists() -> String {

@@ -34,6 +34,7 @@ use super::trust::{self, Names};
 use super::view::SwitchView;
 use crate::capture::pcapng::{Interface, Writer};
 use crate::capture::{Counts, Reader, channel};
+pub(in crate::control) use asker::is_of_this_machine;
 use request::Wanted;
 
 /// Where a response says which capture it is.
@@ -156,7 +157,7 @@ fn allow(asker: Asker, names: &Names, headers: &HeaderMap) -> Result<(), Refusal
         return Err((StatusCode::FORBIDDEN, why.into()));
     }
     let host = trust::host(headers).map_err(|why| (StatusCode::BAD_REQUEST, format!("{why}\n")))?;
-    let allowed = names.may(asker.address(), host, "capture frames").and_then(|()| asker::may_look(asker));
+    let allowed = names.may(asker, host, "capture frames").and_then(|()| asker::may_look(asker));
     allowed.map_err(|why| (StatusCode::FORBIDDEN, why + "\n"))
 }
 

@@ -3,14 +3,14 @@
 //! As for `/policy`, it takes `PUT` from this machine ([`super::super::trust`]). What is sent says nothing but whether it is to be
 //! done or only to be told what would be.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 
-use axum::extract::{ConnectInfo, Request};
+use axum::extract::Request;
 use axum::http::StatusCode;
 use axum::{Extension, Json};
 use serde::{Deserialize, Serialize};
 
+use super::super::connections::Asker;
 use super::super::trust::{self, Names};
 use super::{NotReloaded, Reloaded, Reloads};
 use crate::control::policy::read;
@@ -28,14 +28,14 @@ pub struct ReloadRequest {
 }
 
 pub(in super::super) async fn put(
-    ConnectInfo(peer): ConnectInfo<SocketAddr>,
+    Extension(asker): Extension<Asker>,
     Extension(names): Extension<Arc<Names>>,
     Extension(reloads): Extension<Option<Reloads>>,
     request: Request,
 ) -> Result<Json<Reloaded>, (StatusCode, String)> {
     let refused = |code, message: String| (code, message + "\n");
     let host = trust::host(request.headers()).map_err(|why| refused(StatusCode::BAD_REQUEST, why.into()))?;
-    let may = names.may(peer, host, "reload the configuration");
+    let may = names.may(asker, host, "reload the configuration");
     may.map_err(|why| refused(StatusCode::FORBIDDEN, why))?;
     let body = read(request, EXAMPLE).await?;
     let ReloadRequest { dry_run } = match body.is_empty() {
