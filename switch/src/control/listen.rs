@@ -7,7 +7,7 @@
 use std::fs::{self, File, Permissions};
 use std::io;
 use std::net::{Ipv4Addr, TcpListener};
-use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt as _};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::thread;
@@ -42,9 +42,13 @@ pub(super) enum Listener {
     Unix(UnixListener),
 }
 
-/// Where that is. A socket file goes when this is dropped.
+/// Where that is. A socket file goes when this is dropped, and nothing that has taken its place.
 #[derive(Debug)]
-pub(super) struct Place(HttpAt);
+pub(super) struct Place {
+    at: HttpAt,
+    /// Device and inode of the socket file, which nothing else has as long as its listener is open.
+    file: Option<(u64, u64)>,
+}
 
 /// The same, known to the runtime.
 pub(super) enum Registered {
@@ -86,11 +90,15 @@ fn bound(at: &HttpAt, netns: Option<&Path>, names: &[String]) -> io::Result<Http
             listener.set_nonblocking(true)?;
             let address = listener.local_addr()?;
             let names = trust::Names::new(address.ip(), names);
-            Ok(Http { listener: Listener::Tcp(listener), place: Place(address.into()), names })
+            Ok(Http {
+                listener: Listener::Tcp(listener),
+                place: Place { at: address.into(), file: None },
+                names,
+            })
         }
         HttpAt::Unix(path) => {
             let listener = socket(path)?;
-            let place = Place(at.clone());
+            let place = Place { at: at.clone(), file: identity(path) };
             listener.set_nonblocking(true)?;
             fs::set_permissions(path, Permissions::from_mode(MODE))?;
             Ok(Http {
@@ -100,6 +108,11 @@ fn bound(at: &HttpAt, netns: Option<&Path>, names: &[String]) -> io::Result<Http
             })
         }
     }
+}
+
+/// Device and inode of what is at that path.
+fn identity(path: &Path) -> Option<(u64, u64)> {
+    fs::symlink_metadata(path).ok().map(|file| (file.dev(), file.ino()))
 }
 
 /// A socket at that path, where nobody else listens.
@@ -153,13 +166,15 @@ impl Http {
 
 impl Place {
     pub(super) fn at(&self) -> &HttpAt {
-        &self.0
+        &self.at
     }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
-        if let HttpAt::Unix(path) = &self.0 {
+        if let HttpAt::Unix(path) = &self.at
+            && self.file.is_some_and(|file| identity(path) == Some(file))
+        {
             let _ = fs::remove_file(path); // or it is left, and the next switch replaces it
         }
     }
@@ -211,7 +226,6 @@ pub fn sockets(directory: &Path) -> Vec<PathBuf> {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use std::net::SocketAddr;
-    use std::os::unix::fs::MetadataExt as _;
 
     use super::*;
 
@@ -235,6 +249,26 @@ mod tests {
         fs::write(&path, "a file of somebody").unwrap();
         listen(&at, None, &[]).unwrap_err();
         assert_eq!(fs::read_to_string(&path).unwrap(), "a file of somebody");
+    }
+
+    #[test]
+    fn file_in_the_place_of_its_socket_kept() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("s1.sock");
+        let at = HttpAt::Unix(path.clone());
+        let http = listen(&at, None, &[]).unwrap();
+        fs::remove_file(&path).unwrap();
+        fs::write(&path, "a file of somebody").unwrap();
+        drop(http);
+        assert_eq!(fs::read_to_string(&path).unwrap(), "a file of somebody");
+        fs::remove_file(&path).unwrap();
+        let first = listen(&at, None, &[]).unwrap();
+        fs::remove_file(&path).unwrap();
+        let second = listen(&at, None, &[]).unwrap();
+        drop(first);
+        assert!(path.exists(), "the socket of the second");
+        drop(second);
+        assert!(!path.exists());
     }
 
     #[test]
