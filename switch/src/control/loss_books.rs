@@ -22,6 +22,8 @@ pub struct LossBooks {
     closed: Counter,
     /// By port.
     leaving: Vec<Leaving>,
+    /// Least headroom that was left in lossless classes that are none any more, in bytes, and one; 0: there were none.
+    headroom_free_min: Counter,
 }
 
 /// A port that is about to go.
@@ -41,6 +43,7 @@ impl LossBooks {
             before: (0..ports).map(|_| Default::default()).collect(),
             closed: Counter::default(),
             leaving: (0..ports).map(|_| Leaving::default()).collect(),
+            headroom_free_min: Counter::default(),
         }
     }
 
@@ -78,6 +81,20 @@ impl LossBooks {
         lost.iter().for_each(|(_, frames)| self.closed.add(*frames));
         self.leaving[port.index()].classes.set(0);
         lost
+    }
+
+    /// Classes have become lossy, or have gone with their port: what they left of their headroom is not forgotten.
+    pub(super) fn headroom_closed(&self, view: &SwitchView, old: &SwitchSettings, new: &SwitchSettings) {
+        for (port, class) in differing(old, new, true) {
+            let headroom = old.ports[port.index()].classes[class.index()].headroom;
+            let free = headroom.0.saturating_sub(view.counters.class(port, class).headroom_watermark.get());
+            self.headroom_free_min.set(free.min(self.headroom_free_min().unwrap_or(u64::MAX - 1)) + 1);
+        }
+    }
+
+    /// Least headroom that was left in lossless classes that are none any more, in bytes.
+    pub(super) fn headroom_free_min(&self) -> Option<u64> {
+        self.headroom_free_min.get().checked_sub(1)
     }
 
     fn owed(&self, view: &SwitchView, port: PortId) -> impl Iterator<Item = (Class, u64)> {

@@ -85,12 +85,12 @@ impl SwitchView {
         self.ports[port.index()].pause_times((self.clock)(), class, counters)
     }
 
-    /// Least headroom left so far, over all lossless classes; `None` where no class is lossless.
+    /// Least headroom left so far, over all lossless classes, those that are none any more included; `None`: there were none.
     #[must_use]
     pub fn headroom_least_free(&self) -> Option<u64> {
         let ports =
             self.ports().flat_map(|(port, _)| Class::ALL.map(|class| self.headroom_free(port, class)));
-        ports.flatten().min()
+        ports.flatten().chain(self.books.headroom_free_min()).min()
     }
 
     /// Least headroom left in the last five minutes, to the minute, in a lossless class.

@@ -390,6 +390,7 @@ impl Reloader {
         }
         let left = self.exchange(&settings).await;
         view.books.opened(view, &was, &settings);
+        view.books.headroom_closed(view, &was, &settings);
         for class in Class::ALL {
             view.policies.set(class, settings.policies[class.index()]);
         }

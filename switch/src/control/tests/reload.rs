@@ -56,3 +56,19 @@ fn losses_count_for_what_the_class_was_then() {
     change(lossless(5, true));
     assert_eq!(lost(), before + 1);
 }
+
+#[test]
+fn headroom_of_classes_that_are_gone_counts() {
+    let (view, _inbox) = view();
+    let least = || snapshot(&view, &[]).verdict.headroom_free_min_bytes;
+    let before = least();
+    assert_eq!(before, view.headroom_free(PortId(0), Class::ALL[3]), "the other port has more");
+    let was = view.settings();
+    let mut settings = (*was).clone();
+    settings.ports[0].classes.iter_mut().for_each(|class| class.lossless = false);
+    view.books.headroom_closed(&view, &was, &settings);
+    view.configured.set(settings.clone());
+    assert_eq!(least(), before);
+    view.books.headroom_closed(&view, &settings, &settings);
+    assert_eq!(least(), before);
+}
