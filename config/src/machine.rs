@@ -1,5 +1,6 @@
 //! What a configuration must fit into: a machine, its devices, and the program that runs there.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use toml_span::{Span, Spanned};
@@ -39,6 +40,8 @@ pub enum Device {
     Missing,
     /// It is there.
     Has {
+        /// The kernel's number of it, whichever of its names was asked for.
+        index: u32,
         /// How many receive queues it has.
         queues: u32,
         /// Payload bytes of its longest frame.
@@ -67,10 +70,26 @@ impl Machine {
 /// What of `config` `machine` does not have; with the place in `document`, where that is known.
 pub(crate) fn misfits(config: &Config, machine: &Machine, document: Option<&Document>) -> Vec<Problem> {
     let mut problems = foreign_cores(config, &machine.cores, document);
+    let mut taken = BTreeMap::new();
     let ports = config.shell.ports.iter().zip(&config.switch.ports).enumerate();
     for (number, (shell, port)) in ports {
         let place = document.and_then(|document| document.ports.get(number));
-        problems.extend(of_device(shell, port, &(machine.device)(&shell.device), place));
+        let device = (machine.device)(&shell.device);
+        problems.extend(of_device(shell, port, &device, place));
+        if let Device::Has { index, .. } = device
+            && let Some((name, first)) = taken.insert(index, (&port.name, &shell.device))
+            && *first != shell.device
+        {
+            let problem = Problem::error(format!(
+                "ports {name} and {} have one device: {first} and {} are names of the same interface",
+                port.name, shell.device
+            ));
+            let at = place.and_then(|port| port.identity.device.as_ref()).map(|key| key.span);
+            let problem = at.map_or(problem.clone(), |span| problem.at(span, "taken already"));
+            problems.push(problem.help(format!(
+                "give each port a device of its own; `ip link show dev {first}` lists the names of that one"
+            )));
+        }
     }
     problems.extend(no_netns(config, machine.is_netns, document));
     let placed = config.with_spare_places();

@@ -47,7 +47,7 @@ fn memory_has_to_fit_the_machine_to_the_byte() {
     let with_three = Machine {
         device: |name| {
             if name == "eth2" {
-                Device::Has { queues: 3, mtu: 1_500, uses: Uses::default() }
+                Device::Has { index: 7, queues: 3, mtu: 1_500, uses: Uses::default() }
             } else {
                 Device::Unknown
             }
@@ -72,20 +72,25 @@ fn memory_has_to_fit_the_machine_to_the_byte() {
 
 #[test]
 fn what_the_machine_has_a_device_for_is_refused_or_told_by_what_it_would_lose() {
-    fn with(uses: Uses) -> Device {
-        Device::Has { queues: 1, mtu: 1_500, uses }
+    fn with(name: &str, uses: Uses) -> Device {
+        let index = if name == "eth1" { 1 } else { 2 };
+        Device::Has { index, queues: 1, mtu: 1_500, uses }
     }
     type Look = fn(&str) -> Device;
     let devices: [(Look, &str, bool); 4] = [
-        (|_| with(Uses { loopback: true, ..Uses::default() }), "is the machine's loopback", true),
+        (|name| with(name, Uses { loopback: true, ..Uses::default() }), "is the machine's loopback", true),
         (
-            |_| with(Uses { master: Some("bond bond0".into()), ..Uses::default() }),
+            |name| with(name, Uses { master: Some("bond bond0".into()), ..Uses::default() }),
             "belongs to bond bond0",
             true,
         ),
-        (|_| with(Uses { default_route: true, ..Uses::default() }), "default route goes by eth1", true),
         (
-            |_| with(Uses { addresses: vec!["10.0.0.1".parse().unwrap()], ..Uses::default() }),
+            |name| with(name, Uses { default_route: true, ..Uses::default() }),
+            "default route goes by eth1",
+            true,
+        ),
+        (
+            |name| with(name, Uses { addresses: vec!["10.0.0.1".parse().unwrap()], ..Uses::default() }),
             "port a: eth1 has the address 10.0.0.1, where nobody reaches",
             false,
         ),
@@ -129,8 +134,8 @@ fn a_namespace_that_is_named_has_to_be_one() {
 fn a_device_has_what_its_port_wants_of_it() {
     let here = Machine {
         device: |name| match name {
-            "eth1" => Device::Has { queues: 1, mtu: 1_500, uses: Uses::default() },
-            "eth2" => Device::Has { queues: 2, mtu: 9_000, uses: Uses::default() },
+            "eth1" => Device::Has { index: 1, queues: 1, mtu: 1_500, uses: Uses::default() },
+            "eth2" => Device::Has { index: 2, queues: 2, mtu: 9_000, uses: Uses::default() },
             "eth3" => Device::Unknown,
             _ => Device::Missing,
         },
@@ -166,4 +171,22 @@ fn a_device_has_what_its_port_wants_of_it() {
     let [(place, message, help)] = &on(absent)[..] else { panic!("eth3 is not known") };
     assert_eq!((*place, message.as_str()), ((7, 11), "port d: no interface eth4 in this network namespace"));
     assert!(help.contains("`ip link`") && help.contains("--elsewhere"), "{help}");
+}
+
+/// Interfaces have more names than one (`altname`).
+#[test]
+fn two_names_of_one_device_refused() {
+    let here = Machine {
+        device: |_| Device::Has { index: 7, queues: 1, mtu: 1_500, uses: Uses::default() },
+        ..Machine::default()
+    };
+    let Err(ConfigError::Invalid(invalid)) = Config::from_toml("test.toml", PORTS, here) else {
+        panic!("two ports on one device")
+    };
+    let [problem] = invalid.problems() else { panic!("{invalid:?}") };
+    assert_eq!(
+        problem.message,
+        "ports a and b have one device: eth1 and eth2 are names of the same interface"
+    );
+    assert_eq!(problem.position, Some((8, 11)));
 }

@@ -405,7 +405,12 @@ fn every_queue_has_rings_and_every_worker_room_for_egress_queues_of_all() {
         "fill rings; the line fills no more RX rings, and only the first queue sends"
     );
     let nine = Machine {
-        device: |_| xoff_config::Device::Has { queues: 9, mtu: 9_216, uses: xoff_config::Uses::default() },
+        device: |_| xoff_config::Device::Has {
+            index: 1,
+            queues: 9,
+            mtu: 9_216,
+            uses: xoff_config::Uses::default(),
+        },
         ..Machine::default()
     };
     let listed = two_ports("", "queues = [0, 5]\n");

@@ -81,7 +81,7 @@ pub enum EbpfError {
         id: u32,
     },
     /// Another xoff has the interface, and its process is alive.
-    #[error("another xoff{} runs on {device}; stop it first", process.map_or_else(String::new, |id| format!(" (process {id})")))]
+    #[error("{}", held(device, *process))]
     AnotherXoff {
         /// The interface.
         device: String,
@@ -284,6 +284,18 @@ pub fn attach(
         return Err(EbpfError::NotNative { device: device.to_owned(), source });
     }
     Ok(attached)
+}
+
+/// Who has the interface, and what to do about it.
+fn held(device: &str, process: Option<u32>) -> String {
+    match process {
+        Some(id) if id == std::process::id() => format!(
+            "{device} is a port of this xoff already, by this name or another one (`ip link show dev {device}` lists them); give each \
+             port a device of its own"
+        ),
+        Some(id) => format!("another xoff (process {id}) runs on {device}; stop it first"),
+        None => format!("another xoff runs on {device}; stop it first"),
+    }
 }
 
 fn load(

@@ -245,8 +245,11 @@ mod tests {
         let index = i32::MAX; // of no interface
         let claim = Claim::take("eth1", index).unwrap();
         let again = Claim::take("eth1", index).unwrap_err();
-        let told = format!("another xoff (process {}) runs on eth1; stop it first", std::process::id());
-        assert_eq!(again.to_string(), told);
+        assert_eq!(
+            again.to_string(),
+            "eth1 is a port of this xoff already, by this name or another one (`ip link show dev eth1` lists them); give each port a \
+             device of its own"
+        );
         assert!(Claim::take("eth2", index - 1).is_ok());
         drop(claim);
         assert!(Claim::take("eth1", index).is_ok());

@@ -18,7 +18,8 @@ pub fn look(device: &str) -> Result<Device, XdpError> {
     let netlink = Netlink::open().map_err(refused)?;
     let Some(link) = netlink.link(device).map_err(refused)? else { return Ok(Device::Missing) };
     let queues = Ethtool::new(device).map_err(refused)?.rx_queues();
-    Ok(Device::Has { queues, mtu: link.mtu, uses: uses(&netlink, &link).map_err(refused)? })
+    let index = link.ifindex.unsigned_abs();
+    Ok(Device::Has { index, queues, mtu: link.mtu, uses: uses(&netlink, &link).map_err(refused)? })
 }
 
 fn uses(netlink: &Netlink, link: &Link) -> io::Result<Uses> {
