@@ -21,6 +21,7 @@ mod document;
 mod documentation;
 mod draft;
 mod ecn;
+pub mod file;
 pub mod format;
 mod groups;
 mod hardware;
@@ -50,10 +51,10 @@ mod spare;
 mod thresholds;
 mod unreached;
 mod uses;
+mod visible;
 mod watchdog;
 pub mod written;
 
-use std::fs;
 use std::path::Path;
 
 use xoff_dataplane::headroom::Headroom;
@@ -73,6 +74,7 @@ pub use shell::{
     LogFormat, Mode, Poll, PortShell, Queues, Rings, Router, ShellSettings, Sighup, Worker, Workers, ZeroCopy,
 };
 pub use uses::Uses;
+pub use visible::visible;
 
 /// A validated configuration.
 #[derive(Clone, Debug, PartialEq)]
@@ -105,7 +107,7 @@ impl Config {
     /// # Errors
     /// The file cannot be read.
     pub fn text(path: &Path) -> Result<String, ConfigError> {
-        fs::read_to_string(path).map_err(|error| ConfigError::Read { path: path.to_owned(), error })
+        Ok(file::read_text(path, file::CONFIGURATION)?)
     }
 
     /// Reads `text`, which is called `name` in messages, for `machine`.

@@ -4,7 +4,6 @@
 //! command line over file over defaults --settings--> NicSettings
 //! ```
 
-use std::fs;
 use std::path::Path;
 
 use toml_span::Spanned;
@@ -13,6 +12,7 @@ use xoff_dataplane::settings::Trust;
 use xoff_dataplane::units::{BitRate, Bytes, Class, ClassSet, Nanos, Quanta};
 
 use crate::defaults;
+use crate::file::{CONFIGURATION, read_text};
 use crate::parse::{self, OrOff};
 use crate::problem::{ConfigError, Problem, Problems};
 use crate::read::{Table, keys};
@@ -154,9 +154,7 @@ impl NicWishes {
     /// # Errors
     /// It cannot be read, or says something that cannot be.
     pub fn load(path: &Path) -> Result<NicWishes, ConfigError> {
-        let read = fs::read_to_string(path);
-        let text = read.map_err(|error| ConfigError::Read { path: path.to_owned(), error })?;
-        NicWishes::from_toml(&path.display().to_string(), &text)
+        NicWishes::from_toml(&path.display().to_string(), &read_text(path, CONFIGURATION)?)
     }
 
     /// Reads `text`, which is called `name` in messages.

@@ -1,43 +1,22 @@
 //! What is wrong with a configuration, and where: errors, which keep the switch from starting, and
 //! warnings, which do not. And notes: what is meant so, and has a price.
 
+use std::borrow::Cow;
 use std::fmt;
-use std::io;
-use std::path::PathBuf;
 
 use miette::{Diagnostic, LabeledSpan, NamedSource, Severity};
 use toml_span::Span;
+
+use crate::file::Unread;
+use crate::visible::{visible, visible_at};
 
 /// Why there is no configuration.
 #[derive(Debug, thiserror::Error, Diagnostic)]
 pub enum ConfigError {
     /// The file could not be read.
-    #[error("cannot read the configuration {path}: {error}")]
-    #[diagnostic(help("--config takes the path of a TOML file; config/examples has some to start from"))]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// What the system said.
-        error: io::Error,
-    },
-    /// The same of a lab's file.
-    #[error("cannot read the network {path}: {error}")]
-    #[diagnostic(help("give the path of a TOML file; config/examples/lab has some to start from"))]
-    ReadLab {
-        /// The file.
-        path: PathBuf,
-        /// What the system said.
-        error: io::Error,
-    },
-    /// The same of a scenario of the simulator.
-    #[error("cannot read the scenario {path}: {error}")]
-    #[diagnostic(help("give the path of a TOML file; sim/scenarios has some to start from"))]
-    ReadScenario {
-        /// The file.
-        path: PathBuf,
-        /// What the system said.
-        error: io::Error,
-    },
+    #[error(transparent)]
+    #[diagnostic(transparent)]
+    Read(#[from] Unread),
     /// The file says something that cannot be.
     #[error(transparent)]
     #[diagnostic(transparent)]
@@ -153,6 +132,26 @@ impl Problem {
             (before.matches('\n').count() + 1, before[line_start..].chars().count() + 1)
         });
     }
+
+    /// Makes what it quotes of the file harmless to a terminal, and moves its labels, which are [placed](Self::place), from `text` to
+    /// what is visible of it, which differs where it `has_signs`.
+    fn make_visible(&mut self, text: &str, has_signs: bool) {
+        show(&mut self.message);
+        self.help.iter_mut().for_each(show);
+        self.labels.iter_mut().for_each(|label| show(&mut label.text));
+        if has_signs {
+            for place in self.labels.iter_mut().flat_map(|label| [&mut label.start, &mut label.end]) {
+                *place = visible_at(text, *place);
+            }
+        }
+    }
+}
+
+/// Replaces the text by what is visible of it.
+fn show(text: &mut String) {
+    if let Cow::Owned(printable) = visible(text) {
+        *text = printable;
+    }
 }
 
 fn boundary(text: &str, at: usize) -> usize {
@@ -225,11 +224,16 @@ impl Problems {
             list.iter_mut().for_each(|problem| problem.place(text));
             list.sort_by_key(|problem| problem.position);
         }
+        let printable = visible(text);
+        let has_signs = matches!(printable, Cow::Owned(_));
+        let lists = [&mut self.errors, &mut self.warnings, &mut self.notes].into_iter().flatten();
+        lists.for_each(|problem| problem.make_visible(text, has_signs));
         if self.errors.is_empty() {
             return Ok(Remarks { warnings: self.warnings, notes: self.notes });
         }
-        let file = NamedSource::new(name, text.to_owned()).with_language("TOML");
-        let invalid = Invalid { name: name.to_owned(), file, problems: self.errors };
+        let name = visible(name).into_owned();
+        let file = NamedSource::new(&name, printable.into_owned()).with_language("TOML");
+        let invalid = Invalid { name, file, problems: self.errors };
         Err(ConfigError::Invalid(Box::new(invalid)))
     }
 }

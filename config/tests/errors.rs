@@ -488,3 +488,22 @@ fn a_seed_is_a_number_that_toml_has() {
     assert!(read(&format!("[qcn]\nseed = 9223372036854775807\n{PORTS}")).is_ok());
     assert_only("[qcn]\nseed = -1\n", (2, 8), &["`seed` is -1", "from 0 to 9223372036854775807"]);
 }
+
+#[test]
+fn control_characters_become_signs() {
+    let text = "[switch]\n\"\\u001b[31m\" = 1\nname = \"\u{1b}]0;owned\u{7}\" # \u{9b}2J\n";
+    for text in [text, &format!("[switch]\n\"\\u001b[31m\" = 1\n{PORTS}")] {
+        let error = read(text).unwrap_err();
+        let mut report = String::new();
+        let handler = GraphicalReportHandler::new_themed(GraphicalTheme::none());
+        handler.render_report(&mut report, &error).unwrap();
+        let obeyed: Vec<char> = report.chars().filter(|&c| c.is_control() && c != '\n').collect();
+        assert_eq!(obeyed, [], "{report}");
+        assert!(report.contains('␛'), "{report}");
+    }
+    // Labels are where they belong though signs take more bytes.
+    let error = read("[switch]\nname = \"\u{1b}\u{1b}\u{1b}\u{1b}\"\n").unwrap_err();
+    let mut report = String::new();
+    GraphicalReportHandler::new_themed(GraphicalTheme::none()).render_report(&mut report, &error).unwrap();
+    assert!(report.contains("␛␛␛␛"), "{report}");
+}

@@ -6,10 +6,14 @@
 //! process, from a seed, whatever becomes of those before (open loop).
 
 use fastrand::Rng;
+use xoff_config::visible;
 use xoff_dataplane::units::Nanos;
 
 const EDU1: &str = include_str!("../data/edu1-flow-size.cdf");
 const EDU2: &str = include_str!("../data/edu2-flow-size.cdf");
+
+/// Maximum number of characters of a line that are quoted.
+const QUOTED_MAX: usize = 60;
 
 /// A distribution of flow sizes.
 #[derive(Clone, Debug, PartialEq)]
@@ -66,8 +70,8 @@ impl FlowSizes {
             if found.is_empty() || found.starts_with('#') {
                 continue;
             }
-            let (size, percent) = parse_point(found)
-                .ok_or_else(|| FlowSizesError::NotAPoint { line, found: found.to_owned() })?;
+            let (size, percent) =
+                parse_point(found).ok_or_else(|| FlowSizesError::NotAPoint { line, found: quoted(found) })?;
             let share = percent / 100.0;
             if points.last().is_some_and(|&last| size < last.0 || share < last.1) {
                 return Err(FlowSizesError::Falls { line });
@@ -96,6 +100,11 @@ impl FlowSizes {
         (0..STEPS).map(|n| cost(self.quantile((f64::from(n) + 0.5) / f64::from(STEPS)))).sum::<f64>()
             / f64::from(STEPS)
     }
+}
+
+/// As much of a line as shows which one it is.
+fn quoted(line: &str) -> String {
+    visible(&line.chars().take(QUOTED_MAX).collect::<String>()).into_owned()
 }
 
 fn parse_point(line: &str) -> Option<(f64, f64)> {

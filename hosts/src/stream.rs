@@ -5,10 +5,10 @@
 //! things learns of all of them at once.
 
 use std::fmt;
-use std::fs;
 
 use crate::flows::FlowSizes;
 use crate::values;
+use xoff_config::file::{FileKind, WRITTEN_MAX, read_text};
 use xoff_dataplane::units::{BitRate, Bytes, Class, FCS, MacAddr, Nanos};
 use xoff_dataplane::wire::Tci;
 
@@ -335,12 +335,18 @@ fn read_pattern(fields: &mut Fields<'_>) -> Pattern {
     }
 }
 
+const FLOW_SIZES: FileKind = FileKind {
+    name: "the sizes of flows",
+    help: "`flows` is edu1, edu2 or the path of a list of sizes and cumulative percents",
+    bytes_max: WRITTEN_MAX,
+};
+
 fn read_flow_sizes(name: &str) -> Result<FlowSizes, String> {
     if let Some(sizes) = FlowSizes::named(name) {
         return Ok(sizes);
     }
-    let text = fs::read_to_string(name)
-        .map_err(|error| format!("neither edu1, edu2 nor a readable file: {error}"))?;
+    let text = read_text(name.as_ref(), FLOW_SIZES)
+        .map_err(|error| format!("neither edu1, edu2 nor a readable file: {}", error.why))?;
     FlowSizes::parse(&text).map_err(|error| error.to_string())
 }
 

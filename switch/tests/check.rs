@@ -238,6 +238,33 @@ fn a_missing_file_is_named() {
 }
 
 #[test]
+fn endless_and_foreign_files_refused() {
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    file.write_all(b"[switch]\nname = \"\xff\"\n").unwrap();
+    for (file, why) in [
+        (Path::new("/dev/zero"), "it is longer than 1MiB, the maximum"),
+        (Path::new("/"), "it is a directory, and has to be a file"),
+        (file.path(), "it is not UTF-8 text: line 2, column 9 has byte 0xff"),
+    ] {
+        let output = check(file, &[]);
+        assert_eq!(output.status.code(), Some(2));
+        let told = text(&output.stderr);
+        assert!(told.contains(why) && told.contains("config/examples has some to start from"), "{told}");
+    }
+}
+
+#[test]
+fn pipe_is_a_file() {
+    let (reader, mut writer) = std::io::pipe().unwrap();
+    writer.write_all(&std::fs::read(example("roce-leaf.toml")).unwrap()).unwrap();
+    drop(writer);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_xoff"));
+    command.args(["check", "--elsewhere", "--config", "/dev/stdin"]);
+    let output = command.stdin(reader).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+}
+
+#[test]
 fn thresholds_of_policies_are_printed_for_lossless_classes() {
     let mut file = tempfile::NamedTempFile::new().unwrap();
     let policies = "[switch]\npolicy = { 2 = \"pfc\", 3 = \"g-pfc\", 4 = \"p-pfc\" }\n";

@@ -16,18 +16,24 @@ mod switches;
 mod tests;
 mod wires;
 
-use std::fs;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::path::Path;
 
 use toml_span::Value;
 use xoff_dataplane::units::{BitRate, MacAddr};
 
+use crate::file::{FileKind, WRITTEN_MAX, read_text};
 use crate::problem::{ConfigError, Problem, Problems};
 use crate::read::Table;
 use crate::{Config, Machine};
 
 pub use wires::variable;
+
+const NETWORK: FileKind = FileKind {
+    name: "the network",
+    help: "give the path of a TOML file; config/examples/lab has some to start from",
+    bytes_max: WRITTEN_MAX,
+};
 
 /// A network that can be made.
 #[derive(Clone, Debug)]
@@ -139,8 +145,7 @@ impl Network {
     /// # Errors
     /// The file cannot be read, or something in it cannot be.
     pub fn load(path: &Path, machine: &Machine) -> Result<Network, ConfigError> {
-        let read = fs::read_to_string(path);
-        let text = read.map_err(|error| ConfigError::ReadLab { path: path.to_owned(), error })?;
+        let text = read_text(path, NETWORK)?;
         let stem = path.file_stem().unwrap_or_default().to_string_lossy();
         let fine = |c: char| if c.is_ascii_alphanumeric() || c == '-' || c == '_' { c } else { '-' };
         let name: String = stem.chars().map(fine).take(keys::LAB_NAME_LEN_MAX).collect();

@@ -1,5 +1,7 @@
 #![allow(clippy::unwrap_used)]
 
+use std::fs;
+
 use xoff_dataplane::settings::PolicyKind;
 
 use super::*;

@@ -24,7 +24,6 @@ mod switches;
 mod tests;
 mod topology;
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use toml_span::Spanned;
@@ -33,6 +32,7 @@ use xoff_dataplane::units::Nanos;
 use crate::Config;
 use crate::document::tables;
 use crate::draft::value;
+use crate::file::{FileKind, WRITTEN_MAX, read_text};
 use crate::parse::OrOff;
 use crate::problem::{ConfigError, Problem, Problems};
 use crate::quantity;
@@ -107,6 +107,11 @@ pub struct Output {
     pub throughput_flows: u32,
 }
 
+const SCENARIO: FileKind = FileKind {
+    name: "the scenario",
+    help: "give the path of a TOML file; sim/scenarios has some to start from",
+    bytes_max: WRITTEN_MAX,
+};
 /// `scenario.limit`: a run that does not end by itself ends then.
 const LIMIT: Nanos = Nanos::from_secs(1);
 /// `output.throughput_flows`.
@@ -120,9 +125,7 @@ impl Source {
     /// # Errors
     /// The file cannot be read, or something in it cannot be.
     pub fn load(path: &Path, given: &[Given]) -> Result<Source, ConfigError> {
-        let read = fs::read_to_string(path);
-        let text = read.map_err(|error| ConfigError::ReadScenario { path: path.to_owned(), error })?;
-        Source::from_toml(&path.display().to_string(), &text, given)
+        Source::from_toml(&path.display().to_string(), &read_text(path, SCENARIO)?, given)
     }
 
     /// Reads the file at `path`, or `alone` where there is none, with a topology and flows of ns-3's simulator for HPCC.
@@ -136,8 +139,7 @@ impl Source {
         given: &[Given],
     ) -> Result<Source, ConfigError> {
         let text = match path {
-            Some(path) => fs::read_to_string(path)
-                .map_err(|error| ConfigError::ReadScenario { path: path.to_owned(), error })?,
+            Some(path) => read_text(path, SCENARIO)?,
             None => alone.to_owned(),
         };
         let name = path.map_or_else(|| "--import".to_owned(), |path| path.display().to_string());

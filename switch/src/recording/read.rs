@@ -108,6 +108,11 @@ impl Replayed {
 /// Why it cannot be replayed.
 pub fn replay(path: &Path, own: Option<&OwnPolicy>) -> Result<Replayed, NotReplayed> {
     let unread = |error| NotReplayed::Unread { path: path.to_owned(), error };
+    if !std::fs::metadata(path).map_err(unread)?.is_file() {
+        return Err(unread(io::Error::other(
+            "a recording is read twice, so it has to be a file, and no pipe or directory",
+        )));
+    }
     let open = || File::open(path).map(|file| BufReader::with_capacity(1 << 20, file)).map_err(unread);
     replay_of(open()?, open()?, own, path)
 }

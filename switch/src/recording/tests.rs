@@ -70,6 +70,15 @@ fn a_file_of_something_else_is_no_recording_however_short_it_is() {
     }
 }
 
+/// What comes out of a pipe is gone when it is read once.
+#[test]
+fn pipe_is_not_replayed() {
+    for path in ["/dev/zero", "/"] {
+        let error = replay(path.as_ref(), None).unwrap_err().to_string();
+        assert!(error.contains("has to be a file, and no pipe or directory"), "{error}");
+    }
+}
+
 #[test]
 fn a_file_with_nothing_in_it_is_no_recording_and_it_is_said_what_writes_one() {
     let error = replayed(&[]).unwrap_err();

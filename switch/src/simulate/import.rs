@@ -6,10 +6,13 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use miette::miette;
+use xoff_config::file::read_text;
 use xoff_config::scenario::{Given, Source};
 use xoff_dataplane::units::Nanos;
 use xoff_sim::topology::Build;
 use xoff_sim::{At, hpcc};
+
+use super::files::IMPORTED;
 
 /// Of ECN there, for each Gb/s of a host's line: KMIN and KMAX, in bytes.
 const ECN: [u64; 2] = [4_000, 16_000];
@@ -40,13 +43,10 @@ pub fn import(
 
 /// What stands for a scenario where there is none.
 fn alone(topology: &Path, flows: &Path) -> miette::Result<String> {
-    let read = |file: &Path| {
-        std::fs::read_to_string(file).map_err(|error| miette!("cannot read {}: {error}", file.display()))
-    };
-    let made = hpcc::topology(&read(topology)?, &Build::ideal())
+    let made = hpcc::topology(&read_text(topology, IMPORTED)?, &Build::ideal())
         .map_err(|error| miette!("{}: {error}", topology.display()))?;
-    let flows =
-        hpcc::flows(&read(flows)?, &made.nodes).map_err(|error| miette!("{}: {error}", flows.display()))?;
+    let flows = hpcc::flows(&read_text(flows, IMPORTED)?, &made.nodes)
+        .map_err(|error| miette!("{}: {error}", flows.display()))?;
     let of_hosts = made.plan.links().iter().filter(|(a, ..)| matches!(a, At::Host(_)));
     let slowest = of_hosts.map(|(.., line)| line.rate.bits_per_second()).min().unwrap_or_default();
     let [ecn_min, ecn_max] = ECN.map(|bytes| (slowest / 1_000_000).saturating_mul(bytes) / 1_000);

@@ -10,6 +10,7 @@
 //! neither the number of threads nor the number of shards. Summaries and plots are made of rows, so that merged shards have the same.
 
 mod build;
+mod files;
 mod hpcc;
 mod import;
 mod job;

@@ -3,16 +3,18 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::io::{BufRead as _, BufReader, BufWriter, Write};
+use std::io::{BufRead as _, BufReader, BufWriter, Read as _, Write};
 use std::path::{Path, PathBuf};
 
 use miette::miette;
 use serde::{Deserialize, Serialize};
+use xoff_config::file::read_text;
+use xoff_config::visible;
 
-use super::hpcc;
 use super::job::Job;
 use super::rows::Rows;
 use super::tables::{RUNS, Row, TABLES, Table, cells, csv};
+use super::{files, hpcc};
 
 /// What a directory is of.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -51,6 +53,8 @@ impl About {
     }
 }
 
+/// Maximum length of a row that is read, in bytes.
+const ROW_MAX: u64 = 1 << 20;
 const ABOUT: &str = "run.json";
 const SCENARIO: &str = "scenario.toml";
 
@@ -143,16 +147,7 @@ impl Store {
 /// # Errors
 /// It was not written by a run, or cannot be read.
 pub fn about(directory: &Path) -> miette::Result<(About, String)> {
-    let read = |name: &str| {
-        let path = directory.join(name);
-        fs::read_to_string(&path).map_err(|error| {
-            miette!(
-                help = "give a directory that `xoff sim --out DIR` has written, with --shard or without, or `xoff sim merge`",
-                "cannot read {}: {error}",
-                path.display()
-            )
-        })
-    };
+    let read = |name: &str| read_text(&directory.join(name), files::ABOUT);
     let about = serde_json::from_str(&read(ABOUT)?)
         .map_err(|error| miette!("{}: {error}", directory.join(ABOUT).display()))?;
     Ok((about, read(SCENARIO)?))
@@ -169,8 +164,15 @@ pub fn rows(directory: &Path, table: &Table, mut take: impl FnMut(Row)) -> miett
     let (mut file, mut line) = (BufReader::new(file), Vec::new());
     for number in 0.. {
         line.clear();
-        file.read_until(b'\n', &mut line).map_err(|error| failed(&error))?;
-        let Some(whole) = line.strip_suffix(b"\n") else { break };
+        let len = file.by_ref().take(ROW_MAX).read_until(b'\n', &mut line).map_err(|error| failed(&error))?;
+        let Some(whole) = line.strip_suffix(b"\n") else {
+            match len as u64 == ROW_MAX {
+                true => {
+                    return Err(failed(&format!("row {number} is longer than {ROW_MAX} bytes, the maximum")));
+                }
+                false => break,
+            }
+        };
         let row = cells(str::from_utf8(whole).map_err(|error| failed(&error))?);
         if row.len() != table.columns.len() {
             return Err(failed(&format!("a row of {} columns, not {}", row.len(), table.columns.len())));
@@ -211,7 +213,7 @@ pub fn merge(parts: &[PathBuf], out: &Path) -> miette::Result<(About, PathBuf)> 
             return Err(miette!(
                 "{} has a row of no run of its scenario: {}",
                 part.display(),
-                csv(&row).trim_end()
+                visible(csv(&row).trim_end())
             ));
         }
         for (job, mut rows) in own {
@@ -219,8 +221,10 @@ pub fn merge(parts: &[PathBuf], out: &Path) -> miette::Result<(About, PathBuf)> 
                 continue; // it was ended before its end
             }
             for name in hpcc::NAMES {
-                let text = fs::read_to_string(part.join(told.file(name, job)));
-                rows.texts.extend(text.ok().map(|text| (name, text)));
+                let path = part.join(told.file(name, job));
+                if path.exists() {
+                    rows.texts.push((name, read_text(&path, files::RESULTS)?));
+                }
             }
             if found.insert(job, rows).is_some() {
                 let (point, seed) = (&told.points[job.point], job.seed);

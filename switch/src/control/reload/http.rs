@@ -52,8 +52,12 @@ pub(in super::super) async fn put(
             NotReloaded::NoFile | NotReloaded::Restart(_) | NotReloaded::NotAdded { .. } => {
                 StatusCode::CONFLICT
             }
-            NotReloaded::Unread { .. } | NotReloaded::Invalid { .. } => StatusCode::UNPROCESSABLE_ENTITY,
-            NotReloaded::Silent(_) | NotReloaded::Ended => StatusCode::SERVICE_UNAVAILABLE,
+            NotReloaded::Unread(_) | NotReloaded::Invalid { .. } => StatusCode::UNPROCESSABLE_ENTITY,
+            NotReloaded::Unanswered(_)
+            | NotReloaded::Busy(_)
+            | NotReloaded::Unreadable(_)
+            | NotReloaded::Silent(_)
+            | NotReloaded::Ended => StatusCode::SERVICE_UNAVAILABLE,
         };
         refused(code, error.to_string())
     })

@@ -16,6 +16,7 @@
 mod follow;
 pub(super) mod http;
 pub(super) mod ports;
+mod read;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -24,8 +25,9 @@ use std::sync::atomic::AtomicBool;
 use futures::future::join_all;
 use serde::{Deserialize, Serialize};
 use tokio::sync::{mpsc, oneshot};
+use xoff_config::file::Unread;
 use xoff_config::shell::Worker as WorkerPlan;
-use xoff_config::{Change, Changes, Config, ConfigError, Machine, OwnPolicy, Problem};
+use xoff_config::{Change, Changes, Config, OwnPolicy, Problem};
 use xoff_dataplane::settings::{PortSettings, SwitchSettings};
 use xoff_dataplane::switch::{Revision, WorkerId, Workers};
 use xoff_dataplane::units::{Class, Nanos, PortId};
@@ -37,7 +39,7 @@ use super::mailbox::{Answer, Request};
 use super::opener::{NotOpened, Opener};
 use super::{SwitchView, ask, logging};
 use crate::lldp::dcbx;
-use crate::machine;
+use read::READ_WITHIN;
 
 /// What a switch was started with, and reads again.
 #[derive(Clone, Debug)]
@@ -88,13 +90,20 @@ pub enum NotReloaded {
     #[error("this switch was not started with a file that it could read again")]
     NoFile,
     /// The file cannot be read.
-    #[error("nothing was changed: cannot read {path}: {error}", path = .path.display())]
-    Unread {
-        /// The file.
-        path: PathBuf,
-        /// What the system said.
-        error: std::io::Error,
-    },
+    #[error("nothing was changed: {0}")]
+    Unread(#[from] Unread),
+    /// The file does not answer.
+    #[error(
+        "nothing was changed: {path} has not answered for {} s: see what it is (a pipe without a writer, a file on a server that \
+         is gone?), and reload again", READ_WITHIN.as_secs(), path = .0.display()
+    )]
+    Unanswered(PathBuf),
+    /// Another reload waits for the file.
+    #[error("nothing was changed: an earlier reload still waits for {path}; wait until that has been answered", path = .0.display())]
+    Busy(PathBuf),
+    /// There is no thread that reads the file.
+    #[error("nothing was changed: {0}")]
+    Unreadable(&'static str),
     /// The file is wrong.
     #[error("nothing was changed, since {path} is not valid:{}", lines(.problems), path = .path.display())]
     Invalid {
@@ -164,7 +173,7 @@ pub struct Reloads {
 }
 
 impl Reloads {
-    /// One more; it is answered when it is done, after those before it.
+    /// One more; it is answered when it is done, after those before it, or refused where one of these waits for the file.
     fn ask(&self, dry_run: bool) -> oneshot::Receiver<Result<Reloaded, NotReloaded>> {
         let (answer, done) = oneshot::channel();
         let _ = self.asks.send(Asked::Reload { dry_run, answer }); // who waits learns that nobody answers
@@ -177,7 +186,7 @@ impl Reloads {
     }
 }
 
-/// Does what [`Reloads`] ask for, in the thread that may read the file.
+/// Does what [`Reloads`] ask for; the file is read beside it ([`mod@read`]).
 pub struct Reloader {
     view: Arc<SwitchView>,
     /// What holds now.
@@ -190,6 +199,8 @@ pub struct Reloader {
     asked: mpsc::UnboundedReceiver<Asked>,
     /// See [`Reloads`].
     unfollowed: Arc<AtomicBool>,
+    /// Has another owner for each thread that waits for the file.
+    readers: Arc<()>,
 }
 
 impl Reloader {
@@ -205,7 +216,10 @@ impl Reloader {
         let (asks, asked) = mpsc::unbounded_channel();
         let unfollowed = Arc::<AtomicBool>::default();
         let reloads = Reloads { asks, unfollowed: Arc::clone(&unfollowed) };
-        (reloads, Reloader { view, config, before: Vec::new(), reserved, source, opener, asked, unfollowed })
+        let (before, readers) = (Vec::new(), Arc::default());
+        let reloader =
+            Reloader { view, config, before, reserved, source, opener, asked, unfollowed, readers };
+        (reloads, reloader)
     }
 
     /// Does it for good, one after the other.
@@ -225,9 +239,9 @@ impl Reloader {
     }
 
     async fn reload(&mut self, dry_run: bool) -> Result<Reloaded, NotReloaded> {
+        let file = self.read().await?;
         let view = Arc::clone(&self.view);
         let _alone = view.policies.changing.lock().await;
-        let file = self.read()?;
         let warnings = file.warnings.iter().map(ToString::to_string).collect();
         let running = self.running();
         let (next, mut changes) = running.changes(self.reserved.plans.len(), file);
@@ -250,22 +264,6 @@ impl Reloader {
         let mut config = self.config.clone();
         config.switch.policies = Class::ALL.map(|class| self.view.policies.get(class));
         config
-    }
-
-    fn read(&self) -> Result<Config, NotReloaded> {
-        let Source { path, own_policy } = &self.source;
-        // What the machine has left is what this switch has left of it, and a device that is gone may come back.
-        let machine =
-            Machine { own_policy: own_policy.clone(), memory: None, ..machine::here().without_networks() };
-        Config::load(path, machine).map_err(|error| match error {
-            ConfigError::Read { path, error }
-            | ConfigError::ReadLab { path, error }
-            | ConfigError::ReadScenario { path, error } => NotReloaded::Unread { path, error },
-            ConfigError::Invalid(invalid) => NotReloaded::Invalid {
-                path: path.clone(),
-                problems: invalid.problems().iter().map(placed).collect(),
-            },
-        })
     }
 
     /// What devices of ports to come cannot do for them.

@@ -1,13 +1,14 @@
 //! What a fabric of files of ns-3's simulator for HPCC has beside a plan and loads: who is who in these files.
 
-use std::fs;
 use std::path::Path;
 
 use miette::miette;
+use xoff_config::file::read_text;
 use xoff_config::scenario::{self, LoadKind, Scenario};
 use xoff_sim::hpcc::{self, ImportedFlow, Nodes};
 use xoff_sim::{At, Line, Plan};
 
+use super::super::files::IMPORTED;
 use super::loads;
 
 /// It.
@@ -61,18 +62,10 @@ pub(super) fn flows(
             ));
         };
         let file = scenario::beside(path, &load.file);
-        let flows =
-            hpcc::flows(&read(&file)?, nodes).map_err(|error| miette!("{}: {error}", file.display()))?;
+        let flows = hpcc::flows(&read_text(&file, IMPORTED)?, nodes)
+            .map_err(|error| miette!("{}: {error}", file.display()))?;
         loads::some_in_time(&file, flows.iter().map(|flow| flow.plan.start), scenario)?;
         all.push(flows);
     }
     Ok(all)
-}
-
-/// The text of a file that was made for another simulator.
-///
-/// # Errors
-/// It cannot be read.
-pub(super) fn read(file: &Path) -> miette::Result<String> {
-    fs::read_to_string(file).map_err(|error| miette!("cannot read {}: {error}", file.display()))
 }

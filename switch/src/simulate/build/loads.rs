@@ -1,9 +1,9 @@
 //! What the hosts of a scenario send.
 
-use std::fs;
 use std::path::Path;
 
 use miette::miette;
+use xoff_config::file::read_text;
 use xoff_config::quantity;
 use xoff_config::scenario::{self, Gaps, Load, LoadKind, Scenario, Size};
 use xoff_dataplane::units::{BitRate, Class};
@@ -15,6 +15,7 @@ use xoff_sim::load::{
 };
 use xoff_sim::{At, Picos, Plan, Seed};
 
+use super::super::files::FLOWS;
 use super::picos;
 use super::ways::Parts;
 
@@ -186,9 +187,7 @@ pub(super) fn add(
         }
         LoadKind::Flows => {
             let file = scenario::beside(path, &load.file);
-            let text = fs::read_to_string(&file).map_err(|error| {
-                miette!("cannot read the flows of load `{}`: {}: {error}", load.name, file.display())
-            })?;
+            let text = read_text(&file, FLOWS)?;
             let flows = parse_flows(&text, hosts).map_err(|error| miette!("{}: {error}", file.display()))?;
             some_in_time(&file, flows.iter().map(|flow| flow.start), scenario)?;
             listed(flows)?

@@ -1,9 +1,9 @@
 //! The switches, hosts and lines of a scenario.
 
-use std::fs;
 use std::path::Path;
 
 use miette::miette;
+use xoff_config::file::read_text;
 use xoff_config::scenario::{self, Hosts, PortLine, Scenario, TopologyKind};
 use xoff_dataplane::settings::MEMBERS_MAX;
 use xoff_dataplane::units::{Nanos, PORTS_MAX};
@@ -11,7 +11,8 @@ use xoff_sim::hpcc::{self, Imported, Nodes};
 use xoff_sim::topology::{Build, Dumbbell, FatTree, Graph, LeafSpine, Ring, edge_list, ofc_fig1};
 use xoff_sim::{At, Line, Plan};
 
-use super::{import, picos};
+use super::super::files::{IMPORTED, LINKS};
+use super::picos;
 
 /// A plan, and what else a file says of it.
 pub(super) struct Planned {
@@ -67,7 +68,7 @@ fn spreads(plan: &Plan) -> miette::Result<()> {
 
 fn imported(scenario: &Scenario, path: &Path, build: &Build) -> miette::Result<Imported> {
     let file = scenario::beside(path, &scenario.topology.file);
-    let read = hpcc::topology(&import::read(&file)?, build);
+    let read = hpcc::topology(&read_text(&file, IMPORTED)?, build);
     read.map_err(|error| miette!("{}: {error}", file.display()))
 }
 
@@ -107,10 +108,8 @@ fn of_kind(scenario: &Scenario, path: &Path, build: &Build) -> miette::Result<Pl
         TopologyKind::Hpcc => imported(scenario, path, build)?.plan,
         TopologyKind::Edges => {
             let file = scenario::beside(path, &topology.file);
-            let text = fs::read_to_string(&file).map_err(|error| {
-                miette!("cannot read the links of the topology: {}: {error}", file.display())
-            })?;
-            edge_list(&text, build).map_err(|error| miette!("{}: {error}", file.display()))?
+            edge_list(&read_text(&file, LINKS)?, build)
+                .map_err(|error| miette!("{}: {error}", file.display()))?
         }
         TopologyKind::LeafSpine => {
             fits("a leaf", topology.hosts.saturating_add(topology.spines))?;

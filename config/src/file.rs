@@ -1,0 +1,195 @@
+//! Text files that a user names, all read here: to a limit, and with errors that say what to give instead.
+//!
+//! A pipe is read like any file (`/dev/stdin`, `<(...)`). Like a file on a server that is gone, it may never answer: whoever has
+//! something else to do reads in a thread that nobody has to wait for.
+
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::path::{Path, PathBuf};
+
+use miette::Diagnostic;
+use xoff_dataplane::units::Bytes;
+
+use crate::quantity;
+use crate::visible::visible;
+
+/// What a file is for: its name in messages, and its limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FileKind {
+    /// What the file is, with its article: `the configuration`.
+    pub name: &'static str,
+    /// What to give instead of a file that cannot be read.
+    pub help: &'static str,
+    /// Maximum length.
+    pub bytes_max: Bytes,
+}
+
+/// Maximum length of files that people write.
+pub const WRITTEN_MAX: Bytes = Bytes(8 << 20);
+/// Maximum length of files that programs write: lists of flows and links.
+pub const DATA_MAX: Bytes = Bytes(1 << 30);
+/// Maximum length of what a device node gives, whatever it is taken for: some are endless.
+const DEVICE_MAX: Bytes = Bytes(1 << 20);
+
+/// A configuration of `xoff run` or `xoff nic`.
+pub const CONFIGURATION: FileKind = FileKind {
+    name: "the configuration",
+    help: "--config takes the path of a TOML file; config/examples has some to start from",
+    bytes_max: WRITTEN_MAX,
+};
+
+/// Why a file cannot be read.
+#[derive(Debug, thiserror::Error, Diagnostic)]
+#[error("cannot read {} {}: {why}", kind.name, visible(&path.display().to_string()))]
+#[diagnostic(help("{}", kind.help))]
+pub struct Unread {
+    /// What the file is for.
+    pub kind: FileKind,
+    /// Its path.
+    pub path: PathBuf,
+    /// What is wrong with it.
+    pub why: UnreadCause,
+}
+
+/// What is wrong with a file that cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum UnreadCause {
+    /// The system refuses.
+    #[error(transparent)]
+    System(#[from] io::Error),
+    /// A directory.
+    #[error("it is a directory, and has to be a file")]
+    Directory,
+    /// More than the limit.
+    #[error("it is longer than {}, the maximum", quantity::bytes(*.0))]
+    TooLong(Bytes),
+    /// Bytes that are no text.
+    #[error("it is not UTF-8 text: line {line}, column {column} has byte {byte:#04x}")]
+    NotText {
+        /// From 1.
+        line: usize,
+        /// From 1, in bytes.
+        column: usize,
+        /// The first byte that is wrong.
+        byte: u8,
+    },
+}
+
+/// Reads the file at `path`. Waits as long as the file does: for a pipe until its writer is done.
+///
+/// # Errors
+/// [`Unread`].
+pub fn read_text(path: &Path, kind: FileKind) -> Result<String, Unread> {
+    read(path, kind.bytes_max).map_err(|why| Unread { kind, path: path.to_owned(), why })
+}
+
+fn read(path: &Path, bytes_max: Bytes) -> Result<String, UnreadCause> {
+    let file = File::open(path)?;
+    let found = file.metadata()?;
+    if found.is_dir() {
+        return Err(UnreadCause::Directory);
+    }
+    let is_device = is_device(&found);
+    let bytes_max = if is_device { bytes_max.min(DEVICE_MAX) } else { bytes_max };
+    if found.len() > bytes_max.0 {
+        return Err(UnreadCause::TooLong(bytes_max));
+    }
+    let mut bytes = Vec::new();
+    file.take(bytes_max.0 + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > bytes_max.0 {
+        return Err(UnreadCause::TooLong(bytes_max));
+    }
+    String::from_utf8(bytes).map_err(|error| {
+        let (before, rest) = error.as_bytes().split_at(error.utf8_error().valid_up_to());
+        let line_start = before.iter().rposition(|&byte| byte == b'\n').map_or(0, |newline| newline + 1);
+        UnreadCause::NotText {
+            line: 1 + before.iter().filter(|&&byte| byte == b'\n').count(),
+            column: before.len() - line_start + 1,
+            byte: rest.first().copied().unwrap_or_default(),
+        }
+    })
+}
+
+#[cfg(unix)]
+fn is_device(found: &std::fs::Metadata) -> bool {
+    use std::os::unix::fs::FileTypeExt as _;
+    found.file_type().is_char_device() || found.file_type().is_block_device()
+}
+
+#[cfg(not(unix))]
+fn is_device(_: &std::fs::Metadata) -> bool {
+    false
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::fs;
+    use std::io::Write as _;
+
+    use super::*;
+
+    const SMALL: FileKind = FileKind { name: "the list", help: "give another one", bytes_max: Bytes(10) };
+
+    fn why(path: &Path, kind: FileKind) -> String {
+        read_text(path, kind).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn file_at_limit_read_one_byte_more_refused() {
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        file.write_all(b"0123456789").unwrap();
+        assert_eq!(read_text(file.path(), SMALL).unwrap(), "0123456789");
+        file.write_all(b"a").unwrap();
+        let error = read_text(file.path(), SMALL).unwrap_err();
+        assert!(matches!(error.why, UnreadCause::TooLong(Bytes(10))), "{error}");
+        assert_eq!(
+            error.to_string(),
+            format!("cannot read the list {}: it is longer than 10B, the maximum", file.path().display())
+        );
+    }
+
+    /// It does not say its length before, and has no end.
+    #[test]
+    fn endless_device_refused() {
+        let error = why("/dev/zero".as_ref(), FileKind { bytes_max: DATA_MAX, ..SMALL });
+        assert!(error.ends_with("/dev/zero: it is longer than 1MiB, the maximum"), "{error}");
+        assert_eq!(read_text("/dev/null".as_ref(), SMALL).unwrap(), "");
+    }
+
+    /// Three gigabytes that take no room on the disk.
+    #[test]
+    fn sparse_file_refused_unread() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        file.as_file().set_len(3 << 30).unwrap();
+        assert!(why(file.path(), CONFIGURATION).contains("it is longer than 8MiB"));
+    }
+
+    #[test]
+    fn directory_and_bytes_named() {
+        let directory = tempfile::tempdir().unwrap();
+        assert!(why(directory.path(), SMALL).ends_with("it is a directory, and has to be a file"));
+        let path = directory.path().join("\u{1b}[31m");
+        fs::write(&path, b"ab\n\nc\xff").unwrap();
+        let error = why(&path, SMALL);
+        assert!(error.ends_with("␛[31m: it is not UTF-8 text: line 3, column 2 has byte 0xff"), "{error}");
+        fs::remove_file(&path).unwrap();
+        assert!(why(&path, SMALL).ends_with("No such file or directory (os error 2)"));
+    }
+
+    /// Its length is not known before, and it comes in pieces.
+    #[test]
+    fn pipe_read_to_its_end() {
+        let (reader, mut writer) = io::pipe().unwrap();
+        let path = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&reader));
+        let text = std::thread::scope(|scope| {
+            let text = scope.spawn(|| read_text(path.as_ref(), SMALL));
+            for piece in ["abc", "def"] {
+                writer.write_all(piece.as_bytes()).unwrap();
+            }
+            drop(writer);
+            text.join().unwrap()
+        });
+        assert_eq!(text.unwrap(), "abcdef");
+    }
+}

@@ -1,0 +1,87 @@
+//! The file is read by a thread of its own, since a file may never answer: a pipe without a writer, one on a server that is gone.
+//!
+//! The control thread goes on meanwhile, and gives up on the file after [`READ_WITHIN`]. A thread in such a wait cannot be ended,
+//! so nobody joins it; it has the privileges of the control thread, which starts it, and ends with the process.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+use tokio::time::timeout;
+use xoff_config::{Config, ConfigError, Machine};
+
+use super::{Asked, NotReloaded, Reloader, Source, log, placed};
+use crate::machine;
+
+/// How long the file may take to answer: less than a client waits for its answer.
+pub(super) const READ_WITHIN: Duration = Duration::from_secs(5);
+/// How long the next reload waits for the file, too, before it is refused.
+const QUEUED_FOR: Duration = Duration::from_secs(1);
+/// Maximum number of threads that wait for files that have not answered.
+const READERS_MAX: usize = 8;
+
+impl Reloader {
+    /// Reads and checks the file. Refuses reloads, and follows neighbors, while the file does not answer.
+    pub(super) async fn read(&mut self) -> Result<Config, NotReloaded> {
+        let mut reading = pin!(timeout(READ_WITHIN, self.start_reading()?));
+        let read = match timeout(QUEUED_FOR, &mut reading).await {
+            Ok(read) => read,
+            Err(_) => loop {
+                tokio::select! {
+                    read = &mut reading => break read,
+                    Some(asked) = self.asked.recv() => match asked {
+                        Asked::Follow => self.follow().await,
+                        Asked::Reload { dry_run, answer } => {
+                            let busy = Err(NotReloaded::Busy(self.source.path.clone()));
+                            if !dry_run {
+                                log(&self.source, &busy);
+                            }
+                            let _ = answer.send(busy); // or nobody waits for it
+                        }
+                    },
+                }
+            },
+        };
+        match read {
+            Ok(Ok(config)) => config,
+            Ok(Err(_)) => {
+                Err(NotReloaded::Unreadable("the thread that reads it panicked, which is a bug of xoff"))
+            }
+            Err(_) => Err(NotReloaded::Unanswered(self.source.path.clone())),
+        }
+    }
+
+    fn start_reading(&self) -> Result<oneshot::Receiver<Result<Config, NotReloaded>>, NotReloaded> {
+        if Arc::strong_count(&self.readers) > READERS_MAX {
+            return Err(NotReloaded::Unreadable(
+                "earlier reloads still wait for files that have not answered, as many as may: restart the switch",
+            ));
+        }
+        let (answer, read) = oneshot::channel();
+        let (source, is_waiting) = (self.source.clone(), Arc::clone(&self.readers));
+        let work = move || {
+            let config = load(&source);
+            drop(is_waiting);
+            let _ = answer.send(config); // or it came too late
+        };
+        let thread = std::thread::Builder::new().name("xoff-reader".into()).spawn(work);
+        match thread {
+            Ok(_) => Ok(read),
+            Err(_) => Err(NotReloaded::Unreadable("the system has no thread to read it")),
+        }
+    }
+}
+
+fn load(Source { path, own_policy }: &Source) -> Result<Config, NotReloaded> {
+    // What the machine has left is what this switch has left of it, and a device that is gone may come back.
+    let machine =
+        Machine { own_policy: own_policy.clone(), memory: None, ..machine::here().without_networks() };
+    Config::load(path, machine).map_err(|error| match error {
+        ConfigError::Read(unread) => NotReloaded::Unread(unread),
+        ConfigError::Invalid(invalid) => NotReloaded::Invalid {
+            path: path.clone(),
+            problems: invalid.problems().iter().map(placed).collect(),
+        },
+    })
+}

@@ -1,0 +1,35 @@
+//! Files beside a scenario, and those of earlier runs: what they are called in messages, and their limits.
+
+use xoff_config::file::{DATA_MAX, FileKind};
+use xoff_dataplane::units::Bytes;
+
+/// Flows of a load.
+pub(super) const FLOWS: FileKind = FileKind {
+    name: "the flows of a load,",
+    help: "`file` of a [[load]] is the path of a list of flows, from the scenario's directory on",
+    bytes_max: DATA_MAX,
+};
+
+/// Links of a topology.
+pub(super) const LINKS: FileKind = FileKind {
+    name: "the links of the topology,",
+    help: "`file` of [topology] is the path of a list of links, from the scenario's directory on",
+    bytes_max: DATA_MAX,
+};
+
+/// Topology and flows of another simulator.
+pub(super) const IMPORTED: FileKind = FileKind {
+    name: "the imported file",
+    help: "--import takes a topology and flows as ns-3's simulator for HPCC reads them",
+    bytes_max: DATA_MAX,
+};
+
+/// What a run has written about itself.
+pub(super) const ABOUT: FileKind = FileKind {
+    name: "what a run has written,",
+    help: "give a directory that `xoff sim --out DIR` has written, with --shard or without, or `xoff sim merge`",
+    bytes_max: Bytes(64 << 20),
+};
+
+/// Results of a run as text.
+pub(super) const RESULTS: FileKind = FileKind { bytes_max: DATA_MAX, ..ABOUT };
