@@ -93,6 +93,12 @@ impl Switch {
         Switch { namespace: namespace.clone(), child, directory }
     }
 
+    /// Where its configuration is.
+    #[must_use]
+    pub fn config_file(&self) -> PathBuf {
+        self.directory.path().join("switch.toml")
+    }
+
     /// What it says at `/status`.
     #[must_use]
     pub fn status(&self) -> Status {

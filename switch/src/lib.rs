@@ -20,6 +20,7 @@ pub mod live;
 pub mod lldp;
 pub mod machine;
 pub mod network;
+mod outlet;
 pub mod recording;
 pub mod router;
 pub mod run;

@@ -206,6 +206,11 @@ impl Running {
         if let Some(opening) = self.opening.take() {
             let _ = opening.join(); // a panic of its own stands on standard error
         }
+        // By now the devices are as they were found: whoever does not read the recording keeps no peer waiting.
+        if let Some(recording) = self.recording.take() {
+            while self.ended.try_recv().is_ok() {} // by threads, which have ended
+            recording.wait(|| self.ended.try_recv().is_ok());
+        }
         outcome
     }
 
@@ -218,9 +223,9 @@ impl Running {
         let ended: Vec<Result<Worker, ThreadError>> =
             self.workers.drain(..).enumerate().map(|(worker, thread)| join(worker, thread)).collect();
         let workers: Result<Vec<Worker>, ThreadError> = ended.into_iter().collect();
-        if let Some(recording) = self.recording.take() {
+        if let Some(recording) = &self.recording {
             let worker = workers.as_ref().ok().and_then(|workers| workers.first());
-            recording.end(worker.map(|worker| books(&worker.switch, &self.view.counters)));
+            recording.stop(worker.map(|worker| books(&worker.switch, &self.view.counters)));
         }
         let control = self.control.take().map_or(Ok(()), ControlHandle::stop);
         let workers = workers?;

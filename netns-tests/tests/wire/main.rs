@@ -68,6 +68,7 @@ mod rewrite;
 mod routes;
 mod service;
 mod silence;
+mod silent_files;
 mod sockets;
 mod start;
 mod storm;

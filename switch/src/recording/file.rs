@@ -13,9 +13,11 @@
 //! too. So no byte can be another one, and behind the end there is nothing.
 
 use std::io::{self, Write};
+use std::sync::Arc;
 use std::time::Duration;
 
 use xoff_config::{Config, ConfigError, Machine, OwnPolicy};
+use xoff_dataplane::counter::Counter;
 use xoff_dataplane::settings::{HashSeed, SwitchSettings};
 use xoff_dataplane::units::{MacAddr, Nanos, PortId};
 use xoff_sim::recording::{BEFORE_FRAME, Ending, Record, frame_of};
@@ -206,6 +208,8 @@ pub(super) struct FileWriter<W> {
     /// Records that are no frames, since the last that is one.
     calls: Vec<u8>,
     records: u64,
+    /// How many of these are in the file.
+    written: Arc<Counter>,
     /// Of all that is in the file.
     digest: Digest,
 }
@@ -223,10 +227,15 @@ impl<W: Write> FileWriter<W> {
         let interfaces = (0..=u8::MAX).map(PortId).zip(&settings.ports).map(interface).collect();
         let application = format!("xoff {} run --record", head.version);
         let blocks = Writer::new(&application, interfaces, 0, zero, zero);
-        let (calls, digest) = (Vec::with_capacity(PIECE), Digest::default());
-        let mut writer = FileWriter { file, blocks, now: Nanos::ZERO, calls, records: 0, digest };
+        let (calls, written, digest) = (Vec::with_capacity(PIECE), Arc::default(), Digest::default());
+        let mut writer = FileWriter { file, blocks, now: Nanos::ZERO, calls, records: 0, written, digest };
         writer.blocks.own(&head.write());
         writer
+    }
+
+    /// Number of records that are in the file, written by the thread that has the writer.
+    pub(super) fn written(&self) -> Arc<Counter> {
+        Arc::clone(&self.written)
     }
 
     /// One more.
@@ -264,7 +273,9 @@ impl<W: Write> FileWriter<W> {
         self.end_calls();
         let blocks = self.blocks.take();
         self.digest.add(&blocks);
-        self.file.write_all(&blocks)
+        self.file.write_all(&blocks)?;
+        self.written.set(self.records);
+        Ok(())
     }
 
     /// Ends it, with what the switch has counted where it ended with the recording.
@@ -281,6 +292,7 @@ impl<W: Write> FileWriter<W> {
         }
         self.file.write_all(&blocks)?;
         self.file.flush()?;
+        self.written.set(self.records);
         Ok((self.file, self.records))
     }
 }

@@ -1,5 +1,6 @@
 //! From a worker to a file: a ring of bytes, and the thread that writes what is in it.
 
+use std::fmt;
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -11,12 +12,14 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rtrb::{Consumer, Producer, RingBuffer};
 use xoff_config::Config;
+use xoff_dataplane::counter::Counter;
 use xoff_dataplane::settings::SwitchSettings;
 use xoff_sim::recording::{Ending, Sink};
 
 use super::file::{FileWriter, Head};
 use crate::clock;
 use crate::confine::{ConfineError, Part, Privileges};
+use crate::outlet::{Outlet, Progress};
 
 /// What records wait in until they are written: a fifth of a second of a port of 1 Gb/s with the shortest frames.
 const RING_BYTES: usize = 64 << 20;
@@ -100,27 +103,51 @@ impl Wanted {
         let head = Head::new((name, text), settings, slots);
         let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let zero = wall.saturating_sub(Duration::from_nanos(clock::now().0));
-        let writer = FileWriter::new(self.file, &head, settings, zero);
         let (ring, records) = Ring::new(RING_BYTES);
         let (end, ended) = mpsc::channel();
         let path = self.path.display().to_string();
         tracing::info!(file = path, "what passes between the worker and its dataplane is recorded");
+        let (outlet, progress) = Outlet::new(self.file);
+        let writer = FileWriter::new(outlet, &head, settings, zero);
+        let extent = Extent { path, put: Arc::clone(&ring.put), written: writer.written() };
+        let told = extent.clone();
         let work = move || match write(records, writer, &ended) {
             Ok((Ending::Stopped, count)) => {
-                tracing::info!(file = path, records = count, "the recording is complete")
+                tracing::info!(file = told.path, records = count, "the recording is complete")
             }
             Ok((why, count)) => tracing::warn!(
-                file = path,
+                file = told.path,
                 records = count,
                 "the recording has ended before the switch: {}; what it has until then can be replayed",
                 why.describe()
             ),
-            Err(error) => {
-                tracing::error!(file = path, "the recording cannot be written, and is cut off: {error}")
-            }
+            Err(error) => told.cut(&error),
         };
         let thread = privileges.spawn(Part::Log, "xoff-recorder", work)?;
-        Ok((ring, Recording { end, thread: Some(thread) }))
+        Ok((ring, Recording { end, thread, progress, extent }))
+    }
+}
+
+/// How much of a recording there is, and in which file.
+#[derive(Clone, Debug)]
+struct Extent {
+    path: String,
+    /// Records of the worker. Written by the worker.
+    put: Arc<Counter>,
+    /// Records in the file. Written by the recorder.
+    written: Arc<Counter>,
+}
+
+impl Extent {
+    /// Logs that the recording is cut off.
+    fn cut(&self, why: &dyn fmt::Display) {
+        let (written, put) = (self.written.get(), self.put.get());
+        tracing::error!(
+            file = self.path,
+            records = written,
+            missing = put.saturating_sub(written),
+            "the recording is cut off, and cannot be replayed: {why}"
+        );
     }
 }
 
@@ -130,6 +157,8 @@ pub struct Ring {
     bytes: Producer<u8>,
     /// A record, with its length before it.
     scratch: Vec<u8>,
+    /// Records so far.
+    put: Arc<Counter>,
     /// Why nothing more comes: the place of an [`Ending`], and one.
     ended: Arc<AtomicU8>,
 }
@@ -154,13 +183,15 @@ impl Ring {
         }
         let ended = Arc::new(AtomicU8::new(0));
         let scratch = Vec::with_capacity(RECORD_MAX);
-        (Ring { bytes: producer, scratch, ended: Arc::clone(&ended) }, Records { bytes: consumer, ended })
+        let ring = Ring { bytes: producer, scratch, put: Arc::default(), ended: Arc::clone(&ended) };
+        (ring, Records { bytes: consumer, ended })
     }
 }
 
 impl Sink for Ring {
     fn put(&mut self, record: &[u8]) -> bool {
         let Ok(len) = u16::try_from(record.len()) else { return false };
+        self.put.add(1);
         self.scratch.clear();
         self.scratch.extend(len.to_le_bytes());
         self.scratch.extend_from_slice(record);
@@ -196,19 +227,27 @@ impl Records {
     }
 }
 
-/// A recording that is being made. It ends with [`Recording::end`].
+/// A recording that is being made.
 #[derive(Debug)]
 pub struct Recording {
     end: Sender<Option<String>>,
-    thread: Option<JoinHandle<()>>,
+    thread: JoinHandle<()>,
+    progress: Progress,
+    extent: Extent,
 }
 
 impl Recording {
-    /// The switch has stopped, with these books unless a thread of it did not end as it should. Waits until all is written.
-    pub fn end(mut self, books: Option<String>) {
+    /// The switch has stopped, with these books unless a thread of it did not end as it should.
+    pub fn stop(&self, books: Option<String>) {
         let _ = self.end.send(books); // it may have ended before
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join(); // a panic of its own stands on standard error
+    }
+
+    /// Waits until all is written, as long as somebody reads it and `is_hurried` does not say that somebody is in a hurry. What has
+    /// been written by then is logged.
+    pub fn wait(self, is_hurried: impl FnMut() -> bool) {
+        match self.progress.wait_for(self.thread, is_hurried) {
+            Ok(_) => {} // a panic of its own stands on standard error
+            Err(stuck) => self.extent.cut(&stuck),
         }
     }
 }

@@ -1,0 +1,160 @@
+//! A file or pipe that a thread of its own writes, and whose reader may have stopped.
+//!
+//! A write that blocks cannot be broken off, so nobody may join such a thread for good: whoever waits for it waits as long as
+//! bytes are taken, and then leaves it to the end of the process.
+
+use std::io::{self, Write};
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use xoff_dataplane::counter::Counter;
+
+/// Maximum number of bytes in a write: what shows progress of a slow reader.
+const PIECE: usize = 64 << 10;
+/// How long a reader may take for one of these.
+const TAKEN_WITHIN: Duration = Duration::from_secs(5);
+/// How long all may take: less than service managers wait.
+const ALL_WITHIN: Duration = Duration::from_secs(30);
+/// How often it is looked whether the thread has ended.
+const LOOK_EVERY: Duration = Duration::from_millis(2);
+
+/// The end that is written to.
+#[derive(Debug)]
+pub struct Outlet<W> {
+    out: W,
+    bytes: Arc<Counter>,
+}
+
+/// How many bytes an [`Outlet`] has taken.
+#[derive(Debug)]
+pub struct Progress {
+    bytes: Arc<Counter>,
+    taken_within: Duration,
+    all_within: Duration,
+}
+
+/// Why the rest is not waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Stuck {
+    /// No progress.
+    #[error("nobody has read it for {} s", .0.as_secs())]
+    Unread(Duration),
+    /// Too little progress.
+    #[error("its reader has not taken all of it within {} s", .0.as_secs())]
+    Slow(Duration),
+    /// Somebody is in a hurry.
+    #[error("a second signal ended the switch before all of it was read")]
+    Hurried,
+}
+
+impl<W: Write> Outlet<W> {
+    /// Writes to `out`.
+    pub fn new(out: W) -> (Outlet<W>, Progress) {
+        let bytes = Arc::<Counter>::default();
+        let progress =
+            Progress { bytes: Arc::clone(&bytes), taken_within: TAKEN_WITHIN, all_within: ALL_WITHIN };
+        (Outlet { out, bytes }, progress)
+    }
+}
+
+impl<W: Write> Write for Outlet<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let taken = self.out.write(&bytes[..bytes.len().min(PIECE)])?;
+        self.bytes.add(taken as u64);
+        Ok(taken)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+}
+
+impl Progress {
+    /// Waits for the end of the thread that writes, as long as its bytes are taken.
+    ///
+    /// # Errors
+    /// Why the thread is left alone.
+    pub fn wait_for<T>(
+        &self,
+        thread: JoinHandle<T>,
+        mut is_hurried: impl FnMut() -> bool,
+    ) -> Result<thread::Result<T>, Stuck> {
+        let begin = Instant::now();
+        let (mut taken, mut since) = (self.bytes.get(), begin);
+        while !thread.is_finished() {
+            let now = self.bytes.get();
+            if now != taken {
+                (taken, since) = (now, Instant::now());
+            }
+            if is_hurried() {
+                return Err(Stuck::Hurried);
+            }
+            if since.elapsed() > self.taken_within {
+                return Err(Stuck::Unread(self.taken_within));
+            }
+            if begin.elapsed() > self.all_within {
+                return Err(Stuck::Slow(self.all_within));
+            }
+            thread::sleep(LOOK_EVERY);
+        }
+        Ok(thread.join())
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::io::Read as _;
+
+    use super::*;
+
+    /// A pipe, more than it holds on its way into it, and how far that is.
+    fn full_pipe() -> (io::PipeReader, Progress, JoinHandle<io::Result<()>>) {
+        let (reader, writer) = io::pipe().unwrap();
+        let (mut outlet, progress) = Outlet::new(writer);
+        (reader, progress, thread::spawn(move || outlet.write_all(&vec![7; 4 << 20])))
+    }
+
+    #[test]
+    fn unread_pipe_given_up() {
+        let (_unread, progress, thread) = full_pipe();
+        let progress = Progress { taken_within: Duration::from_millis(300), ..progress };
+        let outcome = progress.wait_for(thread, || false);
+        assert_eq!(outcome.unwrap_err(), Stuck::Unread(progress.taken_within));
+    }
+
+    #[test]
+    fn hurry_ends_the_wait() {
+        let (_unread, progress, thread) = full_pipe();
+        assert_eq!(progress.wait_for(thread, || true).unwrap_err(), Stuck::Hurried);
+    }
+
+    #[test]
+    fn read_pipe_waited_for() {
+        let (mut reader, progress, thread) = full_pipe();
+        let read = thread::spawn(move || {
+            let mut bytes = Vec::new();
+            reader.read_to_end(&mut bytes).map(|_| bytes.len())
+        });
+        assert!(progress.wait_for(thread, || false).unwrap().unwrap().is_ok());
+        assert_eq!(read.join().unwrap().unwrap(), 4 << 20);
+    }
+
+    /// Each piece comes in time, and all of them do not.
+    #[test]
+    fn slow_reader_given_up() {
+        let (mut reader, progress, thread) = full_pipe();
+        let progress = Progress { all_within: Duration::ZERO, taken_within: Duration::MAX, ..progress };
+        reader.read_exact(&mut [0; 100]).unwrap();
+        assert_eq!(progress.wait_for(thread, || false).unwrap_err(), Stuck::Slow(Duration::ZERO));
+    }
+
+    #[test]
+    fn closed_pipe_is_an_error_of_the_thread() {
+        let (reader, progress, thread) = full_pipe();
+        drop(reader);
+        let written = progress.wait_for(thread, || false).unwrap().unwrap();
+        assert_eq!(written.unwrap_err().kind(), io::ErrorKind::BrokenPipe);
+    }
+}
