@@ -3,12 +3,12 @@
 #![allow(clippy::unwrap_used)]
 
 use std::fs;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write as _};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Barrier};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -315,6 +315,23 @@ fn wait_until_ready(child: &mut Child) {
 fn finish(child: Child) -> (Option<i32>, Output) {
     let output = child.wait_with_output().unwrap();
     (output.status.code(), output)
+}
+
+/// Its report waits for a pipe that is full.
+#[test]
+fn unread_report_ended_by_signals() {
+    let pair = pair(1500);
+    let (_unread, mut full) = std::io::pipe().unwrap();
+    full.write_all(&[b' '; 64 << 10]).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_xoff"));
+    command.args(["traffic", "pause", "--device", "eth0", "--pause", "3=1", "--count", "1"]).stdout(full);
+    let mut child = pair.a.namespace().spawn(command).unwrap();
+    let begin = Instant::now();
+    while child.try_wait().unwrap().is_none() {
+        assert!(begin.elapsed() < Duration::from_secs(60), "signals do not end it");
+        kill(Pid::from_raw(i32::try_from(child.id()).unwrap()), Signal::SIGINT).unwrap();
+        thread::sleep(Duration::from_millis(50));
+    }
 }
 
 #[test]

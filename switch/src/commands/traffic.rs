@@ -12,6 +12,7 @@ use std::time::Duration;
 use clap::Subcommand;
 use miette::{IntoDiagnostic, miette};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::flag;
 use xoff_config::quantity;
 use xoff_dataplane::congestion::ReactionSettings;
 use xoff_dataplane::units::{BitRate, ClassSet, MacAddr, Nanos, Quanta};
@@ -231,17 +232,40 @@ pub fn run(args: &Args) -> miette::Result<ExitCode> {
     }
 }
 
-/// A flag that SIGINT, SIGTERM and SIGHUP raise.
-fn stop_on_signals() -> miette::Result<Arc<AtomicBool>> {
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM, SIGHUP] {
-        signal_hook::flag::register(signal, Arc::clone(&stop)).into_diagnostic()?;
+/// How long after a run the signals that ended it are still on their way: a terminal and a wrapper may each send one.
+const SIGNALS_LATE: Duration = Duration::from_secs(1);
+
+/// What signals do: they end the run, and after it the process.
+struct Signals {
+    /// Raised by SIGINT, SIGTERM and SIGHUP.
+    stop: Arc<AtomicBool>,
+    /// Such a signal has its default effect.
+    is_over: Arc<AtomicBool>,
+}
+
+impl Signals {
+    fn new() -> miette::Result<Signals> {
+        let signals = Signals { stop: Arc::default(), is_over: Arc::default() };
+        for signal in [SIGINT, SIGTERM, SIGHUP] {
+            let is_over = Arc::clone(&signals.is_over);
+            flag::register_conditional_default(signal, is_over).into_diagnostic()?;
+            flag::register(signal, Arc::clone(&signals.stop)).into_diagnostic()?;
+        }
+        Ok(signals)
     }
-    Ok(stop)
+
+    /// The run is over. Its report may wait for a pipe that nobody reads: from now on a signal ends the process.
+    fn over(self) {
+        self.stop.store(true, Ordering::Relaxed);
+        thread::spawn(move || {
+            thread::sleep(SIGNALS_LATE);
+            self.is_over.store(true, Ordering::Relaxed);
+        });
+    }
 }
 
 fn run_pause(args: &PauseArgs) -> miette::Result<ExitCode> {
-    let stop = stop_on_signals()?;
+    let signals = Signals::new()?;
     let link = Link::open(&args.device).into_diagnostic()?;
     let distortion = Distortion {
         dst: args.dst,
@@ -257,7 +281,8 @@ fn run_pause(args: &PauseArgs) -> miette::Result<ExitCode> {
     let frames: Vec<_> = args.pauses.iter().map(|pause| build(pause, link.address(), &distortion)).collect();
     let count = args.count.or(if args.duration.is_some() { None } else { Some(1) });
     let timing = Timing { every: args.every, count, duration: args.duration };
-    let sent = emit(&link, &frames, &timing, &stop).into_diagnostic()?;
+    let sent = emit(&link, &frames, &timing, &signals.stop).into_diagnostic()?;
+    signals.over();
     if args.json {
         cli::print(serde_json::json!({ "device": args.device, "frames": sent }).to_string() + "\n")?;
     } else {
@@ -275,14 +300,14 @@ fn run_host(args: &HostArgs) -> miette::Result<ExitCode> {
     for told in above_line(&streams, args.line) {
         cli::tell(format_args!("xoff traffic: {told}"));
     }
-    let stop = stop_on_signals()?;
+    let signals = Signals::new()?;
     let progress = Arc::new(Progress::default());
     let host = Host::open(options(args)).into_diagnostic()?;
     carried(&streams, host.facts())?;
     announce_ready(&host);
-    let display = args.progress.then(|| show_progress(Arc::clone(&progress), Arc::clone(&stop)));
-    let report = host.run(&streams, &stop, &progress).into_diagnostic()?;
-    stop.store(true, Ordering::Relaxed);
+    let display = args.progress.then(|| show_progress(Arc::clone(&progress), Arc::clone(&signals.stop)));
+    let report = host.run(&streams, &signals.stop, &progress).into_diagnostic()?;
+    signals.over();
     if let Some(display) = display {
         display.join().map_err(|_| miette!("the progress display failed"))?;
     }
