@@ -147,7 +147,12 @@ fn a_program_that_is_taken_off_under_load_is_attached_again() {
     assert!(switch.metrics().lines().any(|it| it == line), "{line}");
     let verdict = switch.status().verdict;
     let gap = "p1: its XDP program was taken off 2 times, and what came meanwhile is not counted";
-    assert_eq!((verdict.promise, verdict.unproved[0].as_str()), (Promise::NotProved, gap));
+    assert_eq!(
+        verdict.promise,
+        Promise::NotProved,
+        "only class 0 came, which proves nothing of what went past"
+    );
+    assert!(verdict.unproved.iter().any(|it| it == gap), "{verdict:?}");
     let exit = switch.stop();
     assert_eq!(exit.status.code(), Some(3), "{}", exit.stderr);
     assert!(exit.stderr.contains("is attached again"), "{}", exit.stderr);

@@ -252,6 +252,10 @@ pub(crate) mod tests {
             acknowledged: Vec::new(),
             lossless_lost: 0,
             unseen_lost: 0,
+            unseen_unknown: 0,
+            unseen_lossy: 0,
+            unseen_at_least: false,
+            unseen_lossy_at: Vec::new(),
             headroom_free_min_bytes: Some(1),
             ledger_balanced: Some(true),
         };
