@@ -39,11 +39,9 @@ pub enum DropReason {
     Martian,
     /// A route says that it ends here.
     Blackhole,
-    /// For the host beside the switch, beyond the rate at which a port gives it frames ([`crate::punt::PuntLimit`]).
-    PuntLimit,
-    /// From the host beside the switch, beyond what may wait at a port of that ([`crate::settings::HOST_FRAMES_MAX`]), or to a VLAN's
-    /// port whose peer has paused its class for long.
-    HostLimit,
+    /// To be routed, without a route or at its last hop, and beyond the rate at which the host beside the switch answers such
+    /// packets ([`crate::punt::PuntLimit`]).
+    Unroutable,
     /// From the host beside the switch, and what only the switch says there: MAC control, or LLDP where that is not left to the host.
     HostControl,
     /// Its only destination has no link, or lost it while the frame was queued.
@@ -58,8 +56,16 @@ pub enum DropReason {
     /// The store has no slot for the copy that another port should have had, or no room for a tag; or
     /// floods have as many copies as there may be ([`crate::settings::FLOOD_COPIES_MAX`]).
     NoFrames,
+    /// To be routed to a neighbour whose address is unknown: a lossless frame whose neighbour did not answer in time
+    /// ([`crate::routing::NEIGHBOUR_WAIT`]), or a lossy one beyond the rate at which a port gives the host frames.
+    Unresolved,
+    /// For the host beside the switch, beyond the rate at which a port gives it frames ([`crate::punt::PuntLimit`]).
+    PuntLimit,
     /// For the host beside the switch, which takes frames too slowly.
     PuntFull,
+    /// From the host beside the switch, beyond what may wait at a port of that ([`crate::settings::HOST_FRAMES_MAX`]), or to a VLAN's
+    /// port whose peer has paused its class for long.
+    HostLimit,
     /// Its egress queue is congested, and it cannot be marked (WRED).
     EarlyDrop,
     /// The watchdog gave up a class that has been paused for too long.
@@ -80,7 +86,7 @@ pub enum DropKind {
 
 impl DropReason {
     /// Every reason.
-    pub const ALL: [DropReason; 27] = [
+    pub const ALL: [DropReason; 29] = [
         DropReason::Malformed,
         DropReason::TooLong,
         DropReason::NotAdmitted,
@@ -96,15 +102,17 @@ impl DropReason {
         DropReason::BadIp,
         DropReason::Martian,
         DropReason::Blackhole,
-        DropReason::PuntLimit,
-        DropReason::HostLimit,
+        DropReason::Unroutable,
         DropReason::HostControl,
         DropReason::LinkDown,
         DropReason::IngressFull,
         DropReason::HeadroomExhausted,
         DropReason::EgressFull,
         DropReason::NoFrames,
+        DropReason::Unresolved,
+        DropReason::PuntLimit,
         DropReason::PuntFull,
+        DropReason::HostLimit,
         DropReason::EarlyDrop,
         DropReason::PausedDiscard,
         DropReason::FloodPaused,
@@ -118,35 +126,47 @@ impl DropReason {
         self as usize
     }
 
-    /// What it means.
+    /// What it means, and with that the one place which decides whether a frame of a lossless class that ends so counts against the
+    /// switch's promise ([`DropKind::Lost`]).
     #[must_use]
     pub const fn kind(self) -> DropKind {
         match self {
+            // The frame itself is broken, or not what its port admits.
             DropReason::Malformed
             | DropReason::TooLong
             | DropReason::NotAdmitted
             | DropReason::ReservedVid
             | DropReason::NotMember
-            | DropReason::Hairpin
-            | DropReason::Isolated
-            | DropReason::NoDestination
-            | DropReason::StormLimit
-            | DropReason::Loop
-            | DropReason::NoRouter
             | DropReason::OtherStation
             | DropReason::BadIp
             | DropReason::Martian
+            // The rules of bridging or routing give it no way on, whatever room there is.
+            | DropReason::Hairpin
+            | DropReason::Isolated
+            | DropReason::NoDestination
+            | DropReason::NoRouter
             | DropReason::Blackhole
-            | DropReason::PuntLimit
-            | DropReason::HostLimit
+            | DropReason::Unroutable
+            // The operator has asked for the limit, against floods and loops.
+            | DropReason::StormLimit
+            | DropReason::Loop
+            // The host may not send such a frame.
             | DropReason::HostControl => DropKind::Filtered,
+            // It had a way on, which lost its link.
             DropReason::LinkDown
+            // A queue, or a table of the switch, had no room.
             | DropReason::IngressFull
             | DropReason::HeadroomExhausted
             | DropReason::EgressFull
             | DropReason::NoFrames
-            | DropReason::PuntFull
             | DropReason::EarlyDrop
+            // The neighbour that it goes to did not say where it is.
+            | DropReason::Unresolved
+            // The host would have had it, or has sent it, and the switch's own limits came before that.
+            | DropReason::PuntLimit
+            | DropReason::PuntFull
+            | DropReason::HostLimit
+            // Its class was paused for too long.
             | DropReason::PausedDiscard
             | DropReason::FloodPaused => DropKind::Lost,
         }
@@ -171,15 +191,17 @@ impl DropReason {
             DropReason::BadIp => "bad_ip",
             DropReason::Martian => "martian",
             DropReason::Blackhole => "blackhole",
-            DropReason::PuntLimit => "punt_limit",
-            DropReason::HostLimit => "host_limit",
+            DropReason::Unroutable => "unroutable",
             DropReason::HostControl => "host_control",
             DropReason::LinkDown => "link_down",
             DropReason::IngressFull => "ingress_full",
             DropReason::HeadroomExhausted => "headroom_exhausted",
             DropReason::EgressFull => "egress_full",
             DropReason::NoFrames => "no_frames",
+            DropReason::Unresolved => "unresolved",
+            DropReason::PuntLimit => "punt_limit",
             DropReason::PuntFull => "punt_full",
+            DropReason::HostLimit => "host_limit",
             DropReason::EarlyDrop => "early_drop",
             DropReason::PausedDiscard => "paused_discard",
             DropReason::FloodPaused => "flood_paused",
@@ -211,5 +233,15 @@ mod tests {
         }
         let names: HashSet<_> = DropReason::ALL.into_iter().map(DropReason::name).collect();
         assert_eq!(names.len(), DropReason::COUNT);
+    }
+
+    /// Whoever adds a reason decides here, too, whether it breaks the promise.
+    #[test]
+    fn every_drop_but_these_counts_as_lost() {
+        let filtered = DropReason::ALL.into_iter().filter(|reason| reason.kind() == DropKind::Filtered);
+        let names: Vec<&str> = filtered.map(DropReason::name).collect();
+        let expected = "malformed too_long not_admitted reserved_vid not_member hairpin isolated no_destination storm_limit loop \
+                        no_router other_station bad_ip martian blackhole unroutable host_control";
+        assert_eq!(names.join(" "), expected);
     }
 }

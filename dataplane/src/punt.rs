@@ -37,11 +37,14 @@ pub enum PuntReason {
     Elsewhere,
     /// To the router, and not of IP.
     Other,
+    /// A copy of a lossless frame that waits in the switch for its neighbour: the host is to find out that neighbour's address, and
+    /// must not forward the copy.
+    Resolve,
 }
 
 impl PuntReason {
     /// Every reason.
-    pub const ALL: [PuntReason; 11] = [
+    pub const ALL: [PuntReason; 12] = [
         PuntReason::Lldp,
         PuntReason::Arp,
         PuntReason::Group,
@@ -53,6 +56,7 @@ impl PuntReason {
         PuntReason::NoRoute,
         PuntReason::Elsewhere,
         PuntReason::Other,
+        PuntReason::Resolve,
     ];
     /// How many there are: the length of tables by [`PuntReason::index`].
     pub const COUNT: usize = PuntReason::ALL.len();
@@ -72,7 +76,8 @@ impl PuntReason {
             | PuntReason::TooBig
             | PuntReason::Unresolved
             | PuntReason::NoRoute
-            | PuntReason::Elsewhere => true,
+            | PuntReason::Elsewhere
+            | PuntReason::Resolve => true,
             PuntReason::Lldp
             | PuntReason::Arp
             | PuntReason::Group
@@ -96,6 +101,7 @@ impl PuntReason {
             PuntReason::NoRoute => "no_route",
             PuntReason::Elsewhere => "elsewhere",
             PuntReason::Other => "other",
+            PuntReason::Resolve => "resolve",
         }
     }
 }

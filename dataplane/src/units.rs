@@ -368,6 +368,15 @@ pub enum Site {
 }
 
 impl Site {
+    /// The VLAN; 0 of a port.
+    #[must_use]
+    pub const fn vid(self) -> u16 {
+        match self {
+            Site::Port(_) => 0,
+            Site::Vlan(vid) => vid,
+        }
+    }
+
     /// The port, where it is one.
     #[must_use]
     pub const fn port(self) -> Option<PortId> {

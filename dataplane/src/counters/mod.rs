@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use crate::cause::Causes;
 use crate::counter::{Counter, Histogram, RecentMax};
-use crate::drop_reason::DropReason;
+use crate::drop_reason::{DropKind, DropReason};
 use crate::prefetch::prefetch;
 use crate::punt::PuntReason;
 use crate::units::{CLASSES, Class, Nanos, PortId};
@@ -130,6 +130,8 @@ pub struct ClassCounters {
     /// Frames dropped, by reason ([`DropReason::ALL`]): at the port where they came in, or, once they were
     /// routed, where they were to go out.
     pub drops: [Counter; DropReason::COUNT],
+    /// Frames that came in here and were flooded because no port was known for their destination.
+    pub flooded_unknown: Counter,
     /// When the first frame that had come in here was lost for want of room (driver's clock, ns); zero
     /// while none was.
     pub first_loss: Counter,
@@ -249,6 +251,13 @@ const _: () =
     assert!((offset_of!(ClassCounters, queueing_delay) + Histogram::USUAL) % 64 == 0, "and another");
 
 impl ClassCounters {
+    /// Frames that had a way on and were dropped ([`DropKind::Lost`]).
+    #[must_use]
+    pub fn lost(&self) -> u64 {
+        let reasons = DropReason::ALL.into_iter().filter(|reason| reason.kind() == DropKind::Lost);
+        reasons.map(|reason| self.drops[reason.index()].get()).sum()
+    }
+
     /// The watchdog has detected a storm.
     pub(crate) fn begin_storm(&self, now: Nanos) {
         let storm = &self.last_storm;

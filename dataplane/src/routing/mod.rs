@@ -12,10 +12,13 @@
 //! the kernel decides anew, answers, asks for an address, or cuts into fragments.
 
 mod lpm;
+mod resolutions;
 
 use std::collections::{BTreeMap, HashMap};
 
 pub use lpm::{Lpm, Prefix};
+pub use resolutions::NEIGHBOUR_WAIT;
+pub(crate) use resolutions::{Resolutions, Wanted};
 
 use crate::forward::Weighted;
 use crate::punt::PuntReason;
@@ -234,10 +237,16 @@ impl Fib {
     #[inline]
     #[must_use]
     pub fn onward(&self, interface: &Interface, packet: &Packet) -> Onward<'_> {
+        self.onward_to(interface, packet.dst)
+    }
+
+    /// What becomes of a packet to `dst` that has come in by `interface`.
+    #[inline]
+    fn onward_to(&self, interface: &Interface, dst: Address) -> Onward<'_> {
         let table = &self.tables[interface.table];
-        let number = match packet.dst {
-            Address::V4(_) => table.v4.find(packet.dst.bits()),
-            Address::V6(_) => table.v6.find(packet.dst.bits()),
+        let number = match dst {
+            Address::V4(_) => table.v4.find(dst.bits()),
+            Address::V6(_) => table.v6.find(dst.bits()),
         };
         match number.map(|number| &self.targets[number as usize]) {
             None => Onward::Host(PuntReason::NoRoute),
@@ -245,6 +254,12 @@ impl Fib {
             Some(Found::Nowhere) => Onward::Nowhere,
             Some(Found::Hops(hops)) => Onward::Hops(hops),
         }
+    }
+
+    /// Whether packets to a destination wait for a neighbour.
+    pub(crate) fn is_unresolved(&self, (site, dst): Wanted) -> bool {
+        let onward = self.interface(site).map(|interface| self.onward_to(interface, dst));
+        matches!(onward, Some(Onward::Host(PuntReason::Unresolved)))
     }
 }
 

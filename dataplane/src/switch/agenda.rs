@@ -22,6 +22,10 @@ pub(super) struct Agenda {
     pub(super) starved: PortSet,
     /// When what waits for room is to look elsewhere, whatever is told.
     pub(super) look_elsewhere_at: Nanos,
+    /// Ports where lossless frames wait for their neighbours.
+    pub(super) unresolved: PortSet,
+    /// When these are decided anew, if no other table comes before that.
+    pub(super) resolve_at: Nanos,
     /// Ports where something happens by time alone.
     pub(super) timed: PortSet,
     pub(super) next_timer: Nanos,

@@ -37,6 +37,9 @@ impl Switch {
         if meta.origin == Origin::Network && !storm_control.allows(self.now, kind, Bytes::on_line(meta.len)) {
             return self.drop_admitted(meta.ingress, DropReason::StormLimit, frame, store);
         }
+        if meta.origin == Origin::Network && kind == Flooded::Unknown {
+            self.counters.class(meta.ingress, meta.class).flooded_unknown.add(1);
+        }
         for egress in missed.iter() {
             self.see_dropped(egress, DropReason::FloodPaused, &frame, store);
             self.counters.class(egress, meta.class).drops[DropReason::FloodPaused.index()].add(1);

@@ -13,6 +13,7 @@
 //!   policies, flows, rates, notices, marking, storms  what congestion leads to
 //!   floods, accounts, paused_floods, room  several destinations; a paused one; no room at one
 //!   paths                                one of several ways to the same destination
+//!   routed, unresolved                   what a router does; frames whose neighbour is unknown
 //!   storm_control                        what a port may flood
 //!   taps                                 who looks on
 //!   punts                                what leaves the switch for who runs it, and what comes from there
@@ -55,6 +56,7 @@ mod succession;
 mod taps;
 mod timers;
 mod train;
+mod unresolved;
 pub mod workers;
 
 use std::sync::Arc;
@@ -68,7 +70,7 @@ use crate::pause::{Held, Paused};
 use crate::policy::Reach;
 use crate::punt::PuntSink;
 use crate::queue::Nodes;
-use crate::routing::Fib;
+use crate::routing::{Fib, Resolutions};
 use crate::settings::{Accounting, FLOOD_COPIES_MAX, SwitchSettings, WhenFull};
 use crate::units::{Bytes, Class, Nanos, PortId, PortSet};
 use accounts::Accounts;
@@ -105,6 +107,7 @@ pub struct Switch {
     /// Ports that bridge nothing.
     routed: PortSet,
     fib: Arc<Fib>,
+    resolutions: Resolutions,
     counters: Arc<Counters>,
     run: Run,
     ledger: Ledger,
@@ -161,6 +164,7 @@ impl Switch {
             paths,
             routed: settings.routed_ports(),
             fib: Arc::default(),
+            resolutions: Resolutions::new(),
             counters,
             run: Run::NONE,
             ledger: Ledger::default(),

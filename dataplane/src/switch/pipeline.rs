@@ -167,6 +167,15 @@ impl Pipeline {
         self.passes_at_once = false;
     }
 
+    /// Frames that were through are decided anew, before all others.
+    pub(super) fn put_back(&mut self, nodes: &mut Nodes, mut first: Fifo) {
+        if self.delay > Nanos::ZERO {
+            (0..first.frames()).for_each(|_| self.due.push_front(self.at));
+        }
+        first.append(nodes, std::mem::take(&mut self.frames));
+        self.frames = first;
+    }
+
     /// What was a halt, if there was one, was over at that time.
     fn end_halt(&mut self, at: Nanos) {
         if let Some(Halt { queue: (port, class), since, .. }) = self.halt.take() {

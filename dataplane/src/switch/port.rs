@@ -51,6 +51,8 @@ pub(super) struct Ingress {
     /// Frames of the host ([`super::host`]) that are counted here, wherever they wait.
     pub(super) of_host: [u32; CLASSES],
     pub(super) storm_control: Box<StormControl>,
+    /// Per class, lossless frames whose neighbour is unknown ([`super::unresolved`]).
+    pub(super) unresolved: Box<[Fifo; CLASSES]>,
 }
 
 /// Frames that wait to leave, and what decides which may.
@@ -137,6 +139,7 @@ impl Port {
                 arrived: Default::default(),
                 of_host: [0; CLASSES],
                 storm_control: Box::new(StormControl::new(settings)),
+                unresolved: Box::default(),
             },
             egress: Egress::new(settings, ports, lossless),
             peer: Peer {
@@ -189,7 +192,8 @@ impl Port {
     /// Frames that wait here, those that the driver has included.
     pub(super) fn frames(&self) -> u64 {
         let taken_over = self.egress.awaits_room.iter().map(|awaits| &awaits.taken_over);
-        let fifos = self.ingress.arrived.iter().chain(taken_over).chain([&self.peer.told]);
+        let came_in = self.ingress.arrived.iter().chain(&*self.ingress.unresolved);
+        let fifos = came_in.chain(taken_over).chain([&self.peer.told]);
         let queues = self.egress.queues.iter().map(ClassQueue::frames);
         fifos.map(Fifo::frames).chain(queues).map(u64::from).sum::<u64>() + self.egress.committed_frames
     }

@@ -37,9 +37,13 @@ impl Batch<'_> {
     /// for whoever drops the one that comes back.
     #[must_use = "it may be large, and is to be dropped where there is time"]
     pub fn set_fib<S: FrameStore>(&mut self, fib: Arc<Fib>, store: &mut S) -> Arc<Fib> {
-        self.switch.end_run();
-        let before = std::mem::replace(&mut self.switch.fib, fib);
-        self.switch.look_elsewhere(store);
+        let switch = &mut *self.switch;
+        switch.end_run();
+        let before = std::mem::replace(&mut switch.fib, fib);
+        let fib = &switch.fib;
+        switch.resolutions.retain(switch.now, |wanted| fib.is_unresolved(wanted));
+        switch.decide_unresolved_anew();
+        switch.look_elsewhere(store);
         before
     }
 }
@@ -54,6 +58,9 @@ impl Switch {
         }
         let hop = match self.look_up(site, &frame, store) {
             Routed::On(hop) => hop,
+            Routed::Host(PuntReason::Unresolved) if self.waits_for_neighbour(&frame) => {
+                return self.wait_for_neighbour(site, frame, store);
+            }
             Routed::Host(reason) => {
                 self.leave_pipeline(&frame);
                 return self.punt_admitted(site, reason, frame, store);
@@ -134,14 +141,24 @@ impl Switch {
         if self.fib.spread() == Spread::Flow {
             return PortSet::NONE; // it stays with its flow
         }
-        let head = store.head(frame);
-        let header = Header::read(self.nodes.meta(frame).layout, head);
-        let room = frame.len() as usize - usize::from(header.l3);
-        let packet = Packet::read(header.ether_type, header.payload(head), room).and_then(Result::ok);
-        match self.fib.interface(site).zip(packet).map(|(from, packet)| self.fib.onward(from, &packet)) {
+        match self
+            .fib
+            .interface(site)
+            .zip(self.packet(frame, store))
+            .map(|(from, packet)| self.fib.onward(from, &packet))
+        {
             Some(Onward::Hops(hops)) => hops.hops.iter().filter_map(|hop| hop.site.port()).collect(),
             Some(Onward::Host(_) | Onward::Nowhere) | None => PortSet::NONE,
         }
+    }
+
+    /// The packet of a frame, where it has one.
+    #[cold]
+    pub(super) fn packet<S: FrameStore>(&self, frame: &Frame, store: &S) -> Option<Packet> {
+        let head = store.head(frame);
+        let header = Header::read(self.nodes.meta(frame).layout, head);
+        let room = frame.len() as usize - usize::from(header.l3);
+        Packet::read(header.ether_type, header.payload(head), room)?.ok()
     }
 
     /// A frame of the bridge that also the router is to see, as it hears all that is said to groups in its VLANs.
@@ -157,7 +174,7 @@ impl Switch {
         }
     }
 
-    fn end_here<S: FrameStore>(&mut self, reason: DropReason, frame: Frame, store: &mut S) {
+    pub(super) fn end_here<S: FrameStore>(&mut self, reason: DropReason, frame: Frame, store: &mut S) {
         self.leave_pipeline(&frame);
         let port = self.nodes.meta(&frame).ingress;
         self.drop_admitted(port, reason, frame, store);
@@ -177,19 +194,25 @@ impl Switch {
     fn punt_admitted<S: FrameStore>(&mut self, site: Site, reason: PuntReason, frame: Frame, store: &mut S) {
         self.end_run();
         let port = self.nodes.meta(&frame).ingress;
-        let vid = match site {
-            Site::Port(_) => 0,
-            Site::Vlan(vid) => vid,
-        };
-        match self.punt((port, vid), reason, &frame, store) {
+        match self.punt((port, site.vid()), reason, &frame, store) {
             Ok(()) => {
                 self.ledger.consumed += 1;
                 self.leave_congestion_point(&frame);
                 self.finish(frame, store);
             }
-            Err(PuntRefusal::Rate) => self.drop_admitted(port, DropReason::PuntLimit, frame, store),
-            Err(PuntRefusal::Room) => self.drop_admitted(port, DropReason::PuntFull, frame, store),
+            Err(refusal) => self.drop_admitted(port, why_refused(reason, refusal), frame, store),
         }
+    }
+}
+
+/// Why a frame ends that the host did not get.
+const fn why_refused(reason: PuntReason, refusal: PuntRefusal) -> DropReason {
+    match (reason, refusal) {
+        (PuntReason::Unresolved, _) => DropReason::Unresolved,
+        // The host would only answer that it goes nowhere.
+        (PuntReason::HopLimit | PuntReason::NoRoute, PuntRefusal::Rate) => DropReason::Unroutable,
+        (_, PuntRefusal::Rate) => DropReason::PuntLimit,
+        (_, PuntRefusal::Room) => DropReason::PuntFull,
     }
 }
 

@@ -12,7 +12,8 @@ impl Switch {
     pub(super) fn fire<S: FrameStore>(&mut self, store: &mut S) {
         self.end_run();
         self.bridge.advance(self.now);
-        let mut next = self.bridge.next_deadline().min(self.look_whether_it_storms(store));
+        let (storms, neighbours) = (self.look_whether_it_storms(store), self.look_for_neighbours(store));
+        let mut next = self.bridge.next_deadline().min(storms).min(neighbours);
         for port in self.agenda.timed.iter() {
             let at = &mut self.ports[port.index()];
             at.peer.held.advance(self.now);

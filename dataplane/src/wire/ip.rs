@@ -31,7 +31,7 @@ mod ipv6 {
 const IPV4_MAPPED: u128 = 0xffff;
 
 /// An address to look up.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Address {
     /// IPv4.
     V4(u32),

@@ -4,6 +4,7 @@
 mod hops;
 mod host;
 mod mixed;
+mod unresolved;
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
@@ -12,7 +13,7 @@ use pnet_packet::ipv4::{Ipv4Packet, MutableIpv4Packet, checksum};
 use xoff_dataplane::counters::Counters;
 use xoff_dataplane::drop_reason::DropReason;
 use xoff_dataplane::punt::{Punt, PuntLimit, PuntReason};
-use xoff_dataplane::routing::{Fib, Interface, NextHop, Routes, Target};
+use xoff_dataplane::routing::{Fib, Interface, NEIGHBOUR_WAIT, NextHop, Routes, Target};
 use xoff_dataplane::settings::{
     Accounting, HOST_FRAMES_MAX, Lldp, Spread, SwitchSettings, Trust, Turns, VlanSettings, WhenFull,
 };
@@ -68,6 +69,12 @@ fn hop(interface: usize, station: Option<MacAddr>) -> NextHop {
 
 /// 10.N.0.0/16 is behind port N; 10.7.0.0/16 is the VLAN, whose station 9 nobody knows the port of; 10.8.0.0/16 behind ports 1 to 3.
 fn fib(spread: Spread) -> Arc<Fib> {
+    let (interfaces, routes) = parts();
+    Arc::new(Fib::new(&interfaces, &[routes], spread))
+}
+
+/// What that is made of.
+fn parts() -> (Vec<Interface>, Routes) {
     let at = |site, mac| Interface { site, mac, mtu: MTU, table: 0 };
     let mut interfaces: Vec<Interface> =
         [P0, P1, P2, P3].map(|port| at(Site::Port(port), router(port))).to_vec();
@@ -87,7 +94,7 @@ fn fib(spread: Spread) -> Arc<Fib> {
         ((left([10, 0, 0, 1]), 32), Target::Host(PuntReason::Local)),
     ]);
     routes.v6.insert((0xfd01 << 112, 16), Target::Hops(vec![hop(1, Some(station(1)))]));
-    Arc::new(Fib::new(&interfaces, &[routes], spread))
+    (interfaces, routes)
 }
 
 fn settings() -> SwitchSettings {
@@ -200,6 +207,12 @@ fn packet(port: PortId, dst: [u8; 4], ttl: u8, len: u16) -> Vec<u8> {
     bytes
 }
 
+/// The same packet in another class.
+fn of_class(class: u8, mut bytes: Vec<u8>) -> Vec<u8> {
+    bytes[15] = class << 5;
+    with_checksum(bytes)
+}
+
 fn with_checksum(mut bytes: Vec<u8>) -> Vec<u8> {
     bytes[24..26].fill(0);
     let sum = checksum(&Ipv4Packet::new(&bytes[14..]).expect("room"));
@@ -277,7 +290,7 @@ fn what_the_host_has_to_look_at_is_punted_as_it_came_and_its_slot_is_free() {
         (sum(options), PuntReason::Options),
         (packet(P0, [10, 1, 0, 5], 1, 100), PuntReason::HopLimit),
         (packet(P0, [10, 1, 0, 5], 0, 100), PuntReason::HopLimit),
-        (to([10, 7, 0, 5]), PuntReason::Unresolved),
+        (of_class(0, to([10, 7, 0, 5])), PuntReason::Unresolved),
         (to([11, 1, 0, 5]), PuntReason::NoRoute),
         (long, PuntReason::TooBig),
     ] {

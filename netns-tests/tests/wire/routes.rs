@@ -1,8 +1,10 @@
 //! A switch that routes: the kernel of a namespace decides, by whatever is told to it, and the switch forwards.
 
+mod neighbours;
+
 use std::process::{Command, Stdio};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -15,6 +17,9 @@ use xoff_netns_tests::frames::Frame;
 use xoff_netns_tests::{Bed, Host, Switch, wait_for};
 
 use crate::{PATIENT, bed};
+
+/// Between datagrams of a flow.
+const GAP: Duration = Duration::from_micros(500);
 
 /// A switch whose ports are all routed, its kernel, and a host at each port: host N is 172.16.N.2 and fd16:N::2, the router .1.
 struct Fabric {
@@ -86,8 +91,13 @@ impl Fabric {
 
     /// A datagram of class 3 from host `from` for `to`, by the router.
     fn packet(&self, from: usize, to: [u8; 4], number: u32) -> Vec<u8> {
+        self.packet_of(24, from, to, number)
+    }
+
+    /// The same with that DSCP.
+    fn packet_of(&self, dscp: u8, from: usize, to: [u8; 4], number: u32) -> Vec<u8> {
         let router = MacAddr([2, 0, 0, 0, 1, u8::try_from(from).unwrap()]);
-        let mut bytes = Frame::new(self.host(from).mac(), router).udp(24, &number.to_be_bytes()).build();
+        let mut bytes = Frame::new(self.host(from).mac(), router).udp(dscp, &number.to_be_bytes()).build();
         bytes[26..30].copy_from_slice(&[172, 16, u8::try_from(from).unwrap(), 2]);
         bytes[30..34].copy_from_slice(&to);
         bytes[40..42].fill(0); // no checksum
@@ -489,7 +499,7 @@ fn a_host_interface_that_is_down_or_gone_or_sends_too_much_is_told() {
 fn a_flood_for_the_router_is_cut_and_takes_nothing_from_others() {
     let fabric = Fabric::new(2, "[punt]\nrate = 200\nburst = 50\n");
     fabric.ping(1, "172.16.2.2");
-    let flood = (0..2_000).map(|number| fabric.packet(1, [172, 16, 1, 1], number));
+    let flood = (0..2_000).map(|number| fabric.packet_of(0, 1, [172, 16, 1, 1], number));
     fabric.host(1).send_all(flood, Duration::ZERO);
     let packets = (0..100).map(|number| fabric.packet(1, [172, 16, 2, 2], number));
     fabric.host(1).send_all(packets, Duration::ZERO);

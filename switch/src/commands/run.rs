@@ -125,6 +125,7 @@ fn report(status: &Status) -> ExitCode {
         unproved,
         acknowledged,
         lossless_lost,
+        lossless_flooded_unknown,
         unseen_lost,
         unseen_at_least,
         unseen_lossy_at,
@@ -136,6 +137,12 @@ fn report(status: &Status) -> ExitCode {
     let unproved = unproved.join("; ");
     let acknowledged = Some(acknowledged.join("; ")).filter(|gaps| !gaps.is_empty());
     unseen_lossy_at.iter().for_each(|lost| tracing::warn!("{lost}: no broken promise"));
+    let flooded = Some(*lossless_flooded_unknown).filter(|frames| *frames > 0);
+    if let Some(frames) = flooded {
+        tracing::info!(
+            "{frames} lossless frames were flooded because no port was known for their destination; no loss"
+        );
+    }
     match promise {
         Promise::Kept => {
             tracing::info!(

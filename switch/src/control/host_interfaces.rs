@@ -7,6 +7,7 @@
 
 use std::collections::HashMap;
 use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,6 +17,7 @@ use xoff_dataplane::punt::PuntReason;
 use xoff_dataplane::settings::Lldp;
 use xoff_dataplane::units::{Nanos, PortId, Site};
 use xoff_dataplane::wire::header::Header;
+use xoff_dataplane::wire::ip::{Address, Packet};
 use xoff_xdp::HostInterface;
 
 use super::view::{Link, SwitchView};
@@ -121,6 +123,12 @@ impl Host for HostInterfaces {
             0 => Site::Port(punted.punt.port),
             vid => Site::Vlan(vid),
         };
+        if punted.punt.reason == PuntReason::Resolve {
+            if let Some(address) = destination(punted.bytes) {
+                self.asker.resolve(site, address);
+            }
+            return; // the switch has the frame itself
+        }
         let Some(&place) = self.by_site.get(&site) else { return };
         let Open { tap, counts, .. } = &self.interfaces[place];
         let is_tagged = Header::parse(punted.bytes).is_ok_and(|header| header.tag.is_some());
@@ -179,4 +187,14 @@ impl Host for HostInterfaces {
     }
 
     fn stop(&mut self, _: Nanos, _: &mut Outbox) {}
+}
+
+/// The address that a packet goes to.
+fn destination(bytes: &[u8]) -> Option<IpAddr> {
+    let header = Header::parse(bytes).ok()?;
+    let payload = header.payload(bytes);
+    Some(match Packet::read(header.ether_type, payload, payload.len())?.ok()?.dst {
+        Address::V4(address) => Ipv4Addr::from_bits(address).into(),
+        Address::V6(address) => Ipv6Addr::from_bits(address).into(),
+    })
 }

@@ -11,7 +11,6 @@ use xoff_dataplane::settings::SwitchSettings;
 use xoff_dataplane::units::{CLASSES, Class, ClassSet, PortId};
 
 use super::SwitchView;
-use super::snapshot::lost;
 
 /// One thread writes, any reads.
 #[derive(Debug)]
@@ -49,7 +48,7 @@ impl LossBooks {
 
     /// What a class that is lossless now has lost since it is.
     pub(super) fn of(&self, view: &SwitchView, port: PortId, class: Class) -> u64 {
-        lost(view.counters.class(port, class)).saturating_sub(self.before[port.index()][class.index()].get())
+        view.counters.class(port, class).lost().saturating_sub(self.before[port.index()][class.index()].get())
     }
 
     /// What classes have lost that are no longer lossless.
@@ -62,7 +61,7 @@ impl LossBooks {
     pub(super) fn closed(&self, view: &SwitchView, old: &SwitchSettings, new: &SwitchSettings) {
         for (port, class) in differing(old, new, true) {
             self.closed.add(self.of(view, port, class));
-            self.before[port.index()][class.index()].set(lost(view.counters.class(port, class)));
+            self.before[port.index()][class.index()].set(view.counters.class(port, class).lost());
         }
     }
 
@@ -110,7 +109,7 @@ impl LossBooks {
     /// Classes have become lossless.
     pub(super) fn opened(&self, view: &SwitchView, old: &SwitchSettings, new: &SwitchSettings) {
         for (port, class) in differing(old, new, false) {
-            self.before[port.index()][class.index()].set(lost(view.counters.class(port, class)));
+            self.before[port.index()][class.index()].set(view.counters.class(port, class).lost());
         }
     }
 }
@@ -119,7 +118,7 @@ impl LossBooks {
 fn lost_of_owed(counters: &ClassCounters) -> u64 {
     let came_in = [DropReason::IngressFull, DropReason::HeadroomExhausted];
     let refused: u64 = came_in.map(|reason| counters.drops[reason.index()].get()).iter().sum();
-    lost(counters).saturating_sub(refused)
+    counters.lost().saturating_sub(refused)
 }
 
 /// Where a class was lossless (or was not) and is no longer.

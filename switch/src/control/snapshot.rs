@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use xoff_dataplane::cause::{Cause, Causes, Trigger};
 use xoff_dataplane::counter::{Counter, Histogram};
 use xoff_dataplane::counters::{ClassCounters, Culprit, FlowCounters, FlowsAsked};
-use xoff_dataplane::drop_reason::{DropKind, DropReason};
+use xoff_dataplane::drop_reason::DropReason;
 use xoff_dataplane::ledger::Ledger;
 use xoff_dataplane::settings::{FlowControl, PolicyKind};
 use xoff_dataplane::units::{Bytes, Class, MacAddr, Nanos, PortId};
@@ -95,6 +95,7 @@ fn verdict(view: &SwitchView, ledger: Option<Books>, unproved: Vec<String>) -> V
         unproved,
         acknowledged: proof::acknowledged(view).collect(),
         lossless_lost,
+        lossless_flooded_unknown: flooded_unknown(ports),
         unseen_lost,
         unseen_unknown: sum(|it| it.unknown),
         unseen_lossy: sum(|it| it.lossy),
@@ -103,6 +104,12 @@ fn verdict(view: &SwitchView, ledger: Option<Books>, unproved: Vec<String>) -> V
         headroom_free_min_bytes: view.headroom_least_free(),
         ledger_balanced,
     }
+}
+
+/// Frames of classes that are lossless now.
+fn flooded_unknown(ports: &[PortStatus]) -> u64 {
+    let classes = ports.iter().flat_map(|port| &port.classes).filter(|class| class.lossless);
+    classes.map(|class| class.flooded_unknown).sum()
 }
 
 fn port_status(view: &SwitchView, id: PortId, port: &PortView) -> PortStatus {
@@ -204,7 +211,8 @@ fn class_status(view: &SwitchView, port: PortId, class: Class) -> ClassStatus {
         tx_frames: counters.tx_frames.get(),
         tx_bytes: counters.tx_bytes.get(),
         drops: by_name(DropReason::ALL.map(DropReason::name), &counters.drops),
-        lost: lost(counters),
+        lost: counters.lost(),
+        flooded_unknown: counters.flooded_unknown.get(),
         first_loss_nanos: after_start(view, counters.first_loss.get()),
         pause_sent: PauseStatus {
             xoff: counters.xoff_sent.get(),
@@ -353,12 +361,6 @@ fn flows_asked(asked: &FlowsAsked) -> FlowsAskedStatus {
 
 fn nonzero(counter: &Counter) -> Option<u64> {
     Some(counter.get()).filter(|&value| value > 0)
-}
-
-/// Frames that had a way on and were dropped.
-pub(super) fn lost(counters: &ClassCounters) -> u64 {
-    let reasons = DropReason::ALL.into_iter().filter(|reason| reason.kind() == DropKind::Lost);
-    reasons.map(|reason| counters.drops[reason.index()].get()).sum()
 }
 
 pub(super) fn by_name<const N: usize>(

@@ -88,6 +88,10 @@ pub struct Verdict {
     pub acknowledged: Vec<String>,
     /// Frames of lossless classes that had a way on and were dropped.
     pub lossless_lost: u64,
+    /// Frames of lossless classes that were flooded because no port was known for their destination: the address was never learned, or
+    /// was forgotten, as when its port lost its link. They are no loss.
+    #[serde(default)]
+    pub lossless_flooded_unknown: u64,
     /// Frames lost before or behind the switch, among which lossless ones may be, each counted once. Zero is exact where nothing
     /// is unproved.
     pub unseen_lost: u64,
@@ -256,6 +260,9 @@ pub struct ClassStatus {
     pub drops: BTreeMap<String, u64>,
     /// Those of them that had a way on.
     pub lost: u64,
+    /// Frames that came in here and were flooded because no port was known for their destination.
+    #[serde(default)]
+    pub flooded_unknown: u64,
     /// When the first frame that came in here was lost for want of room, after the start; `None` while
     /// none was.
     pub first_loss_nanos: Option<u64>,

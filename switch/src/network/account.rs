@@ -251,6 +251,7 @@ pub(crate) mod tests {
             unproved: Vec::new(),
             acknowledged: Vec::new(),
             lossless_lost: 0,
+            lossless_flooded_unknown: 0,
             unseen_lost: 0,
             unseen_unknown: 0,
             unseen_lossy: 0,

@@ -53,6 +53,9 @@ const TRY_AGAIN: Duration = Duration::from_millis(100);
 /// Room for notifications: some thousands, while a table is made.
 const ROOM: usize = 4 << 20;
 
+/// Most requests for neighbours that wait for the mirror.
+const REQUESTS_MAX: usize = 1_024;
+
 /// The loopback, which every namespace has.
 const LOOPBACK: u32 = 1;
 
@@ -91,6 +94,8 @@ enum Wish {
     /// The carrier of an interface of the router is another one. Linux tells that of a device which is none of hardware within a second,
     /// unless somebody asks (since 6.8).
     Carrier(Site),
+    /// Lossless frames that came in at an interface wait for the neighbour that leads to this address.
+    Resolve(Site, IpAddr),
 }
 
 /// Some of the routes.
@@ -119,6 +124,15 @@ impl Asker {
     pub fn carrier_changed(&self, site: Site) {
         let _ = self.wishes.send(Wish::Carrier(site)); // or the mirror has ended
         self.wake();
+    }
+
+    /// Has the kernel find out the neighbour that leads to `address` from the interface at `site`. Beyond [`REQUESTS_MAX`] it is left
+    /// out: the workers ask again.
+    pub fn resolve(&self, site: Site, address: IpAddr) {
+        if self.wishes.len() < REQUESTS_MAX {
+            let _ = self.wishes.send(Wish::Resolve(site, address)); // or the mirror has ended
+            self.wake();
+        }
     }
 
     /// The mirror is to end.
@@ -215,6 +229,7 @@ impl Mirror {
                 match wish {
                     Wish::Page { from, limit, answer } => _ = answer.send(known.page(from, limit)), // or nobody waits
                     Wish::Carrier(site) => known.have_carrier_told(site, &mut self.asked),
+                    Wish::Resolve(site, address) => known.resolve(site, address, &mut self.asked),
                 }
             }
             let now = Instant::now();
@@ -249,6 +264,15 @@ impl Known {
     fn have_carrier_told(&self, site: Site, asked: &mut Questions) {
         for (index, _) in self.configured.iter().filter(|(_, interface)| interface.site == site) {
             let _ = ask_for_link(asked, *index);
+        }
+    }
+
+    /// Has the kernel find out the neighbours that lead to an address, as far as they are unknown.
+    fn resolve(&self, site: Site, address: IpAddr, asked: &mut Questions) {
+        for (link, neighbour) in self.tables.neighbours_towards(&self.configured, site, address) {
+            if self.tables.station(link, neighbour).is_none() {
+                use_neighbour(asked, link, neighbour);
+            }
         }
     }
 

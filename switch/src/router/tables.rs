@@ -10,7 +10,7 @@
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::{Duration, Instant};
 
 use xoff_config::shell::RouterInterface;
@@ -239,6 +239,33 @@ impl Tables {
         master.and_then(|master| master.vrf_table).unwrap_or(table::MAIN)
     }
 
+    /// The neighbours to one of which a packet for `address` goes that comes in by the interface at `site`, each with its link.
+    #[must_use]
+    pub fn neighbours_towards(
+        &self,
+        configured: &Configured,
+        site: Site,
+        address: IpAddr,
+    ) -> Vec<(u32, IpAddr)> {
+        let interface = configured.iter().find(|(_, interface)| interface.site == site);
+        let Some(link) = interface.and_then(|(index, _)| self.link(*index)) else { return Vec::new() };
+        let number = self.table_of(link);
+        let most = if address.is_ipv4() { 32 } else { 128 };
+        let prefixes = (0..=most).rev().map(|len| (network(address, len), len));
+        let mut kinds = prefixes.flat_map(|prefix| {
+            stacked(&number).iter().rev().filter_map(move |number| self.best_to(*number, prefix))
+        });
+        let Some(Kind::Unicast(ways)) = kinds.next() else { return Vec::new() };
+        ways.iter().map(|via| (via.link, via.gateway.unwrap_or(address))).collect()
+    }
+
+    /// Of the routes of a table to a prefix that which counts.
+    fn best_to(&self, number: u32, prefix: Prefix) -> Option<&Kind> {
+        let kinds =
+            || self.routes.range((number, prefix, 0)..=(number, prefix, u32::MAX)).map(|(_, kind)| kind);
+        kinds().find(|kind| kind.leads_on()).or_else(|| kinds().next())
+    }
+
     /// Of the routes of a table, that for each prefix which counts.
     fn best(&self, number: u32) -> BTreeMap<Prefix, &Kind> {
         let least = (IpAddr::from([0; 4]), 0);
@@ -360,12 +387,8 @@ struct Building<'a> {
 impl Building<'_> {
     /// What a table says about packets that come in by its interfaces.
     fn routes(&mut self, number: u32) -> Routes {
-        let stacked: &[u32] = match number {
-            table::MAIN => &[table::DEFAULT, table::MAIN, table::LOCAL],
-            _ => &[number],
-        };
         let mut kinds: BTreeMap<Prefix, &Kind> = BTreeMap::new();
-        stacked.iter().for_each(|number| kinds.extend(self.tables.best(*number)));
+        stacked(&number).iter().for_each(|number| kinds.extend(self.tables.best(*number)));
         let mut routes = Routes::default();
         for (&prefix, kind) in &kinds {
             let target = self.target(kind);
@@ -424,6 +447,27 @@ impl Building<'_> {
                 let next = NextHop { interface, station: Some(station.mac), weight: 1, mtu: via.mtu };
                 insert(routes, (address, if address.is_ipv4() { 32 } else { 128 }), Target::Hops(vec![next]));
             }
+        }
+    }
+}
+
+/// The tables that decide where one does: a later one over those before it.
+fn stacked(number: &u32) -> &[u32] {
+    match *number {
+        table::MAIN => &[table::DEFAULT, table::MAIN, table::LOCAL],
+        _ => std::slice::from_ref(number),
+    }
+}
+
+/// The first `len` bits of an address.
+fn network(address: IpAddr, len: u8) -> IpAddr {
+    let len = u32::from(len);
+    match address {
+        IpAddr::V4(address) => {
+            (address & Ipv4Addr::from_bits(!u32::MAX.checked_shr(len).unwrap_or(0))).into()
+        }
+        IpAddr::V6(address) => {
+            (address & Ipv6Addr::from_bits(!u128::MAX.checked_shr(len).unwrap_or(0))).into()
         }
     }
 }

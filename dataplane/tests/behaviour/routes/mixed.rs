@@ -23,8 +23,8 @@ enum Step {
     Pause(PortId, u16),
     Link(PortId, bool),
     Leaves(PortId),
-    /// The whole table, or an empty one.
-    Table(bool),
+    /// None, the whole table, or with station 10.7.0.5 in it.
+    Table(u8),
     Time(u16),
 }
 
@@ -35,8 +35,17 @@ fn any_port() -> impl Strategy<Value = PortId> {
 /// To routers, stations and all; by routes that there are and others.
 fn comes() -> impl Strategy<Value = Step> {
     let macs = PORTS.map(router).into_iter().chain([ROUTER, station(4), station(5), MacAddr::BROADCAST]);
-    let dsts =
-        [[10, 1, 0, 5], [10, 7, 0, 4], [10, 7, 0, 9], [10, 8, 1, 1], [10, 9, 0, 1], [10, 0, 0, 1], [9; 4]];
+    let dsts = [
+        [10, 1, 0, 5],
+        [10, 7, 0, 4],
+        [10, 7, 0, 5],
+        [10, 7, 0, 6],
+        [10, 7, 0, 9],
+        [10, 8, 1, 1],
+        [10, 9, 0, 1],
+        [10, 0, 0, 1],
+        [9; 4],
+    ];
     let (mac, dst) = (prop::sample::select(macs.collect::<Vec<_>>()), prop::sample::select(dsts.to_vec()));
     let ttl = prop::sample::select(vec![0, 1, 2, 64]);
     (any_port(), mac, any::<bool>(), dst, ttl, 46..1_100_u16, prop::bool::weighted(0.3)).prop_map(
@@ -53,7 +62,7 @@ fn any_step() -> impl Strategy<Value = Step> {
         2 => (any_port(), prop::sample::select(vec![0, 9, u16::MAX])).prop_map(|(port, quanta)| Step::Pause(port, quanta)),
         1 => (any_port(), any::<bool>()).prop_map(|(port, is_up)| Step::Link(port, is_up)),
         2 => any_port().prop_map(Step::Leaves),
-        1 => any::<bool>().prop_map(Step::Table),
+        1 => (0..3_u8).prop_map(Step::Table),
         1 => any::<u16>().prop_map(Step::Time),
     ]
 }
@@ -79,13 +88,17 @@ impl Driver {
                 self.switch.batch(self.now).set_link(port, is_up, &mut self.store);
             }
             Step::Leaves(port) => _ = self.sent(port),
-            Step::Table(is_whole) => {
-                let table = if is_whole { fib(Spread::Flow) } else { Arc::default() };
-                drop(self.switch.batch(self.now).set_fib(table, &mut self.store));
+            Step::Table(number) => {
+                let table = match number {
+                    0 => Arc::default(),
+                    1 => fib(Spread::Flow),
+                    _ => unresolved::resolved(),
+                };
+                self.route_by(table);
             }
             Step::Time(micros) => {
                 self.now += Nanos::from_micros(micros.into());
-                self.switch.batch(self.now).advance(&mut self.store);
+                self.advance();
             }
         }
         assert_eq!(self.switch.ledger().missing(), 0, "{step:?}");
@@ -108,7 +121,10 @@ explore! {
             driver.step(&Step::Link(port, true));
             driver.step(&Step::Pause(port, 0));
         }
-        // What waits for room goes on when others have left.
+        // What waits for room goes on when others have left, and what waits for a neighbour ends at its deadline.
+        while !driver.all_sent().is_empty() {}
+        driver.now += NEIGHBOUR_WAIT;
+        driver.advance();
         while !driver.all_sent().is_empty() {}
         prop_assert_eq!(driver.store.in_use(), 0);
         prop_assert_eq!(driver.switch.ledger().missing(), 0);

@@ -22,6 +22,11 @@ pub(super) fn write(text: &mut Exposition, view: &SwitchView) {
             }
         }
     }
+    let help = "Frames flooded because no port was known for their destination, by the port where they came in; no loss.";
+    let mut family = text.family("xoff_flooded_unknown_frames_total", Kind::Counter, help);
+    for (port, class, counters) in view.classes() {
+        family.sample(&of_class(view, port, class), counters.flooded_unknown.get());
+    }
     let help =
         "Frames of a lossless class that had a way on and were dropped: zero as long as the promise is kept.";
     let mut family = text.family("xoff_lossless_lost_frames_total", Kind::Counter, help);

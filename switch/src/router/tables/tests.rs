@@ -315,3 +315,42 @@ fn the_least_mtu_holds_of_route_link_and_port() {
         }
     }
 }
+
+#[test]
+fn neighbours_towards_an_address_are_of_its_longest_prefix() {
+    let mut tables = tables();
+    let via = |link, gateway: Option<&str>| Via {
+        link,
+        gateway: gateway.map(|it| it.parse().unwrap()),
+        weight: 1,
+        is_dead: false,
+        is_encapsulated: false,
+        mtu: None,
+    };
+    for (prefix, ways) in [
+        ("0.0.0.0/0", vec![via(P1, Some("10.1.0.9"))]),
+        ("10.1.0.0/16", vec![via(P1, None)]),
+        ("10.2.0.0/16", vec![via(P1, Some("10.1.0.3")), via(P2, Some("fe80::1"))]),
+        ("10.2.3.4/32", vec![via(P2, None)]),
+        ("fd00::/8", vec![via(P2, None)]),
+    ] {
+        tables.put_route((table::MAIN, net(prefix), 0), Kind::Unicast(ways));
+    }
+    tables.put_route((table::LOCAL, net("10.1.0.1/32"), 0), Kind::Local);
+    let towards = |address: &str| {
+        let site = Site::Port(PortId(1));
+        let all = tables.neighbours_towards(&configured(), site, address.parse().unwrap());
+        all.into_iter().map(|(link, address)| format!("{link} {address}")).collect::<Vec<_>>().join(", ")
+    };
+    for (address, neighbours) in [
+        ("9.9.9.9", "11 10.1.0.9"),
+        ("10.1.2.3", "11 10.1.2.3"),
+        ("10.1.0.1", ""),
+        ("10.2.0.1", "11 10.1.0.3, 12 fe80::1"),
+        ("10.2.3.4", "12 10.2.3.4"),
+        ("fd00::5", "12 fd00::5"),
+        ("2001::5", ""),
+    ] {
+        assert_eq!(towards(address), neighbours, "{address}");
+    }
+}

@@ -1,0 +1,165 @@
+//! Destinations whose neighbour is unknown, and since when lossless frames have waited for each.
+//!
+//! A destination has so long to become known ([`NEIGHBOUR_WAIT`]). Its frames wait until then, and from then on they end at once: a
+//! neighbour that never answers pauses a class once, and not for ever. A destination that nobody wanted for a while ([`FORGET_AFTER`])
+//! begins anew.
+//!
+//! Of more destinations than [`KEPT_MAX`] the table does not know each: those beyond share one entry, and with that one deadline.
+
+use crate::units::{Nanos, Site};
+use crate::wire::ip::Address;
+
+/// How long lossless frames wait for a neighbour: long enough for a second ARP request or neighbour solicitation, which Linux sends
+/// a second after the first.
+pub const NEIGHBOUR_WAIT: Nanos = Nanos::from_millis(1_500);
+
+/// After this time without a frame for it, a destination is forgotten.
+const FORGET_AFTER: Nanos = Nanos::from_secs(10);
+
+/// How long after one request for a neighbour the next is due.
+const ASK_EVERY: Nanos = Nanos::from_millis(500);
+
+/// Most destinations that are known one by one.
+const KEPT_MAX: usize = 256;
+
+/// Where a packet came to the router, and where it goes.
+pub(crate) type Wanted = (Site, Address);
+
+/// The wait for a destination.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wait {
+    /// When it ends.
+    pub(crate) until: Nanos,
+    /// When the host is to be asked for the neighbour again.
+    pub(crate) ask_at: Nanos,
+    last_wanted: Nanos,
+}
+
+/// The waits of a worker.
+#[derive(Debug)]
+pub(crate) struct Resolutions {
+    /// In the order of destinations.
+    waits: Vec<(Wanted, Wait)>,
+    /// Of all that have no room there.
+    beyond: Option<Wait>,
+}
+
+impl Resolutions {
+    /// Without any, and with room for all.
+    pub(crate) fn new() -> Resolutions {
+        Resolutions { waits: Vec::with_capacity(KEPT_MAX), beyond: None }
+    }
+
+    /// The wait for a destination that a frame goes to at `now`. It begins now unless there is one.
+    pub(crate) fn want(&mut self, now: Nanos, wanted: Wanted) -> Wait {
+        let wait = match self.waits.binary_search_by_key(&wanted, |(wanted, _)| *wanted) {
+            Ok(place) => &mut self.waits[place].1,
+            Err(place) if self.waits.len() < KEPT_MAX => {
+                self.waits.insert(place, (wanted, Wait::new(now)));
+                &mut self.waits[place].1
+            }
+            Err(_) => {
+                if self.beyond.is_none_or(|wait| wait.is_unwanted(now)) {
+                    self.beyond = None;
+                    self.retain(now, |_| true);
+                    if self.waits.len() < KEPT_MAX {
+                        return self.want(now, wanted);
+                    }
+                }
+                self.beyond.get_or_insert(Wait::new(now))
+            }
+        };
+        if wait.is_unwanted(now) {
+            *wait = Wait::new(now);
+        }
+        wait.last_wanted = now;
+        *wait
+    }
+
+    /// The host was asked for the neighbour of a destination. For those beyond the table it is to be asked with each frame.
+    pub(crate) fn asked(&mut self, now: Nanos, wanted: Wanted) -> Nanos {
+        let ask_at = now.after(ASK_EVERY);
+        if let Ok(place) = self.waits.binary_search_by_key(&wanted, |(wanted, _)| *wanted) {
+            self.waits[place].1.ask_at = ask_at;
+        }
+        ask_at
+    }
+
+    /// Forgets the destinations that `is_unknown` says no to, and those that nobody wants. The others keep their deadlines, but those
+    /// beyond the table: there is room for them now.
+    pub(crate) fn retain(&mut self, now: Nanos, mut is_unknown: impl FnMut(Wanted) -> bool) {
+        let before = self.waits.len();
+        self.waits.retain(|(wanted, wait)| !wait.is_unwanted(now) && is_unknown(*wanted));
+        if self.waits.len() < before {
+            self.beyond = None;
+        }
+    }
+}
+
+impl Wait {
+    fn new(now: Nanos) -> Wait {
+        Wait { until: now.after(NEIGHBOUR_WAIT), ask_at: now, last_wanted: now }
+    }
+
+    fn is_unwanted(&self, now: Nanos) -> bool {
+        now >= self.last_wanted.after(FORGET_AFTER)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::units::PortId;
+
+    fn to(number: u32) -> Wanted {
+        (Site::Port(PortId(1)), Address::V4(number))
+    }
+
+    #[test]
+    fn deadline_stands_until_destination_is_known() {
+        let mut waits = Resolutions::new();
+        let begin = Nanos(7);
+        let until = begin.after(NEIGHBOUR_WAIT);
+        assert_eq!(waits.want(begin, to(1)).until, until);
+        assert_eq!(waits.want(begin.after(Nanos::from_secs(3)), to(1)).until, until);
+        waits.retain(begin.after(Nanos::from_secs(3)), |wanted| wanted != to(2));
+        assert_eq!(waits.want(begin.after(Nanos::from_secs(4)), to(1)).until, until);
+        waits.retain(begin.after(Nanos::from_secs(5)), |wanted| wanted != to(1));
+        let again = begin.after(Nanos::from_secs(6));
+        assert_eq!(waits.want(again, to(1)).until, again.after(NEIGHBOUR_WAIT));
+    }
+
+    #[test]
+    fn unwanted_destination_is_forgotten_at_the_nanosecond() {
+        for (gap, is_forgotten) in [(FORGET_AFTER.since(Nanos(1)), false), (FORGET_AFTER, true)] {
+            let mut waits = Resolutions::new();
+            let first = waits.want(Nanos(0), to(1)).until;
+            assert_eq!(waits.want(gap, to(1)).until != first, is_forgotten, "{gap:?}");
+        }
+    }
+
+    #[test]
+    fn request_is_due_again_after_a_while() {
+        let mut waits = Resolutions::new();
+        assert_eq!(waits.want(Nanos(5), to(1)).ask_at, Nanos(5));
+        assert_eq!(waits.asked(Nanos(5), to(1)), Nanos(5).after(ASK_EVERY));
+        assert_eq!(waits.want(Nanos(6), to(1)).ask_at, Nanos(5).after(ASK_EVERY));
+    }
+
+    #[test]
+    fn destinations_beyond_the_table_share_a_deadline() {
+        let mut waits = Resolutions::new();
+        let count = u32::try_from(KEPT_MAX).unwrap_or(u32::MAX);
+        (0..count).for_each(|number| _ = waits.want(Nanos(number.into()), to(number)));
+        let at = Nanos::from_millis(1);
+        assert_eq!(waits.want(at, to(count)).until, at.after(NEIGHBOUR_WAIT));
+        assert_eq!(waits.want(at.after(at), to(count + 1)).until, at.after(NEIGHBOUR_WAIT));
+        assert_eq!(waits.want(at, to(5)).until, Nanos(5).after(NEIGHBOUR_WAIT), "its own");
+        waits.retain(at, |wanted| wanted != to(5));
+        let later = Nanos::from_millis(3);
+        assert_eq!(waits.want(later, to(count)).until, later.after(NEIGHBOUR_WAIT), "there is room");
+        let long_after = FORGET_AFTER.after(FORGET_AFTER);
+        assert_eq!(waits.want(long_after, to(count + 2)).until, long_after.after(NEIGHBOUR_WAIT));
+        assert_eq!((waits.waits.len(), waits.beyond.is_none()), (1, true), "nobody wants the others");
+    }
+}

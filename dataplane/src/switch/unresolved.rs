@@ -1,0 +1,89 @@
+//! Lossless frames whose neighbour is unknown. They wait in the switch, in their slots, and count where they came in: the sender
+//! is paused when its ingress queue is full, and nothing is lost before the wait is over ([`crate::routing::NEIGHBOUR_WAIT`]).
+//!
+//! They wait beside the ingress queue, so that frames of the same port and class to other destinations pass them. With another table,
+//! and at a deadline, they go back to its front and are decided anew: before all that came after them, so that each flow keeps its
+//! order. The host gets a copy of one frame of a destination, to find out the neighbour's address; it forwards none of them.
+
+use super::Switch;
+use crate::drop_reason::DropReason;
+use crate::frame::{Frame, FrameStore};
+use crate::punt::PuntReason;
+use crate::queue::FrameMeta;
+use crate::units::{Class, Nanos, Site};
+
+/// Waiting frames are not decided anew more often by time alone.
+const LOOK_LEAST: Nanos = Nanos::from_millis(10);
+
+impl Switch {
+    /// Whether a frame that is to be routed waits for its neighbour. Others are the host's to forward.
+    pub(super) fn waits_for_neighbour(&self, frame: &Frame) -> bool {
+        let &FrameMeta { ingress, class, .. } = self.nodes.meta(frame);
+        self.ports[ingress.index()].settings.classes[class.index()].lossless
+    }
+
+    /// A frame that came to the router at `site` waits for its neighbour, unless it has waited for too long.
+    #[cold]
+    pub(super) fn wait_for_neighbour<S: FrameStore>(&mut self, site: Site, frame: Frame, store: &mut S) {
+        self.end_run();
+        let Some(packet) = self.packet(&frame, store) else {
+            return self.end_here(DropReason::BadIp, frame, store); // none that has no neighbour
+        };
+        let (wanted, now) = ((site, packet.dst), self.now);
+        let wait = self.resolutions.want(now, wanted);
+        let &FrameMeta { ingress: port, class, .. } = self.nodes.meta(&frame);
+        let mut ask_at = wait.ask_at;
+        if ask_at <= now && self.punt((port, site.vid()), PuntReason::Resolve, &frame, store).is_ok() {
+            ask_at = self.resolutions.asked(now, wanted);
+        }
+        if now >= wait.until {
+            return self.end_here(DropReason::Unresolved, frame, store);
+        }
+        self.nodes.meta_mut(&frame).follows = false; // by its turn, others have passed it
+        self.ports[port.index()].ingress.unresolved[class.index()].push(&mut self.nodes, frame);
+        self.agenda.unresolved.insert(port);
+        let look = wait.until.min(ask_at).max(now.after(LOOK_LEAST));
+        self.agenda.resolve_at = self.agenda.resolve_at.min(look);
+        self.agenda.look_by(look);
+    }
+
+    /// Frames that wait for their neighbours are next where they came in.
+    pub(super) fn decide_unresolved_anew(&mut self) {
+        for port in std::mem::take(&mut self.agenda.unresolved).iter() {
+            let ingress = &mut self.ports[port.index()].ingress;
+            for class in Class::ALL {
+                let mut first = std::mem::take(&mut ingress.unresolved[class.index()]);
+                if first.is_empty() {
+                    continue;
+                }
+                if !self.pipeline.is_default() {
+                    self.pipeline.put_back(&mut self.nodes, first);
+                    continue;
+                }
+                let lane = ingress.lane(class);
+                let arrived = &mut ingress.arrived[lane.index()];
+                if let Some(frame) = arrived.pop(&self.nodes) {
+                    self.nodes.meta_mut(&frame).follows = false; // no more the frame before it
+                    arrived.unpop(&mut self.nodes, frame);
+                }
+                first.append(&mut self.nodes, std::mem::take(arrived));
+                *arrived = first;
+                ingress.backlogged.insert(lane);
+            }
+            ingress.train.end();
+            if !ingress.movable().is_empty() {
+                self.agenda.ingress_ready.insert(port);
+            }
+        }
+    }
+
+    /// Frames whose wait is over, or of which the host is to be asked again, are decided anew if it is time to. When it is the next time.
+    pub(super) fn look_for_neighbours<S: FrameStore>(&mut self, store: &mut S) -> Nanos {
+        if self.now >= self.agenda.resolve_at {
+            self.agenda.resolve_at = Nanos::NEVER; // those that wait on say when
+            self.decide_unresolved_anew();
+            self.look_elsewhere(store);
+        }
+        self.agenda.resolve_at
+    }
+}

@@ -1,0 +1,253 @@
+//! Lossless frames wait in the switch while the kernel finds out where their neighbour is. Nothing of them is lost before the wait
+//! is over, each flow keeps its order, and whoever sends too much is paused.
+
+use std::num::NonZeroU32;
+
+use xoff_dataplane::settings::{FrameRate, IngressOrder, PipelineSettings};
+
+use super::*;
+
+const UNKNOWN: [u8; 4] = [10, 7, 0, 5];
+const KNOWN: [u8; 4] = [10, 1, 0, 5];
+/// Of a packet of 100 bytes, with FCS.
+const SIZE: Bytes = Bytes(118);
+
+/// The usual table, with 10.7.0.5 behind port 2.
+pub fn resolved() -> Arc<Fib> {
+    with(Target::Hops(vec![hop(2, Some(station(5)))]))
+}
+
+/// The usual table, with that target of 10.7.0.5.
+fn with(target: Target) -> Arc<Fib> {
+    let (interfaces, mut routes) = parts();
+    routes.v4.insert((left(UNKNOWN), 32), target);
+    Arc::new(Fib::new(&interfaces, &[routes], Spread::Flow))
+}
+
+/// A packet of class 3 from port 0, with a number.
+fn numbered(dst: [u8; 4], number: u8) -> Vec<u8> {
+    let mut bytes = packet(P0, dst, 64, 100);
+    bytes[60] = number;
+    bytes
+}
+
+impl Driver {
+    pub fn advance(&mut self) {
+        self.switch.batch(self.now).advance(&mut self.store);
+        self.forward();
+    }
+
+    pub fn route_by(&mut self, fib: Arc<Fib>) {
+        drop(self.switch.batch(self.now).set_fib(fib, &mut self.store));
+        self.forward();
+    }
+
+    fn forward(&mut self) {
+        while self.switch.batch(self.now).forward(&mut self.store) {}
+        assert_eq!(self.switch.ledger().missing(), 0);
+    }
+
+    fn lost(&self, class: Class, reason: DropReason) -> u64 {
+        self.counters.class(P0, class).drops[reason.index()].get()
+    }
+
+    /// The numbers of the frames that leave by a port.
+    fn numbers(&mut self, port: PortId) -> Vec<u8> {
+        self.sent(port).iter().map(|bytes| bytes[60]).collect()
+    }
+
+    fn requests(&self) -> usize {
+        self.punted().iter().filter(|(punt, _)| punt.reason == PuntReason::Resolve).count()
+    }
+}
+
+#[test]
+fn lossless_frames_wait_and_keep_order_and_others_pass() {
+    let delayed = PipelineSettings { delay: Nanos::from_micros(1), ..PipelineSettings::default() };
+    let rated = PipelineSettings { rate: NonZeroU32::new(1_000_000).map(FrameRate), ..delayed };
+    let fifo = PipelineSettings { ingress: IngressOrder::Fifo, ..PipelineSettings::default() };
+    for (when_full, pipeline) in [
+        (WhenFull::Drop, PipelineSettings::default()),
+        (WhenFull::Stop, PipelineSettings::default()),
+        (WhenFull::StopClass, PipelineSettings::default()),
+        (WhenFull::Stop, delayed),
+        (WhenFull::Drop, rated),
+        (WhenFull::Stop, fifo),
+    ] {
+        let mut settings = settings();
+        (settings.when_full, settings.pipeline) = (when_full, pipeline);
+        let mut driver = Driver::of(&settings, Spread::Flow);
+        let pass = |driver: &mut Driver| {
+            for _ in 0..40 {
+                driver.now += Nanos::from_micros(1);
+                driver.advance();
+            }
+        };
+        (0..5).for_each(|number| driver.receive(P0, &numbered(UNKNOWN, number)));
+        (5..7).for_each(|number| driver.receive(P0, &numbered(KNOWN, number)));
+        pass(&mut driver);
+        assert_eq!(driver.numbers(P1), [5, 6], "{when_full:?} {pipeline:?}");
+        assert_eq!(driver.requests(), 1, "one copy is enough");
+        assert_eq!(
+            driver.switch.buffer().ingress(P0, C3),
+            Bytes(5 * SIZE.0),
+            "they count where they came in"
+        );
+        // Some have come, and some of these are in the pipeline, when the neighbour is known.
+        (7..9).for_each(|number| driver.receive(P0, &numbered(UNKNOWN, number)));
+        (9..11).for_each(|number| driver.receive_only(P0, &numbered(UNKNOWN, number)));
+        driver.route_by(resolved());
+        (11..13).for_each(|number| driver.receive(P0, &numbered(UNKNOWN, number)));
+        pass(&mut driver);
+        let expected: Vec<u8> = (0..5).chain(7..13).collect();
+        assert_eq!(driver.numbers(P2), expected, "{when_full:?} {pipeline:?}");
+        assert_eq!((driver.store.in_use(), driver.requests()), (0, 0));
+    }
+}
+
+#[test]
+fn silent_neighbour_ends_the_wait_at_its_deadline() {
+    let mut driver = Driver::new();
+    driver.now = Nanos(11);
+    let until = driver.now.after(NEIGHBOUR_WAIT);
+    driver.receive(P0, &numbered(UNKNOWN, 0));
+    driver.now = Nanos(until.0 - 1);
+    driver.receive(P0, &numbered(UNKNOWN, 1));
+    driver.advance();
+    assert_eq!((driver.lost(C3, DropReason::Unresolved), driver.store.in_use()), (0, 2));
+    assert!(driver.requests() > 1, "the host is asked again meanwhile");
+    driver.now = until;
+    driver.receive(P0, &numbered(UNKNOWN, 2));
+    assert_eq!(driver.lost(C3, DropReason::Unresolved), 1, "it is too late for that one");
+    assert!(driver.switch.next_deadline() <= until.after(Nanos::from_millis(10)));
+    driver.now = driver.switch.next_deadline();
+    driver.advance();
+    assert_eq!((driver.lost(C3, DropReason::Unresolved), driver.store.in_use()), (3, 0));
+    // Nobody is paused for it again, and the host goes on asking.
+    driver.punted();
+    driver.now += Nanos::from_secs(1);
+    driver.receive(P0, &numbered(UNKNOWN, 3));
+    assert_eq!((driver.lost(C3, DropReason::Unresolved), driver.requests()), (4, 1));
+    // The neighbour is there, and is forgotten again: frames wait as before.
+    driver.route_by(resolved());
+    driver.receive(P0, &numbered(UNKNOWN, 4));
+    assert_eq!(driver.numbers(P2), [4]);
+    driver.route_by(fib(Spread::Flow));
+    driver.receive(P0, &numbered(UNKNOWN, 5));
+    assert_eq!((driver.lost(C3, DropReason::Unresolved), driver.store.in_use()), (4, 1));
+}
+
+/// What bounds waiting frames is their ingress: the peer is paused at XOFF, a frame before that it is not, and headroom takes what comes.
+#[test]
+fn waiting_frames_pause_the_sender_at_xoff() {
+    let mut settings = settings();
+    settings.ports[P0.index()].classes[C3.index()].xoff = Bytes(10 * SIZE.0);
+    settings.ports[P0.index()].classes[C3.index()].xon = Bytes(5 * SIZE.0);
+    settings.ports[P0.index()].classes[C3.index()].headroom = Bytes(10 * SIZE.0);
+    let mut driver = Driver::of(&settings, Spread::Flow);
+    (0..9).for_each(|number| driver.receive(P0, &numbered(UNKNOWN, number)));
+    assert!(!driver.switch.held(P0).classes().contains(C3));
+    (9..20).for_each(|number| driver.receive(P0, &numbered(UNKNOWN, number)));
+    assert!(driver.switch.held(P0).classes().contains(C3));
+    assert_eq!((driver.lost(C3, DropReason::HeadroomExhausted), driver.store.in_use()), (0, 20));
+    driver.route_by(resolved());
+    assert_eq!(driver.numbers(P2), (0..20).collect::<Vec<u8>>());
+    assert!(!driver.switch.held(P0).classes().contains(C3));
+    assert_eq!(driver.lost(C3, DropReason::Unresolved), 0);
+}
+
+#[test]
+fn lossy_frames_are_the_hosts_within_its_rate() {
+    let mut driver = Driver::new();
+    (0..60).for_each(|number| driver.receive(P0, &of_class(0, numbered(UNKNOWN, number))));
+    assert_eq!((driver.punted().len(), driver.store.in_use()), (50, 0));
+    assert_eq!(driver.lost(Class::ALL[0], DropReason::Unresolved), 10);
+}
+
+#[test]
+fn waiting_frames_go_where_another_route_leads() {
+    for (target, reason) in [
+        (Target::Nowhere, Some(DropReason::Blackhole)),
+        (Target::Hops(vec![hop(2, None), hop(3, Some(station(3)))]), None),
+    ] {
+        let mut driver = Driver::new();
+        (0..3).for_each(|number| driver.receive(P0, &numbered(UNKNOWN, number)));
+        driver.route_by(with(target));
+        let (sent, dropped) = (driver.numbers(P3).len(), reason.map_or(0, |it| driver.lost(C3, it)));
+        assert_eq!((sent, dropped), if reason.is_some() { (0, 3) } else { (3, 0) });
+        assert_eq!(driver.store.in_use(), 0);
+    }
+}
+
+#[test]
+fn host_is_asked_again_where_it_had_no_room() {
+    let mut driver = Driver::new();
+    driver.punted.lock().expect("nobody panicked").room = 0;
+    driver.receive(P0, &numbered(UNKNOWN, 0));
+    driver.punted.lock().expect("nobody panicked").room = 9;
+    driver.now = driver.switch.next_deadline();
+    assert!(driver.now <= Nanos::from_millis(10));
+    driver.advance();
+    assert_eq!((driver.requests(), driver.store.in_use()), (1, 1));
+}
+
+#[test]
+fn frames_wait_while_their_port_has_no_link_or_turns_lossy() {
+    let mut driver = Driver::new();
+    driver.receive(P0, &numbered(UNKNOWN, 0));
+    driver.switch.batch(driver.now).set_link(P0, false, &mut driver.store);
+    driver.route_by(resolved());
+    assert_eq!(driver.numbers(P2), [0], "what came in before goes on");
+    driver.route_by(fib(Spread::Flow));
+    driver.receive(P0, &numbered(UNKNOWN, 1));
+    driver.punted();
+    let mut lossy = settings();
+    lossy.ports.iter_mut().for_each(|port| port.classes[C3.index()].lossless = false);
+    let revision = Box::new(Revision::new(lossy, &Workers::single(6), SLOTS));
+    drop(driver.switch.batch(driver.now).revise(revision, &mut driver.store));
+    driver.now += Nanos::from_secs(1);
+    driver.advance();
+    let reasons: Vec<PuntReason> = driver.punted().into_iter().map(|(punt, _)| punt.reason).collect();
+    assert_eq!((reasons, driver.store.in_use()), (vec![PuntReason::Unresolved], 0), "it is the host's now");
+}
+
+/// Frames of a flow that the bridge forwards come one behind the other, and one for the router waits meanwhile.
+#[test]
+fn waiting_frames_lead_no_bridged_flow_astray() {
+    let mut driver = Driver::new();
+    let mut to_router = packet(V4, UNKNOWN, 64, 100);
+    to_router[..6].copy_from_slice(&ROUTER.0);
+    let mut bridged = packet(V4, UNKNOWN, 64, 100);
+    bridged[..6].copy_from_slice(&station(8).0);
+    let mut hello = packet(V5, UNKNOWN, 64, 100);
+    (hello[..6].copy_from_slice(&station(4).0), hello[6..12].copy_from_slice(&station(8).0));
+    driver.receive(V5, &hello);
+    driver.all_sent();
+    (0..2).for_each(|_| driver.receive(V4, &to_router));
+    (0..2).for_each(|_| driver.receive_only(V4, &bridged));
+    drop(driver.switch.batch(driver.now).set_fib(resolved(), &mut driver.store));
+    (0..2).for_each(|_| driver.receive_only(V4, &bridged));
+    driver.forward();
+    assert_eq!((driver.sent(P2).len(), driver.sent(V5).len(), driver.store.in_use()), (2, 4, 0));
+}
+
+#[test]
+fn unroutable_frames_beyond_the_rate_are_filtered() {
+    let mut driver = Driver::new();
+    (0..60).for_each(|_| driver.receive(P0, &packet(P0, [11, 1, 0, 5], 64, 100)));
+    assert_eq!((driver.punted().len(), driver.lost(C3, DropReason::Unroutable)), (50, 10));
+}
+
+#[test]
+fn unknown_destinations_are_counted_where_they_are_flooded() {
+    let mut driver = Driver::new();
+    let mut unknown = packet(V4, KNOWN, 64, 100);
+    unknown[..6].copy_from_slice(&station(77).0);
+    let mut broadcast = unknown.clone();
+    broadcast[..6].fill(0xff);
+    for bytes in [&unknown, &broadcast, &unknown] {
+        driver.receive(V4, bytes);
+    }
+    let counted = |port, class| driver.counters.class(port, class).flooded_unknown.get();
+    assert_eq!((counted(V4, C3), counted(V5, C3), counted(V4, Class::ALL[0])), (2, 0, 0));
+}

@@ -1,0 +1,85 @@
+//! Lossless frames whose neighbour the kernel does not know: they wait in the switch until it does, and those that wait in vain count.
+
+use super::*;
+
+/// Exit code of a switch that did not keep its promise.
+const NOT_KEPT: Option<i32> = Some(1);
+
+impl Fabric {
+    fn drops_of_class_3(&self, port: usize, reason: &str) -> u64 {
+        self.switch.class(port, 3).drops[reason]
+    }
+}
+
+/// Each flush has the kernel forget host 2, and the switch with it.
+#[test]
+fn flushed_neighbours_cost_no_lossless_frame() {
+    let fabric = Fabric::new(2, "");
+    fabric.ping(1, "172.16.2.2");
+    let kernel = fabric.bed.far_namespace().clone();
+    let (end, flushes) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU32::new(0)));
+    let (ended, flushed) = (Arc::clone(&end), Arc::clone(&flushes));
+    let flusher = thread::spawn(move || {
+        while !ended.load(Ordering::Relaxed) {
+            ip(&kernel, "neigh flush dev p2");
+            flushed.fetch_add(1, Ordering::Relaxed);
+            thread::sleep(Duration::from_millis(20));
+        }
+    });
+    let asked = || fabric.switch.port(1).punts["resolve"].punted;
+    let mut sent = 0;
+    while sent < 4_000 || flushes.load(Ordering::Relaxed) < 20 || asked() < 5 {
+        fabric.host(1).send_all((sent..sent + 500).map(|n| fabric.packet(1, [172, 16, 2, 2], n)), GAP);
+        sent += 500;
+    }
+    end.store(true, Ordering::Relaxed);
+    flusher.join().unwrap();
+    let expected: Vec<u32> = (0..sent).collect();
+    assert_eq!(numbers(fabric.host(2), sent as usize), expected, "each once, in order");
+    let status = fabric.switch.status();
+    assert_eq!((status.verdict.lossless_lost, fabric.drops(1, "unresolved")), (0, 0));
+    assert_eq!(fabric.switch.class(1, 3).rx_frames, u64::from(sent));
+    assert_eq!(fabric.switch.class(2, 3).tx_frames, u64::from(sent), "none by the kernel beside");
+    fabric.finish();
+}
+
+#[test]
+fn frames_to_silent_neighbour_are_lost_and_count() {
+    let fabric = Fabric::new(2, "");
+    fabric.ping(1, "172.16.2.2");
+    let (silent, known) = ([172, 16, 2, 99], [172, 16, 2, 2]);
+    for number in 0..200 {
+        fabric.host(1).send(fabric.packet(1, silent, 1_000_000 + number));
+        fabric.host(1).send(fabric.packet(1, known, number));
+    }
+    assert_eq!(numbers(fabric.host(2), 200), (0..200).collect::<Vec<u32>>(), "those for others pass");
+    wait_for("the wait to be over", || (fabric.drops_of_class_3(1, "unresolved") == 200).then_some(()));
+    let verdict = fabric.switch.status().verdict;
+    assert_eq!((verdict.lossless, verdict.lossless_lost), (false, 200));
+    // It is there after all: what comes from then on arrives.
+    ip(fabric.host(2).namespace(), "address add 172.16.2.99/24 dev eth0");
+    let mut number = 2_000_000;
+    wait_for("a frame to arrive", || {
+        number += 1;
+        fabric.host(1).send(fabric.packet(1, silent, number));
+        thread::sleep(Duration::from_millis(20));
+        let has = |bytes: &[u8]| bytes.len() >= 46 && bytes[42..46] == number.to_be_bytes();
+        (fabric.host(2).tap().count(has) == 1).then_some(())
+    });
+    let exit = fabric.switch.stop();
+    assert_eq!(exit.status.code(), NOT_KEPT, "{}", exit.stderr);
+}
+
+#[test]
+fn lossless_frames_beyond_the_punt_limit_count() {
+    let fabric = Fabric::new(2, "[punt]\nrate = 200\nburst = 50\n");
+    fabric.ping(1, "172.16.2.2");
+    let flood = (0..2_000).map(|number| fabric.packet(1, [172, 16, 1, 1], number));
+    fabric.host(1).send_all(flood, Duration::ZERO);
+    wait_for("all of it", || (fabric.switch.class(1, 3).rx_frames == 2_000).then_some(()));
+    let verdict = fabric.switch.status().verdict;
+    let dropped = fabric.drops_of_class_3(1, "punt_limit");
+    assert!(dropped > 1_000 && verdict.lossless_lost == dropped, "{dropped}: {verdict:?}");
+    let exit = fabric.switch.stop();
+    assert_eq!(exit.status.code(), NOT_KEPT, "{}", exit.stderr);
+}
