@@ -54,7 +54,7 @@ pub fn snapshot(view: &SwitchView, answers: &[Answer<Ledger>]) -> Status {
         version: env!("CARGO_PKG_VERSION").into(),
         process_id: std::process::id(),
         uptime_nanos: uptime(view),
-        verdict: verdict(view, ledger, unproved),
+        verdict: verdict(view, ledger, unproved, &ports),
         ledger,
         policies: view.policies.names(),
         pipeline: pipeline::status(&view.settings()),
@@ -71,7 +71,12 @@ pub fn snapshot(view: &SwitchView, answers: &[Answer<Ledger>]) -> Status {
     }
 }
 
-fn verdict(view: &SwitchView, ledger: Option<Books>, unproved: Vec<String>) -> Verdict {
+fn verdict(
+    view: &SwitchView,
+    ledger: Option<Books>,
+    unproved: Vec<String>,
+    ports: &[PortStatus],
+) -> Verdict {
     let settings = view.settings();
     let lossless = view
         .classes()
