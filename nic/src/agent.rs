@@ -4,6 +4,8 @@
 //! Before a class is stopped the [`Guard`] is told until when, and again whenever that changes: whatever becomes of this
 //! thread, a class does not stay stopped.
 
+mod check;
+
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::process::Command;
@@ -27,13 +29,16 @@ use crate::backlog::{Hold, Watch};
 use crate::brain::{Brain, COUNT_EVERY, Change};
 use crate::egress::{Egress, EgressError, EgressSettings, LeafCounts, Removed};
 use crate::guard::{self, Guard};
-use crate::link::{LinkNews, News};
+use crate::link::LinkNews;
+use crate::proof::Proof;
 use crate::response::{NEAR_TIMEOUT, Response};
 use crate::sockets::{Device, Receiver};
-use crate::view::NicView;
+use crate::view::{NicView, list};
 
 /// How often queues are counted, the device looked at and the guard looked after.
 const LOOK_EVERY: Nanos = Nanos::from_secs(1);
+/// From one check of the queues to the next, however often somebody changes them.
+const CHECK_EVERY: Nanos = Nanos::from_millis(1);
 /// Among real-time threads: above most, below those of the kernel.
 pub(crate) const PRIORITY: i32 = 40;
 
@@ -76,6 +81,12 @@ pub struct Agent {
     stopped_at: [Nanos; CLASSES],
     next_look: Nanos,
     next_count: Nanos,
+    proof: Proof,
+    /// When the queues are to be checked because a change was announced, and when they may be.
+    check_at: Nanos,
+    check_from: Nanos,
+    /// Classes whose leafs somebody else has changed since the last check.
+    doubted: ClassSet,
     /// The longest pause that was told, and the recommendation.
     told_pause: Nanos,
     told_response: Nanos,
@@ -107,6 +118,10 @@ impl Agent {
             cnms: Default::default(),
             longest_pause: Default::default(),
             refused: Default::default(),
+            unsettled: Default::default(),
+            repairs: Default::default(),
+            defects: Default::default(),
+            disobeyed: Default::default(),
             missed: Default::default(),
             guards_lost: Default::default(),
             receive_backlog: Default::default(),
@@ -135,6 +150,10 @@ impl Agent {
             stopped_at: [Nanos::ZERO; CLASSES],
             next_look: Nanos::ZERO,
             next_count: Nanos::ZERO,
+            proof: Proof::default(),
+            check_at: Nanos::NEVER,
+            check_from: Nanos::ZERO,
+            doubted: ClassSet::NONE,
             told_pause: NEAR_TIMEOUT,
             told_response: Nanos::ZERO,
             view,
@@ -159,7 +178,7 @@ impl Agent {
             peer_response = %text(self.told_response),
             "what the switch's port is taken to reckon with, until more has to be"
         );
-        let outcome = self.obey(stop);
+        let outcome = self.obey(stop).and_then(|()| self.check(guard::now())); // up to the end
         let Agent { egress, guard, watch, view, .. } = self;
         drop(watch); // lets the switch go
         let removed = egress.remove();
@@ -197,6 +216,8 @@ impl Agent {
                 self.next_look = now.after(LOOK_EVERY);
                 self.look(now)?;
                 self.view.looks.add(1);
+            } else if now >= self.check_at {
+                self.check(now)?;
             }
             if now >= self.next_count || self.brain.counts_anew() {
                 self.count();
@@ -208,14 +229,14 @@ impl Agent {
             if self.wait(stop)? {
                 return Ok(());
             }
-            self.hear_of_link()?;
+            self.hear_of_device()?;
             self.receive()?;
         }
     }
 
     /// True where it is over.
     fn wait(&mut self, stop: BorrowedFd<'_>) -> Result<bool, AgentError> {
-        let deadline = self.brain.next_deadline().min(self.next_look).min(self.next_count);
+        let deadline = self.brain.next_deadline().min(self.next_look).min(self.next_count).min(self.check_at);
         let guard = self.guard.fd().unwrap_or(stop);
         let mut on = [stop, guard, self.receiver.descriptor(), self.link.descriptor()]
             .map(|fd| PollFd::new(fd, PollFlags::POLLIN));
@@ -235,14 +256,21 @@ impl Agent {
     }
 
     /// Before frames are read: what came before the link was lost may hold for its time, and what came since has to.
-    fn hear_of_link(&mut self) -> Result<(), AgentError> {
-        let heard = self.link.read().map_err(self.refused("hear what becomes of"))?;
-        if let Some(News { lost }) = heard {
+    fn hear_of_device(&mut self) -> Result<(), AgentError> {
+        let now = guard::now();
+        let news = self.link.read().map_err(self.refused("hear what becomes of"))?;
+        if news.of_link {
             self.next_look = Nanos::ZERO;
-            if lost {
-                self.brain.link_lost(guard::now());
-                tracing::info!("the link is lost, and what the switch had asked for with it");
-            }
+        }
+        if news.lost {
+            self.brain.link_lost(guard::now());
+            tracing::info!("the link is lost, and what the switch had asked for with it");
+        }
+        if news.of_queues {
+            self.doubted = ClassSet(self.doubted.0 | news.leafs.0);
+            self.check_at = now.max(self.check_from);
+        } else if self.check_at == Nanos::NEVER && self.view.defects().is_empty() {
+            self.proof.quiet(self.paused(now));
         }
         Ok(())
     }
@@ -271,8 +299,12 @@ impl Agent {
                 Change::Limit(class, rate) => self.egress.limit(class, rate),
             };
             match done {
-                Ok(()) => self.done(now, change),
+                Ok(()) => {
+                    self.settle(change, true);
+                    self.done(now, change);
+                }
                 Err(error) => {
+                    self.settle(change, false);
                     self.brain.refused(now, change);
                     self.tell_refusal(&error)?;
                 }
@@ -282,6 +314,14 @@ impl Agent {
         let_go.for_each(|time| self.view.response.record(time));
         self.tell_guard(now);
         Ok(())
+    }
+
+    /// The kernel has done a change, or refused it.
+    fn settle(&self, change: Change, is_done: bool) {
+        let (Change::Stop(class) | Change::Start(class) | Change::Limit(class, _)) = change;
+        let unsettled = self.view.unsettled.get();
+        let bit = 1 << class.get();
+        self.view.unsettled.set(if is_done { unsettled & !bit } else { unsettled | bit });
     }
 
     fn done(&mut self, now: Nanos, change: Change) {
@@ -321,11 +361,25 @@ impl Agent {
             self.view.address.set(address.to_number());
             tracing::info!(%address, "the device has another address");
         }
-        match self.egress.look() {
-            Err(error @ (EgressError::Replaced { .. } | EgressError::TooLong { .. })) => Err(error)?,
+        match self.egress.follow_mtu() {
+            Err(error @ EgressError::TooLong { .. }) => Err(error)?,
             Err(error) => self.tell_refusal(&error)?,
             Ok(()) => {}
         }
+        self.check(now)?;
+        let missed = self.receiver.missed().map_err(self.refused("receive MAC control on"))?;
+        if missed > 0 {
+            self.view.missed.add(missed.into());
+            tracing::warn!(
+                missed,
+                "MAC control and CNMs came faster than they could be read, and some were lost"
+            );
+        }
+        self.tell_times(now);
+        Ok(())
+    }
+
+    fn look_after_guard(&mut self, now: Nanos) {
         let looked = self.guard.look_after(now);
         match looked.replaced {
             None => {}
@@ -339,25 +393,16 @@ impl Agent {
         }
         if !looked.opened.is_empty() {
             tracing::warn!(
-                classes = %classes(looked.opened),
+                classes = %list(looked.opened),
                 "the guard opened queues that this thread had not, for want of a processor"
             );
+            self.egress.opened(looked.opened);
             let again = ClassSet(looked.opened.0 & self.brain.stopped().0);
             for class in again.iter() {
                 self.brain.opened(class);
                 self.asked.opened(class); // what is still to be stopped is stopped next
             }
         }
-        let missed = self.receiver.missed().map_err(self.refused("receive MAC control on"))?;
-        if missed > 0 {
-            self.view.missed.add(missed.into());
-            tracing::warn!(
-                missed,
-                "MAC control and CNMs came faster than they could be read, and some were lost"
-            );
-        }
-        self.tell_times(now);
-        Ok(())
     }
 
     fn tell_times(&mut self, now: Nanos) {
@@ -469,10 +514,6 @@ fn egress_settings(settings: &NicSettings) -> EgressSettings {
         lossless: settings.lossless,
         ..EgressSettings::new(&settings.device, settings.speed)
     }
-}
-
-fn classes(set: ClassSet) -> String {
-    set.iter().map(|class| class.to_string()).collect::<Vec<_>>().join(", ")
 }
 
 fn text(time: Nanos) -> String {

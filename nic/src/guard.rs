@@ -235,9 +235,12 @@ pub fn stand(device: &str) -> Result<(), EgressError> {
         }
         for class in watch.overdue(now()) {
             let _ = egress.fit(); // what fits no longer is opened as it is
+            // Before it is open, too: who finds it open knows by whom.
+            let mut tell = || _ = watch.agent.write_all(&[class.get()]); // the agent's death is heard next
+            tell();
             egress.start(class)?;
+            tell();
             watch.until[class.index()] = Nanos::ZERO;
-            let _ = watch.agent.write_all(&[class.get()]); // its death is heard next
         }
         watch.wait();
     }

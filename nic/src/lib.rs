@@ -24,6 +24,7 @@ pub mod egress;
 pub mod facts;
 pub mod guard;
 mod link;
+mod proof;
 mod response;
 mod sockets;
 mod view;

@@ -1,5 +1,6 @@
-//! What becomes of the device's link, as the kernel tells it: whether it was lost since anybody asked. What else has changed with it,
-//! who hears of that looks up.
+//! What the kernel announces of a device: that its link was lost, and that somebody else has changed its queues. What else has changed,
+//! who hears of that looks up. Changes that this program asks for (and its guard) are not announced to it: their requests have
+//! [a mark](Tc::MARK).
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd};
@@ -7,17 +8,26 @@ use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd};
 use nix::errno::Errno;
 use nix::sys::socket::{MsgFlags, NetlinkAddr, bind, recv};
 use socket2::{Domain, Protocol, SockFilter, Socket, Type};
+use xoff_dataplane::units::ClassSet;
+use xoff_tc::{Handle, Tc};
+
+use crate::egress::class_of;
 
 const AF_NETLINK: i32 = 16;
 const NETLINK_ROUTE: i32 = 0;
-/// Messages about links.
-const LINKS: u32 = 1;
+/// Messages about links, and about queueing disciplines, classes and filters (RTNLGRP_LINK, RTNLGRP_TC).
+const GROUPS: u32 = 1 | 1 << 3;
 
-/// Where these are in a message (struct nlmsghdr, struct ifinfomsg).
+/// Where these are in a message (struct nlmsghdr; struct ifinfomsg, struct tcmsg).
 const INDEX_AT: u32 = 20;
 const TYPE_AT: usize = 4;
+const SEQUENCE_AT: u32 = 8;
 const FLAGS_AT: usize = 24;
+const HANDLE_AT: usize = 24;
 const NEW_LINK: u16 = 16;
+/// RTM_NEWLINK and what belongs to it.
+const LINKS: std::ops::RangeInclusive<u16> = 16..=19;
+const QDISCS: std::ops::RangeInclusive<u16> = 36..=37;
 /// IFF_UP and IFF_LOWER_UP.
 const CARRIER: u32 = 1 | 1 << 16;
 
@@ -27,11 +37,44 @@ pub(crate) struct LinkNews {
     socket: Socket,
 }
 
-/// Something was said.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Something was announced.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct News {
+    /// Of the link.
+    pub(crate) of_link: bool,
     /// The link was lost, though it may be back.
     pub(crate) lost: bool,
+    /// Somebody else has changed the queues.
+    pub(crate) of_queues: bool,
+    /// The leafs of these classes among them.
+    pub(crate) leafs: ClassSet,
+}
+
+impl News {
+    /// What may have been announced where the socket had no room for it.
+    const ANY: News = News { of_link: true, lost: true, of_queues: true, leafs: ClassSet::ALL };
+
+    fn of(message: &[u8; 64]) -> News {
+        let kind = u16::from_ne_bytes([message[TYPE_AT], message[TYPE_AT + 1]]);
+        let number = |at: usize| message[at..].first_chunk().map_or(0, |&bytes| u32::from_ne_bytes(bytes));
+        let of_link = LINKS.contains(&kind);
+        let leaf = QDISCS.contains(&kind).then(|| class_of(Handle(number(HANDLE_AT)))).flatten();
+        News {
+            of_link,
+            lost: kind == NEW_LINK && number(FLAGS_AT) & CARRIER != CARRIER,
+            of_queues: !of_link,
+            leafs: leaf.into_iter().collect(),
+        }
+    }
+
+    fn and(self, other: News) -> News {
+        News {
+            of_link: self.of_link || other.of_link,
+            lost: self.lost || other.lost,
+            of_queues: self.of_queues || other.of_queues,
+            leafs: ClassSet(self.leafs.0 | other.leafs.0),
+        }
+    }
 }
 
 impl LinkNews {
@@ -39,20 +82,24 @@ impl LinkNews {
     /// woken for no other.
     pub(crate) fn open(ifindex: u32) -> io::Result<LinkNews> {
         const LOAD_WORD: u16 = 0x20;
+        const AND: u16 = 0x54;
         const IF_EQUAL: u16 = 0x15;
         const RETURN: u16 = 0x06;
         // A filter loads big-endian numbers, and the kernel writes its own.
-        let index = u32::from_be_bytes(ifindex.to_ne_bytes());
+        let native = |number: u32| u32::from_be_bytes(number.to_ne_bytes());
         let filter = [
             SockFilter::new(LOAD_WORD, 0, 0, INDEX_AT),
-            SockFilter::new(IF_EQUAL, 0, 1, index),
+            SockFilter::new(IF_EQUAL, 0, 4, native(ifindex)),
+            SockFilter::new(LOAD_WORD, 0, 0, SEQUENCE_AT),
+            SockFilter::new(AND, 0, 0, native(0xffff_0000)),
+            SockFilter::new(IF_EQUAL, 1, 0, native(u32::from(Tc::MARK) << 16)),
             SockFilter::new(RETURN, 0, 0, u32::MAX),
             SockFilter::new(RETURN, 0, 0, 0),
         ];
         let kind = Type::RAW.nonblocking();
         let socket = Socket::new(Domain::from(AF_NETLINK), kind, Some(Protocol::from(NETLINK_ROUTE)))?;
         socket.attach_filter(&filter)?;
-        bind(socket.as_raw_fd(), &NetlinkAddr::new(0, LINKS))?;
+        bind(socket.as_raw_fd(), &NetlinkAddr::new(0, GROUPS))?;
         Ok(LinkNews { socket })
     }
 
@@ -61,29 +108,22 @@ impl LinkNews {
         self.socket.as_fd()
     }
 
-    /// All that was said since this was asked last; `None`: nothing.
-    pub(crate) fn read(&self) -> io::Result<Option<News>> {
-        let mut heard = None;
+    /// All that was announced since this was asked last.
+    pub(crate) fn read(&self) -> io::Result<News> {
+        let mut heard = News::default();
         let mut message = [0; 64];
         loop {
-            let lost = match recv(self.socket.as_raw_fd(), &mut message, MsgFlags::MSG_TRUNC) {
-                Ok(_) => is_lost(&message),
+            let news = match recv(self.socket.as_raw_fd(), &mut message, MsgFlags::MSG_TRUNC) {
+                Ok(_) => News::of(&message),
                 Err(Errno::EAGAIN) => return Ok(heard),
                 Err(Errno::EINTR) => continue,
-                // There was more than the socket had room for: it may have been that.
-                Err(Errno::ENOBUFS) => true,
+                // There was more than the socket had room for.
+                Err(Errno::ENOBUFS) => News::ANY,
                 Err(error) => return Err(error.into()),
             };
-            heard = Some(News { lost: lost || heard.is_some_and(|before: News| before.lost) });
+            heard = heard.and(news);
         }
     }
-}
-
-/// Whether a message says that there is no link.
-fn is_lost(message: &[u8; 64]) -> bool {
-    let kind = u16::from_ne_bytes([message[TYPE_AT], message[TYPE_AT + 1]]);
-    let flags = message[FLAGS_AT..].first_chunk().map_or(0, |&bytes| u32::from_ne_bytes(bytes));
-    kind == NEW_LINK && flags & CARRIER != CARRIER
 }
 
 #[cfg(test)]
@@ -94,6 +134,7 @@ mod tests {
 
     use nix::net::if_::if_nametoindex;
     use nix::sched::{CloneFlags, unshare};
+    use xoff_tc::{Place, Qdisc};
 
     use super::*;
 
@@ -108,13 +149,41 @@ mod tests {
             let link = LinkNews::open(if_nametoindex("lo").unwrap()).unwrap();
             ip("link add v0 type veth peer name v1");
             ip("link set v0 up");
-            assert_eq!(link.read().unwrap(), None);
+            assert_eq!(link.read().unwrap(), News::default());
+            let said = News { of_link: true, ..News::default() };
             ip("link set lo mtu 5000");
-            assert_eq!(link.read().unwrap(), Some(News { lost: false }));
+            assert_eq!(link.read().unwrap(), said);
             ip("link set lo down");
             ip("link set lo up");
-            assert_eq!(link.read().unwrap(), Some(News { lost: true }));
-            assert_eq!(link.read().unwrap(), None);
+            assert_eq!(link.read().unwrap(), News { lost: true, ..said });
+            assert_eq!(link.read().unwrap(), News::default());
+        });
+        test.join().unwrap();
+    }
+
+    #[test]
+    fn changes_of_queues_by_somebody_else_are_announced() {
+        let test = thread::spawn(|| {
+            unshare(CloneFlags::CLONE_NEWNET).unwrap();
+            let run = |words: &str| {
+                let mut words = words.split(' ');
+                let program = words.next().unwrap();
+                assert!(Command::new(program).args(words).status().unwrap().success());
+            };
+            let link = LinkNews::open(if_nametoindex("lo").unwrap()).unwrap();
+            let news = |leafs| News { of_queues: true, leafs, ..News::default() };
+            let (place, mut tc) = (
+                Place { ifindex: 1, parent: Handle::ROOT, handle: Handle::new(0x786e, 0) },
+                Tc::open().unwrap(),
+            );
+            tc.send(&mut Qdisc::Htb.replace(place)).unwrap();
+            assert_eq!(link.read().unwrap(), News::default(), "its own");
+            run("tc class add dev lo parent 786e: classid 786e:1 htb rate 1mbit");
+            assert_eq!(link.read().unwrap(), news(ClassSet::NONE));
+            run("tc qdisc add dev lo parent 786e:1 handle 7873: pfifo");
+            assert_eq!(link.read().unwrap(), news(ClassSet(1 << 3)));
+            run("tc filter add dev lo parent 786e: protocol all prio 7 u32 match u32 0 0 flowid 786e:1");
+            assert_eq!(link.read().unwrap(), news(ClassSet::NONE));
         });
         test.join().unwrap();
     }

@@ -6,10 +6,12 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::SystemTime;
 
 use xoff_config::NicSettings;
+use xoff_config::format::span;
 use xoff_dataplane::counter::Counter;
 use xoff_dataplane::counters::Counters;
-use xoff_dataplane::units::{CLASSES, MacAddr, Nanos};
+use xoff_dataplane::units::{CLASSES, Class, ClassSet, MacAddr, Nanos};
 
+use crate::egress::Defects;
 use crate::response::Response;
 
 /// A running agent.
@@ -37,6 +39,14 @@ pub struct NicView {
     pub longest_pause: [Counter; CLASSES],
     /// Changes that the kernel refused.
     pub refused: Counter,
+    /// The classes whose last change it refused.
+    pub(crate) unsettled: Counter,
+    /// Times that the queues were repaired after somebody else had changed them.
+    pub repairs: Counter,
+    /// What of the queues is missing or changed, as a number.
+    pub(crate) defects: Counter,
+    /// Nanoseconds for which frames of each class may have left while it was paused.
+    pub disobeyed: [Counter; CLASSES],
     /// MAC control and CNMs that came faster than they were read, and were lost.
     pub missed: Counter,
     /// Times that the process had ended that guards the queues.
@@ -76,14 +86,58 @@ impl NicView {
     /// What keeps the agent from doing its work, in words.
     #[must_use]
     pub fn faults(&self) -> Vec<String> {
-        let refused = self.refused.get();
         let dropped: u64 = self.settings.lossless.iter().map(|class| self.dropped[class.index()].get()).sum();
         let missed = self.missed.get();
         let faults = [
-            (refused, "changes of queues were refused by the kernel; the log says why"),
             (missed, "pause frames and CNMs came faster than they could be read, and were lost"),
             (dropped, "frames of lossless classes were dropped in the host's queues"),
         ];
-        faults.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}")).collect()
+        let faults = faults.iter().filter(|(count, _)| *count > 0);
+        let faults = faults.map(|(count, what)| format!("{count} {what}"));
+        self.unsettled().into_iter().chain(self.broken()).chain(self.disobedience()).chain(faults).collect()
     }
+
+    fn unsettled(&self) -> Option<String> {
+        let classes = ClassSet(u8::try_from(self.unsettled.get()).unwrap_or(u8::MAX));
+        (!classes.is_empty()).then(|| {
+            format!(
+                "the kernel refuses changes of class {}; the log says why, and they are tried again",
+                list(classes)
+            )
+        })
+    }
+
+    /// What of the queues is missing or changed.
+    #[must_use]
+    pub fn defects(&self) -> Defects {
+        Defects::from_number(self.defects.get())
+    }
+
+    /// What of the queues is missing or changed and could not be repaired, in words.
+    #[must_use]
+    pub fn broken(&self) -> Option<String> {
+        let defects = self.defects();
+        (!defects.is_empty()).then(|| {
+            format!("queues are missing or changed, and cannot be repaired ({defects}): frames of paused classes may leave")
+        })
+    }
+
+    /// The classes whose frames may have left while they were paused, and for how long, in words.
+    #[must_use]
+    pub fn disobedience(&self) -> Option<String> {
+        let times = Class::ALL.into_iter().zip(&self.disobeyed).filter(|(_, time)| time.get() > 0);
+        let times: Vec<String> =
+            times.map(|(class, time)| format!("class {class} for up to {}", span(time.get()))).collect();
+        (!times.is_empty()).then(|| {
+            format!(
+                "did not obey: {}; somebody had changed the queues, and frames may have left in a pause",
+                times.join(", ")
+            )
+        })
+    }
+}
+
+/// "3, 4".
+pub(crate) fn list(classes: ClassSet) -> String {
+    classes.iter().map(|class| class.to_string()).collect::<Vec<_>>().join(", ")
 }

@@ -2,11 +2,13 @@
 
 use rtnetlink::packet_core::NLM_F_CREATE;
 
-use crate::attributes::Attributes;
+use crate::attributes::{Attributes, find, long, word};
+use crate::node::Node;
 use crate::request::{Place, Request, told};
 use crate::ticks;
 
 const RTM_NEWTCLASS: u16 = 40;
+const RTM_DELTCLASS: u16 = 41;
 
 const TCA_HTB_PARMS: u16 = 1;
 const TCA_HTB_RATE64: u16 = 6;
@@ -40,6 +42,18 @@ impl RateBytes {
     /// TC_LINKLAYER_ETHERNET: the kernel computes itself, and takes no table.
     const ETHERNET: u8 = 1;
 
+    /// Where the least size stands, which kernels before Linux 5.16 do not know, and show as 0.
+    const LEAST: std::ops::Range<usize> = 6..8;
+
+    /// Whether the kernel shows that rate so.
+    pub(crate) fn is_shown_as(self, shown: &[u8]) -> bool {
+        let RateBytes(mut known) = self;
+        if shown.get(RateBytes::LEAST) == Some(&[0, 0]) {
+            known[RateBytes::LEAST].fill(0);
+        }
+        shown == known
+    }
+
     pub(crate) fn of(rate: Rate) -> RateBytes {
         let [o0, o1] = rate.overhead.to_ne_bytes();
         let [l0, l1] = rate.least.to_ne_bytes();
@@ -71,10 +85,9 @@ impl HtbClass {
     /// To make it, or to change it where there is one; what waits in it stays.
     #[must_use]
     pub fn put(&self, place: Place) -> Request {
-        let HtbClass { rate, ceil, burst, ceil_burst, priority, quantum } = *self;
+        let HtbClass { rate, ceil, priority, quantum, .. } = *self;
         // struct tc_htb_opt: rate, ceil, depths, quantum, level, priority.
-        let [depth, ceil_depth] =
-            [(rate, burst), (ceil, ceil_burst)].map(|(rate, burst)| ticks(rate.nanos(burst.into())).max(1));
+        let [depth, ceil_depth] = self.depths();
         let mut parameters = [RateBytes::of(rate).0, RateBytes::of(ceil).0].concat();
         parameters.extend([depth, ceil_depth, quantum, 0, priority].map(u32::to_ne_bytes).concat());
         let options = Attributes::default()
@@ -83,5 +96,35 @@ impl HtbClass {
             .u64(TCA_HTB_CEIL64, ceil.bytes_per_second);
         let what = told("put", "htb class", place);
         Request::new(RTM_NEWTCLASS, NLM_F_CREATE, place, 0, Some(("htb", &options)), what)
+    }
+
+    fn depths(&self) -> [u32; 2] {
+        [(self.rate, self.burst), (self.ceil, self.ceil_burst)]
+            .map(|(rate, burst)| ticks(rate.nanos(burst.into())).max(1))
+    }
+
+    /// Whether the kernel shows this class as it was [put](Self::put) there. The quantum is left out: the kernel keeps the first one of a
+    /// class that has others below it.
+    #[must_use]
+    pub fn is_shown_as(&self, node: &Node) -> bool {
+        const DEPTHS: usize = 2 * RateBytes::LEN;
+        let shown = find(&node.options, TCA_HTB_PARMS).unwrap_or_default();
+        let rate_is = |rate: Rate, at: usize, beyond_32_bits: u16| {
+            let shown_beyond = find(&node.options, beyond_32_bits).map(long);
+            RateBytes::of(rate).is_shown_as(shown.get(at..at + RateBytes::LEN).unwrap_or_default())
+                && shown_beyond.is_none_or(|shown| shown == rate.bytes_per_second)
+        };
+        let number = |index: usize| word(shown.get(DEPTHS..).unwrap_or_default(), index);
+        node.kind == "htb"
+            && rate_is(self.rate, 0, TCA_HTB_RATE64)
+            && rate_is(self.ceil, RateBytes::LEN, TCA_HTB_CEIL64)
+            && [number(0), number(1)] == self.depths()
+            && number(4) == self.priority
+    }
+
+    /// To take away the class of an HTB at `place`, with its queueing discipline and what waits there.
+    #[must_use]
+    pub fn delete(place: Place) -> Request {
+        Request::new(RTM_DELTCLASS, 0, place, 0, None, told("remove", "class", place))
     }
 }

@@ -2,10 +2,12 @@
 
 use rtnetlink::packet_core::NLM_F_CREATE;
 
-use crate::attributes::Attributes;
+use crate::attributes::{Attributes, find, word};
+use crate::node::Node;
 use crate::request::{Place, Request, told};
 
 const RTM_NEWTFILTER: u16 = 44;
+const RTM_DELTFILTER: u16 = 45;
 
 const TCA_BPF_ACT: u16 = 1;
 const TCA_BPF_OPS_LEN: u16 = 4;
@@ -21,7 +23,7 @@ const ACT_STOLEN: u32 = 4;
 const REDIRECT_OUT: u32 = 1;
 
 /// ETH_P_ALL.
-const ALL_PROTOCOLS: u16 = 3;
+pub(crate) const ALL_PROTOCOLS: u16 = 3;
 
 /// A filter (cls_bpf): a program that is asked about frames of every EtherType.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -80,6 +82,27 @@ impl Filter {
         let info = u32::from(self.priority) << 16 | u32::from(ALL_PROTOCOLS.to_be());
         let what = told("put", "bpf filter", place);
         Request::new(RTM_NEWTFILTER, NLM_F_CREATE, place, info, Some(("bpf", &options)), what)
+    }
+
+    /// Whether the kernel shows this filter as it was [put](Self::put) there.
+    #[must_use]
+    pub fn is_shown_as(&self, node: &Node) -> bool {
+        let flags = find(&node.options, TCA_BPF_FLAGS).map_or(0, |flags| word(flags, 0));
+        let is_verdict = flags & TCA_BPF_FLAG_ACT_DIRECT != 0;
+        let has_action = find(&node.options, TCA_BPF_ACT).is_some();
+        node.is_program()
+            && node.priority() == self.priority
+            && is_verdict == (self.answer == Answer::Verdict)
+            && has_action == matches!(self.answer, Answer::RedirectTo(_))
+            && node.program() == self.program
+    }
+
+    /// To take away the filter that the kernel shows so; where it shows no number, all of that priority and protocol.
+    #[must_use]
+    pub fn delete(ifindex: i32, node: &Node) -> Request {
+        let place = Place { ifindex, parent: node.parent, handle: node.handle };
+        let what = told("remove", "filter", place);
+        Request::new(RTM_DELTFILTER, 0, place, node.info, None, what)
     }
 }
 

@@ -1,17 +1,18 @@
-//! What the kernel shows: queueing disciplines and filters, with their counters.
+//! What the kernel shows: queueing disciplines, classes and filters, with their counters.
 
 use crate::attributes::{find, long, text, word};
-use crate::filter::{BpfInstruction, TCA_BPF_OPS};
+use crate::filter::{ALL_PROTOCOLS, BpfInstruction, TCA_BPF_OPS};
 use crate::request::{HEADER, Handle, TC_HEADER};
 
 const TCA_KIND: u16 = 1;
 const TCA_OPTIONS: u16 = 2;
 const TCA_STATS2: u16 = 7;
+const TCA_CHAIN: u16 = 11;
 const TCA_STATS_BASIC: u16 = 1;
 const TCA_STATS_QUEUE: u16 = 3;
 const TCA_STATS_PKT64: u16 = 8;
 
-/// A queueing discipline or a filter.
+/// A queueing discipline, a class or a filter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Node {
     /// What it is: `htb`, `bpf`.
@@ -20,8 +21,10 @@ pub struct Node {
     pub parent: Handle,
     /// Its own number.
     pub handle: Handle,
-    /// Of a filter, its priority; of others, a number of the kernel's.
+    /// Of a filter, its priority and protocol; of a class, the number of its queueing discipline; of others, a number of the kernel's.
     pub info: u32,
+    /// Of a filter, its chain: only those of chain 0 are asked unless one of them says otherwise.
+    pub chain: u32,
     /// Its options as the kernel writes them.
     pub options: Vec<u8>,
     /// Its counters.
@@ -56,6 +59,7 @@ impl Node {
             handle: Handle(word(head, 2)),
             parent: Handle(word(head, 3)),
             info: word(head, 4),
+            chain: find(attributes, TCA_CHAIN).map_or(0, |chain| word(chain, 0)),
             options: find(attributes, TCA_OPTIONS).unwrap_or_default().to_vec(),
             statistics: find(attributes, TCA_STATS2).map(Statistics::read).unwrap_or_default(),
         })
@@ -65,6 +69,12 @@ impl Node {
     #[must_use]
     pub fn priority(&self) -> u16 {
         Handle(self.info).major()
+    }
+
+    /// Whether a filter is a program that is asked about frames of every EtherType, as [`Filter`](crate::Filter) is.
+    #[must_use]
+    pub fn is_program(&self) -> bool {
+        self.kind == "bpf" && self.info & 0xffff == u32::from(ALL_PROTOCOLS.to_be())
     }
 
     /// The program of a filter in classic BPF; empty where there is none.

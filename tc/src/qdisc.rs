@@ -2,8 +2,9 @@
 
 use rtnetlink::packet_core::{NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE};
 
-use crate::attributes::Attributes;
+use crate::attributes::{Attributes, find, long, word};
 use crate::class::{Rate, RateBytes};
+use crate::node::Node;
 use crate::request::{Place, Request, told};
 use crate::ticks;
 
@@ -109,6 +110,18 @@ impl Qdisc {
         Request::new(RTM_DELQDISC, 0, place, 0, None, what)
     }
 
+    /// Whether the kernel shows this queueing discipline as it was made, or changed to be. A plug does not show whether it
+    /// is stopped, nor a tbf its longest frame.
+    #[must_use]
+    pub fn is_shown_as(&self, node: &Node) -> bool {
+        let is_it = match *self {
+            Qdisc::Tbf { bucket, limit } => bucket.is_shown_as(limit, &node.options),
+            Qdisc::Htb | Qdisc::Plug(_) | Qdisc::Clsact => true,
+            Qdisc::Other { ref options, .. } => *options == node.options,
+        };
+        is_it && node.kind == self.kind()
+    }
+
     fn message(&self, verb: &str, flags: u16, place: Place) -> Request {
         let what = told(verb, self.kind(), place);
         let options = self.options();
@@ -134,6 +147,27 @@ impl Qdisc {
 }
 
 impl Bucket {
+    fn rate(self) -> Rate {
+        match self {
+            Bucket::Open { rate, .. } => rate,
+            // The kernel computes the longest frame from the depth, of which it counts 2^32 ns at most there, and
+            // without the least size: the slowest rate at which `burst` bytes take 4 s.
+            Bucket::Shut { burst } => {
+                Rate { bytes_per_second: u64::from(burst).div_ceil(4).max(1), overhead: 0, least: u16::MAX }
+            }
+        }
+    }
+
+    fn is_shown_as(self, limit: u32, options: &[u8]) -> bool {
+        let shown = find(options, TCA_TBF_PARMS).unwrap_or_default();
+        let (rate, rest) = shown.split_at_checked(RateBytes::LEN).unwrap_or_default();
+        let beyond_32_bits = find(options, TCA_TBF_RATE64).map(long);
+        RateBytes::of(self.rate()).is_shown_as(rate)
+            && beyond_32_bits.is_none_or(|shown| shown == self.rate().bytes_per_second)
+            && rest.get(..RateBytes::LEN) == Some(&[0; RateBytes::LEN]) // no peak rate
+            && word(rest, RateBytes::LEN / 4) == limit
+    }
+
     /// struct tc_tbf_qopt: rate, peak rate, limit, depth, depth at the peak rate.
     fn options(self, limit: u32) -> Attributes {
         let parameters = |rate: Rate, depth: u32| {
@@ -151,11 +185,8 @@ impl Bucket {
                     .u32(TCA_TBF_BURST, burst)
             }
             Bucket::Shut { burst } => {
-                // The kernel computes the longest frame from the depth, of which it counts 2^32 ns at most there, and
-                // without the least size: the slowest rate at which `burst` bytes take 4 s.
-                let bytes_per_second = u64::from(burst).div_ceil(4).max(1);
-                let rate = Rate { bytes_per_second, overhead: 0, least: u16::MAX };
-                let depth = ticks((u64::from(burst) + 1) * 1_000_000_000 / bytes_per_second);
+                let rate = self.rate();
+                let depth = ticks((u64::from(burst) + 1) * 1_000_000_000 / rate.bytes_per_second);
                 Attributes::default().bytes(TCA_TBF_PARMS, &parameters(rate, depth))
             }
         }

@@ -11,6 +11,7 @@ use crate::node::Node;
 use crate::request::{HEADER, Handle, Place, Request};
 
 const RTM_GETQDISC: u16 = 38;
+const RTM_GETTCLASS: u16 = 42;
 const RTM_GETTFILTER: u16 = 46;
 
 /// Where the kernel puts its words behind an answer, and their number there (extended ACK).
@@ -51,7 +52,7 @@ impl TcError {
 /// A socket to the kernel, about the network namespace of the thread that opened it. It may be used from any thread.
 pub struct Tc {
     socket: Socket,
-    sequence: u32,
+    sequence: u16,
     answer: Vec<u8>,
 }
 
@@ -62,6 +63,10 @@ impl std::fmt::Debug for Tc {
 }
 
 impl Tc {
+    /// Upper half of the sequence number of every request. The kernel repeats that number when it announces a change to others, so
+    /// that a listener can tell changes of this program from those of somebody else.
+    pub const MARK: u16 = 0x786e;
+
     /// Opens it.
     ///
     /// # Errors
@@ -97,6 +102,14 @@ impl Tc {
         self.dump(RTM_GETQDISC, ifindex, Handle::NONE, "read the queueing disciplines")
     }
 
+    /// The classes of a device, of whichever queueing discipline.
+    ///
+    /// # Errors
+    /// As [`Tc::send`].
+    pub fn classes(&mut self, ifindex: i32) -> Result<Vec<Node>, TcError> {
+        self.dump(RTM_GETTCLASS, ifindex, Handle::NONE, "read the classes")
+    }
+
     /// The filters at one place of a device: a queueing discipline, or [`Handle::INGRESS`] of a clsact.
     ///
     /// # Errors
@@ -126,7 +139,8 @@ impl Tc {
     /// Sends, and reads up to the message that ends the answer; `part` sees those before it.
     fn converse(&mut self, request: &mut Request, mut part: impl FnMut(&[u8])) -> io::Result<Answer> {
         self.sequence = self.sequence.wrapping_add(1);
-        let bytes = request.numbered(self.sequence);
+        let sequence = u32::from(Tc::MARK) << 16 | u32::from(self.sequence);
+        let bytes = request.numbered(sequence);
         while let Err(error) = self.socket.send(bytes, 0) {
             if error.kind() != ErrorKind::Interrupted {
                 return Err(error);
@@ -142,7 +156,7 @@ impl Tc {
             let mut rest = self.answer.as_slice();
             while let Some((message, after)) = split(rest) {
                 rest = after;
-                if word(message, 2) != self.sequence {
+                if word(message, 2) != sequence {
                     continue; // the answer to a question that was given up
                 }
                 match kind(message) {

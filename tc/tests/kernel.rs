@@ -48,7 +48,8 @@ fn what_is_made_is_there_as_tc_sees_it() {
         };
         tc.send(&mut htb.put(at(root, class))).unwrap();
         let bucket = Bucket::Open { rate: megabyte, burst: 3000 };
-        tc.send(&mut Qdisc::Tbf { bucket, limit: 7000 }.add(at(class, leaf))).unwrap();
+        let open = Qdisc::Tbf { bucket, limit: 7000 };
+        tc.send(&mut open.add(at(class, leaf))).unwrap();
         let program = vec![BpfInstruction { code: 0x06, jt: 0, jf: 0, k: class.0 }];
         let filter = Filter { priority: 7, program: program.clone(), answer: Answer::Class };
         tc.send(&mut filter.put(at(root, Handle(1)))).unwrap();
@@ -74,6 +75,35 @@ fn what_is_made_is_there_as_tc_sees_it() {
         let kept: Vec<_> = kept.iter().filter(|filter| !filter.options.is_empty()).collect();
         assert_eq!([kept[0].priority(), kept[1].priority()], [7, 8]);
         assert_eq!(kept[0].program(), program);
+        let others = [
+            Filter { priority: 8, ..filter.clone() },
+            Filter { answer: Answer::Verdict, ..filter.clone() },
+            Filter { program: [&program[..], &program].concat(), ..filter.clone() },
+        ];
+        assert!(filter.is_shown_as(kept[0]) && Filter::redirect(8, PEER).is_shown_as(kept[1]));
+        assert!(others.iter().all(|other| !other.is_shown_as(kept[0])), "{others:?}");
+        let shown = tc.classes(DEVICE).unwrap();
+        let shown = shown.iter().find(|node| node.handle == class).unwrap();
+        let other = Rate { bytes_per_second: 1_000_001, ..megabyte };
+        let others = [
+            HtbClass { rate: other, ..htb },
+            HtbClass { ceil: other, ..htb },
+            HtbClass { burst: 6000, ..htb },
+            HtbClass { ceil_burst: 6000, ..htb },
+            HtbClass { priority: 3, ..htb },
+        ];
+        assert!(htb.is_shown_as(shown) && others.iter().all(|other| !other.is_shown_as(shown)), "{shown:?}");
+        let leaf_shown =
+            |tc: &mut Tc| tc.qdiscs(DEVICE).unwrap().into_iter().find(|node| node.handle == leaf).unwrap();
+        let shut = Qdisc::Tbf { bucket: Bucket::Shut { burst: 3000 }, limit: 7000 };
+        let longer = Qdisc::Tbf { bucket, limit: 7001 };
+        let shown = leaf_shown(&mut tc);
+        assert_eq!([&open, &shut, &longer].map(|it| it.is_shown_as(&shown)), [true, false, false]);
+        tc.send(&mut shut.change(at(class, leaf))).unwrap();
+        let shown = leaf_shown(&mut tc);
+        assert_eq!([&open, &shut, &Qdisc::Htb].map(|it| it.is_shown_as(&shown)), [false, true, false]);
+        tc.send(&mut Filter::delete(DEVICE, kept[1])).unwrap();
+        assert!(!tc.filters(DEVICE, root).unwrap().iter().any(|filter| filter.priority() == 8));
         tc.send(&mut Qdisc::delete(at(Handle::ROOT, root))).unwrap();
         assert_eq!(kinds(&mut tc), [""; 0]);
     });
@@ -86,6 +116,13 @@ fn rates_beyond_32_bits_are_kept() {
         let bucket = Bucket::Open { rate, burst: 9000 };
         tc.send(&mut Qdisc::Tbf { bucket, limit: 1 << 20 }.add(at(Handle::ROOT, Handle::new(1, 0)))).unwrap();
         assert!(run("tc qdisc show dev v0").contains("rate 200Gbit"));
+        let other = Rate { bytes_per_second: 25_000_000_001, ..rate };
+        let shown = &tc.qdiscs(DEVICE).unwrap()[0];
+        let is_shown = [rate, other].map(|rate| {
+            let bucket = Bucket::Open { rate, burst: 9000 };
+            Qdisc::Tbf { bucket, limit: 1 << 20 }.is_shown_as(shown)
+        });
+        assert_eq!(is_shown, [true, false]);
     });
 }
 

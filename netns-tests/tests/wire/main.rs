@@ -44,6 +44,7 @@ mod memory;
 mod modes;
 mod nic;
 mod nic_rates;
+mod nic_tampered;
 mod ofc;
 mod own_stack;
 mod page;

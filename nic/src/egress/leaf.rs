@@ -11,7 +11,7 @@ use std::fmt;
 use std::thread;
 
 use nix::sched::{CloneFlags, unshare};
-use xoff_tc::{Bucket, Handle, Place, Plug, Qdisc, Rate, Request, Tc, TcError};
+use xoff_tc::{Bucket, Handle, Place, Plug, Qdisc, Rate, Tc, TcError};
 
 use super::error::EgressError;
 
@@ -52,7 +52,7 @@ impl Leaf {
             const LOOPBACK: i32 = 1;
             Leaf::first(Leaf::ALL, |leaf| {
                 let place = Place { ifindex: LOOPBACK, parent: Handle::ROOT, handle: Handle::new(1, 0) };
-                tc.send(&mut leaf.made(1 << 16, 1 << 11).replace(place))
+                tc.send(&mut leaf.made(1 << 16, 1 << 11, false).replace(place))
             })
         });
         probe.join().unwrap_or_else(|cause| std::panic::resume_unwind(cause))
@@ -74,24 +74,21 @@ impl Leaf {
         Err(EgressError::NoLeaf { tried: tried.join(", ") })
     }
 
-    pub(super) fn made(self, limit: u32, longest: u32) -> Qdisc {
+    /// As a new one is made that is stopped, or is not; a plug is stopped until it is told.
+    pub(super) fn made(self, limit: u32, longest: u32, stopped: bool) -> Qdisc {
         match self {
             Leaf::Plug => Qdisc::Plug(Plug::Limit(limit)),
-            Leaf::Tbf => Qdisc::Tbf { bucket: Bucket::Open { rate: OPEN, burst: longest }, limit },
+            Leaf::Tbf => self.told(limit, longest, stopped),
         }
     }
 
-    pub(super) fn started(self, limit: u32, longest: u32, place: Place) -> Request {
-        match self {
-            Leaf::Plug => Qdisc::Plug(Plug::Release).change(place),
-            Leaf::Tbf => self.made(limit, longest).change(place),
-        }
-    }
-
-    pub(super) fn stopped(self, limit: u32, longest: u32, place: Place) -> Request {
-        match self {
-            Leaf::Plug => Qdisc::Plug(Plug::Block).change(place),
-            Leaf::Tbf => Qdisc::Tbf { bucket: Bucket::Shut { burst: longest }, limit }.change(place),
+    /// As one is that is there, and stopped, or not.
+    pub(super) fn told(self, limit: u32, longest: u32, stopped: bool) -> Qdisc {
+        match (self, stopped) {
+            (Leaf::Plug, true) => Qdisc::Plug(Plug::Block),
+            (Leaf::Plug, false) => Qdisc::Plug(Plug::Release),
+            (Leaf::Tbf, true) => Qdisc::Tbf { bucket: Bucket::Shut { burst: longest }, limit },
+            (Leaf::Tbf, false) => Qdisc::Tbf { bucket: Bucket::Open { rate: OPEN, burst: longest }, limit },
         }
     }
 }

@@ -24,6 +24,7 @@
 
 mod before;
 mod classify;
+mod defects;
 mod error;
 mod leaf;
 mod neighbours;
@@ -36,15 +37,18 @@ use nix::net::if_::if_nametoindex;
 use xoff_dataplane::settings::Trust;
 use xoff_dataplane::units::{BitRate, Bytes, CLASSES, Class, ClassSet, Nanos};
 use xoff_ebpf::Claim;
-use xoff_tc::{Handle, Tc};
+use xoff_tc::{Handle, Node, Statistics, Tc};
 use xoff_xdp::Offloads;
 
 use before::Before;
 use neighbours::NeighbourQueues;
 use tree::Tree;
 
+pub use defects::{Defects, Part};
 pub use error::EgressError;
 pub use leaf::Leaf;
+pub use tree::Seen;
+pub(crate) use tree::class_of;
 
 /// What a host sends by.
 #[derive(Clone, Debug, PartialEq)]
@@ -142,6 +146,32 @@ pub struct LeafCounts {
     pub waiting_bytes: u64,
 }
 
+impl LeafCounts {
+    /// Adds what a leaf has counted since `last`. One that has counted less is a new one, in the place of that.
+    fn add(&mut self, last: &mut Statistics, now: Statistics) {
+        let has_fewer_drops = now.drops.wrapping_sub(last.drops).cast_signed() < 0;
+        if now.frames < last.frames || now.bytes < last.bytes || has_fewer_drops {
+            *last = Statistics::default();
+        }
+        self.frames += now.frames - last.frames;
+        self.bytes += now.bytes.saturating_sub(last.bytes);
+        self.dropped += u64::from(now.drops.wrapping_sub(last.drops)); // the kernel has 32 bits of them
+        (self.waiting_frames, self.waiting_bytes) = (now.qlen.into(), now.backlog.into());
+        *last = now;
+    }
+}
+
+/// What became of a tree that was looked at.
+#[derive(Debug, Default)]
+pub struct Mended {
+    /// What was missing or changed.
+    pub found: Defects,
+    /// What still is.
+    pub left: Defects,
+    /// Why.
+    pub refused: Option<EgressError>,
+}
+
 /// The tree at a device, in the network namespace of the thread that made or found it; any thread may use it.
 #[derive(Debug)]
 pub struct Egress {
@@ -152,10 +182,9 @@ pub struct Egress {
     before: Before,
     /// Nobody else's device; `None` for the guard, which comes after who had it.
     claim: Option<Claim>,
-    /// What the leafs had counted when this began, so that a predecessor's counts are not taken for its own.
-    base: [LeafCounts; CLASSES],
-    /// The kernel's 32 bits of drops, and how many those were in all.
-    dropped: [(u32, u64); CLASSES],
+    /// What each leaf had counted when it was read last, and what this has counted in all.
+    last: [Statistics; CLASSES],
+    counts: [LeafCounts; CLASSES],
     /// Classes that were stopped and not started.
     stopped: ClassSet,
     warnings: Vec<String>,
@@ -194,14 +223,15 @@ impl Egress {
             neighbours,
             before,
             claim: Some(claim),
-            base: Default::default(),
-            dropped: Default::default(),
+            last: Default::default(),
+            counts: Default::default(),
             stopped: ClassSet::NONE,
             warnings: Vec::new(),
             removed: false,
         };
         egress.build(settings)?; // who is dropped puts everything back
-        egress.base = egress.counts()?;
+        egress.counts()?;
+        egress.counts = Default::default(); // a predecessor's are not its own
         Ok(egress)
     }
 
@@ -223,7 +253,7 @@ impl Egress {
                  (net.ipv4.neigh.{device}.unres_qlen_bytes)"
             ));
         }
-        self.tree.grow(&mut self.tc, settings)
+        self.tree.grow(&mut self.tc)
     }
 
     /// The tree that is at a device, whoever made it; `None` where there is none.
@@ -249,8 +279,8 @@ impl Egress {
             neighbours,
             before,
             claim: None,
-            base: Default::default(),
-            dropped: Default::default(),
+            last: Default::default(),
+            counts: Default::default(),
             stopped: ClassSet::NONE,
             warnings: Vec::new(),
             removed: false,
@@ -276,18 +306,11 @@ impl Egress {
         self.tree.wake()
     }
 
-    /// To be called now and then: sees that the tree is still there, and lets its leafs keep what the device's MTU is by now.
+    /// Lets the leafs keep frames of what the device's MTU is by now. To be called now and then.
     ///
     /// # Errors
-    /// [`EgressError::Replaced`], [`EgressError::TooLong`], and as [`Egress::stop`].
-    pub fn look(&mut self) -> Result<(), EgressError> {
-        let nodes = self.tc.qdiscs(self.tree.ifindex())?;
-        if !Tree::is_in(&nodes) {
-            let root = nodes.iter().find(|node| node.parent == Handle::ROOT);
-            let root =
-                root.map_or_else(|| "none".to_owned(), |node| format!("{} {}", node.kind, node.handle));
-            return Err(EgressError::Replaced { device: self.tree.device().to_owned(), root });
-        }
+    /// [`EgressError::TooLong`], and as [`Egress::stop`].
+    pub fn follow_mtu(&mut self) -> Result<(), EgressError> {
         if self.fit()? {
             self.tc.send(&mut self.tree.line())?;
             for class in Class::ALL {
@@ -296,6 +319,51 @@ impl Egress {
             }
         }
         Ok(())
+    }
+
+    /// Reads what the kernel shows of the device's queues.
+    ///
+    /// # Errors
+    /// As [`Egress::stop`].
+    pub fn see(&mut self) -> Result<Seen, EgressError> {
+        Ok(Seen::read(&mut self.tc, self.tree.ifindex())?)
+    }
+
+    /// Notes that somebody who may, the guard, has opened these classes.
+    pub fn opened(&mut self, classes: ClassSet) {
+        self.stopped = ClassSet(self.stopped.0 & !classes.0);
+    }
+
+    /// Compares what was [seen](Self::see) with the tree as it was made, and repairs what is missing or changed: classes that were
+    /// stopped are stopped again before frames are led to them. `doubted`: classes whose leaf somebody is known to have changed.
+    ///
+    /// # Errors
+    /// [`EgressError::Replaced`] where somebody else's queueing discipline is at the root: that stays.
+    pub fn mend(&mut self, seen: &Seen, doubted: ClassSet) -> Result<Mended, EgressError> {
+        let is_theirs = |node: &&Node| node.parent == Handle::ROOT && node.handle != Handle::NONE;
+        if !Tree::is_in(&seen.qdiscs)
+            && let Some(root) = seen.qdiscs.iter().find(is_theirs)
+        {
+            let root = format!("{} {}", root.kind, root.handle);
+            return Err(EgressError::Replaced { device: self.tree.device().to_owned(), root });
+        }
+        let found = self.tree.defects(seen, self.stopped, doubted);
+        if found.is_empty() {
+            return Ok(Mended::default());
+        }
+        for class in Class::ALL.into_iter().filter(|&class| !self.tree.has_leaf(seen, class)) {
+            self.last[class.index()] = Statistics::default(); // a new one counts from nothing
+        }
+        let repaired = self.tree.repair(&mut self.tc, seen, found, self.stopped);
+        let repaired = repaired.and_then(|()| self.keep_before(found)).and_then(|()| self.tree.wake());
+        let left = self.see().map_or(found, |seen| self.tree.defects(&seen, self.stopped, ClassSet::NONE));
+        Ok(Mended { found, left, refused: repaired.err() })
+    }
+
+    fn keep_before(&mut self, found: Defects) -> Result<(), EgressError> {
+        let filters = [Part::Root, Part::Waker, Part::Classifier];
+        let is_lost = filters.into_iter().any(|part| found.contains(part));
+        if is_lost { self.before.write(&mut self.tc, self.tree.ifindex()) } else { Ok(()) }
     }
 
     /// From here on classes are stopped and started for frames of the device's MTU by now. Whether that is another one than before.
@@ -313,7 +381,8 @@ impl Egress {
     /// # Errors
     /// As [`Egress::stop`].
     pub fn limit(&mut self, class: Class, rate: BitRate) -> Result<(), EgressError> {
-        Ok(self.tc.send(&mut self.tree.limit(class, rate))?)
+        let mut limit = self.tree.limit(class, rate);
+        Ok(self.tc.send(&mut limit)?)
     }
 
     /// What each leaf has counted since this was installed; of a tree that was only [found](Egress::find), since that was made.
@@ -321,23 +390,15 @@ impl Egress {
     /// # Errors
     /// As [`Egress::stop`].
     pub fn counts(&mut self) -> Result<[LeafCounts; CLASSES], EgressError> {
-        let mut counts = [LeafCounts::default(); CLASSES];
+        for counts in &mut self.counts {
+            (counts.waiting_frames, counts.waiting_bytes) = (0, 0);
+        }
         for node in self.tc.qdiscs(self.tree.ifindex())? {
             let Some(class) = tree::class_of(node.handle) else { continue };
-            let statistics = node.statistics;
-            let (last, all) = &mut self.dropped[class.index()];
-            *all += u64::from(statistics.drops.wrapping_sub(*last));
-            *last = statistics.drops;
-            let base = self.base[class.index()];
-            counts[class.index()] = LeafCounts {
-                frames: statistics.frames.saturating_sub(base.frames),
-                bytes: statistics.bytes.saturating_sub(base.bytes),
-                dropped: all.saturating_sub(base.dropped),
-                waiting_frames: statistics.qlen.into(),
-                waiting_bytes: statistics.backlog.into(),
-            };
+            let (counts, last) = (&mut self.counts[class.index()], &mut self.last[class.index()]);
+            counts.add(last, node.statistics);
         }
-        Ok(counts)
+        Ok(self.counts)
     }
 
     /// Which kind of leaf the kernel had.

@@ -2,11 +2,12 @@
 
 use std::io;
 
-use xoff_dataplane::units::{BitRate, Bytes, CLASSES, Class};
+use xoff_dataplane::units::{BitRate, Bytes, CLASSES, Class, ClassSet};
 use xoff_tc::{Answer, Filter, Handle, HtbClass, Node, Place, Qdisc, Rate, Request, Tc, TcError};
 use xoff_xdp::PacketSender;
 
 use super::classify::{self, Classes};
+use super::defects::{Defects, Part};
 use super::error::EgressError;
 use super::{EgressSettings, Leaf};
 
@@ -14,11 +15,13 @@ use super::{EgressSettings, Leaf};
 const MAJOR: u16 = 0x786e;
 /// Major number of the leaf of class 0; those of the others follow.
 const LEAVES: u16 = 0x7870;
-/// Minor numbers of the line and of class 0.
-const LINE: u16 = 1;
+/// The class that shapes the line, and the minor number of class 0.
+const LINE_HANDLE: Handle = Handle::new(MAJOR, 1);
 const CLASS_0: u16 = 0x10;
 
 pub(super) const ROOT: Handle = Handle::new(MAJOR, 0);
+/// Number of each of our filters, among those of its priority.
+const FILTER: Handle = Handle(1);
 
 /// Turns of the filters at the root. What was before the tree is the last: no frame comes so far.
 const WAKE: u16 = 1;
@@ -33,6 +36,57 @@ const HEADERS: u32 = 14 + 8;
 /// Longest frame that costs less than a bucket can be made to ask for.
 const LONGEST: u32 = 65_522;
 
+/// What the kernel shows of a device's queues.
+#[derive(Debug)]
+pub struct Seen {
+    pub(super) qdiscs: Vec<Node>,
+    classes: Vec<Node>,
+    filters: Vec<Node>,
+}
+
+impl Seen {
+    pub(super) fn read(tc: &mut Tc, ifindex: i32) -> Result<Seen, TcError> {
+        let qdiscs = tc.qdiscs(ifindex)?;
+        // A parent that is not there has no filters to be asked for.
+        let filters = if Tree::is_in(&qdiscs) { tc.filters(ifindex, ROOT)? } else { Vec::new() };
+        Ok(Seen { qdiscs, classes: tc.classes(ifindex)?, filters })
+    }
+
+    fn qdisc(&self, handle: Handle) -> Option<&Node> {
+        self.qdiscs.iter().find(|node| node.handle == handle)
+    }
+
+    fn class(&self, handle: Handle) -> Option<&Node> {
+        self.classes.iter().find(|node| node.handle == handle)
+    }
+
+    /// Those that take frames before our classifier does, or instead of it.
+    fn foreign_filters(&self) -> impl Iterator<Item = &Node> {
+        let asked_first = |node: &&Node| node.chain == 0 && node.priority() <= CLASSIFY;
+        // Where the kernel shows no number, it shows all of that priority and protocol.
+        self.filters.iter().filter(asked_first).filter(|node| match node.is_program() {
+            true => ![Handle::NONE, FILTER].contains(&node.handle),
+            false => node.handle == Handle::NONE,
+        })
+    }
+
+    /// Those below our classes, which then have no leafs; each behind those below it.
+    fn foreign_classes(&self) -> Vec<Handle> {
+        let mut parents = Class::ALL.map(class_handle).to_vec();
+        let mut found = Vec::new();
+        while let Some(parent) = parents.pop() {
+            let below =
+                self.classes.iter().filter(|node| node.parent == parent && node.handle.major() == MAJOR);
+            for node in below {
+                found.push(node.handle);
+                parents.push(node.handle);
+            }
+        }
+        found.reverse();
+        found
+    }
+}
+
 /// Numbers of the leaf of a class.
 fn leaf_place(ifindex: i32, class: Class) -> Place {
     let handle = Handle::new(LEAVES + u16::from(class.get()), 0);
@@ -44,7 +98,7 @@ fn class_handle(class: Class) -> Handle {
 }
 
 /// Whose leaf has that number.
-pub(super) fn class_of(leaf: Handle) -> Option<Class> {
+pub(crate) fn class_of(leaf: Handle) -> Option<Class> {
     Class::ALL.into_iter().find(|&class| leaf_place(0, class).handle == leaf)
 }
 
@@ -60,6 +114,10 @@ pub(super) struct Tree {
     /// What the shaper lets through and may be ahead by; 0 where the tree was found, and nobody limits.
     shaped: u64,
     burst: Bytes,
+    /// What each class may have, in bytes a second.
+    ceils: [u64; CLASSES],
+    /// Which wakes the kernel, and which finds classes; not of a tree that was found.
+    filters: Option<[Filter; 2]>,
     stop: Vec<Request>,
     start: Vec<Request>,
     unlimit: Vec<Request>,
@@ -86,6 +144,11 @@ impl Tree {
         tree.wanted = settings.leaf;
         tree.shaped = settings.shaped_bytes_per_second();
         tree.burst = settings.burst;
+        tree.ceils = [tree.shaped; CLASSES];
+        let waker = Filter { priority: WAKE, program: classify::wake_program(), answer: Answer::Verdict };
+        let classes = Classes { control: ROOT.0, class: Class::ALL.map(|class| class_handle(class).0) };
+        let program = classify::program(settings, &classes);
+        tree.filters = Some([waker, Filter { priority: CLASSIFY, program, answer: Answer::Class }]);
         Ok(tree)
     }
 
@@ -120,6 +183,8 @@ impl Tree {
             longest: 0,
             shaped: 0,
             burst: Bytes::ZERO,
+            ceils: [u64::MAX; CLASSES],
+            filters: None,
             stop: Vec::new(),
             start: Vec::new(),
             unlimit: Vec::new(),
@@ -146,12 +211,11 @@ impl Tree {
     /// Makes the messages for leafs of that kind.
     fn prepare(&mut self, leaf: Leaf) {
         self.leaf = leaf;
-        let (limits, longest, ifindex) = (self.limits, self.longest, self.ifindex);
-        let place = |class| leaf_place(ifindex, class);
-        let stop = |class: Class| leaf.stopped(limits[class.index()], longest, place(class));
-        let start = |class: Class| leaf.started(limits[class.index()], longest, place(class));
-        self.stop = Class::ALL.into_iter().map(stop).collect();
-        self.start = Class::ALL.into_iter().map(start).collect();
+        let tell = |stopped| {
+            let message = |class| self.leaf_of(class, stopped).change(leaf_place(self.ifindex, class));
+            Class::ALL.into_iter().map(message).collect()
+        };
+        (self.stop, self.start) = (tell(true), tell(false));
         self.unlimit = Class::ALL.into_iter().map(|class| self.class_at(class, u64::MAX)).collect();
     }
 
@@ -165,34 +229,119 @@ impl Tree {
         tree(tc.send(&mut Qdisc::Htb.replace(place)))
     }
 
-    /// Puts the rest on it, or changes it where it is there.
-    pub(super) fn grow(&mut self, tc: &mut Tc, settings: &EgressSettings) -> Result<(), EgressError> {
+    /// Puts the rest on it, or changes it where it is there: no class is stopped.
+    pub(super) fn grow(&mut self, tc: &mut Tc) -> Result<(), EgressError> {
         tree(tc.send(&mut self.line()))?;
         for class in Class::ALL {
-            tree(tc.send(&mut self.class_at(class, self.shaped)))?;
+            tree(tc.send(&mut self.class(class)))?;
         }
         let leaf = self.choose(tc)?;
         self.prepare(leaf);
-        for class in Class::ALL {
-            let place = leaf_place(self.ifindex, class);
-            let made = leaf.made(self.limits[class.index()], self.longest);
-            let there = tc.qdiscs(self.ifindex)?.into_iter().find(|node| node.handle == place.handle);
-            match there {
-                Some(node) if node.kind == leaf.name() => {}
-                Some(_) => tree(tc.send(&mut Qdisc::delete(place)))?,
-                None => {}
-            }
-            tree(tc.send(&mut made.replace(place)))?;
-            tree(tc.send(&mut self.start[class.index()]))?;
-        }
-        let place = Place { ifindex: self.ifindex, parent: ROOT, handle: Handle(1) };
-        let wake = Filter { priority: WAKE, program: classify::wake_program(), answer: Answer::Verdict };
-        tree(tc.send(&mut wake.put(place)))?;
-        let classes = Classes { control: ROOT.0, class: Class::ALL.map(|class| class_handle(class).0) };
-        let program = classify::program(settings, &classes);
-        let classify = Filter { priority: CLASSIFY, program, answer: Answer::Class };
-        tree(tc.send(&mut classify.put(place)))?;
+        let seen = Seen::read(tc, self.ifindex)?;
+        self.repair(tc, &seen, self.defects(&seen, ClassSet::NONE, ClassSet::ALL), ClassSet::NONE)?;
         self.wake()
+    }
+
+    /// What the kernel does not show as it was made. `doubted`: queues that somebody has changed, which may not show it.
+    pub(super) fn defects(&self, seen: &Seen, stopped: ClassSet, doubted: ClassSet) -> Defects {
+        let line = seen.class(LINE_HANDLE).is_some_and(|node| self.line_class().is_shown_as(node));
+        let class_is_whole = |class| {
+            let node = seen.class(class_handle(class)).filter(|node| node.parent == LINE_HANDLE);
+            node.is_some_and(|node| self.class_with(class, self.ceils[class.index()]).is_shown_as(node))
+        };
+        let leaf_is_whole = |class| {
+            let Place { parent, handle, .. } = leaf_place(self.ifindex, class);
+            let node = seen.qdisc(handle).filter(|node| node.parent == parent);
+            let is_silent = self.leaf == Leaf::Plug && doubted.contains(class);
+            let told = self.leaf_of(class, stopped.contains(class));
+            !is_silent && node.is_some_and(|node| told.is_shown_as(node))
+        };
+        let filter_is_whole = |index: usize| {
+            let mut ours = seen.filters.iter().filter(|node| node.handle == FILTER && node.chain == 0);
+            self.filters.as_ref().is_none_or(|filters| ours.any(|node| filters[index].is_shown_as(node)))
+        };
+        let is_alone = seen.foreign_filters().next().is_none() && seen.foreign_classes().is_empty();
+        let whole = [
+            (Part::Root, Tree::is_in(&seen.qdiscs)),
+            (Part::Line, line),
+            (Part::Waker, filter_is_whole(0)),
+            (Part::Classifier, filter_is_whole(1)),
+            (Part::Foreign, is_alone),
+        ];
+        let of_classes = Class::ALL.into_iter().flat_map(|class| {
+            [(Part::Class(class), class_is_whole(class)), (Part::Leaf(class), leaf_is_whole(class))]
+        });
+        whole.into_iter().chain(of_classes).filter(|&(_, is_whole)| !is_whole).map(|(part, _)| part).collect()
+    }
+
+    /// Puts these parts there again, with classes stopped as they are to be: those first, and what leads frames to them last.
+    pub(super) fn repair(
+        &self,
+        tc: &mut Tc,
+        seen: &Seen,
+        defects: Defects,
+        stopped: ClassSet,
+    ) -> Result<(), EgressError> {
+        if defects.contains(Part::Foreign) {
+            self.remove_foreign(tc, seen)?;
+        }
+        if defects.contains(Part::Root) {
+            self.plant(tc)?;
+        }
+        if defects.contains(Part::Line) {
+            tree(tc.send(&mut self.line()))?;
+        }
+        let others = Class::ALL.into_iter().filter(|&class| !stopped.contains(class));
+        for class in stopped.iter().chain(others) {
+            if defects.contains(Part::Class(class)) {
+                let handle = class_handle(class);
+                if seen.class(handle).is_some_and(|node| node.parent != LINE_HANDLE) {
+                    tree(tc.send(&mut HtbClass::delete(self.place(ROOT, handle))))?;
+                }
+                tree(tc.send(&mut self.class(class)))?;
+            }
+            if defects.contains(Part::Leaf(class)) {
+                self.put_leaf(tc, seen, class, stopped.contains(class))?;
+            }
+        }
+        for (part, filter) in [Part::Waker, Part::Classifier].into_iter().zip(self.filters.iter().flatten()) {
+            if defects.contains(part) {
+                tree(tc.send(&mut filter.put(self.place(ROOT, FILTER))))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a class has a leaf of ours, in whatever state.
+    pub(super) fn has_leaf(&self, seen: &Seen, class: Class) -> bool {
+        let Place { parent, handle, .. } = leaf_place(self.ifindex, class);
+        seen.qdisc(handle).is_some_and(|node| (node.kind.as_str(), node.parent) == (self.leaf.name(), parent))
+    }
+
+    /// What waits in a queue of our kind stays.
+    fn put_leaf(&self, tc: &mut Tc, seen: &Seen, class: Class, stopped: bool) -> Result<(), EgressError> {
+        let place = leaf_place(self.ifindex, class);
+        if let Some(node) = seen.qdisc(place.handle)
+            && !self.has_leaf(seen, class)
+        {
+            tree(tc.send(&mut Qdisc::delete(Place { parent: node.parent, ..place })))?;
+        }
+        let made = self.leaf.made(self.limits[class.index()], self.longest, stopped);
+        tree(tc.send(&mut made.replace(place)))?;
+        tree(tc.send(&mut self.leaf_of(class, stopped).change(place)))
+    }
+
+    fn remove_foreign(&self, tc: &mut Tc, seen: &Seen) -> Result<(), EgressError> {
+        let filters = seen.foreign_filters().map(|node| Filter::delete(self.ifindex, node));
+        let classes = seen.foreign_classes().into_iter();
+        let classes = classes.map(|handle| HtbClass::delete(self.place(ROOT, handle)));
+        for mut request in filters.chain(classes) {
+            match tc.send(&mut request) {
+                Err(error) if error.is_not_found() => {} // it went with another one
+                result => tree(result)?,
+            }
+        }
+        Ok(())
     }
 
     /// The kind of leaf that is asked for or can be had: tried at the class that is looked at last.
@@ -210,28 +359,50 @@ impl Tree {
         if found.is_some() {
             tree(tc.send(&mut Qdisc::delete(place)))?;
         }
-        Leaf::first(kinds, |leaf| tc.send(&mut leaf.made(self.limits[0], self.longest).replace(place)))
+        Leaf::first(kinds, |leaf| tc.send(&mut leaf.made(self.limits[0], self.longest, false).replace(place)))
+    }
+
+    const fn place(&self, parent: Handle, handle: Handle) -> Place {
+        Place { ifindex: self.ifindex, parent, handle }
+    }
+
+    /// The queue of a class as it is when it is stopped, or not.
+    fn leaf_of(&self, class: Class, stopped: bool) -> Qdisc {
+        self.leaf.told(self.limits[class.index()], self.longest, stopped)
     }
 
     pub(super) fn line(&self) -> Request {
+        self.line_class().put(self.place(ROOT, LINE_HANDLE))
+    }
+
+    fn line_class(&self) -> HtbClass {
         let rate = self.rate(self.shaped);
         let burst = self.burst_bytes();
-        let line =
-            HtbClass { rate, ceil: rate, burst, ceil_burst: burst, priority: 0, quantum: self.longest };
-        line.put(Place { ifindex: self.ifindex, parent: ROOT, handle: Handle::new(MAJOR, LINE) })
+        HtbClass { rate, ceil: rate, burst, ceil_burst: burst, priority: 0, quantum: self.longest }
+    }
+
+    fn class(&self, class: Class) -> Request {
+        self.class_at(class, self.ceils[class.index()])
     }
 
     fn class_at(&self, class: Class, bytes_per_second: u64) -> Request {
+        self.class_with(class, bytes_per_second).put(self.place(LINE_HANDLE, class_handle(class)))
+    }
+
+    fn class_with(&self, class: Class, bytes_per_second: u64) -> HtbClass {
         // Next to nothing of its own, so that priorities decide about all the rest.
         let own = self.rate(1);
         let unlimited = if self.shaped == 0 { 125_000_000_000 } else { self.shaped };
         let ceil = self.rate(bytes_per_second.clamp(1, unlimited));
         let priority = u32::from(7 - class.get());
-        let ceil_burst = self.burst_bytes();
-        let class_of_htb =
-            HtbClass { rate: own, ceil, burst: 0, ceil_burst, priority, quantum: self.longest };
-        let parent = Handle::new(MAJOR, LINE);
-        class_of_htb.put(Place { ifindex: self.ifindex, parent, handle: class_handle(class) })
+        HtbClass {
+            rate: own,
+            ceil,
+            burst: 0,
+            ceil_burst: self.burst_bytes(),
+            priority,
+            quantum: self.longest,
+        }
     }
 
     const fn rate(&self, bytes_per_second: u64) -> Rate {
@@ -258,8 +429,9 @@ impl Tree {
         &mut self.unlimit[class.index()]
     }
 
-    pub(super) fn limit(&self, class: Class, rate: BitRate) -> Request {
-        self.class_at(class, rate.bits_per_second() / 8)
+    pub(super) fn limit(&mut self, class: Class, rate: BitRate) -> Request {
+        self.ceils[class.index()] = rate.bits_per_second() / 8;
+        self.class(class)
     }
 
     /// Has the kernel look at the queues again. A bucket whose rate was changed still waits for the time that the old one

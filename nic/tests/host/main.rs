@@ -7,3 +7,4 @@ mod classes;
 mod guard;
 mod queues;
 mod removal;
+mod repair;

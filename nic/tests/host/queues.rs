@@ -167,7 +167,7 @@ fn a_longer_mtu_is_followed_by_stopped_and_by_running_classes() {
         assert_eq!(egress.overrun(), settings.overrun(1500));
         egress.stop(LOSSLESS).unwrap();
         bed.run("ip", "link set nic0 mtu 9000");
-        egress.look().unwrap();
+        egress.follow_mtu().unwrap();
         assert_eq!(egress.overrun(), settings.overrun(9000));
         let sender = bed.namespace().run(|| PacketSender::open(egress.ifindex()).unwrap());
         sender.send(&jumbo(DSCP_LOSSLESS)).unwrap();

@@ -5,6 +5,7 @@ use std::io::{BufRead as _, BufReader};
 use std::process::{Command, Stdio};
 use std::thread;
 
+use xoff_dataplane::units::ClassSet;
 use xoff_nic::egress::{Egress, EgressSettings};
 use xoff_xdp::PacketSender;
 
@@ -156,9 +157,13 @@ fn what_somebody_else_put_in_the_trees_place_stays_and_the_rest_is_put_back() {
     let expected = bed.description();
     bed.run("tc", "qdisc replace dev nic0 root handle 8: bfifo limit 50000");
     let mut egress = bed.install(&settings());
-    egress.look().unwrap();
+    let mut look = || {
+        let seen = egress.see().unwrap();
+        egress.mend(&seen, ClassSet::NONE)
+    };
+    assert!(look().unwrap().found.is_empty());
     bed.run("tc", theirs);
-    let told = egress.look().unwrap_err().to_string();
+    let told = look().unwrap_err().to_string();
     assert!(told.contains("its root queueing discipline is pfifo 9: now"), "{told}");
     assert_eq!(egress.remove().warnings, ["the queues of nic0 were replaced; what is there now stays"]);
     assert_eq!(bed.description(), expected);

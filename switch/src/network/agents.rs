@@ -23,7 +23,7 @@ const END_WITHIN: Duration = Duration::from_secs(5);
 /// How long it has to say how it is.
 const ANSWER_WITHIN: Duration = Duration::from_secs(2);
 const LOOK_EVERY: Duration = Duration::from_millis(20);
-/// The exit code of one that has lost lossless frames.
+/// The exit code of one that has lost lossless frames, or may not have obeyed.
 const LOST: i32 = 1;
 /// Where the agent of a host's first device serves its status; the next device has the next port.
 const FIRST_PORT: usize = 9465;
@@ -103,7 +103,9 @@ impl Agents {
             let host = agent.host;
             match status.and_then(|status| status.code()) {
                 Some(0) => {}
-                Some(LOST) => failed.push(format!("{host}: its agent has lost lossless frames")),
+                Some(LOST) => failed.push(format!(
+                    "{host}: its agent lost lossless frames, or may not have obeyed; its log says which"
+                )),
                 _ => failed.push(format!("{host}: its agent did not end as it should")),
             }
         }

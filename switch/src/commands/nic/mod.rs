@@ -1,7 +1,7 @@
 //! `xoff nic`: a host that obeys its switch, until SIGINT, SIGTERM or SIGHUP; `--check` and `--status`.
 //!
 //! Exit codes: 0 it was stopped and lost nothing of its lossless classes (and with `--check`: it would start), 1 its queues
-//! dropped lossless frames, or had not let them go when it ended, 2 bad usage, or a device that cannot be used, or not any more.
+//! dropped lossless frames, or had not let them go when it ended, or it cannot prove that it obeyed, 2 bad usage, or a device that cannot be used, or not any more.
 
 mod status;
 
@@ -88,7 +88,7 @@ const AFTER_HELP: &str = "\
 What it does to the device is undone when it ends, however it ends. docs/hosts.md says more.
 
 Exit codes: 0 stopped, nothing lossless dropped in this host; 1 its queues dropped lossless frames, or still had \
-some at the end; 2 bad usage, or an interface that cannot be used, or was deleted.";
+some at the end, or somebody changed them and it may not have obeyed; 2 bad usage, or an interface that cannot be used, or was deleted.";
 
 /// What watches over the queues of a device: started by `xoff nic`, not by hand
 #[derive(Debug, clap::Args)]
@@ -215,7 +215,12 @@ fn conclude(view: &NicView, removed: &Removed) -> ExitCode {
         dropped,
         "stopped"
     );
-    if dropped + left > 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+    let disobedience = view.disobedience();
+    for fault in disobedience.iter().chain(&view.broken()) {
+        tracing::error!("{fault}");
+    }
+    let has_obeyed = disobedience.is_none() && view.defects().is_empty();
+    if dropped + left == 0 && has_obeyed { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 fn check(settings: &NicSettings, json: bool) -> miette::Result<ExitCode> {

@@ -73,6 +73,12 @@ fn write_agent(text: &mut Exposition, view: &NicView) {
     let help = "Changes of queues that the kernel refused.";
     text.family("xoff_nic_changes_refused_total", Kind::Counter, help)
         .sample(&[("port", device)], view.refused.get());
+    let help = "Repairs of queues that somebody else had changed.";
+    text.family("xoff_nic_queue_repairs_total", Kind::Counter, help)
+        .sample(&[("port", device)], view.repairs.get());
+    let help = "Missing or changed queues that could not be repaired: 1 while there are any.";
+    text.family("xoff_nic_queues_broken", Kind::Gauge, help)
+        .sample(&[("port", device)], u8::from(!view.defects().is_empty()));
     let help = "MAC control frames and CNMs that came faster than they were read, and were lost.";
     text.family("xoff_nic_control_missed_total", Kind::Counter, help)
         .sample(&[("port", device)], view.missed.get());
@@ -141,6 +147,12 @@ fn write_classes(text: &mut Exposition, view: &NicView) {
     for (class, [port, of_class]) in classes() {
         let labels = [port, of_class, ("reason", full.name()), ("kind", full.kind().name())];
         family.sample(&labels, view.dropped[class.index()].get());
+    }
+    let help =
+        "Time in which frames of a paused class may have left, because somebody had changed the queues.";
+    let mut family = text.family("xoff_nic_disobeyed_seconds_total", Kind::Counter, help);
+    for (class, labels) in classes() {
+        family.sample(&labels, seconds(view.disobeyed[class.index()].get()));
     }
     write_pauses(text, view);
 }

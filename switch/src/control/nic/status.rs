@@ -38,6 +38,9 @@ pub struct NicStatus {
     pub faults: Vec<String>,
     /// Changes of queues that the kernel refused.
     pub changes_refused: u64,
+    /// Times that its queues were repaired after somebody else had changed them.
+    #[serde(default)]
+    pub queue_repairs: u64,
     /// MAC control frames and CNMs that came faster than they were read, and were lost.
     #[serde(default)]
     pub control_missed: u64,
@@ -98,6 +101,9 @@ pub struct NicClassStatus {
     pub pause_received: PauseStatus,
     /// The longest of them at a stretch.
     pub longest_pause_nanos: u64,
+    /// Time for which its frames may have left while it was paused, because somebody else had changed the queues.
+    #[serde(default)]
+    pub disobeyed_nanos: u64,
     /// Pauses that the switch was asked for (`pause_above`).
     pub pause_sent: PauseStatus,
     /// CNMs that named it.
@@ -122,6 +128,7 @@ impl NicStatus {
             real_time: view.real_time.load(Relaxed),
             faults: view.faults(),
             changes_refused: view.refused.get(),
+            queue_repairs: view.repairs.get(),
             control_missed: view.missed.get(),
             guards_lost: view.guards_lost.get(),
             obey_reaction: Spread {
@@ -173,6 +180,7 @@ fn of_class(view: &NicView, class: Class, now: Nanos) -> NicClassStatus {
             durations: spread(&counters.paused_durations),
         },
         longest_pause_nanos: view.longest_pause[index].get(),
+        disobeyed_nanos: view.disobeyed[index].get(),
         pause_sent: PauseStatus {
             xoff: counters.xoff_sent.get(),
             xon: counters.xon_sent.get(),

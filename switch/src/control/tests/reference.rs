@@ -59,7 +59,7 @@ are only ever added. Counters count from the start of the switch.
 ";
 
 /// Of an agent alone: name, kind, labels, meaning.
-const NIC: [[&str; 4]; 6] = [
+const NIC: [[&str; 4]; 9] = [
     [
         "xoff_nic_info",
         "gauge",
@@ -68,6 +68,19 @@ const NIC: [[&str; 4]; 6] = [
     ],
     ["xoff_nic_peer_response_seconds", "gauge", "port", "The peer_response that the switch's port needs."],
     ["xoff_nic_changes_refused_total", "counter", "port", "Changes of queues that the kernel refused."],
+    ["xoff_nic_queue_repairs_total", "counter", "port", "Repairs of queues that somebody else had changed."],
+    [
+        "xoff_nic_queues_broken",
+        "gauge",
+        "port",
+        "Missing or changed queues that could not be repaired: 1 while there are any.",
+    ],
+    [
+        "xoff_nic_disobeyed_seconds_total",
+        "counter",
+        "class, port",
+        "Time in which frames of a paused class may have left, because somebody had changed the queues.",
+    ],
     [
         "xoff_nic_control_missed_total",
         "counter",

@@ -1,0 +1,102 @@
+//! `xoff nic` while somebody changes its queues: it obeys again at once, and says for how long it may not have.
+
+use std::process::Command;
+
+use nix::sys::signal::Signal;
+use xoff_netns_tests::nic::{Agent, Wire};
+use xoff_netns_tests::{frames, wait_for};
+
+use crate::BINARY;
+
+const LOSSLESS: u16 = 5_003;
+const CLASS_3: u8 = 24;
+/// A pause lasts so long at this rate that nobody waits for its end.
+const SLOW: &str = "--speed 1M";
+
+fn tc(wire: &Wire, words: &str) {
+    let (said, ended) = wire.run("tc", words);
+    assert!(ended.success(), "tc {words}: {said}");
+}
+
+fn repaired(agent: &Agent, times: u64) {
+    wait_for("the repair", || (agent.status().queue_repairs == times).then_some(()));
+}
+
+#[test]
+fn tampering_in_a_pause_is_repaired_and_told() {
+    let wire = Wire::build(BINARY);
+    let _sink = wire.listen(LOSSLESS);
+    let before = wire.state();
+    let agent = wire.start(SLOW);
+    wire.peer().send(frames::pfc(wire.peer().mac(), &[(3, 65_535)]));
+    agent.await_pause(3, true);
+    let tampers = [
+        "filter del dev eth0",
+        "qdisc replace dev eth0 parent 786e:13 handle 99: pfifo",
+        "qdisc del dev eth0 root",
+    ];
+    for (times, words) in (1..).zip(tampers) {
+        tc(&wire, words);
+        repaired(&agent, times);
+        wire.send(LOSSLESS, CLASS_3, 3).finish();
+        wait_for("frames that wait", || (agent.class(3).waiting_frames >= 3).then_some(()));
+        assert!(wire.arrived(LOSSLESS).is_empty(), "{words}: a frame has left");
+    }
+    let status = agent.status();
+    assert!(status.classes[3].disobeyed_nanos > 0, "{status:?}");
+    let others: u64 =
+        status.classes.iter().filter(|class| class.class != 3).map(|class| class.disobeyed_nanos).sum();
+    assert_eq!((others, status.changes_refused), (0, 0), "only class 3 was held");
+    assert!(status.faults[0].contains("did not obey: class 3 for up to"), "{:?}", status.faults);
+    assert_eq!(agent.get("/healthz"), None, "503");
+    let metrics = agent.get("/metrics").unwrap();
+    assert!(metrics.contains("xoff_nic_queue_repairs_total{switch=\"eth0\",port=\"eth0\"} 3"), "{metrics}");
+    assert!(metrics.contains("xoff_nic_queues_broken{switch=\"eth0\",port=\"eth0\"} 0"), "{metrics}");
+    let (status, log) = agent.end(Signal::SIGTERM);
+    assert_eq!(status.code(), Some(1), "{log}");
+    for part in
+        ["somebody changed the device's queues (the filter that", "did not obey for up to ", " ms; class 3: "]
+    {
+        assert!(log.contains(part), "{part} is not in {log}");
+    }
+    assert_eq!(wire.state(), before);
+}
+
+#[test]
+fn tampering_outside_pauses_is_repaired_without_fault() {
+    let wire = Wire::build(BINARY);
+    let agent = wire.start(SLOW);
+    for (times, words) in (1..).zip(["filter del dev eth0", "class del dev eth0 classid 786e:13"]) {
+        tc(&wire, words);
+        repaired(&agent, times);
+    }
+    wire.peer().send(frames::pfc(wire.peer().mac(), &[(3, 65_535)]));
+    agent.await_pause(3, true);
+    wire.peer().send(frames::pfc(wire.peer().mac(), &[(3, 0)]));
+    agent.await_pause(3, false);
+    let status = agent.status();
+    assert!(status.faults.is_empty() && agent.get("/healthz").is_some(), "{status:?}");
+    assert_eq!(status.queue_repairs, 2, "own stops and starts are no tampering");
+    let (status, log) = agent.end(Signal::SIGTERM);
+    assert_eq!(status.code(), Some(0), "{log}");
+}
+
+/// Somebody who does it again and again is not faster than the agent for ever, and never unnoticed.
+#[test]
+fn tampering_that_goes_on_ends_with_an_exit_code() {
+    let wire = Wire::build(BINARY);
+    let agent = wire.start(SLOW);
+    wire.peer().send(frames::pfc(wire.peer().mac(), &[(3, 65_535)]));
+    agent.await_pause(3, true);
+    let mut tampering = Command::new("sh");
+    tampering.args(["-c", "while :; do tc filter del dev eth0; done 2>/dev/null"]);
+    let mut tampering = wire.namespace().spawn(tampering).unwrap();
+    wait_for("many repairs", || (agent.status().queue_repairs >= 20).then_some(()));
+    tampering.kill().unwrap();
+    tampering.wait().unwrap();
+    wait_for("the last repair", || {
+        agent.status().faults.iter().all(|it| !it.contains("cannot be repaired")).then_some(())
+    });
+    let (status, log) = agent.end(Signal::SIGTERM);
+    assert_eq!(status.code(), Some(1), "{log}");
+}

@@ -1,0 +1,81 @@
+//! The agent's queues, compared with what they are to be, and repaired: anybody with the privilege may change them, and frames of a
+//! class that is held may leave then.
+
+use xoff_dataplane::units::{Class, Nanos};
+
+use super::{Agent, AgentError, CHECK_EVERY};
+use crate::egress::{Defects, EgressError, Mended};
+use crate::guard;
+use crate::proof::Paused;
+use crate::view::list;
+
+impl Agent {
+    pub(super) fn paused(&self, now: Nanos) -> Paused {
+        self.brain.pauses(now).classes.map(|counts| counts.paused)
+    }
+
+    /// Compares the queues with what they are to be, and has them repaired. Somebody else may change them at any time; the kernel says so
+    /// at once, and this is done every second besides.
+    pub(super) fn check(&mut self, now: Nanos) -> Result<(), AgentError> {
+        let was_announced = self.check_at != Nanos::NEVER;
+        (self.check_at, self.check_from) = (Nanos::NEVER, now.after(CHECK_EVERY));
+        let doubted = std::mem::take(&mut self.doubted);
+        let seen = match self.egress.see() {
+            Ok(seen) => seen,
+            Err(error) => return self.tell_refusal(&error),
+        };
+        self.look_after_guard(now); // what it has opened is no defect
+        let Mended { found, left, refused } = self.egress.mend(&seen, doubted)?;
+        let before = self.view.defects();
+        self.view.defects.set(left.to_number());
+        if found.is_empty() {
+            self.proof.whole(self.paused(now));
+            return Ok(());
+        }
+        let paused = self.paused(guard::now());
+        let times = self.proof.broken(found.reach(), was_announced, paused);
+        self.tell_defects(found, left, before, refused.as_ref());
+        self.tell_disobedience(times);
+        Ok(())
+    }
+
+    fn tell_defects(&self, found: Defects, left: Defects, before: Defects, refused: Option<&EgressError>) {
+        if left.is_empty() {
+            self.view.repairs.add(1);
+            let repairs = self.view.repairs.get();
+            if repairs.is_power_of_two() {
+                tracing::warn!(
+                    repairs,
+                    "somebody changed the device's queues ({found}); repaired. What waited in a queue that was taken away is lost: leave \
+                     handles 786e: and 7870: to 7877: to xoff"
+                );
+            }
+        } else if left != before {
+            let why = refused.map_or_else(|| "they were changed again".to_owned(), ToString::to_string);
+            tracing::error!(
+                "somebody changed the device's queues ({left}), and they are not repaired: {why}. Frames of paused classes may \
+                 leave; tried again every second. `tc qdisc del dev {} root` has them made anew",
+                self.view.settings.device
+            );
+        }
+    }
+
+    fn tell_disobedience(&self, times: Paused) {
+        let mut all = 0;
+        for (counter, time) in self.view.disobeyed.iter().zip(times) {
+            counter.add(time.0);
+            all += counter.get();
+        }
+        let of_now: u64 = times.iter().map(|time| time.0).sum();
+        // Once at first, and whenever it has doubled.
+        if of_now > 0 && (all == of_now || all.ilog2() > (all - of_now).ilog2()) {
+            let classes = Class::ALL.into_iter().filter(|class| times[class.index()] > Nanos::ZERO).collect();
+            let longest = times.iter().copied().max().unwrap_or_default();
+            tracing::error!(
+                "did not obey for up to {} ms; class {}: its frames may have left while the switch held it, and be lost there",
+                longest.0.div_ceil(1_000_000),
+                list(classes)
+            );
+        }
+    }
+}

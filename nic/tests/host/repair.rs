@@ -1,0 +1,180 @@
+//! Whoever changes the queues of a running host: what is missing or changed is named and repaired, and what was stopped is stopped again.
+
+use std::process::Command;
+
+use xoff_dataplane::units::{BitRate, Class, ClassSet};
+use xoff_nic::egress::{Defects, Egress, Mended, Part};
+
+use crate::bed::{
+    Bed, DSCP_LOSSLESS, DSCP_LOSSY, LOSSLESS, LOSSY, nothing, of, peer_ipv4, received, settings,
+};
+
+const COUNT: usize = 20;
+
+fn mend(egress: &mut Egress) -> Mended {
+    let seen = egress.see().unwrap();
+    egress.mend(&seen, ClassSet::NONE).unwrap()
+}
+
+fn parts(parts: &[Part]) -> Defects {
+    parts.iter().copied().collect()
+}
+
+/// A command of `tc`: words between spaces, with `_` for a space in one of them.
+fn tc(bed: &Bed, words: &str) {
+    let words = words.split(' ').map(|word| word.replace('_', " "));
+    let output = bed.namespace().output(Command::new("tc").args(words.clone())).unwrap();
+    assert!(
+        output.status.success(),
+        "{:?}: {}",
+        words.collect::<Vec<_>>(),
+        String::from_utf8_lossy(&output.stderr)
+    );
+}
+
+/// The queues without their counters.
+fn queues(bed: &Bed) -> String {
+    let show = |what: &str| {
+        let mut command = Command::new("tc");
+        let output = bed.namespace().output(command.args(["-d", what, "show", "dev", "nic0"])).unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let filters = show("filter");
+    let filters = filters.lines().map(|line| line.split(" id ").next().unwrap()).collect::<String>();
+    // The kernel shows classes and queues in an order of its own, and numbers of direct packets.
+    let mut lines: Vec<String> = (show("qdisc") + &show("class"))
+        .lines()
+        .map(|line| line.split(" direct_packets_stat").next().unwrap().to_owned())
+        .collect();
+    lines.sort();
+    lines.join("\n") + &filters
+}
+
+/// Every way of tampering with `tc`, each with what is found to be missing or changed, while class 3 is stopped.
+#[test]
+fn tampered_queues_are_named_and_repaired() {
+    let leaf = parts(&[Part::Leaf(LOSSLESS)]);
+    let all_classes = || Class::ALL.into_iter().flat_map(|class| [Part::Class(class), Part::Leaf(class)]);
+    let all: Defects =
+        [Part::Root, Part::Line, Part::Waker, Part::Classifier].into_iter().chain(all_classes()).collect();
+    let empty: Defects =
+        [Part::Line, Part::Waker, Part::Classifier].into_iter().chain(all_classes()).collect();
+    let foreign = parts(&[Part::Foreign]);
+    let u32_filter = "protocol all prio 2 u32 match u32 0 0 flowid 786e:17";
+    let cases: [(&[&str], Defects); 16] = [
+        (&["filter del dev nic0"], parts(&[Part::Waker, Part::Classifier])),
+        (&["filter del dev nic0 parent 786e: prio 2"], parts(&[Part::Classifier])),
+        (
+            &[
+                "filter replace dev nic0 parent 786e: protocol all prio 2 handle 1 bpf bytecode 1,6_0_0_2020474903",
+            ],
+            parts(&[Part::Classifier]),
+        ),
+        (
+            &[
+                "filter add dev nic0 parent 786e: protocol all prio 2 handle 2 bpf bytecode 1,6_0_0_2020474903",
+            ],
+            foreign,
+        ),
+        (
+            &[
+                "filter del dev nic0 parent 786e: prio 2",
+                &format!("filter add dev nic0 parent 786e: {u32_filter}"),
+            ],
+            parts(&[Part::Classifier, Part::Foreign]),
+        ),
+        (&["qdisc replace dev nic0 parent 786e:13 handle 99: pfifo limit 10"], leaf),
+        (&["qdisc del dev nic0 parent 786e:13"], leaf),
+        (
+            &["qdisc del dev nic0 parent 786e:13", "qdisc add dev nic0 parent 786e:13 handle 7873: pfifo"],
+            leaf,
+        ),
+        (
+            &["qdisc change dev nic0 parent 786e:13 handle 7873: tbf rate 1gbit burst 9000 limit 67108864"],
+            leaf,
+        ),
+        (&["class del dev nic0 classid 786e:13"], parts(&[Part::Class(LOSSLESS), Part::Leaf(LOSSLESS)])),
+        (
+            &["class change dev nic0 parent 786e:1 classid 786e:13 htb rate 1gbit ceil 2gbit"],
+            parts(&[Part::Class(LOSSLESS)]),
+        ),
+        (
+            &[
+                "class del dev nic0 classid 786e:13",
+                "class add dev nic0 parent 786e: classid 786e:13 htb rate 1gbit",
+            ],
+            parts(&[Part::Class(LOSSLESS), Part::Leaf(LOSSLESS)]),
+        ),
+        (
+            &["class add dev nic0 parent 786e:13 classid 786e:99 htb rate 1gbit"],
+            parts(&[Part::Foreign, Part::Leaf(LOSSLESS)]),
+        ),
+        (&["class change dev nic0 classid 786e:1 htb rate 1gbit"], parts(&[Part::Line])),
+        (&["qdisc del dev nic0 root"], all),
+        (&["qdisc del dev nic0 root", "qdisc add dev nic0 root handle 786e: htb"], empty),
+    ];
+    let bed = Bed::new();
+    let before = bed.description();
+    let mut egress = bed.install(&settings());
+    egress.limit(LOSSY, BitRate::from_mbps(50)).unwrap();
+    let lossless = bed.receive(DSCP_LOSSLESS, peer_ipv4());
+    let lossy = bed.receive(DSCP_LOSSY, peer_ipv4());
+    egress.stop(LOSSLESS).unwrap();
+    let whole = queues(&bed);
+    assert!(mend(&mut egress).found.is_empty(), "own changes are no tampering");
+    for (commands, found) in cases {
+        commands.iter().for_each(|words| tc(&bed, words));
+        let mended = mend(&mut egress);
+        assert!(mended.refused.is_none() && mended.left.is_empty(), "{commands:?}: {mended:?}");
+        assert_eq!(mended.found, found, "{commands:?}: {}, not {found}", mended.found);
+        assert_eq!(queues(&bed), whole, "{commands:?}");
+        let waiting = of(egress.counts().unwrap(), LOSSLESS).waiting_frames;
+        bed.send(DSCP_LOSSLESS, peer_ipv4(), COUNT).join();
+        bed.send(DSCP_LOSSY, peer_ipv4(), COUNT).join();
+        assert_eq!(received(&lossy, COUNT).len(), COUNT);
+        nothing(&lossless);
+        assert_eq!(
+            of(egress.counts().unwrap(), LOSSLESS).waiting_frames,
+            waiting + COUNT as u64,
+            "{commands:?}"
+        );
+    }
+    egress.start(LOSSLESS).unwrap();
+    assert!(mend(&mut egress).found.is_empty());
+    assert_eq!(received(&lossless, COUNT).len(), COUNT);
+    assert_eq!(egress.remove().warnings, [""; 0]);
+    assert_eq!(bed.description(), before);
+}
+
+/// What hangs behind our filters, and what is not in the tree, changes nothing of what is obeyed.
+#[test]
+fn harmless_additions_are_left_alone() {
+    let bed = Bed::new();
+    let mut egress = bed.install(&settings());
+    for words in [
+        "filter add dev nic0 parent 786e: protocol ip u32 match u32 0 0 flowid 786e:17",
+        "qdisc add dev nic0 clsact",
+        "filter add dev nic0 egress protocol all prio 1 bpf direct-action bytecode 1,6_0_0_0",
+        "class add dev nic0 parent 786e: classid 786e:99 htb rate 1mbit",
+    ] {
+        tc(&bed, words);
+        assert!(mend(&mut egress).found.is_empty(), "{words}");
+    }
+}
+
+/// A new queue counts from nothing, and a host does not.
+#[test]
+fn counters_survive_a_repair() {
+    let bed = Bed::new();
+    let mut egress = bed.install(&settings());
+    let lossless = bed.receive(DSCP_LOSSLESS, peer_ipv4());
+    for round in 1..=2 {
+        bed.send(DSCP_LOSSLESS, peer_ipv4(), COUNT).join();
+        assert_eq!(received(&lossless, COUNT).len(), COUNT);
+        assert_eq!(of(egress.counts().unwrap(), LOSSLESS).frames, (round * COUNT) as u64);
+        bed.run("tc", "class del dev nic0 classid 786e:13");
+        assert!(mend(&mut egress).left.is_empty());
+    }
+    let counts = of(egress.counts().unwrap(), LOSSLESS);
+    assert_eq!((counts.frames, counts.dropped), (2 * COUNT as u64, 0));
+}
