@@ -4,9 +4,11 @@
 //! it is still in use. A lock that the kernel gives up with its process does. Each network namespace has a file, in a
 //! directory that only root may enter, or the user that a service manager runs all xoff as: nobody else can
 //! take an interface away from a switch. In the file each interface has four words, at 16 times its index: who has
-//! the interface has locked them, and written there which process it is, which program it has attached, and something about the
-//! interface as it was (the fourth is free). So who comes after a process that was killed knows its program, which else only
-//! somebody with CAP_SYS_ADMIN does, and can put back what that one has changed.
+//! the interface has locked them, and written there which process it is, and which program it has attached (two are free). So who
+//! comes after a process that was killed knows its program, which else only somebody with CAP_SYS_ADMIN does.
+//!
+//! Beside it is the namespace's journal, with a page for each interface: what its owner is about to change of it is written there
+//! before it is changed. A process that is killed has written such a page whole, or not at all.
 //!
 //! A process opens such a file once and keeps it open: with what it has left when it has given up its privileges, it could not open it
 //! again. Its own claims are known by heart then, since the kernel knows locks by who opened the file.
@@ -33,7 +35,8 @@ const WORD: usize = 4;
 /// Of an entry, and where in it the program stands.
 const ENTRY: u64 = 16;
 const PROGRAM: u64 = 4;
-const FOUND: u64 = 8;
+/// Of an interface in the journal.
+const PAGE: usize = 4096;
 const RETRY_EVERY: Duration = Duration::from_millis(5);
 
 /// By network namespace.
@@ -45,20 +48,15 @@ pub struct Claim {
     device: String,
     ifindex: i32,
     namespace: u64,
-    left: Left,
-}
-
-/// What whoever had an interface before has written down.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Left {
-    program: Option<u32>,
-    found: Option<u32>,
+    /// The program of whoever had it before.
+    left: Option<u32>,
 }
 
 /// Who has the interfaces of a network namespace.
 #[derive(Debug)]
 struct Table {
     file: File,
+    journal: File,
     /// What this process has.
     ours: BTreeSet<i32>,
 }
@@ -107,18 +105,23 @@ impl Claim {
 
     /// The id of the program that whoever had it before attached last. Where that is still on the interface, it was left there.
     pub(crate) fn left(&self) -> Option<u32> {
-        self.left.program
+        self.left
     }
 
-    /// What whoever had it before [noted](Claim::note) of it. Where that one has not ended as it should, it holds still.
+    /// The interface's page of the journal: empty where nobody has left anything there.
     #[must_use]
-    pub fn noted(&self) -> Option<u32> {
-        self.left.found
+    pub fn journal(&self) -> Vec<u8> {
+        tables().get(&self.namespace).map(|table| table.page(self.ifindex)).unwrap_or_default()
     }
 
-    /// Writes down for who comes after us how something was about the interface; not 0.
-    pub fn note(&self, found: u32) {
-        self.write(FOUND, found);
+    /// Writes the interface's page of the journal anew.
+    ///
+    /// # Errors
+    /// What is too long for a page, and what the system says.
+    pub fn write_journal(&self, text: &[u8]) -> io::Result<()> {
+        let tables = tables();
+        let table = tables.get(&self.namespace).ok_or(io::ErrorKind::NotFound)?;
+        table.write_page(self.ifindex, text)
     }
 
     /// Writes down for who comes after us which program is ours.
@@ -146,7 +149,7 @@ fn tables() -> MutexGuard<'static, BTreeMap<u64, Table>> {
 }
 
 /// Takes the interface, and says in which network namespace, and what was left there.
-fn take(ifindex: i32) -> Result<(u64, Left), Refused> {
+fn take(ifindex: i32) -> Result<(u64, Option<u32>), Refused> {
     let namespace = fs::metadata("/proc/thread-self/ns/net").map_err(Refused::System)?.ino();
     let mut tables = tables();
     let table = match tables.entry(namespace) {
@@ -171,17 +174,39 @@ impl Table {
         if !made.is_dir() || made.mode() & 0o077 != 0 {
             return Err(io::Error::other("others may enter that directory"));
         }
-        let mut open = OpenOptions::new();
-        let open = open.read(true).write(true).create(true).truncate(false).mode(0o600);
-        let file = open.open(directory.join(namespace.to_string()))?;
-        // Root may start one by hand where a service manager starts the others as another user.
-        if file.metadata()?.uid() != made.uid() {
-            fchown(&file, Some(made.uid()), Some(made.gid()))?;
-        }
-        Ok(Table { file, ours: BTreeSet::new() })
+        let open = |name: String| {
+            let mut open = OpenOptions::new();
+            let open = open.read(true).write(true).create(true).truncate(false).mode(0o600);
+            let file = open.open(directory.join(name))?;
+            // Root may start one by hand where a service manager starts the others as another user.
+            if file.metadata()?.uid() != made.uid() {
+                fchown(&file, Some(made.uid()), Some(made.gid()))?;
+            }
+            Ok::<_, io::Error>(file)
+        };
+        let (file, journal) = (open(namespace.to_string())?, open(format!("{namespace}.journal"))?);
+        Ok(Table { file, journal, ours: BTreeSet::new() })
     }
 
-    fn take(&mut self, ifindex: i32) -> Result<Left, Refused> {
+    fn page(&self, ifindex: i32) -> Vec<u8> {
+        let mut page = vec![0; PAGE];
+        // It is shorter where nobody has written so far.
+        let len = self.journal.read_at(&mut page, page_of(ifindex)).unwrap_or(0);
+        page.truncate(len);
+        page.truncate(page.iter().position(|&byte| byte == 0).unwrap_or(len));
+        page
+    }
+
+    fn write_page(&self, ifindex: i32, text: &[u8]) -> io::Result<()> {
+        if text.len() > PAGE {
+            return Err(io::Error::other("it is too long for the journal"));
+        }
+        let mut page = text.to_vec();
+        page.resize(PAGE, 0);
+        self.journal.write_all_at(&page, page_of(ifindex))
+    }
+
+    fn take(&mut self, ifindex: i32) -> Result<Option<u32>, Refused> {
         if self.ours.contains(&ifindex) {
             return Err(Refused::Held(Some(std::process::id())));
         }
@@ -192,8 +217,7 @@ impl Table {
         }
         self.ours.insert(ifindex);
         self.write(place(ifindex), std::process::id());
-        let word = |word| self.read(place(ifindex) + word);
-        Ok(Left { program: word(PROGRAM), found: word(FOUND) })
+        Ok(self.read(place(ifindex) + PROGRAM))
     }
 
     fn release(&mut self, ifindex: i32) {
@@ -229,6 +253,10 @@ impl Table {
 
 fn place(ifindex: i32) -> u64 {
     u64::from(ifindex.cast_unsigned()) * ENTRY
+}
+
+fn page_of(ifindex: i32) -> u64 {
+    u64::from(ifindex.cast_unsigned()) * PAGE as u64
 }
 
 #[cfg(test)]
@@ -274,20 +302,31 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let open = || Table::open(&directory.path().join("interfaces"), 7).unwrap();
         let mut killed = open();
-        let left = |program, found| Left { program, found };
-        assert!(killed.take(3).is_ok_and(|it| it == left(None, None)));
+        assert!(killed.take(3).is_ok_and(|left| left.is_none()));
         killed.write(place(3) + PROGRAM, 42);
-        killed.write(place(3) + FOUND, 7);
         drop(killed); // without a release
         let mut next = open();
-        assert!(next.take(3).is_ok_and(|it| it == left(Some(42), Some(7))));
-        assert!(next.take(4).is_ok_and(|it| it == left(None, None)));
+        assert!(next.take(3).is_ok_and(|left| left == Some(42)));
+        assert!(next.take(4).is_ok_and(|left| left.is_none()));
         next.release(3);
         let again = open().take(3);
-        assert!(
-            again.is_ok_and(|it| it == left(Some(42), Some(7))),
-            "it may not have come so far as to take it off"
-        );
+        assert!(again.is_ok_and(|left| left == Some(42)), "it may not have come so far as to take it off");
+    }
+
+    #[test]
+    fn journal_pages_outlive_who_wrote_them() {
+        let directory = tempfile::tempdir().unwrap();
+        let open = || Table::open(&directory.path().join("interfaces"), 7).unwrap();
+        let killed = open();
+        assert!(killed.page(3).is_empty() && killed.page(4).is_empty());
+        killed.write_page(4, b"fourth").unwrap();
+        killed.write_page(3, b"a longer one").unwrap();
+        killed.write_page(3, b"third").unwrap();
+        assert!(killed.write_page(3, &[1; PAGE + 1]).is_err());
+        drop(killed);
+        assert_eq!((open().page(3), open().page(4)), (b"third".to_vec(), b"fourth".to_vec()));
+        open().write_page(3, b"").unwrap();
+        assert!(open().page(3).is_empty());
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use libbpf_rs::{Program, TC_EGRESS, TcHook, TcHookBuilder};
 
 /// Its place among the filters of an interface: nobody else's by chance.
-const PRIORITY: u32 = 0x786f;
+pub const FILTER_PRIORITY: u16 = 0x786f;
 const HANDLE: u32 = 0x6666;
 
 /// The clsact of an interface, where the filter is to hang.
@@ -65,6 +65,6 @@ impl Drop for Filter {
 
 fn hook(program: BorrowedFd<'_>, ifindex: i32) -> TcHook {
     let mut builder = TcHookBuilder::new(program);
-    builder.ifindex(ifindex).priority(PRIORITY).handle(HANDLE).replace(true);
+    builder.ifindex(ifindex).priority(FILTER_PRIORITY.into()).handle(HANDLE).replace(true);
     builder.hook(TC_EGRESS)
 }

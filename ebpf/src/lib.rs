@@ -21,5 +21,5 @@ mod program;
 pub use arrivals::{Arrivals, Arrived, Head};
 pub use attach::{Attached, Dropped, EbpfError, Mode, attach, may_replace};
 pub use claim::Claim;
-pub use filter::{Clsact, Filter, Filtered};
+pub use filter::{Clsact, FILTER_PRIORITY, Filter, Filtered};
 pub use program::{Place, Program};

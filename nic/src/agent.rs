@@ -104,8 +104,11 @@ impl Agent {
         let device = Device::find(name).ok_or_else(|| AgentError::NoDevice(name.clone()))?;
         let receiver = Receiver::open(&device).map_err(refused("receive MAC control on"))?;
         let link = LinkNews::open(device.ifindex).map_err(refused("hear what becomes of"))?;
-        let egress = Egress::install(&egress_settings(settings))?;
+        let of_device = egress_settings(settings);
+        let egress = Egress::prepare(&of_device)?;
+        // Before the first change: whatever becomes of this process from here on, the device is put back.
         let guard = Guard::start(guard).map_err(refused("start what guards the queues of"))?;
+        let egress = egress.install(&of_device)?;
         let view = Arc::new(NicView {
             settings: settings.clone(),
             ifindex: device.ifindex,
@@ -359,6 +362,9 @@ impl Agent {
         if address != self.view.address() {
             self.brain.has_address(address);
             self.view.address.set(address.to_number());
+            if let Err(error) = self.egress.write_down() {
+                tracing::warn!("{error}");
+            }
             tracing::info!(%address, "the device has another address");
         }
         match self.egress.follow_mtu() {

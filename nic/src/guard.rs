@@ -220,9 +220,9 @@ pub fn stand(device: &str) -> Result<(), EgressError> {
     for signal in [SIGHUP, SIGINT, SIGTERM] {
         flag::register(signal, Arc::clone(&unheard)).map_err(system("guard"))?;
     }
-    let Some(mut egress) = Egress::find(device)? else {
-        return Ok(()); // it was put back meanwhile
-    };
+    // It is there before anything is changed of the device, whose name may be another one when it is needed.
+    let ifindex = egress::index_of(device)?;
+    let mut egress = None;
     let agent =
         io::stdin().as_fd().try_clone_to_owned().map(UnixStream::from).map_err(system("hear about"))?;
     agent.set_nonblocking(true).map_err(system("hear about"))?;
@@ -231,9 +231,13 @@ pub fn stand(device: &str) -> Result<(), EgressError> {
         match watch.hear() {
             Heard::Nothing => {}
             Heard::Farewell => return Ok(()),
-            Heard::End => return put_back(egress, device),
+            Heard::End => return put_back(ifindex, device),
+        }
+        if egress.is_none() && watch.deadlines().next().is_some() {
+            egress = Egress::find(ifindex)?;
         }
         for class in watch.overdue(now()) {
+            let Some(egress) = &mut egress else { break };
             let _ = egress.fit(); // what fits no longer is opened as it is
             // Before it is open, too: who finds it open knows by whom.
             let mut tell = || _ = watch.agent.write_all(&[class.get()]); // the agent's death is heard next
@@ -247,14 +251,14 @@ pub fn stand(device: &str) -> Result<(), EgressError> {
 }
 
 /// As heir of the agent: where another agent has the device by now, the tree is that one's.
-fn put_back(egress: Egress, device: &str) -> Result<(), EgressError> {
-    match egress::claim(device, egress.ifindex()) {
-        Ok(_claim) => {
-            let warnings = egress.remove().warnings;
+fn put_back(ifindex: i32, device: &str) -> Result<(), EgressError> {
+    match Egress::restore(ifindex) {
+        Ok(removed) => {
+            let warnings = removed.unwrap_or_default().warnings;
             let device = device.to_owned();
             if warnings.is_empty() { Ok(()) } else { Err(EgressError::NotPutBack { device, warnings }) }
         }
-        Err(EgressError::Claimed(EbpfError::AnotherXoff { .. })) => Ok(()),
+        Err(EgressError::Claimed(EbpfError::AnotherXoff { .. }) | EgressError::NoSuchDevice { .. }) => Ok(()),
         Err(error) => Err(error),
     }
 }

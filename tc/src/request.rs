@@ -24,6 +24,8 @@ impl Handle {
     pub const ROOT: Handle = Handle(0xffff_ffff);
     /// What a clsact hangs on.
     pub const CLSACT: Handle = Handle(0xffff_fff1);
+    /// Where the filters of a clsact are for what the device is given to send.
+    pub const EGRESS: Handle = Handle(0xffff_fff3);
     /// Where the filters of a clsact are for what the device has received.
     pub const INGRESS: Handle = Handle(0xffff_fff2);
 

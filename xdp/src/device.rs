@@ -3,13 +3,16 @@
 use std::io;
 use std::os::fd::OwnedFd;
 
+use serde::{Deserialize, Serialize};
 use xoff_config::shell::Mode as ModeSetting;
 use xoff_dataplane::units::MacAddr;
 use xoff_ebpf::{Claim, Clsact, Filtered, Mode};
+use xoff_tc::{Handle, Tc};
 
 use crate::driver::{self, Driver};
 use crate::error::{Obstacle, XdpError};
-use crate::netlink::{Link, Netlink, OwnAddresses, PFIFO};
+use crate::journal::{Journal, Left, Owner};
+use crate::netlink::{Link, Netlink, OwnAddresses};
 use crate::sys::{self, Ethtool};
 
 /// Major number of the handle of a queueing discipline that we gave a device (`tc qdisc` shows it as `ff:`): the
@@ -61,6 +64,7 @@ pub(crate) struct Device {
     ethtool: Ethtool,
     _promiscuous: Option<OwnedFd>,
     undo: Undo,
+    journal: Journal,
     /// Given up last: then another xoff may make the device ready.
     claim: Claim,
 }
@@ -76,12 +80,18 @@ fn refused(device: &str, doing: &'static str) -> impl Fn(io::Error) -> XdpError 
     }
 }
 
-#[derive(Debug, Default)]
+/// What was changed, or is about to be, and is to be put back where it still is as it was set.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Undo {
+    /// It was down.
     down: bool,
+    /// It had no queueing discipline.
     qdisc: bool,
+    /// It had no clsact.
     clsact: bool,
-    flags: Option<u32>,
+    /// VLAN offloads that were on.
+    flags: u32,
+    /// How the kernel made addresses.
     own_addresses: Option<OwnAddresses>,
 }
 
@@ -98,6 +108,19 @@ impl Device {
             xoff_ebpf::may_replace(&claim, program)?;
         }
         let ethtool = Ethtool::new(name).map_err(refused("talk to the driver of"))?;
+        let journal = Journal::of(Owner::Switch);
+        let mut warnings = Vec::new();
+        let undo = match journal.left::<Undo>(&claim, link.mac) {
+            Left::Nothing => Undo::default(),
+            Left::Changes(undo) => undo.as_it_holds(&link, &netlink, &ethtool),
+            Left::Other => return Err(XdpError::LeftByHost { device: name.to_owned() }),
+            Left::Useless(why) => {
+                warnings.push(format!(
+                    "what a killed xoff wrote down of {name} is of no use ({why}): nothing of it is put back"
+                ));
+                Undo::default()
+            }
+        };
         Ok(Device {
             driver: Driver(ethtool.driver().unwrap_or_default()),
             name: name.to_owned(),
@@ -106,11 +129,12 @@ impl Device {
             mtu: link.mtu,
             queues: ethtool.rx_queues(),
             tags_kept: false,
-            warnings: Vec::new(),
+            warnings,
             netlink,
             ethtool,
             _promiscuous: None,
-            undo: Undo::default(),
+            undo,
+            journal,
             claim,
             found: link,
         })
@@ -123,8 +147,8 @@ impl Device {
         let refused = |doing| refused(&name, doing);
         self.stop_own_addresses();
         if !self.found.up {
-            self.netlink.set_up(self.ifindex, true).map_err(refused("bring up"))?;
-            self.undo.down = true;
+            self.change(|undo| undo.down = true, |device| device.netlink.set_up(device.ifindex, true))
+                .map_err(refused("bring up"))?;
         }
         let promiscuous = sys::promiscuous(self.ifindex).map_err(refused("make promiscuous"))?;
         self._promiscuous = Some(promiscuous);
@@ -132,8 +156,32 @@ impl Device {
         self.warnings.extend(self.ethtool.receive_ring().and_then(|ring| ring.advice(&name)));
         self.warnings.extend(self.ethtool.flow_control().and_then(|pause| pause.advice(&name)));
         self.add_queue();
-        self.undo.clsact = self.netlink.add_clsact(self.ifindex).unwrap_or(false); // the filter says why not
+        self.add_clsact();
         Ok(())
+    }
+
+    /// Writes down what is about to be changed, and changes it.
+    fn change(
+        &mut self,
+        note: impl FnOnce(&mut Undo),
+        change: impl FnOnce(&Device) -> io::Result<()>,
+    ) -> io::Result<()> {
+        let before = self.undo;
+        note(&mut self.undo);
+        let done = self.journal.before(&self.claim, self.mac, &self.undo, || change(self));
+        if done.is_err() {
+            self.undo = before;
+            let _ = self.journal.before(&self.claim, self.mac, &self.undo, || Ok(()));
+        }
+        done
+    }
+
+    fn add_clsact(&mut self) {
+        // Somebody else's is not taken away; where there is none, or the kernel takes none, the filter says why not.
+        if self.netlink.has_clsact(self.ifindex).is_ok_and(|is_there| !is_there) {
+            let add = |device: &Device| device.netlink.add_clsact(device.ifindex).map(drop);
+            let _ = self.change(|undo| undo.clsact = true, add);
+        }
     }
 
     /// How many receive queues the device called `name` has.
@@ -149,10 +197,9 @@ impl Device {
     /// whether it has it alone, and asks routers for more.
     fn stop_own_addresses(&mut self) {
         let found = self.found.own_addresses.filter(|&found| found != OwnAddresses::NONE);
-        if let Some(found) = found
-            && self.netlink.set_own_addresses(self.ifindex, OwnAddresses::NONE).is_ok()
-        {
-            self.undo.own_addresses = Some(found);
+        if let Some(found) = found {
+            let stop = |device: &Device| device.netlink.set_own_addresses(device.ifindex, OwnAddresses::NONE);
+            let _ = self.change(|undo| undo.own_addresses = Some(found), stop); // what it sends is held back
         }
     }
 
@@ -162,9 +209,11 @@ impl Device {
             // A driver that cannot change one of them refuses both; e1000 takes the other along. What is sent has its
             // tags in the frames anyway.
             let wanted = [Ethtool::VLAN_FLAGS, Ethtool::RX_VLAN_FLAG];
-            if wanted.into_iter().any(|off| self.ethtool.set_flags(flags & !off).is_ok()) {
-                self.undo.flags = Some(flags);
-            }
+            let clear = |device: &Device| {
+                let cleared = wanted.into_iter().any(|off| device.ethtool.set_flags(flags & !off).is_ok());
+                if cleared { Ok(()) } else { Err(io::ErrorKind::Unsupported.into()) }
+            };
+            let _ = self.change(|undo| undo.flags |= flags & Ethtool::VLAN_FLAGS, clear); // told below
         }
         let now = self.ethtool.flags();
         self.tags_kept = now.is_some_and(|flags| flags & Ethtool::RX_VLAN_FLAG == 0);
@@ -179,14 +228,12 @@ impl Device {
 
     fn add_queue(&mut self) {
         let qdisc = self.found.qdisc.as_str();
-        if qdisc == PFIFO && self.netlink.has_pfifo(self.ifindex, OUR_QDISC).unwrap_or(false) {
-            self.undo.qdisc = true; // a killed xoff left it
-        }
         if qdisc != "noqueue" {
             return;
         }
-        match self.netlink.add_pfifo(self.ifindex, OUR_QDISC) {
-            Ok(()) => self.undo.qdisc = true,
+        let add = |device: &Device| device.netlink.add_pfifo(device.ifindex, OUR_QDISC);
+        match self.change(|undo| undo.qdisc = true, add) {
+            Ok(()) => {}
             Err(error) => self.warnings.push(format!(
                 "{} has no queueing discipline and takes none ({error}): where its ring is full it drops",
                 self.name
@@ -197,20 +244,13 @@ impl Device {
     /// Takes note of what became of the filter at the device.
     pub(crate) fn filtered(&mut self, filter: &Filtered) {
         match filter {
-            Filtered::New(_) => {}
-            Filtered::Replaced(_) => {
-                // A killed xoff left it.
-                self.undo.clsact = true;
-                let noted = self.claim.noted().and_then(OwnAddresses::of_word);
-                self.undo.own_addresses = self.undo.own_addresses.or(noted);
-            }
+            Filtered::New(_) | Filtered::Replaced(_) => {}
             Filtered::Refused(error) => self.warnings.push(format!(
                 "the kernel's own stack cannot be kept from sending on {} ({error:#}): where it does while the link is down, \
                  the device counts losses, and the switch cannot tell them from its own",
                 self.name
             )),
         }
-        self.claim.note(self.undo.own_addresses.unwrap_or(OwnAddresses::NONE).word());
     }
 
     /// Where filters of the device hang.
@@ -278,23 +318,60 @@ impl Device {
     }
 }
 
+impl Undo {
+    /// What of it still is as it was set.
+    fn as_it_holds(self, found: &Link, netlink: &Netlink, ethtool: &Ethtool) -> Undo {
+        let is_none = found.own_addresses == Some(OwnAddresses::NONE);
+        Undo {
+            down: self.down && found.up,
+            qdisc: self.qdisc && netlink.has_pfifo(found.ifindex, OUR_QDISC).unwrap_or(false),
+            clsact: self.clsact && netlink.has_clsact(found.ifindex).unwrap_or(false),
+            flags: self.flags & !ethtool.flags().unwrap_or(u32::MAX),
+            own_addresses: self.own_addresses.filter(|_| is_none),
+        }
+    }
+}
+
 impl Drop for Device {
     fn drop(&mut self) {
         // Nothing to be done about failures: the device may be gone, or the privilege.
-        if let Some(flags) = self.undo.flags {
-            let _ = self.ethtool.set_flags(flags);
+        if let Ok(Some(now)) = self.netlink.link_at(self.ifindex)
+            && self.undo != Undo::default()
+        {
+            let undo = self.undo.as_it_holds(&now, &self.netlink, &self.ethtool);
+            if undo.flags != 0 {
+                let _ = self.ethtool.set_flags(self.ethtool.flags().unwrap_or(0) | undo.flags);
+            }
+            if undo.clsact && !has_foreign_filters(self.ifindex) {
+                let _ = self.netlink.remove_clsact(self.ifindex);
+            }
+            if undo.qdisc {
+                let _ = self.netlink.remove_qdisc(self.ifindex);
+            }
+            if undo.down {
+                let _ = self.netlink.set_up(self.ifindex, false);
+            }
+            if let Some(mode) = undo.own_addresses {
+                let _ = self.netlink.set_own_addresses(self.ifindex, mode);
+            }
         }
-        if self.undo.clsact {
-            let _ = self.netlink.remove_clsact(self.ifindex);
-        }
-        if self.undo.qdisc {
-            let _ = self.netlink.remove_qdisc(self.ifindex);
-        }
-        if self.undo.down {
-            let _ = self.netlink.set_up(self.ifindex, false);
-        }
-        if let Some(mode) = self.undo.own_addresses {
-            let _ = self.netlink.set_own_addresses(self.ifindex, mode);
-        }
+        Journal::clear(&self.claim);
     }
+}
+
+/// Whether somebody else has put filters into the clsact that we made: then it stays.
+fn has_foreign_filters(ifindex: i32) -> bool {
+    let Ok(mut tc) = Tc::open() else { return false };
+    [Handle::INGRESS, Handle::EGRESS].into_iter().any(|place| {
+        let filters = tc.filters(ifindex, place).unwrap_or_default();
+        filters.iter().any(|filter| filter.priority() != xoff_ebpf::FILTER_PRIORITY)
+    })
+}
+
+/// Puts back what a switch that was killed has left at a device.
+///
+/// # Errors
+/// Where there is no such device, or somebody has it.
+pub fn restore_port(device: &str) -> Result<(), XdpError> {
+    Device::take(device).map(drop)
 }

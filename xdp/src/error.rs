@@ -20,6 +20,15 @@ pub enum XdpError {
     /// The kernel was built without AF_XDP.
     #[error("this kernel has no AF_XDP: it must be Linux 5.18 or newer with CONFIG_XDP_SOCKETS=y")]
     NoAfXdp,
+    /// An agent that was killed has left its queues there.
+    #[error(
+        "a killed `xoff nic` has left its queues at {device}; put back what was there with \
+         `xoff nic --device {device} --restore`, and start again"
+    )]
+    LeftByHost {
+        /// The interface.
+        device: String,
+    },
     /// There is no such interface.
     #[error("no interface {device} in this network namespace; `ip link` lists those that exist")]
     NoSuchInterface {

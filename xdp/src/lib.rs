@@ -28,6 +28,7 @@ mod driver;
 mod error;
 pub mod host;
 mod host_interface;
+mod journal;
 mod look;
 mod losses;
 mod mapping;
@@ -50,10 +51,11 @@ mod umem;
 
 use std::io;
 
-pub use device::Facts;
+pub use device::{Facts, restore_port};
 pub use driver::Driver;
 pub use error::{Obstacle, XdpError};
 pub use host_interface::HostInterface;
+pub use journal::{Journal, Left, Owner};
 pub use look::look;
 pub use losses::{Losses, Overlap};
 pub use monitor::{Look, Monitor, PortDriver, Unread, XdpStatistics};

@@ -16,6 +16,7 @@ use rtnetlink::packet_route::link::{
 use rtnetlink::packet_route::route::{RouteAttribute, RouteMessage, RouteProtocol, RouteType};
 use rtnetlink::packet_route::tc::{TcAttribute, TcHandle, TcMessage};
 use rtnetlink::{Error, Handle, LinkGetRequest, LinkUnspec, RouteMessageBuilder};
+use serde::{Deserialize, Serialize};
 use tokio::runtime::{Builder, Runtime};
 use xoff_dataplane::units::MacAddr;
 
@@ -52,21 +53,12 @@ pub(crate) struct Link {
 }
 
 /// How the kernel makes IPv6 addresses of its own for a device (`addrgenmode`), by its number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct OwnAddresses(u8);
 
 impl OwnAddresses {
     /// Not at all.
     pub(crate) const NONE: OwnAddresses = OwnAddresses(1);
-
-    /// As a word to write down, which is not 0.
-    pub(crate) fn word(self) -> u32 {
-        u32::from(self.0) + 1
-    }
-
-    pub(crate) fn of_word(word: u32) -> Option<OwnAddresses> {
-        word.checked_sub(1).and_then(|mode| u8::try_from(mode).ok()).map(OwnAddresses)
-    }
 }
 
 /// A conversation with the kernel, about one network namespace: that of the thread that opened it.
@@ -187,10 +179,20 @@ impl Netlink {
 
     /// Whether the device has a pfifo with that major number.
     pub(crate) fn has_pfifo(&self, ifindex: i32, major: u16) -> io::Result<bool> {
-        let pfifo = TcAttribute::Kind(PFIFO.to_owned());
+        self.has_qdisc(ifindex, PFIFO, Some(major))
+    }
+
+    /// Whether the device has a clsact.
+    pub(crate) fn has_clsact(&self, ifindex: i32) -> io::Result<bool> {
+        self.has_qdisc(ifindex, CLSACT, None)
+    }
+
+    fn has_qdisc(&self, ifindex: i32, kind: &str, major: Option<u16>) -> io::Result<bool> {
+        let kind = TcAttribute::Kind(kind.to_owned());
         let ours = |qdisc: &TcMessage| {
-            (qdisc.header.index, qdisc.header.handle.major) == (ifindex, major)
-                && qdisc.attributes.contains(&pfifo)
+            qdisc.header.index == ifindex
+                && major.is_none_or(|major| qdisc.header.handle.major == major)
+                && qdisc.attributes.contains(&kind)
         };
         let qdiscs = self.handle.qdisc().get().index(ifindex).execute();
         let qdiscs: Vec<TcMessage> = self.runtime.block_on(qdiscs.try_collect()).map_err(to_io)?;

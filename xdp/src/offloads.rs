@@ -3,9 +3,12 @@
 
 use std::io;
 
+use serde::{Deserialize, Serialize};
+use xoff_dataplane::units::MacAddr;
+
 use crate::driver::Driver;
 use crate::netlink::{Link, Netlink};
-use crate::sys::{Ethtool, FEATURE_WORDS};
+use crate::sys::Ethtool;
 
 /// Makes a veth the device of a host whose kernel finishes its own frames: checksums in place, no longer
 /// than the MTU, and in order where a sender changes its CPU (which takes GRO).
@@ -34,8 +37,8 @@ pub struct Offloads {
     netlink: Netlink,
 }
 
-/// Offloads as they were, to be put back.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Offloads as they are at a time, to be put back.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OffloadsBefore {
     /// What was asked for of what the driver lets be chosen: (can be chosen, was asked for), 32 features at a time.
     features: Vec<[u32; 2]>,
@@ -68,6 +71,14 @@ impl Offloads {
         Ok(self.link()?.mtu)
     }
 
+    /// Its address by now.
+    ///
+    /// # Errors
+    /// Where the device is gone.
+    pub fn address(&self) -> io::Result<MacAddr> {
+        Ok(self.link()?.mac)
+    }
+
     /// As they are now.
     ///
     /// # Errors
@@ -95,11 +106,13 @@ impl Offloads {
         self.set_segments(1)
     }
 
-    /// Puts them back.
+    /// Puts back what still is as it was `set`; where that is not known, all that was before.
     ///
     /// # Errors
     /// Where the device is gone, or its driver refuses.
-    pub fn put_back(&self, before: &OffloadsBefore) -> io::Result<()> {
+    pub fn put_back(&self, before: &OffloadsBefore, set: Option<&OffloadsBefore>) -> io::Result<()> {
+        let now = self.read()?;
+        let before = before.unless_changed(set.unwrap_or(&now), &now);
         self.ethtool.about(&self.link()?.name)?.set_features(&before.features)?;
         self.set_segments(before.segments)
     }
@@ -114,18 +127,31 @@ impl Offloads {
 }
 
 impl OffloadsBefore {
-    /// As numbers, for who has to keep them.
+    /// As it was before, but for what is not any more as it was `set`: that is as it is now.
     #[must_use]
-    pub fn to_words(&self) -> Vec<u32> {
-        [&[self.segments], self.features.as_flattened()].concat()
+    pub fn unless_changed(&self, set: &OffloadsBefore, now: &OffloadsBefore) -> OffloadsBefore {
+        let features = self.features.iter().zip(&set.features).zip(&now.features);
+        let features = features.map(|((&[may, was], &[_, set]), &[_, now])| {
+            let changed = set ^ now;
+            [may, was & !changed | now & changed]
+        });
+        let segments = if set.segments == now.segments { self.segments } else { now.segments };
+        OffloadsBefore { features: features.collect(), segments }
     }
+}
 
-    /// From those numbers.
-    #[must_use]
-    pub fn from_words(words: &[u32]) -> Option<OffloadsBefore> {
-        let (&segments, features) = words.split_first()?;
-        let (features, rest) = features.as_chunks();
-        let whole = rest.is_empty() && (1..=FEATURE_WORDS).contains(&features.len());
-        whole.then(|| OffloadsBefore { features: features.to_vec(), segments })
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_somebody_changed_since_stays() {
+        let state = |requested, segments| OffloadsBefore { features: vec![[0b1111, requested]], segments };
+        let (before, set) = (state(0b0111, 65_535), state(0b0100, 1));
+        assert_eq!(before.unless_changed(&set, &set), before);
+        // Somebody has turned one on that had never been, one off that we left on, and none of ours.
+        let now = state(0b1000, 1);
+        assert_eq!(before.unless_changed(&set, &now), state(0b1011, 65_535));
+        assert_eq!(before.unless_changed(&set, &state(0b0100, 7)).segments, 7);
     }
 }

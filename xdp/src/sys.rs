@@ -279,6 +279,14 @@ fn option<T: Copy>(socket: BorrowedFd<'_>, level: i32, name: i32, mut value: T) 
     if failed == 0 { Ok(value) } else { Err(io::Error::last_os_error()) }
 }
 
+/// A number of the calling thread's network namespace that no other one gets, before the machine is started again; 0: the kernel has none.
+pub(crate) fn namespace_cookie() -> u64 {
+    const SO_NETNS_COOKIE: i32 = 71;
+    let socket = std::os::unix::net::UnixDatagram::unbound();
+    let cookie = socket.and_then(|socket| option(socket.as_fd(), libc::SOL_SOCKET, SO_NETNS_COOKIE, 0));
+    cookie.unwrap_or(0)
+}
+
 /// A request of ethtool's (linux/ethtool.h) that carries one number.
 #[repr(C)]
 struct Value {

@@ -43,6 +43,7 @@ mod lost_xon;
 mod memory;
 mod modes;
 mod nic;
+mod nic_killed;
 mod nic_rates;
 mod nic_tampered;
 mod ofc;

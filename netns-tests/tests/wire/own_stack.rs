@@ -2,7 +2,9 @@
 //! the switch has ended. What the machine has a device for is said before, by `xoff check` and `xoff run` alike.
 
 use std::fs;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
+use std::thread;
+use std::time::Duration;
 
 use tempfile::TempDir;
 use xoff::control::Link;
@@ -78,6 +80,30 @@ fn after_kill_9_the_next_switch_puts_back_how_addresses_were_made() {
     start(&bed).kill();
     start(&bed).stop();
     assert_eq!(own_addresses(&bed), "none");
+}
+
+/// Before, while and after its devices are made ready.
+#[test]
+fn early_kill_9_is_undone_by_the_next_switch() {
+    let bed = with_ipv6();
+    let directory = TempDir::new().unwrap();
+    let file = directory.path().join("switch.toml");
+    fs::write(&file, bed.config("speed = \"1G\"").to_string()).unwrap();
+    let state = || {
+        let qdiscs = bed.namespace().output(Command::new("tc").args(["qdisc", "show", "dev", "p1"])).unwrap();
+        ip(&bed, "-details link show dev p1") + &String::from_utf8(qdiscs.stdout).unwrap()
+    };
+    let before = state();
+    for moment in [10, 30, 40, 50, 60, 70, 100] {
+        let mut command = Command::new(BINARY);
+        command.args(["run", "--config"]).arg(&file).stdout(Stdio::null()).stderr(Stdio::null());
+        let mut child = bed.namespace().spawn(command).unwrap();
+        thread::sleep(Duration::from_millis(moment));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        start(&bed).stop();
+        assert_eq!(state(), before, "killed after {moment} ms");
+    }
 }
 
 #[test]

@@ -19,8 +19,8 @@
 //!
 //! Frames of MAC control leave before all others, unshaped and never stopped.
 //!
-//! What was at the device before (the root queueing discipline, offloads, what may wait for neighbours) is written into the tree
-//! itself, as a filter that takes no frame ([`before`]): whoever finds the tree, however its maker ended, can put it back.
+//! What was at the device before (the root queueing discipline, offloads, what may wait for neighbours) is written into the
+//! [journal](Journal) before it is changed: whoever comes next, however the tree's maker ended, can put it back.
 
 mod before;
 mod classify;
@@ -28,17 +28,17 @@ mod defects;
 mod error;
 mod leaf;
 mod neighbours;
+mod settings;
 mod tree;
 
 use std::thread;
 use std::time::{Duration, Instant};
 
-use nix::net::if_::if_nametoindex;
-use xoff_dataplane::settings::Trust;
-use xoff_dataplane::units::{BitRate, Bytes, CLASSES, Class, ClassSet, Nanos};
+use nix::net::if_::{if_indextoname, if_nametoindex};
+use xoff_dataplane::units::{BitRate, Bytes, CLASSES, Class, ClassSet};
 use xoff_ebpf::Claim;
 use xoff_tc::{Handle, Node, Statistics, Tc};
-use xoff_xdp::Offloads;
+use xoff_xdp::{Journal, Left, Offloads, Owner};
 
 use before::Before;
 use neighbours::NeighbourQueues;
@@ -47,89 +47,9 @@ use tree::Tree;
 pub use defects::{Defects, Part};
 pub use error::EgressError;
 pub use leaf::Leaf;
+pub use settings::EgressSettings;
 pub use tree::Seen;
 pub(crate) use tree::class_of;
-
-/// What a host sends by.
-#[derive(Clone, Debug, PartialEq)]
-pub struct EgressSettings {
-    /// The device.
-    pub device: String,
-    /// Its line rate.
-    pub speed: BitRate,
-    /// How far the shaper may be ahead of its rate, layer 1: what a late timer lets it catch up. It is also what may leave
-    /// faster than the line, so that it is part of what a peer's headroom holds.
-    pub burst: Bytes,
-    /// How the class of a frame is found, as at a switch's port.
-    pub trust: Trust,
-    /// Class of frames that carry nothing to trust.
-    pub default_class: Class,
-    /// Class of each PCP.
-    pub pcp_to_class: [Class; 8],
-    /// Class of each DSCP.
-    pub dscp_to_class: [Class; 64],
-    /// Classes whose frames may not be dropped here either.
-    pub lossless: ClassSet,
-    /// Most bytes that wait in a lossless class; see [`EgressSettings::LIMIT_LOSSLESS`].
-    pub limit_lossless: u32,
-    /// Most bytes that wait in a lossy class; see [`EgressSettings::LIMIT_LOSSY`].
-    pub limit_lossy: u32,
-    /// Which kind of queue can be stopped; `None`: the best that the kernel has.
-    pub leaf: Option<Leaf>,
-}
-
-impl EgressSettings {
-    /// The part of the line that is used, 99 %: what two clocks may differ by is a hundredth of that, and what a timer was late by
-    /// leaves the device's ring within a hundred times as long.
-    pub const SHARE: f64 = 0.99;
-    /// 64 MiB: three hundred sockets with Linux's default send buffer (208 KiB), or the 65 frames of 4 KiB each that
-    /// soft-RoCE keeps waiting for 250 queue pairs. It takes memory only as far as somebody fills it.
-    pub const LIMIT_LOSSLESS: u32 = 64 << 20;
-    /// 4 MiB: what an ordinary queue of a thousand frames holds, and more where they are small.
-    pub const LIMIT_LOSSY: u32 = 4 << 20;
-
-    /// The defaults: class by DSCP (its upper three bits) or PCP, class 3 lossless.
-    #[must_use]
-    pub fn new(device: &str, speed: BitRate) -> EgressSettings {
-        EgressSettings {
-            device: device.to_owned(),
-            speed,
-            burst: EgressSettings::burst_at(speed),
-            trust: Trust::Dscp,
-            default_class: Class::default(),
-            pcp_to_class: Class::ALL,
-            dscp_to_class: std::array::from_fn(|dscp| Class::ALL[dscp / 8]),
-            lossless: [Class::ALL[3]].into_iter().collect(),
-            limit_lossless: EgressSettings::LIMIT_LOSSLESS,
-            limit_lossy: EgressSettings::LIMIT_LOSSY,
-            leaf: None,
-        }
-    }
-
-    /// Most bytes (layer 1) that still leave after [`Egress::stop`] has returned, at a device of that MTU: the frame in the driver's
-    /// hands, and what the shaper was ahead of the line. What a peer's headroom holds beyond the time that stopping takes.
-    #[must_use]
-    pub fn overrun(&self, mtu: u32) -> Bytes {
-        tree::overrun(self.burst, tree::longest_at(mtu))
-    }
-
-    /// The default burst: 100 us of the line, as late as a timer of an idle machine is at worst, and two frames at least.
-    #[must_use]
-    pub fn burst_at(speed: BitRate) -> Bytes {
-        const TWO_FRAMES: Bytes = Bytes(2 * 1542);
-        speed.bytes_in(Nanos::from_micros(100)).max(TWO_FRAMES)
-    }
-
-    fn limit(&self, class: Class) -> u32 {
-        if self.lossless.contains(class) { self.limit_lossless } else { self.limit_lossy }
-    }
-
-    /// What the shaper lets through, in bytes a second.
-    #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)] // rates are below 2^53
-    fn shaped_bytes_per_second(&self) -> u64 {
-        ((self.speed.bits_per_second() as f64 * EgressSettings::SHARE / 8.0) as u64).max(1)
-    }
-}
 
 /// What a leaf has done, and what it holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -182,6 +102,7 @@ pub struct Egress {
     before: Before,
     /// Nobody else's device; `None` for the guard, which comes after who had it.
     claim: Option<Claim>,
+    journal: Journal,
     /// What each leaf had counted when it was read last, and what this has counted in all.
     last: [Statistics; CLASSES],
     counts: [LeafCounts; CLASSES],
@@ -197,47 +118,48 @@ impl Egress {
     /// How long the device may still be in the hands of an agent that is dying, or of its guard, which puts it back.
     const HEIR: Duration = Duration::from_secs(1);
 
+    /// Claims the device, and finds out what is to be put back afterwards. Nothing is changed before [`Egress::install`], but what a
+    /// killed switch has left there is put back.
+    ///
+    /// # Errors
+    /// [`EgressError`].
+    pub fn prepare(settings: &EgressSettings) -> Result<Egress, EgressError> {
+        let device = settings.device.as_str();
+        let ifindex = index_of(device)?;
+        let mut egress = Egress::claimed(device, ifindex)?;
+        let nodes = egress.tc.qdiscs(ifindex)?;
+        // A tree is taken over, whatever was there before it.
+        let theirs = (!Tree::is_in(&nodes)).then_some(nodes.as_slice());
+        let left = egress.left()?;
+        let (offloads, queues) = (&egress.offloads, &egress.neighbours);
+        let before = match (left, theirs) {
+            (Some(left), theirs) => left.unless_changed(device, theirs, offloads, queues)?,
+            (None, Some(theirs)) => Before::of(device, theirs, offloads, queues)?,
+            (None, None) => Before::default(),
+        };
+        egress.before = before;
+        let mtu = xoff_xdp::mtu(device)?;
+        egress.tree = Tree::new(device, ifindex, &nodes, settings, mtu)?;
+        Ok(egress)
+    }
+
     /// Builds the tree, with every class running and nobody limited. Where a killed one left a tree, it is taken over, and nothing
     /// that waits in it is lost.
     ///
     /// # Errors
     /// [`EgressError`]; the device is left as it was.
-    pub fn install(settings: &EgressSettings) -> Result<Egress, EgressError> {
-        let device = settings.device.as_str();
-        let ifindex = index_of(device)?;
-        let claim = claim(device, ifindex)?;
-        let mtu = xoff_xdp::mtu(device)?;
-        let mut tc =
-            Tc::open().map_err(|source| EgressError::system("talk to the kernel about", device, source))?;
-        let nodes = tc.qdiscs(ifindex)?;
-        let (offloads, neighbours) = (offloads_of(device, ifindex)?, NeighbourQueues::open(device));
-        let before = match Tree::is_in(&nodes) {
-            true => Before::read(&mut tc, ifindex)?,
-            false => Before::of(device, &nodes, &offloads, &neighbours)?,
-        };
-        let tree = Tree::new(device, ifindex, &nodes, settings, mtu)?;
-        let mut egress = Egress {
-            tc,
-            tree,
-            offloads,
-            neighbours,
-            before,
-            claim: Some(claim),
-            last: Default::default(),
-            counts: Default::default(),
-            stopped: ClassSet::NONE,
-            warnings: Vec::new(),
-            removed: false,
-        };
-        egress.build(settings)?; // who is dropped puts everything back
-        egress.counts()?;
-        egress.counts = Default::default(); // a predecessor's are not its own
-        Ok(egress)
+    pub fn install(mut self, settings: &EgressSettings) -> Result<Egress, EgressError> {
+        self.removed = false; // who is dropped puts everything back
+        self.build(settings)?;
+        self.counts()?;
+        self.counts = Default::default(); // a predecessor's are not its own
+        Ok(self)
     }
 
     fn build(&mut self, settings: &EgressSettings) -> Result<(), EgressError> {
+        let waiting = self.before.let_wait(settings.limit_lossless);
+        self.write_down()?;
         self.tree.plant(&mut self.tc)?;
-        self.before.write(&mut self.tc, self.tree.ifindex())?;
         let device = &settings.device;
         let single = self.offloads.single_frames();
         if let Err(error) = single {
@@ -246,45 +168,110 @@ impl Egress {
                  (`ethtool -k {device}` shows which)"
             ));
         }
-        let waiting = self.before.neighbours().at_least(settings.limit_lossless);
         if let Err(error) = self.neighbours.set(waiting) {
             self.warnings.push(format!(
                 "what waits for a neighbour's address at {device} stays bounded as it is ({error}): frames beyond that are dropped \
                  (net.ipv4.neigh.{device}.unres_qlen_bytes)"
             ));
         }
+        if let Ok(offloads) = self.offloads.read() {
+            self.before.have_set(offloads);
+            self.write_down()?;
+        }
         self.tree.grow(&mut self.tc)
+    }
+
+    /// Writes into the journal what was before, and what is set: before it is, and when the device gets another address.
+    ///
+    /// # Errors
+    /// Where it cannot be written.
+    pub fn write_down(&self) -> Result<(), EgressError> {
+        let Some(claim) = &self.claim else { return Ok(()) };
+        let write = || self.journal.before(claim, self.offloads.address()?, &self.before, || Ok(()));
+        write().map_err(|source| EgressError::system("write down what was at", self.tree.device(), source))
+    }
+
+    /// What a killed agent has written down of the device.
+    fn left(&mut self) -> Result<Option<Before>, EgressError> {
+        let device = self.tree.device().to_owned();
+        let refused = |source| EgressError::system("read the address of", &device, source);
+        let address = self.offloads.address().map_err(refused)?;
+        let Some(claim) = &self.claim else { return Ok(None) };
+        match self.journal.left::<Before>(claim, address) {
+            Left::Nothing => Ok(None),
+            Left::Changes(before) => Ok(Some(before)),
+            Left::Other => {
+                let ifindex = self.tree.ifindex();
+                self.claim = None;
+                xoff_xdp::restore_port(&device)?;
+                self.claim = Some(claim_of(&device, ifindex)?);
+                Ok(None)
+            }
+            Left::Useless(why) => {
+                self.warnings.push(format!(
+                    "what a killed xoff wrote down of {device} is of no use ({why}): nothing of it is put back"
+                ));
+                Ok(None)
+            }
+        }
+    }
+
+    fn claimed(device: &str, ifindex: i32) -> Result<Egress, EgressError> {
+        let claim = claim_of(device, ifindex)?;
+        let mut egress = Egress::found(device, ifindex)?;
+        egress.claim = Some(claim);
+        Ok(egress)
     }
 
     /// The tree that is at a device, whoever made it; `None` where there is none.
     ///
     /// # Errors
     /// Where there is no such device, or the kernel does not answer.
-    pub fn find(device: &str) -> Result<Option<Egress>, EgressError> {
-        let ifindex = index_of(device)?;
-        let mtu = xoff_xdp::mtu(device)?;
+    pub fn find(ifindex: i32) -> Result<Option<Egress>, EgressError> {
+        let mut egress = Egress::found(&name_of(ifindex)?, ifindex)?;
+        Ok(Tree::is_in(&egress.tc.qdiscs(ifindex)?).then_some(egress))
+    }
+
+    fn found(device: &str, ifindex: i32) -> Result<Egress, EgressError> {
         let mut tc =
             Tc::open().map_err(|source| EgressError::system("talk to the kernel about", device, source))?;
-        let nodes = tc.qdiscs(ifindex)?;
-        if !Tree::is_in(&nodes) {
-            return Ok(None);
-        }
-        let before = Before::read(&mut tc, ifindex)?;
-        let tree = Tree::found(device, ifindex, &nodes, mtu)?;
-        let (offloads, neighbours) = (offloads_of(device, ifindex)?, NeighbourQueues::open(device));
-        Ok(Some(Egress {
+        let tree = Tree::found(device, ifindex, &tc.qdiscs(ifindex)?, xoff_xdp::mtu(device)?)?;
+        Ok(Egress {
             tc,
             tree,
-            offloads,
-            neighbours,
-            before,
+            offloads: offloads_of(device, ifindex)?,
+            neighbours: NeighbourQueues::open(device),
+            before: Before::default(),
             claim: None,
+            journal: Journal::of(Owner::Host),
             last: Default::default(),
             counts: Default::default(),
             stopped: ClassSet::NONE,
             warnings: Vec::new(),
-            removed: false,
-        }))
+            removed: true,
+        })
+    }
+
+    /// Puts back what an agent or a switch that was killed has left at a device: starts all classes, and has everything as it was before.
+    /// `None` where there is nothing to put back.
+    ///
+    /// # Errors
+    /// Where somebody has the device, and as [`Egress::prepare`].
+    pub fn restore(ifindex: i32) -> Result<Option<Removed>, EgressError> {
+        let mut egress = Egress::claimed(&name_of(ifindex)?, ifindex)?;
+        let has_page = egress.claim.as_ref().is_some_and(|claim| !claim.journal().is_empty());
+        let left = egress.left()?;
+        let has_tree = Tree::is_in(&egress.tc.qdiscs(ifindex)?);
+        let is_left = left.is_some() || has_tree;
+        let mut removed = Removed::default();
+        if is_left {
+            egress.before = left.unwrap_or_default();
+            removed = egress.put_back();
+        } else if let Some(claim) = &egress.claim {
+            Journal::clear(claim);
+        }
+        removed.warnings.append(&mut egress.warnings);
+        Ok((is_left || has_page).then_some(removed))
     }
 
     /// Stops a class: when this returns no frame of it is taken from its leaf any more. One may be on its way through the driver.
@@ -355,15 +342,9 @@ impl Egress {
             self.last[class.index()] = Statistics::default(); // a new one counts from nothing
         }
         let repaired = self.tree.repair(&mut self.tc, seen, found, self.stopped);
-        let repaired = repaired.and_then(|()| self.keep_before(found)).and_then(|()| self.tree.wake());
+        let repaired = repaired.and_then(|()| self.tree.wake());
         let left = self.see().map_or(found, |seen| self.tree.defects(&seen, self.stopped, ClassSet::NONE));
         Ok(Mended { found, left, refused: repaired.err() })
-    }
-
-    fn keep_before(&mut self, found: Defects) -> Result<(), EgressError> {
-        let filters = [Part::Root, Part::Waker, Part::Classifier];
-        let is_lost = filters.into_iter().any(|part| found.contains(part));
-        if is_lost { self.before.write(&mut self.tc, self.tree.ifindex()) } else { Ok(()) }
     }
 
     /// From here on classes are stopped and started for frames of the device's MTU by now. Whether that is another one than before.
@@ -449,9 +430,14 @@ impl Egress {
         let mut removed = Removed::default();
         let device = match self.offloads.device() {
             Ok(Some(device)) => device,
-            Ok(None) => return removed, // it has gone, and all that was at it
+            Ok(None) => {
+                // It has gone, and all that was at it.
+                self.claim.iter().for_each(Journal::clear);
+                return removed;
+            }
             Err(_) => self.tree.device().to_owned(),
         };
+        let mut failed = Vec::new();
         match self.tc.qdiscs(self.tree.ifindex()) {
             Ok(nodes) if !Tree::is_in(&nodes) => {
                 removed
@@ -461,10 +447,14 @@ impl Egress {
             _ => {
                 let done = self.empty(&mut removed);
                 removed.warnings.extend(done.err().map(|error| error.to_string()));
-                removed.warnings.extend(self.before.put_root_back(&mut self.tc, self.tree.ifindex()));
+                failed.extend(self.before.put_root_back(&mut self.tc, self.tree.ifindex()));
             }
         }
-        removed.warnings.extend(self.before.put_rest_back(&device, &self.offloads, &self.neighbours));
+        failed.extend(self.before.put_rest_back(&device, &self.offloads, &self.neighbours));
+        if failed.is_empty() {
+            self.claim.iter().for_each(Journal::clear); // else `xoff nic --restore` may try again
+        }
+        removed.warnings.append(&mut failed);
         removed
     }
 
@@ -507,7 +497,7 @@ pub struct Removed {
 
 /// Claims the device, with patience for who had it before: what a dying process has, the kernel gives up one by one, so that its
 /// guard hears of its death before the device is free.
-pub(crate) fn claim(device: &str, ifindex: i32) -> Result<Claim, EgressError> {
+fn claim_of(device: &str, ifindex: i32) -> Result<Claim, EgressError> {
     Ok(Claim::take_within(Egress::HEIR, device, ifindex)?)
 }
 
@@ -515,7 +505,16 @@ fn offloads_of(device: &str, ifindex: i32) -> Result<Offloads, EgressError> {
     Offloads::open(ifindex).map_err(|source| EgressError::system("talk to the driver of", device, source))
 }
 
-fn index_of(device: &str) -> Result<i32, EgressError> {
+fn name_of(ifindex: i32) -> Result<String, EgressError> {
+    let name = if_indextoname(ifindex.cast_unsigned()).ok().and_then(|name| name.into_string().ok());
+    name.ok_or_else(|| EgressError::NoSuchDevice { device: format!("of index {ifindex}") })
+}
+
+/// The index of a device in the network namespace of the calling thread.
+///
+/// # Errors
+/// There is none of that name.
+pub fn index_of(device: &str) -> Result<i32, EgressError> {
     let index = if_nametoindex(device).ok().and_then(|index| i32::try_from(index).ok());
     index.ok_or_else(|| EgressError::NoSuchDevice { device: device.to_owned() })
 }

@@ -5,6 +5,8 @@ use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::FileExt as _;
 
+use serde::{Deserialize, Serialize};
+
 /// Those queues of a device, over IPv4 and over IPv6, of the network namespace of the thread that opened them; any thread may use them.
 #[derive(Debug)]
 pub(super) struct NeighbourQueues {
@@ -13,7 +15,7 @@ pub(super) struct NeighbourQueues {
 }
 
 /// How many bytes they hold; `None`: the family is not there.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct NeighbourBytes([Option<u32>; 2]);
 
 impl NeighbourQueues {
@@ -26,14 +28,28 @@ impl NeighbourQueues {
     }
 
     pub(super) fn read(&self) -> NeighbourBytes {
-        let read = |file: &Option<File>| io::read_to_string(file.as_ref()?).ok()?.trim().parse().ok();
+        // From the beginning, however often it is read.
+        let read = |file: &Option<File>| {
+            let mut text = [0; 16];
+            let len = file.as_ref()?.read_at(&mut text, 0).ok()?;
+            str::from_utf8(&text[..len]).ok()?.trim().parse().ok()
+        };
         NeighbourBytes(self.files.each_ref().map(read))
     }
 
-    /// The same of the device by the name that it has by now. A device that was renamed is to be in the calling thread's network
-    /// namespace: the kernel took the files of the old name away.
-    pub(super) fn set_at(&self, device: &str, bytes: NeighbourBytes) -> io::Result<()> {
-        if device == self.device { self.set(bytes) } else { NeighbourQueues::open(device).set(bytes) }
+    /// Puts back what still is as it was set, at the device by the name that it has by now. A device that was renamed is to be in the
+    /// calling thread's network namespace: the kernel took the files of the old name away.
+    pub(super) fn put_back(
+        &self,
+        device: &str,
+        before: NeighbourBytes,
+        set: NeighbourBytes,
+    ) -> io::Result<()> {
+        if device != self.device {
+            return NeighbourQueues::open(device).put_back(device, before, set);
+        }
+        let now = self.read();
+        self.set(before.unless_changed(set, now))
     }
 
     pub(super) fn set(&self, bytes: NeighbourBytes) -> io::Result<()> {
@@ -45,21 +61,17 @@ impl NeighbourQueues {
 }
 
 impl NeighbourBytes {
-    /// How many numbers it is kept as.
-    pub(super) const WORDS: usize = 2;
-    /// In the place of a family that is not there.
-    const NONE: u32 = u32::MAX;
+    /// As it was before, but for what is not any more as it was `set`: that is as it is now. Where it was about to be set, it is as before.
+    pub(super) fn unless_changed(self, set: NeighbourBytes, now: NeighbourBytes) -> NeighbourBytes {
+        let of = |family: usize| {
+            let is_ours = set.0[family] == now.0[family];
+            if is_ours { self.0[family] } else { now.0[family] }
+        };
+        NeighbourBytes([of(0), of(1)])
+    }
 
     /// So many at least.
     pub(super) fn at_least(self, bytes: u32) -> NeighbourBytes {
         NeighbourBytes(self.0.map(|family| family.map(|before| before.max(bytes))))
-    }
-
-    pub(super) fn to_words(self) -> [u32; NeighbourBytes::WORDS] {
-        self.0.map(|family| family.unwrap_or(NeighbourBytes::NONE))
-    }
-
-    pub(super) fn from_words(words: [u32; NeighbourBytes::WORDS]) -> NeighbourBytes {
-        NeighbourBytes(words.map(|word| Some(word).filter(|&word| word != NeighbourBytes::NONE)))
     }
 }

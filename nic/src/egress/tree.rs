@@ -23,10 +23,9 @@ pub(super) const ROOT: Handle = Handle::new(MAJOR, 0);
 /// Number of each of our filters, among those of its priority.
 const FILTER: Handle = Handle(1);
 
-/// Turns of the filters at the root. What was before the tree is the last: no frame comes so far.
+/// Turns of the filters at the root.
 const WAKE: u16 = 1;
 const CLASSIFY: u16 = 2;
-pub(super) const BEFORE: u16 = 3;
 
 /// What a frame costs beyond its bytes: FCS, preamble and gap, and a tag, which may not be in it.
 const OVERHEAD: u16 = 4 + 8 + 12 + 4;

@@ -14,7 +14,7 @@ use nix::sys::socket::sockopt::RcvBufForce;
 use socket2::{Domain, Socket, Type};
 use xoff::lab::{Device, Lab, Namespace, VethOptions};
 use xoff_dataplane::units::{BitRate, Class};
-use xoff_nic::egress::{Egress, EgressSettings, LeafCounts};
+use xoff_nic::egress::{Egress, EgressError, EgressSettings, LeafCounts};
 
 /// How long a test waits for what must come: much longer than it ever takes.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -27,6 +27,11 @@ pub const DSCP_LOSSLESS: u8 = 24;
 pub const DSCP_LOSSY: u8 = 8;
 
 const PORT: u16 = 7000;
+
+/// Builds the tree at a device of the calling thread's namespace.
+pub fn install(settings: &EgressSettings) -> Result<Egress, EgressError> {
+    Egress::prepare(settings)?.install(settings)
+}
 
 /// The device at both ends: no device of a machine has that name.
 pub const DEVICE: &str = "nic0";
@@ -69,7 +74,7 @@ impl Bed {
     }
 
     pub fn install(&self, settings: &EgressSettings) -> Egress {
-        self.namespace().run(|| Egress::install(settings)).unwrap()
+        self.namespace().run(|| install(settings)).unwrap()
     }
 
     /// The host's end, as anybody sees it.

@@ -12,7 +12,7 @@ use xoff_nic::egress::{Egress, EgressSettings};
 use xoff_tc::{Filter, Handle, Place, Qdisc, Tc};
 use xoff_xdp::PacketSender;
 
-use crate::bed::{Bed, DEVICE, nic, settings, wait_for};
+use crate::bed::{Bed, DEVICE, install, nic, settings, wait_for};
 
 const MAC_CONTROL: u16 = 0x8808;
 
@@ -139,7 +139,7 @@ fn compare(settings: &EgressSettings, port: &PortSettings) {
     bed.namespace().sysctl(&format!("ipv6/conf/{DEVICE}/disable_ipv6"), "1").unwrap();
     bed.namespace().run(|| {
         let classifier = Classifier::new(port);
-        let mut egress = Egress::install(settings).unwrap();
+        let mut egress = install(settings).unwrap();
         Class::ALL.into_iter().for_each(|class| egress.stop(class).unwrap());
         let mut roads = [Road::sent(&egress), Road::forwarded(&egress)];
         for tags in tags() {

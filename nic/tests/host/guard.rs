@@ -15,7 +15,7 @@ use xoff_dataplane::units::Nanos;
 use xoff_nic::egress::Egress;
 use xoff_nic::guard::{Guard, now, stand};
 
-use crate::bed::{Bed, DEVICE, DSCP_LOSSLESS, LOSSLESS, peer_ipv4, received, settings, wait_for};
+use crate::bed::{Bed, DEVICE, DSCP_LOSSLESS, LOSSLESS, install, peer_ipv4, received, settings, wait_for};
 
 /// A test is started again as the process that it needs: this says as which.
 const ROLE: &str = "XOFF_NIC_ROLE";
@@ -61,7 +61,7 @@ fn await_guarding(guard: Pid) {
 
 /// Builds the tree, and stops a class for so long, in the order in which an agent does.
 fn stopped(test: &str, time: Nanos) -> (Egress, Guard) {
-    let mut egress = Egress::install(&settings()).unwrap();
+    let mut egress = install(&settings()).unwrap();
     let mut guard = Guard::start(again(test, "guard")).unwrap();
     guard.tell(LOSSLESS, now().after(time));
     egress.stop(LOSSLESS).unwrap();

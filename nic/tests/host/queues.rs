@@ -4,7 +4,7 @@ use xoff_nic::egress::{Egress, EgressSettings, Leaf};
 use xoff_xdp::PacketSender;
 
 use crate::bed::{
-    Bed, DEVICE, DSCP_LOSSLESS, DSCP_LOSSY, FRAME, LOSSLESS, LOSSY, nothing, of, peer_ipv4, peer_ipv6,
+    Bed, DEVICE, DSCP_LOSSLESS, DSCP_LOSSY, FRAME, LOSSLESS, LOSSY, nic, nothing, of, peer_ipv4, peer_ipv6,
     received, settings, wait_for,
 };
 use xoff_dataplane::units::BitRate;
@@ -163,7 +163,8 @@ fn a_longer_mtu_is_followed_by_stopped_and_by_running_classes() {
     for settings in leafs() {
         let bed = Bed::new();
         let mut egress = bed.install(&settings);
-        let mut another = bed.namespace().run(|| Egress::find(DEVICE)).unwrap().unwrap(); // as a guard has it
+        let mut another =
+            bed.namespace().run(|| Egress::find(i32::try_from(nic(DEVICE)).unwrap())).unwrap().unwrap(); // as a guard has it
         assert_eq!(egress.overrun(), settings.overrun(1500));
         egress.stop(LOSSLESS).unwrap();
         bed.run("ip", "link set nic0 mtu 9000");

@@ -6,10 +6,10 @@ use std::process::{Command, Stdio};
 use std::thread;
 
 use xoff_dataplane::units::ClassSet;
-use xoff_nic::egress::{Egress, EgressSettings};
+use xoff_nic::egress::EgressSettings;
 use xoff_xdp::PacketSender;
 
-use crate::bed::{Bed, DSCP_LOSSLESS, FRAME, LOSSLESS, of, peer_ipv4, received, settings, wait_for};
+use crate::bed::{Bed, DSCP_LOSSLESS, FRAME, LOSSLESS, install, of, peer_ipv4, received, settings, wait_for};
 
 #[test]
 fn a_device_is_put_back_as_it_was() {
@@ -56,7 +56,7 @@ fn what_could_not_be_put_back_is_left_alone() {
     bed.run("tc", "qdisc replace dev nic0 root handle 1: htb default 1");
     bed.run("tc", "class add dev nic0 parent 1: classid 1:1 htb rate 10mbit");
     let before = bed.description();
-    let refused = bed.namespace().run(|| Egress::install(&settings())).unwrap_err().to_string();
+    let refused = bed.namespace().run(|| install(&settings())).unwrap_err().to_string();
     assert_eq!(
         refused,
         "nic0 has queueing discipline htb 1: at its root, which could not be put back as it is; remove it first \
@@ -65,7 +65,7 @@ fn what_could_not_be_put_back_is_left_alone() {
     assert_eq!(bed.description(), before);
     let mut nowhere = settings();
     nowhere.device = "eth9".to_owned();
-    let refused = bed.namespace().run(|| Egress::install(&nowhere)).unwrap_err().to_string();
+    let refused = bed.namespace().run(|| install(&nowhere)).unwrap_err().to_string();
     assert_eq!(refused, "there is no network device eth9 here; `ip link` shows those that there are");
 }
 
@@ -73,7 +73,7 @@ fn what_could_not_be_put_back_is_left_alone() {
 fn a_device_has_one_tree_at_a_time() {
     let bed = Bed::new();
     let _egress = bed.install(&settings());
-    let refused = bed.namespace().run(|| Egress::install(&settings())).unwrap_err().to_string();
+    let refused = bed.namespace().run(|| install(&settings())).unwrap_err().to_string();
     assert!(
         refused.ends_with(" runs on nic0; stop it first") && refused.contains("another xoff"),
         "{refused}"
@@ -88,7 +88,7 @@ fn a_tree_that_a_killed_one_left_is_taken_over_with_all_that_waits_in_it() {
     const COUNT: usize = 50;
     if env::var_os(VICTIM).is_some() {
         let limit_lossless = u32::try_from(FRAME).unwrap() * u32::try_from(COUNT).unwrap();
-        let mut egress = Egress::install(&EgressSettings { limit_lossless, ..settings() }).unwrap();
+        let mut egress = install(&EgressSettings { limit_lossless, ..settings() }).unwrap();
         egress.stop(LOSSLESS).unwrap();
         println!("\nstopped");
         loop {

@@ -1,7 +1,8 @@
 //! `xoff nic`: a host that obeys its switch, until SIGINT, SIGTERM or SIGHUP; `--check` and `--status`.
 //!
 //! Exit codes: 0 it was stopped and lost nothing of its lossless classes (and with `--check`: it would start), 1 its queues
-//! dropped lossless frames, or had not let them go when it ended, or it cannot prove that it obeyed, 2 bad usage, or a device that cannot be used, or not any more.
+//! dropped lossless frames, or had not let them go when it ended, or it cannot prove that it obeyed, 2 bad usage, or a device that
+//! cannot be used, or not any more.
 
 mod status;
 
@@ -21,7 +22,7 @@ use xoff_dataplane::settings::Trust;
 use xoff_dataplane::units::{BitRate, Bytes, ClassSet, Nanos, Quanta};
 use xoff_hosts::limiter::parse_reaction;
 use xoff_hosts::values;
-use xoff_nic::egress::Removed;
+use xoff_nic::egress::{self, Egress, Removed};
 use xoff_nic::facts::{Facts, MacControl};
 use xoff_nic::{Agent, NicView, guard};
 
@@ -76,6 +77,9 @@ pub struct Args {
     /// Say what this kernel and this device offer, and change nothing
     #[arg(long, conflicts_with = "status")]
     check: bool,
+    /// Put back what an agent or a switch that was killed has left at the interface
+    #[arg(long, conflicts_with_all = ["check", "status"])]
+    restore: bool,
     /// Show a running agent
     #[arg(long)]
     status: bool,
@@ -148,6 +152,9 @@ pub fn run(args: &Args) -> miette::Result<ExitCode> {
     if args.status {
         return status::run(&wishes, args.json).map(|()| ExitCode::SUCCESS);
     }
+    if args.restore {
+        return restore(&wishes);
+    }
     let settings = wishes.settings().into_diagnostic()?;
     if args.check { check(&settings, args.json) } else { obey(&settings) }
 }
@@ -159,6 +166,20 @@ pub fn run(args: &Args) -> miette::Result<ExitCode> {
 pub fn run_guard(args: &GuardArgs) -> miette::Result<ExitCode> {
     guard::stand(&args.device).into_diagnostic()?;
     Ok(ExitCode::SUCCESS)
+}
+
+fn restore(wishes: &NicWishes) -> miette::Result<ExitCode> {
+    let device =
+        wishes.device.as_deref().ok_or_else(|| miette!("say of which interface: --device INTERFACE"))?;
+    let ifindex = egress::index_of(device).into_diagnostic()?;
+    let Some(removed) = Egress::restore(ifindex).into_diagnostic()? else {
+        cli::print(format!("nothing to put back: no xoff that was killed has left anything at {device}\n"))?;
+        return Ok(ExitCode::SUCCESS);
+    };
+    removed.warnings.iter().for_each(|warning| cli::tell(format_args!("warning: {warning}")));
+    let left: u64 = removed.lost.iter().sum();
+    cli::print(format!("put back what was at {device} before; {left} frames had not left its queues\n"))?;
+    Ok(if removed.warnings.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(EXIT_CANNOT) })
 }
 
 fn obey(settings: &NicSettings) -> miette::Result<ExitCode> {

@@ -1,0 +1,112 @@
+//! `xoff nic` that is killed, alone or with its guard, at any moment: the device is as it was once the guard, `--restore` or the
+//! next agent has put it back.
+
+use std::fs;
+use std::thread;
+use std::time::Duration;
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use xoff_netns_tests::nic::{Agent, Wire};
+use xoff_netns_tests::{frames, wait_for};
+
+use crate::BINARY;
+
+const LOSSLESS: u16 = 5_003;
+const CLASS_3: u8 = 24;
+const SLOW: &str = "--speed 1M";
+/// Milliseconds after the start: before anything is changed, while it is, and afterwards.
+const MOMENTS: [u64; 8] = [0, 3, 5, 6, 7, 9, 14, 40];
+
+/// All that an agent changes of its device.
+fn state(wire: &Wire) -> String {
+    let files = ["ipv4", "ipv6"].map(|family| format!("/proc/sys/net/{family}/neigh/eth0/unres_qlen_bytes"));
+    let class = wire.run("tc", "class show dev eth0").0 + &wire.run("tc", "filter show dev eth0").0;
+    let link = wire.run("ip", "-details link show dev eth0").0;
+    wire.state() + &class + &link + &wire.run("cat", &files.join(" ")).0
+}
+
+/// Kills an agent, and its guard before, where there is one.
+fn kill_both(agent: Agent) {
+    let id = agent.id();
+    agent.signal(Signal::SIGSTOP); // it starts no other guard
+    let guards = fs::read_to_string(format!("/proc/{id}/task/{id}/children")).unwrap_or_default();
+    for guard in guards.split_whitespace() {
+        let _ = kill(Pid::from_raw(guard.parse().unwrap()), Signal::SIGKILL); // it may have ended
+    }
+    agent.end(Signal::SIGKILL);
+}
+
+fn restore(wire: &Wire) -> String {
+    let (text, ended) = wire.run(BINARY, "nic --device eth0 --restore");
+    assert!(ended.success(), "{text}");
+    text
+}
+
+#[test]
+fn guard_puts_back_after_a_kill_at_any_moment() {
+    let wire = Wire::build(BINARY);
+    assert!(wire.run("tc", "qdisc replace dev eth0 root handle 9: pfifo limit 55").1.success());
+    let before = state(&wire);
+    for moment in MOMENTS {
+        let agent = wire.launch(SLOW);
+        thread::sleep(Duration::from_millis(moment));
+        agent.end(Signal::SIGKILL);
+        wait_for(&format!("the guard, after {moment} ms"), || (state(&wire) == before).then_some(()));
+        // The guard ends after that; then nothing is left to be put back.
+        wait_for("the guard's end", || restore(&wire).contains("nothing to put back").then_some(()));
+        assert_eq!(state(&wire), before);
+    }
+}
+
+#[test]
+fn restore_puts_back_after_both_are_killed() {
+    let wire = Wire::build(BINARY);
+    assert!(wire.run("tc", "qdisc replace dev eth0 root handle 9: pfifo limit 55").1.success());
+    let before = state(&wire);
+    for moment in MOMENTS {
+        let agent = wire.launch(SLOW);
+        thread::sleep(Duration::from_millis(moment));
+        kill_both(agent);
+        restore(&wire);
+        assert_eq!(state(&wire), before, "killed after {moment} ms");
+        assert!(restore(&wire).contains("nothing to put back"));
+    }
+}
+
+#[test]
+fn next_agent_puts_back_what_both_left() {
+    let wire = Wire::build(BINARY);
+    let before = state(&wire);
+    for moment in MOMENTS {
+        let agent = wire.launch(SLOW);
+        thread::sleep(Duration::from_millis(moment));
+        kill_both(agent);
+        let (status, log) = wire.start(SLOW).end(Signal::SIGTERM);
+        assert_eq!(status.code(), Some(0), "{log}");
+        assert_eq!(state(&wire), before, "killed after {moment} ms");
+    }
+}
+
+#[test]
+fn restore_lets_a_held_class_go_and_respects_later_changes() {
+    let wire = Wire::build(BINARY);
+    let _sink = wire.listen(LOSSLESS);
+    let agent = wire.start(SLOW);
+    wire.peer().send(frames::pfc(wire.peer().mac(), &[(3, 65_535)]));
+    agent.await_pause(3, true);
+    wire.send(LOSSLESS, CLASS_3, 3).finish();
+    let (text, ended) = wire.run(BINARY, "nic --device eth0 --restore");
+    assert!(!ended.success() && text.contains("another xoff"), "{text}");
+    kill_both(agent);
+    assert!(wire.arrived(LOSSLESS).is_empty(), "the class is held still");
+    // What an operator sets meanwhile stays.
+    assert!(wire.run("ethtool", "-K eth0 gso on").1.success());
+    let theirs = "net.ipv4.neigh.eth0.unres_qlen_bytes=77777";
+    assert!(wire.run("sysctl", &format!("-w {theirs}")).1.success());
+    restore(&wire);
+    assert_eq!(wire.await_arrival(LOSSLESS, 3), [0, 1, 2]);
+    let after = state(&wire);
+    assert!(after.contains("\n77777\n") && after.contains("generic-segmentation-offload: on"), "{after}");
+    assert!(!after.contains("786e:"), "{after}");
+}

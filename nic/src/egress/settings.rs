@@ -1,0 +1,87 @@
+//! What the queues of a host are to be.
+
+use xoff_dataplane::settings::Trust;
+use xoff_dataplane::units::{BitRate, Bytes, Class, ClassSet, Nanos};
+
+use super::{Leaf, tree};
+
+/// What a host sends by.
+#[derive(Clone, Debug, PartialEq)]
+pub struct EgressSettings {
+    /// The device.
+    pub device: String,
+    /// Its line rate.
+    pub speed: BitRate,
+    /// How far the shaper may be ahead of its rate, layer 1: what a late timer lets it catch up. It is also what may leave
+    /// faster than the line, so that it is part of what a peer's headroom holds.
+    pub burst: Bytes,
+    /// How the class of a frame is found, as at a switch's port.
+    pub trust: Trust,
+    /// Class of frames that carry nothing to trust.
+    pub default_class: Class,
+    /// Class of each PCP.
+    pub pcp_to_class: [Class; 8],
+    /// Class of each DSCP.
+    pub dscp_to_class: [Class; 64],
+    /// Classes whose frames may not be dropped here either.
+    pub lossless: ClassSet,
+    /// Most bytes that wait in a lossless class; see [`EgressSettings::LIMIT_LOSSLESS`].
+    pub limit_lossless: u32,
+    /// Most bytes that wait in a lossy class; see [`EgressSettings::LIMIT_LOSSY`].
+    pub limit_lossy: u32,
+    /// Which kind of queue can be stopped; `None`: the best that the kernel has.
+    pub leaf: Option<Leaf>,
+}
+
+impl EgressSettings {
+    /// The part of the line that is used, 99 %: what two clocks may differ by is a hundredth of that, and what a timer was late by
+    /// leaves the device's ring within a hundred times as long.
+    pub const SHARE: f64 = 0.99;
+    /// 64 MiB: three hundred sockets with Linux's default send buffer (208 KiB), or the 65 frames of 4 KiB each that
+    /// soft-RoCE keeps waiting for 250 queue pairs. It takes memory only as far as somebody fills it.
+    pub const LIMIT_LOSSLESS: u32 = 64 << 20;
+    /// 4 MiB: what an ordinary queue of a thousand frames holds, and more where they are small.
+    pub const LIMIT_LOSSY: u32 = 4 << 20;
+
+    /// The defaults: class by DSCP (its upper three bits) or PCP, class 3 lossless.
+    #[must_use]
+    pub fn new(device: &str, speed: BitRate) -> EgressSettings {
+        EgressSettings {
+            device: device.to_owned(),
+            speed,
+            burst: EgressSettings::burst_at(speed),
+            trust: Trust::Dscp,
+            default_class: Class::default(),
+            pcp_to_class: Class::ALL,
+            dscp_to_class: std::array::from_fn(|dscp| Class::ALL[dscp / 8]),
+            lossless: [Class::ALL[3]].into_iter().collect(),
+            limit_lossless: EgressSettings::LIMIT_LOSSLESS,
+            limit_lossy: EgressSettings::LIMIT_LOSSY,
+            leaf: None,
+        }
+    }
+
+    /// Most bytes (layer 1) that still leave after [`Egress::stop`](super::Egress::stop) has returned, at a device of that MTU: the frame
+    /// in the driver's hands, and what the shaper was ahead of the line. What a peer's headroom holds beyond the time that stopping takes.
+    #[must_use]
+    pub fn overrun(&self, mtu: u32) -> Bytes {
+        tree::overrun(self.burst, tree::longest_at(mtu))
+    }
+
+    /// The default burst: 100 us of the line, as late as a timer of an idle machine is at worst, and two frames at least.
+    #[must_use]
+    pub fn burst_at(speed: BitRate) -> Bytes {
+        const TWO_FRAMES: Bytes = Bytes(2 * 1542);
+        speed.bytes_in(Nanos::from_micros(100)).max(TWO_FRAMES)
+    }
+
+    pub(super) fn limit(&self, class: Class) -> u32 {
+        if self.lossless.contains(class) { self.limit_lossless } else { self.limit_lossy }
+    }
+
+    /// What the shaper lets through, in bytes a second.
+    #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)] // rates are below 2^53
+    pub(super) fn shaped_bytes_per_second(&self) -> u64 {
+        ((self.speed.bits_per_second() as f64 * EgressSettings::SHARE / 8.0) as u64).max(1)
+    }
+}
