@@ -261,19 +261,19 @@ impl Agent {
     /// Before frames are read: what came before the link was lost may hold for its time, and what came since has to.
     fn hear_of_device(&mut self) -> Result<(), AgentError> {
         let now = guard::now();
-        let news = self.link.read().map_err(self.refused("hear what becomes of"))?;
-        if news.of_link {
+        let changes = self.link.read().map_err(self.refused("hear what becomes of"))?;
+        if changes.of_link {
             self.next_look = Nanos::ZERO;
         }
-        if news.lost {
+        if changes.lost {
             self.brain.link_lost(guard::now());
             tracing::info!("the link is lost, and what the switch had asked for with it");
         }
-        if news.of_queues {
-            self.doubted = ClassSet(self.doubted.0 | news.leafs.0);
+        if changes.of_queues {
+            self.doubted = ClassSet(self.doubted.0 | changes.leafs.0);
             self.check_at = now.max(self.check_from);
         } else if self.check_at == Nanos::NEVER && self.view.defects().is_empty() {
-            self.proof.quiet(self.paused(now));
+            self.proof.unchanged(self.paused(now));
         }
         Ok(())
     }

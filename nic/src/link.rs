@@ -113,7 +113,7 @@ impl LinkNews {
         let mut heard = News::default();
         let mut message = [0; 64];
         loop {
-            let news = match recv(self.socket.as_raw_fd(), &mut message, MsgFlags::MSG_TRUNC) {
+            let changes = match recv(self.socket.as_raw_fd(), &mut message, MsgFlags::MSG_TRUNC) {
                 Ok(_) => News::of(&message),
                 Err(Errno::EAGAIN) => return Ok(heard),
                 Err(Errno::EINTR) => continue,
@@ -121,7 +121,7 @@ impl LinkNews {
                 Err(Errno::ENOBUFS) => News::ANY,
                 Err(error) => return Err(error.into()),
             };
-            heard = heard.and(news);
+            heard = heard.and(changes);
         }
     }
 }
@@ -171,7 +171,7 @@ mod tests {
                 assert!(Command::new(program).args(words).status().unwrap().success());
             };
             let link = LinkNews::open(if_nametoindex("lo").unwrap()).unwrap();
-            let news = |leafs| News { of_queues: true, leafs, ..News::default() };
+            let changes = |leafs| News { of_queues: true, leafs, ..News::default() };
             let (place, mut tc) = (
                 Place { ifindex: 1, parent: Handle::ROOT, handle: Handle::new(0x786e, 0) },
                 Tc::open().unwrap(),
@@ -179,11 +179,11 @@ mod tests {
             tc.send(&mut Qdisc::Htb.replace(place)).unwrap();
             assert_eq!(link.read().unwrap(), News::default(), "its own");
             run("tc class add dev lo parent 786e: classid 786e:1 htb rate 1mbit");
-            assert_eq!(link.read().unwrap(), news(ClassSet::NONE));
+            assert_eq!(link.read().unwrap(), changes(ClassSet::NONE));
             run("tc qdisc add dev lo parent 786e:1 handle 7873: pfifo");
-            assert_eq!(link.read().unwrap(), news(ClassSet(1 << 3)));
+            assert_eq!(link.read().unwrap(), changes(ClassSet(1 << 3)));
             run("tc filter add dev lo parent 786e: protocol all prio 7 u32 match u32 0 0 flowid 786e:1");
-            assert_eq!(link.read().unwrap(), news(ClassSet::NONE));
+            assert_eq!(link.read().unwrap(), changes(ClassSet::NONE));
         });
         test.join().unwrap();
     }

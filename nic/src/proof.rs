@@ -11,26 +11,26 @@ pub(crate) type Paused = [Nanos; CLASSES];
 /// Up to when it is certain that what was stopped did not send.
 #[derive(Debug, Default)]
 pub(crate) struct Proof {
-    /// When the queues were found whole.
+    /// Pause times when the queues were last found whole.
     whole: Paused,
-    /// When no change had been announced since.
-    quiet: Paused,
+    /// Pause times when last nothing had been announced.
+    last_unchanged: Paused,
 }
 
 impl Proof {
-    /// No change has been announced so far.
-    pub(crate) const fn quiet(&mut self, paused: Paused) {
-        self.quiet = paused;
+    /// Notes that no change has been announced until now.
+    pub(crate) const fn unchanged(&mut self, paused: Paused) {
+        self.last_unchanged = paused;
     }
 
-    /// The queues were whole, and are.
+    /// Notes that the queues are whole, and were until now.
     pub(crate) const fn whole(&mut self, paused: Paused) {
-        (self.whole, self.quiet) = (paused, paused);
+        (self.whole, self.last_unchanged) = (paused, paused);
     }
 
-    /// The frames of these classes may have left until now, and do not any more, or still may: for how long that was in pauses of each.
+    /// Returns for how long each class in `reach` may have sent while it was paused, up to now. `announced`: the kernel announced the defect.
     pub(crate) fn broken(&mut self, reach: ClassSet, announced: bool, paused: Paused) -> Paused {
-        let since = if announced { self.quiet } else { self.whole };
+        let since = if announced { self.last_unchanged } else { self.whole };
         let mut times = Paused::default();
         for class in reach.iter() {
             let index = class.index();
@@ -54,10 +54,10 @@ mod tests {
     }
 
     #[test]
-    fn announced_defect_counts_since_the_last_quiet() {
+    fn announced_defect_counts_since_the_last_silence() {
         let mut proof = Proof::default();
         proof.whole(paused(100));
-        proof.quiet(paused(300));
+        proof.unchanged(paused(300));
         let times = proof.broken(ClassSet(1 << C3), true, paused(450));
         assert_eq!((times[C3], times[4]), (Nanos(150), Nanos::ZERO), "class 4 is not reached");
         assert_eq!(
@@ -68,10 +68,10 @@ mod tests {
     }
 
     #[test]
-    fn unannounced_defect_counts_since_the_last_look() {
+    fn unannounced_defect_counts_since_the_last_check() {
         let mut proof = Proof::default();
         proof.whole(paused(100));
-        proof.quiet(paused(300));
+        proof.unchanged(paused(300));
         assert_eq!(proof.broken(ClassSet::ALL, false, paused(450))[C3], Nanos(350));
     }
 }

@@ -46,12 +46,12 @@ impl RateBytes {
     const LEAST: std::ops::Range<usize> = 6..8;
 
     /// Whether the kernel shows that rate so.
-    pub(crate) fn is_shown_as(self, shown: &[u8]) -> bool {
+    pub(crate) fn agrees_with(self, actual: &[u8]) -> bool {
         let RateBytes(mut known) = self;
-        if shown.get(RateBytes::LEAST) == Some(&[0, 0]) {
+        if actual.get(RateBytes::LEAST) == Some(&[0, 0]) {
             known[RateBytes::LEAST].fill(0);
         }
-        shown == known
+        actual == known
     }
 
     pub(crate) fn of(rate: Rate) -> RateBytes {
@@ -106,15 +106,15 @@ impl HtbClass {
     /// Whether the kernel shows this class as it was [put](Self::put) there. The quantum is left out: the kernel keeps the first one of a
     /// class that has others below it.
     #[must_use]
-    pub fn is_shown_as(&self, node: &Node) -> bool {
+    pub fn agrees_with(&self, node: &Node) -> bool {
         const DEPTHS: usize = 2 * RateBytes::LEN;
-        let shown = find(&node.options, TCA_HTB_PARMS).unwrap_or_default();
+        let actual = find(&node.options, TCA_HTB_PARMS).unwrap_or_default();
         let rate_is = |rate: Rate, at: usize, beyond_32_bits: u16| {
-            let shown_beyond = find(&node.options, beyond_32_bits).map(long);
-            RateBytes::of(rate).is_shown_as(shown.get(at..at + RateBytes::LEN).unwrap_or_default())
-                && shown_beyond.is_none_or(|shown| shown == rate.bytes_per_second)
+            let actual_beyond = find(&node.options, beyond_32_bits).map(long);
+            RateBytes::of(rate).agrees_with(actual.get(at..at + RateBytes::LEN).unwrap_or_default())
+                && actual_beyond.is_none_or(|actual| actual == rate.bytes_per_second)
         };
-        let number = |index: usize| word(shown.get(DEPTHS..).unwrap_or_default(), index);
+        let number = |index: usize| word(actual.get(DEPTHS..).unwrap_or_default(), index);
         node.kind == "htb"
             && rate_is(self.rate, 0, TCA_HTB_RATE64)
             && rate_is(self.ceil, RateBytes::LEN, TCA_HTB_CEIL64)

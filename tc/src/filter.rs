@@ -86,7 +86,7 @@ impl Filter {
 
     /// Whether the kernel shows this filter as it was [put](Self::put) there.
     #[must_use]
-    pub fn is_shown_as(&self, node: &Node) -> bool {
+    pub fn agrees_with(&self, node: &Node) -> bool {
         let flags = find(&node.options, TCA_BPF_FLAGS).map_or(0, |flags| word(flags, 0));
         let is_verdict = flags & TCA_BPF_FLAG_ACT_DIRECT != 0;
         let has_action = find(&node.options, TCA_BPF_ACT).is_some();

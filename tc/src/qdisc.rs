@@ -113,9 +113,9 @@ impl Qdisc {
     /// Whether the kernel shows this queueing discipline as it was made, or changed to be. A plug does not show whether it
     /// is stopped, nor a tbf its longest frame.
     #[must_use]
-    pub fn is_shown_as(&self, node: &Node) -> bool {
+    pub fn agrees_with(&self, node: &Node) -> bool {
         let is_it = match *self {
-            Qdisc::Tbf { bucket, limit } => bucket.is_shown_as(limit, &node.options),
+            Qdisc::Tbf { bucket, limit } => bucket.agrees_with(limit, &node.options),
             Qdisc::Htb | Qdisc::Plug(_) | Qdisc::Clsact => true,
             Qdisc::Other { ref options, .. } => *options == node.options,
         };
@@ -158,12 +158,12 @@ impl Bucket {
         }
     }
 
-    fn is_shown_as(self, limit: u32, options: &[u8]) -> bool {
-        let shown = find(options, TCA_TBF_PARMS).unwrap_or_default();
-        let (rate, rest) = shown.split_at_checked(RateBytes::LEN).unwrap_or_default();
+    fn agrees_with(self, limit: u32, options: &[u8]) -> bool {
+        let actual = find(options, TCA_TBF_PARMS).unwrap_or_default();
+        let (rate, rest) = actual.split_at_checked(RateBytes::LEN).unwrap_or_default();
         let beyond_32_bits = find(options, TCA_TBF_RATE64).map(long);
-        RateBytes::of(self.rate()).is_shown_as(rate)
-            && beyond_32_bits.is_none_or(|shown| shown == self.rate().bytes_per_second)
+        RateBytes::of(self.rate()).agrees_with(rate)
+            && beyond_32_bits.is_none_or(|actual| actual == self.rate().bytes_per_second)
             && rest.get(..RateBytes::LEN) == Some(&[0; RateBytes::LEN]) // no peak rate
             && word(rest, RateBytes::LEN / 4) == limit
     }

@@ -80,10 +80,10 @@ fn what_is_made_is_there_as_tc_sees_it() {
             Filter { answer: Answer::Verdict, ..filter.clone() },
             Filter { program: [&program[..], &program].concat(), ..filter.clone() },
         ];
-        assert!(filter.is_shown_as(kept[0]) && Filter::redirect(8, PEER).is_shown_as(kept[1]));
-        assert!(others.iter().all(|other| !other.is_shown_as(kept[0])), "{others:?}");
-        let shown = tc.classes(DEVICE).unwrap();
-        let shown = shown.iter().find(|node| node.handle == class).unwrap();
+        assert!(filter.agrees_with(kept[0]) && Filter::redirect(8, PEER).agrees_with(kept[1]));
+        assert!(others.iter().all(|other| !other.agrees_with(kept[0])), "{others:?}");
+        let actual = tc.classes(DEVICE).unwrap();
+        let actual = actual.iter().find(|node| node.handle == class).unwrap();
         let other = Rate { bytes_per_second: 1_000_001, ..megabyte };
         let others = [
             HtbClass { rate: other, ..htb },
@@ -92,16 +92,19 @@ fn what_is_made_is_there_as_tc_sees_it() {
             HtbClass { ceil_burst: 6000, ..htb },
             HtbClass { priority: 3, ..htb },
         ];
-        assert!(htb.is_shown_as(shown) && others.iter().all(|other| !other.is_shown_as(shown)), "{shown:?}");
-        let leaf_shown =
+        assert!(
+            htb.agrees_with(actual) && others.iter().all(|other| !other.agrees_with(actual)),
+            "{actual:?}"
+        );
+        let actual_leaf =
             |tc: &mut Tc| tc.qdiscs(DEVICE).unwrap().into_iter().find(|node| node.handle == leaf).unwrap();
         let shut = Qdisc::Tbf { bucket: Bucket::Shut { burst: 3000 }, limit: 7000 };
         let longer = Qdisc::Tbf { bucket, limit: 7001 };
-        let shown = leaf_shown(&mut tc);
-        assert_eq!([&open, &shut, &longer].map(|it| it.is_shown_as(&shown)), [true, false, false]);
+        let actual = actual_leaf(&mut tc);
+        assert_eq!([&open, &shut, &longer].map(|it| it.agrees_with(&actual)), [true, false, false]);
         tc.send(&mut shut.change(at(class, leaf))).unwrap();
-        let shown = leaf_shown(&mut tc);
-        assert_eq!([&open, &shut, &Qdisc::Htb].map(|it| it.is_shown_as(&shown)), [false, true, false]);
+        let actual = actual_leaf(&mut tc);
+        assert_eq!([&open, &shut, &Qdisc::Htb].map(|it| it.agrees_with(&actual)), [false, true, false]);
         tc.send(&mut Filter::delete(DEVICE, kept[1])).unwrap();
         assert!(!tc.filters(DEVICE, root).unwrap().iter().any(|filter| filter.priority() == 8));
         tc.send(&mut Qdisc::delete(at(Handle::ROOT, root))).unwrap();
@@ -117,12 +120,12 @@ fn rates_beyond_32_bits_are_kept() {
         tc.send(&mut Qdisc::Tbf { bucket, limit: 1 << 20 }.add(at(Handle::ROOT, Handle::new(1, 0)))).unwrap();
         assert!(run("tc qdisc show dev v0").contains("rate 200Gbit"));
         let other = Rate { bytes_per_second: 25_000_000_001, ..rate };
-        let shown = &tc.qdiscs(DEVICE).unwrap()[0];
-        let is_shown = [rate, other].map(|rate| {
+        let actual = &tc.qdiscs(DEVICE).unwrap()[0];
+        let is_listed = [rate, other].map(|rate| {
             let bucket = Bucket::Open { rate, burst: 9000 };
-            Qdisc::Tbf { bucket, limit: 1 << 20 }.is_shown_as(shown)
+            Qdisc::Tbf { bucket, limit: 1 << 20 }.agrees_with(actual)
         });
-        assert_eq!(is_shown, [true, false]);
+        assert_eq!(is_listed, [true, false]);
     });
 }
 

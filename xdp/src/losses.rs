@@ -136,7 +136,7 @@ mod tests {
         let unknown = Overlap::of(&Driver::named("new_nic"), true);
         let losses = Losses::of(&stalled(), &device(150), unknown);
         assert_eq!((losses.total(), losses.at_least), (150, true));
-        assert_eq!(Losses::of(&stalled(), &device(0), unknown).at_least, false);
+        assert!(!Losses::of(&stalled(), &device(0), unknown).at_least);
         let less = Losses::of(&stalled(), &device(50), unknown);
         assert_eq!((less.total(), less.at_least), (120, true));
     }

@@ -94,6 +94,8 @@ COUNTERS = [
     ("near", "xoff_xdp_drops_total", "port=p1 reason=rx_ring_full", 0, 0.05, 0),
     ("near", "xoff_xdp_drops_total", "port=p1 reason=rx_too_long", 1, 1, 1),
     ("far", "xoff_device_drops_total", "port=p2 reason=rx_dropped", 0, 0.02, 0),
+    ("near", "xoff_unseen_lost_frames_total", "port=p1 classes=lossless", 0, 0.05, 0),
+    ("far", "xoff_unseen_lost_frames_total", "port=p2 classes=lossy", 0, 0.02, 0),
     ("near", "xoff_worker_stalls_total", "worker=0", 0, 0.05, 0),
     ("near", "xoff_worker_stalls_total", "worker=1", 0, 0, 0),
     ("far", "xoff_worker_stalls_total", "worker=0", 0, 0.01, 0),

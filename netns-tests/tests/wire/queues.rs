@@ -8,7 +8,7 @@ use xoff::control::Link;
 use xoff_fabric::Promise;
 use xoff_netns_tests::{Bed, Host, PATIENCE, Switch, wait_for};
 
-use crate::{BINARY, bed, bed_beside_others};
+use crate::{BINARY, bed};
 
 const FLOWS: u16 = 64;
 const DATAGRAMS: u16 = 20;
@@ -53,7 +53,7 @@ fn per_queue(port: &xoff::lab::Device) -> Vec<u64> {
 
 #[test]
 fn all_queues_of_a_device_are_one_port() {
-    let bed = bed_beside_others(2).queues(3).build();
+    let bed = bed(2).queues(3).build();
     let switch = bed.start(&bed.config("speed = \"1G\""));
     let (a, b) = (bed.host(1), bed.host(2));
     assert_eq!([1, 2].map(|port| switch.port(port).queues), [3, 3]);
@@ -69,7 +69,7 @@ fn all_queues_of_a_device_are_one_port() {
 
 #[test]
 fn frames_of_a_queue_without_a_socket_are_counted_as_lost() {
-    let bed = bed_beside_others(2).queues(2).build();
+    let bed = bed(2).queues(2).build();
     let switch = bed.start(&bed.config("speed = \"1G\"").port(1, "queues = [1]"));
     assert_eq!([1, 2].map(|port| switch.port(port).queues), [1, 2], "those with a socket");
     let a = bed.host(1);

@@ -243,21 +243,21 @@ impl Tree {
 
     /// What the kernel does not show as it was made. `doubted`: queues that somebody has changed, which may not show it.
     pub(super) fn defects(&self, seen: &Seen, stopped: ClassSet, doubted: ClassSet) -> Defects {
-        let line = seen.class(LINE_HANDLE).is_some_and(|node| self.line_class().is_shown_as(node));
+        let line = seen.class(LINE_HANDLE).is_some_and(|node| self.line_class().agrees_with(node));
         let class_is_whole = |class| {
             let node = seen.class(class_handle(class)).filter(|node| node.parent == LINE_HANDLE);
-            node.is_some_and(|node| self.class_with(class, self.ceils[class.index()]).is_shown_as(node))
+            node.is_some_and(|node| self.class_with(class, self.ceils[class.index()]).agrees_with(node))
         };
         let leaf_is_whole = |class| {
             let Place { parent, handle, .. } = leaf_place(self.ifindex, class);
             let node = seen.qdisc(handle).filter(|node| node.parent == parent);
             let is_silent = self.leaf == Leaf::Plug && doubted.contains(class);
             let told = self.leaf_of(class, stopped.contains(class));
-            !is_silent && node.is_some_and(|node| told.is_shown_as(node))
+            !is_silent && node.is_some_and(|node| told.agrees_with(node))
         };
         let filter_is_whole = |index: usize| {
             let mut ours = seen.filters.iter().filter(|node| node.handle == FILTER && node.chain == 0);
-            self.filters.as_ref().is_none_or(|filters| ours.any(|node| filters[index].is_shown_as(node)))
+            self.filters.as_ref().is_none_or(|filters| ours.any(|node| filters[index].agrees_with(node)))
         };
         let is_alone = seen.foreign_filters().next().is_none() && seen.foreign_classes().is_empty();
         let whole = [

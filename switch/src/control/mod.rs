@@ -66,6 +66,7 @@ mod storms;
 pub(crate) mod tests;
 mod trust;
 mod unseen;
+mod verdict;
 mod view;
 mod waits;
 mod watch;

@@ -71,12 +71,7 @@ pub fn snapshot(view: &SwitchView, answers: &[Answer<Ledger>]) -> Status {
     }
 }
 
-fn verdict(
-    view: &SwitchView,
-    ledger: Option<Books>,
-    unproved: Vec<String>,
-    ports: &[PortStatus],
-) -> Verdict {
+fn verdict(view: &SwitchView, ledger: Option<Books>, unproved: Vec<String>, ports: &[PortStatus]) -> Verdict {
     let settings = view.settings();
     let lossless = view
         .classes()

@@ -1,12 +1,13 @@
-//! Of which classes frames may have been that a port lost without the switch having seen them.
+//! Classes of frames that a port lost before or behind the switch.
 //!
-//! No socket and no device says what it drops. What came, and what was sent, in the time of a loss says it:
+//! No socket and no device tells which frames it drops. Arrivals and departures in the time of the loss do:
 //!
-//! | where | what is known | verdict |
-//! |---|---|---|
-//! | behind the XDP program (sockets, queues without one) | the program has counted every frame before it was dropped, by what its class is found by | no lossless frame came: a lossy loss, which is proved. Else it counts as lossless |
-//! | before the program (the device) | only what the program saw around that time | no lossless frame came, and others did: it is not proved which class it was. Nothing came, or lossless frames did: it counts as lossless |
-//! | sent | the dataplane counts by class what left, and what is with the kernel | no lossless frame was sent, and others were: a lossy loss, which is proved. Else it counts as lossless |
+//! * Behind the XDP program (sockets, queues without a socket): the program has counted every frame before it was dropped, by PCP and
+//!   DSCP. If no lossless frame came, the loss is proved to be lossy; otherwise it counts as lossless.
+//! * Before the program (the device): only what the program saw around that time is known. If lossy frames came and no lossless ones,
+//!   the class is not proved; otherwise, also if nothing came, the loss counts as lossless.
+//! * Sent: the dataplane counts by class what left and what the kernel holds. If lossy frames were sent and no lossless ones, the loss is
+//!   proved to be lossy; otherwise it counts as lossless.
 //!
 //! The control thread reads all of it once a second, what came before and after the losses: the time of a loss is from one
 //! reading to the next. What came is looked at over two of them for what the program has not seen. Pause frames, and frames whose head

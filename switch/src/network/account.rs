@@ -335,7 +335,7 @@ pub(crate) mod tests {
             assert!(found, "no line with {words:?} in:\n{text}");
         };
         line(&["h1 - s1", "h1:eth0", "1,234", "77", "queue 12,345"]);
-        line(&["s1:left", "sockets"]);
+        line(&["s1:left", "unseen 3"]);
         line(&["s1", "3 lossless", "1,000", "headroom_exhausted"]);
         line(&["NOT LOSSLESS: 12,345 dropped at hosts"]);
         let json = serde_json::to_string(&account).unwrap();

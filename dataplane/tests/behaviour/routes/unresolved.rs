@@ -220,7 +220,8 @@ fn waiting_frames_lead_no_bridged_flow_astray() {
     let mut bridged = packet(V4, UNKNOWN, 64, 100);
     bridged[..6].copy_from_slice(&station(8).0);
     let mut hello = packet(V5, UNKNOWN, 64, 100);
-    (hello[..6].copy_from_slice(&station(4).0), hello[6..12].copy_from_slice(&station(8).0));
+    hello[..6].copy_from_slice(&station(4).0);
+    hello[6..12].copy_from_slice(&station(8).0);
     driver.receive(V5, &hello);
     driver.all_sent();
     (0..2).for_each(|_| driver.receive(V4, &to_router));

@@ -374,7 +374,7 @@ pub(super) mod tests {
         line(
             &text,
             &[
-                "lossless classes: 71 lost, drop counters of XDP sockets and devices at 6",
+                "lossless classes: 71 lost, 6 that may be lossless lost before or behind the switch",
                 "least headroom left 17,655 bytes",
             ],
         );

@@ -224,15 +224,15 @@ fn stall(worker: usize) -> Condition {
 
 fn of_port(view: &SwitchView, id: PortId) -> Vec<Condition> {
     let place = |cause| Place { port: Some(id), cause, ..Place::default() };
-    let of_kind: [(_, fn(&Unseen) -> u64); 3] = [
-        (&UNSEEN_LOSS, |unseen| unseen.lossless),
-        (&UNSEEN_UNKNOWN, |unseen| unseen.unknown),
-        (&UNSEEN_LOSSY, |unseen| unseen.lossy),
-    ];
-    let unseen = of_kind.into_iter().map(|(kind, of)| {
-        Condition::new(kind, place(None), move |_, seen| of(&seen.unseen[id.index()]))
+    let unseen_of = |kind, frames: fn(&Unseen) -> u64| {
+        Condition::new(kind, place(None), move |_, seen| frames(&seen.unseen[id.index()]))
             .saying(move |view| counters(&view.ports[id.index()]))
-    });
+    };
+    let unseen = [
+        unseen_of(&UNSEEN_LOSS, |unseen| unseen.lossless),
+        unseen_of(&UNSEEN_UNKNOWN, |unseen| unseen.unknown),
+        unseen_of(&UNSEEN_LOSSY, |unseen| unseen.lossy),
+    ];
     let found = Condition::new(&LOOP, place(None), move |view, _| view.counters.port(id).loops.get())
         .lasting(move |view| view.counters.port(id).looped.get() != 0)
         .saying(move |view| {
@@ -271,7 +271,7 @@ fn of_port(view: &SwitchView, id: PortId) -> Vec<Condition> {
         .lasting(move |view| now(view).is_some())
         .saying(now)
     });
-    unseen.chain([found, fast, unknown, malformed]).chain(differs).collect()
+    unseen.into_iter().chain([found, fast, unknown, malformed]).chain(differs).collect()
 }
 
 fn of_class(view: &SwitchView, port: PortId, class: Class) -> Vec<Condition> {

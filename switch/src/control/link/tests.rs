@@ -1,0 +1,174 @@
+#![allow(clippy::unwrap_used)]
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use xoff_config::shell::ZeroCopy;
+use xoff_config::{Config, Machine};
+use xoff_xdp::{Share, Umem, UmemSettings};
+
+use super::*;
+use crate::confine::{Confinement, Privileges};
+use crate::control::mailbox::Inbox;
+use crate::control::tests::{FickleDriver, device, view, view_on};
+use crate::control::{opener, start};
+use crate::lab::{Lab, VethOptions};
+
+/// The next message to the worker.
+fn take(inbox: &Inbox) -> Request {
+    let mut wake = [PollFd::new(inbox.fd(), PollFlags::POLLIN)];
+    loop {
+        if let Some(request) = inbox.take() {
+            return request;
+        }
+        assert_eq!(poll(&mut wake, PollTimeout::from(20_000u16)).unwrap(), 1, "no message came");
+        inbox.acknowledge();
+    }
+}
+
+/// The same, which is of a link.
+fn next(inbox: &Inbox) -> (PortId, bool) {
+    match take(inbox) {
+        Request::Link { port, up } => (port, up),
+        request => panic!("{request:?}"),
+    }
+}
+
+#[test]
+fn workers_are_told_when_a_link_goes_comes_and_vanishes() {
+    let mut lab = Lab::new();
+    let (switch, host) = (lab.namespace("switch").unwrap(), lab.namespace("host").unwrap());
+    for port in ["l0", "r0"] {
+        lab.veth(switch.end(port), host.end(port), &VethOptions::default()).unwrap();
+    }
+    let index = |name| {
+        let mut devices = lab.devices().iter();
+        let device = devices.find(|it| it.name() == name && it.namespace().name() == "switch");
+        device.unwrap().index()
+    };
+    let (view, inbox) = view_on([index("l0"), index("r0")]);
+    let (left, right) = (PortId(0), PortId(1));
+    let peer = lab.devices().iter().find(|it| it.name() == "r0" && it.namespace().name() == "host").unwrap();
+    // Down before the control thread looks for the first time: it must see that by itself.
+    peer.set_up(false).unwrap();
+    let _control =
+        switch.run(|| start(Arc::clone(&view), None, None, None, &Confinement::default(), ())).unwrap();
+    assert_eq!(next(&inbox), (right, false));
+    assert_eq!((view.ports[0].link.get(), view.ports[1].link.get()), (Link::Up, Link::Down));
+    peer.set_up(true).unwrap();
+    assert_eq!(next(&inbox), (right, true));
+    assert_eq!(view.ports[1].link.get(), Link::Up);
+    let mut delete = std::process::Command::new("ip");
+    assert!(host.output(delete.args(["link", "del", "l0"])).unwrap().status.success());
+    assert_eq!(next(&inbox), (left, false));
+}
+
+/// What netlink says may be of another device, which had the index before.
+#[test]
+fn a_device_is_gone_when_the_ports_sockets_say_so() {
+    let (mut view, inbox) = view();
+    let driver = FickleDriver::default();
+    let is_gone = Arc::clone(&driver.is_gone);
+    Arc::get_mut(&mut view).unwrap().ports[0] = PortView::new("l0", 0, device(7, driver));
+    let links = Links::new(Arc::clone(&view), None);
+    links.lost(7);
+    assert_eq!(view.ports[0].link.get(), Link::Up);
+    is_gone.store(true, Relaxed);
+    links.lost(7);
+    assert_eq!(view.ports[0].link.get(), Link::Gone);
+    assert_eq!(next(&inbox), (PortId(0), false), "and told once");
+    assert!(inbox.take().is_none());
+}
+
+#[test]
+fn a_device_with_another_name_is_told_by_that_and_is_still_the_ports() {
+    let mut lab = Lab::new();
+    let (switch, host) = (lab.namespace("switch").unwrap(), lab.namespace("host").unwrap());
+    lab.veth(switch.end("l0"), host.end("l0"), &VethOptions::default()).unwrap();
+    let index = lab.devices().iter().find(|it| it.namespace().name() == "switch").unwrap().index();
+    let (view, inbox) = view_on([index; 2]);
+    let _control =
+        switch.run(|| start(Arc::clone(&view), None, None, None, &Confinement::default(), ())).unwrap();
+    for words in ["link set l0 down", "link set l0 name other", "link set other up"] {
+        let output = switch.output(std::process::Command::new("ip").args(words.split(' '))).unwrap();
+        assert!(output.status.success(), "ip {words}: {output:?}");
+    }
+    while !next(&inbox).1 {}
+    assert_eq!(view.ports[0].device.get(), "other");
+    let status = crate::control::snapshot(&view, &[]);
+    assert_eq!((status.ports[0].name.as_str(), status.ports[0].device.as_str()), ("left", "other"));
+}
+
+/// Its worker is asked for it before that has it, and has nothing to give up then.
+#[test]
+fn a_port_that_is_taken_away_while_its_device_returns_is_given_up_and_closed() {
+    const FILE: &str = r#"port = [{ name = "left", device = "l0", speed = "1G" }, { name = "right", device = "r0", speed = "1G" }]"#;
+    let mut lab = Lab::new();
+    let (switch, host) = (lab.namespace("switch").unwrap(), lab.namespace("host").unwrap());
+    lab.veth(switch.end("l0"), host.end("l0"), &VethOptions::default()).unwrap();
+    let (mut view, inbox) = view();
+    let driver = FickleDriver::default();
+    driver.is_gone.store(true, Relaxed);
+    Arc::get_mut(&mut view).unwrap().ports[0] = PortView::new("l0", 0, device(7, driver));
+    view.ports[0].link.set(Link::Gone);
+    let config = Config::from_toml("test", FILE, Machine::default()).unwrap();
+    let (chunks, rings) = (&config.shell.chunks, &config.shell.ports[0].rings);
+    let settings = UmemSettings {
+        chunk_bytes: chunks.bytes,
+        multi_buffer: chunks.multi_buffer,
+        zero_copy: ZeroCopy::Off,
+        fill: rings.fill,
+        completion: rings.completion,
+    };
+    let (opener, _thread, _stores) = switch.run(|| {
+        let (umem, stores) = Umem::new(settings, &[Share { chunks: 64, control: 8 }]).unwrap();
+        let (of, privileges) = (Arc::clone(&view), Privileges::Keep);
+        let (opener, thread) = opener::start(umem, &config, &[Some(1); 2], of, &privileges).unwrap();
+        (opener, thread, stores)
+    });
+    let worker = std::thread::spawn({
+        let view = Arc::clone(&view);
+        move || {
+            let Request::Adopt { opened, done, .. } = take(&inbox) else { panic!("not adopted") };
+            let place = &view.ports[0];
+            place.removed(place.lost_so_far());
+            done.send(()).unwrap();
+            let Request::GiveUp { port: PortId(0), done } = take(&inbox) else { panic!("not given up") };
+            done.send(Some(opened)).unwrap();
+            assert!(matches!(take(&inbox), Request::TakeBack(_)), "not closed");
+        }
+    });
+    let mut links = Links::new(Arc::clone(&view), Some(opener));
+    links.open(PortId(0));
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let opened = runtime.block_on(links.opening.next()).unwrap();
+    assert!(!links.opened(opened));
+    worker.join().unwrap();
+    assert_eq!((view.ports[0].is_there(), view.ports[0].returns.get()), (false, 0));
+}
+
+#[test]
+fn a_device_that_leaves_a_bridge_of_the_kernel_is_still_there() {
+    let mut lab = Lab::new();
+    let (switch, host) = (lab.namespace("switch").unwrap(), lab.namespace("host").unwrap());
+    for port in ["l0", "r0"] {
+        lab.veth(switch.end(port), host.end(port), &VethOptions::default()).unwrap();
+    }
+    let ip = |words: &str| {
+        let output = switch.output(std::process::Command::new("ip").args(words.split(' '))).unwrap();
+        assert!(output.status.success(), "ip {words}: {output:?}");
+    };
+    ip("link add br0 type bridge");
+    ip("link set l0 master br0");
+    let index = |name| {
+        let mut devices = lab.devices().iter();
+        devices.find(|it| it.name() == name && it.namespace().name() == "switch").unwrap().index()
+    };
+    let (view, inbox) = view_on([index("l0"), index("r0")]);
+    let _control =
+        switch.run(|| start(Arc::clone(&view), None, None, None, &Confinement::default(), ())).unwrap();
+    ip("link set l0 nomaster");
+    ip("link set r0 down"); // said after all that there is to say about l0
+    assert_eq!(next(&inbox), (PortId(1), false));
+    assert_eq!(view.ports[0].link.get(), Link::Up);
+}
