@@ -28,7 +28,8 @@ impl Proof {
         (self.whole, self.last_unchanged) = (paused, paused);
     }
 
-    /// Returns for how long each class in `reach` may have sent while it was paused, up to now. `announced`: the kernel announced the defect.
+    /// Returns for how long each class in `reach` may have sent while it was paused, up to now. `announced`: the kernel announced the
+    /// defect.
     pub(crate) fn broken(&mut self, reach: ClassSet, announced: bool, paused: Paused) -> Paused {
         let since = if announced { self.last_unchanged } else { self.whole };
         let mut times = Paused::default();

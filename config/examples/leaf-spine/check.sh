@@ -146,8 +146,8 @@ for c in lossless:
 forwarded = {p["name"]: sum(c["tx_frames"] for c in p["classes"]) for p in status["ports"]}
 print(sys.argv[1], "sent", forwarded, "class 3 dropped", drops, "routes", status["router"]["routes_v4"], status["router"]["routes_v6"])
 # What was on the link that was cut is the only loss there may be. Beside that the spine whose routes went with its daemon has given its
-# kernel what the leaves still sent to it, and no more of that than it may (punt_limit).
-may_be = {"link_down"} | ({"punt_limit"} if sys.argv[1] == "spine1" else set())
+# kernel what the leaves still sent to it, and no more of that than it may (unroutable).
+may_be = {"link_down"} | ({"unroutable"} if sys.argv[1] == "spine1" else set())
 sys.exit(any(reason not in may_be for reason in drops))
 P
 done
