@@ -19,6 +19,9 @@ const FORGET_AFTER: Nanos = Nanos::from_secs(10);
 /// How long after one request for a neighbour the next is due.
 const ASK_EVERY: Nanos = Nanos::from_millis(500);
 
+/// Least time between two searches of a full table: each takes a step for every destination.
+const PURGE_EVERY: Nanos = Nanos::from_secs(1);
+
 /// Most destinations that are known one by one.
 const KEPT_MAX: usize = 256;
 
@@ -42,12 +45,14 @@ pub(crate) struct Resolutions {
     waits: Vec<(Wanted, Wait)>,
     /// Of all that have no room there.
     beyond: Option<Wait>,
+    /// Time from which a full table may be searched again for destinations that nobody wants.
+    purge_at: Nanos,
 }
 
 impl Resolutions {
     /// Without any, and with room for all.
     pub(crate) fn new() -> Resolutions {
-        Resolutions { waits: Vec::with_capacity(KEPT_MAX), beyond: None }
+        Resolutions { waits: Vec::with_capacity(KEPT_MAX), beyond: None, purge_at: Nanos::ZERO }
     }
 
     /// The wait for a destination that a frame goes to at `now`. It begins now unless there is one.
@@ -59,8 +64,8 @@ impl Resolutions {
                 &mut self.waits[place].1
             }
             Err(_) => {
-                if self.beyond.is_none_or(|wait| wait.is_unwanted(now)) {
-                    self.beyond = None;
+                if now >= self.purge_at {
+                    self.purge_at = now.after(PURGE_EVERY);
                     self.retain(now, |_| true);
                     if self.waits.len() < KEPT_MAX {
                         return self.want(now, wanted);
@@ -161,5 +166,17 @@ mod tests {
         let long_after = FORGET_AFTER.after(FORGET_AFTER);
         assert_eq!(waits.want(long_after, to(count + 2)).until, long_after.after(NEIGHBOUR_WAIT));
         assert_eq!((waits.waits.len(), waits.beyond.is_none()), (1, true), "nobody wants the others");
+    }
+
+    #[test]
+    fn unwanted_destinations_of_a_full_table_make_room() {
+        let mut waits = Resolutions::new();
+        let count = u32::try_from(KEPT_MAX).unwrap_or(u32::MAX);
+        (0..=count).for_each(|number| _ = waits.want(Nanos(0), to(number)));
+        // Somebody goes on wanting one beyond the table, whose deadline is over.
+        let late = Nanos::from_secs(9);
+        assert_eq!(waits.want(late, to(count)).until, NEIGHBOUR_WAIT);
+        let later = FORGET_AFTER.after(PURGE_EVERY);
+        assert_eq!(waits.want(later, to(count + 1)).until, later.after(NEIGHBOUR_WAIT));
     }
 }

@@ -116,12 +116,17 @@ impl Switch {
             return Routed::Host(PuntReason::Local);
         }
         let hops = match fib.onward(interface, &packet) {
-            Onward::Host(reason) => return Routed::Host(reason),
-            Onward::Nowhere => return Routed::Drop(DropReason::Blackhole),
-            Onward::Hops(_) if fib.is_from_this_host(interface, &packet) => {
+            // A packet that may not go on waits for no neighbour either.
+            Onward::Hops(_) | Onward::Host(PuntReason::Unresolved)
+                if fib.is_from_this_host(interface, &packet) =>
+            {
                 return Routed::Drop(DropReason::Martian);
             }
-            Onward::Hops(_) if packet.hops_left <= 1 => return Routed::Host(PuntReason::HopLimit),
+            Onward::Hops(_) | Onward::Host(PuntReason::Unresolved) if packet.hops_left <= 1 => {
+                return Routed::Host(PuntReason::HopLimit);
+            }
+            Onward::Host(reason) => return Routed::Host(reason),
+            Onward::Nowhere => return Routed::Drop(DropReason::Blackhole),
             Onward::Hops(hops) => hops,
         };
         let hop = match &*hops.hops {

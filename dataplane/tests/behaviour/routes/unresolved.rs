@@ -252,3 +252,14 @@ fn unknown_destinations_are_counted_where_they_are_flooded() {
     let counted = |port, class| driver.counters.class(port, class).flooded_unknown.get();
     assert_eq!((counted(V4, C3), counted(V5, C3), counted(V4, Class::ALL[0])), (2, 0, 0));
 }
+
+#[test]
+fn expired_packet_waits_for_no_neighbour() {
+    for (hops_left, waits) in [(1, false), (2, true)] {
+        let mut driver = Driver::new();
+        driver.receive(P0, &packet(P0, UNKNOWN, hops_left, 100));
+        assert_eq!(driver.switch.buffer().ingress(P0, C3) == SIZE, waits, "{hops_left} hops left");
+        let reason = if waits { PuntReason::Resolve } else { PuntReason::HopLimit };
+        assert!(driver.punted().iter().all(|(punt, _)| punt.reason == reason), "{hops_left} hops left");
+    }
+}
