@@ -20,7 +20,6 @@ use xoff_dataplane::frame::{Frame, FrameStore};
 use xoff_ebpf::{EbpfError, Mode as Attach};
 use xoff_xdp::{Port, PortDriver as _, Share, Store, Umem, UmemSettings, XdpError};
 
-#[path = "xdp/arrivals.rs"]
 mod arrivals;
 
 const RING: u32 = 256;
