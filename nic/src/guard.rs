@@ -237,7 +237,10 @@ pub fn stand(device: &str) -> Result<(), EgressError> {
             egress = Egress::find(ifindex)?;
         }
         for class in watch.overdue(now()) {
-            let Some(egress) = &mut egress else { break };
+            let Some(egress) = &mut egress else {
+                watch.until[class.index()] = Nanos::ZERO; // without queues nothing is stopped
+                continue;
+            };
             let _ = egress.fit(); // what fits no longer is opened as it is
             // Before it is open, too: who finds it open knows by whom.
             let mut tell = || _ = watch.agent.write_all(&[class.get()]); // the agent's death is heard next

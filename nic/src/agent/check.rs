@@ -1,7 +1,7 @@
 //! The agent's queues, compared with what they are to be, and repaired: anybody with the privilege may change them, and frames of a
 //! class that is held may leave then.
 
-use xoff_dataplane::units::{Class, Nanos};
+use xoff_dataplane::units::{Class, ClassSet, Nanos};
 
 use super::{Agent, AgentError, CHECK_EVERY};
 use crate::egress::{Defects, EgressError, Mended};
@@ -22,10 +22,17 @@ impl Agent {
         let doubted = std::mem::take(&mut self.doubted);
         let seen = match self.egress.see() {
             Ok(seen) => seen,
-            Err(error) => return self.tell_refusal(&error),
+            Err(error) => {
+                self.doubted = ClassSet(self.doubted.0 | doubted.0);
+                self.look_after_guard(now); // what it has written would keep the agent awake
+                return self.tell_refusal(&error);
+            }
         };
         self.look_after_guard(now); // what it has opened is no defect
         let Mended { found, left, refused } = self.egress.mend(&seen, doubted)?;
+        if refused.is_some() {
+            self.doubted = ClassSet(self.doubted.0 | doubted.0);
+        }
         let before = self.view.defects();
         self.view.defects.set(left.to_number());
         if found.is_empty() {

@@ -127,10 +127,10 @@ impl Egress {
         let device = settings.device.as_str();
         let ifindex = index_of(device)?;
         let mut egress = Egress::claimed(device, ifindex)?;
+        let left = egress.left()?; // puts back what a killed switch left: only then is the device as it was
         let nodes = egress.tc.qdiscs(ifindex)?;
         // A tree is taken over, whatever was there before it.
         let theirs = (!Tree::is_in(&nodes)).then_some(nodes.as_slice());
-        let left = egress.left()?;
         let (offloads, queues) = (&egress.offloads, &egress.neighbours);
         let before = match (left, theirs) {
             (Some(left), theirs) => left.unless_changed(device, theirs, offloads, queues)?,
@@ -266,7 +266,7 @@ impl Egress {
         let mut removed = Removed::default();
         if is_left {
             egress.before = left.unwrap_or_default();
-            removed = egress.put_back();
+            removed = egress.put_back(has_tree);
         } else if let Some(claim) = &egress.claim {
             Journal::clear(claim);
         }
@@ -301,6 +301,7 @@ impl Egress {
         if self.fit()? {
             self.tc.send(&mut self.tree.line())?;
             for class in Class::ALL {
+                self.tc.send(&mut self.tree.class(class))?; // bursts of classes follow the MTU, too
                 let stopped = self.stopped.contains(class);
                 self.tc.send(if stopped { self.tree.stop(class) } else { self.tree.start(class) })?;
             }
@@ -343,7 +344,9 @@ impl Egress {
         }
         let repaired = self.tree.repair(&mut self.tc, seen, found, self.stopped);
         let repaired = repaired.and_then(|()| self.tree.wake());
-        let left = self.see().map_or(found, |seen| self.tree.defects(&seen, self.stopped, ClassSet::NONE));
+        // A leaf that hides its state is in doubt until its repair has gone through.
+        let doubted = if repaired.is_err() { doubted } else { ClassSet::NONE };
+        let left = self.see().map_or(found, |seen| self.tree.defects(&seen, self.stopped, doubted));
         Ok(Mended { found, left, refused: repaired.err() })
     }
 
@@ -422,10 +425,11 @@ impl Egress {
     /// whatever becomes of the others.
     #[must_use]
     pub fn remove(mut self) -> Removed {
-        self.put_back()
+        self.put_back(true)
     }
 
-    fn put_back(&mut self) -> Removed {
+    /// Puts the device back as it was. `had_tree`: the tree was built, so that another one in its place was put there by somebody.
+    fn put_back(&mut self, had_tree: bool) -> Removed {
         self.removed = true;
         let mut removed = Removed::default();
         let device = match self.offloads.device() {
@@ -440,9 +444,10 @@ impl Egress {
         let mut failed = Vec::new();
         match self.tc.qdiscs(self.tree.ifindex()) {
             Ok(nodes) if !Tree::is_in(&nodes) => {
-                removed
-                    .warnings
-                    .push(format!("the queues of {device} were replaced; what is there now stays"));
+                if had_tree {
+                    let warning = format!("the queues of {device} were replaced; what is there now stays");
+                    removed.warnings.push(warning);
+                }
             }
             _ => {
                 let done = self.empty(&mut removed);
@@ -479,7 +484,7 @@ impl Drop for Egress {
     fn drop(&mut self) {
         // Who only found the tree leaves it to who made it.
         if !self.removed && self.claim.is_some() {
-            self.put_back();
+            self.put_back(true);
         }
     }
 }

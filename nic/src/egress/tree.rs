@@ -380,7 +380,7 @@ impl Tree {
         HtbClass { rate, ceil: rate, burst, ceil_burst: burst, priority: 0, quantum: self.longest }
     }
 
-    fn class(&self, class: Class) -> Request {
+    pub(super) fn class(&self, class: Class) -> Request {
         self.class_at(class, self.ceils[class.index()])
     }
 

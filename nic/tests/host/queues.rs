@@ -7,7 +7,7 @@ use crate::bed::{
     Bed, DEVICE, DSCP_LOSSLESS, DSCP_LOSSY, FRAME, LOSSLESS, LOSSY, nic, nothing, of, peer_ipv4, peer_ipv6,
     received, settings, wait_for,
 };
-use xoff_dataplane::units::BitRate;
+use xoff_dataplane::units::{BitRate, ClassSet};
 
 /// The kinds of leaf that this kernel has. Where it has `plug` everything is tried with both.
 fn leafs() -> Vec<EgressSettings> {
@@ -170,6 +170,8 @@ fn a_longer_mtu_is_followed_by_stopped_and_by_running_classes() {
         bed.run("ip", "link set nic0 mtu 9000");
         egress.follow_mtu().unwrap();
         assert_eq!(egress.overrun(), settings.overrun(9000));
+        let queues = egress.see().unwrap();
+        assert!(egress.mend(&queues, ClassSet::NONE).unwrap().found.is_empty(), "own changes are no defect");
         let sender = bed.namespace().run(|| PacketSender::open(egress.ifindex()).unwrap());
         sender.send(&jumbo(DSCP_LOSSLESS)).unwrap();
         sender.send(&jumbo(DSCP_LOSSY)).unwrap();
