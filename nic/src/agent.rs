@@ -385,7 +385,8 @@ impl Agent {
         Ok(())
     }
 
-    fn look_after_guard(&mut self, now: Nanos) {
+    /// Replaces a guard that has ended; returns the classes that the guard opened because this thread was not scheduled.
+    fn look_after_guard(&mut self, now: Nanos) -> ClassSet {
         let looked = self.guard.look_after(now);
         match looked.replaced {
             None => {}
@@ -409,6 +410,7 @@ impl Agent {
                 self.asked.opened(class); // what is still to be stopped is stopped next
             }
         }
+        looked.opened
     }
 
     fn tell_times(&mut self, now: Nanos) {

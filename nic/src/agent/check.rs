@@ -28,7 +28,13 @@ impl Agent {
                 return self.tell_refusal(&error);
             }
         };
-        self.look_after_guard(now); // what it has opened is no defect
+        if !self.look_after_guard(now).is_empty() {
+            // What the guard opens is no defect, and the queues may have been read before or after it did: compare them again soon.
+            self.doubted = ClassSet(self.doubted.0 | doubted.0);
+            let again = if was_announced { &mut self.check_at } else { &mut self.next_look };
+            *again = self.check_from;
+            return Ok(());
+        }
         let Mended { found, left, refused } = self.egress.mend(&seen, doubted)?;
         if refused.is_some() {
             self.doubted = ClassSet(self.doubted.0 | doubted.0);
