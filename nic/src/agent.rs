@@ -181,7 +181,7 @@ impl Agent {
             peer_response = %text(self.told_response),
             "what the switch's port is taken to reckon with, until more has to be"
         );
-        let outcome = self.obey(stop).and_then(|()| self.check(guard::now())); // up to the end
+        let outcome = self.obey(stop).and_then(|()| self.check_at_end());
         let Agent { egress, guard, watch, view, .. } = self;
         drop(watch); // lets the switch go
         let removed = egress.remove();

@@ -55,6 +55,9 @@ pub struct Losses {
     pub before_program: u64,
     /// The switch had sent them.
     pub sent: u64,
+    /// Frames in the device's counter that may be those of sockets and program, which are above, or others, which are not: nobody knows
+    /// of this driver.
+    pub ambiguous: u64,
     /// Two counters may have the same frames or others: there may be more than so many.
     pub at_least: bool,
 }
@@ -71,13 +74,14 @@ impl Losses {
             }
         };
         let dropped = device.rx_dropped.saturating_sub(again);
-        let is_vague = overlap == Overlap::Unknown && device.rx_dropped.min(again) > 0;
+        let ambiguous = if overlap == Overlap::Unknown { device.rx_dropped.min(again) } else { 0 };
         Losses {
             behind_program: xdp.rx_lost(),
             before_program: dropped + device.rx_errors + device.rx_missed + device.rx_passed,
             // Whatever the kernel drops of what a socket sends, the device counts.
             sent: xdp.tx_dropped.max(device.tx_dropped) + device.tx_errors + xdp.tx_invalid,
-            at_least: is_vague || xdp.tx_dropped > device.tx_dropped && device.tx_dropped > 0,
+            ambiguous,
+            at_least: ambiguous > 0 || xdp.tx_dropped > device.tx_dropped && device.tx_dropped > 0,
         }
     }
 
@@ -94,6 +98,7 @@ impl Losses {
             behind_program: self.behind_program + other.behind_program,
             before_program: self.before_program + other.before_program,
             sent: self.sent + other.sent,
+            ambiguous: self.ambiguous + other.ambiguous,
             at_least: self.at_least || other.at_least,
         }
     }
@@ -139,6 +144,12 @@ mod tests {
         assert!(!Losses::of(&stalled(), &device(0), unknown).at_least);
         let less = Losses::of(&stalled(), &device(50), unknown);
         assert_eq!((less.total(), less.at_least), (120, true));
+        let too_long = XdpStatistics { rx_too_long: 10, ..XdpStatistics::default() };
+        let hidden = Losses::of(&too_long, &device(10), unknown);
+        assert_eq!((hidden.total(), hidden.ambiguous), (0, 10), "the device may have dropped ten others");
+        let veth = Overlap::of(&Driver::named("veth"), true);
+        let invalid = XdpStatistics { rx_invalid: 5, ..XdpStatistics::default() };
+        assert_eq!(Losses::of(&invalid, &device(5), veth).before_program, 5, "no frame is in both");
     }
 
     #[test]

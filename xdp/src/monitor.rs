@@ -112,12 +112,12 @@ impl XdpStatistics {
     /// The same of those that came in: the XDP program has seen each of them.
     #[must_use]
     pub const fn rx_lost(&self) -> u64 {
-        self.rx_by_sockets() + self.rx_unclaimed + self.rx_malformed
+        self.rx_by_sockets() + self.rx_invalid + self.rx_unclaimed + self.rx_malformed
     }
 
     /// Those that sockets dropped. An invalid chunk of the fill ring costs no frame, and can only be a fault of xoff.
     pub(crate) const fn rx_by_sockets(&self) -> u64 {
-        self.rx_dropped + self.rx_ring_full + self.rx_invalid
+        self.rx_dropped + self.rx_ring_full
     }
 }
 

@@ -9,14 +9,29 @@ use crate::guard;
 use crate::proof::Paused;
 use crate::view::list;
 
+/// Checks at the end at most: each but the last found that the guard had opened a class meanwhile.
+const CHECKS_AT_END: u32 = 8;
+
 impl Agent {
     pub(super) fn paused(&self, now: Nanos) -> Paused {
         self.brain.pauses(now).classes.map(|counts| counts.paused)
     }
 
+    /// Checks the queues up to the end, with what the kernel has announced by then.
+    pub(super) fn check_at_end(&mut self) -> Result<(), AgentError> {
+        self.hear_of_device()?;
+        for _ in 0..CHECKS_AT_END {
+            if self.check(guard::now())? {
+                break;
+            }
+            self.act(guard::now())?; // stops again what the guard opened
+        }
+        Ok(())
+    }
+
     /// Compares the queues with what they are to be, and has them repaired. Somebody else may change them at any time; the kernel says so
-    /// at once, and this is done every second besides.
-    pub(super) fn check(&mut self, now: Nanos) -> Result<(), AgentError> {
+    /// at once, and this is done every second besides. Returns `false` where that has to be done again, because the guard opened a class.
+    pub(super) fn check(&mut self, now: Nanos) -> Result<bool, AgentError> {
         let was_announced = self.check_at != Nanos::NEVER;
         (self.check_at, self.check_from) = (Nanos::NEVER, now.after(CHECK_EVERY));
         let doubted = std::mem::take(&mut self.doubted);
@@ -25,7 +40,7 @@ impl Agent {
             Err(error) => {
                 self.doubted = ClassSet(self.doubted.0 | doubted.0);
                 self.look_after_guard(now); // what it has written would keep the agent awake
-                return self.tell_refusal(&error);
+                return self.tell_refusal(&error).map(|()| true);
             }
         };
         if !self.look_after_guard(now).is_empty() {
@@ -33,7 +48,7 @@ impl Agent {
             self.doubted = ClassSet(self.doubted.0 | doubted.0);
             let again = if was_announced { &mut self.check_at } else { &mut self.next_look };
             *again = self.check_from;
-            return Ok(());
+            return Ok(false);
         }
         let Mended { found, left, refused } = self.egress.mend(&seen, doubted)?;
         if refused.is_some() {
@@ -43,17 +58,17 @@ impl Agent {
         self.view.defects.set(left.to_number());
         if found.is_empty() {
             self.proof.whole(self.paused(now));
-            return Ok(());
+            return Ok(true);
         }
         let paused = self.paused(guard::now());
         let times = self.proof.broken(found.reach(), was_announced, paused);
         self.tell_defects(found, left, before, refused.as_ref());
         self.tell_disobedience(times);
-        Ok(())
+        Ok(true)
     }
 
     fn tell_defects(&self, found: Defects, left: Defects, before: Defects, refused: Option<&EgressError>) {
-        if left.is_empty() {
+        if left.is_empty() && refused.is_none() {
             self.view.repairs.add(1);
             let repairs = self.view.repairs.get();
             if repairs.is_power_of_two() {
@@ -63,7 +78,8 @@ impl Agent {
                      handles 786e: and 7870: to 7877: to xoff"
                 );
             }
-        } else if left != before {
+        } else if left != before || left.is_empty() {
+            let left = if left.is_empty() { found } else { left };
             let why = refused.map_or_else(|| "they were changed again".to_owned(), ToString::to_string);
             tracing::error!(
                 "somebody changed the device's queues ({left}), and they are not repaired: {why}. Frames of paused classes may \

@@ -197,8 +197,8 @@ struct Links {
     /// Ports that are being opened again.
     opening: FuturesUnordered<BoxFuture<'static, Opened>>,
     are_opening: BTreeSet<PortId>,
-    /// Numbers of receive queues that were announced of the devices of these ports meanwhile.
-    queues_meanwhile: BTreeMap<PortId, Vec<u32>>,
+    /// Changes of queues that were announced while these ports were being opened, of any device.
+    queues_meanwhile: BTreeMap<PortId, Vec<QueueEvent>>,
     /// What was said of ports that could not be, by port: once, not each second.
     refused: BTreeMap<PortId, String>,
 }
@@ -359,10 +359,11 @@ impl Links {
             if port.link.get() == Link::Gone && !self.are_opening.contains(&id) {
                 continue; // it is opened with what it has when it is back
             }
+            if self.are_opening.contains(&id) {
+                self.queues_meanwhile.entry(id).or_default().push(event); // whose device it is shows once the port is open
+                continue;
+            }
             match event {
-                QueueEvent::Changed { rx_queues, .. } if self.are_opening.contains(&id) => {
-                    self.queues_meanwhile.entry(id).or_default().push(rx_queues);
-                }
                 QueueEvent::Changed { ifindex, rx_queues } if now.ifindex == ifindex => {
                     if rx_queues != now.driver.queues_at_open() {
                         self.requeue(id, rx_queues);
@@ -387,11 +388,12 @@ impl Links {
     fn opened(&mut self, (id, opened): Opened) -> bool {
         self.are_opening.remove(&id);
         let meanwhile = self.queues_meanwhile.remove(&id).unwrap_or_default();
-        let opened_with = self.view.ports[id.index()].now().driver.queues_at_open();
+        let device = self.view.ports[id.index()].now();
         if matches!(opened, Ok(Some(_)))
-            && let Some(&other) = meanwhile.iter().find(|&&queues| queues != opened_with)
+            && let Some(queues) =
+                changed_meanwhile(&meanwhile, device.ifindex, device.driver.queues_at_open())
         {
-            self.requeue(id, other);
+            self.requeue(id, queues);
         }
         let name = self.view.name_of(id);
         match opened {
@@ -426,6 +428,17 @@ impl Links {
             }
         }
     }
+}
+
+/// Returns the number of receive queues for which a port has to be opened once more, from what was announced while it was being opened on
+/// the device `ifindex` with `opened_with` queues.
+fn changed_meanwhile(events: &[QueueEvent], ifindex: u32, opened_with: u32) -> Option<u32> {
+    events.iter().find_map(|event| match *event {
+        QueueEvent::Changed { ifindex: of, rx_queues } => {
+            (of == ifindex && rx_queues != opened_with).then_some(rx_queues)
+        }
+        QueueEvent::Missed => Some(opened_with),
+    })
 }
 
 #[cfg(test)]

@@ -9,9 +9,9 @@
 //! * Sent: the dataplane counts by class what left and what the kernel holds. If lossy frames were sent and no lossless ones, the loss is
 //!   proved to be lossy; otherwise it counts as lossless.
 //!
-//! The control thread reads all of it once a second, what came before and after the losses: the time of a loss is from one
-//! reading to the next. What came is looked at over two of them for what the program has not seen. Pause frames, and frames whose head
-//! cannot be read, count as lossless: without a pause frame the peer overruns somebody.
+//! The control thread reads all of it once a second, what came before and after the losses: the time of a loss is from one reading to
+//! the next, and arrivals count over two of them: a frame may come before a reading, and be dropped behind it. Pause frames, and
+//! frames whose head cannot be read, count as lossless: without a pause frame the peer overruns somebody.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -165,20 +165,23 @@ impl Passed {
 
 impl Judged {
     fn with(&self, id: PortId, now: Reading) -> Judged {
+        // A frame may be counted as it comes before one reading, and as it is dropped behind it: what came counts over two of them.
         let none = Reading::none(&now.settings);
         let last = self.last.as_ref().unwrap_or(&none);
         let settings = [&*last.settings, &*now.settings];
-        let came_since =
-            |before: &Arrivals| came(id, settings, now.came[1].since(before).map(|(head, _)| head));
+        let came = came(id, settings, now.came[1].since(&self.came_before).map(|(head, _)| head));
         let more = |of: fn(&Losses) -> u64| of(&now.losses).saturating_sub(of(&last.losses));
         let mut unseen = self.unseen;
         unseen.at_least = now.losses.at_least;
+        let nothing_is_lossless = settings.iter().all(|it| !is_any_lossless(it, id));
+        if !nothing_is_lossless {
+            unseen.unknown += more(|it| it.ambiguous);
+        }
         for (frames, passed, proves) in [
-            (more(|it| it.behind_program), came_since(&last.came[0]), true),
-            (more(|it| it.before_program), came_since(&self.came_before), false),
+            (more(|it| it.behind_program), came, true),
+            (more(|it| it.before_program), came, false),
             (more(|it| it.sent), sent(settings, &last.sent[0], &now.sent[1]), true),
         ] {
-            let nothing_is_lossless = settings.iter().all(|it| !is_any_lossless(it, id));
             match passed {
                 _ if nothing_is_lossless => unseen.lossy += frames,
                 Passed::LossyOnly if proves => unseen.lossy += frames,
@@ -283,6 +286,14 @@ mod tests {
         story.comes(marks(3));
         assert_eq!(story.read(), [0; 3]);
         story.comes(marks(0));
+        story.losses.behind_program = 1;
+        assert_eq!(
+            story.read(),
+            [1, 0, 0],
+            "it may be the frame of class 3 that came before the last reading"
+        );
+        let mut story = Story::new();
+        story.comes(marks(0));
         story.losses.behind_program = 40;
         assert_eq!(story.read(), [0, 0, 40]);
         story.comes(marks(3));
@@ -306,7 +317,18 @@ mod tests {
         assert_eq!(story.read(), [2, 0, 0]);
         story.comes(marks(0));
         story.losses.behind_program = 3;
-        assert_eq!(story.read(), [2, 0, 1]);
+        assert_eq!(story.read(), [3, 0, 0], "it counts over two readings");
+        story.comes(marks(0));
+        story.losses.behind_program = 4;
+        assert_eq!(story.read(), [3, 0, 1]);
+    }
+
+    #[test]
+    fn ambiguous_losses_are_not_proved() {
+        let mut story = Story::new();
+        story.comes(marks(0));
+        story.losses.ambiguous = 7;
+        assert_eq!(story.read(), [0, 7, 0]);
     }
 
     #[test]

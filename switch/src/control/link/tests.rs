@@ -172,3 +172,13 @@ fn a_device_that_leaves_a_bridge_of_the_kernel_is_still_there() {
     assert_eq!(next(&inbox), (PortId(1), false));
     assert_eq!(view.ports[0].link.get(), Link::Up);
 }
+
+#[test]
+fn only_the_own_device_reopens_a_port() {
+    let changed = |ifindex, rx_queues| QueueEvent::Changed { ifindex, rx_queues };
+    let other_device = [changed(8, 4), changed(9, 1)];
+    assert_eq!(changed_meanwhile(&other_device, 7, 2), None);
+    assert_eq!(changed_meanwhile(&[changed(7, 2)], 7, 2), None, "it was opened with these");
+    assert_eq!(changed_meanwhile(&[changed(8, 4), changed(7, 4), changed(7, 2)], 7, 2), Some(4));
+    assert_eq!(changed_meanwhile(&[QueueEvent::Missed], 7, 2), Some(2), "any device may have changed");
+}
