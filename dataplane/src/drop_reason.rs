@@ -39,8 +39,8 @@ pub enum DropReason {
     Martian,
     /// A route says that it ends here.
     Blackhole,
-    /// To be routed, without a route or at its last hop, and beyond the rate at which the host beside the switch answers such
-    /// packets ([`crate::punt::PuntLimit`]).
+    /// To be routed, without a route, at its last hop, or too long and not to be fragmented; beyond the rate at which the host beside
+    /// the switch answers such packets ([`crate::punt::PuntLimit`]).
     Unroutable,
     /// From the host beside the switch, and what only the switch says there: MAC control, or LLDP where that is not left to the host.
     HostControl,

@@ -150,8 +150,8 @@ pub struct Running {
     exchange: Arc<Exchange>,
     stop: Arc<AtomicBool>,
     workers: Vec<JoinHandle<(Worker, Outcome)>>,
-    report_end: Sender<()>,
-    ended: Receiver<()>,
+    wake: Sender<Wake>,
+    woken: Receiver<Wake>,
     /// What workers punt; it has the last word before they stop.
     host_path: Option<HostPath>,
     /// What they route by.
@@ -179,7 +179,7 @@ impl Running {
     /// Ends [`Running::wait`] from another thread.
     #[must_use]
     pub fn end(&self) -> End {
-        End(self.report_end.clone())
+        End(self.wake.clone())
     }
 
     /// By which its configuration is read again, if it came from a file.
@@ -190,7 +190,7 @@ impl Running {
 
     /// Waits until somebody calls [`End::now`], or a thread has ended by itself.
     pub fn wait(&self) {
-        let _ = self.ended.recv(); // fails only without senders, and this has one
+        let _ = self.woken.recv(); // fails only without senders, and this has one
     }
 
     /// Stops it: every held peer is let go, the programs are taken off, and the books are closed.
@@ -208,8 +208,7 @@ impl Running {
         }
         // By now the devices are as they were found: whoever does not read the recording keeps no peer waiting.
         if let Some(recording) = self.recording.take() {
-            while self.ended.try_recv().is_ok() {} // by threads, which have ended
-            recording.wait(|| self.ended.try_recv().is_ok());
+            recording.wait(|| self.woken.try_iter().any(|wake| wake == Wake::Requested));
         }
         outcome
     }
@@ -239,24 +238,33 @@ impl Running {
     }
 }
 
-/// Ends a [`Running::wait`].
+/// Why [`Running::wait`] returns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Wake {
+    /// Somebody called [`End::now`].
+    Requested,
+    /// A thread of the switch has ended.
+    ThreadEnded,
+}
+
+/// Ends a [`Running::wait`], and, called again, the wait for the reader of a recording.
 #[derive(Clone, Debug)]
-pub struct End(Sender<()>);
+pub struct End(Sender<Wake>);
 
 impl End {
-    /// Now.
+    /// Requests the end.
     pub fn now(&self) {
-        let _ = self.0.send(()); // or it has ended already
+        let _ = self.0.send(Wake::Requested); // fails where the switch has ended already
     }
 }
 
-/// Tells that a thread has ended, by a panic too.
+/// Reports the end of the thread that owns it, also where the thread panics.
 #[derive(Clone)]
-struct Tell(End);
+struct ReportEnd(Sender<Wake>);
 
-impl Drop for Tell {
+impl Drop for ReportEnd {
     fn drop(&mut self) {
-        self.0.now();
+        let _ = self.0.send(Wake::ThreadEnded); // fails where the switch has ended already
     }
 }
 
@@ -402,7 +410,7 @@ pub fn start_from(
     running.opening = Some(opening);
     running.recording = recording;
     for (core, worker) in workers {
-        let (stop, end) = (Arc::clone(&running.stop), running.end());
+        let (stop, end) = (Arc::clone(&running.stop), ReportEnd(running.wake.clone()));
         running.workers.push(spawn(worker, core, stop, end, privileges)?);
     }
     let speakers = Speakers::new(Arc::clone(&running.view), running.reloads.clone(), tells);
@@ -438,10 +446,10 @@ fn with_control(
     reload: Option<(Reloads, Reloader)>,
     privileges: &Privileges,
 ) -> Result<Running, ControlError> {
-    let (report_end, ended) = mpsc::channel();
-    let tell = Tell(End(report_end.clone()));
+    let (wake, woken) = mpsc::channel();
+    let report_end = ReportEnd(wake.clone());
     let reloads = reload.as_ref().map(|(reloads, _)| reloads.clone());
-    let control = control::start(Arc::clone(&view), http, opener, reload, &privileges.of_http(), tell)?;
+    let control = control::start(Arc::clone(&view), http, opener, reload, &privileges.of_http(), report_end)?;
     let (stop, workers, control) = (Arc::default(), Vec::new(), Some(control));
     let (host_path, mirroring, opening, recording) = (None, None, None, None);
     Ok(Running {
@@ -449,8 +457,8 @@ fn with_control(
         exchange,
         stop,
         workers,
-        report_end,
-        ended,
+        wake,
+        woken,
         host_path,
         mirroring,
         control,
@@ -504,11 +512,11 @@ fn spawn(
     worker: Worker,
     core: Option<u16>,
     stop: Arc<AtomicBool>,
-    end: End,
+    report_end: ReportEnd,
     privileges: &Privileges,
 ) -> Result<JoinHandle<(Worker, Outcome)>, ConfineError> {
     let work = move || {
-        let _tell = Tell(end);
+        let _report_end = report_end;
         match core {
             Some(core) if core_affinity::set_for_current(core_affinity::CoreId { id: core.into() }) => {
                 tracing::info!(core, "a worker is pinned");

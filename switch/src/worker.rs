@@ -25,7 +25,7 @@ use xoff_xdp::{Port, Store};
 
 use crate::clock;
 use crate::control::WorkerFacts;
-use crate::control::mailbox::{Address, Inbox, Request};
+use crate::control::mailbox::{Address, Backlog, Inbox, Request};
 use crate::handoff::Handoff;
 use crate::host_path::ends::{Given, WorkerEnd};
 use crate::recording::Ring;
@@ -397,9 +397,9 @@ impl Worker {
                 let own = self.ports.iter_mut().filter(|(id, _)| *id == port && !up);
                 own.for_each(|(_, port)| port.link_lost());
             }
-            Request::GiveUp { port, done } => {
+            Request::GiveUp { port, backlog, done } => {
                 if self.ports.iter().any(|(id, _)| *id == port) {
-                    match self.give_up(by, now, port) {
+                    match self.give_up(by, now, port, backlog) {
                         Some(port) => self.given_up.push(GivenUp { port: Box::new(port), done }),
                         None => drop(done.send(None)), // who asked asks again
                     }
@@ -435,17 +435,24 @@ impl Worker {
         }
     }
 
-    /// Takes leave of a port whose device is gone, or which has nothing to send any more. What it has received goes where its VLANs say;
-    /// what could not be sent is dropped.
-    fn give_up(&mut self, by: &mut impl Boundary, now: Nanos, id: PortId) -> Option<Port> {
+    /// Returns a port of which the kernel has nothing to send any more, and no other work. Forwards what the port has received; what the
+    /// kernel has not taken is dropped.
+    fn give_up(&mut self, by: &mut impl Boundary, now: Nanos, id: PortId, backlog: Backlog) -> Option<Port> {
         let (switch, store) = (&mut self.switch, &mut self.store);
         let at = self.ports.iter().position(|(port, _)| *port == id)?;
         let port = &mut self.ports[at].1;
+        if backlog == Backlog::Kept {
+            port.stop_sending(); // under load the rings would never be empty
+        }
         port.link_lost();
         let mut batch = by.batch(switch, now);
         port.reap(store, |store, frame| by.release(&mut batch, id, frame, store));
         drop(batch);
-        if !(port.is_gone() || port.is_at_rest() && switch.is_drained(id)) {
+        let is_done = match backlog {
+            Backlog::Sent => switch.is_drained(id),
+            Backlog::Kept => !port.is_unsent(),
+        };
+        if !(port.is_gone() || port.is_at_rest() && is_done) {
             return None;
         }
         let mut batch = by.batch(switch, now);

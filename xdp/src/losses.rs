@@ -51,6 +51,8 @@ impl Overlap {
 pub struct Losses {
     /// The XDP program has seen them: what sockets dropped, or was of a queue without a socket.
     pub behind_program: u64,
+    /// The switch received them as no frame. The program has seen them, perhaps long before: they waited in a ring meanwhile.
+    pub malformed: u64,
     /// They came to the device, and not to the program.
     pub before_program: u64,
     /// The switch had sent them.
@@ -76,7 +78,8 @@ impl Losses {
         let dropped = device.rx_dropped.saturating_sub(again);
         let ambiguous = if overlap == Overlap::Unknown { device.rx_dropped.min(again) } else { 0 };
         Losses {
-            behind_program: xdp.rx_lost(),
+            behind_program: xdp.rx_lost() - xdp.rx_malformed,
+            malformed: xdp.rx_malformed,
             before_program: dropped + device.rx_errors + device.rx_missed + device.rx_passed,
             // Whatever the kernel drops of what a socket sends, the device counts.
             sent: xdp.tx_dropped.max(device.tx_dropped) + device.tx_errors + xdp.tx_invalid,
@@ -88,7 +91,7 @@ impl Losses {
     /// All of them.
     #[must_use]
     pub const fn total(&self) -> u64 {
-        self.behind_program + self.before_program + self.sent
+        self.behind_program + self.malformed + self.before_program + self.sent
     }
 
     /// These and those of another device that the port had.
@@ -96,6 +99,7 @@ impl Losses {
     pub const fn and(self, other: Losses) -> Losses {
         Losses {
             behind_program: self.behind_program + other.behind_program,
+            malformed: self.malformed + other.malformed,
             before_program: self.before_program + other.before_program,
             sent: self.sent + other.sent,
             ambiguous: self.ambiguous + other.ambiguous,
@@ -103,7 +107,21 @@ impl Losses {
         }
     }
 
-    /// These, but of what came in as it was `before`.
+    /// The larger of each kind: counters of sockets and device are not read at one moment, and what one reading seems to take back is none
+    /// the less lost.
+    #[must_use]
+    pub fn max(self, other: Losses) -> Losses {
+        Losses {
+            behind_program: self.behind_program.max(other.behind_program),
+            malformed: self.malformed.max(other.malformed),
+            before_program: self.before_program.max(other.before_program),
+            sent: self.sent.max(other.sent),
+            ambiguous: self.ambiguous.max(other.ambiguous),
+            at_least: self.at_least || other.at_least,
+        }
+    }
+
+    /// Replaces the kinds that were received by those of `before`.
     #[must_use]
     pub const fn but_received(self, before: Losses) -> Losses {
         Losses { sent: self.sent, ..before }

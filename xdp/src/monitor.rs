@@ -220,6 +220,8 @@ pub struct Monitor {
     counted: Mutex<Counted>,
     /// Empty as long as the sockets have no chunk.
     early: OnceLock<Early>,
+    /// Empty until somebody has the port.
+    begun: OnceLock<Early>,
     sockets: Vec<OwnedFd>,
     memory: SocketMemory,
     program: Arc<Program>,
@@ -240,16 +242,33 @@ struct Counted {
     set_back: bool,
 }
 
-/// Frames that came when the port had no chunk yet, by the counters of its sockets that they are in.
+/// Frames that came before the port had somebody who would take them, by the counters that they are in.
 #[derive(Clone, Copy, Debug, Default)]
 struct Early {
     rx_dropped: u64,
+    rx_ring_full: u64,
     rx_fill_ring_empty: u64,
+    rx_unclaimed: u64,
+    rx_too_long: u64,
 }
 
 impl Early {
     const fn all_of(sum: &XdpStatistics) -> Early {
-        Early { rx_dropped: sum.rx_dropped, rx_fill_ring_empty: sum.rx_fill_ring_empty }
+        let &XdpStatistics {
+            rx_dropped, rx_ring_full, rx_fill_ring_empty, rx_unclaimed, rx_too_long, ..
+        } = sum;
+        Early { rx_dropped, rx_ring_full, rx_fill_ring_empty, rx_unclaimed, rx_too_long }
+    }
+
+    const fn taken_from(self, sum: XdpStatistics) -> XdpStatistics {
+        XdpStatistics {
+            rx_dropped: sum.rx_dropped - self.rx_dropped,
+            rx_ring_full: sum.rx_ring_full - self.rx_ring_full,
+            rx_fill_ring_empty: sum.rx_fill_ring_empty - self.rx_fill_ring_empty,
+            rx_unclaimed: sum.rx_unclaimed - self.rx_unclaimed,
+            rx_too_long: sum.rx_too_long - self.rx_too_long,
+            ..sum
+        }
     }
 }
 
@@ -290,6 +309,7 @@ impl Monitor {
             queues_at_open,
             counted: Mutex::new(Counted { at_start, last: DeviceDrops::default(), set_back: false }),
             early: OnceLock::new(),
+            begun: OnceLock::new(),
             sockets: sockets.iter().map(BorrowedFd::try_clone_to_owned).collect::<io::Result<_>>()?,
             memory,
             program: program.0,
@@ -313,13 +333,18 @@ impl Monitor {
         let _ = self.early.set(before.unwrap_or_default()); // it is the first to say so
     }
 
-    /// Somebody has the port now: what its device dropped before is no loss. Where that cannot be read it counts as lost. The kernel may
-    /// take its time to answer.
+    /// Somebody has the port now: what device, sockets and program dropped before is no loss. What cannot be read counts as lost. The
+    /// kernel may take its time to answer.
+    ///
+    /// The device is read first: drops of the sockets that it counts, too, never hide drops of its own.
     pub fn begin(&self) {
         let mut counted = self.counted();
         if let Ok(reading) = self.device.read() {
             counted.at_start = reading.drops;
             counted.last = DeviceDrops::default();
+        }
+        if let Ok(sum) = self.since_open() {
+            let _ = self.begun.set(Early::all_of(&sum)); // a port begins once
         }
     }
 
@@ -380,12 +405,9 @@ impl Monitor {
 
 impl PortDriver for Monitor {
     fn xdp_statistics(&self) -> io::Result<XdpStatistics> {
-        let early = self.early.get(); // before what it is taken from: what is read later is not less
-        let mut sum = self.since_open()?;
-        let early = early.copied().unwrap_or(Early::all_of(&sum));
-        sum.rx_dropped -= early.rx_dropped;
-        sum.rx_fill_ring_empty -= early.rx_fill_ring_empty;
-        Ok(sum)
+        let early = self.begun.get().or_else(|| self.early.get()); // before the sum, which is not less then
+        let sum = self.since_open()?;
+        Ok(early.copied().unwrap_or(Early::all_of(&sum)).taken_from(sum))
     }
 
     fn device_drops(&self) -> Result<DeviceDrops, Unread> {

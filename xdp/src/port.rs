@@ -258,6 +258,12 @@ impl Port {
         self.transmitter.take_back(store, unsent);
     }
 
+    /// Gives the kernel no further frame: [`room`](Self::room) is zero from now on. What the kernel has comes back by
+    /// [`reap`](Self::reap).
+    pub fn stop_sending(&mut self) {
+        self.transmitter.stop();
+    }
+
     /// Whether nothing is with the kernel that it may still send, unless it is told to by another [`flush`](Self::flush).
     #[must_use]
     pub fn is_at_rest(&self) -> bool {

@@ -205,19 +205,36 @@ impl Switch {
                 self.leave_congestion_point(&frame);
                 self.finish(frame, store);
             }
-            Err(refusal) => self.drop_admitted(port, why_refused(reason, refusal), frame, store),
+            Err(refusal) => {
+                let why = self.why_not_punted(reason, refusal, &frame, store);
+                self.drop_admitted(port, why, frame, store);
+            }
         }
     }
-}
 
-/// Why a frame ends that the host did not get.
-const fn why_refused(reason: PuntReason, refusal: PuntRefusal) -> DropReason {
-    match (reason, refusal) {
-        (PuntReason::Unresolved, _) => DropReason::Unresolved,
-        // The host would only answer that it goes nowhere.
-        (PuntReason::HopLimit | PuntReason::NoRoute, PuntRefusal::Rate) => DropReason::Unroutable,
-        (_, PuntRefusal::Rate) => DropReason::PuntLimit,
-        (_, PuntRefusal::Room) => DropReason::PuntFull,
+    /// Returns the drop reason of a frame that the host did not get.
+    fn why_not_punted<S: FrameStore>(
+        &self,
+        reason: PuntReason,
+        refusal: PuntRefusal,
+        frame: &Frame,
+        store: &S,
+    ) -> DropReason {
+        let only_answered = || match reason {
+            PuntReason::HopLimit | PuntReason::NoRoute => true,
+            PuntReason::TooBig => {
+                let header = Header::read(self.nodes.meta(frame).layout, store.head(frame));
+                !ip::may_be_fragmented(header.ether_type, header.payload(store.head(frame)))
+            }
+            _ => false,
+        };
+        match refusal {
+            _ if reason == PuntReason::Unresolved => DropReason::Unresolved,
+            // The host would forward no such packet, and only answer its sender (RFC 1812 section 5.3.8).
+            PuntRefusal::Rate if only_answered() => DropReason::Unroutable,
+            PuntRefusal::Rate => DropReason::PuntLimit,
+            PuntRefusal::Room => DropReason::PuntFull,
+        }
     }
 }
 

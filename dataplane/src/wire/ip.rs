@@ -10,6 +10,7 @@ use super::header::field::{IPV4_LEN, IPV6_LEN};
 /// Offsets in an IPv4 header (RFC 791).
 mod ipv4 {
     pub const LENGTH: usize = 2;
+    pub const FLAGS: usize = 6;
     pub const TTL: usize = 8;
     pub const CHECKSUM: usize = 10;
     pub const SRC: usize = 12;
@@ -77,6 +78,13 @@ pub enum Unroutable {
     /// Its source or destination is none that may be seen on a wire (RFC 1812 section 5.3.7; RFC 4291 section 2.5).
     #[error("the IP source or destination cannot be one of a packet on a wire")]
     Martian,
+}
+
+/// Whether a router may cut the packet that begins with `head` into fragments: IPv4 without DF (RFC 791 section 3.1).
+#[must_use]
+pub fn may_be_fragmented(ether_type: EtherType, head: &[u8]) -> bool {
+    const DONT_FRAGMENT: u8 = 0x40;
+    ether_type == EtherTypes::Ipv4 && head.get(ipv4::FLAGS).is_some_and(|flags| flags & DONT_FRAGMENT == 0)
 }
 
 impl Packet {

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use super::connections::Asker;
 use super::trust::{self, Names};
-use super::{SwitchView, proof};
+use super::{SwitchView, proof, unseen};
 
 /// What `PUT /acknowledge` answers, in the words of `/status`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -37,5 +37,8 @@ pub(super) async fn put(
     for gap in &acknowledged {
         tracing::info!(event = "acknowledged", "somebody knows of it, and it counts no more: {gap}");
     }
-    Ok(Json(AcknowledgedNow { acknowledged, unproved: proof::gaps(&view).collect() }))
+    Ok(Json(AcknowledgedNow {
+        acknowledged,
+        unproved: proof::gaps(&view, &unseen::of_ports(&view)).collect(),
+    }))
 }

@@ -27,13 +27,15 @@ use tokio::time::MissedTickBehavior;
 use xoff_dataplane::units::PortId;
 use xoff_xdp::{Facts, Look, Port, QueueEvent};
 
-use super::mailbox::Request;
+use super::mailbox::{Backlog, Request};
 use super::opener::{NotOpened, Opener};
 use super::queues::{QueueEvents, reopen};
 use super::view::{Link, PortDevice, PortView, SwitchView};
 use super::{program, queues};
 
 const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+const DEVICE_GONE: &str = "the port's device is gone, and the port with it: frames for it are dropped, until a device of that name is there";
 
 type Messages = UnboundedReceiver<(NetlinkMessage<RouteNetlinkMessage>, SocketAddr)>;
 
@@ -186,7 +188,7 @@ pub(super) async fn return_to(
 fn give_up(view: &SwitchView, opener: &Opener, id: PortId) {
     let (done, given_up) = oneshot::channel();
     let worker = &view.workers[view.ports[id.index()].worker];
-    let _ = worker.mailbox.send(Request::GiveUp { port: id, done }); // or it has ended
+    let _ = worker.mailbox.send(Request::GiveUp { port: id, backlog: Backlog::Sent, done }); // or it has ended
     opener.close(id, given_up);
 }
 
@@ -299,12 +301,7 @@ impl Links {
         match link {
             Link::Up => tracing::info!(port = %name, %device, "link up"),
             Link::Down => tracing::warn!(port = %name, %device, "link down"),
-            Link::Gone => tracing::error!(
-                port = %name,
-                %device,
-                "the port's device is gone, and the port with it: frames for it are dropped, until a device of that name \
-                 is there"
-            ),
+            Link::Gone => tracing::error!(port = %name, %device, "{DEVICE_GONE}"),
         }
         self.tell_workers(id, link == Link::Up);
         self.view.host_bell.wake();
@@ -404,6 +401,10 @@ impl Links {
             }
             Err(NotOpened::Missing) => {
                 self.refused.remove(&id);
+                let port = &self.view.ports[id.index()];
+                if port.unfollowed.replace(None).is_some() {
+                    tracing::error!(port = %name, device = %port.device.get(), "{DEVICE_GONE}");
+                }
                 false
             }
             Err(NotOpened::Panicked) => {

@@ -28,6 +28,15 @@ use xoff_xdp::{Lent, Port};
 /// Places of its forwarding database that a worker looks at for one question: some microseconds.
 const PLACES_AT_ONCE: usize = 4_096;
 
+/// What happens to the frames in a port's egress queues when its worker gives the port away.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Backlog {
+    /// They are sent first.
+    Sent,
+    /// They stay queued for the port that is adopted in its place.
+    Kept,
+}
+
 /// What a worker is told or asked.
 #[derive(Debug)]
 pub enum Request {
@@ -38,11 +47,13 @@ pub enum Request {
         /// Whether frames can pass now.
         up: bool,
     },
-    /// One of its ports is to go: take back what the port was given, and give it away.
+    /// Gives away one of the worker's ports, with nothing left in the rings.
     GiveUp {
         /// The port.
         port: PortId,
-        /// Given it; `None` as long as its device is there and something is to be sent. Dropped where it is none of its own.
+        /// What happens to its queued frames.
+        backlog: Backlog,
+        /// Receives the port; `None` as long as its device is there and something is to be sent. Dropped where the worker has no such port.
         done: oneshot::Sender<Option<Box<Port>>>,
     },
     /// A port that it gave away, or had never adopted, is closed: have back what that was lent.

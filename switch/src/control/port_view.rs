@@ -60,6 +60,8 @@ pub struct Acknowledged {
     pub removed_unread: Counter,
     /// Frames lost unseen of which nobody knows the class.
     pub unknown: Counter,
+    /// Frames that its device may have lost.
+    pub ambiguous: Counter,
 }
 
 /// Why something is not as it should be, in words, if it is not.
@@ -150,30 +152,74 @@ impl PortDriver for NoDevice {
     }
 }
 
-/// What the sockets and the device of a port have lost; `None` where that cannot be read.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct LostSoFar {
-    sockets: Option<XdpStatistics>,
-    device: Option<DeviceDrops>,
-    losses: Losses,
-}
-
 /// A port may have one device after the other.
 #[derive(Debug)]
 struct Devices {
     /// The one that it has, or had last.
     now: PortDevice,
-    /// What those before it had lost, as far as that was read.
-    before: Before,
+    /// Counted at the devices before it, as far as that was read.
+    before: Counted,
+    /// Counted at all of them at the last reading that succeeded.
+    last: Counted,
+    /// Counted at all of them when the port began to leave: frames that it receives from then on are not the switch's, and their loss is
+    /// none.
+    leaving: Option<Counted>,
 }
 
-/// What the devices before had counted.
-#[derive(Debug, Default)]
-struct Before {
+/// Losses and arrivals at a port.
+#[derive(Clone, Debug, Default)]
+struct Counted {
     sockets: XdpStatistics,
     device: DeviceDrops,
     losses: Losses,
     arrivals: Arrivals,
+}
+
+impl Devices {
+    fn of(now: PortDevice, before: Counted) -> Devices {
+        Devices { now, last: before.clone(), before, leaving: None }
+    }
+
+    fn sockets(&mut self) -> io::Result<XdpStatistics> {
+        let read = self.now.driver.xdp_statistics()?.and(self.before.sockets);
+        self.last.sockets = self.leaving.as_ref().map_or(read, |leaving| read.but_received(leaving.sockets));
+        Ok(self.last.sockets)
+    }
+
+    fn device(&mut self) -> Result<DeviceDrops, Unread> {
+        let (before, leaving) = (self.before.device, self.leaving.as_ref());
+        let all = |drops: DeviceDrops| {
+            let drops = drops.and(before);
+            leaving.map_or(drops, |leaving| drops.but_received(leaving.device))
+        };
+        let read = self.now.driver.device_drops();
+        let read = read.map(all).map_err(|Unread { last, why }| Unread { last: all(last), why });
+        self.last.device = *read.as_ref().unwrap_or_else(|unread| &unread.last);
+        read
+    }
+
+    fn losses(&mut self) -> io::Result<Losses> {
+        // In this order: a socket counts a loss before its device does, and no such loss may seem to be the device's alone.
+        let device = self.now.driver.device_drops().unwrap_or_else(|unread| unread.last);
+        let sockets = self.now.driver.xdp_statistics()?;
+        let read = Losses::of(&sockets, &device, self.now.overlap).and(self.before.losses);
+        let read = self.leaving.as_ref().map_or(read, |leaving| read.but_received(leaving.losses));
+        self.last.losses = self.last.losses.max(read);
+        Ok(self.last.losses)
+    }
+
+    fn arrivals(&mut self) -> io::Result<Arrivals> {
+        let read = self.now.driver.arrivals()?.and(&self.before.arrivals);
+        self.last.arrivals.clone_from(&read);
+        Ok(read)
+    }
+
+    /// Reads all of them; what cannot be read is as it was read last. Returns whether sockets and device could be read.
+    fn read(&mut self) -> bool {
+        let are_read =
+            [self.sockets().is_ok(), self.device().is_ok(), self.losses().is_ok(), self.arrivals().is_ok()];
+        are_read[0] && are_read[1]
+    }
 }
 
 impl PortView {
@@ -194,7 +240,7 @@ impl PortView {
             removed_unread: Counter::default(),
             acknowledged: Acknowledged::default(),
             unseen: Judge::default(),
-            devices: Mutex::new(Devices { now, before: Default::default() }),
+            devices: Mutex::new(Devices::of(now, Counted::default())),
             overspeed_bytes: Counter::default(),
             pause_totals: Default::default(),
         }
@@ -239,8 +285,7 @@ impl PortView {
     /// # Errors
     /// What the system says.
     pub fn xdp_statistics(&self) -> io::Result<XdpStatistics> {
-        let Devices { now, before } = &*self.devices();
-        Ok(now.driver.xdp_statistics()?.and(before.sockets))
+        self.devices().sockets()
     }
 
     /// What its device has dropped, and those that it had before.
@@ -248,21 +293,16 @@ impl PortView {
     /// # Errors
     /// [`Unread`], with what they said last.
     pub fn device_drops(&self) -> Result<DeviceDrops, Unread> {
-        let Devices { now, before } = &*self.devices();
-        let counted = now.driver.device_drops();
-        counted
-            .map(|drops| drops.and(before.device))
-            .map_err(|Unread { last, why }| Unread { last: last.and(before.device), why })
+        self.devices().device()
     }
 
-    /// Frames that its sockets and its device lost, and those that it had before, each counted once. What cannot be read is as it was
-    /// read last, or nothing: that is a gap of its own.
-    pub(super) fn losses(&self) -> Losses {
-        let Devices { now, before } = &*self.devices();
-        // In this order: what a socket drops it counts before its device does, and nothing may seem to be the device's alone.
-        let device = now.driver.device_drops().unwrap_or_else(|unread| unread.last);
-        let sockets = now.driver.xdp_statistics().unwrap_or_default();
-        Losses::of(&sockets, &device, now.overlap).and(before.losses)
+    /// Returns the frames that its sockets and its device lost, and those that it had before, each counted once. If the device cannot be
+    /// read, its counters are those of the last reading.
+    ///
+    /// # Errors
+    /// The sockets cannot be read.
+    pub(super) fn losses(&self) -> io::Result<Losses> {
+        self.devices().losses()
     }
 
     /// Frames that its XDP program has seen, and those that it had before.
@@ -270,8 +310,7 @@ impl PortView {
     /// # Errors
     /// What the system says.
     pub(super) fn arrivals(&self) -> io::Result<Arrivals> {
-        let Devices { now, before } = &*self.devices();
-        Ok(now.driver.arrivals()?.and(&before.arrivals))
+        self.devices().arrivals()
     }
 
     /// The port is open again, on a device of that name. True where the device was gone, false where it had other queues.
@@ -296,45 +335,30 @@ impl PortView {
         self.is_there.store(true, Relaxed);
     }
 
-    /// What was lost at it so far, as far as that can be read.
-    pub(super) fn lost_so_far(&self) -> LostSoFar {
-        LostSoFar {
-            sockets: self.xdp_statistics().ok(),
-            device: self.device_drops().ok(),
-            losses: self.losses(),
-        }
+    /// Frames that the port receives from now on are not the switch's, and their loss counts no more.
+    pub(super) fn begin_to_leave(&self) {
+        let mut devices = self.devices();
+        devices.read();
+        devices.leaving = Some(devices.last.clone());
     }
 
-    /// The port is there no more; what it had lost is not forgotten, nor that this could not be read. Of what came in only that counts
-    /// which was lost before it was about to go.
-    pub(super) fn removed(&self, before: LostSoFar) {
-        let now = self.lost_so_far();
-        let is_read = now.sockets.is_some() && now.device.is_some();
+    /// The port is there no more. Its losses are not forgotten, nor that they could not be read.
+    pub(super) fn removed(&self) {
+        let is_read = self.devices().read();
         if !is_read || self.link.get() == Link::Gone {
             self.removed_unread.add(1);
         }
         self.is_there.store(false, Relaxed);
         self.unfollowed.replace(None);
         self.has_now("", PortDevice::none());
-        let counted = &mut self.devices().before;
-        if let (Some(now), Some(before)) = (now.sockets, before.sockets) {
-            counted.sockets = now.but_received(before);
-        }
-        if let (Some(now), Some(before)) = (now.device, before.device) {
-            counted.device = now.but_received(before);
-        }
-        counted.losses = now.losses.but_received(before.losses);
     }
 
     fn has_now(&self, name: &str, device: PortDevice) {
-        let before = Before {
-            sockets: self.xdp_statistics().unwrap_or_else(|_| self.devices().before.sockets),
-            device: self.device_drops().unwrap_or_else(|unread| unread.last),
-            losses: self.losses(),
-            arrivals: self.arrivals().unwrap_or_else(|_| self.devices().before.arrivals.clone()),
-        };
         self.device.replace(name);
-        *self.devices() = Devices { now: device, before };
+        let mut devices = self.devices();
+        devices.read();
+        *devices = Devices::of(device, std::mem::take(&mut devices.last));
+        drop(devices);
         self.program.replace(ProgramState::Attached);
         self.link.renewed();
     }

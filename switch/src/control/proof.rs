@@ -4,20 +4,22 @@
 use xoff_dataplane::counter::Counter;
 use xoff_dataplane::units::PortId;
 
+use super::port_view::Acknowledged;
 use super::unseen::Unseen;
 use super::view::{Link, PortView, ProgramState, SwitchView};
 
-/// Each gap at a port that nobody has acknowledged, in words, with the port's name.
-pub(super) fn gaps(view: &SwitchView) -> impl Iterator<Item = String> {
-    named(view, |id, port| of_port(view, id, port))
+/// Returns each gap at a port that nobody has acknowledged, in words, with the port's name. `unseen`: the losses at each place.
+pub(super) fn gaps(view: &SwitchView, unseen: &[Unseen]) -> impl Iterator<Item = String> {
+    named(view, |id, port| of_port(port, unseen[id.index()]))
 }
 
 /// Those that somebody has acknowledged.
 pub(super) fn acknowledged(view: &SwitchView) -> impl Iterator<Item = String> {
     named(view, |_, port| {
         let past = past(port).into_iter().filter_map(|past| past.told(past.acknowledged.get()));
-        let unknown = Unseen { unknown: port.acknowledged.unknown.get(), ..Unseen::default() };
-        past.chain(unknown.unknown_in_words(0)).collect()
+        let Acknowledged { unknown, ambiguous, .. } = &port.acknowledged;
+        let unseen = Unseen { unknown: unknown.get(), ambiguous: ambiguous.get(), ..Unseen::default() };
+        past.chain(unseen.unproved_in_words()).collect()
     })
 }
 
@@ -25,17 +27,18 @@ pub(super) fn acknowledged(view: &SwitchView) -> impl Iterator<Item = String> {
 pub(super) fn acknowledge(view: &SwitchView) -> Vec<String> {
     let of_port = |id, port: &PortView| {
         let over = past(port).into_iter().filter(|past| !past.lasts);
-        let unseen = port.unseen.get(view, id, port);
-        let unknown = unseen.unknown_in_words(port.acknowledged.unknown.get());
+        let unseen = port.unseen.look(view, id, port);
+        let unproved = unseen.without(&port.acknowledged);
         port.acknowledged.unknown.set(unseen.unknown);
-        over.filter_map(|past| past.acknowledge()).chain(unknown).collect()
+        port.acknowledged.ambiguous.set(unseen.ambiguous);
+        over.filter_map(|past| past.acknowledge()).chain(unproved.unproved_in_words()).collect()
     };
     named(view, of_port).collect()
 }
 
-/// Whether what the port lost cannot be told, and nobody has acknowledged that.
-pub(super) fn has_gaps(view: &SwitchView, id: PortId) -> bool {
-    !of_port(view, id, &view.ports[id.index()]).is_empty()
+/// Whether the port has a gap that nobody has acknowledged.
+pub(super) fn has_gaps(view: &SwitchView, id: PortId, unseen: Unseen) -> bool {
+    !of_port(&view.ports[id.index()], unseen).is_empty()
 }
 
 fn named<F: Fn(PortId, &PortView) -> Vec<String>>(
@@ -48,7 +51,7 @@ fn named<F: Fn(PortId, &PortView) -> Vec<String>>(
     })
 }
 
-fn of_port(view: &SwitchView, id: PortId, port: &PortView) -> Vec<String> {
+fn of_port(port: &PortView, unseen: Unseen) -> Vec<String> {
     let unfollowed = port.unfollowed.get();
     let gone = (port.link.get() == Link::Gone && unfollowed.is_none())
         .then(|| format!("its device {} is gone, with its last drop counters", port.device.get()));
@@ -56,8 +59,9 @@ fn of_port(view: &SwitchView, id: PortId, port: &PortView) -> Vec<String> {
     let sockets = port.xdp_statistics().and_then(|_| port.arrivals()).err();
     let sockets = sockets.map(|error| format!("the drop counters of its sockets cannot be read: {error}"));
     let past = past(port).into_iter().filter_map(|past| past.told(past.open()));
-    let unknown = port.unseen.get(view, id, port).unknown_in_words(port.acknowledged.unknown.get());
-    [gone, unfollowed, device, sockets, unknown].into_iter().flatten().chain(past).collect()
+    let unseen = unseen.without(&port.acknowledged);
+    let gaps = [gone, unfollowed, device, sockets].into_iter().flatten();
+    gaps.chain(unseen.unproved_in_words()).chain(past).collect()
 }
 
 /// A gap that there was so often.

@@ -14,9 +14,10 @@ use xoff_dataplane::units::PortId;
 use xoff_xdp::{QueueEvent, QueueMonitor};
 
 use super::link::return_to;
+use super::mailbox::Backlog;
 use super::opener::{NotOpened, Opener};
 use super::reload::ports::{cut, given_up};
-use super::view::SwitchView;
+use super::view::{Link, SwitchView};
 
 /// How often announcements are taken: they wait in the socket, each with its number.
 const TAKE_EVERY: Duration = Duration::from_millis(100);
@@ -30,9 +31,16 @@ pub(super) struct QueueEvents {
 impl QueueEvents {
     /// Subscribes, where the kernel has such announcements. To be called inside the runtime.
     pub fn open() -> io::Result<QueueEvents> {
+        let monitor = QueueMonitor::open()?;
+        if monitor.is_none() {
+            tracing::warn!(
+                "this kernel does not announce changes of receive queues (CONFIG_ETHTOOL_NETLINK): they are polled once a second, and \
+                 what changes and changes back in between goes unnoticed"
+            );
+        }
         let mut times = tokio::time::interval(TAKE_EVERY);
         times.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        Ok(QueueEvents { monitor: QueueMonitor::open()?, times })
+        Ok(QueueEvents { monitor, times })
     }
 
     /// Waits a moment, and takes those that have come.
@@ -41,7 +49,8 @@ impl QueueEvents {
         self.times.tick().await;
         monitor.take().unwrap_or_else(|error| {
             tracing::warn!(
-                "changes of queues are not announced any more, and are looked for each second: {error}"
+                "cannot receive announcements of receive queues: {error}; they are polled once a second, and what changes and \
+                 changes back in between goes unnoticed"
             );
             self.monitor = None;
             vec![QueueEvent::Missed]
@@ -49,7 +58,7 @@ impl QueueEvents {
     }
 }
 
-/// The port's sockets do not follow its device from now on, which has, or had, so many receive queues.
+/// Records that the device of a port changed to `queues` receive queues: the port is unproved until it is open again.
 pub(super) fn begin(view: &SwitchView, id: PortId, queues: u32) {
     let (port, name) = (&view.ports[id.index()], view.name_of(id));
     let (device, had) = (port.device.get(), port.now().driver.queues_at_open());
@@ -64,7 +73,8 @@ pub(super) fn begin(view: &SwitchView, id: PortId, queues: u32) {
     port.requeued.add(1);
 }
 
-/// Opens the port anew, with what its device has now; the name of the device. Where it does not fit, nothing is done.
+/// Closes a port and opens it again, with a socket for each receive queue that its device has now; returns the name of the device. The
+/// port's queued frames wait meanwhile. Where the device has more queues than memory was set aside for, the port stays as it is.
 pub(super) async fn reopen(
     view: &SwitchView,
     opener: &Opener,
@@ -72,13 +82,24 @@ pub(super) async fn reopen(
 ) -> Result<Option<String>, NotOpened> {
     opener.fits(id).await.unwrap_or(Err(NotOpened::Panicked))?;
     let port = &view.ports[id.index()];
-    let Some(old) = given_up(view, id).await else { return Ok(None) }; // its device is gone, or it was taken away
+    let Some(old) = given_up(view, id, Backlog::Kept).await else { return Ok(None) }; // its device is gone, or it was taken away
+    let link = port.link.get();
+    if link == Link::Gone {
+        let _ = opener.close_now(id, old).await; // it went while the worker gave it away
+        return Ok(None);
+    }
     port.is_closed();
     let _ = opener.close_now(id, old).await; // or the thread has ended
     match opener.open(id).await.unwrap_or(Err(NotOpened::Panicked)) {
-        Ok(opened) => Ok(return_to(view, opener, id, opened).await),
+        Ok(opened) => {
+            let device = return_to(view, opener, id, opened).await;
+            if device.is_some() {
+                port.link.set(link); // as the workers have it, to whom only changes are reported
+            }
+            Ok(device)
+        }
         Err(why) => {
-            cut(view, id); // what waits for it goes nowhere
+            cut(view, id); // frames cannot wait for a port that may not come back
             Err(why)
         }
     }

@@ -24,7 +24,7 @@ use super::status::{
 };
 use super::unseen::Unseen;
 use super::view::{PortView, SwitchView, WorkerView};
-use super::{addresses, groups, lldp, logging, loops, notification, pipeline, proof, routes, storms};
+use super::{addresses, groups, lldp, logging, loops, notification, pipeline, proof, routes, storms, unseen};
 
 /// How long workers have for an answer. A healthy one needs a loop; a stalled virtual machine may
 /// need much longer than any stall budget.
@@ -40,7 +40,9 @@ pub(crate) async fn ask(view: &SwitchView) -> Vec<Answer<Ledger>> {
 #[must_use]
 pub fn snapshot(view: &SwitchView, answers: &[Answer<Ledger>]) -> Status {
     let fdb_total = addresses::known(view);
-    let ports: Vec<_> = view.ports().map(|(id, port)| port_status(view, id, port)).collect();
+    let unseen = unseen::of_ports(view);
+    let ports: Vec<_> =
+        view.ports().map(|(id, port)| port_status(view, id, port, unseen[id.index()])).collect();
     let workers: Vec<_> =
         view.workers.iter().zip(answers).enumerate().map(|(n, it)| worker_status(view, n, it)).collect();
     let ledgers: Option<Vec<Books>> = workers.iter().map(|worker| worker.ledger).collect();
@@ -48,13 +50,13 @@ pub fn snapshot(view: &SwitchView, answers: &[Answer<Ledger>]) -> Status {
         ledgers.into_iter().fold(Books { balanced: true, ..Books::default() }, |sum, next| sum + next)
     });
     let silent = answers.iter().enumerate().filter_map(|(worker, answer)| answer.fault(worker));
-    let unproved = silent.chain(proof::gaps(view)).collect();
+    let unproved = silent.chain(proof::gaps(view, &unseen)).collect();
     Status {
         name: view.name.clone(),
         version: env!("CARGO_PKG_VERSION").into(),
         process_id: std::process::id(),
         uptime_nanos: uptime(view),
-        verdict: verdict(view, ledger, unproved, &ports),
+        verdict: verdict(view, ledger, unproved, &unseen, &ports),
         ledger,
         policies: view.policies.names(),
         pipeline: pipeline::status(&view.settings()),
@@ -71,16 +73,21 @@ pub fn snapshot(view: &SwitchView, answers: &[Answer<Ledger>]) -> Status {
     }
 }
 
-fn verdict(view: &SwitchView, ledger: Option<Books>, unproved: Vec<String>, ports: &[PortStatus]) -> Verdict {
+fn verdict(
+    view: &SwitchView,
+    ledger: Option<Books>,
+    unproved: Vec<String>,
+    unseen: &[Unseen],
+    ports: &[PortStatus],
+) -> Verdict {
     let settings = view.settings();
     let lossless = view
         .classes()
         .filter(|(port, class, _)| settings.ports[port.index()].classes[class.index()].lossless);
     let since_lossless = lossless.map(|(port, class, _)| view.books.of(view, port, class));
     let lossless_lost = since_lossless.sum::<u64>() + view.books.closed_ones(view);
-    let unseen: Vec<_> =
-        view.places().map(|(id, port)| (view.name_of(id), port.unseen.get(view, id, port))).collect();
-    let sum = |of: fn(&Unseen) -> u64| unseen.iter().map(|(_, unseen)| of(unseen)).sum::<u64>();
+    let sum = |of: fn(&Unseen) -> u64| unseen.iter().map(of).sum::<u64>();
+    let lossy_at = |(id, _)| unseen[PortId::index(id)].lossy_in_words(view.name_of(id));
     let unseen_lost = sum(|it| it.lossless);
     let ledger_balanced = ledger.map(|ledger| ledger.balanced);
     let promise = match lossless_lost + unseen_lost {
@@ -99,8 +106,8 @@ fn verdict(view: &SwitchView, ledger: Option<Books>, unproved: Vec<String>, port
         unseen_lost,
         unseen_unknown: sum(|it| it.unknown),
         unseen_lossy: sum(|it| it.lossy),
-        unseen_at_least: unseen.iter().any(|(_, unseen)| unseen.at_least),
-        unseen_lossy_at: unseen.iter().filter_map(|(name, unseen)| unseen.lossy_in_words(name)).collect(),
+        unseen_at_least: unseen.iter().any(|unseen| unseen.at_least),
+        unseen_lossy_at: view.places().filter_map(lossy_at).collect(),
         headroom_free_min_bytes: view.headroom_least_free(),
         ledger_balanced,
     }
@@ -112,7 +119,7 @@ fn flooded_unknown(ports: &[PortStatus]) -> u64 {
     classes.map(|class| class.flooded_unknown).sum()
 }
 
-fn port_status(view: &SwitchView, id: PortId, port: &PortView) -> PortStatus {
+fn port_status(view: &SwitchView, id: PortId, port: &PortView, unseen: Unseen) -> PortStatus {
     let settings = &view.settings().ports[id.index()];
     let counters = view.counters.port(id);
     let (device_drops, device) = (port.device_drops(), port.now());
@@ -149,7 +156,7 @@ fn port_status(view: &SwitchView, id: PortId, port: &PortView) -> PortStatus {
         loops: counters.loops.get(),
         loop_with: loops::with(view, id).map(str::to_owned),
         looped: counters.looped.get() != 0,
-        unseen: unseen_status(port.unseen.get(view, id, port)),
+        unseen: unseen_status(unseen),
         xdp_statistics: port.xdp_statistics().ok(),
         device_drops: device_drops.as_ref().ok().copied(),
         device_drops_last: device_drops.unwrap_or_else(|unread| unread.last),
@@ -166,7 +173,7 @@ fn port_status(view: &SwitchView, id: PortId, port: &PortView) -> PortStatus {
 }
 
 fn unseen_status(unseen: Unseen) -> UnseenStatus {
-    let Unseen { lossless, unknown, lossy, at_least } = unseen;
+    let Unseen { lossless, unknown, lossy, at_least, .. } = unseen;
     UnseenStatus { lossless, unknown, lossy, at_least }
 }
 

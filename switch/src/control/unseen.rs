@@ -4,23 +4,25 @@
 //!
 //! * Behind the XDP program (sockets, queues without a socket): the program has counted every frame before it was dropped, by PCP and
 //!   DSCP. If no lossless frame came, the loss is proved to be lossy; otherwise it counts as lossless.
+//! * Received in a form that the switch cannot read: the frame may have come long before, and counts as lossless.
 //! * Before the program (the device): only what the program saw around that time is known. If lossy frames came and no lossless ones,
 //!   the class is not proved; otherwise, also if nothing came, the loss counts as lossless.
 //! * Sent: the dataplane counts by class what left and what the kernel holds. If lossy frames were sent and no lossless ones, the loss is
 //!   proved to be lossy; otherwise it counts as lossless.
 //!
-//! The control thread reads all of it once a second, what came before and after the losses: the time of a loss is from one reading to
-//! the next, and arrivals count over two of them: a frame may come before a reading, and be dropped behind it. Pause frames, and
-//! frames whose head cannot be read, count as lossless: without a pause frame the peer overruns somebody.
+//! The control thread reads all of it once a second, and every client's request does. A frame may pass before a reading, and its loss
+//! show behind it, so that what passed counts from a reading that is at least [`SPAN`] old. Pause frames, and frames whose head cannot be
+//! read, count as lossless: without a pause frame the peer overruns somebody. What a loss was found to be it stays.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use xoff_config::written::grouped;
 use xoff_dataplane::classify::Classifier;
 use xoff_dataplane::settings::SwitchSettings;
-use xoff_dataplane::units::{Class, PortId};
+use xoff_dataplane::units::{Class, Nanos, PortId};
 use xoff_xdp::{Arrivals, Head, Losses};
 
+use super::port_view::Acknowledged;
 use super::view::{PortView, SwitchView};
 
 /// Frames of a port that were lost unseen, each counted once, by what is known of their classes.
@@ -28,10 +30,12 @@ use super::view::{PortView, SwitchView};
 pub(super) struct Unseen {
     /// Lossless ones may be among them.
     pub lossless: u64,
-    /// Only lossy ones came around that time, which proves nothing.
+    /// Frames that the device lost before the XDP program; only lossy classes arrived around that time, so their class is not proved.
     pub unknown: u64,
     /// None of them was of a lossless class.
     pub lossy: u64,
+    /// Frames that the device may have lost: it may also have counted those of the others again.
+    pub ambiguous: u64,
     /// There may be more than so many.
     pub at_least: bool,
 }
@@ -45,13 +49,31 @@ impl Unseen {
         ))
     }
 
-    /// What is not proved, of those of which nobody knows the class.
-    pub fn unknown_in_words(&self, acknowledged: u64) -> Option<String> {
-        let frames = frames_in_words(self.unknown.saturating_sub(acknowledged), self.at_least)?;
-        Some(format!(
-            "{frames} lost before the XDP program saw them; only lossy classes came around that time, which does not prove that no \
-             lossless frame was among them"
-        ))
+    /// Returns the gaps that the losses of unknown class leave in the proof.
+    pub fn unproved_in_words(&self) -> impl Iterator<Item = String> {
+        let unknown = frames_in_words(self.unknown, self.at_least).map(|frames| {
+            format!(
+                "{frames} lost before the XDP program saw them; only lossy classes came around that time, which does not prove that no \
+                 lossless frame was among them"
+            )
+        });
+        let ambiguous = (self.ambiguous > 0).then(|| {
+            format!(
+                "its device counts {} dropped frames, which its sockets may have counted already: xoff does not know what this driver \
+                 counts",
+                grouped(self.ambiguous)
+            )
+        });
+        unknown.into_iter().chain(ambiguous)
+    }
+
+    /// The same losses without those that somebody has acknowledged.
+    pub fn without(&self, acknowledged: &Acknowledged) -> Unseen {
+        Unseen {
+            unknown: self.unknown.saturating_sub(acknowledged.unknown.get()),
+            ambiguous: self.ambiguous.saturating_sub(acknowledged.ambiguous.get()),
+            ..*self
+        }
     }
 }
 
@@ -61,22 +83,33 @@ fn frames_in_words(frames: u64, at_least: bool) -> Option<String> {
     (frames > 0).then(|| format!("{at_least}{} {is}", grouped(frames)))
 }
 
-/// What is known so far.
+/// Returns the losses at each place for a port.
+pub(super) fn of_ports(view: &SwitchView) -> Vec<Unseen> {
+    view.places().map(|(id, port)| port.unseen.look(view, id, port)).collect()
+}
+
+/// Shortest time over which arrivals and departures are compared with losses.
+const SPAN: Nanos = Nanos::from_secs(1);
+
+/// Classifies the losses of one port.
 #[derive(Debug, Default)]
 pub(super) struct Judge(Mutex<Judged>);
 
-#[derive(Clone, Debug, Default)]
+/// Losses classified so far, and the readings that the next one is compared with.
+#[derive(Debug, Default)]
 struct Judged {
     unseen: Unseen,
-    /// The last reading.
     last: Option<Reading>,
-    /// What had come at the reading before that.
-    came_before: Arrivals,
+    /// A reading at least [`SPAN`] before `recent`.
+    early: Option<Reading>,
+    /// The first reading that was at least [`SPAN`] behind `early`.
+    recent: Option<Reading>,
 }
 
-/// What was read at a time.
+/// Counters of a port at one time.
 #[derive(Clone, Debug)]
 struct Reading {
+    at: Nanos,
     losses: Losses,
     /// What had come before the losses were read, and after.
     came: [Arrivals; 2],
@@ -95,22 +128,13 @@ struct Sent {
 }
 
 impl Judge {
-    /// Reads the port's counters, and judges what was lost since the last time. For the control thread.
+    /// Reads the port's counters, classifies the losses since the last reading, and returns all up to now.
     pub fn look(&self, view: &SwitchView, id: PortId, port: &PortView) -> Unseen {
         let mut judged = self.lock();
         if let Some(reading) = Reading::take(view, id, port) {
-            *judged = judged.with(id, reading);
+            judged.add(id, reading);
         }
         judged.unseen
-    }
-
-    /// The same, and forgets it: the time of a loss does not end by being asked for.
-    pub fn get(&self, view: &SwitchView, id: PortId, port: &PortView) -> Unseen {
-        let judged = self.lock();
-        match Reading::take(view, id, port) {
-            Some(reading) => judged.with(id, reading).unseen,
-            None => judged.unseen,
-        }
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Judged> {
@@ -122,15 +146,15 @@ impl Reading {
     fn take(view: &SwitchView, id: PortId, port: &PortView) -> Option<Reading> {
         let settings = view.settings();
         let (came, sent) = (port.arrivals().ok()?, Sent::read(view, id));
-        let losses = port.losses();
+        let losses = port.losses().ok()?;
         let (came, sent) = ([came, port.arrivals().ok()?], [sent, Sent::read(view, id)]);
-        Some(Reading { losses, came, sent, settings })
+        Some(Reading { at: (view.clock)(), losses, came, sent, settings })
     }
 
-    /// Of a port at which nothing has happened yet.
+    /// That of a port at which nothing has happened yet.
     fn none(settings: &Arc<SwitchSettings>) -> Reading {
-        let (losses, came, sent) = Default::default();
-        Reading { losses, came, sent, settings: Arc::clone(settings) }
+        let (at, losses, came, sent) = Default::default();
+        Reading { at, losses, came, sent, settings: Arc::clone(settings) }
     }
 }
 
@@ -146,7 +170,7 @@ impl Sent {
     }
 }
 
-/// What passed in the time of a loss.
+/// Kinds of classes that passed while frames were lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Passed {
     Nothing,
@@ -164,23 +188,25 @@ impl Passed {
 }
 
 impl Judged {
-    fn with(&self, id: PortId, now: Reading) -> Judged {
-        // A frame may be counted as it comes before one reading, and as it is dropped behind it: what came counts over two of them.
+    fn add(&mut self, id: PortId, now: Reading) {
         let none = Reading::none(&now.settings);
-        let last = self.last.as_ref().unwrap_or(&none);
-        let settings = [&*last.settings, &*now.settings];
-        let came = came(id, settings, now.came[1].since(&self.came_before).map(|(head, _)| head));
+        let [early, recent, last] =
+            [&self.early, &self.recent, &self.last].map(|it| it.as_ref().unwrap_or(&none));
+        let settings = [early, recent, last, &now].map(|reading| &*reading.settings);
+        let came = came(id, &settings, now.came[1].since(&early.came[0]).map(|(head, _)| head));
+        let sent = sent(&settings, &early.sent[0], &now.sent[1]);
         let more = |of: fn(&Losses) -> u64| of(&now.losses).saturating_sub(of(&last.losses));
-        let mut unseen = self.unseen;
-        unseen.at_least = now.losses.at_least;
         let nothing_is_lossless = settings.iter().all(|it| !is_any_lossless(it, id));
+        let unseen = &mut self.unseen;
+        unseen.at_least = now.losses.at_least;
         if !nothing_is_lossless {
-            unseen.unknown += more(|it| it.ambiguous);
+            unseen.ambiguous += more(|it| it.ambiguous);
         }
         for (frames, passed, proves) in [
             (more(|it| it.behind_program), came, true),
+            (more(|it| it.malformed), Passed::Lossless, true),
             (more(|it| it.before_program), came, false),
-            (more(|it| it.sent), sent(settings, &last.sent[0], &now.sent[1]), true),
+            (more(|it| it.sent), sent, true),
         ] {
             match passed {
                 _ if nothing_is_lossless => unseen.lossy += frames,
@@ -189,7 +215,10 @@ impl Judged {
                 Passed::Nothing | Passed::Lossless => unseen.lossless += frames,
             }
         }
-        Judged { unseen, came_before: last.came[0].clone(), last: Some(now) }
+        if self.recent.as_ref().is_none_or(|recent| now.at.since(recent.at) >= SPAN) {
+            self.early = self.recent.replace(now.clone());
+        }
+        self.last = Some(now);
     }
 }
 
@@ -197,8 +226,8 @@ fn is_any_lossless(settings: &SwitchSettings, id: PortId) -> bool {
     settings.ports[id.index()].classes.iter().any(|class| class.lossless)
 }
 
-/// What such frames were, by the settings that held at the begin and at the end.
-fn came(id: PortId, settings: [&SwitchSettings; 2], heads: impl Iterator<Item = Head>) -> Passed {
+/// Returns the classes of arrived frames; a class counts as lossless if it was so by any of the settings.
+fn came(id: PortId, settings: &[&SwitchSettings; 4], heads: impl Iterator<Item = Head>) -> Passed {
     let ports = settings.map(|settings| &settings.ports[id.index()]);
     let classifiers = ports.map(Classifier::new);
     let is_lossless = |head| match head {
@@ -211,8 +240,8 @@ fn came(id: PortId, settings: [&SwitchSettings; 2], heads: impl Iterator<Item = 
     Passed::of(heads.map(is_lossless))
 }
 
-/// What was sent: a class that is lossless at any port is, since its frames came in somewhere.
-fn sent(settings: [&SwitchSettings; 2], before: &Sent, now: &Sent) -> Passed {
+/// Returns the classes of sent frames; a class that is lossless at any port counts as lossless, since its frames came in somewhere.
+fn sent(settings: &[&SwitchSettings; 4], before: &Sent, now: &Sent) -> Passed {
     let of_class = |class: Class| {
         let at = class.index();
         let passed = now.frames[at] > before.frames[at] || now.bytes[at] > 0 || before.bytes[at] > 0;
@@ -241,6 +270,7 @@ mod tests {
         losses: Losses,
         came: Arrivals,
         sent: Sent,
+        at: Nanos,
     }
 
     impl Story {
@@ -252,6 +282,7 @@ mod tests {
                 losses: Losses::default(),
                 came: Arrivals::default(),
                 sent: Sent::default(),
+                at: Nanos::ZERO,
             };
             story.read();
             story
@@ -272,9 +303,15 @@ mod tests {
 
         /// The same where less had come before the losses were read.
         fn read_as(&mut self, before: Arrivals) -> [u64; 3] {
+            self.at = self.at.after(SPAN);
+            self.read_now(before)
+        }
+
+        /// The same at the time of the last reading.
+        fn read_now(&mut self, before: Arrivals) -> [u64; 3] {
             let came = [before, self.came.clone()];
-            let (losses, settings) = (self.losses, Arc::clone(&self.settings));
-            self.judged = self.judged.with(PORT, Reading { losses, came, sent: [self.sent; 2], settings });
+            let (at, losses, settings) = (self.at, self.losses, Arc::clone(&self.settings));
+            self.judged.add(PORT, Reading { at, losses, came, sent: [self.sent; 2], settings });
             let Unseen { lossless, unknown, lossy, .. } = self.judged.unseen;
             [lossless, unknown, lossy]
         }
@@ -324,11 +361,20 @@ mod tests {
     }
 
     #[test]
-    fn ambiguous_losses_are_not_proved() {
+    fn malformed_frames_are_lossless_whatever_came() {
+        let mut story = Story::new();
+        story.comes(marks(0));
+        story.losses.malformed = 1;
+        assert_eq!(story.read(), [1, 0, 0]);
+    }
+
+    /// They may be those of the sockets, and count in no total.
+    #[test]
+    fn ambiguous_losses_are_apart() {
         let mut story = Story::new();
         story.comes(marks(0));
         story.losses.ambiguous = 7;
-        assert_eq!(story.read(), [0, 7, 0]);
+        assert_eq!((story.read(), story.judged.unseen.ambiguous), ([0; 3], 7));
     }
 
     #[test]
@@ -370,12 +416,17 @@ mod tests {
         story.losses.sent = 3;
         assert_eq!(story.read(), [2, 0, 1], "class 3 is with the kernel");
         story.sent.bytes[3] = 0;
-        story.sends(0);
-        story.read();
+        (0..2).for_each(|_| _ = story.read());
         story.sends(0);
         story.sent.pauses += 1;
         story.losses.sent = 4;
-        assert_eq!(story.read(), [3, 0, 1]);
+        assert_eq!(story.read(), [3, 0, 1], "it may be the pause frame");
+        story.sends(0);
+        story.losses.sent = 5;
+        assert_eq!(story.read(), [4, 0, 1], "a driver may count a loss after a second");
+        story.sends(0);
+        story.losses.sent = 6;
+        assert_eq!(story.read(), [4, 0, 2]);
     }
 
     #[test]
@@ -391,12 +442,43 @@ mod tests {
         story.losses.behind_program = 1;
         assert_eq!(story.read(), [1, 0, 0], "it was until now");
         story.comes(marks(3));
-        (story.losses.behind_program, story.losses.before_program) = (2, 4);
-        assert_eq!(story.read(), [1, 0, 5], "nothing is lossless there");
+        story.losses.behind_program = 2;
+        assert_eq!(
+            story.read(),
+            [2, 0, 0],
+            "a frame that came while the class was lossless may be lost later"
+        );
+        story.read();
+        story.comes(marks(3));
+        (story.losses.behind_program, story.losses.before_program) = (3, 4);
+        assert_eq!(story.read(), [2, 0, 5], "nothing is lossless there");
         story.settings = with(true);
         story.comes(marks(3));
-        story.losses.behind_program = 3;
-        assert_eq!(story.read(), [2, 0, 5]);
+        story.losses.behind_program = 4;
+        assert_eq!(story.read(), [3, 0, 5]);
+    }
+
+    /// Clients read at any time: neither do losses change their class, nor do arrivals count for a shorter time.
+    #[test]
+    fn readings_between_change_no_class() {
+        let mut story = Story::new();
+        story.comes(marks(3));
+        story.read();
+        for frames in 1..5 {
+            story.comes(marks(0));
+            story.losses.behind_program = frames;
+            assert_eq!(
+                story.read_now(story.came.clone()),
+                [frames, 0, 0],
+                "class 3 came less than a second ago"
+            );
+        }
+        (0..2).for_each(|_| _ = story.read());
+        story.comes(marks(0));
+        story.losses.behind_program = 5;
+        assert_eq!(story.read_now(story.came.clone()), [4, 0, 1]);
+        story.comes(marks(3));
+        assert_eq!(story.read(), [4, 0, 1], "what came later was not lost before");
     }
 
     #[test]
@@ -404,12 +486,18 @@ mod tests {
         let unseen = Unseen { lossy: 10_356, unknown: 1, ..Unseen::default() };
         let said = "10,356 frames were lost before or behind the switch at port p1, which carried only lossy classes in that time";
         assert_eq!(unseen.lossy_in_words("p1").as_deref(), Some(said));
+        let unproved: Vec<_> = unseen.unproved_in_words().collect();
+        assert!(unproved.len() == 1 && unproved[0].starts_with("1 frame was lost before the XDP program"));
+        let acknowledged = Acknowledged::default();
+        acknowledged.unknown.set(1);
+        assert_eq!(unseen.without(&acknowledged).unproved_in_words().next(), None);
+        let doubtful = Unseen { ambiguous: 7, ..Unseen::default() };
         assert!(
-            unseen
-                .unknown_in_words(0)
-                .is_some_and(|said| said.starts_with("1 frame was lost before the XDP program"))
+            doubtful
+                .unproved_in_words()
+                .eq(["its device counts 7 dropped frames, which its sockets may have counted already: \
+                                                  xoff does not know what this driver counts"])
         );
-        assert_eq!(unseen.unknown_in_words(1), None);
         let more = Unseen { at_least: true, ..unseen };
         assert!(more.lossy_in_words("p1").is_some_and(|said| said.starts_with("at least 10,356 ")));
     }

@@ -239,6 +239,20 @@ fn unroutable_frames_beyond_the_rate_are_filtered() {
     assert_eq!((driver.punted().len(), driver.lost(C3, DropReason::Unroutable)), (50, 10));
 }
 
+/// The host fragments a packet that is too long for its way, unless the packet says that it must not be.
+#[test]
+fn unfragmentable_frames_beyond_the_rate_are_filtered() {
+    const DONT_FRAGMENT: u8 = 0x40;
+    for (flags, reason) in [(0, DropReason::PuntLimit), (DONT_FRAGMENT, DropReason::Unroutable)] {
+        let mut driver = Driver::new();
+        let mut long = packet(P0, [10, 1, 0, 5], 64, 1_001);
+        long[20] = flags;
+        let long = with_checksum(long);
+        (0..60).for_each(|_| driver.receive(P0, &long));
+        assert_eq!((driver.punted().len(), driver.lost(C3, reason)), (50, 10), "{reason:?}");
+    }
+}
+
 #[test]
 fn unknown_destinations_are_counted_where_they_are_flooded() {
     let mut driver = Driver::new();

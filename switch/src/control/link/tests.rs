@@ -130,10 +130,9 @@ fn a_port_that_is_taken_away_while_its_device_returns_is_given_up_and_closed() {
         let view = Arc::clone(&view);
         move || {
             let Request::Adopt { opened, done, .. } = take(&inbox) else { panic!("not adopted") };
-            let place = &view.ports[0];
-            place.removed(place.lost_so_far());
+            view.ports[0].removed();
             done.send(()).unwrap();
-            let Request::GiveUp { port: PortId(0), done } = take(&inbox) else { panic!("not given up") };
+            let Request::GiveUp { port: PortId(0), done, .. } = take(&inbox) else { panic!("not given up") };
             done.send(Some(opened)).unwrap();
             assert!(matches!(take(&inbox), Request::TakeBack(_)), "not closed");
         }

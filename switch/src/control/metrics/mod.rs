@@ -21,15 +21,16 @@ use xoff_dataplane::wire::mac_control::MacControlError;
 use super::exposition::{Exposition, Kind, seconds};
 use super::unseen::Unseen;
 use super::view::{Link, PortView, ProgramState, SwitchView, WorkerFacts};
-use super::{logging, process, proof};
+use super::{logging, process, proof, unseen};
 
 /// The text of `/metrics`, read without any worker's help.
 pub(super) fn render(view: &SwitchView) -> String {
     let mut text = Exposition::with(&[("switch", &view.name)]);
     write_switch(&mut text, view);
     process::write(&mut text);
-    write_ports(&mut text, view);
-    write_drivers(&mut text, view);
+    let unseen = unseen::of_ports(view);
+    write_ports(&mut text, view, &unseen);
+    write_drivers(&mut text, view, &unseen);
     write_classes(&mut text, view);
     drops::write(&mut text, view);
     write_pauses(&mut text, view);
@@ -123,7 +124,7 @@ pub(super) const PORT_FAMILIES: [OfPort; 13] = [
     ("xoff_looped", Kind::Gauge, "1 for a while after a loop was found at the port.", |port| &port.looped),
 ];
 
-fn write_ports(text: &mut Exposition, view: &SwitchView) {
+fn write_ports(text: &mut Exposition, view: &SwitchView, unseen: &[Unseen]) {
     let mut family = text.family("xoff_port_info", Kind::Gauge, "What a port is made of; always 1.");
     for (id, port) in view.ports() {
         let mac = port.now().mac.to_string();
@@ -159,7 +160,7 @@ fn write_ports(text: &mut Exposition, view: &SwitchView) {
     let help = "1 where what the port lost cannot be told: a counter cannot be read, or frames went past it.";
     let mut family = text.family("xoff_port_unproved", Kind::Gauge, help);
     for (id, _) in view.ports() {
-        family.sample(&[("port", name(view, id))], u8::from(proof::has_gaps(view, id)));
+        family.sample(&[("port", name(view, id))], u8::from(proof::has_gaps(view, id, unseen[id.index()])));
     }
     let help = "1 while the port's XDP program is on its device.";
     let mut family = text.family("xoff_xdp_program_attached", Kind::Gauge, help);
@@ -202,7 +203,7 @@ fn write_ports(text: &mut Exposition, view: &SwitchView) {
 }
 
 /// What the kernel dropped before or behind the switch.
-fn write_drivers(text: &mut Exposition, view: &SwitchView) {
+fn write_drivers(text: &mut Exposition, view: &SwitchView, unseen: &[Unseen]) {
     let xdp = |port: &PortView| port.xdp_statistics().ok().map(|statistics| statistics.drops());
     let device = |port: &PortView| port.device_drops().ok().map(|drops| drops.losses());
     let help = "Frames that the port's XDP sockets dropped, by their statistics; the switch never saw them.";
@@ -225,8 +226,8 @@ fn write_drivers(text: &mut Exposition, view: &SwitchView) {
     write_losses(text, view, "xoff_device_drops_total", help, device);
     let help = "Frames lost unseen before or behind the switch, each counted once, by what is known of their classes.";
     let mut family = text.family("xoff_unseen_lost_frames_total", Kind::Counter, help);
-    for (id, port) in view.ports() {
-        let Unseen { lossless, unknown, lossy, .. } = port.unseen.get(view, id, port);
+    for (id, _) in view.ports() {
+        let Unseen { lossless, unknown, lossy, .. } = unseen[id.index()];
         for (classes, frames) in [("lossless", lossless), ("unknown", unknown), ("lossy", lossy)] {
             family.sample(&[("port", name(view, id)), ("classes", classes)], frames);
         }

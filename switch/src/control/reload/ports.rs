@@ -19,7 +19,7 @@ use xoff_xdp::Port;
 
 use super::super::ask;
 use super::super::link::adopt;
-use super::super::mailbox::Request;
+use super::super::mailbox::{Backlog, Request};
 use super::super::opener::{NotOpened, Opener};
 use super::super::view::{Link, SwitchView};
 use super::NotReloaded;
@@ -91,11 +91,11 @@ pub(super) async fn leave(view: &Arc<SwitchView>, opener: &Opener, ids: &[PortId
 /// What it lost of what it owed, in words.
 async fn leave_one(view: Arc<SwitchView>, opener: Opener, id: PortId) -> Vec<String> {
     let (place, name) = (&view.ports[id.index()], view.name_of(id));
-    let lost = place.lost_so_far();
+    place.begin_to_leave();
     settle(&view).await;
-    let given_up = given_up(&view, id).await;
+    let given_up = given_up(&view, id, Backlog::Sent).await;
     cut(&view, id);
-    place.removed(lost);
+    place.removed();
     if let Some(port) = given_up {
         let _ = opener.close_now(id, port).await; // or the thread has ended
     }
@@ -110,21 +110,21 @@ async fn leave_one(view: Arc<SwitchView>, opener: Opener, id: PortId) -> Vec<Str
     said
 }
 
-/// Has the worker of a port give it up when it has sent what it has, or after [`DRAIN`] in any case; `None` where the worker has
-/// none, or has ended.
-pub(in super::super) async fn given_up(view: &SwitchView, id: PortId) -> Option<Box<Port>> {
+/// Waits until the worker of a port has given it away; `None` where the worker has no such port, or has ended. A backlog that is to be
+/// sent is dropped after [`DRAIN`].
+pub(in super::super) async fn given_up(view: &SwitchView, id: PortId, backlog: Backlog) -> Option<Box<Port>> {
     let (place, begin) = (&view.ports[id.index()], Instant::now());
     let mut is_cut = false;
     loop {
         let (done, answer) = oneshot::channel();
-        let asked = view.workers[place.worker].mailbox.send(Request::GiveUp { port: id, done });
+        let asked = view.workers[place.worker].mailbox.send(Request::GiveUp { port: id, backlog, done });
         match answer.await {
             Ok(Some(port)) => return Some(port),
             Ok(None) => {}
             Err(_) if asked.is_err() || place.link.get() == Link::Gone || !place.is_there() => return None,
             Err(_) => {}
         }
-        if !is_cut && begin.elapsed() > DRAIN {
+        if backlog == Backlog::Sent && !is_cut && begin.elapsed() > DRAIN {
             cut(view, id);
             is_cut = true;
         }

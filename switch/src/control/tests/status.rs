@@ -1,6 +1,7 @@
 //! `/status`, its verdict, and `/healthz`.
 
 use super::*;
+use crate::control::unseen::Unseen;
 
 #[test]
 fn status_says_everything_and_is_exact() {
@@ -122,7 +123,7 @@ fn what_is_over_is_acknowledged_and_what_lasts_is_not() {
     let found = verdict();
     assert_eq!((found.promise, found.unproved), (Promise::NotProved, vec![off("once")]));
     assert_eq!(found.acknowledged, [gone("2 times")]);
-    assert_eq!([0, 1].map(|port| proof::has_gaps(&view, PortId(port))), [false, true]);
+    assert_eq!([0, 1].map(|port| proof::has_gaps(&view, PortId(port), Unseen::default())), [false, true]);
 
     view.ports[1].program.replace(ProgramState::Attached);
     assert_eq!(proof::acknowledge(&view), [off("once")]);
