@@ -18,7 +18,7 @@ use std::collections::{BTreeMap, HashMap};
 
 pub use lpm::{Lpm, Prefix};
 pub use resolutions::NEIGHBOUR_WAIT;
-pub(crate) use resolutions::{Resolutions, Wanted};
+pub(crate) use resolutions::{Destination, Resolutions};
 
 use crate::forward::Weighted;
 use crate::punt::PuntReason;
@@ -257,7 +257,7 @@ impl Fib {
     }
 
     /// Whether packets to a destination wait for a neighbour.
-    pub(crate) fn is_unresolved(&self, (site, dst): Wanted) -> bool {
+    pub(crate) fn is_unresolved(&self, (site, dst): Destination) -> bool {
         let onward = self.interface(site).map(|interface| self.onward_to(interface, dst));
         matches!(onward, Some(Onward::Host(PuntReason::Unresolved)))
     }

@@ -25,8 +25,8 @@ const PURGE_EVERY: Nanos = Nanos::from_secs(1);
 /// Most destinations that are known one by one.
 const KEPT_MAX: usize = 256;
 
-/// Where a packet came to the router, and where it goes.
-pub(crate) type Wanted = (Site, Address);
+/// The interface at which a packet came to the router, and the address that it is for.
+pub(crate) type Destination = (Site, Address);
 
 /// The wait for a destination.
 #[derive(Clone, Copy, Debug)]
@@ -42,7 +42,7 @@ pub(crate) struct Wait {
 #[derive(Debug)]
 pub(crate) struct Resolutions {
     /// In the order of destinations.
-    waits: Vec<(Wanted, Wait)>,
+    waits: Vec<(Destination, Wait)>,
     /// Of all that have no room there.
     beyond: Option<Wait>,
     /// Time from which a full table may be searched again for destinations that nobody wants.
@@ -55,12 +55,12 @@ impl Resolutions {
         Resolutions { waits: Vec::with_capacity(KEPT_MAX), beyond: None, purge_at: Nanos::ZERO }
     }
 
-    /// The wait for a destination that a frame goes to at `now`. It begins now unless there is one.
-    pub(crate) fn want(&mut self, now: Nanos, wanted: Wanted) -> Wait {
-        let wait = match self.waits.binary_search_by_key(&wanted, |(wanted, _)| *wanted) {
+    /// Returns the wait for a destination that a frame goes to at `now`. It begins now unless there is one.
+    pub(crate) fn wait_for(&mut self, now: Nanos, destination: Destination) -> Wait {
+        let wait = match self.waits.binary_search_by_key(&destination, |(destination, _)| *destination) {
             Ok(place) => &mut self.waits[place].1,
             Err(place) if self.waits.len() < KEPT_MAX => {
-                self.waits.insert(place, (wanted, Wait::new(now)));
+                self.waits.insert(place, (destination, Wait::new(now)));
                 &mut self.waits[place].1
             }
             Err(_) => {
@@ -68,7 +68,7 @@ impl Resolutions {
                     self.purge_at = now.after(PURGE_EVERY);
                     self.retain(now, |_| true);
                     if self.waits.len() < KEPT_MAX {
-                        return self.want(now, wanted);
+                        return self.wait_for(now, destination);
                     }
                 }
                 self.beyond.get_or_insert(Wait::new(now))
@@ -81,10 +81,11 @@ impl Resolutions {
         *wait
     }
 
-    /// The host was asked for the neighbour of a destination. For those beyond the table it is to be asked with each frame.
-    pub(crate) fn asked(&mut self, now: Nanos, wanted: Wanted) -> Nanos {
+    /// Notes that the host was asked at `now` for the neighbour of a destination; returns when the next request is due. A destination
+    /// beyond the table has a request with each frame.
+    pub(crate) fn requested(&mut self, now: Nanos, destination: Destination) -> Nanos {
         let ask_at = now.after(ASK_EVERY);
-        if let Ok(place) = self.waits.binary_search_by_key(&wanted, |(wanted, _)| *wanted) {
+        if let Ok(place) = self.waits.binary_search_by_key(&destination, |(destination, _)| *destination) {
             self.waits[place].1.ask_at = ask_at;
         }
         ask_at
@@ -92,9 +93,9 @@ impl Resolutions {
 
     /// Forgets the destinations that `is_unknown` says no to, and those that nobody wants. The others keep their deadlines, but those
     /// beyond the table: there is room for them now.
-    pub(crate) fn retain(&mut self, now: Nanos, mut is_unknown: impl FnMut(Wanted) -> bool) {
+    pub(crate) fn retain(&mut self, now: Nanos, mut is_unknown: impl FnMut(Destination) -> bool) {
         let before = self.waits.len();
-        self.waits.retain(|(wanted, wait)| !wait.is_unwanted(now) && is_unknown(*wanted));
+        self.waits.retain(|(destination, wait)| !wait.is_unwanted(now) && is_unknown(*destination));
         if self.waits.len() < before {
             self.beyond = None;
         }
@@ -116,7 +117,7 @@ mod tests {
     use super::*;
     use crate::units::PortId;
 
-    fn to(number: u32) -> Wanted {
+    fn to(number: u32) -> Destination {
         (Site::Port(PortId(1)), Address::V4(number))
     }
 
@@ -125,46 +126,46 @@ mod tests {
         let mut waits = Resolutions::new();
         let begin = Nanos(7);
         let until = begin.after(NEIGHBOUR_WAIT);
-        assert_eq!(waits.want(begin, to(1)).until, until);
-        assert_eq!(waits.want(begin.after(Nanos::from_secs(3)), to(1)).until, until);
-        waits.retain(begin.after(Nanos::from_secs(3)), |wanted| wanted != to(2));
-        assert_eq!(waits.want(begin.after(Nanos::from_secs(4)), to(1)).until, until);
-        waits.retain(begin.after(Nanos::from_secs(5)), |wanted| wanted != to(1));
+        assert_eq!(waits.wait_for(begin, to(1)).until, until);
+        assert_eq!(waits.wait_for(begin.after(Nanos::from_secs(3)), to(1)).until, until);
+        waits.retain(begin.after(Nanos::from_secs(3)), |destination| destination != to(2));
+        assert_eq!(waits.wait_for(begin.after(Nanos::from_secs(4)), to(1)).until, until);
+        waits.retain(begin.after(Nanos::from_secs(5)), |destination| destination != to(1));
         let again = begin.after(Nanos::from_secs(6));
-        assert_eq!(waits.want(again, to(1)).until, again.after(NEIGHBOUR_WAIT));
+        assert_eq!(waits.wait_for(again, to(1)).until, again.after(NEIGHBOUR_WAIT));
     }
 
     #[test]
     fn unwanted_destination_is_forgotten_at_the_nanosecond() {
         for (gap, is_forgotten) in [(FORGET_AFTER.since(Nanos(1)), false), (FORGET_AFTER, true)] {
             let mut waits = Resolutions::new();
-            let first = waits.want(Nanos(0), to(1)).until;
-            assert_eq!(waits.want(gap, to(1)).until != first, is_forgotten, "{gap:?}");
+            let first = waits.wait_for(Nanos(0), to(1)).until;
+            assert_eq!(waits.wait_for(gap, to(1)).until != first, is_forgotten, "{gap:?}");
         }
     }
 
     #[test]
     fn request_is_due_again_after_a_while() {
         let mut waits = Resolutions::new();
-        assert_eq!(waits.want(Nanos(5), to(1)).ask_at, Nanos(5));
-        assert_eq!(waits.asked(Nanos(5), to(1)), Nanos(5).after(ASK_EVERY));
-        assert_eq!(waits.want(Nanos(6), to(1)).ask_at, Nanos(5).after(ASK_EVERY));
+        assert_eq!(waits.wait_for(Nanos(5), to(1)).ask_at, Nanos(5));
+        assert_eq!(waits.requested(Nanos(5), to(1)), Nanos(5).after(ASK_EVERY));
+        assert_eq!(waits.wait_for(Nanos(6), to(1)).ask_at, Nanos(5).after(ASK_EVERY));
     }
 
     #[test]
     fn destinations_beyond_the_table_share_a_deadline() {
         let mut waits = Resolutions::new();
         let count = u32::try_from(KEPT_MAX).unwrap_or(u32::MAX);
-        (0..count).for_each(|number| _ = waits.want(Nanos(number.into()), to(number)));
+        (0..count).for_each(|number| _ = waits.wait_for(Nanos(number.into()), to(number)));
         let at = Nanos::from_millis(1);
-        assert_eq!(waits.want(at, to(count)).until, at.after(NEIGHBOUR_WAIT));
-        assert_eq!(waits.want(at.after(at), to(count + 1)).until, at.after(NEIGHBOUR_WAIT));
-        assert_eq!(waits.want(at, to(5)).until, Nanos(5).after(NEIGHBOUR_WAIT), "its own");
-        waits.retain(at, |wanted| wanted != to(5));
+        assert_eq!(waits.wait_for(at, to(count)).until, at.after(NEIGHBOUR_WAIT));
+        assert_eq!(waits.wait_for(at.after(at), to(count + 1)).until, at.after(NEIGHBOUR_WAIT));
+        assert_eq!(waits.wait_for(at, to(5)).until, Nanos(5).after(NEIGHBOUR_WAIT), "its own");
+        waits.retain(at, |destination| destination != to(5));
         let later = Nanos::from_millis(3);
-        assert_eq!(waits.want(later, to(count)).until, later.after(NEIGHBOUR_WAIT), "there is room");
+        assert_eq!(waits.wait_for(later, to(count)).until, later.after(NEIGHBOUR_WAIT), "there is room");
         let long_after = FORGET_AFTER.after(FORGET_AFTER);
-        assert_eq!(waits.want(long_after, to(count + 2)).until, long_after.after(NEIGHBOUR_WAIT));
+        assert_eq!(waits.wait_for(long_after, to(count + 2)).until, long_after.after(NEIGHBOUR_WAIT));
         assert_eq!((waits.waits.len(), waits.beyond.is_none()), (1, true), "nobody wants the others");
     }
 
@@ -172,11 +173,11 @@ mod tests {
     fn unwanted_destinations_of_a_full_table_make_room() {
         let mut waits = Resolutions::new();
         let count = u32::try_from(KEPT_MAX).unwrap_or(u32::MAX);
-        (0..=count).for_each(|number| _ = waits.want(Nanos(0), to(number)));
+        (0..=count).for_each(|number| _ = waits.wait_for(Nanos(0), to(number)));
         // Somebody goes on wanting one beyond the table, whose deadline is over.
         let late = Nanos::from_secs(9);
-        assert_eq!(waits.want(late, to(count)).until, NEIGHBOUR_WAIT);
+        assert_eq!(waits.wait_for(late, to(count)).until, NEIGHBOUR_WAIT);
         let later = FORGET_AFTER.after(PURGE_EVERY);
-        assert_eq!(waits.want(later, to(count + 1)).until, later.after(NEIGHBOUR_WAIT));
+        assert_eq!(waits.wait_for(later, to(count + 1)).until, later.after(NEIGHBOUR_WAIT));
     }
 }

@@ -41,7 +41,7 @@ impl Batch<'_> {
         switch.end_run();
         let before = std::mem::replace(&mut switch.fib, fib);
         let fib = &switch.fib;
-        switch.resolutions.retain(switch.now, |wanted| fib.is_unresolved(wanted));
+        switch.resolutions.retain(switch.now, |destination| fib.is_unresolved(destination));
         switch.decide_unresolved_anew();
         switch.look_elsewhere(store);
         before

@@ -29,12 +29,12 @@ impl Switch {
         let Some(packet) = self.packet(&frame, store) else {
             return self.end_here(DropReason::BadIp, frame, store); // none that has no neighbour
         };
-        let (wanted, now) = ((site, packet.dst), self.now);
-        let wait = self.resolutions.want(now, wanted);
+        let (destination, now) = ((site, packet.dst), self.now);
+        let wait = self.resolutions.wait_for(now, destination);
         let &FrameMeta { ingress: port, class, .. } = self.nodes.meta(&frame);
         let mut ask_at = wait.ask_at;
         if ask_at <= now && self.punt((port, site.vid()), PuntReason::Resolve, &frame, store).is_ok() {
-            ask_at = self.resolutions.asked(now, wanted);
+            ask_at = self.resolutions.requested(now, destination);
         }
         if now >= wait.until {
             return self.end_here(DropReason::Unresolved, frame, store);

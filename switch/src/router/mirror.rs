@@ -155,7 +155,7 @@ impl Asker {
 /// What is followed, and how.
 pub struct Mirror {
     notifications: Notifications,
-    asked: Questions,
+    questions: Questions,
     wishes: Receiver<Wish>,
     event: Arc<EventFd>,
     ends: Arc<AtomicBool>,
@@ -193,7 +193,7 @@ impl Mirror {
     /// Where there is no netlink.
     pub fn open(configured: Configured, spread: Spread) -> io::Result<(Mirror, Asker)> {
         let notifications = Notifications::open(&GROUPS, ROOM)?;
-        let asked = Questions::open()?;
+        let questions = Questions::open()?;
         let event = Arc::new(EventFd::from_flags(EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC)?);
         let (send, wishes) = unbounded();
         let ends = Arc::default();
@@ -202,7 +202,7 @@ impl Mirror {
         let (lacks, due) = (Lacks::Everything, Some(now));
         let known =
             Known { tables, configured, spread, lacks, is_all_read: false, due, not_before: now, stations };
-        Ok((Mirror { notifications, asked, wishes, event, ends, known }, asker))
+        Ok((Mirror { notifications, questions, wishes, event, ends, known }, asker))
     }
 
     /// Follows, until the asker says that it is over.
@@ -228,21 +228,21 @@ impl Mirror {
             while let Ok(wish) = self.wishes.try_recv() {
                 match wish {
                     Wish::Page { from, limit, answer } => _ = answer.send(known.page(from, limit)), // or nobody waits
-                    Wish::Carrier(site) => known.have_carrier_told(site, &mut self.asked),
-                    Wish::Resolve(site, address) => known.resolve(site, address, &mut self.asked),
+                    Wish::Carrier(site) => known.have_carrier_told(site, &mut self.questions),
+                    Wish::Resolve(site, address) => known.resolve(site, address, &mut self.questions),
                 }
             }
             let now = Instant::now();
             if known.due.is_some_and(|due| now >= due) {
-                known.publish(&mut self.asked, &mut publish);
+                known.publish(&mut self.questions, &mut publish);
             }
             if now >= ask {
                 ask = now + ASK_EVERY;
-                known.tell_used(&mut self.asked, |station| station.is_none());
+                known.tell_used(&mut self.questions, |station| station.is_none());
             }
             if now >= used {
                 used = now + USED_EVERY;
-                known.tell_used(&mut self.asked, |_| true);
+                known.tell_used(&mut self.questions, |_| true);
             }
             let next = known.due.map_or(ask, |due| due.min(ask)).saturating_duration_since(Instant::now());
             sleeper.sleep(Nanos(u64::try_from(next.as_nanos()).unwrap_or(u64::MAX)))?;
@@ -261,17 +261,17 @@ impl Known {
     }
 
     /// A question about a link has the kernel tell first what it has yet to tell of it. One that is gone is told of anyway.
-    fn have_carrier_told(&self, site: Site, asked: &mut Questions) {
+    fn have_carrier_told(&self, site: Site, questions: &mut Questions) {
         for (index, _) in self.configured.iter().filter(|(_, interface)| interface.site == site) {
-            let _ = ask_for_link(asked, *index);
+            let _ = ask_for_link(questions, *index);
         }
     }
 
     /// Has the kernel find out the neighbours that lead to an address, as far as they are unknown.
-    fn resolve(&self, site: Site, address: IpAddr, asked: &mut Questions) {
+    fn resolve(&self, site: Site, address: IpAddr, questions: &mut Questions) {
         for (link, neighbour) in self.tables.neighbours_towards(&self.configured, site, address) {
             if self.tables.station(link, neighbour).is_none() {
-                use_neighbour(asked, link, neighbour);
+                use_neighbour(questions, link, neighbour);
             }
         }
     }
@@ -397,10 +397,10 @@ impl Known {
     }
 
     /// Makes a table of what there is now; where that could not be read whole, the last one stays, and it is tried again.
-    fn publish(&mut self, asked: &mut Questions, publish: &mut impl Publish) {
+    fn publish(&mut self, questions: &mut Questions, publish: &mut impl Publish) {
         let begin = Instant::now();
         self.due = None;
-        let is_whole = self.read(asked).unwrap_or_else(|error| {
+        let is_whole = self.read(questions).unwrap_or_else(|error| {
             tracing::warn!("cannot read the routing tables: {error}; tried again");
             false
         });
@@ -417,23 +417,23 @@ impl Known {
         self.not_before = Instant::now() + took * (SHARE - 1);
         for (link, address) in added {
             if self.tables.station(link, address).is_none() {
-                use_neighbour(asked, link, address);
+                use_neighbour(questions, link, address);
             }
         }
     }
 
     /// Reads again what has to be. False where it changed meanwhile.
-    fn read(&mut self, asked: &mut Questions) -> io::Result<bool> {
+    fn read(&mut self, questions: &mut Questions) -> io::Result<bool> {
         let mut tables = Tables::default();
         let is_whole = match self.lacks {
             Lacks::Nothing => return Ok(true),
             Lacks::Routes => true,
-            Lacks::Everything => read_links_and_neighbours(asked, &mut tables)?,
+            Lacks::Everything => read_links_and_neighbours(questions, &mut tables)?,
         };
         // A link is said to go down before its routes go, and a dump does not wait for that. A question about one link does: it is
         // answered when the kernel has done what it was about.
-        ask_for_link(asked, LOOPBACK)?;
-        if !is_whole || !read_routes(asked, &mut tables)? {
+        ask_for_link(questions, LOOPBACK)?;
+        if !is_whole || !read_routes(questions, &mut tables)? {
             return Ok(false);
         }
         match std::mem::take(&mut self.lacks) {
@@ -445,33 +445,33 @@ impl Known {
 
     /// Tells the kernel of the stations that packets are sent to, those that `which` says. Not of those of which it was told that they
     /// stay as they are: it would ask for them from then on.
-    fn tell_used(&self, asked: &mut Questions, which: impl Fn(Option<&Station>) -> bool) {
+    fn tell_used(&self, questions: &mut Questions, which: impl Fn(Option<&Station>) -> bool) {
         for &(link, address) in &self.stations {
             let is_running = self.tables.link(link).is_some_and(|link| link.is_running);
             let station = self.tables.station(link, address);
             if is_running && which(station) && !station.is_some_and(|station| station.is_permanent) {
-                use_neighbour(asked, link, address);
+                use_neighbour(questions, link, address);
             }
         }
     }
 }
 
 /// Asks for a link; what is answered comes to who follows.
-fn ask_for_link(asked: &mut Questions, index: u32) -> io::Result<()> {
+fn ask_for_link(questions: &mut Questions, index: u32) -> io::Result<()> {
     let mut link = LinkMessage::default();
     link.header.index = index;
-    asked.request(RouteNetlinkMessage::GetLink(link), 0)
+    questions.request(RouteNetlinkMessage::GetLink(link), 0)
 }
 
 /// False where they changed meanwhile.
-fn read_links_and_neighbours(asked: &mut Questions, tables: &mut Tables) -> io::Result<bool> {
-    let links = asked.dump(RouteNetlinkMessage::GetLink(LinkMessage::default()), |message| {
+fn read_links_and_neighbours(questions: &mut Questions, tables: &mut Tables) -> io::Result<bool> {
+    let links = questions.dump(RouteNetlinkMessage::GetLink(LinkMessage::default()), |message| {
         if let RouteNetlinkMessage::NewLink(link) = message {
             tables.put_link(link.header.index, messages::link(&link));
         }
     })?;
     let neighbours =
-        asked.dump(RouteNetlinkMessage::GetNeighbour(NeighbourMessage::default()), |message| {
+        questions.dump(RouteNetlinkMessage::GetNeighbour(NeighbourMessage::default()), |message| {
             if let RouteNetlinkMessage::NewNeighbour(neighbour) = message
                 && let Some((link, address, station)) = messages::neighbour(&neighbour)
             {
@@ -482,12 +482,12 @@ fn read_links_and_neighbours(asked: &mut Questions, tables: &mut Tables) -> io::
 }
 
 /// False where they changed meanwhile.
-fn read_routes(asked: &mut Questions, tables: &mut Tables) -> io::Result<bool> {
+fn read_routes(questions: &mut Questions, tables: &mut Tables) -> io::Result<bool> {
     let mut is_whole = true;
     for family in [AddressFamily::Inet, AddressFamily::Inet6] {
         let mut question = RouteMessage::default();
         question.header.address_family = family;
-        is_whole &= asked.dump(RouteNetlinkMessage::GetRoute(question), |message| {
+        is_whole &= questions.dump(RouteNetlinkMessage::GetRoute(question), |message| {
             if let RouteNetlinkMessage::NewRoute(route) = message
                 && let Some((key, kind)) = messages::route(&route)
             {
@@ -499,7 +499,7 @@ fn read_routes(asked: &mut Questions, tables: &mut Tables) -> io::Result<bool> {
 }
 
 /// The kernel is told that a neighbour is used: it asks for its address, or whether that still holds.
-fn use_neighbour(asked: &mut Questions, link: u32, address: IpAddr) {
+fn use_neighbour(questions: &mut Questions, link: u32, address: IpAddr) {
     let mut message = NeighbourMessage::default();
     message.header.family = if address.is_ipv4() { AddressFamily::Inet } else { AddressFamily::Inet6 };
     message.header.ifindex = link;
@@ -510,7 +510,7 @@ fn use_neighbour(asked: &mut Questions, link: u32, address: IpAddr) {
         IpAddr::V6(address) => NeighbourAddress::Inet6(address),
     }));
     if let Err(error) =
-        asked.request(RouteNetlinkMessage::NewNeighbour(message), NLM_F_CREATE | NLM_F_REPLACE)
+        questions.request(RouteNetlinkMessage::NewNeighbour(message), NLM_F_CREATE | NLM_F_REPLACE)
     {
         tracing::debug!(%address, "the kernel is not to be told that a station is used: {error}");
     }
