@@ -4,14 +4,14 @@
 //! it is still in use. A lock that the kernel gives up with its process does. Each network namespace has a file, in a
 //! directory that only root may enter, or the user that a service manager runs all xoff as: nobody else can
 //! take an interface away from a switch. In the file each interface has four words, at 16 times its index: who has
-//! the interface has locked them, and written there which process it is, and which program it has attached (two are free). So who
-//! comes after a process that was killed knows its program, which else only somebody with CAP_SYS_ADMIN does.
+//! the interface has locked them, and written there which process it is, and which program it has attached (two are free). So the next
+//! owner of the interface knows the program of one that was killed, which else takes CAP_SYS_ADMIN.
 //!
 //! Beside it is the namespace's journal, with a page for each interface: what its owner is about to change of it is written there
 //! before it is changed. A process that is killed has written such a page whole, or not at all.
 //!
 //! A process opens such a file once and keeps it open: with what it has left when it has given up its privileges, it could not open it
-//! again. Its own claims are known by heart then, since the kernel knows locks by who opened the file.
+//! again. A process keeps a list of its own claims: the kernel refuses a lock only to another open file.
 
 use std::collections::BTreeSet;
 use std::collections::btree_map::{BTreeMap, Entry};
@@ -95,7 +95,9 @@ impl Claim {
         }
     }
 
-    pub(crate) fn device(&self) -> &str {
+    /// The interface's name when it was claimed.
+    #[must_use]
+    pub fn device(&self) -> &str {
         &self.device
     }
 
@@ -124,7 +126,7 @@ impl Claim {
         table.write_page(self.ifindex, text)
     }
 
-    /// Writes down for who comes after us which program is ours.
+    /// Writes the id of our program into the file, for the next owner of the interface.
     pub(crate) fn attached(&self, program: u32) {
         self.write(PROGRAM, program);
     }

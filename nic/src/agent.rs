@@ -24,12 +24,12 @@ use xoff_dataplane::counters::Counters;
 use xoff_dataplane::units::{Bytes, CLASSES, Class, ClassSet, Nanos, PortId};
 use xoff_xdp::PacketSender;
 
-use crate::asked::Asked;
 use crate::backlog::{Hold, Watch};
 use crate::brain::{Brain, COUNT_EVERY, Change};
 use crate::egress::{Egress, EgressError, EgressSettings, LeafCounts, Removed};
 use crate::guard::{self, Guard};
-use crate::link::LinkNews;
+use crate::link::LinkMonitor;
+use crate::pending_stops::PendingStops;
 use crate::proof::Proof;
 use crate::response::{NEAR_TIMEOUT, Response};
 use crate::sockets::{Device, Receiver};
@@ -73,10 +73,10 @@ pub struct Agent {
     egress: Egress,
     guard: Guard,
     receiver: Receiver,
-    link: LinkNews,
+    link: LinkMonitor,
     view: Arc<NicView>,
     watch: Option<Watch>,
-    asked: Asked,
+    pending_stops: PendingStops,
     /// Of classes that are stopped.
     stopped_at: [Nanos; CLASSES],
     next_look: Nanos,
@@ -103,7 +103,7 @@ impl Agent {
         let refused = |doing| move |source| AgentError::System { doing, device: name.clone(), source };
         let device = Device::find(name).ok_or_else(|| AgentError::NoDevice(name.clone()))?;
         let receiver = Receiver::open(&device).map_err(refused("receive MAC control on"))?;
-        let link = LinkNews::open(device.ifindex).map_err(refused("hear what becomes of"))?;
+        let link = LinkMonitor::open(device.ifindex).map_err(refused("hear what becomes of"))?;
         let of_device = egress_settings(settings);
         let egress = Egress::prepare(&of_device)?;
         // Before the first change: whatever becomes of this process from here on, the device is put back.
@@ -149,7 +149,7 @@ impl Agent {
             receiver,
             link,
             watch: watch.transpose().map_err(refused("send pauses on"))?,
-            asked: Asked::default(),
+            pending_stops: PendingStops::default(),
             stopped_at: [Nanos::ZERO; CLASSES],
             next_look: Nanos::ZERO,
             next_count: Nanos::ZERO,
@@ -232,7 +232,7 @@ impl Agent {
             if self.wait(stop)? {
                 return Ok(());
             }
-            self.hear_of_device()?;
+            self.read_link_events()?;
             self.receive()?;
         }
     }
@@ -259,7 +259,7 @@ impl Agent {
     }
 
     /// Before frames are read: what came before the link was lost may hold for its time, and what came since has to.
-    fn hear_of_device(&mut self) -> Result<(), AgentError> {
+    fn read_link_events(&mut self) -> Result<(), AgentError> {
         let now = guard::now();
         let changes = self.link.read().map_err(self.refused("hear what becomes of"))?;
         if changes.of_link {
@@ -280,13 +280,13 @@ impl Agent {
 
     fn receive(&mut self) -> Result<(), AgentError> {
         let stopped = self.brain.stopped();
-        let (brain, asked) = (&mut self.brain, &mut self.asked);
-        asked.begin();
+        let (brain, pending) = (&mut self.brain, &mut self.pending_stops);
+        pending.begin();
         let received = self.receiver.receive(|came, frame| {
             brain
                 .receive(came, frame)
                 .iter()
-                .for_each(|class| asked.xoff(came, class, stopped.contains(class)));
+                .for_each(|class| pending.xoff(came, class, stopped.contains(class)));
         });
         received.map_err(self.refused("receive MAC control on"))?;
         self.act(guard::now())
@@ -313,8 +313,8 @@ impl Agent {
                 }
             }
         }
-        let let_go = self.asked.let_go(guard::now(), self.brain.paused());
-        let_go.for_each(|time| self.view.response.record(time));
+        let resumed = self.pending_stops.resumed(guard::now(), self.brain.paused());
+        resumed.for_each(|time| self.view.response.record(time));
         self.tell_guard(now);
         Ok(())
     }
@@ -331,7 +331,7 @@ impl Agent {
         match change {
             Change::Stop(class) => {
                 self.stopped_at[class.index()] = now;
-                if let Some(time) = self.asked.stopped(guard::now(), class) {
+                if let Some(time) = self.pending_stops.stopped(guard::now(), class) {
                     self.view.response.record(time);
                 }
             }
@@ -362,9 +362,6 @@ impl Agent {
         if address != self.view.address() {
             self.brain.has_address(address);
             self.view.address.set(address.to_number());
-            if let Err(error) = self.egress.write_down() {
-                tracing::warn!("{error}");
-            }
             tracing::info!(%address, "the device has another address");
         }
         match self.egress.follow_mtu() {
@@ -407,7 +404,7 @@ impl Agent {
             let again = ClassSet(looked.opened.0 & self.brain.stopped().0);
             for class in again.iter() {
                 self.brain.opened(class);
-                self.asked.opened(class); // what is still to be stopped is stopped next
+                self.pending_stops.opened(class); // what is still to be stopped is stopped next
             }
         }
         looked.opened

@@ -108,8 +108,8 @@ impl Guard {
     /// How long one that was dismissed may take to end.
     const PATIENCE: Duration = Duration::from_secs(1);
 
-    /// Starts one: `command` is to call [`stand`] with the device of the tree, which is there already. It is started in the network
-    /// namespace of the calling thread, away from the terminal's signals.
+    /// Starts a guard before anything is changed of its device: `command` is to call [`stand`] with that device. It is started in the
+    /// network namespace of the calling thread, and gets no signals of the terminal.
     ///
     /// # Errors
     /// What the system says.

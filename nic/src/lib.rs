@@ -17,13 +17,13 @@
 
 mod agent;
 mod arrivals;
-mod asked;
 mod backlog;
 mod brain;
 pub mod egress;
 pub mod facts;
 pub mod guard;
 mod link;
+mod pending_stops;
 mod proof;
 mod response;
 mod sockets;

@@ -1,6 +1,5 @@
-//! What the kernel announces of a device: that its link was lost, and that somebody else has changed its queues. What else has changed,
-//! who hears of that looks up. Changes that this program asks for (and its guard) are not announced to it: their requests have
-//! [a mark](Tc::MARK).
+//! The kernel's announcements about one device: that its link was lost or otherwise changed, and that somebody else has changed its
+//! queues. Changes that the agent and its guard make are left out: their requests have [a mark](Tc::MARK).
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd};
@@ -31,16 +30,16 @@ const QDISCS: std::ops::RangeInclusive<u16> = 36..=37;
 /// IFF_UP and IFF_LOWER_UP.
 const CARRIER: u32 = 1 | 1 << 16;
 
-/// What is said of one device.
+/// A subscription to the kernel's announcements about one device.
 #[derive(Debug)]
-pub(crate) struct LinkNews {
+pub(crate) struct LinkMonitor {
     socket: Socket,
 }
 
-/// Something was announced.
+/// The announcements of some time, in sum.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct News {
-    /// Of the link.
+pub(crate) struct LinkEvents {
+    /// There was one about the link.
     pub(crate) of_link: bool,
     /// The link was lost, though it may be back.
     pub(crate) lost: bool,
@@ -50,16 +49,16 @@ pub(crate) struct News {
     pub(crate) leafs: ClassSet,
 }
 
-impl News {
-    /// What may have been announced where the socket had no room for it.
-    const ANY: News = News { of_link: true, lost: true, of_queues: true, leafs: ClassSet::ALL };
+impl LinkEvents {
+    /// All that may have been announced while the socket had no room.
+    const ANY: LinkEvents = LinkEvents { of_link: true, lost: true, of_queues: true, leafs: ClassSet::ALL };
 
-    fn of(message: &[u8; 64]) -> News {
+    fn of(message: &[u8; 64]) -> LinkEvents {
         let kind = u16::from_ne_bytes([message[TYPE_AT], message[TYPE_AT + 1]]);
         let number = |at: usize| message[at..].first_chunk().map_or(0, |&bytes| u32::from_ne_bytes(bytes));
         let of_link = LINKS.contains(&kind);
         let leaf = QDISCS.contains(&kind).then(|| class_of(Handle(number(HANDLE_AT)))).flatten();
-        News {
+        LinkEvents {
             of_link,
             lost: kind == NEW_LINK && number(FLAGS_AT) & CARRIER != CARRIER,
             of_queues: !of_link,
@@ -67,8 +66,8 @@ impl News {
         }
     }
 
-    fn and(self, other: News) -> News {
-        News {
+    fn and(self, other: LinkEvents) -> LinkEvents {
+        LinkEvents {
             of_link: self.of_link || other.of_link,
             lost: self.lost || other.lost,
             of_queues: self.of_queues || other.of_queues,
@@ -77,10 +76,9 @@ impl News {
     }
 }
 
-impl LinkNews {
-    /// Of the device of that index in the network namespace of the calling thread, from now on. The thread that waits for it is
-    /// woken for no other.
-    pub(crate) fn open(ifindex: u32) -> io::Result<LinkNews> {
+impl LinkMonitor {
+    /// Subscribes to the device of that index in the network namespace of the calling thread. No other device wakes the thread that waits.
+    pub(crate) fn open(ifindex: u32) -> io::Result<LinkMonitor> {
         const LOAD_WORD: u16 = 0x20;
         const AND: u16 = 0x54;
         const IF_EQUAL: u16 = 0x15;
@@ -100,28 +98,28 @@ impl LinkNews {
         let socket = Socket::new(Domain::from(AF_NETLINK), kind, Some(Protocol::from(NETLINK_ROUTE)))?;
         socket.attach_filter(&filter)?;
         bind(socket.as_raw_fd(), &NetlinkAddr::new(0, GROUPS))?;
-        Ok(LinkNews { socket })
+        Ok(LinkMonitor { socket })
     }
 
-    /// What to wait on.
+    /// Returns the descriptor that is readable while there are announcements.
     pub(crate) fn descriptor(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
 
-    /// All that was announced since this was asked last.
-    pub(crate) fn read(&self) -> io::Result<News> {
-        let mut heard = News::default();
+    /// Reads all announcements since the last call.
+    pub(crate) fn read(&self) -> io::Result<LinkEvents> {
+        let mut events = LinkEvents::default();
         let mut message = [0; 64];
         loop {
-            let changes = match recv(self.socket.as_raw_fd(), &mut message, MsgFlags::MSG_TRUNC) {
-                Ok(_) => News::of(&message),
-                Err(Errno::EAGAIN) => return Ok(heard),
+            let event = match recv(self.socket.as_raw_fd(), &mut message, MsgFlags::MSG_TRUNC) {
+                Ok(_) => LinkEvents::of(&message),
+                Err(Errno::EAGAIN) => return Ok(events),
                 Err(Errno::EINTR) => continue,
                 // There was more than the socket had room for.
-                Err(Errno::ENOBUFS) => News::ANY,
+                Err(Errno::ENOBUFS) => LinkEvents::ANY,
                 Err(error) => return Err(error.into()),
             };
-            heard = heard.and(changes);
+            events = events.and(event);
         }
     }
 }
@@ -146,17 +144,17 @@ mod tests {
                 assert!(Command::new("ip").args(words.split(' ')).status().unwrap().success(), "{words}");
             };
             ip("link set lo up");
-            let link = LinkNews::open(if_nametoindex("lo").unwrap()).unwrap();
+            let link = LinkMonitor::open(if_nametoindex("lo").unwrap()).unwrap();
             ip("link add v0 type veth peer name v1");
             ip("link set v0 up");
-            assert_eq!(link.read().unwrap(), News::default());
-            let said = News { of_link: true, ..News::default() };
+            assert_eq!(link.read().unwrap(), LinkEvents::default());
+            let changed = LinkEvents { of_link: true, ..LinkEvents::default() };
             ip("link set lo mtu 5000");
-            assert_eq!(link.read().unwrap(), said);
+            assert_eq!(link.read().unwrap(), changed);
             ip("link set lo down");
             ip("link set lo up");
-            assert_eq!(link.read().unwrap(), News { lost: true, ..said });
-            assert_eq!(link.read().unwrap(), News::default());
+            assert_eq!(link.read().unwrap(), LinkEvents { lost: true, ..changed });
+            assert_eq!(link.read().unwrap(), LinkEvents::default());
         });
         test.join().unwrap();
     }
@@ -170,14 +168,14 @@ mod tests {
                 let program = words.next().unwrap();
                 assert!(Command::new(program).args(words).status().unwrap().success());
             };
-            let link = LinkNews::open(if_nametoindex("lo").unwrap()).unwrap();
-            let changes = |leafs| News { of_queues: true, leafs, ..News::default() };
+            let link = LinkMonitor::open(if_nametoindex("lo").unwrap()).unwrap();
+            let changes = |leafs| LinkEvents { of_queues: true, leafs, ..LinkEvents::default() };
             let (place, mut tc) = (
                 Place { ifindex: 1, parent: Handle::ROOT, handle: Handle::new(0x786e, 0) },
                 Tc::open().unwrap(),
             );
             tc.send(&mut Qdisc::Htb.replace(place)).unwrap();
-            assert_eq!(link.read().unwrap(), News::default(), "its own");
+            assert_eq!(link.read().unwrap(), LinkEvents::default(), "its own");
             run("tc class add dev lo parent 786e: classid 786e:1 htb rate 1mbit");
             assert_eq!(link.read().unwrap(), changes(ClassSet::NONE));
             run("tc qdisc add dev lo parent 786e:1 handle 7873: pfifo");

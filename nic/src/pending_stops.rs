@@ -1,24 +1,26 @@
-//! XOFFs whose classes have yet to be stopped: how long a host takes to obey is measured from the first of them, however it
-//! ends. A class that goes on before its thread had looked was asked to stop all the same; one whose stop the kernel refused is
-//! not stopped; and one that the guard opened meanwhile has to be stopped again.
+//! XOFFs whose classes have yet to be stopped. A host's response time counts from the first XOFF of a class to its stopped queue:
+//!
+//! * of a class that is resumed before the agent has read its XOFF, to the moment of reading;
+//! * of a class whose stop the kernel refused, or which the guard opened, to the stop that succeeds.
 
 use xoff_dataplane::units::{CLASSES, Class, ClassSet, Nanos};
 
+/// Classes that have yet to be stopped, with the arrival of their XOFFs.
 #[derive(Debug, Default)]
-pub(crate) struct Asked {
+pub(crate) struct PendingStops {
     /// When the first XOFF came that is not answered, or else the first of the last batch.
     at: [Nanos; CLASSES],
     unanswered: ClassSet,
     batch: ClassSet,
 }
 
-impl Asked {
-    /// All that has come is about to be read.
+impl PendingStops {
+    /// Begins a batch: all frames that have arrived are about to be read.
     pub(crate) const fn begin(&mut self) {
         self.batch = ClassSet::NONE;
     }
 
-    /// An XOFF came; the queue is `stopped` already or is not.
+    /// Notes an XOFF that arrived at `came`; `stopped`: the queue is so already.
     pub(crate) fn xoff(&mut self, came: Nanos, class: Class, stopped: bool) {
         if !self.unanswered.contains(class) && !self.batch.contains(class) {
             self.at[class.index()] = came;
@@ -29,20 +31,20 @@ impl Asked {
         }
     }
 
-    /// The queue of a class that is to be stopped was opened by somebody else.
+    /// Notes that the guard has opened a queue that is to be stopped.
     pub(crate) const fn opened(&mut self, class: Class) {
         self.unanswered.insert(class);
     }
 
-    /// The queue is stopped at `now`; how long that took.
+    /// Notes that the queue was stopped at `now`; returns the response time, unless it was stopped before.
     pub(crate) fn stopped(&mut self, now: Nanos, class: Class) -> Option<Nanos> {
-        let asked = self.unanswered.contains(class);
+        let pending = self.unanswered.contains(class);
         self.unanswered.remove(class);
-        asked.then(|| now.since(self.at[class.index()]))
+        pending.then(|| now.since(self.at[class.index()]))
     }
 
-    /// All is done at `now`, and these are still to be stopped; how long each of the others took to be looked at.
-    pub(crate) fn let_go(&mut self, now: Nanos, paused: ClassSet) -> impl Iterator<Item = Nanos> + use<> {
+    /// Ends a batch at `now`: the classes that are not `paused` were resumed before they were stopped. Returns their response times.
+    pub(crate) fn resumed(&mut self, now: Nanos, paused: ClassSet) -> impl Iterator<Item = Nanos> + use<> {
         let over = ClassSet(self.unanswered.0 & !paused.0);
         self.unanswered = ClassSet(self.unanswered.0 & paused.0);
         let at = self.at;
@@ -57,44 +59,44 @@ mod tests {
     const C3: Class = Class::ALL[3];
     const PAUSED: ClassSet = ClassSet(1 << 3);
 
-    fn let_go(asked: &mut Asked, now: u64, paused: ClassSet) -> Vec<Nanos> {
-        asked.let_go(Nanos(now), paused).collect()
+    fn resumed(pending: &mut PendingStops, now: u64, paused: ClassSet) -> Vec<Nanos> {
+        pending.resumed(Nanos(now), paused).collect()
     }
 
     #[test]
-    fn from_the_first_xoff_to_the_stopped_queue() {
-        let mut asked = Asked::default();
-        asked.begin();
-        asked.xoff(Nanos(10), C3, false);
-        asked.xoff(Nanos(20), C3, false);
-        assert_eq!(asked.stopped(Nanos(50), C3), Some(Nanos(40)));
-        assert_eq!(let_go(&mut asked, 60, PAUSED), []);
-        asked.begin();
-        asked.xoff(Nanos(70), C3, true); // a refresh
-        assert_eq!(let_go(&mut asked, 80, ClassSet::NONE), []);
+    fn response_lasts_from_first_xoff_to_stop() {
+        let mut pending = PendingStops::default();
+        pending.begin();
+        pending.xoff(Nanos(10), C3, false);
+        pending.xoff(Nanos(20), C3, false);
+        assert_eq!(pending.stopped(Nanos(50), C3), Some(Nanos(40)));
+        assert_eq!(resumed(&mut pending, 60, PAUSED), []);
+        pending.begin();
+        pending.xoff(Nanos(70), C3, true); // a refresh
+        assert_eq!(resumed(&mut pending, 80, ClassSet::NONE), []);
     }
 
     #[test]
-    fn what_is_let_go_before_it_was_looked_at_took_so_long_at_least() {
-        let mut asked = Asked::default();
-        asked.begin();
-        asked.xoff(Nanos(10), C3, false);
-        assert_eq!(let_go(&mut asked, 5_000, ClassSet::NONE), [Nanos(4_990)]);
-        assert_eq!(let_go(&mut asked, 6_000, ClassSet::NONE), []);
+    fn class_resumed_before_its_stop_counts() {
+        let mut pending = PendingStops::default();
+        pending.begin();
+        pending.xoff(Nanos(10), C3, false);
+        assert_eq!(resumed(&mut pending, 5_000, ClassSet::NONE), [Nanos(4_990)]);
+        assert_eq!(resumed(&mut pending, 6_000, ClassSet::NONE), []);
     }
 
     #[test]
-    fn a_stop_that_was_refused_or_undone_counts_until_it_is_done() {
-        let mut asked = Asked::default();
-        asked.begin();
-        asked.xoff(Nanos(10), C3, false);
-        assert_eq!(let_go(&mut asked, 20, PAUSED), [], "refused");
-        asked.begin();
-        asked.xoff(Nanos(30), C3, false);
-        assert_eq!(asked.stopped(Nanos(50), C3), Some(Nanos(40)));
-        asked.begin();
-        asked.xoff(Nanos(100), C3, true);
-        asked.opened(C3);
-        assert_eq!(asked.stopped(Nanos(190), C3), Some(Nanos(90)));
+    fn refused_or_undone_stop_counts_until_done() {
+        let mut pending = PendingStops::default();
+        pending.begin();
+        pending.xoff(Nanos(10), C3, false);
+        assert_eq!(resumed(&mut pending, 20, PAUSED), [], "refused");
+        pending.begin();
+        pending.xoff(Nanos(30), C3, false);
+        assert_eq!(pending.stopped(Nanos(50), C3), Some(Nanos(40)));
+        pending.begin();
+        pending.xoff(Nanos(100), C3, true);
+        pending.opened(C3);
+        assert_eq!(pending.stopped(Nanos(190), C3), Some(Nanos(90)));
     }
 }

@@ -108,16 +108,14 @@ impl Device {
             xoff_ebpf::may_replace(&claim, program)?;
         }
         let ethtool = Ethtool::new(name).map_err(refused("talk to the driver of"))?;
-        let journal = Journal::of(Owner::Switch);
+        let journal = Journal::of(Owner::Switch, link.permanent_address);
         let mut warnings = Vec::new();
-        let undo = match journal.left::<Undo>(&claim, link.mac) {
+        let undo = match journal.left::<Undo>(&claim) {
             Left::Nothing => Undo::default(),
-            Left::Changes(undo) => undo.as_it_holds(&link, &netlink, &ethtool),
+            Left::Changes(undo) => undo.as_it_holds(&link, &netlink, &ethtool).map_err(refused("look at"))?,
             Left::Other => return Err(XdpError::LeftByHost { device: name.to_owned() }),
-            Left::Useless(why) => {
-                warnings.push(format!(
-                    "what a killed xoff wrote down of {name} is of no use ({why}): nothing of it is put back"
-                ));
+            Left::Unreadable(warning) => {
+                warnings.push(warning);
                 Undo::default()
             }
         };
@@ -168,12 +166,25 @@ impl Device {
     ) -> io::Result<()> {
         let before = self.undo;
         note(&mut self.undo);
-        let done = self.journal.before(&self.claim, self.mac, &self.undo, || change(self));
+        let done = self.journal.write(&self.claim, &self.undo).and_then(|()| change(self));
         if done.is_err() {
             self.undo = before;
-            let _ = self.journal.before(&self.claim, self.mac, &self.undo, || Ok(()));
+            let _ = self.journal.write(&self.claim, &self.undo); // what was not changed is as it was
         }
         done
+    }
+
+    /// Puts back what was changed and still is as it was set. The page of the journal stays where a part fails: the next start, or
+    /// `xoff nic --restore`, tries again.
+    fn put_back(&mut self) -> io::Result<()> {
+        if self.undo != Undo::default()
+            && let Some(now) = self.netlink.link_at(self.ifindex)?
+        {
+            self.undo.put_back(&now, &self.netlink, &self.ethtool.about(&now.name)?)?;
+        }
+        self.undo = Undo::default();
+        Journal::clear(&self.claim);
+        Ok(())
     }
 
     fn add_clsact(&mut self) {
@@ -320,58 +331,160 @@ impl Device {
 
 impl Undo {
     /// What of it still is as it was set.
-    fn as_it_holds(self, found: &Link, netlink: &Netlink, ethtool: &Ethtool) -> Undo {
-        let is_none = found.own_addresses == Some(OwnAddresses::NONE);
-        Undo {
+    fn as_it_holds(self, found: &Link, netlink: &Netlink, ethtool: &Ethtool) -> io::Result<Undo> {
+        let flags = match self.flags {
+            0 => 0,
+            flags => flags & !ethtool.flags().ok_or(io::ErrorKind::Unsupported)?,
+        };
+        Ok(Undo {
             down: self.down && found.up,
-            qdisc: self.qdisc && netlink.has_pfifo(found.ifindex, OUR_QDISC).unwrap_or(false),
-            clsact: self.clsact && netlink.has_clsact(found.ifindex).unwrap_or(false),
-            flags: self.flags & !ethtool.flags().unwrap_or(u32::MAX),
-            own_addresses: self.own_addresses.filter(|_| is_none),
-        }
+            qdisc: self.qdisc && netlink.has_pfifo(found.ifindex, OUR_QDISC)?,
+            clsact: self.clsact && netlink.has_clsact(found.ifindex)?,
+            flags,
+            own_addresses: self.own_addresses.filter(|_| found.own_addresses == Some(OwnAddresses::NONE)),
+        })
+    }
+
+    /// Puts back each part that still is as it was set, whatever becomes of the others; returns the first error.
+    fn put_back(self, found: &Link, netlink: &Netlink, ethtool: &Ethtool) -> io::Result<()> {
+        let undo = self.as_it_holds(found, netlink, ethtool)?;
+        let ifindex = found.ifindex;
+        let parts = [
+            (undo.flags != 0).then(|| ethtool.set_flags(ethtool.flags().unwrap_or(0) | undo.flags)),
+            undo.clsact.then(|| remove_clsact(ifindex, netlink)),
+            undo.qdisc.then(|| netlink.remove_qdisc(ifindex)),
+            undo.down.then(|| netlink.set_up(ifindex, false)),
+            undo.own_addresses.map(|mode| netlink.set_own_addresses(ifindex, mode)),
+        ];
+        parts.into_iter().flatten().collect()
     }
 }
 
 impl Drop for Device {
     fn drop(&mut self) {
-        // Nothing to be done about failures: the device may be gone, or the privilege.
-        if let Ok(Some(now)) = self.netlink.link_at(self.ifindex)
-            && self.undo != Undo::default()
-        {
-            let undo = self.undo.as_it_holds(&now, &self.netlink, &self.ethtool);
-            if undo.flags != 0 {
-                let _ = self.ethtool.set_flags(self.ethtool.flags().unwrap_or(0) | undo.flags);
-            }
-            if undo.clsact && !has_foreign_filters(self.ifindex) {
-                let _ = self.netlink.remove_clsact(self.ifindex);
-            }
-            if undo.qdisc {
-                let _ = self.netlink.remove_qdisc(self.ifindex);
-            }
-            if undo.down {
-                let _ = self.netlink.set_up(self.ifindex, false);
-            }
-            if let Some(mode) = undo.own_addresses {
-                let _ = self.netlink.set_own_addresses(self.ifindex, mode);
-            }
-        }
-        Journal::clear(&self.claim);
+        let _ = self.put_back(); // the journal has what could not be put back
     }
 }
 
-/// Whether somebody else has put filters into the clsact that we made: then it stays.
-fn has_foreign_filters(ifindex: i32) -> bool {
-    let Ok(mut tc) = Tc::open() else { return false };
-    [Handle::INGRESS, Handle::EGRESS].into_iter().any(|place| {
-        let filters = tc.filters(ifindex, place).unwrap_or_default();
-        filters.iter().any(|filter| filter.priority() != xoff_ebpf::FILTER_PRIORITY)
-    })
+/// Removes the clsact that we made, unless somebody else has put filters into it.
+fn remove_clsact(ifindex: i32, netlink: &Netlink) -> io::Result<()> {
+    let mut tc = Tc::open()?;
+    for place in [Handle::INGRESS, Handle::EGRESS] {
+        let filters = tc.filters(ifindex, place).map_err(io::Error::other)?;
+        if filters.iter().any(|filter| filter.priority() != xoff_ebpf::FILTER_PRIORITY) {
+            return Ok(());
+        }
+    }
+    netlink.remove_clsact(ifindex)
 }
 
-/// Puts back what a switch that was killed has left at a device.
+/// Puts back what a killed switch has left at a device.
 ///
 /// # Errors
-/// Where there is no such device, or somebody has it.
+/// There is no such device, another process has it, or a part cannot be put back.
 pub fn restore_port(device: &str) -> Result<(), XdpError> {
-    Device::take(device).map(drop)
+    Device::take(device)?.put_back().map_err(refused(device, "put back what was at"))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::process::Command;
+    use std::thread;
+
+    use caps::{CapSet, Capability};
+    use nix::sched::{CloneFlags, unshare};
+
+    use super::*;
+
+    const NAME: &str = "port0";
+
+    fn ip(words: &str) -> String {
+        let output = Command::new("ip").args(words.split(' ')).output().unwrap();
+        assert!(output.status.success(), "ip {words}: {output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    /// Runs a test in a network namespace of its own, with a device that is down.
+    fn beside_device(test: impl FnOnce() + Send + 'static) {
+        let test = || {
+            unshare(CloneFlags::CLONE_NEWNET).unwrap();
+            ip(&format!("link add {NAME} type veth peer name peer0"));
+            // Its queueing discipline is that of a device that was up before.
+            for state in ["up", "down"] {
+                ip(&format!("link set {NAME} {state}"));
+            }
+            test();
+        };
+        thread::spawn(test).join().unwrap();
+    }
+
+    /// The device's page of the journal.
+    fn page(ifindex: i32) -> Vec<u8> {
+        Claim::take(NAME, ifindex).unwrap().journal()
+    }
+
+    fn prepared() -> Device {
+        let mut device = Device::take(NAME).unwrap();
+        device.prepare().unwrap();
+        device
+    }
+
+    #[test]
+    fn change_is_written_down_before_it_is_made() {
+        beside_device(|| {
+            let mut device = Device::take(NAME).unwrap();
+            let written = |device: &Device| device.journal.left::<Undo>(&device.claim);
+            let noted = Undo { down: true, ..Undo::default() };
+            let change = |device: &Device| {
+                assert_eq!(written(device), Left::Changes(noted));
+                Err(io::ErrorKind::Other.into())
+            };
+            assert!(device.change(|undo| undo.down = true, change).is_err());
+            assert_eq!(written(&device), Left::Changes(Undo::default()), "nothing was changed");
+        });
+    }
+
+    #[test]
+    fn page_stays_until_all_is_put_back() {
+        beside_device(|| {
+            let before = ip("-details link show");
+            let device = prepared();
+            let ifindex = device.ifindex;
+            caps::drop(None, CapSet::Effective, Capability::CAP_NET_ADMIN).unwrap();
+            drop(device);
+            caps::raise(None, CapSet::Effective, Capability::CAP_NET_ADMIN).unwrap();
+            assert_ne!(page(ifindex), b"", "nothing could be put back");
+            restore_port(NAME).unwrap();
+            assert_eq!(ip("-details link show"), before);
+            assert_eq!(page(ifindex), b"");
+        });
+    }
+
+    #[test]
+    fn page_is_found_under_another_address() {
+        beside_device(|| {
+            let before = ip("-details link show");
+            let device = prepared();
+            let address = device.mac;
+            caps::drop(None, CapSet::Effective, Capability::CAP_NET_ADMIN).unwrap();
+            drop(device); // as a switch that is killed
+            caps::raise(None, CapSet::Effective, Capability::CAP_NET_ADMIN).unwrap();
+            ip(&format!("link set {NAME} address 02:00:00:00:00:77"));
+            restore_port(NAME).unwrap();
+            ip(&format!("link set {NAME} address {address}"));
+            assert_eq!(ip("-details link show"), before);
+        });
+    }
+
+    #[test]
+    fn page_of_a_device_that_is_gone_is_cleared() {
+        beside_device(|| {
+            let device = prepared();
+            let ifindex = device.ifindex;
+            ip(&format!("link delete {NAME}"));
+            drop(device);
+            assert_eq!(page(ifindex), b"");
+        });
+    }
 }

@@ -1,8 +1,9 @@
-//! What is about to be changed of a device, written down before it is changed: a process that is killed at any moment leaves a page
+//! A record of what is about to be changed of a device, written before the change: a process that is killed at any moment leaves a page
 //! from which the next one, or `xoff nic --restore`, puts back what was there.
 //!
-//! A page is of one device: it names the boot, the network namespace and the address. Where one of them differs, it is of no use. Only
-//! values that still are as they were set are put back; what somebody has changed since stays.
+//! A page counts for one device in one boot. It names the boot, the network namespace and the device's permanent address; its place in
+//! the file is the device's index, which the kernel gives to no other device of a namespace. An operator may change the address and the
+//! name of a device meanwhile. Only values that still are as they were set are put back; what somebody has changed since stays.
 
 use std::fs;
 use std::io;
@@ -29,98 +30,96 @@ pub enum Owner {
 struct Page<T> {
     boot: String,
     namespace: u64,
-    address: u64,
+    permanent_address: u64,
     owner: Owner,
     changes: T,
 }
 
-/// What a page says to whoever comes next.
+/// The changes that the last owner of a device has left on its page of the journal.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Left<T> {
-    /// Nothing: whoever had the device has put it back.
+    /// None: the last owner has put the device back, or had another device.
     Nothing,
-    /// What an owner of the same kind was about to change.
+    /// Those of an owner of the reader's kind.
     Changes(T),
-    /// An owner of the other kind has left something.
+    /// Those of an owner of the other kind: of a switch for an agent, of an agent for a switch.
     Other,
-    /// It is of no use, and why.
-    Useless(&'static str),
+    /// Unknown: the page cannot be read. The text warns of that and says what to check.
+    Unreadable(String),
 }
 
-/// The page of a device, for an owner of that kind.
+/// The journal's page of one device, for owners of one kind.
 #[derive(Clone, Copy, Debug)]
 pub struct Journal {
     owner: Owner,
     namespace: u64,
+    permanent_address: u64,
 }
 
 impl Journal {
-    /// Of the network namespace of the calling thread.
+    /// Returns the page of a device in the network namespace of the calling thread. `permanent_address`: zero of a device that has none.
     #[must_use]
-    pub fn of(owner: Owner) -> Journal {
-        Journal { owner, namespace: sys::namespace_cookie() }
+    pub fn of(owner: Owner, permanent_address: MacAddr) -> Journal {
+        Journal {
+            owner,
+            namespace: sys::namespace_cookie(),
+            permanent_address: permanent_address.to_number(),
+        }
     }
 
-    /// Reads what whoever had the device before has left.
+    /// Reads what the last owner of the device has left.
     #[must_use]
-    pub fn left<T: DeserializeOwned>(&self, claim: &Claim, address: MacAddr) -> Left<T> {
-        self.read(&claim.journal(), address)
+    pub fn left<T: DeserializeOwned>(&self, claim: &Claim) -> Left<T> {
+        self.read(&claim.journal(), claim.device())
     }
 
-    fn read<T: DeserializeOwned>(&self, text: &[u8], address: MacAddr) -> Left<T> {
+    fn read<T: DeserializeOwned>(&self, text: &[u8], device: &str) -> Left<T> {
         if text.is_empty() {
             return Left::Nothing;
         }
         let Ok(page) = serde_json::from_slice::<Page<serde_json::Value>>(text) else {
-            return Left::Useless("it cannot be read");
+            return Left::unreadable(device);
         };
-        if page.boot != boot() {
-            return Left::Useless("it was written before the machine was started");
-        }
-        if (page.namespace, page.address) != (self.namespace, address.to_number()) {
-            return Left::Useless("it is of another device");
+        let written_for = (page.boot.as_str(), page.namespace, page.permanent_address);
+        if written_for != (boot().as_str(), self.namespace, self.permanent_address) {
+            return Left::Nothing;
         }
         if page.owner != self.owner {
             return Left::Other;
         }
-        serde_json::from_value(page.changes).map_or(Left::Useless("it cannot be read"), Left::Changes)
+        serde_json::from_value(page.changes).map_or_else(|_| Left::unreadable(device), Left::Changes)
     }
 
-    /// Writes down what is about to be changed, or is, and then does it. The only way to a change.
+    /// Writes the changes of the device's owner, in the place of what its page had. To be called before each change.
     ///
     /// # Errors
-    /// Where it cannot be written nothing is changed; and what the change says.
-    pub fn before<T>(
-        &self,
-        claim: &Claim,
-        address: MacAddr,
-        changes: &impl Serialize,
-        change: impl FnOnce() -> io::Result<T>,
-    ) -> io::Result<T> {
-        self.before_in(|text| claim.write_journal(text), address, changes, change)
-    }
-
-    fn before_in<T>(
-        &self,
-        write: impl FnOnce(&[u8]) -> io::Result<()>,
-        address: MacAddr,
-        changes: &impl Serialize,
-        change: impl FnOnce() -> io::Result<T>,
-    ) -> io::Result<T> {
-        let Journal { owner, namespace } = *self;
-        let page = Page { boot: boot(), namespace, address: address.to_number(), owner, changes };
-        let text = serde_json::to_vec(&page).map_err(io::Error::other)?;
-        write(&text).map_err(|error| {
+    /// The page cannot be written: then nothing may be changed.
+    pub fn write(&self, claim: &Claim, changes: &impl Serialize) -> io::Result<()> {
+        self.page(changes).and_then(|text| claim.write_journal(&text)).map_err(|error| {
             io::Error::other(format!(
                 "what was there cannot be written down in /run/xoff/interfaces: {error}"
             ))
-        })?;
-        change()
+        })
     }
 
-    /// Nothing is left.
+    fn page(&self, changes: &impl Serialize) -> io::Result<Vec<u8>> {
+        let Journal { owner, namespace, permanent_address } = *self;
+        let page = Page { boot: boot(), namespace, permanent_address, owner, changes };
+        serde_json::to_vec(&page).map_err(io::Error::other)
+    }
+
+    /// Clears the page: the device is as it was, or gone.
     pub fn clear(claim: &Claim) {
-        let _ = claim.write_journal(&[]); // what is as it was is not put back by a page that stays
+        let _ = claim.write_journal(&[]); // values that are as they were are not put back by a page that stays
+    }
+}
+
+impl<T> Left<T> {
+    fn unreadable(device: &str) -> Left<T> {
+        Left::Unreadable(format!(
+            "the record that a killed xoff left of {device} cannot be read, and nothing is put back; see that `ip -d link show dev \
+             {device}`, `tc qdisc show dev {device}` and `ethtool -k {device}` show what you expect, and set what they do not"
+        ))
     }
 }
 
@@ -132,59 +131,34 @@ fn boot() -> String {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
-    use std::cell::RefCell;
-
     use super::*;
 
-    const ADDRESS: MacAddr = MacAddr([2, 0, 0, 0, 0, 1]);
-    const JOURNAL: Journal = Journal { owner: Owner::Switch, namespace: 7 };
+    const JOURNAL: Journal = Journal { owner: Owner::Switch, namespace: 7, permanent_address: 1 };
 
-    fn written(journal: Journal, changes: u32) -> Vec<u8> {
-        let mut page = Vec::new();
-        let write = |text: &[u8]| {
-            page = text.to_vec();
-            Ok(())
-        };
-        journal.before_in(write, ADDRESS, &changes, || Ok(())).unwrap();
-        page
-    }
-
-    #[test]
-    fn change_is_written_down_before_it_is_made() {
-        let order = RefCell::new(Vec::new());
-        let write = |_: &[u8]| {
-            order.borrow_mut().push("written");
-            Ok(())
-        };
-        JOURNAL
-            .before_in(write, ADDRESS, &1, || {
-                order.borrow_mut().push("made");
-                Ok(())
-            })
-            .unwrap();
-        assert_eq!(*order.borrow(), ["written", "made"]);
-        let full = |_: &[u8]| Err(io::ErrorKind::StorageFull.into());
-        let refused =
-            JOURNAL.before_in(full, ADDRESS, &1, || -> io::Result<()> { unreachable!("it is not written") });
-        assert!(refused.is_err());
+    fn read<T: DeserializeOwned>(journal: Journal, page: &[u8]) -> Left<T> {
+        journal.read(page, "eth0")
     }
 
     #[test]
     fn page_is_of_one_device_and_one_boot() {
-        let page = written(JOURNAL, 5);
-        let read = |journal: Journal, page: &[u8]| journal.read::<u32>(page, ADDRESS);
+        let page = JOURNAL.page(&5).unwrap();
         assert_eq!(read(JOURNAL, &page), Left::Changes(5));
-        assert_eq!(read(JOURNAL, &[]), Left::Nothing);
-        assert_eq!(read(Journal { owner: Owner::Host, ..JOURNAL }, &page), Left::Other);
-        let of_another = Left::Useless("it is of another device");
-        assert_eq!(read(Journal { namespace: 8, ..JOURNAL }, &page), of_another);
-        assert_eq!(JOURNAL.read::<u32>(&page, MacAddr([2, 0, 0, 0, 0, 2])), of_another);
-        let text = String::from_utf8(page.clone()).unwrap().replacen(&boot(), "another", 1);
-        assert_eq!(
-            read(JOURNAL, text.as_bytes()),
-            Left::Useless("it was written before the machine was started")
-        );
-        assert_eq!(read(JOURNAL, &page[..page.len() - 1]), Left::Useless("it cannot be read"));
-        assert_eq!(JOURNAL.read::<String>(&page, ADDRESS), Left::Useless("it cannot be read"));
+        assert_eq!(read::<u32>(JOURNAL, &[]), Left::Nothing);
+        assert_eq!(read::<u32>(Journal { owner: Owner::Host, ..JOURNAL }, &page), Left::Other);
+        assert_eq!(read::<u32>(Journal { namespace: 8, ..JOURNAL }, &page), Left::Nothing);
+        assert_eq!(read::<u32>(Journal { permanent_address: 2, ..JOURNAL }, &page), Left::Nothing);
+        let text = String::from_utf8(page).unwrap().replacen(&boot(), "another", 1);
+        assert_eq!(read::<u32>(JOURNAL, text.as_bytes()), Left::Nothing);
+    }
+
+    #[test]
+    fn unreadable_page_says_what_to_check() {
+        let page = JOURNAL.page(&5).unwrap();
+        for left in [read::<String>(JOURNAL, &page), read(JOURNAL, &page[..page.len() - 1])] {
+            let Left::Unreadable(warning) = left else { panic!("{left:?}") };
+            for command in ["ip -d link show dev eth0", "tc qdisc show dev eth0", "ethtool -k eth0"] {
+                assert!(warning.contains(command), "{command} is not in {warning}");
+            }
+        }
     }
 }

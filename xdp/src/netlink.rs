@@ -34,6 +34,8 @@ pub(crate) struct Link {
     pub(crate) ifindex: i32,
     pub(crate) name: String,
     pub(crate) mac: MacAddr,
+    /// The address that its hardware has; zero of a device that has none (a veth).
+    pub(crate) permanent_address: MacAddr,
     pub(crate) mtu: u32,
     pub(crate) up: bool,
     /// Up, and what is at the other end is there, too.
@@ -266,6 +268,7 @@ fn read(message: &LinkMessage) -> Link {
         ifindex: message.header.index.cast_signed(),
         name: String::new(),
         mac: MacAddr::default(),
+        permanent_address: MacAddr::default(),
         mtu: 0,
         up: message.header.flags.contains(LinkFlags::Up),
         carrier: message.header.flags.contains(LinkFlags::Up | LinkFlags::LowerUp),
@@ -277,11 +280,11 @@ fn read(message: &LinkMessage) -> Link {
         master: None,
         kind: None,
     };
+    let address = |octets: &[u8]| octets.try_into().map(MacAddr).unwrap_or_default();
     for attribute in &message.attributes {
         match attribute {
-            LinkAttribute::Address(octets) => {
-                link.mac = octets.as_slice().try_into().map(MacAddr).unwrap_or_default();
-            }
+            LinkAttribute::Address(octets) => link.mac = address(octets),
+            LinkAttribute::PermAddress(octets) => link.permanent_address = address(octets),
             LinkAttribute::IfName(name) => link.name.clone_from(name),
             LinkAttribute::Mtu(mtu) => link.mtu = *mtu,
             LinkAttribute::GsoMaxSegs(segments) => link.gso_max_segs = *segments,

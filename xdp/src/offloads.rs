@@ -71,12 +71,12 @@ impl Offloads {
         Ok(self.link()?.mtu)
     }
 
-    /// Its address by now.
+    /// The address that the device's hardware has; zero where it has none.
     ///
     /// # Errors
     /// Where the device is gone.
-    pub fn address(&self) -> io::Result<MacAddr> {
-        Ok(self.link()?.mac)
+    pub fn permanent_address(&self) -> io::Result<MacAddr> {
+        Ok(self.link()?.permanent_address)
     }
 
     /// As they are now.
@@ -127,7 +127,8 @@ impl Offloads {
 }
 
 impl OffloadsBefore {
-    /// As it was before, but for what is not any more as it was `set`: that is as it is now.
+    /// Returns the offloads to put back: `self`, those before xoff, for each that still is as xoff `set` it, and `now` for each that
+    /// somebody has changed since.
     #[must_use]
     pub fn unless_changed(&self, set: &OffloadsBefore, now: &OffloadsBefore) -> OffloadsBefore {
         let features = self.features.iter().zip(&set.features).zip(&now.features);

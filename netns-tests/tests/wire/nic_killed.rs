@@ -104,9 +104,13 @@ fn restore_lets_a_held_class_go_and_respects_later_changes() {
     assert!(wire.run("ethtool", "-K eth0 gso on").1.success());
     let theirs = "net.ipv4.neigh.eth0.unres_qlen_bytes=77777";
     assert!(wire.run("sysctl", &format!("-w {theirs}")).1.success());
+    let address = "02:00:00:00:00:77";
+    assert!(wire.run("ip", &format!("link set eth0 address {address}")).1.success());
     restore(&wire);
     assert_eq!(wire.await_arrival(LOSSLESS, 3), [0, 1, 2]);
     let after = state(&wire);
     assert!(after.contains("\n77777\n") && after.contains("generic-segmentation-offload: on"), "{after}");
     assert!(!after.contains("786e:"), "{after}");
+    // The page of the journal is the device's, whatever its address.
+    assert!(after.contains(address) && !after.contains("gso_max_segs 1 "), "{after}");
 }

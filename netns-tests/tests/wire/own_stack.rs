@@ -6,6 +6,8 @@ use std::process::{Command, Output, Stdio};
 use std::thread;
 use std::time::Duration;
 
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use tempfile::TempDir;
 use xoff::control::Link;
 use xoff_netns_tests::{Bed, Config, Switch, wait_for};
@@ -82,6 +84,12 @@ fn after_kill_9_the_next_switch_puts_back_how_addresses_were_made() {
     assert_eq!(own_addresses(&bed), "none");
 }
 
+/// What a switch changes of port 1.
+fn state(bed: &Bed) -> String {
+    let qdiscs = bed.namespace().output(Command::new("tc").args(["qdisc", "show", "dev", "p1"])).unwrap();
+    ip(bed, "-details link show dev p1") + &String::from_utf8(qdiscs.stdout).unwrap()
+}
+
 /// Before, while and after its devices are made ready.
 #[test]
 fn early_kill_9_is_undone_by_the_next_switch() {
@@ -89,11 +97,7 @@ fn early_kill_9_is_undone_by_the_next_switch() {
     let directory = TempDir::new().unwrap();
     let file = directory.path().join("switch.toml");
     fs::write(&file, bed.config("speed = \"1G\"").to_string()).unwrap();
-    let state = || {
-        let qdiscs = bed.namespace().output(Command::new("tc").args(["qdisc", "show", "dev", "p1"])).unwrap();
-        ip(&bed, "-details link show dev p1") + &String::from_utf8(qdiscs.stdout).unwrap()
-    };
-    let before = state();
+    let before = state(&bed);
     for moment in [10, 30, 40, 50, 60, 70, 100] {
         let mut command = Command::new(BINARY);
         command.args(["run", "--config"]).arg(&file).stdout(Stdio::null()).stderr(Stdio::null());
@@ -102,8 +106,39 @@ fn early_kill_9_is_undone_by_the_next_switch() {
         child.kill().unwrap();
         child.wait().unwrap();
         start(&bed).stop();
-        assert_eq!(state(), before, "killed after {moment} ms");
+        assert_eq!(state(&bed), before, "killed after {moment} ms");
     }
+}
+
+#[test]
+fn kill_9_after_a_new_address_is_undone() {
+    let bed = with_ipv6();
+    let switch = start(&bed);
+    ip(&bed, "link set p1 address 02:00:00:00:00:77");
+    switch.kill();
+    assert_eq!(own_addresses(&bed), "none");
+    start(&bed).stop();
+    assert_eq!(own_addresses(&bed), "eui64");
+}
+
+#[test]
+fn agent_puts_back_what_a_killed_switch_left() {
+    let bed = with_ipv6();
+    let before = state(&bed);
+    let nic = |option: &str| {
+        let mut command = Command::new(BINARY);
+        command.args(["nic", "--device", "p1"]).args(option.split_whitespace()).stdout(Stdio::null());
+        bed.namespace().spawn(command).unwrap()
+    };
+    start(&bed).kill();
+    assert!(nic("--restore").wait().unwrap().success());
+    assert_eq!(state(&bed), before, "restored");
+    start(&bed).kill();
+    let mut agent = nic("--speed 1G --http off");
+    wait_for("the agent's queues", || state(&bed).contains("qdisc htb 786e:").then_some(()));
+    kill(Pid::from_raw(agent.id().cast_signed()), Signal::SIGTERM).unwrap();
+    assert!(agent.wait().unwrap().success());
+    assert_eq!(state(&bed), before, "an agent has started and stopped");
 }
 
 #[test]

@@ -19,7 +19,7 @@ impl Agent {
 
     /// Checks the queues up to the end, with what the kernel has announced by then.
     pub(super) fn check_at_end(&mut self) -> Result<(), AgentError> {
-        self.hear_of_device()?;
+        self.read_link_events()?;
         for _ in 0..CHECKS_AT_END {
             if self.check(guard::now())? {
                 break;
@@ -35,8 +35,8 @@ impl Agent {
         let was_announced = self.check_at != Nanos::NEVER;
         (self.check_at, self.check_from) = (Nanos::NEVER, now.after(CHECK_EVERY));
         let doubted = std::mem::take(&mut self.doubted);
-        let seen = match self.egress.see() {
-            Ok(seen) => seen,
+        let dump = match self.egress.dump() {
+            Ok(dump) => dump,
             Err(error) => {
                 self.doubted = ClassSet(self.doubted.0 | doubted.0);
                 self.look_after_guard(now); // what it has written would keep the agent awake
@@ -50,7 +50,7 @@ impl Agent {
             *again = self.check_from;
             return Ok(false);
         }
-        let Mended { found, left, refused } = self.egress.mend(&seen, doubted)?;
+        let Mended { found, left, refused } = self.egress.mend(&dump, doubted)?;
         if refused.is_some() {
             self.doubted = ClassSet(self.doubted.0 | doubted.0);
         }

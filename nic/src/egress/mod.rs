@@ -20,7 +20,7 @@
 //! Frames of MAC control leave before all others, unshaped and never stopped.
 //!
 //! What was at the device before (the root queueing discipline, offloads, what may wait for neighbours) is written into the
-//! [journal](Journal) before it is changed: whoever comes next, however the tree's maker ended, can put it back.
+//! [journal](Journal) before it is changed: the guard, the next agent or `xoff nic --restore` can put it back, however the agent ended.
 
 mod before;
 mod classify;
@@ -48,7 +48,7 @@ pub use defects::{Defects, Part};
 pub use error::EgressError;
 pub use leaf::Leaf;
 pub use settings::EgressSettings;
-pub use tree::Seen;
+pub use tree::QueueDump;
 pub(crate) use tree::class_of;
 
 /// What a leaf has done, and what it holds.
@@ -81,14 +81,14 @@ impl LeafCounts {
     }
 }
 
-/// What became of a tree that was looked at.
+/// The outcome of a comparison of a device's queues with the tree.
 #[derive(Debug, Default)]
 pub struct Mended {
-    /// What was missing or changed.
+    /// Parts that were missing or changed.
     pub found: Defects,
-    /// What still is.
+    /// Parts that still are so after the repair.
     pub left: Defects,
-    /// Why.
+    /// The error that ended the repair early; `None` where the kernel took all of it.
     pub refused: Option<EgressError>,
 }
 
@@ -100,7 +100,7 @@ pub struct Egress {
     offloads: Offloads,
     neighbours: NeighbourQueues,
     before: Before,
-    /// Nobody else's device; `None` for the guard, which comes after who had it.
+    /// Keeps other processes from the device; `None` of a tree that was only [found](Egress::find), which is its maker's.
     claim: Option<Claim>,
     journal: Journal,
     /// What each leaf had counted when it was read last, and what this has counted in all.
@@ -127,7 +127,11 @@ impl Egress {
         let device = settings.device.as_str();
         let ifindex = index_of(device)?;
         let mut egress = Egress::claimed(device, ifindex)?;
-        let left = egress.left()?; // puts back what a killed switch left: only then is the device as it was
+        let left = match egress.left()? {
+            Left::Changes(before) => Some(before),
+            _ => None,
+        };
+        // A killed switch's changes are put back by now: the device is as it was.
         let nodes = egress.tc.qdiscs(ifindex)?;
         // A tree is taken over, whatever was there before it.
         let theirs = (!Tree::is_in(&nodes)).then_some(nodes.as_slice());
@@ -181,39 +185,28 @@ impl Egress {
         self.tree.grow(&mut self.tc)
     }
 
-    /// Writes into the journal what was before, and what is set: before it is, and when the device gets another address.
-    ///
-    /// # Errors
-    /// Where it cannot be written.
-    pub fn write_down(&self) -> Result<(), EgressError> {
+    /// Writes into the journal what was before, and what is set.
+    fn write_down(&self) -> Result<(), EgressError> {
         let Some(claim) = &self.claim else { return Ok(()) };
-        let write = || self.journal.before(claim, self.offloads.address()?, &self.before, || Ok(()));
-        write().map_err(|source| EgressError::system("write down what was at", self.tree.device(), source))
+        let write = self.journal.write(claim, &self.before);
+        write.map_err(|source| EgressError::system("write down what was at", self.tree.device(), source))
     }
 
-    /// What a killed agent has written down of the device.
-    fn left(&mut self) -> Result<Option<Before>, EgressError> {
-        let device = self.tree.device().to_owned();
-        let refused = |source| EgressError::system("read the address of", &device, source);
-        let address = self.offloads.address().map_err(refused)?;
-        let Some(claim) = &self.claim else { return Ok(None) };
-        match self.journal.left::<Before>(claim, address) {
-            Left::Nothing => Ok(None),
-            Left::Changes(before) => Ok(Some(before)),
+    /// Reads what the last owner of the device has left. What a killed switch has left is put back.
+    fn left(&mut self) -> Result<Left<Before>, EgressError> {
+        let Some(claim) = &self.claim else { return Ok(Left::Nothing) };
+        let left = self.journal.left(claim);
+        match &left {
             Left::Other => {
-                let ifindex = self.tree.ifindex();
+                let (device, ifindex) = (self.tree.device().to_owned(), self.tree.ifindex());
                 self.claim = None;
                 xoff_xdp::restore_port(&device)?;
                 self.claim = Some(claim_of(&device, ifindex)?);
-                Ok(None)
             }
-            Left::Useless(why) => {
-                self.warnings.push(format!(
-                    "what a killed xoff wrote down of {device} is of no use ({why}): nothing of it is put back"
-                ));
-                Ok(None)
-            }
+            Left::Unreadable(warning) => self.warnings.push(warning.clone()),
+            Left::Nothing | Left::Changes(_) => {}
         }
+        Ok(left)
     }
 
     fn claimed(device: &str, ifindex: i32) -> Result<Egress, EgressError> {
@@ -236,14 +229,17 @@ impl Egress {
         let mut tc =
             Tc::open().map_err(|source| EgressError::system("talk to the kernel about", device, source))?;
         let tree = Tree::found(device, ifindex, &tc.qdiscs(ifindex)?, xoff_xdp::mtu(device)?)?;
+        let offloads = offloads_of(device, ifindex)?;
+        let refused = |source| EgressError::system("read the permanent address of", device, source);
+        let journal = Journal::of(Owner::Host, offloads.permanent_address().map_err(refused)?);
         Ok(Egress {
             tc,
             tree,
-            offloads: offloads_of(device, ifindex)?,
+            offloads,
             neighbours: NeighbourQueues::open(device),
             before: Before::default(),
             claim: None,
-            journal: Journal::of(Owner::Host),
+            journal,
             last: Default::default(),
             counts: Default::default(),
             stopped: ClassSet::NONE,
@@ -259,19 +255,16 @@ impl Egress {
     /// Where somebody has the device, and as [`Egress::prepare`].
     pub fn restore(ifindex: i32) -> Result<Option<Removed>, EgressError> {
         let mut egress = Egress::claimed(&name_of(ifindex)?, ifindex)?;
-        let has_page = egress.claim.as_ref().is_some_and(|claim| !claim.journal().is_empty());
         let left = egress.left()?;
         let has_tree = Tree::is_in(&egress.tc.qdiscs(ifindex)?);
-        let is_left = left.is_some() || has_tree;
-        let mut removed = Removed::default();
-        if is_left {
-            egress.before = left.unwrap_or_default();
-            removed = egress.put_back(has_tree);
-        } else if let Some(claim) = &egress.claim {
-            Journal::clear(claim);
+        match left {
+            Left::Nothing if !has_tree => return Ok(None),
+            Left::Changes(before) => egress.before = before,
+            Left::Nothing | Left::Other | Left::Unreadable(_) => {}
         }
+        let mut removed = egress.put_back(has_tree);
         removed.warnings.append(&mut egress.warnings);
-        Ok((is_left || has_page).then_some(removed))
+        Ok(Some(removed))
     }
 
     /// Stops a class: when this returns no frame of it is taken from its leaf any more. One may be on its way through the driver.
@@ -293,28 +286,22 @@ impl Egress {
         self.tree.wake()
     }
 
-    /// Lets the leafs keep frames of what the device's MTU is by now. To be called now and then.
+    /// Lets the leafs keep frames of the device's current MTU. To be called now and then. Where the kernel refuses, the tree stays one
+    /// for the MTU before, and the next call tries again.
     ///
     /// # Errors
     /// [`EgressError::TooLong`], and as [`Egress::stop`].
     pub fn follow_mtu(&mut self) -> Result<(), EgressError> {
-        if self.fit()? {
-            self.tc.send(&mut self.tree.line())?;
-            for class in Class::ALL {
-                self.tc.send(&mut self.tree.class(class))?; // bursts of classes follow the MTU, too
-                let stopped = self.stopped.contains(class);
-                self.tc.send(if stopped { self.tree.stop(class) } else { self.tree.start(class) })?;
-            }
-        }
-        Ok(())
+        let mtu = self.mtu()?;
+        self.tree.follow(&mut self.tc, mtu, self.stopped)
     }
 
-    /// Reads what the kernel shows of the device's queues.
+    /// Reads the device's queues.
     ///
     /// # Errors
     /// As [`Egress::stop`].
-    pub fn see(&mut self) -> Result<Seen, EgressError> {
-        Ok(Seen::read(&mut self.tc, self.tree.ifindex())?)
+    pub fn dump(&mut self) -> Result<QueueDump, EgressError> {
+        Ok(QueueDump::read(&mut self.tc, self.tree.ifindex())?)
     }
 
     /// Notes that somebody who may, the guard, has opened these classes.
@@ -322,31 +309,31 @@ impl Egress {
         self.stopped = ClassSet(self.stopped.0 & !classes.0);
     }
 
-    /// Compares what was [seen](Self::see) with the tree as it was made, and repairs what is missing or changed: classes that were
+    /// Compares a [dump](Self::dump) with the tree as it was made, and repairs what is missing or changed: classes that were
     /// stopped are stopped again before frames are led to them. `doubted`: classes whose leaf somebody is known to have changed.
     ///
     /// # Errors
     /// [`EgressError::Replaced`] where somebody else's queueing discipline is at the root: that stays.
-    pub fn mend(&mut self, seen: &Seen, doubted: ClassSet) -> Result<Mended, EgressError> {
+    pub fn mend(&mut self, dump: &QueueDump, doubted: ClassSet) -> Result<Mended, EgressError> {
         let is_theirs = |node: &&Node| node.parent == Handle::ROOT && node.handle != Handle::NONE;
-        if !Tree::is_in(&seen.qdiscs)
-            && let Some(root) = seen.qdiscs.iter().find(is_theirs)
+        if !Tree::is_in(&dump.qdiscs)
+            && let Some(root) = dump.qdiscs.iter().find(is_theirs)
         {
             let root = format!("{} {}", root.kind, root.handle);
             return Err(EgressError::Replaced { device: self.tree.device().to_owned(), root });
         }
-        let found = self.tree.defects(seen, self.stopped, doubted);
+        let found = self.tree.defects(dump, self.stopped, doubted);
         if found.is_empty() {
             return Ok(Mended::default());
         }
-        for class in Class::ALL.into_iter().filter(|&class| !self.tree.has_leaf(seen, class)) {
+        for class in Class::ALL.into_iter().filter(|&class| !self.tree.has_leaf(dump, class)) {
             self.last[class.index()] = Statistics::default(); // a new one counts from nothing
         }
-        let repaired = self.tree.repair(&mut self.tc, seen, found, self.stopped);
+        let repaired = self.tree.repair(&mut self.tc, dump, found, self.stopped);
         let repaired = repaired.and_then(|()| self.tree.wake());
         // A leaf that hides its state is in doubt until its repair has gone through.
         let doubted = if repaired.is_err() { doubted } else { ClassSet::NONE };
-        let left = self.see().map_or(found, |seen| self.tree.defects(&seen, self.stopped, doubted));
+        let left = self.dump().map_or(found, |dump| self.tree.defects(&dump, self.stopped, doubted));
         Ok(Mended { found, left, refused: repaired.err() })
     }
 
@@ -355,9 +342,14 @@ impl Egress {
     /// # Errors
     /// [`EgressError::TooLong`], or where the device is gone.
     pub fn fit(&mut self) -> Result<bool, EgressError> {
-        let doing = |source| EgressError::system("read the MTU of", self.tree.device(), source);
-        let mtu = self.offloads.mtu().map_err(doing)?;
+        let mtu = self.mtu()?;
         self.tree.fit(mtu)
+    }
+
+    fn mtu(&self) -> Result<u32, EgressError> {
+        self.offloads
+            .mtu()
+            .map_err(|source| EgressError::system("read the MTU of", self.tree.device(), source))
     }
 
     /// Lets a class send no faster than that; the line's rate, or more, ends the limit.
@@ -365,8 +357,7 @@ impl Egress {
     /// # Errors
     /// As [`Egress::stop`].
     pub fn limit(&mut self, class: Class, rate: BitRate) -> Result<(), EgressError> {
-        let mut limit = self.tree.limit(class, rate);
-        Ok(self.tc.send(&mut limit)?)
+        Ok(self.tree.limit(&mut self.tc, class, rate)?)
     }
 
     /// What each leaf has counted since this was installed; of a tree that was only [found](Egress::find), since that was made.

@@ -7,14 +7,15 @@ use std::os::unix::fs::FileExt as _;
 
 use serde::{Deserialize, Serialize};
 
-/// Those queues of a device, over IPv4 and over IPv6, of the network namespace of the thread that opened them; any thread may use them.
+/// The limits of a device's queues of packets that wait for a neighbour's address, one for IPv4 and one for IPv6, in the network
+/// namespace of the thread that opened them. Any thread may use them.
 #[derive(Debug)]
 pub(super) struct NeighbourQueues {
     device: String,
     files: [Option<File>; 2],
 }
 
-/// How many bytes they hold; `None`: the family is not there.
+/// Values of the limits of a device's [`NeighbourQueues`], in bytes, for IPv4 and IPv6; `None`: the device does not have the family.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct NeighbourBytes([Option<u32>; 2]);
 
@@ -61,7 +62,8 @@ impl NeighbourQueues {
 }
 
 impl NeighbourBytes {
-    /// As it was before, but for what is not any more as it was `set`: that is as it is now. Where it was about to be set, it is as before.
+    /// Returns the limits to put back: `self`, those before xoff, for each that still is as xoff `set` it, and `now` for each that
+    /// somebody has changed since.
     pub(super) fn unless_changed(self, set: NeighbourBytes, now: NeighbourBytes) -> NeighbourBytes {
         let of = |family: usize| {
             let is_ours = set.0[family] == now.0[family];
@@ -70,7 +72,7 @@ impl NeighbourBytes {
         NeighbourBytes([of(0), of(1)])
     }
 
-    /// So many at least.
+    /// Returns the limits, each raised to `bytes` where it is below.
     pub(super) fn at_least(self, bytes: u32) -> NeighbourBytes {
         NeighbourBytes(self.0.map(|family| family.map(|before| before.max(bytes))))
     }

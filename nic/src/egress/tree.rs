@@ -35,20 +35,20 @@ const HEADERS: u32 = 14 + 8;
 /// Longest frame that costs less than a bucket can be made to ask for.
 const LONGEST: u32 = 65_522;
 
-/// What the kernel shows of a device's queues.
+/// The kernel's queueing disciplines, classes and filters of a device at one time.
 #[derive(Debug)]
-pub struct Seen {
+pub struct QueueDump {
     pub(super) qdiscs: Vec<Node>,
     classes: Vec<Node>,
     filters: Vec<Node>,
 }
 
-impl Seen {
-    pub(super) fn read(tc: &mut Tc, ifindex: i32) -> Result<Seen, TcError> {
+impl QueueDump {
+    pub(super) fn read(tc: &mut Tc, ifindex: i32) -> Result<QueueDump, TcError> {
         let qdiscs = tc.qdiscs(ifindex)?;
         // A parent that is not there has no filters to be asked for.
         let filters = if Tree::is_in(&qdiscs) { tc.filters(ifindex, ROOT)? } else { Vec::new() };
-        Ok(Seen { qdiscs, classes: tc.classes(ifindex)?, filters })
+        Ok(QueueDump { qdiscs, classes: tc.classes(ifindex)?, filters })
     }
 
     fn qdisc(&self, handle: Handle) -> Option<&Node> {
@@ -207,6 +207,31 @@ impl Tree {
         Ok(true)
     }
 
+    /// Has the kernel keep frames of that MTU. Where it refuses, the tree stays one for the MTU before: what the kernel has taken until
+    /// then is a defect, and repaired.
+    pub(super) fn follow(&mut self, tc: &mut Tc, mtu: u32, stopped: ClassSet) -> Result<(), EgressError> {
+        let before = self.longest;
+        if !self.fit(mtu)? {
+            return Ok(());
+        }
+        let sent = self.resize(tc, stopped);
+        if sent.is_err() {
+            self.longest = before;
+            self.prepare(self.leaf);
+        }
+        Ok(sent?)
+    }
+
+    /// Sends whatever has a length of frames in it: bursts of the line and of its classes, and the leafs.
+    fn resize(&mut self, tc: &mut Tc, stopped: ClassSet) -> Result<(), TcError> {
+        tc.send(&mut self.line())?;
+        for class in Class::ALL {
+            tc.send(&mut self.class(class))?;
+            tc.send(if stopped.contains(class) { self.stop(class) } else { self.start(class) })?;
+        }
+        Ok(())
+    }
+
     /// Makes the messages for leafs of that kind.
     fn prepare(&mut self, leaf: Leaf) {
         self.leaf = leaf;
@@ -236,32 +261,32 @@ impl Tree {
         }
         let leaf = self.choose(tc)?;
         self.prepare(leaf);
-        let seen = Seen::read(tc, self.ifindex)?;
-        self.repair(tc, &seen, self.defects(&seen, ClassSet::NONE, ClassSet::ALL), ClassSet::NONE)?;
+        let dump = QueueDump::read(tc, self.ifindex)?;
+        self.repair(tc, &dump, self.defects(&dump, ClassSet::NONE, ClassSet::ALL), ClassSet::NONE)?;
         self.wake()
     }
 
     /// What the kernel does not show as it was made. `doubted`: queues that somebody has changed, which may not show it.
-    pub(super) fn defects(&self, seen: &Seen, stopped: ClassSet, doubted: ClassSet) -> Defects {
-        let line = seen.class(LINE_HANDLE).is_some_and(|node| self.line_class().agrees_with(node));
+    pub(super) fn defects(&self, dump: &QueueDump, stopped: ClassSet, doubted: ClassSet) -> Defects {
+        let line = dump.class(LINE_HANDLE).is_some_and(|node| self.line_class().agrees_with(node));
         let class_is_whole = |class| {
-            let node = seen.class(class_handle(class)).filter(|node| node.parent == LINE_HANDLE);
+            let node = dump.class(class_handle(class)).filter(|node| node.parent == LINE_HANDLE);
             node.is_some_and(|node| self.class_with(class, self.ceils[class.index()]).agrees_with(node))
         };
         let leaf_is_whole = |class| {
             let Place { parent, handle, .. } = leaf_place(self.ifindex, class);
-            let node = seen.qdisc(handle).filter(|node| node.parent == parent);
+            let node = dump.qdisc(handle).filter(|node| node.parent == parent);
             let is_silent = self.leaf == Leaf::Plug && doubted.contains(class);
             let told = self.leaf_of(class, stopped.contains(class));
             !is_silent && node.is_some_and(|node| told.agrees_with(node))
         };
         let filter_is_whole = |index: usize| {
-            let mut ours = seen.filters.iter().filter(|node| node.handle == FILTER && node.chain == 0);
+            let mut ours = dump.filters.iter().filter(|node| node.handle == FILTER && node.chain == 0);
             self.filters.as_ref().is_none_or(|filters| ours.any(|node| filters[index].agrees_with(node)))
         };
-        let is_alone = seen.foreign_filters().next().is_none() && seen.foreign_classes().is_empty();
+        let is_alone = dump.foreign_filters().next().is_none() && dump.foreign_classes().is_empty();
         let whole = [
-            (Part::Root, Tree::is_in(&seen.qdiscs)),
+            (Part::Root, Tree::is_in(&dump.qdiscs)),
             (Part::Line, line),
             (Part::Waker, filter_is_whole(0)),
             (Part::Classifier, filter_is_whole(1)),
@@ -277,12 +302,12 @@ impl Tree {
     pub(super) fn repair(
         &self,
         tc: &mut Tc,
-        seen: &Seen,
+        dump: &QueueDump,
         defects: Defects,
         stopped: ClassSet,
     ) -> Result<(), EgressError> {
         if defects.contains(Part::Foreign) {
-            self.remove_foreign(tc, seen)?;
+            self.remove_foreign(tc, dump)?;
         }
         if defects.contains(Part::Root) {
             self.plant(tc)?;
@@ -294,13 +319,13 @@ impl Tree {
         for class in stopped.iter().chain(others) {
             if defects.contains(Part::Class(class)) {
                 let handle = class_handle(class);
-                if seen.class(handle).is_some_and(|node| node.parent != LINE_HANDLE) {
+                if dump.class(handle).is_some_and(|node| node.parent != LINE_HANDLE) {
                     tree(tc.send(&mut HtbClass::delete(self.place(ROOT, handle))))?;
                 }
                 tree(tc.send(&mut self.class(class)))?;
             }
             if defects.contains(Part::Leaf(class)) {
-                self.put_leaf(tc, seen, class, stopped.contains(class))?;
+                self.put_leaf(tc, dump, class, stopped.contains(class))?;
             }
         }
         for (part, filter) in [Part::Waker, Part::Classifier].into_iter().zip(self.filters.iter().flatten()) {
@@ -312,16 +337,22 @@ impl Tree {
     }
 
     /// Whether a class has a leaf of ours, in whatever state.
-    pub(super) fn has_leaf(&self, seen: &Seen, class: Class) -> bool {
+    pub(super) fn has_leaf(&self, dump: &QueueDump, class: Class) -> bool {
         let Place { parent, handle, .. } = leaf_place(self.ifindex, class);
-        seen.qdisc(handle).is_some_and(|node| (node.kind.as_str(), node.parent) == (self.leaf.name(), parent))
+        dump.qdisc(handle).is_some_and(|node| (node.kind.as_str(), node.parent) == (self.leaf.name(), parent))
     }
 
     /// What waits in a queue of our kind stays.
-    fn put_leaf(&self, tc: &mut Tc, seen: &Seen, class: Class, stopped: bool) -> Result<(), EgressError> {
+    fn put_leaf(
+        &self,
+        tc: &mut Tc,
+        dump: &QueueDump,
+        class: Class,
+        stopped: bool,
+    ) -> Result<(), EgressError> {
         let place = leaf_place(self.ifindex, class);
-        if let Some(node) = seen.qdisc(place.handle)
-            && !self.has_leaf(seen, class)
+        if let Some(node) = dump.qdisc(place.handle)
+            && !self.has_leaf(dump, class)
         {
             tree(tc.send(&mut Qdisc::delete(Place { parent: node.parent, ..place })))?;
         }
@@ -330,9 +361,9 @@ impl Tree {
         tree(tc.send(&mut self.leaf_of(class, stopped).change(place)))
     }
 
-    fn remove_foreign(&self, tc: &mut Tc, seen: &Seen) -> Result<(), EgressError> {
-        let filters = seen.foreign_filters().map(|node| Filter::delete(self.ifindex, node));
-        let classes = seen.foreign_classes().into_iter();
+    fn remove_foreign(&self, tc: &mut Tc, dump: &QueueDump) -> Result<(), EgressError> {
+        let filters = dump.foreign_filters().map(|node| Filter::delete(self.ifindex, node));
+        let classes = dump.foreign_classes().into_iter();
         let classes = classes.map(|handle| HtbClass::delete(self.place(ROOT, handle)));
         for mut request in filters.chain(classes) {
             match tc.send(&mut request) {
@@ -370,7 +401,7 @@ impl Tree {
         self.leaf.told(self.limits[class.index()], self.longest, stopped)
     }
 
-    pub(super) fn line(&self) -> Request {
+    fn line(&self) -> Request {
         self.line_class().put(self.place(ROOT, LINE_HANDLE))
     }
 
@@ -380,7 +411,7 @@ impl Tree {
         HtbClass { rate, ceil: rate, burst, ceil_burst: burst, priority: 0, quantum: self.longest }
     }
 
-    pub(super) fn class(&self, class: Class) -> Request {
+    fn class(&self, class: Class) -> Request {
         self.class_at(class, self.ceils[class.index()])
     }
 
@@ -428,9 +459,11 @@ impl Tree {
         &mut self.unlimit[class.index()]
     }
 
-    pub(super) fn limit(&mut self, class: Class, rate: BitRate) -> Request {
-        self.ceils[class.index()] = rate.bits_per_second() / 8;
-        self.class(class)
+    pub(super) fn limit(&mut self, tc: &mut Tc, class: Class, rate: BitRate) -> Result<(), TcError> {
+        let ceil = rate.bits_per_second() / 8;
+        tc.send(&mut self.class_at(class, ceil))?;
+        self.ceils[class.index()] = ceil;
+        Ok(())
     }
 
     /// Has the kernel look at the queues again. A bucket whose rate was changed still waits for the time that the old one

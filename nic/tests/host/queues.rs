@@ -170,7 +170,7 @@ fn a_longer_mtu_is_followed_by_stopped_and_by_running_classes() {
         bed.run("ip", "link set nic0 mtu 9000");
         egress.follow_mtu().unwrap();
         assert_eq!(egress.overrun(), settings.overrun(9000));
-        let queues = egress.see().unwrap();
+        let queues = egress.dump().unwrap();
         assert!(egress.mend(&queues, ClassSet::NONE).unwrap().found.is_empty(), "own changes are no defect");
         let sender = bed.namespace().run(|| PacketSender::open(egress.ifindex()).unwrap());
         sender.send(&jumbo(DSCP_LOSSLESS)).unwrap();

@@ -155,8 +155,8 @@ fn what_somebody_else_put_in_the_trees_place_stays_and_the_rest_is_put_back() {
     bed.run("tc", "qdisc replace dev nic0 root handle 8: bfifo limit 50000");
     let mut egress = bed.install(&settings());
     let mut look = || {
-        let seen = egress.see().unwrap();
-        egress.mend(&seen, ClassSet::NONE)
+        let dump = egress.dump().unwrap();
+        egress.mend(&dump, ClassSet::NONE)
     };
     assert!(look().unwrap().found.is_empty());
     bed.run("tc", theirs);

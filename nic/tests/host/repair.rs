@@ -12,8 +12,8 @@ use crate::bed::{
 const COUNT: usize = 20;
 
 fn mend(egress: &mut Egress) -> Mended {
-    let seen = egress.see().unwrap();
-    egress.mend(&seen, ClassSet::NONE).unwrap()
+    let dump = egress.dump().unwrap();
+    egress.mend(&dump, ClassSet::NONE).unwrap()
 }
 
 fn parts(parts: &[Part]) -> Defects {
@@ -177,4 +177,31 @@ fn counters_survive_a_repair() {
     }
     let counts = of(egress.counts().unwrap(), LOSSLESS);
     assert_eq!((counts.frames, counts.dropped), (2 * COUNT as u64, 0));
+}
+
+/// Another number in the tree than in the kernel would be taken for tampering.
+#[test]
+fn refused_limit_is_no_part_of_the_tree() {
+    let bed = Bed::new();
+    let mut egress = bed.install(&settings());
+    let whole = queues(&bed);
+    tc(&bed, "qdisc del dev nic0 root");
+    egress.limit(LOSSLESS, BitRate::from_mbps(1)).unwrap_err();
+    assert!(mend(&mut egress).left.is_empty());
+    assert_eq!(queues(&bed), whole);
+}
+
+/// A queue is missing while the MTU is followed, which the kernel then takes in part.
+#[test]
+fn refused_mtu_is_followed_after_the_repair() {
+    let (bed, settings) = (Bed::new(), settings());
+    let mut egress = bed.install(&settings);
+    tc(&bed, "qdisc del dev nic0 parent 786e:13");
+    bed.run("ip", "link set nic0 mtu 9000");
+    egress.follow_mtu().unwrap_err();
+    assert_eq!(egress.overrun(), settings.overrun(1500));
+    assert!(mend(&mut egress).left.is_empty());
+    egress.follow_mtu().unwrap();
+    assert_eq!(egress.overrun(), settings.overrun(9000));
+    assert!(mend(&mut egress).found.is_empty());
 }
