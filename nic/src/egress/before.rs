@@ -80,8 +80,9 @@ impl Before {
         self.offloads_set = Some(offloads);
     }
 
-    /// What a killed one has written down, but for what is not any more as that one set it: that is as it is now. `nodes`: where the
-    /// tree is not there, whose root then is what is there now.
+    /// Returns what is to be put back of what a killed agent has written down: each value that still is as that agent set it, and the
+    /// present one of each that somebody has changed since. `nodes`: the queueing disciplines of a device without the tree, whose present
+    /// root is the one to put back.
     pub(super) fn unless_changed(
         self,
         device: &str,
@@ -102,21 +103,24 @@ impl Before {
         })
     }
 
-    /// Takes the tree away and puts the root in its place. What could not be done is returned in words, here and below.
+    /// Puts the root in the tree's place, in one request: a process that is killed leaves the one or the other. A root that the kernel
+    /// refuses is replaced by one of its kind with the kernel's defaults, or else by the device's default. What could not be done is
+    /// returned in words, here and below.
     pub(super) fn put_root_back(&self, tc: &mut Tc, ifindex: i32) -> Vec<String> {
         let place = |handle| Place { ifindex, parent: Handle::ROOT, handle };
-        if let Err(error) = tc.send(&mut Qdisc::delete(place(ROOT))) {
-            return vec![error.to_string()];
-        }
         let mut warnings = Vec::new();
         if let Some(Root { handle, kind, options }) = &self.root {
-            let like_before = |options: &[u8]| Qdisc::Other { kind: kind.clone(), options: options.to_vec() };
-            if let Err(error) = tc.send(&mut like_before(options).replace(place(Handle(*handle)))) {
-                warnings.push(format!("{error}: it has the kernel's defaults"));
-                let defaults = tc.send(&mut like_before(&[]).replace(place(Handle(*handle))));
-                warnings.extend(defaults.err().map(|error| error.to_string()));
+            for (options, instead) in
+                [(options.as_slice(), "the kernel's defaults"), (&[], "the device's default")]
+            {
+                let root = Qdisc::Other { kind: kind.clone(), options: options.to_vec() };
+                match tc.send(&mut root.replace(place(Handle(*handle)))) {
+                    Ok(()) => return warnings,
+                    Err(error) => warnings.push(format!("{error}: it has {instead}")),
+                }
             }
         }
+        warnings.extend(tc.send(&mut Qdisc::delete(place(ROOT))).err().map(|error| error.to_string()));
         warnings
     }
 

@@ -2,9 +2,13 @@
 
 use std::env;
 use std::io::{BufRead as _, BufReader};
+use std::os::fd::AsRawFd as _;
 use std::process::{Command, Stdio};
 use std::thread;
 
+use nix::sys::socket::{
+    AddressFamily, MsgFlags, NetlinkAddr, SockFlag, SockProtocol, SockType, bind, recv, socket,
+};
 use xoff_dataplane::units::ClassSet;
 use xoff_nic::egress::EgressSettings;
 use xoff_xdp::PacketSender;
@@ -48,6 +52,43 @@ fn a_device_is_put_back_as_it_was() {
         drop(bed.install(&settings()));
         assert_eq!(bed.description(), before, "who is dropped puts everything back, too");
     }
+}
+
+/// The kernel announces all that one request has done in one message: the root that goes, and the one that comes.
+#[test]
+fn root_is_put_back_in_one_request() {
+    const TC_GROUP: u32 = 1 << 3;
+    const DELETED: u16 = 37;
+    const NEW: u16 = 36;
+    let bed = Bed::new();
+    bed.run("tc", "qdisc replace dev nic0 root handle 9: pfifo limit 55");
+    let egress = bed.install(&settings());
+    let monitor = bed.namespace().run(|| {
+        let (kind, flags) = (SockType::Raw, SockFlag::SOCK_NONBLOCK);
+        let monitor = socket(AddressFamily::Netlink, kind, flags, SockProtocol::NetlinkRoute).unwrap();
+        bind(monitor.as_raw_fd(), &NetlinkAddr::new(0, TC_GROUP)).unwrap();
+        monitor
+    });
+    assert_eq!(egress.remove().warnings, [""; 0]);
+    let mut bytes = [0; 8192];
+    let of_roots = |mut rest: &[u8]| {
+        let mut parts = Vec::new();
+        while let Some((len, _)) = rest.split_first_chunk() {
+            let (message, others) = rest.split_at(u32::from_ne_bytes(*len) as usize);
+            let number = |at: usize| u32::from_ne_bytes(*message[at..].first_chunk().unwrap());
+            let kind = u16::from_ne_bytes(*message[4..].first_chunk().unwrap());
+            let is_root = number(28) == u32::MAX;
+            parts.extend(is_root.then(|| (kind, number(24))));
+            rest = others;
+        }
+        parts
+    };
+    let mut announced = Vec::new();
+    while let Ok(len) = recv(monitor.as_raw_fd(), &mut bytes, MsgFlags::empty()) {
+        announced.push(of_roots(&bytes[..len]));
+    }
+    let changes: Vec<_> = announced.into_iter().filter(|parts| !parts.is_empty()).collect();
+    assert_eq!(changes, [[(DELETED, 0x786e_0000), (NEW, 0x9_0000)]]);
 }
 
 #[test]
