@@ -46,6 +46,32 @@ fn a_command_that_does_not_hear_is_no_obstacle_for_down() {
     assert!(!is_up(&file));
 }
 
+/// Host b plays a switch that holds class 3 of host a, for half a minute at this speed.
+#[test]
+fn tampered_agent_fails_the_lab() {
+    let desk = Desk::new();
+    let network = "[defaults]\nspeed = \"1M\"\n[[host]]\nname = \"a\"\n[[host]]\nname = \"b\"\n[[link]]\nbetween = [\"a\", \"b\"]\n";
+    let pause = "import socket\ns = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)\ns.bind((\"eth0\", 0))\n\
+                 s.send(bytes.fromhex(\"0180c2000001 020000000099 8808 0101 0008\") + bytes(6) + b\"\\xff\\xff\" + bytes(34))\n";
+    let sender = desk.directory.path().join("pause.py");
+    fs::write(&sender, pause).unwrap();
+    let script = format!(
+        "set -e
+         status() {{ xoff lab exec a -- {} nic --status --json; }}
+         xoff lab exec b -- python3 {}
+         until status | grep -q '\"now\": *true'; do sleep 0.05; done
+         xoff lab exec a -- tc filter del dev eth0
+         until status | grep -q 'did not obey: class 3'; do sleep 0.05; done",
+        super::BINARY,
+        sender.display()
+    );
+    let output = run(&desk.file("tampered", network), &["--json"], &script);
+    let account: Value = serde_json::from_str(&text(&output.stdout)).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{account}");
+    let failed = "a: its agent lost lossless frames, or may not have obeyed; its log says which";
+    assert_eq!(account["verdict"]["failed"], serde_json::json!([failed]), "{account}");
+}
+
 #[test]
 fn stopped_lab_is_named_with_its_process() {
     let desk = Desk::new();
