@@ -1,6 +1,7 @@
 //! Attaching, with an answer for whatever is already there.
 
 use std::fmt;
+use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::sync::Arc;
@@ -253,7 +254,7 @@ pub fn attach(
             .update(&key, &value, MapFlags::ANY)
             .map_err(|source| refused("enter an AF_XDP socket into the XDP program's map", source))?;
     }
-    clear_leftover(claim, &program)?;
+    take_off_leftover(claim)?;
     let dropped = MapHandle::try_from(&program.maps.dropped)
         .map_err(|source| refused("keep the XDP program's counters", source))?;
     let arrived = MapHandle::try_from(&program.maps.arrived)
@@ -275,7 +276,7 @@ pub fn attach(
             .map_err(|source| refused("attach the XDP program", source))?;
     }
     let filter = Filter::attach(program.progs.xoff_hold_back.as_fd(), ifindex, clsact);
-    let program = Program::new(claim, fd, mode_of(ifindex, &program), link);
+    let program = Program::new(claim, fd, mode_of(ifindex), link);
     let program = program.map_err(|source| refused("keep the XDP program of", source))?;
     claim.attached(program.id());
     let attached = Attached { program: Arc::new(program), filter, dropped, arrived };
@@ -312,16 +313,20 @@ fn load(
     open.load()
 }
 
-/// Takes off what a killed run left; refuses to touch anything else.
-fn clear_leftover(claim: &Claim, program: &XoffSkel<'_>) -> Result<(), EbpfError> {
+/// Takes off the XDP program that a killed xoff left at the interface claimed, if there is one.
+///
+/// # Errors
+/// As [`may_replace`] where the program is another one; [`EbpfError`] where the kernel refuses.
+pub fn take_off_leftover(claim: &Claim) -> Result<(), EbpfError> {
     let ifindex = claim.ifindex();
-    let xdp = Xdp::new(program.progs.xoff_receive.as_fd());
+    let stdin = io::stdin();
+    let xdp = Xdp::new(stdin.as_fd()); // only to attach takes a program
     let id = match xdp.query_id(ifindex, XdpFlags::NONE) {
         Ok(0) | Err(_) => return Ok(()),
         Ok(id) => id,
     };
     may_replace(claim, id)?;
-    let (device, mode) = (claim.device().to_owned(), mode_of(ifindex, program));
+    let (device, mode) = (claim.device().to_owned(), mode_of(ifindex));
     xdp.detach(ifindex, mode.flag()).map_err(|source| match mode {
         // It hangs on a link, and somebody holds that.
         Mode::Native => EbpfError::AnotherXoff { device, process: None },
@@ -352,8 +357,9 @@ fn name_of(id: u32) -> Option<String> {
     Some(program.name.to_string_lossy().into_owned())
 }
 
-fn mode_of(ifindex: i32, program: &XoffSkel<'_>) -> Mode {
-    let xdp = Xdp::new(program.progs.xoff_receive.as_fd());
+fn mode_of(ifindex: i32) -> Mode {
+    let stdin = io::stdin();
+    let xdp = Xdp::new(stdin.as_fd()); // only to attach takes a program
     let generic = xdp.query(ifindex, XdpFlags::NONE).is_ok_and(|found| found.skb_prog_id != 0);
     if generic { Mode::Generic } else { Mode::Native }
 }

@@ -7,7 +7,7 @@
 //! A native program hangs on a bpf link, which the kernel removes with the process, `kill -9`
 //! included. Generic mode cannot be had by the link that libbpf-rs offers, so there the program is
 //! attached over netlink and survives a killed process, as does one in either mode that was taken off and
-//! [attached again](Program::attach_again); the next [`attach`] knows it by its name and replaces it, for which it takes
+//! [attached again](Program::attach_again); the next [`attach`], or [`take_off_leftover`], knows it by its name, for which it takes
 //! a [`Claim`] on the interface, which a living xoff does not give up. A program that is not ours is never touched.
 
 #![deny(unsafe_code)] // allowed in the skeleton that libbpf generates
@@ -19,7 +19,7 @@ mod filter;
 mod program;
 
 pub use arrivals::{Arrivals, Arrived, Head};
-pub use attach::{Attached, Dropped, EbpfError, Mode, attach, may_replace};
+pub use attach::{Attached, Dropped, EbpfError, Mode, attach, may_replace, take_off_leftover};
 pub use claim::Claim;
 pub use filter::{Clsact, FILTER_PRIORITY, Filter, Filtered};
 pub use program::{Place, Program};

@@ -125,6 +125,7 @@ impl Agent {
             repairs: Default::default(),
             defects: Default::default(),
             disobeyed: Default::default(),
+            deleted: Default::default(),
             missed: Default::default(),
             guards_lost: Default::default(),
             receive_backlog: Default::default(),
@@ -423,12 +424,11 @@ impl Agent {
                  18 bears a second), TCP repeats after 200 ms or more"
             );
         }
-        if let Some(response) =
-            self.view.response.recommended().filter(|response| *response > self.told_response)
-        {
+        let response = self.view.response.needed();
+        if response > self.told_response {
             tracing::warn!(
-                "this host takes up to {} to stop, and {} was reckoned with: give the switch's port \
-                 `peer_response = \"{}\"`, or what it sends meanwhile may be lost",
+                "this host took {} to stop, and the switch's port was expected to assume {}: give that port \
+                 `peer_response = \"{}\"`, or it may drop what this host sends meanwhile",
                 text(response),
                 text(self.told_response),
                 text(response)

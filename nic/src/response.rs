@@ -79,8 +79,14 @@ impl Response {
     /// device had already. `None` before enough pauses have come.
     #[must_use]
     pub fn recommended(&self) -> Option<Nanos> {
-        let longest = self.recent.iter().map(Counter::get).max().filter(|_| self.times.count() >= ENOUGH)?;
-        Some(rounded(Nanos(longest).after(self.ahead)))
+        (self.times.count() >= ENOUGH).then(|| self.needed())
+    }
+
+    /// The same of however few pauses have come: no more than a lower bound.
+    #[must_use]
+    pub fn needed(&self) -> Nanos {
+        let longest = self.recent.iter().map(Counter::get).max().unwrap_or(0);
+        rounded(Nanos(longest).after(self.ahead))
     }
 }
 
@@ -100,7 +106,7 @@ mod tests {
     fn nothing_is_recommended_before_enough_pauses_have_come() {
         let response = response();
         (1..ENOUGH).for_each(|_| response.record(Nanos::from_micros(100)));
-        assert_eq!(response.recommended(), None);
+        assert_eq!((response.recommended(), response.needed()), (None, Nanos::from_micros(140)));
         response.record(Nanos::from_micros(100));
         assert_eq!(response.recommended(), Some(Nanos::from_micros(140)));
     }

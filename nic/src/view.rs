@@ -47,6 +47,8 @@ pub struct NicView {
     pub(crate) defects: Counter,
     /// Nanoseconds for which frames of each class may have left while it was paused.
     pub disobeyed: [Counter; CLASSES],
+    /// Times that somebody else had deleted the queue of each class, with the frames in it.
+    pub deleted: [Counter; CLASSES],
     /// MAC control and CNMs that came faster than they were read, and were lost.
     pub missed: Counter,
     /// Times that the process had ended that guards the queues.
@@ -94,7 +96,8 @@ impl NicView {
         ];
         let faults = faults.iter().filter(|(count, _)| *count > 0);
         let faults = faults.map(|(count, what)| format!("{count} {what}"));
-        self.unsettled().into_iter().chain(self.broken()).chain(self.disobedience()).chain(faults).collect()
+        let own = [self.unsettled(), self.broken(), self.disobedience(), self.deletions()];
+        own.into_iter().flatten().chain(faults).collect()
     }
 
     fn unsettled(&self) -> Option<String> {
@@ -119,6 +122,19 @@ impl NicView {
         let defects = self.defects();
         (!defects.is_empty()).then(|| {
             format!("queues are missing or changed, and cannot be repaired ({defects}): frames of paused classes may leave")
+        })
+    }
+
+    /// The lossless classes whose queue somebody deleted, in words.
+    #[must_use]
+    pub fn deletions(&self) -> Option<String> {
+        let classes = self.settings.lossless.iter().filter(|class| self.deleted[class.index()].get() > 0);
+        let classes: ClassSet = classes.collect();
+        (!classes.is_empty()).then(|| {
+            format!(
+                "somebody deleted the queue of class {}: frames that were queued in it are lost, and nobody has counted them",
+                list(classes)
+            )
         })
     }
 

@@ -435,14 +435,14 @@ impl Worker {
         }
     }
 
-    /// Returns a port of which the kernel has nothing to send any more, and no other work. Forwards what the port has received; what the
-    /// kernel has not taken is dropped.
+    /// Removes and returns the port once the kernel has nothing of it to send; `None` before that. Forwards received frames; drops frames
+    /// that the kernel has not taken.
     fn give_up(&mut self, by: &mut impl Boundary, now: Nanos, id: PortId, backlog: Backlog) -> Option<Port> {
         let (switch, store) = (&mut self.switch, &mut self.store);
         let at = self.ports.iter().position(|(port, _)| *port == id)?;
         let port = &mut self.ports[at].1;
-        if backlog == Backlog::Kept {
-            port.stop_sending(); // under load the rings would never be empty
+        if matches!(backlog, Backlog::Kept { .. }) {
+            port.stop_data(); // under load the rings would never be empty
         }
         port.link_lost();
         let mut batch = by.batch(switch, now);
@@ -450,7 +450,7 @@ impl Worker {
         drop(batch);
         let is_done = match backlog {
             Backlog::Sent => switch.is_drained(id),
-            Backlog::Kept => !port.is_unsent(),
+            Backlog::Kept { even_unsent } => even_unsent || !port.is_unsent(),
         };
         if !(port.is_gone() || port.is_at_rest() && is_done) {
             return None;
@@ -523,7 +523,7 @@ fn tell(
     store: &mut Store,
 ) {
     let mut batch = by.batch(switch, now);
-    while port.room() > 0
+    while port.control_room() > 0
         && let Some(frame) = by.announce(&mut batch, id, store)
     {
         port.send(store, frame).expect("a port with room takes a frame");

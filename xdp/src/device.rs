@@ -383,7 +383,9 @@ fn remove_clsact(ifindex: i32, netlink: &Netlink) -> io::Result<()> {
 /// # Errors
 /// There is no such device, another process has it, or a part cannot be put back.
 pub fn restore_port(device: &str) -> Result<(), XdpError> {
-    Device::take(device)?.put_back().map_err(refused(device, "put back what was at"))
+    let mut left = Device::take(device)?;
+    xoff_ebpf::take_off_leftover(left.claim())?;
+    left.put_back().map_err(refused(device, "put back what was at"))
 }
 
 #[cfg(test)]

@@ -51,7 +51,7 @@ impl Overlap {
 pub struct Losses {
     /// The XDP program has seen them: what sockets dropped, or was of a queue without a socket.
     pub behind_program: u64,
-    /// The switch received them as no frame. The program has seen them, perhaps long before: they waited in a ring meanwhile.
+    /// Received frames with an invalid layout. The XDP program counted them on arrival, before their time in the RX ring.
     pub malformed: u64,
     /// They came to the device, and not to the program.
     pub before_program: u64,
@@ -107,8 +107,7 @@ impl Losses {
         }
     }
 
-    /// The larger of each kind: counters of sockets and device are not read at one moment, and what one reading seems to take back is none
-    /// the less lost.
+    /// Returns the maximum of each kind. Sockets and device are read one after the other, so that a later reading can appear smaller.
     #[must_use]
     pub fn max(self, other: Losses) -> Losses {
         Losses {

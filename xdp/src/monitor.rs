@@ -220,8 +220,6 @@ pub struct Monitor {
     counted: Mutex<Counted>,
     /// Empty as long as the sockets have no chunk.
     early: OnceLock<Early>,
-    /// Empty until somebody has the port.
-    begun: OnceLock<Early>,
     sockets: Vec<OwnedFd>,
     memory: SocketMemory,
     program: Arc<Program>,
@@ -309,7 +307,6 @@ impl Monitor {
             queues_at_open,
             counted: Mutex::new(Counted { at_start, last: DeviceDrops::default(), set_back: false }),
             early: OnceLock::new(),
-            begun: OnceLock::new(),
             sockets: sockets.iter().map(BorrowedFd::try_clone_to_owned).collect::<io::Result<_>>()?,
             memory,
             program: program.0,
@@ -326,25 +323,24 @@ impl Monitor {
         let _ = self.early.set(Early::default()); // it is the first to say so
     }
 
-    /// The sockets have chunks now: what they dropped before came before the port had anybody. Where that cannot be read it counts as
-    /// lost. For who has the port: it is as soon as a socket's options are read, and waits for nobody.
+    /// Starts the count of losses of sockets and program: the sockets have chunks now, and what was dropped before came before the port had
+    /// anybody. An unreadable counter counts from zero. For the thread that owns the port: it reads without waiting for anybody.
     pub(crate) fn has_chunks(&self) {
-        let before = self.of_sockets().map(|sum| Early::all_of(&sum));
+        let before = self.since_open().map(|sum| Early::all_of(&sum));
         let _ = self.early.set(before.unwrap_or_default()); // it is the first to say so
     }
 
-    /// Somebody has the port now: what device, sockets and program dropped before is no loss. What cannot be read counts as lost. The
-    /// kernel may take its time to answer.
-    ///
-    /// The device is read first: drops of the sockets that it counts, too, never hide drops of its own.
+    /// Starts the count of the device's losses; an unreadable counter counts from zero. The kernel may take its time to answer.
     pub fn begin(&self) {
+        // Some drivers count in the device what sockets and program drop, too. Of those only drops after the start of their own count may be
+        // in it, or they would hide later drops of the device alone. Read first, they are no more than the device has of them.
+        let counted_apart =
+            self.xdp_statistics().map_or(0, |xdp| xdp.rx_by_sockets() + xdp.rx_unclaimed + xdp.rx_too_long);
         let mut counted = self.counted();
-        if let Ok(reading) = self.device.read() {
-            counted.at_start = reading.drops;
+        if let Ok(Reading { mut drops, .. }) = self.device.read() {
+            drops.rx_dropped = drops.rx_dropped.saturating_sub(counted_apart);
+            counted.at_start = drops;
             counted.last = DeviceDrops::default();
-        }
-        if let Ok(sum) = self.since_open() {
-            let _ = self.begun.set(Early::all_of(&sum)); // a port begins once
         }
     }
 
@@ -405,7 +401,7 @@ impl Monitor {
 
 impl PortDriver for Monitor {
     fn xdp_statistics(&self) -> io::Result<XdpStatistics> {
-        let early = self.begun.get().or_else(|| self.early.get()); // before the sum, which is not less then
+        let early = self.early.get(); // before the sum, which is not less then
         let sum = self.since_open()?;
         Ok(early.copied().unwrap_or(Early::all_of(&sum)).taken_from(sum))
     }

@@ -125,7 +125,17 @@ impl Prepared {
             device: device.name().to_owned(),
             source,
         })?;
-        Ok(Port { program, receivers, transmitter, _idle: idle, numbers, monitor, facts, device })
+        Ok(Port {
+            program,
+            receivers,
+            transmitter,
+            is_data_stopped: false,
+            _idle: idle,
+            numbers,
+            monitor,
+            facts,
+            device,
+        })
     }
 }
 
@@ -138,6 +148,7 @@ pub struct Port {
     program: Attached,
     receivers: Vec<Receiver<XskRx, XskFill>>,
     transmitter: Transmitter<XskTx, XskCompletion>,
+    is_data_stopped: bool,
     /// Halves of further sockets that are not used, but belong to them.
     _idle: Vec<(XskTx, XskCompletion)>,
     numbers: Lent,
@@ -218,10 +229,17 @@ impl Port {
         self.transmitter.send(store, frame)
     }
 
-    /// How many frames [`send`](Self::send) takes, however long they are.
+    /// How many frames of data [`send`](Self::send) takes, however long they are.
     #[inline]
     #[must_use]
     pub fn room(&self) -> u32 {
+        if self.is_data_stopped { 0 } else { self.transmitter.room() }
+    }
+
+    /// The same for pause frames.
+    #[inline]
+    #[must_use]
+    pub fn control_room(&self) -> u32 {
         self.transmitter.room()
     }
 
@@ -258,10 +276,10 @@ impl Port {
         self.transmitter.take_back(store, unsent);
     }
 
-    /// Gives the kernel no further frame: [`room`](Self::room) is zero from now on. What the kernel has comes back by
-    /// [`reap`](Self::reap).
-    pub fn stop_sending(&mut self) {
-        self.transmitter.stop();
+    /// Ends the sending of data: [`room`](Self::room) is zero from now on. Pause frames are still sent, and what the kernel has comes back
+    /// by [`reap`](Self::reap).
+    pub fn stop_data(&mut self) {
+        self.is_data_stopped = true;
     }
 
     /// Whether nothing is with the kernel that it may still send, unless it is told to by another [`flush`](Self::flush).
@@ -286,7 +304,7 @@ impl Port {
     /// more: then it is lost to the switch.
     #[must_use]
     pub fn close(self) -> Option<Lent> {
-        let Port { program, receivers, transmitter, _idle, numbers, monitor, facts, mut device } = self;
+        let Port { program, receivers, transmitter, _idle, numbers, monitor, facts, mut device, .. } = self;
         drop(program);
         let is_unused = if monitor.is_gone() {
             device.forget();

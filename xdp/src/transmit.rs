@@ -28,7 +28,7 @@ const CHUNKS_MAX: u32 = 7;
 pub(crate) struct Transmitter<T, C> {
     tx: T,
     completion: C,
-    /// Maximum number of chunks out at a time; zero once stopped.
+    /// Most chunks out at a time.
     size: u32,
     /// Chunks given by `send` and not yet completed.
     out: u32,
@@ -98,12 +98,7 @@ impl<T: TxRing, C: CompletionRing> Transmitter<T, C> {
     /// How many frames would be taken, of as many chunks as any frame has.
     #[inline]
     pub(crate) fn room(&self) -> u32 {
-        if self.is_gone() { 0 } else { self.size.saturating_sub(self.out) / CHUNKS_MAX }
-    }
-
-    /// Takes no further frame: there is no [`room`](Self::room) from now on.
-    pub(crate) fn stop(&mut self) {
-        self.size = 0;
+        if self.is_gone() { 0 } else { (self.size - self.out) / CHUNKS_MAX }
     }
 
     /// Takes a frame to be sent by the next [`flush`](Self::flush), or gives it back where the rings
@@ -113,7 +108,7 @@ impl<T: TxRing, C: CompletionRing> Transmitter<T, C> {
         let region = store.region();
         let row = region.row(frame.slot());
         let chunks = if row.last { 1 } else { region.chunks_of(frame.slot()) };
-        if self.size.saturating_sub(self.out) < chunks || self.is_gone() {
+        if self.size - self.out < chunks || self.is_gone() {
             return Err(frame);
         }
         self.out += chunks;
@@ -277,24 +272,6 @@ mod tests {
         transmitter.flush();
         reap_all(&mut transmitter, &mut store);
         assert_eq!(store.free_chunks(), CHUNKS);
-    }
-
-    #[test]
-    fn stopped_transmitter_sends_only_what_it_has() {
-        let (rings, mut transmitter, mut store) = transmitter(32);
-        rings.with(|rings| rings.answers.push_back(Kick::Busy));
-        let frame = store.allocate(60).unwrap();
-        transmitter.send(&store, frame).unwrap();
-        transmitter.flush();
-        assert_eq!(transmitter.room(), 4);
-        transmitter.stop();
-        let frame = store.allocate(60).unwrap();
-        let frame = transmitter.send(&store, frame).unwrap_err();
-        assert_eq!((transmitter.room(), transmitter.is_unsent()), (0, true));
-        transmitter.flush();
-        assert_eq!(reap_all(&mut transmitter, &mut store), [60]);
-        assert_eq!((transmitter.room(), transmitter.in_flight()), (0, false));
-        store.free(frame);
     }
 
     #[test]

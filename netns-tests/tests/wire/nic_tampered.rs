@@ -54,9 +54,11 @@ fn tampering_in_a_pause_is_repaired_and_told() {
     assert!(metrics.contains("xoff_nic_queues_broken{switch=\"eth0\",port=\"eth0\"} 0"), "{metrics}");
     let (status, log) = agent.end(Signal::SIGTERM);
     assert_eq!(status.code(), Some(1), "{log}");
-    for part in
-        ["somebody changed the device's queues (the filter that", "did not obey for up to ", " ms; class 3: "]
-    {
+    for part in [
+        "somebody changed the device's queues (the filter that",
+        "class 3: pause not enforced for up to ",
+        " ms because ",
+    ] {
         assert!(log.contains(part), "{part} is not in {log}");
     }
     assert_eq!(wire.state(), before);
@@ -66,8 +68,8 @@ fn tampering_in_a_pause_is_repaired_and_told() {
 fn tampering_outside_pauses_is_repaired_without_fault() {
     let wire = Wire::build(BINARY);
     let agent = wire.start(SLOW);
-    for (times, words) in (1..).zip(["filter del dev eth0", "class del dev eth0 classid 786e:13"]) {
-        tc(&wire, words);
+    for (times, words) in (1..).zip(["filter del dev eth0", "class del dev eth0 classid 786e:10"]) {
+        tc(&wire, words); // the second deletes the queue of a lossy class
         repaired(&agent, times);
     }
     wire.peer().send(frames::pfc(wire.peer().mac(), &[(3, 65_535)]));
@@ -79,6 +81,20 @@ fn tampering_outside_pauses_is_repaired_without_fault() {
     assert_eq!(status.queue_repairs, 2, "own stops and starts are no tampering");
     let (status, log) = agent.end(Signal::SIGTERM);
     assert_eq!(status.code(), Some(0), "{log}");
+}
+
+/// The frames in it are lost, and no counter of the kernel is left that has them.
+#[test]
+fn deleted_lossless_queue_is_a_fault() {
+    let wire = Wire::build(BINARY);
+    let agent = wire.start(SLOW);
+    tc(&wire, "class del dev eth0 classid 786e:13");
+    repaired(&agent, 1);
+    let fault = "somebody deleted the queue of class 3: frames that were queued in it are lost, and nobody has counted them";
+    assert_eq!(agent.status().faults, [fault]);
+    assert_eq!(agent.get("/healthz"), None, "503");
+    let (status, log) = agent.end(Signal::SIGTERM);
+    assert!(status.code() == Some(1) && log.contains(fault), "{log}");
 }
 
 /// Somebody who does it again and again is not faster than the agent for ever, and never unnoticed.

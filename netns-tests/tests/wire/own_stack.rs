@@ -130,9 +130,11 @@ fn agent_puts_back_what_a_killed_switch_left() {
         command.args(["nic", "--device", "p1"]).args(option.split_whitespace()).stdout(Stdio::null());
         bed.namespace().spawn(command).unwrap()
     };
-    start(&bed).kill();
-    assert!(nic("--restore").wait().unwrap().success());
-    assert_eq!(state(&bed), before, "restored");
+    for mode in ["native", "generic"] {
+        bed.start(&bed.config(&format!("speed = \"1G\"\nmode = \"{mode}\""))).kill();
+        assert!(nic("--restore").wait().unwrap().success());
+        assert_eq!(state(&bed), before, "{mode}, restored");
+    }
     start(&bed).kill();
     let mut agent = nic("--speed 1G --http off");
     wait_for("the agent's queues", || state(&bed).contains("qdisc htb 786e:").then_some(()));

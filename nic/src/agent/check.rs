@@ -29,8 +29,8 @@ impl Agent {
         Ok(())
     }
 
-    /// Compares the queues with what they are to be, and has them repaired. Somebody else may change them at any time; the kernel says so
-    /// at once, and this is done every second besides. Returns `false` where that has to be done again, because the guard opened a class.
+    /// Compares the kernel's queues with the agent's settings, and repairs differences: when the kernel announces a change, and every second.
+    /// Returns `false` if the guard opened a class meanwhile: call it again.
     pub(super) fn check(&mut self, now: Nanos) -> Result<bool, AgentError> {
         let was_announced = self.check_at != Nanos::NEVER;
         (self.check_at, self.check_from) = (Nanos::NEVER, now.after(CHECK_EVERY));
@@ -38,24 +38,23 @@ impl Agent {
         let dump = match self.egress.dump() {
             Ok(dump) => dump,
             Err(error) => {
-                self.doubted = ClassSet(self.doubted.0 | doubted.0);
+                self.check_again(was_announced, doubted);
                 self.look_after_guard(now); // what it has written would keep the agent awake
                 return self.tell_refusal(&error).map(|()| true);
             }
         };
         if !self.look_after_guard(now).is_empty() {
             // What the guard opens is no defect, and the queues may have been read before or after it did: compare them again soon.
-            self.doubted = ClassSet(self.doubted.0 | doubted.0);
-            let again = if was_announced { &mut self.check_at } else { &mut self.next_look };
-            *again = self.check_from;
+            self.check_again(was_announced, doubted);
             return Ok(false);
         }
-        let Mended { found, left, refused } = self.egress.mend(&dump, doubted)?;
+        let Mended { found, left, deleted, refused } = self.egress.mend(&dump, doubted)?;
         if refused.is_some() {
             self.doubted = ClassSet(self.doubted.0 | doubted.0);
         }
         let before = self.view.defects();
         self.view.defects.set(left.to_number());
+        deleted.iter().for_each(|class| self.view.deleted[class.index()].add(1));
         if found.is_empty() {
             self.proof.whole(self.paused(now));
             return Ok(true);
@@ -67,19 +66,25 @@ impl Agent {
         Ok(true)
     }
 
+    /// Nothing was compared: an announced change and the classes in doubt are still to be examined.
+    fn check_again(&mut self, was_announced: bool, doubted: ClassSet) {
+        self.doubted = ClassSet(self.doubted.0 | doubted.0);
+        let again = if was_announced { &mut self.check_at } else { &mut self.next_look };
+        *again = self.check_from;
+    }
+
     fn tell_defects(&self, found: Defects, left: Defects, before: Defects, refused: Option<&EgressError>) {
-        if left.is_empty() && refused.is_none() {
+        if left.is_empty() {
             self.view.repairs.add(1);
             let repairs = self.view.repairs.get();
             if repairs.is_power_of_two() {
                 tracing::warn!(
                     repairs,
-                    "somebody changed the device's queues ({found}); repaired. What waited in a queue that was taken away is lost: leave \
-                     handles 786e: and 7870: to 7877: to xoff"
+                    "somebody changed the device's queues ({found}); repaired. Frames queued in a deleted queue are lost: do not \
+                     change handles 786e: and 7870: to 7877:"
                 );
             }
-        } else if left != before || left.is_empty() {
-            let left = if left.is_empty() { found } else { left };
+        } else if left != before {
             let why = refused.map_or_else(|| "they were changed again".to_owned(), ToString::to_string);
             tracing::error!(
                 "somebody changed the device's queues ({left}), and they are not repaired: {why}. Frames of paused classes may \
@@ -101,9 +106,9 @@ impl Agent {
             let classes = Class::ALL.into_iter().filter(|class| times[class.index()] > Nanos::ZERO).collect();
             let longest = times.iter().copied().max().unwrap_or_default();
             tracing::error!(
-                "did not obey for up to {} ms; class {}: its frames may have left while the switch held it, and be lost there",
-                longest.0.div_ceil(1_000_000),
-                list(classes)
+                "class {}: pause not enforced for up to {} ms because the queues were changed; the switch may have dropped its frames",
+                list(classes),
+                longest.0.div_ceil(1_000_000)
             );
         }
     }

@@ -88,6 +88,8 @@ pub struct Mended {
     pub found: Defects,
     /// Parts that still are so after the repair.
     pub left: Defects,
+    /// Classes whose leaf was not there any more: frames queued in it are lost, and no counter is left that has them.
+    pub deleted: ClassSet,
     /// The error that ended the repair early; `None` where the kernel took all of it.
     pub refused: Option<EgressError>,
 }
@@ -326,7 +328,9 @@ impl Egress {
         if found.is_empty() {
             return Ok(Mended::default());
         }
-        for class in Class::ALL.into_iter().filter(|&class| !self.tree.has_leaf(dump, class)) {
+        let deleted: ClassSet =
+            Class::ALL.into_iter().filter(|&class| !self.tree.has_leaf(dump, class)).collect();
+        for class in deleted.iter() {
             self.last[class.index()] = Statistics::default(); // a new one counts from nothing
         }
         let repaired = self.tree.repair(&mut self.tc, dump, found, self.stopped);
@@ -334,7 +338,7 @@ impl Egress {
         // A leaf that hides its state is in doubt until its repair has gone through.
         let doubted = if repaired.is_err() { doubted } else { ClassSet::NONE };
         let left = self.dump().map_or(found, |dump| self.tree.defects(&dump, self.stopped, doubted));
-        Ok(Mended { found, left, refused: repaired.err() })
+        Ok(Mended { found, left, deleted, refused: repaired.err() })
     }
 
     /// From here on classes are stopped and started for frames of the device's MTU by now. Whether that is another one than before.

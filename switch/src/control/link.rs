@@ -35,7 +35,7 @@ use super::{program, queues};
 
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-const DEVICE_GONE: &str = "the port's device is gone, and the port with it: frames for it are dropped, until a device of that name is there";
+const DEVICE_GONE: &str = "device gone; port closed, its frames are dropped: create a device of the configured name to open the port again";
 
 type Messages = UnboundedReceiver<(NetlinkMessage<RouteNetlinkMessage>, SocketAddr)>;
 
@@ -402,7 +402,9 @@ impl Links {
             Err(NotOpened::Missing) => {
                 self.refused.remove(&id);
                 let port = &self.view.ports[id.index()];
-                if port.unfollowed.replace(None).is_some() {
+                if port.link.get() != Link::Gone {
+                    queues::refused(&self.view, id, &NotOpened::Missing); // its device has another name than in the file
+                } else if port.unfollowed.replace(None).is_some() {
                     tracing::error!(port = %name, device = %port.device.get(), "{DEVICE_GONE}");
                 }
                 false

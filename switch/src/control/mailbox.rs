@@ -34,7 +34,10 @@ pub enum Backlog {
     /// They are sent first.
     Sent,
     /// They stay queued for the port that is adopted in its place.
-    Kept,
+    Kept {
+        /// Gives the port away although the kernel has not taken some of its frames yet: those are dropped.
+        even_unsent: bool,
+    },
 }
 
 /// What a worker is told or asked.

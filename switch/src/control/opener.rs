@@ -39,7 +39,7 @@ pub enum NotOpened {
     /// The packet memory was cut for fewer queues.
     #[error(
         "it has {has} receive queues, and memory was set aside for {had}: `ethtool -L {device} rx {had}` (or combined), \
-         write `queues` for the port, or restart the switch"
+         or restart the switch"
     )]
     MoreQueues {
         /// Its name.

@@ -161,8 +161,7 @@ struct Devices {
     before: Counted,
     /// Counted at all of them at the last reading that succeeded.
     last: Counted,
-    /// Counted at all of them when the port began to leave: frames that it receives from then on are not the switch's, and their loss is
-    /// none.
+    /// Counters when the removal of the port began: receive losses after that are ignored, transmit losses still count.
     leaving: Option<Counted>,
 }
 
@@ -338,7 +337,9 @@ impl PortView {
     /// Frames that the port receives from now on are not the switch's, and their loss counts no more.
     pub(super) fn begin_to_leave(&self) {
         let mut devices = self.devices();
-        devices.read();
+        if !devices.read() {
+            self.removed_unread.add(1);
+        }
         devices.leaving = Some(devices.last.clone());
     }
 
@@ -351,13 +352,15 @@ impl PortView {
         self.is_there.store(false, Relaxed);
         self.unfollowed.replace(None);
         self.has_now("", PortDevice::none());
+        self.devices().leaving = None;
     }
 
     fn has_now(&self, name: &str, device: PortDevice) {
         self.device.replace(name);
         let mut devices = self.devices();
         devices.read();
-        *devices = Devices::of(device, std::mem::take(&mut devices.last));
+        let leaving = devices.leaving.take();
+        *devices = Devices { leaving, ..Devices::of(device, std::mem::take(&mut devices.last)) };
         drop(devices);
         self.program.replace(ProgramState::Attached);
         self.link.renewed();

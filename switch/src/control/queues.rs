@@ -34,8 +34,8 @@ impl QueueEvents {
         let monitor = QueueMonitor::open()?;
         if monitor.is_none() {
             tracing::warn!(
-                "this kernel does not announce changes of receive queues (CONFIG_ETHTOOL_NETLINK): they are polled once a second, and \
-                 what changes and changes back in between goes unnoticed"
+                "kernel without CONFIG_ETHTOOL_NETLINK: receive queues are polled once a second, and a change undone within that \
+                 second is missed"
             );
         }
         let mut times = tokio::time::interval(TAKE_EVERY);
@@ -66,7 +66,7 @@ pub(super) fn begin(view: &SwitchView, id: PortId, queues: u32) {
         return; // it is tried again
     }
     let why = format!(
-        "the receive queues of its device {device} changed, from {had} to {queues}: the port is opened again"
+        "the receive queues of its device {device} changed, from {had} to {queues}: the port has to be opened again"
     );
     tracing::warn!(port = %name, %device, queues, "{why}; what came meanwhile by other queues is not counted");
     port.unfollowed.replace(Some(why));
@@ -82,7 +82,7 @@ pub(super) async fn reopen(
 ) -> Result<Option<String>, NotOpened> {
     opener.fits(id).await.unwrap_or(Err(NotOpened::Panicked))?;
     let port = &view.ports[id.index()];
-    let Some(old) = given_up(view, id, Backlog::Kept).await else { return Ok(None) }; // its device is gone, or it was taken away
+    let Some(old) = given_up(view, id, Backlog::Kept { even_unsent: false }).await else { return Ok(None) }; // its device is gone, or it was taken away
     let link = port.link.get();
     if link == Link::Gone {
         let _ = opener.close_now(id, old).await; // it went while the worker gave it away

@@ -104,7 +104,7 @@ fn verdict(
         lossless_lost,
         lossless_flooded_unknown: flooded_unknown(ports),
         unseen_lost,
-        unseen_unknown: sum(|it| it.unknown),
+        unseen_unknown: sum(|it| it.unknown + it.ambiguous),
         unseen_lossy: sum(|it| it.lossy),
         unseen_at_least: unseen.iter().any(|unseen| unseen.at_least),
         unseen_lossy_at: view.places().filter_map(lossy_at).collect(),
@@ -173,8 +173,8 @@ fn port_status(view: &SwitchView, id: PortId, port: &PortView, unseen: Unseen) -
 }
 
 fn unseen_status(unseen: Unseen) -> UnseenStatus {
-    let Unseen { lossless, unknown, lossy, at_least, .. } = unseen;
-    UnseenStatus { lossless, unknown, lossy, at_least }
+    let Unseen { lossless, unknown, lossy, ambiguous, at_least } = unseen;
+    UnseenStatus { lossless, unknown: unknown + ambiguous, lossy, at_least }
 }
 
 /// What headroom is computed to be at a port, as its peer was declared.

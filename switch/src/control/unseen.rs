@@ -10,9 +10,9 @@
 //! * Sent: the dataplane counts by class what left and what the kernel holds. If lossy frames were sent and no lossless ones, the loss is
 //!   proved to be lossy; otherwise it counts as lossless.
 //!
-//! The control thread reads all of it once a second, and every client's request does. A frame may pass before a reading, and its loss
-//! show behind it, so that what passed counts from a reading that is at least [`SPAN`] old. Pause frames, and frames whose head cannot be
-//! read, count as lossless: without a pause frame the peer overruns somebody. What a loss was found to be it stays.
+//! The control thread reads all of it once a second, and every client's request does. A loss may show in a counter after the reading that
+//! counted its frame: arrivals and departures therefore count from a reading at least [`SPAN`] old. A loss keeps its first
+//! classification. Pause frames, and frames whose head cannot be read, count as lossless: without a pause frame the peer overruns somebody.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -59,8 +59,7 @@ impl Unseen {
         });
         let ambiguous = (self.ambiguous > 0).then(|| {
             format!(
-                "its device counts {} dropped frames, which its sockets may have counted already: xoff does not know what this driver \
-                 counts",
+                "{} drops in its device's counter cannot be told from drops of its sockets, because this driver was not tested",
                 grouped(self.ambiguous)
             )
         });
@@ -89,7 +88,7 @@ pub(super) fn of_ports(view: &SwitchView) -> Vec<Unseen> {
 }
 
 /// Shortest time over which arrivals and departures are compared with losses.
-const SPAN: Nanos = Nanos::from_secs(1);
+const SPAN: Nanos = Nanos::from_millis(900); // the control thread reads once a second, more or less
 
 /// Classifies the losses of one port.
 #[derive(Debug, Default)]
@@ -495,8 +494,8 @@ mod tests {
         assert!(
             doubtful
                 .unproved_in_words()
-                .eq(["its device counts 7 dropped frames, which its sockets may have counted already: \
-                                                  xoff does not know what this driver counts"])
+                .eq(["7 drops in its device's counter cannot be told from drops of its sockets, because this driver was not \
+             tested"])
         );
         let more = Unseen { at_least: true, ..unseen };
         assert!(more.lossy_in_words("p1").is_some_and(|said| said.starts_with("at least 10,356 ")));

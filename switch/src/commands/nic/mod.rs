@@ -236,12 +236,12 @@ fn conclude(view: &NicView, removed: &Removed) -> ExitCode {
         dropped,
         "stopped"
     );
-    let disobedience = view.disobedience();
-    for fault in disobedience.iter().chain(&view.broken()) {
+    let faults = [view.disobedience(), view.broken(), view.deletions()];
+    for fault in faults.iter().flatten() {
         tracing::error!("{fault}");
     }
-    let has_obeyed = disobedience.is_none() && view.defects().is_empty();
-    if dropped + left == 0 && has_obeyed { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    let has_fault = faults.iter().any(Option::is_some);
+    if dropped + left == 0 && !has_fault { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 fn check(settings: &NicSettings, json: bool) -> miette::Result<ExitCode> {

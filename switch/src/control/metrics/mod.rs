@@ -227,7 +227,8 @@ fn write_drivers(text: &mut Exposition, view: &SwitchView, unseen: &[Unseen]) {
     let help = "Frames lost unseen before or behind the switch, each counted once, by what is known of their classes.";
     let mut family = text.family("xoff_unseen_lost_frames_total", Kind::Counter, help);
     for (id, _) in view.ports() {
-        let Unseen { lossless, unknown, lossy, .. } = unseen[id.index()];
+        let Unseen { lossless, unknown, lossy, ambiguous, .. } = unseen[id.index()];
+        let unknown = unknown + ambiguous;
         for (classes, frames) in [("lossless", lossless), ("unknown", unknown), ("lossy", lossy)] {
             family.sample(&[("port", name(view, id)), ("classes", classes)], frames);
         }

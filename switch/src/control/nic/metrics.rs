@@ -154,6 +154,11 @@ fn write_classes(text: &mut Exposition, view: &NicView) {
     for (class, labels) in classes() {
         family.sample(&labels, seconds(view.disobeyed[class.index()].get()));
     }
+    let help = "Times that somebody else had deleted the queue of the class, with the frames in it.";
+    let mut family = text.family("xoff_nic_queues_deleted_total", Kind::Counter, help);
+    for (class, labels) in classes() {
+        family.sample(&labels, view.deleted[class.index()].get());
+    }
     write_pauses(text, view);
 }
 

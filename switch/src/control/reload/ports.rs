@@ -110,9 +110,13 @@ async fn leave_one(view: Arc<SwitchView>, opener: Opener, id: PortId) -> Vec<Str
     said
 }
 
-/// Waits until the worker of a port has given it away; `None` where the worker has no such port, or has ended. A backlog that is to be
-/// sent is dropped after [`DRAIN`].
-pub(in super::super) async fn given_up(view: &SwitchView, id: PortId, backlog: Backlog) -> Option<Box<Port>> {
+/// Waits until the worker of a port has given it away; `None` where the worker has no such port, or has ended. What has to be sent before
+/// that is dropped after [`DRAIN`].
+pub(in super::super) async fn given_up(
+    view: &SwitchView,
+    id: PortId,
+    mut backlog: Backlog,
+) -> Option<Box<Port>> {
     let (place, begin) = (&view.ports[id.index()], Instant::now());
     let mut is_cut = false;
     loop {
@@ -124,8 +128,11 @@ pub(in super::super) async fn given_up(view: &SwitchView, id: PortId, backlog: B
             Err(_) if asked.is_err() || place.link.get() == Link::Gone || !place.is_there() => return None,
             Err(_) => {}
         }
-        if backlog == Backlog::Sent && !is_cut && begin.elapsed() > DRAIN {
-            cut(view, id);
+        if !is_cut && begin.elapsed() > DRAIN {
+            match &mut backlog {
+                Backlog::Sent => cut(view, id),
+                Backlog::Kept { even_unsent } => *even_unsent = true,
+            }
             is_cut = true;
         }
         sleep(ASK_EVERY).await;

@@ -59,7 +59,7 @@ are only ever added. Counters count from the start of the switch.
 ";
 
 /// Of an agent alone: name, kind, labels, meaning.
-const NIC: [[&str; 4]; 9] = [
+const NIC: [[&str; 4]; 10] = [
     [
         "xoff_nic_info",
         "gauge",
@@ -80,6 +80,12 @@ const NIC: [[&str; 4]; 9] = [
         "counter",
         "class, port",
         "Time in which frames of a paused class may have left, because somebody had changed the queues.",
+    ],
+    [
+        "xoff_nic_queues_deleted_total",
+        "counter",
+        "class, port",
+        "Times that somebody else had deleted the queue of the class, with the frames in it.",
     ],
     [
         "xoff_nic_control_missed_total",
