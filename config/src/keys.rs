@@ -32,11 +32,7 @@ keys! {
         accounting: Accounting = parse::choice(Accounting::WORDS);
         policy: PolicyByClass = policies;
         shadow: Vec<PolicyKind> = shadows;
-        when_full: WhenFull = parse::choice(&[
-            ("drop", WhenFull::Drop),
-            ("stop", WhenFull::Stop),
-            ("stop-class", WhenFull::StopClass),
-        ]);
+        when_full: WhenFull = when_full;
         http: OrOff<HttpAt> = parse::or_word("off", parse::http);
         http_netns: PathBuf = parse::netns;
         http_hosts: Vec<String> = parse::hosts;
@@ -407,6 +403,13 @@ fn weight(value: &Value<'_>) -> Parsed<Service> {
     parse::integer(1..=100_000)(value)
         .map(Service::Weighted)
         .map_err(|allowed| format!("\"strict\", or {allowed}"))
+}
+
+fn when_full(value: &Value<'_>) -> Parsed<WhenFull> {
+    if value.as_str() == Some("stop-class") {
+        return Err("\"stop\" (halts every port and class, needs workers = 1) or \"drop\" (drops the frame): \"stop-class\" was removed".into());
+    }
+    parse::choice(&[("drop", WhenFull::Drop), ("stop", WhenFull::Stop)])(value)
 }
 
 fn workers(value: &Value<'_>) -> Parsed<WorkersKey> {

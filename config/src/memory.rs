@@ -6,7 +6,7 @@
 use xoff_dataplane::congestion::points;
 use xoff_dataplane::forward::table_bytes;
 use xoff_dataplane::policy::flow_memory;
-use xoff_dataplane::settings::{Accounting, FLOOD_COPIES_MAX, HOST_FRAMES_MAX};
+use xoff_dataplane::settings::{Accounting, FLOOD_COPIES_MAX, HOST_FRAMES_MAX, WhenFull};
 use xoff_dataplane::units::{Bytes, CLASSES, Nanos, PortId, TAGS};
 
 use crate::Config;
@@ -155,7 +155,7 @@ impl Config {
         let smallest = u64::from(self.shell.smallest_frame);
         let settings = &self.switch.ports[port].classes[class];
         let protected = self.switch.ports.iter().any(|port| port.classes[class].lossless);
-        let stops = self.switch.when_full.waits() || self.switch.pipeline.keeps_frames();
+        let stops = self.switch.when_full == WhenFull::Stop || self.switch.pipeline.keeps_frames();
         let mut buffered = Buffered::default();
         if settings.lossless {
             let before_xoff = settings.ingress_reserve.saturating_add(settings.xoff).0.div_ceil(FRAME_MIN);

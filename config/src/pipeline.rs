@@ -20,22 +20,8 @@ pub(crate) fn settings(document: &Document) -> PipelineSettings {
     }
 }
 
-/// A pipeline that keeps frames can only stop as a whole; what stops as a whole can be stopped by one peer.
+/// A pipeline that stops as a whole can be stopped by one peer.
 pub(crate) fn check(document: &Document, switch: &SwitchSettings, problems: &mut Problems) {
-    let keys = &document.pipeline;
-    let when_full = document.switch.when_full.as_ref().filter(|key| key.value == WhenFull::StopClass);
-    let delay = keys.delay.as_ref().filter(|_| settings(document).delay > Nanos::ZERO).map(|key| key.span);
-    let rate = keys.rate.as_ref().filter(|_| settings(document).rate.is_some()).map(|key| key.span);
-    for (key, span) in [("delay", delay), ("rate", rate)] {
-        if let (Some(when_full), Some(span)) = (when_full, span) {
-            problems.push(
-                Problem::error(format!("`when_full = \"stop-class\"` needs a pipeline without `{key}`"))
-                    .at(when_full.span, "one class cannot stop in it while others go on")
-                    .at(span, "frames wait for it, or in it")
-                    .help(format!("write when_full = \"stop\", or {key} = \"none\"")),
-            );
-        }
-    }
     let exposed: Vec<String> = switch.ports.iter().filter_map(exposed).collect();
     if let Some(when_full) = document.switch.when_full.as_ref().filter(|key| key.value == WhenFull::Stop)
         && !exposed.is_empty()

@@ -1,7 +1,7 @@
 //! Sockets, rings, packet memory and threads: what the shell around the dataplane is told.
 
 use toml_span::{Span, Spanned};
-use xoff_dataplane::settings::{Accounting, WhenFull};
+use xoff_dataplane::settings::WhenFull;
 use xoff_dataplane::units::{Nanos, PortId};
 
 use crate::document::Document;
@@ -89,20 +89,15 @@ fn port_shell(
 /// What the switch is told that only one worker can do.
 fn for_one_worker(document: &Document) -> Option<String> {
     let keys = &document.switch;
-    let when_full = value(keys.when_full.as_ref(), WhenFull::default());
-    let forgets = value(keys.accounting.as_ref(), Accounting::default()) == Accounting::UntilForwarded;
     if value(document.memory.model.as_ref(), MemoryModel::Dedicated) == MemoryModel::Shared {
         // Each worker counts its own ports only: every one of them would fill the pool.
         Some("`model = \"shared\"`".into())
     } else if pipeline::settings(document).rate.is_some() {
         // Each worker would have a pipeline of that rate.
         Some("`rate` in `[pipeline]`".into())
-    } else if when_full == WhenFull::Stop {
+    } else if value(keys.when_full.as_ref(), WhenFull::default()) == WhenFull::Stop {
         // Each worker has a pipeline of its own: one of them would halt, and the others go on.
         Some("`when_full = \"stop\"`".into())
-    } else if when_full.waits() && forgets {
-        // Its frames would wait for another worker's queue, and count nowhere meanwhile.
-        Some("`accounting = \"until-forwarded\"` with `when_full = \"stop-class\"`".into())
     } else if !qcn::classes(document).is_empty() {
         // Its congestion points look at frames that wait anywhere.
         Some("`[qcn]`".into())

@@ -75,7 +75,7 @@ fn alone(document: &Document, draft: &Draft<'_>, class: Class) -> ClassSettings 
         MemoryModel::Shared => value(key, Bytes::ZERO),
     };
     let ingress_reserve = reserve(keys.ingress_reserve.as_ref());
-    let waits = when_full.waits() || pipeline::settings(document).keeps_frames();
+    let waits = when_full == WhenFull::Stop || pipeline::settings(document).keeps_frames();
     let (own, smallest_out) = match lossless {
         true => (xoff.saturating_add(headroom), smallest_frame),
         false => (defaults::lossy_egress_max(draft.line.speed), defaults::LOSSY_FRAME),
@@ -379,7 +379,7 @@ fn expectations(document: &Document, drafts: &[Draft<'_>], problems: &mut Proble
         problems.push(
             Problem::warning("frames stop counting at their ingress when they reach an egress queue, so ingress XOFF does not protect that queue")
                 .at(key.span, "egress queues may overflow")
-                .help("write when_full = \"stop\" or \"stop-class\", or accounting = \"until-transmitted\""),
+                .help("write when_full = \"stop\", or accounting = \"until-transmitted\""),
         );
     }
     for draft in drafts.iter().filter(|draft| !draft.lossless.is_empty()) {

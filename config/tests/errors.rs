@@ -271,43 +271,29 @@ fn a_pipeline_that_one_peer_can_halt_for_good_is_noted() {
     assert_eq!(watched("forward", &[3, 4]), []);
     assert!(watched("drop", &[3])[0].1.ends_with(": a (4), b (4)"));
     assert!(watched("alert", &[3, 4])[0].1.ends_with(": a (3-4), b (3-4)"), "it only tells");
-    for keys in ["when_full = \"drop\"", "when_full = \"stop-class\""] {
-        assert_eq!(notes(&text(keys)), [], "{keys}");
-    }
+    assert_eq!(notes(&text("when_full = \"drop\"")), []);
 }
 
 #[test]
-fn a_pipeline_with_a_rate_belongs_to_one_worker_and_in_one_that_keeps_frames_no_class_stops_alone() {
+fn pipeline_with_rate_needs_one_worker() {
     let text = |keys: &str| format!("[pipeline]\n{keys}\n");
     let two = "[switch]\nworkers = 2\n";
     let rate = format!("{two}{}", text("rate = \"1Mpps\""));
     assert_only(&rate, (2, 11), &["`rate` in `[pipeline]` needs one worker"]);
     assert!(read(&format!("{two}{}{PORTS}", text("delay = \"25us\"\ningress = \"fifo\""))).is_ok());
-    let stops = "[switch]\nwhen_full = \"stop-class\"\n";
-    let delay = format!("{stops}{}", text("delay = \"25us\""));
-    assert_only(&delay, (2, 14), &["`when_full = \"stop-class\"` needs a pipeline without `delay`"]);
-    let rate = format!("{stops}{}", text("rate = \"1Mpps\""));
-    assert_only(&rate, (2, 14), &["`when_full = \"stop-class\"` needs a pipeline without `rate`"]);
-    assert!(
-        read(&format!("{stops}{}{PORTS}", text("delay = \"none\"\nrate = \"none\"\ningress = \"fifo\"")))
-            .is_ok()
-    );
     assert_only(&text("rate = \"fast\""), (2, 9), &["frames a second"]);
 }
 
 #[test]
-fn a_pipeline_that_counts_and_waits_belongs_to_one_worker() {
-    const BOTH: &str = "accounting = \"until-forwarded\"\nwhen_full = \"stop-class\"";
-    let stop = |workers: &str| format!("[switch]\n{BOTH}\nworkers = {workers}\n");
-    assert_only(&stop("2"), (4, 11), &["needs one worker"]);
-    assert_only(&stop("[{ ports = [\"a\"] }, { ports = [\"b\"] }]"), (4, 11), &["needs one worker"]);
-    for either in BOTH.lines() {
-        assert!(read(&format!("[switch]\n{either}\nworkers = 2\n{PORTS}")).is_ok(), "{either}");
-    }
-    for one in ["1", "\"auto\"", "[{ ports = [\"a\", \"b\"] }]"] {
-        let config = read(&format!("{}{PORTS}", stop(one))).unwrap();
-        assert_eq!(config.workers(&Vec::from_iter(0..64)).len(), 1, "{one}");
-    }
+fn removed_stop_class_names_what_remains() {
+    let words = [
+        "is \"stop-class\"",
+        "\"stop\" (halts every port and class, needs workers = 1)",
+        "or \"drop\"",
+        "was removed",
+    ];
+    assert_only("[switch]\nwhen_full = \"stop-class\"\n", (2, 14), &words);
+    assert_only("[switch]\nwhen_full = \"wait\"\n", (2, 14), &["one of \"drop\", \"stop\""]);
 }
 
 #[test]

@@ -123,11 +123,11 @@ impl SwitchNode {
             Asked::Revise(settings) => {
                 let workers = Workers::single(settings.ports.len());
                 let revision = Box::new(Revision::new(*settings, &workers, view.capacity()));
-                drop(self.switch.batch(now).revise(revision, view));
+                drop(self.switch.batch(now).revise(revision));
             }
             Asked::Route(fib) => {
                 self.fib = Some(Arc::clone(&fib));
-                drop(self.switch.batch(now).set_fib(fib, view));
+                drop(self.switch.batch(now).set_fib(fib));
             }
             Asked::Restart(settings, begins) => return self.restart(&settings, begins, net),
         }

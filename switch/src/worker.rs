@@ -377,12 +377,12 @@ impl Worker {
             Request::Revise { revision, commit_time, done } => {
                 by.end(Ending::Settings);
                 self.commit_time = commit_time;
-                let left = self.switch.batch(now).revise(revision, &mut self.store);
+                let left = self.switch.batch(now).revise(revision);
                 let _ = done.send(left); // who asked may have given up
             }
             Request::SetFib { fib, done } => {
                 by.end(Ending::Routes);
-                let _ = done.send(self.switch.batch(now).set_fib(fib, &mut self.store)); // who asked may have given up
+                let _ = done.send(self.switch.batch(now).set_fib(fib)); // who asked may have given up
             }
             Request::PutTap { id, tap, done } => {
                 let _ = done.send(self.switch.batch(now).put_tap(id, tap)); // who asked takes it off in any case

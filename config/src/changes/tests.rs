@@ -72,11 +72,11 @@ fn thresholds_and_maps_are_changed_live_and_told_with_both_values() {
 #[test]
 fn what_takes_a_restart_is_named() {
     let (_, of) =
-        changes(&[("\"leaf\"", "\"spine\"\nhttp = \"off\"\nwhen_full = \"stop-class\""), ("eth2", "eth7")]);
+        changes(&[("\"leaf\"", "\"spine\"\nhttp = \"off\"\nwhen_full = \"stop\""), ("eth2", "eth7")]);
     assert_eq!(
         told(&of.restart),
         [
-            "switch.when_full: drop -> stop-class",
+            "switch.when_full: drop -> stop",
             "port \"b\": device: eth2 -> eth7",
             "switch.name: leaf -> spine",
             "switch.http: 127.0.0.1:9464 -> none",

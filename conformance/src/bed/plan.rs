@@ -35,12 +35,10 @@ pub const LINK: Link = Link {
 };
 
 /// Until when a frame counts at its ingress, and what a full egress queue does, where nothing lossless is lost for that.
-pub const KEEPING: [(Accounting, WhenFull); 5] = [
+pub const KEEPING: [(Accounting, WhenFull); 3] = [
     (Accounting::UntilTransmitted, WhenFull::Drop),
     (Accounting::UntilTransmitted, WhenFull::Stop),
     (Accounting::UntilForwarded, WhenFull::Stop),
-    (Accounting::UntilTransmitted, WhenFull::StopClass),
-    (Accounting::UntilForwarded, WhenFull::StopClass),
 ];
 
 /// A switch with these links, by port.

@@ -182,7 +182,7 @@ impl Twin {
         for (me, worker) in (0..=u8::MAX).map(WorkerId).zip(&mut self.workers) {
             let roles = Workers::new(self.owners.clone().into_boxed_slice(), me);
             let revision = Box::new(Revision::new(settings.clone(), &roles, self.slots));
-            drop(worker.batch(now).revise(revision, &mut self.store));
+            drop(worker.batch(now).revise(revision));
         }
         while self.exchange(now) {}
     }

@@ -114,11 +114,7 @@ impl Scenario {
             accounting,
             when_full,
             queue: if rng.u8(0..3) == 0 { QueueKind::Voq } else { QueueKind::Fifo },
-            workers: if when_full == WhenFull::Stop || accounting == Accounting::UntilForwarded {
-                1
-            } else {
-                workers
-            },
+            workers: if when_full == WhenFull::Stop { 1 } else { workers },
             xoff: Bytes(XOFF.0 * eighths / 8),
             xon: Bytes(XON.0 * eighths / 8),
             has_twins: rng.u8(0..8) == 0,
@@ -217,7 +213,7 @@ impl Scenario {
         let ports = self.ports(switch);
         let mut plan = plan::switch(&vec![LINK; ports]);
         let lossless = (self.xoff.0 + plan.settings.ports[0].classes[3].headroom.0) * 2 * ports as u64;
-        let (queue, waits) = (self.queue, self.when_full.waits());
+        let (queue, waits) = (self.queue, self.when_full == WhenFull::Stop);
         plan.settings.accounting = self.accounting;
         plan.settings.when_full = self.when_full;
         plan.settings.policies = [self.policy; 8];

@@ -303,12 +303,6 @@ impl Buffer {
         self.egress_room(port, class).allows(Load::from(size))
     }
 
-    /// The same of another worker's queue, as far as its counter says; how many frames wait there it does not say, nor what queues share.
-    pub(crate) fn egress_had_room(&self, port: PortId, class: Class, size: Bytes) -> bool {
-        let (max, _) = self.egress[port.index()][class.index()].next;
-        self.egress_as_counted(port, class).saturating_add(size) < max
-    }
-
     /// Bytes of `class` that wait or are committed at egress `port`, whichever worker's that is, as they were counted last.
     pub(crate) fn egress_as_counted(&self, port: PortId, class: Class) -> Bytes {
         Bytes(self.counters.class(port, class).egress_bytes.get())
@@ -353,11 +347,6 @@ impl Buffer {
     /// What a frame of `size` would take at an egress queue of what they share.
     pub(crate) fn egress_beyond_reserve(&self, port: PortId, class: Class, size: Bytes) -> Bytes {
         self.egress[port.index()][class.index()].beyond_reserve_with(size)
-    }
-
-    /// Whether room at one egress queue may come of frames that leave another.
-    pub(crate) fn shares_egress(&self) -> bool {
-        matches!(self.memory, Memory::Shared(_))
     }
 
     /// Counts `load`, which came in through `ingress`, in at its egress queue.

@@ -36,8 +36,7 @@ pub struct FrameMeta {
     /// Which flood it belongs to; [`NONE`] for a frame with one destination, [`UNCOUNTED`] where it counts nowhere
     /// that it came in by a flood.
     pub(crate) account: u32,
-    /// Its flow at its egress, as a number of the class's policy; [`NONE`] where no policy counts flows. On its way to another worker
-    /// it is in no flow, and this says by which groups its egress was chosen, where that may be done again.
+    /// Its flow at its egress, as a number of the class's policy; [`NONE`] where no policy counts flows.
     pub(crate) flow: u32,
     /// VLAN that it belongs to, once `forward` has decided.
     pub vid: u16,

@@ -206,28 +206,15 @@ pub enum WhenFull {
     /// The pipeline halts while the frame at its head has no room: nothing is forwarded, whatever port or class it is of
     /// (PFC_wstop). For a switch of one worker.
     Stop,
-    /// It waits at the head of its ingress queue, and what came after it on the same port and class
-    /// waits too. For a pipeline that keeps no frames.
-    StopClass,
 }
 
 impl WhenFull {
-    /// Whether it waits, and is not dropped.
-    #[must_use]
-    pub const fn waits(self) -> bool {
-        match self {
-            WhenFull::Drop => false,
-            WhenFull::Stop | WhenFull::StopClass => true,
-        }
-    }
-
     /// Its name in configuration and reports.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             WhenFull::Drop => "drop",
             WhenFull::Stop => "stop",
-            WhenFull::StopClass => "stop-class",
         }
     }
 }

@@ -16,7 +16,7 @@ pub struct PipelineSettings {
 }
 
 impl PipelineSettings {
-    /// Whether frames may wait for it, or in it: then it can stop as a whole only, and not with [`super::WhenFull::StopClass`].
+    /// Whether frames may wait for it, or in it.
     #[must_use]
     pub fn keeps_frames(&self) -> bool {
         self.rate.is_some() || self.delay > Nanos::ZERO

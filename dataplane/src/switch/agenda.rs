@@ -10,18 +10,10 @@ pub(super) struct Agenda {
     next_ingress: PortId,
     /// Ports with frames to send that are not paused, or a control frame due.
     pub(super) egress_active: PortSet,
-    /// Egress ports where frames wait for room ([`crate::settings::WhenFull`]).
-    pub(super) awaited: PortSet,
-    /// Egress ports where frames of this worker's ports were to try again first, and then those of others'.
-    pub(super) in_turns: PortSet,
-    /// Egress ports where frames of this worker's ports that waited have been told of room, and have yet to try.
-    pub(super) told_of_room: PortSet,
     /// Ports whose peers are to be told of a pause, of a rate, or of the end of one.
     pub(super) untold: PortSet,
     /// Ports whose control frame can be sent only after one that is in flight has left.
     pub(super) starved: PortSet,
-    /// When what waits for room is to look elsewhere, whatever is told.
-    pub(super) look_elsewhere_at: Nanos,
     /// Ports where lossless frames wait for their neighbours.
     pub(super) unresolved: PortSet,
     /// When these are decided anew, if no other table comes before that.
@@ -44,12 +36,6 @@ impl Agenda {
         let port = self.in_turn()?;
         self.next_ingress = PortId(port.0.wrapping_add(1));
         Some(port)
-    }
-
-    /// Whether the pipeline may have something to do.
-    #[inline]
-    pub(super) fn may_forward(&self) -> bool {
-        !self.ingress_ready.is_empty() || !self.in_turns.is_empty()
     }
 
     /// `port` is to be looked at by then.

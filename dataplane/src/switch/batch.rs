@@ -138,8 +138,8 @@ impl Batch<'_> {
     /// Other settings hold from now on. No frame is touched or lost by it, and peers are told what changes for them. Nothing is
     /// allocated, and nothing freed: that is for whoever drops what comes back.
     #[must_use = "it is large, and is to be dropped where there is time"]
-    pub fn revise<S: FrameStore>(&mut self, revision: Box<Revision>, store: &mut S) -> Box<Revision> {
-        self.switch.revise(revision, store)
+    pub fn revise(&mut self, revision: Box<Revision>) -> Box<Revision> {
+        self.switch.revise(revision)
     }
 
     /// Lets every peer go that this worker holds: the XONs are due at once. Before a stop.

@@ -22,10 +22,10 @@ impl Switch {
         }
         self.leave_egress(port, &meta);
         self.drop_admitted(port, DropReason::LinkDown, frame, store);
-        self.room_at(port, meta.class, store);
+        self.pipeline.try_again(self.now);
     }
 
-    /// Drops what waits at (`port`, `class`) and `leaves` says yes to. There may be room then ([`Switch::room_at`]).
+    /// Drops what waits at (`port`, `class`) and `leaves` says yes to. There may be room then ([`super::pipeline::Pipeline::try_again`]).
     pub(super) fn drop_queued<S: FrameStore>(
         &mut self,
         port: PortId,

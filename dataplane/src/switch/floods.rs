@@ -5,12 +5,11 @@ use crate::drop_reason::DropReason;
 use crate::frame::{Frame, FrameStore};
 use crate::queue::{FrameMeta, Origin};
 use crate::routing::Hop;
-use crate::settings::Flooded;
+use crate::settings::{Flooded, WhenFull};
 use crate::units::{Bytes, PortId, PortSet};
 
 impl Switch {
-    /// A frame goes to each of `ports`, or waits for room wherever there is none: at a group, for that of any member that it may take. It
-    /// is written for `hop`, where the router sends it.
+    /// A frame goes to each of `ports`, or waits until all its copies have room. It is written for `hop`, where the router sends it.
     pub(super) fn flood<S: FrameStore>(
         &mut self,
         ports: PortSet,
@@ -22,10 +21,8 @@ impl Switch {
         let meta = *self.nodes.meta(&frame);
         let ports = self.with_members(ports, &frame, store);
         let (ports, missed, full) = self.find_room(ports, &meta);
-        if let Some(first) = full.first_from(PortId(0)) {
-            let groups = full.iter().filter_map(|port| self.bridge.groups().of(port));
-            let others = groups.fold(full, |all, group| all.or(&self.may_take_instead(group, &frame)));
-            return self.wait_for_one_of(first, others, frame);
+        if let Some(full) = full {
+            return self.wait_for_room(full, frame);
         }
         self.paths.take(&ports, self.bridge.groups());
         self.show_router(&frame, store);
@@ -66,14 +63,14 @@ impl Switch {
         }
     }
 
-    /// Where a flood to `ports` goes, which of them it misses, and the ports for whose room it waits, if it does.
-    fn find_room(&self, ports: PortSet, meta: &FrameMeta) -> (PortSet, PortSet, PortSet) {
-        if !self.when_full.waits() {
-            return (ports, PortSet::NONE, PortSet::NONE);
+    /// Where a flood to `ports` goes, which of them it misses, and the first for whose room it waits, if it does.
+    fn find_room(&self, ports: PortSet, meta: &FrameMeta) -> (PortSet, PortSet, Option<PortId>) {
+        if self.when_full == WhenFull::Drop {
+            return (ports, PortSet::NONE, None);
         }
         let joined = self.joined(ports, meta);
         if self.have_room_together(&joined, meta) {
-            return (ports, PortSet::NONE, self.full(&joined, meta));
+            return (ports, PortSet::NONE, self.first_full(&joined, meta));
         }
         self.find_room_together(ports, meta)
     }
@@ -82,15 +79,14 @@ impl Switch {
     /// take least of that, and misses those ports that stand still and for whose copies the others leave none. It waits for what the
     /// others lack.
     #[cold]
-    fn find_room_together(&self, ports: PortSet, meta: &FrameMeta) -> (PortSet, PortSet, PortSet) {
+    fn find_room_together(&self, ports: PortSet, meta: &FrameMeta) -> (PortSet, PortSet, Option<PortId>) {
         let ports = self.with_leanest_members(ports, meta);
         let joined = self.joined(ports, meta);
         let still = self.standing_still(&joined, meta.class);
         let (mut fits, mut missed) = (joined.without(&still), PortSet::NONE);
         if !self.have_room_together(&fits, meta) {
-            let full = self.full(&fits, meta);
             let first = fits.first_from(PortId(0)).filter(|_| meta.origin == Origin::Network);
-            return (ports, missed, if full.is_empty() { first.into_iter().collect() } else { full });
+            return (ports, missed, self.first_full(&fits, meta).or(first));
         }
         for port in still.iter() {
             let mut with_it = fits;
@@ -101,7 +97,7 @@ impl Switch {
                 missed.insert(port);
             }
         }
-        (ports.without(&missed), missed, self.full(&fits, meta))
+        (ports.without(&missed), missed, self.first_full(&fits, meta))
     }
 
     /// Whether what egress queues share has room for copies that join queues at all of `joined`.
@@ -109,10 +105,9 @@ impl Switch {
         self.buffer.egresses_have_room(joined.iter(), meta.class, meta.counted())
     }
 
-    /// Those of `joined` that have no room for a copy that waits for it.
-    fn full(&self, joined: &PortSet, meta: &FrameMeta) -> PortSet {
-        let has_room = |egress: &PortId| self.buffer.egress_has_room(*egress, meta.class, meta.counted());
-        joined.iter().filter(|egress| meta.origin == Origin::Network && !has_room(egress)).collect()
+    /// The first of `joined` that has no room for a copy that waits for it.
+    fn first_full(&self, joined: &PortSet, meta: &FrameMeta) -> Option<PortId> {
+        joined.iter().find(|egress| self.must_wait(*egress, meta))
     }
 
     /// A copy that should have gone to `egress` could not be made.

@@ -73,9 +73,7 @@ impl Switch {
             return;
         }
         ingress.backlogged.insert(lane);
-        if !ingress.waits_for_room.contains(lane) {
-            self.agenda.ingress_ready.insert(port);
-        }
+        self.agenda.ingress_ready.insert(port);
         self.count_received(port, class, size.into());
         self.show_headroom(port, class);
         if self.congestion.ingress().contains(class) {
@@ -101,7 +99,7 @@ impl Switch {
     /// Whether the pipeline has nothing to do at all: what a driver asks after everything that happens.
     #[inline]
     pub(super) fn pipeline_rests(&self) -> bool {
-        self.pipeline.passes_at_once() && !self.agenda.may_forward() && self.agenda.told_of_room.is_empty()
+        self.pipeline.passes_at_once() && self.agenda.ingress_ready.is_empty()
     }
 
     /// See [`super::Batch::forward`].
@@ -115,12 +113,12 @@ impl Switch {
                     return true;
                 }
                 Next::Enter => (),
-                Next::Wait => return self.give_others_turns(store),
+                Next::Wait => return false,
             }
         }
-        let Some(port) = self.agenda.take_turn() else { return self.give_others_turns(store) };
+        let Some(port) = self.agenda.take_turn() else { return false };
         let ingress = &mut self.ports[port.index()].ingress;
-        let Some(lane) = ingress.movable().highest() else { return false };
+        let Some(lane) = ingress.backlogged.highest() else { return false };
         let Some(frame) = ingress.arrived[lane.index()].pop(&self.nodes) else { return false };
         if at_once {
             self.decide(port, lane, frame, store); // the lane is the class
@@ -131,7 +129,7 @@ impl Switch {
         if ingress.arrived[lane.index()].is_empty() {
             ingress.backlogged.remove(lane);
         }
-        if ingress.movable().is_empty() {
+        if ingress.backlogged.is_empty() {
             self.agenda.ingress_ready.remove(port);
         }
         true
@@ -250,11 +248,7 @@ impl Switch {
         if let Some(reason) = self.why_refused(egress, &frame, store) {
             return self.drop_admitted(egress, reason, frame, store);
         }
-        let meta = self.nodes.meta(&frame);
-        let (size, may_wait) = (meta.counted(), self.when_full.waits() && meta.origin == Origin::Network);
-        if may_wait && self.has_other_workers() {
-            self.use_turn(egress, class);
-        }
+        let size = self.nodes.meta(&frame).counted();
         self.buffer.enter_egress(ingress, egress, class, size);
         self.count_flow(egress, &frame, store);
         let slot = frame.slot();
@@ -367,7 +361,7 @@ impl Switch {
         if !is_as_it_came && !rewriter.apply(store, &mut frame, meta.vid, tagged, class) {
             self.leave_egress(port, &meta);
             self.drop_admitted(port, DropReason::NoFrames, frame, store);
-            self.room_at(port, class, store);
+            self.pipeline.try_again(self.now);
             return None;
         }
         if is_marked {
@@ -459,7 +453,7 @@ impl Switch {
             self.count_sent(port, class, size.into());
             let meta = *self.nodes.meta(&frame);
             self.leave_egress(port, &meta);
-            self.room_at(port, class, store);
+            self.pipeline.try_again(self.now);
         }
         self.finish(frame, store);
         if may_join {

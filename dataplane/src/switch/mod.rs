@@ -130,12 +130,12 @@ impl Switch {
     /// Everything that the switch will ever need is allocated here.
     ///
     /// # Panics
-    /// If one class is to stop in a pipeline that keeps frames.
+    /// If the pipeline is to halt for full queues ([`WhenFull::Stop`]) and there are several workers.
     #[must_use]
     pub fn new(settings: &SwitchSettings, slots: u32, workers: Workers, counters: Arc<Counters>) -> Switch {
         assert!(
-            settings.when_full != WhenFull::StopClass || !settings.pipeline.keeps_frames(),
-            "a pipeline that keeps frames stops as a whole"
+            settings.when_full != WhenFull::Stop || workers.count() == 1,
+            "a switch whose pipeline halts for full queues has one worker"
         );
         let count = settings.ports.len();
         let lossless = settings.lossless_anywhere();
@@ -146,7 +146,6 @@ impl Switch {
         let flood_copies_max = workers.own().iter().map(|_| FLOOD_COPIES_MAX).sum();
         let reach = Reach::new(&settings.ports, |port| workers.owns(port));
         let policies = Policies::new(settings, slots, reach);
-        let paths = Paths::new(settings, &workers);
         let mut switch = Switch {
             now: Nanos::ZERO,
             accounting: settings.accounting,
@@ -161,7 +160,7 @@ impl Switch {
             policies,
             congestion: CongestionPoints::new(&settings.qcn, &settings.ports, slots),
             bridge: Bridge::new(settings),
-            paths,
+            paths: Paths::new(settings),
             routed: settings.routed_ports(),
             fib: Arc::default(),
             resolutions: Resolutions::new(),
@@ -241,8 +240,7 @@ impl Switch {
     #[must_use]
     pub fn is_drained(&self, port: PortId) -> bool {
         let at = &self.ports[port.index()];
-        let is_awaited = at.egress.awaits_room.iter().any(|awaits| !awaits.ports.is_empty());
-        !at.up || at.frames() == 0 && !is_awaited && !at.peer.is_untold()
+        !at.up || at.frames() == 0 && !at.peer.is_untold()
     }
 
     /// This worker's account of its frames, with those that it holds counted now. Not for every
@@ -250,8 +248,7 @@ impl Switch {
     #[must_use]
     pub fn ledger(&self) -> Ledger {
         let outbound: u64 = self.outbox.by_worker.iter().map(|out| u64::from(out.frames.frames())).sum();
-        let at_ports = self.ports.iter().map(Port::frames).sum::<u64>();
-        let inside = at_ports + self.paths.frames() + u64::from(self.pipeline.frames());
+        let inside = self.ports.iter().map(Port::frames).sum::<u64>() + u64::from(self.pipeline.frames());
         Ledger { held: inside + outbound, ..self.ledger }
     }
 

@@ -26,9 +26,7 @@ use crate::frame::{Frame, FrameStore};
 #[cfg(doc)]
 use crate::pause::Standstill;
 use crate::queue::{FrameMeta, Origin, UNCOUNTED};
-use crate::settings::Accounting;
-#[cfg(doc)]
-use crate::settings::WhenFull;
+use crate::settings::{Accounting, WhenFull};
 use crate::units::{Bytes, Class, ClassSet, PORTS_MAX, PortId, PortSet};
 
 /// Floods that wait for ports that stand still fill at most one part of so many of what is below XON.
@@ -99,7 +97,7 @@ impl Switch {
             && self.ports[egress.index()].peer.lets_nothing_pass().contains(class)
             && (meta.origin == Origin::Network && self.beyond_part(meta.ingress, class) != Load::NONE
                 || self.buffer.egress(egress, class) + size > self.egress_part(egress, class)
-                || self.when_full.waits() && !self.buffer.egress_has_room(egress, class, size))
+                || self.when_full == WhenFull::Stop && !self.buffer.egress_has_room(egress, class, size))
     }
 
     /// What floods from `ingress` fill beyond their part.
@@ -140,7 +138,7 @@ impl Switch {
             self.drop_floods_beyond(port, class, store);
         }
         if !found.is_empty() {
-            self.look_for_room_beside(port, store); // what has been let go since tells nobody
+            self.pipeline.try_again(self.now); // what has been let go since tells nobody
         }
     }
 
@@ -153,7 +151,7 @@ impl Switch {
         if beyond_here == Bytes::ZERO && beyond.iter().all(|beyond| *beyond == Load::NONE) {
             return;
         }
-        let mut leaves = |meta: &FrameMeta| {
+        let leaves = |meta: &FrameMeta| {
             let beyond = &mut beyond[meta.ingress.index()];
             let leaves = meta.is_flooded() && (beyond_here > Bytes::ZERO || *beyond != Load::NONE);
             if leaves {
@@ -163,12 +161,7 @@ impl Switch {
             }
             leaves
         };
-        self.drop_queued(port, class, DropReason::FloodPaused, &mut leaves, store);
-        let taken_over = &mut self.ports[port.index()].egress.awaits_room[class.index()].taken_over;
-        let mut waiting = taken_over.take_if(&mut self.nodes, leaves);
-        while let Some(frame) = waiting.pop(&self.nodes) {
-            self.drop_admitted(port, DropReason::FloodPaused, frame, store); // it counts at no egress yet
-        }
+        self.drop_queued(port, class, DropReason::FloodPaused, leaves, store);
     }
 }
 

@@ -10,11 +10,10 @@
 //!
 //! Only where its egress has no room and the pipeline is to halt for that ([`WhenFull::Stop`]) a frame stays at the head: the
 //! clock stands still, and until that frame has gone nothing else is forwarded or taken in, whatever
-//! port it came in by, whatever class it is of and wherever it goes. It is tried again when there may be room: frames have
-//! left that queue, or another one that shares its memory, or were dropped there; the queue is closed (no link, a watchdog that
-//! drops), and the frame is dropped for that; or a port stands still, and a flood misses it. That an address ages ends no
-//! halt; but a frame that tries again is decided anew, and flooded where its address is no longer known. Halts are counted at the
-//! queue that is full: a frame that tries again and finds it full still goes on with the same halt.
+//! port it came in by, whatever class it is of and wherever it goes. The frame is decided anew whenever something has happened that
+//! may let it go: a frame has left the switch or was dropped in an egress queue; a link, a storm or a standstill has begun or ended; or
+//! routes or settings have changed. That an address ages ends no halt; but a frame that is decided anew is flooded where its address is
+//! no longer known. Halts are counted at the queue that is full: a frame that finds it full again continues the same halt.
 //!
 //! A frame counts where it came in as if it waited there. A driver that comes late finds frames that should have moved before,
 //! and moves them as if it had been there, as far as room is concerned as it is now.
@@ -28,7 +27,7 @@ use crate::queue::{Fifo, FrameMeta, Nodes};
 #[cfg(doc)]
 use crate::settings::WhenFull;
 use crate::settings::{FrameRate, IngressOrder, PipelineSettings};
-use crate::units::{Class, Nanos, PortId, PortSet};
+use crate::units::{Class, Nanos, PortId};
 
 /// An egress queue.
 type Queue = (PortId, Class);
@@ -65,10 +64,8 @@ pub(super) struct Pipeline {
     /// When the next may enter, by its own clock, and what of a nanosecond is left out.
     free_at: Nanos,
     owed: u64,
-    /// The queue that has no room for the frame at the head.
-    halted_for: Option<Queue>,
-    /// Ports where room of the same class would do, or is wanted, as well.
-    or_for: PortSet,
+    /// Whether the frame at the head found no room, and nothing has happened since.
+    is_halted: bool,
     /// The one that has not yet been found to be over.
     halt: Option<Halt>,
     counters: Arc<Counters>,
@@ -92,8 +89,7 @@ impl Pipeline {
             due: VecDeque::with_capacity(delayed),
             free_at: Nanos::ZERO,
             owed: 0,
-            halted_for: None,
-            or_for: PortSet::NONE,
+            is_halted: false,
             halt: None,
             counters,
             at: Nanos::ZERO,
@@ -113,7 +109,7 @@ impl Pipeline {
 
     /// What is next. The head goes before others enter.
     pub(super) fn next(&mut self, now: Nanos, nodes: &Nodes) -> Next {
-        if self.halted_for.is_some() {
+        if self.is_halted {
             return Next::Wait;
         }
         if let Some(Halt { tried: Some(tried), .. }) = self.halt {
@@ -149,8 +145,8 @@ impl Pipeline {
         None
     }
 
-    /// The frame that is through has no room at `full`, and none at `others`, where it might go instead, or goes, too.
-    pub(super) fn halt(&mut self, now: Nanos, nodes: &mut Nodes, head: Frame, full: Queue, others: PortSet) {
+    /// The frame that is through finds no room at `full`.
+    pub(super) fn halt(&mut self, now: Nanos, nodes: &mut Nodes, head: Frame, full: Queue) {
         match &mut self.halt {
             Some(halt) if halt.queue == full => halt.tried = None,
             _ => {
@@ -163,8 +159,7 @@ impl Pipeline {
         if self.delay > Nanos::ZERO {
             self.due.push_front(self.at);
         }
-        (self.halted_for, self.or_for) = (Some(full), others);
-        self.passes_at_once = false;
+        (self.is_halted, self.passes_at_once) = (true, false);
     }
 
     /// Frames that were through are decided anew, before all others.
@@ -183,38 +178,25 @@ impl Pipeline {
         }
     }
 
-    /// There may be room at `queue` now.
-    pub(super) fn go_on_for(&mut self, now: Nanos, queue: Queue) {
-        if self.is_halted_for_room_at(queue) {
-            self.go_on(now);
-        }
+    /// Whether the frame at the head waits for room.
+    pub(super) fn is_halted(&self) -> bool {
+        self.is_halted
     }
 
-    /// Whether the frame at the head waits for room at `queue`.
-    pub(super) fn is_halted_for_room_at(&self, queue: Queue) -> bool {
-        let (port, class) = queue;
-        let is_for = |full: Queue| full == queue || full.1 == class && self.or_for.contains(port);
-        self.halted_for.is_some_and(is_for)
-    }
-
-    /// The frame at the head may have room now, or go elsewhere.
-    pub(super) fn go_on(&mut self, now: Nanos) {
-        if self.halted_for.take().is_some() {
-            self.behind = now.since(self.at);
+    /// The frame at the head may have room now, or go elsewhere: it is decided anew.
+    #[inline]
+    pub(super) fn try_again(&mut self, now: Nanos) {
+        if self.is_halted {
+            (self.is_halted, self.behind) = (false, now.since(self.at));
             if self.at > self.free_at {
                 (self.free_at, self.owed) = (self.at, 0);
             }
         }
     }
 
-    /// Whether the frame at the head waits for room at `port`.
-    pub(super) fn is_halted_for(&self, port: PortId) -> bool {
-        self.halted_for.is_some_and(|(egress, _)| egress == port || self.or_for.contains(port))
-    }
-
     /// When a frame can move; `arrived`: some have come in that may enter.
     pub(super) fn next_move(&self, arrived: bool) -> Nanos {
-        if self.halted_for.is_some() {
+        if self.is_halted {
             return Nanos::NEVER;
         }
         let entry = if arrived { self.free_at.after(self.behind) } else { Nanos::NEVER };

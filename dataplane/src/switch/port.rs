@@ -18,7 +18,7 @@ use crate::queue::{ClassQueue, Fifo};
 use crate::rewrite::Rewriter;
 use crate::schedule::{Scheduler, Shaper, Turn};
 use crate::settings::{ClassSettings, PortSettings};
-use crate::units::{Bytes, CLASSES, Class, ClassSet, FCS, Nanos, PortSet, TAGS};
+use crate::units::{Bytes, CLASSES, Class, ClassSet, FCS, Nanos, TAGS};
 use crate::watchdog::Watchdog;
 
 /// Everything of one port but its occupancies.
@@ -45,8 +45,6 @@ pub(super) struct Ingress {
     lane_bits: u8,
     /// By [lane](Ingress::lane), as is what follows.
     pub(super) backlogged: ClassSet,
-    /// Whose first frame waits for room at an egress queue ([`crate::settings::WhenFull::StopClass`]).
-    pub(super) waits_for_room: ClassSet,
     pub(super) arrived: [Fifo; CLASSES],
     /// Frames of the host ([`super::host`]) that are counted here, wherever they wait.
     pub(super) of_host: [u32; CLASSES],
@@ -80,19 +78,6 @@ pub(super) struct Egress {
     pub(super) line: Shaper,
     scheduler: Scheduler,
     pub(super) queues: [ClassQueue; CLASSES],
-    /// Per class, what waits for room here.
-    pub(super) awaits_room: Box<[AwaitsRoom; CLASSES]>,
-}
-
-/// What waits for room at an egress queue.
-#[derive(Debug, Default)]
-pub(super) struct AwaitsRoom {
-    /// Ingress ports.
-    pub(super) ports: PortSet,
-    /// Frames from other workers' ports.
-    pub(super) taken_over: Fifo,
-    /// Whether the next room is for frames of this worker's ports, and not for others'.
-    pub(super) is_own_turn: bool,
 }
 
 /// What this port has asked of its peer, and the peer of it.
@@ -135,7 +120,6 @@ impl Port {
                 mtu_frame: settings.mtu_frame,
                 lane_bits,
                 backlogged: ClassSet::NONE,
-                waits_for_room: ClassSet::NONE,
                 arrived: Default::default(),
                 of_host: [0; CLASSES],
                 storm_control: Box::new(StormControl::new(settings)),
@@ -191,9 +175,8 @@ impl Port {
 
     /// Frames that wait here, those that the driver has included.
     pub(super) fn frames(&self) -> u64 {
-        let taken_over = self.egress.awaits_room.iter().map(|awaits| &awaits.taken_over);
         let came_in = self.ingress.arrived.iter().chain(&*self.ingress.unresolved);
-        let fifos = came_in.chain(taken_over).chain([&self.peer.told]);
+        let fifos = came_in.chain([&self.peer.told]);
         let queues = self.egress.queues.iter().map(ClassQueue::frames);
         fifos.map(Fifo::frames).chain(queues).map(u64::from).sum::<u64>() + self.egress.committed_frames
     }
@@ -204,12 +187,6 @@ impl Ingress {
     #[inline]
     pub(super) fn lane(&self, class: Class) -> Class {
         Class::from_low_bits(class.get() & self.lane_bits)
-    }
-
-    /// Lanes with frames that do not wait for room.
-    #[inline]
-    pub(super) fn movable(&self) -> ClassSet {
-        ClassSet(self.backlogged.0 & !self.waits_for_room.0)
     }
 }
 
@@ -233,7 +210,6 @@ impl Egress {
             line: Shaper::new(settings.speed, rates::line_ahead(settings)),
             scheduler: scheduler(settings),
             queues: classes.map(|class| ClassQueue::new(class.queue, ports)),
-            awaits_room: Box::default(),
         }
     }
 

@@ -19,7 +19,6 @@ use super::succession::Successor;
 use super::train::Train;
 use crate::classify::Classifier;
 use crate::forward::{Groups, Vlans};
-use crate::frame::FrameStore;
 use crate::policy::{Reach, Shadow};
 use crate::settings::{FlowControl, SwitchSettings};
 use crate::switch::Workers;
@@ -53,7 +52,7 @@ impl Revision {
         Revision {
             vlans: Vlans::new(&settings.vlans, &settings.ports).with_routers(&settings.routed_vlans),
             groups: Groups::new(&settings),
-            paths: Paths::new(&settings, workers),
+            paths: Paths::new(&settings),
             classifiers: settings.ports.iter().map(Classifier::new).collect(),
             successors: Class::ALL.map(successor),
             shadows: settings
@@ -76,11 +75,7 @@ impl Revision {
 
 impl Switch {
     /// See [`super::Batch::revise`].
-    pub(super) fn revise<S: FrameStore>(
-        &mut self,
-        mut revision: Box<Revision>,
-        store: &mut S,
-    ) -> Box<Revision> {
+    pub(super) fn revise(&mut self, mut revision: Box<Revision>) -> Box<Revision> {
         self.end_run();
         let Revision { settings, vlans, groups, paths, classifiers, reach, successors, shadows, unplaced } =
             &mut *revision;
@@ -90,7 +85,7 @@ impl Switch {
         self.buffer.revise(settings);
         self.accounts.bound(lossless);
         *unplaced = self.bridge.revise(settings, vlans, groups);
-        self.revise_paths(paths);
+        std::mem::swap(&mut self.paths, paths);
         std::mem::swap(&mut self.policies.reach, reach);
         for port in ports() {
             let mac = self.ports[port.index()].settings.mac;
@@ -106,9 +101,7 @@ impl Switch {
             successors[class.index()] = Some(self.set_policy(successor));
         }
         self.revise_shadows(shadows);
-        for (port, class) in ports().flat_map(|port| Class::ALL.map(|class| (port, class))) {
-            self.room_at(port, class, store); // there may be more now
-        }
+        self.pipeline.try_again(self.now);
         self.agenda.timed = self.workers.own();
         self.agenda.next_timer = self.now;
         self.agenda.egress_active =

@@ -17,7 +17,7 @@ use crate::punt::{PuntReason, PuntRefusal};
 use crate::queue::{FrameMeta, Origin};
 use crate::routing::{Fib, Hop, Interface, Onward};
 use crate::settings::Spread;
-use crate::units::{PortSet, Site};
+use crate::units::Site;
 use crate::wire::header::{Header, field};
 use crate::wire::ip::{self, Packet, Unroutable};
 
@@ -36,14 +36,14 @@ impl Batch<'_> {
     /// Routes by another table from now on; what waits for room is decided anew. Nothing is allocated, and nothing freed: that is
     /// for whoever drops the one that comes back.
     #[must_use = "it may be large, and is to be dropped where there is time"]
-    pub fn set_fib<S: FrameStore>(&mut self, fib: Arc<Fib>, store: &mut S) -> Arc<Fib> {
+    pub fn set_fib(&mut self, fib: Arc<Fib>) -> Arc<Fib> {
         let switch = &mut *self.switch;
         switch.end_run();
         let before = std::mem::replace(&mut switch.fib, fib);
         let fib = &switch.fib;
         switch.resolutions.retain(switch.now, |destination| fib.is_unresolved(destination));
         switch.decide_unresolved_anew();
-        switch.look_elsewhere(store);
+        switch.pipeline.try_again(switch.now);
         before
     }
 }
@@ -74,8 +74,7 @@ impl Switch {
         self.nodes.meta_mut(&frame).vid = vid;
         match decision {
             Decision::Unicast(egress) if self.must_wait(egress, self.nodes.meta(&frame)) => {
-                let others = self.other_hops(site, &frame, store);
-                self.wait_for_one_of(egress, others, frame);
+                self.wait_for_room(egress, frame);
             }
             Decision::Unicast(egress) => {
                 self.leave_pipeline(&frame);
@@ -137,23 +136,6 @@ impl Switch {
             None => Routed::Host(PuntReason::Unresolved),
             Some(hop) if packet.len > hop.mtu => Routed::Host(PuntReason::TooBig),
             Some(hop) => Routed::On(hop),
-        }
-    }
-
-    /// The ports by which a frame may leave that waits for room at one of them: any next hop's, where queues decide.
-    #[cold]
-    fn other_hops<S: FrameStore>(&self, site: Site, frame: &Frame, store: &S) -> PortSet {
-        if self.fib.spread() == Spread::Flow {
-            return PortSet::NONE; // it stays with its flow
-        }
-        match self
-            .fib
-            .interface(site)
-            .zip(self.packet(frame, store))
-            .map(|(from, packet)| self.fib.onward(from, &packet))
-        {
-            Some(Onward::Hops(hops)) => hops.hops.iter().filter_map(|hop| hop.site.port()).collect(),
-            Some(Onward::Host(_) | Onward::Nowhere) | None => PortSet::NONE,
         }
     }
 

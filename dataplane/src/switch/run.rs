@@ -14,7 +14,7 @@
 use super::Switch;
 use crate::buffer::{Load, Margin};
 use crate::policy::Event;
-use crate::settings::Accounting;
+use crate::settings::{Accounting, WhenFull};
 use crate::units::{Bytes, Class, PortId};
 
 /// What frames have in common that are counted together: the step that they take, from which port to which port, and
@@ -150,7 +150,7 @@ impl Switch {
     /// How much may take this passage with nothing to be decided, and nobody who is to see each frame.
     fn margin(&self, Passage { step, ingress, egress, class }: Passage) -> Margin {
         let is_each_seen = !self.policies.shadows.is_empty()
-            || self.when_full.waits()
+            || self.when_full == WhenFull::Stop
             || !self.pipeline.is_default()
             || self.accounting == Accounting::UntilForwarded;
         if is_each_seen {

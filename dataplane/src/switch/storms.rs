@@ -41,7 +41,7 @@ impl Switch {
                 Some(Change::StormBegins) => self.begin_storm(port, class, store),
                 Some(Change::StormEnds) => {
                     self.end_storm(port, class);
-                    self.look_for_room_beside(port, store);
+                    self.pipeline.try_again(self.now);
                 }
                 None => {}
             }
@@ -55,7 +55,7 @@ impl Switch {
             Some(WatchdogAction::Drop) => {
                 at.egress.closed.insert(class);
                 self.drop_queued(port, class, DropReason::PausedDiscard, |_| true, store);
-                self.room_at(port, class, store);
+                self.pipeline.try_again(self.now);
             }
             Some(WatchdogAction::Forward) => {
                 at.peer.paused.defy(class, true);

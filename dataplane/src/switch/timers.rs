@@ -12,8 +12,7 @@ impl Switch {
     pub(super) fn fire<S: FrameStore>(&mut self, store: &mut S) {
         self.end_run();
         self.bridge.advance(self.now);
-        let (storms, neighbours) = (self.look_whether_it_storms(store), self.look_for_neighbours(store));
-        let mut next = self.bridge.next_deadline().min(storms).min(neighbours);
+        let mut next = self.bridge.next_deadline().min(self.look_for_neighbours());
         for port in self.agenda.timed.iter() {
             let at = &mut self.ports[port.index()];
             at.peer.held.advance(self.now);
@@ -36,7 +35,7 @@ impl Switch {
     /// [advance](super::Batch::advance), to forward, and to transmit. Zero: at once. [`Nanos::NEVER`]: not by time.
     #[must_use]
     pub fn next_deadline(&self) -> Nanos {
-        let next_move = self.pipeline.next_move(self.agenda.may_forward());
+        let next_move = self.pipeline.next_move(!self.agenda.ingress_ready.is_empty());
         if next_move <= self.now {
             return Nanos::ZERO;
         }
@@ -59,7 +58,7 @@ impl Switch {
     #[inline]
     #[must_use]
     pub fn next_timer(&self) -> Nanos {
-        self.agenda.next_timer.min(self.pipeline.next_move(self.agenda.may_forward()))
+        self.agenda.next_timer.min(self.pipeline.next_move(!self.agenda.ingress_ready.is_empty()))
     }
 
     /// When rates let the next frame go that waits at `port`; `None` where that does not depend on time.
@@ -75,9 +74,10 @@ impl Switch {
     #[must_use]
     pub fn waits_for_releases(&self) -> bool {
         let agenda = &self.agenda;
-        let waits = [agenda.egress_active, agenda.awaited, agenda.starved, agenda.timed];
+        let waits = [agenda.egress_active, agenda.starved, agenda.timed];
         self.workers.count() > 1
             || !self.policies.shadows.is_empty()
+            || self.pipeline.is_halted()
             || waits.iter().any(|ports| !ports.is_empty())
     }
 
@@ -110,7 +110,7 @@ impl Switch {
                 self.agenda.egress_active.insert(port);
                 self.note_untold(port);
             }
-            return self.look_for_room_beside(port, store);
+            return self.pipeline.try_again(self.now);
         }
         if !changes {
             return;
@@ -135,8 +135,8 @@ impl Switch {
             self.forget_told_flows(port, class);
             self.resume_flows(port, class);
             self.drop_queued(port, class, DropReason::LinkDown, |_| true, store);
-            self.room_at(port, class, store);
         }
+        self.pipeline.try_again(self.now);
     }
 
     /// See [`super::Batch::let_peers_go`].

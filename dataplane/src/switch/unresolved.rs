@@ -71,18 +71,18 @@ impl Switch {
                 ingress.backlogged.insert(lane);
             }
             ingress.train.end();
-            if !ingress.movable().is_empty() {
+            if !ingress.backlogged.is_empty() {
                 self.agenda.ingress_ready.insert(port);
             }
         }
     }
 
     /// Frames whose wait is over, or of which the host is to be asked again, are decided anew if it is time to. When it is the next time.
-    pub(super) fn look_for_neighbours<S: FrameStore>(&mut self, store: &mut S) -> Nanos {
+    pub(super) fn look_for_neighbours(&mut self) -> Nanos {
         if self.now >= self.agenda.resolve_at {
             self.agenda.resolve_at = Nanos::NEVER; // those that wait on say when
             self.decide_unresolved_anew();
-            self.look_elsewhere(store);
+            self.pipeline.try_again(self.now);
         }
         self.agenda.resolve_at
     }

@@ -13,11 +13,9 @@
 //!
 //! Both wait in the sender's `Switch` until the driver has room for them on the way. The frame counts
 //! at its ingress all the while, so a slow worker makes its neighbours' peers pause, and nothing is
-//! dropped between workers. (`until-forwarded` accounting ends when the frame is handed over: where frames wait for
-//! room it belongs to a switch of one worker, where the pipeline itself can wait.) Where frames wait for room, one that may leave by
-//! any member of a group waits for all members of the worker that has it, and for no other's ([`super::paths`]). Never: a frame that is
-//! handed over twice, a slot that is freed by a worker other than its owner, an egress queue that a frame enters without having been
-//! counted at an ingress.
+//! dropped between workers. (`until-forwarded` accounting ends when the frame is handed over.) Never: a frame that is handed over
+//! twice, a slot that is freed by a worker other than its owner, an egress queue that a frame enters without having been counted at an
+//! ingress.
 //!
 //! Each worker's bridge knows what all have learned: it tells the others ([`super::Batch::next_learned`]), and
 //! hears from them ([`super::Batch::hear_learned`]).
@@ -27,7 +25,7 @@ use std::collections::VecDeque;
 use super::{Batch, Switch};
 use crate::forward::FdbUpdate;
 use crate::frame::{Frame, FrameStore};
-use crate::queue::{Fifo, FrameMeta, NONE};
+use crate::queue::{Fifo, FrameMeta};
 use crate::units::{PortId, PortSet};
 
 /// Most that a worker keeps to tell the others, beside what is on the way to them. What is beyond is left
@@ -148,8 +146,8 @@ impl Batch<'_> {
     pub fn take_over<S: FrameStore>(&mut self, handover: Handover, store: &mut S) {
         let Handover { frame, meta } = handover;
         self.switch.ledger.taken_over += 1;
-        *self.switch.nodes.meta_mut(&frame) = FrameMeta { flow: NONE, ..meta };
-        self.switch.enter_from_another(frame, meta.flow, store);
+        *self.switch.nodes.meta_mut(&frame) = meta;
+        self.switch.enqueue(meta.egress, frame, store);
     }
 
     /// The next slot that goes home to `worker`. The driver must have room for it on the way.

@@ -372,10 +372,10 @@ fn a_worker_that_is_given_other_settings_allocates_nothing() {
             let roles = Workers::new(owners.into(), WorkerId(me));
             Box::new(Revision::new(settings.clone(), &roles, 512))
         });
-        let Driver { workers, store, now, .. } = &mut driver;
+        let Driver { workers, now, .. } = &mut driver;
         let allocated = allocation_counter::measure(|| {
             for (worker, given) in workers.iter_mut().zip(given) {
-                std::mem::forget(worker.batch(*now).revise(given, store));
+                std::mem::forget(worker.batch(*now).revise(given));
             }
         });
         assert_eq!(allocated.count_total, 0, "{kind:?}");

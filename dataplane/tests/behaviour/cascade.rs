@@ -97,18 +97,12 @@ fn what_shares_the_way_in_another_class_does_not_notice() {
 #[test]
 fn a_slow_end_loses_nothing_on_the_whole_way_in_every_mode() {
     type Change = fn(&mut SwitchPlan);
-    let modes: [Change; 6] = [
+    let modes: [Change; 4] = [
         |_| (),
         |plan| plan.settings.when_full = WhenFull::Stop,
-        |plan| plan.settings.when_full = WhenFull::StopClass,
         |plan| {
             plan.settings.accounting = Accounting::UntilForwarded;
             plan.settings.when_full = WhenFull::Stop;
-            plan.each_lossless(|class| class.egress_max = Bytes(30_000));
-        },
-        |plan| {
-            plan.settings.accounting = Accounting::UntilForwarded;
-            plan.settings.when_full = WhenFull::StopClass;
             plan.each_lossless(|class| class.egress_max = Bytes(30_000));
         },
         |plan| plan.owners = vec![0, 1, 0, 1],

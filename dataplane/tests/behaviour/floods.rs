@@ -45,7 +45,6 @@ fn every_port_gets_each_frame_once_in_every_accounting() {
         (Accounting::UntilTransmitted, WhenFull::Drop),
         (Accounting::UntilForwarded, WhenFull::Drop),
         (Accounting::UntilForwarded, WhenFull::Stop),
-        (Accounting::UntilForwarded, WhenFull::StopClass),
     ] {
         let mut plan = plan::switch(&[LINK; 4]);
         plan.settings.accounting = accounting;
@@ -63,14 +62,9 @@ fn every_port_gets_each_frame_once_in_every_accounting() {
 
 #[test]
 fn a_flood_waits_until_all_its_copies_have_room_in_the_memory_that_queues_share() {
-    for (accounting, when_full) in [
-        (Accounting::UntilForwarded, WhenFull::Stop),
-        (Accounting::UntilTransmitted, WhenFull::Stop),
-        (Accounting::UntilForwarded, WhenFull::StopClass),
-        (Accounting::UntilTransmitted, WhenFull::StopClass),
-    ] {
+    for accounting in [Accounting::UntilForwarded, Accounting::UntilTransmitted] {
         let mut plan = plan::switch(&[LINK; 5]);
-        (plan.settings.accounting, plan.settings.when_full) = (accounting, when_full);
+        (plan.settings.accounting, plan.settings.when_full) = (accounting, WhenFull::Stop);
         plan.settings.memory = Memory::Shared(SharedMemory {
             pool: NO_LIMIT,
             ingress_limit: NO_LIMIT,

@@ -1,7 +1,6 @@
 //! Ports that lead to the same place: every frame takes one of them, and which one is as the group says.
 
 mod storms;
-mod turns;
 mod workers;
 
 use xoff_dataplane::drop_reason::DropReason;
@@ -126,7 +125,7 @@ fn every_frame_takes_one_way_and_comes_once() {
         for (accounting, when_full) in KEEPING {
             let change = |plan: &mut SwitchPlan| {
                 (plan.settings.accounting, plan.settings.when_full) = (accounting, when_full);
-                if when_full.waits() {
+                if when_full == WhenFull::Stop {
                     plan.each_lossless(|class| class.egress_max = Bytes(8_000));
                 }
             };
@@ -134,7 +133,7 @@ fn every_frame_takes_one_way_and_comes_once() {
             let flows = match when_full {
                 // Two pipelines that halt for each other would do so for ever.
                 WhenFull::Stop => pair.all_from(0, C3, 40),
-                WhenFull::Drop | WhenFull::StopClass => pair.all_to_all(C3, 40),
+                WhenFull::Drop => pair.all_to_all(C3, 40),
             };
             pair.bed.run_to_rest();
             for flow in &flows {
@@ -154,25 +153,16 @@ fn every_frame_takes_one_way_and_comes_once() {
 fn several_workers_spread_as_one_does() {
     let owners = [[0, 1, 0, 1, 0, 1, 0, 1], [0, 0, 0, 0, 1, 1, 2, 2], [0, 0, 0, 0, 1, 1, 1, 1]];
     for (spread, owners) in SPREADS.into_iter().flat_map(|spread| owners.map(|owners| (spread, owners))) {
-        for when_full in [WhenFull::Drop, WhenFull::StopClass] {
-            let change = |plan: &mut SwitchPlan| {
-                plan.owners = owners.to_vec();
-                plan.settings.when_full = when_full;
-                if when_full.waits() {
-                    plan.each_lossless(|class| class.egress_max = Bytes(8_000));
-                }
-            };
-            let mut pair = Pair::new(2, change, spread);
-            let flows = pair.all_to_all(C3, 60);
-            pair.bed.run_to_rest();
-            for flow in &flows {
-                let (frames, late_or_twice) = pair.seen(flow);
-                assert_eq!(frames, 60, "{spread:?}, {when_full:?}");
-                assert!(spread != Spread::Flow || late_or_twice == 0, "in order under {when_full:?}");
-            }
-            let frames = pair.on_wires();
-            assert!(frames.iter().flatten().all(|frames| *frames > 0), "{spread:?}: {frames:?}");
+        let mut pair = Pair::new(2, |plan| plan.owners = owners.to_vec(), spread);
+        let flows = pair.all_to_all(C3, 60);
+        pair.bed.run_to_rest();
+        for flow in &flows {
+            let (frames, late_or_twice) = pair.seen(flow);
+            assert_eq!(frames, 60, "{spread:?}");
+            assert!(spread != Spread::Flow || late_or_twice == 0, "in order");
         }
+        let frames = pair.on_wires();
+        assert!(frames.iter().flatten().all(|frames| *frames > 0), "{spread:?}: {frames:?}");
     }
 }
 
@@ -182,7 +172,7 @@ fn a_flood_takes_one_way_and_goes_round_in_no_circle() {
     for (spread, when_full) in [
         (SPREADS[0], WhenFull::Drop),
         (SPREADS[1], WhenFull::Stop),
-        (SPREADS[2], WhenFull::StopClass),
+        (SPREADS[2], WhenFull::Stop),
         (SPREADS[3], WhenFull::Drop),
     ] {
         let mut pair = Pair::new(3, |plan| plan.settings.when_full = when_full, spread);
@@ -309,66 +299,61 @@ fn an_adaptive_group_looks_at_the_class_and_those_above() {
 /// A frame that waits for room goes to whatever member has some first, if it may.
 #[test]
 fn what_waits_for_room_chooses_again() {
-    for when_full in [WhenFull::Stop, WhenFull::StopClass] {
-        for spread in EACH_FRAME {
-            let mut plan = fan(spread);
-            plan.settings.when_full = when_full;
-            plan.each_lossless(|class| class.egress_max = Bytes(2 * SIZE + 1));
-            let mut star = Star::new(plan);
-            for port in 2..6 {
-                star.pause(port, stop(C3, 0xffff));
-            }
-            star.run_for(Nanos::from_micros(10));
-            let id = star.start_to_all(0, beyond(C3, 12));
-            star.run_for(Nanos::from_millis(1));
-            assert_eq!(waiting(&star, C3), [2 * SIZE; 4], "all are full, {spread:?}");
-            // Any of them lets the rest go.
-            star.pause(4, resume(C3));
-            star.run_for(Nanos::from_micros(200));
-            assert_eq!(shares(&star, id), [0, 0, 6, 0], "{spread:?}, {when_full:?}");
-            [2, 3, 5].into_iter().for_each(|port| star.pause(port, resume(C3)));
-            star.run_to_rest();
-            assert_eq!(shares(&star, id).iter().sum::<u64>(), 12);
+    for spread in EACH_FRAME {
+        let mut plan = fan(spread);
+        plan.settings.when_full = WhenFull::Stop;
+        plan.each_lossless(|class| class.egress_max = Bytes(2 * SIZE + 1));
+        let mut star = Star::new(plan);
+        for port in 2..6 {
+            star.pause(port, stop(C3, 0xffff));
         }
+        star.run_for(Nanos::from_micros(10));
+        let id = star.start_to_all(0, beyond(C3, 12));
+        star.run_for(Nanos::from_millis(1));
+        assert_eq!(waiting(&star, C3), [2 * SIZE; 4], "all are full, {spread:?}");
+        // Any of them lets the rest go.
+        star.pause(4, resume(C3));
+        star.run_for(Nanos::from_micros(200));
+        assert_eq!(shares(&star, id), [0, 0, 6, 0], "{spread:?}");
+        [2, 3, 5].into_iter().for_each(|port| star.pause(port, resume(C3)));
+        star.run_to_rest();
+        assert_eq!(shares(&star, id).iter().sum::<u64>(), 12);
     }
 }
 
 /// A flow waits for its own member, and what waits goes elsewhere when that has no link any more, or another has one again.
 #[test]
 fn what_waits_for_room_at_a_link_goes_elsewhere_without_it() {
-    let others = EACH_FRAME.map(|spread| (spread, &[0, 0, 1, 1, 1, 1][..])); // a flow is handed over once, for its member
-    for when_full in [WhenFull::Stop, WhenFull::StopClass] {
-        for (spread, owners) in SPREADS.map(|spread| (spread, &[][..])).into_iter().chain(others) {
-            let mut plan = fan(spread);
-            (plan.settings.when_full, plan.owners) = (when_full, owners.to_vec());
-            plan.each_lossless(|class| class.egress_max = Bytes(2 * SIZE + 1));
-            let mut star = Star::new(plan);
-            star.run_for(Nanos::from_micros(1));
-            star.set_link(5, false);
-            for port in 2..5 {
-                star.pause(port, stop(C3, 0xffff));
-            }
-            star.run_for(Nanos::from_micros(10));
-            let id = star.start_to_all(0, Stream { from: star.now(), ..beyond(C3, 12) });
-            star.run_for(Nanos::from_millis(1));
-            let of_class = waiting(&star, C3);
-            assert!(of_class.iter().all(|bytes| [0, 2 * SIZE].contains(bytes)), "{of_class:?}");
-            let full = (2..5).zip(of_class).find(|(_, bytes)| *bytes > 0).expect("one is full").0;
-            star.set_link(5, true);
-            star.run_for(Nanos::from_millis(1));
-            if spread != Spread::Flow {
-                assert!(shares(&star, id)[3] > 0, "the new link takes what waits, {spread:?}");
-            }
-            star.set_link(full, false);
-            star.run_for(Nanos::from_millis(1));
-            (2..5).for_each(|port| star.pause(port, resume(C3)));
-            star.run_to_rest();
-            let came = shares(&star, id).iter().sum::<u64>();
-            let counters = &star.switch().counters;
-            let of = usize::from(full) - 2;
-            let lost: u64 = counters.class(PortId(full), C3).drops.iter().map(|drops| drops.get()).sum();
-            assert_eq!((came + lost, lost), (12, of_class[of] / SIZE), "{spread:?}, {when_full:?}");
+    for spread in SPREADS {
+        let mut plan = fan(spread);
+        plan.settings.when_full = WhenFull::Stop;
+        plan.each_lossless(|class| class.egress_max = Bytes(2 * SIZE + 1));
+        let mut star = Star::new(plan);
+        star.run_for(Nanos::from_micros(1));
+        star.set_link(5, false);
+        for port in 2..5 {
+            star.pause(port, stop(C3, 0xffff));
         }
+        star.run_for(Nanos::from_micros(10));
+        let id = star.start_to_all(0, Stream { from: star.now(), ..beyond(C3, 12) });
+        star.run_for(Nanos::from_millis(1));
+        let of_class = waiting(&star, C3);
+        assert!(of_class.iter().all(|bytes| [0, 2 * SIZE].contains(bytes)), "{of_class:?}");
+        let full = (2..5).zip(of_class).find(|(_, bytes)| *bytes > 0).expect("one is full").0;
+        star.set_link(5, true);
+        star.run_for(Nanos::from_millis(1));
+        if spread != Spread::Flow {
+            assert!(shares(&star, id)[3] > 0, "the new link takes what waits, {spread:?}");
+        }
+        star.set_link(full, false);
+        star.run_for(Nanos::from_millis(1));
+        (2..5).for_each(|port| star.pause(port, resume(C3)));
+        star.run_to_rest();
+        let came = shares(&star, id).iter().sum::<u64>();
+        let counters = &star.switch().counters;
+        let of = usize::from(full) - 2;
+        let lost: u64 = counters.class(PortId(full), C3).drops.iter().map(|drops| drops.get()).sum();
+        assert_eq!((came + lost, lost), (12, of_class[of] / SIZE), "{spread:?}");
     }
 }
 

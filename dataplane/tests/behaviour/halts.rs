@@ -1,5 +1,4 @@
-//! A frame whose egress queue is full waits: the pipeline halts for it, for every port and class (`stop`), or what
-//! follows it of the same port and class waits behind it (`stop-class`).
+//! A frame whose egress queue is full waits: the pipeline halts for it, for every port and class (`stop`).
 
 use xoff_dataplane::drop_reason::DropReason;
 use xoff_dataplane::settings::{Accounting, Memory, SharedMemory, WhenFull};
@@ -20,10 +19,10 @@ fn frames(star: &Star, to: usize, class: Class, count: u64) -> Stream {
 
 /// The host at port 2 lets nothing of class 3 out, and `waiting` frames have come in for it by port 0. Three fill the
 /// queue but for a byte.
-fn crowded(when_full: WhenFull, waiting: u64) -> (Star, Flow) {
+fn crowded(waiting: u64) -> (Star, Flow) {
     let mut plan = plan::switch(&[LINK; 4]);
     plan.settings.accounting = Accounting::UntilForwarded;
-    plan.settings.when_full = when_full;
+    plan.settings.when_full = WhenFull::Stop;
     plan.settings.ports[2].classes[C3.index()].egress_max = Bytes(3_001);
     let mut star = Star::new(plan);
     star.pause(2, stop(C3, 0xffff));
@@ -43,8 +42,8 @@ fn others(star: &mut Star) -> [Flow; 4] {
 }
 
 /// Which of the others pass beside so many that wait for port 2; they all do in the end.
-fn passed(when_full: WhenFull, waiting: u64) -> [u64; 4] {
-    let (mut star, crowd) = crowded(when_full, waiting);
+fn passed(waiting: u64) -> [u64; 4] {
+    let (mut star, crowd) = crowded(waiting);
     let others = others(&mut star);
     star.run_for(Nanos::from_micros(100));
     let passed = others.map(|flow| star.seen(flow).frames);
@@ -57,19 +56,13 @@ fn passed(when_full: WhenFull, waiting: u64) -> [u64; 4] {
 
 #[test]
 fn a_full_queue_halts_every_port_and_class_and_one_that_is_not_yet_full_none() {
-    assert_eq!(passed(WhenFull::Stop, 3), [1, 1, 1, 1]);
-    assert_eq!(passed(WhenFull::Stop, 4), [0, 0, 0, 0]);
-}
-
-#[test]
-fn where_the_class_stops_only_what_follows_of_the_same_port_and_class_waits() {
-    assert_eq!(passed(WhenFull::StopClass, 3), [1, 1, 1, 1]);
-    assert_eq!(passed(WhenFull::StopClass, 4), [0, 1, 1, 1]);
+    assert_eq!(passed(3), [1, 1, 1, 1]);
+    assert_eq!(passed(4), [0, 0, 0, 0]);
 }
 
 #[test]
 fn the_halt_ends_in_the_instant_in_which_a_frame_has_left() {
-    let (mut star, _) = crowded(WhenFull::Stop, 4);
+    let (mut star, _) = crowded(4);
     others(&mut star);
     star.run_for(Nanos::from_micros(100));
     let waiting = |star: &Star| {
@@ -91,7 +84,7 @@ fn the_halt_ends_in_the_instant_in_which_a_frame_has_left() {
 
 #[test]
 fn what_halts_the_pipeline_is_the_next_whatever_comes_meanwhile() {
-    let (mut star, crowd) = crowded(WhenFull::Stop, 4);
+    let (mut star, crowd) = crowded(4);
     // All want the room that one frame leaves; a higher class, and a port whose turn it would be.
     let beside = [0, 1, 3].map(|from| {
         let stream = frames(&star, 2, C3, 1);
@@ -110,7 +103,7 @@ fn what_halts_the_pipeline_is_the_next_whatever_comes_meanwhile() {
 
 #[test]
 fn the_halt_ends_where_the_frame_is_dropped_for_a_named_reason() {
-    let (mut star, crowd) = crowded(WhenFull::Stop, 4);
+    let (mut star, crowd) = crowded(4);
     let others = others(&mut star);
     star.run_for(Nanos::from_micros(100));
     star.set_link(2, false);
@@ -134,7 +127,7 @@ fn halts(star: &Star, port: u8) -> (u64, u64, u64) {
 #[test]
 fn halts_are_counted_at_the_queue_that_was_full_with_the_time_that_they_took() {
     let came = Nanos(HEARD.0 + 4 * SENT.0 + 500);
-    let (mut star, _) = crowded(WhenFull::Stop, 4);
+    let (mut star, _) = crowded(4);
     assert_eq!(halts(&star, 2), (1, came.0, 0));
     star.pause(2, resume(C3));
     let left = star.now() + HEARD + SENT;
@@ -142,8 +135,6 @@ fn halts_are_counted_at_the_queue_that_was_full_with_the_time_that_they_took() {
     assert_eq!(halts(&star, 2), (1, 0, left.since(came).0));
     star.run_to_rest();
     assert_eq!([0, 1, 3].map(|port| halts(&star, port)), [(0, 0, 0); 3]);
-    let (star, _) = crowded(WhenFull::StopClass, 4);
-    assert_eq!(halts(&star, 2), (0, 0, 0), "other ports and classes go on");
 }
 
 /// A frame of 64 bytes leaves: that is no room for one of 1000. Then one of 1000 leaves.
@@ -174,6 +165,28 @@ fn a_frame_that_tries_again_in_vain_goes_on_with_the_same_halt() {
     star.run_until(first + long + long);
     assert_eq!(halts(&star, 2), (2, 0, lasted + long.0));
     star.run_to_rest();
+}
+
+#[test]
+fn departure_by_another_port_continues_the_halt() {
+    let (mut star, _) = crowded(3);
+    star.pause(3, stop(C3, 0xffff));
+    star.run_for(HEARD);
+    let stream = frames(&star, 3, C3, 1);
+    let beside = star.start(1, 3, stream);
+    star.run_for(Nanos::from_micros(100));
+    let stream = frames(&star, 2, C3, 1);
+    let halting = star.start(0, 2, stream);
+    star.run_for(Nanos::from_micros(100));
+    let (count, since, _) = halts(&star, 2);
+    assert_eq!(count, 1);
+    star.pause(3, resume(C3));
+    star.run_for(Nanos::from_micros(100));
+    assert_eq!((star.seen(beside).frames, halts(&star, 2)), (1, (1, since, 0)));
+    star.pause(2, resume(C3));
+    let left = star.now() + HEARD + SENT;
+    star.run_to_rest();
+    assert_eq!((star.seen(halting).frames, halts(&star, 2)), (1, (1, 0, left.0 - since)));
 }
 
 /// Egress queues share memory: a frame that leaves one of them makes room for another.

@@ -29,7 +29,7 @@ fn plan(accounting: Accounting, when_full: WhenFull, memory: Memory, queue: Queu
             (class.queue, class.egress_reserve) = (queue, Bytes(1_000));
         }
     });
-    if when_full.waits() {
+    if when_full == WhenFull::Stop {
         plan.each_lossless(|class| class.egress_max = Bytes(20_000));
     }
     plan
@@ -82,8 +82,8 @@ fn every_way_to_set_up_a_switch() {
 #[test]
 fn several_workers_with_any_share_of_the_ports() {
     for owners in [vec![0, 1, 0, 1, 0, 1], vec![0, 0, 1, 1, 2, 2], vec![5, 4, 3, 2, 1, 0]] {
-        for (memory, when_full) in [(Memory::Dedicated, WhenFull::StopClass), (SHARED, WhenFull::Drop)] {
-            let mut plan = plan(Accounting::UntilTransmitted, when_full, memory, QueueKind::Fifo);
+        for memory in [Memory::Dedicated, SHARED] {
+            let mut plan = plan(Accounting::UntilTransmitted, WhenFull::Drop, memory, QueueKind::Fifo);
             plan.owners.clone_from(&owners);
             loses_nothing_lossless(&plan, 10..13);
         }

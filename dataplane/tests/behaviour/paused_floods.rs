@@ -4,7 +4,7 @@
 mod ways;
 
 use xoff_dataplane::drop_reason::{DropKind, DropReason};
-use xoff_dataplane::settings::{Accounting, PolicyKind, Service, WatchdogAction, WatchdogSettings, WhenFull};
+use xoff_dataplane::settings::{Accounting, PolicyKind, WatchdogAction, WatchdogSettings, WhenFull};
 use xoff_dataplane::units::{BitRate, Bytes, CLASSES, Class, MacAddr, Nanos, PortId};
 
 use crate::bed::plan::{self, LINK};
@@ -140,19 +140,11 @@ fn nor_with_several_workers() {
 
 #[test]
 fn nor_where_the_pipeline_stops_for_full_queues() {
-    for (accounting, when_full, owners) in [
-        (Accounting::UntilForwarded, WhenFull::Stop, vec![]),
-        (Accounting::UntilTransmitted, WhenFull::Stop, vec![]),
-        (Accounting::UntilForwarded, WhenFull::StopClass, vec![]),
-        (Accounting::UntilTransmitted, WhenFull::StopClass, vec![]),
-        (Accounting::UntilTransmitted, WhenFull::StopClass, vec![0, 0, 1]),
-        (Accounting::UntilTransmitted, WhenFull::StopClass, vec![0, 1, 2]),
-    ] {
-        let mut plan = SwitchPlan { owners, ..plan(3) };
-        (plan.settings.accounting, plan.settings.when_full) = (accounting, when_full);
+    for accounting in [Accounting::UntilForwarded, Accounting::UntilTransmitted] {
+        let mut plan = plan(3);
+        (plan.settings.accounting, plan.settings.when_full) = (accounting, WhenFull::Stop);
         plan.each_lossless(|class| class.egress_max = Bytes(10_000));
-        let what = format!("{accounting:?}, {when_full:?}, workers: {:?}", plan.owners);
-        talk_beside_paused_ports(plan, &what);
+        talk_beside_paused_ports(plan, &format!("{accounting:?}"));
     }
 }
 
@@ -160,19 +152,12 @@ fn nor_where_the_pipeline_stops_for_full_queues() {
 fn a_flood_that_waits_for_room_at_a_paused_port_waits_for_a_window_and_no_longer() {
     let mut plan = plan(4);
     plan.settings.accounting = Accounting::UntilForwarded;
-    plan.settings.when_full = WhenFull::StopClass; // or class 7 would wait, too
+    plan.settings.when_full = WhenFull::Stop;
     plan.each_lossless(|class| class.egress_max = Bytes(5_000));
-    plan.each_port(|port| port.classes[7].service = Service::Strict);
     let mut star = Star::new(plan);
-    // Class 7 has the line of port 2, so that no frame leaves that makes room, and floods wait for some.
-    let ahead = star.stream(2, Class::ALL[7], 1_000);
-    star.start(3, 2, ahead);
-    star.run_for(Nanos::from_micros(50));
-    let flood = star.start_to_all(0, Stream { len: 996, ..Stream::new(UNKNOWN, 20, star.now()) });
-    star.run_for(Nanos::from_millis(1));
-    assert!(star.at(1).seen(flood).frames < 20);
     star.pause(2, stop(C3, 0xffff));
     star.run_for(Nanos::from_millis(1));
+    let flood = star.start_to_all(0, Stream { len: 996, ..Stream::new(UNKNOWN, 20, star.now()) });
     let since = star.switch().worker(PortId(2)).paused(PortId(2)).since(C3).expect("paused");
     run_paused_until(&mut star, 2..3, since + LOOKS[0]);
     assert!(star.at(1).seen(flood).frames < 20);
@@ -198,23 +183,6 @@ fn what_waits_behind_floods_goes_on_when_they_are_made_to_fit() {
     assert_eq!(star.seen(behind).frames, 0, "what is before it waits for room at the paused port");
     bring_to_a_standstill(&mut star, 2..3);
     assert_eq!(star.seen(behind).frames, 1);
-    star.pause(2, resume(C3));
-    star.run_to_rest();
-}
-
-#[test]
-fn floods_from_another_worker_do_not_queue_up_behind_what_waits_for_room() {
-    let mut plan = SwitchPlan { owners: vec![0, 0, 1], ..plan(3) };
-    plan.settings.when_full = WhenFull::StopClass;
-    plan.each_lossless(|class| class.egress_max = Bytes(10_000));
-    let mut star = Star::new(plan);
-    bring_to_a_standstill(&mut star, 2..3);
-    let to_paused = star.stream(2, C3, 8);
-    star.start(1, 2, to_paused);
-    star.run_for(Nanos::from_millis(1));
-    let flood = star.start_to_all(0, Stream { len: 996, ..Stream::new(UNKNOWN, 100, star.now()) });
-    run_paused(&mut star, 2..3, 1);
-    assert_eq!((star.at(1).seen(flood).frames, missed(&star, 2..3)), (100, 100));
     star.pause(2, resume(C3));
     star.run_to_rest();
 }

@@ -124,9 +124,9 @@ fn frames_leave_their_port_by_class_or_as_they_came() {
 }
 
 /// Of four frames from port 0 three fill the queue of class 3 at port 2, whose peer has paused it, and the fourth has to wait.
-fn crowded(pipeline: PipelineSettings, when_full: WhenFull) -> Star {
+fn crowded(pipeline: PipelineSettings) -> Star {
     let mut plan = plan(pipeline);
-    plan.settings.when_full = when_full;
+    plan.settings.when_full = WhenFull::Stop;
     plan.settings.ports[2].classes[C3.index()].egress_max = Bytes(3 * 64 + 1);
     let mut star = Star::new(plan);
     star.pause(2, stop(C3, 0xffff));
@@ -136,34 +136,12 @@ fn crowded(pipeline: PipelineSettings, when_full: WhenFull) -> Star {
     star
 }
 
-/// What passes of other classes, from the port of the frame that waits and from another?
-fn passed_beside(ingress: IngressOrder) -> [u64; 2] {
-    let mut star = crowded(PipelineSettings { ingress, ..Default::default() }, WhenFull::StopClass);
-    star.run_for(Nanos::from_micros(10));
-    let others = [0, 1].map(|from| {
-        let stream = short(&star, 3, C0, 1);
-        star.start(from, 3, stream)
-    });
-    star.run_for(Nanos::from_micros(10));
-    let passed = others.map(|flow| star.seen(flow).frames);
-    star.pause(2, resume(C3));
-    star.run_to_rest();
-    others.into_iter().for_each(|flow| star.came_whole(flow, 1));
-    passed
-}
-
-#[test]
-fn in_one_queue_for_all_classes_what_waits_stops_every_class_of_its_port_and_no_other_port() {
-    assert_eq!(passed_beside(IngressOrder::ByClass), [1, 1]);
-    assert_eq!(passed_beside(IngressOrder::Fifo), [0, 1]);
-}
-
 /// A frame without room halts it; one for another port entered 10 us behind that, and is through 10 us behind it.
 #[test]
 fn the_clock_of_a_pipeline_stands_still_while_it_is_halted() {
     for (delay, apart) in [(Nanos::from_micros(25), 10_000), (Nanos::ZERO, 10_000)] {
         let pipeline = PipelineSettings { rate: per_second(100_000), delay, ..Default::default() };
-        let mut star = crowded(pipeline, WhenFull::Stop);
+        let mut star = crowded(pipeline);
         let stream = short(&star, 0, C0, 3);
         star.run_for(Nanos::from_micros(5));
         let beside = star.start(1, 0, stream); // in turn: behind the first three
@@ -185,7 +163,7 @@ fn the_clock_of_a_pipeline_stands_still_while_it_is_halted() {
 #[test]
 fn what_comes_during_a_halt_has_its_delay_before_it_and_what_comes_later_is_no_later_for_it() {
     let delay = Nanos::from_micros(25);
-    let mut star = crowded(PipelineSettings { delay, ..Default::default() }, WhenFull::Stop);
+    let mut star = crowded(PipelineSettings { delay, ..Default::default() });
     star.run_for(Nanos::from_micros(100));
     let stream = short(&star, 0, C0, 1);
     let meanwhile = star.start(1, 0, stream);
@@ -209,9 +187,9 @@ fn the_papers_switch_loses_nothing_lossless_where_it_halts() {
         ingress: IngressOrder::Fifo,
     };
     let ordered = PipelineSettings { ingress: IngressOrder::Fifo, ..Default::default() };
-    for (when_full, pipeline) in [(WhenFull::Stop, papers), (WhenFull::StopClass, ordered)] {
+    for pipeline in [papers, ordered] {
         let mut plan = plan(pipeline);
-        plan.settings.when_full = when_full;
+        plan.settings.when_full = WhenFull::Stop;
         plan.each_lossless(|class| class.egress_max = Bytes(10_000));
         let mut star = Star::new(plan);
         let flows: Vec<_> = [(0, 2, 300), (1, 2, 1_514), (3, 2, 60), (0, 1, 900), (2, 1, 200), (3, 0, 1_000)]

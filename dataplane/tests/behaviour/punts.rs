@@ -107,7 +107,7 @@ fn only_lldp_to_the_nearest_bridge_is_punted_and_only_where_it_is_wanted() {
     assert_eq!((driver.counts(P0), driver.switch.ledger().consumed), ([0; 3], 3));
     driver.settings.ports[0].lldp = Lldp::Off;
     let revision = Revision::new(driver.settings.clone(), &Workers::single(2), 64);
-    drop(driver.switch.batch(Nanos(8)).revise(Box::new(revision), &mut driver.store));
+    drop(driver.switch.batch(Nanos(8)).revise(Box::new(revision)));
     driver.receive(Nanos(9), P0, &lldp(60));
     driver.receive(Nanos(9), P1, &lldp(60));
     assert_eq!([driver.counts(P0), driver.counts(P1)], [[0; 3], [1, 0, 0]]);

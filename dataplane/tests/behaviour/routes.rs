@@ -17,7 +17,7 @@ use xoff_dataplane::routing::{Fib, Interface, NEIGHBOUR_WAIT, NextHop, Routes, T
 use xoff_dataplane::settings::{
     Accounting, HOST_FRAMES_MAX, Lldp, Spread, SwitchSettings, Trust, Turns, VlanSettings, WhenFull,
 };
-use xoff_dataplane::switch::{Revision, Switch, WorkerId, Workers};
+use xoff_dataplane::switch::{Revision, Switch, Workers};
 use xoff_dataplane::units::{Bytes, Class, MacAddr, Nanos, PortId, Quanta, Site};
 use xoff_dataplane::wire::ip::Address;
 use xoff_dataplane::wire::mac_control::{MacControl, Pfc};
@@ -123,8 +123,8 @@ impl Driver {
         let counters = Counters::new(settings.ports.len());
         let mut switch = Switch::new(settings, SLOTS, Workers::single(6), Arc::clone(&counters));
         let punted = punted_by(&mut switch);
-        let mut store = MemoryStore::new(SLOTS - CONTROL_SLOTS, CONTROL_SLOTS, 16, 1600);
-        drop(switch.batch(Nanos(0)).set_fib(fib(spread), &mut store));
+        let store = MemoryStore::new(SLOTS - CONTROL_SLOTS, CONTROL_SLOTS, 16, 1600);
+        drop(switch.batch(Nanos(0)).set_fib(fib(spread)));
         Driver { switch, counters, store, punted, now: Nanos(0) }
     }
 
@@ -320,7 +320,7 @@ fn what_goes_nowhere_is_dropped_for_a_named_reason() {
     ] {
         assert_eq!(driver.fate(P0, &bytes), Err(reason));
     }
-    drop(driver.switch.batch(driver.now).set_fib(Arc::default(), &mut driver.store));
+    drop(driver.switch.batch(driver.now).set_fib(Arc::default()));
     assert_eq!(driver.fate(P0, &good), Err(DropReason::NoRouter));
 }
 
@@ -439,16 +439,14 @@ fn a_paused_port_holds_routed_frames_and_its_ingress_is_told() {
 /// A frame that waits for room is decided again: it passes the router once.
 #[test]
 fn what_waits_for_room_passes_the_router_once() {
-    for when_full in [WhenFull::Stop, WhenFull::StopClass] {
-        let mut settings = settings();
-        settings.when_full = when_full;
-        settings.ports[P1.index()].classes[C3.index()].egress_max = Bytes(250);
-        let mut driver = Driver::of(&settings, Spread::Flow);
-        (0..5).for_each(|_| driver.receive(P0, &packet(P0, [10, 1, 0, 5], 64, 100)));
-        assert!(driver.switch.buffer().egress(P1, C3) <= Bytes(250));
-        let sent = driver.sent(P1);
-        assert_eq!(sent, vec![sent_on(P0, router(P1), 1, [10, 1, 0, 5], 63, 100); 5], "{when_full:?}");
-    }
+    let mut settings = settings();
+    settings.when_full = WhenFull::Stop;
+    settings.ports[P1.index()].classes[C3.index()].egress_max = Bytes(250);
+    let mut driver = Driver::of(&settings, Spread::Flow);
+    (0..5).for_each(|_| driver.receive(P0, &packet(P0, [10, 1, 0, 5], 64, 100)));
+    assert!(driver.switch.buffer().egress(P1, C3) <= Bytes(250));
+    let sent = driver.sent(P1);
+    assert_eq!(sent, vec![sent_on(P0, router(P1), 1, [10, 1, 0, 5], 63, 100); 5]);
 }
 
 #[test]
@@ -483,18 +481,16 @@ fn a_vlan_has_a_router_among_its_stations() {
 /// A frame waits for a port that lets nothing pass; the route moves to another.
 #[test]
 fn what_waits_for_room_goes_where_another_table_says() {
-    for when_full in [WhenFull::Stop, WhenFull::StopClass] {
-        let mut settings = settings();
-        settings.when_full = when_full;
-        settings.ports[P1.index()].classes[C3.index()].egress_max = Bytes(250);
-        let mut driver = Driver::of(&settings, Spread::Flow);
-        let stop = MacControl::Pfc(Pfc::default().with(C3, Quanta(u16::MAX)));
-        driver.receive(P1, &stop.encode(station(1)));
-        (0..5).for_each(|_| driver.receive(P0, &packet(P0, [10, 1, 0, 5], 64, 100)));
-        assert_eq!(driver.punted().len(), 0);
-        drop(driver.switch.batch(driver.now).set_fib(Arc::default(), &mut driver.store));
-        while driver.switch.batch(driver.now).forward(&mut driver.store) {}
-        let dropped = driver.counters.class(P0, C3).drops[DropReason::NoRouter.index()].get();
-        assert_eq!(dropped, 3, "{when_full:?}: two are in the queue, the others go by the table as it is");
-    }
+    let mut settings = settings();
+    settings.when_full = WhenFull::Stop;
+    settings.ports[P1.index()].classes[C3.index()].egress_max = Bytes(250);
+    let mut driver = Driver::of(&settings, Spread::Flow);
+    let stop = MacControl::Pfc(Pfc::default().with(C3, Quanta(u16::MAX)));
+    driver.receive(P1, &stop.encode(station(1)));
+    (0..5).for_each(|_| driver.receive(P0, &packet(P0, [10, 1, 0, 5], 64, 100)));
+    assert_eq!(driver.punted().len(), 0);
+    drop(driver.switch.batch(driver.now).set_fib(Arc::default()));
+    while driver.switch.batch(driver.now).forward(&mut driver.store) {}
+    let dropped = driver.counters.class(P0, C3).drops[DropReason::NoRouter.index()].get();
+    assert_eq!(dropped, 3, "two are in the queue, the others go by the table as it is");
 }

@@ -131,7 +131,7 @@ fn storm_on(star: &mut Star, span: Nanos) {
 
 #[test]
 fn a_stormed_switch_drops_and_keeps_none_of_its_own_peers_paused() {
-    for when_full in [WhenFull::Drop, WhenFull::Stop, WhenFull::StopClass] {
+    for when_full in [WhenFull::Drop, WhenFull::Stop] {
         let mut plan = watched(WatchdogAction::Drop);
         plan.settings.when_full = when_full;
         let (mut star, flows) = overloaded(plan, 5_000);

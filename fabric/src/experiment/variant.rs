@@ -233,16 +233,6 @@ pub const VARIANTS: &[Variant] = &[
         ],
     },
     Variant {
-        name: "pfc-wstop-class",
-        about: "the same, but only what came in by the same port and class waits behind a frame that finds its queue full",
-        lossless: true,
-        keys: &[
-            ("switch.accounting", Word("until-forwarded")),
-            ("switch.when_full", Word("stop-class")),
-            ("class.3.egress_max", Kilobytes(60)),
-        ],
-    },
-    Variant {
         name: "capfc-max-wdrop",
         about: "Stop-Max on the switch of its paper: as pfc-wdrop, a full egress queue drops (Algorithm 1)",
         lossless: false,

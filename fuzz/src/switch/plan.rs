@@ -70,10 +70,8 @@ pub fn fitting(kind: PolicyKind, class: Class, settings: &SwitchSettings) -> Pol
 }
 
 fn needs_one_worker(settings: &SwitchSettings) -> bool {
-    let stops_unseen = settings.accounting == Accounting::UntilForwarded && settings.when_full.waits();
     let mut kinds = settings.policies.iter().chain(&settings.shadows);
-    stops_unseen
-        || settings.when_full == WhenFull::Stop
+    settings.when_full == WhenFull::Stop
         || settings.pipeline.rate.is_some()
         || settings.memory != Memory::Dedicated
         || settings.qcn.ingress.0 | settings.qcn.egress.0 != 0
@@ -97,12 +95,10 @@ fn any_memory(input: &mut Input<'_>) -> Memory {
 /// What a full queue does, and in the upper part of the same byte the pipeline: at first the one that a frame passes at once.
 fn any_pipeline(input: &mut Input<'_>) -> (WhenFull, PipelineSettings) {
     let byte = input.byte();
-    let when_full = [WhenFull::Drop, WhenFull::Stop, WhenFull::StopClass][usize::from(byte % 3)];
+    let when_full = if byte % 3 == 1 { WhenFull::Stop } else { WhenFull::Drop };
     let pick = |shift: u8| usize::from(((byte / 3) >> shift) & 3);
     let rate = [0, 3_000_000, 500_000, 60_000][pick(0)];
     let delay = [Nanos::ZERO, Nanos(700), Nanos::from_micros(5), Nanos::from_micros(40)][pick(2)];
-    // A pipeline that keeps frames can only stop as a whole.
-    let (rate, delay) = if when_full == WhenFull::StopClass { (0, Nanos::ZERO) } else { (rate, delay) };
     let pipeline = PipelineSettings {
         rate: NonZeroU32::new(rate).map(FrameRate),
         delay,

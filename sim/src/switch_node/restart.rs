@@ -41,7 +41,7 @@ impl SwitchNode {
         }
         let view = &mut View { pool: &mut net.pool, slots: &mut self.slots };
         if let Some(fib) = &self.fib {
-            drop(self.switch.batch(now).set_fib(Arc::clone(fib), view));
+            drop(self.switch.batch(now).set_fib(Arc::clone(fib)));
         }
         for port in without_link {
             self.switch.batch(now).set_link(port, false, view);

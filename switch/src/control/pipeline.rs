@@ -16,7 +16,7 @@ pub struct PipelineStatus {
     pub delay_nanos: u64,
     /// `by-class` or `fifo`: which frame of a port is next.
     pub ingress: String,
-    /// `drop`, `stop` or `stop-class`: what a full egress queue does.
+    /// `drop` or `stop`: what a full egress queue does.
     pub when_full: String,
 }
 

@@ -21,7 +21,7 @@ fn stormed(
 ) -> Star {
     let mut plan = fan(spread);
     (plan.settings.when_full, plan.owners, plan.may_lose) = (when_full, owners.to_vec(), true);
-    if when_full.waits() {
+    if when_full == WhenFull::Stop {
         plan.each_lossless(|class| class.egress_max = Bytes(2 * SIZE + 1));
     }
     plan.settings.ports[STORMED].classes[C3.index()].watchdog =
@@ -49,15 +49,12 @@ fn discarded(star: &Star) -> u64 {
     star.switch().counters.class(PortId(5), C3).drops[DropReason::PausedDiscard.index()].get()
 }
 
-fn all(kinds: &[WhenFull]) -> impl Iterator<Item = (Spread, WhenFull, &'static [u8])> {
-    let each =
-        |when_full: WhenFull| OWNERS.map(|owners| EACH_FRAME.map(|spread| (spread, when_full, owners)));
-    kinds.iter().flat_map(move |when_full| each(*when_full)).flatten()
-}
-
 #[test]
 fn a_member_in_a_storm_is_left_out_whosever_port_it_is() {
-    for case in all(&[WhenFull::Drop, WhenFull::Stop, WhenFull::StopClass]) {
+    let dropping = OWNERS.map(|owners| (WhenFull::Drop, owners));
+    let modes = dropping.into_iter().chain([(WhenFull::Stop, &[][..])]);
+    for (spread, (when_full, owners)) in modes.flat_map(|mode| EACH_FRAME.map(|spread| (spread, mode))) {
+        let case = (spread, when_full, owners);
         let mut star = stormed(case, STORMED..6, 40);
         let before = discarded(&star);
         let id = send(&mut star, 40);
@@ -74,38 +71,36 @@ fn a_member_in_a_storm_is_left_out_whosever_port_it_is() {
 
 #[test]
 fn what_only_wants_room_waits_for_it_and_is_not_lost_to_a_storm() {
-    for case in all(&[WhenFull::Stop, WhenFull::StopClass]) {
-        let mut star = stormed(case, 2..6, 8);
+    for spread in EACH_FRAME {
+        let mut star = stormed((spread, WhenFull::Stop, &[]), 2..6, 8);
         assert_eq!(
             (waiting(&star, C3), discarded(&star)),
             ([2 * SIZE, 2 * SIZE, 2 * SIZE, 0], 2),
-            "{case:?}"
+            "{spread:?}"
         );
         let id = send(&mut star, 8);
-        assert_eq!((shares(&star, id), discarded(&star)), ([0; 4], 2), "{case:?}");
+        assert_eq!((shares(&star, id), discarded(&star)), ([0; 4], 2), "{spread:?}");
         (2..5).for_each(|port| star.pause(port, resume(C3)));
         star.run_for(Nanos::from_millis(1));
         let shares = shares(&star, id);
-        assert_eq!((shares.iter().sum::<u64>(), shares[3], discarded(&star)), (8, 0, 2), "{case:?}");
+        assert_eq!((shares.iter().sum::<u64>(), shares[3], discarded(&star)), (8, 0, 2), "{spread:?}");
         star.pause(STORMED, resume(C3));
         star.run_to_rest();
     }
 }
 
-/// Those that are this worker's are full and paused, and no worker tells another that a storm has ended.
+/// The others are full and paused.
 #[test]
-fn what_waits_at_own_members_goes_by_one_of_another_worker_when_its_storm_ends() {
-    for owners in [&[][..], &[0, 0, 0, 0, 0, 1]] {
-        for spread in EACH_FRAME {
-            let mut star = stormed((spread, WhenFull::StopClass, owners), 2..6, 8);
-            let id = send(&mut star, 8);
-            assert_eq!(shares(&star, id), [0; 4]);
-            star.pause(STORMED, resume(C3));
-            star.run_for(Nanos::from_millis(14));
-            assert!(!star.switch().worker(PortId(5)).stormed(PortId(5)).contains(C3));
-            assert_eq!(shares(&star, id), [0, 0, 0, 8], "{owners:?}, {spread:?}");
-            (2..5).for_each(|port| star.pause(port, resume(C3)));
-            star.run_to_rest();
-        }
+fn waiting_frames_take_a_member_whose_storm_ends() {
+    for spread in EACH_FRAME {
+        let mut star = stormed((spread, WhenFull::Stop, &[]), 2..6, 8);
+        let id = send(&mut star, 8);
+        assert_eq!(shares(&star, id), [0; 4]);
+        star.pause(STORMED, resume(C3));
+        star.run_for(Nanos::from_millis(14));
+        assert!(!star.switch().worker(PortId(5)).stormed(PortId(5)).contains(C3));
+        assert_eq!(shares(&star, id), [0, 0, 0, 8], "{spread:?}");
+        (2..5).for_each(|port| star.pause(port, resume(C3)));
+        star.run_to_rest();
     }
 }

@@ -57,7 +57,7 @@ fn discarded(star: &Star, port: u8) -> u64 {
 /// Ports 2 and 3 are a group; port 3 stands still.
 #[test]
 fn a_flood_goes_by_a_member_that_does_not_stand_still() {
-    for when_full in [WhenFull::Drop, WhenFull::Stop, WhenFull::StopClass] {
+    for when_full in [WhenFull::Drop, WhenFull::Stop] {
         let mut plan = plan(4);
         plan.settings.groups = group();
         plan.settings.when_full = when_full;
@@ -74,12 +74,9 @@ fn a_flood_goes_by_a_member_that_does_not_stand_still() {
 /// Frames for port 3 alone fill what queues share but for room for two copies of three.
 #[test]
 fn a_flood_does_not_wait_for_room_together_with_a_port_that_stands_still() {
-    for (when_full, left, misses) in [WhenFull::Stop, WhenFull::StopClass]
-        .into_iter()
-        .flat_map(|full| [(full, 3_000, 0), (full, 2_500, 1)])
-    {
+    for (left, misses) in [(3_000, 0), (2_500, 1)] {
         let mut plan = plan(4);
-        plan.settings.when_full = when_full;
+        plan.settings.when_full = WhenFull::Stop;
         share(&mut plan, left);
         let mut star = filled(plan, 3..4);
         let id = flood(&mut star, 1);
@@ -87,7 +84,7 @@ fn a_flood_does_not_wait_for_room_together_with_a_port_that_stands_still() {
         let behind = star.start(0, 1, Stream { len: 996, ..behind });
         run_paused(&mut star, 3..4, 100);
         let seen = [(1, id), (2, id), (1, behind.id)].map(|(port, id)| star.at(port).seen(id).frames);
-        assert_eq!((seen, missed(&star, 3..4)), ([1, 1, 3], misses), "{when_full:?}, {left}");
+        assert_eq!((seen, missed(&star, 3..4)), ([1, 1, 3], misses), "{left}");
     }
 }
 
@@ -95,65 +92,60 @@ fn a_flood_does_not_wait_for_room_together_with_a_port_that_stands_still() {
 #[test]
 fn a_flood_is_not_lost_to_a_storm_beside_a_member_that_stands_still() {
     let detect = Nanos::from_millis(5);
-    for owners in [vec![], vec![0, 0, 0, 1]] {
-        for when_full in [WhenFull::Drop, WhenFull::StopClass] {
-            let mut plan = SwitchPlan { owners: owners.clone(), ..plan(4) };
-            plan.settings.groups = group();
-            plan.settings.when_full = when_full;
-            plan.settings.ports[3].classes[C3.index()].watchdog =
-                Some(WatchdogSettings { action: WatchdogAction::Drop, detect, restore: detect });
-            let mut star = Star::new(plan);
-            bring_to_a_standstill(&mut star, 2..3);
-            star.pause(3, stop(C3, 0xffff));
-            star.run_for(Nanos::from_millis(1));
-            flood(&mut star, 2);
-            run_paused(&mut star, 2..4, 1);
-            assert!(star.switch().worker(PortId(3)).stormed(PortId(3)).contains(C3), "{owners:?}");
-            let before = discarded(&star, 3);
-            let id =
-                star.start_to_all(0, Stream { class: C3, len: 996, ..Stream::new(UNKNOWN, 3, star.now()) });
-            run_paused(&mut star, 2..4, 1);
-            assert_eq!(star.at(1).seen(id).frames, 3);
-            let lost = discarded(&star, 3) - before;
-            star.pause(2, resume(C3));
-            star.run_for(Nanos::from_millis(1));
-            assert_eq!((star.at(2).seen(id).frames, lost), (3, 0), "{owners:?}, {when_full:?}");
-        }
+    for (when_full, owners) in
+        [(WhenFull::Drop, vec![]), (WhenFull::Drop, vec![0, 0, 0, 1]), (WhenFull::Stop, vec![])]
+    {
+        let mut plan = SwitchPlan { owners: owners.clone(), ..plan(4) };
+        plan.settings.groups = group();
+        plan.settings.when_full = when_full;
+        plan.settings.ports[3].classes[C3.index()].watchdog =
+            Some(WatchdogSettings { action: WatchdogAction::Drop, detect, restore: detect });
+        let mut star = Star::new(plan);
+        bring_to_a_standstill(&mut star, 2..3);
+        star.pause(3, stop(C3, 0xffff));
+        star.run_for(Nanos::from_millis(1));
+        flood(&mut star, 2);
+        run_paused(&mut star, 2..4, 1);
+        assert!(star.switch().worker(PortId(3)).stormed(PortId(3)).contains(C3), "{owners:?}");
+        let before = discarded(&star, 3);
+        let id = star.start_to_all(0, Stream { class: C3, len: 996, ..Stream::new(UNKNOWN, 3, star.now()) });
+        run_paused(&mut star, 2..4, 1);
+        assert_eq!(star.at(1).seen(id).frames, 3);
+        let lost = discarded(&star, 3) - before;
+        star.pause(2, resume(C3));
+        star.run_for(Nanos::from_millis(1));
+        assert_eq!((star.at(2).seen(id).frames, lost), (3, 0), "{owners:?}, {when_full:?}");
     }
 }
 
 /// Ports 2 and 3 are a group: a flood waits for room at port 2, while port 3 stands still, until that is let go.
 #[test]
 fn a_flood_that_waits_goes_by_a_member_that_was_let_go() {
-    for when_full in [WhenFull::Stop, WhenFull::StopClass] {
-        let mut plan = plan(4);
-        plan.settings.groups = group();
-        plan.settings.when_full = when_full;
-        plan.each_lossless(|class| class.egress_max = Bytes(5_000));
-        let mut star = Star::new(plan);
-        bring_to_a_standstill(&mut star, 3..4);
-        star.pause(2, stop(C3, 0xffff));
-        star.run_for(Nanos::from_micros(200));
-        let id = flood(&mut star, 10);
-        star.run_for(Nanos::from_millis(1));
-        let before = star.at(1).seen(id).frames;
-        assert!(before < 10, "some wait for room at port 2");
-        star.pause(3, resume(C3));
-        star.run_for(Nanos::from_millis(20));
-        let seen = [1, 3].map(|port| star.at(port).seen(id).frames);
-        assert_eq!(seen, [10, 10 - before], "{when_full:?}, {before} before");
-    }
+    let mut plan = plan(4);
+    plan.settings.groups = group();
+    plan.settings.when_full = WhenFull::Stop;
+    plan.each_lossless(|class| class.egress_max = Bytes(5_000));
+    let mut star = Star::new(plan);
+    bring_to_a_standstill(&mut star, 3..4);
+    star.pause(2, stop(C3, 0xffff));
+    star.run_for(Nanos::from_micros(200));
+    let id = flood(&mut star, 10);
+    star.run_for(Nanos::from_millis(1));
+    let before = star.at(1).seen(id).frames;
+    assert!(before < 10, "some wait for room at port 2");
+    star.pause(3, resume(C3));
+    star.run_for(Nanos::from_millis(20));
+    let seen = [1, 3].map(|port| star.at(port).seen(id).frames);
+    assert_eq!(seen, [10, 10 - before], "{before} before");
 }
 
 /// However often it was let go for a moment before, so that it may be taken to move at the look that would tell.
 #[test]
 fn a_flood_that_waits_goes_by_a_member_that_was_let_go_before() {
-    for (when_full, moments) in
-        [WhenFull::Stop, WhenFull::StopClass].into_iter().flat_map(|of| (0..8).map(move |n| (of, n)))
-    {
+    for moments in 0..8 {
         let mut plan = plan(4);
         plan.settings.groups = group();
-        plan.settings.when_full = when_full;
+        plan.settings.when_full = WhenFull::Stop;
         plan.each_lossless(|class| class.egress_max = Bytes(5_000));
         let mut star = Star::new(plan);
         bring_to_a_standstill(&mut star, 3..4);
@@ -169,7 +161,7 @@ fn a_flood_that_waits_goes_by_a_member_that_was_let_go_before() {
         star.run_for(Nanos::from_millis(1));
         star.pause(3, resume(C3));
         star.run_for(Nanos::from_millis(2));
-        assert_eq!(star.at(1).seen(id).frames, 10, "{when_full:?}, {moments} moments");
+        assert_eq!(star.at(1).seen(id).frames, 10, "{moments} moments");
     }
 }
 
@@ -197,7 +189,7 @@ fn a_flood_that_nothing_waits_for_is_not_lost_to_a_full_member_beside_one_that_s
 fn a_flood_misses_no_port_but_where_others_leave_it_no_room() {
     for storms in [false, true] {
         let mut plan = plan(5);
-        plan.settings.when_full = WhenFull::StopClass;
+        plan.settings.when_full = WhenFull::Stop;
         share(&mut plan, 2_500);
         let at = &mut plan.settings.ports[4].classes[C3.index()];
         at.egress_reserve = Bytes(if storms { 0 } else { 2_000 });
@@ -228,7 +220,7 @@ fn a_flood_misses_no_port_but_where_others_leave_it_no_room() {
 fn a_flood_to_ports_that_all_stand_still_waits_for_none_of_them() {
     for (left, misses) in [(1_999, 2), (2_000, 1), (2_999, 1), (3_000, 0)] {
         let mut plan = plan(4);
-        plan.settings.when_full = WhenFull::StopClass;
+        plan.settings.when_full = WhenFull::Stop;
         share(&mut plan, left);
         let mut star = filled(plan, 1..4);
         let id = flood(&mut star, 1);

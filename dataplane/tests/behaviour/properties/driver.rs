@@ -11,7 +11,7 @@ use xoff_dataplane::counter::Counter;
 use xoff_dataplane::counters::{ClassCounters, Counters};
 use xoff_dataplane::frame::Frame;
 use xoff_dataplane::settings::{
-    Accounting, FlowControl, GroupSettings, PolicyKind, QueueKind, Spread, SwitchSettings, WatchdogAction,
+    Accounting, FlowControl, PolicyKind, QueueKind, SwitchSettings, WatchdogAction,
 };
 use xoff_dataplane::switch::{Successor, Switch, WorkerId, Workers};
 use xoff_dataplane::units::{Bytes, CLASSES, Class, ClassSet, MacAddr, Nanos, PortId, Quanta, RateStep};
@@ -128,8 +128,6 @@ pub struct Driver {
     /// Per class: frames with lower numbers came before the policy, and belong to no flow.
     of_no_flow: [u32; CLASSES],
     paused_until: [[Nanos; CLASSES]; PORTS],
-    /// Where there were storms when it was asked last.
-    stormed: [ClassSet; PORTS],
 }
 
 impl Driver {
@@ -160,7 +158,6 @@ impl Driver {
             flow_pauses: Default::default(),
             of_no_flow: [0; CLASSES],
             paused_until: Default::default(),
-            stormed: [ClassSet::NONE; PORTS],
             before: Vec::new(),
             plan,
         }
@@ -411,17 +408,9 @@ impl Driver {
         let last = self.last.insert((ingress, class, port, to), number);
         assert!(self.gone.insert((number, port)), "frame {number} leaves by {port} twice");
         assert!(
-            last < Some(number) || self.chooses_again(port),
+            last < Some(number),
             "frame {number} after {last:?} from {ingress} in class {class} to {port}"
         );
-    }
-
-    /// Whether frames may come to `port` that another worker has handed over for a port beside it.
-    fn chooses_again(&self, port: u8) -> bool {
-        let settings = &self.plan.settings;
-        let is_free = |group: &&GroupSettings| group.spread != Spread::Flow;
-        let mut members = settings.groups.iter().filter(is_free).flat_map(|group| &group.members);
-        settings.when_full.waits() && self.workers.len() > 1 && members.any(|it| it.port == PortId(port))
     }
 
     /// Whether the watchdog lets a class go on in spite of a pause.

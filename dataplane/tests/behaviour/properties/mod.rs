@@ -1,6 +1,6 @@
 //! Whatever a driver does, in whatever order, with whatever settings: every frame is in exactly one
-//! place and ends with a reason, none overtakes another of its ingress, egress and class (but where each may go
-//! anywhere and waits at another worker), none comes twice, no pause is broken, and in the end everything leaves.
+//! place and ends with a reason, none overtakes another of its ingress, egress and class, none comes twice, no pause is broken, and
+//! in the end everything leaves.
 
 mod driver;
 mod settings;
@@ -10,8 +10,8 @@ use proptest::prelude::*;
 use settings::{PORTS, PORTS_U8, any_plan, any_policy, any_port};
 use xoff_dataplane::headroom::Link;
 use xoff_dataplane::settings::{
-    ClassSettings, EgressLimits, GroupSettings, HeadroomPlace, IngressOrder, Member, Memory, PolicyKind,
-    Service, SharedMemory, Spread, Turns, WhenFull,
+    ClassSettings, EgressLimits, GroupSettings, HeadroomPlace, Member, Memory, PolicyKind, SharedMemory,
+    Spread, Turns, WhenFull,
 };
 use xoff_dataplane::units::{Bytes, CLASSES, MacAddr, PortId};
 use xoff_explore::explore;
@@ -122,10 +122,6 @@ explore! {
         for (number, step) in steps.iter().enumerate() {
             driver.step(step);
             driver.settle();
-            while driver.has_a_storm_ended_elsewhere() {
-                driver.step(&Step::Advance { by: 1_000_000 }); // who waits looks by then
-                driver.settle();
-            }
             let before = driver.waiting();
             driver.try_all_again();
             prop_assert_eq!(driver.waiting(), before, "after step {}: {:?}", number, step);
@@ -134,13 +130,10 @@ explore! {
     }
 }
 
-/// It knows where every station is: what waits would be decided otherwise once another is learned. Memory is shared in one worker only.
+/// It knows where every station is: what waits would be decided otherwise once another is learned.
 fn with_few_unknown(mut plan: SwitchPlan) -> SwitchPlan {
     let station = |port: u8| (1, MacAddr([2, 0, 0, 0, 0, port]), PortId(port));
     plan.settings.fdb.statics = (0..PORTS_U8).map(station).collect();
-    if !plan.owners.is_empty() {
-        plan.settings.memory = Memory::Dedicated;
-    }
     plan
 }
 
@@ -171,7 +164,7 @@ fn a_flood_goes_by_the_member_with_which_all_copies_have_room() {
             };
             port.classes.iter_mut().for_each(all);
         });
-        plan.settings.when_full = WhenFull::StopClass;
+        plan.settings.when_full = WhenFull::Stop;
         let limits = Bytes(20_000);
         plan.settings.memory = Memory::Shared(SharedMemory {
             pool: limits,
@@ -209,160 +202,6 @@ fn a_flood_goes_by_the_member_with_which_all_copies_have_room() {
     let needed = 237 + 1_020 + 2 * 308;
     assert_eq!(after(Bytes(needed)), [608, 608, 537]);
     assert_eq!(after(Bytes(needed - 1)), [0, 0, 537]);
-}
-
-/// Egress queues have 1,000 bytes at most, and lines one frame.
-fn narrow() -> SwitchPlan {
-    let mut plan = plan::switch(&[Link { mtu_frame: 600, ..LINK }; PORTS]);
-    plan.each_port(|port| {
-        port.commit = Bytes(1);
-        port.classes.iter_mut().for_each(|class| class.egress_max = Bytes(1_000));
-    });
-    plan
-}
-
-fn group(ports: [u8; 2], spread: Spread) -> GroupSettings {
-    let members = ports.map(|port| Member { port: PortId(port), weight: 1 }).into();
-    GroupSettings { name: "group".into(), members, spread, uplinks: false, salt: 1 }
-}
-
-/// It waits for room at two ports, and is told of some at the one before the other.
-#[test]
-fn an_own_frame_keeps_its_turn_at_each_port_that_it_waits_for() {
-    let mut plan = narrow();
-    plan.settings.ports[3].classes[3].egress_max = Bytes(1_643);
-    plan.settings.when_full = WhenFull::StopClass;
-    plan.owners = vec![1, 0, 0, 0];
-    plan.settings.groups = vec![group([2, 3], Spread::Adaptive { low: Bytes(1), high: Bytes(1_306) })];
-    let mut driver = Driver::new(with_few_unknown(plan), Batches::Large);
-    let receive = |to, pcp, len| Step::Receive { port: 0, to, pcp, len };
-    let burst = |port, to, pcp, len, frames, leave| Step::Burst(Burst { port, to, pcp, len, frames, leave });
-    for step in [
-        Step::SetLink { port: 0, up: false },
-        receive(2, Some(3), 453),
-        burst(0, 13, Some(3), 430, 4, 0),
-        receive(13, Some(3), 24),
-        burst(1, 2, Some(3), 332, 3, 1),
-        burst(0, 3, None, 24, 1, 1),
-    ] {
-        driver.step(&step);
-        driver.settle();
-    }
-    let before = driver.waiting();
-    assert_eq!(
-        before[3 * CLASSES + 3],
-        Bytes(1_305),
-        "a short frame of others would have room, but not in its turn"
-    );
-    driver.try_all_again();
-    assert_eq!(driver.waiting(), before);
-    driver.drain();
-}
-
-/// It waits for room at two ports in the end, of which each was full before the other.
-#[test]
-fn a_flood_keeps_its_turn_at_each_port_that_has_no_room() {
-    let mut plan = narrow();
-    plan.settings.ports[1].classes[3].egress_max = Bytes(1_265);
-    plan.settings.when_full = WhenFull::StopClass;
-    plan.owners = vec![1, 1, 1, 0];
-    let mut driver = Driver::new(with_few_unknown(plan), Batches::Large);
-    // The second of 500 bytes lacks room at port 2, and those of 64 that are there behind it want its turn; then port 1 is full, too.
-    for (port, len, frames) in [(0, 496, 2), (3, 24, 7), (3, 313, 1)] {
-        driver.step(&Step::Burst(Burst { port, to: 13, pcp: Some(3), len, frames, leave: 0 }));
-        driver.settle();
-        let before = driver.waiting();
-        driver.try_all_again();
-        assert_eq!(driver.waiting(), before, "{frames} of {len} bytes");
-    }
-    let waiting = driver.waiting();
-    assert_eq!([1, 2].map(|port| waiting[port * CLASSES + 3].0), [500 + 7 * 64, 500]);
-    driver.drain();
-}
-
-/// It waits for room at two ports, at each in its turn, and leaves by one; the next behind it waits there in another class.
-#[test]
-fn an_own_frame_leaves_its_turn_to_others_where_it_does_not_go() {
-    let mut plan = plan::switch(&[Link { mtu_frame: 600, ..LINK }; PORTS]);
-    plan.each_port(|port| {
-        port.commit = Bytes(1);
-        port.classes.iter_mut().for_each(|class| {
-            (class.egress_max, class.service) = (Bytes(1_000), Service::Strict);
-        });
-    });
-    plan.settings.when_full = WhenFull::StopClass;
-    plan.settings.pipeline.ingress = IngressOrder::Fifo;
-    plan.owners = vec![1, 1, 1, 0];
-    plan.settings.groups = vec![group([1, 2], Spread::Frame(Turns::RoundRobin))];
-    let mut driver = Driver::new(with_few_unknown(plan), Batches::Large);
-    let burst =
-        |port, to, pcp, len, frames| Step::Burst(Burst { port, to, pcp: Some(pcp), len, frames, leave: 0 });
-    for step in [
-        burst(0, 1, 2, 496, 2),
-        burst(0, 1, 3, 496, 3),
-        burst(0, 1, 2, 496, 1),
-        burst(3, 13, 3, 24, 2), // a copy for each of the two ports
-        Step::Transmit { port: 1 },
-        Step::Release { port: 1 },
-    ] {
-        driver.step(&step);
-        driver.settle();
-        let before = driver.waiting();
-        driver.try_all_again();
-        assert_eq!(driver.waiting(), before, "{step:?}");
-    }
-    let waiting = driver.waiting();
-    let of_class = |class: usize| [1, 2].map(|port| waiting[port * CLASSES + class].0);
-    assert_eq!((of_class(2), of_class(3)), ([500, 501], [502 + 64, 501 + 64]));
-    driver.drain();
-}
-
-/// Egress queues have 700 bytes at most, and what finds no room waits.
-fn without_room() -> SwitchPlan {
-    let mut plan = narrow();
-    plan.each_port(|port| {
-        port.classes.iter_mut().for_each(|class| (class.egress_max, class.lossless) = (Bytes(700), false));
-    });
-    plan.settings.when_full = WhenFull::StopClass;
-    plan.room = 0;
-    plan
-}
-
-/// Own frames and another worker's wait in two classes for memory that both share: no frame has room, and nobody is told of any.
-#[test]
-fn turns_at_queues_without_room_end() {
-    let mut plan = without_room();
-    plan.settings.ports[2].classes.iter_mut().for_each(|class| class.egress_max = Bytes(1_000));
-    plan.settings.memory = plan::tight_memory(None);
-    plan.owners = vec![1, 0, 1, 1];
-    let mut driver = Driver::new(plan, Batches::Large);
-    for (port, pcp, len, frames) in [(1, 1, 200, 5), (0, 3, 200, 5), (0, 1, 300, 4), (1, 3, 300, 5)] {
-        driver.step(&Step::Burst(Burst { port, to: 13, pcp: Some(pcp), len, frames, leave: 0 }));
-    }
-    driver.drain(); // which fails where something moves for ever
-}
-
-/// The same where another worker's frames wait for any member of a group.
-#[test]
-fn turns_at_groups_without_room_end() {
-    let mut plan = without_room();
-    plan.owners = vec![0, 1, 1, 1];
-    plan.settings.groups = vec![group([2, 3], Spread::Adaptive { low: Bytes(1), high: Bytes(900) })];
-    let mut driver = Driver::new(with_few_unknown(plan), Batches::Large);
-    let burst =
-        |port, to, pcp, len, frames| Step::Burst(Burst { port, to, pcp: Some(pcp), len, frames, leave: 0 });
-    let receive = |to| Step::Receive { port: 0, to, pcp: Some(1), len: 200 };
-    for step in [
-        receive(2),
-        burst(1, 13, 1, 300, 6),
-        burst(1, 13, 3, 300, 5),
-        burst(0, 2, 3, 24, 3),
-        Step::HandOver { from: 0, to: 1 },
-        receive(13),
-    ] {
-        driver.step(&step);
-    }
-    driver.drain();
 }
 
 #[test]

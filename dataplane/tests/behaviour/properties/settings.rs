@@ -49,17 +49,13 @@ pub fn any_plan() -> impl Strategy<Value = SwitchPlan> {
                 }
                 plan.settings.accounting = accounting;
                 plan.settings.when_full = match when_full {
-                    WhenFull::Stop if !owners.is_empty() => WhenFull::StopClass,
+                    WhenFull::Stop if !owners.is_empty() => WhenFull::Drop,
                     _ => when_full,
                 };
                 plan.settings.memory = memory;
                 plan.settings.pipeline = pipeline;
                 if !owners.is_empty() {
                     plan.settings.pipeline.rate = None;
-                }
-                if plan.settings.when_full == WhenFull::StopClass {
-                    plan.settings.pipeline =
-                        PipelineSettings { ingress: pipeline.ingress, ..Default::default() };
                 }
                 (plan.settings.vlans, plan.settings.groups) = (vlans, groups);
                 let alone = owners.is_empty();
@@ -217,7 +213,7 @@ fn any_watchdog() -> impl Strategy<Value = Option<WatchdogSettings>> {
 fn any_accounting() -> impl Strategy<Value = (Accounting, WhenFull)> {
     let accounting =
         prop_oneof![2 => Just(Accounting::UntilTransmitted), 1 => Just(Accounting::UntilForwarded)];
-    (accounting, prop_oneof![Just(WhenFull::Drop), Just(WhenFull::Stop), Just(WhenFull::StopClass)])
+    (accounting, prop_oneof![Just(WhenFull::Drop), Just(WhenFull::Stop)])
 }
 
 fn any_pipeline() -> impl Strategy<Value = PipelineSettings> {

@@ -62,21 +62,19 @@ fn what_the_host_sends_to_a_vlan_is_flooded_or_goes_to_who_is_known() {
 
 #[test]
 fn what_the_host_sends_waits_for_no_room_and_holds_nobody_up() {
-    for when_full in [WhenFull::Stop, WhenFull::StopClass] {
-        let mut settings = settings();
-        settings.when_full = when_full;
-        settings.ports[V4.index()].classes[C3.index()].egress_max = Bytes(250);
-        let mut driver = Driver::of(&settings, Spread::Flow);
-        let mut frame = packet(V4, [10, 7, 0, 9], 64, 100);
-        frame[..6].fill(0xff);
-        frame[6..12].copy_from_slice(&ROUTER.0);
-        let stop = MacControl::Pfc(Pfc::default().with(C3, Quanta(u16::MAX)));
-        driver.receive(V4, &stop.encode(station(4)));
-        (0..5).for_each(|_| driver.send_of_host(Site::Vlan(VID), V4, &frame));
-        assert_eq!(driver.all_sent().iter().map(|(port, _)| *port).collect::<Vec<_>>(), [V5; 5]);
-        driver.receive(P0, &packet(P0, [10, 1, 0, 5], 64, 100));
-        assert_eq!(driver.sent(P1).len(), 1, "{when_full:?}: nothing waits before it");
-    }
+    let mut settings = settings();
+    settings.when_full = WhenFull::Stop;
+    settings.ports[V4.index()].classes[C3.index()].egress_max = Bytes(250);
+    let mut driver = Driver::of(&settings, Spread::Flow);
+    let mut frame = packet(V4, [10, 7, 0, 9], 64, 100);
+    frame[..6].fill(0xff);
+    frame[6..12].copy_from_slice(&ROUTER.0);
+    let stop = MacControl::Pfc(Pfc::default().with(C3, Quanta(u16::MAX)));
+    driver.receive(V4, &stop.encode(station(4)));
+    (0..5).for_each(|_| driver.send_of_host(Site::Vlan(VID), V4, &frame));
+    assert_eq!(driver.all_sent().iter().map(|(port, _)| *port).collect::<Vec<_>>(), [V5; 5]);
+    driver.receive(P0, &packet(P0, [10, 1, 0, 5], 64, 100));
+    assert_eq!(driver.sent(P1).len(), 1, "nothing waits before it");
 }
 
 /// A frame of class 3 that the VLAN's router sends.
@@ -150,7 +148,7 @@ fn what_the_router_of_a_vlan_has_sent_does_not_wait_for_good_where_settings_have
     assert_eq!(driver.store.in_use(), 1, "for V4, which is paused");
     let without = SwitchSettings { routed_vlans: Vec::new(), ..settings() };
     let revision = Box::new(Revision::new(without, &Workers::single(6), SLOTS));
-    drop(driver.switch.batch(driver.now).revise(revision, &mut driver.store));
+    drop(driver.switch.batch(driver.now).revise(revision));
     bring_v4_to_a_standstill(&mut driver, |_| ());
     assert_eq!((driver.store.in_use(), drops(&driver, V4, DropReason::HostLimit)), (0, 1));
 }
@@ -169,7 +167,7 @@ fn a_flood_of_two_ports_waits_as_all_else_does_once_settings_have_no_router_any_
         let mut now = Nanos(0);
         let revised = SwitchSettings { routed_vlans: routers, ..both };
         let revision = Box::new(Revision::new(revised, &Workers::single(2), SLOTS));
-        drop(switch.batch(now).revise(revision, &mut store));
+        drop(switch.batch(now).revise(revision));
         let stop = MacControl::Pfc(Pfc::default().with(C3, Quanta(u16::MAX))).encode(station(1));
         let receive = |switch: &mut Switch, store: &mut MemoryStore, now, port, bytes: &[u8]| {
             let frame = store.fill(bytes).expect("a free slot");
@@ -251,66 +249,4 @@ fn what_only_the_switch_says_is_not_taken_from_the_host() {
             .sum();
         assert_eq!(refused, 4 - sent.len() as u64, "{speaker:?}");
     }
-}
-
-/// Two workers, of which the second has V4, with one memory.
-struct Pair {
-    workers: [Switch; 2],
-    store: MemoryStore,
-}
-
-impl Pair {
-    fn receive(&mut self, worker: usize, port: PortId, bytes: &[u8]) {
-        let frame = self.store.fill(bytes).expect("a free slot");
-        let mut batch = self.workers[worker].batch(Nanos(0));
-        batch.receive(port, frame, &mut self.store);
-        while batch.forward(&mut self.store) {}
-        drop(batch);
-        self.hand_over();
-    }
-
-    fn send_of_host(&mut self, bytes: &[u8]) {
-        self.workers[0].batch(Nanos(0)).send_of_host(Site::Vlan(VID), V5, bytes, &mut self.store);
-        self.hand_over();
-    }
-
-    fn hand_over(&mut self) {
-        let [here, there] = &mut self.workers;
-        let (mut here, mut there) = (here.batch(Nanos(0)), there.batch(Nanos(0)));
-        while let Some(handover) = here.hand_over(WorkerId(1)) {
-            there.take_over(handover, &mut self.store);
-        }
-        while let Some(back) = there.give_back(WorkerId(0)) {
-            here.take_back(back, &mut self.store);
-        }
-    }
-}
-
-#[test]
-fn what_the_host_sends_does_not_queue_up_at_another_worker_behind_what_waits_for_room() {
-    let mut settings = settings();
-    settings.when_full = WhenFull::StopClass;
-    settings.fdb.statics = vec![(VID, station(4), V4)];
-    settings.ports[V4.index()].classes[C3.index()].egress_max = Bytes(250);
-    let counters = Counters::new(settings.ports.len());
-    let owners: Box<[WorkerId]> = [0, 0, 0, 0, 1, 0].map(WorkerId).into();
-    let worker =
-        |me| Switch::new(&settings, SLOTS, Workers::new(owners.clone(), WorkerId(me)), Arc::clone(&counters));
-    let store = MemoryStore::new(SLOTS - CONTROL_SLOTS, CONTROL_SLOTS, 16, 1600);
-    let mut pair = Pair { workers: [worker(0), worker(1)], store };
-    for worker in &mut pair.workers {
-        drop(worker.batch(Nanos(0)).set_fib(fib(Spread::Flow), &mut pair.store));
-    }
-    let stop = MacControl::Pfc(Pfc::default().with(C3, Quanta(u16::MAX)));
-    pair.receive(1, V4, &stop.encode(station(4)));
-    // Two of them fill the queue, and one waits for room there.
-    (0..3).for_each(|_| pair.receive(0, P0, &packet(P0, [10, 7, 0, 4], 64, 100)));
-    assert_eq!(pair.store.in_use(), 3);
-    for _ in 0..2 * HOST_FRAMES_MAX {
-        pair.send_of_host(&of_router(station(4)));
-    }
-    let dropped = counters.class(V4, C3).drops[DropReason::HostLimit.index()].get();
-    assert_eq!(dropped, u64::from(2 * HOST_FRAMES_MAX), "as where one worker has both ports");
-    assert_eq!(pair.store.in_use(), 3);
-    assert_eq!(counters.class(V5, C3).drops[DropReason::HostLimit.index()].get(), 0, "none waits");
 }

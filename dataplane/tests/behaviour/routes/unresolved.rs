@@ -38,7 +38,7 @@ impl Driver {
     }
 
     pub fn route_by(&mut self, fib: Arc<Fib>) {
-        drop(self.switch.batch(self.now).set_fib(fib, &mut self.store));
+        drop(self.switch.batch(self.now).set_fib(fib));
         self.forward();
     }
 
@@ -69,7 +69,6 @@ fn lossless_frames_wait_and_keep_order_and_others_pass() {
     for (when_full, pipeline) in [
         (WhenFull::Drop, PipelineSettings::default()),
         (WhenFull::Stop, PipelineSettings::default()),
-        (WhenFull::StopClass, PipelineSettings::default()),
         (WhenFull::Stop, delayed),
         (WhenFull::Drop, rated),
         (WhenFull::Stop, fifo),
@@ -204,7 +203,7 @@ fn frames_wait_while_their_port_has_no_link_or_turns_lossy() {
     let mut lossy = settings();
     lossy.ports.iter_mut().for_each(|port| port.classes[C3.index()].lossless = false);
     let revision = Box::new(Revision::new(lossy, &Workers::single(6), SLOTS));
-    drop(driver.switch.batch(driver.now).revise(revision, &mut driver.store));
+    drop(driver.switch.batch(driver.now).revise(revision));
     driver.now += Nanos::from_secs(1);
     driver.advance();
     let reasons: Vec<PuntReason> = driver.punted().into_iter().map(|(punt, _)| punt.reason).collect();
@@ -226,7 +225,7 @@ fn waiting_frames_lead_no_bridged_flow_astray() {
     driver.all_sent();
     (0..2).for_each(|_| driver.receive(V4, &to_router));
     (0..2).for_each(|_| driver.receive_only(V4, &bridged));
-    drop(driver.switch.batch(driver.now).set_fib(resolved(), &mut driver.store));
+    drop(driver.switch.batch(driver.now).set_fib(resolved()));
     (0..2).for_each(|_| driver.receive_only(V4, &bridged));
     driver.forward();
     assert_eq!((driver.sent(P2).len(), driver.sent(V5).len(), driver.store.in_use()), (2, 4, 0));

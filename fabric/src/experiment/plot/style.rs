@@ -23,7 +23,7 @@ const COLOURS: [RGBColor; 12] = [
 ];
 
 /// By place among [`COLOURS`].
-const POLICIES: [(&str, usize); 28] = [
+const POLICIES: [(&str, usize); 27] = [
     ("pfc", 0),
     ("pfc-control", 1),
     ("capfc-stop-max", 2),
@@ -31,7 +31,6 @@ const POLICIES: [(&str, usize); 28] = [
     ("p-pfc", 4),
     ("pfc-wdrop", 5),
     ("pfc-wstop", 6),
-    ("pfc-wstop-class", 11),
     ("capfc-max-wdrop", 7),
     ("capfc-calibrate-wdrop", 8),
     ("capfc-max-wstop", 9),

@@ -35,7 +35,7 @@ impl Driver {
             let roles = Workers::new(self.owners.iter().map(id).collect(), me);
             let slots = self.plan.slots + self.plan.control_slots;
             let revision = Box::new(Revision::new(settings.clone(), &roles, slots));
-            drop(worker.batch(self.now).revise(revision, &mut self.store));
+            drop(worker.batch(self.now).revise(revision));
         }
         for (port, now) in settings.ports.iter().enumerate() {
             let FlowControl::Pfc { obey, .. } = now.flow_control else { continue };

@@ -32,17 +32,6 @@ impl Driver {
         self.settle();
     }
 
-    /// Whether a storm has ended, since this was last asked, of which no worker tells the others.
-    pub fn has_a_storm_ended_elsewhere(&mut self) -> bool {
-        let mut has_ended = false;
-        for (port, before) in (0..PORTS_U8).zip(&mut self.stormed) {
-            let stormed = self.workers[self.owners[usize::from(port)]].stormed(PortId(port));
-            has_ended |= before.0 & !stormed.0 != 0;
-            *before = stormed;
-        }
-        has_ended && self.workers.len() > 1
-    }
-
     /// Bytes that wait to leave, by port and class.
     pub fn waiting(&self) -> Vec<Bytes> {
         all_queues().map(|(port, class)| self.buffer(port).egress(PortId(port), class)).collect()
