@@ -1,11 +1,14 @@
 //! How networks of `xoff lab` end, and what does not end with them: signals, kills, failures, and what still waits.
 
 use std::fs;
+use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
+use nix::sys::stat::Mode;
+use nix::unistd::mkfifo;
 use serde_json::Value;
 
 use super::lab::{Desk, FIVE_LINES, first_line, lab, run, succeed, text, wait_until};
@@ -162,6 +165,38 @@ fn who_wants_a_network_to_end_while_it_comes_up_is_heard() {
     wait_until("its log, too", || !log.exists());
     holder.kill().unwrap();
     holder.wait().unwrap();
+}
+
+/// Agents whose configuration is a pipe without a writer begin late. The lab that began first would give up on them first.
+#[test]
+fn lab_with_slow_agents_ends_by_signal() {
+    let desk = Desk::new();
+    mkfifo(&desk.directory.path().join("nic.toml"), Mode::S_IRWXU).unwrap();
+    let network = FIVE_LINES.replace("[defaults]", "[defaults]\nnic = { config = \"nic.toml\" }");
+    let [first, second] = ["slow-1", "slow-2"].map(|name| desk.file(name, &network));
+    let children = |pid: &str| {
+        let listed = Command::new("ps").args(["-o", "pid=,args=", "--ppid", pid]).output().unwrap();
+        text(&listed.stdout).lines().map(|line| line.trim().to_owned()).collect::<Vec<_>>()
+    };
+    let has_agents =
+        |pid: &str| children(pid).iter().filter(|line| line.contains(" nic --device")).count() == 2;
+    let terminate = |child: &Child| succeed(Command::new("kill").arg(child.id().to_string()));
+    let mut run = lab(&["run", first.to_str().unwrap(), "--", "true"]);
+    let mut run = run.stderr(Stdio::piped()).spawn().unwrap();
+    wait_until("the agents of the first", || has_agents(&run.id().to_string()));
+    let mut up = lab(&["up", second.to_str().unwrap()]).spawn().unwrap();
+    wait_until("the agents of the second", || {
+        let holders = children(&up.id().to_string());
+        holders.iter().any(|line| has_agents(line.split(' ').next().unwrap()))
+    });
+    terminate(&up);
+    assert_eq!(up.wait().unwrap().signal(), Some(15));
+    wait_until("the end of the second", || !is_up(&second));
+    assert!(run.try_wait().unwrap().is_none(), "the second waited for its agents");
+    terminate(&run);
+    let ended = run.wait_with_output().unwrap();
+    let message = text(&ended.stderr);
+    assert!(ended.status.code() == Some(2) && message.contains("told to end while it came up"), "{message}");
 }
 
 #[test]

@@ -40,11 +40,15 @@ struct Agent {
 }
 
 impl Agents {
-    /// One for each device of a host that is to have one.
+    /// Starts one for each device of a host that is to have one, and waits for all, but no longer than until `is_stopped`.
     ///
     /// # Errors
-    /// Where one ends, or does not begin.
-    pub(super) fn start(network: &Network, devices: &[Vec<Device>]) -> Result<Agents, NetworkError> {
+    /// Where one ends, or does not begin; [`NetworkError::Stopped`].
+    pub(super) fn start(
+        network: &Network,
+        devices: &[Vec<Device>],
+        is_stopped: &mut dyn FnMut() -> bool,
+    ) -> Result<Agents, NetworkError> {
         let mut agents = Agents::default();
         let of = |(host, devices): (&Host, &Vec<Device>)| {
             devices
@@ -66,6 +70,9 @@ impl Agents {
         let deadline = Instant::now() + BEGIN_WITHIN;
         for ((host, index, device), agent) in all.iter().zip(&mut agents.0) {
             while status(&network.name, host, *index, device.namespace()).is_none() {
+                if is_stopped() {
+                    return Err(NetworkError::Stopped { name: network.name.clone() });
+                }
                 let ended = agent.child.try_wait().map_err(cannot(host))?;
                 if ended.is_some() || Instant::now() >= deadline {
                     let what = if ended.is_some() { "ended" } else { "did not begin in time" };

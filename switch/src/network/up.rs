@@ -58,11 +58,11 @@ impl Drop for Wires {
 }
 
 impl Up {
-    /// Makes it.
+    /// Makes it, unless `is_stopped` says meanwhile that somebody wants it to end.
     ///
     /// # Errors
-    /// What the machine refuses; then nothing is left of it.
-    pub fn new(network: Network) -> Result<Up, NetworkError> {
+    /// What the machine refuses; [`NetworkError::Stopped`]. Nothing is left of it then.
+    pub fn new(network: Network, is_stopped: &mut dyn FnMut() -> bool) -> Result<Up, NetworkError> {
         let mark = Mark::of(&network.name).map_err(NetworkError::io("read /proc"))?.to_string();
         let mut wires = Wires::default();
         let mut made = BTreeSet::new();
@@ -89,7 +89,7 @@ impl Up {
         let mut ties = Vec::new();
         let devices = wire(&network, &mut wires.0, &mark, &hosts, &switches, &mut ties)?;
         // Before a program is at the other end, for the sake of offloads, as `finish_frames`.
-        let agents = Agents::start(&network, &devices)?;
+        let agents = Agents::start(&network, &devices, is_stopped)?;
         let hears = |host: &Host| host.nic.is_some() || matches!(host.place, Place::Tap(_));
         let without_agent = network.hosts.iter().zip(&devices).filter(|(host, _)| !hears(host));
         let unheard =

@@ -6,6 +6,9 @@ use std::io::{self, Read as _, Write as _};
 use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
 
+use miette::IntoDiagnostic as _;
+use nix::sys::prctl::set_pdeathsig;
+use nix::sys::signal::Signal;
 use xoff_config::lab::Network;
 
 use super::keep::Kept;
@@ -54,6 +57,8 @@ pub(super) fn start(network: &Network, file: &Path) -> Result<(), NetworkError> 
 /// Holds it.
 pub(super) fn keep(load: impl FnOnce() -> Result<Network, NetworkError>) -> miette::Result<ExitCode> {
     let _ = nix::unistd::setsid(); // fails only where it has one already
+    // Until the network is up it ends with `xoff lab up`, however that ends.
+    set_pdeathsig(Signal::SIGTERM).into_diagnostic()?;
     let made = load().map_err(miette::Report::from).and_then(Kept::new);
     let kept = match made {
         Ok(made) => made,
@@ -62,6 +67,7 @@ pub(super) fn keep(load: impl FnOnce() -> Result<Network, NetworkError>) -> miet
             return Ok(ExitCode::from(cli::EXIT_CANNOT));
         }
     };
+    set_pdeathsig(None).into_diagnostic()?;
     let mut stdout = io::stdout();
     if stdout.write_all(UP.as_bytes()).and_then(|()| stdout.flush()).is_err() {
         // Who wanted it is gone, and nobody would know of it.

@@ -50,8 +50,9 @@ impl Kept {
             cli::tell(format_args!("removed what lab {name} has left, which was killed"));
         }
         let name = network.name.clone();
-        let up = Up::new(network)?;
-        if signals.pending().next().is_some() {
+        let mut is_stopped = || signals.pending().next().is_some();
+        let up = Up::new(network, &mut is_stopped)?;
+        if is_stopped() {
             return Err(NetworkError::Stopped { name }.into());
         }
         let (tell, events) = mpsc::channel();
