@@ -200,6 +200,18 @@ fn lab_with_slow_agents_ends_by_signal() {
 }
 
 #[test]
+fn status_names_host_without_agent() {
+    let desk = Desk::new();
+    let script = "ps -o pid=,args= --ppid $PPID | awk '/ nic --device/ { print $1; exit }' | xargs kill -KILL
+                  for look in $(seq 400); do xoff lab status > /dev/null || break; sleep 0.05; done
+                  xoff lab status; echo code $?";
+    let output = run(&desk.file("agentless", FIVE_LINES), &[], script);
+    let said = text(&output.stdout);
+    assert!(said.contains("AGENT GONE OR SILENT") && said.ends_with("code 2\n"), "{said}");
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
+}
+
+#[test]
 fn no_device_is_left_with_others_by_a_network_that_fails_or_is_killed() {
     let desk = Desk::new();
     let [red, green] = ["red", "green"].map(|name| format!("xoff-{name}-{}", std::process::id()));

@@ -47,6 +47,14 @@ pub struct HostStatus {
     pub socket_drops: u64,
 }
 
+impl HostStatus {
+    /// Returns whether an agent that obeys pauses for it is gone, or does not answer.
+    #[must_use]
+    pub fn lacks_agent(&self) -> bool {
+        self.nic && self.interfaces.iter().any(|interface| interface.agent.is_none())
+    }
+}
+
 /// A device of a host.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct InterfaceStatus {

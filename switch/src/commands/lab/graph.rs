@@ -177,6 +177,7 @@ fn node(svg: &mut String, network: &NetworkStatus, name: &str, spot: Spot) {
             host.interfaces.iter().filter_map(|it| it.counters).map(|counters| counters.dropped()).sum();
         let kind = if host.nic { "obeys pauses" } else { "no agent" };
         lines.push(match dropped {
+            _ if host.lacks_agent() => ("agent gone or silent".to_owned(), "#b00020"),
             0 => (kind.to_owned(), "#777"),
             dropped => (format!("{dropped} dropped"), "#b00020"),
         });

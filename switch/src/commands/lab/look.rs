@@ -12,7 +12,7 @@ use miette::IntoDiagnostic as _;
 use super::{graph as drawing, screen};
 use crate::cli;
 use crate::network::control::{Request, ask};
-use crate::network::seen::{Description, LinkStatus};
+use crate::network::seen::{Description, HostStatus, LinkStatus};
 use crate::network::{NetworkError, NetworkStatus};
 
 const CLEAR_SCREEN: &str = "\x1b[H\x1b[2J";
@@ -30,7 +30,8 @@ pub(super) fn status(lab: &str, watch: Option<Duration>, json: bool) -> miette::
             clear.to_owned() + &screen::text(&now, before.as_ref())
         };
         let (ControlFlow::Continue(()), Some(period)) = (cli::print_more(text)?, watch) else {
-            return Ok(ExitCode::SUCCESS);
+            let is_whole = !now.hosts.iter().any(HostStatus::lacks_agent);
+            return Ok(if is_whole { ExitCode::SUCCESS } else { ExitCode::from(cli::EXIT_CANNOT) });
         };
         before = Some(now);
         sleep(period);

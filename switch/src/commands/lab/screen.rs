@@ -34,6 +34,13 @@ pub fn text(now: &NetworkStatus, before: Option<&NetworkStatus>) -> String {
         grouped(unseen),
         grouped(dropped)
     );
+    for host in now.hosts.iter().filter(|host| host.lacks_agent()) {
+        let _ = writeln!(
+            text,
+            "FAILED: {}: its agent is gone or does not answer, and its kernel may not obey pauses; end the lab and make it again",
+            host.name
+        );
+    }
     let causes = Causes::of(&now.switches);
     if !causes.is_empty() {
         text += &format!("\nwho holds whom:\n{}", causes.text());
@@ -79,7 +86,7 @@ fn hosts(now: &NetworkStatus, before: Option<&NetworkStatus>) -> String {
                 Some((counters, between(now, before)))
             });
             let agent = match &interface.agent {
-                None if host.nic => "obeys".into(),
+                None if host.nic => "AGENT GONE OR SILENT".into(),
                 None => "-".into(),
                 Some(agent) => {
                     let held = agent.classes.iter().filter(|class| class.pause_received.now);
@@ -170,5 +177,10 @@ mod tests {
         line(&rates, &["who holds whom"]);
         line(&text(&now, None), &["h1", "250 kB"]);
         line(&text(&before, Some(&now)), &["h1", "0 B"]);
+        assert!(!rates.contains("FAILED"), "{rates}");
+        now.hosts[0].nic = true;
+        let without_agent = text(&now, None);
+        line(&without_agent, &["h1", "eth0", "AGENT GONE OR SILENT"]);
+        line(&without_agent, &["FAILED: h1: its agent is gone"]);
     }
 }
