@@ -46,7 +46,7 @@ pub fn url(text: &str) -> Result<String, String> {
 
 /// Nobody answers.
 #[derive(Debug, thiserror::Error)]
-#[error("no switch answers at {url}: {error}; start one with `xoff run`, or say where it serves with --url")]
+#[error("{}", silence(url, error, "switch", "start one with `xoff run`, or say where it serves with --url"))]
 pub struct Silent {
     /// Where it was asked.
     pub url: String,
@@ -60,6 +60,26 @@ impl Silent {
         move |error| Silent { url: url.into(), error: Box::new(error) }
     }
 }
+
+/// Returns why no `server` ("switch", "agent") answers at `url`, and what to do: `start` where none serves there.
+#[must_use]
+pub fn silence(url: &str, error: &Error, server: &str, start: &str) -> String {
+    match error {
+        Error::Io(error) if error.get_ref().is_some_and(|cause| cause.is::<Stopped>()) => {
+            format!("the {server} at {url} cannot answer: {error}")
+        }
+        Error::Timeout(_) => format!(
+            "no answer in time from {url}: if its process is stopped (state T in `ps`), continue it with `kill -CONT PID`; \
+             if it hangs, end it; else say where the {server} serves"
+        ),
+        error => format!("no {server} answers at {url}: {error}; {start}"),
+    }
+}
+
+/// The process that listens at a socket, by its id, is stopped.
+#[derive(Debug, thiserror::Error)]
+#[error("process {0} is stopped; continue it with `kill -CONT {0}`, or end it with `kill -KILL {0}`")]
+struct Stopped(i32);
 
 /// Why a switch did not do what it was asked for.
 #[derive(Debug, thiserror::Error)]
@@ -140,7 +160,10 @@ impl Connector for Socket {
     type Out = Connection;
 
     fn connect(&self, details: &ConnectionDetails<'_>, _: Option<()>) -> Result<Option<Connection>, Error> {
-        let stream = unix_socket::connect(&self.0)?;
+        let stream = unix_socket::connect(&self.0).map_err(|error| told(error, &details.timeout))?;
+        if let Some(pid) = unix_socket::stopped_peer(&stream) {
+            return Err(io::Error::other(Stopped(pid)).into());
+        }
         let buffers =
             LazyBuffers::new(details.config.input_buffer_size(), details.config.output_buffer_size());
         Ok(Some(Connection { stream, buffers }))
@@ -239,7 +262,10 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("s1.sock");
         let _silent = UnixListener::bind(&path).unwrap();
-        let asked = get(&format!("unix:{}", path.display()), "/status", Duration::from_millis(50));
+        let url = format!("unix:{}", path.display());
+        let asked = get(&url, "/status", Duration::from_millis(50));
         assert!(matches!(asked, Err(Error::Timeout(_))), "{asked:?}");
+        let message = Silent::at(&url)(asked.unwrap_err()).to_string();
+        assert!(message.starts_with("no answer in time") && message.contains("kill -CONT PID"), "{message}");
     }
 }

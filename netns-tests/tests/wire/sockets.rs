@@ -6,6 +6,7 @@ use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use nix::sys::signal::Signal;
 use xoff_netns_tests::wait_for;
 
 use crate::{BINARY, bed, frame};
@@ -70,6 +71,26 @@ fn a_switch_in_another_namespace_is_reached_by_its_socket_and_does_not_run_twice
     assert!(exit.status.success(), "{}", exit.stderr);
     assert!(!path.exists());
     bed.assert_no_drops();
+}
+
+#[test]
+fn stopped_switch_is_named_with_its_process() {
+    let bed = bed(2).build();
+    let path = socket("stopped");
+    let url = format!("unix:{}", path.display());
+    let switch = bed.launch(&bed.config("speed = \"1G\"").switch(&format!("http = \"{url}\"")));
+    wait_for("it to answer", || xoff(&["status", "--url", &url]).status.success().then_some(()));
+    switch.halt();
+    let commands: [&[&str]; 5] =
+        [&["status"], &["reload"], &["policy"], &["acknowledge"], &["capture", "-w", "/dev/null"]];
+    let outputs = commands.map(|command| (command, xoff(&[command, &["--url", &url]].concat())));
+    switch.signal(Signal::SIGCONT);
+    for (command, output) in outputs {
+        let message = text(&output.stderr).split_whitespace().collect::<Vec<_>>().join(" ");
+        let stopped = format!("process {0} is stopped; continue it with `kill -CONT {0}`", switch.pid());
+        assert_eq!(output.status.code(), Some(2), "{command:?}: {message}");
+        assert!(message.contains(&stopped), "{command:?}: {message}");
+    }
 }
 
 #[test]

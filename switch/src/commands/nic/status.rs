@@ -26,10 +26,10 @@ pub(super) fn run(wishes: &NicWishes, json: bool) -> miette::Result<()> {
 
 fn told(error: &StatusError) -> String {
     match error {
-        StatusError::Silent(Silent { url, error }) => format!(
-            "no agent answers at {url}: {error}; start one with `xoff nic --device INTERFACE --speed RATE`, or say where it \
-             serves with --http"
-        ),
+        StatusError::Silent(Silent { url, error }) => {
+            let start = "start one with `xoff nic --device INTERFACE --speed RATE`, or say where it serves with --http";
+            client::silence(url, error, "agent", start)
+        }
         other => other.to_string(),
     }
 }
