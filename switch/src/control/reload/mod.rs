@@ -39,7 +39,7 @@ use super::mailbox::{Answer, Request};
 use super::opener::{NotOpened, Opener};
 use super::{SwitchView, ask, logging};
 use crate::lldp::dcbx;
-use read::READ_WITHIN;
+use read::{READ_WITHIN, reach};
 
 /// What a switch was started with, and reads again.
 #[derive(Clone, Debug)]
@@ -90,7 +90,7 @@ pub enum NotReloaded {
     #[error("this switch was not started with a file that it could read again")]
     NoFile,
     /// The file cannot be read.
-    #[error("nothing was changed: {0}")]
+    #[error("nothing was changed: {error}{reach}", error = .0, reach = reach(.0))]
     Unread(#[from] Unread),
     /// The file does not answer.
     #[error(

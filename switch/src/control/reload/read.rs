@@ -3,12 +3,14 @@
 //! The control thread goes on meanwhile, and gives up on the file after [`READ_WITHIN`]. A thread in such a wait cannot be ended,
 //! so nobody joins it; it has the privileges of the control thread, which starts it, and ends with the process.
 
+use std::io;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::oneshot;
 use tokio::time::timeout;
+use xoff_config::file::{Unread, UnreadCause};
 use xoff_config::{Config, ConfigError, Machine};
 
 use super::{Asked, NotReloaded, Reloader, Source, log, placed};
@@ -73,6 +75,16 @@ impl Reloader {
     }
 }
 
+/// Returns which files a running switch can read, where it may not read this one.
+pub(super) fn reach(unread: &Unread) -> &'static str {
+    match &unread.why {
+        UnreadCause::System(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            "; a running switch reads only what its user may, in the directory of the file that it was started with: put the file there"
+        }
+        _ => "",
+    }
+}
+
 fn load(Source { path, own_policy }: &Source) -> Result<Config, NotReloaded> {
     // What the machine has left is what this switch has left of it, and a device that is gone may come back.
     let machine =
@@ -84,4 +96,23 @@ fn load(Source { path, own_policy }: &Source) -> Result<Config, NotReloaded> {
             problems: invalid.problems().iter().map(placed).collect(),
         },
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use xoff_config::file::CONFIGURATION;
+
+    use super::*;
+
+    #[test]
+    fn file_out_of_reach_is_told_with_the_directory() {
+        let message = |kind: io::ErrorKind| {
+            let why = UnreadCause::System(kind.into());
+            NotReloaded::Unread(Unread { kind: CONFIGURATION, path: "/dev/zero".into(), why }).to_string()
+        };
+        let denied = message(io::ErrorKind::PermissionDenied);
+        assert!(denied.contains("/dev/zero") && denied.contains("in the directory of the file"), "{denied}");
+        let absent = message(io::ErrorKind::NotFound);
+        assert!(!absent.contains("directory of"), "{absent}");
+    }
 }
