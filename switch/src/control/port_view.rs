@@ -527,4 +527,5 @@ impl PauseTotal {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests;
