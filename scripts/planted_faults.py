@@ -36,13 +36,15 @@ FAULTS = [
     (
         "a forgotten release",
         "switch/journey.rs",
-        "        self.finish(frame, store);\n        if may_join {",
-        """        if PLANTED && frame.len() % 61 == 7 {
+        "            self.pipeline.try_again(self.now);\n        }\n        self.finish(frame, store);\n",
+        """            self.pipeline.try_again(self.now);
+        }
+        if PLANTED && frame.len() % 61 == 7 {
             store.free(frame);
         } else {
             self.finish(frame, store);
         }
-        if may_join {""",
+""",
     ),
     (
         "a missed refresh",

@@ -447,18 +447,25 @@ impl Switch {
         if may_join && self.joins_run(passage, size) {
             return store.free(frame);
         }
+        self.release_alone(port, frame, store);
+        if may_join {
+            self.begin_run(passage);
+        }
+    }
+
+    /// [`Switch::release`] of a frame that is counted by itself.
+    #[inline(never)]
+    fn release_alone<S: FrameStore>(&mut self, port: PortId, frame: Frame, store: &mut S) {
         self.end_run();
+        let meta = *self.nodes.meta(&frame);
+        let size = Bytes::of_frame(frame.len());
         self.ports[port.index()].egress.take_back(size.into());
-        if origin != Origin::Switch {
-            self.count_sent(port, class, size.into());
-            let meta = *self.nodes.meta(&frame);
+        if meta.origin != Origin::Switch {
+            self.count_sent(port, meta.class, size.into());
             self.leave_egress(port, &meta);
             self.pipeline.try_again(self.now);
         }
         self.finish(frame, store);
-        if may_join {
-            self.begin_run(passage);
-        }
     }
 
     #[inline]

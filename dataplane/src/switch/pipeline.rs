@@ -187,10 +187,15 @@ impl Pipeline {
     #[inline]
     pub(super) fn try_again(&mut self, now: Nanos) {
         if self.is_halted {
-            (self.is_halted, self.behind) = (false, now.since(self.at));
-            if self.at > self.free_at {
-                (self.free_at, self.owed) = (self.at, 0);
-            }
+            self.run_on(now);
+        }
+    }
+
+    #[cold]
+    fn run_on(&mut self, now: Nanos) {
+        (self.is_halted, self.behind) = (false, now.since(self.at));
+        if self.at > self.free_at {
+            (self.free_at, self.owed) = (self.at, 0);
         }
     }
 
