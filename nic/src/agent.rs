@@ -180,7 +180,7 @@ impl Agent {
         self.told_response = self.view.expected_response();
         tracing::info!(
             peer_response = %text(self.told_response),
-            "what the switch's port is taken to reckon with, until more has to be"
+            "peer response that the switch's port is expected to assume"
         );
         let outcome = self.obey(stop).and_then(|()| self.check_at_end());
         let Agent { egress, guard, watch, view, .. } = self;
@@ -399,7 +399,7 @@ impl Agent {
         if !looked.opened.is_empty() {
             tracing::warn!(
                 classes = %list(looked.opened),
-                "the guard opened queues that this thread had not, for want of a processor"
+                "guard reopened overdue queues: the agent was not scheduled"
             );
             self.egress.opened(looked.opened);
             let again = ClassSet(looked.opened.0 & self.brain.stopped().0);

@@ -241,8 +241,8 @@ pub fn stand(device: &str) -> Result<(), EgressError> {
                 watch.until[class.index()] = Nanos::ZERO; // without queues nothing is stopped
                 continue;
             };
-            let _ = egress.fit(); // what fits no longer is opened as it is
-            // Before it is open, too: who finds it open knows by whom.
+            let _ = egress.fit(); // under an MTU that is too long the class is opened with the old settings
+            // Announced first, so that the agent does not take the opening for tampering.
             let mut tell = || _ = watch.agent.write_all(&[class.get()]); // the agent's death is heard next
             tell();
             egress.start(class)?;

@@ -347,16 +347,37 @@ impl Undo {
 
     /// Puts back each part that still is as it was set, whatever becomes of the others; returns the first error.
     fn put_back(self, found: &Link, netlink: &Netlink, ethtool: &Ethtool) -> io::Result<()> {
-        let undo = self.as_it_holds(found, netlink, ethtool)?;
         let ifindex = found.ifindex;
-        let parts = [
-            (undo.flags != 0).then(|| ethtool.set_flags(ethtool.flags().unwrap_or(0) | undo.flags)),
-            undo.clsact.then(|| remove_clsact(ifindex, netlink)),
-            undo.qdisc.then(|| netlink.remove_qdisc(ifindex)),
-            undo.down.then(|| netlink.set_up(ifindex, false)),
-            undo.own_addresses.map(|mode| netlink.set_own_addresses(ifindex, mode)),
-        ];
-        parts.into_iter().flatten().collect()
+        let put_back = |part: Undo| {
+            let part = part.as_it_holds(found, netlink, ethtool)?;
+            if part.flags != 0 {
+                ethtool.set_flags(ethtool.flags().unwrap_or(0) | part.flags)?;
+            }
+            if part.clsact {
+                remove_clsact(ifindex, netlink)?;
+            }
+            if part.qdisc {
+                netlink.remove_qdisc(ifindex)?;
+            }
+            if part.down {
+                netlink.set_up(ifindex, false)?;
+            }
+            part.own_addresses.map_or(Ok(()), |mode| netlink.set_own_addresses(ifindex, mode))
+        };
+        self.parts().map(put_back).into_iter().collect()
+    }
+
+    /// The same, one part each.
+    fn parts(self) -> [Undo; 5] {
+        let Undo { down, qdisc, clsact, flags, own_addresses } = self;
+        let none = Undo::default();
+        [
+            Undo { flags, ..none },
+            Undo { clsact, ..none },
+            Undo { qdisc, ..none },
+            Undo { down, ..none },
+            Undo { own_addresses, ..none },
+        ]
     }
 }
 

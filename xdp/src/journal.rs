@@ -117,8 +117,8 @@ impl Journal {
 impl<T> Left<T> {
     fn unreadable(device: &str) -> Left<T> {
         Left::Unreadable(format!(
-            "the record that a killed xoff left of {device} cannot be read, and nothing is put back; see that `ip -d link show dev \
-             {device}`, `tc qdisc show dev {device}` and `ethtool -k {device}` show what you expect, and set what they do not"
+            "journal of {device} unreadable; nothing restored after the killed xoff: check `ip -d link show dev {device}`, \
+             `tc qdisc show dev {device}` and `ethtool -k {device}`, and correct the settings by hand"
         ))
     }
 }

@@ -18,7 +18,7 @@ use crate::driver::Driver;
 use crate::monitor::XdpStatistics;
 use crate::reading::DeviceDrops;
 
-/// What of the frames that sockets and the XDP program drop a device counts in `rx_dropped`, too.
+/// Drops of sockets and XDP program that a driver repeats in the device's `rx_dropped`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Overlap {
     /// None of them.

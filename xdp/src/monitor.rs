@@ -72,7 +72,7 @@ impl XdpStatistics {
         }
     }
 
-    /// These, but of what came in as it was `before`.
+    /// Replaces the receive counters by those of `before`; transmit counters stay.
     #[must_use]
     pub const fn but_received(self, before: XdpStatistics) -> XdpStatistics {
         XdpStatistics {

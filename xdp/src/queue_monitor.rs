@@ -64,7 +64,7 @@ impl QueueMonitor {
         Ok(Some(QueueMonitor { socket, family }))
     }
 
-    /// Takes all events that have come, and waits for none.
+    /// Returns all pending events without blocking.
     ///
     /// # Errors
     /// What the kernel says.

@@ -34,7 +34,7 @@ pub struct DeviceDrops {
     pub tx_errors: u64,
 }
 
-/// What a counter of the kernel's link statistics is in the proof that nothing was lost.
+/// Use of a link counter in the loss account.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     /// Frames dropped on receive.
@@ -90,7 +90,7 @@ pub const LINK_COUNTERS: [LinkCounter; 25] = [
 ];
 
 impl DeviceDrops {
-    /// These, but of what came in as it was `before`.
+    /// Replaces the receive counters by those of `before`; transmit counters stay.
     #[must_use]
     pub const fn but_received(self, before: DeviceDrops) -> DeviceDrops {
         DeviceDrops { tx_dropped: self.tx_dropped, tx_errors: self.tx_errors, ..before }

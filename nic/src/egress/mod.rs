@@ -306,7 +306,7 @@ impl Egress {
         Ok(QueueDump::read(&mut self.tc, self.tree.ifindex())?)
     }
 
-    /// Notes that somebody who may, the guard, has opened these classes.
+    /// Records that the guard opened these classes.
     pub fn opened(&mut self, classes: ClassSet) {
         self.stopped = ClassSet(self.stopped.0 & !classes.0);
     }
@@ -460,7 +460,7 @@ impl Egress {
 
     /// Opens all, and waits until nothing is queued, or that has taken too long.
     fn empty(&mut self, removed: &mut Removed) -> Result<(), EgressError> {
-        let _ = self.fit(); // what fits no longer is opened as it is
+        let _ = self.fit(); // under an MTU that is too long the class is opened with the old settings
         self.open()?;
         let deadline = Instant::now() + Self::DRAIN;
         loop {

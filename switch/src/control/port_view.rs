@@ -312,7 +312,7 @@ impl PortView {
         self.devices().arrivals()
     }
 
-    /// The port is open again, on a device of that name. True where the device was gone, false where it had other queues.
+    /// Attaches the reopened device. Returns true if the device had been gone, false if its queues had changed.
     pub(super) fn returned(&self, name: &str, device: PortDevice) -> bool {
         self.has_now(name, device);
         let was_gone = self.unfollowed.replace(None).is_none();
