@@ -407,7 +407,9 @@ fn weight(value: &Value<'_>) -> Parsed<Service> {
 
 fn when_full(value: &Value<'_>) -> Parsed<WhenFull> {
     if value.as_str() == Some("stop-class") {
-        return Err("\"stop\" (halts every port and class, needs workers = 1) or \"drop\" (drops the frame): \"stop-class\" was removed".into());
+        let allowed =
+            "\"stop\" (halts every port and class, needs workers = 1) or \"drop\" (drops the frame)";
+        return Err(format!("{allowed}: \"stop-class\" was removed"));
     }
     parse::choice(&[("drop", WhenFull::Drop), ("stop", WhenFull::Stop)])(value)
 }

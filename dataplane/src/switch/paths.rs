@@ -9,12 +9,12 @@
 //!
 //! Each worker chooses for the frames that come in by its ports, in turns and by a chance of its own. Of queues of another worker's
 //! ports it knows what their counters say: what is on its way there it does not know. A frame that has been handed over stays with the
-//! port that was chosen.
+//! port that was chosen, or takes an open member of the same worker where that port has closed meanwhile and the group is not by flow.
 
 use super::Switch;
 use crate::forward::{GroupId, Groups, Ways, Weighted, shortest};
 use crate::frame::{Frame, FrameStore};
-use crate::queue::FrameMeta;
+use crate::queue::{FrameMeta, Origin};
 use crate::routing::{Hop, Hops};
 use crate::settings::{GroupSettings, Spread, SwitchSettings, Turns, WhenFull};
 use crate::units::{Bytes, Class, PortId, PortSet};
@@ -246,6 +246,24 @@ impl Switch {
                 (Turns::Random, shortest(usable, low, high, waits))
             }
         }
+    }
+
+    /// Returns the port by which a frame leaves that another worker has handed over: its own, or, where that has closed meanwhile, the open
+    /// member of its group at which least waits. Flows, copies of floods and what the host sends stay with their port.
+    #[inline]
+    pub(super) fn open_member(&self, meta: &FrameMeta) -> PortId {
+        match self.ports[meta.egress.index()].egress.closed.contains(meta.class) {
+            true => self.other_member(meta).unwrap_or(meta.egress),
+            false => meta.egress,
+        }
+    }
+
+    #[cold]
+    fn other_member(&self, meta: &FrameMeta) -> Option<PortId> {
+        let group = &self.paths.groups[self.bridge.groups().of(meta.egress)?.index()];
+        let may_change = group.spread != Spread::Flow && meta.origin == Origin::Network && !meta.is_flooded();
+        let open = group.ports.iter().copied().filter(|&port| may_change && self.may_enter(port, meta));
+        open.min_by_key(|&port| self.waits_at(port, meta.class))
     }
 
     /// Whether the queue of `egress` takes a frame like this, as far as this worker knows.

@@ -10,10 +10,11 @@
 //!
 //! Only where its egress has no room and the pipeline is to halt for that ([`WhenFull::Stop`]) a frame stays at the head: the
 //! clock stands still, and until that frame has gone nothing else is forwarded or taken in, whatever
-//! port it came in by, whatever class it is of and wherever it goes. The frame is decided anew whenever something has happened that
-//! may let it go: a frame has left the switch or was dropped in an egress queue; a link, a storm or a standstill has begun or ended; or
+//! port it came in by, whatever class it is of and wherever it goes. The frame is decided anew after every event that may make room or
+//! change its egress: a frame has left the switch or was dropped in an egress queue; a link, a storm or a standstill has begun or ended; or
 //! routes or settings have changed. That an address ages ends no halt; but a frame that is decided anew is flooded where its address is
-//! no longer known. Halts are counted at the queue that is full: a frame that finds it full again continues the same halt.
+//! no longer known. A halt is counted at the first queue that its frame found full, and lasts until
+//! that frame has gone, whichever queue it finds full meanwhile.
 //!
 //! A frame counts where it came in as if it waited there. A driver that comes late finds frames that should have moved before,
 //! and moves them as if it had been there, as far as room is concerned as it is now.
@@ -45,9 +46,11 @@ pub(super) enum Next {
 /// A halt, as it is counted.
 #[derive(Clone, Copy, Debug)]
 struct Halt {
+    /// The slot of the frame that halts the pipeline.
+    head: u32,
     queue: Queue,
     since: Nanos,
-    /// When the frame at the head tried again: the end of the halt, unless that finds no room.
+    /// When that frame tried again: the end of the halt, unless it finds no room.
     tried: Option<Nanos>,
 }
 
@@ -120,7 +123,7 @@ impl Pipeline {
             && let Some(frame) = self.frames.pop(nodes)
         {
             self.at = self.due.pop_front().unwrap_or(self.at);
-            if let Some(halt) = &mut self.halt {
+            if let Some(halt) = self.halt.as_mut().filter(|halt| halt.head == frame.slot()) {
                 halt.tried = Some(now);
             }
             return Next::Head(frame);
@@ -145,13 +148,13 @@ impl Pipeline {
         None
     }
 
-    /// The frame that is through finds no room at `full`.
+    /// Halts the pipeline: `head` finds no room at `full`.
     pub(super) fn halt(&mut self, now: Nanos, nodes: &mut Nodes, head: Frame, full: Queue) {
         match &mut self.halt {
-            Some(halt) if halt.queue == full => halt.tried = None,
+            Some(halt) if halt.head == head.slot() => halt.tried = None,
             _ => {
                 self.end_halt(now);
-                self.halt = Some(Halt { queue: full, since: now, tried: None });
+                self.halt = Some(Halt { head: head.slot(), queue: full, since: now, tried: None });
                 self.counters.class(full.0, full.1).begin_halt(now);
             }
         }
@@ -183,16 +186,16 @@ impl Pipeline {
         self.is_halted
     }
 
-    /// The frame at the head may have room now, or go elsewhere: it is decided anew.
+    /// Lets the frame at the head be decided anew, if the pipeline is halted.
     #[inline]
     pub(super) fn try_again(&mut self, now: Nanos) {
         if self.is_halted {
-            self.run_on(now);
+            self.resume(now);
         }
     }
 
     #[cold]
-    fn run_on(&mut self, now: Nanos) {
+    fn resume(&mut self, now: Nanos) {
         (self.is_halted, self.behind) = (false, now.since(self.at));
         if self.at > self.free_at {
             (self.free_at, self.owed) = (self.at, 0);
@@ -226,5 +229,54 @@ pub(super) const fn lane_bits(order: IngressOrder) -> u8 {
     match order {
         IngressOrder::ByClass => 0b111,
         IngressOrder::Fifo => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const QUEUES: [Queue; 2] = [(PortId(0), Class::ALL[3]), (PortId(1), Class::ALL[3])];
+
+    /// A frame that may leave by several ports finds now one of them full and now another.
+    #[test]
+    fn halted_frame_at_another_queue_continues_its_halt() {
+        let (counters, mut nodes) = (Counters::new(2), Nodes::new(2));
+        let halts = |port: usize| {
+            let counted = counters.class(QUEUES[port].0, QUEUES[port].1);
+            (counted.halts.get(), counted.halted_nanos.get())
+        };
+        let mut pipeline = Pipeline::new(&PipelineSettings::default(), 2, Arc::clone(&counters));
+        pipeline.halt(Nanos(10), &mut nodes, Frame::new(0, 60), QUEUES[0]);
+        for full in QUEUES {
+            pipeline.try_again(Nanos(20));
+            let Next::Head(frame) = pipeline.next(Nanos(20), &nodes) else { panic!("not decided anew") };
+            pipeline.halt(Nanos(20), &mut nodes, frame, full);
+        }
+        pipeline.try_again(Nanos(30));
+        let Next::Head(frame) = pipeline.next(Nanos(30), &nodes) else { panic!("not decided anew") };
+        let _ = frame.into_parts(); // it has gone
+        let _ = pipeline.next(Nanos(40), &nodes);
+        assert_eq!([halts(0), halts(1)], [(1, 20), (0, 0)]);
+    }
+
+    #[test]
+    fn frame_decided_before_the_halted_one_ends_no_halt() {
+        let (counters, mut nodes) = (Counters::new(2), Nodes::new(2));
+        let mut pipeline = Pipeline::new(&PipelineSettings::default(), 2, Arc::clone(&counters));
+        pipeline.halt(Nanos(10), &mut nodes, Frame::new(0, 60), QUEUES[0]);
+        let mut resolved = Fifo::default();
+        resolved.push(&mut nodes, Frame::new(1, 60));
+        pipeline.put_back(&mut nodes, resolved);
+        pipeline.try_again(Nanos(20));
+        for slot in [1, 0] {
+            let Next::Head(frame) = pipeline.next(Nanos(20), &nodes) else { panic!("not decided anew") };
+            assert_eq!(frame.slot(), slot);
+            match slot {
+                0 => pipeline.halt(Nanos(20), &mut nodes, frame, QUEUES[0]),
+                _ => _ = frame.into_parts(),
+            }
+        }
+        assert_eq!(counters.class(PortId(0), QUEUES[0].1).halts.get(), 1);
     }
 }

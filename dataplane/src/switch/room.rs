@@ -74,7 +74,7 @@ impl Switch {
             && !self.buffer.egress_has_room(egress, meta.class, meta.counted())
     }
 
-    /// The frame waits at the head of the pipeline until `egress` has room for it, or it goes elsewhere.
+    /// Halts the pipeline until `egress` has room for `frame`, or the frame goes elsewhere.
     #[cold]
     pub(super) fn wait_for_room(&mut self, egress: PortId, frame: Frame) {
         let class = self.nodes.meta(&frame).class;

@@ -13,7 +13,7 @@
 //!
 //! Both wait in the sender's `Switch` until the driver has room for them on the way. The frame counts
 //! at its ingress all the while, so a slow worker makes its neighbours' peers pause, and nothing is
-//! dropped between workers. (`until-forwarded` accounting ends when the frame is handed over.) Never: a frame that is handed over
+//! dropped on the way between workers. (`until-forwarded` accounting ends when the frame is handed over.) Never: a frame that is handed over
 //! twice, a slot that is freed by a worker other than its owner, an egress queue that a frame enters without having been counted at an
 //! ingress.
 //!
@@ -146,8 +146,9 @@ impl Batch<'_> {
     pub fn take_over<S: FrameStore>(&mut self, handover: Handover, store: &mut S) {
         let Handover { frame, meta } = handover;
         self.switch.ledger.taken_over += 1;
-        *self.switch.nodes.meta_mut(&frame) = meta;
-        self.switch.enqueue(meta.egress, frame, store);
+        let egress = self.switch.open_member(&meta);
+        *self.switch.nodes.meta_mut(&frame) = FrameMeta { egress, ..meta };
+        self.switch.enqueue(egress, frame, store);
     }
 
     /// The next slot that goes home to `worker`. The driver must have room for it on the way.

@@ -1,4 +1,5 @@
-//! Groups whose members are ports of several workers: a frame that has been handed over stays with the member that was chosen for it.
+//! Groups whose members are ports of several workers: a frame that has been handed over stays with the member that was chosen for it, or
+//! takes another of the same worker where that member has closed.
 
 use xoff_dataplane::counters::Counters;
 use xoff_dataplane::drop_reason::DropReason;
@@ -17,7 +18,9 @@ const IN_TURN: Spread = Spread::Frame(Turns::RoundRobin);
 
 /// Eight frames, two for each member, are on their way to the second worker, whose members these are, when something happens there.
 /// How many leave by each member then, and how many were dropped because the first has no link.
-fn left_after(happens: impl FnOnce(&mut [Switch; 2], &[Workers; 2], &mut MemoryStore)) -> ([usize; 4], u64) {
+fn frames_left_after(
+    event: impl FnOnce(&mut [Switch; 2], &[Workers; 2], &mut MemoryStore),
+) -> ([usize; 4], u64) {
     let plan = fan(IN_TURN);
     let counters = Counters::new(6);
     let roles = [0, 1].map(|me| Workers::new([0, 0, 1, 1, 1, 1].map(WorkerId).into(), WorkerId(me)));
@@ -30,7 +33,7 @@ fn left_after(happens: impl FnOnce(&mut [Switch; 2], &[Workers; 2], &mut MemoryS
         workers[0].batch(NOW).receive(PortId(0), frame, &mut store);
     }
     while workers[0].batch(NOW).forward(&mut store) {}
-    happens(&mut workers, &roles, &mut store);
+    event(&mut workers, &roles, &mut store);
     let [receives, sends] = &mut workers;
     while let Some(handover) = receives.batch(NOW).hand_over(WorkerId(1)) {
         sends.batch(NOW).take_over(handover, &mut store);
@@ -55,7 +58,7 @@ fn left_after(happens: impl FnOnce(&mut [Switch; 2], &[Workers; 2], &mut MemoryS
 
 #[test]
 fn handed_over_frame_outlives_its_group() {
-    let after = left_after(|workers, roles, _| {
+    let after = frames_left_after(|workers, roles, _| {
         let mut settings = fan(IN_TURN).settings;
         settings.groups = vec![group(4..6, IN_TURN, 1)];
         settings.fdb.statics = vec![(1, BEYOND, PortId(4))];
@@ -68,7 +71,11 @@ fn handed_over_frame_outlives_its_group() {
 
 /// The worker that has received it does not know yet.
 #[test]
-fn handed_over_frame_is_dropped_at_lost_link() {
-    let after = left_after(|[_, sends], _, store| sends.batch(NOW).set_link(PortId(2), false, store));
-    assert_eq!(after, ([0, 2, 2, 2], 2));
+fn handed_over_frame_leaves_by_open_member() {
+    let after = frames_left_after(|[_, sends], _, store| sends.batch(NOW).set_link(PortId(2), false, store));
+    assert_eq!(after, ([0, 3, 3, 2], 0));
+    let after = frames_left_after(|[_, sends], _, store| {
+        (2..6).for_each(|port| sends.batch(NOW).set_link(PortId(port), false, store));
+    });
+    assert_eq!(after, ([0; 4], 2), "no member is open: each is dropped at its own");
 }
