@@ -332,8 +332,8 @@ impl Monitor {
 
     /// Starts the count of the device's losses; an unreadable counter counts from zero. The kernel may take its time to answer.
     pub fn begin(&self) {
-        // Some drivers count in the device what sockets and program drop, too. Of those only drops after the start of their own count may be
-        // in it, or they would hide later drops of the device alone. Read first, they are no more than the device has of them.
+        // Some drivers count drops of sockets and program in the device, too. Those since the start of their own count have to stay in the
+        // device's, or they would later hide as many drops of the device alone. Read first, they are no more than the device has of them.
         let counted_apart =
             self.xdp_statistics().map_or(0, |xdp| xdp.rx_by_sockets() + xdp.rx_unclaimed + xdp.rx_too_long);
         let mut counted = self.counted();

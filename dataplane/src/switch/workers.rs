@@ -13,8 +13,8 @@
 //!
 //! Both wait in the sender's `Switch` until the driver has room for them on the way. The frame counts
 //! at its ingress all the while, so a slow worker makes its neighbours' peers pause, and nothing is
-//! dropped on the way between workers. (`until-forwarded` accounting ends when the frame is handed over.) Never: a frame that is handed over
-//! twice, a slot that is freed by a worker other than its owner, an egress queue that a frame enters without having been counted at an
+//! dropped on the way between workers. (`until-forwarded` accounting ends when the frame is handed over.) Never: a frame that is handed
+//! over twice, a slot that is freed by a worker other than its owner, an egress queue that a frame enters without having been counted at an
 //! ingress.
 //!
 //! Each worker's bridge knows what all have learned: it tells the others ([`super::Batch::next_learned`]), and

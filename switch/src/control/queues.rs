@@ -82,7 +82,8 @@ pub(super) async fn reopen(
 ) -> Result<Option<String>, NotOpened> {
     opener.fits(id).await.unwrap_or(Err(NotOpened::Panicked))?;
     let port = &view.ports[id.index()];
-    let Some(old) = given_up(view, id, Backlog::Kept { even_unsent: false }).await else { return Ok(None) }; // its device is gone, or it was taken away
+    let backlog = Backlog::Kept { even_unsent: false };
+    let Some(old) = given_up(view, id, backlog).await else { return Ok(None) }; // its device is gone, or it was taken away
     let link = port.link.get();
     if link == Link::Gone {
         let _ = opener.close_now(id, old).await; // it went while the worker gave it away
