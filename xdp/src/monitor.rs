@@ -220,6 +220,8 @@ pub struct Monitor {
     counted: Mutex<Counted>,
     /// Empty as long as the sockets have no chunk.
     early: OnceLock<Early>,
+    /// Empty until the port has a worker.
+    early_program: OnceLock<EarlyProgram>,
     sockets: Vec<OwnedFd>,
     memory: SocketMemory,
     program: Arc<Program>,
@@ -240,34 +242,26 @@ struct Counted {
     set_back: bool,
 }
 
-/// Frames that came before the port had somebody who would take them, by the counters that they are in.
+/// Frames that came when the port had no chunk yet, by the counters of its sockets that they are in.
 #[derive(Clone, Copy, Debug, Default)]
 struct Early {
     rx_dropped: u64,
     rx_ring_full: u64,
     rx_fill_ring_empty: u64,
-    rx_unclaimed: u64,
-    rx_too_long: u64,
 }
 
 impl Early {
     const fn all_of(sum: &XdpStatistics) -> Early {
-        let &XdpStatistics {
-            rx_dropped, rx_ring_full, rx_fill_ring_empty, rx_unclaimed, rx_too_long, ..
-        } = sum;
-        Early { rx_dropped, rx_ring_full, rx_fill_ring_empty, rx_unclaimed, rx_too_long }
+        let &XdpStatistics { rx_dropped, rx_ring_full, rx_fill_ring_empty, .. } = sum;
+        Early { rx_dropped, rx_ring_full, rx_fill_ring_empty }
     }
+}
 
-    const fn taken_from(self, sum: XdpStatistics) -> XdpStatistics {
-        XdpStatistics {
-            rx_dropped: sum.rx_dropped - self.rx_dropped,
-            rx_ring_full: sum.rx_ring_full - self.rx_ring_full,
-            rx_fill_ring_empty: sum.rx_fill_ring_empty - self.rx_fill_ring_empty,
-            rx_unclaimed: sum.rx_unclaimed - self.rx_unclaimed,
-            rx_too_long: sum.rx_too_long - self.rx_too_long,
-            ..sum
-        }
-    }
+/// Frames that the XDP program dropped before the port had a worker.
+#[derive(Clone, Copy, Debug, Default)]
+struct EarlyProgram {
+    rx_unclaimed: u64,
+    rx_too_long: u64,
 }
 
 impl Counted {
@@ -307,6 +301,7 @@ impl Monitor {
             queues_at_open,
             counted: Mutex::new(Counted { at_start, last: DeviceDrops::default(), set_back: false }),
             early: OnceLock::new(),
+            early_program: OnceLock::new(),
             sockets: sockets.iter().map(BorrowedFd::try_clone_to_owned).collect::<io::Result<_>>()?,
             memory,
             program: program.0,
@@ -323,22 +318,26 @@ impl Monitor {
         let _ = self.early.set(Early::default()); // it is the first to say so
     }
 
-    /// Starts the count of losses of sockets and program: the sockets have chunks now, and what was dropped before came before the port had
-    /// anybody. An unreadable counter counts from zero. For the thread that owns the port: it reads without waiting for anybody.
+    /// Starts the count of losses of the sockets: they have chunks now, and what they dropped before came before the port had anybody. An
+    /// unreadable counter counts from zero. For the thread that owns the port: it reads socket options only, which takes no privilege and
+    /// waits for nobody.
     pub(crate) fn has_chunks(&self) {
-        let before = self.since_open().map(|sum| Early::all_of(&sum));
+        let before = self.of_sockets().map(|sum| Early::all_of(&sum));
         let _ = self.early.set(before.unwrap_or_default()); // it is the first to say so
     }
 
-    /// Starts the count of the device's losses; an unreadable counter counts from zero. The kernel may take its time to answer.
+    /// Starts the count of losses of program and device; an unreadable counter counts from zero. The kernel may take its time to answer.
     pub fn begin(&self) {
-        // Some drivers count drops of sockets and program in the device, too. Those since the start of their own count have to stay in the
+        if let Ok(sum) = self.since_open() {
+            let XdpStatistics { rx_unclaimed, rx_too_long, .. } = sum;
+            let _ = self.early_program.set(EarlyProgram { rx_unclaimed, rx_too_long }); // a port begins once
+        }
+        // Some drivers count drops of the sockets in the device, too. Those since the start of their own count have to stay in the
         // device's, or they would later hide as many drops of the device alone. Read first, they are no more than the device has of them.
-        let counted_apart =
-            self.xdp_statistics().map_or(0, |xdp| xdp.rx_by_sockets() + xdp.rx_unclaimed + xdp.rx_too_long);
+        let of_sockets = self.xdp_statistics().map_or(0, |xdp| xdp.rx_by_sockets());
         let mut counted = self.counted();
         if let Ok(Reading { mut drops, .. }) = self.device.read() {
-            drops.rx_dropped = drops.rx_dropped.saturating_sub(counted_apart);
+            drops.rx_dropped = drops.rx_dropped.saturating_sub(of_sockets);
             counted.at_start = drops;
             counted.last = DeviceDrops::default();
         }
@@ -401,9 +400,18 @@ impl Monitor {
 
 impl PortDriver for Monitor {
     fn xdp_statistics(&self) -> io::Result<XdpStatistics> {
-        let early = self.early.get(); // before the sum, which is not less then
+        // Before the sum, which is not less then.
+        let (early, program) = (self.early.get(), self.early_program.get().copied().unwrap_or_default());
         let sum = self.since_open()?;
-        Ok(early.copied().unwrap_or(Early::all_of(&sum)).taken_from(sum))
+        let early = early.copied().unwrap_or(Early::all_of(&sum));
+        Ok(XdpStatistics {
+            rx_dropped: sum.rx_dropped - early.rx_dropped,
+            rx_ring_full: sum.rx_ring_full - early.rx_ring_full,
+            rx_fill_ring_empty: sum.rx_fill_ring_empty - early.rx_fill_ring_empty,
+            rx_unclaimed: sum.rx_unclaimed - program.rx_unclaimed,
+            rx_too_long: sum.rx_too_long - program.rx_too_long,
+            ..sum
+        })
     }
 
     fn device_drops(&self) -> Result<DeviceDrops, Unread> {

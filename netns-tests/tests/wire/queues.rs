@@ -163,19 +163,20 @@ fn queues_that_change_for_a_moment_are_a_gap() {
 #[test]
 fn queued_frames_survive_a_change_of_queues() {
     let bed = bed(2).queues(2).build();
-    let switch = bed.start(&bed.config("speed = \"1M\""));
     let (a, b) = (bed.host(1), bed.host(2));
     b.run("ethtool", &["-L", "eth0", "tx", "1"]);
+    ethtool(&bed, "-L p2 rx 1");
+    let switch = bed.start(&bed.config("speed = \"1M\"").port(2, "queues = [0]"));
     b.send(frame(b, a, 0, 0));
     a.tap().numbered(0);
     b.send(frames::pfc(b.mac(), &[(3, u16::MAX)])); // 33 s at this speed
     wait_for("the pause", || switch.class(2, 3).pause_received.now.then_some(()));
     (1..=10).for_each(|number| a.send(frame(a, b, 3, number)));
     wait_for("all frames", || (switch.class(1, 3).rx_frames == 10).then_some(()));
-    ethtool(&bed, "-L p2 rx 1");
+    ethtool(&bed, "-L p2 rx 2");
     wait_for("the port to follow its queues", || {
         let port = switch.port(2);
-        (port.unfollowed.is_none() && port.link == Link::Up && port.queues == 1).then_some(())
+        (port.unfollowed.is_none() && port.link == Link::Up && port.requeued == 1).then_some(())
     });
     let waiting = switch.class(2, 3);
     assert_eq!((waiting.tx_frames, waiting.drops.get("link_down")), (0, None));
