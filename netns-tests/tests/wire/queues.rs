@@ -179,7 +179,7 @@ fn queued_frames_survive_a_change_of_queues() {
         (port.unfollowed.is_none() && port.link == Link::Up && port.requeued == 1).then_some(())
     });
     let waiting = switch.class(2, 3);
-    assert_eq!((waiting.tx_frames, waiting.drops.get("link_down")), (0, None));
+    assert_eq!((waiting.tx_frames, waiting.drops["link_down"]), (0, 0));
     b.send(frames::pfc(b.mac(), &[(3, 0)]));
     b.tap().numbered(10);
     assert_eq!(b.tap().numbers(), (1..=10).collect::<Vec<_>>());
