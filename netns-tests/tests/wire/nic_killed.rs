@@ -43,35 +43,37 @@ fn restore(wire: &Wire) -> String {
     text
 }
 
-#[test]
-fn guard_puts_back_after_a_kill_at_any_moment() {
+/// Kills an agent at each of the moments, beside a root of the operator's own, and has `check` see that the state is that `before`.
+fn kill_at_each_moment(kill: impl Fn(Agent), check: impl Fn(&Wire, &str, u64)) {
     let wire = Wire::build(BINARY);
     assert!(wire.run("tc", "qdisc replace dev eth0 root handle 9: pfifo limit 55").1.success());
     let before = state(&wire);
     for moment in MOMENTS {
         let agent = wire.launch(SLOW);
         thread::sleep(Duration::from_millis(moment));
-        agent.end(Signal::SIGKILL);
-        wait_for(&format!("the guard, after {moment} ms"), || (state(&wire) == before).then_some(()));
-        // The guard ends after that; then nothing is left to be put back.
-        wait_for("the guard's end", || restore(&wire).contains("nothing to put back").then_some(()));
-        assert_eq!(state(&wire), before);
+        kill(agent);
+        check(&wire, &before, moment);
     }
 }
 
 #[test]
+fn guard_puts_back_after_a_kill_at_any_moment() {
+    let kill = |agent: Agent| drop(agent.end(Signal::SIGKILL));
+    kill_at_each_moment(kill, |wire, before, moment| {
+        wait_for(&format!("the guard, after {moment} ms"), || (state(wire) == before).then_some(()));
+        // The guard ends after that; then nothing is left to be put back.
+        wait_for("the guard's end", || restore(wire).contains("nothing to put back").then_some(()));
+        assert_eq!(state(wire), before);
+    });
+}
+
+#[test]
 fn restore_puts_back_after_both_are_killed() {
-    let wire = Wire::build(BINARY);
-    assert!(wire.run("tc", "qdisc replace dev eth0 root handle 9: pfifo limit 55").1.success());
-    let before = state(&wire);
-    for moment in MOMENTS {
-        let agent = wire.launch(SLOW);
-        thread::sleep(Duration::from_millis(moment));
-        kill_both(agent);
-        restore(&wire);
-        assert_eq!(state(&wire), before, "killed after {moment} ms");
-        assert!(restore(&wire).contains("nothing to put back"));
-    }
+    kill_at_each_moment(kill_both, |wire, before, moment| {
+        restore(wire);
+        assert_eq!(state(wire), before, "killed after {moment} ms");
+        assert!(restore(wire).contains("nothing to put back"));
+    });
 }
 
 #[test]
