@@ -276,7 +276,7 @@ pub fn attach(
             .map_err(|source| refused("attach the XDP program", source))?;
     }
     let filter = Filter::attach(program.progs.xoff_hold_back.as_fd(), ifindex, clsact);
-    let program = Program::new(claim, fd, mode_of(ifindex), link);
+    let program = Program::new(claim, fd, mode_of(&Xdp::new(fd), ifindex), link);
     let program = program.map_err(|source| refused("keep the XDP program of", source))?;
     claim.attached(program.id());
     let attached = Attached { program: Arc::new(program), filter, dropped, arrived };
@@ -320,13 +320,13 @@ fn load(
 pub fn take_off_leftover(claim: &Claim) -> Result<(), EbpfError> {
     let ifindex = claim.ifindex();
     let stdin = io::stdin();
-    let xdp = Xdp::new(stdin.as_fd()); // only to attach takes a program
+    let xdp = Xdp::new(stdin.as_fd()); // any descriptor: queries and detaching use no program
     let id = match xdp.query_id(ifindex, XdpFlags::NONE) {
         Ok(0) | Err(_) => return Ok(()),
         Ok(id) => id,
     };
     may_replace(claim, id)?;
-    let (device, mode) = (claim.device().to_owned(), mode_of(ifindex));
+    let (device, mode) = (claim.device().to_owned(), mode_of(&xdp, ifindex));
     xdp.detach(ifindex, mode.flag()).map_err(|source| match mode {
         // It hangs on a link, and somebody holds that.
         Mode::Native => EbpfError::AnotherXoff { device, process: None },
@@ -357,9 +357,7 @@ fn name_of(id: u32) -> Option<String> {
     Some(program.name.to_string_lossy().into_owned())
 }
 
-fn mode_of(ifindex: i32) -> Mode {
-    let stdin = io::stdin();
-    let xdp = Xdp::new(stdin.as_fd()); // only to attach takes a program
+fn mode_of(xdp: &Xdp<'_>, ifindex: i32) -> Mode {
     let generic = xdp.query(ifindex, XdpFlags::NONE).is_ok_and(|found| found.skb_prog_id != 0);
     if generic { Mode::Generic } else { Mode::Native }
 }

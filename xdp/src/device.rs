@@ -453,6 +453,13 @@ mod tests {
         device
     }
 
+    /// Leaves the device as a killed switch does: nothing is put back.
+    fn kill(device: Device) {
+        caps::drop(None, CapSet::Effective, Capability::CAP_NET_ADMIN).unwrap();
+        drop(device);
+        caps::raise(None, CapSet::Effective, Capability::CAP_NET_ADMIN).unwrap();
+    }
+
     #[test]
     fn change_is_written_down_before_it_is_made() {
         beside_device(|| {
@@ -474,9 +481,7 @@ mod tests {
             let before = ip("-details link show");
             let device = prepared();
             let ifindex = device.ifindex;
-            caps::drop(None, CapSet::Effective, Capability::CAP_NET_ADMIN).unwrap();
-            drop(device);
-            caps::raise(None, CapSet::Effective, Capability::CAP_NET_ADMIN).unwrap();
+            kill(device);
             assert_ne!(page(ifindex), b"", "nothing could be put back");
             restore_port(NAME).unwrap();
             assert_eq!(ip("-details link show"), before);
@@ -490,9 +495,7 @@ mod tests {
             let before = ip("-details link show");
             let device = prepared();
             let address = device.mac;
-            caps::drop(None, CapSet::Effective, Capability::CAP_NET_ADMIN).unwrap();
-            drop(device); // as a switch that is killed
-            caps::raise(None, CapSet::Effective, Capability::CAP_NET_ADMIN).unwrap();
+            kill(device);
             ip(&format!("link set {NAME} address 02:00:00:00:00:77"));
             restore_port(NAME).unwrap();
             ip(&format!("link set {NAME} address {address}"));

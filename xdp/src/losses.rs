@@ -57,8 +57,7 @@ pub struct Losses {
     pub before_program: u64,
     /// The switch had sent them.
     pub sent: u64,
-    /// Frames in the device's counter that may be those of sockets and program, which are above, or others, which are not: nobody knows
-    /// of this driver.
+    /// Frames in the device's `rx_dropped` that may repeat `behind_program`: this driver's counters were not tested.
     pub ambiguous: u64,
     /// Two counters may have the same frames or others: there may be more than so many.
     pub at_least: bool,

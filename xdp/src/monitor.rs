@@ -332,12 +332,13 @@ impl Monitor {
             let XdpStatistics { rx_unclaimed, rx_too_long, .. } = sum;
             let _ = self.early_program.set(EarlyProgram { rx_unclaimed, rx_too_long }); // a port begins once
         }
-        // Some drivers count drops of the sockets in the device, too. Those since the start of their own count have to stay in the
+        // Some drivers count drops of sockets and program in the device, too. Those since the start of their own count have to stay in the
         // device's, or they would later hide as many drops of the device alone. Read first, they are no more than the device has of them.
-        let of_sockets = self.xdp_statistics().map_or(0, |xdp| xdp.rx_by_sockets());
+        let counted_twice =
+            self.xdp_statistics().map_or(0, |xdp| xdp.rx_by_sockets() + xdp.rx_unclaimed + xdp.rx_too_long);
         let mut counted = self.counted();
         if let Ok(Reading { mut drops, .. }) = self.device.read() {
-            drops.rx_dropped = drops.rx_dropped.saturating_sub(of_sockets);
+            drops.rx_dropped = drops.rx_dropped.saturating_sub(counted_twice);
             counted.at_start = drops;
             counted.last = DeviceDrops::default();
         }
