@@ -227,7 +227,7 @@ pub struct FlowCounters {
     pub asked: FlowsAsked,
     /// Flows that the peer has paused, now.
     pub paused: Counter,
-    /// Times that the class was paused as a whole because a table was full.
+    /// Times that the class was paused as a whole because a table was full, or frames waited whose flow was not known.
     pub fallbacks: Counter,
 }
 

@@ -50,6 +50,8 @@ pub(crate) struct Nested {
     flows: Box<[State]>,
     /// Flows that were resumed since the last Order Mark.
     resumed: Vec<u32>,
+    /// Frames in all three queues whose flow has no number: they cannot be held.
+    unnumbered: u32,
 }
 
 /// What a flow takes of memory in a queue of its class.
@@ -65,12 +67,14 @@ impl Nested {
             served: Served::Normal,
             flows: vec![State::Passing; flows].into_boxed_slice(),
             resumed: Vec::with_capacity(flows),
+            unnumbered: 0,
         }
     }
 
-    /// An empty one goes on with the frames of a FIFO.
+    /// An empty one goes on with the frames of a FIFO, whose flows have no numbers.
     pub(crate) fn go_on_with(&mut self, fifo: Fifo) {
         debug_assert_eq!(self.frames(), 0);
+        self.unnumbered = fifo.frames();
         self.normal = fifo;
     }
 
@@ -83,11 +87,13 @@ impl Nested {
         all.append(nodes, drained);
         all.append(nodes, std::mem::take(&mut self.normal));
         all.for_each_meta(nodes, |meta| meta.flow = NONE);
+        self.unnumbered = 0;
         all
     }
 
     #[inline]
     pub(crate) fn push(&mut self, nodes: &mut Nodes, frame: Frame) {
+        self.unnumbered += u32::from(nodes.meta(&frame).flow == NONE);
         self.normal.push(nodes, frame);
         if self.normal.frames() == 1 {
             self.settle(nodes);
@@ -96,9 +102,10 @@ impl Nested {
 
     #[inline]
     pub(crate) fn pop(&mut self, nodes: &mut Nodes) -> Option<Frame> {
-        let frame = self.served().pop(nodes);
+        let frame = self.served().pop(nodes)?;
+        self.unnumbered -= u32::from(nodes.meta(&frame).flow == NONE);
         self.settle(nodes);
-        frame
+        Some(frame)
     }
 
     /// Takes the frames out that `leaves` says yes to, oldest queue first; order is kept.
@@ -110,6 +117,7 @@ impl Nested {
             let of_queue = queue.take_if(nodes, &mut leaves);
             taken.append(nodes, of_queue);
         }
+        taken.for_each_meta(nodes, |meta| self.unnumbered -= u32::from(meta.flow == NONE));
         self.settle(nodes);
         taken
     }
@@ -129,6 +137,11 @@ impl Nested {
             Served::Normal => self.normal.oldest(nodes),
             Served::Draining => self.backup[1 - self.paused].oldest(nodes),
         }
+    }
+
+    /// Whether no frame of a flow leaves once that flow is held: the flows of all frames have numbers.
+    pub(crate) fn can_hold_flows(&self) -> bool {
+        self.unnumbered == 0
     }
 
     /// Frames in all three queues.
@@ -457,6 +470,8 @@ mod tests {
             assert_eq!(bench.queue.frames() as usize, model.waiting.len());
             let may_leave = model.waiting.iter().any(|frame| model.may_leave(frame));
             assert_eq!(bench.queue.is_ready(), may_leave, "ready exactly while a frame may leave");
+            let all_are_known = model.waiting.iter().all(|frame| frame.known && frame.flow != NONE);
+            assert_eq!(bench.queue.can_hold_flows(), all_are_known);
             let [_, _, other] = bench.shape();
             assert_eq!(other == 0, bench.queue.served == Served::Normal, "paused queues begin empty");
         }

@@ -2,8 +2,8 @@
 //! and peers are asked for the same.
 //!
 //! A class whose policy is OFC has nested queues at its egress ports. What its peers say of single
-//! flows is obeyed there; what cannot be obeyed flow by flow (a table is full, the queue is a VOQ) is
-//! obeyed as the plain PFC frame that it also is.
+//! flows is obeyed there; what cannot be obeyed flow by flow (a table is full, frames wait whose flow is not known, the
+//! queue is a VOQ) is obeyed as the plain PFC frame that it also is.
 
 use super::Switch;
 use crate::frame::{Frame, FrameStore};
@@ -133,7 +133,7 @@ impl Switch {
         let at = &mut self.ports[port.index()];
         let ClassQueue::Nested(queue) = &mut at.egress.queues[class.index()] else { return false };
         let counters = &self.counters.class(port, class).flows;
-        let mut all_fit = true;
+        let mut all_fit = queue.can_hold_flows();
         match list.operation {
             Operation::Pause(time) => {
                 counters.pause_frames_received.add(1);

@@ -415,7 +415,7 @@ pub struct FlowStatus {
     pub asked: FlowsAskedStatus,
     /// Flows that the peer has paused here now.
     pub paused: u64,
-    /// Times that the class was paused as a whole because a table was full.
+    /// Times that the class was paused as a whole because a table was full, or frames waited whose flow was not known.
     pub fallbacks: u64,
 }
 

@@ -59,7 +59,7 @@ const FLOW_FAMILIES: [OfFlows; 10] = [
     (
         "xoff_ofc_fallbacks_total",
         Kind::Counter,
-        "Times that a class was paused as a whole because a table of flows was full.",
+        "Times that a class was paused as a whole because a table of flows was full, or frames waited whose flow was not known.",
         |flows| &flows.fallbacks,
     ),
 ];
