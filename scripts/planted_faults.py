@@ -107,7 +107,7 @@ def build():
         root.write(CHOICE)
     for number, (_, file, before, after) in enumerate(FAULTS, start=1):
         replace(sources / file, before, after.replace("PLANTED", f"crate::planted({number})"))
-    command = ["cargo", "build", "--quiet", "--release", "--package", "xoff-conformance", "--example", "chaos"]
+    command = ["cargo", "build", "--quiet", "--release", "--package", "xoff-testkit", "--example", "chaos"]
     subprocess.run(command, cwd=COPY, check=True, env={**os.environ, "CARGO_TARGET_DIR": str(BUILD)})
 
 

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use pcap::{Active, Capture};
 use socket2::{Domain, Protocol, Socket, Type};
-use xoff::lab::{Device, Namespace};
 use xoff_dataplane::units::MacAddr;
+use xoff_lab::{Device, Namespace};
 
 use crate::frames::{EXPERIMENTAL, Frame};
 use crate::tap::{self, Tap};

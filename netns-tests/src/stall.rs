@@ -22,8 +22,8 @@ use std::time::{Duration, Instant};
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::unistd::Pid;
 use serde_json::Value;
-use xoff::control::status::Status;
-use xoff_hosts::HostReport;
+use xoff_host::HostReport;
+use xoff_switch::control::status::Status;
 
 /// How often a test is run at most.
 const ATTEMPTS: u32 = 3;

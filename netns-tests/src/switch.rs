@@ -10,8 +10,8 @@ use std::thread;
 use nix::sys::signal::{self, Signal};
 use nix::unistd::Pid;
 use tempfile::TempDir;
-use xoff::control::status::{ClassStatus, PortStatus, Status};
-use xoff::lab::Namespace;
+use xoff_lab::Namespace;
+use xoff_switch::control::status::{ClassStatus, PortStatus, Status};
 
 use crate::host::dies_with_us;
 use crate::{Config, PATIENCE, stall, wait_for};

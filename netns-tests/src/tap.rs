@@ -8,7 +8,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use pcap::{Active, BreakLoop, Capture, Direction};
-use xoff::lab::Device;
+use xoff_lab::Device;
 
 use crate::{frames, wait_for};
 

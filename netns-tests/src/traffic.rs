@@ -9,11 +9,11 @@ use std::sync::{Arc, mpsc};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use xoff::traffic::{self, HostOptions};
 use xoff_dataplane::congestion::ReactionSettings;
 use xoff_dataplane::units::{BitRate, Nanos};
-use xoff_hosts::report::ReceivedStream;
-use xoff_hosts::{HostReport, Obedience, Progress, Volume, announce, parse_streams, settle};
+use xoff_host::report::ReceivedStream;
+use xoff_host::{HostReport, Obedience, Progress, Volume, announce, parse_streams, settle};
+use xoff_traffic::{self, HostOptions};
 
 use crate::{Host, stall};
 
@@ -151,7 +151,7 @@ impl Talker {
         let (go, may_go) = mpsc::channel();
         let (halt, count) = (Arc::clone(&stop), Arc::clone(&progress));
         let thread = host.namespace().spawn_thread(move || {
-            let host = traffic::Host::open(options).unwrap_or_else(|error| panic!("{error}"));
+            let host = xoff_traffic::Host::open(options).unwrap_or_else(|error| panic!("{error}"));
             report.send(()).expect("the harness waits for it");
             may_go.recv().expect("the harness lets it go");
             host.run(&streams, &halt, &count).unwrap_or_else(|error| panic!("{error}"))

@@ -19,7 +19,7 @@ use xoff_dataplane::congestion::ReactionPoint;
 use xoff_dataplane::units::{BitRate, Bytes, CLASSES, Class, ClassSet, MacAddr, Nanos};
 use xoff_dataplane::wire::cnm::Cnm;
 use xoff_dataplane::wire::{CnmError, Header, MacControl};
-use xoff_hosts::{Gate, Notices, Obedience, PauseCounts};
+use xoff_host::{Gate, Notices, Obedience, PauseCounts};
 
 /// From one change of a class's rate to the next.
 pub const LIMIT_EVERY: Nanos = Nanos::from_millis(5);

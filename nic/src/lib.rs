@@ -10,6 +10,7 @@
 //!   egress   the queueing disciplines of a device: a class each, stopped, started, limited
 //!   guard    a second process, which opens what the first one left shut
 //!   backlog  the other direction: a host that cannot keep up pauses its switch
+//!   serve    what people see of it, over HTTP
 //!   facts    what a device and its kernel can do of all this
 //! ```
 
@@ -26,6 +27,7 @@ mod link;
 mod pending_stops;
 mod proof;
 mod response;
+pub mod serve;
 mod sockets;
 mod view;
 

@@ -5,7 +5,7 @@
 
 use xoff_dataplane::units::{Class, MacAddr, Nanos, PortId};
 use xoff_dataplane::wire::Header;
-use xoff_hosts::{Gate, Obedience};
+use xoff_host::{Gate, Obedience};
 
 use crate::ends::Line;
 use crate::node::{Net, Node, Place};

@@ -12,8 +12,8 @@ use std::sync::Arc;
 use xoff_dataplane::congestion::ReactionSettings;
 use xoff_dataplane::units::{BitRate, Bytes, MacAddr, Nanos, PortId};
 use xoff_dataplane::wire::{Cnm, Header, MacControl};
-use xoff_hosts::payload::HEAD_MAX;
-use xoff_hosts::{
+use xoff_host::payload::HEAD_MAX;
+use xoff_host::{
     Choice, Gate, HostParts, HostReport, Notices, Obedience, Progress, Sender, SenderSettings, Sink, Stream,
 };
 

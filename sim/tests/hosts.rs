@@ -7,7 +7,7 @@ use xoff_dataplane::congestion::ReactionSettings;
 use xoff_dataplane::units::{BitRate, Bytes, Class, MacAddr, Nanos};
 use xoff_dataplane::wire::cnm::{CongestionPointId, Envelope, Msdu};
 use xoff_dataplane::wire::{CnTag, Cnm};
-use xoff_hosts::{Progress, Stream, settle};
+use xoff_host::{Progress, Stream, settle};
 use xoff_sim::{
     Fabric, Habits, Line, Pace, Picos, Seed, Stalls, SwitchNode, TrafficHost, TrafficSettings, address,
     topology,

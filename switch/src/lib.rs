@@ -1,36 +1,28 @@
-//! The shell around the dataplane: everything of xoff that Linux can refuse.
+//! The switch process, the shell around the dataplane: workers and their hand-over, the control thread and what it serves,
+//! the mirror of the kernel's routes, LLDP, capture, and what the process may do.
 
 #![forbid(unsafe_code)]
 
 mod atomics;
 pub mod bell;
 pub mod capture;
-pub mod cli;
+pub mod causes;
 pub mod client;
-pub mod clock;
-pub mod commands;
 pub mod confine;
 pub mod control;
-pub mod demo;
 pub mod descriptors;
 pub mod handoff;
 pub mod host_path;
-pub mod lab;
-pub mod live;
 pub mod lldp;
 pub mod machine;
-pub mod network;
 mod outlet;
+mod promise;
 pub mod recording;
 pub mod router;
 pub mod run;
-pub mod simulate;
-pub mod sleeper;
 pub mod spin;
-pub mod traffic;
 mod turns;
-mod unix_socket;
+pub mod unix_socket;
 pub mod worker;
 
-pub use commands::main_with;
-pub use xoff_config::{OwnPolicy, Parameters};
+pub use promise::Promise;

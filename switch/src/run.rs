@@ -25,7 +25,6 @@ use xoff_sim::recording::{Boundary as _, Recorder, books};
 use xoff_xdp::{Port, Store, XdpError};
 
 use crate::bell::Bell;
-use crate::clock;
 pub use crate::confine::Privileges;
 use crate::confine::{ConfineError, Part};
 use crate::control::current::Current;
@@ -52,6 +51,7 @@ use crate::recording::{CannotRecord, Recording, Wanted};
 use crate::router::{self, RouterError, RouterView};
 use crate::worker::{Outcome, Worker};
 use open::{Opened, in_terms_of, open, owner, shares};
+use xoff_xdp::clock;
 
 /// Why a switch could not be started.
 #[derive(Debug, thiserror::Error)]

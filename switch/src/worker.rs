@@ -23,15 +23,15 @@ use xoff_dataplane::units::{Nanos, PortId};
 use xoff_sim::recording::{Boundary, Direct, Ending, Recorder};
 use xoff_xdp::{Port, Store};
 
-use crate::clock;
 use crate::control::WorkerFacts;
 use crate::control::mailbox::{Address, Backlog, Inbox, Request};
 use crate::handoff::Handoff;
 use crate::host_path::ends::{Given, WorkerEnd};
 use crate::recording::Ring;
-use crate::sleeper::{Sleeper, duplicates};
 use crate::spin::SpinWindow;
 use crate::turns::Watch;
+use xoff_xdp::clock;
+use xoff_xdp::sleeper::{Sleeper, duplicates};
 
 /// Most frames taken from one queue of a port in one turn. Sending brings much of the kernel into the core's
 /// caches, and receiving much of ours: the more frames share that, the less it costs each.

@@ -23,6 +23,7 @@
 //! `transmit`) are safe code over small traits (`ring`), and run in tests on rings in plain memory.
 
 mod atomics;
+pub mod clock;
 mod device;
 mod driver;
 mod error;
@@ -43,6 +44,7 @@ mod receive;
 mod region;
 mod ring;
 mod shared_ring;
+pub mod sleeper;
 mod socket;
 mod store;
 mod sys;

@@ -11,9 +11,9 @@
 use std::time::{Duration, Instant};
 
 use ports::{PortSettings, Ports};
-use xoff::lab::{Lab, VethOptions};
 use xoff_config::shell::{Mode, PortShell, Queues, Rings, ZeroCopy};
 use xoff_dataplane::frame::{Frame, FrameStore as _};
+use xoff_lab::{Lab, VethOptions};
 use xoff_xdp::{Port, PortDriver as _, Share, Store, Umem, UmemSettings};
 
 #[path = "../examples/bench/error.rs"]

@@ -32,10 +32,10 @@ mod storm_control;
 mod trains;
 mod watchdog;
 
-use xoff_conformance::bed;
-use xoff_conformance::bed::plan::KEEPING;
 use xoff_dataplane::units::{Class, Quanta};
 use xoff_dataplane::wire::mac_control::{MacControl, Pfc};
+use xoff_testkit::bed;
+use xoff_testkit::bed::plan::KEEPING;
 
 const C0: Class = Class::ALL[0];
 const C3: Class = Class::ALL[3];

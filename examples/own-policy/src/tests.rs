@@ -1,8 +1,8 @@
 //! Whatever happens, equal shares lose, reorder and strand nothing, and hold nobody for good.
 
 use super::*;
-use xoff_conformance::{Subject, check};
 use xoff_dataplane::settings::{Custom, PolicyKind};
+use xoff_testkit::{Subject, check};
 
 #[test]
 fn equal_shares_keep_every_promise() {

@@ -12,7 +12,6 @@ mod input;
 mod plan;
 
 use input::Input;
-use xoff_conformance::bed::{Flow, Obeys, Star, Stream};
 use xoff_dataplane::classify::Classifier;
 use xoff_dataplane::counter::Counter;
 use xoff_dataplane::counters::{ClassCounters, PortCounters};
@@ -22,6 +21,7 @@ use xoff_dataplane::settings::{
 };
 use xoff_dataplane::units::{Bytes, Class, Nanos, PortId, Quanta, RateStep};
 use xoff_dataplane::wire::{Header, MacControl, Pfc, Rates};
+use xoff_testkit::bed::{Flow, Obeys, Star, Stream};
 
 /// Enough for anything to happen, and an end to what one input costs.
 const STEPS_MAX: usize = 64;

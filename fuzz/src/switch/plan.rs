@@ -2,8 +2,6 @@
 
 use std::num::NonZeroU32;
 
-use xoff_conformance::bed::SwitchPlan;
-use xoff_conformance::bed::plan::{self, LINK};
 use xoff_dataplane::headroom::{Headroom, Link};
 use xoff_dataplane::settings::{
     Accounting, ClassSettings, Culprit, EcnSettings, Flooded, FlowControl, FrameRate, IngressOrder,
@@ -11,6 +9,8 @@ use xoff_dataplane::settings::{
     Service, StormLimit, SwitchSettings, Trust, VlanSettings, WatchdogAction, WatchdogSettings, WhenFull,
 };
 use xoff_dataplane::units::{BitRate, Bytes, Class, ClassSet, Nanos, PortId};
+use xoff_testkit::bed::SwitchPlan;
+use xoff_testkit::bed::plan::{self, LINK};
 
 use super::input::Input;
 

@@ -37,4 +37,4 @@ def test_the_step_runs_and_leaves_an_account(tmp_path):
 def test_what_it_installs_is_there():
     install = next(step for step in steps() if step.get('name') == 'Install xoff')['run']
     assert (ROOT / 'scripts/install-deps.sh').is_file() and 'scripts/install-deps.sh' in install
-    assert 'name = "xoff"' in (ROOT / 'switch/Cargo.toml').read_text() and '--package xoff' in install
+    assert 'name = "xoff"' in (ROOT / 'cli/Cargo.toml').read_text() and '--package xoff' in install

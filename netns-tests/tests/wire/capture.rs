@@ -9,10 +9,10 @@ use std::thread::{self, JoinHandle};
 
 use nix::sys::signal::{self, Signal};
 use nix::unistd::Pid;
-use xoff::control::status::PortStatus;
 use xoff_dataplane::units::MacAddr;
 use xoff_netns_tests::frames::Frame;
 use xoff_netns_tests::{Bed, Config, Host, Switch, decode, frames, wait_for};
+use xoff_switch::control::status::PortStatus;
 
 use crate::{BINARY, bed_beside_others, frame};
 
@@ -162,7 +162,7 @@ fn start(bed: &Bed, config: &Config) -> Switch {
 
 /// Frames in classes: received, sent, and what was dropped.
 fn counted(port: &PortStatus) -> [u64; 3] {
-    let sum = |of: fn(&xoff::control::status::ClassStatus) -> u64| port.classes.iter().map(of).sum();
+    let sum = |of: fn(&xoff_switch::control::status::ClassStatus) -> u64| port.classes.iter().map(of).sum();
     [sum(|class| class.rx_frames), sum(|class| class.tx_frames), sum(|class| class.drops.values().sum())]
 }
 

@@ -3,8 +3,8 @@
 
 use std::process::{Command, Output};
 
-use xoff::control::Link;
 use xoff_netns_tests::{Bed, frames, wait_for};
+use xoff_switch::control::Link;
 
 use crate::{BINARY, bed_beside_others};
 

@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use xoff::lab::Lab;
+use xoff_lab::Lab;
 
 const LOOK: &str = include_str!("dashboard.py");
 const DASHBOARDS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../dashboards");

@@ -5,9 +5,9 @@ use std::net::{Ipv4Addr, UdpSocket};
 use std::process::Command;
 use std::sync::mpsc::{TryRecvError, channel};
 
-use xoff::control::{Link, ProgramState};
-use xoff_fabric::Promise;
 use xoff_netns_tests::{Bed, Traffic, stream, wait_for};
+use xoff_switch::Promise;
+use xoff_switch::control::{Link, ProgramState};
 
 use crate::{bed, frame};
 

@@ -11,7 +11,7 @@ use std::process::{Command, Stdio};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
-use xoff_fabric::experiment::{Experiment, VARIANTS, Variant};
+use xoff_experiments::experiment::{Experiment, VARIANTS, Variant};
 use xoff_netns_tests::{note_lab, one_bed_at_a_time, unstalled, wait_for};
 
 /// Of every policy, whatever the experiment.

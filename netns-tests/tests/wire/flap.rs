@@ -3,8 +3,8 @@
 use std::process::Command;
 
 use nix::sys::signal::Signal;
-use xoff::control::Link;
 use xoff_netns_tests::{Bed, Switch, Traffic, frames, stream, wait_for};
+use xoff_switch::control::Link;
 
 use crate::{bed, frame};
 

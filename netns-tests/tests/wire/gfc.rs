@@ -3,8 +3,8 @@
 use std::thread;
 use std::time::Duration;
 
-use xoff::control::status::{ClassStatus, PortStatus};
 use xoff_netns_tests::{Config, Traffic, decode, frames, stream, unstalled, wait_for};
+use xoff_switch::control::status::{ClassStatus, PortStatus};
 
 use crate::{PATIENT, bed, frame};
 

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use xoff::control::Link;
-use xoff::control::status::Status;
 use xoff_netns_tests::frames::{BROADCAST, Frame, has_type};
 use xoff_netns_tests::{Bed, Config, Host, Switch, Traffic, stream, wait_for};
+use xoff_switch::control::Link;
+use xoff_switch::control::status::Status;
 
 use crate::{PATIENT, bed};
 

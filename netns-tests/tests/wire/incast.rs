@@ -1,7 +1,7 @@
 //! More offered to a port than its line carries: lossless classes are held back, lossy ones dropped.
 
-use xoff::control::status::PortStatus;
 use xoff_netns_tests::{Host, Traffic, stream, unstalled, wait_for};
+use xoff_switch::control::status::PortStatus;
 
 use crate::{PATIENT, bed};
 

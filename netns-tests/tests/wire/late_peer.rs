@@ -2,7 +2,7 @@
 
 use nix::sys::signal::Signal;
 use xoff_dataplane::units::{BitRate, Quanta};
-use xoff_hosts::Obedience;
+use xoff_host::Obedience;
 use xoff_netns_tests::{Bed, Exit, Reports, Switch, Traffic, frames, stream, unstalled, wait_for};
 
 use crate::{BINARY, bed};

@@ -8,8 +8,8 @@ use std::process::Stdio;
 
 use nix::fcntl::{FcntlArg, fcntl};
 use nix::sys::signal::Signal;
-use xoff::control::Link;
 use xoff_netns_tests::{Bed, Surroundings, Switch, wait_for};
+use xoff_switch::control::Link;
 
 use crate::bed_beside_others;
 

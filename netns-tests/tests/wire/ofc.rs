@@ -3,8 +3,8 @@
 use std::thread;
 use std::time::Duration;
 
-use xoff::control::status::{FlowStatus, Status};
 use xoff_netns_tests::{Config, Host, Traffic, frames, stream, unstalled};
+use xoff_switch::control::status::{FlowStatus, Status};
 
 use crate::{PATIENT, bed};
 

@@ -9,8 +9,8 @@ use std::time::Duration;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use tempfile::TempDir;
-use xoff::control::Link;
 use xoff_netns_tests::{Bed, Config, Switch, wait_for};
+use xoff_switch::control::Link;
 
 use crate::returns::{is_back, is_gone, make_again};
 use crate::{BINARY, bed_beside_others, frame};

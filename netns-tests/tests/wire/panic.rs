@@ -1,11 +1,11 @@
 //! A worker that panics lets its peers go first. No frame makes one panic, as far as anybody knows, so
 //! this switch runs in the test's own process and is told of a link that does not exist.
 
-use xoff::control::mailbox::Request;
-use xoff::run::{self, Privileges};
 use xoff_config::{Config, Machine};
 use xoff_dataplane::units::{Class, PortId};
 use xoff_netns_tests::{frames, wait_for};
+use xoff_switch::control::mailbox::Request;
+use xoff_switch::run::{self, Privileges};
 
 use crate::{bed_beside_others, frame};
 

@@ -5,9 +5,9 @@
 
 use std::time::Duration;
 
-use xoff::control::status::PauseStatus;
 use xoff_dataplane::units::MacAddr;
 use xoff_netns_tests::{Bed, Switch, frames, now, wait_for};
+use xoff_switch::control::status::PauseStatus;
 
 use crate::{bed, frame};
 

@@ -3,8 +3,8 @@
 
 use std::process::Command;
 
-use xoff_fabric::causes::Causes;
 use xoff_netns_tests::{Traffic, frames, stream, unstalled, wait_for};
+use xoff_switch::causes::Causes;
 
 use crate::{BINARY, PATIENT, bed};
 

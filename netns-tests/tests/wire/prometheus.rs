@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use xoff::lab::{Lab, VethOptions};
+use xoff_lab::{Lab, VethOptions};
 use xoff_netns_tests::{Config, Traffic, frames, stream};
 
 use crate::bed;

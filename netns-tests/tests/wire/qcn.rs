@@ -3,7 +3,7 @@
 use xoff_dataplane::units::{Class, MacAddr};
 use xoff_dataplane::wire::cnm::{Cnm, CongestionPointId};
 use xoff_dataplane::wire::{CnTag, Header, Tci};
-use xoff_hosts::report::SentStream;
+use xoff_host::report::SentStream;
 use xoff_netns_tests::{Switch, Traffic, decode, frames, stream, unstalled, wait_for};
 
 use crate::{PATIENT, bed, frame};

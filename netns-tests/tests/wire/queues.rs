@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 use std::net::UdpSocket;
 use std::process::Command;
 
-use xoff::control::Link;
-use xoff_fabric::Promise;
 use xoff_netns_tests::{Bed, Host, PATIENCE, Switch, frames, wait_for};
+use xoff_switch::Promise;
+use xoff_switch::control::Link;
 
 use crate::{BINARY, bed, frame};
 
@@ -40,7 +40,7 @@ fn many_flows(from: &Host, to: &Host) -> Vec<(u16, u16)> {
 }
 
 /// Packets that the XDP program saw on each queue of the switch's port.
-fn per_queue(port: &xoff::lab::Device) -> Vec<u64> {
+fn per_queue(port: &xoff_lab::Device) -> Vec<u64> {
     let mut ethtool = std::process::Command::new("ethtool");
     let output = port.namespace().output(ethtool.args(["-S", port.name()])).unwrap();
     let printed = String::from_utf8(output.stdout).unwrap();

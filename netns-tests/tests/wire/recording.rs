@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use tempfile::TempDir;
-use xoff::recording::{self, Ending, Outcome};
 use xoff_netns_tests::frames::{self, PAUSE_ADDRESS};
 use xoff_netns_tests::{Bed, Config, Surroundings, Switch, wait_for};
+use xoff_switch::recording::{self, Ending, Outcome};
 
 use crate::reload::reload;
 use crate::{bed_beside_others, frame};
@@ -55,7 +55,9 @@ fn a_recorded_run_under_pfc_is_replayed_identically_and_tshark_opens_it() {
     two.tap().numbered(5);
     wait_for("the switch to let host 1 go", || (switch.class(1, 3).pause_sent.xon > 0).then_some(()));
     bed.host(3).device().set_up(false).unwrap();
-    wait_for("the link to be down", || (switch.port(3).link == xoff::control::Link::Down).then_some(()));
+    wait_for("the link to be down", || {
+        (switch.port(3).link == xoff_switch::control::Link::Down).then_some(())
+    });
     one.send(frame(one, two, 0, 9));
     two.tap().numbered(9);
     let exit = switch.stop();

@@ -58,7 +58,9 @@ fn a_port_comes_and_goes_under_load_and_the_others_lose_nothing() {
             for round in 1..=4 {
                 talk.wait_received(round * 2_000);
                 is_reloaded(&bed, &switch, &config(5), "port \"p5\": none -> p5");
-                wait_for("its link", || (switch.port(5).link == xoff::control::Link::Up).then_some(()));
+                wait_for("its link", || {
+                    (switch.port(5).link == xoff_switch::control::Link::Up).then_some(())
+                });
                 assert!(device(&bed, "p5").contains("prog/xdp"));
                 ping(late, other);
                 assert_eq!(switch.health().0, 200);
@@ -119,7 +121,7 @@ fn what_comes_in_before_a_port_is_adopted_is_no_loss() {
             }
             is_reloaded(&bed, &switch, &config(2), "port \"p3\": p3 -> none");
         };
-        wait_for("its link", || (switch.port(3).link == xoff::control::Link::Up).then_some(()));
+        wait_for("its link", || (switch.port(3).link == xoff_switch::control::Link::Up).then_some(()));
         for _ in 0..100 {
             send(1);
             thread::sleep(Duration::from_millis(1)); // no faster than its line
@@ -146,7 +148,7 @@ fn what_comes_in_as_a_port_goes_is_no_loss() {
     let (a, leaving) = (bed.host(1), bed.host(3));
     for _ in 0..5 {
         is_reloaded(&bed, &switch, &config(3), "port \"p3\": none -> p3");
-        wait_for("its link", || (switch.port(3).link == xoff::control::Link::Up).then_some(()));
+        wait_for("its link", || (switch.port(3).link == xoff_switch::control::Link::Up).then_some(()));
         switch.write(&config(2));
         let mut reload = Command::new(BINARY);
         reload.arg("reload");

@@ -3,9 +3,9 @@
 
 use std::process::{Child, Command};
 
-use xoff::control::Link;
-use xoff_fabric::Promise;
 use xoff_netns_tests::{Bed, Host, Switch, Traffic, frames, stream, wait_for};
+use xoff_switch::Promise;
+use xoff_switch::control::Link;
 
 use crate::{BINARY, PATIENT, bed, frame};
 

@@ -8,8 +8,8 @@ use std::process::{Child, Command, Stdio};
 use nix::sys::stat::Mode;
 use nix::unistd::mkfifo;
 use tempfile::TempDir;
-use xoff::control::Link;
 use xoff_netns_tests::{Bed, Config, Exit, Surroundings, wait_for};
+use xoff_switch::control::Link;
 
 use crate::reload::reload;
 use crate::{BINARY, bed_beside_others, frame};

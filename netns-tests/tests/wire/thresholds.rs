@@ -1,8 +1,8 @@
 //! Thresholds are reached to the byte. Frames stay where they are counted because the peer
 //! behind the egress port has paused it.
 
-use xoff::control::status::IngressStatus;
 use xoff_netns_tests::{Bed, Exit, Host, Switch, frames, wait_for};
+use xoff_switch::control::status::IngressStatus;
 
 use crate::bed_beside_others;
 

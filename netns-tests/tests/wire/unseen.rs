@@ -2,9 +2,9 @@
 //! that its port carried in that time.
 
 use nix::sys::signal::Signal;
-use xoff::control::status::Verdict;
-use xoff_fabric::Promise;
 use xoff_netns_tests::{Exit, wait_for};
+use xoff_switch::Promise;
+use xoff_switch::control::status::Verdict;
 
 use crate::{bed, frame};
 
@@ -34,13 +34,13 @@ fn stall(mode: &str, frames: &[(u8, u32)]) -> Stalled {
     (1..).zip(classes).for_each(|(number, class)| a.send(frame(a, b, class, number)));
     switch.signal(Signal::SIGCONT);
     let sent: u64 = frames.iter().map(|&(_, count)| u64::from(count)).sum();
-    let sum = |port: usize, of: fn(&xoff::control::status::ClassStatus) -> u64| {
+    let sum = |port: usize, of: fn(&xoff_switch::control::status::ClassStatus) -> u64| {
         switch.port(port).classes.iter().map(of).sum::<u64>()
     };
     wait_for("all that came to be received or lost", || {
         (sum(1, |class| class.rx_frames) + switch.port(1).unseen.total() >= sent).then_some(())
     });
-    let dropped = |class: &xoff::control::status::ClassStatus| class.drops.values().sum::<u64>();
+    let dropped = |class: &xoff_switch::control::status::ClassStatus| class.drops.values().sum::<u64>();
     let (left, dropped) = wait_for("all that was received to leave", || {
         let (left, dropped) = (sum(2, |class| class.tx_frames), sum(1, dropped) + sum(2, dropped));
         (left + dropped >= sum(1, |class| class.rx_frames)).then_some((left, dropped))

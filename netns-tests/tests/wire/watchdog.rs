@@ -4,8 +4,8 @@
 
 use std::process::Child;
 
-use xoff::control::status::WatchdogStatus;
 use xoff_netns_tests::{Bed, Host, Switch, frames, wait_for};
+use xoff_switch::control::status::WatchdogStatus;
 
 use crate::{BINARY, bed, frame};
 

@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 use nix::sys::socket::setsockopt;
 use nix::sys::socket::sockopt::RcvBufForce;
 use socket2::{Domain, Socket, Type};
-use xoff::lab::{Device, Lab, Namespace, VethOptions};
 use xoff_dataplane::units::{BitRate, Class};
+use xoff_lab::{Device, Lab, Namespace, VethOptions};
 use xoff_nic::egress::{Egress, EgressError, EgressSettings, LeafCounts};
 
 /// How long a test waits for what must come: much longer than it ever takes.

@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use obeying::is_ipv4;
 use xoff_dataplane::units::{Bytes, CLASSES, Class, ClassSet, MacAddr, Nanos, PortId};
-use xoff_hosts::{Gate, Notices};
+use xoff_host::{Gate, Notices};
 
 use super::FlowPlan;
 use super::control::Reaction;

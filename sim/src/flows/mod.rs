@@ -8,7 +8,7 @@
 //! ```
 //!
 //! A host has many flows at a time, and takes turns among those that may send. What a flow may send is its transport's to say
-//! ([`Transport`]); what the line may carry is the [`Gate`](xoff_hosts::Gate)'s, as at every host.
+//! ([`Transport`]); what the line may carry is the [`Gate`](xoff_host::Gate)'s, as at every host.
 
 mod alone;
 mod control;

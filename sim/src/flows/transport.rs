@@ -4,7 +4,7 @@
 
 use xoff_dataplane::congestion::ReactionSettings;
 use xoff_dataplane::units::{Bytes, Class};
-use xoff_hosts::Obedience;
+use xoff_host::Obedience;
 
 use super::dcqcn::DcqcnSettings;
 use super::segment::PAYLOAD_MAX;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use xoff_dataplane::settings::{PolicyKind, SwitchSettings};
 use xoff_dataplane::units::{ClassSet, MacAddr, PortId, Quanta};
 use xoff_dataplane::wire::{MacControl, Pfc};
-use xoff_hosts::PauseCounts;
+use xoff_host::PauseCounts;
 use xoff_sim::flows::{FlowFabric, FlowPlan, HostSettings};
 use xoff_sim::ideal::Ideal;
 use xoff_sim::topology::{Build, Graph};

@@ -19,7 +19,7 @@ const BOUNDS: RangeInclusive<u64> = (1 << 10) - 1..=(1 << 30) - 1;
 
 /// What a family's values are.
 #[derive(Clone, Copy)]
-pub(super) enum Kind {
+pub enum Kind {
     /// Only ever grows.
     Counter,
     /// A value of now.
@@ -29,10 +29,10 @@ pub(super) enum Kind {
 }
 
 /// Label names and values.
-pub(super) type Labels<'a> = &'a [(&'static str, &'a str)];
+pub type Labels<'a> = &'a [(&'static str, &'a str)];
 
 /// The text so far.
-pub(super) struct Exposition {
+pub struct Exposition {
     text: String,
     everywhere: Vec<Label>,
 }
@@ -62,7 +62,7 @@ impl Exposition {
 }
 
 /// One metric family.
-pub(super) struct Family<'a> {
+pub struct Family<'a> {
     text: &'a mut String,
     everywhere: &'a [Label],
     name: &'static str,
@@ -110,7 +110,7 @@ fn owned(labels: Labels<'_>) -> impl Iterator<Item = Label> {
 }
 
 /// Nanoseconds as seconds.
-pub(super) fn seconds(nanos: u64) -> f64 {
+pub fn seconds(nanos: u64) -> f64 {
     nanos as f64 / 1e9
 }
 

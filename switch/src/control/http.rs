@@ -82,7 +82,7 @@ async fn get_metrics(State(view): State<Arc<SwitchView>>) -> impl IntoResponse {
 }
 
 /// Metrics as Prometheus takes them.
-pub(super) fn exposed(text: String) -> impl IntoResponse {
+pub fn exposed(text: String) -> impl IntoResponse {
     ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text)
 }
 
@@ -110,13 +110,4 @@ async fn get_status(
 
 async fn get_health(State(view): State<Arc<SwitchView>>, headers: HeaderMap) -> Response {
     Health::of(&view, &ask(&view).await).respond(&headers)
-}
-
-/// What `/healthz` of a host says of these faults.
-pub(super) fn healthy(faults: &[String]) -> (StatusCode, String) {
-    if faults.is_empty() {
-        (StatusCode::OK, "ok\n".into())
-    } else {
-        (StatusCode::SERVICE_UNAVAILABLE, faults.join("\n") + "\n")
-    }
 }

@@ -189,7 +189,7 @@ mod tests {
 
     #[test]
     fn a_bad_filter_is_named_with_its_source() {
-        assert!(parse("log", "info,xoff::control=debug").is_ok());
+        assert!(parse("log", "info,xoff_switch::control=debug").is_ok());
         let error = parse("log", "xoff=loud").map(|_| ()).map_err(|error| error.to_string());
         assert!(error.is_err_and(|message| message.starts_with(r#"log = "xoff=loud" is no log filter"#)));
     }

@@ -119,7 +119,7 @@ mod tests {
 
     use super::super::mailbox::Inbox;
     use super::*;
-    use crate::control::tests::view;
+    use crate::control::testing::view;
     use crate::router::tables::Configured;
 
     /// A mirror is started, with so many files at most; `meanwhile` waits. Then nothing of it is left.

@@ -9,9 +9,9 @@
 //! goes through its [`mailbox`], which costs the worker two loads per loop.
 //!
 //! ```no_run
-//! # fn example(view: std::sync::Arc<xoff::control::SwitchView>) -> Result<(), xoff::control::ControlError> {
-//! let http = xoff::control::listen(&std::net::SocketAddr::from(([127, 0, 0, 1], 9464)).into(), None, &[])?;
-//! let control = xoff::control::start(view, Some(http), None, None, &Default::default(), ())?;
+//! # fn example(view: std::sync::Arc<xoff_switch::control::SwitchView>) -> Result<(), xoff_switch::control::ControlError> {
+//! let http = xoff_switch::control::listen(&std::net::SocketAddr::from(([127, 0, 0, 1], 9464)).into(), None, &[])?;
+//! let control = xoff_switch::control::start(view, Some(http), None, None, &Default::default(), ())?;
 //! // the switch runs
 //! control.stop().expect("it runs until it is stopped");
 //! # Ok(())
@@ -24,11 +24,11 @@ mod books;
 pub mod capture;
 mod connections;
 pub mod current;
-mod exposition;
+pub mod exposition;
 mod groups;
 mod health;
 pub mod host_interfaces;
-mod http;
+pub mod http;
 mod judged;
 mod link;
 pub mod listen;
@@ -39,10 +39,9 @@ pub mod logging;
 mod loops;
 pub mod loss_books;
 pub mod mailbox;
-mod metrics;
+pub mod metrics;
 pub mod mirroring;
 pub mod neighbors;
-pub mod nic;
 pub mod notification;
 pub mod opener;
 mod page;
@@ -50,7 +49,7 @@ mod pipeline;
 pub mod policy;
 pub mod policy_cells;
 mod port_view;
-mod process;
+pub mod process;
 mod program;
 mod proof;
 mod queues;
@@ -58,12 +57,14 @@ pub mod reload;
 mod routes;
 pub mod schema;
 pub mod service;
-mod snapshot;
+pub mod snapshot;
 pub mod status;
 mod storms;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
-pub(crate) mod tests;
+mod tests;
 mod trust;
 mod unseen;
 mod verdict;
@@ -93,7 +94,7 @@ pub(crate) use link::log_open;
 pub use listen::{Http, listen};
 pub use mailbox::Answer;
 pub use routes::RoutePage;
-pub(crate) use snapshot::ask;
+pub use snapshot::ask;
 pub use snapshot::snapshot;
 pub use view::{Link, PortDevice, PortView, ProgramState, SwitchView, WorkerFacts, WorkerView};
 pub use watch::GoingOn;
@@ -255,6 +256,16 @@ pub fn start(
     });
     running.push(Service { stop, thread: thread.map_err(ControlError::Thread)? });
     Ok(ControlHandle { at, running })
+}
+
+/// Serves these routes by HTTP in a thread of its own, which needs no privilege.
+///
+/// # Errors
+/// No thread, or no runtime for it.
+pub fn serve_routes(http: Http, routes: Router) -> Result<ControlHandle, ControlError> {
+    let ((listener, names), place) = http.apart();
+    let service = serve(listener, http::by_name(routes, names), &Confinement::default(), ())?;
+    Ok(ControlHandle { at: Some(place), running: vec![service] })
 }
 
 /// A thread that serves these by HTTP, and can do nothing else.

@@ -186,7 +186,7 @@ impl Host for Speakers {
 mod tests {
     use super::*;
     use crate::bell::Bell;
-    use crate::control::tests::view;
+    use crate::control::testing::view;
     use crate::handoff::Exchange;
     use crate::host_path::ends::ends;
 

@@ -12,7 +12,7 @@ pub(super) fn prepare() {
 }
 
 /// What cannot be read is left out.
-pub(super) fn write(text: &mut Exposition) {
+pub fn write(text: &mut Exposition) {
     for (name, kind, help, value) in facts().unwrap_or_default() {
         text.family(name, kind, help).sample(&[], value);
     }

@@ -55,7 +55,8 @@ mod tests {
     use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
     use super::*;
-    use crate::control::tests::{SilentDriver, device, view};
+    use crate::control::testing::{device, view};
+    use crate::control::tests::SilentDriver;
 
     #[test]
     fn each_time_that_a_program_is_off_is_counted_once() {

@@ -1,12 +1,9 @@
 //! What a service manager (systemd) is told, where one has started us and asks: that it runs, in a line what it does, that it
 //! still lives, and that it ends. Without one, nothing happens.
 
-use std::sync::Arc;
-use std::thread;
 use std::time::Duration;
 
 use sd_notify::NotifyState;
-use xoff_nic::NicView;
 
 use super::{Answer, SwitchView, ask};
 
@@ -31,33 +28,21 @@ pub(crate) async fn lives(view: &SwitchView) {
         tokio::time::sleep(next).await;
         let all_live = ask(view).await.iter().all(|answer| matches!(answer, Answer::Given(_)));
         if all_live {
-            tell(&[NotifyState::Watchdog]);
+            is_alive();
         }
         next = if all_live { every } else { ASK_AGAIN.min(every) };
     }
 }
 
-/// The same of a host's agent, as long as it looks after its queues; in a thread of its own.
-pub fn agent_lives(view: Arc<NicView>) {
-    let Some(every) = interval() else { return };
-    let mut looks = 0;
-    let watch = move || {
-        loop {
-            thread::sleep(every);
-            if view.looks.get() != std::mem::replace(&mut looks, view.looks.get()) {
-                tell(&[NotifyState::Watchdog]);
-            }
-        }
-    };
-    let thread = thread::Builder::new().name("xoff-service".into()).spawn(watch);
-    if let Err(error) = thread {
-        tracing::warn!("cannot tell the service manager that the agent lives: {error}");
-    }
+/// How often it is to be told that the process lives: half of what it waits for a word. `None` where nobody asks.
+#[must_use]
+pub fn interval() -> Option<Duration> {
+    sd_notify::watchdog_enabled().map(|within| within / 2)
 }
 
-/// Half of what it waits for a word.
-fn interval() -> Option<Duration> {
-    sd_notify::watchdog_enabled().map(|within| within / 2)
+/// It lives.
+pub fn is_alive() {
+    tell(&[NotifyState::Watchdog]);
 }
 
 fn tell(words: &[NotifyState<'_>]) {

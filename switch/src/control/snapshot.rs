@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use crate::Promise;
 use futures::future::join_all;
 use tokio::time::Instant;
 use xoff_dataplane::cause::{Cause, Causes, Trigger};
@@ -14,7 +15,6 @@ use xoff_dataplane::settings::{FlowControl, PolicyKind};
 use xoff_dataplane::units::{Bytes, Class, MacAddr, Nanos, PortId};
 use xoff_dataplane::wire::CnmError;
 use xoff_dataplane::wire::mac_control::MacControlError;
-use xoff_fabric::Promise;
 
 use super::mailbox::Answer;
 use super::status::{
@@ -31,7 +31,7 @@ use super::{addresses, groups, lldp, logging, loops, notification, pipeline, pro
 const ANSWER_WITHIN: Duration = Duration::from_secs(1);
 
 /// Asks all workers at once for their ledgers.
-pub(crate) async fn ask(view: &SwitchView) -> Vec<Answer<Ledger>> {
+pub async fn ask(view: &SwitchView) -> Vec<Answer<Ledger>> {
     let deadline = Instant::now() + ANSWER_WITHIN;
     join_all(view.workers.iter().map(|worker| worker.mailbox.ledger(deadline))).await
 }
@@ -370,14 +370,13 @@ fn nonzero(counter: &Counter) -> Option<u64> {
     Some(counter.get()).filter(|&value| value > 0)
 }
 
-pub(super) fn by_name<const N: usize>(
-    names: [&'static str; N],
-    counters: &[Counter; N],
-) -> BTreeMap<String, u64> {
+/// Counters by their names.
+pub fn by_name<const N: usize>(names: [&'static str; N], counters: &[Counter; N]) -> BTreeMap<String, u64> {
     names.into_iter().map(String::from).zip(counters.iter().map(Counter::get)).collect()
 }
 
-pub(super) fn spread<const STEPS: usize>(histogram: &Histogram<STEPS>) -> Spread {
+/// How what was recorded is spread.
+pub fn spread<const STEPS: usize>(histogram: &Histogram<STEPS>) -> Spread {
     Spread {
         count: histogram.count(),
         sum_nanos: histogram.sum(),

@@ -254,7 +254,7 @@ fn sent(settings: &[&SwitchSettings; 4], before: &Sent, now: &Sent) -> Passed {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::control::tests::view;
+    use crate::control::testing::view;
 
     const PORT: PortId = PortId(0);
 

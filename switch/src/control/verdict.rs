@@ -1,8 +1,8 @@
 //! The verdict on a switch as `/status` has it.
 
+use crate::Promise;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use xoff_fabric::Promise;
 
 /// Whether the lossless classes lost nothing, and by how much.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

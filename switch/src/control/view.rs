@@ -109,7 +109,7 @@ impl SwitchView {
     }
 
     /// All classes of all ports.
-    pub(crate) fn classes(&self) -> impl Iterator<Item = (PortId, Class, &ClassCounters)> {
+    pub fn classes(&self) -> impl Iterator<Item = (PortId, Class, &ClassCounters)> {
         let of = move |port| {
             Class::ALL.into_iter().map(move |class| (port, class, self.counters.class(port, class)))
         };

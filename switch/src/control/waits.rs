@@ -1,6 +1,6 @@
 //! Who waits in a switch, as its `/status` says.
 
-use xoff_fabric::causes::{ClassWaits, FullQueue, PortWaits, Waits};
+use crate::causes::{ClassWaits, FullQueue, PortWaits, Waits};
 
 use super::status::{ClassStatus, CulpritStatus, PortStatus, Status};
 
@@ -35,11 +35,11 @@ fn of_class(class: &ClassStatus) -> ClassWaits {
 
 #[cfg(test)]
 mod tests {
-    use xoff_fabric::causes::Causes;
+    use crate::causes::Causes;
 
     use super::*;
     use crate::control::status::FlowStatus;
-    use crate::control::tests::view;
+    use crate::control::testing::view;
     use crate::control::{Answer, snapshot};
 
     #[test]

@@ -16,10 +16,10 @@ use std::thread::{self, JoinHandle};
 use xoff_dataplane::units::Nanos;
 
 use crate::bell::Bell;
-use crate::clock;
 use crate::confine::{ConfineError, Part, Privileges};
-use crate::sleeper::{Sleeper, duplicates};
 use ends::{HostEnd, Outbox, Punted};
+use xoff_xdp::clock;
+use xoff_xdp::sleeper::{Sleeper, duplicates};
 
 /// Frames of a worker between two looks at what is due.
 const BATCH: usize = 64;

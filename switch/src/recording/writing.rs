@@ -17,9 +17,9 @@ use xoff_dataplane::settings::SwitchSettings;
 use xoff_sim::recording::{Ending, Sink};
 
 use super::file::{FileWriter, Head};
-use crate::clock;
 use crate::confine::{ConfineError, Part, Privileges};
 use crate::outlet::{Outlet, Progress};
+use xoff_xdp::clock;
 
 /// What records wait in until they are written: a fifth of a second of a port of 1 Gb/s with the shortest frames.
 const RING_BYTES: usize = 64 << 20;

@@ -33,7 +33,7 @@ use xoff_dataplane::units::{Nanos, Site};
 use super::messages;
 use super::netlink::{Notifications, Questions, Told};
 use super::tables::{Built, Configured, Kind, Link, RouteKey, Row, Station, Tables};
-use crate::sleeper::{Sleeper, duplicates};
+use xoff_xdp::sleeper::{Sleeper, duplicates};
 
 /// A table is made so long after the first change of what it is made of: more changes come together.
 const GATHER: Duration = Duration::from_millis(2);

@@ -8,7 +8,7 @@ use super::*;
 
 #[test]
 fn a_control_thread_that_ends_by_itself_ends_the_switch_and_is_told() {
-    let (mut view, _inbox) = control::tests::view();
+    let (mut view, _inbox) = control::testing::view();
     let seen = Arc::get_mut(&mut view).unwrap();
     // Whoever tells of a storm that is over asks for the time.
     seen.counters.class(PortId(1), Class::ALL[3]).storm_since.set(0);

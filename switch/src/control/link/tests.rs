@@ -10,9 +10,10 @@ use xoff_xdp::{Share, Umem, UmemSettings};
 use super::*;
 use crate::confine::{Confinement, Privileges};
 use crate::control::mailbox::Inbox;
-use crate::control::tests::{FickleDriver, device, view, view_on};
+use crate::control::testing::{device, view, view_on};
+use crate::control::tests::FickleDriver;
 use crate::control::{opener, start};
-use crate::lab::{Lab, VethOptions};
+use xoff_lab::{Lab, VethOptions};
 
 /// The next message to the worker.
 fn take(inbox: &Inbox) -> Request {

@@ -6,7 +6,7 @@ mod halts;
 mod lldp;
 mod notification;
 mod policies;
-pub(super) mod rates;
+pub mod rates;
 mod router;
 mod storms;
 
@@ -63,9 +63,11 @@ fn write_switch(text: &mut Exposition, view: &SwitchView) {
     }
 }
 
-pub(super) type OfPort = (&'static str, Kind, &'static str, fn(&PortCounters) -> &Counter);
+/// A family with a sample for each port: name, kind, help, and where its value is.
+pub type OfPort = (&'static str, Kind, &'static str, fn(&PortCounters) -> &Counter);
 
-pub(super) const PORT_FAMILIES: [OfPort; 13] = [
+/// Families with a sample for each port.
+pub const PORT_FAMILIES: [OfPort; 13] = [
     ("xoff_rate_frames_sent_total", Kind::Counter, "PFC frames with rates (GFC) sent.", |port| {
         &port.rate_frames_sent
     }),
@@ -250,9 +252,11 @@ fn write_losses<const N: usize>(
     }
 }
 
-pub(super) type OfClass = (&'static str, Kind, &'static str, fn(&ClassCounters) -> &Counter);
+/// A family with a sample for each class of each port.
+pub type OfClass = (&'static str, Kind, &'static str, fn(&ClassCounters) -> &Counter);
 
-pub(super) const CLASS_FAMILIES: [OfClass; 17] = [
+/// Families with a sample for each class of each port.
+pub const CLASS_FAMILIES: [OfClass; 17] = [
     (
         "xoff_ecn_marked_frames_total",
         Kind::Counter,
@@ -404,8 +408,10 @@ fn write_classes(text: &mut Exposition, view: &SwitchView) {
     }
 }
 
-pub(super) const SENT: (&str, &str) = ("direction", "sent");
-pub(super) const RECEIVED: (&str, &str) = ("direction", "received");
+/// Label of what a port asks its peer.
+pub const SENT: (&str, &str) = ("direction", "sent");
+/// Label of what a peer asks.
+pub const RECEIVED: (&str, &str) = ("direction", "received");
 
 fn write_pauses(text: &mut Exposition, view: &SwitchView) {
     let help = "Time in pause, the running one included. direction: sent (the peer was held), received (the \
@@ -521,7 +527,8 @@ fn settings(view: &SwitchView, port: PortId, class: Class) -> ClassSettings {
     view.settings().ports[port.index()].classes[class.index()]
 }
 
-pub(super) const DIGITS: [&str; 8] = ["0", "1", "2", "3", "4", "5", "6", "7"];
+/// Label values of classes.
+pub const DIGITS: [&str; 8] = ["0", "1", "2", "3", "4", "5", "6", "7"];
 
 pub(super) fn of_class(view: &SwitchView, port: PortId, class: Class) -> [(&'static str, &str); 2] {
     [("port", name(view, port)), ("class", DIGITS[class.index()])]

@@ -8,9 +8,10 @@ use super::super::view::SwitchView;
 use super::of_class;
 
 /// Name, help and where the rate is read, in bits a second; metrics are in bytes.
-pub(in super::super) type OfRate = (&'static str, &'static str, fn(&ClassCounters) -> &Counter);
+pub type OfRate = (&'static str, &'static str, fn(&ClassCounters) -> &Counter);
 
-pub(in super::super) const OBEYED: OfRate = (
+/// The rate that a peer has asked for.
+pub const OBEYED: OfRate = (
     "xoff_rate_obeyed_bytes_per_second",
     "Rate that the port keeps for its peer (GFC); zero: no limit.",
     |class| &class.rate_obeyed,
@@ -40,6 +41,6 @@ pub(super) fn write(text: &mut Exposition, view: &SwitchView) {
 }
 
 /// Bytes a second of a counter of bits a second.
-pub(in super::super) fn bytes(bits: &Counter) -> f64 {
+pub fn bytes(bits: &Counter) -> f64 {
     bits.get() as f64 / 8.0
 }

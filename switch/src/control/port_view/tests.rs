@@ -1,7 +1,7 @@
 use super::*;
 use xoff_ebpf::Place;
 
-use crate::control::tests::device;
+use crate::control::testing::device;
 
 #[test]
 fn a_running_pause_counts_and_never_runs_backwards() {

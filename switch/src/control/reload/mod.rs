@@ -508,7 +508,7 @@ mod tests {
     use xoff_dataplane::units::Bytes;
 
     use super::*;
-    use crate::control::tests::view;
+    use crate::control::testing::view;
 
     #[test]
     fn whoever_is_handed_frames_has_room_first_and_all_else_is_as_it_was() {

@@ -298,7 +298,7 @@ fn no_metric_of_the_source_is_missing_from_the_reference() {
     let read = |path: &Path| fs::read_dir(path).unwrap().map(|it| it.unwrap().path()).collect::<Vec<_>>();
     let sources = read(&control.join("metrics"))
         .into_iter()
-        .chain([control.join("nic/metrics.rs"), control.join("process.rs")]);
+        .chain([root().join("nic/src/serve/metrics.rs"), control.join("process.rs")]);
     let mut found = 0;
     for source in sources {
         let text = fs::read_to_string(&source).unwrap();

@@ -66,7 +66,7 @@ mod tests {
     use xoff_dataplane::units::BitRate;
 
     use super::*;
-    use crate::control::tests::view;
+    use crate::control::testing::view;
 
     /// 125 bytes a microsecond.
     fn port() -> PortSettings {

@@ -7,7 +7,7 @@ use xoff_dataplane::settings::ClassSettings;
 use xoff_dataplane::units::{Class, PortId};
 
 use super::*;
-use crate::control::{start, tests::view};
+use crate::control::{start, testing::view};
 
 const CLASS: Class = Class::ALL[3];
 

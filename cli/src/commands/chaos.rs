@@ -1,0 +1,133 @@
+//! `xoff sim chaos`: whatever goes wrong in random fabrics, by seeds, and every promise of a switch looked at after every event.
+
+use std::process::ExitCode;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use xoff_testkit::chaos::{self, Report};
+
+use crate::cli;
+
+/// Random fabrics, loads, policies and faults, a run for each seed, in which every promise of a switch is looked at after every event.
+///
+/// It stops at the first that is broken, with exit code 1: what was broken, with which seed and at which event, the events before it, and
+/// the smallest scenario found in which it is broken, too. A seed takes the same path in every run.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// A run for each of these seeds, both ends included.
+    #[arg(long, value_name = "A..B", value_parser = cli::seeds, default_value = "0..99")]
+    seeds: (u64, u64),
+    /// Runs at a time [default: one for each core].
+    #[arg(long, value_name = "COUNT", value_parser = cli::number(1..=1_024_usize))]
+    jobs: Option<usize>,
+    /// Events of each run at most.
+    #[arg(long, value_name = "COUNT", value_parser = cli::number(1..=1_000_000_000_u64), default_value_t = chaos::EVENTS_MAX)]
+    events: u64,
+}
+
+/// Between two lines of progress.
+const TOLD_EVERY: Duration = Duration::from_secs(5);
+
+/// Runs it.
+///
+/// # Errors
+/// What cannot be written.
+pub fn run(args: &Args) -> miette::Result<ExitCode> {
+    let jobs = args.jobs.unwrap_or_else(|| thread::available_parallelism().map_or(1, std::num::NonZero::get));
+    let (from, end) = (args.seeds.0, args.seeds.1 + 1);
+    let begin = Instant::now();
+    let (mut runs, mut events, mut told) = (0, 0, Duration::ZERO);
+    let report = chaos::run_for(from..end, jobs, args.events, |run| {
+        (runs, events) = (runs + 1, events + run.events);
+        let elapsed = begin.elapsed();
+        if elapsed >= told + TOLD_EVERY {
+            told = elapsed;
+            cli::tell(progress(runs, end - from, events, elapsed));
+        }
+    });
+    cli::tell(format_args!(
+        "{:.0} events a second",
+        report.tally.events as f64 / begin.elapsed().as_secs_f64()
+    ));
+    cli::print(said(&report, args.events))?;
+    Ok(if report.found.is_some() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+fn progress(runs: u64, all: u64, events: u64, elapsed: Duration) -> String {
+    let seconds = elapsed.as_secs_f64();
+    let rate = events as f64 / seconds / 1e6;
+    let left = seconds * (all - runs) as f64 / runs as f64;
+    format!("{runs} of {all} runs, {rate:.2} million events a second, {left:.0} s left")
+}
+
+fn said(report: &Report, events: u64) -> String {
+    let mut said = report.to_string();
+    if let Some(found) = &report.found {
+        let seed = found.seed;
+        let length = if events == chaos::EVENTS_MAX { String::new() } else { format!(" --events {events}") };
+        said.push_str(&format!("\nthe same again: xoff sim chaos --seeds {seed}..{seed}{length}\n"));
+    }
+    said
+}
+
+#[cfg(test)]
+mod tests {
+    use xoff_dataplane::drop_reason::DropReason;
+    use xoff_dataplane::units::Nanos;
+    use xoff_testkit::Promise;
+    use xoff_testkit::chaos::{Breach, Finding, Shrunk, Tally};
+
+    use super::*;
+
+    #[test]
+    fn progress_is_in_runs_and_says_what_is_left() {
+        let said = progress(250, 1_000, 20_000_000, Duration::from_secs(10));
+        assert_eq!(said, "250 of 1000 runs, 2.00 million events a second, 30 s left");
+    }
+
+    #[test]
+    fn what_is_found_is_told_with_how_to_see_it_again() {
+        let breach = |what: &str| Breach {
+            promise: Promise::Ledger,
+            at: Nanos(7),
+            what: what.into(),
+            last: vec!["6 ns: switch 0 is woken".into()],
+        };
+        let shrunk = Shrunk { scenario: "Scenario {}".into(), event: 3, breach: breach("one frame") };
+        let found = Finding { seed: 53, event: 99, breach: breach("two frames"), shrunk };
+        let report = Report { found: Some(found), ..Report::default() };
+        let text = said(&report, chaos::EVENTS_MAX);
+        for part in ["seed 53, event 99", "two frames", "6 ns: switch 0 is woken", "one frame", "Scenario {}"]
+        {
+            assert!(text.contains(part), "{part} is not in {text}");
+        }
+        assert!(text.ends_with("\nthe same again: xoff sim chaos --seeds 53..53\n"), "{text}");
+        assert!(said(&report, 500).ends_with("--seeds 53..53 --events 500\n"));
+        let clean = said(&Report::default(), 500);
+        assert!(clean.contains("no promise was broken") && !clean.contains("the same again"), "{clean}");
+    }
+
+    #[test]
+    fn exempt_lossless_drops_come_with_the_reason() {
+        let tally = Tally { seeds: 1, exempt_runs: 1, exempt_losses: 7, ..Tally::default() };
+        let text = said(&Report { tally, ..Report::default() }, 500);
+        let reason =
+            "7 of the dropped frames were lossless, all in runs without a promise against loss (1 of 1)";
+        assert!(text.contains(reason) && text.ends_with("no promise was broken\n"), "{text}");
+        assert!(!said(&Report::default(), 500).contains("lossless"));
+    }
+
+    #[test]
+    fn lossless_drops_of_a_run_are_exempt_or_break_a_promise() {
+        let report = chaos::run_for(0..100, 2, 20_000, |_| {});
+        assert!(report.found.is_none(), "{report}");
+        let exhausted = report.tally.drops[DropReason::HeadroomExhausted.index()];
+        assert!(exhausted > 0 && report.tally.exempt_losses >= exhausted, "{report}");
+    }
+
+    #[test]
+    fn a_few_seeds_run_and_break_nothing() {
+        let args = Args { seeds: (0, 3), jobs: Some(2), events: 2_000 };
+        assert_eq!(run(&args).expect("it is written"), ExitCode::SUCCESS);
+    }
+}

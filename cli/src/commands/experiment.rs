@@ -1,0 +1,459 @@
+//! `xoff experiment`: policies side by side under one load.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::iter;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::builder::{PossibleValue, PossibleValuesParser};
+use miette::{IntoDiagnostic, miette};
+use serde_json::json;
+use xoff_config::scenario::SEED_MAX;
+use xoff_config::{OwnPolicy, no_own_policy};
+use xoff_dataplane::units::BitRate;
+use xoff_experiments::experiment::{
+    EXPERIMENTS, Experiment, Figure, Given, LINES, Length, OWN, RawData, Request, SIMULATED_LINE,
+    SIMULATED_LINES, VARIANTS, Variant,
+};
+use xoff_experiments::{Line, Stall};
+use xoff_host::values;
+
+use crate::cli;
+use xoff_experiments::namespaces::{self, Namespaces, rate_of_this_machine};
+
+/// Runs the same load under several policies, in namespaces that vanish afterwards, and shows what
+/// became of it side by side. `list` says what there is. Exits with 0 where every policy that promises to
+/// lose nothing lossless lost nothing and every frame is accounted for, with 1 where not, and with 3 where something
+/// that could tell of a loss cannot be read.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Name of the experiment, or `list`.
+    name: String,
+    /// With routers for switches, where the experiment has that (`list --routed` says which): needs FRR, unless it is simulated.
+    #[arg(long)]
+    routed: bool,
+    /// Policies to compare, instead of the experiment's own choice; may be repeated, or a list with
+    /// commas.
+    #[arg(long, value_name = "POLICY", value_delimiter = ',', value_parser = names())]
+    policy: Vec<String>,
+    /// How often each policy is measured.
+    #[arg(long, value_name = "COUNT", default_value_t = 1, value_parser = cli::number(1..=100_u32))]
+    runs: u32,
+    /// How long each policy is measured, 3 to 600, for experiments where that can be chosen [default: what `list`
+    /// says].
+    #[arg(long, value_name = "COUNT", value_parser = cli::number(3..=600_u32))]
+    seconds: Option<u32>,
+    /// In the simulator, with switches of ideal hardware: needs no privilege, and the same seed gives the same result.
+    #[arg(long)]
+    simulated: bool,
+    /// With --simulated: hosts and switches are programs of a machine like this one, which keeps each from running for up to LENGTH,
+    /// every EVERY on average [default: 1s]; 0 for one that never stalls. It takes WAKE to wake each, 1ms at most [default: 0].
+    #[arg(long, value_name = "LENGTH[/EVERY[/WAKE]]")]
+    stall: Option<Stall>,
+    /// Rate of the lines, 5M to 1G; thresholds grow with it [default: 50 Mb/s for each core]. With --simulated up to 400G; thresholds
+    /// stay, and times shrink [default: 100M].
+    #[arg(long, visible_alias = "line", value_name = "RATE", value_parser = line_rate)]
+    rate: Option<BitRate>,
+    /// A key of the configuration for all switches that are compared, over what experiment and policy say: class.3.xoff=80KB.
+    /// May be repeated.
+    #[arg(long, value_name = "KEY=VALUE")]
+    set: Vec<Given>,
+    /// Where chance begins in the first run; one more in each that follows.
+    #[arg(long, value_name = "NUMBER", default_value_t = 0, value_parser = cli::number(0..=SEED_MAX))]
+    seed: u64,
+    /// Write raw data into files in this directory: completion times, queue lengths, pauses.
+    #[arg(long, value_name = "DIR")]
+    csv: Option<PathBuf>,
+    /// Print one JSON object on standard output; progress goes to standard error.
+    #[arg(long)]
+    json: bool,
+    /// Write a plot, as SVG.
+    #[arg(long, value_name = "FILE.svg")]
+    plot: Option<PathBuf>,
+}
+
+/// What `--policy` may name. Whether the program brings a policy along, it does not know.
+fn names() -> PossibleValuesParser {
+    let own = PossibleValue::new(OWN.name).hide(true);
+    PossibleValuesParser::new(VARIANTS.iter().map(|variant| PossibleValue::new(variant.name)).chain([own]))
+}
+
+/// Runs the experiment, in a program with this policy of its own.
+///
+/// # Errors
+/// A name that there is not, and what kept the experiment from running.
+pub fn run(args: &Args, own: Option<&OwnPolicy>) -> miette::Result<ExitCode> {
+    if args.name == "list" {
+        no_run(args)?;
+        cli::print(if args.json { list_json(own, args.routed) } else { list(own, args.routed) })?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let experiment = find(&args.name)?;
+    let experiment = if args.routed { routed(experiment)? } else { experiment };
+    if args.simulated {
+        experiment.simulates()?;
+    } else if let Some(stall) = args.stall {
+        return Err(miette!(
+            help = "add --simulated, or leave --stall out",
+            "--stall {stall} is of a simulated machine; how this one stalls is measured (`longest_stall_ms`, `usual_host_gap_ms`)"
+        ));
+    }
+    if let Some(plot) = &args.plot {
+        Figure::check_place(plot).into_diagnostic()?;
+    }
+    let mut request = Request {
+        policies: policies(experiment, &args.policy, own)?,
+        line: line(args)?,
+        runs: args.runs,
+        seconds: seconds(experiment, args.seconds)?,
+        seed: args.seed,
+        stall: args.stall,
+        given: given(&args.set)?,
+        raw: None,
+        own_policy: own.cloned(),
+        machine: namespaces::machine(),
+        ground: Some(&Namespaces),
+    };
+    experiment.check(&request, &mut |line| cli::tell(line))?;
+    request.raw = args.csv.as_deref().map(RawData::create).transpose()?;
+    let report = experiment.run(&request, &mut |line| cli::tell(line))?;
+    if args.json {
+        cli::print(serde_json::to_string(&report).into_diagnostic()? + "\n")?;
+        report.verdicts().into_iter().for_each(cli::tell);
+    } else {
+        cli::print(&report)?;
+    }
+    if let Some(plot) = &args.plot {
+        report.figure.write(plot).into_diagnostic()?;
+    }
+    Ok(cli::exit_code(report.promise()))
+}
+
+/// Of the options only those that say what is listed, and how, go with `list`.
+fn no_run(args: &Args) -> miette::Result<()> {
+    let of_runs = [
+        ("--policy", !args.policy.is_empty()),
+        ("--runs", args.runs != 1),
+        ("--seconds", args.seconds.is_some()),
+        ("--simulated", args.simulated),
+        ("--stall", args.stall.is_some()),
+        ("--rate", args.rate.is_some()),
+        ("--set", !args.set.is_empty()),
+        ("--seed", args.seed != 0),
+        ("--csv", args.csv.is_some()),
+        ("--plot", args.plot.is_some()),
+    ];
+    match of_runs.iter().find(|(_, is_given)| *is_given) {
+        Some((name, _)) => Err(miette!(
+            help = "to run an experiment, give its name in place of `list`",
+            "{name} is of an experiment that runs; with `list` go --routed and --json"
+        )),
+        None => Ok(()),
+    }
+}
+
+fn find(name: &str) -> miette::Result<&'static Experiment> {
+    Experiment::find(name).ok_or_else(|| {
+        let names: Vec<&str> = EXPERIMENTS.iter().map(|experiment| experiment.name).collect();
+        miette!("there is no experiment `{name}`; there are {}, and `list` describes them", names.join(", "))
+    })
+}
+
+fn routed(experiment: &Experiment) -> miette::Result<&'static Experiment> {
+    experiment.routed.ok_or_else(|| {
+        let others = EXPERIMENTS.iter().filter(|other| other.routed.is_some());
+        let others: Vec<String> = others.map(|other| format!("`{}`", other.name)).collect();
+        miette!("`{}` has no routers; --routed goes with {}", experiment.name, others.join(", "))
+    })
+}
+
+fn policies(
+    experiment: &Experiment,
+    asked: &[String],
+    own: Option<&OwnPolicy>,
+) -> miette::Result<Vec<&'static Variant>> {
+    if asked.is_empty() {
+        return Ok(experiment.default_policies());
+    }
+    let mut policies = Vec::new();
+    for variant in asked.iter().filter_map(|name| Variant::find(name)) {
+        if variant.name == OWN.name && own.is_none() {
+            return Err(miette!("{}", no_own_policy()));
+        }
+        experiment.fits(variant, own)?;
+        if policies.iter().any(|other: &&Variant| other.name == variant.name) {
+            return Err(miette!(
+                "`{}` is asked for twice; --runs measures policies more often",
+                variant.name
+            ));
+        }
+        policies.push(variant);
+    }
+    Ok(policies)
+}
+
+/// Each key once: nobody knows which of two values is meant.
+fn given(set: &[Given]) -> miette::Result<Vec<Given>> {
+    let mut values = BTreeMap::new();
+    for Given { path, value } in set {
+        if let Some(other) = values.insert(path, value) {
+            return Err(miette!(
+                "--set says `{path}` twice: {other} and {value}; give each key once, and run the experiment once for each value"
+            ));
+        }
+    }
+    Ok(set.to_vec())
+}
+
+fn seconds(experiment: &Experiment, asked: Option<u32>) -> miette::Result<u32> {
+    match (experiment.length, asked) {
+        (Length::Fixed(seconds), Some(_)) => Err(miette!(
+            "`{}` ends by itself, after about {seconds} s for each policy; leave --seconds out",
+            experiment.name
+        )),
+        (length, asked) => Ok(asked.unwrap_or(length.seconds())),
+    }
+}
+
+/// A rate of lines that every experiment can have, simulated at least.
+fn line_rate(text: &str) -> Result<BitRate, String> {
+    let rate = values::rate(text)?;
+    let told = "experiments run at 5M to 1G, and simulated ones up to 400G";
+    if SIMULATED_LINES.contains(&rate) { Ok(rate) } else { Err(told.into()) }
+}
+
+fn line(args: &Args) -> miette::Result<Line> {
+    let of_hardware = args.simulated && args.stall.is_none();
+    match args.rate {
+        Some(rate) if of_hardware => Ok(Line::simulated(rate)),
+        Some(rate) if !LINES.contains(&rate) => Err(miette!(
+            help = "give a lower rate, or --simulated without --stall",
+            "experiments on this machine run at 5M to 1G, and simulated ones up to 400G (with --stall to 1G, too)"
+        )),
+        None if of_hardware => Ok(Line::simulated(SIMULATED_LINE)),
+        rate if args.simulated => Ok(Line::simulated_machine(rate.unwrap_or(SIMULATED_LINE))),
+        rate => Ok(rate.unwrap_or_else(rate_of_this_machine).into()),
+    }
+}
+
+/// All, or those with routers.
+fn list(own: Option<&OwnPolicy>, routed: bool) -> String {
+    let mut text = "Experiments:\n".to_owned();
+    let bridged = |experiment| iter::once(experiment).filter(|_| !routed);
+    for experiment in EXPERIMENTS.iter().flat_map(|of| bridged(of).chain(of.routed)) {
+        let Experiment { name, about, length, policies, .. } = experiment;
+        let seconds = length.seconds() * u32::try_from(policies.len()).unwrap_or(u32::MAX);
+        let simulated = if experiment.simulates().is_ok() { "" } else { ", cannot be simulated" };
+        let _ = write!(
+            text,
+            "  {name:<18} {about}\n{:21}about {seconds} s{simulated}: {}\n",
+            "",
+            policies.join(", ")
+        );
+    }
+    text += "\nPolicies:\n";
+    for variant in Variant::all(own) {
+        let _ = writeln!(text, "  {:<22} {}", variant.name, about(variant, own));
+    }
+    text
+}
+
+/// What a variant does; of the program's own, what people call it.
+fn about(variant: &Variant, own: Option<&OwnPolicy>) -> String {
+    let name = own.filter(|_| variant.name == OWN.name).map(|own| format!("{}: ", own.name()));
+    name.unwrap_or_default() + variant.about
+}
+
+/// The same as one JSON object.
+fn list_json(own: Option<&OwnPolicy>, routed: bool) -> String {
+    let experiments = EXPERIMENTS.iter().filter(|of| !routed || of.routed.is_some()).map(|experiment| {
+        let Experiment { name, about, length, policies, .. } = experiment;
+        let routed = experiment.routed.map(|routed| {
+            let Experiment { about, length, .. } = routed;
+            json!({ "about": about, "seconds_per_policy": length.seconds(), "simulated": routed.simulates().is_ok() })
+        });
+        let seconds = length.seconds();
+        let simulated = experiment.simulates().is_ok();
+        json!({ "name": name, "about": about, "seconds_per_policy": seconds, "policies": policies, "routed": routed,
+                "simulated": simulated })
+    });
+    let policies =
+        Variant::all(own).map(|variant| json!({ "name": variant.name, "about": about(variant, own) }));
+    let (experiments, policies): (Vec<_>, Vec<_>) = (experiments.collect(), policies.collect());
+    json!({ "experiments": experiments, "policies": policies }).to_string() + "\n"
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Cli {
+        #[command(flatten)]
+        experiment: Args,
+    }
+
+    fn parse(args: &[&str]) -> Result<Args, clap::Error> {
+        Cli::try_parse_from([&["experiment"], args].concat()).map(|cli| cli.experiment)
+    }
+
+    #[test]
+    fn a_bad_name_gets_a_list_of_those_that_there_are() {
+        let message = find("incats").err().unwrap().to_string();
+        assert!(message.contains("`incats`") && message.contains("incast"), "{message}");
+        let message = parse(&["incast", "--policy", "pcf"]).unwrap_err().to_string();
+        assert!(message.contains("pcf") && message.contains("pfc-wdrop"), "{message}");
+    }
+
+    #[test]
+    fn options_of_runs_do_not_go_with_the_list() {
+        for options in [&["--routed"][..], &["--json"]] {
+            assert!(no_run(&parse(&[&["list"], options].concat()).unwrap()).is_ok());
+        }
+        for options in [
+            &["--runs", "3"][..],
+            &["--policy", "pfc"],
+            &["--seconds", "9"],
+            &["--simulated"],
+            &["--stall", "1ms"],
+            &["--rate", "100M"],
+            &["--set", "class.3.xoff=1KB"],
+            &["--seed", "1"],
+            &["--csv", "x"],
+            &["--plot", "x.svg"],
+        ] {
+            let refused = no_run(&parse(&[&["list"], options].concat()).unwrap()).unwrap_err().to_string();
+            assert!(refused.starts_with(options[0]) && refused.contains("--routed and --json"), "{refused}");
+        }
+    }
+
+    #[test]
+    fn policies_come_one_by_one_or_as_a_list() {
+        let args = parse(&["incast", "--policy", "pfc,pfc-wdrop", "--policy", "pfc-wstop"]).unwrap();
+        assert_eq!(args.policy, ["pfc", "pfc-wdrop", "pfc-wstop"]);
+    }
+
+    #[test]
+    fn a_policy_that_the_experiment_cannot_have_is_refused_before_anything_is_built() {
+        let of = |experiment, names: &[&str]| {
+            let names: Vec<String> = names.iter().map(ToString::to_string).collect();
+            let policies = policies(Experiment::find(experiment).unwrap(), &names, None)?;
+            Ok::<_, miette::Report>(policies.iter().map(|variant| variant.name).collect::<Vec<_>>())
+        };
+        assert_eq!(of("ofc-fig1", &["ofc", "pfc"]).unwrap(), ["ofc", "pfc"]);
+        let refused = of("qcn-fanin", &["pfc", "ofc"]).unwrap_err();
+        assert_eq!(
+            refused.to_string(),
+            "`qcn-fanin` cannot run under `ofc`: it acts between switches that know it, and here is one switch with hosts \
+             that know plain PFC, which is then all that it does"
+        );
+        let allowed = refused.help().unwrap().to_string();
+        assert!(allowed.contains("pfc, ") && allowed.contains("`ofc` can be seen in cascade, "), "{allowed}");
+        let none = of("incast", &["pfc", "custom"]).unwrap_err().to_string();
+        assert!(none.contains("this one has none") && none.contains("docs/policies/own.md"), "{none}");
+        let twice = of("incast", &["pfc", "pfc"]).unwrap_err().to_string();
+        assert!(twice.contains("`pfc` is asked for twice"), "{twice}");
+    }
+
+    #[test]
+    fn only_some_experiments_can_have_routers() {
+        let of = |name: &str| routed(Experiment::find(name).unwrap());
+        assert_eq!(of("cascade").unwrap().name, "cascade --routed");
+        let refused = of("incast").err().unwrap().to_string();
+        assert_eq!(refused, "`incast` has no routers; --routed goes with `cascade`");
+        let [all, these] = [false, true].map(|routed| list(None, routed));
+        assert!(all.contains("  cascade --routed   the same over routers"), "{all}");
+        assert!(all.contains("  incast  ") && !these.contains("  incast  "), "{these}");
+        assert!(these.contains("  cascade --routed "), "{these}");
+        let these: serde_json::Value = serde_json::from_str(&list_json(None, true)).unwrap();
+        assert_eq!(these["experiments"].as_array().unwrap().len(), 1);
+        assert_eq!(these["experiments"][0]["name"], "cascade");
+    }
+
+    #[test]
+    fn a_key_is_set_once() {
+        let of = |keys: &[&str]| {
+            let args =
+                [&["incast"], &*keys.iter().flat_map(|key| ["--set", key]).collect::<Vec<_>>()].concat();
+            given(&parse(&args).unwrap().set)
+        };
+        assert_eq!(of(&["class.3.xoff=80KB", "class.3.xon=60KB"]).unwrap().len(), 2);
+        let twice = of(&["class.3.xoff=80KB", "pipeline.rate=1Mpps", "class.3.xoff = 90KB"]).unwrap_err();
+        assert!(twice.to_string().contains("`class.3.xoff` twice: 80KB and 90KB"), "{twice}");
+    }
+
+    #[test]
+    fn a_seed_is_a_number_that_runs_can_be_counted_from() {
+        let of = |seed| parse(&["incast", "--seed", seed]).map(|args| args.seed);
+        assert_eq!(of("1000000000000000000").unwrap(), SEED_MAX);
+        for seed in ["abc", "0.5", "1000000000000000001", "18446744073709551615"] {
+            let message = of(seed).unwrap_err().to_string();
+            assert!(message.contains("a whole number from 0 to 1000000000000000000"), "{message}");
+        }
+    }
+
+    #[test]
+    fn the_list_has_every_experiment_and_policy() {
+        let text = list(None, false);
+        assert!(!text.contains(OWN.name));
+        let names = EXPERIMENTS.iter().map(|e| e.name).chain(VARIANTS.iter().map(|v| v.name));
+        for name in names {
+            assert!(text.contains(name), "{name} in {text}");
+        }
+        let list: serde_json::Value = serde_json::from_str(&list_json(None, false)).unwrap();
+        assert_eq!(list["experiments"].as_array().unwrap().len(), EXPERIMENTS.len());
+        assert_eq!(list["experiments"][0]["name"], EXPERIMENTS[0].name);
+        let routed: Vec<bool> = EXPERIMENTS.iter().map(|of| of.routed.is_some()).collect();
+        let told = list["experiments"].as_array().unwrap().iter().map(|of| of["routed"].is_object());
+        assert_eq!(told.collect::<Vec<_>>(), routed);
+        assert_eq!(list["policies"].as_array().unwrap().len(), VARIANTS.len());
+    }
+
+    #[test]
+    fn only_some_experiments_last_as_long_as_one_likes() {
+        let of = |name: &str, asked| seconds(Experiment::find(name).unwrap(), asked);
+        assert_eq!(of("qcn-fanin", Some(6)).unwrap(), 6);
+        assert_eq!(of("qcn-fanin", None).unwrap(), 30);
+        assert!(of("incast", Some(6)).unwrap_err().to_string().contains("ends by itself"));
+        let message = parse(&["qcn-fanin", "--seconds", "2"]).unwrap_err().to_string();
+        assert!(message.contains("'2'") && message.contains("a whole number from 3 to 600"), "{message}");
+    }
+
+    #[test]
+    fn a_rate_that_not_every_experiment_can_have_is_refused() {
+        let of = |rate| parse(&["incast", "--rate", rate]).map(|args| args.rate.unwrap());
+        assert_eq!(of("5M").unwrap(), *LINES.start());
+        assert_eq!(of("1G").unwrap(), *LINES.end());
+        for rate in ["1", "4999999", "400000000001", "1T"] {
+            let message = of(rate).unwrap_err().to_string();
+            assert!(message.contains(rate) && message.contains("--rate"), "{message}");
+            assert!(message.contains("experiments run at 5M to 1G"), "{message}");
+        }
+        let line = |args: &[&str]| line(&parse(args).unwrap());
+        let fast = BitRate::from_gbps(400);
+        assert_eq!(line(&["incast", "--simulated", "--line", "400G"]).unwrap(), Line::simulated(fast));
+        assert_eq!(line(&["incast", "--simulated"]).unwrap(), Line::simulated(SIMULATED_LINE));
+        let refused = line(&["incast", "--rate", "10G"]).unwrap_err();
+        assert!(refused.to_string().contains("5M to 1G, and simulated ones up to 400G"), "{refused}");
+    }
+
+    #[test]
+    fn what_needs_a_machine_is_not_simulated() {
+        let refused =
+            |experiment: &Experiment| experiment.simulates().err().map(|refused| refused.to_string());
+        let ecn =
+            "`ecn` cannot be simulated: its hosts send by the kernel's TCP, and the simulator has no kernel"
+                .to_owned();
+        let all: Vec<_> = EXPERIMENTS.iter().chain(EXPERIMENTS.iter().filter_map(|of| of.routed)).collect();
+        assert_eq!(all.into_iter().filter_map(refused).collect::<Vec<_>>(), [ecn]);
+        let [all, routed] = [false, true].map(|routed| list(None, routed));
+        assert!(all.matches("s, cannot be simulated: ").count() == 1, "{all}");
+        assert!(!routed.contains("cannot be simulated"), "{routed}");
+        let json: serde_json::Value = serde_json::from_str(&list_json(None, true)).unwrap();
+        assert_eq!(json["experiments"][0]["routed"]["simulated"], true);
+    }
+}

@@ -1,0 +1,89 @@
+//! A network that outlives the shell: this program once more, in a session of its own. It says on its standard output that the
+//! network is up, or why it is not, and from then on writes to its log only.
+
+use std::fs::File;
+use std::io::{self, Read as _, Write as _};
+use std::path::Path;
+use std::process::{Command, ExitCode, Stdio};
+
+use miette::IntoDiagnostic as _;
+use nix::sys::prctl::set_pdeathsig;
+use nix::sys::signal::Signal;
+use xoff_config::lab::Network;
+
+use super::keep::Kept;
+use crate::cli;
+use xoff_lab::network::NetworkError;
+use xoff_lab::network::control::{log_file, make_directory};
+
+/// What the other one says when the network is up.
+const UP: &str = "up\n";
+
+/// Starts it and waits until the network is up.
+pub(super) fn start(network: &Network, file: &Path) -> Result<(), NetworkError> {
+    let what = || NetworkError::io("start the process that holds the lab");
+    let this = std::env::current_exe().map_err(what())?;
+    let file = std::path::absolute(file).map_err(what())?;
+    let log = log_file(&network.name);
+    make_directory()?;
+    let errors = File::options()
+        .create(true)
+        .append(true)
+        .open(&log)
+        .map_err(NetworkError::io(format!("write {}", log.display())))?;
+    let mut child = Command::new(this)
+        .args(["lab", "keep"])
+        .arg(file)
+        .current_dir("/")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(errors)
+        .spawn()
+        .map_err(what())?;
+    let mut said = String::new();
+    if let Some(stdout) = &mut child.stdout {
+        stdout.read_to_string(&mut said).map_err(what())?;
+    }
+    if said == UP {
+        return Ok(());
+    }
+    let _ = child.wait();
+    if said.is_empty() {
+        said = format!("the process that holds the lab ended; what it said is in {}", log.display());
+    }
+    Err(NetworkError::NotUp { said: said.trim().to_owned() })
+}
+
+/// Holds it.
+pub(super) fn keep(load: impl FnOnce() -> Result<Network, NetworkError>) -> miette::Result<ExitCode> {
+    let _ = nix::unistd::setsid(); // fails only where it has one already
+    // Until the network is up it ends with `xoff lab up`, however that ends.
+    set_pdeathsig(Signal::SIGTERM).into_diagnostic()?;
+    let made = load().map_err(miette::Report::from).and_then(Kept::new);
+    let kept = match made {
+        Ok(made) => made,
+        Err(report) => {
+            cli::print(format_args!("{}", said(&report)))?;
+            return Ok(ExitCode::from(cli::EXIT_CANNOT));
+        }
+    };
+    set_pdeathsig(None).into_diagnostic()?;
+    let mut stdout = io::stdout();
+    if stdout.write_all(UP.as_bytes()).and_then(|()| stdout.flush()).is_err() {
+        // Who wanted it is gone, and nobody would know of it.
+        return Ok(ExitCode::from(cli::EXIT_CANNOT));
+    }
+    if let Ok(nowhere) = File::options().write(true).open("/dev/null") {
+        let _ = nix::unistd::dup2_stdout(nowhere);
+    }
+    let account = kept.until_down();
+    Ok(cli::exit_code(account.verdict.promise))
+}
+
+/// An error and what to do about it, on lines of their own.
+fn said(report: &miette::Report) -> String {
+    match report.help() {
+        Some(help) => format!("{report}\n{help}"),
+        None => report.to_string(),
+    }
+}

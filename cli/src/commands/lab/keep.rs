@@ -1,0 +1,175 @@
+//! The process that holds a network: it makes it, answers who asks, waits until it is to end, and accounts for it.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::fd::AsFd as _;
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::ExitStatusExt as _;
+use std::process::{Child, ExitCode, ExitStatus};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use miette::IntoDiagnostic as _;
+use nix::sys::signal::{Signal, kill};
+use nix::sys::wait::{Id, WaitPidFlag, waitid};
+use nix::unistd::Pid;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+use xoff_config::LogFormat;
+use xoff_config::lab::Network;
+
+use crate::cli;
+use xoff_lab::network::control::{self, Claim, Event};
+use xoff_lab::network::{Account, NetworkError, Up, enter, leftovers};
+use xoff_switch::confine::Confinement;
+use xoff_switch::control::logging::{self, Log};
+
+/// What is logged unless `RUST_LOG` says otherwise.
+const LOG: &str = "warn";
+/// How long a command has to end by itself, as programs at nodes have.
+const TERM_WITHIN: Duration = leftovers::TERM_WITHIN;
+
+/// A network that is up, and the name by which others find it.
+pub(super) struct Kept {
+    up: Up,
+    events: Receiver<Event>,
+    tell: mpsc::Sender<Event>,
+    // Given back last: who finds it free finds nothing of the network.
+    _claim: Claim,
+    _log: Log,
+}
+
+impl Kept {
+    /// Makes it. Removes what networks have left that were killed.
+    pub(super) fn new(network: Network) -> miette::Result<Kept> {
+        let log = logging::start(LOG, LogFormat::Text, &Confinement::default()).into_diagnostic()?;
+        let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).into_diagnostic()?;
+        let claim = Claim::of(&network.name)?;
+        for name in leftovers::sweep() {
+            cli::tell(format_args!("removed what lab {name} has left, which was killed"));
+        }
+        let name = network.name.clone();
+        let mut is_stopped = || signals.pending().next().is_some();
+        let up = Up::new(network, &mut is_stopped)?;
+        if is_stopped() {
+            return Err(NetworkError::Stopped { name }.into());
+        }
+        let (tell, events) = mpsc::channel();
+        claim.answer(up.seen().clone(), tell.clone())?;
+        let to = tell.clone();
+        thread::spawn(move || signals.forever().try_for_each(|signal| to.send(Event::Signal(signal))));
+        Ok(Kept { up, events, tell, _claim: claim, _log: log })
+    }
+
+    /// Waits until somebody wants it to end, and ends it.
+    pub(super) fn until_down(self) -> Account {
+        let asked = match self.events.recv() {
+            Ok(Event::Down(stream)) => vec![stream],
+            _ => Vec::new(),
+        };
+        self.end(asked)
+    }
+
+    /// Ends it, and tells who wanted that.
+    fn end(self, mut asked: Vec<UnixStream>) -> Account {
+        let account = self.up.down();
+        // What of it is found by its name goes before the answer does.
+        drop(self._claim);
+        asked.extend(self.events.try_iter().filter_map(|event| match event {
+            Event::Down(stream) => Some(stream),
+            _ => None,
+        }));
+        for stream in asked {
+            let _ = control::reply(&stream, &account); // or who asked is gone
+        }
+        account
+    }
+
+    fn variables(&self) -> BTreeMap<String, String> {
+        self.up.seen().description().variables
+    }
+}
+
+/// `xoff lab run`.
+pub(super) fn run(network: Network, command: &[String], json: bool) -> miette::Result<ExitCode> {
+    let kept = Kept::new(network)?;
+    let mut child = start(command, json, &kept.variables())?;
+    let pid = Pid::from_raw(i32::try_from(child.id()).into_diagnostic()?);
+    let tell = kept.tell.clone();
+    thread::spawn(move || {
+        // Until it is asked how it ended, nobody else gets its number.
+        let _ = waitid(Id::Pid(pid), WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT);
+        let _ = tell.send(Event::Ended); // or nobody waits any more
+    });
+    let mut down = Vec::new();
+    let mut kill_at: Option<Instant> = None;
+    let mut was_told = false;
+    loop {
+        let within = kill_at.map_or(Duration::MAX, |at| at.saturating_duration_since(Instant::now()));
+        match kept.events.recv_timeout(within) {
+            Ok(Event::Signal(SIGINT)) if terminal_tells() => {}
+            // Who says it twice does not want to wait.
+            Ok(Event::Signal(_)) if was_told => _ = kill(pid, Signal::SIGKILL),
+            Ok(Event::Signal(signal)) => {
+                was_told = true;
+                let _ = kill(pid, Signal::try_from(signal).unwrap_or(Signal::SIGTERM));
+            }
+            Ok(Event::Down(stream)) => {
+                down.push(stream);
+                kill_at.get_or_insert_with(|| {
+                    // What stands still would not hear it.
+                    [Signal::SIGTERM, Signal::SIGCONT].into_iter().for_each(|signal| _ = kill(pid, signal));
+                    Instant::now() + TERM_WITHIN
+                });
+            }
+            Err(RecvTimeoutError::Timeout) => {
+                let _ = kill(pid, Signal::SIGKILL);
+                kill_at = None;
+            }
+            Ok(Event::Ended) | Err(RecvTimeoutError::Disconnected) => break,
+        }
+    }
+    let code = child.wait().map_or(1, exit_code);
+    let account = kept.end(down);
+    print(&account, json)?;
+    // The command's own failure comes first: what it says is about more than frames.
+    Ok(if code == 0 { cli::exit_code(account.verdict.promise) } else { ExitCode::from(code) })
+}
+
+/// The account: JSON on standard output, or text on standard error, so that a command's own output stays its own.
+pub(super) fn print(account: &Account, json: bool) -> miette::Result<()> {
+    if json {
+        return cli::print(serde_json::to_string(account).into_diagnostic()? + "\n");
+    }
+    cli::tell(account.text().trim_end());
+    Ok(())
+}
+
+fn start(
+    command: &[String],
+    json: bool,
+    variables: &BTreeMap<String, String>,
+) -> Result<Child, NetworkError> {
+    let what = || NetworkError::io(format!("run {}", command[0]));
+    let mut child = enter::child();
+    child.args(command).envs(variables);
+    if json {
+        child.stdout(std::io::stderr().as_fd().try_clone_to_owned().map_err(what())?);
+    }
+    child.spawn().map_err(what())
+}
+
+/// Whether a terminal tells the command itself what is typed there: it does so where this process is in its foreground.
+fn terminal_tells() -> bool {
+    let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    // After the name: state, parent, process group, session, terminal, and the process group in the terminal's foreground.
+    let fields: Vec<&str> = stat.rsplit_once(')').map_or("", |(_, after)| after).split_whitespace().collect();
+    matches!(fields[..], [_, _, group, _, _, foreground, ..] if group == foreground)
+}
+
+/// As shells have it.
+fn exit_code(status: ExitStatus) -> u8 {
+    let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
+    code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1)
+}

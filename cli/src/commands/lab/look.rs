@@ -1,0 +1,146 @@
+//! `xoff lab status` and `graph`, and where the frames of a link are seen.
+
+use std::io::{self, IsTerminal as _};
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::process::ExitCode;
+use std::thread::sleep;
+use std::time::Duration;
+
+use miette::IntoDiagnostic as _;
+
+use super::{graph as drawing, screen};
+use crate::cli;
+use xoff_lab::network::control::{Request, ask};
+use xoff_lab::network::seen::{Description, HostStatus, LinkStatus};
+use xoff_lab::network::{NetworkError, NetworkStatus};
+
+const CLEAR_SCREEN: &str = "\x1b[H\x1b[2J";
+/// Over how long rates are measured.
+const BETWEEN_LOOKS: Duration = Duration::from_secs(1);
+
+pub(super) fn status(lab: &str, watch: Option<Duration>, json: bool) -> miette::Result<ExitCode> {
+    let mut before: Option<NetworkStatus> = None;
+    loop {
+        let now: NetworkStatus = ask(lab, Request::Status)?;
+        let clear = if watch.is_some() && !json && io::stdout().is_terminal() { CLEAR_SCREEN } else { "" };
+        let text = if json {
+            serde_json::to_string(&now).into_diagnostic()? + "\n"
+        } else {
+            clear.to_owned() + &screen::text(&now, before.as_ref())
+        };
+        let (ControlFlow::Continue(()), Some(period)) = (cli::print_more(text)?, watch) else {
+            let is_whole = !now.hosts.iter().any(HostStatus::lacks_agent);
+            return Ok(if is_whole { ExitCode::SUCCESS } else { ExitCode::from(cli::EXIT_CANNOT) });
+        };
+        before = Some(now);
+        sleep(period);
+    }
+}
+
+pub(super) fn graph(lab: &str, output: Option<&Path>) -> miette::Result<ExitCode> {
+    let before: NetworkStatus = ask(lab, Request::Status)?;
+    sleep(BETWEEN_LOOKS);
+    let svg = drawing::svg(&ask(lab, Request::Status)?, Some(&before));
+    match output {
+        None => cli::print(svg)?,
+        Some(path) => {
+            std::fs::write(path, svg).map_err(NetworkError::io(format!("write {}", path.display())))?
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The node at which the frames of a link are seen, and the command that sees them: at the port of a switch that is named so,
+/// by `xoff capture`; else at a host, where the kernel's taps hear them, or between two switches at the first.
+pub(super) fn seen_at(
+    network: &Description,
+    link: &str,
+    file: &str,
+) -> Result<(String, Vec<String>), NetworkError> {
+    let Some(found) = find(network, link) else {
+        let known: Vec<String> = network.links.iter().map(name).collect();
+        return Err(NetworkError::NoLink {
+            lab: network.name.clone(),
+            link: link.to_owned(),
+            known: known.join(", "),
+        });
+    };
+    let named = found.ends.iter().find(|end| end.is_switch && link == format!("{}:{}", end.node, end.port));
+    let end = named.or_else(|| found.ends.iter().find(|end| !end.is_switch)).unwrap_or(&found.ends[0]);
+    let command = match end.is_switch {
+        true => {
+            let this = std::env::current_exe().map_err(NetworkError::io("find this program"))?;
+            vec![
+                this.to_string_lossy().into_owned(),
+                "capture".into(),
+                end.port.clone(),
+                "-w".into(),
+                file.into(),
+            ]
+        }
+        false => ["tcpdump", "-i", &end.port, "-U", "-w", file].map(str::to_owned).into(),
+    };
+    Ok((end.node.clone(), command))
+}
+
+fn name(link: &LinkStatus) -> String {
+    format!("{}-{}", link.ends[0].node, link.ends[1].node)
+}
+
+/// A link by both of its nodes, by one end with its port, or by a node that has one link.
+fn find<'a>(network: &'a Description, link: &str) -> Option<&'a LinkStatus> {
+    let by_nodes = |of: &&LinkStatus| {
+        let [a, b] = &of.ends;
+        link == format!("{}-{}", a.node, b.node) || link == format!("{}-{}", b.node, a.node)
+    };
+    let by_port = |of: &&LinkStatus| of.ends.iter().any(|end| link == format!("{}:{}", end.node, end.port));
+    let mut by_node = network.links.iter().filter(|of| of.ends.iter().any(|end| end.node == link));
+    let links = &network.links;
+    links
+        .iter()
+        .find(by_port)
+        .or_else(|| links.iter().find(by_nodes))
+        .or_else(|| by_node.next().filter(|_| by_node.next().is_none()))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use xoff_lab::network::seen::EndStatus;
+
+    #[test]
+    fn a_link_is_found_by_its_ends_and_seen_at_its_host() {
+        let end = |node: &str, port: &str| EndStatus {
+            node: node.into(),
+            port: port.into(),
+            is_switch: node.starts_with('s'),
+        };
+        let link = |ends| LinkStatus { ends, speed_bits_per_second: 1 };
+        let network = Description {
+            name: "n".into(),
+            variables: Default::default(),
+            guests: Default::default(),
+            entrances: Default::default(),
+            links: vec![
+                link([end("h1", "eth0"), end("s1", "h1")]),
+                link([end("s1", "s2"), end("s2", "s1")]),
+                link([end("h2", "eth0"), end("s2", "h2")]),
+                link([end("h2", "eth1"), end("s1", "h2")]),
+            ],
+        };
+        let at = |link: &str| {
+            let (node, command) = seen_at(&network, link, "file")?;
+            Ok::<_, NetworkError>(node + " " + &command[1..].join(" "))
+        };
+        for link in ["h1", "h1-s1", "s1-h1", "h1:eth0"] {
+            assert_eq!(at(link).unwrap(), "h1 -i eth0 -U -w file", "{link}");
+        }
+        assert_eq!(at("h2:eth1").unwrap(), "h2 -i eth1 -U -w file");
+        assert!(matches!(at("h2"), Err(NetworkError::NoLink { .. })), "it has two");
+        assert_eq!(at("s1:h1").unwrap(), "s1 capture h1 -w file");
+        assert_eq!(at("s2-s1").unwrap(), "s1 capture s2 -w file");
+        assert_eq!(at("s2:s1").unwrap(), "s2 capture s1 -w file");
+    }
+}

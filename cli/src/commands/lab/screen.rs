@@ -1,0 +1,186 @@
+//! A network on one screen: its hosts and the ports of its switches, with rates where it was looked at before.
+
+use std::fmt::Write as _;
+
+use xoff_config::written::grouped;
+
+use xoff_config::format::{bytes, scaled};
+use xoff_lab::network::NetworkStatus;
+use xoff_lab::network::account::table;
+use xoff_switch::causes::Causes;
+use xoff_switch::control::status::{ClassStatus, PortStatus};
+
+/// The text. With `before`, traffic is shown as rates since then, else as totals.
+#[must_use]
+pub fn text(now: &NetworkStatus, before: Option<&NetworkStatus>) -> String {
+    let before = before.filter(|before| before.name == now.name && before.uptime_nanos < now.uptime_nanos);
+    let mut text = format!(
+        "lab {}, up {:.0} s: {} hosts, {} switches\n",
+        now.name,
+        now.uptime_nanos as f64 / 1e9,
+        now.hosts.len(),
+        now.switches.len()
+    );
+    text += &hosts(now, before);
+    text += &ports(now, before);
+    let lost: u64 = now.switches.iter().map(|switch| switch.verdict.lossless_lost).sum();
+    let unseen: u64 = now.switches.iter().map(|switch| switch.verdict.unseen_total()).sum();
+    let dropped = now.hosts.iter().flat_map(|host| &host.interfaces).filter_map(|it| it.counters);
+    let dropped: u64 = dropped.map(|counters| counters.dropped()).sum();
+    let _ = writeln!(
+        text,
+        "\nlossless frames lost: {} in switches, {} at their devices and sockets, {} at hosts",
+        grouped(lost),
+        grouped(unseen),
+        grouped(dropped)
+    );
+    for host in now.hosts.iter().filter(|host| host.lacks_agent()) {
+        let _ = writeln!(
+            text,
+            "FAILED: {}: its agent is gone or does not answer, and its kernel may not obey pauses; end the lab and make it again",
+            host.name
+        );
+    }
+    let causes = Causes::of(&now.switches);
+    if !causes.is_empty() {
+        text += &format!("\nwho holds whom:\n{}", causes.text());
+    }
+    text
+}
+
+/// Bytes as a total, or the rate since `before`, `nanos` ago.
+pub(super) fn traffic(now: u64, before: Option<(u64, u64)>) -> String {
+    match before {
+        None => bytes(now),
+        Some((before, nanos)) => scaled(rate(now, before, nanos), "b/s"),
+    }
+}
+
+/// Bits per second.
+pub(super) fn rate(now: u64, before: u64, nanos: u64) -> f64 {
+    now.saturating_sub(before) as f64 * 8e9 / nanos.max(1) as f64
+}
+
+/// Nanoseconds between two looks.
+pub(super) fn between(now: &NetworkStatus, before: &NetworkStatus) -> u64 {
+    now.uptime_nanos.saturating_sub(before.uptime_nanos).max(1)
+}
+
+fn hosts(now: &NetworkStatus, before: Option<&NetworkStatus>) -> String {
+    let rows = now.hosts.iter().enumerate().flat_map(|(index, host)| {
+        host.interfaces.iter().enumerate().map(move |(number, interface)| {
+            let name = if number == 0 { host.name.clone() } else { String::new() };
+            let Some(counters) = interface.counters else {
+                return vec![
+                    name,
+                    interface.device.clone(),
+                    interface.ipv4.clone(),
+                    "?".into(),
+                    "?".into(),
+                    "cannot be read".into(),
+                    String::new(),
+                ];
+            };
+            let old = before.and_then(|before| {
+                let counters = before.hosts.get(index)?.interfaces.get(number)?.counters?;
+                Some((counters, between(now, before)))
+            });
+            let agent = match &interface.agent {
+                None if host.nic => "AGENT GONE OR SILENT".into(),
+                None => "-".into(),
+                Some(agent) => {
+                    let held = agent.classes.iter().filter(|class| class.pause_received.now);
+                    let held: Vec<String> = held.map(|class| class.class.to_string()).collect();
+                    if held.is_empty() {
+                        "obeys".into()
+                    } else {
+                        format!("obeys, class {} held NOW", held.join(" "))
+                    }
+                }
+            };
+            vec![
+                name,
+                interface.device.clone(),
+                interface.ipv4.clone(),
+                traffic(counters.tx_bytes, old.map(|(old, nanos)| (old.tx_bytes, nanos))),
+                traffic(counters.rx_bytes, old.map(|(old, nanos)| (old.rx_bytes, nanos))),
+                grouped(counters.dropped()),
+                agent,
+            ]
+        })
+    });
+    table(&["host", "device", "address", "sent", "received", "dropped", "pauses"], rows)
+}
+
+/// Bytes that a port has sent, and received.
+pub(super) fn volume(port: &PortStatus) -> (u64, u64) {
+    let sum = |of: fn(&ClassStatus) -> u64| port.classes.iter().map(of).sum();
+    (sum(|class| class.tx_bytes), sum(|class| class.rx_bytes))
+}
+
+/// Classes of which this holds, as a word.
+pub(super) fn classes(port: &PortStatus, of: fn(&ClassStatus) -> bool) -> String {
+    let classes = port.classes.iter().filter(|class| of(class));
+    classes.map(|class| class.class.to_string()).collect::<Vec<_>>().join(" ")
+}
+
+fn ports(now: &NetworkStatus, before: Option<&NetworkStatus>) -> String {
+    let rows = now.switches.iter().enumerate().flat_map(|(index, switch)| {
+        switch.ports.iter().enumerate().map(move |(number, port)| {
+            let name = if number == 0 { switch.name.clone() } else { String::new() };
+            let old = before.and_then(|before| {
+                let port = before.switches.get(index)?.ports.get(number)?;
+                Some((volume(port), between(now, before)))
+            });
+            let (sent, received) = volume(port);
+            let pauses = |of: fn(&ClassStatus) -> u64, now: fn(&ClassStatus) -> bool| {
+                let count: u64 = port.classes.iter().map(of).sum();
+                let held = classes(port, now);
+                if held.is_empty() { grouped(count) } else { format!("{}, class {held} NOW", grouped(count)) }
+            };
+            let queued: u64 = port.classes.iter().map(|class| class.egress.bytes).sum();
+            let dropped: u64 = port.classes.iter().flat_map(|class| class.drops.values()).sum();
+            vec![
+                name,
+                port.name.clone(),
+                traffic(sent, old.map(|((sent, _), nanos)| (sent, nanos))),
+                traffic(received, old.map(|((_, received), nanos)| (received, nanos))),
+                bytes(queued),
+                pauses(|class| class.pause_sent.xoff, |class| class.pause_sent.now),
+                pauses(|class| class.pause_received.xoff, |class| class.pause_received.now),
+                grouped(dropped),
+            ]
+        })
+    });
+    table(&["switch", "port", "sent", "received", "queued", "peer held", "held by peer", "dropped"], rows)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use xoff_lab::network::testing::network;
+
+    #[test]
+    fn every_node_is_on_the_screen_with_rates_and_pauses() {
+        let (before, mut now) = (network(), network());
+        now.uptime_nanos += 2_000_000_000;
+        now.hosts[0].interfaces[0].counters.as_mut().unwrap().tx_bytes += 250_000;
+        now.switches[0].ports[0].classes[3].rx_bytes += 500_000;
+        let line = |text: &str, words: &[&str]| {
+            let found = text.lines().any(|line| words.iter().all(|word| line.contains(word)));
+            assert!(found, "no line with {words:?} in:\n{text}");
+        };
+        let rates = text(&now, Some(&before));
+        line(&rates, &["h1", "eth0", "10.1.0.1", "1.00 Mb/s", "0 b/s"]);
+        line(&rates, &["left", "2.00 Mb/s", "class 3 NOW"]);
+        line(&rates, &["who holds whom"]);
+        line(&text(&now, None), &["h1", "250 kB"]);
+        line(&text(&before, Some(&now)), &["h1", "0 B"]);
+        assert!(!rates.contains("FAILED"), "{rates}");
+        now.hosts[0].nic = true;
+        let without_agent = text(&now, None);
+        line(&without_agent, &["h1", "eth0", "AGENT GONE OR SILENT"]);
+        line(&without_agent, &["FAILED: h1: its agent is gone"]);
+    }
+}

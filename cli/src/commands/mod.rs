@@ -1,0 +1,146 @@
+//! The command line, and the commands of `xoff`, one file each: its arguments, and `run`. What a command's
+//! failure looks like: one report on standard error, exit code 2.
+
+pub mod acknowledge;
+pub mod capture;
+#[cfg(feature = "experiments")]
+pub mod chaos;
+pub mod check;
+#[cfg(feature = "experiments")]
+pub mod demo;
+pub mod documents;
+#[cfg(feature = "experiments")]
+pub mod experiment;
+#[cfg(feature = "lab")]
+pub mod lab;
+#[cfg(feature = "nic")]
+pub mod nic;
+pub mod policy;
+pub mod reload;
+#[cfg(feature = "experiments")]
+pub mod replay;
+pub mod run;
+#[cfg(feature = "experiments")]
+pub mod sim;
+pub mod status;
+#[cfg(feature = "traffic")]
+pub mod traffic;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+use miette::{IntoDiagnostic as _, MietteHandlerOpts};
+use xoff_config::OwnPolicy;
+
+use crate::cli::{EXIT_CANNOT, tell};
+
+/// A lossless Ethernet switch in userspace over AF_XDP that speaks IEEE 802.1Qbb.
+#[derive(Debug, Parser)]
+#[command(name = "xoff", version)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// Runs what the command line asks for.
+#[must_use]
+pub fn main() -> ExitCode {
+    main_of(None)
+}
+
+/// The same in a program that brings a flow-control policy along: it is called `"custom"` wherever policies have names.
+#[must_use]
+pub fn main_with(own: OwnPolicy) -> ExitCode {
+    main_of(Some(&own))
+}
+
+fn main_of(own: Option<&OwnPolicy>) -> ExitCode {
+    // Every message names its cause itself; the chain would say it again. Lines are left to the terminal: a name
+    // or command that is broken in two cannot be copied or searched for.
+    let opts = || MietteHandlerOpts::new().without_cause_chain().wrap_lines(false);
+    miette::set_hook(Box::new(move |_| Box::new(opts().build()))).expect("nobody else sets a hook");
+    match Cli::parse().command.run(own) {
+        Ok(code) => code,
+        Err(report) => {
+            tell(format_args!("{report:?}"));
+            ExitCode::from(EXIT_CANNOT)
+        }
+    }
+}
+
+/// A command and its arguments.
+#[derive(Debug, Subcommand)]
+#[allow(missing_docs)] // each `Args` says it, and `xoff help` prints that
+pub enum Command {
+    Acknowledge(acknowledge::Args),
+    Capture(capture::Args),
+    Check(check::Args),
+    Completions(documents::CompletionsArgs),
+    #[cfg(feature = "experiments")]
+    Demo(demo::Args),
+    #[cfg(feature = "experiments")]
+    Experiment(experiment::Args),
+    #[cfg(feature = "lab")]
+    Lab(lab::Args),
+    Manual(documents::ManualArgs),
+    #[cfg(feature = "nic")]
+    Nic(Box<nic::Args>),
+    #[cfg(feature = "nic")]
+    #[command(hide = true)]
+    NicGuard(nic::GuardArgs),
+    Policy(policy::Args),
+    Reload(reload::Args),
+    Run(run::Args),
+    #[cfg(feature = "experiments")]
+    Sim(Box<sim::Args>),
+    Status(status::Args),
+    #[cfg(feature = "traffic")]
+    Traffic(Box<traffic::Args>),
+}
+
+impl Command {
+    /// Does it, in a program with this policy of its own.
+    ///
+    /// # Errors
+    /// What kept it from starting.
+    pub fn run(self, own: Option<&OwnPolicy>) -> miette::Result<ExitCode> {
+        match self {
+            Command::Acknowledge(args) => acknowledge::run(&args).map(|()| ExitCode::SUCCESS),
+            Command::Capture(args) => capture::run(&args),
+            Command::Check(args) => check::run(&args, own),
+            Command::Completions(args) => documents::completions(&args).map(|()| ExitCode::SUCCESS),
+            Command::Manual(args) => documents::manual(&args).map(|()| ExitCode::SUCCESS),
+            #[cfg(feature = "experiments")]
+            Command::Demo(args) => demo::run(&args),
+            #[cfg(feature = "experiments")]
+            Command::Experiment(args) => experiment::run(&args, own),
+            #[cfg(feature = "nic")]
+            Command::Nic(args) => nic::run(&args),
+            #[cfg(feature = "nic")]
+            Command::NicGuard(args) => nic::run_guard(&args),
+            #[cfg(feature = "lab")]
+            Command::Lab(args) => lab::run(&args, own),
+            #[cfg(feature = "traffic")]
+            Command::Traffic(args) => traffic::run(&args),
+            Command::Reload(args) => reload::run(&args).map(|()| ExitCode::SUCCESS),
+            Command::Policy(args) => policy::run(&args).map(|()| ExitCode::SUCCESS),
+            Command::Run(args) => run::run(&args, own),
+            #[cfg(feature = "experiments")]
+            Command::Sim(args) => sim::run(&args, own),
+            Command::Status(args) => status::run(&args).into_diagnostic().map(|()| ExitCode::SUCCESS),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+}

@@ -1,0 +1,335 @@
+//! `xoff nic`: a host that obeys its switch, until SIGINT, SIGTERM or SIGHUP; `--check` and `--status`.
+//!
+//! Exit codes: 0 it was stopped and lost nothing of its lossless classes (and with `--check`: it would start), 1 its queues
+//! dropped lossless frames, or had not let them go when it ended, or it cannot prove that it obeyed, 2 bad usage, or a device that
+//! cannot be used, or not any more.
+
+mod status;
+
+use std::os::fd::AsFd as _;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::process::{Command, ExitCode};
+use std::sync::Arc;
+
+use miette::{IntoDiagnostic as _, miette};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::low_level::pipe;
+use xoff_config::shell::HttpAt;
+use xoff_config::{NicSettings, NicWishes, quantity};
+use xoff_dataplane::congestion::ReactionSettings;
+use xoff_dataplane::settings::Trust;
+use xoff_dataplane::units::{BitRate, Bytes, ClassSet, Nanos, Quanta};
+use xoff_host::limiter::parse_reaction;
+use xoff_host::values;
+use xoff_nic::egress::{self, Egress, Removed};
+use xoff_nic::facts::{Facts, MacControl};
+use xoff_nic::{Agent, NicView, guard};
+
+use crate::cli::{self, EXIT_CANNOT};
+use xoff_switch::confine::Confinement;
+use xoff_switch::control::service;
+use xoff_switch::control::{self, logging};
+
+/// Make this Linux host obey its switch's pauses, beside the kernel's own stack
+#[derive(Debug, clap::Args)]
+#[command(after_help = AFTER_HELP)]
+#[allow(clippy::struct_excessive_bools)] // each is a flag of its own
+pub struct Args {
+    /// The interface
+    #[arg(long, value_name = "INTERFACE")]
+    device: Option<String>,
+    /// Rate of its line, as the switch's port has it
+    #[arg(long, value_name = "RATE", value_parser = values::rate)]
+    speed: Option<BitRate>,
+    /// Classes that obey pauses [default: 3]
+    #[arg(long, value_name = "CLASSES", value_parser = values::classes)]
+    lossless: Option<ClassSet>,
+    /// By what a frame's class is found [default: dscp]
+    #[arg(long, value_name = "dscp|pcp", value_parser = trust)]
+    trust: Option<Trust>,
+    /// A TOML file with these and more; the command line goes before it
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Congestion notifications (CNMs) set the rate of their class; parameters other than the standard's:
+    /// gd=128,recovery=5,bytes=150KB,time=15ms,ai=5M,hai=50M,min=10M,jitter=15
+    #[arg(long, value_name = "KEY=VALUE,...", num_args = 0..=1, default_missing_value = "", require_equals = true,
+          value_parser = parse_reaction)]
+    qcn: Option<ReactionSettings>,
+    /// Keep the rates that the switch asks for (GFC), class by class
+    #[arg(long)]
+    obey_rates: bool,
+    /// Pause the switch while a UDP socket of this host has so much that its program has not read
+    #[arg(long, value_name = "BYTES", value_parser = values::bytes)]
+    pause_above: Option<Bytes>,
+    /// For how long such a pause holds, in quanta [default: 65535]
+    #[arg(long, value_name = "QUANTA", value_parser = cli::number(1..=65_535_u16))]
+    pause_time: Option<u16>,
+    /// The peer_response that the switch's port has: warn when this host takes longer
+    #[arg(long, value_name = "TIME", value_parser = values::duration)]
+    peer_response: Option<Nanos>,
+    /// Ask for no real-time priority, and lock no memory
+    #[arg(long)]
+    no_real_time: bool,
+    /// Where /metrics, /status and /healthz are served: an address, a socket (unix:/PATH), or off [default: 127.0.0.1:9465]
+    #[arg(long, value_name = "ADDRESS|unix:PATH|off", value_parser = http)]
+    http: Option<Http>,
+    /// Say what this kernel and this device offer, and change nothing
+    #[arg(long, conflicts_with = "status")]
+    check: bool,
+    /// Put back what an agent or a switch that was killed has left at the interface
+    #[arg(long, conflicts_with_all = ["check", "status"])]
+    restore: bool,
+    /// Show a running agent
+    #[arg(long)]
+    status: bool,
+    /// With --check or --status: print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+const AFTER_HELP: &str = "\
+What it does to the device is undone when it ends, however it ends. docs/hosts.md says more.
+
+Exit codes: 0 stopped, nothing lossless dropped in this host; 1 its queues dropped lossless frames, or still had \
+some at the end, or somebody changed them and it may not have obeyed; 2 bad usage, or an interface that cannot be used, or was deleted.";
+
+/// What watches over the queues of a device: started by `xoff nic`, not by hand
+#[derive(Debug, clap::Args)]
+pub struct GuardArgs {
+    /// The interface
+    #[arg(long)]
+    device: String,
+}
+
+/// The command's name, by which an agent starts its guard.
+const GUARD: &str = "nic-guard";
+
+#[derive(Clone, Debug)]
+struct Http(Option<HttpAt>);
+
+fn http(text: &str) -> Result<Http, String> {
+    match text {
+        "off" => Ok(Http(None)),
+        at => at.parse().map(|at| Http(Some(at))).map_err(|error: String| format!("{error}, or off")),
+    }
+}
+
+fn trust(text: &str) -> Result<Trust, String> {
+    match text {
+        "dscp" => Ok(Trust::Dscp),
+        "pcp" => Ok(Trust::Pcp),
+        _ => Err("dscp or pcp".into()),
+    }
+}
+
+impl Args {
+    fn wishes(&self) -> NicWishes {
+        NicWishes {
+            device: self.device.clone(),
+            speed: self.speed,
+            lossless: self.lossless,
+            trust: self.trust,
+            qcn: self.qcn,
+            obey_rates: self.obey_rates.then_some(true),
+            pause_above: self.pause_above.map(Some),
+            pause_time: self.pause_time.map(Quanta),
+            peer_response: self.peer_response.map(Some),
+            real_time: self.no_real_time.then_some(false),
+            http: self.http.clone().map(|Http(at)| at),
+            ..NicWishes::default()
+        }
+    }
+}
+
+/// Runs the agent, or says what there is.
+///
+/// # Errors
+/// What kept it from starting, or from going on.
+pub fn run(args: &Args) -> miette::Result<ExitCode> {
+    let file = args.config.as_deref().map(NicWishes::load).transpose()?;
+    let wishes = args.wishes().over(file.unwrap_or_default());
+    if args.status {
+        return status::run(&wishes, args.json).map(|()| ExitCode::SUCCESS);
+    }
+    if args.restore {
+        return restore(&wishes);
+    }
+    let settings = wishes.settings().into_diagnostic()?;
+    if args.check { check(&settings, args.json) } else { obey(&settings) }
+}
+
+/// Guards the queues of an agent; see [`guard`].
+///
+/// # Errors
+/// They cannot be guarded.
+pub fn run_guard(args: &GuardArgs) -> miette::Result<ExitCode> {
+    guard::stand(&args.device).into_diagnostic()?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn restore(wishes: &NicWishes) -> miette::Result<ExitCode> {
+    let device =
+        wishes.device.as_deref().ok_or_else(|| miette!("say of which interface: --device INTERFACE"))?;
+    let ifindex = egress::index_of(device).into_diagnostic()?;
+    let Some(removed) = Egress::restore(ifindex).into_diagnostic()? else {
+        cli::print(format!("nothing to put back: no xoff that was killed has left anything at {device}\n"))?;
+        return Ok(ExitCode::SUCCESS);
+    };
+    removed.warnings.iter().for_each(|warning| cli::tell(format_args!("warning: {warning}")));
+    let left: u64 = removed.lost.iter().sum();
+    cli::print(format!("put back what was at {device} before; {left} frames had not left its queues\n"))?;
+    Ok(if removed.warnings.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(EXIT_CANNOT) })
+}
+
+fn obey(settings: &NicSettings) -> miette::Result<ExitCode> {
+    let log = logging::start(settings.log, settings.log_format, &Confinement::default()).into_diagnostic()?;
+    let (stop, signalled) = UnixStream::pair().into_diagnostic()?;
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        pipe::register(signal, signalled.try_clone().into_diagnostic()?).into_diagnostic()?;
+    }
+    let http = settings.http.as_ref().map(|at| control::listen(at, None, &settings.http_hosts));
+    let http = http.transpose().map_err(|error| {
+        miette!("{error}. Each agent of a network namespace serves at an address of its own: --http 127.0.0.1:9466, or --http off")
+    })?;
+    let program = std::env::current_exe().into_diagnostic()?;
+    let mut guard = Command::new(program);
+    guard.args([GUARD, "--device", &settings.device]);
+    let agent = Agent::open(settings, guard).into_diagnostic()?;
+    let view = agent.view();
+    let control = http.map(|http| xoff_nic::serve::serve(Arc::clone(&view), http));
+    let control = control.transpose().into_diagnostic()?;
+    let served = control.as_ref().and_then(control::ControlHandle::at);
+    let served = served.map_or_else(|| "off".to_owned(), HttpAt::to_string);
+    tracing::info!(device = %settings.device, leaf = view.leaf, http = %served, "obeying");
+    service::runs(&format!("obeying on {}", settings.device));
+    xoff_nic::serve::agent_lives(Arc::clone(&view));
+    let outcome = agent.run(stop.as_fd());
+    service::ends();
+    if let Some(Err(error)) = control.map(control::ControlHandle::stop) {
+        tracing::error!("{error}");
+    }
+    log.flush(); // so that there is room for what follows
+    let removed = outcome.into_diagnostic()?;
+    Ok(conclude(&view, &removed))
+}
+
+/// Says what became of it.
+fn conclude(view: &NicView, removed: &Removed) -> ExitCode {
+    let lossless = view.settings.lossless;
+    let dropped: u64 = lossless.iter().map(|class| view.dropped[class.index()].get()).sum();
+    let left: u64 = lossless.iter().map(|class| removed.lost[class.index()]).sum();
+    if left > 0 {
+        tracing::error!(
+            left,
+            "frames of lossless classes had not left when the queues were taken away, and are lost"
+        );
+    }
+    let at = |quantile| view.response.quantile(quantile).map_or_else(|| "-".to_owned(), quantity::time);
+    tracing::info!(
+        pauses = view.response.times().count(),
+        p50 = %at(0.5),
+        p99 = %at(0.99),
+        longest = %quantity::time(view.response.longest()),
+        peer_response = %quantity::time(view.peer_response()),
+        left = removed.lost.iter().sum::<u64>(),
+        dropped,
+        "stopped"
+    );
+    let faults = [view.disobedience(), view.broken(), view.deletions()];
+    for fault in faults.iter().flatten() {
+        tracing::error!("{fault}");
+    }
+    let has_fault = faults.iter().any(Option::is_some);
+    if dropped + left == 0 && !has_fault { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn check(settings: &NicSettings, json: bool) -> miette::Result<ExitCode> {
+    let facts = Facts::of(settings);
+    if json {
+        let text = serde_json::to_string_pretty(&facts).map_err(|error| miette!("{error}"))?;
+        cli::print(text + "\n")?;
+    } else {
+        cli::print(told(&facts))?;
+    }
+    Ok(if facts.errors.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(EXIT_CANNOT) })
+}
+
+fn told(facts: &Facts) -> String {
+    let mac_control = match facts.mac_control {
+        MacControl::Seen => "reaches this host",
+        MacControl::Swallowed => "does not reach this host",
+        MacControl::Unknown => "nothing is known against it",
+    };
+    let lines = [
+        ("device", facts.device.as_str()),
+        ("driver", facts.driver.as_deref().unwrap_or("not told")),
+        ("stopped by", facts.leaf.unwrap_or("nothing that this kernel has")),
+        ("offloads", &facts.offloads),
+        ("MAC control", mac_control),
+        ("real time", if facts.real_time { "allowed" } else { "not allowed" }),
+        ("peer_response", &facts.peer_response),
+    ];
+    let lines = lines.map(|(name, value)| format!("{name:<14} {value}\n"));
+    let transports = "transports     a pause must not outlast their patience: for RoCE a timeout of 18 or more (4.096 us x 2^18 = 1.07 s; \
+                      14 is 67 ms); TCP repeats after 200 ms at the earliest\n";
+    let remarks = facts.errors.iter().map(|error| format!("error: {error}\n"));
+    let remarks = remarks.chain(facts.warnings.iter().map(|warning| format!("warning: {warning}\n")));
+    lines.concat() + transports + &remarks.collect::<String>()
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Cli {
+        #[command(flatten)]
+        nic: Args,
+    }
+
+    fn parse(args: &[&str]) -> Result<Args, clap::Error> {
+        Cli::try_parse_from([&["nic"], args].concat()).map(|cli| cli.nic)
+    }
+
+    #[test]
+    fn flags_are_what_the_file_would_say() {
+        let line = "--device eth0 --speed 1G --lossless 3,4 --trust pcp --qcn=ai=1M --obey-rates --pause-above 64KB --http off";
+        let args = parse(&line.split(' ').collect::<Vec<_>>()).unwrap();
+        let file = "[nic]\ndevice = \"eth0\"\nspeed = \"1G\"\nlossless = [3, 4]\ntrust = \"pcp\"\nobey_rates = true\n\
+                    pause_above = \"64KB\"\nhttp = false\n[qcn]\nai = \"1M\"";
+        assert_eq!(args.wishes(), NicWishes::from_toml("nic.toml", file).unwrap());
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused() {
+        for wrong in ["--trust both", "--http here", "--lossless 8", "--pause-time 0", "--check --status"] {
+            assert!(parse(&wrong.split(' ').collect::<Vec<_>>()).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn what_is_found_is_told_with_errors_and_warnings() {
+        let facts = Facts {
+            device: "eth0".into(),
+            leaf: Some("tbf"),
+            errors: vec!["no".into()],
+            warnings: vec!["slow".into()],
+            peer_response: "5ms".into(),
+            ..Facts::default()
+        };
+        let text = told(&facts);
+        for part in [
+            "stopped by     tbf\n",
+            "peer_response  5ms\n",
+            "error: no\n",
+            "warning: slow\n",
+            "timeout of 18",
+        ] {
+            assert!(text.contains(part), "{part} is not in {text}");
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! `xoff nic --status`: a running agent at a glance.
+
+use xoff_config::written::grouped;
+use xoff_config::{NicWishes, defaults};
+
+use crate::cli;
+use crate::commands::status::tables::table;
+use crate::commands::status::{StatusError, fetch};
+use xoff_config::format::{bytes, scaled, span};
+use xoff_nic::serve::{NicClassStatus, NicStatus};
+use xoff_switch::client::{self, Silent};
+
+/// Asks the agent that serves where the command line or the file says.
+pub(super) fn run(wishes: &NicWishes, json: bool) -> miette::Result<()> {
+    let at = wishes.http.clone().flatten().unwrap_or(defaults::NIC_HTTP.into());
+    let url = client::url(&at.to_string()).map_err(|error| miette::miette!("{error}"))?;
+    let body = fetch(&url).map_err(|error| miette::miette!("{}", told(&error)))?;
+    if json {
+        return cli::print(body + "\n");
+    }
+    let status: NicStatus = serde_json::from_str(&body).map_err(|error| {
+        miette::miette!("{url} is no status of an agent of this version of xoff: {error}")
+    })?;
+    cli::print(render(&status))
+}
+
+fn told(error: &StatusError) -> String {
+    match error {
+        StatusError::Silent(Silent { url, error }) => {
+            let start = "start one with `xoff nic --device INTERFACE --speed RATE`, or say where it serves with --http";
+            client::silence(url, error, "agent", start)
+        }
+        other => other.to_string(),
+    }
+}
+
+fn render(status: &NicStatus) -> String {
+    let NicStatus { device, leaf, obey_reaction: reaction, .. } = status;
+    let time = |nanos: Option<u64>| nanos.map_or_else(|| "-".to_owned(), span);
+    let mut text = format!(
+        "{device} ({}) at {}, up {}; classes by {}, stopped by {leaf}{}\n",
+        status.mac,
+        scaled(status.speed_bits_per_second as f64, "b/s"),
+        span(status.uptime_nanos),
+        status.trust,
+        if status.real_time { "" } else { ", WITHOUT real-time priority" },
+    );
+    text += &format!(
+        "stopped after p50 {}, p99 {}, at most {}, in {} pauses; the switch's port needs peer_response = \"{}\"{}\n",
+        time(reaction.p50_nanos),
+        time(reaction.p99_nanos),
+        span(status.obey_reaction_max_nanos),
+        grouped(reaction.count),
+        xoff_config::quantity::time(xoff_dataplane::units::Nanos(status.peer_response_nanos)),
+        if status.peer_response_measured { "" } else { " (not measured yet)" },
+    );
+    text += &format!(
+        "received: {} PFC, {} with rates, {} PAUSE ({} not obeyed), {} CNMs\n",
+        status.pfc_frames_received,
+        status.rate_frames_received,
+        status.pause_frames_received,
+        status.pause_frames_ignored,
+        status.cnms_received
+    );
+    for (reason, frames) in
+        status.malformed_control.iter().chain(&status.malformed_cnms).filter(|(_, frames)| **frames > 0)
+    {
+        text += &format!("malformed, {reason}: {frames}\n");
+    }
+    if let Some(backlog) = status.receive_backlog_bytes {
+        text += &format!(
+            "{} in the fullest UDP socket; {} PFC frames sent\n",
+            bytes(backlog),
+            status.pause_frames_sent
+        );
+    }
+    for fault in &status.faults {
+        text += &format!("FAULT: {fault}\n");
+    }
+    let used = |class: &&NicClassStatus| class.lossless || class.tx_frames > 0 || class.waiting_frames > 0;
+    text + "\n"
+        + &table(
+            &["class", "", "sent", "waits", "paused", "in all", "longest", "rate", "dropped"],
+            status.classes.iter().filter(used).map(row),
+        )
+        + "\n"
+}
+
+fn row(class: &NicClassStatus) -> Vec<String> {
+    let pause = &class.pause_received;
+    vec![
+        class.class.to_string(),
+        if class.lossless { "lossless" } else { "" }.into(),
+        grouped(class.tx_frames),
+        format!("{} ({})", grouped(class.waiting_frames), bytes(class.waiting_bytes)),
+        if pause.now { "NOW".into() } else { format!("{} x", grouped(pause.xoff)) },
+        span(pause.nanos),
+        span(class.longest_pause_nanos),
+        class.rate_obeyed_bits_per_second.map_or_else(|| "line".into(), |rate| scaled(rate as f64, "b/s")),
+        grouped(class.lost),
+    ]
+}

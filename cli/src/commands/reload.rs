@@ -1,0 +1,65 @@
+//! `xoff reload`: a running switch reads its configuration again.
+
+use std::time::Duration;
+
+use miette::IntoDiagnostic as _;
+
+use crate::cli::print;
+use xoff_switch::client::{self, DEFAULT_URL};
+use xoff_switch::control::reload::{ReloadRequest, Reloaded, line};
+
+/// Longer than a switch takes for workers that do not answer.
+const TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Have a running switch read the file again that it was started with, and do what is otherwise in it; no frame is lost by it
+/// on ports that stay. All of the file is checked first: where something is wrong with it, or takes a restart, that is named,
+/// and nothing changes. Exits with 2 then.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Args {
+    /// Change nothing: say what would change, or why nothing can.
+    #[arg(long)]
+    dry_run: bool,
+    /// Where the switch serves its status: an address, or unix: and the path of a socket.
+    #[arg(long, default_value = DEFAULT_URL, value_parser = client::url)]
+    url: String,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// Where there is no switch, or it refuses.
+pub fn run(Args { dry_run, url }: &Args) -> miette::Result<()> {
+    let request = ReloadRequest { dry_run: *dry_run };
+    let answer =
+        client::ask(url, TIMEOUT, |agent, base| agent.put(format!("{base}/reload")).send_json(request));
+    print(told(&answer.into_diagnostic()?))
+}
+
+fn told(Reloaded { dry_run, changes, warnings }: &Reloaded) -> String {
+    let heading = match (changes.len(), dry_run) {
+        (0, _) => "nothing is otherwise in the configuration".to_owned(),
+        (1, true) => "1 change would be made".to_owned(),
+        (1, false) => "1 change was made".to_owned(),
+        (count, true) => format!("{count} changes would be made"),
+        (count, false) => format!("{count} changes were made"),
+    };
+    let changes = changes.iter().map(|change| format!("  {}\n", line(change)));
+    let warnings = warnings.iter().map(|warning| format!("warning: {warning}\n"));
+    std::iter::once(heading + "\n").chain(changes).chain(warnings).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use xoff_switch::control::reload::Changed;
+
+    #[test]
+    fn what_was_changed_is_told_line_by_line() {
+        let none = Reloaded { dry_run: false, changes: Vec::new(), warnings: vec!["doubtful".into()] };
+        assert_eq!(told(&none), "nothing is otherwise in the configuration\nwarning: doubtful\n");
+        let change = Changed { what: "switch.log".into(), before: "info".into(), after: "debug".into() };
+        let one = Reloaded { dry_run: true, changes: vec![change], warnings: Vec::new() };
+        assert_eq!(told(&one), "1 change would be made\n  switch.log: info -> debug\n");
+        assert!(told(&Reloaded { dry_run: false, ..one }).starts_with("1 change was made\n"));
+    }
+}

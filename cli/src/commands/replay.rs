@@ -1,0 +1,101 @@
+//! `xoff sim replay`: what a switch has decided, decided again.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use miette::IntoDiagnostic as _;
+use xoff_config::OwnPolicy;
+
+use crate::cli;
+use xoff_switch::recording::{self, Ending, Outcome, Replayed};
+
+/// Replays what `xoff run --record` has recorded, without root or devices: a dataplane of the same settings is called as the recorded
+/// one was, and whatever it does is held against what was done then: frames that leave, pause frames to the byte, drops with their
+/// reasons, counters.
+///
+/// Exits with 0 where all is identical, with 1 where it is not, and shows the first difference; with 2 where the file cannot be
+/// replayed.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// The recording.
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+}
+
+/// Replays it.
+///
+/// # Errors
+/// The file cannot be replayed.
+pub fn run(args: &Args, own: Option<&OwnPolicy>) -> miette::Result<ExitCode> {
+    let replayed = recording::replay(&args.file, own).into_diagnostic()?;
+    cli::print(describe(&replayed))?;
+    Ok(if replayed.is_identical() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn describe(replayed: &Replayed) -> String {
+    let early = match replayed.ended {
+        Ending::Stopped if replayed.has_books => String::new(),
+        Ending::Stopped => "the switch did not end as it should: what it had counted is not known\n".into(),
+        why => format!("the recording ended before the switch: {}\n", why.describe()),
+    };
+    match (&replayed.outcome, &replayed.books) {
+        (Outcome::Identical { calls, frames }, None) => {
+            let books = if replayed.has_books { ", and all counters" } else { "" };
+            format!("identical: {calls} calls, {frames} frames{books}\n{early}")
+        }
+        (Outcome::Identical { calls, frames }, Some((recorded, now))) => format!(
+            "not identical: {calls} calls and {frames} frames are, but not what was counted in the end\n\
+             recorded: {recorded}\n     now: {now}\n"
+        ),
+        (Outcome::Differs(difference), _) => {
+            let before: String = difference.before.iter().map(|call| format!("  {call}\n")).collect();
+            format!(
+                "not identical: the first difference is at call {}, at {} ns of the switch's clock\n\
+                 the last calls, this one at the end:\n{before}recorded: {}\n     now: {}\n{early}",
+                difference.call, difference.at.0, difference.recorded, difference.replayed
+            )
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use xoff_dataplane::units::Nanos;
+
+    use super::*;
+    use xoff_switch::recording::Difference;
+
+    fn said(outcome: Outcome, books: Option<(&str, &str)>, ended: Ending, has_books: bool) -> String {
+        let books = books.map(|(recorded, now)| (recorded.to_owned(), now.to_owned()));
+        describe(&Replayed { outcome, books, ended, has_books })
+    }
+
+    #[test]
+    fn what_came_of_a_replay_is_said() {
+        let identical = Outcome::Identical { calls: 7, frames: 3 };
+        let all = said(identical.clone(), None, Ending::Stopped, true);
+        assert_eq!(all, "identical: 7 calls, 3 frames, and all counters\n");
+        let early = said(identical.clone(), None, Ending::Overrun, false);
+        assert_eq!(
+            early,
+            "identical: 7 calls, 3 frames\n\
+             the recording ended before the switch: more was to be recorded than could be written (overrun)\n"
+        );
+        let unknown = said(identical.clone(), None, Ending::Stopped, false);
+        assert!(unknown.ends_with("what it had counted is not known\n"), "{unknown}");
+        let books = said(identical, Some(("a = 1", "a = 2")), Ending::Stopped, true);
+        assert!(books.ends_with("in the end\nrecorded: a = 1\n     now: a = 2\n"), "{books}");
+        let difference = Difference {
+            call: 9,
+            at: Nanos(12),
+            before: vec!["one".into(), "two".into()],
+            recorded: "this".into(),
+            replayed: "that".into(),
+        };
+        assert_eq!(
+            said(Outcome::Differs(Box::new(difference)), None, Ending::Stopped, true),
+            "not identical: the first difference is at call 9, at 12 ns of the switch's clock\n\
+             the last calls, this one at the end:\n  one\n  two\nrecorded: this\n     now: that\n"
+        );
+    }
+}

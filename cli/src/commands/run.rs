@@ -1,0 +1,174 @@
+//! `xoff run`: the switch, until SIGINT or SIGTERM, or SIGHUP where that does not have it read its configuration again.
+
+use std::path::{self, Path, PathBuf};
+use std::process::ExitCode;
+use std::thread;
+
+use miette::IntoDiagnostic as _;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+use xoff_config::shell::HttpAt;
+use xoff_config::written::grouped;
+use xoff_config::{Config, Machine, OwnPolicy, Problem, Sighup};
+
+use crate::cli;
+use xoff_switch::Promise;
+use xoff_switch::confine::{Confinement, User};
+use xoff_switch::control::logging;
+use xoff_switch::control::reload::Source;
+use xoff_switch::control::service;
+use xoff_switch::control::status::{Status, Verdict};
+use xoff_switch::machine;
+use xoff_switch::recording::Wanted;
+use xoff_switch::run::{self, Privileges, ThreadError};
+
+/// Exit code of a switch whose control thread ended by itself.
+const EXIT_CONTROL_ENDED: u8 = 4;
+
+/// Runs the switch that a configuration describes, until SIGINT, SIGTERM or SIGHUP (unless `sighup = "reload"`). Exits with 0 where the
+/// lossless classes lost nothing and every frame is accounted for, with 1 where not or where a worker
+/// ended by itself, with 2 where it could not start, with 3 where no loss is known but a counter
+/// that could tell of one cannot be read: a device is gone, or an XDP program was taken off, and with 4
+/// where HTTP and link following ended by themselves.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// The configuration, a TOML file.
+    #[arg(long, value_name = "FILE")]
+    config: PathBuf,
+    /// Record what passes between the worker and its dataplane: each call with what comes of it, heads of frames, all of MAC control.
+    /// `xoff sim replay` makes the same decisions of it, and Wireshark opens it. For a switch of one worker that does not route.
+    #[arg(long, value_name = "FILE")]
+    record: Option<PathBuf>,
+}
+
+/// Runs the switch, in a program with this policy of its own.
+///
+/// # Errors
+/// What kept it from starting.
+pub fn run(args: &Args, own: Option<&OwnPolicy>) -> miette::Result<ExitCode> {
+    let machine = Machine { own_policy: own.cloned(), ..machine::here() };
+    let name = args.config.display().to_string();
+    let text = Config::text(&args.config)?;
+    let config = Config::from_toml(&name, &text, machine)?;
+    let record = args
+        .record
+        .as_deref()
+        .map(|path| Wanted::create(path, (&name, &text)))
+        .transpose()
+        .into_diagnostic()?;
+    let user = config.shell.user.as_deref().map(User::named).transpose().into_diagnostic()?;
+    let removable = match &config.shell.http {
+        Some(HttpAt::Unix(path)) => path.parent().map(Path::to_owned),
+        _ => None,
+    };
+    let confinement = Confinement { user, readable: directory(&args.config), removable };
+    let log = logging::start(&config.shell.log, config.shell.log_format, &confinement).into_diagnostic()?;
+    let placed = |problem: &Problem| {
+        let place =
+            problem.position.map(|(line, column)| format!("{}:{line}:{column}: ", args.config.display()));
+        format!("{}{problem}", place.unwrap_or_default())
+    };
+    config.warnings.iter().for_each(|warning| tracing::warn!("{}", placed(warning)));
+    config.notes.iter().for_each(|note| tracing::info!("{}", placed(note)));
+    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).into_diagnostic()?;
+    let source =
+        Source { path: std::path::absolute(&args.config).into_diagnostic()?, own_policy: own.cloned() };
+    let running =
+        run::start_from(Some(source), &config, record, &Privileges::Drop(confinement)).into_diagnostic()?;
+    let http = running.http().map_or_else(|| "off".to_owned(), ToString::to_string);
+    tracing::info!(ports = config.switch.ports.len(), %http, "running");
+    service::runs(&format!("{} ports", config.switch.ports.len()));
+    let end = running.end();
+    let reloads = running.reloads().filter(|_| config.shell.sighup == Sighup::Reload).cloned();
+    thread::spawn(move || {
+        for signal in signals.forever() {
+            match &reloads {
+                Some(reloads) if signal == SIGHUP => reloads.now(),
+                Some(_) | None => end.now(),
+            }
+        }
+    });
+    running.wait();
+    service::ends();
+    let outcome = running.stop();
+    log.flush(); // so that there is room for what follows
+    Ok(conclude(outcome))
+}
+
+/// Where a file is, and where what its name leads to: another one may take its place in both.
+fn directory(file: &Path) -> Vec<PathBuf> {
+    let parents = [path::absolute(file), file.canonicalize()].into_iter().flatten();
+    parents.filter_map(|file| file.parent().map(Path::to_owned)).collect()
+}
+
+fn conclude(outcome: Result<Status, ThreadError>) -> ExitCode {
+    match outcome {
+        Ok(status) => report(&status),
+        Err(error) => {
+            tracing::error!("{error}");
+            match error {
+                ThreadError::Control { status, .. } => {
+                    report(&status);
+                    ExitCode::from(EXIT_CONTROL_ENDED)
+                }
+                ThreadError::System { .. }
+                | ThreadError::Panicked { .. }
+                | ThreadError::CustomPolicy { .. } => ExitCode::FAILURE,
+            }
+        }
+    }
+}
+
+fn report(status: &Status) -> ExitCode {
+    let Verdict {
+        promise,
+        unproved,
+        acknowledged,
+        lossless_lost,
+        lossless_flooded_unknown,
+        unseen_lost,
+        unseen_at_least,
+        unseen_lossy_at,
+        headroom_free_min_bytes,
+        ledger_balanced,
+        ..
+    } = &status.verdict;
+    let headroom = headroom_free_min_bytes.map_or_else(|| "-".to_owned(), |bytes| bytes.to_string());
+    let unproved = unproved.join("; ");
+    let acknowledged = Some(acknowledged.join("; ")).filter(|gaps| !gaps.is_empty());
+    unseen_lossy_at.iter().for_each(|lost| tracing::warn!("{lost}: no broken promise"));
+    let flooded = Some(*lossless_flooded_unknown).filter(|frames| *frames > 0);
+    if let Some(frames) = flooded {
+        tracing::info!(
+            "{frames} lossless frames were flooded because no port was known for their destination; no loss"
+        );
+    }
+    match promise {
+        Promise::Kept => {
+            tracing::info!(
+                acknowledged,
+                "stopped: 0 lossless frames lost, ledger balanced, least headroom left {headroom} bytes"
+            );
+        }
+        Promise::NotProved => {
+            tracing::error!(
+                "stopped: no lossless loss is known, but it is not proved that there was none: {unproved}; least headroom left \
+                 {headroom} bytes"
+            );
+        }
+        Promise::NotKept => {
+            tracing::error!(
+                lossless_lost,
+                unseen_lost,
+                balanced = *ledger_balanced == Some(true),
+                unproved,
+                "stopped, and the promise was not kept: {} lossless frames were dropped, {}{} of classes that may be lossless were \
+                 lost before or behind the switch; least headroom left {headroom} bytes",
+                grouped(*lossless_lost),
+                if *unseen_at_least { "at least " } else { "" },
+                grouped(*unseen_lost),
+            );
+        }
+    }
+    cli::exit_code(*promise)
+}

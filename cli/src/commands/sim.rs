@@ -1,0 +1,365 @@
+//! `xoff sim`: scenarios of simulated fabrics.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::thread;
+
+use clap::Subcommand;
+use miette::miette;
+use xoff_config::OwnPolicy;
+use xoff_config::scenario::{Given, SEED_MAX, Source};
+use xoff_sim::large_pages;
+
+use super::{chaos, replay};
+use crate::cli;
+use xoff_experiments::simulate::{self, Condition, Question, Request, Shard, Summary, Take, Wanted};
+
+/// Simulates a fabric of switches, each of which is the dataplane itself, under the loads of a scenario. Needs no root, and no device.
+///
+/// The result depends on the scenario and the seeds alone. docs/simulation.md has the keys of a scenario, and the columns of what
+/// is written.
+#[derive(Debug, clap::Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+pub struct Args {
+    /// The scenario.
+    #[arg(value_name = "SCENARIO.toml", required_unless_present = "import")]
+    scenario: Option<PathBuf>,
+    /// Take topology and flows from files of ns-3's simulator for HPCC, in place of [topology]; the scenario may be left out.
+    #[arg(long, num_args = 2, value_names = ["TOPOLOGY", "FLOWS"])]
+    import: Option<Vec<PathBuf>>,
+    /// The seed of the only run [default: that of the scenario].
+    #[arg(long, value_name = "NUMBER", value_parser = cli::number(0..=SEED_MAX), conflicts_with = "seeds")]
+    seed: Option<u64>,
+    /// A run for each of these seeds, both ends included.
+    #[arg(long, value_name = "A..B", value_parser = cli::seeds)]
+    seeds: Option<(u64, u64)>,
+    /// A key of the scenario, over what the file says: topology.k=8, load.0.load=0.6, switch.all.class.3.xoff=80KB. May be repeated.
+    #[arg(long, value_name = "KEY=VALUE")]
+    set: Vec<Given>,
+    /// Runs at a time [default: one for each core].
+    #[arg(long, value_name = "COUNT", value_parser = cli::number(1..=1_024_u32))]
+    jobs: Option<u32>,
+    /// Write rows (CSV, JSON lines), summary and plots (SVG, PNG) into this directory.
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Run the seeds of this shard only, K of N from 1: `xoff sim merge` puts together what all of them have written.
+    #[arg(long, value_name = "K/N", value_parser = shard, requires = "out")]
+    shard: Option<Shard>,
+    /// Print the summary as one JSON object.
+    #[arg(long)]
+    json: bool,
+    #[command(subcommand)]
+    command: Option<Command>,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Chaos(chaos::Args),
+    Merge(MergeArgs),
+    Mean(MeanArgs),
+    Replay(replay::Args),
+}
+
+/// Says what a column of a table comes to: of each seed one number, and of these the mean with half of its 95 % interval.
+///
+/// For example, the longest completion time of each load: xoff sim mean DIR flows.fct_ns --by load --take most
+#[derive(Debug, clap::Args)]
+struct MeanArgs {
+    /// A directory that `xoff sim --out` or `xoff sim merge` has written.
+    #[arg(value_name = "DIR")]
+    directory: PathBuf,
+    /// A column of a table of it.
+    #[arg(value_name = "TABLE.COLUMN", value_parser = column)]
+    column: (String, String),
+    /// Rows in which these columns are alike belong together [default: all of a seed do].
+    #[arg(long, value_name = "COLUMN,..", value_delimiter = ',')]
+    by: Vec<String>,
+    /// Only rows that have this value in this column; with `<` or `>=` for `=`, a lower one, or one that is not. May be repeated.
+    #[arg(long = "where", value_name = "COLUMN=VALUE", value_parser = condition)]
+    only: Vec<Condition>,
+    /// What is taken of the rows of a seed: mean, sum, least, most, or a percentile such as p99.
+    #[arg(long, value_name = "WHAT", default_value = "mean", value_parser = take)]
+    take: Take,
+    /// Print it as one JSON object, in the units of the table.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Puts together what the shards of a run have written: the files are those that one run of all seeds would have written.
+#[derive(Debug, clap::Args)]
+struct MergeArgs {
+    /// The directory of each shard.
+    #[arg(value_name = "DIR", required = true)]
+    parts: Vec<PathBuf>,
+    /// Where the whole is written.
+    #[arg(long, value_name = "DIR")]
+    out: PathBuf,
+    /// Print the summary as one JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+fn column(text: &str) -> Result<(String, String), String> {
+    let parts = text.split_once('.').filter(|(table, column)| !table.is_empty() && !column.is_empty());
+    parts
+        .map(|(table, column)| (table.to_owned(), column.to_owned()))
+        .ok_or_else(|| "it has to be TABLE.COLUMN, such as flows.fct_ns".into())
+}
+
+fn condition(text: &str) -> Result<Condition, String> {
+    let number = |text: &str| text.parse::<f64>().ok();
+    let of = |sign: &str| text.split_once(sign).filter(|(column, _)| !column.is_empty());
+    let (column, wanted) = if let Some((column, value)) = of(">=") {
+        (column, number(value).map(Wanted::AtLeast))
+    } else if let Some((column, value)) = of("<") {
+        (column, number(value).map(Wanted::Below))
+    } else {
+        let (column, value) = of("=").unwrap_or_default();
+        (column, (!column.is_empty()).then(|| Wanted::Is(value.to_owned())))
+    };
+    wanted
+        .map(|wanted| Condition { column: column.to_owned(), wanted })
+        .ok_or_else(|| "it has to be COLUMN=VALUE, COLUMN<NUMBER or COLUMN>=NUMBER".into())
+}
+
+fn take(text: &str) -> Result<Take, String> {
+    let percent = text.strip_prefix('p').and_then(|text| text.parse().ok()).filter(|percent| *percent <= 100);
+    match text {
+        "mean" => Ok(Take::Mean),
+        "sum" => Ok(Take::Sum),
+        "least" => Ok(Take::Percentile(0)),
+        "most" => Ok(Take::Percentile(100)),
+        _ => percent
+            .map(Take::Percentile)
+            .ok_or_else(|| "it has to be mean, sum, least, most, or p0 to p100, such as p99".into()),
+    }
+}
+
+fn shard(text: &str) -> Result<Shard, String> {
+    let parts = text.split_once('/').and_then(|(number, count)| number.parse().ok().zip(count.parse().ok()));
+    let parts = parts.filter(|&(number, count)| (1..=count).contains(&number) && count <= cli::SEEDS_MAX);
+    parts
+        .map(|(number, count)| Shard { number, count })
+        .ok_or_else(|| "it has to be K/N, with K from 1 to N, such as 3/8".into())
+}
+
+/// Runs it.
+///
+/// # Errors
+/// What is wrong with the scenario, and what cannot be read or written.
+pub fn run(args: &Args, own: Option<&OwnPolicy>) -> miette::Result<ExitCode> {
+    match &args.command {
+        Some(Command::Merge(merge)) => {
+            let summary = simulate::merge(&merge.parts, &merge.out, &mut |line| cli::tell(line))?;
+            return show(&summary, merge.json);
+        }
+        Some(Command::Mean(args)) => return mean(args),
+        Some(Command::Chaos(args)) => return chaos::run(args),
+        Some(Command::Replay(args)) => return replay::run(args, own),
+        None => large_pages::ask(),
+    }
+    let scenario = args.scenario.as_deref();
+    let source = match (args.import.as_deref(), scenario) {
+        (Some([topology, flows]), _) => simulate::import(scenario, [topology, flows], &args.set)?,
+        (_, Some(path)) => Source::load(path, &args.set)?,
+        (_, None) => return Err(miette!("a scenario is missing")),
+    };
+    let path = scenario.unwrap_or(Path::new(""));
+    let request = Request {
+        source: &source,
+        path,
+        seeds: args.seeds.or(args.seed.map(|seed| (seed, seed))),
+        shard: args.shard,
+        threads: args.jobs.map_or_else(cores, |jobs| jobs as usize),
+        out: args.out.as_deref(),
+    };
+    let summary = simulate::run(&request, &mut |line| cli::tell(line))?;
+    show(&summary, args.json)
+}
+
+fn mean(args: &MeanArgs) -> miette::Result<ExitCode> {
+    let (table, column) = &args.column;
+    let question = Question { table, column, by: &args.by, only: &args.only, take: args.take };
+    let answers = simulate::mean(&args.directory, &question)?;
+    if answers.missing_runs > 0 {
+        let (missing, directory) = (answers.missing_runs, args.directory.display());
+        cli::tell(format!("warning: {missing} runs are not in {directory}: these numbers are of the others"));
+    }
+    let json = || serde_json::to_string(&answers).expect("plain values have a JSON form") + "\n";
+    cli::print(if args.json { json() } else { answers.text() })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn cores() -> usize {
+    thread::available_parallelism().map_or(1, std::num::NonZero::get)
+}
+
+fn show(summary: &Summary, as_json: bool) -> miette::Result<ExitCode> {
+    if as_json {
+        let json = serde_json::to_string(summary).expect("plain values have a JSON form");
+        cli::print(json + "\n")?;
+    } else {
+        cli::print(summary.text())?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Cli {
+        #[command(flatten)]
+        sim: Args,
+    }
+
+    fn parse(args: &[&str]) -> Result<Args, String> {
+        let parsed = Cli::try_parse_from([&["sim"], args].concat());
+        parsed.map(|cli| cli.sim).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn seeds_are_a_range_and_a_shard_is_one_of_several() {
+        let args = parse(&["s.toml", "--seeds", "1..10", "--shard", "8/8", "--out", "x"]).expect("fine");
+        assert_eq!((args.seeds, args.shard), (Some((1, 10)), Some(Shard { number: 8, count: 8 })));
+        for bad in ["1", "2..1", "a..b", "1..", "0..1000000"] {
+            let message = parse(&["s.toml", "--seeds", bad]).err().unwrap_or_default();
+            assert!(message.contains("1..10"), "{bad}: {message}");
+        }
+        assert_eq!(parse(&["s.toml", "--seeds", "0..999999"]).map(|args| args.seeds), Ok(Some((0, 999_999))));
+        for bad in ["0/8", "9/8", "3", "1/0", "a/b"] {
+            let message = parse(&["s.toml", "--out", "x", "--shard", bad]).err().unwrap_or_default();
+            assert!(message.contains("such as 3/8"), "{bad}: {message}");
+        }
+    }
+
+    #[test]
+    fn what_is_asked_of_a_table_is_a_column_conditions_and_what_to_take() {
+        let asked =
+            ["mean", "d", "flows.fct_ns", "--by", "load,to", "--where", "size_bytes<10000", "--take", "p99"];
+        let Some(Command::Mean(args)) = parse(&asked).expect("fine").command else {
+            panic!("another command")
+        };
+        assert_eq!(args.column, ("flows".into(), "fct_ns".into()));
+        assert_eq!((args.by.len(), args.take), (2, Take::Percentile(99)));
+        assert_eq!(args.only[0], Condition { column: "size_bytes".into(), wanted: Wanted::Below(10_000.0) });
+        assert_eq!(condition("load=F0").map(|of| of.wanted), Ok(Wanted::Is("F0".into())));
+        assert_eq!(condition("size_bytes>=1e4").map(|of| of.wanted), Ok(Wanted::AtLeast(10_000.0)));
+        for (bad, help) in [("flows", "flows.fct_ns"), ("flows.", "flows.fct_ns")] {
+            assert!(parse(&["mean", "d", bad]).is_err_and(|text| text.contains(help)), "{bad}");
+        }
+        for bad in ["p101", "median", "p"] {
+            assert!(
+                parse(&["mean", "d", "a.b", "--take", bad]).is_err_and(|text| text.contains("p99")),
+                "{bad}"
+            );
+        }
+        assert!(condition("load").is_err() && condition("size<x").is_err() && condition("=x").is_err());
+    }
+
+    #[test]
+    fn a_shard_writes_files_and_one_seed_is_not_several() {
+        assert!(parse(&["s.toml", "--shard", "1/2"]).is_err_and(|message| message.contains("--out")));
+        assert!(
+            parse(&["s.toml", "--seed", "1", "--seeds", "1..2"]).is_err_and(|text| text.contains("--seed"))
+        );
+        assert!(parse(&[]).is_err_and(|message| message.contains("SCENARIO.toml")));
+        let imports = |args: &[&str]| parse(args).map(|args| args.import.map(|files| files.len()));
+        assert_eq!(imports(&["--import", "t", "f"]), Ok(Some(2)));
+        assert_eq!(imports(&["--import", "t", "f", "s.toml", "--seed", "2"]), Ok(Some(2)));
+        assert!(imports(&["s.toml", "--import", "t"]).is_err_and(|message| message.contains("FLOWS")));
+        assert!(parse(&["merge", "a", "b", "--out", "c"]).is_ok());
+    }
+
+    /// What a script of the cluster would run, parsed as we parse it.
+    fn run_by(script: &str, place: &Path, environment: &[(&str, &str)]) -> Args {
+        let stub = place.join("xoff");
+        fs::write(&stub, "#!/bin/sh\nprintf '%s\\n' \"$@\"\n").expect("a directory that can be written");
+        fs::set_permissions(&stub, fs::Permissions::from_mode(0o755)).expect("our own file");
+        let path = format!("{}:/usr/bin:/bin", place.display());
+        let mut command = std::process::Command::new("bash");
+        command.args(["-ec", script]).env_clear().env("PATH", path).envs(environment.iter().copied());
+        let done = command.output().expect("bash is there");
+        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+        let said = String::from_utf8(done.stdout).expect("arguments are text");
+        let words: Vec<&str> = said.lines().skip(1).collect();
+        parse(&words).unwrap_or_else(|message| panic!("{words:?}: {message}"))
+    }
+
+    #[test]
+    fn an_array_of_slurm_runs_shards_as_we_read_them() {
+        let place = tempfile::tempdir().expect("a place for files");
+        let out = place.path().join("out");
+        let slurm = include_str!("../../../scripts/cluster/sim.sbatch");
+        let environment = [
+            ("SCENARIO", "incast.toml"),
+            ("SEEDS", "1..100"),
+            ("OUT", out.to_str().expect("a path of letters")),
+            ("SLURM_ARRAY_TASK_ID", "20"),
+            ("SLURM_ARRAY_TASK_COUNT", "20"),
+        ];
+        let args = run_by(slurm, place.path(), &environment);
+        assert_eq!((args.seeds, args.shard), (Some((1, 100)), Some(Shard { number: 20, count: 20 })));
+        assert_eq!(args.out, Some(out.join("shard-20")));
+
+        // sbatch reads its options up to the first command.
+        let head: Vec<&str> = slurm.lines().take_while(|line| line.starts_with('#')).collect();
+        let options = |lines: &[&str]| lines.iter().filter(|line| line.starts_with("#SBATCH --")).count();
+        assert_eq!(options(&head), options(&slurm.lines().collect::<Vec<_>>()));
+        assert!(options(&head) > 0 && head[0].starts_with("#!/"), "{head:?}");
+    }
+
+    /// The values of a YAML file, as Debian's parser reads it.
+    fn yaml(text: &str) -> serde_json::Value {
+        const SCRIPT: &str = "import json, sys, yaml; print(json.dumps(yaml.safe_load(sys.argv[1])))";
+        let mut command = std::process::Command::new("/usr/bin/python3");
+        let read = command.args(["-c", SCRIPT, text]).output().expect("python3 is there");
+        assert!(read.status.success(), "{}", String::from_utf8_lossy(&read.stderr));
+        serde_json::from_slice(&read.stdout).expect("it is JSON")
+    }
+
+    #[test]
+    fn a_job_of_kubernetes_runs_every_shard_once_where_all_see_it() {
+        let place = tempfile::tempdir().expect("a place for files");
+        let out = place.path().join("out");
+        let job = yaml(include_str!("../../../scripts/cluster/sim-job.yaml"));
+        let spec = &job["spec"];
+        assert_eq!(
+            [&job["apiVersion"], &job["kind"], &spec["completionMode"]],
+            ["batch/v1", "Job", "Indexed"]
+        );
+        let pod = &spec["template"]["spec"];
+        assert_eq!(pod["restartPolicy"], "Never");
+        let container = &pod["containers"][0];
+        let list = |of: &serde_json::Value| of.as_array().expect("a list").clone();
+        let text = |of: &serde_json::Value| of.as_str().expect("a text").to_owned();
+        let environment: Vec<(String, String)> = list(&container["env"])
+            .iter()
+            .map(|entry| (text(&entry["name"]), text(&entry["value"])))
+            .collect();
+        let mut environment: Vec<(&str, &str)> =
+            environment.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+        let (_, shards) = environment.iter().find(|(name, _)| *name == "SHARDS").expect("how many");
+        assert_eq!(spec["completions"].to_string(), *shards);
+        let mounted = list(&container["volumeMounts"]);
+        let volumes: Vec<String> = list(&pod["volumes"]).iter().map(|of| text(&of["name"])).collect();
+        assert!(mounted.iter().all(|of| volumes.contains(&text(&of["name"]))), "{volumes:?}");
+        assert_eq!(list(&container["command"]), ["sh", "-ec"]);
+        let [script] = &list(&container["args"])[..] else { panic!("not one script: {container}") };
+        let script = text(script);
+        for of in &mounted {
+            assert!(script.contains(&text(&of["mountPath"])), "{of}");
+        }
+        let script = script.replace("/results", out.to_str().expect("a path of letters"));
+        environment.push(("JOB_COMPLETION_INDEX", "0"));
+        let args = run_by(&script, place.path(), &environment);
+        assert_eq!((args.seeds, args.shard), (Some((1, 100)), Some(Shard { number: 1, count: 20 })));
+        assert_eq!(args.out, Some(out.join("shard-1")));
+    }
+}

@@ -1,0 +1,361 @@
+//! `xoff status`: a running switch at a glance, asked over its `/status`.
+//!
+//! What is to be seen is one word; whose, of which ports and classes, how often and in what form are options, the same for
+//! every word.
+
+mod ask;
+mod groups;
+mod headroom;
+mod neighbors;
+mod pipeline;
+mod policies;
+mod routes;
+#[cfg(feature = "screen")]
+mod screen;
+mod selection;
+mod summary;
+pub(super) mod tables;
+mod views;
+
+use std::collections::BTreeMap;
+#[cfg(feature = "screen")]
+use std::io::IsTerminal as _;
+use std::io::{self, Write as _};
+use std::thread::sleep;
+use std::time::Duration;
+
+use clap::ValueEnum;
+use serde_json::{Value, json};
+
+pub use self::ask::StatusError;
+pub(super) use self::ask::fetch;
+use self::ask::{Told, ask};
+#[cfg(feature = "screen")]
+use self::screen::Look;
+use self::selection::Selection;
+use crate::cli::number;
+use xoff_switch::causes::Causes;
+use xoff_switch::client::{DEFAULT_URL, url};
+use xoff_switch::control::schema::schema;
+use xoff_switch::control::status::Status;
+
+const EXAMPLES: &str = "\
+Examples:
+  xoff status
+  xoff status --watch --congested
+  xoff status pauses --port p1 --port p2 --class 3
+  xoff status drops --json | jq '.[].classes[] | {class, lost}'
+  xoff status causes --url http://10.0.0.1:9464 --url http://10.0.0.2:9464";
+
+/// Show a running switch: ports, classes with traffic, pauses, drops, the ledger; or one thing of it.
+#[derive(Clone, Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    /// What to show; everything where nothing is named.
+    #[arg(value_enum)]
+    what: Option<What>,
+    /// Where the switch serves its status: an address, or unix: and the path of a socket. Several may be given.
+    /// [default: http://127.0.0.1:9464]
+    #[arg(long, value_name = "URL", value_parser = url)]
+    url: Vec<String>,
+    /// Show all switches that serve at a socket in /run/xoff, whatever network namespaces they are in.
+    #[arg(long)]
+    all: bool,
+    /// Show again and again, with rates, every second or as often as given (2s, 500ms).
+    #[arg(long, value_name = "PERIOD", num_args = 0..=1, require_equals = true, default_missing_value = "1s", value_parser = period)]
+    watch: Option<Duration>,
+    /// Print JSON: all that the switch says where nothing is named, else a part of it under the same keys.
+    #[arg(long)]
+    json: bool,
+    /// Print the graph of `causes` for Graphviz.
+    #[arg(long, conflicts_with = "json")]
+    dot: bool,
+    /// Show this port only. Several may be given.
+    #[arg(long, value_name = "NAME")]
+    port: Vec<String>,
+    /// Show this class only, 0 to 7. Several may be given.
+    #[arg(long, value_name = "N", value_parser = number(0..=7_u8))]
+    class: Vec<u8>,
+    /// Show only what is congested or paused, or was paused since it was looked at before.
+    #[arg(long)]
+    congested: bool,
+}
+
+/// One thing of a switch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum What {
+    /// Ports: link, rates, pause frames, losses.
+    Ports,
+    /// Classes with traffic: rates, what waits, pauses, headroom, delay, drops.
+    Classes,
+    /// Whose peer is held, or is held by its peer: how often, how long, why.
+    Pauses,
+    /// Frames that ended in the switch, and those that the kernel dropped, by reason.
+    Drops,
+    /// Headroom of lossless classes: what the peer was declared to need, and what was seen.
+    Headroom,
+    /// Neighbors: who they are (LLDP), what they say of their classes (DCBX), and where that is not what the port does.
+    Neighbors,
+    /// Groups of ports: how they spread frames, and what each member has sent.
+    Groups,
+    /// All addresses, and where they are.
+    Mac,
+    /// The kernel's routes, by which a routed switch forwards.
+    Routes,
+    /// Pauses of single flows (OFC): asked for, obeyed, and what shadow policies would have asked for.
+    Flows,
+    /// Who holds whom and why, over all the switches that are asked; each cycle is named.
+    Causes,
+    /// The JSON Schema of what `--json` prints of a whole switch, and `/status` has; asks no switch.
+    Schema,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// Where there is no switch, or nobody to show it to.
+pub fn run(args: &Args) -> Result<(), StatusError> {
+    args.check()?;
+    match show(args) {
+        Err(StatusError::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        result => result,
+    }
+}
+
+#[cfg(feature = "screen")]
+fn show(args: &Args) -> Result<(), StatusError> {
+    match args.watch {
+        Some(period) if io::stdout().is_terminal() && !args.json && !args.dot => screen::run(args, period),
+        _ => print(args),
+    }
+}
+
+#[cfg(not(feature = "screen"))]
+fn show(args: &Args) -> Result<(), StatusError> {
+    print(args)
+}
+
+fn print(args: &Args) -> Result<(), StatusError> {
+    let mut past = Past::new();
+    loop {
+        let text = args.answer(&mut past)?;
+        let mut out = io::stdout().lock();
+        writeln!(out, "{}", text.trim_end())?;
+        out.flush()?;
+        let Some(period) = args.watch else { return Ok(()) };
+        sleep(period);
+    }
+}
+
+/// What each switch said when it was asked before, by address.
+type Past = BTreeMap<String, Status>;
+
+/// What is to be shown of a switch, and what it said before.
+type Picked = (Status, Option<Status>);
+
+impl Args {
+    /// Refuses options that say nothing.
+    fn check(&self) -> Result<(), StatusError> {
+        let of_classes =
+            !matches!(self.what, Some(What::Mac | What::Routes | What::Groups | What::Causes | What::Schema));
+        let of_ports = !matches!(self.what, Some(What::Routes | What::Causes | What::Schema));
+        let of_switches = self.what != Some(What::Schema);
+        let given = [
+            ("--dot", self.dot, self.what == Some(What::Causes), "it draws `xoff status causes`"),
+            ("--url", !self.url.is_empty(), of_switches, "no switch is asked"),
+            ("--all", self.all, of_switches, "no switch is asked"),
+            ("--watch", self.watch.is_some(), of_switches, "it stays as it is"),
+            ("--port", !self.port.is_empty(), of_ports, "there is nothing in it by port"),
+            ("--class", !self.class.is_empty(), of_classes, "there is nothing in it by class"),
+            ("--congested", self.congested, of_classes, "there is nothing in it by class"),
+        ];
+        let meaningless = given.into_iter().find(|(_, is_given, has_meaning, _)| *is_given && !has_meaning);
+        meaningless.map_or(Ok(()), |(option, _, _, why)| {
+            let of = self.what.and_then(|what| what.to_possible_value());
+            let of = of.map_or(String::new(), |what| format!(" {}", what.get_name()));
+            Err(StatusError::Meaningless { option, of, why })
+        })
+    }
+
+    /// Asks, and says what is to be seen.
+    fn answer(&self, past: &mut Past) -> Result<String, StatusError> {
+        let selection = self.selection();
+        if let (Some(url), None, true, true) = (self.only(), self.what, self.json, selection.is_everything())
+        {
+            return fetch(url); // as the switch has it
+        }
+        if self.what == Some(What::Schema) {
+            return Ok(format!("{:#}", schema().as_value()));
+        }
+        let told = self.ask()?;
+        match self.what {
+            Some(What::Causes) => self.causes(told),
+            _ if self.json => self.as_json(told, past),
+            _ => self.as_text(told, past),
+        }
+    }
+
+    /// Asks for what is seen on a terminal.
+    #[cfg(feature = "screen")]
+    fn look(&self, past: &mut Past) -> Result<Look, StatusError> {
+        if self.what.is_some() {
+            return Ok(Look::Text(self.answer(past)?));
+        }
+        // Classes, and what is congested, are picked where it is drawn.
+        let selection = Selection { ports: self.port.clone(), ..Selection::default() };
+        let mut switches = Vec::new();
+        for told in self.ask()? {
+            match (pick(told, &selection, past), self.only()) {
+                ((_, Err(error)), Some(_)) => return Err(error),
+                (switch, _) => switches.push(switch),
+            }
+        }
+        Ok(Look::Switches(switches))
+    }
+
+    fn ask(&self) -> Result<Vec<Told>, StatusError> {
+        match self.only() {
+            Some(url) => ask(&[url.to_owned()], false, self.what),
+            None => ask(&self.url, self.all, self.what),
+        }
+    }
+
+    /// The only switch that is asked.
+    fn only(&self) -> Option<&str> {
+        match &self.url[..] {
+            [] if !self.all => Some(DEFAULT_URL),
+            [url] if !self.all => Some(url),
+            _ => None,
+        }
+    }
+
+    fn selection(&self) -> Selection {
+        Selection { ports: self.port.clone(), classes: self.class.clone(), congested: self.congested }
+    }
+
+    fn as_text(&self, told: Vec<Told>, past: &mut Past) -> Result<String, StatusError> {
+        let text = |(status, before): Picked| match self.what {
+            None => tables::render(&status, before.as_ref()),
+            Some(what) => views::text(what, &status, before.as_ref()),
+        };
+        let mut texts = Vec::new();
+        for told in told {
+            let (url, picked) = pick(told, &self.selection(), past);
+            texts.push(match (picked, self.only()) {
+                (picked, Some(_)) => text(picked?),
+                (Ok(picked), None) => format!("{url}\n{}\n", text(picked).trim_end()),
+                (Err(error), None) => format!("{error}\n"),
+            });
+        }
+        Ok(texts.join("\n"))
+    }
+
+    fn as_json(&self, told: Vec<Told>, past: &mut Past) -> Result<String, StatusError> {
+        let value = |(status, _): Picked| match self.what {
+            None => json!(status),
+            Some(what) => views::json(what, &status),
+        };
+        let mut values = Vec::new();
+        for told in told {
+            values.push(match (pick(told, &self.selection(), past), self.only()) {
+                ((_, picked), Some(_)) => return Ok(value(picked?).to_string()),
+                ((url, Ok(picked)), None) => json!({ "url": url, "status": value(picked) }),
+                ((url, Err(error)), None) => json!({ "url": url, "error": error.to_string() }),
+            });
+        }
+        Ok(Value::from(values).to_string())
+    }
+
+    /// The graph of who holds whom, as far as it can be seen; who does not answer is named.
+    fn causes(&self, told: Vec<Told>) -> Result<String, StatusError> {
+        let (mut switches, mut silent) = (Vec::new(), Vec::new());
+        for told in told {
+            match told.status {
+                Ok(status) => switches.push(status),
+                Err(error) => silent.push(error),
+            }
+        }
+        if switches.is_empty() {
+            return Err(silent.swap_remove(0)); // there is no switch without an address to ask it at
+        }
+        let causes = Causes::of(&switches);
+        let unseen: Vec<String> = silent.iter().map(ToString::to_string).collect();
+        Ok(match (self.dot, self.json) {
+            (true, _) => {
+                unseen.iter().map(|why| format!("// not seen: {why}\n")).collect::<String>() + &causes.dot()
+            }
+            (_, true) => {
+                let mut json = causes.json();
+                json["unseen"] = unseen.into();
+                json.to_string()
+            }
+            _ => causes.text() + &unseen.iter().map(|why| format!("NOT SEEN: {why}\n")).collect::<String>(),
+        })
+    }
+}
+
+/// What is wanted of what a switch said, beside what it said before.
+fn pick(told: Told, selection: &Selection, past: &mut Past) -> (String, Result<Picked, StatusError>) {
+    let Told { url, status } = told;
+    let picked = status.and_then(|status| {
+        // A switch that was started anew has nothing to do with the one before.
+        let before = past.insert(url.clone(), status.clone());
+        let before = before.filter(|before| before.uptime_nanos < status.uptime_nanos);
+        Ok((selection.of(&status, before.as_ref())?, before))
+    });
+    (url, picked)
+}
+
+/// A number of seconds or milliseconds, at least 100 ms.
+pub(super) fn period(text: &str) -> Result<Duration, String> {
+    let (number, unit) = match (text.strip_suffix("ms"), text.strip_suffix('s')) {
+        (Some(number), _) => (number, 1),
+        (None, Some(number)) => (number, 1000),
+        (None, None) => (text, 1000),
+    };
+    let millis = number.parse::<u64>().ok().and_then(|number| number.checked_mul(unit));
+    millis
+        .filter(|&millis| millis >= 100)
+        .map(Duration::from_millis)
+        .ok_or_else(|| "give seconds or milliseconds, such as 2s or 500ms, at least 100ms".into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_period_has_a_unit_and_a_least_value() {
+        assert_eq!(period("2s"), Ok(Duration::from_secs(2)));
+        assert_eq!(period("3"), Ok(Duration::from_secs(3)));
+        assert_eq!(period("100ms"), Ok(Duration::from_millis(100)));
+        for bad in ["99ms", "0", "", "s", "-1s", "1m", "99999999999999999999s"] {
+            assert!(period(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn options_that_say_nothing_are_refused_with_where_they_do() {
+        let args = |what, port: &[&str], dot| Args {
+            what,
+            url: Vec::new(),
+            all: false,
+            watch: None,
+            json: false,
+            dot,
+            port: port.iter().map(|&port| port.to_owned()).collect(),
+            class: Vec::new(),
+            congested: false,
+        };
+        let refused = |args: Args| args.check().map_err(|error| error.to_string()).err();
+        assert_eq!(refused(args(Some(What::Causes), &[], true)), None);
+        assert_eq!(refused(args(Some(What::Mac), &["p1"], false)), None);
+        let said = refused(args(None, &[], true));
+        assert_eq!(said.as_deref(), Some("--dot is not for `xoff status`: it draws `xoff status causes`"));
+        let said = refused(args(Some(What::Causes), &["p1"], false));
+        let told = "--port is not for `xoff status causes`: there is nothing in it by port";
+        assert_eq!(said.as_deref(), Some(told));
+        let classes = Args { class: vec![3], ..args(Some(What::Mac), &[], false) };
+        assert!(refused(classes).is_some_and(|said| said.starts_with("--class is not for")));
+    }
+}

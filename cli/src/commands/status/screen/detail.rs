@@ -1,0 +1,144 @@
+//! One port by itself: a line for each class, and what else there is to say, on 80 columns.
+
+use xoff_config::written::grouped;
+
+use super::super::tables::{has_traffic, link, mode, pause, unseen, why};
+use super::ports::{Row, percent};
+use xoff_config::format::{bytes, scaled, span};
+use xoff_switch::control::status::{ClassStatus, PortStatus};
+
+/// The lines, none of which is longer than `width` unless a word is.
+pub(super) fn lines(row: &Row, width: usize) -> Vec<String> {
+    let mut lines = vec![heading(row)];
+    lines.push(String::new());
+    lines.push(format!(
+        "{:<10} {:>9} {:>9} {:>15} {:>7} {:>7} {:>7} {:>8}",
+        "class", "in", "out", "ingress / XOFF", "egress", "holding", "held by", "headroom"
+    ));
+    lines.extend(row.port.classes.iter().map(|class| class_line(row, class)));
+    let facts = row.port.classes.iter().flat_map(facts);
+    for fact in facts.chain(of_port(&row.port)) {
+        lines.extend(wrapped(&fact, width));
+    }
+    lines
+}
+
+fn heading(row: &Row) -> String {
+    let port = &row.port;
+    let speed = scaled(port.speed_bits_per_second as f64, "b/s");
+    format!("{} ({}): {}, {speed}, {}", row.name, port.device, link(port.link), mode(port))
+}
+
+fn class_line(row: &Row, class: &ClassStatus) -> String {
+    let rates = row.rates(std::slice::from_ref(class));
+    let rate = |direction: usize| rates.map_or("-".into(), |rates| scaled(rates[direction][0], "b/s"));
+    let share = |share: f64| if share > 0.0 { percent(share) } else { "-".into() };
+    let ingress = &class.ingress;
+    format!(
+        "{:<10} {:>9} {:>9} {:>15} {:>7} {:>7} {:>7} {:>8}",
+        format!("{}{}", class.class, if class.lossless { " lossless" } else { "" }),
+        rate(0),
+        rate(1),
+        match class.lossless {
+            true => format!("{} / {}", bytes(ingress.bytes), bytes(ingress.xoff_bytes)),
+            false => bytes(ingress.bytes),
+        },
+        bytes(class.egress.bytes),
+        share(row.share(class, |class| &class.pause_sent)),
+        share(row.share(class, |class| &class.pause_received)),
+        ingress.headroom_free_recent_bytes.map_or("-".into(), bytes),
+    )
+}
+
+/// What has happened to a class.
+fn facts(class: &ClassStatus) -> Vec<String> {
+    let number = class.class;
+    let mut facts = Vec::new();
+    if class.pause_sent.xoff > 0 {
+        facts.push(format!("class {number} held its peer: {}{}", pause(&class.pause_sent), why(class)));
+    }
+    if class.pause_received.xoff > 0 {
+        facts.push(format!("class {number} was held by its peer: {}", pause(&class.pause_received)));
+    }
+    for culprit in &class.culprits {
+        let held = if culprit.held { ", itself held" } else { "" };
+        facts.push(format!("class {number}: {} wait for {}{held}", bytes(culprit.bytes), culprit.port));
+    }
+    if let Some(flows) = class.flows.filter(|flows| flows.asked.asked + flows.paused > 0) {
+        let (asked, paused) = (grouped(flows.asked.asked), grouped(flows.paused));
+        facts.push(format!("class {number}: {asked} flows asked to pause, {paused} paused by the peer"));
+    }
+    for (who, rate) in [
+        ("the peer is asked for", class.rate_asked_bits_per_second),
+        ("kept for the peer:", class.rate_obeyed_bits_per_second),
+    ] {
+        facts.extend(rate.map(|rate| format!("class {number}: {who} {}", scaled(rate as f64, "b/s"))));
+    }
+    if let Some(watchdog) = class.watchdog.as_ref().filter(|watchdog| watchdog.storms > 0) {
+        let now = if watchdog.storm { ", NOW" } else { "" };
+        let (storms, lasted) = (grouped(watchdog.storms), span(watchdog.nanos));
+        facts.push(format!(
+            "class {number}: {storms} pause storms, {lasted}{now}, action {}",
+            watchdog.action
+        ));
+    }
+    if has_traffic(class) {
+        let drops = class.drops.iter().filter(|(_, frames)| **frames > 0);
+        facts.extend(
+            drops.map(|(reason, frames)| format!("class {number} dropped {} {reason}", grouped(*frames))),
+        );
+        let time = |nanos: Option<u64>| nanos.map_or("-".into(), span);
+        let delay = &class.queueing_delay;
+        if delay.count > 0 {
+            facts.push(format!(
+                "class {number} delay: half up to {}, 99 of 100 up to {}",
+                time(delay.p50_nanos),
+                time(delay.p99_nanos)
+            ));
+        }
+    }
+    facts
+}
+
+fn of_port(port: &PortStatus) -> Vec<String> {
+    let mut facts = vec![format!(
+        "pause frames: {} received, {} sent, {} ignored; flow control {}",
+        grouped(port.pfc_frames_received + port.pause_frames_received),
+        grouped(port.pause_frames_sent),
+        grouped(port.pause_frames_ignored),
+        port.flow_control
+    )];
+    facts.extend(port.pause_peer.as_ref().map(|peer| format!("the last pause obeyed came from {peer}")));
+    if port.peer.too_fast {
+        facts.push("PEER TOO FAST: it sends faster than the port's speed".into());
+    }
+    if port.peer.too_late {
+        facts.push("PEER TOO LATE: it goes on while it is held".into());
+    }
+    if let (Some(other), true) = (&port.loop_with, port.looped) {
+        facts.push(format!("LOOP with {other}, outside of the switch"));
+    }
+    facts.push(format!("dropped unseen: {}", unseen(port)));
+    facts.push(format!(
+        "{} addresses, {} came back, worker {}",
+        grouped(port.fdb_entries),
+        port.returns,
+        port.worker
+    ));
+    facts
+}
+
+/// Broken between words; what follows is indented.
+fn wrapped(text: &str, width: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in text.split(' ') {
+        let last = lines.len() - 1;
+        let line = &mut lines[last];
+        match line.chars().count() + 1 + word.chars().count() {
+            _ if line.is_empty() => *line += word,
+            fits if fits <= width => *line = format!("{line} {word}"),
+            _ => lines.push(format!("  {word}")),
+        }
+    }
+    lines
+}

@@ -1,0 +1,167 @@
+//! What comes first of a [`Status`]: which switch it is, whether it kept its promise, what is wrong with its peers, and its
+//! ledger.
+
+use xoff_config::written::grouped;
+
+use xoff_config::format::{scaled, span};
+use xoff_switch::control::status::{Books, ClassStatus, PortStatus, Status};
+
+pub(super) fn heading(status: &Status) -> String {
+    let addresses = grouped(status.fdb_total.max(status.fdb.len() as u64));
+    format!(
+        "{}: xoff {}, up {}, {addresses} addresses known",
+        status.name,
+        status.version,
+        span(status.uptime_nanos)
+    )
+}
+
+/// The policies of the lossless classes.
+pub(super) fn policies(status: &Status) -> String {
+    let classes = || status.ports.iter().flat_map(|port| &port.classes);
+    let lossless =
+        |number: usize| classes().any(|class| usize::from(class.class) == number && class.lossless);
+    let policies = status.policies.iter().enumerate().filter(|(class, _)| lossless(*class));
+    let policies: Vec<String> = policies.map(|(class, name)| format!("class {class} {name}")).collect();
+    if policies.is_empty() { String::new() } else { format!("policies: {}", policies.join(", ")) }
+}
+
+pub(super) fn verdict(status: &Status) -> String {
+    let verdict = &status.verdict;
+    let headroom = match verdict.headroom_free_min_bytes {
+        Some(free) => format!("least headroom left {} bytes", grouped(free)),
+        None => "no lossless class".into(),
+    };
+    let unseen = match verdict.unseen_lost {
+        0 => String::new(),
+        frames => {
+            let at_least = if verdict.unseen_at_least { "at least " } else { "" };
+            format!(", {at_least}{} that may be lossless lost before or behind the switch", grouped(frames))
+        }
+    };
+    let lossy: String = verdict.unseen_lossy_at.iter().map(|lost| format!("\n{lost}")).collect();
+    let unproved: String = verdict.unproved.iter().map(|gap| format!("\nNOT PROVED: {gap}")).collect();
+    let known: String = verdict.acknowledged.iter().map(|gap| format!("\nacknowledged: {gap}")).collect();
+    let loops: String = status.ports.iter().filter_map(looped).collect();
+    let peers: String = status.ports.iter().filter_map(peer).collect();
+    let interfaces = status.router.iter().flat_map(|router| &router.interfaces);
+    let missing =
+        interfaces.filter_map(|of| Some(format!("\nHOST INTERFACE {}: {}", of.name, of.state.fault()?)));
+    let missing: String = missing.collect();
+    format!(
+        "lossless classes: {} lost{unseen}, {headroom}{unproved}{lossy}{known}{loops}{peers}{missing}",
+        grouped(verdict.lossless_lost)
+    )
+}
+
+/// What is wrong with the peer of a port.
+fn peer(port: &PortStatus) -> Option<String> {
+    let frames = |of: fn(&ClassStatus) -> u64| grouped(port.classes.iter().map(of).sum());
+    let speed = scaled(port.speed_bits_per_second as f64, "b/s");
+    let fast = port.peer.too_fast.then(|| {
+        format!(
+            "sends faster than its speed of {speed} ({} bytes too many, {} frames too many after XOFF)",
+            grouped(port.peer.overspeed_bytes),
+            frames(|class| class.response.excess_frames)
+        )
+    });
+    let late = port.peer.too_late.then(|| {
+        let declared = port.peer.response_declared_nanos.map_or("nothing".into(), span);
+        let late = frames(|class| class.response.late_frames);
+        format!("goes on while it is held, for longer than a response of {declared} allows ({late} frames too late)")
+    });
+    let faults: Vec<String> = fast.into_iter().chain(late).collect();
+    (!faults.is_empty()).then(|| {
+        format!("\nPEER: that of {} {}; see `xoff status headroom`", port.name, faults.join(", and "))
+    })
+}
+
+/// Loops that were found at a port.
+fn looped(port: &PortStatus) -> Option<String> {
+    let other = port.loop_with.as_ref()?;
+    let now = if port.looped { ", NOW" } else { "" };
+    Some(format!(
+        "\nLOOP: {} and {other} seem to be connected outside; found {} x{now}",
+        port.name, port.loops
+    ))
+}
+
+pub(super) fn ledger(status: &Status) -> String {
+    let Some(books) = status.ledger else { return "ledger: not every worker answers".into() };
+    let state = if books.balanced { "balanced".into() } else { format!("{} MISSING", books.missing) };
+    let Books { received, copied, made, taken_over, sent, dropped, consumed, handed_over, held, .. } = books;
+    let came = sum([
+        (received, "received"),
+        (made, "made here"),
+        (copied, "copied for floods"),
+        (taken_over, "taken over"),
+    ]);
+    let went = sum([
+        (sent, "sent"),
+        (dropped, "dropped"),
+        (consumed, "consumed"),
+        (held, "held"),
+        (handed_over, "handed over"),
+    ]);
+    format!("ledger: {state}; {came} = {went}")
+}
+
+/// What is added up; of nothing only the first.
+fn sum<const N: usize>(parts: [(u64, &str); N]) -> String {
+    let (first, name) = parts[0];
+    let rest = parts[1..].iter().filter(|(count, _)| *count > 0);
+    rest.fold(format!("{} {name}", grouped(first)), |sum, (count, name)| {
+        format!("{sum} + {} {name}", grouped(*count))
+    })
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::super::tables::render;
+    use super::super::tables::tests::{line, status};
+    use super::*;
+
+    #[test]
+    fn both_sides_of_the_ledger_come_to_the_same() {
+        let mut status = status();
+        status.ledger = Some(Books {
+            received: 1_000,
+            copied: 20,
+            made: 3,
+            sent: 1_010,
+            dropped: 5,
+            consumed: 6,
+            held: 2,
+            balanced: true,
+            ..Books::default()
+        });
+        let text = render(&status, None);
+        let books = line(&text, &["ledger: balanced; "]).split_once("; ").unwrap().1;
+        let side = |side: &str| -> u64 {
+            let digits = |part: &str| part.chars().filter(char::is_ascii_digit).collect::<String>();
+            side.split(" + ").map(|part| digits(part).parse::<u64>().unwrap()).sum()
+        };
+        let (came, went) = books.split_once(" = ").unwrap();
+        assert_eq!((side(came), side(went)), (1_023, 1_023), "{books}");
+        assert!(came.contains("3 made here") && !books.contains("handed over"), "{books}");
+    }
+
+    #[test]
+    fn a_peer_that_is_not_as_declared_is_named() {
+        let mut status = status();
+        assert!(!render(&status, None).contains("PEER"));
+        status.ports[0].peer.too_fast = true;
+        status.ports[0].peer.overspeed_bytes = 7_000;
+        status.ports[0].classes[3].response.excess_frames = 12;
+        status.ports[1].peer.too_late = true;
+        status.ports[1].peer.response_declared_nanos = Some(20_000_000);
+        status.ports[1].classes[3].response.late_frames = 5;
+        let text = render(&status, None);
+        line(
+            &text,
+            &["PEER: that of left sends faster", "1.00 Gb/s", "7,000 bytes", "12 frames too many after XOFF"],
+        );
+        line(&text, &["PEER: that of right goes on while it is held", "20.0 ms", "5 frames too late"]);
+    }
+}

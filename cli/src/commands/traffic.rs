@@ -1,0 +1,519 @@
+//! `xoff traffic`: a host on one interface, sender and sink in one; and `xoff traffic pause`.
+//!
+//! Exit codes: 0 the run is over (and was lossless, where `--expect-lossless` asks for it), 1 it was
+//! not lossless, 2 bad usage or an interface that cannot be used, or not any more.
+
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use clap::Subcommand;
+use miette::{IntoDiagnostic, miette};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::flag;
+use xoff_config::quantity;
+use xoff_dataplane::congestion::ReactionSettings;
+use xoff_dataplane::units::{BitRate, ClassSet, MacAddr, Nanos, Quanta};
+use xoff_host::control::{Control, Distortion, Overwrite, build, parse_control, parse_overwrite};
+use xoff_host::limiter::parse_reaction;
+use xoff_host::{
+    HostReport, Obedience, Progress, Readable, Stream, Volume, keys_help, parse_streams, values,
+};
+use xoff_xdp::Facts;
+
+use crate::cli::{self, EXIT_CANNOT};
+use xoff_traffic::emit::{Link, Timing, emit};
+use xoff_traffic::{Host, HostOptions};
+
+/// A host on one interface over AF_XDP: sends streams, obeys pauses, and accounts for what it receives
+#[derive(Debug, clap::Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true, after_help = after_help())]
+pub struct Args {
+    #[command(flatten)]
+    host: Option<HostArgs>,
+    #[command(subcommand)]
+    command: Option<TrafficCommand>,
+}
+
+#[derive(Debug, Subcommand)]
+enum TrafficCommand {
+    /// Send pause frames, lists of flows (OFC) or rates (GFC), well-formed or deliberately malformed
+    #[command(after_help = PAUSE_HELP)]
+    Pause(PauseArgs),
+}
+
+#[derive(Debug, clap::Args)]
+#[allow(clippy::struct_excessive_bools)] // each is a flag of its own
+struct HostArgs {
+    /// The interface
+    #[arg(long, value_name = "INTERFACE")]
+    device: String,
+    /// A stream to send, KEY=VALUE,...; may be repeated. Keys below
+    #[arg(long = "stream", value_name = "KEY=VALUE,...")]
+    streams: Vec<String>,
+    /// Rate of the line: frames are paced to it (24 bytes each for FCS, preamble and gap), and pause
+    /// quanta are computed from it
+    #[arg(long, value_name = "RATE", default_value = "10G", value_parser = values::rate)]
+    line: BitRate,
+    /// Stop sending after so long, and end
+    #[arg(long, value_name = "TIME", value_parser = values::duration)]
+    duration: Option<Nanos>,
+    /// End when no data has arrived for so long: after the last stream is over [default: 500ms], or,
+    /// without streams, after the first frame [default: never]
+    #[arg(long, value_name = "TIME", value_parser = values::duration)]
+    linger: Option<Nanos>,
+    /// The host's number in its frames [default: the last two bytes of its address]
+    #[arg(long)]
+    id: Option<u16>,
+    /// The host's address [default: the interface's]
+    #[arg(long, value_name = "MAC", value_parser = values::mac)]
+    address: Option<MacAddr>,
+    /// Count pause frames but do not obey them
+    #[arg(long, conflicts_with = "late")]
+    ignore_pause: bool,
+    /// Obey pause frames so late: a time (50us) or quanta of 512 bit times (100q)
+    #[arg(long, value_name = "TIME|QUANTA", value_parser = lateness)]
+    late: Option<Lateness>,
+    /// Obey 802.3x PAUSE frames too: they stop all classes
+    #[arg(long = "obey-802.3x")]
+    obey_802_3x: bool,
+    /// Obey lists of flows (OFC): they stop those flows, not the class
+    #[arg(long, conflicts_with_all = ["late", "ignore_pause"])]
+    obey_flows: bool,
+    /// Keep the rates that the switch asks for (GFC), class by class
+    #[arg(long, conflicts_with_all = ["late", "ignore_pause"])]
+    obey_rates: bool,
+    /// How much of its own delays the host makes up for
+    #[arg(long, value_name = "TIME", default_value = "2ms", value_parser = values::duration)]
+    catch_up: Nanos,
+    /// Count frames to other hosts too
+    #[arg(long)]
+    promiscuous: bool,
+    /// Do not tell the network where this host is (a gratuitous ARP each second)
+    #[arg(long)]
+    no_announce: bool,
+    /// Spin instead of sleeping: exact latencies for one whole core
+    #[arg(long)]
+    busy: bool,
+    /// Shortest sleep while there is traffic; the answer to a pause frame takes as long
+    #[arg(long, value_name = "TIME", default_value = "50us", value_parser = values::duration)]
+    nap: Nanos,
+    /// Streams carry a CN-TAG with their number and slow down as CNMs ask (802.1Qau); parameters other
+    /// than the standard's: gd=128,recovery=5,bytes=150KB,time=15ms,ai=5M,hai=50M,min=10M,jitter=15,seed=0
+    #[arg(long, value_name = "KEY=VALUE,...", num_args = 0..=1, default_missing_value = "",
+          require_equals = true, value_parser = parse_reaction)]
+    qcn: Option<ReactionSettings>,
+    /// Entries of each ring, a power of two
+    #[arg(long, value_name = "ENTRIES", default_value_t = 4096, value_parser = ring_entries)]
+    ring: u32,
+    /// Print one JSON object instead of tables
+    #[arg(long)]
+    json: bool,
+    /// Show rates every second, on standard error
+    #[arg(long)]
+    progress: bool,
+    /// Exit with 1 if a frame of these classes was lost, repeated or reordered, or none came
+    #[arg(long, value_name = "CLASSES", num_args = 0..=1, default_missing_value = "all",
+          require_equals = true, value_parser = values::classes)]
+    expect_lossless: Option<ClassSet>,
+}
+
+const PAUSE_HELP: &str = "\
+Pauses:
+  3=65535,4=0                                 class 3 stops for 65535 quanta, class 4 goes on
+  all=100, 802.3x=100                         all classes, by PFC or by 802.3x PAUSE
+  gfc:3=2@65535                               class 3 may take 1/2^2 of the line for so long; step 0 or
+                                              0 quanta end the limit
+  ofc:3=udp/10.0.0.1:1000/10.0.0.2:4791@100   that flow of class 3 stops; with @0 it goes on. Flows are
+                                              separated by commas: udp/.., tcp/[fd00::1]:80/[fd00::2]:90,
+                                              or EtherType and addresses: 88b5/02:..:01/02:..:02.
+                                              A stream of `xoff traffic` is udp/10.A.B.C:SPORT/10.D.E.F:DPORT
+                                              by the last three bytes of both addresses
+
+Malformed ones (offsets without --vlan):
+  --overwrite 41=03    a list that says three flows and has fewer
+  --overwrite 38=03    a list with an operation that is none
+  --overwrite 43=11    a rate of class 3 that is slower than the slowest
+  --truncate 49        rates that end before their time";
+
+#[derive(Debug, clap::Args)]
+struct PauseArgs {
+    /// The interface
+    #[arg(long, value_name = "INTERFACE")]
+    device: String,
+    /// What a frame says: pauses or, below, rates or flows; where repeated, frames are sent in turn
+    #[arg(long = "pause", value_name = "CLASS=QUANTA,...", required = true, value_parser = parse_control)]
+    pauses: Vec<Control>,
+    /// From one frame to the next
+    #[arg(long, value_name = "TIME", default_value = "1ms", value_parser = values::duration)]
+    every: Nanos,
+    /// Rounds through all frames [default: 1, or no limit with --duration]
+    #[arg(long)]
+    count: Option<u64>,
+    /// Stop after so long
+    #[arg(long, value_name = "TIME", value_parser = values::duration)]
+    duration: Option<Nanos>,
+    /// Destination address instead of 01:80:c2:00:00:01
+    #[arg(long, value_name = "MAC", value_parser = values::mac)]
+    dst: Option<MacAddr>,
+    /// Source address instead of the interface's
+    #[arg(long, value_name = "MAC", value_parser = values::mac)]
+    src: Option<MacAddr>,
+    /// Opcode, hexadecimal, instead of 0101 (or 0001)
+    #[arg(long, value_name = "HEX", value_parser = values::hex::<u16>)]
+    opcode: Option<u16>,
+    /// Reserved half of the class-enable vector, hexadecimal
+    #[arg(long, value_name = "HEX", value_parser = values::hex::<u8>)]
+    reserved: Option<u8>,
+    /// Class-enable vector, hexadecimal, instead of that of the classes given
+    #[arg(long, value_name = "HEX", value_parser = values::hex::<u8>)]
+    vector: Option<u8>,
+    /// Fill the padding with ones
+    #[arg(long)]
+    dirty_padding: bool,
+    /// Put these bytes, hexadecimal, in the place of those from OFFSET on; may be repeated
+    #[arg(long = "overwrite", value_name = "OFFSET=HEX", value_parser = parse_overwrite)]
+    overwrites: Vec<Overwrite>,
+    /// Put the frame into this VLAN
+    #[arg(long, value_name = "VID", value_parser = cli::number(0..=4094_u16))]
+    vlan: Option<u16>,
+    /// Cut the frame off after so many bytes, 14 to 1514
+    #[arg(long, value_name = "BYTES", value_parser = cli::number(14..=1514_u16))]
+    truncate: Option<u16>,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Lateness {
+    Time(Nanos),
+    Quanta(Quanta),
+}
+
+fn lateness(text: &str) -> Result<Lateness, String> {
+    if let Some(quanta) = text.strip_suffix('q') {
+        return quanta
+            .parse()
+            .map(|quanta| Lateness::Quanta(Quanta(quanta)))
+            .map_err(|_| "quanta are 0q to 65535q".to_owned());
+    }
+    values::duration(text).map(Lateness::Time)
+}
+
+fn ring_entries(text: &str) -> Result<u32, String> {
+    let entries = text.parse().ok().filter(|entries: &u32| entries.is_power_of_two());
+    entries
+        .filter(|entries| (64..=262_144).contains(entries))
+        .ok_or_else(|| "a power of two from 64 to 262144".to_owned())
+}
+
+fn after_help() -> String {
+    format!(
+        "Start the host that receives first, and those that send when it says \"ready\": what is sent before is missed at start.\n\n\
+         Streams:\n{}\nA stream without rate is as fast as the line; without count and duration it lasts as long as \
+         the host. class decides DSCP (class x 8) and PCP unless they are given; a tag is written where pcp or vlan \
+         is.\n\nExit codes: 0 done, 1 not lossless (--expect-lossless), 2 bad usage, an interface that cannot be used or was deleted.",
+        keys_help()
+    )
+}
+
+/// Sends and receives, or sends pause frames; exit code 0 or, where that was asked for, 1.
+///
+/// # Errors
+/// Streams that make no sense, an interface that cannot be used.
+pub fn run(args: &Args) -> miette::Result<ExitCode> {
+    match (&args.command, &args.host) {
+        (Some(TrafficCommand::Pause(pause)), _) => run_pause(pause),
+        (None, Some(host)) => run_host(host),
+        (None, None) => Err(miette!("--device INTERFACE is required; see `xoff traffic --help`")),
+    }
+}
+
+/// How long after a run the signals that ended it are still on their way: a terminal and a wrapper may each send one.
+const SIGNALS_LATE: Duration = Duration::from_secs(1);
+
+/// What signals do: they end the run, and after it the process.
+struct Signals {
+    /// Raised by SIGINT, SIGTERM and SIGHUP.
+    stop: Arc<AtomicBool>,
+    /// Such a signal has its default effect.
+    is_over: Arc<AtomicBool>,
+}
+
+impl Signals {
+    fn new() -> miette::Result<Signals> {
+        let signals = Signals { stop: Arc::default(), is_over: Arc::default() };
+        for signal in [SIGINT, SIGTERM, SIGHUP] {
+            let is_over = Arc::clone(&signals.is_over);
+            flag::register_conditional_default(signal, is_over).into_diagnostic()?;
+            flag::register(signal, Arc::clone(&signals.stop)).into_diagnostic()?;
+        }
+        Ok(signals)
+    }
+
+    /// The run is over. Its report may wait for a pipe that nobody reads: from now on a signal ends the process.
+    fn over(self) {
+        self.stop.store(true, Ordering::Relaxed);
+        thread::spawn(move || {
+            thread::sleep(SIGNALS_LATE);
+            self.is_over.store(true, Ordering::Relaxed);
+        });
+    }
+}
+
+fn run_pause(args: &PauseArgs) -> miette::Result<ExitCode> {
+    let signals = Signals::new()?;
+    let link = Link::open(&args.device).into_diagnostic()?;
+    let distortion = Distortion {
+        dst: args.dst,
+        src: args.src,
+        opcode: args.opcode,
+        reserved: args.reserved,
+        vector: args.vector,
+        dirty_padding: args.dirty_padding,
+        overwrites: args.overwrites.clone(),
+        vlan: args.vlan,
+        truncate: args.truncate.map(usize::from),
+    };
+    let frames: Vec<_> = args.pauses.iter().map(|pause| build(pause, link.address(), &distortion)).collect();
+    let count = args.count.or(if args.duration.is_some() { None } else { Some(1) });
+    let timing = Timing { every: args.every, count, duration: args.duration };
+    let sent = emit(&link, &frames, &timing, &signals.stop).into_diagnostic()?;
+    signals.over();
+    if args.json {
+        cli::print(serde_json::json!({ "device": args.device, "frames": sent }).to_string() + "\n")?;
+    } else {
+        let frames = if sent == 1 { "frame" } else { "frames" };
+        cli::print(format_args!("{sent} pause {frames} sent on {}\n", args.device))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn run_host(args: &HostArgs) -> miette::Result<ExitCode> {
+    let streams = parse_streams(&args.streams).into_diagnostic()?;
+    if args.qcn.is_some() {
+        room_for_cn_tags(&streams)?;
+    }
+    for told in above_line(&streams, args.line) {
+        cli::tell(format_args!("xoff traffic: {told}"));
+    }
+    let signals = Signals::new()?;
+    let progress = Arc::new(Progress::default());
+    let host = Host::open(options(args)).into_diagnostic()?;
+    carried(&streams, host.facts())?;
+    announce_ready(&host);
+    let display = args.progress.then(|| show_progress(Arc::clone(&progress), Arc::clone(&signals.stop)));
+    let report = host.run(&streams, &signals.stop, &progress).into_diagnostic()?;
+    signals.over();
+    if let Some(display) = display {
+        display.join().map_err(|_| miette!("the progress display failed"))?;
+    }
+    if args.json {
+        cli::print(serde_json::to_string(&report).into_diagnostic()? + "\n")?;
+    } else {
+        cli::print(Readable(&report))?;
+    }
+    if report.device_gone {
+        cli::tell(format_args!(
+            "xoff traffic: {} is gone, and this host with it; make it anew and start again",
+            report.device
+        ));
+        return Ok(ExitCode::from(EXIT_CANNOT));
+    }
+    Ok(judge(args, &report))
+}
+
+/// Streams that want more than the line carries, in words.
+fn above_line(streams: &[Stream], line: BitRate) -> Vec<String> {
+    let above = |(index, stream): (usize, &Stream)| {
+        let rate = stream.rate.filter(|&rate| rate > line)?;
+        let [rate, line] = [rate, line].map(quantity::rate);
+        Some(format!(
+            "stream {index}: its rate of {rate} is more than the line carries, which is taken for {line} (--line): it sends no faster"
+        ))
+    };
+    streams.iter().enumerate().filter_map(above).collect()
+}
+
+/// The smallest frames are full of headers.
+fn room_for_cn_tags(streams: &[Stream]) -> miette::Result<()> {
+    let least = |stream: &Stream| 68 + if stream.tag.is_some() { 4 } else { 0 };
+    match streams.iter().position(|stream| stream.size < least(stream)) {
+        Some(index) => Err(miette!(
+            "stream {index}: size={} has no room for a CN-TAG; at least {}",
+            streams[index].size,
+            least(&streams[index])
+        )),
+        None => Ok(()),
+    }
+}
+
+/// Devices carry what their MTU says, and a VLAN tag beside it; the kernel drops what is longer.
+fn carried(streams: &[Stream], facts: &Facts) -> miette::Result<()> {
+    let beside = |stream: &Stream| 18 + if stream.tag.is_some() { 4 } else { 0 };
+    let needed = |stream: &Stream| stream.size.saturating_sub(beside(stream));
+    let Facts { device, mtu, .. } = facts;
+    match streams.iter().enumerate().max_by_key(|(_, stream)| needed(stream)) {
+        Some((index, stream)) if needed(stream) > *mtu => Err(miette!(
+            "stream {index}: size={} is too long for `{device}`, whose MTU of {mtu} carries size={}; \
+             `ip link set {device} mtu {}` would carry it",
+            stream.size,
+            mtu + beside(stream),
+            needed(stream)
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// On standard error, for people and for scripts that wait until frames are received.
+fn announce_ready(host: &Host) {
+    let facts = host.facts();
+    facts.warnings.iter().for_each(|warning| cli::tell(format_args!("xoff traffic: {warning}")));
+    let copy = if facts.zero_copy { "zero copy" } else { "copy" };
+    cli::tell(format_args!(
+        "xoff traffic: ready on {} ({}), {} mode, {copy}",
+        facts.device,
+        host.address(),
+        facts.mode
+    ));
+}
+
+fn options(args: &HostArgs) -> HostOptions {
+    let obedience = match args.late {
+        _ if args.ignore_pause => Obedience::Ignore,
+        Some(Lateness::Time(time)) => Obedience::Late(time),
+        Some(Lateness::Quanta(quanta)) => Obedience::Late(args.line.time_of_quanta(quanta)),
+        None => Obedience::Obey,
+    };
+    HostOptions {
+        address: args.address,
+        id: args.id,
+        line: args.line,
+        duration: args.duration,
+        linger: args.linger,
+        obedience,
+        obey_802_3x: args.obey_802_3x,
+        obey_flows: args.obey_flows,
+        obey_rates: args.obey_rates,
+        nap: args.nap,
+        catch_up: args.catch_up,
+        promiscuous: args.promiscuous,
+        announce: !args.no_announce,
+        busy: args.busy,
+        qcn: args.qcn,
+        ring: args.ring,
+        ..HostOptions::new(&args.device)
+    }
+}
+
+fn judge(args: &HostArgs, report: &HostReport) -> ExitCode {
+    let violations = args.expect_lossless.map(|classes| report.violations(classes)).unwrap_or_default();
+    violations
+        .iter()
+        .for_each(|violation| cli::tell(format_args!("xoff traffic: not lossless: {violation}")));
+    if violations.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Prints what went through each second, until `stop`.
+fn show_progress(progress: Arc<Progress>, stop: Arc<AtomicBool>) -> thread::JoinHandle<()> {
+    const TICK: Duration = Duration::from_millis(100);
+    let total = |volumes: &[Volume]| -> (u64, u64) {
+        volumes.iter().fold((0, 0), |(frames, bytes), volume| {
+            (frames + volume.frames.get(), bytes + volume.line_bytes.get())
+        })
+    };
+    thread::spawn(move || {
+        let mut before = ((0, 0), (0, 0));
+        for tick in 1_u64.. {
+            thread::sleep(TICK);
+            if stop.load(Ordering::Relaxed) {
+                return;
+            }
+            if tick % 10 != 0 {
+                continue;
+            }
+            let now = (total(&progress.sent), total(&progress.received));
+            cli::tell(format_args!(
+                "{:>5} s  sent {:>9} frames/s {:>9.1} Mb/s  received {:>9} frames/s {:>9.1} Mb/s",
+                tick / 10,
+                now.0.0 - before.0.0,
+                (now.0.1 - before.0.1) as f64 * 8e-6,
+                now.1.0 - before.1.0,
+                (now.1.1 - before.1.1) as f64 * 8e-6,
+            ));
+            before = now;
+        }
+    })
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Debug, Parser)]
+    struct Cli {
+        #[command(flatten)]
+        traffic: Args,
+    }
+
+    fn parse(args: &[&str]) -> Result<Args, clap::Error> {
+        Cli::try_parse_from([&["traffic"], args].concat()).map(|cli| cli.traffic)
+    }
+
+    #[test]
+    fn a_host_needs_a_device_and_little_else() {
+        assert!(parse(&[]).is_err());
+        assert!(parse(&["--stream", "class=3"]).is_err());
+        let host =
+            parse(&["--device", "eth0", "--stream", "class=3", "--stream", "class=4"]).unwrap().host.unwrap();
+        assert_eq!(host.streams.len(), 2);
+        assert_eq!(host.expect_lossless, None);
+    }
+
+    #[test]
+    fn a_rate_above_the_line_is_told() {
+        let streams = ["rate=10G", "rate=10001M", "rate=line"].map(|rate| format!("dst=broadcast,{rate}"));
+        let told = above_line(&parse_streams(&streams).unwrap(), BitRate::from_gbps(10));
+        assert_eq!(told.len(), 1, "{told:?}");
+        assert!(
+            told[0].starts_with(
+                "stream 1: its rate of 10001Mb/s is more than the line carries, which is taken for 10Gb/s"
+            ),
+            "{told:?}"
+        );
+    }
+
+    #[test]
+    fn lossless_is_expected_of_all_classes_or_of_some() {
+        let expected = |arg| parse(&["--device", "eth0", arg]).unwrap().host.unwrap().expect_lossless;
+        assert_eq!(expected("--expect-lossless"), Some(ClassSet::ALL));
+        assert_eq!(expected("--expect-lossless=3,4"), Some(ClassSet(0b1_1000)));
+    }
+
+    #[test]
+    fn lateness_is_a_time_or_quanta_of_the_line() {
+        let late =
+            |text| options(&parse(&["--device", "d", "--line", "1G", "--late", text]).unwrap().host.unwrap());
+        assert_eq!(late("50us").obedience, Obedience::Late(Nanos::from_micros(50)));
+        assert_eq!(late("100q").obedience, Obedience::Late(Nanos(51_200)));
+        assert!(parse(&["--device", "d", "--late", "100q", "--ignore-pause"]).is_err());
+        assert!(parse(&["--device", "d", "--late", "70000q"]).is_err());
+    }
+
+    #[test]
+    fn pauses_are_a_command_of_their_own() {
+        let args =
+            parse(&["pause", "--device", "eth0", "--pause", "3=100", "--pause", "3=20", "--opcode", "1001"])
+                .unwrap();
+        let Some(TrafficCommand::Pause(pause)) = args.command else { panic!("not pause") };
+        assert_eq!((pause.pauses.len(), pause.opcode), (2, Some(0x1001)));
+        assert!(parse(&["pause", "--device", "eth0"]).is_err());
+        assert!(parse(&["pause", "--device", "eth0", "--pause", "9=1"]).is_err());
+        assert!(parse(&["pause", "--device", "eth0", "--pause", "3=1", "--overwrite", "x"]).is_err());
+    }
+}

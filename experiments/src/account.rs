@@ -1,0 +1,325 @@
+//! What became of every frame of a fabric that has run.
+
+use std::ops::Add;
+
+use serde::Serialize;
+use xoff_dataplane::counter::Counter;
+use xoff_dataplane::counters::ClassCounters;
+use xoff_dataplane::units::{CLASSES, Class, Nanos};
+use xoff_host::HostReport;
+use xoff_host::report::ReceivedStream;
+
+use crate::counted::Counted;
+use crate::ground::{Ended, Proof};
+use crate::plan::{HostId, LOSSLESS, PortOf};
+
+/// Frames of one kind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Totals {
+    /// Sent by all senders.
+    pub sent: u64,
+    /// Received for the first time.
+    pub received: u64,
+    /// Sent and never received.
+    pub lost: u64,
+    /// Received again.
+    pub duplicated: u64,
+    /// Received after a later one of their stream.
+    pub reordered: u64,
+}
+
+impl Add for Totals {
+    type Output = Totals;
+    fn add(self, other: Totals) -> Totals {
+        Totals {
+            sent: self.sent + other.sent,
+            received: self.received + other.received,
+            lost: self.lost + other.lost,
+            duplicated: self.duplicated + other.duplicated,
+            reordered: self.reordered + other.reordered,
+        }
+    }
+}
+
+impl Totals {
+    /// Of these streams.
+    pub fn of<'a>(streams: impl Iterator<Item = &'a ReceivedStream>) -> Totals {
+        let of_one = |stream: &ReceivedStream| Totals {
+            sent: stream.sent,
+            received: stream.frames - stream.duplicated,
+            lost: stream.lost,
+            duplicated: stream.duplicated,
+            reordered: stream.reordered + stream.beyond_window,
+        };
+        streams.map(of_one).fold(Totals::default(), Add::add)
+    }
+
+    /// Nothing lost, duplicated or reordered, and something received.
+    #[must_use]
+    pub const fn is_clean(&self) -> bool {
+        self.received > 0 && self.lost == 0 && self.duplicated == 0 && self.reordered == 0
+    }
+}
+
+/// Pause frames sent by the switches for the lossless class, all ports.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Pfc {
+    /// Times that a sender was told to stop.
+    pub xoff_sent: u64,
+    /// Times that it was told to resume.
+    pub xon_sent: u64,
+    /// How long they were held, ms, all ports added up.
+    pub paused_ms: f64,
+}
+
+impl Add for Pfc {
+    type Output = Pfc;
+    fn add(self, other: Pfc) -> Pfc {
+        Pfc {
+            xoff_sent: self.xoff_sent + other.xoff_sent,
+            xon_sent: self.xon_sent + other.xon_sent,
+            paused_ms: self.paused_ms + other.paused_ms,
+        }
+    }
+}
+
+impl From<&Account> for Pfc {
+    fn from(account: &Account) -> Pfc {
+        Pfc {
+            xoff_sent: account.sum(LOSSLESS, |class| &class.xoff_sent),
+            xon_sent: account.sum(LOSSLESS, |class| &class.xon_sent),
+            paused_ms: account.sum(LOSSLESS, |class| &class.held_nanos) as f64 / 1e6,
+        }
+    }
+}
+
+/// All that hosts and switches say when they have ended.
+#[derive(Debug)]
+pub struct Account {
+    /// One for each host, senders and sinks settled with each other. Those of the kernel say what was
+    /// dropped, and no more.
+    pub hosts: Vec<HostReport>,
+    /// What each switch has counted.
+    pub switches: Vec<Counted>,
+    /// Frames by class that still waited in a switch when the hosts had ended, before the first switch was
+    /// stopped. A switch that stops lets its peers go, and these may be on their way to one that is no more.
+    pub held: [u64; CLASSES],
+    /// What else each switch said.
+    proofs: Vec<Proof>,
+    longest_stall_nanos: u64,
+    /// When all had ended.
+    end: Nanos,
+}
+
+impl Account {
+    pub(crate) fn new(ended: Ended, switches: Vec<Counted>, held: [u64; CLASSES], end: Nanos) -> Account {
+        let Ended { hosts, proofs, longest_stall_nanos } = ended;
+        Account { hosts, switches, held, proofs, longest_stall_nanos, end }
+    }
+
+    /// What these hosts said; there was no switch in which so many frames could wait.
+    #[cfg(test)]
+    pub(crate) fn of_hosts(hosts: Vec<HostReport>, held: [u64; CLASSES]) -> Account {
+        Account::new(Ended { hosts, ..Ended::default() }, Vec::new(), held, Nanos::ZERO)
+    }
+
+    /// The same, where a switch stood still for so long.
+    #[cfg(test)]
+    pub(crate) fn after_a_stall(self, stall: Nanos) -> Account {
+        Account { longest_stall_nanos: stall.0, ..self }
+    }
+
+    /// What one host said.
+    #[must_use]
+    pub fn host(&self, host: HostId) -> &HostReport {
+        &self.hosts[host.index()]
+    }
+
+    /// Counters of one class at one port.
+    #[must_use]
+    pub fn class(&self, at: PortOf, class: Class) -> &ClassCounters {
+        self.switches[at.switch.index()].counters.class(at.port, class)
+    }
+
+    /// Streams of a class as they were received, by all hosts.
+    pub fn received(&self, class: Class) -> impl Iterator<Item = &ReceivedStream> {
+        self.hosts.iter().flat_map(|host| &host.received).filter(move |stream| stream.class == class.get())
+    }
+
+    /// One stream as it was received.
+    #[must_use]
+    pub fn stream(&self, from: HostId, to: HostId, stream: u8) -> Option<&ReceivedStream> {
+        self.host(to).received.iter().find(|got| got.sender == from.number() && got.stream == stream)
+    }
+
+    /// A counter, added up over all ports of all switches.
+    #[must_use]
+    pub fn sum(&self, class: Class, of: fn(&ClassCounters) -> &Counter) -> u64 {
+        self.classes(class).map(|counters| of(counters).get()).sum()
+    }
+
+    /// Frames dropped by the switches for a named reason.
+    #[must_use]
+    pub fn dropped(&self, class: Class) -> u64 {
+        self.classes(class).flat_map(|counters| &counters.drops).map(Counter::get).sum()
+    }
+
+    /// Every XDP and veth drop counter of every port and host, added up.
+    #[must_use]
+    pub fn kernel_drops(&self) -> u64 {
+        let at_switches: u64 = self.proofs.iter().map(|proof| proof.unseen_lost).sum();
+        at_switches + self.hosts.iter().map(|host| host.drops.total).sum::<u64>()
+    }
+
+    /// Whether every frame is delivered, queued or dropped for a named reason, in each switch.
+    #[must_use]
+    pub fn is_balanced(&self) -> bool {
+        self.proofs.iter().all(|proof| proof.is_balanced)
+    }
+
+    /// What could tell of a loss and cannot be read, at a switch or a host.
+    #[must_use]
+    pub fn unproved(&self) -> Vec<String> {
+        let gaps = |(switch, proof): (&Counted, &Proof)| {
+            proof.unproved.iter().map(|gap| format!("{}: {gap}", switch.name)).collect::<Vec<_>>()
+        };
+        let unread = |host: &HostReport| {
+            host.drops
+                .unread
+                .iter()
+                .map(|what| format!("host at {}: {what}", host.device))
+                .collect::<Vec<_>>()
+        };
+        let switches = self.switches.iter().zip(&self.proofs).flat_map(gaps);
+        switches.chain(self.hosts.iter().flat_map(unread)).collect()
+    }
+
+    /// Least headroom that any lossless class had left, bytes; `None` where there is no such class.
+    #[must_use]
+    pub fn least_headroom(&self) -> Option<u64> {
+        self.switches.iter().filter_map(Counted::least_headroom).min()
+    }
+
+    /// How long the pipelines were halted for the queue of a class at a port, ns; the halt that lasts included.
+    pub(crate) fn halted_nanos(&self, queue: &ClassCounters) -> u64 {
+        let lasts = match queue.halted_since.get() {
+            0 => 0,
+            since => self.end.since(Nanos(since)).0,
+        };
+        queue.halted_nanos.get() + lasts
+    }
+
+    /// Longest time that the machine kept a switch from running while there were hosts, ns; an eighth too much at most.
+    #[must_use]
+    pub const fn longest_stall_nanos(&self) -> u64 {
+        self.longest_stall_nanos
+    }
+
+    /// Longest time that the machine kept a host from running, ns.
+    #[must_use]
+    pub fn longest_host_gap_nanos(&self) -> u64 {
+        self.hosts.iter().map(|host| host.longest_gap_ns).max().unwrap_or(0)
+    }
+
+    /// How long it usually took for each host to run once its time had come, ns, if it ever did.
+    pub fn usual_host_gaps_nanos(&self) -> impl Iterator<Item = u64> {
+        self.hosts.iter().map(|host| host.usual_gap_ns).filter(|gap| *gap > 0)
+    }
+
+    fn classes(&self, class: Class) -> impl Iterator<Item = &ClassCounters> {
+        self.switches.iter().flat_map(move |switch| switch.class(class))
+    }
+}
+
+/// A frame has no fewer bytes.
+const FRAME_MIN: u64 = 64;
+
+/// Frames by class that came into these switches and have neither left nor been dropped, as far as counters
+/// tell while nothing moves: of those that nobody counts any more, such as what a kernel was to forward and did not, no
+/// more than there are bytes of in queues.
+pub(crate) fn held(switches: &[Counted]) -> [u64; CLASSES] {
+    Class::ALL.map(|class| {
+        let counters = || switches.iter().flat_map(|switch| switch.class(class));
+        let (came, gone) = counters().fold((0, 0), |(came, gone), of| {
+            let dropped: u64 = of.drops.iter().map(Counter::get).sum();
+            (came + of.rx_frames.get(), gone + of.tx_frames.get() + dropped)
+        });
+        let waiting: u64 = counters().map(|of| of.ingress_bytes.get() + of.egress_bytes.get()).sum();
+        came.saturating_sub(gone).min(waiting.div_ceil(FRAME_MIN))
+    })
+}
+
+/// Jain's fairness index of `shares`: 1 where all are equal, 1/n where one has everything; `None` where nobody
+/// has anything.
+#[must_use]
+pub fn jain(shares: &[f64]) -> Option<f64> {
+    let sum: f64 = shares.iter().sum();
+    let squares: f64 = shares.iter().map(|share| share * share).sum();
+    (squares > 0.0).then(|| sum * sum / (shares.len() as f64 * squares))
+}
+
+#[cfg(test)]
+mod tests {
+    use xoff_dataplane::units::PortId;
+
+    use super::*;
+
+    const CLASS: Class = Class::ALL[5];
+
+    #[test]
+    fn what_a_kernel_was_to_forward_and_did_not_waits_nowhere() {
+        let switches = [Counted::nothing("switch")];
+        let class = switches[0].counters.class(PortId(0), CLASS);
+        let held = || held(&switches)[CLASS.index()];
+        // Two came; one of them went to the kernel, which counts nothing here, and one waits.
+        class.rx_frames.add(2);
+        class.ingress_bytes.add(64);
+        assert_eq!(held(), 1);
+        class.ingress_bytes.sub(64);
+        class.tx_frames.add(1);
+        assert_eq!(held(), 0);
+    }
+
+    #[test]
+    fn jain_is_one_for_equal_shares_and_a_quarter_for_one_of_four() {
+        assert_eq!(jain(&[5.0; 4]), Some(1.0));
+        assert_eq!(jain(&[5.0, 0.0, 0.0, 0.0]), Some(0.25));
+    }
+
+    #[test]
+    fn nothing_is_not_shared_at_all() {
+        assert_eq!([jain(&[]), jain(&[0.0, 0.0])], [None, None]);
+    }
+
+    #[test]
+    fn of_streams_every_loss_and_no_duplicate_counts() {
+        let stream = |frames, duplicated| {
+            let mut stream = ReceivedStream { frames, duplicated, ..ReceivedStream::default() };
+            stream.settle(10);
+            stream
+        };
+        let totals = Totals::of([stream(8, 0), stream(11, 2), stream(10, 0)].iter());
+        assert_eq!(totals, Totals { sent: 30, received: 27, lost: 3, duplicated: 2, reordered: 0 });
+    }
+
+    #[test]
+    fn one_lost_duplicated_or_reordered_frame_breaks_the_promise() {
+        let clean = Totals { sent: 9, received: 9, ..Totals::default() };
+        assert!(clean.is_clean());
+        assert!(!Totals { lost: 1, ..clean }.is_clean());
+        assert!(!Totals { duplicated: 1, ..clean }.is_clean());
+        assert!(!Totals { reordered: 1, ..clean }.is_clean());
+        assert!(!Totals::default().is_clean(), "nothing received proves nothing");
+    }
+
+    #[test]
+    fn a_halt_that_lasts_counts_until_the_end() {
+        let account = Account { end: Nanos(500), ..Account::of_hosts(Vec::new(), [0; CLASSES]) };
+        let switch = Counted::nothing("a");
+        let queue = switch.counters.class(PortId(0), LOSSLESS);
+        queue.halted_nanos.set(30);
+        assert_eq!(account.halted_nanos(queue), 30);
+        queue.halted_since.set(400);
+        assert_eq!(account.halted_nanos(queue), 130);
+    }
+}

@@ -1,0 +1,148 @@
+//! How switches and hosts of a routed plan are addressed, and which ways are the shortest.
+//!
+//! A host has 10.H.L.2 in a network of its own (H and L: its number), and the port that it is at is 10.H.L.1; the two ends of wire N
+//! between switches have 172.16.0.0 + 2N and the next.
+
+use std::collections::VecDeque;
+use std::net::Ipv4Addr;
+
+use xoff_dataplane::units::MacAddr;
+
+use crate::plan::{HostId, Plan, PortOf, SwitchId};
+
+/// What a router is to know of a host: where its network is, and the ports by which all of the shortest ways lead there.
+pub struct Route {
+    /// The host.
+    pub host: HostId,
+    /// The address of its network, and how long its prefix is.
+    pub network: (Ipv4Addr, u8),
+    /// Those ports.
+    pub ways: Vec<PortOf>,
+}
+
+/// The first wire between switches.
+const WIRES: Ipv4Addr = Ipv4Addr::new(172, 16, 0, 0);
+
+impl Plan {
+    /// The router that frames of a host are addressed to, where they are for another; `None`: switches bridge.
+    #[must_use]
+    pub fn gateway(&self, host: HostId) -> Option<MacAddr> {
+        self.is_routed().then(|| device_address(self.port_of(host)))
+    }
+
+    /// The address of a port, with the length of its network's prefix.
+    #[must_use]
+    pub fn router_address(&self, at: PortOf) -> (Ipv4Addr, u8) {
+        let wire = self.trunks().iter().position(|&(a, b)| a == at || b == at);
+        match (wire, self.hosts().find(|&host| self.port_of(host) == at)) {
+            (Some(wire), _) => (wire_address(wire, self.trunks()[wire].1 == at), 31),
+            (None, Some(host)) => (Ipv4Addr::from_bits(network(host).to_bits() + 1), NETWORK_LEN),
+            (None, None) => unreachable!("a port has a wire"),
+        }
+    }
+
+    /// What a switch is to know of each host, whoever it is told by.
+    pub fn routes(&self, switch: SwitchId) -> impl Iterator<Item = Route> {
+        self.hosts().map(move |host| Route {
+            host,
+            network: (network(host), NETWORK_LEN),
+            ways: self.ways(switch, host),
+        })
+    }
+
+    /// The ports by which the shortest ways lead from a switch to a host.
+    pub(crate) fn ways(&self, switch: SwitchId, host: HostId) -> Vec<PortOf> {
+        let home = self.port_of(host);
+        if home.switch == switch {
+            return vec![home];
+        }
+        let far = self.distances(home.switch);
+        self.trunks_of(switch).filter(|(_, b)| far[b.switch.0] + 1 == far[switch.0]).map(|(a, _)| a).collect()
+    }
+
+    /// How many wires are between each switch and this one.
+    fn distances(&self, from: SwitchId) -> Vec<usize> {
+        let mut far = vec![usize::MAX - 1; self.switches().count()];
+        far[from.0] = 0;
+        let mut frontier = VecDeque::from([from]);
+        while let Some(at) = frontier.pop_front() {
+            for (_, b) in self.trunks_of(at) {
+                if far[b.switch.0] > far[at.0] + 1 {
+                    far[b.switch.0] = far[at.0] + 1;
+                    frontier.push_back(b.switch);
+                }
+            }
+        }
+        far
+    }
+}
+
+/// Of a port's device, and of the router there.
+#[must_use]
+pub fn device_address(at: PortOf) -> MacAddr {
+    let [.., high, low] = at.switch.0.to_be_bytes();
+    MacAddr([0x02, 0, 0x01, high, low, at.port.0])
+}
+
+/// The prefix of a host's network.
+const NETWORK_LEN: u8 = 24;
+
+/// Where a host and its router are, and nobody else.
+fn network(host: HostId) -> Ipv4Addr {
+    Ipv4Addr::from_bits(host.ipv4().to_bits() & !0xff)
+}
+
+/// The address of an end of a wire between switches, by its number.
+///
+/// # Panics
+/// Where a plan has more wires than there are such addresses.
+#[must_use]
+pub fn wire_address(wire: usize, is_second: bool) -> Ipv4Addr {
+    let number = u32::try_from(2 * wire).expect("a plan has few wires") + u32::from(is_second);
+    Ipv4Addr::from_bits(WIRES.to_bits() + number)
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use xoff_dataplane::units::BitRate;
+    use xoff_host::payload::ip_address;
+
+    use super::*;
+
+    /// Two leaves with a host each, two spines.
+    pub(crate) fn leaf_spine() -> (Plan, [SwitchId; 4], [HostId; 2]) {
+        let mut plan = Plan::new(BitRate::from_mbps(100)).routed();
+        let switches = ["leaf-1", "leaf-2", "spine-1", "spine-2"].map(|name| plan.switch(name));
+        let [leaf_1, leaf_2, spine_1, spine_2] = switches;
+        let hosts = [("near", leaf_1), ("far", leaf_2)].map(|(name, leaf)| plan.host(name, leaf));
+        for (leaf, spine) in [(leaf_1, spine_1), (leaf_1, spine_2), (leaf_2, spine_1), (leaf_2, spine_2)] {
+            plan.trunk(leaf, spine);
+        }
+        (plan, switches, hosts)
+    }
+
+    #[test]
+    fn a_host_is_in_a_network_of_its_own_with_its_router() {
+        let (plan, _, [near, far]) = leaf_spine();
+        assert_eq!([near, far].map(|host| host.ipv4().to_string()), ["10.0.1.2", "10.0.2.2"]);
+        assert_eq!(ip_address(near.address()), near.ipv4(), "as its frames say");
+        assert_eq!(plan.router_address(plan.port_of(far)), (Ipv4Addr::new(10, 0, 2, 1), 24));
+        assert_eq!(plan.gateway(far), Some(device_address(plan.port_of(far))));
+        let mut bridged = Plan::new(BitRate::from_mbps(100));
+        let switch = bridged.switch("switch");
+        let host = bridged.host("host", switch);
+        assert_eq!(bridged.gateway(host), None, "where switches bridge");
+    }
+
+    #[test]
+    fn all_of_the_shortest_ways_lead_to_a_host() {
+        let (plan, [leaf_1, leaf_2, spine_1, _], [near, far]) = leaf_spine();
+        let ways = |switch, host| -> Vec<&str> {
+            plan.ways(switch, host).iter().map(|&at| plan.port_name(at)).collect()
+        };
+        assert_eq!(ways(leaf_1, far), ["to-spine-1", "to-spine-2"]);
+        assert_eq!(ways(spine_1, far), ["to-leaf-2"]);
+        assert_eq!(ways(leaf_2, near), ["to-spine-1", "to-spine-2"]);
+        assert_eq!(ways(leaf_1, near), ["near"]);
+    }
+}

@@ -1,0 +1,147 @@
+//! What a switch counts, whoever drives it.
+
+use std::sync::Arc;
+
+use xoff_dataplane::counters::{ClassCounters, Counters, Culprit};
+use xoff_dataplane::settings::SwitchSettings;
+use xoff_dataplane::units::{Class, MacAddr, PortId};
+use xoff_switch::causes::{ClassWaits, FullQueue, PortWaits, Waits};
+
+use crate::plan::{Plan, SwitchId};
+
+/// A switch of a fabric, as far as what it counts says something of it. It stays when the switch has stopped, and has neither sockets nor
+/// packet memory, which an experiment of many fabrics would add up.
+#[derive(Clone, Debug)]
+pub struct Counted {
+    /// What it is called.
+    pub name: String,
+    /// And its ports.
+    pub port_names: Vec<String>,
+    /// What it is told, with the addresses of its ports.
+    pub settings: Arc<SwitchSettings>,
+    /// What it counts.
+    pub counters: Arc<Counters>,
+}
+
+impl Counted {
+    pub(crate) fn new(
+        plan: &Plan,
+        switch: SwitchId,
+        settings: Arc<SwitchSettings>,
+        counters: Arc<Counters>,
+    ) -> Counted {
+        let port_names = plan.ports_of(switch).map(|at| plan.port_name(at).to_owned()).collect();
+        Counted { name: plan.switch_name(switch).to_owned(), port_names, settings, counters }
+    }
+
+    /// Its ports.
+    pub fn ports(&self) -> impl Iterator<Item = PortId> + use<> {
+        (0..=u8::MAX).map(PortId).take(self.port_names.len())
+    }
+
+    /// All classes of all ports.
+    pub fn classes(&self) -> impl Iterator<Item = (PortId, Class, &ClassCounters)> {
+        let of = move |port| {
+            Class::ALL.into_iter().map(move |class| (port, class, self.counters.class(port, class)))
+        };
+        self.ports().flat_map(of)
+    }
+
+    /// One class of all ports.
+    pub fn class(&self, class: Class) -> impl Iterator<Item = &ClassCounters> {
+        self.ports().map(move |port| self.counters.class(port, class))
+    }
+
+    /// Least headroom left so far, over all lossless classes; `None` where no class is lossless.
+    #[must_use]
+    pub fn least_headroom(&self) -> Option<u64> {
+        let left = |(port, class, counters): (PortId, Class, &ClassCounters)| {
+            let settings = &self.settings.ports[port.index()].classes[class.index()];
+            let used = counters.headroom_watermark.get();
+            settings.lossless.then(|| settings.headroom.0.saturating_sub(used))
+        };
+        self.classes().filter_map(left).min()
+    }
+
+    /// One whose two ports, `left` and `right`, have counted nothing yet.
+    #[cfg(test)]
+    pub(crate) fn nothing(name: &str) -> Counted {
+        let mut plan = Plan::new(crate::line::Line::from(crate::line::Line::REFERENCE));
+        let switch = plan.switch(name);
+        ["left", "right"].iter().for_each(|port| _ = plan.host(port, switch));
+        let config =
+            plan.config(switch, &crate::settings::Settings::default(), xoff_config::Machine::default());
+        let settings = Arc::new(config.expect("it is a valid one").switch);
+        Counted::new(&plan, switch, settings, Counters::new(2))
+    }
+}
+
+impl From<&Counted> for Waits {
+    fn from(switch: &Counted) -> Waits {
+        let port = |port: PortId| {
+            let peer = switch.counters.port(port).pause_peer.get();
+            PortWaits {
+                name: switch.port_names[port.index()].clone(),
+                mac: switch.settings.ports[port.index()].mac.to_string(),
+                pause_peer: (peer != 0).then(|| MacAddr::from_number(peer).to_string()),
+                classes: Class::ALL.map(|class| of_class(switch, port, class)).into(),
+            }
+        };
+        Waits { switch: switch.name.clone(), ports: switch.ports().map(port).collect() }
+    }
+}
+
+fn of_class(switch: &Counted, port: PortId, class: Class) -> ClassWaits {
+    let counters = switch.counters.class(port, class);
+    let full = |Culprit { egress, class, bytes, .. }: Culprit| FullQueue {
+        port: switch.port_names[egress.index()].clone(),
+        class: class.get(),
+        bytes,
+    };
+    ClassWaits {
+        class: class.get(),
+        holds: counters.held_since.get() != 0,
+        culprits: switch.counters.culprits(port, class).into_iter().map(full).collect(),
+        is_held: counters.paused_since.get() != 0 || counters.flows.paused.get() != 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::LOSSLESS;
+    use xoff_switch::causes::Causes;
+
+    #[test]
+    fn the_least_headroom_is_that_of_the_port_that_had_least() {
+        let switch = Counted::nothing("a");
+        let whole = |port: u8| switch.settings.ports[usize::from(port)].classes[LOSSLESS.index()].headroom.0;
+        assert!(switch.least_headroom().is_some_and(|left| left == whole(0).min(whole(1)) && left > 7));
+        switch.counters.class(PortId(1), LOSSLESS).headroom_watermark.set(whole(1) - 7);
+        assert_eq!(switch.least_headroom(), Some(7));
+        // What a lossy class used of its own is nobody's headroom.
+        switch.counters.class(PortId(0), Class::default()).headroom_watermark.set(u64::MAX);
+        assert_eq!(switch.least_headroom(), Some(7));
+    }
+
+    #[test]
+    fn a_switch_says_of_its_counters_who_waits_there() {
+        let counted = Counted::nothing("s1");
+        let [left, right] = [0, 1].map(PortId);
+        let class = Class::ALL[3];
+        let waits = || Waits::from(&counted);
+        assert_eq!(Causes::of([waits()]).text(), "nobody is held\n");
+        counted.counters.class(left, class).held_since.set(1);
+        counted.counters.between(left, right, class).add(5_000);
+        counted.counters.port(right).pause_peer.set(0x99);
+        let text = Causes::of([waits()]).text();
+        assert!(
+            text.ends_with("5000 bytes: egress queue s1 right, class 3, its line is the limit\n"),
+            "{text}"
+        );
+        // A holder of single flows is a holder.
+        counted.counters.class(right, class).flows.paused.set(1);
+        let text = Causes::of([&counted]).text();
+        assert!(text.ends_with("paused by: station 00:00:00:00:00:99, class 3\n"), "{text}");
+    }
+}

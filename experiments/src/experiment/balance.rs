@@ -1,0 +1,423 @@
+//! `balance`: two leaves and four spines, and messages from the hosts of one leaf to those of the other, each to its own.
+//!
+//! Four paths carry what four hosts send, so that nobody would have to wait if each message found a free one. Hashed by flow, two
+//! messages meet on one path now and then, share its rate, and hold the hosts that they come from, while other paths are free. Sprayed
+//! frame by frame, in turn or by what waits, they do not, and arrive out of order. What TCP makes of that order is in `balance/tcp.rs`.
+
+mod paths;
+mod tcp;
+
+use std::slice;
+use std::time::Duration;
+
+use fastrand::Rng;
+use serde::Serialize;
+use xoff_dataplane::counter::Counter;
+use xoff_dataplane::units::{Bytes, Nanos};
+use xoff_host::Stream;
+
+use paths::{HOSTS, SPINES, SPREADS, SpreadCase};
+
+use super::plot::{Content, Limits, Panel, Point as PlotPoint};
+use super::report::{NONE_COMPLETED, add_row, median, number, table};
+use super::statistics::p99;
+use super::{
+    Conduct, Experiment, Figure, Findings, Length, Promises, Request, Spread, Tell, Variant, compare,
+};
+use crate::{
+    Account, FabricError, HostId, LOSSLESS, Line, Live, Load, Plan, PortOf, Setup, Totals, jain, lossless,
+};
+
+pub(super) const EXPERIMENT: Experiment = Experiment {
+    name: "balance",
+    about: "two leaves, four paths: messages and TCP spread by flow, by frame and by what waits",
+    length: Length::Fixed(38),
+    policies: &["pfc", "capfc-stop-max", "capfc-stop-calibrate"],
+    settings: Variant::settings,
+    plans: |_, line| SPREADS.iter().map(|spread| plan(line, spread).0).chain(tcp::plans(line)).collect(),
+    routed: None,
+    promises: Promises::Variants,
+    headlines: &[
+        ("p99, ms\nflow", "/spreads/0/p99_ms"),
+        ("frame", "/spreads/1/p99_ms"),
+        ("adaptive", "/spreads/2/p99_ms"),
+        ("p99 of flow\nby adaptive", "/p99_flow_by_adaptive"),
+        ("p99 of frame\nby adaptive", "/p99_frame_by_adaptive"),
+        ("TCP, Mb/s\nflow", "/tcp/0/goodput_mbps/p50"),
+        ("adaptive\nRACK", "/tcp/4/goodput_mbps/p50"),
+        ("adaptive\ndupack", "/tcp/5/goodput_mbps/p50"),
+    ],
+    measure,
+};
+
+/// What each host offers, in percent of its line, which is as much as a path carries.
+const LOAD: u64 = 60;
+/// Of each host.
+const MESSAGES: u64 = 120;
+/// 128 KB: long beside what a thread is kept from running for.
+const FRAMES: u64 = 90;
+const LOOK: Duration = Duration::from_millis(1);
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// One way to spread, under one policy.
+#[derive(Debug, Serialize)]
+struct Point {
+    spread: &'static str,
+    /// From when a message was due until its last frame was there.
+    completion_ms: Option<Spread>,
+    /// The 99th percentile of these.
+    p99_ms: Option<f64>,
+    /// Rate of layer 1 at which all messages together arrived, from the first that was due to the last that was complete; one value
+    /// for each run.
+    goodput_mbps: Option<Spread>,
+    /// Jain's index of the rates at which messages arrived; one value for each run.
+    fairness: Option<Spread>,
+    /// The same of the bytes that the paths carried.
+    path_fairness: Option<Spread>,
+    /// What waited for an uplink of the first leaf at a look.
+    uplink_kilobytes: Option<Spread>,
+    /// Times that a port's peer was told to stop, hosts and switches.
+    xoff_sent: u64,
+    /// How long they were held, added up.
+    paused_ms: f64,
+    /// Frames that came after a later one of their message, of all frames.
+    reordered_percent: f64,
+    /// Messages that lost frames.
+    broken: u64,
+}
+
+#[derive(Debug, Serialize)]
+struct Measured {
+    spreads: Vec<Point>,
+    /// How many times as long the 99th percentile is under `flow`.
+    p99_flow_by_adaptive: Option<f64>,
+    p99_frame_by_adaptive: Option<f64>,
+    tcp: Vec<tcp::Point>,
+}
+
+/// Everything under one policy, once.
+struct Run {
+    /// By spread.
+    messages: Vec<Messages>,
+    /// By case.
+    tcp: Vec<tcp::Run>,
+}
+
+/// Messages, spread in one way.
+struct Messages {
+    load: Load,
+    scene: Scene,
+    account: Account,
+    /// Kilobytes at each uplink at each look.
+    waiting: Vec<f64>,
+}
+
+struct Scene {
+    senders: Vec<HostId>,
+    receivers: Vec<HostId>,
+    uplinks: Vec<PortOf>,
+    line: Line,
+}
+
+fn measure(request: &Request, tell: &mut Tell<'_>) -> Result<Findings, FabricError> {
+    let measured = compare(&EXPERIMENT, request, tell, |_, setup| run(setup))?;
+    let mut findings = Findings::default();
+    let mut all = Vec::new();
+    for (variant, runs) in measured {
+        let conduct = runs.iter().map(Run::conduct).sum();
+        let measured = Measured::of(&runs);
+        let each = runs.iter().map(|run| Measured::of(slice::from_ref(run)));
+        let name = findings.add(variant, conduct, &measured, each);
+        let times = (0..SPREADS.len()).map(|place| shares(&completions(&runs, place))).collect();
+        all.push((name, measured, times));
+    }
+    findings.text = text(request, &all);
+    findings.figure = figure(request, &all);
+    Ok(findings)
+}
+
+fn run(setup: &Setup<'_>) -> Result<Run, FabricError> {
+    let messages = SPREADS.iter().map(|spread| send_messages(setup, spread));
+    let messages = messages.collect::<Result<_, _>>()?;
+    Ok(Run { messages, tcp: tcp::run(setup)? })
+}
+
+fn send_messages(setup: &Setup<'_>, spread: &SpreadCase) -> Result<Messages, FabricError> {
+    let line = setup.line;
+    let (plan, scene) = plan(line, spread);
+    let plan = plan.at_point(format!("spread={}", spread.name));
+    let load = scene.load(setup.settings.seed);
+    let fabric = setup.build(plan)?;
+    let (waiting, account) = fabric.run(&load, PATIENCE, |live| scene.watch(live))?;
+    Ok(Messages { load, scene, account, waiting })
+}
+
+fn plan(line: Line, spread: &SpreadCase) -> (Plan, Scene) {
+    let mut plan = Plan::new(line);
+    let leaves = paths::leaves(&mut plan);
+    let [senders, receivers] = [(0, "sender"), (1, "receiver")].map(|(leaf, kind): (usize, &str)| {
+        (1..=HOSTS).map(|n| plan.host(&format!("{kind}-{n}"), leaves[leaf])).collect::<Vec<_>>()
+    });
+    let uplinks = paths::spread(&mut plan, leaves, spread);
+    (plan, Scene { senders, receivers, uplinks, line })
+}
+
+impl Scene {
+    /// A message of each host in each of as many equal times, somewhere in it, so that a host has one at a time.
+    fn load(&self, seed: u64) -> Load {
+        let mut load = Load::default();
+        let frames = self.line.size(Bytes(FRAMES)).0.max(FRAMES);
+        let takes = self.line.time_of(Bytes::on_line(Stream::default().frame_len())).0 * frames;
+        let every = takes * 100 / LOAD;
+        let mut rng = Rng::with_seed(seed);
+        for (&sender, &receiver) in self.senders.iter().zip(&self.receivers) {
+            for n in 0..MESSAGES {
+                let start = Nanos(n * every + rng.u64(..=every - takes));
+                load.send(sender, Stream { start, count: Some(frames), ..lossless(receiver) });
+            }
+        }
+        load
+    }
+
+    fn watch(&self, live: &Live<'_>) -> Vec<f64> {
+        let mut waiting = Vec::new();
+        live.every(LOOK, PATIENCE, |_| {
+            let bytes = self.uplinks.iter().map(|&uplink| live.class(uplink, LOSSLESS).egress_bytes.get());
+            waiting.extend(bytes.map(|bytes| bytes as f64 / 1e3));
+        });
+        waiting
+    }
+}
+
+impl Run {
+    fn conduct(&self) -> Conduct {
+        let messages = SPREADS.iter().zip(&self.messages).map(|(spread, run)| run.conduct(spread));
+        messages.chain(self.tcp.iter().map(tcp::Run::conduct)).sum()
+    }
+}
+
+impl Messages {
+    /// That frames come out of order is what some ways are for.
+    fn conduct(&self, way: &SpreadCase) -> Conduct {
+        let totals = Totals::of(self.account.received(LOSSLESS));
+        let reordered = if way.reorders { 0 } else { totals.reordered };
+        Conduct::new(&self.account, Totals { reordered, ..totals }, self.account.held[LOSSLESS.index()])
+    }
+
+    /// How long each message took, ms; `None` of those that lost frames.
+    fn completions(&self) -> Vec<Option<f64>> {
+        let hosts = self.scene.senders.iter().zip(&self.scene.receivers);
+        let numbers = (0..=u8::MAX).take(usize::try_from(MESSAGES).unwrap_or(usize::MAX));
+        let all = hosts.flat_map(|(&from, &to)| numbers.clone().map(move |number| (from, to, number)));
+        let took = |(from, to, number)| self.load.completion(&self.account, from, to, number);
+        all.map(|message| took(message).map(|took| took.0 as f64 / 1e6)).collect()
+    }
+
+    fn goodput_mbps(&self) -> Option<f64> {
+        let streams = || self.account.received(LOSSLESS).filter(|stream| stream.frames > 0);
+        let first = streams().map(|stream| stream.first_ns).min()?;
+        let last = streams().map(|stream| stream.last_ns).max().filter(|last| *last > first)?;
+        let frames: u64 = streams().map(|stream| stream.frames - stream.duplicated).sum();
+        let bits = 8 * frames * Bytes::on_line(Stream::default().frame_len()).0;
+        Some(bits as f64 * 1e3 / (last - first) as f64)
+    }
+
+    fn path_fairness(&self) -> Option<f64> {
+        let carried = |port: &PortOf| self.account.class(*port, LOSSLESS).tx_bytes.get() as f64;
+        jain(&self.scene.uplinks.iter().map(carried).collect::<Vec<_>>())
+    }
+}
+
+/// Of all runs with this way to spread.
+fn completions(runs: &[Run], place: usize) -> Vec<f64> {
+    runs.iter().flat_map(|run| run.messages[place].completions()).flatten().collect()
+}
+
+/// At each time in ms, the share of messages that are complete by then.
+fn shares(times: &[f64]) -> Vec<PlotPoint> {
+    let mut times = times.to_vec();
+    times.sort_by(f64::total_cmp);
+    let count = times.len().max(1) as f64;
+    // As many points as can be told apart.
+    let step = times.len().div_ceil(200).max(1);
+    let point = |(place, time): (usize, &f64)| (*time, Some(100.0 * (place + 1) as f64 / count));
+    let last = times.len().saturating_sub(1);
+    times.iter().enumerate().filter(|(place, _)| place % step == 0 || *place == last).map(point).collect()
+}
+
+impl Measured {
+    fn of(runs: &[Run]) -> Measured {
+        let point = |(place, way): (usize, &SpreadCase)| {
+            let of_way: Vec<&Messages> = runs.iter().map(|run| &run.messages[place]).collect();
+            Point::of(way, &of_way)
+        };
+        let spreads: Vec<Point> = SPREADS.iter().enumerate().map(point).collect();
+        let by_adaptive = |place: usize| Some(spreads[place].p99_ms? / spreads[2].p99_ms?);
+        Measured {
+            p99_flow_by_adaptive: by_adaptive(0),
+            p99_frame_by_adaptive: by_adaptive(1),
+            spreads,
+            tcp: tcp::points(&runs.iter().map(|run| &run.tcp[..]).collect::<Vec<_>>()),
+        }
+    }
+}
+
+impl Point {
+    fn of(way: &SpreadCase, runs: &[&Messages]) -> Point {
+        let each: Vec<Vec<Option<f64>>> = runs.iter().map(|run| run.completions()).collect();
+        let complete = || each.iter().flatten().copied().flatten();
+        let rates =
+            |of: &Vec<Option<f64>>| jain(&of.iter().flatten().map(|took| 1.0 / took).collect::<Vec<_>>());
+        let totals = runs.iter().map(|run| Totals::of(run.account.received(LOSSLESS)));
+        let totals = totals.fold(Totals::default(), std::ops::Add::add);
+        let sum = |of| runs.iter().map(|run| run.account.sum(LOSSLESS, of)).sum::<u64>();
+        let held: u64 = sum(|class| -> &Counter { &class.held_nanos });
+        Point {
+            spread: way.name,
+            completion_ms: Spread::of(complete()),
+            p99_ms: p99(complete()),
+            goodput_mbps: Spread::of(runs.iter().filter_map(|run| run.goodput_mbps())),
+            fairness: Spread::of(each.iter().filter_map(rates)),
+            path_fairness: Spread::of(runs.iter().filter_map(|run| run.path_fairness())),
+            uplink_kilobytes: Spread::of(runs.iter().flat_map(|run| run.waiting.iter().copied())),
+            xoff_sent: sum(|class| &class.xoff_sent),
+            paused_ms: held as f64 / 1e6,
+            reordered_percent: 100.0 * totals.reordered as f64 / totals.received.max(1) as f64,
+            broken: each.iter().flatten().filter(|took| took.is_none()).count() as u64,
+        }
+    }
+}
+
+type All = [(String, Measured, Vec<Vec<PlotPoint>>)];
+
+fn title(request: &Request) -> String {
+    let line = request.line;
+    format!(
+        "Balance: {HOSTS} hosts at each of two leaves, {SPINES} paths between them, {line} each; messages, {LOAD} % load{}",
+        if line.is_simulated() { "" } else { ", and TCP" }
+    )
+}
+
+fn text(request: &Request, all: &All) -> String {
+    let mut table = table(&[
+        "policy",
+        "spread",
+        "complete, ms\np50 / p99 / max",
+        "goodput\nMb/s",
+        "fairness\nmessages / paths",
+        "uplink, kB\np50 / p75 / max",
+        "XOFF",
+        "held\nms",
+        "reordered\n%",
+        "broken",
+    ]);
+    for (name, measured, _) in all {
+        for of in &measured.spreads {
+            let complete = of.completion_ms.map_or_else(
+                || NONE_COMPLETED.to_owned(),
+                |Spread { p50, max, .. }| {
+                    [Some(p50), of.p99_ms, Some(max)].map(|ms| number(ms, 1)).join(" / ")
+                },
+            );
+            let waiting = of.uplink_kilobytes.map_or_else(
+                || number(None, 0),
+                |Spread { p50, p75, max, .. }| format!("{p50:.0} / {p75:.0} / {max:.0}"),
+            );
+            add_row(
+                &mut table,
+                [
+                    name.clone(),
+                    of.spread.to_owned(),
+                    complete,
+                    median(of.goodput_mbps, 1),
+                    format!("{} / {}", median(of.fairness, 3), median(of.path_fairness, 3)),
+                    waiting,
+                    of.xoff_sent.to_string(),
+                    number(of.paused_ms, 0),
+                    number(of.reordered_percent, 1),
+                    of.broken.to_string(),
+                ],
+            );
+        }
+    }
+    let of_tcp = if request.line.is_simulated() {
+        "TCP is left out: it is the kernel's, and the simulator has no kernel; without --simulated it is measured, too\n".to_owned()
+    } else {
+        tcp::text(&of_tcp(all))
+    };
+    format!(
+        "{}\n\n{table}\nEach host sends {MESSAGES} messages to its own receiver, one at a time, {LOAD} % of its line. Frames that come out of \
+         order under `frame` and `adaptive` are what these do, and not counted against a policy.\n\n{}",
+        title(request),
+        of_tcp
+    )
+}
+
+fn of_tcp(all: &All) -> Vec<(&str, &[tcp::Point])> {
+    all.iter().map(|(name, measured, _)| (name.as_str(), &measured.tcp[..])).collect()
+}
+
+fn figure(request: &Request, all: &All) -> Figure {
+    let longest = all.iter().flat_map(|(_, measured, _)| &measured.spreads);
+    let longest = longest.filter_map(|of| of.completion_ms).map(|of| of.max).fold(0.0, f64::max);
+    let panel = |(place, way): (usize, &SpreadCase)| {
+        let lines = all.iter().map(|(name, _, times)| (name.clone(), times[place].clone()));
+        let content = Content::Lines(lines.collect());
+        let title = format!("Messages, spread by {}", way.name);
+        Panel::new(&title, "from due to complete (ms)", "messages complete (%)", content)
+            .within(Limits { x: Some((0.0, longest)), top: Some(104.0) })
+            .absent(NONE_COMPLETED)
+    };
+    let messages = SPREADS.iter().enumerate().map(panel);
+    let of_tcp = if request.line.is_simulated() { Vec::new() } else { tcp::panels(&of_tcp(all)) };
+    Figure { title: title(request), panels: messages.chain(of_tcp).collect() }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use xoff_config::Machine;
+    use xoff_dataplane::settings::Spread as Spreading;
+
+    use xoff_dataplane::units::BitRate;
+
+    use super::*;
+    use crate::Settings;
+
+    #[test]
+    fn each_leaf_spreads_over_all_spines_what_is_for_the_other() {
+        let spreads = SPREADS.iter().map(|way| {
+            let (plan, scene) = plan(BitRate::from_mbps(100).into(), way);
+            let leaf = scene.uplinks[0].switch;
+            let config = plan.config(leaf, &Settings::default(), Machine::default()).unwrap();
+            let [group] = &config.switch.groups[..] else { panic!("one") };
+            let members: Vec<_> = group.members.iter().map(|member| member.port).collect();
+            assert_eq!(members, scene.uplinks.iter().map(|uplink| uplink.port).collect::<Vec<_>>());
+            let at_group = config.switch.fdb.statics.iter().filter(|(.., port)| members.contains(port));
+            assert_eq!(at_group.count(), HOSTS, "the hosts of the other leaf");
+            group.spread
+        });
+        let spreads: Vec<Spreading> = spreads.collect();
+        assert!(matches!(spreads[..], [Spreading::Flow, Spreading::Frame(_), Spreading::Adaptive { .. }]));
+    }
+
+    #[test]
+    fn a_host_has_one_message_at_a_time_and_another_seed_other_times() {
+        let scene = plan(BitRate::from_mbps(100).into(), &SPREADS[0]).1;
+        let [one, other] = [1, 2].map(|seed| format!("{:?}", scene.load(seed)));
+        assert_eq!(format!("{:?}", scene.load(1)), one);
+        assert_ne!(one, other);
+        for line in [5, 100, 1000].map(|mbps| Line::from(BitRate::from_mbps(mbps))) {
+            let _ = plan(line, &SPREADS[0]).1.load(7); // panics where a host cannot number them
+        }
+    }
+
+    #[test]
+    fn shares_of_messages_end_at_all_of_them() {
+        assert_eq!(shares(&[]), []);
+        assert_eq!(shares(&[3.0, 1.0]), [(1.0, Some(50.0)), (3.0, Some(100.0))]);
+        let many = shares(&(0..1_001).map(f64::from).collect::<Vec<_>>());
+        assert!(many.len() <= 202);
+        assert_eq!(many.last(), Some(&(1_000.0, Some(100.0))));
+    }
+}

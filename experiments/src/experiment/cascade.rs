@@ -1,0 +1,403 @@
+//! `cascade`: how a pause travels upstream, step by step, as the article on DSCP-based PFC tells it.
+//!
+//! Two rail switches, a spine, a rail switch: a GPU behind the last takes less than two others send it. Or the same with routers for
+//! switches, two leaves and two spines.
+//! DSCP 24 is class 3 in every switch. What is told is what the switches did: when each held its peer and
+//! let it go, when each obeyed, and the cause that the switch itself gives.
+//!
+//! Together the two send twice what the third takes, and less than the wires between the switches carry: what begins behind
+//! the last switch is the only congestion, and every other pause is a relay of it. Under plain PFC the steps therefore have to
+//! come in the article's order, each hold for the queue that the one before holds. An experiment that sees it
+//! otherwise fails, unless the machine kept a switch or a host from running for so long that a switch was congested by that,
+//! or the user has set anything of the switches, which are others then: what was otherwise is told, and is no failure.
+
+mod article;
+mod routed;
+mod story;
+mod watch;
+
+use std::slice;
+use std::time::Duration;
+
+use serde::Serialize;
+use xoff_dataplane::units::{BitRate, Class, Nanos};
+use xoff_host::Stream;
+
+use super::plot::{Content, Panel};
+use super::report::{add_row, number, table};
+use super::{
+    Conduct, Experiment, Figure, Findings, Length, Promises, Request, Tell, Variant, Verdict, compare,
+};
+use crate::{Account, FabricError, HostId, Line, Live, Load, Plan, Setup, Started};
+use story::{Seen, Story};
+use watch::{Deed, Event, Sight, watch};
+
+pub(super) const EXPERIMENT: Experiment = Experiment {
+    name: "cascade",
+    about: "leaf, spine, leaf: who pauses whom, when and why, along the steps of the article on DSCP-based PFC",
+    length: Length::Fixed(4),
+    policies: POLICIES,
+    settings: Variant::settings,
+    plans: |_, line| vec![article::plan(line).0],
+    routed: Some(&ROUTED),
+    promises: Promises::Variants,
+    headlines: &[
+        ("1-3 rail-c\nholds, ms", "/steps/0/at_ms"),
+        ("5-7 spine\nholds rail-a", "/steps/2/at_ms"),
+        ("9 rail-a\nholds gpu-1", "/steps/6/at_ms"),
+        ("10-12 rail-c\nreleases", "/steps/8/at_ms"),
+        ("14 rail-a\nreleases gpu-1", "/steps/12/at_ms"),
+    ],
+    measure: article::measure,
+};
+
+/// The same over routed hops.
+const ROUTED: Experiment = Experiment {
+    name: "cascade --routed",
+    about: "the same over routers: two leaves, two spines, routes by FRR (simulated: as values); each sender's flow has a spine of its own",
+    length: Length::Fixed(5),
+    policies: POLICIES,
+    settings: Variant::settings,
+    plans: |_, line| vec![routed::plan(line).plan],
+    routed: None,
+    promises: Promises::Variants,
+    headlines: &[
+        ("1-3 leaf-2 holds\nspine-1, ms", "/steps/0/at_ms"),
+        ("5-7 spine-1\nholds leaf-1", "/steps/4/at_ms"),
+        ("9 leaf-1\nholds gpu-1", "/steps/8/at_ms"),
+        ("10-12 leaf-2\nreleases spine-1", "/steps/10/at_ms"),
+        ("14 leaf-1\nreleases gpu-1", "/steps/16/at_ms"),
+    ],
+    measure: routed::measure,
+};
+
+/// The policy that the article is about.
+const ARTICLE: &str = "pfc";
+const POLICIES: &[&str] = &[ARTICLE, "capfc-stop-max", "ofc"];
+/// Both GPUs send for so long, each this part of its line, to one whose line is this part of theirs.
+const SEND: Nanos = Nanos::from_millis(600);
+const OFFERED_PERCENT: u64 = 40;
+const GPU_3_PERCENT: u64 = 40;
+/// What a rail switch or the spine receives of one sender in that time is half of XOFF, and so is what a sender
+/// that did not run for so long has to catch up on.
+const STALL: Nanos = Nanos::from_millis(5);
+/// Another class, which nobody pauses.
+const OTHER_PERCENT: u64 = 20;
+/// The lossless class the other way, where nothing is congested.
+const BESIDE_PERCENT: u64 = 5;
+const PATIENCE: Duration = Duration::from_secs(5);
+
+#[derive(Debug, Serialize)]
+struct Measured {
+    /// Of the first run.
+    steps: Vec<Seen>,
+    /// Which way what flow took, where there were several; first run.
+    flows: Vec<Flow>,
+    /// Runs in which the steps came in the article's order, and those in which every hold but the first was a relay.
+    runs_in_order: usize,
+    runs_relayed: usize,
+    /// Runs that prove it, or the contrary; in the others the machine stalled, a step was early by no more than a switch stood still, a
+    /// pause was over before anybody looked, or a flow took another way.
+    runs_judged: usize,
+    /// What was otherwise, by run.
+    deviations: Vec<String>,
+    /// What a stream of class 0 on the same wires had offered and got, frames.
+    other_class_sent: u64,
+    other_class_received: u64,
+    /// Everything that was seen, first run.
+    timeline: Vec<Event>,
+    /// When that run's watch ended.
+    #[serde(skip)]
+    end_ms: f64,
+}
+
+/// Of equal ways, a flow is made to take one by its UDP source port.
+#[derive(Clone, Debug, Serialize)]
+struct Flow {
+    from: String,
+    /// A port of the first switch.
+    by: String,
+    source_port: u16,
+}
+
+struct Run {
+    account: Account,
+    sight: Sight,
+    flows: Vec<Flow>,
+    /// What of them took another way.
+    astray: Vec<String>,
+    /// When nobody watched any more.
+    end: Nanos,
+}
+
+fn measure(
+    experiment: &Experiment,
+    story: &Story,
+    run: fn(&Setup<'_>) -> Result<Run, FabricError>,
+    request: &Request,
+    tell: &mut Tell<'_>,
+) -> Result<Findings, FabricError> {
+    let measured = compare(experiment, request, tell, |_, setup| run(setup))?;
+    let mut findings = Findings::default();
+    let mut all = Vec::new();
+    for (variant, runs) in measured {
+        let mut conduct = Conduct::of(runs.iter().map(|run| &run.account));
+        let measured = Measured::of(story, &runs);
+        if is_the_articles(variant, request) {
+            findings.unmet.extend(hold_to_it(story, &runs, &mut conduct));
+        }
+        let each = runs.iter().map(|run| Measured::of(story, slice::from_ref(run)));
+        all.push((findings.add(variant, conduct, &measured, each), measured));
+    }
+    findings.text = text(story, request, &all);
+    findings.figure = figure(story, request, &all);
+    Ok(findings)
+}
+
+/// Whether its switches are those of the article: what the user says of them makes them others, under the same name.
+fn is_the_articles(variant: &Variant, request: &Request) -> bool {
+    variant.name == ARTICLE && request.given.is_empty()
+}
+
+/// What these runs have against the article. Where none of them can be judged, that is not proved.
+fn hold_to_it(story: &Story, runs: &[Run], conduct: &mut Conduct) -> Vec<String> {
+    if !runs.iter().any(|run| run.is_judged(story)) {
+        let order = "the order of the article's steps: in every run the machine stalled, a step was early by no more than a \
+                     switch stood still, a pause was over before anybody looked, or a flow took another way";
+        conduct.unproved.push(order.into());
+        conduct.verdict = conduct.verdict.max(Verdict::Unproved);
+    }
+    let judged = runs.iter().enumerate().filter(|(_, run)| run.is_judged(story));
+    let against = judged.flat_map(|(number, run)| run.deviations(story, number));
+    let proved = against.filter(|deviation| deviation.is_proved);
+    proved.map(|deviation| format!("{ARTICLE}, {}", deviation.text)).collect()
+}
+
+fn percent_of(line: Line, percent: u64) -> Option<BitRate> {
+    BitRate::new(line.bits_per_second() / 100 * percent)
+}
+
+/// Lets the hosts send, and watches.
+fn watched(plan: &Plan, started: Started<'_>, load: &Load, flows: Vec<Flow>) -> Result<Run, FabricError> {
+    let watched = |live: &Live<'_>| (watch(live, plan, PATIENCE), live.elapsed());
+    let ((sight, end), account) = started.run(load, PATIENCE, watched)?;
+    Ok(Run { account, sight, flows, astray: Vec::new(), end })
+}
+
+fn other_class(to: HostId, rate: Option<BitRate>, line: Line) -> Stream {
+    Stream { dst: to.address(), rate, duration: Some(line.span(SEND)), ..Stream::default() }
+}
+
+/// What was otherwise than told.
+struct Deviation {
+    text: String,
+    /// It was not the machine's doing.
+    is_proved: bool,
+}
+
+impl Run {
+    fn deviations(&self, story: &Story, number: usize) -> Vec<Deviation> {
+        let is_stalled = self.is_stalled();
+        let stalled = if is_stalled { " (in which the machine stalled)" } else { "" };
+        let told = |text: &str, is_proved: bool| Deviation {
+            text: format!("run {}{stalled}: {text}", number + 1),
+            is_proved: is_proved && !is_stalled,
+        };
+        // A switch looks at its clock once in a turn, and then at its rings: what it dates is too early by as long as it stood still.
+        let late_ms = self.account.longest_stall_nanos() as f64 / 1e6;
+        let order = story.out_of_order(&self.sight).into_iter().map(|(text, by)| match by {
+            Some(by) if by <= late_ms => told(&format!("{text}, no more than a switch stood still"), false),
+            _ => told(&text, true),
+        });
+        let astray = self.astray.iter().map(|text| told(text, true));
+        let not_relayed = story.not_relayed(&self.sight);
+        astray.chain(order).chain(not_relayed.iter().map(|text| told(text, true))).collect()
+    }
+
+    /// Whether it proves that the steps come as told, or that they do not.
+    fn is_judged(&self, story: &Story) -> bool {
+        let deviates = || self.deviations(story, 0).iter().any(|deviation| deviation.is_proved);
+        self.astray.is_empty() && (story.is_as_told(&self.sight) || deviates())
+    }
+
+    /// Whether a switch may have been congested because it, or a host, did not run.
+    fn is_stalled(&self) -> bool {
+        self.account.longest_stall_nanos().max(self.account.longest_host_gap_nanos()) >= STALL.0
+    }
+}
+
+impl Measured {
+    fn of(story: &Story, runs: &[Run]) -> Measured {
+        let timeline = runs.first().map(|run| run.sight.events.clone()).unwrap_or_default();
+        let others = || runs.iter().flat_map(|run| run.account.received(Class::default()));
+        let count = |of: &dyn Fn(&Run) -> bool| runs.iter().filter(|run| of(run)).count();
+        let deviations = runs.iter().enumerate().flat_map(|(number, run)| run.deviations(story, number));
+        Measured {
+            steps: story.seen(&timeline),
+            flows: runs.first().map(|run| run.flows.clone()).unwrap_or_default(),
+            runs_in_order: count(&|run| story.is_in_order(&run.sight)),
+            runs_relayed: count(&|run| story.is_relayed(&run.sight)),
+            runs_judged: count(&|run| run.is_judged(story)),
+            deviations: deviations.map(|deviation| deviation.text).collect(),
+            other_class_sent: others().map(|stream| stream.sent).sum(),
+            other_class_received: others().map(|stream| stream.frames).sum(),
+            timeline,
+            end_ms: runs.first().map_or(0.0, |run| run.end.0 as f64 / 1e6),
+        }
+    }
+}
+
+type All = [(String, Measured)];
+
+/// The rest stands in the JSON.
+const DEVIATIONS_TOLD: usize = 6;
+
+fn title(story: &Story, request: &Request) -> String {
+    let line = request.line;
+    format!("{}; {line} lines, DSCP 24 on class 3", story.title)
+}
+
+fn text(story: &Story, request: &Request, all: &All) -> String {
+    let mut text = title(story, request) + "\n";
+    for (name, of) in all {
+        let mut table = table(&["step", "first seen, ms", "what", "why"]);
+        for Seen { step, what, at_ms, why } in &of.steps {
+            let at = number(*at_ms, 1);
+            let cells = [(*step).to_owned(), at, what.clone(), why.clone().unwrap_or_default()];
+            add_row(&mut table, cells);
+        }
+        let (sent, received) = (of.other_class_sent, of.other_class_received);
+        text += &format!(
+            "\n{name}: {} events; class 0 on the same wires: {received} of {sent} frames arrived; runs in the article's order: {}, \
+             with holds relayed as there: {}\n{table}\n",
+            of.timeline.len(),
+            of.runs_in_order,
+            of.runs_relayed
+        );
+        for Flow { from, by, source_port } in &of.flows {
+            text += &format!("{from}'s flow leaves its leaf by {by}, with UDP source port {source_port}\n");
+        }
+        for deviation in of.deviations.iter().take(DEVIATIONS_TOLD) {
+            text += &format!("{deviation}\n");
+        }
+    }
+    text
+}
+
+fn figure(story: &Story, request: &Request, all: &All) -> Figure {
+    let panel = |(name, of): &(String, Measured)| {
+        let content = Content::Spans(spans(&of.timeline, of.end_ms));
+        Panel::new(&format!("{name}: who holds whom"), "time (ms)", "", content).absent("nobody was held")
+    };
+    Figure { title: title(story, request), panels: all.iter().map(panel).collect() }
+}
+
+/// A row for each port that held its peer, the last switch first. Who was never seen to let go held to the end.
+fn spans(events: &[Event], end_ms: f64) -> Vec<(String, Vec<(f64, f64)>)> {
+    let mut rows: Vec<(String, Vec<(f64, f64)>)> = Vec::new();
+    for event in events {
+        let name = format!("{} holds {}", event.switch, event.port.trim_start_matches("to-"));
+        match event.deed {
+            Deed::Holds => match rows.iter_mut().find(|row| row.0 == name) {
+                Some(row) => row.1.push((event.at_ms, end_ms)),
+                None => rows.push((name, vec![(event.at_ms, end_ms)])),
+            },
+            Deed::Releases => {
+                if let Some(span) = rows.iter_mut().find(|row| row.0 == name).and_then(|row| row.1.last_mut())
+                {
+                    span.1 = event.at_ms;
+                }
+            }
+            Deed::Stops | Deed::Resumes => {}
+        }
+    }
+    rows
+}
+
+#[cfg(test)]
+mod tests {
+    use xoff_dataplane::units::CLASSES;
+
+    use super::super::confidence::intervals;
+    use super::story::tests::{at, whole};
+    use super::*;
+
+    fn run_of(sight: Sight) -> Run {
+        let account = Account::of_hosts(Vec::new(), [0; CLASSES]);
+        Run { account, sight, flows: Vec::new(), astray: Vec::new(), end: Nanos::ZERO }
+    }
+
+    #[test]
+    fn only_the_articles_own_switch_is_held_to_its_order() {
+        let mut request = Request::new(Vec::new(), BitRate::from_mbps(100));
+        let is_held = |name, request: &Request| {
+            Variant::find(name).is_some_and(|variant| is_the_articles(variant, request))
+        };
+        assert_eq!(["pfc", "pfc-control"].map(|name| is_held(name, &request)), [true, false]);
+        request.given.extend("pipeline.rate=7kpps".parse::<super::super::Given>());
+        assert!(!is_held("pfc", &request), "the pipeline is congested, too");
+    }
+
+    #[test]
+    fn runs_are_held_to_the_article_where_they_can_be_judged() {
+        let story = article::story();
+        let held = |runs: &[Run]| {
+            let mut conduct = Conduct::default();
+            let unmet = hold_to_it(&story, runs, &mut conduct);
+            (unmet.len(), conduct.verdict, conduct.unproved.len())
+        };
+        let early = || {
+            let mut early = story.as_told();
+            (early[1].at_ms, early[1].not_before_ms) = (-1.0, -1.0);
+            early
+        };
+        let good = || run_of(whole(story.as_told()));
+        let unseen = run_of(Sight { events: story.as_told(), unseen_from_ms: Some(5.0) });
+        assert_eq!(held(&[good()]), (0, Verdict::Kept, 0));
+        assert_eq!(held(&[run_of(whole(early()))]), (1, Verdict::Kept, 0));
+        assert_eq!(held(&[unseen]), (0, Verdict::Unproved, 1));
+        let elsewhere = || Run { astray: vec!["gpu-1 sent 3 frames".into()], ..run_of(whole(early())) };
+        assert_eq!(held(&[elsewhere()]), (0, Verdict::Unproved, 1));
+        assert_eq!(held(&[elsewhere(), good()]), (0, Verdict::Kept, 0), "such a run is not judged");
+        let said = elsewhere().deviations(&story, 0).into_iter().next().map(|deviation| deviation.text);
+        assert_eq!(said.as_deref(), Some("run 1: gpu-1 sent 3 frames"), "and told");
+    }
+
+    #[test]
+    fn a_step_that_is_early_by_no_more_than_a_switch_stood_still_proves_nothing() {
+        let story = article::story();
+        let mut events = story.as_told();
+        // Its cause is at 0.0.
+        (events[1].at_ms, events[1].not_before_ms) = (-0.1, -0.1);
+        let judged = |stall| {
+            let account = Account::of_hosts(Vec::new(), [0; CLASSES]).after_a_stall(Nanos(stall));
+            let run = Run { account, ..run_of(whole(events.clone())) };
+            let said = run.deviations(&story, 0).into_iter().next().map(|deviation| deviation.text);
+            (
+                run.is_judged(&story),
+                said.is_some_and(|said| said.ends_with("no more than a switch stood still")),
+            )
+        };
+        assert_eq!([judged(99_999), judged(100_000)], [(true, false), (false, true)]);
+    }
+
+    #[test]
+    fn how_many_runs_is_a_share_of_them() {
+        let story = article::story();
+        let runs = [(); 3].map(|()| run_of(whole(story.as_told())));
+        let of = intervals(runs.iter().map(|run| Measured::of(&story, slice::from_ref(run))));
+        let counts: Vec<_> = of.iter().filter(|(place, _)| place.starts_with("/runs_")).collect();
+        assert_eq!(counts.len(), 3);
+        for (place, of) in counts {
+            assert!(of.mean == 1.0 && (of.low - 0.4385).abs() < 1e-4, "{place}: {of:?}");
+        }
+    }
+
+    #[test]
+    fn spans_go_from_hold_to_release() {
+        let event = |at_ms, deed| at(at_ms, "rail-c", "to-spine", deed);
+        let events = [event(3.0, Deed::Holds), event(5.0, Deed::Releases), event(7.0, Deed::Holds)];
+        let held = [("rail-c holds spine".to_owned(), vec![(3.0, 5.0), (7.0, 9.0)])];
+        assert_eq!(spans(&events, 9.0), held, "who did not let go held to the end");
+    }
+}

@@ -1,0 +1,47 @@
+//! The article's own fabric, bridged: two rail switches, a spine, a rail switch.
+
+use xoff_host::Stream;
+
+use super::story::{Chain, Story};
+use super::{
+    EXPERIMENT, Findings, GPU_3_PERCENT, OFFERED_PERCENT, OTHER_PERCENT, Request, Run, SEND, Tell,
+    other_class, percent_of, watched,
+};
+use crate::{FabricError, HostId, Line, Load, Plan, Setup, lossless};
+
+/// With the senders, who receives, and both ends of the other class.
+pub(super) fn plan(line: Line) -> (Plan, [HostId; 2], HostId, [HostId; 2]) {
+    let mut plan = Plan::new(line);
+    let [rail_a, rail_b, spine, rail_c] =
+        ["rail-a", "rail-b", "spine", "rail-c"].map(|name| plan.switch(name));
+    let senders = [plan.host("gpu-1", rail_a), plan.host("gpu-2", rail_b)];
+    let gpu_3 = plan.host_with("gpu-3", rail_c, percent_of(line, GPU_3_PERCENT).unwrap_or(line.rate()));
+    let others = [plan.host("other-1", rail_a), plan.host("other-3", rail_c)];
+    for (leaf, top) in [(rail_a, spine), (rail_b, spine), (spine, rail_c)] {
+        plan.trunk(leaf, top);
+    }
+    (plan, senders, gpu_3, others)
+}
+
+fn run(setup: &Setup<'_>) -> Result<Run, FabricError> {
+    let line = setup.line;
+    let (plan, senders, gpu_3, others) = plan(line);
+    let mut load = Load::default();
+    for sender in senders {
+        let rate = percent_of(line, OFFERED_PERCENT);
+        load.send(sender, Stream { rate, duration: Some(line.span(SEND)), ..lossless(gpu_3) });
+    }
+    load.send(others[0], other_class(others[1], percent_of(line, OTHER_PERCENT), line));
+    let fabric = setup.build(plan)?;
+    watched(fabric.plan(), fabric.start()?, &load, Vec::new())
+}
+
+pub(super) fn measure(request: &Request, tell: &mut Tell<'_>) -> Result<Findings, FabricError> {
+    super::measure(&EXPERIMENT, &story(), run, request, tell)
+}
+
+pub(super) fn story() -> Story {
+    let by = |first, sender| Chain { sink: "gpu-3", last: "rail-c", middle: "spine", first, sender };
+    let title = "Cascade: two GPUs send more than a third takes; rail, spine, rail";
+    Story::new(title, [by("rail-a", "gpu-1"), by("rail-b", "gpu-2")])
+}

@@ -1,0 +1,119 @@
+//! The same steps over routed hops: two leaves and two spines that are routers, with a way through each spine.
+//!
+//! ```text
+//!   gpu-1 --+        +-- spine-1 --+        +-- gpu-3, 40 % of the others' lines
+//!           +-- leaf-1              leaf-2 --+
+//!   gpu-2 --+        +-- spine-2 --+        +-- other
+//! ```
+//!
+//! Each GPU sends one flow, and routers take a flow by one way. So there are two chains of pauses, each of which begins behind leaf-2 and
+//! ends at one sender: gpu-1 is halted by spine-1's chain alone and gpu-2 by that of spine-2, if their flows take these ways. They
+//! are made to, by their UDP source ports. Against both goes a little of the same class, from other to gpu-1: nobody may ever hold that.
+
+use xoff_host::Stream;
+
+use super::story::{Chain, Story};
+use super::{
+    BESIDE_PERCENT, Findings, Flow, GPU_3_PERCENT, OFFERED_PERCENT, OTHER_PERCENT, ROUTED, Request, Run,
+    SEND, Tell, other_class, percent_of, watched,
+};
+use crate::{FabricError, HostId, LOSSLESS, Line, Load, Plan, PortOf, Setup, lossless};
+
+/// What is to be built, and who is who in it.
+pub(super) struct Scene {
+    pub(super) plan: Plan,
+    /// Each with the port of leaf-1 by which its flow is to leave.
+    senders: [(HostId, PortOf); 2],
+    gpu_3: HostId,
+    other: HostId,
+}
+
+/// Of what each of the two sends, by which their frames are told apart where they are counted: with FCS.
+const SIZES: [u32; 2] = [1518, 1514];
+
+pub(super) fn plan(line: Line) -> Scene {
+    let mut plan = Plan::new(line).routed();
+    let [leaf_1, leaf_2, spine_1, spine_2] =
+        ["leaf-1", "leaf-2", "spine-1", "spine-2"].map(|name| plan.switch(name));
+    let senders = ["gpu-1", "gpu-2"].map(|name| plan.host(name, leaf_1));
+    let gpu_3 = plan.host_with("gpu-3", leaf_2, percent_of(line, GPU_3_PERCENT).unwrap_or(line.rate()));
+    let other = plan.host("other", leaf_2);
+    let up = [spine_1, spine_2].map(|spine| {
+        plan.trunk(leaf_2, spine);
+        plan.trunk(leaf_1, spine).0
+    });
+    let senders = [(senders[0], up[0]), (senders[1], up[1])];
+    Scene { plan, senders, gpu_3, other }
+}
+
+fn run(setup: &Setup<'_>) -> Result<Run, FabricError> {
+    let line = setup.line;
+    let Scene { plan, senders, gpu_3, other } = plan(line);
+    let fabric = setup.build(plan)?;
+    let plan = fabric.plan();
+    let started = fabric.start()?;
+    let (mut load, mut flows) = (Load::default(), Vec::new());
+    for ((sender, up), size) in senders.into_iter().zip(SIZES) {
+        let mut source_port = None;
+        if fabric.keeps_flows() {
+            let found = started.source_port(sender, gpu_3, up)?;
+            let [from, by] = [plan.port_of(sender), up].map(|at| plan.port_name(at).to_owned());
+            flows.push(Flow { from, by, source_port: found });
+            source_port = Some(found);
+        }
+        let rate = percent_of(line, OFFERED_PERCENT);
+        let stream = Stream { rate, source_port, size, duration: Some(line.span(SEND)), ..lossless(gpu_3) };
+        load.send(sender, Stream { via: plan.gateway(sender), ..stream });
+    }
+    let (from, _) = senders[0];
+    let stream = other_class(other, percent_of(line, OTHER_PERCENT), line);
+    load.send(from, Stream { via: plan.gateway(from), ..stream });
+    let beside =
+        Stream { rate: percent_of(line, BESIDE_PERCENT), duration: Some(line.span(SEND)), ..lossless(from) };
+    load.send(other, Stream { via: plan.gateway(other), ..beside });
+    let run = watched(plan, started, &load, flows)?;
+    let astray = run.flows.iter().zip(senders).filter_map(|(flow, (sender, up))| {
+        let sent = run.account.host(sender).sent.iter().filter(|of| of.class == LOSSLESS.get());
+        let sent = sent.fold((0, 0), |(frames, bytes), of| (frames + of.frames, bytes + of.bytes));
+        let left = run.account.class(up, LOSSLESS);
+        astray(flow, sent, (left.tx_frames.get(), left.tx_bytes.get()))
+    });
+    Ok(Run { astray: astray.collect(), ..run })
+}
+
+/// What is to be said where not all that a host sent, and nothing else, left the first switch as its flow was to: frames, and their
+/// bytes.
+fn astray(Flow { from, by, .. }: &Flow, sent: (u64, u64), left: (u64, u64)) -> Option<String> {
+    let [sent_text, left_text] =
+        [sent, left].map(|(frames, bytes)| format!("{frames} frames ({bytes} bytes)"));
+    let text = format!("{from} sent {sent_text}, and {left_text} left its leaf by {by}");
+    (sent != left).then_some(text)
+}
+
+pub(super) fn measure(request: &Request, tell: &mut Tell<'_>) -> Result<Findings, FabricError> {
+    super::measure(&ROUTED, &story(), run, request, tell)
+}
+
+pub(super) fn story() -> Story {
+    let by = |middle, sender| Chain { sink: "gpu-3", last: "leaf-2", middle, first: "leaf-1", sender };
+    let title = "Cascade over routers: two GPUs send more than a third takes, each by a spine of its own; leaf, spine, leaf";
+    Story::new(title, [by("spine-1", "gpu-1"), by("spine-2", "gpu-2")])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_flow_that_left_its_way_is_told_also_where_another_came_instead() {
+        let flow = Flow { from: "gpu-1".into(), by: "to-spine-1".into(), source_port: 49_152 };
+        let [own, other] = SIZES.map(|size| (300, 300 * u64::from(size)));
+        assert_eq!(astray(&flow, own, own), None);
+        let said = |left| astray(&flow, own, left).unwrap_or_default();
+        assert_eq!(
+            said(other),
+            "gpu-1 sent 300 frames (455400 bytes), and 300 frames (454200 bytes) left its leaf by to-spine-1"
+        );
+        assert!(said((299, own.1)).contains("and 299 frames"));
+    }
+}

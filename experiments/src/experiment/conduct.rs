@@ -1,0 +1,268 @@
+//! What every experiment says of every policy: whether it kept the promise, and whether the machine did.
+
+use std::iter::Sum;
+use std::ops::Add;
+
+use serde::Serialize;
+use xoff_dataplane::units::Class;
+
+use super::statistics::{Spread, p50};
+use crate::{Account, Counted, LOSSLESS, Pfc, Totals};
+
+/// How hosts, switches and machine behaved, all runs of a policy added up. Names are those of `xoff demo`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Conduct {
+    /// Frames of the lossless class.
+    pub lossless: Totals,
+    /// Those of them that still waited in a switch at the end; they are among the lost.
+    pub held: u64,
+    /// Those that were lost and do not wait anywhere.
+    #[serde(skip)]
+    pub gone: u64,
+    /// Pause frames of the lossless class.
+    pub pfc: Pfc,
+    /// Halts of pipelines because an egress queue was full.
+    pub halts: Halts,
+    /// Every XDP and veth drop counter of every port and host.
+    pub xdp_drops: u64,
+    /// Whether every frame is delivered, queued, or dropped for a named reason.
+    pub ledger_balanced: bool,
+    /// What could tell of a loss and cannot be read.
+    pub unproved: Vec<String>,
+    /// Least headroom that was left, bytes; null where no class has any.
+    pub least_headroom_bytes: Option<u64>,
+    /// Longest time that the machine kept a switch from running, ms.
+    pub longest_stall_ms: f64,
+    /// The same of a host.
+    pub longest_host_gap_ms: f64,
+    /// How long it usually took for a host to run once a time that it had slept until had come, ms: the median, of hosts and of runs;
+    /// zero where none has.
+    pub usual_host_gap_ms: f64,
+    /// What follows from it.
+    #[serde(skip)]
+    pub verdict: Verdict,
+}
+
+/// Halts of pipelines, all switches, classes and ports.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Halts {
+    /// How often.
+    pub count: u64,
+    /// How long they were, ms, all added up.
+    pub ms: f64,
+}
+
+impl Add for Halts {
+    type Output = Halts;
+    fn add(self, other: Halts) -> Halts {
+        Halts { count: self.count + other.count, ms: self.ms + other.ms }
+    }
+}
+
+impl From<&Account> for Halts {
+    fn from(account: &Account) -> Halts {
+        let queues = account.switches.iter().flat_map(Counted::classes);
+        let halts = queues.map(|(_, _, queue)| Halts {
+            count: queue.halts.get(),
+            ms: account.halted_nanos(queue) as f64 / 1e6,
+        });
+        halts.fold(Halts::default(), Add::add)
+    }
+}
+
+/// Of a run. Of several runs, the worst.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Verdict {
+    /// All that was sent came once and in order, or still waits.
+    #[default]
+    Kept,
+    /// The same as far as is known, but not everything that could tell of a loss can be read.
+    Unproved,
+    /// Frames were lost, or none came: a policy that promises nothing may do so.
+    Lossy,
+    /// Frames came twice or out of order, or nobody knows where they went: no policy may do so.
+    Broken,
+}
+
+impl Conduct {
+    /// Of these runs.
+    pub fn of<'a>(accounts: impl IntoIterator<Item = &'a Account>) -> Conduct {
+        accounts.into_iter().map(|account| Conduct::of_classes(account, &[LOSSLESS])).sum()
+    }
+
+    /// Of a run with these lossless classes.
+    #[must_use]
+    pub fn of_classes(account: &Account, classes: &[Class]) -> Conduct {
+        let totals = classes.iter().map(|&class| Totals::of(account.received(class)));
+        let held = classes.iter().map(|class| account.held[class.index()]).sum();
+        Conduct::new(account, totals.fold(Totals::default(), Add::add), held)
+    }
+
+    /// Of a run whose lossless frames came to `lossless`; so many of the lost ones still wait.
+    #[must_use]
+    pub fn new(account: &Account, lossless: Totals, held: u64) -> Conduct {
+        let ledger_balanced = account.is_balanced();
+        let unproved = account.unproved();
+        let usual_gaps = Spread::of(account.usual_host_gaps_nanos().map(|gap| gap as f64 / 1e6));
+        let proof = if unproved.is_empty() { Verdict::Kept } else { Verdict::Unproved };
+        Conduct {
+            lossless,
+            held,
+            gone: lossless.lost.saturating_sub(held),
+            pfc: Pfc::from(account),
+            halts: Halts::from(account),
+            xdp_drops: account.kernel_drops(),
+            ledger_balanced,
+            unproved,
+            least_headroom_bytes: account.least_headroom(),
+            longest_stall_ms: account.longest_stall_nanos() as f64 / 1e6,
+            longest_host_gap_ms: account.longest_host_gap_nanos() as f64 / 1e6,
+            usual_host_gap_ms: p50(usual_gaps).unwrap_or(0.0),
+            verdict: Verdict::of(lossless, held, ledger_balanced).max(proof),
+        }
+    }
+
+    /// Of all frames that were sent, those that are gone.
+    #[must_use]
+    pub fn gone_percent(&self) -> f64 {
+        100.0 * self.gone as f64 / self.lossless.sent.max(1) as f64
+    }
+}
+
+impl Sum for Conduct {
+    fn sum<I: Iterator<Item = Conduct>>(runs: I) -> Conduct {
+        let both = |sum: Conduct, next: Conduct| Conduct {
+            lossless: sum.lossless + next.lossless,
+            held: sum.held + next.held,
+            gone: sum.gone + next.gone,
+            pfc: sum.pfc + next.pfc,
+            halts: sum.halts + next.halts,
+            xdp_drops: sum.xdp_drops + next.xdp_drops,
+            ledger_balanced: sum.ledger_balanced && next.ledger_balanced,
+            unproved: [sum.unproved, next.unproved].concat(),
+            least_headroom_bytes: sum.least_headroom_bytes.into_iter().chain(next.least_headroom_bytes).min(),
+            longest_stall_ms: sum.longest_stall_ms.max(next.longest_stall_ms),
+            longest_host_gap_ms: sum.longest_host_gap_ms.max(next.longest_host_gap_ms),
+            usual_host_gap_ms: 0.0, // of all runs together, below
+            verdict: sum.verdict.max(next.verdict),
+        };
+        let runs: Vec<Conduct> = runs.collect();
+        let usual_host_gap_ms =
+            p50(Spread::of(runs.iter().map(|run| run.usual_host_gap_ms).filter(|gap| *gap > 0.0)));
+        let sum = runs.into_iter().reduce(both).unwrap_or_default();
+        Conduct { usual_host_gap_ms: usual_host_gap_ms.unwrap_or_default(), ..sum }
+    }
+}
+
+impl Verdict {
+    const fn of(lossless: Totals, held: u64, ledger_balanced: bool) -> Verdict {
+        let Totals { received, lost, duplicated, reordered, .. } = lossless;
+        if duplicated > 0 || reordered > 0 || !ledger_balanced {
+            Verdict::Broken
+        } else if received == 0 || lost > held {
+            Verdict::Lossy
+        } else {
+            Verdict::Kept
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use xoff_dataplane::units::{CLASSES, PortId};
+    use xoff_host::HostReport;
+    use xoff_host::report::ReceivedStream;
+
+    use super::*;
+
+    fn run(lost: u64, held: u64) -> Conduct {
+        let lossless = Totals { sent: 8 + lost, received: 8, lost, ..Totals::default() };
+        let (verdict, gone) = (Verdict::of(lossless, held, true), lost.saturating_sub(held));
+        Conduct { lossless, held, gone, verdict, ..Conduct::default() }
+    }
+
+    #[test]
+    fn what_still_waits_is_not_lost() {
+        assert_eq!([run(2, 2), run(2, 1)].map(|run| run.verdict), [Verdict::Kept, Verdict::Lossy]);
+        assert_eq!(
+            Verdict::of(Totals::default(), 0, true),
+            Verdict::Lossy,
+            "nothing received proves nothing"
+        );
+    }
+
+    #[test]
+    fn an_account_is_judged_by_what_is_gone() {
+        let mut stream = ReceivedStream { class: LOSSLESS.get(), frames: 8, ..ReceivedStream::default() };
+        stream.settle(10);
+        let mut host = HostReport {
+            received: vec![stream],
+            longest_gap_ns: 3_000_000,
+            usual_gap_ns: 30_000,
+            ..HostReport::default()
+        };
+        host.drops.total = 7;
+        let of = |waiting| {
+            let mut held = [0; CLASSES];
+            held[LOSSLESS.index()] = waiting;
+            let others =
+                [20_000, 50_000, 0].map(|usual_gap_ns| HostReport { usual_gap_ns, ..HostReport::default() });
+            Conduct::of([&Account::of_hosts([vec![host.clone()], others.to_vec()].concat(), held)])
+        };
+        let [waits, gone] = [of(2), of(1)];
+        assert_eq!((waits.lossless.lost, waits.gone, waits.verdict), (2, 0, Verdict::Kept));
+        assert_eq!((gone.lossless.lost, gone.gone, gone.verdict), (2, 1, Verdict::Lossy));
+        assert!((gone.gone_percent() - 10.0).abs() < 1e-9, "of what was sent");
+        assert_eq!((gone.xdp_drops, gone.longest_host_gap_ms), (7, 3.0), "what the machine did");
+        assert_eq!(gone.usual_host_gap_ms, 0.03, "of the host in the middle, of those that slept");
+        let runs =
+            [0.0, 0.03, 0.2, 0.05].map(|usual_host_gap_ms| Conduct { usual_host_gap_ms, ..gone.clone() });
+        assert_eq!(runs.into_iter().sum::<Conduct>().usual_host_gap_ms, 0.05, "of the run in the middle");
+    }
+
+    #[test]
+    fn halts_are_those_of_all_classes_ports_and_switches() {
+        let switch = Counted::nothing("switch");
+        let mut account = Account::of_hosts(Vec::new(), [0; CLASSES]);
+        account.switches = vec![switch.clone(), switch.clone()];
+        for (port, class, count, ms) in [(0, 3, 2, 3), (0, 4, 10, 20), (1, 3, 100, 300)] {
+            let counters = switch.counters.class(PortId(port), Class::ALL[class]);
+            counters.halts.add(count);
+            counters.halted_nanos.add(ms * 1_000_000);
+        }
+        let after = Conduct::of([&account]).halts;
+        assert_eq!((after.count, after.ms.round()), (2 * 112, 2.0 * 323.0));
+        let two_runs: Conduct = [Conduct::of([&account]), Conduct::of([&account])].into_iter().sum();
+        assert_eq!(two_runs.halts, after + after);
+    }
+
+    #[test]
+    fn what_waits_in_one_run_does_not_excuse_what_another_lost() {
+        let sum: Conduct = [run(0, 1), run(1, 0)].into_iter().sum();
+        assert_eq!((sum.lossless.lost, sum.held, sum.verdict), (1, 1, Verdict::Lossy));
+        assert_eq!(sum.gone, 1);
+    }
+
+    #[test]
+    fn where_no_class_has_headroom_there_is_no_least() {
+        let with = |least_headroom_bytes| Conduct { least_headroom_bytes, ..Conduct::default() };
+        let least = |runs: [Option<u64>; 2]| runs.map(with).into_iter().sum::<Conduct>().least_headroom_bytes;
+        assert_eq!(
+            [least([Some(7), Some(5)]), least([Some(7), None]), least([None, None])],
+            [Some(5), Some(7), None]
+        );
+    }
+
+    #[test]
+    fn nobody_may_duplicate_reorder_or_lose_count() {
+        let clean = run(0, 0).lossless;
+        assert_eq!(Verdict::of(clean, 0, true), Verdict::Kept);
+        for broken in [
+            Verdict::of(Totals { duplicated: 1, ..clean }, 0, true),
+            Verdict::of(Totals { reordered: 1, ..clean }, 0, true),
+            Verdict::of(clean, 0, false),
+        ] {
+            assert_eq!(broken, Verdict::Broken);
+        }
+    }
+}

@@ -1,0 +1,209 @@
+//! `deadlock`: three switches in a ring, each flow two wires long, so that every wire's buffer waits for
+//! the next one's (a cyclic buffer dependency).
+//!
+//! Each switch sends on what came from the one before and what its own host offers. Once all three hold
+//! the one before at the same time, with nothing in their buffers but what has to go on round the ring,
+//! nobody can ever let go: a deadlock. Afterwards the hosts are silent, and what still waits then waits for
+//! good.
+
+use std::slice;
+use std::time::Duration;
+
+use serde::Serialize;
+use xoff_dataplane::units::Nanos;
+use xoff_host::Stream;
+
+use super::plot::{Content, Panel, Point};
+use super::report::{add_row, median, ms, table};
+use super::series::Series;
+use super::{
+    Conduct, Experiment, Figure, Findings, Length, Promises, Request, Spread, Tell, Variant, compare,
+};
+use crate::{Account, FabricError, HostId, LOSSLESS, Line, Live, Load, Plan, Setup, lossless};
+use xoff_switch::causes::Causes;
+
+pub(super) const EXPERIMENT: Experiment = Experiment {
+    name: "deadlock",
+    about: "three switches in a ring whose buffers wait for each other: who stops for good, and in which circle",
+    length: Length::Fixed(5),
+    policies: &["pfc", "pfc-watchdog-drop", "pfc-watchdog-forward", "capfc-stop-max", "ofc"],
+    settings: Variant::roomy_settings,
+    plans: |_, line| vec![plan(line).0],
+    routed: None,
+    promises: Promises::Variants,
+    headlines: &[
+        ("stopped for good\npart of runs", "/deadlocks"),
+        ("delivered\nMb/s", "/delivered_mbps/p50"),
+    ],
+    measure,
+};
+
+/// Hosts send for so long.
+const SEND: Nanos = Nanos::from_millis(1500);
+/// What has not left so long afterwards never will.
+const SILENCE: Nanos = Nanos::from_millis(1000);
+/// From one point of a plot to the next.
+const STEP: Nanos = Nanos::from_millis(50);
+const LOOK: Duration = Duration::from_millis(2);
+const PATIENCE: Duration = Duration::from_millis(10);
+
+#[derive(Debug, Serialize)]
+struct Measured {
+    /// Runs in which frames waited for good.
+    deadlocks: usize,
+    /// When the last frame arrived in such a run, after the start.
+    stopped_ms: Option<Spread>,
+    /// What all hosts received, added up, while they sent: one value for each run.
+    delivered_mbps: Option<Spread>,
+    /// The first circle that was found: who waits for whom.
+    circle: Vec<String>,
+}
+
+struct Run {
+    account: Account,
+    delivered: Series,
+    /// When the last byte arrived.
+    last: Nanos,
+    circles: Vec<Vec<String>>,
+    waiting: u64,
+    line: Line,
+}
+
+fn measure(request: &Request, tell: &mut Tell<'_>) -> Result<Findings, FabricError> {
+    let measured = compare(&EXPERIMENT, request, tell, |_, setup| run(setup))?;
+    let mut findings = Findings::default();
+    let mut all = Vec::new();
+    for (variant, runs) in measured {
+        let conduct = Conduct::of(runs.iter().map(|run| &run.account));
+        let measured = Measured::of(&runs);
+        let each = runs.iter().map(|run| Measured::of(slice::from_ref(run)));
+        let name = findings.add(variant, conduct, &measured, each);
+        let rates = runs.first().map(|run| run.delivered.points(request.line.span(STEP)));
+        all.push((name, measured, rates.unwrap_or_default()));
+    }
+    findings.text = text(request, &all);
+    findings.figure = figure(request, &all);
+    Ok(findings)
+}
+
+fn plan(line: Line) -> (Plan, [HostId; 3]) {
+    let mut plan = Plan::new(line);
+    let switches = ["a", "b", "c"].map(|name| plan.switch(name));
+    let hosts = [0, 1, 2].map(|n| plan.host(&format!("host-{}", ["a", "b", "c"][n]), switches[n]));
+    let onward = [0, 1, 2].map(|n: usize| plan.trunk(switches[n], switches[(n + 1) % 3]).0);
+    for (place, &by) in onward.iter().enumerate() {
+        // To the next switch's host, and to the one behind it: both round the ring.
+        plan.route(hosts[(place + 1) % 3], by);
+        plan.route(hosts[(place + 2) % 3], by);
+    }
+    (plan, hosts)
+}
+
+fn run(setup: &Setup<'_>) -> Result<Run, FabricError> {
+    let line = setup.line;
+    let (plan, hosts) = plan(line);
+    let mut load = Load::default();
+    for (place, &host) in hosts.iter().enumerate() {
+        let to = hosts[(place + 2) % 3];
+        load.send(host, Stream { duration: Some(line.span(SEND)), ..lossless(to) });
+    }
+    let fabric = setup.build(plan)?;
+    let ((delivered, last, circles, waiting), account) =
+        fabric.run(&load, PATIENCE, |live| watch(live, hosts))?;
+    Ok(Run { account, delivered, last, circles, waiting, line })
+}
+
+fn watch(live: &Live<'_>, hosts: [HostId; 3]) -> (Series, Nanos, Vec<Vec<String>>, u64) {
+    let mut delivered = Series::default();
+    let (mut before, mut last) = (0, Nanos::ZERO);
+    let limit = Duration::from_nanos(SEND.after(SILENCE).0);
+    live.every(LOOK, limit, |now| {
+        let of = |&host: &HostId| live.progress(host).received[LOSSLESS.index()].line_bytes.get();
+        let bytes = hosts.iter().map(of).sum();
+        delivered.look(now, bytes);
+        if bytes > before {
+            (before, last) = (bytes, now);
+        }
+    });
+    let circles = Causes::of(live.switches()).cycles();
+    let circles = circles.iter().map(|circle| circle.iter().map(ToString::to_string).collect()).collect();
+    (delivered, last, circles, live.waiting_bytes())
+}
+
+impl Measured {
+    fn of(runs: &[Run]) -> Measured {
+        let stuck: Vec<&Run> = runs.iter().filter(|run| run.waiting > 0).collect();
+        let rates = runs.iter().filter_map(|run| run.delivered.rate(Nanos::ZERO, run.line.span(SEND)));
+        Measured {
+            deadlocks: stuck.len(),
+            stopped_ms: Spread::of(stuck.iter().map(|run| run.last.0 as f64 / 1e6)),
+            delivered_mbps: Spread::of(rates),
+            circle: stuck.iter().find_map(|run| run.circles.first().cloned()).unwrap_or_default(),
+        }
+    }
+}
+
+type All = [(String, Measured, Vec<Point>)];
+
+fn title(request: &Request) -> String {
+    let line = request.line;
+    format!("Deadlock: three switches in a ring, three flows of two wires each, {line} lines")
+}
+
+fn text(request: &Request, all: &All) -> String {
+    let mut table =
+        table(&["policy", "stopped for good\nruns", "last frame arrived\nms", "delivered, all flows\nMb/s"]);
+    let mut circles = String::new();
+    for (name, of, _) in all {
+        add_row(
+            &mut table,
+            [
+                name.clone(),
+                format!("{} of {}", of.deadlocks, request.runs),
+                median(of.stopped_ms, 0),
+                median(of.delivered_mbps, 1),
+            ],
+        );
+        if let Some(first) = of.circle.first() {
+            circles += &format!("\n{name}: {}\n  -> {first}\n", of.circle.join("\n  -> "));
+        }
+    }
+    format!(
+        "{}\n\n{table}\nHosts send for {} ms; what has not left {} ms later never will.\n{circles}",
+        title(request),
+        ms(request.line.span(SEND)),
+        ms(request.line.span(SILENCE))
+    )
+}
+
+fn figure(request: &Request, all: &All) -> Figure {
+    let lines = all.iter().map(|(name, _, rates)| (name.clone(), rates.clone()));
+    let y = "line rate used, added up (Mb/s)";
+    let panel =
+        Panel::new("What all hosts receive, first run", "time (s)", y, Content::Lines(lines.collect()));
+    Figure { title: title(request), panels: vec![panel] }
+}
+
+#[cfg(test)]
+mod tests {
+    use xoff_dataplane::units::{BitRate, CLASSES};
+
+    use super::*;
+
+    #[test]
+    fn a_run_in_which_frames_still_wait_is_a_deadlock_and_no_other() {
+        let run = |last, circles: &[&str], waiting| Run {
+            account: Account::of_hosts(Vec::new(), [0; CLASSES]),
+            delivered: Series::default(),
+            last: Nanos::from_millis(last),
+            circles: circles.iter().map(|step| vec![(*step).to_owned()]).collect(),
+            waiting,
+            line: BitRate::from_mbps(100).into(),
+        };
+        let of = Measured::of(&[run(1_500, &["a pause that passed"], 0), run(300, &["a", "b"], 1)]);
+        assert_eq!((of.deadlocks, of.stopped_ms, of.circle), (1, Spread::of([300.0]), vec!["a".to_owned()]));
+        assert_eq!(of.delivered_mbps, None, "nobody looked");
+        let none = Measured::of(&[run(1_500, &[], 0)]);
+        assert_eq!((none.deadlocks, none.stopped_ms), (0, None));
+    }
+}

@@ -1,0 +1,380 @@
+//! `incast`: N senders start at the same moment, each with as many bytes, into one port.
+//!
+//! Rounds of it, one after the other. What is called a round begins with its first frame and ends with
+//! its last; a flow is what one sender sends in a round, and is complete when all of it has arrived.
+//!
+//! Between two rounds the port is idle, and saves up credit with which it runs ahead of its line in the next, as far as
+//! frames come faster than that. That is time of the line which the round uses, although it lies before the round: goodput is
+//! by both.
+
+use std::slice;
+use std::time::Duration;
+
+use serde::Serialize;
+use xoff_dataplane::units::{Bytes, Nanos};
+use xoff_host::Stream;
+use xoff_host::report::ReceivedStream;
+
+use super::plot::{Content, Panel};
+use super::report::{NONE_COMPLETED, NOTHING_ARRIVED, add_row, completion, median_and_least, number, table};
+use super::statistics::{mean, p50};
+use super::variant::ON_ONE_SWITCH;
+use super::{
+    Conduct, Experiment, Figure, Findings, Length, Promises, Request, Spread, Tell, Variant, compare,
+};
+use crate::{Account, FabricError, HostId, LOSSLESS, Line, Load, Plan, PortOf, Setup, jain, lossless};
+
+pub(super) const EXPERIMENT: Experiment = Experiment {
+    name: "incast",
+    about: "N senders into one port at once, for several N: goodput, fairness, completion times, pauses, queue",
+    length: Length::Fixed(4),
+    policies: ON_ONE_SWITCH,
+    settings: Variant::settings,
+    plans: |_, line| SENDERS.map(|count| plan(line, count).0).into(),
+    routed: None,
+    promises: Promises::Variants,
+    headlines: &[
+        ("goodput, Mb/s\n8 senders", "/sweep/2/goodput_mbps/p50"),
+        ("completion, ms\n2 senders", "/sweep/0/completion_ms/p50"),
+        ("4 senders", "/sweep/1/completion_ms/p50"),
+        ("8 senders", "/sweep/2/completion_ms/p50"),
+        ("mean queue, bytes\n8 senders", "/sweep/2/queue_bytes/mean"),
+        ("XOFF per GB\n8 senders", "/sweep/2/xoff_per_gb"),
+    ],
+    measure,
+};
+
+/// Numbers of senders.
+const SENDERS: [u8; 3] = [2, 4, 8];
+/// Rounds of each run.
+const ROUNDS: u8 = 4;
+/// Frames of one flow: 31.5 ms of a line of 100 Mb/s.
+const FRAMES: u64 = 256;
+/// The queue is looked at so often.
+const LOOK: Duration = Duration::from_millis(1);
+/// A round that takes longer is given up.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// Ethernet, IPv4 and UDP headers and the FCS of a frame.
+const HEADERS: u64 = 18 + 20 + 8;
+
+/// One number of senders under one policy, all rounds of all runs.
+#[derive(Debug, Serialize)]
+struct Point {
+    senders: u8,
+    /// UDP payload that arrived, by the time of the round and the credit of the port before it; one value for
+    /// each round in which anything arrived.
+    goodput_mbps: Option<Spread>,
+    /// Jain's index over the rates of a round's flows.
+    fairness: Option<Spread>,
+    /// From the round's first frame to the flow's last; one value for each flow that arrived whole.
+    completion_ms: Option<Spread>,
+    /// Flows that lost frames.
+    broken: usize,
+    /// Times that a sender was told to stop, for each 10^9 bytes that arrived.
+    xoff_per_gb: Option<f64>,
+    /// Time that senders were held, all of them and all rounds added up.
+    paused_ms: f64,
+    /// The congested egress queue.
+    queue_bytes: Queue,
+}
+
+#[derive(Debug, Serialize)]
+struct Queue {
+    /// Over all looks from the first round's beginning to the last one's end; null where nobody looked.
+    mean: Option<f64>,
+    /// Most at a time.
+    peak: u64,
+}
+
+#[derive(Debug, Serialize)]
+struct Measured {
+    sweep: Vec<Point>,
+}
+
+/// What one run of one number of senders came to.
+struct Run {
+    rounds: Vec<Round>,
+    queue: Vec<f64>,
+    congested: PortOf,
+    account: Account,
+}
+
+#[derive(Debug, PartialEq)]
+struct Round {
+    /// `None` where nothing arrived, as below.
+    goodput_mbps: Option<f64>,
+    fairness: Option<f64>,
+    /// Of flows that arrived whole.
+    completion_ms: Vec<f64>,
+    broken: usize,
+}
+
+fn measure(request: &Request, tell: &mut Tell<'_>) -> Result<Findings, FabricError> {
+    let measured = compare(&EXPERIMENT, request, tell, |_, setup| {
+        SENDERS.iter().map(|&senders| run(setup, senders)).collect::<Result<Vec<Run>, _>>()
+    })?;
+    let mut findings = Findings::default();
+    let mut all = Vec::new();
+    for (variant, runs) in measured {
+        let conduct = Conduct::of(runs.iter().flatten().map(|run| &run.account));
+        let measured = Measured::of(&runs);
+        let each = runs.iter().map(|run| Measured::of(slice::from_ref(run)));
+        all.push((findings.add(variant, conduct, &measured, each), measured));
+    }
+    findings.text = text(request, &all);
+    findings.figure = figure(request, &all);
+    Ok(findings)
+}
+
+impl Measured {
+    fn of(runs: &[Vec<Run>]) -> Measured {
+        let of = |(place, &senders)| point(senders, &runs.iter().map(|run| &run[place]).collect::<Vec<_>>());
+        Measured { sweep: SENDERS.iter().enumerate().map(of).collect() }
+    }
+}
+
+/// Its senders, and who receives.
+fn plan(line: Line, count: u8) -> (Plan, Vec<HostId>, HostId) {
+    let mut plan = Plan::new(line).at_point(format!("senders={count}"));
+    let switch = plan.switch("switch");
+    let senders = (1..=count).map(|n| plan.host(&format!("sender-{n}"), switch)).collect();
+    let receiver = plan.host("receiver", switch);
+    (plan, senders, receiver)
+}
+
+fn run(setup: &Setup<'_>, count: u8) -> Result<Run, FabricError> {
+    let line = setup.line;
+    let (plan, senders, receiver) = plan(line, count);
+    let congested = plan.port_of(receiver);
+    let load = load(line, &senders, receiver);
+    let fabric = setup.build(plan)?;
+    let frame = Bytes::on_line(Stream::default().frame_len());
+    let (queue, account) = fabric.run(&load, PATIENCE, |live| {
+        let mut queue = Vec::new();
+        live.every(LOOK, PATIENCE, |_| {
+            queue.push(live.class(congested, LOSSLESS).egress_bytes.get() as f64);
+        });
+        queue
+    })?;
+    let round = |number: u8| {
+        let first = |sender: &HostId| Some(account.host(*sender).sent.get(usize::from(number))?.first_ns);
+        let begin = senders.iter().filter_map(first).filter(|&first| first > 0).min()?;
+        let flows = senders.iter().filter_map(|&sender| account.stream(sender, receiver, number));
+        let credit = |frames| fabric.credit(congested, frame, frames);
+        Some(Round::of(Nanos(begin), credit, &flows.collect::<Vec<_>>()))
+    };
+    let rounds = (0..ROUNDS).filter_map(round).collect();
+    Ok(Run { rounds, queue, congested, account })
+}
+
+/// Stream `n` of each sender is its flow of round `n`. Rounds come so far apart that each has a
+/// quarter more time than it needs.
+fn load(line: Line, senders: &[HostId], receiver: HostId) -> Load {
+    let frame = line.time_of(Bytes::on_line(Stream::default().frame_len()));
+    let every = Nanos(frame.0 * FRAMES * senders.len() as u64 * 5 / 4);
+    let mut load = Load::default();
+    for number in 0..u64::from(ROUNDS) {
+        let start = Nanos(every.0 * number);
+        for &sender in senders {
+            load.send(sender, Stream { count: Some(FRAMES), start, ..lossless(receiver) });
+        }
+    }
+    load
+}
+
+impl Round {
+    /// A round with these flows that began then. With so many frames the port has run ahead of its line by `credit`.
+    fn of(begin: Nanos, credit: impl Fn(u64) -> Nanos, flows: &[&ReceivedStream]) -> Round {
+        let payload = u64::from(Stream::default().size) - HEADERS;
+        let bits = |flow: &ReceivedStream| (flow.distinct() * payload * 8) as f64;
+        let ms = |time: Nanos| time.since(begin).0 as f64 / 1e6;
+        let rate = |flow: &&ReceivedStream| {
+            if flow.frames == 0 { 0.0 } else { bits(flow) / ms(Nanos(flow.last_ns)) / 1e3 }
+        };
+        let rates: Vec<f64> = flows.iter().map(rate).collect();
+        let last = flows.iter().filter(|flow| flow.frames > 0).map(|flow| Nanos(flow.last_ns)).max();
+        let all: f64 = flows.iter().copied().map(bits).sum();
+        let credit = credit(flows.iter().map(|flow| flow.distinct()).sum());
+        Round {
+            goodput_mbps: last.map(|last| all / ms(last.after(credit)) / 1e3),
+            fairness: jain(&rates),
+            completion_ms: flows.iter().filter_map(|flow| flow.completed(FRAMES)).map(ms).collect(),
+            broken: flows.iter().filter(|flow| flow.lost > 0).count(),
+        }
+    }
+}
+
+fn point(senders: u8, runs: &[&Run]) -> Point {
+    let rounds = || runs.iter().flat_map(|run| &run.rounds);
+    let gigabytes: f64 = runs
+        .iter()
+        .flat_map(|run| run.account.received(LOSSLESS))
+        .map(|stream| stream.bytes as f64 / 1e9)
+        .sum();
+    let pauses = Conduct::of(runs.iter().map(|run| &run.account)).pfc;
+    let peak = |run: &&Run| run.account.class(run.congested, LOSSLESS).egress_watermark.get();
+    Point {
+        senders,
+        goodput_mbps: Spread::of(rounds().filter_map(|round| round.goodput_mbps)),
+        fairness: Spread::of(rounds().filter_map(|round| round.fairness)),
+        completion_ms: Spread::of(rounds().flat_map(|round| round.completion_ms.iter().copied())),
+        broken: rounds().map(|round| round.broken).sum(),
+        xoff_per_gb: (gigabytes > 0.0).then(|| pauses.xoff_sent as f64 / gigabytes),
+        paused_ms: pauses.paused_ms,
+        queue_bytes: Queue {
+            mean: mean(runs.iter().flat_map(|run| run.queue.iter().copied())),
+            peak: runs.iter().map(peak).max().unwrap_or(0),
+        },
+    }
+}
+
+fn title(request: &Request) -> String {
+    let line = request.line;
+    let rounds = u32::from(ROUNDS) * request.runs;
+    format!("Incast: N senders, {FRAMES} frames of 1518 bytes each, into one {line} port ({rounds} rounds)")
+}
+
+type All = [(String, Measured)];
+
+fn text(request: &Request, all: &All) -> String {
+    let mut table = table(&[
+        "policy",
+        "senders",
+        "goodput Mb/s\nmedian (least)",
+        "fairness\nmedian (least)",
+        "completion ms\nmin / p25 / p50 / p75 / max",
+        "broken\nflows",
+        "XOFF\nper GB",
+        "paused\nms",
+        "queue KB\nmean / peak",
+    ]);
+    for (name, measured) in all {
+        for point in &measured.sweep {
+            let Queue { mean, peak } = point.queue_bytes;
+            let kilobytes = |bytes: f64| bytes / 1e3;
+            add_row(
+                &mut table,
+                [
+                    name.clone(),
+                    point.senders.to_string(),
+                    median_and_least(point.goodput_mbps, 1),
+                    median_and_least(point.fairness, 3),
+                    completion(point.completion_ms, 1),
+                    point.broken.to_string(),
+                    number(point.xoff_per_gb, 0),
+                    number(point.paused_ms, 0),
+                    format!("{} / {:.1}", number(mean.map(kilobytes), 1), kilobytes(peak as f64)),
+                ],
+            );
+        }
+    }
+    format!(
+        "{}\n\n{table}\nGoodput is of what arrived, completion times are of flows that arrived whole.",
+        title(request)
+    )
+}
+
+fn figure(request: &Request, all: &All) -> Figure {
+    let over_senders = |title: &str, y: &str, of: fn(&Point) -> Option<f64>| {
+        let line = |(name, measured): &(String, Measured)| {
+            let points = measured.sweep.iter().map(|point| (f64::from(point.senders), of(point)));
+            (name.clone(), points.collect())
+        };
+        let content = Content::Lines(all.iter().map(line).collect());
+        Panel::new(title, "senders", y, content).absent(NOTHING_ARRIVED)
+    };
+    let last = |(name, measured): &(String, Measured)| {
+        (name.clone(), measured.sweep.last().and_then(|point| point.completion_ms))
+    };
+    let most = SENDERS[SENDERS.len() - 1];
+    let completion = Panel::new(
+        &format!("Completion times of whole flows, {most} senders"),
+        "time from the round's first frame (ms)",
+        "",
+        Content::Spreads(all.iter().map(last).collect()),
+    );
+    let mean_queue = |point: &Point| point.queue_bytes.mean.map(|mean| mean / 1e3);
+    Figure {
+        title: title(request),
+        panels: vec![
+            over_senders("Goodput, median of rounds", "UDP payload (Mb/s)", |p| p50(p.goodput_mbps)),
+            over_senders("Fairness, median of rounds", "Jain's index", |p| p50(p.fairness)),
+            completion.absent(NONE_COMPLETED),
+            over_senders("Mean queue at the congested port", "bytes (KB)", mean_queue),
+            over_senders("Pauses asked for", "XOFF per GB received", |p| p.xoff_per_gb),
+            over_senders("Time in pause, all senders and rounds", "time (ms)", |p| Some(p.paused_ms)),
+        ],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use xoff_dataplane::units::BitRate;
+
+    use super::*;
+
+    const BEGIN: Nanos = Nanos::from_millis(100);
+
+    /// A flow of which so many frames came, the last so long after the beginning.
+    fn flow(frames: u64, last: Nanos) -> ReceivedStream {
+        let mut flow = ReceivedStream { frames, last_ns: BEGIN.after(last).0, ..ReceivedStream::default() };
+        flow.settle(FRAMES);
+        flow
+    }
+
+    #[test]
+    fn goodput_never_exceeds_the_line_though_the_port_runs_ahead_of_it() {
+        let line = Line::from(BitRate::from_mbps(100));
+        let frame = Bytes::on_line(Stream::default().frame_len());
+        let credit = line.time_of(Bytes(33 * frame.0));
+        for senders in SENDERS.map(u64::from) {
+            // As fast as a port can: what it has saved up is sent in no time.
+            let last = line.time_of(Bytes(senders * FRAMES * frame.0)).since(credit);
+            let flows: Vec<_> = (0..senders).map(|_| flow(FRAMES, last)).collect();
+            let round = Round::of(BEGIN, |_| credit, &flows.iter().collect::<Vec<_>>());
+            let goodput = round.goodput_mbps.unwrap_or_default();
+            assert!((goodput - 100.0 * 1472.0 / 1538.0).abs() < 1e-3, "{senders} senders: {goodput}");
+        }
+    }
+
+    #[test]
+    fn behind_a_pipeline_that_is_slower_than_the_line_goodput_is_the_pipelines() {
+        let frames = 2 * FRAMES;
+        let took = Nanos::from_millis(100);
+        let flows = [flow(FRAMES, took), flow(FRAMES, took)];
+        let asked = std::cell::Cell::new(0);
+        let credit = |frames| {
+            asked.set(frames);
+            Nanos::ZERO
+        };
+        let round = Round::of(BEGIN, credit, &flows.each_ref());
+        let payload = (frames * 1_472 * 8) as f64;
+        assert!((round.goodput_mbps.unwrap_or_default() - payload / 100e3).abs() < 1e-9);
+        assert_eq!(asked.get(), frames, "the credit is for all of them");
+    }
+
+    #[test]
+    fn goodput_is_of_what_arrived() {
+        let goodput = |frames| {
+            let flow = flow(frames, Nanos::from_millis(60));
+            Round::of(BEGIN, |_| Nanos::ZERO, &[&flow]).goodput_mbps.unwrap_or_default()
+        };
+        assert!((goodput(FRAMES) / goodput(FRAMES / 2) - 2.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_flow_that_lost_frames_is_broken_and_has_no_completion_time() {
+        let (whole, broken) = (flow(FRAMES, Nanos::from_millis(60)), flow(FRAMES - 1, Nanos::from_millis(9)));
+        let round = Round::of(BEGIN, |_| Nanos::ZERO, &[&whole, &broken]);
+        assert_eq!((round.completion_ms, round.broken), (vec![60.0], 1));
+    }
+
+    #[test]
+    fn where_nothing_arrived_nothing_was_measured() {
+        let nothing = flow(0, Nanos::ZERO);
+        let expected = Round { goodput_mbps: None, fairness: None, completion_ms: Vec::new(), broken: 2 };
+        assert_eq!(Round::of(BEGIN, |_| Nanos::ZERO, &[&nothing, &nothing]), expected);
+        let some = Round::of(BEGIN, |_| Nanos::ZERO, &[&nothing, &flow(FRAMES, Nanos::from_millis(60))]);
+        assert_eq!(some.fairness, Some(0.5), "one has all");
+    }
+}

@@ -1,0 +1,292 @@
+//! `ofc-fig1`: the incast of OFC's Fig. 1. Three switches in a row, ten hosts.
+//!
+//! F0 and F1 share the way from the first switch to the third; there F1 meets the bursts of F2 to F7 at
+//! its receiver's port, and F0 leaves by another. F0 has nothing to do with the congestion, and is held by
+//! whoever pauses more than the flows that cause it. Before the bursts begin both have the way for
+//! themselves: that is F0's solo rate.
+
+use std::slice;
+use std::time::Duration;
+
+use serde::Serialize;
+use xoff_dataplane::units::{BitRate, Bytes, Nanos};
+use xoff_host::Stream;
+
+use super::plot::{Content, Panel, Point};
+use super::report::{
+    NONE_COMPLETED, add_row, completion, median, median_and_least, median_completion, ms, seconds, table,
+};
+use super::series::Series;
+use super::variant::PLAIN_MIDDLE;
+use super::{
+    Conduct, Experiment, Figure, Findings, Length, Promises, Request, Spread, Tell, Variant, compare,
+};
+use crate::{Account, FabricError, HostId, Line, Load, Plan, Setup, lossless};
+
+pub(super) const EXPERIMENT: Experiment = Experiment {
+    name: "ofc-fig1",
+    about: "three switches, ten hosts: what congestion at the last switch costs a flow that has no part in it",
+    length: Length::Fixed(5),
+    policies: &["pfc", "capfc-stop-max", "capfc-stop-calibrate", "ofc", PLAIN_MIDDLE],
+    settings: Variant::roomy_settings,
+    plans: |variant, line| vec![plan(variant, line).0],
+    routed: None,
+    promises: Promises::Variants,
+    headlines: &[
+        ("F0, of its solo rate", "/f0/share_of_solo/p50"),
+        ("F0 complete, ms", "/f0/completion_ms/p50"),
+        ("F1 complete, ms", "/f1/completion_ms/p50"),
+        ("bursts, ms", "/burst_completion_ms/p50"),
+    ],
+    measure,
+};
+
+/// Senders of bursts: F2 to F7.
+const BURSTS: usize = 6;
+/// What F0 and F1 offer, in percent of the line that they share.
+const LONG_PERCENT: u64 = 40;
+/// Frames of a burst, about 150 KB: 30 us of 40 Gb/s, the paper's longest.
+const BURST_FRAMES: u64 = 100;
+/// The line of the receiver takes 74 ms for six bursts at 100 Mb/s; in percent of that, from one to the next.
+const BURST_EVERY_PERCENT: u64 = 135;
+/// Bursts begin.
+const BEGIN: Nanos = Nanos::from_millis(600);
+/// F0 and F1 end where nobody holds them.
+const END: Nanos = Nanos::from_millis(2200);
+/// Rates are taken so long after a beginning.
+const RAMP: Nanos = Nanos::from_millis(100);
+/// From one point of a plot to the next.
+const STEP: Nanos = Nanos::from_millis(50);
+const LOOK: Duration = Duration::from_millis(1);
+const PATIENCE: Duration = Duration::from_secs(6);
+
+/// A long-lived flow.
+#[derive(Debug, Serialize)]
+struct LongFlow {
+    /// Its rate before the bursts, layer 1; one value for each run.
+    solo_mbps: Option<Spread>,
+    /// Its rate while they come.
+    mbps: Option<Spread>,
+    /// Of each run's own solo rate.
+    share_of_solo: Option<Spread>,
+    /// Time until all its frames were there; it would be 2200 ms without bursts.
+    completion_ms: Option<Spread>,
+}
+
+#[derive(Debug, Serialize)]
+struct Measured {
+    f0: LongFlow,
+    f1: LongFlow,
+    /// F2 to F7: from when a burst was due until its last frame was there; of bursts that arrived whole.
+    burst_completion_ms: Option<Spread>,
+    /// Those that did not.
+    bursts_broken: usize,
+}
+
+struct Run {
+    account: Account,
+    load: Load,
+    hosts: Hosts,
+    rates: [Series; 2],
+    line: Line,
+}
+
+struct Hosts {
+    /// Of F0 and F1.
+    long: [HostId; 2],
+    bursts: Vec<HostId>,
+    /// Of F0, and of all others.
+    receivers: [HostId; 2],
+}
+
+fn measure(request: &Request, tell: &mut Tell<'_>) -> Result<Findings, FabricError> {
+    let measured = compare(&EXPERIMENT, request, tell, run)?;
+    let mut findings = Findings::default();
+    let mut all = Vec::new();
+    for (variant, runs) in measured {
+        let conduct = Conduct::of(runs.iter().map(|run| &run.account));
+        let measured = Measured::of(&runs);
+        let each = runs.iter().map(|run| Measured::of(slice::from_ref(run)));
+        let name = findings.add(variant, conduct, &measured, each);
+        let rates = |flow: usize| {
+            runs.first().map(|run| run.rates[flow].points(request.line.span(STEP))).unwrap_or_default()
+        };
+        all.push((name, measured, [rates(0), rates(1)]));
+    }
+    findings.text = text(request, &all);
+    findings.figure = figure(request, &all);
+    Ok(findings)
+}
+
+fn plan(variant: &Variant, line: Line) -> (Plan, Hosts) {
+    let mut plan = Plan::new(line);
+    let [a, b, c] = ["sa", "sb", "sc"].map(|name| plan.switch(name));
+    let long = ["f0-sender", "f1-sender"].map(|name| plan.host(name, a));
+    let bursts = (2..BURSTS + 2).map(|flow| plan.host(&format!("f{flow}-sender"), c)).collect();
+    let receivers = ["f0-receiver", "receiver"].map(|name| plan.host(name, c));
+    plan.trunk(a, b);
+    plan.trunk(b, c);
+    if variant.name == PLAIN_MIDDLE {
+        plan.settings_of(b).text("switch.policy", "pfc");
+    }
+    (plan, Hosts { long, bursts, receivers })
+}
+
+fn run(variant: &Variant, setup: &Setup<'_>) -> Result<Run, FabricError> {
+    let line = setup.line;
+    let (plan, hosts) = plan(variant, line);
+    let load = hosts.load(line);
+    let fabric = setup.build(plan)?;
+    let (rates, account) = fabric.run(&load, PATIENCE, |live| {
+        let mut rates = [Series::default(), Series::default()];
+        live.every(LOOK, PATIENCE, |now| {
+            for (series, (&from, &to)) in rates.iter_mut().zip(hosts.long.iter().zip(&hosts.receivers)) {
+                series.look(now, live.received_from(from, to));
+            }
+        });
+        rates
+    })?;
+    Ok(Run { account, load, hosts, rates, line })
+}
+
+fn frame_time(line: Line) -> Nanos {
+    line.time_of(Bytes::on_line(Stream::default().frame_len()))
+}
+
+impl Hosts {
+    fn load(&self, line: Line) -> Load {
+        let mut load = Load::default();
+        let rate = BitRate::new(line.bits_per_second() / 100 * LONG_PERCENT);
+        let frame = frame_time(line).0;
+        let [begin, end] = [BEGIN, END].map(|time| line.span(time));
+        let count = Some(end.0 * LONG_PERCENT / 100 / frame);
+        for (sender, receiver) in self.long.into_iter().zip(self.receivers) {
+            load.send(sender, Stream { rate, count, ..lossless(receiver) });
+        }
+        let every = frame * BURST_FRAMES * BURSTS as u64 * BURST_EVERY_PERCENT / 100;
+        let starts = (0..).map(|number| Nanos(begin.0 + number * every)).take_while(|&start| start < end);
+        for start in starts {
+            for &sender in &self.bursts {
+                let burst = Stream { start, count: Some(BURST_FRAMES), ..lossless(self.receivers[1]) };
+                load.send(sender, burst);
+            }
+        }
+        load
+    }
+}
+
+impl Run {
+    /// From when a stream was due until all of it was there, ms.
+    fn completion(&self, from: HostId, to: HostId, stream: u8) -> Option<f64> {
+        let completion = self.load.completion(&self.account, from, to, stream);
+        completion.map(|completion| completion.0 as f64 / 1e6)
+    }
+
+    /// Of each burst; `None` where it did not arrive whole.
+    fn bursts(&self) -> impl Iterator<Item = Option<f64>> {
+        let streams = move |&sender: &HostId| {
+            let count = u8::try_from(self.account.host(sender).sent.len()).unwrap_or(u8::MAX);
+            (0..count).map(move |stream| self.completion(sender, self.hosts.receivers[1], stream))
+        };
+        self.hosts.bursts.iter().flat_map(streams)
+    }
+}
+
+impl Measured {
+    fn of(runs: &[Run]) -> Measured {
+        Measured {
+            f0: LongFlow::of(runs, 0),
+            f1: LongFlow::of(runs, 1),
+            burst_completion_ms: Spread::of(runs.iter().flat_map(Run::bursts).flatten()),
+            bursts_broken: runs.iter().flat_map(Run::bursts).filter(Option::is_none).count(),
+        }
+    }
+}
+
+impl LongFlow {
+    fn of(runs: &[Run], flow: usize) -> LongFlow {
+        let rate = |run: &Run, from: Nanos, to| run.rates[flow].rate(run.line.span(from), run.line.span(to));
+        let solo = |run: &Run| rate(run, RAMP, BEGIN);
+        let congested = |run: &Run| rate(run, BEGIN.after(RAMP), END);
+        let share = |run: &Run| Some(congested(run)? / solo(run).filter(|&solo| solo > 0.0)?);
+        LongFlow {
+            solo_mbps: Spread::of(runs.iter().filter_map(solo)),
+            mbps: Spread::of(runs.iter().filter_map(congested)),
+            share_of_solo: Spread::of(runs.iter().filter_map(share)),
+            completion_ms: Spread::of(
+                runs.iter()
+                    .filter_map(|run| run.completion(run.hosts.long[flow], run.hosts.receivers[flow], 0)),
+            ),
+        }
+    }
+}
+
+type All = [(String, Measured, [Vec<Point>; 2])];
+
+fn title(request: &Request) -> String {
+    let line = request.line;
+    format!("OFC Fig. 1: F0 passes, F1 meets the bursts of F2 to F7; {line} lines, runs: {}", request.runs)
+}
+
+fn text(request: &Request, all: &All) -> String {
+    let mut table = table(&[
+        "policy",
+        "F0 Mb/s\nsolo / congested",
+        "F0, % of solo\nmedian (least)",
+        "F0 complete\nms",
+        "F1 Mb/s\nsolo / congested",
+        "F1 complete\nms",
+        "bursts, ms\nmin / p25 / p50 / p75 / max",
+        "broken\nbursts",
+    ]);
+    for (name, of, _) in all {
+        let rates = |flow: &LongFlow| format!("{} / {}", median(flow.solo_mbps, 1), median(flow.mbps, 1));
+        let percent = of.f0.share_of_solo.map(|share| share.in_units_of(0.01));
+        add_row(
+            &mut table,
+            [
+                name.clone(),
+                rates(&of.f0),
+                median_and_least(percent, 1),
+                median_completion(of.f0.completion_ms),
+                rates(&of.f1),
+                median_completion(of.f1.completion_ms),
+                completion(of.burst_completion_ms, 0),
+                of.bursts_broken.to_string(),
+            ],
+        );
+    }
+    format!(
+        "{}\n\n{table}\nBursts come from {} ms on; F0 and F1 would be complete after {} ms.",
+        title(request),
+        ms(request.line.span(BEGIN)),
+        ms(request.line.span(END))
+    )
+}
+
+fn figure(request: &Request, all: &All) -> Figure {
+    let over_time = |title: &str, flow: usize| {
+        let lines = all.iter().map(|(name, _, rates)| (name.clone(), rates[flow].clone()));
+        Panel::new(title, "time (s)", "line rate used (Mb/s)", Content::Lines(lines.collect()))
+    };
+    let spreads = |title: &str, of: fn(&Measured) -> Option<Spread>| {
+        let rows = all.iter().map(|(name, measured, _)| (name.clone(), of(measured)));
+        let content = Content::Spreads(rows.collect());
+        Panel::new(title, "time from due to complete (ms)", "", content).absent(NONE_COMPLETED)
+    };
+    Figure {
+        title: title(request),
+        panels: vec![
+            over_time(
+                &format!(
+                    "F0, which is not congested; bursts from {} s on",
+                    seconds(request.line.span(BEGIN))
+                ),
+                0,
+            ),
+            over_time("F1, which is", 1),
+            spreads("F0", |of| of.f0.completion_ms),
+            spreads("Bursts F2 to F7", |of| of.burst_completion_ms),
+        ],
+    }
+}

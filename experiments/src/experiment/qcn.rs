@@ -1,0 +1,392 @@
+//! `qcn-fanin` and `qcn-shared-input`: Figs. 2 and 3 of the paper on QCN at the inputs, live.
+//!
+//! Flows f1 to f4 come from inputs of their own and meet at one output; in the middle third f5 joins them,
+//! at full rate. In `qcn-shared-input` f1 offers 30 % of the line and shares its input with f6, which offers
+//! 70 % of it to an output of its own: a victim of whoever throttles more than the culprits.
+//!
+//! PFC is on beneath all variants, as it is in the paper: QCN is there to make it rare. The paper's servers
+//! have 10 Gb/s. Here sizes are the paper's at 100 Mb/s, and every rate is in proportion to the line, those
+//! of the reaction points too; what took the paper 1 ms takes 100 ms, and its 300 ms take 30 s.
+
+use std::slice;
+use std::time::Duration;
+
+use serde::Serialize;
+use xoff_dataplane::units::{BitRate, Nanos};
+use xoff_host::Stream;
+
+use super::cnms::{self, Told};
+use super::plot::{Content, Limits, Panel, Point, nice_top};
+use super::report::{add_row, median, number, seconds, table};
+use super::series::Series;
+use super::statistics::mean;
+use super::{
+    Conduct, Experiment, Figure, Findings, Length, Promises, Request, Spread, Tell, Variant, compare,
+};
+use crate::{Account, FabricError, HostId, Line, Live, Load, Plan, Setup, jain, lossless};
+
+const POLICIES: &[&str] = &["pfc", "qcn-egress", "qcn-ingress-arrival", "qcn-ingress-occupancy"];
+
+const HEADLINES: &[(&str, &str)] = &[
+    ("congested, Mb/s\nat first", "/phases/0/congested_mbps/p50"),
+    ("with f5", "/phases/1/congested_mbps/p50"),
+    ("fairness\nat first", "/phases/0/fairness/p50"),
+    ("with f5", "/phases/1/fairness/p50"),
+    ("f1, Mb/s\nat first", "/flows/0/mbps/0/p50"),
+    ("CNMs", "/cnms"),
+];
+
+pub(super) const FAN_IN: Experiment = Experiment {
+    name: "qcn-fanin",
+    about: "four flows into one port, and a fifth for a while: rates over time by where congestion points are",
+    length: Length::Unless(30),
+    policies: POLICIES,
+    settings: Variant::voq_settings,
+    plans: |_, line| vec![plan(Scene::FanIn, line).0],
+    routed: None,
+    promises: Promises::Variants,
+    headlines: HEADLINES,
+    measure: |request, tell| measure(Scene::FanIn, request, tell),
+};
+
+pub(super) const SHARED_INPUT: Experiment = Experiment {
+    name: "qcn-shared-input",
+    about: "the same, and f6 to a free port shares f1's input: whom congestion points slow down",
+    length: Length::Unless(30),
+    policies: POLICIES,
+    settings: Variant::voq_settings,
+    plans: |_, line| vec![plan(Scene::SharedInput, line).0],
+    routed: None,
+    promises: Promises::Variants,
+    headlines: HEADLINES,
+    measure: |request, tell| measure(Scene::SharedInput, request, tell),
+};
+
+/// Which of the two.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Scene {
+    FanIn,
+    SharedInput,
+}
+
+/// What f1 and f6 offer where they share an input, in percent of the line.
+const SHARED_PERCENT: [u64; 2] = [30, 70];
+/// The flow that comes and goes.
+const FIFTH: usize = 4;
+/// The victim.
+const SIXTH: usize = 5;
+const NAMES: [&str; 6] = ["f1", "f2", "f3", "f4", "f5", "f6"];
+/// Of equal length: without f5, with it, without it.
+const PHASES: u64 = 3;
+/// Points of a rate in a plot, for each phase.
+const POINTS: u64 = 40;
+const LOOK: Duration = Duration::from_millis(5);
+/// For what still waits when all is sent.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+impl Scene {
+    fn experiment(self) -> &'static Experiment {
+        match self {
+            Scene::FanIn => &FAN_IN,
+            Scene::SharedInput => &SHARED_INPUT,
+        }
+    }
+
+    fn flows(self) -> &'static [&'static str] {
+        match self {
+            Scene::FanIn => &NAMES[..SIXTH],
+            Scene::SharedInput => &NAMES,
+        }
+    }
+
+    /// What a flow offers; `None`: as fast as the line.
+    fn offered(self, flow: usize, line: Line) -> Option<BitRate> {
+        let percent = match (self, flow) {
+            (Scene::SharedInput, 0) => SHARED_PERCENT[0],
+            (_, SIXTH) => SHARED_PERCENT[1],
+            _ => return None,
+        };
+        BitRate::new(line.bits_per_second() / 100 * percent)
+    }
+}
+
+/// One third of a run. Rates are those of its second half, when limiters have settled.
+#[derive(Debug, Serialize)]
+struct Phase {
+    begin_ms: f64,
+    end_ms: f64,
+    /// Flows that meet at the congested port, layer 1, all together: one value for each run.
+    congested_mbps: Option<Spread>,
+    /// Jain's index over them.
+    fairness: Option<Spread>,
+}
+
+#[derive(Debug, Serialize)]
+struct Flow {
+    flow: &'static str,
+    /// Layer 1, in each phase, as in [`Phase`].
+    mbps: Vec<Option<Spread>>,
+    /// CNMs that came for it.
+    cnms: usize,
+    /// Their quantized feedback, and its mean.
+    feedback: Option<Spread>,
+    feedback_mean: Option<f64>,
+    /// (s, Mb/s), first run.
+    rates: Vec<Point>,
+}
+
+#[derive(Debug, Serialize)]
+struct Measured {
+    phases: Vec<Phase>,
+    flows: Vec<Flow>,
+    /// CNMs received by all hosts, and those of them that were malformed.
+    cnms: u64,
+    cnms_malformed: u64,
+    /// CNMs as they came by the wires, decoded, first run.
+    captured: Vec<Told>,
+}
+
+struct Run {
+    account: Account,
+    phase: Nanos,
+    /// Of each flow, as it arrives.
+    rates: Vec<Series>,
+    told: Vec<Told>,
+}
+
+/// All phases together: as long as the request says on lines of 100 Mb/s.
+fn lasts(request: &Request) -> Nanos {
+    request.line.span(Nanos::from_secs(request.seconds.into()))
+}
+
+fn measure(scene: Scene, request: &Request, tell: &mut Tell<'_>) -> Result<Findings, FabricError> {
+    let at_100_mbps = Nanos(Nanos::from_secs(request.seconds.into()).0 / PHASES);
+    let phase = request.line.span(at_100_mbps);
+    let measured = compare(scene.experiment(), request, tell, |_, setup| run(scene, setup, at_100_mbps))?;
+    let mut findings = Findings::default();
+    let mut all = Vec::new();
+    for (variant, runs) in measured {
+        let conduct = Conduct::of(runs.iter().map(|run| &run.account));
+        let measured = Measured::of(scene, phase, &runs);
+        let each = runs.iter().map(|run| Measured::of(scene, phase, slice::from_ref(run)));
+        all.push((findings.add(variant, conduct, &measured, each), measured));
+    }
+    findings.text = text(scene, request, &all);
+    findings.figure = figure(scene, request, &all);
+    Ok(findings)
+}
+
+struct Hosts {
+    senders: Vec<HostId>,
+    congested: HostId,
+    free: Option<HostId>,
+}
+
+fn plan(scene: Scene, line: Line) -> (Plan, Hosts) {
+    let mut plan = Plan::new(line);
+    let switch = plan.switch("switch");
+    let senders = (1..=SIXTH).map(|number| plan.host(&format!("input-{number}"), switch)).collect();
+    let congested = plan.host("congested", switch);
+    let free = (scene == Scene::SharedInput).then(|| plan.host("free", switch));
+    (plan, Hosts { senders, congested, free })
+}
+
+/// Each third lasts so long on lines of 100 Mb/s.
+fn run(scene: Scene, setup: &Setup<'_>, phase: Nanos) -> Result<Run, FabricError> {
+    let line = setup.line;
+    let limit = Duration::from_nanos(phase.0 * PHASES) + PATIENCE;
+    let phase = line.span(phase);
+    let (plan, Hosts { senders, congested, free }) = plan(scene, line);
+    let mut load = Load::default();
+    for (flow, &sender) in senders.iter().enumerate() {
+        let stream = Stream { rate: scene.offered(flow, line), ..lossless(congested) };
+        let (start, thirds) = if flow == FIFTH { (phase, 1) } else { (Nanos::ZERO, PHASES) };
+        load.send(sender, Stream { start, duration: Some(Nanos(phase.0 * thirds)), ..stream });
+    }
+    let mut flows: Vec<cnms::Flow> =
+        NAMES.iter().zip(&senders).map(|(&name, &sender)| (name, sender, 0)).collect();
+    if let Some(free) = free {
+        let (rate, duration) = (scene.offered(SIXTH, line), Some(Nanos(phase.0 * PHASES)));
+        load.send(senders[0], Stream { rate, duration, ..lossless(free) });
+        flows.push((NAMES[SIXTH], senders[0], 1));
+    }
+    let fabric = setup.build(plan)?;
+    let pairs: Vec<(HostId, HostId)> = flows
+        .iter()
+        .enumerate()
+        .map(|(flow, &(_, sender, _))| (sender, free.filter(|_| flow == SIXTH).unwrap_or(congested)))
+        .collect();
+    let ((begin, rates), account) = fabric.run(&load, PATIENCE, |live| watch(live, &pairs, limit))?;
+    let told = cnms::told(&account, begin, &flows);
+    Ok(Run { account, phase, rates, told })
+}
+
+/// From where to where each flow goes. No two go the same way.
+fn watch(live: &Live<'_>, pairs: &[(HostId, HostId)], limit: Duration) -> (Nanos, Vec<Series>) {
+    let mut rates = vec![Series::default(); pairs.len()];
+    live.every(LOOK, limit, |now| {
+        for (series, &(from, to)) in rates.iter_mut().zip(pairs) {
+            series.look(now, live.received_from(from, to));
+        }
+    });
+    (live.begin(), rates)
+}
+
+impl Run {
+    /// Mb/s of a flow in the second half of a phase.
+    fn rate(&self, flow: usize, phase: u64) -> Option<f64> {
+        let [from, to] = [2 * phase + 1, 2 * phase + 2].map(|half| Nanos(self.phase.0 / 2 * half));
+        self.rates[flow].rate(from, to)
+    }
+
+    /// Those of the flows that are there and meet at the congested port; `None` where nobody looked.
+    fn congested(&self, phase: u64) -> Option<Vec<f64>> {
+        let flows = if phase == 1 { FIFTH + 1 } else { FIFTH };
+        (0..flows).map(|flow| self.rate(flow, phase)).collect()
+    }
+}
+
+impl Measured {
+    fn of(scene: Scene, phase: Nanos, runs: &[Run]) -> Measured {
+        let ms = |phases: u64| (phase.0 * phases) as f64 / 1e6;
+        let phases = (0..PHASES).map(|number| {
+            let congested = || runs.iter().filter_map(|run| run.congested(number));
+            Phase {
+                begin_ms: ms(number),
+                end_ms: ms(number + 1),
+                congested_mbps: Spread::of(congested().map(|rates| rates.iter().sum())),
+                fairness: Spread::of(congested().filter_map(|rates| jain(&rates))),
+            }
+        });
+        let hosts = || runs.iter().flat_map(|run| &run.account.hosts);
+        Measured {
+            phases: phases.collect(),
+            flows: scene.flows().iter().enumerate().map(|(flow, name)| Flow::of(flow, name, runs)).collect(),
+            cnms: hosts().map(|host| host.cnms.received).sum(),
+            cnms_malformed: hosts().flat_map(|host| host.cnms.refused.values()).sum(),
+            captured: runs.first().map(|run| run.told.clone()).unwrap_or_default(),
+        }
+    }
+}
+
+impl Flow {
+    fn of(flow: usize, name: &'static str, runs: &[Run]) -> Flow {
+        let told = || runs.iter().flat_map(|run| &run.told).filter(|told| told.place == flow);
+        let mbps = |phase| Spread::of(runs.iter().filter_map(|run| run.rate(flow, phase)));
+        let rates = runs.first().map(|run| run.rates[flow].points(Nanos(run.phase.0 / POINTS)));
+        Flow {
+            flow: name,
+            mbps: (0..PHASES).map(mbps).collect(),
+            cnms: told().count(),
+            feedback: Spread::of(told().map(|told| f64::from(told.feedback))),
+            feedback_mean: mean(told().map(|told| f64::from(told.feedback))),
+            rates: rates.unwrap_or_default(),
+        }
+    }
+}
+
+type All = [(String, Measured)];
+
+fn title(scene: Scene, request: &Request) -> String {
+    let line = request.line;
+    // To a tenth of what is a second on lines of 100 Mb/s, and as a whole number where it is one.
+    let [begin, end] = [1, 2].map(|phases| {
+        let step = lasts(request).0 / u64::from(request.seconds).max(1) / 10;
+        seconds(Nanos((lasts(request).0 * phases / PHASES + step / 2) / step * step))
+    });
+    let rest = format!("f5 from {begin} s to {end} s; {line} lines, PFC beneath");
+    match scene {
+        Scene::FanIn => format!("QCN, fan-in: f1 to f4 from four inputs into one output, {rest}"),
+        Scene::SharedInput => {
+            format!("QCN, shared input: f1 to f4 into one output, f6 beside f1 to a free one, {rest}")
+        }
+    }
+}
+
+fn text(scene: Scene, request: &Request, all: &All) -> String {
+    let flows = scene.flows();
+    let mut rates = table(&[&["policy", "time, s"], flows, &["congested\nport", "fairness"]].concat());
+    let mut cnms = table(&[&["CNMs (mean feedback)"], flows, &["all", "malformed"]].concat());
+    for (name, of) in all {
+        for (place, phase) in of.phases.iter().enumerate() {
+            let mut row = vec![
+                name.clone(),
+                format!("{} to {}", number(phase.begin_ms / 1e3, 1), number(phase.end_ms / 1e3, 1)),
+            ];
+            row.extend(of.flows.iter().map(|flow| median(flow.mbps[place], 1)));
+            row.push(median(phase.congested_mbps, 1));
+            row.push(median(phase.fairness, 3));
+            add_row(&mut rates, row);
+        }
+        let mut row = vec![name.clone()];
+        row.extend(of.flows.iter().map(|flow| match flow.cnms {
+            0 => "-".to_owned(),
+            count => format!("{count} ({})", number(flow.feedback_mean, 0)),
+        }));
+        row.extend([of.cnms.to_string(), of.cnms_malformed.to_string()]);
+        add_row(&mut cnms, row);
+    }
+    format!(
+        "{}\n\nMb/s, layer 1, in the second half of each phase{}:\n{rates}\n\nCNMs as captured and decoded where the wires end:\n{cnms}",
+        title(scene, request),
+        if request.runs > 1 { ", median of runs" } else { "" }
+    )
+}
+
+fn figure(scene: Scene, request: &Request, all: &All) -> Figure {
+    let rates = all.iter().flat_map(|(_, of)| &of.flows).flat_map(|flow| &flow.rates);
+    let limits = Limits {
+        x: Some((0.0, lasts(request).0 as f64 / 1e9)),
+        top: Some(nice_top(rates.filter_map(|point| point.1))),
+    };
+    let panels = |(name, of): &(String, Measured)| {
+        let rates = of.flows.iter().map(|flow| (flow.flow.to_owned(), flow.rates.clone())).collect();
+        let title = format!("{name}: rates");
+        let rates = Panel::new(&title, "time (s)", "line rate used (Mb/s)", Content::Lines(rates));
+        // A line in time, drawn as wide as can be seen.
+        let width = f64::from(request.seconds) / 400.0;
+        let of_flow = |(place, flow): (usize, &Flow)| {
+            let told = of.captured.iter().filter(|told| told.place == place);
+            let spans = told.map(|told| (told.at_ms / 1e3, told.at_ms / 1e3 + width));
+            (flow.flow.to_owned(), spans.collect())
+        };
+        let spans = Content::Spans(of.flows.iter().enumerate().map(of_flow).collect());
+        let cnms = Panel::new(&format!("{name}: CNMs"), "time (s)", "", spans);
+        [rates, cnms].map(|panel| panel.within(limits))
+    };
+    Figure { title: title(scene, request), panels: all.iter().flat_map(panels).collect() }
+}
+
+#[cfg(test)]
+mod tests {
+    use xoff_dataplane::units::CLASSES;
+
+    use super::*;
+
+    #[test]
+    fn the_title_says_when_f5_comes_and_goes() {
+        let title = |seconds| {
+            let line = BitRate::from_mbps(100);
+            title(Scene::FanIn, &Request { seconds, ..Request::new(Vec::new(), line) })
+        };
+        assert!(title(30).contains("f5 from 10 s to 20 s;"), "{}", title(30));
+        assert!(title(4).contains("f5 from 1.3 s to 2.7 s;"), "{}", title(4));
+    }
+
+    #[test]
+    fn a_phase_in_which_nobody_looked_has_no_rate_and_a_flow_without_a_cnm_no_feedback() {
+        let phase = Nanos::from_secs(1);
+        let account = Account::of_hosts(Vec::new(), [0; CLASSES]);
+        let mut run = Run { account, phase, rates: vec![Series::default(); SIXTH], told: Vec::new() };
+        // All but f5 at 1 Mb/s in the first phase.
+        for series in &mut run.rates[..FIFTH] {
+            (0..=1_000).for_each(|ms| series.look(Nanos::from_millis(ms), ms * 125));
+        }
+        let of = Measured::of(Scene::FanIn, phase, &[run]);
+        let congested = of.phases.iter().map(|phase| phase.congested_mbps.map(|spread| spread.p50.round()));
+        assert_eq!(congested.collect::<Vec<_>>(), [Some(4.0), None, None]);
+        let f5 = &of.flows[FIFTH];
+        assert_eq!((&f5.mbps[..], f5.cnms), (&[None; 3][..], 0));
+        assert_eq!((f5.feedback, f5.feedback_mean), (None, None));
+    }
+}

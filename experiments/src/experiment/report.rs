@@ -1,0 +1,532 @@
+//! What an experiment found, for people and for programs.
+
+use std::collections::BTreeMap;
+use std::fmt::{self, Display};
+
+use comfy_table::presets::UTF8_BORDERS_ONLY;
+use comfy_table::{Cell, CellAlignment, Table};
+use serde::ser::SerializeMap;
+use serde::{Serialize, Serializer};
+use serde_json::Value;
+use xoff_config::quantity;
+use xoff_dataplane::units::Nanos;
+
+use super::confidence::{self, Intervals};
+use super::plot::{Content, Panel};
+use super::statistics::{Interval, p50};
+use super::{Conduct, Experiment, Figure, Given, Request, Spread, Variant, Verdict};
+use xoff_switch::Promise;
+
+use crate::Stall;
+
+/// Of times from begin to end, where nothing came to an end.
+pub(super) const NONE_COMPLETED: &str = "none completed";
+/// Of what is computed from what arrived.
+pub(super) const NOTHING_ARRIVED: &str = "nothing arrived";
+
+/// What was measured of each policy.
+#[derive(Debug, Default)]
+pub struct Findings {
+    policies: Vec<Outcome>,
+    /// What the experiment is sure of beforehand and did not see.
+    pub unmet: Vec<String>,
+    /// What people read.
+    pub text: String,
+    /// What they look at.
+    pub figure: Figure,
+}
+
+/// What became of one policy.
+#[derive(Debug)]
+struct Outcome {
+    variant: &'static Variant,
+    /// Whether nothing lossless may be lost.
+    promises: bool,
+    conduct: Conduct,
+    /// As JSON, its conduct too.
+    measured: Value,
+    intervals: Intervals,
+}
+
+impl Findings {
+    /// One more policy: its conduct, and beside it what this experiment measures, in all runs together and in
+    /// `each` by itself. Returns what it is called in tables and figures, where one that lost frames is marked.
+    ///
+    /// # Panics
+    /// Where `measured` is no object; it is one for every struct.
+    pub fn add<M: Serialize>(
+        &mut self,
+        variant: &'static Variant,
+        conduct: Conduct,
+        measured: &M,
+        each: impl IntoIterator<Item = M>,
+    ) -> String {
+        let mut all = serde_json::to_value(&conduct).expect("numbers have a JSON form");
+        let measured = serde_json::to_value(measured).expect("numbers have a JSON form");
+        let intervals = confidence::intervals(each);
+        let ci95 = (!intervals.is_empty()).then_some(&intervals);
+        let ci95 = serde_json::to_value(ci95).expect("numbers have a JSON form");
+        let (Value::Object(into), Value::Object(more)) = (&mut all, measured) else {
+            panic!("structs are objects")
+        };
+        into.extend(more);
+        into.insert("ci95".to_owned(), ci95);
+        let name = label(variant, &conduct);
+        let promises = variant.lossless;
+        self.policies.push(Outcome { variant, promises, conduct, measured: all, intervals });
+        name
+    }
+
+    /// What each policy lost; `None` where none lost anything.
+    fn losses(&self) -> Option<Panel> {
+        let lost = |Outcome { variant, conduct, .. }: &Outcome| {
+            (label(variant, conduct), vec![(0.0, conduct.gone_percent())])
+        };
+        let any = self.policies.iter().any(|of| of.conduct.gone > 0);
+        any.then(|| {
+            let x = "lost, of all frames of the class that were sent (%)";
+            Panel::new("Losses", x, "", Content::Spans(self.policies.iter().map(lost).collect()))
+        })
+    }
+}
+
+fn label(variant: &Variant, conduct: &Conduct) -> String {
+    if conduct.gone > 0 { format!("{} (lost frames)", variant.name) } else { variant.name.to_owned() }
+}
+
+/// The result of an experiment; its JSON is stable.
+#[derive(Debug, Serialize)]
+pub struct Report {
+    /// Of the experiment.
+    pub name: &'static str,
+    /// Rate of the lines, Mb/s.
+    pub line_mbps: f64,
+    /// Whether it ran in the simulator.
+    pub simulated: bool,
+    /// How often each policy was measured.
+    pub runs: u32,
+    /// Where chance began in the first run; one more in each that followed.
+    pub seed: u64,
+    /// How the machine of simulated programs stalled.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stall: Option<Stall>,
+    /// What the user said of the switches.
+    #[serde(serialize_with = "by_path")]
+    set: Vec<Given>,
+    /// Which policies are plain PFC here whatever happens, and why.
+    as_pfc: BTreeMap<&'static str, &'static str>,
+    /// By policy.
+    #[serde(serialize_with = "by_policy")]
+    policies: Vec<Outcome>,
+    /// What the experiment is sure of beforehand and did not see.
+    pub unmet: Vec<String>,
+    #[serde(skip)]
+    text: String,
+    /// What is told with its confidence: name and place.
+    #[serde(skip)]
+    headlines: &'static [(&'static str, &'static str)],
+    /// What people look at.
+    #[serde(skip)]
+    pub figure: Figure,
+}
+
+fn by_policy<S: Serializer>(policies: &[Outcome], serializer: S) -> Result<S::Ok, S::Error> {
+    let mut map = serializer.serialize_map(Some(policies.len()))?;
+    for Outcome { variant, measured, .. } in policies {
+        map.serialize_entry(variant.name, measured)?;
+    }
+    map.end()
+}
+
+fn by_path<S: Serializer>(set: &[Given], serializer: S) -> Result<S::Ok, S::Error> {
+    let mut map = serializer.serialize_map(Some(set.len()))?;
+    for Given { path, value } in set {
+        map.serialize_entry(path, value)?;
+    }
+    map.end()
+}
+
+impl Report {
+    pub(super) fn new(experiment: &Experiment, request: &Request, mut findings: Findings) -> Report {
+        findings.figure.panels.extend(findings.losses());
+        findings.policies.iter_mut().for_each(|of| of.promises = experiment.promises(of.variant));
+        if request.line.is_simulated() {
+            findings.figure.title += " (simulated)";
+        }
+        let as_pfc = experiment.as_pfc(request);
+        for (policy, why) in &as_pfc {
+            findings.figure.title += &format!("; {policy} is plain PFC here: {why}");
+        }
+        Report {
+            name: experiment.name,
+            line_mbps: request.line.bits_per_second() as f64 / 1e6,
+            simulated: request.line.is_simulated(),
+            runs: request.runs,
+            seed: request.seed,
+            stall: request.stall,
+            set: request.given.clone(),
+            as_pfc,
+            policies: findings.policies,
+            unmet: findings.unmet,
+            text: findings.text,
+            headlines: experiment.headlines,
+            figure: findings.figure,
+        }
+    }
+
+    /// Whether every policy that promises to lose nothing lossless lost nothing, none did what none may, and the
+    /// experiment saw what it is sure of.
+    #[must_use]
+    pub fn promise(&self) -> Promise {
+        if !self.unmet.is_empty() {
+            return Promise::NotKept;
+        }
+        let promises = self.policies.iter().map(|of| match (of.conduct.verdict, of.promises) {
+            (Verdict::Kept, _) | (Verdict::Unproved | Verdict::Lossy, false) => Promise::Kept,
+            (Verdict::Unproved, true) => Promise::NotProved,
+            (Verdict::Lossy, true) | (Verdict::Broken, _) => Promise::NotKept,
+        });
+        let promises: Vec<Promise> = promises.collect();
+        let worst =
+            [Promise::NotKept, Promise::NotProved].into_iter().find(|promise| promises.contains(promise));
+        worst.unwrap_or(Promise::Kept)
+    }
+
+    /// What of it is not as it has to be, or cannot be said to be, and what lost frames and may: a sentence each.
+    #[must_use]
+    pub fn verdicts(&self) -> Vec<String> {
+        let unmet = self.unmet.iter().map(|unmet| format!("NOT as it has to be: {unmet}"));
+        let of_policy = |Outcome { variant, promises, conduct: of, .. }: &Outcome| {
+            let name = &variant.name;
+            match (of.verdict, *promises) {
+                (Verdict::Kept, _) | (Verdict::Unproved, false) => None,
+                (Verdict::Unproved, true) => Some(format!(
+                    "{name}: no loss is known, but it is NOT proved that there was none: {}.",
+                    of.unproved.join("; ")
+                )),
+                (Verdict::Lossy, false) => {
+                    Some(format!("{name} lost frames; it does not promise to lose none."))
+                }
+                (_, true) => Some(format!("{name}: the promise was NOT kept.")),
+                (Verdict::Broken, false) => {
+                    Some(format!("{name} may lose frames, but NOT duplicate, reorder or lose count of them."))
+                }
+            }
+        };
+        unmet.chain(self.policies.iter().filter_map(of_policy)).collect()
+    }
+
+    /// The headlines with their confidence; `None` where there was one run.
+    fn intervals(&self) -> Option<Table> {
+        let any = self.policies.iter().any(|of| !of.intervals.is_empty());
+        let header =
+            [&["mean ± 95 %"][..], &self.headlines.iter().map(|of| of.0).collect::<Vec<_>>()].concat();
+        let mut table = table(&header);
+        for of in &self.policies {
+            let cells = self.headlines.iter().map(|(_, place)| interval(of.intervals.get(*place)));
+            add_row(&mut table, [label(of.variant, &of.conduct)].into_iter().chain(cells));
+        }
+        (any && !self.headlines.is_empty()).then_some(table)
+    }
+}
+
+/// The mean, and how far its interval goes on either side; where that is not the same, its ends.
+fn interval(of: Option<&Interval>) -> String {
+    of.map_or_else(
+        || "-".to_owned(),
+        |Interval { mean, low, high, .. }| {
+            let half = high - mean;
+            if (half - (mean - low)).abs() > 1e-9 * mean.abs().max(half) {
+                return format!("{mean:.2} ({low:.2} to {high:.2})");
+            }
+            let decimals = match mean.abs().max(half) {
+                tiny if tiny > 0.0 && tiny < 0.1 => 4,
+                small if small < 10.0 => 2,
+                middling if middling < 1000.0 => 1,
+                _ => 0,
+            };
+            format!("{mean:.decimals$} ± {half:.decimals$}")
+        },
+    )
+}
+
+impl Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.stall {
+            Some(stall @ Stall { longest, every, wake }) => {
+                let [longest, every] = [longest, every].map(quantity::time);
+                write!(f, "Simulated; hosts and switches are programs that ")?;
+                match stall.drawn() {
+                    Some(_) => write!(f, "stall for up to {longest}, every {every}")?,
+                    None => write!(f, "never stall")?,
+                }
+                match wake {
+                    Nanos::ZERO => writeln!(f, ".\n")?,
+                    wake => writeln!(f, ", and take {} to wake.\n", quantity::time(wake))?,
+                }
+            }
+            None if self.simulated => writeln!(f, "Simulated; switches are of ideal hardware.\n")?,
+            None => (),
+        }
+        writeln!(f, "{}\n", self.text.trim_end())?;
+        if let Some(intervals) = self.intervals() {
+            writeln!(
+                f,
+                "{intervals}\nOver {} runs, or those of them that have a value; each counts once.\n",
+                self.runs
+            )?;
+        }
+        for given in &self.set {
+            writeln!(f, "set: {given}")?;
+        }
+        let mut conduct = table(&[
+            "lossless class",
+            "sent",
+            "received",
+            "lost",
+            "duplicated",
+            "reordered",
+            "ledger",
+            "kernel drops",
+            "longest stall",
+        ]);
+        for Outcome { variant, conduct: of, .. } in &self.policies {
+            let totals = of.lossless;
+            let numbers = [totals.sent, totals.received, totals.lost, totals.duplicated, totals.reordered];
+            let mut row = vec![label(variant, of)];
+            row.extend(numbers.map(|number| number.to_string()));
+            row.push(if of.ledger_balanced { "balanced" } else { "NOT balanced" }.to_owned());
+            row.push(of.xdp_drops.to_string());
+            row.push(format!("{:.1} ms", of.longest_stall_ms));
+            add_row(&mut conduct, row);
+        }
+        writeln!(f, "{conduct}")?;
+        for (policy, why) in &self.as_pfc {
+            writeln!(f, "{policy} is plain PFC here: {why}.")?;
+        }
+        self.verdicts().iter().try_for_each(|said| writeln!(f, "{said}"))?;
+        Ok(())
+    }
+}
+
+/// A table with these columns.
+#[must_use]
+pub(super) fn table(header: &[&str]) -> Table {
+    let mut table = Table::new();
+    table.load_preset(UTF8_BORDERS_ONLY).set_header(header);
+    table
+}
+
+/// A number with so many decimals; a dash where there is none.
+pub(super) fn number(value: impl Into<Option<f64>>, decimals: usize) -> String {
+    value.into().map_or_else(|| "-".to_owned(), |value| told(value, decimals))
+}
+
+/// A number with so many decimals; where none of them would say anything of it, with two that do.
+fn told(value: f64, decimals: usize) -> String {
+    let says = |decimals: &usize| value.abs() * 10_f64.powi(i32::try_from(*decimals).unwrap_or(0)) >= 1.0;
+    let decimals = match (decimals..9).find(says) {
+        Some(needed) if needed > decimals => needed + 1,
+        _ => decimals,
+    };
+    format!("{value:.decimals$}")
+}
+
+/// A time, in ms.
+pub(super) fn ms(span: Nanos) -> String {
+    (span.0 as f64 / 1e6).to_string()
+}
+
+/// A time, in s.
+pub(super) fn seconds(span: Nanos) -> String {
+    (span.0 as f64 / 1e9).to_string()
+}
+
+/// The median, with so many decimals.
+pub(super) fn median(spread: Option<Spread>, decimals: usize) -> String {
+    number(p50(spread), decimals)
+}
+
+/// The median, and the least in brackets.
+pub(super) fn median_and_least(spread: Option<Spread>, decimals: usize) -> String {
+    spread.map_or_else(
+        || "-".to_owned(),
+        |Spread { p50, min, .. }| format!("{} ({})", told(p50, decimals), told(min, decimals)),
+    )
+}
+
+/// The median of how long it took until something was complete, to the unit.
+pub(super) fn median_completion(spread: Option<Spread>) -> String {
+    spread.map_or_else(|| NONE_COMPLETED.to_owned(), |spread| told(spread.p50, 0))
+}
+
+/// All five numbers of how long it took until something was complete.
+pub(super) fn completion(spread: Option<Spread>, decimals: usize) -> String {
+    let Some(Spread { min, p25, p50, p75, max, .. }) = spread else { return NONE_COMPLETED.to_owned() };
+    [min, p25, p50, p75, max].map(|value| told(value, decimals)).join(" / ")
+}
+
+/// A row: a name and numbers.
+pub(super) fn add_row(table: &mut Table, cells: impl IntoIterator<Item = String>) {
+    let cell = |(column, text)| match column {
+        0 => Cell::new(text),
+        _ => Cell::new(text).set_alignment(CellAlignment::Right),
+    };
+    table.add_row(cells.into_iter().enumerate().map(cell));
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use xoff_dataplane::units::BitRate;
+
+    use super::super::EXPERIMENTS;
+    use super::*;
+    use crate::Totals;
+
+    #[derive(Serialize)]
+    struct Measured {
+        goodput_mbps: f64,
+    }
+
+    fn of_runs(conducts: [Conduct; 2], goodputs: &[f64]) -> Report {
+        let mut findings = Findings::default();
+        for (name, conduct) in ["pfc", "pfc-wdrop"].iter().zip(conducts) {
+            let each = goodputs.iter().map(|&goodput_mbps| Measured { goodput_mbps });
+            findings.add(Variant::find(name).unwrap(), conduct, &Measured { goodput_mbps: 90.0 }, each);
+        }
+        let given = vec!["class.3.xoff=80KB".parse().unwrap()];
+        let request = Request { seed: 5, given, ..Request::new(Vec::new(), BitRate::from_mbps(100)) };
+        Report::new(&EXPERIMENTS[0], &request, findings)
+    }
+
+    fn report(conducts: [Conduct; 2]) -> Report {
+        of_runs(conducts, &[90.0])
+    }
+
+    fn clean() -> Conduct {
+        let lossless = Totals { sent: 5, received: 5, ..Totals::default() };
+        Conduct { lossless, ledger_balanced: true, ..Conduct::default() }
+    }
+
+    #[test]
+    fn what_the_decimals_would_not_show_gets_more_of_them() {
+        let told = [(12.34, 1), (0.34, 1), (0.0, 1), (0.0315, 1), (-0.4, 0), (1e-12, 0)]
+            .map(|(value, of)| told(value, of));
+        assert_eq!(told, ["12.3", "0.3", "0.0", "0.032", "-0.40", "0"]);
+    }
+
+    #[test]
+    fn json_has_policies_by_name_with_the_same_keys() {
+        let json = serde_json::to_value(report([clean(), clean()])).unwrap();
+        assert_eq!(json["name"], EXPERIMENTS[0].name);
+        let policies = json["policies"].as_object().unwrap();
+        let keys = |name: &str| policies[name].as_object().unwrap().keys().collect::<Vec<_>>();
+        assert_eq!(keys("pfc"), keys("pfc-wdrop"));
+        for path in ["/lossless/lost", "/pfc/xoff_sent", "/ledger_balanced", "/goodput_mbps"] {
+            assert!(policies["pfc"].pointer(path).is_some(), "{path} in {json}");
+        }
+    }
+
+    #[test]
+    fn what_was_measured_several_times_has_its_confidence_in_table_and_json() {
+        let headlines = &[("goodput, Mb/s", "/goodput_mbps")];
+        let of = Report { headlines, runs: 2, ..of_runs([clean(), clean()], &[89.0, 91.0]) };
+        // Deviation sqrt(2), error 1, t with one degree of freedom 12.706.
+        assert!(of.to_string().contains("90.0 ± 12.7"), "{of}");
+        let json = serde_json::to_value(&of).unwrap();
+        let interval = &json["policies"]["pfc"]["ci95"]["/goodput_mbps"];
+        assert_eq!((interval["mean"].as_f64(), interval["runs"].as_u64()), (Some(90.0), Some(2)));
+        assert!((interval["high"].as_f64().unwrap() - 102.706).abs() < 1e-9);
+        let once = Report { headlines, ..report([clean(), clean()]) };
+        assert!(!once.to_string().contains('±'), "{once}");
+        assert!(serde_json::to_value(&once).unwrap()["policies"]["pfc"]["ci95"].is_null());
+    }
+
+    #[test]
+    fn seed_and_settings_of_the_user_are_told() {
+        let of = report([clean(), clean()]);
+        assert!(of.to_string().contains("set: class.3.xoff = 80KB"), "{of}");
+        let json = serde_json::to_value(&of).unwrap();
+        assert_eq!((&json["seed"], &json["set"]["class.3.xoff"]), (&5.into(), &"80KB".into()));
+    }
+
+    #[test]
+    fn who_can_do_nothing_but_pfc_is_named_in_text_json_and_figure() {
+        let policies = ["pfc", "g-pfc"].map(|name| Variant::find(name).unwrap()).into();
+        let request = Request::new(policies, BitRate::from_mbps(100));
+        let title = "Incast".to_owned();
+        let figure = Figure { title, ..Figure::default() };
+        let of = Report::new(&EXPERIMENTS[0], &request, Findings { figure, ..Findings::default() });
+        let line = "g-pfc is plain PFC here: one class is lossless, and none below it";
+        assert_eq!(of.figure.title, format!("Incast; {line}"));
+        assert!(of.to_string().contains(&format!("\n{line}.\n")), "{of}");
+        let json = serde_json::to_value(&of).unwrap();
+        assert_eq!(json["as_pfc"], serde_json::json!({"g-pfc": "one class is lossless, and none below it"}));
+    }
+
+    #[test]
+    fn what_an_experiment_is_sure_of_and_did_not_see_fails_it() {
+        let of = Report { unmet: vec!["step 4 before step 3".into()], ..report([clean(), clean()]) };
+        assert_eq!(of.promise(), Promise::NotKept);
+        assert!(of.to_string().contains("NOT as it has to be: step 4 before step 3"), "{of}");
+    }
+
+    #[test]
+    fn a_policy_that_lost_frames_is_marked_and_its_losses_are_a_panel() {
+        let lossless = Totals { sent: 200, received: 150, lost: 50, ..Totals::default() };
+        let lossy = Conduct { lossless, gone: 50, verdict: Verdict::Lossy, ..clean() };
+        let of = report([clean(), lossy]);
+        assert!(of.to_string().contains("pfc-wdrop (lost frames)"), "{of}");
+        let [Panel { content: Content::Spans(rows), .. }] = &of.figure.panels[..] else {
+            panic!("{:?}", of.figure)
+        };
+        let [kept, lost] = &rows[..] else { panic!("{rows:?}") };
+        assert_eq!(
+            (kept, lost),
+            (&("pfc".into(), vec![(0.0, 0.0)]), &("pfc-wdrop (lost frames)".into(), vec![(0.0, 25.0)]))
+        );
+    }
+
+    #[test]
+    fn where_nothing_is_lost_or_all_that_is_missing_waits_nobody_is_marked() {
+        let lossless = Totals { sent: 200, received: 150, lost: 50, ..Totals::default() };
+        let waits = Conduct { lossless, held: 50, ..clean() };
+        let of = report([clean(), waits]);
+        assert!(of.figure.panels.is_empty() && !of.to_string().contains("(lost frames)"), "{of}");
+    }
+
+    #[test]
+    fn where_nothing_was_measured_no_number_stands() {
+        assert_eq!([number(None, 1), median(None, 1), median_and_least(None, 1)], ["-", "-", "-"]);
+        assert_eq!(completion(None, 1), "none completed");
+        assert_eq!(completion(Spread::of([1.0, 3.0]), 1), "1.0 / 1.5 / 2.0 / 2.5 / 3.0");
+    }
+
+    #[test]
+    fn only_a_policy_that_promises_to_lose_nothing_breaks_a_promise() {
+        let lossy = Conduct { verdict: Verdict::Lossy, ..clean() };
+        assert_eq!(report([clean(), lossy.clone()]).promise(), Promise::Kept);
+        assert_eq!(report([lossy, clean()]).promise(), Promise::NotKept);
+    }
+
+    #[test]
+    fn what_is_not_proved_is_said_where_it_was_promised() {
+        let gaps = vec!["s1: its device is gone".to_owned()];
+        let unproved = Conduct { verdict: Verdict::Unproved, unproved: gaps, ..clean() };
+        assert_eq!(report([clean(), unproved.clone()]).promise(), Promise::Kept, "it promises nothing");
+        let of = report([unproved.clone(), clean()]);
+        assert_eq!(of.promise(), Promise::NotProved);
+        assert!(of.to_string().contains("NOT proved that there was none: s1: its device is gone."), "{of}");
+        let broken = Conduct { verdict: Verdict::Broken, ..clean() };
+        assert_eq!(report([unproved, broken]).promise(), Promise::NotKept);
+    }
+
+    #[test]
+    fn no_policy_may_lose_count_of_frames() {
+        let broken = report([clean(), Conduct { verdict: Verdict::Broken, ..clean() }]);
+        assert_eq!(broken.promise(), Promise::NotKept);
+        let text = broken.to_string();
+        assert!(text.contains("pfc-wdrop may lose frames, but NOT"), "{text}");
+    }
+}

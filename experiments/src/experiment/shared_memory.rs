@@ -1,0 +1,438 @@
+//! `shared-memory`: CaPFC's evaluation on a switch with shared memory (section IV-B.7), on one switch.
+//!
+//! Each host sends long flows (1 MB) and short messages (64 KB) to others, at random times; now and then all of them
+//! answer the query of one at once (16 KB each): an incast. The three have classes of their own, all lossless, and the short
+//! messages go first, as in the paper's scenario 1. When what is sent where is drawn by lot from the seed, before anything
+//! runs: every policy has the same traffic.
+//!
+//! The memory is the paper's: a little for each queue, and a pool for all of it, of which a queue and a port may have
+//! so much. Room above XOFF is in the pool too, so that here nobody can promise to lose nothing.
+
+use std::slice;
+use std::time::Duration;
+
+use fastrand::Rng;
+use serde::Serialize;
+use xoff_dataplane::units::{Bytes, Class, Nanos};
+use xoff_host::{STREAMS_MAX, Stream};
+
+use super::plot::{Content, Panel};
+use super::report::{NONE_COMPLETED, add_row, completion, ms, number, table};
+use super::{
+    Conduct, Experiment, Figure, Findings, Length, Promises, Request, Spread, Tell, Variant, compare,
+};
+use crate::{Account, FabricError, HostId, Line, Load, Plan, Settings, Setup, lossless};
+
+pub(super) const EXPERIMENT: Experiment = Experiment {
+    name: "shared-memory",
+    about: "long flows, short messages and queries through the shared memory of CaPFC's paper: completion times, losses",
+    length: Length::Fixed(6),
+    policies: &[
+        "pfc-wdrop",
+        "pfc-wstop",
+        "capfc-max-wdrop",
+        "capfc-max-wstop",
+        "capfc-calibrate-wdrop",
+        "capfc-calibrate-wstop",
+    ],
+    settings,
+    plans: |_, line| vec![plan(line).0],
+    routed: None,
+    promises: Promises::Nobody,
+    headlines: &[
+        ("query, ms\nmedian", "/query/completion_ms/p50"),
+        ("query, ms\nmost", "/query/completion_ms/max"),
+        ("short, ms\nmedian", "/short/completion_ms/p50"),
+        ("short, ms\nmost", "/short/completion_ms/max"),
+        ("long, ms\nmost", "/long/completion_ms/max"),
+        ("frames lost", "/frames_lost"),
+    ],
+    measure,
+};
+
+const HOSTS: usize = 8;
+/// Flows begin so long.
+const SEND: Nanos = Nanos::from_millis(3000);
+/// What each host offers of its line in long flows and in short messages, in percent.
+const LONG_PERCENT: u64 = 30;
+const SHORT_PERCENT: u64 = 15;
+/// From one query to the next, on average.
+const QUERY_EVERY: Nanos = Nanos::from_millis(30);
+/// The paper's memory, in KB.
+const SIZES: [(&str, u64); 12] = [
+    ("memory.pool", 350),
+    ("memory.port_limit", 100),
+    ("memory.egress_port_limit", 100),
+    ("class.3.ingress_reserve", 8),
+    // In shared memory these three count on top of the reserve, and the others do not.
+    ("class.3.xoff", 30 - 8),
+    ("class.3.xon", 20 - 8),
+    ("class.3.headroom", 58),
+    ("class.3.egress_reserve", 8),
+    ("class.3.egress_max", 88),
+    ("class.3.egress_xoff", 50),
+    ("class.3.egress_xon", 35),
+    ("class.3.egress_warn", 35),
+];
+const LOOK: Duration = Duration::from_millis(1);
+const PATIENCE: Duration = Duration::from_secs(8);
+
+/// What flows through the switch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Long,
+    Query,
+    Short,
+}
+
+impl Kind {
+    const ALL: [Kind; 3] = [Kind::Long, Kind::Query, Kind::Short];
+
+    const fn class(self) -> Class {
+        match self {
+            Kind::Long => Class::ALL[2],
+            Kind::Query => Class::ALL[3],
+            Kind::Short => Class::ALL[4],
+        }
+    }
+
+    /// Frames of a flow: 1 MB, 16 KB, 64 KB. Above 100 Mb/s they grow with the line, as all sizes do.
+    fn frames(self, line: Line) -> u64 {
+        let frames = match self {
+            Kind::Long => 660,
+            Kind::Query => 11,
+            Kind::Short => 45,
+        };
+        line.size(Bytes(frames)).0.max(frames)
+    }
+
+    fn stream(self, line: Line, to: HostId, start: Nanos) -> Stream {
+        let class = self.class();
+        Stream { class, dscp: 8 * class.get(), start, count: Some(self.frames(line)), ..lossless(to) }
+    }
+}
+
+/// One kind of flows.
+#[derive(Debug, Serialize)]
+struct Flows {
+    /// From when a flow was due until its last frame was there; one value for each that arrived whole.
+    completion_ms: Option<Spread>,
+    /// Those that lost frames.
+    broken: usize,
+}
+
+#[derive(Debug, Serialize)]
+struct Measured {
+    long: Flows,
+    query: Flows,
+    short: Flows,
+    /// Of all kinds and runs.
+    frames_lost: u64,
+    /// Times that a host was told to stop, all classes and runs, and how long, added up.
+    xoff_sent: u64,
+    held_ms: f64,
+    /// Most that the egress queues of one port held at a look.
+    port_bytes_peak: u64,
+}
+
+struct Run {
+    account: Account,
+    load: Load,
+    flows: Vec<Flow>,
+    port_bytes_peak: u64,
+}
+
+/// A flow that was drawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Flow {
+    kind: Kind,
+    from: HostId,
+    to: HostId,
+    /// At its sender.
+    stream: u8,
+    start: Nanos,
+}
+
+fn measure(request: &Request, tell: &mut Tell<'_>) -> Result<Findings, FabricError> {
+    let measured = compare(&EXPERIMENT, request, tell, |_, setup| run(setup))?;
+    let mut findings = Findings::default();
+    let mut all = Vec::new();
+    for (variant, runs) in measured {
+        let classes = Kind::ALL.map(Kind::class);
+        let conduct = runs.iter().map(|run| Conduct::of_classes(&run.account, &classes)).sum();
+        let measured = Measured::of(&runs);
+        let each = runs.iter().map(|run| Measured::of(slice::from_ref(run)));
+        all.push((findings.add(variant, conduct, &measured, each), measured));
+    }
+    findings.text = text(request, &all);
+    findings.figure = figure(request, &all);
+    Ok(findings)
+}
+
+/// The paper's memory and thresholds, at least: what is below them at slow lines is soon less than a frame. A variant
+/// that does not say what a full queue does stops the pipeline.
+fn settings(variant: &Variant, line: Line) -> Settings {
+    let size = |kilobytes: u64| line.size(Bytes(kilobytes * 1000)).max(Bytes(kilobytes * 1000));
+    let mut settings = Settings::default();
+    settings.set("defaults.lossless", "[2, 3, 4]").text("switch.when_full", "stop");
+    settings.extend(&variant.settings(line));
+    settings
+        .text("switch.accounting", "until-forwarded")
+        .text("memory.model", "shared")
+        .text("memory.egress_limits", "all")
+        .text("memory.headroom", "pool")
+        .text("memory.alpha_log2", "none");
+    for (key, kilobytes) in SIZES {
+        settings.bytes(key, size(kilobytes));
+    }
+    settings.copy("class.3", "class.2").copy("class.3", "class.4").text("class.4.weight", "strict");
+    settings
+}
+
+fn plan(line: Line) -> (Plan, Vec<HostId>) {
+    let mut plan = Plan::new(line);
+    let switch = plan.switch("switch");
+    let hosts = (1..=HOSTS).map(|number| plan.host(&format!("host-{number}"), switch)).collect();
+    (plan, hosts)
+}
+
+/// All flows, in the order of their begin.
+fn draw(line: Line, hosts: &[HostId], seed: u64) -> Vec<Flow> {
+    numbered(drawn(line, hosts, seed), hosts)
+}
+
+/// When a flow begins, what it is, from whom and to whom.
+type Drawn = (Nanos, Kind, HostId, HostId);
+
+fn drawn(line: Line, hosts: &[HostId], seed: u64) -> Vec<Drawn> {
+    let mut rng = Rng::with_seed(seed);
+    let frame = line.time_of(Bytes::on_line(Stream::default().frame_len())).0;
+    let mut drawn: Vec<Drawn> = Vec::new();
+    let send = line.span(SEND);
+    for (kind, percent) in [(Kind::Long, LONG_PERCENT), (Kind::Short, SHORT_PERCENT)] {
+        let interval = Nanos(frame * kind.frames(line) * 100 / percent);
+        for &from in hosts {
+            for start in arrivals(&mut rng, interval, send) {
+                drawn.push((start, kind, from, other(&mut rng, hosts, from)));
+            }
+        }
+    }
+    for start in arrivals(&mut rng, line.span(QUERY_EVERY), send) {
+        let asks = hosts[rng.usize(..hosts.len())];
+        let answers = hosts.iter().filter(|&&host| host != asks);
+        drawn.extend(answers.map(|&from| (start, Kind::Query, from, asks)));
+    }
+    drawn.sort_by_key(|&(start, ..)| start);
+    drawn
+}
+
+/// Flows with their numbers at their senders. A host has [`STREAMS_MAX`] of them; more are hardly ever drawn, and left out.
+fn numbered(drawn: Vec<Drawn>, hosts: &[HostId]) -> Vec<Flow> {
+    let mut counts = vec![0; hosts.len()];
+    let number = |(start, kind, from, to): Drawn| {
+        let count = &mut counts[hosts.iter().position(|&host| host == from)?];
+        let stream = u8::try_from(*count).ok().filter(|_| *count < STREAMS_MAX)?;
+        *count += 1;
+        Some(Flow { kind, from, to, stream, start })
+    };
+    drawn.into_iter().filter_map(number).collect()
+}
+
+/// A Poisson process.
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // a float cast saturates
+fn arrivals(rng: &mut Rng, interval: Nanos, until: Nanos) -> Vec<Nanos> {
+    let mut times = Vec::new();
+    let mut now = 0.0;
+    loop {
+        now -= (1.0 - rng.f64()).ln() * interval.0 as f64;
+        if now >= until.0 as f64 {
+            return times;
+        }
+        times.push(Nanos(now as u64));
+    }
+}
+
+fn other(rng: &mut Rng, hosts: &[HostId], than: HostId) -> HostId {
+    loop {
+        let host = hosts[rng.usize(..hosts.len())];
+        if host != than {
+            return host;
+        }
+    }
+}
+
+fn run(setup: &Setup<'_>) -> Result<Run, FabricError> {
+    let line = setup.line;
+    let (plan, hosts) = plan(line);
+    let flows = draw(line, &hosts, setup.settings.seed);
+    let mut load = Load::default();
+    for flow in &flows {
+        load.send(flow.from, flow.kind.stream(line, flow.to, flow.start));
+    }
+    let ports: Vec<_> = hosts.iter().map(|&host| plan.port_of(host)).collect();
+    let fabric = setup.build(plan)?;
+    let (port_bytes_peak, account) = fabric.run(&load, PATIENCE, |live| {
+        let mut peak = 0;
+        live.every(LOOK, PATIENCE, |_| {
+            let bytes = |&port: &_| -> u64 {
+                Kind::ALL.iter().map(|kind| live.class(port, kind.class()).egress_bytes.get()).sum()
+            };
+            peak = ports.iter().map(bytes).max().unwrap_or(0).max(peak);
+        });
+        peak
+    })?;
+    Ok(Run { account, load, flows, port_bytes_peak })
+}
+
+impl Run {
+    /// Of each flow of a kind; `None` where it did not arrive whole.
+    fn completions(&self, kind: Kind) -> impl Iterator<Item = Option<f64>> {
+        self.flows.iter().filter(move |flow| flow.kind == kind).map(|flow| {
+            let taken = self.load.completion(&self.account, flow.from, flow.to, flow.stream);
+            taken.map(|taken| taken.0 as f64 / 1e6)
+        })
+    }
+}
+
+impl Flows {
+    fn of(runs: &[Run], kind: Kind) -> Flows {
+        let all = || runs.iter().flat_map(|run| run.completions(kind));
+        Flows { completion_ms: Spread::of(all().flatten()), broken: all().filter(Option::is_none).count() }
+    }
+}
+
+impl Measured {
+    fn of(runs: &[Run]) -> Measured {
+        let each = || runs.iter().flat_map(|run| Kind::ALL.map(|kind| (run, kind.class())));
+        let lost = |(run, class): (&Run, Class)| run.account.received(class).map(|of| of.lost).sum::<u64>();
+        let held: u64 = each().map(|(run, class)| run.account.sum(class, |of| &of.held_nanos)).sum();
+        Measured {
+            long: Flows::of(runs, Kind::Long),
+            query: Flows::of(runs, Kind::Query),
+            short: Flows::of(runs, Kind::Short),
+            frames_lost: each().map(lost).sum(),
+            xoff_sent: each().map(|(run, class)| run.account.sum(class, |of| &of.xoff_sent)).sum(),
+            held_ms: held as f64 / 1e6,
+            port_bytes_peak: runs.iter().map(|run| run.port_bytes_peak).max().unwrap_or(0),
+        }
+    }
+}
+
+type All = [(String, Measured)];
+
+fn title(request: &Request) -> String {
+    let line = request.line;
+    format!(
+        "Shared memory: {HOSTS} hosts, long flows, short messages and queries, {line} lines, runs: {}",
+        request.runs
+    )
+}
+
+fn text(request: &Request, all: &All) -> String {
+    let mut table = table(&[
+        "policy",
+        "queries, ms\nmin / p25 / p50 / p75 / max",
+        "short messages, ms\nmin / p25 / p50 / p75 / max",
+        "long flows, ms\nmin / p25 / p50 / p75 / max",
+        "broken: query\n/ short / long",
+        "XOFF",
+        "hosts held\nms",
+        "most at a port\nKB",
+    ]);
+    for (name, of) in all {
+        add_row(
+            &mut table,
+            [
+                name.clone(),
+                completion(of.query.completion_ms, 1),
+                completion(of.short.completion_ms, 1),
+                completion(of.long.completion_ms, 0),
+                format!("{} / {} / {}", of.query.broken, of.short.broken, of.long.broken),
+                of.xoff_sent.to_string(),
+                number(of.held_ms, 0),
+                number(of.port_bytes_peak as f64 / 1e3, 1),
+            ],
+        );
+    }
+    format!(
+        "{}\n\n{table}\nFlows begin for {} ms. The totals below are those of all three classes; in this memory none is promised to lose nothing.",
+        title(request),
+        ms(request.line.span(SEND))
+    )
+}
+
+fn figure(request: &Request, all: &All) -> Figure {
+    let spreads = |title: &str, of: fn(&Measured) -> &Flows| {
+        let rows = all.iter().map(|(name, measured)| (name.clone(), of(measured).completion_ms));
+        let content = Content::Spreads(rows.collect());
+        Panel::new(title, "time from due to complete (ms)", "", content).absent(NONE_COMPLETED)
+    };
+    let bars = |title: &str, x: &str, of: fn(&Measured) -> f64| {
+        let rows = all.iter().map(|(name, measured)| (name.clone(), vec![(0.0, of(measured))]));
+        Panel::new(title, x, "", Content::Spans(rows.collect()))
+    };
+    Figure {
+        title: title(request),
+        panels: vec![
+            spreads("Queries, 16 KB from each of seven hosts at once", |of| &of.query),
+            spreads("Short messages, 64 KB, served first", |of| &of.short),
+            spreads("Long flows, 1 MB", |of| &of.long),
+            bars("Hosts held", "time in pause, all hosts and runs (ms)", |of| of.held_ms),
+        ],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use xoff_dataplane::units::BitRate;
+
+    use super::*;
+
+    #[test]
+    fn the_same_seed_draws_the_same_flows() {
+        for line in [5, 100, 130, 1000].map(|mbps| Line::from(BitRate::from_mbps(mbps))) {
+            let (_, hosts) = plan(line);
+            let drawn = |seed| draw(line, &hosts, seed);
+            assert_eq!(drawn(3), drawn(3));
+            assert_ne!(drawn(3), drawn(4));
+            let mut load = Load::default();
+            for flow in drawn(5) {
+                assert!(flow.from != flow.to && flow.start < SEND);
+                load.send(flow.from, flow.kind.stream(line, flow.to, flow.start)); // panics where it cannot
+            }
+        }
+    }
+
+    #[test]
+    fn no_host_is_to_send_more_flows_than_it_can_number() {
+        for line in [5, 50, 100, 130, 1000].map(|mbps| Line::from(BitRate::from_mbps(mbps))) {
+            let (_, hosts) = plan(line);
+            for seed in 0..200 {
+                let drawn = drawn(line, &hosts, seed);
+                assert_eq!(draw(line, &hosts, seed).len(), drawn.len(), "{line:?}, seed {seed}");
+            }
+        }
+        let (_, hosts) = plan(BitRate::from_mbps(100).into());
+        let too_many = vec![(Nanos::ZERO, Kind::Query, hosts[0], hosts[1]); STREAMS_MAX + 1];
+        assert_eq!(numbered(too_many, &hosts).len(), STREAMS_MAX);
+    }
+
+    #[test]
+    fn each_kind_takes_its_part_of_the_lines_on_average() {
+        let line = Line::from(BitRate::from_mbps(100));
+        let (_, hosts) = plan(line);
+        let frame = line.time_of(Bytes::on_line(Stream::default().frame_len())).0;
+        let runs: u64 = 40;
+        let mut busy = [0.0; 3];
+        for flow in (0..runs).flat_map(|seed| draw(line, &hosts, seed)) {
+            let place = Kind::ALL.iter().position(|&kind| kind == flow.kind).unwrap_or_default();
+            busy[place] += (flow.kind.frames(line) * frame) as f64;
+        }
+        let percent = busy.map(|busy| 100.0 * busy / (SEND.0 * runs * HOSTS as u64) as f64);
+        // A query: seven answers of 11 frames, every 30 ms, to one of eight hosts.
+        let query = 100.0 * (7 * 11 * frame) as f64 / (QUERY_EVERY.0 * HOSTS as u64) as f64;
+        for (of, expected) in percent.into_iter().zip([LONG_PERCENT as f64, query, SHORT_PERCENT as f64]) {
+            assert!((of - expected).abs() < expected / 10.0, "{percent:?}");
+        }
+    }
+}

@@ -1,0 +1,232 @@
+//! `two-classes`: two lossless classes share their senders and a congested port, which serves both alike.
+//!
+//! The higher class offers a little more than its half of the port, the lower one all that it can. At
+//! first the higher class is alone. Plain PFC treats both alike: once both are there, either is held to
+//! its half. Who pauses lower classes first leaves the higher one its rate.
+
+use std::slice;
+use std::time::Duration;
+
+use serde::Serialize;
+use xoff_dataplane::units::{BitRate, Class, Nanos};
+use xoff_host::Stream;
+
+use super::plot::{Content, Limits, Panel, Point};
+use super::report::{add_row, median, median_and_least, number, seconds, table};
+use super::series::Series;
+use super::{
+    Conduct, Experiment, Figure, Findings, Length, Promises, Request, Spread, Tell, Variant, compare,
+};
+use crate::{Account, FabricError, HostId, LOSSLESS, Line, Load, Plan, Settings, Setup, lossless};
+
+pub(super) const EXPERIMENT: Experiment = Experiment {
+    name: "two-classes",
+    about: "two lossless classes into one port: what is left of the higher one's rate, and who is paused",
+    length: Length::Fixed(3),
+    policies: &["pfc", "g-pfc"],
+    settings,
+    plans: |_, line| vec![plan(line).0],
+    routed: None,
+    promises: Promises::Variants,
+    headlines: &[
+        ("class 3 alone\nMb/s", "/higher_alone_mbps/p50"),
+        ("class 3\nMb/s", "/higher/mbps/p50"),
+        ("class 2\nMb/s", "/lower/mbps/p50"),
+        ("class 3\nXOFF", "/higher/xoff_sent"),
+    ],
+    measure,
+};
+
+const LOWER: Class = Class::ALL[2];
+/// CS2.
+const LOWER_DSCP: u8 = 16;
+const SENDERS: u64 = 4;
+/// What the higher class offers, all senders together, in percent of the port: half is its share.
+const HIGHER_PERCENT: u64 = 60;
+/// The higher class is alone until then.
+const BEGIN: Nanos = Nanos::from_millis(600);
+const END: Nanos = Nanos::from_millis(2200);
+/// Rates are taken so long after a beginning.
+const RAMP: Nanos = Nanos::from_millis(100);
+/// From one point of a plot to the next.
+const STEP: Nanos = Nanos::from_millis(50);
+const LOOK: Duration = Duration::from_millis(1);
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// One of the two, all senders together.
+#[derive(Debug, Serialize)]
+struct OfClass {
+    /// Received while both are there, layer 1; one value for each run.
+    mbps: Option<Spread>,
+    /// Times that a sender was told to stop, all runs.
+    xoff_sent: u64,
+    /// How long senders were held, added up.
+    paused_ms: f64,
+}
+
+#[derive(Debug, Serialize)]
+struct Measured {
+    /// The higher class before the lower one begins.
+    higher_alone_mbps: Option<Spread>,
+    higher: OfClass,
+    lower: OfClass,
+}
+
+struct Run {
+    account: Account,
+    /// Of both classes, the higher first.
+    rates: [Series; 2],
+    line: Line,
+}
+
+impl Run {
+    /// Of the higher class or the lower, between times for lines of 100 Mb/s.
+    fn rate(&self, place: usize, from: Nanos, to: Nanos) -> Option<f64> {
+        self.rates[place].rate(self.line.span(from), self.line.span(to))
+    }
+}
+
+fn measure(request: &Request, tell: &mut Tell<'_>) -> Result<Findings, FabricError> {
+    let measured = compare(&EXPERIMENT, request, tell, |_, setup| run(setup))?;
+    let mut findings = Findings::default();
+    let mut all = Vec::new();
+    for (variant, runs) in measured {
+        let conduct = runs.iter().map(|run| Conduct::of_classes(&run.account, &[LOSSLESS, LOWER])).sum();
+        let measured = Measured::of(&runs);
+        let each = runs.iter().map(|run| Measured::of(slice::from_ref(run)));
+        let name = findings.add(variant, conduct, &measured, each);
+        let rates =
+            runs.first().map(|run| [0, 1].map(|class| run.rates[class].points(request.line.span(STEP))));
+        all.push((name, measured, rates.unwrap_or_default()));
+    }
+    findings.text = text(request, &all);
+    findings.figure = figure(request, &all);
+    Ok(findings)
+}
+
+/// Both classes alike.
+fn settings(variant: &Variant, line: Line) -> Settings {
+    let mut settings = Settings::default();
+    settings.set("defaults.lossless", "[2, 3]").extend(&variant.settings(line)).copy("class.3", "class.2");
+    settings
+}
+
+fn plan(line: Line) -> (Plan, Vec<HostId>, HostId) {
+    let mut plan = Plan::new(line);
+    let switch = plan.switch("switch");
+    let senders = (1..=SENDERS).map(|n| plan.host(&format!("sender-{n}"), switch)).collect();
+    let receiver = plan.host("receiver", switch);
+    (plan, senders, receiver)
+}
+
+fn run(setup: &Setup<'_>) -> Result<Run, FabricError> {
+    let line = setup.line;
+    let (plan, senders, receiver) = plan(line);
+    let load = load(line, &senders, receiver);
+    let fabric = setup.build(plan)?;
+    let (rates, account) = fabric.run(&load, PATIENCE, |live| {
+        let mut rates = [Series::default(), Series::default()];
+        live.every(LOOK, PATIENCE, |now| {
+            for (series, class) in rates.iter_mut().zip([LOSSLESS, LOWER]) {
+                series.look(now, live.progress(receiver).received[class.index()].line_bytes.get());
+            }
+        });
+        rates
+    })?;
+    Ok(Run { account, rates, line })
+}
+
+fn load(line: Line, senders: &[HostId], receiver: HostId) -> Load {
+    let mut load = Load::default();
+    let rate = BitRate::new(line.bits_per_second() / 100 * HIGHER_PERCENT / SENDERS);
+    let [start, end] = [BEGIN, END].map(|time| line.span(time));
+    for &sender in senders {
+        let higher = lossless(receiver);
+        let lower = Stream { class: LOWER, dscp: LOWER_DSCP, ..higher.clone() };
+        load.send(sender, Stream { rate, duration: Some(end), ..higher });
+        load.send(sender, Stream { start, duration: Some(end.since(start)), ..lower });
+    }
+    load
+}
+
+impl Measured {
+    fn of(runs: &[Run]) -> Measured {
+        let alone = runs.iter().filter_map(|run| run.rate(0, RAMP, BEGIN));
+        Measured {
+            higher_alone_mbps: Spread::of(alone),
+            higher: OfClass::of(runs, 0, LOSSLESS),
+            lower: OfClass::of(runs, 1, LOWER),
+        }
+    }
+}
+
+impl OfClass {
+    fn of(runs: &[Run], place: usize, class: Class) -> OfClass {
+        let rates = runs.iter().filter_map(|run| run.rate(place, BEGIN.after(RAMP), END));
+        let paused = runs.iter().map(|run| run.account.sum(class, |class| &class.held_nanos));
+        OfClass {
+            mbps: Spread::of(rates),
+            xoff_sent: runs.iter().map(|run| run.account.sum(class, |class| &class.xoff_sent)).sum(),
+            paused_ms: paused.sum::<u64>() as f64 / 1e6,
+        }
+    }
+}
+
+type All = [(String, Measured, [Vec<Point>; 2])];
+
+fn title(request: &Request) -> String {
+    let line = request.line;
+    format!(
+        "Two lossless classes, {SENDERS} senders, one {line} port that serves both alike; class 3 offers \
+         {HIGHER_PERCENT} % of it, class 2 more than all of it from {} s on",
+        seconds(line.span(BEGIN))
+    )
+}
+
+fn text(request: &Request, all: &All) -> String {
+    let mut table = table(&[
+        "policy",
+        "class 3, Mb/s\nalone / with class 2 (least)",
+        "class 2\nMb/s",
+        "XOFF\nclass 3 / class 2",
+        "senders held, ms\nclass 3 / class 2",
+    ]);
+    for (name, of, _) in all {
+        add_row(
+            &mut table,
+            [
+                name.clone(),
+                format!("{} / {}", median(of.higher_alone_mbps, 1), median_and_least(of.higher.mbps, 1)),
+                median(of.lower.mbps, 1),
+                format!("{} / {}", of.higher.xoff_sent, of.lower.xoff_sent),
+                format!("{} / {}", number(of.higher.paused_ms, 0), number(of.lower.paused_ms, 0)),
+            ],
+        );
+    }
+    format!("{}\n\n{table}\nThe totals below are those of both classes.", title(request))
+}
+
+fn figure(request: &Request, all: &All) -> Figure {
+    let top = Some(request.line.bits_per_second() as f64 * 1.08 / 1e6);
+    let over_time = |title: &str, place: usize| {
+        let lines = all.iter().map(|(name, _, rates)| (name.clone(), rates[place].clone()));
+        Panel::new(title, "time (s)", "line rate used (Mb/s)", Content::Lines(lines.collect()))
+            .within(Limits { x: None, top })
+    };
+    let held = |title: &str, of: fn(&Measured) -> &OfClass| {
+        let row = |(name, measured, _): &(String, Measured, _)| {
+            (name.clone(), vec![(0.0, of(measured).paused_ms / f64::from(request.runs))])
+        };
+        let x = "time in pause, all senders, mean of runs (ms)";
+        Panel::new(title, x, "", Content::Spans(all.iter().map(row).collect()))
+    };
+    Figure {
+        title: title(request),
+        panels: vec![
+            over_time("Class 3, the higher one, first run", 0),
+            over_time("Class 2, first run", 1),
+            held("Class 3: senders held", |of| &of.higher),
+            held("Class 2: senders held", |of| &of.lower),
+        ],
+    }
+}

@@ -1,0 +1,482 @@
+//! `victim`: heavy and light senders on one class, into a port that they congest and into a free one.
+//!
+//! Six heavy senders offer a line rate each to one port. Two light ones send it a message now and then, and
+//! beside it messages to a port where nothing is in their way: the victim, which waits where its port is
+//! paused. First the light ones are alone, so that each has its own measure.
+//!
+//! How much the light ones offer to the congested port decides what it costs them: eight senders share it,
+//! so that beyond an eighth of the line a fair switch, too, has to hold them. So the load is swept from below
+//! that share to well above it.
+
+use std::slice;
+use std::time::Duration;
+
+use serde::Serialize;
+use xoff_dataplane::counter::Counter;
+use xoff_dataplane::units::{Bytes, Nanos};
+use xoff_host::Stream;
+
+use super::plot::{Content, Panel};
+use super::report::{NONE_COMPLETED, NOTHING_ARRIVED, add_row, median, ms, number, table};
+use super::series::Series;
+use super::statistics::p50;
+use super::variant::ON_ONE_SWITCH;
+use super::{
+    Conduct, Experiment, Figure, Findings, Length, Promises, Request, Spread, Tell, Variant, compare,
+};
+use crate::{
+    Account, FabricError, HostId, LOSSLESS, Line, Live, Load, Plan, PortOf, Setup, lossless, settled,
+};
+
+pub(super) const EXPERIMENT: Experiment = Experiment {
+    name: "victim",
+    about: "heavy and light senders into a congested and a free port: who is paused, and what it costs the light ones",
+    length: Length::Fixed(20),
+    policies: ON_ONE_SWITCH,
+    settings: Variant::settings,
+    plans: |_, line| vec![plan(line).0],
+    routed: None,
+    promises: Promises::Variants,
+    headlines: &[
+        ("victim, ms\n64 KB, 10 %", "/sweep/1/victim/completion_ms/p50"),
+        ("64 KB, 15 %", "/sweep/2/victim/completion_ms/p50"),
+        ("small, 10 %", "/small/1/victim/completion_ms/p50"),
+        ("light, ms\n64 KB, 10 %", "/sweep/1/light_messages/completion_ms/p50"),
+        ("64 KB, 15 %", "/sweep/2/light_messages/completion_ms/p50"),
+        ("small, 10 %", "/small/1/light_messages/completion_ms/p50"),
+        ("victim, Mb/s\n64 KB, 15 %", "/sweep/2/victim/mbps/p50"),
+    ],
+    measure,
+};
+
+const HEAVY: usize = 6;
+const LIGHT: usize = 2;
+/// What each light sender offers to the congested port, in percent of the line. All senders' equal share of
+/// it is 12.5.
+const LOADS: [u64; 4] = [5, 10, 15, 20];
+/// What each offers to the free port.
+const VICTIM: u64 = 30;
+/// How long messages are, in frames.
+#[derive(Clone, Copy, Debug)]
+struct Sizes {
+    /// Into the congested port.
+    light: u64,
+    /// Into the free one.
+    victim: u64,
+    /// What each light sender offers to the congested port.
+    loads: &'static [u64],
+}
+
+/// 64 KB, the short flows of CaPFC's Table I.
+const LONG: Sizes = Sizes { light: 45, victim: 45, loads: &LOADS };
+/// Into congestion half of that, as few as a sender can number: of 20 % there would be too many. To the free port a
+/// little more than 64 KB.
+const SMALL: Sizes = Sizes { light: 24, victim: 48, loads: &[5, 10, 15] };
+/// Light senders are alone for so long.
+const ALONE: Nanos = Nanos::from_millis(600);
+/// Congestion is there so long after the heavy ones have begun.
+const RAMP: Nanos = Nanos::from_millis(100);
+/// All end here.
+const END: Nanos = Nanos::from_millis(2200);
+const LOOK: Duration = Duration::from_millis(1);
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Above 100 Mb/s messages grow with the line, as all sizes do: there are as many of them, and a host can number so many.
+fn frames(at_100_mbps: u64, line: Line) -> u64 {
+    line.size(Bytes(at_100_mbps)).0.max(at_100_mbps)
+}
+
+/// Messages of so many frames that take `percent` of the line begin so far apart.
+fn apart(line: Line, frames: u64, percent: u64) -> Nanos {
+    let frame = line.time_of(Bytes::on_line(Stream::default().frame_len()));
+    Nanos(frame.0 * frames * 100 / percent)
+}
+
+/// What became of senders of one kind, all of them added up.
+#[derive(Debug, Serialize)]
+struct Senders {
+    /// Times that one was told to stop.
+    xoff_sent: u64,
+    /// Time in pause, of the time that heavy ones sent.
+    paused_percent: f64,
+    /// When one was told to stop for the first time since the heavy ones began; null where none was.
+    first_xoff_ms: Option<f64>,
+}
+
+/// What became of messages of one kind, of both light senders together.
+#[derive(Debug, Serialize)]
+struct Delivery {
+    /// Rate of layer 1 at which they arrived while nobody else sent; one value for each run.
+    solo_mbps: Option<Spread>,
+    /// While the heavy ones sent.
+    mbps: Option<Spread>,
+    /// From when a message was due until its last frame was there, while nobody else sent.
+    solo_completion_ms: Option<Spread>,
+    /// While the heavy ones sent; a message that never arrived whole does not count.
+    completion_ms: Option<Spread>,
+    /// Messages that lost frames.
+    broken: u64,
+}
+
+/// One load of the light senders.
+#[derive(Debug, Serialize)]
+struct Point {
+    /// What each of them offers to the congested port, of a line.
+    light_percent: u64,
+    /// Frames of a message to the congested port, and to the free one.
+    message_frames: [u64; 2],
+    heavy: Senders,
+    light: Senders,
+    /// Into the congested port.
+    light_messages: Delivery,
+    /// Into the free port.
+    victim: Delivery,
+}
+
+#[derive(Debug, Serialize)]
+struct Measured {
+    /// With messages of 64 KB.
+    sweep: Vec<Point>,
+    /// With smaller ones into the congested port.
+    small: Vec<Point>,
+}
+
+/// One run.
+struct Run {
+    load: Load,
+    scene: Scene,
+    account: Account,
+    seen: Seen,
+}
+
+/// What was seen while it ran.
+struct Seen {
+    /// What has come from light senders to the congested port.
+    light: Series,
+    /// What has come to the free port.
+    victim: Series,
+    /// By port, since the heavy ones began.
+    first_xoff: Vec<Option<Nanos>>,
+    /// By port, for how long its peer had been held (ns), at the first look since then and at the last before they ended.
+    held: Vec<Option<[(Nanos, u64); 2]>>,
+}
+
+struct Scene {
+    heavy: Vec<HostId>,
+    light: Vec<HostId>,
+    congested: HostId,
+    free: HostId,
+    ports: Vec<PortOf>,
+    line: Line,
+}
+
+fn measure(request: &Request, tell: &mut Tell<'_>) -> Result<Findings, FabricError> {
+    let measured = compare(&EXPERIMENT, request, tell, |_, setup| {
+        let run = |sizes: Sizes| {
+            let runs = sizes.loads.iter().map(move |&percent| run(setup, sizes, percent));
+            runs.collect::<Result<Vec<Run>, _>>()
+        };
+        Ok([run(LONG)?, run(SMALL)?])
+    })?;
+    let mut findings = Findings::default();
+    let mut all = Vec::new();
+    for (variant, runs) in measured {
+        let conduct = Conduct::of(runs.iter().flatten().flatten().map(|run| &run.account));
+        let measured = Measured::of(&runs, request.line);
+        let each = runs.iter().map(|run| Measured::of(slice::from_ref(run), request.line));
+        all.push((findings.add(variant, conduct, &measured, each), measured));
+    }
+    findings.text = text(request, &all);
+    findings.figure = figure(request, &all);
+    Ok(findings)
+}
+
+fn run(setup: &Setup<'_>, sizes: Sizes, light_percent: u64) -> Result<Run, FabricError> {
+    let line = setup.line;
+    let (plan, scene) = plan(line);
+    let plan = plan.at_point(format!("light={light_percent}% message={}", frames(sizes.light, line)));
+    let load = scene.load(sizes, light_percent);
+    let fabric = setup.build(plan)?;
+    let (seen, account) = fabric.run(&load, PATIENCE, |live| scene.watch(live))?;
+    Ok(Run { load, scene, account, seen })
+}
+
+fn plan(line: Line) -> (Plan, Scene) {
+    let mut plan = Plan::new(line);
+    let switch = plan.switch("switch");
+    let heavy: Vec<HostId> = (1..=HEAVY).map(|n| plan.host(&format!("heavy-{n}"), switch)).collect();
+    let light: Vec<HostId> = (1..=LIGHT).map(|n| plan.host(&format!("light-{n}"), switch)).collect();
+    let [congested, free] = ["congested", "free"].map(|name| plan.host(name, switch));
+    let ports = heavy.iter().chain(&light).map(|&host| plan.port_of(host)).collect();
+    (plan, Scene { heavy, light, congested, free, ports, line })
+}
+
+impl Scene {
+    fn load(&self, sizes: Sizes, light_percent: u64) -> Load {
+        let (mut load, end) = (Load::default(), self.line.span(END));
+        for &heavy in &self.heavy {
+            let start = self.line.span(ALONE);
+            let duration = Some(end.since(start));
+            load.send(heavy, Stream { start, duration, ..lossless(self.congested) });
+        }
+        for (place, &light) in self.light.iter().enumerate() {
+            let kinds = [(sizes.light, light_percent, self.congested), (sizes.victim, VICTIM, self.free)];
+            for (length, percent, to) in kinds {
+                let length = frames(length, self.line);
+                let every = apart(self.line, length, percent);
+                // The two do not send at the same moment.
+                let shift = every.0 * place as u64 / self.light.len() as u64;
+                let starts = (0..).map(|n| Nanos(shift + n * every.0)).take_while(|&start| start < end);
+                for start in starts {
+                    load.send(light, Stream { start, count: Some(length), ..lossless(to) });
+                }
+            }
+        }
+        load
+    }
+
+    fn watch(&self, live: &Live<'_>) -> Seen {
+        let mut seen = Seen {
+            light: Series::default(),
+            victim: Series::default(),
+            first_xoff: vec![None; self.ports.len()],
+            held: vec![None; self.ports.len()],
+        };
+        let mut before = vec![0; self.ports.len()];
+        let [begin, end] = [ALONE, END].map(|time| self.line.span(time));
+        live.every(LOOK, PATIENCE, |now| {
+            let come = |to| self.light.iter().map(|&light| live.received_from(light, to)).sum();
+            seen.victim.look(now, come(self.free));
+            seen.light.look(now, come(self.congested));
+            let looked = seen.first_xoff.iter_mut().zip(&mut seen.held).zip(&mut before);
+            for (&port, ((first, held), before)) in self.ports.iter().zip(looked) {
+                let class = live.class(port, LOSSLESS);
+                let counters = [&class.xoff_sent, &class.held_since, &class.held_nanos];
+                let [xoffs, since, ended] = settled(|| counters.map(Counter::get));
+                if (begin..=end).contains(&now) {
+                    let goes_on = if since == 0 { 0 } else { live.begin().after(now).since(Nanos(since)).0 };
+                    let look = (now, ended + goes_on);
+                    held.get_or_insert([look; 2])[1] = look;
+                }
+                if now < begin {
+                    *before = xoffs;
+                } else if first.is_none() && xoffs > *before {
+                    *first = Some(if since == 0 { now } else { Nanos(since).since(live.begin()) });
+                }
+            }
+        });
+        seen
+    }
+}
+
+impl Run {
+    /// How often they were told to stop, for how long (ns), of how long (ns), and when first.
+    fn senders(&self, range: std::ops::Range<usize>) -> (u64, u64, u64, Option<Nanos>) {
+        let classes =
+            || self.scene.ports[range.clone()].iter().map(|&port| self.account.class(port, LOSSLESS));
+        let xoff = classes().map(|class| class.xoff_sent.get()).sum();
+        let held = || self.seen.held[range.clone()].iter().flatten();
+        let paused = held().map(|[first, last]| last.1.saturating_sub(first.1)).sum();
+        let time = held().map(|[first, last]| last.0.since(first.0).0).sum();
+        (xoff, paused, time, self.seen.first_xoff[range].iter().copied().flatten().min())
+    }
+
+    /// Completion times in ms, of messages due while nobody else sent, of those due in congestion, and how
+    /// many of all were broken.
+    fn completion(&self, to: HostId) -> (Vec<f64>, Vec<f64>, u64) {
+        let (mut solo, mut congested, mut broken) = (Vec::new(), Vec::new(), 0);
+        for &light in &self.scene.light {
+            let streams = self.account.host(to).received.iter().filter(|got| got.sender == light.number());
+            let Some(began) = self.load.due(&self.account, light, 0) else { continue };
+            for message in streams {
+                let Some(due) = self.load.due(&self.account, light, message.stream) else { continue };
+                broken += u64::from(message.lost > 0);
+                let Some(taken) = self.load.completion(&self.account, light, to, message.stream) else {
+                    continue;
+                };
+                let taken = taken.0 as f64 / 1e6;
+                let [alone, ramp] = [ALONE, RAMP].map(|time| self.scene.line.span(time));
+                match due.since(began) {
+                    due if due < alone.since(ramp) => solo.push(taken),
+                    due if due >= alone.after(ramp) => congested.push(taken),
+                    _ => {}
+                }
+            }
+        }
+        (solo, congested, broken)
+    }
+}
+
+impl Measured {
+    /// Of runs, each with both sizes.
+    fn of(runs: &[[Vec<Run>; 2]], line: Line) -> Measured {
+        let of = |place: usize, sizes: Sizes| {
+            let runs_with = move |load: usize| runs.iter().map(|run| &run[place][load]).collect::<Vec<_>>();
+            let message_frames = [sizes.light, sizes.victim].map(|of| frames(of, line));
+            let point = |(load, &percent)| Point::of(percent, message_frames, &runs_with(load));
+            sizes.loads.iter().enumerate().map(point).collect()
+        };
+        Measured { sweep: of(0, LONG), small: of(1, SMALL) }
+    }
+}
+
+impl Point {
+    fn of(light_percent: u64, message_frames: [u64; 2], runs: &[&Run]) -> Point {
+        Point {
+            light_percent,
+            message_frames,
+            heavy: Senders::of(runs, 0..HEAVY),
+            light: Senders::of(runs, HEAVY..HEAVY + LIGHT),
+            light_messages: Delivery::of(runs, |run| run.scene.congested, |run| &run.seen.light),
+            victim: Delivery::of(runs, |run| run.scene.free, |run| &run.seen.victim),
+        }
+    }
+}
+
+impl Senders {
+    fn of(runs: &[&Run], range: std::ops::Range<usize>) -> Senders {
+        let each: Vec<_> = runs.iter().map(|run| run.senders(range.clone())).collect();
+        let paused: u64 = each.iter().map(|run| run.1).sum();
+        let time: u64 = each.iter().map(|run| run.2).sum();
+        let after = |first: Nanos, run: &Run| first.since(run.scene.line.span(ALONE));
+        let first = each.iter().zip(runs).filter_map(|(each, run)| Some(after(each.3?, run))).min();
+        Senders {
+            xoff_sent: each.iter().map(|run| run.0).sum(),
+            // The time of a look is taken before its counters are.
+            paused_percent: (100.0 * paused as f64 / time.max(1) as f64).min(100.0),
+            first_xoff_ms: first.map(|first| first.0 as f64 / 1e6),
+        }
+    }
+}
+
+impl Delivery {
+    fn of(runs: &[&Run], to: impl Fn(&Run) -> HostId, series: impl Fn(&Run) -> &Series) -> Delivery {
+        let each: Vec<_> = runs.iter().map(|run| run.completion(to(run))).collect();
+        let rate = |from, to| {
+            Spread::of(runs.iter().filter_map(|run| {
+                let [from, to] = [from, to].map(|time: Nanos| run.scene.line.span(time));
+                series(run).rate(from, to)
+            }))
+        };
+        Delivery {
+            solo_mbps: rate(RAMP, ALONE),
+            mbps: rate(ALONE.after(RAMP), END),
+            solo_completion_ms: Spread::of(each.iter().flat_map(|run| run.0.iter().copied())),
+            completion_ms: Spread::of(each.iter().flat_map(|run| run.1.iter().copied())),
+            broken: each.iter().map(|run| run.2).sum(),
+        }
+    }
+}
+
+type All = [(String, Measured)];
+
+const LOAD_X: &str = "offered to the congested port by each light sender (% of a line)";
+
+fn title(request: &Request) -> String {
+    let line = request.line;
+    format!("Victim: {HEAVY} heavy and {LIGHT} light senders, a congested and a free port, {line} each")
+}
+
+fn text(request: &Request, all: &All) -> String {
+    let mut table = table(&[
+        "policy",
+        "light\noffer, % / frames",
+        "first XOFF, ms\nheavy / light",
+        "in pause, %\nheavy / light",
+        "victim Mb/s\nalone / congested",
+        "victim's messages, ms\nalone p50 / p50 / p75 / max",
+        "light Mb/s\nalone / congested",
+        "light into congestion, ms\nalone p50 / p50 / p75 / max",
+        "broken\nmessages",
+    ]);
+    let first = |senders: &Senders| {
+        senders.first_xoff_ms.map_or_else(|| "never".to_owned(), |first| number(first, 1))
+    };
+    let rate = |of: &Delivery| format!("{} / {}", median(of.solo_mbps, 1), median(of.mbps, 1));
+    let completion = |of: &Delivery| {
+        let congested = of.completion_ms.map_or_else(
+            || NONE_COMPLETED.to_owned(),
+            |Spread { p50, p75, max, .. }| [p50, p75, max].map(|ms| number(ms, 1)).join(" / "),
+        );
+        format!("{} / {congested}", median(of.solo_completion_ms, 1))
+    };
+    for (name, measured) in all {
+        for of in measured.sweep.iter().chain(&measured.small) {
+            add_row(
+                &mut table,
+                [
+                    name.clone(),
+                    format!("{} / {}", of.light_percent, of.message_frames[0]),
+                    format!("{} / {}", first(&of.heavy), first(&of.light)),
+                    format!(
+                        "{} / {}",
+                        number(of.heavy.paused_percent, 0),
+                        number(of.light.paused_percent, 0)
+                    ),
+                    rate(&of.victim),
+                    completion(&of.victim),
+                    rate(&of.light_messages),
+                    completion(&of.light_messages),
+                    (of.victim.broken + of.light_messages.broken).to_string(),
+                ],
+            );
+        }
+    }
+    format!(
+        "{}\n\n{table}\nRates are of what arrived. The light senders are alone for {} ms; then the heavy ones send for {} ms. Times of XOFF count \
+         from there. An equal share of the congested port is {:.1} %.",
+        title(request),
+        ms(request.line.span(ALONE)),
+        ms(request.line.span(END.since(ALONE))),
+        100.0 / (HEAVY + LIGHT) as f64
+    )
+}
+
+fn figure(request: &Request, all: &All) -> Figure {
+    let through = |points: &[Point], of: &Of| {
+        points.iter().map(|point| (point.light_percent as f64, of(point))).collect::<Vec<_>>()
+    };
+    let over_load = |title: &str, y: &str, of: &Of, alone: Option<&Of>| {
+        let through = |measured: &Measured, of: &Of| through(&measured.sweep, of);
+        let alone = all.first().zip(alone).map(|((_, first), of)| ("alone".to_owned(), through(first, of)));
+        let lines = all.iter().map(|(name, measured)| (name.clone(), through(measured, of)));
+        Panel::new(title, LOAD_X, y, Content::Lines(alone.into_iter().chain(lines).collect()))
+    };
+    let rate = |title: &str, of: fn(&Point) -> &Delivery| {
+        let [alone, congested]: [&Of; 2] = [&|p| p50(of(p).solo_mbps), &|p| p50(of(p).mbps)];
+        let panel = over_load(title, "received, line rate used (Mb/s)", congested, Some(alone));
+        panel.absent(NOTHING_ARRIVED)
+    };
+    let completion_y = "median, from due to complete (ms)";
+    let completion = |title: &str, of: fn(&Point) -> &Delivery| {
+        over_load(title, completion_y, &|p| p50(of(p).completion_ms), None).absent(NONE_COMPLETED)
+    };
+    let small = |title: &str, of: fn(&Point) -> &Delivery| {
+        let line = |(name, measured): &(String, Measured)| {
+            (name.clone(), through(&measured.small, &|p| p50(of(p).completion_ms)))
+        };
+        Panel::new(title, LOAD_X, completion_y, Content::Lines(all.iter().map(line).collect()))
+            .absent(NONE_COMPLETED)
+    };
+    let pause = |title: &str, of: fn(&Point) -> &Senders| {
+        over_load(title, "time in pause (%)", &|p| Some(of(p).paused_percent), None)
+    };
+    Figure {
+        title: title(request),
+        panels: vec![
+            rate("Victim, into the free port", |p| &p.victim),
+            rate("Light senders, into congestion", |p| &p.light_messages),
+            completion("Victim's messages, 64 KB", |p| &p.victim),
+            completion("Light senders' messages, 64 KB", |p| &p.light_messages),
+            small("Victim's messages beside small ones", |p| &p.victim),
+            small("Light senders' messages, small", |p| &p.light_messages),
+            pause("Heavy senders", |p| &p.heavy),
+            pause("Light senders", |p| &p.light),
+        ],
+    }
+}
+
+type Of<'a> = dyn Fn(&Point) -> Option<f64> + 'a;
+
+#[cfg(test)]
+mod tests;

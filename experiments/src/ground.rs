@@ -1,0 +1,118 @@
+//! What a fabric asks of whoever builds and drives it: a machine with its namespaces, threads and clocks, or the simulator.
+
+use std::fmt::Debug;
+use std::sync::Arc;
+use std::time::Duration;
+
+use xoff_config::Config;
+use xoff_dataplane::congestion::ReactionSettings;
+use xoff_dataplane::counters::Counters;
+use xoff_dataplane::settings::SwitchSettings;
+use xoff_dataplane::units::Nanos;
+use xoff_host::{HostReport, Progress, Stream};
+
+use crate::error::FabricError;
+use crate::kernel::Kernels;
+use crate::plan::{HostId, Plan};
+
+/// Where fabrics are built whose lines are no simulated ones.
+pub trait Ground: Debug + Sync {
+    /// Whether there is what it takes to build this, apart from privileges and memory.
+    ///
+    /// # Errors
+    /// What is missing.
+    fn check(&self, plan: &Plan) -> Result<(), FabricError>;
+
+    /// Hosts, wires, and a place for each switch, of which these are the configurations.
+    ///
+    /// # Errors
+    /// Where the machine refuses something.
+    fn build(&self, plan: &Plan, configs: &[Config]) -> Result<Box<dyn Built>, FabricError>;
+}
+
+/// A fabric that is built and does not run.
+pub trait Built: Debug {
+    /// Starts the switches, and where they route, waits until routes are there.
+    ///
+    /// # Errors
+    /// Where a switch cannot run, or a route does not come.
+    fn start<'a>(&'a self, plan: &'a Plan) -> Result<Box<dyn World + 'a>, FabricError>;
+
+    /// The hosts that are left to a kernel; `None`: no kernel is here.
+    fn kernels(&self) -> Option<&dyn Kernels>;
+}
+
+/// Tells the time, and lets it pass.
+pub trait Clock {
+    /// What time it is, by the clock of all counters and reports.
+    fn now(&self) -> Nanos;
+
+    /// Comes back when so much time has passed.
+    fn wait(&self, span: Nanos);
+}
+
+/// Sends a frame, or says why it cannot.
+pub type Sender<'a> = Box<dyn FnMut(&[u8]) -> Result<(), FabricError> + 'a>;
+
+/// Switches that run, and hosts. These [begin](World::begin) once, [stop](World::stop_hosts) after that, and then all of it
+/// [ends](World::end); nothing happens twice, and nothing behind the end.
+pub trait World: Clock {
+    /// What each switch is told, with the addresses of its ports, and what it counts.
+    fn switches(&self) -> Vec<(Arc<SwitchSettings>, Arc<Counters>)>;
+
+    /// By what a host that has yet to begin sends frames.
+    ///
+    /// # Errors
+    /// Where it cannot send any.
+    fn sender(&self, from: HostId) -> Result<Sender<'_>, FabricError>;
+
+    /// These hosts begin, all at once.
+    fn begin(&mut self, hosts: Vec<HostStart>);
+
+    /// Whether a host has ended before it was told to.
+    fn has_failed(&self) -> bool;
+
+    /// The hosts end.
+    fn stop_hosts(&mut self);
+
+    /// The switches end, too.
+    ///
+    /// # Errors
+    /// Where a host could not run, a switch ended early, or routers no longer forward as they did, nor do so again within `patience`.
+    fn end(&mut self, patience: Duration) -> Result<Ended, FabricError>;
+}
+
+/// What a host of streams begins with.
+#[derive(Debug)]
+pub struct HostStart {
+    /// The host.
+    pub host: HostId,
+    /// What it sends.
+    pub streams: Vec<Stream>,
+    /// Where it tells how far it is.
+    pub progress: Arc<Progress>,
+    /// Its reaction points; `None`: it has none.
+    pub reaction: Option<ReactionSettings>,
+}
+
+/// What hosts and switches say in the end, beside what switches have counted.
+#[derive(Debug, Default)]
+pub struct Ended {
+    /// One for each host. Those of the kernel say what was dropped, and no more.
+    pub hosts: Vec<HostReport>,
+    /// One for each switch.
+    pub proofs: Vec<Proof>,
+    /// Longest time that a switch was kept from running while there were hosts, ns.
+    pub longest_stall_nanos: u64,
+}
+
+/// What a switch says in the end of frames that it may never have seen.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Proof {
+    /// Frames that were lost before or behind it.
+    pub unseen_lost: u64,
+    /// What could tell of such a loss and cannot be read, in words.
+    pub unproved: Vec<String>,
+    /// Whether every frame that it has seen is delivered, queued, or dropped for a named reason.
+    pub is_balanced: bool,
+}

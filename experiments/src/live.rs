@@ -1,0 +1,148 @@
+//! A fabric while it runs, for whoever watches.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+use std::time::Duration;
+
+use xoff_dataplane::counters::ClassCounters;
+use xoff_dataplane::units::{Class, Nanos};
+use xoff_host::Progress;
+
+use crate::counted::Counted;
+use crate::ground::World;
+use crate::line::Line;
+use crate::looks::Looks;
+use crate::plan::{HostId, PortOf};
+
+/// From one look to the next whether all is calm.
+const CALM_LOOK: Duration = Duration::from_millis(2);
+
+/// What can be seen of running hosts and switches.
+pub struct Live<'a> {
+    switches: &'a [Counted],
+    /// Of each host, and whether it has anything to send.
+    progress: Vec<(Arc<Progress>, bool)>,
+    line: Line,
+    world: &'a dyn World,
+    begin: Nanos,
+    /// What the looks saw, where that is to be kept.
+    looks: Option<RefCell<Looks>>,
+}
+
+impl<'a> Live<'a> {
+    pub(crate) fn new(
+        (world, line): (&'a dyn World, Line),
+        switches: &'a [Counted],
+        progress: Vec<(Arc<Progress>, bool)>,
+        looks: Option<Looks>,
+    ) -> Live<'a> {
+        Live { switches, progress, line, world, begin: world.now(), looks: looks.map(RefCell::new) }
+    }
+
+    /// What queues and pauses are now, for raw data.
+    pub fn look(&self) {
+        if let Some(looks) = &self.looks {
+            looks.borrow_mut().look(self.switches, self.elapsed(), self.begin);
+        }
+    }
+
+    /// When the hosts began, and what the looks have seen.
+    pub(crate) fn into_looks(self) -> (Nanos, Option<Looks>) {
+        self.look();
+        (self.begin, self.looks.map(RefCell::into_inner))
+    }
+
+    /// The switches.
+    #[must_use]
+    pub const fn switches(&self) -> &[Counted] {
+        self.switches
+    }
+
+    /// Counters of one class at one port.
+    #[must_use]
+    pub fn class(&self, at: PortOf, class: Class) -> &ClassCounters {
+        self.switches[at.switch.index()].counters.class(at.port, class)
+    }
+
+    /// A counter, added up over all ports of all switches.
+    #[must_use]
+    pub fn sum(&self, class: Class, of: impl Fn(&ClassCounters) -> u64) -> u64 {
+        self.switches.iter().flat_map(|switch| switch.class(class)).map(of).sum()
+    }
+
+    /// What a host has sent and received.
+    #[must_use]
+    pub fn progress(&self, host: HostId) -> &Progress {
+        &self.progress[host.index()].0
+    }
+
+    /// Bytes of layer 1 that have come to a host from another.
+    #[must_use]
+    pub fn received_from(&self, from: HostId, to: HostId) -> u64 {
+        let volume = self.progress(to).received_from(from.number());
+        volume.expect("hosts of a fabric tell each other apart").line_bytes.get()
+    }
+
+    /// Bytes of layer 1 that have come to a host, from all and in all classes.
+    #[must_use]
+    pub fn received(&self, to: HostId) -> u64 {
+        self.progress(to).received.iter().map(|volume| volume.line_bytes.get()).sum()
+    }
+
+    /// When the hosts began, by the clock of all reports.
+    #[must_use]
+    pub const fn begin(&self) -> Nanos {
+        self.begin
+    }
+
+    /// Time since then.
+    #[must_use]
+    pub fn elapsed(&self) -> Nanos {
+        self.world.now().since(self.begin)
+    }
+
+    /// Whether all that was to be sent has been sent and has left the switches, or a host has failed.
+    #[must_use]
+    pub fn is_calm(&self) -> bool {
+        let sent = self.progress.iter().all(|(progress, sends)| !sends || progress.all_sent.get() == 1);
+        (sent && self.waiting_bytes() == 0) || self.world.has_failed()
+    }
+
+    /// Bytes that wait in egress queues, all switches and classes.
+    #[must_use]
+    pub fn waiting_bytes(&self) -> u64 {
+        let classes = self.switches.iter().flat_map(Counted::classes);
+        classes.map(|(_, _, counters)| counters.egress_bytes.get()).sum()
+    }
+
+    /// Calls `look` every `interval` until all is calm, or it has lasted `limit`: times for lines of 100 Mb/s.
+    pub fn every(&self, interval: Duration, limit: Duration, mut look: impl FnMut(Nanos)) {
+        let end = self.elapsed().after(self.span(limit));
+        while !self.is_calm() && self.elapsed() < end {
+            self.look();
+            look(self.elapsed());
+            self.wait(interval);
+        }
+    }
+
+    pub(crate) fn wait_until_calm(&self, calm: Duration, patience: Duration) {
+        let [calm, patience, look] = [calm, patience, CALM_LOOK].map(|time| self.span(time));
+        let begin = self.elapsed();
+        let mut calm_since = begin;
+        while self.elapsed().since(calm_since) < calm && self.elapsed().since(begin) < patience {
+            self.world.wait(look);
+            if !self.is_calm() {
+                calm_since = self.elapsed();
+            }
+        }
+    }
+
+    /// Lets so much time pass, on lines of 100 Mb/s.
+    pub(crate) fn wait(&self, at_100_mbps: Duration) {
+        self.world.wait(self.span(at_100_mbps));
+    }
+
+    fn span(&self, at_100_mbps: Duration) -> Nanos {
+        self.line.span(Nanos(u64::try_from(at_100_mbps.as_nanos()).unwrap_or(u64::MAX)))
+    }
+}

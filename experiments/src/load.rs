@@ -1,0 +1,59 @@
+//! What the hosts of a fabric send.
+
+use xoff_dataplane::units::Nanos;
+use xoff_host::{STREAMS_MAX, Stream};
+
+use crate::account::Account;
+use crate::plan::{HostId, LOSSLESS};
+
+/// DSCP of the lossless class: CS3.
+const LOSSLESS_DSCP: u8 = 24;
+
+/// A stream in the lossless class, as fast as the line and without end.
+#[must_use]
+pub fn lossless(to: HostId) -> Stream {
+    Stream { class: LOSSLESS, dscp: LOSSLESS_DSCP, dst: to.address(), ..Stream::default() }
+}
+
+/// What the hosts send.
+#[derive(Debug, Default)]
+pub struct Load {
+    streams: Vec<(HostId, Stream)>,
+}
+
+impl Load {
+    /// One more stream of `host`, which is none of the kernel's.
+    ///
+    /// # Panics
+    /// Where it has as many already as a host can number.
+    pub fn send(&mut self, host: HostId, stream: Stream) -> &mut Load {
+        let before = self.streams.iter().filter(|(of, _)| *of == host).count();
+        assert!(before < STREAMS_MAX, "a host has at most {STREAMS_MAX} streams");
+        self.streams.push((host, stream));
+        self
+    }
+
+    /// When the first frame of stream `number` of `host` was due, by the clock of its report: its streams
+    /// begin so long after the host, which is known from the one that was least late.
+    #[must_use]
+    pub fn due(&self, account: &Account, host: HostId, number: u8) -> Option<Nanos> {
+        let streams = self.of(host);
+        let sent = account.host(host).sent.iter().filter(|sent| sent.frames > 0);
+        let began = sent.map(|sent| sent.first_ns - streams[usize::from(sent.stream)].start.0).min()?;
+        streams.get(usize::from(number)).map(|stream| Nanos(began).after(stream.start))
+    }
+
+    /// From when stream `number` of `from` was due until its last frame was at `to`; `None` where not all of
+    /// its frames came, and of a stream without a count.
+    #[must_use]
+    pub fn completion(&self, account: &Account, from: HostId, to: HostId, number: u8) -> Option<Nanos> {
+        let count = self.of(from).get(usize::from(number))?.count?;
+        let completed = account.stream(from, to, number)?.completed(count)?;
+        Some(completed.since(self.due(account, from, number)?))
+    }
+
+    /// The streams of a host, by number.
+    pub(crate) fn of(&self, host: HostId) -> Vec<Stream> {
+        self.streams.iter().filter(|(of, _)| *of == host).map(|(_, stream)| stream.clone()).collect()
+    }
+}

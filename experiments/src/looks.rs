@@ -1,0 +1,286 @@
+//! What looks at a fabric that runs have seen, and the record that is made of it in the end.
+//!
+//! Switches and hosts run as they would without: whoever watches looks at the switches' counters now and then, and a
+//! look costs a few hundred loads. So what lies between two looks is known as far as counters tell: how often
+//! a port's peer was told to stop and to go on, and of a pause that lasts when it began.
+
+use std::collections::BTreeMap;
+use std::mem;
+
+use xoff_dataplane::counter::Counter;
+use xoff_dataplane::counters::ClassCounters;
+use xoff_dataplane::units::{Class, Nanos, PortId};
+
+use crate::account::Account;
+use crate::counted::Counted;
+use crate::load::Load;
+use crate::plan::{HostId, Plan, PortOf, SwitchId};
+use crate::record::{Completion, PauseEvent, QueueLook, Record, Told};
+use crate::settled::settled;
+
+/// Where a counter stands: switch, port, class.
+type Place = (usize, PortId, Class);
+
+/// What looks have seen, switches and ports by their numbers.
+#[derive(Debug, Default)]
+pub(crate) struct Looks {
+    queues: Vec<(Nanos, Place, u64)>,
+    pauses: Vec<(Nanos, Place, Told, u64)>,
+    before: BTreeMap<Place, Before>,
+}
+
+/// What the last look saw, and what follows from all so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Before {
+    seen: Seen,
+    /// What the peer was told last was to stop.
+    stopped: bool,
+    /// When the last event was.
+    told_at: Nanos,
+}
+
+/// What a look sees.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Seen {
+    bytes: u64,
+    xoffs: u64,
+    xons: u64,
+    /// A hold begins before the peer is told, and ends before it is told so.
+    held_since: u64,
+}
+
+impl Seen {
+    fn of(counters: &ClassCounters) -> Seen {
+        let pauses =
+            settled(|| [&counters.xoff_sent, &counters.xon_sent, &counters.held_since].map(Counter::get));
+        let [xoffs, xons, held_since] = pauses;
+        Seen { bytes: counters.egress_bytes.get(), xoffs, xons, held_since }
+    }
+}
+
+impl Looks {
+    /// At all switches. The time is `now`, the hosts began at `begin` of the switches' clock.
+    pub(crate) fn look(&mut self, switches: &[Counted], now: Nanos, begin: Nanos) {
+        for (switch, counted) in switches.iter().enumerate() {
+            for (port, class, counters) in counted.classes() {
+                self.note(now, begin, (switch, port, class), Seen::of(counters));
+            }
+        }
+    }
+
+    fn note(&mut self, now: Nanos, begin: Nanos, place: Place, seen: Seen) {
+        let before = self.before.entry(place).or_default();
+        let was = mem::replace(&mut before.seen, seen);
+        if seen == was {
+            return;
+        }
+        if seen.bytes != was.bytes {
+            self.queues.push((now, place, seen.bytes));
+        }
+        let (xons, xoffs) = (seen.xons - was.xons, seen.xoffs - was.xoffs);
+        if xons + xoffs == 0 {
+            return;
+        }
+        // XOFF and XON take turns, so that the last was an XOFF where fewer XONs than this were told.
+        before.stopped = xoffs + u64::from(before.stopped) > xons;
+        let last = u64::from(before.stopped && xoffs > 0);
+        let at = match seen.held_since {
+            0 => now,
+            since => Nanos(since).since(begin).min(now),
+        };
+        before.told_at = at.max(before.told_at);
+        let told = [(Told::Xoff, xoffs - last), (Told::Xon, xons), (Told::Xoff, last)];
+        let told = told.into_iter().filter(|(_, count)| *count > 0);
+        self.pauses.extend(told.map(|(event, count)| (before.told_at, place, event, count)));
+    }
+}
+
+/// What is told of a fabric whose hosts began at `begin`.
+pub(crate) fn record(plan: &Plan, load: &Load, account: &Account, begin: Nanos, looks: Looks) -> Record {
+    let name = |(switch, port, class): Place| {
+        let at = PortOf { switch: SwitchId(switch), port };
+        (plan.switch_name(at.switch).to_owned(), plan.port_name(at).to_owned(), class)
+    };
+    let queue = |(at, place, bytes)| {
+        let (switch, port, class) = name(place);
+        QueueLook { at, switch, port, class, bytes }
+    };
+    let pause = |(at, place, event, count)| {
+        let (switch, port, class) = name(place);
+        PauseEvent { at, switch, port, class, event, count }
+    };
+    Record {
+        point: plan.point.clone(),
+        completions: plan.hosts().flat_map(|host| completions(plan, load, account, begin, host)).collect(),
+        queues: looks.queues.into_iter().map(queue).collect(),
+        pauses: looks.pauses.into_iter().map(pause).collect(),
+    }
+}
+
+fn completions(plan: &Plan, load: &Load, account: &Account, begin: Nanos, from: HostId) -> Vec<Completion> {
+    let name = |host: HostId| plan.host_of(host).name.clone();
+    let of = |(number, stream): (usize, &xoff_host::Stream)| {
+        let to = plan.hosts().find(|host| host.address() == stream.dst)?;
+        let number = u8::try_from(number).ok()?;
+        let sent = account.host(from).sent.get(usize::from(number)).map_or(0, |sent| sent.frames);
+        let came = account.stream(from, to, number);
+        Some(Completion {
+            sender: name(from),
+            receiver: name(to),
+            stream: number,
+            class: stream.class,
+            sent,
+            lost: came.map_or(sent, |came| came.lost),
+            due: (sent > 0).then(|| load.due(account, from, number)).flatten().map(|due| due.since(begin)),
+            completion: load.completion(account, from, to, number),
+        })
+    };
+    load.of(from).iter().enumerate().filter_map(of).collect()
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use xoff_dataplane::units::{BitRate, CLASSES};
+    use xoff_host::report::{ReceivedStream, SentStream};
+    use xoff_host::{HostReport, Stream};
+
+    use super::*;
+    use crate::load::lossless;
+
+    const BEGIN: Nanos = Nanos::from_millis(1000);
+    const PLACE: Place = (0, PortId(1), Class::ALL[3]);
+
+    fn ms(ms: u64) -> Nanos {
+        Nanos::from_millis(ms)
+    }
+
+    /// What comes of looks at these times, ms, that saw so many XOFF and XON, and since when the peer was held, us, or 0: when
+    /// (us), what and how often.
+    fn told(seen: &[(u64, u64, u64, u64)]) -> Vec<(u64, Told, u64)> {
+        let mut looks = Looks::default();
+        for &(at, xoffs, xons, since) in seen {
+            let held_since = if since == 0 { 0 } else { BEGIN.after(Nanos::from_micros(since)).0 };
+            looks.note(ms(at), BEGIN, PLACE, Seen { bytes: 0, xoffs, xons, held_since });
+        }
+        let event = |(at, place, event, count): (Nanos, Place, Told, u64)| {
+            assert_eq!((place, at.0 % 1_000), (PLACE, 0), "{at:?}");
+            (at.0 / 1_000, event, count)
+        };
+        looks.pauses.into_iter().map(event).collect()
+    }
+
+    #[test]
+    fn a_look_keeps_what_has_changed_and_no_more() {
+        let mut looks = Looks::default();
+        let mut look = |at, bytes, xoffs, xons, held_since| {
+            looks.note(ms(at), BEGIN, PLACE, Seen { bytes, xoffs, xons, held_since });
+        };
+        look(1, 0, 0, 0, 0);
+        look(2, 5000, 0, 0, 0);
+        look(3, 5000, 1, 0, BEGIN.0 + 2_300_000);
+        look(4, 5000, 1, 0, BEGIN.0 + 2_300_000);
+        look(5, 0, 3, 3, 0);
+        assert_eq!(looks.queues, [(ms(2), PLACE, 5000), (ms(5), PLACE, 0)]);
+        let first = (Nanos(2_300_000), PLACE, Told::Xoff, 1);
+        // Two pauses more, which no look saw, and three ends.
+        assert_eq!(looks.pauses, [first, (ms(5), PLACE, Told::Xoff, 2), (ms(5), PLACE, Told::Xon, 3)]);
+    }
+
+    #[test]
+    fn who_is_held_at_a_look_is_held_by_what_was_told() {
+        let wanted_and_not_yet_told = (6, 2, 1, 5_900);
+        let looks =
+            [(3, 1, 0, 2_300), (5, 2, 1, 4_700), wanted_and_not_yet_told, (7, 3, 2, 5_900), (8, 3, 3, 0)];
+        let events = [
+            (2_300, Told::Xoff),
+            (4_700, Told::Xon),
+            (4_700, Told::Xoff),
+            (5_900, Told::Xon),
+            (5_900, Told::Xoff),
+            (8_000, Told::Xon),
+        ];
+        assert_eq!(told(&looks), events.map(|(at, event)| (at, event, 1)));
+    }
+
+    #[test]
+    fn no_event_is_before_the_last_one_of_its_place() {
+        let before_the_last_look = (6, 2, 1, 4_900);
+        let next_not_yet_told = (8, 2, 2, 7_100);
+        let looks =
+            [(3, 1, 0, 2_300), (5, 1, 1, 0), before_the_last_look, next_not_yet_told, (9, 3, 2, 7_100)];
+        let events = [
+            (2_300, Told::Xoff),
+            (5_000, Told::Xon),
+            (5_000, Told::Xoff),
+            (7_100, Told::Xon),
+            (7_100, Told::Xoff),
+        ];
+        assert_eq!(told(&looks), events.map(|(at, event)| (at, event, 1)));
+    }
+
+    #[test]
+    fn nobody_goes_on_before_he_was_stopped() {
+        let (xoff, xon) = (Told::Xoff, Told::Xon);
+        // One that no look saw, and one that lasts.
+        assert_eq!(told(&[(1, 2, 1, 400)]), [(400, xoff, 1), (400, xon, 1), (400, xoff, 1)]);
+        // The next has begun, and is not yet told.
+        let not_yet_told = [(1, 1, 1, 400), (2, 2, 1, 400)];
+        assert_eq!(told(&not_yet_told), [(400, xoff, 1), (400, xon, 1), (400, xoff, 1)]);
+        // It has ended, and that is not yet told.
+        assert_eq!(
+            told(&[(1, 1, 0, 0), (2, 2, 2, 0)]),
+            [(1_000, xoff, 1), (2_000, xoff, 1), (2_000, xon, 2)]
+        );
+        assert_eq!(
+            told(&[(1, 1, 0, 400), (2, 3, 3, 0)]),
+            [(400, xoff, 1), (2_000, xoff, 2), (2_000, xon, 3)]
+        );
+    }
+
+    #[test]
+    fn a_record_names_who_sent_what_to_whom_and_what_became_of_it() {
+        let mut plan = Plan::new(BitRate::from_mbps(100)).at_point("senders=1");
+        let switch = plan.switch("switch");
+        let [from, to] = ["sender", "receiver"].map(|name| plan.host(name, switch));
+        let mut load = Load::default();
+        for start in [0, 50] {
+            load.send(from, Stream { count: Some(10), start: ms(start), ..lossless(to) });
+        }
+        let mut hosts = vec![HostReport::default(); 2];
+        let sent = |stream, at: u64| SentStream {
+            stream,
+            frames: 10,
+            first_ns: BEGIN.after(ms(at)).0,
+            ..SentStream::default()
+        };
+        hosts[0].sent = vec![sent(0, 2), sent(1, 52)];
+        let came = |stream, frames, last: u64| {
+            let mut of =
+                ReceivedStream { sender: from.number(), stream, frames, ..ReceivedStream::default() };
+            of.last_ns = BEGIN.after(ms(last)).0;
+            of.settle(10);
+            of
+        };
+        hosts[1].received = vec![came(0, 10, 9), came(1, 8, 70)];
+        let account = Account::of_hosts(hosts, [0; CLASSES]);
+        let mut looks = Looks::default();
+        looks.note(ms(4), BEGIN, PLACE, Seen { bytes: 1518, ..Seen::default() });
+        let record = record(&plan, &load, &account, BEGIN, looks);
+        let queue = QueueLook {
+            at: ms(4),
+            switch: "switch".into(),
+            port: "receiver".into(),
+            class: PLACE.2,
+            bytes: 1518,
+        };
+        assert_eq!((record.point.as_str(), &record.queues[..]), ("senders=1", &[queue][..]));
+        let of = |of: &Completion| (of.sent, of.lost, of.due.unwrap(), of.completion);
+        let expected = [(10, 0, ms(2), Some(ms(7))), (10, 2, ms(52), None)];
+        assert_eq!(record.completions.iter().map(of).collect::<Vec<_>>(), expected);
+        assert_eq!(
+            (&*record.completions[0].sender, &*record.completions[0].receiver),
+            ("sender", "receiver")
+        );
+    }
+}

@@ -1,0 +1,511 @@
+//! Fabrics whose switches are routers: every port is routed, Linux decides in a namespace beside each switch, and FRR runs there, as in
+//! a data center.
+//!
+//! ```text
+//!   namespace leaf-1           switch, devices of the wires
+//!   namespace leaf-1-kernel    a host interface for each port, addresses, zebra, bgpd
+//! ```
+//!
+//! Every switch is an autonomous system (eBGP), so that ways through equally
+//! many switches are equal, and all of them are used (ECMP). IPv6 stays off: nobody says anything by himself.
+//!
+//! FRR's programs are children of the thread that lives in the kernel's namespace, and are killed when it ends, by whatever
+//! road; what they write is in directories that only they see. So nothing is left of them either.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::io;
+use std::net::Ipv4Addr;
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ExitStatus, Stdio};
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use nix::unistd::Group;
+use tokio::runtime;
+
+use crate::{Plan, Route, Stack, SwitchId, wire_address};
+
+use super::LiveError;
+use xoff_lab::network::enter;
+use xoff_lab::{Device, Lab, LabError, Namespace};
+use xoff_switch::control::SwitchView;
+use xoff_switch::router::mirror::Page;
+use xoff_switch::router::tables::{Row, table};
+
+/// Where packages put FRR's programs.
+const PLACES: [&str; 2] = ["/usr/lib/frr", "/usr/libexec/frr"];
+/// Those that it takes, in the order in which they are started.
+const DAEMONS: [&str; 2] = ["zebra", "bgpd"];
+/// Directories that the programs of a router have for themselves, where there are any: sockets, process ids, logs, what they are told;
+/// and where FRR keeps what it would say of a crash.
+const OWN: &[&str] = &["/run", "/var/tmp", "/var/lib/frr"];
+const STATE: &str = "/run/frr";
+/// The group that FRR's packages make: who may talk to its programs.
+const GROUP: &str = "frrvty";
+/// So long all routes of a fabric may take to be there.
+const CONVERGES_WITHIN: Duration = Duration::from_secs(60);
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+/// What is told of what a daemon said.
+const LAST_LINES: usize = 3;
+/// More than a fabric has.
+const ROUTES_MAX: usize = 10_000;
+/// Of private use, one for each switch.
+const AS_BASE: usize = 64_512;
+
+/// Why routers do not route.
+#[derive(Debug, thiserror::Error, miette::Diagnostic)]
+pub enum RoutingError {
+    /// FRR is not there.
+    #[error("routers of an experiment need FRR, and there is no {missing} in {places}", places = PLACES.join(" or "))]
+    #[diagnostic(help("install the package `frr`; its service need not run"))]
+    NoFrr {
+        /// The program.
+        missing: &'static str,
+    },
+    /// FRR is not whole.
+    #[error("routers of an experiment need FRR, whose programs are of the group {GROUP}, and there is none")]
+    #[diagnostic(help("install the package `frr`, which makes it"))]
+    NoGroup,
+    /// A daemon cannot be started.
+    #[error("cannot start {daemon} of {switch}: {source}")]
+    Start {
+        /// It.
+        daemon: &'static str,
+        /// Of this router.
+        switch: String,
+        /// The system's words.
+        source: io::Error,
+    },
+    /// A daemon has ended.
+    #[error("{daemon} of {switch} has ended ({status}): {last_words}")]
+    Ended {
+        /// It.
+        daemon: &'static str,
+        /// Of this router.
+        switch: String,
+        /// How.
+        status: ExitStatus,
+        /// What it has said last.
+        last_words: String,
+    },
+    /// Daemons are not ready.
+    #[error("after {} s not all routing daemons listen: {}", CONVERGES_WITHIN.as_secs(), .silent.join("; "))]
+    Silent {
+        /// Those that do not, with what each has said last.
+        silent: Vec<String>,
+    },
+    /// Routes were there and are no more.
+    #[error("when the hosts had ended routes were gone, and did not come back: {}", .missing.join("; "))]
+    Gone {
+        /// What lacks.
+        missing: Vec<String>,
+    },
+    /// Routes are missing.
+    #[error("after {} s there are not all routes: {}", CONVERGES_WITHIN.as_secs(), .missing.join("; "))]
+    Missing {
+        /// What lacks.
+        missing: Vec<String>,
+    },
+}
+
+/// Whether FRR is there, and whole.
+pub(super) fn look_for_frr() -> Result<(), RoutingError> {
+    let is_there = |missing| program(missing).map(drop).ok_or(RoutingError::NoFrr { missing });
+    DAEMONS.into_iter().try_for_each(is_there)?;
+    group().map(drop)
+}
+
+/// The number of [`GROUP`].
+fn group() -> Result<u32, RoutingError> {
+    let group = Group::from_name(GROUP).ok().flatten();
+    group.map(|group| group.gid.as_raw()).ok_or(RoutingError::NoGroup)
+}
+
+fn program(name: &str) -> Option<PathBuf> {
+    PLACES.iter().map(|place| Path::new(place).join(name)).find(|path| path.exists())
+}
+
+/// Where the kernel of each router is, as routers have it, with what FRR is told there. Empty where switches bridge.
+pub(super) fn kernels(plan: &Plan, lab: &Lab) -> Result<Vec<Namespace>, LabError> {
+    let kernel = |switch: SwitchId| {
+        let kernel = lab.namespace(&format!("{}-kernel", plan.switch_name(switch)))?;
+        let settings = [
+            ("ipv4/ip_forward", "1"),
+            // With several ways the one back may be another.
+            ("ipv4/conf/all/rp_filter", "0"),
+            ("ipv4/conf/default/rp_filter", "0"),
+        ];
+        settings.into_iter().try_for_each(|(setting, value)| kernel.sysctl(setting, value))?;
+        // Nothing of IPv6 comes, and a switch tells of it where it would not be forwarded. A kernel may have none.
+        let _ = kernel.sysctl("ipv6/conf/all/forwarding", "1");
+        let files = [("zebra", zebra(plan, switch)), ("bgpd", bgpd(plan, switch))];
+        let files = files.map(|(daemon, text)| (Path::new(STATE).join(format!("{daemon}.conf")), text));
+        kernel.own_directories(OWN, files.into())?;
+        Ok(kernel)
+    };
+    plan.switches().take_while(|_| plan.is_routed()).map(kernel).collect()
+}
+
+/// Routes carry their gateways themselves: FRR 8.4 leaves a way unused after its link was down where it has the kernel's
+/// nexthop objects.
+fn zebra(plan: &Plan, switch: SwitchId) -> String {
+    let name = plan.switch_name(switch);
+    format!("frr defaults datacenter\nhostname {name}\nno zebra nexthop kernel enable\n")
+}
+
+/// Who is at the other end of each wire, and that ways are equal although they cross other switches.
+fn bgpd(plan: &Plan, switch: SwitchId) -> String {
+    let mut text = format!("frr defaults datacenter\nhostname {}\n", plan.switch_name(switch));
+    let id = Ipv4Addr::from_bits(
+        Ipv4Addr::new(192, 0, 2, 1).to_bits() + u32::try_from(switch.index()).unwrap_or(0),
+    );
+    let _ = write!(text, "router bgp {}\n bgp router-id {id}\n", AS_BASE + switch.index());
+    text += " bgp bestpath as-path multipath-relax\n";
+    for (wire, &(a, b)) in plan.trunks().iter().enumerate() {
+        for (here, there) in [(a, b), (b, a)].into_iter().filter(|(here, _)| here.switch == switch) {
+            let peer = wire_address(wire, here == a);
+            let number = AS_BASE + there.switch.index();
+            let _ = writeln!(text, " neighbor {peer} remote-as {number}");
+            let _ = writeln!(
+                text,
+                " neighbor {peer} advertisement-interval 0\n neighbor {peer} timers connect 1"
+            );
+        }
+    }
+    text + " address-family ipv4 unicast\n  redistribute connected\n  maximum-paths 16\n exit-address-family\nexit\n"
+}
+
+/// FRR's programs, which end with this.
+#[derive(Debug, Default)]
+pub(super) struct Routing(Vec<Daemon>);
+
+#[derive(Debug)]
+struct Daemon {
+    name: &'static str,
+    kernel: Namespace,
+    switch: String,
+    process: Child,
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        let _ = self.process.kill(); // or it has ended
+        let _ = self.process.wait();
+    }
+}
+
+impl Routing {
+    /// Begins to route where switches run, and waits until every switch forwards to every host by all of the shortest ways.
+    pub(super) fn start(
+        plan: &Plan,
+        kernels: &[Namespace],
+        views: &[Arc<SwitchView>],
+    ) -> Result<Routing, LiveError> {
+        let mut routing = Routing::default();
+        let end = Instant::now() + CONVERGES_WITHIN;
+        for (switch, kernel) in plan.switches().zip(kernels) {
+            introduce(plan, switch, kernel)?;
+        }
+        for name in DAEMONS {
+            for (switch, kernel) in plan.switches().zip(kernels) {
+                routing.0.push(Daemon::start(name, kernel, plan.switch_name(switch))?);
+            }
+            // Who finds no zebra tries again after 10 s.
+            let silent = |daemons: &[Daemon]| {
+                let silent = daemons.iter().filter(|daemon| !daemon.listens());
+                silent.map(|of| format!("{} of {} ({})", of.name, of.switch, of.last_words())).collect()
+            };
+            routing
+                .wait(end, silent)
+                .map_err(|silent| silent.or(|silent| RoutingError::Silent { silent }))?;
+        }
+        let missing = |_: &[Daemon]| missing_of_all(plan, views, Ready::Workers);
+        routing
+            .wait(end, missing)
+            .map_err(|missing| missing.or(|missing| RoutingError::Missing { missing }))?;
+        Ok(routing)
+    }
+
+    /// Until nothing is missing.
+    fn wait(&mut self, end: Instant, missing: impl Fn(&[Daemon]) -> Vec<String>) -> Result<(), Wait> {
+        loop {
+            self.0.iter_mut().try_for_each(Daemon::check).map_err(Wait::Ended)?;
+            let missing = missing(&self.0);
+            if missing.is_empty() {
+                return Ok(());
+            }
+            if Instant::now() >= end {
+                return Err(Wait::Late(missing));
+            }
+            thread::sleep(LOOK_EVERY);
+        }
+    }
+
+    /// Whether all daemons still run, and all routes are there, or come back within `patience`.
+    pub(super) fn check(
+        &mut self,
+        plan: &Plan,
+        views: &[Arc<SwitchView>],
+        patience: Duration,
+    ) -> Result<(), RoutingError> {
+        let missing = |_: &[Daemon]| missing_of_all(plan, views, Ready::Routes);
+        let gone = |missing| RoutingError::Gone { missing };
+        self.wait(Instant::now() + patience, missing).map_err(|end| end.or(gone))
+    }
+}
+
+/// Why a wait ended.
+enum Wait {
+    Ended(RoutingError),
+    /// What was still missing.
+    Late(Vec<String>),
+}
+
+impl Wait {
+    fn or(self, late: impl FnOnce(Vec<String>) -> RoutingError) -> RoutingError {
+        match self {
+            Wait::Ended(error) => error,
+            Wait::Late(missing) => late(missing),
+        }
+    }
+}
+
+impl Daemon {
+    fn start(name: &'static str, kernel: &Namespace, switch: &str) -> Result<Daemon, RoutingError> {
+        let program = program(name).ok_or(RoutingError::NoFrr { missing: name })?;
+        let state = |ending: &str| format!("{STATE}/{name}.{ending}");
+        let failed = |source| RoutingError::Start { daemon: name, switch: switch.to_owned(), source };
+        let said = kernel.create_file(Path::new(&state("err"))).map_err(failed)?;
+        let mut command = enter::child();
+        // It begins with the group that it would take: a change would take the wish back to end with the parent. And with no others,
+        // which is what asking for a user does.
+        command.uid(0).gid(group()?).arg(program);
+        command.args(["--user", "root", "--group", GROUP, "--vty_port", "0", "--vty_socket", STATE]);
+        command.args(["--config_file", &state("conf"), "--pid_file", &state("pid"), "--socket"]);
+        command.arg(format!("{STATE}/zserv.api")).args(["--log", &format!("file:{}", state("log"))]);
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(said);
+        let process = kernel.spawn(command).map_err(failed)?;
+        Ok(Daemon { name, kernel: kernel.clone(), switch: switch.to_owned(), process })
+    }
+
+    /// Whether it is ready: terminals are what it serves last.
+    fn listens(&self) -> bool {
+        self.kernel.has_file(Path::new(&format!("{STATE}/{}.vty", self.name)))
+    }
+
+    /// Whether it still runs.
+    fn check(&mut self) -> Result<(), RoutingError> {
+        let Ok(Some(status)) = self.process.try_wait() else { return Ok(()) };
+        let last_words = self.last_words();
+        Err(RoutingError::Ended { daemon: self.name, switch: self.switch.clone(), status, last_words })
+    }
+
+    /// The last lines of what it said before it had a log, and of that.
+    fn last_words(&self) -> String {
+        let text = |ending: &str| {
+            let text = self.kernel.read_file(Path::new(&format!("{STATE}/{}.{ending}", self.name)));
+            text.unwrap_or_default()
+        };
+        last_words(["err", "log"].map(text))
+    }
+}
+
+fn last_words(texts: [String; 2]) -> String {
+    let last = |text: &String| {
+        let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
+        lines[lines.len().saturating_sub(LAST_LINES)..].join(" | ")
+    };
+    let said: Vec<String> = texts.iter().map(last).filter(|said| !said.is_empty()).collect();
+    if said.is_empty() { "it has said nothing".into() } else { said.join(" | ") }
+}
+
+/// Gives a router its addresses, and tells it where its hosts are: those of `xoff traffic` answer to nobody who asks.
+fn introduce(plan: &Plan, switch: SwitchId, kernel: &Namespace) -> Result<(), LabError> {
+    plan.ports_of(switch).try_for_each(|at| {
+        let (address, length) = plan.router_address(at);
+        Device::find(kernel, plan.port_name(at))?.add_address(address.into(), length)
+    })?;
+    let mut here = plan.hosts_with(Stack::Traffic).filter(|&host| plan.port_of(host).switch == switch);
+    here.try_for_each(|host| {
+        let interface = Device::find(kernel, plan.port_name(plan.port_of(host)))?;
+        interface.add_neighbour(host.ipv4().into(), host.address())
+    })
+}
+
+/// What a switch says of its routes; `None` where it says nothing.
+fn page(view: &SwitchView) -> Option<Page> {
+    let asker = &view.router.as_ref()?.asker;
+    let runtime = runtime::Builder::new_current_thread().build().ok()?;
+    runtime.block_on(asker.page(0, ROUTES_MAX))
+}
+
+/// Who has to know of a route for it to be there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ready {
+    /// The router.
+    Routes,
+    /// It and its workers.
+    Workers,
+}
+
+/// What all routers lack, by name.
+fn missing_of_all(plan: &Plan, views: &[Arc<SwitchView>], ready: Ready) -> Vec<String> {
+    let of = |switch: SwitchId| {
+        let missing = missing(plan, switch, page(&views[switch.index()]), ready);
+        missing.into_iter().map(move |what| format!("{}: {what}", plan.switch_name(switch)))
+    };
+    plan.switches().take_while(|_| plan.is_routed()).flat_map(of).collect()
+}
+
+/// What a switch lacks to forward to every host by all of the shortest ways, and by no other.
+fn missing(plan: &Plan, switch: SwitchId, page: Option<Page>, ready: Ready) -> Vec<String> {
+    let Some(page) = page else { return vec!["its router has ended".to_owned()] };
+    let lack = |Route { host, network: (network, len), ways }: Route| {
+        let prefix = format!("{network}/{len}");
+        let wanted: BTreeSet<&str> = ways.iter().map(|&at| plan.port_name(at)).collect();
+        let row = page.rows.iter().find(|row| row.table == table::MAIN && row.prefix == prefix);
+        let there = row.map(ways_of).unwrap_or_default();
+        let names = |of: &BTreeSet<&str>, other: &BTreeSet<&str>| {
+            of.difference(other).copied().collect::<Vec<_>>().join(" and ")
+        };
+        let (lacks, beyond) = (names(&wanted, &there), names(&there, &wanted));
+        if !lacks.is_empty() {
+            return Some(format!("{prefix} by {lacks}"));
+        }
+        if !beyond.is_empty() {
+            return Some(format!("{prefix} without {beyond}"));
+        }
+        let is_known = plan.port_of(host).switch != switch || page.stations.contains(&host.ipv4().into());
+        (!is_known).then(|| format!("the station of {}", host.ipv4()))
+    };
+    let mut missing: Vec<String> = plan.routes(switch).filter_map(lack).collect();
+    if missing.is_empty() && ready == Ready::Workers && !page.is_in_use {
+        missing.push("its workers have yet to get them".to_owned());
+    }
+    missing
+}
+
+/// The interfaces by which packets go on now.
+fn ways_of(row: &Row) -> BTreeSet<&str> {
+    let usable = row.via.iter().filter(|via| {
+        let is_known = via.gateway.is_none() || via.station.is_some();
+        via.is_of_switch && !via.is_dead && is_known
+    });
+    usable.map(|via| via.interface.as_str()).collect()
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::cell::Cell;
+
+    use crate::HostId;
+    use xoff_dataplane::units::BitRate;
+
+    use super::*;
+    use xoff_switch::router::tables::RowVia;
+
+    /// Two leaves with a host each, two spines.
+    fn leaf_spine() -> (Plan, [SwitchId; 4], [HostId; 2]) {
+        let mut plan = Plan::new(BitRate::from_mbps(100)).routed();
+        let switches = ["leaf-1", "leaf-2", "spine-1", "spine-2"].map(|name| plan.switch(name));
+        let [leaf_1, leaf_2, spine_1, spine_2] = switches;
+        let hosts = [("near", leaf_1), ("far", leaf_2)].map(|(name, leaf)| plan.host(name, leaf));
+        for (leaf, spine) in [(leaf_1, spine_1), (leaf_1, spine_2), (leaf_2, spine_1), (leaf_2, spine_2)] {
+            plan.trunk(leaf, spine);
+        }
+        (plan, switches, hosts)
+    }
+
+    #[test]
+    fn both_ends_of_a_wire_are_in_a_network_and_each_knows_the_other() {
+        let (plan, [leaf_1, _, spine_1, _], _) = leaf_spine();
+        let [near, far] = [plan.trunks()[0].0, plan.trunks()[0].1].map(|at| plan.router_address(at));
+        assert_eq!(
+            [near, far].map(|(address, len)| format!("{address}/{len}")),
+            ["172.16.0.0/31", "172.16.0.1/31"]
+        );
+        assert!(bgpd(&plan, leaf_1).contains(" neighbor 172.16.0.1 remote-as 64514\n"));
+        assert!(bgpd(&plan, spine_1).contains(" neighbor 172.16.0.0 remote-as 64512\n"));
+    }
+
+    #[test]
+    fn a_route_is_missing_until_every_way_of_it_leads_to_a_station_that_is_known() {
+        let (plan, [leaf_1, ..], _) = leaf_spine();
+        let via = |interface: &str, gateway: Option<&str>| RowVia {
+            interface: interface.into(),
+            gateway: gateway.map(|gateway| gateway.parse().unwrap()),
+            station: gateway.map(|_| "02:00:01:00:02:00".into()),
+            weight: 1,
+            is_of_switch: true,
+            is_dead: false,
+        };
+        let row = |prefix: &str, via: Vec<RowVia>| Row {
+            table: table::MAIN,
+            prefix: prefix.into(),
+            metric: 20,
+            kind: "unicast".into(),
+            via,
+        };
+        let whole = || {
+            let ways = [("to-spine-1", "172.16.0.1"), ("to-spine-2", "172.16.0.3")];
+            let ways = ways.map(|(interface, gateway)| via(interface, Some(gateway)));
+            let rows = vec![row("10.0.1.0/24", vec![via("near", None)]), row("10.0.2.0/24", ways.into())];
+            Page { total: rows.len(), rows, stations: vec!["10.0.1.2".parse().unwrap()], is_in_use: true }
+        };
+        let missing = |page: Page| missing(&plan, leaf_1, Some(page), Ready::Workers);
+        let without = |change: fn(&mut Page)| {
+            let mut page = whole();
+            change(&mut page);
+            missing(page)
+        };
+        assert_eq!(missing(whole()), [""; 0]);
+        assert_eq!(without(|page| page.is_in_use = false), ["its workers have yet to get them"]);
+        assert_eq!(without(|page| page.stations.clear()), ["the station of 10.0.1.2"]);
+        let beside = without(|page| {
+            let other = page.rows[1].via[1].clone();
+            page.rows[0].via.push(other);
+        });
+        assert_eq!(beside, ["10.0.1.0/24 without to-spine-2"]);
+        let by_one = ["10.0.2.0/24 by to-spine-2"];
+        assert_eq!(without(|page| page.rows[1].via[1].station = None), by_one);
+        assert_eq!(without(|page| page.rows[1].via[1].is_dead = true), by_one);
+        assert_eq!(without(|page| page.rows[1].via[1].is_of_switch = false), by_one);
+        assert_eq!(without(|page| page.rows[1].via.truncate(1)), by_one);
+        assert_eq!(without(|page| page.rows.truncate(1)), ["10.0.2.0/24 by to-spine-1 and to-spine-2"]);
+        assert_eq!(without(|page| page.rows[0].table = table::LOCAL), ["10.0.1.0/24 by near"]);
+        assert_eq!(super::missing(&plan, leaf_1, None, Ready::Routes), ["its router has ended"]);
+    }
+
+    #[test]
+    fn routes_are_looked_at_until_they_are_there_or_patience_ends() {
+        let looks = Cell::new(0);
+        let back_at_look = |number: u32, end: Instant| {
+            looks.set(0);
+            let missing = |_: &[Daemon]| {
+                looks.set(looks.get() + 1);
+                vec!["10.0.1.0/24 by near".to_owned(); usize::from(looks.get() < number)]
+            };
+            let end = Routing::default().wait(end, missing);
+            end.map_err(|end| end.or(|missing| RoutingError::Gone { missing }).to_string())
+        };
+        assert_eq!(back_at_look(3, Instant::now() + CONVERGES_WITHIN), Ok(()));
+        assert_eq!(looks.get(), 3);
+        let gone = back_at_look(2, Instant::now()).unwrap_err();
+        assert_eq!(
+            gone,
+            "when the hosts had ended routes were gone, and did not come back: 10.0.1.0/24 by near"
+        );
+    }
+
+    #[test]
+    fn the_last_lines_of_a_daemon_are_told_whether_it_had_a_log_or_not() {
+        let words = |err: &str, log: &str| last_words([err.to_owned(), log.to_owned()]);
+        assert_eq!(words("", "\n"), "it has said nothing");
+        assert_eq!(words("no such option\n", ""), "no such option");
+        assert_eq!(words("a\n", "1\n2\n3\n4\n"), "a | 2 | 3 | 4");
+    }
+}

@@ -1,0 +1,230 @@
+//! Bulk transfers by Linux' TCP: how it is set up as it is asked for, its sockets, and where it counts.
+
+use std::fs;
+use std::io::{self, Read as _, Write as _};
+use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use crate::FabricError;
+use crate::kernel::{Counts, Ecn, LossDetection, Options, Transfer, Volume};
+use nix::sys::socket::setsockopt;
+use nix::sys::socket::sockopt::TcpCongestion;
+
+use super::LiveError;
+use xoff_lab::{LabError, Namespace};
+
+/// A connection that does not move for so long is given up.
+const PATIENCE: Duration = Duration::from_secs(10);
+const PIECE: usize = 65_536;
+
+/// More than any window has segments.
+const NEVER_SO_MANY: &str = "1000000";
+
+/// The value of `net.ipv4.tcp_ecn`.
+const fn mode(ecn: Ecn) -> &'static str {
+    match ecn {
+        Ecn::Capable => "1",
+        Ecn::Incapable => "0",
+    }
+}
+
+/// What congestion control is to be, the best first. The kernel's own choice may be one that takes no
+/// notice of marks, as BBR; every kernel has reno.
+const fn controls(ecn: Ecn) -> &'static [&'static str] {
+    match ecn {
+        Ecn::Capable => &["dctcp", "cubic", "reno"],
+        Ecn::Incapable => &["cubic", "reno"],
+    }
+}
+
+/// Settings of `net.ipv4` by which losses are found so. Linux counts duplicate acknowledgements where there is no SACK; since 6.17 it finds
+/// losses of connections with SACK by RACK alone, whatever `tcp_recovery` is. Once it has seen segments out of order it wants
+/// more duplicate acknowledgements than three, up to `tcp_max_reordering`.
+const fn settings(detection: LossDetection) -> [(&'static str, &'static str); 4] {
+    let (sack, reordering, most) = match detection {
+        LossDetection::Rack => ("1", "3", "300"),
+        LossDetection::Dupack => ("0", "3", "3"),
+        LossDetection::Timeout => ("0", NEVER_SO_MANY, NEVER_SO_MANY),
+    };
+    [
+        ("tcp_recovery", "1"),
+        ("tcp_sack", sack),
+        ("tcp_max_reordering", most), // first: it bounds the other
+        ("tcp_reordering", reordering),
+    ]
+}
+
+/// Sets a host up, before its connections.
+pub(super) fn prepare(host: &Namespace, options: &Options) -> Result<(), LabError> {
+    host.sysctl("ipv4/tcp_ecn", mode(options.ecn))?;
+    host.sysctl("ipv4/tcp_rmem", &format!("4096 {0} {0}", options.receive_buffer.0))?;
+    let mut settings = settings(options.detection).into_iter();
+    settings.try_for_each(|(name, value)| host.sysctl(&format!("ipv4/{name}"), value))
+}
+
+/// The ends of a flow.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pair<'a> {
+    /// Who sends.
+    pub(super) sender: &'a Namespace,
+    /// To whom.
+    pub(super) receiver: &'a Namespace,
+    /// Of the receiver.
+    pub(super) address: Ipv4Addr,
+}
+
+impl Pair<'_> {
+    /// Both ends of a new connection: the sender's, the receiver's.
+    fn connect(&self) -> Result<[TcpStream; 2], LabError> {
+        let Pair { sender, receiver, address } = *self;
+        let listener = receiver.run(|| TcpListener::bind((address, 0)));
+        let listener = listener.map_err(|error| failed("listen", receiver, error))?;
+        let place = listener.local_addr().map_err(|error| failed("listen", receiver, error))?;
+        let out = sender.run(|| TcpStream::connect_timeout(&place, PATIENCE));
+        let out = out.map_err(|error| failed("connect", sender, error))?;
+        let (into, _) = listener.accept().map_err(|error| failed("accept", receiver, error))?;
+        Ok([out, into])
+    }
+}
+
+/// Flows that run until they are told to end.
+pub(super) struct Flows {
+    congestion_control: &'static str,
+    flows: Vec<Flow>,
+    stop: Arc<AtomicBool>,
+}
+
+struct Flow {
+    read: Arc<AtomicU64>,
+    writer: JoinHandle<Result<u64, LabError>>,
+    reader: JoinHandle<Result<(), LabError>>,
+}
+
+impl Flows {
+    /// Connects all pairs, and then lets all of them send.
+    pub(super) fn start(pairs: &[Pair<'_>], ecn: Ecn) -> Result<Flows, LabError> {
+        let connections = pairs.iter().map(|pair| Ok((*pair, pair.connect()?)));
+        let connections = connections.collect::<Result<Vec<_>, LabError>>()?;
+        let congestion_control =
+            connections.first().map_or(controls(ecn)[0], |(_, [out, _])| best_control(out, ecn));
+        for (Pair { sender, receiver, .. }, [out, into]) in &connections {
+            set_up(out, congestion_control).map_err(|error| failed("set TCP up", sender, error))?;
+            set_up(into, congestion_control).map_err(|error| failed("set TCP up", receiver, error))?;
+        }
+        let stop = Arc::new(AtomicBool::new(false));
+        let flow = |(pair, [out, into]): (Pair<'_>, [TcpStream; 2])| Flow::start(pair, out, into, &stop);
+        Ok(Flows { congestion_control, flows: connections.into_iter().map(flow).collect(), stop })
+    }
+}
+
+impl Transfer for Flows {
+    fn congestion_control(&self) -> &'static str {
+        self.congestion_control
+    }
+
+    fn read(&self) -> Vec<u64> {
+        self.flows.iter().map(|flow| flow.read.load(Ordering::Relaxed)).collect()
+    }
+
+    fn finish(self: Box<Self>) -> Result<Vec<Volume>, FabricError> {
+        self.stop.store(true, Ordering::Relaxed);
+        let volumes = self.flows.into_iter().map(Flow::finish).collect::<Result<_, _>>();
+        Ok(volumes.map_err(LiveError::from)?)
+    }
+}
+
+/// The first that the kernel has, tried out on a socket.
+fn best_control(socket: &impl AsFd, ecn: Ecn) -> &'static str {
+    let (&last, better) = controls(ecn).split_last().expect("there is one");
+    let found = better.iter().find(|name| setsockopt(socket, TcpCongestion, &name.into()).is_ok());
+    found.copied().unwrap_or(last)
+}
+
+fn set_up(socket: &TcpStream, congestion_control: &str) -> io::Result<()> {
+    setsockopt(socket, TcpCongestion, &congestion_control.into())?;
+    socket.set_write_timeout(Some(PATIENCE))?;
+    socket.set_read_timeout(Some(PATIENCE))
+}
+
+impl Flow {
+    fn start(pair: Pair<'_>, out: TcpStream, into: TcpStream, stop: &Arc<AtomicBool>) -> Flow {
+        let read = Arc::new(AtomicU64::new(0));
+        let (stop, count) = (Arc::clone(stop), Arc::clone(&read));
+        let (from, to) = (pair.sender.clone(), pair.receiver.clone());
+        Flow {
+            read,
+            writer: thread::spawn(move || write(out, &stop).map_err(|error| failed("send", &from, error))),
+            reader: thread::spawn(move || drain(into, &count).map_err(|error| failed("receive", &to, error))),
+        }
+    }
+
+    fn finish(self) -> Result<Volume, LabError> {
+        let panicked = "it does not panic";
+        let written = self.writer.join().expect(panicked)?;
+        self.reader.join().expect(panicked)?;
+        Ok(Volume { written, read: self.read.load(Ordering::Relaxed) })
+    }
+}
+
+fn write(mut out: TcpStream, stop: &AtomicBool) -> io::Result<u64> {
+    let piece = vec![0; PIECE];
+    let mut written = 0;
+    while !stop.load(Ordering::Relaxed) {
+        written += out.write(&piece)? as u64;
+    }
+    out.shutdown(Shutdown::Write)?;
+    Ok(written)
+}
+
+fn drain(mut into: TcpStream, count: &AtomicU64) -> io::Result<()> {
+    let mut piece = vec![0; PIECE];
+    loop {
+        match into.read(&mut piece)? {
+            0 => return Ok(()),
+            bytes => count.fetch_add(bytes as u64, Ordering::Relaxed),
+        };
+    }
+}
+
+/// Of `TcpExt`: each is a segment, but for `OfoPruned`, which may be several.
+const REFUSED: [&str; 5] = ["OfoPruned", "TCPBacklogDrop", "TCPOFODrop", "TCPRcvQDrop", "TCPZeroWindowDrop"];
+
+/// What the kernel of this host has counted.
+pub(super) fn counts(host: &Namespace) -> Result<Counts, LabError> {
+    let read = |file: &str| fs::read_to_string(format!("/proc/thread-self/net/{file}"));
+    let text = host.run(|| Ok(read("snmp")? + &read("netstat")?));
+    let text = text.map_err(|error| failed("read the counters", host, error))?;
+    let counter = |group, name| {
+        let unknown = || failed(&format!("find {name}"), host, io::ErrorKind::NotFound.into());
+        counter(&text, group, name).ok_or_else(unknown)
+    };
+    Ok(Counts {
+        marked: counter("IpExt:", "InCEPkts")?,
+        segments: counter("TcpExt:", "TCPOrigDataSent")?,
+        retransmitted: counter("Tcp:", "RetransSegs")?,
+        out_of_order: counter("TcpExt:", "TCPOFOQueue")?,
+        dupack_recoveries: counter("TcpExt:", "TCPRenoRecovery")?,
+        sack_recoveries: counter("TcpExt:", "TCPSackRecovery")?,
+        timeouts: counter("TcpExt:", "TCPTimeouts")?,
+        refused: REFUSED.iter().map(|name| counter("TcpExt:", name)).sum::<Result<u64, _>>()?,
+    })
+}
+
+/// Of pairs of lines, names and values, that begin with the name of their group.
+fn counter(text: &str, group: &str, name: &str) -> Option<u64> {
+    let mut lines = text.lines().filter(|line| line.split_whitespace().next() == Some(group));
+    let place = lines.next()?.split_whitespace().position(|word| word == name)?;
+    lines.next()?.split_whitespace().nth(place)?.parse().ok()
+}
+
+fn failed(what: &str, host: &Namespace, source: io::Error) -> LabError {
+    LabError::Io { what: what.to_owned(), namespace: host.name().to_owned(), source }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests;

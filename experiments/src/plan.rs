@@ -1,0 +1,545 @@
+//! What a fabric is to be: hosts, switches, wires, and which way frames go.
+//!
+//! Every station is known to every switch beforehand, on the shortest way to it unless a route says
+//! otherwise, so that no frame is flooded and loops of wires do no harm.
+
+use std::fmt::Write as _;
+use std::net::Ipv4Addr;
+
+use xoff_config::{Config, ConfigError, Hardware, Machine};
+use xoff_dataplane::units::{BitRate, Class, MacAddr, Nanos, PortId};
+use xoff_host::payload::ip_address;
+
+use crate::line::Line;
+use crate::settings::Settings;
+
+/// The class that fabrics keep lossless.
+pub const LOSSLESS: Class = Class::ALL[3];
+
+/// A switch of a plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct SwitchId(pub(crate) usize);
+
+impl SwitchId {
+    /// Its place among the switches of its plan.
+    #[must_use]
+    pub const fn index(self) -> usize {
+        self.0
+    }
+}
+
+/// A host of a plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct HostId(pub(crate) usize);
+
+impl HostId {
+    /// Its place among the hosts of its plan.
+    #[must_use]
+    pub const fn index(self) -> usize {
+        self.0
+    }
+
+    /// Its address.
+    #[must_use]
+    pub fn address(self) -> MacAddr {
+        let [high, low] = self.number().to_be_bytes();
+        MacAddr([0x02, 0, 0, high, low, OF_HOST])
+    }
+
+    /// Its IPv4 address: that in the frames of `xoff traffic`, and that of the kernel.
+    #[must_use]
+    pub fn ipv4(self) -> Ipv4Addr {
+        ip_address(self.address())
+    }
+
+    /// Its number in the frames that it sends.
+    #[must_use]
+    pub fn number(self) -> u16 {
+        u16::try_from(self.0 + 1).expect("a plan has few hosts")
+    }
+}
+
+/// Of what has the number of a host, the host: 10.H.L.2. (10.H.L.1 is its router, where there is one.)
+const OF_HOST: u8 = 2;
+
+/// A port of a switch of a plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct PortOf {
+    /// Of this switch.
+    pub switch: SwitchId,
+    /// This port.
+    pub port: PortId,
+}
+
+#[derive(Clone, Debug)]
+struct PlannedPort {
+    /// Of the port and of its device.
+    name: String,
+    leads_to_switch: bool,
+    speed: BitRate,
+    settings: Settings,
+}
+
+#[derive(Clone, Debug)]
+struct PlannedSwitch {
+    name: String,
+    ports: Vec<PlannedPort>,
+    role: Role,
+    /// Groups of its ports: name, ports, and other keys.
+    groups: Vec<(String, Vec<PortId>, String)>,
+    settings: Settings,
+}
+
+/// Whom a variant concerns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Role {
+    /// A switch that is told what the variant says.
+    Compared,
+    /// One that is the same under every variant: the part of a host's NIC that obeys pauses.
+    Nic,
+}
+
+/// A host of a plan.
+#[derive(Clone, Debug)]
+pub struct PlannedHost {
+    /// What it is called.
+    pub name: String,
+    /// Where it is attached.
+    pub at: PortOf,
+    /// The rate of its wire.
+    pub line: BitRate,
+    /// What sends and receives there.
+    pub stack: Stack,
+}
+
+/// What sends and receives at a host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stack {
+    /// That of `xoff traffic`: the streams of a load, and pauses obeyed.
+    Traffic,
+    /// The kernel's: sockets of whoever runs the fabric, and pauses ignored.
+    Kernel,
+}
+
+/// A fabric that is not built yet.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    line: Line,
+    /// What tells it from others of the same experiment.
+    pub(crate) point: String,
+    switches: Vec<PlannedSwitch>,
+    hosts: Vec<PlannedHost>,
+    /// The ports at both ends of each wire between switches.
+    trunks: Vec<(PortOf, PortOf)>,
+    routes: Vec<(HostId, PortOf)>,
+    /// Switches route, and do not bridge.
+    is_routed: bool,
+    settings: Settings,
+}
+
+/// Thresholds of a lossless class, as time that the line takes for as many bytes. Hosts and switches are
+/// threads that share the cores of one machine: a sender that is told to resume may have to wait for its
+/// turn, and meanwhile the congested line lives on what is queued.
+const XOFF: Nanos = Nanos::from_millis(4);
+const XON: Nanos = Nanos::from_millis(2);
+/// How long the machine may keep a switch from running.
+const STALL_BUDGET: &str = "25ms";
+
+impl Plan {
+    /// Nothing yet, with wires of this rate unless told otherwise.
+    #[must_use]
+    pub fn new(line: impl Into<Line>) -> Plan {
+        let line = line.into();
+        let mut settings = Settings::default();
+        settings
+            .set("switch.http", "false")
+            .text("switch.log", "warn")
+            .set("fdb.capacity", "64")
+            .span("class.3.xoff", line.rate(), line.span(XOFF))
+            .span("class.3.xon", line.rate(), line.span(XON))
+            .set("defaults.flood_unknown", "false")
+            .set("defaults.flood_group", "false")
+            .set("defaults.lldp", "false");
+        if line.hardware() == Hardware::Software {
+            settings.text("switch.stall_budget", STALL_BUDGET).text("defaults.peer_response", "software");
+        }
+        Plan {
+            line,
+            point: String::new(),
+            switches: Vec::new(),
+            hosts: Vec::new(),
+            trunks: Vec::new(),
+            routes: Vec::new(),
+            is_routed: false,
+            settings,
+        }
+    }
+
+    /// Its wires.
+    #[must_use]
+    pub const fn line(&self) -> Line {
+        self.line
+    }
+
+    /// The same, under a name by which raw data tell it from others: `senders=8`.
+    #[must_use]
+    pub fn at_point(self, point: impl Into<String>) -> Plan {
+        Plan { point: point.into(), ..self }
+    }
+
+    /// The same with routers for switches: every host has a network of its own, and routes are FRR's, or in the simulator
+    /// values. What is sent goes by its sender's [`gateway`](Plan::gateway).
+    #[must_use]
+    pub fn routed(mut self) -> Plan {
+        // The namespace is made when the fabric is.
+        self.settings.set("defaults.routed", "true").text("router.netns", "kernel");
+        Plan { is_routed: true, ..self }
+    }
+
+    /// Whether its switches are routers.
+    #[must_use]
+    pub const fn is_routed(&self) -> bool {
+        self.is_routed
+    }
+
+    /// Whether switches that are compared are connected to each other.
+    #[must_use]
+    pub fn has_trunks(&self) -> bool {
+        let compared = |at: PortOf| self.switches[at.switch.0].role == Role::Compared;
+        self.trunks.iter().any(|&(a, b)| compared(a) && compared(b))
+    }
+
+    /// What of it there is on a machine alone, and not in the simulator.
+    #[must_use]
+    pub fn needs_a_machine(&self) -> Option<&'static str> {
+        let has_kernels = self.hosts_with(Stack::Kernel).next().is_some();
+        has_kernels.then_some("its hosts send by the kernel's TCP, and the simulator has no kernel")
+    }
+
+    /// What one switch is told beyond that.
+    pub fn settings_of(&mut self, switch: SwitchId) -> &mut Settings {
+        &mut self.switches[switch.0].settings
+    }
+
+    /// What is said of one port: `port.key`, and `class.N.key` for what stands below it.
+    pub fn settings_at(&mut self, at: PortOf) -> &mut Settings {
+        &mut self.switches[at.switch.0].ports[at.port.index()].settings
+    }
+
+    /// One more switch.
+    pub fn switch(&mut self, name: &str) -> SwitchId {
+        self.add_switch(name, Role::Compared)
+    }
+
+    /// One more switch that no variant concerns, to obey pauses for a host of the kernel.
+    pub fn nic(&mut self, name: &str) -> SwitchId {
+        self.add_switch(name, Role::Nic)
+    }
+
+    fn add_switch(&mut self, name: &str, role: Role) -> SwitchId {
+        let settings = Settings::default();
+        self.switches.push(PlannedSwitch {
+            name: name.to_owned(),
+            ports: Vec::new(),
+            role,
+            groups: Vec::new(),
+            settings,
+        });
+        SwitchId(self.switches.len() - 1)
+    }
+
+    /// One more host, at the next port of `switch`.
+    pub fn host(&mut self, name: &str, switch: SwitchId) -> HostId {
+        self.host_with(name, switch, self.line.rate())
+    }
+
+    /// The same with a wire of its own rate.
+    pub fn host_with(&mut self, name: &str, switch: SwitchId, line: BitRate) -> HostId {
+        self.add_host(name, switch, line, Stack::Traffic)
+    }
+
+    /// One more host whose device is left to the kernel. It knows where all others of its kind are.
+    pub fn kernel_host(&mut self, name: &str, switch: SwitchId) -> HostId {
+        self.add_host(name, switch, self.line.rate(), Stack::Kernel)
+    }
+
+    fn add_host(&mut self, name: &str, switch: SwitchId, line: BitRate, stack: Stack) -> HostId {
+        let host = HostId(self.hosts.len());
+        let at = self.add_port(switch, name, false, line);
+        self.hosts.push(PlannedHost { name: name.to_owned(), at, line, stack });
+        host
+    }
+
+    /// A wire between two switches; returns its port at each. Ports are called after the switch that they
+    /// lead to.
+    pub fn trunk(&mut self, a: SwitchId, b: SwitchId) -> (PortOf, PortOf) {
+        let name = |to: SwitchId| format!("to-{}", self.switches[to.0].name);
+        let (to_b, to_a) = (name(b), name(a));
+        let [leads_to_a, leads_to_b] = [a, b].map(|to| self.switches[to.0].role == Role::Compared);
+        let rate = self.line.rate();
+        let ends = (self.add_port(a, &to_b, leads_to_b, rate), self.add_port(b, &to_a, leads_to_a, rate));
+        self.trunks.push(ends);
+        ends
+    }
+
+    /// The ports at both ends of each wire between switches.
+    #[must_use]
+    pub fn trunks(&self) -> &[(PortOf, PortOf)] {
+        &self.trunks
+    }
+
+    /// The ports of a switch that lead to others, each with the other end of its wire.
+    pub fn trunks_of(&self, switch: SwitchId) -> impl Iterator<Item = (PortOf, PortOf)> {
+        let ends = self.trunks.iter().flat_map(|&(a, b)| [(a, b), (b, a)]);
+        ends.filter(move |(here, _)| here.switch == switch)
+    }
+
+    /// These ports of one switch lead to the same place; `keys` are lines of its `[[group]]` beside name and ports.
+    pub fn group(&mut self, name: &str, ports: &[PortOf], keys: &str) {
+        let Some(first) = ports.first() else { return };
+        let members = ports.iter().map(|at| at.port).collect();
+        self.switches[first.switch.0].groups.push((name.to_owned(), members, keys.to_owned()));
+    }
+
+    /// Frames to `host` leave this switch here, whatever the shortest way is.
+    pub fn route(&mut self, host: HostId, by: PortOf) {
+        self.routes.push((host, by));
+    }
+
+    /// Where a host is attached.
+    #[must_use]
+    pub fn port_of(&self, host: HostId) -> PortOf {
+        self.hosts[host.0].at
+    }
+
+    /// All ports of a switch.
+    pub fn ports_of(&self, switch: SwitchId) -> impl Iterator<Item = PortOf> + use<> {
+        let count = self.switches[switch.0].ports.len();
+        (0..=u8::MAX).map(PortId).take(count).map(move |port| PortOf { switch, port })
+    }
+
+    /// All switches.
+    pub fn switches(&self) -> impl Iterator<Item = SwitchId> + use<> {
+        (0..self.switches.len()).map(SwitchId)
+    }
+
+    /// All hosts.
+    pub fn hosts(&self) -> impl Iterator<Item = HostId> + use<> {
+        (0..self.hosts.len()).map(HostId)
+    }
+
+    /// What a host is.
+    #[must_use]
+    pub fn host_of(&self, host: HostId) -> &PlannedHost {
+        &self.hosts[host.0]
+    }
+
+    /// Hosts with this stack.
+    pub fn hosts_with(&self, stack: Stack) -> impl Iterator<Item = HostId> {
+        self.hosts().filter(move |host| self.hosts[host.0].stack == stack)
+    }
+
+    /// What a switch is called.
+    #[must_use]
+    pub fn switch_name(&self, switch: SwitchId) -> &str {
+        &self.switches[switch.0].name
+    }
+
+    /// What a port is called.
+    #[must_use]
+    pub fn port_name(&self, at: PortOf) -> &str {
+        &self.switches[at.switch.0].ports[at.port.index()].name
+    }
+
+    fn add_port(&mut self, switch: SwitchId, name: &str, leads_to_switch: bool, speed: BitRate) -> PortOf {
+        let ports = &mut self.switches[switch.0].ports;
+        let port = PortId(u8::try_from(ports.len()).expect("a plan has few ports"));
+        ports.push(PlannedPort {
+            name: name.to_owned(),
+            leads_to_switch,
+            speed,
+            settings: Settings::default(),
+        });
+        PortOf { switch, port }
+    }
+
+    /// The configuration of one switch on `machine`, with `variant` on top.
+    ///
+    /// # Errors
+    /// Where the switch cannot be as it is told.
+    pub fn config(
+        &self,
+        switch: SwitchId,
+        variant: &Settings,
+        machine: Machine,
+    ) -> Result<Config, ConfigError> {
+        let under = variant.policy.map_or(String::new(), |policy| format!(" under {policy}"));
+        let name = format!("the configuration of {}{under}", self.switches[switch.0].name);
+        let own_policy = variant.own_policy.clone().or(machine.own_policy);
+        Config::from_toml_on(
+            self.line.hardware(),
+            &name,
+            &self.toml(switch, variant),
+            Machine { own_policy, ..machine },
+        )
+    }
+
+    fn toml(&self, switch: SwitchId, variant: &Settings) -> String {
+        let planned = &self.switches[switch.0];
+        let mut settings = self.settings.clone();
+        // One each, whatever the rates: many switches share the machine.
+        let ports: Vec<String> = planned.ports.iter().map(|port| format!("\"{}\"", port.name)).collect();
+        settings.set("switch.workers", format!("[{{ ports = [{}] }}]", ports.join(", ")));
+        settings.text("switch.name", &planned.name);
+        if planned.role == Role::Compared {
+            settings.extend(variant);
+        }
+        settings.extend(&planned.settings);
+        if planned.role == Role::Compared {
+            settings.laid_over_by(variant);
+        }
+        let of_trunks = settings.of_trunks();
+        let mut toml = settings.without_trunks().to_string();
+        for port in &planned.ports {
+            let mut keys = if port.leads_to_switch { of_trunks.clone() } else { Settings::default() };
+            keys.extend(&port.settings);
+            let speed = port.speed.bits_per_second();
+            let identity = format!("name = \"{0}\"\ndevice = \"{0}\"\nspeed = \"{speed}\"", port.name);
+            let _ = write!(toml, "[[port]]\n{identity}\n{}", keys.below_port());
+        }
+        for (name, ports, keys) in &planned.groups {
+            let names: Vec<&str> =
+                ports.iter().map(|port| planned.ports[port.index()].name.as_str()).collect();
+            let _ = write!(toml, "[[group]]\nname = \"{name}\"\nports = {names:?}\n{keys}");
+        }
+        for host in self.hosts().filter(|_| !self.is_routed) {
+            let port = self.next_port(switch, host);
+            let group = planned.groups.iter().find(|(_, ports, _)| ports.contains(&port));
+            let by = match group {
+                Some((name, ..)) => format!("group = \"{name}\""),
+                None => format!("port = \"{}\"", planned.ports[port.index()].name),
+            };
+            let _ = write!(toml, "[[fdb.static]]\nmac = \"{}\"\n{by}\n", host.address());
+        }
+        toml
+    }
+
+    /// Where frames to `host` leave `switch`: unless a route says otherwise by the first of the shortest ways.
+    fn next_port(&self, switch: SwitchId, host: HostId) -> PortId {
+        let route = self.routes.iter().find(|(to, by)| *to == host && by.switch == switch);
+        let by = route.map(|&(_, by)| by).or_else(|| self.ways(switch, host).first().copied());
+        let Some(by) = by else {
+            panic!("no wire leads from {} to {}", self.switch_name(switch), self.hosts[host.0].name)
+        };
+        by.port
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    fn ring() -> (Plan, [SwitchId; 3], [HostId; 3]) {
+        let mut plan = Plan::new(BitRate::from_mbps(100));
+        let switches = ["a", "b", "c"].map(|name| plan.switch(name));
+        let hosts = [0, 1, 2].map(|n| plan.host(&format!("host-{n}"), switches[n]));
+        (plan, switches, hosts)
+    }
+
+    #[test]
+    fn frames_take_the_shortest_way_unless_a_route_says_otherwise() {
+        let (mut plan, [a, b, c], [_, _, at_c]) = ring();
+        let (a_b, _) = plan.trunk(a, b);
+        let (b_c, _) = plan.trunk(b, c);
+        let (_, a_c) = plan.trunk(c, a);
+        assert_eq!(plan.next_port(a, at_c), a_c.port);
+        assert_eq!(plan.next_port(b, at_c), b_c.port);
+        assert_eq!(plan.next_port(c, at_c), plan.port_of(at_c).port);
+        plan.route(at_c, a_b);
+        assert_eq!(plan.next_port(a, at_c), a_b.port);
+    }
+
+    #[test]
+    fn a_plan_is_a_valid_configuration_of_each_switch() {
+        let (mut plan, [a, b, c], [at_a, ..]) = ring();
+        let (a_b, _) = plan.trunk(a, b);
+        plan.trunk(b, c);
+        plan.settings_at(a_b).set("class.3.xoff", "70000");
+        plan.settings_at(a_b).text("port.pause", "asymmetric");
+        let mut variant = Settings::default();
+        variant.text("switch.accounting", "until-forwarded").text("switch.when_full", "stop");
+        for switch in plan.switches() {
+            plan.config(switch, &variant, Machine::default()).unwrap();
+        }
+        let config = plan.config(a, &variant, Machine::default()).unwrap();
+        let xoff = |at: PortOf| config.switch.ports[at.port.index()].classes[3].xoff.0;
+        assert_eq!((xoff(a_b), xoff(plan.port_of(at_a))), (70_000, 50_000));
+        assert!(config.warnings.is_empty(), "{:?}", config.warnings);
+    }
+
+    #[test]
+    fn switches_of_a_simulated_machine_are_told_what_live_ones_are() {
+        let rate = BitRate::from_mbps(200);
+        let told = |line: Line| {
+            let mut plan = Plan::new(line);
+            let switches = ["a", "b"].map(|name| plan.switch(name));
+            switches.iter().for_each(|&switch| _ = plan.host(&format!("at-{}", switch.0), switch));
+            plan.trunk(switches[0], switches[1]);
+            let config = |&switch| plan.config(switch, &Settings::default(), Machine::default()).unwrap();
+            format!("{:?}", switches.iter().map(config).collect::<Vec<_>>())
+        };
+        let live = told(Line::from(rate));
+        assert_eq!(live, told(Line::simulated_machine(rate)));
+        assert_ne!(live, told(Line::simulated(rate)));
+    }
+
+    #[test]
+    fn a_routed_plan_bridges_nothing() {
+        let (mut plan, [a, b, c], _) = ring();
+        plan.trunk(a, b);
+        plan.trunk(b, c);
+        let plan = plan.routed();
+        for switch in plan.switches() {
+            let config = plan.config(switch, &Settings::default(), Machine::default()).unwrap();
+            assert!(config.switch.ports.iter().all(|port| port.routed), "{config:?}");
+            assert!(config.warnings.is_empty(), "{:?}", config.warnings);
+            assert!(!plan.toml(switch, &Settings::default()).contains("fdb.static"));
+        }
+    }
+
+    #[test]
+    fn what_is_laid_over_counts_whatever_plan_and_variant_say_but_for_nics() {
+        let mut plan = Plan::new(BitRate::from_mbps(100));
+        let (switch, nic) = (plan.switch("switch"), plan.nic("nic"));
+        plan.trunk(switch, nic);
+        [switch, nic].iter().for_each(|&of| _ = plan.settings_of(of).set("class.3.xoff", "60000"));
+        let mut variant = Settings::default();
+        variant.set("class.3.xoff", "70000").lay_over("class.3.xoff", "\"80KB\"");
+        let xoff = |of| {
+            let config = plan.config(of, &variant, Machine::default()).unwrap();
+            config.switch.ports[0].classes[3].xoff.0
+        };
+        assert_eq!((xoff(switch), xoff(nic)), (80_000, 60_000));
+        assert!(!plan.has_trunks(), "a NIC is part of a host");
+    }
+
+    #[test]
+    fn a_variant_concerns_switches_and_no_nics() {
+        let mut plan = Plan::new(BitRate::from_mbps(100));
+        let (switch, nic) = (plan.switch("switch"), plan.nic("nic"));
+        plan.kernel_host("host", nic);
+        plan.trunk(switch, nic);
+        plan.settings_of(nic).set("class.3.xon", "1518");
+        let mut variant = Settings::default();
+        variant.set("class.3.xoff", "70000").set("class.3.xon", "60000");
+        variant.text("switch.policy", "ofc").set("trunk.ofc_peer", "true");
+        let thresholds = |of| {
+            let config = plan.config(of, &variant, Machine::default()).unwrap();
+            assert!(!plan.toml(of, &variant).contains("ofc_peer"), "a NIC knows only PFC");
+            let class = &config.switch.ports[0].classes[3];
+            (class.xoff.0, class.xon.0)
+        };
+        assert_eq!((thresholds(switch), thresholds(nic)), ((70_000, 60_000), (50_000, 1518)));
+    }
+}

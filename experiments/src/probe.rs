@@ -1,0 +1,153 @@
+//! Which of several equal ways a flow takes through routers, found out as operators do who spread RoCE by UDP source ports: by
+//! trying.
+
+use xoff_dataplane::units::{Class, Nanos};
+use xoff_host::Stream;
+use xoff_host::payload::{Headers, STAMP_LEN, Stamp, Template};
+
+use crate::counted::Counted;
+use crate::error::{FabricError, PROBE_PATIENCE, ProbeError};
+use crate::ground::{Clock, World};
+use crate::line::Line;
+use crate::plan::{HostId, Plan, PortOf};
+
+/// Of trials: no stream of an experiment has it, and no kernel sends in it.
+const CLASS: Class = Class::ALL[1];
+const DSCP: u8 = 8;
+/// The first of the dynamic ports, with which streams begin, too.
+const PORTS: std::ops::Range<u16> = 49_152..49_152 + 64;
+/// One that is not there by then is sent again, so long: it may be lost, as any of its class.
+const SEND_EVERY: Nanos = Nanos::from_millis(100);
+const LOOK_EVERY: Nanos = Nanos::from_micros(200);
+
+/// A flow between two hosts that is to leave a switch by this port, which leads to another.
+pub(crate) struct Trial<'a> {
+    pub(crate) plan: &'a Plan,
+    pub(crate) flow: [HostId; 2],
+    pub(crate) by: PortOf,
+}
+
+impl Trial<'_> {
+    /// A UDP source port with which it does. Where a frame went is known where it came: a switch counts it before it goes on.
+    pub(crate) fn source_port(&self, world: &dyn World, switches: &[Counted]) -> Result<u16, FabricError> {
+        let Trial { plan, flow: [from, to], by } = *self;
+        let ends: Vec<(PortOf, PortOf)> = plan.trunks_of(by.switch).collect();
+        let came = || -> Vec<u64> {
+            let of = |&(_, at): &(PortOf, PortOf)| switches[at.switch.index()].counters.class(at.port, CLASS);
+            ends.iter().map(|end| of(end).rx_frames.get()).collect()
+        };
+        let name = |host: HostId| plan.port_name(plan.port_of(host)).to_owned();
+        let switch = || plan.switch_name(by.switch).to_owned();
+        let mut send = world.sender(from)?;
+        for port in PORTS {
+            let frame = self.frame(port);
+            let way = find_out((world, plan.line()), &came, || send(&frame))?;
+            match way.map(|place| ends[place].0) {
+                None => {
+                    return Err(ProbeError::Lost { from: name(from), to: name(to), switch: switch() }.into());
+                }
+                Some(way) if way == by => return Ok(port),
+                Some(_) => {}
+            }
+        }
+        let port = plan.port_name(by).to_owned();
+        let tried = PORTS.len();
+        Err(ProbeError::Elsewhere { tried, from: name(from), to: name(to), switch: switch(), port }.into())
+    }
+
+    /// The shortest frame of the flow.
+    fn frame(&self, source_port: u16) -> Vec<u8> {
+        let [from, to] = self.flow;
+        let template = Template::new(&Headers {
+            dst: to.address(),
+            via: self.plan.gateway(from),
+            src: from.address(),
+            tag: None,
+            cn_tag: None,
+            dscp: DSCP,
+            ecn: 0,
+            source_port,
+            destination_port: Stream::default().destination_port,
+        });
+        let len = template.len_min(false);
+        let mut frame = vec![0; len];
+        let stamp = Stamp {
+            sender: from.number(),
+            stream: u8::MAX,
+            class: CLASS,
+            end: false,
+            sequence: 0,
+            sent: Nanos::ZERO,
+            flow: None,
+        };
+        template.write(&mut frame, len, &stamp);
+        // No frame of a stream, should its receiver be there already.
+        frame[len - STAMP_LEN..].fill(0);
+        frame
+    }
+}
+
+/// Sends a frame until it is known where it went: which of the counts that `came` reads has grown. What was sent beside the first to come
+/// is waited for, too: it is to count for no other flow.
+fn find_out(
+    (clock, line): (&(impl Clock + ?Sized), Line),
+    came: &impl Fn() -> Vec<u64>,
+    mut send: impl FnMut() -> Result<(), FabricError>,
+) -> Result<Option<usize>, FabricError> {
+    let [patience, send_every, look_every] =
+        [PROBE_PATIENCE, SEND_EVERY, LOOK_EVERY].map(|time| line.span(time));
+    let before = came();
+    let (begin, mut sent, mut last) = (clock.now(), 0, None);
+    loop {
+        let came: Vec<u64> = came().iter().zip(&before).map(|(now, before)| now - before).collect();
+        let (way, all) = (came.iter().position(|&count| count > 0), came.iter().sum::<u64>());
+        let now = clock.now();
+        let since = last.map(|last| now.since(last));
+        if all == sent && sent > 0 || since.is_some_and(|since| since >= patience) {
+            return Ok(way);
+        }
+        let is_due = since.is_none_or(|since| since >= send_every);
+        if way.is_none() && is_due && now.since(begin) < patience {
+            send()?;
+            (sent, last) = (sent + 1, Some(now));
+        }
+        clock.wait(look_every);
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    /// Time passes as it is waited for.
+    struct Waiting(Cell<Nanos>);
+
+    impl Clock for Waiting {
+        fn now(&self) -> Nanos {
+            self.0.get()
+        }
+
+        fn wait(&self, span: Nanos) {
+            self.0.set(self.now().after(span));
+        }
+    }
+
+    #[test]
+    fn a_frame_that_is_lost_is_sent_again_and_all_that_come_are_awaited() {
+        let (sent, looks_since) = (Cell::new(0), Cell::new(0));
+        let came = || {
+            looks_since.set(if sent.get() == 2 { looks_since.get() + 1 } else { 0 });
+            // The second comes before the first.
+            vec![7, 5 + u64::from(looks_since.get() > 0) + u64::from(looks_since.get() > 9)]
+        };
+        let line = Line::from(Line::REFERENCE);
+        let way = find_out((&Waiting(Cell::new(Nanos::ZERO)), line), &came, || {
+            sent.set(sent.get() + 1);
+            Ok(())
+        });
+        assert_eq!((way.unwrap(), sent.get(), looks_since.get()), (Some(1), 2, 10));
+    }
+}

@@ -1,0 +1,99 @@
+//! From a scenario to a fabric with its loads.
+
+mod course;
+mod hosts;
+mod import;
+mod loads;
+mod memory;
+mod plan;
+mod switches;
+mod ways;
+
+use std::cell::Cell;
+use std::path::Path;
+use std::sync::Arc;
+
+pub use course::Course;
+pub use import::Import;
+pub use memory::Room;
+pub use plan::named;
+use xoff_config::scenario::{self, Source};
+use xoff_dataplane::units::Nanos;
+use xoff_sim::flows::FlowFabric;
+use xoff_sim::topology::Build;
+use xoff_sim::{At, Picos, Seed};
+
+use xoff_switch::machine;
+
+/// What a run is made of.
+pub struct Model {
+    /// Switches, hosts, flows.
+    pub fabric: FlowFabric,
+    /// By switch: its kind.
+    pub kinds: Vec<&'static str>,
+    /// By switch and port: who is at the other end.
+    pub peers: Vec<Vec<String>>,
+    /// Most payload of a frame.
+    pub payload_max: u32,
+    /// Names of loads, by the tags of their flows.
+    pub loads: Vec<String>,
+    /// What happens from outside.
+    pub course: Course,
+    /// Where the fabric was imported.
+    pub import: Option<Import>,
+    /// What is doubtful about what switches are told.
+    pub warnings: Vec<String>,
+}
+
+/// Makes the model for a point of the sweep and a seed, one of so many runs at a time. Files that loads name are beside `path`.
+///
+/// # Errors
+/// What the scenario asks for and the fabric cannot have; more memory than the machine has for that many runs.
+pub fn model(source: &Source, point: usize, seed: u64, path: &Path, runs: usize) -> miette::Result<Model> {
+    let scenario = source.point(point)?;
+    let bare = plan::plan(&scenario, path, &Build::ideal())?;
+    let imported = import::flows(&scenario, bare.nodes.as_ref(), path)?;
+    let (ports, peers) = plan::ports(&bare.plan, &scenario.hosts);
+    let kinds = plan::kinds(&scenario, &bare.plan);
+    let classes = imported.iter().flatten().map(|flow| flow.plan.class);
+    let lossy = hosts::lossy_classes(&scenario).iter().chain(classes).collect();
+    let configured = switches::configured((source, point, &scenario.changes), &kinds, &ports, lossy)?;
+    let flows = memory::flows(&scenario, &bare.plan, imported.iter().map(Vec::len), path)?;
+    memory::fit(&configured.kinds, bare.plan.hosts(), &flows, Room { machine: machine::memory(), runs })?;
+    let next = Cell::new(0);
+    let build = Build::new(|_, _| {
+        let number = next.replace(next.get() + 1);
+        Arc::clone(&configured.kinds[number])
+    });
+    let build = build.spreading(|_| scenario.topology.spread);
+    let planned = plan::plan(&scenario, path, &build)?;
+    let plan = planned.plan;
+    let import = planned.nodes.map(|nodes| Import::new(nodes, &plan, &imported));
+    let settings = hosts::settings(&scenario, Seed(seed));
+    let payload_max = settings.payload_max;
+    let mut fabric = FlowFabric::new(&plan, Seed(seed), settings);
+    hosts::slow_down(&mut fabric, &scenario, &plan)?;
+    let mut loads = Vec::new();
+    for ((number, load), imported) in (0..).zip(&scenario.loads).zip(&imported) {
+        // Each load draws for itself.
+        let seed = Seed(Seed(seed).number(xoff_sim::NodeId(number), xoff_sim::Purpose::Load));
+        loads::add(&mut fabric, &scenario, (load, imported), (&plan, payload_max, seed), path)?;
+        loads.push(load.name.clone());
+    }
+    let mut faults = scenario.faults.clone();
+    faults.extend(planned.lossy.iter().map(|&(at, lost)| scenario::Fault::lossy(end(at), lost)));
+    let course = Course::new((faults, configured.revised), plan, &mut fabric, Seed(seed))?;
+    let warnings = configured.warnings;
+    Ok(Model { fabric, kinds, peers, payload_max, loads, course, import, warnings })
+}
+
+fn end(at: At) -> scenario::End {
+    match at {
+        At::Host(host) => scenario::End::Host(host),
+        At::Switch(switch, port) => scenario::End::Switch(switch, port),
+    }
+}
+
+fn picos(time: Nanos) -> Picos {
+    Picos::from(time)
+}

@@ -1,0 +1,325 @@
+//! Figures of a run, drawn from the files that it wrote: slowdown by size over all seeds; queues, pauses and throughput over time, of the
+//! first seed.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use miette::{IntoDiagnostic as _, miette};
+
+use super::outcome::quantile;
+use super::picture::Painter;
+use super::steps::{self, Steps};
+use super::store::{About, rows};
+use super::tables::{FLOWS, PAUSES, QUEUES, RUNS, Row, THROUGHPUT, Table};
+use crate::experiment::{Content, Figure, Limits, Panel, Point};
+
+/// Points of the sweep with a panel of their own.
+const POINTS_MAX: usize = 12;
+/// Rows of a panel of pauses.
+const PAUSING_MAX: usize = 12;
+/// Lines of a panel of queues.
+const QUEUES_MAX: usize = 4;
+/// Lines of a panel of throughput.
+const FLOWS_MAX: usize = 8;
+/// Classes of sizes.
+const BINS: usize = 16;
+/// Points of a distribution.
+const STEPS: usize = 200;
+
+/// What is drawn of flows, by size and slowdown.
+type Drawn<'a> = dyn Fn(&[(f64, f64)]) -> Vec<Point> + 'a;
+
+/// Where plots are, within a directory of results.
+pub const DIRECTORY: &str = "plots";
+
+/// Draws what there is to be drawn. Answers the files.
+///
+/// # Errors
+/// Something cannot be read, drawn or written.
+pub fn draw(about: &About, directory: &Path, painter: Option<&Painter>) -> miette::Result<Vec<PathBuf>> {
+    let plots = directory.join(DIRECTORY);
+    let mut written = Vec::new();
+    let figures = [
+        ("slowdown", slowdown(about, directory)?),
+        ("queues", queues(about, directory)?),
+        ("pauses", pauses(about, directory)?),
+        ("throughput", throughput(about, directory)?),
+    ];
+    for (name, panels) in figures {
+        if panels.is_empty() {
+            continue;
+        }
+        fs::create_dir_all(&plots).map_err(|error| miette!("cannot write {}: {error}", plots.display()))?;
+        let seeds = match (name, &about.seeds[..]) {
+            ("slowdown", [first, .., last]) => format!("seeds {first} to {last}"),
+            (_, [first, ..]) => format!("seed {first}"),
+            _ => String::new(),
+        };
+        let of_all = match about.points.len() {
+            count if count > POINTS_MAX && name != "slowdown" => {
+                format!(", panels of the first {POINTS_MAX} of {count} points")
+            }
+            _ => String::new(),
+        };
+        let title = match about.about.as_str() {
+            "" => format!("{}, {seeds}{of_all}", about.scenario),
+            text => format!("{}: {text}, {seeds}{of_all}", about.scenario),
+        };
+        let svg = Figure { title, panels }.svg().into_diagnostic()?;
+        let path = plots.join(format!("{name}.svg"));
+        let cannot =
+            |path: &Path, error: &dyn std::fmt::Display| miette!("cannot write {}: {error}", path.display());
+        fs::write(&path, &svg).map_err(|error| cannot(&path, &error))?;
+        written.push(path);
+        if let Some(painter) = painter {
+            let path = plots.join(format!("{name}.png"));
+            let png = painter.png(&svg).map_err(|error| cannot(&path, &error))?;
+            fs::write(&path, png).map_err(|error| cannot(&path, &error))?;
+            written.push(path);
+        }
+    }
+    Ok(written)
+}
+
+/// A point as a legend names it.
+fn named(point: &str) -> String {
+    match point {
+        "" => "all flows".into(),
+        // A policy has its own colour everywhere.
+        point => point.strip_prefix("policy=").unwrap_or(point).to_owned(),
+    }
+}
+
+fn number(row: &Row, at: usize) -> Option<f64> {
+    row[at].parse().ok()
+}
+
+fn slowdown(about: &About, directory: &Path) -> miette::Result<Vec<Panel>> {
+    let mut of: BTreeMap<String, Vec<(f64, f64)>> = BTreeMap::new();
+    let [size, slow, counted] = ["size_bytes", "slowdown", "counted"].map(|name| FLOWS.at(name));
+    rows(directory, &FLOWS, |row| {
+        if let (Some(bytes), Some(slowdown), "1") =
+            (number(&row, size), number(&row, slow), row[counted].as_str())
+        {
+            of.entry(row[0].clone()).or_default().push((bytes, slowdown));
+        }
+    })?;
+    if of.is_empty() {
+        return Ok(Vec::new());
+    }
+    let lines = |line: &Drawn| {
+        let points = about.points.iter().filter_map(|point| Some((named(point), line(of.get(point)?))));
+        Content::Lines(points.collect())
+    };
+    let cdf = lines(&|flows| {
+        let sorted = sorted(flows.iter().map(|(_, slowdown)| *slowdown));
+        (0..=STEPS)
+            .filter_map(|step| {
+                let at = (sorted.len() - 1) * step / STEPS;
+                let share = 100.0 * (at + 1) as f64 / sorted.len() as f64;
+                Some((*sorted.get(at)?, Some(share)))
+            })
+            .collect()
+    });
+    let everything = || of.values().flatten().map(|(bytes, _)| *bytes);
+    let bins = bins(&sorted(everything()));
+    let x = "slowdown (completion time / that of the flow alone)";
+    let mut panels = vec![
+        Panel::new("Slowdown of all flows", x, "flows that ended (%)", cdf)
+            .over_decades()
+            .within(Limits { top: Some(100.0), ..Limits::default() }),
+    ];
+    for percent in [50, 95, 99] {
+        let by_size = lines(&|flows| {
+            let in_bin = |&(low, high): &(f64, f64)| {
+                let values = flows.iter().filter(|(bytes, _)| (low..=high).contains(bytes));
+                let (bytes, slowdowns): (Vec<f64>, Vec<f64>) = values.copied().unzip();
+                let middle = bytes.iter().sum::<f64>() / bytes.len() as f64;
+                Some((middle, Some(quantile(&sorted(slowdowns), percent)?)))
+            };
+            bins.iter().filter_map(in_bin).collect()
+        });
+        let title = if percent == 50 { "Median".to_owned() } else { format!("{percent}th percentile") };
+        panels.push(Panel::new(&title, "size of the flow (bytes)", "slowdown", by_size).over_decades());
+    }
+    Ok(panels)
+}
+
+fn sorted(values: impl IntoIterator<Item = f64>) -> Vec<f64> {
+    let mut values: Vec<f64> = values.into_iter().collect();
+    values.sort_by(f64::total_cmp);
+    values
+}
+
+/// Each size, where there are few; else classes that are as long in decades.
+fn bins(sizes: &[f64]) -> Vec<(f64, f64)> {
+    let mut distinct = sizes.to_vec();
+    distinct.dedup();
+    if distinct.len() <= BINS {
+        return distinct.into_iter().map(|size| (size, size)).collect();
+    }
+    let (low, high) = (sizes[0].max(1.0).log10(), sizes[sizes.len() - 1].max(1.0).log10());
+    let edge = |at: usize| 10_f64.powf(low + (high - low) * at as f64 / BINS as f64);
+    // What lies on an edge is in the class above, as sizes are whole.
+    (0..BINS)
+        .map(|at| (edge(at).ceil(), if at + 1 == BINS { high_end(sizes) } else { edge(at + 1).ceil() - 1.0 }))
+        .collect()
+}
+
+fn high_end(sizes: &[f64]) -> f64 {
+    sizes[sizes.len() - 1]
+}
+
+/// Rows of the first seed, by point.
+fn first_seed(about: &About, directory: &Path, table: &Table) -> miette::Result<BTreeMap<String, Vec<Row>>> {
+    let first = about.seeds.first().map(u64::to_string).unwrap_or_default();
+    let mut of: BTreeMap<String, Vec<Row>> = BTreeMap::new();
+    rows(directory, table, |row| {
+        if row[1] == first {
+            of.entry(row[0].clone()).or_default().push(row);
+        }
+    })?;
+    Ok(of)
+}
+
+fn nanos(row: &Row, at: usize) -> Option<u64> {
+    row[at].parse().ok()
+}
+
+fn micros(row: &Row, at: usize) -> Option<f64> {
+    number(row, at).map(|nanos| nanos / 1e3)
+}
+
+/// When there was a sample, in ns.
+fn times<'a>(rows: impl Iterator<Item = &'a Row>, at: usize) -> Vec<u64> {
+    let mut times: Vec<u64> = rows.filter_map(|row| nanos(row, at)).collect();
+    times.sort_unstable();
+    times.dedup();
+    times
+}
+
+fn queues(about: &About, directory: &Path) -> miette::Result<Vec<Panel>> {
+    let of = first_seed(about, directory, &QUEUES)?;
+    if of.is_empty() {
+        return Ok(Vec::new());
+    }
+    let [time, switch, port, class, egress] =
+        ["time_ns", "switch", "port", "class", "egress_bytes"].map(|name| QUEUES.at(name));
+    let all = times(of.values().flatten(), time);
+    // At a sample at which a queue has no row it was empty; where all were empty there is none.
+    let over_time =
+        |(steps, times): (&Steps, &[u64]), lengths: &BTreeMap<u64, f64>, one: fn(&[f64]) -> f64| {
+            let samples: Vec<(u64, f64)> =
+                times.iter().map(|at| (*at, lengths.get(at).copied().unwrap_or(0.0))).collect();
+            steps.line(&samples, one)
+        };
+    let mut longest = Vec::new();
+    let mut panels = Vec::new();
+    for (place, point) in about.points.iter().enumerate().filter(|(_, point)| of.contains_key(*point)) {
+        let seen = times(of[point].iter(), time);
+        let steps = Steps::of(&seen, &all);
+        let samples: Vec<u64> = steps.every(&seen).collect();
+        let mut most: BTreeMap<u64, f64> = BTreeMap::new();
+        let mut by_queue: BTreeMap<String, BTreeMap<u64, f64>> = BTreeMap::new();
+        for row in &of[point] {
+            let (Some(at), Some(bytes)) = (nanos(row, time), number(row, egress)) else { continue };
+            let kilobytes = bytes / 1e3;
+            let longest = most.entry(at).or_default();
+            *longest = longest.max(kilobytes);
+            let name = format!("s{}p{} class {}", row[switch], row[port], row[class]);
+            by_queue.entry(name).or_default().insert(at, kilobytes);
+        }
+        longest.push((named(point), over_time((&steps, &samples), &most, steps::most)));
+        let mut queues: Vec<(f64, String, BTreeMap<u64, f64>)> = by_queue
+            .into_iter()
+            .map(|(name, lengths)| (lengths.values().sum::<f64>(), name, lengths))
+            .collect();
+        queues.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
+        let lines = queues
+            .into_iter()
+            .filter(|(sum, ..)| *sum > 0.0)
+            .take(QUEUES_MAX)
+            .map(|(_, name, lengths)| (name, over_time((&steps, &samples), &lengths, steps::mean)))
+            .collect();
+        if place >= POINTS_MAX {
+            continue;
+        }
+        let title = format!("Longest queues{}", of_point(point));
+        panels.push(Panel::new(&title, &steps.axis("mean"), "egress queue (kB)", Content::Lines(lines)));
+    }
+    let axis = Steps::of(&all, &all).axis("most");
+    let top = Panel::new("Longest egress queue", &axis, "length (kB)", Content::Lines(longest));
+    panels.insert(0, top);
+    Ok(panels)
+}
+
+fn of_point(point: &str) -> String {
+    if point.is_empty() { String::new() } else { format!(", {point}") }
+}
+
+fn pauses(about: &About, directory: &Path) -> miette::Result<Vec<Panel>> {
+    let of = first_seed(about, directory, &PAUSES)?;
+    let runs = first_seed(about, directory, &RUNS)?;
+    if of.is_empty() {
+        return Ok(Vec::new());
+    }
+    let [start, end, switch, port, class, peer] =
+        ["start_ns", "end_ns", "switch", "port", "class", "peer"].map(|name| PAUSES.at(name));
+    let mut panels = Vec::new();
+    for point in about.points.iter().take(POINTS_MAX) {
+        let last = runs.get(point).and_then(|rows| number(&rows[0], RUNS.at("duration_us"))).unwrap_or(0.0);
+        let mut by_place: BTreeMap<String, Vec<(f64, f64)>> = BTreeMap::new();
+        for row in of.get(point).into_iter().flatten() {
+            let Some(from) = micros(row, start) else { continue };
+            let asks = match row[switch].as_str() {
+                "" => "a receiver".to_owned(),
+                number => format!("s{number}p{}", row[port]),
+            };
+            let name = format!("{asks} class {} stops {}", row[class], row[peer]);
+            by_place.entry(name).or_default().push((from, micros(row, end).unwrap_or(last)));
+        }
+        let held = |spans: &[(f64, f64)]| spans.iter().map(|(from, to)| to - from).sum::<f64>();
+        let mut places: Vec<(String, Vec<(f64, f64)>)> = by_place.into_iter().collect();
+        places.sort_by(|a, b| held(&b.1).total_cmp(&held(&a.1)).then_with(|| a.0.cmp(&b.0)));
+        let which = some_of(PAUSING_MAX, places.len(), "who held longest");
+        places.truncate(PAUSING_MAX);
+        let limits = Limits { x: Some((0.0, last.max(1e-3))), top: None };
+        let title = format!("Pauses{}{which}", of_point(point));
+        panels.push(
+            Panel::new(&title, "time (us)", "", Content::Spans(places))
+                .within(limits)
+                .absent("nobody was paused"),
+        );
+    }
+    Ok(panels)
+}
+
+/// Where a panel has not all of them: which it has.
+fn some_of(most: usize, count: usize, which: &str) -> String {
+    if count > most { format!(": {which}, {most} of {count}") } else { String::new() }
+}
+
+fn throughput(about: &About, directory: &Path) -> miette::Result<Vec<Panel>> {
+    let of = first_seed(about, directory, &THROUGHPUT)?;
+    let [time, flow, rate] = ["time_ns", "flow", "rate_mbps"].map(|name| THROUGHPUT.at(name));
+    let all = times(of.values().flatten(), time);
+    let mut panels = Vec::new();
+    for point in about.points.iter().take(POINTS_MAX).filter(|point| of.contains_key(*point)) {
+        let steps = Steps::of(&times(of[point].iter(), time), &all);
+        let mut by_flow: BTreeMap<u64, Vec<(u64, f64)>> = BTreeMap::new();
+        for row in &of[point] {
+            if let (Some(at), Ok(flow), Some(mbps)) = (nanos(row, time), row[flow].parse(), number(row, rate))
+            {
+                by_flow.entry(flow).or_default().push((at, mbps / 1e3));
+            }
+        }
+        let which = some_of(FLOWS_MAX, by_flow.len(), "the first flows");
+        let lines = by_flow.into_iter().take(FLOWS_MAX);
+        let lines = lines.map(|(flow, rates)| (format!("flow {flow}"), steps.line(&rates, steps::mean)));
+        let title = format!("Throughput{}{which}", of_point(point));
+        let axis = steps.axis("mean");
+        panels.push(Panel::new(&title, &axis, "payload (Gb/s)", Content::Lines(lines.collect())));
+    }
+    Ok(panels)
+}

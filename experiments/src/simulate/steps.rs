@@ -1,0 +1,116 @@
+//! Samples over time as a line shows them: where there are more than can be told apart, several are one point.
+
+use crate::experiment::Point;
+
+/// Points of a line, at most about.
+const POINTS: u64 = 160;
+
+/// How long a point stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Steps {
+    /// From one sample to the next, ns.
+    period: u64,
+    /// Samples that are one point.
+    samples: u64,
+}
+
+impl Steps {
+    /// For samples at these times, in ns: in their order, each once. Some may be left out. The axis is as long as `all` times.
+    #[must_use]
+    pub fn of(times: &[u64], all: &[u64]) -> Steps {
+        let apart = times.windows(2).map(|pair| pair[1] - pair[0]);
+        let period = apart.fold(0, common).max(1);
+        let span = all.last().unwrap_or(&0) - all.first().unwrap_or(&0) + period;
+        Steps { period, samples: span.div_ceil(period * POINTS) }
+    }
+
+    /// All times from the first to the last at which there was a sample.
+    pub fn every(&self, times: &[u64]) -> impl Iterator<Item = u64> + use<> {
+        let end = times.last().map_or(0, |last| last + 1);
+        let period = usize::try_from(self.period).unwrap_or(usize::MAX);
+        (*times.first().unwrap_or(&0)..end).step_by(period)
+    }
+
+    /// The horizontal axis, where a point is what `one` says of its samples.
+    #[must_use]
+    pub fn axis(&self, one: &str) -> String {
+        match self.samples {
+            1 => "time (us)".into(),
+            samples => format!("time (us), {one} of {} us", (self.period * samples) as f64 / 1e3),
+        }
+    }
+
+    /// Points (us) of samples in the order of time (ns), each of which ends there; `one` makes one value of several, of which there is
+    /// one at least.
+    pub fn line(&self, samples: &[(u64, f64)], one: impl Fn(&[f64]) -> f64) -> Vec<Point> {
+        let width = self.period * self.samples;
+        let of_step = |chunk: &[(u64, f64)]| {
+            let values: Vec<f64> = chunk.iter().map(|(_, value)| *value).collect();
+            let at = match self.samples {
+                1 => chunk[0].0 as f64,
+                _ => (chunk[0].0.saturating_sub(1) / width * width) as f64 + width as f64 / 2.0,
+            };
+            (at / 1e3, Some(one(&values)))
+        };
+        let step = |sample: &(u64, f64)| sample.0.saturating_sub(1) / width;
+        samples.chunk_by(|a, b| step(a) == step(b)).map(of_step).collect()
+    }
+}
+
+/// The greatest common divisor.
+const fn common(a: u64, b: u64) -> u64 {
+    if b == 0 { a } else { common(b, a % b) }
+}
+
+/// The mean.
+pub fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len() as f64
+}
+
+/// The largest.
+pub fn most(values: &[f64]) -> f64 {
+    values.iter().copied().fold(0.0, f64::max)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn times(count: u64) -> Vec<u64> {
+        (1..=count).map(|number| number * 1_000).collect()
+    }
+
+    #[test]
+    fn few_samples_are_points_themselves() {
+        let steps = Steps::of(&times(POINTS), &times(POINTS));
+        assert_eq!(steps.axis("mean"), "time (us)");
+        assert_eq!(steps.line(&[(1_000, 3.0), (2_000, 5.0)], mean), [(1.0, Some(3.0)), (2.0, Some(5.0))]);
+    }
+
+    #[test]
+    fn of_more_than_can_be_told_apart_several_are_one_in_the_middle_of_their_step() {
+        let steps = Steps::of(&times(3), &times(POINTS + 1));
+        assert_eq!(steps.axis("mean"), "time (us), mean of 2 us");
+        // The third is alone in its step: there is no sample beside it.
+        let samples = [(1_000, 3.0), (2_000, 5.0), (4_000, 9.0)];
+        assert_eq!(steps.line(&samples, mean), [(1.0, Some(4.0)), (3.0, Some(9.0))]);
+        assert_eq!(steps.line(&samples, most), [(1.0, Some(5.0)), (3.0, Some(9.0))]);
+        let line = steps.line(&times(1_000).iter().map(|at| (*at, 0.0)).collect::<Vec<_>>(), most);
+        assert_eq!(line.len(), 500);
+    }
+
+    #[test]
+    fn samples_that_were_left_out_are_known_by_those_that_were_not() {
+        let times = [2_000, 6_000, 12_000];
+        let steps = Steps::of(&times, &times);
+        assert_eq!(steps.every(&times).collect::<Vec<_>>(), [2_000, 4_000, 6_000, 8_000, 10_000, 12_000]);
+        assert_eq!(Steps::of(&[], &[]).every(&[]).count(), 0);
+        assert_eq!(Steps::of(&[7], &[7]).every(&[7]).count(), 1);
+    }
+
+    #[test]
+    fn no_sample_and_one_are_no_trouble() {
+        assert_eq!(Steps::of(&[], &[]).line(&[], mean), []);
+        assert_eq!(Steps::of(&[7], &[7]).line(&[(7, 1.0)], mean), [(0.007, Some(1.0))]);
+    }
+}

@@ -1,0 +1,278 @@
+//! What all runs come to: for each point of the sweep the mean over its seeds, with its 95 % interval where there are two or more; and
+//! against the control, by seed.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+
+use comfy_table::presets::UTF8_HORIZONTAL_ONLY;
+use comfy_table::{CellAlignment, ContentArrangement, Table as Drawn};
+use serde::Serialize;
+
+use super::store::About;
+use super::tables::{LOADS, RUNS, Row, Table};
+use crate::experiment::Interval;
+
+/// What the table for people has: columns of [`RUNS`], and how they are called there.
+const SHOWN: [(&str, &str); 11] = [
+    ("flows", "flows"),
+    ("flows_done", "done"),
+    ("fct_p50_us", "FCT p50 (us)"),
+    ("fct_p99_us", "FCT p99 (us)"),
+    ("slowdown_p50", "slowdown p50"),
+    ("slowdown_p99", "slowdown p99"),
+    ("goodput_gbps", "goodput (Gb/s)"),
+    ("xoffs", "XOFFs"),
+    ("held_us", "held (us)"),
+    ("queue_max_kb", "queue max (kB)"),
+    ("lost_frames", "lost"),
+];
+
+/// So many of them are of loads, too.
+const OF_LOADS: usize = 7;
+
+/// A number over the seeds of a point.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Measured {
+    /// The mean; of one run, its value.
+    pub mean: f64,
+    /// Lower end of the 95 % interval of the mean; `None` of one run.
+    pub low: Option<f64>,
+    /// Upper end.
+    pub high: Option<f64>,
+    /// Runs that had a value.
+    pub runs: usize,
+}
+
+impl Measured {
+    /// Of a value for each run.
+    pub(super) fn of(values: &[f64]) -> Option<Measured> {
+        let mean = values.iter().sum::<f64>() / (!values.is_empty()).then_some(values.len())? as f64;
+        let interval = Interval::of(values);
+        Some(Measured {
+            mean,
+            low: interval.map(|of| of.low),
+            high: interval.map(|of| of.high),
+            runs: values.len(),
+        })
+    }
+
+    /// As people read it.
+    pub(super) fn text(&self) -> String {
+        let half = self.high.map(|high| high - self.mean).filter(|half| *half > 0.0);
+        let number = |number: f64| match number.abs() {
+            size if size >= 1_000.0 || number.fract() == 0.0 => format!("{number:.0}"),
+            size if size >= 10.0 => format!("{number:.1}"),
+            _ => format!("{number:.2}"),
+        };
+        match half {
+            Some(half) => format!("{} ± {}", number(self.mean), number(half)),
+            None => number(self.mean),
+        }
+    }
+}
+
+/// A point of the sweep.
+#[derive(Clone, Debug, Serialize)]
+pub struct PointSummary {
+    /// What is varied, and its value here; empty without a sweep.
+    pub point: String,
+    /// By column of `runs.csv`.
+    pub measured: serde_json::Map<String, serde_json::Value>,
+    /// The difference to the control of the same seed, by column; none at the control.
+    pub against_control: serde_json::Map<String, serde_json::Value>,
+}
+
+/// A load at a point of the sweep.
+#[derive(Clone, Debug, Serialize)]
+pub struct LoadSummary {
+    /// The point.
+    pub point: String,
+    /// The load's name.
+    pub load: String,
+    /// By column of `loads.csv`.
+    pub measured: serde_json::Map<String, serde_json::Value>,
+    #[serde(skip)]
+    cells: Vec<String>,
+}
+
+/// All of it.
+#[derive(Clone, Debug, Serialize)]
+pub struct Summary {
+    /// The scenario's name.
+    pub scenario: String,
+    /// What it shows.
+    pub about: String,
+    /// The seeds of what there is.
+    pub seeds: Vec<u64>,
+    /// The point that the others are compared with: they differ from it in what is varied, and in nothing else.
+    pub control: String,
+    /// All points, the control first.
+    pub points: Vec<PointSummary>,
+    /// Each load at each point.
+    pub loads: Vec<LoadSummary>,
+    #[serde(skip)]
+    cells: Vec<Vec<String>>,
+    #[serde(skip)]
+    compared: Vec<String>,
+}
+
+fn value(row: &Row, at: usize) -> Option<f64> {
+    row[at].parse().ok()
+}
+
+/// What is measured over several rows.
+fn over(rows: &[&Row], at: usize) -> Option<Measured> {
+    let values: Vec<f64> = rows.iter().filter_map(|row| value(row, at)).collect();
+    Measured::of(&values)
+}
+
+/// By column.
+fn json(table: &Table, of: &dyn Fn(usize) -> Option<Measured>) -> serde_json::Map<String, serde_json::Value> {
+    let numbers = table.columns.iter().enumerate().skip(2).filter(|(_, column)| column.unit != "text");
+    numbers
+        .filter_map(|(at, column)| {
+            let value = serde_json::to_value(of(at)?).expect("numbers have a JSON form");
+            Some((column.name.to_owned(), value))
+        })
+        .collect()
+}
+
+/// Of the rows of [`LOADS`].
+fn by_load(about: &About, rows: &[Row]) -> Vec<LoadSummary> {
+    let load = LOADS.at("load");
+    let mut all = Vec::new();
+    for point in &about.points {
+        let of_point: Vec<&Row> = rows.iter().filter(|row| row[0] == *point).collect();
+        let mut names: Vec<&str> = Vec::new();
+        for row in &of_point {
+            if !names.contains(&row[load].as_str()) {
+                names.push(&row[load]);
+            }
+        }
+        for name in names {
+            let own: Vec<&Row> = of_point.iter().copied().filter(|row| row[load] == name).collect();
+            let text =
+                |(name, _): &(&str, &str)| over(&own, LOADS.at(name)).map_or("-".into(), |of| of.text());
+            let place = [point.clone(), name.to_owned()];
+            all.push(LoadSummary {
+                point: point.clone(),
+                load: name.to_owned(),
+                measured: json(&LOADS, &|at| over(&own, at)),
+                cells: place.into_iter().chain(SHOWN[..OF_LOADS].iter().map(text)).collect(),
+            });
+        }
+    }
+    all
+}
+
+/// Of the rows of [`RUNS`] and [`LOADS`].
+#[must_use]
+pub fn summary(about: &About, rows: &[Row], loads: &[Row]) -> Summary {
+    let of_point = |point: &String| rows.iter().filter(|row| row[0] == *point).collect::<Vec<&Row>>();
+    let control = about.points.first().cloned().unwrap_or_default();
+    let controls = of_point(&control);
+    let (mut points, mut cells, mut compared) = (Vec::new(), Vec::new(), Vec::new());
+    for point in &about.points {
+        let rows = of_point(point);
+        let measured = |at: usize| over(&rows, at);
+        let against = |at: usize| {
+            let pairs =
+                rows.iter().filter_map(|row| Some((row, controls.iter().find(|of| of[1] == row[1])?)));
+            let differences = pairs.filter_map(|(row, control)| Some(value(row, at)? - value(control, at)?));
+            Measured::of(&differences.collect::<Vec<f64>>())
+        };
+        let is_control = *point == control;
+        points.push(PointSummary {
+            point: point.clone(),
+            measured: json(&RUNS, &measured),
+            against_control: if is_control { serde_json::Map::new() } else { json(&RUNS, &against) },
+        });
+        let text = |(name, _): &(&str, &str)| measured(RUNS.at(name)).map_or("-".into(), |of| of.text());
+        cells.push(std::iter::once(point.clone()).chain(SHOWN.iter().map(text)).collect());
+        let same = ["seed", "trace"].map(|name| RUNS.at(name));
+        let is_same = |row: &&Row| controls.iter().any(|of| same.iter().all(|at| of[*at] == row[*at]));
+        if !is_control && !rows.is_empty() && rows.iter().all(is_same) {
+            compared
+                .push(format!("  {point}: the same to the last frame; what is varied changes nothing here"));
+        } else if !is_control {
+            compared.extend(comparison(point, &against));
+        }
+    }
+    let ran: BTreeSet<&str> = rows.iter().map(|row| row[1].as_str()).collect();
+    Summary {
+        scenario: about.scenario.clone(),
+        about: about.about.clone(),
+        // A shard has some of them.
+        seeds: about.seeds.iter().copied().filter(|seed| ran.contains(seed.to_string().as_str())).collect(),
+        control,
+        points,
+        loads: by_load(about, loads),
+        cells,
+        compared,
+    }
+}
+
+/// What differs beyond chance, in words.
+fn comparison(point: &str, against: &dyn Fn(usize) -> Option<Measured>) -> Option<String> {
+    let said = SHOWN[2..].iter().filter_map(|(name, title)| {
+        let of = against(RUNS.at(name))?;
+        let (low, high) = of.low.zip(of.high)?;
+        (low > 0.0 || high < 0.0)
+            .then(|| format!("{title} {}{}", if of.mean > 0.0 { "+" } else { "" }, of.text()))
+    });
+    let said: Vec<String> = said.collect();
+    let any = against(RUNS.at("xoffs"))?.low.is_some();
+    let none = || "no difference beyond chance".to_owned();
+    any.then(|| format!("  {point}: {}", if said.is_empty() { none() } else { said.join(", ") }))
+}
+
+impl Summary {
+    /// As people read it.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let mut text = self.scenario.clone();
+        if !self.about.is_empty() {
+            let _ = write!(text, ": {}", self.about);
+        }
+        let seeds = match &self.seeds[..] {
+            [seed] => format!("seed {seed}"),
+            [first, .., last] => {
+                format!("{} seeds, {first} to {last}; mean ± half of the 95 % interval", self.seeds.len())
+            }
+            [] => "no seed".into(),
+        };
+        let _ = writeln!(text, "\n{seeds}");
+        let has_points = self.points.len() > 1;
+        let skip = usize::from(!has_points);
+        let _ = writeln!(text, "{}", table(&["point"], &SHOWN, self.cells.iter(), skip));
+        if self.loads.iter().any(|of| of.load != self.loads[0].load) {
+            let rows = self.loads.iter().map(|of| &of.cells);
+            let _ = writeln!(text, "{}", table(&["point", "load"], &SHOWN[..OF_LOADS], rows, skip));
+        }
+        if has_points {
+            let _ =
+                writeln!(text, "control: {}; the other points differ from it in this alone", self.control);
+        }
+        for line in &self.compared {
+            let _ = writeln!(text, "{line}");
+        }
+        text
+    }
+}
+
+/// Words to the left, numbers to the right; without the first columns that say nothing.
+fn table<'a>(
+    words: &[&str],
+    numbers: &[(&str, &str)],
+    rows: impl Iterator<Item = &'a Vec<String>>,
+    skip: usize,
+) -> Drawn {
+    let mut table = Drawn::new();
+    table.load_preset(UTF8_HORIZONTAL_ONLY).set_content_arrangement(ContentArrangement::Disabled);
+    table.set_header(words.iter().chain(numbers.iter().map(|(_, title)| title)).skip(skip));
+    rows.for_each(|row| _ = table.add_row(row.iter().skip(skip)));
+    for column in table.column_iter_mut().skip(words.len() - skip) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    table
+}

@@ -1,0 +1,213 @@
+//! A fabric in the simulator: the dataplanes and hosts of a plan, driven by events instead of threads.
+//!
+//! Switches count where running switches do, so that whoever looks at a queue or accounts for frames does not know the difference. Ports
+//! have no devices; what a switch has no slot for is what a fill ring without chunks is to a live one.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+use std::time::Duration;
+
+use xoff_config::{Config, Hardware};
+use xoff_dataplane::counters::Counters;
+use xoff_dataplane::settings::SwitchSettings;
+use xoff_dataplane::units::{BitRate, Nanos, PortId};
+use xoff_host::habits::{CATCH_UP, NAP, commit};
+use xoff_sim::{
+    At, Fabric, Forwarding, Habits, Line, Picos, Seed, SlotCounts, SwitchKind, SwitchNode, TrafficHost,
+    TrafficSettings, ideal,
+};
+
+use crate::addresses::device_address;
+use crate::error::FabricError;
+use crate::ground::{Built, Clock, Ended, HostStart, Proof, Sender, World};
+use crate::kernel::Kernels;
+use crate::plan::{HostId, Plan, PortOf, SwitchId};
+use crate::stall::Stall;
+
+/// When hosts begin: no time is zero that counters know as none.
+const BEGIN: Nanos = Nanos::from_micros(1);
+/// What a wire between programs carries: it has no rate, and a frame is there when a kernel has passed it on, in a microsecond or so.
+const WIRE: BitRate = BitRate::from_gbps(10);
+
+/// Switches that are to be simulated.
+#[derive(Debug)]
+pub(crate) struct Simulator {
+    pub(crate) configs: Vec<Config>,
+    /// Where chance begins.
+    pub(crate) seed: u64,
+    /// What the machine does to its programs.
+    pub(crate) stall: Option<Stall>,
+}
+
+impl Built for Simulator {
+    fn start<'a>(&'a self, plan: &'a Plan) -> Result<Box<dyn World + 'a>, FabricError> {
+        Ok(Box::new(Simulation::start(plan, self)))
+    }
+
+    fn kernels(&self) -> Option<&dyn Kernels> {
+        None
+    }
+}
+
+/// A fabric, and its time.
+#[derive(Debug)]
+struct Simulation<'a> {
+    plan: &'a Plan,
+    fabric: RefCell<Fabric<SwitchNode, TrafficHost>>,
+    settings: Vec<Arc<SwitchSettings>>,
+    stall: Stall,
+    seed: Seed,
+}
+
+impl<'a> Simulation<'a> {
+    /// As planned, at the moment at which its hosts are to begin.
+    fn start(plan: &'a Plan, simulator: &Simulator) -> Simulation<'a> {
+        let settings: Vec<SwitchSettings> = plan
+            .switches()
+            .zip(&simulator.configs)
+            .map(|(switch, config)| settings(plan, switch, config))
+            .collect();
+        let kinds = settings.iter().zip(&simulator.configs).map(|(settings, config)| {
+            Arc::new(SwitchKind { settings: settings.clone(), slots: slots(config) })
+        });
+        let mut simulated = xoff_sim::Plan::default();
+        for ((switch, kind), config) in plan.switches().zip(kinds).zip(&simulator.configs) {
+            let fib = plan.fib(switch, config, &kind.settings).map(Arc::new);
+            simulated.add_switch(&kind, Forwarding { fib, ..Forwarding::default() });
+        }
+        let cable = |at: PortOf| simulator.configs[at.switch.0].cables[at.port.index()];
+        let line = |rate: BitRate, cable: Nanos| {
+            let rate = match plan.line().hardware() {
+                Hardware::Software => WIRE,
+                _ => rate,
+            };
+            Line { rate, delay: Picos::from(cable) }
+        };
+        for host in plan.hosts().map(|host| plan.host_of(host)) {
+            simulated.add_host(number(host.at.switch), host.at.port.0, line(host.line, cable(host.at)));
+        }
+        for &(a, b) in plan.trunks() {
+            let [from, to] = [a, b].map(|at| At::Switch(number(at.switch), at.port.0));
+            simulated.link(from, to, line(plan.line().rate(), cable(a).max(cable(b))));
+        }
+        let switch = |at, settings: SwitchSettings, slots| SwitchNode::new(at, &settings, slots);
+        let mut fabric = Fabric::of(&simulated, Seed(simulator.seed), switch, TrafficHost::new);
+        fabric.route(&simulated);
+        let (stall, seed) = (simulator.stall.unwrap_or_default(), Seed(simulator.seed));
+        for switch in plan.switches().filter(|_| stall != Stall::default()) {
+            fabric.at_switch(number(switch), |node, net| {
+                node.wake_after(stall.wake, net);
+                if let Some(stalls) = stall.drawn() {
+                    node.stall_at_random(stalls, seed, net);
+                }
+            });
+        }
+        let settings = settings.into_iter().map(Arc::new).collect();
+        let simulation = Simulation { plan, fabric: RefCell::new(fabric), settings, stall, seed };
+        simulation.wait(BEGIN);
+        simulation
+    }
+}
+
+impl Clock for Simulation<'_> {
+    fn now(&self) -> Nanos {
+        self.fabric.borrow().now().floor()
+    }
+
+    /// Lets happen what is due within that.
+    fn wait(&self, span: Nanos) {
+        let end = Picos::from(self.now().after(span));
+        self.fabric.borrow_mut().run_until(end);
+    }
+}
+
+impl World for Simulation<'_> {
+    fn switches(&self) -> Vec<(Arc<SwitchSettings>, Arc<Counters>)> {
+        let fabric = self.fabric.borrow();
+        let counters = fabric.switches().iter().map(|node| Arc::clone(node.counters()));
+        self.settings.iter().cloned().zip(counters).collect()
+    }
+
+    fn sender(&self, from: HostId) -> Result<Sender<'_>, FabricError> {
+        Ok(Box::new(move |frame| {
+            self.fabric.borrow_mut().at_host(of_host(from), |at, net| at.emit(frame, net));
+            Ok(())
+        }))
+    }
+
+    fn begin(&mut self, hosts: Vec<HostStart>) {
+        let line = self.plan.line();
+        for HostStart { host, streams, progress, reaction } in hosts {
+            let rate = self.plan.host_of(host).line;
+            let settings = TrafficSettings {
+                address: host.address(),
+                id: host.number(),
+                catch_up: line.span(CATCH_UP),
+                qcn: reaction,
+                streams,
+                progress,
+                rate,
+                habits: match line.hardware() {
+                    Hardware::Software => Habits { nap: NAP, wake: self.stall.wake, commit: commit(rate) },
+                    _ => Habits::IDEAL,
+                },
+                stalls: self.stall.drawn().map(|stalls| (stalls, self.seed)),
+            };
+            self.fabric.get_mut().at_host(of_host(host), |host, net| host.begin(settings, net));
+        }
+    }
+
+    fn has_failed(&self) -> bool {
+        false
+    }
+
+    /// Time stands still.
+    fn stop_hosts(&mut self) {}
+
+    fn end(&mut self, _: Duration) -> Result<Ended, FabricError> {
+        let fabric = self.fabric.get_mut();
+        let proof = |node: &SwitchNode| Proof {
+            unseen_lost: node.never_seen(),
+            unproved: Vec::new(),
+            is_balanced: node.switch().ledger().missing() == 0,
+        };
+        Ok(Ended {
+            hosts: fabric.hosts().iter().map(|host| host.report(fabric.now())).collect(),
+            proofs: fabric.switches().iter().map(proof).collect(),
+            longest_stall_nanos: fabric
+                .switches()
+                .iter()
+                .map(|node| node.ailments().longest.0)
+                .max()
+                .unwrap_or(0),
+        })
+    }
+}
+
+/// What a switch is told, with what a start adds to it.
+fn settings(plan: &Plan, switch: SwitchId, config: &Config) -> SwitchSettings {
+    let mut settings = config.switch.clone();
+    for at in plan.ports_of(switch) {
+        settings.ports[at.port.index()].mac = device_address(at);
+    }
+    settings
+}
+
+/// As many as a live switch's only worker has.
+fn slots(config: &Config) -> SlotCounts {
+    let ports: Vec<PortId> = (0..=u8::MAX).map(PortId).take(config.switch.ports.len()).collect();
+    let chunks = config.worker_chunks(&ports, &[]);
+    let (control, data): (Vec<_>, Vec<_>) = chunks.iter().partition(|(what, _)| *what == "control frames");
+    let sum = |of: Vec<(&str, u64)>| {
+        u32::try_from(of.iter().map(|(_, chunks)| chunks).sum::<u64>()).unwrap_or(u32::MAX / 2)
+    };
+    SlotCounts { data: sum(data), control: sum(control), rings: ideal::rings(config) }
+}
+
+fn number(switch: SwitchId) -> u32 {
+    u32::try_from(switch.index()).expect("a plan has few switches")
+}
+
+fn of_host(host: HostId) -> u32 {
+    u32::from(host.number() - 1)
+}

@@ -1,0 +1,112 @@
+//! What a simulated machine does to its programs: `--stall 2ms/500ms/30us`. With it hosts and switches are programs as those of a live
+//! experiment are; the machine keeps each of them from running now and then, and takes its time to wake them.
+
+use std::fmt::{self, Display};
+use std::str::FromStr;
+
+use serde::{Serialize, Serializer};
+use xoff_config::quantity;
+use xoff_dataplane::units::Nanos;
+use xoff_host::values;
+use xoff_sim::Stalls;
+
+/// How long and how often a program does not run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stall {
+    /// The longest; each shorter one is as likely. Zero: there is none.
+    pub longest: Nanos,
+    /// From the end of one to the begin of the next, on average.
+    pub every: Nanos,
+    /// From what wakes one that sleeps until it runs.
+    pub wake: Nanos,
+}
+
+/// Where nothing is said.
+const EVERY: Nanos = Nanos::from_secs(1);
+/// No program of a machine is woken more often, and a run of stalls below it would hardly come to an end.
+const EVERY_LEAST: Nanos = Nanos::from_micros(10);
+/// What takes longer to wake does not run for other reasons.
+const WAKE_MOST: Nanos = Nanos::from_millis(1);
+
+impl Stall {
+    /// What is drawn for each program; `None`: nothing keeps it from running.
+    #[must_use]
+    pub fn drawn(self) -> Option<Stalls> {
+        let length = Nanos::ZERO..=self.longest;
+        (self.longest > Nanos::ZERO).then_some(Stalls { gap: self.every, length, until: Nanos::NEVER })
+    }
+}
+
+impl FromStr for Stall {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Stall, String> {
+        let span = |text: &str| if text == "0" { Ok(Nanos::ZERO) } else { values::duration(text) };
+        let told = || {
+            "it has to be LENGTH[/EVERY[/WAKE]], times such as 2ms, 5ms/500ms or 5ms/1s/30us; 0 for a machine that never stalls".to_owned()
+        };
+        let spans = text.split('/').map(span).collect::<Result<Vec<_>, _>>().map_err(|_| told())?;
+        let (longest, every, wake) = match spans[..] {
+            [longest] => (longest, EVERY, Nanos::ZERO),
+            [longest, every] => (longest, every, Nanos::ZERO),
+            [longest, every, wake] => (longest, every, wake),
+            _ => return Err(told()),
+        };
+        if longest > every {
+            return Err(
+                "a program has to run for longer than it does not: LENGTH is at most EVERY".to_owned()
+            );
+        }
+        if every < EVERY_LEAST {
+            return Err(format!("EVERY is at least {}, on average", quantity::time(EVERY_LEAST)));
+        }
+        if wake > WAKE_MOST {
+            return Err(format!("WAKE is at most {}", quantity::time(WAKE_MOST)));
+        }
+        Ok(Stall { longest, every, wake })
+    }
+}
+
+impl Display for Stall {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", quantity::time(self.longest), quantity::time(self.every))?;
+        if self.wake > Nanos::ZERO {
+            write!(f, "/{}", quantity::time(self.wake))?;
+        }
+        Ok(())
+    }
+}
+
+impl Serialize for Stall {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stall_is_a_length_and_how_often() {
+        let of = |text: &str| text.parse::<Stall>();
+        let [ms, s] = [Nanos::from_millis(2), Nanos::from_secs(1)];
+        let stall = Stall { longest: ms, every: s, wake: Nanos::ZERO };
+        assert_eq!(of("2ms"), Ok(stall));
+        assert_eq!(of("2ms/20ms"), Ok(Stall { every: Nanos::from_millis(20), ..stall }));
+        assert_eq!(of("2ms/1s/1ms"), Ok(Stall { wake: WAKE_MOST, ..stall }));
+        assert_eq!(of("2ms/2ms").unwrap().drawn().unwrap().length, Nanos::ZERO..=ms);
+        assert_eq!(of("0").unwrap().drawn(), None);
+        for text in ["2ms/20ms", "0ns/1s/30us"] {
+            assert_eq!(of(text).unwrap().to_string(), text);
+        }
+        for bad in ["", "2", "2ms/", "/1s", "2ms/1s/", "2ms/1s/1us/1us", "-1ms"] {
+            assert!(of(bad).unwrap_err().contains("LENGTH[/EVERY[/WAKE]]"), "{bad}");
+        }
+        assert!(of("2ms/1s/1000001ns").unwrap_err().contains("at most 1ms"));
+        assert!(of("2ms/1ms").unwrap_err().contains("at most EVERY"));
+        assert!(of("1ns/9999ns").unwrap_err().contains("at least 10us"));
+        assert_eq!(of("1ns/10us").unwrap().every, EVERY_LEAST);
+    }
+}

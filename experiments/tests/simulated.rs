@@ -1,0 +1,273 @@
+//! Experiments in the simulator: they need no privilege, and the same seed gives the same result, to the byte.
+#![allow(clippy::unwrap_used)]
+
+use serde_json::Value;
+use xoff_dataplane::units::BitRate;
+use xoff_experiments::Line;
+use xoff_experiments::experiment::{Experiment, Report, Request, Variant};
+use xoff_switch::Promise;
+
+fn run(name: &str, policies: &[&str], line: BitRate, seed: u64) -> Report {
+    let experiment = match name.strip_suffix(" --routed") {
+        Some(name) => Experiment::find(name).unwrap().routed.unwrap(),
+        None => Experiment::find(name).unwrap(),
+    };
+    let policies: Vec<_> = policies.iter().map(|policy| Variant::find(policy).unwrap()).collect();
+    let request = Request { seconds: 3, seed, ..Request::new(policies, Line::simulated(line)) };
+    experiment.check(&request, &mut |line| panic!("{line}")).unwrap();
+    experiment.run(&request, &mut |_| ()).unwrap()
+}
+
+/// Twice the same; the promise is kept, and nothing of a machine is in it.
+fn simulated(name: &str, policies: &[&str], line: BitRate) -> Value {
+    let [first, second] = [(); 2].map(|()| run(name, policies, line, 7));
+    assert_eq!(first.promise(), Promise::Kept, "{name}: {first}");
+    let [first, second] = [first, second].map(|report| serde_json::to_string(&report).unwrap());
+    assert_eq!(first, second, "{name}: the same seed");
+    let json: Value = serde_json::from_str(&first).unwrap();
+    assert_eq!(json["simulated"], true);
+    for policy in policies {
+        let of = &json["policies"][policy];
+        assert!(of["lossless"]["received"].as_u64().unwrap() > 100, "{name} {policy}: {of}");
+        let machine = ["longest_stall_ms", "longest_host_gap_ms", "xdp_drops"].map(|key| of[key].as_f64());
+        assert_eq!(machine, [Some(0.0); 3], "{name} {policy}");
+    }
+    json
+}
+
+/// The same between programs of a machine that stalls so.
+fn of_programs(name: &str, policies: &[&str], stall: &str, seed: u64) -> Report {
+    let experiment = Experiment::find(name).unwrap();
+    let policies: Vec<_> = policies.iter().map(|policy| Variant::find(policy).unwrap()).collect();
+    let stall = Some(stall.parse().unwrap());
+    let line = Line::simulated_machine(mbps(100));
+    let request = Request { seconds: 3, seed, stall, ..Request::new(policies, line) };
+    experiment.check(&request, &mut |line| panic!("{line}")).unwrap();
+    experiment.run(&request, &mut |_| ()).unwrap()
+}
+
+fn mbps(mbps: u64) -> BitRate {
+    BitRate::from_mbps(mbps)
+}
+
+/// At 400 Gb/s all lasts a 4,000th of what it lasts at 100 Mb/s, but for the cable.
+#[test]
+fn incast_is_the_same_at_every_rate_as_the_line_sees_it() {
+    let policies = &["pfc", "capfc-stop-max"];
+    let [slow, fast] = [100, 400_000].map(|rate| simulated("incast", policies, mbps(rate)));
+    for policy in policies {
+        for point in 0..3 {
+            let of = |json: &Value, key: &str| {
+                json["policies"][policy].pointer(&format!("/sweep/{point}/{key}")).unwrap().as_f64().unwrap()
+            };
+            let goodput = of(&slow, "goodput_mbps/p50");
+            assert!((94.0..95.8).contains(&goodput), "{policy} {point}: {goodput} Mb/s");
+            let by_rate = of(&fast, "goodput_mbps/p50") / goodput;
+            assert!((3_900.0..4_001.0).contains(&by_rate), "{policy} {point}: {by_rate}");
+            assert!(of(&slow, "xoff_per_gb") > 0.0 && of(&fast, "xoff_per_gb") > 0.0, "{policy} {point}");
+            assert_eq!(of(&slow, "broken"), 0.0);
+        }
+    }
+}
+
+/// A line of 100 Mb/s carries 8,127 frames of 1,518 bytes: where fewer pass the pipeline, that is what is congested.
+#[test]
+fn behind_the_papers_pipeline_an_egress_is_full_only_where_its_line_is_slower() {
+    let policies = ["pfc", "pfc-wstop"];
+    for (rate, is_full) in [("8kpps", false), ("10kpps", true)] {
+        let given = [&format!("pipeline.rate={rate}"), "pipeline.delay=25us", "pipeline.ingress=fifo"];
+        let given = given.iter().map(|given| given.parse().unwrap()).collect();
+        let variants = policies.map(|policy| Variant::find(policy).unwrap()).to_vec();
+        let request = Request { given, ..Request::new(variants, Line::simulated(mbps(100))) };
+        let report = Experiment::find("incast").unwrap().run(&request, &mut |_| ()).unwrap();
+        assert_eq!(report.promise(), Promise::Kept, "{report}");
+        let json = serde_json::to_value(&report).unwrap();
+        let halts = policies.map(|policy| json["policies"][policy]["halts"]["count"].as_u64().unwrap() > 0);
+        assert_eq!(halts, [false, is_full], "{rate}: {report}");
+    }
+}
+
+#[test]
+fn victim_is_simulated() {
+    let json = simulated("victim", &["pfc"], mbps(10_000));
+    let solo = json["policies"]["pfc"]["sweep"][0]["victim"]["solo_mbps"]["p50"].as_f64().unwrap();
+    assert!((5_700.0..6_300.0).contains(&solo), "two offer 30 % each: {solo}");
+}
+
+/// Every step of the article, in its order, and every hold for the queue that is held behind it.
+#[test]
+fn a_cascade_goes_by_the_article_at_100_mbps_and_at_400_gbps() {
+    for rate in [100, 400_000] {
+        let json = simulated("cascade", &["pfc", "ofc"], mbps(rate));
+        let pfc = &json["policies"]["pfc"];
+        assert_eq!([&pfc["runs_judged"], &pfc["runs_in_order"], &pfc["runs_relayed"]], [1, 1, 1], "{pfc}");
+        assert_eq!(pfc["other_class_sent"], pfc["other_class_received"]);
+    }
+}
+
+/// The same over routers, for each sender by the spine that its flow takes.
+#[test]
+fn a_cascade_over_routers_goes_by_the_article_at_100_mbps_and_at_400_gbps() {
+    for rate in [100, 400_000] {
+        let json = simulated("cascade --routed", &["pfc", "ofc"], mbps(rate));
+        let pfc = &json["policies"]["pfc"];
+        assert_eq!([&pfc["runs_judged"], &pfc["runs_in_order"], &pfc["runs_relayed"]], [1, 1, 1], "{pfc}");
+        assert_eq!(pfc["deviations"].as_array().unwrap().len(), 0, "{pfc}");
+        assert_eq!(pfc["other_class_sent"], pfc["other_class_received"]);
+        assert!(pfc["other_class_sent"].as_u64().unwrap() > 0);
+        let ways = pfc["flows"].as_array().unwrap().iter().map(|flow| [&flow["from"], &flow["by"]]);
+        assert_eq!(ways.collect::<Vec<_>>(), [["gpu-1", "to-spine-1"], ["gpu-2", "to-spine-2"]]);
+        let steps = pfc["steps"].as_array().unwrap();
+        let of_chain = |number: &str, spine: usize| {
+            let mut those = steps.iter().filter(|step| step["step"] == number);
+            let step = those.nth(spine).unwrap_or_else(|| panic!("no step {number} by spine {}", spine + 1));
+            (step["at_ms"].as_f64().unwrap(), step["why"].as_str().unwrap_or_default().to_owned())
+        };
+        for spine in 0..2 {
+            let [holds, stops, relays, ends, halts] =
+                ["1-3", "4", "5-7", "8", "9"].map(|number| of_chain(number, spine));
+            // When a pause began is known to the nanosecond.
+            assert!(
+                holds.0 < stops.0 && stops.0 < relays.0 && relays.0 < ends.0 && ends.0 < halts.0,
+                "{steps:?}"
+            );
+            let uplink = format!("to-spine-{}", spine + 1);
+            for (why, queue) in [(holds.1, "gpu-3"), (relays.1, "to-leaf-2, which its own peer holds")] {
+                assert!(why.ends_with(&format!("waits for {queue}")), "{why}");
+            }
+            assert!(
+                halts.1.ends_with(&format!("waits for {uplink}, which its own peer holds")),
+                "{}",
+                halts.1
+            );
+            let [releases, resumes, last] = ["10-12", "13", "14"].map(|number| of_chain(number, spine).0);
+            // An end is known from one look to the next.
+            assert!(holds.0 < releases && releases <= resumes && resumes <= last, "{steps:?}");
+        }
+    }
+}
+
+/// By which port a flow leaves is by what its switch hashes with.
+#[test]
+fn over_routers_another_seed_takes_other_source_ports() {
+    let flows = |seed| {
+        let report = run("cascade --routed", &["capfc-stop-max"], mbps(10_000), seed);
+        serde_json::to_value(report).unwrap()["policies"]["capfc-stop-max"]["flows"].clone()
+    };
+    let all: Vec<_> = (0..6).map(flows).collect();
+    assert_eq!(flows(0), all[0]);
+    assert!(all.iter().any(|of| *of != all[0]), "{all:?}");
+}
+
+/// Which nobody tells the way of, as live.
+#[test]
+fn over_routers_frames_may_take_any_way() {
+    let experiment = Experiment::find("cascade").unwrap().routed.unwrap();
+    for spread in ["router.spread=frame", "router.spread=adaptive"] {
+        let policies = vec![Variant::find("pfc").unwrap()];
+        let given = vec![spread.parse().unwrap()];
+        let request = Request { given, ..Request::new(policies, Line::simulated(mbps(10_000))) };
+        let report = experiment.run(&request, &mut |_| ()).unwrap();
+        let json = serde_json::to_value(&report).unwrap();
+        let pfc = &json["policies"]["pfc"];
+        assert!(pfc["lossless"]["lost"] == 0 && pfc["lossless"]["received"].as_u64() > Some(100), "{pfc}");
+        assert_eq!(pfc["flows"].as_array().unwrap().len(), 0);
+        assert!(pfc["timeline"].as_array().unwrap().iter().any(|event| event["switch"] == "spine-1"));
+        assert!(pfc["timeline"].as_array().unwrap().iter().any(|event| event["switch"] == "spine-2"));
+    }
+}
+
+#[test]
+fn the_flow_that_is_not_congested_keeps_its_rate_under_ofc_and_not_under_pfc() {
+    let json = simulated("ofc-fig1", &["pfc", "ofc"], mbps(10_000));
+    let [pfc, ofc] =
+        ["pfc", "ofc"].map(|policy| json["policies"][policy]["f0"]["share_of_solo"]["p50"].as_f64().unwrap());
+    assert!(pfc < 0.9 && ofc > 0.95, "{pfc} {ofc}");
+}
+
+#[test]
+fn a_ring_stops_for_good_under_pfc() {
+    let json = simulated("deadlock", &["pfc", "gfc"], mbps(10_000));
+    let pfc = &json["policies"]["pfc"];
+    assert_eq!((&pfc["deadlocks"], pfc["circle"].as_array().unwrap().len()), (&1.into(), 6), "{pfc}");
+}
+
+#[test]
+fn congestion_points_slow_hosts_down_at_the_papers_rate() {
+    for name in ["qcn-fanin", "qcn-shared-input"] {
+        let json = simulated(name, &["pfc", "qcn-ingress-arrival"], mbps(10_000));
+        let [pfc, qcn] =
+            ["pfc", "qcn-ingress-arrival"].map(|policy| json["policies"][policy]["cnms"].clone());
+        assert_eq!(pfc, 0);
+        assert!(qcn.as_u64().unwrap() > 20, "{name}: {qcn}");
+    }
+}
+
+#[test]
+fn two_classes_share_a_port() {
+    let json = simulated("two-classes", &["pfc", "g-pfc"], mbps(1_000));
+    let higher = json["policies"]["g-pfc"]["higher_alone_mbps"]["p50"].as_f64().unwrap();
+    assert!((590.0..610.0).contains(&higher), "{higher}");
+}
+
+#[test]
+fn shared_memory_has_another_load_for_another_seed() {
+    let policies = &["pfc-wstop", "capfc-max-wstop"];
+    let json = simulated("shared-memory", policies, mbps(1_000));
+    let other = serde_json::to_value(run("shared-memory", policies, mbps(1_000), 8)).unwrap();
+    assert_ne!(json["policies"]["pfc-wstop"]["long"], other["policies"]["pfc-wstop"]["long"]);
+}
+
+#[test]
+fn messages_are_balanced_and_there_is_no_tcp() {
+    let json = simulated("balance", &["pfc", "capfc-stop-max"], mbps(10_000));
+    let pfc = &json["policies"]["pfc"];
+    assert_eq!((pfc["spreads"].as_array().unwrap().len(), &pfc["tcp"]), (3, &Value::Array(Vec::new())));
+    let reordered = |place: usize| pfc["spreads"][place]["reordered_percent"].as_f64().unwrap();
+    // Hosts that send in step, and paths that are alike: in turn, no frame overtakes another.
+    assert!(reordered(0) == 0.0 && reordered(1) == 0.0 && reordered(2) > 0.0, "{pfc}");
+}
+
+/// The machine decides when which program runs, by the seed alone.
+#[test]
+fn a_machine_that_stalls_is_simulated_and_nothing_is_lost() {
+    let policies = &["pfc", "capfc-stop-max"];
+    let told = |stall: &str, seed: u64| {
+        let report = of_programs("incast", policies, stall, seed);
+        assert_eq!(report.promise(), Promise::Kept, "{stall}: {report}");
+        serde_json::to_string(&report).unwrap()
+    };
+    let [never, stalls, other, wakes] =
+        [("0", 7), ("5ms/50ms", 7), ("5ms/50ms", 8), ("0/1s/30us", 7)].map(|(stall, seed)| told(stall, seed));
+    assert_eq!(stalls, told("5ms/50ms", 7), "the same seed");
+    let [never, stalls, other, wakes] =
+        [never, stalls, other, wakes].map(|json| serde_json::from_str::<Value>(&json).unwrap());
+    assert_ne!(stalls["policies"], other["policies"]);
+    let said = [&never, &stalls, &wakes].map(|json| json["stall"].as_str().unwrap());
+    assert_eq!(said, ["0ns/1s", "5ms/50ms", "0ns/1s/30us"]);
+    for policy in policies {
+        let of = |json: &Value, key: &str| json["policies"][policy].pointer(key).unwrap().as_f64().unwrap();
+        for key in ["/longest_stall_ms", "/longest_host_gap_ms"] {
+            assert_eq!(of(&never, key), 0.0, "{policy}");
+            assert!((0.5..=5.0).contains(&of(&stalls, key)), "{policy}: {}", of(&stalls, key));
+        }
+        assert_eq!(of(&wakes, "/usual_host_gap_ms"), 0.03, "{policy}");
+        assert_eq!(of(&never, "/usual_host_gap_ms"), 0.0, "{policy}");
+        assert_ne!(of(&never, "/pfc/paused_ms"), of(&wakes, "/pfc/paused_ms"), "{policy}");
+        for point in 0..3 {
+            let goodput = of(&never, &format!("/sweep/{point}/goodput_mbps/p50"));
+            assert!((94.0..95.8).contains(&goodput), "{policy} {point}: {goodput}");
+        }
+    }
+}
+
+/// A switch that sleeps hears of a burst when it is nearly over, so that its peer is held for longer, and not as often.
+#[test]
+fn switches_of_a_machine_take_their_time_to_wake() {
+    let pauses = |stall: &str| {
+        let json = serde_json::to_value(of_programs("cascade", &["pfc"], stall, 1)).unwrap();
+        json["policies"]["pfc"]["pfc"]["xoff_sent"].as_u64().unwrap()
+    };
+    let [at_once, late] = ["0", "0/1s/30us"].map(pauses);
+    assert!(late > 0 && 2 * late < at_once, "{late} and {at_once}");
+}

@@ -1,0 +1,104 @@
+//! What a host of `xoff traffic` decides: when it sends which frame, what pauses it, and what became of
+//! everything that was sent. No socket, no clock, no thread: whoever drives a host (the switch's own
+//! command over AF_XDP, a simulator) hands it the time and the bytes.
+//!
+//! ```text
+//!   stream --> schedule --> sender --> payload ---+
+//!   what       when         whose turn  the frame |
+//!                              ^                  v
+//!                  gate, limiter <------- whoever drives ------> sink --> report
+//!                  pauses, CNMs obeyed                           track
+//! ```
+//!
+//! A driver gives each received frame to the [`Gate`] (MAC control), to the [`Notices`] (CNMs) or to the
+//! [`Sink`] (all else), asks the [`Sender`] what may be sent now, and makes a [`HostReport`] in the end.
+//!
+//! Here is a whole driver: a sender and a sink on one wire in virtual time. Between them somebody asks the
+//! sender to pause class 3 for 1000 quanta, which are 512 microseconds at a gigabit.
+//!
+//! ```
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use std::sync::Arc;
+//!
+//! use xoff_dataplane::units::{BitRate, MacAddr, Nanos};
+//! use xoff_dataplane::wire::Header;
+//! use xoff_host::control::{Distortion, build, parse_control};
+//! use xoff_host::report::ReceivedStream;
+//! use xoff_host::{Choice, END_MARKERS, Gate, Obedience, Sender, SenderSettings, Sink, parse_streams};
+//!
+//! let line = BitRate::from_gbps(1);
+//! let streams = parse_streams(&["class=3,dst=02:00:00:00:00:02,size=1000,count=100"])?;
+//! let settings = SenderSettings {
+//!     address: MacAddr([2, 0, 0, 0, 0, 1]),
+//!     id: 1,
+//!     line,
+//!     catch_up: Nanos::ZERO,
+//!     end_markers: END_MARKERS,
+//!     qcn: None,
+//! };
+//! let mut now = Nanos::from_secs(1);
+//! let mut sender = Sender::new(&streams, settings, now, Arc::default());
+//! let mut gate = Gate::new(line, Obedience::Obey, false);
+//! let mut sink = Sink::new(MacAddr([2, 0, 0, 0, 0, 2]), false, Nanos::ZERO, Arc::default());
+//! let mut pause_at = now.after(Nanos::from_micros(100));
+//!
+//! loop {
+//!     if now >= pause_at {
+//!         let pause = build(&parse_control("3=1000")?, MacAddr([2, 0, 0, 0, 0, 9]), &Distortion::default());
+//!         gate.receive(now, &Header::parse(&pause).expect("it is a whole frame"), &pause);
+//!         pause_at = Nanos::NEVER;
+//!     }
+//!     match sender.choose(now, gate.paused(now)) {
+//!         Choice::Send(turn) => {
+//!             let mut frame = vec![0; turn.frame_len() as usize];
+//!             sender.send(&turn, now, &mut frame);
+//!             let arrival = now.after(Nanos::from_micros(5));
+//!             let header = Header::parse(&frame).expect("it is a whole frame");
+//!             sink.receive(arrival, &header, &frame, turn.frame_len());
+//!         }
+//!         Choice::Wait(until) => now = until.min(gate.next_change()).min(pause_at),
+//!         Choice::Done => break,
+//!     }
+//! }
+//!
+//! let received = ReceivedStream::from(&sink.streams()[0]);
+//! assert_eq!((received.sent, received.frames, received.lost), (100, 100, 0));
+//! assert_eq!(gate.counts(now).classes[3].paused, Nanos::from_micros(512));
+//! # Ok(()) }
+//! ```
+
+#![forbid(unsafe_code)]
+
+pub mod announce;
+pub mod control;
+mod flow_gate;
+pub mod flows;
+mod gate;
+pub mod habits;
+pub mod limiter;
+mod notices;
+mod pacer;
+mod parts;
+pub mod payload;
+mod progress;
+mod rate_gate;
+pub mod report;
+mod schedule;
+mod sender;
+mod sink;
+mod stream;
+mod table;
+mod track;
+pub mod values;
+
+pub use flow_gate::FlowGate;
+pub use gate::{ClassPauses, Gate, Obedience, PauseCounts};
+pub use notices::{CapturedCnm, CnmReport, Notice, Notices};
+pub use parts::HostParts;
+pub use progress::{Progress, Volume};
+pub use report::{HostReport, settle};
+pub use sender::{Choice, END_MARKERS, Sender, SenderSettings, Sent, Turn};
+pub use sink::{FLOW_BUCKETS, FlowsReceived, Incoming, Sink, Unsorted};
+pub use stream::{Pattern, STREAMS_MAX, Stream, StreamErrors, keys_help, parse_streams};
+pub use table::Readable;
+pub use track::Tracker;

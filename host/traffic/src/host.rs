@@ -1,0 +1,483 @@
+//! The host: an interface, a sender, a sink, and the loop that moves frames between them.
+//!
+//! One thread, which never spins unless told to. It sleeps until a frame comes or one is due; while
+//! data arrives or leaves it naps a little longer than needed, so that frames are moved in batches
+//! and the switch under test keeps its core. What a nap delays, pacing makes up for.
+//!
+//! What has been handed to the kernel can no longer be paused. So no more than a small amount is
+//! handed over at a time, and pause frames are looked for in between.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use hdrhistogram::Histogram;
+use xoff_dataplane::congestion::ReactionSettings;
+use xoff_dataplane::frame::{Frame, FrameStore};
+use xoff_dataplane::units::{BitRate, Bytes, Class, MacAddr, Nanos};
+use xoff_dataplane::wire::{Cnm, Header, MacControl};
+use xoff_host::habits::{CATCH_UP, NAP, commit};
+use xoff_host::report::UnsortedReport;
+use xoff_host::{
+    Choice, END_MARKERS, Gate, HostParts, HostReport, Notices, Obedience, Progress, Sender, SenderSettings,
+    Sink, Stream, announce,
+};
+use xoff_xdp::{Facts, XdpError};
+
+use super::station::{Station, nap};
+use xoff_xdp::clock::now;
+use xoff_xdp::sleeper::Sleeper;
+
+/// A stop is noticed within this time.
+const SLEEP_MAX: Nanos = Nanos::from_millis(20);
+/// An interrupted host waits so long for its end markers to leave, and takes what had come.
+const FAREWELL: Nanos = Nanos::from_millis(100);
+/// A host tells where it is this often.
+const ANNOUNCE_INTERVAL: Nanos = Nanos::from_secs(1);
+/// After its last stream, a host receives for so long after the last frame.
+const LINGER: Nanos = Nanos::from_millis(500);
+/// What is later than this is counted as so late.
+const GAP_MAX: Nanos = Nanos::from_secs(1);
+
+/// How a host behaves.
+#[derive(Clone, Debug, PartialEq)]
+#[allow(clippy::struct_excessive_bools)] // each is a choice of its own
+pub struct HostOptions {
+    /// Its interface, of the calling thread's network namespace.
+    pub device: String,
+    /// Its address; `None`: the interface's.
+    pub address: Option<MacAddr>,
+    /// Its number in the frames that it sends; `None`: the last two bytes of its address.
+    pub id: Option<u16>,
+    /// Rate of its line.
+    pub line: BitRate,
+    /// It stops sending after so long, and ends; `None`: when its streams are over, or when stopped.
+    pub duration: Option<Nanos>,
+    /// It ends when no data has arrived for so long; `None`: 500 ms after its streams, never without.
+    pub linger: Option<Nanos>,
+    /// How it answers to pause frames.
+    pub obedience: Obedience,
+    /// Whether 802.3x PAUSE stops all its classes; counted and ignored otherwise.
+    pub obey_802_3x: bool,
+    /// Whether lists of flows (OFC) stop those flows only; otherwise they stop the class.
+    pub obey_flows: bool,
+    /// Whether it keeps the rates that it is asked for (GFC).
+    pub obey_rates: bool,
+    /// How much of its own delays it makes up for.
+    pub catch_up: Nanos,
+    /// Whether it counts frames to other hosts.
+    pub promiscuous: bool,
+    /// Whether it tells the network where it is, so that switches need not flood.
+    pub announce: bool,
+    /// Whether streams end with markers that tell sinks how much was sent; not needed where all hosts'
+    /// reports are settled with each other.
+    pub end_markers: bool,
+    /// Whether it spins instead of sleeping.
+    pub busy: bool,
+    /// How long it sleeps at least while there is traffic, so that frames are moved together. Its answer
+    /// to a pause frame takes as long.
+    pub nap: Nanos,
+    /// Streams carry a CN-TAG and slow down as CNMs ask; `None`: CNMs are counted only.
+    pub qcn: Option<ReactionSettings>,
+    /// Entries of each ring.
+    pub ring: u32,
+}
+
+impl HostOptions {
+    /// The defaults, on `device`.
+    #[must_use]
+    pub fn new(device: &str) -> HostOptions {
+        HostOptions {
+            device: device.to_owned(),
+            address: None,
+            id: None,
+            line: BitRate::from_gbps(10),
+            duration: None,
+            linger: None,
+            obedience: Obedience::Obey,
+            obey_802_3x: false,
+            obey_flows: false,
+            obey_rates: false,
+            catch_up: CATCH_UP,
+            promiscuous: false,
+            announce: true,
+            end_markers: true,
+            busy: false,
+            nap: NAP,
+            qcn: None,
+            ring: 4096,
+        }
+    }
+}
+
+/// Why a host cannot run.
+#[derive(Debug, thiserror::Error)]
+pub enum HostError {
+    /// The interface cannot be used.
+    #[error(transparent)]
+    Station(#[from] XdpError),
+    /// Waiting for frames failed.
+    #[error("waiting for frames on `{device}` failed: {source}")]
+    Wait {
+        /// The interface.
+        device: String,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+/// A host on one interface.
+#[derive(Debug)]
+pub struct Host {
+    options: HostOptions,
+    station: Station,
+    address: MacAddr,
+    id: u16,
+    /// From then on it receives.
+    ready: Nanos,
+}
+
+impl Host {
+    /// Opens the interface, of the calling thread's network namespace. From here on it receives.
+    ///
+    /// # Errors
+    /// Where the interface cannot be used, with what to do about it.
+    pub fn open(options: HostOptions) -> Result<Host, HostError> {
+        let station = Station::open(&options.device, options.ring)?;
+        let address = options.address.unwrap_or(station.address());
+        let [.., high, low] = address.0;
+        let id = options.id.unwrap_or(u16::from_be_bytes([high, low]));
+        Ok(Host { options, station, address, id, ready: now() })
+    }
+
+    /// Its address.
+    #[must_use]
+    pub const fn address(&self) -> MacAddr {
+        self.address
+    }
+
+    /// Its number in the frames that it sends.
+    #[must_use]
+    pub const fn id(&self) -> u16 {
+        self.id
+    }
+
+    /// What its interface turned out to be, with what could not be set.
+    #[must_use]
+    pub fn facts(&self) -> &Facts {
+        self.station.facts()
+    }
+
+    /// Sends `streams` and receives, until it is over or `stop` is raised.
+    ///
+    /// # Errors
+    /// Where waiting for frames fails.
+    pub fn run(
+        self,
+        streams: &[Stream],
+        stop: &AtomicBool,
+        progress: &Arc<Progress>,
+    ) -> Result<HostReport, HostError> {
+        let device = self.options.device.clone();
+        let wakers = self.station.wakers().map_err(|source| HostError::Wait { device, source })?;
+        let mut run = Run::new(self, streams, progress, Sleeper::new(&wakers));
+        while !run.step(stop)? {}
+        Ok(run.report(streams))
+    }
+}
+
+/// A host while it runs.
+struct Run<'fd> {
+    options: HostOptions,
+    station: Station,
+    sleeper: Sleeper<'fd>,
+    address: MacAddr,
+    sender: Sender,
+    id: u16,
+    has_streams: bool,
+    sink: Sink,
+    gate: Gate,
+    notices: Notices,
+    /// Room is kept: receiving allocates nothing.
+    frames: Vec<Frame>,
+    commit: Bytes,
+    begin: Nanos,
+    now: Nanos,
+    /// It was to run from then on.
+    due: Nanos,
+    longest_gap: Nanos,
+    /// How late its own times were, ns.
+    gaps: Histogram<u64>,
+    last_data: Option<Nanos>,
+    ending: Option<Nanos>,
+    interrupted: Option<Nanos>,
+    announced: u64,
+    next_announcement: Nanos,
+}
+
+fn gate(options: &HostOptions) -> Gate {
+    let gate = Gate::new(options.line, options.obedience, options.obey_802_3x);
+    let gate = if options.obey_flows { gate.obeying_flows(options.line) } else { gate };
+    if options.obey_rates { gate.obeying_rates(options.line) } else { gate }
+}
+
+/// What [`Run::transmit`] came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Transmitted {
+    /// As much as may be handed over at a time; there may be more.
+    Batch,
+    /// All that was due; more at this time.
+    Until(Nanos),
+    /// All there will ever be.
+    All,
+}
+
+/// What [`Run::receive`] came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Received {
+    /// As much as is taken at a time; there may be more.
+    More,
+    /// All that was there, data among it.
+    Data,
+    /// No data.
+    NoData,
+}
+
+impl<'fd> Run<'fd> {
+    fn new(host: Host, streams: &[Stream], progress: &Arc<Progress>, sleeper: Sleeper<'fd>) -> Run<'fd> {
+        let Host { options, station, address, id, ready } = host;
+        let now = now();
+        let settings = SenderSettings {
+            address,
+            id,
+            line: options.line,
+            catch_up: options.catch_up,
+            end_markers: if options.end_markers { END_MARKERS } else { 0 },
+            qcn: options.qcn,
+        };
+        Run {
+            sender: Sender::new(streams, settings, now, Arc::clone(progress)),
+            id,
+            has_streams: !streams.is_empty(),
+            sink: Sink::new(address, options.promiscuous, ready, Arc::clone(progress)),
+            gate: gate(&options),
+            notices: Notices::new(options.qcn.is_some()),
+            frames: Vec::with_capacity(station.receive_max()),
+            commit: commit(options.line),
+            begin: now,
+            now,
+            due: now,
+            longest_gap: Nanos::ZERO,
+            gaps: Histogram::new_with_bounds(1, GAP_MAX.0, 2).expect("the bounds are constants that fit"),
+            last_data: None,
+            ending: None,
+            interrupted: None,
+            announced: 0,
+            next_announcement: if options.announce { now } else { Nanos::NEVER },
+            options,
+            station,
+            sleeper,
+            address,
+        }
+    }
+
+    /// One turn of the loop; true where it was the last.
+    fn step(&mut self, stop: &AtomicBool) -> Result<bool, HostError> {
+        self.now = now();
+        self.longest_gap = self.longest_gap.max(self.now.since(self.due));
+        self.due = self.now;
+        let received = self.receive();
+        self.sender.advance(self.now);
+        self.announce();
+        let transmitted = self.transmit();
+        self.station.flush();
+        if self.station.is_gone() {
+            return Ok(true);
+        }
+        if stop.load(Ordering::Relaxed) && self.interrupted.is_none() {
+            self.interrupted = Some(self.now);
+            self.end();
+        }
+        if self.options.duration.is_some_and(|duration| self.now >= self.begin.after(duration)) {
+            self.end();
+        }
+        if transmitted == Transmitted::All && self.has_streams {
+            self.ending.get_or_insert(self.now);
+        }
+        if self.is_over(transmitted, received) {
+            return Ok(true);
+        }
+        if !self.options.busy {
+            self.wait(transmitted, received)?;
+        }
+        Ok(false)
+    }
+
+    fn end(&mut self) {
+        if self.ending.is_none() {
+            self.ending = Some(self.now);
+        }
+        self.sender.stop();
+    }
+
+    fn is_over(&self, transmitted: Transmitted, received: Received) -> bool {
+        let idle_for = |since: Nanos, linger: Nanos| {
+            self.now.since(since.max(self.last_data.unwrap_or_default())) >= linger
+        };
+        if let Some(interrupted) = self.interrupted {
+            let done = transmitted == Transmitted::All && received != Received::More;
+            return done || self.now.since(interrupted) >= FAREWELL;
+        }
+        match (self.ending, self.options.linger) {
+            (Some(ending), linger) => {
+                idle_for(ending, linger.unwrap_or(if self.has_streams { LINGER } else { Nanos::ZERO }))
+            }
+            (None, Some(linger)) if !self.has_streams => {
+                self.last_data.is_some_and(|last| idle_for(last, linger))
+            }
+            (None, _) => false,
+        }
+    }
+
+    /// Takes what has come.
+    fn receive(&mut self) -> Received {
+        let mut data = false;
+        let more = self.station.receive(&mut self.frames);
+        for frame in self.frames.drain(..) {
+            let head = self.station.store().head(&frame);
+            if let Ok(header) = Header::parse(head) {
+                if MacControl::is_mac_control(&header) {
+                    self.gate.receive(self.now, &header, head);
+                } else if Cnm::is_cnm(&header) {
+                    let notice = self.notices.receive(self.now, self.address, &header, head);
+                    if let Some((rpid, feedback)) = notice
+                        && !self.sender.notified(self.now, rpid, feedback)
+                    {
+                        self.notices.note_unknown();
+                    }
+                } else {
+                    data |= self.sink.receive(self.now, &header, head, frame.len());
+                }
+            }
+            self.station.store_mut().free(frame);
+        }
+        if data {
+            self.last_data = Some(self.now);
+        }
+        match (more, data) {
+            (true, _) => Received::More,
+            (false, true) => Received::Data,
+            (false, false) => Received::NoData,
+        }
+    }
+
+    /// Hands over what is due and may be sent.
+    fn transmit(&mut self) -> Transmitted {
+        if let Some(flows) = self.gate.changed_flows(self.now) {
+            self.sender.hold_flows(|class, flow| flows.holds(class, flow));
+        }
+        loop {
+            if self.station.committed() >= self.commit {
+                return Transmitted::Batch;
+            }
+            let paused = self.gate.paused(self.now);
+            match self.sender.choose(self.now, paused) {
+                Choice::Send(turn) => {
+                    let Some(frame) = self.station.allocate(turn.frame_len()) else {
+                        return Transmitted::Batch;
+                    };
+                    let bytes = Bytes::on_line(turn.frame_len());
+                    self.gate.sent(self.now, self.sender.class(&turn), bytes);
+                    self.sender.send(&turn, self.now, self.station.store_mut().head_mut(&frame));
+                    self.station.send(frame);
+                }
+                Choice::Wait(until) => return Transmitted::Until(until),
+                Choice::Done => return Transmitted::All,
+            }
+        }
+    }
+
+    /// Tells the network where this host is, if it is time and class 0 is not paused.
+    fn announce(&mut self) {
+        if self.now < self.next_announcement || self.gate.paused(self.now).contains(Class::default()) {
+            return;
+        }
+        self.next_announcement = self.now.after(ANNOUNCE_INTERVAL);
+        let bytes = announce::gratuitous_arp(self.address);
+        let Some(frame) = self.station.allocate(announce::LEN) else { return };
+        self.station.store_mut().head_mut(&frame)[..bytes.len()].copy_from_slice(&bytes);
+        self.station.send(frame);
+        self.announced += 1;
+    }
+
+    /// Sleeps until there is something to do.
+    fn wait(&mut self, transmitted: Transmitted, received: Received) -> Result<(), HostError> {
+        let has_room = matches!(transmitted, Transmitted::Batch) && self.station.committed() < self.commit;
+        if has_room || matches!(received, Received::More) {
+            return Ok(());
+        }
+        let now = now();
+        let nap_end = now.after(self.options.nap);
+        if matches!(received, Received::Data) {
+            nap(self.options.nap);
+            self.woke(nap_end);
+            return Ok(());
+        }
+        let next_send = match transmitted {
+            Transmitted::Batch => nap_end,
+            Transmitted::Until(until) => until,
+            Transmitted::All => Nanos::NEVER,
+        };
+        let unsent = if self.station.committed() == Bytes::ZERO { Nanos::NEVER } else { nap_end };
+        let until = [next_send, unsent, self.gate.next_change(), self.next_announcement, self.next_end()]
+            .into_iter()
+            .fold(now.after(SLEEP_MAX), Nanos::min)
+            .max(nap_end);
+        let device = || self.options.device.clone();
+        self.sleeper
+            .sleep(until.since(now))
+            .map_err(|source| HostError::Wait { device: device(), source })?;
+        self.woke(until);
+        Ok(())
+    }
+
+    /// It has slept until then, or has been woken before.
+    fn woke(&mut self, until: Nanos) {
+        let now = now();
+        if now >= until {
+            self.gaps.saturating_record(now.since(until).0);
+        }
+        self.due = until.min(now);
+    }
+
+    fn next_end(&self) -> Nanos {
+        match self.options.duration {
+            Some(duration) if self.ending.is_none() => self.begin.after(duration),
+            _ => Nanos::NEVER,
+        }
+    }
+
+    fn report(self, streams: &[Stream]) -> HostReport {
+        let now = now();
+        let report = HostParts {
+            address: self.address,
+            id: self.id,
+            line: self.options.line,
+            streams,
+            sender: &self.sender,
+            sink: &self.sink,
+            gate: &self.gate,
+            notices: &self.notices,
+        }
+        .report(self.begin, now);
+        HostReport {
+            device: self.options.device.clone(),
+            longest_gap_ns: self.longest_gap.0,
+            usual_gap_ns: self.gaps.value_at_quantile(0.5),
+            unsorted: UnsortedReport { announcements_sent: self.announced, ..report.unsorted },
+            drops: self.station.drops(),
+            device_gone: self.station.is_gone(),
+            ..report
+        }
+    }
+}

@@ -1,0 +1,193 @@
+//! The host's hold on its interface: frames in, frames out, and the count of what was lost.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::thread;
+use std::time::Duration;
+
+use xoff_config::shell::{Chunks, Mode, PortShell, Queues, Rings, ZeroCopy};
+use xoff_dataplane::frame::{Frame, FrameStore};
+use xoff_dataplane::units::{Bytes, MacAddr, Nanos};
+use xoff_host::report::DropReport;
+use xoff_xdp::{Facts, Port, PortDriver as _, Share, Store, Umem, UmemSettings, XdpError};
+
+use xoff_xdp::sleeper::duplicates;
+
+/// Most frames received at once, by each queue.
+const RECEIVE_MAX: u32 = 64;
+
+/// An open interface.
+#[derive(Debug)]
+pub struct Station {
+    port: Port,
+    store: Store,
+    /// Handed to the kernel and not yet back, in bytes of layer 1 and in chunks.
+    committed: Bytes,
+    committed_chunks: u32,
+    tx_ring: u32,
+}
+
+impl Station {
+    /// Opens `device` with rings of `ring` entries: each queue has as many chunks to receive into, and there are
+    /// as many to send, and to look at.
+    ///
+    /// # Errors
+    /// Where the interface cannot be used.
+    pub fn open(device: &str, ring: u32) -> Result<Station, XdpError> {
+        match Station::open_with(ZeroCopy::Auto, device, ring) {
+            Err(XdpError::NotZeroCopy { .. }) => Station::open_with(ZeroCopy::Off, device, ring),
+            opened => opened,
+        }
+    }
+
+    fn open_with(zero_copy: ZeroCopy, device: &str, ring: u32) -> Result<Station, XdpError> {
+        let chunks = Chunks::for_mtu(xoff_xdp::mtu(device)?);
+        let settings = UmemSettings {
+            chunk_bytes: chunks.bytes,
+            multi_buffer: chunks.multi_buffer,
+            zero_copy,
+            fill: ring,
+            completion: ring,
+        };
+        let chunks = (xoff_xdp::rx_queues(device)? + 2) * ring;
+        let (umem, stores) = Umem::new(settings, &[Share { chunks, control: 0 }])?;
+        let mut store = stores.into_iter().next().expect("one share was asked for");
+        let shell = PortShell {
+            device: device.to_owned(),
+            queues: Queues::All,
+            mode: Mode::Auto,
+            stall_frames: ring,
+            rings: Rings { fill: ring, rx: ring, tx: ring, completion: ring },
+        };
+        let port = Port::open(&umem, &mut store, &shell)?;
+        Ok(Station { port, store, committed: Bytes::ZERO, committed_chunks: 0, tx_ring: ring })
+    }
+
+    /// What the interface turned out to be.
+    #[must_use]
+    pub fn facts(&self) -> &Facts {
+        self.port.facts()
+    }
+
+    /// Its address.
+    #[must_use]
+    pub fn address(&self) -> MacAddr {
+        self.port.facts().mac
+    }
+
+    /// The bytes of frames.
+    #[must_use]
+    pub fn store(&self) -> &Store {
+        &self.store
+    }
+
+    /// The bytes of frames, to be written, and frames to be freed.
+    pub fn store_mut(&mut self) -> &mut Store {
+        &mut self.store
+    }
+
+    /// Most frames that [`Station::receive`] adds.
+    #[must_use]
+    pub fn receive_max(&self) -> usize {
+        (RECEIVE_MAX * self.facts().queues) as usize
+    }
+
+    /// Adds received frames to `frames`, and gives the kernel room for more. True where there may be
+    /// more to receive.
+    #[inline]
+    pub fn receive(&mut self, frames: &mut Vec<Frame>) -> bool {
+        let received = self.port.receive(&mut self.store, RECEIVE_MAX, |_, frame| frames.push(frame));
+        self.port.refill(&mut self.store);
+        received >= RECEIVE_MAX
+    }
+
+    /// A frame of `len` bytes to be filled and sent; `None` while too much is with the kernel.
+    #[inline]
+    pub fn allocate(&mut self, len: u32) -> Option<Frame> {
+        if self.committed_chunks + self.chunks_of(len) > self.tx_ring {
+            return None;
+        }
+        self.store.allocate(len)
+    }
+
+    /// Takes a frame from [`Station::allocate`] to be sent by the next [`Station::flush`].
+    ///
+    /// # Panics
+    /// Where the interface [is gone](Station::is_gone).
+    #[inline]
+    pub fn send(&mut self, frame: Frame) {
+        let len = frame.len();
+        match self.port.send(&self.store, frame) {
+            Ok(()) => {
+                self.committed += Bytes::on_line(len);
+                self.committed_chunks += self.chunks_of(len);
+            }
+            Err(frame) => {
+                self.store.free(frame);
+                unreachable!(
+                    "room in the ring was counted when the frame was allocated, and nobody sends by what is gone"
+                );
+            }
+        }
+    }
+
+    /// Makes the kernel send, and takes back what it has sent.
+    #[inline]
+    pub fn flush(&mut self) {
+        if self.committed_chunks == 0 {
+            return;
+        }
+        self.port.flush(); // also where the last one found the device down: it may be up again
+        let (mut bytes, mut chunks, room) = (Bytes::ZERO, 0, self.store.chunk_room());
+        self.port.reap(&mut self.store, |store, frame| {
+            bytes += Bytes::on_line(frame.len());
+            chunks += frame.len().div_ceil(room);
+            store.free(frame);
+        });
+        self.committed = self.committed.saturating_sub(bytes);
+        self.committed_chunks -= chunks;
+    }
+
+    /// Whether the interface was deleted, as far as sending has told: nothing goes out or comes in any more.
+    #[must_use]
+    pub fn is_gone(&self) -> bool {
+        self.port.is_gone()
+    }
+
+    /// What is with the kernel to be sent: it can no longer be paused.
+    #[must_use]
+    pub const fn committed(&self) -> Bytes {
+        self.committed
+    }
+
+    /// What can be read from as soon as a frame has come.
+    ///
+    /// # Errors
+    /// Where the process has no more descriptors.
+    pub fn wakers(&self) -> io::Result<Vec<OwnedFd>> {
+        duplicates(self.port.sockets())
+    }
+
+    /// What was lost here since it was opened.
+    #[must_use]
+    pub fn drops(&self) -> DropReport {
+        let monitor = self.port.monitor();
+        let (xdp, device) = (monitor.xdp_statistics(), monitor.device_drops());
+        let unread = xdp.as_ref().err().map(|error| format!("the counters of its sockets: {error}"));
+        let unread = unread.into_iter().chain(device.as_ref().err().map(ToString::to_string)).collect();
+        let (xdp, device) = (xdp.unwrap_or_default(), device.unwrap_or_else(|unread| unread.last));
+        let of_xdp = xdp.drops().into_iter().map(|(name, frames)| (name.to_owned(), frames));
+        let of_device = device.losses().into_iter().map(|(name, frames)| (format!("device_{name}"), frames));
+        let counters = of_xdp.chain(of_device).filter(|&(_, frames)| frames > 0).collect();
+        DropReport { total: xdp.lost() + device.lost(), counters, unread }
+    }
+
+    fn chunks_of(&self, len: u32) -> u32 {
+        len.div_ceil(self.store.chunk_room())
+    }
+}
+
+/// Sleeps for `span`, whatever comes.
+pub fn nap(span: Nanos) {
+    thread::sleep(Duration::from_nanos(span.0));
+}

@@ -1,0 +1,309 @@
+//! A network namespace held by a descriptor and a thread.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, RawFd};
+use std::os::unix::fs::MetadataExt as _;
+use std::panic;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output};
+use std::sync::Arc;
+use std::sync::mpsc::{self, Sender};
+use std::thread;
+
+use nix::sched::{CloneFlags, setns, unshare};
+use nix::unistd::{Pid, gettid};
+
+use super::{End, LabError, mounts};
+
+type Job = Box<dyn FnOnce() + Send>;
+
+/// A network namespace. Clones are the same namespace; it ends with the last of them, once no child
+/// process, socket or thread uses it any more.
+#[derive(Clone, Debug)]
+pub struct Namespace {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    name: String,
+    file: File,
+    /// To the thread that lives here and becomes the parent of every child process.
+    keeper: Sender<Job>,
+    /// That thread.
+    keeper_id: Pid,
+}
+
+impl Namespace {
+    pub(super) fn create(name: &str) -> Result<Namespace, LabError> {
+        Namespace::kept(name, enter_new)
+    }
+
+    /// One that exists: the file is below `/run/netns`, or a `/proc/PID/ns/net`.
+    ///
+    /// # Errors
+    /// [`LabError::Namespace`] where the file is no network namespace, or this process may not enter it.
+    pub fn existing(name: &str, file: File) -> Result<Namespace, LabError> {
+        Namespace::kept(name, move || {
+            setns(file.as_fd(), CloneFlags::CLONE_NEWNET)?;
+            Ok(file)
+        })
+    }
+
+    fn kept(
+        name: &str,
+        enter: impl FnOnce() -> io::Result<File> + Send + 'static,
+    ) -> Result<Namespace, LabError> {
+        let failed = |source| LabError::Namespace { name: name.to_owned(), source };
+        let (keeper, jobs) = mpsc::channel::<Job>();
+        let (report, made) = mpsc::channel();
+        thread::Builder::new()
+            .name(format!("ns-{name}"))
+            .spawn(move || {
+                let file = enter().map(|file| (file, gettid()));
+                let alive = file.is_ok();
+                if report.send(file).is_ok() && alive {
+                    jobs.into_iter().for_each(|job| job());
+                }
+            })
+            .map_err(failed)?;
+        let made = made.recv().expect("the thread reports before it ends");
+        let (file, keeper_id) = made.map_err(failed)?;
+        Ok(Namespace { inner: Arc::new(Inner { name: name.to_owned(), file, keeper, keeper_id }) })
+    }
+
+    /// What it was called when made.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.inner.name
+    }
+
+    /// One end of a wire to be made, here, with this device name.
+    #[must_use]
+    pub fn end<'a>(&'a self, device: &'a str) -> End<'a> {
+        End::new(self, device)
+    }
+
+    /// Runs `work` in a fresh thread inside this namespace and waits for it; a panic in it goes on in
+    /// the caller. Sockets that it opens stay in this namespace wherever they are used.
+    pub fn run<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
+        thread::scope(|scope| {
+            let thread = scope.spawn(|| {
+                self.enter();
+                work()
+            });
+            thread.join().unwrap_or_else(|cause| panic::resume_unwind(cause))
+        })
+    }
+
+    /// Starts a thread that runs `work` inside this namespace.
+    pub fn spawn_thread<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> thread::JoinHandle<T> {
+        let namespace = self.clone();
+        thread::spawn(move || {
+            namespace.enter();
+            work()
+        })
+    }
+
+    /// Gives the programs that are started here from now on files of their own, as `ip netns exec` does: `/etc/hosts`
+    /// says what `hosts` says, and `/sys` tells of the devices here; and its own name as that of the host. Nobody else
+    /// sees it, and nothing is left of it.
+    ///
+    /// # Errors
+    /// Where the kernel refuses a mount.
+    pub fn furnish(&self, hosts: String) -> Result<(), LabError> {
+        let name = self.name().to_owned();
+        self.on_keeper(move || mounts::furnish(&name, &hosts)).map_err(|source| LabError::Io {
+            what: "give programs an /etc/hosts of their own".into(),
+            namespace: self.name().to_owned(),
+            source,
+        })
+    }
+
+    /// Gives the programs that are started here from now on directories of their own in place of these that there are, in memory, and in
+    /// them these files. Nobody else sees what is there, and nothing is left of it.
+    ///
+    /// # Errors
+    /// Where the kernel refuses a mount.
+    pub fn own_directories(
+        &self,
+        places: &'static [&'static str],
+        files: Vec<(PathBuf, String)>,
+    ) -> Result<(), LabError> {
+        self.on_keeper(move || mounts::own_directories(places, &files)).map_err(|source| LabError::Io {
+            what: format!("give programs directories of their own at {}", places.join(" and ")),
+            namespace: self.name().to_owned(),
+            source,
+        })
+    }
+
+    /// Whether there is something of this name, as the programs here see it.
+    #[must_use]
+    pub fn has_file(&self, path: &Path) -> bool {
+        let path = path.to_owned();
+        self.on_keeper(move || path.exists())
+    }
+
+    /// What a file says, as the programs here see it.
+    ///
+    /// # Errors
+    /// Where it cannot be read.
+    pub fn read_file(&self, path: &Path) -> io::Result<String> {
+        let path = path.to_owned();
+        self.on_keeper(move || fs::read_to_string(path))
+    }
+
+    /// An empty file of this name, as the programs here see it.
+    ///
+    /// # Errors
+    /// Where it cannot be made.
+    pub fn create_file(&self, path: &Path) -> io::Result<File> {
+        let path = path.to_owned();
+        self.on_keeper(move || File::create(path))
+    }
+
+    /// Where the namespaces of the thread that lives here are found, as long as it lives: a directory with `net` and `mnt`.
+    #[must_use]
+    pub fn entrance(&self) -> PathBuf {
+        format!("/proc/{}/task/{}/ns", std::process::id(), self.inner.keeper_id).into()
+    }
+
+    /// Starts a program inside this namespace. Its parent is the thread that lives here, which ends
+    /// with the namespace or the process: a child that asks for a signal on its parent's death gets
+    /// it then, not earlier.
+    ///
+    /// # Errors
+    /// As [`Command::spawn`].
+    pub fn spawn(&self, mut command: Command) -> io::Result<Child> {
+        self.on_keeper(move || command.spawn())
+    }
+
+    /// Runs `work` in the thread that lives here.
+    fn on_keeper<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> T {
+        let (report, done) = mpsc::channel();
+        let job = Box::new(move || {
+            let _ = report.send(work()); // fails only if the caller is gone
+        });
+        self.inner.keeper.send(job).expect("the thread outlives every clone of the namespace");
+        done.recv().expect("the thread runs every job")
+    }
+
+    /// Runs a program inside this namespace to its end.
+    ///
+    /// # Errors
+    /// As [`Command::output`].
+    pub fn output(&self, command: &mut Command) -> io::Result<Output> {
+        self.run(|| command.output())
+    }
+
+    /// Writes a setting under `/proc/sys/net` of this namespace.
+    ///
+    /// # Errors
+    /// Where there is no such setting, or it does not take the value.
+    pub fn sysctl(&self, setting: &str, value: &str) -> Result<(), LabError> {
+        self.run(|| fs::write(format!("/proc/sys/net/{setting}"), value)).map_err(|source| LabError::Io {
+            what: format!("set net/{setting} to {value}"),
+            namespace: self.name().to_owned(),
+            source,
+        })
+    }
+
+    /// By which the kernel tells it from other namespaces that exist now.
+    #[must_use]
+    pub fn inode(&self) -> u64 {
+        self.inner.file.metadata().expect("an open file").ino()
+    }
+
+    /// For netlink messages that name a namespace by descriptor.
+    pub(super) fn raw_fd(&self) -> RawFd {
+        self.inner.file.as_raw_fd()
+    }
+
+    fn enter(&self) {
+        setns(self.inner.file.as_fd(), CloneFlags::CLONE_NEWNET)
+            .expect("who could make the namespace may enter it");
+    }
+}
+
+fn enter_new() -> io::Result<File> {
+    unshare(CloneFlags::CLONE_NEWNET)?;
+    for family in ["all", "default"] {
+        // Missing where the kernel has no IPv6: as quiet as it gets.
+        let _ = fs::write(format!("/proc/sys/net/ipv6/conf/{family}/disable_ipv6"), "1");
+    }
+    File::open("/proc/thread-self/ns/net")
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::Lab;
+
+    fn inode() -> u64 {
+        fs::metadata("/proc/thread-self/ns/net").unwrap().ino()
+    }
+
+    #[test]
+    fn work_and_programs_run_inside() {
+        let namespace = Lab::new().namespace("lab-a").unwrap();
+        let inside = namespace.run(inode);
+        assert_ne!(inside, inode(), "the caller stays where it was");
+        let mut readlink = Command::new("readlink");
+        readlink.arg("/proc/self/ns/net");
+        let expected = format!("net:[{inside}]\n");
+        assert_eq!(namespace.output(&mut readlink).unwrap().stdout, expected.as_bytes());
+        readlink.stdout(std::process::Stdio::piped());
+        let child = namespace.spawn(readlink).unwrap();
+        assert_eq!(child.wait_with_output().unwrap().stdout, expected.as_bytes());
+        assert_eq!(namespace.spawn_thread(inode).join().unwrap(), inside);
+    }
+
+    #[test]
+    fn programs_have_names_and_devices_of_the_namespace_and_nobody_else_sees_that() {
+        let namespace = Lab::new().namespace("lab-c").unwrap();
+        namespace.furnish("192.0.2.7 somebody\n".into()).unwrap();
+        let mut look = Command::new("sh");
+        look.args(["-c", "hostname; cat /etc/hosts; ls /sys/class/net; cat /proc/mounts"])
+            .stdout(std::process::Stdio::piped());
+        let output = namespace.spawn(look).unwrap().wait_with_output().unwrap();
+        let output = String::from_utf8(output.stdout).unwrap();
+        assert!(output.starts_with("lab-c\n192.0.2.7 somebody\nlo\n"), "{output}");
+        let outside = fs::read_to_string("/proc/mounts").unwrap();
+        assert!(output.contains(" /etc/hosts ") && !outside.contains("xoff-lab"), "{outside}");
+        assert!(!fs::read_to_string("/etc/hosts").unwrap().contains("somebody"));
+        let entrance = namespace.entrance();
+        assert_eq!(fs::metadata(entrance.join("net")).unwrap().ino(), namespace.inode());
+        let again = Namespace::existing("again", File::open(entrance.join("net")).unwrap()).unwrap();
+        assert_eq!((again.run(inode), again.inode()), (namespace.inode(), namespace.inode()));
+    }
+
+    #[test]
+    fn directories_of_its_own_are_nobody_elses() {
+        let namespace = Lab::new().namespace("lab-d").unwrap();
+        let place = Path::new("/run/lab-d/note");
+        namespace
+            .own_directories(
+                &["/run", "/var/tmp", "/no/such/place"],
+                vec![(place.to_owned(), "first".into())],
+            )
+            .unwrap();
+        assert_eq!(namespace.read_file(place).unwrap(), "first");
+        let mut write = Command::new("sh");
+        write.args(["-c", "echo second > /run/lab-d/note; echo third > /var/tmp/lab-d"]);
+        assert!(namespace.spawn(write).unwrap().wait().unwrap().success());
+        assert_eq!(namespace.read_file(place).unwrap(), "second\n");
+        assert_eq!(namespace.read_file(Path::new("/var/tmp/lab-d")).unwrap(), "third\n");
+        assert!(!place.exists() && !Path::new("/var/tmp/lab-d").exists(), "seen from outside");
+    }
+
+    #[test]
+    #[should_panic(expected = "from inside")]
+    fn a_panic_inside_reaches_the_caller() {
+        Lab::new().namespace("lab-b").unwrap().run(|| panic!("from inside"));
+    }
+}

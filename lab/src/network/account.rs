@@ -1,0 +1,299 @@
+//! What became of every frame of a network, and whether that keeps the promise: nothing of a lossless class was lost at a switch,
+//! and nothing where nobody can tell the class, in sockets, devices and queues of the kernel.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
+use serde::{Deserialize, Serialize};
+use xoff_config::written::grouped;
+
+use super::seen::{EndStatus, InterfaceCounters, NetworkStatus};
+use xoff_switch::Promise;
+use xoff_switch::control::status::{PortStatus, Status};
+
+/// The account of a network that has ended.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Account {
+    /// The sum of it.
+    pub verdict: NetworkVerdict,
+    /// All that counted, as it was in the end.
+    #[serde(flatten)]
+    pub network: NetworkStatus,
+}
+
+/// Whether nothing lossless was lost.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NetworkVerdict {
+    /// What became of the promise.
+    pub promise: Promise,
+    /// Frames of lossless classes that switches dropped.
+    pub lossless_lost: u64,
+    /// Losses in devices and XDP sockets of switches, of classes that may be lossless.
+    pub unseen_lost: u64,
+    /// Losses of any class in devices and queues of hosts.
+    pub host_dropped: u64,
+    /// What has not gone as it should: switches, and agents of hosts.
+    #[serde(default)]
+    pub failed: Vec<String>,
+    /// Why it cannot be proved that there were no more.
+    pub unproved: Vec<String>,
+}
+
+impl Account {
+    /// Of what was counted in the end; `failed` did not end as it should, and `waiting` is what still waited somewhere.
+    #[must_use]
+    pub fn of(network: NetworkStatus, mut failed: Vec<String>, waiting: Vec<String>) -> Account {
+        let switches = || network.switches.iter().map(|switch| &switch.verdict);
+        let interfaces =
+            || network.hosts.iter().flat_map(|host| host.interfaces.iter().map(move |it| (host, it)));
+        let lossless_lost = switches().map(|verdict| verdict.lossless_lost).sum();
+        let unseen_lost = switches().map(|verdict| verdict.unseen_lost).sum();
+        let counters = interfaces().filter_map(|(_, interface)| interface.counters);
+        let host_dropped = counters.map(|counters| counters.dropped()).sum();
+        let gaps = network.switches.iter().flat_map(|switch| {
+            switch.verdict.unproved.iter().map(move |gap| format!("{}: {gap}", switch.name))
+        });
+        let unread = interfaces().filter(|(_, interface)| interface.counters.is_none());
+        let unread = unread.map(|(host, interface)| {
+            format!("{}: counters of {} cannot be read", host.name, interface.device)
+        });
+        let unbalanced = network.switches.iter().filter(|it| it.verdict.ledger_balanced == Some(false));
+        failed.extend(unbalanced.map(|switch| format!("{}: its ledger does not balance", switch.name)));
+        let kept = lossless_lost + unseen_lost + host_dropped == 0 && failed.is_empty();
+        let unproved: Vec<String> = gaps.chain(unread).chain(waiting).collect();
+        let promise = match (kept, unproved.is_empty()) {
+            (false, _) => Promise::NotKept,
+            (true, true) => Promise::Kept,
+            (true, false) => Promise::NotProved,
+        };
+        let verdict = NetworkVerdict { promise, lossless_lost, unseen_lost, host_dropped, failed, unproved };
+        Account { verdict, network }
+    }
+
+    /// For people.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let network = &self.network;
+        let mut text = format!(
+            "lab {}: {} hosts, {} switches, {:.1} s\n",
+            network.name,
+            network.hosts.len(),
+            network.switches.len(),
+            network.uptime_nanos as f64 / 1e9
+        );
+        text += &ends(network);
+        text += &classes(&network.switches);
+        let unread: u64 = network.hosts.iter().map(|host| host.socket_drops).sum();
+        if unread > 0 {
+            let _ = writeln!(
+                text,
+                "{} datagrams came to hosts and found no room in their sockets",
+                grouped(unread)
+            );
+        }
+        let NetworkVerdict { promise, lossless_lost, unseen_lost, host_dropped, failed, unproved } =
+            &self.verdict;
+        let _ = match promise {
+            Promise::Kept => writeln!(text, "nothing lossless was lost"),
+            Promise::NotProved => {
+                writeln!(text, "no loss is known, but it is not proved that there was none")
+            }
+            Promise::NotKept => {
+                let counts = [
+                    (*lossless_lost, "lossless frames dropped by switches"),
+                    (*unseen_lost, "lost by their devices and sockets"),
+                    (*host_dropped, "dropped at hosts"),
+                ];
+                let counts = counts.into_iter().filter(|(count, _)| *count > 0);
+                let lost: Vec<String> =
+                    counts.map(|(count, what)| format!("{} {what}", grouped(count))).collect();
+                match lost.is_empty() {
+                    true => {
+                        writeln!(text, "NOT LOSSLESS: no loss was counted, but not all went as it should")
+                    }
+                    false => writeln!(text, "NOT LOSSLESS: {}", lost.join(", ")),
+                }
+            }
+        };
+        failed.iter().for_each(|failed| _ = writeln!(text, "FAILED: {failed}"));
+        unproved.iter().for_each(|gap| _ = writeln!(text, "NOT PROVED: {gap}"));
+        text
+    }
+}
+
+/// Frames that one end of a wire has sent and received, and what it lost.
+struct EndCounts {
+    sent: u64,
+    received: u64,
+    lost: Vec<(&'static str, u64)>,
+}
+
+fn of_host(counters: &InterfaceCounters) -> EndCounts {
+    let lost = vec![
+        ("queue", counters.queue_dropped),
+        ("queue, lossy", counters.queue_dropped_lossy),
+        ("device out", counters.tx_dropped),
+        ("device in", counters.rx_dropped),
+    ];
+    EndCounts { sent: counters.tx_frames, received: counters.rx_frames, lost }
+}
+
+fn of_port(port: &PortStatus) -> EndCounts {
+    let sum =
+        |of: fn(&xoff_switch::control::status::ClassStatus) -> u64| port.classes.iter().map(of).sum::<u64>();
+    let lost =
+        vec![("unseen", port.unseen.lossless + port.unseen.unknown), ("unseen, lossy", port.unseen.lossy)];
+    // A list of flows is a PFC frame, too, and received ones are counted so.
+    let lists = port.classes.iter().filter_map(|class| class.flows.as_ref());
+    let lists: u64 = lists.map(|flows| flows.pause_frames_sent + flows.resume_frames_sent).sum();
+    let control = port.pfc_frames_received + port.pause_frames_received + port.rate_frames_received;
+    EndCounts {
+        sent: sum(|class| class.tx_frames) + port.pause_frames_sent + port.rate_frames_sent + lists,
+        received: sum(|class| class.rx_frames) + control,
+        lost,
+    }
+}
+
+fn counts(network: &NetworkStatus, end: &EndStatus) -> Option<EndCounts> {
+    if end.is_switch {
+        let switch = network.switches.iter().find(|switch| switch.name == end.node)?;
+        return switch.ports.iter().find(|port| port.name == end.port).map(of_port);
+    }
+    let host = network.hosts.iter().find(|host| host.name == end.node)?;
+    let interface = host.interfaces.iter().find(|interface| interface.device == end.port)?;
+    interface.counters.as_ref().map(of_host)
+}
+
+/// One line for each end of each wire.
+fn ends(network: &NetworkStatus) -> String {
+    let rows = network.links.iter().flat_map(|link| {
+        link.ends.iter().enumerate().map(move |(index, end)| {
+            let wire =
+                if index == 0 { format!("{} - {}", end.node, link.ends[1].node) } else { String::new() };
+            let name = format!("{}:{}", end.node, end.port);
+            match counts(network, end) {
+                None => vec![wire, name, "?".into(), "?".into(), "cannot be read".into()],
+                Some(counts) => {
+                    vec![wire, name, grouped(counts.sent), grouped(counts.received), losses(counts.lost)]
+                }
+            }
+        })
+    });
+    table(&["link", "end", "frames sent", "received", "lost"], rows)
+}
+
+fn losses(counts: impl IntoIterator<Item = (&'static str, u64)>) -> String {
+    let lost = counts.into_iter().filter(|(_, count)| *count > 0);
+    let lost: Vec<String> = lost.map(|(what, count)| format!("{what} {}", grouped(count))).collect();
+    if lost.is_empty() { "0".into() } else { lost.join(", ") }
+}
+
+/// One line for each class of a switch that has carried anything.
+fn classes(switches: &[Status]) -> String {
+    let rows = switches.iter().flat_map(|switch| {
+        (0..8).filter_map(|class| {
+            let of: Vec<_> = switch.ports.iter().filter_map(|port| port.classes.get(class)).collect();
+            let received: u64 = of.iter().map(|class| class.rx_frames).sum();
+            let sent: u64 = of.iter().map(|class| class.tx_frames).sum();
+            let mut drops: BTreeMap<&str, u64> = BTreeMap::new();
+            for (reason, count) in of.iter().flat_map(|class| &class.drops).filter(|(_, count)| **count > 0) {
+                *drops.entry(reason).or_default() += count;
+            }
+            let drops: Vec<String> =
+                drops.into_iter().map(|(reason, count)| format!("{reason} {}", grouped(count))).collect();
+            let pauses: u64 = of.iter().map(|class| class.pause_sent.xoff).sum();
+            let kind = if of.iter().any(|class| class.lossless) { "lossless" } else { "lossy" };
+            (received + sent > 0).then(|| {
+                vec![
+                    switch.name.clone(),
+                    format!("{class} {kind}"),
+                    grouped(received),
+                    grouped(sent),
+                    if drops.is_empty() { "0".into() } else { drops.join(", ") },
+                    grouped(pauses),
+                ]
+            })
+        })
+    });
+    table(&["switch", "class", "frames in", "out", "dropped", "pauses"], rows)
+}
+
+/// As wide as it is, numbers to the right; nothing where there are no rows.
+pub fn table(header: &[&str], rows: impl Iterator<Item = Vec<String>>) -> String {
+    let mut table = Table::new();
+    table.load_preset(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
+    table.set_header(header).add_rows(rows);
+    if table.is_empty() {
+        return String::new();
+    }
+    for (column, name) in table.column_iter_mut().zip(header) {
+        if ["frames sent", "received", "frames in", "out", "sent", "queued"].contains(name) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    format!("\n{}\n", table.trim_fmt())
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::network::testing::network;
+
+    fn promise(change: impl FnOnce(&mut NetworkStatus)) -> Promise {
+        let mut network = network();
+        change(&mut network);
+        Account::of(network, Vec::new(), Vec::new()).verdict.promise
+    }
+
+    fn interface(network: &mut NetworkStatus) -> &mut InterfaceCounters {
+        network.hosts[0].interfaces[0].counters.as_mut().unwrap()
+    }
+
+    #[test]
+    fn every_counter_that_can_hide_a_loss_breaks_the_promise() {
+        assert_eq!(promise(|_| ()), Promise::Kept);
+        assert_eq!(promise(|network| network.switches[0].verdict.lossless_lost = 1), Promise::NotKept);
+        assert_eq!(promise(|network| network.switches[0].verdict.unseen_lost = 1), Promise::NotKept);
+        assert_eq!(
+            promise(|network| network.switches[0].verdict.ledger_balanced = Some(false)),
+            Promise::NotKept
+        );
+        assert_eq!(promise(|network| interface(network).tx_dropped = 1), Promise::NotKept);
+        assert_eq!(promise(|network| interface(network).rx_dropped = 1), Promise::NotKept);
+        assert_eq!(promise(|network| interface(network).queue_dropped = 1), Promise::NotKept);
+        assert_eq!(promise(|network| interface(network).queue_dropped_lossy = 1), Promise::Kept);
+        assert_eq!(promise(|network| network.hosts[0].interfaces[0].counters = None), Promise::NotProved);
+        assert_eq!(
+            promise(|network| network.switches[0].verdict.unproved.push("x".into())),
+            Promise::NotProved
+        );
+        let failed = Account::of(network(), vec!["s1: worker 0 panicked".into()], Vec::new());
+        assert_eq!((failed.verdict.promise, failed.verdict.unproved.len()), (Promise::NotKept, 0));
+        let text = failed.text();
+        assert!(text.contains("NOT LOSSLESS: no loss was counted, but"), "{text}");
+        assert!(text.contains("FAILED: s1: worker 0 panicked"), "{text}");
+        let waiting = Account::of(network(), Vec::new(), vec!["h1: 3 frames still waited".into()]);
+        assert_eq!(waiting.verdict.promise, Promise::NotProved);
+        assert!(waiting.text().contains("NOT PROVED: h1: 3 frames still waited"), "{}", waiting.text());
+    }
+
+    #[test]
+    fn the_text_has_every_end_and_every_class_and_the_json_reads_back() {
+        let mut network = network();
+        interface(&mut network).queue_dropped = 12_345;
+        let account = Account::of(network, Vec::new(), Vec::new());
+        let text = account.text();
+        let line = |words: &[&str]| {
+            let found = text.lines().any(|line| words.iter().all(|word| line.contains(word)));
+            assert!(found, "no line with {words:?} in:\n{text}");
+        };
+        line(&["h1 - s1", "h1:eth0", "1,234", "77", "queue 12,345"]);
+        line(&["s1:left", "unseen 3"]);
+        line(&["s1", "3 lossless", "1,000", "headroom_exhausted"]);
+        line(&["NOT LOSSLESS: 12,345 dropped at hosts"]);
+        let json = serde_json::to_string(&account).unwrap();
+        assert_eq!(serde_json::from_str::<Account>(&json).unwrap(), account);
+    }
+}

@@ -1,0 +1,175 @@
+//! The agents of a network's hosts, by which their kernels obey pauses: this program once more (`xoff nic`), a child for each device
+//! that ends with the process that holds the network.
+
+use std::collections::BTreeSet;
+use std::os::unix::process::CommandExt as _;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use xoff_config::lab::{Host, Network, Place};
+
+use super::{NetworkError, control, enter};
+use crate::{Device, Namespace};
+use xoff_nic::serve::NicStatus;
+use xoff_switch::client;
+
+/// How long an agent has to begin.
+const BEGIN_WITHIN: Duration = Duration::from_secs(20);
+/// How long it has to put back what was at its device.
+const END_WITHIN: Duration = Duration::from_secs(5);
+/// How long it has to say how it is.
+const ANSWER_WITHIN: Duration = Duration::from_secs(2);
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+/// The exit code of one that has lost lossless frames, or may not have obeyed.
+const LOST: i32 = 1;
+/// Where the agent of a host's first device serves its status; the next device has the next port.
+const FIRST_PORT: usize = 9465;
+
+/// Running agents.
+#[derive(Debug, Default)]
+pub(super) struct Agents(Vec<Agent>);
+
+#[derive(Debug)]
+struct Agent {
+    /// Of this host.
+    host: String,
+    child: Child,
+}
+
+impl Agents {
+    /// Starts one for each device of a host that is to have one, and waits for all, but no longer than until `is_stopped`.
+    ///
+    /// # Errors
+    /// Where one ends, or does not begin; [`NetworkError::Stopped`].
+    pub(super) fn start(
+        network: &Network,
+        devices: &[Vec<Device>],
+        is_stopped: &mut dyn FnMut() -> bool,
+    ) -> Result<Agents, NetworkError> {
+        let mut agents = Agents::default();
+        let of = |(host, devices): (&Host, &Vec<Device>)| {
+            devices
+                .iter()
+                .cloned()
+                .enumerate()
+                .map(|(index, device)| (host.clone(), index, device))
+                .collect::<Vec<_>>()
+        };
+        let all: Vec<_> =
+            network.hosts.iter().zip(devices).flat_map(of).filter(|(host, ..)| host.nic.is_some()).collect();
+        for (host, index, device) in &all {
+            let link = &network.links[host.interfaces[*index].link];
+            let http = serves_at(&network.name, host, *index);
+            let command = command(&http, host, device, link.speed.bits_per_second()).map_err(cannot(host))?;
+            let child = device.namespace().spawn(command).map_err(cannot(host))?;
+            agents.0.push(Agent { host: host.name.clone(), child });
+        }
+        let deadline = Instant::now() + BEGIN_WITHIN;
+        for ((host, index, device), agent) in all.iter().zip(&mut agents.0) {
+            while status(&network.name, host, *index, device.namespace()).is_none() {
+                if is_stopped() {
+                    return Err(NetworkError::Stopped { name: network.name.clone() });
+                }
+                let ended = agent.child.try_wait().map_err(cannot(host))?;
+                if ended.is_some() || Instant::now() >= deadline {
+                    let what = if ended.is_some() { "ended" } else { "did not begin in time" };
+                    return Err(NetworkError::NoAgent { host: host.name.clone(), what });
+                }
+                thread::sleep(LOOK_EVERY);
+            }
+        }
+        Ok(agents)
+    }
+
+    /// Their processes.
+    pub(super) fn pids(&self) -> BTreeSet<i32> {
+        self.0.iter().filter_map(|agent| i32::try_from(agent.child.id()).ok()).collect()
+    }
+
+    /// Ends them; what is to be said of those that did not end as they should.
+    pub(super) fn end(&mut self) -> Vec<String> {
+        for agent in &self.0 {
+            signal(&agent.child, Signal::SIGTERM);
+        }
+        let deadline = Instant::now() + END_WITHIN;
+        let mut failed = Vec::new();
+        for mut agent in self.0.drain(..) {
+            let status = loop {
+                match agent.child.try_wait() {
+                    Ok(None) if Instant::now() < deadline => thread::sleep(LOOK_EVERY),
+                    Ok(None) => {
+                        let _ = agent.child.kill();
+                        break agent.child.wait().ok();
+                    }
+                    ended => break ended.ok().flatten(),
+                }
+            };
+            let host = agent.host;
+            match status.and_then(|status| status.code()) {
+                Some(0) => {}
+                Some(LOST) => failed.push(format!(
+                    "{host}: its agent lost lossless frames, or may not have obeyed; its log says which"
+                )),
+                _ => failed.push(format!("{host}: its agent did not end as it should")),
+            }
+        }
+        failed
+    }
+}
+
+impl Drop for Agents {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+fn signal(child: &Child, signal: Signal) {
+    if let Ok(pid) = i32::try_from(child.id()) {
+        let _ = kill(Pid::from_raw(pid), signal); // or it has ended just now; nobody else has its number before it is waited for
+    }
+}
+
+fn cannot(host: &Host) -> impl FnOnce(std::io::Error) -> NetworkError + use<> {
+    NetworkError::io(format!("start the agent of host {}", host.name))
+}
+
+/// Where the agent of a host's device with this index serves its status. A namespace that was there before may have no loopback
+/// device, or somebody at the port.
+fn serves_at(network: &str, host: &Host, index: usize) -> String {
+    if host.place == Place::Fresh {
+        format!("127.0.0.1:{}", FIRST_PORT + index)
+    } else {
+        format!("unix:{}", control::agent_socket(network, &host.name, index).display())
+    }
+}
+
+fn command(http: &str, host: &Host, device: &Device, speed: u64) -> std::io::Result<Command> {
+    let mut command = enter::child();
+    command.arg(std::env::current_exe()?).arg("nic");
+    // What is typed at a terminal is for the command: hosts obey until the network ends.
+    command.process_group(0);
+    command.arg(format!("--device={}", device.name())).arg(format!("--speed={speed}"));
+    let told = host.nic.as_ref().map_or(&[][..], |told| &told.0);
+    command.arg(format!("--http={http}"));
+    for (key, value) in told {
+        match value.as_str() {
+            "true" => _ = command.arg(format!("--{key}")),
+            "false" => {}
+            value => _ = command.arg(format!("--{key}={value}")),
+        }
+    }
+    if std::env::var_os("RUST_LOG").is_none() {
+        command.env("RUST_LOG", "warn");
+    }
+    command.stdin(Stdio::null()).stdout(Stdio::null());
+    Ok(command)
+}
+
+/// What the agent of a host's device with this index says of itself; `None` where it does not answer.
+pub(super) fn status(network: &str, host: &Host, index: usize, namespace: &Namespace) -> Option<NicStatus> {
+    let url = client::url(&serves_at(network, host, index)).ok()?;
+    namespace.run(|| client::get(&url, "/status", ANSWER_WITHIN).ok()?.body_mut().read_json().ok())
+}

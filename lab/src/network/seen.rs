@@ -1,0 +1,321 @@
+//! What can be seen of a network from any thread while it is up: where its nodes are, and everything that counts frames there.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::sync::Arc;
+use std::time::Instant;
+
+use serde::{Deserialize, Serialize};
+use tokio::runtime;
+use xoff_config::lab::{End, Host, Network, Place};
+
+use super::agents;
+use super::names::Entrance;
+use crate::{Device, LabError, Tie};
+use xoff_nic::serve::NicStatus;
+use xoff_switch::control::status::Status;
+use xoff_switch::control::{self, SwitchView};
+
+/// Everything that a network says of itself.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct NetworkStatus {
+    /// Its name.
+    pub name: String,
+    /// Time since it was up.
+    pub uptime_nanos: u64,
+    /// Its hosts.
+    pub hosts: Vec<HostStatus>,
+    /// Its wires.
+    pub links: Vec<LinkStatus>,
+    /// Its switches, each as on its `/status`.
+    pub switches: Vec<Status>,
+}
+
+/// A host.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct HostStatus {
+    /// Its name.
+    pub name: String,
+    /// `namespace`, `netns NAME`, `pid N`, `container NAME` or `tap NAME`.
+    pub place: String,
+    /// Whether an agent obeys pauses for it.
+    pub nic: bool,
+    /// Its devices.
+    pub interfaces: Vec<InterfaceStatus>,
+    /// Datagrams that its sockets had no room for since the network was up: they had come, and the program did not take them. Not
+    /// those of a virtual machine.
+    pub socket_drops: u64,
+}
+
+impl HostStatus {
+    /// Returns whether an agent that obeys pauses for it is gone, or does not answer.
+    #[must_use]
+    pub fn lacks_agent(&self) -> bool {
+        self.nic && self.interfaces.iter().any(|interface| interface.agent.is_none())
+    }
+}
+
+/// A device of a host.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct InterfaceStatus {
+    /// Its name.
+    pub device: String,
+    /// Its address.
+    pub mac: String,
+    /// Its IPv4 address.
+    pub ipv4: String,
+    /// Its IPv6 address.
+    pub ipv6: String,
+    /// What it counts; `None` where that cannot be read.
+    pub counters: Option<InterfaceCounters>,
+    /// What its agent says; `None` where there is none, or it does not answer.
+    pub agent: Option<NicStatus>,
+}
+
+/// What a device of a host counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InterfaceCounters {
+    /// Frames sent.
+    pub tx_frames: u64,
+    /// Their bytes, without FCS.
+    pub tx_bytes: u64,
+    /// Frames received.
+    pub rx_frames: u64,
+    /// Their bytes, without FCS.
+    pub rx_bytes: u64,
+    /// Frames lost on the way out, in the device.
+    pub tx_dropped: u64,
+    /// Frames lost on the way in, in the device; what switches say to a host that has no agent is not among them.
+    pub rx_dropped: u64,
+    /// Frames that the queueing discipline dropped; where an agent knows, those of lossless classes only.
+    pub queue_dropped: u64,
+    /// Those of lossy classes, where an agent knows.
+    pub queue_dropped_lossy: u64,
+}
+
+impl InterfaceCounters {
+    /// All that was lost at it.
+    #[must_use]
+    pub fn dropped(&self) -> u64 {
+        self.tx_dropped + self.rx_dropped + self.queue_dropped
+    }
+}
+
+/// A wire.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LinkStatus {
+    /// Its ends.
+    pub ends: [EndStatus; 2],
+    /// Its rate, bits per second of layer 1.
+    pub speed_bits_per_second: u64,
+}
+
+/// One end of a wire.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EndStatus {
+    /// Name of the host or switch.
+    pub node: String,
+    /// Name of the host's device or the switch's port.
+    pub port: String,
+    /// Whether it is a switch's.
+    pub is_switch: bool,
+}
+
+/// What other processes need to know of a network.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Description {
+    /// Its name.
+    pub name: String,
+    /// Environment of what runs in it.
+    pub variables: BTreeMap<String, String>,
+    /// Where its nodes are, by name.
+    pub entrances: BTreeMap<String, Entrance>,
+    /// Virtual machines: of these only a TAP is here.
+    pub guests: BTreeSet<String>,
+    /// Its wires.
+    pub links: Vec<LinkStatus>,
+}
+
+/// A network that is up, to look at.
+#[derive(Debug)]
+pub struct Seen {
+    pub(super) network: Network,
+    /// Of hosts, then of switches.
+    pub(super) entrances: Vec<Entrance>,
+    /// Of each host.
+    pub(super) devices: Vec<Vec<Device>>,
+    /// What [`socket_drops`] had counted of each host before.
+    pub(super) socket_drops_before: Vec<u64>,
+    pub(super) ties: Vec<Tie>,
+    pub(super) views: Vec<Arc<SwitchView>>,
+    pub(super) since: Instant,
+}
+
+impl Seen {
+    /// What other processes need to know.
+    #[must_use]
+    pub fn description(&self) -> Description {
+        let hosts = self.network.hosts.iter().map(|host| &host.name);
+        let names = hosts.chain(self.network.switches.iter().map(|switch| &switch.name));
+        Description {
+            name: self.network.name.clone(),
+            variables: super::names::variables(&self.network, &self.entrances),
+            guests: self.guests().map(|host| host.name.clone()).collect(),
+            entrances: names.cloned().zip(self.entrances.iter().cloned()).collect(),
+            links: self.links(),
+        }
+    }
+
+    /// What everything counts now.
+    ///
+    /// # Errors
+    /// Where the machine has no room for a conversation with the workers.
+    pub fn status(&self) -> std::io::Result<NetworkStatus> {
+        let runtime = runtime::Builder::new_current_thread().enable_time().build()?;
+        let ask = |view: &Arc<SwitchView>| {
+            let answers = runtime.block_on(control::ask(view));
+            control::snapshot(view, &answers)
+        };
+        Ok(self.status_with(self.views.iter().map(ask).collect()))
+    }
+
+    /// The same of switches that have said this in the end.
+    #[must_use]
+    pub fn status_with(&self, switches: Vec<Status>) -> NetworkStatus {
+        let hosts = (0..self.network.hosts.len()).map(|host| self.host(host)).collect();
+        NetworkStatus {
+            name: self.network.name.clone(),
+            uptime_nanos: u64::try_from(self.since.elapsed().as_nanos()).unwrap_or(u64::MAX),
+            hosts,
+            links: self.links(),
+            switches,
+        }
+    }
+
+    fn guests(&self) -> impl Iterator<Item = &Host> {
+        self.network.hosts.iter().filter(|host| matches!(host.place, Place::Tap(_)))
+    }
+
+    fn links(&self) -> Vec<LinkStatus> {
+        let network = &self.network;
+        let end = |end: &End| match *end {
+            End::Host { host, interface } => EndStatus {
+                node: network.hosts[host].name.clone(),
+                port: network.hosts[host].interfaces[interface].device.clone(),
+                is_switch: false,
+            },
+            End::Port { switch, port } => EndStatus {
+                node: network.switches[switch].name.clone(),
+                port: network.switches[switch].config.switch.ports[port].name.clone(),
+                is_switch: true,
+            },
+        };
+        let link = |link: &xoff_config::lab::Link| LinkStatus {
+            ends: link.ends.each_ref().map(end),
+            speed_bits_per_second: link.speed.bits_per_second(),
+        };
+        network.links.iter().map(link).collect()
+    }
+
+    fn host(&self, index: usize) -> HostStatus {
+        let host = &self.network.hosts[index];
+        let devices = host.interfaces.iter().zip(&self.devices[index]).enumerate();
+        let interfaces = devices.map(|(number, (interface, device))| {
+            let status = |_| agents::status(&self.network.name, host, number, device.namespace());
+            let agent = host.nic.as_ref().and_then(status);
+            InterfaceStatus {
+                device: interface.device.clone(),
+                mac: interface.mac.to_string(),
+                ipv4: interface.ipv4.0.to_string(),
+                ipv6: interface.ipv6.0.to_string(),
+                counters: self.counters(host, device, agent.as_ref()).ok(),
+                agent,
+            }
+        });
+        HostStatus {
+            name: host.name.clone(),
+            place: match &host.place {
+                Place::Fresh => "namespace".into(),
+                Place::Netns(name) => format!("netns {name}"),
+                Place::Pid(pid) => format!("pid {pid}"),
+                Place::Container(name) => format!("container {name}"),
+                Place::Tap(name) => format!("tap {name}"),
+            },
+            nic: host.nic.is_some(),
+            interfaces: interfaces.collect(),
+            socket_drops: socket_drops(host, &self.devices[index])
+                .saturating_sub(self.socket_drops_before[index]),
+        }
+    }
+
+    /// What is lost at a TAP is lost on the way to its guest or from there.
+    fn counters(
+        &self,
+        host: &Host,
+        device: &Device,
+        agent: Option<&NicStatus>,
+    ) -> Result<InterfaceCounters, LabError> {
+        let counted = device.counters()?;
+        let lost = |agent: &NicStatus, lossless| {
+            agent
+                .classes
+                .iter()
+                .filter(|class| class.lossless == lossless)
+                .map(|class| class.lost)
+                .sum::<u64>()
+        };
+        let dropped = device.queue()?.dropped;
+        let lossy = agent.map_or(0, |agent| lost(agent, false)).min(dropped);
+        let tap = match &host.place {
+            Place::Tap(name) => self.ties.iter().find(|tie| tie.tap().name() == name),
+            _ => None,
+        };
+        let tap = tap.map(Tie::counters).transpose()?.unwrap_or_default();
+        Ok(InterfaceCounters {
+            tx_frames: counted.tx_packets,
+            tx_bytes: counted.tx_bytes,
+            rx_frames: counted.rx_packets,
+            rx_bytes: counted.rx_bytes,
+            tx_dropped: counted.tx_dropped + tap.rx_dropped,
+            rx_dropped: counted.rx_dropped + tap.tx_dropped,
+            queue_dropped: dropped - lossy,
+            queue_dropped_lossy: lossy,
+        })
+    }
+}
+
+/// `RcvbufErrors` of UDP, both versions of IP, of the namespace that a host is; a virtual machine's sockets are not here.
+pub(super) fn socket_drops(host: &Host, devices: &[Device]) -> u64 {
+    let here = !matches!(host.place, Place::Tap(_));
+    let Some(device) = devices.first().filter(|_| here) else { return 0 };
+    device.namespace().run(|| {
+        let snmp = fs::read_to_string("/proc/thread-self/net/snmp").unwrap_or_default();
+        let snmp6 = fs::read_to_string("/proc/thread-self/net/snmp6").unwrap_or_default();
+        receive_buffer_errors(&snmp) + receive_buffer_errors6(&snmp6)
+    })
+}
+
+fn receive_buffer_errors(snmp: &str) -> u64 {
+    let mut udp = snmp.lines().filter_map(|line| line.strip_prefix("Udp: "));
+    let (Some(names), Some(values)) = (udp.next(), udp.next()) else { return 0 };
+    let mut both = names.split(' ').zip(values.split(' '));
+    both.find(|(name, _)| *name == "RcvbufErrors").and_then(|(_, value)| value.parse().ok()).unwrap_or(0)
+}
+
+fn receive_buffer_errors6(snmp6: &str) -> u64 {
+    let value = snmp6.lines().find_map(|line| line.strip_prefix("Udp6RcvbufErrors"));
+    value.and_then(|value| value.trim().parse().ok()).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_sockets_had_no_room_for_is_read_as_the_kernel_writes_it() {
+        let snmp = "Tcp: A B\nTcp: 1 2\nUdp: InDatagrams NoPorts InErrors OutDatagrams RcvbufErrors SndbufErrors\nUdp: 5 0 3 7 3 0\n";
+        assert_eq!(receive_buffer_errors(snmp), 3);
+        assert_eq!(receive_buffer_errors6("Udp6InErrors  \t9\nUdp6RcvbufErrors                \t4\n"), 4);
+        assert_eq!((receive_buffer_errors(""), receive_buffer_errors6("")), (0, 0));
+    }
+}

@@ -1,0 +1,54 @@
+//! A network as it is seen, for the tests of this crate and of those above.
+
+use xoff_switch::Promise;
+use xoff_switch::control::status::{PortStatus, Verdict};
+use xoff_switch::control::testing::view;
+use xoff_switch::control::{Answer, snapshot};
+
+use super::seen::{EndStatus, HostStatus, InterfaceCounters, InterfaceStatus, LinkStatus, NetworkStatus};
+
+/// A host at each port of the switch that tests of the control thread look at, which has nothing to complain of.
+#[must_use]
+pub fn network() -> NetworkStatus {
+    let (view, _inbox) = view();
+    let mut switch = snapshot(&view, &[Answer::Given(Default::default())]);
+    switch.verdict = Verdict {
+        lossless: true,
+        promise: Promise::Kept,
+        unproved: Vec::new(),
+        acknowledged: Vec::new(),
+        lossless_lost: 0,
+        lossless_flooded_unknown: 0,
+        unseen_lost: 0,
+        unseen_unknown: 0,
+        unseen_lossy: 0,
+        unseen_at_least: false,
+        unseen_lossy_at: Vec::new(),
+        headroom_free_min_bytes: Some(1),
+        ledger_balanced: Some(true),
+    };
+    let host = |(number, port): (usize, &PortStatus)| HostStatus {
+        name: format!("h{number}"),
+        place: "namespace".into(),
+        nic: false,
+        interfaces: vec![InterfaceStatus {
+            device: "eth0".into(),
+            mac: format!("02:00:00:00:00:0{number}"),
+            ipv4: format!("10.1.0.{number}"),
+            ipv6: format!("fd78::{number}"),
+            agent: None,
+            counters: Some(InterfaceCounters { tx_frames: 1_234, rx_frames: 77, ..Default::default() }),
+        }],
+        socket_drops: u64::from(port.name.is_empty()),
+    };
+    let hosts = (1..).zip(&switch.ports).map(host).collect();
+    let link = |(number, port): (usize, &PortStatus)| LinkStatus {
+        ends: [
+            EndStatus { node: format!("h{number}"), port: "eth0".into(), is_switch: false },
+            EndStatus { node: switch.name.clone(), port: port.name.clone(), is_switch: true },
+        ],
+        speed_bits_per_second: port.speed_bits_per_second,
+    };
+    let links = (1..).zip(&switch.ports).map(link).collect();
+    NetworkStatus { name: "n".into(), uptime_nanos: 5_000_000_000, hosts, links, switches: vec![switch] }
+}

@@ -1,0 +1,235 @@
+//! Wires: veth pairs, each end in its namespace.
+
+use std::net::IpAddr;
+
+use rtnetlink::packet_route::link::{InfoData, InfoVeth, LinkAttribute};
+use rtnetlink::{LinkMessageBuilder, LinkUnspec, LinkVeth};
+use xoff_dataplane::units::MacAddr;
+
+use super::netlink::netlink;
+use super::{Device, LabError, Namespace};
+
+/// What both ends of a veth pair have in common.
+#[derive(Clone, Debug)]
+pub struct VethOptions {
+    /// MTU: payload bytes, without the Ethernet header.
+    pub mtu: u32,
+    /// Receive queues, and as many transmit queues.
+    pub queues: u32,
+    /// Packets that the queueing discipline in front of the device holds. Without one, a veth whose
+    /// ring of 256 frames is full drops; with one it tells the sender to wait.
+    pub txqueuelen: u32,
+}
+
+impl Default for VethOptions {
+    fn default() -> VethOptions {
+        VethOptions { mtu: 1500, queues: 1, txqueuelen: 1000 }
+    }
+}
+
+/// One end of a wire to be made; see [`Namespace::end`].
+#[derive(Clone, Debug)]
+pub struct End<'a> {
+    namespace: &'a Namespace,
+    name: &'a str,
+    mac: Option<MacAddr>,
+    addresses: Vec<(IpAddr, u8)>,
+}
+
+impl<'a> End<'a> {
+    pub(super) fn new(namespace: &'a Namespace, name: &'a str) -> End<'a> {
+        End { namespace, name, mac: None, addresses: Vec::new() }
+    }
+
+    /// With this MAC address, instead of one that the kernel makes up.
+    #[must_use]
+    pub fn mac(mut self, mac: MacAddr) -> End<'a> {
+        self.mac = Some(mac);
+        self
+    }
+
+    /// With this IP address and prefix length; may be said again for more.
+    #[must_use]
+    pub fn address(mut self, address: impl Into<IpAddr>, prefix_len: u8) -> End<'a> {
+        self.addresses.push((address.into(), prefix_len));
+        self
+    }
+
+    fn link<T: Default>(
+        &self,
+        builder: LinkMessageBuilder<T>,
+        options: &VethOptions,
+    ) -> LinkMessageBuilder<T> {
+        let mut builder = builder
+            .name(self.name)
+            .mtu(options.mtu)
+            .txqueuelen(options.txqueuelen)
+            .append_extra_attribute(LinkAttribute::NumRxQueues(options.queues))
+            .append_extra_attribute(LinkAttribute::NumTxQueues(options.queues));
+        if let Some(mac) = self.mac {
+            builder = builder.address(mac.0.to_vec());
+        }
+        builder
+    }
+}
+
+pub(super) fn veth(a: End<'_>, b: End<'_>, options: &VethOptions) -> Result<(Device, Device), LabError> {
+    let what =
+        format!("make veth pair {}/{} - {}/{}", a.namespace.name(), a.name, b.namespace.name(), b.name);
+    netlink(a.namespace, &what, async |handle| {
+        let peer = b.link(LinkMessageBuilder::<LinkUnspec>::default(), options);
+        let peer = peer.setns_by_fd(b.namespace.raw_fd()).build();
+        let message = a
+            .link(LinkVeth::new(a.name, b.name), options)
+            .set_info_data(InfoData::Veth(InfoVeth::Peer(peer)))
+            .build();
+        handle.link().add(message).execute().await
+    })?;
+    Ok((bring_up(&a)?, bring_up(&b)?))
+}
+
+fn bring_up(end: &End<'_>) -> Result<Device, LabError> {
+    let device = Device::find(end.namespace, end.name)?;
+    device.add_queue()?;
+    // What a namespace that was there before would say by itself, while nobody is at the other end yet. A kernel without IPv6
+    // has no such setting, and says nothing.
+    let _ = end.namespace.sysctl(&format!("ipv6/conf/{}/disable_ipv6", end.name), "1");
+    device.set_up(true)?;
+    for &(address, prefix_len) in &end.addresses {
+        device.add_address(address, prefix_len)?;
+    }
+    Ok(device)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::net::{Ipv4Addr, Ipv6Addr, UdpSocket};
+    use std::path::Path;
+    use std::process::{Command, Stdio};
+    use std::time::Duration;
+    use std::{env, fs, thread};
+
+    use super::*;
+    use crate::Lab;
+    use crate::netlink::read_link;
+
+    const MAC: MacAddr = MacAddr([2, 0, 0, 0, 0, 9]);
+
+    fn pair(lab: &mut Lab, options: &VethOptions) -> (Device, Device) {
+        let (a, b) = (lab.namespace("a").unwrap(), lab.namespace("b").unwrap());
+        let far = b.end("eth0").address([10, 0, 0, 2], 24).address(v6(2), 64);
+        lab.veth(a.end("p1").mac(MAC).address([10, 0, 0, 1], 24).address(v6(1), 64), far, options).unwrap()
+    }
+
+    fn v6(host: u16) -> Ipv6Addr {
+        Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, host)
+    }
+
+    #[test]
+    fn a_wire_carries_both_ip_versions_and_counts() {
+        let mut lab = Lab::new();
+        let (a, b) = pair(&mut lab, &VethOptions::default());
+        let before = b.counters().unwrap();
+        for (from, to) in [
+            (Ipv4Addr::UNSPECIFIED.into(), IpAddr::from([10, 0, 0, 2])),
+            (IpAddr::from(Ipv6Addr::UNSPECIFIED), v6(2).into()),
+        ] {
+            let server = b.namespace().run(|| UdpSocket::bind((from, 700)).unwrap());
+            server.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+            let client = a.namespace().run(|| UdpSocket::bind((from, 0)).unwrap());
+            client.send_to(b"hello", (to, 700)).unwrap();
+            assert_eq!(server.recv(&mut [0; 16]).unwrap(), 5);
+        }
+        let after = b.counters().unwrap();
+        assert!(after.rx_packets >= before.rx_packets + 2);
+        assert_eq!((after.rx_dropped, after.tx_dropped), (0, 0));
+        assert_eq!(lab.devices().len(), 2);
+    }
+
+    #[test]
+    fn a_wire_is_made_as_told() {
+        let mut lab = Lab::new();
+        let options = VethOptions { mtu: 9000, queues: 3, txqueuelen: 77 };
+        let (a, b) = pair(&mut lab, &options);
+        assert_eq!((a.mac(), a.name(), b.name()), (MAC, "p1", "eth0"));
+        for device in [&a, &b] {
+            let link = read_link(device.namespace(), device.name()).unwrap();
+            for expected in [
+                LinkAttribute::Mtu(9000),
+                LinkAttribute::NumRxQueues(3),
+                LinkAttribute::NumTxQueues(3),
+                LinkAttribute::TxQueueLen(77),
+                LinkAttribute::Qdisc("pfifo".to_owned()),
+                LinkAttribute::Carrier(1),
+            ] {
+                assert!(link.attributes.contains(&expected), "{expected:?} in {link:?}");
+            }
+        }
+        b.set_up(false).unwrap();
+        let link = read_link(a.namespace(), a.name()).unwrap();
+        assert!(link.attributes.contains(&LinkAttribute::Carrier(0)));
+    }
+
+    #[test]
+    fn a_name_taken_is_refused_in_words() {
+        let mut lab = Lab::new();
+        let (a, b) = pair(&mut lab, &VethOptions::default());
+        let again = lab.veth(a.namespace().end("p1"), b.namespace().end("e"), &VethOptions::default());
+        let message = again.unwrap_err().to_string();
+        assert!(message.starts_with("cannot make veth pair a/p1 - b/e"), "{message}");
+    }
+
+    /// Not a test by itself: the process that the next one kills.
+    const VICTIM: &str = "XOFF_LAB_VICTIM";
+
+    #[test]
+    fn nothing_is_left_after_kill_9() {
+        if env::var_os(VICTIM).is_some() {
+            let mut lab = Lab::new();
+            let (a, _) = pair(&mut lab, &VethOptions::default());
+            fs::write(env::var_os(VICTIM).unwrap(), a.namespace().inode().to_string()).unwrap();
+            loop {
+                thread::park();
+            }
+        }
+        let directory = tempfile::tempdir().unwrap();
+        let note = directory.path().join("inode");
+        let this = "veth::tests::nothing_is_left_after_kill_9";
+        let mut victim = Command::new(env::current_exe().unwrap())
+            .args(["--exact", this])
+            .env(VICTIM, &note)
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+        let inode = wait_for(|| fs::read_to_string(&note).ok().filter(|inode| !inode.is_empty()));
+        assert!(in_use(&inode));
+        victim.kill().unwrap();
+        victim.wait().unwrap();
+        wait_for(|| (!in_use(&inode)).then_some(()));
+        assert!(fs::read_to_string("/proc/mounts").is_ok_and(|mounts| !mounts.contains(&inode)));
+    }
+
+    /// Whether any thread of any process lives in the namespace.
+    fn in_use(inode: &str) -> bool {
+        let namespace = format!("net:[{inode}]");
+        let lives_there = |task: &Path| {
+            fs::read_link(task.join("ns/net")).is_ok_and(|link| link.as_os_str() == namespace.as_str())
+        };
+        let threads = |process: &Path| fs::read_dir(process.join("task")).into_iter().flatten().flatten();
+        fs::read_dir("/proc")
+            .unwrap()
+            .flatten()
+            .any(|process| threads(&process.path()).any(|task| lives_there(&task.path())))
+    }
+
+    fn wait_for<T>(ready: impl Fn() -> Option<T>) -> T {
+        for _ in 0..1000 {
+            if let Some(value) = ready() {
+                return value;
+            }
+            thread::sleep(Duration::from_millis(10));
+        }
+        panic!("waited in vain");
+    }
+}

@@ -1,0 +1,72 @@
+//! A host's agent, as people look at it: `/metrics`, `/status` and `/healthz` by the code that serves a switch's, and the same
+//! names for what means the same. All is read from counters that the agent's thread writes; nobody who asks is waited for.
+
+mod metrics;
+mod status;
+
+use std::sync::Arc;
+use std::thread;
+
+use crate::NicView;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::IntoResponse;
+use axum::routing::get;
+use axum::{Json, Router};
+
+use xoff_switch::control::http::exposed;
+use xoff_switch::control::{self, ControlError, ControlHandle, Http, service};
+
+pub use status::{NicClassStatus, NicStatus};
+
+const INDEX: &str = "xoff nic\n/metrics    for Prometheus\n/status     everything, as JSON\n/healthz    200 while every queue does what it is told\n";
+
+/// Starts the thread that serves what is seen of an agent.
+///
+/// # Errors
+/// No thread, or no runtime for it.
+pub fn serve(view: Arc<NicView>, http: Http) -> Result<ControlHandle, ControlError> {
+    control::serve_routes(http, routes(view))
+}
+
+/// Tells a service manager that the agent lives, as long as it looks after its queues; in a thread of its own.
+pub fn agent_lives(view: Arc<NicView>) {
+    let Some(every) = service::interval() else { return };
+    let mut looks = 0;
+    let watch = move || {
+        loop {
+            thread::sleep(every);
+            if view.looks.get() != std::mem::replace(&mut looks, view.looks.get()) {
+                service::is_alive();
+            }
+        }
+    };
+    let thread = thread::Builder::new().name("xoff-service".into()).spawn(watch);
+    if let Err(error) = thread {
+        tracing::warn!("cannot tell the service manager that the agent lives: {error}");
+    }
+}
+
+fn routes(view: Arc<NicView>) -> Router {
+    Router::new()
+        .route("/", get(|| async { INDEX }))
+        .route("/metrics", get(get_metrics))
+        .route("/status", get(get_status))
+        .route("/healthz", get(get_health))
+        .with_state(view)
+}
+
+async fn get_metrics(State(view): State<Arc<NicView>>) -> impl IntoResponse {
+    exposed(metrics::render(&view))
+}
+
+async fn get_status(State(view): State<Arc<NicView>>) -> Json<NicStatus> {
+    Json(NicStatus::of(&view))
+}
+
+async fn get_health(State(view): State<Arc<NicView>>) -> (StatusCode, String) {
+    match view.faults() {
+        faults if faults.is_empty() => (StatusCode::OK, "ok\n".into()),
+        faults => (StatusCode::SERVICE_UNAVAILABLE, faults.join("\n") + "\n"),
+    }
+}

@@ -1,0 +1,194 @@
+//! What an agent's `/status` says, as JSON. Fields are named as a switch's where they mean the same, and only ever added.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::Ordering::Relaxed;
+
+use crate::NicView;
+use serde::{Deserialize, Serialize};
+use xoff_dataplane::settings::Trust;
+use xoff_dataplane::units::{Class, MacAddr, Nanos, PortId};
+use xoff_dataplane::wire::{CnmError, MacControlError};
+
+use xoff_switch::control::logging;
+use xoff_switch::control::snapshot::{by_name, spread};
+use xoff_switch::control::status::{PauseStatus, Spread};
+
+/// A host's agent.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct NicStatus {
+    /// The interface.
+    pub device: String,
+    /// Version of the program.
+    pub version: String,
+    /// Time since it was started.
+    pub uptime_nanos: u64,
+    /// Index of the interface.
+    pub ifindex: u32,
+    /// Its address.
+    pub mac: String,
+    /// Line rate, bits per second of layer 1.
+    pub speed_bits_per_second: u64,
+    /// `dscp` or `pcp`.
+    pub trust: String,
+    /// What stops a class: `plug` or `tbf`.
+    pub leaf: String,
+    /// Whether it has real-time priority.
+    pub real_time: bool,
+    /// What keeps it from doing its work, in words.
+    pub faults: Vec<String>,
+    /// Changes of queues that the kernel refused.
+    pub changes_refused: u64,
+    /// Times that its queues were repaired after somebody else had changed them.
+    #[serde(default)]
+    pub queue_repairs: u64,
+    /// MAC control frames and CNMs that came faster than they were read, and were lost.
+    #[serde(default)]
+    pub control_missed: u64,
+    /// Times that the process had ended that guards the queues.
+    pub guards_lost: u64,
+    /// From a pause frame received to its class stopped.
+    pub obey_reaction: Spread,
+    /// The longest; zero while there was none.
+    pub obey_reaction_max_nanos: u64,
+    /// What the switch's port has to have as its `peer_response`: what was measured, or before that what is expected.
+    pub peer_response_nanos: u64,
+    /// Whether that was measured.
+    pub peer_response_measured: bool,
+    /// PFC frames sent (`pause_above`).
+    pub pause_frames_sent: u64,
+    /// Well-formed PFC frames received.
+    pub pfc_frames_received: u64,
+    /// Well-formed 802.3x PAUSE frames received.
+    pub pause_frames_received: u64,
+    /// Well-formed pause frames that stop no class that obeys.
+    pub pause_frames_ignored: u64,
+    /// PFC frames with rates (GFC) received and obeyed.
+    pub rate_frames_received: u64,
+    /// MAC control frames that paused nothing, by reason.
+    pub malformed_control: BTreeMap<String, u64>,
+    /// Address of whoever sent the last pause frame that was obeyed; `None` while there was none.
+    pub pause_peer: Option<String>,
+    /// Well-formed CNMs received.
+    pub cnms_received: u64,
+    /// Malformed ones, by reason.
+    pub malformed_cnms: BTreeMap<String, u64>,
+    /// What waits in the fullest UDP socket; `None` where that is not looked at.
+    pub receive_backlog_bytes: Option<u64>,
+    /// Log lines that could not be written, or came faster than they could be.
+    pub log_lines_dropped: u64,
+    /// Classes 0 to 7.
+    pub classes: Vec<NicClassStatus>,
+}
+
+/// One class.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct NicClassStatus {
+    /// 0 to 7.
+    pub class: u8,
+    /// Whether it obeys pauses.
+    pub lossless: bool,
+    /// Frames that have left its queue.
+    pub tx_frames: u64,
+    /// Their bytes, FCS included.
+    pub tx_bytes: u64,
+    /// Frames that wait.
+    pub waiting_frames: u64,
+    /// Their bytes.
+    pub waiting_bytes: u64,
+    /// Frames that its queue had no room for.
+    pub lost: u64,
+    /// Pauses that the switch asked for.
+    pub pause_received: PauseStatus,
+    /// The longest of them at a stretch.
+    pub longest_pause_nanos: u64,
+    /// Time for which its frames may have left while it was paused, because somebody else had changed the queues.
+    #[serde(default)]
+    pub disobeyed_nanos: u64,
+    /// Pauses that the switch was asked for (`pause_above`).
+    pub pause_sent: PauseStatus,
+    /// CNMs that named it.
+    pub cnms_received: u64,
+    /// The rate that it keeps (GFC, QCN); `None`: the line's.
+    pub rate_obeyed_bits_per_second: Option<u64>,
+}
+
+impl NicStatus {
+    /// Of an agent as it is now.
+    pub(super) fn of(view: &NicView) -> NicStatus {
+        let (port, now) = (view.counters.port(PortId(0)), crate::guard::now());
+        NicStatus {
+            device: view.settings.device.clone(),
+            version: env!("CARGO_PKG_VERSION").into(),
+            uptime_nanos: now.since(view.started_at).0,
+            ifindex: view.ifindex,
+            mac: view.address().to_string(),
+            speed_bits_per_second: view.settings.speed.bits_per_second(),
+            trust: if view.settings.trust == Trust::Pcp { "pcp" } else { "dscp" }.into(),
+            leaf: view.leaf.into(),
+            real_time: view.real_time.load(Relaxed),
+            faults: view.faults(),
+            changes_refused: view.refused.get(),
+            queue_repairs: view.repairs.get(),
+            control_missed: view.missed.get(),
+            guards_lost: view.guards_lost.get(),
+            obey_reaction: Spread {
+                p50_nanos: view.response.quantile(0.5).map(|time| time.0),
+                p99_nanos: view.response.quantile(0.99).map(|time| time.0),
+                ..spread(view.response.times())
+            },
+            obey_reaction_max_nanos: view.response.longest().0,
+            peer_response_nanos: view.peer_response().0,
+            peer_response_measured: view.response.recommended().is_some(),
+            pause_frames_sent: port.pause_frames_sent.get(),
+            pfc_frames_received: port.pfc_frames_received.get(),
+            pause_frames_received: port.pause_frames_received.get(),
+            pause_frames_ignored: port.pause_frames_ignored.get(),
+            rate_frames_received: port.rate_frames_received.get(),
+            malformed_control: by_name(
+                MacControlError::ALL.map(MacControlError::name),
+                &port.malformed_control,
+            ),
+            pause_peer: Some(port.pause_peer.get())
+                .filter(|&peer| peer != 0)
+                .map(|peer| MacAddr::from_number(peer).to_string()),
+            cnms_received: port.cnms_received.get(),
+            malformed_cnms: by_name(CnmError::ALL.map(CnmError::name), &port.malformed_cnms),
+            receive_backlog_bytes: view.settings.pause_above.map(|_| view.receive_backlog.get()),
+            log_lines_dropped: logging::lines_dropped(),
+            classes: Class::ALL.into_iter().map(|class| of_class(view, class, now)).collect(),
+        }
+    }
+}
+
+fn of_class(view: &NicView, class: Class, now: Nanos) -> NicClassStatus {
+    let (counters, index) = (view.counters.class(PortId(0), class), class.index());
+    let running = |since: u64| if since == 0 { 0 } else { now.since(Nanos(since)).0 };
+    let [received, sent] = [counters.paused_since.get(), counters.held_since.get()];
+    NicClassStatus {
+        class: class.get(),
+        lossless: view.settings.lossless.contains(class),
+        tx_frames: counters.tx_frames.get(),
+        tx_bytes: counters.tx_bytes.get(),
+        waiting_frames: view.waiting_frames[index].get(),
+        waiting_bytes: counters.egress_bytes.get(),
+        lost: view.dropped[index].get(),
+        pause_received: PauseStatus {
+            xoff: counters.xoff_received.get(),
+            xon: counters.xon_received.get(),
+            now: received != 0,
+            nanos: counters.paused_nanos.get() + running(received),
+            durations: spread(&counters.paused_durations),
+        },
+        longest_pause_nanos: view.longest_pause[index].get(),
+        disobeyed_nanos: view.disobeyed[index].get(),
+        pause_sent: PauseStatus {
+            xoff: counters.xoff_sent.get(),
+            xon: counters.xon_sent.get(),
+            now: sent != 0,
+            nanos: counters.held_nanos.get() + running(sent),
+            durations: spread(&counters.held_durations),
+        },
+        cnms_received: view.cnms[index].get(),
+        rate_obeyed_bits_per_second: Some(counters.rate_obeyed.get()).filter(|&rate| rate > 0),
+    }
+}

@@ -1,0 +1,376 @@
+//! Who is paused because of whom, over several switches: the chain that every XOFF is a link of.
+//!
+//! A switch holds the peer of a port because egress queues are full of what came in there; such a
+//! queue is full because its line is slow, or because its own peer holds it; that peer is a port of
+//! another switch, known by the address that its pause frames carry. Joined, the answers of several
+//! switches ([`Waits`], what counters or the `/status` of each say) are a graph:
+//!
+//! ```text
+//!   held port --> egress queue --> held port of the next switch --> ... --> a queue with a slow line
+//! ```
+//!
+//! Where the graph runs in a circle, every queue in it waits for the next: a deadlock, if it lasts.
+//! Each switch answers at a time of its own, so a graph may mix moments that are milliseconds apart.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use petgraph::Direction;
+use petgraph::algo::tarjan_scc;
+use petgraph::dot::{Config, Dot};
+use petgraph::graph::{DiGraph, NodeIndex};
+use petgraph::visit::EdgeRef as _;
+use serde::Serialize;
+
+/// What a switch says of those who wait there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Waits {
+    /// Its name.
+    pub switch: String,
+    /// Its ports.
+    pub ports: Vec<PortWaits>,
+}
+
+/// Those who wait at a port.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PortWaits {
+    /// Its name.
+    pub name: String,
+    /// Its address.
+    pub mac: String,
+    /// Address of whoever sent the last pause frame that was obeyed; `None` while there was none.
+    pub pause_peer: Option<String>,
+    /// Its classes.
+    pub classes: Vec<ClassWaits>,
+}
+
+/// Those who wait at a port in a class.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClassWaits {
+    /// The class.
+    pub class: u8,
+    /// Whether the peer is held.
+    pub holds: bool,
+    /// While it is: the egress queues that hold what came in here, the fullest first.
+    pub culprits: Vec<FullQueue>,
+    /// Whether the peer holds this queue, or a flow in it.
+    pub is_held: bool,
+}
+
+/// An egress queue that holds what came in by a port.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FullQueue {
+    /// Name of its port.
+    pub port: String,
+    /// Its class.
+    pub class: u8,
+    /// Bytes from that port.
+    pub bytes: u64,
+}
+
+/// Something that waits, or is waited for.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(tag = "kind", rename_all = "lowercase")]
+pub enum Place {
+    /// A port that holds its peer: frames wait in front of it.
+    Port {
+        /// The switch's name.
+        switch: String,
+        /// The port's name.
+        port: String,
+        /// The class.
+        class: u8,
+    },
+    /// An egress queue.
+    Queue {
+        /// The switch's name.
+        switch: String,
+        /// The port's name.
+        port: String,
+        /// The class.
+        class: u8,
+    },
+    /// Whoever holds a queue and is none of the switches asked: a host, or another switch.
+    Station {
+        /// Its address.
+        mac: String,
+        /// The class.
+        class: u8,
+    },
+}
+
+impl std::fmt::Display for Place {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Place::Port { switch, port, class } => {
+                write!(f, "{switch} holds the peer of {port}, class {class}")
+            }
+            Place::Queue { switch, port, class } => write!(f, "egress queue {switch} {port}, class {class}"),
+            Place::Station { mac, class } => write!(f, "station {mac}, class {class}"),
+        }
+    }
+}
+
+/// Why one place waits for another.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "because", rename_all = "lowercase")]
+pub enum Because {
+    /// So many bytes that came in there are in that queue.
+    Holds {
+        /// Bytes.
+        bytes: u64,
+    },
+    /// That one has paused it.
+    Paused,
+}
+
+impl std::fmt::Display for Because {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Because::Holds { bytes } => write!(f, "{bytes} bytes"),
+            Because::Paused => write!(f, "paused by"),
+        }
+    }
+}
+
+/// Who waits for whom.
+#[derive(Clone, Debug, Default)]
+pub struct Causes {
+    graph: DiGraph<Place, Because>,
+    places: BTreeMap<Place, NodeIndex>,
+}
+
+impl Causes {
+    /// The graph of what these switches say.
+    pub fn of<T: Into<Waits>>(switches: impl IntoIterator<Item = T>) -> Causes {
+        let switches: Vec<Waits> = switches.into_iter().map(Into::into).collect();
+        let mut causes = Causes::default();
+        for switch in &switches {
+            for (port, class) in
+                switch.ports.iter().flat_map(|port| port.classes.iter().map(move |class| (port, class)))
+            {
+                causes.add_held(switch, port, class);
+                causes.add_queue(&switches, switch, port, class);
+            }
+        }
+        causes
+    }
+
+    /// The circles: each a list of places, every one waiting for the next and the last for the first.
+    #[must_use]
+    pub fn cycles(&self) -> Vec<Vec<Place>> {
+        let knots = tarjan_scc(&self.graph).into_iter().filter(|knot| knot.len() > 1);
+        knots.map(|knot| self.round(&knot)).collect()
+    }
+
+    /// Whether nobody is held.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.graph.node_count() == 0
+    }
+
+    /// As indented text: who is held, and below it why, down to the root.
+    #[must_use]
+    pub fn text(&self) -> String {
+        if self.is_empty() {
+            return "nobody is held\n".into();
+        }
+        let mut text = String::new();
+        let mut told = vec![false; self.graph.node_count()];
+        let roots: Vec<NodeIndex> = self.graph.externals(Direction::Incoming).collect();
+        for root in roots.into_iter().chain(self.graph.node_indices()) {
+            if !told[root.index()] {
+                self.tell(root, None, 0, &mut told, &mut text);
+            }
+        }
+        for cycle in self.cycles() {
+            let names: Vec<String> = cycle.iter().map(Place::to_string).collect();
+            let _ = writeln!(text, "CYCLE, a deadlock if it lasts: {} -> {}", names.join(" -> "), names[0]);
+        }
+        text
+    }
+
+    /// In the language of Graphviz; what is in a circle is red.
+    #[must_use]
+    pub fn dot(&self) -> String {
+        let in_circle: Vec<NodeIndex> =
+            tarjan_scc(&self.graph).into_iter().filter(|knot| knot.len() > 1).flatten().collect();
+        let edge = |_, _| String::new();
+        let node = |_, (index, place): (NodeIndex, &Place)| {
+            let shape = match place {
+                Place::Port { .. } => "box",
+                Place::Queue { .. } => "cylinder",
+                Place::Station { .. } => "ellipse",
+            };
+            let color = if in_circle.contains(&index) { "red" } else { "black" };
+            format!("shape={shape} color={color}")
+        };
+        Dot::with_attr_getters(&self.graph, &[] as &[Config], &edge, &node).to_string()
+    }
+
+    /// As numbers and names for programs.
+    #[must_use]
+    pub fn json(&self) -> serde_json::Value {
+        let edges = self.graph.edge_references().map(|edge| {
+            serde_json::json!({
+                "from": self.graph[edge.source()],
+                "to": self.graph[edge.target()],
+                "because": edge.weight(),
+            })
+        });
+        serde_json::json!({ "edges": edges.collect::<Vec<_>>(), "cycles": self.cycles() })
+    }
+
+    fn place(&mut self, place: Place) -> NodeIndex {
+        let graph = &mut self.graph;
+        *self.places.entry(place).or_insert_with_key(|place| graph.add_node(place.clone()))
+    }
+
+    fn add_held(&mut self, switch: &Waits, port: &PortWaits, class: &ClassWaits) {
+        if !class.holds {
+            return;
+        }
+        let held = self.place(of_port(switch, port, class));
+        for culprit in &class.culprits {
+            let (port, class) = (culprit.port.clone(), culprit.class);
+            let queue = self.place(Place::Queue { switch: switch.switch.clone(), port, class });
+            self.graph.add_edge(held, queue, Because::Holds { bytes: culprit.bytes });
+        }
+    }
+
+    fn add_queue(&mut self, switches: &[Waits], switch: &Waits, port: &PortWaits, class: &ClassWaits) {
+        let Some(mac) = port.pause_peer.as_ref().filter(|_| class.is_held) else { return };
+        let queue =
+            Place::Queue { switch: switch.switch.clone(), port: port.name.clone(), class: class.class };
+        let peer = switches.iter().find_map(|peer| {
+            let port = peer.ports.iter().find(|port| port.mac == *mac)?;
+            let held = port.classes.iter().find(|held| held.class == class.class)?;
+            Some(of_port(peer, port, held))
+        });
+        let holder = peer.unwrap_or_else(|| Place::Station { mac: mac.clone(), class: class.class });
+        let (queue, holder) = (self.place(queue), self.place(holder));
+        self.graph.add_edge(queue, holder, Because::Paused);
+    }
+
+    fn tell(
+        &self,
+        at: NodeIndex,
+        because: Option<&Because>,
+        depth: usize,
+        told: &mut [bool],
+        text: &mut String,
+    ) {
+        let again = std::mem::replace(&mut told[at.index()], true);
+        let because = because.map_or(String::new(), |because| format!("{because}: "));
+        let mut next: Vec<_> = self.graph.edges(at).collect();
+        next.reverse(); // petgraph tells the last first
+        let note = match &self.graph[at] {
+            _ if again => ", see above",
+            Place::Queue { .. } if next.is_empty() => ", its line is the limit",
+            _ => "",
+        };
+        let _ = writeln!(text, "{:indent$}{because}{}{note}", "", self.graph[at], indent = 2 * depth);
+        if !again {
+            next.iter().for_each(|edge| self.tell(edge.target(), Some(edge.weight()), depth + 1, told, text));
+        }
+    }
+
+    /// One way round a knot of places that all wait for each other.
+    fn round(&self, knot: &[NodeIndex]) -> Vec<Place> {
+        let mut path = vec![knot[knot.len() - 1]];
+        loop {
+            let here = path[path.len() - 1];
+            let onward = self.graph.neighbors(here).find(|next| knot.contains(next));
+            let next = onward.expect("every place of a knot waits for another of it");
+            if let Some(begin) = path.iter().position(|place| *place == next) {
+                return path[begin..].iter().map(|&place| self.graph[place].clone()).collect();
+            }
+            path.push(next);
+        }
+    }
+}
+
+fn of_port(switch: &Waits, port: &PortWaits, class: &ClassWaits) -> Place {
+    Place::Port { switch: switch.switch.clone(), port: port.name.clone(), class: class.class }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    /// A switch with ports `left` and `right`, whose addresses end in `number` and 1 or 2.
+    fn switch(number: u8) -> Waits {
+        let class = |class| ClassWaits { class, holds: false, culprits: Vec::new(), is_held: false };
+        let port = |(name, end): (&str, u8)| PortWaits {
+            name: name.into(),
+            mac: mac(number, end),
+            pause_peer: None,
+            classes: (0..8).map(class).collect(),
+        };
+        Waits { switch: format!("s{number}"), ports: [("left", 1), ("right", 2)].map(port).into() }
+    }
+
+    fn mac(number: u8, end: u8) -> String {
+        format!("02:00:00:00:{number:02}:{end:02}")
+    }
+
+    /// `left` holds its peer because of `right`.
+    fn hold(waits: &mut Waits, bytes: u64) {
+        let class = &mut waits.ports[0].classes[3];
+        class.holds = true;
+        class.culprits = vec![FullQueue { port: "right".into(), class: class.class, bytes }];
+    }
+
+    /// `right` is held by a port with that address.
+    fn held_by(waits: &mut Waits, peer: String) {
+        waits.ports[1].pause_peer = Some(peer);
+        waits.ports[1].classes[3].is_held = true;
+    }
+
+    #[test]
+    fn a_chain_leads_from_the_first_held_to_the_slow_line() {
+        let (mut first, mut second) = (switch(1), switch(2));
+        hold(&mut first, 5_000);
+        held_by(&mut first, mac(2, 1));
+        hold(&mut second, 9_000);
+        let causes = Causes::of([second, first]);
+        let expected = "\
+            s1 holds the peer of left, class 3\n  \
+              5000 bytes: egress queue s1 right, class 3\n    \
+                paused by: s2 holds the peer of left, class 3\n      \
+                  9000 bytes: egress queue s2 right, class 3, its line is the limit\n";
+        assert_eq!(causes.text(), expected);
+        assert!(causes.cycles().is_empty());
+        assert!(causes.dot().contains("cylinder") && !causes.dot().contains("red"));
+    }
+
+    #[test]
+    fn a_holder_that_was_not_asked_is_a_station() {
+        let mut only = switch(1);
+        hold(&mut only, 1);
+        held_by(&mut only, "02:00:00:00:00:99".into());
+        let text = Causes::of([only]).text();
+        assert!(text.ends_with("    paused by: station 02:00:00:00:00:99, class 3\n"), "{text}");
+    }
+
+    #[test]
+    fn a_circle_is_found_with_its_members() {
+        let mut ring: Vec<Waits> = (1..=3).map(switch).collect();
+        for (number, waits) in (1..=3_u8).zip(&mut ring) {
+            hold(waits, 1_000);
+            held_by(waits, mac(number % 3 + 1, 1));
+        }
+        let causes = Causes::of(ring);
+        let cycles = causes.cycles();
+        assert_eq!((cycles.len(), cycles[0].len()), (1, 6), "three ports and three queues");
+        assert!(causes.text().contains("CYCLE"), "{}", causes.text());
+        assert_eq!(causes.dot().matches("red").count(), 6);
+        assert_eq!(causes.json()["cycles"][0].as_array().unwrap().len(), 6);
+    }
+
+    #[test]
+    fn nobody_held_is_said() {
+        assert_eq!(Causes::of([switch(1)]).text(), "nobody is held\n");
+    }
+}

@@ -1,0 +1,98 @@
+//! Whatever goes wrong: random fabrics, loads, policies and faults, by a seed each, and every promise looked at after every event.
+//!
+//! [`run`] stops at the first promise that is broken, says with which seed and at which event, and makes the scenario smaller as long
+//! as that promise is broken in it. A seed takes the same path in every run, with any number of jobs.
+//!
+//! ```no_run
+//! let report = xoff_testkit::chaos::run(0..100, 2);
+//! assert!(report.found.is_none(), "{report}");
+//! ```
+//!
+//! ```text
+//!   run --> scenario     what there is, what is sent, what goes wrong and when: plain values
+//!    |        |
+//!   shrink -> ordeal --> bed     the scenario as it runs
+//! ```
+
+mod ordeal;
+mod report;
+mod scenario;
+mod shrink;
+
+pub use report::{Breach, Finding, Report, Shrunk, Tally};
+
+use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc;
+use std::thread;
+
+use scenario::Scenario;
+
+/// Events of a run, unless everything is over before.
+pub const EVENTS_MAX: u64 = 100_000;
+
+/// Runs every seed, `jobs` at a time, up to the first in which a promise is broken.
+#[must_use]
+pub fn run(seeds: Range<u64>, jobs: usize) -> Report {
+    run_for(seeds, jobs, EVENTS_MAX, |_| ())
+}
+
+/// The same with other lengths of runs, in events; `progress` hears of each run that has ended, in whatever order they do.
+#[must_use]
+pub fn run_for(seeds: Range<u64>, jobs: usize, events_max: u64, mut progress: impl FnMut(&Tally)) -> Report {
+    let next = AtomicU64::new(seeds.start);
+    let first_broken = AtomicU64::new(seeds.end);
+    let mut outcomes = Vec::new();
+    thread::scope(|scope| {
+        let (ended, endings) = mpsc::channel();
+        for _ in 0..jobs.max(1) {
+            let (ended, next, first_broken) = (ended.clone(), &next, &first_broken);
+            scope.spawn(move || {
+                loop {
+                    let seed = next.fetch_add(1, Ordering::Relaxed);
+                    if seed >= first_broken.load(Ordering::Relaxed) {
+                        break;
+                    }
+                    let outcome = ordeal::run(&Scenario::of(seed), events_max);
+                    if outcome.breach.is_some() {
+                        first_broken.fetch_min(seed, Ordering::Relaxed);
+                    }
+                    let _ = ended.send((seed, outcome)); // who hears it lives as long as this scope
+                }
+            });
+        }
+        drop(ended);
+        outcomes.extend(endings.into_iter().inspect(|(_, outcome)| progress(&outcome.tally)));
+    });
+    let last = first_broken.into_inner();
+    outcomes.retain(|(seed, _)| *seed <= last); // others that had begun meanwhile depend on the number of jobs
+    outcomes.sort_by_key(|(seed, _)| *seed);
+    let mut report = Report { events_max, ..Report::default() };
+    for (seed, outcome) in outcomes {
+        report.tally.add(&outcome.tally);
+        if let Some(breach) = outcome.breach {
+            let shrunk = shrink::shrink(Scenario::of(seed), breach.promise, events_max);
+            report.found = Some(Finding { seed, event: outcome.tally.events, breach, shrunk });
+        }
+    }
+    report
+}
+
+#[cfg(test)]
+mod tests {
+    use xoff_dataplane::settings::PolicyKind;
+
+    use super::*;
+
+    /// Who looks on changes nothing, whatever goes wrong.
+    #[test]
+    fn policies_that_are_not_heard_change_nothing() {
+        for seed in xoff_explore::seeds(0..6) {
+            let alone = Scenario { shadows: Vec::new(), ..Scenario::of(seed) };
+            let watched =
+                Scenario { shadows: vec![PolicyKind::CaPfcStopMax, PolicyKind::GPfc], ..alone.clone() };
+            let digests = [alone, watched].map(|scenario| ordeal::run(&scenario, 10_000).tally.digest);
+            assert_eq!(digests[0], digests[1], "seed {seed}");
+        }
+    }
+}

@@ -1,0 +1,46 @@
+//! Chaos finds nothing, and finds it in the same way again.
+
+use std::ops::Range;
+
+use xoff_dataplane::cause::Trigger;
+use xoff_dataplane::drop_reason::DropReason;
+use xoff_testkit::chaos::{self, Report};
+
+/// Shorter than runs by hand, so that debug builds are through with them.
+const EVENTS: u64 = 20_000;
+
+fn run(seeds: Range<u64>, jobs: usize) -> Report {
+    chaos::run_for(seeds, jobs, EVENTS, |_| ())
+}
+
+#[test]
+fn nothing_is_broken_whatever_goes_wrong() {
+    for seed in xoff_explore::seeds(0..24).map(|seed| seed >> 1) {
+        let report = run(seed..seed + 1, 1);
+        assert!(report.found.is_none(), "{report}");
+    }
+}
+
+#[test]
+fn much_goes_wrong() {
+    let tally = run(0..96, 2).tally;
+    assert_eq!(tally.seeds, 96);
+    assert!(tally.frames > 0 && tally.xoffs > 0 && tally.came_to_rest > 0, "{tally:?}");
+    assert!(tally.lost > 0 && tally.late > 0 && tally.harmed > 0, "{tally:?}");
+    let lost = DropReason::ALL.into_iter().filter(|reason| tally.drops[reason.index()] > 0);
+    let expected = [
+        DropReason::LinkDown,
+        DropReason::IngressFull,
+        DropReason::HeadroomExhausted,
+        DropReason::EgressFull,
+        DropReason::PausedDiscard,
+    ];
+    assert_eq!(lost.collect::<Vec<_>>(), expected, "all for which these fabrics may drop");
+    let causes = Trigger::NAMES.into_iter().zip(tally.causes).filter(|(_, count)| *count > 0);
+    assert_eq!(causes.map(|(name, _)| name).collect::<Vec<_>>(), ["ingress", "egress", "higher"]);
+}
+
+#[test]
+fn the_number_of_jobs_changes_nothing() {
+    assert_eq!(run(40..46, 1), run(40..46, 3));
+}

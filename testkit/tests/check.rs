@@ -1,0 +1,174 @@
+//! The kit finds nothing in any built-in policy, and finds out each kind of broken one.
+
+use xoff_dataplane::cause::Trigger;
+use xoff_dataplane::policy::{CustomPolicy, Event, Intent, Margin, Occupancies};
+use xoff_dataplane::settings::{Custom, PolicyFactory, PolicyKind, SwitchSettings};
+use xoff_dataplane::units::{Bytes, Class, Nanos, PortId, PortSet};
+use xoff_testkit::{Promise, Report, Subject, check};
+
+#[test]
+fn nothing_is_found_in_any_built_in_policy() {
+    for kind in PolicyKind::ALL {
+        let subject = Subject::with(kind, |settings| settings.policy.ofc.alpha = 0.8);
+        for seed in xoff_explore::seeds([1]) {
+            let report = check(&subject, seed);
+            assert!(report.is_clean(), "{kind:?}: {report}");
+            assert_eq!(report.ran.len(), 12, "{kind:?}: {report}");
+        }
+    }
+}
+
+/// Plain PFC in switches that have no headroom.
+fn without_headroom(seed: u64) -> Report {
+    let subject = Subject::with(PolicyKind::Pfc, |settings| {
+        let classes = settings.ports.iter_mut().flat_map(|port| &mut port.classes);
+        classes.for_each(|class| class.headroom = Bytes::ZERO);
+    });
+    check(&subject, seed)
+}
+
+#[test]
+fn frames_that_find_no_headroom_are_reported_and_the_check_goes_on() {
+    let report = without_headroom(1);
+    assert!(report.breaks(Promise::NoLosslessDrop) && report.breaks(Promise::Delivery), "{report}");
+    assert!(!report.breaks(Promise::Ledger) && !report.breaks(Promise::Order), "{report}");
+    assert!(report.findings.iter().all(|finding| finding.at > Nanos::ZERO && finding.seed == 1));
+    assert_eq!(report.ran.len(), 12);
+}
+
+#[test]
+fn a_scenario_that_the_policy_does_not_fit_is_left_out() {
+    let subject = Subject::with(PolicyKind::Ofc, |settings| settings.policy.ofc.alpha = 0.1);
+    let report = check(&subject, 1);
+    assert!(report.ran.is_empty() && report.left_out.len() == 12, "{report}");
+    assert!(report.to_string().contains("alpha"), "{report}");
+}
+
+#[test]
+fn a_seed_takes_the_same_path_again() {
+    let findings = |seed| without_headroom(seed).findings;
+    assert_eq!(findings(3), findings(3));
+    assert_ne!(findings(3), findings(4));
+}
+
+/// PFC, with a fault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fault {
+    None,
+    NeverXoff,
+    NeverXon,
+    /// Its margin says that nothing ever matters.
+    MarginLies,
+    Panics,
+}
+
+impl PolicyFactory for Fault {
+    fn policy(&self, class: Class, settings: &SwitchSettings) -> Box<dyn CustomPolicy> {
+        let senders = settings.senders(class);
+        Box::new(Faulty { fault: *self, class, senders, held: PortSet::NONE, seen: 0 })
+    }
+}
+
+#[derive(Debug)]
+struct Faulty {
+    fault: Fault,
+    class: Class,
+    senders: PortSet,
+    held: PortSet,
+    /// Frames that were enqueued.
+    seen: u64,
+}
+
+impl Faulty {
+    fn xoff(&mut self, port: PortId, intents: &mut Vec<Intent>) {
+        if self.fault != Fault::NeverXoff && self.senders.contains(port) && !self.held.contains(port) {
+            self.held.insert(port);
+            intents.push(Intent::Xoff { port, class: self.class, trigger: Trigger::Ingress });
+        }
+    }
+}
+
+impl CustomPolicy for Faulty {
+    fn observe(&mut self, _: Nanos, event: Event, buffer: &dyn Occupancies, intents: &mut Vec<Intent>) {
+        let class = self.class;
+        match event {
+            Event::Received { ingress: port } if buffer.at_xoff(port, class) => {
+                assert!(self.fault != Fault::Panics, "it cannot cope with XOFF");
+                self.xoff(port, intents);
+            }
+            Event::Released { ingress: port }
+                if self.fault != Fault::NeverXon
+                    && self.held.contains(port)
+                    && buffer.below_xon(port, class) =>
+            {
+                self.held.remove(port);
+                intents.push(Intent::Xon { port, class });
+            }
+            // What it counts is decided by later: one that is not shown a frame counts otherwise.
+            Event::Enqueued { ingress: port, .. } if self.fault == Fault::MarginLies => {
+                self.seen += 1;
+                if self.seen.is_multiple_of(50) {
+                    self.xoff(port, intents);
+                }
+            }
+            _ => (),
+        }
+    }
+
+    fn adopt(&mut self, buffer: &dyn Occupancies, intents: &mut Vec<Intent>) {
+        for port in self.senders.iter() {
+            if buffer.ingress(port, self.class).0 > 0 && buffer.at_xoff(port, self.class) {
+                self.xoff(port, intents);
+            }
+        }
+    }
+
+    fn margin(&self, event: Event, _: &dyn Occupancies) -> Margin {
+        match event {
+            Event::Enqueued { .. } if self.fault == Fault::MarginLies => Margin::ALL,
+            _ => Margin::NONE,
+        }
+    }
+}
+
+fn report(fault: Fault, seed: u64) -> Report {
+    let prepare = move |settings: &mut SwitchSettings| settings.policy.custom = Some(Custom::new(fault));
+    check(&Subject::with(PolicyKind::Custom, prepare), seed)
+}
+
+#[test]
+fn nothing_is_found_in_a_custom_policy_that_is_right() {
+    let report = report(Fault::None, 1);
+    assert!(report.is_clean() && report.left_out.is_empty(), "{report}");
+}
+
+#[test]
+fn a_policy_that_never_sends_xoff_loses() {
+    let report = report(Fault::NeverXoff, 1);
+    assert!(report.breaks(Promise::NoLosslessDrop) && report.breaks(Promise::Delivery), "{report}");
+    assert!(!report.breaks(Promise::Ledger) && !report.breaks(Promise::Order), "{report}");
+}
+
+#[test]
+fn a_policy_that_never_sends_xon_holds_for_good() {
+    let report = report(Fault::NeverXon, 1);
+    assert!(report.breaks(Promise::PausesEnd), "{report}");
+    assert!(!report.breaks(Promise::NoLosslessDrop), "{report}");
+}
+
+#[test]
+fn a_margin_that_lies_lets_batches_decide() {
+    let report = report(Fault::MarginLies, 1);
+    let batches = report.findings.iter().find(|finding| finding.promise == Promise::Batches);
+    let finding = batches.expect("margins are compared");
+    assert!(finding.scenario.ends_with("now and then"), "{report}");
+    assert!(finding.at > Nanos::ZERO && finding.seed == 1, "{report}");
+}
+
+#[test]
+fn a_policy_that_panics_is_reported_and_the_check_goes_on() {
+    let report = report(Fault::Panics, 1);
+    let text = "it cannot cope with XOFF";
+    assert!(report.findings.iter().any(|it| it.promise == Promise::NoPanic && it.what == text), "{report}");
+    assert!(report.ran.len() > 10, "{report}");
+}

@@ -1,0 +1,535 @@
+//! The AF_XDP layer against the kernel: real frames over real veth pairs. Needs root, and says so
+//! where it is missing.
+
+#![allow(clippy::unwrap_used)]
+
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+use std::{env, fs};
+
+use nix::ifaddrs::getifaddrs;
+use nix::sys::socket::{
+    AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType, bind, recv, send, setsockopt, socket, sockopt,
+};
+use nix::sys::time::TimeVal;
+use xoff_config::shell::{Mode, PortShell, Queues, Rings, ZeroCopy};
+use xoff_dataplane::frame::{Frame, FrameStore};
+use xoff_ebpf::{EbpfError, Mode as Attach};
+use xoff_lab::{Device, Lab, Namespace, VethOptions};
+use xoff_xdp::{Port, PortDriver as _, Share, Store, Umem, UmemSettings, XdpError};
+
+mod arrivals;
+
+const RING: u32 = 256;
+const CHUNKS: u32 = 4 * RING;
+const SHARE: Share = Share { chunks: CHUNKS, control: 8 };
+
+fn umem_settings() -> UmemSettings {
+    UmemSettings {
+        chunk_bytes: 2048,
+        multi_buffer: false,
+        zero_copy: ZeroCopy::Auto,
+        fill: RING,
+        completion: RING,
+    }
+}
+
+fn shell(device: &str) -> PortShell {
+    PortShell {
+        device: device.to_owned(),
+        queues: Queues::All,
+        mode: Mode::Auto,
+        rings: Rings { fill: RING, rx: RING, tx: RING, completion: RING },
+        stall_frames: RING,
+    }
+}
+
+/// A namespace "switch" with p0 and p1, each wired to a host of its own, and ports on both.
+struct Bench {
+    lab: Lab,
+    hosts: [Host; 2],
+    store: Store,
+    ports: [Port; 2],
+}
+
+/// The far end of a wire, seen by a packet socket.
+struct Host {
+    device: Device,
+    socket: OwnedFd,
+}
+
+impl Host {
+    fn new(device: Device) -> Host {
+        let socket = device.namespace().run(|| {
+            let (family, flags) = (AddressFamily::Packet, SockFlag::SOCK_CLOEXEC);
+            let socket = socket(family, SockType::Raw, flags, SockProtocol::EthAll).unwrap();
+            let address = getifaddrs()
+                .unwrap()
+                .filter(|found| found.interface_name == device.name())
+                .find_map(|found| found.address.and_then(|address| address.as_link_addr().copied()))
+                .unwrap();
+            bind(socket.as_raw_fd(), &address).unwrap();
+            setsockopt(&socket, sockopt::ReceiveTimeout, &TimeVal::new(5, 0)).unwrap();
+            socket
+        });
+        Host { device, socket }
+    }
+
+    fn send(&self, frame: &[u8]) {
+        assert_eq!(send(self.socket.as_raw_fd(), frame, MsgFlags::empty()).unwrap(), frame.len());
+    }
+
+    fn receive(&self) -> Vec<u8> {
+        let mut buffer = vec![0; 10_000];
+        let len = recv(self.socket.as_raw_fd(), &mut buffer, MsgFlags::empty()).expect("a frame within 5 s");
+        buffer.truncate(len);
+        buffer
+    }
+}
+
+impl Bench {
+    fn new(options: &VethOptions, umem: UmemSettings, change: fn(&mut PortShell)) -> Bench {
+        let mut lab = Lab::new();
+        let switch = lab.namespace("switch").unwrap();
+        let hosts = [("p0", "h0"), ("p1", "h1")].map(|(port, name)| {
+            let namespace = lab.namespace(name).unwrap();
+            let (_, far) = lab.veth(switch.end(port), namespace.end("eth0"), options).unwrap();
+            Host::new(far)
+        });
+        let (store, ports) = switch.run(|| {
+            let (umem, mut stores) = Umem::new(umem, &[SHARE]).unwrap();
+            let mut store = stores.remove(0);
+            let ports = ["p0", "p1"].map(|device| {
+                let mut shell = shell(device);
+                change(&mut shell);
+                Port::open(&umem, &mut store, &shell).unwrap()
+            });
+            (store, ports)
+        });
+        Bench { lab, hosts, store, ports }
+    }
+
+    /// Forwards between the two ports until `frames` have been received, and all of them sent.
+    fn forward(&mut self, frames: usize) {
+        self.forward_changed(frames, |_, _| {});
+    }
+
+    fn forward_changed(&mut self, frames: usize, change: impl Fn(&mut Store, &mut Frame)) {
+        let mut batch = Vec::with_capacity(64);
+        let deadline = Instant::now() + Duration::from_secs(10);
+        let mut forwarded = 0;
+        while forwarded < frames || self.ports.iter().any(Port::in_flight) {
+            assert!(Instant::now() < deadline, "forwarded {forwarded} of {frames}");
+            for (from, to) in [(0, 1), (1, 0)] {
+                self.ports[from].refill(&mut self.store);
+                self.ports[from].receive(&mut self.store, 32, |_, frame| batch.push(frame));
+                forwarded += batch.len();
+                for mut frame in batch.drain(..) {
+                    change(&mut self.store, &mut frame);
+                    self.ports[to].send(&self.store, frame).expect("a ring with room for all");
+                }
+                self.ports[to].flush();
+                self.ports[to].reap(&mut self.store, |store, frame| store.free(frame));
+            }
+        }
+    }
+
+    /// Nothing was lost anywhere, and every chunk is where it was at first.
+    fn assert_clean(&mut self) {
+        self.ports.iter_mut().for_each(|port| port.refill(&mut self.store));
+        let out = CHUNKS - self.store.free_chunks();
+        assert!(out <= 2 * RING && out > 2 * (RING - 64), "{out} chunks are out");
+        for port in &self.ports {
+            let statistics = port.monitor().xdp_statistics().unwrap();
+            assert_eq!(statistics.lost(), 0, "{statistics:?}");
+            assert_eq!(statistics.tx_failed_kicks, 0, "error {}", statistics.tx_failed_errno);
+        }
+        for device in self.lab.devices() {
+            let counters = device.counters().unwrap();
+            assert_eq!((counters.rx_dropped, counters.tx_dropped), (0, 0), "{}", device.name());
+        }
+    }
+}
+
+fn frame(number: u8, len: usize) -> Vec<u8> {
+    let mut frame = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 0x88, 0xb5];
+    frame.extend((frame.len()..len).map(|at| number ^ u8::try_from(at % 251).unwrap()));
+    frame
+}
+
+#[test]
+fn frames_cross_two_ports_unchanged_and_in_order() {
+    let mut bench = Bench::new(&VethOptions::default(), umem_settings(), |_| {});
+    let sent: Vec<Vec<u8>> =
+        [60, 61, 512, 1514].iter().cycle().take(17).zip(0..).map(|(&len, n)| frame(n, len)).collect();
+    for (from, to) in [(0, 1), (1, 0)] {
+        sent.iter().for_each(|frame| bench.hosts[from].send(frame));
+        bench.forward(sent.len());
+        for frame in &sent {
+            assert_eq!(&bench.hosts[to].receive(), frame);
+        }
+    }
+    bench.assert_clean();
+}
+
+#[test]
+fn a_tag_is_put_in_and_taken_out() {
+    // Not a VLAN's: a packet socket would not show it in the frame.
+    const TAG: [u8; 4] = [0x88, 0xb6, 0x60, 0x07];
+    let mut bench = Bench::new(&VethOptions::default(), umem_settings(), |_| {});
+    bench.hosts[0].send(&frame(1, 1510));
+    bench.forward_changed(1, |store, frame| {
+        assert!(store.move_start(frame, -4));
+        let head = store.head_mut(frame);
+        head.copy_within(4..16, 0);
+        head[12..16].copy_from_slice(&TAG);
+    });
+    let tagged = bench.hosts[1].receive();
+    assert_eq!([&tagged[..12], &tagged[16..]].concat(), frame(1, 1510));
+    assert_eq!(tagged[12..16], TAG);
+    bench.hosts[1].send(&tagged);
+    bench.forward_changed(1, |store, frame| {
+        store.head_mut(frame).copy_within(0..12, 4);
+        assert!(store.move_start(frame, 4));
+    });
+    assert_eq!(bench.hosts[0].receive(), frame(1, 1510));
+    bench.assert_clean();
+}
+
+#[test]
+fn a_frame_longer_than_a_chunk_takes_several() {
+    let options = VethOptions { mtu: 9000, ..VethOptions::default() };
+    let settings = UmemSettings { multi_buffer: true, ..umem_settings() };
+    let mut bench = Bench::new(&options, settings, |_| {});
+    let lens = [60, 1792, 1793, 3584, 8042, 9014];
+    lens.iter().zip(0..).for_each(|(&len, n)| bench.hosts[0].send(&frame(n, len)));
+    bench.forward(lens.len());
+    for (&len, n) in lens.iter().zip(0..) {
+        assert_eq!(bench.hosts[1].receive(), frame(n, len));
+    }
+    // Four bytes more in front, where no chunk has room for them.
+    bench.hosts[0].send(&frame(9, 3584));
+    bench.forward_changed(1, |store, frame| {
+        assert!(store.move_start(frame, -4));
+        store.head_mut(frame)[..14].copy_from_slice(&self::frame(0, 14));
+    });
+    let grown = bench.hosts[1].receive();
+    assert_eq!((grown.len(), &grown[18..]), (3588, &frame(9, 3584)[14..]));
+    bench.assert_clean();
+}
+
+#[test]
+fn a_large_chunk_holds_a_larger_frame() {
+    let options = VethOptions { mtu: 3500, ..VethOptions::default() };
+    let settings = UmemSettings { chunk_bytes: 4096, ..umem_settings() };
+    let mut bench = Bench::new(&options, settings, |_| {});
+    bench.hosts[0].send(&frame(1, 3514));
+    bench.forward(1);
+    assert_eq!(bench.hosts[1].receive(), frame(1, 3514));
+    bench.assert_clean();
+}
+
+#[test]
+fn a_frame_that_does_not_fit_is_counted_and_is_no_loss() {
+    let options = VethOptions { mtu: 3500, ..VethOptions::default() };
+    let mut bench = Bench::new(&options, umem_settings(), |_| {});
+    for len in [1792, 1793] {
+        bench.hosts[0].send(&frame(1, len));
+    }
+    bench.forward(1);
+    assert_eq!(bench.hosts[1].receive().len(), 1792);
+    wait_for(|| (bench.ports[0].monitor().xdp_statistics().unwrap().rx_too_long == 1).then_some(()));
+    assert_eq!(bench.ports[0].monitor().xdp_statistics().unwrap().lost(), 0);
+}
+
+/// Frames of so many flows that the kernel spreads them over all queues.
+const FLOWS: u16 = 64;
+
+fn send_flows(host: &Host) {
+    for port in 0..FLOWS {
+        let mut frame = frame(0, 60);
+        frame[12..14].copy_from_slice(&[0x08, 0x00]);
+        let ip = [0x45, 0, 0, 46, 0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2];
+        frame[14..34].copy_from_slice(&ip);
+        frame[34..36].copy_from_slice(&port.to_be_bytes());
+        host.send(&frame);
+    }
+}
+
+#[test]
+fn frames_come_in_by_all_queues() {
+    let options = VethOptions { queues: 2, ..VethOptions::default() };
+    let mut bench = Bench::new(&options, umem_settings(), |_| {});
+    assert_eq!(bench.ports[0].facts().queues, 2);
+    assert_eq!(bench.ports[0].sockets().count(), 2);
+    send_flows(&bench.hosts[0]);
+    bench.forward(FLOWS.into());
+    (0..FLOWS).for_each(|_| assert_eq!(bench.hosts[1].receive().len(), 60));
+    for port in &bench.ports {
+        assert_eq!(port.monitor().xdp_statistics().unwrap().lost(), 0);
+    }
+}
+
+#[test]
+fn generic_mode_forwards_too() {
+    let mut bench = Bench::new(&VethOptions::default(), umem_settings(), |shell| shell.mode = Mode::Generic);
+    assert_eq!(bench.ports[0].facts().mode, Attach::Generic);
+    bench.hosts[0].send(&frame(1, 1514));
+    bench.forward(1);
+    assert_eq!(bench.hosts[1].receive(), frame(1, 1514));
+    bench.assert_clean();
+}
+
+#[test]
+fn a_port_tells_what_it_is() {
+    let bench = Bench::new(&VethOptions::default(), umem_settings(), |_| {});
+    let facts = bench.ports[0].facts();
+    let device = bench.lab.devices().iter().find(|device| device.name() == "p0").unwrap();
+    assert_eq!((facts.mac, facts.mtu, facts.queues), (device.mac(), 1500, 1));
+    assert_eq!((facts.mode, facts.zero_copy, facts.tags_kept), (Attach::Native, false, true));
+    assert!(facts.warnings.is_empty(), "{:?}", facts.warnings);
+    assert_eq!(bench.ports[0].monitor().device_drops().unwrap(), xoff_xdp::DeviceDrops::default());
+    assert_eq!(bench.hosts[0].device.name(), "eth0");
+}
+
+/// What `ip` says of a device, its attached program and its features.
+fn described(namespace: &Namespace, device: &str) -> String {
+    let text = |program: &str, args: &[&str]| {
+        let output = namespace.output(Command::new(program).args(args)).unwrap();
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let link = text("ip", &["-d", "link", "show", "dev", device]);
+    let features = text("ethtool", &["-k", device]);
+    let vlan = features.lines().filter(|line| line.contains("vlan-offload")).collect::<Vec<_>>().join("\n");
+    format!("{link}{vlan}")
+}
+
+#[test]
+fn a_port_leaves_its_device_as_it_was() {
+    let mut lab = Lab::new();
+    let (switch, host) = (lab.namespace("switch").unwrap(), lab.namespace("host").unwrap());
+    lab.veth(switch.end("p0"), host.end("eth0"), &VethOptions::default()).unwrap();
+    switch.output(Command::new("tc").args(["qdisc", "del", "dev", "p0", "root"])).unwrap();
+    switch.output(Command::new("ip").args(["link", "set", "p0", "down"])).unwrap();
+    for mode in [Mode::Native, Mode::Generic] {
+        let before = described(&switch, "p0");
+        for expected in ["qdisc noqueue", "promiscuity 0", "state DOWN", "rx-vlan-offload: on"] {
+            assert!(before.contains(expected), "{expected} in {before}");
+        }
+        let open = switch.run(|| open_one(&PortShell { mode, ..shell("p0") }).unwrap());
+        let during = described(&switch, "p0");
+        for expected in [
+            "qdisc pfifo",
+            "promiscuity 1",
+            "state UP",
+            "rx-vlan-offload: off",
+            "tx-vlan-offload: off",
+            "prog/xdp",
+        ] {
+            assert!(during.contains(expected), "{expected} in {during}");
+        }
+        switch.run(|| drop(open));
+        assert_eq!(described(&switch, "p0"), before);
+    }
+}
+
+fn open_one(shell: &PortShell) -> Result<(Port, Store), XdpError> {
+    let (umem, mut stores) = Umem::new(umem_settings(), &[SHARE])?;
+    let mut store = stores.remove(0);
+    Port::open(&umem, &mut store, shell).map(|port| (port, store))
+}
+
+/// A namespace with one device, p0, and the lab that keeps it.
+fn one_device() -> (Lab, Namespace) {
+    let mut lab = Lab::new();
+    let (switch, host) = (lab.namespace("switch").unwrap(), lab.namespace("host").unwrap());
+    lab.veth(switch.end("p0"), host.end("eth0"), &VethOptions::default()).unwrap();
+    (lab, switch)
+}
+
+#[test]
+fn what_cannot_be_opened_is_refused_in_words() {
+    let (_lab, switch) = one_device();
+    let open = |shell: PortShell| switch.run(|| open_one(&shell).map(drop)).unwrap_err();
+    let error = open(shell("p7"));
+    assert!(matches!(&error, XdpError::NoSuchInterface { device } if device == "p7"), "{error}");
+    let error = open(PortShell { queues: Queues::List(vec![0, 1]), ..shell("p0") });
+    assert!(matches!(error, XdpError::NoSuchQueue { queue: 1, queues: 1, .. }), "{error}");
+    let error = open(PortShell { rings: Rings { rx: 100, ..shell("p0").rings }, ..shell("p0") });
+    assert_eq!(error.to_string(), "the RX ring is 100, it must be a power of two, 4 or more");
+    let _holder = switch.run(|| open_one(&shell("p0")).unwrap());
+    let error = open(shell("p0"));
+    assert!(matches!(error, XdpError::Program(EbpfError::AnotherXoff { .. })), "{error}");
+    let error = switch.run(|| {
+        for capability in [caps::Capability::CAP_NET_ADMIN, caps::Capability::CAP_SYS_ADMIN] {
+            caps::drop(None, caps::CapSet::Effective, capability).unwrap();
+        }
+        open_one(&shell("p0")).map(drop).unwrap_err()
+    });
+    assert!(
+        matches!(&error, XdpError::NotPrivileged { missing } if missing == &["CAP_NET_ADMIN"]),
+        "{error}"
+    );
+}
+
+fn attach_a_stranger(switch: &Namespace) {
+    let directory = tempfile::tempdir().unwrap();
+    let (source, object) = (directory.path().join("s.c"), directory.path().join("s.o"));
+    let code = "__attribute__((section(\"xdp\"), used)) int stranger(void *frame) { return 2; }";
+    fs::write(&source, code).unwrap();
+    let clang = ["-O2", "-target", "bpf", "-c"];
+    let compiled = Command::new("clang").args(clang).arg(&source).arg("-o").arg(&object).status().unwrap();
+    assert!(compiled.success());
+    let mut attach = Command::new("ip");
+    attach.args(["link", "set", "dev", "p0", "xdpgeneric", "obj"]).arg(&object).args(["sec", "xdp"]);
+    assert!(switch.output(&mut attach).unwrap().status.success());
+}
+
+#[test]
+fn a_strangers_program_is_left_alone() {
+    let (_lab, switch) = one_device();
+    attach_a_stranger(&switch);
+    let before = described(&switch, "p0");
+    for mode in [Mode::Auto, Mode::Generic] {
+        let error = switch.run(|| open_one(&PortShell { mode, ..shell("p0") }).map(drop)).unwrap_err();
+        let XdpError::Program(EbpfError::Stranger { name, .. }) = &error else { panic!("{error}") };
+        assert_eq!(name, "stranger");
+    }
+    assert_eq!(described(&switch, "p0"), before);
+}
+
+#[test]
+fn a_program_whose_owner_cannot_be_told_is_left_alone_and_that_of_a_killed_switch_is_known() {
+    let (_lab, switch) = one_device();
+    let poorly = || caps::drop(None, caps::CapSet::Effective, caps::Capability::CAP_SYS_ADMIN);
+    let open = || switch.run(|| poorly().map(|()| open_one(&shell("p0")).map(drop)).unwrap());
+    let mut killed = victim(&switch, "generic");
+    wait_for(|| described(&switch, "p0").contains("prog/xdp").then_some(()));
+    killed.kill().and_then(|()| killed.wait()).unwrap();
+    open().unwrap();
+    attach_a_stranger(&switch);
+    let before = described(&switch, "p0");
+    let error = open().unwrap_err();
+    assert!(matches!(&error, XdpError::Program(EbpfError::Unknown { .. })), "{error}");
+    assert_eq!(described(&switch, "p0"), before);
+}
+
+#[test]
+fn a_living_switchs_device_is_left_to_it_in_every_mode() {
+    let mut lab = Lab::new();
+    let (switch, host) = (lab.namespace("switch").unwrap(), lab.namespace("host").unwrap());
+    let two = VethOptions { queues: 2, ..VethOptions::default() };
+    lab.veth(switch.end("p0"), host.end("eth0"), &two).unwrap();
+    let on = |queue, mode| PortShell { mode, queues: Queues::List(vec![queue]), ..shell("p0") };
+    for mode in [Mode::Native, Mode::Generic] {
+        let first = switch.run(|| open_one(&on(0, mode)).unwrap());
+        let before = described(&switch, "p0");
+        for other in [Mode::Auto, Mode::Native, Mode::Generic] {
+            let error = switch.run(|| open_one(&on(1, other)).map(drop)).unwrap_err();
+            let another =
+                matches!(&error, XdpError::Program(EbpfError::AnotherXoff { device, .. }) if device == "p0");
+            assert!(another, "{mode:?}, {other:?}: {error}");
+        }
+        assert_eq!(described(&switch, "p0"), before);
+        switch.run(|| drop(first));
+    }
+}
+
+/// Not a test by itself: the process that the next one kills.
+const VICTIM: &str = "XOFF_XDP_VICTIM";
+
+#[test]
+fn a_new_start_cleans_up_after_kill_9() {
+    if let Ok(mode) = env::var(VICTIM) {
+        let mode = if mode == "generic" { Mode::Generic } else { Mode::Native };
+        let _open = open_one(&PortShell { mode, ..shell("p0") }).unwrap();
+        loop {
+            thread::park();
+        }
+    }
+    let (_lab, switch) = one_device();
+    switch.output(Command::new("tc").args(["qdisc", "del", "dev", "p0", "root"])).unwrap();
+    for (mode, left) in [("native", false), ("generic", true)] {
+        let mut victim = victim(&switch, mode);
+        wait_for(|| described(&switch, "p0").contains("prog/xdp").then_some(()));
+        victim.kill().unwrap();
+        victim.wait().unwrap();
+        if left {
+            assert!(described(&switch, "p0").contains("prog/xdp"), "else this tests nothing");
+        }
+        let (port, _store) = switch.run(|| open_one(&shell("p0")).unwrap());
+        assert_eq!(port.facts().mode, Attach::Native);
+        switch.run(|| drop(port));
+        let after = described(&switch, "p0");
+        assert!(!after.contains("prog/xdp") && after.contains("qdisc noqueue"), "{after}");
+    }
+}
+
+#[test]
+fn a_queueing_discipline_that_is_not_ours_is_left() {
+    let (_lab, switch) = one_device();
+    let before = described(&switch, "p0");
+    assert!(before.contains("qdisc pfifo"), "{before}");
+    switch.run(|| drop(open_one(&shell("p0")).unwrap()));
+    assert_eq!(described(&switch, "p0"), before);
+}
+
+fn victim(namespace: &Namespace, mode: &str) -> Child {
+    let mut command = Command::new(env::current_exe().unwrap());
+    command.args(["--exact", "a_new_start_cleans_up_after_kill_9"]).env(VICTIM, mode).stdout(Stdio::null());
+    namespace.spawn(command).unwrap()
+}
+
+fn wait_for<T>(ready: impl Fn() -> Option<T>) -> T {
+    for _ in 0..1000 {
+        if let Some(value) = ready() {
+            return value;
+        }
+        thread::sleep(Duration::from_millis(5));
+    }
+    panic!("waited in vain");
+}
+
+#[test]
+fn a_frame_goes_through_two_workers_and_its_chunk_goes_home() {
+    let mut lab = Lab::new();
+    let switch = lab.namespace("switch").unwrap();
+    let hosts = [("p0", "h0"), ("p1", "h1")].map(|(port, name)| {
+        let namespace = lab.namespace(name).unwrap();
+        Host::new(lab.veth(switch.end(port), namespace.end("eth0"), &VethOptions::default()).unwrap().1)
+    });
+    let (mut stores, mut ports) = switch.run(|| {
+        let (umem, mut stores) = Umem::new(umem_settings(), &[SHARE, SHARE]).unwrap();
+        let ports: Vec<Port> = ["p0", "p1"]
+            .iter()
+            .zip(&mut stores)
+            .map(|(device, store)| Port::open(&umem, store, &shell(device)).unwrap())
+            .collect();
+        (stores, ports)
+    });
+    let free = stores[0].free_chunks();
+    hosts[0].send(&frame(5, 300));
+    let mut batch = Vec::new();
+    wait_for_mut(|| ports[0].receive(&mut stores[0], 8, |_, frame| batch.push(frame)) == 1);
+    let frame_in = batch.pop().unwrap();
+    assert!(!stores[1].owns(&frame_in));
+    ports[1].send(&stores[1], frame_in).unwrap();
+    ports[1].flush();
+    wait_for_mut(|| {
+        ports[1].reap(&mut stores[1], |_, frame| batch.push(frame));
+        !batch.is_empty()
+    });
+    assert_eq!(hosts[1].receive(), frame(5, 300));
+    stores[0].free(batch.pop().unwrap());
+    assert_eq!(stores[0].free_chunks(), free + 1);
+}
+
+fn wait_for_mut(mut ready: impl FnMut() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while !ready() {
+        assert!(Instant::now() < deadline, "waited in vain");
+    }
+}
