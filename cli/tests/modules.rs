@@ -1,87 +1,268 @@
-//! Within each crate, modules depend on each other in one direction: no circle can be left that way.
+//! Within each crate, modules depend on each other in one direction, at every level: no circle can be left that way.
+//!
+//! A module may use what its parent has, and a parent what its children have. What is looked at is how siblings use each other, and
+//! each of them stands for all modules below it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use syn::visit::{self, Visit};
+use syn::{Attribute, Item, ItemMod, ItemUse, UseTree};
+
+/// The names of a path, from the crate's root on.
+type Names = Vec<String>;
+
+/// Modules beside each other, each with those that it uses.
 type Graph = BTreeMap<String, BTreeSet<String>>;
+
+/// Where modules are one thing in several files, and still name each other.
+const OPEN: [&str; 3] = ["config::scenario", "dataplane::switch", "testkit::bed"];
 
 #[test]
 fn no_modules_depend_on_each_other_in_a_circle() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let mut circles = Vec::new();
     for (name, least) in [
-        ("config", 15),
-        ("dataplane", 20),
-        ("experiments", 20),
+        ("config", 30),
+        ("dataplane", 80),
+        ("ebpf", 3),
+        ("experiments", 60),
         ("host", 15),
-        ("lab", 8),
-        ("nic", 10),
-        ("sim", 10),
-        ("switch", 12),
-        ("testkit", 4),
-        ("xdp", 12),
+        ("lab", 15),
+        ("nic", 20),
+        ("sim", 40),
+        ("switch", 80),
+        ("tc", 3),
+        ("testkit", 15),
+        ("xdp", 20),
+        ("cli", 25),
     ] {
-        let modules = modules(&root.join(name).join("src"));
-        assert!(modules.len() >= least, "{name}: {} modules found", modules.len());
-        let circle = circle(modules);
-        assert!(circle.is_empty(), "{name}: among these modules there is a circle: {circle:#?}");
-    }
-}
-
-/// The modules at the top of a crate, each with those that it names, but for tests.
-fn modules(src: &Path) -> Graph {
-    let mut modules = Graph::new();
-    for entry in fs::read_dir(src).expect("every crate has sources") {
-        let path = entry.expect("a directory can be read").path();
-        let name = path.file_stem().expect("it has a name").to_string_lossy().into_owned();
-        if !["lib", "main", "testing"].contains(&name.as_str()) {
-            let named = named(&path);
-            modules.insert(name, named);
+        let modules = Modules::of(&root.join(name).join("src"));
+        assert!(modules.uses.len() >= least, "{name}: {} modules found", modules.uses.len());
+        for (parent, graph) in modules.graphs() {
+            let (place, circle) = (format!("{name}::{}", parent.join("::")), circle(graph));
+            let is_open = OPEN.contains(&place.as_str());
+            assert!(!(is_open && circle.is_empty()), "{place} has no circle any more: take it out of OPEN");
+            if !circle.is_empty() && !is_open {
+                circles.push(format!("{place}: {circle:?}"));
+            }
         }
     }
-    let names: BTreeSet<String> = modules.keys().cloned().collect();
-    for (name, named) in &mut modules {
-        named.retain(|other| other != name && names.contains(other));
-    }
-    modules
+    assert!(circles.is_empty(), "among these modules there is a circle:\n{}", circles.join("\n"));
 }
 
-/// What follows `crate::` in a file, or in all files of a directory.
-fn named(path: &Path) -> BTreeSet<String> {
-    if path.is_dir() {
-        let entries = fs::read_dir(path).expect("a directory can be read");
-        return entries.flat_map(|entry| named(&entry.expect("a directory can be read").path())).collect();
-    }
-    let is_test = path.ends_with("tests.rs") || path.ends_with("bench.rs");
-    if is_test || path.extension().is_none_or(|extension| extension != "rs") {
-        return BTreeSet::new();
-    }
-    let text = fs::read_to_string(path).expect("a source file can be read");
-    let code = text.split("\nmod tests {").next().unwrap_or_default().lines();
-    let code: String = code.filter(|line| !line.trim_start().starts_with("//")).collect();
-    let rest = code.split("crate::").skip(1).map(|rest| rest.split(';').next().unwrap_or_default());
-    rest.flat_map(|rest| {
-        let many =
-            rest.strip_prefix('{').unwrap_or(rest.split(|c: char| !is_of_name(c)).next().unwrap_or_default());
-        many.split(|c: char| !is_of_name(c)).map(str::to_owned).collect::<Vec<_>>()
-    })
-    .collect()
+/// A circle is found between modules that use each other by any kind of path, and by what a parent re-exports.
+#[test]
+fn circles_are_found() {
+    let directory = tempfile::tempdir().expect("a directory can be made");
+    let write = |name: &str, text: &str| {
+        let path = directory.path().join(name);
+        fs::create_dir_all(path.parent().expect("it is in a directory")).expect("a directory can be made");
+        fs::write(path, text).expect("a file can be written");
+    };
+    write("lib.rs", "mod a; mod b; mod c; pub use a::deep::Deep;");
+    write("a/mod.rs", "mod deep; mod leaf; #[cfg(test)] mod tests;");
+    write("a/leaf.rs", "use super::deep; // a child may use its sibling\n");
+    write("a/tests.rs", "use super::leaf; use crate::b;");
+    write("a/deep.rs", "pub struct Deep; fn f() { crate::b::g() }");
+    write("b.rs", "pub fn g() {} #[cfg(test)] mod tests { use crate::c; }");
+    write("c.rs", "use crate::{Deep, b::g};");
+    let found = |modules: Modules| modules.graphs().into_values().map(circle).collect::<Vec<_>>().concat();
+    assert_eq!(found(Modules::of(directory.path())), Names::new());
+    write("b.rs", "use super::Deep;");
+    assert_eq!(found(Modules::of(directory.path())), ["a", "b"]);
+    write("b.rs", "");
+    write("a/deep.rs", "pub struct Deep; mod inner { use super::super::leaf::Leaf; }");
+    assert_eq!(found(Modules::of(directory.path())), ["deep", "leaf"]);
 }
 
-fn is_of_name(c: char) -> bool {
-    c.is_alphanumeric() || c == '_'
+/// The modules of a crate but for those of tests.
+#[derive(Default)]
+struct Modules {
+    /// By module, the paths that stand in it.
+    uses: BTreeMap<Names, Vec<Names>>,
+    /// Modules that are compiled for tests only.
+    of_tests: BTreeSet<Names>,
 }
 
-/// What is left once every module is taken away that depends on none of the others, or that none depends on.
-fn circle(mut modules: Graph) -> Graph {
+impl Modules {
+    fn of(src: &Path) -> Modules {
+        let mut modules = Modules::default();
+        for file in files(src) {
+            let text = fs::read_to_string(&file).expect("a source file can be read");
+            let parsed = syn::parse_file(&text).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+            let mut module = Names::new();
+            let relative = file.strip_prefix(src).expect("it is below").with_extension("");
+            module.extend(relative.iter().map(|name| name.to_string_lossy().into_owned()));
+            if module.last().is_some_and(|name| ["lib", "main", "mod"].contains(&name.as_str())) {
+                module.pop();
+            }
+            let mut reader = Reader { modules: &mut modules, module };
+            reader.modules.uses.entry(reader.module.clone()).or_default();
+            reader.visit_file(&parsed);
+        }
+        let of_tests = std::mem::take(&mut modules.of_tests);
+        modules.uses.retain(|module, _| (0..=module.len()).all(|len| !of_tests.contains(&module[..len])));
+        modules
+    }
+
+    /// By parent, its children and how they use each other.
+    fn graphs(&self) -> BTreeMap<Names, Graph> {
+        let mut graphs: BTreeMap<Names, Graph> = BTreeMap::new();
+        for module in self.uses.keys() {
+            if let Some((name, parent)) = module.split_last() {
+                graphs.entry(parent.to_vec()).or_default().entry(name.clone()).or_default();
+            }
+        }
+        for (module, paths) in &self.uses {
+            for path in paths {
+                let common = module.iter().zip(path).take_while(|(here, there)| here == there).count();
+                let (Some(here), Some(there)) = (module.get(common), path.get(common)) else { continue };
+                let parent = &path[..common];
+                let sibling = match self.uses.contains_key(&path[..=common]) {
+                    true => Some(there),
+                    false => self.re_exported(parent, there),
+                };
+                if let Some(sibling) = sibling.filter(|sibling| *sibling != here) {
+                    let graph = graphs.get_mut(parent).expect("it has children");
+                    graph.entry(here.clone()).or_default().insert(sibling.clone());
+                }
+            }
+        }
+        graphs
+    }
+
+    /// The child of `parent` whose `item` it re-exports.
+    fn re_exported(&self, parent: &[String], item: &str) -> Option<&String> {
+        let mut paths = self.uses.get(parent)?.iter();
+        let path =
+            paths.find(|path| path.len() > parent.len() + 1 && path.last().is_some_and(|it| it == item))?;
+        let child = self.uses.contains_key(&path[..=parent.len()]) && path.starts_with(parent);
+        child.then(|| &path[parent.len()])
+    }
+}
+
+/// Reads the paths of one file.
+struct Reader<'a> {
+    modules: &'a mut Modules,
+    module: Names,
+}
+
+impl Reader<'_> {
+    fn add(&mut self, names: &[String]) {
+        let mut path = self.module.clone();
+        let mut names = names.iter().peekable();
+        match names.peek().map(|name| name.as_str()) {
+            Some("crate") => path.clear(),
+            Some("super" | "self") => (),
+            // What begins otherwise is of another crate, or of a child.
+            Some(_) => {
+                return self.modules.uses.entry(path.clone()).or_default().push({
+                    path.extend(names.cloned());
+                    path
+                });
+            }
+            None => return,
+        }
+        while let Some(first) = names.next_if(|name| ["crate", "self", "super"].contains(&name.as_str())) {
+            if first == "super" {
+                path.pop();
+            }
+        }
+        path.extend(names.cloned());
+        self.modules.uses.entry(self.module.clone()).or_default().push(path);
+    }
+
+    fn add_tree(&mut self, tree: &UseTree, mut before: Names) {
+        match tree {
+            UseTree::Path(path) => {
+                before.push(path.ident.to_string());
+                self.add_tree(&path.tree, before);
+            }
+            UseTree::Group(group) => group.items.iter().for_each(|tree| self.add_tree(tree, before.clone())),
+            UseTree::Name(name) => {
+                before.push(name.ident.to_string());
+                self.add(&before);
+            }
+            UseTree::Rename(name) => {
+                before.push(name.ident.to_string());
+                self.add(&before);
+            }
+            UseTree::Glob(_) => self.add(&before),
+        }
+    }
+}
+
+impl<'ast> Visit<'ast> for Reader<'_> {
+    fn visit_item(&mut self, item: &'ast Item) {
+        let attributes: &[Attribute] = match item {
+            Item::Fn(item) => &item.attrs,
+            Item::Impl(item) => &item.attrs,
+            Item::Mod(item) => &item.attrs,
+            Item::Use(item) => &item.attrs,
+            _ => &[],
+        };
+        if attributes.iter().any(is_of_tests) {
+            if let Item::Mod(item) = item {
+                let module = [&self.module[..], &[item.ident.to_string()]].concat();
+                self.modules.of_tests.insert(module);
+            }
+            return;
+        }
+        visit::visit_item(self, item);
+    }
+
+    fn visit_item_mod(&mut self, item: &'ast ItemMod) {
+        self.module.push(item.ident.to_string());
+        if item.content.is_some() {
+            self.modules.uses.entry(self.module.clone()).or_default();
+        }
+        visit::visit_item_mod(self, item);
+        self.module.pop();
+    }
+
+    fn visit_item_use(&mut self, item: &'ast ItemUse) {
+        self.add_tree(&item.tree, Names::new());
+    }
+
+    fn visit_path(&mut self, path: &'ast syn::Path) {
+        let names: Names = path.segments.iter().map(|segment| segment.ident.to_string()).collect();
+        if names.len() > 1 && ["crate", "self", "super"].contains(&names[0].as_str()) {
+            self.add(&names);
+        }
+        visit::visit_path(self, path);
+    }
+}
+
+/// `#[cfg(test)]`, or what has `test` in it.
+fn is_of_tests(attribute: &Attribute) -> bool {
+    let tokens = || attribute.meta.require_list().map(|list| list.tokens.to_string()).unwrap_or_default();
+    attribute.path().is_ident("cfg")
+        && tokens().split(|c: char| !c.is_alphanumeric()).any(|word| word == "test")
+}
+
+/// The source files below a directory.
+fn files(directory: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(directory).expect("a directory can be read");
+    let paths = entries.map(|entry| entry.expect("a directory can be read").path());
+    let below = |path: PathBuf| match path.is_dir() {
+        true => files(&path),
+        false => Vec::from_iter(path.extension().is_some_and(|it| it == "rs").then_some(path)),
+    };
+    paths.flat_map(below).collect()
+}
+
+/// What is left once every module is taken away that uses none of the others, or that none uses.
+fn circle(mut modules: Graph) -> Names {
     loop {
         let used: BTreeSet<String> = modules.values().flatten().cloned().collect();
         let before = modules.len();
-        modules.retain(|name, named| !named.is_empty() && used.contains(name));
+        modules.retain(|name, uses| !uses.is_empty() && used.contains(name));
         if modules.len() == before {
-            return modules;
+            return modules.into_keys().collect();
         }
         let names: BTreeSet<String> = modules.keys().cloned().collect();
-        modules.values_mut().for_each(|named| named.retain(|other| names.contains(other)));
+        modules.values_mut().for_each(|uses| uses.retain(|other| names.contains(other)));
     }
 }

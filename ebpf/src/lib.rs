@@ -15,11 +15,13 @@
 mod arrivals;
 mod attach;
 mod claim;
+mod error;
 mod filter;
 mod program;
 
 pub use arrivals::{Arrivals, Arrived, Head};
-pub use attach::{Attached, Dropped, EbpfError, Mode, attach, may_replace, take_off_leftover};
+pub use attach::{Attached, Dropped, attach, may_replace, take_off_leftover};
 pub use claim::Claim;
+pub use error::EbpfError;
 pub use filter::{Clsact, FILTER_PRIORITY, Filter, Filtered};
-pub use program::{Place, Program};
+pub use program::{Mode, Place, Program};

@@ -4,12 +4,40 @@
 //! frames go past the sockets and nothing else tells: who watches asks [`Program::place`], and puts the
 //! program back where nobody else's is.
 
+use std::fmt;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Mutex, PoisonError};
 
 use libbpf_rs::{Link, Xdp, XdpFlags};
 
-use crate::{Claim, EbpfError, Mode};
+use crate::{Claim, EbpfError};
+
+/// How a program is attached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// In the driver, before the kernel makes its own packet of a frame.
+    Native,
+    /// In the kernel's network stack: works with every driver, and slower.
+    Generic,
+}
+
+impl fmt::Display for Mode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Mode::Native => "native",
+            Mode::Generic => "generic",
+        })
+    }
+}
+
+impl Mode {
+    pub(crate) const fn flag(self) -> XdpFlags {
+        match self {
+            Mode::Native => XdpFlags::DRV_MODE,
+            Mode::Generic => XdpFlags::SKB_MODE,
+        }
+    }
+}
 
 /// What keeps a program attached.
 #[derive(Debug)]

@@ -28,7 +28,7 @@ use pnet_packet::ipv4::{self, Ipv4Packet, MutableIpv4Packet};
 use pnet_packet::udp::MutableUdpPacket;
 use pnet_packet::vlan::{ClassOfService, MutableVlanPacket};
 use xoff_dataplane::units::{Class, MacAddr, Nanos};
-use xoff_dataplane::wire::{CnTag, FlowKey, Header, Tci, cnm};
+use xoff_dataplane::wire::{CnTag, FlowKey, Header, Tci, cn_tag};
 
 /// Bytes of a [`Stamp`] without its flow.
 pub const STAMP_LEN: usize = 18;
@@ -190,7 +190,7 @@ fn write_ethernet(head: &mut [u8], headers: &Headers) {
     let mut ethernet = MutableEthernetPacket::new(head).expect("the head holds an Ethernet header");
     ethernet.set_destination(headers.via.unwrap_or(headers.dst).0.into());
     ethernet.set_source(headers.src.0.into());
-    let inner = if headers.cn_tag.is_some() { cnm::CN_TAG } else { EtherTypes::Ipv4 };
+    let inner = if headers.cn_tag.is_some() { cn_tag::CN_TAG } else { EtherTypes::Ipv4 };
     let mut at = ETHERNET;
     if let Some(tag) = headers.tag {
         ethernet.set_ethertype(EtherTypes::Vlan);

@@ -14,7 +14,7 @@ use std::thread;
 use nix::sched::{CloneFlags, setns, unshare};
 use nix::unistd::{Pid, gettid};
 
-use super::{End, LabError, mounts};
+use super::{LabError, mounts};
 
 type Job = Box<dyn FnOnce() + Send>;
 
@@ -77,12 +77,6 @@ impl Namespace {
     #[must_use]
     pub fn name(&self) -> &str {
         &self.inner.name
-    }
-
-    /// One end of a wire to be made, here, with this device name.
-    #[must_use]
-    pub fn end<'a>(&'a self, device: &'a str) -> End<'a> {
-        End::new(self, device)
     }
 
     /// Runs `work` in a fresh thread inside this namespace and waits for it; a panic in it goes on in

@@ -36,6 +36,14 @@ pub struct End<'a> {
     addresses: Vec<(IpAddr, u8)>,
 }
 
+impl Namespace {
+    /// One end of a wire to be made, here, with this device name.
+    #[must_use]
+    pub fn end<'a>(&'a self, device: &'a str) -> End<'a> {
+        End::new(self, device)
+    }
+}
+
 impl<'a> End<'a> {
     pub(super) fn new(namespace: &'a Namespace, name: &'a str) -> End<'a> {
         End { namespace, name, mac: None, addresses: Vec::new() }

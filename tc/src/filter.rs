@@ -3,6 +3,7 @@
 use rtnetlink::packet_core::NLM_F_CREATE;
 
 use crate::attributes::{Attributes, find, word};
+use crate::bpf::{ALL_PROTOCOLS, BpfInstruction, TCA_BPF_OPS};
 use crate::node::Node;
 use crate::request::{Place, Request, told};
 
@@ -11,7 +12,6 @@ const RTM_DELTFILTER: u16 = 45;
 
 const TCA_BPF_ACT: u16 = 1;
 const TCA_BPF_OPS_LEN: u16 = 4;
-pub(crate) const TCA_BPF_OPS: u16 = 5;
 const TCA_BPF_FLAGS: u16 = 8;
 const TCA_BPF_FLAG_ACT_DIRECT: u32 = 1;
 
@@ -21,9 +21,6 @@ const TCA_MIRRED_PARMS: u16 = 2;
 /// TC_ACT_STOLEN: the frame has gone.
 const ACT_STOLEN: u32 = 4;
 const REDIRECT_OUT: u32 = 1;
-
-/// ETH_P_ALL.
-pub(crate) const ALL_PROTOCOLS: u16 = 3;
 
 /// A filter (cls_bpf): a program that is asked about frames of every EtherType.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,16 +42,6 @@ pub enum Answer {
     Verdict,
     /// -1 that the frame leaves by the device of this index instead (mirred), 0 that the next filter is asked.
     RedirectTo(i32),
-}
-
-/// An instruction of classic BPF (struct sock_filter).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs)] // the names are the kernel's
-pub struct BpfInstruction {
-    pub code: u16,
-    pub jt: u8,
-    pub jf: u8,
-    pub k: u32,
 }
 
 impl Filter {
@@ -103,18 +90,6 @@ impl Filter {
         let place = Place { ifindex, parent: node.parent, handle: node.handle };
         let what = told("remove", "filter", place);
         Request::new(RTM_DELTFILTER, 0, place, node.info, None, what)
-    }
-}
-
-impl BpfInstruction {
-    fn to_bytes(self) -> [u8; 8] {
-        let [c0, c1] = self.code.to_ne_bytes();
-        let [k0, k1, k2, k3] = self.k.to_ne_bytes();
-        [c0, c1, self.jt, self.jf, k0, k1, k2, k3]
-    }
-
-    pub(crate) fn from_bytes([c0, c1, jt, jf, k0, k1, k2, k3]: [u8; 8]) -> BpfInstruction {
-        BpfInstruction { code: u16::from_ne_bytes([c0, c1]), jt, jf, k: u32::from_ne_bytes([k0, k1, k2, k3]) }
     }
 }
 

@@ -13,6 +13,7 @@
 #![forbid(unsafe_code)]
 
 mod attributes;
+mod bpf;
 mod class;
 mod filter;
 mod node;
@@ -20,8 +21,9 @@ mod qdisc;
 mod request;
 mod socket;
 
+pub use bpf::BpfInstruction;
 pub use class::{HtbClass, Rate};
-pub use filter::{Answer, BpfInstruction, Filter};
+pub use filter::{Answer, Filter};
 pub use node::{Node, Statistics};
 pub use qdisc::{Bucket, Plug, Qdisc};
 pub use request::{Handle, Place, Request};

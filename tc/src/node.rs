@@ -1,7 +1,7 @@
 //! What the kernel shows: queueing disciplines, classes and filters, with their counters.
 
 use crate::attributes::{find, long, text, word};
-use crate::filter::{ALL_PROTOCOLS, BpfInstruction, TCA_BPF_OPS};
+use crate::bpf::{ALL_PROTOCOLS, BpfInstruction, TCA_BPF_OPS};
 use crate::request::{HEADER, Handle, TC_HEADER};
 
 const TCA_KIND: u16 = 1;

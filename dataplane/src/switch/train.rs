@@ -180,7 +180,7 @@ impl Train {
 mod tests {
     use super::*;
     use crate::units::Class;
-    use crate::wire::cnm;
+    use crate::wire::cn_tag::CN_TAG;
     use crate::wire::header::Header;
 
     const ADDRESSES: [u8; 12] = [2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2];
@@ -254,7 +254,7 @@ mod tests {
 
     #[test]
     fn nobody_follows_what_is_looked_at_farther_in_or_each_time() {
-        for ether_type in [cnm::CN_TAG, CNM] {
+        for ether_type in [CN_TAG, CNM] {
             for tags in [&[][..], &TAG] {
                 let leader = frame(&[tags, &ether_type.0.to_be_bytes()]);
                 assert!(!follows(&leader, &leader));

@@ -13,11 +13,10 @@
 
 use pnet_packet::ethernet::EtherType;
 
+use super::cn_tag::{CN_TAG, CnTag};
 use super::header::{Header, Tci};
 use crate::units::{Class, MacAddr};
 
-/// EtherType of a CN-TAG.
-pub const CN_TAG: EtherType = EtherType(0x22e9);
 /// EtherType of a CNM.
 pub const CNM: EtherType = EtherType(0x22e7);
 /// Most bytes of the sampled frame that a CNM carries.
@@ -45,10 +44,6 @@ mod field {
     pub const MSDU_LEN: Range<usize> = 22..24;
     pub const MSDU: usize = 24;
 }
-
-/// A CN-TAG: the RPID, which means something only to the station that put it there.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct CnTag(pub u16);
 
 /// A congestion notification message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -15,7 +15,7 @@
 
 use pnet_packet::ethernet::{EtherType, EtherTypes};
 
-use super::cnm::{self, CnTag};
+use super::cn_tag::{CN_TAG, CnTag};
 use crate::units::{Class, MacAddr};
 
 /// Offsets in an Ethernet frame; `TCI` and `TAGGED_*` where an 802.1Q tag is there.
@@ -154,7 +154,7 @@ impl Header {
         if header.ether_type == EtherTypes::Vlan {
             header.read_tag(head)?;
         }
-        if header.ether_type == cnm::CN_TAG {
+        if header.ether_type == CN_TAG {
             header.read_cn_tag(head)?;
         }
         header.dscp = header.read_dscp(head);
@@ -442,7 +442,7 @@ mod tests {
         let mut bytes = [0u8; 64];
         bytes[12..20].copy_from_slice(&[0x22, 0xe9, 0, 1, 0x22, 0xe9, 0, 2]);
         let header = Header::parse(&bytes).unwrap();
-        assert_eq!((header.cn_tag, header.ether_type, header.l3), (Some(CnTag(1)), cnm::CN_TAG, 18));
+        assert_eq!((header.cn_tag, header.ether_type, header.l3), (Some(CnTag(1)), CN_TAG, 18));
     }
 
     #[test]

@@ -8,6 +8,7 @@
 //! Nothing here panics, whatever the bytes: what cannot be read is an error with a name, to be
 //! counted.
 
+pub mod cn_tag;
 pub mod cnm;
 pub mod dcbx;
 pub mod dscp;
@@ -21,7 +22,8 @@ pub mod mac_control;
 pub mod ofc;
 pub mod vlan;
 
-pub use cnm::{CnTag, Cnm, CnmError};
+pub use cn_tag::CnTag;
+pub use cnm::{Cnm, CnmError};
 pub use flow::FlowKey;
 pub use gfc::Rates;
 pub use header::{Header, Malformed, Tci};

@@ -11,7 +11,8 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use xoff_config::lab::{Host, Network, Place};
 
-use super::{NetworkError, control, enter};
+use super::files::agent_socket;
+use super::{NetworkError, enter};
 use crate::{Device, Namespace};
 use xoff_nic::serve::NicStatus;
 use xoff_switch::client;
@@ -142,7 +143,7 @@ fn serves_at(network: &str, host: &Host, index: usize) -> String {
     if host.place == Place::Fresh {
         format!("127.0.0.1:{}", FIRST_PORT + index)
     } else {
-        format!("unix:{}", control::agent_socket(network, &host.name, index).display())
+        format!("unix:{}", agent_socket(network, &host.name, index).display())
     }
 }
 

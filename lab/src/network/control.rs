@@ -15,11 +15,10 @@ use nix::fcntl::{Flock, FlockArg};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use super::files::{DIRECTORY, agents, log_file, socket};
 use super::{NetworkError, Seen};
 use xoff_switch::unix_socket;
 
-/// Where the sockets are.
-const DIRECTORY: &str = "/run/xoff/lab";
 /// How long somebody who has connected may take to ask.
 const ASK_WITHIN: Duration = Duration::from_secs(5);
 /// Bytes of the longest question, and more.
@@ -168,26 +167,6 @@ fn serve_one(stream: UnixStream, seen: &Seen, events: &Sender<Event>) -> io::Res
 /// Where who has asked is gone.
 pub fn reply(mut stream: &UnixStream, answer: &impl Serialize) -> io::Result<()> {
     writeln!(stream, "{}", serde_json::to_string(answer)?)
-}
-
-fn socket(name: &str) -> PathBuf {
-    Path::new(DIRECTORY).join(format!("{name}.sock"))
-}
-
-/// Where the sockets of a network's agents are.
-fn agents(name: &str) -> PathBuf {
-    Path::new(DIRECTORY).join(name)
-}
-
-/// Where the agent of a host's device with this index serves its status, if that is a socket.
-pub(super) fn agent_socket(network: &str, host: &str, index: usize) -> PathBuf {
-    agents(network).join(format!("{host}-{index}"))
-}
-
-/// Where what a network in the background says is written.
-#[must_use]
-pub fn log_file(name: &str) -> PathBuf {
-    Path::new(DIRECTORY).join(format!("{name}.log"))
 }
 
 /// Names of the networks that are up.

@@ -18,6 +18,7 @@ pub mod account;
 mod agents;
 pub mod control;
 pub mod enter;
+mod files;
 pub mod leftovers;
 pub mod names;
 mod places;
@@ -35,6 +36,7 @@ use crate::LabError;
 use xoff_switch::run::RunError;
 
 pub use account::Account;
+pub use files::log_file;
 pub use seen::{NetworkStatus, Seen};
 pub use up::Up;
 

@@ -3,7 +3,12 @@
 use xoff_dataplane::settings::Trust;
 use xoff_dataplane::units::{BitRate, Bytes, Class, ClassSet, Nanos};
 
-use super::{Leaf, tree};
+use super::Leaf;
+
+/// What a frame costs beyond its bytes: FCS, preamble and gap, and a tag, which may not be in it.
+pub(super) const OVERHEAD: u16 = 4 + 8 + 12 + 4;
+/// Bytes beyond an MTU: Ethernet's header and two tags.
+const HEADERS: u32 = 14 + 8;
 
 /// What a host sends by.
 #[derive(Clone, Debug, PartialEq)]
@@ -65,7 +70,7 @@ impl EgressSettings {
     /// in the driver's hands, and what the shaper was ahead of the line. What a peer's headroom holds beyond the time that stopping takes.
     #[must_use]
     pub fn overrun(&self, mtu: u32) -> Bytes {
-        tree::overrun(self.burst, tree::longest_at(mtu))
+        overrun(self.burst, longest_at(mtu))
     }
 
     /// The default burst: 100 us of the line, as late as a timer of an idle machine is at worst, and two frames at least.
@@ -84,4 +89,15 @@ impl EgressSettings {
     pub(super) fn shaped_bytes_per_second(&self) -> u64 {
         ((self.speed.bits_per_second() as f64 * EgressSettings::SHARE / 8.0) as u64).max(1)
     }
+}
+
+/// The longest frame of an MTU.
+pub(super) fn longest_at(mtu: u32) -> u32 {
+    mtu.saturating_add(HEADERS)
+}
+
+/// See [`EgressSettings::overrun`].
+pub(super) fn overrun(burst: Bytes, longest: u32) -> Bytes {
+    let longest = Bytes(longest.into());
+    burst.max(longest) + longest + Bytes(OVERHEAD.into())
 }

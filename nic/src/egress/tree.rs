@@ -9,6 +9,7 @@ use xoff_xdp::PacketSender;
 use super::classify::{self, Classes};
 use super::defects::{Defects, Part};
 use super::error::EgressError;
+use super::settings::{OVERHEAD, longest_at, overrun};
 use super::{EgressSettings, Leaf};
 
 /// Major number of the root of a host's queues, by which a tree that was left is known: the kernel makes up none below 0x8000.
@@ -27,11 +28,7 @@ const FILTER: Handle = Handle(1);
 const WAKE: u16 = 1;
 const CLASSIFY: u16 = 2;
 
-/// What a frame costs beyond its bytes: FCS, preamble and gap, and a tag, which may not be in it.
-const OVERHEAD: u16 = 4 + 8 + 12 + 4;
 const LEAST: u16 = 60 + OVERHEAD;
-/// Bytes beyond an MTU: Ethernet's header and two tags.
-const HEADERS: u32 = 14 + 8;
 /// Longest frame that costs less than a bucket can be made to ask for.
 const LONGEST: u32 = 65_522;
 
@@ -493,17 +490,6 @@ impl Tree {
     pub(super) fn ifindex(&self) -> i32 {
         self.ifindex
     }
-}
-
-/// The longest frame of an MTU.
-pub(super) fn longest_at(mtu: u32) -> u32 {
-    mtu.saturating_add(HEADERS)
-}
-
-/// See [`EgressSettings::overrun`].
-pub(super) fn overrun(burst: Bytes, longest: u32) -> Bytes {
-    let longest = Bytes(longest.into());
-    burst.max(longest) + longest + Bytes(OVERHEAD.into())
 }
 
 /// The kind of the leafs that are there.

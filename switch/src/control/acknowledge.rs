@@ -11,9 +11,9 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::{Extension, Json};
 use serde::{Deserialize, Serialize};
 
-use super::connections::Asker;
+use super::asker::Asker;
 use super::trust::{self, Names};
-use super::{SwitchView, proof, unseen};
+use super::{SwitchView, proof};
 
 /// What `PUT /acknowledge` answers, in the words of `/status`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -37,8 +37,5 @@ pub(super) async fn put(
     for gap in &acknowledged {
         tracing::info!(event = "acknowledged", "somebody knows of it, and it counts no more: {gap}");
     }
-    Ok(Json(AcknowledgedNow {
-        acknowledged,
-        unproved: proof::gaps(&view, &unseen::of_ports(&view)).collect(),
-    }))
+    Ok(Json(AcknowledgedNow { acknowledged, unproved: proof::gaps(&view, &view.unseen()).collect() }))
 }

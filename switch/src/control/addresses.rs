@@ -21,7 +21,6 @@ use xoff_dataplane::units::MacAddr;
 
 use super::groups;
 use super::mailbox::{Address, AddressKey, Answer};
-use super::status::Status;
 use super::view::SwitchView;
 
 /// Addresses of a page where nothing else is asked for.
@@ -61,14 +60,6 @@ pub struct FdbEntry {
     /// From the configuration; else learned.
     #[serde(rename = "static")]
     pub fixed: bool,
-}
-
-impl Status {
-    /// Names the addresses of the first page.
-    pub(super) fn name(&mut self, page: AddressPage) {
-        self.fdb_truncated = page.next.is_some();
-        (self.fdb, self.fdb_total) = (page.addresses, page.total);
-    }
 }
 
 /// What it is asked with.

@@ -9,7 +9,26 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use nix::unistd::geteuid;
 
-use crate::control::connections::Asker;
+/// Who comes by a socket file is on this machine.
+const HERE: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
+
+/// Who is at the other end of a connection: an extension of each request.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Asker {
+    /// From there, and where that reached us.
+    Tcp { peer: SocketAddr, here: SocketAddr },
+    /// By a socket file: that user, as the kernel says.
+    Unix { uid: u32 },
+}
+
+impl Asker {
+    pub(super) fn address(self) -> SocketAddr {
+        match self {
+            Asker::Tcp { peer, .. } => peer,
+            Asker::Unix { .. } => HERE,
+        }
+    }
+}
 
 /// TCP's state of a connection that is there.
 const ESTABLISHED: &str = "01";
@@ -30,7 +49,7 @@ pub(super) fn may_look(asker: Asker) -> Result<(), String> {
 }
 
 /// Whether the other end of a TCP connection is a socket of this machine, in this network namespace.
-pub(in crate::control) fn is_of_this_machine(peer: SocketAddr, here: SocketAddr) -> bool {
+pub(super) fn is_of_this_machine(peer: SocketAddr, here: SocketAddr) -> bool {
     !owners_of(peer, here).is_empty()
 }
 

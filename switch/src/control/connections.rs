@@ -5,7 +5,6 @@
 //! those too, the next ones wait for them. An answer that is not taken in time is given up; those few that have no end
 //! move their [`Deadline`] themselves.
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,6 +18,7 @@ use hyper_util::service::TowerToHyperService;
 use tokio::sync::{Semaphore, watch};
 use tokio::time::{Instant, sleep, sleep_until};
 
+use super::asker::Asker;
 use super::listen::{Registered, Stream};
 
 /// Most connections that are served at a time; as many are told that there are too many.
@@ -35,27 +35,6 @@ const REFUSED_WITHIN: Duration = Duration::from_secs(1);
 /// As good as.
 const FOR_EVER: Duration = Duration::from_secs(30 * 365 * 86_400);
 const ACCEPT_AGAIN_AFTER: Duration = Duration::from_secs(1);
-
-/// Who comes by a socket file is on this machine.
-const HERE: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
-
-/// Who is at the other end of a connection: an extension of each request.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Asker {
-    /// From there, and where that reached us.
-    Tcp { peer: SocketAddr, here: SocketAddr },
-    /// By a socket file: that user, as the kernel says.
-    Unix { uid: u32 },
-}
-
-impl Asker {
-    pub(super) fn address(self) -> SocketAddr {
-        match self {
-            Asker::Tcp { peer, .. } => peer,
-            Asker::Unix { .. } => HERE,
-        }
-    }
-}
 
 /// When an answer has to be taken: an extension of each request, for those whose answer has no end and is bounded elsewhere.
 #[derive(Clone, Debug)]

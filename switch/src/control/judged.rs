@@ -1,7 +1,10 @@
 //! What `/status` says of what goes wrong now, and of peers that are not as they were declared.
 
+use std::sync::{Mutex, PoisonError};
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use xoff_dataplane::units::Nanos;
 
 /// Something that goes wrong now; docs/log.md has all that there is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -22,6 +25,26 @@ pub struct GoingOnStatus {
     pub detail: Option<String>,
     /// How long ago it began.
     pub began_nanos_ago: u64,
+}
+
+/// What goes on now. Written by the control thread.
+#[derive(Debug, Default)]
+pub struct GoingOn(Mutex<Vec<(Nanos, GoingOnStatus)>>);
+
+impl GoingOn {
+    /// All of it, at `now`.
+    pub(super) fn get(&self, now: Nanos) -> Vec<GoingOnStatus> {
+        let at = |(since, status): &(Nanos, GoingOnStatus)| GoingOnStatus {
+            began_nanos_ago: now.since(*since).0,
+            ..status.clone()
+        };
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).iter().map(at).collect()
+    }
+
+    /// Exchanges all of it.
+    pub(super) fn set(&self, now: Vec<(Nanos, GoingOnStatus)>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = now;
+    }
 }
 
 /// What was seen of a port's peer that is not as it was declared.

@@ -18,7 +18,7 @@ use serde::Deserialize;
 use tokio::io::{AsyncRead, AsyncWrite};
 use xoff_config::shell::HttpAt;
 
-use super::connections::Asker;
+use super::asker::Asker;
 use super::{ControlError, trust};
 use crate::client;
 

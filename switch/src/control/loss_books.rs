@@ -5,12 +5,10 @@
 //! it gone.
 
 use xoff_dataplane::counter::Counter;
-use xoff_dataplane::counters::ClassCounters;
+use xoff_dataplane::counters::{ClassCounters, Counters};
 use xoff_dataplane::drop_reason::DropReason;
 use xoff_dataplane::settings::SwitchSettings;
 use xoff_dataplane::units::{CLASSES, Class, ClassSet, PortId};
-
-use super::SwitchView;
 
 /// One thread writes, any reads.
 #[derive(Debug)]
@@ -47,46 +45,47 @@ impl LossBooks {
     }
 
     /// What a class that is lossless now has lost since it is.
-    pub(super) fn of(&self, view: &SwitchView, port: PortId, class: Class) -> u64 {
-        view.counters.class(port, class).lost().saturating_sub(self.before[port.index()][class.index()].get())
+    pub(super) fn of(&self, counters: &Counters, port: PortId, class: Class) -> u64 {
+        counters.class(port, class).lost().saturating_sub(self.before[port.index()][class.index()].get())
     }
 
     /// What classes have lost that are no longer lossless.
-    pub(super) fn closed_ones(&self, view: &SwitchView) -> u64 {
-        let leaving = view.places().flat_map(|(port, _)| self.owed(view, port));
+    pub(super) fn closed_ones(&self, counters: &Counters) -> u64 {
+        let ports = (0..=u8::MAX).map(PortId).take(self.leaving.len());
+        let leaving = ports.flat_map(|port| self.owed(counters, port));
         self.closed.get() + leaving.map(|(_, frames)| frames).sum::<u64>()
     }
 
     /// Classes are about to become lossy.
-    pub(super) fn closed(&self, view: &SwitchView, old: &SwitchSettings, new: &SwitchSettings) {
+    pub(super) fn closed(&self, counters: &Counters, old: &SwitchSettings, new: &SwitchSettings) {
         for (port, class) in differing(old, new, true) {
-            self.closed.add(self.of(view, port, class));
-            self.before[port.index()][class.index()].set(view.counters.class(port, class).lost());
+            self.closed.add(self.of(counters, port, class));
+            self.before[port.index()][class.index()].set(counters.class(port, class).lost());
         }
     }
 
     /// The port is about to go; these classes were lossless there until now.
-    pub(super) fn leaves(&self, view: &SwitchView, port: PortId, lossless: ClassSet) {
+    pub(super) fn leaves(&self, counters: &Counters, port: PortId, lossless: ClassSet) {
         let leaving = &self.leaving[port.index()];
         for class in lossless.iter() {
-            leaving.before[class.index()].set(lost_of_owed(view.counters.class(port, class)));
+            leaving.before[class.index()].set(lost_of_owed(counters.class(port, class)));
         }
         leaving.classes.set(lossless.0.into());
     }
 
     /// The port is there no more: what it has lost since it was about to go, by class.
-    pub(super) fn left(&self, view: &SwitchView, port: PortId) -> Vec<(Class, u64)> {
-        let lost: Vec<_> = self.owed(view, port).filter(|(_, frames)| *frames > 0).collect();
+    pub(super) fn left(&self, counters: &Counters, port: PortId) -> Vec<(Class, u64)> {
+        let lost: Vec<_> = self.owed(counters, port).filter(|(_, frames)| *frames > 0).collect();
         lost.iter().for_each(|(_, frames)| self.closed.add(*frames));
         self.leaving[port.index()].classes.set(0);
         lost
     }
 
     /// Classes have become lossy, or have gone with their port: what they left of their headroom is not forgotten.
-    pub(super) fn headroom_closed(&self, view: &SwitchView, old: &SwitchSettings, new: &SwitchSettings) {
+    pub(super) fn headroom_closed(&self, counters: &Counters, old: &SwitchSettings, new: &SwitchSettings) {
         for (port, class) in differing(old, new, true) {
             let headroom = old.ports[port.index()].classes[class.index()].headroom;
-            let free = headroom.0.saturating_sub(view.counters.class(port, class).headroom_watermark.get());
+            let free = headroom.0.saturating_sub(counters.class(port, class).headroom_watermark.get());
             self.headroom_free_min.set(free.min(self.headroom_free_min().unwrap_or(u64::MAX - 1)) + 1);
         }
     }
@@ -96,20 +95,20 @@ impl LossBooks {
         self.headroom_free_min.get().checked_sub(1)
     }
 
-    fn owed(&self, view: &SwitchView, port: PortId) -> impl Iterator<Item = (Class, u64)> {
+    fn owed(&self, counters: &Counters, port: PortId) -> impl Iterator<Item = (Class, u64)> {
         let leaving = &self.leaving[port.index()];
         let classes = ClassSet(u8::try_from(leaving.classes.get()).unwrap_or(0));
         let lost = move |class: Class| {
-            let now = lost_of_owed(view.counters.class(port, class));
+            let now = lost_of_owed(counters.class(port, class));
             (class, now.saturating_sub(leaving.before[class.index()].get()))
         };
         Class::ALL.into_iter().filter(move |class| classes.contains(*class)).map(lost)
     }
 
     /// Classes have become lossless.
-    pub(super) fn opened(&self, view: &SwitchView, old: &SwitchSettings, new: &SwitchSettings) {
+    pub(super) fn opened(&self, counters: &Counters, old: &SwitchSettings, new: &SwitchSettings) {
         for (port, class) in differing(old, new, false) {
-            self.before[port.index()][class.index()].set(view.counters.class(port, class).lost());
+            self.before[port.index()][class.index()].set(counters.class(port, class).lost());
         }
     }
 }

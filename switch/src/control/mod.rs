@@ -20,6 +20,8 @@
 
 pub mod acknowledge;
 mod addresses;
+mod adoption;
+mod asker;
 mod books;
 pub mod capture;
 mod connections;
@@ -88,16 +90,16 @@ use self::reload::{Reloader, Reloads};
 use crate::confine::{ConfineError, Confinement, Part};
 
 pub use addresses::AddressPage;
+pub(crate) use adoption::log_open;
 pub use connections::CONNECTIONS_MAX;
 pub use health::{Health, PartHealth};
-pub(crate) use link::log_open;
+pub use judged::GoingOn;
 pub use listen::{Http, listen};
 pub use mailbox::Answer;
 pub use routes::RoutePage;
 pub use snapshot::ask;
 pub use snapshot::snapshot;
 pub use view::{Link, PortDevice, PortView, ProgramState, SwitchView, WorkerFacts, WorkerView};
-pub use watch::GoingOn;
 
 /// Why the control thread could not be started.
 #[derive(Debug, thiserror::Error)]

@@ -20,7 +20,7 @@ use xoff_dataplane::settings::{PolicyKind, PolicySettings};
 use xoff_dataplane::switch::Successor;
 use xoff_dataplane::units::Class;
 
-use super::connections::Asker;
+use super::asker::Asker;
 use super::mailbox::Request;
 use super::policy_cells::PolicyNames;
 use super::trust::Names;

@@ -5,12 +5,13 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use xoff_dataplane::counter::Counter;
-use xoff_dataplane::counters::ClassCounters;
-use xoff_dataplane::units::{CLASSES, Class, MacAddr, Nanos};
+use xoff_dataplane::counters::{ClassCounters, Counters};
+use xoff_dataplane::settings::SwitchSettings;
+use xoff_dataplane::units::{CLASSES, Class, MacAddr, Nanos, PortId};
 use xoff_ebpf::{EbpfError, Mode};
 use xoff_xdp::{Arrivals, DeviceDrops, Look, Losses, Overlap, Port, PortDriver, Unread, XdpStatistics};
 
-use super::unseen::Judge;
+use super::unseen::{Acknowledged, Judge, Reading, Sent, Unseen};
 
 /// A port and its device.
 #[derive(Debug)]
@@ -40,28 +41,11 @@ pub struct PortView {
     /// Of these, those that somebody knows of.
     pub acknowledged: Acknowledged,
     /// What is known of the classes of frames that were lost unseen. Written by the control thread.
-    pub(super) unseen: Judge,
+    unseen: Judge,
     devices: Mutex<Devices>,
     /// Bytes that the peer sent beyond what the line rate allows. Written by the control thread.
     pub overspeed_bytes: Counter,
     pause_totals: [[PauseTotal; 4]; CLASSES],
-}
-
-/// How often somebody has acknowledged that it is not known what a port lost. Written by the thread that answers.
-#[derive(Debug, Default)]
-pub struct Acknowledged {
-    /// As long as its device was gone.
-    pub returns: Counter,
-    /// As long as its program was off.
-    pub program_detached: Counter,
-    /// As long as its sockets did not follow its queues.
-    pub requeued: Counter,
-    /// When it was taken away.
-    pub removed_unread: Counter,
-    /// Frames lost unseen of which nobody knows the class.
-    pub unknown: Counter,
-    /// Frames that its device may have lost.
-    pub ambiguous: Counter,
 }
 
 /// Why something is not as it should be, in words, if it is not.
@@ -243,6 +227,22 @@ impl PortView {
             overspeed_bytes: Counter::default(),
             pause_totals: Default::default(),
         }
+    }
+
+    /// Reads the port's counters, and returns the frames that it lost unseen up to now. `counters` and `settings` are the switch's.
+    pub(super) fn unseen(
+        &self,
+        id: PortId,
+        counters: &Counters,
+        settings: Arc<SwitchSettings>,
+        clock: fn() -> Nanos,
+    ) -> Unseen {
+        self.unseen.look(id, || {
+            let (came, sent) = (self.arrivals().ok()?, Sent::read(counters, id));
+            let losses = self.losses().ok()?;
+            let (came, sent) = ([came, self.arrivals().ok()?], [sent, Sent::read(counters, id)]);
+            Some(Reading { at: clock(), losses, came, sent, settings })
+        })
     }
 
     /// The same of that name.

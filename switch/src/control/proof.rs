@@ -4,8 +4,7 @@
 use xoff_dataplane::counter::Counter;
 use xoff_dataplane::units::PortId;
 
-use super::port_view::Acknowledged;
-use super::unseen::Unseen;
+use super::unseen::{Acknowledged, Unseen};
 use super::view::{Link, PortView, ProgramState, SwitchView};
 
 /// Returns each gap at a port that nobody has acknowledged, in words, with the port's name. `unseen`: the losses at each place.
@@ -27,7 +26,7 @@ pub(super) fn acknowledged(view: &SwitchView) -> impl Iterator<Item = String> {
 pub(super) fn acknowledge(view: &SwitchView) -> Vec<String> {
     let of_port = |id, port: &PortView| {
         let over = past(port).into_iter().filter(|past| !past.lasts);
-        let unseen = port.unseen.look(view, id, port);
+        let unseen = view.unseen_at(id);
         let unproved = unseen.without(&port.acknowledged);
         port.acknowledged.unknown.set(unseen.unknown);
         port.acknowledged.ambiguous.set(unseen.ambiguous);

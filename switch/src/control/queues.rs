@@ -13,7 +13,7 @@ use tokio::time::{Interval, MissedTickBehavior};
 use xoff_dataplane::units::PortId;
 use xoff_xdp::{QueueEvent, QueueMonitor};
 
-use super::link::return_to;
+use super::adoption::return_to;
 use super::mailbox::Backlog;
 use super::opener::{NotOpened, Opener};
 use super::reload::ports::{cut, given_up};

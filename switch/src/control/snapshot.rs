@@ -24,7 +24,7 @@ use super::status::{
 };
 use super::unseen::Unseen;
 use super::view::{PortView, SwitchView, WorkerView};
-use super::{addresses, groups, lldp, logging, loops, notification, pipeline, proof, routes, storms, unseen};
+use super::{addresses, groups, lldp, logging, loops, notification, pipeline, proof, routes, storms};
 
 /// How long workers have for an answer. A healthy one needs a loop; a stalled virtual machine may
 /// need much longer than any stall budget.
@@ -40,7 +40,7 @@ pub async fn ask(view: &SwitchView) -> Vec<Answer<Ledger>> {
 #[must_use]
 pub fn snapshot(view: &SwitchView, answers: &[Answer<Ledger>]) -> Status {
     let fdb_total = addresses::known(view);
-    let unseen = unseen::of_ports(view);
+    let unseen = view.unseen();
     let ports: Vec<_> =
         view.ports().map(|(id, port)| port_status(view, id, port, unseen[id.index()])).collect();
     let workers: Vec<_> =
@@ -84,8 +84,8 @@ fn verdict(
     let lossless = view
         .classes()
         .filter(|(port, class, _)| settings.ports[port.index()].classes[class.index()].lossless);
-    let since_lossless = lossless.map(|(port, class, _)| view.books.of(view, port, class));
-    let lossless_lost = since_lossless.sum::<u64>() + view.books.closed_ones(view);
+    let since_lossless = lossless.map(|(port, class, _)| view.books.of(&view.counters, port, class));
+    let lossless_lost = since_lossless.sum::<u64>() + view.books.closed_ones(&view.counters);
     let sum = |of: fn(&Unseen) -> u64| unseen.iter().map(of).sum::<u64>();
     let lossy_at = |(id, _)| unseen[PortId::index(id)].lossy_in_words(view.name_of(id));
     let unseen_lost = sum(|it| it.lossless);

@@ -10,6 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use xoff_xdp::{DeviceDrops, XdpStatistics};
 
+use super::addresses::AddressPage;
 pub use super::addresses::FdbEntry;
 pub use super::books::Books;
 pub use super::groups::{GroupStatus, MemberStatus};
@@ -70,6 +71,14 @@ pub struct Status {
     /// Routes that were asked for beside it: `/routes` has them.
     #[serde(skip)]
     pub routes: Vec<crate::router::tables::Row>,
+}
+
+impl Status {
+    /// Names the addresses of the first page.
+    pub(super) fn name(&mut self, page: AddressPage) {
+        self.fdb_truncated = page.next.is_some();
+        (self.fdb, self.fdb_total) = (page.addresses, page.total);
+    }
 }
 
 /// One port.

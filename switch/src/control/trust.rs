@@ -11,8 +11,7 @@ use std::net::IpAddr;
 use axum::http::uri::Authority;
 use axum::http::{HeaderMap, HeaderValue, Uri, header};
 
-use super::capture::is_of_this_machine;
-use super::connections::Asker;
+use super::asker::{Asker, is_of_this_machine};
 
 const LOCALHOST: &str = "localhost";
 

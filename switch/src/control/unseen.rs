@@ -18,12 +18,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use xoff_config::written::grouped;
 use xoff_dataplane::classify::Classifier;
+use xoff_dataplane::counter::Counter;
+use xoff_dataplane::counters::Counters;
 use xoff_dataplane::settings::SwitchSettings;
 use xoff_dataplane::units::{Class, Nanos, PortId};
 use xoff_xdp::{Arrivals, Head, Losses};
-
-use super::port_view::Acknowledged;
-use super::view::{PortView, SwitchView};
 
 /// Frames of a port that were lost unseen, each counted once, by what is known of their classes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -76,15 +75,27 @@ impl Unseen {
     }
 }
 
+/// How often somebody has acknowledged that it is not known what a port lost. Written by the thread that answers.
+#[derive(Debug, Default)]
+pub struct Acknowledged {
+    /// As long as its device was gone.
+    pub returns: Counter,
+    /// As long as its program was off.
+    pub program_detached: Counter,
+    /// As long as its sockets did not follow its queues.
+    pub requeued: Counter,
+    /// When it was taken away.
+    pub removed_unread: Counter,
+    /// Frames lost unseen of which nobody knows the class.
+    pub unknown: Counter,
+    /// Frames that its device may have lost.
+    pub ambiguous: Counter,
+}
+
 fn frames_in_words(frames: u64, at_least: bool) -> Option<String> {
     let at_least = if at_least { "at least " } else { "" };
     let is = if frames == 1 { "frame was" } else { "frames were" };
     (frames > 0).then(|| format!("{at_least}{} {is}", grouped(frames)))
-}
-
-/// Returns the losses at each place for a port.
-pub(super) fn of_ports(view: &SwitchView) -> Vec<Unseen> {
-    view.places().map(|(id, port)| port.unseen.look(view, id, port)).collect()
 }
 
 /// Shortest time over which arrivals and departures are compared with losses.
@@ -107,18 +118,18 @@ struct Judged {
 
 /// Counters of a port at one time.
 #[derive(Clone, Debug)]
-struct Reading {
-    at: Nanos,
-    losses: Losses,
+pub(super) struct Reading {
+    pub at: Nanos,
+    pub losses: Losses,
     /// What had come before the losses were read, and after.
-    came: [Arrivals; 2],
-    sent: [Sent; 2],
-    settings: Arc<SwitchSettings>,
+    pub came: [Arrivals; 2],
+    pub sent: [Sent; 2],
+    pub settings: Arc<SwitchSettings>,
 }
 
 /// What the switch has sent at a port.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Sent {
+pub(super) struct Sent {
     /// Frames, by class.
     frames: [u64; 8],
     /// Bytes that wait, some of them with the kernel, by class.
@@ -128,9 +139,9 @@ struct Sent {
 
 impl Judge {
     /// Reads the port's counters, classifies the losses since the last reading, and returns all up to now.
-    pub fn look(&self, view: &SwitchView, id: PortId, port: &PortView) -> Unseen {
+    pub fn look(&self, id: PortId, read: impl FnOnce() -> Option<Reading>) -> Unseen {
         let mut judged = self.lock();
-        if let Some(reading) = Reading::take(view, id, port) {
+        if let Some(reading) = read() {
             judged.add(id, reading);
         }
         judged.unseen
@@ -142,14 +153,6 @@ impl Judge {
 }
 
 impl Reading {
-    fn take(view: &SwitchView, id: PortId, port: &PortView) -> Option<Reading> {
-        let settings = view.settings();
-        let (came, sent) = (port.arrivals().ok()?, Sent::read(view, id));
-        let losses = port.losses().ok()?;
-        let (came, sent) = ([came, port.arrivals().ok()?], [sent, Sent::read(view, id)]);
-        Some(Reading { at: (view.clock)(), losses, came, sent, settings })
-    }
-
     /// That of a port at which nothing has happened yet.
     fn none(settings: &Arc<SwitchSettings>) -> Reading {
         let (at, losses, came, sent) = Default::default();
@@ -158,9 +161,9 @@ impl Reading {
 }
 
 impl Sent {
-    fn read(view: &SwitchView, id: PortId) -> Sent {
-        let of = |class| view.counters.class(id, class);
-        let port = view.counters.port(id);
+    pub fn read(counters: &Counters, id: PortId) -> Sent {
+        let of = |class| counters.class(id, class);
+        let port = counters.port(id);
         Sent {
             bytes: Class::ALL.map(|class| of(class).egress_bytes.get()), // before: what leaves meanwhile is counted below
             frames: Class::ALL.map(|class| of(class).tx_frames.get()),

@@ -9,11 +9,12 @@ use xoff_dataplane::settings::SwitchSettings;
 use xoff_dataplane::units::{Class, Nanos, PortId};
 
 use super::current::Current;
+use super::judged::GoingOn;
 use super::loss_books::LossBooks;
 use super::mailbox::Mailbox;
 use super::policy_cells::PolicyCells;
 use super::port_view::PauseTimes;
-use super::watch::GoingOn;
+use super::unseen::Unseen;
 use crate::bell::Bell;
 use crate::lldp::Neighbors;
 use crate::router::RouterView;
@@ -83,6 +84,16 @@ impl SwitchView {
     pub(super) fn pause_times(&self, port: PortId, class: Class) -> PauseTimes {
         let counters = self.counters.class(port, class);
         self.ports[port.index()].pause_times((self.clock)(), class, counters)
+    }
+
+    /// Frames that this port lost unseen.
+    pub(super) fn unseen_at(&self, id: PortId) -> Unseen {
+        self.ports[id.index()].unseen(id, &self.counters, self.settings(), self.clock)
+    }
+
+    /// Frames that were lost unseen, for each place for a port.
+    pub(super) fn unseen(&self) -> Vec<Unseen> {
+        self.places().map(|(id, _)| self.unseen_at(id)).collect()
     }
 
     /// Least headroom left so far, over all lossless classes, those that are none any more included; `None`: there were none.

@@ -15,8 +15,10 @@ pub mod interfaces;
 mod messages;
 pub mod mirror;
 mod netlink;
+mod presence;
 pub mod tables;
 mod view;
 
 pub use interfaces::{Opened, RouterError, open};
-pub use view::{InterfaceCounts, InterfaceView, Presence, RouterView};
+pub use presence::Presence;
+pub use view::{InterfaceCounts, InterfaceView, RouterView};

@@ -20,7 +20,7 @@ use xoff_dataplane::settings::Spread;
 use xoff_dataplane::units::{MacAddr, Site};
 use xoff_dataplane::wire::ip::Address;
 
-use super::view::Presence;
+use super::presence::Presence;
 
 /// The kernel's numbers of its tables (RT_TABLE_*).
 pub mod table {

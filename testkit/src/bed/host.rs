@@ -10,9 +10,9 @@ use xoff_dataplane::congestion::{ReactionPoint, ReactionSettings};
 use xoff_dataplane::pause::Paused;
 use xoff_dataplane::units::{BitRate, Bytes, CLASSES, Class, ClassSet, MacAddr, Nanos, Quanta};
 use xoff_dataplane::wire;
-use xoff_dataplane::wire::cnm::{CnTag, Cnm};
 use xoff_dataplane::wire::header::Header;
 use xoff_dataplane::wire::mac_control::MacControl;
+use xoff_dataplane::wire::{CnTag, Cnm};
 
 use super::payload::{self, Mark};
 use super::plan::MTU_FRAME;

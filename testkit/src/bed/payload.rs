@@ -3,7 +3,7 @@
 //! sequence number and whether a single byte of it was harmed.
 
 use xoff_dataplane::units::{Class, MacAddr};
-use xoff_dataplane::wire::cnm::CnTag;
+use xoff_dataplane::wire::CnTag;
 use xoff_dataplane::wire::header::{Header, Tci};
 
 /// Addresses, both tags, EtherType, stream and sequence number.

@@ -13,8 +13,8 @@ use xoff_config::lab::Network;
 
 use super::keep::Kept;
 use crate::cli;
-use xoff_lab::network::NetworkError;
-use xoff_lab::network::control::{log_file, make_directory};
+use xoff_lab::network::control::make_directory;
+use xoff_lab::network::{NetworkError, log_file};
 
 /// What the other one says when the network is up.
 const UP: &str = "up\n";

@@ -4,7 +4,7 @@ use xoff_config::written::grouped;
 use xoff_config::{NicWishes, defaults};
 
 use crate::cli;
-use crate::commands::status::tables::table;
+use crate::commands::status::layout::table;
 use crate::commands::status::{StatusError, fetch};
 use xoff_config::format::{bytes, scaled, span};
 use xoff_nic::serve::{NicClassStatus, NicStatus};

@@ -3,7 +3,7 @@
 use serde_json::Value;
 use xoff_config::written::grouped;
 
-use super::tables::table;
+use super::layout::table;
 use xoff_config::format::bytes;
 use xoff_switch::control::status::{GroupStatus, MemberStatus, Status};
 

@@ -1,6 +1,6 @@
 //! Headroom of lossless classes: what there is, what the peer as it was declared needs, and what was seen of it.
 
-use super::tables::table;
+use super::layout::table;
 use xoff_config::format::{bytes, span};
 use xoff_switch::control::status::{ClassStatus, PortStatus};
 

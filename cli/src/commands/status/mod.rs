@@ -6,6 +6,7 @@
 mod ask;
 mod groups;
 mod headroom;
+pub(super) mod layout;
 mod neighbors;
 mod pipeline;
 mod policies;

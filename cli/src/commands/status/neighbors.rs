@@ -1,6 +1,6 @@
 //! Who is at the other end of links, and where their classes are others.
 
-use super::tables::table;
+use super::layout::table;
 use xoff_config::format::span;
 use xoff_switch::control::status::{LldpStatus, PortStatus};
 

@@ -3,7 +3,7 @@
 use xoff_config::written::grouped;
 use xoff_dataplane::settings::{IngressOrder, WhenFull};
 
-use super::tables::table;
+use super::layout::table;
 use xoff_config::format::{scaled, span};
 use xoff_switch::control::status::{HaltStatus, PipelineStatus, PortStatus, Status};
 

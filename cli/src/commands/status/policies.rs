@@ -3,7 +3,7 @@
 
 use xoff_config::written::grouped;
 
-use super::tables::{has_traffic, table};
+use super::layout::{has_traffic, table};
 use xoff_config::format::{scaled, span};
 use xoff_switch::control::status::{ClassStatus, FlowStatus, PortStatus, ShadowStatus};
 

@@ -1,6 +1,6 @@
 //! The routes of the kernel that decides for the switch, and what becomes of packets by them.
 
-use super::tables::table;
+use super::layout::table;
 use xoff_switch::router::tables::{Row, RowVia};
 
 /// The kernel's names of its tables.

@@ -1,8 +1,8 @@
 //! A [`Status`] as text: a verdict, then tables of ports, of classes with traffic, and of workers.
 
-use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use xoff_config::written::grouped;
 
+use super::layout::{has_traffic, table};
 use super::pipeline::{halt_table, pipeline};
 use super::policies::{congestion_table, flow_table, lists, rate_table, shadow_table};
 use super::summary::{heading, ledger, policies, verdict};
@@ -197,11 +197,6 @@ pub(super) fn class_table(ports: &[&PortStatus], now: &Status, before: Option<&S
     table(&header, rows)
 }
 
-pub(super) fn has_traffic(class: &ClassStatus) -> bool {
-    let pauses = class.pause_sent.xoff + class.pause_received.xoff;
-    class.rx_frames + class.tx_frames + pauses + class.drops.values().sum::<u64>() > 0
-}
-
 fn class_row(port: &PortStatus, class: &ClassStatus, before: Option<Before<'_>>) -> Vec<String> {
     let [received, sent] = traffic(std::slice::from_ref(class), before);
     vec![
@@ -311,41 +306,6 @@ fn worker_table(workers: &[WorkerStatus]) -> String {
         ]
     });
     table(&header, rows)
-}
-
-/// A table, or nothing where it has no rows; columns of numbers to the right. It is as wide as it is:
-/// cells broken to fit a narrow terminal cannot be read.
-pub(in crate::commands) fn table(header: &[&str], rows: impl Iterator<Item = Vec<String>>) -> String {
-    let mut table = Table::new();
-    table.load_preset(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
-    table.set_header(header);
-    table.add_rows(rows);
-    if table.is_empty() {
-        return String::new();
-    }
-    for (column, name) in table.column_iter_mut().zip(header) {
-        let words = [
-            "watchdog",
-            "last storm",
-            "port",
-            "device",
-            "link",
-            "XDP",
-            "class",
-            "dropped",
-            "dropped unseen",
-            "ports",
-            "state",
-            "shadow policy",
-            "reason",
-            "address",
-            "how",
-        ];
-        if !words.contains(name) {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
-    }
-    format!("\n{}", table.trim_fmt())
 }
 
 #[cfg(test)]

@@ -6,10 +6,11 @@ use xoff_config::written::grouped;
 use super::What;
 use super::groups;
 use super::headroom;
+use super::layout::{has_traffic, table};
 use super::neighbors;
 use super::policies::{flow_table, shadow_table};
 use super::routes;
-use super::tables::{class_table, has_traffic, losses, pause, port_table, quantiles, table, why};
+use super::tables::{class_table, losses, pause, port_table, quantiles, why};
 use xoff_switch::control::status::{ClassStatus, FdbEntry, PortStatus, Status};
 
 /// The keys of ports and classes that JSON has.

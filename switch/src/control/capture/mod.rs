@@ -5,7 +5,6 @@
 //! workers, carries what they see to the client, and takes them off again when the client has enough, or is gone. A client that
 //! reads slowly is waited for here, and the workers count what it misses; when its time is over it is not waited for any more.
 
-mod asker;
 mod request;
 
 use std::collections::BTreeMap;
@@ -28,13 +27,13 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 use xoff_dataplane::tap::{TAPS_MAX, TapId};
 use xoff_dataplane::units::{PortId, PortSet};
 
-use super::connections::{Asker, Deadline};
+use super::asker::Asker;
+use super::connections::Deadline;
 use super::mailbox::Request;
 use super::trust::{self, Names};
 use super::view::SwitchView;
 use crate::capture::pcapng::{Interface, Writer};
 use crate::capture::{Counts, Reader, channel};
-pub(in crate::control) use asker::is_of_this_machine;
 use request::Wanted;
 
 /// Where a response says which capture it is.
@@ -157,7 +156,7 @@ fn allow(asker: Asker, names: &Names, headers: &HeaderMap) -> Result<(), Refusal
         return Err((StatusCode::FORBIDDEN, why.into()));
     }
     let host = trust::host(headers).map_err(|why| (StatusCode::BAD_REQUEST, format!("{why}\n")))?;
-    let allowed = names.may(asker, host, "capture frames").and_then(|()| asker::may_look(asker));
+    let allowed = names.may(asker, host, "capture frames").and_then(|()| super::asker::may_look(asker));
     allowed.map_err(|why| (StatusCode::FORBIDDEN, why + "\n"))
 }
 

@@ -32,7 +32,7 @@ pub(super) fn write(text: &mut Exposition, view: &SwitchView) {
     let mut family = text.family("xoff_lossless_lost_frames_total", Kind::Counter, help);
     for (port, class, _) in view.classes() {
         if view.settings().ports[port.index()].classes[class.index()].lossless {
-            family.sample(&of_class(view, port, class), view.books.of(view, port, class));
+            family.sample(&of_class(view, port, class), view.books.of(&view.counters, port, class));
         }
     }
 }

@@ -21,14 +21,14 @@ use xoff_dataplane::wire::mac_control::MacControlError;
 use super::exposition::{Exposition, Kind, seconds};
 use super::unseen::Unseen;
 use super::view::{Link, PortView, ProgramState, SwitchView, WorkerFacts};
-use super::{logging, process, proof, unseen};
+use super::{logging, process, proof};
 
 /// The text of `/metrics`, read without any worker's help.
 pub(super) fn render(view: &SwitchView) -> String {
     let mut text = Exposition::with(&[("switch", &view.name)]);
     write_switch(&mut text, view);
     process::write(&mut text);
-    let unseen = unseen::of_ports(view);
+    let unseen = view.unseen();
     write_ports(&mut text, view, &unseen);
     write_drivers(&mut text, view, &unseen);
     write_classes(&mut text, view);

@@ -10,7 +10,7 @@ use axum::http::StatusCode;
 use axum::{Extension, Json};
 use serde::{Deserialize, Serialize};
 
-use super::super::connections::Asker;
+use super::super::asker::Asker;
 use super::super::trust::{self, Names};
 use super::{NotReloaded, Reloaded, Reloads};
 use crate::control::policy::read;

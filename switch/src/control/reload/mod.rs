@@ -380,15 +380,15 @@ impl Reloader {
         if let Some(roomier) = roomier(&now, &settings).filter(|_| view.workers.len() > 1) {
             self.exchange(&roomier).await?;
         }
-        view.books.closed(view, &was, &settings);
+        view.books.closed(&view.counters, &was, &settings);
         for &id in removed {
             let classes = &was.ports[id.index()].classes;
             let lossless = Class::ALL.into_iter().filter(|class| classes[class.index()].lossless);
-            view.books.leaves(view, id, lossless.collect());
+            view.books.leaves(&view.counters, id, lossless.collect());
         }
         let left = self.exchange(&settings).await;
-        view.books.opened(view, &was, &settings);
-        view.books.headroom_closed(view, &was, &settings);
+        view.books.opened(&view.counters, &was, &settings);
+        view.books.headroom_closed(&view.counters, &was, &settings);
         for class in Class::ALL {
             view.policies.set(class, settings.policies[class.index()]);
         }

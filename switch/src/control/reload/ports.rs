@@ -17,8 +17,8 @@ use xoff_config::Config;
 use xoff_dataplane::units::PortId;
 use xoff_xdp::Port;
 
+use super::super::adoption::adopt;
 use super::super::ask;
-use super::super::link::adopt;
 use super::super::mailbox::{Backlog, Request};
 use super::super::opener::{NotOpened, Opener};
 use super::super::view::{Link, SwitchView};
@@ -101,7 +101,7 @@ async fn leave_one(view: Arc<SwitchView>, opener: Opener, id: PortId) -> Vec<Str
     }
     settle(&view).await;
     tracing::info!(port = %name, "the port is taken away");
-    let lost = view.books.left(&view, id).into_iter();
+    let lost = view.books.left(&view.counters, id).into_iter();
     let said = |(class, frames)| {
         format!("port {name}: {frames} lossless frames of class {class} were dropped as it went")
     };

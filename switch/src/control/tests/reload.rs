@@ -36,8 +36,8 @@ fn losses_count_for_what_the_class_was_then() {
     };
     let change = |settings: SwitchSettings| {
         let was = view.settings();
-        view.books.closed(&view, &was, &settings);
-        view.books.opened(&view, &was, &settings);
+        view.books.closed(&view.counters, &was, &settings);
+        view.books.opened(&view.counters, &was, &settings);
         view.configured.set(settings);
     };
     let lost = || snapshot(&view, &[]).verdict.lossless_lost;
@@ -66,9 +66,9 @@ fn headroom_of_classes_that_are_gone_counts() {
     let was = view.settings();
     let mut settings = (*was).clone();
     settings.ports[0].classes.iter_mut().for_each(|class| class.lossless = false);
-    view.books.headroom_closed(&view, &was, &settings);
+    view.books.headroom_closed(&view.counters, &was, &settings);
     view.configured.set(settings.clone());
     assert_eq!(least(), before);
-    view.books.headroom_closed(&view, &settings, &settings);
+    view.books.headroom_closed(&view.counters, &settings, &settings);
     assert_eq!(least(), before);
 }

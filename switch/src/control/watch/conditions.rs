@@ -337,9 +337,7 @@ impl Seen {
     }
 
     pub fn read_kernel(&mut self, view: &SwitchView) {
-        for (unseen, (id, port)) in self.unseen.iter_mut().zip(view.places()) {
-            *unseen = port.unseen.look(view, id, port);
-        }
+        self.unseen = view.unseen();
     }
 }
 

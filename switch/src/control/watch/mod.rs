@@ -9,7 +9,7 @@ mod conditions;
 mod meter;
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use xoff_dataplane::settings::SwitchSettings;
@@ -17,7 +17,7 @@ use xoff_dataplane::units::Nanos;
 
 use self::conditions::{Condition, Place, Seen};
 use self::meter::Meter;
-use super::status::GoingOnStatus;
+use super::judged::GoingOnStatus;
 use super::view::SwitchView;
 use xoff_config::format::span;
 
@@ -29,25 +29,6 @@ const OVER_AFTER: Nanos = Nanos::from_secs(5);
 /// What lasts is told again after so long, then after twice as long, and so on up to the most.
 const AGAIN_AFTER: Nanos = Nanos::from_secs(10);
 const AGAIN_AFTER_MOST: Nanos = Nanos::from_secs(600);
-
-/// What goes on now. Written by the control thread.
-#[derive(Debug, Default)]
-pub struct GoingOn(Mutex<Vec<(Nanos, GoingOnStatus)>>);
-
-impl GoingOn {
-    /// All of it, at `now`.
-    pub(super) fn get(&self, now: Nanos) -> Vec<GoingOnStatus> {
-        let at = |(since, status): &(Nanos, GoingOnStatus)| GoingOnStatus {
-            began_nanos_ago: now.since(*since).0,
-            ..status.clone()
-        };
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).iter().map(at).collect()
-    }
-
-    fn set(&self, now: Vec<(Nanos, GoingOnStatus)>) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = now;
-    }
-}
 
 /// Watches one switch.
 pub(super) struct Watch {

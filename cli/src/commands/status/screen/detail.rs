@@ -2,7 +2,8 @@
 
 use xoff_config::written::grouped;
 
-use super::super::tables::{has_traffic, link, mode, pause, unseen, why};
+use super::super::layout::has_traffic;
+use super::super::tables::{link, mode, pause, unseen, why};
 use super::ports::{Row, percent};
 use xoff_config::format::{bytes, scaled, span};
 use xoff_switch::control::status::{ClassStatus, PortStatus};
