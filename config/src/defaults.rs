@@ -2,11 +2,8 @@
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-use xoff_dataplane::punt::PuntLimit;
-use xoff_dataplane::settings::{Lldp, PolicySettings, QcnSettings, Service};
+use xoff_dataplane::settings::{Lldp, Service};
 use xoff_dataplane::units::{BitRate, Bytes, Class, ClassSet, Nanos, Quanta};
-
-use crate::quantity;
 
 /// `spread = "adaptive"`: members with less than this waiting come first (CaPFC's evaluation of DeTail's load balancing).
 pub const SPREAD_LOW: Bytes = Bytes(16_000);
@@ -83,20 +80,20 @@ pub const GAP_MAX: Nanos = Nanos::from_millis(1);
 pub const BATCH: u64 = 32;
 
 /// The longest stall measured on a virtual machine, more or less: 20 to 56 ms once in 10 s.
-const STALL_MAX: Nanos = Nanos::from_millis(25);
-const COMMIT_TIME: Nanos = Nanos::from_micros(10);
+pub(crate) const STALL_MAX: Nanos = Nanos::from_millis(25);
+pub(crate) const COMMIT_TIME: Nanos = Nanos::from_micros(10);
 const LOSSY_EGRESS_TIME: Nanos = Nanos::from_millis(8);
-const LOSSY_EGRESS_LEAST: Bytes = Bytes(256 << 10);
-const LOSSY_EGRESS_MOST: Bytes = Bytes(2 << 20);
+pub(crate) const LOSSY_EGRESS_LEAST: Bytes = Bytes(256 << 10);
+pub(crate) const LOSSY_EGRESS_MOST: Bytes = Bytes(2 << 20);
 const LOSSY_INGRESS_TIME: Nanos = Nanos::from_millis(1);
-const LOSSY_INGRESS_LEAST: Bytes = Bytes(128 << 10);
-const LOSSY_INGRESS_MOST: Bytes = Bytes(1 << 20);
+pub(crate) const LOSSY_INGRESS_LEAST: Bytes = Bytes(128 << 10);
+pub(crate) const LOSSY_INGRESS_MOST: Bytes = Bytes(1 << 20);
 
 /// `class.egress_warn`, `class.egress_xon`: what may wait, beyond what is committed to the driver
 /// (CaPFC, Table II, for ports of 1 Gb/s).
-const EGRESS_XON: Bytes = Bytes(20_000);
+pub(crate) const EGRESS_XON: Bytes = Bytes(20_000);
 /// `class.egress_xoff`, likewise.
-const EGRESS_XOFF: Bytes = Bytes(25_000);
+pub(crate) const EGRESS_XOFF: Bytes = Bytes(25_000);
 
 /// `class.egress_xon` and `class.egress_xoff` for a port that commits `commit` to its driver; `scaled`
 /// to `speed` where that is given.
@@ -169,136 +166,6 @@ pub fn lossy_ingress_max(speed: BitRate) -> Bytes {
 pub fn refresh(pause: Nanos, stall_budget: Nanos, ahead: Nanos) -> Option<Nanos> {
     let latest = pause.since(stall_budget).since(ahead);
     (latest.0 >= pause.0 / 16 && latest > Nanos::ZERO).then(|| latest.min(Nanos(pause.0 / 2)))
-}
-
-/// The defaults as the documentation has to state them: table, key, text.
-#[must_use]
-pub fn stated() -> Vec<(&'static str, &'static str, String)> {
-    let Service::Weighted(weight) = SERVICE else { unreachable!("a constant") };
-    let range = |least, most| format!("{} to {}", quantity::bytes(least), quantity::bytes(most));
-    let ingress_range = range(LOSSY_INGRESS_LEAST, LOSSY_INGRESS_MOST);
-    let egress_range = range(LOSSY_EGRESS_LEAST, LOSSY_EGRESS_MOST);
-    let ofc = PolicySettings::default().ofc;
-    vec![
-        ("switch", "name", format!("{NAME:?}")),
-        ("switch", "profile", "\"plain\"".into()),
-        ("switch", "stall_budget", format!("\"{}\"", quantity::time(STALL_MAX))),
-        ("switch", "smallest_frame", SMALLEST_FRAME.to_string()),
-        ("switch", "poll", "\"adaptive\"".into()),
-        ("switch", "idle_after", format!("\"{}\"", quantity::time(IDLE_AFTER))),
-        ("switch", "workers", "\"auto\"".into()),
-        ("switch", "accounting", "\"until-transmitted\"".into()),
-        ("switch", "policy", "\"pfc\"".into()),
-        ("switch", "shadow", "[]".into()),
-        ("capfc", "cut", PolicySettings::default().capfc_cut.to_string()),
-        ("capfc", "count", "\"frames\"".into()),
-        ("capfc", "scale", "\"none\"".into()),
-        ("ofc", "alpha", ofc.alpha.to_string()),
-        ("ofc", "flows", ofc.flows.to_string()),
-        ("ofc", "congested_flows", ofc.congested_flows.to_string()),
-        ("ofc", "paused_flows", ofc.paused_flows.to_string()),
-        ("port", "lldp", "true".into()),
-        ("port", "dcbx", "\"compare\"".into()),
-        ("port", "ofc_peer", "false".into()),
-        ("p-pfc", "prediction", "\"off\"".into()),
-        ("gfc", "first", PolicySettings::default().gfc.first.to_string()),
-        ("gfc", "steps", PolicySettings::default().gfc.steps.to_string()),
-        ("port", "gfc_peer", "false".into()),
-        ("g-pfc", "pause_lower", PolicySettings::default().g_pfc.pause_lower.to_string()),
-        ("g-pfc", "resume_lower", PolicySettings::default().g_pfc.resume_lower.to_string()),
-        ("class", "egress_warn", "`egress_xon`".into()),
-        ("class", "egress_xoff", format!("{} + `commit`", quantity::bytes(EGRESS_XOFF))),
-        ("class", "egress_xon", format!("{} + `commit`", quantity::bytes(EGRESS_XON))),
-        ("pipeline", "rate", "\"none\"".into()),
-        ("pipeline", "delay", "\"none\"".into()),
-        ("pipeline", "ingress", "\"by-class\"".into()),
-        ("switch", "when_full", "\"drop\"".into()),
-        ("switch", "http", format!("\"{HTTP}\"")),
-        ("switch", "http_netns", "the switch's own".into()),
-        ("switch", "http_hosts", "[]".into()),
-        ("switch", "user", "false".into()),
-        ("switch", "log", format!("{LOG:?}")),
-        ("switch", "log_format", "\"text\"".into()),
-        ("switch", "sighup", "\"stop\"".into()),
-        ("switch", "spare_ports", "0".into()),
-        ("qcn", "ingress", "[]".into()),
-        ("qcn", "egress", "[]".into()),
-        ("qcn", "set_point", format!("\"{}\"", quantity::bytes(QcnSettings::PAPER.set_point))),
-        ("qcn", "weight", QcnSettings::PAPER.weight.to_string()),
-        ("qcn", "sample_every", format!("\"{}\"", quantity::bytes(QcnSettings::PAPER.sample_every))),
-        ("qcn", "jitter", QcnSettings::PAPER.jitter_percent.to_string()),
-        ("qcn", "frames_per_cnm", QcnSettings::PAPER.frames_per_cnm.to_string()),
-        ("qcn", "culprit", "\"arrival\"".into()),
-        ("qcn", "flows", QcnSettings::PAPER.flows_max.to_string()),
-        ("qcn", "seed", QcnSettings::PAPER.seed.to_string()),
-        ("memory", "model", "\"dedicated\"".into()),
-        ("memory", "egress_limits", "\"lossy\"".into()),
-        ("memory", "headroom", "\"reserved\"".into()),
-        ("memory", "alpha_log2", ALPHA_LOG2.to_string()),
-        ("fdb", "capacity", FDB_CAPACITY.to_string()),
-        ("fdb", "ageing", format!("\"{}\"", quantity::time(FDB_AGEING))),
-        ("static", "vlan", VID.to_string()),
-        ("group", "spread", "\"flow\"".into()),
-        ("group", "turns", "\"round-robin\"".into()),
-        ("group", "low", format!("\"{}\"", quantity::bytes(SPREAD_LOW))),
-        ("group", "high", format!("\"{}\"", quantity::bytes(SPREAD_HIGH))),
-        ("group", "uplinks", "false".into()),
-        ("port", "routed", "false".into()),
-        ("router", "spread", "\"flow\"".into()),
-        ("router", "low", format!("\"{}\"", quantity::bytes(SPREAD_LOW))),
-        ("router", "high", format!("\"{}\"", quantity::bytes(SPREAD_HIGH))),
-        ("punt", "rate", PuntLimit::PLAIN.rate.to_string()),
-        ("punt", "burst", PuntLimit::PLAIN.burst.to_string()),
-        ("vlan", "router", "false".into()),
-        ("vlan", "name", "\"vlanN\"".into()),
-        ("port", "mtu", MTU.to_string()),
-        ("port", "queues", "\"all\"".into()),
-        ("port", "mode", "\"auto\"".into()),
-        ("switch", "zero_copy", "\"auto\"".into()),
-        ("port", "lossless", format!("{:?}", LOSSLESS.iter().map(Class::get).collect::<Vec<_>>())),
-        ("port", "pause", "\"pfc\"".into()),
-        ("port", "pause_time", PAUSE_TIME.0.to_string()),
-        ("port", "refresh", "\"auto\"".into()),
-        ("port", "peer_response", "\"software\"".into()),
-        ("port", "cable", format!("\"{CABLE_METRES}m\"")),
-        ("port", "burst", format!("a fifth of `stall_budget`, {} at least", quantity::time(TURN))),
-        ("port", "commit", quantity::time(COMMIT_TIME)),
-        ("port", "trust", "\"both\"".into()),
-        ("port", "default_class", DEFAULT_CLASS.to_string()),
-        ("port", "pcp_map", "PCP".into()),
-        ("port", "dscp_map", "DSCP / 8".into()),
-        ("port", "rewrite_pcp", "\"off\"".into()),
-        ("port", "rewrite_dscp", "\"off\"".into()),
-        ("port", "pvid", VID.to_string()),
-        ("port", "tagged", "[]".into()),
-        ("port", "untagged", "[pvid]".into()),
-        ("port", "learning", LEARNING.to_string()),
-        ("port", "learn_limit", "\"none\"".into()),
-        ("port", "storm_limit", "\"none\"".into()),
-        ("port", "loop_detection", "\"alert\"".into()),
-        ("port", "flood_unknown", FLOOD.to_string()),
-        ("port", "flood_group", FLOOD.to_string()),
-        ("port", "isolated", ISOLATED.to_string()),
-        ("class", "xon", format!("{} to {}, and the cable", quantity::time(TURN), quantity::time(GAP_MAX))),
-        ("class", "xoff", "2 x `xon`".into()),
-        ("class", "headroom", "computed".into()),
-        ("class", "xoff_frames", "(`xoff` + `ingress_reserve`) / `smallest_frame`".into()),
-        ("class", "ingress_reserve", "0".into()),
-        ("class", "ingress_max", ingress_range),
-        ("class", "egress_max", egress_range),
-        ("class", "egress_max_frames", format!("`egress_max` / {LOSSY_FRAME}")),
-        ("class", "egress_reserve", "0".into()),
-        ("class", "queue", "\"fifo\"".into()),
-        ("class", "weight", weight.to_string()),
-        ("class", "max_rate", "line rate".into()),
-        ("class", "ecn_min", "\"off\"".into()),
-        ("class", "ecn_max", "`xoff`".into()),
-        ("class", "ecn_probability", ECN_PROBABILITY.to_string()),
-        ("class", "wred", WRED.to_string()),
-        ("class", "watchdog", "\"off\"".into()),
-        ("class", "watchdog_detect", format!("\"{}\"", quantity::time(WATCHDOG_DETECT))),
-        ("class", "watchdog_restore", format!("\"{}\"", quantity::time(WATCHDOG_RESTORE))),
-    ]
 }
 
 #[cfg(test)]

@@ -3,79 +3,59 @@
 
 #![allow(clippy::unwrap_used)]
 
-use xoff_dataplane::congestion::ReactionSettings;
-use xoff_dataplane::units::{BitRate, Class};
-
 use crate::keys::{
     CaPfcKeys, ClassKeys, FdbKeys, GPfcKeys, GfcKeys, GroupKeys, MemoryKeys, OfcKeys, PPfcKeys, PipelineKeys,
     PortIdentityKeys, PortKeys, PuntKeys, QcnKeys, RouterKeys, StaticKeys, SwitchKeys, VlanKeys,
 };
-use crate::nic::{NicKeys, ReactionKeys};
-use crate::{defaults, quantity};
+use crate::nic::{NicKeys, NicWishes, ReactionKeys};
+use crate::{Config, Machine, defaults, quantity};
 
 const DOCUMENT: &str =
     concat!(include_str!("../../docs/configuration.md"), include_str!("../../docs/hosts.md"));
 
-/// What the documentation calls a table, the name that [`defaults::stated`] has for it, and its keys.
-fn tables() -> Vec<(&'static str, &'static str, Vec<&'static str>)> {
-    let port = [PortIdentityKeys::KEYS, PortKeys::KEYS].concat();
-    vec![
-        ("\n## `[switch]`", "switch", SwitchKeys::KEYS.to_vec()),
-        ("\n## `[[port]]`", "port", port),
-        ("\n## `[class.N]`", "class", ClassKeys::KEYS.to_vec()),
-        ("\n## `[policy.capfc]`", "capfc", CaPfcKeys::KEYS.to_vec()),
-        ("\n## `[policy.ofc]`", "ofc", OfcKeys::KEYS.to_vec()),
-        ("\n## `[qcn]`", "qcn", QcnKeys::KEYS.to_vec()),
-        ("\n## `[policy.p-pfc]`", "p-pfc", PPfcKeys::KEYS.to_vec()),
-        ("\n## `[policy.gfc]`", "gfc", GfcKeys::KEYS.to_vec()),
-        ("\n## `[policy.g-pfc]`", "g-pfc", GPfcKeys::KEYS.to_vec()),
-        ("\n## `[pipeline]`", "pipeline", PipelineKeys::KEYS.to_vec()),
-        ("\n## `[memory]`", "memory", MemoryKeys::KEYS.to_vec()),
-        ("\n## `[fdb]`", "fdb", FdbKeys::KEYS.to_vec()),
-        ("\n`[[fdb.static]]`", "static", StaticKeys::KEYS.to_vec()),
-        ("\n## `[[group]]`", "group", GroupKeys::KEYS.to_vec()),
-        ("\n## `[router]`", "router", RouterKeys::KEYS.to_vec()),
-        ("\n`[punt]`", "punt", PuntKeys::KEYS.to_vec()),
-        ("\n`[[vlan]]`", "vlan", VlanKeys::KEYS.to_vec()),
-        ("\n## `[nic]`", "nic", NicKeys::KEYS.to_vec()),
-        ("\n### `[qcn]` of a host", "reaction", ReactionKeys::KEYS.to_vec()),
-    ]
-}
+/// Ports for the tables of a switch to name.
+const PORTS: &str = r#"
+[[port]]
+name = "a"
+device = "a0"
+speed = "1G"
+[[port]]
+name = "b"
+device = "b0"
+speed = "1G"
+[[port]]
+name = "c"
+device = "c0"
+speed = "1G"
+"#;
 
-/// The same of a host's agent.
-fn stated_of_hosts() -> Vec<(&'static str, &'static str, String)> {
-    let standard = ReactionSettings::STANDARD;
-    let classes: Vec<u8> = defaults::LOSSLESS.iter().map(Class::get).collect();
-    vec![
-        ("nic", "lossless", format!("{classes:?}")),
-        ("nic", "trust", "\"dscp\"".into()),
-        ("nic", "default_class", defaults::DEFAULT_CLASS.to_string()),
-        ("nic", "pcp_map", "PCP".into()),
-        ("nic", "dscp_map", "DSCP / 8".into()),
-        ("nic", "obey_rates", "false".into()),
-        ("nic", "pause_above", "\"off\"".into()),
-        ("nic", "pause_time", defaults::PAUSE_TIME.0.to_string()),
-        ("nic", "peer_response", "\"auto\"".into()),
-        ("nic", "real_time", "true".into()),
-        ("nic", "http", format!("\"{}\"", defaults::NIC_HTTP)),
-        ("nic", "http_hosts", "[]".into()),
-        ("nic", "log", format!("{:?}", defaults::LOG)),
-        ("nic", "log_format", "\"text\"".into()),
-        ("reaction", "gd", standard.decrease_divisor.to_string()),
-        ("reaction", "recovery", standard.recovery_cycles.to_string()),
-        ("reaction", "bytes", format!("\"{}\"", quantity::bytes(standard.cycle_bytes))),
-        ("reaction", "time", format!("\"{}\"", quantity::time(standard.cycle_time))),
-        ("reaction", "ai", rate(standard.active_step)),
-        ("reaction", "hai", rate(standard.hyper_step)),
-        ("reaction", "min", rate(standard.rate_min)),
-        ("reaction", "jitter", standard.jitter_percent.to_string()),
-        ("reaction", "seed", standard.seed.to_string()),
-    ]
-}
+/// What the documentation calls a table, how the table begins in a file, and its keys.
+type Documented = (&'static str, &'static str, &'static [&'static str]);
 
-fn rate(rate: BitRate) -> String {
-    format!("\"{}\"", quantity::rate(rate))
-}
+const OF_SWITCH: [Documented; 17] = [
+    ("\n## `[switch]`", "[switch]\n", SwitchKeys::KEYS),
+    ("\n## `[[port]]`", "[defaults]\n", PortKeys::KEYS),
+    ("\n## `[class.N]`", "[class.5]\n", ClassKeys::KEYS),
+    ("\n## `[policy.capfc]`", "[policy.capfc]\n", CaPfcKeys::KEYS),
+    ("\n## `[policy.ofc]`", "[policy.ofc]\n", OfcKeys::KEYS),
+    ("\n## `[qcn]`", "[qcn]\n", QcnKeys::KEYS),
+    ("\n## `[policy.p-pfc]`", "[policy.p-pfc]\n", PPfcKeys::KEYS),
+    ("\n## `[policy.gfc]`", "[policy.gfc]\n", GfcKeys::KEYS),
+    ("\n## `[policy.g-pfc]`", "[policy.g-pfc]\n", GPfcKeys::KEYS),
+    ("\n## `[pipeline]`", "[pipeline]\n", PipelineKeys::KEYS),
+    ("\n## `[memory]`", "[memory]\n", MemoryKeys::KEYS),
+    ("\n## `[fdb]`", "[fdb]\n", FdbKeys::KEYS),
+    ("\n`[[fdb.static]]`", "[[fdb.static]]\nmac = \"02:00:00:00:00:01\"\nport = \"a\"\n", StaticKeys::KEYS),
+    ("\n## `[[group]]`", "[[group]]\nname = \"g\"\nports = [\"b\", \"c\"]\n", GroupKeys::KEYS),
+    ("\n## `[router]`", "[router]\n", RouterKeys::KEYS),
+    ("\n`[punt]`", "[punt]\n", PuntKeys::KEYS),
+    ("\n`[[vlan]]`", "[[vlan]]\nvid = 1\n", VlanKeys::KEYS),
+];
+
+const NIC: &str = "[nic]\ndevice = \"eth0\"\nspeed = \"10G\"\n";
+
+const OF_HOST: [Documented; 2] =
+    [("\n## `[nic]`", NIC, NicKeys::KEYS), ("\n### `[qcn]` of a host", "[qcn]\n", ReactionKeys::KEYS)];
 
 /// The rows of a section: key and default.
 fn rows(heading: &str) -> Vec<(&'static str, &'static str)> {
@@ -91,39 +71,80 @@ fn rows(heading: &str) -> Vec<(&'static str, &'static str)> {
 
 #[test]
 fn every_key_is_documented_and_nothing_else() {
-    for (heading, _, keys) in tables() {
+    for (heading, _, keys) in OF_SWITCH.into_iter().chain(OF_HOST) {
         let mut documented: Vec<&str> = rows(heading).into_iter().map(|(key, _)| key).collect();
-        let mut keys = keys;
+        let mut keys = keys.to_vec();
+        if heading.contains("port") {
+            keys.extend(PortIdentityKeys::KEYS);
+        }
         documented.sort_unstable();
         keys.sort_unstable();
         assert_eq!(documented, keys, "{heading}");
     }
 }
 
+/// The rows that give the default as a value: key and value.
+fn values(heading: &str) -> impl Iterator<Item = (&'static str, &'static str)> {
+    let value = |(key, default): (&'static str, &'static str)| {
+        let value = default.strip_prefix('`')?.strip_suffix('`')?;
+        toml_span::parse(&format!("{key} = {value}")).is_ok().then_some((key, value))
+    };
+    rows(heading).into_iter().filter_map(value)
+}
+
+/// A file that gives a documented default means the same as one that does not.
 #[test]
-fn every_default_is_documented() {
-    let stated = [defaults::stated(), stated_of_hosts()].concat();
-    for (heading, table, _) in tables() {
-        for (key, documented) in rows(heading) {
-            let default = stated.iter().find(|(of, name, _)| (*of, *name) == (table, key));
-            match default {
-                Some((_, _, text)) => assert!(
-                    documented.contains(text.as_str()),
-                    "{table}.{key}: {text} is not in {documented}"
-                ),
-                None => assert!(
-                    ["required", "half", "`pool`", "the switch's"]
-                        .iter()
-                        .any(|word| documented.starts_with(word)),
-                    "{table}.{key}"
-                ),
-            }
+fn documented_defaults_are_the_defaults() {
+    let read = |text: &str| {
+        let config = Config::from_toml("test", &format!("{text}{PORTS}"), Machine::default()).unwrap();
+        (config.switch, config.shell)
+    };
+    let mut count = 0;
+    for (heading, head, _) in OF_SWITCH {
+        for (key, value) in values(heading) {
+            let needed = match key {
+                "turns" => "spread = \"frame\"",
+                "low" | "high" => "spread = \"adaptive\"",
+                "egress_limits" | "headroom" | "alpha_log2" => "model = \"shared\"",
+                _ => "",
+            };
+            let silent = format!("{head}{needed}\n");
+            assert_eq!(read(&format!("{silent}{key} = {value}\n")), read(&silent), "{head}{key}");
+            count += 1;
         }
     }
-    for (table, key, _) in stated {
+    assert!(count > 85, "{count}");
+    let read = |text: &str| NicWishes::from_toml("test", text).unwrap().settings().unwrap();
+    for (heading, head, _) in OF_HOST {
+        let silent = format!("{}{head}", if head == NIC { "" } else { NIC });
+        for (key, value) in values(heading) {
+            assert_eq!(read(&format!("{silent}{key} = {value}\n")), read(&silent), "{head}{key}");
+        }
+    }
+}
+
+/// The numbers of defaults that the documentation gives in words.
+#[test]
+fn defaults_in_words_have_the_right_numbers() {
+    let (bytes, time) = (quantity::bytes, quantity::time);
+    let range = |least, most| format!("{} to {}", bytes(least), bytes(most));
+    let defaults = [
+        ("stall_budget", format!("`\"{}\"`, or", time(defaults::STALL_MAX))),
+        ("burst", format!("a fifth of `stall_budget`, {} at least", time(defaults::TURN))),
+        ("commit", time(defaults::COMMIT_TIME)),
+        ("xon", format!("{} to {}, and the cable", time(defaults::TURN), time(defaults::GAP_MAX))),
+        ("ingress_max", range(defaults::LOSSY_INGRESS_LEAST, defaults::LOSSY_INGRESS_MOST)),
+        ("egress_max", range(defaults::LOSSY_EGRESS_LEAST, defaults::LOSSY_EGRESS_MOST)),
+        ("egress_max_frames", format!("`egress_max` / {}", defaults::LOSSY_FRAME)),
+        ("egress_xoff", format!("{} + `commit`", bytes(defaults::EGRESS_XOFF))),
+        ("egress_xon", format!("{} + `commit`", bytes(defaults::EGRESS_XON))),
+    ];
+    for (key, text) in defaults {
+        let documented =
+            OF_SWITCH[..3].iter().flat_map(|(heading, ..)| rows(heading)).find(|(of, _)| *of == key);
         assert!(
-            tables().iter().any(|(_, of, keys)| *of == table && keys.contains(&key)),
-            "{table}.{key} is no key"
+            documented.is_some_and(|(_, default)| default.contains(&text)),
+            "{key}: {text}: {documented:?}"
         );
     }
 }
@@ -133,31 +154,4 @@ fn every_headroom_term_is_documented() {
     for (term, _) in xoff_dataplane::headroom::Headroom::default().terms() {
         assert!(DOCUMENT.contains(&format!("| {term} |")), "{term}");
     }
-}
-
-/// A file that states every default says the same as one that states none.
-#[test]
-fn stated_defaults_are_the_defaults() {
-    let ports = "[[port]]\nname = \"a\"\ndevice = \"x\"\nspeed = \"1G\"\n[[port]]\nname = \"b\"\ndevice = \"y\"\nspeed = \"1G\"\n";
-    let mut spelled_out = String::new();
-    for (table, heading) in [
-        ("switch", "switch"),
-        ("pipeline", "pipeline"),
-        ("fdb", "fdb"),
-        ("port", "defaults"),
-        ("class", "class.5"),
-    ] {
-        spelled_out += &format!("[{heading}]\n");
-        for (_, key, text) in defaults::stated().iter().filter(|(of, _, _)| *of == table) {
-            let line = format!("{key} = {text}\n");
-            if toml_span::parse(&line).is_ok() {
-                spelled_out += &line;
-            }
-        }
-    }
-    assert!(spelled_out.lines().count() > 35, "{spelled_out}");
-    let read = |text: &str| crate::Config::from_toml("test", text, crate::Machine::default()).unwrap();
-    let (silent, explicit) = (read(ports), read(&format!("{spelled_out}{ports}")));
-    assert_eq!(explicit.switch, silent.switch);
-    assert_eq!(explicit.shell, silent.shell);
 }
