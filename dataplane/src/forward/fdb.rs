@@ -324,6 +324,11 @@ impl Fdb {
         self.ports[port.index()].refused
     }
 
+    /// Does not count the last refusal at a port.
+    pub(super) fn take_refusal_back(&mut self, port: PortId) {
+        self.ports[port.index()].refused -= 1;
+    }
+
     /// Every address that a frame would find now.
     pub fn entries(&self, now: Nanos) -> impl Iterator<Item = FdbEntry> {
         self.entries_at(now, 0..self.places())

@@ -192,6 +192,11 @@ impl Bridge {
         Forwarding { decision, vid, repeats: !learned.is_refused(), learned: update }
     }
 
+    /// Does not count the refusal of the frame from `ingress` that was just forwarded.
+    pub(crate) fn take_refusal_back(&mut self, ingress: PortId) {
+        self.fdb.take_refusal_back(self.exits[ingress.index()].at);
+    }
+
     /// Changes whenever the same frame may begin to go elsewhere.
     #[inline]
     #[must_use]

@@ -78,7 +78,17 @@ impl Switch {
     #[cold]
     pub(super) fn wait_for_room(&mut self, egress: PortId, frame: Frame) {
         let class = self.nodes.meta(&frame).class;
+        self.count_refusal_later(&frame);
         self.pipeline.halt(self.now, &mut self.nodes, frame, (egress, class));
+    }
+
+    /// The frame that was just forwarded will be forwarded again: if its source address was refused, only the last refusal counts.
+    pub(super) fn count_refusal_later(&mut self, frame: &Frame) {
+        let ingress = self.nodes.meta(frame).ingress;
+        let is_bridged = !self.routed.contains(ingress);
+        if is_bridged && self.ports[ingress.index()].ingress.train.is_unlearned() {
+            self.bridge.take_refusal_back(ingress);
+        }
     }
 
     /// Those of `ports` where a copy of a flood joins a queue of this worker, if there is room.

@@ -24,7 +24,19 @@ const LONG_ENOUGH: usize = field::TAGGED_PAYLOAD as usize + field::IPV6_LEN;
 #[derive(Debug, Default)]
 pub(super) struct Train {
     last_in: Option<Leader>,
-    last_forwarded: Option<Route>,
+    last_forwarded: Forwarded,
+}
+
+/// What became of the frame that was forwarded last.
+#[derive(Debug, Default)]
+enum Forwarded {
+    /// The next may go elsewhere.
+    #[default]
+    Elsewhere,
+    /// The same, because its source address was refused.
+    Unlearned,
+    /// Frames that follow go the same way.
+    Repeats(Route),
 }
 
 /// The frame that others may follow.
@@ -157,7 +169,7 @@ impl Train {
     /// asked.
     #[inline]
     pub(super) fn route(&self, now: Nanos, class: Class, bridge: &Bridge) -> Option<(PortId, u16)> {
-        let route = self.last_forwarded.as_ref()?;
+        let Forwarded::Repeats(route) = &self.last_forwarded else { return None };
         let holds = route.class == class && route.at == now && route.bridge_version == bridge.version();
         holds.then_some((route.egress, route.vid))
     }
@@ -168,10 +180,16 @@ impl Train {
         let Forwarding { decision, vid, repeats, .. } = *forwarding;
         self.last_forwarded = match decision {
             Decision::Unicast(egress) if repeats => {
-                Some(Route { class, egress, vid, at, bridge_version: bridge.version() })
+                Forwarded::Repeats(Route { class, egress, vid, at, bridge_version: bridge.version() })
             }
-            _ => None,
+            _ if repeats => Forwarded::Elsewhere,
+            _ => Forwarded::Unlearned,
         };
+    }
+
+    /// Whether the bridge refused to learn the source address of the frame that was forwarded last.
+    pub(super) fn is_unlearned(&self) -> bool {
+        matches!(self.last_forwarded, Forwarded::Unlearned)
     }
 }
 

@@ -39,6 +39,7 @@ impl Switch {
         if now >= wait.until {
             return self.end_here(DropReason::Unresolved, frame, store);
         }
+        self.count_refusal_later(&frame);
         self.nodes.meta_mut(&frame).follows = false; // by its turn, others have passed it
         self.ports[port.index()].ingress.unresolved[class.index()].push(&mut self.nodes, frame);
         self.agenda.unresolved.insert(port);

@@ -117,17 +117,24 @@ explore! {
 
     /// Whatever frames wait for, they are told when it is there: to try again without having been told is in vain.
     #[test]
-    fn nothing_waits_for_what_is_there(plan in any_plan().prop_map(with_few_unknown), steps in any_steps()) {
+    fn nothing_waits_for_what_is_there(plan in any_plan().prop_map(that_stops), steps in any_steps()) {
         let mut driver = Driver::new(plan, Batches::Large);
         for (number, step) in steps.iter().enumerate() {
             driver.step(step);
             driver.settle();
             let before = driver.waiting();
-            driver.try_all_again();
+            driver.try_again();
             prop_assert_eq!(driver.waiting(), before, "after step {}: {:?}", number, step);
         }
         driver.drain();
     }
+}
+
+/// One worker, whose pipeline halts for a full queue.
+fn that_stops(plan: SwitchPlan) -> SwitchPlan {
+    let mut plan = with_few_unknown(SwitchPlan { owners: vec![], ..plan });
+    plan.settings.when_full = WhenFull::Stop;
+    plan
 }
 
 /// It knows where every station is: what waits would be decided otherwise once another is learned.
@@ -135,6 +142,23 @@ fn with_few_unknown(mut plan: SwitchPlan) -> SwitchPlan {
     let station = |port: u8| (1, MacAddr([2, 0, 0, 0, 0, port]), PortId(port));
     plan.settings.fdb.statics = (0..PORTS_U8).map(station).collect();
     plan
+}
+
+/// Two frames fill the queue, and the third halts the pipeline.
+#[test]
+fn halted_frame_with_a_refused_address_counts_once() {
+    let mut plan = that_stops(plan::switch(&[Link { mtu_frame: 600, ..LINK }; PORTS]));
+    plan.settings.fdb.statics.retain(|(_, _, port)| *port == PortId(1));
+    plan.settings.ports[2].learn_limit = Some(0);
+    plan.settings.ports[1].classes[0].egress_max = Bytes(1_001);
+    let mut driver = Driver::new(plan, Batches::Large);
+    (0..5).for_each(|_| driver.step(&Step::Receive { port: 2, to: 1, pcp: Some(0), len: 496 }));
+    driver.settle();
+    assert_eq!(driver.refused(2), 2, "the third will be forwarded again");
+    driver.try_again();
+    assert_eq!(driver.refused(2), 2);
+    driver.drain();
+    assert_eq!(driver.refused(2), 5);
 }
 
 /// If it owed a batch, it would wait for the others afterwards as long as it had the line for itself.

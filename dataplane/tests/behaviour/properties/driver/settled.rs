@@ -24,12 +24,18 @@ impl Driver {
         }
     }
 
-    /// What waits for room at any port with a link tries again, though nothing has happened.
-    pub fn try_all_again(&mut self) {
+    /// The frame that halts the pipeline tries again, though nothing has happened: any link that is up is said to be.
+    pub fn try_again(&mut self) {
         let bridge = self.workers[0].bridge();
-        let linked: Vec<u8> = (0..PORTS_U8).filter(|&port| bridge.is_up(PortId(port))).collect();
-        linked.into_iter().for_each(|port| self.set_link(port, true));
-        self.settle();
+        if let Some(port) = (0..PORTS_U8).find(|&port| bridge.is_up(PortId(port))) {
+            self.set_link(port, true);
+            self.settle();
+        }
+    }
+
+    /// Frames at a port whose source was not learned.
+    pub fn refused(&self, port: u8) -> u64 {
+        self.workers[0].bridge().fdb().refused_at(PortId(port))
     }
 
     /// Bytes that wait to leave, by port and class.
