@@ -64,7 +64,8 @@ impl Drop for Frame {
 
 /// Where the bytes of frames are.
 ///
-/// Slots are numbered `0..capacity()`. No method allocates, blocks or makes a system call.
+/// Slots are numbered `0..capacity()`. No method allocates, blocks or makes a system call. The methods that a store
+/// does not define are those of one with no room beside its frames and no free slot.
 pub trait FrameStore {
     /// How many slots there are.
     fn capacity(&self) -> u32;
@@ -87,17 +88,25 @@ pub trait FrameStore {
     /// Moves the start of the frame by `by` bytes, forwards (positive: cut off at the front) or
     /// backwards (negative: room for a tag, contents unspecified), and resizes the handle. False,
     /// and nothing done, where the slot has no such room.
-    fn move_start(&mut self, frame: &mut Frame, by: i32) -> bool;
+    fn move_start(&mut self, _frame: &mut Frame, _by: i32) -> bool {
+        false
+    }
 
     /// A copy in a slot of its own, for flooding. `None` when no slot is free.
-    fn copy(&mut self, frame: &Frame) -> Option<Frame>;
+    fn copy(&mut self, _frame: &Frame) -> Option<Frame> {
+        None
+    }
 
     /// A frame with these bytes, in slots of its own. `None` when none is free.
-    fn make(&mut self, bytes: &[u8]) -> Option<Frame>;
+    fn make(&mut self, _bytes: &[u8]) -> Option<Frame> {
+        None
+    }
 
     /// A frame with these bytes from the pool reserved for control frames. `None` when all of
     /// that pool is in flight.
-    fn control(&mut self, bytes: &[u8]) -> Option<Frame>;
+    fn control(&mut self, _bytes: &[u8]) -> Option<Frame> {
+        None
+    }
 
     /// Takes a frame back; its slot may be used again.
     fn free(&mut self, frame: Frame);

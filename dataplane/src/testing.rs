@@ -121,18 +121,6 @@ impl FrameStore for OneSlot {
         true
     }
 
-    fn copy(&mut self, _: &Frame) -> Option<Frame> {
-        None
-    }
-
-    fn make(&mut self, _: &[u8]) -> Option<Frame> {
-        None
-    }
-
-    fn control(&mut self, _: &[u8]) -> Option<Frame> {
-        None
-    }
-
     fn free(&mut self, frame: Frame) {
         let _ = frame.into_parts();
     }

@@ -100,22 +100,6 @@ impl FrameStore for Slots {
         &mut self.bytes[start..start + frame.len() as usize]
     }
 
-    fn move_start(&mut self, _: &mut Frame, _: i32) -> bool {
-        false
-    }
-
-    fn copy(&mut self, _: &Frame) -> Option<Frame> {
-        None
-    }
-
-    fn make(&mut self, _: &[u8]) -> Option<Frame> {
-        None
-    }
-
-    fn control(&mut self, _: &[u8]) -> Option<Frame> {
-        None
-    }
-
     fn free(&mut self, frame: Frame) {
         let (slot, _) = frame.into_parts();
         self.free[(slot / BATCH) as usize].push(slot);

@@ -93,22 +93,6 @@ impl FrameStore for Packets {
         &mut self.0[frame.slot() as usize]
     }
 
-    fn move_start(&mut self, _: &mut Frame, _: i32) -> bool {
-        false
-    }
-
-    fn copy(&mut self, _: &Frame) -> Option<Frame> {
-        None
-    }
-
-    fn make(&mut self, _: &[u8]) -> Option<Frame> {
-        None
-    }
-
-    fn control(&mut self, _: &[u8]) -> Option<Frame> {
-        None
-    }
-
     fn free(&mut self, frame: Frame) {
         let _ = frame.into_parts();
     }

@@ -22,18 +22,6 @@ impl FrameStore for One {
     fn head_mut(&mut self, _: &Frame) -> &mut [u8] {
         &mut self.0
     }
-    fn move_start(&mut self, _: &mut Frame, _: i32) -> bool {
-        false
-    }
-    fn copy(&mut self, _: &Frame) -> Option<Frame> {
-        None
-    }
-    fn make(&mut self, _: &[u8]) -> Option<Frame> {
-        None
-    }
-    fn control(&mut self, _: &[u8]) -> Option<Frame> {
-        None
-    }
     fn free(&mut self, _: Frame) {}
 }
 
