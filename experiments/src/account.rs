@@ -1,7 +1,6 @@
 //! What became of every frame of a fabric that has run.
 
-use std::ops::Add;
-
+use derive_more::{Add, Sum};
 use serde::Serialize;
 use xoff_dataplane::counter::Counter;
 use xoff_dataplane::counters::ClassCounters;
@@ -14,7 +13,7 @@ use crate::ground::{Ended, Proof};
 use crate::plan::{HostId, LOSSLESS, PortOf};
 
 /// Frames of one kind.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Add, Sum, Serialize)]
 pub struct Totals {
     /// Sent by all senders.
     pub sent: u64,
@@ -28,19 +27,6 @@ pub struct Totals {
     pub reordered: u64,
 }
 
-impl Add for Totals {
-    type Output = Totals;
-    fn add(self, other: Totals) -> Totals {
-        Totals {
-            sent: self.sent + other.sent,
-            received: self.received + other.received,
-            lost: self.lost + other.lost,
-            duplicated: self.duplicated + other.duplicated,
-            reordered: self.reordered + other.reordered,
-        }
-    }
-}
-
 impl Totals {
     /// Of these streams.
     pub fn of<'a>(streams: impl Iterator<Item = &'a ReceivedStream>) -> Totals {
@@ -51,7 +37,7 @@ impl Totals {
             duplicated: stream.duplicated,
             reordered: stream.reordered + stream.beyond_window,
         };
-        streams.map(of_one).fold(Totals::default(), Add::add)
+        streams.map(of_one).sum()
     }
 
     /// Nothing lost, duplicated or reordered, and something received.
@@ -62,7 +48,7 @@ impl Totals {
 }
 
 /// Pause frames sent by the switches for the lossless class, all ports.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Add, Serialize)]
 pub struct Pfc {
     /// Times that a sender was told to stop.
     pub xoff_sent: u64,
@@ -70,17 +56,6 @@ pub struct Pfc {
     pub xon_sent: u64,
     /// How long they were held, ms, all ports added up.
     pub paused_ms: f64,
-}
-
-impl Add for Pfc {
-    type Output = Pfc;
-    fn add(self, other: Pfc) -> Pfc {
-        Pfc {
-            xoff_sent: self.xoff_sent + other.xoff_sent,
-            xon_sent: self.xon_sent + other.xon_sent,
-            paused_ms: self.paused_ms + other.paused_ms,
-        }
-    }
 }
 
 impl From<&Account> for Pfc {

@@ -3,9 +3,7 @@
 //! Linux takes no notice of pauses, but its TCP slows down where a switch marks or drops, or where segments come out of order
 //! and it takes them for lost. How much a sender may have on its way is bounded by the receiver's buffer.
 
-use std::iter::Sum;
-use std::ops::Add;
-
+use derive_more::{Add, Sum};
 use xoff_dataplane::units::Bytes;
 
 use crate::error::FabricError;
@@ -108,7 +106,7 @@ pub struct Volume {
 }
 
 /// What the kernel of a host has counted since the host was made.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Add, Sum)]
 pub struct Counts {
     /// IP packets that came marked "congestion experienced" (`IpExtInCEPkts`).
     pub marked: u64,
@@ -126,26 +124,4 @@ pub struct Counts {
     pub timeouts: u64,
     /// Segments that came and found no room in a receive buffer.
     pub refused: u64,
-}
-
-impl Add for Counts {
-    type Output = Counts;
-    fn add(self, other: Counts) -> Counts {
-        Counts {
-            marked: self.marked + other.marked,
-            segments: self.segments + other.segments,
-            retransmitted: self.retransmitted + other.retransmitted,
-            out_of_order: self.out_of_order + other.out_of_order,
-            dupack_recoveries: self.dupack_recoveries + other.dupack_recoveries,
-            sack_recoveries: self.sack_recoveries + other.sack_recoveries,
-            timeouts: self.timeouts + other.timeouts,
-            refused: self.refused + other.refused,
-        }
-    }
-}
-
-impl Sum for Counts {
-    fn sum<I: Iterator<Item = Counts>>(hosts: I) -> Counts {
-        hosts.fold(Counts::default(), Add::add)
-    }
 }

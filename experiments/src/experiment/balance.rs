@@ -269,7 +269,7 @@ impl Point {
         let rates =
             |of: &Vec<Option<f64>>| jain(&of.iter().flatten().map(|took| 1.0 / took).collect::<Vec<_>>());
         let totals = runs.iter().map(|run| Totals::of(run.account.received(LOSSLESS)));
-        let totals = totals.fold(Totals::default(), std::ops::Add::add);
+        let totals = totals.sum::<Totals>();
         let sum = |of| runs.iter().map(|run| run.account.sum(LOSSLESS, of)).sum::<u64>();
         let held: u64 = sum(|class| -> &Counter { &class.held_nanos });
         Point {

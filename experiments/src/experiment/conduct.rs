@@ -1,8 +1,8 @@
 //! What every experiment says of every policy: whether it kept the promise, and whether the machine did.
 
 use std::iter::Sum;
-use std::ops::Add;
 
+use derive_more::Add;
 use serde::Serialize;
 use xoff_dataplane::units::Class;
 
@@ -44,19 +44,12 @@ pub struct Conduct {
 }
 
 /// Halts of pipelines, all switches, classes and ports.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Add, Serialize)]
 pub struct Halts {
     /// How often.
     pub count: u64,
     /// How long they were, ms, all added up.
     pub ms: f64,
-}
-
-impl Add for Halts {
-    type Output = Halts;
-    fn add(self, other: Halts) -> Halts {
-        Halts { count: self.count + other.count, ms: self.ms + other.ms }
-    }
 }
 
 impl From<&Account> for Halts {
@@ -66,7 +59,7 @@ impl From<&Account> for Halts {
             count: queue.halts.get(),
             ms: account.halted_nanos(queue) as f64 / 1e6,
         });
-        halts.fold(Halts::default(), Add::add)
+        halts.fold(Halts::default(), |sum, next| sum + next)
     }
 }
 
@@ -95,7 +88,7 @@ impl Conduct {
     pub fn of_classes(account: &Account, classes: &[Class]) -> Conduct {
         let totals = classes.iter().map(|&class| Totals::of(account.received(class)));
         let held = classes.iter().map(|class| account.held[class.index()]).sum();
-        Conduct::new(account, totals.fold(Totals::default(), Add::add), held)
+        Conduct::new(account, totals.sum(), held)
     }
 
     /// Of a run whose lossless frames came to `lossless`; so many of the lost ones still wait.
