@@ -104,7 +104,7 @@ impl Agent {
         let device = Device::find(name).ok_or_else(|| AgentError::NoDevice(name.clone()))?;
         let receiver = Receiver::open(&device).map_err(refused("receive MAC control on"))?;
         let link = LinkMonitor::open(device.ifindex).map_err(refused("hear what becomes of"))?;
-        let of_device = egress_settings(settings);
+        let of_device = EgressSettings::new(settings.clone());
         let egress = Egress::prepare(&of_device)?;
         // Before the first change: whatever becomes of this process from here on, the device is put back.
         let guard = Guard::start(guard).map_err(refused("start what guards the queues of"))?;
@@ -507,17 +507,6 @@ impl Agent {
     fn refused(&self, doing: &'static str) -> impl Fn(io::Error) -> AgentError + use<> {
         let device = self.view.settings.device.clone();
         move |source| AgentError::System { doing, device: device.clone(), source }
-    }
-}
-
-fn egress_settings(settings: &NicSettings) -> EgressSettings {
-    EgressSettings {
-        trust: settings.trust,
-        default_class: settings.default_class,
-        pcp_to_class: settings.pcp_to_class,
-        dscp_to_class: settings.dscp_to_class,
-        lossless: settings.lossless,
-        ..EgressSettings::new(&settings.device, settings.speed)
     }
 }
 

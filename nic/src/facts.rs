@@ -149,7 +149,7 @@ impl Facts {
             ));
         }
         let mtu = xoff_xdp::mtu(&settings.device).unwrap_or(1500);
-        let overrun = EgressSettings::new(&settings.device, settings.speed).overrun(mtu);
+        let overrun = EgressSettings::new(settings.clone()).overrun(mtu);
         let expected = Response::new(settings.speed, overrun).expected(self.real_time && settings.real_time);
         self.peer_response = quantity::time(expected);
     }

@@ -4,11 +4,10 @@
 //! where a VLAN device or a forwarded frame has it), and is outermost then. It answers with the number of the class in the tree, and
 //! never with none.
 
+use xoff_config::NicSettings;
 use xoff_dataplane::settings::Trust;
 use xoff_dataplane::units::Class;
 use xoff_tc::BpfInstruction;
-
-use super::EgressSettings;
 
 /// What the program answers.
 pub(super) struct Classes {
@@ -161,7 +160,7 @@ impl Assembler {
 }
 
 /// The classifier.
-pub(super) fn program(settings: &EgressSettings, classes: &Classes) -> Vec<BpfInstruction> {
+pub(super) fn program(settings: &NicSettings, classes: &Classes) -> Vec<BpfInstruction> {
     let answer = |class: Class| classes.class[class.index()];
     let none = answer(settings.default_class);
     let by_dscp = settings.dscp_to_class.map(answer);

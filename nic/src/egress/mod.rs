@@ -126,7 +126,7 @@ impl Egress {
     /// # Errors
     /// [`EgressError`].
     pub fn prepare(settings: &EgressSettings) -> Result<Egress, EgressError> {
-        let device = settings.device.as_str();
+        let device = settings.nic.device.as_str();
         let ifindex = index_of(device)?;
         let mut egress = Egress::claimed(device, ifindex)?;
         let left = match egress.left()? {
@@ -166,7 +166,7 @@ impl Egress {
         let waiting = self.before.let_wait(settings.limit_lossless);
         self.write_down()?;
         self.tree.plant(&mut self.tc)?;
-        let device = &settings.device;
+        let device = &settings.nic.device;
         let single = self.offloads.single_frames();
         if let Err(error) = single {
             self.warnings.push(format!(

@@ -1,7 +1,7 @@
 //! What the queues of a host are to be.
 
-use xoff_dataplane::settings::Trust;
-use xoff_dataplane::units::{BitRate, Bytes, Class, ClassSet, Nanos};
+use xoff_config::NicSettings;
+use xoff_dataplane::units::{BitRate, Bytes, Class, Nanos};
 
 use super::Leaf;
 
@@ -13,23 +13,11 @@ const HEADERS: u32 = 14 + 8;
 /// What a host sends by.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EgressSettings {
-    /// The device.
-    pub device: String,
-    /// Its line rate.
-    pub speed: BitRate,
+    /// The device, its line rate, and the classes of frames.
+    pub nic: NicSettings,
     /// How far the shaper may be ahead of its rate, layer 1: what a late timer lets it catch up. It is also what may leave
     /// faster than the line, so that it is part of what a peer's headroom holds.
     pub burst: Bytes,
-    /// How the class of a frame is found, as at a switch's port.
-    pub trust: Trust,
-    /// Class of frames that carry nothing to trust.
-    pub default_class: Class,
-    /// Class of each PCP.
-    pub pcp_to_class: [Class; 8],
-    /// Class of each DSCP.
-    pub dscp_to_class: [Class; 64],
-    /// Classes whose frames may not be dropped here either.
-    pub lossless: ClassSet,
     /// Most bytes that wait in a lossless class; see [`EgressSettings::LIMIT_LOSSLESS`].
     pub limit_lossless: u32,
     /// Most bytes that wait in a lossy class; see [`EgressSettings::LIMIT_LOSSY`].
@@ -48,18 +36,12 @@ impl EgressSettings {
     /// 4 MiB: what an ordinary queue of a thousand frames holds, and more where they are small.
     pub const LIMIT_LOSSY: u32 = 4 << 20;
 
-    /// The defaults: class by DSCP (its upper three bits) or PCP, class 3 lossless.
+    /// The defaults of all but what the agent was told.
     #[must_use]
-    pub fn new(device: &str, speed: BitRate) -> EgressSettings {
+    pub fn new(nic: NicSettings) -> EgressSettings {
         EgressSettings {
-            device: device.to_owned(),
-            speed,
-            burst: EgressSettings::burst_at(speed),
-            trust: Trust::Dscp,
-            default_class: Class::default(),
-            pcp_to_class: Class::ALL,
-            dscp_to_class: std::array::from_fn(|dscp| Class::ALL[dscp / 8]),
-            lossless: [Class::ALL[3]].into_iter().collect(),
+            burst: EgressSettings::burst_at(nic.speed),
+            nic,
             limit_lossless: EgressSettings::LIMIT_LOSSLESS,
             limit_lossy: EgressSettings::LIMIT_LOSSY,
             leaf: None,
@@ -81,13 +63,13 @@ impl EgressSettings {
     }
 
     pub(super) fn limit(&self, class: Class) -> u32 {
-        if self.lossless.contains(class) { self.limit_lossless } else { self.limit_lossy }
+        if self.nic.lossless.contains(class) { self.limit_lossless } else { self.limit_lossy }
     }
 
     /// What the shaper lets through, in bytes a second.
     #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)] // rates are below 2^53
     pub(super) fn shaped_bytes_per_second(&self) -> u64 {
-        ((self.speed.bits_per_second() as f64 * EgressSettings::SHARE / 8.0) as u64).max(1)
+        ((self.nic.speed.bits_per_second() as f64 * EgressSettings::SHARE / 8.0) as u64).max(1)
     }
 }
 

@@ -143,7 +143,7 @@ impl Tree {
         tree.ceils = [tree.shaped; CLASSES];
         let waker = Filter { priority: WAKE, program: classify::wake_program(), answer: Answer::Verdict };
         let classes = Classes { control: ROOT.0, class: Class::ALL.map(|class| class_handle(class).0) };
-        let program = classify::program(settings, &classes);
+        let program = classify::program(&settings.nic, &classes);
         tree.filters = Some([waker, Filter { priority: CLASSIFY, program, answer: Answer::Class }]);
         Ok(tree)
     }

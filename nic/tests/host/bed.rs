@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use nix::sys::socket::setsockopt;
 use nix::sys::socket::sockopt::RcvBufForce;
 use socket2::{Domain, Socket, Type};
+use xoff_config::NicWishes;
 use xoff_dataplane::units::{BitRate, Class};
 use xoff_lab::{Device, Lab, Namespace, VethOptions};
 use xoff_nic::egress::{Egress, EgressError, EgressSettings, LeafCounts};
@@ -165,7 +166,12 @@ fn v6(host: u16) -> Ipv6Addr {
 
 /// A line slow enough for this machine.
 pub fn settings() -> EgressSettings {
-    EgressSettings::new(DEVICE, BitRate::from_mbps(200))
+    settings_at(BitRate::from_mbps(200))
+}
+
+pub fn settings_at(speed: BitRate) -> EgressSettings {
+    let wishes = NicWishes { device: Some(DEVICE.into()), speed: Some(speed), ..NicWishes::default() };
+    EgressSettings::new(wishes.settings().unwrap())
 }
 
 pub struct Sender {

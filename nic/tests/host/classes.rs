@@ -3,6 +3,7 @@
 use std::process::Command;
 
 use fastrand::Rng;
+use xoff_config::NicSettings;
 use xoff_config::{Config, Machine};
 use xoff_dataplane::classify::Classifier;
 use xoff_dataplane::settings::{PortSettings, Trust};
@@ -157,7 +158,11 @@ fn compare(settings: &EgressSettings, port: &PortSettings) {
                     });
                     let mut right = before;
                     right[expected.index()] += 1;
-                    assert_eq!(after, right, "{frame:x?}, {how}, by {:?}: class {expected}", settings.trust);
+                    assert_eq!(
+                        after, right,
+                        "{frame:x?}, {how}, by {:?}: class {expected}",
+                        settings.nic.trust
+                    );
                 }
             }
         }
@@ -168,14 +173,10 @@ fn compare_all(trust: Trust) {
     for seed in xoff_explore::seeds([8021]) {
         let mut rng = Rng::with_seed(seed);
         let mut class = || Class::ALL[rng.usize(..8)];
-        let settings = EgressSettings {
-            trust,
-            default_class: class(),
-            pcp_to_class: std::array::from_fn(|_| class()),
-            dscp_to_class: std::array::from_fn(|_| class()),
-            ..settings()
-        };
-        let EgressSettings { default_class, pcp_to_class, dscp_to_class, .. } = settings;
+        let mut settings = settings();
+        let (default_class, pcp_to_class, dscp_to_class) =
+            (class(), std::array::from_fn(|_| class()), std::array::from_fn(|_| class()));
+        settings.nic = NicSettings { trust, default_class, pcp_to_class, dscp_to_class, ..settings.nic };
         compare(&settings, &PortSettings { trust, default_class, pcp_to_class, dscp_to_class, ..port() });
     }
 }

@@ -5,7 +5,7 @@ use xoff_xdp::PacketSender;
 
 use crate::bed::{
     Bed, DEVICE, DSCP_LOSSLESS, DSCP_LOSSY, FRAME, LOSSLESS, LOSSY, nic, nothing, of, peer_ipv4, peer_ipv6,
-    received, settings, wait_for,
+    received, settings, settings_at, wait_for,
 };
 use xoff_dataplane::units::{BitRate, ClassSet};
 
@@ -114,7 +114,7 @@ fn a_limit_holds_one_class_and_can_be_lifted() {
         // What of it is ahead of the rate is the burst.
         let burst = settings.burst.0.div_ceil(FRAME) + 3;
         assert!((COUNT as u64 - burst..COUNT as u64).contains(&waiting), "{waiting}");
-        egress.limit(LOSSLESS, settings.speed).unwrap();
+        egress.limit(LOSSLESS, settings.nic.speed).unwrap();
         assert_eq!(received(&lossless, COUNT), (0..COUNT).collect::<Vec<_>>());
     }
 }
@@ -122,7 +122,7 @@ fn a_limit_holds_one_class_and_can_be_lifted() {
 #[test]
 fn the_higher_class_leaves_first() {
     let bed = Bed::new();
-    let mut egress = bed.install(&EgressSettings { speed: BitRate::from_mbps(10), ..settings() });
+    let mut egress = bed.install(&settings_at(BitRate::from_mbps(10)));
     let index = egress.ifindex();
     let classes = xoff_dataplane::units::Class::ALL;
     classes.iter().for_each(|&class| egress.stop(class).unwrap());

@@ -105,7 +105,7 @@ fn what_could_not_be_put_back_is_left_alone() {
     );
     assert_eq!(bed.description(), before);
     let mut nowhere = settings();
-    nowhere.device = "eth9".to_owned();
+    nowhere.nic.device = "eth9".to_owned();
     let refused = bed.namespace().run(|| install(&nowhere)).unwrap_err().to_string();
     assert_eq!(refused, "there is no network device eth9 here; `ip link` shows those that there are");
 }
@@ -162,7 +162,7 @@ fn a_tree_that_a_killed_one_left_is_taken_over_with_all_that_waits_in_it() {
 fn what_has_not_left_in_time_is_counted_as_lost() {
     let bed = Bed::new();
     let mut settings = settings();
-    settings.speed = xoff_dataplane::units::BitRate::new(8_000).unwrap(); // a second for a frame
+    settings.nic.speed = xoff_dataplane::units::BitRate::new(8_000).unwrap(); // a second for a frame
     let mut egress = bed.install(&settings);
     let sender = bed.namespace().run(|| PacketSender::open(egress.ifindex()).unwrap());
     egress.stop(LOSSLESS).unwrap();
