@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use xoff_dataplane::units::{BitRate, Class};
-use xoff_sim::{Fabric, Line, Picos, Seed, large_pages, permutation, topology};
+use xoff_sim::{Fabric, Line, Picos, Seed, permutation, topology};
 
 /// Without FCS, of 1,500 bytes with it.
 const FRAME: u32 = 1_496;
@@ -15,7 +15,6 @@ const HOPS: u64 = 6_000_000;
 const PARTS: u64 = 60;
 
 fn main() {
-    large_pages::ask();
     let mut arguments = std::env::args().skip(1).map(|text| text.parse::<u64>().expect("a number"));
     let k = arguments.next().and_then(|k| u8::try_from(k).ok()).unwrap_or(8);
     let seed = Seed(arguments.next().unwrap_or(1));

@@ -17,7 +17,6 @@ pub mod flows;
 mod host;
 pub mod hpcc;
 pub mod ideal;
-pub mod large_pages;
 mod link;
 pub mod load;
 mod node;

@@ -8,7 +8,6 @@ use clap::Subcommand;
 use miette::miette;
 use xoff_config::OwnPolicy;
 use xoff_config::scenario::{Given, SEED_MAX, Source};
-use xoff_sim::large_pages;
 
 use super::{chaos, replay};
 use crate::cli;
@@ -156,7 +155,7 @@ pub fn run(args: &Args, own: Option<&OwnPolicy>) -> miette::Result<ExitCode> {
         Some(Command::Mean(args)) => return mean(args),
         Some(Command::Chaos(args)) => return chaos::run(args),
         Some(Command::Replay(args)) => return replay::run(args, own),
-        None => large_pages::ask(),
+        None => (),
     }
     let scenario = args.scenario.as_deref();
     let source = match (args.import.as_deref(), scenario) {
