@@ -7,10 +7,11 @@ use xoff_dataplane::settings::{
 use crate::shell::{LogFormat, Mode, Sighup, ZeroCopy};
 
 /// One of a few things.
-pub(crate) trait Choice: Copy + PartialEq + 'static {
+pub trait Choice: Copy + PartialEq + 'static {
     /// Each of them, by its word.
     const WORDS: &'static [(&'static str, Self)];
 
+    /// Returns the word by which a file has it.
     fn word(self) -> &'static str {
         let named = Self::WORDS.iter().find(|(_, meaning)| *meaning == self);
         named.map_or("", |(word, _)| word)

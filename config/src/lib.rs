@@ -65,6 +65,7 @@ use crate::document::Document;
 use crate::problem::{Problems, Remarks};
 
 pub use changes::{Change, Changes};
+pub use choices::Choice;
 pub use hardware::Hardware;
 pub use machine::{Device, Machine};
 pub use nic::{NicMissing, NicSettings, NicWishes};

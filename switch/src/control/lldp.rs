@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use xoff_config::Choice as _;
 use xoff_dataplane::punt::PuntReason;
-use xoff_dataplane::settings::{Dcbx, Lldp, PortSettings};
+use xoff_dataplane::settings::{Lldp, PortSettings};
 use xoff_dataplane::units::{Class, Nanos, PortId};
 use xoff_dataplane::wire::dcbx::{Ets, PfcState, selector};
 use xoff_dataplane::wire::lldp::LldpError;
@@ -147,12 +148,7 @@ fn of_port(settings: &PortSettings, port: &Port, now: Nanos) -> LldpStatus {
     let mismatches = port.mismatches.iter();
     LldpStatus {
         enabled: settings.lldp == Lldp::Switch,
-        dcbx: match settings.dcbx {
-            Dcbx::Off => "off",
-            Dcbx::Compare => "compare",
-            Dcbx::Willing => "willing",
-        }
-        .into(),
+        dcbx: settings.dcbx.word().into(),
         frames_sent: *frames_out,
         frames_not_sent: *not_sent,
         frames_received: *frames_in,

@@ -3,11 +3,11 @@
 use std::path::PathBuf;
 
 use serde::{Serialize, Serializer};
-use xoff_config::{Config, Machine, PortShell, Problem, Queues, Rings, Router, Worker};
+use xoff_config::{Choice as _, Config, Machine, PortShell, Problem, Queues, Rings, Router, Worker};
 use xoff_dataplane::headroom::Headroom;
 use xoff_dataplane::settings::{
     Accounting, ClassSettings, Culprit, EcnSettings, FlowControl, Memory, PipelineSettings, PolicyKind,
-    PortSettings, QcnSettings, QueueKind, Service, SwitchSettings, Trust, VlanSettings, WatchdogSettings,
+    PortSettings, QcnSettings, Service, SwitchSettings, VlanSettings, WatchdogSettings,
 };
 use xoff_dataplane::units::{Bytes, Class, ClassSet, ETHERNET_HEADER, PortId};
 
@@ -301,10 +301,7 @@ impl Report {
                 xoff_config::Poll::Adaptive { .. } => "adaptive",
             },
             http: shell.http.as_ref().map(ToString::to_string),
-            accounting: match switch.accounting {
-                Accounting::UntilTransmitted => "until-transmitted",
-                Accounting::UntilForwarded => "until-forwarded",
-            },
+            accounting: switch.accounting.word(),
             memory_model: match switch.memory {
                 Memory::Dedicated => "dedicated",
                 Memory::Shared(_) => "shared",
@@ -336,11 +333,7 @@ fn qcn_report(qcn: &QcnSettings) -> Option<QcnReport> {
         sample_every_bytes: qcn.sample_every.0,
         jitter_percent: qcn.jitter_percent,
         frames_per_cnm: qcn.frames_per_cnm,
-        culprit: match qcn.culprit {
-            Culprit::Arrival => "arrival",
-            Culprit::OccupancyDeterministic => "occupancy-deterministic",
-            Culprit::OccupancyRandom => "occupancy-random",
-        },
+        culprit: qcn.culprit.word(),
         flows: (qcn.culprit == Culprit::OccupancyDeterministic).then_some(qcn.flows_max),
     };
     (!(report.ingress.is_empty() && report.egress.is_empty())).then_some(report)
@@ -420,12 +413,7 @@ fn port_report(
         sends: numbers(sends),
         pause_time_us: micros(port.speed.time_of_quanta(port.pause_time).0),
         refresh_us: micros(port.refresh.0),
-        trust: match port.trust {
-            Trust::Pcp => "pcp",
-            Trust::Dscp => "dscp",
-            Trust::Both => "both",
-            Trust::Port => "port",
-        },
+        trust: port.trust.word(),
         routed: port.routed,
         pvid: port.pvid,
         tagged: vids(|vlan| &vlan.tagged),
@@ -460,10 +448,7 @@ fn class_report(
         ingress_max_bytes: limit(settings.ingress_max),
         egress_max_bytes: limit(settings.egress_max),
         egress_max_frames: limit_frames(settings.egress_max_frames),
-        queue: match settings.queue {
-            QueueKind::Fifo => "fifo",
-            QueueKind::Voq => "voq",
-        },
+        queue: settings.queue.word(),
         weight: match settings.service {
             Service::Strict => "strict".into(),
             Service::Weighted(weight) => weight.to_string(),
