@@ -77,7 +77,6 @@ struct PlannedPort {
     name: String,
     leads_to_switch: bool,
     speed: BitRate,
-    settings: Settings,
 }
 
 #[derive(Clone, Debug)]
@@ -221,11 +220,6 @@ impl Plan {
         &mut self.switches[switch.0].settings
     }
 
-    /// What is said of one port: `port.key`, and `class.N.key` for what stands below it.
-    pub fn settings_at(&mut self, at: PortOf) -> &mut Settings {
-        &mut self.switches[at.switch.0].ports[at.port.index()].settings
-    }
-
     /// One more switch.
     pub fn switch(&mut self, name: &str) -> SwitchId {
         self.add_switch(name, Role::Compared)
@@ -354,12 +348,7 @@ impl Plan {
     fn add_port(&mut self, switch: SwitchId, name: &str, leads_to_switch: bool, speed: BitRate) -> PortOf {
         let ports = &mut self.switches[switch.0].ports;
         let port = PortId(u8::try_from(ports.len()).expect("a plan has few ports"));
-        ports.push(PlannedPort {
-            name: name.to_owned(),
-            leads_to_switch,
-            speed,
-            settings: Settings::default(),
-        });
+        ports.push(PlannedPort { name: name.to_owned(), leads_to_switch, speed });
         PortOf { switch, port }
     }
 
@@ -401,11 +390,10 @@ impl Plan {
         let of_trunks = settings.of_trunks();
         let mut toml = settings.without_trunks().to_string();
         for port in &planned.ports {
-            let mut keys = if port.leads_to_switch { of_trunks.clone() } else { Settings::default() };
-            keys.extend(&port.settings);
+            let keys = if port.leads_to_switch { of_trunks.below_port() } else { String::new() };
             let speed = port.speed.bits_per_second();
             let identity = format!("name = \"{0}\"\ndevice = \"{0}\"\nspeed = \"{speed}\"", port.name);
-            let _ = write!(toml, "[[port]]\n{identity}\n{}", keys.below_port());
+            let _ = write!(toml, "[[port]]\n{identity}\n{keys}");
         }
         for (name, ports, keys) in &planned.groups {
             let names: Vec<&str> =
@@ -465,8 +453,6 @@ mod tests {
         let (mut plan, [a, b, c], [at_a, ..]) = ring();
         let (a_b, _) = plan.trunk(a, b);
         plan.trunk(b, c);
-        plan.settings_at(a_b).set("class.3.xoff", "70000");
-        plan.settings_at(a_b).text("port.pause", "asymmetric");
         let mut variant = Settings::default();
         variant.text("switch.accounting", "until-forwarded").text("switch.when_full", "stop");
         for switch in plan.switches() {
@@ -474,7 +460,7 @@ mod tests {
         }
         let config = plan.config(a, &variant, Machine::default()).unwrap();
         let xoff = |at: PortOf| config.switch.ports[at.port.index()].classes[3].xoff.0;
-        assert_eq!((xoff(a_b), xoff(plan.port_of(at_a))), (70_000, 50_000));
+        assert_eq!((xoff(a_b), xoff(plan.port_of(at_a))), (50_000, 50_000));
         assert!(config.warnings.is_empty(), "{:?}", config.warnings);
     }
 

@@ -17,12 +17,8 @@ const SECOND: u8 = 1 << 6;
 pub mod algorithm {
     /// Strict priority.
     pub const STRICT: u8 = 0;
-    /// A credit-based shaper.
-    pub const CREDIT_BASED: u8 = 1;
     /// A share of the line.
     pub const ETS: u8 = 2;
-    /// Something else.
-    pub const VENDOR: u8 = 255;
 }
 
 /// How classes share the line, or should.
@@ -112,10 +108,6 @@ impl PfcState {
 pub mod selector {
     /// The EtherType.
     pub const ETHER_TYPE: u8 = 1;
-    /// The port of TCP or SCTP.
-    pub const STREAM_PORT: u8 = 2;
-    /// The port of UDP or DCCP.
-    pub const DATAGRAM_PORT: u8 = 3;
     /// Either.
     pub const PORT: u8 = 4;
     /// The DSCP.

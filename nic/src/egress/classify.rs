@@ -165,23 +165,18 @@ pub(super) fn program(settings: &NicSettings, classes: &Classes) -> Vec<BpfInstr
     let none = answer(settings.default_class);
     let by_dscp = settings.dscp_to_class.map(answer);
     let by_pcp = settings.pcp_to_class.map(answer);
-    let (by_dscp, by_pcp) = match settings.trust {
-        Trust::Dscp => (Some(by_dscp), None),
-        Trust::Pcp => (None, Some(by_pcp)),
-        Trust::Both => (Some(by_dscp), Some(by_pcp)),
-        Trust::Port => (None, None),
-    };
     let mut code = Assembler::default();
     read_tags(&mut code, classes.control, none);
-    if let Some(by_dscp) = by_dscp {
+    if settings.trust == Trust::Pcp {
+        code.put(LOAD_MEMORY, PCP);
+        code.table(&[&by_pcp[..], &[none]].concat());
+    } else {
         let no_dscp = code.label();
         let dscp = read_dscp(&mut code, no_dscp);
         code.here(no_dscp);
-        without_dscp(&mut code, by_pcp, none);
+        code.put(RETURN, none);
         code.here(dscp);
         code.table(&by_dscp);
-    } else {
-        without_dscp(&mut code, by_pcp, none);
     }
     code.finish()
 }
@@ -227,18 +222,6 @@ fn read_dscp(code: &mut Assembler, none: Label) -> Label {
     code.put(LOAD_BYTE_X, 1).put(SHIFT_RIGHT, 2);
     code.jump(dscp);
     dscp
-}
-
-fn without_dscp(code: &mut Assembler, by_pcp: Option<[u32; 8]>, none: u32) {
-    match by_pcp {
-        Some(by_pcp) => {
-            code.put(LOAD_MEMORY, PCP);
-            code.table(&[&by_pcp[..], &[none]].concat());
-        }
-        None => {
-            code.put(RETURN, none);
-        }
-    }
 }
 
 /// Takes the frame that wakes the queues, and no other.

@@ -192,16 +192,6 @@ fn by_pcp() {
 }
 
 #[test]
-fn by_dscp_or_else_by_pcp() {
-    compare_all(Trust::Both);
-}
-
-#[test]
-fn by_the_port_alone() {
-    compare_all(Trust::Port);
-}
-
-#[test]
 fn mac_control_is_never_stopped_and_what_wakes_the_queues_is_never_seen() {
     let bed = Bed::new();
     bed.run("sysctl", "-qw net.ipv6.conf.nic0.disable_ipv6=1"); // the kernel tells of its multicast groups when it likes

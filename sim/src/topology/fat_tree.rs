@@ -80,13 +80,6 @@ impl FatTree {
         u32::from(self.pods) * u32::from(self.edges) * u32::from(self.hosts)
     }
 
-    /// What the hosts of an edge switch may send, by what its lines up take.
-    #[must_use]
-    pub fn oversubscription(&self) -> f64 {
-        let rate = |line: Line, count: u8| f64::from(count) * line.rate.bits_per_second() as f64;
-        rate(self.host_line, self.hosts) / rate(self.edge_line, self.aggregations)
-    }
-
     /// As a graph.
     ///
     /// # Panics

@@ -86,12 +86,6 @@ impl Said {
         let named = CAPABILITIES.into_iter().enumerate();
         named.filter(|(bit, _)| self.capabilities & 1 << bit != 0).map(|(_, name)| name).collect()
     }
-
-    /// Whether it speaks DCBX.
-    #[must_use]
-    pub fn speaks_dcbx(&self) -> bool {
-        self.pfc.is_some() || self.ets.is_some() || !self.applications.is_empty()
-    }
 }
 
 /// Which of those were there that may be there once.

@@ -219,7 +219,7 @@ fn a_port_says_what_follows_from_its_settings() {
 fn a_port_says_nothing_of_what_it_does_not_go_by() {
     let of = |port: &PortSettings| said(&dcbx::frame(&speaker(), port, TTL));
     let off = of(&PortSettings { dcbx: Dcbx::Off, ..settings() });
-    assert!(!off.speaks_dcbx() && off.recommendation.is_none());
+    assert_eq!((off.pfc, off.ets, off.recommendation, off.applications), (None, None, None, vec![]));
     assert!(of(&PortSettings { trust: Trust::Pcp, ..settings() }).applications.is_empty());
     let whole = of(&PortSettings { flow_control: FlowControl::Pause8023x, ..settings() });
     assert_eq!(whole.pfc.unwrap().classes, ClassSet::NONE);

@@ -3,7 +3,7 @@ use xoff_explore::explore;
 
 use super::*;
 use crate::units::{Class, ClassSet};
-use crate::wire::dcbx::{Application, algorithm, selector};
+use crate::wire::dcbx::{Application, selector};
 
 const SRC: MacAddr = MacAddr([2, 0, 0, 0, 0, 1]);
 const CHASSIS: Tlv<'_> = Tlv::ChassisId(Id { subtype: 4, value: &[2, 0, 0, 0, 0, 1] });
@@ -218,7 +218,7 @@ fn a_class_has_the_share_of_its_traffic_class() {
     let mut ets = ets();
     assert_eq!(ets.shares(), [Some(20), None, None, Some(50), Some(30), None, None, None]);
     ets.traffic_class = [0, 0, 3, 3, 15, 8, 1, 7];
-    ets.algorithm[7] = algorithm::VENDOR;
+    ets.algorithm[7] = 255;
     assert_eq!(ets.shares(), [Some(20), Some(20), Some(50), Some(50), None, None, None, None]);
 }
 
