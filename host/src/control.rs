@@ -6,13 +6,6 @@ use std::net::SocketAddr;
 use xoff_dataplane::units::{Class, ClassSet, MacAddr, Quanta, RateStep};
 use xoff_dataplane::wire::{FlowKey, FlowPauseWriter, MacControl, Operation, Pfc, Rates, ofc};
 
-/// Where a PFC frame without an extension ends, and its padding begins.
-const PFC_END: usize = 34;
-/// Where its rates end.
-const RATES_END: usize = 50;
-/// 802.1Q tag of a frame with PCP 7, but its VLAN identifier.
-const TAG: [u8; 2] = [0x81, 0x00];
-
 /// What a control frame says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Control {
@@ -32,17 +25,16 @@ pub enum Control {
 }
 
 impl Control {
-    /// The frame as a device at `src` sends it, and where its padding begins.
-    fn encode(&self, src: MacAddr) -> (Vec<u8>, usize) {
+    /// The frame as a device at `src` sends it.
+    fn encode(&self, src: MacAddr) -> Vec<u8> {
         match self {
-            Control::Pause(pause) => (pause.encode(src).to_vec(), PFC_END),
-            Control::Rates(rates) => (rates.encode(src).to_vec(), RATES_END),
+            Control::Pause(pause) => pause.encode(src).to_vec(),
+            Control::Rates(rates) => rates.encode(src).to_vec(),
             Control::Flows { operation, class, flows } => {
                 let mut bytes = [0; ofc::LEN_MAX];
                 let mut writer = FlowPauseWriter::new(&mut bytes, src, *operation, *class);
                 flows.iter().for_each(|flow| _ = writer.push(flow));
-                let end = writer.list_end();
-                (writer.finish().to_vec(), end)
+                writer.finish().to_vec()
             }
         }
     }
@@ -51,22 +43,8 @@ impl Control {
 /// What is to be different from a proper frame.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Distortion {
-    /// Another destination.
-    pub dst: Option<MacAddr>,
-    /// Another source than the device's address.
-    pub src: Option<MacAddr>,
-    /// Another opcode.
-    pub opcode: Option<u16>,
-    /// The reserved half of the class-enable vector.
-    pub reserved: Option<u8>,
-    /// Another class-enable vector than that of the classes given.
-    pub vector: Option<u8>,
-    /// Padding of ones instead of zeros.
-    pub dirty_padding: bool,
     /// Other bytes.
     pub overwrites: Vec<Overwrite>,
-    /// An 802.1Q tag with this VLAN identifier, PCP 7.
-    pub vlan: Option<u16>,
     /// Cut off after so many bytes.
     pub truncate: Option<usize>,
 }
@@ -81,28 +59,9 @@ pub struct Overwrite {
 /// The bytes of `control` as a device at `address` would send it, with `distortion`.
 #[must_use]
 pub fn build(control: &Control, address: MacAddr, distortion: &Distortion) -> Vec<u8> {
-    let (mut bytes, padding) = control.encode(distortion.src.unwrap_or(address));
-    if let Some(dst) = distortion.dst {
-        bytes[..6].copy_from_slice(&dst.0);
-    }
-    if let Some(opcode) = distortion.opcode {
-        bytes[14..16].copy_from_slice(&opcode.to_be_bytes());
-    }
-    if let Some(reserved) = distortion.reserved {
-        bytes[16] = reserved;
-    }
-    if let Some(vector) = distortion.vector {
-        bytes[17] = vector;
-    }
-    if distortion.dirty_padding {
-        bytes[padding..].fill(0xff);
-    }
+    let mut bytes = control.encode(address);
     for Overwrite { offset, bytes: others } in &distortion.overwrites {
         bytes.iter_mut().skip(*offset).zip(others).for_each(|(byte, other)| *byte = *other);
-    }
-    if let Some(vid) = distortion.vlan {
-        let [high, low] = (0xe000 | vid & 0x0fff).to_be_bytes();
-        bytes.splice(12..12, [TAG[0], TAG[1], high, low]);
     }
     bytes.truncate(distortion.truncate.unwrap_or(usize::MAX));
     bytes
@@ -330,32 +289,19 @@ mod tests {
     }
 
     #[test]
-    fn each_distortion_is_the_one_that_it_says() {
-        let good = parse_pause("3=100").unwrap();
-        let with = Distortion::default;
+    fn overwritten_and_truncated_pauses_are_refused() {
         let parse = |distortion: Distortion| read(&frame("3=100", &distortion));
-        assert_eq!(parse(with()), Ok(good));
-        assert_eq!(parse(Distortion { src: Some(MacAddr::default()), ..with() }), Ok(good));
-        assert_eq!(parse(Distortion { reserved: Some(0xff), ..with() }), Ok(good));
-        assert_eq!(parse(Distortion { dirty_padding: true, ..with() }), Ok(good));
-        assert_eq!(parse(Distortion { vector: Some(0), ..with() }), Ok(MacControl::Pfc(Pfc::default())));
-        let refused = [
-            (Distortion { dst: Some(MacAddr::BROADCAST), ..with() }, MacControlError::WrongDestination),
-            (Distortion { opcode: Some(0x0102), ..with() }, MacControlError::UnknownOpcode),
-            (Distortion { vlan: Some(0), ..with() }, MacControlError::Tagged),
-            (Distortion { truncate: Some(33), ..with() }, MacControlError::Truncated),
-        ];
-        for (distortion, reason) in refused {
-            assert_eq!(parse(distortion), Err(reason));
-        }
+        assert_eq!(parse(overwritten("16=ff")), Ok(parse_pause("3=100").unwrap()), "reserved");
+        assert_eq!(parse(overwritten("17=00")), Ok(MacControl::Pfc(Pfc::default())));
+        assert_eq!(parse(overwritten("0=ffffffffffff")), Err(MacControlError::WrongDestination));
+        assert_eq!(parse(overwritten("14=0102")), Err(MacControlError::UnknownOpcode));
+        let cut = Distortion { truncate: Some(33), ..Distortion::default() };
+        assert_eq!(parse(cut), Err(MacControlError::Truncated));
     }
 
     #[test]
-    fn lists_and_rates_are_spoiled_byte_by_byte_and_padding_is_not_part_of_them() {
+    fn lists_and_rates_are_spoiled_byte_by_byte() {
         let (flows, steps) = ("ofc:3=udp/10.0.0.1:1/10.0.0.2:2@9", "gfc:3=2@9");
-        let dirty = Distortion { dirty_padding: true, ..Distortion::default() };
-        assert!(list(&frame(flows, &dirty)).unwrap().is_some());
-        assert!(rates(&frame(steps, &dirty)).unwrap().is_some());
         for (what, why) in
             [("41=03", "a count that overruns"), ("38=03", "no operation"), ("42=05", "no family")]
         {

@@ -35,16 +35,6 @@ pub fn bytes(text: &str) -> Result<Bytes, String> {
     quantity::parse_bytes(text).ok_or_else(|| "an amount is a number and a unit: 1500B, 64KB, 64KiB".into())
 }
 
-/// A number in hexadecimal digits, without a prefix.
-///
-/// # Errors
-/// What is allowed.
-pub fn hex<T: TryFrom<u32>>(text: &str) -> Result<T, String> {
-    let number = u32::from_str_radix(text, 16).ok().and_then(|number| T::try_from(number).ok());
-    number
-        .ok_or_else(|| format!("it has to be a hexadecimal number of at most {} digits", 2 * size_of::<T>()))
-}
-
 /// An Ethernet address; `broadcast` for all ones.
 ///
 /// # Errors
@@ -87,10 +77,6 @@ mod tests {
         assert!(duration("31536000001ms").unwrap_err().contains("at most a year"));
         assert!(bytes("64").unwrap_err().contains("64KB"));
         assert!(mac("1").unwrap_err().contains("02:00"));
-        assert_eq!((hex("8808"), hex("ff")), (Ok(0x8808_u16), Ok(0xff_u8)));
-        for bad in ["100", "0x8", "-1", ""] {
-            assert_eq!(hex::<u8>(bad), Err("it has to be a hexadecimal number of at most 2 digits".into()));
-        }
     }
 
     #[test]

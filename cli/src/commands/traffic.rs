@@ -132,7 +132,8 @@ Pauses:
                                               A stream of `xoff traffic` is udp/10.A.B.C:SPORT/10.D.E.F:DPORT
                                               by the last three bytes of both addresses
 
-Malformed ones (offsets without --vlan):
+Malformed ones:
+  --overwrite 0=0280c2000001   another destination; 6= the source, 14= the opcode, 16= the classes
   --overwrite 41=03    a list that says three flows and has fewer
   --overwrite 38=03    a list with an operation that is none
   --overwrite 43=11    a rate of class 3 that is slower than the slowest
@@ -155,30 +156,9 @@ struct PauseArgs {
     /// Stop after so long
     #[arg(long, value_name = "TIME", value_parser = values::duration)]
     duration: Option<Nanos>,
-    /// Destination address instead of 01:80:c2:00:00:01
-    #[arg(long, value_name = "MAC", value_parser = values::mac)]
-    dst: Option<MacAddr>,
-    /// Source address instead of the interface's
-    #[arg(long, value_name = "MAC", value_parser = values::mac)]
-    src: Option<MacAddr>,
-    /// Opcode, hexadecimal, instead of 0101 (or 0001)
-    #[arg(long, value_name = "HEX", value_parser = values::hex::<u16>)]
-    opcode: Option<u16>,
-    /// Reserved half of the class-enable vector, hexadecimal
-    #[arg(long, value_name = "HEX", value_parser = values::hex::<u8>)]
-    reserved: Option<u8>,
-    /// Class-enable vector, hexadecimal, instead of that of the classes given
-    #[arg(long, value_name = "HEX", value_parser = values::hex::<u8>)]
-    vector: Option<u8>,
-    /// Fill the padding with ones
-    #[arg(long)]
-    dirty_padding: bool,
     /// Put these bytes, hexadecimal, in the place of those from OFFSET on; may be repeated
     #[arg(long = "overwrite", value_name = "OFFSET=HEX", value_parser = parse_overwrite)]
     overwrites: Vec<Overwrite>,
-    /// Put the frame into this VLAN
-    #[arg(long, value_name = "VID", value_parser = cli::number(0..=4094_u16))]
-    vlan: Option<u16>,
     /// Cut the frame off after so many bytes, 14 to 1514
     #[arg(long, value_name = "BYTES", value_parser = cli::number(14..=1514_u16))]
     truncate: Option<u16>,
@@ -267,17 +247,8 @@ impl Signals {
 fn run_pause(args: &PauseArgs) -> miette::Result<ExitCode> {
     let signals = Signals::new()?;
     let link = Link::open(&args.device).into_diagnostic()?;
-    let distortion = Distortion {
-        dst: args.dst,
-        src: args.src,
-        opcode: args.opcode,
-        reserved: args.reserved,
-        vector: args.vector,
-        dirty_padding: args.dirty_padding,
-        overwrites: args.overwrites.clone(),
-        vlan: args.vlan,
-        truncate: args.truncate.map(usize::from),
-    };
+    let distortion =
+        Distortion { overwrites: args.overwrites.clone(), truncate: args.truncate.map(usize::from) };
     let frames: Vec<_> = args.pauses.iter().map(|pause| build(pause, link.address(), &distortion)).collect();
     let count = args.count.or(if args.duration.is_some() { None } else { Some(1) });
     let timing = Timing { every: args.every, count, duration: args.duration };
@@ -508,10 +479,10 @@ mod tests {
     #[test]
     fn pauses_are_a_command_of_their_own() {
         let args =
-            parse(&["pause", "--device", "eth0", "--pause", "3=100", "--pause", "3=20", "--opcode", "1001"])
+            parse(&["pause", "--device", "eth0", "--pause", "3=100", "--pause", "3=20", "--truncate", "33"])
                 .unwrap();
         let Some(TrafficCommand::Pause(pause)) = args.command else { panic!("not pause") };
-        assert_eq!((pause.pauses.len(), pause.opcode), (2, Some(0x1001)));
+        assert_eq!((pause.pauses.len(), pause.truncate), (2, Some(33)));
         assert!(parse(&["pause", "--device", "eth0"]).is_err());
         assert!(parse(&["pause", "--device", "eth0", "--pause", "9=1"]).is_err());
         assert!(parse(&["pause", "--device", "eth0", "--pause", "3=1", "--overwrite", "x"]).is_err());

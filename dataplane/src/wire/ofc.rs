@@ -148,12 +148,6 @@ impl<'a> FlowPauseWriter<'a> {
         self.count
     }
 
-    /// How many bytes the frame has up to the end of the list; padding follows.
-    #[must_use]
-    pub const fn list_end(&self) -> usize {
-        self.len
-    }
-
     /// The frame, without FCS.
     #[must_use]
     pub fn finish(self) -> &'a [u8] {
