@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes target/package/xoff.oci.tar, an OCI image from scratch: the binary, the libraries that it names, and directories
+# Makes target/package/xoff.oci.tar, an OCI image from scratch: the binary with the switch alone, the libraries that it names, and directories
 # for what it is given. docs/operations.md says how it is run. Needs umoci.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -9,8 +9,8 @@ command -v umoci >/dev/null || {
     echo "image.sh: install what is missing: apt-get install umoci" >&2
     exit 1
 }
-cargo build --release --locked --bin xoff
-binary=${CARGO_TARGET_DIR:-target}/release/xoff
+cargo build --profile dist --locked --package xoff --no-default-features --features switch
+binary=${CARGO_TARGET_DIR:-target}/dist/xoff
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

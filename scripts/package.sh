@@ -11,8 +11,8 @@ made=$PWD/target/package
 if [[ $(cargo deb --version 2>/dev/null) != "$cargo_deb" ]]; then
     cargo install --quiet --locked "cargo-deb@$cargo_deb"
 fi
-cargo build --release --locked --bin xoff
-binary=${CARGO_TARGET_DIR:-target}/release/xoff
+cargo build --profile dist --locked --package xoff --bin xoff
+binary=${CARGO_TARGET_DIR:-target}/dist/xoff
 
 rm -rf "$made"
 mkdir -p "$made/completions"
@@ -21,5 +21,5 @@ gzip --best --no-name "$made"/man/*.1
 "$binary" completions bash >"$made/completions/xoff"
 "$binary" completions zsh >"$made/completions/_xoff"
 "$binary" completions fish >"$made/completions/xoff.fish"
-cargo deb --quiet --no-build --package xoff --dbgsym --output "$made/"
+cargo deb --quiet --no-build --profile dist --package xoff --dbgsym --output "$made/"
 ls "$made"/*.*deb

@@ -38,7 +38,7 @@ pub struct Args {
     /// Runs at a time [default: one for each core].
     #[arg(long, value_name = "COUNT", value_parser = cli::number(1..=1_024_u32))]
     jobs: Option<u32>,
-    /// Write rows (CSV, JSON lines), summary and plots (SVG, PNG) into this directory.
+    /// Write rows (CSV, JSON lines), summary and plots (SVG) into this directory.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// Run the seeds of this shard only, K of N from 1: `xoff sim merge` puts together what all of them have written.

@@ -17,7 +17,6 @@ mod job;
 mod mean;
 mod outcome;
 mod pauses;
-mod picture;
 mod plots;
 mod rows;
 mod run_jobs;
@@ -38,7 +37,6 @@ use xoff_config::ConfigError;
 use xoff_config::scenario::Source;
 
 use job::Job;
-use picture::Painter;
 use store::{About, Store};
 use tables::{LOADS, RUNS, Row};
 
@@ -118,7 +116,7 @@ pub fn run(request: &Request<'_>, tell: &mut dyn FnMut(String)) -> miette::Resul
     if let Some(store) = store {
         let directory = store.close()?;
         if request.shard.is_none() {
-            finish(&about, &summary, &directory, tell)?;
+            finish(&about, &summary, &directory)?;
         }
         tell(format!("{} runs written to {}", jobs.len(), directory.display()));
     }
@@ -147,26 +145,17 @@ pub fn merge(parts: &[PathBuf], out: &Path, tell: &mut dyn FnMut(String)) -> mie
     store::rows(&directory, &RUNS, |row| runs.push(row))?;
     store::rows(&directory, &LOADS, |row| loads.push(row))?;
     let summary = summary::summary(&about, &runs, &loads);
-    finish(&about, &summary, &directory, tell)?;
+    finish(&about, &summary, &directory)?;
     tell(format!("{} runs of {} directories written to {}", runs.len(), parts.len(), directory.display()));
     Ok(summary)
 }
 
-fn finish(
-    about: &About,
-    summary: &Summary,
-    directory: &Path,
-    tell: &mut dyn FnMut(String),
-) -> miette::Result<()> {
+fn finish(about: &About, summary: &Summary, directory: &Path) -> miette::Result<()> {
     let json = serde_json::to_string_pretty(summary).expect("plain values have a JSON form") + "\n";
     for (name, text) in [("summary.json", json), ("summary.txt", summary.text())] {
         let path = directory.join(name);
         fs::write(&path, text).map_err(|error| miette!("cannot write {}: {error}", path.display()))?;
     }
-    let painter = Painter::new();
-    if painter.is_none() {
-        tell("no font is installed: plots are written as SVG only (for PNG, install one, such as fonts-dejavu-core)".into());
-    }
-    plots::draw(about, directory, painter.as_ref())?;
+    plots::draw(about, directory)?;
     Ok(())
 }

@@ -8,7 +8,6 @@ use std::path::{Path, PathBuf};
 use miette::{IntoDiagnostic as _, miette};
 
 use super::outcome::quantile;
-use super::picture::Painter;
 use super::steps::{self, Steps};
 use super::store::{About, rows};
 use super::tables::{FLOWS, PAUSES, QUEUES, RUNS, Row, THROUGHPUT, Table};
@@ -37,7 +36,7 @@ pub const DIRECTORY: &str = "plots";
 ///
 /// # Errors
 /// Something cannot be read, drawn or written.
-pub fn draw(about: &About, directory: &Path, painter: Option<&Painter>) -> miette::Result<Vec<PathBuf>> {
+pub fn draw(about: &About, directory: &Path) -> miette::Result<Vec<PathBuf>> {
     let plots = directory.join(DIRECTORY);
     let mut written = Vec::new();
     let figures = [
@@ -72,12 +71,6 @@ pub fn draw(about: &About, directory: &Path, painter: Option<&Painter>) -> miett
             |path: &Path, error: &dyn std::fmt::Display| miette!("cannot write {}: {error}", path.display());
         fs::write(&path, &svg).map_err(|error| cannot(&path, &error))?;
         written.push(path);
-        if let Some(painter) = painter {
-            let path = plots.join(format!("{name}.png"));
-            let png = painter.png(&svg).map_err(|error| cannot(&path, &error))?;
-            fs::write(&path, png).map_err(|error| cannot(&path, &error))?;
-            written.push(path);
-        }
     }
     Ok(written)
 }

@@ -13,8 +13,10 @@ use std::time::{Duration, Instant};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use tracing::Dispatch;
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
-use tracing_subscriber::{EnvFilter, reload};
+use tracing_subscriber::{Registry, fmt, reload};
 use xoff_config::LogFormat;
 
 use super::log_line::Line;
@@ -109,35 +111,26 @@ pub fn start(configured: &str, format: LogFormat, confinement: &Confinement) -> 
     let line = Line::of(format, &stderr);
     let queue = LogQueue::new(stderr.try_clone()?, &LINES_DROPPED, &RECENT, line, confinement)?;
     let writer = queue.clone();
-    let lines = tracing_subscriber::fmt().with_env_filter(filter).with_target(false);
-    let lines = lines.with_writer(move || writer.clone()).log_internal_errors(false);
+    let (filter, handle) = reload::Layer::new(filter);
+    let filtered = Registry::default().with(filter);
+    let lines =
+        fmt::layer().with_target(false).with_writer(move || writer.clone()).log_internal_errors(false);
     let lines = lines.with_ansi(io::stderr().is_terminal());
     let dispatch = match format {
-        LogFormat::Text => {
-            let text = lines.map_event_format(|text| line.around(text)).with_filter_reloading();
-            keep(text.reload_handle());
-            Dispatch::new(text.finish())
-        }
+        LogFormat::Text => Dispatch::new(filtered.with(lines.map_event_format(|text| line.around(text)))),
         LogFormat::Json => {
             let json = lines.json().flatten_event(true).with_current_span(false).with_span_list(false);
-            let json = json.map_event_format(|json| line.around(json)).with_filter_reloading();
-            keep(json.reload_handle());
-            Dispatch::new(json.finish())
+            Dispatch::new(filtered.with(json.map_event_format(|json| line.around(json))))
         }
     };
     dispatch.try_init()?;
+    let _ = FILTER.set(handle); // a second log was refused
     panic::set_hook(Box::new(log_panic));
     Ok(Log { queue, stderr })
 }
 
-type SetFilter = dyn Fn(EnvFilter) -> Result<(), reload::Error> + Send + Sync;
-
-/// Gives the log another filter.
-static SET_FILTER: OnceLock<Box<SetFilter>> = OnceLock::new();
-
-fn keep<S: 'static>(handle: reload::Handle<EnvFilter, S>) {
-    let _ = SET_FILTER.set(Box::new(move |filter| handle.reload(filter))); // a second log is refused anyway
-}
+/// The filter of the log.
+static FILTER: OnceLock<reload::Handle<Targets, Registry>> = OnceLock::new();
 
 /// The configuration's `log` is this now. Where `RUST_LOG` decides what is logged, it goes on to.
 pub(crate) fn set_filter(configured: &str) {
@@ -145,9 +138,9 @@ pub(crate) fn set_filter(configured: &str) {
         tracing::warn!("RUST_LOG is set, and decides what is logged instead of `log`");
         return;
     }
-    let Some(set) = SET_FILTER.get() else { return }; // somebody else's log
+    let Some(log) = FILTER.get() else { return }; // somebody else's log
     let filter = parse("log", configured).map_err(|error| error.to_string());
-    if let Err(error) = filter.and_then(|filter| set(filter).map_err(|error| error.to_string())) {
+    if let Err(error) = filter.and_then(|filter| log.reload(filter).map_err(|error| error.to_string())) {
         tracing::error!("what is logged stays as it was: {error}");
     }
 }
@@ -161,12 +154,8 @@ fn log_panic(panic: &PanicHookInfo<'_>) {
     }
 }
 
-fn parse(given_as: &'static str, filter: &str) -> Result<EnvFilter, LogError> {
-    EnvFilter::try_new(filter).map_err(|error| LogError::Filter {
-        given_as,
-        filter: filter.to_owned(),
-        error,
-    })
+fn parse(given_as: &'static str, filter: &str) -> Result<Targets, LogError> {
+    filter.parse().map_err(|error| LogError::Filter { given_as, filter: filter.to_owned(), error })
 }
 
 #[cfg(test)]
