@@ -1,8 +1,7 @@
 //! The brain of xoff: what a lossless switch knows and decides, without I/O, clock or threads.
 //!
-//! Two drivers call the same functions: the AF_XDP workers of the `xoff` binary and a discrete-event
-//! simulator. Time always comes in as an argument, frames are handles that move, and nothing is
-//! allocated after start.
+//! The AF_XDP workers of the `xoff` binary and a discrete-event simulator run the same loop ([`driver`]). Time always
+//! comes in as an argument, frames are handles that move, and nothing is allocated after start.
 
 #![forbid(unsafe_code)]
 
@@ -13,6 +12,7 @@ pub mod congestion;
 pub mod counter;
 pub mod counters;
 pub mod decision;
+pub mod driver;
 pub mod drop_reason;
 pub mod forward;
 pub mod frame;

@@ -21,6 +21,7 @@ use std::iter;
 use std::sync::Arc;
 
 use crossbeam::queue::ArrayQueue;
+use xoff_dataplane::driver::Progress;
 use xoff_dataplane::forward::FdbUpdate;
 use xoff_dataplane::frame::{Frame, FrameStore};
 use xoff_dataplane::switch::{Batch, Handover, Return, Switch, WorkerId};
@@ -101,15 +102,6 @@ impl Exchange {
     }
 }
 
-/// What an exchange moved.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Exchanged {
-    /// Anything, either way.
-    pub moved: bool,
-    /// Frames that others have handed over.
-    pub frames: u32,
-}
-
 /// One worker's end of the exchange.
 #[derive(Debug)]
 pub struct Handoff {
@@ -133,13 +125,13 @@ impl Handoff {
     }
 
     /// Sends what the dataplane has for the others, as far as there is room, and takes what they sent.
-    pub fn exchange(&self, now: Nanos, switch: &mut Switch, store: &mut Store) -> Exchanged {
+    pub fn exchange(&self, now: Nanos, switch: &mut Switch, store: &mut Store) -> Progress {
         if self.others.is_empty() {
-            return Exchanged::default();
+            return Progress::default();
         }
         let mut batch = switch.batch(now);
         let taken = self.take(&mut batch, store);
-        Exchanged { moved: taken.moved | self.send(&mut batch, store), ..taken }
+        Progress { is_busy: taken.is_busy | self.send(&mut batch, store), ..taken }
     }
 
     fn send(&self, batch: &mut Batch<'_>, store: &mut Store) -> bool {
@@ -193,8 +185,8 @@ impl Handoff {
         any
     }
 
-    fn take(&self, batch: &mut Batch<'_>, store: &mut Store) -> Exchanged {
-        let mut taken = Exchanged::default();
+    fn take(&self, batch: &mut Batch<'_>, store: &mut Store) -> Progress {
+        let mut taken = Progress::default();
         for &from in &self.others {
             let link = self.from(from);
             let mut messages = drain(&link.chunks, |chunk| store.free(chunk));
@@ -202,8 +194,8 @@ impl Handoff {
             let frames = drain(&link.frames, |handover| batch.take_over(handover, store));
             // What is learned is sent before frames and taken after them: a reply never overtakes it.
             messages += drain(&link.learned, |update| batch.hear_learned(&update));
-            taken.moved |= messages + frames > 0;
-            taken.frames += frames;
+            taken.is_busy |= messages + frames > 0;
+            taken.received += frames;
         }
         taken
     }
@@ -273,7 +265,7 @@ pub(crate) mod tests {
 
     impl Node {
         fn exchange(&mut self) -> bool {
-            self.handoff.exchange(NOW, &mut self.switch, &mut self.store).moved
+            self.handoff.exchange(NOW, &mut self.switch, &mut self.store).is_busy
         }
 
         fn receive(&mut self, port: u8, dst: u8, src: u8, len: u32) {

@@ -16,13 +16,14 @@ use std::time::SystemTime;
 use xoff_config::shell::{HttpAt, ZeroCopy};
 use xoff_config::{Config, Problem};
 use xoff_dataplane::counters::Counters;
+use xoff_dataplane::driver::Boundary as _;
 use xoff_dataplane::frame::FrameStore as _;
 use xoff_dataplane::policy::CustomPanic;
 use xoff_dataplane::settings::SwitchSettings;
 use xoff_dataplane::switch::{Switch, WorkerId, Workers};
 use xoff_dataplane::units::{MacAddr, PortId};
-use xoff_sim::recording::{Boundary as _, Recorder, books};
-use xoff_xdp::{Port, Store, XdpError};
+use xoff_sim::recording::{Recorder, books};
+use xoff_xdp::XdpError;
 
 use crate::bell::Bell;
 pub use crate::confine::Privileges;
@@ -30,7 +31,7 @@ use crate::confine::{ConfineError, Part};
 use crate::control::current::Current;
 use crate::control::host_interfaces::HostInterfaces;
 use crate::control::loss_books::LossBooks;
-use crate::control::mailbox::{Answer, Inbox, Mailbox};
+use crate::control::mailbox::{Answer, Mailbox};
 use crate::control::mirroring::{self, Mirroring};
 use crate::control::neighbors::Speakers;
 use crate::control::opener::{self, Opener};
@@ -43,13 +44,13 @@ use crate::control::{
 };
 use crate::descriptors::{Allowed, DescriptorError};
 use crate::handoff::{Exchange, Handoff};
-use crate::host_path::ends::{TellCounts, WorkerEnd};
+use crate::host_path::ends::TellCounts;
 use crate::host_path::{self, HostPath};
 use crate::lldp::Neighbors;
 use crate::machine;
 use crate::recording::{CannotRecord, Recording, Wanted};
 use crate::router::{self, RouterError, RouterView};
-use crate::worker::{Outcome, Worker};
+use crate::worker::{Connections, Outcome, Worker};
 use open::{Opened, in_terms_of, open, owner, shares};
 use xoff_xdp::clock;
 
@@ -354,9 +355,11 @@ pub fn start_from(
             recording = Some(begun);
         }
         switch.batch(clock::now()).put_punt_sink(sink);
-        let others = (Handoff::new(Arc::clone(&exchange), me), end);
-        let worker = worker(config, switch, store, ports, others, inbox, facts);
-        workers.push((plan.core, Worker { recorder, ..worker }));
+        let handoff = Handoff::new(Arc::clone(&exchange), me);
+        let commit_time = commit_time(ports.iter().map(|(id, _)| &config.switch.ports[id.index()]));
+        let connections = Connections::new(handoff, end, inbox, facts, commit_time);
+        let (poll, stall_budget) = (shell.poll, shell.stall_budget);
+        workers.push((plan.core, Worker { switch, store, ports, connections, poll, stall_budget, recorder }));
     }
     let seen = router.as_ref().map(|router| {
         RouterView::new(router.taps.iter().map(|(interface, _)| interface), &settings, router.asker.clone())
@@ -466,35 +469,6 @@ fn with_control(
         reloads,
         recording,
     })
-}
-
-fn worker(
-    config: &Config,
-    switch: Switch,
-    store: Store,
-    ports: Vec<(PortId, Port)>,
-    (handoff, host): (Handoff, WorkerEnd),
-    inbox: Inbox,
-    facts: Arc<WorkerFacts>,
-) -> Worker {
-    let (poll, stall_budget) = (config.shell.poll, config.shell.stall_budget);
-    let commit_time = commit_time(ports.iter().map(|(id, _)| &config.switch.ports[id.index()]));
-    let (has_other_ports, given_up, recorder) = (false, Vec::new(), None);
-    Worker {
-        switch,
-        store,
-        ports,
-        handoff,
-        host,
-        inbox,
-        facts,
-        poll,
-        stall_budget,
-        commit_time,
-        has_other_ports,
-        given_up,
-        recorder,
-    }
 }
 
 /// What it owned is closed here where it ended otherwise than it should: by a thread that may do that.

@@ -1,48 +1,35 @@
 //! One worker: a thread that owns some ports completely and runs their frames to completion.
 //!
-//! A turn of the loop: reap completions, refill fill rings, receive a batch, move it through the
-//! pipeline, exchange with other workers, fire timers, transmit, kick. A turn that found nothing to
+//! The loop is the [`Driver`]'s; what it meets beside its ports are the [`Connections`]. A turn that found nothing to
 //! do is idle; with adaptive polling a worker blocks then until a frame, a message or the next deadline comes, and
 //! [`SpinWindow`] says how soon.
 //!
 //! The worker measures itself: the longest time between two turns in which it should have run, and
 //! how often that was longer than the stall budget, which is what rings and headroom were sized for.
 
+mod connections;
+
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::panic::{self, AssertUnwindSafe};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use tokio::sync::oneshot;
 use xoff_config::Poll;
-use xoff_dataplane::forward::FdbEntry;
+use xoff_dataplane::driver::{Boundary, Direct, Driver, Port as _, Progress};
 use xoff_dataplane::switch::Switch;
 use xoff_dataplane::units::{Nanos, PortId};
-use xoff_sim::recording::{Boundary, Direct, Ending, Recorder};
+use xoff_sim::recording::Recorder;
 use xoff_xdp::{Port, Store};
 
 use crate::control::WorkerFacts;
-use crate::control::mailbox::{Address, Backlog, Inbox, Request};
-use crate::handoff::Handoff;
-use crate::host_path::ends::{Given, WorkerEnd};
 use crate::recording::Ring;
 use crate::spin::SpinWindow;
 use crate::turns::Watch;
 use xoff_xdp::clock;
 use xoff_xdp::sleeper::{Sleeper, duplicates};
 
-/// Most frames taken from one queue of a port in one turn. Sending brings much of the kernel into the core's
-/// caches, and receiving much of ours: the more frames share that, the less it costs each.
-const BATCH: u32 = 128;
-
-/// Most frames that are taken from the host path in one turn.
-const TELLS_MAX: u32 = 32;
-
-/// A driver that sends while it is kicked has room again at once. It is served so often in one turn, so
-/// that as many long frames can leave as come in.
-const SERVINGS: usize = 2;
+pub use connections::Connections;
 
 /// A sleep ends after this at the latest to see what nobody tells, where something waits for it: that frames have left, that
 /// a driver or a queue to another worker has room.
@@ -72,46 +59,18 @@ pub struct Worker {
     pub store: Store,
     /// Its ports.
     pub ports: Vec<(PortId, Port)>,
-    /// Its end of the exchange.
-    pub handoff: Handoff,
-    /// Its end of the host path.
-    pub host: WorkerEnd,
-    /// Messages from the control thread.
-    pub inbox: Inbox,
-    /// What it shows.
-    pub facts: Arc<WorkerFacts>,
+    /// What it has to do with other threads.
+    pub connections: Connections,
     /// What it does when there is nothing to do.
     pub poll: Poll,
     /// The longest stall that rings and headroom were sized for.
     pub stall_budget: Nanos,
-    /// The shortest time in which the line of one of its ports carries what is committed: then there is room again.
-    pub commit_time: Nanos,
-    /// Its ports are others than when it last looked for what wakes it.
-    pub has_other_ports: bool,
-    /// Ports that it has given up, each to be given to who asked when nothing that wakes it holds their sockets any more.
-    pub given_up: Vec<GivenUp>,
     /// What records its calls of the dataplane, if anything does.
     pub recorder: Option<Box<Recorder<Ring>>>,
 }
 
-/// A port without a worker, and who asked for it.
-#[derive(Debug)]
-pub struct GivenUp {
-    port: Box<Port>,
-    done: oneshot::Sender<Option<Box<Port>>>,
-}
-
 /// How a worker has ended: as it was told to, refused by the system what a sleep needs, or by a panic.
 pub type Outcome = thread::Result<io::Result<()>>;
-
-/// What a turn has done.
-#[derive(Clone, Copy, Debug, Default)]
-struct Turn {
-    /// Something moved, was due, or was asked for.
-    is_busy: bool,
-    /// Frames that came in, or from another worker.
-    received: u32,
-}
 
 /// What a worker that sleeps is not told of, and for which it looks again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -172,18 +131,18 @@ impl Worker {
         let mut wakers = self.wakers()?;
         let mut sleeper = Sleeper::new(&wakers);
         while !stop.load(Ordering::Relaxed) {
-            if std::mem::take(&mut self.has_other_ports) {
+            if std::mem::take(&mut self.connections.has_other_ports) {
                 drop(sleeper);
                 drop(wakers); // first: there may be no descriptors to spare
-                self.hand_out();
+                self.connections.hand_out();
                 wakers = self.wakers()?;
                 sleeper = Sleeper::new(&wakers);
             }
             let now = clock::now();
-            if watch.turn(now, self.stall_budget, &self.facts) {
+            if watch.turn(now, self.stall_budget, &self.connections.facts) {
                 by.was_away(&mut self.switch, now);
             }
-            let turn = self.turn(by, now, &watch);
+            let turn = self.turn(by, now, watch.previous);
             // A loop is told of at once: a line of the log waits for it.
             if show_at.is_some_and(|time| now >= time) || self.switch.bridge().loops_found() != loops_found {
                 self.show();
@@ -208,28 +167,30 @@ impl Worker {
     /// What ends a sleep, [`BELL`] and [`INBOX`] first.
     fn wakers(&self) -> io::Result<Vec<OwnedFd>> {
         let sockets = self.ports.iter().flat_map(|(_, port)| port.sockets());
-        duplicates([self.handoff.bell().event().as_fd(), self.inbox.fd()].into_iter().chain(sockets))
+        let Connections { handoff, inbox, .. } = &self.connections;
+        duplicates([handoff.bell().event().as_fd(), inbox.fd()].into_iter().chain(sockets))
     }
 
     /// Sleeps at most until `until`, and answers when the worker should have run again: at the deadline, or now that it
     /// was woken before. `None` where no sleep was worth it.
     fn sleep(&self, sleeper: &mut Sleeper<'_>, spin: &SpinWindow, until: Nanos) -> io::Result<Option<Nanos>> {
         let now = clock::now();
-        let longest = self.unseen().longest_sleep(self.commit_time);
+        let Connections { handoff, host, inbox, commit_time, .. } = &self.connections;
+        let longest = self.unseen().longest_sleep(*commit_time);
         let deadline = self.switch.next_deadline().min(now.after(longest)).min(until);
         if !spin.is_worth_it(now, deadline) {
             return Ok(None);
         }
-        let bell = self.handoff.bell();
+        let bell = handoff.bell();
         bell.close_eyes();
-        if !self.handoff.waiting() && !self.host.waiting() {
+        if !handoff.waiting() && !host.waiting() {
             sleeper.sleep(deadline.since(now))?;
             // Frames wait: no system call more than it takes.
             if sleeper.found_readable(BELL) {
                 bell.acknowledge();
             }
             if sleeper.found_readable(INBOX) {
-                self.inbox.acknowledge();
+                inbox.acknowledge();
             }
         }
         bell.open_eyes();
@@ -242,293 +203,47 @@ impl Worker {
         Unseen::of(any(Port::in_flight), is_awaited, self.switch.waits_for_workers())
     }
 
-    fn turn(&mut self, by: &mut impl Boundary, now: Nanos, watch: &Watch) -> Turn {
-        let (switch, store) = (&mut self.switch, &mut self.store);
-        let obeyed_before = switch.pauses_obeyed();
-        let mut batch = by.batch(switch, now);
-        let (mut busy, mut received) = (by.advance(&mut batch, store), 0);
-        // What has left counts no more when the first frame comes in.
-        for (id, port) in &mut self.ports {
-            port.reap(store, |store, frame| {
-                by.release(&mut batch, *id, frame, store);
-                busy = true;
-            });
-            if port.is_gone() {
-                port.take_back(store, |store, frame| {
-                    by.give_up(&mut batch, *id, frame, store);
-                    busy = true;
-                });
-            }
-        }
-        for (id, port) in &mut self.ports {
-            port.refill(store);
-            received += port.receive(store, BATCH, |store, frame| by.receive(&mut batch, *id, frame, store));
-        }
-        drop(batch);
-        if switch.pauses_obeyed() != obeyed_before {
-            // The pause frame came after the last look; nothing of its class has been handed over since
-            // that look's transmit.
-            self.facts.obey_reaction.record(clock::now().since(watch.previous).0);
-        }
-        let mut batch = by.batch(switch, now);
-        by.forward_all(&mut batch, store);
-        drop(batch);
-        let exchanged = self.handoff.exchange(now, switch, store);
-        received += exchanged.frames;
-        busy |= exchanged.moved;
-        while let Some(request) = self.inbox.take() {
-            self.answer(by, now, request);
-            busy = true;
-        }
-        busy |= self.take_from_host(by, now);
-        busy |= self.transmit(by, now) || received > 0;
-        self.host.ring();
-        Turn { is_busy: busy, received }
+    /// One turn; the one before began at `previous`.
+    fn turn(&mut self, by: &mut impl Boundary, now: Nanos, previous: Nanos) -> Progress {
+        self.connections.previous_turn = previous;
+        let (mut driver, connections) = self.driver(by, now);
+        let progress = driver.turn(connections);
+        connections.host.ring();
+        progress
     }
 
-    /// Takes what the host path has for peers, or sends. True where there was something.
-    fn take_from_host(&mut self, by: &mut impl Boundary, now: Nanos) -> bool {
-        let mut left = TELLS_MAX;
-        while left > 0
-            && let Some(given) = self.host.next_given()
-        {
-            let mut batch = by.batch(&mut self.switch, now);
-            match given {
-                Given::Tell(port, bytes) => {
-                    let is_told = by.tell(&mut batch, port, bytes, &mut self.store);
-                    self.host.count(port, is_told);
-                }
-                Given::Frame(site, port, bytes) => {
-                    by.send_of_host(&mut batch, (site, port), bytes, &mut self.store);
-                }
-            }
-            left -= 1;
-        }
-        left < TELLS_MAX
-    }
-
-    /// Tells peers what they are newly held to, before any port sends data. Not before the batch has moved on:
-    /// what is dropped or no longer counts behind the pipeline needs no pause. What cannot leave now is left to
-    /// `transmit`.
-    #[cold]
-    fn announce(&mut self, by: &mut impl Boundary, now: Nanos) {
-        let untold = self.switch.untold();
-        let (switch, store) = (&mut self.switch, &mut self.store);
-        for (id, port) in self.ports.iter_mut().filter(|(id, _)| untold.contains(*id)) {
-            let told_before = switch.stops_told();
-            tell(by, now, (*id, port), switch, store);
-            if switch.stops_told() != told_before {
-                self.facts.pause_reaction.record(clock::now().since(now).0);
-            }
-        }
-    }
-
-    /// Sends what may leave now.
-    fn transmit(&mut self, by: &mut impl Boundary, now: Nanos) -> bool {
-        if !self.switch.untold().is_empty() {
-            self.announce(by, now);
-        }
-        let mut busy = false;
-        let active = self.switch.egress_active();
-        for (id, port) in &mut self.ports {
-            let (switch, store) = (&mut self.switch, &mut self.store);
-            for _ in 0..SERVINGS {
-                let (mut sent, mut came_back) = (false, false);
-                let told_before = switch.stops_told();
-                let mut batch = by.batch(switch, now);
-                while active.contains(*id) && port.room() > 0 {
-                    let most = port.room();
-                    let left = by.transmit(&mut batch, *id, store, most, |store, frame| {
-                        port.send(store, frame).expect("a port with room takes a frame");
-                    });
-                    sent |= left > 0;
-                    if left < most {
-                        break;
-                    }
-                }
-                drop(batch);
-                port.flush();
-                if switch.stops_told() != told_before {
-                    self.facts.pause_reaction.record(clock::now().since(now).0);
-                }
-                if sent {
-                    let mut batch = by.batch(switch, now);
-                    port.reap(store, |store, frame| {
-                        by.release(&mut batch, *id, frame, store);
-                        came_back = true;
-                    });
-                }
-                busy |= sent;
-                if !came_back {
-                    break;
-                }
-            }
-        }
-        busy
-    }
-
-    #[cold]
-    fn answer(&mut self, by: &mut impl Boundary, now: Nanos, request: Request) {
-        match request {
-            Request::SetPolicy { successor, done } => {
-                by.end(Ending::Policy);
-                let _ = done.send(self.switch.batch(now).set_policy(successor)); // who asked may have given up
-            }
-            Request::Revise { revision, commit_time, done } => {
-                by.end(Ending::Settings);
-                self.commit_time = commit_time;
-                let left = self.switch.batch(now).revise(revision);
-                let _ = done.send(left); // who asked may have given up
-            }
-            Request::SetFib { fib, done } => {
-                by.end(Ending::Routes);
-                let _ = done.send(self.switch.batch(now).set_fib(fib)); // who asked may have given up
-            }
-            Request::PutTap { id, tap, done } => {
-                let _ = done.send(self.switch.batch(now).put_tap(id, tap)); // who asked takes it off in any case
-            }
-            Request::TakeTap { id, done } => {
-                let _ = done.send(self.switch.batch(now).take_tap(id)); // who asked may have given up
-            }
-            Request::Link { port, up } => {
-                let mut batch = by.batch(&mut self.switch, now);
-                by.set_link(&mut batch, port, up, &mut self.store);
-                drop(batch);
-                let own = self.ports.iter_mut().filter(|(id, _)| *id == port && !up);
-                own.for_each(|(_, port)| port.link_lost());
-            }
-            Request::GiveUp { port, backlog, done } => {
-                if self.ports.iter().any(|(id, _)| *id == port) {
-                    match self.give_up(by, now, port, backlog) {
-                        Some(port) => self.given_up.push(GivenUp { port: Box::new(port), done }),
-                        None => drop(done.send(None)), // who asked asks again
-                    }
-                }
-            }
-            Request::TakeBack(lent) => self.store.take_back(lent),
-            Request::Adopt { port: id, mut opened, done } => {
-                debug_assert!(
-                    self.ports.iter().all(|(other, _)| *other != id),
-                    "the port before was given up"
-                );
-                opened.begin(&mut self.store);
-                let mut batch = by.batch(&mut self.switch, now);
-                by.set_mac(&mut batch, id, opened.facts().mac);
-                drop(batch);
-                let at = self.ports.partition_point(|(other, _)| *other < id);
-                self.ports.insert(at, (id, *opened));
-                self.has_other_ports = true;
-                let _ = done.send(()); // who asked may have given up
-            }
-            Request::Ledger(answer) => {
-                self.show();
-                let _ = answer.send(self.switch.ledger()); // who asked may have given up
-            }
-            Request::Addresses(request) => {
-                let fdb = self.switch.bridge().fdb();
-                let address = |entry: FdbEntry| {
-                    let FdbEntry { vid, mac, port, age } = entry;
-                    Address { vid, mac, port, fixed: age.is_none() }
-                };
-                request.answer(fdb.places(), |places| fdb.entries_at(clock::now(), places).map(address));
-            }
-        }
-    }
-
-    /// Removes and returns the port once the kernel has nothing of it to send; `None` before that. Forwards received frames; drops frames
-    /// that the kernel has not taken.
-    fn give_up(&mut self, by: &mut impl Boundary, now: Nanos, id: PortId, backlog: Backlog) -> Option<Port> {
-        let (switch, store) = (&mut self.switch, &mut self.store);
-        let at = self.ports.iter().position(|(port, _)| *port == id)?;
-        let port = &mut self.ports[at].1;
-        if matches!(backlog, Backlog::Kept { .. }) {
-            port.stop_data(); // under load the rings would never be empty
-        }
-        port.link_lost();
-        let mut batch = by.batch(switch, now);
-        port.reap(store, |store, frame| by.release(&mut batch, id, frame, store));
-        drop(batch);
-        let is_done = match backlog {
-            Backlog::Sent => switch.is_drained(id),
-            Backlog::Kept { even_unsent } => even_unsent || !port.is_unsent(),
-        };
-        if !(port.is_gone() || port.is_at_rest() && is_done) {
-            return None;
-        }
-        let mut batch = by.batch(switch, now);
-        let mut left = port.chunks_out(); // a device that is there goes on
-        while left > 0 {
-            match port.receive(store, BATCH, |store, frame| by.receive(&mut batch, id, frame, store)) {
-                0 => break,
-                taken => left = left.saturating_sub(taken),
-            }
-        }
-        port.leave(store, |store, frame| by.give_up(&mut batch, id, frame, store));
-        self.has_other_ports = true;
-        Some(self.ports.remove(at).1)
-    }
-
-    fn hand_out(&mut self) {
-        for GivenUp { port, done } in self.given_up.drain(..) {
-            let _ = done.send(Some(port)); // dropped here where nobody closes it
-        }
+    fn driver<'a, B>(
+        &'a mut self,
+        boundary: &'a mut B,
+        now: Nanos,
+    ) -> (Driver<'a, Port, Store, B>, &'a mut Connections) {
+        let Worker { switch, ports, store, connections, .. } = self;
+        (Driver { now, switch, ports, store, boundary }, connections)
     }
 
     fn show(&self) {
-        self.switch.show_addresses();
-        let missing = self.switch.ledger().missing().unsigned_abs();
-        self.facts.frames_missing.set(u64::try_from(missing).unwrap_or(u64::MAX));
-        let receiving: u32 = self.ports.iter().map(|(_, port)| port.chunks_out()).sum();
-        let free = self.store.free_chunks() + self.store.free_control_chunks() + receiving;
-        self.facts.chunks_free.set(free.into());
+        show(&self.connections.facts, &self.switch, &self.ports, &self.store);
     }
 
     /// Says XON for every class that is held, lifts the rates that were asked for, and waits until the kernel
     /// has taken the frames.
     fn let_peers_go(&mut self, by: &mut impl Boundary) {
         let begin = clock::now();
-        let mut batch = by.batch(&mut self.switch, begin);
-        by.let_peers_go(&mut batch);
-        drop(batch);
-        while self.peers_wait(by) && clock::now().since(begin) < LAST_WAIT {
+        self.driver(by, begin).0.let_peers_go();
+        while self.driver(by, clock::now()).0.part() && clock::now().since(begin) < LAST_WAIT {
             thread::yield_now();
         }
     }
-
-    /// Sends the frames with pauses and rates that are due, and no data any more. True while one is not with the peer.
-    fn peers_wait(&mut self, by: &mut impl Boundary) -> bool {
-        let now = clock::now();
-        let mut waiting = false;
-        // All are told before anything else is done: a policy that panics at what has left stops nobody's XON.
-        for (id, port) in &mut self.ports {
-            tell(by, now, (*id, port), &mut self.switch, &mut self.store);
-        }
-        for (id, port) in &mut self.ports {
-            let (switch, store) = (&mut self.switch, &mut self.store);
-            let mut batch = by.batch(switch, now);
-            port.reap(store, |store, frame| by.release(&mut batch, *id, frame, store));
-            drop(batch);
-            waiting |= switch.untold().contains(*id) || port.in_flight();
-        }
-        waiting
-    }
 }
 
-/// Tells the peer of a port what it is held to, where it does not know, and nothing else.
-fn tell(
-    by: &mut impl Boundary,
-    now: Nanos,
-    (id, port): (PortId, &mut Port),
-    switch: &mut Switch,
-    store: &mut Store,
-) {
-    let mut batch = by.batch(switch, now);
-    while port.control_room() > 0
-        && let Some(frame) = by.announce(&mut batch, id, store)
-    {
-        port.send(store, frame).expect("a port with room takes a frame");
-    }
-    port.flush();
+/// What a walk over all queues finds.
+fn show(facts: &WorkerFacts, switch: &Switch, ports: &[(PortId, Port)], store: &Store) {
+    switch.show_addresses();
+    let missing = switch.ledger().missing().unsigned_abs();
+    facts.frames_missing.set(u64::try_from(missing).unwrap_or(u64::MAX));
+    let receiving: u32 = ports.iter().map(|(_, port)| port.chunks_out()).sum();
+    let free = store.free_chunks() + store.free_control_chunks() + receiving;
+    facts.chunks_free.set(free.into());
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ use std::os::fd::{AsFd as _, BorrowedFd};
 use std::sync::Arc;
 
 use xoff_config::shell::{PortShell, Queues};
+use xoff_dataplane::driver::{self, Port as _};
 use xoff_dataplane::frame::Frame;
 use xoff_ebpf::{Attached, Mode};
 
@@ -192,88 +193,15 @@ impl Port {
         &self.facts
     }
 
-    /// Gives the kernel free chunks to receive into.
-    #[inline]
-    pub fn refill(&mut self, store: &mut Store) {
-        self.receivers.iter_mut().for_each(|receiver| receiver.refill(store));
-    }
-
-    /// Calls `each` with received frames, of up to `budget` descriptors for each queue, and says how many
-    /// descriptors there were.
-    #[inline]
-    pub fn receive(
-        &mut self,
-        store: &mut Store,
-        budget: u32,
-        mut each: impl FnMut(&mut Store, Frame),
-    ) -> u32 {
-        let mut taken = 0;
-        for receiver in &mut self.receivers {
-            taken += receiver.receive(store, budget, &mut each);
-        }
-        taken
-    }
-
     /// Chunks that the kernel receives into, or has received into since the last look.
     #[must_use]
     pub fn chunks_out(&self) -> u32 {
         self.receivers.iter().map(Receiver::out).sum()
     }
 
-    /// Takes a frame to be sent by the next [`flush`](Self::flush).
-    ///
-    /// # Errors
-    /// Gives the frame back where the rings have no room: reap, and try again.
-    #[inline]
-    pub fn send(&mut self, store: &Store, frame: Frame) -> Result<(), Frame> {
-        self.transmitter.send(store, frame)
-    }
-
-    /// How many frames of data [`send`](Self::send) takes, however long they are.
-    #[inline]
-    #[must_use]
-    pub fn room(&self) -> u32 {
-        if self.is_data_stopped { 0 } else { self.transmitter.room() }
-    }
-
-    /// The same for pause frames.
-    #[inline]
-    #[must_use]
-    pub fn control_room(&self) -> u32 {
-        self.transmitter.room()
-    }
-
-    /// Gives the kernel what waits to be sent, and makes it send: also what an earlier flush could not
-    /// get rid of.
-    #[inline]
-    pub fn flush(&mut self) {
-        self.transmitter.flush();
-    }
-
-    /// Calls `sent` with every frame that has left since the last time.
-    #[inline]
-    pub fn reap(&mut self, store: &mut Store, sent: impl FnMut(&mut Store, Frame)) {
-        self.transmitter.reap(store, sent);
-    }
-
     /// The link is lost: finds out whether the interface is gone with it.
     pub fn link_lost(&mut self) {
         self.transmitter.look();
-    }
-
-    /// Whether the interface is gone: what was to be sent is to be [taken back](Self::take_back).
-    #[inline]
-    #[must_use]
-    pub fn is_gone(&self) -> bool {
-        self.transmitter.is_gone()
-    }
-
-    /// Calls `unsent` with every frame that an interface which is gone has not sent.
-    ///
-    /// # Panics
-    /// Where it is not gone.
-    pub fn take_back(&mut self, store: &mut Store, unsent: impl FnMut(&mut Store, Frame)) {
-        self.transmitter.take_back(store, unsent);
     }
 
     /// Ends the sending of data: [`room`](Self::room) is zero from now on. Pause frames are still sent, and what the kernel has comes back
@@ -317,14 +245,6 @@ impl Port {
         is_unused.then_some(numbers)
     }
 
-    /// Whether frames are with the kernel to be sent. As long as there are any, somebody must call
-    /// [`flush`](Self::flush) and [`reap`](Self::reap) now and then.
-    #[inline]
-    #[must_use]
-    pub fn in_flight(&self) -> bool {
-        self.transmitter.in_flight()
-    }
-
     /// Whether the kernel has yet to take frames that it was given to send: only a [`flush`](Self::flush) makes it.
     #[must_use]
     pub fn is_unsent(&self) -> bool {
@@ -340,6 +260,60 @@ impl Port {
     #[must_use]
     pub fn monitor(&self) -> Arc<Monitor> {
         Arc::clone(&self.monitor)
+    }
+}
+
+impl driver::Port<Store> for Port {
+    /// As long as frames are [in flight](Self::in_flight), somebody must call this and [`flush`](Self::flush) now and then.
+    #[inline]
+    fn reap(&mut self, store: &mut Store, sent: impl FnMut(&mut Store, Frame)) {
+        self.transmitter.reap(store, sent);
+    }
+
+    #[inline]
+    fn refill(&mut self, store: &mut Store) {
+        self.receivers.iter_mut().for_each(|receiver| receiver.refill(store));
+    }
+
+    #[inline]
+    fn receive(&mut self, store: &mut Store, budget: u32, mut each: impl FnMut(&mut Store, Frame)) -> u32 {
+        self.receivers.iter_mut().map(|receiver| receiver.receive(store, budget, &mut each)).sum()
+    }
+
+    #[inline]
+    fn room(&self) -> u32 {
+        if self.is_data_stopped { 0 } else { self.transmitter.room() }
+    }
+
+    #[inline]
+    fn control_room(&self) -> u32 {
+        self.transmitter.room()
+    }
+
+    #[inline]
+    fn send(&mut self, store: &Store, frame: Frame) -> Result<(), Frame> {
+        self.transmitter.send(store, frame)
+    }
+
+    #[inline]
+    fn flush(&mut self) {
+        self.transmitter.flush();
+    }
+
+    #[inline]
+    fn in_flight(&self) -> bool {
+        self.transmitter.in_flight()
+    }
+
+    #[inline]
+    fn is_gone(&self) -> bool {
+        self.transmitter.is_gone()
+    }
+
+    /// # Panics
+    /// Where the interface is not gone.
+    fn take_back(&mut self, store: &mut Store, unsent: impl FnMut(&mut Store, Frame)) {
+        self.transmitter.take_back(store, unsent);
     }
 }
 

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use ports::{PortSettings, Ports};
 use xoff_config::shell::{Mode, PortShell, Queues, Rings, ZeroCopy};
+use xoff_dataplane::driver::Port as _;
 use xoff_dataplane::frame::{Frame, FrameStore as _};
 use xoff_lab::{Lab, VethOptions};
 use xoff_xdp::{Port, PortDriver as _, Share, Store, Umem, UmemSettings};

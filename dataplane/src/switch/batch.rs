@@ -1,4 +1,4 @@
-//! The contract with a driver: all that it does with a switch it does in batches.
+//! The contract with a [driver](crate::driver): all that it does with a switch it does in batches.
 //!
 //! A [`Batch`] is the switch at one instant. The four steps of a frame's journey are taken in it, for many frames or
 //! for one; so is everything else that changes a switch. Between batches it can only be looked at.
@@ -15,7 +15,7 @@
 //!   hand_over, take_over, give_back, take_back, next_learned, hear_learned    between workers ([`super::workers`])
 //! ```
 //!
-//! Over AF_XDP a worker takes as many frames as there are; a simulator takes each step when its model says so. What a
+//! A worker takes as many frames as there are; ideal simulated hardware takes each step when its model says so. What a
 //! switch decides, and in which order, does not depend on that: [`super::run`] says why.
 
 use super::Switch;
@@ -43,12 +43,18 @@ impl Switch {
 impl Drop for Batch<'_> {
     #[inline]
     fn drop(&mut self) {
-        self.switch.end_run();
-        self.switch.run = Run::NONE;
+        self.split();
     }
 }
 
 impl Batch<'_> {
+    /// Counts what is counted together so far, as if this batch ended and another one began at the same instant.
+    #[inline]
+    pub fn split(&mut self) {
+        self.switch.end_run();
+        self.switch.run = Run::NONE;
+    }
+
     /// A frame has come in by `port`, which this worker owns. Control frames are obeyed and consumed;
     /// every other is counted and waits for [`Batch::forward`].
     #[inline]

@@ -30,6 +30,7 @@ mod routes;
 mod stalls;
 mod storm_control;
 mod trains;
+mod turns;
 mod watchdog;
 
 use xoff_dataplane::units::{Class, Quanta};

@@ -84,7 +84,10 @@ fn what_is_counted_is_what_was_sent() {
         let port = PortId(u8::try_from(flow.from).expect("few ports"));
         let counted = star.switch().counters.class(port, C3);
         assert_eq!(counted.cnms_sent.get(), cnms.len() as u64);
-        assert_eq!(counted.cnm_feedback_sum.get(), cnms.iter().map(|(_, cnm)| u64::from(cnm.feedback)).sum::<u64>());
+        assert_eq!(
+            counted.cnm_feedback_sum.get(),
+            cnms.iter().map(|(_, cnm)| u64::from(cnm.feedback)).sum::<u64>()
+        );
         assert!(cnms.len() > 3 && counted.qcn_samples.get() > counted.cnms_sent.get());
         assert_eq!(counted.cnms_not_sent.get(), 0);
     }

@@ -6,6 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use xoff_config::shell::{Chunks, Mode, PortShell, Queues, Rings, ZeroCopy};
+use xoff_dataplane::driver::Port as _;
 use xoff_dataplane::frame::{Frame, FrameStore};
 use xoff_dataplane::units::{Bytes, MacAddr, Nanos};
 use xoff_host::report::DropReport;

@@ -7,16 +7,18 @@
 //! are emptied after each call.
 
 use std::fmt;
+use std::sync::Arc;
 
 use rtrb::{Consumer, Producer, RingBuffer};
+use xoff_dataplane::driver::Boundary;
 use xoff_dataplane::frame::{Frame, FrameStore};
 use xoff_dataplane::punt::{Punt, PuntSink};
+use xoff_dataplane::routing::Fib;
 use xoff_dataplane::settings::{PipelineSettings, SwitchSettings, WhenFull};
-use xoff_dataplane::switch::{Batch, Switch};
+use xoff_dataplane::switch::{Batch, Revision, Successor, Switch};
 use xoff_dataplane::tap::{Seen, Sighting, Tap, TapId};
 use xoff_dataplane::units::{MacAddr, Nanos, PortId, PortSet, Site};
 
-use super::Boundary;
 use super::record::{HEAD_IN, HEAD_OUT, Passing, Record, kept};
 
 /// By which the tap of a recording is known.
@@ -390,13 +392,24 @@ impl<K: Sink> Boundary for Recorder<K> {
         self.done();
     }
 
+    fn set_policy(&mut self, batch: &mut Batch<'_>, successor: Box<Successor>) -> Box<Successor> {
+        self.tape.end(Ending::Policy);
+        batch.set_policy(successor)
+    }
+
+    fn revise(&mut self, batch: &mut Batch<'_>, revision: Box<Revision>) -> Box<Revision> {
+        self.tape.end(Ending::Settings);
+        batch.revise(revision)
+    }
+
+    fn set_fib(&mut self, batch: &mut Batch<'_>, fib: Arc<Fib>) -> Arc<Fib> {
+        self.tape.end(Ending::Routes);
+        batch.set_fib(fib)
+    }
+
     fn was_away(&mut self, switch: &mut Switch, now: Nanos) {
         self.tape.note(&Record::WasAway(now));
         switch.was_away(now);
-    }
-
-    fn end(&mut self, why: Ending) {
-        self.tape.end(why);
     }
 }
 

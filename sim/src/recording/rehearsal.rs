@@ -5,12 +5,13 @@ use std::sync::Arc;
 
 use xoff_config::{Config, Machine};
 use xoff_dataplane::counters::Counters;
+use xoff_dataplane::driver::{Boundary, Direct};
 use xoff_dataplane::frame::Frame;
 use xoff_dataplane::settings::SwitchSettings;
 use xoff_dataplane::switch::{Switch, Workers};
 use xoff_dataplane::units::{MacAddr, Nanos, PortId};
 
-use super::{Boundary, Direct, Memory, Recorder, Sink, books};
+use super::{Memory, Recorder, Sink, books};
 
 /// Slots of its memory.
 pub const SLOTS: u32 = DATA + CONTROL;

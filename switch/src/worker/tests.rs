@@ -1,11 +1,13 @@
+use std::sync::Arc;
+
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use super::*;
 use crate::bell::Bell;
-use crate::control::mailbox::Mailbox;
+use crate::control::mailbox::{Mailbox, Request};
 use crate::handoff::tests::{NOW, Node, receive, two_workers};
 use crate::handoff::{CAPACITY, Exchange};
-use crate::host_path::ends::{TellCounts, ends};
+use crate::host_path::ends::{TellCounts, WorkerEnd, ends};
 
 /// Of a host path that is not there.
 fn host_end() -> WorkerEnd {
@@ -22,15 +24,9 @@ fn worker() -> (Worker, Node, Mailbox) {
         switch: node.switch,
         store: node.store,
         ports: Vec::new(),
-        handoff: node.handoff,
-        host: host_end(),
-        inbox,
-        facts: Arc::default(),
+        connections: Connections::new(node.handoff, host_end(), inbox, Arc::default(), Nanos::NEVER),
         poll: Poll::Busy,
         stall_budget: Nanos::ZERO,
-        commit_time: Nanos::NEVER,
-        has_other_ports: false,
-        given_up: Vec::new(),
         recorder: None,
     };
     (worker, other, mailbox)
@@ -46,8 +42,9 @@ fn what_has_woken_a_worker_does_not_wake_it_again() {
         let mut fds = [PollFd::new(fd, PollFlags::POLLIN)];
         poll(&mut fds, PollTimeout::ZERO).unwrap() == 1
     };
-    let woken_by = || (is_readable(worker.handoff.bell().event().as_fd()), is_readable(worker.inbox.fd()));
-    worker.handoff.bell().wake();
+    let Connections { handoff, inbox, .. } = &worker.connections;
+    let woken_by = || (is_readable(handoff.bell().event().as_fd()), is_readable(inbox.fd()));
+    handoff.bell().wake();
     assert_eq!(woken_by(), (true, false));
     assert!(sleep().is_some());
     assert_eq!(woken_by(), (false, false));
@@ -66,7 +63,7 @@ fn a_worker_sleeps_but_shortly_while_frames_wait_for_room_at_another() {
         for _ in 0..frames {
             receive(&mut worker.switch, &mut worker.store, [0, 2, 1], 60);
         }
-        worker.turn(&mut Direct, NOW, &Watch::new(NOW));
+        worker.turn(&mut Direct, NOW, NOW);
         worker.unseen()
     };
     assert_eq!(sleeps_with(CAPACITY), Unseen::Nothing, "the queue takes them all");
@@ -81,7 +78,7 @@ fn frames_that_another_hands_over_are_frames_that_came() {
             receive(&mut other.switch, &mut other.store, [1, 1, 2], 60);
         }
         other.handoff.exchange(NOW, &mut other.switch, &mut other.store);
-        worker.turn(&mut Direct, NOW, &Watch::new(NOW)).received
+        worker.turn(&mut Direct, NOW, NOW).received
     };
     assert_eq!([came(0), came(3), came(1)], [0, 3, 1]);
 }

@@ -9,12 +9,14 @@
 //! something.
 
 mod breaches;
+pub mod exchange;
 pub mod flow_pauses;
 mod host;
 pub mod payload;
 mod placed;
 pub mod plan;
 mod rates;
+pub mod ring;
 mod served;
 mod star;
 pub mod store;

@@ -93,7 +93,7 @@ impl SwitchNode {
 
     /// Frames that came when the store had no slot: a driver's empty fill ring.
     pub fn never_seen(&self) -> u64 {
-        self.large.never_seen
+        self.large.never_seen()
     }
 
     /// Ports, lowest first.
@@ -102,7 +102,9 @@ impl SwitchNode {
     }
 
     pub(super) fn arrived(&mut self, port: PortId, bytes: &[u8]) {
-        self.twins().for_each(|twin| twin.arrived(port, bytes.to_vec()));
+        if !self.stopping {
+            self.twins().for_each(|twin| twin.arrived(port, bytes.to_vec()));
+        }
     }
 
     /// The frame at the head of the ring has left.
@@ -110,7 +112,7 @@ impl SwitchNode {
         let bytes = self.large.ring(port).next().expect("a frame was on the wire");
         self.watches[port.index()].left(now, bytes, breaches);
         let is_late = self.ailing.completes_late(now);
-        self.twins().for_each(|twin| if is_late { twin.left_unheard(port) } else { twin.left(port) });
+        self.twins().for_each(|twin| twin.left(port, is_late));
     }
 
     /// What the wire of `port` is to carry next.
@@ -129,6 +131,7 @@ impl SwitchNode {
     /// Lets go every peer that it holds, as before a stop.
     pub(super) fn let_peers_go(&mut self, now: Nanos) {
         self.stopping = true;
+        self.twins().for_each(Twin::forget_arrivals);
         let workers = self.twins().flat_map(|twin| &mut twin.workers);
         workers.for_each(|worker| worker.batch(now).let_peers_go());
     }
@@ -191,7 +194,7 @@ impl SwitchNode {
         }
         let before: Vec<usize> = self.ports().map(|port| self.large.ring(port).count()).collect();
         let stopping = self.stopping;
-        self.twins().for_each(|twin| twin.look(now, stopping));
+        self.twins().for_each(|twin| if stopping { twin.part(now) } else { twin.look(now) });
         for (port, before) in self.ports().zip(before) {
             self.check_given_out(now, port, before, breaches);
         }

@@ -1,20 +1,22 @@
 //! A switch as one driver has it: one `Switch` per worker over one store, and a ring per port, from which the wire
 //! takes frame after frame.
 //!
-//! A look takes all that has happened since the last one, port by port as a worker does: in batches as large as a
-//! worker's, or each frame in a batch of its own. Nothing else may be different about two drivers that are fed the same.
+//! A look takes all that has happened since the last one, by turns of the [`Driver`] that a worker thread runs. Two drivers that
+//! are fed the same differ in one thing only: the [`Boundary`] between them and the dataplane ([`Batches`]).
 
-use std::collections::VecDeque;
 use std::fmt::Debug;
 use std::sync::Arc;
 
 use xoff_dataplane::counters::Counters;
-use xoff_dataplane::frame::Frame;
+use xoff_dataplane::driver::{Boundary, Driver, Environment as _};
+use xoff_dataplane::frame::{Frame, FrameStore};
 use xoff_dataplane::ledger::Ledger;
 use xoff_dataplane::settings::SwitchSettings;
 use xoff_dataplane::switch::{Batch, Revision, Switch, WorkerId, Workers};
 use xoff_dataplane::units::{Bytes, CLASSES, Class, ClassSet, Nanos, PortId, PortSet, RateStep};
 
+use super::exchange::{Exchange, Links};
+use super::ring::Ring;
 use super::store::MemoryStore;
 use super::switch_node::SwitchPlan;
 
@@ -28,50 +30,61 @@ pub enum Batches {
 }
 
 impl Batches {
-    /// Takes a step while there is one to take; true where there was.
-    pub fn take(self, switch: &mut Switch, now: Nanos, mut step: impl FnMut(&mut Batch<'_>) -> bool) -> bool {
-        let mut any = false;
-        match self {
-            Batches::Large => {
-                let mut batch = switch.batch(now);
-                while step(&mut batch) {
-                    any = true;
-                }
-            }
-            Batches::OfOne => {
-                while step(&mut switch.batch(now)) {
-                    any = true;
-                }
-            }
-        }
-        any
-    }
-
-    /// Frames to be sent in one step, of `all` that may be.
-    pub fn most(self, all: u32) -> u32 {
-        match self {
-            Batches::Large => all,
-            Batches::OfOne => all.min(1),
+    /// A step was taken: a batch of one is over.
+    pub(super) fn taken(self, batch: &mut Batch<'_>) {
+        if self == Batches::OfOne {
+            batch.split();
         }
     }
 }
 
-#[derive(Debug)]
-enum Happening {
-    Left(PortId, Frame),
-    Arrived(PortId, Vec<u8>),
-}
+impl Boundary for Batches {
+    fn receive<S: FrameStore>(&mut self, batch: &mut Batch<'_>, port: PortId, frame: Frame, store: &mut S) {
+        batch.receive(port, frame, store);
+        self.taken(batch);
+    }
 
-impl Happening {
-    const fn port(&self) -> PortId {
-        match self {
-            Happening::Left(port, _) | Happening::Arrived(port, _) => *port,
+    fn forward_all<S: FrameStore>(&mut self, batch: &mut Batch<'_>, store: &mut S) {
+        while batch.forward(store) {
+            self.taken(batch);
         }
     }
 
-    /// A worker looks at port after port, and first at what has left.
-    const fn turn(&self) -> (PortId, bool) {
-        (self.port(), matches!(self, Happening::Arrived(..)))
+    fn transmit<S: FrameStore>(
+        &mut self,
+        batch: &mut Batch<'_>,
+        port: PortId,
+        store: &mut S,
+        most: u32,
+        mut send: impl FnMut(&mut S, Frame),
+    ) -> u32 {
+        let step = if *self == Batches::OfOne { 1 } else { most };
+        let mut sent = 0;
+        while sent < most {
+            let left = batch.transmit(port, store, step, &mut send);
+            self.taken(batch);
+            sent += left;
+            if left < step {
+                break;
+            }
+        }
+        sent
+    }
+
+    fn announce<S: FrameStore>(
+        &mut self,
+        batch: &mut Batch<'_>,
+        port: PortId,
+        store: &mut S,
+    ) -> Option<Frame> {
+        let frame = batch.announce(port, store);
+        self.taken(batch);
+        frame
+    }
+
+    fn release<S: FrameStore>(&mut self, batch: &mut Batch<'_>, port: PortId, frame: Frame, store: &mut S) {
+        batch.release(port, frame, store);
+        self.taken(batch);
     }
 }
 
@@ -80,15 +93,12 @@ pub struct Twin {
     pub workers: Vec<Switch>,
     pub counters: Arc<Counters>,
     pub store: MemoryStore,
-    /// Frames that came when the store had no slot: a driver's empty fill ring.
-    pub never_seen: u64,
+    /// By worker.
+    ports: Vec<Vec<(PortId, Ring)>>,
+    links: Links,
     owners: Vec<WorkerId>,
     slots: u32,
     batches: Batches,
-    unseen: Vec<Happening>,
-    /// What a driver is told later than it happens.
-    withheld: Vec<Happening>,
-    rings: Vec<VecDeque<Frame>>,
     rng: fastrand::Rng,
 }
 
@@ -101,22 +111,23 @@ impl Twin {
         };
         let frame_max = plan.settings.ports.iter().map(|port| port.mtu_frame).max().unwrap_or(0) + 4;
         let counters = Counters::with_shadows(ports, plan.settings.shadows.len());
-        let count = owners.iter().map(|owner| owner.0 + 1).max().unwrap_or(1);
-        let worker = |me: u8| {
-            let workers = Workers::new(owners.clone().into_boxed_slice(), WorkerId(me));
-            Switch::new(&plan.settings, plan.slots + plan.control_slots, workers, Arc::clone(&counters))
-        };
+        let roles = Links::ends(&owners)
+            .map(|me| Workers::new(owners.clone().into_boxed_slice(), me))
+            .collect::<Vec<_>>();
+        let slots = plan.slots + plan.control_slots;
+        let rings = |roles: &Workers| roles.own().iter().map(|port| (port, Ring::default())).collect();
         Twin {
-            workers: (0..count).map(worker).collect(),
+            ports: roles.iter().map(rings).collect(),
+            links: Links::new(roles.len()),
+            workers: roles
+                .into_iter()
+                .map(|roles| Switch::new(&plan.settings, slots, roles, Arc::clone(&counters)))
+                .collect(),
             counters,
             store: MemoryStore::new(plan.slots, plan.control_slots, plan.room, frame_max as usize + 100),
-            never_seen: 0,
-            slots: plan.slots + plan.control_slots,
+            slots,
             owners,
             batches,
-            unseen: Vec::new(),
-            withheld: Vec::new(),
-            rings: (0..ports).map(|_| VecDeque::new()).collect(),
             rng: fastrand::Rng::with_seed(seed),
         }
     }
@@ -126,55 +137,71 @@ impl Twin {
         &self.workers[self.owners[port.index()].index()]
     }
 
+    fn port(&self, port: PortId) -> &Ring {
+        let own = &self.ports[self.owners[port.index()].index()];
+        let (_, ring) = own.iter().find(|(id, _)| *id == port).expect("its owner has it");
+        ring
+    }
+
+    fn port_mut(&mut self, port: PortId) -> &mut Ring {
+        let own = &mut self.ports[self.owners[port.index()].index()];
+        let (_, ring) = own.iter_mut().find(|(id, _)| *id == port).expect("its owner has it");
+        ring
+    }
+
+    fn rings(&self) -> impl Iterator<Item = &(PortId, Ring)> {
+        self.ports.iter().flatten()
+    }
+
     pub fn arrived(&mut self, port: PortId, bytes: Vec<u8>) {
-        self.unseen.push(Happening::Arrived(port, bytes));
+        self.port_mut(port).arrived.push_back(bytes);
     }
 
-    /// The frame at the head of the ring has left.
-    pub fn left(&mut self, port: PortId) {
-        let frame = self.rings[port.index()].pop_front().expect("a frame was on the wire");
-        self.unseen.push(Happening::Left(port, frame));
-    }
-
-    /// The frame at the head of the ring has left, and the driver is not told yet.
-    pub fn left_unheard(&mut self, port: PortId) {
-        let frame = self.rings[port.index()].pop_front().expect("a frame was on the wire");
-        self.withheld.push(Happening::Left(port, frame));
+    /// The frame at the head of the ring has left, and the driver is told at once unless it `is_late`.
+    pub fn left(&mut self, port: PortId, is_late: bool) {
+        self.port_mut(port).leave(is_late);
     }
 
     /// The driver is told all that it has not heard of.
     pub fn hear(&mut self) {
-        self.unseen.append(&mut self.withheld);
+        self.ports.iter_mut().flatten().for_each(|(_, ring)| ring.hear());
     }
 
     /// Whether something has happened since the last look.
     pub fn has_unseen(&self) -> bool {
-        !self.unseen.is_empty()
+        self.rings().any(|(_, ring)| ring.has_unseen())
     }
 
     /// Whether the driver has heard of all that has happened.
     pub fn has_heard_all(&self) -> bool {
-        self.unseen.is_empty() && self.withheld.is_empty()
+        !self.rings().any(|(_, ring)| ring.has_unseen() || ring.has_withheld())
     }
 
     /// What has come in since the last look.
     pub fn arrivals(&self) -> impl Iterator<Item = (PortId, &[u8])> {
-        self.unseen.iter().filter_map(|happening| match happening {
-            Happening::Arrived(port, bytes) => Some((*port, &bytes[..])),
-            Happening::Left(..) => None,
-        })
+        self.rings().flat_map(|(port, ring)| ring.arrived.iter().map(|bytes| (*port, &bytes[..])))
+    }
+
+    /// What has come in since the last look is nobody's.
+    pub fn forget_arrivals(&mut self) {
+        self.ports.iter_mut().flatten().for_each(|(_, ring)| ring.arrived.clear());
+    }
+
+    /// Frames that came when the store had no slot: a driver's empty fill ring.
+    pub fn never_seen(&self) -> u64 {
+        self.rings().map(|(_, ring)| ring.never_seen).sum()
     }
 
     /// Frames that the wire of `port` is yet to carry, the next one first.
     pub fn ring(&self, port: PortId) -> impl Iterator<Item = &[u8]> {
-        self.rings[port.index()].iter().map(|frame| self.store.frame(frame))
+        self.port(port).committed.iter().map(|frame| self.store.frame(frame))
     }
 
     pub fn set_link(&mut self, now: Nanos, port: PortId, up: bool) {
         for worker in self.some_order() {
             self.workers[worker].batch(now).set_link(port, up, &mut self.store);
         }
-        while self.exchange(now) {} // what was dropped goes home
+        self.exchange(now); // what was dropped goes home
     }
 
     /// Other settings hold.
@@ -184,115 +211,48 @@ impl Twin {
             let revision = Box::new(Revision::new(settings.clone(), &roles, self.slots));
             drop(worker.batch(now).revise(revision));
         }
-        while self.exchange(now) {}
+        self.exchange(now);
     }
 
-    /// One turn of the loop: everything that has happened, the pipeline, the timers, the ports. One that is `stopping`
-    /// sends pauses, and no data.
-    pub fn look(&mut self, now: Nanos, stopping: bool) {
-        for worker in &mut self.workers {
-            worker.batch(now).advance(&mut self.store);
-        }
-        self.take_in(now);
-        while self.forward(now) | self.exchange(now) {}
-        self.announce(now);
-        self.transmit(now, stopping);
-        // A frame that could not get its tag is dropped at transmit, and goes home.
-        while self.exchange(now) {}
-    }
-
-    /// All that has happened, at all ports of a worker in one batch, or each in one of its own.
-    fn take_in(&mut self, now: Nanos) {
-        let mut unseen = std::mem::take(&mut self.unseen);
-        unseen.sort_by_key(Happening::turn); // in order of time within each
-        let (store, never_seen) = (&mut self.store, &mut self.never_seen);
-        let mut take = |batch: &mut Batch<'_>, happening| match happening {
-            Happening::Left(port, frame) => batch.release(port, frame, store),
-            Happening::Arrived(port, bytes) => match store.fill(&bytes) {
-                Some(frame) => batch.receive(port, frame, store),
-                None => *never_seen += 1,
-            },
-        };
-        match self.batches {
-            Batches::Large => {
-                let mut batches: Vec<Batch<'_>> =
-                    self.workers.iter_mut().map(|worker| worker.batch(now)).collect();
-                for happening in unseen {
-                    take(&mut batches[self.owners[happening.port().index()].index()], happening);
-                }
+    /// Turns of all workers, in an order that the seed decides, until all has been taken that has happened.
+    pub fn look(&mut self, now: Nanos) {
+        loop {
+            for at in self.some_order() {
+                let (mut driver, mut exchange) = self.driver(at, now);
+                driver.turn(&mut exchange);
             }
-            Batches::OfOne => {
-                for happening in unseen {
-                    let owner = self.owners[happening.port().index()].index();
-                    take(&mut self.workers[owner].batch(now), happening);
-                }
+            if self.rings().all(|(_, ring)| ring.arrived.is_empty()) && !self.waits_for_workers() {
+                break;
             }
         }
     }
 
-    fn forward(&mut self, now: Nanos) -> bool {
-        let mut moved = false;
-        for worker in self.some_order() {
-            let (worker, store) = (&mut self.workers[worker], &mut self.store);
-            moved |= self.batches.take(worker, now, |batch| batch.forward(store));
+    /// What a worker does that has been stopped, and has let its peers go.
+    pub fn part(&mut self, now: Nanos) {
+        for at in 0..self.workers.len() {
+            self.driver(at, now).0.part();
         }
-        moved
+        self.exchange(now); // so that the books balance
     }
 
-    /// Moves everything that waits between workers, in an order that the seed decides.
-    fn exchange(&mut self, now: Nanos) -> bool {
-        let mut moved = false;
-        for from in self.some_order() {
-            for to in self.some_order() {
-                moved |= from != to && self.exchange_between(now, from, to);
-            }
-        }
-        moved
+    fn driver(&mut self, at: usize, now: Nanos) -> (Driver<'_, Ring, MemoryStore, Batches>, Exchange<'_>) {
+        let Twin { workers, ports, store, links, batches, .. } = self;
+        let exchange = links.of(at, *batches);
+        (Driver { now, switch: &mut workers[at], ports: &mut ports[at], store, boundary: batches }, exchange)
     }
 
-    fn exchange_between(&mut self, now: Nanos, from: usize, to: usize) -> bool {
-        let id = WorkerId(u8::try_from(to).expect("few workers"));
-        let [from, into] = self.workers.get_disjoint_mut([from, to]).expect("two workers");
-        let store = &mut self.store;
-        let mut moved = false;
-        match self.batches {
-            Batches::Large => {
-                let (mut from, mut into) = (from.batch(now), into.batch(now));
-                while pass(&mut from, &mut into, id, store) {
-                    moved = true;
-                }
-            }
-            Batches::OfOne => {
-                while pass(&mut from.batch(now), &mut into.batch(now), id, store) {
-                    moved = true;
-                }
-            }
-        }
-        moved
-    }
-
-    /// Has peers told of what has changed, before any port sends data.
-    fn announce(&mut self, now: Nanos) {
-        for worker in &mut self.workers {
-            for port in worker.untold().iter() {
-                let (ring, store) = (&mut self.rings[port.index()], &mut self.store);
-                self.batches.take(worker, now, |batch| tell(batch, port, store, ring));
+    /// Moves everything that waits between workers.
+    fn exchange(&mut self, now: Nanos) {
+        while self.waits_for_workers() {
+            for at in self.some_order() {
+                let Twin { workers, store, links, batches, .. } = self;
+                links.of(at, *batches).exchange(now, &mut workers[at], store);
             }
         }
     }
 
-    fn transmit(&mut self, now: Nanos, stopping: bool) {
-        let most = self.batches.most(u32::MAX);
-        for (port, ring) in (0..=u8::MAX).map(PortId).zip(&mut self.rings) {
-            let (worker, store) = (&mut self.workers[self.owners[port.index()].index()], &mut self.store);
-            if !worker.egress_active().contains(port) {
-                continue;
-            }
-            self.batches.take(worker, now, |batch| match stopping {
-                true => tell(batch, port, store, ring),
-                false => batch.transmit(port, store, most, |_, frame| ring.push_back(frame)) > 0,
-            });
-        }
+    fn waits_for_workers(&self) -> bool {
+        !self.links.are_empty() || self.workers.iter().any(Switch::waits_for_workers)
     }
 
     fn some_order(&mut self) -> Vec<usize> {
@@ -303,7 +263,7 @@ impl Twin {
 
     /// Where this driver's switch does other than that of another, which was fed the same.
     pub fn difference(&self, other: &Twin) -> Option<String> {
-        for port in (0..=u8::MAX).map(PortId).take(self.rings.len()) {
+        for port in (0..=u8::MAX).map(PortId).take(self.owners.len()) {
             if !self.ring(port).eq(other.ring(port)) {
                 return Some(format!("{port:?}: other frames, or in another order, are given out"));
             }
@@ -311,12 +271,12 @@ impl Twin {
         if self.counters != other.counters {
             return differ(&self.counters, &other.counters);
         }
-        let slots = |twin: &Twin| (twin.never_seen, twin.store.in_use());
+        let slots = |twin: &Twin| (twin.never_seen(), twin.store.in_use());
         if slots(self) != slots(other) {
             return Some(format!("frames never seen, slots in use: {:?}, {:?}", slots(self), slots(other)));
         }
         let mut pairs = self.workers.iter().zip(&other.workers);
-        let shows = |worker| Shows::of(worker, self.rings.len());
+        let shows = |worker| Shows::of(worker, self.owners.len());
         pairs.find_map(|(worker, other)| {
             let (mine, others) = (shows(worker), shows(other));
             if mine == others { None } else { differ(&mine, &others) }
@@ -328,26 +288,6 @@ impl Twin {
         let [mine, others] = [self, other].map(|twin| format!("{:?}", twin.workers));
         if mine == others { None } else { differ(&self.workers, &other.workers) }
     }
-}
-
-/// One frame, or one that has left, goes from a worker to another.
-fn pass(from: &mut Batch<'_>, into: &mut Batch<'_>, id: WorkerId, store: &mut MemoryStore) -> bool {
-    if let Some(handover) = from.hand_over(id) {
-        into.take_over(handover, store);
-        return true;
-    }
-    let back = from.give_back(id);
-    let any = back.is_some();
-    back.into_iter().for_each(|back| into.take_back(back, store));
-    any
-}
-
-/// A frame that tells the peer of a port something; false where there is none.
-fn tell(batch: &mut Batch<'_>, port: PortId, store: &mut MemoryStore, ring: &mut VecDeque<Frame>) -> bool {
-    let frame = batch.announce(port, store);
-    let any = frame.is_some();
-    ring.extend(frame);
-    any
 }
 
 /// What can be seen of a worker between its batches.
@@ -404,17 +344,4 @@ fn differ(one: &impl Debug, other: &impl Debug) -> Option<String> {
     let lines = one.lines().zip(other.lines());
     let (at, (one, other)) = lines.enumerate().find(|(_, (one, other))| one != other)?;
     Some(format!("line {at}: {} in large batches, {} in batches of one", one.trim(), other.trim()))
-}
-
-/// A test may end while frames are on their way: these handles are not lost.
-impl Drop for Twin {
-    fn drop(&mut self) {
-        let unseen =
-            self.unseen.drain(..).chain(self.withheld.drain(..)).filter_map(|happening| match happening {
-                Happening::Left(_, frame) => Some(frame),
-                Happening::Arrived(..) => None,
-            });
-        let committed = self.rings.iter_mut().flat_map(|ring| ring.drain(..));
-        unseen.chain(committed).for_each(|frame| _ = frame.into_parts());
-    }
 }

@@ -15,6 +15,7 @@ use nix::sys::socket::{
 };
 use nix::sys::time::TimeVal;
 use xoff_config::shell::{Mode, PortShell, Queues, Rings, ZeroCopy};
+use xoff_dataplane::driver::Port as _;
 use xoff_dataplane::frame::{Frame, FrameStore};
 use xoff_ebpf::{EbpfError, Mode as Attach};
 use xoff_lab::{Device, Lab, Namespace, VethOptions};

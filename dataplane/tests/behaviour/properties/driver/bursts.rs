@@ -1,12 +1,10 @@
 //! Many frames alike, step by step, as a worker takes them: each step a batch, or each frame a batch of its own.
 
-use std::collections::VecDeque;
-
+use xoff_dataplane::driver::Boundary as _;
 use xoff_dataplane::frame::Frame;
-use xoff_dataplane::switch::Batch;
 use xoff_dataplane::units::PortId;
 
-use super::{Driver, MemoryStore, PORTS_U8};
+use super::{Driver, PORTS_U8};
 
 /// Frames that come in together and leave as far as they may.
 #[derive(Clone, Debug)]
@@ -24,41 +22,28 @@ impl Driver {
     /// Each step for all frames, then the next; each of them a batch, or each frame one.
     pub(super) fn burst(&mut self, burst: &Burst) {
         let &Burst { port, to, pcp, len, frames, leave } = burst;
-        let mut received: VecDeque<Frame> = VecDeque::new();
-        for n in 0..frames {
-            let bytes = self.data(port, to, pcp, len + n % 3);
-            received.extend(self.store.fill(&bytes));
-        }
+        let data: Vec<Vec<u8>> = (0..frames).map(|n| self.data(port, to, pcp, len + n % 3)).collect();
         let out = if to < PORTS_U8 { to } else { port };
         let [at_in, at_out] = [port, out].map(|port| self.owners[usize::from(port)]);
-        self.each_step(at_in, |steps, store| {
-            let Some(frame) = received.pop_front() else { return false };
-            steps.receive(PortId(port), frame, store);
-            true
-        });
-        self.each_step(at_in, |steps, store| steps.forward(store));
-        let batches = self.batches;
-        let mut sent = Vec::new();
-        self.each_step(at_out, |steps, store| {
-            let most = batches.most(u32::try_from(leave - sent.len()).expect("a burst is short"));
-            steps.transmit(PortId(out), store, most, |_, frame| sent.push(frame)) > 0
-        });
+        let Driver { now, workers, store, batches: by, .. } = self;
+        let received: Vec<Frame> = data.iter().filter_map(|bytes| store.fill(bytes)).collect();
+        let mut batch = by.batch(&mut workers[at_in], *now);
+        received.into_iter().for_each(|frame| by.receive(&mut batch, PortId(port), frame, store));
+        drop(batch);
+        let mut batch = by.batch(&mut workers[at_in], *now);
+        by.forward_all(&mut batch, store);
+        drop(batch);
+        let (mut sent, most) = (Vec::new(), u32::try_from(leave).expect("a burst is short"));
+        let mut batch = by.batch(&mut workers[at_out], *now);
+        by.transmit(&mut batch, PortId(out), store, most, |_, frame| sent.push(frame));
+        drop(batch);
         sent.iter().for_each(|frame| self.check_sent(out, frame));
-        let mut ring = std::mem::take(&mut self.rings[usize::from(out)]);
+        let Driver { now, workers, store, batches: by, rings, .. } = self;
+        let ring = &mut rings[usize::from(out)];
         ring.extend(sent);
-        let keep = ring.len().saturating_sub(leave);
-        self.each_step(at_out, |steps, store| {
-            let frame = if ring.len() > keep { ring.pop_front() } else { None };
-            let any = frame.is_some();
-            frame.into_iter().for_each(|frame| steps.release(PortId(out), frame, store));
-            any
-        });
-        self.rings[usize::from(out)] = ring;
-    }
-
-    /// Takes a step while there is one: in one batch, or each in a batch of its own.
-    fn each_step(&mut self, worker: usize, mut step: impl FnMut(&mut Batch<'_>, &mut MemoryStore) -> bool) {
-        let (worker, store) = (&mut self.workers[worker], &mut self.store);
-        self.batches.take(worker, self.now, |batch| step(batch, store));
+        let mut batch = by.batch(&mut workers[at_out], *now);
+        for frame in ring.drain(..leave.min(ring.len())) {
+            by.release(&mut batch, PortId(out), frame, store);
+        }
     }
 }

@@ -1,0 +1,147 @@
+//! Where the calls of a driver reach its dataplane.
+
+use std::sync::Arc;
+
+use crate::frame::{Frame, FrameStore};
+use crate::routing::Fib;
+use crate::switch::{Batch, Revision, Successor, Switch};
+use crate::units::{MacAddr, Nanos, PortId, Site};
+
+/// What a driver calls its dataplane through. Each method does what [`Batch`] has under its name, and an implementation may
+/// do something beside it: a recorder notes the call.
+pub trait Boundary {
+    /// The switch at `now`.
+    #[inline(always)]
+    fn batch<'switch>(&mut self, switch: &'switch mut Switch, now: Nanos) -> Batch<'switch> {
+        switch.batch(now)
+    }
+
+    /// [`Batch::advance`], right after the batch has begun.
+    #[inline(always)]
+    fn advance<S: FrameStore>(&mut self, batch: &mut Batch<'_>, store: &mut S) -> bool {
+        batch.advance(store)
+    }
+
+    /// [`Batch::receive`].
+    #[inline(always)]
+    fn receive<S: FrameStore>(&mut self, batch: &mut Batch<'_>, port: PortId, frame: Frame, store: &mut S) {
+        batch.receive(port, frame, store);
+    }
+
+    /// [`Batch::forward`], until nothing can move.
+    #[inline(always)]
+    fn forward_all<S: FrameStore>(&mut self, batch: &mut Batch<'_>, store: &mut S) {
+        while batch.forward(store) {}
+    }
+
+    /// [`Batch::transmit`].
+    #[inline(always)]
+    fn transmit<S: FrameStore>(
+        &mut self,
+        batch: &mut Batch<'_>,
+        port: PortId,
+        store: &mut S,
+        most: u32,
+        send: impl FnMut(&mut S, Frame),
+    ) -> u32 {
+        batch.transmit(port, store, most, send)
+    }
+
+    /// [`Batch::announce`].
+    #[inline(always)]
+    fn announce<S: FrameStore>(
+        &mut self,
+        batch: &mut Batch<'_>,
+        port: PortId,
+        store: &mut S,
+    ) -> Option<Frame> {
+        batch.announce(port, store)
+    }
+
+    /// [`Batch::release`].
+    #[inline(always)]
+    fn release<S: FrameStore>(&mut self, batch: &mut Batch<'_>, port: PortId, frame: Frame, store: &mut S) {
+        batch.release(port, frame, store);
+    }
+
+    /// [`Batch::give_up`].
+    #[inline(always)]
+    fn give_up<S: FrameStore>(&mut self, batch: &mut Batch<'_>, port: PortId, frame: Frame, store: &mut S) {
+        batch.give_up(port, frame, store);
+    }
+
+    /// [`Batch::set_link`].
+    #[inline(always)]
+    fn set_link<S: FrameStore>(&mut self, batch: &mut Batch<'_>, port: PortId, up: bool, store: &mut S) {
+        batch.set_link(port, up, store);
+    }
+
+    /// [`Batch::set_mac`].
+    #[inline(always)]
+    fn set_mac(&mut self, batch: &mut Batch<'_>, port: PortId, mac: MacAddr) {
+        batch.set_mac(port, mac);
+    }
+
+    /// [`Batch::let_peers_go`].
+    #[inline(always)]
+    fn let_peers_go(&mut self, batch: &mut Batch<'_>) {
+        batch.let_peers_go();
+    }
+
+    /// [`Batch::tell`].
+    #[inline(always)]
+    fn tell<S: FrameStore>(
+        &mut self,
+        batch: &mut Batch<'_>,
+        port: PortId,
+        bytes: &[u8],
+        store: &mut S,
+    ) -> bool {
+        batch.tell(port, bytes, store)
+    }
+
+    /// [`Batch::send_of_host`].
+    #[inline(always)]
+    fn send_of_host<S: FrameStore>(
+        &mut self,
+        batch: &mut Batch<'_>,
+        (site, port): (Site, PortId),
+        bytes: &[u8],
+        store: &mut S,
+    ) {
+        batch.send_of_host(site, port, bytes, store);
+    }
+
+    /// [`Batch::set_policy`].
+    #[inline(always)]
+    #[must_use = "it may be large, and is to be dropped where there is time"]
+    fn set_policy(&mut self, batch: &mut Batch<'_>, successor: Box<Successor>) -> Box<Successor> {
+        batch.set_policy(successor)
+    }
+
+    /// [`Batch::revise`].
+    #[inline(always)]
+    #[must_use = "it is large, and is to be dropped where there is time"]
+    fn revise(&mut self, batch: &mut Batch<'_>, revision: Box<Revision>) -> Box<Revision> {
+        batch.revise(revision)
+    }
+
+    /// [`Batch::set_fib`].
+    #[inline(always)]
+    #[must_use = "it is large, and is to be dropped where there is time"]
+    fn set_fib(&mut self, batch: &mut Batch<'_>, fib: Arc<Fib>) -> Arc<Fib> {
+        batch.set_fib(fib)
+    }
+
+    /// [`Switch::was_away`].
+    #[inline(always)]
+    fn was_away(&mut self, switch: &mut Switch, now: Nanos) {
+        switch.was_away(now);
+    }
+}
+
+/// Calls, and nothing beside.
+#[derive(Clone, Copy, Debug)]
+pub struct Direct;
+
+impl Boundary for Direct {}

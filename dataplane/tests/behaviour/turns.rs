@@ -1,0 +1,227 @@
+//! The order of a driver's turn, which headroom and reaction times are derived from.
+
+use std::sync::Arc;
+
+use xoff_dataplane::counters::Counters;
+use xoff_dataplane::driver::{BATCH, Boundary, Driver, Environment, Progress};
+use xoff_dataplane::drop_reason::DropReason;
+use xoff_dataplane::frame::{Frame, FrameStore};
+use xoff_dataplane::switch::{Batch, Switch, Workers};
+use xoff_dataplane::units::{Bytes, Class, MacAddr, Nanos, PortId};
+
+use crate::bed::payload::{self, Mark};
+use crate::bed::plan::{self, LINK};
+use crate::bed::ring::Ring;
+use crate::bed::store::MemoryStore;
+use crate::{C0, C3};
+
+/// Notes the steps of turns.
+#[derive(Debug, Default)]
+struct Notes(Vec<(&'static str, Option<u8>)>);
+
+impl Notes {
+    /// Several of the same step at the same port are one.
+    fn step(&mut self, step: &'static str, port: Option<u8>) {
+        if self.0.last() != Some(&(step, port)) {
+            self.0.push((step, port));
+        }
+    }
+}
+
+impl Boundary for Notes {
+    fn advance<S: FrameStore>(&mut self, batch: &mut Batch<'_>, store: &mut S) -> bool {
+        self.step("advance", None);
+        batch.advance(store)
+    }
+
+    fn receive<S: FrameStore>(&mut self, batch: &mut Batch<'_>, port: PortId, frame: Frame, store: &mut S) {
+        self.step("receive", Some(port.0));
+        batch.receive(port, frame, store);
+    }
+
+    fn forward_all<S: FrameStore>(&mut self, batch: &mut Batch<'_>, store: &mut S) {
+        self.step("forward", None);
+        while batch.forward(store) {}
+    }
+
+    fn transmit<S: FrameStore>(
+        &mut self,
+        batch: &mut Batch<'_>,
+        port: PortId,
+        store: &mut S,
+        most: u32,
+        send: impl FnMut(&mut S, Frame),
+    ) -> u32 {
+        self.step("transmit", Some(port.0));
+        batch.transmit(port, store, most, send)
+    }
+
+    fn announce<S: FrameStore>(
+        &mut self,
+        batch: &mut Batch<'_>,
+        port: PortId,
+        store: &mut S,
+    ) -> Option<Frame> {
+        self.step("announce", Some(port.0));
+        batch.announce(port, store)
+    }
+
+    fn release<S: FrameStore>(&mut self, batch: &mut Batch<'_>, port: PortId, frame: Frame, store: &mut S) {
+        self.step("release", Some(port.0));
+        batch.release(port, frame, store);
+    }
+}
+
+/// Notes when it is asked, too.
+#[derive(Default)]
+struct Asked {
+    obeyed: u32,
+    told: u32,
+}
+
+impl Environment<Ring, MemoryStore> for Asked {
+    fn exchange(&mut self, now: Nanos, switch: &mut Switch, store: &mut MemoryStore) -> Progress {
+        assert!(!switch.batch(now).forward(store), "everything was forwarded that could be");
+        Progress::default()
+    }
+
+    fn pause_obeyed(&mut self) {
+        self.obeyed += 1;
+    }
+
+    fn stop_told(&mut self, _: Nanos) {
+        self.told += 1;
+    }
+}
+
+struct Loop {
+    switch: Switch,
+    counters: Arc<Counters>,
+    ports: Vec<(PortId, Ring)>,
+    store: MemoryStore,
+    now: Nanos,
+}
+
+impl Loop {
+    /// Two ports, one frame committed at a time; a lossless class has `headroom` above an XOFF of 1 byte.
+    fn new(headroom: Bytes) -> Loop {
+        let mut plan = plan::switch(&[LINK; 2]);
+        plan.each_lossless(|class| {
+            (class.xoff, class.xon, class.headroom) = (Bytes(1), Bytes(1), headroom);
+            class.egress_max = Bytes(1_000_000);
+        });
+        plan.settings.fdb.statics = (0..2).map(|port| (1, host(port), PortId(port))).collect();
+        let counters = Counters::new(2);
+        Loop {
+            switch: Switch::new(&plan.settings, 1_000, Workers::single(2), Arc::clone(&counters)),
+            counters,
+            ports: (0..2).map(|port| (PortId(port), Ring::default())).collect(),
+            store: MemoryStore::new(900, 100, 16, 1_600),
+            now: Nanos::ZERO,
+        }
+    }
+
+    /// A frame from the host at `port` to the other one.
+    fn come(&mut self, port: u8, class: Class) {
+        let mark = Mark { class, cn_tag: None, stream: 0, sequence: 0 };
+        let bytes = payload::encode(host(1 - port), host(port), mark, 1_000);
+        self.ports[usize::from(port)].1.arrived.push_back(bytes);
+    }
+
+    /// A turn a microsecond later: its steps.
+    fn turn(&mut self, asked: &mut Asked) -> (Vec<(&'static str, Option<u8>)>, Progress) {
+        self.now += Nanos::from_micros(1);
+        let mut notes = Notes::default();
+        let Loop { switch, ports, store, now, .. } = self;
+        let mut driver = Driver { now: *now, switch, ports, store, boundary: &mut notes };
+        let progress = driver.turn(asked);
+        (notes.0, progress)
+    }
+
+    fn lost(&self) -> u64 {
+        self.counters.dropped(DropReason::HeadroomExhausted)
+    }
+}
+
+fn host(port: u8) -> MacAddr {
+    MacAddr([2, 0, 0, 0, 0, port])
+}
+
+#[test]
+fn turn_takes_steps_at_all_ports_in_order() {
+    let (mut turns, mut asked) = (Loop::new(Bytes(5_000)), Asked::default());
+    for port in [0, 1] {
+        turns.come(port, C0);
+        turns.come(port, C3);
+    }
+    let (steps, progress) = turns.turn(&mut asked);
+    assert_eq!(progress, Progress { is_busy: true, received: 4 });
+    let both = |step| [(step, Some(0)), (step, Some(1))];
+    let order = [
+        &[("advance", None)],
+        &both("receive")[..],
+        &[("forward", None)],
+        &both("announce"),
+        &both("transmit"),
+    ];
+    assert_eq!(steps, order.concat());
+    assert_eq!((asked.told, asked.obeyed), (2, 0), "each peer is to stop class 3");
+
+    // Pause frames, and one of data: that is all a port commits.
+    turns.ports.iter_mut().for_each(|(_, ring)| (0..ring.committed.len()).for_each(|_| ring.leave(false)));
+    for port in [0, 1] {
+        turns.come(port, C0);
+    }
+    let (steps, _) = turns.turn(&mut asked);
+    let (advance, forward) = ([("advance", None)], [("forward", None)]);
+    let in_order = [&advance, &both("release")[..], &both("receive"), &forward].concat();
+    assert_eq!(steps[..6], in_order);
+}
+
+/// Headroom is derived from this: a frame that has left does not count any more when the next one comes in, at whichever port.
+#[test]
+fn frames_released_at_any_port_make_room_first() {
+    let (mut turns, mut asked) = (Loop::new(Bytes(1_010)), Asked::default());
+    turns.come(0, C3);
+    turns.turn(&mut asked);
+    assert_eq!(turns.ports[1].1.committed.len(), 1);
+    turns.ports[1].1.leave(false);
+    turns.come(0, C3);
+    turns.turn(&mut asked);
+    assert_eq!(turns.lost(), 0, "there is headroom for one frame");
+    turns.come(0, C3);
+    turns.turn(&mut asked);
+    assert_eq!(turns.lost(), 1, "and for no more");
+}
+
+#[test]
+fn turn_receives_a_batch_of_each_port() {
+    let (mut turns, mut asked) = (Loop::new(Bytes(500_000)), Asked::default());
+    (0..BATCH + 5).for_each(|_| turns.come(0, C3));
+    turns.come(1, C3);
+    assert_eq!(turns.turn(&mut asked).1.received, BATCH + 1);
+    assert_eq!(turns.turn(&mut asked).1.received, 5);
+    turns.ports.iter_mut().for_each(|(_, ring)| (0..ring.committed.len()).for_each(|_| ring.leave(false)));
+    turns.turn(&mut asked);
+}
+
+/// After a stop no data leave: only what ends the pauses that peers were sent.
+#[test]
+fn parting_driver_sends_xon_and_no_data() {
+    let (mut turns, mut asked) = (Loop::new(Bytes(5_000)), Asked::default());
+    turns.come(0, C3);
+    turns.come(0, C3);
+    turns.turn(&mut asked);
+    let waits = |turns: &Loop| [0, 1].map(|port: usize| turns.ports[port].1.committed.len());
+    assert_eq!(waits(&turns), [1, 1], "XOFF to who sends; one frame of data");
+    let Loop { switch, ports, store, now, .. } = &mut turns;
+    let mut driver = Driver { now: *now, switch, ports, store, boundary: &mut Notes::default() };
+    driver.let_peers_go();
+    assert!(driver.part(), "XON is with no peer yet");
+    assert_eq!(waits(&turns), [2, 1]);
+    turns.ports.iter_mut().for_each(|(_, ring)| (0..ring.committed.len()).for_each(|_| ring.leave(false)));
+    let Loop { switch, ports, store, now, .. } = &mut turns;
+    let mut driver = Driver { now: *now, switch, ports, store, boundary: &mut Notes::default() };
+    assert!(!driver.part());
+    assert_eq!(waits(&turns), [0, 0], "though there is room for data");
+}

@@ -1,0 +1,118 @@
+//! What the workers of one switch pass to each other, in plain memory: queues for each ordered pair.
+
+use std::collections::VecDeque;
+
+use xoff_dataplane::driver::{Environment, Progress};
+use xoff_dataplane::forward::FdbUpdate;
+use xoff_dataplane::switch::{Handover, Return, Switch, WorkerId};
+use xoff_dataplane::units::Nanos;
+
+use super::ring::Ring;
+use super::store::MemoryStore;
+use super::twin::Batches;
+
+/// Messages of each kind that fit between two workers.
+const CAPACITY: usize = 64;
+
+/// From one worker to another.
+#[derive(Debug)]
+struct Link {
+    frames: VecDeque<Handover>,
+    returns: VecDeque<Return>,
+    learned: VecDeque<FdbUpdate>,
+}
+
+impl Link {
+    fn new() -> Link {
+        Link {
+            frames: VecDeque::with_capacity(CAPACITY),
+            returns: VecDeque::with_capacity(CAPACITY),
+            learned: VecDeque::with_capacity(CAPACITY),
+        }
+    }
+}
+
+/// By sender, then receiver.
+#[derive(Debug)]
+pub struct Links(Vec<Vec<Link>>);
+
+impl Links {
+    /// Between so many workers.
+    pub fn new(workers: usize) -> Links {
+        Links((0..workers).map(|_| (0..workers).map(|_| Link::new()).collect()).collect())
+    }
+
+    /// All workers that own a port.
+    pub fn ends(owners: &[WorkerId]) -> impl Iterator<Item = WorkerId> {
+        (0..=owners.iter().map(|owner| owner.0).max().unwrap_or(0)).map(WorkerId)
+    }
+
+    /// Whether nothing is on its way.
+    pub fn are_empty(&self) -> bool {
+        let is_empty =
+            |link: &Link| link.frames.is_empty() && link.returns.is_empty() && link.learned.is_empty();
+        self.0.iter().flatten().all(is_empty)
+    }
+
+    /// A worker's end.
+    pub fn of(&mut self, me: usize, batches: Batches) -> Exchange<'_> {
+        Exchange { links: &mut self.0, me, batches }
+    }
+}
+
+/// One worker's end of all links.
+#[derive(Debug)]
+pub struct Exchange<'a> {
+    links: &'a mut Vec<Vec<Link>>,
+    me: usize,
+    batches: Batches,
+}
+
+impl Environment<Ring, MemoryStore> for Exchange<'_> {
+    /// In the order of the workers of `xoff`: learned addresses are sent before frames and taken after them.
+    fn exchange(&mut self, now: Nanos, switch: &mut Switch, store: &mut MemoryStore) -> Progress {
+        let Exchange { links, me, batches } = self;
+        let (me, mut moved, mut received) = (*me, 0, 0);
+        let others = (0..links.len()).filter(move |other| *other != me);
+        let mut batch = switch.batch(now);
+        for from in others.clone() {
+            let link = &mut links[from][me];
+            for back in link.returns.drain(..) {
+                batch.take_back(back, store);
+                batches.taken(&mut batch);
+                moved += 1;
+            }
+            for handover in link.frames.drain(..) {
+                batch.take_over(handover, store);
+                batches.taken(&mut batch);
+                received += 1;
+            }
+            for update in link.learned.drain(..) {
+                batch.hear_learned(&update);
+                moved += 1;
+            }
+        }
+        while links[me].iter().all(|link| link.learned.len() < CAPACITY)
+            && let Some(update) = batch.next_learned()
+        {
+            others.clone().for_each(|to| links[me][to].learned.push_back(update));
+            moved += 1;
+        }
+        for to in others {
+            let (link, id) = (&mut links[me][to], WorkerId(u8::try_from(to).expect("few workers")));
+            while link.returns.len() < CAPACITY
+                && let Some(back) = batch.give_back(id)
+            {
+                link.returns.push_back(back);
+                moved += 1;
+            }
+            while link.frames.len() < CAPACITY
+                && let Some(handover) = batch.hand_over(id)
+            {
+                link.frames.push_back(handover);
+                moved += 1;
+            }
+        }
+        Progress { is_busy: moved + received > 0, received }
+    }
+}
