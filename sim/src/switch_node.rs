@@ -1,17 +1,18 @@
 //! A switch of the fabric: the dataplane, and the driver of ideal hardware around it. That looks at once, hands one frame at a
 //! time to each line, and hears at once that its last bit has left, unless it [ails](unseen).
 
+mod backlog;
 mod restart;
 mod unseen;
 
 use std::sync::Arc;
 
 use xoff_dataplane::counters::Counters;
-use xoff_dataplane::frame::{Frame, FrameStore as _};
+use xoff_dataplane::frame::Frame;
 use xoff_dataplane::prefetch::prefetch;
 use xoff_dataplane::routing::Fib;
 use xoff_dataplane::settings::SwitchSettings;
-use xoff_dataplane::switch::{Batch, Revision, Switch, Workers};
+use xoff_dataplane::switch::{Batch, Switch, Workers};
 use xoff_dataplane::tap::{Tap, TapId};
 use xoff_dataplane::units::{Nanos, PortId, PortSet};
 
@@ -116,21 +117,11 @@ impl SwitchNode {
 
     /// Does what it is asked for. Where other settings hold, as after a reload, frames stay where they are.
     pub(crate) fn answer(&mut self, asked: Asked, net: &mut Net) {
-        let view = &mut View { pool: &mut net.pool, slots: &mut self.slots };
-        let now = net.links.now.floor();
-        match asked {
-            Asked::Link(port, is_up) => self.switch.batch(now).set_link(port, is_up, view),
-            Asked::Revise(settings) => {
-                let workers = Workers::single(settings.ports.len());
-                let revision = Box::new(Revision::new(*settings, &workers, view.capacity()));
-                drop(self.switch.batch(now).revise(revision));
-            }
-            Asked::Route(fib) => {
-                self.fib = Some(Arc::clone(&fib));
-                drop(self.switch.batch(now).set_fib(fib));
-            }
-            Asked::Restart(settings, begins) => return self.restart(&settings, begins, net),
+        if let Asked::Restart(settings, begins) = asked {
+            return self.restart(&settings, begins, net);
         }
+        let view = &mut View { pool: &mut net.pool, slots: &mut self.slots };
+        asked.answer(&mut self.switch.batch(net.links.now.floor()), view, &mut self.fib);
         self.step(net, |_, _| ());
     }
 
@@ -164,14 +155,9 @@ impl SwitchNode {
         for port in ready.iter() {
             let mut sent = None;
             let view = &mut View { pool: &mut net.pool, slots: &mut self.slots };
-            self.switch.batch(now).transmit(port, view, 1, |store, frame| {
-                let packet = store.slots.send(&frame);
-                sent = Some((packet, frame.into_parts()));
-            });
-            if let Some((packet, parts)) = sent {
-                net.start(self.place, port, packet);
-                self.sending[port.index()] = Some(parts);
-                self.free.remove(port);
+            self.switch.batch(now).transmit(port, view, 1, |_, frame| sent = Some(frame));
+            if let Some(frame) = sent {
+                self.start(port, frame, net);
             } else if let Some(ready_at) = self.switch.ready_at(port).filter(|ready_at| *ready_at > now) {
                 next = next.min(ready_at);
             }
@@ -181,6 +167,14 @@ impl SwitchNode {
             self.due = next;
             net.wake(self.place, Picos::from(next));
         }
+    }
+
+    /// A frame starts on the line of `port`.
+    #[inline]
+    fn start(&mut self, port: PortId, frame: Frame, net: &mut Net) {
+        net.start(self.place, port, self.slots.send(&frame));
+        self.sending[port.index()] = Some(frame.into_parts());
+        self.free.remove(port);
     }
 
     /// Frames that are its own, those on its lines included.

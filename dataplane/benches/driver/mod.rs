@@ -1,8 +1,9 @@
-//! A driver as small as can be: frames in plain memory, in batches as a worker takes them from a port.
+//! A worker's driver over frames in plain memory, in batches as a worker takes them from a port.
 
 use std::hint::black_box;
 
 use xoff_dataplane::counters::Counters;
+use xoff_dataplane::driver::{Direct, Driver, Port};
 use xoff_dataplane::frame::{Frame, FrameStore};
 use xoff_dataplane::ledger::Ledger;
 use xoff_dataplane::settings::{
@@ -106,14 +107,50 @@ impl FrameStore for Slots {
     }
 }
 
+/// A port whose line carries at once what it is given.
+struct Line {
+    number: u8,
+    /// Frames that wait to be received.
+    waiting: u32,
+    /// Frames that have left.
+    left: Vec<Frame>,
+}
+
+impl Port<Slots> for Line {
+    fn reap(&mut self, slots: &mut Slots, mut sent: impl FnMut(&mut Slots, Frame)) {
+        self.left.drain(..).for_each(|frame| sent(slots, frame));
+    }
+
+    fn receive(&mut self, slots: &mut Slots, _: u32, mut each: impl FnMut(&mut Slots, Frame)) -> u32 {
+        let waiting = std::mem::take(&mut self.waiting);
+        for _ in 0..waiting {
+            let frame = slots.receive(self.number).expect("all of the batch before have left");
+            each(slots, frame);
+        }
+        waiting
+    }
+
+    fn room(&self) -> u32 {
+        u32::MAX
+    }
+
+    fn send(&mut self, _: &Slots, frame: Frame) -> Result<(), Frame> {
+        self.left.push(frame);
+        Ok(())
+    }
+
+    fn in_flight(&self) -> bool {
+        !self.left.is_empty()
+    }
+}
+
 /// A switch with traffic from each port to the next, a batch at a time.
 pub struct Bench {
     switch: Switch,
     slots: Slots,
-    ports: u8,
-    turn: u8,
+    ports: Vec<(PortId, Line)>,
+    turn: usize,
     now: Nanos,
-    ring: Vec<Frame>,
 }
 
 impl Bench {
@@ -143,10 +180,9 @@ impl Bench {
         let mut bench = Bench {
             switch: Switch::new(settings, slots.capacity(), workers, Counters::new(ports.into())),
             slots,
-            ports,
+            ports: (0..ports).map(line).collect(),
             turn: 0,
             now: Nanos::ZERO,
-            ring: Vec::with_capacity(BATCH as usize),
         };
         // Twice round: every address is learned, and no frame floods any more.
         (0..2 * u32::from(ports)).for_each(|_| bench.batch());
@@ -155,23 +191,11 @@ impl Bench {
 
     /// The next port has received a batch, and all of it leaves.
     pub fn batch(&mut self) {
-        let from = self.turn;
-        self.turn = (from + 1) % self.ports;
+        self.ports[self.turn].1.waiting = BATCH;
+        self.turn = (self.turn + 1) % self.ports.len();
         self.now += Nanos::from_micros(1);
-        let mut batch = self.switch.batch(self.now);
-        batch.advance(&mut self.slots);
-        while let Some(frame) = self.slots.receive(from) {
-            batch.receive(PortId(from), frame, &mut self.slots);
-        }
-        while batch.forward(&mut self.slots) {}
-        drop(batch);
-        for port in self.switch.egress_active().iter() {
-            let mut batch = self.switch.batch(self.now);
-            batch.transmit(port, &mut self.slots, u32::MAX, |_, frame| self.ring.push(frame));
-            for frame in self.ring.drain(..) {
-                batch.release(port, frame, &mut self.slots);
-            }
-        }
+        let Bench { switch, slots: store, ports, now, .. } = self;
+        Driver { now: *now, switch, ports, store, boundary: &mut Direct }.turn(&mut ());
         black_box(self.switch.next_deadline());
     }
 
@@ -179,6 +203,10 @@ impl Bench {
     pub fn ledger(&self) -> Ledger {
         self.switch.ledger()
     }
+}
+
+fn line(number: u8) -> (PortId, Line) {
+    (PortId(number), Line { number, waiting: 0, left: Vec::with_capacity(BATCH as usize) })
 }
 
 /// Every way to spread.

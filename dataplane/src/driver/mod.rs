@@ -20,7 +20,7 @@ mod boundary;
 pub use boundary::{Boundary, Direct};
 
 use crate::frame::{Frame, FrameStore};
-use crate::switch::Switch;
+use crate::switch::{Batch, Switch};
 use crate::units::{Nanos, PortId};
 
 /// Maximum number of descriptors received from one queue of a port in a turn. Sending brings much of the kernel into the
@@ -137,14 +137,12 @@ impl<P: Port<S>, S: FrameStore, B: Boundary> Driver<'_, P, S, B> {
 
     /// Takes what has left, then what has come in.
     fn take_in(&mut self) -> Progress {
-        let (by, store) = (&mut *self.boundary, &mut *self.store);
-        let mut batch = by.batch(self.switch, self.now);
-        let (mut is_busy, mut received) = (by.advance(&mut batch, store), 0);
-        for (id, port) in self.ports.iter_mut() {
-            port.reap(store, |store, frame| {
-                by.release(&mut batch, *id, frame, store);
-                is_busy = true;
-            });
+        let Driver { now, switch, ports, store, boundary: by } = self;
+        let mut batch = by.batch(switch, *now);
+        let (mut is_busy, mut received) = (by.advance(&mut batch, *store), 0);
+        for port in ports.iter_mut() {
+            is_busy |= reap(*by, &mut batch, port, *store);
+            let (id, port) = port;
             if port.is_gone() {
                 port.take_back(store, |store, frame| {
                     by.give_up(&mut batch, *id, frame, store);
@@ -152,9 +150,9 @@ impl<P: Port<S>, S: FrameStore, B: Boundary> Driver<'_, P, S, B> {
                 });
             }
         }
-        for (id, port) in self.ports.iter_mut() {
-            port.refill(store);
-            received += port.receive(store, BATCH, |store, frame| by.receive(&mut batch, *id, frame, store));
+        for port in ports.iter_mut() {
+            port.1.refill(store);
+            received += receive(*by, &mut batch, port, *store);
         }
         Progress { is_busy, received }
     }
@@ -164,38 +162,26 @@ impl<P: Port<S>, S: FrameStore, B: Boundary> Driver<'_, P, S, B> {
         if !self.switch.untold().is_empty() {
             self.announce(environment);
         }
+        let Driver { now, switch, ports, store, boundary: by } = self;
         let mut is_busy = false;
-        let active = self.switch.egress_active();
-        for (id, port) in self.ports.iter_mut() {
-            let (switch, store, by) = (&mut *self.switch, &mut *self.store, &mut *self.boundary);
+        for port in ports.iter_mut() {
             for _ in 0..SERVINGS {
-                let (mut sent, mut came_back) = (false, false);
                 let told_before = switch.stops_told();
-                let mut batch = by.batch(switch, self.now);
-                while active.contains(*id) && port.room() > 0 {
-                    let most = port.room();
-                    let left = by.transmit(&mut batch, *id, store, most, |store, frame| {
-                        port.send(store, frame).expect("a port with room takes a frame");
-                    });
-                    sent |= left > 0;
-                    if left < most {
-                        break;
-                    }
+                let mut is_sent = false;
+                if switch.egress_active().contains(port.0) {
+                    let mut batch = by.batch(switch, *now);
+                    is_sent = send(*by, &mut batch, port, *store);
                 }
-                drop(batch);
-                port.flush();
+                port.1.flush();
+                if !is_sent {
+                    break;
+                }
+                is_busy = true;
                 if switch.stops_told() != told_before {
-                    environment.stop_told(self.now);
+                    environment.stop_told(*now);
                 }
-                if sent {
-                    let mut batch = by.batch(switch, self.now);
-                    port.reap(store, |store, frame| {
-                        by.release(&mut batch, *id, frame, store);
-                        came_back = true;
-                    });
-                }
-                is_busy |= sent;
-                if !came_back {
+                let mut batch = by.batch(switch, *now);
+                if !reap(*by, &mut batch, port, *store) {
                     break;
                 }
             }
@@ -243,13 +229,62 @@ impl<P: Port<S>, S: FrameStore, B: Boundary> Driver<'_, P, S, B> {
         // All peers are told before anything else: a policy that panics at what has left stops nobody's XON.
         (0..self.ports.len()).for_each(|at| self.tell(at));
         let mut is_waiting = false;
-        for (id, port) in self.ports.iter_mut() {
-            let (store, by) = (&mut *self.store, &mut *self.boundary);
-            let mut batch = by.batch(self.switch, self.now);
-            port.reap(store, |store, frame| by.release(&mut batch, *id, frame, store));
+        let Driver { now, switch, ports, store, boundary: by } = self;
+        for port in ports.iter_mut() {
+            let mut batch = by.batch(switch, *now);
+            reap(*by, &mut batch, port, *store);
             drop(batch);
-            is_waiting |= self.switch.untold().contains(*id) || port.in_flight();
+            is_waiting |= switch.untold().contains(port.0) || port.1.in_flight();
         }
         is_waiting
+    }
+}
+
+/// Releases the frames that have left by a port. True where there were some.
+pub fn reap<P: Port<S>, S: FrameStore>(
+    by: &mut impl Boundary,
+    batch: &mut Batch<'_>,
+    (id, port): &mut (PortId, P),
+    store: &mut S,
+) -> bool {
+    let (id, mut any) = (*id, false);
+    port.reap(store, |store, frame| {
+        by.release(batch, id, frame, store);
+        any = true;
+    });
+    any
+}
+
+/// Receives what has come in by a port, a [`BATCH`] of each queue at most. Returns how many descriptors that were.
+pub fn receive<P: Port<S>, S: FrameStore>(
+    by: &mut impl Boundary,
+    batch: &mut Batch<'_>,
+    (id, port): &mut (PortId, P),
+    store: &mut S,
+) -> u32 {
+    let id = *id;
+    port.receive(store, BATCH, move |store, frame| by.receive(batch, id, frame, store))
+}
+
+/// Gives a port what may leave by it, as far as it has room. True where something did.
+fn send<P: Port<S>, S: FrameStore>(
+    by: &mut impl Boundary,
+    batch: &mut Batch<'_>,
+    (id, port): &mut (PortId, P),
+    store: &mut S,
+) -> bool {
+    let mut any = false;
+    loop {
+        let most = port.room();
+        if most == 0 {
+            return any;
+        }
+        let sent = by.transmit(batch, *id, store, most, |store, frame| {
+            port.send(store, frame).expect("a port with room takes a frame");
+        });
+        any |= sent > 0;
+        if sent < most {
+            return any;
+        }
     }
 }

@@ -1,10 +1,10 @@
 //! After start nothing is allocated per frame, whatever the frame's journey.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 use xoff_dataplane::counter::Counter;
 use xoff_dataplane::counters::{ClassCounters, Counters};
+use xoff_dataplane::driver::{Direct, Driver};
 use xoff_dataplane::drop_reason::DropReason;
 use xoff_dataplane::frame::{Frame, FrameStore};
 use xoff_dataplane::ledger::Ledger;
@@ -19,23 +19,28 @@ use xoff_dataplane::units::{Bytes, Class, ClassSet, MacAddr, Nanos, PortId, Port
 use xoff_dataplane::wire::lldp::NEAREST_BRIDGE;
 use xoff_dataplane::wire::{CnTag, FlowKey, FlowPauseWriter, Operation};
 
+use crate::bed::Batches;
+use crate::bed::exchange::Links;
 use crate::bed::payload::{self, Mark};
 use crate::bed::plan::{self, LINK};
+use crate::bed::ring::Ring;
 use crate::bed::store::MemoryStore;
 use crate::{C3, resume, stop};
 
 const PORTS: u8 = 4;
 const WORKERS: usize = 2;
 
-/// A driver that itself allocates nothing: two workers, each with two ports, in VLANs that some ports
-/// send tagged and others untagged.
-struct Driver {
+/// Two workers that themselves allocate nothing, each with two ports, in VLANs that some ports send tagged and others
+/// untagged.
+struct Pair {
     now: Nanos,
     workers: [Switch; WORKERS],
     counters: Arc<Counters>,
     settings: SwitchSettings,
     store: MemoryStore,
-    rings: [VecDeque<Frame>; PORTS as usize],
+    /// By worker.
+    ports: [Vec<(PortId, Ring)>; WORKERS],
+    links: Links,
     /// What taps have seen, by worker.
     seen: [Arc<Counter>; WORKERS],
 }
@@ -79,8 +84,8 @@ impl PuntSink for Eye {
     }
 }
 
-impl Driver {
-    fn new(Case { kind, culprit, shadows, ecn, delay, is_tapped }: Case) -> Driver {
+impl Pair {
+    fn new(Case { kind, culprit, shadows, ecn, delay, is_tapped }: Case) -> Pair {
         let mut plan = plan::switch(&[LINK; PORTS as usize]);
         plan.settings.pipeline.delay = delay;
         plan.settings.policies = [kind; 8];
@@ -132,20 +137,20 @@ impl Driver {
             let sink = Box::new(Eye { seen: Arc::default(), bytes: [0; 256] });
             assert!(worker.batch(Nanos::ZERO).put_punt_sink(sink).is_none());
         }
-        Driver {
+        Pair {
             now: Nanos::ZERO,
             workers,
             seen,
             counters,
             settings: plan.settings,
             store: MemoryStore::new(480, 32, 16, 1600),
-            rings: std::array::from_fn(|_| VecDeque::with_capacity(512)),
+            ports: [0, 2].map(|first| [first, first + 1].map(ring).into()),
+            links: Links::new(WORKERS),
         }
     }
 
-    fn receive(&mut self, port: u8, bytes: &[u8]) {
-        let Some(frame) = self.store.fill(bytes) else { return };
-        self.workers[usize::from(port / 2)].batch(self.now).receive(PortId(port), frame, &mut self.store);
+    fn receive(&mut self, port: u8, bytes: Vec<u8>) {
+        self.ports[usize::from(port / 2)][usize::from(port % 2)].1.arrived.push_back(bytes);
     }
 
     /// A counter of all ports and classes together.
@@ -154,40 +159,21 @@ impl Driver {
         (0..PORTS).flat_map(of_port).sum()
     }
 
-    /// A turn of both workers' loops.
+    /// A turn of both workers' loops, and the lines carry what they send.
     fn turn(&mut self) {
         self.now += Nanos::from_micros(30);
-        for (me, other) in [(0, 1), (1, 0)] {
-            let mut batch = self.workers[me].batch(self.now);
-            batch.advance(&mut self.store);
-            while batch.forward(&mut self.store) {}
-            drop(batch);
-            let to = WorkerId(other);
-            let pair = self.workers.get_disjoint_mut([me, usize::from(other)]).expect("two workers");
-            let [mut from, mut into] = pair.map(|worker| worker.batch(self.now));
-            while let Some(handover) = from.hand_over(to) {
-                into.take_over(handover, &mut self.store);
-            }
-            while let Some(back) = from.give_back(to) {
-                into.take_back(back, &mut self.store);
-            }
-            while let Some(update) = from.next_learned() {
-                into.hear_learned(&update);
-            }
-        }
         self.workers[0].batch(self.now).tell(PortId(1), &[2; 60], &mut self.store);
-        (0..PORTS).for_each(|port| self.transmit(port));
-    }
-
-    fn transmit(&mut self, port: u8) {
-        let worker = &mut self.workers[usize::from(port / 2)];
-        let ring = &mut self.rings[usize::from(port)];
-        let mut batch = worker.batch(self.now);
-        batch.transmit(PortId(port), &mut self.store, u32::MAX, |_, frame| ring.push_back(frame));
-        while let Some(frame) = ring.pop_front() {
-            batch.release(PortId(port), frame, &mut self.store);
+        let Pair { now, workers, ports, store, links, .. } = self;
+        for (me, (switch, ports)) in workers.iter_mut().zip(ports).enumerate() {
+            Driver { now: *now, switch, ports, store, boundary: &mut Direct }
+                .turn(&mut links.of(me, Batches::Large));
+            ports.iter_mut().for_each(|(_, ring)| (0..ring.committed.len()).for_each(|_| ring.leave(false)));
         }
     }
+}
+
+fn ring(port: u8) -> (PortId, Ring) {
+    (PortId(port), Ring::with_capacity(512))
 }
 
 /// Every kind of traffic: tagged and untagged, to all ports and floods, from stations that are known
@@ -251,19 +237,19 @@ fn nothing_is_allocated_after_start() {
 #[test]
 fn no_policy_allocates_per_frame() {
     for kind in PolicyKind::ALL {
-        let driver = allocates_nothing(Case { kind, ..Case::default() });
-        let lists = driver.all(|class| &class.flows.pause_frames_received);
-        let asked = driver.all(|class| &class.flows.asked.flows);
+        let pair = allocates_nothing(Case { kind, ..Case::default() });
+        let lists = pair.all(|class| &class.flows.pause_frames_received);
+        let asked = pair.all(|class| &class.flows.asked.flows);
         assert_eq!((lists > 50, asked > 0), (kind == PolicyKind::Ofc, kind == PolicyKind::Ofc));
-        assert_eq!(driver.all(|class| &class.rate_asked.changes) > 0, kind == PolicyKind::Gfc);
+        assert_eq!(pair.all(|class| &class.rate_asked.changes) > 0, kind == PolicyKind::Gfc);
     }
 }
 
 #[test]
 fn shadows_allocate_nothing() {
-    let driver = allocates_nothing(Case { shadows: &PolicyKind::ALL, ..Case::default() });
+    let pair = allocates_nothing(Case { shadows: &PolicyKind::ALL, ..Case::default() });
     for (number, kind) in PolicyKind::ALL.into_iter().enumerate() {
-        let shadow = driver.counters.shadow(number).iter().flatten();
+        let shadow = pair.counters.shadow(number).iter().flatten();
         let [xoff, flows, rates] = shadow.fold([0; 3], |[xoff, flows, rates], seen| {
             [xoff + seen.xoff.get(), flows + seen.flows.flows.get(), rates + seen.rate.changes.get()]
         });
@@ -275,9 +261,9 @@ fn shadows_allocate_nothing() {
 #[test]
 fn marks_and_early_drops_allocate_nothing() {
     for kind in [PolicyKind::Pfc, PolicyKind::Ofc] {
-        let driver = allocates_nothing(Case { kind, ecn: true, ..Case::default() });
-        assert!(driver.all(|class| &class.ecn_marked_frames) > 50);
-        assert!(driver.counters.dropped(DropReason::EarlyDrop) > 10);
+        let pair = allocates_nothing(Case { kind, ecn: true, ..Case::default() });
+        assert!(pair.all(|class| &class.ecn_marked_frames) > 50);
+        assert!(pair.counters.dropped(DropReason::EarlyDrop) > 10);
     }
 }
 
@@ -288,70 +274,72 @@ fn a_pipeline_that_keeps_frames_allocates_nothing() {
 
 #[test]
 fn who_looks_on_allocates_nothing_and_sees_every_frame() {
-    let driver = allocates_nothing(Case { is_tapped: true, ..Case::default() });
-    let ledgers = driver.workers.each_ref().map(Switch::ledger);
-    let punts = (0..PORTS).map(|port| driver.counters.port(PortId(port)).punts[0].punted.get());
+    let pair = allocates_nothing(Case { is_tapped: true, ..Case::default() });
+    let ledgers = pair.workers.each_ref().map(Switch::ledger);
+    let punts = (0..PORTS).map(|port| pair.counters.port(PortId(port)).punts[0].punted.get());
     assert_eq!(punts.sum::<u64>(), 2_000 / 50);
     let sum = |count: fn(&Ledger) -> u64| ledgers.iter().map(count).sum::<u64>();
-    let dropped: u64 = DropReason::ALL.into_iter().map(|reason| driver.counters.dropped(reason)).sum();
+    let dropped: u64 = DropReason::ALL.into_iter().map(|reason| pair.counters.dropped(reason)).sum();
     // What was not let in is seen once, as it came.
     let not_let_in =
         [DropReason::Malformed, DropReason::TooLong, DropReason::IngressFull, DropReason::HeadroomExhausted];
-    let not_let_in: u64 = not_let_in.into_iter().map(|reason| driver.counters.dropped(reason)).sum();
-    let expected = sum(|ledger| ledger.received) + sum(|ledger| ledger.sent) + dropped - not_let_in;
-    assert_eq!(driver.seen.each_ref().map(|seen| seen.get()).iter().sum::<u64>(), expected);
+    let not_let_in: u64 = not_let_in.into_iter().map(|reason| pair.counters.dropped(reason)).sum();
+    let out = pair.ports.iter().flatten().map(|(_, ring)| ring.frames_out() as u64).sum::<u64>();
+    let sent = sum(|ledger| ledger.sent) + out;
+    let expected = sum(|ledger| ledger.received) + sent + dropped - not_let_in;
+    assert_eq!(pair.seen.each_ref().map(|seen| seen.get()).iter().sum::<u64>(), expected);
 }
 
-fn allocates_nothing(case: Case) -> Driver {
-    let mut driver = Driver::new(case);
-    let traffic = traffic(case);
-    let all = |driver: &mut Driver| {
-        for (n, (port, bytes)) in traffic.iter().enumerate() {
-            driver.receive(*port, bytes);
+fn allocates_nothing(case: Case) -> Pair {
+    let mut pair = Pair::new(case);
+    let mut traffic = traffic(case);
+    let mut all = |pair: &mut Pair| {
+        for (n, (port, bytes)) in traffic.drain(..).enumerate() {
+            pair.receive(port, bytes);
             if n % 8 == 0 {
-                driver.turn();
+                pair.turn();
             }
         }
     };
-    let allocated = allocation_counter::measure(|| all(&mut driver));
+    let allocated = allocation_counter::measure(|| all(&mut pair));
     assert_eq!(allocated.count_total, 0, "no warm-up is needed");
 
-    let ledgers = driver.workers.each_ref().map(Switch::ledger);
+    let ledgers = pair.workers.each_ref().map(Switch::ledger);
     let seen = |count: fn(&Ledger) -> u64| ledgers.iter().map(count).sum::<u64>();
     assert!(seen(|l| l.copied) > 100, "floods");
     assert!(seen(|l| l.handed_over) > 100, "handovers");
     assert!(seen(|l| l.made) > 5, "pauses of our own");
-    assert!(driver.all(|class| &class.cnms_sent) > 20, "and CNMs");
+    assert!(pair.all(|class| &class.cnms_sent) > 20, "and CNMs");
     assert!(seen(|l| l.dropped) > 0, "drops");
     assert!(seen(|l| l.sent) > 1_000);
-    let storms = [0, 3].map(|port| driver.counters.class(PortId(port), C3).storms.get());
+    let storms = [0, 3].map(|port| pair.counters.class(PortId(port), C3).storms.get());
     assert!(storms.iter().all(|&storms| storms > 0), "storms: {storms:?} {:?}", case.kind);
-    driver
+    pair
 }
 
 #[test]
 fn a_worker_that_is_given_a_policy_allocates_nothing() {
     for (from, to) in PolicyKind::ALL.into_iter().flat_map(|from| PolicyKind::ALL.map(|to| (from, to))) {
         let case = Case { kind: from, ..Case::default() };
-        let mut driver = Driver::new(case);
-        let settings = driver.settings.clone();
+        let mut pair = Pair::new(case);
+        let settings = pair.settings.clone();
         let successor = |class| Box::new(Successor::new(to, class, &settings));
-        for (place, (port, bytes)) in traffic(case).iter().enumerate() {
-            driver.receive(*port, bytes);
+        for (place, (port, bytes)) in traffic(case).into_iter().enumerate() {
+            pair.receive(port, bytes);
             if place % 8 == 0 {
-                driver.turn();
+                pair.turn();
             }
         }
         let given = [0, 1].map(|_| Class::ALL.map(successor));
         let allocated = allocation_counter::measure(|| {
             let left =
-                driver.workers.each_mut().into_iter().zip(given).map(|(worker, given)| {
-                    given.map(|successor| worker.batch(driver.now).set_policy(successor))
+                pair.workers.each_mut().into_iter().zip(given).map(|(worker, given)| {
+                    given.map(|successor| worker.batch(pair.now).set_policy(successor))
                 });
             left.for_each(std::mem::forget);
         });
         assert_eq!(allocated.count_total, 0, "{from:?} to {to:?}");
-        let kinds = driver.workers.each_ref().map(|worker| Class::ALL.map(|class| worker.policy(class)));
+        let kinds = pair.workers.each_ref().map(|worker| Class::ALL.map(|class| worker.policy(class)));
         assert_eq!(kinds, [[to; 8]; 2]);
     }
 }
@@ -360,11 +348,12 @@ fn a_worker_that_is_given_a_policy_allocates_nothing() {
 fn a_worker_that_is_given_other_settings_allocates_nothing() {
     for kind in PolicyKind::ALL {
         let case = Case { kind, shadows: &[PolicyKind::Ofc], ..Case::default() };
-        let mut driver = Driver::new(case);
-        for (port, bytes) in &traffic(case) {
-            driver.receive(*port, bytes);
+        let mut pair = Pair::new(case);
+        for (port, bytes) in traffic(case).into_iter().take(400) {
+            pair.receive(port, bytes);
         }
-        let mut settings = driver.settings.clone();
+        pair.turn();
+        let mut settings = pair.settings.clone();
         settings.fdb.statics.push((1, MacAddr([2, 0, 0, 0, 9, 9]), PortId(1)));
         settings.ports.iter_mut().for_each(|port| port.classes[3].xoff = Bytes(1_200));
         let owners = [0, 0, 1, 1].map(WorkerId);
@@ -372,7 +361,7 @@ fn a_worker_that_is_given_other_settings_allocates_nothing() {
             let roles = Workers::new(owners.into(), WorkerId(me));
             Box::new(Revision::new(settings.clone(), &roles, 512))
         });
-        let Driver { workers, now, .. } = &mut driver;
+        let Pair { workers, now, .. } = &mut pair;
         let allocated = allocation_counter::measure(|| {
             for (worker, given) in workers.iter_mut().zip(given) {
                 std::mem::forget(worker.batch(*now).revise(given));

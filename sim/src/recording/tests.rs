@@ -1,3 +1,5 @@
+use xoff_dataplane::units::{Nanos, PortId};
+
 use super::record::is_call;
 use super::*;
 

@@ -74,7 +74,7 @@ impl SwitchNode {
     fn leave_lines(&mut self, now: Nanos, net: &mut Net) -> PortSet {
         let view = &mut View { pool: &mut net.pool, slots: &mut self.slots };
         let mut batch = self.switch.batch(now);
-        for (port, (slot, len)) in self.unseen.iter_mut().flat_map(|unseen| unseen.left.drain(..)) {
+        for (port, (slot, len)) in self.unseen.iter_mut().flat_map(|unseen| unseen.take_left()) {
             batch.release(port, Frame::new(slot, len), view);
         }
         let mut on_lines = PortSet::NONE;

@@ -1,4 +1,5 @@
-//! A switch whose driver ails: what happens there waits until it looks, and then all of it has happened at once.
+//! A switch whose driver ails: what happens there waits until it looks. Then it takes turns as a worker thread does ([`Driver`]), over ports whose
+//! rings hold what has come and left ([`Backlog`]), until nothing waits there.
 //!
 //! A driver that [stalls](SwitchNode::stall) looks at nothing: frames that come wait in the ring of their port, those that have left are
 //! not counted out, timers are late, and what it is asked for from outside waits, too. A line carries the frame that is on it, and no
@@ -6,15 +7,18 @@
 //! [refused](SwitchNode::refuse) a line, or [hears late](SwitchNode::complete_late), looks at everything else at once. A switch that
 //! [begins anew](super::restart) does so later than the one before it has ended. When nothing ails any more nothing of this is left.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
-use xoff_dataplane::frame::Frame;
+use xoff_dataplane::driver::{Boundary, Direct, Driver, Environment};
+use xoff_dataplane::frame::{Frame, FrameStore as _};
 use xoff_dataplane::routing::Fib;
 use xoff_dataplane::settings::SwitchSettings;
-use xoff_dataplane::switch::Batch;
+use xoff_dataplane::switch::{Batch, Revision, Workers};
 use xoff_dataplane::units::{Nanos, PortId, PortSet};
 
 use super::SwitchNode;
+use super::backlog::{Backlog, Parts};
 use crate::ailing::Ailing;
 use crate::node::Net;
 use crate::pool::Packet;
@@ -41,9 +45,6 @@ pub struct Ailments {
     pub lost_in_restarts: u64,
 }
 
-/// A frame, at a port: its slot and length.
-type At = (PortId, (u32, u32));
-
 /// What a driver has not seen yet.
 #[derive(Debug)]
 pub(crate) struct Unseen {
@@ -51,13 +52,8 @@ pub(crate) struct Unseen {
     stalls: Vec<Drawn>,
     /// By port, frames that its ring has room for; beyond the last: for as many as there are slots.
     rings: Arc<[u32]>,
-    /// By port, how many wait there.
-    waiting: Box<[u32]>,
-    /// Frames that have come, in order of time.
-    arrived: Vec<At>,
-    /// Frames that have left.
-    pub(super) left: Vec<At>,
-    asked: Vec<Asked>,
+    ports: Vec<(PortId, Backlog)>,
+    asked: VecDeque<Asked>,
     /// It sleeps while nothing is on its lines, and takes so long to wake.
     wake: Nanos,
     /// It has stalled since it looked last.
@@ -83,16 +79,32 @@ pub(crate) enum Asked {
     Restart(Box<SwitchSettings>, Nanos),
 }
 
+impl Asked {
+    /// Does what is asked for, unless that is a restart.
+    pub(super) fn answer(self, batch: &mut Batch<'_>, view: &mut View<'_>, fib: &mut Option<Arc<Fib>>) {
+        match self {
+            Asked::Link(port, is_up) => batch.set_link(port, is_up, view),
+            Asked::Revise(settings) => {
+                let workers = Workers::single(settings.ports.len());
+                drop(batch.revise(Box::new(Revision::new(*settings, &workers, view.capacity()))));
+            }
+            Asked::Route(routes) => {
+                *fib = Some(Arc::clone(&routes));
+                drop(batch.set_fib(routes));
+            }
+            Asked::Restart(..) => (),
+        }
+    }
+}
+
 impl Unseen {
     fn new(ports: usize, rings: &Arc<[u32]>) -> Unseen {
         Unseen {
             ailing: Ailing::default(),
             stalls: Vec::new(),
             rings: Arc::clone(rings),
-            waiting: vec![0; ports].into_boxed_slice(),
-            arrived: Vec::new(),
-            left: Vec::new(),
-            asked: Vec::new(),
+            ports: (0..=u8::MAX).map(PortId).take(ports).map(|port| (port, Backlog::default())).collect(),
+            asked: VecDeque::new(),
             wake: Nanos::ZERO,
             was_away: false,
             begins: Nanos::ZERO,
@@ -111,35 +123,53 @@ impl Unseen {
 
     /// Frames that wait, less those that have left and count in the switch.
     pub(crate) fn holds(&self) -> i64 {
-        (self.arrived.len() + self.parting.len()) as i64 - self.left.len() as i64
+        let at = |(_, port): &(PortId, Backlog)| port.arrived.len() as i64 - port.left.len() as i64;
+        self.parting.len() as i64 + self.ports.iter().map(at).sum::<i64>()
+    }
+
+    fn port(&mut self, port: PortId) -> &mut Backlog {
+        &mut self.ports[port.index()].1
+    }
+
+    /// Frames that have left, with their ports. They are no longer here.
+    pub(super) fn take_left(&mut self) -> impl Iterator<Item = (PortId, Parts)> {
+        self.ports.iter_mut().flat_map(|(port, at)| at.left.drain(..).map(|parts| (*port, parts)))
     }
 
     /// Nothing that has happened is heard of any more.
     pub(crate) fn forget(&mut self) {
-        self.arrived.clear();
-        self.left.clear();
-        self.waiting.fill(0);
+        for (_, port) in &mut self.ports {
+            port.arrived.clear();
+            port.left.clear();
+        }
     }
 
-    /// All of it that is heard of has happened. Of what has left first, then port by port what has come, as a worker looks.
-    fn happen(&mut self, now: Nanos, batch: &mut Batch<'_>, view: &mut View<'_>) {
-        if !self.ailing.completes_late(now) {
-            for (port, (slot, len)) in self.left.drain(..) {
-                batch.release(port, Frame::new(slot, len), view);
-            }
-        }
-        self.arrived.sort_by_key(|(port, _)| *port);
-        self.waiting.fill(0);
-        for (port, (slot, len)) in self.arrived.drain(..) {
-            batch.receive(port, Frame::new(slot, len), view);
-        }
+    fn has_heard_all(&self) -> bool {
+        self.ports.iter().all(|(_, port)| port.left.is_empty())
     }
 
     /// Nothing ails any more, nor will.
     fn is_over(&self, now: Nanos) -> bool {
         let stalls_on = self.stalls.iter().any(|stalls| stalls.next() < Nanos::NEVER);
         let is_whole = self.begins <= now && self.parting.is_empty() && self.orphans.is_empty();
-        self.wake == Nanos::ZERO && self.ailing.is_well(now) && !stalls_on && self.left.is_empty() && is_whole
+        self.wake == Nanos::ZERO && self.ailing.is_well(now) && !stalls_on && is_whole && self.has_heard_all()
+    }
+}
+
+/// What is asked for from outside, up to a restart.
+struct Requests<'a> {
+    asked: &'a mut VecDeque<Asked>,
+    fib: &'a mut Option<Arc<Fib>>,
+}
+
+impl Environment<Backlog, View<'_>> for Requests<'_> {
+    fn serve<B: Boundary>(&mut self, driver: &mut Driver<'_, Backlog, View<'_>, B>) -> bool {
+        let restart = self.asked.iter().position(|asked| matches!(asked, Asked::Restart(..)));
+        let before = restart.unwrap_or(self.asked.len());
+        for asked in self.asked.drain(..before) {
+            asked.answer(&mut driver.switch.batch(driver.now), driver.store, self.fib);
+        }
+        before > 0
     }
 }
 
@@ -208,12 +238,11 @@ impl SwitchNode {
             self.ailments.lost_in_restarts += 1;
             return net.pool.free(packet);
         }
-        let waits = &mut unseen.waiting[port.index()];
-        let room = unseen.rings.get(port.index()).copied().unwrap_or(u32::MAX);
-        match (*waits < room).then(|| self.slots.fill(packet)).flatten() {
+        let room = unseen.rings.get(port.index()).map_or(usize::MAX, |room| *room as usize);
+        let waiting = &mut unseen.port(port).arrived;
+        match (waiting.len() < room).then(|| self.slots.fill(packet)).flatten() {
             Some(frame) => {
-                *waits += 1;
-                unseen.arrived.push((port, frame.into_parts()));
+                waiting.push_back(frame.into_parts());
                 self.rouse(net);
             }
             None => {
@@ -227,7 +256,7 @@ impl SwitchNode {
     #[cold]
     pub(crate) fn leaves_unseen(&mut self, port: PortId, net: &mut Net) {
         let Some(unseen) = &mut self.unseen else { return };
-        unseen.left.extend(self.sending[port.index()].take().map(|parts| (port, parts)));
+        unseen.port(port).left.extend(self.sending[port.index()].take());
         unseen.orphans.remove(port);
         if !unseen.ailing.is_refused(net.now().floor(), port) {
             self.free.insert(port);
@@ -238,7 +267,7 @@ impl SwitchNode {
     #[cold]
     pub(crate) fn asked_unseen(&mut self, asked: Asked, net: &mut Net) {
         let Some(unseen) = &mut self.unseen else { return };
-        unseen.asked.push(asked);
+        unseen.asked.push_back(asked);
         self.rouse(net);
         self.look(net);
     }
@@ -261,6 +290,25 @@ impl SwitchNode {
             unseen.ailing.stall(until);
             net.wake(self.place, Picos::from(until));
         }
+    }
+
+    /// One turn of the driver. True where frames still wait to be received.
+    fn turn(&mut self, unseen: &mut Unseen, net: &mut Net) -> bool {
+        let now = net.now().floor();
+        let Unseen { ports, asked, ailing, .. } = unseen;
+        for (port, at) in ports.iter_mut() {
+            (at.is_late, at.is_free) = (ailing.completes_late(now), self.free.contains(*port));
+        }
+        let SwitchNode { switch, slots, fib, .. } = self;
+        let store = &mut View { pool: &mut net.pool, slots };
+        let (mut requests, boundary) = (Requests { asked, fib }, &mut Direct);
+        Driver { now, switch, ports, store, boundary }.turn(&mut requests);
+        for (port, at) in ports.iter_mut() {
+            if let Some((slot, len)) = at.starts.take() {
+                self.start(*port, Frame::new(slot, len), net);
+            }
+        }
+        ports.iter().any(|(_, at)| !at.arrived.is_empty())
     }
 
     /// Looks, unless its driver is busy elsewhere: all that is unseen happens now.
@@ -291,15 +339,13 @@ impl SwitchNode {
         if std::mem::take(&mut unseen.was_away) {
             self.switch.was_away(now);
         }
-        self.step(net, |batch, view| unseen.happen(now, batch, view));
-        let asked = std::mem::take(&mut unseen.asked);
+        while self.turn(&mut unseen, net) {}
+        self.follow_up(net);
+        // What is asked for after a restart is for the switch that is yet to begin.
+        let restart = unseen.asked.pop_front();
         self.unseen = Some(unseen);
-        for asked in asked {
-            match &mut self.unseen {
-                // A restart was before it: it is for the switch that is yet to begin.
-                Some(unseen) if now < unseen.begins => unseen.asked.push(asked),
-                _ => self.answer(asked, net),
-            }
+        if let Some(restart) = restart {
+            self.answer(restart, net);
         }
         if self.unseen.as_ref().is_some_and(|unseen| unseen.is_over(now)) {
             self.unseen = None;

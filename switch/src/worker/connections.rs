@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tokio::sync::oneshot;
-use xoff_dataplane::driver::{BATCH, Boundary, Driver, Environment, Port as _, Progress};
+use xoff_dataplane::driver::{self, Boundary, Driver, Environment, Port as _, Progress};
 use xoff_dataplane::forward::FdbEntry;
 use xoff_dataplane::switch::Switch;
 use xoff_dataplane::units::{Nanos, PortId};
@@ -186,8 +186,9 @@ impl Connections {
         }
         port.link_lost();
         let mut batch = by.batch(switch, *now);
-        port.reap(*store, |store, frame| by.release(&mut batch, id, frame, store));
+        driver::reap(*by, &mut batch, &mut ports[at], *store);
         drop(batch);
+        let port = &mut ports[at].1;
         let is_done = match backlog {
             Backlog::Sent => switch.is_drained(id),
             Backlog::Kept { even_unsent } => even_unsent || !port.is_unsent(),
@@ -198,12 +199,12 @@ impl Connections {
         let mut batch = by.batch(switch, *now);
         let mut left = port.chunks_out(); // a device that is there goes on
         while left > 0 {
-            match port.receive(*store, BATCH, |store, frame| by.receive(&mut batch, id, frame, store)) {
+            match driver::receive(*by, &mut batch, &mut ports[at], *store) {
                 0 => break,
                 taken => left = left.saturating_sub(taken),
             }
         }
-        port.leave(store, |store, frame| by.give_up(&mut batch, id, frame, store));
+        ports[at].1.leave(store, |store, frame| by.give_up(&mut batch, id, frame, store));
         self.has_other_ports = true;
         Some(ports.remove(at).1)
     }

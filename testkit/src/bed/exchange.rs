@@ -32,6 +32,14 @@ impl Link {
     }
 }
 
+/// A test may end while frames are on their way: these handles are not lost.
+impl Drop for Link {
+    fn drop(&mut self) {
+        let frames = self.frames.drain(..).map(|handover| handover.frame);
+        frames.chain(self.returns.drain(..).map(|back| back.frame)).for_each(|frame| _ = frame.into_parts());
+    }
+}
+
 /// By sender, then receiver.
 #[derive(Debug)]
 pub struct Links(Vec<Vec<Link>>);

@@ -40,6 +40,12 @@ impl Ring {
         self.left.append(&mut self.withheld);
     }
 
+    /// Frames that the driver has sent, and was not told have left.
+    #[must_use]
+    pub fn frames_out(&self) -> usize {
+        self.committed.len() + self.left.len() + self.withheld.len()
+    }
+
     /// Whether something has happened that the driver is told of at its next look.
     pub fn has_unseen(&self) -> bool {
         !self.arrived.is_empty() || !self.left.is_empty()
@@ -87,7 +93,7 @@ impl Port<MemoryStore> for Ring {
     }
 
     fn in_flight(&self) -> bool {
-        ![&self.committed, &self.left, &self.withheld].into_iter().all(VecDeque::is_empty)
+        self.frames_out() > 0
     }
 }
 

@@ -1,0 +1,65 @@
+//! A port of a driver that ails: the rings between it and its line.
+
+use std::collections::VecDeque;
+
+use xoff_dataplane::driver::Port;
+use xoff_dataplane::frame::Frame;
+
+use crate::slots::View;
+
+/// A frame: its slot and length.
+pub(crate) type Parts = (u32, u32);
+
+/// What waits at a port until its driver looks.
+#[derive(Debug, Default)]
+pub(crate) struct Backlog {
+    /// Frames that have come, in order of time.
+    pub(crate) arrived: VecDeque<Parts>,
+    /// Frames that have left.
+    pub(crate) left: VecDeque<Parts>,
+    /// The driver does not hear yet that they have.
+    pub(crate) is_late: bool,
+    /// The line takes a frame.
+    pub(crate) is_free: bool,
+    /// A frame for the line.
+    pub(crate) starts: Option<Parts>,
+}
+
+impl<'a> Port<View<'a>> for Backlog {
+    fn reap(&mut self, view: &mut View<'a>, mut sent: impl FnMut(&mut View<'a>, Frame)) {
+        while !self.is_late
+            && let Some((slot, len)) = self.left.pop_front()
+        {
+            sent(view, Frame::new(slot, len));
+        }
+    }
+
+    fn receive(
+        &mut self,
+        view: &mut View<'a>,
+        budget: u32,
+        mut each: impl FnMut(&mut View<'a>, Frame),
+    ) -> u32 {
+        let mut taken = 0;
+        while taken < budget
+            && let Some((slot, len)) = self.arrived.pop_front()
+        {
+            each(view, Frame::new(slot, len));
+            taken += 1;
+        }
+        taken
+    }
+
+    fn room(&self) -> u32 {
+        (self.is_free && self.starts.is_none()).into()
+    }
+
+    fn send(&mut self, _: &View<'a>, frame: Frame) -> Result<(), Frame> {
+        self.starts = Some(frame.into_parts());
+        Ok(())
+    }
+
+    fn in_flight(&self) -> bool {
+        !self.is_free || self.starts.is_some() || !self.left.is_empty()
+    }
+}
