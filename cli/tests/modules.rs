@@ -31,6 +31,7 @@ fn no_modules_depend_on_each_other_in_a_circle() {
         ("host", 15),
         ("lab", 15),
         ("nic", 20),
+        ("recording", 8),
         ("sim", 40),
         ("switch", 80),
         ("tc", 3),

@@ -24,7 +24,6 @@ pub mod permutation;
 mod plan;
 mod pool;
 mod reach;
-pub mod recording;
 mod router;
 mod seed;
 mod slots;

@@ -22,7 +22,7 @@ use xoff_dataplane::policy::CustomPanic;
 use xoff_dataplane::settings::SwitchSettings;
 use xoff_dataplane::switch::{Switch, WorkerId, Workers};
 use xoff_dataplane::units::{MacAddr, PortId};
-use xoff_sim::recording::{Recorder, books};
+use xoff_recording::{Recorder, books};
 use xoff_xdp::XdpError;
 
 use crate::bell::Bell;

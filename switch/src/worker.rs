@@ -19,11 +19,10 @@ use xoff_config::Poll;
 use xoff_dataplane::driver::{Boundary, Direct, Driver, Port as _, Progress};
 use xoff_dataplane::switch::Switch;
 use xoff_dataplane::units::{Nanos, PortId};
-use xoff_sim::recording::Recorder;
+use xoff_recording::{Recorder, Ring};
 use xoff_xdp::{Port, Store};
 
 use crate::control::WorkerFacts;
-use crate::recording::Ring;
 use crate::spin::SpinWindow;
 use crate::turns::Watch;
 use xoff_xdp::clock;

@@ -12,9 +12,9 @@ use miette::IntoDiagnostic as _;
 use nix::sys::signal::{SigSet, Signal};
 use signal_hook::low_level::emulate_default_handler;
 use ureq::http::Response;
+use xoff_recording::pcapng::{NoBlock, Splitter, Tally};
 
 use crate::cli::{number, tell};
-use xoff_switch::capture::pcapng::{NoBlock, Splitter, Tally};
 use xoff_switch::client::{self, Silent};
 use xoff_switch::control::capture::ID_HEADER;
 
@@ -223,10 +223,9 @@ fn write(to: &mut impl Write, blocks: &[u8]) -> io::Result<ControlFlow<()>> {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use xoff_dataplane::units::{MacAddr, PortId};
+    use xoff_recording::pcapng::{Interface, Writer};
 
     use super::*;
-    use xoff_switch::capture::Counts;
-    use xoff_switch::capture::pcapng::{Interface, Writer};
 
     /// Gives a byte or two at a time, and then what it is told to.
     struct Trickle<'a>(&'a [u8], Option<ErrorKind>);
@@ -249,7 +248,7 @@ mod tests {
             Interface { port: PortId(0), name: "p1".into(), description: String::new(), mac, speed: 1_000 };
         let mut writer = Writer::new("xoff", vec![interface], 99, Duration::ZERO, Duration::ZERO);
         if is_ended {
-            writer.statistics(&Counts::new(1), Duration::ZERO);
+            writer.statistics(|_| [0, 0], Duration::ZERO);
         }
         writer.take()
     }

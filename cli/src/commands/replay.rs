@@ -5,9 +5,9 @@ use std::process::ExitCode;
 
 use miette::IntoDiagnostic as _;
 use xoff_config::OwnPolicy;
+use xoff_recording::{Ending, Outcome, Replayed};
 
 use crate::cli;
-use xoff_switch::recording::{self, Ending, Outcome, Replayed};
 
 /// Replays what `xoff run --record` has recorded, without root or devices: a dataplane of the same settings is called as the recorded
 /// one was, and whatever it does is held against what was done then: frames that leave, pause frames to the byte, drops with their
@@ -27,7 +27,7 @@ pub struct Args {
 /// # Errors
 /// The file cannot be replayed.
 pub fn run(args: &Args, own: Option<&OwnPolicy>) -> miette::Result<ExitCode> {
-    let replayed = recording::replay(&args.file, own).into_diagnostic()?;
+    let replayed = xoff_recording::replay(&args.file, own).into_diagnostic()?;
     cli::print(describe(&replayed))?;
     Ok(if replayed.is_identical() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
@@ -63,7 +63,7 @@ mod tests {
     use xoff_dataplane::units::Nanos;
 
     use super::*;
-    use xoff_switch::recording::Difference;
+    use xoff_recording::Difference;
 
     fn said(outcome: Outcome, books: Option<(&str, &str)>, ended: Ending, has_books: bool) -> String {
         let books = books.map(|(recorded, now)| (recorded.to_owned(), now.to_owned()));

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use tempfile::TempDir;
 use xoff_netns_tests::frames::{self, PAUSE_ADDRESS};
 use xoff_netns_tests::{Bed, Config, Surroundings, Switch, wait_for};
-use xoff_switch::recording::{self, Ending, Outcome};
+use xoff_recording::{Ending, Outcome, replay};
 
 use crate::reload::reload;
 use crate::{bed_beside_others, frame};
@@ -64,7 +64,7 @@ fn a_recorded_run_under_pfc_is_replayed_identically_and_tshark_opens_it() {
     assert_eq!(exit.status.code(), Some(0), "{}", exit.stderr);
     assert!(exit.stderr.contains("the recording is complete"), "{}", exit.stderr);
 
-    let replayed = recording::replay(&file, None).unwrap();
+    let replayed = replay(&file, None).unwrap();
     assert!(replayed.is_identical() && replayed.has_books, "{replayed:#?}");
     assert_eq!(replayed.ended, Ending::Stopped);
     let lines =
@@ -108,7 +108,7 @@ fn a_reload_ends_the_recording_and_what_it_has_until_then_is_identical() {
         "{}",
         exit.stderr
     );
-    let replayed = recording::replay(&file, None).unwrap();
+    let replayed = replay(&file, None).unwrap();
     assert!(replayed.is_identical() && !replayed.has_books, "{replayed:#?}");
     assert_eq!(replayed.ended, Ending::Settings);
     assert!(tshark(&file, &["eth.dst"]).len() >= 2);

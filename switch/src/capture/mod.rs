@@ -10,8 +10,7 @@
 //! ```
 
 mod filter;
-pub mod pcapng;
 mod record;
 
 pub use filter::{Filter, FilterError, REASONS, Reasons};
-pub use record::{Counts, Probe, Reader, Record, channel};
+pub use record::{Counts, Probe, Reader, channel};

@@ -9,6 +9,7 @@ use xoff_dataplane::drop_reason::DropReason;
 use xoff_dataplane::frame::{Frame, FrameStore};
 use xoff_dataplane::tap::{Seen, Sighting, Tap};
 use xoff_dataplane::units::{Class, Nanos, PortId, PortSet};
+use xoff_recording::pcapng::Packet;
 
 use super::filter::Filter;
 
@@ -150,41 +151,26 @@ fn write_head(head: &mut [u8], sighting: &Sighting, len: u32, kept: usize, misse
     head[28..33].copy_from_slice(&[sighting.port.0, class, sighting.is_control.into(), what, reason]);
 }
 
-/// A frame as it was seen.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Record<'a> {
-    /// When, where, and what became of it.
-    pub sighting: Sighting,
-    /// How long it was.
-    pub len: u32,
-    /// Frames at its port that were missed between the one before and this one.
-    pub missed_before: u32,
-    /// Its first bytes.
-    pub bytes: &'a [u8],
-}
-
-impl<'a> Record<'a> {
-    /// The one at the beginning of `bytes`, and what follows it.
-    fn read(bytes: &'a [u8]) -> Option<(Record<'a>, &'a [u8])> {
-        let (head, rest) = bytes.split_first_chunk::<HEAD>()?;
-        let long = |at: usize| u64::from_ne_bytes(std::array::from_fn(|index| head[at + index]));
-        let short = |at: usize| u32::from_ne_bytes(std::array::from_fn(|index| head[at + index]));
-        let (bytes, rest) = rest.split_at_checked(short(20) as usize)?;
-        let (after, dropped) = (Nanos(long(8)), DropReason::ALL.get(usize::from(head[32])).copied());
-        let what = match (head[31], dropped) {
-            (SENT, _) => Seen::Sent { after },
-            (DROPPED, Some(reason)) => Seen::Dropped { reason, after },
-            _ => Seen::Received { dropped },
-        };
-        let sighting = Sighting {
-            at: Nanos(long(0)),
-            port: PortId(head[28]),
-            class: Class::new(head[29]),
-            is_control: head[30] != 0,
-            what,
-        };
-        Some((Record { sighting, len: short(16), missed_before: short(24), bytes }, rest))
-    }
+/// The frame at the beginning of `bytes`, and what follows it.
+fn read(bytes: &[u8]) -> Option<(Packet<'_>, &[u8])> {
+    let (head, rest) = bytes.split_first_chunk::<HEAD>()?;
+    let long = |at: usize| u64::from_ne_bytes(std::array::from_fn(|index| head[at + index]));
+    let short = |at: usize| u32::from_ne_bytes(std::array::from_fn(|index| head[at + index]));
+    let (bytes, rest) = rest.split_at_checked(short(20) as usize)?;
+    let (after, dropped) = (Nanos(long(8)), DropReason::ALL.get(usize::from(head[32])).copied());
+    let what = match (head[31], dropped) {
+        (SENT, _) => Seen::Sent { after },
+        (DROPPED, Some(reason)) => Seen::Dropped { reason, after },
+        _ => Seen::Received { dropped },
+    };
+    let sighting = Sighting {
+        at: Nanos(long(0)),
+        port: PortId(head[28]),
+        class: Class::new(head[29]),
+        is_control: head[30] != 0,
+        what,
+    };
+    Some((Packet { sighting, len: short(16), missed_before: short(24), bytes }, rest))
 }
 
 impl Reader {
@@ -202,10 +188,10 @@ impl Reader {
     }
 
     /// What was taken, in the order in which the worker saw it.
-    pub fn records(&self) -> impl Iterator<Item = Record<'_>> {
+    pub fn records(&self) -> impl Iterator<Item = Packet<'_>> {
         let mut rest = &self.bytes[..];
         std::iter::from_fn(move || {
-            let (record, following) = Record::read(rest)?;
+            let (record, following) = read(rest)?;
             rest = following;
             Some(record)
         })

@@ -26,13 +26,13 @@ use tokio::task::yield_now;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 use xoff_dataplane::tap::{TAPS_MAX, TapId};
 use xoff_dataplane::units::{PortId, PortSet};
+use xoff_recording::pcapng::{Interface, Writer};
 
 use super::asker::Asker;
 use super::connections::Deadline;
 use super::mailbox::Request;
 use super::trust::{self, Names};
 use super::view::SwitchView;
-use crate::capture::pcapng::{Interface, Writer};
 use crate::capture::{Counts, Reader, channel};
 use request::Wanted;
 
@@ -200,7 +200,7 @@ async fn run(
     // Those after the last that was to be are no part of it.
     let counts = if capture.is_full() { &capture.told } else { &counts };
     if is_read {
-        capture.writer.statistics(counts, wall());
+        capture.writer.statistics(|port| [counts.wanted(port), counts.missed(port)], wall());
         let _ = client.blocks.send(capture.writer.take()).await; // who reads may be gone by now
     }
     let missed: u64 = wanted.ports.iter().map(|port| counts.missed(port)).sum();

@@ -8,10 +8,8 @@ use std::fmt::Write as _;
 use std::io::{self, Read};
 use std::time::Duration;
 
-use xoff_dataplane::tap::Seen;
+use xoff_dataplane::tap::{Seen, Sighting};
 use xoff_dataplane::units::{MacAddr, Nanos, PortId};
-
-use super::record::{Counts, Record};
 
 const SECTION: u32 = 0x0a0d_0d0a;
 /// Of every capture.
@@ -62,6 +60,19 @@ pub struct Interface {
     pub mac: MacAddr,
     /// Bits per second.
     pub speed: u64,
+}
+
+/// A frame as it was seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Packet<'a> {
+    /// When, where, and what became of it.
+    pub sighting: Sighting,
+    /// How long it was.
+    pub len: u32,
+    /// Frames at its port that were missed between the one before and this one.
+    pub missed_before: u32,
+    /// Its first bytes.
+    pub bytes: &'a [u8],
 }
 
 /// Makes blocks, and has those that were not taken yet.
@@ -115,7 +126,7 @@ impl Writer {
     }
 
     /// A frame. (One of a port that is no interface here is left out.)
-    pub fn frame(&mut self, record: &Record<'_>) {
+    pub fn frame(&mut self, record: &Packet<'_>) {
         let Some(interface) = self.interfaces.iter().position(|it| it.port == record.sighting.port) else {
             return;
         };
@@ -169,10 +180,10 @@ impl Writer {
         });
     }
 
-    /// What was seen and missed until `now`, since 1970: the end of the capture.
-    pub fn statistics(&mut self, counts: &Counts, now: Duration) {
+    /// How many frames were seen at each port, and missed, until `now`, since 1970: the end of the capture.
+    pub fn statistics(&mut self, counts: impl Fn(PortId) -> [u64; 2], now: Duration) {
         for (number, interface) in self.interfaces.clone().into_iter().enumerate() {
-            let (begun, port) = (self.begun, interface.port);
+            let (begun, [seen, missed]) = (self.begun, counts(interface.port));
             self.block(STATISTICS, |block| {
                 block.number(number);
                 block.time(now);
@@ -180,8 +191,8 @@ impl Writer {
                     let [high, low] = halves(time);
                     block.option(code, &[high.to_le_bytes(), low.to_le_bytes()].concat());
                 }
-                block.option(option::RECEIVED, &counts.wanted(port).to_le_bytes());
-                block.option(option::DROPPED, &counts.missed(port).to_le_bytes());
+                block.option(option::RECEIVED, &seen.to_le_bytes());
+                block.option(option::DROPPED, &missed.to_le_bytes());
                 block.end_of_options();
             });
         }
@@ -212,7 +223,7 @@ impl Writer {
 }
 
 /// What the headers of a frame do not say.
-fn describe(record: &Record<'_>, text: &mut String) {
+fn describe(record: &Packet<'_>, text: &mut String) {
     let sighting = &record.sighting;
     // To write to a String does not fail.
     let _ = match sighting.class {
@@ -419,14 +430,13 @@ fn value(mut options: &[u8], wanted: u16) -> Option<&[u8]> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 
     fn tally(pieces: &[&[u8]]) -> Tally {
         let mut splitter = Splitter::default();
         pieces.iter().for_each(|piece| splitter.push(piece));
-        assert_eq!(splitter.whole().unwrap(), pieces.concat());
+        assert_eq!(splitter.whole().expect("they are blocks"), pieces.concat());
         splitter.tally().clone()
     }
 
@@ -438,10 +448,7 @@ mod tests {
         };
         let interfaces = [0, 1].map(interface).into();
         let mut writer = Writer::new("xoff", interfaces, 99, Duration::ZERO, Duration::ZERO);
-        let counts = Counts::new(2);
-        counts.add(PortId(0), 4, 3);
-        counts.add(PortId(1), 9, 2);
-        writer.statistics(&counts, Duration::ZERO);
+        writer.statistics(|port| [[4, 3], [9, 2]][port.index()], Duration::ZERO);
         assert_eq!(tally(&[&writer.take()]), Tally { frames: 0, missed: Some(5) });
     }
 

@@ -1,14 +1,17 @@
 //! What recording costs: the same calls of a dataplane with a recorder and without, to be counted by callgrind, or timed.
 //!
-//!     cargo build --release --package xoff-sim --example recording
-//!     valgrind --tool=callgrind --callgrind-out-file=/dev/null target/release/examples/recording off 100000
+//!     cargo build --release --package xoff-recording --example cost
+//!     valgrind --tool=callgrind --callgrind-out-file=/dev/null target/release/examples/cost off 100000
 //!
 //! Subtract a run of no turns.
 
 use std::process::ExitCode;
 use std::time::Instant;
 
-use xoff_sim::recording::{Ending, Sink, frame_of, rehearsal};
+use xoff_recording::{Ending, Sink};
+
+#[path = "../tests/replays/rehearsal.rs"]
+mod rehearsal;
 
 /// Counts what it is given, as a ring copies it.
 #[derive(Debug)]
@@ -16,7 +19,6 @@ struct Ring {
     bytes: Box<[u8]>,
     at: usize,
     written: u64,
-    frames: u64,
 }
 
 impl Sink for Ring {
@@ -27,7 +29,6 @@ impl Sink for Ring {
         self.bytes[self.at..][..record.len()].copy_from_slice(record);
         self.at += record.len();
         self.written += record.len() as u64;
-        self.frames += u64::from(record.first().is_some_and(|kind| *kind == 4) && frame_of(record).is_some());
         true
     }
 
@@ -37,19 +38,20 @@ impl Sink for Ring {
 fn main() -> ExitCode {
     let mut args = std::env::args().skip(1);
     let (Some(kind), Some(turns)) = (args.next(), args.next().and_then(|turns| turns.parse().ok())) else {
-        eprintln!("recording on|off TURNS");
+        eprintln!("cost on|off TURNS");
         return ExitCode::from(2);
     };
     let settings = rehearsal::settings(12_000);
     let begin = Instant::now();
-    if kind == "on" {
-        let ring = Ring { bytes: vec![0; 1 << 20].into(), at: 0, written: 0, frames: 0 };
-        let ring = rehearsal::record(&settings, turns, 1, ring).sink;
-        println!("{} frames came in, {} bytes of records, {:?}", ring.frames, ring.written, begin.elapsed());
+    let books = if kind == "on" {
+        let ring = Ring { bytes: vec![0; 1 << 20].into(), at: 0, written: 0 };
+        let rehearsed = rehearsal::record(&settings, turns, 1, ring);
+        println!("{} bytes of records", rehearsed.sink.written);
+        rehearsed.books
     } else {
-        let books = rehearsal::unrecorded(&settings, turns, 1);
-        let received = books.lines().find(|line| line.starts_with("ledger.received"));
-        println!("{}, {:?}", received.unwrap_or_default(), begin.elapsed());
-    }
+        rehearsal::unrecorded(&settings, turns, 1)
+    };
+    let received = books.lines().find(|line| line.starts_with("ledger.received"));
+    println!("{}, {:?}", received.unwrap_or_default(), begin.elapsed());
     ExitCode::SUCCESS
 }

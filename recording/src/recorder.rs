@@ -19,7 +19,7 @@ use xoff_dataplane::switch::{Batch, Revision, Successor, Switch};
 use xoff_dataplane::tap::{Seen, Sighting, Tap, TapId};
 use xoff_dataplane::units::{MacAddr, Nanos, PortId, PortSet, Site};
 
-use super::record::{HEAD_IN, HEAD_OUT, Passing, Record, kept};
+use crate::record::{HEAD_IN, HEAD_OUT, Passing, Record, kept};
 
 /// By which the tap of a recording is known.
 const TAP: TapId = TapId(u64::MAX);
@@ -86,10 +86,10 @@ pub trait Sink {
 }
 
 /// Hears of drops.
-pub(super) struct Drops(Producer<Sighting>);
+pub(crate) struct Drops(Producer<Sighting>);
 
 /// Stands before who takes punted frames; `None`: nobody does.
-pub(super) struct Punts {
+pub(crate) struct Punts {
     heard: Producer<(Punt, bool)>,
     before: Option<Box<dyn PuntSink>>,
 }
@@ -128,7 +128,7 @@ impl PuntSink for Punts {
 
 /// What is heard of in a call, until it is over.
 #[derive(Debug)]
-pub(super) struct Heard {
+pub(crate) struct Heard {
     drops: Consumer<Sighting>,
     punts: Option<Consumer<(Punt, bool)>>,
 }
@@ -138,7 +138,7 @@ impl Heard {
     ///
     /// # Panics
     /// Where as many look on as may.
-    pub(super) fn at(switch: &mut Switch, now: Nanos) -> Heard {
+    pub(crate) fn at(switch: &mut Switch, now: Nanos) -> Heard {
         let (producer, drops) = RingBuffer::new(HEARD_MAX);
         let put = switch.batch(now).put_tap(TAP, Box::new(Drops(producer)));
         assert!(put.is_ok(), "nobody looks on yet");
@@ -146,14 +146,14 @@ impl Heard {
     }
 
     /// Of what is punted to `sink`; what comes back takes its place.
-    pub(super) fn before(&mut self, sink: Option<Box<dyn PuntSink>>) -> Box<dyn PuntSink> {
+    pub(crate) fn before(&mut self, sink: Option<Box<dyn PuntSink>>) -> Box<dyn PuntSink> {
         let (heard, punts) = RingBuffer::new(HEARD_MAX);
         self.punts = Some(punts);
         Box::new(Punts { heard, before: sink })
     }
 
     /// Tells what was heard, in the same order wherever the same happens.
-    pub(super) fn tell(&mut self, mut note: impl FnMut(&Record<'_>)) {
+    pub(crate) fn tell(&mut self, mut note: impl FnMut(&Record<'_>)) {
         while let Ok(Sighting { port, class, what, .. }) = self.drops.pop() {
             match (what, class) {
                 (Seen::Received { dropped: Some(reason) }, Some(class)) => {

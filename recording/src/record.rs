@@ -6,9 +6,9 @@ use xoff_dataplane::punt::PuntReason;
 use xoff_dataplane::units::{Class, MacAddr, Nanos, PortId, Site};
 
 /// As much as is kept of a frame that comes in: what a switch looks at, and the tags that it may cut off.
-pub(super) const HEAD_IN: usize = 144;
+pub(crate) const HEAD_IN: usize = 144;
 /// Of one that leaves: what a switch writes.
-pub(super) const HEAD_OUT: usize = 64;
+pub(crate) const HEAD_OUT: usize = 64;
 /// Of MAC control.
 const CONTROL_MAX: usize = 2_048;
 
@@ -79,30 +79,30 @@ pub enum Record<'a> {
 
 /// The kinds of records, calls before answers.
 mod kind {
-    pub(super) const AT: u8 = 1;
-    pub(super) const WAS_AWAY: u8 = 2;
-    pub(super) const ADVANCE: u8 = 3;
-    pub(super) const RECEIVE: u8 = 4;
-    pub(super) const FORWARD: u8 = 5;
-    pub(super) const TRANSMIT: u8 = 6;
-    pub(super) const RELEASE: u8 = 7;
-    pub(super) const GIVE_UP: u8 = 8;
-    pub(super) const ANNOUNCE: u8 = 9;
-    pub(super) const SET_LINK: u8 = 10;
-    pub(super) const SET_MAC: u8 = 11;
-    pub(super) const LET_PEERS_GO: u8 = 12;
-    pub(super) const TELL: u8 = 13;
-    pub(super) const OF_HOST: u8 = 14;
+    pub(crate) const AT: u8 = 1;
+    pub(crate) const WAS_AWAY: u8 = 2;
+    pub(crate) const ADVANCE: u8 = 3;
+    pub(crate) const RECEIVE: u8 = 4;
+    pub(crate) const FORWARD: u8 = 5;
+    pub(crate) const TRANSMIT: u8 = 6;
+    pub(crate) const RELEASE: u8 = 7;
+    pub(crate) const GIVE_UP: u8 = 8;
+    pub(crate) const ANNOUNCE: u8 = 9;
+    pub(crate) const SET_LINK: u8 = 10;
+    pub(crate) const SET_MAC: u8 = 11;
+    pub(crate) const LET_PEERS_GO: u8 = 12;
+    pub(crate) const TELL: u8 = 13;
+    pub(crate) const OF_HOST: u8 = 14;
     /// Answers from here on.
-    pub(super) const FREED: u8 = 32;
-    pub(super) const COPIED: u8 = 33;
-    pub(super) const MADE: u8 = 34;
-    pub(super) const MOVED: u8 = 35;
-    pub(super) const SENT: u8 = 36;
-    pub(super) const REFUSED: u8 = 37;
-    pub(super) const DROPPED: u8 = 38;
-    pub(super) const PUNTED: u8 = 39;
-    pub(super) const GAVE: u8 = 40;
+    pub(crate) const FREED: u8 = 32;
+    pub(crate) const COPIED: u8 = 33;
+    pub(crate) const MADE: u8 = 34;
+    pub(crate) const MOVED: u8 = 35;
+    pub(crate) const SENT: u8 = 36;
+    pub(crate) const REFUSED: u8 = 37;
+    pub(crate) const DROPPED: u8 = 38;
+    pub(crate) const PUNTED: u8 = 39;
+    pub(crate) const GAVE: u8 = 40;
 }
 
 /// No slot.
@@ -123,12 +123,13 @@ pub fn frame_of(record: &[u8]) -> Option<(PortId, u32, bool)> {
 }
 
 /// Whether the record is a call, and no answer.
-pub(super) fn is_call(record: &[u8]) -> bool {
+#[must_use]
+pub fn is_call(record: &[u8]) -> bool {
     record.first().is_some_and(|kind| *kind < kind::FREED)
 }
 
 /// As much of a frame with this head as is kept.
-pub(super) fn kept(head: &[u8], len: u32, most: usize) -> &[u8] {
+pub(crate) fn kept(head: &[u8], len: u32, most: usize) -> &[u8] {
     let is_control = head.get(12..14) == Some(&[0x88, 0x08]);
     let most = if is_control { CONTROL_MAX } else { most };
     &head[..head.len().min(len as usize).min(most)]

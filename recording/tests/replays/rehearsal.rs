@@ -1,29 +1,31 @@
-//! A switch by itself that meets much in a short time, and is recorded: for tests of what records are written to, and read from.
+//! A switch by itself that meets much in a short time, and is recorded.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use xoff_config::{Config, Machine};
 use xoff_dataplane::counters::Counters;
-use xoff_dataplane::driver::{Boundary, Direct};
+use xoff_dataplane::driver::{Boundary, Direct, Driver, Environment, Port};
 use xoff_dataplane::frame::Frame;
 use xoff_dataplane::settings::SwitchSettings;
 use xoff_dataplane::switch::{Switch, Workers};
 use xoff_dataplane::units::{MacAddr, Nanos, PortId};
-
-use super::{Memory, Recorder, Sink, books};
+use xoff_recording::{Recorder, Sink, books};
+use xoff_testkit::bed::store::MemoryStore;
 
 /// Slots of its memory.
 pub const SLOTS: u32 = DATA + CONTROL;
 const DATA: u32 = 600;
 const CONTROL: u32 = 16;
+/// Bytes in front of each frame, and of the longest.
+const ROOM: usize = 16;
+const LONGEST: usize = 1_530;
 /// Ports.
 const PORTS: u8 = 3;
-/// Frames that its driver has of a port at most.
+/// Frames that the driver has of a port at most.
 const OUT_MAX: usize = 2;
 
 /// Three ports, class 3 lossless, with so many bytes until XOFF; whoever hears of LLDP is there.
-#[must_use]
 pub fn text(xoff: u32) -> String {
     let port = |port: u8| {
         format!("[[port]]\nname = \"p{port}\"\ndevice = \"p{port}\"\nspeed = \"1G\"\ncable = \"10m\"\n")
@@ -36,7 +38,6 @@ pub fn text(xoff: u32) -> String {
 ///
 /// # Panics
 /// Where these are none.
-#[must_use]
 pub fn settings(xoff: u32) -> SwitchSettings {
     let config = Config::from_toml("rehearsal", &text(xoff), Machine::default());
     config.unwrap_or_else(|error| panic!("{error:?}")).switch
@@ -63,7 +64,6 @@ pub fn record<K: Sink>(settings: &SwitchSettings, turns: u32, seed: u64, sink: K
 }
 
 /// The same without a recorder: what the switch has counted.
-#[must_use]
 pub fn unrecorded(settings: &SwitchSettings, turns: u32, seed: u64) -> String {
     let counters = Counters::with_shadows(settings.ports.len(), settings.shadows.len());
     let mut switch = new(settings, &counters);
@@ -78,83 +78,115 @@ fn new(settings: &SwitchSettings, counters: &Arc<Counters>) -> Switch {
 /// Whatever is around it.
 struct Stage<'a> {
     switch: &'a mut Switch,
-    memory: Memory,
+    memory: MemoryStore,
     chance: fastrand::Rng,
     now: Nanos,
-    /// By port, what its driver has.
-    out: [VecDeque<Frame>; PORTS as usize],
+    ports: Vec<(PortId, Line)>,
+}
+
+/// A port whose line carries a frame now and then.
+#[derive(Default)]
+struct Line {
+    /// Frames that come in.
+    comes: Vec<Vec<u8>>,
+    out: VecDeque<Frame>,
+    /// How many of these have left.
+    leaves: usize,
+}
+
+impl Port<MemoryStore> for Line {
+    fn reap(&mut self, memory: &mut MemoryStore, mut sent: impl FnMut(&mut MemoryStore, Frame)) {
+        let leaves = std::mem::take(&mut self.leaves);
+        self.out.drain(..leaves).for_each(|frame| sent(memory, frame));
+    }
+
+    fn receive(
+        &mut self,
+        memory: &mut MemoryStore,
+        _: u32,
+        mut each: impl FnMut(&mut MemoryStore, Frame),
+    ) -> u32 {
+        let mut received = 0;
+        for bytes in self.comes.drain(..) {
+            if let Some(frame) = memory.fill(&bytes) {
+                each(memory, frame);
+                received += 1;
+            }
+        }
+        received
+    }
+
+    fn room(&self) -> u32 {
+        u32::try_from(OUT_MAX.saturating_sub(self.out.len())).unwrap_or(0)
+    }
+
+    fn send(&mut self, _: &MemoryStore, frame: Frame) -> Result<(), Frame> {
+        self.out.push_back(frame);
+        Ok(())
+    }
+
+    fn in_flight(&self) -> bool {
+        !self.out.is_empty()
+    }
+}
+
+/// The number of a turn: some have something that is asked for from outside.
+struct Turn(u32);
+
+impl Environment<Line, MemoryStore> for Turn {
+    fn serve<B: Boundary>(&mut self, driver: &mut Driver<'_, Line, MemoryStore, B>) -> bool {
+        let Driver { now, switch, store, boundary, .. } = driver;
+        let mut batch = boundary.batch(switch, *now);
+        match self.0 % 97 {
+            50 => _ = boundary.tell(&mut batch, PortId(1), &padded(lldp()), *store),
+            70 => boundary.set_link(&mut batch, PortId(2), false, *store),
+            75 => boundary.set_link(&mut batch, PortId(2), true, *store),
+            90 => boundary.set_mac(&mut batch, PortId(0), MacAddr([2, 9, 0, 0, 0, 1])),
+            _ => return false,
+        }
+        true
+    }
 }
 
 impl Stage<'_> {
     fn new(switch: &mut Switch, seed: u64) -> Stage<'_> {
         let chance = fastrand::Rng::with_seed(seed);
-        let out = std::array::from_fn(|_| VecDeque::new());
-        Stage { switch, memory: Memory::new(DATA, CONTROL), chance, now: Nanos(1), out }
+        let ports = (0..PORTS).map(|port| (PortId(port), Line::default())).collect();
+        Stage { switch, memory: MemoryStore::new(DATA, CONTROL, ROOM, LONGEST), chance, now: Nanos(1), ports }
+    }
+
+    fn driver<'a, B>(&'a mut self, boundary: &'a mut B) -> Driver<'a, Line, MemoryStore, B> {
+        let Stage { switch, memory, now, ports, .. } = self;
+        Driver { now: *now, switch, ports, store: memory, boundary }
     }
 
     fn run(mut self, boundary: &mut impl Boundary, turns: u32) {
         for turn in 0..turns {
             self.now = self.now.after(Nanos(self.chance.u64(1..40_000)));
-            self.turn(boundary, turn);
+            self.happen();
+            if self.chance.u8(..) == 0 {
+                boundary.was_away(self.switch, self.now);
+            }
+            self.driver(boundary).turn(&mut Turn(turn));
         }
-        let mut batch = boundary.batch(self.switch, self.now);
-        boundary.let_peers_go(&mut batch);
-        drop(batch);
-        self.transmit(boundary);
-        for frame in self.out.iter_mut().flat_map(|out| out.drain(..)) {
+        self.driver(boundary).let_peers_go();
+        self.driver(boundary).part();
+        for frame in self.ports.iter_mut().flat_map(|(_, line)| line.out.drain(..)) {
             let _ = frame.into_parts(); // with its driver
         }
     }
 
-    fn turn(&mut self, boundary: &mut impl Boundary, turn: u32) {
-        if self.chance.u8(..) == 0 {
-            boundary.was_away(self.switch, self.now);
-        }
-        let mut batch = boundary.batch(self.switch, self.now);
-        boundary.advance(&mut batch, &mut self.memory);
-        for (port, out) in (0..=u8::MAX).map(PortId).zip(&mut self.out) {
-            for _ in 0..self.chance.usize(..=out.len()) {
-                let frame = out.pop_front().expect("counted");
-                boundary.release(&mut batch, port, frame, &mut self.memory);
-            }
+    /// Frames come in and leave.
+    fn happen(&mut self) {
+        for (_, line) in &mut self.ports {
+            line.leaves = self.chance.usize(..=line.out.len());
         }
         for _ in 0..self.chance.u8(..7) {
-            let (port, head) = frame(&mut self.chance);
-            let kept = u32::try_from(head.len()).unwrap_or(u32::MAX);
-            let len = if kept > 100 { self.chance.u32(kept..1_530) } else { kept };
-            if let Some(frame) = self.memory.fill(&head, len) {
-                boundary.receive(&mut batch, port, frame, &mut self.memory);
+            let (port, mut bytes) = frame(&mut self.chance);
+            if bytes.len() > 100 {
+                bytes.resize(self.chance.usize(bytes.len()..LONGEST), 0);
             }
-        }
-        drop(batch);
-        let mut batch = boundary.batch(self.switch, self.now);
-        boundary.forward_all(&mut batch, &mut self.memory);
-        match turn % 97 {
-            50 => _ = boundary.tell(&mut batch, PortId(1), &padded(lldp()), &mut self.memory),
-            70 => boundary.set_link(&mut batch, PortId(2), false, &mut self.memory),
-            75 => boundary.set_link(&mut batch, PortId(2), true, &mut self.memory),
-            90 => boundary.set_mac(&mut batch, PortId(0), MacAddr([2, 9, 0, 0, 0, 1])),
-            _ => (),
-        }
-        drop(batch);
-        self.transmit(boundary);
-    }
-
-    fn transmit(&mut self, boundary: &mut impl Boundary) {
-        let untold = self.switch.untold();
-        for (port, out) in
-            (0..=u8::MAX).map(PortId).zip(&mut self.out).filter(|(port, _)| untold.contains(*port))
-        {
-            let mut batch = boundary.batch(self.switch, self.now);
-            out.extend(boundary.announce(&mut batch, port, &mut self.memory));
-        }
-        let active = self.switch.egress_active();
-        for (port, out) in
-            (0..=u8::MAX).map(PortId).zip(&mut self.out).filter(|(port, _)| active.contains(*port))
-        {
-            let most = u32::try_from(OUT_MAX.saturating_sub(out.len())).unwrap_or(0);
-            let mut batch = boundary.batch(self.switch, self.now);
-            boundary.transmit(&mut batch, port, &mut self.memory, most, |_, frame| out.push_back(frame));
+            self.ports[port.index()].1.comes.push(bytes);
         }
     }
 }

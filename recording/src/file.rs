@@ -20,15 +20,16 @@ use xoff_config::{Config, ConfigError, Machine, OwnPolicy};
 use xoff_dataplane::counter::Counter;
 use xoff_dataplane::settings::{HashSeed, SwitchSettings};
 use xoff_dataplane::units::{MacAddr, Nanos, PortId};
-use xoff_sim::recording::{BEFORE_FRAME, Ending, Record, frame_of};
 
-use crate::capture::pcapng::{Interface, Part, Writer};
+use crate::pcapng::{Interface, Part, Writer};
+use crate::{BEFORE_FRAME, Ending, Record, frame_of};
 
 /// What stands in the file, and where. Another number is another format.
-pub(super) const FORMAT: u32 = 2;
+pub const FORMAT: u32 = 2;
 
-/// Kinds of our own blocks.
-pub(super) const HEAD: u8 = 0;
+/// Of our own blocks, the kind of the first.
+pub const HEAD: u8 = 0;
+/// Other kinds.
 pub(super) const CALLS: u8 = 1;
 pub(super) const BOOKS: u8 = 2;
 pub(super) const END: u8 = 3;
@@ -201,7 +202,7 @@ fn long(rest: &mut &[u8]) -> Option<u64> {
 
 /// Writes a recording.
 #[derive(Debug)]
-pub(super) struct FileWriter<W> {
+pub struct FileWriter<W> {
     file: W,
     blocks: Writer,
     now: Nanos,
@@ -216,7 +217,7 @@ pub(super) struct FileWriter<W> {
 
 impl<W: Write> FileWriter<W> {
     /// Begins one; `zero` was when the driver's clock was, since 1970.
-    pub(super) fn new(file: W, head: &Head, settings: &SwitchSettings, zero: Duration) -> FileWriter<W> {
+    pub fn new(file: W, head: &Head, settings: &SwitchSettings, zero: Duration) -> FileWriter<W> {
         let interface = |(port, at): (PortId, &xoff_dataplane::settings::PortSettings)| Interface {
             port,
             name: at.name.clone(),
@@ -234,12 +235,16 @@ impl<W: Write> FileWriter<W> {
     }
 
     /// Number of records that are in the file, written by the thread that has the writer.
-    pub(super) fn written(&self) -> Arc<Counter> {
+    #[must_use]
+    pub fn written(&self) -> Arc<Counter> {
         Arc::clone(&self.written)
     }
 
     /// One more.
-    pub(super) fn record(&mut self, record: &[u8]) -> io::Result<()> {
+    ///
+    /// # Errors
+    /// What keeps it from being written.
+    pub fn record(&mut self, record: &[u8]) -> io::Result<()> {
         self.records += 1;
         if let Some((port, len, is_in)) = frame_of(record) {
             self.end_calls();
@@ -269,7 +274,10 @@ impl<W: Write> FileWriter<W> {
     }
 
     /// Writes what is there.
-    pub(super) fn flush(&mut self) -> io::Result<()> {
+    ///
+    /// # Errors
+    /// What keeps it from being written.
+    pub fn flush(&mut self) -> io::Result<()> {
         self.end_calls();
         let blocks = self.blocks.take();
         self.digest.add(&blocks);
@@ -278,8 +286,11 @@ impl<W: Write> FileWriter<W> {
         Ok(())
     }
 
-    /// Ends it, with what the switch has counted where it ended with the recording.
-    pub(super) fn end(mut self, why: Ending, books: Option<&str>) -> io::Result<(W, u64)> {
+    /// Ends it, with what the switch has counted where it ended with the recording. Gives what it wrote to, and the number of records.
+    ///
+    /// # Errors
+    /// What keeps it from being written.
+    pub fn end(mut self, why: Ending, books: Option<&str>) -> io::Result<(W, u64)> {
         self.end_calls();
         for piece in books.unwrap_or_default().as_bytes().chunks(PIECE) {
             self.blocks.own(&[&[BOOKS], piece].concat());

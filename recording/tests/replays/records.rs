@@ -1,7 +1,9 @@
-use xoff_dataplane::units::{Nanos, PortId};
+//! Records, and what is done again of them.
 
-use super::record::is_call;
-use super::*;
+use xoff_dataplane::units::{Nanos, PortId};
+use xoff_recording::{Broken, Ending, Outcome, Passing, Record, Replay, Sink, frame_of, is_call};
+
+use crate::rehearsal;
 
 const TURNS: u32 = 3_000;
 const XOFF: u32 = 12_000;

@@ -1,34 +1,25 @@
-//! From a worker to a file: a ring of bytes, and the thread that writes what is in it.
+//! `xoff run --record FILE`: the thread that writes what a worker [records](xoff_recording).
 
 use std::fmt;
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
-use std::sync::mpsc::{self, Receiver, Sender, TryRecvError};
-use std::thread::{self, JoinHandle};
+use std::sync::mpsc::{self, Sender};
+use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use rtrb::{Consumer, Producer, RingBuffer};
 use xoff_config::Config;
 use xoff_dataplane::counter::Counter;
 use xoff_dataplane::settings::SwitchSettings;
-use xoff_sim::recording::{Ending, Sink};
+use xoff_recording::{Ending, FileWriter, Head, Ring, write};
 
-use super::file::{FileWriter, Head};
 use crate::confine::{ConfineError, Part, Privileges};
 use crate::outlet::{Outlet, Progress};
 use xoff_xdp::clock;
 
 /// What records wait in until they are written: a fifth of a second of a port of 1 Gb/s with the shortest frames.
 const RING_BYTES: usize = 64 << 20;
-
-/// More than any record has.
-const RECORD_MAX: usize = 8 << 10;
-
-/// How long the writer sleeps where there is nothing to write.
-const NAP: Duration = Duration::from_millis(2);
 
 /// A recording that a switch is to make from its start on.
 #[derive(Debug)]
@@ -109,7 +100,7 @@ impl Wanted {
         tracing::info!(file = path, "what passes between the worker and its dataplane is recorded");
         let (outlet, progress) = Outlet::new(self.file);
         let writer = FileWriter::new(outlet, &head, settings, zero);
-        let extent = Extent { path, put: Arc::clone(&ring.put), written: writer.written() };
+        let extent = Extent { path, put: ring.records(), written: writer.written() };
         let told = extent.clone();
         let work = move || match write(records, writer, &ended) {
             Ok((Ending::Stopped, count)) => {
@@ -151,82 +142,6 @@ impl Extent {
     }
 }
 
-/// A worker's end of the ring.
-#[derive(Debug)]
-pub struct Ring {
-    bytes: Producer<u8>,
-    /// A record, with its length before it.
-    scratch: Vec<u8>,
-    /// Records so far.
-    put: Arc<Counter>,
-    /// Why nothing more comes: the place of an [`Ending`], and one.
-    ended: Arc<AtomicU8>,
-}
-
-/// The writer's.
-#[derive(Debug)]
-pub(super) struct Records {
-    bytes: Consumer<u8>,
-    ended: Arc<AtomicU8>,
-}
-
-impl Ring {
-    /// With room for so many bytes.
-    pub(super) fn new(room: usize) -> (Ring, Records) {
-        let (mut producer, mut consumer) = RingBuffer::new(room);
-        // Every page is there before the worker writes to the first.
-        if let Ok(all) = producer.write_chunk(room) {
-            all.commit_all();
-        }
-        if let Ok(all) = consumer.read_chunk(room) {
-            all.commit_all();
-        }
-        let ended = Arc::new(AtomicU8::new(0));
-        let scratch = Vec::with_capacity(RECORD_MAX);
-        let ring = Ring { bytes: producer, scratch, put: Arc::default(), ended: Arc::clone(&ended) };
-        (ring, Records { bytes: consumer, ended })
-    }
-}
-
-impl Sink for Ring {
-    fn put(&mut self, record: &[u8]) -> bool {
-        let Ok(len) = u16::try_from(record.len()) else { return false };
-        self.put.add(1);
-        self.scratch.clear();
-        self.scratch.extend(len.to_le_bytes());
-        self.scratch.extend_from_slice(record);
-        // In one piece, so that the reader sees whole records only.
-        !self.bytes.is_abandoned() && self.bytes.push_entire_slice(&self.scratch).is_ok()
-    }
-
-    fn end(&mut self, why: Ending) {
-        self.ended.store(1 + u8::try_from(why.index()).unwrap_or(0), Ordering::Release);
-    }
-}
-
-impl Records {
-    /// Why nothing more comes. What came before is there to be taken when this has been asked.
-    fn ended(&self) -> Option<Ending> {
-        let number = self.ended.load(Ordering::Acquire);
-        Ending::ALL.get(usize::from(number).checked_sub(1)?).copied()
-    }
-
-    /// Takes what is there, and gives each record to `each`. False where that was nothing.
-    pub(super) fn take(&mut self, mut each: impl FnMut(&[u8]) -> io::Result<()>) -> io::Result<bool> {
-        let Ok(chunk) = self.bytes.read_chunk(self.bytes.slots()) else { return Ok(false) };
-        let (first, second) = chunk.as_slices();
-        let bytes = [first, second].concat();
-        chunk.commit_all();
-        let mut rest = &bytes[..];
-        while let Some((len, behind)) = rest.split_first_chunk() {
-            let (record, behind) = behind.split_at(u16::from_le_bytes(*len).into());
-            each(record)?;
-            rest = behind;
-        }
-        Ok(!bytes.is_empty())
-    }
-}
-
 /// A recording that is being made.
 #[derive(Debug)]
 pub struct Recording {
@@ -252,28 +167,18 @@ impl Recording {
     }
 }
 
-/// Writes until the recording is over, and says why it is and how many records there are.
-pub(super) fn write<W: io::Write>(
-    mut records: Records,
-    mut writer: FileWriter<W>,
-    stopped: &Receiver<Option<String>>,
-) -> io::Result<(Ending, u64)> {
-    loop {
-        let (ended, stop) = (records.ended(), stopped.try_recv());
-        let some = records.take(|record| writer.record(record))?;
-        if let Some(why) = ended {
-            return Ok((why, writer.end(why, None)?.1));
-        }
-        match stop {
-            Ok(books) => return Ok((Ending::Stopped, writer.end(Ending::Stopped, books.as_deref())?.1)),
-            Err(TryRecvError::Disconnected) => {
-                return Ok((Ending::Stopped, writer.end(Ending::Stopped, None)?.1));
-            }
-            Err(TryRecvError::Empty) if some => (),
-            Err(TryRecvError::Empty) => {
-                writer.flush()?;
-                thread::sleep(NAP);
-            }
-        }
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_cannot_be_made_is_told() {
+        let error = Wanted::create("/nowhere/at/all".as_ref(), ("a", "b")).unwrap_err();
+        assert!(error.to_string().starts_with("cannot write /nowhere/at/all: "), "{error}");
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("r.pcapng");
+        Wanted::create(&path, ("a", "b")).unwrap();
+        assert_eq!(std::fs::read(&path).unwrap().len(), 0);
     }
 }

@@ -5,10 +5,10 @@ use std::io::{self, BufReader, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
 use xoff_config::{ConfigError, OwnPolicy};
-use xoff_sim::recording::{Broken, Ending, Outcome, Replay};
 
-use super::file::{BOOKS, CALLS, Digest, END, End, FORMAT, HEAD, Head, take};
-use crate::capture::pcapng::{FIRST_BYTE, Part, read_block};
+use crate::file::{BOOKS, CALLS, Digest, END, End, FORMAT, HEAD, Head, take};
+use crate::pcapng::{FIRST_BYTE, Part, read_block};
+use crate::{Broken, Ending, Outcome, Replay};
 
 /// Why a file is not replayed.
 #[derive(Debug, thiserror::Error)]
@@ -118,7 +118,10 @@ pub fn replay(path: &Path, own: Option<&OwnPolicy>) -> Result<Replayed, NotRepla
 }
 
 /// The same of two readers of the same bytes: all of it is looked at before anything is replayed.
-pub(super) fn replay_of(
+///
+/// # Errors
+/// Why it cannot be replayed.
+pub fn replay_of(
     first: impl Read,
     second: impl Read,
     own: Option<&OwnPolicy>,

@@ -10,10 +10,10 @@ use xoff_dataplane::settings::SwitchSettings;
 use xoff_dataplane::switch::{Batch, Switch, Workers};
 use xoff_dataplane::units::{Nanos, PortId};
 
-use super::books::books;
-use super::memory::Memory;
-use super::record::{HEAD_OUT, Passing, Record, is_call, kept};
-use super::recorder::Heard;
+use crate::books::books;
+use crate::memory::Memory;
+use crate::record::{HEAD_OUT, Passing, Record, is_call, kept};
+use crate::recorder::Heard;
 
 /// Calls that are told of before the one that went otherwise.
 const TOLD_BEFORE: usize = 8;
@@ -118,7 +118,7 @@ impl Replay {
         let sink = heard.before(Some(Box::new(Taker(Arc::clone(&takes)))));
         switch.batch(Nanos::ZERO).put_punt_sink(sink);
         let desk = Desk {
-            memory: Memory::unsorted(slots),
+            memory: Memory::new(slots),
             given: vec![None; slots as usize],
             expected: VecDeque::new(),
             takes,

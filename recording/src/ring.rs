@@ -1,0 +1,135 @@
+//! From a worker to a file: a ring of bytes, and what writes that is in it.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::mpsc::{Receiver, TryRecvError};
+use std::thread;
+use std::time::Duration;
+
+use rtrb::{Consumer, Producer, RingBuffer};
+use xoff_dataplane::counter::Counter;
+
+use crate::{Ending, FileWriter, Sink};
+
+/// More than any record has.
+const RECORD_MAX: usize = 8 << 10;
+
+/// How long the writer sleeps where there is nothing to write.
+const NAP: Duration = Duration::from_millis(2);
+
+/// A worker's end of the ring.
+#[derive(Debug)]
+pub struct Ring {
+    bytes: Producer<u8>,
+    /// A record, with its length before it.
+    scratch: Vec<u8>,
+    /// Records so far.
+    put: Arc<Counter>,
+    /// Why nothing more comes: the place of an [`Ending`], and one.
+    ended: Arc<AtomicU8>,
+}
+
+/// The writer's end of the ring.
+#[derive(Debug)]
+pub struct Records {
+    bytes: Consumer<u8>,
+    ended: Arc<AtomicU8>,
+}
+
+impl Ring {
+    /// With room for so many bytes.
+    #[must_use]
+    pub fn new(room: usize) -> (Ring, Records) {
+        let (mut producer, mut consumer) = RingBuffer::new(room);
+        // Every page is there before the worker writes to the first.
+        if let Ok(all) = producer.write_chunk(room) {
+            all.commit_all();
+        }
+        if let Ok(all) = consumer.read_chunk(room) {
+            all.commit_all();
+        }
+        let ended = Arc::new(AtomicU8::new(0));
+        let scratch = Vec::with_capacity(RECORD_MAX);
+        let ring = Ring { bytes: producer, scratch, put: Arc::default(), ended: Arc::clone(&ended) };
+        (ring, Records { bytes: consumer, ended })
+    }
+
+    /// Number of records so far, written by the worker.
+    #[must_use]
+    pub fn records(&self) -> Arc<Counter> {
+        Arc::clone(&self.put)
+    }
+}
+
+impl Sink for Ring {
+    fn put(&mut self, record: &[u8]) -> bool {
+        let Ok(len) = u16::try_from(record.len()) else { return false };
+        self.put.add(1);
+        self.scratch.clear();
+        self.scratch.extend(len.to_le_bytes());
+        self.scratch.extend_from_slice(record);
+        // In one piece, so that the reader sees whole records only.
+        !self.bytes.is_abandoned() && self.bytes.push_entire_slice(&self.scratch).is_ok()
+    }
+
+    fn end(&mut self, why: Ending) {
+        self.ended.store(1 + u8::try_from(why.index()).unwrap_or(0), Ordering::Release);
+    }
+}
+
+impl Records {
+    /// Why nothing more comes. What came before is there to be taken when this has been asked.
+    fn ended(&self) -> Option<Ending> {
+        let number = self.ended.load(Ordering::Acquire);
+        Ending::ALL.get(usize::from(number).checked_sub(1)?).copied()
+    }
+
+    /// Takes what is there, and gives each record to `each`. False where that was nothing.
+    ///
+    /// # Errors
+    /// What `each` says.
+    pub fn take(&mut self, mut each: impl FnMut(&[u8]) -> io::Result<()>) -> io::Result<bool> {
+        let Ok(chunk) = self.bytes.read_chunk(self.bytes.slots()) else { return Ok(false) };
+        let (first, second) = chunk.as_slices();
+        let bytes = [first, second].concat();
+        chunk.commit_all();
+        let mut rest = &bytes[..];
+        while let Some((len, behind)) = rest.split_first_chunk() {
+            let (record, behind) = behind.split_at(u16::from_le_bytes(*len).into());
+            each(record)?;
+            rest = behind;
+        }
+        Ok(!bytes.is_empty())
+    }
+}
+
+/// Writes until the recording is over, and says why it is and how many records there are. `stopped` has what the switch counted, unless a
+/// thread of it did not end as it should.
+///
+/// # Errors
+/// What keeps it from being written.
+pub fn write<W: io::Write>(
+    mut records: Records,
+    mut writer: FileWriter<W>,
+    stopped: &Receiver<Option<String>>,
+) -> io::Result<(Ending, u64)> {
+    loop {
+        let (ended, stop) = (records.ended(), stopped.try_recv());
+        let some = records.take(|record| writer.record(record))?;
+        if let Some(why) = ended {
+            return Ok((why, writer.end(why, None)?.1));
+        }
+        match stop {
+            Ok(books) => return Ok((Ending::Stopped, writer.end(Ending::Stopped, books.as_deref())?.1)),
+            Err(TryRecvError::Disconnected) => {
+                return Ok((Ending::Stopped, writer.end(Ending::Stopped, None)?.1));
+            }
+            Err(TryRecvError::Empty) if some => (),
+            Err(TryRecvError::Empty) => {
+                writer.flush()?;
+                thread::sleep(NAP);
+            }
+        }
+    }
+}
