@@ -1,7 +1,7 @@
 //! What passes between a dataplane and its driver, recorded where a switch runs and done again anywhere.
 //!
-//! A driver calls its dataplane through a [`Boundary`](xoff_dataplane::driver::Boundary). A [`Recorder`] is one that writes down each call, what the
-//! dataplane answers, and what it asks of its store, into a [`Sink`]. [`Replay`] has a dataplane of
+//! A driver calls its dataplane through a [`Boundary`](xoff_dataplane::driver::Boundary). A [`Recorder`] is one that writes
+//! down each call, what the dataplane answers, and what it asks of its store, into a [`Sink`]. [`Replay`] has a dataplane of
 //! the same settings and makes the same calls at the same times; each answer is held against the recorded one.
 //!
 //! ```text

@@ -1,5 +1,5 @@
-//! A switch whose driver ails: what happens there waits until it looks. Then it takes turns as a worker thread does ([`Driver`]), over ports whose
-//! rings hold what has come and left ([`Backlog`]), until nothing waits there.
+//! A switch whose driver ails: what happens there waits until it looks. Then it takes turns as a worker thread does ([`Driver`]),
+//! over ports whose rings hold what has come and left ([`Backlog`]), until nothing waits there.
 //!
 //! A driver that [stalls](SwitchNode::stall) looks at nothing: frames that come wait in the ring of their port, those that have left are
 //! not counted out, timers are late, and what it is asked for from outside waits, too. A line carries the frame that is on it, and no
