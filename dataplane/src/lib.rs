@@ -19,6 +19,7 @@ pub mod frame;
 pub mod headroom;
 pub mod ledger;
 mod load;
+pub mod occupancy;
 pub mod pause;
 pub mod policy;
 pub mod prefetch;

@@ -21,6 +21,7 @@ use crate::decision::Occupancies;
 use crate::drop_reason::DropReason;
 pub(crate) use crate::load::Load;
 pub use crate::load::Margin;
+use crate::occupancy::Occupancy;
 use crate::prefetch::prefetch;
 use crate::settings::{
     Accounting, ClassSettings, EgressLimits, HeadroomPlace, Memory, PortSettings, SharedMemory,
@@ -43,6 +44,8 @@ pub struct Buffer {
     egress_port_used: Box<[Bytes]>,
     /// Whether that is of the pool: frames that wait there count nowhere else.
     egress_is_pooled: bool,
+    /// What other workers decide by, too.
+    occupancy: Arc<Occupancy>,
     counters: Arc<Counters>,
 }
 
@@ -118,6 +121,7 @@ impl Buffer {
             egress_used: Bytes::ZERO,
             egress_port_used: vec![Bytes::ZERO; ports].into_boxed_slice(),
             egress_is_pooled: limits_all && settings.accounting == Accounting::UntilForwarded,
+            occupancy: Arc::clone(counters.occupancy()),
             counters,
         }
     }
@@ -284,7 +288,7 @@ impl Buffer {
     /// worker's port that is.
     #[must_use]
     pub fn between(&self, ingress: PortId, egress: PortId, class: Class) -> Bytes {
-        Bytes(self.counters.between(ingress, egress, class).get())
+        Bytes(self.occupancy.between(ingress, egress, class).get())
     }
 
     /// The egress queue of `class` that holds most of what came in through `ingress`; `None` where none
@@ -301,11 +305,6 @@ impl Buffer {
     #[must_use]
     pub fn egress_has_room(&self, port: PortId, class: Class, size: Bytes) -> bool {
         self.egress_room(port, class).allows(Load::from(size))
-    }
-
-    /// Bytes of `class` that wait or are committed at egress `port`, whichever worker's that is, as they were counted last.
-    pub(crate) fn egress_as_counted(&self, port: PortId, class: Class) -> Bytes {
-        Bytes(self.counters.class(port, class).egress_bytes.get())
     }
 
     /// What may enter the egress queue with room for each frame of it.
@@ -359,7 +358,7 @@ impl Buffer {
         load: impl Into<Load>,
     ) {
         let load = load.into();
-        self.counters.between(ingress, port, class).add(load.bytes.0);
+        self.occupancy.between(ingress, port, class).add(load.bytes.0);
         let queue = &mut self.egress[port.index()][class.index()];
         if let Memory::Shared(_) = self.memory {
             let beyond = queue.beyond_reserve_with(load.bytes);
@@ -368,6 +367,7 @@ impl Buffer {
         }
         queue.bytes += load.bytes;
         queue.frames += load.frames;
+        self.occupancy.queue(port, class).egress_bytes.set(queue.bytes.0);
         let counters = self.counters.class(port, class);
         counters.egress_bytes.set(queue.bytes.0);
         counters.egress_watermark.raise(queue.bytes.0);
@@ -383,7 +383,7 @@ impl Buffer {
         load: impl Into<Load>,
     ) {
         let load = load.into();
-        self.counters.between(ingress, port, class).sub(load.bytes.0);
+        self.occupancy.between(ingress, port, class).sub(load.bytes.0);
         let queue = &mut self.egress[port.index()][class.index()];
         queue.bytes -= load.bytes;
         queue.frames -= load.frames;
@@ -395,6 +395,7 @@ impl Buffer {
             self.egress_used -= beyond;
             self.egress_port_used[port.index()] -= beyond;
         }
+        self.occupancy.queue(port, class).egress_bytes.set(queue.bytes.0);
         self.counters.class(port, class).egress_bytes.set(queue.bytes.0);
     }
 

@@ -13,6 +13,7 @@ use std::sync::Arc;
 use crate::cause::Causes;
 use crate::counter::{Counter, Histogram, RecentMax};
 use crate::drop_reason::{DropKind, DropReason};
+use crate::occupancy::Occupancy;
 use crate::prefetch::prefetch;
 use crate::punt::PuntReason;
 use crate::units::{CLASSES, Class, Nanos, PortId};
@@ -23,20 +24,11 @@ use crate::wire::mac_control::MacControlError;
 #[derive(Debug, PartialEq)]
 pub struct Counters {
     ports: Box<[PortCounters]>,
-    /// Bytes by class, then by egress port, whose owner writes them, then by ingress port: what a class has of an egress is together, in
-    /// lines that it has for itself.
-    between: [Box<[Line]>; CLASSES],
+    /// What workers decide by, which users see here.
+    occupancy: Arc<Occupancy>,
     /// What each shadow policy would have done, by port.
     shadows: Box<[Box<[[ShadowCounters; CLASSES]]>]>,
 }
-
-/// Counters of a cache line.
-#[derive(Debug, Default, PartialEq)]
-#[repr(align(64))]
-struct Line([Counter; LINE]);
-
-const LINE: usize = 8;
-const _: () = assert!(size_of::<Line>() == 64);
 
 /// Counters of one port, beyond those of its classes.
 #[derive(Debug, Default, PartialEq)]
@@ -186,10 +178,6 @@ pub struct ClassCounters {
     pub ecn_marked_frames: Counter,
     /// Their bytes, FCS included.
     pub ecn_marked_bytes: Counter,
-    /// Floods that came in here and have not left by all their ports, now: frames.
-    pub flood_frames: Counter,
-    /// Their bytes, each flood's once.
-    pub flood_bytes: Counter,
     /// Storms that the watchdog has seen.
     pub storms: Counter,
     /// Since when there is one now (driver's clock, ns); zero when there is none.
@@ -326,8 +314,6 @@ impl ClassCounters {
             &self.headroom_bytes,
             &self.egress_bytes,
             &self.paused_since,
-            &self.flood_frames,
-            &self.flood_bytes,
             &self.rate_obeyed,
             &self.rate_asked.now,
             &self.flows.paused,
@@ -351,8 +337,7 @@ impl Counters {
         Arc::new(Counters {
             ports: (0..ports).map(|_| PortCounters::default()).collect(),
             shadows: (0..shadows).map(of_shadow).collect(),
-            between: [(); CLASSES]
-                .map(|()| (0..ports * ports.div_ceil(LINE)).map(|_| Line::default()).collect()),
+            occupancy: Arc::new(Occupancy::new(ports)),
         })
     }
 
@@ -362,8 +347,7 @@ impl Counters {
             port.classes.iter().for_each(|class| class.begin_anew(now));
             [&port.fdb_entries, &port.looped].into_iter().for_each(|counter| counter.set(0));
         }
-        let between = self.between.iter().flatten().flat_map(|line| &line.0);
-        between.for_each(|counter| counter.set(0));
+        self.occupancy.clear();
         for shadow in self.shadows.iter().flat_map(|ports| ports.iter().flatten()) {
             if shadow.held_since.get() > 0 {
                 shadow.held_nanos.add(now.since(Nanos(shadow.held_since.get())).0);
@@ -391,25 +375,21 @@ impl Counters {
     #[inline]
     #[must_use]
     pub fn between(&self, ingress: PortId, egress: PortId, class: Class) -> &Counter {
-        let line = egress.index() * self.lines() + ingress.index() / LINE;
-        &self.between[class.index()][line].0[ingress.index() % LINE]
+        self.occupancy.between(ingress, egress, class)
     }
 
-    /// How many lines each egress has, for all ingress ports.
-    #[inline]
-    fn lines(&self) -> usize {
-        self.ports.len().div_ceil(LINE)
+    /// What the workers of the switch decide by.
+    pub(crate) const fn occupancy(&self) -> &Arc<Occupancy> {
+        &self.occupancy
     }
 
-    /// Has what comes first at an egress brought near: bytes that came in through the first sixteen ports, and what else each frame of
-    /// the class changes as it leaves.
+    /// Prefetches what each frame of the class changes at an egress as it leaves.
     #[inline]
     pub(crate) fn prefetch_egress(&self, port: PortId, class: Class) {
         let of_class = self.class(port, class);
         prefetch(&of_class.egress_bytes);
         of_class.queueing_delay.prefetch_usual();
-        let (between, lines) = (&self.between[class.index()], self.lines());
-        between.iter().skip(port.index() * lines).take(lines.min(2)).for_each(prefetch);
+        self.occupancy.prefetch(port, class);
     }
 
     /// What shadow policy number `shadow` would have done, by port and class.
@@ -429,26 +409,5 @@ impl Counters {
     pub fn dropped(&self, reason: DropReason) -> u64 {
         let classes = self.ports.iter().flat_map(|port| &port.classes);
         classes.map(|class| class.drops[reason.index()].get()).sum()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn bytes_between_ports_are_kept_apart_and_begin_anew() {
-        for ports in [1, 4, 8, 9, 255] {
-            let counters = Counters::new(ports);
-            let ids = || (0..=u8::MAX).map(PortId).take(ports);
-            let pairs = || ids().flat_map(|ingress| ids().map(move |egress| (ingress, egress)));
-            let all =
-                || pairs().flat_map(|(ingress, egress)| Class::ALL.map(|class| (ingress, egress, class)));
-            let between = |(ingress, egress, class)| counters.between(ingress, egress, class);
-            (1..).zip(all()).for_each(|(number, at)| between(at).set(number));
-            assert!((1..).zip(all()).all(|(number, at)| between(at).get() == number), "{ports} ports");
-            counters.begin_anew(Nanos(1));
-            assert!(all().all(|at| between(at).get() == 0), "{ports} ports");
-        }
     }
 }

@@ -438,11 +438,6 @@ pub enum WatchdogAction {
 }
 
 impl ClassSettings {
-    /// Whether a watchdog may close the class at this port.
-    pub(crate) fn may_be_given_up(&self) -> bool {
-        self.watchdog.is_some_and(|watchdog| watchdog.action == WatchdogAction::Drop)
-    }
-
     /// Most bytes that its ingress queue holds.
     #[must_use]
     pub const fn ingress_most(&self) -> Bytes {

@@ -118,8 +118,9 @@ impl Switch {
         }
         let Some(port) = self.agenda.take_turn() else { return false };
         let ingress = &mut self.ports[port.index()].ingress;
-        let Some(lane) = ingress.backlogged.highest() else { return false };
-        let Some(frame) = ingress.arrived[lane.index()].pop(&self.nodes) else { return false };
+        let next =
+            ingress.backlogged.highest().map(|lane| (lane, ingress.arrived[lane.index()].pop(&self.nodes)));
+        let Some((lane, Some(frame))) = next else { return self.was_not_ready(port) };
         if at_once {
             self.decide(port, lane, frame, store); // the lane is the class
         } else if let Some(frame) = self.pipeline.enter(&mut self.nodes, frame) {
@@ -129,6 +130,19 @@ impl Switch {
         if ingress.arrived[lane.index()].is_empty() {
             ingress.backlogged.remove(lane);
         }
+        if ingress.backlogged.is_empty() {
+            self.agenda.ingress_ready.remove(port);
+        }
+        true
+    }
+
+    /// A port in turn has nothing to move: an error of this program. The others go on.
+    #[cold]
+    fn was_not_ready(&mut self, port: PortId) -> bool {
+        debug_assert!(false, "{port:?} is ready, and has no frame");
+        let ingress = &mut self.ports[port.index()].ingress;
+        ingress.backlogged =
+            Class::ALL.into_iter().filter(|lane| !ingress.arrived[lane.index()].is_empty()).collect();
         if ingress.backlogged.is_empty() {
             self.agenda.ingress_ready.remove(port);
         }
@@ -479,4 +493,30 @@ impl Switch {
 /// What a frame takes of the line.
 pub(super) fn on_line(frame: &Frame) -> Bytes {
     Bytes::on_line(frame.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::counters::Counters;
+    use crate::settings::SwitchSettings;
+    use crate::switch::{Switch, Workers};
+    use crate::testing::{OneSlot, port_settings};
+    use crate::units::{Nanos, PortId};
+
+    /// Without debug assertions, frames of other ports are forwarded all the same.
+    #[test]
+    #[cfg_attr(debug_assertions, should_panic(expected = "PortId(0) is ready, and has no frame"))]
+    fn ready_port_without_frame_stops_no_other() {
+        let settings = SwitchSettings::plain((0..2).map(port_settings).collect());
+        let mut switch = Switch::new(&settings, 1, Workers::single(2), Counters::new(2));
+        let bytes = [&[2, 0, 0, 0, 0, 9, 2, 0, 0, 0, 0, 1, 0x88, 0xb5][..], &[0; 46]].concat();
+        let (mut store, frame) = OneSlot::holding(&bytes, 0);
+        let mut batch = switch.batch(Nanos(1));
+        batch.receive(PortId(1), frame, &mut store);
+        batch.switch.agenda.ingress_ready.insert(PortId(0));
+        while batch.forward(&mut store) {}
+        drop(batch);
+        assert!(switch.pipeline_rests());
+        let _ = switch.ports[0].egress.queues[0].pop(&mut switch.nodes).map(crate::frame::Frame::into_parts);
+    }
 }

@@ -66,6 +66,7 @@ use crate::congestion::CongestionPoints;
 use crate::counters::Counters;
 use crate::forward::Bridge;
 use crate::ledger::Ledger;
+use crate::occupancy::Occupancy;
 use crate::pause::{Held, Paused};
 use crate::policy::Reach;
 use crate::punt::PuntSink;
@@ -108,6 +109,8 @@ pub struct Switch {
     routed: PortSet,
     fib: Arc<Fib>,
     resolutions: Resolutions,
+    /// What all workers decide by.
+    occupancy: Arc<Occupancy>,
     counters: Arc<Counters>,
     run: Run,
     ledger: Ledger,
@@ -164,6 +167,7 @@ impl Switch {
             routed: settings.routed_ports(),
             fib: Arc::default(),
             resolutions: Resolutions::new(),
+            occupancy: Arc::clone(counters.occupancy()),
             counters,
             run: Run::NONE,
             ledger: Ledger::default(),

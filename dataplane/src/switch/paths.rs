@@ -272,14 +272,12 @@ impl Switch {
         !self.is_closed(egress, meta.class) && (!self.workers.owns(egress) || has_room())
     }
 
-    /// Whether no frame of `class` is taken at `egress`; of another worker's port, whether its counter says that a watchdog gives it up.
+    /// Whether no frame of `class` is taken at `egress`; of another worker's port, whether a watchdog gives it up.
     fn is_closed(&self, egress: PortId, class: Class) -> bool {
-        let at = &self.ports[egress.index()];
-        if self.workers.owns(egress) {
-            return at.egress.closed.contains(class);
+        match self.workers.owns(egress) {
+            true => self.ports[egress.index()].egress.closed.contains(class),
+            false => self.occupancy.queue(egress, class).given_up.get() != 0,
         }
-        at.settings.classes[class.index()].may_be_given_up()
-            && self.counters.class(egress, class).storm_since.get() != 0
     }
 
     /// Bytes of `class` and of those above it that wait or are committed at `egress`, as far as this worker knows.
@@ -287,7 +285,7 @@ impl Switch {
         let above = Class::ALL.into_iter().skip(class.index());
         let counted = |class| match self.workers.owns(egress) {
             true => self.buffer.egress(egress, class),
-            false => self.buffer.egress_as_counted(egress, class),
+            false => self.occupancy.egress(egress, class),
         };
         above.map(counted).fold(Bytes::ZERO, Bytes::saturating_add)
     }

@@ -11,7 +11,7 @@
 //! as they do where there is congestion.
 //!
 //! * All floods from the ingress port count, those on their way to ports that are not paused, too: which copies a
-//!   flood still has is not known, and another worker's queues are not either. Its counters are read: so the port
+//!   flood still has is not known, and another worker's queues are not either. Their [`Occupancy`] is read: so the port
 //!   that is paused decides, whoever its owner is. Beside a port that is merely slow, one that stands still may so
 //!   get none.
 //! * The oldest go first: they are the same at several paused ports, so that their last copies go.
@@ -23,6 +23,8 @@ use super::port::Peer;
 use crate::buffer::Load;
 use crate::drop_reason::DropReason;
 use crate::frame::{Frame, FrameStore};
+#[cfg(doc)]
+use crate::occupancy::Occupancy;
 #[cfg(doc)]
 use crate::pause::Standstill;
 use crate::queue::{FrameMeta, Origin, UNCOUNTED};
@@ -54,9 +56,9 @@ impl Switch {
         let (account, may_be_made) = self.accounts.open(meta.class, copies);
         meta.account = account;
         if meta.origin == Origin::Network {
-            let counters = self.counters.class(meta.ingress, meta.class);
-            counters.flood_frames.add(1);
-            counters.flood_bytes.add(meta.counted().0);
+            let queue = self.occupancy.queue(meta.ingress, meta.class);
+            queue.flood_frames.add(1);
+            queue.flood_bytes.add(meta.counted().0);
         }
         may_be_made
     }
@@ -65,9 +67,9 @@ impl Switch {
     pub(super) fn close_flood(&mut self, meta: &FrameMeta) -> bool {
         let is_last = self.accounts.leave(meta.class, meta.account);
         if is_last && meta.origin == Origin::Network {
-            let counters = self.counters.class(meta.ingress, meta.class);
-            counters.flood_frames.sub(1);
-            counters.flood_bytes.sub(meta.counted().0);
+            let queue = self.occupancy.queue(meta.ingress, meta.class);
+            queue.flood_frames.sub(1);
+            queue.flood_bytes.sub(meta.counted().0);
         }
         is_last
     }
@@ -106,11 +108,11 @@ impl Switch {
             return Load::NONE;
         }
         let part = self.buffer.part_of_xon(ingress, class, PARTS);
-        let counters = self.counters.class(ingress, class);
-        let frames = u32::try_from(counters.flood_frames.get()).unwrap_or(u32::MAX);
+        let queue = self.occupancy.queue(ingress, class);
+        let frames = u32::try_from(queue.flood_frames.get()).unwrap_or(u32::MAX);
         Load {
             frames: frames.saturating_sub(part.frames),
-            bytes: Bytes(counters.flood_bytes.get()).saturating_sub(part.bytes),
+            bytes: Bytes(queue.flood_bytes.get()).saturating_sub(part.bytes),
         }
     }
 

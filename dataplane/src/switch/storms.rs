@@ -54,6 +54,7 @@ impl Switch {
         match at.peer.watchdog.settings(class).map(|settings| settings.action) {
             Some(WatchdogAction::Drop) => {
                 at.egress.closed.insert(class);
+                self.occupancy.queue(port, class).given_up.set(1);
                 self.drop_queued(port, class, DropReason::PausedDiscard, |_| true, store);
                 self.pipeline.try_again(self.now);
             }
@@ -69,6 +70,7 @@ impl Switch {
         self.counters.class(port, class).end_storm(self.now);
         let at = &mut self.ports[port.index()];
         at.egress.closed.remove(class);
+        self.occupancy.queue(port, class).given_up.set(0);
         at.peer.paused.defy(class, false);
     }
 

@@ -6,7 +6,7 @@ use xoff_dataplane::drop_reason::DropReason;
 use xoff_dataplane::frame::Frame;
 use xoff_dataplane::settings::{Spread, Turns};
 use xoff_dataplane::switch::{Revision, Switch, WorkerId, Workers};
-use xoff_dataplane::units::{Nanos, PortId};
+use xoff_dataplane::units::{Bytes, Nanos, PortId};
 
 use super::{BEYOND, fan, group};
 use crate::C3;
@@ -21,8 +21,18 @@ const IN_TURN: Spread = Spread::Frame(Turns::RoundRobin);
 fn frames_left_after(
     event: impl FnOnce(&mut [Switch; 2], &[Workers; 2], &mut MemoryStore),
 ) -> ([usize; 4], u64) {
-    let plan = fan(IN_TURN);
+    frames_left(IN_TURN, |_| (), event)
+}
+
+/// The same, spread so, where counters say something before any frame comes.
+fn frames_left(
+    spread: Spread,
+    count: impl FnOnce(&Counters),
+    event: impl FnOnce(&mut [Switch; 2], &[Workers; 2], &mut MemoryStore),
+) -> ([usize; 4], u64) {
+    let plan = fan(spread);
     let counters = Counters::new(6);
+    count(&counters);
     let roles = [0, 1].map(|me| Workers::new([0, 0, 1, 1, 1, 1].map(WorkerId).into(), WorkerId(me)));
     let mut workers = roles.clone().map(|roles| Switch::new(&plan.settings, SLOTS, roles, counters.clone()));
     let mut store = MemoryStore::new(SLOTS - 10, 10, 16, 1_600);
@@ -78,4 +88,18 @@ fn handed_over_frame_leaves_by_open_member() {
         (2..6).for_each(|port| sends.batch(NOW).set_link(PortId(port), false, store));
     });
     assert_eq!(after, ([0; 4], 2), "no member is open: each is dropped at its own");
+}
+
+/// Another worker's queues are known by what workers decide by, and not by what users are shown.
+#[test]
+fn counters_of_other_workers_decide_nothing() {
+    let spread = Spread::Adaptive { low: Bytes(1), high: Bytes(2) };
+    let full = |counters: &Counters| {
+        let at = counters.class(PortId(2), C3);
+        at.egress_bytes.set(1 << 40);
+        at.storm_since.set(1);
+    };
+    let (left, dropped) = frames_left(spread, |_| (), |_, _, _| ());
+    assert!(left[0] > 0 && dropped == 0, "{left:?}");
+    assert_eq!(frames_left(spread, full, |_, _, _| ()), (left, dropped));
 }
