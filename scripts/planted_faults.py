@@ -83,6 +83,16 @@ FAULTS = [
         "self.body < self.xon(threshold) ||",
         "self.body < self.xon(threshold) + Bytes(500 * u64::from(PLANTED)) ||",
     ),
+    (
+        "frames that are received before any are released",
+        "driver/mod.rs",
+        "        for port in ports.iter_mut() {\n            is_busy |= reap(",
+        """        for port in ports.iter_mut().filter(|_| PLANTED) {
+            received += receive(*by, &mut batch, port, *store);
+        }
+        for port in ports.iter_mut() {
+            is_busy |= reap(""",
+    ),
 ]
 
 

@@ -29,6 +29,8 @@ pub enum Promise {
     Ledger,
     /// Frames that are taken in one batch fare as if each were taken in a batch of its own: a policy's margin holds.
     Batches,
+    /// A driver releases, receives, forwards, sends pause frames and then data.
+    Turns,
     /// What waits and may be sent is sent within the turns of all others.
     Served,
     /// There is an end to what has to be done.
@@ -51,6 +53,7 @@ impl fmt::Display for Promise {
             Promise::Thresholds => "a threshold was passed",
             Promise::Ledger => "the ledger does not balance",
             Promise::Batches => "batches change what is decided",
+            Promise::Turns => "a turn out of order",
             Promise::Served => "a class waits for too long",
             Promise::Rest => "no end",
             Promise::NoPanic => "panicked",

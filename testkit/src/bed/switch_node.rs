@@ -195,6 +195,9 @@ impl SwitchNode {
         let before: Vec<usize> = self.ports().map(|port| self.large.ring(port).count()).collect();
         let stopping = self.stopping;
         self.twins().for_each(|twin| if stopping { twin.part(now) } else { twin.look(now) });
+        breaches.expect(self.large.is_in_order, Promise::Turns, || {
+            "the steps of a turn come in another order".into()
+        });
         for (port, before) in self.ports().zip(before) {
             self.check_given_out(now, port, before, breaches);
         }

@@ -88,6 +88,77 @@ impl Boundary for Batches {
     }
 }
 
+/// What a driver does in a turn, in this order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Step {
+    Release,
+    Receive,
+    Forward,
+    Announce,
+    /// A device that sends at once says so at once: what is released then is of this step.
+    Transmit,
+}
+
+/// Sees one turn of a driver, and whether its steps come in order.
+#[derive(Debug)]
+struct Turn {
+    batches: Batches,
+    at: Step,
+    is_in_order: bool,
+}
+
+impl Turn {
+    const fn new(batches: Batches) -> Turn {
+        Turn { batches, at: Step::Release, is_in_order: true }
+    }
+
+    fn step(&mut self, step: Step) {
+        self.is_in_order &= step >= self.at;
+        self.at = step;
+    }
+}
+
+impl Boundary for Turn {
+    fn receive<S: FrameStore>(&mut self, batch: &mut Batch<'_>, port: PortId, frame: Frame, store: &mut S) {
+        self.step(Step::Receive);
+        self.batches.receive(batch, port, frame, store);
+    }
+
+    fn forward_all<S: FrameStore>(&mut self, batch: &mut Batch<'_>, store: &mut S) {
+        self.step(Step::Forward);
+        self.batches.forward_all(batch, store);
+    }
+
+    fn transmit<S: FrameStore>(
+        &mut self,
+        batch: &mut Batch<'_>,
+        port: PortId,
+        store: &mut S,
+        most: u32,
+        send: impl FnMut(&mut S, Frame),
+    ) -> u32 {
+        self.step(Step::Transmit);
+        self.batches.transmit(batch, port, store, most, send)
+    }
+
+    fn announce<S: FrameStore>(
+        &mut self,
+        batch: &mut Batch<'_>,
+        port: PortId,
+        store: &mut S,
+    ) -> Option<Frame> {
+        self.step(Step::Announce);
+        self.batches.announce(batch, port, store)
+    }
+
+    fn release<S: FrameStore>(&mut self, batch: &mut Batch<'_>, port: PortId, frame: Frame, store: &mut S) {
+        if self.at != Step::Transmit {
+            self.step(Step::Release);
+        }
+        self.batches.release(batch, port, frame, store);
+    }
+}
+
 #[derive(Debug)]
 pub struct Twin {
     pub workers: Vec<Switch>,
@@ -99,6 +170,8 @@ pub struct Twin {
     owners: Vec<WorkerId>,
     slots: u32,
     batches: Batches,
+    /// Whether the steps of all turns came in order.
+    pub is_in_order: bool,
     rng: fastrand::Rng,
 }
 
@@ -128,6 +201,7 @@ impl Twin {
             slots,
             owners,
             batches,
+            is_in_order: true,
             rng: fastrand::Rng::with_seed(seed),
         }
     }
@@ -218,8 +292,10 @@ impl Twin {
     pub fn look(&mut self, now: Nanos) {
         loop {
             for at in self.some_order() {
-                let (mut driver, mut exchange) = self.driver(at, now);
+                let mut turn = Turn::new(self.batches);
+                let (mut driver, mut exchange) = self.driver(at, now, &mut turn);
                 driver.turn(&mut exchange);
+                self.is_in_order &= turn.is_in_order;
             }
             if self.rings().all(|(_, ring)| ring.arrived.is_empty()) && !self.waits_for_workers() {
                 break;
@@ -230,15 +306,21 @@ impl Twin {
     /// What a worker does that has been stopped, and has let its peers go.
     pub fn part(&mut self, now: Nanos) {
         for at in 0..self.workers.len() {
-            self.driver(at, now).0.part();
+            let mut batches = self.batches;
+            self.driver(at, now, &mut batches).0.part();
         }
         self.exchange(now); // so that the books balance
     }
 
-    fn driver(&mut self, at: usize, now: Nanos) -> (Driver<'_, Ring, MemoryStore, Batches>, Exchange<'_>) {
+    fn driver<'a, B>(
+        &'a mut self,
+        at: usize,
+        now: Nanos,
+        boundary: &'a mut B,
+    ) -> (Driver<'a, Ring, MemoryStore, B>, Exchange<'a>) {
         let Twin { workers, ports, store, links, batches, .. } = self;
         let exchange = links.of(at, *batches);
-        (Driver { now, switch: &mut workers[at], ports: &mut ports[at], store, boundary: batches }, exchange)
+        (Driver { now, switch: &mut workers[at], ports: &mut ports[at], store, boundary }, exchange)
     }
 
     /// Moves everything that waits between workers.
