@@ -13,7 +13,7 @@ fi
 scripts/install-deps.sh --bench >&2
 source scripts/find-cargo.sh
 # One by one: what the benchmark is built with is then no part of the switch.
-cargo build --release --locked --quiet --package xoff >&2
-cargo build --release --locked --quiet --package xoff-xdp --example bench >&2
-built=${CARGO_TARGET_DIR:-target}/release
+cargo build --profile dist --locked --quiet --package xoff >&2
+cargo build --profile dist --locked --quiet --package xoff-xdp --example bench >&2
+built=${CARGO_TARGET_DIR:-target}/dist
 exec python3 scripts/bench_forward.py --xoff "$built/xoff" --bench "$built/examples/bench" "$@"

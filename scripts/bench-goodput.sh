@@ -11,5 +11,5 @@ if [[ $EUID -ne 0 ]]; then
 fi
 scripts/install-deps.sh --bench >&2
 source scripts/find-cargo.sh
-cargo build --release --locked --quiet --package xoff >&2
-exec python3 scripts/bench_goodput.py --xoff "${CARGO_TARGET_DIR:-target}/release/xoff" "$@"
+cargo build --profile dist --locked --quiet --package xoff >&2
+exec python3 scripts/bench_goodput.py --xoff "${CARGO_TARGET_DIR:-target}/dist/xoff" "$@"

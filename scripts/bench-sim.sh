@@ -18,10 +18,10 @@ while (($#)); do
     shift
 done
 source scripts/find-cargo.sh
-cargo build --release --locked --quiet --package xoff-sim --example permutation >&2
+cargo build --profile dist --locked --quiet --package xoff-sim --example permutation >&2
 runs=()
 for k in 4 8 16; do
-    runs+=("$("${CARGO_TARGET_DIR:-target}/release/examples/permutation" "$k" "$seed")")
+    runs+=("$("${CARGO_TARGET_DIR:-target}/dist/examples/permutation" "$k" "$seed")")
 done
 if [[ $format == json ]]; then
     (IFS=, && echo "{\"runs\":[${runs[*]}]}")

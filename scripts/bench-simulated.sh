@@ -4,5 +4,5 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source scripts/find-cargo.sh
-cargo build --release --locked --quiet --bin xoff >&2
-exec python3 scripts/bench_simulated.py --xoff "${CARGO_TARGET_DIR:-target}/release/xoff" "$@"
+cargo build --profile dist --locked --quiet --bin xoff >&2
+exec python3 scripts/bench_simulated.py --xoff "${CARGO_TARGET_DIR:-target}/dist/xoff" "$@"

@@ -183,8 +183,8 @@ def arguments():
     parser.add_argument("--modes", type=words, default=list(MODES))
     parser.add_argument("--peers", type=words, default=list(PEERS), help="what xoff is compared with")
     parser.add_argument("--sink", choices=["xdp", "stack"], default="xdp", help="who drops what arrives")
-    parser.add_argument("--xoff", default="target/release/xoff", help="the switch")
-    parser.add_argument("--bench", default="target/release/examples/bench", help="generator, sink, loop on xsk-rs")
+    parser.add_argument("--xoff", default="target/dist/xoff", help="the switch")
+    parser.add_argument("--bench", default="target/dist/examples/bench", help="generator, sink, loop on xsk-rs")
     parser.add_argument("--also", action="append", default=[], metavar="NAME=BINARY",
                         help="a further xoff, to compare versions with each other")  # fmt: skip
     parser.add_argument("--routed", action="store_true", help="routers, beside xoff as a bridge")

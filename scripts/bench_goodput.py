@@ -147,7 +147,7 @@ def main():
     parser.add_argument("--hogs", type=int, default=0, help="processes beside that want a core each")
     parser.add_argument("--port", action="append", default=[], metavar="KEY=VALUE", help="a key of all ports")
     parser.add_argument("--workers", default="unpinned", choices=["unpinned", "auto"], help="of the switches")
-    parser.add_argument("--xoff", default="target/release/xoff", help="the binary; it is the hosts, too")
+    parser.add_argument("--xoff", default="target/dist/xoff", help="the binary; it is the hosts, too")
     options = parser.parse_args()
     options.xoff = str(Path(options.xoff).resolve())
     result, failures = {}, Failures()

@@ -60,7 +60,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=3, help="how often; medians are printed")
     parser.add_argument("--seconds", type=float, default=6)
     parser.add_argument("--mbps", type=int, default=100, help="every line's rate")
-    parser.add_argument("--xoff", default="target/release/xoff", help="the binary")
+    parser.add_argument("--xoff", default="target/dist/xoff", help="the binary")
     options = parser.parse_args()
     options.xoff = str(Path(options.xoff).resolve())
     cases = []

@@ -65,7 +65,7 @@ def main():
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of a line")
     parser.add_argument("--seconds", type=float, default=20.0, help="how long it is watched")
     parser.add_argument("--ports", type=int, default=8, help="how many there are")
-    parser.add_argument("--xoff", default="target/release/xoff", help="the binary")
+    parser.add_argument("--xoff", default="target/dist/xoff", help="the binary")
     options = parser.parse_args()
     options.xoff = str(Path(options.xoff).resolve())
     with Lab() as lab:

@@ -157,7 +157,7 @@ def arguments():
     parser.add_argument("--gaps", choices=["even", "random"], default="even", help="between frames; random: exponential")
     parser.add_argument("--peers", type=lambda text: [one for one in text.split(",") if one],
                         default=["kernel_bridge", "ovs_afxdp"], help="what xoff is compared with; also xoff_busy")  # fmt: skip
-    parser.add_argument("--xoff", default="target/release/xoff", help="the binary")
+    parser.add_argument("--xoff", default="target/dist/xoff", help="the binary")
     parser.add_argument("--also", action="append", default=[], metavar="NAME=BINARY",
                         help="a further xoff, to compare versions with each other")  # fmt: skip
     options = parser.parse_args()

@@ -78,7 +78,7 @@ def main():
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of a table")
     parser.add_argument("--pauses", type=int, default=8000, help="how many pauses for each load")
     parser.add_argument("--speed", default="1G", help="the line's rate")
-    parser.add_argument("--xoff", default="target/release/xoff", help="the binary; it is the peer, too")
+    parser.add_argument("--xoff", default="target/dist/xoff", help="the binary; it is the peer, too")
     options = parser.parse_args()
     options.xoff = str(Path(options.xoff).resolve())
     measured = {}

@@ -87,7 +87,7 @@ def main():
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of a table")
     parser.add_argument("--seconds", type=float, default=10.0, help="how long there is traffic")
     parser.add_argument("--rate", default="450M", help="what each sender sends, bits per second")
-    parser.add_argument("--xoff", default="target/release/xoff", help="the binary; it is the hosts, too")
+    parser.add_argument("--xoff", default="target/dist/xoff", help="the binary; it is the hosts, too")
     options = parser.parse_args()
     options.xoff = str(Path(options.xoff).resolve())
     with Lab() as lab:

@@ -71,7 +71,7 @@ def main():
     """Prints the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("experiments", nargs="*", metavar="EXPERIMENT", default=[name for name, _, _ in PLACES])
-    parser.add_argument("--xoff", default="target/release/xoff")
+    parser.add_argument("--xoff", default="target/dist/xoff")
     parser.add_argument("--runs", default="5")
     parser.add_argument("--rate", default="100M")
     parser.add_argument("--stall")

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Makes target/package/xoff.oci.tar, an OCI image from scratch: the binary with the switch alone, the libraries that it names, and directories
-# for what it is given. docs/operations.md says how it is run. Needs umoci.
+# Makes target/package/xoff.oci.tar, an OCI image from scratch: the binary with the switch alone, the libraries that it
+# names, and directories for what it is given. docs/operations.md says how it is run. Needs umoci.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source scripts/find-cargo.sh

@@ -136,11 +136,13 @@ impl Modules {
 
     /// The child of `parent` whose `item` it re-exports.
     fn re_exported(&self, parent: &[String], item: &str) -> Option<&String> {
-        let mut paths = self.uses.get(parent)?.iter();
-        let path =
-            paths.find(|path| path.len() > parent.len() + 1 && path.last().is_some_and(|it| it == item))?;
-        let child = self.uses.contains_key(&path[..=parent.len()]) && path.starts_with(parent);
-        child.then(|| &path[parent.len()])
+        let re_exports = |path: &&Names| {
+            path.len() > parent.len() + 1
+                && path.last().is_some_and(|last| last == item)
+                && path.starts_with(parent)
+                && self.uses.contains_key(&path[..=parent.len()])
+        };
+        Some(&self.uses.get(parent)?.iter().find(re_exports)?[parent.len()])
     }
 }
 
@@ -236,11 +238,11 @@ impl<'ast> Visit<'ast> for Reader<'_> {
     }
 }
 
-/// `#[cfg(test)]`, or what has `test` in it.
+/// `#[cfg(test)]`, or more that is for tests.
 fn is_of_tests(attribute: &Attribute) -> bool {
-    let tokens = || attribute.meta.require_list().map(|list| list.tokens.to_string()).unwrap_or_default();
-    attribute.path().is_ident("cfg")
-        && tokens().split(|c: char| !c.is_alphanumeric()).any(|word| word == "test")
+    let tokens = attribute.meta.require_list().map(|list| list.tokens.to_string()).unwrap_or_default();
+    let mut words = tokens.split(|c: char| !c.is_alphanumeric());
+    attribute.path().is_ident("cfg") && words.any(|word| word == "test") && !tokens.contains("not")
 }
 
 /// The source files below a directory.

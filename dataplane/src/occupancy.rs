@@ -11,7 +11,7 @@ pub struct Occupancy {
     /// Bytes by class, then by egress port, whose owner writes them, then by ingress port: what a class has of an egress is together, in
     /// lines that it has for itself.
     between: [Box<[Line]>; CLASSES],
-    queues: Box<[[Queue; CLASSES]]>,
+    queues: Box<[OfPort]>,
 }
 
 /// Cells of a cache line.
@@ -21,6 +21,11 @@ struct Line([Counter; LINE]);
 
 const LINE: usize = 8;
 const _: () = assert!(size_of::<Line>() == 64);
+
+/// Of one port, in cache lines that no other worker writes.
+#[derive(Debug, Default, PartialEq)]
+#[repr(align(64))]
+struct OfPort([Queue; CLASSES]);
 
 /// Of one class at one port, whose owner writes it.
 #[derive(Debug, Default, PartialEq)]
@@ -45,10 +50,10 @@ impl Occupancy {
         }
     }
 
-    /// Nothing is anywhere.
+    /// Sets every cell to zero.
     pub(crate) fn clear(&self) {
         let between = self.between.iter().flatten().flat_map(|line| &line.0);
-        let queues = self.queues.iter().flatten();
+        let queues = self.queues.iter().flat_map(|port| &port.0);
         let queues = queues.flat_map(|queue| {
             [&queue.egress_bytes, &queue.flood_frames, &queue.flood_bytes, &queue.given_up]
         });
@@ -58,7 +63,7 @@ impl Occupancy {
     /// Of one class at one port.
     #[inline]
     pub(crate) fn queue(&self, port: PortId, class: Class) -> &Queue {
-        &self.queues[port.index()][class.index()]
+        &self.queues[port.index()].0[class.index()]
     }
 
     /// Bytes of `class` that came in through `ingress` and wait or are committed at `egress`.

@@ -25,7 +25,7 @@ use crate::pcapng::{Interface, Part, Writer};
 use crate::{BEFORE_FRAME, Ending, Record, frame_of};
 
 /// What stands in the file, and where. Another number is another format.
-pub const FORMAT: u32 = 2;
+pub const FORMAT: u32 = 3;
 
 /// Of our own blocks, the kind of the first.
 pub const HEAD: u8 = 0;

@@ -8,7 +8,7 @@ use xoff_dataplane::frame::{Frame, FrameStore};
 use xoff_dataplane::punt::{Punt, PuntSink};
 use xoff_dataplane::settings::SwitchSettings;
 use xoff_dataplane::switch::{Batch, Switch, Workers};
-use xoff_dataplane::units::{Nanos, PortId};
+use xoff_dataplane::units::{Nanos, PortId, Site};
 
 use crate::books::books;
 use crate::memory::Memory;
@@ -253,6 +253,9 @@ impl Replay {
             }
             Record::Tell(port, len, bytes) | Record::OfHost(_, port, len, bytes) => {
                 is_port(port)?;
+                if let Record::OfHost(Site::Port(at), ..) = *call {
+                    is_port(at)?;
+                }
                 match len <= FRAME_MAX && bytes.len() <= len as usize {
                     true => Ok(()),
                     false => Err(format!("it has {len} bytes")),

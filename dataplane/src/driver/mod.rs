@@ -164,11 +164,13 @@ impl<P: Port<S>, S: FrameStore, B: Boundary> Driver<'_, P, S, B> {
         }
         let Driver { now, switch, ports, store, boundary: by } = self;
         let mut is_busy = false;
+        // Ports that become active by what leaves now wait for the next turn, whatever their place.
+        let active = switch.egress_active();
         for port in ports.iter_mut() {
             for _ in 0..SERVINGS {
                 let told_before = switch.stops_told();
                 let mut is_sent = false;
-                if switch.egress_active().contains(port.0) {
+                if active.contains(port.0) {
                     let mut batch = by.batch(switch, *now);
                     is_sent = send(*by, &mut batch, port, *store);
                 }

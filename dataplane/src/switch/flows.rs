@@ -91,7 +91,11 @@ impl Switch {
                     self.tell_policy_of_class_pause(port, class);
                 }
             }
-            Operation::Resume if self.ports[port.index()].peer.paused_for_flows.contains(class) => {
+            // While another of its flows stays paused, so does the class: frames of that flow may wait unnumbered.
+            Operation::Resume
+                if self.ports[port.index()].peer.paused_for_flows.contains(class)
+                    && self.ofc(class).is_none_or(|ofc| ofc.flows_paused(port) == 0) =>
+            {
                 self.pause_classes(port, [class].into_iter().collect(), &[Quanta(0); CLASSES]);
             }
             Operation::Resume => (),

@@ -2,7 +2,7 @@
 //! lost or reordered, with plain PFC in the middle too.
 
 use xoff_dataplane::settings::{OfcSettings, PolicyKind, PortSettings};
-use xoff_dataplane::units::{BitRate, Bytes, Nanos, PortId, Quanta};
+use xoff_dataplane::units::{BitRate, Bytes, MacAddr, Nanos, PortId, Quanta};
 use xoff_dataplane::wire::{FlowKey, FlowPauseWriter, Operation};
 
 use crate::bed::plan::{self, CABLE, GIGABIT, LINK};
@@ -259,30 +259,39 @@ fn a_list_that_stood_for_its_class_ends_no_pause_but_its_own() {
     assert!(!is_stopped_after(&[&xon, &pause, &resume_flow]));
 }
 
-/// Frames that were there before OFC have no number of their flow, and cannot be held by it: a list stops their class.
+/// Frames that were there before OFC have no number of their flow, and cannot be held by it: a list stops their class
+/// until none of its flows is paused.
 #[test]
-fn frames_from_before_the_policy_do_not_leave_while_their_flow_is_paused() {
+fn unnumbered_frames_wait_while_their_flow_is_paused() {
     let mut plan = plan::switch(&[LINK; 2]);
     plan.settings.policies[3] = PolicyKind::Ofc;
     plan.settings.ports[0].ofc_peer = true;
     let mut star = Star::with(plan, |_| Obeys::AtOnce);
-    let mut bytes = [0; 600];
-    let mut list = FlowPauseWriter::new(&mut bytes, star.mac(0), Operation::Pause(Quanta(2_000)), C3);
-    list.push(&FlowKey::L2 { src: star.mac(1), dst: star.mac(0), ether_type: 0x88b5 });
-    let list = list.finish().to_vec();
+    let list = |star: &Star, operation, src| {
+        let mut bytes = [0; 600];
+        let mut list = FlowPauseWriter::new(&mut bytes, star.mac(0), operation, C3);
+        list.push(&FlowKey::L2 { src, dst: star.mac(0), ether_type: 0x88b5 });
+        list.finish().to_vec()
+    };
+    let pause = Operation::Pause(Quanta(2_000));
+    let other = MacAddr([2, 0, 0, 0, 0x77, 1]);
     star.pause(0, stop(C3, 0xffff));
     let stream = star.stream(0, C3, 8);
     star.start(1, 0, stream);
     star.run_for(Nanos::from_micros(300));
     star.set_policy(C3, PolicyKind::Ofc);
     star.pause(0, resume(C3));
-    star.inject(0, &list); // the bed watches that no frame of the flow leaves from here on
+    // The bed watches that no frame of the flow leaves from here on.
+    for (operation, src) in [(pause, star.mac(1)), (pause, other), (Operation::Resume, other)] {
+        star.inject(0, &list(&star, operation, src));
+    }
     star.run_for(Nanos::from_micros(500));
     let counters = star.switch().counters.class(PortId(0), C3);
-    assert_eq!((counters.flows.fallbacks.get(), counters.flows.paused.get()), (1, 1));
+    assert_eq!((counters.flows.fallbacks.get(), counters.flows.paused.get()), (2, 1));
     assert!(counters.egress_bytes.get() > 0, "they still wait");
-    star.run_for(Nanos::from_millis(2));
-    assert_eq!(star.switch().counters.class(PortId(0), C3).egress_bytes.get(), 0);
+    star.inject(0, &list(&star, Operation::Resume, star.mac(1)));
+    star.run_for(Nanos::from_micros(200));
+    assert_eq!(star.switch().counters.class(PortId(0), C3).egress_bytes.get(), 0, "none is paused");
 }
 
 /// The peer of port 0 lists the flow of port 1 alone. Others that congest port 0 are asked for while the class as a whole is

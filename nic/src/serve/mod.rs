@@ -37,7 +37,7 @@ pub fn agent_lives(view: Arc<NicView>) {
         loop {
             thread::sleep(every);
             if view.looks.get() != std::mem::replace(&mut looks, view.looks.get()) {
-                service::is_alive();
+                service::notify_alive();
             }
         }
     };

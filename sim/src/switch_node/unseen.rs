@@ -152,7 +152,12 @@ impl Unseen {
     fn is_over(&self, now: Nanos) -> bool {
         let stalls_on = self.stalls.iter().any(|stalls| stalls.next() < Nanos::NEVER);
         let is_whole = self.begins <= now && self.parting.is_empty() && self.orphans.is_empty();
-        self.wake == Nanos::ZERO && self.ailing.is_well(now) && !stalls_on && is_whole && self.has_heard_all()
+        self.asked.is_empty()
+            && self.wake == Nanos::ZERO
+            && self.ailing.is_well(now)
+            && !stalls_on
+            && is_whole
+            && self.has_heard_all()
     }
 }
 

@@ -155,7 +155,9 @@ fn log_panic(panic: &PanicHookInfo<'_>) {
 }
 
 fn parse(given_as: &'static str, filter: &str) -> Result<Targets, LogError> {
-    filter.parse().map_err(|error| LogError::Filter { given_as, filter: filter.to_owned(), error })
+    // Empty parts and spaces say nothing; `Targets` would take an empty part for the level ERROR.
+    let parts: Vec<&str> = filter.split(',').map(str::trim).filter(|part| !part.is_empty()).collect();
+    parts.join(",").parse().map_err(|error| LogError::Filter { given_as, filter: filter.to_owned(), error })
 }
 
 #[cfg(test)]
@@ -179,6 +181,8 @@ mod tests {
     #[test]
     fn a_bad_filter_is_named_with_its_source() {
         assert!(parse("log", "info,xoff_switch::control=debug").is_ok());
+        let spaced = parse("RUST_LOG", "info, xoff=debug,").map(|filter| filter.to_string());
+        assert_eq!(spaced.map_err(|error| error.to_string()), Ok("xoff=debug,info".into()));
         let error = parse("log", "xoff=loud").map(|_| ()).map_err(|error| error.to_string());
         assert!(error.is_err_and(|message| message.starts_with(r#"log = "xoff=loud" is no log filter"#)));
     }

@@ -11,6 +11,7 @@ use xoff_dataplane::units::{CLASSES, Class, MacAddr, Nanos, PortId};
 use xoff_ebpf::{EbpfError, Mode};
 use xoff_xdp::{Arrivals, DeviceDrops, Look, Losses, Overlap, Port, PortDriver, Unread, XdpStatistics};
 
+use super::current::Current;
 use super::unseen::{Acknowledged, Judge, Reading, Sent, Unseen};
 
 /// A port and its device.
@@ -234,10 +235,11 @@ impl PortView {
         &self,
         id: PortId,
         counters: &Counters,
-        settings: Arc<SwitchSettings>,
+        settings: &Current<SwitchSettings>,
         clock: fn() -> Nanos,
     ) -> Unseen {
         self.unseen.look(id, || {
+            let settings = settings.get();
             let (came, sent) = (self.arrivals().ok()?, Sent::read(counters, id));
             let losses = self.losses().ok()?;
             let (came, sent) = ([came, self.arrivals().ok()?], [sent, Sent::read(counters, id)]);

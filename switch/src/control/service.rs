@@ -28,20 +28,20 @@ pub(crate) async fn lives(view: &SwitchView) {
         tokio::time::sleep(next).await;
         let all_live = ask(view).await.iter().all(|answer| matches!(answer, Answer::Given(_)));
         if all_live {
-            is_alive();
+            notify_alive();
         }
         next = if all_live { every } else { ASK_AGAIN.min(every) };
     }
 }
 
-/// How often it is to be told that the process lives: half of what it waits for a word. `None` where nobody asks.
+/// Returns half of the watchdog period of the service manager; `None` without one.
 #[must_use]
 pub fn interval() -> Option<Duration> {
     sd_notify::watchdog_enabled().map(|within| within / 2)
 }
 
-/// It lives.
-pub fn is_alive() {
+/// Notifies the service manager that the process is alive.
+pub fn notify_alive() {
     tell(&[NotifyState::Watchdog]);
 }
 

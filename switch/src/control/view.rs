@@ -88,7 +88,7 @@ impl SwitchView {
 
     /// Frames that this port lost unseen.
     pub(super) fn unseen_at(&self, id: PortId) -> Unseen {
-        self.ports[id.index()].unseen(id, &self.counters, self.settings(), self.clock)
+        self.ports[id.index()].unseen(id, &self.counters, &self.configured, self.clock)
     }
 
     /// Frames that were lost unseen, for each place for a port.
