@@ -27,9 +27,9 @@ use crate::{BEFORE_FRAME, Ending, Record, frame_of};
 /// What stands in the file, and where. Another number is another format.
 pub const FORMAT: u32 = 3;
 
-/// Of our own blocks, the kind of the first.
+/// Kind of the first block of a recording.
 pub const HEAD: u8 = 0;
-/// Other kinds.
+/// Kinds of the blocks that follow.
 pub(super) const CALLS: u8 = 1;
 pub(super) const BOOKS: u8 = 2;
 pub(super) const END: u8 = 3;

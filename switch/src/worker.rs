@@ -235,7 +235,7 @@ impl Worker {
     }
 }
 
-/// What a walk over all queues finds.
+/// Updates the counters that take a walk over all queues.
 fn show(facts: &WorkerFacts, switch: &Switch, ports: &[(PortId, Port)], store: &Store) {
     switch.show_addresses();
     let missing = switch.ledger().missing().unsigned_abs();

@@ -19,7 +19,7 @@
 //!
 //! This crate is the only place of xoff with `unsafe`, for three reasons: packet memory that the
 //! kernel writes too (`region`, `store`), rings that are shared with it (`mapping`, `shared_ring`, `atomics`), and
-//! socket options and ioctls that no safe crate offers (`sys`). All loops over rings (`receive`,
+//! socket options and ioctls that neither rustix nor nix offers (`sys`). All loops over rings (`receive`,
 //! `transmit`) are safe code over small traits (`ring`), and run in tests on rings in plain memory.
 
 mod atomics;

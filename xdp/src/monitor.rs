@@ -6,6 +6,7 @@ use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
+use rustix::net::{sockopt, xdp};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use xoff_dataplane::counter::Counter;
@@ -203,9 +204,9 @@ pub(crate) enum SocketMemory {
 impl SocketMemory {
     /// Frames that were lost because there was no chunk for them. A driver that shares the memory asks ahead, for frames to
     /// come: where there is no chunk for it, it loses nothing, and what it lacks in the end the device counts itself.
-    fn frames_without_chunk(self, socket: &libc::xdp_statistics) -> u64 {
+    fn frames_without_chunk(self, socket: &xdp::XdpStatistics) -> u64 {
         match self {
-            SocketMemory::Copied => socket.rx_fill_ring_empty_descs,
+            SocketMemory::Copied => socket.rx_fill_ring_empty_descs.unwrap_or(0),
             SocketMemory::Shared => 0,
         }
     }
@@ -387,13 +388,13 @@ impl Monitor {
     fn of_sockets(&self) -> io::Result<XdpStatistics> {
         let mut sum = XdpStatistics::default();
         for socket in &self.sockets {
-            let socket = sys::xdp_statistics(socket.as_fd())?;
+            let socket = sockopt::xdp_statistics(socket)?;
             sum.rx_dropped += socket.rx_dropped;
-            sum.rx_ring_full += socket.rx_ring_full;
+            sum.rx_ring_full += socket.rx_ring_full.unwrap_or(0);
             sum.rx_fill_ring_empty += self.memory.frames_without_chunk(&socket);
             sum.rx_invalid += socket.rx_invalid_descs;
             sum.tx_invalid += socket.tx_invalid_descs;
-            sum.tx_ring_empty += socket.tx_ring_empty_descs;
+            sum.tx_ring_empty += socket.tx_ring_empty_descs.unwrap_or(0);
         }
         Ok(sum)
     }
@@ -452,13 +453,13 @@ mod tests {
 
     #[test]
     fn a_driver_that_asks_ahead_loses_nothing_by_it() {
-        let socket = libc::xdp_statistics {
+        let socket = xdp::XdpStatistics {
             rx_dropped: 0,
             rx_invalid_descs: 0,
             tx_invalid_descs: 0,
-            rx_ring_full: 0,
-            rx_fill_ring_empty_descs: 6,
-            tx_ring_empty_descs: 0,
+            rx_ring_full: Some(0),
+            rx_fill_ring_empty_descs: Some(6),
+            tx_ring_empty_descs: Some(0),
         };
         assert_eq!(SocketMemory::Copied.frames_without_chunk(&socket), 6);
         assert_eq!(SocketMemory::Shared.frames_without_chunk(&socket), 0);

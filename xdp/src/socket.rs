@@ -13,7 +13,9 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use libc::{xdp_desc, xdp_ring_offset};
+use libc::xdp_desc;
+use rustix::net::sockopt;
+use rustix::net::xdp::XdpRingOffset;
 use xoff_config::shell::Rings;
 
 use crate::error::{Obstacle, XdpError};
@@ -56,16 +58,11 @@ impl Socket {
 
     fn with_rings(fd: &Arc<OwnedFd>, umem: &Umem, rx: u32, tx: u32) -> io::Result<Socket> {
         let (fill, completion) = (umem.settings().fill, umem.settings().completion);
-        let sizes = [
-            (libc::XDP_UMEM_FILL_RING, fill),
-            (libc::XDP_UMEM_COMPLETION_RING, completion),
-            (libc::XDP_RX_RING, rx),
-            (libc::XDP_TX_RING, tx),
-        ];
-        for (ring, size) in sizes {
-            sys::set_xdp_option(fd.as_fd(), ring, &size)?;
-        }
-        let at = sys::ring_offsets(fd.as_fd())?;
+        sockopt::set_xdp_umem_fill_ring_size(fd, fill)?;
+        sockopt::set_xdp_umem_completion_ring_size(fd, completion)?;
+        sockopt::set_xdp_rx_ring_size(fd, rx)?;
+        sockopt::set_xdp_tx_ring_size(fd, tx)?;
+        let at = sockopt::xdp_mmap_offsets(fd)?;
         let chunks = Chunks { bits: umem.settings().chunk_bytes.trailing_zeros() };
         let (rx_memory, rx_layout) = map::<xdp_desc>(fd, libc::XDP_PGOFF_RX_RING, &at.rx, rx)?;
         let (tx_memory, tx_layout) = map::<xdp_desc>(fd, libc::XDP_PGOFF_TX_RING, &at.tx, tx)?;
@@ -96,12 +93,12 @@ const _: () = assert!(
 );
 
 /// A ring of `size` entries of type `T`.
-fn map<T>(socket: &OwnedFd, offset: i64, at: &xdp_ring_offset, size: u32) -> io::Result<(Mapping, Layout)> {
+fn map<T>(socket: &OwnedFd, offset: i64, at: &XdpRingOffset, size: u32) -> io::Result<(Mapping, Layout)> {
     let place = |offset: u64| usize::try_from(offset).map_err(io::Error::other);
     let layout = Layout {
         producer: place(at.producer)?,
         consumer: place(at.consumer)?,
-        flags: place(at.flags)?,
+        flags: place(at.flags.ok_or(io::ErrorKind::Unsupported)?)?, // Linux 5.4
         entries: place(at.desc)?,
     };
     let bytes = layout.entries + size as usize * mem::size_of::<T>();

@@ -1,4 +1,5 @@
-//! System calls on sockets that no safe crate offers: kicks, AF_XDP's options, packet sockets, ethtool's requests.
+//! System calls: kicks and options of AF_XDP sockets by rustix; packet sockets, TAPs and ethtool's requests, of which no safe
+//! crate has what is needed, by libc.
 //!
 //! Each function is one call with arguments of the type that the kernel expects, and none keeps a
 //! pointer beyond it.
@@ -6,10 +7,16 @@
 use std::ffi::CStr;
 use std::io;
 use std::mem;
-use std::os::fd::{AsFd as _, AsRawFd, BorrowedFd, FromRawFd as _, OwnedFd};
+use std::os::fd::{AsFd as _, AsRawFd, BorrowedFd, OwnedFd};
 use std::ptr;
 
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, socket};
+use rustix::io::Errno;
+use rustix::net::xdp::{
+    SocketAddrXdp, SocketAddrXdpFlags, SocketAddrXdpWithSharedUmem, XdpOptionsFlags, XdpUmemReg,
+    XdpUmemRegFlags,
+};
+use rustix::net::{self, RecvFlags, SendFlags, sockopt};
 use xoff_dataplane::units::MacAddr;
 
 use crate::driver::{FlowControl, ReceiveRing};
@@ -57,38 +64,24 @@ pub(crate) fn set_carrier(tap: BorrowedFd<'_>, is_there: bool) -> io::Result<()>
 /// Makes the kernel send what is in the socket's TX ring.
 #[inline]
 pub(crate) fn kick_tx(socket: BorrowedFd<'_>) -> Kick {
-    let socket = socket.as_raw_fd();
-    // SAFETY: no memory is passed.
-    let sent = unsafe { libc::sendto(socket, ptr::null(), 0, libc::MSG_DONTWAIT, ptr::null(), 0) };
-    if sent >= 0 {
-        return Kick::Done;
-    }
-    match io::Error::last_os_error().raw_os_error().unwrap_or(0) {
-        libc::EAGAIN | libc::ENOBUFS | libc::ENOMEM | libc::EINTR => Kick::Busy,
-        libc::EBUSY => Kick::Dropped,
-        libc::ENETDOWN => Kick::Down,
-        libc::ENXIO => Kick::Gone,
-        errno => Kick::Failed(errno),
+    match net::send(socket, &[], SendFlags::DONTWAIT) {
+        Ok(_) => Kick::Done,
+        Err(Errno::AGAIN | Errno::NOBUFS | Errno::NOMEM | Errno::INTR) => Kick::Busy,
+        Err(Errno::BUSY) => Kick::Dropped,
+        Err(Errno::NETDOWN) => Kick::Down,
+        Err(Errno::NXIO) => Kick::Gone,
+        Err(errno) => Kick::Failed(errno.raw_os_error()),
     }
 }
 
 /// Tells the driver that the fill ring has entries again.
 pub(crate) fn kick_rx(socket: BorrowedFd<'_>) {
-    let socket = socket.as_raw_fd();
-    // SAFETY: no memory is passed. The result says nothing that the next kick would not say.
-    unsafe {
-        libc::recvfrom(socket, ptr::null_mut(), 0, libc::MSG_DONTWAIT, ptr::null_mut(), ptr::null_mut());
-    }
+    let _ = net::recv(socket, &mut [0; 0], RecvFlags::DONTWAIT); // it says nothing that the next kick would not say
 }
 
 /// Whether the kernel has unbound the socket, as it does for good when its device goes.
 pub(crate) fn is_unbound(socket: BorrowedFd<'_>) -> bool {
-    let socket = socket.as_raw_fd();
-    // SAFETY: no memory is passed.
-    let received = unsafe {
-        libc::recvfrom(socket, ptr::null_mut(), 0, libc::MSG_DONTWAIT, ptr::null_mut(), ptr::null_mut())
-    };
-    received < 0 && io::Error::last_os_error().raw_os_error() == Some(libc::ENXIO)
+    net::recv(socket, &mut [0; 0], RecvFlags::DONTWAIT) == Err(Errno::NXIO)
 }
 
 /// Waits until nobody in the kernel looks at what was taken from its sight before (`synchronize_rcu`).
@@ -105,56 +98,27 @@ pub(crate) fn wait_for_readers() -> io::Result<()> {
 /// Lets one kick send `frames`, where the kernel knows the option (Linux 6.17); others send 32.
 pub(crate) fn set_tx_budget(socket: BorrowedFd<'_>, frames: u32) {
     // Only a matter of speed: kicks are repeated until the ring is empty.
-    let _ = set_xdp_option(socket, XDP_MAX_TX_SKB_BUDGET, &frames);
+    let _ = set_option(socket, libc::SOL_XDP, XDP_MAX_TX_SKB_BUDGET, &frames);
 }
 
 /// Whether the socket shares its memory with the device.
 pub(crate) fn is_zero_copy(socket: BorrowedFd<'_>) -> bool {
-    // struct xdp_options is one u32.
-    let options = xdp_option(socket, libc::XDP_OPTIONS, 0_u32);
-    options.is_ok_and(|options| options & libc::XDP_OPTIONS_ZEROCOPY != 0)
-}
-
-/// What an AF_XDP socket has counted.
-pub(crate) fn xdp_statistics(socket: BorrowedFd<'_>) -> io::Result<libc::xdp_statistics> {
-    let zeros = libc::xdp_statistics {
-        rx_dropped: 0,
-        rx_invalid_descs: 0,
-        tx_invalid_descs: 0,
-        rx_ring_full: 0,
-        rx_fill_ring_empty_descs: 0,
-        tx_ring_empty_descs: 0,
-    };
-    xdp_option(socket, libc::XDP_STATISTICS, zeros)
-}
-
-/// Where the parts of a socket's rings are, in each ring's memory.
-pub(crate) fn ring_offsets(socket: BorrowedFd<'_>) -> io::Result<libc::xdp_mmap_offsets> {
-    let zeros = libc::xdp_ring_offset { producer: 0, consumer: 0, desc: 0, flags: 0 };
-    let zeros = libc::xdp_mmap_offsets { rx: zeros, tx: zeros, fr: zeros, cr: zeros };
-    xdp_option(socket, libc::XDP_MMAP_OFFSETS, zeros)
+    sockopt::xdp_options(socket).is_ok_and(|options| options.contains(XdpOptionsFlags::XDP_OPTIONS_ZEROCOPY))
 }
 
 /// An AF_XDP socket. EAFNOSUPPORT: the kernel does not know such.
 pub(crate) fn xdp_socket() -> io::Result<OwnedFd> {
-    // SAFETY: no memory is passed.
-    let socket = unsafe { libc::socket(libc::AF_XDP, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) };
-    if socket < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: the descriptor was opened above, and nobody else knows it.
-    Ok(unsafe { OwnedFd::from_raw_fd(socket) })
+    let (family, kind) = (net::AddressFamily::XDP, net::SocketType::RAW);
+    Ok(net::socket_with(family, kind, net::SocketFlags::CLOEXEC, None)?)
 }
 
 /// Tells a socket that packets are to be in `memory`, which consists of chunks of `chunk_bytes`. The
 /// kernel holds the pages themselves from now on, not their addresses.
 pub(crate) fn register_umem(socket: BorrowedFd<'_>, memory: &Mapping, chunk_bytes: u32) -> io::Result<()> {
     let (addr, len) = memory.place();
-    set_xdp_option(
-        socket,
-        libc::XDP_UMEM_REG,
-        &libc::xdp_umem_reg_v1 { addr, len, chunk_size: chunk_bytes, headroom: 0 },
-    )
+    let flags = XdpUmemRegFlags::empty();
+    let memory = XdpUmemReg { addr, len, chunk_size: chunk_bytes, headroom: 0, flags, tx_metadata_len: 0 };
+    Ok(sockopt::set_xdp_umem_reg(socket, memory)?)
 }
 
 /// Binds a socket to a queue; `umem`: the bound socket that has the packet memory, if it is another.
@@ -162,21 +126,14 @@ pub(crate) fn bind_xdp(
     socket: BorrowedFd<'_>,
     ifindex: u32,
     queue: u32,
-    flags: u16,
+    flags: SocketAddrXdpFlags,
     umem: Option<BorrowedFd<'_>>,
 ) -> io::Result<()> {
-    let address = libc::sockaddr_xdp {
-        sxdp_family: u16::try_from(libc::AF_XDP).expect("a small number"),
-        sxdp_flags: flags,
-        sxdp_ifindex: ifindex,
-        sxdp_queue_id: queue,
-        sxdp_shared_umem_fd: umem.map_or(0, |umem| umem.as_raw_fd().cast_unsigned()),
-    };
-    // SAFETY: `address` is readable, and of the size given.
-    let failed = unsafe {
-        libc::bind(socket.as_raw_fd(), (&raw const address).cast(), size_of::<libc::sockaddr_xdp>())
-    };
-    if failed == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    let addr = SocketAddrXdp::new(flags, ifindex, queue);
+    Ok(match umem {
+        Some(shared_umem_fd) => net::bind(socket, &SocketAddrXdpWithSharedUmem { addr, shared_umem_fd }),
+        None => net::bind(socket, &addr),
+    }?)
 }
 
 /// Keeps the interface promiscuous as long as the result lives: the kernel takes the membership away
@@ -254,21 +211,11 @@ const fn size_of<T>() -> libc::socklen_t {
     mem::size_of::<T>() as libc::socklen_t
 }
 
-/// Sets an option of an AF_XDP socket, one of the kernel's plain structs.
-pub(crate) fn set_xdp_option<T: Copy>(socket: BorrowedFd<'_>, name: i32, value: &T) -> io::Result<()> {
-    set_option(socket, libc::SOL_XDP, name, value)
-}
-
 fn set_option<T: Copy>(socket: BorrowedFd<'_>, level: i32, name: i32, value: &T) -> io::Result<()> {
     let (socket, value) = (socket.as_raw_fd(), ptr::from_ref(value).cast());
     // SAFETY: `value` is readable and of the size given.
     let failed = unsafe { libc::setsockopt(socket, level, name, value, size_of::<T>()) };
     if failed == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
-}
-
-/// An option of an AF_XDP socket, of a type that any bytes are a value of; what an older kernel does not know of it stays.
-fn xdp_option<T: Copy>(socket: BorrowedFd<'_>, name: i32, value: T) -> io::Result<T> {
-    option(socket, libc::SOL_XDP, name, value)
 }
 
 fn option<T: Copy>(socket: BorrowedFd<'_>, level: i32, name: i32, mut value: T) -> io::Result<T> {

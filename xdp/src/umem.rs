@@ -5,6 +5,7 @@ use std::os::fd::{AsFd as _, OwnedFd};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
+use rustix::net::xdp::SocketAddrXdpFlags as BindFlags;
 use xoff_config::shell::ZeroCopy;
 
 use crate::error::{XdpError, check_privileges};
@@ -126,7 +127,7 @@ impl Umem {
         bound.retain(|other| other.strong_count() > 0);
         let joined = bound.iter().filter_map(Weak::upgrade).find_map(|other| {
             let named = Some(other.as_fd());
-            match sys::bind_xdp(socket.as_fd(), ifindex, queue, libc::XDP_SHARED_UMEM, named) {
+            match sys::bind_xdp(socket.as_fd(), ifindex, queue, BindFlags::XDP_SHARED_UMEM, named) {
                 Err(error) if error.raw_os_error() == Some(libc::EBADF) => None, // its device is gone
                 answer => Some(answer),
             }
@@ -148,14 +149,17 @@ impl Umem {
     }
 
     /// What the first socket is bound with; the others take over what came of it, also where none of the first are left.
-    fn flags(&self) -> u16 {
+    fn flags(&self) -> BindFlags {
         let sharing = match (self.is_shared.get(), self.settings.zero_copy) {
-            (None, ZeroCopy::Auto) => 0,
-            (Some(true), _) | (None, ZeroCopy::On) => libc::XDP_ZEROCOPY,
-            (Some(false), _) | (None, ZeroCopy::Off) => libc::XDP_COPY,
+            (None, ZeroCopy::Auto) => BindFlags::empty(),
+            (Some(true), _) | (None, ZeroCopy::On) => BindFlags::XDP_ZEROCOPY,
+            (Some(false), _) | (None, ZeroCopy::Off) => BindFlags::XDP_COPY,
         };
-        let chains = if self.settings.multi_buffer { libc::XDP_USE_SG } else { 0 };
-        libc::XDP_USE_NEED_WAKEUP | sharing | chains
+        let chains = match self.settings.multi_buffer {
+            true => BindFlags::from_bits_retain(libc::XDP_USE_SG),
+            false => BindFlags::empty(),
+        };
+        BindFlags::XDP_USE_NEED_WAKEUP | sharing | chains
     }
 }
 

@@ -7,8 +7,7 @@ use crate::routing::Fib;
 use crate::switch::{Batch, Revision, Successor, Switch};
 use crate::units::{MacAddr, Nanos, PortId, Site};
 
-/// What a driver calls its dataplane through. Each method does what [`Batch`] has under its name, and an implementation may
-/// do something beside it: a recorder notes the call.
+/// Calls of a driver to its dataplane. Each method does what [`Batch`] has under its name; a recorder also notes the call.
 pub trait Boundary {
     /// The switch at `now`.
     #[inline(always)]

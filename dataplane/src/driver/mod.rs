@@ -72,7 +72,7 @@ pub trait Port<S> {
     fn take_back(&mut self, _store: &mut S, _unsent: impl FnMut(&mut S, Frame)) {}
 }
 
-/// What a driver meets beside its ports, and who measures its reactions. `()` has nothing of it.
+/// Connections of a driver other than its ports: workers, requests, measurements. `()` has none.
 pub trait Environment<P, S> {
     /// Exchanges frames with other workers.
     fn exchange(&mut self, _now: Nanos, _switch: &mut Switch, _store: &mut S) -> Progress {
@@ -93,7 +93,7 @@ pub trait Environment<P, S> {
 
 impl<P, S> Environment<P, S> for () {}
 
-/// What a turn has done.
+/// Result of a turn.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
     /// Something moved, was due, or was asked for.

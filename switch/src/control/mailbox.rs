@@ -81,7 +81,7 @@ pub enum Request {
     Revise {
         /// They, made where memory may be allocated.
         revision: Box<Revision>,
-        /// See [`crate::worker::Worker::commit_time`].
+        /// See [`crate::worker::Connections::commit_time`].
         commit_time: Nanos,
         /// Given what those before have left.
         done: oneshot::Sender<Box<Revision>>,

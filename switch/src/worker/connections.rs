@@ -1,4 +1,4 @@
-//! What a worker has to do with other threads: frames handed over, requests of the control thread, the host path.
+//! Connections of a worker to other threads: frames handed over, requests of the control thread, the host path.
 
 use std::sync::Arc;
 

@@ -1,7 +1,7 @@
 //! `/capture`: frames of some ports as they pass, as pcapng, for as long as whoever asks goes on to read.
 //!
 //! Whoever sees frames sees what users send to each other, so frames are shown on this machine only, and to those who could
-//! look at the devices themselves ([`asker`]). A capture is a task: it puts [probes](crate::capture::Probe) into the
+//! look at the devices themselves ([`asker`](super::asker)). A capture is a task: it puts [probes](crate::capture::Probe) into the
 //! workers, carries what they see to the client, and takes them off again when the client has enough, or is gone. A client that
 //! reads slowly is waited for here, and the workers count what it misses; when its time is over it is not waited for any more.
 
