@@ -241,8 +241,8 @@ impl<'ast> Visit<'ast> for Reader<'_> {
 /// `#[cfg(test)]`, or more that is for tests.
 fn is_of_tests(attribute: &Attribute) -> bool {
     let tokens = attribute.meta.require_list().map(|list| list.tokens.to_string()).unwrap_or_default();
-    let mut words = tokens.split(|c: char| !c.is_alphanumeric());
-    attribute.path().is_ident("cfg") && words.any(|word| word == "test") && !tokens.contains("not")
+    let words: Vec<&str> = tokens.split(|c: char| !c.is_alphanumeric()).collect();
+    attribute.path().is_ident("cfg") && words.contains(&"test") && !words.contains(&"not")
 }
 
 /// The source files below a directory.

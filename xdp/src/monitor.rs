@@ -206,7 +206,7 @@ impl SocketMemory {
     /// come: where there is no chunk for it, it loses nothing, and what it lacks in the end the device counts itself.
     fn frames_without_chunk(self, socket: &xdp::XdpStatistics) -> u64 {
         match self {
-            SocketMemory::Copied => socket.rx_fill_ring_empty_descs.unwrap_or(0),
+            SocketMemory::Copied => socket.rx_fill_ring_empty_descs.unwrap_or(0), // there since Linux 5.9
             SocketMemory::Shared => 0,
         }
     }

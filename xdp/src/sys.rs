@@ -1,5 +1,5 @@
-//! System calls: kicks and options of AF_XDP sockets by rustix; packet sockets, TAPs and ethtool's requests, of which no safe
-//! crate has what is needed, by libc.
+//! System calls. AF_XDP sockets: rustix, except XDP_MAX_TX_SKB_BUDGET. Packet sockets, TAPs, ethtool: libc, because no safe crate
+//! offers these requests.
 //!
 //! Each function is one call with arguments of the type that the kernel expects, and none keeps a
 //! pointer beyond it.
@@ -76,7 +76,7 @@ pub(crate) fn kick_tx(socket: BorrowedFd<'_>) -> Kick {
 
 /// Tells the driver that the fill ring has entries again.
 pub(crate) fn kick_rx(socket: BorrowedFd<'_>) {
-    let _ = net::recv(socket, &mut [0; 0], RecvFlags::DONTWAIT); // it says nothing that the next kick would not say
+    let _ = net::recv(socket, &mut [0; 0], RecvFlags::DONTWAIT); // the next kick reports the same error
 }
 
 /// Whether the kernel has unbound the socket, as it does for good when its device goes.

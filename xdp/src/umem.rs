@@ -155,10 +155,7 @@ impl Umem {
             (Some(true), _) | (None, ZeroCopy::On) => BindFlags::XDP_ZEROCOPY,
             (Some(false), _) | (None, ZeroCopy::Off) => BindFlags::XDP_COPY,
         };
-        let chains = match self.settings.multi_buffer {
-            true => BindFlags::from_bits_retain(libc::XDP_USE_SG),
-            false => BindFlags::empty(),
-        };
+        let chains = if self.settings.multi_buffer { BindFlags::XDP_USE_SG } else { BindFlags::empty() };
         BindFlags::XDP_USE_NEED_WAKEUP | sharing | chains
     }
 }

@@ -251,11 +251,12 @@ impl Switch {
     /// Returns the port by which a frame leaves that another worker has handed over: its own, or, where that has closed meanwhile, the open
     /// member of its group at which least waits. Flows, copies of floods and what the host sends stay with their port.
     #[inline]
-    pub(super) fn open_member(&self, meta: &FrameMeta) -> PortId {
-        match self.ports[meta.egress.index()].egress.closed.contains(meta.class) {
-            true => self.other_member(meta).unwrap_or(meta.egress),
-            false => meta.egress,
+    pub(super) fn open_member(&mut self, meta: &FrameMeta) -> PortId {
+        if !self.ports[meta.egress.index()].egress.closed.contains(meta.class) {
+            return meta.egress;
         }
+        self.end_run(); // queues are looked at
+        self.other_member(meta).unwrap_or(meta.egress)
     }
 
     #[cold]
@@ -263,7 +264,7 @@ impl Switch {
         let group = &self.paths.groups[self.bridge.groups().of(meta.egress)?.index()];
         let may_change = group.spread != Spread::Flow && meta.origin == Origin::Network && !meta.is_flooded();
         let open = group.ports.iter().copied().filter(|&port| may_change && self.may_enter(port, meta));
-        open.min_by_key(|&port| self.waits_at(port, meta.class))
+        open.min_by_key(|&port| (!self.takes(port, meta), self.waits_at(port, meta.class)))
     }
 
     /// Whether the queue of `egress` takes a frame like this, as far as this worker knows.

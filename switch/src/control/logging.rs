@@ -103,7 +103,7 @@ pub enum LogError {
 /// For a filter that does not parse, and when called twice.
 pub fn start(configured: &str, format: LogFormat, confinement: &Confinement) -> Result<Log, LogError> {
     let filter = match std::env::var("RUST_LOG") {
-        Ok(filter) if !filter.is_empty() => parse("RUST_LOG", &filter)?,
+        Ok(filter) if !parts(&filter).is_empty() => parse("RUST_LOG", &filter)?,
         _ => parse("log", configured)?,
     };
     // A descriptor of its own: the one of `io::stderr` is locked while something is written to it.
@@ -134,7 +134,7 @@ static FILTER: OnceLock<reload::Handle<Targets, Registry>> = OnceLock::new();
 
 /// The configuration's `log` is this now. Where `RUST_LOG` decides what is logged, it goes on to.
 pub(crate) fn set_filter(configured: &str) {
-    if std::env::var("RUST_LOG").is_ok_and(|filter| !filter.is_empty()) {
+    if std::env::var("RUST_LOG").is_ok_and(|filter| !parts(&filter).is_empty()) {
         tracing::warn!("RUST_LOG is set, and decides what is logged instead of `log`");
         return;
     }
@@ -154,10 +154,14 @@ fn log_panic(panic: &PanicHookInfo<'_>) {
     }
 }
 
-fn parse(given_as: &'static str, filter: &str) -> Result<Targets, LogError> {
-    // Empty parts and spaces say nothing; `Targets` would take an empty part for the level ERROR.
+/// A filter without its spaces and empty parts, which `Targets` would take for the level ERROR.
+fn parts(filter: &str) -> String {
     let parts: Vec<&str> = filter.split(',').map(str::trim).filter(|part| !part.is_empty()).collect();
-    parts.join(",").parse().map_err(|error| LogError::Filter { given_as, filter: filter.to_owned(), error })
+    parts.join(",")
+}
+
+fn parse(given_as: &'static str, filter: &str) -> Result<Targets, LogError> {
+    parts(filter).parse().map_err(|error| LogError::Filter { given_as, filter: filter.to_owned(), error })
 }
 
 #[cfg(test)]

@@ -45,9 +45,12 @@ fn frames_left(
     while workers[0].batch(NOW).forward(&mut store) {}
     event(&mut workers, &roles, &mut store);
     let [receives, sends] = &mut workers;
+    // In one batch, as a worker takes them.
+    let mut batch = sends.batch(NOW);
     while let Some(handover) = receives.batch(NOW).hand_over(WorkerId(1)) {
-        sends.batch(NOW).take_over(handover, &mut store);
+        batch.take_over(handover, &mut store);
     }
+    drop(batch);
     let mut now = NOW;
     let left = [2, 3, 4, 5].map(PortId).map(|port| {
         let mut left = 0;
