@@ -1,8 +1,8 @@
 //! What workers pass to each other: frames on their way to another worker's port, slots on their way
 //! home, and addresses learned.
 //!
-//! One bounded queue for each ordered pair of workers; nothing is shared by three. What a queue can
-//! be asked in each of its states:
+//! One bounded queue for each ordered pair of workers and kind of message, with one producer and one consumer. What a
+//! queue can be asked in each of its states:
 //!
 //! | state | sender | receiver |
 //! |---|---|---|
@@ -20,7 +20,7 @@ use std::io;
 use std::iter;
 use std::sync::Arc;
 
-use crossbeam::queue::ArrayQueue;
+use rtrb::{Consumer, Producer, PushError, RingBuffer};
 use xoff_dataplane::driver::Progress;
 use xoff_dataplane::forward::FdbUpdate;
 use xoff_dataplane::frame::{Frame, FrameStore};
@@ -33,100 +33,126 @@ use crate::bell::Bell;
 /// Messages that fit between two workers in each direction and kind: a few batches.
 pub(crate) const CAPACITY: usize = 1024;
 
-/// From one worker to another.
+/// The bells of all workers.
 #[derive(Debug)]
-struct Link {
-    frames: ArrayQueue<Handover>,
-    returns: ArrayQueue<Return>,
-    /// Chunks that were added to a frame on its way and are freed where they came from.
-    chunks: ArrayQueue<Frame>,
-    learned: ArrayQueue<FdbUpdate>,
-}
+pub struct Bells(Box<[Bell]>);
 
-impl Link {
-    fn new() -> Link {
-        Link {
-            frames: ArrayQueue::new(CAPACITY),
-            returns: ArrayQueue::new(CAPACITY),
-            chunks: ArrayQueue::new(CAPACITY),
-            learned: ArrayQueue::new(CAPACITY),
-        }
+impl Bells {
+    /// Creates a bell for each of `workers` workers.
+    ///
+    /// # Errors
+    /// Where the system gives no more descriptors.
+    pub fn new(workers: usize) -> io::Result<Arc<Bells>> {
+        let bells = (0..workers).map(|_| Bell::new()).collect::<io::Result<_>>()?;
+        Ok(Arc::new(Bells(bells)))
+    }
+
+    /// Returns the bell of a worker.
+    #[must_use]
+    pub fn of(&self, worker: WorkerId) -> &Bell {
+        &self.0[worker.index()]
+    }
+
+    /// Wakes every worker: something that is not a message concerns all.
+    pub fn wake_all(&self) {
+        self.0.iter().for_each(Bell::wake);
+    }
+
+    fn workers(&self) -> impl Iterator<Item = WorkerId> + use<> {
+        (0..=u8::MAX).take(self.0.len()).map(WorkerId)
     }
 }
 
-impl Drop for Link {
-    /// Frames that were on their way when the switch stopped end with its packet memory; the ledger
-    /// has them as handed over.
+/// The sender's ends of the queues to one worker.
+#[derive(Debug)]
+struct Outgoing {
+    frames: Producer<Handover>,
+    returns: Producer<Return>,
+    /// Chunks that were added to a frame on its way and are freed where they came from.
+    chunks: Producer<Frame>,
+    learned: Producer<FdbUpdate>,
+}
+
+/// The receiver's ends of the queues from one worker.
+#[derive(Debug)]
+struct Incoming {
+    frames: Consumer<Handover>,
+    returns: Consumer<Return>,
+    chunks: Consumer<Frame>,
+    learned: Consumer<FdbUpdate>,
+}
+
+/// Returns both ends of new queues.
+fn queues() -> (Outgoing, Incoming) {
+    let (to_frames, frames) = RingBuffer::new(CAPACITY);
+    let (to_returns, returns) = RingBuffer::new(CAPACITY);
+    let (to_chunks, chunks) = RingBuffer::new(CAPACITY);
+    let (to_learned, learned) = RingBuffer::new(CAPACITY);
+    let outgoing =
+        Outgoing { frames: to_frames, returns: to_returns, chunks: to_chunks, learned: to_learned };
+    (outgoing, Incoming { frames, returns, chunks, learned })
+}
+
+impl Incoming {
+    fn is_empty(&self) -> bool {
+        self.frames.is_empty() && self.returns.is_empty() && self.chunks.is_empty() && self.learned.is_empty()
+    }
+}
+
+impl Drop for Incoming {
+    /// Frames in the queues when the switch stops end with its packet memory; the ledger counts them as handed over.
     fn drop(&mut self) {
-        let frames = iter::from_fn(|| self.frames.pop()).map(|handover| handover.frame);
-        let returns = iter::from_fn(|| self.returns.pop()).map(|back| back.frame);
-        let chunks = iter::from_fn(|| self.chunks.pop());
+        let frames = iter::from_fn(|| self.frames.pop().ok()).map(|handover| handover.frame);
+        let returns = iter::from_fn(|| self.returns.pop().ok()).map(|back| back.frame);
+        let chunks = iter::from_fn(|| self.chunks.pop().ok());
         frames.chain(returns).chain(chunks).for_each(|frame| {
             let _ = frame.into_parts();
         });
     }
 }
 
-/// Every link and bell of a switch.
+/// Another worker, and the queues to and from it.
 #[derive(Debug)]
-pub struct Exchange {
-    /// By sender, then receiver.
-    links: Vec<Vec<Link>>,
-    bells: Vec<Bell>,
+struct Peer {
+    worker: WorkerId,
+    to: Outgoing,
+    from: Incoming,
 }
 
-impl Exchange {
-    /// Between `workers` workers.
-    ///
-    /// # Errors
-    /// Where the system gives no more descriptors.
-    pub fn new(workers: usize) -> io::Result<Arc<Exchange>> {
-        let links = (0..workers).map(|_| (0..workers).map(|_| Link::new()).collect()).collect();
-        let bells = (0..workers).map(|_| Bell::new()).collect::<io::Result<_>>()?;
-        Ok(Arc::new(Exchange { links, bells }))
-    }
-
-    /// This worker's own bell.
-    #[must_use]
-    pub fn bell(&self, worker: WorkerId) -> &Bell {
-        &self.bells[worker.index()]
-    }
-
-    /// Wakes every worker: something that is not a message concerns all.
-    pub fn wake_all(&self) {
-        self.bells.iter().for_each(Bell::wake);
-    }
-
-    fn others(&self, me: WorkerId) -> impl Iterator<Item = WorkerId> + use<> {
-        (0..=u8::MAX).take(self.bells.len()).map(WorkerId).filter(move |&other| other != me)
-    }
-}
-
-/// One worker's end of the exchange.
+/// One worker's ends of the queues between all workers. Is dropped after the threads of all workers have ended.
 #[derive(Debug)]
 pub struct Handoff {
-    exchange: Arc<Exchange>,
+    bells: Arc<Bells>,
     me: WorkerId,
-    others: Vec<WorkerId>,
+    peers: Vec<Peer>,
 }
 
 impl Handoff {
-    /// The end of worker `me`.
+    /// Returns one for each worker that has a bell, in order.
     #[must_use]
-    pub fn new(exchange: Arc<Exchange>, me: WorkerId) -> Handoff {
-        let others = exchange.others(me).collect();
-        Handoff { exchange, me, others }
+    pub fn for_each(bells: &Arc<Bells>) -> Vec<Handoff> {
+        let mut handoffs: Vec<Handoff> =
+            bells.workers().map(|me| Handoff { bells: Arc::clone(bells), me, peers: Vec::new() }).collect();
+        for high in 1..handoffs.len() {
+            for low in 0..high {
+                let (up, down) = (queues(), queues());
+                let [low, high] = handoffs.get_disjoint_mut([low, high]).expect("they differ");
+                low.peers.push(Peer { worker: high.me, to: up.0, from: down.1 });
+                high.peers.push(Peer { worker: low.me, to: down.0, from: up.1 });
+            }
+        }
+        handoffs
     }
 
-    /// This worker's bell.
+    /// Returns this worker's bell.
     #[must_use]
     pub fn bell(&self) -> &Bell {
-        self.exchange.bell(self.me)
+        self.bells.of(self.me)
     }
 
     /// Sends what the dataplane has for the others, as far as there is room, and takes what they sent.
-    pub fn exchange(&self, now: Nanos, switch: &mut Switch, store: &mut Store) -> Progress {
-        if self.others.is_empty() {
+    pub fn exchange(&mut self, now: Nanos, switch: &mut Switch, store: &mut Store) -> Progress {
+        if self.peers.is_empty() {
             return Progress::default();
         }
         let mut batch = switch.batch(now);
@@ -134,66 +160,55 @@ impl Handoff {
         Progress { is_busy: taken.is_busy | self.send(&mut batch, store), ..taken }
     }
 
-    fn send(&self, batch: &mut Batch<'_>, store: &mut Store) -> bool {
+    fn send(&mut self, batch: &mut Batch<'_>, store: &mut Store) -> bool {
         let mut any = self.send_chunks(store);
         any |= self.send_learned(batch);
-        for &to in &self.others {
-            let link = self.to(to);
-            any |= fill(&link.returns, || batch.give_back(to)) | fill(&link.frames, || batch.hand_over(to));
+        for Peer { worker, to, .. } in &mut self.peers {
+            any |= fill(&mut to.returns, || batch.give_back(*worker));
+            any |= fill(&mut to.frames, || batch.hand_over(*worker));
         }
         if any {
-            self.others.iter().for_each(|&to| self.exchange.bell(to).ring());
+            self.peers.iter().for_each(|peer| self.bells.of(peer.worker).ring());
         }
         any
     }
 
-    fn to(&self, to: WorkerId) -> &Link {
-        &self.exchange.links[self.me.index()][to.index()]
-    }
-
-    fn from(&self, from: WorkerId) -> &Link {
-        &self.exchange.links[from.index()][self.me.index()]
-    }
-
     /// What is learned waits until all others have room for it: one that missed a move would send to the old
     /// port.
-    fn send_learned(&self, batch: &mut Batch<'_>) -> bool {
+    fn send_learned(&mut self, batch: &mut Batch<'_>) -> bool {
         let mut any = false;
-        let room = || self.others.iter().all(|&to| !self.to(to).learned.is_full());
-        while room()
+        while self.peers.iter().all(|peer| !peer.to.learned.is_full())
             && let Some(update) = batch.next_learned()
         {
-            for &to in &self.others {
-                self.to(to).learned.push(update).expect("a queue with one sender was not full");
+            for peer in &mut self.peers {
+                push(&mut peer.to.learned, update);
             }
             any = true;
         }
         any
     }
 
-    fn send_chunks(&self, store: &mut Store) -> bool {
+    fn send_chunks(&mut self, store: &mut Store) -> bool {
         let mut any = false;
-        let room = || self.others.iter().all(|&to| !self.to(to).chunks.is_full());
-        while room()
+        while self.peers.iter().all(|peer| !peer.to.chunks.is_full())
             && let Some((home, chunk)) = store.take_foreign()
         {
-            let home = WorkerId(u8::try_from(home).expect("as many shares as workers"));
-            let taken = self.to(home).chunks.push(chunk);
-            taken.expect("a queue with one sender was not full");
+            let mut peers = self.peers.iter_mut();
+            let home = peers.find(|peer| peer.worker.index() == home).expect("as many shares as workers");
+            push(&mut home.to.chunks, chunk);
             any = true;
         }
         any
     }
 
-    fn take(&self, batch: &mut Batch<'_>, store: &mut Store) -> Progress {
+    fn take(&mut self, batch: &mut Batch<'_>, store: &mut Store) -> Progress {
         let mut taken = Progress::default();
-        for &from in &self.others {
-            let link = self.from(from);
-            let mut messages = drain(&link.chunks, |chunk| store.free(chunk));
-            messages += drain(&link.returns, |back| batch.take_back(back, store));
-            let frames = drain(&link.frames, |handover| batch.take_over(handover, store));
+        for Peer { from, .. } in &mut self.peers {
+            let mut messages = drain(&mut from.chunks, |chunk| store.free(chunk));
+            messages += drain(&mut from.returns, |back| batch.take_back(back, store));
+            let frames = drain(&mut from.frames, |handover| batch.take_over(handover, store));
             // What is learned is sent before frames and taken after them: a reply never overtakes it.
-            messages += drain(&link.learned, |update| batch.hear_learned(&update));
+            messages += drain(&mut from.learned, |update| batch.hear_learned(&update));
             taken.is_busy |= messages + frames > 0;
             taken.received += frames;
         }
@@ -203,32 +218,32 @@ impl Handoff {
     /// Whether a message waits for this worker.
     #[must_use]
     pub fn waiting(&self) -> bool {
-        self.others.iter().any(|&from| {
-            let link = self.from(from);
-            !(link.frames.is_empty()
-                && link.returns.is_empty()
-                && link.chunks.is_empty()
-                && link.learned.is_empty())
-        })
+        self.peers.iter().any(|peer| !peer.from.is_empty())
     }
 }
 
-fn fill<T>(queue: &ArrayQueue<T>, mut next: impl FnMut() -> Option<T>) -> bool {
+/// Sends messages while there is room, and returns whether there were any.
+fn fill<T>(queue: &mut Producer<T>, mut next: impl FnMut() -> Option<T>) -> bool {
     let mut any = false;
-    // One sender: what is free stays free until it is used here.
-    while !queue.is_full() {
-        let Some(message) = next() else { break };
-        if queue.push(message).is_err() {
-            unreachable!("a queue with one sender was not full");
-        }
+    while !queue.is_full()
+        && let Some(message) = next()
+    {
+        push(queue, message);
         any = true;
     }
     any
 }
 
-/// Says how many there were.
-fn drain<T>(queue: &ArrayQueue<T>, take: impl FnMut(T)) -> u32 {
-    let messages = iter::from_fn(|| queue.pop()).take(CAPACITY);
+/// Sends a message to a queue that has room.
+fn push<T>(queue: &mut Producer<T>, message: T) {
+    if let Err(PushError::Full(_)) = queue.push(message) {
+        unreachable!("only this producer fills the queue, and it had room");
+    }
+}
+
+/// Takes the messages that are there, and returns their number.
+fn drain<T>(queue: &mut Consumer<T>, take: impl FnMut(T)) -> u32 {
+    let messages = iter::from_fn(|| queue.pop().ok()).take(CAPACITY);
     messages.map(take).map(|()| 1).sum()
 }
 
@@ -291,16 +306,12 @@ pub(crate) mod tests {
              [[fdb.static]]\nmac = \"02:00:00:00:00:02\"\nport = \"b\"\n"
         );
         let config = Config::from_toml("test", &text, Machine::default()).unwrap();
-        let exchange = Exchange::new(2).unwrap();
+        let handoffs = Handoff::for_each(&Bells::new(2).unwrap());
         let counters = Counters::new(2);
-        let mut nodes = Store::plain(&[CHUNKS, CHUNKS]).into_iter().enumerate().map(|(index, store)| {
-            let me = WorkerId(u8::try_from(index).unwrap());
-            let workers = Workers::new([WorkerId(0), WorkerId(1)].into(), me);
-            Node {
-                switch: Switch::new(&config.switch, 2 * CHUNKS, workers, Arc::clone(&counters)),
-                store,
-                handoff: Handoff::new(Arc::clone(&exchange), me),
-            }
+        let mut nodes = Store::plain(&[CHUNKS, CHUNKS]).into_iter().zip(handoffs).map(|(store, handoff)| {
+            let workers = Workers::new([WorkerId(0), WorkerId(1)].into(), handoff.me);
+            let switch = Switch::new(&config.switch, 2 * CHUNKS, workers, Arc::clone(&counters));
+            Node { switch, store, handoff }
         });
         (nodes.next().unwrap(), nodes.next().unwrap())
     }

@@ -43,7 +43,7 @@ use crate::control::{
     WorkerView, snapshot,
 };
 use crate::descriptors::{Allowed, DescriptorError};
-use crate::handoff::{Exchange, Handoff};
+use crate::handoff::{Bells, Handoff};
 use crate::host_path::ends::TellCounts;
 use crate::host_path::{self, HostPath};
 use crate::lldp::Neighbors;
@@ -148,7 +148,7 @@ pub enum ThreadError {
 #[derive(Debug)]
 pub struct Running {
     view: Arc<SwitchView>,
-    exchange: Arc<Exchange>,
+    bells: Arc<Bells>,
     stop: Arc<AtomicBool>,
     workers: Vec<JoinHandle<(Worker, Outcome)>>,
     wake: Sender<Wake>,
@@ -218,7 +218,7 @@ impl Running {
         drop(self.mirroring.take());
         drop(self.host_path.take());
         self.stop.store(true, Ordering::Relaxed);
-        self.exchange.wake_all();
+        self.bells.wake_all();
         // All of them are waited for, whatever becomes of one.
         let ended: Vec<Result<Worker, ThreadError>> =
             self.workers.drain(..).enumerate().map(|(worker, thread)| join(worker, thread)).collect();
@@ -326,10 +326,11 @@ pub fn start_from(
     let counters = Counters::with_shadows(settings.ports.len(), settings.shadows.len());
     let owners: Box<[WorkerId]> =
         (0..=u8::MAX).map(PortId).take(settings.ports.len()).map(|id| owner(&plans, id)).collect();
-    let exchange = Exchange::new(plans.len())?;
+    let bells = Bells::new(plans.len())?;
+    let mut handoffs = Handoff::for_each(&bells).into_iter();
     let bell = Arc::new(Bell::new()?);
     let tells = TellCounts::new(owners.len());
-    let (host_end, ends) = host_path::ends::ends(&exchange, owners.clone(), plans.len(), &bell, &tells);
+    let (host_end, ends) = host_path::ends::ends(&bells, owners.clone(), plans.len(), &bell, &tells);
     let mut ends = ends.into_iter();
     let mut workers = Vec::new();
     let mut worker_views = Vec::new();
@@ -355,7 +356,7 @@ pub fn start_from(
             recording = Some(begun);
         }
         switch.batch(clock::now()).put_punt_sink(sink);
-        let handoff = Handoff::new(Arc::clone(&exchange), me);
+        let handoff = handoffs.next().expect("one for each worker");
         let commit_time = commit_time(ports.iter().map(|(id, _)| &config.switch.ports[id.index()]));
         let connections = Connections::new(handoff, end, inbox, facts, commit_time);
         let (poll, stall_budget) = (shell.poll, shell.stall_budget);
@@ -409,7 +410,7 @@ pub fn start_from(
             port.monitor().begin();
         }
     }
-    let mut running = with_control(view, exchange, http, Some(opener), reload, privileges)?;
+    let mut running = with_control(view, bells, http, Some(opener), reload, privileges)?;
     running.opening = Some(opening);
     running.recording = recording;
     for (core, worker) in workers {
@@ -443,7 +444,7 @@ fn settings_here(
 /// A switch whose workers do not run yet.
 fn with_control(
     view: Arc<SwitchView>,
-    exchange: Arc<Exchange>,
+    bells: Arc<Bells>,
     http: Option<Http>,
     opener: Option<Opener>,
     reload: Option<(Reloads, Reloader)>,
@@ -457,7 +458,7 @@ fn with_control(
     let (host_path, mirroring, opening, recording) = (None, None, None, None);
     Ok(Running {
         view,
-        exchange,
+        bells,
         stop,
         workers,
         wake,

@@ -187,16 +187,16 @@ mod tests {
     use super::*;
     use crate::bell::Bell;
     use crate::control::testing::view;
-    use crate::handoff::Exchange;
+    use crate::handoff::Bells;
     use crate::host_path::ends::ends;
 
     #[test]
     fn a_frame_that_is_lost_with_the_link_counts_while_there_is_none() {
         let (view, _inbox) = view();
-        let (exchange, bell) = (Exchange::new(1).unwrap(), Arc::new(Bell::new().unwrap()));
+        let (bells, bell) = (Bells::new(1).unwrap(), Arc::new(Bell::new().unwrap()));
         let counts = TellCounts::new(2);
         let owners = vec![xoff_dataplane::switch::WorkerId(0); 2];
-        let (mut host, workers) = ends(&exchange, owners.into(), 1, &bell, &counts);
+        let (mut host, workers) = ends(&bells, owners.into(), 1, &bell, &counts);
         let mut settings = SwitchSettings::clone(&view.settings());
         settings.ports[0].lldp = Lldp::Switch;
         view.configured.set(settings);

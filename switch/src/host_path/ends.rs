@@ -13,7 +13,7 @@ use xoff_dataplane::units::{Nanos, PortId, Site};
 
 use super::ring::{Head, Reader, Writer, ring};
 use crate::bell::Bell;
-use crate::handoff::Exchange;
+use crate::handoff::Bells;
 
 /// Bytes between a worker and the host path, in each direction: a hundred frames of the usual MTU and more.
 const ROOM: usize = 256 << 10;
@@ -135,7 +135,7 @@ pub type WorkerSide = (Box<dyn PuntSink>, WorkerEnd);
 /// Makes the ends of workers that own ports as `owners` says. `bell` wakes the host path.
 #[must_use]
 pub fn ends(
-    exchange: &Arc<Exchange>,
+    bells: &Arc<Bells>,
     owners: Box<[WorkerId]>,
     workers: usize,
     bell: &Arc<Bell>,
@@ -152,7 +152,7 @@ pub fn ends(
         of_workers.push((sink, WorkerEnd { inbound, punted, rung_for: 0, bell, counts }));
     }
     let unrung = vec![false; workers];
-    let outbox = Outbox { exchange: Arc::clone(exchange), owners, rings: inward, unrung };
+    let outbox = Outbox { bells: Arc::clone(bells), owners, rings: inward, unrung };
     (HostEnd { rings, outbox }, of_workers)
 }
 
@@ -181,7 +181,7 @@ impl HostEnd {
 /// Where the host path puts what is to be told.
 #[derive(Debug)]
 pub struct Outbox {
-    exchange: Arc<Exchange>,
+    bells: Arc<Bells>,
     /// By port.
     owners: Box<[WorkerId]>,
     /// By worker.
@@ -234,7 +234,7 @@ impl Outbox {
     pub fn ring(&mut self) {
         for (worker, unrung) in (0..=u8::MAX).map(WorkerId).zip(&mut self.unrung) {
             if std::mem::take(unrung) {
-                self.exchange.bell(worker).ring();
+                self.bells.of(worker).ring();
             }
         }
     }

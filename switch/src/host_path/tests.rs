@@ -7,7 +7,7 @@ use xoff_dataplane::units::PortId;
 
 use super::ends::{Given, TellCounts, WorkerSide, ends};
 use super::*;
-use crate::handoff::Exchange;
+use crate::handoff::Bells;
 
 /// A store of one frame of these bytes.
 struct One(Vec<u8>);
@@ -48,8 +48,8 @@ type Had = Receiver<(PortId, Vec<u8>)>;
 fn two_workers() -> (HostPath, Vec<WorkerSide>, Had, Arc<TellCounts>) {
     let bell = Arc::new(Bell::new().unwrap());
     let counts = TellCounts::new(2);
-    let exchange = Exchange::new(2).unwrap();
-    let (end, workers) = ends(&exchange, [WorkerId(0), WorkerId(1)].into(), 2, &bell, &counts);
+    let bells = Bells::new(2).unwrap();
+    let (end, workers) = ends(&bells, [WorkerId(0), WorkerId(1)].into(), 2, &bell, &counts);
     let (had, has) = channel();
     (start(end, &bell, Echo(had), &Privileges::Keep).unwrap(), workers, has, counts)
 }
@@ -89,8 +89,8 @@ fn what_a_worker_punts_is_had_and_what_is_answered_goes_to_the_worker_of_the_por
 #[test]
 fn a_full_ring_refuses_and_loses_nothing_that_it_took() {
     let bell = Arc::new(Bell::new().unwrap());
-    let exchange = Exchange::new(1).unwrap();
-    let (mut end, mut workers) = ends(&exchange, [WorkerId(0)].into(), 1, &bell, &TellCounts::new(1));
+    let bells = Bells::new(1).unwrap();
+    let (mut end, mut workers) = ends(&bells, [WorkerId(0)].into(), 1, &bell, &TellCounts::new(1));
     let sink = &mut *workers[0].0;
     let taken = (0..u32::MAX).take_while(|n| punt(sink, 0, &n.to_ne_bytes())).count();
     assert!(taken > 1_000 && !punt(sink, 0, b"more"));

@@ -16,7 +16,7 @@ fn a_control_thread_that_ends_by_itself_ends_the_switch_and_is_told() {
         Some("xoff-control") => panic!("this test wants it to"),
         _ => Nanos::from_secs(9),
     };
-    let running = with_control(view, Exchange::new(1).unwrap(), None, None, None, &Privileges::Keep).unwrap();
+    let running = with_control(view, Bells::new(1).unwrap(), None, None, None, &Privileges::Keep).unwrap();
     running.wait();
     let error = running.stop().unwrap_err();
     assert!(

@@ -6,13 +6,13 @@ use super::*;
 use crate::bell::Bell;
 use crate::control::mailbox::{Mailbox, Request};
 use crate::handoff::tests::{NOW, Node, receive, two_workers};
-use crate::handoff::{CAPACITY, Exchange};
+use crate::handoff::{Bells, CAPACITY};
 use crate::host_path::ends::{TellCounts, WorkerEnd, ends};
 
 /// Of a host path that is not there.
 fn host_end() -> WorkerEnd {
-    let (exchange, bell) = (Exchange::new(1).unwrap(), Arc::new(Bell::new().unwrap()));
-    let (_, mut sides) = ends(&exchange, Box::default(), 1, &bell, &TellCounts::new(0));
+    let (bells, bell) = (Bells::new(1).unwrap(), Arc::new(Bell::new().unwrap()));
+    let (_, mut sides) = ends(&bells, Box::default(), 1, &bell, &TellCounts::new(0));
     sides.remove(0).1
 }
 
