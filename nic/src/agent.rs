@@ -11,7 +11,7 @@ use std::os::fd::BorrowedFd;
 use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use nix::errno::Errno;
 use nix::net::if_::if_nametoindex;
@@ -20,7 +20,6 @@ use nix::sys::mman::{MlockAllFlags, mlockall};
 use nix::sys::prctl::set_timerslack;
 use nix::sys::time::TimeSpec;
 use xoff_config::NicSettings;
-use xoff_dataplane::counters::Counters;
 use xoff_dataplane::units::{Bytes, CLASSES, Class, ClassSet, Nanos, PortId};
 use xoff_xdp::PacketSender;
 
@@ -109,31 +108,8 @@ impl Agent {
         // Before the first change: whatever becomes of this process from here on, the device is put back.
         let guard = Guard::start(guard).map_err(refused("start what guards the queues of"))?;
         let egress = egress.install(&of_device)?;
-        let view = Arc::new(NicView {
-            settings: settings.clone(),
-            ifindex: device.ifindex,
-            address: Default::default(),
-            leaf: egress.leaf().name(),
-            counters: Counters::new(1),
-            response: Response::new(settings.speed, egress.overrun()),
-            waiting_frames: Default::default(),
-            dropped: Default::default(),
-            cnms: Default::default(),
-            longest_pause: Default::default(),
-            refused: Default::default(),
-            unsettled: Default::default(),
-            repairs: Default::default(),
-            defects: Default::default(),
-            disobeyed: Default::default(),
-            deleted: Default::default(),
-            missed: Default::default(),
-            guards_lost: Default::default(),
-            receive_backlog: Default::default(),
-            looks: Default::default(),
-            real_time: Default::default(),
-            started_at: guard::now(),
-            started: SystemTime::now(),
-        });
+        let response = Response::new(settings.speed, egress.overrun());
+        let view = Arc::new(NicView::new(settings.clone(), device.ifindex, egress.leaf().name(), response));
         view.address.set(device.address.to_number());
         let watch = settings.pause_above.map(|above| {
             let ifindex = i32::try_from(device.ifindex).map_err(io::Error::other)?;

@@ -12,6 +12,7 @@ use xoff_dataplane::counters::Counters;
 use xoff_dataplane::units::{CLASSES, Class, ClassSet, MacAddr, Nanos};
 
 use crate::egress::Defects;
+use crate::guard;
 use crate::response::Response;
 
 /// A running agent.
@@ -66,6 +67,40 @@ pub struct NicView {
 }
 
 impl NicView {
+    /// Creates the view of an agent that starts now, on the device of this index. `leaf` is the name of what pauses a class.
+    pub(crate) fn new(
+        settings: NicSettings,
+        ifindex: u32,
+        leaf: &'static str,
+        response: Response,
+    ) -> NicView {
+        NicView {
+            settings,
+            ifindex,
+            address: Counter::default(),
+            leaf,
+            counters: Counters::new(1),
+            response,
+            waiting_frames: Default::default(),
+            dropped: Default::default(),
+            cnms: Default::default(),
+            longest_pause: Default::default(),
+            refused: Counter::default(),
+            unsettled: Counter::default(),
+            repairs: Counter::default(),
+            defects: Counter::default(),
+            disobeyed: Default::default(),
+            deleted: Default::default(),
+            missed: Counter::default(),
+            guards_lost: Counter::default(),
+            receive_backlog: Counter::default(),
+            looks: Counter::default(),
+            real_time: AtomicBool::default(),
+            started_at: guard::now(),
+            started: SystemTime::now(),
+        }
+    }
+
     /// What the switch's port has to reckon with, by what was measured or else by what is expected.
     #[must_use]
     pub fn peer_response(&self) -> Nanos {

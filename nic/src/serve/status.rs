@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::Ordering::Relaxed;
 
 use crate::NicView;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use xoff_dataplane::settings::Trust;
 use xoff_dataplane::units::{Class, MacAddr, Nanos, PortId};
@@ -14,7 +15,7 @@ use xoff_switch::control::snapshot::{by_name, spread};
 use xoff_switch::control::status::{PauseStatus, Spread};
 
 /// A host's agent.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct NicStatus {
     /// The interface.
     pub device: String,
@@ -26,7 +27,7 @@ pub struct NicStatus {
     pub ifindex: u32,
     /// Its address.
     pub mac: String,
-    /// Line rate, bits per second of layer 1.
+    /// Line rate of the port, layer 1.
     pub speed_bits_per_second: u64,
     /// `dscp` or `pcp`.
     pub trust: String,
@@ -38,77 +39,89 @@ pub struct NicStatus {
     pub faults: Vec<String>,
     /// Changes of queues that the kernel refused.
     pub changes_refused: u64,
-    /// Times that its queues were repaired after somebody else had changed them.
+    /// Repairs of queues that another program had changed.
     #[serde(default)]
     pub queue_repairs: u64,
+    /// Whether queues are missing or changed and could not be repaired.
+    #[serde(default)]
+    pub queues_broken: bool,
     /// MAC control frames and CNMs that came faster than they were read, and were lost.
     #[serde(default)]
     pub control_missed: u64,
-    /// Times that the process had ended that guards the queues.
+    /// Times that the guard of the queues, a process, had ended.
     pub guards_lost: u64,
-    /// From a pause frame received to its class stopped.
+    /// Time from a pause frame received to its class stopped.
     pub obey_reaction: Spread,
     /// The longest; zero while there was none.
     pub obey_reaction_max_nanos: u64,
-    /// What the switch's port has to have as its `peer_response`: what was measured, or before that what is expected.
+    /// `peer_response` that the switch's port needs: measured, or before the first measurement expected.
     pub peer_response_nanos: u64,
     /// Whether that was measured.
     pub peer_response_measured: bool,
-    /// PFC frames sent (`pause_above`).
+    /// PFC frames sent, because of `pause_above`.
     pub pause_frames_sent: u64,
     /// Well-formed PFC frames received.
     pub pfc_frames_received: u64,
     /// Well-formed 802.3x PAUSE frames received.
     pub pause_frames_received: u64,
-    /// Well-formed pause frames that stop no class that obeys.
+    /// Well-formed pause frames received that pause no class that obeys.
     pub pause_frames_ignored: u64,
     /// PFC frames with rates (GFC) received and obeyed.
     pub rate_frames_received: u64,
-    /// MAC control frames that paused nothing, by reason.
+    /// MAC control frames received that paused nothing, by the defect of the frame.
     pub malformed_control: BTreeMap<String, u64>,
     /// Address of whoever sent the last pause frame that was obeyed; `None` while there was none.
     pub pause_peer: Option<String>,
     /// Well-formed CNMs received.
     pub cnms_received: u64,
-    /// Malformed ones, by reason.
+    /// Malformed CNMs received, by defect.
     pub malformed_cnms: BTreeMap<String, u64>,
-    /// What waits in the fullest UDP socket; `None` where that is not looked at.
+    /// Bytes queued in the fullest UDP socket of the host; `None` without `pause_above`.
     pub receive_backlog_bytes: Option<u64>,
-    /// Log lines that could not be written, or came faster than they could be.
+    /// Log lines dropped because they could not be written, or not fast enough.
     pub log_lines_dropped: u64,
     /// Classes 0 to 7.
     pub classes: Vec<NicClassStatus>,
 }
 
 /// One class.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct NicClassStatus {
     /// 0 to 7.
     pub class: u8,
-    /// Whether it obeys pauses.
+    /// Whether the class is lossless: it obeys pauses.
     pub lossless: bool,
-    /// Frames that have left its queue.
+    /// Frames sent.
     pub tx_frames: u64,
-    /// Their bytes, FCS included.
+    /// Bytes of frames sent, FCS included.
     pub tx_bytes: u64,
-    /// Frames that wait.
+    /// Frames queued.
     pub waiting_frames: u64,
-    /// Their bytes.
+    /// Bytes queued.
     pub waiting_bytes: u64,
-    /// Frames that its queue had no room for.
+    /// Maximum of bytes queued since the start.
+    #[serde(default)]
+    pub waiting_max_bytes: u64,
+    /// Frames that the host's own queues had no room for.
     pub lost: u64,
     /// Pauses that the switch asked for.
     pub pause_received: PauseStatus,
     /// The longest of them at a stretch.
     pub longest_pause_nanos: u64,
-    /// Time for which its frames may have left while it was paused, because somebody else had changed the queues.
+    /// Time in which frames of a paused class may have left, because another program had changed the queues.
     #[serde(default)]
     pub disobeyed_nanos: u64,
+    /// Times that another program had deleted the queue of the class, with the frames in it.
+    #[serde(default)]
+    pub queues_deleted: u64,
     /// Pauses that the switch was asked for (`pause_above`).
     pub pause_sent: PauseStatus,
+    /// Refreshes: times that an XOFF that holds was repeated.
+    #[serde(default)]
+    pub refreshes_sent: u64,
     /// CNMs that named it.
     pub cnms_received: u64,
-    /// The rate that it keeps (GFC, QCN); `None`: the line's.
+    /// Rate that the port keeps for its peer (GFC, QCN), zero in metrics where there is no limit; `None`: the line's.
     pub rate_obeyed_bits_per_second: Option<u64>,
 }
 
@@ -129,6 +142,7 @@ impl NicStatus {
             faults: view.faults(),
             changes_refused: view.refused.get(),
             queue_repairs: view.repairs.get(),
+            queues_broken: !view.defects().is_empty(),
             control_missed: view.missed.get(),
             guards_lost: view.guards_lost.get(),
             obey_reaction: Spread {
@@ -171,6 +185,7 @@ fn of_class(view: &NicView, class: Class, now: Nanos) -> NicClassStatus {
         tx_bytes: counters.tx_bytes.get(),
         waiting_frames: view.waiting_frames[index].get(),
         waiting_bytes: counters.egress_bytes.get(),
+        waiting_max_bytes: counters.egress_watermark.get(),
         lost: view.dropped[index].get(),
         pause_received: PauseStatus {
             xoff: counters.xoff_received.get(),
@@ -181,6 +196,7 @@ fn of_class(view: &NicView, class: Class, now: Nanos) -> NicClassStatus {
         },
         longest_pause_nanos: view.longest_pause[index].get(),
         disobeyed_nanos: view.disobeyed[index].get(),
+        queues_deleted: view.deleted[index].get(),
         pause_sent: PauseStatus {
             xoff: counters.xoff_sent.get(),
             xon: counters.xon_sent.get(),
@@ -188,6 +204,7 @@ fn of_class(view: &NicView, class: Class, now: Nanos) -> NicClassStatus {
             nanos: counters.held_nanos.get() + running(sent),
             durations: spread(&counters.held_durations),
         },
+        refreshes_sent: counters.refreshes_sent.get(),
         cnms_received: view.cnms[index].get(),
         rate_obeyed_bits_per_second: Some(counters.rate_obeyed.get()).filter(|&rate| rate > 0),
     }

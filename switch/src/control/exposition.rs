@@ -44,7 +44,7 @@ impl Exposition {
     }
 
     /// Begins a family; its samples must follow before the next one begins.
-    pub fn family(&mut self, name: &'static str, kind: Kind, help: &str) -> Family<'_> {
+    pub fn family<'a>(&'a mut self, name: &'a str, kind: Kind, help: &str) -> Family<'a> {
         write_help_line(&mut self.text, name, None, None, help);
         let kind = match kind {
             Kind::Counter => "counter",
@@ -65,7 +65,7 @@ impl Exposition {
 pub struct Family<'a> {
     text: &'a mut String,
     everywhere: &'a [Label],
-    name: &'static str,
+    name: &'a str,
 }
 
 impl Family<'_> {

@@ -54,7 +54,7 @@ pub struct PeerStatus {
     pub too_fast: bool,
     /// It went on while it was held, for longer than the port's `peer_response` allows.
     pub too_late: bool,
-    /// Bytes beyond what the line rate allows, frames as the line counts them.
+    /// Bytes that the peer sent beyond what the port's line rate allows, as the line counts them.
     pub overspeed_bytes: u64,
     /// How long it was declared to take to stop; `None`: nothing was declared.
     pub response_declared_nanos: Option<u64>,
@@ -63,13 +63,13 @@ pub struct PeerStatus {
 /// What came of a class after XOFF.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ResponseStatus {
-    /// Most bytes in one pause.
+    /// Maximum of bytes that came in one pause after XOFF, since the start.
     pub after_xoff_max_bytes: u64,
-    /// The longest after which something was found to have come, with the time in which the worker looked elsewhere.
+    /// Longest observed peer response to XOFF since the start, the worker's own delay included.
     pub response_max_nanos: u64,
-    /// Frames that came in time, and were more than a peer sends that is as fast as declared.
+    /// Frames that came in time after an XOFF, and were more than a peer as fast as declared sends.
     pub excess_frames: u64,
-    /// Frames later than a peer sends that stops as declared.
+    /// Frames that came after an XOFF later than a peer that stops as declared sends.
     pub late_frames: u64,
 }
 

@@ -22,22 +22,22 @@ pub struct LldpStatus {
     pub enabled: bool,
     /// `off`, `compare` or `willing`.
     pub dcbx: String,
-    /// Frames handed out to be sent.
+    /// LLDP frames handed out to be sent.
     pub frames_sent: u64,
-    /// Those of them that could not be sent, because the port had no link or too much to say; each is said again.
+    /// LLDP frames that could not be sent because the port had no link or too much to say; each is sent again.
     #[serde(default)]
     pub frames_not_sent: u64,
-    /// Frames that came in, those that say nothing included.
+    /// LLDP frames received, malformed ones included.
     pub frames_received: u64,
-    /// Frames that say nothing, by why.
+    /// Malformed LLDP frames, by reason.
     pub malformed: BTreeMap<String, u64>,
-    /// Parts (TLVs) that were left out of other frames, by why.
+    /// TLVs ignored in well-formed LLDP frames, by reason.
     pub discarded: BTreeMap<String, u64>,
-    /// Frames of neighbors for which there was no place.
+    /// LLDP frames of neighbors beyond the maximum number.
     pub too_many: u64,
-    /// Neighbors that fell silent.
+    /// Neighbors whose time to live ended.
     pub aged_out: u64,
-    /// Times that a neighbor said that it holds for less long than it had.
+    /// Times that a neighbor announced a shorter time to live than before.
     pub shortened: u64,
     /// Who is there, in the order in which they came.
     pub neighbors: Vec<NeighborStatus>,

@@ -58,6 +58,7 @@ mod queues;
 pub mod reload;
 mod routes;
 pub mod schema;
+pub mod series;
 pub mod service;
 pub mod snapshot;
 pub mod status;

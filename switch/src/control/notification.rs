@@ -9,15 +9,18 @@ use super::view::SwitchView;
 /// One congestion point.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CongestionPointStatus {
-    /// Samples taken.
+    /// Samples taken by the congestion point.
     pub samples: u64,
-    /// Quantized feedback of the last one, 0 to 63.
+    /// Quantized feedback of the last sample, 0 to 63.
     pub feedback_last: u64,
-    /// CNMs sent.
+    /// CNMs sent by the congestion point.
     pub cnms_sent: u64,
-    /// CNMs that could not be sent.
+    /// CNMs not sent: no link, no free control frame, or the culprit was no station.
     pub cnms_not_sent: u64,
-    /// Mean quantized feedback of those sent; `None` while there are none.
+    /// Quantized feedback of all CNMs sent, added up: divided by their number it is the mean.
+    #[serde(default)]
+    pub feedback_sum: u64,
+    /// Mean quantized feedback of the CNMs sent; `None` before the first.
     pub feedback_mean: Option<f64>,
 }
 
@@ -29,12 +32,13 @@ pub(super) fn classes(view: &SwitchView) -> ClassSet {
 /// Of one port and class; `None` where there is no congestion point.
 pub(super) fn status(view: &SwitchView, port: PortId, class: Class) -> Option<CongestionPointStatus> {
     let counters = view.counters.class(port, class);
-    let cnms_sent = counters.cnms_sent.get();
+    let (cnms_sent, feedback_sum) = (counters.cnms_sent.get(), counters.cnm_feedback_sum.get());
     classes(view).contains(class).then(|| CongestionPointStatus {
         samples: counters.qcn_samples.get(),
         feedback_last: counters.qcn_feedback.get(),
         cnms_sent,
         cnms_not_sent: counters.cnms_not_sent.get(),
-        feedback_mean: (cnms_sent > 0).then(|| counters.cnm_feedback_sum.get() as f64 / cnms_sent as f64),
+        feedback_sum,
+        feedback_mean: (cnms_sent > 0).then(|| feedback_sum as f64 / cnms_sent as f64),
     })
 }

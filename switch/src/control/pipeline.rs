@@ -23,11 +23,11 @@ pub struct PipelineStatus {
 /// Halts of the pipeline (`when_full = "stop"`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct HaltStatus {
-    /// How often.
+    /// Times that the pipeline was halted because this egress queue was full.
     pub count: u64,
-    /// Whether it is halted now.
+    /// Whether the pipeline is halted, for every port and class, because this egress queue is full.
     pub now: bool,
-    /// How long it was, the halt that lasts included.
+    /// Time that the pipeline was halted because this egress queue was full, a halt that lasts included.
     pub nanos: u64,
 }
 

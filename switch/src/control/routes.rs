@@ -33,11 +33,11 @@ pub struct RouterStatus {
     pub routes_v4: u64,
     /// The same of IPv6.
     pub routes_v6: u64,
-    /// How often the workers were given another table.
+    /// Times that the workers were given another table of routes.
     pub tables: u64,
-    /// How long that took the last time.
+    /// Time that it took to give the workers the last table of routes.
     pub table_nanos: u64,
-    /// How often messages of the kernel were lost, and all was read again.
+    /// Times that messages of the kernel were lost, and all routes were read again.
     pub resyncs: u64,
 }
 
@@ -52,11 +52,11 @@ pub struct InterfaceStatus {
     pub vlan: Option<u16>,
     /// `up`, `down`, `gone` from its namespace, or `wide`: its MTU is above its port's.
     pub state: Presence,
-    /// Frames that were given to the kernel.
+    /// Frames given to the kernel.
     pub to_host: u64,
-    /// Frames that the kernel did not take: its interface is down.
+    /// Frames that the kernel did not take because its interface is down.
     pub refused: u64,
-    /// Frames that the kernel has sent.
+    /// Frames that the kernel has sent by the interface.
     pub from_host: u64,
 }
 

@@ -1,13 +1,18 @@
-//! The JSON Schema of `/status`, from the types that are written there: it names every key, with what it says and what it
-//! may be.
+//! JSON Schemas of `/status` and its parts, made of their types: each key with its meaning and its type.
 
-use schemars::Schema;
 use schemars::generate::SchemaSettings;
+use schemars::{JsonSchema, Schema};
 
 use super::status::Status;
 
-/// The schema (draft 2020-12).
+/// Returns the schema (draft 2020-12) of `/status`.
 #[must_use]
 pub fn schema() -> Schema {
-    SchemaSettings::draft2020_12().for_serialize().into_generator().into_root_schema_for::<Status>()
+    schema_of::<Status>()
+}
+
+/// Returns the schema (draft 2020-12) of a part of `/status`.
+#[must_use]
+pub fn schema_of<T: JsonSchema>() -> Schema {
+    SchemaSettings::draft2020_12().for_serialize().into_generator().into_root_schema_for::<T>()
 }

@@ -156,6 +156,7 @@ fn port_status(view: &SwitchView, id: PortId, port: &PortView, unseen: Unseen) -
         loops: counters.loops.get(),
         loop_with: loops::with(view, id).map(str::to_owned),
         looped: counters.looped.get() != 0,
+        unproved: proof::has_gaps(view, id, unseen),
         unseen: unseen_status(unseen),
         xdp_statistics: port.xdp_statistics().ok(),
         device_drops: device_drops.as_ref().ok().copied(),
@@ -219,6 +220,7 @@ fn class_status(view: &SwitchView, port: PortId, class: Class) -> ClassStatus {
         tx_bytes: counters.tx_bytes.get(),
         drops: by_name(DropReason::ALL.map(DropReason::name), &counters.drops),
         lost: counters.lost(),
+        lossless_lost: settings.lossless.then(|| view.books.of(&view.counters, port, class)),
         flooded_unknown: counters.flooded_unknown.get(),
         first_loss_nanos: after_start(view, counters.first_loss.get()),
         pause_sent: PauseStatus {
@@ -407,6 +409,7 @@ fn worker_status(
         send_reaction: spread(&worker.facts.pause_reaction),
         obey_reaction: spread(&worker.facts.obey_reaction),
         chunks_free: worker.facts.chunks_free.get(),
+        frames_missing: worker.facts.frames_missing.get(),
         ledger: match answer {
             Answer::Given(ledger) => Some((*ledger).into()),
             Answer::Silent | Answer::Ended => None,

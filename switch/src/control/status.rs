@@ -57,7 +57,7 @@ pub struct Status {
     /// What goes wrong now, or did in the last seconds: what the log has told the beginning of, and not the end.
     #[serde(default)]
     pub going_on: Vec<GoingOnStatus>,
-    /// Log lines that could not be written, or came faster than they could be.
+    /// Log lines dropped because they could not be written, or not fast enough.
     #[serde(default)]
     pub log_lines_dropped: u64,
     /// The first addresses and where they are, by VLAN and address; `/addresses` has all.
@@ -102,46 +102,46 @@ pub struct PortStatus {
     pub memory: SocketMemory,
     /// How many hardware queues have a socket.
     pub queues: u32,
-    /// Line rate, bits per second of layer 1.
+    /// Line rate of the port, layer 1.
     pub speed_bits_per_second: u64,
     /// `pfc`, `802.3x` or `ignore`.
     pub flow_control: String,
-    /// PFC and PAUSE frames sent.
+    /// PFC and 802.3x PAUSE frames sent.
     pub pause_frames_sent: u64,
-    /// PFC frames with rates (GFC) sent; not among the former.
+    /// PFC frames with rates (GFC) sent; `pause_frames_sent` does not count them.
     pub rate_frames_sent: u64,
-    /// Those received and obeyed.
+    /// PFC frames with rates (GFC) received and obeyed.
     pub rate_frames_received: u64,
     /// Well-formed PFC frames received.
     pub pfc_frames_received: u64,
     /// Well-formed 802.3x PAUSE frames received.
     pub pause_frames_received: u64,
-    /// Well-formed pause frames that were not obeyed, by configuration.
+    /// Well-formed pause frames received and not obeyed, by configuration.
     pub pause_frames_ignored: u64,
-    /// MAC control frames that paused nothing, by reason.
+    /// MAC control frames received that paused nothing, by the defect of the frame.
     pub malformed_control: BTreeMap<String, u64>,
     /// Address of whoever sent the last pause frame that was obeyed; `None` while there was none.
     pub pause_peer: Option<String>,
     /// Well-formed CNMs received and forwarded.
     pub cnms_received: u64,
-    /// Malformed ones, by reason.
+    /// Malformed CNMs received and forwarded, by defect.
     pub malformed_cnms: BTreeMap<String, u64>,
-    /// Other frames consumed here: LLDP and the rest of the reserved block.
+    /// Frames to 01:80:c2:00:00:00..0f received and not forwarded, MAC control excepted.
     pub reserved_frames: u64,
-    /// Control frames that could not be sent for want of a free one.
+    /// Pause frames that waited because all reserved frames were in flight.
     pub control_starved: u64,
-    /// Addresses learned here now.
+    /// Addresses learned on the port.
     pub fdb_entries: u64,
-    /// Addresses that moved here from another port.
+    /// Addresses that moved to the port from another.
     pub station_moves: u64,
-    /// Frames whose source was not learned for want of room.
+    /// Frames whose source was not learned because the port's limit or the table's capacity was reached.
     pub learn_refused: u64,
-    /// Loops found: the port was the higher of two between which stations moved to and fro.
+    /// Loops found; the port was the higher of two between which stations moved to and fro.
     pub loops: u64,
     /// Name of the other port of the last one; `None` while there was none.
     #[serde(default)]
     pub loop_with: Option<String>,
-    /// Whether one was found just now; where `loop_detection = "block"` it takes no part in floods meanwhile.
+    /// Whether a loop was found at the port a short while ago. Where `loop_detection = "block"`, the port takes no part in floods meanwhile.
     pub looped: bool,
     /// Statistics of its XDP sockets; `None` where they cannot be read.
     pub xdp_statistics: Option<XdpStatistics>,
@@ -153,19 +153,22 @@ pub struct PortStatus {
     /// Whether frames that arrive at the device reach the switch.
     #[serde(default)]
     pub program: ProgramState,
-    /// Times that the XDP program was found off the device; frames that came meanwhile are counted nowhere.
+    /// Times that the port's XDP program was found off its device; frames that came meanwhile are counted nowhere.
     #[serde(default)]
     pub program_detached: u64,
-    /// Times that its device had gone and came back.
+    /// Times that the port's device had gone and came back.
     #[serde(default)]
     pub returns: u64,
-    /// Times that its device had another number of receive queues than its sockets.
+    /// Times that the device had another number of receive queues than the port has sockets.
     #[serde(default)]
     pub requeued: u64,
     /// Why its sockets do not follow the receive queues of its device; `None` where they do.
     #[serde(default)]
     pub unfollowed: Option<String>,
-    /// What it lost without the switch having seen it.
+    /// Whether the losses of the port are not proved: a counter cannot be read, or frames went past the switch.
+    #[serde(default)]
+    pub unproved: bool,
+    /// Frames lost unseen before or behind the switch, each counted once, by what is known of their classes.
     #[serde(default)]
     pub unseen: UnseenStatus,
     /// Its peer, beside what was declared of it.
@@ -174,7 +177,7 @@ pub struct PortStatus {
     /// What it says by LLDP, and hears.
     #[serde(default)]
     pub lldp: LldpStatus,
-    /// Frames that are no transit, by why they are not.
+    /// Slow-path (punted) frames by reason and outcome: copied out of the switch (punted), refused beyond the allowed rate (over_rate), or refused because the receiver had no room (no_room).
     #[serde(default)]
     pub punts: BTreeMap<String, PuntStatus>,
     /// Classes 0 to 7.
@@ -206,21 +209,24 @@ pub enum SocketMemory {
 pub struct ClassStatus {
     /// 0 to 7.
     pub class: u8,
-    /// Whether its frames may never be dropped for want of room.
+    /// Whether the class is lossless: its frames may never be dropped because room is missing.
     pub lossless: bool,
     /// Frames received, those dropped later included.
     pub rx_frames: u64,
-    /// Their bytes.
+    /// Bytes of frames received, FCS included.
     pub rx_bytes: u64,
     /// Frames sent.
     pub tx_frames: u64,
-    /// Their bytes.
+    /// Bytes of frames sent, FCS included.
     pub tx_bytes: u64,
     /// Frames that ended here, by reason.
     pub drops: BTreeMap<String, u64>,
-    /// Those of them that had a way on.
+    /// Frames that had a way on and were dropped.
     pub lost: u64,
-    /// Frames that came in here and were flooded because no port was known for their destination.
+    /// Frames of a lossless class that had a way on and were dropped: zero as long as the promise is kept; `None` for a lossy class.
+    #[serde(default)]
+    pub lossless_lost: Option<u64>,
+    /// Frames flooded because no port was known for their destination, by the port where they came in; no loss.
     #[serde(default)]
     pub flooded_unknown: u64,
     /// When the first frame that came in here was lost for want of room, after the start; `None` while
@@ -230,25 +236,24 @@ pub struct ClassStatus {
     pub pause_sent: PauseStatus,
     /// Why the peer is held now, or was held last; `None` before the first time.
     pub cause: Option<CauseStatus>,
-    /// How often the peer was held, by what triggered it.
+    /// Times that the peer began to be paused, by what triggered it and whether the culprit egress queue was paused by its own peer.
     pub causes: BTreeMap<String, CauseCount>,
     /// While the peer is held: the egress queues that hold what came in here, the fullest first.
     pub culprits: Vec<CulpritStatus>,
     /// What each shadow policy would have done here.
     pub shadows: Vec<ShadowStatus>,
-    /// The rate that the peer is asked to keep now (GFC); `None`: no limit.
+    /// Rate that the peer is asked to keep (GFC), zero in metrics where there is no limit; `None`: no limit.
     pub rate_asked_bits_per_second: Option<u64>,
-    /// The lowest so far; `None`: there was none.
+    /// Lowest rate that the peer was ever asked to keep (GFC), zero in metrics where there was none; `None`: there was none.
     pub rate_asked_min_bits_per_second: Option<u64>,
-    /// Times that it changed.
+    /// Changes of the rate that the peer is asked to keep (GFC).
     pub rate_changes: u64,
-    /// The rate that this port keeps for its peer now; `None`: no limit.
+    /// Rate that the port keeps for its peer (GFC), zero in metrics where there is no limit; `None`: no limit.
     pub rate_obeyed_bits_per_second: Option<u64>,
-    /// What a policy of the program's own wanted, as frames came, waited or left here, and cannot be done: above zero it
-    /// is wrong.
+    /// Impossible intents of the program's own policy, when frames came, waited or left; above zero the policy is wrong.
     #[serde(default)]
     pub intents_refused: u64,
-    /// Times that a held XOFF was repeated.
+    /// Refreshes: times that an XOFF that holds was repeated.
     pub refreshes_sent: u64,
     /// What came after XOFF.
     #[serde(default)]
@@ -264,16 +269,16 @@ pub struct ClassStatus {
     /// Its congestion point; `None` where there is none.
     #[serde(default)]
     pub congestion_point: Option<CongestionPointStatus>,
-    /// Frames marked as having met congestion (ECN).
+    /// Frames sent with a mark that they met congestion here (ECN).
     #[serde(default)]
     pub ecn_marked_frames: u64,
-    /// Their bytes.
+    /// Bytes of frames marked (ECN), FCS included.
     #[serde(default)]
     pub ecn_marked_bytes: u64,
     /// What the watchdog has seen; `None` where the class has none.
     #[serde(default)]
     pub watchdog: Option<WatchdogStatus>,
-    /// From receive to transmit.
+    /// Time from receive to transmit, on the port of egress. Appears with the first frame.
     pub queueing_delay: Spread,
 }
 
@@ -318,17 +323,17 @@ pub struct CulpritStatus {
 pub struct ShadowStatus {
     /// Its name.
     pub policy: String,
-    /// Times of XOFF.
+    /// Times that a shadow policy would have sent XOFF.
     pub xoff: u64,
     /// Whether it would hold the peer now.
     pub now: bool,
-    /// Time in pause, the one that would hold now included.
+    /// Time in pauses that a shadow policy would have asked for, the running one included.
     pub nanos: u64,
-    /// Frames lost for want of room while it had not asked for a pause.
+    /// Frames lost because room was missing while a shadow policy had not asked for a pause.
     pub lost: u64,
     /// When the first of them was, after the start.
     pub first_loss_nanos: Option<u64>,
-    /// What it wanted, as frames came, waited or left here, and could not be done.
+    /// Impossible intents of the program's own policy as a shadow.
     #[serde(default)]
     pub intents_refused: u64,
     /// What it would have asked of single flows; `None` where it does not look at flows.
@@ -340,24 +345,24 @@ pub struct ShadowStatus {
 /// What a peer was asked to do about single flows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FlowsAskedStatus {
-    /// Times that flows were added to those that it is asked to pause.
+    /// Times that flows were added to those that the peer is asked to pause.
     pub pauses: u64,
-    /// How many flows these were.
+    /// Flows added to those that the peer is asked to pause.
     pub flow_pauses: u64,
-    /// Times that it was asked to resume all of them.
+    /// Times that the peer was asked to resume all flows.
     pub resumes: u64,
-    /// Flows that it is asked to pause now.
+    /// Flows that the peer is asked to pause now.
     pub asked: u64,
 }
 
 /// Rates that a peer was asked to keep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RateAskedStatus {
-    /// Times that the rate changed.
+    /// Changes of the rate that a shadow policy would ask the peer to keep.
     pub changes: u64,
-    /// Now; `None`: no limit.
+    /// Rate that a shadow policy would ask the peer to keep, zero in metrics where there is no limit; `None`: no limit.
     pub asked_bits_per_second: Option<u64>,
-    /// The lowest so far; `None`: there was none.
+    /// Lowest rate that a shadow policy would ever have asked for, zero in metrics where there was none; `None`: there was none.
     pub asked_min_bits_per_second: Option<u64>,
 }
 
@@ -366,15 +371,15 @@ pub struct RateAskedStatus {
 pub struct WatchdogStatus {
     /// `drop`, `forward` or `alert`.
     pub action: String,
-    /// Whether there is a storm now.
+    /// Whether the watchdog sees a pause storm.
     pub storm: bool,
-    /// Storms so far.
+    /// Pause storms that the watchdog has seen.
     pub storms: u64,
-    /// How long they took, the one that lasts included.
+    /// Time in pause storms, the running one included.
     pub nanos: u64,
     /// Frames that they cost.
     pub dropped: u64,
-    /// Frames sent during storms; that of one that lasts is as of the last pause frame.
+    /// Frames sent during pause storms, as of the latest pause frame. `drops` counts those dropped.
     pub forwarded: u64,
     /// The latest; `None` before the first.
     pub last: Option<StormStatus>,
@@ -396,56 +401,56 @@ pub struct StormStatus {
 /// Pauses in one direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PauseStatus {
-    /// Times of XOFF; received ones include refreshes.
+    /// XOFFs: pauses that began; of received ones also their refreshes.
     pub xoff: u64,
-    /// Times of XON.
+    /// XONs: pause times of zero.
     pub xon: u64,
-    /// Whether a pause holds now.
+    /// Whether a pause holds. Direction: sent (the peer is paused), received (the peer has paused this port).
     pub now: bool,
-    /// Time in pause, the one that holds now included.
+    /// Time in pause, the running one included. Direction: sent (the peer was paused), received (the peer paused this port).
     pub nanos: u64,
-    /// Lengths of the finished ones.
+    /// Lengths of finished pauses. Appears with the first pause.
     pub durations: Spread,
 }
 
 /// Pauses of single flows (OFC) of one class on one port.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FlowStatus {
-    /// Frames that asked the peer to pause flows, refreshes included.
+    /// Frames that asked the peer to pause single flows, refreshes included.
     pub pause_frames_sent: u64,
-    /// Frames that asked it to resume flows.
+    /// Frames that asked the peer to resume single flows.
     pub resume_frames_sent: u64,
-    /// Frames by which the peer has paused flows.
+    /// Frames by which the peer has paused single flows.
     pub pause_frames_received: u64,
-    /// Frames by which it has resumed flows.
+    /// Frames by which the peer has resumed single flows.
     pub resume_frames_received: u64,
     /// What the peer was asked, counted when it was decided.
     #[serde(flatten)]
     pub asked: FlowsAskedStatus,
     /// Flows that the peer has paused here now.
     pub paused: u64,
-    /// Times that the class was paused as a whole because a table was full, or frames waited whose flow was not known.
+    /// Times that a class was paused as a whole because a table of flows was full, or frames of unknown flows waited.
     pub fallbacks: u64,
 }
 
 /// Bytes of one ingress port and class, and the thresholds that they meet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct IngressStatus {
-    /// Now.
+    /// Ingress occupancy: bytes that came in on the port and count against its thresholds.
     pub bytes: u64,
-    /// Most at a time.
+    /// Maximum ingress occupancy since the start.
     pub bytes_max: u64,
-    /// XOFF is sent at or above; zero for a lossy class.
+    /// Ingress occupancy at which XOFF is sent; zero for a lossy class.
     pub xoff_bytes: u64,
-    /// XON is sent below; zero for a lossy class.
+    /// Ingress occupancy below which XON is sent; zero for a lossy class.
     pub xon_bytes: u64,
-    /// Room beyond XOFF.
+    /// Headroom: room beyond XOFF for what still arrives.
     pub headroom_bytes: u64,
-    /// Most of it used at a time.
+    /// Maximum headroom used since the start; zero for a lossy class.
     pub headroom_used_max_bytes: u64,
-    /// Least of it left; `None` for a lossy class.
+    /// Minimum headroom left since the start; `None` for a lossy class.
     pub headroom_free_min_bytes: Option<u64>,
-    /// The same of the last five minutes, to the minute.
+    /// Minimum headroom left in the last five minutes, to the minute; `None` for a lossy class.
     #[serde(default)]
     pub headroom_free_recent_bytes: Option<u64>,
     /// What is computed for the line and the peer as they were declared; `None` for a lossy class, or where nothing was.
@@ -456,9 +461,9 @@ pub struct IngressStatus {
 /// Bytes of one egress queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct EgressStatus {
-    /// Now, those committed to the driver included.
+    /// Egress occupancy: bytes queued to be sent on the port, those committed to the driver included.
     pub bytes: u64,
-    /// Most at a time.
+    /// Maximum egress occupancy since the start.
     pub bytes_max: u64,
     /// A frame that would take the queue beyond this is dropped, or waits.
     pub limit_bytes: u64,
@@ -490,22 +495,25 @@ pub struct WorkerStatus {
     pub ports: Vec<String>,
     /// Whether it runs.
     pub state: WorkerState,
-    /// Loops so far.
+    /// Loops of a forwarding thread.
     pub loops: u64,
-    /// Longest time between two loops.
+    /// Longest time between two loops since the start.
     pub longest_gap_nanos: u64,
-    /// Such times beyond the stall budget.
+    /// Times between two loops beyond the stall budget.
     pub stalls: u64,
     /// The stall budget.
     pub stall_budget_nanos: u64,
-    /// Time between two loops.
+    /// Time between two loops of an awake forwarding thread.
     pub gaps: Spread,
-    /// From a threshold crossed to the pause frame handed to the kernel; an upper bound.
+    /// Time from a crossed threshold to the pause frame handed to the kernel; an upper bound.
     pub send_reaction: Spread,
-    /// From a pause frame received to the last frame of its class handed to the kernel; an upper bound.
+    /// Time from a pause frame received to the last frame of its class handed to the kernel; an upper bound.
     pub obey_reaction: Spread,
-    /// Chunks of its packet memory that hold no frame, those that wait in fill rings included.
+    /// Chunks of packet memory that hold no frame, those in fill rings included; falls for good only if the switch has a bug.
     pub chunks_free: u64,
+    /// Frames missing from the ledger, updated every second: zero unless the switch has a bug.
+    #[serde(default)]
+    pub frames_missing: u64,
     /// Its own ledger; `None` where it did not answer.
     pub ledger: Option<Books>,
 }

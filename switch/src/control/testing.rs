@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, clippy::missing_panics_doc)]
 
+pub mod reference;
+
 use std::io;
 use std::sync::Arc;
 use std::time::SystemTime;

@@ -1,0 +1,183 @@
+//! Metrics with labels beside port and class, such as the reason of a drop, and metrics that are not a number in `/status`.
+
+use std::collections::BTreeMap;
+
+use xoff_dataplane::drop_reason::DropReason;
+
+use super::super::exposition::{Exposition, Kind};
+use super::super::routes::RouterStatus;
+use super::super::series::Table;
+use super::super::status::{ClassStatus, PortStatus, SocketMemory, Status, XdpMode};
+use super::super::view::{Link, ProgramState};
+use super::{DIGITS, classes, with};
+use crate::lldp::dcbx::Kind as Mismatched;
+
+/// Writes the metrics of ports. `table` has the documentation of their fields.
+pub(super) fn write_ports(text: &mut Exposition, table: &Table<PortStatus>, status: &Status) {
+    let mut family =
+        text.family("xoff_port_info", Kind::Gauge, "Device and configuration of a port; always 1.");
+    for port in &status.ports {
+        let labels = [
+            ("port", &port.name[..]),
+            ("device", &port.device),
+            ("mac", &port.mac),
+            ("xdp", if port.xdp == XdpMode::Native { "native" } else { "generic" }),
+            ("memory", if port.memory == SocketMemory::ZeroCopy { "zero-copy" } else { "copy" }),
+            ("worker", &port.worker.to_string()),
+        ];
+        family.sample(&labels, 1);
+    }
+    let states: [State; 3] = [
+        ("xoff_port_up", "1 while the port's link is up.", |port| port.link == Link::Up),
+        ("xoff_port_gone", "1 while no device has the name of the port's device.", |port| {
+            port.link == Link::Gone
+        }),
+        ("xoff_xdp_program_attached", "1 while the port's XDP program is on its device.", |port| {
+            port.program == ProgramState::Attached && port.link != Link::Gone
+        }),
+    ];
+    for (metric, help, is_so) in states {
+        let mut family = text.family(metric, Kind::Gauge, help);
+        for port in &status.ports {
+            family.sample(&[("port", &port.name)], u8::from(is_so(port)));
+        }
+    }
+    let by_reason: [ByReason; 4] = [
+        ("xoff_mac_control_malformed_total", "malformed_control", |port| &port.malformed_control),
+        ("xoff_cnms_malformed_total", "malformed_cnms", |port| &port.malformed_cnms),
+        ("xoff_lldp_malformed_total", "lldp.malformed", |port| &port.lldp.malformed),
+        ("xoff_lldp_discarded_total", "lldp.discarded", |port| &port.lldp.discarded),
+    ];
+    for (metric, field, counts) in by_reason {
+        let mut family = text.family(metric, Kind::Counter, &table.help(field));
+        for port in &status.ports {
+            for (reason, &count) in counts(port) {
+                family.sample(&[("port", &port.name), ("reason", reason)], count);
+            }
+        }
+    }
+    write_losses(text, table, status);
+    write_punts(text, table, status);
+    write_neighbors(text, status);
+}
+
+type State = (&'static str, &'static str, fn(&PortStatus) -> bool);
+type ByReason = (&'static str, &'static str, fn(&PortStatus) -> &BTreeMap<String, u64>);
+
+/// Writes the frames that the kernel dropped before or behind the switch.
+fn write_losses(text: &mut Exposition, table: &Table<PortStatus>, status: &Status) {
+    let help = "Frames that the port's XDP sockets dropped, by their statistics; the switch never saw them.";
+    let mut family = text.family("xoff_xdp_drops_total", Kind::Counter, help);
+    for port in &status.ports {
+        for (reason, frames) in port.xdp_statistics.iter().flat_map(|statistics| statistics.drops()) {
+            family.sample(&[("port", &port.name), ("reason", reason)], frames);
+        }
+    }
+    let help = "Frames that the port's device dropped, by its own link statistics.";
+    let mut family = text.family("xoff_device_drops_total", Kind::Counter, help);
+    for port in &status.ports {
+        for (reason, frames) in port.device_drops.iter().flat_map(|drops| drops.losses()) {
+            family.sample(&[("port", &port.name), ("reason", reason)], frames);
+        }
+    }
+    let mut family = text.family("xoff_unseen_lost_frames_total", Kind::Counter, &table.help("unseen"));
+    for port in &status.ports {
+        let unseen = &port.unseen;
+        for (classes, frames) in
+            [("lossless", unseen.lossless), ("unknown", unseen.unknown), ("lossy", unseen.lossy)]
+        {
+            family.sample(&[("port", &port.name), ("classes", classes)], frames);
+        }
+    }
+}
+
+fn write_punts(text: &mut Exposition, table: &Table<PortStatus>, status: &Status) {
+    let mut family = text.family("xoff_punt_frames_total", Kind::Counter, &table.help("punts"));
+    for port in &status.ports {
+        for (reason, punts) in &port.punts {
+            let outcomes =
+                [("punted", punts.punted), ("over_rate", punts.over_rate), ("no_room", punts.no_room)];
+            for (outcome, frames) in outcomes {
+                family.sample(&[("port", &port.name), ("reason", reason), ("outcome", outcome)], frames);
+            }
+        }
+    }
+}
+
+fn write_neighbors(text: &mut Exposition, status: &Status) {
+    let mut family = text.family("xoff_lldp_neighbors", Kind::Gauge, "LLDP neighbors at the port.");
+    for port in &status.ports {
+        family.sample(&[("port", &port.name)], port.lldp.neighbors.len());
+    }
+    let help = "Longest time since a neighbor at the port has sent LLDP.";
+    let mut family = text.family("xoff_lldp_neighbor_heard_seconds", Kind::Gauge, help);
+    for port in &status.ports {
+        let longest = port.lldp.neighbors.iter().map(|neighbor| neighbor.heard_nanos_ago).max().unwrap_or(0);
+        family.sample(&[("port", &port.name)], super::seconds(longest));
+    }
+    let help = "1 while the neighbor's classes differ from the port's: by pfc, ets, dscp.";
+    let mut family = text.family("xoff_lldp_dcbx_mismatch", Kind::Gauge, help);
+    for port in &status.ports {
+        for kind in Mismatched::ALL.map(Mismatched::name) {
+            let differs = port.lldp.mismatches.iter().any(|mismatch| mismatch.kind == kind);
+            family.sample(&[("port", &port.name), ("kind", kind)], u8::from(differs));
+        }
+    }
+}
+
+/// Writes the metrics of classes. `table` has the documentation of their fields.
+pub(super) fn write_classes(text: &mut Exposition, table: &Table<ClassStatus>, status: &Status) {
+    let mut family =
+        text.family("xoff_class_policy", Kind::Gauge, "Flow-control policy of a class; always 1.");
+    for (class, policy) in DIGITS.iter().zip(&status.policies) {
+        family.sample(&[("class", class), ("policy", policy)], 1);
+    }
+    let pipeline = &status.pipeline;
+    let rate = pipeline.rate_frames_per_second.map_or("none".to_owned(), |rate| rate.to_string());
+    let labels = [
+        ("rate", rate.as_str()),
+        ("delay_ns", &pipeline.delay_nanos.to_string()),
+        ("ingress", &pipeline.ingress),
+        ("when_full", &pipeline.when_full),
+    ];
+    let help = "Configuration of the pipeline: frames a second, delay, order at ingress, effect of a full queue; always 1.";
+    text.family("xoff_pipeline_info", Kind::Gauge, help).sample(&labels, 1);
+    let help = "Frames that ended in the switch, by reason. kind: consumed (the switch was the destination), \
+                filtered (bridging or configuration gives no way on), lost (no room, no time, no link). A reason appears \
+                with its first frame.";
+    let mut family = text.family("xoff_drops_total", Kind::Counter, help);
+    for (labels, class) in classes(status) {
+        for reason in DropReason::ALL {
+            let count = class.drops[reason.name()];
+            // An alert uses the growth of this counter from the first frame on.
+            if count > 0 || reason == DropReason::StormLimit {
+                let labels = with(&labels, ("reason", reason.name()));
+                family.sample(&with(&labels, ("kind", reason.kind().name())), count);
+            }
+        }
+    }
+    let mut family = text.family("xoff_pfc_xoff_causes_total", Kind::Counter, &table.help("causes"));
+    for (labels, class) in classes(status).filter(|(_, class)| class.lossless) {
+        for (trigger, counts) in &class.causes {
+            let labels = with(&labels, ("trigger", trigger));
+            family.sample(&with(&labels, ("relayed", "false")), counts.own);
+            family.sample(&with(&labels, ("relayed", "true")), counts.relayed);
+        }
+    }
+    let help = "Bytes in an egress queue that came in through a port whose peer is paused.";
+    let mut family = text.family("xoff_pfc_culprit_bytes", Kind::Gauge, help);
+    for (labels, class) in classes(status).filter(|(_, class)| class.lossless && class.pause_sent.now) {
+        for culprit in class.culprits.iter().filter(|culprit| culprit.bytes > 0) {
+            family.sample(&with(&labels, ("culprit", &culprit.port)), culprit.bytes);
+        }
+    }
+}
+
+/// Writes the numbers of mirrored routes.
+pub(super) fn write_routes(text: &mut Exposition, router: &RouterStatus) {
+    let help = "Prefixes by which workers route, stations of networks included.";
+    let mut family = text.family("xoff_router_routes", Kind::Gauge, help);
+    for (name, count) in [("ipv4", router.routes_v4), ("ipv6", router.routes_v6)] {
+        family.sample(&[("family", name)], count);
+    }
+}

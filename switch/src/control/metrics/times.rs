@@ -1,0 +1,58 @@
+//! Histograms: `/status` has only their quantiles.
+
+use xoff_dataplane::counter::{FineHistogram, Histogram};
+use xoff_dataplane::units::{Class, PortId};
+
+use super::super::exposition::{Exposition, Kind};
+use super::super::series::Table;
+use super::super::status::{ClassStatus, WorkerStatus};
+use super::super::view::{SwitchView, WorkerFacts};
+use super::{DIGITS, RECEIVED, SENT};
+
+type OfWorker = (&'static str, &'static str, fn(&WorkerFacts) -> &FineHistogram);
+
+const OF_WORKERS: [OfWorker; 3] = [
+    ("xoff_worker_loop_gap_seconds", "gaps", |worker| &worker.gaps),
+    ("xoff_pfc_send_reaction_seconds", "send_reaction", |worker| &worker.pause_reaction),
+    ("xoff_pfc_obey_reaction_seconds", "obey_reaction", |worker| &worker.obey_reaction),
+];
+
+/// Writes all histograms that have a sample. The tables have the documentation of the fields.
+pub(super) fn write(
+    text: &mut Exposition,
+    view: &SwitchView,
+    classes: &Table<ClassStatus>,
+    workers: &Table<WorkerStatus>,
+) {
+    let mut family =
+        text.family("xoff_queueing_delay_seconds", Kind::Histogram, &classes.help("queueing_delay"));
+    for (port, class, counters) in
+        view.classes().filter(|(_, _, counters)| has_samples(&counters.queueing_delay))
+    {
+        family.histogram(&of_class(view, port, class), &counters.queueing_delay);
+    }
+    let help = &classes.help("pause_sent.durations");
+    let mut family = text.family("xoff_pfc_pause_duration_seconds", Kind::Histogram, help);
+    for (port, class, counters) in view.classes() {
+        let [port, class] = of_class(view, port, class);
+        let directions = [(SENT, &counters.held_durations), (RECEIVED, &counters.paused_durations)];
+        for (direction, durations) in directions.into_iter().filter(|(_, durations)| has_samples(durations)) {
+            family.histogram(&[port, class, direction], durations);
+        }
+    }
+    for (metric, field, histogram) in OF_WORKERS {
+        let mut family = text.family(metric, Kind::Histogram, &workers.help(field));
+        for (number, worker) in view.workers.iter().enumerate() {
+            family.histogram(&[("worker", &number.to_string())], histogram(&worker.facts));
+        }
+    }
+}
+
+/// Empty histograms are left out, because most classes have no traffic.
+fn has_samples(histogram: &Histogram) -> bool {
+    histogram.count() > 0
+}
+
+fn of_class(view: &SwitchView, port: PortId, class: Class) -> [(&'static str, &str); 2] {
+    [("port", view.name_of(port)), ("class", DIGITS[class.index()])]
+}

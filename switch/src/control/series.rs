@@ -1,0 +1,230 @@
+//! Metrics that are fields of `/status`: a table names each metric beside its field; help, unit and value are the field's.
+
+use std::fmt::{self, Display, Formatter};
+
+use schemars::{JsonSchema, Schema};
+use serde_json::Value;
+
+use super::exposition::{Exposition, Kind, seconds};
+use super::schema::schema_of;
+
+/// The metric of one field of `T`, a part of `/status`.
+pub struct Series<T> {
+    /// Name of the metric, without the prefix of its family.
+    pub metric: &'static str,
+    /// Type of the metric.
+    pub kind: Kind,
+    /// Path of the field in JSON, such as `ingress.bytes`. Its last word is the unit.
+    pub field: &'static str,
+    /// Returns the value of the field; `None`: the metric has no sample.
+    pub value: fn(&T) -> Option<u64>,
+}
+
+/// Makes a [`Table`] of lines such as `"frames_sent_total" Counter tx_frames;`.
+#[macro_export]
+macro_rules! series {
+    ($($metric:literal $kind:ident $field:ident $(.$of:ident)*;)+) => {
+        $crate::control::series::Table::new(&[$($crate::control::series::Series {
+            metric: $metric,
+            kind: $crate::control::exposition::Kind::$kind,
+            field: concat!(stringify!($field) $(, ".", stringify!($of))*),
+            value: |part| $crate::control::series::Number::number(part.$field $(.$of)*),
+        }),+])
+    };
+}
+pub use series;
+
+/// The type of a field that is a metric.
+pub trait Number {
+    /// Returns it as an integer.
+    fn number(self) -> Option<u64>;
+}
+
+impl Number for u64 {
+    fn number(self) -> Option<u64> {
+        Some(self)
+    }
+}
+
+impl Number for bool {
+    fn number(self) -> Option<u64> {
+        Some(self.into())
+    }
+}
+
+impl Number for Option<u64> {
+    fn number(self) -> Option<u64> {
+        self
+    }
+}
+
+/// A part of `/status` with the labels of its samples.
+pub type Part<'a, T> = (Vec<(&'static str, &'a str)>, &'a T);
+
+/// The metrics of `T`.
+pub struct Table<T: 'static> {
+    series: &'static [Series<T>],
+    schema: Schema,
+}
+
+impl<T: JsonSchema> Table<T> {
+    /// Reads the documentation of the fields.
+    #[must_use]
+    pub fn new(series: &'static [Series<T>]) -> Table<T> {
+        Table { series, schema: schema_of::<T>() }
+    }
+
+    /// Writes all metrics, with a sample for each part, under names that begin with `prefix`. Writes nothing where there is no part.
+    pub fn write(&self, text: &mut Exposition, prefix: &str, parts: &[Part<'_, T>]) {
+        for Series { metric, kind, field, value } in self.series.iter().filter(|_| !parts.is_empty()) {
+            let (unit, name) = (Unit::of(field), format!("{prefix}{metric}"));
+            let mut family = text.family(&name, *kind, &self.help(field));
+            for (labels, part) in parts {
+                if let Some(value) = value(part).or(unit.missing()) {
+                    family.sample(labels, Quantity { value, unit });
+                }
+            }
+        }
+    }
+
+    /// Returns the documentation of a field; where the field may be null, without the words that say when.
+    #[must_use]
+    pub fn help(&self, field: &str) -> String {
+        let root = self.schema.as_value();
+        let mut at = root;
+        let mut described = root;
+        for name in field.split('.') {
+            described = &at["properties"][name];
+            at = resolved(root, described).0;
+        }
+        let text = described["description"].as_str().unwrap_or_default().replace('\n', " ");
+        match text.split_once("; `None`") {
+            Some((text, _)) => format!("{text}."),
+            None => text,
+        }
+    }
+}
+
+/// Returns the schema that `of` refers to in `root`, and whether the value may be null.
+pub(super) fn resolved<'a>(root: &'a Value, of: &'a Value) -> (&'a Value, bool) {
+    if let Some(path) = of["$ref"].as_str() {
+        return (&root["$defs"][path.trim_start_matches("#/$defs/")], false);
+    }
+    match of["anyOf"].as_array() {
+        Some(variants) => (resolved(root, &variants[0]).0, true),
+        None => (of, of["type"].as_array().is_some_and(|types| types.iter().any(|it| it == "null"))),
+    }
+}
+
+/// The unit of a field in `/status`; Prometheus has base units.
+#[derive(Clone, Copy)]
+enum Unit {
+    Nanoseconds,
+    BitsPerSecond,
+    Other,
+}
+
+impl Unit {
+    fn of(field: &str) -> Unit {
+        match field {
+            _ if field.ends_with("nanos") => Unit::Nanoseconds,
+            _ if field.ends_with("bits_per_second") => Unit::BitsPerSecond,
+            _ => Unit::Other,
+        }
+    }
+
+    /// Returns the sample of a field that is null: 0 for a rate, which means that there is no limit.
+    const fn missing(self) -> Option<u64> {
+        match self {
+            Unit::BitsPerSecond => Some(0),
+            Unit::Nanoseconds | Unit::Other => None,
+        }
+    }
+}
+
+struct Quantity {
+    value: u64,
+    unit: Unit,
+}
+
+impl Display for Quantity {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self.unit {
+            Unit::Nanoseconds => seconds(self.value).fmt(f),
+            Unit::BitsPerSecond => (self.value as f64 / 8.0).fmt(f),
+            Unit::Other => self.value.fmt(f), // exact beyond 53 bits
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(JsonSchema)]
+    struct Inner {
+        /// Time in pause.
+        nanos: u64,
+    }
+
+    #[derive(JsonSchema)]
+    struct Outer {
+        /// Frames
+        /// sent; `None` before the first.
+        frames: Option<u64>,
+        /// Rate that is kept; `None`: no limit.
+        rate_bits_per_second: Option<u64>,
+        /// Whether the port is paused.
+        paused: bool,
+        /// A part.
+        inner: Inner,
+    }
+
+    #[test]
+    fn help_unit_and_value_are_of_the_field() {
+        let table: Table<Outer> = series! {
+            "frames_total" Counter frames;
+            "rate_bytes_per_second" Gauge rate_bits_per_second;
+            "paused" Gauge paused;
+            "pause_seconds_total" Counter inner.nanos;
+        };
+        let some = Outer {
+            frames: Some(u64::MAX),
+            rate_bits_per_second: Some(8_000),
+            paused: true,
+            inner: Inner { nanos: 1_500_000_000 },
+        };
+        let none =
+            Outer { frames: None, rate_bits_per_second: None, paused: false, inner: Inner { nanos: 0 } };
+        let mut text = Exposition::with(&[("switch", "s")]);
+        table.write(&mut text, "x_", &[(vec![("port", "a")], &some), (vec![("port", "b")], &none)]);
+        let text = text.finish();
+        let lines: Vec<&str> = text.lines().filter(|line| !line.is_empty()).collect();
+        let expected = [
+            "# HELP x_frames_total Frames sent.",
+            "# TYPE x_frames_total counter",
+            r#"x_frames_total{switch="s",port="a"} 18446744073709551615"#,
+            "# HELP x_rate_bytes_per_second Rate that is kept.",
+            "# TYPE x_rate_bytes_per_second gauge",
+            r#"x_rate_bytes_per_second{switch="s",port="a"} 1000"#,
+            r#"x_rate_bytes_per_second{switch="s",port="b"} 0"#,
+            "# HELP x_paused Whether the port is paused.",
+            "# TYPE x_paused gauge",
+            r#"x_paused{switch="s",port="a"} 1"#,
+            r#"x_paused{switch="s",port="b"} 0"#,
+            "# HELP x_pause_seconds_total Time in pause.",
+            "# TYPE x_pause_seconds_total counter",
+            r#"x_pause_seconds_total{switch="s",port="a"} 1.5"#,
+            r#"x_pause_seconds_total{switch="s",port="b"} 0"#,
+        ];
+        assert_eq!(lines, expected);
+    }
+
+    #[test]
+    fn table_without_parts_writes_nothing() {
+        let table: Table<Inner> = series! { "seconds" Gauge nanos; };
+        let mut text = Exposition::with(&[]);
+        table.write(&mut text, "x_", &[]);
+        assert_eq!(text.finish(), "");
+    }
+}

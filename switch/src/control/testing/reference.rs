@@ -1,0 +1,97 @@
+//! The sections of docs/reference.md: tests make them of the code and compare them with the document.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::path::Path;
+use std::{env, fs};
+
+/// Environment variable with which the sections are written instead of compared.
+const WRITE: &str = "XOFF_WRITE_REFERENCE";
+
+#[derive(Default)]
+struct Family {
+    kind: String,
+    help: String,
+    labels: BTreeSet<String>,
+}
+
+fn families(text: &str) -> BTreeMap<String, Family> {
+    let mut families = BTreeMap::<String, Family>::new();
+    for line in text.lines() {
+        if let Some((name, help)) = line.strip_prefix("# HELP ").and_then(|rest| rest.split_once(' ')) {
+            families.entry(name.to_owned()).or_default().help = help.to_owned();
+        } else if let Some((name, kind)) = line.strip_prefix("# TYPE ").and_then(|rest| rest.split_once(' '))
+        {
+            families.entry(name.to_owned()).or_default().kind = kind.to_owned();
+        } else if let Some((name, rest)) = line.split_once('{') {
+            let suffixes = ["_bucket", "_sum", "_count"];
+            let of_histogram =
+                suffixes.iter().find_map(|suffix| families.get(name.strip_suffix(suffix)?).map(|_| suffix));
+            let name = of_histogram.map_or(name, |suffix| name.trim_end_matches(suffix));
+            let labels = rest.split("=\"").filter_map(|part| part.rsplit([',', '{']).next());
+            let labels = labels.filter(|label| label.chars().all(|c| c == '_' || c.is_ascii_lowercase()));
+            let labels = labels.filter(|label| !["switch", "le"].contains(label)).map(str::to_owned);
+            families.get_mut(name).expect("a sample has a family").labels.extend(labels);
+        }
+    }
+    families
+}
+
+/// Returns the unit of a metric by the end of its name, as Prometheus has it.
+fn unit(name: &str) -> &'static str {
+    let name = name.trim_end_matches("_total");
+    let units = [
+        ("_bytes_per_second", "bytes/s"),
+        ("_bytes", "bytes"),
+        ("_seconds", "seconds"),
+        ("_frames", "frames"),
+        ("_frames_sent", "frames"),
+        ("_frames_received", "frames"),
+        ("_bytes_sent", "bytes"),
+        ("_bytes_received", "bytes"),
+        ("_frames_ignored", "frames"),
+        ("_drops", "frames"),
+    ];
+    units.iter().find(|(end, _)| name.ends_with(end)).map_or("", |(_, unit)| unit)
+}
+
+/// Returns a table of the metrics in the text of `/metrics`.
+#[must_use]
+pub fn metric_table(text: &str) -> String {
+    let mut table = "| metric | type | unit | labels | meaning |\n|---|---|---|---|---|\n".to_owned();
+    for (name, Family { kind, help, labels }) in families(text) {
+        let labels = labels.into_iter().collect::<Vec<_>>().join(", ");
+        let _ = writeln!(table, "| `{name}` | {kind} | {} | {labels} | {help} |", unit(&name));
+    }
+    table
+}
+
+/// Compares a section of docs/reference.md with the code; `section` begins with its heading.
+///
+/// # Panics
+/// Where they differ, or the document has no such heading.
+pub fn compare(section: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/reference.md");
+    let document = fs::read_to_string(&path).expect("docs/reference.md is there");
+    let heading = section.lines().next().expect("a section has a heading");
+    let start = document
+        .find(&format!("{heading}\n"))
+        .unwrap_or_else(|| panic!("docs/reference.md has no {heading}"));
+    let end = document[start + 1..].find("\n## ").map_or(document.len(), |at| start + 1 + at + 1);
+    let written = document[start..end].trim_end();
+    let section = section.trim_end();
+    if env::var_os(WRITE).is_some() {
+        let rest = &document[end..];
+        let gap = if rest.is_empty() { "\n" } else { "\n\n" };
+        fs::write(&path, format!("{}{section}{gap}{rest}", &document[..start]))
+            .expect("docs/reference.md can be written");
+        return;
+    }
+    let [there, here] = [written, section].map(|text| text.lines().collect::<Vec<_>>());
+    let differs =
+        there.iter().find(|line| !here.contains(line)).or(here.iter().find(|line| !there.contains(line)));
+    assert!(
+        written == section,
+        "docs/reference.md differs from the code: {differs:?}; write it with {WRITE}=1 cargo nextest run -j 1 -E 'test(reference)'"
+    );
+}
