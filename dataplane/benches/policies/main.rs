@@ -1,6 +1,6 @@
 //! What policies cost beside each other: the journey of `journey.rs`, no queue behind any threshold.
 //!
-//! `scripts/bench-policies.sh` runs it, in two ways that do not depend on how busy the machine is, or hardly:
+//! `scripts/bench policies` runs it, in two ways that do not depend on how busy the machine is, or hardly:
 //!
 //! * `count LOAD POLICY`: under callgrind, which counts the instructions of [`counted`] and nothing else: the
 //!   same number in every run.

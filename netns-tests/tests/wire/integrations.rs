@@ -105,14 +105,26 @@ fn the_step_of_the_workflow_runs() {
 }
 
 #[test]
+fn benchmarks_answer_wrong_arguments() {
+    pass(
+        "../scripts/benchmarks",
+        &[
+            "benchmarks_test.py::test_help_names_benchmarks_and_their_options",
+            "benchmarks_test.py::test_wrong_argument_gets_one_line",
+        ],
+    );
+}
+
+#[test]
 fn benchmark_goes_on_past_a_stuck_forwarder() {
     pass(
-        "../scripts",
+        "../scripts/benchmarks",
         &[
-            "bench_test.py::test_ratio_pairs_rounds_that_both_have",
-            "bench_test.py::test_failure_is_kept_and_ends_the_process_with_one",
-            "bench_test.py::test_scope_removes_what_a_failed_turn_left",
-            "bench_test.py::test_stuck_forwarder_costs_only_its_own_results",
+            "benchmarks_test.py::test_ratio_pairs_rounds_that_both_have",
+            "benchmarks_test.py::test_turns_begin_with_another_name_each_round",
+            "benchmarks_test.py::test_failure_is_kept_and_is_status_one",
+            "benchmarks_test.py::test_scope_removes_what_a_failed_turn_left",
+            "benchmarks_test.py::test_stuck_forwarder_costs_only_its_own_results",
         ],
     );
 }

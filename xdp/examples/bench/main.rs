@@ -1,4 +1,4 @@
-//! The processes of `scripts/bench_forward.py`: what xoff is measured with, and against.
+//! The processes of `scripts/bench forward`: what xoff is measured with, and against.
 //!
 //! * [`load`]: the frames of a benchmark, as real senders send them;
 //! * [`ports`]: AF_XDP sockets of the crate `xsk-rs`, which has libxdp's rings. A forwarder on them that

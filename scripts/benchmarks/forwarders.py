@@ -1,10 +1,11 @@
-"""What is compared: forwarders between pairs of veth ends in the namespace `switch`.
+"""Forwarders between pairs of veth ends in the namespace `switch`.
 
-Pair n forwards between s<2n-1> and s<2n>. `start` returns the id of the process, if there is one, and has the lab's scope end what
-it starts. `thread` matches the names of the threads that forward.
+Pair n forwards between s<2n-1> and s<2n>. `start` returns the id of the process, if there is one; the lab's scope ends
+what it starts. `thread` matches the names of the threads that forward. `routes_packets`: frames are for the router's
+own MAC address.
 """
 
-from bench_lab import await_that, run
+from benchmarks.process import run
 
 XOFF_CONFIG = """
 [switch]
@@ -13,7 +14,7 @@ log = "info"
 workers = [{workers}]
 """
 
-# Promises no loss for longer stalls, nor for frames that are shorter on average.
+# The buffers of the others: no promise of losslessness for longer stalls, nor for frames that are shorter on average.
 XOFF_LIKE_OTHERS = """
 poll = "busy"
 stall_budget = "50us"  # with this and
@@ -23,8 +24,8 @@ smallest_frame = 2560  # this, 2,180 frames in an RX ring; the others have 2,048
 speed = "100G"  # more than any of them reaches: no other has a line rate to keep
 """
 
-# But that its worker has a core of its own (XOFF_CONFIG), as all that it is compared with have: by default it has one only where one is
-# isolated, and is not pinned elsewhere.
+# Defaults, but for the worker's own core (XOFF_CONFIG), which the others have, too: by default a worker is pinned only
+# to an isolated core.
 XOFF_BY_DEFAULT = """
 [defaults]
 speed = "10G"
@@ -55,6 +56,7 @@ class Xoff:
     """A switch with everything on: bridging, eight queues a port, PFC for class 3. One worker for each pair."""
 
     thread = "^xoff-worker"
+    routes_packets = False
 
     def __init__(self, binary, settings):
         self.binary, self.settings = binary, settings
@@ -65,31 +67,30 @@ class Xoff:
         for pair in pairs:
             text += [XOFF_PORT.format(device=device) for device in (pair.one, pair.two)]
             text += [XOFF_STATION.format(mac=mac, device=pair.two) for mac in pair.stations]
-        config = lab.directory / "xoff.toml"
-        config.write_text("".join(text))
-        return lab.start(lab.switch, self.binary, "run", "--config", str(config), ready="running").pid
+        process, _ = lab.start_switch(self.binary, "".join(text))
+        return process.pid
 
 
 class XskRs:
     """A loop on the crate xsk-rs that switches nothing: what one port receives leaves by the other."""
 
     thread = "^bench$"
+    routes_packets = False
 
     def __init__(self, binary):
         self.binary = binary
 
     def start(self, lab, pairs):
         [pair] = pairs
-        return lab.start(
-            lab.switch, "taskset", "--cpu-list", str(pair.core), self.binary, "forward", pair.one, pair.two,
-            ready="ready",
-        ).pid  # fmt: skip
+        command = ["taskset", "--cpu-list", str(pair.core), self.binary, "forward", pair.one, pair.two]
+        return lab.start(lab.switch, *command, ready="ready").pid
 
 
 class Testpmd:
     """DPDK's example forwarder: from one port to the other, whatever it is."""
 
     thread = "^(dpdk|rte)-worker|^lcore-worker"
+    routes_packets = False
 
     def __init__(self, main_core):
         self.main_core = main_core
@@ -97,18 +98,18 @@ class Testpmd:
     def start(self, lab, pairs):
         [pair] = pairs
         ports = [f"--vdev=net_af_xdp{n},iface={device}" for n, device in enumerate((pair.one, pair.two))]
-        return lab.start(
-            lab.switch, "dpdk-testpmd", "--no-huge", "-m", "512", "--no-pci", "--file-prefix", lab.tag,
-            "-l", f"{pair.core},{self.main_core}", "--main-lcore", str(self.main_core), *ports, "--",
-            "--forward-mode=io", "--nb-cores=1", "--auto-start", "--stats-period=3600",
-            "--total-num-mbufs=16384", ready="packet forwarding - ports=2",
-        ).pid  # fmt: skip
+        command = ["dpdk-testpmd", "--no-huge", "-m", "512", "--no-pci", "--file-prefix", lab.tag]
+        command += ["-l", f"{pair.core},{self.main_core}", "--main-lcore", str(self.main_core), *ports, "--"]
+        command += ["--forward-mode=io", "--nb-cores=1", "--auto-start", "--stats-period=3600"]
+        command += ["--total-num-mbufs=16384"]
+        return lab.start(lab.switch, *command, ready="packet forwarding - ports=2").pid
 
 
 class OpenVswitch:
     """A learning bridge of the userspace datapath; a daemon and a database of its own."""
 
     thread = "^pmd"
+    routes_packets = False
 
     def start(self, lab, pairs):
         [pair] = pairs
@@ -119,11 +120,9 @@ class OpenVswitch:
         env = {f"OVS_{name}": str(home) for name in ("RUNDIR", "LOGDIR", "DBDIR", "SYSCONFDIR")}
         database, remote, control = home / "conf.db", home / "db.sock", str(home / "ctl")
         run("ovsdb-tool", "create", str(database), "/usr/share/openvswitch/vswitch.ovsschema")
-        lab.start(
-            lab.switch, "ovsdb-server", str(database), f"--remote=punix:{remote}",
-            f"--unixctl={home / 'db.ctl'}", "--no-chdir", env=env,
-        )  # fmt: skip
-        await_that("ovsdb-server", remote.exists)
+        command = ["ovsdb-server", str(database), f"--remote=punix:{remote}", f"--unixctl={home / 'db.ctl'}"]
+        lab.start(lab.switch, *command, "--no-chdir", env=env)
+        lab.wait_for("ovsdb-server", remote.exists)
 
         def vsctl(*command):
             run("ovs-vsctl", f"--db=unix:{remote}", *command)
@@ -144,14 +143,14 @@ class KernelBridge:
     """The kernel's bridge: its work is done in the sender's context, on the sender's core."""
 
     thread = None
+    routes_packets = False
 
     def start(self, lab, pairs):
         [pair] = pairs
-        ip = ("ip", "-n", lab.switch, "link")
-        run(*ip, "add", "br-kernel", "type", "bridge")
-        lab.undo.callback(run, *ip, "del", "br-kernel")
+        lab.ip(lab.switch, "link add br-kernel type bridge")
+        lab.undo.callback(lab.ip, lab.switch, "link del br-kernel")
         for port in (pair.one, pair.two):
-            run(*ip, "set", port, "master", "br-kernel")
+            lab.ip(lab.switch, f"link set {port} master br-kernel")
         for mac in pair.stations:
             run("bridge", "-n", lab.switch, "fdb", "replace", mac, "dev", pair.two, "master", "static")
-        run(*ip, "set", "br-kernel", "up")
+        lab.ip(lab.switch, "link set br-kernel up")

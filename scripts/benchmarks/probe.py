@@ -1,11 +1,10 @@
-#!/usr/bin/env python3
-"""Sends frames from one device to another at a steady rate, and says how long they took; or wakes a process at that rate
-(--wake CORE), and says how long it took to run.
+"""The sender and receiver of `scripts/bench load`: measures the delay of frames from one device to another at a steady
+rate; or, with --wake CORE, the delay until a process runs that is woken at that rate.
 
-Each frame says when it was sent; when it has arrived is the kernel's own time stamp, from a ring that is read
-afterwards. So the receiver takes no time from anybody, and what is measured ends where the frame reaches the
-receiver's device. Prints one JSON object: frames sent, nanoseconds of each that arrived, and how much of a core sending
-took, and how much the threads of a process that it was told to watch.
+Each frame carries the time of sending. The time of arrival is the kernel's own time stamp, from a ring that is read
+afterwards: the receiver takes no CPU time meanwhile, and a delay ends where the frame reaches the receiver's device.
+Prints one JSON object: the frames sent, the delay of each that arrived in nanoseconds, and the shares of a core that
+sending and the threads of the process --watch took.
 """
 
 import argparse
@@ -16,12 +15,9 @@ import random
 import signal
 import socket
 import struct
-import sys
 import time
-from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent))
-from bench_lab import cpu_ns, threads  # noqa: E402
+from benchmarks.process import cpu_ns, threads
 
 ETHERTYPE = 0x88B5  # for experiments: no host answers
 SOL_PACKET, PACKET_RX_RING, PACKET_VERSION, TPACKET_V2 = 263, 5, 10, 1
@@ -33,7 +29,7 @@ ARRIVES_WITHIN_S = 0.2
 
 
 def ring(device, frames):
-    """A socket that keeps the next `frames` frames of `device`, and their memory."""
+    """Returns a socket that keeps the next `frames` frames of `device`, and their memory."""
     blocks = -(-frames * SLOT // BLOCK)
     receiver = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
     receiver.setsockopt(SOL_PACKET, PACKET_VERSION, TPACKET_V2)
@@ -45,7 +41,7 @@ def ring(device, frames):
 
 
 def delays(memory):
-    """Nanoseconds from sending to arrival of each frame, and how many came."""
+    """Returns the nanoseconds from sending to arrival of each frame that arrived."""
     taken = []
     for at in range(0, len(memory), SLOT):
         status, _, _, mac, _, seconds, nanos = struct.unpack_from("<IIIHHII", memory, at)
@@ -57,16 +53,16 @@ def delays(memory):
 
 
 def sender(device):
-    """What sends a frame."""
-    sender = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
-    sender.bind((device, 0))
-    return sender.send
+    """Returns the function that sends a frame from `device`."""
+    link = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
+    link.bind((device, 0))
+    return link.send
 
 
 def wake(core, count, gaps):
-    """Wakes a process that sleeps on `core` after each of the gaps. Answers what `send` does, and nanoseconds until it ran
-    each time."""
-    # What the process has seen: in the first place how often it ran, then each time how often it was woken, and when.
+    """Wakes a process that sleeps on `core` after each of the gaps. Returns the result of `send`, and the nanoseconds
+    until the process ran each time."""
+    # Written by the process: first the number of its runs, then for each run the wakes before it, and its time.
     memory, event, sent = mmap.mmap(-1, STAMP.size * (count + 1)), os.eventfd(0), []
     if (child := os.fork()) == 0:
         os.sched_setaffinity(0, {core})
@@ -81,7 +77,7 @@ def wake(core, count, gaps):
         os.eventfd_write(event, 1)
 
     try:
-        time.sleep(ARRIVES_WITHIN_S)  # it sleeps now
+        time.sleep(ARRIVES_WITHIN_S)  # until it sleeps
         spent = send(out, bytearray(HEADER + STAMP.size), gaps)
         time.sleep(ARRIVES_WITHIN_S)
     finally:
@@ -95,10 +91,12 @@ def wake(core, count, gaps):
 
 
 def send(out, frame, gaps):
-    """Sends a frame after each of the gaps, spinning in between. Answers how long that took, and how long the sending
-    of it."""
-    clock, pack = lambda: time.clock_gettime_ns(time.CLOCK_REALTIME), STAMP.pack_into
-    in_send, begin = 0, clock()
+    """Sends a frame after each of the gaps, spinning in between. Returns the nanoseconds of all, and those in `out`."""
+
+    def clock():
+        return time.clock_gettime_ns(time.CLOCK_REALTIME)
+
+    pack, in_send, begin = STAMP.pack_into, 0, clock()
     due = begin
     for number, gap in enumerate(gaps):
         due += gap
@@ -109,13 +107,13 @@ def send(out, frame, gaps):
         out(frame)
         after = clock()
         in_send += after - now
-        due = max(due, after - 1_000_000)  # what is later than a millisecond is not made up for
+        due = max(due, after - 1_000_000)  # a delay of more than a millisecond is not made up for
     return clock() - begin, in_send
 
 
-def ran(pid):
-    """Nanoseconds that all threads of a process have run."""
-    return 0 if pid is None else sum(cpu_ns(pid, tid) for tid in threads(pid, ""))
+def process_cpu_ns(pid):
+    """Returns the CPU time of all threads of a process, in nanoseconds; 0 of none."""
+    return 0 if pid is None else cpu_ns(pid, threads(pid))
 
 
 def main():
@@ -127,7 +125,9 @@ def main():
     parser.add_argument("--rate", type=float, required=True, help="frames a second")
     parser.add_argument("--seconds", type=float, required=True)
     parser.add_argument("--size", type=int, default=64, help="of a frame, with its FCS")
-    parser.add_argument("--gaps", choices=["even", "random"], default="even", help="random: as of many independent senders")
+    parser.add_argument(
+        "--gaps", choices=["even", "random"], default="even", help="random: as of many independent senders"
+    )
     parser.add_argument("--watch", type=int, metavar="PID")
     parser.add_argument("--wake", type=int, metavar="CORE", help="no frames: how soon a process there wakes")
     parser.add_argument("--core", type=int, required=True)
@@ -144,18 +144,19 @@ def main():
         addresses = bytes.fromhex((options.dst + options.src).replace(":", ""))
         frame = bytearray(addresses + ETHERTYPE.to_bytes(2, "big")).ljust(options.size - 4, b"\0")
         _receiver, memory = ring(options.sink, count + count // 8 + 64)
-        before = ran(options.watch)
+        before = process_cpu_ns(options.watch)
         took, in_send = send(sender(options.source), frame, gaps)
-        share = (ran(options.watch) - before) / took
+        share = (process_cpu_ns(options.watch) - before) / took
         time.sleep(ARRIVES_WITHIN_S)
         taken = delays(memory)
-    print(json.dumps({
+    result = {
         "sent": count,
         "kpps": count / took * 1e6,
         "sending": in_send / took,
         "core_share": share,
         "delays": taken,
-    }))  # fmt: skip
+    }
+    print(json.dumps(result))
 
 
 if __name__ == "__main__":

@@ -1,0 +1,232 @@
+"""The test bed of `forward`, `routers` and `scaling`: a generator, a forwarder and a sink for each pair of ports.
+
+    generator (core 1) -- g1 === s1 -- forwarder (core 0) -- s2 === g2 -- sink: frames are dropped and counted
+
+The result is what device g2 has received, so a lost frame counts for nobody. The generator sends as fast as the kernel
+takes frames, all the time. Frames are UDP over IPv4; each of 16 flows has stations of its own, and flows take turns
+frame by frame. The mix (64, 594 and 1518 bytes, 7:4:1) always has 16 flows.
+"""
+
+import argparse
+import os
+import time
+
+from benchmarks import arguments, build
+from benchmarks.forwarders import Pair
+from benchmarks.lab import PATIENCE_S
+from benchmarks.process import cpu_ns, stop, threads
+
+ROOT_FOR = "network namespaces, control groups and AF_XDP sockets"
+MODES = ("generator-limited", "capped")
+SIZES = (64, 512, 1518, "imix")
+MIX_FLOWS = 16
+# Of devices g1 and g2. Frames are for stations of their own behind them.
+ADDRESSES = ("02:00:00:00:00:01", "02:00:00:00:00:02")
+CAP = 0.35
+WARM_UP_S = 0.3
+# A measurement in which the forwarder's share of a core was off by more than this is repeated, and the last one counts.
+DISTURBED = 0.1
+TRIES = 4
+FCS, ETHERNET = 4, 14
+MIX_MEAN = (7 * 64 + 4 * 594 + 1518) / 12
+# A forwarder may lose some lengths more often than others.
+MIX_TOLERANCE = 0.05
+
+
+def add_arguments(parser):
+    arguments.add_json(parser)
+    arguments.add_rounds(parser, 5)
+    arguments.add_seconds(parser, 1.0)
+    parser.add_argument(
+        "--sizes",
+        type=arguments.list_of(frame_size),
+        default=",".join(map(str, SIZES)),
+        metavar="LIST",
+        help="frames, bytes with FCS; imix: a mix [%(default)s]",
+    )
+    parser.add_argument(
+        "--flows",
+        type=arguments.list_of(flow_count),
+        default=f"1,{MIX_FLOWS}",
+        metavar="LIST",
+        help=f"flows of a load, at most {MIX_FLOWS} [%(default)s]",
+    )
+    parser.add_argument(
+        "--sink", choices=["xdp", "stack"], default="xdp", help="where arriving frames are dropped [%(default)s]"
+    )
+    parser.add_argument(
+        "--patience",
+        type=arguments.positive(float),
+        default=PATIENCE_S,
+        metavar="S",
+        help="seconds until a forwarder that does not start, or forwards nothing, has failed [%(default)s]",
+    )
+    arguments.add_xoff(parser)
+    parser.add_argument(
+        "--generator",
+        type=arguments.binary,
+        metavar="BINARY",
+        help="generator, sink and loop on xsk-rs [built from xdp/examples/bench]",
+    )
+
+
+def add_modes(parser):
+    parser.add_argument(
+        "--modes",
+        type=arguments.list_of(arguments.one_of(MODES)),
+        default=",".join(MODES),
+        metavar="LIST",
+        help=f"generator-limited: forwarders have a whole core; capped: {CAP:.0%}% of one [%(default)s]",
+    )
+
+
+def frame_size(text):
+    return text if text == "imix" else arguments.positive(int)(text)
+
+
+def flow_count(text):
+    count = arguments.positive(int)(text)
+    if count > MIX_FLOWS:
+        raise argparse.ArgumentTypeError(f"{count} flows are too many; take {MIX_FLOWS} at most")
+    return count
+
+
+def build_programs(options):
+    """Puts the switch and the program at the ends into the options."""
+    options.xoff = build.xoff(options)
+    options.generator = options.generator or build.example("xoff-xdp", "bench")
+
+
+def cores(pairs):
+    """Returns for each pair the core that forwards and the one that sends; they cross where cores are too few."""
+    own = pairs * 2 <= (os.cpu_count() or 1)
+    return [(n, pairs + n if own else (n + 1) % max(pairs, 2)) for n in range(pairs)]
+
+
+def stations(pair, flows=MIX_FLOWS):
+    """Returns the destinations of the flows of a pair's generator."""
+    return [f"02:00:00:00:02:{flow + 1:02x}" for flow in range(pair * MIX_FLOWS, pair * MIX_FLOWS + flows)]
+
+
+def loads(options):
+    """Returns the loads, each as (bytes of a frame, flows)."""
+    fixed = [(size, flows) for size in options.sizes if size != "imix" for flows in options.flows]
+    return fixed + [("imix", MIX_FLOWS)] * ("imix" in options.sizes)
+
+
+class Bed:
+    """Measures forwarders in a lab."""
+
+    def __init__(self, lab, options, pairs=1):
+        self.lab, self.options = lab, options
+        self.cores = cores(pairs)
+        self.pairs = [Pair(n + 1, self.cores[n][0], stations(n)) for n in range(pairs)]
+        self.forwarder_groups = [lab.group(f"forwarder{n}") for n in range(pairs)]
+        self.generator_group = lab.group("generator")
+
+    def turn(self, forwarder, mode, pairs=1):
+        """Starts a forwarder, measures it with one load after the other, and yields (load, measurement)."""
+        with self.lab.scope():
+            pid, tids = self.start(forwarder, mode, self.pairs[:pairs])
+            for load in loads(self.options):
+                yield load, self.measure_undisturbed(pid, tids, load, mode, pairs)
+
+    def start(self, forwarder, mode, pairs):
+        """Starts a forwarder between new devices; returns its process and the threads that forward."""
+        ends = [f"g{n + 1}" for n in range(2 * len(pairs))]
+        for device in ends:  # new ones each time: some forwarders leave programs behind
+            self.lab.wire(device, device.replace("g", "s"), ADDRESSES[(int(device[1:]) - 1) % 2])
+        for device in ends[1::2] if self.options.sink == "xdp" else []:
+            self.lab.start(self.lab.hosts, self.options.generator, "sink", device, ready="ready")
+        pid = forwarder.start(self.lab, pairs)
+        self.via = self.lab.mac_address(self.lab.switch, pairs[0].one) if forwarder.routes_packets else None
+        if pid is None:
+            return pid, []
+        tids = self.lab.wait_for(
+            "the forwarder's threads",
+            lambda: found if len(found := threads(pid, forwarder.thread)) >= len(pairs) else None,
+        )
+        for group, tid in zip(self.forwarder_groups, sorted(tids), strict=False):
+            group.add_thread(pid, tid)
+            group.limit(CAP if mode == "capped" else None)
+            self.lab.undo.callback(group.limit, None)
+        return pid, tids
+
+    def measure_undisturbed(self, pid, tids, load, mode, pairs):
+        """Measures again where the forwarder did not get the share of its cores that it should have."""
+        due = pairs * (CAP if mode == "capped" else 1.0)
+        for _ in range(TRIES):
+            measurement = self.measure(pid, tids, load, pairs)
+            measurement["disturbed"] = bool(tids) and abs(measurement["core_share"] / due - 1) > DISTURBED
+            if not measurement["disturbed"]:
+                break
+        return measurement
+
+    def measure(self, pid, tids, load, pairs):
+        sinks = [f"g{2 * n + 2}" for n in range(pairs)]
+        before = {sink: self.lab.devices()[sink].received for sink in sinks}
+        generators = [self.generate(n, *load) for n in range(pairs)]
+        try:
+            self.lab.wait_for(
+                "frames at the sink",
+                lambda: all(self.lab.devices()[sink].received > before[sink] for sink in sinks),
+            )
+            time.sleep(WARM_UP_S)
+            start = self.counters(pid, tids, pairs)
+            time.sleep(self.options.seconds)
+            end = self.counters(pid, tids, pairs)
+        finally:
+            for generator in generators:
+                stop(generator)
+        seconds, offered, forwarded, forwarded_bytes, cpu = (b - a for a, b in zip(start, end, strict=True))
+        return {
+            "kpps": forwarded / seconds / 1e3,
+            "gbps": forwarded * mean_bytes(load[0], forwarded, forwarded_bytes) * 8 / seconds / 1e9,
+            "offered_kpps": offered / seconds / 1e3,
+            "core_share": cpu / seconds / 1e9,
+        }
+
+    def counters(self, pid, tids, pairs):
+        """Returns seconds, frames sent, frames and bytes received, and the CPU time of the forwarder."""
+        cpu = cpu_ns(pid, tids)
+        now, devices = time.monotonic(), self.lab.devices()
+        senders = [devices[f"g{2 * n + 1}"] for n in range(pairs)]
+        sinks = [devices[f"g{2 * n + 2}"] for n in range(pairs)]
+        return (
+            now,
+            sum(device.sent for device in senders),
+            sum(device.received for device in sinks),
+            sum(device.received_bytes for device in sinks),
+            cpu,
+        )
+
+    def generate(self, pair, frame_bytes, flows):
+        command = [
+            "taskset",
+            "--cpu-list",
+            str(self.cores[pair][1]),
+            self.options.generator,
+            "generate",
+            f"g{2 * pair + 1}",
+        ]
+        command += ["--frame-bytes", str(frame_bytes), "--flows", str(flows), "--first", str(pair * MIX_FLOWS)]
+        command += ["--via", self.via] if self.via else []
+        process = self.lab.start(self.lab.hosts, *command, ready="ready")
+        self.generator_group.add_thread(process.pid, process.pid)
+        return process
+
+
+def mean_bytes(frame_bytes, frames, total_bytes):
+    """Returns the mean length of arrived frames, with FCS, which has to be that of the sent ones.
+
+    Some devices count bytes without Ethernet's header: a mean that is shorter by more than half of one lacks it.
+    """
+    if not frames:
+        return 0
+    sent, tolerance = (MIX_MEAN, MIX_MEAN * MIX_TOLERANCE) if frame_bytes == "imix" else (frame_bytes, 1)
+    mean = total_bytes / frames + FCS
+    if mean < sent - ETHERNET / 2:
+        mean += ETHERNET
+    if abs(mean - sent) > tolerance:
+        raise RuntimeError(f"frames of {sent:.1f} bytes on average were sent, and arrived with {mean:.1f}")
+    return mean

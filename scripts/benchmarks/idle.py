@@ -1,0 +1,79 @@
+"""Measures how much of a core an idle switch takes, how long it takes to start, and its memory: half a minute."""
+
+import json
+import time
+from pathlib import Path
+
+from benchmarks import arguments, build
+from benchmarks.lab import Lab
+from benchmarks.process import cpu_ns, stop, threads
+
+SUMMARY = "Measure CPU time, start and memory of an idle switch"
+ROOT_FOR = "network namespaces and AF_XDP sockets"
+SETTLE_S = 2
+
+CONFIG = """
+[switch]
+http = false
+log = "info"
+
+[defaults]
+speed = "10G"
+"""
+PORT = """
+[[port]]
+name = "port{n}"
+device = "s{n}"
+"""
+
+
+def add_arguments(parser):
+    arguments.add_json(parser)
+    arguments.add_seconds(parser, 20.0)
+    parser.add_argument(
+        "--ports", type=arguments.positive(int), default=8, metavar="N", help="ports of the switch [%(default)s]"
+    )
+    arguments.add_xoff(parser)
+
+
+def main(options):
+    options.xoff = build.xoff(options)
+    with Lab() as lab:
+        result = measure(lab, options)
+    if options.json:
+        return print(json.dumps(result))
+    print(
+        "{ports} idle ports: {core_share:.3%} of a core; started in {start_seconds} s,"
+        " {resident_mib} MiB resident, {kernel_mib} MiB in the kernel".format(**result)
+    )
+
+
+def measure(lab, options):
+    ports = range(1, options.ports + 1)
+    for n in ports:
+        lab.wire(f"g{n}", f"s{n}", f"02:00:00:00:00:{n:02x}")
+    kernel_kib, begin = kib("/proc/meminfo", "VmallocUsed"), time.monotonic()
+    switch, _ = lab.start_switch(options.xoff, CONFIG + "".join(PORT.format(n=n) for n in ports))
+    start_s = time.monotonic() - begin
+    kernel_kib = kib("/proc/meminfo", "VmallocUsed") - kernel_kib
+    time.sleep(SETTLE_S)
+
+    begin, cpu = time.monotonic(), cpu_ns(switch.pid, threads(switch.pid))
+    time.sleep(options.seconds)
+    cpu = cpu_ns(switch.pid, threads(switch.pid)) - cpu
+    seconds = time.monotonic() - begin
+    resident_kib = kib(f"/proc/{switch.pid}/status", "VmRSS")
+    stop(switch)
+    return {
+        "ports": options.ports,
+        "seconds": options.seconds,
+        "core_share": round(cpu / 1e9 / seconds, 5),
+        "start_seconds": round(start_s, 2),
+        "resident_mib": round(resident_kib / 1024),
+        "kernel_mib": round(kernel_kib / 1024),
+    }
+
+
+def kib(file, key):
+    """Returns the value of a key in a file of /proc, in KiB."""
+    return next(int(line.split()[1]) for line in Path(file).read_text().splitlines() if line.startswith(key))

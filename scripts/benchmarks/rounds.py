@@ -1,0 +1,39 @@
+"""Rounds of measurements: participants take turns, and one measurement that fails does not end the others."""
+
+import contextlib
+import subprocess
+
+from benchmarks.process import log
+
+
+def turns(count, names, groups=(None,)):
+    """Yields (round, group, name). In each round and group every name has one turn; another one begins each round."""
+    names = list(names)
+    for round_ in range(count):
+        first = round_ % len(names)
+        for group in groups:
+            for name in names[first:] + names[:first]:
+                yield round_, group, name
+
+
+class Failures:
+    """Measurements that failed, each with its reason."""
+
+    def __init__(self):
+        self.all = []
+
+    @contextlib.contextmanager
+    def caught(self, measurement):
+        """Notes an error of the block as a failure of `measurement`, a text, instead of raising it."""
+        try:
+            yield
+        except (RuntimeError, OSError, ValueError, subprocess.SubprocessError) as error:
+            self.all.append(f"{measurement} failed: {error}")
+            log(self.all[-1])
+
+    def exit_status(self):
+        """Lists the failures below the results, which are printed before. Returns 1 where there are any, else 0."""
+        if not self.all:
+            return 0
+        log("\n".join(["", f"{len(self.all)} measurements failed; their results are missing above:", *self.all]))
+        return 1
