@@ -7,7 +7,7 @@ build=(clang gcc libc6-dev libelf-dev llvm make pkg-config zlib1g-dev)
 tests=(
     chromium chromium-driver curl ethtool frr iperf iperf3 iproute2 iputils-ping iputils-tracepath libpcap-dev lldpd m4 mininet
     openmpi-bin procps prometheus python3 python3-jsonschema python3-mpi4py python3-pip python3-pytest python3-scapy python3-selenium
-    python3-yaml redis-server redis-tools tcpdump traceroute tshark util-linux
+    python3-venv python3-yaml redis-server redis-tools shellcheck tcpdump traceroute tshark util-linux
 )
 bench=(dpdk dpdk-dev iproute2 m4 openvswitch-switch python3 util-linux valgrind)
 

@@ -125,14 +125,16 @@ def chaos(fault, start, end):
     """What is found with these seeds: whether anything, and how it is told."""
     environment = {**os.environ, "PLANTED": str(fault)}
     command = [CHAOS, str(start), str(end), str(os.cpu_count() or 1)]
-    run = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True)
+    run = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=False)
     return run.returncode != 0, run.stdout
 
 
 def found(fault, seeds):
     """How a fault is found; `None` where it is not."""
     is_found, said = chaos(fault, 0, seeds)
-    told = re.search(r"^seed (\d+), event (\d+): (.+?):.*?^smaller, event (\d+): (.+?):.*", said, re.M | re.S)
+    told = re.search(
+        r"^seed (\d+), event (\d+): (.+?):.*?^smaller, event (\d+): (.+?):.*", said, re.MULTILINE | re.DOTALL
+    )
     if not is_found or told is None:
         return None
     seed, event, promise, event_shrunk, promise_shrunk = told.groups()

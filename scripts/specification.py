@@ -51,9 +51,9 @@ def is_run(file, test, crates):
     """Whether a crate runs `test` of `file`, in the file's module or in the module of tests within it."""
     for root, tests in crates:
         modules = module(file, root)
-        if modules is not None:
-            if any("::".join([*modules, *inner, test]) in tests for inner in ([], ["tests"])):
-                return True
+        inner = [] if modules is None else [modules, [*modules, "tests"]]
+        if any("::".join([*path, test]) in tests for path in inner):
+            return True
     return False
 
 

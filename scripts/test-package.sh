@@ -38,7 +38,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 root=$work/root
 # As this machine has it.
-mirror=$(apt-get indextargets --format '$(REPO_URI) $(RELEASE)' 'Created-By: Packages' | awk '$2 == "bookworm" { print $1; exit }')
+mirror=$(apt-get indextargets --format "\$(REPO_URI) \$(RELEASE)" 'Created-By: Packages' | awk '$2 == "bookworm" { print $1; exit }')
 [[ -n $mirror ]] || fail "this machine's apt has no sources of Debian 12 (bookworm)"
 eval "$(apt-config shell http_proxy Acquire::http::Proxy)"
 export http_proxy

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """An example: four senders burst into one receiver over a lossless class, and every datagram arrives.
 
-    sudo XOFF=target/release/xoff python3 integrations/mininet/burst.py
+sudo XOFF=target/release/xoff python3 integrations/mininet/burst.py
 """
 
 import os
@@ -10,18 +10,18 @@ import sys
 from mininet.topo import SingleSwitchTopo
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from xoff_mininet import XoffNet  # noqa: E402
+from xoff_mininet import XoffNet
 
 SENDERS, DATAGRAMS = 4, 4000
 # DSCP 24 is class 3, which is lossless unless a switch is told otherwise: its IP header has 24 << 2.
-SEND = '''
+SEND = """
 import socket, sys
 out = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 out.setsockopt(socket.IPPROTO_IP, socket.IP_TOS, 24 << 2)
 for number in range(int(sys.argv[2])):
     out.sendto(number.to_bytes(4, 'big') + bytes(1396), (sys.argv[1], 5000))
-'''
-RECEIVE = '''
+"""
+RECEIVE = """
 import socket, sys
 sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 sock.setsockopt(socket.SOL_SOCKET, 33, 1 << 26)  # SO_RCVBUFFORCE: this program may be slower than the line
@@ -36,7 +36,7 @@ try:
 except TimeoutError:
     pass
 print(len(seen))
-'''
+"""
 
 
 def burst(net):
@@ -45,9 +45,9 @@ def burst(net):
     net.staticArp()
     *senders, receiver = net.hosts
     total = len(senders) * DATAGRAMS
-    sink = receiver.popen(['python3', '-c', RECEIVE, str(total)])
-    assert sink.stdout.readline() == b'bound\n'
-    sources = [host.popen(['python3', '-c', SEND, receiver.IP(), str(DATAGRAMS)]) for host in senders]
+    sink = receiver.popen(["python3", "-c", RECEIVE, str(total)])
+    assert sink.stdout.readline() == b"bound\n"
+    sources = [host.popen(["python3", "-c", SEND, receiver.IP(), str(DATAGRAMS)]) for host in senders]
     for source in sources:
         _, said = source.communicate()
         assert source.returncode == 0, said.decode()
@@ -58,12 +58,12 @@ def main():
     net = XoffNet(SingleSwitchTopo(SENDERS + 1))
     net.start()
     try:
-        print('%d datagrams sent, %d arrived' % burst(net))
+        print("{} datagrams sent, {} arrived".format(*burst(net)))
     finally:
         net.stop()
-    print('verdicts:', net.verdicts())
+    print("verdicts:", net.verdicts())
     return max(net.verdicts().values())
 
 
-if __name__ == '__main__':
+if __name__ == "__main__":
     sys.exit(main())

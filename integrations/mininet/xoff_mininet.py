@@ -42,50 +42,50 @@ class XoffError(Exception):
 
 def xoff():
     """The program."""
-    name = os.environ.get('XOFF', 'xoff')
+    name = os.environ.get("XOFF", "xoff")
     found = shutil.which(name)
     if found is None:
-        raise XoffError(f'there is no program {name!r}: put xoff on the PATH, or its path into XOFF')
+        raise XoffError(f"there is no program {name!r}: put xoff on the PATH, or its path into XOFF")
     return os.path.abspath(found)
 
 
-def toml(table, path=''):
+def toml(table, path=""):
     """A table of plain values, lists and tables as TOML; a list of tables is one with two brackets."""
     plain, below = [], []
     for key, value in table.items():
-        name = f'{path}.{key}' if path else str(key)
+        name = f"{path}.{key}" if path else str(key)
         if isinstance(value, dict):
-            below.append(f'[{name}]\n{toml(value, name)}')
+            below.append(f"[{name}]\n{toml(value, name)}")
         elif isinstance(value, list) and value and all(isinstance(entry, dict) for entry in value):
-            below.extend(f'[[{name}]]\n{toml(entry, name)}' for entry in value)
+            below.extend(f"[[{name}]]\n{toml(entry, name)}" for entry in value)
         else:
-            plain.append(f'{key} = {json.dumps(value)}\n')
-    return ''.join(plain + below)
+            plain.append(f"{key} = {json.dumps(value)}\n")
+    return "".join(plain + below)
 
 
 class Program:
     """A long-running command of xoff at a node. It ends with this process, however that ends."""
 
     def __init__(self, node, arguments, log, ready):
-        self.name, self.log = f'{node.name}: xoff {arguments[0]}', log
-        with open(log, 'ab') as out:
+        self.name, self.log = f"{node.name}: xoff {arguments[0]}", log
+        with open(log, "ab") as out:
             self.process = node.popen(
-                ['setpriv', '--pdeathsig', 'TERM', xoff(), *arguments],
-                stdin=subprocess.DEVNULL, stdout=out, stderr=out)
+                ["setpriv", "--pdeathsig", "TERM", xoff(), *arguments], stdin=subprocess.DEVNULL, stdout=out, stderr=out
+            )
         deadline = time.monotonic() + PATIENCE_S
         while not ready():
             if self.process.poll() is not None:
-                raise XoffError(f'{self.name} ended with {self.process.returncode}:\n{self.said()}')
+                raise XoffError(f"{self.name} ended with {self.process.returncode}:\n{self.said()}")
             if time.monotonic() > deadline:
                 self.stop()
-                raise XoffError(f'{self.name} is not ready after {PATIENCE_S:.0f} s:\n{self.said()}')
+                raise XoffError(f"{self.name} is not ready after {PATIENCE_S:.0f} s:\n{self.said()}")
             time.sleep(0.02)
 
     def running(self):
         return self.process.poll() is None
 
     def said(self):
-        with open(self.log, encoding='utf-8', errors='replace') as log:
+        with open(self.log, encoding="utf-8", errors="replace") as log:
             return log.read().strip()
 
     def stop(self):
@@ -101,9 +101,9 @@ class Program:
 
 def ip(node, *arguments):
     """`ip` at a node; an error is one."""
-    _, said, code = node.pexec(['ip', *arguments])
+    _, said, code = node.pexec(["ip", *arguments])
     if code != 0:
-        raise XoffError(f'{node.name}: ip {" ".join(arguments)}: {said.strip()}')
+        raise XoffError(f"{node.name}: ip {' '.join(arguments)}: {said.strip()}")
 
 
 class XoffIntf(Intf):
@@ -111,10 +111,10 @@ class XoffIntf(Intf):
 
     def config(self, mtu=MTU, **params):
         result = Intf.config(self, **params)
-        ip(self.node, 'link', 'set', self.name, 'mtu', str(mtu))
+        ip(self.node, "link", "set", self.name, "mtu", str(mtu))
         if not isinstance(self.node, Switch):
             # A veth leaves checksums and long frames to hardware that is not there; a switch forwards frames as they are.
-            self.node.pexec(['ethtool', '-K', self.name, 'tx', 'off', 'tso', 'off', 'gro', 'on'])
+            self.node.pexec(["ethtool", "-K", self.name, "tx", "off", "tso", "off", "gro", "on"])
         return result
 
     def delete(self):
@@ -130,16 +130,17 @@ class XoffLink(Link):
     """
 
     def __init__(self, node1, node2, bw=None, mtu=MTU, port=None, **params):
-        for name in ('delay', 'jitter', 'loss', 'max_queue_size', 'use_tbf', 'use_hfsc', 'enable_ecn', 'enable_red'):
+        for name in ("delay", "jitter", "loss", "max_queue_size", "use_tbf", "use_hfsc", "enable_ecn", "enable_red"):
             if params.pop(name, None):
                 raise XoffError(
-                    f'{node1}-{node2}: {name}: a lossless wire has a speed (bw) and an MTU (mtu) only. Queueing disciplines '
-                    'such as netem act in a kernel that this wire does not pass: at the switch frames leave by AF_XDP, and '
-                    'at a host `xoff nic` is the queueing discipline. Leave it out; a switch has `pipeline.delay`, `ecn_min`, '
-                    '`egress_max` (XoffSwitch config=)')
+                    f"{node1}-{node2}: {name}: a lossless wire has a speed (bw) and an MTU (mtu) only. Queueing disciplines "
+                    "such as netem act in a kernel that this wire does not pass: at the switch frames leave by AF_XDP, and "
+                    "at a host `xoff nic` is the queueing discipline. Leave it out; a switch has `pipeline.delay`, `ecn_min`, "
+                    "`egress_max` (XoffSwitch config=)"
+                )
         self.speed = round((SPEED_MBPS if bw is None else float(bw)) * 1e6)
         if self.speed < 1_000_000:
-            raise XoffError(f'{node1}-{node2}: bw={bw}: xoff takes lines of 1 Mbit/s and more')
+            raise XoffError(f"{node1}-{node2}: bw={bw}: xoff takes lines of 1 Mbit/s and more")
         self.mtu, self.port_keys = mtu, dict(port or {})
         self.nodes, self.deleted = (node1, node2), False
         self._parked = None
@@ -158,26 +159,30 @@ class XoffLink(Link):
         return [node for node in self.nodes if isinstance(node, XoffSwitch)]
 
     def ends(self):
-        return [end for end in (getattr(self, 'intf1', None), getattr(self, 'intf2', None)) if end]
+        return [end for end in (getattr(self, "intf1", None), getattr(self, "intf2", None)) if end]
 
     def _take_parked(self, params):
         """A running switch has ports that lead nowhere yet: one of this wire's speed and MTU, if it has one."""
         for at, (switch, other) in enumerate((self.nodes, self.nodes[::-1])):
-            if isinstance(switch, XoffSwitch) and not isinstance(other, XoffSwitch) and not self.port_keys \
-                    and params.get(f'port{at + 1}') is None:
+            if (
+                isinstance(switch, XoffSwitch)
+                and not isinstance(other, XoffSwitch)
+                and not self.port_keys
+                and params.get(f"port{at + 1}") is None
+            ):
                 number = switch.take_parked(self.speed, self.mtu)
                 if number is not None:
                     self._parked = switch
-                    params[f'port{at + 1}'] = number
+                    params[f"port{at + 1}"] = number
 
     def makeIntfPair(self, intfname1, intfname2, addr1=None, addr2=None, node1=None, node2=None, deleteIntfs=True):
         if self._parked is None:
             return Link.makeIntfPair(intfname1, intfname2, addr1, addr2, node1, node2, deleteIntfs=deleteIntfs)
         ends = [(node1, intfname1, addr1), (node2, intfname2, addr2)]
         (_, port, _), (host, device, address) = ends if node1 is self._parked else ends[::-1]
-        ip(self._parked, 'link', 'set', parked(port), 'netns', str(host.pid), 'name', device)
+        ip(self._parked, "link", "set", parked(port), "netns", str(host.pid), "name", device)
         if address:
-            ip(host, 'link', 'set', device, 'address', address)
+            ip(host, "link", "set", device, "address", address)
         return None
 
     def delete(self):
@@ -199,9 +204,9 @@ class XoffLink(Link):
             # A port without a device is a fault of a switch, and what it counted there is gone.
             again = switches
             for switch in again:
-                warn(f'*** {switch.name} is restarted without {self}: {RESTART}\n')
+                warn(f"*** {switch.name} is restarted without {self}: {RESTART}\n")
                 switch.halt()
-            ip(ends[0].node, 'link', 'delete', ends[0].name)
+            ip(ends[0].node, "link", "delete", ends[0].name)
         for end in ends:
             end.node.delIntf(end)
             end.link = None
@@ -215,13 +220,15 @@ class XoffLink(Link):
         self.delete()
 
 
-RESTART = ('what is inside of it and what comes meanwhile is lost, lossless or not, and it learns addresses anew; what '
-           'its account says so far is kept (`verdicts`)')
+RESTART = (
+    "what is inside of it and what comes meanwhile is lost, lossless or not, and it learns addresses anew; what "
+    "its account says so far is kept (`verdicts`)"
+)
 
 
 def parked(port):
     """The name of the end that leads nowhere yet."""
-    return f'{port}p'
+    return f"{port}p"
 
 
 class XoffSwitch(Switch):
@@ -232,14 +239,14 @@ class XoffSwitch(Switch):
     """
 
     def __init__(self, name, config=None, spare=2, spare_bw=SPEED_MBPS, dpid=None, **params):
-        params['inNamespace'] = True
-        Switch.__init__(self, name, dpid=dpid or '0', **params)
+        params["inNamespace"] = True
+        Switch.__init__(self, name, dpid=dpid or "0", **params)
         self.controlIntf = None
         self.more, self.spare, self.spare_speed = dict(config or {}), spare, round(spare_bw * 1e6)
         self.program, self.codes = None, []
         # Ports that lead nowhere, and those that the running switch knows: number, speed and MTU.
         self.parked, self.known = {}, {}
-        self.directory = tempfile.mkdtemp(prefix=f'xoff-{name}-')
+        self.directory = tempfile.mkdtemp(prefix=f"xoff-{name}-")
 
     def running(self):
         return self.program is not None
@@ -255,22 +262,22 @@ class XoffSwitch(Switch):
         return max(taken) + 1 if taken else self.portBase
 
     def port_name(self, number):
-        return f'{self.name}-eth{number}'
+        return f"{self.name}-eth{number}"
 
     def start(self, controllers=()):
-        ip(self, 'link', 'set', 'lo', 'up')
+        ip(self, "link", "set", "lo", "up")
         for _ in range(self.spare):
             number = self.newPort()
             port = self.port_name(number)
-            ip(self, 'link', 'add', port, 'type', 'veth', 'peer', 'name', parked(port))
-            ip(self, 'link', 'set', port, 'up')
+            ip(self, "link", "add", port, "type", "veth", "peer", "name", parked(port))
+            ip(self, "link", "set", port, "up")
             self.parked[number] = (self.spare_speed, MTU)
         self.launch()
 
     def configuration(self):
         """What it is told."""
-        tables = {name: value for name, value in self.more.items() if name != 'port'}
-        tables['switch'] = {'name': self.name, **tables.get('switch', {})}
+        tables = {name: value for name, value in self.more.items() if name != "port"}
+        tables["switch"] = {"name": self.name, **tables.get("switch", {})}
         ports = []
         for number in sorted({*self.parked, *self.intfs}):
             name = self.port_name(number)
@@ -279,27 +286,29 @@ class XoffSwitch(Switch):
             else:
                 link = self.intfs[number].link
                 if not isinstance(link, XoffLink):
-                    raise XoffError(f'{name}: ports of xoff need an XoffLink: addLink(.., cls=XoffLink), or Mininet(link=XoffLink)')
+                    raise XoffError(
+                        f"{name}: ports of xoff need an XoffLink: addLink(.., cls=XoffLink), or Mininet(link=XoffLink)"
+                    )
                 name, speed, mtu, keys = self.intfs[number].name, link.speed, link.mtu, link.port_keys
-            ports.append({'name': name, 'device': name, 'speed': str(speed), 'mtu': mtu, **keys})
+            ports.append({"name": name, "device": name, "speed": str(speed), "mtu": mtu, **keys})
             self.known[number] = (speed, mtu)
-        tables['port'] = ports
+        tables["port"] = ports
         return toml(tables)
 
     def launch(self):
         self.known = {}
-        file = os.path.join(self.directory, 'switch.toml')
-        with open(file, 'w', encoding='utf-8') as out:
+        file = os.path.join(self.directory, "switch.toml")
+        with open(file, "w", encoding="utf-8") as out:
             out.write(self.configuration())
-        log = os.path.join(self.directory, f'log-{len(self.codes)}')
-        ready = lambda: self.pexec([xoff(), 'status', '--json'])[2] == 0
-        self.program = Program(self, ['run', '--config', file], log, ready)
+        log = os.path.join(self.directory, f"log-{len(self.codes)}")
+        ready = lambda: self.pexec([xoff(), "status", "--json"])[2] == 0
+        self.program = Program(self, ["run", "--config", file], log, ready)
 
     def status(self):
         """What it says at /status."""
-        said, failed, code = self.pexec([xoff(), 'status', '--json'])
+        said, failed, code = self.pexec([xoff(), "status", "--json"])
         if code != 0:
-            raise XoffError(f'{self.name}: {failed.strip()}')
+            raise XoffError(f"{self.name}: {failed.strip()}")
         return json.loads(said)
 
     def halt(self):
@@ -310,7 +319,7 @@ class XoffSwitch(Switch):
         code = program.stop()
         self.codes.append(code)
         last = program.said().splitlines()[-1:]
-        (info if code == 0 else error)(f'{self.name}: exit code {code}: {"".join(last)}\n')
+        (info if code == 0 else error)(f"{self.name}: exit code {code}: {''.join(last)}\n")
 
     def restart(self):
         self.halt()
@@ -320,7 +329,9 @@ class XoffSwitch(Switch):
         """A wire has come. One that it has no port for is one for its next life."""
         unknown = [end for end in link.ends() if end.node is self and self.ports[end] not in self.known]
         if self.running() and unknown:
-            warn(f'*** {self.name} is restarted with {unknown[0]}: it has no spare port of that speed and MTU. {RESTART}\n')
+            warn(
+                f"*** {self.name} is restarted with {unknown[0]}: it has no spare port of that speed and MTU. {RESTART}\n"
+            )
             self.restart()
 
     def take_parked(self, speed, mtu):
@@ -333,15 +344,15 @@ class XoffSwitch(Switch):
     def park(self, port, host):
         """Takes the far end of a wire back, down, so that the port only loses its link."""
         number = self.ports[port]
-        ip(host.node, 'link', 'set', host.name, 'down')
-        ip(host.node, 'link', 'set', host.name, 'netns', str(self.pid), 'name', parked(port.name))
+        ip(host.node, "link", "set", host.name, "down")
+        ip(host.node, "link", "set", host.name, "netns", str(self.pid), "name", parked(port.name))
         self.parked[number] = self.known[number]
 
     def stop(self, deleteIntfs=True):
         self.halt()
         Switch.stop(self, deleteIntfs)
         for number in self.parked:
-            ip(self, 'link', 'delete', self.port_name(number))
+            ip(self, "link", "delete", self.port_name(number))
         self.parked = {}
 
     def terminate(self):
@@ -360,7 +371,7 @@ class XoffHost(Host):
     def __init__(self, name, nic=True, **params):
         Host.__init__(self, name, **params)
         self.nic = {} if nic is True else nic
-        self.agents, self.directory = {}, tempfile.mkdtemp(prefix=f'xoff-{name}-')
+        self.agents, self.directory = {}, tempfile.mkdtemp(prefix=f"xoff-{name}-")
 
     def config(self, **params):
         result = Host.config(self, **params)
@@ -372,19 +383,19 @@ class XoffHost(Host):
         """Has an agent look after this device."""
         if self.nic is False or intf in self.agents or not isinstance(intf.link, XoffLink):
             return
-        keys = {'device': intf.name, 'speed': str(intf.link.speed), 'http': False, **self.nic}
-        file = os.path.join(self.directory, f'{intf.name}.toml')
-        with open(file, 'w', encoding='utf-8') as out:
-            out.write(toml({'nic': keys}))
-        log = os.path.join(self.directory, f'{intf.name}.log')
+        keys = {"device": intf.name, "speed": str(intf.link.speed), "http": False, **self.nic}
+        file = os.path.join(self.directory, f"{intf.name}.toml")
+        with open(file, "w", encoding="utf-8") as out:
+            out.write(toml({"nic": keys}))
+        log = os.path.join(self.directory, f"{intf.name}.log")
         # Whatever is logged: it looks after the device from when its queues stand there.
-        stands = lambda: QUEUES in self.pexec(['tc', 'qdisc', 'show', 'dev', intf.name])[0]
-        self.agents[intf] = Program(self, ['nic', '--config', file], log, stands)
+        stands = lambda: QUEUES in self.pexec(["tc", "qdisc", "show", "dev", intf.name])[0]
+        self.agents[intf] = Program(self, ["nic", "--config", file], log, stands)
 
     def release(self, intf):
         agent = self.agents.pop(intf, None)
         if agent is not None and (code := agent.stop()) != 0:
-            error(f'{self.name}: `xoff nic` ended with {code}: {agent.said()}\n')
+            error(f"{self.name}: `xoff nic` ended with {code}: {agent.said()}\n")
 
     def terminate(self):
         for intf in list(self.agents):
@@ -394,7 +405,7 @@ class XoffHost(Host):
 
 
 # The handle of an agent's queues.
-QUEUES = ' 786e: '
+QUEUES = " 786e: "
 
 
 class XoffNet(Mininet):
@@ -411,6 +422,6 @@ class XoffNet(Mininet):
 
 
 # For `mn --custom`.
-switches = {'xoff': XoffSwitch}
-hosts = {'xoff': XoffHost}
-links = {'xoff': XoffLink}
+switches = {"xoff": XoffSwitch}
+hosts = {"xoff": XoffHost}
+links = {"xoff": XoffLink}

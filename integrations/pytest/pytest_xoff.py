@@ -27,59 +27,63 @@ class Lab:
 
     def __init__(self, file):
         self.name, self.account, self.code = None, None, None
-        self.name = self._xoff('up', str(file)).strip()
+        self.name = self._xoff("up", str(file)).strip()
 
     @staticmethod
     def _command(*arguments):
-        return [os.environ.get('XOFF', 'xoff'), 'lab', *arguments]
+        return [os.environ.get("XOFF", "xoff"), "lab", *arguments]
 
     def _xoff(self, *arguments):
-        done = subprocess.run(self._command(*arguments), capture_output=True, text=True)
+        done = subprocess.run(self._command(*arguments), capture_output=True, text=True, check=False)
         if done.returncode != 0:
-            raise LabError(f'xoff lab {" ".join(arguments)} ended with {done.returncode}: {done.stderr.strip()}')
+            raise LabError(f"xoff lab {' '.join(arguments)} ended with {done.returncode}: {done.stderr.strip()}")
         return done.stdout
 
     def command(self, node, *arguments):
         """The words that run a program at a node, for `subprocess.Popen`, with `env()`."""
-        return self._command('exec', node, '--', *map(str, arguments))
+        return self._command("exec", node, "--", *map(str, arguments))
 
     def env(self):
-        return {**os.environ, 'XOFF_LAB': self.name}
+        return {**os.environ, "XOFF_LAB": self.name}
 
     def exec(self, node, *arguments, check=True, **options):
         """Runs a program at a node until it ends: `subprocess.run` with its output as text; `check`: it has to succeed."""
-        options = {'capture_output': True, 'text': True, **options}
-        done = subprocess.run(self.command(node, *arguments), env=self.env(), **options)
+        options = {"capture_output": True, "text": True, **options}
+        done = subprocess.run(self.command(node, *arguments), env=self.env(), **options, check=False)
         if check and done.returncode != 0:
-            said = ''.join(filter(None, (done.stdout, done.stderr)))
-            raise LabError(f'{node}: {" ".join(map(str, arguments))} ended with {done.returncode}: {said.strip()}')
+            said = "".join(filter(None, (done.stdout, done.stderr)))
+            raise LabError(f"{node}: {' '.join(map(str, arguments))} ended with {done.returncode}: {said.strip()}")
         return done
 
     def popen(self, node, *arguments, **options):
         """Starts a program at a node. What still runs when the network goes is ended with it."""
-        return subprocess.Popen(self.command(node, *arguments), env=self.env(), **{'text': True, **options})
+        return subprocess.Popen(self.command(node, *arguments), env=self.env(), **{"text": True, **options})
 
     def down(self):
         """Takes the network down, and returns its account; its exit code is `code`: 0 where nothing lossless was lost."""
         if self.account is None:
-            done = subprocess.run(self._command('down', '--json', self.name), capture_output=True, text=True)
+            done = subprocess.run(
+                self._command("down", "--json", self.name), capture_output=True, text=True, check=False
+            )
             self.code = done.returncode
             try:
                 self.account = json.loads(done.stdout)
             except ValueError:
-                raise LabError(f'xoff lab down ended with {done.returncode}: {done.stderr.strip()}') from None
+                raise LabError(f"xoff lab down ended with {done.returncode}: {done.stderr.strip()}") from None
         return self.account
 
 
 def pytest_configure(config):
     config.addinivalue_line(
-        'markers', 'xoff_lab(file, lossless=True): the network of the fixture xoff_lab, and whether it has to lose nothing')
+        "markers",
+        "xoff_lab(file, lossless=True): the network of the fixture xoff_lab, and whether it has to lose nothing",
+    )
 
 
 @pytest.fixture
 def xoff_lab(request):
     """The network that the test's mark `xoff_lab` names."""
-    mark = request.node.get_closest_marker('xoff_lab')
+    mark = request.node.get_closest_marker("xoff_lab")
     if mark is None or len(mark.args) != 1:
         pytest.fail('the fixture xoff_lab needs a mark with its file: @pytest.mark.xoff_lab("lab.toml")', pytrace=False)
     lab = Lab(request.path.parent / mark.args[0])
@@ -87,5 +91,7 @@ def xoff_lab(request):
         yield lab
     finally:
         account = lab.down()
-    if mark.kwargs.get('lossless', True) and lab.code != 0:
-        pytest.fail(f'the network was not lossless (exit code {lab.code}): {json.dumps(account["verdict"])}', pytrace=False)
+    if mark.kwargs.get("lossless", True) and lab.code != 0:
+        pytest.fail(
+            f"the network was not lossless (exit code {lab.code}): {json.dumps(account['verdict'])}", pytrace=False
+        )

@@ -77,7 +77,10 @@ def test_wrong_argument_gets_one_line():
         ([], "scripts/bench: the following arguments are required: BENCHMARK"),
         (["idle", "--rounds", "1"], "scripts/bench idle: unknown arguments: --rounds 1"),
         (["forward", "--rounds", "0"], "scripts/bench forward: argument --rounds: '0' is no whole number above 0"),
-        (["forward", "--flows", "17"], "scripts/bench forward: argument --flows: 17 flows are too many; take 16 at most"),
+        (
+            ["forward", "--flows", "17"],
+            "scripts/bench forward: argument --flows: 17 flows are too many; take 16 at most",
+        ),
         (["load", "--peers", "x"], "scripts/bench load: argument --peers: 'x' is unknown; choose from kernel_bridge,"),
         (["pause", "--xoff", "/none"], "scripts/bench pause: argument --xoff: '/none' is no program"),
     ):

@@ -4,17 +4,19 @@ import argparse
 import json
 import sys
 import tempfile
+from functools import partial
 from pathlib import Path
 
 import drivers
-import lab
-import nic
 import roce
 import tap
 import wire
 from models import MODELS, promise
 from packages import KERNELS, Packages
 from workshop import Workshop
+
+import lab
+import nic
 
 PARTS = ("drivers", "nic", "tap", "lab", "roce")
 
@@ -27,12 +29,21 @@ def arguments():
     parser = argparse.ArgumentParser(prog="scripts/test-guests.sh", description=__doc__)
     parser.add_argument("part", nargs="?", choices=PARTS, help="this part only")
     parser.add_argument("--model", choices=MODELS, help="this NIC only")
-    parser.add_argument("--kernel", choices=KERNELS, help="this kernel only: Debian 12's, its backports', the next Debian's newest")
-    parser.add_argument("--check", choices=drivers.CHECKS, action="append", help="of the drivers this only; may be given several times")
+    parser.add_argument(
+        "--kernel", choices=KERNELS, help="this kernel only: Debian 12's, its backports', the next Debian's newest"
+    )
+    parser.add_argument(
+        "--check", choices=drivers.CHECKS, action="append", help="of the drivers this only; may be given several times"
+    )
     parser.add_argument("--mode", choices=drivers.MODES, help="of the drivers this mode only")
     parser.add_argument("--json", action="store_true", help="print one JSON object for each row instead of tables")
     parser.add_argument("--xoff", default="target/debug/xoff", help="the binary")
-    parser.add_argument("--tests", type=Path, default="target/guests/tests.json", help="what cargo said when it built the tests of xoff nic")
+    parser.add_argument(
+        "--tests",
+        type=Path,
+        default="target/guests/tests.json",
+        help="what cargo said when it built the tests of xoff nic",
+    )
     parser.add_argument("--cache", default="target/guests", help="where packages are kept")
     parser.add_argument("--fetch", action="store_true", help="get the packages only")
     return parser.parse_args()
@@ -43,8 +54,7 @@ def run_drivers(options, workshop):
     for kernel in [options.kernel] if options.kernel else KERNELS:
         for name in [options.model] if options.model else MODELS:
             tell(f"{name} with Linux {kernel} ...")
-            start = lambda devices: workshop.start(kernel, name, devices)  # noqa: E731
-            with drivers.bench(start, MODELS[name]) as bench:
+            with drivers.bench(partial(workshop.start, kernel, name), MODELS[name]) as bench:
                 seen = bench.all_of_it(promise(name, kernel), options.check or drivers.CHECKS, options.mode)
             yield {"part": "drivers", "model": name, "kernel": kernel, **seen}
 
@@ -53,7 +63,9 @@ def print_driver(row):
     marks = []
     for mode, one in row["modes"].items():
         steps = " ".join(f"{step}={'yes' if one[step] else 'NO'}" for step in drivers.STEPS if step in one)
-        marks.append(f"    {mode + ':':9} {one.get('xdp')}, {one.get('memory')}, {one.get('queues')} queues: {steps}, exit code {one.get('exit_code')}")
+        marks.append(
+            f"    {mode + ':':9} {one.get('xdp')}, {one.get('memory')}, {one.get('queues')} queues: {steps}, exit code {one.get('exit_code')}"
+        )
     mtus = [f"    MTU {mtu}: {', '.join(how) if isinstance(how, tuple) else how}" for mtu, how in row["mtus"].items()]
     print(f"{row['model']} ({row['driver']}, Linux {row['release']})", *marks, *mtus, sep="\n", flush=True)
 
@@ -69,12 +81,15 @@ def run_nic(options, workshop):
 
 
 def print_nic(row):
-    print(f"xoff nic, Linux {row['kernel']}: classes are stopped by {row['leaf']}; {len(row['passed'])} tests passed, {len(row['failed'])} failed", flush=True)
+    print(
+        f"xoff nic, Linux {row['kernel']}: classes are stopped by {row['leaf']}; {len(row['passed'])} tests passed, {len(row['failed'])} failed",
+        flush=True,
+    )
 
 
 def run_tap(options, workshop):
     """A row for each way of attaching a guest."""
-    start = lambda devices: workshop.start(options.kernel or "6.1", "tap", devices)  # noqa: E731
+    start = partial(workshop.start, options.kernel or "6.1", "tap")
     with tap.bench(start, workshop.xoff, workshop.directory) as bench:
         for name, (attach, reaches) in tap.ATTACHMENTS.items():
             tell(f"{name} ...")
@@ -97,14 +112,16 @@ def run_lab(options, workshop):
     kernel = options.kernel or "6.1"
     archive = workshop.archive(kernel, lab.PROGRAMS)
     tell("xoff lab with a guest ...")
-    start = lambda devices: workshop.start(kernel, "lab", devices, archive, cores=1)  # noqa: E731
+    start = partial(workshop.start, kernel, "lab", archive=archive, cores=1)
     with lab.bench(start, workshop.xoff, workshop.directory) as bench:
         seen = bench.measure()
         yield {"part": "lab", **seen, "wrong": lab.judge(seen)}
 
 
 def print_lab(row):
-    ways = "; ".join(f"{way}: {one['mbps']} Mb/s, {one['lost']} of {one['sent']} datagrams lost" for way, one in row["ways"].items())
+    ways = "; ".join(
+        f"{way}: {one['mbps']} Mb/s, {one['lost']} of {one['sent']} datagrams lost" for way, one in row["ways"].items()
+    )
     print(
         f"xoff lab with a guest: {ways}; told to stop {row['told']} times, the guest obeyed {row['obeyed']}, "
         f"and told the switch {row['guest_told']} times; exit code {row['exit_code']}",
@@ -116,7 +133,7 @@ def run_roce(options, workshop):
     """A row for each thing in between."""
     kernel = options.kernel or "6.1"
     archive = workshop.archive(kernel, roce.PROGRAMS, (roce.provider(workshop.packages),))
-    start = lambda name, devices: workshop.start(kernel, name, devices, archive, cores=1, megabytes=768)  # noqa: E731
+    start = partial(workshop.start, kernel, archive=archive, cores=1, megabytes=768)
     with roce.bench(start, workshop.xoff, workshop.directory) as bench:
         for name, (across, is_lossless) in roce.SCENES.items():
             tell(f"RoCE {name} ...")

@@ -11,8 +11,9 @@ import threading
 import time
 
 from models import GENERIC
-from switch import Switch
 from wire import Wire, add_tap, address, datagram, pause, quanta, run, tagged, text
+
+from switch import Switch
 
 ONE, OTHER = address(1), address(2)
 CLASS = 3
@@ -55,11 +56,18 @@ class Bench:
             return {"error": switch.log().strip()}
         try:
             port = switch.ports()["a"]
-            seen = {"xdp": port["xdp"], "memory": port["memory"], "queues": port["queues"], "warnings": switch.warnings()}
+            seen = {
+                "xdp": port["xdp"],
+                "memory": port["memory"],
+                "queues": port["queues"],
+                "warnings": switch.warnings(),
+            }
             self.await_links(switch, "up")
             seen["faults"] = faults = {}
             for step in steps:
-                faults[step] = self.link(switch) if step == "link" else self.unless_interrupted(getattr(self, step), switch)
+                faults[step] = (
+                    self.link(switch) if step == "link" else self.unless_interrupted(getattr(self, step), switch)
+                )
                 seen[step] = faults[step] is None
             status = switch.status()
             seen["verdict"], seen["drops"] = status["verdict"]["promise"], drops(status)
@@ -89,7 +97,11 @@ class Bench:
         finally:
             code = switch.stop()
         how = (port["xdp"], port["memory"])
-        return how if fault is None and code == 0 else f"{', '.join(how)}: {fault or 'every frame came'}; drops {dropped}, exit code {code}"
+        return (
+            how
+            if fault is None and code == 0
+            else f"{', '.join(how)}: {fault or 'every frame came'}; drops {dropped}, exit code {code}"
+        )
 
     def all_of_it(self, promised, checks, mode=None):
         """Every row of the table for this model and kernel, and what of it is not as promised."""
@@ -101,7 +113,9 @@ class Bench:
             seen["modes"][one_mode] = one = self.measure(one_mode, steps)
             failed = [f"{step}: {fault}" for step, fault in one.get("faults", {}).items() if fault]
             if "error" in one or failed or one["exit_code"] != 0:
-                wrong.append(f"mode {one_mode}: {'; '.join(failed)} {one.get('error') or one['drops']}, exit code {one.get('exit_code')}")
+                wrong.append(
+                    f"mode {one_mode}: {'; '.join(failed)} {one.get('error') or one['drops']}, exit code {one.get('exit_code')}"
+                )
             if one.get("xdp") == GENERIC:
                 break
         for mtu, how in promised.by_mtu.items() if "mtu" in checks else ():
@@ -127,7 +141,9 @@ class Bench:
         return f"{fault}; and so in each of {ATTEMPTS} attempts, which something interrupted"
 
     def link_changes(self):
-        return self.guest.do("cat " + " ".join(f"/sys/class/net/{device}/carrier_changes" for device in DEVICES)).split()
+        return self.guest.do(
+            "cat " + " ".join(f"/sys/class/net/{device}/carrier_changes" for device in DEVICES)
+        ).split()
 
     def await_links(self, switch, state, name=None):
         end = time.monotonic() + PATIENCE_S
@@ -180,6 +196,7 @@ class Bench:
 
     def tags(self, switch):
         """Tags, and classes by PCP."""
+
         def received():
             return switch.ports()["a"]["classes"][CLASS]["rx_frames"]
 
@@ -200,6 +217,7 @@ class Bench:
     def pauses(self, switch):
         """B stops class 3. So nothing of it comes any more, and A is stopped in turn; another class passes. B lets go, and
         all of it comes, and A is let go. What the switch counts says that B's pause has not run out meanwhile."""
+
         def paused():
             return switch.ports()["b"]["classes"][CLASS]["pause_received"]
 
@@ -228,7 +246,9 @@ class Bench:
         if not lasted["now"] or lasted["durations"]["count"] != ended:
             raise Interrupted("the pause was over before it was refreshed")
         if came != other or leaked:
-            return "frames of the class that was stopped leave" if came or leaked else "no frame of another class leaves"
+            return (
+                "frames of the class that was stopped leave" if came or leaked else "no frame of another class leaves"
+            )
         if not is_held or not is_let_go:
             return f"who sends is not told to {'go on' if is_held else 'stop'}"
         return difference(sent, rest)

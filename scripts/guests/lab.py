@@ -62,8 +62,15 @@ class Bench:
             "obeyed": agent["classes"][CLASS]["pause_received"]["xoff"],
             "guest_told": port["classes"][CLASS]["pause_received"]["xoff"],
         }  # fmt: skip
-        down = subprocess.run([self.xoff, "lab", "down", "--json"], capture_output=True, text=True, timeout=120)
-        return {**seen, "exit_code": down.returncode, "verdict": json.loads(down.stdout)["verdict"], "agent": self.stop_agent()}
+        down = subprocess.run(
+            [self.xoff, "lab", "down", "--json"], capture_output=True, text=True, timeout=120, check=False
+        )
+        return {
+            **seen,
+            "exit_code": down.returncode,
+            "verdict": json.loads(down.stdout)["verdict"],
+            "agent": self.stop_agent(),
+        }
 
     def at(self, node, command):
         return run(self.xoff, "lab", "exec", node, "--", *command.split())
@@ -110,13 +117,15 @@ def bench(start_guest, xoff, directory):
         with start_guest(devices) as guest:
             guest.await_boot()
             guest.load(*MODULES)
-            guest.do(f"ip address add {ipv4}/16 dev eth0; ip link set eth0 up; sysctl -w net.core.rmem_max=8000000 net.core.rmem_default=8000000")
+            guest.do(
+                f"ip address add {ipv4}/16 dev eth0; ip link set eth0 up; sysctl -w net.core.rmem_max=8000000 net.core.rmem_default=8000000"
+            )
             agent = f"(xoff nic --device eth0 --speed {SPEED}; echo $? >/tmp/nic.code) >/tmp/nic.log 2>&1 &"
             obeys = "for n in $(seq 300); do grep -q ' obeying ' /tmp/nic.log && exit; sleep 0.1; done; cat /tmp/nic.log; exit 1"
             guest.do(f"{agent} {obeys}")
             yield Bench(guest, xoff, environment)
     finally:
-        subprocess.run([xoff, "lab", "down"], capture_output=True, timeout=120)
+        subprocess.run([xoff, "lab", "down"], capture_output=True, timeout=120, check=False)
         run("ip", "link", "del", TAP)
 
 
@@ -124,7 +133,9 @@ def judge(seen):
     """What is not as promised."""
     wrong = [f"{way}: {one}" for way, one in seen["ways"].items() if one["lost"] or not one["sent"]]
     if (seen["exit_code"], seen["agent"]) != (0, 0):
-        wrong.append(f"the network ended with exit code {seen['exit_code']}, the guest's agent with {seen['agent']}: {seen['verdict']}")
+        wrong.append(
+            f"the network ended with exit code {seen['exit_code']}, the guest's agent with {seen['agent']}: {seen['verdict']}"
+        )
     for what in ("told", "obeyed", "guest_told"):
         if not seen[what]:
             wrong.append(f"no pause was seen: {what}")

@@ -1,6 +1,6 @@
 """The tests of `xoff nic` in a guest: with `plug`, the leaf that Debian's kernels have, where this machine's may lack it.
 
-    host -- veth -- peer      in namespaces of the guest, frame by frame, as the tests make them
+host -- veth -- peer      in namespaces of the guest, frame by frame, as the tests make them
 """
 
 import contextlib

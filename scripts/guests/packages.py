@@ -101,7 +101,9 @@ class Packages:
             for directory in ("usr/sbin", "usr/bin", "sbin", "bin"):
                 if (path := top / directory / name).is_file():
                     return path
-        raise RuntimeError(f"there is no {name} on this machine; scripts/install-deps.sh --tests installs what is needed")
+        raise RuntimeError(
+            f"there is no {name} on this machine; scripts/install-deps.sh --tests installs what is needed"
+        )
 
     def _set_up(self):
         for part in ("lists/partial", "archives/partial"):
@@ -117,7 +119,7 @@ class Packages:
         environment = {**os.environ, "APT_CONFIG": str(self.apt / "settings"), "DEBIAN_FRONTEND": "noninteractive"}
         done = subprocess.run(
             [command, "--quiet", *arguments],
-            stdin=subprocess.DEVNULL, capture_output=True, text=True, env=environment, cwd=directory,
+            stdin=subprocess.DEVNULL, capture_output=True, text=True, env=environment, cwd=directory, check=False,
         )  # fmt: skip
         if done.returncode != 0:
             raise RuntimeError(f"{command} {' '.join(arguments)}: {done.stderr.strip()}")
@@ -125,7 +127,9 @@ class Packages:
 
     def _fetch_kernel(self, name):
         """The packages that the newest kernel of its suite is made of: its image, or image, modules and base."""
-        versions = [line.split("|") for line in self._apt("madison", "linux-image-amd64", command="apt-cache").splitlines()]
+        versions = [
+            line.split("|") for line in self._apt("madison", "linux-image-amd64", command="apt-cache").splitlines()
+        ]
         version = next(version.strip() for _, version, source in versions if f" {KERNELS[name]}/" in source)
         todo, packages = ["linux-image-amd64"], set()
         while todo:

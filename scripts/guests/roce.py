@@ -28,7 +28,14 @@ PROGRAMS = ("rdma", "ib_write_bw")
 BUFFER = 821_000  # of the bridge: what a port of the switch has for class 3
 
 # What tells of a loss. `ack_deferred` and packets counted do not.
-LOSSES = ("out_of_seq_request", "rcvd_seq_err", "completer_retry_err", "retry_exceeded_err", "duplicate_request", "send_err")
+LOSSES = (
+    "out_of_seq_request",
+    "rcvd_seq_err",
+    "completer_retry_err",
+    "retry_exceeded_err",
+    "duplicate_request",
+    "send_err",
+)
 
 
 def provider(packages):
@@ -88,7 +95,14 @@ class Bench:
             code = switch.stop() if switch else None
             dropped = difference(host_drops(), before)
         losses = difference_of(self.counters(), counted)
-        return {"mbps": rates, "rxe": losses, "told": told, "switch_drops": found, "host_drops": dropped, "exit_code": code}
+        return {
+            "mbps": rates,
+            "rxe": losses,
+            "told": told,
+            "switch_drops": found,
+            "host_drops": dropped,
+            "exit_code": code,
+        }
 
     def start_agents(self):
         for guest in self.guests.values():
@@ -108,7 +122,9 @@ class Bench:
             receiver.do(f"{command(n)} >/tmp/server{n} 2>&1 &")
         receiver.do("sleep 2")
         for n in SENDERS:
-            self.guests[n].do(f"rm -f /tmp/code; ({command(n)} 10.0.0.{RECEIVER} >/tmp/writer 2>&1; echo $? >/tmp/code) &")
+            self.guests[n].do(
+                f"rm -f /tmp/code; ({command(n)} 10.0.0.{RECEIVER} >/tmp/writer 2>&1; echo $? >/tmp/code) &"
+            )
         rates = {}
         for n in SENDERS:
             ended = f"for n in $(seq {(SECONDS + 60) * 5}); do [ -s /tmp/code ] && break; sleep 0.2; done"
@@ -123,7 +139,9 @@ class Bench:
         told = {}
         for n, guest in self.guests.items():
             lines = guest.do("cd /sys/class/infiniband/rxe0/ports/1/hw_counters && grep -H . *").splitlines()
-            told[n] = {name: int(count) for name, _, count in (line.partition(":") for line in lines) if count.isdigit()}
+            told[n] = {
+                name: int(count) for name, _, count in (line.partition(":") for line in lines) if count.isdigit()
+            }
         return told
 
 
@@ -156,7 +174,9 @@ def bench(start_guest, xoff, directory):
         for n, guest in guests.items():
             guest.await_boot()
             guest.load("af_packet", MODEL.module, "rdma_rxe", "ib_uverbs")
-            guest.do(f"ip address add 10.0.0.{n}/24 dev eth0; ip link set eth0 up; rdma link add rxe0 type rxe netdev eth0")
+            guest.do(
+                f"ip address add 10.0.0.{n}/24 dev eth0; ip link set eth0 up; rdma link add rxe0 type rxe netdev eth0"
+            )
             for other in GUESTS:
                 if other != n:
                     guest.do(f"ip neighbour add 10.0.0.{other} lladdr {text(address(other))} dev eth0 nud permanent")
@@ -173,7 +193,9 @@ SCENES = {
 def judge(seen, is_lossless):
     """What is not as promised."""
     is_clean = not seen["rxe"] and None not in seen["mbps"].values()
-    if is_lossless and not (is_clean and not seen["switch_drops"] and not seen["host_drops"] and seen["exit_code"] == 0):
+    if is_lossless and not (
+        is_clean and not seen["switch_drops"] and not seen["host_drops"] and seen["exit_code"] == 0
+    ):
         return [f"frames are lost, or sent again: {seen}"]
     if not is_lossless and is_clean:
         return [f"nothing is lost, though nobody was told to stop: {seen}"]

@@ -104,7 +104,9 @@ class Bench:
         self.guest.do("for n in $(seq 100); do grep -q ready /tmp/err && exit; sleep 0.1; done; cat /tmp/err; exit 1")
 
     def traffic_told(self):
-        return json.loads(self.guest.do("for n in $(seq 300); do [ -e /tmp/told ] && exec cat /tmp/told; sleep 0.1; done; exit 1"))
+        return json.loads(
+            self.guest.do("for n in $(seq 300); do [ -e /tmp/told ] && exec cat /tmp/told; sleep 0.1; done; exit 1")
+        )
 
     def from_guest(self, switch):
         stream = f"class={CLASS},dst={text(FAR)},size={SIZE},rate=line,count={FRAMES}"
@@ -155,7 +157,9 @@ def host_drops():
     for link in json.loads(run("ip", "-s", "-j", "link")):
         for way in ("rx", "tx"):
             found[f"{link['ifname']} {way}"] = link["stats64"][way]["dropped"] + link["stats64"][way]["errors"]
-    for device, count in re.findall(r"qdisc \w+ \S+ dev (\S+) .*?\(dropped (\d+),", run("tc", "-s", "qdisc").replace("\n", " ")):
+    for device, count in re.findall(
+        r"qdisc \w+ \S+ dev (\S+) .*?\(dropped (\d+),", run("tc", "-s", "qdisc").replace("\n", " ")
+    ):
         found[f"{device} qdisc"] = found.get(f"{device} qdisc", 0) + int(count)
     return found
 
@@ -186,7 +190,9 @@ def bench(start_guest, xoff, directory):
 def judge(seen, reaches):
     """What is not as promised."""
     out, into = seen["from_guest"], seen["to_guest"]
-    is_whole = out["received"] == FRAMES and not seen["switch_drops"] and not seen["host_drops"] and seen["exit_code"] == 0
+    is_whole = (
+        out["received"] == FRAMES and not seen["switch_drops"] and not seen["host_drops"] and seen["exit_code"] == 0
+    )
     wrong = []
     if reaches and not (is_whole and into == {"frames": FRAMES, "lost": 0, "duplicated": 0, "reordered": 0}):
         wrong.append(f"frames are lost: {seen}")

@@ -18,7 +18,9 @@ PAUSE_ADDRESS = bytes.fromhex("0180c2000001")
 
 
 def run(*command):
-    done = subprocess.run(list(map(str, command)), stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(
+        list(map(str, command)), stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False
+    )
     if done.returncode != 0:
         raise RuntimeError(f"{' '.join(map(str, command))}: {done.stderr.strip() or done.stdout.strip()}")
     return done.stdout
@@ -123,7 +125,9 @@ def tagged(source, target, pcp, vlan, number, length=200):
 def datagram(source, target, dscp, number, length=200):
     """A UDP datagram of its own flow, without checksums but that of its IPv4 head."""
     size = length - 14
-    head = struct.pack(">BBHHHBBH4s4s", 0x45, dscp << 2, size, 0, 0, 64, 17, 0, b"\x0a\0\0" + source[5:], b"\x0a\0\0" + target[5:])
+    head = struct.pack(
+        ">BBHHHBBH4s4s", 0x45, dscp << 2, size, 0, 0, 64, 17, 0, b"\x0a\0\0" + source[5:], b"\x0a\0\0" + target[5:]
+    )
     total = sum(struct.unpack(">10H", head))
     total = (total & 0xFFFF) + (total >> 16)
     head = head[:10] + struct.pack(">H", 0xFFFF - (total & 0xFFFF) - (total >> 16)) + head[12:]

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # Ends what up.sh began: FRR's daemons and the switches by their process ids, then the namespaces.
+# shellcheck source=names.sh
 . "$(dirname "$0")/names.sh"
 pids() { for file in "$state"/*/*.pid; do [ -e "$file" ] && cat "$file"; done; }
 for pid in $(pids); do kill "$pid" 2> /dev/null; done

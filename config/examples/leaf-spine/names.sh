@@ -3,8 +3,7 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 prefix=${PREFIX:-ls-}                       # of the namespaces' names: two fabrics on one machine have two
 state=${STATE:-/run/xoff-${prefix}fabric}   # sockets, process ids and logs, a directory for each router
 xoff=${XOFF:-xoff}                          # the program
-routers="leaf1 leaf2 spine1 spine2"
-hosts="h1 h2 h3 h4"
+export routers="leaf1 leaf2 spine1 spine2" hosts="h1 h2 h3 h4"
 # at NODE COMMAND: in a host, or where the kernel of a router is; ports NODE COMMAND: where its switch and devices are.
 at() { local node=$1; shift; ip netns exec "$prefix$node" "$@"; }
 ports() { local node=$1; shift; ip netns exec "$prefix$node-ports" "$@"; }

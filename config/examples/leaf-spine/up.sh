@@ -10,6 +10,7 @@
 # with the kernel that decides, where the switch makes an interface for each port. A second fabric on the same machine takes another
 # PREFIX than ls-, for all three scripts.
 set -eu
+# shellcheck source=names.sh
 . "$(dirname "$0")/names.sh"
 "$here/down.sh" # what an earlier one has left
 

@@ -4,41 +4,62 @@ import os
 import shutil
 import subprocess
 import sys
-import sysconfig
 from pathlib import Path
 
 import pytest
 
 HERE = Path(__file__).parent
-pytest_plugins = ['pytester']
+pytest_plugins = ["pytester"]
 
 
 @pytest.fixture
 def installed(tmp_path):
     """The package, as pip would put it there: without what is on the internet."""
-    source, target = tmp_path / 'source', tmp_path / 'site'
+    source, target = tmp_path / "source", tmp_path / "site"
     source.mkdir()
-    for name in ('pyproject.toml', 'pytest_xoff.py'):
+    for name in ("pyproject.toml", "pytest_xoff.py"):
         shutil.copy(HERE.parent / name, source)
     subprocess.run(
-        [sys.executable, '-m', 'pip', 'install', '--quiet', '--no-index', '--no-deps', '--no-build-isolation', '--target',
-         str(target), str(source)], check=True, env={**os.environ, 'PIP_ROOT_USER_ACTION': 'ignore'})
+        [
+            sys.executable,
+            "-m",
+            "pip",
+            "install",
+            "--quiet",
+            "--no-index",
+            "--no-deps",
+            "--no-build-isolation",
+            "--target",
+            str(target),
+            str(source),
+        ],
+        check=True,
+        env={**os.environ, "PIP_ROOT_USER_ACTION": "ignore"},
+    )
     return target
 
 
 def outcomes(pytester, installed, test):
-    for name in ('lab.toml', 'lossy.toml'):
+    for name in ("lab.toml", "lossy.toml"):
         shutil.copy(HERE / name, pytester.path)
     pytester.makepyfile(test)
-    env = {**os.environ, 'PYTHONPATH': str(installed)}
+    env = {**os.environ, "PYTHONPATH": str(installed)}
     done = subprocess.run(
-        [sys.executable, '-m', 'pytest', '-q', '--strict-markers', '-p', 'no:cacheprovider'], cwd=pytester.path, env=env,
-        capture_output=True, text=True)
+        [sys.executable, "-m", "pytest", "-q", "--strict-markers", "-p", "no:cacheprovider"],
+        cwd=pytester.path,
+        env=env,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     return done.stdout + done.stderr
 
 
 def test_a_network_is_up_for_the_test_and_gone_after_it(pytester, installed):
-    said = outcomes(pytester, installed, '''
+    said = outcomes(
+        pytester,
+        installed,
+        """
         import pytest
 
         @pytest.mark.xoff_lab("lab.toml")
@@ -54,15 +75,19 @@ def test_a_network_is_up_for_the_test_and_gone_after_it(pytester, installed):
 
         def test_needs_a_file(xoff_lab):
             pass
-    ''')
-    assert '2 passed, 1 error' in said, said
-    assert 'needs a mark with its file' in said, said
-    listed = subprocess.run([os.environ['XOFF'], 'lab', 'list'], capture_output=True, text=True)
-    assert 'pytest-xoff' not in listed.stdout
+    """,
+    )
+    assert "2 passed, 1 error" in said, said
+    assert "needs a mark with its file" in said, said
+    listed = subprocess.run([os.environ["XOFF"], "lab", "list"], capture_output=True, text=True, check=False)
+    assert "pytest-xoff" not in listed.stdout
 
 
 def test_a_network_that_loses_fails_the_test(pytester, installed):
-    said = outcomes(pytester, installed, '''
+    said = outcomes(
+        pytester,
+        installed,
+        '''
         import sys
         import pytest
 
@@ -87,6 +112,7 @@ def test_a_network_that_loses_fails_the_test(pytester, installed):
         def test_looks_itself(xoff_lab):
             overrun(xoff_lab)
             assert xoff_lab.down()["verdict"]["promise"] == "not-kept"
-    ''')
-    assert '2 passed, 1 error' in said, said
-    assert 'the network was not lossless (exit code 1)' in said, said
+    ''',
+    )
+    assert "2 passed, 1 error" in said, said
+    assert "the network was not lossless (exit code 1)" in said, said

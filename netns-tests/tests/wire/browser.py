@@ -1,4 +1,4 @@
-"""A real browser for the live pages of the arguments but the last, which is a directory of its own; what looks at them follows."""
+"""A real browser. Its program's arguments are the URLs of live pages, and last a directory for the browser."""
 
 import sys
 
@@ -9,7 +9,13 @@ from selenium.webdriver.support.ui import WebDriverWait
 *pages, profile = sys.argv[1:]
 options = webdriver.ChromeOptions()
 options.binary_location = "/usr/bin/chromium"
-without_a_screen = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--window-size=1280,1000"]
+without_a_screen = [
+    "--headless=new",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-dev-shm-usage",
+    "--window-size=1280,1000",
+]
 for argument in [*without_a_screen, f"--user-data-dir={profile}"]:
     options.add_argument(argument)
 options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
@@ -26,5 +32,3 @@ def wait(what, ready):
         WebDriverWait(browser, 60, poll_frequency=0.2).until(lambda _: ready())
     except Exception as error:
         raise SystemExit(f"the page never had {what}:\n{text('body')}\n{browser.get_log('browser')}") from error
-
-

@@ -158,16 +158,46 @@ COUNTERS = [
 NOTHING = {INF: 0}
 HISTOGRAMS = [
     # switch, metric, labels, in each act: observations a second at most so large, by that size
-    ("near", "xoff_pfc_pause_duration_seconds", "port=p1 class=3 direction=sent",
-     _, {0.001: 2, 0.01: 6, 0.1: 10, INF: 10}, NOTHING),
-    ("far", "xoff_pfc_pause_duration_seconds", "port=p1 class=3 direction=sent",
-     _, {0.001: 0, 0.01: 0, 0.1: 8, INF: 8}, NOTHING),
-    ("near", "xoff_queueing_delay_seconds", "port=p2 class=3",
-     {1e-5: 100, 1e-4: 100, 1e-2: 100, INF: 100}, {1e-5: 0, 1e-4: 0, 1e-2: 20, INF: 20}, {1e-5: 50, 1e-4: 100, 1e-2: 100, INF: 100}),
-    ("far", "xoff_queueing_delay_seconds", "port=p2 class=3",
-     {1e-5: 100, 1e-4: 100, 1e-2: 100, INF: 100}, {1e-5: 0, 1e-4: 0, 1e-2: 15, INF: 20}, {1e-5: 100, 1e-4: 100, 1e-2: 100, INF: 100}),
-    ("near", "xoff_worker_loop_gap_seconds", "worker=0",
-     {1e-4: 1000, 1e-2: 1000, INF: 1000}, {1e-4: 900, 1e-2: 1000, INF: 1000}, {1e-4: 1000, 1e-2: 1000, INF: 1000}),
+    (
+        "near",
+        "xoff_pfc_pause_duration_seconds",
+        "port=p1 class=3 direction=sent",
+        _,
+        {0.001: 2, 0.01: 6, 0.1: 10, INF: 10},
+        NOTHING,
+    ),
+    (
+        "far",
+        "xoff_pfc_pause_duration_seconds",
+        "port=p1 class=3 direction=sent",
+        _,
+        {0.001: 0, 0.01: 0, 0.1: 8, INF: 8},
+        NOTHING,
+    ),
+    (
+        "near",
+        "xoff_queueing_delay_seconds",
+        "port=p2 class=3",
+        {1e-5: 100, 1e-4: 100, 1e-2: 100, INF: 100},
+        {1e-5: 0, 1e-4: 0, 1e-2: 20, INF: 20},
+        {1e-5: 50, 1e-4: 100, 1e-2: 100, INF: 100},
+    ),
+    (
+        "far",
+        "xoff_queueing_delay_seconds",
+        "port=p2 class=3",
+        {1e-5: 100, 1e-4: 100, 1e-2: 100, INF: 100},
+        {1e-5: 0, 1e-4: 0, 1e-2: 15, INF: 20},
+        {1e-5: 100, 1e-4: 100, 1e-2: 100, INF: 100},
+    ),
+    (
+        "near",
+        "xoff_worker_loop_gap_seconds",
+        "worker=0",
+        {1e-4: 1000, 1e-2: 1000, INF: 1000},
+        {1e-4: 900, 1e-2: 1000, INF: 1000},
+        {1e-4: 1000, 1e-2: 1000, INF: 1000},
+    ),
     ("near", "xoff_worker_loop_gap_seconds", "worker=1", *3 * ({1e-4: 1000, 1e-2: 1000, INF: 1000},)),
     ("far", "xoff_worker_loop_gap_seconds", "worker=0", *3 * ({1e-4: 0, 1e-2: 1000, INF: 1000},)),
     ("near", "xoff_pfc_send_reaction_seconds", "worker=0", NOTHING, {1e-5: 5, 1e-4: 10, INF: 10}, NOTHING),
@@ -182,105 +212,165 @@ EXPECTED = {
     "Missing from the ledger": ("short", {"": (0, 2, 0)}),
     "Stalls": ("short", {"": (0, 18 + 3.6, 30)}),
     "Ports without link": ("short", {"": (0, 1, 0)}),
-    "Received, by port": ("bps", {
-        "near p1": (11e6, 3e6, 11e6), "far p1": (10e6, 1.6e6, 10e6), "far p2": (0, 0, 0)}),
-    "Sent, by port and class": ("bps", {
-        "near p2 class 3": (10e6, 1.6e6, 10e6), "near p2 class 0": (1e6, 1e6, 1e6), "far p2 class 3": (10e6, _, 10e6)}),
+    "Received, by port": ("bps", {"near p1": (11e6, 3e6, 11e6), "far p1": (10e6, 1.6e6, 10e6), "far p2": (0, 0, 0)}),
+    "Sent, by port and class": (
+        "bps",
+        {"near p2 class 3": (10e6, 1.6e6, 10e6), "near p2 class 0": (1e6, 1e6, 1e6), "far p2 class 3": (10e6, _, 10e6)},
+    ),
     "Peer held (share of time)": ("percentunit", {"near p1 class 3": (_, 0.75, _), "far p1 class 3": (_, 0.8, _)}),
     "Held by peer (share of time)": ("percentunit", {"near p2 class 3": (_, 0.8, _), "far p2 class 3": (_, 0.9, _)}),
     "XOFF, refresh and XON sent": (
         "ops",
         {"near p1 class 3 XOFF": (_, 4, _), "far p1 class 3 XOFF": (_, 5, _)},
         {"near p1 class 3 refresh": (_, 40, _), "far p1 class 3 refresh": (_, 50, _)},
-        {"near p1 class 3 XON": (_, 3.8, _), "far p1 class 3 XON": (_, 4.8, _)}),
+        {"near p1 class 3 XON": (_, 3.8, _), "far p1 class 3 XON": (_, 4.8, _)},
+    ),
     "XOFF and XON received": (
         "ops",
         {"near p2 class 3 XOFF": (_, 55, _), "far p2 class 3 XOFF": (_, 60, _)},
-        {"near p2 class 3 XON": (_, 4.8, _), "far p2 class 3 XON": (_, 6, _)}),
+        {"near p2 class 3 XON": (_, 4.8, _), "far p2 class 3 XON": (_, 6, _)},
+    ),
     "Length of pauses": (
         "s",  # of near 5 of 10 are 3/4 of the way from 1 to 10 ms, of far 4 of 8 half-way from 10 to 100 ms
         {"p50 near sent": (_, 0.00775, NAN), "p50 far sent": (_, 0.055, NAN)},
-        {"p99 near sent": (_, 0.01 + 0.09 * 3.9 / 4, NAN), "p99 far sent": (_, 0.0991, NAN)}),
+        {"p99 near sent": (_, 0.01 + 0.09 * 3.9 / 4, NAN), "p99 far sent": (_, 0.0991, NAN)},
+    ),
     "Why peers are held": ("ops", {"far p1 3 egress": (_, 5, _)}, {"near p1 3 ingress, further down": (_, 4, _)}),
     "Culprits of held ports": ("bytes", {"near p1 3 in p2": (_, 400_000, _), "far p1 3 in p2": (_, 500_000, _)}),
-    "Shadow policies: would be held (share of time)": ("percentunit", {
-        "near p1 3 capfc-stop-max": (_, 0.5, _), "far p1 3 capfc-stop-max": (_, 0.6, _)}),
+    "Shadow policies: would be held (share of time)": (
+        "percentunit",
+        {"near p1 3 capfc-stop-max": (_, 0.5, _), "far p1 3 capfc-stop-max": (_, 0.6, _)},
+    ),
     "Shadow policies: XOFF, and losses before one": (
-        "ops", {"near p1 3 capfc-stop-max XOFF": (_, 3, _)}, {"far p1 3 capfc-stop-max lost": (_, 0.2, _)}),
+        "ops",
+        {"near p1 3 capfc-stop-max XOFF": (_, 3, _)},
+        {"far p1 3 capfc-stop-max lost": (_, 0.2, _)},
+    ),
     "OFC: flows that peers are asked to pause": (
         "short",
         {"near p1 3 flows": (_, 7, _)},
         {"far p1 3 flows (shadow)": (_, 9, _)},
         {"far p1 3 pauses per s (shadow)": (_, 1, _)},
         {"far p1 3 flows paused per s (shadow)": (_, 3, _)},
-        {"far p1 3 resumes per s (shadow)": (_, 0.5, _)}),
+        {"far p1 3 resumes per s (shadow)": (_, 0.5, _)},
+    ),
     "GFC: rates that peers are asked to keep": (
         "bps",
         {"near p1 3 now": (_, 10e6, _)},
         {"far p1 3 now (shadow)": (_, 5e6, _)},
-        {"far p1 3 lowest (shadow)": (_, 2.5e6, _)}),
+        {"far p1 3 lowest (shadow)": (_, 2.5e6, _)},
+    ),
     "Ingress occupancy and XOFF": (
         "bytes",
         {"near p1 class 3": (1_000, 450_000, 1_000), "far p1 class 3": (1_500, 550_000, 1_500)},
-        {"XOFF near class 3": (400_000, 400_000, 400_000), "XOFF far class 3": (500_000, 500_000, 500_000)}),
-    "Egress occupancy": ("bytes", {"near p2 class 3": (1_000, 410_000, 1_000), "far p2 class 3": (1_000, 510_000, 1_000)}),
+        {"XOFF near class 3": (400_000, 400_000, 400_000), "XOFF far class 3": (500_000, 500_000, 500_000)},
+    ),
+    "Egress occupancy": (
+        "bytes",
+        {"near p2 class 3": (1_000, 410_000, 1_000), "far p2 class 3": (1_000, 510_000, 1_000)},
+    ),
     "Headroom left: in the last 5 minutes, and least since the start": (
         "bytes",
         {"near p1 class 3": (100_000, 1_200, 100_000), "far p1 class 3": (120_000, 30_000, 120_000)},
-        {"near p1 class 3 since the start": (100_000, 1_200, 1_200), "far p1 class 3 since the start": (120_000, 30_000, 120_000)},
-        {"configured, near class 3": (100_000, 100_000, 100_000), "configured, far class 3": (120_000, 120_000, 120_000)}),
+        {
+            "near p1 class 3 since the start": (100_000, 1_200, 1_200),
+            "far p1 class 3 since the start": (120_000, 30_000, 120_000),
+        },
+        {
+            "configured, near class 3": (100_000, 100_000, 100_000),
+            "configured, far class 3": (120_000, 120_000, 120_000),
+        },
+    ),
     "Queueing delay": (
         "s",
         {"p50 near p2 class 3": (5e-6, 0.00505, 1e-5), "p50 far p2 class 3": (5e-6, 0.0067, 5e-6)},
         # What is beyond the last bucket is as large as that.
-        {"p99 near p2 class 3": (9.9e-6, 0.009901, 1e-5 + 9e-5 * 0.98), "p99 far p2 class 3": (9.9e-6, 0.01, 9.9e-6)}),
-    "Drops, by reason": ("pps", {
-        "near p1 class 3 headroom_exhausted": (_, 0.1, _), "near p1 class 0 storm_limit": (_, 6, _),
-        "far p1 class 0 hairpin": (0.5, 0.5, 0.5), "far p2 class 0 flood_paused": (_, 2, _)}),
+        {"p99 near p2 class 3": (9.9e-6, 0.009901, 1e-5 + 9e-5 * 0.98), "p99 far p2 class 3": (9.9e-6, 0.01, 9.9e-6)},
+    ),
+    "Drops, by reason": (
+        "pps",
+        {
+            "near p1 class 3 headroom_exhausted": (_, 0.1, _),
+            "near p1 class 0 storm_limit": (_, 6, _),
+            "far p1 class 0 hairpin": (0.5, 0.5, 0.5),
+            "far p2 class 0 flood_paused": (_, 2, _),
+        },
+    ),
     "Dropped unseen: XDP sockets and devices": (
         "pps",
         {"near p1 xdp rx_ring_full": (_, 0.05, _), "near p1 xdp rx_too_long": (1, 1, 1)},
-        {"far p2 device rx_dropped": (_, 0.02, _)}),
+        {"far p2 device rx_dropped": (_, 0.02, _)},
+    ),
     "MAC control that pauses nothing": (
-        "pps", {"near p2 unknown_opcode": (_, 0.1, _)}, {"far p2 ignored": (_, 0.2, _)}, {"far p1 not sent": (_, 0.3, _)}),
+        "pps",
+        {"near p2 unknown_opcode": (_, 0.1, _)},
+        {"far p2 ignored": (_, 0.2, _)},
+        {"far p1 not sent": (_, 0.3, _)},
+    ),
     "Time between two loops": (
         "s",
-        {"p99 near worker 0": (9.9e-5, 1e-4 + 9.9e-3 * 0.9, 9.9e-5), "p99 near worker 1": (9.9e-5, 9.9e-5, 9.9e-5),
-         "p99 far worker 0": (0.009901, 0.009901, 0.009901)},
-        {"longest near worker 0": (0.001, 0.009, 0.009), "longest near worker 1": (0.001, 0.001, 0.001),
-         "longest far worker 0": (0.002, 0.002, 0.001)},
-        {"near stall budget": (0.0025, 0.0025, 0.0025), "far stall budget": (0.005, 0.005, 0.005)}),
-    "Stalls beyond the budget": ("short", {
-        "near worker 0": (0, 3, 0), "near worker 1": (0, 0, 0), "far worker 0": (0, 0.6, 0)}),
+        {
+            "p99 near worker 0": (9.9e-5, 1e-4 + 9.9e-3 * 0.9, 9.9e-5),
+            "p99 near worker 1": (9.9e-5, 9.9e-5, 9.9e-5),
+            "p99 far worker 0": (0.009901, 0.009901, 0.009901),
+        },
+        {
+            "longest near worker 0": (0.001, 0.009, 0.009),
+            "longest near worker 1": (0.001, 0.001, 0.001),
+            "longest far worker 0": (0.002, 0.002, 0.001),
+        },
+        {"near stall budget": (0.0025, 0.0025, 0.0025), "far stall budget": (0.005, 0.005, 0.005)},
+    ),
+    "Stalls beyond the budget": (
+        "short",
+        {"near worker 0": (0, 3, 0), "near worker 1": (0, 0, 0), "far worker 0": (0, 0.6, 0)},
+    ),
     "Addresses known": ("short", {"near p1": (10, 10, 10), "near p2": (20, 20, 20), "far p1": (30, 30, 5)}),
     "Floods dropped": ("pps", {"near p1 class 0 storm_limit": (_, 6, _), "far p2 class 0 flood_paused": (_, 2, _)}),
     "Loops, and stations that move": (
-        "short", {"near p1 looped": (_, 1, _)}, {"near p1 loops found": (_, 3, _)}, {"near p1 moves/s": (_, 2, _)}),
+        "short",
+        {"near p1 looped": (_, 1, _)},
+        {"near p1 loops found": (_, 3, _)},
+        {"near p1 moves/s": (_, 2, _)},
+    ),
     "Log lines dropped": ("short", {"near": (0, 6, 0), "far": (0, 0, 0)}),
     "Pipeline halted by a full queue (share of time)": ("percentunit", {"far p2 class 3": (_, 0.25, _)}),
-    "Policy of each class": ("short", {
-        "near class 3 pfc": (1, 1, 1), "far class 3 gfc": (1, _, _), "far class 3 pfc": (_, 1, 1)}),
+    "Policy of each class": (
+        "short",
+        {"near class 3 pfc": (1, 1, 1), "far class 3 gfc": (1, _, _), "far class 3 pfc": (_, 1, 1)},
+    ),
     "Pause storms": (
         "short",
         {"near p2 class 3 now": (0, 0, 0), "far p2 class 3 now": (0, 1, 0)},
         {"far p2 class 3 share of time": (_, 0.9, _)},
-        {"far p2 class 3 began": (_, 3, _)}),
+        {"far p2 class 3 began": (_, 3, _)},
+    ),
     "ECN: frames marked": ("pps", {"near p2 class 3": (_, 100, _)}),
     "QCN: messages sent": (
-        "ops", {"near p2 class 3": (_, 10, _)}, {"near p2 class 3 not sent": (_, 1, _)}, {"far p1 passed on": (_, 9, _)}),
+        "ops",
+        {"near p2 class 3": (_, 10, _)},
+        {"near p2 class 3 not sent": (_, 1, _)},
+        {"far p1 passed on": (_, 9, _)},
+    ),
     "QCN: feedback": ("short", {"near p2 class 3 last": (0, 42, 0)}, {"near p2 class 3 mean sent": (_, 30, _)}),
     "Reaction": (
         "s",
         {"near worker 0 XOFF sent": (NAN, 1e-5 + 9e-5 * 0.98, NAN)},
-        {"far worker 0 pause obeyed": (NAN, 9.9e-6, NAN)}),
+        {"far worker 0 pause obeyed": (NAN, 9.9e-6, NAN)},
+    ),
     "Peers that are not as declared": (
-        "pps", {"near p1 class 3 too many": (_, 1, _)}, {"far p1 class 3 too late": (_, 2, _)}, {"near p1 beyond the line": (_, 1_000, _)}),
+        "pps",
+        {"near p1 class 3 too many": (_, 1, _)},
+        {"far p1 class 3 too late": (_, 2, _)},
+        {"near p1 beyond the line": (_, 1_000, _)},
+    ),
     "LLDP: neighbors, and where they differ": (
         "short",
         {"near p2 neighbors": (1, 1, 1), "far p1 neighbors": (1, 0, 1)},
         {"near p2 differs: pfc": (_, 1, _)},
         {"far p1 fell silent": (_, 3, _)},
-        {"near p1 not sent": (_, 6, _)}),
+        {"near p1 not sent": (_, 6, _)},
+    ),
 }
 # What a query of a panel is in, where it is not the panel's own.
 UNITS = {("Shadow policies: XOFF, and losses before one", "B"): "pps", ("Peers that are not as declared", "C"): "Bps"}
@@ -300,7 +390,12 @@ def series():
     for switch, name, labels, *rates in HISTOGRAMS:
         for edge in max((of_act or {} for of_act in rates), key=len):
             of_edge = [of_act if of_act is None else of_act.get(edge, 0) for of_act in rates]
-            yield switch, f"{name}_bucket", f"{labels} le={'+Inf' if edge == INF else edge}", counted(switch, of_edge, times)
+            yield (
+                switch,
+                f"{name}_bucket",
+                f"{labels} le={'+Inf' if edge == INF else edge}",
+                counted(switch, of_edge, times),
+            )
 
 
 def counted(switch, rates, times):
@@ -316,7 +411,7 @@ def counted(switch, rates, times):
 
 def known(document):
     """The labels of each metric, by the reference."""
-    rows = re.findall(r"^\| `(\w+)` \| \w+ \| [^|]*\| ([^|]*) \|", document.read_text(encoding="utf-8"), re.M)
+    rows = re.findall(r"^\| `(\w+)` \| \w+ \| [^|]*\| ([^|]*) \|", document.read_text(encoding="utf-8"), re.MULTILINE)
     return {name: set(labels.split(", ")) - {""} for name, labels in rows}
 
 
@@ -348,7 +443,8 @@ def lines(target, at, chosen):
     assert "$" not in expression, expression
     found = {}
     for sample in ask("/api/v1/query", query=expression, time=BEGIN + at)["result"]:
-        legend = re.sub(r"{{(\w+)}}", lambda of: sample["metric"][of[1]], target.get("legendFormat") or "")
+        metric = sample["metric"]
+        legend = re.sub(r"{{(\w+)}}", lambda of, metric=metric: metric[of[1]], target.get("legendFormat") or "")
         assert legend not in found, f"two lines are called {legend!r}: {expression}"
         found[legend] = (sample["metric"], float(sample["value"][1]))
     return found
@@ -373,13 +469,18 @@ def look(panels):
         config = panel["fieldConfig"]
         assert config["defaults"]["unit"] == unit, f"{title} is in {config['defaults']['unit']}"
         for override in config["overrides"]:
-            units |= {(title, override["matcher"]["options"]): of["value"] for of in override["properties"] if of["id"] == "unit"}
+            matched = override["matcher"]["options"]
+            for of in override["properties"]:
+                if of["id"] == "unit":
+                    units[title, matched] = of["value"]
         assert len(panel["targets"]) == len(queries), f"{title}: {len(panel['targets'])} queries"
         legends = [legend for query in queries for legend in query]
         assert len(set(legends)) == len(legends), f"{title}: lines that cannot be told apart"
-        for target, by_legend in zip(panel["targets"], queries):
+        for target, by_legend in zip(panel["targets"], queries, strict=True):
             for number, at in enumerate(LOOKS):
-                expected = {legend: values[number] for legend, values in by_legend.items() if values[number] is not None}
+                expected = {
+                    legend: values[number] for legend, values in by_legend.items() if values[number] is not None
+                }
                 found = lines(target, at, {})
                 compare(found, expected, f"{title}, act {number + 1}: {target['expr']}")
                 narrow(target, at, found)
@@ -401,12 +502,19 @@ def main(dashboards, reference, directory):
     recorded, data = directory / "recorded", directory / "data"
     record(Path(reference), recorded)
     made = subprocess.run(
-        ["promtool", "tsdb", "create-blocks-from", "openmetrics", recorded, data], capture_output=True, text=True, check=False)
+        ["promtool", "tsdb", "create-blocks-from", "openmetrics", recorded, data],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert made.returncode == 0, made
     (directory / "prometheus.yml").write_text("")
     command = [
-        "prometheus", f"--config.file={directory}/prometheus.yml", f"--storage.tsdb.path={data}",
-        "--storage.tsdb.retention.time=100y", f"--web.listen-address={AT}",
+        "prometheus",
+        f"--config.file={directory}/prometheus.yml",
+        f"--storage.tsdb.path={data}",
+        "--storage.tsdb.retention.time=100y",
+        f"--web.listen-address={AT}",
     ]
     with open(directory / "log", "wb") as log:
         prometheus = subprocess.Popen(command, stdout=log, stderr=log)

@@ -1,8 +1,9 @@
-"""Looks at the live page in a real browser, as somebody who has a keyboard only; see page.rs. What is in browser.py goes before it."""
+"""Looks at the live page in a real browser, as somebody who has a keyboard only; see page.rs."""
 
 import os
 import time
 
+from browser import browser, pages, text, wait
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
@@ -54,7 +55,9 @@ try:
     tab_to("#url")
     press(far, Keys.ENTER)
     wait("the other switch", lambda: "paused by: far holds the peer of p2, class 3" in text("#holds"))
-    assert "paused by: station" in text("#holds") and browser.current_url.endswith("#join=" + far.replace(":", "%3A").replace("/", "%2F"))
+    assert "paused by: station" in text("#holds") and browser.current_url.endswith(
+        "#join=" + far.replace(":", "%3A").replace("/", "%2F")
+    )
     assert len(browser.find_elements(By.CSS_SELECTOR, "#graph rect")) >= 5
     picture("light")
     browser.execute_script("document.activeElement.blur()")

@@ -7,7 +7,7 @@ use xoff_netns_tests::{Bed, Traffic, frames, stream};
 
 use crate::bed_beside_others;
 
-const LOOK: &str = concat!(include_str!("browser.py"), include_str!("page.py"));
+const LOOK: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/wire/page.py");
 const NEAR: [u8; 4] = [10, 99, 0, 1];
 const FAR: [u8; 4] = [10, 99, 0, 2];
 
@@ -61,7 +61,7 @@ fn who_holds_whom_is_seen_over_two_switches_by_keyboard_alone() {
     let talk = Traffic::at_mbps(100).sink(sink).source(a, &much).source(b, &much).start();
     let directory = tempfile::tempdir().unwrap();
     let mut look = Command::new("/usr/bin/python3");
-    look.args(["-c", LOOK, "http://10.99.0.1:9464", "http://10.99.0.2:9464"]).arg(directory.path());
+    look.args(["-B", LOOK, "http://10.99.0.1:9464", "http://10.99.0.2:9464"]).arg(directory.path());
     bed.watched_by(look, |_| stop(65535)); // longer than the time that one pause frame asks for at this speed
     stop(0);
     let _ = talk.finish();

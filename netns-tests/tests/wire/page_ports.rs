@@ -16,7 +16,7 @@ use xoff_traffic::emit::Link;
 
 use crate::{PATIENT, bed};
 
-const LOOK: &str = concat!(include_str!("browser.py"), include_str!("page_ports.py"));
+const LOOK: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/wire/page_ports.py");
 const PORTS: u8 = 64;
 /// More than the rings of a port have room for.
 const TOO_MANY: u32 = 10_000;
@@ -112,7 +112,7 @@ fn load_that_begins_while_64_ports_are_opened_and_pages_that_never_rest_lose_not
             let running = running.unwrap();
             let directory = tempfile::tempdir().unwrap();
             let mut look = Command::new("/usr/bin/python3");
-            look.args(["-c", LOOK, "http://127.0.0.1:9464"]).arg(directory.path());
+            look.args(["-B", LOOK, "http://127.0.0.1:9464"]).arg(directory.path());
             bed.watched_by(look, |_| (0..25).for_each(|_| _ = load()));
             wait_for("both pages", || {
                 load();

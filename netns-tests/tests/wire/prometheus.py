@@ -18,7 +18,10 @@ RANGE = "10s"
 MAY_BE_EMPTY = ("xoff_pipeline_halted", "xoff_qcn_cnm_feedback", "xoff_pfc_culprit_bytes")
 # What has to be above zero while a host holds its switch, and that holds its senders.
 IS_ABOVE_ZERO = (
-    "xoff_bytes_sent_total", "xoff_bytes_received_total", "xoff_pfc_pause_seconds_total", "xoff_pfc_xoff_received_total",
+    "xoff_bytes_sent_total",
+    "xoff_bytes_received_total",
+    "xoff_pfc_pause_seconds_total",
+    "xoff_pfc_xoff_received_total",
     "xoff_watchdog_storm_seconds_total",
 )
 
@@ -51,11 +54,15 @@ def filled(expression):
 def lint():
     """Metrics as they are scraped: promtool has nothing to say of them."""
     for switch in switches:
-        with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(f"http://{switch}/metrics", timeout=10) as answer:
+        with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(
+            f"http://{switch}/metrics", timeout=10
+        ) as answer:
             text = answer.read()
         said = subprocess.run(["promtool", "check", "metrics"], input=text, capture_output=True, check=False)
         assert (said.returncode, said.stdout, said.stderr) == (0, b"", b""), said
-        breached = subprocess.run(["promtool", "check", "metrics"], input=text + b"xoff_bits 1\n", capture_output=True, check=False)
+        breached = subprocess.run(
+            ["promtool", "check", "metrics"], input=text + b"xoff_bits 1\n", capture_output=True, check=False
+        )
         assert breached.returncode != 0, "promtool finds nothing at all"
 
 
@@ -71,7 +78,9 @@ def look(panels):
             if not any(name.startswith(MAY_BE_EMPTY) for name in names):
                 assert found or ask(everything), f"{panel['title']} has no data: {everything}"
             if names and names[0] in IS_ABOVE_ZERO:
-                assert any(float(sample["value"][1]) > 0 for sample in found), f"{panel['title']}: nothing in {expression}"
+                assert any(float(sample["value"][1]) > 0 for sample in found), (
+                    f"{panel['title']}: nothing in {expression}"
+                )
             if "{{switch}}" in target.get("legendFormat", "") and ask(everything):
                 labels = {sample["metric"].get("switch") for sample in ask(everything)}
                 assert labels <= {"near", "far"}, f"{expression} has lost whose it is: {labels}"
@@ -84,7 +93,10 @@ config = {
 }
 (directory / "prometheus.yml").write_text(json.dumps(config))
 command = [
-    "prometheus", f"--config.file={directory}/prometheus.yml", f"--storage.tsdb.path={directory}/data", f"--web.listen-address={AT}",
+    "prometheus",
+    f"--config.file={directory}/prometheus.yml",
+    f"--storage.tsdb.path={directory}/data",
+    f"--web.listen-address={AT}",
 ]
 with open(directory / "log", "wb") as log:
     prometheus = subprocess.Popen(command, stdout=log, stderr=log)
