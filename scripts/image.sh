@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Makes target/package/xoff.oci.tar, an OCI image from scratch: the binary with the switch alone, the libraries that it
-# names, and directories for what it is given. docs/operations.md says how it is run. Needs umoci.
+# names, the licences of its third-party crates, and directories for what it is given. docs/operations.md says how it is run. Needs umoci.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source scripts/find-cargo.sh
@@ -9,7 +9,8 @@ command -v umoci >/dev/null || {
     echo "image.sh: install what is missing: apt-get install umoci" >&2
     exit 1
 }
-cargo build --profile dist --locked --package xoff --no-default-features --features switch
+features=(--no-default-features --features switch)
+cargo build --profile dist --locked --package xoff "${features[@]}"
 binary=${CARGO_TARGET_DIR:-target}/dist/xoff
 
 work=$(mktemp -d)
@@ -24,6 +25,7 @@ objcopy --strip-debug "$binary" "$root/usr/bin/xoff"
 ldd "$binary" | grep -o '/[^ ]*' | while read -r library; do
     install -D --mode 755 "$(readlink --canonicalize "$library")" "$root$library"
 done
+scripts/third_party.py --to "$root/usr/share/doc/xoff/THIRD-PARTY" "${features[@]}"
 umoci repack --image "$work/image:latest" "$work/bundle"
 umoci config --image "$work/image:latest" --config.entrypoint /usr/bin/xoff --config.cmd run --config.cmd --config \
     --config.cmd /etc/xoff/xoff.toml --config.volume /etc/xoff --config.volume /run/xoff

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Makes target/package/xoff_VERSION_ARCH.deb, and one with the symbols of the binary beside it. What is in it, and where it
-# goes, stands in cli/Cargo.toml; manual pages and completions come from the command line itself.
+# goes, stands in cli/Cargo.toml; manual pages and completions come from the command line itself, licences of
+# third-party crates from their sources.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source scripts/find-cargo.sh
@@ -16,6 +17,7 @@ binary=${CARGO_TARGET_DIR:-target}/dist/xoff
 
 rm -rf "$made"
 mkdir -p "$made/completions"
+scripts/third_party.py --to "$made/THIRD-PARTY"
 "$binary" manual --to "$made/man"
 gzip --best --no-name "$made"/man/*.1
 "$binary" completions bash >"$made/completions/xoff"

@@ -29,6 +29,7 @@ work=$XOFF_WORK
 mkdir "$work/image" "$work/etc"
 tar --extract --file "$image" --directory "$work/image"
 umoci unpack --image "$work/image:latest" "$work/bundle" 2>/dev/null
+grep --quiet '^libbpf-sys ' "$work/bundle/rootfs/usr/share/doc/xoff/THIRD-PARTY" || fail "it has no licences of third-party crates"
 ip link set lo up
 mount -t cgroup2 cgroup /sys/fs/cgroup # crun knows no hybrids
 mount -t tmpfs names /run/netns 2>/dev/null || { mkdir -p /run/netns && mount -t tmpfs names /run/netns; }

@@ -30,6 +30,7 @@ for file in /usr/share/man/man1/xoff-run.1.gz /usr/share/bash-completion/complet
     /usr/share/xoff/dashboards/xoff.json /usr/share/doc/xoff/examples/minimal.toml; do
     [[ -f $file ]] || fail "$file is not there"
 done
+grep --quiet '^libbpf-sys ' /usr/share/doc/xoff/THIRD-PARTY || fail "the package has no licences of third-party crates"
 [[ $(readelf --sections /usr/bin/xoff 2>/dev/null) != *debug_info* ]] || fail "the binary is not stripped"
 
 for n in 1 2; do
