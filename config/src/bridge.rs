@@ -7,12 +7,12 @@ use xoff_dataplane::settings::{FdbSettings, GroupSettings, HashSeed, VlanSetting
 use xoff_dataplane::units::{MacAddr, PortId};
 
 use crate::defaults;
-use crate::document::Document;
-use crate::draft::{Draft, value};
+use crate::document::{self, Document};
+use crate::draft::Draft;
 use crate::keys::{PortKeys, StaticKeys};
-use crate::parse::OrOff;
-use crate::problem::{Problem, Problems};
-use crate::read::closest;
+use crate::reader::parse::OrOff;
+use crate::reader::problem::{Problem, Problems};
+use crate::reader::{closest, value};
 use crate::written::ranges;
 
 /// Ports in their order; what is beyond the most that a switch can have is an error elsewhere.
@@ -143,7 +143,7 @@ pub(crate) fn fdb(
     let mut statics: Vec<(u16, MacAddr, PortId)> = Vec::new();
     for entry in &document.statics {
         for key in &entry.missing {
-            problems.push(Problem::missing("fdb.static", key, entry.span));
+            problems.push(document::missing("fdb.static", key, entry.span));
         }
         let Some(address) = resolve(&entry.keys, drafts, vlans, groups, problems) else { continue };
         if statics.iter().any(|other| (other.0, other.1) == (address.0, address.1)) {

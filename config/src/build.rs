@@ -9,11 +9,12 @@ use xoff_dataplane::settings::{
 };
 use xoff_dataplane::units::{Bytes, CLASSES, Class, MacAddr, Nanos, PORTS_MAX};
 
-use crate::document::Document;
-use crate::draft::{Draft, flow_control, policies, value};
+use crate::document::{self, Document};
+use crate::draft::{Draft, flow_control, policies};
 use crate::keys::Pause;
-use crate::parse::OrOff;
-use crate::problem::{Problem, Problems};
+use crate::reader::parse::OrOff;
+use crate::reader::problem::{Problem, Problems};
+use crate::reader::value;
 use crate::sizing::Line;
 use crate::{
     Config, bridge, defaults, groups, lldp, ofc, own, pipeline, qcn, quantity, router, shared, sockets,
@@ -94,7 +95,7 @@ fn identities(document: &Document, problems: &mut Problems) {
     }
     for port in &document.ports {
         for key in &port.missing {
-            problems.push(Problem::missing("port", key, port.span));
+            problems.push(document::missing("port", key, port.span));
         }
     }
     distinct("name", document.ports.iter().filter_map(|port| port.identity.name.as_ref()), problems);

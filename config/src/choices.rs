@@ -18,6 +18,18 @@ pub trait Choice: Copy + PartialEq + 'static {
     }
 }
 
+/// The path that a frame takes of several with equal cost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SpreadKind {
+    /// One path for each flow.
+    #[default]
+    Flow,
+    /// A path for each frame.
+    Frame,
+    /// For each frame, the path with the shortest queue.
+    Adaptive,
+}
+
 macro_rules! choices {
     ($($type:ident: $($word:literal => $variant:ident),+;)+) => {
         $(impl Choice for $type {
@@ -52,6 +64,7 @@ choices! {
     Mode: "auto" => Auto, "native" => Native, "generic" => Generic;
     QueueKind: "fifo" => Fifo, "voq" => Voq;
     Sighup: "stop" => Stop, "reload" => Reload;
+    SpreadKind: "flow" => Flow, "frame" => Frame, "adaptive" => Adaptive;
     Trust: "both" => Both, "pcp" => Pcp, "dscp" => Dscp, "port" => Port;
     Turns: "round-robin" => RoundRobin, "random" => Random;
     Weigh: "frames" => Frames, "bytes" => Bytes;

@@ -11,8 +11,8 @@ use crate::keys::{
     PortIdentityKeys, PortKeys, PuntKeys, QcnKeys, RouterKeys, StaticKeys, SwitchKeys, VlanKeys,
 };
 use crate::own::{self, OwnPolicy};
-use crate::problem::{Problem, Problems};
-use crate::read::Table;
+use crate::reader::Table;
+use crate::reader::problem::{Problem, Problems};
 
 /// A port: what it says itself over what `[defaults]` and the profile say.
 #[derive(Debug)]
@@ -129,7 +129,7 @@ impl Document {
         if let Some(table) = root.table("fdb", problems) {
             document.read_fdb(&table, problems);
         }
-        for table in tables(&root, "group", problems) {
+        for table in root.tables("group", problems) {
             table.no_others(&[GroupKeys::KEYS], problems);
             let missing = absent(&["name", "ports"], &table);
             document.groups.push(Group {
@@ -147,14 +147,14 @@ impl Document {
             table.no_others(&[PuntKeys::KEYS], problems);
             document.punt = PuntKeys::read(&table, problems);
         }
-        for table in tables(&root, "vlan", problems) {
+        for table in root.tables("vlan", problems) {
             table.no_others(&[VlanKeys::KEYS], problems);
             let missing = absent(&["vid"], &table);
             document.vlans.push(Vlan { keys: VlanKeys::read(&table, problems), missing, span: table.span });
         }
         let below = document.layer_below(&root, problems);
         document.ports_garbled = root.value("port").is_some_and(|value| value.as_array().is_none());
-        for table in tables(&root, "port", problems) {
+        for table in root.tables("port", problems) {
             document.ports.push(Port::read(&table, &below, problems));
         }
         document
@@ -187,7 +187,7 @@ impl Document {
     fn read_fdb(&mut self, table: &Table<'_, '_>, problems: &mut Problems) {
         table.no_others(&[FdbKeys::KEYS, &["static"]], problems);
         self.fdb = FdbKeys::read(table, problems);
-        for entry in tables(table, "static", problems) {
+        for entry in table.tables("static", problems) {
             entry.no_others(&[StaticKeys::KEYS], problems);
             let mut missing = absent(&["mac"], &entry);
             if entry.value("group").is_none() {
@@ -247,6 +247,19 @@ impl Layer {
     }
 }
 
+/// Reports that a table of the list `[[table]]` lacks `key`.
+pub(crate) fn missing(table: &str, key: &str, span: Span) -> Problem {
+    let example = match key {
+        "speed" => "speed = \"1G\"",
+        "device" => "device = \"eth1\"",
+        "port" => "port = \"a\"",
+        "mac" => "mac = \"02:00:00:00:00:01\"",
+        "ports" => "ports = [\"a\", \"b\"]",
+        _ => "name = \"a\"",
+    };
+    Problem::missing(&format!("[[{table}]]"), key, example, span)
+}
+
 /// Those of `keys` that `table` does not have.
 fn absent(keys: &[&'static str], table: &Table<'_, '_>) -> Vec<&'static str> {
     keys.iter().copied().filter(|key| table.value(key).is_none()).collect()
@@ -290,22 +303,4 @@ fn read_classes(table: &Table<'_, '_>, problems: &mut Problems) -> [ClassKeys; C
         class.no_others(&[ClassKeys::KEYS], problems);
         ClassKeys::read(&class, problems)
     })
-}
-
-/// The entries of an array of tables.
-pub(crate) fn tables<'a, 'de>(
-    parent: &Table<'a, 'de>,
-    key: &'a str,
-    problems: &mut Problems,
-) -> Vec<Table<'a, 'de>> {
-    let Some(value) = parent.value(key) else { return Vec::new() };
-    let Some(entries) = value.as_array() else {
-        problems.push(
-            Problem::error(format!("`{key}` has to be a list of tables"))
-                .at(value.span, "one table")
-                .help(format!("write [[{key}]] with two brackets, once for each")),
-        );
-        return Vec::new();
-    };
-    entries.iter().filter_map(|entry| Table::of(key, entry, problems)).collect()
 }

@@ -1,7 +1,5 @@
-//! What everything that is built from a document shares: a key's value or its default, and each port on its way
-//! to its settings.
+//! Each port on its way to its settings.
 
-use toml_span::Spanned;
 use xoff_dataplane::headroom::Headroom;
 use xoff_dataplane::settings::{FlowControl, PolicyKind};
 use xoff_dataplane::units::{CLASSES, ClassSet, Nanos};
@@ -10,12 +8,8 @@ use crate::defaults;
 use crate::document::{Document, Port};
 use crate::hardware::Hardware;
 use crate::keys::Pause;
+use crate::reader::value;
 use crate::sizing::Line;
-
-/// What `key` says, or `default` without it.
-pub(crate) fn value<T: Clone>(key: Option<&Spanned<T>>, default: T) -> T {
-    key.map_or(default, |key| key.value.clone())
-}
 
 /// One port on its way to its settings.
 pub(crate) struct Draft<'a> {

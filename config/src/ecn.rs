@@ -4,10 +4,11 @@ use xoff_dataplane::settings::{ClassSettings, EcnSettings};
 use xoff_dataplane::units::{Bytes, Class};
 
 use crate::defaults;
-use crate::draft::{Draft, value};
+use crate::draft::Draft;
 use crate::keys::ClassKeys;
-use crate::parse::OrOff;
-use crate::problem::{Problem, Problems};
+use crate::reader::parse::OrOff;
+use crate::reader::problem::{Problem, Problems};
+use crate::reader::value;
 
 /// For a class that has `class` otherwise. The outer `Off` of `ecn_min` is "off", the inner one "auto".
 pub(crate) fn settings(keys: &ClassKeys, class: &ClassSettings) -> Option<EcnSettings> {

@@ -6,11 +6,13 @@ use xoff_dataplane::settings::{GroupSettings, Member, Spread, Turns};
 use xoff_dataplane::units::PortId;
 
 use crate::bridge::{port_named, pvid, untagged};
+use crate::choices::{Choice as _, SpreadKind};
 use crate::defaults;
-use crate::document::Document;
-use crate::draft::{Draft, value};
-use crate::keys::{GroupKeys, MemberKey, SpreadKind};
-use crate::problem::{Problem, Problems};
+use crate::document::{self, Document};
+use crate::draft::Draft;
+use crate::keys::{GroupKeys, MemberKey};
+use crate::reader::problem::{Problem, Problems};
+use crate::reader::value;
 
 pub(crate) fn settings(
     document: &Document,
@@ -23,7 +25,7 @@ pub(crate) fn settings(
     let mut groups = Vec::new();
     for group in &document.groups {
         for key in &group.missing {
-            problems.push(Problem::missing("group", key, group.span));
+            problems.push(document::missing("group", key, group.span));
         }
         let (Some(name), Some(ports)) = (&group.keys.name, &group.keys.ports) else { continue };
         if let Some(first) = names.iter().find(|first| first.value == name.value) {

@@ -11,13 +11,13 @@ use xoff_dataplane::settings::{
 };
 use xoff_dataplane::units::{BitRate, Bytes, CLASSES, Class, ClassSet, MacAddr, Nanos};
 
-use crate::choices::Choice as _;
-use crate::parse::{self, OrOff};
+use crate::choices::{Choice as _, SpreadKind};
 use crate::profile::Profile;
-use crate::read::{Parsed, keys};
+use crate::reader::Parsed;
+use crate::reader::parse::{self, OrOff};
 use crate::shell::{HttpAt, LogFormat, Mode, Queues, Sighup, ZeroCopy};
 
-keys! {
+crate::keys! {
     /// `[switch]`.
     struct SwitchKeys {
         name: String = parse::name;
@@ -49,7 +49,7 @@ keys! {
     }
 }
 
-keys! {
+crate::keys! {
     /// `[pipeline]`.
     struct PipelineKeys {
         rate: OrOff<FrameRate> = parse::or_word("none", parse::frame_rate);
@@ -61,7 +61,7 @@ keys! {
     }
 }
 
-keys! {
+crate::keys! {
     /// `[memory]`.
     struct MemoryKeys {
         model: MemoryModel = parse::choice(&[
@@ -79,7 +79,7 @@ keys! {
     }
 }
 
-keys! {
+crate::keys! {
     /// `[policy.capfc]`.
     struct CaPfcKeys {
         cut: f64 = parse::share;
@@ -88,7 +88,7 @@ keys! {
     }
 }
 
-keys! {
+crate::keys! {
     /// `[policy.ofc]`.
     struct OfcKeys {
         alpha: f64 = parse::part;
@@ -98,7 +98,7 @@ keys! {
     }
 }
 
-keys! {
+crate::keys! {
     /// `[qcn]`.
     struct QcnKeys {
         ingress: ClassSet = parse::classes;
@@ -114,14 +114,14 @@ keys! {
     }
 }
 
-keys! {
+crate::keys! {
     /// `[policy.p-pfc]`.
     struct PPfcKeys {
         prediction: OrOff<Nanos> = parse::or_word("off", parse::time(Nanos::from_micros(1)..=Nanos::from_secs(1)));
     }
 }
 
-keys! {
+crate::keys! {
     /// `[policy.gfc]`.
     struct GfcKeys {
         first: f64 = parse::share;
@@ -129,7 +129,7 @@ keys! {
     }
 }
 
-keys! {
+crate::keys! {
     /// `[policy.g-pfc]`.
     struct GPfcKeys {
         pause_lower: f64 = parse::share;
@@ -137,7 +137,7 @@ keys! {
     }
 }
 
-keys! {
+crate::keys! {
     /// `[fdb]`, but for `[[fdb.static]]`.
     struct FdbKeys {
         capacity: u32 = parse::integer(16..=1_048_576);
@@ -145,7 +145,7 @@ keys! {
     }
 }
 
-keys! {
+crate::keys! {
     /// `[[fdb.static]]`.
     struct StaticKeys {
         mac: MacAddr = parse::mac;
@@ -155,7 +155,7 @@ keys! {
     }
 }
 
-keys! {
+crate::keys! {
     /// `[[group]]`.
     struct GroupKeys {
         name: String = parse::name;
@@ -168,7 +168,7 @@ keys! {
     }
 }
 
-keys! {
+crate::keys! {
     /// `[router]`.
     struct RouterKeys {
         netns: PathBuf = parse::netns;
@@ -178,7 +178,7 @@ keys! {
     }
 }
 
-keys! {
+crate::keys! {
     /// `[punt]`.
     struct PuntKeys {
         rate: u32 = parse::integer(1..=1_000_000);
@@ -186,7 +186,7 @@ keys! {
     }
 }
 
-keys! {
+crate::keys! {
     /// `[[vlan]]`.
     struct VlanKeys {
         vid: u16 = parse::vid;
@@ -195,7 +195,7 @@ keys! {
     }
 }
 
-keys! {
+crate::keys! {
     /// `[[port]]` alone.
     struct PortIdentityKeys {
         name: String = parse::name;
@@ -203,7 +203,7 @@ keys! {
     }
 }
 
-keys! {
+crate::keys! {
     /// `[[port]]` and `[defaults]`.
     layered struct PortKeys {
         speed: BitRate = parse::rate;
@@ -247,7 +247,7 @@ keys! {
     }
 }
 
-keys! {
+crate::keys! {
     /// `[class.N]` and `[port.class.N]`.
     layered struct ClassKeys {
         xoff: Bytes = parse::bytes;
@@ -447,28 +447,6 @@ fn worker(value: &Value<'_>) -> Parsed<WorkerKey> {
     let ports =
         table.get("ports").and_then(|ports| parse::list(ports, name)).filter(|ports| !ports.is_empty());
     Ok(WorkerKey { core: core.transpose()?, ports: ports.ok_or_else(wrong)? })
-}
-
-/// `spread`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum SpreadKind {
-    #[default]
-    Flow,
-    Frame,
-    Adaptive,
-}
-
-impl SpreadKind {
-    pub(crate) const WORDS: &'static [(&'static str, SpreadKind)] =
-        &[("flow", SpreadKind::Flow), ("frame", SpreadKind::Frame), ("adaptive", SpreadKind::Adaptive)];
-
-    pub(crate) const fn word(self) -> &'static str {
-        match self {
-            SpreadKind::Flow => "flow",
-            SpreadKind::Frame => "frame",
-            SpreadKind::Adaptive => "adaptive",
-        }
-    }
 }
 
 /// A member of a group: a port by its name.

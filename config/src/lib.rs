@@ -33,14 +33,11 @@ pub mod memory;
 mod nic;
 mod ofc;
 mod own;
-mod parse;
 mod pipeline;
-mod problem;
 mod profile;
 mod qcn;
 pub mod quantity;
-mod read;
-mod rearranged;
+pub mod reader;
 mod router;
 pub mod scenario;
 mod shared;
@@ -57,20 +54,21 @@ pub mod written;
 
 use std::path::Path;
 
+use toml_span::Value;
 use xoff_dataplane::headroom::Headroom;
 use xoff_dataplane::settings::SwitchSettings;
 use xoff_dataplane::units::{BitRate, CLASSES, Nanos, PortId};
 
 use crate::document::Document;
-use crate::problem::{Problems, Remarks};
+use crate::reader::{Problems, Remarks};
 
 pub use changes::{Change, Changes};
-pub use choices::Choice;
+pub use choices::{Choice, SpreadKind};
 pub use hardware::Hardware;
 pub use machine::{Device, Machine};
 pub use nic::{NicMissing, NicSettings, NicWishes};
 pub use own::{OwnPolicy, Parameters, no_own_policy};
-pub use problem::{ConfigError, Invalid, Problem};
+pub use reader::problem::{ConfigError, Invalid, Problem};
 pub use shell::{
     LogFormat, Mode, Poll, PortShell, Queues, Rings, Router, ShellSettings, Sighup, Worker, Workers, ZeroCopy,
 };
@@ -95,6 +93,9 @@ pub struct Config {
 }
 
 impl Config {
+    /// Names of the tables, and lists of tables, of a switch's document.
+    pub const TABLES: &[&str] = document::TOP;
+
     /// Reads the file at `path` for `machine`.
     ///
     /// # Errors
@@ -129,24 +130,26 @@ impl Config {
         text: &str,
         machine: Machine,
     ) -> Result<Config, ConfigError> {
-        let mut problems = Problems::default();
-        let config = match toml_span::parse(text) {
-            Ok(root) => {
-                let document = Document::read(&root, hardware, machine.own_policy.as_ref(), &mut problems);
-                let config = build::build(&document, &mut problems);
-                let misfits =
-                    config.iter().flat_map(|config| machine::misfits(config, &machine, Some(&document)));
-                misfits.collect::<Vec<_>>().into_iter().for_each(|problem| problems.push(problem));
-                config
-            }
-            Err(error) => {
-                problems.push(Problem::error(format!("not TOML: {error}")).at(error.span, "here"));
-                None
-            }
-        };
-        let Remarks { warnings, notes } = problems.finish(name, text)?;
-        let config = config.expect("a configuration without errors is complete");
+        let (config, Remarks { warnings, notes }) = reader::read(name, text, |root, problems| {
+            Config::of_document(&root, hardware, &machine, problems)
+        })?;
         Ok(Config { warnings, notes, ..config })
+    }
+
+    /// Builds the configuration of a switch on such hardware, for `machine`, from its document. This may be a
+    /// [part](reader::rearrange) of a larger file. Returns `None` only where it reports an error; `problems` has the warnings and notes.
+    pub fn of_document(
+        root: &Value<'_>,
+        hardware: Hardware,
+        machine: &Machine,
+        problems: &mut Problems,
+    ) -> Option<Config> {
+        let document = Document::read(root, hardware, machine.own_policy.as_ref(), problems);
+        let config = build::build(&document, problems)?;
+        machine::misfits(&config, machine, Some(&document))
+            .into_iter()
+            .for_each(|problem| problems.push(problem));
+        Some(config)
     }
 
     /// The threads of this switch on a machine with these cores.

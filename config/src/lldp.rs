@@ -4,9 +4,10 @@ use xoff_dataplane::settings::{AutoPeer, Dcbx, FlowControl, Lldp};
 use xoff_dataplane::units::Class;
 
 use crate::defaults;
-use crate::draft::{Draft, flow_control, value};
-use crate::parse::OrOff;
-use crate::problem::{Problem, Problems};
+use crate::draft::{Draft, flow_control};
+use crate::reader::parse::OrOff;
+use crate::reader::problem::{Problem, Problems};
+use crate::reader::value;
 use crate::written::ranges;
 
 /// Who speaks at a port. What is to be learned from neighbors is learned only where the switch itself does.

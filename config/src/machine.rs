@@ -10,7 +10,7 @@ use xoff_dataplane::units::{Bytes, ETHERNET_HEADER};
 use crate::document::{Document, Port};
 use crate::keys::WorkersKey;
 use crate::own::OwnPolicy;
-use crate::problem::Problem;
+use crate::reader::problem::Problem;
 use crate::shell::{PortShell, Queues};
 use crate::uses::{self, Uses};
 use crate::{Config, written};

@@ -13,12 +13,12 @@ use xoff_dataplane::units::{BitRate, Bytes, Class, ClassSet, Nanos, Quanta};
 
 use crate::defaults;
 use crate::file::{CONFIGURATION, read_text};
-use crate::parse::{self, OrOff};
-use crate::problem::{ConfigError, Problem, Problems};
-use crate::read::{Table, keys};
+use crate::reader::parse::{self, OrOff};
+use crate::reader::problem::{ConfigError, Problems};
+use crate::reader::{self, Table, value};
 use crate::shell::{HttpAt, LogFormat};
 
-keys! {
+crate::keys! {
     /// `[nic]`.
     struct NicKeys {
         device: String = parse::device;
@@ -46,7 +46,7 @@ keys! {
     }
 }
 
-keys! {
+crate::keys! {
     /// `[qcn]` beside `[nic]`: the reaction point of each class.
     struct ReactionKeys {
         gd: u32 = parse::integer(1..=1_000_000);
@@ -162,16 +162,8 @@ impl NicWishes {
     /// # Errors
     /// All that is wrong with it; where it is not TOML, the first thing that is not.
     pub fn from_toml(name: &str, text: &str) -> Result<NicWishes, ConfigError> {
-        let mut problems = Problems::default();
-        let wishes = match toml_span::parse(text) {
-            Ok(root) => read(&root, &mut problems),
-            Err(error) => {
-                problems.push(Problem::error(format!("not TOML: {error}")).at(error.span, "here"));
-                None
-            }
-        };
-        problems.finish(name, text)?;
-        Ok(wishes.unwrap_or_default())
+        let (wishes, _) = reader::read(name, text, |root, problems| read(&root, problems))?;
+        Ok(wishes)
     }
 
     /// Each wish of `self`, or where it has none that of `below`.
@@ -281,25 +273,21 @@ fn wishes(keys: NicKeys) -> NicWishes {
 fn reaction(keys: &ReactionKeys) -> ReactionSettings {
     let standard = ReactionSettings::STANDARD;
     ReactionSettings {
-        decrease_divisor: or(&keys.gd, standard.decrease_divisor),
+        decrease_divisor: value(keys.gd.as_ref(), standard.decrease_divisor),
         decrease_percent_max: standard.decrease_percent_max,
-        recovery_cycles: or(&keys.recovery, standard.recovery_cycles),
-        cycle_bytes: or(&keys.bytes, standard.cycle_bytes).max(Bytes(1)),
-        cycle_time: or(&keys.time, standard.cycle_time),
-        active_step: or(&keys.ai, standard.active_step),
-        hyper_step: or(&keys.hai, standard.hyper_step),
-        rate_min: or(&keys.min, standard.rate_min),
-        jitter_percent: or(&keys.jitter, standard.jitter_percent),
-        seed: or(&keys.seed, standard.seed),
+        recovery_cycles: value(keys.recovery.as_ref(), standard.recovery_cycles),
+        cycle_bytes: value(keys.bytes.as_ref(), standard.cycle_bytes).max(Bytes(1)),
+        cycle_time: value(keys.time.as_ref(), standard.cycle_time),
+        active_step: value(keys.ai.as_ref(), standard.active_step),
+        hyper_step: value(keys.hai.as_ref(), standard.hyper_step),
+        rate_min: value(keys.min.as_ref(), standard.rate_min),
+        jitter_percent: value(keys.jitter.as_ref(), standard.jitter_percent),
+        seed: value(keys.seed.as_ref(), standard.seed),
     }
 }
 
 fn given<T>(key: Option<Spanned<T>>) -> Option<T> {
     key.map(|key| key.value)
-}
-
-fn or<T: Copy>(key: &Option<Spanned<T>>, default: T) -> T {
-    key.as_ref().map_or(default, |key| key.value)
 }
 
 #[cfg(test)]

@@ -5,9 +5,10 @@ use xoff_dataplane::settings::{Accounting, FlowControl, OfcSettings, PolicyKind,
 use xoff_dataplane::units::Class;
 
 use crate::document::Document;
-use crate::draft::{Draft, value};
-use crate::parse::OrOff;
-use crate::problem::{Problem, Problems};
+use crate::draft::Draft;
+use crate::reader::parse::OrOff;
+use crate::reader::problem::{Problem, Problems};
+use crate::reader::value;
 
 /// `[policy.ofc]`.
 pub(crate) fn settings(document: &Document) -> OfcSettings {

@@ -8,9 +8,8 @@ use toml_span::{Span, Value};
 use xoff_dataplane::settings::{Custom, PolicyFactory, PolicyKind, SwitchSettings};
 use xoff_dataplane::units::{Bytes, Class, Nanos};
 
-use crate::parse;
-use crate::problem::{Problem, Problems};
-use crate::read::{Parsed, Table};
+use crate::reader::problem::{Problem, Problems};
+use crate::reader::{Parsed, Table, parse};
 
 /// What to do where a configuration wants a policy that the program does not have.
 const BRING_ONE: &str = "build a program with a policy of its own, see docs/policies/own.md";

@@ -6,9 +6,9 @@ use xoff_dataplane::settings::{
 use xoff_dataplane::units::{Class, ClassSet, Nanos};
 
 use crate::document::Document;
-use crate::draft::value;
-use crate::parse::OrOff;
-use crate::problem::{Problem, Problems};
+use crate::reader::parse::OrOff;
+use crate::reader::problem::{Problem, Problems};
+use crate::reader::value;
 use crate::written;
 
 pub(crate) fn settings(document: &Document) -> PipelineSettings {

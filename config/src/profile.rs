@@ -28,7 +28,7 @@ mod tests {
     use super::*;
     use crate::document::Layer;
     use crate::hardware::Hardware;
-    use crate::problem::Problems;
+    use crate::reader::problem::Problems;
 
     #[test]
     fn the_profiles_are_without_problems() {

@@ -5,9 +5,9 @@ use xoff_dataplane::settings::{Accounting, PortSettings, QcnSettings};
 use xoff_dataplane::units::{Bytes, Class, ClassSet};
 
 use crate::document::Document;
-use crate::draft::value;
 use crate::keys::QcnKeys;
-use crate::problem::{Problem, Problems};
+use crate::reader::problem::{Problem, Problems};
+use crate::reader::value;
 
 /// Classes that have congestion points, wherever.
 pub(crate) fn classes(document: &Document) -> ClassSet {

@@ -7,12 +7,13 @@ use xoff_dataplane::settings::{Spread, SwitchSettings, Turns, VlanSettings};
 use xoff_dataplane::units::{MacAddr, Site};
 
 use crate::bridge::numbered;
+use crate::choices::{Choice as _, SpreadKind};
 use crate::defaults;
-use crate::document::Document;
-use crate::draft::{Draft, value};
+use crate::document::{self, Document};
+use crate::draft::Draft;
 use crate::groups::salt;
-use crate::keys::SpreadKind;
-use crate::problem::{Problem, Problems};
+use crate::reader::problem::{Problem, Problems};
+use crate::reader::value;
 use crate::shell::{Router, RouterInterface};
 
 /// Longest name of an interface, as Linux has them.
@@ -43,7 +44,7 @@ pub(crate) fn routed_vlans(
     let mut seen: Vec<&Spanned<u16>> = Vec::new();
     for entry in &document.vlans {
         for key in &entry.missing {
-            problems.push(Problem::missing("vlan", key, entry.span));
+            problems.push(document::missing("vlan", key, entry.span));
         }
         let Some(vid) = &entry.keys.vid else { continue };
         if let Some(first) = seen.iter().find(|first| first.value == vid.value) {

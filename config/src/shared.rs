@@ -7,10 +7,11 @@ use xoff_dataplane::settings::{
 use xoff_dataplane::units::{Bytes, Class};
 
 use crate::document::Document;
-use crate::draft::{Draft, value};
+use crate::draft::Draft;
 use crate::keys::{MemoryKeys, MemoryModel};
-use crate::parse::OrOff;
-use crate::problem::{Problem, Problems};
+use crate::reader::parse::OrOff;
+use crate::reader::problem::{Problem, Problems};
+use crate::reader::value;
 use crate::{defaults, thresholds, written};
 
 pub(crate) fn memory(

@@ -5,10 +5,11 @@ use xoff_dataplane::settings::WhenFull;
 use xoff_dataplane::units::{Nanos, PortId};
 
 use crate::document::Document;
-use crate::draft::{Draft, policies, value};
+use crate::draft::{Draft, policies};
 use crate::keys::{MemoryModel, PollKind, WorkerKey, WorkersKey};
-use crate::parse::OrOff;
-use crate::problem::{Problem, Problems};
+use crate::reader::parse::OrOff;
+use crate::reader::problem::{Problem, Problems};
+use crate::reader::value;
 use crate::shell::{Chunks, Poll, PortShell, Rings, ShellSettings, Worker, Workers};
 use crate::sizing::RING_MOST;
 use crate::{bridge, defaults, pipeline, qcn, quantity};

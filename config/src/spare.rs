@@ -9,7 +9,7 @@ use xoff_dataplane::units::{CLASSES, PORTS_MAX, PortId};
 use crate::Config;
 use crate::changes::vacated;
 use crate::memory::{CONTROL, Chunks, EGRESS};
-use crate::problem::Problem;
+use crate::reader::problem::Problem;
 use crate::shell::{PortShell, Workers};
 
 impl Config {

@@ -13,9 +13,10 @@ use xoff_dataplane::settings::{Accounting, ClassSettings, PortSettings, WhenFull
 use xoff_dataplane::units::{Bytes, CLASSES, Class};
 
 use crate::document::Document;
-use crate::draft::{Draft, value};
+use crate::draft::Draft;
 use crate::keys::{ClassKeys, MemoryModel, Pause, Scale};
-use crate::problem::{Problem, Problems};
+use crate::reader::problem::{Problem, Problems};
+use crate::reader::value;
 use crate::sizing::FRAME_MIN;
 use crate::{defaults, ecn, pipeline, watchdog};
 

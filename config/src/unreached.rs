@@ -5,7 +5,7 @@ use xoff_dataplane::units::Class;
 
 use crate::document::Document;
 use crate::draft::Draft;
-use crate::problem::{Problem, Problems};
+use crate::reader::problem::{Problem, Problems};
 
 /// A policy that goes by the length of egress queues does nothing where these are full before they are congested.
 pub(crate) fn check(

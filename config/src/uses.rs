@@ -5,7 +5,7 @@
 
 use std::net::IpAddr;
 
-use crate::problem::Problem;
+use crate::reader::problem::Problem;
 
 /// What the machine has a device for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -4,10 +4,11 @@ use toml_span::Spanned;
 use xoff_dataplane::settings::{FlowControl, WatchdogSettings};
 use xoff_dataplane::units::{Class, ClassSet, Nanos, Quanta};
 
-use crate::draft::{Draft, flow_control, value};
+use crate::draft::{Draft, flow_control};
 use crate::keys::ClassKeys;
-use crate::parse::OrOff;
-use crate::problem::{Problem, Problems};
+use crate::reader::parse::OrOff;
+use crate::reader::problem::{Problem, Problems};
+use crate::reader::value;
 use crate::{defaults, quantity};
 
 pub(crate) fn settings(keys: &ClassKeys) -> Option<WatchdogSettings> {

@@ -12,7 +12,7 @@ use xoff_dataplane::units::PortId;
 use super::wires::Wiring;
 use super::{End, Link};
 use crate::Config;
-use crate::problem::{Problem, Problems};
+use crate::reader::problem::{Problem, Problems};
 
 /// A switch, and a port of it.
 type At = (usize, usize);

@@ -8,9 +8,8 @@ use toml_span::{Span, Spanned, Value};
 use xoff_dataplane::units::{BitRate, MacAddr};
 
 use super::{NicSettings, Place};
-use crate::parse;
-use crate::problem::{Problem, Problems};
-use crate::read::{Parsed, Table, keys};
+use crate::reader::problem::{Problem, Problems};
+use crate::reader::{Parsed, Table, parse};
 
 /// Names of nodes are names of devices, too: those of the ports that lead there.
 const NODE_LEN_MAX: usize = 15;
@@ -18,6 +17,9 @@ const NODE_LEN_MAX: usize = 15;
 const OF_LINUX: [&str; 3] = ["lo", "all", "default"];
 pub(super) const LAB_NAME_LEN_MAX: usize = 32;
 const HOSTS_MAX: u16 = 250;
+
+/// A name as an example.
+pub(super) const NAME_EXAMPLE: &str = "name = \"a\"";
 
 /// An address and the length of its prefix.
 pub(super) type Address<T> = (T, u8);
@@ -36,14 +38,14 @@ pub(super) enum HostsKey {
     Names(Vec<(String, Span)>),
 }
 
-keys! {
+crate::keys! {
     /// At the top level.
     struct TopKeys {
         name: String = lab_name;
     }
 }
 
-keys! {
+crate::keys! {
     /// `[defaults]`.
     struct DefaultKeys {
         speed: BitRate = parse::rate;
@@ -52,7 +54,7 @@ keys! {
     }
 }
 
-keys! {
+crate::keys! {
     /// `[[host]]`.
     struct HostKeys {
         name: String = node_name;
@@ -70,7 +72,7 @@ keys! {
     }
 }
 
-keys! {
+crate::keys! {
     /// `[[switch]]`, beside all that a switch is configured by.
     struct SwitchKeys {
         name: String = node_name;
@@ -78,7 +80,7 @@ keys! {
     }
 }
 
-keys! {
+crate::keys! {
     /// `[[link]]`.
     struct LinkKeys {
         between: [EndName; 2] = between;
@@ -134,30 +136,30 @@ impl File {
             // What stands in it is looked at with each switch.
             let _ = table.table("switch", problems);
         }
-        for table in crate::document::tables(root, "switch", problems) {
-            required("switch", &["name"], &table, problems);
+        for table in root.tables("switch", problems) {
+            required("[[switch]]", "name", NAME_EXAMPLE, &table, problems);
             let SwitchKeys { name, hosts } = SwitchKeys::read(&table, problems);
             file.switches.push(Switch { name, hosts, span: table.span });
         }
-        for table in crate::document::tables(root, "host", problems) {
+        for table in root.tables("host", problems) {
             table.no_others(&[HostKeys::KEYS], problems);
-            required("host", &["name"], &table, problems);
+            required("[[host]]", "name", NAME_EXAMPLE, &table, problems);
             let keys = HostKeys::read(&table, problems);
             let place = place(&keys, problems);
             file.hosts.push(Host { keys, place });
         }
-        for table in crate::document::tables(root, "link", problems) {
+        for table in root.tables("link", problems) {
             table.no_others(&[LinkKeys::KEYS], problems);
-            required("link", &["between"], &table, problems);
+            required("[[link]]", "between", "between = [\"h1\", \"s1\"]", &table, problems);
             file.links.push(LinkKeys::read(&table, problems));
         }
         file
     }
 }
 
-fn required(table: &str, keys: &[&str], of: &Table<'_, '_>, problems: &mut Problems) {
-    for key in keys.iter().filter(|key| of.value(key).is_none()) {
-        problems.push(Problem::missing(table, key, of.span));
+fn required(heading: &str, key: &str, example: &str, table: &Table<'_, '_>, problems: &mut Problems) {
+    if table.value(key).is_none() {
+        problems.push(Problem::missing(heading, key, example, table.span));
     }
 }
 

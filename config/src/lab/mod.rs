@@ -23,8 +23,8 @@ use toml_span::Value;
 use xoff_dataplane::units::{BitRate, MacAddr};
 
 use crate::file::{FileKind, WRITTEN_MAX, read_text};
-use crate::problem::{ConfigError, Problem, Problems};
-use crate::read::Table;
+use crate::reader::problem::{ConfigError, Problem, Problems};
+use crate::reader::{self, Table};
 use crate::{Config, Machine};
 
 pub use wires::variable;
@@ -166,16 +166,8 @@ impl Network {
     /// # Errors
     /// All that is wrong with it; where it is not TOML, the first thing that is not.
     pub fn from_toml(file: &str, text: &str, name: &str, machine: &Machine) -> Result<Network, ConfigError> {
-        let mut problems = Problems::default();
-        let network = match toml_span::parse(text) {
-            Ok(root) => read(&root, text, name, machine, &mut problems),
-            Err(error) => {
-                problems.push(Problem::error(format!("not TOML: {error}")).at(error.span, "here"));
-                None
-            }
-        };
-        let remarks = problems.finish(file, text)?;
-        let network = network.expect("a network without errors is complete");
+        let (network, remarks) =
+            reader::read(file, text, |root, problems| read(&root, text, name, machine, problems))?;
         Ok(Network { warnings: remarks.warnings, ..network })
     }
 }

@@ -12,7 +12,7 @@ use xoff_dataplane::units::MacAddr;
 use super::keys::{Address, File, HostKeys};
 use super::wires::{DEVICES_MAX, HostName, Wiring};
 use super::{Host, Interface, NicSettings, Place};
-use crate::problem::{Problem, Problems};
+use crate::reader::problem::{Problem, Problems};
 
 /// Length of the prefixes of the plan.
 const IPV4_PREFIX: u8 = 16;

@@ -12,12 +12,10 @@ use toml_span::value::{Table, ValueInner};
 use toml_span::{Span, Value};
 use xoff_dataplane::units::BitRate;
 
-use super::keys::{File, SwitchKeys};
+use super::keys::{File, NAME_EXAMPLE, SwitchKeys};
 use super::wires::{Port, Wiring};
-use crate::build;
-use crate::document::{Document, TOP};
-use crate::problem::{Problem, Problems};
-use crate::rearranged::{array, entry, lay_below, policies, table, text};
+use crate::reader::problem::{Problem, Problems};
+use crate::reader::rearrange::{array, entry, lay_below, policies, table, text};
 use crate::{Config, Hardware, Machine};
 
 /// For each switch of the file; `None` where it cannot be.
@@ -39,12 +37,7 @@ pub(super) fn configs(
             (port, link.speed, link.mtu)
         });
         let root = root_of(&mut root, index, switch.span, ports.collect(), problems)?;
-        let document = Document::read(&root, Hardware::Software, machine.own_policy.as_ref(), problems);
-        let config = build::build(&document, problems)?;
-        for problem in crate::machine::misfits(&config, machine, Some(&document)) {
-            problems.push(problem);
-        }
-        Some(config)
+        Config::of_document(&root, Hardware::Software, machine, problems)
     };
     file.switches.iter().enumerate().map(config).collect()
 }
@@ -90,7 +83,7 @@ fn root_of<'de>(
                 refuse(&value, &["speed", "mtu"], problems);
                 root.insert(key, value);
             }
-            name if TOP.contains(&name) => _ = root.insert(key, value),
+            name if Config::TABLES.contains(&name) => _ = root.insert(key, value),
             _ => _ = switch.insert(key, value),
         }
     }
@@ -172,7 +165,7 @@ fn own_ports<'de>(own: Option<Value<'de>>, problems: &mut Problems) -> Vec<(Stri
     for entry in entries {
         match entry.as_table().map(|keys| keys.get("name").and_then(|name| name.as_str())) {
             Some(Some(name)) => named.push((name.to_owned(), entry)),
-            _ => problems.push(Problem::missing("switch.port", "name", entry.span)),
+            _ => problems.push(Problem::missing("[[switch.port]]", "name", NAME_EXAMPLE, entry.span)),
         }
     }
     named

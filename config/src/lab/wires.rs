@@ -8,8 +8,8 @@ use xoff_dataplane::units::BitRate;
 
 use super::keys::{EndName, File, HostsKey};
 use super::{End, Link, Place};
-use crate::problem::{Problem, Problems};
-use crate::read::closest;
+use crate::reader::closest;
+use crate::reader::problem::{Problem, Problems};
 
 /// What a wire carries where nothing is said.
 pub(super) const SPEED: BitRate = BitRate::from_gbps(1);

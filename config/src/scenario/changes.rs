@@ -7,9 +7,9 @@ use xoff_dataplane::units::Nanos;
 use super::keys::ChangeKeys;
 use super::switches::copied;
 use super::topology::Topology;
-use crate::problem::{Problem, Problems};
-use crate::read::Table;
-use crate::rearranged::{lay_below, table};
+use crate::reader::Table;
+use crate::reader::problem::{Problem, Problems};
+use crate::reader::rearrange::{lay_below, table};
 
 /// Which switches.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,7 +51,7 @@ pub(super) fn read(
 ) -> Option<Change> {
     let keys = ChangeKeys::read(change, problems);
     if change.value("at").is_none() {
-        problems.push(Problem::missing_in("change", "at", "at = \"2ms\"", change.span));
+        problems.push(Problem::missing("[change]", "at", "at = \"2ms\"", change.span));
     }
     if change.has_only(ChangeKeys::KEYS) {
         problems.push(

@@ -12,9 +12,9 @@ use toml_span::value::{Key, Table, ValueInner};
 use toml_span::{Span, Value};
 
 use super::switches::{copied, entries};
-use crate::problem::{Problem, Problems};
-use crate::read::found;
-use crate::rearranged::table;
+use crate::reader::found;
+use crate::reader::problem::{Problem, Problems};
+use crate::reader::rearrange::table;
 
 /// Where what the command line says stands.
 const SET: &str = "set";

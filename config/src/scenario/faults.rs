@@ -7,9 +7,8 @@ use toml_span::Spanned;
 use xoff_dataplane::units::Nanos;
 
 use super::keys::FaultKeys;
-use crate::draft::value;
-use crate::problem::{Problem, Problems};
-use crate::read::Table;
+use crate::reader::problem::{Problem, Problems};
+use crate::reader::{Table, value};
 
 /// An end of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

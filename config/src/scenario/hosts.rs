@@ -3,9 +3,8 @@
 use xoff_dataplane::units::{BitRate, Bytes, Class, Nanos};
 
 use super::keys::{DcqcnKeys, HostKeys, QcnKeys, SwiftKeys, TimelyKeys};
-use crate::draft::value;
-use crate::problem::{Problem, Problems};
-use crate::read::Table;
+use crate::reader::problem::{Problem, Problems};
+use crate::reader::{Table, value};
 
 /// How hosts send.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

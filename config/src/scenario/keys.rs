@@ -9,10 +9,11 @@ use xoff_dataplane::units::{BitRate, Bytes, Class, Nanos};
 
 use super::faults::{FaultKind, Place};
 use super::{Between, Control, End, Gaps, LoadKind, Obeys, Of, Size, TopologyKind, Transport};
-use crate::keys::SpreadKind;
-use crate::parse::{self, OrOff};
+use crate::SpreadKind;
+use crate::choices::Choice as _;
 use crate::quantity;
-use crate::read::{Parsed, keys};
+use crate::reader::Parsed;
+use crate::reader::parse::{self, OrOff};
 
 /// Most of a run: an hour.
 const TIME_MAX: Nanos = Nanos::from_secs(3_600);
@@ -25,7 +26,7 @@ const CONTROL_STEP: f64 = 1.0 / 1_024.0;
 /// Hosts of a fabric.
 const HOST_MAX: u32 = 1_000_000;
 
-keys! {
+crate::keys! {
     /// `[scenario]`.
     struct ScenarioKeys {
         name: String = parse::name;
@@ -37,7 +38,7 @@ keys! {
     }
 }
 
-keys! {
+crate::keys! {
     /// `[topology]`.
     struct TopologyKeys {
         kind: TopologyKind = parse::choice(TopologyKind::WORDS);
@@ -63,7 +64,7 @@ keys! {
     }
 }
 
-keys! {
+crate::keys! {
     /// `[hosts]`.
     struct HostKeys {
         transport: Transport = parse::choice(Transport::WORDS);
@@ -79,7 +80,7 @@ keys! {
     }
 }
 
-keys! {
+crate::keys! {
     /// `[hosts.dcqcn]`.
     struct DcqcnKeys {
         gain: f64 = parse::share;
@@ -95,7 +96,7 @@ keys! {
     }
 }
 
-keys! {
+crate::keys! {
     /// `[hosts.qcn]`.
     struct QcnKeys {
         decrease: u32 = parse::integer(1..=1_000_000);
@@ -109,7 +110,7 @@ keys! {
     }
 }
 
-keys! {
+crate::keys! {
     /// `[hosts.swift]`.
     struct SwiftKeys {
         target: Nanos = parse::time(Nanos(1)..=Nanos::from_secs(1));
@@ -120,7 +121,7 @@ keys! {
     }
 }
 
-keys! {
+crate::keys! {
     /// `[hosts.timely]`.
     struct TimelyKeys {
         gain: f64 = parse::share;
@@ -134,7 +135,7 @@ keys! {
     }
 }
 
-keys! {
+crate::keys! {
     /// `[[load]]`, whatever its kind.
     struct LoadKeys {
         kind: LoadKind = parse::choice(LoadKind::WORDS);
@@ -163,7 +164,7 @@ keys! {
     }
 }
 
-keys! {
+crate::keys! {
     /// `[[fault]]`.
     struct FaultKeys {
         kind: FaultKind = parse::choice(FaultKind::WORDS);
@@ -183,7 +184,7 @@ keys! {
     }
 }
 
-keys! {
+crate::keys! {
     /// `[[receiver]]`.
     struct ReceiverKeys {
         hosts: Vec<u32> = hosts;
@@ -196,7 +197,7 @@ keys! {
     }
 }
 
-keys! {
+crate::keys! {
     /// `[[change]]`, beside the keys of a switch.
     struct ChangeKeys {
         at: Nanos = parse::time(Nanos::ZERO..=TIME_MAX);
@@ -204,7 +205,7 @@ keys! {
     }
 }
 
-keys! {
+crate::keys! {
     /// `[output]`.
     struct OutputKeys {
         begin: Nanos = parse::time(Nanos::ZERO..=TIME_MAX);

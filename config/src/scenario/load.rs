@@ -5,9 +5,8 @@ use std::path::PathBuf;
 use xoff_dataplane::units::{BitRate, Bytes, Class, Nanos};
 
 use super::keys::LoadKeys;
-use crate::draft::value;
-use crate::problem::{Problem, Problems};
-use crate::read::Table;
+use crate::reader::problem::{Problem, Problems};
+use crate::reader::{Table, value};
 
 /// Tables of sizes that the simulator has.
 pub const SIZES: &[&str] = &["data-mining", "edu1", "edu2", "hadoop", "web-search"];

@@ -30,13 +30,11 @@ use toml_span::Spanned;
 use xoff_dataplane::units::Nanos;
 
 use crate::Config;
-use crate::document::tables;
-use crate::draft::value;
 use crate::file::{FileKind, WRITTEN_MAX, read_text};
-use crate::parse::OrOff;
-use crate::problem::{ConfigError, Problem, Problems};
 use crate::quantity;
-use crate::read::Table;
+use crate::reader::parse::OrOff;
+use crate::reader::problem::{ConfigError, Problem, Problems};
+use crate::reader::{self, Table, value};
 use edits::{Axis, Edits};
 #[cfg(test)]
 use keys::{DcqcnKeys, HostKeys, QcnKeys, SwiftKeys, TimelyKeys, TopologyKeys};
@@ -143,16 +141,16 @@ impl Source {
             None => alone.to_owned(),
         };
         let name = path.map_or_else(|| "--import".to_owned(), |path| path.display().to_string());
-        let root = toml_span::parse(&text).ok();
-        if let Some((key, _)) = root.as_ref().and_then(|root| root.as_table()?.get_key_value("topology")) {
-            let mut problems = Problems::default();
-            problems.push(
-                Problem::error("a topology, and another one is imported")
-                    .at(key.span, "not with --import")
-                    .help("leave [topology] out: what is imported stands for it, and for a [[load]]"),
-            );
-            problems.finish(&name, &text)?;
-        }
+        reader::read(&name, &text, |root, problems| {
+            if let Some((key, _)) = root.as_table().and_then(|table| table.get_key_value("topology")) {
+                problems.push(
+                    Problem::error("a topology, and another one is imported")
+                        .at(key.span, "not with --import")
+                        .help("leave [topology] out: what is imported stands for it, and for a [[load]]"),
+                );
+            }
+            Some(())
+        })?;
         let quoted = |path: &Path| format!("{:?}", path.to_string_lossy());
         let imported = format!(
             "\n# Imported:\n[topology]\nkind = \"hpcc\"\nfile = {}\n[[load]]\nkind = \"hpcc\"\nname = \"flows\"\nfile = {}\n",
@@ -167,16 +165,8 @@ impl Source {
     /// # Errors
     /// All that is wrong with it; where it is not TOML, the first thing that is not.
     pub fn from_toml(name: &str, text: &str, given: &[Given]) -> Result<Source, ConfigError> {
-        let mut problems = Problems::default();
         let text = Edits::written(text, given);
-        let axes = match toml_span::parse(&text) {
-            Ok(root) => edits::axes(&root, &mut problems),
-            Err(error) => {
-                problems.push(Problem::error(format!("not TOML: {error}")).at(error.span, "here"));
-                Vec::new()
-            }
-        };
-        problems.finish(name, &text)?;
+        let (axes, _) = reader::read(name, &text, |root, problems| Some(edits::axes(&root, problems)))?;
         let source = Source { name: name.to_owned(), text, axes };
         for point in 0..source.points() {
             source.point(point)?;
@@ -238,12 +228,11 @@ impl Source {
         read: impl FnOnce(&mut toml_span::Value<'_>, &mut Problems) -> Option<T>,
         point: usize,
     ) -> Result<T, ConfigError> {
-        let mut problems = Problems::default();
-        let mut root = toml_span::parse(&self.text).expect("it was TOML when it was read first");
-        edits::apply(&mut root, &self.axes, point, &mut problems);
-        let made = read(&mut root, &mut problems);
-        problems.finish(&self.name, &self.text)?;
-        Ok(made.expect("what is without errors is complete"))
+        let (made, _) = reader::read(&self.name, &self.text, |mut root, problems| {
+            edits::apply(&mut root, &self.axes, point, problems);
+            read(&mut root, problems)
+        })?;
+        Ok(made)
     }
 }
 
@@ -264,7 +253,7 @@ fn read(
     if let Some(table) = table.table("scenario", problems) {
         table.no_others(&[ScenarioKeys::KEYS], problems);
         if table.value("name").is_none() {
-            problems.push(Problem::missing_in("scenario", "name", "name = \"incast\"", table.span));
+            problems.push(Problem::missing("[scenario]", "name", "name = \"incast\"", table.span));
         }
         scenario = ScenarioKeys::read(&table, problems);
     }
@@ -274,8 +263,8 @@ fn read(
     let limit = duration.unwrap_or_else(|| value(scenario.limit.as_ref(), LIMIT));
     let payload = hosts.payload.unwrap_or(PAYLOAD_MAX);
     let longest = frames::longest(payload);
-    let receivers = receivers::read(&tables(&table, "receiver", problems), (longest, limit), problems);
-    let loads = load::all(&tables(&table, "load", problems), (duration, limit), problems);
+    let receivers = receivers::read(&table.tables("receiver", problems), (longest, limit), problems);
+    let loads = load::all(&table.tables("load", problems), (duration, limit), problems);
     if table.value("load").is_none() {
         problems.push(
             Problem::error("there is no load: nobody sends anything")
@@ -288,8 +277,9 @@ fn read(
         output = OutputKeys::read(&table, problems);
     }
     times(&scenario, duration, problems);
-    let faults = faults::read(&tables(&table, "fault", problems), limit, problems);
-    let changes: Vec<Change> = tables(&table, "change", problems)
+    let faults = faults::read(&table.tables("fault", problems), limit, problems);
+    let changes: Vec<Change> = table
+        .tables("change", problems)
         .iter()
         .filter_map(|table| changes::read(table, limit, topology.as_ref(), problems))
         .collect();

@@ -3,10 +3,9 @@
 use xoff_dataplane::units::{BitRate, Bytes, Nanos};
 
 use super::keys::ReceiverKeys;
-use crate::draft::value;
-use crate::problem::{Problem, Problems};
 use crate::quantity;
-use crate::read::Table;
+use crate::reader::problem::{Problem, Problems};
+use crate::reader::{Table, value};
 
 /// Hosts that are slow.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,7 +56,7 @@ fn read_one(
     let keys = ReceiverKeys::read(table, problems);
     for (key, example) in [("hosts", "hosts = [3]"), ("rate", "rate = \"20G\"")] {
         if table.value(key).is_none() {
-            problems.push(Problem::missing_in("receiver", key, example, table.span));
+            problems.push(Problem::missing("[receiver]", key, example, table.span));
         }
     }
     let buffer = value(keys.buffer.as_ref(), BUFFER);

@@ -13,10 +13,9 @@ use xoff_dataplane::units::{BitRate, ETHERNET_HEADER, Nanos};
 
 use super::frames::{frame_len, payload_max};
 use super::{Change, Of, Topology, changes};
-use crate::document::Document;
-use crate::problem::{Problem, Problems};
-use crate::rearranged::{array, entry, lay_below, policies, table};
-use crate::{Config, Hardware, build};
+use crate::reader::problem::{Problem, Problems};
+use crate::reader::rearrange::{array, entry, lay_below, policies, table};
+use crate::{Config, Hardware, Machine};
 
 /// A port's line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -163,8 +162,7 @@ fn config_of(
     problems: &mut Problems,
 ) -> Option<Config> {
     let root = root_of(root, kind, ports, changes, problems)?;
-    let document = Document::read(&root, Hardware::Ideal, None, problems);
-    build::build(&document, problems)
+    Config::of_document(&root, Hardware::Ideal, &Machine::default(), problems)
 }
 
 fn root_of<'de>(

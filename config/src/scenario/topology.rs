@@ -10,11 +10,10 @@ use xoff_dataplane::units::{BitRate, Nanos};
 use super::keys::TopologyKeys;
 use super::of_kind;
 use super::switches::PortLine;
+use crate::SpreadKind;
 use crate::defaults;
-use crate::draft::value;
-use crate::keys::SpreadKind;
-use crate::problem::{Problem, Problems};
-use crate::read::Table;
+use crate::reader::problem::{Problem, Problems};
+use crate::reader::{Table, value};
 
 /// `topology.delay`: 100 m.
 pub(super) const DELAY: Nanos = Nanos(500);
@@ -148,7 +147,7 @@ pub(super) fn read(table: &Table<'_, '_>, problems: &mut Problems) -> Option<Top
     let keys = TopologyKeys::read(table, problems);
     let Some(kind) = &keys.kind else {
         if table.value("kind").is_none() {
-            problems.push(Problem::missing_in("topology", "kind", "kind = \"leaf-spine\"", table.span));
+            problems.push(Problem::missing("[topology]", "kind", "kind = \"leaf-spine\"", table.span));
         }
         return None;
     };

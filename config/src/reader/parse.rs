@@ -1,4 +1,4 @@
-//! One value each: from TOML to its type, or the text that says what is allowed.
+//! Values of keys: from TOML to their types. In place of a value that is not allowed, each function returns the allowed values in words.
 
 use std::fmt::Display;
 use std::ops::RangeInclusive;
@@ -9,8 +9,8 @@ use toml_span::value::ValueInner;
 use xoff_dataplane::settings::{Flooded, FrameRate, StormLimit};
 use xoff_dataplane::units::{BitRate, Bytes, CLASSES, Class, ClassSet, MacAddr, Nanos};
 
+use super::table::{Parsed, closest, found};
 use crate::quantity;
-use crate::read::{Parsed, closest, found};
 use crate::shell::HttpAt;
 
 /// VLAN identifiers that can be used; 0 is "no VLAN", 4095 is reserved (802.1Q table 9-2).
@@ -23,15 +23,18 @@ const NAME_LEN_MAX: usize = 32;
 /// Longest name in DNS.
 const HOST_LEN_MAX: usize = 253;
 
-/// `Off` is what the key's word for "not at all" means.
+/// A value, or the word of its key for "not at all".
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum OrOff<T> {
+pub enum OrOff<T> {
+    /// A value.
     Is(T),
+    /// Not at all.
     Off,
 }
 
 impl<T> OrOff<T> {
-    pub(crate) fn into_option(self) -> Option<T> {
+    /// Returns the value; `None` for "not at all".
+    pub fn into_option(self) -> Option<T> {
         match self {
             OrOff::Is(value) => Some(value),
             OrOff::Off => None,
@@ -39,8 +42,8 @@ impl<T> OrOff<T> {
     }
 }
 
-/// `word` (or `false` for "off") means [`OrOff::Off`], anything else is for `parse`.
-pub(crate) fn or_word<T>(
+/// Reads `word` (and `false`, where the word is "off") as [`OrOff::Off`], anything else by `parse`.
+pub fn or_word<T>(
     word: &'static str,
     parse: impl FnOnce(&Value<'_>) -> Parsed<T>,
 ) -> impl FnOnce(&Value<'_>) -> Parsed<OrOff<T>> {
@@ -52,8 +55,8 @@ pub(crate) fn or_word<T>(
     }
 }
 
-/// A whole number in `range`.
-pub(crate) fn integer<T>(range: RangeInclusive<T>) -> impl Fn(&Value<'_>) -> Parsed<T>
+/// Reads a whole number in `range`.
+pub fn integer<T>(range: RangeInclusive<T>) -> impl Fn(&Value<'_>) -> Parsed<T>
 where
     T: TryFrom<i64> + PartialOrd + Display,
 {
@@ -65,8 +68,8 @@ where
     }
 }
 
-/// One of these words.
-pub(crate) fn choice<T: Copy>(words: &[(&'static str, T)]) -> impl Fn(&Value<'_>) -> Parsed<T> {
+/// Reads one of these words as what it stands for.
+pub fn choice<T: Copy>(words: &[(&'static str, T)]) -> impl Fn(&Value<'_>) -> Parsed<T> {
     move |value| {
         let word = value.as_str().unwrap_or_default();
         if let Some((_, meaning)) = words.iter().find(|(name, _)| *name == word) {
@@ -79,14 +82,20 @@ pub(crate) fn choice<T: Copy>(words: &[(&'static str, T)]) -> impl Fn(&Value<'_>
     }
 }
 
-/// A part of a whole: above 0, at most 1.
-pub(crate) fn share(value: &Value<'_>) -> Parsed<f64> {
+/// Reads a part of a whole: above 0, at most 1.
+///
+/// # Errors
+/// The allowed values.
+pub fn share(value: &Value<'_>) -> Parsed<f64> {
     let number = value.as_float().or_else(|| value.as_integer().map(|number| number as f64));
     number.filter(|share| *share > 0.0 && *share <= 1.0).ok_or_else(|| "a number above 0, up to 1".into())
 }
 
-/// A part of a whole, or nothing of it.
-pub(crate) fn share_or_none(value: &Value<'_>) -> Parsed<f64> {
+/// Reads a part of a whole, from 0 to 1.
+///
+/// # Errors
+/// The allowed values.
+pub fn share_or_none(value: &Value<'_>) -> Parsed<f64> {
     share(value).or_else(|_| {
         let is_none = value.as_float() == Some(0.0) || value.as_integer() == Some(0);
         is_none.then_some(0.0).ok_or_else(|| "a number from 0 to 1".into())
@@ -98,19 +107,27 @@ pub(crate) fn part(value: &Value<'_>) -> Parsed<f64> {
     share(value).ok().filter(|part| *part < 1.0).ok_or_else(|| "a number above 0 and below 1".into())
 }
 
-pub(crate) fn boolean(value: &Value<'_>) -> Parsed<bool> {
+/// Reads true or false.
+///
+/// # Errors
+/// The allowed values.
+pub fn boolean(value: &Value<'_>) -> Parsed<bool> {
     value.as_bool().ok_or_else(|| "true or false".into())
 }
 
-/// A size, or a bare number of bytes.
-pub(crate) fn bytes(value: &Value<'_>) -> Parsed<Bytes> {
+/// Reads a size, or a bare number of bytes.
+///
+/// # Errors
+/// The allowed values.
+pub fn bytes(value: &Value<'_>) -> Parsed<Bytes> {
     let bare = value.as_integer().and_then(|number| u64::try_from(number).ok()).map(Bytes);
     let size = bare.or_else(|| value.as_str().and_then(quantity::parse_bytes));
     size.filter(|size| size.0 <= 1 << 50)
         .ok_or_else(|| "a size such as \"100KB\", \"64KiB\" or 1500 (bytes)".into())
 }
 
-pub(crate) fn time(range: RangeInclusive<Nanos>) -> impl Fn(&Value<'_>) -> Parsed<Nanos> {
+/// Reads a time in `range`.
+pub fn time(range: RangeInclusive<Nanos>) -> impl Fn(&Value<'_>) -> Parsed<Nanos> {
     move |value| {
         let time = value.as_str().and_then(quantity::parse_time).filter(|time| range.contains(time));
         let (least, most) = (quantity::time(*range.start()), quantity::time(*range.end()));
@@ -118,7 +135,11 @@ pub(crate) fn time(range: RangeInclusive<Nanos>) -> impl Fn(&Value<'_>) -> Parse
     }
 }
 
-pub(crate) fn rate(value: &Value<'_>) -> Parsed<BitRate> {
+/// Reads a rate from 1 Mb/s to 1.6 Tb/s.
+///
+/// # Errors
+/// The allowed values.
+pub fn rate(value: &Value<'_>) -> Parsed<BitRate> {
     let rate = value.as_str().and_then(quantity::parse_rate);
     rate.filter(|rate| rate.bits_per_second() >= 1_000_000)
         .ok_or_else(|| "a rate from \"1M\" to \"1.6T\", such as \"400M\", \"1G\" or \"25Gb/s\"".into())
@@ -152,12 +173,20 @@ pub(crate) fn metres(value: &Value<'_>) -> Parsed<u64> {
     metres.ok_or_else(|| "a length up to \"1000km\", such as \"3m\" or \"2km\"".into())
 }
 
-pub(crate) fn class(value: &Value<'_>) -> Parsed<Class> {
+/// Reads a class.
+///
+/// # Errors
+/// The allowed values.
+pub fn class(value: &Value<'_>) -> Parsed<Class> {
     let class = value.as_integer().and_then(|number| u8::try_from(number).ok()).and_then(Class::new);
     class.ok_or_else(|| "a class from 0 to 7".into())
 }
 
-pub(crate) fn classes(value: &Value<'_>) -> Parsed<ClassSet> {
+/// Reads a list of classes.
+///
+/// # Errors
+/// The allowed values.
+pub fn classes(value: &Value<'_>) -> Parsed<ClassSet> {
     list(value, class)
         .ok_or_else(|| "a list of classes from 0 to 7, such as [3] or [3, 4]".into())
         .map(|classes| classes.into_iter().collect())
@@ -175,8 +204,11 @@ pub(crate) fn by_class(most: u8, of_class: [u8; CLASSES]) -> impl Fn(&Value<'_>)
     }
 }
 
-/// Classes by PCP or DSCP: `{ 26 = 3, 40-47 = 5 }`, none twice. What is not named keeps what it had.
-pub(crate) fn class_map<const N: usize>(value: &Value<'_>) -> Parsed<[Option<Class>; N]> {
+/// Reads classes by PCP or DSCP, each code once: `{ 26 = 3, 40-47 = 5 }`. Codes that the table does not name are `None`.
+///
+/// # Errors
+/// The allowed values.
+pub fn class_map<const N: usize>(value: &Value<'_>) -> Parsed<[Option<Class>; N]> {
     let allowed = || {
         format!("classes from 0 to 7, such as {{ 3 = 3, 4-5 = 0 }}, with different keys from 0 to {}", N - 1)
     };
@@ -216,8 +248,11 @@ pub(crate) fn vids(value: &Value<'_>) -> Parsed<Vec<u16>> {
     Ok(vids)
 }
 
-/// The name of a port or switch: it ends up in metrics and logs.
-pub(crate) fn name(value: &Value<'_>) -> Parsed<String> {
+/// Reads the name of a port or switch, as it stands in metrics and logs.
+///
+/// # Errors
+/// The allowed values.
+pub fn name(value: &Value<'_>) -> Parsed<String> {
     let fine = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
     let name =
         value.as_str().filter(|name| (1..=NAME_LEN_MAX).contains(&name.len()) && name.chars().all(fine));
@@ -225,8 +260,11 @@ pub(crate) fn name(value: &Value<'_>) -> Parsed<String> {
         .ok_or_else(|| format!("a name of 1 to {NAME_LEN_MAX} letters, digits, '.', '_' or '-'"))
 }
 
-/// A Linux interface.
-pub(crate) fn device(value: &Value<'_>) -> Parsed<String> {
+/// Reads the name of a Linux interface.
+///
+/// # Errors
+/// The allowed values.
+pub fn device(value: &Value<'_>) -> Parsed<String> {
     let fine = |c: char| !c.is_whitespace() && !c.is_control() && c != '/' && c != ':';
     let device =
         value.as_str().filter(|name| (1..=DEVICE_LEN_MAX).contains(&name.len()) && name.chars().all(fine));
@@ -235,15 +273,21 @@ pub(crate) fn device(value: &Value<'_>) -> Parsed<String> {
         .ok_or_else(|| format!("an interface as `ip link` shows it (1 to {DEVICE_LEN_MAX} bytes)"))
 }
 
-/// A station's own address.
-pub(crate) fn mac(value: &Value<'_>) -> Parsed<MacAddr> {
+/// Reads the MAC address of one station.
+///
+/// # Errors
+/// The allowed values.
+pub fn mac(value: &Value<'_>) -> Parsed<MacAddr> {
     let mac = value.as_str().and_then(MacAddr::parse);
     mac.filter(|mac| !mac.is_group())
         .ok_or_else(|| "an address of one station, such as \"02:00:00:00:00:01\"".into())
 }
 
-/// Where HTTP is served.
-pub(crate) fn http(value: &Value<'_>) -> Parsed<HttpAt> {
+/// Reads the address at which HTTP is served.
+///
+/// # Errors
+/// The allowed values.
+pub fn http(value: &Value<'_>) -> Parsed<HttpAt> {
     value.as_str().unwrap_or_default().parse()
 }
 
@@ -257,8 +301,11 @@ pub(crate) fn netns(value: &Value<'_>) -> Parsed<PathBuf> {
         .ok_or_else(|| "a name that `ip netns` lists, or the path of a namespace from the root on".into())
 }
 
-/// Names that a host may be called by over HTTP.
-pub(crate) fn hosts(value: &Value<'_>) -> Parsed<Vec<String>> {
+/// Reads host names that clients of HTTP may use.
+///
+/// # Errors
+/// The allowed values.
+pub fn hosts(value: &Value<'_>) -> Parsed<Vec<String>> {
     let fine = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
     let host = |entry: &Value<'_>| {
         let name =
@@ -269,7 +316,7 @@ pub(crate) fn hosts(value: &Value<'_>) -> Parsed<Vec<String>> {
         .ok_or_else(|| "a list of host names without ports, such as [\"leaf1.lab.example\"]".into())
 }
 
-/// Each entry of a list; `None` where it is no list or an entry is wrong.
-pub(crate) fn list<T>(value: &Value<'_>, parse: impl Fn(&Value<'_>) -> Parsed<T>) -> Option<Vec<T>> {
+/// Reads each entry of a list; `None` where the value is no list or an entry is not allowed.
+pub fn list<T>(value: &Value<'_>, parse: impl Fn(&Value<'_>) -> Parsed<T>) -> Option<Vec<T>> {
     value.as_array()?.iter().map(|entry| parse(entry).ok()).collect()
 }

@@ -1,13 +1,13 @@
-//! Tables of a file that holds several switches, put together as if one of them stood in a file of its own. Values keep the places at
-//! which they stand.
+//! Rearranges a file that contains several switches into one document for each, as if that switch had a file of its own. Values keep
+//! their places.
 
 use std::borrow::Cow;
 
 use toml_span::value::{Key, Table, ValueInner};
 use toml_span::{Span, Value};
 
-/// What `below` says where `over` says nothing; tables are merged.
-pub(crate) fn lay_below<'de>(over: &mut Table<'de>, below: Table<'de>) {
+/// Adds to `over` what it lacks of `below`; merges tables.
+pub fn lay_below<'de>(over: &mut Table<'de>, below: Table<'de>) {
     for (key, mut value) in below {
         match over.get_mut(key.name.as_ref()) {
             None => _ = over.insert(key, value),
@@ -22,13 +22,8 @@ pub(crate) fn lay_below<'de>(over: &mut Table<'de>, below: Table<'de>) {
     }
 }
 
-/// What chooses policies goes to `[switch]`, what they are told to `[policy]`.
-pub(crate) fn policies<'de>(
-    key: Key<'de>,
-    mut value: Value<'de>,
-    switch: &mut Table<'de>,
-    root: &mut Table<'de>,
-) {
+/// Moves the choice of policies to `switch`, the table `[switch]`, and their parameters to `root`, as `[policy]`.
+pub fn policies<'de>(key: Key<'de>, mut value: Value<'de>, switch: &mut Table<'de>, root: &mut Table<'de>) {
     let (span, inner) = (value.span, value.take());
     let ValueInner::Table(entries) = inner else {
         switch.insert(key, Value::with_span(inner, span));
@@ -48,22 +43,29 @@ pub(crate) fn policies<'de>(
     }
 }
 
-pub(crate) fn entry<'de>(key: &'static str, value: ValueInner<'de>, span: Span) -> (Key<'de>, Value<'de>) {
+/// Returns an entry of a table, with `span` as its place.
+pub fn entry<'de>(key: &'static str, value: ValueInner<'de>, span: Span) -> (Key<'de>, Value<'de>) {
     (Key { name: Cow::Borrowed(key), span }, Value::with_span(value, span))
 }
 
-pub(crate) fn text<'de>(text: String, span: Span) -> Value<'de> {
+/// Returns a string, with `span` as its place.
+#[must_use]
+pub fn text<'de>(text: String, span: Span) -> Value<'de> {
     Value::with_span(ValueInner::String(text.into()), span)
 }
 
-pub(crate) fn table(value: ValueInner<'_>) -> Option<Table<'_>> {
+/// Returns a value as a table; `None` for one of another type.
+#[must_use]
+pub fn table(value: ValueInner<'_>) -> Option<Table<'_>> {
     match value {
         ValueInner::Table(table) => Some(table),
         _ => None,
     }
 }
 
-pub(crate) fn array(value: ValueInner<'_>) -> Option<Vec<Value<'_>>> {
+/// Returns a value as a list; `None` for one of another type.
+#[must_use]
+pub fn array(value: ValueInner<'_>) -> Option<Vec<Value<'_>>> {
     match value {
         ValueInner::Array(array) => Some(array),
         _ => None,

@@ -67,35 +67,22 @@ struct Label {
 }
 
 impl Problem {
-    /// A table lacks `key`.
-    pub(crate) fn missing(table: &str, key: &str, span: Span) -> Problem {
-        let example = match key {
-            "speed" => "speed = \"1G\"",
-            "device" => "device = \"eth1\"",
-            "port" => "port = \"a\"",
-            "mac" => "mac = \"02:00:00:00:00:01\"",
-            "between" => "between = [\"h1\", \"s1\"]",
-            "ports" => "ports = [\"a\", \"b\"]",
-            _ => "name = \"a\"",
-        };
-        Problem::error(format!("`{key}` is missing in [[{table}]]"))
-            .at(Span::new(span.start, span.end.min(span.start + table.len() + 4)), format!("has no `{key}`"))
+    /// Reports that the table at `span` lacks `key`. `heading` is how the table begins, such as `[[port]]`; `example` gives the key.
+    #[must_use]
+    pub fn missing(heading: &str, key: &str, example: &str, span: Span) -> Problem {
+        Problem::error(format!("`{key}` is missing in {heading}"))
+            .at(Span::new(span.start, span.end.min(span.start + heading.len())), format!("has no `{key}`"))
             .help(format!("for example: {example}"))
     }
 
-    /// A table that stands once lacks `key`.
-    pub(crate) fn missing_in(table: &str, key: &str, example: &str, span: Span) -> Problem {
-        Problem::error(format!("`{key}` is missing in [{table}]"))
-            .at(Span::new(span.start, span.end.min(span.start + table.len() + 2)), format!("has no `{key}`"))
-            .help(format!("for example: {example}"))
-    }
-
-    pub(crate) fn error(message: impl Into<String>) -> Problem {
+    /// An error with this message: what was found, and what is allowed.
+    pub fn error(message: impl Into<String>) -> Problem {
         let message = message.into();
         Problem { message, help: None, position: None, severity: Severity::Error, labels: Vec::new() }
     }
 
-    pub(crate) fn warning(message: impl Into<String>) -> Problem {
+    /// A warning with this message.
+    pub fn warning(message: impl Into<String>) -> Problem {
         Problem { severity: Severity::Warning, ..Problem::error(message) }
     }
 
@@ -109,13 +96,16 @@ impl Problem {
         self.severity == Severity::Error
     }
 
-    pub(crate) fn help(mut self, help: impl Into<String>) -> Problem {
+    /// Adds what to do about the problem.
+    #[must_use]
+    pub fn help(mut self, help: impl Into<String>) -> Problem {
         self.help = Some(help.into());
         self
     }
 
-    /// Points at `span`; the first one is where the problem is.
-    pub(crate) fn at(mut self, span: Span, text: impl Into<String>) -> Problem {
+    /// Adds a place in the file, with a short text. The first place is that of the problem itself.
+    #[must_use]
+    pub fn at(mut self, span: Span, text: impl Into<String>) -> Problem {
         self.labels.push(Label { start: span.start, end: span.end, text: text.into() });
         self
     }
@@ -182,24 +172,26 @@ impl Diagnostic for Problem {
     }
 }
 
-/// Problems as they are found.
+/// The problems found so far in one file.
 #[derive(Debug, Default)]
-pub(crate) struct Problems {
+pub struct Problems {
     errors: Vec<Problem>,
     warnings: Vec<Problem>,
     notes: Vec<Problem>,
 }
 
-/// What does not keep a switch from starting.
-pub(crate) struct Remarks {
+/// Problems that are no errors, in the order of the file.
+#[derive(Debug)]
+pub struct Remarks {
+    /// Doubtful settings.
     pub warnings: Vec<Problem>,
+    /// Settings that are deliberate, and have a price.
     pub notes: Vec<Problem>,
 }
 
 impl Problems {
-    /// Adds a problem; what is said of the same place in the same words (because every port inherits it)
-    /// is said once.
-    pub(crate) fn push(&mut self, problem: Problem) {
+    /// Adds a problem. Problems with the same text at the same place, such as those of a key that every port inherits, are kept once.
+    pub fn push(&mut self, problem: Problem) {
         let list = match problem.severity {
             Severity::Error => &mut self.errors,
             Severity::Warning => &mut self.warnings,
@@ -214,7 +206,9 @@ impl Problems {
         }
     }
 
-    pub(crate) fn has_errors(&self) -> bool {
+    /// Whether one of the problems is an error.
+    #[must_use]
+    pub fn has_errors(&self) -> bool {
         !self.errors.is_empty()
     }
 

@@ -1,27 +1,27 @@
-//! Reading tables: every key is looked for by name, a value of the wrong kind is a problem with the
-//! place where it stands and what is allowed there, and a key that nobody looked for is one too.
+//! Tables of a document: a value that is not allowed under its key is a problem, with its place and the allowed values; so is an
+//! unknown key.
 
 use strsim::damerau_levenshtein;
 use toml_span::value::ValueInner;
 use toml_span::{Span, Spanned, Value};
 
-use crate::problem::{Problem, Problems};
+use super::problem::{Problem, Problems};
 
-/// What a value means, or else what is allowed in its place ("a string such as ...").
-pub(crate) type Parsed<T> = Result<T, String>;
+/// A value of a file as its type, or the values that are allowed in its place, in words ("a string such as ...").
+pub type Parsed<T> = Result<T, String>;
 
-/// A TOML table under the name that the documentation gives it.
-#[derive(Clone, Copy)]
-pub(crate) struct Table<'a, 'de> {
+/// A TOML table, with the name that messages give it.
+#[derive(Clone, Copy, Debug)]
+pub struct Table<'a, 'de> {
     name: &'a str,
     entries: &'a toml_span::value::Table<'de>,
-    /// Where it stands.
-    pub(crate) span: Span,
+    /// Its place in the file.
+    pub span: Span,
 }
 
 impl<'a, 'de> Table<'a, 'de> {
-    /// `value` as a table; a problem if it is something else.
-    pub(crate) fn of(name: &'a str, value: &'a Value<'de>, problems: &mut Problems) -> Option<Self> {
+    /// Returns `value` as the table `[name]`; reports a value of another type. The name of a whole document is empty.
+    pub fn of(name: &'a str, value: &'a Value<'de>, problems: &mut Problems) -> Option<Self> {
         let Some(entries) = value.as_table() else {
             problems.push(wrong(name, value, &format!("a table: [{name}]")));
             return None;
@@ -29,27 +29,45 @@ impl<'a, 'de> Table<'a, 'de> {
         Some(Table { name, entries, span: value.span })
     }
 
-    pub(crate) fn value(&self, key: &str) -> Option<&'a Value<'de>> {
+    /// Returns the value under `key`.
+    #[must_use]
+    pub fn value(&self, key: &str) -> Option<&'a Value<'de>> {
         self.entries.get(key)
     }
 
-    /// Where `key` itself stands, or else the table.
-    pub(crate) fn key_span(&self, key: &str) -> Span {
+    /// Returns the place of `key` itself, or that of the table where it has no such key.
+    #[must_use]
+    pub fn key_span(&self, key: &str) -> Span {
         self.entries.get_key_value(key).map_or(self.span, |(key, _)| key.span)
     }
 
-    /// Whether it has no keys but these.
-    pub(crate) fn has_only(&self, keys: &[&str]) -> bool {
+    /// Whether the table has no keys but these.
+    #[must_use]
+    pub fn has_only(&self, keys: &[&str]) -> bool {
         self.entries.keys().all(|key| keys.contains(&key.name.as_ref()))
     }
 
-    /// The table under `key`.
-    pub(crate) fn table(&self, key: &'a str, problems: &mut Problems) -> Option<Table<'a, 'de>> {
+    /// Returns the table under `key`; reports a value of another type.
+    pub fn table(&self, key: &'a str, problems: &mut Problems) -> Option<Table<'a, 'de>> {
         Table::of(key, self.value(key)?, problems)
     }
 
-    /// What stands under `key`; `None` where nothing does, or (and a problem then) what cannot be.
-    pub(crate) fn read<T>(
+    /// Returns the tables of the list under `key`; reports what is not a list of tables.
+    pub fn tables(&self, key: &'a str, problems: &mut Problems) -> Vec<Table<'a, 'de>> {
+        let Some(value) = self.value(key) else { return Vec::new() };
+        let Some(entries) = value.as_array() else {
+            problems.push(
+                Problem::error(format!("`{key}` has to be a list of tables"))
+                    .at(value.span, "one table")
+                    .help(format!("write [[{key}]] with two brackets, once for each")),
+            );
+            return Vec::new();
+        };
+        entries.iter().filter_map(|entry| Table::of(key, entry, problems)).collect()
+    }
+
+    /// Returns the value under `key` as its type, with its place; reports a value that is not allowed.
+    pub fn read<T>(
         &self,
         key: &str,
         parse: impl FnOnce(&Value<'de>) -> Parsed<T>,
@@ -65,8 +83,8 @@ impl<'a, 'de> Table<'a, 'de> {
         }
     }
 
-    /// A problem for every key that is not in one of the lists.
-    pub(crate) fn no_others(&self, known: &[&[&str]], problems: &mut Problems) {
+    /// Reports every key of the table that is in none of the lists.
+    pub fn no_others(&self, known: &[&[&str]], problems: &mut Problems) {
         let known: Vec<&str> = known.concat();
         for (key, _) in self.entries.iter().filter(|(key, _)| !known.contains(&key.name.as_ref())) {
             let place =
@@ -89,8 +107,9 @@ fn wrong(key: &str, value: &Value<'_>, allowed: &str) -> Problem {
 /// Most characters of a value that are shown.
 const FOUND_LEN_MAX: usize = 60;
 
-/// A value as it is shown to whoever wrote it.
-pub(crate) fn found(value: &Value<'_>) -> String {
+/// Returns a value as messages show it, cut to 60 characters.
+#[must_use]
+pub fn found(value: &Value<'_>) -> String {
     let whole = written(value);
     match whole.char_indices().nth(FOUND_LEN_MAX) {
         Some((end, _)) => format!("{}...", &whole[..end]),
@@ -115,19 +134,47 @@ fn written(value: &Value<'_>) -> String {
     }
 }
 
-/// The candidate that was probably meant; it has at least something in common with `word`.
-pub(crate) fn closest<'a>(word: &str, candidates: &[&'a str]) -> Option<&'a str> {
+/// Returns the candidate that is closest to a misspelt `word`; `None` where none is close.
+#[must_use]
+pub fn closest<'a>(word: &str, candidates: &[&'a str]) -> Option<&'a str> {
     let word: String = word.chars().take(40).collect();
     let distance = |candidate: &&&str| damerau_levenshtein(&word, candidate);
     let most = (word.len().max(3) / 3).min(word.chars().count().saturating_sub(1));
     candidates.iter().min_by_key(distance).filter(|best| distance(best) <= most).copied()
 }
 
-/// A struct of optional values with their places in the file, one for each key of a table: the
-/// list of keys and how each is read stand in one place. A `layered` one can stand over another.
+/// Declares a struct with an optional field for each key of a table, and the function that reads the key's value.
+///
+/// The struct has the names of its keys (`KEYS`), and `read`, which reads them from a [`Table`] and reports values that are not allowed.
+/// A `layered` one can stand over another. The calling crate depends on `toml-span`.
+///
+/// ```
+/// use xoff_config::reader::{self, Table, parse};
+///
+/// xoff_config::keys! {
+///     /// `[server]`.
+///     struct ServerKeys {
+///         name: String = parse::name;
+///         port: u16 = parse::integer(1..=65_535);
+///     }
+/// }
+///
+/// let read = |text| {
+///     reader::read("server.toml", text, |root, problems| {
+///         let table = Table::of("", &root, problems)?.table("server", problems)?;
+///         table.no_others(&[ServerKeys::KEYS], problems);
+///         let keys = ServerKeys::read(&table, problems);
+///         Some((reader::value(keys.name.as_ref(), "a".into()), reader::value(keys.port.as_ref(), 80)))
+///     })
+/// };
+/// let (server, _) = read("[server]\nport = 8080").expect("the port is allowed");
+/// assert_eq!(server, ("a".to_owned(), 8080));
+/// assert!(read("[server]\nport = 0").is_err());
+/// ```
+#[macro_export]
 macro_rules! keys {
     ($(#[$doc:meta])* layered struct $name:ident { $($key:ident: $type:ty = $parse:expr;)* }) => {
-        $crate::read::keys! { $(#[$doc])* struct $name { $($key: $type = $parse;)* } }
+        $crate::keys! { $(#[$doc])* struct $name { $($key: $type = $parse;)* } }
 
         impl $name {
             /// Each value of `self`, or where it has none that of `below`.
@@ -150,10 +197,9 @@ macro_rules! keys {
         impl $name {
             pub(crate) const KEYS: &'static [&'static str] = &[$(stringify!($key)),*];
 
-            pub(crate) fn read(table: &$crate::read::Table<'_, '_>, problems: &mut $crate::problem::Problems) -> Self {
+            pub(crate) fn read(table: &$crate::reader::Table<'_, '_>, problems: &mut $crate::reader::Problems) -> Self {
                 $name { $($key: table.read(stringify!($key), $parse, problems),)* }
             }
         }
     };
 }
-pub(crate) use keys;
