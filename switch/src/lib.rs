@@ -16,6 +16,7 @@ pub mod host_path;
 pub mod lldp;
 pub mod machine;
 mod outlet;
+mod port_options;
 mod promise;
 pub mod recording;
 pub mod router;

@@ -6,9 +6,10 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use nix::sys::sysinfo::sysinfo;
-use xoff_config::{Device, Machine};
+use xoff_config::{Device, Machine, Uses};
 use xoff_dataplane::settings::HashSeed;
 use xoff_dataplane::units::Bytes;
+use xoff_xdp::Interface;
 
 /// What this process may use, its devices in the network namespace of the thread that asks.
 #[must_use]
@@ -17,7 +18,13 @@ pub fn here() -> Machine {
 }
 
 fn device(name: &str) -> Device {
-    xoff_xdp::look(name).unwrap_or(Device::Unknown)
+    let interface = match Interface::find(name) {
+        Ok(Some(interface)) => interface,
+        Ok(None) => return Device::Missing,
+        Err(_) => return Device::Unknown,
+    };
+    let Interface { index, queues, mtu, loopback, master, default_route, addresses } = interface;
+    Device::Has { index, queues, mtu, uses: Uses { loopback, master, default_route, addresses } }
 }
 
 /// What is on the file system of namespaces is one; of another kind it is refused when it is entered.

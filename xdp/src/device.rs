@@ -4,7 +4,6 @@ use std::io;
 use std::os::fd::OwnedFd;
 
 use serde::{Deserialize, Serialize};
-use xoff_config::shell::Mode as ModeSetting;
 use xoff_dataplane::units::MacAddr;
 use xoff_ebpf::{Claim, Clsact, Filtered, Mode};
 use xoff_tc::{Handle, Tc};
@@ -277,15 +276,15 @@ impl Device {
         self.ifindex
     }
 
-    /// How the XDP program is to be attached: natively, generically, or as it turns out.
-    pub(crate) fn mode(&self, wanted: ModeSetting) -> Result<Option<Mode>, XdpError> {
+    /// Returns the mode in which the XDP program is attached; `None`: native where the driver can, else generic.
+    pub(crate) fn mode(&self, wanted: Option<Mode>) -> Result<Option<Mode>, XdpError> {
         let release = driver::kernel_release().unwrap_or_default();
         let most = self.driver.native_mtu_max(&release).filter(|&most| self.mtu > most);
         match (wanted, most) {
-            (ModeSetting::Auto, None) => Ok(None),
-            (ModeSetting::Auto, Some(_)) | (ModeSetting::Generic, _) => Ok(Some(Mode::Generic)),
-            (ModeSetting::Native, None) => Ok(Some(Mode::Native)),
-            (ModeSetting::Native, Some(most)) => {
+            (None, None) => Ok(None),
+            (None, Some(_)) | (Some(Mode::Generic), _) => Ok(Some(Mode::Generic)),
+            (Some(Mode::Native), None) => Ok(Some(Mode::Native)),
+            (Some(Mode::Native), Some(most)) => {
                 Err(XdpError::LostNatively { device: self.name.clone(), mtu: self.mtu, most })
             }
         }

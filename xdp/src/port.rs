@@ -11,7 +11,6 @@
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::sync::Arc;
 
-use xoff_config::shell::{PortShell, Queues};
 use xoff_dataplane::driver::{self, Port as _};
 use xoff_dataplane::frame::Frame;
 use xoff_ebpf::{Attached, Mode};
@@ -19,6 +18,7 @@ use xoff_ebpf::{Attached, Mode};
 use crate::device::{Device, Facts};
 use crate::error::XdpError;
 use crate::monitor::{Monitor, SocketMemory};
+use crate::options::PortOptions;
 use crate::receive::Receiver;
 use crate::socket::{Socket, XskCompletion, XskFill, XskRx, XskTx};
 use crate::store::{Lent, Store};
@@ -45,10 +45,10 @@ struct Prepared {
 
 impl Prepared {
     /// Makes the device ready and opens a socket for each of its queues, unless it is known beforehand that it does not do.
-    fn open(umem: &Umem, shell: &PortShell) -> Result<Prepared, XdpError> {
-        let mut device = Device::take(&shell.device)?;
-        let queues = queues_of(&shell.queues, &device)?;
-        let mode = device.mode(shell.mode)?;
+    fn open(umem: &Umem, options: &PortOptions) -> Result<Prepared, XdpError> {
+        let mut device = Device::take(&options.device)?;
+        let queues = queues_of(options.queues.as_deref(), &device)?;
+        let mode = device.mode(options.mode)?;
         if umem.is_shared() {
             able_to_share(&device, mode.unwrap_or(Mode::Native), umem.settings().chunk_bytes)?;
         }
@@ -58,16 +58,20 @@ impl Prepared {
         let mut transmitter = None;
         let mut idle = Vec::new();
         for (&queue, number) in queues.iter().zip(numbers.sockets()) {
-            let Socket { rx, fill, tx, completion } =
-                Socket::open(umem, &shell.rings, (device.name(), device.ifindex().cast_unsigned()), queue)?;
+            let Socket { rx, fill, tx, completion } = Socket::open(
+                umem,
+                (options.rx, options.tx),
+                (device.name(), device.ifindex().cast_unsigned()),
+                queue,
+            )?;
             if transmitter.is_none() {
-                let size = shell.rings.tx.min(umem.settings().completion);
-                sys::set_tx_budget(rx.as_fd(), shell.rings.tx);
+                let size = options.tx.min(umem.settings().completion);
+                sys::set_tx_budget(rx.as_fd(), options.tx);
                 transmitter = Some(Transmitter::new(tx, completion, size, umem.chunks()));
             } else {
                 idle.push((tx, completion));
             }
-            let size = shell.stall_frames.clamp(1, shell.rings.fill.min(shell.rings.rx));
+            let size = options.receive_chunks.clamp(1, umem.settings().fill.min(options.rx));
             receivers.push(Receiver::new(rx, fill, size, number));
         }
         Ok(Prepared {
@@ -163,8 +167,8 @@ impl Port {
     ///
     /// # Errors
     /// [`XdpError`], with the device as it was.
-    pub fn open(umem: &Umem, store: &mut Store, shell: &PortShell) -> Result<Port, XdpError> {
-        let mut prepared = Prepared::open(umem, shell)?;
+    pub fn open(umem: &Umem, store: &mut Store, options: &PortOptions) -> Result<Port, XdpError> {
+        let mut prepared = Prepared::open(umem, options)?;
         prepared.receivers.iter_mut().for_each(|receiver| receiver.refill(store));
         let numbers = prepared.numbers;
         let port = prepared.attach().inspect_err(|_| store.take_back(numbers))?;
@@ -176,8 +180,8 @@ impl Port {
     ///
     /// # Errors
     /// [`XdpError`], with the device as it was.
-    pub fn without_chunks(umem: &Umem, shell: &PortShell) -> Result<Port, XdpError> {
-        Prepared::open(umem, shell)?.attach()
+    pub fn without_chunks(umem: &Umem, options: &PortOptions) -> Result<Port, XdpError> {
+        Prepared::open(umem, options)?.attach()
     }
 
     /// There is somebody to take what it receives, with chunks from `store`: what its sockets dropped before is no loss. What the
@@ -341,13 +345,11 @@ fn descriptor(receiver: &Receiver<XskRx, XskFill>) -> BorrowedFd<'_> {
     receiver.rx().as_fd()
 }
 
-fn queues_of(wanted: &Queues, device: &Device) -> Result<Vec<u32>, XdpError> {
+fn queues_of(wanted: Option<&[u32]>, device: &Device) -> Result<Vec<u32>, XdpError> {
     let queues = device.queues();
-    match wanted {
-        Queues::All => Ok((0..queues).collect()),
-        Queues::List(list) => match list.iter().find(|&&queue| queue >= queues) {
-            Some(&queue) => Err(XdpError::NoSuchQueue { device: device.name().to_owned(), queue, queues }),
-            None => Ok(list.clone()),
-        },
+    let wanted = wanted.map_or_else(|| (0..queues).collect(), <[u32]>::to_vec);
+    match wanted.iter().find(|&&queue| queue >= queues) {
+        Some(&queue) => Err(XdpError::NoSuchQueue { device: device.name().to_owned(), queue, queues }),
+        None => Ok(wanted),
     }
 }

@@ -16,7 +16,6 @@ use std::time::Duration;
 use libc::xdp_desc;
 use rustix::net::sockopt;
 use rustix::net::xdp::XdpRingOffset;
-use xoff_config::shell::Rings;
 
 use crate::error::{Obstacle, XdpError};
 use crate::mapping::Mapping;
@@ -39,15 +38,15 @@ pub(crate) struct Socket {
 }
 
 impl Socket {
-    /// A socket for one queue; waits a moment where a killed process still has it.
+    /// Opens a socket for one queue, with RX and TX rings of these sizes; waits a moment where a killed process still has the queue.
     pub(crate) fn open(
         umem: &Umem,
-        rings: &Rings,
+        (rx, tx): (u32, u32),
         device: (&str, u32),
         queue: u32,
     ) -> Result<Socket, XdpError> {
         let (name, ifindex) = device;
-        let (rx, tx) = (checked_size("the RX ring", rings.rx)?, checked_size("the TX ring", rings.tx)?);
+        let (rx, tx) = (checked_size("the RX ring", rx)?, checked_size("the TX ring", tx)?);
         let refused =
             |source| XdpError::Device { doing: "open an AF_XDP socket for", device: name.to_owned(), source };
         let fd = Arc::new(umem.socket().map_err(refused)?);

@@ -6,7 +6,6 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
 use rustix::net::xdp::SocketAddrXdpFlags as BindFlags;
-use xoff_config::shell::ZeroCopy;
 
 use crate::error::{XdpError, check_privileges};
 use crate::mapping::Mapping;
@@ -21,9 +20,9 @@ pub struct UmemSettings {
     pub chunk_bytes: u32,
     /// Whether longer frames may take several chunks (XDP multi-buffer, Linux 6.6).
     pub multi_buffer: bool,
-    /// Whether the memory is shared with the devices. All ports or none: the first port opened
-    /// decides, and later ones must be able to do the same.
-    pub zero_copy: ZeroCopy,
+    /// Whether the memory is shared with the devices; `None`: where the first port's driver can. All ports or none: the first port
+    /// opened decides, and later ones must be able to do the same.
+    pub zero_copy: Option<bool>,
     /// Entries of every socket's fill ring: the largest that any port asks for.
     pub fill: u32,
     /// Entries of every socket's completion ring: the largest that any port asks for.
@@ -150,10 +149,10 @@ impl Umem {
 
     /// What the first socket is bound with; the others take over what came of it, also where none of the first are left.
     fn flags(&self) -> BindFlags {
-        let sharing = match (self.is_shared.get(), self.settings.zero_copy) {
-            (None, ZeroCopy::Auto) => BindFlags::empty(),
-            (Some(true), _) | (None, ZeroCopy::On) => BindFlags::XDP_ZEROCOPY,
-            (Some(false), _) | (None, ZeroCopy::Off) => BindFlags::XDP_COPY,
+        let sharing = match self.is_shared.get().copied().or(self.settings.zero_copy) {
+            None => BindFlags::empty(),
+            Some(true) => BindFlags::XDP_ZEROCOPY,
+            Some(false) => BindFlags::XDP_COPY,
         };
         let chains = if self.settings.multi_buffer { BindFlags::XDP_USE_SG } else { BindFlags::empty() };
         BindFlags::XDP_USE_NEED_WAKEUP | sharing | chains

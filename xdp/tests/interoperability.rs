@@ -11,11 +11,10 @@
 use std::time::{Duration, Instant};
 
 use ports::{PortSettings, Ports};
-use xoff_config::shell::{Mode, PortShell, Queues, Rings, ZeroCopy};
 use xoff_dataplane::driver::Port as _;
 use xoff_dataplane::frame::{Frame, FrameStore as _};
 use xoff_lab::{Lab, VethOptions};
-use xoff_xdp::{Port, PortDriver as _, Share, Store, Umem, UmemSettings};
+use xoff_xdp::{Port, PortDriver as _, PortOptions, Share, Store, Umem, UmemSettings};
 
 #[path = "../examples/bench/error.rs"]
 mod error;
@@ -65,20 +64,21 @@ impl Wire {
             let settings = UmemSettings {
                 chunk_bytes: CHUNK_BYTES,
                 multi_buffer: buffers > 1,
-                zero_copy: ZeroCopy::Auto,
+                zero_copy: None,
                 fill: RING,
                 completion: RING,
             };
             let (umem, mut stores) = Umem::new(settings, &[Share { chunks: 4 * RING, control: 8 }]).unwrap();
             let mut store = stores.remove(0);
-            let shell = PortShell {
+            let options = PortOptions {
                 device: "p0".to_owned(),
-                queues: Queues::All,
-                mode: Mode::Auto,
-                rings: Rings { fill: RING, rx: RING, tx: RING, completion: RING },
-                stall_frames: RING,
+                queues: None,
+                mode: None,
+                rx: RING,
+                tx: RING,
+                receive_chunks: RING,
             };
-            (Port::open(&umem, &mut store, &shell).unwrap(), store)
+            (Port::open(&umem, &mut store, &options).unwrap(), store)
         });
         Wire { lab, theirs, ours, store, held: Vec::new(), partial: Vec::new() }
     }

@@ -5,12 +5,12 @@ use std::os::fd::OwnedFd;
 use std::thread;
 use std::time::Duration;
 
-use xoff_config::shell::{Chunks, Mode, PortShell, Queues, Rings, ZeroCopy};
+use xoff_config::shell::Chunks;
 use xoff_dataplane::driver::Port as _;
 use xoff_dataplane::frame::{Frame, FrameStore};
 use xoff_dataplane::units::{Bytes, MacAddr, Nanos};
 use xoff_host::report::DropReport;
-use xoff_xdp::{Facts, Port, PortDriver as _, Share, Store, Umem, UmemSettings, XdpError};
+use xoff_xdp::{Facts, Port, PortDriver as _, PortOptions, Share, Store, Umem, UmemSettings, XdpError};
 
 use xoff_xdp::sleeper::duplicates;
 
@@ -35,13 +35,13 @@ impl Station {
     /// # Errors
     /// Where the interface cannot be used.
     pub fn open(device: &str, ring: u32) -> Result<Station, XdpError> {
-        match Station::open_with(ZeroCopy::Auto, device, ring) {
-            Err(XdpError::NotZeroCopy { .. }) => Station::open_with(ZeroCopy::Off, device, ring),
+        match Station::open_with(None, device, ring) {
+            Err(XdpError::NotZeroCopy { .. }) => Station::open_with(Some(false), device, ring),
             opened => opened,
         }
     }
 
-    fn open_with(zero_copy: ZeroCopy, device: &str, ring: u32) -> Result<Station, XdpError> {
+    fn open_with(zero_copy: Option<bool>, device: &str, ring: u32) -> Result<Station, XdpError> {
         let chunks = Chunks::for_mtu(xoff_xdp::mtu(device)?);
         let settings = UmemSettings {
             chunk_bytes: chunks.bytes,
@@ -53,14 +53,15 @@ impl Station {
         let chunks = (xoff_xdp::rx_queues(device)? + 2) * ring;
         let (umem, stores) = Umem::new(settings, &[Share { chunks, control: 0 }])?;
         let mut store = stores.into_iter().next().expect("one share was asked for");
-        let shell = PortShell {
+        let options = PortOptions {
             device: device.to_owned(),
-            queues: Queues::All,
-            mode: Mode::Auto,
-            stall_frames: ring,
-            rings: Rings { fill: ring, rx: ring, tx: ring, completion: ring },
+            queues: None,
+            mode: None,
+            rx: ring,
+            tx: ring,
+            receive_chunks: ring,
         };
-        let port = Port::open(&umem, &mut store, &shell)?;
+        let port = Port::open(&umem, &mut store, &options)?;
         Ok(Station { port, store, committed: Bytes::ZERO, committed_chunks: 0, tx_ring: ring })
     }
 

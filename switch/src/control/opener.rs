@@ -25,7 +25,7 @@ use super::SwitchView;
 use super::current::Current;
 use super::mailbox::{Mailbox, Request};
 use crate::confine::{ConfineError, Part, Privileges};
-use crate::machine;
+use crate::{machine, port_options};
 
 /// Why a port is not open again.
 #[derive(Debug, thiserror::Error)]
@@ -230,7 +230,7 @@ impl Opening {
     }
 
     fn open(&self, wanted: &Wanted) -> Result<Box<Port>, NotOpened> {
-        match Port::without_chunks(&self.umem, self.fit(wanted)?) {
+        match Port::without_chunks(&self.umem, &port_options::of_port(self.fit(wanted)?)) {
             Err(XdpError::NoSuchInterface { .. }) => Err(NotOpened::Missing),
             port => Ok(Box::new(port?)),
         }

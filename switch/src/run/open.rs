@@ -4,10 +4,11 @@ use xoff_config::Config;
 use xoff_config::shell::{Chunks, Worker as WorkerPlan, ZeroCopy};
 use xoff_dataplane::switch::WorkerId;
 use xoff_dataplane::units::{ETHERNET_HEADER, PortId};
-use xoff_xdp::{Port, Share, Store, Umem, UmemSettings, XdpError};
+use xoff_xdp::{Port, Share, Store, Umem, XdpError};
 
 use super::RunError;
 use crate::control::{self, Link, PortDevice, PortView};
+use crate::port_options;
 
 /// Everything that is taken from the kernel. Ports have no chunks yet: to open many takes seconds, and what comes to the first
 /// meanwhile is not for this switch.
@@ -25,7 +26,7 @@ pub(super) fn open(
     shares: &[Share],
     zero_copy: ZeroCopy,
 ) -> Result<Opened, XdpError> {
-    let (umem, stores) = Umem::new(umem_settings(config, zero_copy), shares)?;
+    let (umem, stores) = Umem::new(port_options::of_memory(config, zero_copy), shares)?;
     let mut views = Vec::new();
     let mut ports: Vec<Vec<(PortId, Port)>> = plans.iter().map(|_| Vec::new()).collect();
     for (id, port) in (0..=u8::MAX).map(PortId).zip(&config.shell.ports) {
@@ -34,25 +35,11 @@ pub(super) fn open(
             views.push(PortView::spare(worker));
             continue;
         }
-        let open = Port::without_chunks(&umem, port)?;
+        let open = Port::without_chunks(&umem, &port_options::of_port(port))?;
         views.push(port_view(&open, worker).named(&config.switch.ports[id.index()].name));
         ports[worker].push((id, open));
     }
     Ok(Opened { umem, stores, ports, views })
-}
-
-fn umem_settings(config: &Config, zero_copy: ZeroCopy) -> UmemSettings {
-    let shell = &config.shell;
-    let largest = |size: fn(&xoff_config::shell::Rings) -> u32| {
-        shell.ports.iter().map(|port| size(&port.rings)).max().unwrap_or(64)
-    };
-    UmemSettings {
-        chunk_bytes: shell.chunks.bytes,
-        multi_buffer: shell.chunks.multi_buffer,
-        zero_copy,
-        fill: largest(|rings| rings.fill),
-        completion: largest(|rings| rings.completion),
-    }
 }
 
 /// Each worker has the chunks of its ports.

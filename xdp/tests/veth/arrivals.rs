@@ -57,7 +57,7 @@ fn program_counts_arrivals_as_the_dataplane_reads_them() {
 #[test]
 fn a_queue_without_a_socket_loses_frames_and_that_is_counted() {
     let options = VethOptions { queues: 2, ..VethOptions::default() };
-    let mut bench = Bench::new(&options, umem_settings(), |shell| shell.queues = Queues::List(vec![0]));
+    let mut bench = Bench::new(&options, umem_settings(), |port| port.queues = Some(vec![0]));
     send_flows(&bench.hosts[0]);
     let mut received = Vec::new();
     wait_for_mut(|| {

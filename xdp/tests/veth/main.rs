@@ -14,12 +14,11 @@ use nix::sys::socket::{
     AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType, bind, recv, send, setsockopt, socket, sockopt,
 };
 use nix::sys::time::TimeVal;
-use xoff_config::shell::{Mode, PortShell, Queues, Rings, ZeroCopy};
 use xoff_dataplane::driver::Port as _;
 use xoff_dataplane::frame::{Frame, FrameStore};
-use xoff_ebpf::{EbpfError, Mode as Attach};
+use xoff_ebpf::{EbpfError, Mode};
 use xoff_lab::{Device, Lab, Namespace, VethOptions};
-use xoff_xdp::{Port, PortDriver as _, Share, Store, Umem, UmemSettings, XdpError};
+use xoff_xdp::{Port, PortDriver as _, PortOptions, Share, Store, Umem, UmemSettings, XdpError};
 
 mod arrivals;
 
@@ -28,22 +27,17 @@ const CHUNKS: u32 = 4 * RING;
 const SHARE: Share = Share { chunks: CHUNKS, control: 8 };
 
 fn umem_settings() -> UmemSettings {
-    UmemSettings {
-        chunk_bytes: 2048,
-        multi_buffer: false,
-        zero_copy: ZeroCopy::Auto,
-        fill: RING,
-        completion: RING,
-    }
+    UmemSettings { chunk_bytes: 2048, multi_buffer: false, zero_copy: None, fill: RING, completion: RING }
 }
 
-fn shell(device: &str) -> PortShell {
-    PortShell {
+fn port_options(device: &str) -> PortOptions {
+    PortOptions {
         device: device.to_owned(),
-        queues: Queues::All,
-        mode: Mode::Auto,
-        rings: Rings { fill: RING, rx: RING, tx: RING, completion: RING },
-        stall_frames: RING,
+        queues: None,
+        mode: None,
+        rx: RING,
+        tx: RING,
+        receive_chunks: RING,
     }
 }
 
@@ -91,7 +85,7 @@ impl Host {
 }
 
 impl Bench {
-    fn new(options: &VethOptions, umem: UmemSettings, change: fn(&mut PortShell)) -> Bench {
+    fn new(options: &VethOptions, umem: UmemSettings, change: fn(&mut PortOptions)) -> Bench {
         let mut lab = Lab::new();
         let switch = lab.namespace("switch").unwrap();
         let hosts = [("p0", "h0"), ("p1", "h1")].map(|(port, name)| {
@@ -103,9 +97,9 @@ impl Bench {
             let (umem, mut stores) = Umem::new(umem, &[SHARE]).unwrap();
             let mut store = stores.remove(0);
             let ports = ["p0", "p1"].map(|device| {
-                let mut shell = shell(device);
-                change(&mut shell);
-                Port::open(&umem, &mut store, &shell).unwrap()
+                let mut port = port_options(device);
+                change(&mut port);
+                Port::open(&umem, &mut store, &port).unwrap()
             });
             (store, ports)
         });
@@ -275,8 +269,9 @@ fn frames_come_in_by_all_queues() {
 
 #[test]
 fn generic_mode_forwards_too() {
-    let mut bench = Bench::new(&VethOptions::default(), umem_settings(), |shell| shell.mode = Mode::Generic);
-    assert_eq!(bench.ports[0].facts().mode, Attach::Generic);
+    let mut bench =
+        Bench::new(&VethOptions::default(), umem_settings(), |port| port.mode = Some(Mode::Generic));
+    assert_eq!(bench.ports[0].facts().mode, Mode::Generic);
     bench.hosts[0].send(&frame(1, 1514));
     bench.forward(1);
     assert_eq!(bench.hosts[1].receive(), frame(1, 1514));
@@ -289,7 +284,7 @@ fn a_port_tells_what_it_is() {
     let facts = bench.ports[0].facts();
     let device = bench.lab.devices().iter().find(|device| device.name() == "p0").unwrap();
     assert_eq!((facts.mac, facts.mtu, facts.queues), (device.mac(), 1500, 1));
-    assert_eq!((facts.mode, facts.zero_copy, facts.tags_kept), (Attach::Native, false, true));
+    assert_eq!((facts.mode, facts.zero_copy, facts.tags_kept), (Mode::Native, false, true));
     assert!(facts.warnings.is_empty(), "{:?}", facts.warnings);
     assert_eq!(bench.ports[0].monitor().device_drops().unwrap(), xoff_xdp::DeviceDrops::default());
     assert_eq!(bench.hosts[0].device.name(), "eth0");
@@ -315,12 +310,12 @@ fn a_port_leaves_its_device_as_it_was() {
     lab.veth(switch.end("p0"), host.end("eth0"), &VethOptions::default()).unwrap();
     switch.output(Command::new("tc").args(["qdisc", "del", "dev", "p0", "root"])).unwrap();
     switch.output(Command::new("ip").args(["link", "set", "p0", "down"])).unwrap();
-    for mode in [Mode::Native, Mode::Generic] {
+    for mode in [Mode::Native, Mode::Generic].map(Some) {
         let before = described(&switch, "p0");
         for expected in ["qdisc noqueue", "promiscuity 0", "state DOWN", "rx-vlan-offload: on"] {
             assert!(before.contains(expected), "{expected} in {before}");
         }
-        let open = switch.run(|| open_one(&PortShell { mode, ..shell("p0") }).unwrap());
+        let open = switch.run(|| open_one(&PortOptions { mode, ..port_options("p0") }).unwrap());
         let during = described(&switch, "p0");
         for expected in [
             "qdisc pfifo",
@@ -337,10 +332,10 @@ fn a_port_leaves_its_device_as_it_was() {
     }
 }
 
-fn open_one(shell: &PortShell) -> Result<(Port, Store), XdpError> {
+fn open_one(options: &PortOptions) -> Result<(Port, Store), XdpError> {
     let (umem, mut stores) = Umem::new(umem_settings(), &[SHARE])?;
     let mut store = stores.remove(0);
-    Port::open(&umem, &mut store, shell).map(|port| (port, store))
+    Port::open(&umem, &mut store, options).map(|port| (port, store))
 }
 
 /// A namespace with one device, p0, and the lab that keeps it.
@@ -354,21 +349,21 @@ fn one_device() -> (Lab, Namespace) {
 #[test]
 fn what_cannot_be_opened_is_refused_in_words() {
     let (_lab, switch) = one_device();
-    let open = |shell: PortShell| switch.run(|| open_one(&shell).map(drop)).unwrap_err();
-    let error = open(shell("p7"));
+    let open = |options: PortOptions| switch.run(|| open_one(&options).map(drop)).unwrap_err();
+    let error = open(port_options("p7"));
     assert!(matches!(&error, XdpError::NoSuchInterface { device } if device == "p7"), "{error}");
-    let error = open(PortShell { queues: Queues::List(vec![0, 1]), ..shell("p0") });
+    let error = open(PortOptions { queues: Some(vec![0, 1]), ..port_options("p0") });
     assert!(matches!(error, XdpError::NoSuchQueue { queue: 1, queues: 1, .. }), "{error}");
-    let error = open(PortShell { rings: Rings { rx: 100, ..shell("p0").rings }, ..shell("p0") });
+    let error = open(PortOptions { rx: 100, ..port_options("p0") });
     assert_eq!(error.to_string(), "the RX ring is 100, it must be a power of two, 4 or more");
-    let _holder = switch.run(|| open_one(&shell("p0")).unwrap());
-    let error = open(shell("p0"));
+    let _holder = switch.run(|| open_one(&port_options("p0")).unwrap());
+    let error = open(port_options("p0"));
     assert!(matches!(error, XdpError::Program(EbpfError::AnotherXoff { .. })), "{error}");
     let error = switch.run(|| {
         for capability in [caps::Capability::CAP_NET_ADMIN, caps::Capability::CAP_SYS_ADMIN] {
             caps::drop(None, caps::CapSet::Effective, capability).unwrap();
         }
-        open_one(&shell("p0")).map(drop).unwrap_err()
+        open_one(&port_options("p0")).map(drop).unwrap_err()
     });
     assert!(
         matches!(&error, XdpError::NotPrivileged { missing } if missing == &["CAP_NET_ADMIN"]),
@@ -394,8 +389,9 @@ fn a_strangers_program_is_left_alone() {
     let (_lab, switch) = one_device();
     attach_a_stranger(&switch);
     let before = described(&switch, "p0");
-    for mode in [Mode::Auto, Mode::Generic] {
-        let error = switch.run(|| open_one(&PortShell { mode, ..shell("p0") }).map(drop)).unwrap_err();
+    for mode in [None, Some(Mode::Generic)] {
+        let error =
+            switch.run(|| open_one(&PortOptions { mode, ..port_options("p0") }).map(drop)).unwrap_err();
         let XdpError::Program(EbpfError::Stranger { name, .. }) = &error else { panic!("{error}") };
         assert_eq!(name, "stranger");
     }
@@ -406,7 +402,7 @@ fn a_strangers_program_is_left_alone() {
 fn a_program_whose_owner_cannot_be_told_is_left_alone_and_that_of_a_killed_switch_is_known() {
     let (_lab, switch) = one_device();
     let poorly = || caps::drop(None, caps::CapSet::Effective, caps::Capability::CAP_SYS_ADMIN);
-    let open = || switch.run(|| poorly().map(|()| open_one(&shell("p0")).map(drop)).unwrap());
+    let open = || switch.run(|| poorly().map(|()| open_one(&port_options("p0")).map(drop)).unwrap());
     let mut killed = victim(&switch, "generic");
     wait_for(|| described(&switch, "p0").contains("prog/xdp").then_some(()));
     killed.kill().and_then(|()| killed.wait()).unwrap();
@@ -424,11 +420,11 @@ fn a_living_switchs_device_is_left_to_it_in_every_mode() {
     let (switch, host) = (lab.namespace("switch").unwrap(), lab.namespace("host").unwrap());
     let two = VethOptions { queues: 2, ..VethOptions::default() };
     lab.veth(switch.end("p0"), host.end("eth0"), &two).unwrap();
-    let on = |queue, mode| PortShell { mode, queues: Queues::List(vec![queue]), ..shell("p0") };
-    for mode in [Mode::Native, Mode::Generic] {
+    let on = |queue, mode| PortOptions { mode, queues: Some(vec![queue]), ..port_options("p0") };
+    for mode in [Mode::Native, Mode::Generic].map(Some) {
         let first = switch.run(|| open_one(&on(0, mode)).unwrap());
         let before = described(&switch, "p0");
-        for other in [Mode::Auto, Mode::Native, Mode::Generic] {
+        for other in [None, Some(Mode::Native), Some(Mode::Generic)] {
             let error = switch.run(|| open_one(&on(1, other)).map(drop)).unwrap_err();
             let another =
                 matches!(&error, XdpError::Program(EbpfError::AnotherXoff { device, .. }) if device == "p0");
@@ -446,7 +442,7 @@ const VICTIM: &str = "XOFF_XDP_VICTIM";
 fn a_new_start_cleans_up_after_kill_9() {
     if let Ok(mode) = env::var(VICTIM) {
         let mode = if mode == "generic" { Mode::Generic } else { Mode::Native };
-        let _open = open_one(&PortShell { mode, ..shell("p0") }).unwrap();
+        let _open = open_one(&PortOptions { mode: Some(mode), ..port_options("p0") }).unwrap();
         loop {
             thread::park();
         }
@@ -461,8 +457,8 @@ fn a_new_start_cleans_up_after_kill_9() {
         if left {
             assert!(described(&switch, "p0").contains("prog/xdp"), "else this tests nothing");
         }
-        let (port, _store) = switch.run(|| open_one(&shell("p0")).unwrap());
-        assert_eq!(port.facts().mode, Attach::Native);
+        let (port, _store) = switch.run(|| open_one(&port_options("p0")).unwrap());
+        assert_eq!(port.facts().mode, Mode::Native);
         switch.run(|| drop(port));
         let after = described(&switch, "p0");
         assert!(!after.contains("prog/xdp") && after.contains("qdisc noqueue"), "{after}");
@@ -474,7 +470,7 @@ fn a_queueing_discipline_that_is_not_ours_is_left() {
     let (_lab, switch) = one_device();
     let before = described(&switch, "p0");
     assert!(before.contains("qdisc pfifo"), "{before}");
-    switch.run(|| drop(open_one(&shell("p0")).unwrap()));
+    switch.run(|| drop(open_one(&port_options("p0")).unwrap()));
     assert_eq!(described(&switch, "p0"), before);
 }
 
@@ -507,7 +503,7 @@ fn a_frame_goes_through_two_workers_and_its_chunk_goes_home() {
         let ports: Vec<Port> = ["p0", "p1"]
             .iter()
             .zip(&mut stores)
-            .map(|(device, store)| Port::open(&umem, store, &shell(device)).unwrap())
+            .map(|(device, store)| Port::open(&umem, store, &port_options(device)).unwrap())
             .collect();
         (stores, ports)
     });

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use xoff_config::shell::ZeroCopy;
 use xoff_config::{Config, Machine};
-use xoff_xdp::{Share, Umem, UmemSettings};
+use xoff_xdp::{Share, Umem};
 
 use super::*;
 use crate::confine::{Confinement, Privileges};
@@ -13,6 +13,7 @@ use crate::control::mailbox::Inbox;
 use crate::control::testing::{device, view, view_on};
 use crate::control::tests::FickleDriver;
 use crate::control::{opener, start};
+use crate::port_options;
 use xoff_lab::{Lab, VethOptions};
 
 /// The next message to the worker.
@@ -113,14 +114,7 @@ fn a_port_that_is_taken_away_while_its_device_returns_is_given_up_and_closed() {
     Arc::get_mut(&mut view).unwrap().ports[0] = PortView::new("l0", 0, device(7, driver));
     view.ports[0].link.set(Link::Gone);
     let config = Config::from_toml("test", FILE, Machine::default()).unwrap();
-    let (chunks, rings) = (&config.shell.chunks, &config.shell.ports[0].rings);
-    let settings = UmemSettings {
-        chunk_bytes: chunks.bytes,
-        multi_buffer: chunks.multi_buffer,
-        zero_copy: ZeroCopy::Off,
-        fill: rings.fill,
-        completion: rings.completion,
-    };
+    let settings = port_options::of_memory(&config, ZeroCopy::Off);
     let (opener, _thread, _stores) = switch.run(|| {
         let (umem, stores) = Umem::new(settings, &[Share { chunks: 64, control: 8 }]).unwrap();
         let (of, privileges) = (Arc::clone(&view), Privileges::Keep);
