@@ -20,9 +20,7 @@ pub const LOSSY_FRAME: u32 = 512;
 pub const IDLE_AFTER: Nanos = Nanos::from_micros(20);
 /// `switch.http`.
 pub const HTTP: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 9464);
-/// `nic.http`: beside a switch's.
-pub const NIC_HTTP: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 9465);
-/// `switch.log`, `nic.log`.
+/// `switch.log`, and that of a host.
 pub const LOG: &str = "info";
 /// `switch.workers = "auto"`: line rate for each worker. A core forwards about 1.5 Mpps over veth.
 pub const WORKER_RATE: BitRate = BitRate::from_gbps(20);
@@ -38,8 +36,6 @@ pub const MTU: u32 = 1_500;
 pub const LOSSLESS: ClassSet = ClassSet(1 << 3);
 /// `port.pause_time`: the longest, so that the fewest refreshes are needed; XON ends it early.
 pub const PAUSE_TIME: Quanta = Quanta(u16::MAX);
-/// The least `pause_above` of `[nic]`: a few datagrams wait in any socket.
-pub const PAUSE_ABOVE_MIN: Bytes = Bytes(4_000);
 /// `port.cable`, metres.
 pub const CABLE_METRES: u64 = 10;
 /// `port.default_class`.

@@ -1,5 +1,4 @@
-//! docs/configuration.md has every key of a switch, docs/hosts.md every key of a host's agent, in the section of its
-//! table, with its default.
+//! docs/configuration.md has every key of a switch, in the section of its table, with its default.
 
 #![allow(clippy::unwrap_used)]
 
@@ -7,11 +6,9 @@ use crate::keys::{
     CaPfcKeys, ClassKeys, FdbKeys, GPfcKeys, GfcKeys, GroupKeys, MemoryKeys, OfcKeys, PPfcKeys, PipelineKeys,
     PortIdentityKeys, PortKeys, PuntKeys, QcnKeys, RouterKeys, StaticKeys, SwitchKeys, VlanKeys,
 };
-use crate::nic::{NicKeys, NicWishes, ReactionKeys};
 use crate::{Config, Machine, defaults, quantity};
 
-const DOCUMENT: &str =
-    concat!(include_str!("../../docs/configuration.md"), include_str!("../../docs/hosts.md"));
+const DOCUMENT: &str = include_str!("../../docs/configuration.md");
 
 /// Ports for the tables of a switch to name.
 const PORTS: &str = r#"
@@ -32,7 +29,7 @@ speed = "1G"
 /// What the documentation calls a table, how the table begins in a file, and its keys.
 type Documented = (&'static str, &'static str, &'static [&'static str]);
 
-const OF_SWITCH: [Documented; 17] = [
+const TABLES: [Documented; 17] = [
     ("\n## `[switch]`", "[switch]\n", SwitchKeys::KEYS),
     ("\n## `[[port]]`", "[defaults]\n", PortKeys::KEYS),
     ("\n## `[class.N]`", "[class.5]\n", ClassKeys::KEYS),
@@ -52,11 +49,6 @@ const OF_SWITCH: [Documented; 17] = [
     ("\n`[[vlan]]`", "[[vlan]]\nvid = 1\n", VlanKeys::KEYS),
 ];
 
-const NIC: &str = "[nic]\ndevice = \"eth0\"\nspeed = \"10G\"\n";
-
-const OF_HOST: [Documented; 2] =
-    [("\n## `[nic]`", NIC, NicKeys::KEYS), ("\n### `[qcn]` of a host", "[qcn]\n", ReactionKeys::KEYS)];
-
 /// The rows of a section: key and default.
 fn rows(heading: &str) -> Vec<(&'static str, &'static str)> {
     let (_, section) = DOCUMENT.split_once(heading).unwrap_or_else(|| panic!("no section {heading}"));
@@ -71,7 +63,7 @@ fn rows(heading: &str) -> Vec<(&'static str, &'static str)> {
 
 #[test]
 fn every_key_is_documented_and_nothing_else() {
-    for (heading, _, keys) in OF_SWITCH.into_iter().chain(OF_HOST) {
+    for (heading, _, keys) in TABLES {
         let mut documented: Vec<&str> = rows(heading).into_iter().map(|(key, _)| key).collect();
         let mut keys = keys.to_vec();
         if heading.contains("port") {
@@ -100,7 +92,7 @@ fn documented_defaults_are_the_defaults() {
         (config.switch, config.shell)
     };
     let mut count = 0;
-    for (heading, head, _) in OF_SWITCH {
+    for (heading, head, _) in TABLES {
         for (key, value) in values(heading) {
             let needed = match key {
                 "turns" => "spread = \"frame\"",
@@ -114,13 +106,6 @@ fn documented_defaults_are_the_defaults() {
         }
     }
     assert!(count > 85, "{count}");
-    let read = |text: &str| NicWishes::from_toml("test", text).unwrap().settings().unwrap();
-    for (heading, head, _) in OF_HOST {
-        let silent = format!("{}{head}", if head == NIC { "" } else { NIC });
-        for (key, value) in values(heading) {
-            assert_eq!(read(&format!("{silent}{key} = {value}\n")), read(&silent), "{head}{key}");
-        }
-    }
 }
 
 /// The numbers of defaults that the documentation gives in words.
@@ -141,7 +126,7 @@ fn defaults_in_words_have_the_right_numbers() {
     ];
     for (key, text) in defaults {
         let documented =
-            OF_SWITCH[..3].iter().flat_map(|(heading, ..)| rows(heading)).find(|(of, _)| *of == key);
+            TABLES[..3].iter().flat_map(|(heading, ..)| rows(heading)).find(|(of, _)| *of == key);
         assert!(
             documented.is_some_and(|(_, default)| default.contains(&text)),
             "{key}: {text}: {documented:?}"

@@ -37,13 +37,7 @@ crate::keys! {
         http_netns: PathBuf = parse::netns;
         http_hosts: Vec<String> = parse::hosts;
         user: OrOff<String> = parse::or_word("off", parse::name);
-        log: &'static str = parse::choice(&[
-            ("error", "error"),
-            ("warn", "warn"),
-            ("info", "info"),
-            ("debug", "debug"),
-            ("trace", "trace"),
-        ]);
+        log: &'static str = parse::log_level;
         sighup: Sighup = parse::choice(Sighup::WORDS);
         log_format: LogFormat = parse::choice(LogFormat::WORDS);
     }

@@ -30,7 +30,6 @@ pub mod lab;
 mod lldp;
 mod machine;
 pub mod memory;
-mod nic;
 mod ofc;
 mod own;
 mod pipeline;
@@ -66,7 +65,6 @@ pub use changes::{Change, Changes};
 pub use choices::{Choice, SpreadKind};
 pub use hardware::Hardware;
 pub use machine::{Device, Machine};
-pub use nic::{NicMissing, NicSettings, NicWishes};
 pub use own::{OwnPolicy, Parameters, no_own_policy};
 pub use reader::problem::{ConfigError, Invalid, Problem};
 pub use shell::{

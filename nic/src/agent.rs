@@ -19,12 +19,12 @@ use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::mman::{MlockAllFlags, mlockall};
 use nix::sys::prctl::set_timerslack;
 use nix::sys::time::TimeSpec;
-use xoff_config::NicSettings;
 use xoff_dataplane::units::{Bytes, CLASSES, Class, ClassSet, Nanos, PortId};
 use xoff_xdp::PacketSender;
 
 use crate::backlog::{Hold, Watch};
 use crate::brain::{Brain, COUNT_EVERY, Change};
+use crate::config::NicSettings;
 use crate::egress::{Egress, EgressError, EgressSettings, LeafCounts, Removed};
 use crate::guard::{self, Guard};
 use crate::link::LinkMonitor;

@@ -14,12 +14,12 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use xoff_config::NicSettings;
 use xoff_dataplane::pause::Held;
 use xoff_dataplane::units::{Bytes, Class, ClassSet, Nanos, PortId, Quanta};
 use xoff_dataplane::wire::{MacControl, Pfc};
 use xoff_xdp::PacketSender;
 
+use crate::config::NicSettings;
 use crate::guard::now;
 use crate::view::NicView;
 
@@ -152,7 +152,7 @@ fn queue(line: &str) -> Option<u64> {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
-    use xoff_config::NicWishes;
+    use crate::config::NicWishes;
     use xoff_dataplane::units::BitRate;
 
     use super::*;

@@ -14,12 +14,13 @@
 //! not said again. A rate changes no more often than every [`LIMIT_EVERY`]: the thread that does it has pauses to obey. While a class
 //! is stopped its rate waits until it goes on.
 
-use xoff_config::NicSettings;
 use xoff_dataplane::congestion::ReactionPoint;
 use xoff_dataplane::units::{BitRate, Bytes, CLASSES, Class, ClassSet, MacAddr, Nanos};
 use xoff_dataplane::wire::cnm::Cnm;
 use xoff_dataplane::wire::{CnmError, Header, MacControl};
 use xoff_host::{Gate, Notices, Obedience, PauseCounts};
+
+use crate::config::NicSettings;
 
 /// From one change of a class's rate to the next.
 pub const LIMIT_EVERY: Nanos = Nanos::from_millis(5);

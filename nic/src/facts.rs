@@ -5,11 +5,12 @@ use std::path::Path;
 use std::thread;
 
 use serde::Serialize;
-use xoff_config::{NicSettings, quantity};
+use xoff_config::quantity;
 use xoff_xdp::Driver;
 use xoff_xdp::host::{driver, run_in_real_time};
 
 use crate::agent::PRIORITY;
+use crate::config::NicSettings;
 use crate::egress::{EgressSettings, Leaf};
 use crate::response::Response;
 use crate::sockets::Device;

@@ -5,6 +5,7 @@
 //!                                                 |         ^
 //!                                              NicView    guard
 //!
+//!   config   the settings: command line over file over defaults
 //!   brain    what decides: which class stops, goes on, keeps a rate; no clock, no socket
 //!   agent    the thread that receives, asks the brain, and does what it says
 //!   egress   the queueing disciplines of a device: a class each, stopped, started, limited
@@ -20,6 +21,7 @@ mod agent;
 mod arrivals;
 mod backlog;
 mod brain;
+mod config;
 pub mod egress;
 pub mod facts;
 pub mod guard;
@@ -33,5 +35,6 @@ mod view;
 
 pub use agent::{Agent, AgentError};
 pub use brain::{Brain, Change};
+pub use config::{DEFAULT_HTTP, NicMissing, NicSettings, NicWishes};
 pub use response::{NEAR_TIMEOUT, Response};
 pub use view::NicView;

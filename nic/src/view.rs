@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::SystemTime;
 
-use xoff_config::NicSettings;
 use xoff_config::format::span;
 use xoff_dataplane::counter::Counter;
 use xoff_dataplane::counters::Counters;
 use xoff_dataplane::units::{CLASSES, Class, ClassSet, MacAddr, Nanos};
 
+use crate::config::NicSettings;
 use crate::egress::Defects;
 use crate::guard;
 use crate::response::Response;

@@ -82,6 +82,14 @@ pub fn choice<T: Copy>(words: &[(&'static str, T)]) -> impl Fn(&Value<'_>) -> Pa
     }
 }
 
+/// Reads a level of the log.
+///
+/// # Errors
+/// The allowed values.
+pub fn log_level(value: &Value<'_>) -> Parsed<&'static str> {
+    choice(&["error", "warn", "info", "debug", "trace"].map(|level| (level, level)))(value)
+}
+
 /// Reads a part of a whole: above 0, at most 1.
 ///
 /// # Errors

@@ -1,12 +1,12 @@
 //! The brain in virtual time: each threshold a nanosecond before, and at it.
 
-use xoff_config::NicWishes;
 use xoff_dataplane::congestion::ReactionSettings;
 use xoff_dataplane::units::{Quanta, RateStep};
 use xoff_dataplane::wire::cnm::{CongestionPointId, Envelope, Msdu};
 use xoff_dataplane::wire::{MacControlError, Pfc, Rates};
 
 use super::*;
+use crate::config::NicWishes;
 
 const ADDRESS: MacAddr = MacAddr([2, 0, 0, 0, 0, 1]);
 const PEER: MacAddr = MacAddr([2, 0, 0, 0, 0, 9]);

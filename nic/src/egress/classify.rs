@@ -4,10 +4,11 @@
 //! where a VLAN device or a forwarded frame has it), and is outermost then. It answers with the number of the class in the tree, and
 //! never with none.
 
-use xoff_config::NicSettings;
 use xoff_dataplane::settings::Trust;
 use xoff_dataplane::units::Class;
 use xoff_tc::BpfInstruction;
+
+use crate::config::NicSettings;
 
 /// What the program answers.
 pub(super) struct Classes {

@@ -1,9 +1,9 @@
 //! What the queues of a host are to be.
 
-use xoff_config::NicSettings;
 use xoff_dataplane::units::{BitRate, Bytes, Class, Nanos};
 
 use super::Leaf;
+use crate::config::NicSettings;
 
 /// What a frame costs beyond its bytes: FCS, preamble and gap, and a tag, which may not be in it.
 pub(super) const OVERHEAD: u16 = 4 + 8 + 12 + 4;

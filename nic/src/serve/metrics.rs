@@ -120,7 +120,7 @@ fn write_malformed(
 
 #[cfg(test)]
 mod tests {
-    use xoff_config::NicWishes;
+    use crate::config::NicWishes;
     use xoff_dataplane::units::{BitRate, Bytes};
     use xoff_switch::control::testing::reference::{compare, metric_table};
 

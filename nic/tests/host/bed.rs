@@ -12,9 +12,9 @@ use std::time::{Duration, Instant};
 use nix::sys::socket::setsockopt;
 use nix::sys::socket::sockopt::RcvBufForce;
 use socket2::{Domain, Socket, Type};
-use xoff_config::NicWishes;
 use xoff_dataplane::units::{BitRate, Class};
 use xoff_lab::{Device, Lab, Namespace, VethOptions};
+use xoff_nic::NicWishes;
 use xoff_nic::egress::{Egress, EgressError, EgressSettings, LeafCounts};
 
 /// How long a test waits for what must come: much longer than it ever takes.

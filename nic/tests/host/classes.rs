@@ -3,12 +3,12 @@
 use std::process::Command;
 
 use fastrand::Rng;
-use xoff_config::NicSettings;
 use xoff_config::{Config, Machine};
 use xoff_dataplane::classify::Classifier;
 use xoff_dataplane::settings::{PortSettings, Trust};
 use xoff_dataplane::units::Class;
 use xoff_dataplane::wire::header::Header;
+use xoff_nic::NicSettings;
 use xoff_nic::egress::{Egress, EgressSettings};
 use xoff_tc::{Filter, Handle, Place, Qdisc, Tc};
 use xoff_xdp::PacketSender;

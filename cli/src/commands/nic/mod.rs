@@ -15,8 +15,8 @@ use std::sync::Arc;
 use miette::{IntoDiagnostic as _, miette};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::low_level::pipe;
+use xoff_config::quantity;
 use xoff_config::shell::HttpAt;
-use xoff_config::{NicSettings, NicWishes, quantity};
 use xoff_dataplane::congestion::ReactionSettings;
 use xoff_dataplane::settings::Trust;
 use xoff_dataplane::units::{BitRate, Bytes, ClassSet, Nanos, Quanta};
@@ -24,7 +24,7 @@ use xoff_host::limiter::parse_reaction;
 use xoff_host::values;
 use xoff_nic::egress::{self, Egress, Removed};
 use xoff_nic::facts::{Facts, MacControl};
-use xoff_nic::{Agent, NicView, guard};
+use xoff_nic::{Agent, NicSettings, NicView, NicWishes, guard};
 
 use crate::cli::{self, EXIT_CANNOT};
 use xoff_switch::confine::Confinement;

@@ -1,18 +1,18 @@
 //! `xoff nic --status`: a running agent at a glance.
 
 use xoff_config::written::grouped;
-use xoff_config::{NicWishes, defaults};
 
 use crate::cli;
 use crate::commands::status::layout::table;
 use crate::commands::status::{StatusError, fetch};
 use xoff_config::format::{bytes, scaled, span};
 use xoff_nic::serve::{NicClassStatus, NicStatus};
+use xoff_nic::{DEFAULT_HTTP, NicWishes};
 use xoff_switch::client::{self, Silent};
 
 /// Asks the agent that serves where the command line or the file says.
 pub(super) fn run(wishes: &NicWishes, json: bool) -> miette::Result<()> {
-    let at = wishes.http.clone().flatten().unwrap_or(defaults::NIC_HTTP.into());
+    let at = wishes.http.clone().flatten().unwrap_or(DEFAULT_HTTP.into());
     let url = client::url(&at.to_string()).map_err(|error| miette::miette!("{error}"))?;
     let body = fetch(&url).map_err(|error| miette::miette!("{}", told(&error)))?;
     if json {

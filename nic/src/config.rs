@@ -4,21 +4,25 @@
 //! command line over file over defaults --settings--> NicSettings
 //! ```
 
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::Path;
 
 use toml_span::Spanned;
+use xoff_config::file::{CONFIGURATION, read_text};
+use xoff_config::reader::parse::{self, OrOff};
+use xoff_config::reader::{self, Problems, Table, value};
+use xoff_config::shell::{HttpAt, LogFormat};
+use xoff_config::{Choice as _, ConfigError, defaults};
 use xoff_dataplane::congestion::ReactionSettings;
 use xoff_dataplane::settings::Trust;
 use xoff_dataplane::units::{BitRate, Bytes, Class, ClassSet, Nanos, Quanta};
 
-use crate::defaults;
-use crate::file::{CONFIGURATION, read_text};
-use crate::reader::parse::{self, OrOff};
-use crate::reader::problem::{ConfigError, Problems};
-use crate::reader::{self, Table, value};
-use crate::shell::{HttpAt, LogFormat};
+/// Default of `nic.http`: beside a switch's.
+pub const DEFAULT_HTTP: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 9465);
+/// Minimum of `nic.pause_above`: a few datagrams are queued in any socket.
+const PAUSE_ABOVE_MIN: Bytes = Bytes(4_000);
 
-crate::keys! {
+xoff_config::keys! {
     /// `[nic]`.
     struct NicKeys {
         device: String = parse::device;
@@ -35,18 +39,12 @@ crate::keys! {
         real_time: bool = parse::boolean;
         http: OrOff<HttpAt> = parse::or_word("off", parse::http);
         http_hosts: Vec<String> = parse::hosts;
-        log: &'static str = parse::choice(&[
-            ("error", "error"),
-            ("warn", "warn"),
-            ("info", "info"),
-            ("debug", "debug"),
-            ("trace", "trace"),
-        ]);
-        log_format: LogFormat = parse::choice(&[("text", LogFormat::Text), ("json", LogFormat::Json)]);
+        log: &'static str = parse::log_level;
+        log_format: LogFormat = parse::choice(LogFormat::WORDS);
     }
 }
 
-crate::keys! {
+xoff_config::keys! {
     /// `[qcn]` beside `[nic]`: the reaction point of each class.
     struct ReactionKeys {
         gd: u32 = parse::integer(1..=1_000_000);
@@ -201,7 +199,7 @@ impl NicWishes {
         if lossless.is_empty() {
             return Err(NicMissing::Lossless);
         }
-        if let Some(above) = self.pause_above.flatten().filter(|above| *above < defaults::PAUSE_ABOVE_MIN) {
+        if let Some(above) = self.pause_above.flatten().filter(|above| *above < PAUSE_ABOVE_MIN) {
             return Err(NicMissing::PauseAbove(above));
         }
         Ok(NicSettings {
@@ -218,7 +216,7 @@ impl NicWishes {
             pause_time: self.pause_time.unwrap_or(defaults::PAUSE_TIME),
             peer_response: self.peer_response.flatten(),
             real_time: self.real_time.unwrap_or(true),
-            http: self.http.unwrap_or(Some(defaults::NIC_HTTP.into())),
+            http: self.http.unwrap_or(Some(DEFAULT_HTTP.into())),
             http_hosts: self.http_hosts.unwrap_or_default(),
             log: self.log.unwrap_or(defaults::LOG),
             log_format: self.log_format.unwrap_or_default(),
@@ -350,5 +348,50 @@ mod tests {
             |size: &str| settings(&format!("[nic]\ndevice = \"e\"\nspeed = \"1G\"\npause_above = {size}"));
         assert_eq!(above("3999"), Err(NicMissing::PauseAbove(Bytes(3_999))));
         assert_eq!(above("\"4KB\"").unwrap().pause_above, Some(Bytes(4_000)));
+    }
+
+    const DOCUMENT: &str = include_str!("../../docs/hosts.md");
+    const PORT: &str = "[nic]\ndevice = \"eth0\"\nspeed = \"10G\"\n";
+
+    /// Each table as docs/hosts.md calls it, how it begins in a file, and its keys.
+    const TABLES: [(&str, &str, &[&str]); 2] =
+        [("\n## `[nic]`", "", NicKeys::KEYS), ("\n### `[qcn]` of a host", "[qcn]\n", ReactionKeys::KEYS)];
+
+    /// The rows of a section of docs/hosts.md: key and default.
+    fn rows(heading: &str) -> Vec<(&'static str, &'static str)> {
+        let (_, section) = DOCUMENT.split_once(heading).unwrap();
+        let lines = section.lines().skip_while(|line| !line.starts_with("|---")).skip(1);
+        let row = |line: &'static str| {
+            let cells: Vec<&str> = line.trim_matches('|').split(" | ").map(str::trim).collect();
+            (cells[0].trim_matches('`'), cells[2])
+        };
+        lines.take_while(|line| line.starts_with('|')).map(row).collect()
+    }
+
+    #[test]
+    fn every_key_is_documented_and_nothing_else() {
+        for (heading, _, keys) in TABLES {
+            let mut documented: Vec<&str> = rows(heading).into_iter().map(|(key, _)| key).collect();
+            let mut keys = keys.to_vec();
+            documented.sort_unstable();
+            keys.sort_unstable();
+            assert_eq!(documented, keys, "{heading}");
+        }
+    }
+
+    /// A file that gives a documented default means the same as one that does not.
+    #[test]
+    fn documented_defaults_are_the_defaults() {
+        let read = |text: &str| wishes(text).settings().unwrap();
+        for (heading, head, _) in TABLES {
+            for (key, default) in rows(heading) {
+                let value = default.strip_prefix('`').and_then(|text| text.strip_suffix('`'));
+                let line = value.map(|value| format!("{key} = {value}\n"));
+                let silent = format!("{PORT}{head}");
+                if let Some(line) = line.filter(|line| toml_span::parse(line).is_ok()) {
+                    assert_eq!(read(&(silent.clone() + &line)), read(&silent), "{line}");
+                }
+            }
+        }
     }
 }
