@@ -26,7 +26,6 @@ pub mod format;
 mod groups;
 mod hardware;
 mod keys;
-pub mod lab;
 mod lldp;
 mod machine;
 pub mod memory;

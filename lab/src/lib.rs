@@ -23,6 +23,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod config;
 mod device;
 mod mark;
 mod mounts;

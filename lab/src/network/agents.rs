@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use xoff_config::lab::{Host, Network, Place};
 
 use super::files::agent_socket;
 use super::{NetworkError, enter};
+use crate::config::{Host, Network, Place};
 use crate::{Device, Namespace};
 use xoff_nic::serve::NicStatus;
 use xoff_switch::client;

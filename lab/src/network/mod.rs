@@ -1,7 +1,7 @@
 //! A network from one file, of hosts that run anybody's programs and of switches: what `xoff lab` makes, looks at and accounts for.
 //!
 //! ```text
-//! xoff_config::lab   the file, every mistake with its place
+//! crate::config      the file, every mistake with its place
 //! up                 namespaces, wires, switches, addresses, agents of hosts; and down again
 //! seen               what can be seen of it from any thread: counters of hosts and switches
 //! account            what became of every frame, and whether the promise was kept

@@ -6,7 +6,7 @@ use std::io;
 use std::os::fd::AsRawFd as _;
 use std::process::Command;
 
-use xoff_config::lab::{Host, Place};
+use crate::config::{Host, Place};
 
 use super::NetworkError;
 use super::names::Entrance;

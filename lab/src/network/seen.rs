@@ -7,10 +7,10 @@ use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
 use tokio::runtime;
-use xoff_config::lab::{End, Host, Network, Place};
 
 use super::agents;
 use super::names::Entrance;
+use crate::config::{End, Host, Network, Place};
 use crate::{Device, LabError, Tie};
 use xoff_nic::serve::NicStatus;
 use xoff_switch::control::status::Status;
@@ -210,7 +210,7 @@ impl Seen {
                 is_switch: true,
             },
         };
-        let link = |link: &xoff_config::lab::Link| LinkStatus {
+        let link = |link: &crate::config::Link| LinkStatus {
             ends: link.ends.each_ref().map(end),
             speed_bits_per_second: link.speed.bits_per_second(),
         };

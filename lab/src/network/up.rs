@@ -9,7 +9,6 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use xoff_config::Config;
-use xoff_config::lab::{End, Host, Network, Place};
 use xoff_dataplane::units::MacAddr;
 
 use super::account::Account;
@@ -20,6 +19,7 @@ use super::places::{self, Held};
 use super::seen::socket_drops;
 use super::unheard::Unheard;
 use super::{NetworkError, Seen};
+use crate::config::{End, Host, Network, Place};
 use crate::{Device, Lab, LabError, Namespace, Switches, Tie, VethOptions, set_mark};
 use xoff_switch::control::{Answer, snapshot};
 

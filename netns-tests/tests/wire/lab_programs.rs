@@ -6,9 +6,9 @@ use serde_json::Value;
 
 use super::lab::{Desk, lab, text};
 
-/// `config/examples/lab`.
+/// `lab/examples`.
 fn example(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../config/examples/lab").join(name)
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../lab/examples").join(name)
 }
 
 /// HTTP downloads, Redis, datagrams as soft-RoCE sends them, and an MPI all-to-all; all of them lossless.

@@ -9,7 +9,7 @@ use std::process::{Command, ExitCode, Stdio};
 use miette::IntoDiagnostic as _;
 use nix::sys::prctl::set_pdeathsig;
 use nix::sys::signal::Signal;
-use xoff_config::lab::Network;
+use xoff_lab::config::Network;
 
 use super::keep::Kept;
 use crate::cli;

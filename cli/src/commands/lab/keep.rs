@@ -17,7 +17,7 @@ use nix::unistd::Pid;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use xoff_config::LogFormat;
-use xoff_config::lab::Network;
+use xoff_lab::config::Network;
 
 use crate::cli;
 use xoff_lab::network::control::{self, Claim, Event};

@@ -17,8 +17,8 @@ use miette::IntoDiagnostic as _;
 use nix::sys::prctl;
 use nix::sys::signal::Signal;
 use nix::unistd::getppid;
-use xoff_config::lab::Network;
 use xoff_config::{Machine, OwnPolicy};
+use xoff_lab::config::Network;
 
 use crate::cli;
 use xoff_lab::network::control::{self, Request};

@@ -4,16 +4,16 @@
 use std::collections::BTreeMap;
 
 use toml_span::Span;
+use xoff_config::Problem;
+use xoff_config::reader::{Problems, closest};
 use xoff_dataplane::units::BitRate;
 
 use super::keys::{EndName, File, HostsKey};
 use super::{End, Link, Place};
-use crate::reader::closest;
-use crate::reader::problem::{Problem, Problems};
 
 /// What a wire carries where nothing is said.
 pub(super) const SPEED: BitRate = BitRate::from_gbps(1);
-pub(super) const MTU: u32 = crate::defaults::MTU;
+pub(super) const MTU: u32 = xoff_config::defaults::MTU;
 /// Hosts, and devices of hosts, that the plan has addresses for.
 pub(super) const DEVICES_MAX: u16 = u16::MAX - 1;
 

@@ -6,13 +6,13 @@
 
 use std::collections::BTreeMap;
 
+use xoff_config::reader::Problems;
+use xoff_config::{Config, Problem};
 use xoff_dataplane::settings::SwitchSettings;
 use xoff_dataplane::units::PortId;
 
 use super::wires::Wiring;
 use super::{End, Link};
-use crate::Config;
-use crate::reader::problem::{Problem, Problems};
 
 /// A switch, and a port of it.
 type At = (usize, usize);

@@ -1,8 +1,10 @@
 #![allow(clippy::unwrap_used)]
 
 use std::fs;
+use std::path::PathBuf;
 
 use xoff_dataplane::settings::PolicyKind;
+use xoff_dataplane::units::Bytes;
 
 use super::*;
 
@@ -328,4 +330,18 @@ fn names_of_linux_and_more_hosts_than_addresses_are_refused() {
     assert_only(&format!("{FIVE_LINES}[[link]]\nbetween = [\"s1:lo\", \"h1\"]\n"), 7, &["the two ends"]);
     let many: String = (0..263).map(|n| format!("[[switch]]\nname = \"s{n}\"\nhosts = 250\n")).collect();
     assert_only(&many, 789, &["more than 65534 hosts"]);
+}
+
+#[test]
+fn every_network_is_valid_on_a_machine_of_8_gib() {
+    let machine = Machine { memory: Some(Bytes(8 << 30)), cores: vec![0, 1], ..Machine::default() };
+    let examples = concat!(env!("CARGO_MANIFEST_DIR"), "/examples");
+    let files = fs::read_dir(examples).unwrap().map(|entry| entry.unwrap().path());
+    let networks: Vec<PathBuf> =
+        files.filter(|file| file.extension().is_some_and(|end| end == "toml")).collect();
+    assert_eq!(networks.len(), 6);
+    for file in networks {
+        let network = Network::load(&file, &machine).unwrap();
+        assert!(network.warnings.is_empty(), "{}: {:?}", file.display(), network.warnings);
+    }
 }

@@ -7,12 +7,13 @@ use std::fmt::Display;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use toml_span::Span;
+use xoff_config::Problem;
+use xoff_config::reader::Problems;
 use xoff_dataplane::units::MacAddr;
 
 use super::keys::{Address, File, HostKeys};
 use super::wires::{DEVICES_MAX, HostName, Wiring};
 use super::{Host, Interface, NicSettings, Place};
-use crate::reader::problem::{Problem, Problems};
 
 /// Length of the prefixes of the plan.
 const IPV4_PREFIX: u8 = 16;

@@ -20,18 +20,16 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use std::path::Path;
 
 use toml_span::Value;
+use xoff_config::file::{FileKind, WRITTEN_MAX, read_text};
+use xoff_config::reader::{self, Problems, Table};
+use xoff_config::{Config, ConfigError, Machine, Problem};
 use xoff_dataplane::units::{BitRate, MacAddr};
-
-use crate::file::{FileKind, WRITTEN_MAX, read_text};
-use crate::reader::problem::{ConfigError, Problem, Problems};
-use crate::reader::{self, Table};
-use crate::{Config, Machine};
 
 pub use wires::variable;
 
 const NETWORK: FileKind = FileKind {
     name: "the network",
-    help: "give the path of a TOML file; config/examples/lab has some to start from",
+    help: "give the path of a TOML file; lab/examples has some to start from",
     bytes_max: WRITTEN_MAX,
 };
 

@@ -10,13 +10,13 @@
 
 use toml_span::value::{Table, ValueInner};
 use toml_span::{Span, Value};
+use xoff_config::reader::Problems;
+use xoff_config::reader::rearrange::{array, entry, lay_below, policies, table, text};
+use xoff_config::{Config, Hardware, Machine, Problem};
 use xoff_dataplane::units::BitRate;
 
 use super::keys::{File, NAME_EXAMPLE, SwitchKeys};
 use super::wires::{Port, Wiring};
-use crate::reader::problem::{Problem, Problems};
-use crate::reader::rearrange::{array, entry, lay_below, policies, table, text};
-use crate::{Config, Hardware, Machine};
 
 /// For each switch of the file; `None` where it cannot be.
 pub(super) fn configs(

@@ -5,11 +5,11 @@ use std::str::FromStr;
 
 use toml_span::value::ValueInner;
 use toml_span::{Span, Spanned, Value};
+use xoff_config::Problem;
+use xoff_config::reader::{Parsed, Problems, Table, parse};
 use xoff_dataplane::units::{BitRate, MacAddr};
 
 use super::{NicSettings, Place};
-use crate::reader::problem::{Problem, Problems};
-use crate::reader::{Parsed, Table, parse};
 
 /// Names of nodes are names of devices, too: those of the ports that lead there.
 const NODE_LEN_MAX: usize = 15;
@@ -38,14 +38,14 @@ pub(super) enum HostsKey {
     Names(Vec<(String, Span)>),
 }
 
-crate::keys! {
+xoff_config::keys! {
     /// At the top level.
     struct TopKeys {
         name: String = lab_name;
     }
 }
 
-crate::keys! {
+xoff_config::keys! {
     /// `[defaults]`.
     struct DefaultKeys {
         speed: BitRate = parse::rate;
@@ -54,7 +54,7 @@ crate::keys! {
     }
 }
 
-crate::keys! {
+xoff_config::keys! {
     /// `[[host]]`.
     struct HostKeys {
         name: String = node_name;
@@ -72,7 +72,7 @@ crate::keys! {
     }
 }
 
-crate::keys! {
+xoff_config::keys! {
     /// `[[switch]]`, beside all that a switch is configured by.
     struct SwitchKeys {
         name: String = node_name;
@@ -80,7 +80,7 @@ crate::keys! {
     }
 }
 
-crate::keys! {
+xoff_config::keys! {
     /// `[[link]]`.
     struct LinkKeys {
         between: [EndName; 2] = between;
