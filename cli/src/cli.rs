@@ -8,7 +8,7 @@ use std::str::FromStr;
 
 use miette::miette;
 #[cfg(feature = "experiments")]
-use xoff_config::scenario::SEED_MAX;
+use xoff_experiments::scenario::SEED_MAX;
 
 use xoff_switch::Promise;
 

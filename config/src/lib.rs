@@ -1,13 +1,12 @@
-//! xoff's configuration: a TOML file becomes validated types, and every default stands in one place.
+//! The configuration of a switch: a TOML file becomes validated types, and every default stands in one place.
 //!
 //! ```text
-//! text --read--> Document (what stands where) --build--> Config (what the switch is)
+//! text --reader, keys--> Document (values and their places) --build--> Config (the switch)
 //! ```
 //!
-//! Nothing stops at the first mistake: [`Config::from_toml`] either finds all that is wrong, each with
-//! its place in the file, or yields a configuration and a list of warnings. The keys that there are,
-//! and how each is read, stand in `keys`; [`defaults`] has what is not given; `sizing`,
-//! `thresholds` and [`memory`] compute what follows from it.
+//! [`Config::from_toml`] either reports every mistake, each with its place in the file, or returns a configuration and a list of warnings.
+//! `keys` has the keys of a switch's file; [`defaults`] has the value of each key that a file leaves out; `sizing`, `thresholds` and
+//! [`memory`] compute what follows. [`reader`] is for files of other products, too.
 
 #![forbid(unsafe_code)]
 
@@ -37,7 +36,6 @@ mod qcn;
 pub mod quantity;
 pub mod reader;
 mod router;
-pub mod scenario;
 mod shared;
 pub mod shell;
 mod sizing;

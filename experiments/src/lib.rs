@@ -34,6 +34,7 @@ pub mod namespaces;
 mod plan;
 mod probe;
 mod record;
+pub mod scenario;
 mod settings;
 mod settled;
 pub mod simulate;

@@ -16,10 +16,9 @@ use std::str::FromStr;
 use std::str::{Lines, SplitWhitespace};
 
 use thiserror::Error;
-use xoff_config::scenario::FLOW_BYTES_MAX;
 use xoff_dataplane::units::Class;
 
-use crate::flows::FlowPlan;
+use crate::flows::{FLOW_BYTES_MAX, FlowPlan};
 use crate::plan::{At, Plan};
 use crate::time::Picos;
 use crate::topology::{Build, EdgeError, Edges, Name, line_of};

@@ -9,13 +9,13 @@ use std::process::ExitCode;
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use miette::{IntoDiagnostic, miette};
 use serde_json::json;
-use xoff_config::scenario::SEED_MAX;
 use xoff_config::{OwnPolicy, no_own_policy};
 use xoff_dataplane::units::BitRate;
 use xoff_experiments::experiment::{
     EXPERIMENTS, Experiment, Figure, Given, LINES, Length, OWN, RawData, Request, SIMULATED_LINE,
     SIMULATED_LINES, VARIANTS, Variant,
 };
+use xoff_experiments::scenario::SEED_MAX;
 use xoff_experiments::{Line, Stall};
 use xoff_host::values;
 

@@ -7,7 +7,7 @@ use std::thread;
 use clap::Subcommand;
 use miette::miette;
 use xoff_config::OwnPolicy;
-use xoff_config::scenario::{Given, SEED_MAX, Source};
+use xoff_experiments::scenario::{Given, SEED_MAX, Source};
 
 use super::{chaos, replay};
 use crate::cli;

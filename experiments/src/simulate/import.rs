@@ -7,12 +7,12 @@ use std::path::{Path, PathBuf};
 
 use miette::miette;
 use xoff_config::file::read_text;
-use xoff_config::scenario::{Given, Source};
 use xoff_dataplane::units::Nanos;
 use xoff_sim::topology::Build;
 use xoff_sim::{At, hpcc};
 
 use super::files::IMPORTED;
+use crate::scenario::{Given, Source};
 
 /// Of ECN there, for each Gb/s of a host's line: KMIN and KMAX, in bytes.
 const ECN: [u64; 2] = [4_000, 16_000];

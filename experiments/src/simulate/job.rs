@@ -6,7 +6,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use miette::miette;
 use xoff_config::quantity;
-use xoff_config::scenario::{Scenario, Source};
 use xoff_dataplane::cause::Trigger;
 use xoff_dataplane::counters::ClassCounters;
 use xoff_dataplane::drop_reason::DropReason;
@@ -24,6 +23,7 @@ use super::tables::{
     CLASSES, DROPS, FLOWS, LINKS, LOADS, PAUSES, QUEUES, RUNS, Row, SWITCHES, THROUGHPUT, decimal, nanos,
 };
 use super::waiting::{Stuck, Waiting, ports};
+use crate::scenario::{Scenario, Source};
 
 /// Why a slow receiver pauses its switch, and drops what finds no room: it has not taken what came.
 const SLOW_RECEIVER: &str = "slow_receiver";

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   Source --points, seeds, shard--> jobs --threads--> rows, in the order of jobs --> files --> plots
-//!   (config)                          |                         |
+//!   (scenario)                        |                         |
 //!                                     build: fabric, loads      +--> summary
 //! ```
 //!
@@ -32,9 +32,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use crate::scenario::Source;
 use miette::miette;
 use xoff_config::ConfigError;
-use xoff_config::scenario::Source;
 
 use job::Job;
 use store::{About, Store};

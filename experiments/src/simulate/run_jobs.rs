@@ -8,10 +8,9 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use xoff_config::scenario::Source;
-
 use super::job::{self, Job, Progress};
 use super::rows::Rows;
+use crate::scenario::Source;
 use xoff_config::format::{scaled, span};
 
 /// How often progress is told: of a terminal, and of anything else.

@@ -6,7 +6,7 @@ use xoff_dataplane::units::{Bytes, PortId, Site};
 use xoff_dataplane::wire::ip::{Address, Packet};
 
 use super::FlowPlan;
-use super::segment::frame_len;
+use super::frames::frame_len;
 use super::sending::{frames, payload};
 use crate::ends::Line;
 use crate::host::ip;

@@ -7,7 +7,7 @@ use xoff_dataplane::units::{Bytes, Class};
 use xoff_host::Obedience;
 
 use super::dcqcn::DcqcnSettings;
-use super::segment::PAYLOAD_MAX;
+use super::frames::PAYLOAD_MAX;
 use super::swift::SwiftSettings;
 use super::timely::TimelySettings;
 use crate::time::Picos;

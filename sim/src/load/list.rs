@@ -1,11 +1,10 @@
 //! Flows that are known beforehand.
 
 use thiserror::Error;
-use xoff_config::scenario::FLOW_BYTES_MAX;
 use xoff_dataplane::units::Class;
 
 use super::{Asked, Load};
-use crate::flows::FlowPlan;
+use crate::flows::{FLOW_BYTES_MAX, FlowPlan};
 use crate::permutation::derangement;
 use crate::seed::Seed;
 use crate::time::Picos;

@@ -7,13 +7,13 @@ use std::sync::Arc;
 
 use miette::miette;
 use xoff_config::quantity;
-use xoff_config::scenario::{self, Ailment, Fault, LinkFault, SwitchFault};
 use xoff_dataplane::settings::SwitchSettings;
 use xoff_dataplane::units::{Nanos, PortId};
 use xoff_sim::flows::FlowFabric;
 use xoff_sim::{At, ControlFaults, Line, NodeId, Picos, Plan, Purpose, Seed, Stalls};
 
 use super::{named, picos};
+use crate::scenario::{self, Ailment, Fault, LinkFault, SwitchFault};
 
 /// Settings of a switch that hold from a time on.
 #[derive(Clone, Debug)]

@@ -2,7 +2,6 @@
 
 use miette::miette;
 use xoff_config::quantity;
-use xoff_config::scenario::{self, Scenario};
 use xoff_dataplane::congestion::ReactionSettings;
 use xoff_dataplane::units::{Class, ClassSet};
 use xoff_host::Obedience;
@@ -13,6 +12,7 @@ use xoff_sim::flows::{
 use xoff_sim::{At, Line, NodeId, Picos, Plan, Purpose, Seed};
 
 use super::picos;
+use crate::scenario::{self, Scenario};
 
 /// Classes that somebody uses: those of them that are lossy get room.
 pub(super) fn lossy_classes(scenario: &Scenario) -> ClassSet {

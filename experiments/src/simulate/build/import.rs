@@ -4,12 +4,12 @@ use std::path::Path;
 
 use miette::miette;
 use xoff_config::file::read_text;
-use xoff_config::scenario::{self, LoadKind, Scenario};
 use xoff_sim::hpcc::{self, ImportedFlow, Nodes};
 use xoff_sim::{At, Line, Plan};
 
 use super::super::files::IMPORTED;
 use super::loads;
+use crate::scenario::{self, LoadKind, Scenario};
 
 /// It.
 #[derive(Debug)]

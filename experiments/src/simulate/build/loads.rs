@@ -5,7 +5,6 @@ use std::path::Path;
 use miette::miette;
 use xoff_config::file::read_text;
 use xoff_config::quantity;
-use xoff_config::scenario::{self, Gaps, Load, LoadKind, Scenario, Size};
 use xoff_dataplane::units::{BitRate, Class};
 use xoff_sim::flows::{FlowFabric, FlowPlan};
 use xoff_sim::hpcc::ImportedFlow;
@@ -18,6 +17,7 @@ use xoff_sim::{At, Picos, Plan, Seed};
 use super::super::files::FLOWS;
 use super::picos;
 use super::ways::Parts;
+use crate::scenario::{self, Gaps, Load, LoadKind, Scenario, Size};
 
 pub(super) fn sizes(load: &Load) -> miette::Result<Sizes> {
     let between = match load.between {

@@ -5,12 +5,12 @@ use std::path::Path;
 use std::sync::Arc;
 
 use miette::miette;
-use xoff_config::scenario::{self, Load, LoadKind, Scenario};
 use xoff_dataplane::units::Bytes;
 use xoff_sim::load::mean_on_line;
 use xoff_sim::{Plan, SwitchKind};
 
 use super::loads::{host_rate, sizes};
+use crate::scenario::{self, Load, LoadKind, Scenario};
 
 /// Measured memory of a fabric, in bytes: for each frame that a switch has a place for (the difference of two fat-trees with lines of
 /// 100 and 200 us), each port, and each address that a switch knows (fat-trees of 4 to 32 ports a switch).
@@ -122,7 +122,7 @@ pub(super) fn flows<'scenario>(
 mod tests {
     #![allow(clippy::unwrap_used)]
 
-    use xoff_config::scenario::Source;
+    use crate::scenario::Source;
     use xoff_dataplane::units::BitRate;
     use xoff_sim::topology::Build;
     use xoff_sim::{Line, Picos, ideal};

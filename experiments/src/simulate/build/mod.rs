@@ -17,13 +17,14 @@ pub use course::Course;
 pub use import::Import;
 pub use memory::Room;
 pub use plan::named;
-use xoff_config::scenario::{self, Source};
 use xoff_dataplane::units::Nanos;
 use xoff_sim::flows::FlowFabric;
 use xoff_sim::topology::Build;
 use xoff_sim::{At, Picos, Seed};
 
 use xoff_switch::machine;
+
+use crate::scenario::{self, Source};
 
 /// What a run is made of.
 pub struct Model {

@@ -4,7 +4,6 @@ use std::path::Path;
 
 use miette::miette;
 use xoff_config::file::read_text;
-use xoff_config::scenario::{self, Hosts, PortLine, Scenario, TopologyKind};
 use xoff_dataplane::settings::MEMBERS_MAX;
 use xoff_dataplane::units::{Nanos, PORTS_MAX};
 use xoff_sim::hpcc::{self, Imported, Nodes};
@@ -13,6 +12,7 @@ use xoff_sim::{At, Line, Plan};
 
 use super::super::files::{IMPORTED, LINKS};
 use super::picos;
+use crate::scenario::{self, Hosts, PortLine, Scenario, TopologyKind};
 
 /// A plan, and what else a file says of it.
 pub(super) struct Planned {

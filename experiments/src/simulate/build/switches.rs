@@ -6,12 +6,12 @@ use std::sync::Arc;
 
 use miette::miette;
 use xoff_config::Config;
-use xoff_config::scenario::{Change, Of, PortLine, Source};
 use xoff_dataplane::settings::SwitchSettings;
 use xoff_dataplane::units::ClassSet;
 use xoff_sim::{SwitchKind, ideal};
 
 use super::course::Revised;
+use crate::scenario::{Change, Of, PortLine, Source};
 
 /// All that switches are told.
 #[derive(Default)]

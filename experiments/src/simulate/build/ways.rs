@@ -1,8 +1,9 @@
 //! Which hosts have a way to each other. Who has none would send for nothing: its flows would never end.
 
 use miette::miette;
-use xoff_config::scenario::Load;
 use xoff_sim::{At, Plan};
+
+use crate::scenario::Load;
 
 /// Parts of a fabric that nothing joins.
 pub(super) struct Parts {

@@ -10,11 +10,11 @@ use std::str::FromStr;
 
 use toml_span::value::{Key, Table, ValueInner};
 use toml_span::{Span, Value};
+use xoff_config::Problem;
+use xoff_config::reader::rearrange::table;
+use xoff_config::reader::{Problems, found};
 
 use super::switches::{copied, entries};
-use crate::reader::found;
-use crate::reader::problem::{Problem, Problems};
-use crate::reader::rearrange::table;
 
 /// Where what the command line says stands.
 const SET: &str = "set";

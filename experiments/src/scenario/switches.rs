@@ -9,13 +9,13 @@
 
 use toml_span::value::{Table as TomlTable, ValueInner};
 use toml_span::{Span, Value};
+use xoff_config::reader::Problems;
+use xoff_config::reader::rearrange::{array, entry, lay_below, policies, table};
+use xoff_config::{Config, Hardware, Machine, Problem};
 use xoff_dataplane::units::{BitRate, ETHERNET_HEADER, Nanos};
+use xoff_sim::flows::{frame_len, payload_max};
 
-use super::frames::{frame_len, payload_max};
 use super::{Change, Of, Topology, changes};
-use crate::reader::problem::{Problem, Problems};
-use crate::reader::rearrange::{array, entry, lay_below, policies, table};
-use crate::{Config, Hardware, Machine};
 
 /// A port's line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -133,7 +133,7 @@ pub(super) fn changed(
     let (next, differences) = running.changes(1, next);
     let place = root.pointer(&format!("/change/{last}")).map(|change| change.span);
     for difference in &differences.restart {
-        let crate::Change { what, before, after } = difference;
+        let xoff_config::Change { what, before, after } = difference;
         let problem = Problem::error(format!("a running switch cannot change {what} ({before} -> {after})"));
         problems.push(
             problem

@@ -14,7 +14,6 @@ mod changes;
 mod documentation;
 mod edits;
 mod faults;
-mod frames;
 mod hosts;
 mod keys;
 mod load;
@@ -27,14 +26,13 @@ mod topology;
 use std::path::{Path, PathBuf};
 
 use toml_span::Spanned;
-use xoff_dataplane::units::Nanos;
+use xoff_config::file::{FileKind, WRITTEN_MAX, read_text};
+use xoff_config::reader::parse::OrOff;
+use xoff_config::reader::{self, Problems, Table, value};
+use xoff_config::{Config, ConfigError, Problem, quantity};
+use xoff_dataplane::units::{Bytes, Nanos};
+use xoff_sim::flows::{PAYLOAD_MAX, frame_len};
 
-use crate::Config;
-use crate::file::{FileKind, WRITTEN_MAX, read_text};
-use crate::quantity;
-use crate::reader::parse::OrOff;
-use crate::reader::problem::{ConfigError, Problem, Problems};
-use crate::reader::{self, Table, value};
 use edits::{Axis, Edits};
 #[cfg(test)]
 use keys::{DcqcnKeys, HostKeys, QcnKeys, SwiftKeys, TimelyKeys, TopologyKeys};
@@ -43,9 +41,8 @@ use keys::{OutputKeys, ScenarioKeys};
 pub use changes::{Change, Of};
 pub use edits::Given;
 pub use faults::{Ailment, End, Fault, LinkFault, SwitchFault};
-pub use frames::{PAYLOAD_MAX, frame_len};
 pub use hosts::{Control, Dcqcn, Hosts, Obeys, Qcn, Swift, Timely, Transport};
-pub use keys::{FLOW_BYTES_MAX, SEED_MAX};
+pub use keys::SEED_MAX;
 pub use load::{Between, Gaps, Load, LoadKind, SIZES, Size};
 pub use receivers::Receiver;
 pub use switches::PortLine;
@@ -262,7 +259,7 @@ fn read(
     let duration = value(scenario.duration.as_ref(), OrOff::Off).into_option();
     let limit = duration.unwrap_or_else(|| value(scenario.limit.as_ref(), LIMIT));
     let payload = hosts.payload.unwrap_or(PAYLOAD_MAX);
-    let longest = frames::longest(payload);
+    let longest = Bytes::of_frame(frame_len(payload));
     let receivers = receivers::read(&table.tables("receiver", problems), (longest, limit), problems);
     let loads = load::all(&table.tables("load", problems), (duration, limit), problems);
     if table.value("load").is_none() {

@@ -2,14 +2,14 @@
 
 use toml_span::Value;
 use toml_span::value::{Table as TomlTable, ValueInner};
+use xoff_config::Problem;
+use xoff_config::reader::rearrange::{lay_below, table};
+use xoff_config::reader::{Problems, Table};
 use xoff_dataplane::units::Nanos;
 
 use super::keys::ChangeKeys;
 use super::switches::copied;
 use super::topology::Topology;
-use crate::reader::Table;
-use crate::reader::problem::{Problem, Problems};
-use crate::reader::rearrange::{lay_below, table};
 
 /// Which switches.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -2,7 +2,8 @@
 
 #![allow(clippy::unwrap_used)]
 
-use xoff_dataplane::units::{BitRate, Bytes, Class};
+use xoff_dataplane::units::{BitRate, Class};
+use xoff_explore::explore;
 
 use super::topology::{DELAY, RATE};
 use super::*;
@@ -540,4 +541,3 @@ explore! {
         let _ = read(&lines.join("\n"));
     }
 }
-use xoff_explore::explore;

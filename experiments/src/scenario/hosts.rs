@@ -1,10 +1,10 @@
 //! `[hosts]`: how hosts send, and how they answer.
 
+use xoff_config::Problem;
+use xoff_config::reader::{Problems, Table, value};
 use xoff_dataplane::units::{BitRate, Bytes, Class, Nanos};
 
 use super::keys::{DcqcnKeys, HostKeys, QcnKeys, SwiftKeys, TimelyKeys};
-use crate::reader::problem::{Problem, Problems};
-use crate::reader::{Table, value};
 
 /// How hosts send.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

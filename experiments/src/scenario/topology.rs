@@ -4,16 +4,14 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use toml_span::Spanned;
+use xoff_config::reader::{Problems, Table, value};
+use xoff_config::{Problem, SpreadKind, defaults};
 use xoff_dataplane::settings::Spread;
 use xoff_dataplane::units::{BitRate, Nanos};
 
 use super::keys::TopologyKeys;
 use super::of_kind;
 use super::switches::PortLine;
-use crate::SpreadKind;
-use crate::defaults;
-use crate::reader::problem::{Problem, Problems};
-use crate::reader::{Table, value};
 
 /// `topology.delay`: 100 m.
 pub(super) const DELAY: Nanos = Nanos(500);

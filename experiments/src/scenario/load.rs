@@ -2,11 +2,11 @@
 
 use std::path::PathBuf;
 
+use xoff_config::Problem;
+use xoff_config::reader::{Problems, Table, value};
 use xoff_dataplane::units::{BitRate, Bytes, Class, Nanos};
 
 use super::keys::LoadKeys;
-use crate::reader::problem::{Problem, Problems};
-use crate::reader::{Table, value};
 
 /// Tables of sizes that the simulator has.
 pub const SIZES: &[&str] = &["data-mining", "edu1", "edu2", "hadoop", "web-search"];

@@ -1,11 +1,10 @@
 //! `[[receiver]]`: hosts that are slow to take what comes, and hold their switch meanwhile.
 
+use xoff_config::reader::{Problems, Table, value};
+use xoff_config::{Problem, quantity};
 use xoff_dataplane::units::{BitRate, Bytes, Nanos};
 
 use super::keys::ReceiverKeys;
-use crate::quantity;
-use crate::reader::problem::{Problem, Problems};
-use crate::reader::{Table, value};
 
 /// Hosts that are slow.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -4,11 +4,11 @@
 use std::ops::RangeInclusive;
 
 use toml_span::Spanned;
+use xoff_config::Problem;
+use xoff_config::reader::{Problems, Table, value};
 use xoff_dataplane::units::Nanos;
 
 use super::keys::FaultKeys;
-use crate::reader::problem::{Problem, Problems};
-use crate::reader::{Table, value};
 
 /// An end of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,20 +5,17 @@ use std::path::PathBuf;
 
 use toml_span::Value;
 use toml_span::value::ValueInner;
+use xoff_config::reader::Parsed;
+use xoff_config::reader::parse::{self, OrOff};
+use xoff_config::{Choice as _, SpreadKind, quantity};
 use xoff_dataplane::units::{BitRate, Bytes, Class, Nanos};
+use xoff_sim::flows::FLOW_BYTES_MAX;
 
 use super::faults::{FaultKind, Place};
 use super::{Between, Control, End, Gaps, LoadKind, Obeys, Of, Size, TopologyKind, Transport};
-use crate::SpreadKind;
-use crate::choices::Choice as _;
-use crate::quantity;
-use crate::reader::Parsed;
-use crate::reader::parse::{self, OrOff};
 
 /// Most of a run: an hour.
 const TIME_MAX: Nanos = Nanos::from_secs(3_600);
-/// Most bytes of a flow, 128 GiB: of however little payload, its frames are counted in 32 bits.
-pub const FLOW_BYTES_MAX: u64 = 1 << 37;
 /// The highest seed: round, with room for one more in each run below what TOML has no numbers for.
 pub const SEED_MAX: u64 = 1_000_000_000_000_000_000;
 /// The least share of MAC control.
@@ -26,7 +23,7 @@ const CONTROL_STEP: f64 = 1.0 / 1_024.0;
 /// Hosts of a fabric.
 const HOST_MAX: u32 = 1_000_000;
 
-crate::keys! {
+xoff_config::keys! {
     /// `[scenario]`.
     struct ScenarioKeys {
         name: String = parse::name;
@@ -38,7 +35,7 @@ crate::keys! {
     }
 }
 
-crate::keys! {
+xoff_config::keys! {
     /// `[topology]`.
     struct TopologyKeys {
         kind: TopologyKind = parse::choice(TopologyKind::WORDS);
@@ -64,7 +61,7 @@ crate::keys! {
     }
 }
 
-crate::keys! {
+xoff_config::keys! {
     /// `[hosts]`.
     struct HostKeys {
         transport: Transport = parse::choice(Transport::WORDS);
@@ -80,7 +77,7 @@ crate::keys! {
     }
 }
 
-crate::keys! {
+xoff_config::keys! {
     /// `[hosts.dcqcn]`.
     struct DcqcnKeys {
         gain: f64 = parse::share;
@@ -96,7 +93,7 @@ crate::keys! {
     }
 }
 
-crate::keys! {
+xoff_config::keys! {
     /// `[hosts.qcn]`.
     struct QcnKeys {
         decrease: u32 = parse::integer(1..=1_000_000);
@@ -110,7 +107,7 @@ crate::keys! {
     }
 }
 
-crate::keys! {
+xoff_config::keys! {
     /// `[hosts.swift]`.
     struct SwiftKeys {
         target: Nanos = parse::time(Nanos(1)..=Nanos::from_secs(1));
@@ -121,7 +118,7 @@ crate::keys! {
     }
 }
 
-crate::keys! {
+xoff_config::keys! {
     /// `[hosts.timely]`.
     struct TimelyKeys {
         gain: f64 = parse::share;
@@ -135,7 +132,7 @@ crate::keys! {
     }
 }
 
-crate::keys! {
+xoff_config::keys! {
     /// `[[load]]`, whatever its kind.
     struct LoadKeys {
         kind: LoadKind = parse::choice(LoadKind::WORDS);
@@ -164,7 +161,7 @@ crate::keys! {
     }
 }
 
-crate::keys! {
+xoff_config::keys! {
     /// `[[fault]]`.
     struct FaultKeys {
         kind: FaultKind = parse::choice(FaultKind::WORDS);
@@ -184,7 +181,7 @@ crate::keys! {
     }
 }
 
-crate::keys! {
+xoff_config::keys! {
     /// `[[receiver]]`.
     struct ReceiverKeys {
         hosts: Vec<u32> = hosts;
@@ -197,7 +194,7 @@ crate::keys! {
     }
 }
 
-crate::keys! {
+xoff_config::keys! {
     /// `[[change]]`, beside the keys of a switch.
     struct ChangeKeys {
         at: Nanos = parse::time(Nanos::ZERO..=TIME_MAX);
@@ -205,7 +202,7 @@ crate::keys! {
     }
 }
 
-crate::keys! {
+xoff_config::keys! {
     /// `[output]`.
     struct OutputKeys {
         begin: Nanos = parse::time(Nanos::ZERO..=TIME_MAX);

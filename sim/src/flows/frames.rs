@@ -1,0 +1,32 @@
+//! Lengths of the frames in which hosts send data: those of RoCEv2, whatever the transport.
+
+/// Bytes of a frame around its payload, without FCS: Ethernet 14, IPv4 20, UDP 8, base transport header 12, invariant CRC 4.
+const AROUND: u32 = 58;
+/// Maximum payload of a frame where the MTU is 1500, in bytes.
+pub const PAYLOAD_MAX: u32 = 1_456;
+/// Maximum bytes of a flow, 128 GiB: its frames are counted in 32 bits, however small their payload is.
+pub const FLOW_BYTES_MAX: u64 = 1 << 37;
+
+/// Returns the length of a frame with so much payload, in bytes without FCS. The payload is padded to a multiple of four bytes, at
+/// least four.
+#[must_use]
+pub const fn frame_len(payload: u32) -> u32 {
+    let padded = payload.next_multiple_of(4);
+    AROUND + if padded < 4 { 4 } else { padded }
+}
+
+/// Returns the maximum payload of a frame of at most `len` bytes without FCS.
+#[must_use]
+pub const fn payload_max(len: u32) -> u32 {
+    len.saturating_sub(AROUND) / 4 * 4
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frames_are_as_long_as_roce_has_them() {
+        assert_eq!([0, 1, 4, 5, PAYLOAD_MAX].map(frame_len), [62, 62, 62, 66, 1_514]);
+    }
+}
