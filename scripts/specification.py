@@ -6,6 +6,7 @@ ignored, or whose file is not compiled proves nothing.
 """
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -13,6 +14,8 @@ from pathlib import Path, PurePosixPath
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCUMENT = ROOT / "SPECIFICATION.md"
+WORKSPACES = (ROOT, ROOT / "peers/xsk-rs")
+TARGET = os.environ.get("CARGO_TARGET_DIR", ROOT / "target")
 
 
 def listed(binary, directory):
@@ -26,10 +29,10 @@ def listed(binary, directory):
     return names() - names("--ignored")
 
 
-def binaries():
-    """The test binaries of the workspace: the file at the root of each, and the tests that it runs."""
-    build = ["cargo", "test", "--workspace", "--no-run", "--message-format", "json-render-diagnostics"]
-    messages = subprocess.run(build, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True).stdout
+def binaries(workspace):
+    """The test binaries of a workspace: the file at the root of each, and the tests that it runs."""
+    build = ["cargo", "test", "--workspace", "--target-dir", TARGET, "--no-run", "--message-format", "json-render-diagnostics"]
+    messages = subprocess.run(build, cwd=workspace, check=True, stdout=subprocess.PIPE, text=True).stdout
     for message in map(json.loads, messages.splitlines()):
         if message["reason"] == "compiler-artifact" and message["profile"]["test"] and message["executable"]:
             root = Path(message["target"]["src_path"])
@@ -62,7 +65,7 @@ def main():
     shorthands = dict(re.findall(r"`(\w+/)` is `([\w/-]+/)`", text))
     named = re.findall(r"`([\w/.-]+\.rs)::(\w+)`", text)
     named.remove(("file.rs", "test"))  # how they are written
-    crates = list(binaries())
+    crates = [crate for workspace in WORKSPACES for crate in binaries(workspace)]
     missing = []
     for file, test in named:
         short, _, rest = file.partition("/")

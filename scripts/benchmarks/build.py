@@ -13,15 +13,28 @@ def xoff(options):
     """Returns the switch: that of `--xoff`, or one that is built after missing Debian packages are installed."""
     if options.xoff:
         return options.xoff
-    checked([str(SCRIPTS / "install-deps.sh"), "--bench"], stdout=sys.stderr)
+    install()
     cargo("build", "--profile", "dist", "--locked", "--quiet", "--package", "xoff")
     return str(target() / "dist/xoff")
+
+
+def install():
+    """Installs the Debian packages that are missing."""
+    checked([str(SCRIPTS / "install-deps.sh"), "--bench"], stdout=sys.stderr)
 
 
 def example(package, name):
     """Returns the example `name` of a crate. It is built apart from the switch, whose features thus stay its own."""
     cargo("build", "--profile", "dist", "--locked", "--quiet", "--package", package, "--example", name)
     return str(target() / "dist/examples" / name)
+
+
+def generator():
+    """Returns the program that generates, drops and loops frames, of a workspace of its own."""
+    install()
+    manifest = ["--manifest-path", "peers/xsk-rs/Cargo.toml", "--target-dir", str(target())]
+    cargo("build", "--profile", "dist", "--locked", "--quiet", *manifest)
+    return str(target() / "dist/bench")
 
 
 def cargo(*arguments):

@@ -11,6 +11,7 @@ from benchmarks import (
     nic,
     pause,
     policies,
+    rings,
     routers,
     scaling,
     sim,
@@ -20,6 +21,7 @@ from benchmarks.arguments import HelpFormatter, Parser
 
 BENCHMARKS = {
     "forward": forward,
+    "rings": rings,
     "routers": routers,
     "scaling": scaling,
     "load": load,

@@ -1,4 +1,4 @@
-"""Compares forwarders round by round, and prints their rates and the ratios of xoff to each of the others."""
+"""Compares forwarders round by round, and prints their rates and the ratios of the first to each of the others."""
 
 import json
 import statistics
@@ -40,7 +40,8 @@ def summary(measured, cases, names):
 def case_summary(case, measured):
     """Returns the medians and ratios of a case, from the measurements of each name by round."""
     kpps = {name: {round_: one["kpps"] for round_, one in rounds.items()} for name, rounds in measured.items()}
-    to = {name: ratios(kpps["xoff"], theirs) for name, theirs in kpps.items() if name != "xoff"}
+    ours, *others = kpps
+    to = {name: ratios(kpps[ours], kpps[name]) for name in others}
     to = {name: by_round for name, by_round in to.items() if by_round}
 
     def each(function):
@@ -77,7 +78,7 @@ def table(runs, names):
         lines.append(beginning(run) + "".join(f"{cell:>22}" for cell in cells))
     lines.append(
         "\nthousands of frames a second that arrived, medians (± half of the range), and Gb/s of these frames with FCS."
-        "\nxoff to the others, medians of the ratios round by round"
+        f"\n{names[0]} to the others, medians of the ratios round by round"
         f" (and what 95 % of resamples have, from {ROUNDS_LEAST} rounds on):"
     )
     for run in runs:

@@ -7,7 +7,7 @@ The result is what g2 has received. In mode generator-limited a forwarder has a 
 of one, so that its cost per frame decides."""
 
 from benchmarks import arguments, comparison, forwarding
-from benchmarks.forwarders import XOFF_LIKE_OTHERS, KernelBridge, OpenVswitch, Testpmd, Xoff, XskRs
+from benchmarks.forwarders import XOFF_LIKE_OTHERS, DescriptorLoop, KernelBridge, OpenVswitch, Testpmd, Xoff
 
 SUMMARY = "Compare xoff with other forwarders at full speed"
 ROOT_FOR = forwarding.ROOT_FOR
@@ -16,6 +16,7 @@ PEERS = ("testpmd", "ovs_afxdp", "kernel_bridge", "xsk_rs")
 
 def add_arguments(parser):
     forwarding.add_arguments(parser)
+    arguments.add_xoff(parser)
     forwarding.add_modes(parser)
     parser.add_argument(
         "--peers",
@@ -34,7 +35,7 @@ def main(options):
         "testpmd": Testpmd(main_core),
         "ovs_afxdp": OpenVswitch(),
         "kernel_bridge": KernelBridge(),
-        "xsk_rs": XskRs(options.generator),
+        "xsk_rs": DescriptorLoop(options.generator),
     }
     forwarders = {"xoff": Xoff(options.xoff, XOFF_LIKE_OTHERS)}
     forwarders |= {name: Xoff(path, XOFF_LIKE_OTHERS) for name, path in options.also}

@@ -71,18 +71,22 @@ class Xoff:
         return process.pid
 
 
-class XskRs:
-    """A loop on the crate xsk-rs that switches nothing: what one port receives leaves by the other."""
+class DescriptorLoop:
+    """A loop that switches nothing: what one port receives leaves by the other.
+
+    Without `rings` it is the loop of the crate xsk-rs; with `rings` it is one loop over the traits of xoff's rings, which
+    are xoff's own or those of xsk-rs.
+    """
 
     thread = "^bench$"
     routes_packets = False
 
-    def __init__(self, binary):
-        self.binary = binary
+    def __init__(self, binary, rings=None):
+        self.command = [binary, "exchange", rings] if rings else [binary, "forward"]
 
     def start(self, lab, pairs):
         [pair] = pairs
-        command = ["taskset", "--cpu-list", str(pair.core), self.binary, "forward", pair.one, pair.two]
+        command = ["taskset", "--cpu-list", str(pair.core), *self.command, pair.one, pair.two]
         return lab.start(lab.switch, *command, ready="ready").pid
 
 

@@ -61,12 +61,11 @@ def add_arguments(parser):
         metavar="S",
         help="seconds until a forwarder that does not start, or forwards nothing, has failed [%(default)s]",
     )
-    arguments.add_xoff(parser)
     parser.add_argument(
         "--generator",
         type=arguments.binary,
         metavar="BINARY",
-        help="generator, sink and loop on xsk-rs [built from xdp/examples/bench]",
+        help="generator, sink and loop on xsk-rs [built from peers/xsk-rs]",
     )
 
 
@@ -94,7 +93,12 @@ def flow_count(text):
 def build_programs(options):
     """Puts the switch and the program at the ends into the options."""
     options.xoff = build.xoff(options)
-    options.generator = options.generator or build.example("xoff-xdp", "bench")
+    build_generator(options)
+
+
+def build_generator(options):
+    """Puts the program at the ends into the options."""
+    options.generator = options.generator or build.generator()
 
 
 def cores(pairs):

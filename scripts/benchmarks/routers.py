@@ -5,7 +5,7 @@ Frames are for the router's address at the first port of a pair, flow n for 10.2
 
 import json
 
-from benchmarks import comparison, forwarding
+from benchmarks import arguments, comparison, forwarding
 from benchmarks.forwarders import XOFF_CONFIG, XOFF_LIKE_OTHERS, XOFF_PORT, OpenVswitch, Xoff
 from benchmarks.process import run
 
@@ -15,6 +15,7 @@ ROOT_FOR = forwarding.ROOT_FOR
 
 def add_arguments(parser):
     forwarding.add_arguments(parser)
+    arguments.add_xoff(parser)
     forwarding.add_modes(parser)
 
 

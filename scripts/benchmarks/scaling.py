@@ -22,6 +22,7 @@ MISSING = 0.05
 
 def add_arguments(parser):
     forwarding.add_arguments(parser)
+    arguments.add_xoff(parser)
     parser.add_argument(
         "--workers", type=worker_count, default=2, metavar="N", help="workers, compared with one [%(default)s]"
     )

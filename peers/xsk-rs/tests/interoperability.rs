@@ -16,10 +16,10 @@ use xoff_dataplane::frame::{Frame, FrameStore as _};
 use xoff_lab::{Lab, VethOptions};
 use xoff_xdp::{Port, PortDriver as _, PortOptions, Share, Store, Umem, UmemSettings};
 
-#[path = "../examples/bench/error.rs"]
+#[path = "../src/error.rs"]
 mod error;
 #[allow(unsafe_code)] // every call of `xsk-rs` that moves a descriptor is unsafe
-#[path = "../examples/bench/ports.rs"]
+#[path = "../src/ports.rs"]
 mod ports;
 #[allow(unsafe_code)]
 #[path = "interoperability/receive.rs"]
