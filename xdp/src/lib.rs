@@ -23,6 +23,7 @@
 //! `transmit`) are safe code over small traits (`ring`), and run in tests on rings in plain memory.
 
 mod atomics;
+pub mod bare;
 pub mod clock;
 mod device;
 mod driver;

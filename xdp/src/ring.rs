@@ -5,19 +5,19 @@
 
 /// A chunk on its way in or out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Descriptor {
+pub struct Descriptor {
     /// The chunk.
-    pub(crate) slot: u32,
+    pub slot: u32,
     /// Bytes of the frame in it; zero where the kernel put them anywhere but behind the headroom.
-    pub(crate) len: u32,
+    pub len: u32,
     /// Whether the frame goes on in the next descriptor.
-    pub(crate) more: bool,
+    pub more: bool,
 }
 
 /// Chunks that the kernel has filled.
-pub(crate) trait RxRing {
+pub trait RxRing {
     /// How many there are.
-    fn available(&self) -> u32;
+    fn available(&mut self) -> u32;
 
     /// Number `n` of them.
     fn peek(&self, n: u32) -> Descriptor;
@@ -27,7 +27,7 @@ pub(crate) trait RxRing {
 }
 
 /// Chunks that the kernel may fill.
-pub(crate) trait FillRing {
+pub trait FillRing {
     /// Adds to what the next [`submit`](Self::submit) gives to the kernel.
     fn push(&mut self, slot: u32);
 
@@ -36,7 +36,7 @@ pub(crate) trait FillRing {
 }
 
 /// Chunks that the kernel is to send.
-pub(crate) trait TxRing {
+pub trait TxRing {
     /// Adds to what the next [`submit`](Self::submit) gives to the kernel.
     fn push(&mut self, descriptor: Descriptor);
 
@@ -54,14 +54,14 @@ pub(crate) trait TxRing {
 }
 
 /// Chunks that the kernel has sent.
-pub(crate) trait CompletionRing {
+pub trait CompletionRing {
     /// Takes all out, calling `each` with each, and says how many there were.
     fn completed(&mut self, each: impl FnMut(u32)) -> u32;
 }
 
 /// What came of a kick. Over a driver without zero copy, one kick sends until one of these:
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kick {
+pub enum Kick {
     /// The ring is empty, or the driver goes on by itself.
     Done,
     /// EAGAIN, ENOBUFS: the driver has no room now; the rest stays in the ring.
@@ -131,7 +131,7 @@ pub(crate) mod memory {
     }
 
     impl RxRing for Rings {
-        fn available(&self) -> u32 {
+        fn available(&mut self) -> u32 {
             self.with(|rings| u32::try_from(rings.rx.len()).expect("a small ring"))
         }
 

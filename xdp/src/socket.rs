@@ -30,11 +30,15 @@ const BUSY_RETRIES: u32 = 50;
 const BUSY_PAUSE: Duration = Duration::from_millis(20);
 
 /// The rings of a bound socket.
-pub(crate) struct Socket {
-    pub(crate) rx: XskRx,
-    pub(crate) fill: XskFill,
-    pub(crate) tx: XskTx,
-    pub(crate) completion: XskCompletion,
+pub struct Socket {
+    /// Chunks that the kernel has filled.
+    pub rx: XskRx,
+    /// Chunks that the kernel may fill.
+    pub fill: XskFill,
+    /// Chunks that the kernel is to send.
+    pub tx: XskTx,
+    /// Chunks that the kernel has sent.
+    pub completion: XskCompletion,
 }
 
 impl Socket {
@@ -148,7 +152,7 @@ impl Chunks {
 
 /// The RX ring of a socket.
 #[derive(Debug)]
-pub(crate) struct XskRx {
+pub struct XskRx {
     ring: Consumer<xdp_desc>,
     socket: Arc<OwnedFd>,
     chunks: Chunks,
@@ -162,7 +166,7 @@ impl AsFd for XskRx {
 
 impl RxRing for XskRx {
     #[inline]
-    fn available(&self) -> u32 {
+    fn available(&mut self) -> u32 {
         self.ring.available()
     }
 
@@ -183,7 +187,7 @@ impl RxRing for XskRx {
 
 /// The fill ring of a socket.
 #[derive(Debug)]
-pub(crate) struct XskFill {
+pub struct XskFill {
     ring: Producer<u64>,
     socket: Arc<OwnedFd>,
     chunks: Chunks,
@@ -205,7 +209,7 @@ impl FillRing for XskFill {
 
 /// The TX ring of a socket.
 #[derive(Debug)]
-pub(crate) struct XskTx {
+pub struct XskTx {
     ring: Producer<xdp_desc>,
     socket: Arc<OwnedFd>,
     chunks: Chunks,
@@ -241,7 +245,7 @@ impl TxRing for XskTx {
 
 /// The completion ring of a socket.
 #[derive(Debug)]
-pub(crate) struct XskCompletion {
+pub struct XskCompletion {
     ring: Consumer<u64>,
     chunks: Chunks,
 }

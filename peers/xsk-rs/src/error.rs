@@ -3,6 +3,7 @@
 use std::io;
 
 use xoff_ebpf::EbpfError;
+use xoff_xdp::XdpError;
 
 /// Why there is no socket, no memory or no program.
 #[derive(Debug, thiserror::Error)]
@@ -11,6 +12,8 @@ pub enum BenchError {
     NoSuchInterface { device: String, source: nix::Error },
     #[error(transparent)]
     Program(#[from] EbpfError),
+    #[error(transparent)]
+    OwnRings(#[from] XdpError),
     #[error("cannot take {chunks} chunks of {chunk_bytes} bytes for packets: {reason}")]
     Memory { chunks: u32, chunk_bytes: u32, reason: String },
     #[error("cannot open an AF_XDP socket on queue 0 of {device}: {reason}")]

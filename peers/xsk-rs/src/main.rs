@@ -2,28 +2,35 @@
 //!
 //! * [`load`]: the frames of a benchmark, as real senders send them;
 //! * [`ports`]: AF_XDP sockets of the crate `xsk-rs`, which has libxdp's rings. A forwarder on them that
-//!   switches nothing is a peer in the benchmark, so that xoff's own rings justify themselves in each run;
+//!   switches nothing is a peer in the benchmark;
 //!   and in `tests/interoperability.rs` they are at one end of a wire, and xoff's own at the other, so that both
-//!   understand the kernel alike.
+//!   understand the kernel alike;
+//! * [`exchange`]: the same forwarder over xoff's ring traits, on xoff's own rings or on [`rings`] of `xsk-rs`, so that
+//!   rings are compared with rings.
 
 #![deny(unsafe_code)]
 
 mod error;
+mod exchange;
 mod load;
 #[allow(unsafe_code)] // every call of `xsk-rs` that moves a descriptor is unsafe
 mod moves;
 #[allow(unsafe_code)]
 mod ports;
+#[allow(unsafe_code)]
+mod rings;
 
 use std::io::{self, Write as _};
 use std::process::ExitCode;
 use std::thread;
 
-use clap::{Parser, Subcommand};
+use clap::{Parser, Subcommand, ValueEnum};
 
 use error::BenchError;
+use exchange::with_own_rings;
 use load::{FLOWS_MAX, FrameBytes, Load};
 use ports::{PortSettings, Ports, attach};
+use rings::with_xsk_rs_rings;
 use xoff_dataplane::units::MacAddr;
 
 /// Frames that are prepared: a multiple of 192, so that each of up to 16 flows has sent the whole mix; and so few that they
@@ -45,6 +52,13 @@ struct Arguments {
 enum Command {
     /// Forwards between two interfaces by sockets of the crate xsk-rs, whatever comes, without a pause.
     Forward { one: String, two: String },
+    /// Forwards between two interfaces by a loop over xoff's ring traits, whatever comes, without a pause.
+    Exchange {
+        /// Whose rings.
+        rings: Library,
+        one: String,
+        two: String,
+    },
     /// Sends as fast as the kernel takes it.
     Generate {
         device: String,
@@ -65,9 +79,16 @@ enum Command {
     Sink { device: String },
 }
 
+#[derive(Clone, Copy, ValueEnum)]
+enum Library {
+    Xoff,
+    XskRs,
+}
+
 fn main() -> ExitCode {
     let done = match Arguments::parse().command {
         Command::Forward { one, two } => forward(&one, &two),
+        Command::Exchange { rings, one, two } => exchange(rings, [&one, &two]),
         Command::Generate { device, frame_bytes, flows, first, via } => {
             generate(&device, Load { frame_bytes, flows, first, via })
         }
@@ -94,6 +115,21 @@ fn forward(one: &str, two: &str) -> Result<(), BenchError> {
         ports.forward(0, 1)?;
         ports.forward(1, 0)?;
     }
+}
+
+fn exchange(rings: Library, devices: [&str; 2]) -> Result<(), BenchError> {
+    Err(match rings {
+        Library::Xoff => {
+            let mut exchange = with_own_rings(devices)?;
+            ready();
+            exchange.run()
+        }
+        Library::XskRs => {
+            let mut exchange = with_xsk_rs_rings(devices)?;
+            ready();
+            exchange.run()
+        }
+    })
 }
 
 fn generate(device: &str, load: Load) -> Result<(), BenchError> {

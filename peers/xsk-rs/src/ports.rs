@@ -4,7 +4,7 @@
 //! nobody else may have it. Here that holds by construction. The memory belongs to [`Ports`], which no descriptor
 //! ever leaves; and a descriptor is in one place at a time: among the free ones, or with the kernel (in one of four
 //! rings), or in the batch on its way between these. So each is taken from where it was before it is given on. That holds
-//! in the two files, too, that move descriptors beside this one: what only the benchmark does, and what only the test does.
+//! in the files, too, that move descriptors beside this one: what only the benchmark does, and what only the test does.
 //!
 //! In front of the sockets is the XDP program of a switch ([`attach`]); it is at the benchmark's far end, too, without a socket.
 
@@ -37,7 +37,7 @@ const BUSY_RETRIES: u32 = 50;
 const BUSY_PAUSE: Duration = Duration::from_millis(20);
 
 /// Descriptor of a buffer after which the frame goes on (linux/if_xdp.h).
-const XDP_PKT_CONTD: u32 = 1;
+pub(crate) const XDP_PKT_CONTD: u32 = 1;
 
 /// XDP_MAX_TX_SKB_BUDGET (linux/if_xdp.h): most frames that one kick sends.
 const XDP_MAX_TX_SKB_BUDGET: libc::c_int = 9;
@@ -104,10 +104,10 @@ pub(crate) struct Port {
     /// Goes before the socket does.
     program: Option<Program>,
     pub(crate) rx: RxQueue,
-    fill: FillQueue,
+    pub(crate) fill: FillQueue,
     pub(crate) tx: TxQueue,
     pub(crate) completion: CompQueue,
-    device: String,
+    pub(crate) device: String,
     ring: usize,
     /// Chunks in the fill or the RX ring, or between them.
     pub(crate) receiving: usize,

@@ -1,0 +1,134 @@
+//! A forwarder that switches nothing, over the ring traits of xoff: the same loop on xoff's rings and on those of `xsk-rs`.
+//!
+//! It reads no byte of a frame. So its cost per frame is the kernel's and that of the rings, and two runs of it differ by
+//! nothing but the rings.
+
+use std::io;
+use std::os::fd::AsFd;
+
+use xoff_xdp::bare::{
+    self, CompletionRing, FillRing, Kick, RxRing, Socket, TxRing, XskCompletion, XskFill, XskRx, XskTx,
+};
+
+use crate::error::BenchError;
+use crate::ports::{BATCH_U32, PortSettings, Program, attach};
+
+/// Chunks that are worth refilling a ring for.
+const REFILL: u32 = 64;
+
+/// The rings of one interface.
+pub struct Interface<R, F, T, C> {
+    pub device: String,
+    pub rx: R,
+    pub fill: F,
+    pub tx: T,
+    pub completion: C,
+    /// Entries of each ring.
+    pub entries: u32,
+    /// Chunks in the fill or the RX ring, or between them.
+    pub receiving: u32,
+    /// Chunks in the TX or the completion ring, or between them.
+    pub sending: u32,
+}
+
+impl<R: RxRing, F: FillRing, T: TxRing, C: CompletionRing> Interface<R, F, T, C> {
+    /// Moves received frames to the TX ring of `to`, and makes the kernel send them.
+    ///
+    /// # Errors
+    /// Where the kernel does not send.
+    #[inline]
+    fn forward(&mut self, to: &mut Self, free: &mut Vec<u32>) -> Result<(), BenchError> {
+        to.sending -= to.completion.completed(|slot| free.push(slot));
+        let count = self.rx.available().min(to.entries - to.sending).min(BATCH_U32);
+        for at in 0..count {
+            to.tx.push(self.rx.peek(at));
+        }
+        self.rx.release(count);
+        self.receiving -= count;
+        to.sending += count;
+        to.flush()?;
+        self.refill(free);
+        Ok(())
+    }
+
+    #[inline]
+    fn flush(&mut self) -> Result<(), BenchError> {
+        self.tx.submit();
+        while self.tx.needs_kick() && self.tx.unsent() > 0 {
+            let source = match self.tx.kick() {
+                Kick::Dropped => continue, // it took that one; on with the next
+                Kick::Done | Kick::Busy | Kick::Down => break,
+                Kick::Gone => io::ErrorKind::NotConnected.into(),
+                Kick::Failed(errno) => io::Error::from_raw_os_error(errno),
+            };
+            return Err(BenchError::Kick { device: self.device.clone(), source });
+        }
+        Ok(())
+    }
+
+    /// Tops the fill ring up; waits until a batch is worth it.
+    #[inline]
+    fn refill(&mut self, free: &mut Vec<u32>) {
+        if self.entries - self.receiving < REFILL {
+            return;
+        }
+        while self.receiving < self.entries
+            && let Some(slot) = free.pop()
+        {
+            self.fill.push(slot);
+            self.receiving += 1;
+        }
+        self.fill.submit();
+    }
+}
+
+/// Two interfaces whose frames go from one to the other.
+pub struct Exchange<R, F, T, C> {
+    // Go before the sockets do.
+    _programs: [Program; 2],
+    interfaces: [Interface<R, F, T, C>; 2],
+    /// Chunks in no ring.
+    free: Vec<u32>,
+}
+
+impl<R: RxRing + AsFd, F: FillRing, T: TxRing, C: CompletionRing> Exchange<R, F, T, C> {
+    /// Gives both interfaces some of `chunks` chunks, and then an XDP program: frames arrive from here on.
+    ///
+    /// # Errors
+    /// Where the driver does not run XDP programs.
+    pub fn begin(mut interfaces: [Interface<R, F, T, C>; 2], chunks: u32) -> Result<Self, BenchError> {
+        let mut free = (0..chunks).rev().collect();
+        interfaces.iter_mut().for_each(|interface| interface.refill(&mut free));
+        let [one, two] = &interfaces;
+        let programs =
+            [attach(&one.device, Some(one.rx.as_fd()))?, attach(&two.device, Some(two.rx.as_fd()))?];
+        Ok(Exchange { _programs: programs, interfaces, free })
+    }
+
+    /// Forwards in both directions, without a pause; ends where the kernel does not send.
+    pub fn run(&mut self) -> BenchError {
+        let Exchange { interfaces: [one, two], free, .. } = self;
+        loop {
+            if let Err(error) = one.forward(two, free).and_then(|()| two.forward(one, free)) {
+                return error;
+            }
+        }
+    }
+}
+
+/// Opens two devices with xoff's rings.
+///
+/// # Errors
+/// What the kernel refuses.
+pub fn with_own_rings(
+    devices: [&str; 2],
+) -> Result<Exchange<XskRx, XskFill, XskTx, XskCompletion>, BenchError> {
+    let entries = PortSettings::default().ring;
+    let chunks = 4 * entries;
+    let [one, two] = bare::open(devices, entries, chunks)?;
+    let interface = |device: &str, socket: Socket| {
+        let Socket { rx, fill, tx, completion } = socket;
+        Interface { device: device.to_owned(), rx, fill, tx, completion, entries, receiving: 0, sending: 0 }
+    };
+    Exchange::begin([interface(devices[0], one), interface(devices[1], two)], chunks)
+}
