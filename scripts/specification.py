@@ -31,7 +31,16 @@ def listed(binary, directory):
 
 def binaries(workspace):
     """The test binaries of a workspace: the file at the root of each, and the tests that it runs."""
-    build = ["cargo", "test", "--workspace", "--target-dir", TARGET, "--no-run", "--message-format", "json-render-diagnostics"]
+    build = [
+        "cargo",
+        "test",
+        "--workspace",
+        "--target-dir",
+        TARGET,
+        "--no-run",
+        "--message-format",
+        "json-render-diagnostics",
+    ]
     messages = subprocess.run(build, cwd=workspace, check=True, stdout=subprocess.PIPE, text=True).stdout
     for message in map(json.loads, messages.splitlines()):
         if message["reason"] == "compiler-artifact" and message["profile"]["test"] and message["executable"]:
