@@ -15,7 +15,7 @@ from pathlib import Path, PurePosixPath
 ROOT = Path(__file__).resolve().parent.parent
 DOCUMENT = ROOT / "SPECIFICATION.md"
 WORKSPACES = (ROOT, ROOT / "peers/xsk-rs")
-TARGET = os.environ.get("CARGO_TARGET_DIR", ROOT / "target")
+TARGET = ROOT / os.environ.get("CARGO_TARGET_DIR", "target")
 
 
 def listed(binary, directory):

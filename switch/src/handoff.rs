@@ -18,6 +18,7 @@
 
 use std::io;
 use std::iter;
+use std::mem::ManuallyDrop;
 use std::sync::Arc;
 
 use rtrb::{Consumer, Producer, PushError, RingBuffer};
@@ -63,23 +64,27 @@ impl Bells {
     }
 }
 
+/// A message in a queue. Frames that are in queues when the switch stops end with its packet memory; the ledger counts them as handed
+/// over. So a queue must not drop what it holds, whichever of its ends is dropped last.
+type Message<T> = ManuallyDrop<T>;
+
 /// The sender's ends of the queues to one worker.
 #[derive(Debug)]
 struct Outgoing {
-    frames: Producer<Handover>,
-    returns: Producer<Return>,
+    frames: Producer<Message<Handover>>,
+    returns: Producer<Message<Return>>,
     /// Chunks that were added to a frame on its way and are freed where they came from.
-    chunks: Producer<Frame>,
-    learned: Producer<FdbUpdate>,
+    chunks: Producer<Message<Frame>>,
+    learned: Producer<Message<FdbUpdate>>,
 }
 
 /// The receiver's ends of the queues from one worker.
 #[derive(Debug)]
 struct Incoming {
-    frames: Consumer<Handover>,
-    returns: Consumer<Return>,
-    chunks: Consumer<Frame>,
-    learned: Consumer<FdbUpdate>,
+    frames: Consumer<Message<Handover>>,
+    returns: Consumer<Message<Return>>,
+    chunks: Consumer<Message<Frame>>,
+    learned: Consumer<Message<FdbUpdate>>,
 }
 
 /// Returns both ends of new queues.
@@ -99,32 +104,20 @@ impl Incoming {
     }
 }
 
-impl Drop for Incoming {
-    /// Frames in the queues when the switch stops end with its packet memory; the ledger counts them as handed over.
-    fn drop(&mut self) {
-        let frames = iter::from_fn(|| self.frames.pop().ok()).map(|handover| handover.frame);
-        let returns = iter::from_fn(|| self.returns.pop().ok()).map(|back| back.frame);
-        let chunks = iter::from_fn(|| self.chunks.pop().ok());
-        frames.chain(returns).chain(chunks).for_each(|frame| {
-            let _ = frame.into_parts();
-        });
-    }
-}
-
 /// Another worker, and the queues to and from it.
 #[derive(Debug)]
-struct Peer {
+struct OtherWorker {
     worker: WorkerId,
     to: Outgoing,
     from: Incoming,
 }
 
-/// One worker's ends of the queues between all workers. Is dropped after the threads of all workers have ended.
+/// One worker's ends of the queues between all workers.
 #[derive(Debug)]
 pub struct Handoff {
     bells: Arc<Bells>,
     me: WorkerId,
-    peers: Vec<Peer>,
+    others: Vec<OtherWorker>,
 }
 
 impl Handoff {
@@ -132,13 +125,13 @@ impl Handoff {
     #[must_use]
     pub fn for_each(bells: &Arc<Bells>) -> Vec<Handoff> {
         let mut handoffs: Vec<Handoff> =
-            bells.workers().map(|me| Handoff { bells: Arc::clone(bells), me, peers: Vec::new() }).collect();
+            bells.workers().map(|me| Handoff { bells: Arc::clone(bells), me, others: Vec::new() }).collect();
         for high in 1..handoffs.len() {
             for low in 0..high {
                 let (up, down) = (queues(), queues());
                 let [low, high] = handoffs.get_disjoint_mut([low, high]).expect("they differ");
-                low.peers.push(Peer { worker: high.me, to: up.0, from: down.1 });
-                high.peers.push(Peer { worker: low.me, to: down.0, from: up.1 });
+                low.others.push(OtherWorker { worker: high.me, to: up.0, from: down.1 });
+                high.others.push(OtherWorker { worker: low.me, to: down.0, from: up.1 });
             }
         }
         handoffs
@@ -152,7 +145,7 @@ impl Handoff {
 
     /// Sends what the dataplane has for the others, as far as there is room, and takes what they sent.
     pub fn exchange(&mut self, now: Nanos, switch: &mut Switch, store: &mut Store) -> Progress {
-        if self.peers.is_empty() {
+        if self.others.is_empty() {
             return Progress::default();
         }
         let mut batch = switch.batch(now);
@@ -163,12 +156,12 @@ impl Handoff {
     fn send(&mut self, batch: &mut Batch<'_>, store: &mut Store) -> bool {
         let mut any = self.send_chunks(store);
         any |= self.send_learned(batch);
-        for Peer { worker, to, .. } in &mut self.peers {
+        for OtherWorker { worker, to, .. } in &mut self.others {
             any |= fill(&mut to.returns, || batch.give_back(*worker));
             any |= fill(&mut to.frames, || batch.hand_over(*worker));
         }
         if any {
-            self.peers.iter().for_each(|peer| self.bells.of(peer.worker).ring());
+            self.others.iter().for_each(|other| self.bells.of(other.worker).ring());
         }
         any
     }
@@ -177,11 +170,11 @@ impl Handoff {
     /// port.
     fn send_learned(&mut self, batch: &mut Batch<'_>) -> bool {
         let mut any = false;
-        while self.peers.iter().all(|peer| !peer.to.learned.is_full())
+        while self.others.iter().all(|other| !other.to.learned.is_full())
             && let Some(update) = batch.next_learned()
         {
-            for peer in &mut self.peers {
-                push(&mut peer.to.learned, update);
+            for other in &mut self.others {
+                push(&mut other.to.learned, update);
             }
             any = true;
         }
@@ -190,11 +183,11 @@ impl Handoff {
 
     fn send_chunks(&mut self, store: &mut Store) -> bool {
         let mut any = false;
-        while self.peers.iter().all(|peer| !peer.to.chunks.is_full())
+        while self.others.iter().all(|other| !other.to.chunks.is_full())
             && let Some((home, chunk)) = store.take_foreign()
         {
-            let mut peers = self.peers.iter_mut();
-            let home = peers.find(|peer| peer.worker.index() == home).expect("as many shares as workers");
+            let mut others = self.others.iter_mut();
+            let home = others.find(|other| other.worker.index() == home).expect("as many shares as workers");
             push(&mut home.to.chunks, chunk);
             any = true;
         }
@@ -203,7 +196,7 @@ impl Handoff {
 
     fn take(&mut self, batch: &mut Batch<'_>, store: &mut Store) -> Progress {
         let mut taken = Progress::default();
-        for Peer { from, .. } in &mut self.peers {
+        for OtherWorker { from, .. } in &mut self.others {
             let mut messages = drain(&mut from.chunks, |chunk| store.free(chunk));
             messages += drain(&mut from.returns, |back| batch.take_back(back, store));
             let frames = drain(&mut from.frames, |handover| batch.take_over(handover, store));
@@ -218,12 +211,12 @@ impl Handoff {
     /// Whether a message waits for this worker.
     #[must_use]
     pub fn waiting(&self) -> bool {
-        self.peers.iter().any(|peer| !peer.from.is_empty())
+        self.others.iter().any(|other| !other.from.is_empty())
     }
 }
 
 /// Sends messages while there is room, and returns whether there were any.
-fn fill<T>(queue: &mut Producer<T>, mut next: impl FnMut() -> Option<T>) -> bool {
+fn fill<T>(queue: &mut Producer<Message<T>>, mut next: impl FnMut() -> Option<T>) -> bool {
     let mut any = false;
     while !queue.is_full()
         && let Some(message) = next()
@@ -235,16 +228,16 @@ fn fill<T>(queue: &mut Producer<T>, mut next: impl FnMut() -> Option<T>) -> bool
 }
 
 /// Sends a message to a queue that has room.
-fn push<T>(queue: &mut Producer<T>, message: T) {
-    if let Err(PushError::Full(_)) = queue.push(message) {
+fn push<T>(queue: &mut Producer<Message<T>>, message: T) {
+    if let Err(PushError::Full(_)) = queue.push(Message::new(message)) {
         unreachable!("only this producer fills the queue, and it had room");
     }
 }
 
 /// Takes the messages that are there, and returns their number.
-fn drain<T>(queue: &mut Consumer<T>, take: impl FnMut(T)) -> u32 {
+fn drain<T>(queue: &mut Consumer<Message<T>>, take: impl FnMut(T)) -> u32 {
     let messages = iter::from_fn(|| queue.pop().ok()).take(CAPACITY);
-    messages.map(take).map(|()| 1).sum()
+    messages.map(Message::into_inner).map(take).map(|()| 1).sum()
 }
 
 #[cfg(test)]

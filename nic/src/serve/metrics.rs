@@ -43,11 +43,11 @@ static CLASSES: LazyLock<Table<NicClassStatus>> = LazyLock::new(|| {
         "bytes_sent_total" Counter tx_bytes;
         "egress_occupancy_bytes" Gauge waiting_bytes;
         "egress_occupancy_max_bytes" Gauge waiting_max_bytes;
-        "pfc_xoff_sent_total" Counter pause_sent.xoff;
-        "pfc_xon_sent_total" Counter pause_sent.xon;
+        "pfc_xoff_sent_total" Counter pause_sent.xoff = "Times that XOFF was sent, without refreshes.";
+        "pfc_xon_sent_total" Counter pause_sent.xon = "Times that XON was sent.";
         "pfc_refreshes_sent_total" Counter refreshes_sent;
-        "pfc_xoff_received_total" Counter pause_received.xoff;
-        "pfc_xon_received_total" Counter pause_received.xon;
+        "pfc_xoff_received_total" Counter pause_received.xoff = "XOFFs received and obeyed, refreshes included.";
+        "pfc_xon_received_total" Counter pause_received.xon = "XONs received and obeyed.";
         "rate_obeyed_bytes_per_second" Gauge rate_obeyed_bits_per_second;
         "nic_disobeyed_seconds_total" Counter disobeyed_nanos;
         "nic_queues_deleted_total" Counter queues_deleted;

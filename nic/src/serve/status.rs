@@ -48,7 +48,7 @@ pub struct NicStatus {
     /// MAC control frames and CNMs that came faster than they were read, and were lost.
     #[serde(default)]
     pub control_missed: u64,
-    /// Times that the guard of the queues, a process, had ended.
+    /// Unexpected ends of the process that guards the queues.
     pub guards_lost: u64,
     /// Time from a pause frame received to its class stopped.
     pub obey_reaction: Spread,
@@ -116,7 +116,7 @@ pub struct NicClassStatus {
     pub queues_deleted: u64,
     /// Pauses that the switch was asked for (`pause_above`).
     pub pause_sent: PauseStatus,
-    /// Refreshes: times that an XOFF that holds was repeated.
+    /// XOFF refreshes sent.
     #[serde(default)]
     pub refreshes_sent: u64,
     /// CNMs that named it.

@@ -18,17 +18,20 @@ pub struct Series<T> {
     pub field: &'static str,
     /// Returns the value of the field; `None`: the metric has no sample.
     pub value: fn(&T) -> Option<u64>,
+    /// Help of a metric whose field serves several; `None`: the documentation of the field.
+    pub help: Option<&'static str>,
 }
 
 /// Makes a [`Table`] of lines such as `"frames_sent_total" Counter tx_frames;`.
 #[macro_export]
 macro_rules! series {
-    ($($metric:literal $kind:ident $field:ident $(.$of:ident)*;)+) => {
+    ($($metric:literal $kind:ident $field:ident $(.$of:ident)* $(= $help:literal)?;)+) => {
         $crate::control::series::Table::new(&[$($crate::control::series::Series {
             metric: $metric,
             kind: $crate::control::exposition::Kind::$kind,
             field: concat!(stringify!($field) $(, ".", stringify!($of))*),
             value: |part| $crate::control::series::Number::number(part.$field $(.$of)*),
+            help: [$(Some($help),)? None][0],
         }),+])
     };
 }
@@ -61,6 +64,15 @@ impl Number for Option<u64> {
 /// A part of `/status` with the labels of its samples.
 pub type Part<'a, T> = (Vec<(&'static str, &'a str)>, &'a T);
 
+/// The beginning of names of metrics, and of their help.
+#[derive(Clone, Copy)]
+pub struct Prefix {
+    /// Beginning of the names.
+    pub name: &'static str,
+    /// Beginning of the help.
+    pub help: &'static str,
+}
+
 /// The metrics of `T`.
 pub struct Table<T: 'static> {
     series: &'static [Series<T>],
@@ -74,16 +86,20 @@ impl<T: JsonSchema> Table<T> {
         Table { series, schema: schema_of::<T>() }
     }
 
-    /// Writes all metrics, with a sample for each part, under names that begin with `prefix`. Writes nothing where there is no part.
-    pub fn write(&self, text: &mut Exposition, prefix: &str, parts: &[Part<'_, T>]) {
-        for Series { metric, kind, field, value } in self.series.iter().filter(|_| !parts.is_empty()) {
-            let (unit, name) = (Unit::of(field), format!("{prefix}{metric}"));
-            let mut family = text.family(&name, *kind, &self.help(field));
-            for (labels, part) in parts {
-                if let Some(value) = value(part).or(unit.missing()) {
-                    family.sample(labels, Quantity { value, unit });
-                }
-            }
+    /// Writes the metrics that have a sample, one for each part that has a value.
+    pub fn write(&self, text: &mut Exposition, prefix: Prefix, parts: &[Part<'_, T>]) {
+        for Series { metric, kind, field, value, help } in self.series {
+            let unit = Unit::of(field);
+            let mut samples = parts.iter().filter_map(|(labels, part)| {
+                let value = value(part).or(unit.missing())?;
+                Some((labels, Quantity { value, unit }))
+            });
+            let Some((labels, first)) = samples.next() else { continue };
+            let name = format!("{}{metric}", prefix.name);
+            let help = prefix.help.to_owned() + &help.map_or_else(|| self.help(field), str::to_owned);
+            let mut family = text.family(&name, *kind, &help);
+            family.sample(labels, first);
+            samples.for_each(|(labels, quantity)| family.sample(labels, quantity));
         }
     }
 
@@ -161,6 +177,8 @@ impl Display for Quantity {
 mod tests {
     use super::*;
 
+    const PREFIX: Prefix = Prefix { name: "x_", help: "" };
+
     #[derive(JsonSchema)]
     struct Inner {
         /// Time in pause.
@@ -186,7 +204,7 @@ mod tests {
             "frames_total" Counter frames;
             "rate_bytes_per_second" Gauge rate_bits_per_second;
             "paused" Gauge paused;
-            "pause_seconds_total" Counter inner.nanos;
+            "pause_seconds_total" Counter inner.nanos = "Time in pauses sent.";
         };
         let some = Outer {
             frames: Some(u64::MAX),
@@ -197,7 +215,7 @@ mod tests {
         let none =
             Outer { frames: None, rate_bits_per_second: None, paused: false, inner: Inner { nanos: 0 } };
         let mut text = Exposition::with(&[("switch", "s")]);
-        table.write(&mut text, "x_", &[(vec![("port", "a")], &some), (vec![("port", "b")], &none)]);
+        table.write(&mut text, PREFIX, &[(vec![("port", "a")], &some), (vec![("port", "b")], &none)]);
         let text = text.finish();
         let lines: Vec<&str> = text.lines().filter(|line| !line.is_empty()).collect();
         let expected = [
@@ -212,7 +230,7 @@ mod tests {
             "# TYPE x_paused gauge",
             r#"x_paused{switch="s",port="a"} 1"#,
             r#"x_paused{switch="s",port="b"} 0"#,
-            "# HELP x_pause_seconds_total Time in pause.",
+            "# HELP x_pause_seconds_total Time in pauses sent.",
             "# TYPE x_pause_seconds_total counter",
             r#"x_pause_seconds_total{switch="s",port="a"} 1.5"#,
             r#"x_pause_seconds_total{switch="s",port="b"} 0"#,
@@ -224,7 +242,7 @@ mod tests {
     fn table_without_parts_writes_nothing() {
         let table: Table<Inner> = series! { "seconds" Gauge nanos; };
         let mut text = Exposition::with(&[]);
-        table.write(&mut text, "x_", &[]);
+        table.write(&mut text, PREFIX, &[]);
         assert_eq!(text.finish(), "");
     }
 }

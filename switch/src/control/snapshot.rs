@@ -333,6 +333,7 @@ fn shadows(view: &SwitchView, port: PortId, class: Class) -> Vec<ShadowStatus> {
             xoff: counters.xoff.get(),
             now: running > 0,
             nanos: counters.held_nanos.get() + running,
+            finished_nanos: counters.held_nanos.get(),
             lost: counters.lost.get(),
             intents_refused: counters.refused.get(),
             first_loss_nanos: after_start(view, counters.first_loss.get()),

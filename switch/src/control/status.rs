@@ -108,7 +108,7 @@ pub struct PortStatus {
     pub flow_control: String,
     /// PFC and 802.3x PAUSE frames sent.
     pub pause_frames_sent: u64,
-    /// PFC frames with rates (GFC) sent; `pause_frames_sent` does not count them.
+    /// PFC frames with rates (GFC) sent; they are no pause frames.
     pub rate_frames_sent: u64,
     /// PFC frames with rates (GFC) received and obeyed.
     pub rate_frames_received: u64,
@@ -250,10 +250,10 @@ pub struct ClassStatus {
     pub rate_changes: u64,
     /// Rate that the port keeps for its peer (GFC), zero in metrics where there is no limit; `None`: no limit.
     pub rate_obeyed_bits_per_second: Option<u64>,
-    /// Impossible intents of the program's own policy, when frames came, waited or left; above zero the policy is wrong.
+    /// Intents of the custom policy that cannot be carried out; above zero the policy is wrong.
     #[serde(default)]
     pub intents_refused: u64,
-    /// Refreshes: times that an XOFF that holds was repeated.
+    /// XOFF refreshes sent.
     pub refreshes_sent: u64,
     /// What came after XOFF.
     #[serde(default)]
@@ -278,7 +278,7 @@ pub struct ClassStatus {
     /// What the watchdog has seen; `None` where the class has none.
     #[serde(default)]
     pub watchdog: Option<WatchdogStatus>,
-    /// Time from receive to transmit, on the port of egress. Appears with the first frame.
+    /// Time from receive to transmit, on the port of egress.
     pub queueing_delay: Spread,
 }
 
@@ -323,17 +323,20 @@ pub struct CulpritStatus {
 pub struct ShadowStatus {
     /// Its name.
     pub policy: String,
-    /// Times that a shadow policy would have sent XOFF.
+    /// Times that XOFF would have been sent.
     pub xoff: u64,
     /// Whether it would hold the peer now.
     pub now: bool,
     /// Time in pauses that a shadow policy would have asked for, the running one included.
     pub nanos: u64,
-    /// Frames lost because room was missing while a shadow policy had not asked for a pause.
+    /// Time in pauses that a shadow policy would have asked for, without the running one.
+    #[serde(default)]
+    pub finished_nanos: u64,
+    /// Frames lost because room was missing while the policy had not asked for a pause.
     pub lost: u64,
     /// When the first of them was, after the start.
     pub first_loss_nanos: Option<u64>,
-    /// Impossible intents of the program's own policy as a shadow.
+    /// Intents of the custom policy that could not have been carried out.
     #[serde(default)]
     pub intents_refused: u64,
     /// What it would have asked of single flows; `None` where it does not look at flows.
@@ -358,11 +361,11 @@ pub struct FlowsAskedStatus {
 /// Rates that a peer was asked to keep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RateAskedStatus {
-    /// Changes of the rate that a shadow policy would ask the peer to keep.
+    /// Changes of the rate that the peer would be asked to keep.
     pub changes: u64,
-    /// Rate that a shadow policy would ask the peer to keep, zero in metrics where there is no limit; `None`: no limit.
+    /// Rate that the peer would be asked to keep, zero in metrics where there is no limit; `None`: no limit.
     pub asked_bits_per_second: Option<u64>,
-    /// Lowest rate that a shadow policy would ever have asked for, zero in metrics where there was none; `None`: there was none.
+    /// Lowest rate that the peer would ever have been asked to keep, zero in metrics where there was none; `None`: there was none.
     pub asked_min_bits_per_second: Option<u64>,
 }
 
@@ -379,7 +382,7 @@ pub struct WatchdogStatus {
     pub nanos: u64,
     /// Frames that they cost.
     pub dropped: u64,
-    /// Frames sent during pause storms, as of the latest pause frame. `drops` counts those dropped.
+    /// Frames sent during pause storms, as of the latest pause frame. Dropped ones count as drops.
     pub forwarded: u64,
     /// The latest; `None` before the first.
     pub last: Option<StormStatus>,
@@ -401,7 +404,7 @@ pub struct StormStatus {
 /// Pauses in one direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PauseStatus {
-    /// XOFFs: pauses that began; of received ones also their refreshes.
+    /// XOFFs; received ones include refreshes.
     pub xoff: u64,
     /// XONs: pause times of zero.
     pub xon: u64,
@@ -409,7 +412,7 @@ pub struct PauseStatus {
     pub now: bool,
     /// Time in pause, the running one included. Direction: sent (the peer was paused), received (the peer paused this port).
     pub nanos: u64,
-    /// Lengths of finished pauses. Appears with the first pause.
+    /// Lengths of finished pauses.
     pub durations: Spread,
 }
 
@@ -511,7 +514,7 @@ pub struct WorkerStatus {
     pub obey_reaction: Spread,
     /// Chunks of packet memory that hold no frame, those in fill rings included; falls for good only if the switch has a bug.
     pub chunks_free: u64,
-    /// Frames missing from the ledger, updated every second: zero unless the switch has a bug.
+    /// Frames missing from the ledger: zero unless the switch has a bug.
     #[serde(default)]
     pub frames_missing: u64,
     /// Its own ledger; `None` where it did not answer.

@@ -159,10 +159,10 @@ pub struct WorkerFacts {
     /// bound of how long frames of its class were still handed over.
     pub obey_reaction: FineHistogram,
     /// What the worker's ledger misses, as an absolute number: zero unless the switch has a bug.
-    /// Written every second; exact in `/status`.
+    /// Written shortly after frames have moved, and for each `/status`.
     pub frames_missing: Counter,
     /// Chunks of its packet memory that hold no frame: free ones, and those with the kernel to receive
-    /// into. Written every second; exact in `/status`.
+    /// into. Written shortly after frames have moved, and for each `/status`.
     pub chunks_free: Counter,
 }
 

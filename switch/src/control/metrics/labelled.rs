@@ -8,8 +8,8 @@ use super::super::exposition::{Exposition, Kind};
 use super::super::routes::RouterStatus;
 use super::super::series::Table;
 use super::super::status::{ClassStatus, PortStatus, SocketMemory, Status, XdpMode};
-use super::super::view::{Link, ProgramState};
-use super::{DIGITS, classes, with};
+use super::super::view::{Link, ProgramState, SwitchView};
+use super::{DIGITS, classes, of_class, with};
 use crate::lldp::dcbx::Kind as Mismatched;
 
 /// Writes the metrics of ports. `table` has the documentation of their fields.
@@ -36,10 +36,10 @@ pub(super) fn write_ports(text: &mut Exposition, table: &Table<PortStatus>, stat
             port.program == ProgramState::Attached && port.link != Link::Gone
         }),
     ];
-    for (metric, help, is_so) in states {
+    for (metric, help, holds) in states {
         let mut family = text.family(metric, Kind::Gauge, help);
         for port in &status.ports {
-            family.sample(&[("port", &port.name)], u8::from(is_so(port)));
+            family.sample(&[("port", &port.name)], u8::from(holds(port)));
         }
     }
     let by_reason: [ByReason; 4] = [
@@ -126,7 +126,12 @@ fn write_neighbors(text: &mut Exposition, status: &Status) {
 }
 
 /// Writes the metrics of classes. `table` has the documentation of their fields.
-pub(super) fn write_classes(text: &mut Exposition, table: &Table<ClassStatus>, status: &Status) {
+pub(super) fn write_classes(
+    text: &mut Exposition,
+    view: &SwitchView,
+    table: &Table<ClassStatus>,
+    status: &Status,
+) {
     let mut family =
         text.family("xoff_class_policy", Kind::Gauge, "Flow-control policy of a class; always 1.");
     for (class, policy) in DIGITS.iter().zip(&status.policies) {
@@ -164,11 +169,25 @@ pub(super) fn write_classes(text: &mut Exposition, table: &Table<ClassStatus>, s
             family.sample(&with(&labels, ("relayed", "true")), counts.relayed);
         }
     }
+    write_culprits(text, view);
+}
+
+/// Writes the bytes of each class by egress port. The culprits in `/status` are of the class that caused the pause.
+fn write_culprits(text: &mut Exposition, view: &SwitchView) {
     let help = "Bytes in an egress queue that came in through a port whose peer is paused.";
     let mut family = text.family("xoff_pfc_culprit_bytes", Kind::Gauge, help);
-    for (labels, class) in classes(status).filter(|(_, class)| class.lossless && class.pause_sent.now) {
-        for culprit in class.culprits.iter().filter(|culprit| culprit.bytes > 0) {
-            family.sample(&with(&labels, ("culprit", &culprit.port)), culprit.bytes);
+    let settings = view.settings();
+    for (port, class, counters) in view.classes() {
+        let lossless = settings.ports[port.index()].classes[class.index()].lossless;
+        if !lossless || counters.held_since.get() == 0 {
+            continue;
+        }
+        for (egress, _) in view.ports() {
+            let bytes = view.counters.between(port, egress, class).get();
+            if bytes > 0 {
+                let [port, class] = of_class(view, port, class);
+                family.sample(&[port, class, ("culprit", view.name_of(egress))], bytes);
+            }
         }
     }
 }

@@ -7,6 +7,7 @@ use std::sync::LazyLock;
 use std::time::UNIX_EPOCH;
 
 use xoff_dataplane::settings::{PolicyKind, WhenFull};
+use xoff_dataplane::units::{Class, PortId};
 use xoff_xdp::XdpStatistics;
 
 use super::exposition::{Exposition, Kind, seconds};
@@ -15,7 +16,7 @@ use super::notification::CongestionPointStatus;
 use super::pipeline::HaltStatus;
 use super::process;
 use super::routes::{InterfaceStatus, RouterStatus};
-use super::series::{Part, Table, series};
+use super::series::{Part, Prefix, Table, series};
 use super::snapshot::snapshot;
 use super::status::{
     ClassStatus, FlowStatus, FlowsAskedStatus, PauseStatus, PortStatus, RateAskedStatus, ShadowStatus,
@@ -23,9 +24,10 @@ use super::status::{
 };
 use super::view::SwitchView;
 
-/// Prefix of all names.
-pub const PREFIX: &str = "xoff_";
-const SHADOW_PREFIX: &str = "xoff_shadow_";
+/// Of switches and agents.
+pub const PREFIX: Prefix = Prefix { name: "xoff_", help: "" };
+/// Of policies that decide nothing.
+const SHADOW_PREFIX: Prefix = Prefix { name: "xoff_shadow_", help: "Shadow policy: " };
 
 /// Label values of classes.
 pub const DIGITS: [&str; 8] = ["0", "1", "2", "3", "4", "5", "6", "7"];
@@ -89,11 +91,11 @@ static CLASSES: LazyLock<Table<ClassStatus>> = LazyLock::new(|| {
         "bytes_sent_total" Counter tx_bytes;
         "lossless_lost_frames_total" Counter lossless_lost;
         "flooded_unknown_frames_total" Counter flooded_unknown;
-        "pfc_xoff_sent_total" Counter pause_sent.xoff;
-        "pfc_xon_sent_total" Counter pause_sent.xon;
+        "pfc_xoff_sent_total" Counter pause_sent.xoff = "Times that XOFF was sent, without refreshes.";
+        "pfc_xon_sent_total" Counter pause_sent.xon = "Times that XON was sent.";
         "pfc_refreshes_sent_total" Counter refreshes_sent;
-        "pfc_xoff_received_total" Counter pause_received.xoff;
-        "pfc_xon_received_total" Counter pause_received.xon;
+        "pfc_xoff_received_total" Counter pause_received.xoff = "XOFFs received and obeyed, refreshes included.";
+        "pfc_xon_received_total" Counter pause_received.xon = "XONs received and obeyed.";
         "rate_changes_total" Counter rate_changes;
         "rate_asked_bytes_per_second" Gauge rate_asked_bits_per_second;
         "rate_asked_min_bytes_per_second" Gauge rate_asked_min_bits_per_second;
@@ -185,7 +187,7 @@ static CUSTOM_POLICIES: LazyLock<Table<ClassStatus>> = LazyLock::new(|| {
 static SHADOWS: LazyLock<Table<ShadowStatus>> = LazyLock::new(|| {
     series! {
         "xoff_total" Counter xoff;
-        "pause_seconds_total" Counter nanos;
+        "pause_seconds_total" Counter finished_nanos;
         "lost_total" Counter lost;
     }
 });
@@ -230,8 +232,8 @@ static WORKERS: LazyLock<Table<WorkerStatus>> = LazyLock::new(|| {
 
 /// Returns the text of `/metrics`. No worker is asked for anything.
 pub(super) fn render(view: &SwitchView) -> String {
-    let unasked: Vec<_> = view.workers.iter().map(|_| Answer::Silent).collect();
-    let status = snapshot(view, &unasked);
+    let no_answers: Vec<_> = view.workers.iter().map(|_| Answer::Silent).collect();
+    let status = snapshot(view, &no_answers);
     let mut text = Exposition::with(&[("switch", &view.name)]);
     write_switch(&mut text, view, &status);
     process::write(&mut text);
@@ -241,7 +243,7 @@ pub(super) fn render(view: &SwitchView) -> String {
     SOCKETS.write(&mut text, PREFIX, &inner(&ports, |port| port.xdp_statistics.as_ref()));
     labelled::write_ports(&mut text, &PORTS, &status);
     write_classes(&mut text, view, &status);
-    labelled::write_classes(&mut text, &CLASSES, &status);
+    labelled::write_classes(&mut text, view, &CLASSES, &status);
     if let Some(router) = &status.router {
         ROUTER.write(&mut text, PREFIX, &[(Vec::new(), router)]);
         let interfaces = router.interfaces.iter().map(|it| (vec![("interface", &it.name[..])], it));
@@ -322,4 +324,8 @@ fn with<'a>(
     label: (&'static str, &'a str),
 ) -> Vec<(&'static str, &'a str)> {
     labels.iter().copied().chain([label]).collect()
+}
+
+fn of_class(view: &SwitchView, port: PortId, class: Class) -> [(&'static str, &str); 2] {
+    [("port", view.name_of(port)), ("class", DIGITS[class.index()])]
 }

@@ -1,13 +1,12 @@
 //! Histograms: `/status` has only their quantiles.
 
 use xoff_dataplane::counter::{FineHistogram, Histogram};
-use xoff_dataplane::units::{Class, PortId};
 
 use super::super::exposition::{Exposition, Kind};
 use super::super::series::Table;
 use super::super::status::{ClassStatus, WorkerStatus};
 use super::super::view::{SwitchView, WorkerFacts};
-use super::{DIGITS, RECEIVED, SENT};
+use super::{RECEIVED, SENT, of_class};
 
 type OfWorker = (&'static str, &'static str, fn(&WorkerFacts) -> &FineHistogram);
 
@@ -51,8 +50,4 @@ pub(super) fn write(
 /// Empty histograms are left out, because most classes have no traffic.
 fn has_samples(histogram: &Histogram) -> bool {
     histogram.count() > 0
-}
-
-fn of_class(view: &SwitchView, port: PortId, class: Class) -> [(&'static str, &str); 2] {
-    [("port", view.name_of(port)), ("class", DIGITS[class.index()])]
 }
