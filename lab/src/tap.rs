@@ -10,7 +10,8 @@
 use std::io;
 
 use xoff_dataplane::units::BitRate;
-use xoff_tc::{Bucket, Filter, Handle, Place, Qdisc, Rate, Request, Tc, TcError};
+use xoff_netlink::Conversation;
+use xoff_netlink::tc::{Bucket, Filter, Handle, Place, Qdisc, Rate, Request, TcError};
 
 use super::{Counters, Device, LabError};
 
@@ -106,7 +107,7 @@ fn send(device: &Device, mut requests: impl Iterator<Item = Request> + Send) -> 
 
 fn talk<T: Send>(
     device: &Device,
-    talk: impl FnOnce(&mut Tc) -> Result<T, TcError> + Send,
+    talk: impl FnOnce(&mut Conversation) -> Result<T, TcError> + Send,
 ) -> Result<T, LabError> {
     let failed = |source| LabError::Io {
         what: format!("tie {} to a wire", device.name()),
@@ -114,7 +115,7 @@ fn talk<T: Send>(
         source,
     };
     device.namespace().run(|| {
-        let mut tc = Tc::open().map_err(failed)?;
+        let mut tc = Conversation::open().map_err(failed)?;
         talk(&mut tc).map_err(|error| failed(io::Error::other(error)))
     })
 }

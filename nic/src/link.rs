@@ -1,5 +1,5 @@
 //! The kernel's announcements about one device: that its link was lost or otherwise changed, and that somebody else has changed its
-//! queues. Changes that the agent and its guard make are left out: their requests have [a mark](Tc::MARK).
+//! queues. Changes that the agent and its guard make are left out: their requests have [a mark](MARK).
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd};
@@ -8,9 +8,9 @@ use nix::errno::Errno;
 use nix::sys::socket::{MsgFlags, NetlinkAddr, bind, recv};
 use socket2::{Domain, Protocol, SockFilter, Socket, Type};
 use xoff_dataplane::units::ClassSet;
-use xoff_tc::{Handle, Tc};
+use xoff_netlink::tc::Handle;
 
-use crate::egress::class_of;
+use crate::egress::{MARK, class_of};
 
 const AF_NETLINK: i32 = 16;
 const NETLINK_ROUTE: i32 = 0;
@@ -90,7 +90,7 @@ impl LinkMonitor {
             SockFilter::new(IF_EQUAL, 0, 4, native(ifindex)),
             SockFilter::new(LOAD_WORD, 0, 0, SEQUENCE_AT),
             SockFilter::new(AND, 0, 0, native(0xffff_0000)),
-            SockFilter::new(IF_EQUAL, 1, 0, native(u32::from(Tc::MARK) << 16)),
+            SockFilter::new(IF_EQUAL, 1, 0, native(u32::from(MARK) << 16)),
             SockFilter::new(RETURN, 0, 0, u32::MAX),
             SockFilter::new(RETURN, 0, 0, 0),
         ];
@@ -132,7 +132,8 @@ mod tests {
 
     use nix::net::if_::if_nametoindex;
     use nix::sched::{CloneFlags, unshare};
-    use xoff_tc::{Place, Qdisc};
+    use xoff_netlink::Conversation;
+    use xoff_netlink::tc::{Place, Qdisc};
 
     use super::*;
 
@@ -172,7 +173,7 @@ mod tests {
             let changes = |leafs| LinkEvents { of_queues: true, leafs, ..LinkEvents::default() };
             let (place, mut tc) = (
                 Place { ifindex: 1, parent: Handle::ROOT, handle: Handle::new(0x786e, 0) },
-                Tc::open().unwrap(),
+                Conversation::marked(MARK).unwrap(),
             );
             tc.send(&mut Qdisc::Htb.replace(place)).unwrap();
             assert_eq!(link.read().unwrap(), LinkEvents::default(), "its own");

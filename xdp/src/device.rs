@@ -6,7 +6,8 @@ use std::os::fd::OwnedFd;
 use serde::{Deserialize, Serialize};
 use xoff_dataplane::units::MacAddr;
 use xoff_ebpf::{Claim, Clsact, Filtered, Mode};
-use xoff_tc::{Handle, Tc};
+use xoff_netlink::Conversation;
+use xoff_netlink::tc::Handle;
 
 use crate::driver::{self, Driver};
 use crate::error::{Obstacle, XdpError};
@@ -388,7 +389,7 @@ impl Drop for Device {
 
 /// Removes the clsact that we made, unless somebody else has put filters into it.
 fn remove_clsact(ifindex: i32, netlink: &Netlink) -> io::Result<()> {
-    let mut tc = Tc::open()?;
+    let mut tc = Conversation::open()?;
     for place in [Handle::INGRESS, Handle::EGRESS] {
         let filters = tc.filters(ifindex, place).map_err(io::Error::other)?;
         if filters.iter().any(|filter| filter.priority() != xoff_ebpf::FILTER_PRIORITY) {

@@ -2,7 +2,8 @@
 //! written into the [journal](xoff_xdp::Journal) before anything is changed, so that it outlives whoever made the tree.
 
 use serde::{Deserialize, Serialize};
-use xoff_tc::{Handle, Node, Place, Qdisc, Tc};
+use xoff_netlink::Conversation;
+use xoff_netlink::tc::{Handle, Node, Place, Qdisc};
 use xoff_xdp::{Offloads, OffloadsBefore};
 
 use super::error::EgressError;
@@ -106,7 +107,7 @@ impl Before {
     /// Puts the root in the tree's place, in one request: a process that is killed leaves the one or the other. A root that the kernel
     /// refuses is replaced by one of its kind with the kernel's defaults, or else by the device's default. What could not be done is
     /// returned in words, here and below.
-    pub(super) fn put_root_back(&self, tc: &mut Tc, ifindex: i32) -> Vec<String> {
+    pub(super) fn put_root_back(&self, tc: &mut Conversation, ifindex: i32) -> Vec<String> {
         let place = |handle| Place { ifindex, parent: Handle::ROOT, handle };
         let mut warnings = Vec::new();
         if let Some(Root { handle, kind, options }) = &self.root {

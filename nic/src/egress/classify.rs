@@ -6,7 +6,7 @@
 
 use xoff_dataplane::settings::Trust;
 use xoff_dataplane::units::Class;
-use xoff_tc::BpfInstruction;
+use xoff_netlink::tc::BpfInstruction;
 
 use crate::config::NicSettings;
 

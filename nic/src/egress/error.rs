@@ -3,7 +3,7 @@
 use std::io;
 
 use xoff_ebpf::EbpfError;
-use xoff_tc::TcError;
+use xoff_netlink::tc::TcError;
 use xoff_xdp::XdpError;
 
 /// Why a tree cannot be had, or does not do what it is told.

@@ -11,7 +11,8 @@ use std::fmt;
 use std::thread;
 
 use nix::sched::{CloneFlags, unshare};
-use xoff_tc::{Bucket, Handle, Place, Plug, Qdisc, Rate, Tc, TcError};
+use xoff_netlink::Conversation;
+use xoff_netlink::tc::{Bucket, Handle, Place, Plug, Qdisc, Rate, TcError};
 
 use super::error::EgressError;
 
@@ -48,7 +49,7 @@ impl Leaf {
         let probe = thread::spawn(|| {
             let refused = |source| EgressError::system("look what the kernel has for", "a device", source);
             unshare(CloneFlags::CLONE_NEWNET).map_err(|errno| refused(errno.into()))?;
-            let mut tc = Tc::open().map_err(refused)?;
+            let mut tc = Conversation::open().map_err(refused)?;
             const LOOPBACK: i32 = 1;
             Leaf::first(Leaf::ALL, |leaf| {
                 let place = Place { ifindex: LOOPBACK, parent: Handle::ROOT, handle: Handle::new(1, 0) };
@@ -67,7 +68,7 @@ impl Leaf {
         for leaf in kinds {
             match make(leaf) {
                 Ok(()) => return Ok(leaf),
-                Err(error) if error.is_not_found() => tried.push(format!("{leaf}: {}", error.said)),
+                Err(error) if error.is_not_found() => tried.push(format!("{leaf}: {}", error.source)),
                 Err(source) => return Err(EgressError::Tree { source }),
             }
         }

@@ -37,7 +37,8 @@ use std::time::{Duration, Instant};
 use nix::net::if_::{if_indextoname, if_nametoindex};
 use xoff_dataplane::units::{BitRate, Bytes, CLASSES, Class, ClassSet};
 use xoff_ebpf::Claim;
-use xoff_tc::{Handle, Node, Statistics, Tc};
+use xoff_netlink::Conversation;
+use xoff_netlink::tc::{Handle, Node, Statistics};
 use xoff_xdp::{Journal, Left, Offloads, Owner};
 
 use before::Before;
@@ -50,6 +51,9 @@ pub use leaf::Leaf;
 pub use settings::EgressSettings;
 pub use tree::QueueDump;
 pub(crate) use tree::class_of;
+
+/// Upper half of the sequence numbers of all requests about queues, by which their notifications are known.
+pub(crate) const MARK: u16 = 0x786e;
 
 /// What a leaf has done, and what it holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -97,7 +101,7 @@ pub struct Mended {
 /// The tree at a device, in the network namespace of the thread that made or found it; any thread may use it.
 #[derive(Debug)]
 pub struct Egress {
-    tc: Tc,
+    tc: Conversation,
     tree: Tree,
     offloads: Offloads,
     neighbours: NeighbourQueues,
@@ -228,8 +232,8 @@ impl Egress {
     }
 
     fn found(device: &str, ifindex: i32) -> Result<Egress, EgressError> {
-        let mut tc =
-            Tc::open().map_err(|source| EgressError::system("talk to the kernel about", device, source))?;
+        let mut tc = Conversation::marked(MARK)
+            .map_err(|source| EgressError::system("talk to the kernel about", device, source))?;
         let tree = Tree::found(device, ifindex, &tc.qdiscs(ifindex)?, xoff_xdp::mtu(device)?)?;
         let offloads = offloads_of(device, ifindex)?;
         let refused = |source| EgressError::system("read the permanent address of", device, source);

@@ -3,7 +3,8 @@
 use std::io;
 
 use xoff_dataplane::units::{BitRate, Bytes, CLASSES, Class, ClassSet};
-use xoff_tc::{Answer, Filter, Handle, HtbClass, Node, Place, Qdisc, Rate, Request, Tc, TcError};
+use xoff_netlink::Conversation;
+use xoff_netlink::tc::{Answer, Filter, Handle, HtbClass, Node, Place, Qdisc, Rate, Request, TcError};
 use xoff_xdp::PacketSender;
 
 use super::classify::{self, Classes};
@@ -41,7 +42,7 @@ pub struct QueueDump {
 }
 
 impl QueueDump {
-    pub(super) fn read(tc: &mut Tc, ifindex: i32) -> Result<QueueDump, TcError> {
+    pub(super) fn read(tc: &mut Conversation, ifindex: i32) -> Result<QueueDump, TcError> {
         let qdiscs = tc.qdiscs(ifindex)?;
         // A parent that is not there has no filters to be asked for.
         let filters = if Tree::is_in(&qdiscs) { tc.filters(ifindex, ROOT)? } else { Vec::new() };
@@ -206,7 +207,12 @@ impl Tree {
 
     /// Has the kernel keep frames of that MTU. Where it refuses, the tree stays one for the MTU before: what the kernel has taken until
     /// then is a defect, and repaired.
-    pub(super) fn follow(&mut self, tc: &mut Tc, mtu: u32, stopped: ClassSet) -> Result<(), EgressError> {
+    pub(super) fn follow(
+        &mut self,
+        tc: &mut Conversation,
+        mtu: u32,
+        stopped: ClassSet,
+    ) -> Result<(), EgressError> {
         let before = self.longest;
         if !self.fit(mtu)? {
             return Ok(());
@@ -220,7 +226,7 @@ impl Tree {
     }
 
     /// Sends whatever has a length of frames in it: bursts of the line and of its classes, and the leafs.
-    fn resize(&mut self, tc: &mut Tc, stopped: ClassSet) -> Result<(), TcError> {
+    fn resize(&mut self, tc: &mut Conversation, stopped: ClassSet) -> Result<(), TcError> {
         tc.send(&mut self.line())?;
         for class in Class::ALL {
             tc.send(&mut self.class(class))?;
@@ -241,7 +247,7 @@ impl Tree {
     }
 
     /// Puts the root down.
-    pub(super) fn plant(&self, tc: &mut Tc) -> Result<(), EgressError> {
+    pub(super) fn plant(&self, tc: &mut Conversation) -> Result<(), EgressError> {
         if Tree::is_in(&tc.qdiscs(self.ifindex)?) {
             return Ok(());
         }
@@ -251,7 +257,7 @@ impl Tree {
     }
 
     /// Puts the rest on it, or changes it where it is there: no class is stopped.
-    pub(super) fn grow(&mut self, tc: &mut Tc) -> Result<(), EgressError> {
+    pub(super) fn grow(&mut self, tc: &mut Conversation) -> Result<(), EgressError> {
         tree(tc.send(&mut self.line()))?;
         for class in Class::ALL {
             tree(tc.send(&mut self.class(class)))?;
@@ -298,7 +304,7 @@ impl Tree {
     /// Puts these parts there again, with classes stopped as they are to be: those first, and what leads frames to them last.
     pub(super) fn repair(
         &self,
-        tc: &mut Tc,
+        tc: &mut Conversation,
         dump: &QueueDump,
         defects: Defects,
         stopped: ClassSet,
@@ -342,7 +348,7 @@ impl Tree {
     /// What waits in a queue of our kind stays.
     fn put_leaf(
         &self,
-        tc: &mut Tc,
+        tc: &mut Conversation,
         dump: &QueueDump,
         class: Class,
         stopped: bool,
@@ -358,7 +364,7 @@ impl Tree {
         tree(tc.send(&mut self.leaf_of(class, stopped).change(place)))
     }
 
-    fn remove_foreign(&self, tc: &mut Tc, dump: &QueueDump) -> Result<(), EgressError> {
+    fn remove_foreign(&self, tc: &mut Conversation, dump: &QueueDump) -> Result<(), EgressError> {
         let filters = dump.foreign_filters().map(|node| Filter::delete(self.ifindex, node));
         let classes = dump.foreign_classes().into_iter();
         let classes = classes.map(|handle| HtbClass::delete(self.place(ROOT, handle)));
@@ -372,7 +378,7 @@ impl Tree {
     }
 
     /// The kind of leaf that is asked for or can be had: tried at the class that is looked at last.
-    fn choose(&self, tc: &mut Tc) -> Result<Leaf, EgressError> {
+    fn choose(&self, tc: &mut Conversation) -> Result<Leaf, EgressError> {
         let place = leaf_place(self.ifindex, Class::ALL[0]);
         let there = tc.qdiscs(self.ifindex)?;
         let found = leaf_among(&there);
@@ -456,7 +462,12 @@ impl Tree {
         &mut self.unlimit[class.index()]
     }
 
-    pub(super) fn limit(&mut self, tc: &mut Tc, class: Class, rate: BitRate) -> Result<(), TcError> {
+    pub(super) fn limit(
+        &mut self,
+        tc: &mut Conversation,
+        class: Class,
+        rate: BitRate,
+    ) -> Result<(), TcError> {
         let ceil = rate.bits_per_second() / 8;
         tc.send(&mut self.class_at(class, ceil))?;
         self.ceils[class.index()] = ceil;

@@ -8,9 +8,10 @@ use xoff_dataplane::classify::Classifier;
 use xoff_dataplane::settings::{PortSettings, Trust};
 use xoff_dataplane::units::Class;
 use xoff_dataplane::wire::header::Header;
+use xoff_netlink::Conversation;
+use xoff_netlink::tc::{Filter, Handle, Place, Qdisc};
 use xoff_nic::NicSettings;
 use xoff_nic::egress::{Egress, EgressSettings};
-use xoff_tc::{Filter, Handle, Place, Qdisc, Tc};
 use xoff_xdp::PacketSender;
 
 use crate::bed::{Bed, DEVICE, install, nic, settings, wait_for};
@@ -110,7 +111,7 @@ impl Road {
         ip("link set nic1 up");
         ip("link set nic2 up");
         let index = |device| i32::try_from(nic(device)).unwrap();
-        let mut tc = Tc::open().unwrap();
+        let mut tc = Conversation::open().unwrap();
         let place = |parent, handle| Place { ifindex: index("nic1"), parent, handle };
         tc.send(&mut Qdisc::Clsact.add(place(Handle::CLSACT, Handle::NONE))).unwrap();
         let on = Filter::redirect(1, egress.ifindex());

@@ -2,12 +2,11 @@
 
 use std::fmt;
 
-use rtnetlink::packet_core::{NLM_F_ACK, NLM_F_REQUEST};
+use netlink_packet_core::{NLM_F_ACK, NLM_F_REQUEST};
 
-use crate::attributes::Attributes;
+use crate::attributes::{Attributes, message};
 
-/// Bytes of a netlink header, and of what follows it in a message about traffic control.
-pub(crate) const HEADER: usize = 16;
+/// Bytes of struct tcmsg, with which messages about traffic control begin.
 pub(crate) const TC_HEADER: usize = 20;
 
 const TCA_KIND: u16 = 1;
@@ -65,7 +64,7 @@ pub struct Place {
     pub handle: Handle,
 }
 
-/// A message that is ready to be [sent](crate::Tc::send), any number of times.
+/// A message that is ready to be [sent](crate::Conversation::send), any number of times.
 #[derive(Clone, Debug)]
 pub struct Request {
     what: String,
@@ -100,18 +99,8 @@ impl Request {
         attributes: &[u8],
         what: String,
     ) -> Request {
-        let len = u32::try_from(HEADER + TC_HEADER + attributes.len()).expect("messages are small");
-        let mut bytes = Vec::new();
-        bytes.extend(len.to_ne_bytes());
-        bytes.extend(kind.to_ne_bytes());
-        bytes.extend(flags.to_ne_bytes());
-        bytes.extend([0; 8]); // sequence number and sender
-        bytes.extend([0; 4]); // family
-        bytes.extend(place.ifindex.to_ne_bytes());
-        bytes.extend(place.handle.0.to_ne_bytes());
-        bytes.extend(place.parent.0.to_ne_bytes());
-        bytes.extend(info.to_ne_bytes());
-        bytes.extend(attributes);
+        let head = [0, place.ifindex.cast_unsigned(), place.handle.0, place.parent.0, info];
+        let bytes = message(kind, flags, &[&head.map(u32::to_ne_bytes).concat(), attributes].concat());
         Request { what, bytes }
     }
 
@@ -121,10 +110,9 @@ impl Request {
         &self.what
     }
 
-    /// Its bytes, with that sequence number.
-    pub(crate) fn numbered(&mut self, sequence: u32) -> &[u8] {
-        self.bytes[8..12].copy_from_slice(&sequence.to_ne_bytes());
-        &self.bytes
+    /// The message, which lacks its sequence number.
+    pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
+        &mut self.bytes
     }
 }
 

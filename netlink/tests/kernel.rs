@@ -6,17 +6,18 @@ use std::process::Command;
 use std::thread;
 
 use nix::sched::{CloneFlags, unshare};
-use xoff_tc::{Answer, BpfInstruction, Bucket, Filter, Handle, HtbClass, Place, Qdisc, Rate, Tc};
+use xoff_netlink::tc::{Answer, BpfInstruction, Bucket, Filter, Handle, HtbClass, Place, Qdisc, Rate};
+use xoff_netlink::{Conversation, QueueEvent, QueueMonitor};
 
 const DEVICE: i32 = 10;
 const PEER: i32 = 11;
 
 /// A veth of that index, in a namespace where nothing else is.
-fn with_device(test: impl FnOnce(Tc) + Send + 'static) {
+fn with_device(test: impl FnOnce(Conversation) + Send + 'static) {
     let test = thread::spawn(|| {
         unshare(CloneFlags::CLONE_NEWNET).unwrap();
-        run("ip link add v0 index 10 type veth peer name v1 index 11");
-        test(Tc::open().unwrap());
+        run("ip link add v0 index 10 numrxqueues 3 numtxqueues 3 type veth peer name v1 index 11");
+        test(Conversation::open().unwrap());
     });
     test.join().unwrap();
 }
@@ -68,8 +69,9 @@ fn what_is_made_is_there_as_tc_sees_it() {
         ] {
             assert!(described.contains(expected), "no {expected:?} in {described}");
         }
-        let kinds =
-            |tc: &mut Tc| tc.qdiscs(DEVICE).unwrap().into_iter().map(|node| node.kind).collect::<Vec<_>>();
+        let kinds = |tc: &mut Conversation| {
+            tc.qdiscs(DEVICE).unwrap().into_iter().map(|node| node.kind).collect::<Vec<_>>()
+        };
         assert_eq!(kinds(&mut tc), ["htb", "tbf"]);
         let kept = tc.filters(DEVICE, root).unwrap();
         let kept: Vec<_> = kept.iter().filter(|filter| !filter.options.is_empty()).collect();
@@ -96,8 +98,9 @@ fn what_is_made_is_there_as_tc_sees_it() {
             htb.agrees_with(actual) && others.iter().all(|other| !other.agrees_with(actual)),
             "{actual:?}"
         );
-        let actual_leaf =
-            |tc: &mut Tc| tc.qdiscs(DEVICE).unwrap().into_iter().find(|node| node.handle == leaf).unwrap();
+        let actual_leaf = |tc: &mut Conversation| {
+            tc.qdiscs(DEVICE).unwrap().into_iter().find(|node| node.handle == leaf).unwrap()
+        };
         let shut = Qdisc::Tbf { bucket: Bucket::Shut { burst: 3000 }, limit: 7000 };
         let longer = Qdisc::Tbf { bucket, limit: 7001 };
         let actual = actual_leaf(&mut tc);
@@ -171,5 +174,19 @@ fn a_refusal_has_the_kernels_words() {
         let refused = tc.send(&mut Qdisc::Clsact.add(nowhere)).unwrap_err();
         assert!(refused.to_string().starts_with("cannot add clsact below root at device 99: "), "{refused}");
         assert_eq!(tc.qdiscs(DEVICE).unwrap().len(), 0, "the next answer is that to the next question");
+    });
+}
+
+#[test]
+fn each_change_of_queues_is_announced() {
+    with_device(|_| {
+        let mut monitor = QueueMonitor::open().unwrap().unwrap();
+        assert_eq!(monitor.take().unwrap(), []);
+        for change in ["rx 2", "rx 3", "tx 2"] {
+            run(&format!("ethtool -L v0 {change}"));
+        }
+        run("ip link set v0 name other");
+        let changed = |rx_queues| QueueEvent::Changed { ifindex: 10, rx_queues };
+        assert_eq!(monitor.take().unwrap(), [changed(2), changed(3), changed(3)]);
     });
 }

@@ -1,8 +1,8 @@
 //! What the kernel shows: queueing disciplines, classes and filters, with their counters.
 
+use super::bpf::{ALL_PROTOCOLS, BpfInstruction, TCA_BPF_OPS};
+use super::request::{Handle, TC_HEADER};
 use crate::attributes::{find, long, text, word};
-use crate::bpf::{ALL_PROTOCOLS, BpfInstruction, TCA_BPF_OPS};
-use crate::request::{HEADER, Handle, TC_HEADER};
 
 const TCA_KIND: u16 = 1;
 const TCA_OPTIONS: u16 = 2;
@@ -47,13 +47,12 @@ pub struct Statistics {
 }
 
 impl Node {
-    /// From a message with its header; what belongs to another device is `None`.
-    pub(crate) fn read(message: &[u8], ifindex: i32) -> Option<Node> {
-        let head = message.get(HEADER..HEADER + TC_HEADER)?;
+    /// From the body of a message; what belongs to another device is `None`.
+    pub(crate) fn read(body: &[u8], ifindex: i32) -> Option<Node> {
+        let (head, attributes) = body.split_at_checked(TC_HEADER)?;
         if word(head, 1) != ifindex.cast_unsigned() {
             return None;
         }
-        let attributes = &message[HEADER + TC_HEADER..];
         Some(Node {
             kind: find(attributes, TCA_KIND).map(text).unwrap_or_default(),
             handle: Handle(word(head, 2)),
@@ -71,7 +70,7 @@ impl Node {
         Handle(self.info).major()
     }
 
-    /// Whether a filter is a program that is asked about frames of every EtherType, as [`Filter`](crate::Filter) is.
+    /// Whether a filter is a program that is asked about frames of every EtherType, as [`Filter`](crate::tc::Filter) is.
     #[must_use]
     pub fn is_program(&self) -> bool {
         self.kind == "bpf" && self.info & 0xffff == u32::from(ALL_PROTOCOLS.to_be())

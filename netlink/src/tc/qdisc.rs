@@ -1,12 +1,12 @@
 //! Queueing disciplines, and the messages that make, change and remove them.
 
-use rtnetlink::packet_core::{NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE};
+use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE};
 
+use super::class::{Rate, RateBytes};
+use super::node::Node;
+use super::request::{Place, Request, told};
+use super::ticks;
 use crate::attributes::{Attributes, find, long, word};
-use crate::class::{Rate, RateBytes};
-use crate::node::Node;
-use crate::request::{Place, Request, told};
-use crate::ticks;
 
 const RTM_NEWQDISC: u16 = 36;
 const RTM_DELQDISC: u16 = 37;
@@ -19,7 +19,7 @@ const TCA_TBF_BURST: u16 = 6;
 /// A queueing discipline.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Qdisc {
-    /// Hierarchical token buckets; see [`crate::HtbClass`]. Frames that no filter has a class for leave at once, before all others.
+    /// Hierarchical token buckets; see [`crate::tc::HtbClass`]. Frames that no filter has a class for leave at once, before all others.
     Htb,
     /// A token bucket.
     Tbf {
@@ -31,7 +31,7 @@ pub enum Qdisc {
     /// A queue that is stopped and started by [`Qdisc::Plug`]'s own words. A new one is stopped.
     Plug(Plug),
     /// Where filters of a device hang that are asked before its queues, and on receipt; goes below
-    /// [`crate::Handle::CLSACT`].
+    /// [`crate::tc::Handle::CLSACT`].
     Clsact,
     /// Any other, with its options as the kernel takes them.
     Other {

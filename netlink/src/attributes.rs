@@ -1,6 +1,35 @@
-//! Attributes of netlink messages: written one after the other, and found by their number.
+//! Netlink messages and their attributes: written one after the other, and found by their number.
 
-use rtnetlink::packet_core::{NLA_F_NESTED, NLA_HEADER_SIZE, NlasIterator};
+use netlink_packet_core::{
+    NLA_F_NESTED, NLA_HEADER_SIZE, NetlinkBuffer, NetlinkDeserializable as _, NetlinkHeader, NlasIterator,
+};
+use netlink_packet_route::RouteNetlinkMessage;
+
+/// NLMSG_HDRLEN.
+pub(crate) const HEADER: usize = 16;
+
+/// Returns a message that lacks its sequence number only.
+pub(crate) fn message(kind: u16, flags: u16, body: &[u8]) -> Vec<u8> {
+    let len = u32::try_from(HEADER + body.len()).expect("messages are small");
+    [&len.to_ne_bytes()[..], &kind.to_ne_bytes(), &flags.to_ne_bytes(), &[0; 8], body].concat()
+}
+
+/// The messages of a datagram.
+pub(crate) fn messages(mut bytes: &[u8]) -> impl Iterator<Item = NetlinkBuffer<&[u8]>> {
+    std::iter::from_fn(move || {
+        let message = NetlinkBuffer::new_checked(bytes).ok()?;
+        let len = usize::try_from(message.length()).ok()?;
+        bytes = bytes.get(len.next_multiple_of(4)..).unwrap_or_default();
+        Some(message)
+    })
+}
+
+/// Parses a message of rtnetlink.
+pub(crate) fn read(message: &NetlinkBuffer<&[u8]>) -> Option<RouteNetlinkMessage> {
+    let mut header = NetlinkHeader::default();
+    header.message_type = message.message_type();
+    RouteNetlinkMessage::deserialize(&header, message.payload()).ok()
+}
 
 /// Attributes that are being written.
 #[derive(Clone, Debug, Default)]
@@ -57,12 +86,17 @@ impl Attributes {
     }
 }
 
-/// The value of the first attribute of that kind.
-pub(crate) fn find(attributes: &[u8], kind: u16) -> Option<&[u8]> {
-    NlasIterator::new(attributes).map_while(Result::ok).find(|found| found.kind() == kind).map(|found| {
-        let at = found.into_inner();
-        &at[NLA_HEADER_SIZE..usize::from(u16::from_ne_bytes([at[0], at[1]]))]
+/// Attributes one after the other: kind and value.
+pub(crate) fn attributes(bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
+    NlasIterator::new(bytes).map_while(Result::ok).map(|attribute| {
+        let (kind, len) = (attribute.kind(), usize::from(attribute.length()));
+        (kind, &attribute.into_inner()[NLA_HEADER_SIZE..len])
     })
+}
+
+/// The value of the first attribute of that kind.
+pub(crate) fn find(bytes: &[u8], wanted: u16) -> Option<&[u8]> {
+    attributes(bytes).find(|(kind, _)| *kind == wanted).map(|(_, value)| value)
 }
 
 /// Text up to its zero byte.
@@ -99,6 +133,7 @@ mod tests {
         );
         assert_eq!(word(find(bytes, 3).unwrap(), 0), 5);
         assert_eq!((find(bytes, 4), find(&bytes[..bytes.len() - 1], 3)), (None, None));
+        assert!(messages(&[0; 16]).next().is_none() && messages(&[255; 40]).next().is_none());
         assert_eq!((word(&[1, 2, 3], 0), long(&[0; 7]), text(b"plug")), (0, 0, "plug".to_owned()));
     }
 }

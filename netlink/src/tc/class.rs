@@ -1,11 +1,11 @@
 //! Rates, and the classes of an HTB.
 
-use rtnetlink::packet_core::NLM_F_CREATE;
+use netlink_packet_core::NLM_F_CREATE;
 
+use super::node::Node;
+use super::request::{Place, Request, told};
+use super::ticks;
 use crate::attributes::{Attributes, find, long, word};
-use crate::node::Node;
-use crate::request::{Place, Request, told};
-use crate::ticks;
 
 const RTM_NEWTCLASS: u16 = 40;
 const RTM_DELTCLASS: u16 = 41;

@@ -1,11 +1,11 @@
 //! Filters: programs that say which class a frame goes into, or what else becomes of it.
 
-use rtnetlink::packet_core::NLM_F_CREATE;
+use netlink_packet_core::NLM_F_CREATE;
 
+use super::bpf::{ALL_PROTOCOLS, BpfInstruction, TCA_BPF_OPS};
+use super::node::Node;
+use super::request::{Place, Request, told};
 use crate::attributes::{Attributes, find, word};
-use crate::bpf::{ALL_PROTOCOLS, BpfInstruction, TCA_BPF_OPS};
-use crate::node::Node;
-use crate::request::{Place, Request, told};
 
 const RTM_NEWTFILTER: u16 = 44;
 const RTM_DELTFILTER: u16 = 45;

@@ -1,0 +1,27 @@
+//! Netlink: requests to the kernel, its notifications, and Linux traffic control.
+//!
+//! ```text
+//!   Conversation    requests and dumps, one after the other, each until the kernel's answer is complete
+//!   Notifications   messages of multicast groups, without blocking
+//!   QueueMonitor    notifications of changed numbers of queues, by ethtool's generic netlink family
+//!   tc              queueing disciplines, classes and filters as finished requests
+//! ```
+//!
+//! Every socket belongs to the network namespace of the thread that opened it, and may be used from any thread.
+//! Messages of rtnetlink are those of [`packet_route`].
+
+#![forbid(unsafe_code)]
+
+mod attributes;
+mod conversation;
+mod notifications;
+mod queue_monitor;
+mod route;
+pub mod tc;
+
+pub use conversation::Conversation;
+pub use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE};
+pub use netlink_packet_route as packet_route;
+pub use notifications::{Group, Notification, Notifications};
+pub use queue_monitor::{QueueEvent, QueueMonitor};
+pub use route::{link_at, link_named, neighbour, set_up};

@@ -1,0 +1,116 @@
+//! Notifications of the kernel, in a socket that is not read in the background: the kernel drops what it has no room for, and
+//! reports that, so that memory is bounded and a reader knows when to dump everything again.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+
+use netlink_packet_core::NetlinkBuffer;
+use netlink_packet_route::RouteNetlinkMessage;
+use netlink_sys::protocols::NETLINK_ROUTE;
+use netlink_sys::{Socket, SocketAddr};
+use nix::errno::Errno;
+use nix::sys::socket::{setsockopt, sockopt};
+
+use crate::attributes::{messages, read};
+use crate::conversation::DATAGRAM;
+
+/// RTM_NEWNEXTHOP to RTM_GETNEXTHOP.
+const NEXTHOPS: std::ops::RangeInclusive<u16> = 104..=106;
+
+/// A multicast group of rtnetlink (RTNLGRP_*).
+#[derive(Clone, Copy, Debug)]
+#[repr(u32)]
+#[allow(missing_docs)] // the names are the kernel's
+pub enum Group {
+    Link = 1,
+    Neigh = 3,
+    Ipv4Ifaddr = 5,
+    Ipv4Route = 7,
+    Ipv6Ifaddr = 9,
+    Ipv6Route = 11,
+    Nexthop = 32,
+}
+
+/// A notification.
+#[derive(Debug)]
+pub enum Notification {
+    /// A message, with its flags.
+    Message(RouteNetlinkMessage, u16),
+    /// A change of some next-hop object.
+    Nexthop,
+    /// Notifications that were lost, or cannot be parsed.
+    Lost,
+}
+
+/// A subscription to groups of rtnetlink. Its descriptor is readable while there are notifications.
+#[derive(Debug)]
+pub struct Notifications(Subscription);
+
+impl Notifications {
+    /// Subscribes, in the network namespace of the calling thread, with room for `bytes` of unread notifications.
+    ///
+    /// # Errors
+    /// The system has no socket left.
+    pub fn open(groups: &[Group], bytes: usize) -> io::Result<Notifications> {
+        Subscription::open(NETLINK_ROUTE, groups.iter().map(|&group| group as u32), bytes).map(Notifications)
+    }
+
+    /// Reads all pending notifications without blocking.
+    ///
+    /// # Errors
+    /// The socket fails.
+    pub fn read(&mut self, mut give: impl FnMut(Notification)) -> io::Result<()> {
+        self.0.read(|message| {
+            give(match message.map(|message| (message, read(message))) {
+                Some((message, Some(inner))) => Notification::Message(inner, message.flags()),
+                Some((message, None)) if NEXTHOPS.contains(&message.message_type()) => Notification::Nexthop,
+                _ => Notification::Lost,
+            });
+        })
+    }
+}
+
+impl AsFd for Notifications {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.socket.as_fd()
+    }
+}
+
+/// A nonblocking socket that is a member of multicast groups.
+#[derive(Debug)]
+pub(crate) struct Subscription {
+    socket: Socket,
+    datagram: Vec<u8>,
+}
+
+impl Subscription {
+    pub(crate) fn open(
+        protocol: isize,
+        groups: impl IntoIterator<Item = u32>,
+        bytes: usize,
+    ) -> io::Result<Subscription> {
+        let mut socket = Socket::new(protocol)?;
+        // Beyond net.core.rmem_max with CAP_NET_ADMIN.
+        if setsockopt(&socket, sockopt::RcvBufForce, &bytes).is_err() {
+            setsockopt(&socket, sockopt::RcvBuf, &bytes)?;
+        }
+        socket.bind(&SocketAddr::new(0, 0))?;
+        groups.into_iter().try_for_each(|group| socket.add_membership(group))?;
+        socket.set_non_blocking(true)?;
+        Ok(Subscription { socket, datagram: Vec::with_capacity(DATAGRAM) })
+    }
+
+    /// Gives all pending messages; `None` where some were lost.
+    pub(crate) fn read(&mut self, mut give: impl FnMut(Option<&NetlinkBuffer<&[u8]>>)) -> io::Result<()> {
+        loop {
+            self.datagram.clear();
+            match self.socket.recv(&mut self.datagram, 0) {
+                Ok(_) => messages(&self.datagram).for_each(|message| give(Some(&message))),
+                Err(error) if error.raw_os_error() == Some(Errno::ENOBUFS as i32) => give(None),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+                Err(error) => return Err(error),
+            }
+        }
+    }
+}

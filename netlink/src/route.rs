@@ -1,0 +1,100 @@
+//! Requests about links, neighbours and routes.
+
+use std::io;
+use std::net::IpAddr;
+
+use netlink_packet_route::link::{LinkAttribute, LinkFlags, LinkMessage};
+use netlink_packet_route::neighbour::{NeighbourAddress, NeighbourAttribute, NeighbourMessage};
+use netlink_packet_route::route::RouteMessage;
+use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
+
+use crate::Conversation;
+
+/// Returns a message about the device of this index, and nothing else yet.
+#[must_use]
+pub fn link_at(index: u32) -> LinkMessage {
+    let mut link = LinkMessage::default();
+    link.header.index = index;
+    link
+}
+
+/// Returns a message about the device of this name, and nothing else yet.
+#[must_use]
+pub fn link_named(name: &str) -> LinkMessage {
+    let mut link = LinkMessage::default();
+    link.attributes.push(LinkAttribute::IfName(name.to_owned()));
+    link
+}
+
+/// Adds to a message that the device is to be up, or down.
+#[must_use]
+pub fn set_up(mut link: LinkMessage, up: bool) -> LinkMessage {
+    link.header.flags.set(LinkFlags::Up, up);
+    link.header.change_mask |= LinkFlags::Up;
+    link
+}
+
+/// Returns a message about the neighbour of this address at the device of this index, and nothing else yet.
+#[must_use]
+pub fn neighbour(index: u32, address: IpAddr) -> NeighbourMessage {
+    let mut message = NeighbourMessage::default();
+    message.header.ifindex = index;
+    let (family, address) = match address {
+        IpAddr::V4(address) => (AddressFamily::Inet, NeighbourAddress::Inet(address)),
+        IpAddr::V6(address) => (AddressFamily::Inet6, NeighbourAddress::Inet6(address)),
+    };
+    message.header.family = family;
+    message.attributes.push(NeighbourAttribute::Destination(address));
+    message
+}
+
+impl Conversation {
+    /// Reads the device that `link` names; `None` where it does not exist.
+    ///
+    /// # Errors
+    /// As [`Conversation::request`].
+    pub fn link(&mut self, link: LinkMessage) -> io::Result<Option<LinkMessage>> {
+        Ok(self.get(RouteNetlinkMessage::GetLink(link))?.and_then(|message| match message {
+            RouteNetlinkMessage::NewLink(link) => Some(link),
+            _ => None,
+        }))
+    }
+
+    /// Changes the device that `link` names as the rest of the message says.
+    ///
+    /// # Errors
+    /// As [`Conversation::request`].
+    pub fn set_link(&mut self, link: LinkMessage) -> io::Result<()> {
+        self.request(RouteNetlinkMessage::SetLink(link), 0)
+    }
+
+    /// Reads all devices, as [`Conversation::dump`].
+    ///
+    /// # Errors
+    /// As [`Conversation::request`].
+    pub fn links(&mut self, mut give: impl FnMut(LinkMessage)) -> io::Result<bool> {
+        self.dump(RouteNetlinkMessage::GetLink(LinkMessage::default()), |message| {
+            if let RouteNetlinkMessage::NewLink(link) = message {
+                give(link);
+            }
+        })
+    }
+
+    /// Reads the routes of both families in all tables, as [`Conversation::dump`].
+    ///
+    /// # Errors
+    /// As [`Conversation::request`].
+    pub fn routes(&mut self, mut give: impl FnMut(RouteMessage)) -> io::Result<bool> {
+        let mut is_consistent = true;
+        for family in [AddressFamily::Inet, AddressFamily::Inet6] {
+            let mut wanted = RouteMessage::default();
+            wanted.header.address_family = family;
+            is_consistent &= self.dump(RouteNetlinkMessage::GetRoute(wanted), |message| {
+                if let RouteNetlinkMessage::NewRoute(route) = message {
+                    give(route);
+                }
+            })?;
+        }
+        Ok(is_consistent)
+    }
+}
