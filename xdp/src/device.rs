@@ -6,7 +6,6 @@ use std::os::fd::OwnedFd;
 use serde::{Deserialize, Serialize};
 use xoff_dataplane::units::MacAddr;
 use xoff_ebpf::{Claim, Clsact, Filtered, Mode};
-use xoff_netlink::Conversation;
 use xoff_netlink::tc::Handle;
 
 use crate::driver::{self, Driver};
@@ -190,7 +189,7 @@ impl Device {
     fn add_clsact(&mut self) {
         // Somebody else's is not taken away; where there is none, or the kernel takes none, the filter says why not.
         if self.netlink.has_clsact(self.ifindex).is_ok_and(|is_there| !is_there) {
-            let add = |device: &Device| device.netlink.add_clsact(device.ifindex).map(drop);
+            let add = |device: &Device| device.netlink.add_clsact(device.ifindex);
             let _ = self.change(|undo| undo.clsact = true, add);
         }
     }
@@ -389,9 +388,8 @@ impl Drop for Device {
 
 /// Removes the clsact that we made, unless somebody else has put filters into it.
 fn remove_clsact(ifindex: i32, netlink: &Netlink) -> io::Result<()> {
-    let mut tc = Conversation::open()?;
     for place in [Handle::INGRESS, Handle::EGRESS] {
-        let filters = tc.filters(ifindex, place).map_err(io::Error::other)?;
+        let filters = netlink.filters(ifindex, place)?;
         if filters.iter().any(|filter| filter.priority() != xoff_ebpf::FILTER_PRIORITY) {
             return Ok(());
         }

@@ -1,32 +1,25 @@
-//! What rtnetlink knows and does about a device: its facts, its counters, up and down, its queueing
+//! What the kernel's netlink knows and does about a device: its facts, its counters, up and down, its queueing
 //! discipline.
 
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::IpAddr;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use futures::{StreamExt, TryStreamExt};
-use rtnetlink::packet_core::{
-    NLM_F_ACK, NLM_F_CREATE, NLM_F_EXCL, NLM_F_REQUEST, NetlinkMessage, NetlinkPayload,
-};
-use rtnetlink::packet_route::RouteNetlinkMessage;
-use rtnetlink::packet_route::address::{AddressAttribute, AddressMessage, AddressScope};
-use rtnetlink::packet_route::link::{
+use serde::{Deserialize, Serialize};
+use xoff_dataplane::units::MacAddr;
+use xoff_netlink::packet_route::RouteNetlinkMessage;
+use xoff_netlink::packet_route::address::{AddressAttribute, AddressMessage, AddressScope};
+use xoff_netlink::packet_route::link::{
     AfSpecInet6, AfSpecUnspec, In6AddrGenMode, LinkAttribute, LinkFlags, LinkInfo, LinkMessage,
 };
-use rtnetlink::packet_route::route::{RouteAttribute, RouteMessage, RouteProtocol, RouteType};
-use rtnetlink::packet_route::tc::{TcAttribute, TcHandle, TcMessage};
-use rtnetlink::{Error, Handle, LinkGetRequest, LinkUnspec, RouteMessageBuilder};
-use serde::{Deserialize, Serialize};
-use tokio::runtime::{Builder, Runtime};
-use xoff_dataplane::units::MacAddr;
+use xoff_netlink::packet_route::route::{RouteAttribute, RouteMessage, RouteProtocol, RouteType};
+use xoff_netlink::tc::{Handle, Node, Place, Qdisc};
+use xoff_netlink::{Conversation, link_at, link_named, set_up};
 
 use crate::reading::program;
 
 /// The queueing discipline that says busy instead of dropping.
-pub(crate) const PFIFO: &str = "pfifo";
-
-/// Where filters of a device hang that are for what it is given to send.
-const CLSACT: &str = "clsact";
+const PFIFO: &str = "pfifo";
 
 /// A device as the kernel shows it.
 #[derive(Clone, Debug)]
@@ -65,176 +58,136 @@ impl OwnAddresses {
 
 /// A conversation with the kernel, about one network namespace: that of the thread that opened it.
 #[derive(Debug)]
-pub(crate) struct Netlink {
-    runtime: Runtime,
-    handle: Handle,
-}
+pub(crate) struct Netlink(Mutex<Conversation>);
 
 impl Netlink {
     pub(crate) fn open() -> io::Result<Netlink> {
-        let runtime = Builder::new_current_thread().enable_io().build()?;
-        let guard = runtime.enter();
-        let (connection, handle, _) = rtnetlink::new_connection()?;
-        drop(guard);
-        runtime.spawn(connection);
-        Ok(Netlink { runtime, handle })
+        Conversation::open().map(Mutex::new).map(Netlink)
+    }
+
+    fn kernel(&self) -> MutexGuard<'_, Conversation> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// `None`: there is no such device.
     pub(crate) fn link(&self, device: &str) -> io::Result<Option<Link>> {
-        self.first(self.handle.link().get().match_name(device.to_owned()))
+        Ok(self.read(link_named(device))?.map(|link| read(&link)))
     }
 
     /// The same by its index, whatever its name is by now.
     pub(crate) fn link_at(&self, ifindex: i32) -> io::Result<Option<Link>> {
-        self.first(self.handle.link().get().match_index(ifindex.cast_unsigned()))
+        Ok(self.read(link_at(ifindex.cast_unsigned()))?.map(|link| read(&link)))
     }
 
-    fn first(&self, request: LinkGetRequest) -> io::Result<Option<Link>> {
-        let mut links = request.execute();
-        match self.runtime.block_on(links.try_next()) {
-            Ok(link) => Ok(link.map(|link| read(&link))),
-            Err(Error::NetlinkError(error)) if error.to_io().raw_os_error() == Some(libc::ENODEV) => Ok(None),
-            Err(error) => Err(to_io(error)),
-        }
+    /// The kernel's message about a device; `None`: there is no such device.
+    pub(crate) fn read(&self, link: LinkMessage) -> io::Result<Option<LinkMessage>> {
+        self.kernel().link(link)
     }
 
     pub(crate) fn set_up(&self, ifindex: i32, up: bool) -> io::Result<()> {
-        let link = LinkUnspec::new_with_index(ifindex.cast_unsigned());
-        let link = if up { link.up() } else { link.down() };
-        self.runtime.block_on(self.handle.link().set(link.build()).execute()).map_err(to_io)
+        self.kernel().set_link(set_up(link_at(ifindex.cast_unsigned()), up))
     }
 
     /// From now on; what the kernel has made before stays.
     pub(crate) fn set_own_addresses(&self, ifindex: i32, mode: OwnAddresses) -> io::Result<()> {
         let mode = AfSpecInet6::AddrGenMode(In6AddrGenMode::from(mode.0));
-        let mode = LinkAttribute::AfSpecUnspec(vec![AfSpecUnspec::Inet6(vec![mode])]);
-        let link = LinkUnspec::new_with_index(ifindex.cast_unsigned()).append_extra_attribute(mode);
-        self.runtime.block_on(self.handle.link().set(link.build()).execute()).map_err(to_io)
+        self.set(ifindex, LinkAttribute::AfSpecUnspec(vec![AfSpecUnspec::Inet6(vec![mode])]))
+    }
+
+    pub(crate) fn set_gso_max_segs(&self, ifindex: i32, segments: u32) -> io::Result<()> {
+        self.set(ifindex, LinkAttribute::GsoMaxSegs(segments))
+    }
+
+    fn set(&self, ifindex: i32, attribute: LinkAttribute) -> io::Result<()> {
+        let mut link = link_at(ifindex.cast_unsigned());
+        link.attributes.push(attribute);
+        self.kernel().set_link(link)
     }
 
     /// Addresses of the device, but for those that are its own in IPv6 (link-local ones).
     pub(crate) fn addresses(&self, ifindex: i32) -> io::Result<Vec<IpAddr>> {
-        let ours = self.handle.address().get().set_link_index_filter(ifindex.cast_unsigned()).execute();
-        let ours: Vec<AddressMessage> = self.runtime.block_on(ours.try_collect()).map_err(to_io)?;
-        let given = ours.iter().filter(|it| it.header.scope != AddressScope::Link);
-        let address = |message: &AddressMessage| {
-            let local = message.attributes.iter().find_map(|attribute| match attribute {
-                AddressAttribute::Local(address) => Some(*address),
-                _ => None,
-            });
-            local.or_else(|| {
-                message.attributes.iter().find_map(|attribute| match attribute {
-                    AddressAttribute::Address(address) => Some(*address),
-                    _ => None,
-                })
-            })
-        };
-        Ok(given.filter_map(address).collect())
+        let mut addresses = Vec::new();
+        let all = RouteNetlinkMessage::GetAddress(AddressMessage::default());
+        self.kernel().dump(all, |message| {
+            if let RouteNetlinkMessage::NewAddress(message) = message
+                && message.header.index == ifindex.cast_unsigned()
+                && message.header.scope != AddressScope::Link
+            {
+                addresses.extend(address(&message));
+            }
+        })?;
+        Ok(addresses)
     }
 
     /// Default routes by the device: whether there is one that somebody made, and whether there is one that a router has advertised.
     pub(crate) fn default_routes(&self, ifindex: i32) -> io::Result<DefaultRoutes> {
         let mut found = DefaultRoutes::default();
-        let (v4, v6) = (RouteMessageBuilder::<Ipv4Addr>::new(), RouteMessageBuilder::<Ipv6Addr>::new());
-        for request in [v4.build(), v6.build()] {
-            let routes = self.handle.route().get(request).execute();
-            let routes: Vec<RouteMessage> = self.runtime.block_on(routes.try_collect()).map_err(to_io)?;
-            for route in routes.iter().filter(|route| is_default(route, ifindex.cast_unsigned())) {
-                match route.header.protocol {
-                    RouteProtocol::Ra => found.advertised = true,
-                    _ => found.made = true,
-                }
-            }
-        }
+        self.kernel().routes(|route| match route.header.protocol {
+            _ if !is_default(&route, ifindex.cast_unsigned()) => {}
+            RouteProtocol::Ra => found.advertised = true,
+            _ => found.made = true,
+        })?;
         Ok(found)
-    }
-
-    pub(crate) fn set_gso_max_segs(&self, ifindex: i32, segments: u32) -> io::Result<()> {
-        let link = LinkUnspec::new_with_index(ifindex.cast_unsigned());
-        let link = link.append_extra_attribute(LinkAttribute::GsoMaxSegs(segments));
-        self.runtime.block_on(self.handle.link().set(link.build()).execute()).map_err(to_io)
     }
 
     /// Puts a pfifo on a device that has no queueing discipline. `major`: of its handle; 0: the kernel's choice.
     pub(crate) fn add_pfifo(&self, ifindex: i32, major: u16) -> io::Result<()> {
-        let mut qdisc = root(ifindex);
-        qdisc.header.handle.major = major;
-        qdisc.attributes.push(TcAttribute::Kind(PFIFO.to_owned()));
-        self.ask(RouteNetlinkMessage::NewQueueDiscipline(qdisc), NLM_F_CREATE | NLM_F_EXCL)
+        let pfifo = Qdisc::Other { kind: PFIFO.to_owned(), options: Vec::new() };
+        let mut request = pfifo.add(Place { handle: Handle::new(major, 0), ..root(ifindex) });
+        Ok(self.kernel().send(&mut request)?)
     }
 
-    /// Gives the device a clsact, where filters are. False where it has one.
-    pub(crate) fn add_clsact(&self, ifindex: i32) -> io::Result<bool> {
-        let mut qdisc = clsact(ifindex);
-        qdisc.attributes.push(TcAttribute::Kind(CLSACT.to_owned()));
-        match self.ask(RouteNetlinkMessage::NewQueueDiscipline(qdisc), NLM_F_CREATE | NLM_F_EXCL) {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
-            result => result.map(|()| true),
-        }
+    /// Gives the device a clsact, where filters are.
+    pub(crate) fn add_clsact(&self, ifindex: i32) -> io::Result<()> {
+        Ok(self.kernel().send(&mut Qdisc::Clsact.add(clsact(ifindex)))?)
     }
 
     /// Takes the clsact away, with all filters.
     pub(crate) fn remove_clsact(&self, ifindex: i32) -> io::Result<()> {
-        self.ask(RouteNetlinkMessage::DelQueueDiscipline(clsact(ifindex)), 0)
+        Ok(self.kernel().send(&mut Qdisc::delete(clsact(ifindex)))?)
+    }
+
+    /// The filters at one place of a device.
+    pub(crate) fn filters(&self, ifindex: i32, parent: Handle) -> io::Result<Vec<Node>> {
+        Ok(self.kernel().filters(ifindex, parent)?)
     }
 
     /// Whether the device has a pfifo with that major number.
     pub(crate) fn has_pfifo(&self, ifindex: i32, major: u16) -> io::Result<bool> {
-        self.has_qdisc(ifindex, PFIFO, Some(major))
+        let qdiscs = self.kernel().qdiscs(ifindex)?;
+        Ok(qdiscs.iter().any(|qdisc| qdisc.kind == PFIFO && qdisc.handle.major() == major))
     }
 
     /// Whether the device has a clsact.
     pub(crate) fn has_clsact(&self, ifindex: i32) -> io::Result<bool> {
-        self.has_qdisc(ifindex, CLSACT, None)
-    }
-
-    fn has_qdisc(&self, ifindex: i32, kind: &str, major: Option<u16>) -> io::Result<bool> {
-        let kind = TcAttribute::Kind(kind.to_owned());
-        let ours = |qdisc: &TcMessage| {
-            qdisc.header.index == ifindex
-                && major.is_none_or(|major| qdisc.header.handle.major == major)
-                && qdisc.attributes.contains(&kind)
-        };
-        let qdiscs = self.handle.qdisc().get().index(ifindex).execute();
-        let qdiscs: Vec<TcMessage> = self.runtime.block_on(qdiscs.try_collect()).map_err(to_io)?;
-        Ok(qdiscs.iter().any(ours))
+        let qdiscs = self.kernel().qdiscs(ifindex)?;
+        Ok(qdiscs.iter().any(|qdisc| qdisc.kind == Qdisc::Clsact.kind()))
     }
 
     /// Takes the queueing discipline away: the device has its default again.
     pub(crate) fn remove_qdisc(&self, ifindex: i32) -> io::Result<()> {
-        self.ask(RouteNetlinkMessage::DelQueueDiscipline(root(ifindex)), 0)
-    }
-
-    fn ask(&self, message: RouteNetlinkMessage, flags: u16) -> io::Result<()> {
-        let mut request = NetlinkMessage::from(message);
-        request.header.flags = NLM_F_REQUEST | NLM_F_ACK | flags;
-        let mut handle = self.handle.clone();
-        self.runtime.block_on(async {
-            let mut answers = handle.request(request).map_err(to_io)?;
-            while let Some(answer) = answers.next().await {
-                if let NetlinkPayload::Error(error) = answer.payload
-                    && error.code.is_some()
-                {
-                    return Err(error.to_io());
-                }
-            }
-            Ok(())
-        })
+        Ok(self.kernel().send(&mut Qdisc::delete(root(ifindex)))?)
     }
 }
 
-fn root(ifindex: i32) -> TcMessage {
-    let mut message = TcMessage::with_index(ifindex);
-    message.header.parent = TcHandle::ROOT;
-    message
+fn root(ifindex: i32) -> Place {
+    Place { ifindex, parent: Handle::ROOT, handle: Handle::NONE }
 }
 
-fn clsact(ifindex: i32) -> TcMessage {
-    let mut message = TcMessage::with_index(ifindex);
-    message.header.parent = TcHandle { major: 0xffff, minor: 0xfff1 };
-    message.header.handle = TcHandle { major: 0xffff, minor: 0 };
-    message
+fn clsact(ifindex: i32) -> Place {
+    Place { parent: Handle::CLSACT, ..root(ifindex) }
+}
+
+fn address(message: &AddressMessage) -> Option<IpAddr> {
+    let (mut local, mut other) = (None, None);
+    for attribute in &message.attributes {
+        match attribute {
+            AddressAttribute::Local(address) => local = Some(*address),
+            AddressAttribute::Address(address) => other = Some(*address),
+            _ => {}
+        }
+    }
+    local.or(other)
 }
 
 /// Which there are.
@@ -254,13 +207,6 @@ fn is_default(route: &RouteMessage, ifindex: u32) -> bool {
     header.destination_prefix_length == 0
         && header.kind == RouteType::Unicast
         && route.attributes.iter().any(via)
-}
-
-fn to_io(error: Error) -> io::Error {
-    match error {
-        Error::NetlinkError(error) => error.to_io(),
-        error => io::Error::other(error),
-    }
 }
 
 fn read(message: &LinkMessage) -> Link {

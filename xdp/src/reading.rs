@@ -1,19 +1,16 @@
 //! The device of a port, asked by its index: its drop counters, and which XDP program it runs.
 //!
 //! By netlink, in the network namespace where the port was opened: a device is read under whatever name it has
-//! meanwhile, where nothing is mounted, and whichever thread asks. The kernel answers such a question before it
-//! returns from taking it, so that a plain blocking socket does.
+//! meanwhile, where nothing is mounted, and whichever thread asks.
 
 use std::io;
-use std::sync::{Mutex, PoisonError};
 
-use rtnetlink::packet_core::{NLM_F_REQUEST, NetlinkMessage, NetlinkPayload};
-use rtnetlink::packet_route::RouteNetlinkMessage;
-use rtnetlink::packet_route::link::{LinkAttribute, LinkMessage, LinkXdp, Stats64};
-use rtnetlink::sys::protocols::NETLINK_ROUTE;
-use rtnetlink::sys::{Socket, SocketAddr};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use xoff_netlink::link_at;
+use xoff_netlink::packet_route::link::{LinkAttribute, LinkMessage, LinkXdp, Stats64};
+
+use crate::netlink::Netlink;
 
 /// Frames that a device lost by its own account, since the port was opened; [`LINK_COUNTERS`] says which counters these are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -155,57 +152,19 @@ pub(crate) struct Reading {
 #[derive(Debug)]
 pub(crate) struct Reader {
     ifindex: u32,
-    questions: Mutex<Questions>,
-}
-
-#[derive(Debug)]
-struct Questions {
-    socket: Socket,
-    asked: u32,
+    netlink: Netlink,
 }
 
 impl Reader {
     /// For the device of that index in the network namespace of the calling thread.
     pub(crate) fn open(ifindex: u32) -> io::Result<Reader> {
-        let socket = Socket::new(NETLINK_ROUTE)?;
-        socket.connect(&SocketAddr::new(0, 0))?;
-        Ok(Reader { ifindex, questions: Mutex::new(Questions { socket, asked: 0 }) })
+        Ok(Reader { ifindex, netlink: Netlink::open()? })
     }
 
     /// What the kernel says now.
     pub(crate) fn read(&self) -> io::Result<Reading> {
-        let mut questions = self.questions.lock().unwrap_or_else(PoisonError::into_inner);
-        questions.ask(self.ifindex).and_then(|link| reading(&link))
-    }
-}
-
-impl Questions {
-    fn ask(&mut self, ifindex: u32) -> io::Result<LinkMessage> {
-        let mut link = LinkMessage::default();
-        link.header.index = ifindex;
-        let mut question = NetlinkMessage::from(RouteNetlinkMessage::GetLink(link));
-        self.asked = self.asked.wrapping_add(1);
-        question.header.flags = NLM_F_REQUEST;
-        question.header.sequence_number = self.asked;
-        question.finalize();
-        let mut bytes = vec![0; question.buffer_len()];
-        question.serialize(&mut bytes);
-        self.socket.send(&bytes, 0)?;
-        loop {
-            let (bytes, _) = self.socket.recv_from_full()?;
-            let answer =
-                NetlinkMessage::<RouteNetlinkMessage>::deserialize(&bytes).map_err(io::Error::other)?;
-            if answer.header.sequence_number != self.asked {
-                continue; // of a question that was given up
-            }
-            return match answer.payload {
-                NetlinkPayload::InnerMessage(RouteNetlinkMessage::NewLink(link)) => Ok(link),
-                NetlinkPayload::Error(error) => Err(error.to_io()),
-                other => {
-                    Err(io::Error::other(format!("netlink answers a question for a link with {other:?}")))
-                }
-            };
-        }
+        let link = self.netlink.read(link_at(self.ifindex))?;
+        reading(&link.ok_or_else(|| io::Error::from_raw_os_error(libc::ENODEV))?)
     }
 }
 

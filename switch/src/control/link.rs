@@ -24,7 +24,8 @@ use rtnetlink::sys::SocketAddr;
 use rtnetlink::{Handle, MulticastGroup, new_multicast_connection};
 use tokio::time::MissedTickBehavior;
 use xoff_dataplane::units::PortId;
-use xoff_xdp::{Look, QueueEvent};
+use xoff_netlink::QueueEvent;
+use xoff_xdp::Look;
 
 use super::adoption::{give_up, return_to};
 use super::mailbox::Request;

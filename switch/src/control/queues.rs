@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use tokio::time::{Interval, MissedTickBehavior};
 use xoff_dataplane::units::PortId;
-use xoff_xdp::{QueueEvent, QueueMonitor};
+use xoff_netlink::{QueueEvent, QueueMonitor};
 
 use super::adoption::return_to;
 use super::mailbox::Backlog;
@@ -45,7 +45,7 @@ impl QueueEvents {
 
     /// Waits a moment, and takes those that have come.
     pub async fn next(&mut self) -> Vec<QueueEvent> {
-        let Some(monitor) = &self.monitor else { return std::future::pending().await };
+        let Some(monitor) = &mut self.monitor else { return std::future::pending().await };
         self.times.tick().await;
         monitor.take().unwrap_or_else(|error| {
             tracing::warn!(
