@@ -1,23 +1,22 @@
-//! Network devices in namespaces, made ready, read and changed over rtnetlink.
+//! Network devices in namespaces, made ready, read and changed over netlink.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 
-use futures::TryStreamExt;
-use rtnetlink::LinkUnspec;
-use rtnetlink::packet_route::address::{AddressAttribute, AddressFlags};
-use rtnetlink::packet_route::link::{LinkAttribute, LinkMessage};
-use rtnetlink::packet_route::neighbour::NeighbourState;
-use rtnetlink::packet_route::tc::{TcHandle, TcMessage};
 use xoff_dataplane::units::MacAddr;
+use xoff_netlink::packet_route::address::{AddressAttribute, AddressFlags, AddressMessage};
+use xoff_netlink::packet_route::link::{LinkAttribute, LinkMessage};
+use xoff_netlink::packet_route::neighbour::{NeighbourAttribute, NeighbourState};
+use xoff_netlink::packet_route::{AddressFamily, RouteNetlinkMessage};
+use xoff_netlink::tc::Handle;
+use xoff_netlink::{NLM_F_CREATE, NLM_F_EXCL, link_at, link_named, neighbour, set_up};
 use xoff_xdp::finish_frames;
 
 use super::netlink::{netlink, read_link};
-use super::queue::{QueueCounts, queue_counts};
+use super::queue::QueueCounts;
 use super::{LabError, Namespace};
 
 pub(super) fn loopback_up(namespace: &Namespace) -> Result<(), LabError> {
-    let lo = LinkUnspec::new_with_name("lo").up().build();
-    netlink(namespace, "bring lo up", async |handle| handle.link().set(lo).execute().await)
+    netlink(namespace, "bring lo up", |kernel| kernel.set_link(set_up(link_named("lo"), true)))
 }
 
 /// A network device in a namespace.
@@ -87,10 +86,8 @@ impl Device {
     /// # Errors
     /// Where the device is gone.
     pub fn set_up(&self, up: bool) -> Result<(), LabError> {
-        let link = LinkUnspec::new_with_index(self.index);
-        let link = if up { link.up() } else { link.down() };
         let what = format!("set {} {}", self.name, if up { "up" } else { "down" });
-        netlink(&self.namespace, &what, async |handle| handle.link().set(link.build()).execute().await)
+        netlink(&self.namespace, &what, |kernel| kernel.set_link(set_up(link_at(self.index), up)))
     }
 
     /// Takes the device away, and with an end of a veth pair the other one, wherever that is.
@@ -99,7 +96,8 @@ impl Device {
     /// Where it is gone already.
     pub fn delete(&self) -> Result<(), LabError> {
         let what = format!("delete {}", self.name);
-        netlink(&self.namespace, &what, async |handle| handle.link().del(self.index).execute().await)
+        let link = RouteNetlinkMessage::DelLink(link_at(self.index));
+        netlink(&self.namespace, &what, |kernel| kernel.request(link, 0))
     }
 
     /// Gives the device an IP address. The first IPv6 one turns IPv6 on for this device.
@@ -111,17 +109,23 @@ impl Device {
             self.silence_ipv6()?;
         }
         let what = format!("add {address}/{prefix_len} to {}", self.name);
-        netlink(&self.namespace, &what, async |handle| {
-            let mut request = handle.address().add(self.index, address, prefix_len);
-            let nodad = AddressAttribute::Flags(AddressFlags::Nodad);
-            let attributes = &mut request.message_mut().attributes;
-            attributes.push(nodad);
-            if prefix_len == 31 {
-                // Of two addresses none is for all (RFC 3021).
-                attributes.retain(|attribute| !matches!(attribute, AddressAttribute::Broadcast(_)));
-            }
-            request.execute().await
-        })
+        let mut message = AddressMessage::default();
+        (message.header.index, message.header.prefix_len) = (self.index, prefix_len);
+        message.header.family = if address.is_ipv4() { AddressFamily::Inet } else { AddressFamily::Inet6 };
+        message.attributes = vec![
+            AddressAttribute::Address(address),
+            AddressAttribute::Local(address),
+            AddressAttribute::Flags(AddressFlags::Nodad),
+        ];
+        // Of two addresses none is for all (RFC 3021).
+        if let IpAddr::V4(address) = address
+            && prefix_len < 31
+        {
+            let broadcast = Ipv4Addr::from(u32::from(address) | u32::MAX >> prefix_len);
+            message.attributes.push(AddressAttribute::Broadcast(broadcast));
+        }
+        let message = RouteNetlinkMessage::NewAddress(message);
+        netlink(&self.namespace, &what, |kernel| kernel.request(message, NLM_F_CREATE | NLM_F_EXCL))
     }
 
     /// Tells the device for good that `address` is at `mac`, so that nobody has to ask.
@@ -143,10 +147,11 @@ impl Device {
 
     fn neighbour(&self, address: IpAddr, mac: MacAddr, state: NeighbourState) -> Result<(), LabError> {
         let what = format!("tell {} where {address} is", self.name);
-        netlink(&self.namespace, &what, async |handle| {
-            let neighbours = handle.neighbours();
-            neighbours.add(self.index, address).link_layer_address(&mac.0).state(state).execute().await
-        })
+        let mut message = neighbour(self.index, address);
+        message.header.state = state;
+        message.attributes.push(NeighbourAttribute::LinkLayerAddress(mac.0.to_vec()));
+        let message = RouteNetlinkMessage::NewNeighbour(message);
+        netlink(&self.namespace, &what, |kernel| kernel.request(message, NLM_F_CREATE | NLM_F_EXCL))
     }
 
     /// Makes it the device of a host of the kernel, beside a switch: the kernel finishes its own frames.
@@ -182,28 +187,14 @@ impl Device {
         })
     }
 
-    /// What its queueing discipline has dropped, and what waits in it.
+    /// What its root queueing discipline, whose counters are those of all below it, has dropped, and what waits in it.
     ///
     /// # Errors
     /// Where the device is gone.
     pub fn queue(&self) -> Result<QueueCounts, LabError> {
-        Ok(self.root()?.map(|root| root.attributes.iter().map(queue_counts).sum()).unwrap_or_default())
-    }
-
-    /// Its root queueing discipline, whose counters are those of all below it.
-    fn root(&self) -> Result<Option<TcMessage>, LabError> {
-        let index = self.ifindex();
         let what = format!("read the queueing discipline of {}", self.name);
-        netlink(&self.namespace, &what, async |handle| {
-            let mut all = handle.qdisc().get().index(index).execute();
-            let mut root = None;
-            while let Some(message) = all.try_next().await? {
-                if message.header.index == index && message.header.parent == TcHandle::ROOT {
-                    root = Some(message);
-                }
-            }
-            Ok(root)
-        })
+        let qdiscs = netlink(&self.namespace, &what, |kernel| kernel.qdiscs(self.ifindex()))?;
+        Ok(qdiscs.iter().filter(|qdisc| qdisc.parent == Handle::ROOT).map(QueueCounts::of).sum())
     }
 
     pub(super) fn add_queue(&self) -> Result<(), LabError> {

@@ -105,17 +105,7 @@ pub enum LabError {
         /// The system's words.
         source: io::Error,
     },
-    /// A request over rtnetlink failed.
-    #[error("cannot {what} in namespace {namespace}: {source}")]
-    Netlink {
-        /// What was asked for.
-        what: String,
-        /// Where.
-        namespace: String,
-        /// The kernel's words.
-        source: rtnetlink::Error,
-    },
-    /// A file or socket failed.
+    /// A file, a socket or a request to the kernel failed.
     #[error("cannot {what} in namespace {namespace}: {source}")]
     Io {
         /// What was tried.

@@ -1,8 +1,7 @@
 //! Marks that devices carry with them, for who finds these later: a text, which ends with its device.
 
-use futures::TryStreamExt;
-use rtnetlink::LinkUnspec;
-use rtnetlink::packet_route::link::LinkAttribute;
+use xoff_netlink::link_named;
+use xoff_netlink::packet_route::link::LinkAttribute;
 
 use super::netlink::netlink;
 use super::{LabError, Namespace};
@@ -12,9 +11,9 @@ use super::{LabError, Namespace};
 /// # Errors
 /// Where the kernel refuses it.
 pub fn set_mark(namespace: &Namespace, device: &str, mark: &str) -> Result<(), LabError> {
-    let alias = LinkAttribute::IfAlias(mark.to_owned());
-    let link = LinkUnspec::new_with_name(device).append_extra_attribute(alias).build();
-    netlink(namespace, &format!("mark {device}"), async |handle| handle.link().set(link).execute().await)
+    let mut link = link_named(device);
+    link.attributes.push(LinkAttribute::IfAlias(mark.to_owned()));
+    netlink(namespace, &format!("mark {device}"), |kernel| kernel.set_link(link))
 }
 
 /// The devices of a namespace that have a mark, by name, each with its own.
@@ -22,19 +21,19 @@ pub fn set_mark(namespace: &Namespace, device: &str, mark: &str) -> Result<(), L
 /// # Errors
 /// Where the kernel refuses to say.
 pub fn marks(namespace: &Namespace) -> Result<Vec<(String, String)>, LabError> {
-    let links = netlink(namespace, "list devices", async |handle| {
-        handle.link().get().execute().try_collect::<Vec<_>>().await
-    })?;
-    let marked = links.into_iter().filter_map(|link| {
-        let (mut device, mut mark) = (None, None);
-        for attribute in link.attributes {
-            match attribute {
-                LinkAttribute::IfName(name) => device = Some(name),
-                LinkAttribute::IfAlias(alias) => mark = Some(alias),
-                _ => {}
+    let mut marked = Vec::new();
+    netlink(namespace, "list devices", |kernel| {
+        kernel.links(|link| {
+            let (mut device, mut mark) = (None, None);
+            for attribute in link.attributes {
+                match attribute {
+                    LinkAttribute::IfName(name) => device = Some(name),
+                    LinkAttribute::IfAlias(alias) => mark = Some(alias),
+                    _ => {}
+                }
             }
-        }
-        device.zip(mark)
-    });
-    Ok(marked.collect())
+            marked.extend(device.zip(mark));
+        })
+    })?;
+    Ok(marked)
 }

@@ -2,7 +2,7 @@
 
 use std::iter::Sum;
 
-use rtnetlink::packet_route::tc::TcAttribute;
+use xoff_netlink::tc::Node;
 
 /// Counters of a queueing discipline, in frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -22,9 +22,8 @@ impl Sum for QueueCounts {
     }
 }
 
-pub(super) fn queue_counts(attribute: &TcAttribute) -> QueueCounts {
-    match attribute {
-        TcAttribute::Stats(stats) => QueueCounts { dropped: stats.drops.into(), waiting: stats.qlen.into() },
-        _ => QueueCounts::default(),
+impl QueueCounts {
+    pub(super) fn of(qdisc: &Node) -> QueueCounts {
+        QueueCounts { dropped: qdisc.statistics.drops.into(), waiting: qdisc.statistics.qlen.into() }
     }
 }

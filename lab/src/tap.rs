@@ -13,6 +13,7 @@ use xoff_dataplane::units::BitRate;
 use xoff_netlink::Conversation;
 use xoff_netlink::tc::{Bucket, Filter, Handle, Place, Qdisc, Rate, Request, TcError};
 
+use super::netlink::netlink;
 use super::{Counters, Device, LabError};
 
 /// What of layer 1 a frame costs beyond what the kernel counts: FCS, preamble and gap.
@@ -93,29 +94,22 @@ fn redirect(from: i32, to: i32) -> Request {
 
 /// A tie that has lost its wire: nobody else can have one, for the wire's end has a name of its own.
 fn remove_leftover(tap: &Device) -> Result<(), LabError> {
-    let left = talk(tap, |tc| {
-        let filters = tc.filters(tap.ifindex(), Handle::INGRESS).unwrap_or_default(); // or there is no clsact
+    let left = talk(tap, |kernel| {
+        let filters = kernel.filters(tap.ifindex(), Handle::INGRESS).unwrap_or_default(); // or there is no clsact
         Ok(!filters.is_empty() && filters.iter().all(|filter| filter.priority() == OURS))
     })?;
     if left { send(tap, [Qdisc::delete(clsact(tap.ifindex()))].into_iter()) } else { Ok(()) }
 }
 
 /// In the namespace of `device`.
-fn send(device: &Device, mut requests: impl Iterator<Item = Request> + Send) -> Result<(), LabError> {
-    talk(device, move |tc| requests.try_for_each(|mut request| tc.send(&mut request)))
+fn send(device: &Device, mut requests: impl Iterator<Item = Request>) -> Result<(), LabError> {
+    talk(device, move |kernel| requests.try_for_each(|mut request| kernel.send(&mut request)))
 }
 
-fn talk<T: Send>(
+fn talk<T>(
     device: &Device,
-    talk: impl FnOnce(&mut Conversation) -> Result<T, TcError> + Send,
+    talk: impl FnOnce(&mut Conversation) -> Result<T, TcError>,
 ) -> Result<T, LabError> {
-    let failed = |source| LabError::Io {
-        what: format!("tie {} to a wire", device.name()),
-        namespace: device.namespace().name().to_owned(),
-        source,
-    };
-    device.namespace().run(|| {
-        let mut tc = Conversation::open().map_err(failed)?;
-        talk(&mut tc).map_err(|error| failed(io::Error::other(error)))
-    })
+    let what = format!("tie {} to a wire", device.name());
+    netlink(device.namespace(), &what, |kernel| talk(kernel).map_err(io::Error::other))
 }

@@ -2,9 +2,10 @@
 
 use std::net::IpAddr;
 
-use rtnetlink::packet_route::link::{InfoData, InfoVeth, LinkAttribute};
-use rtnetlink::{LinkMessageBuilder, LinkUnspec, LinkVeth};
 use xoff_dataplane::units::MacAddr;
+use xoff_netlink::packet_route::RouteNetlinkMessage;
+use xoff_netlink::packet_route::link::{InfoData, InfoKind, InfoVeth, LinkAttribute, LinkInfo, LinkMessage};
+use xoff_netlink::{NLM_F_CREATE, NLM_F_EXCL, link_named};
 
 use super::netlink::netlink;
 use super::{Device, LabError, Namespace};
@@ -63,36 +64,28 @@ impl<'a> End<'a> {
         self
     }
 
-    fn link<T: Default>(
-        &self,
-        builder: LinkMessageBuilder<T>,
-        options: &VethOptions,
-    ) -> LinkMessageBuilder<T> {
-        let mut builder = builder
-            .name(self.name)
-            .mtu(options.mtu)
-            .txqueuelen(options.txqueuelen)
-            .append_extra_attribute(LinkAttribute::NumRxQueues(options.queues))
-            .append_extra_attribute(LinkAttribute::NumTxQueues(options.queues));
-        if let Some(mac) = self.mac {
-            builder = builder.address(mac.0.to_vec());
-        }
-        builder
+    fn link(&self, options: &VethOptions) -> LinkMessage {
+        let mut link = link_named(self.name);
+        link.attributes.extend([
+            LinkAttribute::Mtu(options.mtu),
+            LinkAttribute::TxQueueLen(options.txqueuelen),
+            LinkAttribute::NumRxQueues(options.queues),
+            LinkAttribute::NumTxQueues(options.queues),
+        ]);
+        link.attributes.extend(self.mac.map(|mac| LinkAttribute::Address(mac.0.to_vec())));
+        link
     }
 }
 
 pub(super) fn veth(a: End<'_>, b: End<'_>, options: &VethOptions) -> Result<(Device, Device), LabError> {
     let what =
         format!("make veth pair {}/{} - {}/{}", a.namespace.name(), a.name, b.namespace.name(), b.name);
-    netlink(a.namespace, &what, async |handle| {
-        let peer = b.link(LinkMessageBuilder::<LinkUnspec>::default(), options);
-        let peer = peer.setns_by_fd(b.namespace.raw_fd()).build();
-        let message = a
-            .link(LinkVeth::new(a.name, b.name), options)
-            .set_info_data(InfoData::Veth(InfoVeth::Peer(peer)))
-            .build();
-        handle.link().add(message).execute().await
-    })?;
+    let (mut link, mut peer) = (a.link(options), b.link(options));
+    peer.attributes.push(LinkAttribute::NetNsFd(b.namespace.raw_fd()));
+    let peer = LinkInfo::Data(InfoData::Veth(InfoVeth::Peer(peer)));
+    link.attributes.push(LinkAttribute::LinkInfo(vec![LinkInfo::Kind(InfoKind::Veth), peer]));
+    let link = RouteNetlinkMessage::NewLink(link);
+    netlink(a.namespace, &what, |kernel| kernel.request(link, NLM_F_CREATE | NLM_F_EXCL))?;
     Ok((bring_up(&a)?, bring_up(&b)?))
 }
 
