@@ -9,11 +9,11 @@ use std::thread;
 
 use nix::net::if_::if_nametoindex;
 use nix::sched::{CloneFlags, setns};
-use rtnetlink::{LinkUnspec, new_connection};
-use tokio::runtime::Builder;
 use xoff_config::shell::{Router, RouterInterface};
 use xoff_dataplane::settings::SwitchSettings;
 use xoff_dataplane::units::{MacAddr, Site};
+use xoff_netlink::packet_route::link::LinkAttribute;
+use xoff_netlink::{Conversation, link_named};
 use xoff_xdp::HostInterface;
 
 use super::mirror::{Asker, Mirror};
@@ -87,13 +87,13 @@ fn enter(netns: &Path) -> io::Result<()> {
 }
 
 fn open_here(router: &Router, settings: &SwitchSettings) -> Result<Opened, RouterError> {
-    let runtime = Builder::new_current_thread().enable_all().build().map_err(RouterError::Netlink)?;
+    let mut kernel = Conversation::open().map_err(RouterError::Netlink)?;
     let (mut taps, mut by_index) = (Vec::new(), Configured::new());
     for interface in &router.interfaces {
         let failed = |source| RouterError::Interface { name: interface.name.clone(), source };
         let tap = HostInterface::new(&interface.name).map_err(failed)?;
         let mac = address(settings, interface.site);
-        runtime.block_on(set_up(interface, mac)).map_err(failed)?;
+        set_up(&mut kernel, interface, mac).map_err(failed)?;
         let index = if_nametoindex(interface.name.as_str()).map_err(|error| failed(error.into()))?;
         by_index.insert(index, interface.clone());
         taps.push((interface.clone(), tap));
@@ -121,14 +121,8 @@ fn address(settings: &SwitchSettings, site: Site) -> MacAddr {
     }
 }
 
-async fn set_up(interface: &RouterInterface, mac: MacAddr) -> io::Result<()> {
-    let (connection, handle, _) = new_connection()?;
-    let talk = async {
-        let link = LinkUnspec::new_with_name(&interface.name).address(mac.0.to_vec()).mtu(interface.mtu).up();
-        handle.link().set(link.build()).execute().await.map_err(io::Error::other)
-    };
-    tokio::select! {
-        result = talk => result,
-        () = connection => Err(io::Error::other("netlink has ended")),
-    }
+fn set_up(kernel: &mut Conversation, interface: &RouterInterface, mac: MacAddr) -> io::Result<()> {
+    let mut link = xoff_netlink::set_up(link_named(&interface.name), true);
+    link.attributes.extend([LinkAttribute::Address(mac.0.to_vec()), LinkAttribute::Mtu(interface.mtu)]);
+    kernel.set_link(link)
 }

@@ -2,16 +2,16 @@
 
 use std::net::IpAddr;
 
-use rtnetlink::packet_route::AddressFamily;
-use rtnetlink::packet_route::link::{InfoData, InfoVrf, LinkAttribute, LinkFlags, LinkInfo, LinkMessage};
-use rtnetlink::packet_route::neighbour::{
+use xoff_dataplane::units::MacAddr;
+use xoff_netlink::packet_route::AddressFamily;
+use xoff_netlink::packet_route::link::{InfoData, InfoVrf, LinkAttribute, LinkFlags, LinkInfo, LinkMessage};
+use xoff_netlink::packet_route::neighbour::{
     NeighbourAddress, NeighbourAttribute, NeighbourMessage, NeighbourState,
 };
-use rtnetlink::packet_route::route::{
+use xoff_netlink::packet_route::route::{
     RouteAddress, RouteAttribute, RouteFlags, RouteMessage, RouteMetric, RouteNextHop, RouteNextHopFlags,
     RouteType, RouteVia,
 };
-use xoff_dataplane::units::MacAddr;
 
 use super::tables::{Kind, Link, RouteKey, Station, Via};
 

@@ -18,20 +18,17 @@ use std::time::{Duration, Instant};
 
 use crossbeam::channel::{Receiver, Sender, unbounded};
 use nix::sys::eventfd::{EfdFlags, EventFd};
-use rtnetlink::MulticastGroup;
-use rtnetlink::packet_core::{NLM_F_CREATE, NLM_F_REPLACE};
-use rtnetlink::packet_route::link::LinkMessage;
-use rtnetlink::packet_route::neighbour::{
-    NeighbourAddress, NeighbourAttribute, NeighbourFlags, NeighbourMessage, NeighbourState,
-};
-use rtnetlink::packet_route::route::RouteMessage;
-use rtnetlink::packet_route::{AddressFamily, RouteNetlinkMessage};
 use tokio::sync::oneshot;
 use xoff_dataplane::settings::Spread;
 use xoff_dataplane::units::{Nanos, Site};
+use xoff_netlink::packet_route::link::LinkMessage;
+use xoff_netlink::packet_route::neighbour::{NeighbourFlags, NeighbourMessage, NeighbourState};
+use xoff_netlink::packet_route::{AddressFamily, RouteNetlinkMessage};
+use xoff_netlink::{
+    Conversation, Group, NLM_F_CREATE, NLM_F_REPLACE, Notification, Notifications, link_at, neighbour,
+};
 
 use super::messages;
-use super::netlink::{Notifications, Questions, Told};
 use super::tables::{Built, Configured, Kind, Link, RouteKey, Row, Station, Tables};
 use xoff_xdp::sleeper::{Sleeper, duplicates};
 
@@ -59,14 +56,14 @@ const REQUESTS_MAX: usize = 1_024;
 /// The loopback, which every namespace has.
 const LOOPBACK: u32 = 1;
 
-const GROUPS: [MulticastGroup; 7] = [
-    MulticastGroup::Link,
-    MulticastGroup::Neigh,
-    MulticastGroup::Ipv4Ifaddr,
-    MulticastGroup::Ipv6Ifaddr,
-    MulticastGroup::Ipv4Route,
-    MulticastGroup::Ipv6Route,
-    MulticastGroup::Nexthop,
+const GROUPS: [Group; 7] = [
+    Group::Link,
+    Group::Neigh,
+    Group::Ipv4Ifaddr,
+    Group::Ipv6Ifaddr,
+    Group::Ipv4Route,
+    Group::Ipv6Route,
+    Group::Nexthop,
 ];
 
 /// Who gets each table.
@@ -155,7 +152,7 @@ impl Asker {
 /// What is followed, and how.
 pub struct Mirror {
     notifications: Notifications,
-    questions: Questions,
+    kernel: Conversation,
     wishes: Receiver<Wish>,
     event: Arc<EventFd>,
     ends: Arc<AtomicBool>,
@@ -193,7 +190,7 @@ impl Mirror {
     /// Where there is no netlink.
     pub fn open(configured: Configured, spread: Spread) -> io::Result<(Mirror, Asker)> {
         let notifications = Notifications::open(&GROUPS, ROOM)?;
-        let questions = Questions::open()?;
+        let kernel = Conversation::open()?;
         let event = Arc::new(EventFd::from_flags(EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC)?);
         let (send, wishes) = unbounded();
         let ends = Arc::default();
@@ -202,7 +199,7 @@ impl Mirror {
         let (lacks, due) = (Lacks::Everything, Some(now));
         let known =
             Known { tables, configured, spread, lacks, is_all_read: false, due, not_before: now, stations };
-        Ok((Mirror { notifications, questions, wishes, event, ends, known }, asker))
+        Ok((Mirror { notifications, kernel, wishes, event, ends, known }, asker))
     }
 
     /// Follows, until the asker says that it is over.
@@ -220,29 +217,29 @@ impl Mirror {
                 return Ok(());
             }
             let known = &mut self.known;
-            self.notifications.read(|told| {
-                if known.hear(told) == Lacks::Everything {
+            self.notifications.read(|notification| {
+                if known.hear(notification) == Lacks::Everything {
                     publish.resynced();
                 }
             })?;
             while let Ok(wish) = self.wishes.try_recv() {
                 match wish {
                     Wish::Page { from, limit, answer } => _ = answer.send(known.page(from, limit)), // or nobody waits
-                    Wish::Carrier(site) => known.have_carrier_told(site, &mut self.questions),
-                    Wish::Resolve(site, address) => known.resolve(site, address, &mut self.questions),
+                    Wish::Carrier(site) => known.have_carrier_told(site, &mut self.kernel),
+                    Wish::Resolve(site, address) => known.resolve(site, address, &mut self.kernel),
                 }
             }
             let now = Instant::now();
             if known.due.is_some_and(|due| now >= due) {
-                known.publish(&mut self.questions, &mut publish);
+                known.publish(&mut self.kernel, &mut publish);
             }
             if now >= ask {
                 ask = now + ASK_EVERY;
-                known.tell_used(&mut self.questions, |station| station.is_none());
+                known.tell_used(&mut self.kernel, |station| station.is_none());
             }
             if now >= used {
                 used = now + USED_EVERY;
-                known.tell_used(&mut self.questions, |_| true);
+                known.tell_used(&mut self.kernel, |_| true);
             }
             let next = known.due.map_or(ask, |due| due.min(ask)).saturating_duration_since(Instant::now());
             sleeper.sleep(Nanos(u64::try_from(next.as_nanos()).unwrap_or(u64::MAX)))?;
@@ -261,17 +258,17 @@ impl Known {
     }
 
     /// A question about a link has the kernel tell first what it has yet to tell of it. One that is gone is told of anyway.
-    fn have_carrier_told(&self, site: Site, questions: &mut Questions) {
+    fn have_carrier_told(&self, site: Site, kernel: &mut Conversation) {
         for (index, _) in self.configured.iter().filter(|(_, interface)| interface.site == site) {
-            let _ = ask_for_link(questions, *index);
+            let _ = ask_for_link(kernel, *index);
         }
     }
 
     /// Has the kernel find out the neighbours that lead to an address, as far as they are unknown.
-    fn resolve(&self, site: Site, address: IpAddr, questions: &mut Questions) {
+    fn resolve(&self, site: Site, address: IpAddr, kernel: &mut Conversation) {
         for (link, neighbour) in self.tables.neighbours_towards(&self.configured, site, address) {
             if self.tables.station(link, neighbour).is_none() {
-                use_neighbour(questions, link, neighbour);
+                use_neighbour(kernel, link, neighbour);
             }
         }
     }
@@ -287,11 +284,11 @@ impl Known {
     }
 
     /// Answers what has to be read again because of it.
-    fn hear(&mut self, told: Told) -> Lacks {
-        let mut wanted = match told {
-            Told::Lost => Lacks::Everything,
-            Told::Nexthop => Lacks::Routes,
-            Told::Of(message, flags) => self.hear_of(message, flags & NLM_F_REPLACE != 0),
+    fn hear(&mut self, notification: Notification) -> Lacks {
+        let mut wanted = match notification {
+            Notification::Lost => Lacks::Everything,
+            Notification::Nexthop => Lacks::Routes,
+            Notification::Message(message, flags) => self.hear_of(message, flags & NLM_F_REPLACE != 0),
         };
         // An old message may bring a route back that went without a word, and that of its link says nothing that is not known.
         if std::mem::take(&mut self.is_all_read) {
@@ -397,10 +394,10 @@ impl Known {
     }
 
     /// Makes a table of what there is now; where that could not be read whole, the last one stays, and it is tried again.
-    fn publish(&mut self, questions: &mut Questions, publish: &mut impl Publish) {
+    fn publish(&mut self, kernel: &mut Conversation, publish: &mut impl Publish) {
         let begin = Instant::now();
         self.due = None;
-        let is_whole = self.read(questions).unwrap_or_else(|error| {
+        let is_whole = self.read(kernel).unwrap_or_else(|error| {
             tracing::warn!("cannot read the routing tables: {error}; tried again");
             false
         });
@@ -417,23 +414,23 @@ impl Known {
         self.not_before = Instant::now() + took * (SHARE - 1);
         for (link, address) in added {
             if self.tables.station(link, address).is_none() {
-                use_neighbour(questions, link, address);
+                use_neighbour(kernel, link, address);
             }
         }
     }
 
     /// Reads again what has to be. False where it changed meanwhile.
-    fn read(&mut self, questions: &mut Questions) -> io::Result<bool> {
+    fn read(&mut self, kernel: &mut Conversation) -> io::Result<bool> {
         let mut tables = Tables::default();
         let is_whole = match self.lacks {
             Lacks::Nothing => return Ok(true),
             Lacks::Routes => true,
-            Lacks::Everything => read_links_and_neighbours(questions, &mut tables)?,
+            Lacks::Everything => read_links_and_neighbours(kernel, &mut tables)?,
         };
         // A link is said to go down before its routes go, and a dump does not wait for that. A question about one link does: it is
         // answered when the kernel has done what it was about.
-        ask_for_link(questions, LOOPBACK)?;
-        if !is_whole || !read_routes(questions, &mut tables)? {
+        ask_for_link(kernel, LOOPBACK)?;
+        if !is_whole || !read_routes(kernel, &mut tables)? {
             return Ok(false);
         }
         match std::mem::take(&mut self.lacks) {
@@ -445,73 +442,52 @@ impl Known {
 
     /// Tells the kernel of the stations that packets are sent to, those that `which` says. Not of those of which it was told that they
     /// stay as they are: it would ask for them from then on.
-    fn tell_used(&self, questions: &mut Questions, which: impl Fn(Option<&Station>) -> bool) {
+    fn tell_used(&self, kernel: &mut Conversation, which: impl Fn(Option<&Station>) -> bool) {
         for &(link, address) in &self.stations {
             let is_running = self.tables.link(link).is_some_and(|link| link.is_running);
             let station = self.tables.station(link, address);
             if is_running && which(station) && !station.is_some_and(|station| station.is_permanent) {
-                use_neighbour(questions, link, address);
+                use_neighbour(kernel, link, address);
             }
         }
     }
 }
 
 /// Asks for a link; what is answered comes to who follows.
-fn ask_for_link(questions: &mut Questions, index: u32) -> io::Result<()> {
-    let mut link = LinkMessage::default();
-    link.header.index = index;
-    questions.request(RouteNetlinkMessage::GetLink(link), 0)
+fn ask_for_link(kernel: &mut Conversation, index: u32) -> io::Result<()> {
+    kernel.request(RouteNetlinkMessage::GetLink(link_at(index)), 0)
 }
 
 /// False where they changed meanwhile.
-fn read_links_and_neighbours(questions: &mut Questions, tables: &mut Tables) -> io::Result<bool> {
-    let links = questions.dump(RouteNetlinkMessage::GetLink(LinkMessage::default()), |message| {
-        if let RouteNetlinkMessage::NewLink(link) = message {
-            tables.put_link(link.header.index, messages::link(&link));
+fn read_links_and_neighbours(kernel: &mut Conversation, tables: &mut Tables) -> io::Result<bool> {
+    let links = kernel.links(|link| tables.put_link(link.header.index, messages::link(&link)))?;
+    let neighbours = RouteNetlinkMessage::GetNeighbour(NeighbourMessage::default());
+    let neighbours = kernel.dump(neighbours, |message| {
+        if let RouteNetlinkMessage::NewNeighbour(neighbour) = message
+            && let Some((link, address, station)) = messages::neighbour(&neighbour)
+        {
+            tables.put_neighbour(link, address, station);
         }
     })?;
-    let neighbours =
-        questions.dump(RouteNetlinkMessage::GetNeighbour(NeighbourMessage::default()), |message| {
-            if let RouteNetlinkMessage::NewNeighbour(neighbour) = message
-                && let Some((link, address, station)) = messages::neighbour(&neighbour)
-            {
-                tables.put_neighbour(link, address, station);
-            }
-        })?;
     Ok(links && neighbours)
 }
 
 /// False where they changed meanwhile.
-fn read_routes(questions: &mut Questions, tables: &mut Tables) -> io::Result<bool> {
-    let mut is_whole = true;
-    for family in [AddressFamily::Inet, AddressFamily::Inet6] {
-        let mut question = RouteMessage::default();
-        question.header.address_family = family;
-        is_whole &= questions.dump(RouteNetlinkMessage::GetRoute(question), |message| {
-            if let RouteNetlinkMessage::NewRoute(route) = message
-                && let Some((key, kind)) = messages::route(&route)
-            {
-                tables.add_route(key, kind);
-            }
-        })?;
-    }
-    Ok(is_whole)
+fn read_routes(kernel: &mut Conversation, tables: &mut Tables) -> io::Result<bool> {
+    kernel.routes(|route| {
+        if let Some((key, kind)) = messages::route(&route) {
+            tables.add_route(key, kind);
+        }
+    })
 }
 
 /// The kernel is told that a neighbour is used: it asks for its address, or whether that still holds.
-fn use_neighbour(questions: &mut Questions, link: u32, address: IpAddr) {
-    let mut message = NeighbourMessage::default();
-    message.header.family = if address.is_ipv4() { AddressFamily::Inet } else { AddressFamily::Inet6 };
-    message.header.ifindex = link;
+fn use_neighbour(kernel: &mut Conversation, link: u32, address: IpAddr) {
+    let mut message = neighbour(link, address);
     message.header.state = NeighbourState::None;
     message.header.flags = NeighbourFlags::Use;
-    message.attributes.push(NeighbourAttribute::Destination(match address {
-        IpAddr::V4(address) => NeighbourAddress::Inet(address),
-        IpAddr::V6(address) => NeighbourAddress::Inet6(address),
-    }));
-    if let Err(error) =
-        questions.request(RouteNetlinkMessage::NewNeighbour(message), NLM_F_CREATE | NLM_F_REPLACE)
-    {
+    let message = RouteNetlinkMessage::NewNeighbour(message);
+    if let Err(error) = kernel.request(message, NLM_F_CREATE | NLM_F_REPLACE) {
         tracing::debug!(%address, "the kernel is not to be told that a station is used: {error}");
     }
 }

@@ -14,7 +14,6 @@
 pub mod interfaces;
 mod messages;
 pub mod mirror;
-mod netlink;
 mod presence;
 pub mod tables;
 mod view;

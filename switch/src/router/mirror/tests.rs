@@ -22,7 +22,7 @@ fn who_is_slow_to_take_a_table_does_not_put_off_the_next() {
     let (mut mirror, _) = Mirror::open(Configured::new(), Spread::Flow).unwrap();
     mirror.known.lacks = Lacks::Nothing;
     let (mut slow, begin) = (Slow::default(), Instant::now());
-    mirror.known.publish(&mut mirror.questions, &mut &mut slow);
+    mirror.known.publish(&mut mirror.kernel, &mut &mut slow);
     let end = Instant::now();
     let made = (end - begin).saturating_sub(slow.0);
     assert!(mirror.known.not_before <= end + made * (SHARE - 1), "seven times as long as it was made");
