@@ -10,21 +10,20 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
+use std::os::fd::AsFd as _;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures::StreamExt as _;
-use futures::channel::mpsc::UnboundedReceiver;
 use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
-use rtnetlink::packet_core::{NetlinkMessage, NetlinkPayload};
-use rtnetlink::packet_route::link::{LinkAttribute, LinkFlags, LinkMessage};
-use rtnetlink::packet_route::{AddressFamily, RouteNetlinkMessage};
-use rtnetlink::sys::SocketAddr;
-use rtnetlink::{Handle, MulticastGroup, new_multicast_connection};
+use tokio::io::Interest;
+use tokio::net::UnixDatagram;
 use tokio::time::MissedTickBehavior;
 use xoff_dataplane::units::PortId;
-use xoff_netlink::QueueEvent;
+use xoff_netlink::packet_route::link::{LinkAttribute, LinkFlags, LinkMessage};
+use xoff_netlink::packet_route::{AddressFamily, RouteNetlinkMessage};
+use xoff_netlink::{Conversation, Group, Notification, Notifications, QueueEvent};
 use xoff_xdp::Look;
 
 use super::adoption::{give_up, return_to};
@@ -38,7 +37,8 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 const DEVICE_GONE: &str = "device gone; port closed, its frames are dropped: create a device of the configured name to open the port again";
 
-type Messages = UnboundedReceiver<(NetlinkMessage<RouteNetlinkMessage>, SocketAddr)>;
+/// Bytes of room for notifications: some hundreds.
+const ROOM: usize = 1 << 20;
 
 /// A port, and the name of the device that it has again; `None` where it was taken away meanwhile.
 type Opened = (PortId, Result<Option<String>, NotOpened>);
@@ -46,65 +46,53 @@ type Opened = (PortId, Result<Option<String>, NotOpened>);
 /// Keeps [`PortView::link`](super::PortView::link) true and tells the workers of every change.
 pub(super) struct Follower {
     links: Links,
-    handle: Handle,
-    messages: Messages,
+    notifications: Notifications,
+    /// A duplicate of their socket, by which the runtime waits: it takes other kinds of sockets by `unsafe` code only.
+    readiness: UnixDatagram,
     queue_events: QueueEvents,
-    connection: BoxFuture<'static, ()>,
 }
 
 impl Follower {
     /// Subscribes. To be called inside the runtime. Devices that come back are opened by `opener`.
     pub fn open(view: Arc<SwitchView>, opener: Option<Opener>) -> io::Result<Follower> {
-        let (connection, handle, messages) = new_multicast_connection(&[MulticastGroup::Link])?;
-        let (links, queue_events) = (Links::new(view, opener), QueueEvents::open()?);
-        Ok(Follower { links, handle, messages, queue_events, connection: Box::pin(connection) })
+        let notifications = Notifications::open(&[Group::Link], ROOM)?;
+        let readiness = UnixDatagram::from_std(notifications.as_fd().try_clone_to_owned()?.into())?;
+        let (links, queue_events) = (Links::new(view, opener)?, QueueEvents::open()?);
+        Ok(Follower { links, notifications, readiness, queue_events })
     }
 
     /// Follows, until dropped or netlink closes its socket.
     pub async fn follow(self) {
-        let Follower { mut links, handle, mut messages, mut queue_events, connection } = self;
-        let watch = async {
-            let opener = links.opener.clone();
-            let mut looks = tokio::time::interval(LOOK_EVERY);
-            looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-            links.read_all(&handle).await;
-            loop {
-                let message = tokio::select! {
-                    message = messages.next() => message,
-                    _ = looks.tick() => {
-                        links.look_at_all();
-                        links.follow_queues();
-                        continue;
+        let Follower { mut links, mut notifications, readiness, mut queue_events } = self;
+        let opener = links.opener.clone();
+        let mut looks = tokio::time::interval(LOOK_EVERY);
+        looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        links.read_all();
+        loop {
+            tokio::select! {
+                ready = readiness.readable() => {
+                    let read = || {
+                        notifications.read(|notification| links.notified(notification))?;
+                        Err::<(), _>(io::ErrorKind::WouldBlock.into()) // all is read: the next one is to be waited for
+                    };
+                    let result = ready.and_then(|()| readiness.try_io(Interest::READABLE, read));
+                    if result.is_err_and(|error| error.kind() != io::ErrorKind::WouldBlock) {
+                        break;
                     }
-                    events = queue_events.next() => {
-                        events.into_iter().for_each(|event| links.queues_changed(event));
-                        continue;
+                }
+                _ = looks.tick() => {
+                    links.look_at_all();
+                    links.follow_queues();
+                }
+                events = queue_events.next() => events.into_iter().for_each(|event| links.queues_changed(event)),
+                () = joined(opener.as_ref()) => links.read_all(),
+                Some(opened) = links.opening.next() => {
+                    if links.opened(opened) {
+                        links.read_all(); // what was said of it before it was a port's
                     }
-                    () = joined(opener.as_ref()) => {
-                        links.read_all(&handle).await;
-                        continue;
-                    }
-                    Some(opened) = links.opening.next() => {
-                        if links.opened(opened) {
-                            links.read_all(&handle).await; // what was said of it before it was a port's
-                        }
-                        continue;
-                    }
-                };
-                let Some((message, _)) = message else { break };
-                match message.payload {
-                    NetlinkPayload::InnerMessage(RouteNetlinkMessage::NewLink(link)) if of_device(&link) => {
-                        links.found(&link);
-                    }
-                    NetlinkPayload::InnerMessage(RouteNetlinkMessage::DelLink(link)) if of_device(&link) => {
-                        links.lost(link.header.index);
-                    }
-                    NetlinkPayload::Overrun(_) => links.read_all(&handle).await,
-                    _ => {}
                 }
             }
-        };
-        tokio::join!(connection, watch);
+        }
     }
 }
 
@@ -130,6 +118,7 @@ fn state(link: &LinkMessage) -> Link {
 /// The links of the ports, as far as they are known.
 struct Links {
     view: Arc<SwitchView>,
+    kernel: Conversation,
     opener: Option<Opener>,
     /// Ports that are being opened again.
     opening: FuturesUnordered<BoxFuture<'static, Opened>>,
@@ -141,26 +130,33 @@ struct Links {
 }
 
 impl Links {
-    fn new(view: Arc<SwitchView>, opener: Option<Opener>) -> Links {
+    fn new(view: Arc<SwitchView>, opener: Option<Opener>) -> io::Result<Links> {
+        let kernel = Conversation::open()?;
         let (opening, are_opening, queues_meanwhile, refused) = Default::default();
-        Links { view, opener, opening, are_opening, queues_meanwhile, refused }
+        Ok(Links { view, kernel, opener, opening, are_opening, queues_meanwhile, refused })
     }
 
-    async fn read_all(&mut self, handle: &Handle) {
-        let mut present = Vec::new();
-        let mut links = handle.link().get().execute();
-        while let Some(link) = links.next().await {
-            match link {
-                Ok(link) => {
-                    self.found(&link);
-                    present.push(link.header.index);
-                }
-                Err(error) => {
-                    tracing::warn!("cannot list the links: {error}");
-                    return;
-                }
+    fn notified(&mut self, notification: Notification) {
+        match notification {
+            Notification::Message(RouteNetlinkMessage::NewLink(link), _) if of_device(&link) => {
+                self.found(&link)
             }
+            Notification::Message(RouteNetlinkMessage::DelLink(link), _) if of_device(&link) => {
+                self.lost(link.header.index);
+            }
+            Notification::Lost => self.read_all(),
+            Notification::Message(..) | Notification::Nexthop => {}
         }
+    }
+
+    fn read_all(&mut self) {
+        let mut links = Vec::new();
+        if let Err(error) = self.kernel.links(|link| links.push(link)) {
+            tracing::warn!("cannot list the links: {error}");
+            return;
+        }
+        links.iter().for_each(|link| self.found(link));
+        let present: Vec<u32> = links.iter().map(|link| link.header.index).collect();
         let known: Vec<u32> = self.view.ports().map(|(_, port)| port.now().ifindex).collect();
         for port in known.into_iter().filter(|it| !present.contains(it)) {
             self.lost(port);

@@ -72,7 +72,7 @@ fn a_device_is_gone_when_the_ports_sockets_say_so() {
     let driver = FickleDriver::default();
     let is_gone = Arc::clone(&driver.is_gone);
     Arc::get_mut(&mut view).unwrap().ports[0] = PortView::new("l0", 0, device(7, driver));
-    let links = Links::new(Arc::clone(&view), None);
+    let links = Links::new(Arc::clone(&view), None).unwrap();
     links.lost(7);
     assert_eq!(view.ports[0].link.get(), Link::Up);
     is_gone.store(true, Relaxed);
@@ -132,7 +132,7 @@ fn a_port_that_is_taken_away_while_its_device_returns_is_given_up_and_closed() {
             assert!(matches!(take(&inbox), Request::TakeBack(_)), "not closed");
         }
     });
-    let mut links = Links::new(Arc::clone(&view), Some(opener));
+    let mut links = Links::new(Arc::clone(&view), Some(opener)).unwrap();
     links.open(PortId(0));
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let opened = runtime.block_on(links.opening.next()).unwrap();
