@@ -7,7 +7,9 @@ use std::thread;
 
 use nix::sched::{CloneFlags, unshare};
 use xoff_netlink::tc::{Answer, BpfInstruction, Bucket, Filter, Handle, HtbClass, Place, Qdisc, Rate};
-use xoff_netlink::{Conversation, QueueEvent, QueueMonitor};
+use xoff_netlink::{
+    Conversation, Group, Notification, Notifications, QueueEvent, QueueMonitor, link_at, link_named,
+};
 
 const DEVICE: i32 = 10;
 const PEER: i32 = 11;
@@ -188,5 +190,34 @@ fn each_change_of_queues_is_announced() {
         run("ip link set v0 name other");
         let changed = |rx_queues| QueueEvent::Changed { ifindex: 10, rx_queues };
         assert_eq!(monitor.take().unwrap(), [changed(2), changed(3), changed(3)]);
+    });
+}
+
+#[test]
+fn missing_device_reads_as_none() {
+    with_device(|mut kernel| {
+        assert_eq!(kernel.link(link_named("v0")).unwrap().unwrap().header.index, 10);
+        assert_eq!(kernel.link(link_named("nosuch")).unwrap(), None);
+        assert_eq!(kernel.link(link_at(99)).unwrap(), None);
+        assert!(kernel.set_link(link_at(99)).is_err());
+    });
+}
+
+#[test]
+fn notifications_without_room_are_lost() {
+    with_device(|_| {
+        let mut notifications = Notifications::open(&[Group::Link], 1).unwrap();
+        let mut losses_after = |changes: u32| {
+            (0..changes).for_each(|change| drop(run(&format!("ip link set v0 mtu {}", 1400 + change))));
+            let (mut messages, mut losses) = (0, 0);
+            let count = |notification| match notification {
+                Notification::Lost => losses += 1,
+                _ => messages += 1,
+            };
+            notifications.read(count).unwrap();
+            assert_ne!(messages, 0);
+            losses
+        };
+        assert_eq!((losses_after(1), losses_after(20), losses_after(1)), (0, 1, 0));
     });
 }
