@@ -67,7 +67,7 @@ pub struct NicView {
 }
 
 impl NicView {
-    /// Creates the view of an agent that starts now, on the device of this index. `leaf` is the name of the queueing discipline that pauses a class.
+    /// Creates the view of an agent that starts now, on the device of this index. `leaf` is the queueing discipline that pauses a class.
     pub(crate) fn new(
         settings: NicSettings,
         ifindex: u32,

@@ -10,13 +10,11 @@ use xoff_dataplane::units::MacAddr;
 use xoff_netlink::packet_route::RouteNetlinkMessage;
 use xoff_netlink::packet_route::address::{AddressAttribute, AddressMessage, AddressScope};
 use xoff_netlink::packet_route::link::{
-    AfSpecInet6, AfSpecUnspec, In6AddrGenMode, LinkAttribute, LinkFlags, LinkInfo, LinkMessage,
+    AfSpecInet6, AfSpecUnspec, In6AddrGenMode, LinkAttribute, LinkFlags, LinkInfo, LinkMessage, LinkXdp,
 };
 use xoff_netlink::packet_route::route::{RouteAttribute, RouteMessage, RouteProtocol, RouteType};
 use xoff_netlink::tc::{Handle, Node, Place, Qdisc};
 use xoff_netlink::{Conversation, link_at, link_named, set_up};
-
-use crate::reading::program;
 
 /// The queueing discipline that says busy instead of dropping.
 const PFIFO: &str = "pfifo";
@@ -260,4 +258,16 @@ fn own_addresses(family: &AfSpecUnspec) -> Option<OwnAddresses> {
         AfSpecInet6::AddrGenMode(mode) => Some(OwnAddresses(mode.into())),
         _ => None,
     })
+}
+
+/// Id of the XDP program that a device runs; 0: none. One that has several (one in the driver, one in the hardware) names
+/// each by its place.
+pub(crate) fn program(facts: &[LinkXdp]) -> u32 {
+    let id = |fact: &LinkXdp| match fact {
+        LinkXdp::ProgId(id) | LinkXdp::DrvProgId(id) | LinkXdp::SkbProgId(id) | LinkXdp::HwProgId(id) => {
+            Some(*id)
+        }
+        _ => None,
+    };
+    facts.iter().filter_map(id).find(|&id| id != 0).unwrap_or(0)
 }

@@ -8,9 +8,9 @@ use std::io;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use xoff_netlink::link_at;
-use xoff_netlink::packet_route::link::{LinkAttribute, LinkMessage, LinkXdp, Stats64};
+use xoff_netlink::packet_route::link::{LinkAttribute, LinkMessage, Stats64};
 
-use crate::netlink::Netlink;
+use crate::netlink::{Netlink, program};
 
 /// Frames that a device lost by its own account, since the port was opened; [`LINK_COUNTERS`] says which counters these are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -202,18 +202,6 @@ fn drops(stats: &Stats64) -> DeviceDrops {
         tx_dropped: sum(Role::TxDropped),
         tx_errors: sum(Role::TxErrors).max(sum(Role::TxErrorsPart)),
     }
-}
-
-/// Id of the XDP program that a device runs; 0: none. One that has several (one in the driver, one in the hardware) names
-/// each by its place.
-pub(crate) fn program(facts: &[LinkXdp]) -> u32 {
-    let id = |fact: &LinkXdp| match fact {
-        LinkXdp::ProgId(id) | LinkXdp::DrvProgId(id) | LinkXdp::SkbProgId(id) | LinkXdp::HwProgId(id) => {
-            Some(*id)
-        }
-        _ => None,
-    };
-    facts.iter().filter_map(id).find(|&id| id != 0).unwrap_or(0)
 }
 
 #[cfg(test)]

@@ -177,7 +177,8 @@ pub struct PortStatus {
     /// What it says by LLDP, and hears.
     #[serde(default)]
     pub lldp: LldpStatus,
-    /// Slow-path (punted) frames by reason and outcome: copied out of the switch (punted), refused beyond the allowed rate (over_rate), or refused because the receiver had no room (no_room).
+    /// Slow-path (punted) frames by reason and outcome: copied out of the switch (punted), refused beyond the allowed rate (over_rate),
+    /// or refused because the receiver had no room (no_room).
     #[serde(default)]
     pub punts: BTreeMap<String, PuntStatus>,
     /// Classes 0 to 7.
