@@ -410,8 +410,9 @@ def counted(switch, rates, times):
 
 
 def known(document):
-    """The labels of each metric, by the reference."""
-    rows = re.findall(r"^\| `(\w+)` \| \w+ \| [^|]*\| ([^|]*) \|", document.read_text(encoding="utf-8"), re.MULTILINE)
+    """Returns the labels of each metric of a switch, by the reference."""
+    text, _, _ = document.read_text(encoding="utf-8").partition("\n## Metrics of an agent\n")
+    rows = re.findall(r"^\| `(\w+)` \| \w+ \| [^|]*\| ([^|]*) \|", text, re.MULTILINE)
     return {name: set(labels.split(", ")) - {""} for name, labels in rows}
 
 
