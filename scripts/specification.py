@@ -14,7 +14,7 @@ from pathlib import Path, PurePosixPath
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCUMENT = ROOT / "SPECIFICATION.md"
-WORKSPACES = (ROOT, ROOT / "peers/xsk-rs")
+WORKSPACES = (ROOT, ROOT / "xdp/peer")
 TARGET = ROOT / os.environ.get("CARGO_TARGET_DIR", "target")
 
 

@@ -32,8 +32,8 @@ def example(package, name):
 def generator():
     """Returns the program that generates, drops and loops frames, of a workspace of its own."""
     install()
-    manifest = ["--manifest-path", "peers/xsk-rs/Cargo.toml", "--target-dir", str(target())]
-    cargo("build", "--profile", "dist", "--locked", "--quiet", *manifest)
+    manifest = ["--manifest-path", "xdp/peer/Cargo.toml", "--target-dir", str(target())]
+    cargo("build", "--profile", "dist", "--quiet", *manifest)
     return str(target() / "dist/bench")
 
 

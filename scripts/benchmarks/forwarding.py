@@ -65,7 +65,7 @@ def add_arguments(parser):
         "--generator",
         type=arguments.binary,
         metavar="BINARY",
-        help="generator, sink and loop on xsk-rs [built from peers/xsk-rs]",
+        help="generator, sink and loop on xsk-rs [built from xdp/peer]",
     )
 
 
