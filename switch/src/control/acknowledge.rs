@@ -37,5 +37,6 @@ pub(super) async fn put(
     for gap in &acknowledged {
         tracing::info!(event = "acknowledged", "somebody knows of it, and it counts no more: {gap}");
     }
-    Ok(Json(AcknowledgedNow { acknowledged, unproved: proof::gaps(&view, &view.unseen()).collect() }))
+    let gaps = proof::gaps(&view, &view.unseen());
+    Ok(Json(AcknowledgedNow { acknowledged, unproved: proof::with_names(&view, &gaps).collect() }))
 }

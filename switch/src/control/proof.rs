@@ -7,9 +7,14 @@ use xoff_dataplane::units::PortId;
 use super::unseen::{Acknowledged, Unseen};
 use super::view::{Link, PortView, ProgramState, SwitchView};
 
-/// Returns each gap at a port that nobody has acknowledged, in words, with the port's name. `unseen`: the losses at each place.
-pub(super) fn gaps(view: &SwitchView, unseen: &[Unseen]) -> impl Iterator<Item = String> {
-    named(view, |id, port| of_port(port, unseen[id.index()]))
+/// Returns, for each place for a port, the gaps that nobody has acknowledged, in words. `unseen`: the losses at each place.
+pub(super) fn gaps(view: &SwitchView, unseen: &[Unseen]) -> Vec<Vec<String>> {
+    view.places().map(|(id, port)| of_port(port, unseen[id.index()])).collect()
+}
+
+/// Returns these gaps with the names of their ports.
+pub(super) fn with_names(view: &SwitchView, gaps: &[Vec<String>]) -> impl Iterator<Item = String> {
+    named(view, |id, _| gaps[id.index()].clone())
 }
 
 /// Those that somebody has acknowledged.
@@ -33,11 +38,6 @@ pub(super) fn acknowledge(view: &SwitchView) -> Vec<String> {
         over.filter_map(|past| past.acknowledge()).chain(unproved.unproved_in_words()).collect()
     };
     named(view, of_port).collect()
-}
-
-/// Whether the port has a gap that nobody has acknowledged.
-pub(super) fn has_gaps(view: &SwitchView, id: PortId, unseen: Unseen) -> bool {
-    !of_port(&view.ports[id.index()], unseen).is_empty()
 }
 
 fn named<F: Fn(PortId, &PortView) -> Vec<String>>(

@@ -41,8 +41,12 @@ pub async fn ask(view: &SwitchView) -> Vec<Answer<Ledger>> {
 pub fn snapshot(view: &SwitchView, answers: &[Answer<Ledger>]) -> Status {
     let fdb_total = addresses::known(view);
     let unseen = view.unseen();
-    let ports: Vec<_> =
-        view.ports().map(|(id, port)| port_status(view, id, port, unseen[id.index()])).collect();
+    let gaps = proof::gaps(view, &unseen);
+    let port = |(id, port)| {
+        let at = PortId::index(id);
+        port_status(view, id, port, unseen[at], !gaps[at].is_empty())
+    };
+    let ports: Vec<_> = view.ports().map(port).collect();
     let workers: Vec<_> =
         view.workers.iter().zip(answers).enumerate().map(|(n, it)| worker_status(view, n, it)).collect();
     let ledgers: Option<Vec<Books>> = workers.iter().map(|worker| worker.ledger).collect();
@@ -50,7 +54,7 @@ pub fn snapshot(view: &SwitchView, answers: &[Answer<Ledger>]) -> Status {
         ledgers.into_iter().fold(Books { balanced: true, ..Books::default() }, |sum, next| sum + next)
     });
     let silent = answers.iter().enumerate().filter_map(|(worker, answer)| answer.fault(worker));
-    let unproved = silent.chain(proof::gaps(view, &unseen)).collect();
+    let unproved = silent.chain(proof::with_names(view, &gaps)).collect();
     Status {
         name: view.name.clone(),
         version: env!("CARGO_PKG_VERSION").into(),
@@ -119,7 +123,7 @@ fn flooded_unknown(ports: &[PortStatus]) -> u64 {
     classes.map(|class| class.flooded_unknown).sum()
 }
 
-fn port_status(view: &SwitchView, id: PortId, port: &PortView, unseen: Unseen) -> PortStatus {
+fn port_status(view: &SwitchView, id: PortId, port: &PortView, unseen: Unseen, unproved: bool) -> PortStatus {
     let settings = &view.settings().ports[id.index()];
     let counters = view.counters.port(id);
     let (device_drops, device) = (port.device_drops(), port.now());
@@ -156,7 +160,7 @@ fn port_status(view: &SwitchView, id: PortId, port: &PortView, unseen: Unseen) -
         loops: counters.loops.get(),
         loop_with: loops::with(view, id).map(str::to_owned),
         looped: counters.looped.get() != 0,
-        unproved: proof::has_gaps(view, id, unseen),
+        unproved,
         unseen: unseen_status(unseen),
         xdp_statistics: port.xdp_statistics().ok(),
         device_drops: device_drops.as_ref().ok().copied(),

@@ -123,7 +123,8 @@ fn what_is_over_is_acknowledged_and_what_lasts_is_not() {
     let found = verdict();
     assert_eq!((found.promise, found.unproved), (Promise::NotProved, vec![off("once")]));
     assert_eq!(found.acknowledged, [gone("2 times")]);
-    assert_eq!([0, 1].map(|port| proof::has_gaps(&view, PortId(port), Unseen::default())), [false, true]);
+    let gaps = proof::gaps(&view, &[Unseen::default(); 2]);
+    assert_eq!(gaps.iter().map(Vec::is_empty).collect::<Vec<_>>(), [true, false]);
 
     view.ports[1].program.replace(ProgramState::Attached);
     assert_eq!(proof::acknowledge(&view), [off("once")]);
