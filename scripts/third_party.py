@@ -16,7 +16,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
-LICENCE_FILE = re.compile(r"(un)?licen[cs]e|copying|copyright|notice", re.IGNORECASE)
+LICENCE_FILE = re.compile(r"(un)?licen[cs]e|copying", re.IGNORECASE)
+# Belongs to a licence, and is none.
+NOTICE_FILE = re.compile(r"copyright|notice", re.IGNORECASE)
 # Directories of foreign sources that a crate compiles in; everything below `src` counts, too.
 SOURCES = {"libbpf-sys": ("libbpf",)}
 RULE = "-" * 80
@@ -55,14 +57,19 @@ def linked_crates(features):
     return sorted(crates)
 
 
-def licence_files(crate):
-    """Returns the licence files of a crate: those in its directory, and those beside the sources it compiles."""
+def files(crate, name):
+    """Returns the files of a crate with such a name: those in its directory, and those beside the sources it compiles."""
     if crate.directory is None:
         return []
     found = list(crate.directory.iterdir())
     for sources in ("src", *SOURCES.get(crate.name, ())):
         found += (crate.directory / sources).rglob("*")
-    return sorted(file for file in found if file.is_file() and LICENCE_FILE.match(file.name) and file.suffix != ".rs")
+    return sorted(file for file in found if file.is_file() and name.match(file.name) and file.suffix != ".rs")
+
+
+def read(crate, name):
+    """Returns the paths and texts of these files."""
+    return [(str(file.relative_to(crate.directory)), file.read_text(errors="replace")) for file in files(crate, name)]
 
 
 def default_texts(crate):
@@ -87,13 +94,11 @@ def collect(crates):
     """Returns the texts, each with the crates that it belongs to, and the crates without any."""
     owners, texts, missing = {}, {}, []
     for crate in crates:
-        files = [
-            (str(file.relative_to(crate.directory)), file.read_text(errors="replace")) for file in licence_files(crate)
-        ]
-        named = files or default_texts(crate)
-        if named is None:
+        licences = read(crate, LICENCE_FILE) or default_texts(crate)
+        if licences is None:
             missing.append(crate)
-        for name, text in named or []:
+            continue
+        for name, text in licences + read(crate, NOTICE_FILE):
             key = " ".join(text.split())
             texts.setdefault(key, text.strip("\n"))
             owners.setdefault(key, []).append(f"{crate} ({name})")
