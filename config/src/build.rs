@@ -43,6 +43,7 @@ pub(crate) fn build(document: &Document, problems: &mut Problems) -> Option<Conf
     let switch = SwitchSettings {
         qcn: qcn::settings(document, &ports, problems),
         memory: shared::memory(document, &drafts, &ports, problems),
+        lossy_pool: shared::lossy_pool(document, &drafts, &ports, problems),
         accounting: value(document.switch.accounting.as_ref(), Default::default()),
         when_full: value(document.switch.when_full.as_ref(), Default::default()),
         pipeline: pipeline::settings(document),

@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-use xoff_dataplane::settings::{Lldp, Service};
+use xoff_dataplane::settings::{Lldp, LossyPool, PortSettings, Service};
 use xoff_dataplane::units::{BitRate, Bytes, Class, ClassSet, Nanos, Quanta};
 
 /// `spread = "adaptive"`: members with less than this waiting come first (CaPFC's evaluation of DeTail's load balancing).
@@ -147,6 +147,27 @@ pub fn xoff(xon: Bytes) -> Bytes {
 #[must_use]
 pub fn lossy_egress_max(speed: BitRate) -> Bytes {
     speed.bytes_in(LOSSY_EGRESS_TIME).clamp(LOSSY_EGRESS_LEAST, LOSSY_EGRESS_MOST)
+}
+
+/// `memory.lossy_pool`: a quarter of the largest lossy queue of each port, and four times the largest of all at least, so that up to three
+/// congested queues fill to their own maximum.
+#[must_use]
+pub fn lossy_pool_bytes(ports: &[PortSettings]) -> Bytes {
+    let largest = |port: &PortSettings| {
+        let lossy = port.classes.iter().filter(|class| !class.lossless);
+        lossy.map(|class| class.egress_max).max().unwrap_or_default()
+    };
+    let largest = || ports.iter().map(largest);
+    let quarter = largest().fold(Bytes::ZERO, Bytes::saturating_add).0 / 4;
+    let four = largest().max().unwrap_or_default().0.saturating_mul(4);
+    Bytes(quarter.max(four))
+}
+
+/// A lossy pool of so many bytes: it is full of frames that are smaller than [`LOSSY_FRAME`] before it is full of bytes.
+#[must_use]
+pub fn lossy_pool(bytes: Bytes) -> LossyPool {
+    let frames = bytes.0.div_ceil(LOSSY_FRAME.into());
+    LossyPool { bytes, frames: u32::try_from(frames).unwrap_or(u32::MAX).max(1) }
 }
 
 /// `class.ingress_max` of a lossy class where it needs one: 1 ms of line rate, within 128 KiB and 1 MiB.

@@ -4,6 +4,7 @@
 //! one frame on each line and none waiting behind it, and its peers stop as fast as the standard asks. Keys and their meanings are the
 //! same, and what is written holds; only what is not written differs (`profiles/ideal.toml`, and the sizes below).
 
+use xoff_dataplane::settings::{LossyPool, PortSettings};
 use xoff_dataplane::units::{BitRate, Bytes, Nanos};
 
 use crate::defaults;
@@ -62,6 +63,14 @@ impl Hardware {
         match self {
             Hardware::Software => defaults::commit(speed, line_frame),
             Hardware::Ideal => Bytes(1),
+        }
+    }
+
+    /// `memory.lossy_pool`.
+    pub(crate) fn lossy_pool(self, ports: &[PortSettings]) -> LossyPool {
+        match self {
+            Hardware::Software => defaults::lossy_pool(defaults::lossy_pool_bytes(ports)),
+            Hardware::Ideal => LossyPool::UNLIMITED,
         }
     }
 

@@ -62,6 +62,8 @@ crate::keys! {
             ("dedicated", MemoryModel::Dedicated),
             ("shared", MemoryModel::Shared),
         ]);
+        budget: Bytes = parse::bytes;
+        lossy_pool: OrOff<Bytes> = parse::or_word("none", parse::bytes);
         pool: Bytes = parse::bytes;
         ingress_limit: Bytes = parse::bytes;
         egress_limit: Bytes = parse::bytes;

@@ -11,6 +11,7 @@
 #![forbid(unsafe_code)]
 
 mod bridge;
+mod budget;
 mod build;
 mod changes;
 mod choices;
@@ -140,7 +141,11 @@ impl Config {
         problems: &mut Problems,
     ) -> Option<Config> {
         let document = Document::read(root, hardware, machine.own_policy.as_ref(), problems);
-        let config = build::build(&document, problems)?;
+        let mut config = build::build(&document, problems)?;
+        if let Some(problem) = budget::apply(&mut config, machine, &document) {
+            problems.push(problem);
+            return None;
+        }
         machine::misfits(&config, machine, Some(&document))
             .into_iter()
             .for_each(|problem| problems.push(problem));

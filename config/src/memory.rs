@@ -1,48 +1,175 @@
 //! What the switch takes of the machine's memory: a sum with one line for each consumer.
 //!
-//! A frame that waits is a UMEM chunk; what holds frames therefore takes chunks, as many as it can hold
-//! frames. The sum is exact for the number of sockets that it is given.
+//! A frame that waits takes its bytes, in cells ([`CELL`]), and a row in the tables of frames. A frame that arrives takes a whole chunk
+//! of its port's packet memory, whatever its length: as many as can arrive while a worker stalls. The sum is exact for the number of
+//! sockets that it is given.
 
 use xoff_dataplane::congestion::points;
+use xoff_dataplane::driver::BATCH;
 use xoff_dataplane::forward::table_bytes;
+use xoff_dataplane::frame::CELL;
 use xoff_dataplane::policy::flow_memory;
 use xoff_dataplane::settings::{Accounting, FLOOD_COPIES_MAX, HOST_FRAMES_MAX, WhenFull};
-use xoff_dataplane::units::{Bytes, CLASSES, Nanos, PortId, TAGS};
+use xoff_dataplane::units::{Bytes, CLASSES, Class, ClassSet, FCS, Nanos, PortId, TAGS};
 
 use crate::Config;
-use crate::shell::{PortShell, Rings, Worker};
+use crate::shell::{PortShell, Worker};
 use crate::sizing::FRAME_MIN;
 
 /// Bytes of an entry in a fill or completion ring, and in an RX or TX ring (a descriptor).
 const ADDRESS: u64 = 8;
 const DESCRIPTOR: u64 = 16;
-/// Frames for pause, congestion and LLDP frames, for each port.
+/// Pause, congestion and LLDP frames, for each port.
 pub const CONTROL_FRAMES: u32 = 64;
-/// What the shell remembers of each chunk: a row, and a place in a free list.
-const PER_CHUNK: u64 = 12;
-/// What each worker remembers of each chunk: the dataplane's node, and a place in a free list.
-const PER_CHUNK_AND_WORKER: u64 = xoff_dataplane::queue::BYTES_PER_SLOT as u64 + 4;
-/// What the kernel remembers of each chunk for each socket, beside the process (`struct xdp_buff_xsk`, Linux 6.18).
+/// Bytes of the shell's notes about each frame, and about each cell and chunk.
+const PER_FRAME: u64 = 12;
+const PER_CELL: u64 = 5;
+const PER_CHUNK: u64 = 8;
+/// Bytes of each worker's notes about each frame.
+const PER_FRAME_AND_WORKER: u64 = xoff_dataplane::queue::BYTES_PER_SLOT as u64;
+/// Bytes of the kernel's notes about each chunk for each socket (`struct xdp_buff_xsk`, Linux 6.18), and about each page.
 const KERNEL_PER_CHUNK_AND_SOCKET: u64 = 128;
+const KERNEL_PER_PAGE: u64 = 16;
+const PAGE: u64 = 4096;
 /// The program itself, its threads, its XDP programs and what it serves.
 const PROCESS: u64 = 17 << 20;
+/// Cells of a worker that are free before it receives a frame: those of the longest frame there can be.
+const CELLS_AHEAD: u64 = 80;
 
-/// UMEM chunks by consumer.
-pub type Chunks = [(&'static str, u64); 9];
-/// Where some of them stand.
-pub(crate) const EGRESS: usize = 3;
-const HOST: usize = 6;
-pub(crate) const CONTROL: usize = 7;
-const SPARE: usize = 8;
+/// Returns how many received frames of a port with so many sockets lie in chunks beside those that its rings need: all that one turn
+/// receives. Older ones are moved to cells.
+#[must_use]
+pub fn window(queues: u32) -> u32 {
+    BATCH.saturating_mul(queues.max(1))
+}
+
+/// Frames at a time, and the cells that their bytes take.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Held {
+    /// Frames.
+    pub frames: u64,
+    /// Cells of [`CELL`] bytes.
+    pub cells: u64,
+}
+
+impl Held {
+    /// Nothing.
+    pub const NONE: Held = Held { frames: 0, cells: 0 };
+
+    /// Returns what at most `frames` frames hold that together count for at most `bytes`, FCS included, which is not stored. The last
+    /// cell of each frame may be filled by one byte.
+    #[must_use]
+    pub fn of(bytes: Bytes, frames: u64) -> Held {
+        let cell = u64::from(CELL);
+        let rounded_up = frames.saturating_mul(cell - 1 - u64::from(FCS));
+        Held { frames, cells: bytes.0.saturating_add(rounded_up).div_ceil(cell) }
+    }
+
+    /// Frames without bytes in cells.
+    const fn without_cells(frames: u64) -> Held {
+        Held { frames, cells: 0 }
+    }
+
+    /// Frames of at most `longest` bytes.
+    fn of_longest(frames: u64, longest: u32) -> Held {
+        Held { frames, cells: frames.saturating_mul(longest.div_ceil(CELL).into()) }
+    }
+
+    /// The sum of both.
+    #[must_use]
+    pub fn plus(self, other: Held) -> Held {
+        Held {
+            frames: self.frames.saturating_add(other.frames),
+            cells: self.cells.saturating_add(other.cells),
+        }
+    }
+
+    /// So many of these.
+    #[must_use]
+    pub fn times(self, count: u64) -> Held {
+        Held { frames: self.frames.saturating_mul(count), cells: self.cells.saturating_mul(count) }
+    }
+
+    pub(crate) fn max(self, other: Held) -> Held {
+        Held { frames: self.frames.max(other.frames), cells: self.cells.max(other.cells) }
+    }
+
+    fn min(self, other: Held) -> Held {
+        Held { frames: self.frames.min(other.frames), cells: self.cells.min(other.cells) }
+    }
+}
+
+/// Frames in the buffer memory of a worker, by consumer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Share {
+    /// Received and not yet forwarded.
+    pub received: Held,
+    /// Lossless frames that count at their ingress: up to XOFF, and headroom.
+    pub lossless: Held,
+    /// Lossy frames that count at their ingress, and frames that only the limits of their egress queue bound.
+    pub queued: Held,
+    /// Frames of classes that are lossy at every port.
+    pub lossy: Held,
+    /// Copies of flooded frames, which share the cells of the frame.
+    pub flooding: Held,
+    /// Frames of the host beside the switch, which count at no ingress.
+    pub host: Held,
+    /// Pause, congestion and LLDP frames, which data never displaces.
+    pub control: Held,
+    /// Set aside for ports that are not there yet.
+    pub spare: Held,
+}
+
+impl Share {
+    /// The consumers and their names.
+    #[must_use]
+    pub const fn consumers(&self) -> [(&'static str, Held); 8] {
+        [
+            ("received frames", self.received),
+            ("lossless buffers", self.lossless),
+            ("egress buffers", self.queued),
+            ("lossy pool", self.lossy),
+            ("flood copies", self.flooding),
+            ("host frames", self.host),
+            ("control frames", self.control),
+            ("spare ports", self.spare),
+        ]
+    }
+
+    /// The sum of all.
+    #[must_use]
+    pub fn all(&self) -> Held {
+        self.consumers().into_iter().fold(Held::NONE, |sum, (_, held)| sum.plus(held))
+    }
+
+    /// The sum of all but control frames.
+    #[must_use]
+    pub fn data(&self) -> Held {
+        Share { control: Held::NONE, ..*self }.all()
+    }
+
+    fn with(self, other: Share, by: fn(Held, Held) -> Held) -> Share {
+        Share {
+            received: by(self.received, other.received),
+            lossless: by(self.lossless, other.lossless),
+            queued: by(self.queued, other.queued),
+            lossy: by(self.lossy, other.lossy),
+            flooding: by(self.flooding, other.flooding),
+            host: by(self.host, other.host),
+            control: by(self.control, other.control),
+            spare: by(self.spare, other.spare),
+        }
+    }
+}
 
 /// One consumer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Consumer {
     /// What it is.
     pub what: &'static str,
-    /// UMEM chunks, zero for what is not in the UMEM.
-    pub chunks: u64,
-    /// Bytes, chunks included.
+    /// Frames at a time; zero for what holds no frames.
+    pub frames: u64,
+    /// Bytes.
     pub bytes: Bytes,
 }
 
@@ -51,11 +178,9 @@ pub struct Consumer {
 pub struct Plan {
     /// Line by line.
     pub consumers: Vec<Consumer>,
-    /// Chunks of the UMEM.
-    pub chunks: u64,
     /// All that the process takes.
     pub total: Bytes,
-    /// What the kernel takes beside it: for each socket it remembers all chunks.
+    /// What the kernel takes beside it, for the sockets of each port.
     pub kernel: Bytes,
 }
 
@@ -72,202 +197,212 @@ impl Config {
     /// `queues` says nothing); see [`Config::queues`].
     #[must_use]
     pub fn memory(&self, workers: &[Worker], queues: &[Option<u32>]) -> Plan {
-        let shares = workers.iter().map(|worker| self.worker_chunks(&worker.ports, queues));
-        let mut consumers: Vec<Consumer> = (0..)
-            .zip(total(shares))
-            .filter(|&(at, (_, chunks))| ![HOST, SPARE].contains(&at) || chunks > 0)
-            .map(|(_, consumer)| consumer)
-            .map(|(what, chunks)| {
-                let bytes = Bytes(chunks.saturating_mul(self.shell.chunks.bytes.into()));
-                Consumer { what, chunks, bytes }
-            })
-            .collect();
-        let chunks = consumers.iter().map(|consumer| consumer.chunks).sum::<u64>();
-        let plain = |what, bytes| Consumer { what, chunks: 0, bytes: Bytes(bytes) };
-        consumers.push(plain("ring memory", self.ring_bytes(queues)));
+        let shares = workers.iter().map(|worker| self.share(&worker.ports, queues));
+        let share = shares.fold(Share::default(), |sum, share| sum.with(share, Held::plus));
+        let chunk = u64::from(self.shell.chunks.bytes);
+        let of_ports = |of: fn(&PortShell, u64) -> u64| -> u64 {
+            let ports = (0..self.shell.ports.len()).map(|port| (self.like(port), known_or_one(queues, port)));
+            ports.map(|(port, queues)| of(port, queues)).fold(0, u64::saturating_add)
+        };
+        let chunks =
+            |what, chunks: u64| Consumer { what, frames: chunks, bytes: Bytes(chunks.saturating_mul(chunk)) };
+        let [receive, transmit] = [of_ports(receive_chunks), of_ports(|port, _| port.transmit_chunks.into())];
+        let mut consumers = vec![chunks("receive chunks", receive), chunks("transmit chunks", transmit)];
+        let held = share.consumers().into_iter().filter(|(_, held)| *held != Held::NONE);
+        consumers.extend(held.map(|(what, Held { frames, cells })| Consumer {
+            what,
+            frames,
+            bytes: Bytes(cells.saturating_mul(CELL.into())),
+        }));
+        let plain = |what, bytes| Consumer { what, frames: 0, bytes: Bytes(bytes) };
+        consumers.push(plain("ring memory", of_ports(ring_bytes)));
         let threads = workers.len() as u64;
-        let tables = PER_CHUNK + threads * PER_CHUNK_AND_WORKER;
-        consumers.push(plain("frame tables", chunks.saturating_mul(tables)));
+        let Held { frames, cells } = share.all();
+        let tables = frames
+            .saturating_mul(PER_FRAME + threads * PER_FRAME_AND_WORKER)
+            .saturating_add(cells.saturating_mul(PER_CELL))
+            .saturating_add(receive.saturating_mul(PER_CHUNK));
+        consumers.push(plain("frame tables", tables));
         consumers.push(plain("addresses", threads * table_bytes(self.switch.fdb.capacity) as u64));
-        let points = points::memory(&self.switch.qcn, self.switch.ports.len(), chunks);
+        let points = points::memory(&self.switch.qcn, self.switch.ports.len(), frames);
         if points > 0 {
             consumers.push(plain("congestion points", points));
         }
-        let flows = flow_memory(&self.switch, chunks);
+        let flows = flow_memory(&self.switch, frames);
         if flows > 0 {
             consumers.push(plain("flow tables", flows));
         }
         if self.switch.pipeline.delay > Nanos::ZERO {
-            consumers.push(plain("pipeline", chunks.saturating_mul(threads * size_of::<Nanos>() as u64)));
+            consumers.push(plain("pipeline", frames.saturating_mul(threads * size_of::<Nanos>() as u64)));
         }
         consumers.push(plain("process", PROCESS));
         let total = consumers.iter().fold(Bytes::ZERO, |sum, consumer| sum.saturating_add(consumer.bytes));
-        let sockets: u64 = (0..self.shell.ports.len()).map(|port| known_or_one(queues, port)).sum();
-        let kernel = Bytes(chunks.saturating_mul(sockets * KERNEL_PER_CHUNK_AND_SOCKET));
-        Plan { consumers, chunks, total, kernel }
+        let noted = of_ports(|port, queues| {
+            let chunks = receive_chunks(port, queues).saturating_add(port.transmit_chunks.into());
+            queues.saturating_mul(chunks).saturating_mul(KERNEL_PER_CHUNK_AND_SOCKET)
+        });
+        let pages = receive.saturating_add(transmit).saturating_mul(chunk) / PAGE;
+        let kernel = Bytes(noted.saturating_add(pages.saturating_mul(KERNEL_PER_PAGE)));
+        Plan { consumers, total, kernel }
     }
 
-    /// One UMEM has one size of fill and completion rings: the largest that a port asks for.
-    fn ring_bytes(&self, queues: &[Option<u32>]) -> u64 {
-        let ports = &self.shell.ports;
-        let largest = |size: fn(&Rings) -> u32| {
-            ports.iter().map(|port| u64::from(size(&port.rings))).max().unwrap_or(0)
-        };
-        let addresses = largest(|rings| rings.fill) + largest(|rings| rings.completion);
-        let of_socket = |rings: &Rings| addresses * ADDRESS + u64::from(rings.rx + rings.tx) * DESCRIPTOR;
-        let of_port =
-            |(index, port): (usize, &PortShell)| known_or_one(queues, index) * of_socket(&port.rings);
-        ports.iter().enumerate().map(of_port).sum()
+    /// The port of a place, and for a spare place the port that it has memory for.
+    fn like(&self, index: usize) -> &PortShell {
+        match self.is_spare(index) {
+            true => &self.shell.ports[self.largest_port().unwrap_or(index)],
+            false => &self.shell.ports[index],
+        }
     }
 
-    /// UMEM chunks for the share of a worker that owns `ports`, by consumer.
+    /// Buffer memory for a worker that owns `ports`, by consumer.
     ///
-    /// A frame stays a chunk of the worker that received it wherever it waits, and a class that is lossy
+    /// A frame stays in the share of the worker that received it wherever it waits, and a class that is lossy
     /// everywhere is bounded only where it waits: any worker's frames may fill such queues of all ports,
     /// so each share has room for that.
     #[must_use]
-    pub fn worker_chunks(&self, ports: &[PortId], queues: &[Option<u32>]) -> Chunks {
-        let mut share = Successive(&[self]).worker_chunks(ports, queues);
-        share[SPARE].1 = self.spare_chunks(ports, queues);
-        share
+    pub fn share(&self, ports: &[PortId], queues: &[Option<u32>]) -> Share {
+        Share { spare: self.spare_share(ports, queues), ..Successive(&[self]).share(ports, queues) }
     }
 
     /// The same for a worker that holds what all of these configurations, with the same places of ports, have let in or will;
     /// nothing is for spare places.
     #[must_use]
-    pub fn worker_chunks_of(successive: &[&Config], ports: &[PortId], queues: &[Option<u32>]) -> Chunks {
-        Successive(successive).worker_chunks(ports, queues)
+    pub fn share_of(successive: &[&Config], ports: &[PortId], queues: &[Option<u32>]) -> Share {
+        Successive(successive).share(ports, queues)
     }
 
-    /// UMEM chunks that port number `index` takes, by consumer.
+    /// Buffer memory that port number `index` takes, by consumer; without lossy frames, which have a pool.
     #[must_use]
-    pub fn port_chunks(&self, index: usize, queues: &[Option<u32>]) -> Chunks {
-        Successive(&[self]).port_chunks(index, queues)
+    pub fn port_share(&self, index: usize, queues: &[Option<u32>]) -> Share {
+        Successive(&[self]).port_share(index, queues)
     }
 
-    /// Chunks of the longest frame.
-    fn longest_in_chunks(&self) -> u32 {
-        let longest = self.switch.ports.iter().map(|port| port.mtu_frame + TAGS).max().unwrap_or(0);
-        longest.div_ceil(self.shell.chunks.room())
+    /// The longest frame.
+    fn longest(&self) -> u32 {
+        self.switch.ports.iter().map(|port| port.mtu_frame + TAGS).max().unwrap_or(0)
     }
 
-    fn buffered_frames(&self, port: usize, class: usize) -> Buffered {
+    /// Classes that are lossy at every port, and bounded where they wait.
+    fn pooled(&self) -> ClassSet {
+        let lossless = self.switch.lossless_anywhere();
+        Class::ALL.into_iter().filter(|class| !lossless.contains(*class)).collect()
+    }
+
+    /// What lossy frames hold together at all ports: as much as their queues, and no more than the pool.
+    fn lossy_everywhere(&self) -> Held {
+        let classes = self.pooled();
+        let waiting = self.switch.ports.iter().flat_map(|port| {
+            classes.iter().map(|class| {
+                let settings = &port.classes[class.index()];
+                waiting(settings.egress_max, settings.egress_max_frames)
+            })
+        });
+        let queues = waiting.fold(Held::NONE, Held::plus);
+        let pool = self.switch.lossy_pool;
+        queues.min(Held::of(pool.bytes, pool.frames.into()))
+    }
+
+    /// What one class of a port holds that does not wait in the lossy pool.
+    fn buffered(&self, port: usize, class: usize) -> Share {
         let smallest = u64::from(self.shell.smallest_frame);
         let settings = &self.switch.ports[port].classes[class];
         let protected = self.switch.ports.iter().any(|port| port.classes[class].lossless);
         let stops = self.switch.when_full == WhenFull::Stop || self.switch.pipeline.keeps_frames();
-        let mut buffered = Buffered::default();
+        let mut buffered = Share::default();
         if settings.lossless {
-            let before_xoff = settings.ingress_reserve.saturating_add(settings.xoff).0.div_ceil(FRAME_MIN);
-            buffered.before_xoff = before_xoff.min(settings.xoff_frames.into());
-            buffered.headroom = settings.headroom.0.div_ceil(smallest);
+            let before_xoff = settings.ingress_reserve.saturating_add(settings.xoff);
+            let frames = before_xoff.0.div_ceil(FRAME_MIN).min(settings.xoff_frames.into());
+            let headroom = settings.headroom;
+            buffered.lossless =
+                Held::of(before_xoff, frames).plus(Held::of(headroom, headroom.0.div_ceil(smallest)));
         } else if protected || stops {
-            buffered.entered = settings.ingress_most().0.div_ceil(FRAME_MIN);
+            let most = settings.ingress_most();
+            buffered.queued = Held::of(most, most.0.div_ceil(FRAME_MIN));
         }
-        if !protected || self.switch.accounting == Accounting::UntilForwarded {
-            let frames = settings.egress_max.0.div_ceil(FRAME_MIN);
-            buffered.waiting = frames.min(settings.egress_max_frames.into());
+        if protected && self.switch.accounting == Accounting::UntilForwarded {
+            let waits = waiting(settings.egress_max, settings.egress_max_frames);
+            buffered.queued = buffered.queued.plus(waits);
         }
         buffered
     }
+}
+
+/// What an egress queue holds.
+fn waiting(most: Bytes, frames_most: u32) -> Held {
+    Held::of(most, most.0.div_ceil(FRAME_MIN).min(frames_most.into()))
+}
+
+/// Chunks of a port with so many sockets to receive into: every queue is ready for the longest stall.
+fn receive_chunks(port: &PortShell, queues: u64) -> u64 {
+    let window = u32::try_from(queues).map_or(u32::MAX, window);
+    queues.saturating_mul(port.stall_frames.into()).saturating_add(window.into())
+}
+
+/// Bytes of all rings of a port.
+fn ring_bytes(port: &PortShell, queues: u64) -> u64 {
+    let rings = &port.rings;
+    let addresses = u64::from(rings.fill) + u64::from(rings.completion);
+    queues.saturating_mul(addresses * ADDRESS + (u64::from(rings.rx) + u64::from(rings.tx)) * DESCRIPTOR)
 }
 
 /// Configurations that hold one after the other, while what an earlier one has let in may still be there.
 struct Successive<'a>(&'a [&'a Config]);
 
 impl Successive<'_> {
-    fn worker_chunks(&self, ports: &[PortId], queues: &[Option<u32>]) -> Chunks {
-        let own = |index: &usize| ports.iter().any(|port| port.index() == *index);
-        let mut share = total(ports.iter().map(|port| self.port_chunks(port.index(), queues)));
+    fn share(&self, ports: &[PortId], queues: &[Option<u32>]) -> Share {
+        let own = ports.iter().map(|port| self.port_share(port.index(), queues));
+        let mut share = own.fold(Share::default(), |sum, share| sum.with(share, Held::plus));
+        share.lossy = self.0.iter().map(|config| config.lossy_everywhere()).fold(Held::NONE, Held::max);
         let places = self.0.iter().map(|config| config.shell.ports.len()).min().unwrap_or(0);
-        let others = (0..places).filter(|index| !own(index));
-        let foreign = others.map(|index| self.buffered_frames(index).waiting).sum::<u64>();
-        share[EGRESS].1 = share[EGRESS].1.saturating_add(foreign);
+        let others = (0..places).filter(|index| !ports.iter().any(|port| port.index() == *index));
+        let foreign = others.map(|index| self.waiting_elsewhere(index)).fold(Held::NONE, Held::plus);
+        share.queued = share.queued.plus(foreign);
+        share.received.cells = share.received.cells.saturating_add(CELLS_AHEAD);
         share
     }
 
-    fn port_chunks(&self, index: usize, queues: &[Option<u32>]) -> Chunks {
-        let queues = known_or_one(queues, index);
-        let most = |of: &dyn Fn(&Config, &PortShell) -> u32| {
-            let there = self.0.iter().map(|config| (config, &config.shell.ports[index]));
-            let there = there.filter(|(_, port)| !port.is_vacant());
-            u64::from(there.map(|(config, port)| of(config, port)).max().unwrap_or(0))
+    /// What this worker's frames may hold at a port of another one, and count nowhere else.
+    fn waiting_elsewhere(&self, index: usize) -> Held {
+        let most = |class: usize| {
+            let waits = self.0.iter().filter(|config| config.switch.accounting == Accounting::UntilForwarded);
+            let waits = waits.filter(|config| !config.pooled().iter().any(|pooled| pooled.index() == class));
+            let settings = waits.map(|config| &config.switch.ports[index].classes[class]);
+            settings
+                .map(|class| waiting(class.egress_max, class.egress_max_frames))
+                .fold(Held::NONE, Held::max)
         };
-        let stall_frames = most(&|_, port| port.stall_frames);
-        let buffered = self.buffered_frames(index);
-        let Buffered { before_xoff, headroom, entered, waiting } = buffered;
-        [
-            // Waiting in fill rings: every queue ready for the next stall.
-            ("fill rings", queues * stall_frames),
-            // Arrived during a stall and not yet looked at; the line bounds it for all queues together.
-            ("rx rings", stall_frames),
-            // Lossless: up to XOFF, and the headroom beyond.
-            ("lossless buffers", before_xoff.saturating_add(headroom)),
-            // What only the limits of egress queues bound, and lossy frames that share a class with lossless.
-            ("egress buffers", entered.saturating_add(waiting)),
-            // Handed to the driver, not yet completed; only the first queue sends.
-            ("tx rings", most(&|_, port| port.rings.tx)),
-            // Copies of flooded frames of lossless classes, which count only once at their ingress; there
-            // are never more.
-            ("flooding", most(&|config, _| FLOOD_COPIES_MAX * config.longest_in_chunks())),
-            // Of the host beside the switch, which count at no ingress.
-            ("host frames", most(&|config, _| host_frames(config) * config.longest_in_chunks())),
-            // Never taken by data, so that a pause frame never lacks a frame.
-            ("control frames", CONTROL_FRAMES.into()),
-            // Set aside for ports that are not there yet.
-            ("spare ports", 0),
-        ]
+        (0..CLASSES).map(most).fold(Held::NONE, Held::plus)
     }
 
-    /// Of each class the most of each kind that one of them lets in.
-    fn buffered_frames(&self, port: usize) -> Buffered {
-        let mut sum = Buffered::default();
-        for class in 0..CLASSES {
-            let mut most = Buffered::default();
-            for config in self.0 {
-                most = most.with(&config.buffered_frames(port, class), u64::max);
-            }
-            sum = sum.with(&most, u64::saturating_add);
-        }
-        sum
-    }
-}
-
-/// Frames that a port's classes can hold.
-#[derive(Clone, Copy, Debug, Default)]
-struct Buffered {
-    /// Lossless ones that came in, up to XOFF.
-    before_xoff: u64,
-    /// And beyond.
-    headroom: u64,
-    /// Lossy ones that came in, where that is bounded.
-    entered: u64,
-    /// Those that wait to go out, whoever received them, and count nowhere else.
-    waiting: u64,
-}
-
-impl Buffered {
-    fn with(self, other: &Buffered, by: fn(u64, u64) -> u64) -> Buffered {
-        let Buffered { before_xoff, headroom, entered, waiting } = self;
-        Buffered {
-            before_xoff: by(before_xoff, other.before_xoff),
-            headroom: by(headroom, other.headroom),
-            entered: by(entered, other.entered),
-            waiting: by(waiting, other.waiting),
+    fn port_share(&self, index: usize, queues: &[Option<u32>]) -> Share {
+        let most = |of: &dyn Fn(&Config) -> Held| {
+            let there = self.0.iter().filter(|config| !config.shell.ports[index].is_vacant());
+            there.map(|config| of(config)).fold(Held::NONE, Held::max)
+        };
+        let queues = u32::try_from(known_or_one(queues, index)).unwrap_or(u32::MAX);
+        let buffered = (0..CLASSES).map(|class| {
+            let of_class = |config: &&Config| config.buffered(index, class);
+            self.0.iter().map(of_class).fold(Share::default(), |most, share| most.with(share, Held::max))
+        });
+        let buffered = buffered.fold(Share::default(), |sum, share| sum.with(share, Held::plus));
+        Share {
+            received: most(&|_| Held::without_cells(window(queues).into())),
+            // Copies of flooded frames of lossless classes count only once at their ingress; there are never more.
+            flooding: most(&|_| Held::without_cells(FLOOD_COPIES_MAX.into())),
+            host: most(&|config| Held::of_longest(host_frames(config).into(), config.longest())),
+            // The place keeps them when its port is gone.
+            control: Held::of_longest(
+                CONTROL_FRAMES.into(),
+                self.0.iter().map(|config| config.longest()).max().unwrap_or(0),
+            ),
+            ..buffered
         }
     }
 }
 
-/// Frames of the host that wait at a port, at most.
+/// Maximum frames of the host that wait at a port.
 fn host_frames(config: &Config) -> u32 {
     if config.shell.router.is_some() { HOST_FRAMES_MAX } else { 0 }
-}
-
-fn total(shares: impl Iterator<Item = Chunks>) -> Chunks {
-    let add = |sum: Chunks, share: Chunks| {
-        std::array::from_fn(|at| (share[at].0, sum[at].1.saturating_add(share[at].1)))
-    };
-    shares.reduce(add).unwrap_or_default()
 }
 
 fn known_or_one(queues: &[Option<u32>], port: usize) -> u64 {

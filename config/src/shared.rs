@@ -2,7 +2,7 @@
 
 use toml_span::Span;
 use xoff_dataplane::settings::{
-    Accounting, EgressLimits, HeadroomPlace, Memory, PortSettings, SharedMemory, WhenFull,
+    Accounting, EgressLimits, HeadroomPlace, LossyPool, Memory, PortSettings, SharedMemory, WhenFull,
 };
 use xoff_dataplane::units::{Bytes, Class};
 
@@ -59,6 +59,46 @@ pub(crate) fn memory(
         reserves_hold_a_frame(&shared, drafts, ports, keys, problems);
     }
     Memory::Shared(shared)
+}
+
+/// What queues of classes that are lossy at every port may hold together.
+pub(crate) fn lossy_pool(
+    document: &Document,
+    drafts: &[Draft<'_>],
+    ports: &[PortSettings],
+    problems: &mut Problems,
+) -> LossyPool {
+    let key = document.memory.lossy_pool.as_ref();
+    let is_shared = value(document.memory.model.as_ref(), MemoryModel::Dedicated) == MemoryModel::Shared;
+    if let Some(key) = key.filter(|_| is_shared) {
+        problems.push(
+            Problem::error("`lossy_pool` is for dedicated memory, but `model` is \"shared\"")
+                .at(key.span, "has no meaning here")
+                .help("write `pool` and its limits instead"),
+        );
+    }
+    let longest = drafts.iter().map(|draft| draft.line.longest()).max().unwrap_or_default();
+    let least = Bytes(longest.0.saturating_mul(2));
+    match key.map(|key| (key.value.clone(), key.span)) {
+        Some((OrOff::Is(bytes), span)) if bytes < least => {
+            problems.push(
+                Problem::error(format!("`lossy_pool` is {} bytes, too little for one frame", bytes.0))
+                    .at(span, "cannot hold a frame")
+                    .help(format!(
+                        "an empty queue takes half of it: the longest frame needs {} bytes",
+                        least.0
+                    )),
+            );
+            LossyPool::UNLIMITED
+        }
+        Some((OrOff::Is(bytes), _)) => defaults::lossy_pool(bytes),
+        Some((OrOff::Off, _)) => LossyPool::UNLIMITED,
+        // A pipeline that halts bounds what comes in, and drops nothing.
+        None if is_shared || value(document.switch.when_full.as_ref(), WhenFull::Drop) == WhenFull::Stop => {
+            LossyPool::UNLIMITED
+        }
+        None => document.hardware.lossy_pool(ports),
+    }
 }
 
 fn dedicated(keys: &MemoryKeys, problems: &mut Problems) {

@@ -184,6 +184,8 @@ pub struct PortShell {
     pub rings: Rings,
     /// Frames that may arrive while its worker is stalled, the whole budget long.
     pub stall_frames: u32,
+    /// Chunks to send from: what the driver may hold.
+    pub transmit_chunks: u32,
 }
 
 impl PortShell {
@@ -195,7 +197,7 @@ impl PortShell {
 
     /// The place without the port.
     pub(crate) fn vacated(&self) -> PortShell {
-        PortShell { device: String::new(), stall_frames: 0, ..self.clone() }
+        PortShell { device: String::new(), stall_frames: 0, transmit_chunks: 0, ..self.clone() }
     }
 }
 

@@ -15,6 +15,7 @@
 //! frames on a lossless class reach `xoff_frames` before `xoff` and pause earlier; they are lost only
 //! where they fill the whole stall budget at line rate.
 
+use xoff_dataplane::driver::BATCH;
 use xoff_dataplane::headroom::{Headroom, Link, cable_delay, standard_response};
 use xoff_dataplane::units::{BitRate, Bytes, ETHERNET_HEADER, LINE_OVERHEAD, Nanos, Quanta, TAGS};
 
@@ -157,11 +158,17 @@ impl Line {
         bytes.0.div_ceil(u64::from(smallest_frame) + LINE_GAP).max(u64::from(RX_RING_LEAST / 2))
     }
 
+    /// Frames that the driver may hold: `commit` in frames of `smallest_frame` on average, a batch at least, and control frames.
+    pub(crate) fn transmit_frames(&self, smallest_frame: u32) -> u32 {
+        let committed = self.commit.0.div_ceil(u64::from(smallest_frame) + LINE_GAP);
+        let frames = committed.max(u64::from(BATCH)) + TX_CONTROL;
+        u32::try_from(frames).unwrap_or(u32::MAX)
+    }
+
     /// Ring sizes for so many arrivals; `None` beyond [`RING_MOST`].
-    pub(crate) fn rings(&self, stall_frames: u64) -> Option<Rings> {
-        let committed = self.commit.0.div_ceil(FRAME_MIN + LINE_GAP) + TX_CONTROL;
+    pub(crate) fn rings(&self, stall_frames: u64, smallest_frame: u32) -> Option<Rings> {
         let rx = ring(stall_frames, RX_RING_LEAST)?;
-        let tx = ring(committed, TX_RING_LEAST)?;
+        let tx = ring(self.transmit_frames(smallest_frame).into(), TX_RING_LEAST)?;
         Some(Rings { fill: rx, rx, tx, completion: tx })
     }
 }
@@ -189,11 +196,11 @@ mod tests {
         let line = line(1_000, Nanos::from_millis(25));
         // 25.2 ms at 1 Gb/s, and a burst of 5 ms, in frames of 256 + 20 bytes
         assert_eq!(line.stall_frames(256), (3_150_000_u64 + 625_000).div_ceil(276));
-        assert_eq!(line.rings(2_048).unwrap().rx, 2_048);
-        assert_eq!(line.rings(2_049).unwrap().rx, 4_096);
-        assert_eq!(line.rings(1).unwrap().fill, 2_048);
-        assert_eq!(line.rings(u64::from(RING_MOST)).unwrap().fill, RING_MOST);
-        assert_eq!(line.rings(u64::from(RING_MOST) + 1), None);
+        assert_eq!(line.rings(2_048, 256).unwrap().rx, 2_048);
+        assert_eq!(line.rings(2_049, 256).unwrap().rx, 4_096);
+        assert_eq!(line.rings(1, 256).unwrap().fill, 2_048);
+        assert_eq!(line.rings(u64::from(RING_MOST), 256).unwrap().fill, RING_MOST);
+        assert_eq!(line.rings(u64::from(RING_MOST) + 1, 256), None);
     }
 
     #[test]
@@ -201,14 +208,18 @@ mod tests {
         for millis in [0, 1, 3, 7, 25, 100] {
             let line = line(1_000, Nanos::from_millis(millis));
             let frames = line.stall_frames(256);
-            assert!(u64::from(line.rings(frames).unwrap().fill) <= 2 * frames);
+            assert!(u64::from(line.rings(frames, 256).unwrap().fill) <= 2 * frames);
         }
     }
 
     #[test]
-    fn a_tx_ring_holds_the_commit_in_the_smallest_frames() {
-        // 32 x 1546 bytes are 589 frames of 84; with 64 control frames, 653
-        assert_eq!(line(1_000, Nanos::ZERO).rings(1).unwrap().tx, 1_024);
+    fn tx_ring_holds_commit_in_smallest_frames() {
+        let line = line(1_000, Nanos::ZERO);
+        assert_eq!(line.transmit_frames(64), 589 + 64, "32 x 1546 bytes in frames of 84");
+        assert_eq!(line.rings(1, 64).unwrap().tx, 1_024);
+        assert_eq!(line.transmit_frames(256), 180 + 64, "in frames of 276");
+        assert_eq!(line.transmit_frames(1_514), 128 + 64, "a batch is more than 33 frames");
+        assert_eq!(line.rings(1, 256).unwrap().tx, 512);
     }
 
     #[test]

@@ -60,7 +60,7 @@ fn port_shell(
 ) -> PortShell {
     let keys = &draft.port.keys;
     let stall_frames = draft.line.stall_frames(smallest_frame);
-    let rings = draft.line.rings(stall_frames).unwrap_or_else(|| {
+    let rings = draft.line.rings(stall_frames, smallest_frame).unwrap_or_else(|| {
         let problem = Problem::error(format!(
             "{stall_frames} frames can reach port {} during a stall of {}, more than a ring can hold ({})",
             draft.name,
@@ -84,6 +84,7 @@ fn port_shell(
         mode: value(keys.mode.as_ref(), Default::default()),
         rings,
         stall_frames: u32::try_from(stall_frames).unwrap_or(u32::MAX),
+        transmit_chunks: draft.line.transmit_frames(smallest_frame),
     }
 }
 

@@ -8,7 +8,7 @@ use xoff_dataplane::units::{CLASSES, PORTS_MAX, PortId};
 
 use crate::Config;
 use crate::changes::vacated;
-use crate::memory::{CONTROL, Chunks, EGRESS};
+use crate::memory::Held;
 use crate::reader::problem::Problem;
 use crate::shell::{PortShell, Workers};
 
@@ -17,11 +17,7 @@ impl Config {
     #[must_use]
     pub fn with_spare_places(&self) -> Config {
         let mut config = self.clone();
-        let Some(like) =
-            (0..self.shell.ports.len()).max_by_key(|&index| of_port(&self.port_chunks(index, &[])))
-        else {
-            return config;
-        };
+        let Some(like) = self.largest_port() else { return config };
         for _ in 0..self.shell.spare_ports {
             let id = u8::try_from(config.shell.ports.len()).map_or(PortId(u8::MAX), PortId);
             let mut place = vacated(&self.switch.ports[like]);
@@ -44,23 +40,24 @@ impl Config {
         self.shell.ports[index].is_vacant() && self.switch.ports[index].name.is_empty()
     }
 
-    /// What spare places take of the share of a worker that owns `ports`.
-    pub(crate) fn spare_chunks(&self, ports: &[PortId], queues: &[Option<u32>]) -> u64 {
-        let places = 0..self.shell.ports.len();
-        let all = places.clone().filter(|&index| self.is_spare(index)).count() as u64;
-        let own = ports.iter().filter(|port| self.is_spare(port.index())).count() as u64;
-        let taken = || places.clone().filter(|&index| !self.is_spare(index));
-        let most = |of: fn(&Chunks) -> u64| {
-            taken().map(|index| of(&self.port_chunks(index, queues))).max().unwrap_or(0)
+    /// The port that takes most memory.
+    pub(crate) fn largest_port(&self) -> Option<usize> {
+        let taken = (0..self.shell.ports.len()).filter(|&index| !self.is_spare(index));
+        let size = |index: &usize| {
+            let Held { frames, cells } = self.port_share(*index, &[]).data();
+            (cells, frames, self.shell.ports[*index].stall_frames)
         };
-        // What waits at another worker's ports may be this one's.
-        own.saturating_mul(most(of_port)).saturating_add((all - own).saturating_mul(most(|it| it[EGRESS].1)))
+        taken.max_by_key(size)
     }
-}
 
-/// All but those for control frames, which every place has.
-fn of_port(chunks: &Chunks) -> u64 {
-    chunks.iter().enumerate().filter(|(at, _)| *at != CONTROL).map(|(_, (_, chunks))| *chunks).sum()
+    /// What spare places take of the share of a worker that owns `ports`, beside control frames, which every place has.
+    pub(crate) fn spare_share(&self, ports: &[PortId], queues: &[Option<u32>]) -> Held {
+        let taken = || (0..self.shell.ports.len()).filter(|&index| !self.is_spare(index));
+        let own = ports.iter().filter(|port| self.is_spare(port.index())).count() as u64;
+        let most = taken().map(|index| self.port_share(index, queues).data());
+        let most = most.fold(Held::NONE, Held::max);
+        most.times(own)
+    }
 }
 
 /// More places than a switch has ports.

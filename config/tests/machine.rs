@@ -70,6 +70,41 @@ fn memory_has_to_fit_the_machine_to_the_byte() {
     assert_eq!((doubts(needed.0 * 2 - 1), doubts(needed.0 * 2)), (1, 0));
 }
 
+/// The pool is as large as the budget allows, to the byte; the smallest budget that would do is named.
+#[test]
+fn budget_is_shared_out_to_the_byte() {
+    let with = |budget: u64| read(&format!("[memory]\nbudget = {budget}\n{PORTS}"));
+    let needed = |config: &Config| config.memory(&config.workers(&[]), &[]).needed().0;
+    let ample = with(300 << 20).unwrap();
+    let pool = ample.switch.lossy_pool.bytes.0;
+    assert!(needed(&ample) <= 300 << 20);
+    let with_pool = |bytes: u64| read(&format!("[memory]\nlossy_pool = {bytes}\n{PORTS}")).unwrap();
+    assert_eq!(with_pool(pool).switch.lossy_pool, ample.switch.lossy_pool);
+    let least = needed(&with_pool(2 * 1_526));
+    let pool = with(least).unwrap().switch.lossy_pool.bytes.0;
+    assert!((3_052..3_052 + 128).contains(&pool), "two of the longest frames: {pool}");
+    let Err(ConfigError::Invalid(invalid)) = with(least - 1) else { panic!("a byte too little") };
+    let problem = &invalid.problems()[0];
+    assert!(problem.message.contains("`budget` is"), "{}", problem.message);
+    let help = problem.help.as_deref().unwrap();
+    let named = help.strip_prefix("write budget = \"").and_then(|rest| rest.split_once(" B\""));
+    let named: u64 = named.unwrap().0.parse().unwrap();
+    assert!(help.contains("receive chunks") && help.contains("lossless buffers"), "{help}");
+    assert!(named >= least && with(named).is_ok(), "{named}");
+}
+
+#[test]
+fn budget_and_lossy_pool_exclude_each_other() {
+    for keys in ["lossy_pool = \"1MB\"", "model = \"shared\""] {
+        let Err(ConfigError::Invalid(invalid)) =
+            read(&format!("[memory]\nbudget = \"1GB\"\n{keys}\n{PORTS}"))
+        else {
+            panic!("{keys}")
+        };
+        assert!(invalid.problems()[0].message.starts_with("`budget` sets `lossy_pool`, but"));
+    }
+}
+
 #[test]
 fn what_the_machine_has_a_device_for_is_refused_or_told_by_what_it_would_lose() {
     fn with(name: &str, uses: Uses) -> Device {

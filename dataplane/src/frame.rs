@@ -12,6 +12,8 @@
 
 use std::mem;
 
+use crate::units::PortId;
+
 /// A frame in the switch: the slot that it occupies, and its length.
 #[derive(Debug, PartialEq, Eq)]
 #[must_use = "a frame is delivered, queued, or freed for a named reason"]
@@ -62,6 +64,10 @@ impl Drop for Frame {
     }
 }
 
+/// Bytes of a buffer cell: a frame that waits takes as many as it needs. The first one holds all that
+/// [`FrameStore::head`] promises: Ethernet, two tags, a CN-TAG and 64 bytes behind them, or IPv6 and ports.
+pub const CELL: u32 = 96;
+
 /// Where the bytes of frames are.
 ///
 /// Slots are numbered `0..capacity()`. No method allocates, blocks or makes a system call. The methods that a store
@@ -70,7 +76,7 @@ pub trait FrameStore {
     /// How many slots there are.
     fn capacity(&self) -> u32;
 
-    /// The first bytes of the frame: at least `min(len, 128)` of them, contiguous; of MAC control, which
+    /// The first bytes of the frame: at least `min(len, CELL)` of them, contiguous; of MAC control, which
     /// may carry lists, all of them.
     fn head(&self, frame: &Frame) -> &[u8];
 
@@ -84,6 +90,13 @@ pub trait FrameStore {
 
     /// The same bytes, to be rewritten.
     fn head_mut(&mut self, frame: &Frame) -> &mut [u8];
+
+    /// Readies a frame that is about to leave by `port` to be changed: whatever is written to it from now on, no copy of it has. False where
+    /// the port has no room for it, which a driver's [`room`](crate::driver::Port::room) rules out.
+    #[must_use]
+    fn stage(&mut self, _port: PortId, _frame: &Frame) -> bool {
+        true
+    }
 
     /// Moves the start of the frame by `by` bytes, forwards (positive: cut off at the front) or
     /// backwards (negative: room for a tag, contents unspecified), and resizes the handle. False,

@@ -196,12 +196,13 @@ fn settings(plan: &Plan, switch: SwitchId, config: &Config) -> SwitchSettings {
 /// As many as a live switch's only worker has.
 fn slots(config: &Config) -> SlotCounts {
     let ports: Vec<PortId> = (0..=u8::MAX).map(PortId).take(config.switch.ports.len()).collect();
-    let chunks = config.worker_chunks(&ports, &[]);
-    let (control, data): (Vec<_>, Vec<_>) = chunks.iter().partition(|(what, _)| *what == "control frames");
-    let sum = |of: Vec<(&str, u64)>| {
-        u32::try_from(of.iter().map(|(_, chunks)| chunks).sum::<u64>()).unwrap_or(u32::MAX / 2)
-    };
-    SlotCounts { data: sum(data), control: sum(control), rings: ideal::rings(config) }
+    let share = config.share(&ports, &[]);
+    let number = |frames: u64| u32::try_from(frames).unwrap_or(u32::MAX / 2);
+    SlotCounts {
+        data: number(share.data().frames),
+        control: number(share.control.frames),
+        rings: ideal::rings(config),
+    }
 }
 
 fn number(switch: SwitchId) -> u32 {

@@ -255,7 +255,7 @@ mod tests {
             let worker = serde_json::json!({
                 "core": null, "ports": [], "state": "running", "loops": 9, "longest_gap_nanos": 1, "stalls": stalls,
                 "stall_budget_nanos": 5_000_000, "gaps": spread, "send_reaction": spread, "obey_reaction": spread,
-                "chunks_free": 0, "ledger": null
+                "frames_free": 0, "cells_free": 0, "ledger": null
             });
             let status = serde_json::json!({
                 "name": "s1", "version": "0", "uptime_nanos": 1, "ledger": null, "policies": vec!["pfc"; 8],

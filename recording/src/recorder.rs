@@ -445,6 +445,10 @@ impl<S: FrameStore, K: Sink> FrameStore for Watched<'_, S, K> {
         self.store.head_mut(frame)
     }
 
+    fn stage(&mut self, port: PortId, frame: &Frame) -> bool {
+        self.store.stage(port, frame)
+    }
+
     fn move_start(&mut self, frame: &mut Frame, by: i32) -> bool {
         let done = self.store.move_start(frame, by);
         self.tape.note(&Record::Moved(frame.slot(), by, done));

@@ -24,7 +24,6 @@ use std::sync::Arc;
 use rtrb::{Consumer, Producer, PushError, RingBuffer};
 use xoff_dataplane::driver::Progress;
 use xoff_dataplane::forward::FdbUpdate;
-use xoff_dataplane::frame::{Frame, FrameStore};
 use xoff_dataplane::switch::{Batch, Handover, Return, Switch, WorkerId};
 use xoff_dataplane::units::Nanos;
 use xoff_xdp::Store;
@@ -73,8 +72,6 @@ type Message<T> = ManuallyDrop<T>;
 struct Outgoing {
     frames: Producer<Message<Handover>>,
     returns: Producer<Message<Return>>,
-    /// Chunks that were added to a frame on its way and are freed where they came from.
-    chunks: Producer<Message<Frame>>,
     learned: Producer<Message<FdbUpdate>>,
 }
 
@@ -83,7 +80,6 @@ struct Outgoing {
 struct Incoming {
     frames: Consumer<Message<Handover>>,
     returns: Consumer<Message<Return>>,
-    chunks: Consumer<Message<Frame>>,
     learned: Consumer<Message<FdbUpdate>>,
 }
 
@@ -91,16 +87,14 @@ struct Incoming {
 fn queues() -> (Outgoing, Incoming) {
     let (to_frames, frames) = RingBuffer::new(CAPACITY);
     let (to_returns, returns) = RingBuffer::new(CAPACITY);
-    let (to_chunks, chunks) = RingBuffer::new(CAPACITY);
     let (to_learned, learned) = RingBuffer::new(CAPACITY);
-    let outgoing =
-        Outgoing { frames: to_frames, returns: to_returns, chunks: to_chunks, learned: to_learned };
-    (outgoing, Incoming { frames, returns, chunks, learned })
+    let outgoing = Outgoing { frames: to_frames, returns: to_returns, learned: to_learned };
+    (outgoing, Incoming { frames, returns, learned })
 }
 
 impl Incoming {
     fn is_empty(&self) -> bool {
-        self.frames.is_empty() && self.returns.is_empty() && self.chunks.is_empty() && self.learned.is_empty()
+        self.frames.is_empty() && self.returns.is_empty() && self.learned.is_empty()
     }
 }
 
@@ -154,11 +148,10 @@ impl Handoff {
     }
 
     fn send(&mut self, batch: &mut Batch<'_>, store: &mut Store) -> bool {
-        let mut any = self.send_chunks(store);
-        any |= self.send_learned(batch);
+        let mut any = self.send_learned(batch);
         for OtherWorker { worker, to, .. } in &mut self.others {
             any |= fill(&mut to.returns, || batch.give_back(*worker));
-            any |= fill(&mut to.frames, || batch.hand_over(*worker));
+            any |= fill(&mut to.frames, || next_settled(batch, store, *worker));
         }
         if any {
             self.others.iter().for_each(|other| self.bells.of(other.worker).ring());
@@ -181,24 +174,10 @@ impl Handoff {
         any
     }
 
-    fn send_chunks(&mut self, store: &mut Store) -> bool {
-        let mut any = false;
-        while self.others.iter().all(|other| !other.to.chunks.is_full())
-            && let Some((home, chunk)) = store.take_foreign()
-        {
-            let mut others = self.others.iter_mut();
-            let home = others.find(|other| other.worker.index() == home).expect("as many shares as workers");
-            push(&mut home.to.chunks, chunk);
-            any = true;
-        }
-        any
-    }
-
     fn take(&mut self, batch: &mut Batch<'_>, store: &mut Store) -> Progress {
         let mut taken = Progress::default();
         for OtherWorker { from, .. } in &mut self.others {
-            let mut messages = drain(&mut from.chunks, |chunk| store.free(chunk));
-            messages += drain(&mut from.returns, |back| batch.take_back(back, store));
+            let mut messages = drain(&mut from.returns, |back| batch.take_back(back, store));
             let frames = drain(&mut from.frames, |handover| batch.take_over(handover, store));
             // What is learned is sent before frames and taken after them: a reply never overtakes it.
             messages += drain(&mut from.learned, |update| batch.hear_learned(&update));
@@ -213,6 +192,17 @@ impl Handoff {
     pub fn waiting(&self) -> bool {
         self.others.iter().any(|other| !other.from.is_empty())
     }
+}
+
+/// The next frame for another worker, with its bytes where both can reach them.
+fn next_settled(batch: &mut Batch<'_>, store: &mut Store, worker: WorkerId) -> Option<Handover> {
+    if !store.has_room_to_settle() {
+        return None;
+    }
+    let handover = batch.hand_over(worker)?;
+    let is_settled = store.settle(&handover.frame);
+    debug_assert!(is_settled, "there was room for the longest frame");
+    Some(handover)
 }
 
 /// Sends messages while there is room, and returns whether there were any.
@@ -245,13 +235,17 @@ fn drain<T>(queue: &mut Consumer<Message<T>>, take: impl FnMut(T)) -> u32 {
 pub(crate) mod tests {
     use xoff_config::{Config, Machine};
     use xoff_dataplane::counters::Counters;
+    use xoff_dataplane::frame::FrameStore as _;
     use xoff_dataplane::switch::Workers;
     use xoff_dataplane::units::PortId;
+
+    use xoff_xdp::Share;
 
     use super::*;
 
     /// More than fit between two workers.
-    const CHUNKS: u32 = 1100;
+    const FRAMES: u32 = 1100;
+    const CELLS: u32 = 2 * FRAMES;
     pub(crate) const NOW: Nanos = Nanos(1000);
 
     pub(crate) struct Node {
@@ -301,53 +295,43 @@ pub(crate) mod tests {
         let config = Config::from_toml("test", &text, Machine::default()).unwrap();
         let handoffs = Handoff::for_each(&Bells::new(2).unwrap());
         let counters = Counters::new(2);
-        let mut nodes = Store::plain(&[CHUNKS, CHUNKS]).into_iter().zip(handoffs).map(|(store, handoff)| {
+        let share = Share { frames: FRAMES, cells: CELLS, ..Share::default() };
+        let stores = Store::cut(&[share, share]).unwrap();
+        let mut nodes = stores.into_iter().zip(handoffs).map(|(store, handoff)| {
             let workers = Workers::new([WorkerId(0), WorkerId(1)].into(), handoff.me);
-            let switch = Switch::new(&config.switch, 2 * CHUNKS, workers, Arc::clone(&counters));
+            let switch = Switch::new(&config.switch, 2 * FRAMES, workers, Arc::clone(&counters));
             Node { switch, store, handoff }
         });
         (nodes.next().unwrap(), nodes.next().unwrap())
     }
 
     #[test]
-    fn a_frame_crosses_and_its_chunk_and_account_come_home() {
+    fn frame_crosses_and_its_cells_and_account_come_home() {
         let (mut a, mut b) = two_workers("");
         let class = xoff_dataplane::units::Class::ALL[0];
         a.receive(0, 2, 1, 100);
-        assert_eq!(a.store.free_chunks(), CHUNKS - 1);
+        assert_eq!((a.store.free_frames(), a.store.free_cells()), (FRAMES - 1, CELLS - 2));
         assert!(a.exchange() && b.exchange());
         assert_eq!(b.send_all(1), 1);
         assert_eq!(a.switch.buffer().ingress(PortId(0), class).0, 104, "until it has left");
         assert!(b.exchange() && a.exchange());
         assert_eq!(a.switch.buffer().ingress(PortId(0), class).0, 0);
-        assert_eq!((a.store.free_chunks(), b.store.free_chunks()), (CHUNKS, CHUNKS));
+        for store in [&a.store, &b.store] {
+            assert_eq!((store.free_frames(), store.free_cells()), (FRAMES, CELLS));
+        }
         assert_eq!((a.switch.ledger().missing(), b.switch.ledger().missing()), (0, 0));
         assert!(!a.exchange() && !b.exchange());
     }
 
     #[test]
-    fn a_chunk_that_a_tag_needed_on_the_way_goes_back_to_who_gave_it() {
-        let (mut a, mut b) = two_workers("tagged = [1]\nuntagged = []\npvid = \"none\"\n");
-        a.receive(0, 2, 1, 4000);
-        assert_eq!(a.store.free_chunks(), CHUNKS - 3, "the first of three is full");
-        assert!(a.exchange() && b.exchange());
-        assert_eq!(b.send_all(1), 1);
-        for _ in 0..3 {
-            b.exchange();
-            a.exchange();
-        }
-        assert_eq!((a.store.free_chunks(), b.store.free_chunks()), (CHUNKS, CHUNKS));
-    }
-
-    #[test]
     fn a_full_queue_keeps_frames_where_they_are_counted() {
         let (mut a, mut b) = two_workers("");
-        for _ in 0..CHUNKS {
+        for _ in 0..FRAMES {
             a.receive(0, 2, 1, 60);
         }
         assert!(a.exchange());
         assert_eq!(a.switch.ledger().handed_over, CAPACITY as u64);
-        assert_eq!(a.switch.ledger().held, u64::from(CHUNKS) - CAPACITY as u64);
+        assert_eq!(a.switch.ledger().held, u64::from(FRAMES) - CAPACITY as u64);
         assert!(a.switch.waits_for_workers());
         b.exchange();
         assert_eq!(b.switch.ledger().taken_over, CAPACITY as u64);

@@ -13,7 +13,7 @@ use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread::JoinHandle;
 use std::time::SystemTime;
 
-use xoff_config::shell::{HttpAt, ZeroCopy};
+use xoff_config::shell::HttpAt;
 use xoff_config::{Config, Problem};
 use xoff_dataplane::counters::Counters;
 use xoff_dataplane::driver::Boundary as _;
@@ -88,14 +88,11 @@ pub enum RunError {
     /// Open files.
     #[error(transparent)]
     Descriptors(#[from] DescriptorError),
-    /// More packet memory than chunks can be numbered.
+    /// More buffer memory than frames and cells can be numbered.
     #[error(
-        "the configuration asks for {chunks} chunks of packet memory, more than 2^32; `xoff check` shows for what"
+        "the configuration asks for more than 2^32 frames, or cells, of buffer memory; `xoff check` shows for what"
     )]
-    TooMuchMemory {
-        /// How many.
-        chunks: u64,
-    },
+    TooMuchMemory,
     /// The recording.
     #[error(transparent)]
     Recording(#[from] CannotRecord),
@@ -312,14 +309,8 @@ pub fn start_from(
     let queues = config.queues(&machine);
     open_files.suffices(&queues, plans.len())?;
     let shares = shares(config, &plans, &queues)?;
-    let opened = match open(config, &plans, &shares, shell.zero_copy) {
-        // One memory for all ports: where one device cannot share it, none does.
-        Err(XdpError::NotZeroCopy { .. }) if shell.zero_copy == ZeroCopy::Auto => {
-            open(config, &plans, &shares, ZeroCopy::Off)
-        }
-        opened => opened,
-    };
-    let Opened { umem, stores, ports, views } = opened.map_err(|error| in_terms_of(config, error))?;
+    let opened = open(config, &plans, &shares, &queues);
+    let Opened { stores, ports, views } = opened.map_err(|error| in_terms_of(config, error))?;
     let macs = ports.iter().flatten().map(|(id, port)| (*id, port.facts().mac));
     let settings = settings_here(&config.switch, macs);
     let router = shell.router.as_ref().map(|router| router::open(router, &settings)).transpose()?;
@@ -382,7 +373,7 @@ pub fn start_from(
         neighbors: Neighbors::new(owners.len()),
         host_bell: Arc::clone(&bell),
     });
-    let (opener, opening) = opener::start(umem, config, &queues, Arc::clone(&view), privileges)?;
+    let (opener, opening) = opener::start(config, &queues, privileges)?;
     if let Privileges::Drop(confinement) = privileges {
         confinement.enter(Part::Owner)?;
     }
@@ -405,8 +396,8 @@ pub fn start_from(
     // From here on their rings take what comes, and what comes earlier is no loss: so this is before anybody asks what was lost. Until
     // the workers run the rings have no more room than a stall takes, however long it takes to start control.
     for (_, Worker { ports, store, .. }) in &mut workers {
-        for (_, port) in ports {
-            port.begin(store);
+        for (id, port) in ports {
+            port.begin(*id, store);
             port.monitor().begin();
         }
     }

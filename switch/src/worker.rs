@@ -54,7 +54,7 @@ const LAST_WAIT: Nanos = Nanos::from_millis(100);
 pub struct Worker {
     /// Its dataplane.
     pub switch: Switch,
-    /// Its share of the UMEM.
+    /// Its share of the buffer memory, and the packet memory of its ports.
     pub store: Store,
     /// Its ports.
     pub ports: Vec<(PortId, Port)>,
@@ -221,7 +221,7 @@ impl Worker {
     }
 
     fn show(&self) {
-        show(&self.connections.facts, &self.switch, &self.ports, &self.store);
+        show(&self.connections.facts, &self.switch, &self.store);
     }
 
     /// Says XON for every class that is held, lifts the rates that were asked for, and waits until the kernel
@@ -236,13 +236,12 @@ impl Worker {
 }
 
 /// Updates the counters that take a walk over all queues.
-fn show(facts: &WorkerFacts, switch: &Switch, ports: &[(PortId, Port)], store: &Store) {
+fn show(facts: &WorkerFacts, switch: &Switch, store: &Store) {
     switch.show_addresses();
     let missing = switch.ledger().missing().unsigned_abs();
     facts.frames_missing.set(u64::try_from(missing).unwrap_or(u64::MAX));
-    let receiving: u32 = ports.iter().map(|(_, port)| port.chunks_out()).sum();
-    let free = store.free_chunks() + store.free_control_chunks() + receiving;
-    facts.chunks_free.set(free.into());
+    facts.frames_free.set(store.free_frames().into());
+    facts.cells_free.set(store.free_cells().into());
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 //!
 //! Nobody reads or writes the bytes of the packet memory: a chunk in two rings at a time garbles frames, and breaks nothing else.
 
+use std::io;
 use std::os::fd::AsFd as _;
 
 use nix::net::if_::if_nametoindex;
@@ -9,9 +10,10 @@ use nix::net::if_::if_nametoindex;
 pub use crate::ring::{CompletionRing, Descriptor, FillRing, Kick, RxRing, TxRing};
 pub use crate::socket::{Socket, XskCompletion, XskFill, XskRx, XskTx};
 
-use crate::error::XdpError;
+use crate::error::{XdpError, check_privileges};
+use crate::mapping::Mapping;
 use crate::sys;
-use crate::umem::{Share, Umem, UmemSettings};
+use crate::umem::{Rings, Umem, UmemSettings, ZeroCopy};
 
 /// Opens a socket on queue 0 of each of two devices, with one packet memory for both: `chunks` chunks of 2048 bytes, numbered from 0. Each
 /// ring has `entries` entries, a power of two. No XDP program is attached.
@@ -19,19 +21,17 @@ use crate::umem::{Share, Umem, UmemSettings};
 /// # Errors
 /// [`XdpError`], for example where the process lacks privileges or another socket has the queue.
 pub fn open(devices: [&str; 2], entries: u32, chunks: u32) -> Result<[Socket; 2], XdpError> {
-    let settings = UmemSettings {
-        chunk_bytes: 2048,
-        multi_buffer: false,
-        zero_copy: None,
-        fill: entries,
-        completion: entries,
-    };
+    check_privileges()?;
+    let rings = Rings { fill: entries, rx: entries, tx: entries, completion: entries };
+    let settings = UmemSettings { chunk_bytes: 2048, multi_buffer: false, zero_copy: ZeroCopy::Auto, rings };
+    let bytes = u64::from(chunks) * u64::from(settings.chunk_bytes);
+    let memory = usize::try_from(bytes).map_err(io::Error::other).and_then(Mapping::anonymous);
     // The kernel pins the pages: they outlive this process's mapping of them.
-    let (umem, _stores) = Umem::new(settings, &[Share { chunks, control: 0 }])?;
+    let umem = Umem::new(&memory.map_err(|source| XdpError::Memory { bytes, source })?, settings)?;
     let open = |device: &str| -> Result<Socket, XdpError> {
         let ifindex =
             if_nametoindex(device).map_err(|_| XdpError::NoSuchInterface { device: device.to_owned() })?;
-        let socket = Socket::open(&umem, (entries, entries), (device, ifindex), 0)?;
+        let socket = Socket::open(&umem, (device, ifindex), 0)?;
         sys::set_tx_budget(socket.rx.as_fd(), entries);
         Ok(socket)
     };

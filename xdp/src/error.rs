@@ -58,8 +58,7 @@ pub enum XdpError {
     },
     /// The memory is to be shared with the devices, and this one cannot do that.
     #[error(
-        "{device} cannot do zero copy{}, and all ports of a switch share one memory: \
-         set zero_copy = \"off\" in [switch]", .why.as_clause()
+        "{device} cannot do zero copy{}: set zero_copy = \"auto\" or \"off\" in [switch]", .why.as_clause()
     )]
     NotZeroCopy {
         /// The interface.

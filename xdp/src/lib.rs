@@ -1,29 +1,31 @@
 //! Real frames, by AF_XDP: the packet memory, the ports, and nothing that a switch would decide.
 //!
 //! ```text
-//!   Umem     the packet memory of the whole switch, cut into chunks
-//!   Store    one worker's share of it: free chunks, and the bytes of every frame in its hands
-//!   Port     one interface: the XDP program, a socket for each hardware queue, four rings each
+//!   Port     one interface: the XDP program, its packet memory, a socket for each hardware queue, four rings each
+//!   Store    one worker's share of the buffer memory, and the packet memory of its ports: the bytes of every frame in its hands
 //! ```
 //!
-//! A frame is forwarded by moving its chunk's number from one port's ring to another's. The life of a
-//! chunk is a circle, and whoever holds its number owns its bytes:
+//! Whoever holds the number of a chunk owns its bytes:
 //!
 //! ```text
-//!   Store -- fill ring --> kernel -- RX ring --> worker -- TX ring --> kernel -- completion --> Store
+//!   chunk -- fill ring --> kernel -- RX ring --> a received frame     of the port that receives
+//!   a frame to be sent --> chunk -- TX ring --> kernel -- completion  of the port that sends
 //! ```
 //!
-//! A frame that does not fit one chunk is a chain of them (XDP multi-buffer); its handle names the
-//! first. Workers have separate shares, so that no free list is shared: a frame may travel to another
-//! worker, but only its owner frees it.
+//! A frame is copied once, from the chunk that it was received in to a chunk of the port that sends it. A frame that waits meanwhile is
+//! moved to cells of ordinary memory when the chunk is needed (`chunks`). Workers have separate shares, so that no free list
+//! is shared: a frame may travel to another worker, but only its owner frees it.
 //!
 //! This crate is the only place of xoff with `unsafe`, for three reasons: packet memory that the
-//! kernel writes too (`region`, `store`), rings that are shared with it (`mapping`, `shared_ring`, `atomics`), and
+//! kernel writes too (`chunks`, `cells`, `store`), rings that are shared with it (`mapping`, `shared_ring`, `atomics`), and
 //! socket options and ioctls that neither rustix nor nix offers (`sys`). All loops over rings (`receive`,
 //! `transmit`) are safe code over small traits (`ring`), and run in tests on rings in plain memory.
 
 mod atomics;
 pub mod bare;
+mod cells;
+mod chain;
+mod chunks;
 pub mod clock;
 mod device;
 mod driver;
@@ -39,10 +41,10 @@ mod netlink;
 mod offloads;
 mod options;
 mod packet;
+mod place;
 mod port;
 mod reading;
 mod receive;
-mod region;
 mod ring;
 mod shared_ring;
 pub mod sleeper;
@@ -67,8 +69,8 @@ pub use options::PortOptions;
 pub use packet::PacketSender;
 pub use port::{Port, rx_queues};
 pub use reading::{DeviceDrops, LINK_COUNTERS, Role};
-pub use store::{Lent, Store};
-pub use umem::{Share, Umem, UmemSettings};
+pub use store::{Share, Store};
+pub use umem::{Rings, ZeroCopy};
 pub use xoff_ebpf::{Arrivals, Head};
 
 /// The MTU of `device`: payload bytes of its longest frame.

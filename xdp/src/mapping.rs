@@ -27,6 +27,17 @@ impl Mapping {
         }
     }
 
+    /// Zeros of the process's own, each page of them touched: nobody waits for one later.
+    pub(crate) fn resident(bytes: usize) -> io::Result<Mapping> {
+        const PAGE: usize = 4096;
+        let memory = Mapping::anonymous(bytes)?;
+        for offset in (0..bytes).step_by(PAGE) {
+            // SAFETY: inside the mapping, which nobody else has yet.
+            unsafe { memory.at::<u8>(offset, 1).write_volatile(0) };
+        }
+        Ok(memory)
+    }
+
     /// What an AF_XDP socket has at `offset`. It stays as it is when the socket is closed.
     pub(crate) fn of_socket(socket: BorrowedFd<'_>, offset: i64, bytes: usize) -> io::Result<Mapping> {
         map(bytes, libc::MAP_SHARED | libc::MAP_POPULATE, socket.as_raw_fd(), offset)

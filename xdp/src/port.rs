@@ -2,29 +2,29 @@
 //!
 //! All queues receive. One sends, so that frames leave in the order in which the switch sent them.
 //!
-//! What it receives into is of the store of a worker. A port by itself has its chunks before the XDP program
-//! ([`Port::open`]), so that nothing arrives for which there is none. A switch opens its ports without chunks
-//! ([`Port::without_chunks`]), at its start and later: what comes before there is somebody who empties the rings fills none of them. It is
-//! not for the switch, and no loss. Whoever has the port gives it chunks ([`Port::begin`]); a port that is refused has none
-//! to give back, into which a device may still write.
+//! A port has packet memory of its own. A switch opens its ports at its start and later, by threads that do not forward: what comes
+//! before a worker [has](Port::begin) the port fills no chunk, is not for the switch, and is no loss. A port by itself
+//! ([`Port::open`]) has chunks before the XDP program gives it frames.
 
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::sync::Arc;
 
 use xoff_dataplane::driver::{self, Port as _};
 use xoff_dataplane::frame::Frame;
+use xoff_dataplane::units::PortId;
 use xoff_ebpf::{Attached, Mode};
 
+use crate::chunks::{HEADROOM, PacketMemory};
 use crate::device::{Device, Facts};
-use crate::error::XdpError;
+use crate::error::{XdpError, check_privileges};
 use crate::monitor::{Monitor, SocketMemory};
 use crate::options::PortOptions;
 use crate::receive::Receiver;
 use crate::socket::{Socket, XskCompletion, XskFill, XskRx, XskTx};
-use crate::store::{Lent, Store};
+use crate::store::{FRAME_MAX, Store};
 use crate::sys;
 use crate::transmit::Transmitter;
-use crate::umem::Umem;
+use crate::umem::{Umem, UmemSettings, ZeroCopy};
 
 /// A port to be: its device is ready and its sockets are bound, but nothing arrives yet, because no XDP program gives
 /// them anything.
@@ -37,70 +37,64 @@ struct Prepared {
     queues: Vec<u32>,
     /// As what is known beforehand has it.
     mode: Option<Mode>,
-    numbers: Lent,
-    /// Most bytes of a frame; `None` where it may take several chunks.
+    /// Maximum bytes of a frame; `None` where it may take several chunks.
     longest: Option<u32>,
     chunk_bytes: u32,
 }
 
 impl Prepared {
     /// Makes the device ready and opens a socket for each of its queues, unless it is known beforehand that it does not do.
-    fn open(umem: &Umem, options: &PortOptions) -> Result<Prepared, XdpError> {
+    fn open(options: &PortOptions, zero_copy: ZeroCopy) -> Result<(Prepared, Box<PacketMemory>), XdpError> {
+        check_privileges()?;
+        let PortOptions { rings, chunk_bytes, multi_buffer, .. } = *options;
         let mut device = Device::take(&options.device)?;
         let queues = queues_of(options.queues.as_deref(), &device)?;
         let mode = device.mode(options.mode)?;
-        if umem.is_shared() {
-            able_to_share(&device, mode.unwrap_or(Mode::Native), umem.settings().chunk_bytes)?;
+        if zero_copy == ZeroCopy::On {
+            able_to_share(&device, mode.unwrap_or(Mode::Native), chunk_bytes)?;
         }
         device.prepare()?;
-        let numbers = umem.numbers(count(&queues));
+        let receive = options.receive_chunks.clamp(1, rings.fill.min(rings.rx));
+        let transmit = options.transmit_chunks.clamp(1, rings.tx.min(rings.completion));
+        let chunks = [receive.saturating_mul(count(&queues)), options.window.max(1), transmit];
+        let memory = PacketMemory::new(chunk_bytes, chunks).map(Box::new);
+        let bytes = chunks.iter().map(|&chunks| u64::from(chunks) * u64::from(chunk_bytes)).sum();
+        let memory = memory.map_err(|source| XdpError::Memory { bytes, source })?;
+        let settings = UmemSettings { chunk_bytes, multi_buffer, zero_copy, rings };
+        let umem = Umem::new(memory.mapping(), settings)?;
+        let room = chunk_bytes - HEADROOM;
+        let pieces_max = if multi_buffer { FRAME_MAX.div_ceil(room) } else { 1 };
         let mut receivers = Vec::with_capacity(queues.len());
         let mut transmitter = None;
         let mut idle = Vec::new();
-        for (&queue, number) in queues.iter().zip(numbers.sockets()) {
-            let Socket { rx, fill, tx, completion } = Socket::open(
-                umem,
-                (options.rx, options.tx),
-                (device.name(), device.ifindex().cast_unsigned()),
-                queue,
-            )?;
+        for &queue in &queues {
+            let Socket { rx, fill, tx, completion } =
+                Socket::open(&umem, (device.name(), device.ifindex().cast_unsigned()), queue)?;
             if transmitter.is_none() {
-                let size = options.tx.min(umem.settings().completion);
-                sys::set_tx_budget(rx.as_fd(), options.tx);
-                transmitter = Some(Transmitter::new(tx, completion, size, umem.chunks()));
+                sys::set_tx_budget(rx.as_fd(), rings.tx);
+                transmitter = Some(Transmitter::new(tx, completion, transmit, pieces_max));
             } else {
                 idle.push((tx, completion));
             }
-            let size = options.receive_chunks.clamp(1, umem.settings().fill.min(options.rx));
-            receivers.push(Receiver::new(rx, fill, size, number));
+            receivers.push(Receiver::new(rx, fill, receive));
         }
-        Ok(Prepared {
+        let prepared = Prepared {
             receivers,
             transmitter: transmitter.expect("a port has at least one queue"),
             idle,
             device,
             queues,
             mode,
-            numbers,
-            longest: (!umem.settings().multi_buffer).then(|| umem.chunk_room()),
-            chunk_bytes: umem.settings().chunk_bytes,
-        })
+            longest: (!multi_buffer).then_some(room),
+            chunk_bytes,
+        };
+        Ok((prepared, memory))
     }
 
     /// Has the frames come: the port is open.
     fn attach(self) -> Result<Port, XdpError> {
         // Where one of them is dropped here, the device is the last.
-        let Prepared {
-            mut device,
-            receivers,
-            transmitter,
-            idle,
-            queues,
-            mode,
-            numbers,
-            longest,
-            chunk_bytes,
-        } = self;
+        let Prepared { mut device, receivers, transmitter, idle, queues, mode, longest, chunk_bytes } = self;
         let sockets: Vec<(u32, BorrowedFd<'_>)> =
             queues.iter().copied().zip(receivers.iter().map(descriptor)).collect();
         let program = xoff_ebpf::attach(device.claim(), &sockets, mode, longest, device.clsact())?;
@@ -131,12 +125,13 @@ impl Prepared {
             source,
         })?;
         Ok(Port {
+            id: PortId(0),
+            memory: None,
             program,
             receivers,
             transmitter,
             is_data_stopped: false,
             _idle: idle,
-            numbers,
             monitor,
             facts,
             device,
@@ -149,6 +144,10 @@ impl Prepared {
 /// where it was opened.
 #[derive(Debug)]
 pub struct Port {
+    /// Its number at its worker.
+    id: PortId,
+    /// Its packet memory, until a worker has it.
+    memory: Option<Box<PacketMemory>>,
     // Dropped in this order: program, sockets, device.
     program: Attached,
     receivers: Vec<Receiver<XskRx, XskFill>>,
@@ -156,39 +155,60 @@ pub struct Port {
     is_data_stopped: bool,
     /// Halves of further sockets that are not used, but belong to them.
     _idle: Vec<(XskTx, XskCompletion)>,
-    numbers: Lent,
     monitor: Arc<Monitor>,
     facts: Facts,
     device: Device,
 }
 
 impl Port {
-    /// Opens a port of `umem`, and gives its rings chunks from `store`.
+    /// Opens a port, and gives it to the worker of `store`, which knows it by this number.
     ///
     /// # Errors
     /// [`XdpError`], with the device as it was.
-    pub fn open(umem: &Umem, store: &mut Store, options: &PortOptions) -> Result<Port, XdpError> {
-        let mut prepared = Prepared::open(umem, options)?;
-        prepared.receivers.iter_mut().for_each(|receiver| receiver.refill(store));
-        let numbers = prepared.numbers;
-        let port = prepared.attach().inspect_err(|_| store.take_back(numbers))?;
-        port.monitor.had_chunks();
-        Ok(port)
+    ///
+    /// # Panics
+    /// Where the worker has another port of that number.
+    pub fn open(store: &mut Store, id: PortId, options: &PortOptions) -> Result<Port, XdpError> {
+        where_it_can(options, |zero_copy| {
+            let (mut prepared, memory) = Prepared::open(options, zero_copy)?;
+            store.add_memory(id, memory);
+            prepared.receivers.iter_mut().for_each(|receiver| receiver.refill(id, store));
+            let port = prepared.attach().inspect_err(|_| drop(store.take_memory(id)))?;
+            port.monitor.had_chunks();
+            Ok(Port { id, ..port })
+        })
     }
 
-    /// Opens a port of `umem` that has nothing to receive into yet: it [begins](Self::begin) when somebody has it.
+    /// Opens a port that has nothing to receive into yet: it [begins](Self::begin) when a worker has it.
     ///
     /// # Errors
     /// [`XdpError`], with the device as it was.
-    pub fn without_chunks(umem: &Umem, options: &PortOptions) -> Result<Port, XdpError> {
-        Prepared::open(umem, options)?.attach()
+    pub fn without_chunks(options: &PortOptions) -> Result<Port, XdpError> {
+        where_it_can(options, |zero_copy| {
+            let (prepared, memory) = Prepared::open(options, zero_copy)?;
+            Ok(Port { memory: Some(memory), ..prepared.attach()? })
+        })
     }
 
-    /// There is somebody to take what it receives, with chunks from `store`: what its sockets dropped before is no loss. What the
+    /// A worker has the port from now on, by this number: what its sockets dropped before is no loss. What the
     /// device did is said of its [monitor](Monitor::begin), by who has the time.
-    pub fn begin(&mut self, store: &mut Store) {
+    ///
+    /// # Panics
+    /// Where the worker has another port of that number.
+    pub fn begin(&mut self, id: PortId, store: &mut Store) {
+        self.id = id;
+        if let Some(memory) = self.memory.take() {
+            store.add_memory(id, memory);
+        }
         self.refill(store);
         self.monitor.has_chunks();
+    }
+
+    /// A frame of `len` bytes with unspecified contents, in the port's own memory, to be sent by it. `None` where too much is with the
+    /// kernel, or the store has no slot.
+    #[inline]
+    pub fn compose(&self, store: &mut Store, len: u32) -> Option<Frame> {
+        store.compose(self.id, len)
     }
 
     /// What the port turned out to be.
@@ -221,7 +241,8 @@ impl Port {
     }
 
     /// Takes leave of an interface that is gone, or at which the port [is at rest](Self::is_at_rest): calls `unsent` with what has not
-    /// been sent. To be called when nothing is left to be [received](Self::receive); what comes in from now on is nobody's.
+    /// been sent. To be called when nothing is left to be [received](Self::receive); what comes in from now on is nobody's. Frames that
+    /// have come in stay in the store.
     ///
     /// # Panics
     /// Where the kernel may still send something.
@@ -229,24 +250,17 @@ impl Port {
     pub fn leave(&mut self, store: &mut Store, unsent: impl FnMut(&mut Store, Frame)) {
         self.take_back(store, unsent);
         self.receivers.iter_mut().for_each(|receiver| receiver.end(store));
+        self.memory = store.take_memory(self.id);
     }
 
-    /// Closes a port that was left, or never used, and leaves the device as it was found, if it is there. What it has still been lent
-    /// to receive into is to be [taken back](Store::take_back); `None` where it is not certain that a device does not write there any
-    /// more: then it is lost to the switch.
-    #[must_use]
-    pub fn close(self) -> Option<Lent> {
-        let Port { program, receivers, transmitter, _idle, numbers, monitor, facts, mut device, .. } = self;
+    /// Closes a port that was left, or never used, and leaves the device as it was found, if it is there.
+    pub fn close(self) {
+        let Port { program, receivers, transmitter, _idle, memory, monitor, mut device, .. } = self;
         drop(program);
-        let is_unused = if monitor.is_gone() {
+        if monitor.is_gone() {
             device.forget();
-            true
-        } else {
-            // Whoever was at a frame when the program was taken off is done with it afterwards.
-            !facts.zero_copy && sys::wait_for_readers().is_ok()
-        };
-        drop((receivers, transmitter, _idle, monitor)); // the sockets, before the device is anybody's
-        is_unused.then_some(numbers)
+        }
+        drop((receivers, transmitter, _idle, monitor, memory)); // the sockets, before the device is anybody's
     }
 
     /// Whether the kernel has yet to take frames that it was given to send: only a [`flush`](Self::flush) makes it.
@@ -271,17 +285,19 @@ impl driver::Port<Store> for Port {
     /// As long as frames are [in flight](Self::in_flight), somebody must call this and [`flush`](Self::flush) now and then.
     #[inline]
     fn reap(&mut self, store: &mut Store, sent: impl FnMut(&mut Store, Frame)) {
-        self.transmitter.reap(store, sent);
+        self.transmitter.reap(self.id, store, sent);
     }
 
     #[inline]
     fn refill(&mut self, store: &mut Store) {
-        self.receivers.iter_mut().for_each(|receiver| receiver.refill(store));
+        let id = self.id;
+        self.receivers.iter_mut().for_each(|receiver| receiver.refill(id, store));
     }
 
     #[inline]
     fn receive(&mut self, store: &mut Store, budget: u32, mut each: impl FnMut(&mut Store, Frame)) -> u32 {
-        self.receivers.iter_mut().map(|receiver| receiver.receive(store, budget, &mut each)).sum()
+        let id = self.id;
+        self.receivers.iter_mut().map(|receiver| receiver.receive(id, store, budget, &mut each)).sum()
     }
 
     #[inline]
@@ -295,8 +311,8 @@ impl driver::Port<Store> for Port {
     }
 
     #[inline]
-    fn send(&mut self, store: &Store, frame: Frame) -> Result<(), Frame> {
-        self.transmitter.send(store, frame)
+    fn send(&mut self, store: &mut Store, frame: Frame) -> Result<(), Frame> {
+        self.transmitter.send(self.id, store, frame)
     }
 
     #[inline]
@@ -317,7 +333,7 @@ impl driver::Port<Store> for Port {
     /// # Panics
     /// Where the interface is not gone.
     fn take_back(&mut self, store: &mut Store, unsent: impl FnMut(&mut Store, Frame)) {
-        self.transmitter.take_back(store, unsent);
+        self.transmitter.take_back(self.id, store, unsent);
     }
 }
 
@@ -329,7 +345,18 @@ pub fn rx_queues(device: &str) -> Result<u32, XdpError> {
     Device::rx_queues(device)
 }
 
-/// A device that does not share the packet memory is no port where others do.
+/// Opens a port with zero copy where its driver can, or as it is asked for.
+fn where_it_can(
+    options: &PortOptions,
+    mut open: impl FnMut(ZeroCopy) -> Result<Port, XdpError>,
+) -> Result<Port, XdpError> {
+    match open(options.zero_copy) {
+        Err(XdpError::NotZeroCopy { .. }) if options.zero_copy == ZeroCopy::Auto => open(ZeroCopy::Off),
+        opened => opened,
+    }
+}
+
+/// Whether the device can share packet memory with this XDP mode and chunks of this size.
 fn able_to_share(device: &Device, mode: Mode, chunk_bytes: u32) -> Result<(), XdpError> {
     match device.obstacle(mode, chunk_bytes) {
         Some(why) => Err(XdpError::NotZeroCopy { device: device.name().to_owned(), why }),

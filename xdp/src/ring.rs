@@ -7,7 +7,9 @@
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Descriptor {
     /// The chunk.
-    pub slot: u32,
+    pub chunk: u32,
+    /// Where in it the frame begins, in bytes.
+    pub offset: u32,
     /// Bytes of the frame in it; zero where the kernel put them anywhere but behind the headroom.
     pub len: u32,
     /// Whether the frame goes on in the next descriptor.
@@ -29,7 +31,7 @@ pub trait RxRing {
 /// Chunks that the kernel may fill.
 pub trait FillRing {
     /// Adds to what the next [`submit`](Self::submit) gives to the kernel.
-    fn push(&mut self, slot: u32);
+    fn push(&mut self, chunk: u32);
 
     /// Gives to the kernel what was pushed.
     fn submit(&mut self);
@@ -85,6 +87,7 @@ pub(crate) mod memory {
     use std::rc::Rc;
 
     use super::*;
+    use crate::chunks::HEADROOM;
 
     /// A socket's rings; clones are the same rings, one for each side.
     #[derive(Clone, Default)]
@@ -122,8 +125,8 @@ pub(crate) mod memory {
                     return false;
                 }
                 for (n, &len) in lens.iter().enumerate() {
-                    let slot = rings.fill.pop_front().expect("counted above");
-                    rings.rx.push_back(Descriptor { slot, len, more: n + 1 < lens.len() });
+                    let chunk = rings.fill.pop_front().expect("counted above");
+                    rings.rx.push_back(Descriptor { chunk, offset: HEADROOM, len, more: n + 1 < lens.len() });
                 }
                 true
             })
@@ -145,8 +148,8 @@ pub(crate) mod memory {
     }
 
     impl FillRing for Rings {
-        fn push(&mut self, slot: u32) {
-            self.with(|rings| rings.filling.push(slot));
+        fn push(&mut self, chunk: u32) {
+            self.with(|rings| rings.filling.push(chunk));
         }
 
         fn submit(&mut self) {
@@ -188,7 +191,7 @@ pub(crate) mod memory {
                     _ => 0,
                 };
                 for descriptor in rings.tx.drain(..taken) {
-                    rings.completion.push_back(descriptor.slot);
+                    rings.completion.push_back(descriptor.chunk);
                     if answer == Kick::Done {
                         rings.wire.push(descriptor);
                     }

@@ -1,7 +1,7 @@
 //! AF_XDP sockets, by system calls (Documentation/networking/af_xdp.rst).
 //!
 //! A socket gets its four rings, which are then mapped, and is bound to one hardware queue. The packet
-//! memory is registered with one socket; every other one names one that is bound.
+//! memory is registered with the first socket; every other one names that.
 //!
 //! Addresses in the rings count bytes from the start of the packet memory. A chunk is a power of two of
 //! bytes, so that its number is an address without the low bits.
@@ -17,13 +17,13 @@ use libc::xdp_desc;
 use rustix::net::sockopt;
 use rustix::net::xdp::XdpRingOffset;
 
+use crate::chunks::HEADROOM;
 use crate::error::{Obstacle, XdpError};
 use crate::mapping::Mapping;
-use crate::region::HEADROOM;
 use crate::ring::{CompletionRing, Descriptor, FillRing, Kick, RxRing, TxRing};
 use crate::shared_ring::{Consumer, Layout, Producer};
 use crate::sys;
-use crate::umem::{Umem, checked_size};
+use crate::umem::{Rings, Umem};
 
 /// A socket of a killed process keeps its queue for a moment: how often that is waited for.
 const BUSY_RETRIES: u32 = 50;
@@ -42,25 +42,19 @@ pub struct Socket {
 }
 
 impl Socket {
-    /// Opens a socket for one queue, with RX and TX rings of these sizes; waits a moment where a killed process still has the queue.
-    pub(crate) fn open(
-        umem: &Umem,
-        (rx, tx): (u32, u32),
-        device: (&str, u32),
-        queue: u32,
-    ) -> Result<Socket, XdpError> {
+    /// Opens a socket for one queue; waits a moment where a killed process still has the queue.
+    pub(crate) fn open(umem: &Umem, device: (&str, u32), queue: u32) -> Result<Socket, XdpError> {
         let (name, ifindex) = device;
-        let (rx, tx) = (checked_size("the RX ring", rx)?, checked_size("the TX ring", tx)?);
         let refused =
             |source| XdpError::Device { doing: "open an AF_XDP socket for", device: name.to_owned(), source };
-        let fd = Arc::new(umem.socket().map_err(refused)?);
-        let socket = Socket::with_rings(&fd, umem, rx, tx).map_err(refused)?;
+        let fd = umem.socket().map_err(refused)?;
+        let socket = Socket::with_rings(&fd, umem).map_err(refused)?;
         bind(umem, &fd, name, ifindex, queue)?;
         Ok(socket)
     }
 
-    fn with_rings(fd: &Arc<OwnedFd>, umem: &Umem, rx: u32, tx: u32) -> io::Result<Socket> {
-        let (fill, completion) = (umem.settings().fill, umem.settings().completion);
+    fn with_rings(fd: &Arc<OwnedFd>, umem: &Umem) -> io::Result<Socket> {
+        let Rings { fill, rx, tx, completion } = umem.settings().rings;
         sockopt::set_xdp_umem_fill_ring_size(fd, fill)?;
         sockopt::set_xdp_umem_completion_ring_size(fd, completion)?;
         sockopt::set_xdp_rx_ring_size(fd, rx)?;
@@ -139,14 +133,14 @@ struct Chunks {
 impl Chunks {
     #[inline]
     #[allow(clippy::cast_possible_truncation)] // there are fewer than 2^32 chunks
-    fn slot(self, address: u64) -> u32 {
+    fn of(self, address: u64) -> u32 {
         (address >> self.bits) as u32
     }
 
-    /// Where a frame begins in a chunk.
+    /// A place in a chunk.
     #[inline]
-    fn address(self, slot: u32) -> u64 {
-        (u64::from(slot) << self.bits) + u64::from(HEADROOM)
+    fn address(self, chunk: u32, offset: u32) -> u64 {
+        (u64::from(chunk) << self.bits) + u64::from(offset)
     }
 }
 
@@ -173,10 +167,10 @@ impl RxRing for XskRx {
     #[inline]
     fn peek(&self, n: u32) -> Descriptor {
         let from = self.ring.peek(n);
-        let slot = self.chunks.slot(from.addr);
-        let in_place = from.addr == self.chunks.address(slot);
+        let chunk = self.chunks.of(from.addr);
+        let in_place = from.addr == self.chunks.address(chunk, HEADROOM);
         let len = if in_place { from.len } else { 0 };
-        Descriptor { slot, len, more: from.options & libc::XDP_PKT_CONTD != 0 }
+        Descriptor { chunk, offset: HEADROOM, len, more: from.options & libc::XDP_PKT_CONTD != 0 }
     }
 
     #[inline]
@@ -195,8 +189,8 @@ pub struct XskFill {
 
 impl FillRing for XskFill {
     #[inline]
-    fn push(&mut self, slot: u32) {
-        self.ring.push(self.chunks.address(slot));
+    fn push(&mut self, chunk: u32) {
+        self.ring.push(self.chunks.address(chunk, HEADROOM));
     }
 
     #[inline]
@@ -217,9 +211,9 @@ pub struct XskTx {
 
 impl TxRing for XskTx {
     #[inline]
-    fn push(&mut self, descriptor: Descriptor) {
-        let options = if descriptor.more { libc::XDP_PKT_CONTD } else { 0 };
-        self.ring.push(xdp_desc { addr: self.chunks.address(descriptor.slot), len: descriptor.len, options });
+    fn push(&mut self, Descriptor { chunk, offset, len, more }: Descriptor) {
+        let options = if more { libc::XDP_PKT_CONTD } else { 0 };
+        self.ring.push(xdp_desc { addr: self.chunks.address(chunk, offset), len, options });
     }
 
     #[inline]
@@ -254,7 +248,7 @@ impl CompletionRing for XskCompletion {
     #[inline]
     fn completed(&mut self, mut each: impl FnMut(u32)) -> u32 {
         let n = self.ring.available();
-        (0..n).for_each(|at| each(self.chunks.slot(self.ring.peek(at))));
+        (0..n).for_each(|at| each(self.chunks.of(self.ring.peek(at))));
         self.ring.release(n);
         n
     }
@@ -286,7 +280,7 @@ mod tests {
             // SAFETY: in the memory that the ring keeps.
             unsafe { flags.as_ref() }.store(flag, Ordering::Relaxed);
             message.send(&[0]).unwrap();
-            (0..chunks).for_each(|slot| fill.push(slot));
+            (0..chunks).for_each(|chunk| fill.push(chunk));
             fill.submit();
             socket.recv(&mut [0]).is_err()
         };

@@ -1,251 +1,420 @@
-//! One worker's share of the packet memory.
+//! One worker's share of the buffer memory, and the packet memory of its ports.
 //!
-//! Frames are made of the worker's own free chunks, and every frame in the worker's hands can be read
-//! and changed, whoever's chunks it is made of. Freeing sorts chunks by owner: own ones become free,
-//! those of other workers wait in [`Store::take_foreign`] to be sent home. That is rare: a frame of
-//! another worker goes home whole with its account; only a chunk that was added to a chain on the way
-//! comes back like this.
+//! A frame has a slot from its receipt until it is freed, wherever its bytes are. A row by slot says where:
 //!
-//! Some of the share is kept for control frames, so that a pause frame can always be sent.
+//! ```text
+//!   Received   in a receive chunk of the port it came in by
+//!   Queued     in cells
+//!   Sending    in transmit chunks of the port it goes out by
+//! ```
+//!
+//! Only the worker that owns a slot frees it. A frame that goes to another worker is moved to cells first ([`Store::settle`]): they are
+//! the only bytes that both can reach. The other worker copies it to its port, and gives it back when it has left.
+//!
+//! Some slots and cells are kept for control frames, so that a pause frame can always be sent.
 
+use std::io;
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use xoff_dataplane::frame::{Frame, FrameStore};
+use xoff_dataplane::frame::{CELL, Frame, FrameStore};
+use xoff_dataplane::units::{PORTS_MAX, PortId};
 
-use crate::region::{Region, Row};
+use crate::cells::{Cells, END, cells_of};
+use crate::chain::{Chain, FreeCells, append, chain_bytes, reserve};
+use crate::chunks::PacketMemory;
+use crate::error::XdpError;
+use crate::place::{Place, Row};
 
-/// The numbers of a port's sockets, one after the other, by which they are lent chunks to receive into. Who has them from a
-/// port that is [closed](crate::Port::close) may take the chunks back.
-#[derive(Clone, Copy, Debug)]
-pub struct Lent {
-    pub(crate) first: u32,
-    pub(crate) count: u32,
+/// Maximum bytes of a frame: an MTU of 9,216, Ethernet's header, two tags, and one more that was put in.
+pub(crate) const FRAME_MAX: u32 = 9_216 + 14 + 3 * 4;
+
+/// One worker's share of the buffer memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Share {
+    /// Frames at a time, control frames not included.
+    pub frames: u32,
+    /// Cells of [`CELL`] bytes for frames that wait.
+    pub cells: u32,
+    /// Further frames, kept for control frames.
+    pub control_frames: u32,
+    /// Further cells, kept for control frames.
+    pub control_cells: u32,
 }
 
-impl Lent {
-    /// The number of each.
-    pub(crate) fn sockets(self) -> impl Iterator<Item = u32> {
-        (0..self.count).map(move |at| self.first.wrapping_add(at))
-    }
-
-    fn contains(self, socket: u32) -> bool {
-        socket.wrapping_sub(self.first) < self.count
-    }
+/// What all workers share. Rows are atomics only for that: a frame's row is used by the worker that has the frame in its hands.
+#[derive(Debug)]
+struct Shared {
+    rows: Box<[AtomicU64]>,
+    cells: Cells,
 }
 
-/// One worker's share of the packet memory.
+/// One worker's share of the buffer memory, and the packet memory of its ports.
 #[derive(Debug)]
 pub struct Store {
-    region: Arc<Region>,
-    /// Who has which chunks, in the order of the workers.
-    shares: Arc<[Range<u32>]>,
+    shared: Arc<Shared>,
     own: Range<u32>,
     /// Those of `own` that carry control frames.
     control: Range<u32>,
     free: Vec<u32>,
     free_control: Vec<u32>,
-    foreign: Vec<u32>,
+    free_cells: FreeCells,
+    /// By port: its packet memory, while this worker has the port.
+    memories: Box<[Option<Box<PacketMemory>>]>,
 }
 
 impl Store {
-    /// Share number `index` of `shares` of `region`; its first `control` chunks are for control frames.
-    pub(crate) fn new(region: Arc<Region>, shares: Arc<[Range<u32>]>, index: usize, control: u32) -> Store {
-        let own = shares[index].clone();
-        assert!(own.end <= region.chunks() && control <= own.end - own.start);
-        let control = own.start..own.start + control;
-        let foreign = region.chunks() - (own.end - own.start);
-        Store {
-            free: (control.end..own.end).rev().collect(),
-            free_control: control.clone().rev().collect(),
-            foreign: Vec::with_capacity(foreign as usize),
-            region,
-            shares,
-            own,
-            control,
-        }
+    /// Takes the buffer memory of all workers from the kernel, and cuts it into shares.
+    ///
+    /// # Errors
+    /// Where the machine has not so much memory.
+    pub fn cut(shares: &[Share]) -> Result<Vec<Store>, XdpError> {
+        let sum = |of: fn(&Share) -> [u32; 2]| shares.iter().flat_map(of).map(u64::from).sum::<u64>();
+        let cells = sum(|share| [share.cells, share.control_cells]);
+        let slots = sum(|share| [share.frames, share.control_frames]);
+        let bytes = cells.saturating_mul(CELL.into());
+        let refused = |source| XdpError::Memory { bytes, source };
+        // The last number means that there is none.
+        let count = |many: u64| u32::try_from(many + 1).map(|count| count - 1);
+        let [cells, slots] = [cells, slots].map(count);
+        let (Ok(cells), Ok(slots)) = (cells, slots) else {
+            return Err(refused(io::ErrorKind::InvalidInput.into()));
+        };
+        let shared = Arc::new(Shared {
+            rows: (0..slots).map(|_| AtomicU64::new(0)).collect(),
+            cells: Cells::new(cells).map_err(refused)?,
+        });
+        let (mut slot, mut cell) = (0, 0);
+        let store = |share: &Share| {
+            let own = slot..slot + share.frames + share.control_frames;
+            let cells = cell..cell + share.cells + share.control_cells;
+            (slot, cell) = (own.end, cells.end);
+            let control = own.start..own.start + share.control_frames;
+            Store {
+                shared: Arc::clone(&shared),
+                free: (control.end..own.end).rev().collect(),
+                free_control: control.clone().rev().collect(),
+                free_cells: FreeCells::new(&shared.cells, cells, share.control_cells),
+                own,
+                control,
+                memories: (0..PORTS_MAX).map(|_| None).collect(),
+            }
+        };
+        Ok(shares.iter().map(store).collect())
     }
 
-    /// Free chunks, without those for control frames.
+    /// A store of its own for so many frames, of any length: for tests, and hosts that queue little.
+    ///
+    /// # Panics
+    /// Where the memory cannot be had.
     #[must_use]
-    #[allow(clippy::cast_possible_truncation)] // no more than there are chunks
-    pub fn free_chunks(&self) -> u32 {
-        self.free.len() as u32
+    pub fn with_frames(frames: u32) -> Store {
+        let share =
+            Share { frames, cells: frames * cells_of(2 * CELL) + cells_of(FRAME_MAX), ..Share::default() };
+        Store::cut(&[share]).expect("a little memory").remove(0)
     }
 
-    /// Free chunks for control frames.
+    /// Free slots, those for control frames included.
     #[must_use]
-    #[allow(clippy::cast_possible_truncation)] // no more than there are chunks
-    pub fn free_control_chunks(&self) -> u32 {
-        self.free_control.len() as u32
+    #[allow(clippy::cast_possible_truncation)] // no more than there are slots
+    pub fn free_frames(&self) -> u32 {
+        (self.free.len() + self.free_control.len()) as u32
     }
 
-    /// Most bytes of a frame in one chunk.
+    /// Free cells, those for control frames included.
     #[must_use]
-    pub fn chunk_room(&self) -> u32 {
-        self.region.room()
+    pub fn free_cells(&self) -> u32 {
+        self.free_cells.count
     }
 
-    /// A frame of `len` bytes with unspecified contents, to be sent by its maker. `None` where free
-    /// chunks do not suffice.
-    pub fn allocate(&mut self, len: u32) -> Option<Frame> {
-        let room = self.region.room();
-        if len == 0 || len.div_ceil(room) > self.free_chunks() {
-            return None;
-        }
-        let mut chain: Option<Chain> = None;
-        let mut left = len;
-        while left > 0 {
-            let slot = self.take().expect("counted above");
-            let here = left.min(room);
-            left -= here;
-            match &mut chain {
-                None => chain = Some(Chain::new(&self.region, slot, here)),
-                Some(chain) => chain.append(&self.region, slot, here),
+    /// Whether a frame of any length can be [settled](Self::settle).
+    #[must_use]
+    pub fn has_room_to_settle(&self) -> bool {
+        self.free_cells.for_data() >= cells_of(FRAME_MAX)
+    }
+
+    /// Whether a frame of any length can be received now.
+    #[inline]
+    pub(crate) fn can_receive(&self) -> bool {
+        self.has_room_to_settle() && !self.free.is_empty()
+    }
+
+    /// Gives the packet memory of a port to its worker.
+    pub(crate) fn add_memory(&mut self, port: PortId, memory: Box<PacketMemory>) {
+        let before = self.memories[port.index()].replace(memory);
+        assert!(before.is_none(), "the port before was given up");
+    }
+
+    /// Takes the packet memory of a port away; received frames that are in it go to cells. `None` where the port has none.
+    #[cold]
+    pub(crate) fn take_memory(&mut self, port: PortId) -> Option<Box<PacketMemory>> {
+        let residents: Vec<u32> = self.memories[port.index()].as_ref()?.residents().collect();
+        for slot in residents {
+            if !self.move_to_cells(slot) {
+                self.set_row(slot, Row { place: Place::Nowhere, ..self.row(slot) }); // it is as long, and empty
             }
         }
-        chain.map(|chain| chain.finish())
+        self.memories[port.index()].take()
     }
 
-    /// The bytes of a frame, chunk by chunk.
-    pub fn fragments(&self, frame: &Frame) -> impl Iterator<Item = &[u8]> {
-        // SAFETY: the frame is in the hands of this store's worker, so its chunks are. Writing takes
-        // `&mut self`, which the result excludes.
-        self.region.chain(frame.slot()).map(|(slot, row)| unsafe { self.region.bytes(slot, row.len) })
+    #[inline]
+    pub(crate) fn memory(&mut self, port: PortId) -> &mut PacketMemory {
+        self.memories[port.index()].as_deref_mut().expect("the port has begun")
     }
 
-    /// Calls `write` with the bytes of a frame, chunk by chunk.
-    pub fn for_each_fragment_mut(&mut self, frame: &Frame, mut write: impl FnMut(&mut [u8])) {
-        for (slot, row) in self.region.chain(frame.slot()) {
-            // SAFETY: the frame is in the hands of this store's worker, and `&mut self` excludes every
-            // other use of it. The slices of one frame are of different chunks.
-            write(unsafe { self.region.bytes_mut(slot, row.len) });
+    #[inline]
+    fn row(&self, slot: u32) -> Row {
+        Row::unpack(self.shared.rows[slot as usize].load(Relaxed))
+    }
+
+    #[inline]
+    fn set_row(&self, slot: u32, row: Row) {
+        self.shared.rows[slot as usize].store(row.pack(), Relaxed);
+    }
+
+    fn memory_of(&self, port: PortId) -> &PacketMemory {
+        self.memories[port.index()].as_deref().expect("frames in packet memory are of ports of this worker")
+    }
+
+    /// A frame of `len` bytes has come in a receive chunk of the port. It [can](Self::can_receive).
+    #[inline]
+    pub(crate) fn received(&mut self, port: PortId, chunk: u32, len: u32) -> Frame {
+        if let Some(slot) = self.memory(port).leaves_window() {
+            self.move_to_cells(slot); // there was room for the longest
+        }
+        let slot = self.free.pop().expect("room was checked");
+        self.set_row(slot, Row { place: Place::Received(port, chunk), len });
+        self.memory(port).enters_window(chunk, slot);
+        Frame::new(slot, len)
+    }
+
+    /// Copies what is in a receive chunk behind the chain, and frees the chunk.
+    pub(crate) fn add_received(&mut self, chain: &mut Chain, port: PortId, chunk: u32, len: u32) {
+        let memory = self.memories[port.index()].as_deref_mut().expect("the port has begun");
+        append(&self.shared.cells, &mut self.free_cells, chain, memory.received(chunk, len));
+        memory.free_received(chunk);
+    }
+
+    /// A frame of the whole chain. It [can](Self::can_receive).
+    pub(crate) fn finish_chain(&mut self, chain: Chain) -> Frame {
+        let slot = self.free.pop().expect("room was checked");
+        self.set_row(slot, Row { place: Place::Queued(chain.first), len: chain.len });
+        Frame::new(slot, chain.len)
+    }
+
+    /// Frees a chain that becomes no frame.
+    pub(crate) fn drop_chain(&mut self, chain: &Chain) {
+        self.free_chain(chain.first);
+    }
+
+    /// Moves a frame that has come in to cells, where other workers can reach it. False where cells are missing, which
+    /// [`has_room_to_settle`](Self::has_room_to_settle) rules out.
+    pub fn settle(&mut self, frame: &Frame) -> bool {
+        match self.row(frame.slot()).place {
+            Place::Received(..) => self.move_to_cells(frame.slot()),
+            Place::Nowhere | Place::Sending(..) | Place::Queued(_) => true,
         }
     }
 
-    /// A chunk of another worker that was part of a freed frame, and the number of the share that it
-    /// belongs to. It must be sent there, to be freed.
-    pub fn take_foreign(&mut self) -> Option<(usize, Frame)> {
-        let slot = self.foreign.pop()?;
-        let home = self.shares.iter().position(|share| share.contains(&slot));
-        self.region.set_row(slot, Row { len: 0, next: slot, last: true });
-        Some((home.expect("every chunk is of some share"), Frame::new(slot, 0)))
+    /// Moves a received frame from its chunk to cells.
+    fn move_to_cells(&mut self, slot: u32) -> bool {
+        let Row { place: Place::Received(port, chunk), len } = self.row(slot) else { return true };
+        if cells_of(len) > self.free_cells.for_data() {
+            return false;
+        }
+        let mut chain = Chain::EMPTY;
+        self.add_received(&mut chain, port, chunk, len);
+        self.set_row(slot, Row { place: Place::Queued(chain.first), len });
+        true
     }
 
-    /// Whether the frame's first chunk is of this share.
+    fn free_chain(&mut self, first: u32) {
+        if first == END || !self.shared.cells.unshare(first) {
+            return;
+        }
+        self.free_cells.give(&self.shared.cells, first);
+    }
+
+    /// A frame of `len` bytes with unspecified contents in cells. `None` where memory is missing.
+    pub fn allocate(&mut self, len: u32) -> Option<Frame> {
+        let is_possible = len > 0 && cells_of(len) <= self.free_cells.for_data() && !self.free.is_empty();
+        is_possible.then(|| {
+            let mut chain = Chain::EMPTY;
+            reserve(&self.shared.cells, &mut self.free_cells, &mut chain, len);
+            self.finish_chain(chain)
+        })
+    }
+
+    /// A frame of `len` bytes with unspecified contents in transmit chunks of the port, by which it is to leave. `None` where the port
+    /// has no room, or no slot is free.
+    #[inline]
+    pub(crate) fn compose(&mut self, port: PortId, len: u32) -> Option<Frame> {
+        let slot = self.free.pop()?;
+        let Some(first) = self.memory(port).take_transmit(slot, len) else {
+            self.free.push(slot);
+            return None;
+        };
+        self.set_row(slot, Row { place: Place::Sending(port, first), len });
+        Some(Frame::new(slot, len))
+    }
+
+    /// Copies a frame to transmit chunks of the port by which it leaves, and returns the first of them. `None` where the port has no room.
+    #[inline]
+    pub(crate) fn stage_at(&mut self, port: PortId, frame: &Frame) -> Option<u32> {
+        let slot = frame.slot();
+        let Row { place, len } = self.row(slot);
+        let memory = self.memories[port.index()].as_deref_mut()?;
+        match place {
+            Place::Sending(_, first) => return Some(first),
+            Place::Received(from, chunk) if from == port => {
+                let first = memory.take_transmit(slot, len)?;
+                memory.copy_received(chunk, first);
+                memory.free_received(chunk);
+                self.set_row(slot, Row { place: Place::Sending(port, first), len });
+                return Some(first);
+            }
+            Place::Received(..) | Place::Queued(_) | Place::Nowhere => {}
+        }
+        let first = memory.take_transmit(slot, len)?;
+        match place {
+            Place::Received(from, chunk) => {
+                let [memory, other] = self
+                    .memories
+                    .get_disjoint_mut([port.index(), from.index()])
+                    .expect("they differ")
+                    .map(|memory| memory.as_deref_mut().expect("of ports of this worker"));
+                copy_to(memory, first, &mut std::iter::once(other.received(chunk, len)));
+                other.free_received(chunk);
+            }
+            Place::Queued(cell) => {
+                // SAFETY: the frame is in the hands of this store's worker, and so are its cells; those of a flood nobody writes.
+                let mut bytes = chain_bytes(&self.shared.cells, cell, len)
+                    .map(|(cell, len)| unsafe { self.shared.cells.bytes(cell, len) });
+                copy_to(memory, first, &mut bytes);
+                memory.keep(first, cell);
+            }
+            Place::Sending(..) | Place::Nowhere => {} // of no bytes
+        }
+        self.set_row(slot, Row { place: Place::Sending(port, first), len });
+        Some(first)
+    }
+
+    /// A frame that was sent, or is taken back, is in transmit chunks no longer: in its cells, if it has some.
+    #[inline]
+    fn unstage(&mut self, slot: u32) -> Option<Frame> {
+        let Row { place: Place::Sending(port, first), len } = self.row(slot) else { return None };
+        let place = match self.memory(port).free_transmitted(first) {
+            END => Place::Nowhere,
+            cell => Place::Queued(cell),
+        };
+        self.set_row(slot, Row { place, len });
+        Some(Frame::new(slot, len))
+    }
+
+    /// The kernel is done with a transmit chunk of the port. Returns the frame that has left so, if that was the last of its chunks.
+    #[inline]
+    pub(crate) fn completed(&mut self, port: PortId, chunk: u32) -> Option<Frame> {
+        let slot = self.memory(port).completed(chunk)?;
+        self.unstage(slot)
+    }
+
+    /// Takes back a frame that was given to the kernel, which will not send it. Its bytes are kept where memory for that is free.
+    #[cold]
+    pub(crate) fn take_back(&mut self, port: PortId, slot: u32) -> Option<Frame> {
+        let Row { place: Place::Sending(_, first), len } = self.row(slot) else { return None };
+        let memory = self.memories[port.index()].as_deref_mut()?;
+        memory.took_back(first);
+        let keeps_bytes = memory.keeps_cells(first) || !self.own.contains(&slot);
+        if !keeps_bytes && cells_of(len) <= self.free_cells.for_data() {
+            let mut chain = Chain::EMPTY;
+            memory
+                .pieces(first)
+                .for_each(|bytes| append(&self.shared.cells, &mut self.free_cells, &mut chain, bytes));
+            memory.keep(first, chain.first);
+        }
+        self.unstage(slot)
+    }
+
+    /// Whether the frame is of this share.
     #[must_use]
     pub fn owns(&self, frame: &Frame) -> bool {
         self.own.contains(&frame.slot())
     }
 
-    /// Has the first bytes of the frame in a chunk brought near, for who will look at them soon.
-    #[inline]
-    pub(crate) fn prefetch(&self, slot: u32) {
-        self.region.prefetch(slot);
+    /// The bytes of a frame, piece by piece.
+    pub fn fragments(&self, frame: &Frame) -> impl Iterator<Item = &[u8]> {
+        let Row { place, len } = self.row(frame.slot());
+        let received = match place {
+            Place::Received(port, chunk) => Some(self.memory_of(port).received(chunk, len)),
+            _ => None,
+        };
+        let sending = match place {
+            Place::Sending(port, first) => Some(self.memory_of(port).pieces(first)),
+            _ => None,
+        };
+        let queued = match place {
+            Place::Queued(first) => Some(chain_bytes(&self.shared.cells, first, len)),
+            _ => None,
+        };
+        // SAFETY: the frame is in the hands of this store's worker, so its cells are. Writing takes `&mut self`.
+        let queued =
+            queued.into_iter().flatten().map(|(cell, len)| unsafe { self.shared.cells.bytes(cell, len) });
+        received.into_iter().chain(sending.into_iter().flatten()).chain(queued)
     }
 
-    pub(crate) fn region(&self) -> &Arc<Region> {
-        &self.region
-    }
-
-    #[inline]
-    pub(crate) fn take(&mut self) -> Option<u32> {
-        self.free.pop()
-    }
-
-    /// A free chunk for the socket of that number to receive into.
-    #[inline]
-    pub(crate) fn lend(&mut self, socket: u32) -> Option<u32> {
-        let slot = self.free.pop()?;
-        self.region.lend(slot, socket);
-        Some(slot)
-    }
-
-    /// Has back what sockets had to receive into at which the kernel looks no more.
-    #[cold]
-    pub fn take_back(&mut self, lent: Lent) {
-        for slot in self.own.clone() {
-            if self.region.borrower(slot).is_some_and(|socket| lent.contains(socket)) {
-                self.region.set_row(slot, Row { len: 0, next: slot, last: true });
-                self.give(slot);
+    /// Calls `write` with the bytes of a frame, piece by piece.
+    pub fn for_each_fragment_mut(&mut self, frame: &Frame, mut write: impl FnMut(&mut [u8])) {
+        let Row { place, len } = self.row(frame.slot());
+        match place {
+            Place::Nowhere => {}
+            Place::Received(port, chunk) => write(self.memory(port).received_mut(chunk, len)),
+            Place::Sending(port, first) => self.memory(port).write(first, write),
+            Place::Queued(first) => {
+                assert!(!self.shared.cells.is_shared(first), "nobody writes what copies share");
+                for (cell, len) in chain_bytes(&self.shared.cells, first, len) {
+                    // SAFETY: the frame is in the hands of this store's worker, and no copy shares its cells.
+                    write(unsafe { self.shared.cells.bytes_mut(cell, len) });
+                }
             }
         }
     }
 
     #[inline]
-    pub(crate) fn give(&mut self, slot: u32) {
+    fn give(&mut self, slot: u32) {
         if self.control.contains(&slot) {
             self.free_control.push(slot);
-        } else if self.own.contains(&slot) {
-            self.free.push(slot);
         } else {
-            self.foreign.push(slot);
+            assert!(self.own.contains(&slot), "a frame is freed by the worker that it belongs to");
+            self.free.push(slot);
         }
     }
 
-    /// The frame whose last chunk is `slot`, if it is one.
-    #[inline]
-    pub(crate) fn frame_ending_at(&self, slot: u32) -> Option<Frame> {
-        let row = self.region.row(slot);
-        if !row.last {
-            return None;
-        }
-        if row.next == slot {
-            return Some(Frame::new(slot, row.len));
-        }
-        let len = self.region.chain(row.next).map(|(_, row)| row.len).sum();
-        Some(Frame::new(row.next, len))
-    }
-
-    /// Moves the second half of a frame's first chunk into a chunk of its own, so that there is room
-    /// to grow.
-    #[cold]
-    fn split(&mut self, first: u32) -> bool {
-        let Some(slot) = self.take() else { return false };
-        let row = self.region.row(first);
-        let keep = row.len / 2;
-        let (Row { next, last, .. }, moved) = (row, row.len - keep);
-        // SAFETY: `first` belongs to a frame in this worker's hands, `slot` was free; `&mut self`
-        // excludes every other use of both.
-        let (from, to) = unsafe { (self.region.bytes(first, row.len), self.region.bytes_mut(slot, moved)) };
-        to.copy_from_slice(&from[keep as usize..]);
-        self.region.set_row(slot, Row { len: moved, next: if last { first } else { next }, last });
-        self.region.set_row(first, Row { len: keep, next: slot, last: false });
-        true
-    }
-}
-
-impl Store {
-    /// Shares of so many chunks each, in memory that no socket has: for tests of what moves frames between workers.
-    ///
-    /// # Panics
-    /// Where the memory cannot be had.
-    #[must_use]
-    pub fn plain(shares: &[u32]) -> Vec<Store> {
-        let region = Arc::new(Region::plain(2048, shares.iter().sum()));
-        let mut start = 0;
-        let ranges: Arc<[_]> = shares
-            .iter()
-            .map(|chunks| {
-                start += chunks;
-                start - chunks..start
-            })
-            .collect();
-        let share = |index| Store::new(Arc::clone(&region), Arc::clone(&ranges), index, 0);
-        (0..shares.len()).map(share).collect()
+    /// A frame in cells with these bytes, in this slot.
+    fn fill(&mut self, slot: u32, bytes: &[u8]) -> Frame {
+        let mut chain = Chain::EMPTY;
+        append(&self.shared.cells, &mut self.free_cells, &mut chain, bytes);
+        self.set_row(slot, Row { place: Place::Queued(chain.first), len: chain.len });
+        Frame::new(slot, chain.len)
     }
 }
 
 impl FrameStore for Store {
+    #[allow(clippy::cast_possible_truncation)] // made from a u32
     fn capacity(&self) -> u32 {
-        self.region.chunks()
+        self.shared.rows.len() as u32
     }
 
     #[inline]
     fn head(&self, frame: &Frame) -> &[u8] {
-        let row = self.region.row(frame.slot());
-        // SAFETY: the frame is in the hands of this store's worker; writing takes `&mut self`.
-        unsafe { self.region.bytes(frame.slot(), row.len) }
+        let Row { place, len } = self.row(frame.slot());
+        match place {
+            Place::Received(port, chunk) => self.memory_of(port).received(chunk, len),
+            // SAFETY: the frame is in the hands of this store's worker; writing takes `&mut self`.
+            Place::Queued(first) => unsafe { self.shared.cells.bytes(first, len.min(CELL)) },
+            Place::Sending(port, first) => self.memory_of(port).head(first),
+            Place::Nowhere => &[],
+        }
     }
 
     fn read(&self, frame: &Frame, into: &mut [u8]) -> usize {
@@ -260,272 +429,118 @@ impl FrameStore for Store {
 
     #[inline]
     fn head_mut(&mut self, frame: &Frame) -> &mut [u8] {
-        let row = self.region.row(frame.slot());
-        // SAFETY: the frame is in the hands of this store's worker, and `&mut self` excludes every
-        // other use of it.
-        unsafe { self.region.bytes_mut(frame.slot(), row.len) }
-    }
-
-    fn move_start(&mut self, frame: &mut Frame, by: i32) -> bool {
-        let slot = frame.slot();
-        let shortened = |row: Row| row.len.checked_add_signed(-by).filter(|&len| len > 0);
-        let mut row = self.region.row(slot);
-        let Some(mut len) = shortened(row) else { return false };
-        if len > self.region.room() {
-            if !self.split(slot) {
-                return false;
+        let Row { place, len } = self.row(frame.slot());
+        match place {
+            Place::Received(port, chunk) => self.memory(port).received_mut(chunk, len),
+            Place::Queued(first) => {
+                assert!(!self.shared.cells.is_shared(first), "nobody writes what copies share");
+                // SAFETY: the frame is in the hands of this store's worker, no copy shares its cells, and `&mut self` excludes
+                // every other use.
+                unsafe { self.shared.cells.bytes_mut(first, len.min(CELL)) }
             }
-            row = self.region.row(slot);
-            len = row.len.saturating_add_signed(-by);
+            Place::Sending(port, first) => self.memory(port).head_mut(first),
+            Place::Nowhere => &mut [],
         }
-        // SAFETY: the frame is in the hands of this store's worker, and `&mut self` excludes every
-        // other use of it.
-        let bytes = unsafe { self.region.bytes_mut(slot, len.max(row.len)) };
-        let shift = by.unsigned_abs() as usize;
-        if by < 0 {
-            bytes.copy_within(..row.len as usize, shift);
-        } else {
-            bytes.copy_within(shift.., 0);
-        }
-        self.region.set_row(slot, Row { len, ..row });
-        frame.resize(frame.len().saturating_add_signed(-by));
-        true
     }
 
+    /// Only a frame that is [staged](FrameStore::stage) has such room.
+    fn move_start(&mut self, frame: &mut Frame, by: i32) -> bool {
+        let Row { place: Place::Sending(port, first), len } = self.row(frame.slot()) else { return false };
+        let is_moved = self.memory(port).move_start(first, by);
+        if is_moved {
+            let len = len.checked_add_signed(-by).expect("its first piece has as many bytes");
+            self.set_row(frame.slot(), Row { place: Place::Sending(port, first), len });
+            frame.resize(len);
+        }
+        is_moved
+    }
+
+    /// The copy shares the cells of the frame.
     fn copy(&mut self, frame: &Frame) -> Option<Frame> {
-        let chunks = self.region.chain(frame.slot()).count();
-        if self.free.len() < chunks {
+        if self.free.is_empty() || !self.settle(frame) {
             return None;
         }
-        let mut chain: Option<Chain> = None;
-        for (from, row) in self.region.chain(frame.slot()) {
-            let slot = self.free.pop().expect("counted above");
-            // SAFETY: the frame is in the hands of this store's worker, `slot` was free and is another
-            // chunk; `&mut self` excludes every other use of both.
-            let (from, to) =
-                unsafe { (self.region.bytes(from, row.len), self.region.bytes_mut(slot, row.len)) };
-            to.copy_from_slice(from);
-            match &mut chain {
-                None => chain = Some(Chain::new(&self.region, slot, row.len)),
-                Some(chain) => chain.append(&self.region, slot, row.len),
-            }
-        }
-        chain.map(|chain| chain.finish())
+        let row @ Row { place: Place::Queued(first), len } = self.row(frame.slot()) else { return None };
+        let slot = self.free.pop()?;
+        self.shared.cells.share(first);
+        self.set_row(slot, row);
+        Some(Frame::new(slot, len))
     }
 
     fn make(&mut self, bytes: &[u8]) -> Option<Frame> {
-        let frame = self.allocate(u32::try_from(bytes.len()).ok()?)?;
-        let mut rest = bytes;
-        self.for_each_fragment_mut(&frame, |into| {
-            let (here, behind) = rest.split_at(into.len());
-            into.copy_from_slice(here);
-            rest = behind;
-        });
-        Some(frame)
+        let len = u32::try_from(bytes.len())
+            .ok()
+            .filter(|&len| len > 0 && cells_of(len) <= self.free_cells.for_data())?;
+        let slot = self.free.pop()?;
+        debug_assert!(len <= FRAME_MAX);
+        Some(self.fill(slot, bytes))
     }
 
     fn control(&mut self, bytes: &[u8]) -> Option<Frame> {
-        let len = u32::try_from(bytes.len()).ok().filter(|&len| len <= self.region.room())?;
+        let cells = cells_of(u32::try_from(bytes.len()).ok()?);
+        if cells == 0 || cells > self.free_cells.control {
+            return None;
+        }
         let slot = self.free_control.pop()?;
-        // SAFETY: the chunk was free, and `&mut self` excludes every other use of it.
-        unsafe { self.region.bytes_mut(slot, len) }.copy_from_slice(bytes);
-        Some(Chain::new(&self.region, slot, len).finish())
+        self.free_cells.control -= cells;
+        Some(self.fill(slot, bytes))
+    }
+
+    #[inline]
+    fn stage(&mut self, port: PortId, frame: &Frame) -> bool {
+        self.stage_at(port, frame).is_some()
     }
 
     #[inline]
     fn free(&mut self, frame: Frame) {
-        let (mut slot, _) = frame.into_parts();
-        loop {
-            let row = self.region.row(slot);
-            self.give(slot);
-            if row.last {
-                return;
+        let (slot, _) = frame.into_parts();
+        let Row { place, len } = self.row(slot);
+        match place {
+            Place::Nowhere => {}
+            Place::Received(port, chunk) => self.memory(port).free_received(chunk),
+            Place::Sending(..) => {
+                let frame = self.unstage(slot).map(Frame::into_parts);
+                debug_assert!(frame.is_some());
+                return self.free(Frame::new(slot, len));
             }
-            slot = row.next;
+            Place::Queued(first) => {
+                if self.control.contains(&slot) {
+                    self.free_cells.control += cells_of(len);
+                }
+                self.free_chain(first);
+            }
+        }
+        self.set_row(slot, Row { place: Place::Nowhere, len: 0 });
+        self.give(slot);
+    }
+
+    #[inline]
+    fn leaves_soon(&self, slot: u32) {
+        if let Place::Queued(first) = self.row(slot).place {
+            self.shared.cells.prefetch(first);
         }
     }
 }
 
-/// A frame in the making: the chunks that it has so far.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Chain {
-    first: u32,
-    last: u32,
-    last_len: u32,
-    len: u32,
-}
-
-impl Chain {
-    /// A frame that begins with `len` bytes in `slot`.
-    #[inline]
-    pub(crate) fn new(region: &Region, slot: u32, len: u32) -> Chain {
-        region.set_row(slot, Row { len, next: slot, last: true });
-        Chain { first: slot, last: slot, last_len: len, len }
-    }
-
-    /// It goes on with `len` bytes in `slot`.
-    #[inline]
-    pub(crate) fn append(&mut self, region: &Region, slot: u32, len: u32) {
-        region.set_row(self.last, Row { len: self.last_len, next: slot, last: false });
-        region.set_row(slot, Row { len, next: self.first, last: true });
-        (self.last, self.last_len) = (slot, len);
-        self.len += len;
-    }
-
-    /// That was all of it.
-    #[inline]
-    pub(crate) fn finish(self) -> Frame {
-        Frame::new(self.first, self.len)
-    }
+/// Copies pieces of bytes to the transmit chunks of a frame that begins with `first`.
+#[inline]
+fn copy_to<'a>(memory: &mut PacketMemory, first: u32, from: &mut impl Iterator<Item = &'a [u8]>) {
+    let mut piece: &[u8] = &[];
+    memory.write(first, |mut room| {
+        while !room.is_empty() {
+            if piece.is_empty() {
+                match from.next() {
+                    Some(next) => piece = next,
+                    None => return,
+                }
+            }
+            let here = room.len().min(piece.len());
+            let (now, later) = room.split_at_mut(here);
+            now.copy_from_slice(&piece[..here]);
+            (room, piece) = (later, &piece[here..]);
+        }
+    });
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
-mod tests {
-    use super::*;
-
-    const CHUNKS: u32 = 32;
-
-    fn store() -> Store {
-        Store::new(Arc::new(Region::plain(2048, CHUNKS)), [Range { start: 0, end: CHUNKS }].into(), 0, 4)
-    }
-
-    /// A frame of `len` bytes that count up.
-    fn filled(store: &mut Store, len: u32) -> Frame {
-        let frame = store.allocate(len).unwrap();
-        let mut next = 0u8;
-        store.for_each_fragment_mut(&frame, |bytes| {
-            for byte in bytes {
-                *byte = next;
-                next = next.wrapping_add(1);
-            }
-        });
-        frame
-    }
-
-    fn bytes_of(store: &Store, frame: &Frame) -> Vec<u8> {
-        store.fragments(frame).flatten().copied().collect()
-    }
-
-    #[test]
-    fn a_frame_takes_as_few_chunks_as_can_be_and_gives_them_back() {
-        let mut store = store();
-        for (len, chunks) in [(1, 1), (1792, 1), (1793, 2), (9018, 6)] {
-            let frame = filled(&mut store, len);
-            assert_eq!((frame.len(), store.free_chunks()), (len, 28 - chunks));
-            assert_eq!(bytes_of(&store, &frame).len(), len as usize);
-            store.free(frame);
-            assert_eq!(store.free_chunks(), 28);
-        }
-        assert_eq!(store.allocate(0), None);
-        assert_eq!(store.allocate(28 * 1792 + 1), None);
-        let all = store.allocate(28 * 1792).unwrap();
-        assert_eq!(store.free_chunks(), 0);
-        store.free(all);
-    }
-
-    #[test]
-    fn a_copy_has_the_same_bytes_in_chunks_of_its_own() {
-        let mut store = store();
-        for len in [60, 5000] {
-            let frame = filled(&mut store, len);
-            let mut copy = store.copy(&frame).unwrap();
-            assert_eq!(bytes_of(&store, &copy), bytes_of(&store, &frame));
-            store.head_mut(&copy)[0] = 0xff;
-            assert_eq!(store.head(&frame)[0], 0);
-            assert!(store.move_start(&mut copy, 1));
-            store.free(frame);
-            store.free(copy);
-        }
-        let most = store.allocate(15 * 1792).unwrap();
-        assert_eq!(store.copy(&most), None, "13 chunks are left");
-        store.free(most);
-        assert_eq!(store.free_chunks(), 28);
-    }
-
-    #[test]
-    fn control_frames_have_chunks_of_their_own() {
-        let mut store = store();
-        let data = store.allocate(28 * 1792).unwrap();
-        let control: Vec<Frame> = (0..4).map(|n| store.control(&[n; 60]).unwrap()).collect();
-        assert_eq!(store.control(&[0; 60]), None);
-        assert_eq!(store.head(&control[3]), [3; 60]);
-        store.free(data);
-        assert_eq!((store.free_chunks(), store.free_control_chunks()), (28, 0));
-        control.into_iter().for_each(|frame| store.free(frame));
-        assert_eq!((store.free_chunks(), store.free_control_chunks()), (28, 4));
-        assert_eq!(store.control(&[0; 1793]), None);
-    }
-
-    #[test]
-    fn the_start_moves_both_ways() {
-        let mut store = store();
-        // Lengths around the room of one chunk and of two.
-        for len in [60, 1788, 1789, 1792, 1793, 3584, 9018] {
-            let mut frame = filled(&mut store, len);
-            let before = bytes_of(&store, &frame);
-            assert!(store.move_start(&mut frame, -4), "{len}");
-            assert_eq!(frame.len(), len + 4);
-            let grown = bytes_of(&store, &frame);
-            assert_eq!((grown.len(), &grown[4..]), (before.len() + 4, &before[..]));
-            assert!(store.head(&frame).len() >= frame.len().min(128) as usize);
-            assert!(store.move_start(&mut frame, 8));
-            assert_eq!(bytes_of(&store, &frame), before[4..]);
-            assert_eq!(frame.len(), len - 4);
-            store.free(frame);
-            assert_eq!(store.free_chunks(), 28);
-        }
-    }
-
-    #[test]
-    fn a_start_that_cannot_move_stays() {
-        let mut store = store();
-        let mut short = filled(&mut store, 60);
-        assert!(!store.move_start(&mut short, 60) && !store.move_start(&mut short, 61));
-        let mut full = filled(&mut store, 1792);
-        let rest = store.allocate(26 * 1792).unwrap();
-        assert!(!store.move_start(&mut full, -4), "no chunk is left to grow into");
-        assert_eq!((short.len(), full.len()), (60, 1792));
-        assert_eq!(bytes_of(&store, &full).len(), 1792);
-        for frame in [short, full, rest] {
-            store.free(frame);
-        }
-    }
-
-    #[test]
-    fn a_frame_is_found_by_its_last_chunk_only() {
-        let mut store = store();
-        for (len, chunks) in [(60, 1), (1793, 2), (9018, 6)] {
-            let frame = store.allocate(len).unwrap();
-            let slots: Vec<u32> = store.region.chain(frame.slot()).map(|(slot, _)| slot).collect();
-            assert_eq!(slots.len(), chunks);
-            for &slot in &slots[..chunks - 1] {
-                assert_eq!(store.frame_ending_at(slot), None);
-            }
-            let found = store.frame_ending_at(slots[chunks - 1]).unwrap();
-            assert_eq!(found, frame);
-            let _ = found.into_parts();
-            store.free(frame);
-        }
-    }
-
-    #[test]
-    fn chunks_of_another_worker_go_home() {
-        let region = Arc::new(Region::plain(2048, CHUNKS));
-        let shares: Arc<[_]> = [0..16, 16..CHUNKS].into();
-        let mut here = Store::new(Arc::clone(&region), Arc::clone(&shares), 0, 0);
-        let mut there = Store::new(region, shares, 1, 0);
-        let mut frame = filled(&mut here, 1792);
-        assert!(here.owns(&frame) && !there.owns(&frame));
-        assert_eq!(there.head(&frame)[..4], [0, 1, 2, 3]);
-        assert!(there.move_start(&mut frame, -4), "with a chunk of the worker that sends it");
-        assert_eq!((here.free_chunks(), there.free_chunks()), (15, 15));
-        here.free(frame);
-        assert_eq!((here.free_chunks(), there.free_chunks()), (16, 15));
-        let (home, stray) = here.take_foreign().unwrap();
-        assert_eq!(home, 1);
-        there.free(stray);
-        assert_eq!(there.free_chunks(), 16);
-        assert_eq!(here.take_foreign(), None);
-    }
-}
+mod tests;

@@ -84,17 +84,6 @@ pub(crate) fn is_unbound(socket: BorrowedFd<'_>) -> bool {
     net::recv(socket, &mut [0; 0], RecvFlags::DONTWAIT) == Err(Errno::NXIO)
 }
 
-/// Waits until nobody in the kernel looks at what was taken from its sight before (`synchronize_rcu`).
-pub(crate) fn wait_for_readers() -> io::Result<()> {
-    const GLOBAL: libc::c_int = 1 << 0; // MEMBARRIER_CMD_GLOBAL
-    // SAFETY: no memory is passed.
-    if unsafe { libc::syscall(libc::SYS_membarrier, GLOBAL, 0, 0) } == 0 {
-        return Ok(());
-    }
-    // It is not to be had where cores run without ticks (`nohz_full`); to close a packet socket waits for the same.
-    socket(AddressFamily::Packet, SockType::Raw, SockFlag::SOCK_CLOEXEC, None).map(drop).map_err(Into::into)
-}
-
 /// Lets one kick send `frames`, where the kernel knows the option (Linux 6.17); others send 32.
 pub(crate) fn set_tx_budget(socket: BorrowedFd<'_>, frames: u32) {
     // Only a matter of speed: kicks are repeated until the ring is empty.

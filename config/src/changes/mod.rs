@@ -16,7 +16,7 @@ use xoff_dataplane::settings::{
 use xoff_dataplane::units::{Class, PortId};
 
 use crate::Config;
-use crate::shell::{PortShell, Rings, ShellSettings, Workers};
+use crate::shell::{PortShell, ShellSettings, Workers};
 use fields::differences;
 pub(crate) use places::vacated;
 use told::{Told, absent};
@@ -82,6 +82,7 @@ fn of_switch(before: &Config, after: &Config, changes: &mut Changes) {
         ports: other,
         accounting: restart "switch.accounting",
         memory: restart "memory",
+        lossy_pool: live "memory.lossy_pool",
         when_full: restart "switch.when_full",
         pipeline: restart "pipeline",
         policies: other,
@@ -218,14 +219,6 @@ fn of_place(place: &str, before: &Config, after: &Config, id: PortId, changes: &
         kept(format!("{place}class {class}: ingress_reserve"), told(|class| class.ingress_reserve.told()));
         kept(format!("{place}class {class}: egress_reserve"), told(|class| class.egress_reserve.told()));
     }
-    // All sockets on one packet memory have fill and completion rings of one size: the largest at the start.
-    let rings: [fn(&Rings) -> u32; 2] = [|rings| rings.fill, |rings| rings.completion];
-    for (what, of) in ["fill ring", "completion ring"].into_iter().zip(rings) {
-        let most = before.shell.ports.iter().map(|port| of(&port.rings)).max().unwrap_or(0);
-        let wanted = of(&after.shell.ports[id.index()].rings);
-        let of_what = format!("{place}{what} (by speed, stall_budget, smallest_frame, commit)");
-        kept(of_what, [most.to_string(), wanted.max(most).to_string()]);
-    }
 }
 
 fn of_port(place: &str, old: &PortSettings, new: &PortSettings, changes: &mut Changes) {
@@ -311,6 +304,7 @@ fn of_device(place: &str, [old, new]: [&PortShell; 2], changes: &mut Changes) {
         queues: restart,
         mode: restart,
         rings: restart "rings (by speed, stall_budget, smallest_frame, commit)",
+        transmit_chunks: restart "frames that a driver may hold (by commit, smallest_frame)",
         stall_frames: restart "frames that are kept ready for a stall (by speed, stall_budget, smallest_frame, burst)",
     });
 }

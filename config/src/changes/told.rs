@@ -3,7 +3,7 @@
 use xoff_dataplane::punt::PuntLimit;
 use xoff_dataplane::settings::{
     Accounting, AutoPeer, Dcbx, EcnSettings, Flooded, FlowControl, GPfcSettings, GfcSettings, GroupSettings,
-    Lldp, LoopDetection, Member, Memory, OfcSettings, PPfcSettings, PipelineSettings, PolicyKind,
+    Lldp, LoopDetection, LossyPool, Member, Memory, OfcSettings, PPfcSettings, PipelineSettings, PolicyKind,
     PortSettings, QcnSettings, QueueKind, Service, SharedMemory, Spread, StormLimit, Trust, WatchdogSettings,
     Weigh, WhenFull,
 };
@@ -144,6 +144,10 @@ told_by! {
     Memory: |memory| match memory {
         Memory::Dedicated => "dedicated".into(),
         Memory::Shared(shared) => shared.told(),
+    },
+    LossyPool: |pool| match *pool {
+        LossyPool::UNLIMITED => "none".into(),
+        LossyPool { bytes, .. } => bytes.told(),
     },
     SharedMemory: |shared| {
         let SharedMemory {

@@ -134,7 +134,7 @@ impl Port<Slots> for Line {
         u32::MAX
     }
 
-    fn send(&mut self, _: &Slots, frame: Frame) -> Result<(), Frame> {
+    fn send(&mut self, _: &mut Slots, frame: Frame) -> Result<(), Frame> {
         self.left.push(frame);
         Ok(())
     }

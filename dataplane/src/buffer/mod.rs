@@ -12,7 +12,9 @@
 //!   then goes into its headroom. Reserves never lend to the pool, nor does headroom, unless it is taken from there.
 //!   Egress queues have limits of their own beyond their reserves: each one's, its port's, that of all.
 
+mod egress;
 mod ingress;
+mod lossy;
 
 use std::sync::Arc;
 
@@ -24,11 +26,12 @@ pub use crate::load::Margin;
 use crate::occupancy::Occupancy;
 use crate::prefetch::prefetch;
 use crate::settings::{
-    Accounting, ClassSettings, EgressLimits, HeadroomPlace, Memory, PortSettings, SharedMemory,
-    SwitchSettings,
+    Accounting, EgressLimits, HeadroomPlace, Memory, PortSettings, SharedMemory, SwitchSettings,
 };
 use crate::units::{Bytes, CLASSES, Class, ClassSet, PortId, TAGS};
+use egress::EgressQueue;
 use ingress::IngressQueue;
+use lossy::LossyUse;
 
 /// All occupancies of a switch.
 #[derive(Debug)]
@@ -44,64 +47,20 @@ pub struct Buffer {
     egress_port_used: Box<[Bytes]>,
     /// Whether that is of the pool: frames that wait there count nowhere else.
     egress_is_pooled: bool,
+    /// What queues of classes that are lossy at every port hold together.
+    lossy: LossyUse,
     /// What other workers decide by, too.
     occupancy: Arc<Occupancy>,
     counters: Arc<Counters>,
 }
 
-#[derive(Clone, Copy, Debug)]
-#[repr(align(64))]
-struct EgressQueue {
-    bytes: Bytes,
-    max: Bytes,
-    frames: u32,
-    frames_max: u32,
-    /// Both of them once the queue is empty.
-    next: (Bytes, u32),
-    reserve: Bytes,
-    /// The class is lossless somewhere, and whatever its ingress lets in has room here: no limit that queues share holds.
-    exempt: bool,
-}
-
-impl EgressQueue {
-    const fn new(class: &ClassSettings, exempt: bool) -> EgressQueue {
-        EgressQueue {
-            bytes: Bytes::ZERO,
-            max: class.egress_max,
-            frames: 0,
-            frames_max: class.egress_max_frames,
-            next: (class.egress_max, class.egress_max_frames),
-            reserve: class.egress_reserve,
-            exempt,
-        }
-    }
-
-    /// Other limits from now on. Where it `keeps_room`, what ingress queues have let in under the limits before has it still.
-    fn revise(&mut self, class: &ClassSettings, exempt: bool, keeps_room: bool) {
-        let before = *self;
-        let EgressQueue { bytes, frames, .. } = before;
-        *self = EgressQueue { bytes, frames, ..EgressQueue::new(class, exempt) };
-        if keeps_room {
-            self.max = self.max.max(before.max);
-            self.frames_max = self.frames_max.max(before.frames_max);
-        }
-    }
-
-    /// What `size` bytes more take beyond the reserve, where that counts.
-    fn beyond_reserve_with(&self, size: Bytes) -> Bytes {
-        match self.exempt {
-            true => Bytes::ZERO,
-            false => (self.bytes + size).saturating_sub(self.bytes.max(self.reserve)),
-        }
-    }
-}
-
 impl Buffer {
-    pub(crate) fn new(settings: &SwitchSettings, counters: Arc<Counters>) -> Buffer {
+    /// Of a worker that has `own_ports` of all ports.
+    pub(crate) fn new(settings: &SwitchSettings, own_ports: usize, counters: Arc<Counters>) -> Buffer {
         let per_port = |port: usize| settings.ports[port].classes;
         let ports = settings.ports.len();
         let limits_all = limits_all_egress(settings);
-        let exempt = exempt(settings);
+        let (exempt, lossless) = (exempt(settings), settings.lossless_anywhere());
         Buffer {
             memory: settings.memory,
             ingress: (0..ports)
@@ -113,7 +72,11 @@ impl Buffer {
             egress: (0..ports)
                 .map(|port| {
                     let classes = per_port(port);
-                    Class::ALL.map(|class| EgressQueue::new(&classes[class.index()], exempt.contains(class)))
+                    let queue = |class: Class| {
+                        let settings = &classes[class.index()];
+                        EgressQueue::new(settings, exempt.contains(class), !lossless.contains(class))
+                    };
+                    Class::ALL.map(queue)
                 })
                 .collect(),
             pool_used: Bytes::ZERO,
@@ -121,6 +84,7 @@ impl Buffer {
             egress_used: Bytes::ZERO,
             egress_port_used: vec![Bytes::ZERO; ports].into_boxed_slice(),
             egress_is_pooled: limits_all && settings.accounting == Accounting::UntilForwarded,
+            lossy: LossyUse::new(settings.lossy_pool, own_ports, ports),
             occupancy: Arc::clone(counters.occupancy()),
             counters,
         }
@@ -137,6 +101,7 @@ impl Buffer {
         self.egress_is_pooled =
             limits_all_egress(settings) && settings.accounting == Accounting::UntilForwarded;
         (self.pool_used, self.egress_used) = (Bytes::ZERO, Bytes::ZERO);
+        self.lossy.revise(settings.lossy_pool);
         for (index, port) in settings.ports.iter().enumerate() {
             let (mut pooled, mut beyond_reserves) = (Bytes::ZERO, Bytes::ZERO);
             for class in Class::ALL {
@@ -147,7 +112,10 @@ impl Buffer {
                 let egress = &mut self.egress[index][class.index()];
                 let keeps_room =
                     lossless.contains(class) && (counts_at_ingress || egress.bytes > Bytes::ZERO);
-                egress.revise(of_class, exempt.contains(class), keeps_room);
+                egress.revise(of_class, exempt.contains(class), !lossless.contains(class), keeps_room);
+                if egress.is_lossy {
+                    self.lossy.enter(Load { frames: egress.frames, bytes: egress.bytes });
+                }
                 if !egress.exempt {
                     beyond_reserves += egress.bytes.saturating_sub(egress.reserve);
                 }
@@ -316,6 +284,7 @@ impl Buffer {
             frames: queue.frames_max.saturating_sub(queue.frames),
             bytes: queue.max.saturating_sub(queue.bytes.saturating_add(Bytes(1))),
         };
+        let own = if queue.is_lossy { own.min(self.lossy.room(queue.bytes)) } else { own };
         match self.memory {
             Memory::Shared(shared) if !queue.exempt => {
                 let in_reserve = queue.reserve.saturating_sub(queue.bytes);
@@ -367,6 +336,9 @@ impl Buffer {
         }
         queue.bytes += load.bytes;
         queue.frames += load.frames;
+        if queue.is_lossy {
+            self.lossy.enter(load);
+        }
         self.occupancy.queue(port, class).egress_bytes.set(queue.bytes.0);
         let counters = self.counters.class(port, class);
         counters.egress_bytes.set(queue.bytes.0);
@@ -387,6 +359,9 @@ impl Buffer {
         let queue = &mut self.egress[port.index()][class.index()];
         queue.bytes -= load.bytes;
         queue.frames -= load.frames;
+        if queue.is_lossy {
+            self.lossy.leave(load);
+        }
         if queue.frames == 0 {
             (queue.max, queue.frames_max) = queue.next;
         }

@@ -2,7 +2,7 @@
 //! Thresholds of the buffer, one byte below and at each.
 
 use super::*;
-use crate::settings::{Accounting, ClassSettings, FdbSettings, HashSeed, SharedMemory, WhenFull};
+use crate::settings::{Accounting, ClassSettings, FdbSettings, HashSeed, LossyPool, SharedMemory, WhenFull};
 use crate::testing::port_settings;
 
 const LOSSLESS: Class = Class::ALL[3];
@@ -19,6 +19,14 @@ fn buffer_by_port(memory: Memory, change: impl Fn(PortId, &mut ClassSettings)) -
 }
 
 fn buffer_of(accounting: Accounting, memory: Memory, change: impl Fn(PortId, &mut ClassSettings)) -> Buffer {
+    Buffer::new(&settings_of(accounting, memory, change), 2, Counters::new(2))
+}
+
+fn settings_of(
+    accounting: Accounting,
+    memory: Memory,
+    change: impl Fn(PortId, &mut ClassSettings),
+) -> SwitchSettings {
     let mut ports = vec![port_settings(0), port_settings(1)];
     for (id, port) in [P0, P1].into_iter().zip(&mut ports) {
         for class in &mut port.classes {
@@ -32,10 +40,11 @@ fn buffer_of(accounting: Accounting, memory: Memory, change: impl Fn(PortId, &mu
             change(id, class);
         }
     }
-    let settings = SwitchSettings {
+    SwitchSettings {
         ports,
         accounting,
         memory,
+        lossy_pool: Default::default(),
         when_full: WhenFull::default(),
         pipeline: Default::default(),
         policies: Default::default(),
@@ -46,8 +55,7 @@ fn buffer_of(accounting: Accounting, memory: Memory, change: impl Fn(PortId, &mu
         routed_vlans: Vec::new(),
         groups: Vec::new(),
         qcn: Default::default(),
-    };
-    Buffer::new(&settings, Counters::new(2))
+    }
 }
 
 fn shared(alpha_log2: Option<i8>) -> Memory {
@@ -353,6 +361,72 @@ fn cut(rng: &mut fastrand::Rng, margin: Margin) -> Vec<u64> {
     sizes
 }
 
+fn pool(bytes: u64, frames: u32) -> LossyPool {
+    LossyPool { bytes: Bytes(bytes), frames }
+}
+
+/// Each may hold as much as is free beside what it holds; a lossless queue takes nothing of the pool.
+#[test]
+fn lossy_queues_share_a_pool() {
+    let mut settings = settings_of(Accounting::default(), Memory::Dedicated, |_, _| ());
+    settings.lossy_pool = pool(9_000, u32::MAX);
+    let mut buffer = Buffer::new(&settings, 2, Counters::new(2));
+    let (other, third) = (Class::ALL[5], Class::ALL[6]);
+    assert!(buffer.egress_has_room(P0, LOSSY, Bytes(4_500)), "half of the pool");
+    assert!(!buffer.egress_has_room(P0, LOSSY, Bytes(4_501)));
+    buffer.enter_egress(P1, P0, LOSSY, Bytes(4_500));
+    buffer.enter_egress(P1, P0, LOSSLESS, Bytes(9_000));
+    assert!(!buffer.egress_has_room(P0, LOSSY, Bytes(1)), "as much as is free");
+    assert!(buffer.egress_has_room(P1, other, Bytes(2_250)), "half of what is free");
+    assert!(!buffer.egress_has_room(P1, other, Bytes(2_251)));
+    buffer.enter_egress(P0, P1, other, Bytes(2_250));
+    buffer.leave_egress(P1, P0, LOSSY, Bytes(4_500));
+    assert!(buffer.egress_has_room(P0, third, Bytes(3_375)));
+    assert!(!buffer.egress_has_room(P0, third, Bytes(3_376)));
+    assert!(buffer.egress_has_room(P0, LOSSLESS, Bytes(999)), "its own limit, and no other");
+}
+
+#[test]
+fn lossy_pool_is_full_of_frames_before_bytes() {
+    let mut settings = settings_of(Accounting::default(), Memory::Dedicated, |_, _| ());
+    settings.lossy_pool = pool(9_000, 2);
+    let mut buffer = Buffer::new(&settings, 2, Counters::new(2));
+    buffer.enter_egress(P1, P0, LOSSY, Bytes(64));
+    assert!(buffer.egress_has_room(P1, LOSSY, Bytes(64)), "one frame below");
+    buffer.enter_egress(P0, P1, LOSSY, Bytes(64));
+    assert!(!buffer.egress_has_room(P0, Class::ALL[5], Bytes(64)), "at the limit");
+    buffer.leave_egress(P0, P1, LOSSY, Bytes(64));
+    assert!(buffer.egress_has_room(P0, Class::ALL[5], Bytes(64)));
+}
+
+#[test]
+fn workers_share_the_pool_by_their_ports() {
+    assert_eq!(pool(9_000, 30).part(1, 3), pool(3_000, 10));
+    assert_eq!(pool(9_000, 30).part(3, 3), pool(9_000, 30));
+    assert_eq!(LossyPool::UNLIMITED.part(1, 3), LossyPool::UNLIMITED);
+    let mut settings = settings_of(Accounting::default(), Memory::Dedicated, |_, _| ());
+    settings.lossy_pool = pool(8_000, u32::MAX);
+    let buffer = Buffer::new(&settings, 1, Counters::new(2));
+    assert!(buffer.egress_has_room(P0, LOSSY, Bytes(2_000)), "half of half");
+    assert!(!buffer.egress_has_room(P0, LOSSY, Bytes(2_001)));
+}
+
+/// What waits in queues counts in another pool from the moment of the change.
+#[test]
+fn revised_pool_counts_what_is_queued() {
+    let mut settings = settings_of(Accounting::default(), Memory::Dedicated, |_, _| ());
+    let mut buffer = Buffer::new(&settings, 2, Counters::new(2));
+    buffer.enter_egress(P1, P0, LOSSY, Bytes(6_000));
+    settings.lossy_pool = pool(8_000, u32::MAX);
+    buffer.revise(&settings);
+    assert!(!buffer.egress_has_room(P0, LOSSY, Bytes(1)));
+    assert!(
+        buffer.egress_has_room(P1, LOSSY, Bytes(1_000)) && !buffer.egress_has_room(P1, LOSSY, Bytes(1_001))
+    );
+    buffer.leave_egress(P1, P0, LOSSY, Bytes(6_000));
+    assert!(buffer.egress_has_room(P0, LOSSY, Bytes(4_000)));
+}
+
 /// Below XOFF and with room, frame by frame, to the last byte of the margin; one byte, or frame, beyond it
 /// not any more.
 #[test]
@@ -362,9 +436,13 @@ fn margins_bind_frame_by_frame_and_end_where_they_must() {
         let alpha = rng.choice([None, None, Some(-2), Some(0), Some(1), Some(3)]).unwrap();
         let memory = if rng.bool() { Memory::Dedicated } else { shared(alpha) };
         let frames = if rng.bool() { u32::MAX } else { rng.u32(1..12) };
-        let mut buffer = buffer(memory, |class| {
+        let mut settings = settings_of(Accounting::default(), memory, |_, class| {
             (class.xoff_frames, class.egress_max_frames) = (frames, frames);
         });
+        if rng.bool() {
+            settings.lossy_pool = pool(rng.u64(0..12_000), rng.u32(1..16));
+        }
+        let mut buffer = Buffer::new(&settings, 2, Counters::new(2));
         for _ in 0..rng.u8(0..12) {
             let port = rng.choice([P0, P1]).unwrap();
             let class = rng.choice([LOSSLESS, LOSSY, Class::ALL[5]]).unwrap();

@@ -55,7 +55,7 @@ pub trait Port<S> {
     ///
     /// # Errors
     /// Gives the frame back where the rings have no room: reap, and try again.
-    fn send(&mut self, store: &S, frame: Frame) -> Result<(), Frame>;
+    fn send(&mut self, store: &mut S, frame: Frame) -> Result<(), Frame>;
 
     /// Sends what was taken, and what an earlier flush could not send.
     fn flush(&mut self) {}

@@ -22,6 +22,7 @@ fn settings(ports: u8) -> SwitchSettings {
         ports: (0..ports).map(port_settings).collect(),
         accounting: Accounting::default(),
         memory: Memory::default(),
+        lossy_pool: Default::default(),
         when_full: WhenFull::default(),
         pipeline: Default::default(),
         policies: Default::default(),

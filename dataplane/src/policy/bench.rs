@@ -39,6 +39,7 @@ impl Bench {
             ports: (0..5).map(port_settings).collect(),
             accounting: Accounting::default(),
             memory: Memory::Dedicated,
+            lossy_pool: Default::default(),
             when_full: WhenFull::Drop,
             pipeline: Default::default(),
             policies: Default::default(),
@@ -58,7 +59,7 @@ impl Bench {
         }
         change(&mut settings);
         Bench {
-            buffer: Buffer::new(&settings, Counters::new(5)),
+            buffer: Buffer::new(&settings, 5, Counters::new(5)),
             policy: Policy::new(kind, class, &settings),
             class,
             now: Nanos::ZERO,

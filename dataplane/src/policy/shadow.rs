@@ -220,6 +220,7 @@ mod tests {
             ports: vec![port_settings(0), port_settings(1)],
             accounting: Default::default(),
             memory: Default::default(),
+            lossy_pool: Default::default(),
             when_full: Default::default(),
             pipeline: Default::default(),
             policies: Default::default(),

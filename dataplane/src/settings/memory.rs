@@ -12,6 +12,40 @@ pub enum Memory {
     Shared(SharedMemory),
 }
 
+/// What queues of classes that are lossy at every port may hold together, beside their own limits. A queue may hold as much as is free
+/// of it then (a dynamic threshold with alpha = 1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LossyPool {
+    /// Bytes, as buffers count them.
+    pub bytes: Bytes,
+    /// Frames.
+    pub frames: u32,
+}
+
+impl LossyPool {
+    /// Only the limits of each queue hold.
+    pub const UNLIMITED: LossyPool = LossyPool { bytes: Bytes::MAX, frames: u32::MAX };
+
+    /// Returns the part of the pool for `own` of `all` ports.
+    #[must_use]
+    pub fn part(self, own: usize, all: usize) -> LossyPool {
+        if self == LossyPool::UNLIMITED || own >= all {
+            return self;
+        }
+        let part = |of: u64| u64::try_from(u128::from(of) * own as u128 / all as u128).unwrap_or(of);
+        LossyPool {
+            bytes: Bytes(part(self.bytes.0)),
+            frames: u32::try_from(part(self.frames.into())).unwrap_or(self.frames),
+        }
+    }
+}
+
+impl Default for LossyPool {
+    fn default() -> LossyPool {
+        LossyPool::UNLIMITED
+    }
+}
+
 /// Limits on the common pool (CaPFC II-F, and the dynamic threshold of today's switches).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SharedMemory {

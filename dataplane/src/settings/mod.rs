@@ -11,7 +11,7 @@ mod qcn;
 
 pub use custom::{Custom, PolicyFactory};
 pub use group::{GroupSettings, MEMBERS_MAX, Member, Spread, Turns, WEIGHT_MAX};
-pub use memory::{EgressLimits, HeadroomPlace, Memory, SharedMemory};
+pub use memory::{EgressLimits, HeadroomPlace, LossyPool, Memory, SharedMemory};
 pub use pipeline::{FrameRate, IngressOrder, PipelineSettings};
 pub use policy::{GPfcSettings, GfcSettings, OfcSettings, PPfcSettings, PolicyKind, PolicySettings, Weigh};
 pub use qcn::{Culprit, QcnSettings};
@@ -29,6 +29,8 @@ pub struct SwitchSettings {
     pub accounting: Accounting,
     /// Who owns the packet memory.
     pub memory: Memory,
+    /// What lossy queues may hold together.
+    pub lossy_pool: LossyPool,
     /// What happens to a frame whose egress queue is full.
     pub when_full: WhenFull,
     /// What is between ingress and egress queues.

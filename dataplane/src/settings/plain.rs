@@ -22,6 +22,7 @@ impl SwitchSettings {
             ports,
             accounting: Default::default(),
             memory: Default::default(),
+            lossy_pool: Default::default(),
             when_full: Default::default(),
             pipeline: Default::default(),
             policies: Default::default(),

@@ -247,6 +247,7 @@ mod tests {
             ports,
             accounting: Accounting::UntilTransmitted,
             memory: crate::settings::Memory::Dedicated,
+            lossy_pool: Default::default(),
             when_full: crate::settings::WhenFull::Drop,
             pipeline: Default::default(),
             policies: Default::default(),

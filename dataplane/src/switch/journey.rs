@@ -368,11 +368,13 @@ impl Switch {
         let class = turn.class;
         let meta = *self.nodes.meta(&frame);
         let at = &self.ports[port.index()].egress;
-        let is_marked = at.marks.contains(class) && self.mark(port, &frame, store);
         let tagged = self.bridge.is_tagged(port, meta.vid);
+        let is_as_it_came = at.rewriter.has_nothing_to_do(meta.layout, tagged);
+        let may_be_marked = at.marks.contains(class);
+        let is_ready = !may_be_marked && is_as_it_came || store.stage(port, &frame);
+        let is_marked = may_be_marked && is_ready && self.mark(port, &frame, store);
         let rewriter = &self.ports[port.index()].egress.rewriter;
-        let is_as_it_came = rewriter.has_nothing_to_do(meta.layout, tagged);
-        if !is_as_it_came && !rewriter.apply(store, &mut frame, meta.vid, tagged, class) {
+        if !is_ready || !is_as_it_came && !rewriter.apply(store, &mut frame, meta.vid, tagged, class) {
             self.leave_egress(port, &meta);
             self.drop_admitted(port, DropReason::NoFrames, frame, store);
             self.pipeline.try_again(self.now);

@@ -146,6 +146,7 @@ impl Switch {
             let lane_bits = pipeline::lane_bits(settings.pipeline.ingress);
             settings.ports.iter().map(|port| Port::new(port, count, lossless, lane_bits)).collect()
         };
+        let own_ports = workers.own().len();
         let flood_copies_max = workers.own().iter().map(|_| FLOOD_COPIES_MAX).sum();
         let reach = Reach::new(&settings.ports, |port| workers.owns(port));
         let policies = Policies::new(settings, slots, reach);
@@ -159,7 +160,7 @@ impl Switch {
             pipeline: Pipeline::new(&settings.pipeline, slots, Arc::clone(&counters)),
             nodes: Nodes::new(slots),
             accounts: Accounts::new(slots, lossless, flood_copies_max),
-            buffer: Buffer::new(settings, Arc::clone(&counters)),
+            buffer: Buffer::new(settings, own_ports, Arc::clone(&counters)),
             policies,
             congestion: CongestionPoints::new(&settings.qcn, &settings.ports, slots),
             bridge: Bridge::new(settings),

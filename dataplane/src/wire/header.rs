@@ -134,7 +134,7 @@ pub enum Malformed {
 }
 
 impl Header {
-    /// Reads the head of a frame: its first `min(len, 128)` bytes at least.
+    /// Reads the head of a frame: its first `min(len, 96)` bytes at least.
     ///
     /// # Errors
     /// Where Ethernet's own header does not fit.

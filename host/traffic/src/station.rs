@@ -8,9 +8,9 @@ use std::time::Duration;
 use xoff_config::shell::Chunks;
 use xoff_dataplane::driver::Port as _;
 use xoff_dataplane::frame::{Frame, FrameStore};
-use xoff_dataplane::units::{Bytes, MacAddr, Nanos};
+use xoff_dataplane::units::{Bytes, MacAddr, Nanos, PortId};
 use xoff_host::report::DropReport;
-use xoff_xdp::{Facts, Port, PortDriver as _, PortOptions, Share, Store, Umem, UmemSettings, XdpError};
+use xoff_xdp::{Facts, Port, PortDriver as _, PortOptions, Rings, Store, XdpError, ZeroCopy};
 
 use xoff_xdp::sleeper::duplicates;
 
@@ -22,10 +22,8 @@ const RECEIVE_MAX: u32 = 64;
 pub struct Station {
     port: Port,
     store: Store,
-    /// Handed to the kernel and not yet back, in bytes of layer 1 and in chunks.
+    /// Handed to the kernel and not yet back, in bytes of layer 1.
     committed: Bytes,
-    committed_chunks: u32,
-    tx_ring: u32,
 }
 
 impl Station {
@@ -35,34 +33,23 @@ impl Station {
     /// # Errors
     /// Where the interface cannot be used.
     pub fn open(device: &str, ring: u32) -> Result<Station, XdpError> {
-        match Station::open_with(None, device, ring) {
-            Err(XdpError::NotZeroCopy { .. }) => Station::open_with(Some(false), device, ring),
-            opened => opened,
-        }
-    }
-
-    fn open_with(zero_copy: Option<bool>, device: &str, ring: u32) -> Result<Station, XdpError> {
         let chunks = Chunks::for_mtu(xoff_xdp::mtu(device)?);
-        let settings = UmemSettings {
-            chunk_bytes: chunks.bytes,
-            multi_buffer: chunks.multi_buffer,
-            zero_copy,
-            fill: ring,
-            completion: ring,
-        };
-        let chunks = (xoff_xdp::rx_queues(device)? + 2) * ring;
-        let (umem, stores) = Umem::new(settings, &[Share { chunks, control: 0 }])?;
-        let mut store = stores.into_iter().next().expect("one share was asked for");
         let options = PortOptions {
             device: device.to_owned(),
             queues: None,
             mode: None,
-            rx: ring,
-            tx: ring,
+            zero_copy: ZeroCopy::Auto,
+            rings: Rings { fill: ring, rx: ring, tx: ring, completion: ring },
+            chunk_bytes: chunks.bytes,
+            multi_buffer: chunks.multi_buffer,
             receive_chunks: ring,
+            window: ring,
+            transmit_chunks: ring,
         };
-        let port = Port::open(&umem, &mut store, &options)?;
-        Ok(Station { port, store, committed: Bytes::ZERO, committed_chunks: 0, tx_ring: ring })
+        let frames = (xoff_xdp::rx_queues(device)? + 2) * ring;
+        let mut store = Store::with_frames(frames);
+        let port = Port::open(&mut store, PortId(0), &options)?;
+        Ok(Station { port, store, committed: Bytes::ZERO })
     }
 
     /// What the interface turned out to be.
@@ -106,10 +93,7 @@ impl Station {
     /// A frame of `len` bytes to be filled and sent; `None` while too much is with the kernel.
     #[inline]
     pub fn allocate(&mut self, len: u32) -> Option<Frame> {
-        if self.committed_chunks + self.chunks_of(len) > self.tx_ring {
-            return None;
-        }
-        self.store.allocate(len)
+        self.port.compose(&mut self.store, len)
     }
 
     /// Takes a frame from [`Station::allocate`] to be sent by the next [`Station::flush`].
@@ -119,16 +103,11 @@ impl Station {
     #[inline]
     pub fn send(&mut self, frame: Frame) {
         let len = frame.len();
-        match self.port.send(&self.store, frame) {
-            Ok(()) => {
-                self.committed += Bytes::on_line(len);
-                self.committed_chunks += self.chunks_of(len);
-            }
+        match self.port.send(&mut self.store, frame) {
+            Ok(()) => self.committed += Bytes::on_line(len),
             Err(frame) => {
                 self.store.free(frame);
-                unreachable!(
-                    "room in the ring was counted when the frame was allocated, and nobody sends by what is gone"
-                );
+                unreachable!("the frame is in chunks of the port already, and nobody sends by what is gone");
             }
         }
     }
@@ -136,18 +115,16 @@ impl Station {
     /// Makes the kernel send, and takes back what it has sent.
     #[inline]
     pub fn flush(&mut self) {
-        if self.committed_chunks == 0 {
+        if self.committed == Bytes::ZERO {
             return;
         }
         self.port.flush(); // also where the last one found the device down: it may be up again
-        let (mut bytes, mut chunks, room) = (Bytes::ZERO, 0, self.store.chunk_room());
+        let mut bytes = Bytes::ZERO;
         self.port.reap(&mut self.store, |store, frame| {
             bytes += Bytes::on_line(frame.len());
-            chunks += frame.len().div_ceil(room);
             store.free(frame);
         });
         self.committed = self.committed.saturating_sub(bytes);
-        self.committed_chunks -= chunks;
     }
 
     /// Whether the interface was deleted, as far as sending has told: nothing goes out or comes in any more.
@@ -182,10 +159,6 @@ impl Station {
         let of_device = device.losses().into_iter().map(|(name, frames)| (format!("device_{name}"), frames));
         let counters = of_xdp.chain(of_device).filter(|&(_, frames)| frames > 0).collect();
         DropReport { total: xdp.lost() + device.lost(), counters, unread }
-    }
-
-    fn chunks_of(&self, len: u32) -> u32 {
-        len.div_ceil(self.store.chunk_room())
     }
 }
 

@@ -39,8 +39,8 @@ fn ping(from: &Host, to: &Host) {
     from.run("ping", &["-c", "2", "-i", "0.2", "-W", "5", &to.ipv4().to_string()]);
 }
 
-fn chunks_free(switch: &Switch) -> Vec<u64> {
-    switch.status().workers.iter().map(|worker| worker.chunks_free).collect()
+fn free_memory(switch: &Switch) -> Vec<(u64, u64)> {
+    switch.status().workers.iter().map(|worker| (worker.frames_free, worker.cells_free)).collect()
 }
 
 #[test]
@@ -51,7 +51,7 @@ fn a_port_comes_and_goes_under_load_and_the_others_lose_nothing() {
             let config = |ports| config(ports).switch(workers);
             let found = device(&bed, "p5");
             let switch = bed.start(&config(4));
-            let free = chunks_free(&switch);
+            let free = free_memory(&switch);
             let [a, b, sink, other, late] = [1, 2, 3, 4, 5].map(|number| bed.host(number));
             let much = [stream(sink, 3, "90M", 6_000)];
             let talk = Traffic::at_mbps(100).sink(sink).source(a, &much).source(b, &much).start();
@@ -71,7 +71,7 @@ fn a_port_comes_and_goes_under_load_and_the_others_lose_nothing() {
                 assert!(!switch.metrics().contains("port=\"p5\""));
             }
             talk.finish().assert_lossless(&[3]);
-            wait_for("all memory to be free", || (chunks_free(&switch) == free).then_some(()));
+            wait_for("all memory to be free", || (free_memory(&switch) == free).then_some(()));
             bed.finish(switch);
         });
     }
@@ -228,7 +228,7 @@ fn a_port_that_cannot_be_added_is_named_and_nothing_changes() {
     let bed = bed(3).build();
     let with = |ports, xoff: u32| config(ports).more(&format!("[class.3]\nxoff = {xoff}"));
     let switch = bed.start(&with(2, 100_000));
-    let free = chunks_free(&switch);
+    let free = free_memory(&switch);
     let refused = |config: &Config, why: &str| {
         switch.write(config);
         let (done, text) = reload(&bed, &[]);
@@ -246,6 +246,6 @@ fn a_port_that_cannot_be_added_is_named_and_nothing_changes() {
     assert!(other.stop().status.success());
     is_reloaded(&bed, &switch, &with(3, 90_000), "port \"p3\": none -> p3");
     is_reloaded(&bed, &switch, &with(2, 90_000), "port \"p3\": p3 -> none");
-    wait_for("all memory to be free", || (chunks_free(&switch) == free).then_some(()));
+    wait_for("all memory to be free", || (free_memory(&switch) == free).then_some(()));
     bed.finish(switch);
 }

@@ -66,8 +66,8 @@ fn ping(from: &Host, to: &Host) {
 }
 
 /// Chunks of packet memory that hold no frame, by worker.
-fn chunks_free(switch: &Switch) -> Vec<u64> {
-    switch.status().workers.iter().map(|worker| worker.chunks_free).collect()
+fn free_memory(switch: &Switch) -> Vec<(u64, u64)> {
+    switch.status().workers.iter().map(|worker| (worker.frames_free, worker.cells_free)).collect()
 }
 
 /// The device of port 2 goes while frames wait for it, and one of its name comes.
@@ -79,7 +79,7 @@ fn comes_back(go: impl FnOnce(&Bed, &Switch), come: impl FnOnce(&Bed)) {
     c.send(frame(c, a, 0, 1));
     a.tap().numbered(0);
     a.tap().numbered(1);
-    let free = chunks_free(&switch);
+    let free = free_memory(&switch);
     b.send(frames::pfc(b.mac(), &[(3, 65535)]));
     wait_for("the pause", || switch.class(2, 3).pause_received.now.then_some(()));
     (2..=7).for_each(|number| a.send(a.to(b).tag(3, 0).numbered(number).build_len(1000)));
@@ -115,7 +115,7 @@ fn comes_back(go: impl FnOnce(&Bed, &Switch), come: impl FnOnce(&Bed)) {
     ] {
         assert!(back.lines().any(|it| it == line), "{line}");
     }
-    wait_for("all memory to be free", || (chunks_free(&switch) == free).then_some(()));
+    wait_for("all memory to be free", || (free_memory(&switch) == free).then_some(()));
     let said = switch.status();
     assert_eq!(said.verdict.ledger_balanced, Some(true));
     assert_eq!(said.verdict.unproved, ["p2: its device was gone once, with its last drop counters"]);
@@ -200,7 +200,7 @@ fn the_others_lose_nothing_however_often_a_device_comes_and_goes() {
     let bed = bed(3).build();
     let switch = bed.start(&bed.config("speed = \"100M\"").switch(PATIENT).switch(TWO));
     let (a, b, c) = (bed.host(1), bed.host(2), bed.host(3));
-    let free = chunks_free(&switch);
+    let free = free_memory(&switch);
     let talk = Traffic::at_mbps(100)
         .source(a, &[stream(c, 3, "40M", 30_000)])
         .source(c, &[stream(a, 3, "40M", 30_000)])
@@ -215,7 +215,7 @@ fn the_others_lose_nothing_however_often_a_device_comes_and_goes() {
     assert!(talk.received() < 60_000, "the load went on meanwhile");
     talk.finish().assert_lossless(&[3]);
     ping(b, c);
-    wait_for("all memory to be free", || (chunks_free(&switch) == free).then_some(()));
+    wait_for("all memory to be free", || (free_memory(&switch) == free).then_some(()));
     let status = switch.status();
     assert_eq!((status.verdict.lossless_lost, status.verdict.ledger_balanced), (0, Some(true)));
     for port in [1, 3] {

@@ -9,8 +9,8 @@ fn poll(bed: &Bed, poll: &str) -> Switch {
     bed.start(&bed.config("speed = \"100M\"").switch(&format!("poll = \"{poll}\"")))
 }
 
-fn free_chunks(switch: &Switch) -> Vec<u64> {
-    switch.status().workers.iter().map(|worker| worker.chunks_free).collect()
+fn free_memory(switch: &Switch) -> Vec<(u64, u64)> {
+    switch.status().workers.iter().map(|worker| (worker.frames_free, worker.cells_free)).collect()
 }
 
 /// Bursts of every awkward size, then silence: not one frame waits for the next to push it out.
@@ -37,14 +37,14 @@ fn the_last_frames_of_a_burst_leave_by_themselves() {
 
 /// Partial batches of all kinds of frames, again and again: all memory is free again after each.
 #[test]
-fn free_chunks_return_to_the_baseline() {
+fn free_memory_returns_to_baseline() {
     for workers in [1, 2] {
         let bed = bed(3).mtu(9000).build();
         let config = bed.config("speed = \"1G\"\nmtu = 9000\nuntagged = [1]\ntagged = [7]");
         let switch =
             bed.start(&config.switch(&format!("workers = {workers}")).port(3, "rewrite_pcp = \"class\""));
         let (a, b, c) = (bed.host(1), bed.host(2), bed.host(3));
-        let baseline = free_chunks(&switch);
+        let baseline = free_memory(&switch);
         assert_eq!(baseline.len(), workers);
         let (mut to_b, mut flooded) = (0, 0);
         for round in 1..=40_u32 {
@@ -63,7 +63,7 @@ fn free_chunks_return_to_the_baseline() {
         }
         b.tap().wait(to_b + flooded, |frame| frames::sequence(frame).is_some());
         a.tap().wait(flooded, |frame| frames::sequence(frame).is_some());
-        wait_for("the free chunks to return", || (free_chunks(&switch) == baseline).then_some(()));
+        wait_for("free memory to return", || (free_memory(&switch) == baseline).then_some(()));
         bed.finish(switch);
     }
 }

@@ -120,7 +120,7 @@ impl Port<MemoryStore> for Line {
         u32::try_from(OUT_MAX.saturating_sub(self.out.len())).unwrap_or(0)
     }
 
-    fn send(&mut self, _: &MemoryStore, frame: Frame) -> Result<(), Frame> {
+    fn send(&mut self, _: &mut MemoryStore, frame: Frame) -> Result<(), Frame> {
         self.out.push_back(frame);
         Ok(())
     }

@@ -54,7 +54,7 @@ impl<'a> Port<View<'a>> for Backlog {
         (self.is_free && self.starts.is_none()).into()
     }
 
-    fn send(&mut self, _: &View<'a>, frame: Frame) -> Result<(), Frame> {
+    fn send(&mut self, _: &mut View<'a>, frame: Frame) -> Result<(), Frame> {
         self.starts = Some(frame.into_parts());
         Ok(())
     }

@@ -217,7 +217,7 @@ mod tests {
     }
 
     fn see(probe: &mut Probe, at: u64, what: Seen, len: u32) {
-        let mut store = Store::plain(&[16]).remove(0);
+        let mut store = Store::with_frames(16);
         let frame = store.allocate(len).unwrap();
         let mut next = 0_u8;
         store.for_each_fragment_mut(&frame, |bytes| {

@@ -45,7 +45,7 @@ pub(super) async fn return_to(
 ) -> Option<String> {
     let port = &view.ports[id.index()];
     if !port.is_there() || port.link.get() != Link::Gone {
-        drop(opener.close_now(id, opened));
+        drop(opener.close_now(opened));
         return None;
     }
     let name = opened.facts().device.clone();
@@ -71,5 +71,5 @@ pub(super) fn give_up(view: &SwitchView, opener: &Opener, id: PortId) {
     let (done, given_up) = oneshot::channel();
     let worker = &view.workers[view.ports[id.index()].worker];
     let _ = worker.mailbox.send(Request::GiveUp { port: id, backlog: Backlog::Sent, done }); // or it has ended
-    opener.close(id, given_up);
+    opener.close(given_up);
 }

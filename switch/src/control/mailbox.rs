@@ -23,7 +23,7 @@ use xoff_dataplane::routing::Fib;
 use xoff_dataplane::switch::{Revision, Successor};
 use xoff_dataplane::tap::{Tap, TapId};
 use xoff_dataplane::units::{MacAddr, Nanos, PortId};
-use xoff_xdp::{Lent, Port};
+use xoff_xdp::Port;
 
 /// Places of its forwarding database that a worker looks at for one question: some microseconds.
 const PLACES_AT_ONCE: usize = 4_096;
@@ -59,8 +59,6 @@ pub enum Request {
         /// Receives the port; `None` as long as its device is there and something is to be sent. Dropped where the worker has no such port.
         done: oneshot::Sender<Option<Box<Port>>>,
     },
-    /// A port that it gave away, or had never adopted, is closed: have back what that was lent.
-    TakeBack(Lent),
     /// One of its ports is open, or open again: give it chunks to receive into, and have it.
     Adopt {
         /// Which.

@@ -3,13 +3,10 @@
 //!
 //! All of it is system calls that take their time, and opening takes capabilities that no other thread has any more. So
 //! a thread of its own does it: it speaks with nobody but the control thread, which says which port, and the worker
-//! that owns the port, which gets the chunks back.
+//! that owns the port.
 //!
-//! Whatever comes back is opened as it is configured. A device that needs more than was set aside for it (more queues,
-//! a smaller MTU) is refused, in words.
-//!
-//! What a port was lent to receive into goes back to its worker when the port is closed: only then does no device write there
-//! any more.
+//! Whatever comes back is opened as it is configured, with packet memory of its own. A device that does not fit that is refused, in
+//! words.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -19,11 +16,9 @@ use tokio::sync::{Notify, oneshot};
 use xoff_config::shell::PortShell;
 use xoff_config::{Config, Device, Problem};
 use xoff_dataplane::units::PortId;
-use xoff_xdp::{Port, Umem, XdpError};
+use xoff_xdp::{Port, XdpError};
 
-use super::SwitchView;
 use super::current::Current;
-use super::mailbox::{Mailbox, Request};
 use crate::confine::{ConfineError, Part, Privileges};
 use crate::{machine, port_options};
 
@@ -36,19 +31,6 @@ pub enum NotOpened {
     /// It does not fit what is configured.
     #[error("{}", .0.help.as_ref().map_or_else(|| .0.message.clone(), |help| format!("{}; {help}", .0.message)))]
     Misfit(Problem),
-    /// The packet memory was cut for fewer queues.
-    #[error(
-        "it has {has} receive queues, and memory was set aside for {had}: `ethtool -L {device} rx {had}` (or combined), \
-         or restart the switch"
-    )]
-    MoreQueues {
-        /// Its name.
-        device: String,
-        /// How many it has.
-        has: u32,
-        /// How many there were.
-        had: u32,
-    },
     /// The kernel refuses.
     #[error(transparent)]
     Xdp(#[from] XdpError),
@@ -61,7 +43,7 @@ enum Order {
     Look(String, oneshot::Sender<Device>),
     Fit(Wanted, oneshot::Sender<Result<(), NotOpened>>),
     Open(Wanted, oneshot::Sender<Result<Box<Port>, NotOpened>>),
-    Close(PortId, Closing),
+    Close(Closing),
 }
 
 /// A port to be opened.
@@ -140,42 +122,38 @@ impl Opener {
     }
 
     /// Closes a port that its worker is about to give up.
-    pub fn close(&self, id: PortId, port: oneshot::Receiver<Option<Box<Port>>>) {
-        let _ = self.asked.send(Order::Close(id, Closing::GivenUp(port))); // it is closed when it is dropped
+    pub fn close(&self, port: oneshot::Receiver<Option<Box<Port>>>) {
+        let _ = self.asked.send(Order::Close(Closing::GivenUp(port))); // it is closed when it is dropped
     }
 
     /// Closes a port that its worker has given up, or never had; the answer comes when the device is as it was found.
-    pub fn close_now(&self, id: PortId, port: Box<Port>) -> oneshot::Receiver<()> {
+    pub fn close_now(&self, port: Box<Port>) -> oneshot::Receiver<()> {
         let (done, closed) = oneshot::channel();
-        let _ = self.asked.send(Order::Close(id, Closing::InHand(port, done))); // as before
+        let _ = self.asked.send(Order::Close(Closing::InHand(port, done))); // as before
         closed
     }
 }
 
 /// What the thread knows.
 struct Opening {
-    umem: Umem,
-    /// By port, for how many queues memory was set aside.
+    /// By port, for how many queues buffer memory was set aside.
     queues: Vec<u32>,
-    view: Arc<SwitchView>,
 }
 
 /// Starts the thread, in the network namespace of the calling one and with the privileges that that still has.
-/// `umem` is what the ports of `view` were opened on, with memory for so many `queues` of each.
+/// Buffer memory was set aside for so many `queues` of each port.
 ///
 /// # Errors
 /// Where there is no thread to be had, or its privileges cannot be dropped.
 pub fn start(
-    umem: Umem,
     config: &Config,
     queues: &[Option<u32>],
-    view: Arc<SwitchView>,
     privileges: &Privileges,
 ) -> Result<(Opener, JoinHandle<()>), ConfineError> {
     let (asked, received) = channel();
     let queues = queues.iter().map(|queues| queues.unwrap_or(1)).collect();
     let configured = Arc::new(Current::new(Arc::new(config.clone())));
-    let opening = Opening { umem, queues, view };
+    let opening = Opening { queues };
     let thread = privileges.spawn(Part::Opener, "xoff-opener", move || opening.obey(&received))?;
     Ok((Opener { asked, configured, joined: Arc::default() }, thread))
 }
@@ -187,31 +165,17 @@ impl Opening {
                 Order::Look(device, answer) => drop(answer.send((machine::here().device)(&device))),
                 Order::Fit(wanted, answer) => drop(answer.send(self.fit(&wanted).map(drop))),
                 Order::Open(wanted, answer) => drop(answer.send(self.open(&wanted))),
-                Order::Close(id, Closing::InHand(port, done)) => {
-                    self.close(id, *port);
+                Order::Close(Closing::InHand(port, done)) => {
+                    port.close();
                     let _ = done.send(()); // or nobody waits
                 }
-                Order::Close(id, Closing::GivenUp(port)) => {
+                Order::Close(Closing::GivenUp(port)) => {
                     if let Ok(Some(port)) = port.blocking_recv() {
-                        self.close(id, *port);
+                        port.close();
                     }
                 }
             }
         }
-    }
-
-    fn close(&self, id: PortId, port: Port) {
-        match port.close() {
-            Some(lent) => drop(self.mailbox(id).send(Request::TakeBack(lent))), // or the worker has ended
-            None => tracing::error!(
-                port = %self.view.name_of(id),
-                "the kernel does not say whether it still writes to what the port had to receive into, and the switch does without"
-            ),
-        }
-    }
-
-    fn mailbox(&self, id: PortId) -> &Mailbox {
-        &self.view.workers[self.view.ports[id.index()].worker].mailbox
     }
 
     /// What the port's device is to be opened as, where it fits that.
@@ -222,15 +186,12 @@ impl Opening {
         if found == Device::Missing {
             return Err(NotOpened::Missing);
         }
-        let (has, had) = (config.queues_of(*id, &found).unwrap_or(1), self.queues[id.index()]);
-        if has > had {
-            return Err(NotOpened::MoreQueues { device: shell.device.clone(), has, had });
-        }
         config.misfit(*id, &found).map_or(Ok(shell), |misfit| Err(NotOpened::Misfit(misfit)))
     }
 
     fn open(&self, wanted: &Wanted) -> Result<Box<Port>, NotOpened> {
-        match Port::without_chunks(&self.umem, &port_options::of_port(self.fit(wanted)?)) {
+        let queues = self.queues.get(wanted.port.index()).copied().unwrap_or(1);
+        match Port::without_chunks(&port_options::of_port(&wanted.config.shell, self.fit(wanted)?, queues)) {
             Err(XdpError::NoSuchInterface { .. }) => Err(NotOpened::Missing),
             port => Ok(Box::new(port?)),
         }

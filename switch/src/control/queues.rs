@@ -2,8 +2,8 @@
 //!
 //! A port has a socket for each queue that its device had when it was opened, and drivers run the XDP program on the queues of
 //! that moment: veth hands what comes by a later one to the machine's own stack, and no counter of the switch's tells of it.
-//! So such a port is closed and opened again, with sockets for all queues. Where that cannot be, because memory was set
-//! aside for fewer, the port stays as it is: what its queues bring is forwarded. In either case what came meanwhile is a gap
+//! So such a port is closed and opened again, with sockets for all queues. Where that cannot be, because the
+//! device does not fit what is configured, the port stays as it is: what its queues bring is forwarded. In either case what came meanwhile is a gap
 //! in the proof, and `/healthz` says why as long as it lasts.
 
 use std::io;
@@ -74,7 +74,7 @@ pub(super) fn begin(view: &SwitchView, id: PortId, queues: u32) {
 }
 
 /// Closes a port and opens it again, with a socket for each receive queue that its device has now; returns the name of the device. The
-/// port's queued frames wait meanwhile. Where the device has more queues than memory was set aside for, the port stays as it is.
+/// port's queued frames wait meanwhile. Where the device does not fit what is configured, the port stays as it is.
 pub(super) async fn reopen(
     view: &SwitchView,
     opener: &Opener,
@@ -86,11 +86,11 @@ pub(super) async fn reopen(
     let Some(old) = given_up(view, id, backlog).await else { return Ok(None) }; // its device is gone, or it was taken away
     let link = port.link.get();
     if link == Link::Gone {
-        let _ = opener.close_now(id, old).await; // it went while the worker gave it away
+        let _ = opener.close_now(old).await; // it went while the worker gave it away
         return Ok(None);
     }
     port.is_closed();
-    let _ = opener.close_now(id, old).await; // or the thread has ended
+    let _ = opener.close_now(old).await; // or the thread has ended
     match opener.open(id).await.unwrap_or(Err(NotOpened::Panicked)) {
         Ok(opened) => {
             let device = return_to(view, opener, id, opened).await;

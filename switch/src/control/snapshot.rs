@@ -413,7 +413,8 @@ fn worker_status(
         gaps: spread(&worker.facts.gaps),
         send_reaction: spread(&worker.facts.pause_reaction),
         obey_reaction: spread(&worker.facts.obey_reaction),
-        chunks_free: worker.facts.chunks_free.get(),
+        frames_free: worker.facts.frames_free.get(),
+        cells_free: worker.facts.cells_free.get(),
         frames_missing: worker.facts.frames_missing.get(),
         ledger: match answer {
             Answer::Given(ledger) => Some((*ledger).into()),

@@ -513,8 +513,10 @@ pub struct WorkerStatus {
     pub send_reaction: Spread,
     /// Time from a pause frame received to the last frame of its class handed to the kernel; an upper bound.
     pub obey_reaction: Spread,
-    /// Chunks of packet memory that hold no frame, those in fill rings included; falls for good only if the switch has a bug.
-    pub chunks_free: u64,
+    /// Frames that the worker's buffer memory has room for; falls for good only if the switch has a bug.
+    pub frames_free: u64,
+    /// Free cells of 96 bytes in the worker's buffer memory; falls for good only if the switch has a bug.
+    pub cells_free: u64,
     /// Frames missing from the ledger: zero unless the switch has a bug.
     #[serde(default)]
     pub frames_missing: u64,

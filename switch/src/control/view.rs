@@ -161,9 +161,10 @@ pub struct WorkerFacts {
     /// What the worker's ledger misses, as an absolute number: zero unless the switch has a bug.
     /// Written shortly after frames have moved, and for each `/status`.
     pub frames_missing: Counter,
-    /// Chunks of its packet memory that hold no frame: free ones, and those with the kernel to receive
-    /// into. Written shortly after frames have moved, and for each `/status`.
-    pub chunks_free: Counter,
+    /// Frames that its buffer memory has room for. Written shortly after frames have moved, and for each `/status`.
+    pub frames_free: Counter,
+    /// Free cells of its buffer memory. Written at the same times.
+    pub cells_free: Counter,
 }
 
 impl WorkerFacts {

@@ -1,10 +1,11 @@
-//! What a switch takes from the kernel before its first thread runs: packet memory, and its ports.
+//! What a switch takes from the kernel before its first thread runs: buffer memory, and its ports.
 
 use xoff_config::Config;
-use xoff_config::shell::{Chunks, Worker as WorkerPlan, ZeroCopy};
+use xoff_config::memory;
+use xoff_config::shell::{Chunks, Worker as WorkerPlan};
 use xoff_dataplane::switch::WorkerId;
 use xoff_dataplane::units::{ETHERNET_HEADER, PortId};
-use xoff_xdp::{Port, Share, Store, Umem, XdpError};
+use xoff_xdp::{Port, Share, Store, XdpError};
 
 use super::RunError;
 use crate::control::{self, Link, PortDevice, PortView};
@@ -13,7 +14,6 @@ use crate::port_options;
 /// Everything that is taken from the kernel. Ports have no chunks yet: to open many takes seconds, and what comes to the first
 /// meanwhile is not for this switch.
 pub(super) struct Opened {
-    pub umem: Umem,
     pub stores: Vec<Store>,
     /// By worker.
     pub ports: Vec<Vec<(PortId, Port)>>,
@@ -24,9 +24,9 @@ pub(super) fn open(
     config: &Config,
     plans: &[WorkerPlan],
     shares: &[Share],
-    zero_copy: ZeroCopy,
+    queues: &[Option<u32>],
 ) -> Result<Opened, XdpError> {
-    let (umem, stores) = Umem::new(port_options::of_memory(config, zero_copy), shares)?;
+    let stores = Store::cut(shares)?;
     let mut views = Vec::new();
     let mut ports: Vec<Vec<(PortId, Port)>> = plans.iter().map(|_| Vec::new()).collect();
     for (id, port) in (0..=u8::MAX).map(PortId).zip(&config.shell.ports) {
@@ -35,28 +35,36 @@ pub(super) fn open(
             views.push(PortView::spare(worker));
             continue;
         }
-        let open = Port::without_chunks(&umem, &port_options::of_port(port))?;
+        let queues = queues.get(id.index()).copied().flatten().unwrap_or(1);
+        let open = Port::without_chunks(&port_options::of_port(&config.shell, port, queues))?;
         views.push(port_view(&open, worker).named(&config.switch.ports[id.index()].name));
         ports[worker].push((id, open));
     }
-    Ok(Opened { umem, stores, ports, views })
+    Ok(Opened { stores, ports, views })
 }
 
-/// Each worker has the chunks of its ports.
+/// Buffer memory of each worker.
 pub(super) fn shares(
     config: &Config,
     plans: &[WorkerPlan],
     queues: &[Option<u32>],
 ) -> Result<Vec<Share>, RunError> {
-    let sum = |plan: &WorkerPlan, control: bool| -> u64 {
-        let chunks = config.worker_chunks(&plan.ports, queues).into_iter();
-        chunks.filter(|(what, _)| (*what == "control frames") == control).map(|(_, chunks)| chunks).sum()
-    };
-    let number = |chunks: u64| u32::try_from(chunks).map_err(|_| RunError::TooMuchMemory { chunks });
     plans
         .iter()
-        .map(|plan| Ok(Share { chunks: number(sum(plan, false))?, control: number(sum(plan, true))? }))
+        .map(|plan| share(&config.share(&plan.ports, queues)).ok_or(RunError::TooMuchMemory))
         .collect()
+}
+
+/// `None` where there is more than can be numbered.
+pub(crate) fn share(planned: &memory::Share) -> Option<Share> {
+    let number = |many: u64| u32::try_from(many).ok();
+    let (data, control) = (planned.data(), planned.control);
+    Some(Share {
+        frames: number(data.frames)?,
+        cells: number(data.cells)?,
+        control_frames: number(control.frames)?,
+        control_cells: number(control.cells)?,
+    })
 }
 
 fn port_view(port: &Port, worker: usize) -> PortView {

@@ -143,10 +143,9 @@ impl Connections {
                     }
                 }
             }
-            Request::TakeBack(lent) => store.take_back(lent),
             Request::Adopt { port: id, mut opened, done } => {
                 debug_assert!(ports.iter().all(|(other, _)| *other != id), "the port before was given up");
-                opened.begin(store);
+                opened.begin(id, store);
                 by.set_mac(&mut batch, id, opened.facts().mac);
                 let at = ports.partition_point(|(other, _)| *other < id);
                 ports.insert(at, (id, *opened));
@@ -155,7 +154,7 @@ impl Connections {
             }
             Request::Ledger(answer) => {
                 drop(batch);
-                show(&self.facts, switch, ports, store);
+                show(&self.facts, switch, store);
                 let _ = answer.send(switch.ledger()); // who asked may have given up
             }
             Request::Addresses(request) => {

@@ -87,7 +87,7 @@ impl Port<MemoryStore> for Ring {
         u32::MAX
     }
 
-    fn send(&mut self, _: &MemoryStore, frame: Frame) -> Result<(), Frame> {
+    fn send(&mut self, _: &mut MemoryStore, frame: Frame) -> Result<(), Frame> {
         self.committed.push_back(frame);
         Ok(())
     }

@@ -21,6 +21,10 @@ use crate::error::BenchError;
 use crate::exchange::{Exchange, Interface};
 use crate::ports::{BATCH, Port, PortSettings, Ports, XDP_PKT_CONTD};
 
+/// Where a frame begins in a chunk.
+#[allow(clippy::cast_possible_truncation)] // 256
+const HEADROOM: u32 = XDP_PACKET_HEADROOM as u32;
+
 /// Bytes of a chunk.
 const CHUNK: usize = XDP_UMEM_MIN_CHUNK_SIZE as usize;
 const _: () = assert!(CHUNK.is_power_of_two());
@@ -107,7 +111,7 @@ impl RxRing for Rx {
         let from = &self.batch[self.released + n as usize];
         let in_place = from.addr() % CHUNK == XDP_PACKET_HEADROOM;
         let len = if in_place { from.lengths().data() as u32 } else { 0 };
-        Descriptor { slot: slot(from.addr()), len, more: from.has_more_frames() }
+        Descriptor { chunk: slot(from.addr()), offset: HEADROOM, len, more: from.has_more_frames() }
     }
 
     #[inline]
@@ -159,7 +163,7 @@ pub struct Tx {
 impl TxRing for Tx {
     #[inline]
     fn push(&mut self, descriptor: Descriptor) {
-        let mut chunk = self.table[descriptor.slot as usize];
+        let mut chunk = self.table[descriptor.chunk as usize];
         // SAFETY: the descriptor is of this memory; the loop has given the chunk away.
         unsafe { self.umem.data_mut(&mut chunk) }.cursor().set_pos(descriptor.len as usize);
         chunk.set_options(if descriptor.more { XDP_PKT_CONTD } else { 0 });

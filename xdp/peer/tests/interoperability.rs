@@ -14,7 +14,8 @@ use ports::{PortSettings, Ports};
 use xoff_dataplane::driver::Port as _;
 use xoff_dataplane::frame::{Frame, FrameStore as _};
 use xoff_lab::{Lab, VethOptions};
-use xoff_xdp::{Port, PortDriver as _, PortOptions, Share, Store, Umem, UmemSettings};
+use xoff_dataplane::units::PortId;
+use xoff_xdp::{Port, PortDriver as _, PortOptions, Rings, Store, ZeroCopy};
 
 #[path = "../src/error.rs"]
 mod error;
@@ -61,24 +62,20 @@ impl Wire {
             ports
         });
         let (ours, store) = ours.run(|| {
-            let settings = UmemSettings {
-                chunk_bytes: CHUNK_BYTES,
-                multi_buffer: buffers > 1,
-                zero_copy: None,
-                fill: RING,
-                completion: RING,
-            };
-            let (umem, mut stores) = Umem::new(settings, &[Share { chunks: 4 * RING, control: 8 }]).unwrap();
-            let mut store = stores.remove(0);
+            let mut store = Store::with_frames(4 * RING);
             let options = PortOptions {
                 device: "p0".to_owned(),
                 queues: None,
                 mode: None,
-                rx: RING,
-                tx: RING,
+                zero_copy: ZeroCopy::Auto,
+                rings: Rings { fill: RING, rx: RING, tx: RING, completion: RING },
+                chunk_bytes: CHUNK_BYTES,
+                multi_buffer: buffers > 1,
                 receive_chunks: RING,
+                window: RING,
+                transmit_chunks: RING,
             };
-            (Port::open(&umem, &mut store, &options).unwrap(), store)
+            (Port::open(&mut store, PortId(0), &options).unwrap(), store)
         });
         Wire { lab, theirs, ours, store, held: Vec::new(), partial: Vec::new() }
     }
@@ -109,15 +106,14 @@ impl Wire {
 
     /// We put a frame of our own on our TX ring.
     fn we_send(&mut self, bytes: &[u8]) {
-        let frame = self.store.allocate(u32::try_from(bytes.len()).unwrap()).unwrap();
-        self.store.head_mut(&frame).copy_from_slice(bytes);
-        self.ours.send(&self.store, frame).expect("a ring with room for it");
+        let frame = self.store.make(bytes).unwrap();
+        self.ours.send(&mut self.store, frame).expect("a ring with room for it");
     }
 
     /// We put all that is held on our TX ring.
     fn we_send_back(&mut self) {
         for frame in self.held.drain(..) {
-            self.ours.send(&self.store, frame).expect("a ring with room for all");
+            self.ours.send(&mut self.store, frame).expect("a ring with room for all");
         }
     }
 

@@ -8,7 +8,7 @@ use super::*;
 /// The class of what a socket drops follows from what its program has counted: that reads heads as the dataplane does.
 #[test]
 fn program_counts_arrivals_as_the_dataplane_reads_them() {
-    let bench = Bench::new(&VethOptions::default(), umem_settings(), |_| {});
+    let bench = Bench::new(&VethOptions::default(), |_| {});
     let before = bench.ports[0].monitor().arrivals().unwrap();
     let tags: [&[u8]; 5] = [
         &[],
@@ -57,7 +57,7 @@ fn program_counts_arrivals_as_the_dataplane_reads_them() {
 #[test]
 fn a_queue_without_a_socket_loses_frames_and_that_is_counted() {
     let options = VethOptions { queues: 2, ..VethOptions::default() };
-    let mut bench = Bench::new(&options, umem_settings(), |port| port.queues = Some(vec![0]));
+    let mut bench = Bench::new(&options, |port| port.queues = Some(vec![0]));
     send_flows(&bench.hosts[0]);
     let mut received = Vec::new();
     wait_for_mut(|| {

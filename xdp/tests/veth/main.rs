@@ -16,28 +16,32 @@ use nix::sys::socket::{
 use nix::sys::time::TimeVal;
 use xoff_dataplane::driver::Port as _;
 use xoff_dataplane::frame::{Frame, FrameStore};
+use xoff_dataplane::units::PortId;
 use xoff_ebpf::{EbpfError, Mode};
 use xoff_lab::{Device, Lab, Namespace, VethOptions};
-use xoff_xdp::{Port, PortDriver as _, PortOptions, Share, Store, Umem, UmemSettings, XdpError};
+use xoff_xdp::{Port, PortDriver as _, PortOptions, Rings, Share, Store, XdpError, ZeroCopy};
 
 mod arrivals;
 
 const RING: u32 = 256;
-const CHUNKS: u32 = 4 * RING;
-const SHARE: Share = Share { chunks: CHUNKS, control: 8 };
-
-fn umem_settings() -> UmemSettings {
-    UmemSettings { chunk_bytes: 2048, multi_buffer: false, zero_copy: None, fill: RING, completion: RING }
-}
+const SHARE: Share = Share { frames: 4 * RING, cells: 16 * RING, control_frames: 8, control_cells: 8 };
+/// Frames and cells of a store that holds none.
+const FREE: (u32, u32) = (4 * RING + 8, 16 * RING + 8);
+const P0: PortId = PortId(0);
+const P1: PortId = PortId(1);
 
 fn port_options(device: &str) -> PortOptions {
     PortOptions {
         device: device.to_owned(),
         queues: None,
         mode: None,
-        rx: RING,
-        tx: RING,
+        zero_copy: ZeroCopy::Auto,
+        rings: Rings { fill: RING, rx: RING, tx: RING, completion: RING },
+        chunk_bytes: 2048,
+        multi_buffer: false,
         receive_chunks: RING,
+        window: RING,
+        transmit_chunks: RING,
     }
 }
 
@@ -85,7 +89,7 @@ impl Host {
 }
 
 impl Bench {
-    fn new(options: &VethOptions, umem: UmemSettings, change: fn(&mut PortOptions)) -> Bench {
+    fn new(options: &VethOptions, change: fn(&mut PortOptions)) -> Bench {
         let mut lab = Lab::new();
         let switch = lab.namespace("switch").unwrap();
         let hosts = [("p0", "h0"), ("p1", "h1")].map(|(port, name)| {
@@ -94,12 +98,11 @@ impl Bench {
             Host::new(far)
         });
         let (store, ports) = switch.run(|| {
-            let (umem, mut stores) = Umem::new(umem, &[SHARE]).unwrap();
-            let mut store = stores.remove(0);
-            let ports = ["p0", "p1"].map(|device| {
+            let mut store = Store::cut(&[SHARE]).unwrap().remove(0);
+            let ports = [(P0, "p0"), (P1, "p1")].map(|(id, device)| {
                 let mut port = port_options(device);
                 change(&mut port);
-                Port::open(&umem, &mut store, &port).unwrap()
+                Port::open(&mut store, id, &port).unwrap()
             });
             (store, ports)
         });
@@ -108,22 +111,22 @@ impl Bench {
 
     /// Forwards between the two ports until `frames` have been received, and all of them sent.
     fn forward(&mut self, frames: usize) {
-        self.forward_changed(frames, |_, _| {});
+        self.forward_changed(frames, |_, _, _| {});
     }
 
-    fn forward_changed(&mut self, frames: usize, change: impl Fn(&mut Store, &mut Frame)) {
+    fn forward_changed(&mut self, frames: usize, change: impl Fn(&mut Store, PortId, &mut Frame)) {
         let mut batch = Vec::with_capacity(64);
         let deadline = Instant::now() + Duration::from_secs(10);
         let mut forwarded = 0;
         while forwarded < frames || self.ports.iter().any(Port::in_flight) {
             assert!(Instant::now() < deadline, "forwarded {forwarded} of {frames}");
-            for (from, to) in [(0, 1), (1, 0)] {
+            for (from, to, id) in [(0, 1, P1), (1, 0, P0)] {
                 self.ports[from].refill(&mut self.store);
                 self.ports[from].receive(&mut self.store, 32, |_, frame| batch.push(frame));
                 forwarded += batch.len();
                 for mut frame in batch.drain(..) {
-                    change(&mut self.store, &mut frame);
-                    self.ports[to].send(&self.store, frame).expect("a ring with room for all");
+                    change(&mut self.store, id, &mut frame);
+                    self.ports[to].send(&mut self.store, frame).expect("a ring with room for all");
                 }
                 self.ports[to].flush();
                 self.ports[to].reap(&mut self.store, |store, frame| store.free(frame));
@@ -133,10 +136,11 @@ impl Bench {
 
     /// Nothing was lost anywhere, and every chunk is where it was at first.
     fn assert_clean(&mut self) {
-        self.ports.iter_mut().for_each(|port| port.refill(&mut self.store));
-        let out = CHUNKS - self.store.free_chunks();
-        assert!(out <= 2 * RING && out > 2 * (RING - 64), "{out} chunks are out");
-        for port in &self.ports {
+        assert_eq!((self.store.free_frames(), self.store.free_cells()), FREE);
+        for port in &mut self.ports {
+            port.refill(&mut self.store);
+            let out = port.chunks_out();
+            assert!(out <= RING && out > RING - 64, "{out} chunks are out");
             let statistics = port.monitor().xdp_statistics().unwrap();
             assert_eq!(statistics.lost(), 0, "{statistics:?}");
             assert_eq!(statistics.tx_failed_kicks, 0, "error {}", statistics.tx_failed_errno);
@@ -156,7 +160,7 @@ fn frame(number: u8, len: usize) -> Vec<u8> {
 
 #[test]
 fn frames_cross_two_ports_unchanged_and_in_order() {
-    let mut bench = Bench::new(&VethOptions::default(), umem_settings(), |_| {});
+    let mut bench = Bench::new(&VethOptions::default(), |_| {});
     let sent: Vec<Vec<u8>> =
         [60, 61, 512, 1514].iter().cycle().take(17).zip(0..).map(|(&len, n)| frame(n, len)).collect();
     for (from, to) in [(0, 1), (1, 0)] {
@@ -173,10 +177,10 @@ fn frames_cross_two_ports_unchanged_and_in_order() {
 fn a_tag_is_put_in_and_taken_out() {
     // Not a VLAN's: a packet socket would not show it in the frame.
     const TAG: [u8; 4] = [0x88, 0xb6, 0x60, 0x07];
-    let mut bench = Bench::new(&VethOptions::default(), umem_settings(), |_| {});
+    let mut bench = Bench::new(&VethOptions::default(), |_| {});
     bench.hosts[0].send(&frame(1, 1510));
-    bench.forward_changed(1, |store, frame| {
-        assert!(store.move_start(frame, -4));
+    bench.forward_changed(1, |store, port, frame| {
+        assert!(store.stage(port, frame) && store.move_start(frame, -4));
         let head = store.head_mut(frame);
         head.copy_within(4..16, 0);
         head[12..16].copy_from_slice(&TAG);
@@ -185,7 +189,8 @@ fn a_tag_is_put_in_and_taken_out() {
     assert_eq!([&tagged[..12], &tagged[16..]].concat(), frame(1, 1510));
     assert_eq!(tagged[12..16], TAG);
     bench.hosts[1].send(&tagged);
-    bench.forward_changed(1, |store, frame| {
+    bench.forward_changed(1, |store, port, frame| {
+        assert!(store.stage(port, frame));
         store.head_mut(frame).copy_within(0..12, 4);
         assert!(store.move_start(frame, 4));
     });
@@ -196,18 +201,17 @@ fn a_tag_is_put_in_and_taken_out() {
 #[test]
 fn a_frame_longer_than_a_chunk_takes_several() {
     let options = VethOptions { mtu: 9000, ..VethOptions::default() };
-    let settings = UmemSettings { multi_buffer: true, ..umem_settings() };
-    let mut bench = Bench::new(&options, settings, |_| {});
+    let mut bench = Bench::new(&options, |port| port.multi_buffer = true);
     let lens = [60, 1792, 1793, 3584, 8042, 9014];
     lens.iter().zip(0..).for_each(|(&len, n)| bench.hosts[0].send(&frame(n, len)));
     bench.forward(lens.len());
     for (&len, n) in lens.iter().zip(0..) {
         assert_eq!(bench.hosts[1].receive(), frame(n, len));
     }
-    // Four bytes more in front, where no chunk has room for them.
+    // Four bytes more in front of full chunks.
     bench.hosts[0].send(&frame(9, 3584));
-    bench.forward_changed(1, |store, frame| {
-        assert!(store.move_start(frame, -4));
+    bench.forward_changed(1, |store, port, frame| {
+        assert!(store.stage(port, frame) && store.move_start(frame, -4));
         store.head_mut(frame)[..14].copy_from_slice(&self::frame(0, 14));
     });
     let grown = bench.hosts[1].receive();
@@ -218,8 +222,7 @@ fn a_frame_longer_than_a_chunk_takes_several() {
 #[test]
 fn a_large_chunk_holds_a_larger_frame() {
     let options = VethOptions { mtu: 3500, ..VethOptions::default() };
-    let settings = UmemSettings { chunk_bytes: 4096, ..umem_settings() };
-    let mut bench = Bench::new(&options, settings, |_| {});
+    let mut bench = Bench::new(&options, |port| port.chunk_bytes = 4096);
     bench.hosts[0].send(&frame(1, 3514));
     bench.forward(1);
     assert_eq!(bench.hosts[1].receive(), frame(1, 3514));
@@ -229,7 +232,7 @@ fn a_large_chunk_holds_a_larger_frame() {
 #[test]
 fn a_frame_that_does_not_fit_is_counted_and_is_no_loss() {
     let options = VethOptions { mtu: 3500, ..VethOptions::default() };
-    let mut bench = Bench::new(&options, umem_settings(), |_| {});
+    let mut bench = Bench::new(&options, |_| {});
     for len in [1792, 1793] {
         bench.hosts[0].send(&frame(1, len));
     }
@@ -256,7 +259,7 @@ fn send_flows(host: &Host) {
 #[test]
 fn frames_come_in_by_all_queues() {
     let options = VethOptions { queues: 2, ..VethOptions::default() };
-    let mut bench = Bench::new(&options, umem_settings(), |_| {});
+    let mut bench = Bench::new(&options, |_| {});
     assert_eq!(bench.ports[0].facts().queues, 2);
     assert_eq!(bench.ports[0].sockets().count(), 2);
     send_flows(&bench.hosts[0]);
@@ -269,8 +272,7 @@ fn frames_come_in_by_all_queues() {
 
 #[test]
 fn generic_mode_forwards_too() {
-    let mut bench =
-        Bench::new(&VethOptions::default(), umem_settings(), |port| port.mode = Some(Mode::Generic));
+    let mut bench = Bench::new(&VethOptions::default(), |port| port.mode = Some(Mode::Generic));
     assert_eq!(bench.ports[0].facts().mode, Mode::Generic);
     bench.hosts[0].send(&frame(1, 1514));
     bench.forward(1);
@@ -280,7 +282,7 @@ fn generic_mode_forwards_too() {
 
 #[test]
 fn a_port_tells_what_it_is() {
-    let bench = Bench::new(&VethOptions::default(), umem_settings(), |_| {});
+    let bench = Bench::new(&VethOptions::default(), |_| {});
     let facts = bench.ports[0].facts();
     let device = bench.lab.devices().iter().find(|device| device.name() == "p0").unwrap();
     assert_eq!((facts.mac, facts.mtu, facts.queues), (device.mac(), 1500, 1));
@@ -333,9 +335,8 @@ fn a_port_leaves_its_device_as_it_was() {
 }
 
 fn open_one(options: &PortOptions) -> Result<(Port, Store), XdpError> {
-    let (umem, mut stores) = Umem::new(umem_settings(), &[SHARE])?;
-    let mut store = stores.remove(0);
-    Port::open(&umem, &mut store, options).map(|port| (port, store))
+    let mut store = Store::cut(&[SHARE])?.remove(0);
+    Port::open(&mut store, P0, options).map(|port| (port, store))
 }
 
 /// A namespace with one device, p0, and the lab that keeps it.
@@ -354,7 +355,8 @@ fn what_cannot_be_opened_is_refused_in_words() {
     assert!(matches!(&error, XdpError::NoSuchInterface { device } if device == "p7"), "{error}");
     let error = open(PortOptions { queues: Some(vec![0, 1]), ..port_options("p0") });
     assert!(matches!(error, XdpError::NoSuchQueue { queue: 1, queues: 1, .. }), "{error}");
-    let error = open(PortOptions { rx: 100, ..port_options("p0") });
+    let rings = Rings { rx: 100, ..port_options("p0").rings };
+    let error = open(PortOptions { rings, ..port_options("p0") });
     assert_eq!(error.to_string(), "the RX ring is 100, it must be a power of two, 4 or more");
     let _holder = switch.run(|| open_one(&port_options("p0")).unwrap());
     let error = open(port_options("p0"));
@@ -491,7 +493,7 @@ fn wait_for<T>(ready: impl Fn() -> Option<T>) -> T {
 }
 
 #[test]
-fn a_frame_goes_through_two_workers_and_its_chunk_goes_home() {
+fn frame_crosses_two_workers_and_its_cells_go_home() {
     let mut lab = Lab::new();
     let switch = lab.namespace("switch").unwrap();
     let hosts = [("p0", "h0"), ("p1", "h1")].map(|(port, name)| {
@@ -499,21 +501,18 @@ fn a_frame_goes_through_two_workers_and_its_chunk_goes_home() {
         Host::new(lab.veth(switch.end(port), namespace.end("eth0"), &VethOptions::default()).unwrap().1)
     });
     let (mut stores, mut ports) = switch.run(|| {
-        let (umem, mut stores) = Umem::new(umem_settings(), &[SHARE, SHARE]).unwrap();
-        let ports: Vec<Port> = ["p0", "p1"]
-            .iter()
-            .zip(&mut stores)
-            .map(|(device, store)| Port::open(&umem, store, &port_options(device)).unwrap())
-            .collect();
+        let mut stores = Store::cut(&[SHARE, SHARE]).unwrap();
+        let devices = [(P0, "p0"), (P1, "p1")].into_iter().zip(&mut stores);
+        let open = |((id, device), store)| Port::open(store, id, &port_options(device)).unwrap();
+        let ports: Vec<Port> = devices.map(open).collect();
         (stores, ports)
     });
-    let free = stores[0].free_chunks();
     hosts[0].send(&frame(5, 300));
     let mut batch = Vec::new();
     wait_for_mut(|| ports[0].receive(&mut stores[0], 8, |_, frame| batch.push(frame)) == 1);
     let frame_in = batch.pop().unwrap();
-    assert!(!stores[1].owns(&frame_in));
-    ports[1].send(&stores[1], frame_in).unwrap();
+    assert!(!stores[1].owns(&frame_in) && stores[0].settle(&frame_in));
+    ports[1].send(&mut stores[1], frame_in).unwrap();
     ports[1].flush();
     wait_for_mut(|| {
         ports[1].reap(&mut stores[1], |_, frame| batch.push(frame));
@@ -521,7 +520,7 @@ fn a_frame_goes_through_two_workers_and_its_chunk_goes_home() {
     });
     assert_eq!(hosts[1].receive(), frame(5, 300));
     stores[0].free(batch.pop().unwrap());
-    assert_eq!(stores[0].free_chunks(), free + 1);
+    assert!(stores.iter().all(|store| (store.free_frames(), store.free_cells()) == FREE));
 }
 
 fn wait_for_mut(mut ready: impl FnMut() -> bool) {

@@ -287,7 +287,7 @@ impl Report {
         let plan = placed.memory(&workers, &placed.queues(machine));
         let memory = plan.consumers.iter().map(|consumer| MemoryReport {
             what: consumer.what,
-            chunks: consumer.chunks,
+            chunks: consumer.frames,
             bytes: consumer.bytes.0,
         });
         Report {

@@ -41,6 +41,7 @@ impl Bench {
             ports: (0..6).map(port_settings).collect(),
             accounting: Accounting::default(),
             memory,
+            lossy_pool: Default::default(),
             when_full: WhenFull::Drop,
             pipeline: Default::default(),
             policies: Default::default(),
@@ -57,7 +58,7 @@ impl Bench {
             port.ofc_peer = index != 2;
         }
         let ofc = Ofc::new(Pfc::new(C3, PortSet::ALL), &settings);
-        Bench { buffer: Buffer::new(&settings, Counters::new(6)), ofc, intents: Vec::new() }
+        Bench { buffer: Buffer::new(&settings, 6, Counters::new(6)), ofc, intents: Vec::new() }
     }
 
     fn observe(&mut self, event: Event) {

@@ -226,7 +226,8 @@ static WORKERS: LazyLock<Table<WorkerStatus>> = LazyLock::new(|| {
         "worker_stalls_total" Counter stalls;
         "worker_loop_gap_max_seconds" Gauge longest_gap_nanos;
         "worker_frames_missing" Gauge frames_missing;
-        "worker_free_chunks" Gauge chunks_free;
+        "worker_free_frames" Gauge frames_free;
+        "worker_free_cells" Gauge cells_free;
     }
 });
 

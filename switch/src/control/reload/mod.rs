@@ -26,6 +26,7 @@ use futures::future::join_all;
 use serde::{Deserialize, Serialize};
 use tokio::sync::{mpsc, oneshot};
 use xoff_config::file::Unread;
+use xoff_config::memory::Held;
 use xoff_config::shell::Worker as WorkerPlan;
 use xoff_config::{Change, Changes, Config, OwnPolicy, Problem};
 use xoff_dataplane::settings::{PortSettings, SwitchSettings};
@@ -246,7 +247,6 @@ impl Reloader {
         let running = self.running();
         let (next, mut changes) = running.changes(self.reserved.plans.len(), file);
         self.misfits(&next, &changes).await?;
-        self.shared(&running, &mut changes);
         self.fit(&running, &next, &mut changes);
         if !changes.restart.is_empty() {
             return Err(NotReloaded::Restart(changes.restart.iter().map(Changed::from).collect()));
@@ -285,19 +285,6 @@ impl Reloader {
         }
     }
 
-    /// A device that shares the packet memory may write there as long as the switch runs.
-    fn shared(&self, running: &Config, changes: &mut Changes) {
-        for id in std::mem::take(&mut changes.removed) {
-            let (name, device) = (self.view.name_of(id), &running.shell.ports[id.index()].device);
-            if self.view.ports[id.index()].now().zero_copy {
-                let what = format!("port {name:?}, whose device shares the packet memory (zero copy)");
-                changes.restart(what, device.clone(), "none".into());
-            } else {
-                changes.removed.push(id);
-            }
-        }
-    }
-
     /// Whether what both let in fits into the memory that was cut; what does not takes a restart.
     fn fit(&mut self, running: &Config, next: &Config, changes: &mut Changes) {
         if changes.is_empty() {
@@ -309,14 +296,19 @@ impl Reloader {
         let Reserved { plans, shares, queues } = &self.reserved;
         let successive: Vec<&Config> = self.before.iter().chain([running, next]).collect();
         for (number, (plan, share)) in plans.iter().zip(shares).enumerate() {
-            let needed = chunks(&Config::worker_chunks_of(&successive, &plan.ports, queues));
-            let had = u64::from(share.chunks) + u64::from(share.control);
-            if needed > had {
+            let planned = Config::share_of(&successive, &plan.ports, queues);
+            let (Held { frames, cells }, kept) = (planned.all(), *share);
+            let had = Held {
+                frames: u64::from(kept.frames) + u64::from(kept.control_frames),
+                cells: u64::from(kept.cells) + u64::from(kept.control_cells),
+            };
+            if frames > had.frames || cells > had.cells {
                 let kept = "with what may still be inside of what the limits before have let in";
+                let told = |Held { frames, cells }| format!("{frames} frames, {cells} cells");
                 changes.restart(
-                    format!("packet memory of worker {number}, {kept}"),
-                    format!("{had} chunks"),
-                    format!("{needed} chunks"),
+                    format!("buffer memory of worker {number}, {kept}"),
+                    told(had),
+                    told(planned.all()),
                 );
             }
         }
@@ -470,10 +462,6 @@ pub(super) async fn run(reloader: Option<Reloader>) {
         Some(mut reloader) => reloader.run().await,
         None => std::future::pending().await,
     }
-}
-
-fn chunks(consumers: &xoff_config::memory::Chunks) -> u64 {
-    consumers.iter().map(|(_, chunks)| *chunks).sum()
 }
 
 /// The shortest time in which the line of one of these ports carries what is committed.

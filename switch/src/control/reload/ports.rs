@@ -55,7 +55,7 @@ pub(super) async fn open(opener: &Opener, ids: &[PortId], config: &Config) -> Re
 impl Added {
     /// Nothing comes of it.
     pub fn close(self, opener: &Opener) {
-        self.0.into_iter().for_each(|(id, port)| drop(opener.close_now(id, port)));
+        self.0.into_iter().for_each(|(_, port)| drop(opener.close_now(port)));
     }
 
     /// They take part from now on.
@@ -97,7 +97,7 @@ async fn leave_one(view: Arc<SwitchView>, opener: Opener, id: PortId) -> Vec<Str
     cut(&view, id);
     place.removed();
     if let Some(port) = given_up {
-        let _ = opener.close_now(id, port).await; // or the thread has ended
+        let _ = opener.close_now(port).await; // or the thread has ended
     }
     settle(&view).await;
     tracing::info!(port = %name, "the port is taken away");

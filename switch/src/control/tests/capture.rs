@@ -15,7 +15,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 fn show_frames(inbox: Inbox) -> (JoinHandle<()>, mpsc::Receiver<TapId>) {
     let (tell, told) = mpsc::channel();
     let worker = std::thread::spawn(move || {
-        let mut store = Store::plain(&[64]).remove(0);
+        let mut store = Store::with_frames(64);
         let frame = store.allocate(9_000).unwrap();
         let mut taps: Vec<(TapId, Box<dyn Tap>)> = Vec::new();
         loop {

@@ -107,7 +107,6 @@ fn answer_with(inbox: Inbox, table: Vec<Address>) -> JoinHandle<()> {
                     Request::TakeTap { done, .. } => done.send(None).unwrap(),
                     Request::Link { .. }
                     | Request::GiveUp { .. }
-                    | Request::TakeBack(_)
                     | Request::Adopt { .. }
                     | Request::SetFib { .. } => {}
                 }

@@ -1,0 +1,79 @@
+//! `memory.budget`: the memory of the whole switch, of which lossy queues have what lossless ones do not need.
+//!
+//! Rings and headroom are the promise: they follow from the ports. The lossy pool is what is left.
+
+use toml_span::Span;
+use xoff_dataplane::units::{Bytes, TAGS};
+
+use crate::document::Document;
+use crate::keys::MemoryModel;
+use crate::memory::Plan;
+use crate::reader::problem::Problem;
+use crate::reader::value;
+use crate::{Config, Machine, defaults};
+
+/// Consumers that the refusal of a budget names.
+const TERMS: usize = 4;
+
+/// Makes the lossy pool as large as the budget allows, where there is one. Returns why that is impossible.
+pub(crate) fn apply(config: &mut Config, machine: &Machine, document: &Document) -> Option<Problem> {
+    let keys = &document.memory;
+    let key = keys.budget.as_ref()?;
+    let no_meaning = |why: &str| {
+        let problem = Problem::error(format!("`budget` sets `lossy_pool`, but {why}"));
+        Some(problem.at(key.span, "has no meaning here").help("leave one of the two out"))
+    };
+    if value(keys.model.as_ref(), MemoryModel::Dedicated) == MemoryModel::Shared {
+        return no_meaning("`model = \"shared\"` has a `pool` instead");
+    }
+    if keys.lossy_pool.is_some() {
+        return no_meaning("that is given, too");
+    }
+    let longest = config.switch.ports.iter().map(|port| Bytes::of_frame(port.mtu_frame + TAGS).0).max()?;
+    let queues = config.switch.ports.iter().flat_map(|port| &port.classes).map(|class| class.egress_max);
+    let most = queues.fold(Bytes::ZERO, Bytes::saturating_add).0;
+    let (mut fits, mut beyond) = (2 * longest, most.max(2 * longest).saturating_add(1));
+    let least = plan(config, machine, fits);
+    if least.needed() > key.value {
+        return Some(refusal(&least, key.value, key.span));
+    }
+    while beyond - fits > 1 {
+        let middle = fits + (beyond - fits) / 2;
+        if plan(config, machine, middle).needed() <= key.value {
+            fits = middle;
+        } else {
+            beyond = middle;
+        }
+    }
+    config.switch.lossy_pool = defaults::lossy_pool(Bytes(fits));
+    None
+}
+
+/// The memory of the switch with a lossy pool of so many bytes.
+fn plan(config: &Config, machine: &Machine, pool: u64) -> Plan {
+    let mut placed = config.with_spare_places();
+    placed.switch.lossy_pool = defaults::lossy_pool(Bytes(pool));
+    placed.memory(&placed.workers(&machine.cores), &placed.queues(machine))
+}
+
+fn refusal(least: &Plan, budget: Bytes, span: Span) -> Problem {
+    let mebibytes = |bytes: Bytes| bytes.0.div_ceil(1 << 20);
+    let mut terms = least.consumers.clone();
+    terms.sort_by_key(|consumer| std::cmp::Reverse(consumer.bytes));
+    let term =
+        |consumer: &crate::memory::Consumer| format!("{} {} MiB", consumer.what, mebibytes(consumer.bytes));
+    let terms: Vec<String> = terms.iter().take(TERMS).map(term).collect();
+    let needed = mebibytes(least.needed());
+    Problem::error(format!(
+        "`budget` is {} MiB, but the switch needs {needed} MiB with the smallest lossy pool",
+        budget.0 >> 20
+    ))
+    .at(span, "too little")
+    .help(format!(
+        "write budget = \"{} B\" or more; most of it is {}, and {} MiB of the kernel's notes. A shorter stall_budget, a larger \
+         smallest_frame and fewer lossless classes take less",
+        needed << 20,
+        terms.join(", "),
+        mebibytes(least.kernel)
+    ))
+}

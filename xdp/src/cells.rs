@@ -1,0 +1,154 @@
+//! Buffer memory: the bytes of queued frames, in cells of [`CELL`] bytes, shared by all workers.
+//!
+//! A frame takes as many cells as its bytes need, linked into a chain. Hardware switches hold frames in the same way. The memory is
+//! ordinary memory that no device reads: a frame is copied into packet memory when it is sent.
+//!
+//! A cell belongs to the share of one worker. Copies of a flooded frame share one chain, which nobody writes.
+
+use std::io;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU8, AtomicU32, Ordering::Relaxed};
+
+use xoff_dataplane::frame::CELL;
+use xoff_dataplane::prefetch::prefetch;
+
+use crate::mapping::Mapping;
+
+/// The end of a chain.
+pub(crate) const END: u32 = u32::MAX;
+
+/// Returns how many cells a frame of `len` bytes takes.
+#[inline]
+pub(crate) const fn cells_of(len: u32) -> u32 {
+    len.div_ceil(CELL)
+}
+
+/// The cells of all workers.
+///
+/// Links and sharers are atomics only so that all workers can hold the table. The worker that has a frame in its hands uses its
+/// cells alone; frames pass between workers through queues that synchronise.
+#[derive(Debug)]
+pub(crate) struct Cells {
+    base: NonNull<u8>,
+    /// The next cell of each cell's chain.
+    links: Box<[AtomicU32]>,
+    /// By the first cell of a chain: the number of frames that share it, less one.
+    sharers: Box<[AtomicU8]>,
+    /// The memory at `base`.
+    _memory: Mapping,
+}
+
+// SAFETY: `base` is the address of memory that lives as long as the cells. It is used only through `bytes` and `bytes_mut`, whose
+// callers own the cell, and ownership of a cell passes between threads only by queues that synchronise.
+unsafe impl Send for Cells {}
+// SAFETY: as above; `&Cells` gives no access to bytes but by those two unsafe functions.
+unsafe impl Sync for Cells {}
+
+impl Cells {
+    /// Takes `count` cells from the kernel.
+    pub(crate) fn new(count: u32) -> io::Result<Cells> {
+        let bytes = count.max(1) as usize * CELL as usize;
+        let memory = Mapping::resident(bytes)?;
+        let base = memory.at(0, bytes);
+        let links = (0..count).map(|_| AtomicU32::new(END)).collect();
+        let sharers = (0..count).map(|_| AtomicU8::new(0)).collect();
+        Ok(Cells { base, links, sharers, _memory: memory })
+    }
+
+    /// Returns the cell that follows `cell` in its chain, or [`END`].
+    #[inline]
+    pub(crate) fn next(&self, cell: u32) -> u32 {
+        self.links[cell as usize].load(Relaxed)
+    }
+
+    /// Links `next` behind `cell`.
+    #[inline]
+    pub(crate) fn link(&self, cell: u32, next: u32) {
+        self.links[cell as usize].store(next, Relaxed);
+    }
+
+    /// Counts one more frame that shares the chain.
+    pub(crate) fn share(&self, first: u32) {
+        let sharers = &self.sharers[first as usize];
+        let more = sharers.load(Relaxed).checked_add(1).expect("a flood has fewer copies than ports");
+        sharers.store(more, Relaxed);
+    }
+
+    /// Counts one frame less that shares the chain. True where that was the last: the chain is free.
+    #[inline]
+    pub(crate) fn unshare(&self, first: u32) -> bool {
+        let sharers = &self.sharers[first as usize];
+        match sharers.load(Relaxed) {
+            0 => true,
+            more => {
+                sharers.store(more - 1, Relaxed);
+                false
+            }
+        }
+    }
+
+    /// Whether several frames share the chain.
+    pub(crate) fn is_shared(&self, first: u32) -> bool {
+        self.sharers[first as usize].load(Relaxed) > 0
+    }
+
+    /// The first `len` bytes of a cell.
+    ///
+    /// # Safety
+    /// The caller owns the cell and lets nobody write to it as long as the result lives.
+    #[inline]
+    pub(crate) unsafe fn bytes(&self, cell: u32, len: u32) -> &[u8] {
+        // SAFETY: `start` checks that the bytes are inside the memory; the caller owns them.
+        unsafe { std::slice::from_raw_parts(self.start(cell, len), len as usize) }
+    }
+
+    /// The same bytes, to be written.
+    ///
+    /// # Safety
+    /// The caller owns the cell and lets nobody read or write it as long as the result lives.
+    #[inline]
+    #[allow(clippy::mut_from_ref)] // exclusive by the contract
+    pub(crate) unsafe fn bytes_mut(&self, cell: u32, len: u32) -> &mut [u8] {
+        // SAFETY: `start` checks that the bytes are inside the memory; the caller owns them.
+        unsafe { std::slice::from_raw_parts_mut(self.start(cell, len), len as usize) }
+    }
+
+    /// Prefetches the first bytes of a cell.
+    #[inline]
+    pub(crate) fn prefetch(&self, cell: u32) {
+        let start: *const [u8; 0] = self.start(cell, 0).cast();
+        // SAFETY: of no bytes, and not null.
+        prefetch(unsafe { &*start });
+    }
+
+    #[inline]
+    fn start(&self, cell: u32, len: u32) -> *mut u8 {
+        assert!((cell as usize) < self.links.len() && len <= CELL, "cell {cell}, {len} bytes: out of memory");
+        // SAFETY: the memory has room for all cells, as `new` has made it; this is one of them.
+        unsafe { self.base.as_ptr().add(cell as usize * CELL as usize) }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn chain_is_free_when_last_sharer_leaves() {
+        let cells = Cells::new(2).unwrap();
+        assert!(cells.unshare(1), "one frame has it");
+        cells.share(1);
+        cells.share(1);
+        assert!(cells.is_shared(1) && !cells.is_shared(0));
+        assert_eq!([cells.unshare(1), cells.unshare(1), cells.unshare(1)], [false, false, true]);
+    }
+
+    #[test]
+    #[should_panic(expected = "out of memory")]
+    fn bytes_beyond_cell_are_refused() {
+        let cells = Cells::new(2).unwrap();
+        // SAFETY: nobody else uses the cells; it is about to panic anyway.
+        let _ = unsafe { cells.bytes(1, CELL + 1) };
+    }
+}

@@ -1,0 +1,119 @@
+//! Chains of cells: the free ones of a worker, and those of a frame.
+
+use std::ops::Range;
+
+use xoff_dataplane::frame::CELL;
+
+use crate::cells::{Cells, END, cells_of};
+
+/// Free cells of one worker, in a chain.
+#[derive(Debug)]
+pub(crate) struct FreeCells {
+    first: u32,
+    pub(crate) count: u32,
+    /// Those that data may not take: they are for control frames.
+    pub(crate) control: u32,
+}
+
+impl FreeCells {
+    pub(crate) fn new(cells: &Cells, own: Range<u32>, control: u32) -> FreeCells {
+        let mut free = FreeCells { first: END, count: 0, control };
+        own.rev().for_each(|cell| free.give(cells, cell));
+        free
+    }
+
+    /// Those that data may take.
+    #[inline]
+    pub(crate) fn for_data(&self) -> u32 {
+        self.count.saturating_sub(self.control)
+    }
+
+    #[inline]
+    pub(crate) fn take(&mut self, cells: &Cells) -> u32 {
+        let cell = self.first;
+        assert!(cell != END, "cells were counted before");
+        self.first = cells.next(cell);
+        self.count -= 1;
+        cells.link(cell, END);
+        cell
+    }
+
+    /// Takes a whole chain back.
+    #[inline]
+    pub(crate) fn give(&mut self, cells: &Cells, first: u32) {
+        let mut last = first;
+        self.count += 1;
+        loop {
+            match cells.next(last) {
+                END => break,
+                next => last = next,
+            }
+            self.count += 1;
+        }
+        cells.link(last, self.first);
+        self.first = first;
+    }
+}
+
+/// Cells of a frame in the making.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Chain {
+    pub(crate) first: u32,
+    last: u32,
+    pub(crate) len: u32,
+}
+
+impl Chain {
+    /// No cell yet.
+    pub(crate) const EMPTY: Chain = Chain { first: END, last: END, len: 0 };
+}
+
+/// Adds a cell to the chain.
+#[inline]
+fn grow(cells: &Cells, free: &mut FreeCells, chain: &mut Chain) -> u32 {
+    let cell = free.take(cells);
+    match chain.first {
+        END => chain.first = cell,
+        _ => cells.link(chain.last, cell),
+    }
+    chain.last = cell;
+    cell
+}
+
+/// Copies bytes behind the chain.
+#[inline]
+pub(crate) fn append(cells: &Cells, free: &mut FreeCells, chain: &mut Chain, mut bytes: &[u8]) {
+    while !bytes.is_empty() {
+        let filled = chain.len % CELL;
+        let cell = if filled == 0 { grow(cells, free, chain) } else { chain.last };
+        let here = bytes.len().min((CELL - filled) as usize);
+        // SAFETY: the cell was free, and is of a chain that nobody else knows yet.
+        let room = unsafe { cells.bytes_mut(cell, CELL) };
+        room[filled as usize..][..here].copy_from_slice(&bytes[..here]);
+        #[allow(clippy::cast_possible_truncation)] // at most a cell
+        let added = here as u32;
+        chain.len += added;
+        bytes = &bytes[here..];
+    }
+}
+
+/// Adds room for `len` bytes to an empty chain.
+pub(crate) fn reserve(cells: &Cells, free: &mut FreeCells, chain: &mut Chain, len: u32) {
+    for _ in 0..cells_of(len) {
+        grow(cells, free, chain);
+    }
+    chain.len = len;
+}
+
+/// The cells of a frame of `len` bytes, and how many bytes are in each.
+#[inline]
+pub(crate) fn chain_bytes(cells: &Cells, first: u32, len: u32) -> impl Iterator<Item = (u32, u32)> {
+    let (mut next, mut left) = (first, len);
+    std::iter::from_fn(move || {
+        let cell = (next != END && left > 0).then_some(next)?;
+        let here = left.min(CELL);
+        left -= here;
+        next = if left > 0 { cells.next(cell) } else { END };
+        Some((cell, here))
+    })
+}

@@ -1,0 +1,386 @@
+//! Packet memory (UMEM) of one port: chunks that the kernel receives into and sends from.
+//!
+//! The memory belongs to the port: the kernel keeps a table of all chunks of a packet memory for every socket on it, so one memory for
+//! all ports would cost the square of their number. A frame for another port is therefore copied, once.
+//!
+//! ```text
+//!   receive chunks    fill ring -> kernel -> RX ring -> a received frame, until it is sent or moved to cells
+//!   transmit chunks   a frame to be sent -> TX ring -> kernel -> completion ring
+//! ```
+//!
+//! A received frame stays in its chunk while it is among the last ones of its port. When a later one takes its place in the window
+//! it moves to cells ([`Store`](crate::Store)). So what passes straight through is not copied there, and the rings have their chunks back.
+//!
+//! Each chunk starts with the 256 bytes that XDP keeps in front of a packet. A frame is received right behind them. A frame that is sent
+//! may get a tag in front, for which these bytes are the room.
+
+use std::io;
+use std::ptr::NonNull;
+
+use xoff_dataplane::prefetch::prefetch;
+
+use crate::mapping::Mapping;
+use crate::ring::Descriptor;
+
+/// XDP_PACKET_HEADROOM: bytes that the kernel keeps free in front of every packet.
+pub(crate) const HEADROOM: u32 = 256;
+
+/// No slot, chunk or cell.
+pub(crate) const NONE: u32 = u32::MAX;
+
+/// The memory itself.
+#[derive(Debug)]
+struct Chunks {
+    base: NonNull<u8>,
+    chunk_bytes: u32,
+    count: u32,
+    memory: Mapping,
+}
+
+// SAFETY: `base` is the address of memory that lives as long as the chunks; it is used through `&self` and `&mut self` of one owner.
+unsafe impl Send for Chunks {}
+
+impl Chunks {
+    #[inline]
+    fn start(&self, chunk: u32, offset: u32, len: u32) -> *mut u8 {
+        let inside = u64::from(offset) + u64::from(len) <= u64::from(self.chunk_bytes);
+        assert!(chunk < self.count && inside, "chunk {chunk}, {len} bytes at {offset}: out of memory");
+        // SAFETY: the memory has room for all chunks, as `PacketMemory::new` has made it; this is inside one of them.
+        unsafe { self.base.as_ptr().add(chunk as usize * self.chunk_bytes as usize + offset as usize) }
+    }
+
+    /// Bytes of a chunk that is not with the kernel.
+    ///
+    /// # Safety
+    /// The kernel neither reads nor writes the chunk as long as the result lives.
+    #[inline]
+    unsafe fn bytes(&self, chunk: u32, offset: u32, len: u32) -> &[u8] {
+        // SAFETY: inside the memory; nobody writes it, by the contract and because writing takes `&mut self`.
+        unsafe { std::slice::from_raw_parts(self.start(chunk, offset, len), len as usize) }
+    }
+
+    /// The same, to be written.
+    ///
+    /// # Safety
+    /// As above.
+    #[inline]
+    unsafe fn bytes_mut(&mut self, chunk: u32, offset: u32, len: u32) -> &mut [u8] {
+        // SAFETY: inside the memory; `&mut self` excludes every other use.
+        unsafe { std::slice::from_raw_parts_mut(self.start(chunk, offset, len), len as usize) }
+    }
+}
+
+/// A part of a frame in a transmit chunk.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Piece {
+    /// The slot of the frame.
+    slot: u32,
+    /// The chunk of its next piece; [`NONE`]: the last piece.
+    next: u32,
+    /// Where its bytes begin in the chunk, and how many there are.
+    offset: u32,
+    len: u32,
+    /// Of the first piece: the cells that the frame still has, which are its place again once it has left. [`NONE`]: it has none.
+    kept: u32,
+    /// With the kernel, or given to it.
+    is_out: bool,
+}
+
+impl Piece {
+    const EMPTY: Piece =
+        Piece { slot: NONE, next: NONE, offset: HEADROOM, len: 0, kept: NONE, is_out: false };
+}
+
+/// The packet memory of one port, and where its chunks are.
+#[derive(Debug)]
+pub(crate) struct PacketMemory {
+    chunks: Chunks,
+    /// By receive chunk: the slot of the received frame in it, or [`NONE`].
+    received: Box<[u32]>,
+    /// Receive chunks that are neither with the kernel nor hold a frame.
+    free_receive: Vec<u32>,
+    /// Chunks of the last received frames, oldest at `oldest`.
+    window: Box<[u32]>,
+    oldest: usize,
+    /// By transmit chunk, counted from the first of them.
+    pieces: Box<[Piece]>,
+    /// Free transmit chunks.
+    free_transmit: Vec<u32>,
+}
+
+impl PacketMemory {
+    /// Takes the memory from the kernel: `receive` chunks to receive into, `window` more for frames that stay in theirs, and `transmit`
+    /// chunks to send from.
+    pub(crate) fn new(chunk_bytes: u32, [receive, window, transmit]: [u32; 3]) -> io::Result<PacketMemory> {
+        assert!(chunk_bytes > HEADROOM && window > 0, "a chunk has room for a packet, and one frame stays");
+        let too_many = || io::Error::from(io::ErrorKind::InvalidInput);
+        let receive = receive.checked_add(window).ok_or_else(too_many)?;
+        let count = receive.checked_add(transmit).filter(|&count| count < NONE).ok_or_else(too_many)?;
+        let bytes = count as usize * chunk_bytes as usize;
+        let memory = Mapping::anonymous(bytes)?;
+        let base = memory.at(0, bytes);
+        Ok(PacketMemory {
+            chunks: Chunks { base, chunk_bytes, count, memory },
+            received: vec![NONE; receive as usize].into(),
+            free_receive: (0..receive).rev().collect(),
+            window: vec![NONE; window as usize].into(),
+            oldest: 0,
+            pieces: vec![Piece::EMPTY; transmit as usize].into(),
+            free_transmit: (receive..count).rev().collect(),
+        })
+    }
+
+    /// All of it, for the kernel.
+    pub(crate) fn mapping(&self) -> &Mapping {
+        &self.chunks.memory
+    }
+
+    /// Maximum bytes of a frame in one chunk.
+    #[inline]
+    pub(crate) fn room(&self) -> u32 {
+        self.chunks.chunk_bytes - HEADROOM
+    }
+
+    /// How many transmit chunks a frame of `len` bytes takes.
+    #[inline]
+    pub(crate) fn pieces_of(&self, len: u32) -> u32 {
+        if len <= self.room() { 1 } else { len.div_ceil(self.room()) }
+    }
+
+    /// Free transmit chunks.
+    #[inline]
+    #[allow(clippy::cast_possible_truncation)] // no more than there are chunks
+    pub(crate) fn free_transmit(&self) -> u32 {
+        self.free_transmit.len() as u32
+    }
+
+    /// Free receive chunks.
+    #[cfg(test)]
+    pub(crate) fn free_receive(&self) -> u32 {
+        u32::try_from(self.free_receive.len()).expect("a small memory")
+    }
+
+    /// Takes a chunk to receive into.
+    #[inline]
+    pub(crate) fn take_receive(&mut self) -> Option<u32> {
+        self.free_receive.pop()
+    }
+
+    /// Frees a receive chunk: the frame in it, if there was one, is elsewhere or gone.
+    #[inline]
+    pub(crate) fn free_received(&mut self, chunk: u32) {
+        self.received[chunk as usize] = NONE;
+        self.free_receive.push(chunk);
+    }
+
+    /// Prefetches the first bytes of a received frame.
+    #[inline]
+    pub(crate) fn prefetch(&self, chunk: u32) {
+        let start: *const [u8; 0] = self.chunks.start(chunk, HEADROOM, 0).cast();
+        // SAFETY: of no bytes, and not null.
+        prefetch(unsafe { &*start });
+    }
+
+    /// The frame that leaves the window when the next one is received: its slot.
+    #[inline]
+    pub(crate) fn leaves_window(&self) -> Option<u32> {
+        let chunk = self.window[self.oldest];
+        let slot = if chunk == NONE { NONE } else { self.received[chunk as usize] };
+        (slot != NONE).then_some(slot)
+    }
+
+    /// A frame was received in `chunk`; it has that slot. What [leaves the window](Self::leaves_window) has been moved.
+    #[inline]
+    pub(crate) fn enters_window(&mut self, chunk: u32, slot: u32) {
+        debug_assert_eq!(self.leaves_window(), None, "the oldest frame was moved to cells");
+        self.received[chunk as usize] = slot;
+        self.window[self.oldest] = chunk;
+        self.oldest += 1;
+        if self.oldest == self.window.len() {
+            self.oldest = 0;
+        }
+    }
+
+    /// Slots of all received frames that are in chunks.
+    pub(crate) fn residents(&self) -> impl Iterator<Item = u32> {
+        self.received.iter().copied().filter(|&slot| slot != NONE)
+    }
+
+    /// The bytes of the received frame in a chunk.
+    #[inline]
+    pub(crate) fn received(&self, chunk: u32, len: u32) -> &[u8] {
+        // SAFETY: the kernel has given the chunk back with a frame, and gets it again only after the frame is gone.
+        unsafe { self.chunks.bytes(chunk, HEADROOM, len) }
+    }
+
+    /// The same, to be written.
+    #[inline]
+    pub(crate) fn received_mut(&mut self, chunk: u32, len: u32) -> &mut [u8] {
+        // SAFETY: as above.
+        unsafe { self.chunks.bytes_mut(chunk, HEADROOM, len) }
+    }
+
+    #[inline]
+    #[allow(clippy::cast_possible_truncation)] // no more than there are chunks
+    fn first_transmit(&self) -> u32 {
+        self.received.len() as u32
+    }
+
+    #[inline]
+    fn piece(&self, chunk: u32) -> &Piece {
+        &self.pieces[(chunk - self.first_transmit()) as usize]
+    }
+
+    #[inline]
+    fn piece_mut(&mut self, chunk: u32) -> &mut Piece {
+        let first = self.first_transmit();
+        &mut self.pieces[(chunk - first) as usize]
+    }
+
+    /// Takes transmit chunks for a frame of `len` bytes in `slot`, and returns the first; `None` where too few are free.
+    #[inline]
+    pub(crate) fn take_transmit(&mut self, slot: u32, len: u32) -> Option<u32> {
+        let count = self.pieces_of(len);
+        if count > self.free_transmit() {
+            return None;
+        }
+        let first = self.free_transmit.pop().expect("counted above");
+        let room = self.room();
+        let (mut chunk, mut left) = (first, len);
+        for _ in 1..count {
+            let next = self.free_transmit.pop().expect("counted above");
+            *self.piece_mut(chunk) = Piece { slot, next, len: room, ..Piece::EMPTY };
+            (chunk, left) = (next, left - room);
+        }
+        *self.piece_mut(chunk) = Piece { slot, len: left, ..Piece::EMPTY };
+        Some(first)
+    }
+
+    /// Notes the cells that a frame on its way out still has.
+    #[inline]
+    pub(crate) fn keep(&mut self, first: u32, cell: u32) {
+        self.piece_mut(first).kept = cell;
+    }
+
+    /// Whether a frame on its way out still has cells.
+    pub(crate) fn keeps_cells(&self, first: u32) -> bool {
+        self.piece(first).kept != NONE
+    }
+
+    /// Frees the transmit chunks of the frame that begins with `first`. Returns the cells that it still has, or [`NONE`].
+    #[inline]
+    pub(crate) fn free_transmitted(&mut self, first: u32) -> u32 {
+        let kept = self.piece(first).kept;
+        let mut chunk = first;
+        while chunk != NONE {
+            let next = std::mem::replace(self.piece_mut(chunk), Piece::EMPTY).next;
+            self.free_transmit.push(chunk);
+            chunk = next;
+        }
+        kept
+    }
+
+    /// The bytes in the first chunk of a frame to be sent.
+    #[inline]
+    pub(crate) fn head(&self, first: u32) -> &[u8] {
+        let &Piece { offset, len, .. } = self.piece(first);
+        // SAFETY: the kernel only reads a transmit chunk.
+        unsafe { self.chunks.bytes(first, offset, len) }
+    }
+
+    /// The same, to be written.
+    #[inline]
+    pub(crate) fn head_mut(&mut self, first: u32) -> &mut [u8] {
+        let &Piece { offset, len, is_out, .. } = self.piece(first);
+        assert!(!is_out, "a frame in the TX ring is not written any more");
+        // SAFETY: not given to the kernel, as was just checked.
+        unsafe { self.chunks.bytes_mut(first, offset, len) }
+    }
+
+    /// Moves the start of a frame to be sent by `by` bytes. False where its first chunk has no such room.
+    pub(crate) fn move_start(&mut self, first: u32, by: i32) -> bool {
+        let piece = self.piece_mut(first);
+        let moved = piece.offset.checked_add_signed(by).zip(piece.len.checked_add_signed(-by));
+        match moved.filter(|&(_, len)| len > 0 && !piece.is_out) {
+            Some((offset, len)) => {
+                (piece.offset, piece.len) = (offset, len);
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Copies a received frame to the transmit chunk that was taken for it.
+    pub(crate) fn copy_received(&mut self, chunk: u32, first: u32) {
+        let &Piece { offset, len, is_out, .. } = self.piece(first);
+        assert!(chunk != first && !is_out);
+        let (from, to) = (self.chunks.start(chunk, HEADROOM, len), self.chunks.start(first, offset, len));
+        // SAFETY: both are inside the memory, of different chunks, and neither is with the kernel.
+        unsafe { std::ptr::copy_nonoverlapping(from, to, len as usize) };
+    }
+
+    /// Calls `write` with the room for the bytes of a frame, chunk by chunk.
+    #[inline]
+    pub(crate) fn write(&mut self, first: u32, mut write: impl FnMut(&mut [u8])) {
+        let mut chunk = first;
+        while chunk != NONE {
+            let &Piece { offset, len, next, is_out, .. } = self.piece(chunk);
+            assert!(!is_out, "a frame in the TX ring is not written any more");
+            // SAFETY: not given to the kernel, as was just checked.
+            write(unsafe { self.chunks.bytes_mut(chunk, offset, len) });
+            chunk = next;
+        }
+    }
+
+    /// Calls `send` with each piece of a frame: it is the kernel's from now on.
+    #[inline]
+    pub(crate) fn give_out(&mut self, first: u32, mut send: impl FnMut(Descriptor)) {
+        let mut chunk = first;
+        while chunk != NONE {
+            let piece = self.piece_mut(chunk);
+            piece.is_out = true;
+            let Piece { offset, len, next, .. } = *piece;
+            send(Descriptor { chunk, offset, len, more: next != NONE });
+            chunk = next;
+        }
+    }
+
+    /// The kernel is done with a piece. Returns the slot of the frame whose last piece that is.
+    #[inline]
+    pub(crate) fn completed(&mut self, chunk: u32) -> Option<u32> {
+        let first = self.first_transmit();
+        let piece = self.pieces.get(chunk.checked_sub(first)? as usize)?;
+        (piece.is_out && piece.next == NONE).then_some(piece.slot)
+    }
+
+    /// Slots of frames that were given to the kernel and have not come back.
+    pub(crate) fn out(&self) -> Vec<u32> {
+        self.pieces
+            .iter()
+            .filter(|piece| piece.is_out && piece.next == NONE)
+            .map(|piece| piece.slot)
+            .collect()
+    }
+
+    /// The kernel has no interest in the pieces of a frame any more.
+    pub(crate) fn took_back(&mut self, first: u32) {
+        let mut chunk = first;
+        while chunk != NONE {
+            let piece = self.piece_mut(chunk);
+            piece.is_out = false;
+            chunk = piece.next;
+        }
+    }
+
+    /// The bytes of a frame to be sent, piece by piece.
+    pub(crate) fn pieces(&self, first: u32) -> impl Iterator<Item = &[u8]> {
+        let mut next = first;
+        std::iter::from_fn(move || {
+            let chunk = (next != NONE).then_some(next)?;
+            let &Piece { offset, len, next: after, .. } = self.piece(chunk);
+            next = after;
+            // SAFETY: the kernel only reads a transmit chunk.
+            Some(unsafe { self.chunks.bytes(chunk, offset, len) })
+        })
+    }
+}

@@ -1,0 +1,74 @@
+//! Where the bytes of a frame are.
+
+use xoff_dataplane::units::PortId;
+
+/// Where the bytes of a frame are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// Nowhere: the slot is free, or the frame has left.
+    Nowhere,
+    /// In a receive chunk of the port.
+    Received(PortId, u32),
+    /// In transmit chunks of the port, beginning with this one.
+    Sending(PortId, u32),
+    /// In cells, beginning with this one.
+    Queued(u32),
+}
+
+/// What is known of the frame in a slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Row {
+    pub(crate) place: Place,
+    pub(crate) len: u32,
+}
+
+impl Row {
+    const NOWHERE: u64 = 0;
+    const RECEIVED: u64 = 1;
+    const SENDING: u64 = 2;
+    const QUEUED: u64 = 3;
+
+    #[inline]
+    pub(crate) fn pack(self) -> u64 {
+        let (kind, port, index) = match self.place {
+            Place::Nowhere => (Row::NOWHERE, 0, 0),
+            Place::Received(port, chunk) => (Row::RECEIVED, port.0, chunk),
+            Place::Sending(port, chunk) => (Row::SENDING, port.0, chunk),
+            Place::Queued(cell) => (Row::QUEUED, 0, cell),
+        };
+        u64::from(index) << 32 | u64::from(port) << 24 | kind << 16 | u64::from(self.len)
+    }
+
+    #[inline]
+    #[allow(clippy::cast_possible_truncation)] // parts of a word
+    pub(crate) fn unpack(word: u64) -> Row {
+        let (index, port) = ((word >> 32) as u32, PortId((word >> 24) as u8));
+        let place = match word >> 16 & 0xff {
+            Row::RECEIVED => Place::Received(port, index),
+            Row::SENDING => Place::Sending(port, index),
+            Row::QUEUED => Place::Queued(index),
+            _ => Place::Nowhere,
+        };
+        Row { place, len: word as u32 & 0xffff }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::iter;
+
+    use super::*;
+
+    #[test]
+    fn row_survives_packing() {
+        let places = [
+            Place::Nowhere,
+            Place::Received(PortId(63), u32::MAX),
+            Place::Sending(PortId(255), 7),
+            Place::Queued(u32::MAX - 1),
+        ];
+        for (place, len) in iter::zip(places, [0, 1, 9_242, 0xffff]) {
+            assert_eq!(Row::unpack(Row { place, len }.pack()), Row { place, len });
+        }
+    }
+}

@@ -1,0 +1,174 @@
+use xoff_dataplane::frame::FrameStore;
+
+use super::*;
+use crate::chunks::PacketMemory;
+use crate::ring::memory::Rings;
+
+const P0: PortId = PortId(0);
+const FRAMES: u32 = 64;
+
+fn transmitter(size: u32) -> (Rings, Transmitter<Rings, Rings>, Store) {
+    let rings = Rings::new(size as usize);
+    let transmitter = Transmitter::new(rings.clone(), rings.clone(), size, 5);
+    let mut store = Store::with_frames(FRAMES);
+    store.add_memory(P0, Box::new(PacketMemory::new(2048, [1, 1, size]).unwrap()));
+    (rings, transmitter, store)
+}
+
+fn assert_all_free(store: &mut Store, size: u32) {
+    assert_eq!((store.free_frames(), store.memory(P0).free_transmit()), (FRAMES, size));
+}
+
+fn reap_all(transmitter: &mut Transmitter<Rings, Rings>, store: &mut Store) -> Vec<u32> {
+    let mut lens = Vec::new();
+    transmitter.reap(P0, store, |store, frame| {
+        lens.push(frame.len());
+        store.free(frame);
+    });
+    lens
+}
+
+#[test]
+fn seventeen_frames_and_then_silence_all_leave_and_come_back() {
+    let (rings, mut transmitter, mut store) = transmitter(32);
+    for _ in 0..17 {
+        let frame = store.allocate(60).unwrap();
+        transmitter.send(P0, &mut store, frame).unwrap();
+    }
+    transmitter.flush();
+    assert_eq!(rings.with(|rings| (rings.wire.len(), rings.kicks)), (17, 1));
+    assert_eq!(reap_all(&mut transmitter, &mut store).len(), 17);
+    assert!(!transmitter.in_flight());
+    transmitter.flush(); // nothing to do, no system call
+    assert_eq!(rings.with(|rings| rings.kicks), 1);
+    assert_all_free(&mut store, 32);
+}
+
+#[test]
+fn a_full_ring_gives_the_frame_back() {
+    let (_rings, mut transmitter, mut store) = transmitter(8);
+    for _ in 0..8 {
+        let frame = store.allocate(60).unwrap();
+        transmitter.send(P0, &mut store, frame).unwrap();
+    }
+    let frame = store.allocate(60).unwrap();
+    let frame = transmitter.send(P0, &mut store, frame).unwrap_err();
+    transmitter.flush();
+    let frame = transmitter.send(P0, &mut store, frame).unwrap_err(); // sent, but not reaped
+    assert_eq!(reap_all(&mut transmitter, &mut store).len(), 8);
+    transmitter.send(P0, &mut store, frame).unwrap();
+    transmitter.flush();
+    reap_all(&mut transmitter, &mut store);
+    assert_all_free(&mut store, 8);
+}
+
+#[test]
+fn a_busy_driver_keeps_the_frames_for_the_next_kick() {
+    let (rings, mut transmitter, mut store) = transmitter(8);
+    rings.with(|rings| rings.answers.extend([Kick::Busy, Kick::Down]));
+    let frame = store.allocate(60).unwrap();
+    transmitter.send(P0, &mut store, frame).unwrap();
+    for (kicks, in_flight) in [(1, true), (2, false)] {
+        transmitter.flush();
+        assert_eq!(rings.with(|rings| (rings.tx.len(), rings.kicks)), (1, kicks));
+        assert!(reap_all(&mut transmitter, &mut store).is_empty());
+        assert_eq!(transmitter.in_flight(), in_flight, "not while the interface is down");
+        assert_eq!(transmitter.is_unsent(), in_flight);
+    }
+    transmitter.flush();
+    assert!(transmitter.in_flight() && !transmitter.is_unsent(), "sent, and not seen to be");
+    assert_eq!(reap_all(&mut transmitter, &mut store), [60]);
+    assert_eq!(transmitter.dropped().get(), 0);
+}
+
+#[test]
+fn what_an_interface_that_is_gone_has_not_sent_is_taken_back_once() {
+    let (rings, mut transmitter, mut store) = transmitter(32);
+    rings.with(|rings| rings.answers.extend([Kick::Dropped, Kick::Gone]));
+    for len in [60, 61, 8042, 62] {
+        let frame = store.allocate(len).unwrap();
+        transmitter.send(P0, &mut store, frame).unwrap();
+    }
+    transmitter.flush();
+    assert!(transmitter.is_gone() && transmitter.room() == 0 && !transmitter.in_flight());
+    assert_eq!(reap_all(&mut transmitter, &mut store), [60], "the kernel had taken it");
+    let late = rings.with(|rings| rings.tx.pop_front()).unwrap();
+    let mut unsent = Vec::new();
+    transmitter.take_back(P0, &mut store, |store, frame| {
+        unsent.push(frame.len());
+        store.free(frame);
+    });
+    unsent.sort_unstable();
+    assert_eq!(unsent, [61, 62, 8042]);
+    assert_all_free(&mut store, 32);
+    rings.with(|rings| rings.completion.push_back(late.chunk)); // nobody's frame any more
+    transmitter.flush();
+    assert!(reap_all(&mut transmitter, &mut store).is_empty());
+    transmitter.take_back(P0, &mut store, |_, _| panic!("nothing is left"));
+    let frame = store.allocate(60).unwrap();
+    let frame = transmitter.send(P0, &mut store, frame).unwrap_err();
+    store.free(frame);
+    assert_eq!(rings.with(|rings| rings.kicks), 2);
+}
+
+#[test]
+fn a_driver_that_sends_by_itself_is_asked_whether_the_interface_is_gone() {
+    let (rings, mut transmitter, _) = transmitter(8);
+    rings.with(|rings| rings.answers.extend([Kick::Down, Kick::Gone]));
+    transmitter.look();
+    assert!(!transmitter.is_gone(), "down is not gone");
+    transmitter.look();
+    assert!(transmitter.is_gone());
+}
+
+#[test]
+fn a_frame_that_the_kernel_drops_is_counted_and_the_rest_is_sent() {
+    let (rings, mut transmitter, mut store) = transmitter(8);
+    rings.with(|rings| rings.answers.extend([Kick::Dropped, Kick::Dropped, Kick::Done]));
+    for len in [60, 61, 62, 63] {
+        let frame = store.allocate(len).unwrap();
+        transmitter.send(P0, &mut store, frame).unwrap();
+    }
+    transmitter.flush();
+    assert_eq!(transmitter.dropped().get(), 2);
+    assert_eq!(rings.with(|rings| rings.wire.iter().map(|d| d.len).collect::<Vec<_>>()), [62, 63]);
+    assert_eq!(reap_all(&mut transmitter, &mut store), [60, 61, 62, 63]);
+    assert_all_free(&mut store, 8);
+}
+
+#[test]
+fn an_unknown_error_is_counted_and_ends_the_kick() {
+    let (rings, mut transmitter, mut store) = transmitter(8);
+    rings.with(|rings| rings.answers.push_back(Kick::Failed(22)));
+    let frame = store.allocate(60).unwrap();
+    transmitter.send(P0, &mut store, frame).unwrap();
+    transmitter.flush();
+    let failed = transmitter.failed();
+    assert_eq!((failed.count.get(), failed.errno.get()), (1, 22));
+    transmitter.flush();
+    assert_eq!(reap_all(&mut transmitter, &mut store), [60]);
+}
+
+#[test]
+fn a_frame_of_several_chunks_leaves_whole_or_not_at_all() {
+    let (rings, mut transmitter, mut store) = transmitter(8);
+    for expected in [true, false] {
+        let frame = store.allocate(8042).unwrap(); // five chunks, and room for eight
+        match transmitter.send(P0, &mut store, frame) {
+            Ok(()) => assert!(expected),
+            Err(frame) => {
+                assert!(!expected);
+                store.free(frame);
+            }
+        }
+    }
+    transmitter.flush();
+    let more: Vec<bool> = rings.with(|rings| rings.wire.iter().map(|d| d.more).collect());
+    assert_eq!(more, [true, true, true, true, false]);
+    // Completions that come one by one make one frame, once.
+    let last = rings.with(|rings| rings.completion.pop_back()).unwrap();
+    assert!(reap_all(&mut transmitter, &mut store).is_empty());
+    rings.with(|rings| rings.completion.push_back(last));
+    assert_eq!(reap_all(&mut transmitter, &mut store), [8042]);
+    assert_all_free(&mut store, 8);
+}
