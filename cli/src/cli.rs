@@ -85,6 +85,21 @@ pub fn tell(line: impl Display) {
     let _ = io::stderr().write_all(format!("{line}\n").as_bytes());
 }
 
+/// Breaks `text` between words into lines of at most `width` characters; lines after the first are indented.
+pub fn wrapped(text: &str, width: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in text.split(' ') {
+        let last = lines.len() - 1;
+        let line = &mut lines[last];
+        match line.chars().count() + 1 + word.chars().count() {
+            _ if line.is_empty() => *line += word,
+            fits if fits <= width => *line = format!("{line} {word}"),
+            _ => lines.push(format!("  {word}")),
+        }
+    }
+    lines
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,21 +1,18 @@
 //! `xoff check`: is a configuration valid, and what follows from it? Interfaces are only asked how
 //! many queues they have.
 
-mod print;
-mod report;
+mod table;
+mod text;
+mod view;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use serde_json::{Value, json};
 use xoff_config::{Config, ConfigError, Machine, OwnPolicy};
-
-use crate::cli::{self, EXIT_CANNOT};
 use xoff_switch::machine;
 
-pub use print::{memory_table, print, warnings};
-pub use report::{
-    ClassReport, CongestedReport, MemoryReport, PortReport, ProblemReport, Report, Spread, WorkerReport,
-};
+use crate::cli::{self, EXIT_CANNOT};
 
 /// Validate a configuration and print what follows from it.
 #[derive(Debug, clap::Args)]
@@ -23,10 +20,13 @@ pub struct Args {
     /// The configuration, a TOML file.
     #[arg(long, value_name = "FILE")]
     pub config: PathBuf,
-    /// Print one JSON object.
-    #[arg(long)]
+    /// Print every setting of ports and classes, and memory by use.
+    #[arg(long, short)]
+    pub verbose: bool,
+    /// Print one JSON object, with every setting.
+    #[arg(long, conflicts_with = "verbose")]
     pub json: bool,
-    /// The file is for another machine: do not look at this one's memory, cores and interfaces.
+    /// Ignore memory, cores and interfaces of this machine.
     #[arg(long)]
     pub elsewhere: bool,
 }
@@ -41,11 +41,13 @@ pub fn run(args: &Args, own: Option<&OwnPolicy>) -> miette::Result<ExitCode> {
     let machine = Machine { own_policy: own.cloned(), ..machine };
     let file = args.config.display().to_string();
     match Config::load(&args.config, machine.clone()) {
-        Ok(config) if args.json => print_json(&Report::of(&file, &config, &machine))?,
-        Ok(config) => cli::print(print(&Report::of(&file, &config, &machine)))?,
+        Ok(config) => {
+            let view = view::view(&file, &config, &machine);
+            if args.json { print_json(&view)? } else { cli::print(text::text(&view, args.verbose))? }
+        }
         Err(ConfigError::Invalid(invalid)) if args.json => {
-            let errors: Vec<ProblemReport> = invalid.problems().iter().map(ProblemReport::of).collect();
-            print_json(&serde_json::json!({ "file": file, "valid": false, "errors": errors }))?;
+            let errors = view::problems(invalid.problems());
+            print_json(&json!({ "file": file, "valid": false, "errors": errors }))?;
             return Ok(ExitCode::from(EXIT_CANNOT));
         }
         Err(error) => return Err(error.into()),
@@ -53,6 +55,6 @@ pub fn run(args: &Args, own: Option<&OwnPolicy>) -> miette::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn print_json(value: &impl serde::Serialize) -> miette::Result<()> {
-    cli::print(serde_json::to_string_pretty(value).expect("reports have string keys only") + "\n")
+fn print_json(value: &Value) -> miette::Result<()> {
+    cli::print(format_args!("{value:#}\n"))
 }

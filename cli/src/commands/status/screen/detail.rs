@@ -5,6 +5,7 @@ use xoff_config::written::grouped;
 use super::super::layout::has_traffic;
 use super::super::tables::{link, mode, pause, unseen, why};
 use super::ports::{Row, percent};
+use crate::cli::wrapped;
 use xoff_config::format::{bytes, scaled, span};
 use xoff_switch::control::status::{ClassStatus, PortStatus};
 
@@ -127,19 +128,4 @@ fn of_port(port: &PortStatus) -> Vec<String> {
         port.worker
     ));
     facts
-}
-
-/// Broken between words; what follows is indented.
-fn wrapped(text: &str, width: usize) -> Vec<String> {
-    let mut lines = vec![String::new()];
-    for word in text.split(' ') {
-        let last = lines.len() - 1;
-        let line = &mut lines[last];
-        match line.chars().count() + 1 + word.chars().count() {
-            _ if line.is_empty() => *line += word,
-            fits if fits <= width => *line = format!("{line} {word}"),
-            _ => lines.push(format!("  {word}")),
-        }
-    }
-    lines
 }

@@ -1,0 +1,173 @@
+//! Tables of JSON objects: a column for each key, and one row for objects that differ in their names only.
+
+use comfy_table::{CellAlignment, ContentArrangement, Table};
+use serde_json::Value;
+use xoff_config::quantity;
+use xoff_config::written::grouped;
+use xoff_dataplane::units::BitRate;
+
+/// Rows of text below their headings.
+pub struct Rows {
+    headings: Vec<String>,
+    rows: Vec<Vec<String>>,
+}
+
+impl Rows {
+    /// Takes the values of `keys`, which have spaces between them, from `objects`. A value that is an object itself has a
+    /// column for each of its keys.
+    pub fn of(keys: &str, objects: &[Value]) -> Rows {
+        let cells = |object: &Value| -> Vec<(String, String)> {
+            let cells = keys.split(' ').flat_map(|key| match &object[key] {
+                Value::Object(fields) => fields.iter().flat_map(|(key, value)| columns(key, value)).collect(),
+                value => columns(key, value),
+            });
+            cells.collect()
+        };
+        let all: Vec<Vec<(String, String)>> = objects.iter().map(cells).collect();
+        let mut headings: Vec<String> = Vec::new();
+        for (heading, _) in all.iter().flatten() {
+            if !headings.contains(heading) {
+                headings.push(heading.clone());
+            }
+        }
+        let cell = |row: &[(String, String)], heading: &String| {
+            row.iter().find(|(of, _)| of == heading).map_or("-".into(), |(_, text)| text.clone())
+        };
+        let rows = all.iter().map(|row| headings.iter().map(|heading| cell(row, heading)).collect());
+        Rows { rows: rows.collect(), headings }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    /// Makes one row of those that differ in the class only, and then of those that differ in the port only. Where devices
+    /// are shown, ports and devices must count up together.
+    #[must_use]
+    pub fn fold(self, class: &str) -> Rows {
+        let column = |key: &str| self.headings.iter().position(|heading| heading == key);
+        let [class, port, device] = [class, "port", "device"].map(column);
+        let by_class = self.merge(class.as_slice(), |_, _| true);
+        match (port, device) {
+            (Some(port), Some(device)) => by_class.merge(&[port, device], follows),
+            _ => by_class.merge(port.as_slice(), |_, _| true),
+        }
+    }
+
+    /// Makes one row of those that differ in the `folded` columns only, where a cell `joins` the one before.
+    fn merge(self, folded: &[usize], joins: fn(&str, &str) -> bool) -> Rows {
+        let mut groups: Vec<Vec<Vec<String>>> = Vec::new();
+        for row in self.rows {
+            let fits = |group: &&mut Vec<Vec<String>>| {
+                let last = &group[group.len() - 1];
+                let of = |at: usize| {
+                    if folded.contains(&at) { joins(&last[at], &row[at]) } else { last[at] == row[at] }
+                };
+                (0..row.len()).all(of)
+            };
+            match groups.iter_mut().find(fits) {
+                Some(group) => group.push(row),
+                None => groups.push(vec![row]),
+            }
+        }
+        let joined = |group: Vec<Vec<String>>| {
+            let cell = |at| {
+                if folded.contains(&at) {
+                    names(group.iter().map(|row| &*row[at]))
+                } else {
+                    group[0][at].clone()
+                }
+            };
+            (0..group[0].len()).map(cell).collect()
+        };
+        Rows { rows: groups.into_iter().map(joined).collect(), ..self }
+    }
+
+    /// The table, with lines as `preset` has them; no wider than `width`, if that is given.
+    pub fn text(self, preset: &str, width: Option<usize>) -> String {
+        let mut table = Table::new();
+        table.load_preset(preset).set_header(self.headings).add_rows(&self.rows);
+        table.set_content_arrangement(ContentArrangement::Disabled);
+        if let Some(width) = width.and_then(|width| u16::try_from(width).ok()) {
+            table.set_content_arrangement(ContentArrangement::Dynamic).set_width(width);
+        }
+        for (at, column) in table.column_iter_mut().enumerate() {
+            if self.rows.iter().all(|row| row[at].starts_with(|c: char| c == '-' || c.is_ascii_digit())) {
+                column.set_cell_alignment(CellAlignment::Right);
+            }
+        }
+        table.trim_fmt()
+    }
+}
+
+/// The words of a key below each other, without a unit that stands in the cells.
+fn heading(key: &str) -> String {
+    key.trim_end_matches("_bps").replace(['_', ' '], "\n")
+}
+
+/// The heading and the text of a value, or of each field of an object.
+fn columns(key: &str, value: &Value) -> Vec<(String, String)> {
+    match value {
+        Value::Object(fields) => {
+            fields.iter().flat_map(|(name, value)| columns(&format!("{key} {name}"), value)).collect()
+        }
+        _ => vec![(heading(key), cell(key, value))],
+    }
+}
+
+fn cell(key: &str, value: &Value) -> String {
+    match value {
+        Value::Null => "-".into(),
+        Value::Bool(value) => if *value { "yes" } else { "no" }.into(),
+        Value::String(text) => text.clone(),
+        Value::Number(number) => match number.as_u64() {
+            Some(rate) if key.ends_with("_bps") => BitRate::new(rate).map(quantity::rate).unwrap_or_default(),
+            Some(whole) => grouped(whole),
+            None => decimal(number.as_f64().unwrap_or_default()),
+        },
+        Value::Array(list) if list.is_empty() => "-".into(),
+        Value::Array(list) => {
+            let list: Vec<String> = list.iter().map(|value| cell("", value)).collect();
+            names(list.iter().map(String::as_str))
+        }
+        Value::Object(_) => String::new(),
+    }
+}
+
+fn decimal(value: f64) -> String {
+    if value >= 100.0 { format!("{value:.0}") } else { format!("{value:.2}") }
+}
+
+/// Lists names, those that count up as a range: `p1-p16, spine`.
+fn names<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
+    let mut names: Vec<&str> = names.into_iter().collect();
+    names.dedup();
+    let runs = names.chunk_by(|name, next| follows(name, next)).map(|run| match run {
+        [first, .., last] => format!("{first}-{last}"),
+        _ => run[0].to_owned(),
+    });
+    runs.collect::<Vec<_>>().join(", ")
+}
+
+/// Whether `next` is `name` with the number at its end increased by one.
+fn follows(name: &str, next: &str) -> bool {
+    let stem = name.trim_end_matches(|c: char| c.is_ascii_digit());
+    let number = name[stem.len()..].parse::<u64>().ok().and_then(|number| number.checked_add(1));
+    number.is_some_and(|number| next.strip_prefix(stem) == Some(&number.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn successive_names_become_ranges() {
+        assert_eq!(names(["p8", "p9", "p10", "spine", "h1", "h3"]), "p8-p10, spine, h1, h3");
+        assert_eq!(names(["0", "1", "3"]), "0-1, 3");
+    }
+
+    #[test]
+    fn long_times_have_no_fraction() {
+        assert_eq!([33_553.92, 5.12].map(decimal), ["33554", "5.12"]);
+    }
+}

@@ -1,0 +1,197 @@
+//! A description as text: a screen for a first look, and on demand every table.
+
+use std::collections::BTreeSet;
+
+use comfy_table::presets::{NOTHING, UTF8_FULL_CONDENSED};
+use serde_json::{Value, json};
+
+use super::table::Rows;
+use crate::cli::wrapped;
+
+const WIDTH: usize = 80;
+
+/// Tables of ports and classes: the title, the key that an object must have, and columns.
+const OF_PORTS: [(&str, &str, &str); 9] = [
+    ("Ports", "port", "port device speed_bps mtu queues sockets trust routed pvid tagged untagged"),
+    (
+        "Rings (frames)",
+        "port",
+        "port fill_ring rx_ring tx_ring completion_ring stall_frames burst_bytes commit_bytes",
+    ),
+    ("Pauses", "port", "port pause obeys sends pause_time_us refresh_us"),
+    (
+        "Classes",
+        "port",
+        "port class lossless xoff_bytes xon_bytes headroom_bytes xoff_frames ingress_max_bytes egress_max_bytes \
+         egress_max_frames queue weight max_rate_bps policy",
+    ),
+    (
+        "Thresholds of policies beside XOFF and XON (bytes)",
+        "policy_thresholds",
+        "port class policy policy_thresholds",
+    ),
+    ("ECN", "ecn", "port class ecn"),
+    ("Watchdog", "watchdog", "port class watchdog"),
+    (
+        "A congested line (us): how long it stays busy after XON, how long a frame waits below XOFF,\n\
+         each for one feeding port and for all; how much of its own stall it makes up for",
+        "congested",
+        "port class congested",
+    ),
+    (
+        "Headroom, what may still arrive after XOFF was due (bytes)",
+        "headroom_terms",
+        "port class headroom_terms headroom_bytes",
+    ),
+];
+
+/// Tables of the switch: the title, and the key of an object or a list of objects.
+const OF_SWITCH: [(&str, &str); 5] = [
+    ("Workers", "workers"),
+    ("Pipeline", "pipeline"),
+    ("Router", "router"),
+    ("Congestion points", "qcn"),
+    ("Memory", "memory"),
+];
+
+/// Writes the text; with `verbose`, every table.
+#[must_use]
+pub fn text(view: &Value, verbose: bool) -> String {
+    let classes = classes(view);
+    let mut sections = vec![head(view, &classes), ports(&classes), totals(view)];
+    if verbose {
+        sections.extend(tables(view, &classes));
+    }
+    for (title, key) in [("Warnings", "warnings"), ("Notes", "notes")] {
+        let lines: Vec<String> =
+            list(&view[key]).iter().flat_map(|problem| lines(&view["file"], problem)).collect();
+        if !lines.is_empty() {
+            sections.push(format!("{title}\n{}", lines.join("\n")));
+        }
+    }
+    sections.join("\n\n") + "\n"
+}
+
+/// Returns every class of every port, as an object with the keys of both.
+fn classes(view: &Value) -> Vec<Value> {
+    let of_port = |port: &Value| -> Vec<Value> {
+        let class = |class: &Value| {
+            let name = json!({ "port": port["name"] });
+            let fields = [&name, port, class].into_iter().filter_map(Value::as_object).cloned();
+            fields.flatten().collect()
+        };
+        list(&port["classes"]).iter().map(class).collect()
+    };
+    list(&view["ports"]).iter().flat_map(of_port).collect()
+}
+
+fn head(view: &Value, classes: &[Value]) -> String {
+    let lossless = classes.iter().filter(is_lossless);
+    let policies: BTreeSet<&str> = lossless.map(|class| word(&class["policy"])).collect();
+    let millis = view["stall_budget_us"].as_f64().unwrap_or_default() / 1_000.0;
+    paragraph(&format!(
+        "{}: valid; switch {}, {}, {} memory, {}, stall budget {millis} ms, frames of {} bytes or more",
+        word(&view["file"]),
+        word(&view["name"]),
+        ports_of(list(&view["ports"]).len()),
+        word(&view["memory_model"]),
+        if policies.is_empty() {
+            "no lossless class".into()
+        } else {
+            format!("policy {}", Vec::from_iter(policies).join(", "))
+        },
+        view["smallest_frame_bytes"],
+    ))
+}
+
+fn ports_of(count: usize) -> String {
+    format!("{count} {}", if count == 1 { "port" } else { "ports" })
+}
+
+fn is_lossless(class: &&Value) -> bool {
+    class["lossless"] == true
+}
+
+/// One row for each port, and for each of its lossless classes that has thresholds of its own.
+fn ports(classes: &[Value]) -> String {
+    let lossless = |class: &Value| {
+        let mut class = class.clone();
+        class["lossless"] = class["class"].take();
+        class
+    };
+    let lossy_port = |class: &Value| {
+        let all = classes.iter().filter(|other| other["port"] == class["port"]);
+        (all.filter(is_lossless).count() == 0).then(
+            || json!({ "port": class["port"], "device": class["device"], "speed_bps": class["speed_bps"] }),
+        )
+    };
+    let rows: Vec<Value> = classes
+        .iter()
+        .filter_map(|class| if is_lossless(&class) { Some(lossless(class)) } else { lossy_port(class) })
+        .collect();
+    let keys = "port device speed_bps lossless xoff_bytes xon_bytes headroom_bytes";
+    Rows::of(keys, &rows).fold("lossless").text(NOTHING, Some(WIDTH))
+}
+
+fn totals(view: &Value) -> String {
+    let mebibytes = |key: &str| view[key].as_u64().unwrap_or_default() >> 20;
+    let workers = list(&view["workers"]).iter().map(|worker| {
+        let core = worker["core"].as_u64().map_or("any core".into(), |core| format!("core {core}"));
+        format!("{} on {core}", ports_of(list(&worker["ports"]).len()))
+    });
+    let assumed = list(&view["ports"]).iter().any(|port| port["sockets"].is_null());
+    paragraph(&format!(
+        "memory {} MiB, and {} MiB in the kernel{}; workers: {}; http: {}",
+        mebibytes("memory_total_bytes"),
+        mebibytes("kernel_memory_bytes"),
+        if assumed { " (one queue assumed of devices that were not asked)" } else { "" },
+        workers.collect::<Vec<_>>().join(", "),
+        view["http"].as_str().unwrap_or("off"),
+    ))
+}
+
+fn tables(view: &Value, classes: &[Value]) -> Vec<String> {
+    let switch = "poll stall_budget_us smallest_frame_bytes accounting memory_model when_full chunk_bytes multi_buffer";
+    let table = |title: &str, keys: &str, rows: &[Value]| {
+        let rows = Rows::of(keys, rows).fold("class");
+        (!rows.is_empty()).then(|| format!("{title}\n{}", rows.text(UTF8_FULL_CONDENSED, None)))
+    };
+    let of_ports = OF_PORTS.iter().filter_map(|(title, needed, keys)| {
+        let is_there = |class: &&Value| !class[*needed].is_null() && class[*needed] != json!({});
+        table(title, keys, &classes.iter().filter(is_there).cloned().collect::<Vec<_>>())
+    });
+    let of_switch = OF_SWITCH.iter().filter_map(|(title, key)| {
+        let objects = match &view[*key] {
+            Value::Null => &[],
+            Value::Array(list) => list.as_slice(),
+            object => std::slice::from_ref(object),
+        };
+        table(title, key, &objects.iter().map(|object| json!({ *key: object })).collect::<Vec<_>>())
+    });
+    table("Switch", switch, std::slice::from_ref(view)).into_iter().chain(of_ports).chain(of_switch).collect()
+}
+
+/// A warning or note: its place and message, and what to do.
+fn lines(file: &Value, problem: &Value) -> Vec<String> {
+    let place = match (problem["line"].as_u64(), problem["column"].as_u64()) {
+        (Some(line), Some(column)) => format!("{}:{line}:{column}: ", word(file)),
+        _ => String::new(),
+    };
+    let indented = |indent: usize, text: &str| {
+        wrapped(text, WIDTH - indent).into_iter().map(move |line| " ".repeat(indent) + &line)
+    };
+    let message = indented(2, &(place + word(&problem["message"])));
+    message.chain(problem["help"].as_str().into_iter().flat_map(|help| indented(4, help))).collect()
+}
+
+fn paragraph(text: &str) -> String {
+    wrapped(text, WIDTH).join("\n")
+}
+
+fn list(value: &Value) -> &[Value] {
+    value.as_array().map_or(&[], Vec::as_slice)
+}
+
+fn word(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
+}
