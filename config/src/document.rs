@@ -15,7 +15,7 @@ use crate::reader::Table;
 use crate::reader::problem::{Problem, Problems};
 
 /// A port: what it says itself over what `[defaults]` and the profile say.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Port {
     pub(crate) identity: PortIdentityKeys,
     /// What it says itself.
@@ -28,7 +28,7 @@ pub(crate) struct Port {
 }
 
 /// An address that never moves.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Static {
     pub(crate) keys: StaticKeys,
     /// Required keys that stand nowhere.
@@ -37,7 +37,7 @@ pub(crate) struct Static {
 }
 
 /// A group.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Group {
     pub(crate) keys: GroupKeys,
     /// Required keys that stand nowhere.
@@ -46,7 +46,7 @@ pub(crate) struct Group {
 }
 
 /// A VLAN of which more is said than who is a member.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Vlan {
     pub(crate) keys: VlanKeys,
     /// Required keys that stand nowhere.
@@ -55,7 +55,7 @@ pub(crate) struct Vlan {
 }
 
 /// The whole file, layers merged.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Document {
     /// What it is for; decides what is not written.
     pub(crate) hardware: Hardware,

@@ -36,6 +36,7 @@ mod profile;
 mod qcn;
 pub mod quantity;
 pub mod reader;
+mod remedies;
 mod router;
 mod shared;
 pub mod shell;
@@ -57,6 +58,7 @@ use xoff_dataplane::settings::SwitchSettings;
 use xoff_dataplane::units::{BitRate, CLASSES, Nanos, PortId};
 
 use crate::document::Document;
+use crate::memory::Plan;
 use crate::reader::{Problems, Remarks};
 
 pub use changes::{Change, Changes};
@@ -65,6 +67,7 @@ pub use hardware::Hardware;
 pub use machine::{Device, Machine};
 pub use own::{OwnPolicy, Parameters, no_own_policy};
 pub use reader::problem::{ConfigError, Invalid, Problem};
+pub use remedies::Remedy;
 pub use shell::{
     LogFormat, Mode, Poll, PortShell, Queues, Rings, Router, ShellSettings, Sighup, Worker, Workers, ZeroCopy,
 };
@@ -157,6 +160,13 @@ impl Config {
     pub fn workers(&self, cores: &[u16]) -> Vec<Worker> {
         let rates: Vec<BitRate> = self.switch.ports.iter().map(|port| port.speed).collect();
         self.shell.workers.assign(&rates, cores.len())
+    }
+
+    /// The memory that this takes on `machine`, spare places included.
+    #[must_use]
+    pub fn plan(&self, machine: &Machine) -> Plan {
+        let placed = self.with_spare_places();
+        placed.memory(&placed.workers(&machine.cores), &placed.queues(machine))
     }
 
     /// What of it `machine` does not have: errors, and warnings where it only just does.

@@ -15,9 +15,8 @@ use xoff_dataplane::units::{Bytes, Class, ClassSet, ETHERNET_HEADER, PortId};
 #[must_use]
 pub fn view(file: &str, config: &Config, machine: &Machine) -> Value {
     let (switch, shell) = (&config.switch, &config.shell);
-    let placed = config.with_spare_places();
-    let workers = placed.workers(&machine.cores);
-    let plan = placed.memory(&workers, &placed.queues(machine));
+    let workers = config.with_spare_places().workers(&machine.cores);
+    let plan = config.plan(machine);
     let name = |port: &PortId| switch.ports.get(port.index()).map(|port| port.name.as_str());
     let per_port = switch.ports.iter().zip(&shell.ports).zip(&config.headroom).zip(config.queues(machine));
     let ports =

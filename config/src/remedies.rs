@@ -1,0 +1,146 @@
+//! Keys that help where memory is short: the configuration is built again with one key changed at a time.
+
+use toml_span::{Span, Spanned, Value};
+use xoff_dataplane::units::{BitRate, Bytes, ClassSet, Nanos};
+
+use crate::document::{Document, Port};
+use crate::reader::Problems;
+use crate::reader::value;
+use crate::{Config, Hardware, Machine, build, defaults};
+
+/// A change of one key that takes less memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Remedy {
+    /// The change as an operator makes it, such as `smallest_frame = 1024`.
+    pub change: &'static str,
+    /// Memory that the switch takes less, of the process and the kernel together.
+    pub saved: Bytes,
+}
+
+type Change = (&'static str, fn(&mut Document));
+
+/// Changes that are tried.
+const CHANGES: [Change; 5] = [
+    ("smallest_frame = 1024", |document| document.switch.smallest_frame = key(1024)),
+    ("stall_budget = \"5ms\"", |document| document.switch.stall_budget = key(Nanos::from_millis(5))),
+    ("stall_budget = \"1ms\"", |document| document.switch.stall_budget = key(Nanos::from_millis(1))),
+    ("half the `speed` of each port", |document| document.ports.iter_mut().for_each(halve_speed)),
+    ("one class in `lossless` of each port", |document| document.ports.iter_mut().for_each(keep_one_class)),
+];
+
+/// Returns what each change saves on `machine`, the largest saving first. Leaves out changes that save nothing, and those that
+/// other keys of the document forbid.
+pub(crate) fn of(document: &Document, machine: &Machine) -> Vec<Remedy> {
+    let needed = |document: &Document| {
+        let config = build::build(document, &mut Problems::default())?;
+        Some(config.plan(machine).needed())
+    };
+    let Some(now) = needed(document) else { return Vec::new() };
+    let remedy = |(change, apply): Change| {
+        let mut document = document.clone();
+        apply(&mut document);
+        let saved = Bytes(now.0.saturating_sub(needed(&document)?.0));
+        (saved > Bytes::ZERO).then_some(Remedy { change, saved })
+    };
+    largest_first(CHANGES.into_iter().filter_map(remedy).collect())
+}
+
+impl Config {
+    /// Returns what changes of one key save of the memory that the switch of this document takes, the largest saving first.
+    #[must_use]
+    pub fn remedies(root: &Value<'_>, hardware: Hardware, machine: &Machine) -> Vec<Remedy> {
+        let own = machine.own_policy.as_ref();
+        of(&Document::read(root, hardware, own, &mut Problems::default()), machine)
+    }
+}
+
+impl Remedy {
+    /// Returns what each change saves where it is made in several switches, the largest saving first.
+    #[must_use]
+    pub fn of_all(remedies: impl IntoIterator<Item = Remedy>) -> Vec<Remedy> {
+        let mut sums: Vec<Remedy> = Vec::new();
+        for Remedy { change, saved } in remedies {
+            match sums.iter_mut().find(|sum| sum.change == change) {
+                Some(sum) => sum.saved = sum.saved.saturating_add(saved),
+                None => sums.push(Remedy { change, saved }),
+            }
+        }
+        largest_first(sums)
+    }
+}
+
+fn largest_first(mut remedies: Vec<Remedy>) -> Vec<Remedy> {
+    remedies.sort_by_key(|remedy| std::cmp::Reverse(remedy.saved));
+    remedies
+}
+
+fn key<T>(value: T) -> Option<Spanned<T>> {
+    Some(Spanned::with_span(value, Span::default()))
+}
+
+fn halve_speed(port: &mut Port) {
+    if let Some(speed) = &mut port.keys.speed {
+        speed.value = BitRate::new(speed.value.bits_per_second() / 2).unwrap_or(speed.value);
+    }
+}
+
+fn keep_one_class(port: &mut Port) {
+    let mut kept = ClassSet::NONE;
+    value(port.keys.lossless.as_ref(), defaults::LOSSLESS)
+        .iter()
+        .take(1)
+        .for_each(|class| kept.insert(class));
+    port.keys.lossless = key(kept);
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    fn remedies(switch: &str, port: &str) -> Vec<Remedy> {
+        let ports = ["a", "b"].map(|name| {
+            format!("[[port]]\nname = \"{name}\"\ndevice = \"{name}\"\nspeed = \"1G\"\n{port}\n")
+        });
+        let text = format!("[switch]\n{switch}\n{}", ports.concat());
+        Config::remedies(&toml_span::parse(&text).unwrap(), Hardware::default(), &Machine::default())
+    }
+
+    fn changes(remedies: &[Remedy]) -> Vec<&'static str> {
+        remedies.iter().map(|remedy| remedy.change).collect()
+    }
+
+    #[test]
+    fn saving_is_the_difference_of_plans() {
+        let needed = |switch: &str| {
+            let text = format!("[switch]\n{switch}[[port]]\nname = \"a\"\ndevice = \"a\"\nspeed = \"1G\"\n");
+            Config::from_toml("x", &text, Machine::default()).unwrap().plan(&Machine::default()).needed()
+        };
+        let text = "[[port]]\nname = \"a\"\ndevice = \"a\"\nspeed = \"1G\"\n";
+        let all =
+            Config::remedies(&toml_span::parse(text).unwrap(), Hardware::default(), &Machine::default());
+        let saved = |change: &str| all.iter().find(|remedy| remedy.change == change).unwrap().saved;
+        for change in ["smallest_frame = 1024", "stall_budget = \"5ms\""] {
+            assert_eq!(saved(change).0, needed("").0 - needed(&format!("{change}\n")).0);
+        }
+        assert!(all.is_sorted_by_key(|remedy| std::cmp::Reverse(remedy.saved)));
+    }
+
+    #[test]
+    fn changes_that_save_nothing_are_left_out() {
+        let short = remedies("stall_budget = \"1ms\"\nsmallest_frame = 2000", "");
+        assert!(changes(&short).iter().all(|change| change.starts_with("half")), "{short:?}");
+        assert!(!changes(&remedies("", "")).contains(&"one class in `lossless` of each port"));
+        assert!(
+            changes(&remedies("", "lossless = [3, 4]")).contains(&"one class in `lossless` of each port")
+        );
+    }
+
+    #[test]
+    fn savings_of_several_switches_add_up() {
+        let one = remedies("", "");
+        let both = Remedy::of_all([one.clone(), one.clone()].concat());
+        assert_eq!(changes(&both), changes(&one));
+        assert_eq!(both[0].saved.0, 2 * one[0].saved.0);
+    }
+}
