@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use xoff_dataplane::units::MacAddr;
 use xoff_netlink::packet_route::address::{AddressAttribute, AddressFlags, AddressMessage};
 use xoff_netlink::packet_route::link::{LinkAttribute, LinkMessage};
-use xoff_netlink::packet_route::neighbour::{NeighbourAttribute, NeighbourState};
+use xoff_netlink::packet_route::neighbour::{NeighbourAttribute, NeighbourFlags, NeighbourState};
 use xoff_netlink::packet_route::{AddressFamily, RouteNetlinkMessage};
 use xoff_netlink::tc::Handle;
 use xoff_netlink::{NLM_F_CREATE, NLM_F_EXCL, link_at, link_named, neighbour, set_up};
@@ -133,25 +133,38 @@ impl Device {
     /// # Errors
     /// Where the device is gone.
     pub fn add_neighbour(&self, address: IpAddr, mac: MacAddr) -> Result<(), LabError> {
-        self.neighbour(address, mac, NeighbourState::Permanent)
+        self.add_neighbours([(address, mac)], NeighbourState::Permanent, NeighbourFlags::empty())
     }
 
-    /// Tells the device where `address` was last: it sends there at once, and asks meanwhile whether it is still so. Who has to ask
-    /// first keeps what is to be sent in a queue that is short, counts what finds no room nowhere, and sends it out of order.
+    /// Adds entries for addresses that were at these MAC addresses last. The device sends there at once, and asks meanwhile whether they
+    /// are still there. A device without entries keeps frames in a short queue until it has asked, does not count those that find no
+    /// room in it, and sends the others out of order.
     ///
     /// # Errors
     /// Where the device is gone.
-    pub fn add_stale_neighbour(&self, address: IpAddr, mac: MacAddr) -> Result<(), LabError> {
-        self.neighbour(address, mac, NeighbourState::Stale)
+    pub fn add_stale_neighbours(
+        &self,
+        neighbours: impl IntoIterator<Item = (IpAddr, MacAddr)>,
+    ) -> Result<(), LabError> {
+        // Others count among the 1,024 entries that the kernel allows to all namespaces together (`gc_thresh3`).
+        self.add_neighbours(neighbours, NeighbourState::Stale, NeighbourFlags::ExtLearned)
     }
 
-    fn neighbour(&self, address: IpAddr, mac: MacAddr, state: NeighbourState) -> Result<(), LabError> {
-        let what = format!("tell {} where {address} is", self.name);
-        let mut message = neighbour(self.index, address);
-        message.header.state = state;
-        message.attributes.push(NeighbourAttribute::LinkLayerAddress(mac.0.to_vec()));
-        let message = RouteNetlinkMessage::NewNeighbour(message);
-        netlink(&self.namespace, &what, |kernel| kernel.request(message, NLM_F_CREATE | NLM_F_EXCL))
+    fn add_neighbours(
+        &self,
+        neighbours: impl IntoIterator<Item = (IpAddr, MacAddr)>,
+        state: NeighbourState,
+        flags: NeighbourFlags,
+    ) -> Result<(), LabError> {
+        netlink(&self.namespace, &format!("add neighbours of {}", self.name), |kernel| {
+            neighbours.into_iter().try_for_each(|(address, mac)| {
+                let mut message = neighbour(self.index, address);
+                (message.header.state, message.header.flags) = (state, flags);
+                message.attributes.push(NeighbourAttribute::LinkLayerAddress(mac.0.to_vec()));
+                let message = RouteNetlinkMessage::NewNeighbour(message);
+                kernel.request(message, NLM_F_CREATE | NLM_F_EXCL)
+            })
+        })
     }
 
     /// Makes it the device of a host of the kernel, beside a switch: the kernel finishes its own frames.

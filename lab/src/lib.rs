@@ -30,6 +30,7 @@ mod mounts;
 mod namespace;
 mod netlink;
 pub mod network;
+mod parallel;
 mod queue;
 mod switches;
 mod tap;
@@ -82,6 +83,19 @@ impl Lab {
         let (a, b) = veth::veth(a, b, options)?;
         self.devices.extend([a.clone(), b.clone()]);
         Ok((a, b))
+    }
+
+    /// Makes several veth pairs at once; see [`Lab::veth`].
+    ///
+    /// # Errors
+    /// That of the first pair that the kernel refuses; the others are there.
+    pub fn veths(
+        &mut self,
+        pairs: Vec<(End<'_>, End<'_>, VethOptions)>,
+    ) -> Result<Vec<(Device, Device)>, LabError> {
+        let made = parallel::each(pairs, |(a, b, options)| veth::veth(a, b, &options));
+        self.devices.extend(made.iter().flatten().flat_map(|(a, b)| [a.clone(), b.clone()]));
+        made.into_iter().collect()
     }
 
     /// Every veth end made so far.

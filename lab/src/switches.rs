@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use xoff_config::Config;
 
-use super::Namespace;
+use super::{Namespace, parallel};
 use xoff_switch::control::SwitchView;
 use xoff_switch::control::status::Status;
 use xoff_switch::run::{self, Privileges, RunError, Running, ThreadError};
@@ -20,13 +20,18 @@ impl Switches {
     /// # Errors
     /// The index of one that cannot run, and why; the others are stopped.
     pub fn start(configs: &[(Namespace, Config)]) -> Result<Switches, (usize, RunError)> {
-        let mut switches = Switches::default();
-        for (index, (namespace, config)) in configs.iter().enumerate() {
-            let started = namespace.run(|| run::start(config, &Privileges::Keep));
-            let running = started.map_err(|error| (index, error))?;
-            switches.0.push((namespace.clone(), running));
+        let start = |(namespace, config): &(Namespace, Config)| {
+            let running = namespace.run(|| run::start(config, &Privileges::Keep))?;
+            Ok((namespace.clone(), running))
+        };
+        let (mut switches, mut failed) = (Switches::default(), None);
+        for (index, started) in parallel::each(configs.iter().collect(), start).into_iter().enumerate() {
+            match started {
+                Ok(running) => switches.0.push(running),
+                Err(error) => failed = failed.or(Some((index, error))),
+            }
         }
-        Ok(switches)
+        failed.map_or(Ok(switches), Err)
     }
 
     /// What can be seen of them.
@@ -37,14 +42,12 @@ impl Switches {
 
     /// Stops them; what each said in the end, or how a thread of it ended before it was asked to.
     pub fn stop(&mut self) -> Vec<Result<Status, ThreadError>> {
-        self.0.drain(..).map(|(namespace, running)| namespace.run(|| running.stop())).collect()
+        parallel::each(self.0.drain(..).collect(), |(namespace, running)| namespace.run(|| running.stop()))
     }
 }
 
 impl Drop for Switches {
     fn drop(&mut self) {
-        for (namespace, running) in self.0.drain(..) {
-            namespace.run(|| drop(running));
-        }
+        parallel::each(self.0.drain(..).collect(), |(namespace, running)| namespace.run(|| drop(running)));
     }
 }

@@ -34,6 +34,7 @@ pub struct End<'a> {
     namespace: &'a Namespace,
     name: &'a str,
     mac: Option<MacAddr>,
+    group: Option<u32>,
     addresses: Vec<(IpAddr, u8)>,
 }
 
@@ -43,17 +44,36 @@ impl Namespace {
     pub fn end<'a>(&'a self, device: &'a str) -> End<'a> {
         End::new(self, device)
     }
+
+    /// Deletes all devices of a group, which is not 0, and with ends of veth pairs the other ends. The kernel waits for readers of its
+    /// tables once for all of them, and once for each where they are deleted one by one.
+    ///
+    /// # Errors
+    /// Where no device is in the group.
+    pub fn delete_group(&self, group: u32) -> Result<(), LabError> {
+        let mut link = LinkMessage::default();
+        link.attributes.push(LinkAttribute::Group(group));
+        let link = RouteNetlinkMessage::DelLink(link);
+        netlink(self, "delete a group of devices", |kernel| kernel.request(link, 0))
+    }
 }
 
 impl<'a> End<'a> {
     pub(super) fn new(namespace: &'a Namespace, name: &'a str) -> End<'a> {
-        End { namespace, name, mac: None, addresses: Vec::new() }
+        End { namespace, name, mac: None, group: None, addresses: Vec::new() }
     }
 
     /// With this MAC address, instead of one that the kernel makes up.
     #[must_use]
     pub fn mac(mut self, mac: MacAddr) -> End<'a> {
         self.mac = Some(mac);
+        self
+    }
+
+    /// In this group of devices; see [`Namespace::delete_group`].
+    #[must_use]
+    pub fn group(mut self, group: u32) -> End<'a> {
+        self.group = Some(group);
         self
     }
 
@@ -73,6 +93,7 @@ impl<'a> End<'a> {
             LinkAttribute::NumTxQueues(options.queues),
         ]);
         link.attributes.extend(self.mac.map(|mac| LinkAttribute::Address(mac.0.to_vec())));
+        link.attributes.extend(self.group.map(LinkAttribute::Group));
         link
     }
 }
@@ -170,6 +191,23 @@ mod tests {
         b.set_up(false).unwrap();
         let link = read_link(a.namespace(), a.name()).unwrap();
         assert!(link.attributes.contains(&LinkAttribute::Carrier(0)));
+    }
+
+    #[test]
+    fn group_is_deleted_and_other_devices_stay() {
+        let mut lab = Lab::new();
+        let [near, far] = ["near", "far"].map(|name| lab.namespace(name).unwrap());
+        let pair = |device, group: Option<u32>| {
+            let end = near.end(device);
+            let end = group.map_or(end.clone(), |group| end.group(group));
+            (end, far.end(device), VethOptions::default())
+        };
+        lab.veths(vec![pair("p1", Some(7)), pair("p2", None), pair("p3", Some(7))]).unwrap();
+        near.delete_group(7).unwrap();
+        let left = [&near, &far]
+            .map(|namespace| ["p1", "p2", "p3"].map(|name| Device::find(namespace, name).is_ok()));
+        assert_eq!(left, [[false, true, false]; 2]);
+        assert!(near.delete_group(7).is_err());
     }
 
     #[test]

@@ -13,7 +13,7 @@ use nix::unistd::Pid;
 use super::files::agent_socket;
 use super::{NetworkError, enter};
 use crate::config::{Host, Network, Place};
-use crate::{Device, Namespace};
+use crate::{Device, Namespace, parallel};
 use xoff_nic::serve::NicStatus;
 use xoff_switch::client;
 
@@ -23,7 +23,7 @@ const BEGIN_WITHIN: Duration = Duration::from_secs(20);
 const END_WITHIN: Duration = Duration::from_secs(5);
 /// How long it has to say how it is.
 const ANSWER_WITHIN: Duration = Duration::from_secs(2);
-const LOOK_EVERY: Duration = Duration::from_millis(20);
+const LOOK_EVERY: Duration = Duration::from_millis(5);
 /// The exit code of one that has lost lossless frames, or may not have obeyed.
 const LOST: i32 = 1;
 /// Where the agent of a host's first device serves its status; the next device has the next port.
@@ -61,13 +61,23 @@ impl Agents {
         };
         let all: Vec<_> =
             network.hosts.iter().zip(devices).flat_map(of).filter(|(host, ..)| host.nic.is_some()).collect();
-        for (host, index, device) in &all {
-            let link = &network.links[host.interfaces[*index].link];
-            let http = serves_at(&network.name, host, *index);
-            let command = command(&http, host, device, link.speed.bits_per_second()).map_err(cannot(host))?;
-            let child = device.namespace().spawn(command).map_err(cannot(host))?;
-            agents.0.push(Agent { host: host.name.clone(), child });
+        let spawned =
+            parallel::each(all.iter().collect(), |(host, index, device)| -> Result<_, NetworkError> {
+                let link = &network.links[host.interfaces[*index].link];
+                let http = serves_at(&network.name, host, *index);
+                let command =
+                    command(&http, host, device, link.speed.bits_per_second()).map_err(cannot(host))?;
+                let child = device.namespace().spawn(command).map_err(cannot(host))?;
+                Ok(Agent { host: host.name.clone(), child })
+            });
+        let mut failed = None;
+        for agent in spawned {
+            match agent {
+                Ok(agent) => agents.0.push(agent),
+                Err(error) => failed = failed.or(Some(error)),
+            }
         }
+        failed.map_or(Ok(()), Err)?;
         let deadline = Instant::now() + BEGIN_WITHIN;
         for ((host, index, device), agent) in all.iter().zip(&mut agents.0) {
             while status(&network.name, host, *index, device.namespace()).is_none() {

@@ -11,7 +11,7 @@ use tokio::runtime;
 use super::agents;
 use super::names::Entrance;
 use crate::config::{End, Host, Network, Place};
-use crate::{Device, LabError, Tie};
+use crate::{Device, LabError, Tie, parallel};
 use xoff_nic::serve::NicStatus;
 use xoff_switch::control::status::Status;
 use xoff_switch::control::{self, SwitchView};
@@ -182,7 +182,7 @@ impl Seen {
     /// The same of switches that have said this in the end.
     #[must_use]
     pub fn status_with(&self, switches: Vec<Status>) -> NetworkStatus {
-        let hosts = (0..self.network.hosts.len()).map(|host| self.host(host)).collect();
+        let hosts = parallel::each((0..self.network.hosts.len()).collect(), |host| self.host(host));
         NetworkStatus {
             name: self.network.name.clone(),
             uptime_nanos: u64::try_from(self.since.elapsed().as_nanos()).unwrap_or(u64::MAX),

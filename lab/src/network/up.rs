@@ -19,13 +19,15 @@ use super::places::{self, Held};
 use super::seen::socket_drops;
 use super::unheard::Unheard;
 use super::{NetworkError, Seen};
-use crate::config::{End, Host, Network, Place};
-use crate::{Device, Lab, LabError, Namespace, Switches, Tie, VethOptions, set_mark};
+use crate::config::{End, Host, Interface, Network, Place};
+use crate::{Device, Lab, LabError, Namespace, Switches, Tie, VethOptions, parallel, set_mark};
 use xoff_switch::control::{Answer, snapshot};
 
 /// How long frames that wait in switches have to leave before these are stopped.
 const SETTLE_WITHIN: Duration = Duration::from_secs(2);
 const LOOK_EVERY: Duration = Duration::from_millis(5);
+/// The group of the devices of switches' ports, by which all are deleted at once.
+const PORTS: u32 = 1;
 /// The port at which nobody listens (RFC 863).
 const DISCARD: u16 = 9;
 
@@ -46,15 +48,30 @@ pub struct Up {
 
 /// Wires, which go with this. The kernel takes its time with a namespace that is gone, and a host that was there before is to be as it
 /// was.
-#[derive(Debug, Default)]
-struct Wires(Lab);
+#[derive(Debug)]
+struct Wires {
+    lab: Lab,
+    /// Namespaces of switches.
+    switches: Vec<Namespace>,
+}
 
 impl Drop for Wires {
     fn drop(&mut self) {
-        for device in self.0.devices() {
+        for switch in &self.switches {
+            let _ = switch.delete_group(PORTS); // or it had none yet
+        }
+        for device in self.lab.devices() {
             let _ = device.delete(); // the other end of the same wire was, or its namespace is gone
         }
     }
+}
+
+/// A namespace of the network.
+struct Node {
+    namespace: Namespace,
+    entrance: Entrance,
+    /// Of a host that was there before.
+    held: Option<Held>,
 }
 
 impl Up {
@@ -64,30 +81,25 @@ impl Up {
     /// What the machine refuses; [`NetworkError::Stopped`]. Nothing is left of it then.
     pub fn new(network: Network, is_stopped: &mut dyn FnMut() -> bool) -> Result<Up, NetworkError> {
         let mark = Mark::of(&network.name).map_err(NetworkError::io("read /proc"))?.to_string();
-        let mut wires = Wires::default();
-        let mut made = BTreeSet::new();
-        let mut fresh = |lab: &Lab, name: &str| -> Result<Namespace, LabError> {
-            let namespace = lab.namespace(name)?;
-            set_mark(&namespace, "lo", &mark)?;
-            made.insert(namespace.inode());
-            Ok(namespace)
+        let names = names::hosts_file(&network, &fs::read_to_string("/etc/hosts").unwrap_or_default());
+        let hosts = parallel::each(network.hosts.iter().collect(), |host| place(host, &mark, &names));
+        let hosts = hosts.into_iter().collect::<Result<Vec<Node>, _>>()?;
+        let configs: Vec<Config> = network.switches.iter().map(|switch| switch.config.clone()).collect();
+        let nodes = parallel::each(network.switches.iter().collect(), |it| fresh(&it.name, &mark, &names));
+        let nodes = nodes.into_iter().collect::<Result<Vec<Node>, _>>()?;
+        let entrances = hosts.iter().chain(&nodes).map(|node| node.entrance.clone()).collect();
+        let is_made = |(host, _): &(&Host, &Node)| host.place == Place::Fresh;
+        let made = network.hosts.iter().zip(&hosts).filter(is_made).map(|(_, node)| node).chain(&nodes);
+        let made = made.map(|node| node.namespace.inode()).collect();
+        let switches: Vec<(Namespace, Config)> =
+            nodes.into_iter().map(|node| node.namespace).zip(configs).collect();
+        let (hosts, held): (Vec<Namespace>, Vec<Option<Held>>) =
+            hosts.into_iter().map(|node| (node.namespace, node.held)).unzip();
+        let mut wires = Wires {
+            switches: switches.iter().map(|(namespace, _)| namespace.clone()).collect(),
+            lab: Lab::new(),
         };
-        let (mut hosts, mut held) = (Vec::new(), Vec::new());
-        for host in &network.hosts {
-            let (namespace, programs) = match places::find(host)? {
-                None => (fresh(&wires.0, &host.name)?, None),
-                Some(found) => (Namespace::existing(&host.name, found.net)?, found.programs),
-            };
-            hosts.push(namespace);
-            held.push(programs);
-        }
-        let mut switches: Vec<(Namespace, Config)> = Vec::new();
-        for switch in &network.switches {
-            switches.push((fresh(&wires.0, &switch.name)?, switch.config.clone()));
-        }
-        let entrances = furnish(&network, &hosts, &held, &switches)?;
-        let mut ties = Vec::new();
-        let devices = wire(&network, &mut wires.0, &mark, &hosts, &switches, &mut ties)?;
+        let (devices, ties) = wire(&network, &mut wires.lab, &mark, &hosts, &switches)?;
         // Before a program is at the other end, for the sake of offloads, as `finish_frames`.
         let agents = Agents::start(&network, &devices, is_stopped)?;
         let hears = |host: &Host| host.nic.is_some() || matches!(host.place, Place::Tap(_));
@@ -158,7 +170,7 @@ impl Up {
     fn waiting(&self) -> Vec<String> {
         let hosts = self.seen.network.hosts.iter().zip(&self.seen.devices);
         let devices = hosts.flat_map(|(host, devices)| devices.iter().map(move |device| (host, device)));
-        let at_hosts = devices.filter_map(|(host, device)| {
+        let at_hosts = parallel::each(devices.collect(), |(host, device): (&Host, &Device)| {
             let waiting = device.queue().ok()?.waiting;
             (waiting > 0).then(|| {
                 format!(
@@ -173,7 +185,7 @@ impl Up {
             (waiting > 0)
                 .then(|| format!("{}: {waiting} bytes still waited in its queues in the end", view.name))
         });
-        at_hosts.chain(in_switches).collect()
+        at_hosts.into_iter().flatten().chain(in_switches).collect()
     }
 }
 
@@ -196,16 +208,17 @@ fn introduce(network: &Network, devices: &[Vec<Device>]) -> Result<(), NetworkEr
     // A guest gives itself its addresses.
     let hosts = network.hosts.iter().zip(devices).filter(|(host, _)| !matches!(host.place, Place::Tap(_)));
     let all: Vec<_> = hosts.flat_map(of).collect();
-    for (interface, device) in &all {
+    let furnish = |(interface, device): &(Interface, Device)| {
         device.add_address(interface.ipv4.0.into(), interface.ipv4.1)?;
         device.add_address(interface.ipv6.0.into(), interface.ipv6.1)?;
         let others = all.iter().map(|(other, _)| other);
-        for other in others.filter(|other| other.segment == interface.segment && other.mac != interface.mac) {
-            device.add_stale_neighbour(other.ipv4.0.into(), other.mac)?;
-            device.add_stale_neighbour(other.ipv6.0.into(), other.mac)?;
-        }
-    }
-    for (interface, device) in &all {
+        let others = others.filter(|other| other.segment == interface.segment && other.mac != interface.mac);
+        device.add_stale_neighbours(
+            others.flat_map(|other| [(other.ipv4.0.into(), other.mac), (other.ipv6.0.into(), other.mac)]),
+        )
+    };
+    parallel::each(all.iter().collect(), furnish).into_iter().collect::<Result<(), LabError>>()?;
+    parallel::each(all.iter().collect(), |(interface, device): &(Interface, Device)| {
         let heard = device.namespace().run(|| -> io::Result<()> {
             let socket = UdpSocket::bind((interface.ipv4.0, 0))?;
             socket.set_broadcast(true)?;
@@ -216,44 +229,41 @@ fn introduce(network: &Network, devices: &[Vec<Device>]) -> Result<(), NetworkEr
         });
         // A prefix may leave no address for everybody; then switches learn where it is when it sends.
         let _ = heard;
-    }
+    });
     Ok(())
 }
 
-/// Gives every node its names, and says where it is.
-fn furnish(
-    network: &Network,
-    hosts: &[Namespace],
-    held: &[Option<Held>],
-    switches: &[(Namespace, Config)],
-) -> Result<Vec<Entrance>, NetworkError> {
-    let of_machine = fs::read_to_string("/etc/hosts").unwrap_or_default();
-    let text = names::hosts_file(network, &of_machine);
-    let own = |namespace: &Namespace| -> Result<Entrance, LabError> {
-        namespace.furnish(text.clone())?;
-        Ok(Entrance::below(&namespace.entrance()))
-    };
-    let mut entrances = Vec::new();
-    for (namespace, held) in hosts.iter().zip(held) {
-        entrances.push(held.as_ref().map_or_else(|| own(namespace), |held| Ok(held.entrance()))?);
+/// Finds the place of a host, or makes it.
+fn place(host: &Host, mark: &str, names: &str) -> Result<Node, NetworkError> {
+    let Some(found) = places::find(host)? else { return fresh(&host.name, mark, names) };
+    let namespace = Namespace::existing(&host.name, found.net)?;
+    match found.programs {
+        Some(held) => Ok(Node { namespace, entrance: held.entrance(), held: Some(held) }),
+        None => furnished(namespace, names),
     }
-    for (namespace, _) in switches {
-        entrances.push(own(namespace)?);
-    }
-    Ok(entrances)
 }
 
-/// Makes the wires; the devices of each host.
+/// Makes a namespace that carries the mark.
+fn fresh(name: &str, mark: &str, names: &str) -> Result<Node, NetworkError> {
+    let namespace = Lab::new().namespace(name)?;
+    set_mark(&namespace, "lo", mark)?;
+    furnished(namespace, names)
+}
+
+/// Gives the programs of a namespace the names of all nodes.
+fn furnished(namespace: Namespace, names: &str) -> Result<Node, NetworkError> {
+    namespace.furnish(names.to_owned())?;
+    Ok(Node { entrance: Entrance::below(&namespace.entrance()), namespace, held: None })
+}
+
+/// Makes the wires. Returns the devices of each host, and its TAPs tied to them.
 fn wire(
     network: &Network,
     lab: &mut Lab,
     mark: &str,
     hosts: &[Namespace],
     switches: &[(Namespace, Config)],
-    ties: &mut Vec<Tie>,
-) -> Result<Vec<Vec<Device>>, LabError> {
-    let mut devices: Vec<Vec<Option<Device>>> =
-        network.hosts.iter().map(|host| vec![None; host.interfaces.len()]).collect();
+) -> Result<(Vec<Vec<Device>>, Vec<Tie>), LabError> {
     let place = |end: &End| match *end {
         End::Host { host, interface } => {
             let interface = &network.hosts[host].interfaces[interface];
@@ -271,24 +281,43 @@ fn wire(
             (namespace, config.shell.ports[port].device.clone(), mac)
         }
     };
-    for link in &network.links {
-        let options = VethOptions { mtu: link.mtu, ..VethOptions::default() };
-        let places = link.ends.each_ref().map(place);
-        let [a, b] = places.each_ref().map(|(namespace, device, mac)| namespace.end(device).mac(*mac));
-        let (a, b) = lab.veth(a, b, &options)?;
-        for (end, device) in link.ends.iter().zip([a, b]) {
-            if let End::Host { host, interface } = *end {
-                if network.hosts[host].place != Place::Fresh {
-                    set_mark(&hosts[host], device.name(), mark)?;
-                }
-                // Before a program is at the other end: with one the driver refuses it.
-                device.finish_frames()?;
-                if let Place::Tap(tap) = &network.hosts[host].place {
-                    ties.push(Tie::new(Device::find(&hosts[host], tap)?, &device, link.speed)?);
-                }
-                devices[host][interface] = Some(device);
-            }
+    let places: Vec<_> = network.links.iter().map(|link| link.ends.each_ref().map(place)).collect();
+    let pairs = network.links.iter().zip(&places).map(|(link, places)| {
+        let [a, b] = std::array::from_fn(|at| {
+            let (namespace, device, mac) = &places[at];
+            let end = namespace.end(device).mac(*mac);
+            if matches!(link.ends[at], End::Port { .. }) { end.group(PORTS) } else { end }
+        });
+        (a, b, VethOptions { mtu: link.mtu, ..VethOptions::default() })
+    });
+    let pairs = lab.veths(pairs.collect())?;
+    let ends = network.links.iter().zip(pairs).flat_map(|(link, (a, b))| {
+        link.ends.iter().zip([a, b]).map(move |(end, device)| (link, *end, device))
+    });
+    let at_hosts = ends.filter_map(|(link, end, device)| match end {
+        End::Host { host, interface } => Some((link, host, interface, device)),
+        End::Port { .. } => None,
+    });
+    let finished = parallel::each(at_hosts.collect(), |(link, host, interface, device)| {
+        let place = &network.hosts[host].place;
+        if *place != Place::Fresh {
+            set_mark(&hosts[host], device.name(), mark)?;
         }
+        // Before a program is at the other end: with one the driver refuses it.
+        device.finish_frames()?;
+        let tie = match place {
+            Place::Tap(tap) => Some(Tie::new(Device::find(&hosts[host], tap)?, &device, link.speed)?),
+            _ => None,
+        };
+        Ok(((host, interface), device, tie))
+    });
+    let mut finished = finished.into_iter().collect::<Result<Vec<_>, LabError>>()?;
+    finished.sort_by_key(|(place, ..)| *place);
+    let mut devices = vec![Vec::new(); hosts.len()];
+    let mut ties = Vec::new();
+    for ((host, _), device, tie) in finished {
+        devices[host].push(device);
+        ties.extend(tie);
     }
-    Ok(devices.into_iter().map(|of| of.into_iter().flatten().collect()).collect())
+    Ok((devices, ties))
 }

@@ -1,0 +1,47 @@
+//! The same work for many nodes at once.
+
+use std::panic;
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+
+/// Maximum number of threads. There are more than processors, because threads wait for the kernel most of the time.
+const THREADS_MAX: usize = 16;
+
+/// Calls `work` with each of `items`, in several threads, and returns the results in the order of the items. A panic in `work`
+/// goes on in the caller.
+pub(crate) fn each<T: Send, R: Send>(items: Vec<T>, work: impl Fn(T) -> R + Sync) -> Vec<R> {
+    let threads = items.len().min(THREADS_MAX);
+    let items = Mutex::new(items.into_iter().enumerate());
+    let next = || items.lock().unwrap_or_else(PoisonError::into_inner).next();
+    let share = || {
+        let mut results = Vec::new();
+        while let Some((index, item)) = next() {
+            results.push((index, work(item)));
+        }
+        results
+    };
+    let mut results = thread::scope(|scope| {
+        let threads: Vec<_> = (0..threads).map(|_| scope.spawn(share)).collect();
+        let join = |thread: thread::ScopedJoinHandle<'_, Vec<(usize, R)>>| {
+            thread.join().unwrap_or_else(|cause| panic::resume_unwind(cause))
+        };
+        threads.into_iter().flat_map(join).collect::<Vec<_>>()
+    });
+    results.sort_by_key(|(index, _)| *index);
+    results.into_iter().map(|(_, result)| result).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::each;
+
+    #[test]
+    fn results_keep_the_order_of_items() {
+        let items: Vec<usize> = (0..100).collect();
+        assert_eq!(
+            each(items.clone(), |item| item * 2),
+            items.iter().map(|item| item * 2).collect::<Vec<_>>()
+        );
+        assert!(each(Vec::<usize>::new(), |item| item).is_empty());
+    }
+}
