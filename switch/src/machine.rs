@@ -51,6 +51,14 @@ pub fn memory() -> Option<Bytes> {
     Some(Bytes(sysinfo().ok()?.ram_total()))
 }
 
+/// Memory that programs can still get; `None`: unknown.
+#[must_use]
+pub fn available_memory() -> Option<Bytes> {
+    let info = fs::read_to_string("/proc/meminfo").ok()?;
+    let kibibytes = info.lines().find_map(|line| line.strip_prefix("MemAvailable:")?.strip_suffix("kB"))?;
+    Some(Bytes(kibibytes.trim().parse::<u64>().ok()? << 10))
+}
+
 /// Those that `taskset`, cpusets and `isolcpus` leave to this thread.
 fn cores() -> Vec<u16> {
     let cores = core_affinity::get_core_ids().unwrap_or_default();
@@ -72,6 +80,7 @@ mod tests {
         });
         assert_eq!(pinned.join().unwrap(), [last]);
         assert!(here().memory.unwrap() > Bytes(1 << 20));
+        assert!(available_memory().unwrap() <= here().memory.unwrap());
     }
 
     #[test]

@@ -10,6 +10,7 @@
 
 mod circles;
 mod keys;
+mod needs;
 mod plan;
 mod switches;
 #[cfg(test)]
@@ -25,6 +26,7 @@ use xoff_config::reader::{self, Problems, Table};
 use xoff_config::{Config, ConfigError, Machine, Problem};
 use xoff_dataplane::units::{BitRate, MacAddr};
 
+pub use needs::{AGENT, Needs};
 pub use wires::variable;
 
 const NETWORK: FileKind = FileKind {
@@ -181,7 +183,9 @@ fn read(
     let file = keys::File::read(&root, problems);
     let wiring = wires::Wiring::of(&file, problems);
     let hosts = plan::hosts(&file, &wiring, problems);
-    let configs = switches::configs(text, &file, &wiring, machine, problems);
+    // Memory is for all switches together.
+    let alone = Machine { memory: None, ..machine.clone() };
+    let configs = switches::configs(text, &file, &wiring, &alone, problems);
     if problems.has_errors() {
         return None;
     }
@@ -198,11 +202,15 @@ fn read(
         let name = switch.name.as_ref()?.value.clone();
         Some(SwitchNode { name, config: config? })
     };
-    Some(Network {
+    let network = Network {
         name: file.name.as_ref().map_or_else(|| name.to_owned(), |name| name.value.clone()),
         hosts,
         switches: file.switches.iter().zip(configs).map(switch).collect::<Option<_>>()?,
-        links: wiring.wires,
+        links: wiring.wires.clone(),
         warnings: Vec::new(),
-    })
+    };
+    let remedies = || switches::remedies(text, &file, &wiring, &alone);
+    let shortage = network.needs(machine).shortage(machine, remedies);
+    shortage.into_iter().for_each(|problem| problems.push(problem));
+    Some(network)
 }

@@ -12,7 +12,7 @@ use toml_span::value::{Table, ValueInner};
 use toml_span::{Span, Value};
 use xoff_config::reader::Problems;
 use xoff_config::reader::rearrange::{array, entry, lay_below, policies, table, text};
-use xoff_config::{Config, Hardware, Machine, Problem};
+use xoff_config::{Config, Hardware, Machine, Problem, Remedy};
 use xoff_dataplane::units::BitRate;
 
 use super::keys::{File, NAME_EXAMPLE, SwitchKeys};
@@ -26,7 +26,28 @@ pub(super) fn configs(
     machine: &Machine,
     problems: &mut Problems,
 ) -> Vec<Option<Config>> {
-    let config = |(index, switch): (usize, &super::keys::Switch)| {
+    each(text, file, wiring, problems, |root, problems| {
+        Config::of_document(root, Hardware::Software, machine, problems)
+    })
+}
+
+/// Returns what changes of one key save where all switches make them.
+pub(super) fn remedies(text: &str, file: &File, wiring: &Wiring, machine: &Machine) -> Vec<Remedy> {
+    let of_switch =
+        |root: &Value<'_>, _: &mut Problems| Some(Config::remedies(root, Hardware::Software, machine));
+    let switches = each(text, file, wiring, &mut Problems::default(), of_switch);
+    Remedy::of_all(switches.into_iter().flatten().flatten())
+}
+
+/// Calls `work` with the document of each switch.
+fn each<T>(
+    text: &str,
+    file: &File,
+    wiring: &Wiring,
+    problems: &mut Problems,
+    work: impl Fn(&Value<'_>, &mut Problems) -> Option<T>,
+) -> Vec<Option<T>> {
+    let of_switch = |(index, switch): (usize, &super::keys::Switch)| {
         if wiring.ports[index].is_empty() {
             return None; // which is an error already
         }
@@ -37,9 +58,9 @@ pub(super) fn configs(
             (port, link.speed, link.mtu)
         });
         let root = root_of(&mut root, index, switch.span, ports.collect(), problems)?;
-        Config::of_document(&root, Hardware::Software, machine, problems)
+        work(&root, problems)
     };
-    file.switches.iter().enumerate().map(config).collect()
+    file.switches.iter().enumerate().map(of_switch).collect()
 }
 
 /// What a file with this switch alone would be.

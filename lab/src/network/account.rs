@@ -228,7 +228,9 @@ pub fn table(header: &[&str], rows: impl Iterator<Item = Vec<String>>) -> String
         return String::new();
     }
     for (column, name) in table.column_iter_mut().zip(header) {
-        if ["frames sent", "received", "frames in", "out", "sent", "queued"].contains(name) {
+        if ["frames sent", "received", "frames in", "out", "sent", "queued", "MiB", "MiB in the kernel"]
+            .contains(name)
+        {
             column.set_cell_alignment(CellAlignment::Right);
         }
     }

@@ -103,6 +103,54 @@ fn five_lines_are_a_network_for_any_command_and_every_frame_is_accounted_for() {
     assert_eq!(ledger["balanced"], true);
 }
 
+/// Each knows all others: that is more neighbours than the kernel allows to all namespaces together (`gc_thresh3`).
+#[test]
+fn sixty_four_hosts_know_each_other() {
+    let desk = Desk::new();
+    let network = "[defaults]\nspeed = \"100M\"\n[[switch]]\nname = \"s1\"\nhosts = 64\nstall_budget = \"5ms\"\nsmallest_frame = 1024\n";
+    let file = desk.file("many", network);
+    let checked = succeed(&mut lab(&["check", file.to_str().unwrap()]));
+    assert!(
+        checked.contains(": 64 hosts, 1 switches, 64 links") && checked.contains("64 agents"),
+        "{checked}"
+    );
+    let script = "xoff lab exec h1 -- ping -c 1 h64 && xoff lab exec h64 -- ping -6 -c 1 h2 && xoff lab exec h33 -- ip neighbour";
+    let output = run(&file, &["--json"], script);
+    let (account, commands) = (text(&output.stdout), text(&output.stderr));
+    assert!(output.status.success(), "{account}\n{commands}");
+    assert_eq!(commands.matches("1 received, 0% packet loss").count(), 2, "{commands}");
+    assert_eq!(
+        commands.lines().filter(|line| line.contains("lladdr 02:00:00:00:00:")).count(),
+        2 * 63,
+        "{commands}"
+    );
+    let account: Value = serde_json::from_str(&account).unwrap();
+    assert_eq!(
+        (account["verdict"]["promise"].as_str(), account["hosts"].as_array().unwrap().len()),
+        (Some("kept"), 64)
+    );
+}
+
+#[test]
+fn lab_that_does_not_fit_names_a_key() {
+    let desk = Desk::new();
+    let switch = |number: u8| format!("[[switch]]\nname = \"s{number}\"\nhosts = 64\n");
+    let switches: String = (0..16).map(switch).collect();
+    let lossless = "[defaults.switch.defaults]\nlossless = [0, 1, 2, 3, 4, 5, 6, 7]\n";
+    let network = format!("[defaults]\nspeed = \"100G\"\n{lossless}{switches}");
+    let file = desk.file("large", &network);
+    for command in [&["check"][..], &["up"], &["run"]] {
+        let mut command = lab(&[command, &[file.to_str().unwrap()]].concat());
+        if command.get_args().any(|argument| argument == "run") {
+            command.args(["--", "true"]);
+        }
+        let output = command.output().unwrap();
+        let errors = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{errors}");
+        assert!(errors.contains("the network needs") && errors.contains("helps most"), "{errors}");
+    }
+}
+
 #[test]
 fn the_exit_code_is_the_commands_and_only_a_success_is_overruled() {
     let desk = Desk::new();

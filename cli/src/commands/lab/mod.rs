@@ -1,6 +1,7 @@
 //! `xoff lab`: a network from one file.
 
 mod background;
+mod check;
 mod graph;
 mod keep;
 mod look;
@@ -37,6 +38,11 @@ pub struct Args {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Check the file of a network, and print the memory that it takes.
+    Check {
+        /// The network, a TOML file.
+        file: PathBuf,
+    },
     /// Make a network, run a command, take the network down, and print the account of every frame. Exits as the command does
     /// where that fails, else with 0 where nothing lossless was lost, with 1 where something was, and with 3 where that is not proved;
     /// with 2 where the network cannot be made.
@@ -136,15 +142,20 @@ struct Which {
 /// What kept it from that.
 pub fn run(args: &Args, own: Option<&OwnPolicy>) -> miette::Result<ExitCode> {
     match &args.command {
-        Command::Run { file, json, command } => keep::run(load(file, own)?, command, *json),
+        Command::Check { file } => {
+            let machine = here(own);
+            cli::print(check::text(&load(file, &machine)?, &machine))?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Command::Run { file, json, command } => keep::run(load(file, &here(own))?, command, *json),
         Command::Up { file } => {
             // What is wrong with the file is said here, where colours are.
-            let network = load(file, own)?;
+            let network = load(file, &here(own))?;
             background::start(&network, file)?;
             cli::print(network.name + "\n")?;
             Ok(ExitCode::SUCCESS)
         }
-        Command::Keep { file } => background::keep(|| load(file, own)),
+        Command::Keep { file } => background::keep(|| load(file, &here(own))),
         Command::Exec { which, node, command } => exec(which, node, command).map(ExitCode::from),
         Command::Down { name, json } => {
             let name = control::choose(name.as_deref())?;
@@ -181,10 +192,14 @@ pub fn run(args: &Args, own: Option<&OwnPolicy>) -> miette::Result<ExitCode> {
     }
 }
 
-fn load(file: &std::path::Path, own: Option<&OwnPolicy>) -> Result<Network, NetworkError> {
-    // Devices of these names outside of the network are others.
-    let machine = Machine { own_policy: own.cloned(), ..machine::here().without_networks() };
-    let network = Network::load(file, &machine)?;
+/// This machine with the memory that other programs leave. Devices of the network's names outside of it are others.
+fn here(own: Option<&OwnPolicy>) -> Machine {
+    let memory = machine::available_memory();
+    Machine { memory, own_policy: own.cloned(), ..machine::here().without_networks() }
+}
+
+fn load(file: &std::path::Path, machine: &Machine) -> Result<Network, NetworkError> {
+    let network = Network::load(file, machine)?;
     for warning in &network.warnings {
         cli::tell(format_args!("warning: {warning}"));
     }

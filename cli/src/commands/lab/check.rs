@@ -1,0 +1,30 @@
+//! The memory that a network takes, before anything of it is made.
+
+use xoff_config::Machine;
+use xoff_config::written::grouped;
+use xoff_dataplane::units::Bytes;
+use xoff_lab::config::Network;
+use xoff_lab::network::account::table;
+
+/// Returns a line for each switch, one for all agents, and the total.
+pub(super) fn text(network: &Network, machine: &Machine) -> String {
+    let needs = network.needs(machine);
+    let mebibytes = |bytes: Bytes| grouped(bytes.0.div_ceil(1 << 20));
+    let switches = needs
+        .switches
+        .iter()
+        .map(|(name, plan)| vec![format!("switch {name}"), mebibytes(plan.total), mebibytes(plan.kernel)]);
+    let agents = vec![format!("{} agents of hosts", needs.agents), mebibytes(needs.of_agents()), "0".into()];
+    let rows = table(&["what", "MiB", "MiB in the kernel"], switches.chain([agents]));
+    let available = machine
+        .memory
+        .map_or_else(String::new, |all| format!(" of {} MiB that are available", mebibytes(all)));
+    format!(
+        "lab {}: {} hosts, {} switches, {} links\n{rows}\ntakes {} MiB{available}\n",
+        network.name,
+        network.hosts.len(),
+        network.switches.len(),
+        network.links.len(),
+        mebibytes(needs.total()),
+    )
+}
