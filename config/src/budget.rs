@@ -3,6 +3,7 @@
 //! Rings and headroom are the promise: they follow from the ports. The lossy pool is what is left.
 
 use toml_span::Span;
+use xoff_dataplane::settings::WhenFull;
 use xoff_dataplane::units::{Bytes, TAGS};
 
 use crate::document::Document;
@@ -29,10 +30,14 @@ pub(crate) fn apply(config: &mut Config, machine: &Machine, document: &Document)
     if keys.lossy_pool.is_some() {
         return no_meaning("that is given, too");
     }
+    if config.switch.when_full == WhenFull::Stop {
+        return no_meaning("`when_full = \"stop\"` drops no frame for it");
+    }
     let longest = config.switch.ports.iter().map(|port| Bytes::of_frame(port.mtu_frame + TAGS).0).max()?;
     let queues = config.switch.ports.iter().flat_map(|port| &port.classes).map(|class| class.egress_max);
     let most = queues.fold(Bytes::ZERO, Bytes::saturating_add).0;
-    let (mut fits, mut beyond) = (2 * longest, most.max(2 * longest).saturating_add(1));
+    let least = 2 * longest * config.switch.ports.len() as u64;
+    let (mut fits, mut beyond) = (least, most.max(least).saturating_add(1));
     let least = plan(config, machine, fits);
     if least.needed() > key.value {
         return Some(refusal(&least, key.value, key.span));
@@ -51,9 +56,9 @@ pub(crate) fn apply(config: &mut Config, machine: &Machine, document: &Document)
 
 /// The memory of the switch with a lossy pool of so many bytes.
 fn plan(config: &Config, machine: &Machine, pool: u64) -> Plan {
-    let mut placed = config.with_spare_places();
-    placed.switch.lossy_pool = defaults::lossy_pool(Bytes(pool));
-    placed.memory(&placed.workers(&machine.cores), &placed.queues(machine))
+    let mut config = config.clone();
+    config.switch.lossy_pool = defaults::lossy_pool(Bytes(pool));
+    config.plan(machine)
 }
 
 fn refusal(least: &Plan, budget: Bytes, span: Span) -> Problem {

@@ -150,7 +150,7 @@ pub fn lossy_egress_max(speed: BitRate) -> Bytes {
 }
 
 /// `memory.lossy_pool`: a quarter of the largest lossy queue of each port, and four times the largest of all at least, so that up to three
-/// congested queues fill to their own maximum.
+/// congested queues of a worker that has all ports fill to their own maximum.
 #[must_use]
 pub fn lossy_pool_bytes(ports: &[PortSettings]) -> Bytes {
     let largest = |port: &PortSettings| {
@@ -171,7 +171,7 @@ pub fn lossy_pool(bytes: Bytes) -> LossyPool {
 }
 
 /// `class.ingress_max` of a lossy class where it needs one: 1 ms of line rate, within 128 KiB and 1 MiB.
-/// There is no limit in frames beside it, so it takes a chunk for every 64 bytes.
+/// There is no limit in frames beside it, so it takes a cell for every 64 bytes.
 #[must_use]
 pub fn lossy_ingress_max(speed: BitRate) -> Bytes {
     speed.bytes_in(LOSSY_INGRESS_TIME).clamp(LOSSY_INGRESS_LEAST, LOSSY_INGRESS_MOST)

@@ -40,6 +40,7 @@ mod remedies;
 mod router;
 mod shared;
 pub mod shell;
+mod shortage;
 mod sizing;
 mod sockets;
 mod spare;
@@ -149,8 +150,9 @@ impl Config {
             problems.push(problem);
             return None;
         }
-        machine::misfits(&config, machine, Some(&document))
-            .into_iter()
+        let misfits = machine::misfits(&config, machine, Some(&document)).into_iter();
+        misfits
+            .chain(shortage::of(&config, machine, Some(&document)))
             .for_each(|problem| problems.push(problem));
         Some(config)
     }
@@ -172,7 +174,7 @@ impl Config {
     /// What of it `machine` does not have: errors, and warnings where it only just does.
     #[must_use]
     pub fn misfits(&self, machine: &Machine) -> Vec<Problem> {
-        machine::misfits(self, machine, None)
+        machine::misfits(self, machine, None).into_iter().chain(shortage::of(self, machine, None)).collect()
     }
 
     /// What a device cannot do for a port that is to have it.

@@ -92,9 +92,6 @@ pub(crate) fn misfits(config: &Config, machine: &Machine, document: Option<&Docu
         }
     }
     problems.extend(no_netns(config, machine.is_netns, document));
-    let placed = config.with_spare_places();
-    let needed = placed.memory(&placed.workers(&machine.cores), &placed.queues(machine)).needed();
-    problems.extend(machine.memory.and_then(|available| shortage(needed, available)));
     problems
 }
 
@@ -205,19 +202,4 @@ fn counted(queues: u32) -> String {
         1 => "1 hardware queue (0)".into(),
         _ => format!("{queues} hardware queues (0 to {})", queues.saturating_sub(1)),
     }
-}
-
-fn shortage(needed: Bytes, available: Bytes) -> Option<Problem> {
-    let (needs, has) = (needed.0 >> 20, available.0 >> 20);
-    let problem = if needed > available {
-        Problem::error(format!("the switch needs {needs} MiB of memory, the machine has {has} MiB"))
-    } else if needed.0 > available.0 / 2 {
-        Problem::warning(format!("the switch takes {needs} of the machine's {has} MiB of memory"))
-    } else {
-        return None;
-    };
-    Some(problem.help(
-        "shorten stall_budget, raise smallest_frame, list fewer `queues`, or make fewer classes lossless; \
-         `xoff check` shows what takes how much, with --elsewhere on any machine",
-    ))
 }

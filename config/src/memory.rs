@@ -7,9 +7,10 @@
 use xoff_dataplane::congestion::points;
 use xoff_dataplane::driver::BATCH;
 use xoff_dataplane::forward::table_bytes;
-use xoff_dataplane::frame::CELL;
+use xoff_dataplane::frame::{CELL, FRAME_MAX, cells_of};
 use xoff_dataplane::policy::flow_memory;
 use xoff_dataplane::settings::{Accounting, FLOOD_COPIES_MAX, HOST_FRAMES_MAX, WhenFull};
+use xoff_dataplane::switch::HANDOVERS_MAX;
 use xoff_dataplane::units::{Bytes, CLASSES, Class, ClassSet, FCS, Nanos, PortId, TAGS};
 
 use crate::Config;
@@ -33,15 +34,14 @@ const KERNEL_PER_PAGE: u64 = 16;
 const PAGE: u64 = 4096;
 /// The program itself, its threads, its XDP programs and what it serves.
 const PROCESS: u64 = 17 << 20;
-/// Cells of a worker that are free before it receives a frame: those of the longest frame there can be.
-const CELLS_AHEAD: u64 = 80;
+/// Bytes of the shell's notes about each chunk to send from.
+const PER_TRANSMIT_CHUNK: u64 = 32;
+/// Frames between two workers in each direction: in a worker's outbox, and on the way.
+pub const HANDOVERS: u32 = HANDOVERS_MAX + 1024;
 
-/// Returns how many received frames of a port with so many sockets lie in chunks beside those that its rings need: all that one turn
-/// receives. Older ones are moved to cells.
-#[must_use]
-pub fn window(queues: u32) -> u32 {
-    BATCH.saturating_mul(queues.max(1))
-}
+/// Received frames of each queue of a port that lie in chunks beside those that its rings need: all that one turn receives. Older ones
+/// are moved to cells.
+pub const WINDOW: u32 = BATCH;
 
 /// Frames at a time, and the cells that their bytes take.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -72,7 +72,13 @@ impl Held {
 
     /// Frames of at most `longest` bytes.
     fn of_longest(frames: u64, longest: u32) -> Held {
-        Held { frames, cells: frames.saturating_mul(longest.div_ceil(CELL).into()) }
+        Held { frames, cells: frames.saturating_mul(cells_of(longest).into()) }
+    }
+
+    /// Whether `other` has room for this.
+    #[must_use]
+    pub const fn fits(self, other: Held) -> bool {
+        self.frames <= other.frames && self.cells <= other.cells
     }
 
     /// The sum of both.
@@ -110,6 +116,8 @@ pub struct Share {
     pub queued: Held,
     /// Frames of classes that are lossy at every port.
     pub lossy: Held,
+    /// Frames on their way to other workers that count at no queue meanwhile.
+    pub handed_over: Held,
     /// Copies of flooded frames, which share the cells of the frame.
     pub flooding: Held,
     /// Frames of the host beside the switch, which count at no ingress.
@@ -123,12 +131,13 @@ pub struct Share {
 impl Share {
     /// The consumers and their names.
     #[must_use]
-    pub const fn consumers(&self) -> [(&'static str, Held); 8] {
+    pub const fn consumers(&self) -> [(&'static str, Held); 9] {
         [
             ("received frames", self.received),
             ("lossless buffers", self.lossless),
             ("egress buffers", self.queued),
             ("lossy pool", self.lossy),
+            ("between workers", self.handed_over),
             ("flood copies", self.flooding),
             ("host frames", self.host),
             ("control frames", self.control),
@@ -154,6 +163,7 @@ impl Share {
             lossless: by(self.lossless, other.lossless),
             queued: by(self.queued, other.queued),
             lossy: by(self.lossy, other.lossy),
+            handed_over: by(self.handed_over, other.handed_over),
             flooding: by(self.flooding, other.flooding),
             host: by(self.host, other.host),
             control: by(self.control, other.control),
@@ -197,7 +207,7 @@ impl Config {
     /// `queues` says nothing); see [`Config::queues`].
     #[must_use]
     pub fn memory(&self, workers: &[Worker], queues: &[Option<u32>]) -> Plan {
-        let shares = workers.iter().map(|worker| self.share(&worker.ports, queues));
+        let shares = workers.iter().map(|worker| self.share(workers.len(), &worker.ports, queues));
         let share = shares.fold(Share::default(), |sum, share| sum.with(share, Held::plus));
         let chunk = u64::from(self.shell.chunks.bytes);
         let of_ports = |of: fn(&PortShell, u64) -> u64| -> u64 {
@@ -221,7 +231,8 @@ impl Config {
         let tables = frames
             .saturating_mul(PER_FRAME + threads * PER_FRAME_AND_WORKER)
             .saturating_add(cells.saturating_mul(PER_CELL))
-            .saturating_add(receive.saturating_mul(PER_CHUNK));
+            .saturating_add(receive.saturating_mul(PER_CHUNK))
+            .saturating_add(transmit.saturating_mul(PER_TRANSMIT_CHUNK));
         consumers.push(plain("frame tables", tables));
         consumers.push(plain("addresses", threads * table_bytes(self.switch.fdb.capacity) as u64));
         let points = points::memory(&self.switch.qcn, self.switch.ports.len(), frames);
@@ -254,27 +265,41 @@ impl Config {
         }
     }
 
-    /// Buffer memory for a worker that owns `ports`, by consumer.
+    /// Buffer memory for one of so many workers, which owns `ports`, by consumer.
     ///
     /// A frame stays in the share of the worker that received it wherever it waits, and a class that is lossy
     /// everywhere is bounded only where it waits: any worker's frames may fill such queues of all ports,
     /// so each share has room for that.
     #[must_use]
-    pub fn share(&self, ports: &[PortId], queues: &[Option<u32>]) -> Share {
-        Share { spare: self.spare_share(ports, queues), ..Successive(&[self]).share(ports, queues) }
+    pub fn share(&self, workers: usize, ports: &[PortId], queues: &[Option<u32>]) -> Share {
+        Share { spare: self.spare_share(ports, queues), ..Successive(&[self]).share(workers, ports, queues) }
     }
 
     /// The same for a worker that holds what all of these configurations, with the same places of ports, have let in or will;
     /// nothing is for spare places.
     #[must_use]
-    pub fn share_of(successive: &[&Config], ports: &[PortId], queues: &[Option<u32>]) -> Share {
-        Successive(successive).share(ports, queues)
+    pub fn share_of(
+        successive: &[&Config],
+        workers: usize,
+        ports: &[PortId],
+        queues: &[Option<u32>],
+    ) -> Share {
+        Successive(successive).share(workers, ports, queues)
     }
 
     /// Buffer memory that port number `index` takes, by consumer; without lossy frames, which have a pool.
     #[must_use]
     pub fn port_share(&self, index: usize, queues: &[Option<u32>]) -> Share {
         Successive(&[self]).port_share(index, queues)
+    }
+
+    /// What one queue of a port has received and not forwarded yet: a batch. Frames of several chunks go to cells at once, the last one
+    /// maybe in part.
+    fn received(&self) -> Held {
+        let chunks = &self.shell.chunks;
+        let cells =
+            u64::from(BATCH) * u64::from(chunks.room().div_ceil(CELL)) + u64::from(cells_of(FRAME_MAX));
+        Held { frames: WINDOW.into(), cells: if chunks.multi_buffer { cells } else { 0 } }
     }
 
     /// The longest frame.
@@ -334,8 +359,7 @@ fn waiting(most: Bytes, frames_most: u32) -> Held {
 
 /// Chunks of a port with so many sockets to receive into: every queue is ready for the longest stall.
 fn receive_chunks(port: &PortShell, queues: u64) -> u64 {
-    let window = u32::try_from(queues).map_or(u32::MAX, window);
-    queues.saturating_mul(port.stall_frames.into()).saturating_add(window.into())
+    queues.saturating_mul(u64::from(port.stall_frames) + u64::from(WINDOW))
 }
 
 /// Bytes of all rings of a port.
@@ -349,7 +373,7 @@ fn ring_bytes(port: &PortShell, queues: u64) -> u64 {
 struct Successive<'a>(&'a [&'a Config]);
 
 impl Successive<'_> {
-    fn share(&self, ports: &[PortId], queues: &[Option<u32>]) -> Share {
+    fn share(&self, workers: usize, ports: &[PortId], queues: &[Option<u32>]) -> Share {
         let own = ports.iter().map(|port| self.port_share(port.index(), queues));
         let mut share = own.fold(Share::default(), |sum, share| sum.with(share, Held::plus));
         share.lossy = self.0.iter().map(|config| config.lossy_everywhere()).fold(Held::NONE, Held::max);
@@ -357,7 +381,11 @@ impl Successive<'_> {
         let others = (0..places).filter(|index| !ports.iter().any(|port| port.index() == *index));
         let foreign = others.map(|index| self.waiting_elsewhere(index)).fold(Held::NONE, Held::plus);
         share.queued = share.queued.plus(foreign);
-        share.received.cells = share.received.cells.saturating_add(CELLS_AHEAD);
+        let longest = self.0.iter().map(|config| config.longest()).max().unwrap_or(0);
+        let others = workers.saturating_sub(1) as u64;
+        share.handed_over = Held::of_longest(others * u64::from(HANDOVERS), longest);
+        // Before a worker receives a frame, cells for the longest that there can be are free.
+        share.received.cells = share.received.cells.saturating_add(cells_of(FRAME_MAX).into());
         share
     }
 
@@ -379,14 +407,14 @@ impl Successive<'_> {
             let there = self.0.iter().filter(|config| !config.shell.ports[index].is_vacant());
             there.map(|config| of(config)).fold(Held::NONE, Held::max)
         };
-        let queues = u32::try_from(known_or_one(queues, index)).unwrap_or(u32::MAX);
+        let queues = known_or_one(queues, index);
         let buffered = (0..CLASSES).map(|class| {
             let of_class = |config: &&Config| config.buffered(index, class);
             self.0.iter().map(of_class).fold(Share::default(), |most, share| most.with(share, Held::max))
         });
         let buffered = buffered.fold(Share::default(), |sum, share| sum.with(share, Held::plus));
         Share {
-            received: most(&|_| Held::without_cells(window(queues).into())),
+            received: most(&|config| config.received().times(queues)),
             // Copies of flooded frames of lossless classes count only once at their ingress; there are never more.
             flooding: most(&|_| Held::without_cells(FLOOD_COPIES_MAX.into())),
             host: most(&|config| Held::of_longest(host_frames(config).into(), config.longest())),

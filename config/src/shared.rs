@@ -78,25 +78,31 @@ pub(crate) fn lossy_pool(
         );
     }
     let longest = drafts.iter().map(|draft| draft.line.longest()).max().unwrap_or_default();
-    let least = Bytes(longest.0.saturating_mul(2));
+    let least = Bytes(longest.0.saturating_mul(2 * ports.len() as u64));
+    let stops = value(document.switch.when_full.as_ref(), WhenFull::default()) == WhenFull::Stop;
+    if let Some(key) = key.filter(|key| stops && matches!(key.value, OrOff::Is(_))) {
+        problems.push(
+            Problem::error("`lossy_pool` has frames dropped, but `when_full = \"stop\"` drops none")
+                .at(key.span, "has no meaning here")
+                .help("leave one of the two out"),
+        );
+    }
     match key.map(|key| (key.value.clone(), key.span)) {
         Some((OrOff::Is(bytes), span)) if bytes < least => {
             problems.push(
-                Problem::error(format!("`lossy_pool` is {} bytes, too little for one frame", bytes.0))
-                    .at(span, "cannot hold a frame")
-                    .help(format!(
-                        "an empty queue takes half of it: the longest frame needs {} bytes",
-                        least.0
-                    )),
+                Problem::error(format!(
+                    "`lossy_pool` is {} bytes, too little for a frame of each port",
+                    bytes.0
+                ))
+                .at(span, "too little")
+                .help(format!("write {} bytes or more: two of the longest frames for each port", least.0)),
             );
             LossyPool::UNLIMITED
         }
         Some((OrOff::Is(bytes), _)) => defaults::lossy_pool(bytes),
         Some((OrOff::Off, _)) => LossyPool::UNLIMITED,
         // A pipeline that halts bounds what comes in, and drops nothing.
-        None if is_shared || value(document.switch.when_full.as_ref(), WhenFull::Drop) == WhenFull::Stop => {
-            LossyPool::UNLIMITED
-        }
+        None if is_shared || stops => LossyPool::UNLIMITED,
         None => document.hardware.lossy_pool(ports),
     }
 }

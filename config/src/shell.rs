@@ -7,8 +7,8 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use xoff_dataplane::settings::Spread;
-use xoff_dataplane::units::{BitRate, ETHERNET_HEADER, Nanos, PortId, Site, TAGS};
+use xoff_dataplane::settings::{LossyPool, Spread};
+use xoff_dataplane::units::{BitRate, Bytes, ETHERNET_HEADER, Nanos, PortId, Site, TAGS};
 
 use crate::defaults;
 
@@ -49,6 +49,10 @@ pub struct ShellSettings {
     pub chunks: Chunks,
     /// The router; `None`: everything is bridged.
     pub router: Option<Router>,
+    /// Bytes of `memory.budget`, where it is written.
+    pub budget: Option<Bytes>,
+    /// `memory.lossy_pool`, where it is written.
+    pub lossy_pool: Option<LossyPool>,
 }
 
 /// The router, as far as it is the kernel's.

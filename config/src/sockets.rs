@@ -1,7 +1,7 @@
 //! Sockets, rings, packet memory and threads: what the shell around the dataplane is told.
 
 use toml_span::{Span, Spanned};
-use xoff_dataplane::settings::WhenFull;
+use xoff_dataplane::settings::{LossyPool, WhenFull};
 use xoff_dataplane::units::{Nanos, PortId};
 
 use crate::document::Document;
@@ -48,6 +48,11 @@ pub(crate) fn shell(
         zero_copy: value(keys.zero_copy.as_ref(), Default::default()),
         chunks: Chunks::for_mtu(mtu_most),
         router: None, // where VLANs are known
+        budget: document.memory.budget.as_ref().map(|key| key.value),
+        lossy_pool: document.memory.lossy_pool.as_ref().map(|key| match key.value {
+            OrOff::Is(bytes) => defaults::lossy_pool(bytes),
+            OrOff::Off => LossyPool::UNLIMITED,
+        }),
     }
 }
 

@@ -1,14 +1,14 @@
 //! What follows from a file: layers, thresholds, sizes, memory.
 #![allow(clippy::unwrap_used)]
 
-use xoff_config::memory::{Held, Plan};
-use xoff_config::{Config, Machine, Rings};
+use xoff_config::memory::Held;
+use xoff_config::{Config, Machine};
 use xoff_dataplane::settings::{
     ClassSettings, EcnSettings, EgressLimits, FlowControl, HeadroomPlace, IngressOrder, Memory, OfcSettings,
     PipelineSettings, PolicyKind, PortSettings, QueueKind, Service, SharedMemory, Trust, WatchdogAction,
     WatchdogSettings,
 };
-use xoff_dataplane::units::{BitRate, Bytes, Class, ClassSet, Nanos, PortId};
+use xoff_dataplane::units::{BitRate, Bytes, Class, ClassSet, Nanos};
 
 fn read(text: &str) -> Config {
     Config::from_toml("test.toml", text, Machine::default())
@@ -345,123 +345,6 @@ fn a_frame_takes_one_chunk_where_it_fits() {
     assert_eq!((chunks(1_770), chunks(1_771)), ((2_048, false), (4_096, false)));
     assert_eq!((chunks(3_818), chunks(3_819)), ((4_096, false), (4_096, true)));
     assert_eq!(xoff_config::shell::Chunks::MTU_OF_ONE, 3_818);
-}
-
-/// Bytes of one consumer.
-fn bytes_of(plan: &Plan, what: &str) -> u64 {
-    plan.consumers.iter().find(|consumer| consumer.what == what).map_or(0, |consumer| consumer.bytes.0)
-}
-
-#[test]
-fn memory_is_the_sum_of_its_lines_by_hand() {
-    let config = two_ports("", "");
-    let rings = Rings { fill: 16_384, rx: 16_384, tx: 512, completion: 512 };
-    assert_eq!(config.shell.ports[0].rings, rings);
-    let (xoff, headroom) = (class(&config, 0, 3).xoff, class(&config, 0, 3).headroom);
-    let lossless = Held::of(xoff, xoff.0.div_ceil(256)).plus(Held::of(headroom, headroom.0.div_ceil(256)));
-    let share = config.port_share(0, &[]);
-    assert_eq!((share.lossless, share.queued), (lossless, Held::NONE));
-    assert_eq!(
-        (share.received, share.flooding),
-        (Held { frames: 128, cells: 0 }, Held { frames: 512, cells: 0 })
-    );
-    assert_eq!((share.control, share.host), (Held { frames: 64, cells: 64 * 16 }, Held::NONE));
-
-    let plan = config.memory(&config.workers(&[0]), &[]);
-    let (receive, transmit) = (13_678 + 128, 180 + 64);
-    assert_eq!(bytes_of(&plan, "receive chunks"), 2 * receive * 2_048, "a stall, and a batch");
-    assert_eq!(bytes_of(&plan, "transmit chunks"), 2 * transmit * 2_048);
-    assert_eq!(bytes_of(&plan, "lossless buffers"), 2 * lossless.cells * 96);
-    let pool = Held::of(Bytes(4_000_000), 7_813);
-    assert_eq!(bytes_of(&plan, "lossy pool"), pool.cells * 96, "four queues of 8 ms");
-    assert_eq!(bytes_of(&plan, "ring memory"), 2 * (16_384 + 512) * (8 + 16));
-    let (frames, cells) =
-        (2 * (128 + 512 + 64 + lossless.frames) + 7_813, 2 * (64 * 16 + lossless.cells) + pool.cells + 80);
-    assert_eq!(bytes_of(&plan, "frame tables"), frames * (12 + 40) + cells * 5 + 2 * receive * 8);
-    assert_eq!(
-        plan.kernel.0,
-        2 * (receive + transmit) * 128 + (receive + transmit) * 16,
-        "notes of chunks and pages"
-    );
-    assert_eq!(plan.total.0, plan.consumers.iter().map(|consumer| consumer.bytes.0).sum::<u64>());
-    assert_eq!(plan.needed(), plan.total.saturating_add(plan.kernel));
-}
-
-/// Frames whose last cell holds one byte take most cells.
-#[test]
-fn cells_hold_any_frames_within_bytes_and_number() {
-    for (len, frames) in [(64_u64, 1_000_u64), (132, 977), (133, 977), (256, 977), (261, 500), (1_522, 100)] {
-        let cells = frames * (len - 4).div_ceil(96);
-        let held = Held::of(Bytes(len * frames), frames);
-        assert!(held.cells >= cells && held.cells <= cells + frames, "{held:?} for {cells}");
-    }
-    let of_one_byte_more = Held::of(Bytes(1_000 * (4 + 97)), 1_000);
-    assert_eq!(of_one_byte_more.cells, 2_000, "no cell more than that");
-}
-
-/// What the goals of a lab and of a server ask for, with all defaults.
-#[test]
-fn memory_follows_the_traffic_of_the_ports() {
-    let mebibytes = |ports: u32, port: &str| {
-        let ports = (0..ports).map(|n| format!("[[port]]\nname = \"p{n}\"\ndevice = \"d{n}\"\n{port}\n"));
-        let config = read(&ports.collect::<String>());
-        config.memory(&config.workers(&[]), &[]).needed().0 >> 20
-    };
-    let [few, some, many] = [4, 16, 64].map(|ports| mebibytes(ports, "speed = \"1G\""));
-    assert!(few <= 200 && some <= 700 && many <= 3_072, "{few}, {some}, {many} MiB");
-    assert!(2 * many <= 9 * some, "from {some} to {many} MiB");
-    let fast = mebibytes(8, "speed = \"25G\"\npeer_response = \"standard\"");
-    assert!(fast <= 2_048, "{fast} MiB");
-    let server = mebibytes(32, "speed = \"10G\"");
-    assert!(server <= 6_144, "{server} MiB");
-}
-
-#[test]
-fn tables_of_flows_take_memory_where_ofc_decides_or_watches() {
-    let memory = |more: &str| {
-        let config = two_ports(&format!("[switch]\nworkers = 1\n{more}"), "");
-        let plan = config.memory(&config.workers(&[0]), &[]);
-        let tables = plan.consumers.iter().find(|consumer| consumer.what == "flow tables");
-        let frames = config.share(&[PortId(0), PortId(1)], &[]).all().frames;
-        (tables.map(|consumer| consumer.bytes.0), frames)
-    };
-    // 64 bytes of a flow, of which 4 are a bucket; 8 for each ingress; flows that are paused by and at peers
-    let tables = 1_024 * 64 + 2 * 8 + 256 * 16 + 256 * 8;
-    assert_eq!(memory("").0, None);
-    assert_eq!(memory("policy = { 3 = \"ofc\" }\n").0, Some(2 * (tables + 1_024 * 5)));
-    let (shadow, frames) = memory("shadow = [\"ofc\"]\n");
-    assert_eq!(shadow, Some(8 * 2 * tables + 4 * frames));
-}
-
-#[test]
-fn every_queue_has_rings_and_every_worker_the_lossy_pool() {
-    let config = two_ports("", "");
-    let workers = config.workers(&[0]);
-    let plan = |queues: &[Option<u32>]| config.memory(&workers, queues);
-    let (none, three) = (plan(&[]), plan(&[Some(3), None]));
-    assert_eq!(plan(&[Some(1), None]), none);
-    let more = bytes_of(&three, "receive chunks") - bytes_of(&none, "receive chunks");
-    assert_eq!(more, 2 * (13_678 + 128) * 2_048, "each queue is ready for a stall");
-    assert_eq!(bytes_of(&three, "ring memory"), 2 * bytes_of(&none, "ring memory"));
-    assert_eq!(
-        bytes_of(&three, "transmit chunks"),
-        bytes_of(&none, "transmit chunks"),
-        "the first queue sends"
-    );
-    let nine = Machine {
-        device: |_| xoff_config::Device::Has {
-            index: 1,
-            queues: 9,
-            mtu: 9_216,
-            uses: xoff_config::Uses::default(),
-        },
-        ..Machine::default()
-    };
-    let listed = two_ports("", "queues = [0, 5]\n");
-    assert_eq!(listed.queues(&nine), [Some(9), Some(2)], "a list is what it says");
-
-    let [both, one] = [&[PortId(0), PortId(1)][..], &[PortId(0)]].map(|ports| config.share(ports, &[]));
-    assert_eq!((one.lossy, one.lossless.times(2)), (both.lossy, both.lossless));
 }
 
 #[test]

@@ -53,6 +53,8 @@ pub enum DropReason {
     HeadroomExhausted,
     /// The egress queue is full.
     EgressFull,
+    /// For a port of another worker, which takes frames too slowly.
+    HandoverFull,
     /// The store has no slot for the copy that another port should have had, or no room for a tag; or
     /// floods have as many copies as there may be ([`crate::settings::FLOOD_COPIES_MAX`]).
     NoFrames,
@@ -86,7 +88,7 @@ pub enum DropKind {
 
 impl DropReason {
     /// Every reason.
-    pub const ALL: [DropReason; 29] = [
+    pub const ALL: [DropReason; 30] = [
         DropReason::Malformed,
         DropReason::TooLong,
         DropReason::NotAdmitted,
@@ -108,6 +110,7 @@ impl DropReason {
         DropReason::IngressFull,
         DropReason::HeadroomExhausted,
         DropReason::EgressFull,
+        DropReason::HandoverFull,
         DropReason::NoFrames,
         DropReason::Unresolved,
         DropReason::PuntLimit,
@@ -158,6 +161,7 @@ impl DropReason {
             | DropReason::IngressFull
             | DropReason::HeadroomExhausted
             | DropReason::EgressFull
+            | DropReason::HandoverFull
             | DropReason::NoFrames
             | DropReason::EarlyDrop
             // The neighbour that it goes to did not say where it is.
@@ -197,6 +201,7 @@ impl DropReason {
             DropReason::IngressFull => "ingress_full",
             DropReason::HeadroomExhausted => "headroom_exhausted",
             DropReason::EgressFull => "egress_full",
+            DropReason::HandoverFull => "handover_full",
             DropReason::NoFrames => "no_frames",
             DropReason::Unresolved => "unresolved",
             DropReason::PuntLimit => "punt_limit",

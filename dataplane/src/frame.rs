@@ -5,7 +5,7 @@
 //! place. A handle that goes out of scope is a frame lost without a reason, so debug builds panic
 //! there (the drop bomb) and tests find the line.
 //!
-//! The bytes belong to a [`FrameStore`]: the UMEM over AF_XDP, a header and a length in the
+//! The bytes belong to a [`FrameStore`]: packet and buffer memory over AF_XDP, a header and a length in the
 //! simulator. A store has a fixed number of slots, numbered from zero, and a frame occupies one
 //! slot number from the driver's receive until [`FrameStore::free`]; the switch keeps what it
 //! knows of a frame in tables by slot, so nothing is allocated per frame.
@@ -68,6 +68,16 @@ impl Drop for Frame {
 /// [`FrameStore::head`] promises: Ethernet, two tags, a CN-TAG and 64 bytes behind them, or IPv6 and ports.
 pub const CELL: u32 = 96;
 
+/// Maximum bytes of a frame: an MTU of 9,216, Ethernet's header, two tags, and one more that was put in.
+pub const FRAME_MAX: u32 = 9_216 + 14 + 3 * 4;
+
+/// Returns how many cells a frame of `len` bytes takes.
+#[inline]
+#[must_use]
+pub const fn cells_of(len: u32) -> u32 {
+    len.div_ceil(CELL)
+}
+
 /// Where the bytes of frames are.
 ///
 /// Slots are numbered `0..capacity()`. No method allocates, blocks or makes a system call. The methods that a store
@@ -91,8 +101,8 @@ pub trait FrameStore {
     /// The same bytes, to be rewritten.
     fn head_mut(&mut self, frame: &Frame) -> &mut [u8];
 
-    /// Readies a frame that is about to leave by `port` to be changed: whatever is written to it from now on, no copy of it has. False where
-    /// the port has no room for it, which a driver's [`room`](crate::driver::Port::room) rules out.
+    /// Readies a frame that is about to leave by `port` to be changed: whatever is written to it from now on, no copy of it has. False
+    /// where the port has no room for it, which a driver's [`room`](crate::driver::Port::room) rules out.
     #[must_use]
     fn stage(&mut self, _port: PortId, _frame: &Frame) -> bool {
         true
@@ -110,7 +120,7 @@ pub trait FrameStore {
         None
     }
 
-    /// A frame with these bytes, in slots of its own. `None` when none is free.
+    /// A frame with these bytes, in a slot of its own. `None` where memory is missing.
     fn make(&mut self, _bytes: &[u8]) -> Option<Frame> {
         None
     }

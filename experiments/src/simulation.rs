@@ -196,7 +196,7 @@ fn settings(plan: &Plan, switch: SwitchId, config: &Config) -> SwitchSettings {
 /// As many as a live switch's only worker has.
 fn slots(config: &Config) -> SlotCounts {
     let ports: Vec<PortId> = (0..=u8::MAX).map(PortId).take(config.switch.ports.len()).collect();
-    let share = config.share(&ports, &[]);
+    let share = config.share(1, &ports, &[]);
     let number = |frames: u64| u32::try_from(frames).unwrap_or(u32::MAX / 2);
     SlotCounts {
         data: number(share.data().frames),

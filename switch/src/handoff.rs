@@ -22,9 +22,10 @@ use std::mem::ManuallyDrop;
 use std::sync::Arc;
 
 use rtrb::{Consumer, Producer, PushError, RingBuffer};
+use xoff_config::memory::HANDOVERS;
 use xoff_dataplane::driver::Progress;
 use xoff_dataplane::forward::FdbUpdate;
-use xoff_dataplane::switch::{Batch, Handover, Return, Switch, WorkerId};
+use xoff_dataplane::switch::{Batch, HANDOVERS_MAX, Handover, Return, Switch, WorkerId};
 use xoff_dataplane::units::Nanos;
 use xoff_xdp::Store;
 
@@ -32,6 +33,8 @@ use crate::bell::Bell;
 
 /// Messages that fit between two workers in each direction and kind: a few batches.
 pub(crate) const CAPACITY: usize = 1024;
+const _: () =
+    assert!(CAPACITY as u64 + HANDOVERS_MAX as u64 == HANDOVERS as u64, "memory is planned for both");
 
 /// The bells of all workers.
 #[derive(Debug)]
@@ -63,7 +66,7 @@ impl Bells {
     }
 }
 
-/// A message in a queue. Frames that are in queues when the switch stops end with its packet memory; the ledger counts them as handed
+/// A message in a queue. Frames that are in queues when the switch stops end with its buffer memory; the ledger counts them as handed
 /// over. So a queue must not drop what it holds, whichever of its ends is dropped last.
 type Message<T> = ManuallyDrop<T>;
 
@@ -196,12 +199,10 @@ impl Handoff {
 
 /// The next frame for another worker, with its bytes where both can reach them.
 fn next_settled(batch: &mut Batch<'_>, store: &mut Store, worker: WorkerId) -> Option<Handover> {
-    if !store.has_room_to_settle() {
-        return None;
-    }
+    batch.next_handover(worker).filter(|&slot| store.can_settle(slot))?;
     let handover = batch.hand_over(worker)?;
     let is_settled = store.settle(&handover.frame);
-    debug_assert!(is_settled, "there was room for the longest frame");
+    debug_assert!(is_settled, "there was room for it");
     Some(handover)
 }
 
@@ -235,9 +236,10 @@ fn drain<T>(queue: &mut Consumer<Message<T>>, take: impl FnMut(T)) -> u32 {
 pub(crate) mod tests {
     use xoff_config::{Config, Machine};
     use xoff_dataplane::counters::Counters;
+    use xoff_dataplane::drop_reason::DropReason;
     use xoff_dataplane::frame::FrameStore as _;
     use xoff_dataplane::switch::Workers;
-    use xoff_dataplane::units::PortId;
+    use xoff_dataplane::units::{Class, PortId};
 
     use xoff_xdp::Share;
 
@@ -252,6 +254,7 @@ pub(crate) mod tests {
         pub(crate) switch: Switch,
         pub(crate) store: Store,
         pub(crate) handoff: Handoff,
+        counters: Arc<Counters>,
     }
 
     /// A frame from `src` to `dst` comes in by `port`.
@@ -300,7 +303,7 @@ pub(crate) mod tests {
         let mut nodes = stores.into_iter().zip(handoffs).map(|(store, handoff)| {
             let workers = Workers::new([WorkerId(0), WorkerId(1)].into(), handoff.me);
             let switch = Switch::new(&config.switch, 2 * FRAMES, workers, Arc::clone(&counters));
-            Node { switch, store, handoff }
+            Node { switch, store, handoff, counters: Arc::clone(&counters) }
         });
         (nodes.next().unwrap(), nodes.next().unwrap())
     }
@@ -326,10 +329,13 @@ pub(crate) mod tests {
     #[test]
     fn a_full_queue_keeps_frames_where_they_are_counted() {
         let (mut a, mut b) = two_workers("");
-        for _ in 0..FRAMES {
+        for n in 0..FRAMES {
             a.receive(0, 2, 1, 60);
+            if n % 128 == 127 {
+                assert!(a.exchange() || n >= 1024);
+            }
         }
-        assert!(a.exchange());
+        a.exchange();
         assert_eq!(a.switch.ledger().handed_over, CAPACITY as u64);
         assert_eq!(a.switch.ledger().held, u64::from(FRAMES) - CAPACITY as u64);
         assert!(a.switch.waits_for_workers());
@@ -338,6 +344,28 @@ pub(crate) mod tests {
         assert_eq!(b.switch.ledger().missing(), 0);
         a.exchange();
         assert!(!a.switch.waits_for_workers());
+    }
+
+    /// A lossy class counts only where it waits, so its frames in an outbox are bounded; lossless ones count at their ingress.
+    #[test]
+    fn outbox_bounds_lossy_frames_only() {
+        let (mut a, _b) = two_workers("");
+        let dropped = |a: &Node, class: usize| {
+            let drops = &a.counters.class(PortId(0), Class::ALL[class]).drops;
+            drops[DropReason::HandoverFull.index()].get()
+        };
+        for more in [HANDOVERS_MAX, 1] {
+            (0..more).for_each(|_| a.receive(0, 2, 1, 60));
+            assert_eq!(dropped(&a, 0), u64::from(more == 1), "at the limit, and one beyond");
+        }
+        let frame =
+            a.store.make(&[2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 0x81, 0, 0x60, 1, 0x88, 0xb5]).unwrap();
+        let mut batch = a.switch.batch(NOW);
+        batch.receive(PortId(0), frame, &mut a.store);
+        while batch.forward(&mut a.store) {}
+        drop(batch);
+        assert_eq!((dropped(&a, 3), a.switch.ledger().held), (0, u64::from(HANDOVERS_MAX) + 1));
+        assert_eq!((a.switch.ledger().dropped, a.switch.ledger().missing()), (1, 0));
     }
 
     #[test]

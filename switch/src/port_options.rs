@@ -1,11 +1,11 @@
 //! The settings of a configuration in the terms of AF_XDP ports.
 
-use xoff_config::memory::window;
+use xoff_config::memory::WINDOW;
 use xoff_config::shell::{Mode, PortShell, Queues, Rings as RingSizes, ShellSettings, ZeroCopy};
 use xoff_xdp::{PortOptions, Rings};
 
-/// Returns how a port is opened for which buffer memory was set aside for so many queues.
-pub(crate) fn of_port(shell: &ShellSettings, port: &PortShell, queues: u32) -> PortOptions {
+/// Returns how a port is opened.
+pub(crate) fn of_port(shell: &ShellSettings, port: &PortShell) -> PortOptions {
     let RingSizes { fill, rx, tx, completion } = port.rings;
     PortOptions {
         device: port.device.clone(),
@@ -27,7 +27,7 @@ pub(crate) fn of_port(shell: &ShellSettings, port: &PortShell, queues: u32) -> P
         chunk_bytes: shell.chunks.bytes,
         multi_buffer: shell.chunks.multi_buffer,
         receive_chunks: port.stall_frames.min(port.rings.fill),
-        window: window(queues),
+        window: WINDOW,
         transmit_chunks: port.transmit_chunks,
     }
 }

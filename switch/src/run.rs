@@ -57,7 +57,7 @@ use xoff_xdp::clock;
 /// Why a switch could not be started.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    /// A port or the packet memory.
+    /// A port or the buffer memory.
     #[error(transparent)]
     Xdp(#[from] XdpError),
     /// HTTP or netlink.
@@ -309,7 +309,7 @@ pub fn start_from(
     let queues = config.queues(&machine);
     open_files.suffices(&queues, plans.len())?;
     let shares = shares(config, &plans, &queues)?;
-    let opened = open(config, &plans, &shares, &queues);
+    let opened = open(config, &plans, &shares);
     let Opened { stores, ports, views } = opened.map_err(|error| in_terms_of(config, error))?;
     let macs = ports.iter().flatten().map(|(id, port)| (*id, port.facts().mac));
     let settings = settings_here(&config.switch, macs);
@@ -373,7 +373,7 @@ pub fn start_from(
         neighbors: Neighbors::new(owners.len()),
         host_bell: Arc::clone(&bell),
     });
-    let (opener, opening) = opener::start(config, &queues, privileges)?;
+    let (opener, opening) = opener::start(config, privileges)?;
     if let Privileges::Drop(confinement) = privileges {
         confinement.enter(Part::Owner)?;
     }

@@ -14,14 +14,8 @@ use xoff_dataplane::prefetch::prefetch;
 
 use crate::mapping::Mapping;
 
-/// The end of a chain.
-pub(crate) const END: u32 = u32::MAX;
-
-/// Returns how many cells a frame of `len` bytes takes.
-#[inline]
-pub(crate) const fn cells_of(len: u32) -> u32 {
-    len.div_ceil(CELL)
-}
+/// No slot, chunk or cell: the end of a chain.
+pub(crate) const NONE: u32 = u32::MAX;
 
 /// The cells of all workers.
 ///
@@ -50,12 +44,12 @@ impl Cells {
         let bytes = count.max(1) as usize * CELL as usize;
         let memory = Mapping::resident(bytes)?;
         let base = memory.at(0, bytes);
-        let links = (0..count).map(|_| AtomicU32::new(END)).collect();
+        let links = (0..count).map(|_| AtomicU32::new(NONE)).collect();
         let sharers = (0..count).map(|_| AtomicU8::new(0)).collect();
         Ok(Cells { base, links, sharers, _memory: memory })
     }
 
-    /// Returns the cell that follows `cell` in its chain, or [`END`].
+    /// Returns the cell that follows `cell` in its chain, or [`NONE`].
     #[inline]
     pub(crate) fn next(&self, cell: u32) -> u32 {
         self.links[cell as usize].load(Relaxed)

@@ -2,27 +2,27 @@
 
 use std::ops::Range;
 
-use xoff_dataplane::frame::CELL;
+use xoff_dataplane::frame::{CELL, cells_of};
 
-use crate::cells::{Cells, END, cells_of};
+use crate::cells::{Cells, NONE};
 
 /// Free cells of one worker, in a chain.
 #[derive(Debug)]
 pub(crate) struct FreeCells {
     first: u32,
     pub(crate) count: u32,
-    /// Those that data may not take: they are for control frames.
+    /// Cells reserved for control frames.
     pub(crate) control: u32,
 }
 
 impl FreeCells {
     pub(crate) fn new(cells: &Cells, own: Range<u32>, control: u32) -> FreeCells {
-        let mut free = FreeCells { first: END, count: 0, control };
+        let mut free = FreeCells { first: NONE, count: 0, control };
         own.rev().for_each(|cell| free.give(cells, cell));
         free
     }
 
-    /// Those that data may take.
+    /// Cells that data may take.
     #[inline]
     pub(crate) fn for_data(&self) -> u32 {
         self.count.saturating_sub(self.control)
@@ -31,10 +31,10 @@ impl FreeCells {
     #[inline]
     pub(crate) fn take(&mut self, cells: &Cells) -> u32 {
         let cell = self.first;
-        assert!(cell != END, "cells were counted before");
+        assert!(cell != NONE, "cells were counted before");
         self.first = cells.next(cell);
         self.count -= 1;
-        cells.link(cell, END);
+        cells.link(cell, NONE);
         cell
     }
 
@@ -45,7 +45,7 @@ impl FreeCells {
         self.count += 1;
         loop {
             match cells.next(last) {
-                END => break,
+                NONE => break,
                 next => last = next,
             }
             self.count += 1;
@@ -65,7 +65,7 @@ pub(crate) struct Chain {
 
 impl Chain {
     /// No cell yet.
-    pub(crate) const EMPTY: Chain = Chain { first: END, last: END, len: 0 };
+    pub(crate) const EMPTY: Chain = Chain { first: NONE, last: NONE, len: 0 };
 }
 
 /// Adds a cell to the chain.
@@ -73,7 +73,7 @@ impl Chain {
 fn grow(cells: &Cells, free: &mut FreeCells, chain: &mut Chain) -> u32 {
     let cell = free.take(cells);
     match chain.first {
-        END => chain.first = cell,
+        NONE => chain.first = cell,
         _ => cells.link(chain.last, cell),
     }
     chain.last = cell;
@@ -110,10 +110,10 @@ pub(crate) fn reserve(cells: &Cells, free: &mut FreeCells, chain: &mut Chain, le
 pub(crate) fn chain_bytes(cells: &Cells, first: u32, len: u32) -> impl Iterator<Item = (u32, u32)> {
     let (mut next, mut left) = (first, len);
     std::iter::from_fn(move || {
-        let cell = (next != END && left > 0).then_some(next)?;
+        let cell = (next != NONE && left > 0).then_some(next)?;
         let here = left.min(CELL);
         left -= here;
-        next = if left > 0 { cells.next(cell) } else { END };
+        next = if left > 0 { cells.next(cell) } else { NONE };
         Some((cell, here))
     })
 }

@@ -19,14 +19,12 @@ use std::ptr::NonNull;
 
 use xoff_dataplane::prefetch::prefetch;
 
+use crate::cells::NONE;
 use crate::mapping::Mapping;
 use crate::ring::Descriptor;
 
 /// XDP_PACKET_HEADROOM: bytes that the kernel keeps free in front of every packet.
 pub(crate) const HEADROOM: u32 = 256;
-
-/// No slot, chunk or cell.
-pub(crate) const NONE: u32 = u32::MAX;
 
 /// The memory itself.
 #[derive(Debug)]
@@ -80,15 +78,17 @@ pub(crate) struct Piece {
     /// Where its bytes begin in the chunk, and how many there are.
     offset: u32,
     len: u32,
-    /// Of the first piece: the cells that the frame still has, which are its place again once it has left. [`NONE`]: it has none.
+    /// Of the first piece: the cells that the frame still has, which are its place again once it has left, and its length there.
+    /// [`NONE`]: it has none.
     kept: u32,
+    kept_len: u32,
     /// With the kernel, or given to it.
     is_out: bool,
 }
 
 impl Piece {
     const EMPTY: Piece =
-        Piece { slot: NONE, next: NONE, offset: HEADROOM, len: 0, kept: NONE, is_out: false };
+        Piece { slot: NONE, next: NONE, offset: HEADROOM, len: 0, kept: NONE, kept_len: 0, is_out: false };
 }
 
 /// The packet memory of one port, and where its chunks are.
@@ -181,7 +181,7 @@ impl PacketMemory {
         prefetch(unsafe { &*start });
     }
 
-    /// The frame that leaves the window when the next one is received: its slot.
+    /// Returns the slot of the frame that leaves the window when the next one is received.
     #[inline]
     pub(crate) fn leaves_window(&self) -> Option<u32> {
         let chunk = self.window[self.oldest];
@@ -189,7 +189,7 @@ impl PacketMemory {
         (slot != NONE).then_some(slot)
     }
 
-    /// A frame was received in `chunk`; it has that slot. What [leaves the window](Self::leaves_window) has been moved.
+    /// Adds the frame in `chunk`, which has that slot. The frame that [leaves the window](Self::leaves_window) was moved before.
     #[inline]
     pub(crate) fn enters_window(&mut self, chunk: u32, slot: u32) {
         debug_assert_eq!(self.leaves_window(), None, "the oldest frame was moved to cells");
@@ -256,10 +256,11 @@ impl PacketMemory {
         Some(first)
     }
 
-    /// Notes the cells that a frame on its way out still has.
+    /// Notes the cells that a frame on its way out still has, and its length there.
     #[inline]
-    pub(crate) fn keep(&mut self, first: u32, cell: u32) {
-        self.piece_mut(first).kept = cell;
+    pub(crate) fn keep(&mut self, first: u32, cell: u32, len: u32) {
+        let piece = self.piece_mut(first);
+        (piece.kept, piece.kept_len) = (cell, len);
     }
 
     /// Whether a frame on its way out still has cells.
@@ -267,17 +268,18 @@ impl PacketMemory {
         self.piece(first).kept != NONE
     }
 
-    /// Frees the transmit chunks of the frame that begins with `first`. Returns the cells that it still has, or [`NONE`].
+    /// Frees the transmit chunks of the frame that begins with `first`. Returns the cells that it still has and its
+    /// length there, or [`NONE`].
     #[inline]
-    pub(crate) fn free_transmitted(&mut self, first: u32) -> u32 {
-        let kept = self.piece(first).kept;
+    pub(crate) fn free_transmitted(&mut self, first: u32) -> (u32, u32) {
+        let &Piece { kept, kept_len, .. } = self.piece(first);
         let mut chunk = first;
         while chunk != NONE {
             let next = std::mem::replace(self.piece_mut(chunk), Piece::EMPTY).next;
             self.free_transmit.push(chunk);
             chunk = next;
         }
-        kept
+        (kept, kept_len)
     }
 
     /// The bytes in the first chunk of a frame to be sent.
@@ -330,6 +332,26 @@ impl PacketMemory {
             write(unsafe { self.chunks.bytes_mut(chunk, offset, len) });
             chunk = next;
         }
+    }
+
+    /// Copies pieces of bytes to the transmit chunks of a frame.
+    #[inline]
+    pub(crate) fn fill<'a>(&mut self, first: u32, mut from: impl Iterator<Item = &'a [u8]>) {
+        let mut piece: &[u8] = &[];
+        self.write(first, |mut room| {
+            while !room.is_empty() {
+                if piece.is_empty() {
+                    match from.next() {
+                        Some(next) => piece = next,
+                        None => return,
+                    }
+                }
+                let here = room.len().min(piece.len());
+                let (now, later) = room.split_at_mut(here);
+                now.copy_from_slice(&piece[..here]);
+                (room, piece) = (later, &piece[here..]);
+            }
+        });
     }
 
     /// Calls `send` with each piece of a frame: it is the kernel's from now on.

@@ -27,7 +27,8 @@ impl Mapping {
         }
     }
 
-    /// Zeros of the process's own, each page of them touched: nobody waits for one later.
+    /// Zeros of the process's own, each page of them touched, and kept in memory where the process may do that: nobody waits for a page
+    /// later.
     pub(crate) fn resident(bytes: usize) -> io::Result<Mapping> {
         const PAGE: usize = 4096;
         let memory = Mapping::anonymous(bytes)?;
@@ -35,6 +36,8 @@ impl Mapping {
             // SAFETY: inside the mapping, which nobody else has yet.
             unsafe { memory.at::<u8>(offset, 1).write_volatile(0) };
         }
+        // SAFETY: all of it was just mapped. Refused beyond the limit of locked memory without CAP_IPC_LOCK: then it may be swapped out.
+        let _ = unsafe { libc::mlock(memory.start.as_ptr().cast(), bytes) };
         Ok(memory)
     }
 

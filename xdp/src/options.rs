@@ -23,7 +23,8 @@ pub struct PortOptions {
     pub multi_buffer: bool,
     /// Chunks of each queue to receive into, at most as many as its fill and RX rings have entries.
     pub receive_chunks: u32,
-    /// Received frames that stay in their chunks beside those that the rings need; older ones are moved to the buffer memory.
+    /// Received frames of each queue that stay in their chunks beside those that the rings need; older ones are moved to the buffer
+    /// memory.
     pub window: u32,
     /// Chunks to send from, at most as many as the TX and completion rings have entries.
     pub transmit_chunks: u32,

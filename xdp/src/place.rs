@@ -1,11 +1,11 @@
-//! Where the bytes of a frame are.
+//! Location of a frame's bytes.
 
 use xoff_dataplane::units::PortId;
 
-/// Where the bytes of a frame are.
+/// Location of a frame's bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
-    /// Nowhere: the slot is free, or the frame has left.
+    /// No bytes: the slot is free, or the frame has left.
     Nowhere,
     /// In a receive chunk of the port.
     Received(PortId, u32),
@@ -15,7 +15,7 @@ pub(crate) enum Place {
     Queued(u32),
 }
 
-/// What is known of the frame in a slot.
+/// Location and length of the frame in a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Row {
     pub(crate) place: Place,

@@ -10,7 +10,7 @@ use std::os::fd::{AsFd as _, BorrowedFd};
 use std::sync::Arc;
 
 use xoff_dataplane::driver::{self, Port as _};
-use xoff_dataplane::frame::Frame;
+use xoff_dataplane::frame::{FRAME_MAX, Frame};
 use xoff_dataplane::units::PortId;
 use xoff_ebpf::{Attached, Mode};
 
@@ -21,7 +21,7 @@ use crate::monitor::{Monitor, SocketMemory};
 use crate::options::PortOptions;
 use crate::receive::Receiver;
 use crate::socket::{Socket, XskCompletion, XskFill, XskRx, XskTx};
-use crate::store::{FRAME_MAX, Store};
+use crate::store::Store;
 use crate::sys;
 use crate::transmit::Transmitter;
 use crate::umem::{Umem, UmemSettings, ZeroCopy};
@@ -56,7 +56,11 @@ impl Prepared {
         device.prepare()?;
         let receive = options.receive_chunks.clamp(1, rings.fill.min(rings.rx));
         let transmit = options.transmit_chunks.clamp(1, rings.tx.min(rings.completion));
-        let chunks = [receive.saturating_mul(count(&queues)), options.window.max(1), transmit];
+        let chunks = [
+            receive.saturating_mul(count(&queues)),
+            options.window.saturating_mul(count(&queues)).max(1),
+            transmit,
+        ];
         let memory = PacketMemory::new(chunk_bytes, chunks).map(Box::new);
         let bytes = chunks.iter().map(|&chunks| u64::from(chunks) * u64::from(chunk_bytes)).sum();
         let memory = memory.map_err(|source| XdpError::Memory { bytes, source })?;
@@ -240,12 +244,23 @@ impl Port {
         self.transmitter.is_at_rest()
     }
 
+    /// Whether all that the kernel has received was taken.
+    pub fn is_received(&mut self) -> bool {
+        self.receivers.iter_mut().all(Receiver::is_empty)
+    }
+
+    /// Whether the store has room for the frames that came in by the port and still wait.
+    #[must_use]
+    pub fn can_leave(&self, store: &Store) -> bool {
+        store.can_take_memory(self.id)
+    }
+
     /// Takes leave of an interface that is gone, or at which the port [is at rest](Self::is_at_rest): calls `unsent` with what has not
     /// been sent. To be called when nothing is left to be [received](Self::receive); what comes in from now on is nobody's. Frames that
     /// have come in stay in the store.
     ///
     /// # Panics
-    /// Where the kernel may still send something.
+    /// Where the kernel may still send something, or the store [has no room](Self::can_leave).
     #[cold]
     pub fn leave(&mut self, store: &mut Store, unsent: impl FnMut(&mut Store, Frame)) {
         self.take_back(store, unsent);

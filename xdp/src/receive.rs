@@ -9,12 +9,12 @@
 use std::sync::Arc;
 
 use xoff_dataplane::counter::Counter;
-use xoff_dataplane::frame::Frame;
+use xoff_dataplane::frame::{FRAME_MAX, Frame};
 use xoff_dataplane::units::PortId;
 
 use crate::chain::Chain;
 use crate::ring::{Descriptor, FillRing, RxRing};
-use crate::store::{FRAME_MAX, Store};
+use crate::store::Store;
 
 /// Chunks that are worth refilling the ring for.
 const REFILL: u32 = 64;
@@ -69,6 +69,11 @@ impl<R: RxRing, F: FillRing> Receiver<R, F> {
     /// Chunks with the kernel or in the RX ring.
     pub(crate) fn out(&self) -> u32 {
         self.out
+    }
+
+    /// Whether nothing is in the RX ring.
+    pub(crate) fn is_empty(&mut self) -> bool {
+        self.rx.available() == 0
     }
 
     /// Frames dropped because the kernel did not lay them out as it promises.
@@ -126,7 +131,7 @@ impl<R: RxRing, F: FillRing> Receiver<R, F> {
     #[cold]
     fn add(&mut self, port: PortId, store: &mut Store, descriptor: Descriptor) -> Option<Frame> {
         let Descriptor { chunk, len, more, .. } = descriptor;
-        let partial = self.partial.take().unwrap_or_else(|| Partial::Whole(Chain::EMPTY));
+        let partial = self.partial.take().unwrap_or(Partial::Whole(Chain::EMPTY));
         let partial = match partial {
             Partial::Whole(mut chain) if len > 0 && chain.len + len <= FRAME_MAX => {
                 store.add_received(&mut chain, port, chunk, len);

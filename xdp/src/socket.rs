@@ -60,7 +60,7 @@ impl Socket {
         sockopt::set_xdp_rx_ring_size(fd, rx)?;
         sockopt::set_xdp_tx_ring_size(fd, tx)?;
         let at = sockopt::xdp_mmap_offsets(fd)?;
-        let chunks = Chunks { bits: umem.settings().chunk_bytes.trailing_zeros() };
+        let chunks = Addressing { bits: umem.settings().chunk_bytes.trailing_zeros() };
         let (rx_memory, rx_layout) = map::<xdp_desc>(fd, libc::XDP_PGOFF_RX_RING, &at.rx, rx)?;
         let (tx_memory, tx_layout) = map::<xdp_desc>(fd, libc::XDP_PGOFF_TX_RING, &at.tx, tx)?;
         let (fill_memory, fill_layout) = map::<u64>(fd, FILL, &at.fr, fill)?;
@@ -125,12 +125,12 @@ fn refusal(source: io::Error, device: &str, multi_buffer: bool) -> XdpError {
 
 /// Turns addresses into numbers of chunks and back.
 #[derive(Clone, Copy, Debug)]
-struct Chunks {
+struct Addressing {
     /// Bytes of a chunk, as a power of two.
     bits: u32,
 }
 
-impl Chunks {
+impl Addressing {
     #[inline]
     #[allow(clippy::cast_possible_truncation)] // there are fewer than 2^32 chunks
     fn of(self, address: u64) -> u32 {
@@ -149,7 +149,7 @@ impl Chunks {
 pub struct XskRx {
     ring: Consumer<xdp_desc>,
     socket: Arc<OwnedFd>,
-    chunks: Chunks,
+    chunks: Addressing,
 }
 
 impl AsFd for XskRx {
@@ -184,7 +184,7 @@ impl RxRing for XskRx {
 pub struct XskFill {
     ring: Producer<u64>,
     socket: Arc<OwnedFd>,
-    chunks: Chunks,
+    chunks: Addressing,
 }
 
 impl FillRing for XskFill {
@@ -206,7 +206,7 @@ impl FillRing for XskFill {
 pub struct XskTx {
     ring: Producer<xdp_desc>,
     socket: Arc<OwnedFd>,
-    chunks: Chunks,
+    chunks: Addressing,
 }
 
 impl TxRing for XskTx {
@@ -241,7 +241,7 @@ impl TxRing for XskTx {
 #[derive(Debug)]
 pub struct XskCompletion {
     ring: Consumer<u64>,
-    chunks: Chunks,
+    chunks: Addressing,
 }
 
 impl CompletionRing for XskCompletion {
@@ -274,7 +274,7 @@ mod tests {
         let mut fill = XskFill {
             ring: Producer::new(memory, layout, 4),
             socket: Arc::new(socket.try_clone().unwrap().into()),
-            chunks: Chunks { bits: 11 },
+            chunks: Addressing { bits: 11 },
         };
         let mut is_told = |flag, chunks: u32| {
             // SAFETY: in the memory that the ring keeps.

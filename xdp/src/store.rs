@@ -18,17 +18,14 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use xoff_dataplane::frame::{CELL, Frame, FrameStore};
+use xoff_dataplane::frame::{CELL, FRAME_MAX, Frame, FrameStore, cells_of};
 use xoff_dataplane::units::{PORTS_MAX, PortId};
 
-use crate::cells::{Cells, END, cells_of};
+use crate::cells::{Cells, NONE};
 use crate::chain::{Chain, FreeCells, append, chain_bytes, reserve};
 use crate::chunks::PacketMemory;
 use crate::error::XdpError;
 use crate::place::{Place, Row};
-
-/// Maximum bytes of a frame: an MTU of 9,216, Ethernet's header, two tags, and one more that was put in.
-pub(crate) const FRAME_MAX: u32 = 9_216 + 14 + 3 * 4;
 
 /// One worker's share of the buffer memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -55,7 +52,7 @@ struct Shared {
 pub struct Store {
     shared: Arc<Shared>,
     own: Range<u32>,
-    /// Those of `own` that carry control frames.
+    /// Slots of `own` that carry control frames.
     control: Range<u32>,
     free: Vec<u32>,
     free_control: Vec<u32>,
@@ -104,7 +101,7 @@ impl Store {
         Ok(shares.iter().map(store).collect())
     }
 
-    /// A store of its own for so many frames, of any length: for tests, and hosts that queue little.
+    /// A store of its own for so many frames of up to 192 bytes on average in cells: for tests, and hosts that queue little.
     ///
     /// # Panics
     /// Where the memory cannot be had.
@@ -128,16 +125,19 @@ impl Store {
         self.free_cells.count
     }
 
-    /// Whether a frame of any length can be [settled](Self::settle).
+    /// Whether the frame in `slot` can be [settled](Self::settle).
     #[must_use]
-    pub fn has_room_to_settle(&self) -> bool {
-        self.free_cells.for_data() >= cells_of(FRAME_MAX)
+    pub fn can_settle(&self, slot: u32) -> bool {
+        match self.row(slot) {
+            Row { place: Place::Received(..), len } => cells_of(len) <= self.free_cells.for_data(),
+            _ => true,
+        }
     }
 
     /// Whether a frame of any length can be received now.
     #[inline]
     pub(crate) fn can_receive(&self) -> bool {
-        self.has_room_to_settle() && !self.free.is_empty()
+        self.free_cells.for_data() >= cells_of(FRAME_MAX) && !self.free.is_empty()
     }
 
     /// Gives the packet memory of a port to its worker.
@@ -146,14 +146,22 @@ impl Store {
         assert!(before.is_none(), "the port before was given up");
     }
 
+    /// Whether received frames that are in the packet memory of a port would find cells.
+    pub(crate) fn can_take_memory(&self, port: PortId) -> bool {
+        let memory = self.memories[port.index()].as_deref();
+        let residents = memory.into_iter().flat_map(PacketMemory::residents);
+        residents.map(|slot| cells_of(self.row(slot).len)).sum::<u32>() <= self.free_cells.for_data()
+    }
+
     /// Takes the packet memory of a port away; received frames that are in it go to cells. `None` where the port has none.
+    ///
+    /// # Panics
+    /// Where they [do not fit](Self::can_take_memory).
     #[cold]
     pub(crate) fn take_memory(&mut self, port: PortId) -> Option<Box<PacketMemory>> {
         let residents: Vec<u32> = self.memories[port.index()].as_ref()?.residents().collect();
         for slot in residents {
-            if !self.move_to_cells(slot) {
-                self.set_row(slot, Row { place: Place::Nowhere, ..self.row(slot) }); // it is as long, and empty
-            }
+            assert!(self.move_to_cells(slot), "received frames fit the buffer memory");
         }
         self.memories[port.index()].take()
     }
@@ -209,7 +217,7 @@ impl Store {
     }
 
     /// Moves a frame that has come in to cells, where other workers can reach it. False where cells are missing, which
-    /// [`has_room_to_settle`](Self::has_room_to_settle) rules out.
+    /// [`can_settle`](Self::can_settle) rules out.
     pub fn settle(&mut self, frame: &Frame) -> bool {
         match self.row(frame.slot()).place {
             Place::Received(..) => self.move_to_cells(frame.slot()),
@@ -230,7 +238,7 @@ impl Store {
     }
 
     fn free_chain(&mut self, first: u32) {
-        if first == END || !self.shared.cells.unshare(first) {
+        if first == NONE || !self.shared.cells.unshare(first) {
             return;
         }
         self.free_cells.give(&self.shared.cells, first);
@@ -238,7 +246,9 @@ impl Store {
 
     /// A frame of `len` bytes with unspecified contents in cells. `None` where memory is missing.
     pub fn allocate(&mut self, len: u32) -> Option<Frame> {
-        let is_possible = len > 0 && cells_of(len) <= self.free_cells.for_data() && !self.free.is_empty();
+        let is_possible = (1..=FRAME_MAX).contains(&len)
+            && cells_of(len) <= self.free_cells.for_data()
+            && !self.free.is_empty();
         is_possible.then(|| {
             let mut chain = Chain::EMPTY;
             reserve(&self.shared.cells, &mut self.free_cells, &mut chain, len);
@@ -284,15 +294,15 @@ impl Store {
                     .get_disjoint_mut([port.index(), from.index()])
                     .expect("they differ")
                     .map(|memory| memory.as_deref_mut().expect("of ports of this worker"));
-                copy_to(memory, first, &mut std::iter::once(other.received(chunk, len)));
+                memory.fill(first, std::iter::once(other.received(chunk, len)));
                 other.free_received(chunk);
             }
             Place::Queued(cell) => {
                 // SAFETY: the frame is in the hands of this store's worker, and so are its cells; those of a flood nobody writes.
-                let mut bytes = chain_bytes(&self.shared.cells, cell, len)
+                let bytes = chain_bytes(&self.shared.cells, cell, len)
                     .map(|(cell, len)| unsafe { self.shared.cells.bytes(cell, len) });
-                copy_to(memory, first, &mut bytes);
-                memory.keep(first, cell);
+                memory.fill(first, bytes);
+                memory.keep(first, cell, len);
             }
             Place::Sending(..) | Place::Nowhere => {} // of no bytes
         }
@@ -304,11 +314,11 @@ impl Store {
     #[inline]
     fn unstage(&mut self, slot: u32) -> Option<Frame> {
         let Row { place: Place::Sending(port, first), len } = self.row(slot) else { return None };
-        let place = match self.memory(port).free_transmitted(first) {
-            END => Place::Nowhere,
-            cell => Place::Queued(cell),
+        let row = match self.memory(port).free_transmitted(first) {
+            (NONE, _) => Row { place: Place::Nowhere, len: 0 },
+            (cell, len) => Row { place: Place::Queued(cell), len },
         };
-        self.set_row(slot, Row { place, len });
+        self.set_row(slot, row);
         Some(Frame::new(slot, len))
     }
 
@@ -331,7 +341,7 @@ impl Store {
             memory
                 .pieces(first)
                 .for_each(|bytes| append(&self.shared.cells, &mut self.free_cells, &mut chain, bytes));
-            memory.keep(first, chain.first);
+            memory.keep(first, chain.first, len);
         }
         self.unstage(slot)
     }
@@ -477,8 +487,8 @@ impl FrameStore for Store {
     }
 
     fn control(&mut self, bytes: &[u8]) -> Option<Frame> {
-        let cells = cells_of(u32::try_from(bytes.len()).ok()?);
-        if cells == 0 || cells > self.free_cells.control {
+        let cells = cells_of(u32::try_from(bytes.len()).ok().filter(|len| (1..=FRAME_MAX).contains(len))?);
+        if cells > self.free_cells.control {
             return None;
         }
         let slot = self.free_control.pop()?;
@@ -520,26 +530,6 @@ impl FrameStore for Store {
             self.shared.cells.prefetch(first);
         }
     }
-}
-
-/// Copies pieces of bytes to the transmit chunks of a frame that begins with `first`.
-#[inline]
-fn copy_to<'a>(memory: &mut PacketMemory, first: u32, from: &mut impl Iterator<Item = &'a [u8]>) {
-    let mut piece: &[u8] = &[];
-    memory.write(first, |mut room| {
-        while !room.is_empty() {
-            if piece.is_empty() {
-                match from.next() {
-                    Some(next) => piece = next,
-                    None => return,
-                }
-            }
-            let here = room.len().min(piece.len());
-            let (now, later) = room.split_at_mut(here);
-            now.copy_from_slice(&piece[..here]);
-            (room, piece) = (later, &piece[here..]);
-        }
-    });
 }
 
 #[cfg(test)]

@@ -68,7 +68,8 @@ impl Config {
     #[must_use]
     pub fn changes(&self, workers: usize, new: Config) -> (Config, Changes) {
         let mut changes = Changes::default();
-        let new = places::placed(self, new, &mut changes);
+        let mut new = places::placed(self, new, &mut changes);
+        new.switch.lossy_pool = self.switch.lossy_pool;
         of_switch(self, &new, &mut changes);
         of_shell(&self.shell, workers, &new.shell, &mut changes);
         (new, changes)
@@ -82,7 +83,7 @@ fn of_switch(before: &Config, after: &Config, changes: &mut Changes) {
         ports: other,
         accounting: restart "switch.accounting",
         memory: restart "memory",
-        lossy_pool: live "memory.lossy_pool",
+        lossy_pool: other, // stays as it was at the start, where the memory was set aside
         when_full: restart "switch.when_full",
         pipeline: restart "pipeline",
         policies: other,
@@ -327,6 +328,8 @@ fn of_shell(old: &ShellSettings, workers: usize, new: &ShellSettings, changes: &
         smallest_frame: live,
         zero_copy: restart,
         chunks: restart "chunks (by mtu)",
+        budget: restart "budget (of [memory])",
+        lossy_pool: restart "lossy_pool (of [memory])",
         router: restart "router (by [router], routed ports and VLANs)",
     });
     // Who is added or left out is no difference between the workers of the others.

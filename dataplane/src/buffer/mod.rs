@@ -47,7 +47,9 @@ pub struct Buffer {
     egress_port_used: Box<[Bytes]>,
     /// Whether that is of the pool: frames that wait there count nowhere else.
     egress_is_pooled: bool,
-    /// What queues of classes that are lossy at every port hold together.
+    /// Classes that are lossless at one port at least.
+    lossless: ClassSet,
+    /// What queues of all other classes hold together.
     lossy: LossyUse,
     /// What other workers decide by, too.
     occupancy: Arc<Occupancy>,
@@ -84,6 +86,7 @@ impl Buffer {
             egress_used: Bytes::ZERO,
             egress_port_used: vec![Bytes::ZERO; ports].into_boxed_slice(),
             egress_is_pooled: limits_all && settings.accounting == Accounting::UntilForwarded,
+            lossless,
             lossy: LossyUse::new(settings.lossy_pool, own_ports, ports),
             occupancy: Arc::clone(counters.occupancy()),
             counters,
@@ -101,6 +104,7 @@ impl Buffer {
         self.egress_is_pooled =
             limits_all_egress(settings) && settings.accounting == Accounting::UntilForwarded;
         (self.pool_used, self.egress_used) = (Bytes::ZERO, Bytes::ZERO);
+        self.lossless = lossless;
         self.lossy.revise(settings.lossy_pool);
         for (index, port) in settings.ports.iter().enumerate() {
             let (mut pooled, mut beyond_reserves) = (Bytes::ZERO, Bytes::ZERO);
@@ -113,9 +117,7 @@ impl Buffer {
                 let keeps_room =
                     lossless.contains(class) && (counts_at_ingress || egress.bytes > Bytes::ZERO);
                 egress.revise(of_class, exempt.contains(class), !lossless.contains(class), keeps_room);
-                if egress.is_lossy {
-                    self.lossy.enter(Load { frames: egress.frames, bytes: egress.bytes });
-                }
+                self.lossy.enter(egress.pooled());
                 if !egress.exempt {
                     beyond_reserves += egress.bytes.saturating_sub(egress.reserve);
                 }
@@ -268,6 +270,11 @@ impl Buffer {
         ports.rev().max_by_key(held).filter(|egress| held(egress) > Bytes::ZERO)
     }
 
+    /// Whether `class` is lossy at every port.
+    pub(crate) fn is_lossy(&self, class: Class) -> bool {
+        !self.lossless.contains(class)
+    }
+
     /// Whether the egress queue has room for a frame of `size`.
     #[inline]
     #[must_use]
@@ -334,11 +341,7 @@ impl Buffer {
             self.egress_used += beyond;
             self.egress_port_used[port.index()] += beyond;
         }
-        queue.bytes += load.bytes;
-        queue.frames += load.frames;
-        if queue.is_lossy {
-            self.lossy.enter(load);
-        }
+        self.lossy.enter(queue.enter(load));
         self.occupancy.queue(port, class).egress_bytes.set(queue.bytes.0);
         let counters = self.counters.class(port, class);
         counters.egress_bytes.set(queue.bytes.0);
@@ -357,14 +360,7 @@ impl Buffer {
         let load = load.into();
         self.occupancy.between(ingress, port, class).sub(load.bytes.0);
         let queue = &mut self.egress[port.index()][class.index()];
-        queue.bytes -= load.bytes;
-        queue.frames -= load.frames;
-        if queue.is_lossy {
-            self.lossy.leave(load);
-        }
-        if queue.frames == 0 {
-            (queue.max, queue.frames_max) = queue.next;
-        }
+        self.lossy.leave(queue.leave(load));
         if let Memory::Shared(_) = self.memory {
             let beyond = queue.beyond_reserve_with(load.bytes);
             self.egress_used -= beyond;

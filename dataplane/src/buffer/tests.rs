@@ -411,6 +411,29 @@ fn workers_share_the_pool_by_their_ports() {
     assert!(!buffer.egress_has_room(P0, LOSSY, Bytes(2_001)));
 }
 
+/// Frames of a class that is lossless from now on are of the pool until they have left, and those behind them are not.
+#[test]
+fn class_made_lossless_gives_the_pool_back_as_it_drains() {
+    let mut settings = settings_of(Accounting::default(), Memory::Dedicated, |_, _| ());
+    settings.lossy_pool = pool(8_000, u32::MAX);
+    let mut buffer = Buffer::new(&settings, 2, Counters::new(2));
+    for size in [2_000, 1_000] {
+        buffer.enter_egress(P1, P0, LOSSY, Bytes(size));
+    }
+    settings.ports[0].classes[LOSSY.index()].lossless = true;
+    buffer.revise(&settings);
+    buffer.enter_egress(P1, P0, LOSSY, Bytes(2_000));
+    let free = |buffer: &Buffer, bytes| {
+        let has = |size| buffer.egress_has_room(P1, Class::ALL[5], Bytes(size));
+        has(bytes) && !has(bytes + 1)
+    };
+    assert!(free(&buffer, 2_500), "half of 5,000");
+    buffer.leave_egress(P1, P0, LOSSY, Bytes(2_000));
+    assert!(free(&buffer, 3_500));
+    buffer.leave_egress(P1, P0, LOSSY, Bytes(1_000));
+    assert!(free(&buffer, 4_000), "what came later is not of the pool");
+}
+
 /// What waits in queues counts in another pool from the moment of the change.
 #[test]
 fn revised_pool_counts_what_is_queued() {

@@ -31,7 +31,7 @@ pub const BATCH: u32 = 128;
 /// serving as many long frames can leave as come in.
 const SERVINGS: usize = 2;
 
-/// One port of a driver: its receive and transmit rings. `S` is the packet memory.
+/// One port of a driver: its receive and transmit rings. `S` is the store of frames.
 pub trait Port<S> {
     /// Calls `sent` with every frame that has left since the last call.
     fn reap(&mut self, store: &mut S, sent: impl FnMut(&mut S, Frame));
@@ -102,7 +102,7 @@ pub struct Progress {
     pub received: u32,
 }
 
-/// A switch with its ports and its packet memory at one instant.
+/// A switch with its ports and its store of frames at one instant.
 #[derive(Debug)]
 pub struct Driver<'a, P, S, B> {
     /// The time.
@@ -111,7 +111,7 @@ pub struct Driver<'a, P, S, B> {
     pub switch: &'a mut Switch,
     /// Its ports, by ascending number.
     pub ports: &'a mut Vec<(PortId, P)>,
-    /// Its packet memory.
+    /// The store of its frames.
     pub store: &'a mut S,
     /// What every call of the dataplane passes.
     pub boundary: &'a mut B,

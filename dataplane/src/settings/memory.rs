@@ -1,8 +1,8 @@
-//! Who owns the packet memory, and what of it is shared.
+//! Who owns the buffer memory, and what of it is shared.
 
 use crate::units::Bytes;
 
-/// Who owns the packet memory.
+/// Who owns the buffer memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum Memory {
     /// Every queue has its own: `max`, `xoff` and `xon` of each class as they stand.
@@ -35,7 +35,7 @@ impl LossyPool {
         let part = |of: u64| u64::try_from(u128::from(of) * own as u128 / all as u128).unwrap_or(of);
         LossyPool {
             bytes: Bytes(part(self.bytes.0)),
-            frames: u32::try_from(part(self.frames.into())).unwrap_or(self.frames),
+            frames: u32::try_from(part(self.frames.into())).unwrap_or(self.frames).max(1),
         }
     }
 }

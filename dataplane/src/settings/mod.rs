@@ -27,7 +27,7 @@ pub struct SwitchSettings {
     pub ports: Vec<PortSettings>,
     /// Until when a frame counts at its ingress.
     pub accounting: Accounting,
-    /// Who owns the packet memory.
+    /// Who owns the buffer memory.
     pub memory: Memory,
     /// What lossy queues may hold together.
     pub lossy_pool: LossyPool,

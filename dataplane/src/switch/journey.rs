@@ -255,8 +255,11 @@ impl Switch {
         self.end_run();
         let Passage { ingress, egress, class, .. } = passage;
         if !self.workers.owns(egress) {
-            self.leave_congestion_point(&frame);
             let worker = self.workers.owner(egress);
+            if self.outbox.is_full(worker) && self.counts_only_where_it_waits(class) {
+                return self.drop_admitted(ingress, DropReason::HandoverFull, frame, store);
+            }
+            self.leave_congestion_point(&frame);
             return self.outbox.by_worker[worker.index()].frames.push(&mut self.nodes, frame);
         }
         if let Some(reason) = self.why_refused(egress, &frame, store) {

@@ -86,7 +86,7 @@ use run::Run;
 pub use succession::Successor;
 use taps::Taps;
 use workers::Outbox;
-pub use workers::{Handover, Return, WorkerId, Workers};
+pub use workers::{HANDOVERS_MAX, Handover, Return, WorkerId, Workers};
 
 /// The dataplane of one worker.
 #[derive(Debug)]

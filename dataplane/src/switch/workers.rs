@@ -26,7 +26,8 @@ use super::{Batch, Switch};
 use crate::forward::FdbUpdate;
 use crate::frame::{Frame, FrameStore};
 use crate::queue::{Fifo, FrameMeta};
-use crate::units::{PortId, PortSet};
+use crate::settings::Accounting;
+use crate::units::{Class, PortId, PortSet};
 
 /// Most that a worker keeps to tell the others, beside what is on the way to them. What is beyond is left
 /// out: until the station is learned anew the others flood for it, or, where it has moved, send to where it was.
@@ -92,6 +93,9 @@ impl Workers {
     }
 }
 
+/// Maximum frames that wait in a worker's outbox for one other worker, of those that count at no queue meanwhile.
+pub const HANDOVERS_MAX: u32 = 512;
+
 /// A frame on its way to the worker that owns its egress port.
 #[derive(Debug)]
 pub struct Handover {
@@ -130,10 +134,22 @@ impl Outbox {
             learned: VecDeque::with_capacity(LEARNED_MAX),
         }
     }
+
+    /// Whether as many frames wait for `worker` to take them as may, of those that count nowhere meanwhile.
+    #[inline]
+    pub(super) fn is_full(&self, worker: WorkerId) -> bool {
+        self.by_worker[worker.index()].frames.frames() >= HANDOVERS_MAX
+    }
 }
 
 /// Between workers.
 impl Batch<'_> {
+    /// The slot of the next frame for `worker`.
+    #[must_use]
+    pub fn next_handover(&self, worker: WorkerId) -> Option<u32> {
+        self.switch.outbox.by_worker[worker.index()].frames.front_slot()
+    }
+
     /// The next frame for `worker`. The driver must have room for it on the way.
     pub fn hand_over(&mut self, worker: WorkerId) -> Option<Handover> {
         let frame = self.switch.outbox.by_worker[worker.index()].frames.pop(&self.switch.nodes)?;
@@ -179,6 +195,11 @@ impl Batch<'_> {
 }
 
 impl Switch {
+    /// Whether frames of `class` count only at the egress queue where they wait: memory for them is that of the queues.
+    pub(super) fn counts_only_where_it_waits(&self, class: Class) -> bool {
+        self.accounting == Accounting::UntilForwarded || self.buffer.is_lossy(class)
+    }
+
     /// This worker's bridge has learned something.
     #[cold]
     pub(super) fn spread(&mut self, update: FdbUpdate) {

@@ -92,7 +92,7 @@ fn what_cannot_be_is_named_all_of_it_and_nothing_changes() {
     // More memory than was set aside.
     switch.write(&config(&bed).more(&lossless("300MB", "50KB")));
     let (done, text) = reload(&bed, &[]);
-    assert!(!done && text.contains("packet memory of worker 0"), "{text}");
+    assert!(!done && text.contains("buffer memory of worker 0"), "{text}");
     assert_eq!(seen(&switch), before);
     // What would be is told, and is not.
     switch.write(&config(&bed).more(&other));

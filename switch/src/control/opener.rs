@@ -134,66 +134,50 @@ impl Opener {
     }
 }
 
-/// What the thread knows.
-struct Opening {
-    /// By port, for how many queues buffer memory was set aside.
-    queues: Vec<u32>,
-}
-
 /// Starts the thread, in the network namespace of the calling one and with the privileges that that still has.
-/// Buffer memory was set aside for so many `queues` of each port.
 ///
 /// # Errors
 /// Where there is no thread to be had, or its privileges cannot be dropped.
-pub fn start(
-    config: &Config,
-    queues: &[Option<u32>],
-    privileges: &Privileges,
-) -> Result<(Opener, JoinHandle<()>), ConfineError> {
+pub fn start(config: &Config, privileges: &Privileges) -> Result<(Opener, JoinHandle<()>), ConfineError> {
     let (asked, received) = channel();
-    let queues = queues.iter().map(|queues| queues.unwrap_or(1)).collect();
     let configured = Arc::new(Current::new(Arc::new(config.clone())));
-    let opening = Opening { queues };
-    let thread = privileges.spawn(Part::Opener, "xoff-opener", move || opening.obey(&received))?;
+    let thread = privileges.spawn(Part::Opener, "xoff-opener", move || obey(&received))?;
     Ok((Opener { asked, configured, joined: Arc::default() }, thread))
 }
 
-impl Opening {
-    fn obey(&self, asked: &Receiver<Order>) {
-        for order in asked {
-            match order {
-                Order::Look(device, answer) => drop(answer.send((machine::here().device)(&device))),
-                Order::Fit(wanted, answer) => drop(answer.send(self.fit(&wanted).map(drop))),
-                Order::Open(wanted, answer) => drop(answer.send(self.open(&wanted))),
-                Order::Close(Closing::InHand(port, done)) => {
+fn obey(asked: &Receiver<Order>) {
+    for order in asked {
+        match order {
+            Order::Look(device, answer) => drop(answer.send((machine::here().device)(&device))),
+            Order::Fit(wanted, answer) => drop(answer.send(fit(&wanted).map(drop))),
+            Order::Open(wanted, answer) => drop(answer.send(open(&wanted))),
+            Order::Close(Closing::InHand(port, done)) => {
+                port.close();
+                let _ = done.send(()); // or nobody waits
+            }
+            Order::Close(Closing::GivenUp(port)) => {
+                if let Ok(Some(port)) = port.blocking_recv() {
                     port.close();
-                    let _ = done.send(()); // or nobody waits
-                }
-                Order::Close(Closing::GivenUp(port)) => {
-                    if let Ok(Some(port)) = port.blocking_recv() {
-                        port.close();
-                    }
                 }
             }
         }
     }
+}
 
-    /// What the port's device is to be opened as, where it fits that.
-    fn fit<'a>(&self, wanted: &'a Wanted) -> Result<&'a PortShell, NotOpened> {
-        let Wanted { port: id, config } = wanted;
-        let shell = &config.shell.ports[id.index()];
-        let found = (machine::here().device)(&shell.device);
-        if found == Device::Missing {
-            return Err(NotOpened::Missing);
-        }
-        config.misfit(*id, &found).map_or(Ok(shell), |misfit| Err(NotOpened::Misfit(misfit)))
+/// What the port's device is to be opened as, where it fits that.
+fn fit(wanted: &Wanted) -> Result<&PortShell, NotOpened> {
+    let Wanted { port: id, config } = wanted;
+    let shell = &config.shell.ports[id.index()];
+    let found = (machine::here().device)(&shell.device);
+    if found == Device::Missing {
+        return Err(NotOpened::Missing);
     }
+    config.misfit(*id, &found).map_or(Ok(shell), |misfit| Err(NotOpened::Misfit(misfit)))
+}
 
-    fn open(&self, wanted: &Wanted) -> Result<Box<Port>, NotOpened> {
-        let queues = self.queues.get(wanted.port.index()).copied().unwrap_or(1);
-        match Port::without_chunks(&port_options::of_port(&wanted.config.shell, self.fit(wanted)?, queues)) {
-            Err(XdpError::NoSuchInterface { .. }) => Err(NotOpened::Missing),
-            port => Ok(Box::new(port?)),
-        }
+fn open(wanted: &Wanted) -> Result<Box<Port>, NotOpened> {
+    match Port::without_chunks(&port_options::of_port(&wanted.config.shell, fit(wanted)?)) {
+        Err(XdpError::NoSuchInterface { .. }) => Err(NotOpened::Missing),
+        port => Ok(Box::new(port?)),
     }
 }

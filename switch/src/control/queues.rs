@@ -2,9 +2,9 @@
 //!
 //! A port has a socket for each queue that its device had when it was opened, and drivers run the XDP program on the queues of
 //! that moment: veth hands what comes by a later one to the machine's own stack, and no counter of the switch's tells of it.
-//! So such a port is closed and opened again, with sockets for all queues. Where that cannot be, because the
-//! device does not fit what is configured, the port stays as it is: what its queues bring is forwarded. In either case what came meanwhile is a gap
-//! in the proof, and `/healthz` says why as long as it lasts.
+//! So such a port is closed and opened again, with sockets for all queues. Where that cannot be, because the device does not fit what is
+//! configured, the port stays as it is: what its queues bring is forwarded. In either case what came meanwhile is a gap in the proof, and
+//! `/healthz` says why as long as it lasts.
 
 use std::io;
 use std::time::Duration;

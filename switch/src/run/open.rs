@@ -20,12 +20,7 @@ pub(super) struct Opened {
     pub views: Vec<PortView>,
 }
 
-pub(super) fn open(
-    config: &Config,
-    plans: &[WorkerPlan],
-    shares: &[Share],
-    queues: &[Option<u32>],
-) -> Result<Opened, XdpError> {
+pub(super) fn open(config: &Config, plans: &[WorkerPlan], shares: &[Share]) -> Result<Opened, XdpError> {
     let stores = Store::cut(shares)?;
     let mut views = Vec::new();
     let mut ports: Vec<Vec<(PortId, Port)>> = plans.iter().map(|_| Vec::new()).collect();
@@ -35,8 +30,7 @@ pub(super) fn open(
             views.push(PortView::spare(worker));
             continue;
         }
-        let queues = queues.get(id.index()).copied().flatten().unwrap_or(1);
-        let open = Port::without_chunks(&port_options::of_port(&config.shell, port, queues))?;
+        let open = Port::without_chunks(&port_options::of_port(&config.shell, port))?;
         views.push(port_view(&open, worker).named(&config.switch.ports[id.index()].name));
         ports[worker].push((id, open));
     }
@@ -49,10 +43,8 @@ pub(super) fn shares(
     plans: &[WorkerPlan],
     queues: &[Option<u32>],
 ) -> Result<Vec<Share>, RunError> {
-    plans
-        .iter()
-        .map(|plan| share(&config.share(&plan.ports, queues)).ok_or(RunError::TooMuchMemory))
-        .collect()
+    let planned = plans.iter().map(|plan| config.share(plans.len(), &plan.ports, queues));
+    planned.map(|planned| share(&planned).ok_or(RunError::TooMuchMemory)).collect()
 }
 
 /// `None` where there is more than can be numbered.

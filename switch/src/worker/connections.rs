@@ -199,9 +199,14 @@ impl Connections {
         let mut left = port.chunks_out(); // a device that is there goes on
         while left > 0 {
             match driver::receive(*by, &mut batch, &mut ports[at], *store) {
-                0 => break,
+                0 if ports[at].1.is_received() => break,
+                0 => return None, // for want of buffer memory, until frames have left
                 taken => left = left.saturating_sub(taken),
             }
+            by.forward_all(&mut batch, *store); // no more of them waits than its queues allow
+        }
+        if !ports[at].1.can_leave(store) {
+            return None;
         }
         ports[at].1.leave(store, |store, frame| by.give_up(&mut batch, id, frame, store));
         self.has_other_ports = true;

@@ -6,7 +6,6 @@ use crate::ring::memory::Rings;
 
 const P0: PortId = PortId(0);
 const FRAMES: u32 = 128;
-const CELLS: u32 = 256;
 /// Chunks beside those of the rings.
 const WINDOW: u32 = 8;
 
@@ -119,7 +118,7 @@ fn frames_without_slots_stay_in_the_ring() {
 fn frames_without_cells_stay_in_the_ring() {
     let (rings, mut receiver, mut store) = receiver(32);
     receiver.refill(P0, &mut store);
-    let all = store.allocate(CELLS * CELL).unwrap();
+    let all = [64; 4].map(|cells| store.allocate(cells * CELL).unwrap());
     assert!(rings.arrive(&[60]));
     let one = store.allocate(60).unwrap();
     assert_eq!(receive(&mut receiver, &mut store, 32).0, 0);
@@ -127,7 +126,7 @@ fn frames_without_cells_stay_in_the_ring() {
     let (n, frames) = receive(&mut receiver, &mut store, 32);
     assert_eq!(n, 1);
     free_all(&mut store, frames);
-    store.free(all);
+    free_all(&mut store, all.into());
 }
 
 #[test]

@@ -51,7 +51,7 @@ pub fn view(file: &str, config: &Config, machine: &Machine) -> Value {
         "qcn": qcn_view(&switch.qcn),
         "memory": plan.consumers.iter().map(|consumer| json!({
             "what": consumer.what,
-            "chunks": consumer.frames,
+            "frames": consumer.frames,
             "bytes": consumer.bytes.0,
         })).collect::<Vec<_>>(),
         "chunk_bytes": shell.chunks.bytes,

@@ -111,7 +111,7 @@ fn a_port_that_is_taken_away_while_its_device_returns_is_given_up_and_closed() {
     Arc::get_mut(&mut view).unwrap().ports[0] = PortView::new("l0", 0, device(7, driver));
     view.ports[0].link.set(Link::Gone);
     let config = Config::from_toml("test", FILE, Machine::default()).unwrap();
-    let (opener, _thread) = switch.run(|| opener::start(&config, &[Some(1); 2], &Privileges::Keep).unwrap());
+    let (opener, _thread) = switch.run(|| opener::start(&config, &Privileges::Keep).unwrap());
     let worker = std::thread::spawn({
         let view = Arc::clone(&view);
         move || {

@@ -296,19 +296,20 @@ impl Reloader {
         let Reserved { plans, shares, queues } = &self.reserved;
         let successive: Vec<&Config> = self.before.iter().chain([running, next]).collect();
         for (number, (plan, share)) in plans.iter().zip(shares).enumerate() {
-            let planned = Config::share_of(&successive, &plan.ports, queues);
-            let (Held { frames, cells }, kept) = (planned.all(), *share);
-            let had = Held {
-                frames: u64::from(kept.frames) + u64::from(kept.control_frames),
-                cells: u64::from(kept.cells) + u64::from(kept.control_cells),
-            };
-            if frames > had.frames || cells > had.cells {
+            let planned = Config::share_of(&successive, plans.len(), &plan.ports, queues);
+            let held = |[frames, cells]: [u32; 2]| Held { frames: frames.into(), cells: cells.into() };
+            let had = held([share.frames, share.cells]);
+            let had_control = held([share.control_frames, share.control_cells]);
+            if !(planned.data().fits(had) && planned.control.fits(had_control)) {
                 let kept = "with what may still be inside of what the limits before have let in";
-                let told = |Held { frames, cells }| format!("{frames} frames, {cells} cells");
+                let told = |held: Held, control: Held| {
+                    let Held { frames, cells } = held.plus(control);
+                    format!("{frames} frames, {cells} cells")
+                };
                 changes.restart(
                     format!("buffer memory of worker {number}, {kept}"),
-                    told(had),
-                    told(planned.all()),
+                    told(had, had_control),
+                    told(planned.data(), planned.control),
                 );
             }
         }

@@ -1,0 +1,27 @@
+//! Whether a machine has the memory that a switch takes, and which key helps most where it has not.
+
+use crate::document::Document;
+use crate::reader::problem::Problem;
+use crate::{Config, Machine, remedies};
+
+/// Returns what is wrong with the memory of `machine` for this switch: an error where it does not suffice, a warning where half of it
+/// is taken.
+pub(crate) fn of(config: &Config, machine: &Machine, document: Option<&Document>) -> Option<Problem> {
+    let (needed, available) = (config.plan(machine).needed(), machine.memory?);
+    let (needs, has) = (needed.0 >> 20, available.0 >> 20);
+    let problem = if needed > available {
+        Problem::error(format!("the switch needs {needs} MiB of memory, the machine has {has} MiB"))
+    } else if needed.0 > available.0 / 2 {
+        Problem::warning(format!("the switch takes {needs} of the machine's {has} MiB of memory"))
+    } else {
+        return None;
+    };
+    let remedies = document.map(|document| remedies::of(document, machine)).unwrap_or_default();
+    let most = remedies.first().map_or(String::new(), |remedy| {
+        format!("`{}` helps most: it saves {} MiB; ", remedy.change, remedy.saved.0 >> 20)
+    });
+    Some(problem.help(format!(
+        "{most}a shorter stall_budget, a larger smallest_frame, fewer `queues` and fewer lossless classes take less; `xoff check -v` \
+         shows what takes how much, with --elsewhere on any machine"
+    )))
+}
