@@ -31,13 +31,15 @@ const PER_FRAME_AND_WORKER: u64 = xoff_dataplane::queue::BYTES_PER_SLOT as u64;
 /// Bytes of the kernel's notes about each chunk for each socket (`struct xdp_buff_xsk`, Linux 6.18), and about each page.
 const KERNEL_PER_CHUNK_AND_SOCKET: u64 = 128;
 const KERNEL_PER_PAGE: u64 = 16;
+/// Bytes of the kernel for each socket beside that: the socket itself, the XDP program and its maps. Measured.
+const KERNEL_PER_SOCKET: u64 = 200 << 10;
 const PAGE: u64 = 4096;
 /// The program itself, its threads, its XDP programs and what it serves.
-const PROCESS: u64 = 17 << 20;
+pub const PROCESS: u64 = 17 << 20;
 /// Bytes of the shell's notes about each chunk to send from.
 const PER_TRANSMIT_CHUNK: u64 = 32;
-/// Frames between two workers in each direction: in a worker's outbox, and on the way.
-pub const HANDOVERS: u32 = HANDOVERS_MAX + 1024;
+/// Frames on their way from one worker to another.
+pub const HANDOVER_QUEUE: u32 = 1024;
 
 /// Received frames of each queue of a port that lie in chunks beside those that its rings need: all that one turn receives. Older ones
 /// are moved to cells.
@@ -250,7 +252,9 @@ impl Config {
         let total = consumers.iter().fold(Bytes::ZERO, |sum, consumer| sum.saturating_add(consumer.bytes));
         let noted = of_ports(|port, queues| {
             let chunks = receive_chunks(port, queues).saturating_add(port.transmit_chunks.into());
-            queues.saturating_mul(chunks).saturating_mul(KERNEL_PER_CHUNK_AND_SOCKET)
+            queues.saturating_mul(
+                chunks.saturating_mul(KERNEL_PER_CHUNK_AND_SOCKET).saturating_add(KERNEL_PER_SOCKET),
+            )
         });
         let pages = receive.saturating_add(transmit).saturating_mul(chunk) / PAGE;
         let kernel = Bytes(noted.saturating_add(pages.saturating_mul(KERNEL_PER_PAGE)));
@@ -377,29 +381,16 @@ impl Successive<'_> {
         let own = ports.iter().map(|port| self.port_share(port.index(), queues));
         let mut share = own.fold(Share::default(), |sum, share| sum.with(share, Held::plus));
         share.lossy = self.0.iter().map(|config| config.lossy_everywhere()).fold(Held::NONE, Held::max);
-        let places = self.0.iter().map(|config| config.shell.ports.len()).min().unwrap_or(0);
-        let others = (0..places).filter(|index| !ports.iter().any(|port| port.index() == *index));
-        let foreign = others.map(|index| self.waiting_elsewhere(index)).fold(Held::NONE, Held::plus);
-        share.queued = share.queued.plus(foreign);
         let longest = self.0.iter().map(|config| config.longest()).max().unwrap_or(0);
         let others = workers.saturating_sub(1) as u64;
-        share.handed_over = Held::of_longest(others * u64::from(HANDOVERS), longest);
+        let is_lossy = self.0.iter().any(|config| !config.pooled().is_empty());
+        if others > 0 && is_lossy {
+            let frames = ports.len() as u64 * u64::from(HANDOVERS_MAX) + others * u64::from(HANDOVER_QUEUE);
+            share.handed_over = Held::of_longest(frames, longest);
+        }
         // Before a worker receives a frame, cells for the longest that there can be are free.
         share.received.cells = share.received.cells.saturating_add(cells_of(FRAME_MAX).into());
         share
-    }
-
-    /// What this worker's frames may hold at a port of another one, and count nowhere else.
-    fn waiting_elsewhere(&self, index: usize) -> Held {
-        let most = |class: usize| {
-            let waits = self.0.iter().filter(|config| config.switch.accounting == Accounting::UntilForwarded);
-            let waits = waits.filter(|config| !config.pooled().iter().any(|pooled| pooled.index() == class));
-            let settings = waits.map(|config| &config.switch.ports[index].classes[class]);
-            settings
-                .map(|class| waiting(class.egress_max, class.egress_max_frames))
-                .fold(Held::NONE, Held::max)
-        };
-        (0..CLASSES).map(most).fold(Held::NONE, Held::plus)
     }
 
     fn port_share(&self, index: usize, queues: &[Option<u32>]) -> Share {

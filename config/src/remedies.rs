@@ -35,6 +35,9 @@ pub(crate) fn of(document: &Document, machine: &Machine) -> Vec<Remedy> {
         let config = build::build(document, &mut Problems::default())?;
         Some(config.plan(machine).needed())
     };
+    if document.memory.budget.is_some() {
+        return Vec::new(); // the lossy pool takes what anything else leaves
+    }
     let Some(now) = needed(document) else { return Vec::new() };
     let remedy = |(change, apply): Change| {
         let mut document = document.clone();

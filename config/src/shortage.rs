@@ -8,7 +8,7 @@ use crate::{Config, Machine, remedies};
 /// is taken.
 pub(crate) fn of(config: &Config, machine: &Machine, document: Option<&Document>) -> Option<Problem> {
     let (needed, available) = (config.plan(machine).needed(), machine.memory?);
-    let (needs, has) = (needed.0 >> 20, available.0 >> 20);
+    let (needs, has) = (needed.0.div_ceil(1 << 20), available.0 >> 20);
     let problem = if needed > available {
         Problem::error(format!("the switch needs {needs} MiB of memory, the machine has {has} MiB"))
     } else if needed.0 > available.0 / 2 {
@@ -17,11 +17,13 @@ pub(crate) fn of(config: &Config, machine: &Machine, document: Option<&Document>
         return None;
     };
     let remedies = document.map(|document| remedies::of(document, machine)).unwrap_or_default();
-    let most = remedies.first().map_or(String::new(), |remedy| {
-        format!("`{}` helps most: it saves {} MiB; ", remedy.change, remedy.saved.0 >> 20)
-    });
+    let first = match remedies.first() {
+        Some(remedy) => format!("{} helps most: it saves {} MiB; ", remedy.change, remedy.saved.0 >> 20),
+        None if config.shell.budget.is_some() => "lower `budget` in [memory]; ".to_owned(),
+        None => String::new(),
+    };
     Some(problem.help(format!(
-        "{most}a shorter stall_budget, a larger smallest_frame, fewer `queues` and fewer lossless classes take less; `xoff check -v` \
-         shows what takes how much, with --elsewhere on any machine"
+        "{first}shorten stall_budget, raise smallest_frame (where lossless frames are larger on average), list fewer `queues`, or make \
+         fewer classes lossless; `xoff check -v` shows what takes how much, with --elsewhere on any machine"
     )))
 }

@@ -1,7 +1,7 @@
 //! Sockets, rings, packet memory and threads: what the shell around the dataplane is told.
 
 use toml_span::{Span, Spanned};
-use xoff_dataplane::settings::{LossyPool, WhenFull};
+use xoff_dataplane::settings::{Accounting, LossyPool, WhenFull};
 use xoff_dataplane::units::{Nanos, PortId};
 
 use crate::document::Document;
@@ -99,6 +99,9 @@ fn for_one_worker(document: &Document) -> Option<String> {
     if value(document.memory.model.as_ref(), MemoryModel::Dedicated) == MemoryModel::Shared {
         // Each worker counts its own ports only: every one of them would fill the pool.
         Some("`model = \"shared\"`".into())
+    } else if value(keys.accounting.as_ref(), Accounting::default()) == Accounting::UntilForwarded {
+        // Frames on their way to another worker would count nowhere.
+        Some("`accounting = \"until-forwarded\"`".into())
     } else if pipeline::settings(document).rate.is_some() {
         // Each worker would have a pipeline of that rate.
         Some("`rate` in `[pipeline]`".into())

@@ -278,8 +278,8 @@ fn memory_is_the_sum_of_its_lines_by_hand() {
     );
     assert_eq!(
         plan.kernel.0,
-        2 * (receive + transmit) * 128 + (receive + transmit) * 16,
-        "notes of chunks and pages"
+        2 * (receive + transmit) * 128 + (receive + transmit) * 16 + 2 * 204_800,
+        "notes of chunks, pages and sockets"
     );
     assert_eq!(plan.total.0, plan.consumers.iter().map(|consumer| consumer.bytes.0).sum::<u64>());
     assert_eq!(plan.needed(), plan.total.saturating_add(plan.kernel));

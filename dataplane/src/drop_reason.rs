@@ -53,7 +53,7 @@ pub enum DropReason {
     HeadroomExhausted,
     /// The egress queue is full.
     EgressFull,
-    /// For a port of another worker, which takes frames too slowly.
+    /// The outbox to the worker that owns the egress port is full.
     HandoverFull,
     /// The store has no slot for the copy that another port should have had, or no room for a tag; or
     /// floods have as many copies as there may be ([`crate::settings::FLOOD_COPIES_MAX`]).

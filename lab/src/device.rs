@@ -8,7 +8,7 @@ use xoff_netlink::packet_route::link::{LinkAttribute, LinkMessage};
 use xoff_netlink::packet_route::neighbour::{NeighbourAttribute, NeighbourFlags, NeighbourState};
 use xoff_netlink::packet_route::{AddressFamily, RouteNetlinkMessage};
 use xoff_netlink::tc::Handle;
-use xoff_netlink::{NLM_F_CREATE, NLM_F_EXCL, link_at, link_named, neighbour, set_up};
+use xoff_netlink::{NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE, link_at, link_named, neighbour, set_up};
 use xoff_xdp::finish_frames;
 
 use super::netlink::{netlink, read_link};
@@ -162,7 +162,7 @@ impl Device {
                 (message.header.state, message.header.flags) = (state, flags);
                 message.attributes.push(NeighbourAttribute::LinkLayerAddress(mac.0.to_vec()));
                 let message = RouteNetlinkMessage::NewNeighbour(message);
-                kernel.request(message, NLM_F_CREATE | NLM_F_EXCL)
+                kernel.request(message, NLM_F_CREATE | NLM_F_REPLACE)
             })
         })
     }

@@ -22,19 +22,17 @@ use std::mem::ManuallyDrop;
 use std::sync::Arc;
 
 use rtrb::{Consumer, Producer, PushError, RingBuffer};
-use xoff_config::memory::HANDOVERS;
+use xoff_config::memory::HANDOVER_QUEUE;
 use xoff_dataplane::driver::Progress;
 use xoff_dataplane::forward::FdbUpdate;
-use xoff_dataplane::switch::{Batch, HANDOVERS_MAX, Handover, Return, Switch, WorkerId};
+use xoff_dataplane::switch::{Batch, Handover, Return, Switch, WorkerId};
 use xoff_dataplane::units::Nanos;
 use xoff_xdp::Store;
 
 use crate::bell::Bell;
 
 /// Messages that fit between two workers in each direction and kind: a few batches.
-pub(crate) const CAPACITY: usize = 1024;
-const _: () =
-    assert!(CAPACITY as u64 + HANDOVERS_MAX as u64 == HANDOVERS as u64, "memory is planned for both");
+pub(crate) const CAPACITY: usize = HANDOVER_QUEUE as usize;
 
 /// The bells of all workers.
 #[derive(Debug)]
@@ -238,7 +236,7 @@ pub(crate) mod tests {
     use xoff_dataplane::counters::Counters;
     use xoff_dataplane::drop_reason::DropReason;
     use xoff_dataplane::frame::FrameStore as _;
-    use xoff_dataplane::switch::Workers;
+    use xoff_dataplane::switch::{HANDOVERS_MAX, Workers};
     use xoff_dataplane::units::{Class, PortId};
 
     use xoff_xdp::Share;

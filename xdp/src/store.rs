@@ -478,11 +478,11 @@ impl FrameStore for Store {
     }
 
     fn make(&mut self, bytes: &[u8]) -> Option<Frame> {
-        let len = u32::try_from(bytes.len())
-            .ok()
-            .filter(|&len| len > 0 && cells_of(len) <= self.free_cells.for_data())?;
+        let len = u32::try_from(bytes.len()).ok().filter(|len| (1..=FRAME_MAX).contains(len))?;
+        if cells_of(len) > self.free_cells.for_data() {
+            return None;
+        }
         let slot = self.free.pop()?;
-        debug_assert!(len <= FRAME_MAX);
         Some(self.fill(slot, bytes))
     }
 

@@ -20,12 +20,14 @@ mod boundary;
 pub use boundary::{Boundary, Direct};
 
 use crate::frame::{Frame, FrameStore};
-use crate::switch::{Batch, Switch};
+use crate::switch::{Batch, HANDOVERS_MAX, Switch};
 use crate::units::{Nanos, PortId};
 
 /// Maximum number of descriptors received from one queue of a port in a turn. Sending brings much of the kernel into the
 /// core's caches, receiving much of the switch: the more frames share that, the less it costs each.
 pub const BATCH: u32 = 128;
+const _: () =
+    assert!(4 * BATCH <= HANDOVERS_MAX, "what a turn receives from four queues of a port fits its outboxes");
 
 /// How often one port is served in a turn. A device that sends while it is kicked has room again at once: with a second
 /// serving as many long frames can leave as come in.

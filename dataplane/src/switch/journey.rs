@@ -256,7 +256,7 @@ impl Switch {
         let Passage { ingress, egress, class, .. } = passage;
         if !self.workers.owns(egress) {
             let worker = self.workers.owner(egress);
-            if self.outbox.is_full(worker) && self.counts_only_where_it_waits(class) {
+            if self.buffer.is_lossy(class) && !self.outbox.takes_lossy() {
                 return self.drop_admitted(ingress, DropReason::HandoverFull, frame, store);
             }
             self.leave_congestion_point(&frame);

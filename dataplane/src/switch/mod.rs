@@ -154,7 +154,7 @@ impl Switch {
             now: Nanos::ZERO,
             accounting: settings.accounting,
             when_full: settings.when_full,
-            outbox: Outbox::new(workers.count()),
+            outbox: Outbox::new(workers.count(), own_ports),
             workers,
             ports,
             pipeline: Pipeline::new(&settings.pipeline, slots, Arc::clone(&counters)),

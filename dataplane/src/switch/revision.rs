@@ -82,6 +82,7 @@ impl Switch {
         let lossless = settings.lossless_anywhere();
         let count = self.ports.len();
         let ports = || (0..=u8::MAX).map(PortId).take(count);
+        self.outbox.revise();
         self.buffer.revise(settings);
         self.accounts.bound(lossless);
         *unplaced = self.bridge.revise(settings, vlans, groups);

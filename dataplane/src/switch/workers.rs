@@ -26,8 +26,7 @@ use super::{Batch, Switch};
 use crate::forward::FdbUpdate;
 use crate::frame::{Frame, FrameStore};
 use crate::queue::{Fifo, FrameMeta};
-use crate::settings::Accounting;
-use crate::units::{Class, PortId, PortSet};
+use crate::units::{PortId, PortSet};
 
 /// Most that a worker keeps to tell the others, beside what is on the way to them. What is beyond is left
 /// out: until the station is learned anew the others flood for it, or, where it has moved, send to where it was.
@@ -93,7 +92,8 @@ impl Workers {
     }
 }
 
-/// Maximum frames that wait in a worker's outbox for one other worker, of those that count at no queue meanwhile.
+/// Maximum lossy frames in a worker's outboxes, for each port of its own: they count at no queue before another worker has them. What one
+/// turn receives from four queues fits.
 pub const HANDOVERS_MAX: u32 = 512;
 
 /// A frame on its way to the worker that owns its egress port.
@@ -116,6 +116,9 @@ pub struct Return {
 #[derive(Debug)]
 pub(super) struct Outbox {
     pub(super) by_worker: Box<[Outbound]>,
+    /// Frames of lossy classes in all of them, and the maximum.
+    lossy: u32,
+    lossy_max: u32,
     /// What their bridges have yet to hear; stays empty with one worker.
     learned: VecDeque<FdbUpdate>,
 }
@@ -128,17 +131,26 @@ pub(super) struct Outbound {
 }
 
 impl Outbox {
-    pub(super) fn new(workers: usize) -> Outbox {
+    pub(super) fn new(workers: usize, own_ports: usize) -> Outbox {
         Outbox {
+            lossy: 0,
+            lossy_max: u32::try_from(own_ports).map_or(u32::MAX, |ports| ports.saturating_mul(HANDOVERS_MAX)),
             by_worker: (0..workers).map(|_| Outbound::default()).collect(),
             learned: VecDeque::with_capacity(LEARNED_MAX),
         }
     }
 
-    /// Whether as many frames wait for `worker` to take them as may, of those that count nowhere meanwhile.
+    /// Makes room for one more lossy frame. False where there is none.
     #[inline]
-    pub(super) fn is_full(&self, worker: WorkerId) -> bool {
-        self.by_worker[worker.index()].frames.frames() >= HANDOVERS_MAX
+    pub(super) fn takes_lossy(&mut self) -> bool {
+        let takes = self.lossy < self.lossy_max;
+        self.lossy += u32::from(takes);
+        takes
+    }
+
+    /// Other classes are lossy from now on: frames that wait were counted by the old ones, and leave within a turn or two.
+    pub(super) fn revise(&mut self) {
+        self.lossy = 0;
     }
 }
 
@@ -155,6 +167,9 @@ impl Batch<'_> {
         let frame = self.switch.outbox.by_worker[worker.index()].frames.pop(&self.switch.nodes)?;
         self.switch.ledger.handed_over += 1;
         let meta = *self.switch.nodes.meta(&frame);
+        let is_lossy = self.switch.buffer.is_lossy(meta.class);
+        let outbox = &mut self.switch.outbox;
+        outbox.lossy = outbox.lossy.saturating_sub(is_lossy.into());
         Some(Handover { frame, meta })
     }
 
@@ -195,11 +210,6 @@ impl Batch<'_> {
 }
 
 impl Switch {
-    /// Whether frames of `class` count only at the egress queue where they wait: memory for them is that of the queues.
-    pub(super) fn counts_only_where_it_waits(&self, class: Class) -> bool {
-        self.accounting == Accounting::UntilForwarded || self.buffer.is_lossy(class)
-    }
-
     /// This worker's bridge has learned something.
     #[cold]
     pub(super) fn spread(&mut self, update: FdbUpdate) {

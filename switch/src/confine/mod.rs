@@ -49,6 +49,19 @@ pub enum Part {
     Log,
 }
 
+impl Part {
+    /// A thread of this name. An agent locks its memory, stacks included, and a lab has many agents: threads that need little stack have
+    /// little.
+    fn thread(self, name: &str) -> thread::Builder {
+        const SMALL_STACK: usize = 512 << 10;
+        let thread = thread::Builder::new().name(name.into());
+        match self {
+            Part::Http | Part::Log => thread.stack_size(SMALL_STACK),
+            Part::Owner | Part::Opener | Part::Worker | Part::HostPath => thread,
+        }
+    }
+}
+
 /// What all threads of a process have in common once they have given up what they do not need.
 #[derive(Clone, Debug, Default)]
 pub struct Confinement {
@@ -117,7 +130,7 @@ impl Confinement {
     ) -> Result<JoinHandle<T>, ConfineError> {
         let (tell, told) = mpsc::channel();
         let confinement = self.clone();
-        let thread = thread::Builder::new().name(name.into()).spawn(move || {
+        let thread = part.thread(name).spawn(move || {
             if let Err(error) = confinement.enter(part) {
                 let _ = tell.send(Err(error)); // whoever started it waits
                 panic::resume_unwind(Box::new(())); // and is told by that alone
@@ -142,7 +155,7 @@ impl Privileges {
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<JoinHandle<T>, ConfineError> {
         match self {
-            Privileges::Keep => Ok(thread::Builder::new().name(name.into()).spawn(work)?),
+            Privileges::Keep => Ok(part.thread(name).spawn(work)?),
             Privileges::Drop(confinement) => confinement.spawn(part, name, work),
         }
     }

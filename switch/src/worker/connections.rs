@@ -38,6 +38,17 @@ pub struct Connections {
     pub given_up: Vec<GivenUp>,
     /// When the turn before this one began.
     pub previous_turn: Nanos,
+    /// Requests to be tried again in the next turn, when frames may have left.
+    retries: Vec<Request>,
+}
+
+/// Why a port is not given up yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kept {
+    /// Its device is there, and something is to be sent.
+    Sending,
+    /// Buffer memory for what it has received is missing until frames have left.
+    NoMemory,
 }
 
 /// A port without a worker, and who asked for it.
@@ -53,7 +64,10 @@ impl Environment<Port, Store> for Connections {
     }
 
     fn serve<B: Boundary>(&mut self, driver: &mut Driver<'_, Port, Store, B>) -> bool {
-        let mut any = false;
+        for request in std::mem::take(&mut self.retries) {
+            self.answer(driver, request);
+        }
+        let mut any = !self.retries.is_empty();
         while let Some(request) = self.inbox.take() {
             self.answer(driver, request);
             any = true;
@@ -82,8 +96,17 @@ impl Connections {
         facts: Arc<WorkerFacts>,
         commit_time: Nanos,
     ) -> Connections {
-        let (has_other_ports, given_up, previous_turn) = (false, Vec::new(), Nanos::ZERO);
-        Connections { handoff, host, inbox, facts, commit_time, has_other_ports, given_up, previous_turn }
+        Connections {
+            handoff,
+            host,
+            inbox,
+            facts,
+            commit_time,
+            has_other_ports: false,
+            given_up: Vec::new(),
+            previous_turn: Nanos::ZERO,
+            retries: Vec::new(),
+        }
     }
 
     /// Takes what the host path has for peers, or sends. True where there was something.
@@ -138,8 +161,9 @@ impl Connections {
                 drop(batch);
                 if ports.iter().any(|(id, _)| *id == port) {
                     match self.give_up(driver, port, backlog) {
-                        Some(port) => self.given_up.push(GivenUp { port: Box::new(port), done }),
-                        None => drop(done.send(None)), // who asked asks again
+                        Ok(port) => self.given_up.push(GivenUp { port: Box::new(port), done }),
+                        Err(Kept::Sending) => drop(done.send(None)), // who asked asks again
+                        Err(Kept::NoMemory) => self.retries.push(Request::GiveUp { port, backlog, done }),
                     }
                 }
             }
@@ -169,16 +193,16 @@ impl Connections {
         }
     }
 
-    /// Removes and returns the port once the kernel has nothing of it to send; `None` before that. Forwards received frames; drops frames
-    /// that the kernel has not taken.
+    /// Removes and returns the port once the kernel has nothing of it to send. Forwards received frames; drops frames that the kernel has
+    /// not taken.
     fn give_up<B: Boundary>(
         &mut self,
         driver: &mut Driver<'_, Port, Store, B>,
         id: PortId,
         backlog: Backlog,
-    ) -> Option<Port> {
+    ) -> Result<Port, Kept> {
         let Driver { now, switch, ports, store, boundary: by } = driver;
-        let at = ports.iter().position(|(port, _)| *port == id)?;
+        let at = ports.iter().position(|(port, _)| *port == id).ok_or(Kept::Sending)?;
         let port = &mut ports[at].1;
         if matches!(backlog, Backlog::Kept { .. }) {
             port.stop_data(); // under load the rings would never be empty
@@ -193,24 +217,24 @@ impl Connections {
             Backlog::Kept { even_unsent } => even_unsent || !port.is_unsent(),
         };
         if !(port.is_gone() || port.is_at_rest() && is_done) {
-            return None;
+            return Err(Kept::Sending);
         }
         let mut batch = by.batch(switch, *now);
         let mut left = port.chunks_out(); // a device that is there goes on
         while left > 0 {
             match driver::receive(*by, &mut batch, &mut ports[at], *store) {
                 0 if ports[at].1.is_received() => break,
-                0 => return None, // for want of buffer memory, until frames have left
+                0 => return Err(Kept::NoMemory),
                 taken => left = left.saturating_sub(taken),
             }
             by.forward_all(&mut batch, *store); // no more of them waits than its queues allow
         }
         if !ports[at].1.can_leave(store) {
-            return None;
+            return Err(Kept::NoMemory);
         }
         ports[at].1.leave(store, |store, frame| by.give_up(&mut batch, id, frame, store));
         self.has_other_ports = true;
-        Some(ports.remove(at).1)
+        Ok(ports.remove(at).1)
     }
 
     /// Gives ports that were given up to those who asked for them.
