@@ -26,13 +26,22 @@ fn state(wire: &Wire) -> String {
     wire.state() + &class + &link + &wire.run("cat", &files.join(" ")).0
 }
 
-/// Kills an agent, and its guard before, where there is one.
+/// Whether a process runs no more: it is stopped, ended, or gone.
+fn is_still(process: &str) -> bool {
+    let status = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+    let state = status.rsplit(") ").next().and_then(|rest| rest.chars().next());
+    state.is_none_or(|state| "TZX".contains(state))
+}
+
+/// Kills an agent, and its guard before, where there is one. Neither runs any more then: a signal takes effect later than it is sent.
 fn kill_both(agent: Agent) {
     let id = agent.id();
     agent.signal(Signal::SIGSTOP); // it starts no other guard
+    wait_for("the agent to stop", || is_still(&id.to_string()).then_some(()));
     let guards = fs::read_to_string(format!("/proc/{id}/task/{id}/children")).unwrap_or_default();
     for guard in guards.split_whitespace() {
         let _ = kill(Pid::from_raw(guard.parse().unwrap()), Signal::SIGKILL); // it may have ended
+        wait_for("the guard to end", || is_still(guard).then_some(()));
     }
     agent.end(Signal::SIGKILL);
 }
