@@ -11,7 +11,7 @@ use crate::keys::MemoryModel;
 use crate::memory::Plan;
 use crate::reader::problem::Problem;
 use crate::reader::value;
-use crate::{Config, Machine, defaults};
+use crate::{Config, Machine, defaults, quantity};
 
 /// Consumers that the refusal of a budget names.
 const TERMS: usize = 4;
@@ -70,14 +70,13 @@ fn refusal(least: &Plan, budget: Bytes, span: Span) -> Problem {
     let terms: Vec<String> = terms.iter().take(TERMS).map(term).collect();
     let needed = mebibytes(least.needed());
     Problem::error(format!(
-        "`budget` is {} MiB, but the switch needs {needed} MiB with the smallest lossy pool",
-        budget.0 >> 20
+        "`budget` is {}, but the switch needs {needed} MiB with the smallest lossy pool",
+        quantity::bytes(budget)
     ))
     .at(span, "too little")
     .help(format!(
-        "write budget = \"{} B\" or more; most of it is {}, and {} MiB of the kernel's notes. A shorter stall_budget, a larger \
+        "write budget = \"{needed}MiB\" or more; most of it is {}, and {} MiB of the kernel's notes. A shorter stall_budget, a larger \
          smallest_frame and fewer lossless classes take less",
-        needed << 20,
         terms.join(", "),
         mebibytes(least.kernel)
     ))

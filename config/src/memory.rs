@@ -41,9 +41,9 @@ const PER_TRANSMIT_CHUNK: u64 = 32;
 /// Frames on their way from one worker to another.
 pub const HANDOVER_QUEUE: u32 = 1024;
 
-/// Received frames of each queue of a port that lie in chunks beside those that its rings need: all that one turn receives. Older ones
-/// are moved to cells.
-pub const WINDOW: u32 = BATCH;
+/// Received frames of each queue of a port that lie in chunks beside those that its rings need: all that two turns receive, and with the
+/// defaults what a class holds around XOFF in frames of 1,518 bytes. Older ones are moved to cells.
+pub const WINDOW: u32 = 2 * BATCH;
 
 /// Frames at a time, and the cells that their bytes take.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -88,10 +88,10 @@ pub(crate) fn lossy_pool(
         );
     }
     match key.map(|key| (key.value.clone(), key.span)) {
-        Some((OrOff::Is(bytes), span)) if bytes < least => {
+        Some((OrOff::Is(bytes), span)) if bytes < least && !is_shared => {
             problems.push(
                 Problem::error(format!(
-                    "`lossy_pool` is {} bytes, too little for a frame of each port",
+                    "`lossy_pool` is {} bytes, too little for two frames of each port",
                     bytes.0
                 ))
                 .at(span, "too little")

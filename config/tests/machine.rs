@@ -89,8 +89,8 @@ fn budget_is_shared_out_to_the_byte() {
     let problem = &invalid.problems()[0];
     assert!(problem.message.contains("`budget` is"), "{}", problem.message);
     let help = problem.help.as_deref().unwrap();
-    let named = help.strip_prefix("write budget = \"").and_then(|rest| rest.split_once(" B\""));
-    let named: u64 = named.unwrap().0.parse().unwrap();
+    let named = help.strip_prefix("write budget = \"").and_then(|rest| rest.split_once("MiB\""));
+    let named = named.unwrap().0.parse::<u64>().unwrap() << 20;
     assert!(help.contains("receive chunks") && help.contains("lossless buffers"), "{help}");
     assert!(named >= least && with(named).is_ok(), "{named}");
 }
@@ -258,20 +258,20 @@ fn memory_is_the_sum_of_its_lines_by_hand() {
     assert_eq!((share.lossless, share.queued), (lossless, Held::NONE));
     assert_eq!(
         (share.received, share.flooding),
-        (Held { frames: 128, cells: 0 }, Held { frames: 512, cells: 0 })
+        (Held { frames: 256, cells: 0 }, Held { frames: 512, cells: 0 })
     );
     assert_eq!((share.control, share.host), (Held { frames: 64, cells: 64 * 16 }, Held::NONE));
 
     let plan = config.memory(&config.workers(&[0]), &[]);
-    let (receive, transmit) = (13_678 + 128, 180 + 64);
-    assert_eq!(bytes_of(&plan, "receive chunks"), 2 * receive * 2_048, "a stall, and a batch");
+    let (receive, transmit) = (13_678 + 256, 180 + 64);
+    assert_eq!(bytes_of(&plan, "receive chunks"), 2 * receive * 2_048, "a stall, and two batches");
     assert_eq!(bytes_of(&plan, "transmit chunks"), 2 * transmit * 2_048);
     assert_eq!(bytes_of(&plan, "lossless buffers"), 2 * lossless.cells * 96);
     let pool = Held::of(Bytes(4_000_000), 7_813);
     assert_eq!(bytes_of(&plan, "lossy pool"), pool.cells * 96, "four queues of 8 ms");
     assert_eq!(bytes_of(&plan, "ring memory"), 2 * (16_384 + 512) * (8 + 16));
     let (frames, cells) =
-        (2 * (128 + 512 + 64 + lossless.frames) + 7_813, 2 * (64 * 16 + lossless.cells) + pool.cells + 97);
+        (2 * (256 + 512 + 64 + lossless.frames) + 7_813, 2 * (64 * 16 + lossless.cells) + pool.cells + 97);
     assert_eq!(
         bytes_of(&plan, "frame tables"),
         frames * (12 + 40) + cells * 5 + 2 * receive * 8 + 2 * transmit * 32
@@ -339,7 +339,7 @@ fn every_queue_has_rings_and_every_worker_the_lossy_pool() {
     let (none, three) = (plan(&[]), plan(&[Some(3), None]));
     assert_eq!(plan(&[Some(1), None]), none);
     let more = bytes_of(&three, "receive chunks") - bytes_of(&none, "receive chunks");
-    assert_eq!(more, 2 * (13_678 + 128) * 2_048, "each queue is ready for a stall");
+    assert_eq!(more, 2 * (13_678 + 256) * 2_048, "each queue is ready for a stall");
     assert_eq!(bytes_of(&three, "ring memory"), 2 * bytes_of(&none, "ring memory"));
     assert_eq!(
         bytes_of(&three, "transmit chunks"),
