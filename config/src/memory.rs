@@ -297,8 +297,8 @@ impl Config {
         Successive(&[self]).port_share(index, queues)
     }
 
-    /// What one queue of a port has received and not forwarded yet: a batch. Frames of several chunks go to cells at once, the last one
-    /// maybe in part.
+    /// Returns what one queue of a port holds of frames that were received and not forwarded yet, and of those in the window. Frames of
+    /// several chunks go to cells at once: a batch of full chunks, and one frame that is incomplete.
     fn received(&self) -> Held {
         let chunks = &self.shell.chunks;
         let cells =

@@ -43,9 +43,9 @@ pub struct ShellSettings {
     pub stall_budget: Nanos,
     /// Smallest average frame (bytes with FCS) for which that holds.
     pub smallest_frame: u32,
-    /// Whether frames go in and out without a copy: one packet memory, so for all ports or for none.
+    /// Whether devices read and write packet memory themselves.
     pub zero_copy: ZeroCopy,
-    /// How packet memory is cut, so that the frames of every port fit.
+    /// Size of the chunks of packet memory, the same for every port.
     pub chunks: Chunks,
     /// The router; `None`: everything is bridged.
     pub router: Option<Router>,
@@ -227,10 +227,10 @@ pub enum Mode {
     Generic,
 }
 
-/// Whether the packet memory is shared with the devices.
+/// Whether devices read and write packet memory themselves.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ZeroCopy {
-    /// Where the first port's driver can.
+    /// Each whose driver can.
     #[default]
     Auto,
     /// Or not at all.

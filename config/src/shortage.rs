@@ -7,7 +7,8 @@ use crate::{Config, Machine, remedies};
 /// Returns what is wrong with the memory of `machine` for this switch: an error where it does not suffice, a warning where half of it
 /// is taken.
 pub(crate) fn of(config: &Config, machine: &Machine, document: Option<&Document>) -> Option<Problem> {
-    let (needed, available) = (config.plan(machine).needed(), machine.memory?);
+    let available = machine.memory?; // a simulated switch needs no plan
+    let needed = config.plan(machine).needed();
     let (needs, has) = (needed.0.div_ceil(1 << 20), available.0 >> 20);
     let problem = if needed > available {
         Problem::error(format!("the switch needs {needs} MiB of memory, the machine has {has} MiB"))

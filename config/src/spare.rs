@@ -1,6 +1,6 @@
 //! Places for ports that a running switch may be given.
 //!
-//! Packet memory is cut at the start. So a port that is to come later has a place from the start on, with as much
+//! Buffer memory is cut at the start. So a port that is to come later has a place from the start on, with as much
 //! memory as the port that takes most, and without a device until somebody takes it. A place that had a port once
 //! keeps its name, since its counters do.
 

@@ -257,10 +257,9 @@ pub(crate) mod tests {
 
     /// A frame from `src` to `dst` comes in by `port`.
     pub(crate) fn receive(switch: &mut Switch, store: &mut Store, [port, dst, src]: [u8; 3], len: u32) {
-        let frame = store.allocate(len).unwrap();
-        let head = store.head_mut(&frame);
-        head.fill(0);
-        head[..14].copy_from_slice(&[2, 0, 0, 0, 0, dst, 2, 0, 0, 0, 0, src, 0x88, 0xb5]);
+        let mut bytes = vec![0; len as usize];
+        bytes[..14].copy_from_slice(&[2, 0, 0, 0, 0, dst, 2, 0, 0, 0, 0, src, 0x88, 0xb5]);
+        let frame = store.make(&bytes).unwrap();
         let mut batch = switch.batch(NOW);
         batch.receive(PortId(port), frame, store);
         while batch.forward(store) {}
@@ -371,9 +370,9 @@ pub(crate) mod tests {
         let (mut a, mut b) = two_workers("");
         let learn = |a: &mut Node, stations: std::ops::Range<usize>| {
             for [.., high, low] in stations.map(usize::to_be_bytes) {
-                let frame = a.store.allocate(60).unwrap();
-                let head = a.store.head_mut(&frame);
-                head[..14].copy_from_slice(&[2, 0, 0, 0, 0, 1, 2, 0, 0, 1, high, low, 0x88, 0xb5]);
+                let mut bytes = [0; 60];
+                bytes[..14].copy_from_slice(&[2, 0, 0, 0, 0, 1, 2, 0, 0, 1, high, low, 0x88, 0xb5]);
+                let frame = a.store.make(&bytes).unwrap();
                 let mut batch = a.switch.batch(NOW);
                 batch.receive(PortId(0), frame, &mut a.store);
                 while batch.forward(&mut a.store) {}

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use xoff_dataplane::frame::{CELL, cells_of};
+use xoff_dataplane::frame::CELL;
 
 use crate::cells::{Cells, NONE};
 
@@ -95,14 +95,6 @@ pub(crate) fn append(cells: &Cells, free: &mut FreeCells, chain: &mut Chain, mut
         chain.len += added;
         bytes = &bytes[here..];
     }
-}
-
-/// Adds room for `len` bytes to an empty chain.
-pub(crate) fn reserve(cells: &Cells, free: &mut FreeCells, chain: &mut Chain, len: u32) {
-    for _ in 0..cells_of(len) {
-        grow(cells, free, chain);
-    }
-    chain.len = len;
 }
 
 /// The cells of a frame of `len` bytes, and how many bytes are in each.

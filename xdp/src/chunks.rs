@@ -323,7 +323,7 @@ impl PacketMemory {
 
     /// Calls `write` with the room for the bytes of a frame, chunk by chunk.
     #[inline]
-    pub(crate) fn write(&mut self, first: u32, mut write: impl FnMut(&mut [u8])) {
+    fn write(&mut self, first: u32, mut write: impl FnMut(&mut [u8])) {
         let mut chunk = first;
         while chunk != NONE {
             let &Piece { offset, len, next, is_out, .. } = self.piece(chunk);

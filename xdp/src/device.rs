@@ -35,7 +35,7 @@ pub struct Facts {
     pub queues: u32,
     /// Where the XDP program runs.
     pub mode: Mode,
-    /// Whether the device shares the packet memory.
+    /// Whether the device reads and writes packet memory itself.
     pub zero_copy: bool,
     /// Whether frames reached anybody when the port was opened.
     pub carrier: bool,

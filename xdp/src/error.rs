@@ -4,7 +4,7 @@ use std::io;
 
 use xoff_ebpf::EbpfError;
 
-/// Why a port or the packet memory could not be opened.
+/// Why a port, or memory for frames, could not be had.
 #[derive(Debug, thiserror::Error)]
 pub enum XdpError {
     /// The process lacks capabilities.
@@ -97,9 +97,9 @@ pub enum XdpError {
         /// The values allowed.
         allowed: &'static str,
     },
-    /// The packet memory could not be had.
+    /// Memory for frames could not be had.
     #[error(
-        "cannot set up {bytes} bytes of packet memory: {source}; lower the stall budget, or raise the \
+        "cannot set up {bytes} bytes of memory for frames: {source}; lower the stall budget, or raise the \
          limit on locked memory (`ulimit -l`) where cap_ipc_lock is missing"
     )]
     Memory {

@@ -22,7 +22,7 @@ use xoff_dataplane::frame::{CELL, FRAME_MAX, Frame, FrameStore, cells_of};
 use xoff_dataplane::units::{PORTS_MAX, PortId};
 
 use crate::cells::{Cells, NONE};
-use crate::chain::{Chain, FreeCells, append, chain_bytes, reserve};
+use crate::chain::{Chain, FreeCells, append, chain_bytes};
 use crate::chunks::PacketMemory;
 use crate::error::XdpError;
 use crate::place::{Place, Row};
@@ -244,18 +244,6 @@ impl Store {
         self.free_cells.give(&self.shared.cells, first);
     }
 
-    /// A frame of `len` bytes with unspecified contents in cells. `None` where memory is missing.
-    pub fn allocate(&mut self, len: u32) -> Option<Frame> {
-        let is_possible = (1..=FRAME_MAX).contains(&len)
-            && cells_of(len) <= self.free_cells.for_data()
-            && !self.free.is_empty();
-        is_possible.then(|| {
-            let mut chain = Chain::EMPTY;
-            reserve(&self.shared.cells, &mut self.free_cells, &mut chain, len);
-            self.finish_chain(chain)
-        })
-    }
-
     /// A frame of `len` bytes with unspecified contents in transmit chunks of the port, by which it is to leave. `None` where the port
     /// has no room, or no slot is free.
     #[inline]
@@ -346,12 +334,6 @@ impl Store {
         self.unstage(slot)
     }
 
-    /// Whether the frame is of this share.
-    #[must_use]
-    pub fn owns(&self, frame: &Frame) -> bool {
-        self.own.contains(&frame.slot())
-    }
-
     /// The bytes of a frame, piece by piece.
     pub fn fragments(&self, frame: &Frame) -> impl Iterator<Item = &[u8]> {
         let Row { place, len } = self.row(frame.slot());
@@ -371,23 +353,6 @@ impl Store {
         let queued =
             queued.into_iter().flatten().map(|(cell, len)| unsafe { self.shared.cells.bytes(cell, len) });
         received.into_iter().chain(sending.into_iter().flatten()).chain(queued)
-    }
-
-    /// Calls `write` with the bytes of a frame, piece by piece.
-    pub fn for_each_fragment_mut(&mut self, frame: &Frame, mut write: impl FnMut(&mut [u8])) {
-        let Row { place, len } = self.row(frame.slot());
-        match place {
-            Place::Nowhere => {}
-            Place::Received(port, chunk) => write(self.memory(port).received_mut(chunk, len)),
-            Place::Sending(port, first) => self.memory(port).write(first, write),
-            Place::Queued(first) => {
-                assert!(!self.shared.cells.is_shared(first), "nobody writes what copies share");
-                for (cell, len) in chain_bytes(&self.shared.cells, first, len) {
-                    // SAFETY: the frame is in the hands of this store's worker, and no copy shares its cells.
-                    write(unsafe { self.shared.cells.bytes_mut(cell, len) });
-                }
-            }
-        }
     }
 
     #[inline]

@@ -65,7 +65,7 @@ fn ping(from: &Host, to: &Host) {
     from.run("ping", &["-c", "3", "-i", "0.2", "-W", "5", &to.ipv4().to_string()]);
 }
 
-/// Chunks of packet memory that hold no frame, by worker.
+/// Free frames and cells of buffer memory, by worker.
 fn free_memory(switch: &Switch) -> Vec<(u64, u64)> {
     switch.status().workers.iter().map(|worker| (worker.frames_free, worker.cells_free)).collect()
 }

@@ -218,11 +218,8 @@ mod tests {
 
     fn see(probe: &mut Probe, at: u64, what: Seen, len: u32) {
         let mut store = Store::with_frames(16);
-        let frame = store.allocate(len).unwrap();
-        let mut next = 0_u8;
-        store.for_each_fragment_mut(&frame, |bytes| {
-            bytes.iter_mut().for_each(|byte| (*byte, next) = (next, next.wrapping_add(1)));
-        });
+        let bytes: Vec<u8> = (0..=u8::MAX).cycle().take(len as usize).collect();
+        let frame = store.make(&bytes).unwrap();
         let sighting = Sighting { at: Nanos(at), port: PORT, class: Class::new(3), is_control: false, what };
         probe.see(&sighting, &frame, &store);
         store.free(frame);

@@ -101,7 +101,7 @@ fn refilling_waits_for_a_batch() {
 #[test]
 fn frames_without_slots_stay_in_the_ring() {
     let (rings, mut receiver, mut store) = receiver(32);
-    let held: Vec<Frame> = (0..FRAMES - 10).map(|_| store.allocate(60).unwrap()).collect();
+    let held: Vec<Frame> = (0..FRAMES - 10).map(|_| store.make(&[0; 60]).unwrap()).collect();
     receiver.refill(P0, &mut store);
     (0..32).for_each(|_| assert!(rings.arrive(&[60])));
     let (n, frames) = receive(&mut receiver, &mut store, 32);
@@ -118,9 +118,9 @@ fn frames_without_slots_stay_in_the_ring() {
 fn frames_without_cells_stay_in_the_ring() {
     let (rings, mut receiver, mut store) = receiver(32);
     receiver.refill(P0, &mut store);
-    let all = [64; 4].map(|cells| store.allocate(cells * CELL).unwrap());
+    let all = [64; 4].map(|cells| store.make(&vec![0; (cells * CELL) as usize]).unwrap());
     assert!(rings.arrive(&[60]));
-    let one = store.allocate(60).unwrap();
+    let one = store.make(&[0; 60]).unwrap();
     assert_eq!(receive(&mut receiver, &mut store, 32).0, 0);
     store.free(one);
     let (n, frames) = receive(&mut receiver, &mut store, 32);

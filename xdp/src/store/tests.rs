@@ -49,7 +49,7 @@ fn bytes_of(store: &Store, frame: &Frame) -> Vec<u8> {
 /// Frames that take so many cells.
 fn take_cells(store: &mut Store, cells: u32) -> Vec<Frame> {
     let lens = std::iter::repeat_n(90, cells as usize / 90).chain([cells % 90]).filter(|&cells| cells > 0);
-    lens.map(|cells| store.allocate(cells * CELL).unwrap()).collect()
+    lens.map(|cells| store.make(&vec![0; (cells * CELL) as usize]).unwrap()).collect()
 }
 
 fn free_all(store: &mut Store, frames: Vec<Frame>) {
@@ -76,8 +76,8 @@ fn frame_takes_as_few_cells_as_hold_its_bytes() {
         store.free(frame);
         assert_all_free(&mut store);
     }
-    assert_eq!(store.allocate(0), None);
-    assert_eq!(store.allocate(FRAME_MAX + 1), None);
+    assert_eq!(store.make(&[]), None);
+    assert_eq!(store.make(&[0; FRAME_MAX as usize + 1]), None);
     let all = take_cells(&mut store, 200);
     assert_eq!((store.free_cells(), store.make(&[0])), (8, None), "those of control frames");
     free_all(&mut store, all);
@@ -207,7 +207,7 @@ fn receiving_stops_where_the_longest_frame_would_find_no_cells() {
     let mut store = store();
     let most = take_cells(&mut store, 200 - cells_of(FRAME_MAX));
     assert!(store.can_receive());
-    let one = store.allocate(1).unwrap();
+    let one = store.make(&[0]).unwrap();
     assert!(!store.can_receive());
     store.free(one);
     free_all(&mut store, most);
@@ -325,7 +325,7 @@ fn port_that_goes_leaves_its_frames_in_cells() {
     let frame = received(&mut store, P0, 1500);
     let most = take_cells(&mut store, 184);
     assert!(store.can_take_memory(P0), "16 cells are free");
-    let one = store.allocate(1).unwrap();
+    let one = store.make(&[0]).unwrap();
     assert!(!store.can_take_memory(P0));
     store.free(one);
     free_all(&mut store, most);
@@ -344,7 +344,7 @@ fn frame_of_another_worker_goes_out_and_home() {
     add_memory(&mut here, P0);
     add_memory(&mut there, P1);
     let frame = received(&mut here, P0, 1500);
-    assert!(here.owns(&frame) && !there.owns(&frame));
+    assert!(here.own.contains(&frame.slot()));
     assert!(here.settle(&frame));
     assert_eq!(bytes_of(&there, &frame), pattern(1500));
     let mut frame = frame;

@@ -32,7 +32,7 @@ fn reap_all(transmitter: &mut Transmitter<Rings, Rings>, store: &mut Store) -> V
 fn seventeen_frames_and_then_silence_all_leave_and_come_back() {
     let (rings, mut transmitter, mut store) = transmitter(32);
     for _ in 0..17 {
-        let frame = store.allocate(60).unwrap();
+        let frame = store.make(&[0; 60]).unwrap();
         transmitter.send(P0, &mut store, frame).unwrap();
     }
     transmitter.flush();
@@ -48,10 +48,10 @@ fn seventeen_frames_and_then_silence_all_leave_and_come_back() {
 fn a_full_ring_gives_the_frame_back() {
     let (_rings, mut transmitter, mut store) = transmitter(8);
     for _ in 0..8 {
-        let frame = store.allocate(60).unwrap();
+        let frame = store.make(&[0; 60]).unwrap();
         transmitter.send(P0, &mut store, frame).unwrap();
     }
-    let frame = store.allocate(60).unwrap();
+    let frame = store.make(&[0; 60]).unwrap();
     let frame = transmitter.send(P0, &mut store, frame).unwrap_err();
     transmitter.flush();
     let frame = transmitter.send(P0, &mut store, frame).unwrap_err(); // sent, but not reaped
@@ -66,7 +66,7 @@ fn a_full_ring_gives_the_frame_back() {
 fn a_busy_driver_keeps_the_frames_for_the_next_kick() {
     let (rings, mut transmitter, mut store) = transmitter(8);
     rings.with(|rings| rings.answers.extend([Kick::Busy, Kick::Down]));
-    let frame = store.allocate(60).unwrap();
+    let frame = store.make(&[0; 60]).unwrap();
     transmitter.send(P0, &mut store, frame).unwrap();
     for (kicks, in_flight) in [(1, true), (2, false)] {
         transmitter.flush();
@@ -86,7 +86,7 @@ fn what_an_interface_that_is_gone_has_not_sent_is_taken_back_once() {
     let (rings, mut transmitter, mut store) = transmitter(32);
     rings.with(|rings| rings.answers.extend([Kick::Dropped, Kick::Gone]));
     for len in [60, 61, 8042, 62] {
-        let frame = store.allocate(len).unwrap();
+        let frame = store.make(&vec![0; len]).unwrap();
         transmitter.send(P0, &mut store, frame).unwrap();
     }
     transmitter.flush();
@@ -105,7 +105,7 @@ fn what_an_interface_that_is_gone_has_not_sent_is_taken_back_once() {
     transmitter.flush();
     assert!(reap_all(&mut transmitter, &mut store).is_empty());
     transmitter.take_back(P0, &mut store, |_, _| panic!("nothing is left"));
-    let frame = store.allocate(60).unwrap();
+    let frame = store.make(&[0; 60]).unwrap();
     let frame = transmitter.send(P0, &mut store, frame).unwrap_err();
     store.free(frame);
     assert_eq!(rings.with(|rings| rings.kicks), 2);
@@ -126,7 +126,7 @@ fn a_frame_that_the_kernel_drops_is_counted_and_the_rest_is_sent() {
     let (rings, mut transmitter, mut store) = transmitter(8);
     rings.with(|rings| rings.answers.extend([Kick::Dropped, Kick::Dropped, Kick::Done]));
     for len in [60, 61, 62, 63] {
-        let frame = store.allocate(len).unwrap();
+        let frame = store.make(&vec![0; len]).unwrap();
         transmitter.send(P0, &mut store, frame).unwrap();
     }
     transmitter.flush();
@@ -140,7 +140,7 @@ fn a_frame_that_the_kernel_drops_is_counted_and_the_rest_is_sent() {
 fn an_unknown_error_is_counted_and_ends_the_kick() {
     let (rings, mut transmitter, mut store) = transmitter(8);
     rings.with(|rings| rings.answers.push_back(Kick::Failed(22)));
-    let frame = store.allocate(60).unwrap();
+    let frame = store.make(&[0; 60]).unwrap();
     transmitter.send(P0, &mut store, frame).unwrap();
     transmitter.flush();
     let failed = transmitter.failed();
@@ -153,7 +153,7 @@ fn an_unknown_error_is_counted_and_ends_the_kick() {
 fn a_frame_of_several_chunks_leaves_whole_or_not_at_all() {
     let (rings, mut transmitter, mut store) = transmitter(8);
     for expected in [true, false] {
-        let frame = store.allocate(8042).unwrap(); // five chunks, and room for eight
+        let frame = store.make(&[0; 8042]).unwrap(); // five chunks, and room for eight
         match transmitter.send(P0, &mut store, frame) {
             Ok(()) => assert!(expected),
             Err(frame) => {

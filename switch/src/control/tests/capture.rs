@@ -16,7 +16,7 @@ fn show_frames(inbox: Inbox) -> (JoinHandle<()>, mpsc::Receiver<TapId>) {
     let (tell, told) = mpsc::channel();
     let worker = std::thread::spawn(move || {
         let mut store = Store::with_frames(64);
-        let frame = store.allocate(9_000).unwrap();
+        let frame = store.make(&[0; 9_000]).unwrap();
         let mut taps: Vec<(TapId, Box<dyn Tap>)> = Vec::new();
         loop {
             poll(&mut [PollFd::new(inbox.fd(), PollFlags::POLLIN)], PollTimeout::from(1_u8)).unwrap();
