@@ -404,10 +404,6 @@ pub fn start_from(
     let mut running = with_control(view, bells, http, Some(opener), reload, privileges)?;
     running.opening = Some(opening);
     running.recording = recording;
-    for (core, worker) in workers {
-        let (stop, end) = (Arc::clone(&running.stop), ReportEnd(running.wake.clone()));
-        running.workers.push(spawn(worker, core, stop, end, privileges)?);
-    }
     let speakers = Speakers::new(Arc::clone(&running.view), running.reloads.clone(), tells);
     let interfaces = router.map(|router::Opened { taps, mirror, asker }| {
         let to_tell = asker.clone();
@@ -416,6 +412,11 @@ pub fn start_from(
     });
     let interfaces = interfaces.transpose()?;
     running.host_path = Some(host_path::start(host_end, &bell, (speakers, interfaces), privileges)?);
+    // Last: `/healthz` answers 200 once the workers run, and every thread has dropped its privileges by then.
+    for (core, worker) in workers {
+        let (stop, end) = (Arc::clone(&running.stop), ReportEnd(running.wake.clone()));
+        running.workers.push(spawn(worker, core, stop, end, privileges)?);
+    }
     Ok(running)
 }
 
