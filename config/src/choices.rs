@@ -4,7 +4,7 @@ use xoff_dataplane::settings::{
     Accounting, Culprit, Dcbx, EgressLimits, HeadroomPlace, LoopDetection, QueueKind, Trust, Turns, Weigh,
 };
 
-use crate::shell::{LogFormat, Mode, Sighup, ZeroCopy};
+use crate::shell::{LogFormat, Mode, ReceiveChunks, Sighup, ZeroCopy};
 
 /// One of a few things.
 pub trait Choice: Copy + PartialEq + 'static {
@@ -63,6 +63,7 @@ choices! {
     LoopDetection: "alert" => Alert, "block" => Block, "off" => Off;
     Mode: "auto" => Auto, "native" => Native, "generic" => Generic;
     QueueKind: "fifo" => Fifo, "voq" => Voq;
+    ReceiveChunks: "whole" => Whole, "small" => Small;
     Sighup: "stop" => Stop, "reload" => Reload;
     SpreadKind: "flow" => Flow, "frame" => Frame, "adaptive" => Adaptive;
     Trust: "both" => Both, "pcp" => Pcp, "dscp" => Dscp, "port" => Port;

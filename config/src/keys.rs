@@ -15,7 +15,7 @@ use crate::choices::{Choice as _, SpreadKind};
 use crate::profile::Profile;
 use crate::reader::Parsed;
 use crate::reader::parse::{self, OrOff};
-use crate::shell::{HttpAt, LogFormat, Mode, Queues, Sighup, ZeroCopy};
+use crate::shell::{HttpAt, LogFormat, Mode, Queues, ReceiveChunks, Sighup, ZeroCopy};
 
 crate::keys! {
     /// `[switch]`.
@@ -63,6 +63,7 @@ crate::keys! {
             ("shared", MemoryModel::Shared),
         ]);
         budget: Bytes = parse::bytes;
+        receive_chunks: ReceiveChunks = parse::choice(ReceiveChunks::WORDS);
         lossy_pool: OrOff<Bytes> = parse::or_word("none", parse::bytes);
         pool: Bytes = parse::bytes;
         ingress_limit: Bytes = parse::bytes;

@@ -70,7 +70,8 @@ pub use own::{OwnPolicy, Parameters, no_own_policy};
 pub use reader::problem::{ConfigError, Invalid, Problem};
 pub use remedies::Remedy;
 pub use shell::{
-    LogFormat, Mode, Poll, PortShell, Queues, Rings, Router, ShellSettings, Sighup, Worker, Workers, ZeroCopy,
+    LogFormat, Mode, Poll, PortShell, Queues, ReceiveChunks, Rings, Router, ShellSettings, Sighup, Worker,
+    Workers, ZeroCopy,
 };
 pub use uses::Uses;
 pub use visible::visible;

@@ -29,6 +29,8 @@ pub struct Machine {
     pub is_netns: fn(&Path) -> bool,
     /// The policy that the program brings along.
     pub own_policy: Option<OwnPolicy>,
+    /// Whether its kernel lets frames take several chunks (XDP multi-buffer, Linux 6.6).
+    pub has_multi_buffer: bool,
 }
 
 /// What is known of a network device.
@@ -54,7 +56,14 @@ pub enum Device {
 impl Default for Machine {
     fn default() -> Machine {
         let device = |_: &_| Device::Unknown;
-        Machine { memory: None, cores: Vec::new(), device, is_netns: |_| true, own_policy: None }
+        Machine {
+            memory: None,
+            cores: Vec::new(),
+            device,
+            is_netns: |_| true,
+            own_policy: None,
+            has_multi_buffer: false,
+        }
     }
 }
 

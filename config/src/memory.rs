@@ -212,14 +212,22 @@ impl Config {
         let shares = workers.iter().map(|worker| self.share(workers.len(), &worker.ports, queues));
         let share = shares.fold(Share::default(), |sum, share| sum.with(share, Held::plus));
         let chunk = u64::from(self.shell.chunks.bytes);
-        let of_ports = |of: fn(&PortShell, u64) -> u64| -> u64 {
+        let of_ports = |of: &dyn Fn(&PortShell, u64) -> u64| -> u64 {
             let ports = (0..self.shell.ports.len()).map(|port| (self.like(port), known_or_one(queues, port)));
             ports.map(|(port, queues)| of(port, queues)).fold(0, u64::saturating_add)
         };
-        let chunks =
-            |what, chunks: u64| Consumer { what, frames: chunks, bytes: Bytes(chunks.saturating_mul(chunk)) };
-        let [receive, transmit] = [of_ports(receive_chunks), of_ports(|port, _| port.transmit_chunks.into())];
-        let mut consumers = vec![chunks("receive chunks", receive), chunks("transmit chunks", transmit)];
+        let chunks = |what, frames: u64, size: u64| Consumer {
+            what,
+            frames,
+            bytes: Bytes(frames.saturating_mul(size)),
+        };
+        let [receive, transmit] =
+            [of_ports(&receive_chunks), of_ports(&|port, _| port.transmit_chunks.into())];
+        let receive_bytes = u64::from(self.shell.chunks.receive_bytes());
+        let mut consumers = vec![
+            chunks("receive chunks", receive, receive_bytes),
+            chunks("transmit chunks", transmit, chunk),
+        ];
         let held = share.consumers().into_iter().filter(|(_, held)| *held != Held::NONE);
         consumers.extend(held.map(|(what, Held { frames, cells })| Consumer {
             what,
@@ -227,7 +235,7 @@ impl Config {
             bytes: Bytes(cells.saturating_mul(CELL.into())),
         }));
         let plain = |what, bytes| Consumer { what, frames: 0, bytes: Bytes(bytes) };
-        consumers.push(plain("ring memory", of_ports(ring_bytes)));
+        consumers.push(plain("ring memory", of_ports(&ring_bytes)));
         let threads = workers.len() as u64;
         let Held { frames, cells } = share.all();
         let tables = frames
@@ -250,13 +258,16 @@ impl Config {
         }
         consumers.push(plain("process", PROCESS));
         let total = consumers.iter().fold(Bytes::ZERO, |sum, consumer| sum.saturating_add(consumer.bytes));
-        let noted = of_ports(|port, queues| {
-            let chunks = receive_chunks(port, queues).saturating_add(port.transmit_chunks.into());
+        // The kernel counts its own chunks, which small ones share.
+        let noted = of_ports(&|port, queues| {
+            let received = receive_chunks(port, queues).saturating_mul(receive_bytes).div_ceil(chunk);
+            let chunks = received.saturating_add(port.transmit_chunks.into());
             queues.saturating_mul(
                 chunks.saturating_mul(KERNEL_PER_CHUNK_AND_SOCKET).saturating_add(KERNEL_PER_SOCKET),
             )
         });
-        let pages = receive.saturating_add(transmit).saturating_mul(chunk) / PAGE;
+        let bytes = receive.saturating_mul(receive_bytes).saturating_add(transmit.saturating_mul(chunk));
+        let pages = bytes / PAGE;
         let kernel = Bytes(noted.saturating_add(pages.saturating_mul(KERNEL_PER_PAGE)));
         Plan { consumers, total, kernel }
     }
@@ -301,8 +312,8 @@ impl Config {
     /// several chunks go to cells at once: a batch of full chunks, and one frame that is incomplete.
     fn received(&self) -> Held {
         let chunks = &self.shell.chunks;
-        let cells =
-            u64::from(BATCH) * u64::from(chunks.room().div_ceil(CELL)) + u64::from(cells_of(FRAME_MAX));
+        let cells = u64::from(BATCH) * u64::from(chunks.receive_room().div_ceil(CELL))
+            + u64::from(cells_of(FRAME_MAX));
         Held { frames: WINDOW.into(), cells: if chunks.multi_buffer { cells } else { 0 } }
     }
 
@@ -361,9 +372,9 @@ fn waiting(most: Bytes, frames_most: u32) -> Held {
     Held::of(most, most.0.div_ceil(FRAME_MIN).min(frames_most.into()))
 }
 
-/// Chunks of a port with so many sockets to receive into: every queue is ready for the longest stall.
+/// Receive chunks of a port with so many sockets: every queue is ready for the longest stall.
 fn receive_chunks(port: &PortShell, queues: u64) -> u64 {
-    queues.saturating_mul(u64::from(port.stall_frames) + u64::from(WINDOW))
+    queues.saturating_mul(u64::from(port.stall_chunks) + u64::from(WINDOW))
 }
 
 /// Bytes of all rings of a port.

@@ -6,6 +6,7 @@ use xoff_dataplane::units::{BitRate, Bytes, ClassSet, Nanos};
 use crate::document::{Document, Port};
 use crate::reader::Problems;
 use crate::reader::value;
+use crate::shell::ReceiveChunks;
 use crate::{Config, Hardware, Machine, build, defaults};
 
 /// A change of one key that takes less memory.
@@ -28,6 +29,11 @@ const CHANGES: [Change; 5] = [
     ("one class in `lossless` of each port", |document| document.ports.iter_mut().for_each(keep_one_class)),
 ];
 
+/// Change for kernels that have XDP multi-buffer.
+const SMALL_CHUNKS: Change = ("receive_chunks = \"small\" in [memory]", |document| {
+    document.memory.receive_chunks = key(ReceiveChunks::Small);
+});
+
 /// Returns what each change saves on `machine`, the largest saving first. Leaves out changes that save nothing, and those that
 /// other keys of the document forbid.
 pub(crate) fn of(document: &Document, machine: &Machine) -> Vec<Remedy> {
@@ -45,7 +51,8 @@ pub(crate) fn of(document: &Document, machine: &Machine) -> Vec<Remedy> {
         let saved = Bytes(now.0.saturating_sub(needed(&document)?.0));
         (saved > Bytes::ZERO).then_some(Remedy { change, saved })
     };
-    largest_first(CHANGES.into_iter().filter_map(remedy).collect())
+    let possible = CHANGES.into_iter().chain(machine.has_multi_buffer.then_some(SMALL_CHUNKS));
+    largest_first(possible.filter_map(remedy).collect())
 }
 
 impl Config {
@@ -136,6 +143,18 @@ mod tests {
         assert!(!changes(&remedies("", "")).contains(&"one class in `lossless` of each port"));
         assert!(
             changes(&remedies("", "lossless = [3, 4]")).contains(&"one class in `lossless` of each port")
+        );
+    }
+
+    #[test]
+    fn small_chunks_are_named_where_the_kernel_has_them() {
+        let text = "[[port]]\nname = \"a\"\ndevice = \"a\"\nspeed = \"1G\"\n";
+        let of = |has_multi_buffer| {
+            let machine = Machine { has_multi_buffer, ..Machine::default() };
+            Config::remedies(&toml_span::parse(text).unwrap(), Hardware::default(), &machine)
+        };
+        assert!(
+            changes(&of(true)).contains(&SMALL_CHUNKS.0) && !changes(&of(false)).contains(&SMALL_CHUNKS.0)
         );
     }
 

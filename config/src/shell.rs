@@ -143,35 +143,71 @@ impl FromStr for HttpAt {
     }
 }
 
-/// How packet memory (UMEM) is cut.
+/// Division of packet memory (UMEM) into chunks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Chunks {
-    /// Bytes of one chunk: 2048 or 4096.
+    /// Bytes of a transmit chunk, and of a receive chunk that is not small: 2048 or 4096.
     pub bytes: u32,
+    /// Size of receive chunks.
+    pub receive: ReceiveChunks,
     /// Whether some frames need more than one (XDP multi-buffer).
     pub multi_buffer: bool,
 }
 
+/// Size of receive chunks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ReceiveChunks {
+    /// A chunk holds a frame.
+    #[default]
+    Whole,
+    /// A chunk holds [`Chunks::SMALL`] bytes of a frame. The kernel copies.
+    Small,
+}
+
 impl Chunks {
     /// The largest of which one holds a whole frame.
-    const LARGEST: Chunks = Chunks { bytes: 4_096, multi_buffer: false };
+    const LARGEST: Chunks = Chunks { bytes: 4_096, receive: ReceiveChunks::Whole, multi_buffer: false };
     /// The largest MTU whose frames, tags included, take one chunk each.
     pub const MTU_OF_ONE: u32 = Chunks::LARGEST.room() - ETHERNET_HEADER - TAGS;
+
+    /// Bytes of a small receive chunk.
+    pub const SMALL: u32 = 512;
 
     /// The smallest of which each holds a frame of this MTU, with the tags that the MTU leaves out.
     #[must_use]
     pub fn for_mtu(mtu: u32) -> Chunks {
-        let small = Chunks { bytes: 2_048, multi_buffer: false };
+        let small = Chunks { bytes: 2_048, ..Chunks::LARGEST };
         match mtu + ETHERNET_HEADER + TAGS <= small.room() {
             true => small,
             false => Chunks { multi_buffer: mtu > Chunks::MTU_OF_ONE, ..Chunks::LARGEST },
         }
     }
 
-    /// Bytes of a frame that one holds: 256 are the kernel's.
+    /// The same with small receive chunks, which hold frames of any MTU.
     #[must_use]
-    pub const fn room(self) -> u32 {
+    pub fn with_small(self) -> Chunks {
+        Chunks { receive: ReceiveChunks::Small, multi_buffer: true, ..self }
+    }
+
+    /// Bytes of a frame that one holds: 256 are the kernel's.
+    const fn room(self) -> u32 {
         self.bytes - 256
+    }
+
+    /// Bytes of a frame that a receive chunk holds.
+    pub(crate) const fn receive_room(self) -> u32 {
+        match self.receive {
+            ReceiveChunks::Whole => self.room(),
+            ReceiveChunks::Small => Chunks::SMALL,
+        }
+    }
+
+    /// Bytes of packet memory that a receive chunk takes.
+    pub(crate) const fn receive_bytes(self) -> u32 {
+        match self.receive {
+            ReceiveChunks::Whole => self.bytes,
+            ReceiveChunks::Small => Chunks::SMALL,
+        }
     }
 }
 
@@ -186,8 +222,8 @@ pub struct PortShell {
     pub mode: Mode,
     /// Ring sizes of every socket of the port.
     pub rings: Rings,
-    /// Frames that may arrive while its worker is stalled, the whole budget long.
-    pub stall_frames: u32,
+    /// Receive chunks that arriving frames may fill while the worker is stalled, the whole budget long.
+    pub stall_chunks: u32,
     /// Chunks to send from: what the driver may hold.
     pub transmit_chunks: u32,
 }
@@ -201,7 +237,7 @@ impl PortShell {
 
     /// The place without the port.
     pub(crate) fn vacated(&self) -> PortShell {
-        PortShell { device: String::new(), stall_frames: 0, transmit_chunks: 0, ..self.clone() }
+        PortShell { device: String::new(), stall_chunks: 0, transmit_chunks: 0, ..self.clone() }
     }
 }
 

@@ -22,7 +22,7 @@ use xoff_dataplane::units::{BitRate, Bytes, ETHERNET_HEADER, LINE_OVERHEAD, Nano
 use crate::defaults;
 use crate::hardware::Hardware;
 use crate::keys::{PeerResponse, PortKeys};
-use crate::shell::Rings;
+use crate::shell::{Chunks, Rings};
 
 /// FCS, preamble and gap of what `smallest_frame` (which has its FCS) leaves out.
 const LINE_GAP: u64 = (LINE_OVERHEAD - xoff_dataplane::units::FCS) as u64;
@@ -158,6 +158,12 @@ impl Line {
         bytes.0.div_ceil(u64::from(smallest_frame) + LINE_GAP).max(u64::from(RX_RING_LEAST / 2))
     }
 
+    /// How many small receive chunks these frames fill. All have [`Chunks::SMALL`] bytes of a frame, but for the last one of each frame.
+    pub(crate) fn stall_small_chunks(&self, smallest_frame: u32) -> u64 {
+        let bytes = self.speed.bytes_in(self.stall_budget.after(defaults::TURN)).saturating_add(self.burst);
+        self.stall_frames(smallest_frame) + bytes.0.div_ceil(Chunks::SMALL.into())
+    }
+
     /// Frames that the driver may hold: `commit` in frames of `smallest_frame` on average, a batch at least, and control frames.
     pub(crate) fn transmit_frames(&self, smallest_frame: u32) -> u32 {
         let committed = self.commit.0.div_ceil(u64::from(smallest_frame) + LINE_GAP);
@@ -165,9 +171,9 @@ impl Line {
         u32::try_from(frames).unwrap_or(u32::MAX)
     }
 
-    /// Ring sizes for so many arrivals; `None` beyond [`RING_MOST`].
-    pub(crate) fn rings(&self, stall_frames: u64, smallest_frame: u32) -> Option<Rings> {
-        let rx = ring(stall_frames, RX_RING_LEAST)?;
+    /// Ring sizes for so many receive chunks; `None` beyond [`RING_MOST`].
+    pub(crate) fn rings(&self, stall_chunks: u64, smallest_frame: u32) -> Option<Rings> {
+        let rx = ring(stall_chunks, RX_RING_LEAST)?;
         let tx = ring(self.transmit_frames(smallest_frame).into(), TX_RING_LEAST)?;
         Some(Rings { fill: rx, rx, tx, completion: tx })
     }

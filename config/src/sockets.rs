@@ -10,7 +10,7 @@ use crate::keys::{MemoryModel, PollKind, WorkerKey, WorkersKey};
 use crate::reader::parse::OrOff;
 use crate::reader::problem::{Problem, Problems};
 use crate::reader::value;
-use crate::shell::{Chunks, Poll, PortShell, Rings, ShellSettings, Worker, Workers};
+use crate::shell::{Chunks, Poll, PortShell, ReceiveChunks, Rings, ShellSettings, Worker, Workers, ZeroCopy};
 use crate::sizing::RING_MOST;
 use crate::{bridge, defaults, pipeline, qcn, quantity};
 
@@ -23,12 +23,13 @@ pub(crate) fn shell(
     let keys = &document.switch;
     let mtu_most = drafts.iter().map(|draft| draft.line.mtu()).max().unwrap_or(defaults::MTU);
     let smallest_frame = value(keys.smallest_frame.as_ref(), document.hardware.smallest_frame());
+    let chunks = chunks(document, mtu_most, problems);
     let idle_after = value(keys.idle_after.as_ref(), defaults::IDLE_AFTER);
     ShellSettings {
         name: value(keys.name.as_ref(), defaults::NAME.to_owned()),
         ports: drafts
             .iter()
-            .map(|draft| port_shell(document, draft, stall_budget, smallest_frame, problems))
+            .map(|draft| port_shell(document, draft, stall_budget, smallest_frame, chunks.receive, problems))
             .collect(),
         workers: workers(document, drafts, problems),
         spare_ports: value(keys.spare_ports.as_ref(), 0),
@@ -46,7 +47,7 @@ pub(crate) fn shell(
         stall_budget,
         smallest_frame,
         zero_copy: value(keys.zero_copy.as_ref(), Default::default()),
-        chunks: Chunks::for_mtu(mtu_most),
+        chunks,
         router: None, // where VLANs are known
         budget: document.memory.budget.as_ref().map(|key| key.value),
         lossy_pool: document.memory.lossy_pool.as_ref().map(|key| match key.value {
@@ -56,18 +57,43 @@ pub(crate) fn shell(
     }
 }
 
+fn chunks(document: &Document, mtu_most: u32, problems: &mut Problems) -> Chunks {
+    let chunks = Chunks::for_mtu(mtu_most);
+    let Some(key) = &document.memory.receive_chunks else { return chunks };
+    let zero_copy = document.switch.zero_copy.as_ref().filter(|key| key.value == ZeroCopy::On);
+    match key.value {
+        ReceiveChunks::Whole => chunks,
+        ReceiveChunks::Small => {
+            if let Some(zero_copy) = zero_copy {
+                problems.push(
+                    Problem::error(
+                        "`receive_chunks = \"small\"` has the kernel copy frames, but `zero_copy` is \"on\"",
+                    )
+                    .at(zero_copy.span, "no copy")
+                    .help("leave one of the two out"),
+                );
+            }
+            chunks.with_small()
+        }
+    }
+}
+
 fn port_shell(
     document: &Document,
     draft: &Draft<'_>,
     stall_budget: Nanos,
     smallest_frame: u32,
+    receive: ReceiveChunks,
     problems: &mut Problems,
 ) -> PortShell {
     let keys = &draft.port.keys;
-    let stall_frames = draft.line.stall_frames(smallest_frame);
-    let rings = draft.line.rings(stall_frames, smallest_frame).unwrap_or_else(|| {
+    let stall_chunks = match receive {
+        ReceiveChunks::Whole => draft.line.stall_frames(smallest_frame),
+        ReceiveChunks::Small => draft.line.stall_small_chunks(smallest_frame),
+    };
+    let rings = draft.line.rings(stall_chunks, smallest_frame).unwrap_or_else(|| {
         let problem = Problem::error(format!(
-            "{stall_frames} frames can reach port {} during a stall of {}, more than a ring can hold ({})",
+            "port {} needs {stall_chunks} receive chunks for a stall of {}, more than a ring can hold ({})",
             draft.name,
             quantity::time(stall_budget),
             RING_MOST
@@ -77,7 +103,7 @@ fn port_shell(
         let place = budget.or(keys.speed.as_ref().map(|key| key.span));
         problems.push(match place {
             Some(span) => {
-                problem.at(span, format!("{stall_frames} frames at {}", quantity::rate(draft.line.speed)))
+                problem.at(span, format!("{stall_chunks} chunks at {}", quantity::rate(draft.line.speed)))
             }
             None => problem,
         });
@@ -88,7 +114,7 @@ fn port_shell(
         queues: value(keys.queues.as_ref(), Default::default()),
         mode: value(keys.mode.as_ref(), Default::default()),
         rings,
-        stall_frames: u32::try_from(stall_frames).unwrap_or(u32::MAX),
+        stall_chunks: u32::try_from(stall_chunks).unwrap_or(u32::MAX),
         transmit_chunks: draft.line.transmit_frames(smallest_frame),
     }
 }

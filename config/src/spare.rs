@@ -45,7 +45,7 @@ impl Config {
         let taken = (0..self.shell.ports.len()).filter(|&index| !self.is_spare(index));
         let size = |index: &usize| {
             let Held { frames, cells } = self.port_share(*index, &[]).data();
-            (cells, frames, self.shell.ports[*index].stall_frames)
+            (cells, frames, self.shell.ports[*index].stall_chunks)
         };
         taken.max_by_key(size)
     }

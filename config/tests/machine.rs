@@ -285,6 +285,36 @@ fn memory_is_the_sum_of_its_lines_by_hand() {
     assert_eq!(plan.needed(), plan.total.saturating_add(plan.kernel));
 }
 
+#[test]
+fn small_receive_chunks_take_two_thirds_less() {
+    let plan = |size: &str| {
+        let config = two_ports(&format!("[memory]\nreceive_chunks = \"{size}\"\n"), "");
+        (config.shell.ports[0].rings.fill, config.shell.chunks, config.memory(&config.workers(&[0]), &[]))
+    };
+    let ((fill, _, whole), (small_fill, chunks, small)) = (plan("whole"), plan("small"));
+    // 13,678 frames, and one chunk more for each 512 bytes of 25.2 ms and a burst of 5 ms.
+    let receive = 13_678 + 3_775_000_u64.div_ceil(512) + 256;
+    assert_eq!(bytes_of(&small, "receive chunks"), 2 * receive * 512);
+    assert_eq!((fill, small_fill), (16_384, 32_768));
+    assert!(3 * small.kernel.0 < 2 * whole.kernel.0 && chunks.multi_buffer);
+    assert_eq!(bytes_of(&small, "transmit chunks"), bytes_of(&whole, "transmit chunks"));
+    // A batch of full chunks, and a frame that is incomplete.
+    assert_eq!(bytes_of(&small, "received frames"), (2 * (128 * 6 + 97) + 97) * 96);
+}
+
+#[test]
+fn small_receive_chunks_need_copies() {
+    let text = "[memory]\nreceive_chunks = \"small\"\n[switch]\nzero_copy = \"on\"\n\
+                [[port]]\nname = \"a\"\ndevice = \"a\"\nspeed = \"1G\"\n";
+    let Err(ConfigError::Invalid(invalid)) = read(text) else { panic!("frames without a copy") };
+    let [problem] = invalid.problems() else { panic!("{invalid:?}") };
+    assert!(problem.message.contains("has the kernel copy frames"), "{}", problem.message);
+    assert_eq!(problem.position.map(|(line, _)| line), Some(4));
+    for allowed in ["auto", "off"] {
+        ok(&text.replace("\"on\"", &format!("\"{allowed}\"")));
+    }
+}
+
 /// Frames whose last cell holds one byte take most cells.
 #[test]
 fn cells_hold_any_frames_within_bytes_and_number() {

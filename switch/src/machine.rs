@@ -14,7 +14,8 @@ use xoff_xdp::Interface;
 /// What this process may use, its devices in the network namespace of the thread that asks.
 #[must_use]
 pub fn here() -> Machine {
-    Machine { memory: memory(), cores: cores(), device, is_netns, own_policy: None }
+    let has_multi_buffer = xoff_xdp::has_multi_buffer();
+    Machine { memory: memory(), cores: cores(), device, is_netns, own_policy: None, has_multi_buffer }
 }
 
 fn device(name: &str) -> Device {

@@ -1,7 +1,9 @@
 //! The settings of a configuration in the terms of AF_XDP ports.
 
 use xoff_config::memory::WINDOW;
-use xoff_config::shell::{Mode, PortShell, Queues, Rings as RingSizes, ShellSettings, ZeroCopy};
+use xoff_config::shell::{
+    Mode, PortShell, Queues, ReceiveChunks, Rings as RingSizes, ShellSettings, ZeroCopy,
+};
 use xoff_xdp::{PortOptions, Rings};
 
 /// Returns how a port is opened.
@@ -26,7 +28,11 @@ pub(crate) fn of_port(shell: &ShellSettings, port: &PortShell) -> PortOptions {
         rings: Rings { fill, rx, tx, completion },
         chunk_bytes: shell.chunks.bytes,
         multi_buffer: shell.chunks.multi_buffer,
-        receive_chunks: port.stall_frames.min(port.rings.fill),
+        receive_size: match shell.chunks.receive {
+            ReceiveChunks::Whole => xoff_xdp::ReceiveChunks::Whole,
+            ReceiveChunks::Small => xoff_xdp::ReceiveChunks::Small,
+        },
+        receive_chunks: port.stall_chunks.min(port.rings.fill),
         window: WINDOW,
         transmit_chunks: port.transmit_chunks,
     }

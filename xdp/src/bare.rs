@@ -11,6 +11,7 @@ pub use crate::ring::{CompletionRing, Descriptor, FillRing, Kick, RxRing, TxRing
 pub use crate::socket::{Socket, XskCompletion, XskFill, XskRx, XskTx};
 
 use crate::error::{XdpError, check_privileges};
+use crate::layout::{Layout, ReceiveChunks};
 use crate::mapping::Mapping;
 use crate::sys;
 use crate::umem::{Rings, Umem, UmemSettings, ZeroCopy};
@@ -23,8 +24,9 @@ use crate::umem::{Rings, Umem, UmemSettings, ZeroCopy};
 pub fn open(devices: [&str; 2], entries: u32, chunks: u32) -> Result<[Socket; 2], XdpError> {
     check_privileges()?;
     let rings = Rings { fill: entries, rx: entries, tx: entries, completion: entries };
-    let settings = UmemSettings { chunk_bytes: 2048, multi_buffer: false, zero_copy: ZeroCopy::Auto, rings };
-    let bytes = u64::from(chunks) * u64::from(settings.chunk_bytes);
+    let chunks = Layout::new(2048, ReceiveChunks::Whole, [chunks, 0]);
+    let settings = UmemSettings { chunks, multi_buffer: false, zero_copy: ZeroCopy::Auto, rings };
+    let bytes = chunks.bytes();
     let memory = usize::try_from(bytes).map_err(io::Error::other).and_then(Mapping::anonymous);
     // The kernel pins the pages: they outlive this process's mapping of them.
     let umem = Umem::new(&memory.map_err(|source| XdpError::Memory { bytes, source })?, settings)?;

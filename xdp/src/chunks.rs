@@ -11,8 +11,8 @@
 //! A received frame stays in its chunk while it is among the last ones of its port. When a later one takes its place in the window
 //! it moves to cells ([`Store`](crate::Store)). So what passes straight through is not copied there, and the rings have their chunks back.
 //!
-//! Each chunk starts with the 256 bytes that XDP keeps in front of a packet. A frame is received right behind them. A frame that is sent
-//! may get a tag in front, for which these bytes are the room.
+//! In front of each packet the kernel keeps 256 bytes. A frame that is sent may get a tag in front, for which these bytes are the room.
+//! [`Layout`] says where chunks are.
 
 use std::io;
 use std::ptr::NonNull;
@@ -20,18 +20,15 @@ use std::ptr::NonNull;
 use xoff_dataplane::prefetch::prefetch;
 
 use crate::cells::NONE;
+use crate::layout::{HEADROOM, Layout, ReceiveChunks};
 use crate::mapping::Mapping;
 use crate::ring::Descriptor;
-
-/// XDP_PACKET_HEADROOM: bytes that the kernel keeps free in front of every packet.
-pub(crate) const HEADROOM: u32 = 256;
 
 /// The memory itself.
 #[derive(Debug)]
 struct Chunks {
     base: NonNull<u8>,
-    chunk_bytes: u32,
-    count: u32,
+    layout: Layout,
     memory: Mapping,
 }
 
@@ -41,10 +38,15 @@ unsafe impl Send for Chunks {}
 impl Chunks {
     #[inline]
     fn start(&self, chunk: u32, offset: u32, len: u32) -> *mut u8 {
-        let inside = u64::from(offset) + u64::from(len) <= u64::from(self.chunk_bytes);
-        assert!(chunk < self.count && inside, "chunk {chunk}, {len} bytes at {offset}: out of memory");
+        let inside = u64::from(offset) + u64::from(len) <= u64::from(self.layout.chunk_bytes());
+        assert!(
+            chunk < self.layout.count() && inside,
+            "chunk {chunk}, {len} bytes at {offset}: out of memory"
+        );
+        #[allow(clippy::cast_possible_truncation)] // the memory was mapped
+        let address = self.layout.address(chunk) as usize;
         // SAFETY: the memory has room for all chunks, as `PacketMemory::new` has made it; this is inside one of them.
-        unsafe { self.base.as_ptr().add(chunk as usize * self.chunk_bytes as usize + offset as usize) }
+        unsafe { self.base.as_ptr().add(address + offset as usize) }
     }
 
     /// Bytes of a chunk that is not with the kernel.
@@ -111,16 +113,21 @@ pub(crate) struct PacketMemory {
 impl PacketMemory {
     /// Takes the memory from the kernel: `receive` chunks to receive into, `window` more for frames that stay in theirs, and `transmit`
     /// chunks to send from.
-    pub(crate) fn new(chunk_bytes: u32, [receive, window, transmit]: [u32; 3]) -> io::Result<PacketMemory> {
-        assert!(chunk_bytes > HEADROOM && window > 0, "a chunk has room for a packet, and one frame stays");
+    pub(crate) fn new(
+        chunk_bytes: u32,
+        size: ReceiveChunks,
+        [receive, window, transmit]: [u32; 3],
+    ) -> io::Result<PacketMemory> {
+        assert!(window > 0, "one frame stays in its chunk");
         let too_many = || io::Error::from(io::ErrorKind::InvalidInput);
         let receive = receive.checked_add(window).ok_or_else(too_many)?;
         let count = receive.checked_add(transmit).filter(|&count| count < NONE).ok_or_else(too_many)?;
-        let bytes = count as usize * chunk_bytes as usize;
+        let layout = Layout::new(chunk_bytes, size, [receive, transmit]);
+        let bytes = usize::try_from(layout.bytes()).map_err(|_| too_many())?;
         let memory = Mapping::anonymous(bytes)?;
         let base = memory.at(0, bytes);
         Ok(PacketMemory {
-            chunks: Chunks { base, chunk_bytes, count, memory },
+            chunks: Chunks { base, layout, memory },
             received: vec![NONE; receive as usize].into(),
             free_receive: (0..receive).rev().collect(),
             window: vec![NONE; window as usize].into(),
@@ -135,10 +142,15 @@ impl PacketMemory {
         &self.chunks.memory
     }
 
-    /// Maximum bytes of a frame in one chunk.
+    /// Where its chunks are.
+    pub(crate) fn layout(&self) -> Layout {
+        self.chunks.layout
+    }
+
+    /// Maximum bytes of a frame in one transmit chunk.
     #[inline]
-    pub(crate) fn room(&self) -> u32 {
-        self.chunks.chunk_bytes - HEADROOM
+    fn room(&self) -> u32 {
+        self.chunks.layout.transmit_room()
     }
 
     /// How many transmit chunks a frame of `len` bytes takes.
@@ -176,7 +188,7 @@ impl PacketMemory {
     /// Prefetches the first bytes of a received frame.
     #[inline]
     pub(crate) fn prefetch(&self, chunk: u32) {
-        let start: *const [u8; 0] = self.chunks.start(chunk, HEADROOM, 0).cast();
+        let start: *const [u8; 0] = self.chunks.start(chunk, self.chunks.layout.receive_offset(), 0).cast();
         // SAFETY: of no bytes, and not null.
         prefetch(unsafe { &*start });
     }
@@ -210,14 +222,14 @@ impl PacketMemory {
     #[inline]
     pub(crate) fn received(&self, chunk: u32, len: u32) -> &[u8] {
         // SAFETY: the kernel has given the chunk back with a frame, and gets it again only after the frame is gone.
-        unsafe { self.chunks.bytes(chunk, HEADROOM, len) }
+        unsafe { self.chunks.bytes(chunk, self.chunks.layout.receive_offset(), len) }
     }
 
     /// The same, to be written.
     #[inline]
     pub(crate) fn received_mut(&mut self, chunk: u32, len: u32) -> &mut [u8] {
         // SAFETY: as above.
-        unsafe { self.chunks.bytes_mut(chunk, HEADROOM, len) }
+        unsafe { self.chunks.bytes_mut(chunk, self.chunks.layout.receive_offset(), len) }
     }
 
     #[inline]
@@ -316,8 +328,9 @@ impl PacketMemory {
     pub(crate) fn copy_received(&mut self, chunk: u32, first: u32) {
         let &Piece { offset, len, is_out, .. } = self.piece(first);
         assert!(chunk != first && !is_out);
-        let (from, to) = (self.chunks.start(chunk, HEADROOM, len), self.chunks.start(first, offset, len));
-        // SAFETY: both are inside the memory, of different chunks, and neither is with the kernel.
+        let received_at = self.chunks.layout.receive_offset();
+        let (from, to) = (self.chunks.start(chunk, received_at, len), self.chunks.start(first, offset, len));
+        // SAFETY: both are inside the memory. A transmit chunk overlaps no receive chunk, and neither is with the kernel.
         unsafe { std::ptr::copy_nonoverlapping(from, to, len as usize) };
     }
 

@@ -1,8 +1,8 @@
 //! What a driver says of its device by ethtool, as far as a lossless port depends on it: advice about what somebody has to set,
 //! and what drivers cannot do with shared memory. `docs/drivers.md` says which were tried.
 
-use crate::chunks::HEADROOM;
 use crate::error::Obstacle;
+use crate::layout::HEADROOM;
 
 /// Bytes of a frame in front of its payload, with two tags.
 const HEAD_BYTES: u32 = 14 + 2 * 4;

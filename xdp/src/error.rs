@@ -130,6 +130,8 @@ pub enum Obstacle {
     Driver,
     /// The XDP program runs in generic mode: the driver's own path, where frames would come without a copy, is not taken.
     Generic,
+    /// Receive chunks are small, and overlap.
+    SmallChunks,
     /// Its driver makes whole KiB of the room in a chunk, and longer frames come in pieces.
     WholeKibibytes {
         /// Bytes that are left of a chunk so.
@@ -144,6 +146,7 @@ impl Obstacle {
         match self {
             Obstacle::Driver => String::new(),
             Obstacle::Generic => " while its XDP program runs in generic mode".to_owned(),
+            Obstacle::SmallChunks => " with small receive chunks".to_owned(),
             Obstacle::WholeKibibytes { room, longest } => format!(
                 " with frames of up to {longest} bytes, because its driver takes no more than {room} of a chunk"
             ),

@@ -34,6 +34,7 @@ pub mod host;
 mod host_interface;
 mod interface;
 mod journal;
+mod layout;
 mod losses;
 mod mapping;
 mod monitor;
@@ -62,6 +63,7 @@ pub use error::{Obstacle, XdpError};
 pub use host_interface::HostInterface;
 pub use interface::Interface;
 pub use journal::{Journal, Left, Owner};
+pub use layout::ReceiveChunks;
 pub use losses::{Losses, Overlap};
 pub use monitor::{Look, Monitor, PortDriver, Unread, XdpStatistics};
 pub use offloads::{Offloads, OffloadsBefore, finish_frames};
@@ -81,6 +83,12 @@ pub fn mtu(device: &str) -> Result<u32, XdpError> {
     let refused = |source| XdpError::Device { doing: "look at", device: device.to_owned(), source };
     let link = netlink::Netlink::open().and_then(|netlink| netlink.link(device)).map_err(refused)?;
     link.map(|link| link.mtu).ok_or_else(|| XdpError::NoSuchInterface { device: device.to_owned() })
+}
+
+/// Whether the kernel lets frames take several chunks (XDP multi-buffer, Linux 6.6), which small receive chunks need.
+#[must_use]
+pub fn has_multi_buffer() -> bool {
+    sys::has_multi_buffer()
 }
 
 /// Gives the device of this index a queue, so that it says busy where it would drop.

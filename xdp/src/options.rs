@@ -2,6 +2,7 @@
 
 use xoff_ebpf::Mode;
 
+use crate::layout::ReceiveChunks;
 use crate::umem::{Rings, ZeroCopy};
 
 /// How a port is opened.
@@ -17,8 +18,10 @@ pub struct PortOptions {
     pub zero_copy: ZeroCopy,
     /// Entries of the rings of each socket.
     pub rings: Rings,
-    /// Bytes of a chunk: 2048 holds frames up to 1792 bytes, 4096 up to 3840.
+    /// Bytes of a transmit chunk: 2048 holds frames up to 1792 bytes, 4096 up to 3840.
     pub chunk_bytes: u32,
+    /// Size of receive chunks; small ones need `multi_buffer`, and the kernel copies.
+    pub receive_size: ReceiveChunks,
     /// Whether longer frames may take several chunks (XDP multi-buffer, Linux 6.6).
     pub multi_buffer: bool,
     /// Chunks of each queue to receive into, at most as many as its fill and RX rings have entries.

@@ -14,9 +14,10 @@ use xoff_dataplane::frame::{FRAME_MAX, Frame};
 use xoff_dataplane::units::PortId;
 use xoff_ebpf::{Attached, Mode};
 
-use crate::chunks::{HEADROOM, PacketMemory};
+use crate::chunks::PacketMemory;
 use crate::device::{Device, Facts};
-use crate::error::{XdpError, check_privileges};
+use crate::error::{Obstacle, XdpError, check_privileges};
+use crate::layout::ReceiveChunks;
 use crate::monitor::{Monitor, SocketMemory};
 use crate::options::PortOptions;
 use crate::receive::Receiver;
@@ -46,10 +47,15 @@ impl Prepared {
     /// Makes the device ready and opens a socket for each of its queues, unless it is known beforehand that it does not do.
     fn open(options: &PortOptions, zero_copy: ZeroCopy) -> Result<(Prepared, Box<PacketMemory>), XdpError> {
         check_privileges()?;
-        let PortOptions { rings, chunk_bytes, multi_buffer, .. } = *options;
+        let PortOptions { rings, chunk_bytes, receive_size, multi_buffer, .. } = *options;
+        if !matches!(chunk_bytes, 2048 | 4096) {
+            let (what, allowed) = ("the size of a chunk", "2048 or 4096");
+            return Err(XdpError::Size { what, given: chunk_bytes, allowed });
+        }
         let mut device = Device::take(&options.device)?;
         let queues = queues_of(options.queues.as_deref(), &device)?;
         let mode = device.mode(options.mode)?;
+        let multi_buffer = multi_buffer || receive_size == ReceiveChunks::Small;
         if zero_copy == ZeroCopy::On {
             able_to_share(&device, mode.unwrap_or(Mode::Native), chunk_bytes)?;
         }
@@ -61,12 +67,12 @@ impl Prepared {
             options.window.saturating_mul(count(&queues)).max(1),
             transmit,
         ];
-        let memory = PacketMemory::new(chunk_bytes, chunks).map(Box::new);
+        let memory = PacketMemory::new(chunk_bytes, receive_size, chunks).map(Box::new);
         let bytes = chunks.iter().map(|&chunks| u64::from(chunks) * u64::from(chunk_bytes)).sum();
         let memory = memory.map_err(|source| XdpError::Memory { bytes, source })?;
-        let settings = UmemSettings { chunk_bytes, multi_buffer, zero_copy, rings };
+        let settings = UmemSettings { chunks: memory.layout(), multi_buffer, zero_copy, rings };
         let umem = Umem::new(memory.mapping(), settings)?;
-        let room = chunk_bytes - HEADROOM;
+        let room = memory.layout().transmit_room();
         let pieces_max = if multi_buffer { FRAME_MAX.div_ceil(room) } else { 1 };
         let mut receivers = Vec::with_capacity(queues.len());
         let mut transmitter = None;
@@ -365,9 +371,16 @@ fn where_it_can(
     options: &PortOptions,
     mut open: impl FnMut(ZeroCopy) -> Result<Port, XdpError>,
 ) -> Result<Port, XdpError> {
-    match open(options.zero_copy) {
-        Err(XdpError::NotZeroCopy { .. }) if options.zero_copy == ZeroCopy::Auto => open(ZeroCopy::Off),
-        opened => opened,
+    match (options.zero_copy, options.receive_size) {
+        (ZeroCopy::On, ReceiveChunks::Small) => {
+            Err(XdpError::NotZeroCopy { device: options.device.clone(), why: Obstacle::SmallChunks })
+        }
+        (ZeroCopy::Auto, ReceiveChunks::Small) => open(ZeroCopy::Off),
+        (ZeroCopy::Auto, ReceiveChunks::Whole) => match open(ZeroCopy::Auto) {
+            Err(XdpError::NotZeroCopy { .. }) => open(ZeroCopy::Off),
+            opened => opened,
+        },
+        (zero_copy, _) => open(zero_copy),
     }
 }
 

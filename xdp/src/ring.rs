@@ -87,7 +87,7 @@ pub(crate) mod memory {
     use std::rc::Rc;
 
     use super::*;
-    use crate::chunks::HEADROOM;
+    use crate::layout::HEADROOM;
 
     /// A socket's rings; clones are the same rings, one for each side.
     #[derive(Clone, Default)]

@@ -3,8 +3,7 @@
 //! A socket gets its four rings, which are then mapped, and is bound to one hardware queue. The packet
 //! memory is registered with the first socket; every other one names that.
 //!
-//! Addresses in the rings count bytes from the start of the packet memory. A chunk is a power of two of
-//! bytes, so that its number is an address without the low bits.
+//! Addresses in the rings count bytes from the start of the packet memory; [`Chunks`] turns them into numbers of chunks.
 
 use std::io;
 use std::mem;
@@ -17,8 +16,8 @@ use libc::xdp_desc;
 use rustix::net::sockopt;
 use rustix::net::xdp::XdpRingOffset;
 
-use crate::chunks::HEADROOM;
 use crate::error::{Obstacle, XdpError};
+use crate::layout::Layout as Chunks;
 use crate::mapping::Mapping;
 use crate::ring::{CompletionRing, Descriptor, FillRing, Kick, RxRing, TxRing};
 use crate::shared_ring::{Consumer, Layout, Producer};
@@ -60,7 +59,7 @@ impl Socket {
         sockopt::set_xdp_rx_ring_size(fd, rx)?;
         sockopt::set_xdp_tx_ring_size(fd, tx)?;
         let at = sockopt::xdp_mmap_offsets(fd)?;
-        let chunks = Addressing { bits: umem.settings().chunk_bytes.trailing_zeros() };
+        let chunks = umem.settings().chunks;
         let (rx_memory, rx_layout) = map::<xdp_desc>(fd, libc::XDP_PGOFF_RX_RING, &at.rx, rx)?;
         let (tx_memory, tx_layout) = map::<xdp_desc>(fd, libc::XDP_PGOFF_TX_RING, &at.tx, tx)?;
         let (fill_memory, fill_layout) = map::<u64>(fd, FILL, &at.fr, fill)?;
@@ -123,33 +122,12 @@ fn refusal(source: io::Error, device: &str, multi_buffer: bool) -> XdpError {
     }
 }
 
-/// Turns addresses into numbers of chunks and back.
-#[derive(Clone, Copy, Debug)]
-struct Addressing {
-    /// Bytes of a chunk, as a power of two.
-    bits: u32,
-}
-
-impl Addressing {
-    #[inline]
-    #[allow(clippy::cast_possible_truncation)] // there are fewer than 2^32 chunks
-    fn of(self, address: u64) -> u32 {
-        (address >> self.bits) as u32
-    }
-
-    /// A place in a chunk.
-    #[inline]
-    fn address(self, chunk: u32, offset: u32) -> u64 {
-        (u64::from(chunk) << self.bits) + u64::from(offset)
-    }
-}
-
 /// The RX ring of a socket.
 #[derive(Debug)]
 pub struct XskRx {
     ring: Consumer<xdp_desc>,
     socket: Arc<OwnedFd>,
-    chunks: Addressing,
+    chunks: Chunks,
 }
 
 impl AsFd for XskRx {
@@ -167,10 +145,10 @@ impl RxRing for XskRx {
     #[inline]
     fn peek(&self, n: u32) -> Descriptor {
         let from = self.ring.peek(n);
-        let chunk = self.chunks.of(from.addr);
-        let in_place = from.addr == self.chunks.address(chunk, HEADROOM);
+        let (chunk, offset) = self.chunks.received(from.addr);
+        let in_place = offset == self.chunks.receive_offset();
         let len = if in_place { from.len } else { 0 };
-        Descriptor { chunk, offset: HEADROOM, len, more: from.options & libc::XDP_PKT_CONTD != 0 }
+        Descriptor { chunk, offset, len, more: from.options & libc::XDP_PKT_CONTD != 0 }
     }
 
     #[inline]
@@ -184,13 +162,13 @@ impl RxRing for XskRx {
 pub struct XskFill {
     ring: Producer<u64>,
     socket: Arc<OwnedFd>,
-    chunks: Addressing,
+    chunks: Chunks,
 }
 
 impl FillRing for XskFill {
     #[inline]
     fn push(&mut self, chunk: u32) {
-        self.ring.push(self.chunks.address(chunk, HEADROOM));
+        self.ring.push(self.chunks.address(chunk));
     }
 
     #[inline]
@@ -206,14 +184,15 @@ impl FillRing for XskFill {
 pub struct XskTx {
     ring: Producer<xdp_desc>,
     socket: Arc<OwnedFd>,
-    chunks: Addressing,
+    chunks: Chunks,
 }
 
 impl TxRing for XskTx {
     #[inline]
     fn push(&mut self, Descriptor { chunk, offset, len, more }: Descriptor) {
         let options = if more { libc::XDP_PKT_CONTD } else { 0 };
-        self.ring.push(xdp_desc { addr: self.chunks.address(chunk, offset), len, options });
+        let addr = self.chunks.address(chunk) + u64::from(offset);
+        self.ring.push(xdp_desc { addr, len, options });
     }
 
     #[inline]
@@ -241,14 +220,14 @@ impl TxRing for XskTx {
 #[derive(Debug)]
 pub struct XskCompletion {
     ring: Consumer<u64>,
-    chunks: Addressing,
+    chunks: Chunks,
 }
 
 impl CompletionRing for XskCompletion {
     #[inline]
     fn completed(&mut self, mut each: impl FnMut(u32)) -> u32 {
         let n = self.ring.available();
-        (0..n).for_each(|at| each(self.chunks.of(self.ring.peek(at))));
+        (0..n).for_each(|at| each(self.chunks.transmitted(self.ring.peek(at))));
         self.ring.release(n);
         n
     }
@@ -261,6 +240,7 @@ mod tests {
 
     use super::*;
     use crate::atomics::{AtomicU32, Ordering};
+    use crate::layout::ReceiveChunks;
 
     /// The memory is plain and the kernel's part is played here: only drivers with zero copy set the flag, and no virtual
     /// device has that. The call is a real one, on a socket of which it takes a message, which tells that it was made.
@@ -274,7 +254,7 @@ mod tests {
         let mut fill = XskFill {
             ring: Producer::new(memory, layout, 4),
             socket: Arc::new(socket.try_clone().unwrap().into()),
-            chunks: Addressing { bits: 11 },
+            chunks: Chunks::new(2048, ReceiveChunks::Whole, [4, 1]),
         };
         let mut is_told = |flag, chunks: u32| {
             // SAFETY: in the memory that the ring keeps.

@@ -14,12 +14,12 @@ use nix::sys::socket::{AddressFamily, SockFlag, SockType, socket};
 use rustix::io::Errno;
 use rustix::net::xdp::{
     SocketAddrXdp, SocketAddrXdpFlags, SocketAddrXdpWithSharedUmem, XdpOptionsFlags, XdpUmemReg,
-    XdpUmemRegFlags,
 };
 use rustix::net::{self, RecvFlags, SendFlags, sockopt};
 use xoff_dataplane::units::MacAddr;
 
 use crate::driver::{FlowControl, ReceiveRing};
+use crate::layout::Layout;
 use crate::mapping::Mapping;
 use crate::ring::Kick;
 
@@ -101,13 +101,21 @@ pub(crate) fn xdp_socket() -> io::Result<OwnedFd> {
     Ok(net::socket_with(family, kind, net::SocketFlags::CLOEXEC, None)?)
 }
 
-/// Tells a socket that packets are to be in `memory`, which consists of chunks of `chunk_bytes`. The
-/// kernel holds the pages themselves from now on, not their addresses.
-pub(crate) fn register_umem(socket: BorrowedFd<'_>, memory: &Mapping, chunk_bytes: u32) -> io::Result<()> {
+/// Registers `memory`, which consists of these chunks, as the packet memory of a socket. The kernel holds the pages themselves from now
+/// on, not their addresses.
+pub(crate) fn register_umem(socket: BorrowedFd<'_>, memory: &Mapping, chunks: &Layout) -> io::Result<()> {
     let (addr, len) = memory.place();
-    let flags = XdpUmemRegFlags::empty();
-    let memory = XdpUmemReg { addr, len, chunk_size: chunk_bytes, headroom: 0, flags, tx_metadata_len: 0 };
+    let (chunk_size, headroom, flags) = (chunks.chunk_bytes(), chunks.kernel_headroom(), chunks.flags());
+    let memory = XdpUmemReg { addr, len, chunk_size, headroom, flags, tx_metadata_len: 0 };
     Ok(sockopt::set_xdp_umem_reg(socket, memory)?)
+}
+
+/// Whether frames may take several chunks (XDP_USE_SG, Linux 6.6). A kernel that does not know a flag says so (EINVAL) before it says
+/// that no device has the number 0 (ENODEV).
+pub(crate) fn has_multi_buffer() -> bool {
+    let Ok(socket) = xdp_socket() else { return false };
+    let bound = bind_xdp(socket.as_fd(), 0, 0, SocketAddrXdpFlags::XDP_USE_SG, None);
+    bound.is_err_and(|error| error.raw_os_error() == Some(libc::ENODEV))
 }
 
 /// Binds a socket to a queue; `umem`: the bound socket that has the packet memory, if it is another.

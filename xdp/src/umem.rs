@@ -7,6 +7,7 @@ use std::sync::{Arc, OnceLock};
 use rustix::net::xdp::SocketAddrXdpFlags as BindFlags;
 
 use crate::error::XdpError;
+use crate::layout::Layout;
 use crate::mapping::Mapping;
 use crate::sys;
 
@@ -38,7 +39,7 @@ pub struct Rings {
 /// How sockets use a packet memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct UmemSettings {
-    pub(crate) chunk_bytes: u32,
+    pub(crate) chunks: Layout,
     pub(crate) multi_buffer: bool,
     pub(crate) zero_copy: ZeroCopy,
     pub(crate) rings: Rings,
@@ -57,10 +58,6 @@ pub(crate) struct Umem {
 impl Umem {
     /// Registers the memory.
     pub(crate) fn new(memory: &Mapping, settings: UmemSettings) -> Result<Umem, XdpError> {
-        if !matches!(settings.chunk_bytes, 2048 | 4096) {
-            let (what, allowed) = ("the size of a chunk", "2048 or 4096");
-            return Err(XdpError::Size { what, given: settings.chunk_bytes, allowed });
-        }
         let Rings { fill, rx, tx, completion } = settings.rings;
         let sizes = [
             ("the fill ring", fill),
@@ -75,7 +72,7 @@ impl Umem {
             Some(libc::EAFNOSUPPORT) => XdpError::NoAfXdp,
             _ => refused(error),
         })?;
-        sys::register_umem(socket.as_fd(), memory, settings.chunk_bytes).map_err(refused)?;
+        sys::register_umem(socket.as_fd(), memory, &settings.chunks).map_err(refused)?;
         Ok(Umem { registered: Arc::new(socket), is_taken: OnceLock::new(), settings })
     }
 

@@ -306,7 +306,7 @@ fn of_device(place: &str, [old, new]: [&PortShell; 2], changes: &mut Changes) {
         mode: restart,
         rings: restart "rings (by speed, stall_budget, smallest_frame, commit)",
         transmit_chunks: restart "frames that a driver may hold (by commit, smallest_frame)",
-        stall_frames: restart "frames that are kept ready for a stall (by speed, stall_budget, smallest_frame, burst)",
+        stall_chunks: restart "receive chunks (by speed, stall_budget, smallest_frame, burst)",
     });
 }
 
@@ -327,7 +327,7 @@ fn of_shell(old: &ShellSettings, workers: usize, new: &ShellSettings, changes: &
         stall_budget: restart,
         smallest_frame: live,
         zero_copy: restart,
-        chunks: restart "chunks (by mtu)",
+        chunks: restart "chunks (by mtu, receive_chunks)",
         budget: restart "budget (of [memory])",
         lossy_pool: restart "lossy_pool (of [memory])",
         router: restart "router (by [router], routed ports and VLANs)",

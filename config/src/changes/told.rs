@@ -11,7 +11,9 @@ use xoff_dataplane::units::{BitRate, Bytes, Class, ClassSet, Nanos, Quanta};
 
 use crate::choices::Choice as _;
 use crate::quantity;
-use crate::shell::{Chunks, HttpAt, LogFormat, Mode, Poll, Queues, Rings, Router, Sighup, Workers, ZeroCopy};
+use crate::shell::{
+    Chunks, HttpAt, LogFormat, Mode, Poll, Queues, ReceiveChunks, Rings, Router, Sighup, Workers, ZeroCopy,
+};
 use crate::written::ranges;
 
 /// What can be told.
@@ -40,7 +42,19 @@ macro_rules! told_by_word {
         }
     })* };
 }
-told_by_word!(Accounting, Dcbx, LogFormat, LoopDetection, Mode, QueueKind, Sighup, Trust, Weigh, ZeroCopy);
+told_by_word!(
+    Accounting,
+    Dcbx,
+    LogFormat,
+    LoopDetection,
+    Mode,
+    QueueKind,
+    ReceiveChunks,
+    Sighup,
+    Trust,
+    Weigh,
+    ZeroCopy
+);
 
 macro_rules! told_by {
     ($($type:ty: $how:expr),* $(,)?) => { $(impl Told for $type {
@@ -102,8 +116,9 @@ told_by! {
         Queues::List(list) => ranges(list),
     },
     Rings: |Rings { fill, rx, tx, completion }| format!("fill {fill}, rx {rx}, tx {tx}, completion {completion}"),
-    Chunks: |Chunks { bytes, multi_buffer }| {
-        format!("{bytes} bytes{}", if *multi_buffer { ", several for a frame" } else { "" })
+    Chunks: |Chunks { bytes, receive, multi_buffer }| {
+        let several = if *multi_buffer { ", several for a frame" } else { "" };
+        format!("{bytes} bytes, {} to receive into{several}", receive.told())
     },
     Workers: |workers| match workers {
         Workers::Auto => "auto".into(),

@@ -10,7 +10,7 @@ use xoff_dataplane::driver::Port as _;
 use xoff_dataplane::frame::{Frame, FrameStore};
 use xoff_dataplane::units::{Bytes, MacAddr, Nanos, PortId};
 use xoff_host::report::DropReport;
-use xoff_xdp::{Facts, Port, PortDriver as _, PortOptions, Rings, Store, XdpError, ZeroCopy};
+use xoff_xdp::{Facts, Port, PortDriver as _, PortOptions, ReceiveChunks, Rings, Store, XdpError, ZeroCopy};
 
 use xoff_xdp::sleeper::duplicates;
 
@@ -42,6 +42,7 @@ impl Station {
             rings: Rings { fill: ring, rx: ring, tx: ring, completion: ring },
             chunk_bytes: chunks.bytes,
             multi_buffer: chunks.multi_buffer,
+            receive_size: ReceiveChunks::Whole,
             receive_chunks: ring,
             window: ring,
             transmit_chunks: ring,

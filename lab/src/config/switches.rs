@@ -12,7 +12,7 @@ use toml_span::value::{Table, ValueInner};
 use toml_span::{Span, Value};
 use xoff_config::reader::Problems;
 use xoff_config::reader::rearrange::{array, entry, lay_below, policies, table, text};
-use xoff_config::{Config, Hardware, Machine, Problem, Remedy};
+use xoff_config::{Choice as _, Config, Hardware, Machine, Problem, ReceiveChunks, Remedy, ZeroCopy};
 use xoff_dataplane::units::BitRate;
 
 use super::keys::{File, NAME_EXAMPLE, SwitchKeys};
@@ -26,7 +26,7 @@ pub(super) fn configs(
     machine: &Machine,
     problems: &mut Problems,
 ) -> Vec<Option<Config>> {
-    each(text, file, wiring, problems, |root, problems| {
+    each(text, file, wiring, machine, problems, |root, problems| {
         Config::of_document(root, Hardware::Software, machine, problems)
     })
 }
@@ -35,7 +35,7 @@ pub(super) fn configs(
 pub(super) fn remedies(text: &str, file: &File, wiring: &Wiring, machine: &Machine) -> Vec<Remedy> {
     let of_switch =
         |root: &Value<'_>, _: &mut Problems| Some(Config::remedies(root, Hardware::Software, machine));
-    let switches = each(text, file, wiring, &mut Problems::default(), of_switch);
+    let switches = each(text, file, wiring, machine, &mut Problems::default(), of_switch);
     Remedy::of_all(switches.into_iter().flatten().flatten())
 }
 
@@ -44,6 +44,7 @@ fn each<T>(
     text: &str,
     file: &File,
     wiring: &Wiring,
+    machine: &Machine,
     problems: &mut Problems,
     work: impl Fn(&Value<'_>, &mut Problems) -> Option<T>,
 ) -> Vec<Option<T>> {
@@ -57,7 +58,7 @@ fn each<T>(
             let link = &wiring.wires[port.link];
             (port, link.speed, link.mtu)
         });
-        let root = root_of(&mut root, index, switch.span, ports.collect(), problems)?;
+        let root = root_of(&mut root, index, switch.span, ports.collect(), machine, problems)?;
         work(&root, problems)
     };
     file.switches.iter().enumerate().map(of_switch).collect()
@@ -69,6 +70,7 @@ fn root_of<'de>(
     index: usize,
     span: Span,
     ports: Vec<(&Port, BitRate, u32)>,
+    machine: &Machine,
     problems: &mut Problems,
 ) -> Option<Value<'de>> {
     let mut top = table(lab.take())?;
@@ -115,6 +117,10 @@ fn root_of<'de>(
         let worker = Value::with_span(ValueInner::Table(worker), span);
         switch.extend([entry("workers", ValueInner::Array(vec![worker]), span)]);
     }
+    let may_copy = switch.get("zero_copy").is_none_or(|value| value.as_str() != Some(ZeroCopy::On.word()));
+    if machine.has_multi_buffer && may_copy {
+        receive_small(&mut root, span);
+    }
     root.extend([entry("switch", ValueInner::Table(switch), span)]);
     // What is at the ports runs on this machine.
     let mut defaults =
@@ -130,6 +136,24 @@ fn root_of<'de>(
     let ports = with_own(ports, own_ports, problems);
     root.extend([entry("port", ValueInner::Array(ports), span)]);
     Some(Value::with_span(ValueInner::Table(root), span))
+}
+
+/// Adds `receive_chunks = "small"` to `[memory]` where the file says nothing of it: the kernel copies all frames of veth pairs.
+fn receive_small(root: &mut Table<'_>, span: Span) {
+    const KEY: &str = "receive_chunks";
+    let small = || entry(KEY, ValueInner::String(ReceiveChunks::Small.word().into()), span);
+    match root.get_mut("memory") {
+        None => root.extend([entry("memory", ValueInner::Table(Table::from([small()])), span)]),
+        Some(memory) => match memory.take() {
+            ValueInner::Table(mut keys) => {
+                if !keys.contains_key(KEY) {
+                    keys.extend([small()]);
+                }
+                memory.set(ValueInner::Table(keys));
+            }
+            other => memory.set(other),
+        },
+    }
 }
 
 /// A table for each port: what the wire says, and over it what `[[switch.port]]` of the same name adds.

@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::PathBuf;
 
+use xoff_config::ReceiveChunks;
 use xoff_dataplane::settings::PolicyKind;
 use xoff_dataplane::units::Bytes;
 
@@ -330,6 +331,21 @@ fn names_of_linux_and_more_hosts_than_addresses_are_refused() {
     assert_only(&format!("{FIVE_LINES}[[link]]\nbetween = [\"s1:lo\", \"h1\"]\n"), 7, &["the two ends"]);
     let many: String = (0..263).map(|n| format!("[[switch]]\nname = \"s{n}\"\nhosts = 250\n")).collect();
     assert_only(&many, 789, &["more than 65534 hosts"]);
+}
+
+#[test]
+fn switches_receive_in_small_chunks() {
+    let receive = |has_multi_buffer, more: &str| {
+        let machine = Machine { has_multi_buffer, ..Machine::default() };
+        let network =
+            Network::from_toml("lab.toml", &format!("{FIVE_LINES}{more}"), "lab", &machine).unwrap();
+        network.switches[0].config.shell.chunks.receive
+    };
+    assert_eq!(receive(true, ""), ReceiveChunks::Small);
+    assert_eq!(receive(true, "[switch.memory]\nmodel = \"dedicated\"\n"), ReceiveChunks::Small);
+    assert_eq!(receive(true, "[switch.memory]\nreceive_chunks = \"whole\"\n"), ReceiveChunks::Whole);
+    assert_eq!(receive(true, "zero_copy = \"on\"\n"), ReceiveChunks::Whole, "the kernel shall not copy");
+    assert_eq!(receive(false, ""), ReceiveChunks::Whole, "an older kernel");
 }
 
 #[test]

@@ -41,6 +41,11 @@ fn memory_is_as_printed_for_a_small_switch() {
 }
 
 #[test]
+fn memory_is_as_printed_for_small_receive_chunks() {
+    assert_printed_is_taken(3, 1, |config| config.more("[memory]\nreceive_chunks = \"small\"\n"));
+}
+
+#[test]
 fn memory_is_as_printed_for_devices_with_several_queues() {
     assert_printed_is_taken(2, 4, |config| config.switch("stall_budget = \"5ms\""));
 }

@@ -22,18 +22,27 @@ struct Stalled {
     exit: Exit,
 }
 
-/// So many frames of each class come, one class after the other, while a switch stands still.
+/// Sends so many frames of each class, one class after the other, while a switch is stopped.
 fn stall(mode: &str, frames: &[(u8, u32)]) -> Stalled {
+    let classes = frames.iter().flat_map(|&(class, count)| (0..count).map(move |_| (class, 64)));
+    stall_of("whole", mode, classes)
+}
+
+/// Sends frames of these classes and lengths while a switch with receive chunks of that size is stopped.
+fn stall_of(chunks: &str, mode: &str, frames: impl Iterator<Item = (u8, usize)>) -> Stalled {
     let bed = bed(2).build();
-    let switch = bed.start(&bed.config(&format!("speed = \"100M\"\nmode = \"{mode}\"")));
+    let memory = format!("[memory]\nreceive_chunks = \"{chunks}\"\n");
+    let switch = bed.start(&bed.config(&format!("speed = \"100M\"\nmode = \"{mode}\"")).more(&memory));
     let (a, b) = (bed.host(1), bed.host(2));
     b.send(frame(b, a, 0, 0));
     a.tap().numbered(0);
     switch.halt();
-    let classes = frames.iter().flat_map(|&(class, count)| (0..count).map(move |_| class));
-    (1..).zip(classes).for_each(|(number, class)| a.send(frame(a, b, class, number)));
+    let mut sent = 0;
+    for (number, (class, len)) in (1..).zip(frames) {
+        a.send(a.to(b).tag(class, 0).numbered(number).build_len(len));
+        sent += 1;
+    }
     switch.signal(Signal::SIGCONT);
-    let sent: u64 = frames.iter().map(|&(_, count)| u64::from(count)).sum();
     let sum = |port: usize, of: fn(&xoff_switch::control::status::ClassStatus) -> u64| {
         switch.port(port).classes.iter().map(of).sum::<u64>()
     };
@@ -101,4 +110,40 @@ fn lossless_class_that_is_lost_whole_is_not_called_lossy() {
     assert_eq!(received_of_class_3, 0);
     assert_eq!((verdict.promise, verdict.unseen_lost), (Promise::NotKept, missing));
     assert_eq!(exit.status.code(), Some(1), "{}", exit.stderr);
+}
+
+/// Receive chunks of a port of 100 Mb/s: 25.2 ms and a burst of 5 ms are 377,500 bytes, which are 1,368 frames of 256 bytes on the line.
+const WHOLE: u32 = 377_500_u32.div_ceil(276);
+/// Small ones: one more for each 512 bytes.
+const SMALL: u32 = WHOLE + 377_500_u32.div_ceil(512);
+
+#[test]
+fn stall_loses_nothing_up_to_the_last_chunk() {
+    for (chunks, count) in [("whole", WHOLE), ("small", SMALL)] {
+        for mode in ["native", "generic"] {
+            let shortest = |count| (0..count).map(|_| (3, 64));
+            for beyond in 0..2 {
+                let Stalled { missing, verdict, .. } = stall_of(chunks, mode, shortest(count + beyond));
+                assert_eq!(missing, u64::from(beyond), "{chunks}, {mode}, {beyond} beyond {count}");
+                let promise = if beyond == 0 { Promise::Kept } else { Promise::NotKept };
+                assert_eq!(
+                    (verdict.promise, verdict.unseen_lost),
+                    (promise, u64::from(beyond)),
+                    "{chunks}, {mode}"
+                );
+            }
+        }
+    }
+}
+
+/// 512 bytes are a chunk, 513 are two. Frames of 256 bytes on average (with FCS) are promised, whatever they are mixed of.
+#[test]
+fn stall_loses_no_mix_of_the_promised_average() {
+    let two_chunks = (0..WHOLE).map(|n| (3, if n * 424 % 1000 < 424 { 513 } else { 64 }));
+    let average = two_chunks.clone().map(|(_, len)| len + 4).sum::<usize>() / WHOLE as usize;
+    assert!((256..262).contains(&average), "{average}");
+    for chunks in ["whole", "small"] {
+        let Stalled { missing, verdict, .. } = stall_of(chunks, "native", two_chunks.clone());
+        assert_eq!((missing, verdict.promise), (0, Promise::Kept), "{chunks}");
+    }
 }

@@ -15,7 +15,7 @@ use xoff_dataplane::driver::Port as _;
 use xoff_dataplane::frame::{Frame, FrameStore as _};
 use xoff_dataplane::units::PortId;
 use xoff_lab::{Lab, VethOptions};
-use xoff_xdp::{Port, PortDriver as _, PortOptions, Rings, Store, ZeroCopy};
+use xoff_xdp::{Port, PortDriver as _, PortOptions, ReceiveChunks, Rings, Store, ZeroCopy};
 
 #[path = "../src/error.rs"]
 mod error;
@@ -70,6 +70,7 @@ impl Wire {
                 zero_copy: ZeroCopy::Auto,
                 rings: Rings { fill: RING, rx: RING, tx: RING, completion: RING },
                 chunk_bytes: CHUNK_BYTES,
+                receive_size: ReceiveChunks::Whole,
                 multi_buffer: buffers > 1,
                 receive_chunks: RING,
                 window: RING,

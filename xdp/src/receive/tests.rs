@@ -2,6 +2,7 @@ use xoff_dataplane::frame::{CELL, FrameStore as _};
 
 use super::*;
 use crate::chunks::PacketMemory;
+use crate::layout::ReceiveChunks;
 use crate::ring::memory::Rings;
 
 const P0: PortId = PortId(0);
@@ -18,7 +19,7 @@ fn receiver(size: u32) -> (Rings, Receiver<Rings, Rings>, Store) {
 }
 
 fn add_memory(store: &mut Store, size: u32) {
-    store.add_memory(P0, Box::new(PacketMemory::new(2048, [size, WINDOW, 1]).unwrap()));
+    store.add_memory(P0, Box::new(PacketMemory::new(2048, ReceiveChunks::Whole, [size, WINDOW, 1]).unwrap()));
 }
 
 fn receive(receiver: &mut Receiver<Rings, Rings>, store: &mut Store, budget: u32) -> (u32, Vec<Frame>) {

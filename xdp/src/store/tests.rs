@@ -1,6 +1,7 @@
 #![allow(clippy::unwrap_used)]
 
 use super::*;
+use crate::layout::ReceiveChunks;
 
 const FRAMES: u32 = 32;
 const P0: PortId = PortId(0);
@@ -22,7 +23,7 @@ fn store() -> Store {
 }
 
 fn add_memory(store: &mut Store, port: PortId) {
-    let memory = PacketMemory::new(2048, [FRAMES, WINDOW, TRANSMIT]).unwrap();
+    let memory = PacketMemory::new(2048, ReceiveChunks::Whole, [FRAMES, WINDOW, TRANSMIT]).unwrap();
     store.add_memory(port, Box::new(memory));
 }
 

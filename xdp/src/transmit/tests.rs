@@ -2,6 +2,7 @@ use xoff_dataplane::frame::FrameStore;
 
 use super::*;
 use crate::chunks::PacketMemory;
+use crate::layout::ReceiveChunks;
 use crate::ring::memory::Rings;
 
 const P0: PortId = PortId(0);
@@ -11,7 +12,7 @@ fn transmitter(size: u32) -> (Rings, Transmitter<Rings, Rings>, Store) {
     let rings = Rings::new(size as usize);
     let transmitter = Transmitter::new(rings.clone(), rings.clone(), size, 5);
     let mut store = Store::with_frames(FRAMES);
-    store.add_memory(P0, Box::new(PacketMemory::new(2048, [1, 1, size]).unwrap()));
+    store.add_memory(P0, Box::new(PacketMemory::new(2048, ReceiveChunks::Whole, [1, 1, size]).unwrap()));
     (rings, transmitter, store)
 }
 

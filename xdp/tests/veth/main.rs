@@ -19,7 +19,7 @@ use xoff_dataplane::frame::{Frame, FrameStore};
 use xoff_dataplane::units::PortId;
 use xoff_ebpf::{EbpfError, Mode};
 use xoff_lab::{Device, Lab, Namespace, VethOptions};
-use xoff_xdp::{Port, PortDriver as _, PortOptions, Rings, Share, Store, XdpError, ZeroCopy};
+use xoff_xdp::{Port, PortDriver as _, PortOptions, ReceiveChunks, Rings, Share, Store, XdpError, ZeroCopy};
 
 mod arrivals;
 
@@ -38,6 +38,7 @@ fn port_options(device: &str) -> PortOptions {
         zero_copy: ZeroCopy::Auto,
         rings: Rings { fill: RING, rx: RING, tx: RING, completion: RING },
         chunk_bytes: 2048,
+        receive_size: ReceiveChunks::Whole,
         multi_buffer: false,
         receive_chunks: RING,
         window: RING,
@@ -217,6 +218,47 @@ fn a_frame_longer_than_a_chunk_takes_several() {
     let grown = bench.hosts[1].receive();
     assert_eq!((grown.len(), &grown[18..]), (3588, &frame(9, 3584)[14..]));
     bench.assert_clean();
+}
+
+/// In small receive chunks each frame lies beside another one: bytes of neighbours must not mix, whatever the kernel writes where.
+#[test]
+fn small_chunks_carry_frames_of_all_lengths() {
+    for mode in [Mode::Native, Mode::Generic].map(Some) {
+        let mut lab = Bench::new(
+            &VethOptions { mtu: 9000, ..VethOptions::default() },
+            match mode {
+                Some(Mode::Generic) => {
+                    |port| (port.receive_size, port.mode) = (ReceiveChunks::Small, Some(Mode::Generic))
+                }
+                _ => |port| (port.receive_size, port.mode) = (ReceiveChunks::Small, Some(Mode::Native)),
+            },
+        );
+        let lens = [60, 511, 512, 513, 1024, 1025, 1514, 1792, 1793, 9014];
+        // A round takes 44 chunks of 512: the chunks come back in another order.
+        for round in 0..20 {
+            for (n, &len) in lens.iter().enumerate() {
+                lab.hosts[0].send(&frame(u8::try_from(10 * round + n).unwrap(), len));
+            }
+            lab.forward(lens.len());
+            for (n, &len) in lens.iter().enumerate() {
+                let received = lab.hosts[1].receive();
+                assert!(
+                    received == frame(u8::try_from(10 * round + n).unwrap(), len),
+                    "{len} bytes, {mode:?}"
+                );
+            }
+        }
+        lab.assert_clean();
+    }
+}
+
+#[test]
+fn small_chunks_refuse_zero_copy() {
+    let (_lab, switch) = one_device();
+    let options =
+        PortOptions { receive_size: ReceiveChunks::Small, zero_copy: ZeroCopy::On, ..port_options("p0") };
+    let error = switch.run(|| open_one(&options).map(drop)).unwrap_err().to_string();
+    assert!(error.contains("small receive chunks"), "{error}");
 }
 
 #[test]

@@ -16,7 +16,7 @@ const OF_PORTS: [(&str, &str, &str); 9] = [
     (
         "Rings (frames)",
         "port",
-        "port fill_ring rx_ring tx_ring completion_ring stall_frames burst_bytes commit_bytes",
+        "port fill_ring rx_ring tx_ring completion_ring stall_chunks burst_bytes commit_bytes",
     ),
     ("Pauses", "port", "port pause obeys sends pause_time_us refresh_us"),
     (
@@ -88,7 +88,7 @@ fn classes(view: &Value) -> Vec<Value> {
 fn head(view: &Value, classes: &[Value]) -> String {
     let lossless = classes.iter().filter(is_lossless);
     let policies: BTreeSet<&str> = lossless.map(|class| word(&class["policy"])).collect();
-    let millis = view["stall_budget_us"].as_f64().unwrap_or_default() / 1_000.0;
+    let millis = view["stall_budget_us"].as_f64().unwrap_or_default().round() / 1_000.0;
     paragraph(&format!(
         "{}: valid; switch {}, {}, {} memory, {}, stall budget {millis} ms, frames of {} bytes or more",
         word(&view["file"]),
@@ -151,7 +151,7 @@ fn totals(view: &Value) -> String {
 }
 
 fn tables(view: &Value, classes: &[Value]) -> Vec<String> {
-    let switch = "poll stall_budget_us smallest_frame_bytes accounting memory_model when_full chunk_bytes multi_buffer";
+    let switch = "poll stall_budget_us smallest_frame_bytes accounting memory_model when_full chunk_bytes receive_chunks multi_buffer";
     let table = |title: &str, keys: &str, rows: &[Value]| {
         let rows = Rows::of(keys, rows).fold("class");
         (!rows.is_empty()).then(|| format!("{title}\n{}", rows.text(UTF8_FULL_CONDENSED, None)))

@@ -1,0 +1,189 @@
+//! Division of a packet memory into chunks, and their addresses in the rings.
+//!
+//! The kernel takes chunks of 2,048 bytes or more, and keeps 256 bytes free in front of a packet. Most frames are far shorter. Where the
+//! kernel copies frames (no zero copy), receive chunks may therefore overlap: the kernel is asked to keep more bytes free in front of
+//! each packet, and writes only the last [`SMALL`] bytes of a chunk. Chunks begin [`SMALL`] bytes apart, so the written parts lie side by
+//! side. A longer frame takes several chunks (XDP multi-buffer).
+//!
+//! ```text
+//!   whole chunks   |256|  frame            ||256|  frame            |
+//!   small chunks   |          free | frame |
+//!                         |          free | frame |
+//!                                |          free | frame |
+//! ```
+//!
+//! Addresses of such chunks are no multiples of 2,048: the memory is registered as unaligned, and the kernel reports the start of a
+//! packet as the address of its chunk and, in the upper 16 bits, an offset.
+
+use rustix::net::xdp::XdpUmemRegFlags;
+
+/// XDP_PACKET_HEADROOM: bytes that the kernel keeps free in front of every packet.
+pub(crate) const HEADROOM: u32 = 256;
+
+/// Bytes of a frame in a small receive chunk. Linux from 7.1 on keeps at least 448 bytes of a chunk of 2,048 for packets.
+pub(crate) const SMALL: u32 = 512;
+
+/// Size of receive chunks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ReceiveChunks {
+    /// As large as transmit chunks. Devices may share them (zero copy).
+    #[default]
+    Whole,
+    /// 512 bytes of a frame each. The kernel copies.
+    Small,
+}
+
+/// Bits of an address in unaligned memory below its offset.
+const OFFSET_SHIFT: u32 = 48;
+
+/// Division of a packet memory. Receive chunks come first, numbered from 0; transmit chunks follow, and their numbers, too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Layout {
+    /// Bytes of a chunk as the kernel knows it, as a power of two.
+    bits: u32,
+    /// Distance of receive chunks, as a power of two.
+    stride_bits: u32,
+    receive: u32,
+    transmit: u32,
+    /// Address of the first transmit chunk.
+    transmit_at: u64,
+}
+
+impl Layout {
+    /// `chunk_bytes` is a power of two.
+    pub(crate) fn new(chunk_bytes: u32, size: ReceiveChunks, [receive, transmit]: [u32; 2]) -> Layout {
+        let stride = match size {
+            ReceiveChunks::Whole => chunk_bytes,
+            ReceiveChunks::Small => SMALL,
+        };
+        assert!(
+            chunk_bytes.is_power_of_two() && HEADROOM + SMALL <= chunk_bytes,
+            "a chunk has room for a packet"
+        );
+        let received = u64::from(receive) * u64::from(stride) + u64::from(chunk_bytes - stride);
+        Layout {
+            bits: chunk_bytes.trailing_zeros(),
+            stride_bits: stride.trailing_zeros(),
+            receive,
+            transmit,
+            transmit_at: received.next_multiple_of(chunk_bytes.into()),
+        }
+    }
+
+    /// Bytes of the memory.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.transmit_at + (u64::from(self.transmit) << self.bits)
+    }
+
+    /// Number of all chunks.
+    pub(crate) fn count(&self) -> u32 {
+        self.receive + self.transmit
+    }
+
+    /// Bytes of a chunk as the kernel knows it.
+    pub(crate) fn chunk_bytes(&self) -> u32 {
+        1 << self.bits
+    }
+
+    /// Maximum bytes of a frame in a receive chunk.
+    #[inline]
+    pub(crate) fn receive_room(&self) -> u32 {
+        if self.overlaps() { SMALL } else { self.transmit_room() }
+    }
+
+    /// Maximum bytes of a frame in a transmit chunk.
+    #[inline]
+    pub(crate) fn transmit_room(&self) -> u32 {
+        self.chunk_bytes() - HEADROOM
+    }
+
+    /// Offset of a received packet in its chunk.
+    #[inline]
+    pub(crate) fn receive_offset(&self) -> u32 {
+        self.chunk_bytes() - self.receive_room()
+    }
+
+    fn overlaps(&self) -> bool {
+        self.stride_bits != self.bits
+    }
+
+    /// Bytes that the kernel is to keep free in front of a packet beside its own.
+    pub(crate) fn kernel_headroom(&self) -> u32 {
+        self.receive_offset() - HEADROOM
+    }
+
+    /// Flags of the registration.
+    pub(crate) fn flags(&self) -> XdpUmemRegFlags {
+        if self.overlaps() {
+            XdpUmemRegFlags::XDP_UMEM_UNALIGNED_CHUNK_FLAG
+        } else {
+            XdpUmemRegFlags::empty()
+        }
+    }
+
+    /// Address of a chunk.
+    #[inline]
+    pub(crate) fn address(&self, chunk: u32) -> u64 {
+        match chunk.checked_sub(self.receive) {
+            None => u64::from(chunk) << self.stride_bits,
+            Some(transmit) => self.transmit_at + (u64::from(transmit) << self.bits),
+        }
+    }
+
+    /// Number of the receive chunk, and offset in it, of an address in the RX ring.
+    #[inline]
+    #[allow(clippy::cast_possible_truncation)] // there are fewer than 2^32 chunks, and an offset is less than 2^17
+    pub(crate) fn received(&self, address: u64) -> (u32, u32) {
+        let (base, upper) = (address & ((1 << OFFSET_SHIFT) - 1), address >> OFFSET_SHIFT);
+        let lower = base & ((1 << self.stride_bits) - 1);
+        ((base >> self.stride_bits) as u32, (upper + lower) as u32)
+    }
+
+    /// Number of the transmit chunk of an address in the completion ring; [`u32::MAX`] for an address that is none's.
+    #[inline]
+    pub(crate) fn transmitted(&self, address: u64) -> u32 {
+        let number = address.checked_sub(self.transmit_at).map(|from_first| from_first >> self.bits);
+        number
+            .and_then(|number| u32::try_from(number).ok())
+            .map_or(u32::MAX, |number| self.receive.saturating_add(number))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SMALL_ONES: Layout =
+        Layout { bits: 11, stride_bits: 9, receive: 5, transmit: 2, transmit_at: 4096 };
+
+    #[test]
+    fn whole_chunks_lie_side_by_side() {
+        let layout = Layout::new(2048, ReceiveChunks::Whole, [3, 2]);
+        assert_eq!([0, 2, 3, 4].map(|chunk| layout.address(chunk)), [0, 4096, 6144, 8192]);
+        assert_eq!((layout.bytes(), layout.receive_room(), layout.receive_offset()), (10_240, 1792, 256));
+        assert_eq!((layout.kernel_headroom(), layout.flags()), (0, XdpUmemRegFlags::empty()));
+        assert_eq!(layout.received(4096 + 256), (2, 256));
+        assert_eq!(layout.transmitted(6144 + 252), 3);
+        assert_eq!(layout.transmitted(6143), u32::MAX, "of a receive chunk");
+    }
+
+    #[test]
+    fn written_parts_of_small_chunks_lie_side_by_side() {
+        let layout = Layout::new(2048, ReceiveChunks::Small, [5, 2]);
+        assert_eq!(layout, SMALL_ONES, "five times 512 and 1536 are 4096");
+        let written = (0..5).map(|chunk| layout.address(chunk) + u64::from(layout.receive_offset()));
+        assert!(written.eq([1536, 2048, 2560, 3072, 3584]), "512 bytes each, and the last ends at 4096");
+        assert_eq!((layout.receive_room(), layout.transmit_room()), (512, 1792));
+        assert_eq!(layout.kernel_headroom() + HEADROOM, 1536);
+        assert_eq!(layout.bytes(), 8192);
+        let six = Layout::new(2048, ReceiveChunks::Small, [6, 2]);
+        assert_eq!(six.address(6), 6144, "transmit chunks begin behind the last byte that the kernel writes");
+    }
+
+    #[test]
+    fn offset_of_unaligned_address_is_in_its_upper_bits() {
+        assert_eq!(SMALL_ONES.received(3 * 512 + (1536 << 48)), (3, 1536));
+        assert_eq!(SMALL_ONES.received(3 * 512), (3, 0));
+        assert_eq!(SMALL_ONES.transmitted(4096 + 2048 + 256), 6);
+    }
+}
