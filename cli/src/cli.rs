@@ -1,4 +1,4 @@
-//! What commands share: how they read numbers, and what they write where.
+//! Helpers shared by all commands: parsers of numbers, and output on standard output and standard error.
 
 use std::fmt::Display;
 use std::io::{self, Write as _};
@@ -12,12 +12,13 @@ use xoff_experiments::scenario::SEED_MAX;
 
 use xoff_switch::Promise;
 
-/// Exit code of what could not be started: bad usage, bad configuration, missing privilege.
+/// Exit code of a command that could not start: bad usage, bad configuration, missing privilege.
 pub const EXIT_CANNOT: u8 = 2;
-/// Exit code where it cannot be proved that nothing was lost.
+/// Exit code for an unproved promise: no loss is known, but a counter that would show one cannot be
+/// read.
 const EXIT_NOT_PROVED: u8 = 3;
 
-/// The exit code that tells what became of a promise.
+/// Returns the exit code for the verdict on a promise.
 #[must_use]
 pub fn exit_code(promise: Promise) -> ExitCode {
     match promise {
@@ -27,7 +28,7 @@ pub fn exit_code(promise: Promise) -> ExitCode {
     }
 }
 
-/// Reads a whole number in `range`; what is wrong is said in words of the command line.
+/// Returns a parser of whole numbers in `range`; its errors name the range.
 pub fn number<T>(range: RangeInclusive<T>) -> impl Fn(&str) -> Result<T, String> + Clone
 where
     T: FromStr + PartialOrd + Display + Clone,
@@ -38,14 +39,14 @@ where
     }
 }
 
-/// Seeds of a run.
+/// Maximum number of seeds of one run.
 #[cfg(feature = "experiments")]
 pub const SEEDS_MAX: u64 = 1_000_000;
 
-/// Reads the first and the last of several seeds.
+/// Parses a range of seeds, such as `1..10`, into its first and last seed.
 ///
 /// # Errors
-/// It is no such range.
+/// Returns an error if `text` is no such range, or has more than [`SEEDS_MAX`] seeds.
 #[cfg(feature = "experiments")]
 pub fn seeds(text: &str) -> Result<(u64, u64), String> {
     let ends = text.split_once("..").and_then(|(from, to)| {
@@ -58,19 +59,18 @@ pub fn seeds(text: &str) -> Result<(u64, u64), String> {
     })
 }
 
-/// Prints on standard output; what a reader that has gone away does not take is lost, and no error: its
-/// exit code still tells the result.
+/// Prints on standard output. A closed pipe is no error, because the exit code still reports the
+/// result.
 ///
-/// # Errors
-/// It cannot be written for another reason: a full disk.
+/// # Errors Returns an error if the text cannot be written for another reason, such as a full disk.
 pub fn print(text: impl Display) -> miette::Result<()> {
     print_more(text).map(drop)
 }
 
-/// The same, for who would print more later: breaks off where the reader has gone away.
+/// Prints like [`print()`], and returns `Break` if the reader has closed the pipe.
 ///
 /// # Errors
-/// As [`print()`].
+/// Returns an error in the same cases as [`print()`].
 pub fn print_more(text: impl Display) -> miette::Result<ControlFlow<()>> {
     let mut out = io::stdout().lock();
     match write!(out, "{text}").and_then(|()| out.flush()) {
@@ -80,12 +80,13 @@ pub fn print_more(text: impl Display) -> miette::Result<ControlFlow<()>> {
     }
 }
 
-/// A line on standard error; one that nobody takes is lost, and no error.
+/// Prints a line on standard error; failures are ignored.
 pub fn tell(line: impl Display) {
     let _ = io::stderr().write_all(format!("{line}\n").as_bytes());
 }
 
-/// Breaks `text` between words into lines of at most `width` characters; lines after the first are indented.
+/// Breaks `text` between words into lines of at most `width` characters; lines after the first are
+/// indented.
 pub fn wrapped(text: &str, width: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     for word in text.split(' ') {

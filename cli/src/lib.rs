@@ -1,4 +1,4 @@
-//! The command `xoff`: arguments, tables and screens; what it does is in the crates that it stands on.
+//! The command `xoff`: arguments, tables and screens on top of the other crates.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! The `xoff` command.
+//! Binary of the command `xoff`.
 
 #![forbid(unsafe_code)]
 

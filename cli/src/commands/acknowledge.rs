@@ -1,4 +1,4 @@
-//! `xoff acknowledge`: what a switch cannot prove any more counts no more against it.
+//! `xoff acknowledge`: excludes known gaps in the proof of losslessness from the verdict.
 
 use std::time::Duration;
 
@@ -10,12 +10,14 @@ use xoff_switch::control::acknowledge::AcknowledgedNow;
 
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Acknowledge what a running switch cannot prove any more, because a device went away with its last drop counters, or an XDP
-/// program was taken off. It stays in the status, and counts no more for the verdict, the exit code and the metrics. What still
-/// lasts cannot be acknowledged, nor can losses.
+/// Exclude known gaps in a switch's proof of losslessness.
+///
+/// A gap arises when a device disappears with its last drop counters, or an XDP program is detached. An acknowledged
+/// gap stays in the status, but no longer affects verdict, exit code and metrics. Losses and gaps that still last
+/// cannot be acknowledged.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Args {
-    /// Where the switch serves its status: an address, or unix: and the path of a socket.
+    /// Address of the switch: a URL, or unix: and the path of a socket.
     #[arg(long, default_value = DEFAULT_URL, value_parser = client::url)]
     url: String,
 }
@@ -23,7 +25,7 @@ pub struct Args {
 /// Runs the command.
 ///
 /// # Errors
-/// Where there is no switch, or it refuses.
+/// Returns an error if no switch answers or the switch refuses.
 pub fn run(Args { url }: &Args) -> miette::Result<()> {
     let answer =
         client::ask(url, TIMEOUT, |agent, base| agent.put(format!("{base}/acknowledge")).send_empty());

@@ -1,4 +1,4 @@
-//! `xoff capture`: frames of a running switch's ports, as they pass.
+//! `xoff capture`: writes the frames of a running switch's ports to a pcapng file.
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Read, Write};
@@ -18,7 +18,7 @@ use crate::cli::{number, tell};
 use xoff_switch::client::{self, Silent};
 use xoff_switch::control::capture::ID_HEADER;
 
-/// How long the switch has to begin.
+/// Timeout of the requests to begin and to end a capture.
 const BEGUN_WITHIN: Duration = Duration::from_secs(10);
 const EXAMPLES: &str = "\
 Examples:
@@ -26,86 +26,93 @@ Examples:
   xoff capture p1 -w - | tshark -r -
   xoff capture --dropped -w - | tshark -r - -T fields -e frame.interface_name -e frame.comment";
 
-/// Bytes that are read at once.
+/// Size of the read buffer, in bytes.
 const PIECE: usize = 256 << 10;
 
-/// Capture the frames of a running switch's ports, both directions, MAC control (PFC, GFC, CNM) included, as pcapng: with the class
-/// and what became of each frame as a comment, until Ctrl-C or for so long. No frame waits for who reads a capture; those that it
-/// missed are counted in the file and told at the end. Needs root, or the user whom the switch runs as.
+/// Capture frames of a running switch's ports as pcapng.
+///
+/// The capture has both directions, including MAC control (PFC, GFC, CNM). A comment on each frame names its class and
+/// its fate. It ends at Ctrl-C or at a given limit. The switch never waits for a capture: missed frames are counted in
+/// the file and reported at the end. Requires root, or the user that the switch runs as.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
-    /// Ports of the switch; all where none is named.
+    /// Ports of the switch [default: all].
     #[arg(value_name = "PORT")]
     ports: Vec<String>,
-    /// Only frames of this class, 0 to 7. Several may be given.
+    /// Capture only frames of this class, 0 to 7. May be repeated.
     #[arg(long, value_name = "N", value_parser = number(0..=7_u8))]
     class: Vec<u8>,
-    /// Only frames that are dropped, for any reason or for this one (`--dropped=egress_full`). Several may be given.
+    /// Capture only dropped frames. May be repeated.
+    ///
+    /// Without a value, all drop reasons; with one, that reason only (`--dropped=egress_full`).
     #[arg(long, value_name = "REASON", num_args = 0..=1, require_equals = true, default_missing_value = "")]
     dropped: Vec<String>,
-    /// Control frames: what the switch consumes or makes itself, and CNMs. Only these where no class or drop is asked for.
+    /// Capture control frames.
+    ///
+    /// Control frames are those that the switch consumes or makes itself, and CNMs. Without --class and --dropped, only
+    /// control frames are captured.
     #[arg(long)]
     control: bool,
-    /// Bytes of each frame that are kept, 14 to 262144.
+    /// Maximum bytes kept of each frame, 14 to 262144.
     #[arg(long, value_name = "BYTES", value_parser = number(14..=262_144_u32))]
     snap: Option<u32>,
-    /// End after so many frames.
+    /// End after this number of frames.
     #[arg(long, short = 'c', value_name = "N", value_parser = number(1..=u64::MAX))]
     count: Option<u64>,
-    /// End after so many seconds.
+    /// End after this number of seconds.
     #[arg(long, value_name = "N", value_parser = number(1..=u32::MAX))]
     seconds: Option<u32>,
-    /// The file to write, or - for standard output.
+    /// Output file, or - for standard output.
     #[arg(long, short, value_name = "FILE")]
     write: PathBuf,
-    /// Where the switch serves its status.
+    /// Address of the switch: a URL, or unix: and the path of a socket.
     #[arg(long, value_parser = client::url, default_value = client::DEFAULT_URL)]
     url: String,
 }
 
-/// Why nothing was captured, or no more.
+/// Reason why a capture failed or stopped early.
 #[derive(Debug, thiserror::Error)]
 pub enum CaptureError {
-    /// Nobody answers.
+    /// No switch answered.
     #[error(transparent)]
     Silent(#[from] Silent),
-    /// The switch says no.
+    /// The switch refused; its reply.
     #[error("{0}")]
     Refused(String),
-    /// Something answers, but not with a capture.
+    /// The server's reply is not a capture.
     #[error("{url} sends no capture of this version of xoff: {error}")]
     Foreign {
-        /// Where it was asked.
+        /// Address of the server.
         url: String,
-        /// What is wrong with the answer.
+        /// First error in the reply.
         error: NoBlock,
     },
-    /// The file.
+    /// The output file cannot be opened or written.
     #[error("cannot write {file}: {error}")]
     File {
-        /// Which.
+        /// Name of the output file.
         file: String,
-        /// The system's words.
+        /// Error of the system.
         error: io::Error,
     },
 }
 
-/// How a capture came to its end.
+/// Reason why a capture ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
-    /// As it should.
+    /// The switch sent all blocks, including the final statistics.
     Whole,
-    /// Nobody reads what is written.
+    /// The reader of the output closed its pipe.
     Unread,
-    /// The switch is gone.
+    /// The connection to the switch broke before the final statistics.
     CutOff,
 }
 
 /// Runs the command.
 ///
 /// # Errors
-/// Where there is no switch, it refuses, or the file cannot be written.
+/// Returns an error if no switch answers, the switch refuses, or the file cannot be written.
 pub fn run(args: &Args) -> miette::Result<ExitCode> {
     let (end, tally) = capture(args).into_diagnostic()?;
     let Tally { frames, missed } = tally;
@@ -123,7 +130,7 @@ pub fn run(args: &Args) -> miette::Result<ExitCode> {
 
 fn capture(args: &Args) -> Result<(End, Tally), CaptureError> {
     let url = args.url.as_str();
-    // Signals that come from here on end it in good order. They are waited for, so that none cuts a read of the answer short.
+    // Blocks the signals in all threads, so that none interrupts a read of the response; `end_on` waits for them.
     let signals = SigSet::from_iter([Signal::SIGINT, Signal::SIGTERM]);
     let waited_for = signals.thread_block();
     let mut answer = begin(url, args)?;
@@ -167,7 +174,8 @@ fn open(args: &Args) -> Result<Box<dyn Write>, CaptureError> {
     Ok(Box::new(File::create(&args.write).map_err(failed)?))
 }
 
-/// With the first signal the switch is told to end the capture, which then comes to its end here; the next ends this process.
+/// Asks the switch to end the capture at the first signal; ends this process at the next signal, or if
+/// the switch cannot be asked.
 fn end_on(signals: &SigSet, url: &str, id: &str) {
     let (agent, base) = client::agent(url, BEGUN_WITHIN);
     let end =
@@ -181,7 +189,7 @@ fn end_on(signals: &SigSet, url: &str, id: &str) {
     }
 }
 
-/// Carries whole blocks from the switch to the file, as they come.
+/// Copies whole blocks from the switch to the file as they arrive.
 fn carry(
     from: &mut impl Read,
     to: &mut impl Write,
@@ -227,7 +235,7 @@ mod tests {
 
     use super::*;
 
-    /// Gives a byte or two at a time, and then what it is told to.
+    /// Reader that returns at most five bytes a call, and then the given error or the end of the file.
     struct Trickle<'a>(&'a [u8], Option<ErrorKind>);
 
     impl Read for Trickle<'_> {

@@ -1,4 +1,4 @@
-//! `xoff sim chaos`: whatever goes wrong in random fabrics, by seeds, and every promise of a switch looked at after every event.
+//! `xoff sim chaos`: checks every promise of a switch after every event of random simulated fabrics, one for each seed.
 
 use std::process::ExitCode;
 use std::thread;
@@ -8,30 +8,31 @@ use xoff_testkit::chaos::{self, Report};
 
 use crate::cli;
 
-/// Random fabrics, loads, policies and faults, a run for each seed, in which every promise of a switch is looked at after every event.
+/// Check every promise of a switch in random simulated fabrics.
 ///
-/// It stops at the first that is broken, with exit code 1: what was broken, with which seed and at which event, the events before it, and
-/// the smallest scenario found in which it is broken, too. A seed takes the same path in every run.
+/// Each seed gives a random fabric with loads, policies and faults; promises are checked after every event. The first
+/// broken promise ends the command with exit code 1. It prints the promise, the seed, the event, the events before it,
+/// and the smallest failing scenario found. A seed gives the same run every time.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// A run for each of these seeds, both ends included.
+    /// First and last of the seeds to run.
     #[arg(long, value_name = "A..B", value_parser = cli::seeds, default_value = "0..99")]
     seeds: (u64, u64),
-    /// Runs at a time [default: one for each core].
+    /// Number of parallel runs [default: one per core].
     #[arg(long, value_name = "COUNT", value_parser = cli::number(1..=1_024_usize))]
     jobs: Option<usize>,
-    /// Events of each run at most.
+    /// Maximum number of events of each run.
     #[arg(long, value_name = "COUNT", value_parser = cli::number(1..=1_000_000_000_u64), default_value_t = chaos::EVENTS_MAX)]
     events: u64,
 }
 
-/// Between two lines of progress.
+/// Interval between two lines of progress.
 const TOLD_EVERY: Duration = Duration::from_secs(5);
 
-/// Runs it.
+/// Runs the command.
 ///
 /// # Errors
-/// What cannot be written.
+/// Returns an error if the report cannot be written.
 pub fn run(args: &Args) -> miette::Result<ExitCode> {
     let jobs = args.jobs.unwrap_or_else(|| thread::available_parallelism().map_or(1, std::num::NonZero::get));
     let (from, end) = (args.seeds.0, args.seeds.1 + 1);

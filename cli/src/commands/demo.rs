@@ -1,4 +1,4 @@
-//! `xoff demo`: see it work, without a file, in half a minute.
+//! `xoff demo`: shows losslessness under congestion in half a minute, without a configuration.
 
 use std::process::ExitCode;
 
@@ -7,15 +7,17 @@ use miette::IntoDiagnostic as _;
 use crate::cli;
 use xoff_experiments::demo;
 
-/// Four senders congest one port of a switch, in namespaces that vanish afterwards. Shows what became of
-/// every frame; exits with 0 only where the lossless class lost, duplicated and reordered nothing and
-/// every frame is accounted for, with 1 where not, and with 3 where something that could tell of a loss cannot be read.
+/// Congest a switch in namespaces and account for every frame.
+///
+/// Four senders congest one port; the namespaces are removed afterwards. Exits with 0 if the lossless class lost,
+/// duplicated and reordered nothing and every frame is accounted for. Exits with 1 if not, and with 3 if a counter that
+/// would show a loss cannot be read.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Print one JSON object on standard output; progress goes to standard error.
+    /// Print one JSON object; progress goes to standard error.
     #[arg(long)]
     json: bool,
-    /// How long traffic is offered.
+    /// Duration of the traffic, in seconds.
     #[arg(long, value_name = "SECONDS", default_value_t = 12, value_parser = cli::number(1..=3600_u64))]
     seconds: u64,
 }
@@ -23,7 +25,7 @@ pub struct Args {
 /// Runs the demo.
 ///
 /// # Errors
-/// What kept it from running.
+/// Returns an error if the demo cannot run.
 pub fn run(args: &Args) -> miette::Result<ExitCode> {
     let report = demo::run(args.seconds, &mut |line| cli::tell(line))?;
     if args.json {

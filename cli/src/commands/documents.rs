@@ -1,4 +1,4 @@
-//! `xoff completions` and `xoff manual`: what the command line says of itself, for shells and for `man`.
+//! `xoff completions` and `xoff manual`: shell completions and manual pages, generated from the command line.
 
 use std::fs;
 use std::io;
@@ -11,17 +11,19 @@ use miette::miette;
 use super::Cli;
 use crate::cli;
 
-/// Print what a shell needs to complete commands of xoff: source it, or put it where that shell looks.
+/// Print the completion script for a shell.
+///
+/// Source the output, or write it to the directory where the shell looks for completions.
 #[derive(Debug, clap::Args)]
 pub struct CompletionsArgs {
-    /// The shell.
+    /// Shell to complete for.
     shell: Shell,
 }
 
 /// Write manual pages, one for each command.
 #[derive(Debug, clap::Args)]
 pub struct ManualArgs {
-    /// Where to; it is made where it is not there.
+    /// Output directory; created if missing.
     #[arg(long, value_name = "DIRECTORY")]
     to: PathBuf,
 }
@@ -29,7 +31,7 @@ pub struct ManualArgs {
 /// Prints completions.
 ///
 /// # Errors
-/// They cannot be written.
+/// Returns an error if the completions cannot be written.
 pub fn completions(args: &CompletionsArgs) -> miette::Result<()> {
     let mut text = Vec::new();
     generate(args.shell, &mut Cli::command(), "xoff", &mut text);
@@ -39,7 +41,7 @@ pub fn completions(args: &CompletionsArgs) -> miette::Result<()> {
 /// Writes manual pages.
 ///
 /// # Errors
-/// They cannot be written.
+/// Returns an error if the pages cannot be written.
 pub fn manual(args: &ManualArgs) -> miette::Result<()> {
     let write = || -> io::Result<()> {
         fs::create_dir_all(&args.to)?;

@@ -1,4 +1,4 @@
-//! `xoff experiment`: policies side by side under one load.
+//! `xoff experiment`: compares policies under one load.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -22,67 +22,79 @@ use xoff_host::values;
 use crate::cli;
 use xoff_experiments::namespaces::{self, Namespaces, rate_of_this_machine};
 
-/// Runs the same load under several policies, in namespaces that vanish afterwards, and shows what
-/// became of it side by side. `list` says what there is. Exits with 0 where every policy that promises to
-/// lose nothing lossless lost nothing and every frame is accounted for, with 1 where not, and with 3 where something
-/// that could tell of a loss cannot be read.
+/// Compare policies under one load, in namespaces or simulated.
+///
+/// `list` prints the experiments; namespaces are removed afterwards. Exits with 0 if every frame is accounted for and
+/// no policy that promises losslessness lost a lossless frame. Exits with 1 if not, and with 3 if a counter that would
+/// show a loss cannot be read.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Name of the experiment, or `list`.
     name: String,
-    /// With routers for switches, where the experiment has that (`list --routed` says which): needs FRR, unless it is simulated.
+    /// Replace switches by routers; `list --routed` names experiments.
+    ///
+    /// Requires FRR, unless the experiment is simulated.
     #[arg(long)]
     routed: bool,
-    /// Policies to compare, instead of the experiment's own choice; may be repeated, or a list with
-    /// commas.
+    /// Policies to compare [default: those of the experiment].
+    ///
+    /// May be repeated, or a list with commas.
     #[arg(long, value_name = "POLICY", value_delimiter = ',', value_parser = names())]
     policy: Vec<String>,
-    /// How often each policy is measured.
+    /// Number of runs for each policy.
     #[arg(long, value_name = "COUNT", default_value_t = 1, value_parser = cli::number(1..=100_u32))]
     runs: u32,
-    /// How long each policy is measured, 3 to 600, for experiments where that can be chosen [default: what `list`
-    /// says].
+    /// Seconds of each run, 3 to 600 [default: see `list`].
+    ///
+    /// Some experiments have a fixed duration and refuse this option.
     #[arg(long, value_name = "COUNT", value_parser = cli::number(3..=600_u32))]
     seconds: Option<u32>,
-    /// In the simulator, with switches of ideal hardware: needs no privilege, and the same seed gives the same result.
+    /// Simulate ideal hardware: no privileges, reproducible by seed.
     #[arg(long)]
     simulated: bool,
-    /// With --simulated: hosts and switches are programs of a machine like this one, which keeps each from running for up to LENGTH,
-    /// every EVERY on average [default: 1s]; 0 for one that never stalls. It takes WAKE to wake each, 1ms at most [default: 0].
+    /// Simulate stalls of hosts and switches; requires --simulated.
+    ///
+    /// Hosts and switches are then programs on a simulated machine. It stalls each of them for up to LENGTH, every
+    /// EVERY on average [default: 1s]; a LENGTH of 0 means no stalls. Waking a program takes WAKE, at most 1ms
+    /// [default: 0].
     #[arg(long, value_name = "LENGTH[/EVERY[/WAKE]]")]
     stall: Option<Stall>,
-    /// Rate of the lines, 5M to 1G; thresholds grow with it [default: 50 Mb/s for each core]. With --simulated up to 400G; thresholds
-    /// stay, and times shrink [default: 100M].
+    /// Line rate [default: 50 Mb/s per core; 100M with --simulated].
+    ///
+    /// 5M to 1G, simulated up to 400G (with --stall to 1G). In namespaces thresholds grow with the rate. In the simulator
+    /// thresholds stay, and times shrink.
     #[arg(long, visible_alias = "line", value_name = "RATE", value_parser = line_rate)]
     rate: Option<BitRate>,
-    /// A key of the configuration for all switches that are compared, over what experiment and policy say: class.3.xoff=80KB.
-    /// May be repeated.
+    /// Set a configuration key of all switches. May be repeated.
+    ///
+    /// It overrides the experiment and the policy. Example: class.3.xoff=80KB
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<Given>,
-    /// Where chance begins in the first run; one more in each that follows.
+    /// Seed of the first run; each further run adds one.
     #[arg(long, value_name = "NUMBER", default_value_t = 0, value_parser = cli::number(0..=SEED_MAX))]
     seed: u64,
-    /// Write raw data into files in this directory: completion times, queue lengths, pauses.
+    /// Write raw data (completion times, queues, pauses) to a directory.
     #[arg(long, value_name = "DIR")]
     csv: Option<PathBuf>,
-    /// Print one JSON object on standard output; progress goes to standard error.
+    /// Print one JSON object; progress goes to standard error.
     #[arg(long)]
     json: bool,
-    /// Write a plot, as SVG.
+    /// Write a plot as SVG.
     #[arg(long, value_name = "FILE.svg")]
     plot: Option<PathBuf>,
 }
 
-/// What `--policy` may name. Whether the program brings a policy along, it does not know.
+/// Returns the names that `--policy` accepts. The parser cannot know whether the program provides a
+/// policy, so it accepts that name too.
 fn names() -> PossibleValuesParser {
     let own = PossibleValue::new(OWN.name).hide(true);
     PossibleValuesParser::new(VARIANTS.iter().map(|variant| PossibleValue::new(variant.name)).chain([own]))
 }
 
-/// Runs the experiment, in a program with this policy of its own.
+/// Runs the experiment. `own` is the policy that the calling program provides.
 ///
 /// # Errors
-/// A name that there is not, and what kept the experiment from running.
+/// Returns an error if a name is unknown or the experiment cannot run.
 pub fn run(args: &Args, own: Option<&OwnPolicy>) -> miette::Result<ExitCode> {
     if args.name == "list" {
         no_run(args)?;
@@ -130,7 +142,7 @@ pub fn run(args: &Args, own: Option<&OwnPolicy>) -> miette::Result<ExitCode> {
     Ok(cli::exit_code(report.promise()))
 }
 
-/// Of the options only those that say what is listed, and how, go with `list`.
+/// Refuses options that do not go with `list`: all but `--routed` and `--json`.
 fn no_run(args: &Args) -> miette::Result<()> {
     let of_runs = [
         ("--policy", !args.policy.is_empty()),
@@ -193,7 +205,7 @@ fn policies(
     Ok(policies)
 }
 
-/// Each key once: nobody knows which of two values is meant.
+/// Refuses keys that are given twice.
 fn given(set: &[Given]) -> miette::Result<Vec<Given>> {
     let mut values = BTreeMap::new();
     for Given { path, value } in set {
@@ -216,7 +228,7 @@ fn seconds(experiment: &Experiment, asked: Option<u32>) -> miette::Result<u32> {
     }
 }
 
-/// A rate of lines that every experiment can have, simulated at least.
+/// Parses a line rate within the range of simulated experiments.
 fn line_rate(text: &str) -> Result<BitRate, String> {
     let rate = values::rate(text)?;
     let told = "experiments run at 5M to 1G, and simulated ones up to 400G";
@@ -237,7 +249,7 @@ fn line(args: &Args) -> miette::Result<Line> {
     }
 }
 
-/// All, or those with routers.
+/// Formats the list of all experiments, or of those with routers.
 fn list(own: Option<&OwnPolicy>, routed: bool) -> String {
     let mut text = "Experiments:\n".to_owned();
     let bridged = |experiment| iter::once(experiment).filter(|_| !routed);
@@ -259,13 +271,13 @@ fn list(own: Option<&OwnPolicy>, routed: bool) -> String {
     text
 }
 
-/// What a variant does; of the program's own, what people call it.
+/// Returns the description of a variant, preceded by the name of the program's own policy.
 fn about(variant: &Variant, own: Option<&OwnPolicy>) -> String {
     let name = own.filter(|_| variant.name == OWN.name).map(|own| format!("{}: ", own.name()));
     name.unwrap_or_default() + variant.about
 }
 
-/// The same as one JSON object.
+/// Formats the list as one JSON object.
 fn list_json(own: Option<&OwnPolicy>, routed: bool) -> String {
     let experiments = EXPERIMENTS.iter().filter(|of| !routed || of.routed.is_some()).map(|experiment| {
         let Experiment { name, about, length, policies, .. } = experiment;

@@ -1,5 +1,4 @@
-//! The command line, and the commands of `xoff`, one file each: its arguments, and `run`. What a command's
-//! failure looks like: one report on standard error, exit code 2.
+//! Commands of `xoff`, one file each: its arguments, and `run`. A failure is one report on standard error, with exit code 2.
 
 pub mod acknowledge;
 pub mod capture;
@@ -34,30 +33,31 @@ use xoff_config::OwnPolicy;
 
 use crate::cli::{EXIT_CANNOT, tell};
 
-/// A lossless Ethernet switch in userspace over AF_XDP that speaks IEEE 802.1Qbb.
+/// A lossless Ethernet switch in userspace over AF_XDP (IEEE 802.1Qbb).
 #[derive(Debug, Parser)]
 #[command(name = "xoff", version)]
 pub struct Cli {
-    /// What to do.
+    /// Command to run.
     #[command(subcommand)]
     pub command: Command,
 }
 
-/// Runs what the command line asks for.
+/// Runs the command line.
 #[must_use]
 pub fn main() -> ExitCode {
     main_of(None)
 }
 
-/// The same in a program that brings a flow-control policy along: it is called `"custom"` wherever policies have names.
+/// Runs the command line in a program that provides a flow-control policy of its own, which is called
+/// `"custom"`.
 #[must_use]
 pub fn main_with(own: OwnPolicy) -> ExitCode {
     main_of(Some(&own))
 }
 
 fn main_of(own: Option<&OwnPolicy>) -> ExitCode {
-    // Every message names its cause itself; the chain would say it again. Lines are left to the terminal: a name
-    // or command that is broken in two cannot be copied or searched for.
+    // Every message names its cause itself, so the chain would repeat it. Lines are not wrapped: a broken name or
+    // command cannot be copied or searched for.
     let opts = || MietteHandlerOpts::new().without_cause_chain().wrap_lines(false);
     miette::set_hook(Box::new(move |_| Box::new(opts().build()))).expect("nobody else sets a hook");
     match Cli::parse().command.run(own) {
@@ -69,9 +69,9 @@ fn main_of(own: Option<&OwnPolicy>) -> ExitCode {
     }
 }
 
-/// A command and its arguments.
+/// Command with its arguments.
 #[derive(Debug, Subcommand)]
-#[allow(missing_docs)] // each `Args` says it, and `xoff help` prints that
+#[allow(missing_docs)] // each `Args` has its own doc, which is the help text
 pub enum Command {
     Acknowledge(acknowledge::Args),
     Capture(capture::Args),
@@ -100,10 +100,10 @@ pub enum Command {
 }
 
 impl Command {
-    /// Does it, in a program with this policy of its own.
+    /// Runs the command. `own` is the policy that the calling program provides.
     ///
     /// # Errors
-    /// What kept it from starting.
+    /// Returns an error if the command cannot start.
     pub fn run(self, own: Option<&OwnPolicy>) -> miette::Result<ExitCode> {
         match self {
             Command::Acknowledge(args) => acknowledge::run(&args).map(|()| ExitCode::SUCCESS),

@@ -1,4 +1,4 @@
-//! `xoff policy`: which flow-control policy each class of a running switch has, and another one for it.
+//! `xoff policy`: shows or changes the flow-control policy of each class of a running switch.
 
 use std::time::Duration;
 
@@ -9,18 +9,20 @@ use xoff_switch::client::{self, DEFAULT_URL};
 use xoff_switch::control::policy::PolicyChange;
 use xoff_switch::control::policy_cells::PolicyNames;
 
-/// Longer than a switch takes to answer for workers that do not.
+/// Timeout, longer than the switch waits for silent workers.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Show or change the flow-control policies of a running switch; no frame is lost by it.
+/// Show or change the flow-control policies of a running switch.
+///
+/// A change loses no frame.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Args {
-    /// The policy that takes over (pfc, capfc-stop-max, ...); without it, what there is is shown.
+    /// New policy (pfc, capfc-stop-max, ...) [default: show policies].
     policy: Option<String>,
-    /// The class that gets it, 0 to 7; without it, all.
+    /// Class that gets the policy, 0 to 7 [default: all].
     #[arg(long, requires = "policy", value_parser = number(0..=7_u8))]
     class: Option<u8>,
-    /// Where the switch serves its status: an address, or unix: and the path of a socket.
+    /// Address of the switch: a URL, or unix: and the path of a socket.
     #[arg(long, default_value = DEFAULT_URL, value_parser = client::url)]
     url: String,
 }
@@ -28,7 +30,7 @@ pub struct Args {
 /// Runs the command.
 ///
 /// # Errors
-/// Where there is no switch, or it refuses.
+/// Returns an error if no switch answers or the switch refuses.
 pub fn run(Args { policy, class, url }: &Args) -> miette::Result<()> {
     let names: Result<PolicyNames, _> = client::ask(url, TIMEOUT, |agent, base| {
         let place = format!("{base}/policy");

@@ -1,4 +1,4 @@
-//! `xoff reload`: a running switch reads its configuration again.
+//! `xoff reload`: makes a running switch reload its configuration.
 
 use std::time::Duration;
 
@@ -8,18 +8,20 @@ use crate::cli::print;
 use xoff_switch::client::{self, DEFAULT_URL};
 use xoff_switch::control::reload::{ReloadRequest, Reloaded, line};
 
-/// Longer than a switch takes for workers that do not answer.
+/// Timeout, longer than the switch waits for silent workers.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Have a running switch read the file again that it was started with, and do what is otherwise in it; no frame is lost by it
-/// on ports that stay. All of the file is checked first: where something is wrong with it, or takes a restart, that is named,
-/// and nothing changes. Exits with 2 then.
+/// Reload the configuration of a running switch.
+///
+/// The switch reads its file again and applies the changes; ports that stay lose no frame. The whole file is checked
+/// first. If it is invalid or a change requires a restart, the problems are printed, nothing changes, and the exit code
+/// is 2.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Args {
-    /// Change nothing: say what would change, or why nothing can.
+    /// Change nothing: print the changes, or why they are impossible.
     #[arg(long)]
     dry_run: bool,
-    /// Where the switch serves its status: an address, or unix: and the path of a socket.
+    /// Address of the switch: a URL, or unix: and the path of a socket.
     #[arg(long, default_value = DEFAULT_URL, value_parser = client::url)]
     url: String,
 }
@@ -27,7 +29,7 @@ pub struct Args {
 /// Runs the command.
 ///
 /// # Errors
-/// Where there is no switch, or it refuses.
+/// Returns an error if no switch answers or the switch refuses.
 pub fn run(Args { dry_run, url }: &Args) -> miette::Result<()> {
     let request = ReloadRequest { dry_run: *dry_run };
     let answer =

@@ -1,4 +1,4 @@
-//! `xoff sim replay`: what a switch has decided, decided again.
+//! `xoff sim replay`: repeats the recorded decisions of a switch and compares.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -9,23 +9,23 @@ use xoff_recording::{Ending, Outcome, Replayed};
 
 use crate::cli;
 
-/// Replays what `xoff run --record` has recorded, without root or devices: a dataplane of the same settings is called as the recorded
-/// one was, and whatever it does is held against what was done then: frames that leave, pause frames to the byte, drops with their
-/// reasons, counters.
+/// Replay a recording of `xoff run --record` and compare.
 ///
-/// Exits with 0 where all is identical, with 1 where it is not, and shows the first difference; with 2 where the file cannot be
-/// replayed.
+/// Needs neither root nor devices. A dataplane with the same settings gets the recorded calls. Its results are compared
+/// with the recorded ones: sent frames, bytes of pause frames, drops with their reasons, counters.
+///
+/// Exits with 0 if all is identical. Exits with 1 and the first difference if not, and with 2 if the file cannot be replayed.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// The recording.
+    /// Recording to replay.
     #[arg(value_name = "FILE")]
     file: PathBuf,
 }
 
-/// Replays it.
+/// Runs the command.
 ///
 /// # Errors
-/// The file cannot be replayed.
+/// Returns an error if the file cannot be replayed.
 pub fn run(args: &Args, own: Option<&OwnPolicy>) -> miette::Result<ExitCode> {
     let replayed = xoff_recording::replay(&args.file, own).into_diagnostic()?;
     cli::print(describe(&replayed))?;

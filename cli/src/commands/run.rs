@@ -1,4 +1,4 @@
-//! `xoff run`: the switch, until SIGINT or SIGTERM, or SIGHUP where that does not have it read its configuration again.
+//! `xoff run`: runs the switch until SIGINT, SIGTERM, or a SIGHUP that is not configured to reload.
 
 use std::path::{self, Path, PathBuf};
 use std::process::ExitCode;
@@ -22,29 +22,34 @@ use xoff_switch::machine;
 use xoff_switch::recording::Wanted;
 use xoff_switch::run::{self, Privileges, ThreadError};
 
-/// Exit code of a switch whose control thread ended by itself.
+/// Exit code of a switch whose control thread ended unexpectedly.
 const EXIT_CONTROL_ENDED: u8 = 4;
 
-/// Runs the switch that a configuration describes, until SIGINT, SIGTERM or SIGHUP (unless `sighup = "reload"`). Exits with 0 where the
-/// lossless classes lost nothing and every frame is accounted for, with 1 where not or where a worker
-/// ended by itself, with 2 where it could not start, with 3 where no loss is known but a counter
-/// that could tell of one cannot be read: a device is gone, or an XDP program was taken off, and with 4
-/// where HTTP and link following ended by themselves.
+/// Run a switch from a configuration until it gets a signal.
+///
+/// SIGINT, SIGTERM and SIGHUP end the switch; with `sighup = "reload"`, SIGHUP reloads the configuration.
+///
+/// Exits with 0 if no lossless frame was lost and every frame is accounted for. Exits with 1 if not, or if a worker
+/// ended unexpectedly, and with 2 if the switch could not start. Exits with 3 if no loss is known, but a counter that
+/// would show one cannot be read (device gone, XDP program detached). Exits with 4 if HTTP and link monitoring ended
+/// unexpectedly.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// The configuration, a TOML file.
+    /// Configuration file (TOML).
     #[arg(long, value_name = "FILE")]
     config: PathBuf,
-    /// Record what passes between the worker and its dataplane: each call with what comes of it, heads of frames, all of MAC control.
-    /// `xoff sim replay` makes the same decisions of it, and Wireshark opens it. For a switch of one worker that does not route.
+    /// Record all decisions of the switch for `xoff sim replay`.
+    ///
+    /// The recording has each call of the dataplane with its results, headers of frames, and all MAC control frames.
+    /// Wireshark opens it. Requires a switch with one worker and without routing.
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
 }
 
-/// Runs the switch, in a program with this policy of its own.
+/// Runs the switch. `own` is the policy that the calling program provides.
 ///
 /// # Errors
-/// What kept it from starting.
+/// Returns an error if the switch cannot start.
 pub fn run(args: &Args, own: Option<&OwnPolicy>) -> miette::Result<ExitCode> {
     let machine = Machine { own_policy: own.cloned(), ..machine::here() };
     let name = args.config.display().to_string();
@@ -91,11 +96,11 @@ pub fn run(args: &Args, own: Option<&OwnPolicy>) -> miette::Result<ExitCode> {
     running.wait();
     service::ends();
     let outcome = running.stop();
-    log.flush(); // so that there is room for what follows
+    log.flush(); // makes room in the log for the conclusion
     Ok(conclude(outcome))
 }
 
-/// Where a file is, and where what its name leads to: another one may take its place in both.
+/// Returns the directory of a file and that of its link target: the file may be replaced in both.
 fn directory(file: &Path) -> Vec<PathBuf> {
     let parents = [path::absolute(file), file.canonicalize()].into_iter().flatten();
     parents.filter_map(|file| file.parent().map(Path::to_owned)).collect()

@@ -1,4 +1,4 @@
-//! `xoff sim`: scenarios of simulated fabrics.
+//! `xoff sim`: runs scenarios of simulated fabrics.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -13,35 +13,39 @@ use super::{chaos, replay};
 use crate::cli;
 use xoff_experiments::simulate::{self, Condition, Question, Request, Shard, Summary, Take, Wanted};
 
-/// Simulates a fabric of switches, each of which is the dataplane itself, under the loads of a scenario. Needs no root, and no device.
+/// Simulate a fabric of switches under the loads of a scenario.
 ///
-/// The result depends on the scenario and the seeds alone. docs/simulation.md has the keys of a scenario, and the columns of what
-/// is written.
+/// Each switch is the real dataplane; needs neither root nor devices. The result depends on the scenario and the seeds
+/// alone. docs/simulation.md lists the keys of a scenario and the columns of the output.
 #[derive(Debug, clap::Args)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub struct Args {
-    /// The scenario.
+    /// Scenario file (TOML).
     #[arg(value_name = "SCENARIO.toml", required_unless_present = "import")]
     scenario: Option<PathBuf>,
-    /// Take topology and flows from files of ns-3's simulator for HPCC, in place of [topology]; the scenario may be left out.
+    /// Import topology and flows from files of ns-3's HPCC simulator.
+    ///
+    /// They replace [topology] of the scenario, which may be omitted.
     #[arg(long, num_args = 2, value_names = ["TOPOLOGY", "FLOWS"])]
     import: Option<Vec<PathBuf>>,
-    /// The seed of the only run [default: that of the scenario].
+    /// Seed of a single run [default: seed of the scenario].
     #[arg(long, value_name = "NUMBER", value_parser = cli::number(0..=SEED_MAX), conflicts_with = "seeds")]
     seed: Option<u64>,
-    /// A run for each of these seeds, both ends included.
+    /// First and last of the seeds to run.
     #[arg(long, value_name = "A..B", value_parser = cli::seeds)]
     seeds: Option<(u64, u64)>,
-    /// A key of the scenario, over what the file says: topology.k=8, load.0.load=0.6, switch.all.class.3.xoff=80KB. May be repeated.
+    /// Set a key of the scenario. May be repeated.
+    ///
+    /// It overrides the file. Examples: topology.k=8, load.0.load=0.6, switch.all.class.3.xoff=80KB
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<Given>,
-    /// Runs at a time [default: one for each core].
+    /// Number of parallel runs [default: one per core].
     #[arg(long, value_name = "COUNT", value_parser = cli::number(1..=1_024_u32))]
     jobs: Option<u32>,
-    /// Write rows (CSV, JSON lines), summary and plots (SVG) into this directory.
+    /// Write rows (CSV, JSON lines), summary and plots (SVG) to DIR.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Run the seeds of this shard only, K of N from 1: `xoff sim merge` puts together what all of them have written.
+    /// Run only shard K of N, from 1; `xoff sim merge` joins shards.
     #[arg(long, value_name = "K/N", value_parser = shard, requires = "out")]
     shard: Option<Shard>,
     /// Print the summary as one JSON object.
@@ -59,38 +63,44 @@ enum Command {
     Replay(replay::Args),
 }
 
-/// Says what a column of a table comes to: of each seed one number, and of these the mean with half of its 95 % interval.
+/// Calculate the mean of a column over seeds, with its 95 % interval.
 ///
-/// For example, the longest completion time of each load: xoff sim mean DIR flows.fct_ns --by load --take most
+/// Each seed gives one number; the result is their mean, with half of its 95 % interval.
+///
+/// Example, the longest completion time of each load: xoff sim mean DIR flows.fct_ns --by load --take most
 #[derive(Debug, clap::Args)]
 struct MeanArgs {
-    /// A directory that `xoff sim --out` or `xoff sim merge` has written.
+    /// Output directory of `xoff sim --out` or `xoff sim merge`.
     #[arg(value_name = "DIR")]
     directory: PathBuf,
-    /// A column of a table of it.
+    /// Table and column to evaluate.
     #[arg(value_name = "TABLE.COLUMN", value_parser = column)]
     column: (String, String),
-    /// Rows in which these columns are alike belong together [default: all of a seed do].
+    /// Group rows by these columns [default: one group per seed].
     #[arg(long, value_name = "COLUMN,..", value_delimiter = ',')]
     by: Vec<String>,
-    /// Only rows that have this value in this column; with `<` or `>=` for `=`, a lower one, or one that is not. May be repeated.
+    /// Use only rows with this value in this column. May be repeated.
+    ///
+    /// COLUMN<NUMBER selects lower values, COLUMN>=NUMBER the others.
     #[arg(long = "where", value_name = "COLUMN=VALUE", value_parser = condition)]
     only: Vec<Condition>,
-    /// What is taken of the rows of a seed: mean, sum, least, most, or a percentile such as p99.
+    /// Statistic per seed: mean, sum, least, most, or such as p99.
     #[arg(long, value_name = "WHAT", default_value = "mean", value_parser = take)]
     take: Take,
-    /// Print it as one JSON object, in the units of the table.
+    /// Print one JSON object, in the units of the table.
     #[arg(long)]
     json: bool,
 }
 
-/// Puts together what the shards of a run have written: the files are those that one run of all seeds would have written.
+/// Merge the output of the shards of a run.
+///
+/// The files are identical to those of one run over all seeds.
 #[derive(Debug, clap::Args)]
 struct MergeArgs {
-    /// The directory of each shard.
+    /// Output directory of each shard.
     #[arg(value_name = "DIR", required = true)]
     parts: Vec<PathBuf>,
-    /// Where the whole is written.
+    /// Output directory.
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
     /// Print the summary as one JSON object.
@@ -142,10 +152,10 @@ fn shard(text: &str) -> Result<Shard, String> {
         .ok_or_else(|| "it has to be K/N, with K from 1 to N, such as 3/8".into())
 }
 
-/// Runs it.
+/// Runs the command.
 ///
 /// # Errors
-/// What is wrong with the scenario, and what cannot be read or written.
+/// Returns an error if the scenario is invalid, or a file cannot be read or written.
 pub fn run(args: &Args, own: Option<&OwnPolicy>) -> miette::Result<ExitCode> {
     match &args.command {
         Some(Command::Merge(merge)) => {
@@ -276,7 +286,7 @@ mod tests {
         assert!(parse(&["merge", "a", "b", "--out", "c"]).is_ok());
     }
 
-    /// What a script of the cluster would run, parsed as we parse it.
+    /// Runs a script of the cluster with a stub in place of `xoff`, and parses the arguments of the stub.
     fn run_by(script: &str, place: &Path, environment: &[(&str, &str)]) -> Args {
         let stub = place.join("xoff");
         fs::write(&stub, "#!/bin/sh\nprintf '%s\\n' \"$@\"\n").expect("a directory that can be written");
@@ -314,7 +324,7 @@ mod tests {
         assert!(options(&head) > 0 && head[0].starts_with("#!/"), "{head:?}");
     }
 
-    /// The values of a YAML file, as Debian's parser reads it.
+    /// Parses YAML with Debian's parser.
     fn yaml(text: &str) -> serde_json::Value {
         const SCRIPT: &str = "import json, sys, yaml; print(json.dumps(yaml.safe_load(sys.argv[1])))";
         let mut command = std::process::Command::new("/usr/bin/python3");

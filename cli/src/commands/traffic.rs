@@ -1,7 +1,7 @@
-//! `xoff traffic`: a host on one interface, sender and sink in one; and `xoff traffic pause`.
+//! `xoff traffic`: a traffic endpoint on one interface, sender and sink; and `xoff traffic pause`.
 //!
-//! Exit codes: 0 the run is over (and was lossless, where `--expect-lossless` asks for it), 1 it was
-//! not lossless, 2 bad usage or an interface that cannot be used, or not any more.
+//! Exit codes: 0 the run ended (without loss, if `--expect-lossless` is given); 1 it was not lossless; 2 bad usage, or
+//! an interface that cannot be used or disappeared.
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -27,7 +27,9 @@ use crate::cli::{self, EXIT_CANNOT};
 use xoff_traffic::emit::{Link, Timing, emit};
 use xoff_traffic::{Host, HostOptions};
 
-/// A host on one interface over AF_XDP: sends streams, obeys pauses, and accounts for what it receives
+/// Send and receive test streams on one interface over AF_XDP.
+///
+/// The host obeys pauses and accounts for the frames that it receives.
 #[derive(Debug, clap::Args)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true, after_help = after_help())]
 pub struct Args {
@@ -39,82 +41,92 @@ pub struct Args {
 
 #[derive(Debug, Subcommand)]
 enum TrafficCommand {
-    /// Send pause frames, lists of flows (OFC) or rates (GFC), well-formed or deliberately malformed
+    /// Send pause frames, flow lists (OFC) or rates (GFC).
+    ///
+    /// The frames are well-formed or deliberately malformed.
     #[command(after_help = PAUSE_HELP)]
     Pause(PauseArgs),
 }
 
 #[derive(Debug, clap::Args)]
-#[allow(clippy::struct_excessive_bools)] // each is a flag of its own
+#[allow(clippy::struct_excessive_bools)] // independent flags
 struct HostArgs {
-    /// The interface
+    /// Network interface.
     #[arg(long, value_name = "INTERFACE")]
     device: String,
-    /// A stream to send, KEY=VALUE,...; may be repeated. Keys below
+    /// Stream to send; see the keys below. May be repeated.
     #[arg(long = "stream", value_name = "KEY=VALUE,...")]
     streams: Vec<String>,
-    /// Rate of the line: frames are paced to it (24 bytes each for FCS, preamble and gap), and pause
-    /// quanta are computed from it
+    /// Line rate, for the pacing of frames and the length of quanta.
+    ///
+    /// Pacing counts 24 bytes of FCS, preamble and gap for each frame.
     #[arg(long, value_name = "RATE", default_value = "10G", value_parser = values::rate)]
     line: BitRate,
-    /// Stop sending after so long, and end
+    /// Stop sending after this time, and end.
     #[arg(long, value_name = "TIME", value_parser = values::duration)]
     duration: Option<Nanos>,
-    /// End when no data has arrived for so long: after the last stream is over [default: 500ms], or,
-    /// without streams, after the first frame [default: never]
+    /// End after this time without data [default: 500ms].
+    ///
+    /// The time starts after the last stream has ended. Without streams it starts after the first frame [default: never].
     #[arg(long, value_name = "TIME", value_parser = values::duration)]
     linger: Option<Nanos>,
-    /// The host's number in its frames [default: the last two bytes of its address]
+    /// Host number in its frames [default: last two address bytes].
     #[arg(long)]
     id: Option<u16>,
-    /// The host's address [default: the interface's]
+    /// MAC address of the host [default: the interface's].
     #[arg(long, value_name = "MAC", value_parser = values::mac)]
     address: Option<MacAddr>,
-    /// Count pause frames but do not obey them
+    /// Count pause frames but do not obey them.
     #[arg(long, conflicts_with = "late")]
     ignore_pause: bool,
-    /// Obey pause frames so late: a time (50us) or quanta of 512 bit times (100q)
+    /// Obey pauses with this delay: a time (50us) or quanta (100q).
+    ///
+    /// A quantum is 512 bit times.
     #[arg(long, value_name = "TIME|QUANTA", value_parser = lateness)]
     late: Option<Lateness>,
-    /// Obey 802.3x PAUSE frames too: they stop all classes
+    /// Obey 802.3x PAUSE frames too: they pause all classes.
     #[arg(long = "obey-802.3x")]
     obey_802_3x: bool,
-    /// Obey lists of flows (OFC): they stop those flows, not the class
+    /// Obey lists of flows (OFC): they pause flows, not the class.
     #[arg(long, conflicts_with_all = ["late", "ignore_pause"])]
     obey_flows: bool,
-    /// Keep the rates that the switch asks for (GFC), class by class
+    /// Obey the rates that the switch requests (GFC), class by class.
     #[arg(long, conflicts_with_all = ["late", "ignore_pause"])]
     obey_rates: bool,
-    /// How much of its own delays the host makes up for
+    /// Maximum delay of the host for which it catches up.
     #[arg(long, value_name = "TIME", default_value = "2ms", value_parser = values::duration)]
     catch_up: Nanos,
-    /// Count frames to other hosts too
+    /// Count frames to other hosts too.
     #[arg(long)]
     promiscuous: bool,
-    /// Do not tell the network where this host is (a gratuitous ARP each second)
+    /// Do not announce the address (gratuitous ARP every second).
     #[arg(long)]
     no_announce: bool,
-    /// Spin instead of sleeping: exact latencies for one whole core
+    /// Spin instead of sleeping: exact latencies for one whole core.
     #[arg(long)]
     busy: bool,
-    /// Shortest sleep while there is traffic; the answer to a pause frame takes as long
+    /// Shortest sleep under traffic; also the delay of pause reactions.
     #[arg(long, value_name = "TIME", default_value = "50us", value_parser = values::duration)]
     nap: Nanos,
-    /// Streams carry a CN-TAG with their number and slow down as CNMs ask (802.1Qau); parameters other
-    /// than the standard's: gd=128,recovery=5,bytes=150KB,time=15ms,ai=5M,hai=50M,min=10M,jitter=15,seed=0
+    /// Add a CN-TAG to streams and obey CNMs (802.1Qau).
+    ///
+    /// The tag carries the stream's number. Parameters that differ from the standard's:
+    /// gd=128,recovery=5,bytes=150KB,time=15ms,ai=5M,hai=50M,min=10M,jitter=15,seed=0
     #[arg(long, value_name = "KEY=VALUE,...", num_args = 0..=1, default_missing_value = "",
           require_equals = true, value_parser = parse_reaction)]
     qcn: Option<ReactionSettings>,
-    /// Entries of each ring, a power of two
+    /// Entries of each ring, a power of two.
     #[arg(long, value_name = "ENTRIES", default_value_t = 4096, value_parser = ring_entries)]
     ring: u32,
-    /// Print one JSON object instead of tables
+    /// Print one JSON object instead of tables.
     #[arg(long)]
     json: bool,
-    /// Show rates every second, on standard error
+    /// Show rates every second, on standard error.
     #[arg(long)]
     progress: bool,
-    /// Exit with 1 if a frame of these classes was lost, repeated or reordered, or none came
+    /// Exit with 1 on loss, duplicates, reordering or no data.
+    ///
+    /// Applies to the given classes, or to all.
     #[arg(long, value_name = "CLASSES", num_args = 0..=1, default_missing_value = "all",
           require_equals = true, value_parser = values::classes)]
     expect_lossless: Option<ClassSet>,
@@ -141,28 +153,30 @@ Malformed ones:
 
 #[derive(Debug, clap::Args)]
 struct PauseArgs {
-    /// The interface
+    /// Network interface.
     #[arg(long, value_name = "INTERFACE")]
     device: String,
-    /// What a frame says: pauses or, below, rates or flows; where repeated, frames are sent in turn
+    /// Content of a frame: pauses, rates or flows; see below.
+    ///
+    /// If the option is repeated, the frames are sent in turn.
     #[arg(long = "pause", value_name = "CLASS=QUANTA,...", required = true, value_parser = parse_control)]
     pauses: Vec<Control>,
-    /// From one frame to the next
+    /// Interval between frames.
     #[arg(long, value_name = "TIME", default_value = "1ms", value_parser = values::duration)]
     every: Nanos,
-    /// Rounds through all frames [default: 1, or no limit with --duration]
+    /// Rounds through all frames [default: 1; no limit with --duration].
     #[arg(long)]
     count: Option<u64>,
-    /// Stop after so long
+    /// Stop after this time.
     #[arg(long, value_name = "TIME", value_parser = values::duration)]
     duration: Option<Nanos>,
-    /// Put these bytes, hexadecimal, in the place of those from OFFSET on; may be repeated
+    /// Overwrite bytes from OFFSET on. May be repeated.
     #[arg(long = "overwrite", value_name = "OFFSET=HEX", value_parser = parse_overwrite)]
     overwrites: Vec<Overwrite>,
-    /// Cut the frame off after so many bytes, 14 to 1514
+    /// Truncate the frame to this number of bytes, 14 to 1514.
     #[arg(long, value_name = "BYTES", value_parser = cli::number(14..=1514_u16))]
     truncate: Option<u16>,
-    /// Print one JSON object
+    /// Print one JSON object.
     #[arg(long)]
     json: bool,
 }
@@ -200,10 +214,10 @@ fn after_help() -> String {
     )
 }
 
-/// Sends and receives, or sends pause frames; exit code 0 or, where that was asked for, 1.
+/// Runs the host, or sends pause frames; the exit code is 0, or 1 if `--expect-lossless` fails.
 ///
 /// # Errors
-/// Streams that make no sense, an interface that cannot be used.
+/// Returns an error if streams are invalid or the interface cannot be used.
 pub fn run(args: &Args) -> miette::Result<ExitCode> {
     match (&args.command, &args.host) {
         (Some(TrafficCommand::Pause(pause)), _) => run_pause(pause),
@@ -212,14 +226,14 @@ pub fn run(args: &Args) -> miette::Result<ExitCode> {
     }
 }
 
-/// How long after a run the signals that ended it are still on their way: a terminal and a wrapper may each send one.
+/// Time for late signals after a run: a terminal and a wrapper may each send one.
 const SIGNALS_LATE: Duration = Duration::from_secs(1);
 
-/// What signals do: they end the run, and after it the process.
+/// Effects of signals: they end the run, and after it the process.
 struct Signals {
     /// Raised by SIGINT, SIGTERM and SIGHUP.
     stop: Arc<AtomicBool>,
-    /// Such a signal has its default effect.
+    /// Gives these signals their default effect.
     is_over: Arc<AtomicBool>,
 }
 
@@ -234,7 +248,8 @@ impl Signals {
         Ok(signals)
     }
 
-    /// The run is over. Its report may wait for a pipe that nobody reads: from now on a signal ends the process.
+    /// Marks the run as over. Its report may wait for a pipe without a reader, so from then on a signal
+    /// ends the process.
     fn over(self) {
         self.stop.store(true, Ordering::Relaxed);
         thread::spawn(move || {
@@ -297,7 +312,7 @@ fn run_host(args: &HostArgs) -> miette::Result<ExitCode> {
     Ok(judge(args, &report))
 }
 
-/// Streams that want more than the line carries, in words.
+/// Describes streams whose rate is above the line rate.
 fn above_line(streams: &[Stream], line: BitRate) -> Vec<String> {
     let above = |(index, stream): (usize, &Stream)| {
         let rate = stream.rate.filter(|&rate| rate > line)?;
@@ -309,7 +324,7 @@ fn above_line(streams: &[Stream], line: BitRate) -> Vec<String> {
     streams.iter().enumerate().filter_map(above).collect()
 }
 
-/// The smallest frames are full of headers.
+/// Refuses streams whose frames have no room for a CN-TAG beside their headers.
 fn room_for_cn_tags(streams: &[Stream]) -> miette::Result<()> {
     let least = |stream: &Stream| 68 + if stream.tag.is_some() { 4 } else { 0 };
     match streams.iter().position(|stream| stream.size < least(stream)) {
@@ -322,7 +337,8 @@ fn room_for_cn_tags(streams: &[Stream]) -> miette::Result<()> {
     }
 }
 
-/// Devices carry what their MTU says, and a VLAN tag beside it; the kernel drops what is longer.
+/// Refuses streams too long for the device: it carries its MTU and a VLAN tag, and the kernel drops
+/// longer frames.
 fn carried(streams: &[Stream], facts: &Facts) -> miette::Result<()> {
     let beside = |stream: &Stream| 18 + if stream.tag.is_some() { 4 } else { 0 };
     let needed = |stream: &Stream| stream.size.saturating_sub(beside(stream));
@@ -339,7 +355,7 @@ fn carried(streams: &[Stream], facts: &Facts) -> miette::Result<()> {
     }
 }
 
-/// On standard error, for people and for scripts that wait until frames are received.
+/// Announces on standard error, for people and scripts, that frames are now received.
 fn announce_ready(host: &Host) {
     let facts = host.facts();
     facts.warnings.iter().for_each(|warning| cli::tell(format_args!("xoff traffic: {warning}")));
@@ -388,7 +404,7 @@ fn judge(args: &HostArgs, report: &HostReport) -> ExitCode {
     if violations.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Prints what went through each second, until `stop`.
+/// Prints the rates each second, until `stop`.
 fn show_progress(progress: Arc<Progress>, stop: Arc<AtomicBool>) -> thread::JoinHandle<()> {
     const TICK: Duration = Duration::from_millis(100);
     let total = |volumes: &[Volume]| -> (u64, u64) {

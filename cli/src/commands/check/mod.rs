@@ -1,5 +1,4 @@
-//! `xoff check`: is a configuration valid, and what follows from it? Interfaces are only asked how
-//! many queues they have.
+//! `xoff check`: validates a configuration and prints its derived settings. It reads from interfaces only their number of queues.
 
 mod table;
 mod text;
@@ -14,16 +13,16 @@ use xoff_switch::machine;
 
 use crate::cli::{self, EXIT_CANNOT};
 
-/// Validate a configuration and print what follows from it.
+/// Validate a configuration and print its derived settings.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// The configuration, a TOML file.
+    /// Configuration file (TOML).
     #[arg(long, value_name = "FILE")]
     pub config: PathBuf,
-    /// Print every setting of ports and classes, and memory by use.
+    /// Print every setting of ports and classes, and the memory plan.
     #[arg(long, short)]
     pub verbose: bool,
-    /// Print one JSON object, with every setting.
+    /// Print one JSON object with every setting.
     #[arg(long, conflicts_with = "verbose")]
     pub json: bool,
     /// Ignore memory, cores and interfaces of this machine.
@@ -31,11 +30,10 @@ pub struct Args {
     pub elsewhere: bool,
 }
 
-/// Prints what follows from the configuration, in a program with this policy of its own; exit code 0 with or without
-/// warnings.
+/// Prints the settings derived from the configuration. `own` is the policy that the calling program
+/// provides. The exit code is 0 with or without warnings.
 ///
-/// # Errors
-/// The configuration is invalid, or nothing can be printed.
+/// # Errors Returns an error if the configuration is invalid or the output cannot be written.
 pub fn run(args: &Args, own: Option<&OwnPolicy>) -> miette::Result<ExitCode> {
     let machine = if args.elsewhere { Machine::default() } else { machine::here() };
     let machine = Machine { own_policy: own.cloned(), ..machine };

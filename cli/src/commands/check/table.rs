@@ -1,4 +1,4 @@
-//! Tables of JSON objects: a column for each key, and one row for objects that differ in their names only.
+//! Tables of JSON objects: a column for each key, and one row for objects that differ only in their names.
 
 use comfy_table::{CellAlignment, ContentArrangement, Table};
 use serde_json::Value;
@@ -6,15 +6,15 @@ use xoff_config::quantity;
 use xoff_config::written::grouped;
 use xoff_dataplane::units::BitRate;
 
-/// Rows of text below their headings.
+/// Rows of a table, with their headings.
 pub struct Rows {
     headings: Vec<String>,
     rows: Vec<Vec<String>>,
 }
 
 impl Rows {
-    /// Takes the values of `keys`, which have spaces between them, from `objects`. A value that is an object itself has a
-    /// column for each of its keys.
+    /// Creates rows from the values of `keys`, a list separated by spaces, in `objects`. A value that is
+    /// itself an object has a column for each of its keys.
     pub fn of(keys: &str, objects: &[Value]) -> Rows {
         let cells = |object: &Value| -> Vec<(String, String)> {
             let cells = keys.split(' ').flat_map(|key| match &object[key] {
@@ -41,8 +41,8 @@ impl Rows {
         self.rows.is_empty()
     }
 
-    /// Makes one row of those that differ in the class only, and then of those that differ in the port only. Where devices
-    /// are shown, ports and devices must count up together.
+    /// Merges rows that differ only in the class, then rows that differ only in the port. If devices are
+    /// shown, ports and devices must count up together.
     #[must_use]
     pub fn fold(self, class: &str) -> Rows {
         let column = |key: &str| self.headings.iter().position(|heading| heading == key);
@@ -54,7 +54,8 @@ impl Rows {
         }
     }
 
-    /// Makes one row of those that differ in the `folded` columns only, where a cell `joins` the one before.
+    /// Merges rows that differ only in the `folded` columns, provided that each folded cell `joins` the one
+    /// before.
     fn merge(self, folded: &[usize], joins: fn(&str, &str) -> bool) -> Rows {
         let mut groups: Vec<Vec<Vec<String>>> = Vec::new();
         for row in self.rows {
@@ -83,7 +84,7 @@ impl Rows {
         Rows { rows: groups.into_iter().map(joined).collect(), ..self }
     }
 
-    /// The table, with lines as `preset` has them; no wider than `width`, if that is given.
+    /// Formats the table with the lines of `preset`, no wider than `width` if given.
     pub fn text(self, preset: &str, width: Option<usize>) -> String {
         let mut table = Table::new();
         table.load_preset(preset).set_header(self.headings).add_rows(&self.rows);
@@ -100,12 +101,12 @@ impl Rows {
     }
 }
 
-/// The words of a key below each other, without a unit that stands in the cells.
+/// Returns a key as a heading, one word per line, without the suffix `_bps` (cells have the unit).
 fn heading(key: &str) -> String {
     key.trim_end_matches("_bps").replace(['_', ' '], "\n")
 }
 
-/// The heading and the text of a value, or of each field of an object.
+/// Returns heading and text of a value, or of each field of an object.
 fn columns(key: &str, value: &Value) -> Vec<(String, String)> {
     match value {
         Value::Object(fields) => {
@@ -138,7 +139,7 @@ fn decimal(value: f64) -> String {
     if value >= 100.0 { format!("{value:.0}") } else { format!("{value:.2}") }
 }
 
-/// Lists names, those that count up as a range: `p1-p16, spine`.
+/// Lists names, and writes consecutive ones as a range: `p1-p16, spine`.
 fn names<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
     let mut names: Vec<&str> = names.into_iter().collect();
     names.dedup();
@@ -149,7 +150,7 @@ fn names<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
     runs.collect::<Vec<_>>().join(", ")
 }
 
-/// Whether `next` is `name` with the number at its end increased by one.
+/// Returns whether `next` is `name` with the number at its end increased by one.
 fn follows(name: &str, next: &str) -> bool {
     let stem = name.trim_end_matches(|c: char| c.is_ascii_digit());
     let number = name[stem.len()..].parse::<u64>().ok().and_then(|number| number.checked_add(1));

@@ -1,4 +1,4 @@
-//! A description as text: a screen for a first look, and on demand every table.
+//! Text output of `xoff check`: one screen, or every table with `--verbose`.
 
 use std::collections::BTreeSet;
 
@@ -54,7 +54,6 @@ const OF_SWITCH: [(&str, &str); 5] = [
     ("Memory", "memory"),
 ];
 
-/// Writes the text; with `verbose`, every table.
 #[must_use]
 pub fn text(view: &Value, verbose: bool) -> String {
     let classes = classes(view);
@@ -112,7 +111,7 @@ fn is_lossless(class: &&Value) -> bool {
     class["lossless"] == true
 }
 
-/// One row for each port, and for each of its lossless classes that has thresholds of its own.
+/// Formats a row for each port, and one for each of its lossless classes with different thresholds.
 fn ports(classes: &[Value]) -> String {
     let lossless = |class: &Value| {
         let mut class = class.clone();
@@ -171,7 +170,7 @@ fn tables(view: &Value, classes: &[Value]) -> Vec<String> {
     table("Switch", switch, std::slice::from_ref(view)).into_iter().chain(of_ports).chain(of_switch).collect()
 }
 
-/// A warning or note: its place and message, and what to do.
+/// Formats a warning or note: its position and message, then the advice.
 fn lines(file: &Value, problem: &Value) -> Vec<String> {
     let place = match (problem["line"].as_u64(), problem["column"].as_u64()) {
         (Some(line), Some(column)) => format!("{}:{line}:{column}: ", word(file)),

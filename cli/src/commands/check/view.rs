@@ -1,4 +1,4 @@
-//! The one description of a checked configuration. Its keys are those of `--json`; tables show columns of it.
+//! JSON description of a checked configuration, from which `xoff check` also makes its tables.
 //!
 //! Sizes are in bytes and times in microseconds, as the keys' endings say; `null` is "no limit", "off" or "unknown".
 
@@ -11,7 +11,7 @@ use xoff_dataplane::settings::{
 };
 use xoff_dataplane::units::{Bytes, Class, ClassSet, ETHERNET_HEADER, PortId};
 
-/// Describes `config`, which was read from `file`, on `machine`.
+/// Describes `config`, read from `file`, on `machine`.
 #[must_use]
 pub fn view(file: &str, config: &Config, machine: &Machine) -> Value {
     let (switch, shell) = (&config.switch, &config.shell);
@@ -168,7 +168,7 @@ fn class_view(
         },
         "max_rate_bps": settings.max_rate.map(|rate| rate.bits_per_second()),
         "policy": policy.name(),
-        // What the policy compares with beside XOFF and XON.
+        // Thresholds of the policy beside XOFF and XON.
         "policy_thresholds": thresholds.filter(|_| settings.lossless).map(named).collect::<Value>(),
         "congested": congested(port, class, switch),
         "ecn": settings.ecn.map(|ecn| json!({
@@ -185,9 +185,11 @@ fn class_view(
     })
 }
 
-/// Describes what the thresholds of the other ports mean for a congested line of `port`: of those whose peers are
-/// sent XOFF. `None` where thresholds do not decide alone: those of shared memory depend on what is free there, and
-/// other policies depend on egress queues, rates or other classes, too.
+/// Describes the effect of thresholds on a congested line of `port`. They are those of the other ports
+/// whose peers are sent XOFF.
+///
+/// Returns `None` if thresholds do not decide alone: thresholds of shared memory depend on its free
+/// space. Other policies also depend on egress queues, rates or other classes.
 fn congested(port: &PortSettings, class: Class, switch: &SwitchSettings) -> Option<Value> {
     let feeding = || {
         let others = switch.ports.iter().filter(|other| other.name != port.name);
@@ -203,11 +205,11 @@ fn congested(port: &PortSettings, class: Class, switch: &SwitchSettings) -> Opti
     let lowest = feeding().map(|class| class.xon).min().filter(|_| decides)?;
     let highest = feeding().map(|class| class.xoff).max()?;
     Some(json!({
-        // How long the bytes queued below XON keep the line busy until peers resume.
+        // Time for which the bytes queued below XON keep the line busy until peers resume.
         "covered_us": { "one": time(lowest), "all": all(|class| class.xon) },
-        // How long a frame waits for the bytes queued up to XOFF.
+        // Waiting time of a frame behind the bytes queued up to XOFF.
         "delay_us": { "one": time(highest), "all": all(|class| class.xoff) },
-        // How much of its own worker's stall the line makes up for.
+        // Part of its own worker's stall for which the line can compensate.
         "made_up_us": time(port.burst),
     }))
 }
@@ -224,7 +226,7 @@ fn limit_frames(frames: u32) -> Option<u32> {
     (frames != u32::MAX).then_some(frames)
 }
 
-#[allow(clippy::cast_precision_loss)] // for people to read
+#[allow(clippy::cast_precision_loss)] // display only
 fn micros(nanos: u64) -> f64 {
     nanos as f64 / 1_000.0
 }

@@ -1,5 +1,6 @@
-//! A network that outlives the shell: this program once more, in a session of its own. It says on its standard output that the
-//! network is up, or why it is not, and from then on writes to its log only.
+//! `xoff lab up`: runs the network in a second process of this program, in its own session.
+//!
+//! That process reports on its standard output that the network is up, or the error; later output goes to its log.
 
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};
@@ -16,10 +17,10 @@ use crate::cli;
 use xoff_lab::network::control::make_directory;
 use xoff_lab::network::{NetworkError, log_file};
 
-/// What the other one says when the network is up.
+/// Report of the background process when the network is up.
 const UP: &str = "up\n";
 
-/// Starts it and waits until the network is up.
+/// Starts the background process and waits until the network is up.
 pub(super) fn start(network: &Network, file: &Path) -> Result<(), NetworkError> {
     let what = || NetworkError::io("start the process that holds the lab");
     let this = std::env::current_exe().map_err(what())?;
@@ -54,10 +55,10 @@ pub(super) fn start(network: &Network, file: &Path) -> Result<(), NetworkError> 
     Err(NetworkError::NotUp { said: said.trim().to_owned() })
 }
 
-/// Holds it.
+/// Runs the network in this process, the background process, until it is taken down.
 pub(super) fn keep(load: impl FnOnce() -> Result<Network, NetworkError>) -> miette::Result<ExitCode> {
-    let _ = nix::unistd::setsid(); // fails only where it has one already
-    // Until the network is up it ends with `xoff lab up`, however that ends.
+    let _ = nix::unistd::setsid(); // fails only for a session leader
+    // Until the network is up, this process ends together with `xoff lab up`.
     set_pdeathsig(Signal::SIGTERM).into_diagnostic()?;
     let made = load().map_err(miette::Report::from).and_then(Kept::new);
     let kept = match made {
@@ -70,7 +71,7 @@ pub(super) fn keep(load: impl FnOnce() -> Result<Network, NetworkError>) -> miet
     set_pdeathsig(None).into_diagnostic()?;
     let mut stdout = io::stdout();
     if stdout.write_all(UP.as_bytes()).and_then(|()| stdout.flush()).is_err() {
-        // Who wanted it is gone, and nobody would know of it.
+        // `xoff lab up` is gone, and no user would know of the network.
         return Ok(ExitCode::from(cli::EXIT_CANNOT));
     }
     if let Ok(nowhere) = File::options().write(true).open("/dev/null") {
@@ -80,7 +81,7 @@ pub(super) fn keep(load: impl FnOnce() -> Result<Network, NetworkError>) -> miet
     Ok(cli::exit_code(account.verdict.promise))
 }
 
-/// An error and what to do about it, on lines of their own.
+/// Formats an error and its help on separate lines.
 fn said(report: &miette::Report) -> String {
     match report.help() {
         Some(help) => format!("{report}\n{help}"),

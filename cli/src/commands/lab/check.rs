@@ -1,4 +1,4 @@
-//! The memory that a network takes, before anything of it is made.
+//! `xoff lab check`: the memory needed by a network, calculated before it is made.
 
 use xoff_config::Machine;
 use xoff_config::written::grouped;

@@ -1,7 +1,6 @@
-//! A network as a drawing (SVG): a tree of switches with their hosts below them; at each wire what goes either way, and who is held.
+//! Drawing of a network as SVG: a tree of switches and their hosts, with traffic and held peers at each wire.
 //!
-//! The same network is always drawn in the same places: the switch with the most neighbours is on top, and everything else stands in
-//! the order of the file.
+//! The layout depends on the network only: the switch with the most neighbours is on top, and other nodes keep the order of the file.
 
 use std::fmt::Write as _;
 
@@ -19,7 +18,7 @@ const BOX_WIDTH: usize = 150;
 const BOX_HEIGHT: usize = 56;
 const LINE: usize = 15;
 
-/// Where a node stands: columns in halves, and rows.
+/// Position of a node: columns in halves, and rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Spot {
     half_column: usize,
@@ -32,13 +31,13 @@ impl Spot {
     }
 }
 
-/// Nodes by name, each with its spot and the wire by which it hangs on the one above it.
+/// Positions of nodes by name, and the tree of wires between them.
 struct Layout<'a> {
     network: &'a NetworkStatus,
     spots: Vec<(&'a str, Spot)>,
-    /// Wires of the tree, by index, with the lower end.
+    /// Wires of the tree: the index of the link, and the lower node.
     tree: Vec<(usize, &'a str)>,
-    /// Columns that are taken.
+    /// Number of columns in use.
     columns: usize,
 }
 
@@ -46,7 +45,7 @@ impl<'a> Layout<'a> {
     fn of(network: &'a NetworkStatus) -> Layout<'a> {
         let mut layout = Layout { network, spots: Vec::new(), tree: Vec::new(), columns: 0 };
         let mut tops: Vec<&str> = network.switches.iter().map(|switch| switch.name.as_str()).collect();
-        // Stable: of those with as many neighbours the first of the file.
+        // The sort is stable: of switches with equally many neighbours, the first of the file wins.
         tops.sort_by_key(|name| std::cmp::Reverse(layout.trunks(name)));
         let hosts = network.hosts.iter().map(|host| host.name.as_str());
         for top in tops.into_iter().chain(hosts) {
@@ -69,14 +68,14 @@ impl<'a> Layout<'a> {
         self.spots.iter().any(|(name, _)| *name == node)
     }
 
-    /// Places a node and all below it; the half column in which it stands.
+    /// Places a node and all nodes below it; returns the node's half column.
     fn place(&mut self, node: &'a str, row: usize) -> usize {
         let index = self.spots.len();
         self.spots.push((node, Spot { half_column: 0, row }));
         let (network, mut below) = (self.network, Vec::new());
         for (link, wire) in network.links.iter().enumerate() {
             let Some(end) = other_end(wire, node) else { continue };
-            // A host forwards nothing: what hangs on it hangs elsewhere too, or is a host alone.
+            // A host forwards nothing, so a switch behind it is reached by another wire or starts its own tree.
             let goes_on = network.switches.iter().any(|switch| switch.name == node) || !end.is_switch;
             if goes_on && !self.is_placed(&end.node) {
                 self.tree.push((link, &end.node));
@@ -108,7 +107,7 @@ fn other_end<'a>(link: &'a LinkStatus, node: &str) -> Option<&'a EndStatus> {
     }
 }
 
-/// The drawing. With `before`, wires say rates since then, else totals.
+/// Draws the network. Wires show rates since `before`, or totals if there is none.
 pub(super) fn svg(now: &NetworkStatus, before: Option<&NetworkStatus>) -> String {
     let before = before.filter(|before| before.name == now.name && before.uptime_nanos < now.uptime_nanos);
     let layout = Layout::of(now);
@@ -137,7 +136,7 @@ pub(super) fn svg(now: &NetworkStatus, before: Option<&NetworkStatus>) -> String
     }
     for (line, remark) in remarks.iter().enumerate() {
         let color = if causes.is_empty() { "#777" } else { "#b00020" };
-        // Indents mean something.
+        // Indentation shows causes, so it is kept.
         let indent = remark.chars().take_while(|c| *c == ' ').count();
         label(&mut svg, (MARGIN + indent * 8, below + line * LINE), "start", color, remark.trim_start());
     }
@@ -194,11 +193,11 @@ fn node(svg: &mut String, network: &NetworkStatus, name: &str, spot: Spot) {
     }
 }
 
-/// What is known of a wire: what went from its first end to its second and back, and who is held.
+/// Traffic and pauses of a wire, forth from its upper node and back.
 struct Flow {
     forth: Option<String>,
     back: Option<String>,
-    /// In words; empty where nobody is.
+    /// Held peers, as text; empty if none.
     held: Vec<String>,
     pauses: u64,
 }
@@ -211,7 +210,7 @@ fn wire(
     before: Option<&NetworkStatus>,
 ) {
     let lower = layout.tree.iter().find(|(of, _)| *of == index).map(|(_, lower)| *lower);
-    // From above to below.
+    // Upper end first.
     let (above, below) = match &link.ends {
         [a, b] if lower == Some(&a.node) => (b, a),
         [a, b] => (a, b),
@@ -232,7 +231,7 @@ fn wire(
         lines.push((format!("{} pauses", flow.pauses), "#777"));
     }
     lines.extend(flow.held.into_iter().map(|text| (text, "#b00020")));
-    // Above the lower node; where no node hangs on the wire, at its middle.
+    // The text stands above the lower node, or at the middle of a wire outside the tree.
     let (x, bottom) = match lower {
         Some(_) => (to_x, to_y - BOX_HEIGHT / 2 - 8),
         None => (usize::midpoint(from_x, to_x), usize::midpoint(from_y, to_y) + lines.len() * LINE / 2),
@@ -247,7 +246,7 @@ fn port<'a>(network: &'a NetworkStatus, end: &EndStatus) -> Option<&'a PortStatu
     switch.ports.iter().find(|port| port.name == end.port)
 }
 
-/// Bytes that an end has sent and received.
+/// Returns the bytes that an end has sent and received.
 fn counted(network: &NetworkStatus, end: &EndStatus) -> Option<(u64, u64)> {
     if end.is_switch {
         return port(network, end).map(volume);
@@ -311,7 +310,7 @@ mod tests {
             let beside = layout.spots[..index].iter().filter(|(_, other)| other.row == spot.row);
             beside.for_each(|(_, other)| assert!(other.half_column.abs_diff(spot.half_column) >= 2));
         }
-        // The second wire of h2 hangs on nothing.
+        // The second wire of h2 is not in the tree.
         assert_eq!(layout.tree.len(), 4);
         assert_eq!(svg(&network, None), svg(&network, None));
     }

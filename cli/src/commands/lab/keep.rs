@@ -1,4 +1,4 @@
-//! The process that holds a network: it makes it, answers who asks, waits until it is to end, and accounts for it.
+//! Process that runs a network: makes it, answers clients, waits for its end, and accounts for its frames.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -25,23 +25,23 @@ use xoff_lab::network::{Account, NetworkError, Up, enter, leftovers};
 use xoff_switch::confine::Confinement;
 use xoff_switch::control::logging::{self, Log};
 
-/// What is logged unless `RUST_LOG` says otherwise.
+/// Default log filter; `RUST_LOG` overrides it.
 const LOG: &str = "warn";
-/// How long a command has to end by itself, as programs at nodes have.
+/// Time for a command to end after SIGTERM, the same as for programs at nodes.
 const TERM_WITHIN: Duration = leftovers::TERM_WITHIN;
 
-/// A network that is up, and the name by which others find it.
+/// Running network, with its claim on the name.
 pub(super) struct Kept {
     up: Up,
     events: Receiver<Event>,
     tell: mpsc::Sender<Event>,
-    // Given back last: who finds it free finds nothing of the network.
+    // Dropped last: once the name is free, nothing of the network remains.
     _claim: Claim,
     _log: Log,
 }
 
 impl Kept {
-    /// Makes it. Removes what networks have left that were killed.
+    /// Makes the network, after removing leftovers of killed networks.
     pub(super) fn new(network: Network) -> miette::Result<Kept> {
         let log = logging::start(LOG, LogFormat::Text, &Confinement::default()).into_diagnostic()?;
         let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).into_diagnostic()?;
@@ -62,7 +62,7 @@ impl Kept {
         Ok(Kept { up, events, tell, _claim: claim, _log: log })
     }
 
-    /// Waits until somebody wants it to end, and ends it.
+    /// Waits for a signal or a request to end, and ends the network.
     pub(super) fn until_down(self) -> Account {
         let asked = match self.events.recv() {
             Ok(Event::Down(stream)) => vec![stream],
@@ -71,17 +71,17 @@ impl Kept {
         self.end(asked)
     }
 
-    /// Ends it, and tells who wanted that.
+    /// Ends the network, and sends the account to the clients that asked for the end.
     fn end(self, mut asked: Vec<UnixStream>) -> Account {
         let account = self.up.down();
-        // What of it is found by its name goes before the answer does.
+        // The name is freed before clients get their answer.
         drop(self._claim);
         asked.extend(self.events.try_iter().filter_map(|event| match event {
             Event::Down(stream) => Some(stream),
             _ => None,
         }));
         for stream in asked {
-            let _ = control::reply(&stream, &account); // or who asked is gone
+            let _ = control::reply(&stream, &account); // fails if the client is gone
         }
         account
     }
@@ -91,16 +91,16 @@ impl Kept {
     }
 }
 
-/// `xoff lab run`.
+/// Runs `xoff lab run`.
 pub(super) fn run(network: Network, command: &[String], json: bool) -> miette::Result<ExitCode> {
     let kept = Kept::new(network)?;
     let mut child = start(command, json, &kept.variables())?;
     let pid = Pid::from_raw(i32::try_from(child.id()).into_diagnostic()?);
     let tell = kept.tell.clone();
     thread::spawn(move || {
-        // Until it is asked how it ended, nobody else gets its number.
+        // WNOWAIT leaves the process a zombie, so that its PID is not reused.
         let _ = waitid(Id::Pid(pid), WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT);
-        let _ = tell.send(Event::Ended); // or nobody waits any more
+        let _ = tell.send(Event::Ended); // fails if the receiver is gone
     });
     let mut down = Vec::new();
     let mut kill_at: Option<Instant> = None;
@@ -109,7 +109,7 @@ pub(super) fn run(network: Network, command: &[String], json: bool) -> miette::R
         let within = kill_at.map_or(Duration::MAX, |at| at.saturating_duration_since(Instant::now()));
         match kept.events.recv_timeout(within) {
             Ok(Event::Signal(SIGINT)) if terminal_tells() => {}
-            // Who says it twice does not want to wait.
+            // A second signal means that the user does not want to wait.
             Ok(Event::Signal(_)) if was_told => _ = kill(pid, Signal::SIGKILL),
             Ok(Event::Signal(signal)) => {
                 was_told = true;
@@ -118,7 +118,7 @@ pub(super) fn run(network: Network, command: &[String], json: bool) -> miette::R
             Ok(Event::Down(stream)) => {
                 down.push(stream);
                 kill_at.get_or_insert_with(|| {
-                    // What stands still would not hear it.
+                    // A stopped process handles SIGTERM only after SIGCONT.
                     [Signal::SIGTERM, Signal::SIGCONT].into_iter().for_each(|signal| _ = kill(pid, signal));
                     Instant::now() + TERM_WITHIN
                 });
@@ -133,11 +133,12 @@ pub(super) fn run(network: Network, command: &[String], json: bool) -> miette::R
     let code = child.wait().map_or(1, exit_code);
     let account = kept.end(down);
     print(&account, json)?;
-    // The command's own failure comes first: what it says is about more than frames.
+    // A failure of the command takes precedence over the verdict.
     Ok(if code == 0 { cli::exit_code(account.verdict.promise) } else { ExitCode::from(code) })
 }
 
-/// The account: JSON on standard output, or text on standard error, so that a command's own output stays its own.
+/// Prints the account: JSON on standard output, or text on standard error, apart from the command's own
+/// output.
 pub(super) fn print(account: &Account, json: bool) -> miette::Result<()> {
     if json {
         return cli::print(serde_json::to_string(account).into_diagnostic()? + "\n");
@@ -160,15 +161,16 @@ fn start(
     child.spawn().map_err(what())
 }
 
-/// Whether a terminal tells the command itself what is typed there: it does so where this process is in its foreground.
+/// Returns whether the terminal itself sends SIGINT to the command: it does if this process is in its
+/// foreground group.
 fn terminal_tells() -> bool {
     let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    // After the name: state, parent, process group, session, terminal, and the process group in the terminal's foreground.
+    // Fields after the name: state, parent, process group, session, terminal, foreground process group.
     let fields: Vec<&str> = stat.rsplit_once(')').map_or("", |(_, after)| after).split_whitespace().collect();
     matches!(fields[..], [_, _, group, _, _, foreground, ..] if group == foreground)
 }
 
-/// As shells have it.
+/// Returns the exit code that a shell would report.
 fn exit_code(status: ExitStatus) -> u8 {
     let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
     code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1)

@@ -1,4 +1,4 @@
-//! `xoff lab status` and `graph`, and where the frames of a link are seen.
+//! `xoff lab status` and `xoff lab graph`, and the choice of a capture point for `xoff lab pcap`.
 
 use std::io::{self, IsTerminal as _};
 use std::ops::ControlFlow;
@@ -16,7 +16,7 @@ use xoff_lab::network::seen::{Description, HostStatus, LinkStatus};
 use xoff_lab::network::{NetworkError, NetworkStatus};
 
 const CLEAR_SCREEN: &str = "\x1b[H\x1b[2J";
-/// Over how long rates are measured.
+/// Interval over which rates are measured.
 const BETWEEN_LOOKS: Duration = Duration::from_secs(1);
 
 pub(super) fn status(lab: &str, watch: Option<Duration>, json: bool) -> miette::Result<ExitCode> {
@@ -51,8 +51,9 @@ pub(super) fn graph(lab: &str, output: Option<&Path>) -> miette::Result<ExitCode
     Ok(ExitCode::SUCCESS)
 }
 
-/// The node at which the frames of a link are seen, and the command that sees them: at the port of a switch that is named so,
-/// by `xoff capture`; else at a host, where the kernel's taps hear them, or between two switches at the first.
+/// Returns the node at which to capture a link, and the capture command.
+///
+/// A named switch port is captured by `xoff capture`. Other links are captured at their host by `tcpdump`, or at their first switch.
 pub(super) fn seen_at(
     network: &Description,
     link: &str,
@@ -88,7 +89,7 @@ fn name(link: &LinkStatus) -> String {
     format!("{}-{}", link.ends[0].node, link.ends[1].node)
 }
 
-/// A link by both of its nodes, by one end with its port, or by a node that has one link.
+/// Finds a link by its two nodes, by one end with its port, or by a node that has a single link.
 fn find<'a>(network: &'a Description, link: &str) -> Option<&'a LinkStatus> {
     let by_nodes = |of: &&LinkStatus| {
         let [a, b] = &of.ends;

@@ -1,4 +1,4 @@
-//! `xoff lab`: a network from one file.
+//! `xoff lab`: networks from one file.
 
 mod background;
 mod check;
@@ -28,97 +28,114 @@ use xoff_lab::network::seen::Description;
 use xoff_lab::network::{Account, NetworkError, enter};
 use xoff_switch::machine;
 
-/// A network of hosts and switches from one file: any programs run on its hosts, and every frame is accounted for.
+/// Run a network of hosts and switches from one file.
+///
+/// Any programs run on its hosts, and every frame is accounted for.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// What to do.
     #[command(subcommand)]
     command: Command,
 }
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Check the file of a network, and print the memory that it takes.
+    /// Check a network's file and print the memory it needs.
     Check {
-        /// The network, a TOML file.
+        /// Network file (TOML).
         file: PathBuf,
     },
-    /// Make a network, run a command, take the network down, and print the account of every frame. Exits as the command does
-    /// where that fails, else with 0 where nothing lossless was lost, with 1 where something was, and with 3 where that is not proved;
-    /// with 2 where the network cannot be made.
+    /// Run a command in a network that exists only meanwhile.
+    ///
+    /// Makes the network, runs the command, takes the network down, and prints the account of every frame. A failing
+    /// command's exit code comes first. Otherwise exits with 0 if no lossless frame was lost, with 1 if one was, and
+    /// with 3 if that is not proved; with 2 if the network cannot be made.
     Run {
-        /// The network, a TOML file.
+        /// Network file (TOML).
         file: PathBuf,
-        /// Print the account as one JSON object on standard output; what the command writes there goes to standard error.
+        /// Print the account as one JSON object.
+        ///
+        /// The account goes to standard output, and the command's output to standard error.
         #[arg(long)]
         json: bool,
-        /// The command and its arguments. It runs where this command does; `xoff lab exec` takes it to a node.
+        /// Command and its arguments, run outside of all nodes.
+        ///
+        /// `xoff lab exec` runs a command at a node.
         #[arg(last = true, required = true)]
         command: Vec<String>,
     },
-    /// Make a network that stays until `xoff lab down`, in the background, and print its name.
+    /// Start a network in the background and print its name.
+    ///
+    /// The network runs until `xoff lab down`.
     Up {
-        /// The network, a TOML file.
+        /// Network file (TOML).
         file: PathBuf,
     },
-    /// Run a command at a node: with this terminal, directory and environment, and with its exit code.
+    /// Run a command at a node.
+    ///
+    /// The command has this terminal, directory and environment; its exit code is returned.
     Exec {
         #[command(flatten)]
         which: Which,
-        /// A host or a switch.
+        /// Host or switch.
         node: String,
-        /// The command and its arguments.
+        /// Command and its arguments.
         #[arg(last = true, required = true)]
         command: Vec<String>,
     },
-    /// End a network: its programs, switches, devices; and print the account, with exit codes as for `run`.
+    /// Take a network down and print the account.
+    ///
+    /// Ends the network's programs, switches and devices. Exits with 0 if no lossless frame was lost, with 1 if one
+    /// was, and with 3 if that is not proved.
     Down {
-        /// Its name; not needed where only one is up.
+        /// Name of the network; optional if only one is up.
         #[arg(env = "XOFF_LAB")]
         name: Option<String>,
         /// Print the account as one JSON object.
         #[arg(long)]
         json: bool,
     },
-    /// Show all nodes of a network on one screen: traffic, pauses, drops, and who holds whom.
+    /// Show all nodes: traffic, pauses, drops, causes of pauses.
     Status {
         #[command(flatten)]
         which: Which,
-        /// Show again and again, with rates, every second or as often as given (2s, 500ms).
+        /// Refresh with rates every PERIOD, such as 2s or 500ms.
         #[arg(long, value_name = "PERIOD", num_args = 0..=1, require_equals = true, default_missing_value = "1s", value_parser = super::status::period)]
         watch: Option<Duration>,
         /// Print everything as one JSON object.
         #[arg(long)]
         json: bool,
     },
-    /// Draw a network as SVG, with rates of a second, pauses, and who holds whom.
+    /// Draw a network as SVG: rates over one second, pauses, causes.
     Graph {
         #[command(flatten)]
         which: Which,
-        /// Where to; standard output where nothing is said.
+        /// Output file [default: standard output].
         #[arg(short, long, value_name = "FILE")]
         output: Option<PathBuf>,
     },
-    /// Capture the frames of a link, both ways and pauses too: `xoff lab pcap h1 -w - | tshark -r -`. At a host by tcpdump; at a
-    /// switch, where its port is named or both ends are switches, by `xoff capture`.
+    /// Capture the frames of a link, both directions, with pauses.
+    ///
+    /// Example: xoff lab pcap h1 -w - | tshark -r -
+    ///
+    /// Runs tcpdump at a host, or `xoff capture` at a switch if a switch port is named or both ends are switches.
     Pcap {
         #[command(flatten)]
         which: Which,
-        /// A host, a port of a switch (s1:h1), or two nodes (h1-s1).
+        /// Host, switch port (s1:h1), or two nodes (h1-s1).
         link: String,
-        /// The file to write, or - for standard output.
+        /// Output file, or - for standard output.
         #[arg(short, value_name = "FILE", default_value = "-")]
         write: String,
-        /// What else tcpdump or `xoff capture` is told: a filter, for example, or `--class 3`.
+        /// Further arguments of tcpdump or `xoff capture`, such as a filter.
         #[arg(last = true)]
         arguments: Vec<String>,
     },
-    /// Show the networks that are up.
+    /// List the networks that are up.
     List,
-    /// Hold a network in the background.
+    /// Run a network in the background process.
     #[command(hide = true)]
     Keep { file: PathBuf },
-    /// Become a program that ends with its parent.
+    /// Run a program that ends with its parent.
     #[command(hide = true)]
     Child {
         #[arg(long)]
@@ -128,10 +145,9 @@ enum Command {
     },
 }
 
-/// Which network is meant.
 #[derive(Debug, clap::Args)]
 struct Which {
-    /// The network's name; not needed where only one is up.
+    /// Name of the network; optional if only one is up.
     #[arg(long, value_name = "NAME", env = "XOFF_LAB")]
     lab: Option<String>,
 }
@@ -139,7 +155,7 @@ struct Which {
 /// Runs the command.
 ///
 /// # Errors
-/// What kept it from that.
+/// Returns an error if the command cannot run.
 pub fn run(args: &Args, own: Option<&OwnPolicy>) -> miette::Result<ExitCode> {
     match &args.command {
         Command::Check { file } => {
@@ -149,7 +165,7 @@ pub fn run(args: &Args, own: Option<&OwnPolicy>) -> miette::Result<ExitCode> {
         }
         Command::Run { file, json, command } => keep::run(load(file, &here(own))?, command, *json),
         Command::Up { file } => {
-            // What is wrong with the file is said here, where colours are.
+            // Errors in the file are reported here, where the terminal has colours.
             let network = load(file, &here(own))?;
             background::start(&network, file)?;
             cli::print(network.name + "\n")?;
@@ -174,7 +190,7 @@ pub fn run(args: &Args, own: Option<&OwnPolicy>) -> miette::Result<ExitCode> {
             let description: Description = control::ask(&lab, Request::Describe)?;
             let (node, mut command) = look::seen_at(&description, link, write)?;
             command.extend(arguments.iter().cloned());
-            // The file is to be written where the command is given.
+            // Only the network namespace is entered, so that the file is written in this file system.
             at_node(description, &node, enter::enter_network, &command).map(ExitCode::from)
         }
         Command::List => {
@@ -183,7 +199,7 @@ pub fn run(args: &Args, own: Option<&OwnPolicy>) -> miette::Result<ExitCode> {
         }
         Command::Child { parent, command } => {
             prctl::set_pdeathsig(Signal::SIGKILL).into_diagnostic()?;
-            // Who had ended before that sends no signal.
+            // A parent that ended before `prctl` sends no signal.
             if getppid().as_raw() != *parent {
                 return Ok(ExitCode::from(cli::EXIT_CANNOT));
             }
@@ -192,7 +208,8 @@ pub fn run(args: &Args, own: Option<&OwnPolicy>) -> miette::Result<ExitCode> {
     }
 }
 
-/// This machine with the memory that other programs leave. Devices of the network's names outside of it are others.
+/// Returns this machine with the memory that other programs leave, and without its networks: devices of
+/// a lab have their own names.
 fn here(own: Option<&OwnPolicy>) -> Machine {
     let memory = machine::available_memory();
     Machine { memory, own_policy: own.cloned(), ..machine::here().without_networks() }
@@ -206,7 +223,7 @@ fn load(file: &std::path::Path, machine: &Machine) -> Result<Network, NetworkErr
     Ok(network)
 }
 
-/// Becomes the command at the node.
+/// Replaces this process by the command at the node.
 fn exec(which: &Which, node: &str, command: &[String]) -> miette::Result<u8> {
     let lab = control::choose(which.lab.as_deref())?;
     let description: Description = control::ask(&lab, Request::Describe)?;
@@ -234,7 +251,7 @@ fn at_node(
     Ok(failed(&program.exec(), command))
 }
 
-/// Becomes `command`.
+/// Replaces this process by `command`.
 fn take_place(command: &[String]) -> u8 {
     let (program, arguments) = command.split_first().expect("clap requires one");
     failed(&Program::new(program).args(arguments).exec(), command)

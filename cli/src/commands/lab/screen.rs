@@ -1,4 +1,4 @@
-//! A network on one screen: its hosts and the ports of its switches, with rates where it was looked at before.
+//! Text screen of a network: its hosts and the ports of its switches.
 
 use std::fmt::Write as _;
 
@@ -10,7 +10,7 @@ use xoff_lab::network::account::table;
 use xoff_switch::causes::Causes;
 use xoff_switch::control::status::{ClassStatus, PortStatus};
 
-/// The text. With `before`, traffic is shown as rates since then, else as totals.
+/// Formats the screen. Traffic is a rate since `before`, or a total if there is none.
 #[must_use]
 pub fn text(now: &NetworkStatus, before: Option<&NetworkStatus>) -> String {
     let before = before.filter(|before| before.name == now.name && before.uptime_nanos < now.uptime_nanos);
@@ -48,7 +48,7 @@ pub fn text(now: &NetworkStatus, before: Option<&NetworkStatus>) -> String {
     text
 }
 
-/// Bytes as a total, or the rate since `before`, `nanos` ago.
+/// Formats bytes as a total, or as the rate since `before`: a total and its age in nanoseconds.
 pub(super) fn traffic(now: u64, before: Option<(u64, u64)>) -> String {
     match before {
         None => bytes(now),
@@ -56,12 +56,12 @@ pub(super) fn traffic(now: u64, before: Option<(u64, u64)>) -> String {
     }
 }
 
-/// Bits per second.
+/// Returns bits per second from byte counts `nanos` apart.
 pub(super) fn rate(now: u64, before: u64, nanos: u64) -> f64 {
     now.saturating_sub(before) as f64 * 8e9 / nanos.max(1) as f64
 }
 
-/// Nanoseconds between two looks.
+/// Returns the nanoseconds between two samples, at least 1.
 pub(super) fn between(now: &NetworkStatus, before: &NetworkStatus) -> u64 {
     now.uptime_nanos.saturating_sub(before.uptime_nanos).max(1)
 }
@@ -112,13 +112,13 @@ fn hosts(now: &NetworkStatus, before: Option<&NetworkStatus>) -> String {
     table(&["host", "device", "address", "sent", "received", "dropped", "pauses"], rows)
 }
 
-/// Bytes that a port has sent, and received.
+/// Returns the bytes that a port has sent and received.
 pub(super) fn volume(port: &PortStatus) -> (u64, u64) {
     let sum = |of: fn(&ClassStatus) -> u64| port.classes.iter().map(of).sum();
     (sum(|class| class.tx_bytes), sum(|class| class.rx_bytes))
 }
 
-/// Classes of which this holds, as a word.
+/// Lists the classes that satisfy `of`, separated by spaces.
 pub(super) fn classes(port: &PortStatus, of: fn(&ClassStatus) -> bool) -> String {
     let classes = port.classes.iter().filter(|class| of(class));
     classes.map(|class| class.class.to_string()).collect::<Vec<_>>().join(" ")

@@ -1,8 +1,8 @@
-//! `xoff nic`: a host that obeys its switch, until SIGINT, SIGTERM or SIGHUP; `--check` and `--status`.
+//! `xoff nic`: an agent that makes this host obey pauses, until SIGINT, SIGTERM or SIGHUP; also `--check`, `--status`, `--restore`.
 //!
-//! Exit codes: 0 it was stopped and lost nothing of its lossless classes (and with `--check`: it would start), 1 its queues
-//! dropped lossless frames, or had not let them go when it ended, or it cannot prove that it obeyed, 2 bad usage, or a device that
-//! cannot be used, or not any more.
+//! Exit codes: 0 stopped without loss in lossless classes (with `--check`: the agent would start); 1 lossless frames
+//! were dropped or still queued at the end, or obedience is not proved; 2 bad usage, or a device that cannot be used or
+//! disappeared.
 
 mod status;
 
@@ -31,59 +31,66 @@ use xoff_switch::confine::Confinement;
 use xoff_switch::control::service;
 use xoff_switch::control::{self, logging};
 
-/// Make this Linux host obey its switch's pauses, beside the kernel's own stack
+/// Make this Linux host obey its switch's pauses.
+///
+/// The agent works beside the kernel's own network stack.
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
-#[allow(clippy::struct_excessive_bools)] // each is a flag of its own
+#[allow(clippy::struct_excessive_bools)] // independent flags
 pub struct Args {
-    /// The interface
+    /// Network interface.
     #[arg(long, value_name = "INTERFACE")]
     device: Option<String>,
-    /// Rate of its line, as the switch's port has it
+    /// Line rate, the same as at the switch's port.
     #[arg(long, value_name = "RATE", value_parser = values::rate)]
     speed: Option<BitRate>,
-    /// Classes that obey pauses [default: 3]
+    /// Classes that obey pauses [default: 3].
     #[arg(long, value_name = "CLASSES", value_parser = values::classes)]
     lossless: Option<ClassSet>,
-    /// By what a frame's class is found [default: dscp]
+    /// Header field that gives the class of a frame [default: dscp].
     #[arg(long, value_name = "dscp|pcp", value_parser = trust)]
     trust: Option<Trust>,
-    /// A TOML file with these and more; the command line goes before it
+    /// Configuration file (TOML); the command line overrides it.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Congestion notifications (CNMs) set the rate of their class; parameters other than the standard's:
-    /// gd=128,recovery=5,bytes=150KB,time=15ms,ai=5M,hai=50M,min=10M,jitter=15
+    /// Let congestion notifications (CNMs) set the rate of their class.
+    ///
+    /// Parameters that differ from the standard's: gd=128,recovery=5,bytes=150KB,time=15ms,ai=5M,hai=50M,min=10M,jitter=15
     #[arg(long, value_name = "KEY=VALUE,...", num_args = 0..=1, default_missing_value = "", require_equals = true,
           value_parser = parse_reaction)]
     qcn: Option<ReactionSettings>,
-    /// Keep the rates that the switch asks for (GFC), class by class
+    /// Obey the rates that the switch requests (GFC), class by class.
     #[arg(long)]
     obey_rates: bool,
-    /// Pause the switch while a UDP socket of this host has so much that its program has not read
+    /// Pause the switch while a UDP socket has BYTES of unread data.
     #[arg(long, value_name = "BYTES", value_parser = values::bytes)]
     pause_above: Option<Bytes>,
-    /// For how long such a pause holds, in quanta [default: 65535]
+    /// Pause time of such a pause, in quanta [default: 65535].
     #[arg(long, value_name = "QUANTA", value_parser = cli::number(1..=65_535_u16))]
     pause_time: Option<u16>,
-    /// The peer_response that the switch's port has: warn when this host takes longer
+    /// Response time set at the switch's port; warn above it.
+    ///
+    /// The agent warns if this host takes longer than the peer_response of the switch's port.
     #[arg(long, value_name = "TIME", value_parser = values::duration)]
     peer_response: Option<Nanos>,
-    /// Ask for no real-time priority, and lock no memory
+    /// Run without real-time priority and locked memory.
     #[arg(long)]
     no_real_time: bool,
-    /// Where /metrics, /status and /healthz are served: an address, a socket (unix:/PATH), or off [default: 127.0.0.1:9465]
+    /// HTTP server: address, unix:PATH or off [default: 127.0.0.1:9465].
+    ///
+    /// It serves /metrics, /status and /healthz.
     #[arg(long, value_name = "ADDRESS|unix:PATH|off", value_parser = http)]
     http: Option<Http>,
-    /// Say what this kernel and this device offer, and change nothing
+    /// Check what kernel and device support, and change nothing.
     #[arg(long, conflicts_with = "status")]
     check: bool,
-    /// Put back what an agent or a switch that was killed has left at the interface
+    /// Undo changes that a killed agent or switch left at the interface.
     #[arg(long, conflicts_with_all = ["check", "status"])]
     restore: bool,
-    /// Show a running agent
+    /// Show a running agent.
     #[arg(long)]
     status: bool,
-    /// With --check or --status: print one JSON object
+    /// With --check or --status: print one JSON object.
     #[arg(long)]
     json: bool,
 }
@@ -94,15 +101,15 @@ What it does to the device is undone when it ends, however it ends. docs/hosts.m
 Exit codes: 0 stopped, nothing lossless dropped in this host; 1 its queues dropped lossless frames, or still had \
 some at the end, or somebody changed them and it may not have obeyed; 2 bad usage, or an interface that cannot be used, or was deleted.";
 
-/// What watches over the queues of a device: started by `xoff nic`, not by hand
+/// Guard the queues of a device; started by `xoff nic`.
 #[derive(Debug, clap::Args)]
 pub struct GuardArgs {
-    /// The interface
+    /// Network interface.
     #[arg(long)]
     device: String,
 }
 
-/// The command's name, by which an agent starts its guard.
+/// Name of the guard's command, which the agent starts.
 const GUARD: &str = "nic-guard";
 
 #[derive(Clone, Debug)]
@@ -142,10 +149,10 @@ impl Args {
     }
 }
 
-/// Runs the agent, or says what there is.
+/// Runs the agent, or one of the other actions.
 ///
 /// # Errors
-/// What kept it from starting, or from going on.
+/// Returns an error if the agent cannot start or has to end.
 pub fn run(args: &Args) -> miette::Result<ExitCode> {
     let file = args.config.as_deref().map(NicWishes::load).transpose()?;
     let wishes = args.wishes().over(file.unwrap_or_default());
@@ -162,7 +169,7 @@ pub fn run(args: &Args) -> miette::Result<ExitCode> {
 /// Guards the queues of an agent; see [`guard`].
 ///
 /// # Errors
-/// They cannot be guarded.
+/// Returns an error if the queues cannot be guarded.
 pub fn run_guard(args: &GuardArgs) -> miette::Result<ExitCode> {
     guard::stand(&args.device).into_diagnostic()?;
     Ok(ExitCode::SUCCESS)
@@ -209,12 +216,12 @@ fn obey(settings: &NicSettings) -> miette::Result<ExitCode> {
     if let Some(Err(error)) = control.map(control::ControlHandle::stop) {
         tracing::error!("{error}");
     }
-    log.flush(); // so that there is room for what follows
+    log.flush(); // makes room in the log for the conclusion
     let removed = outcome.into_diagnostic()?;
     Ok(conclude(&view, &removed))
 }
 
-/// Says what became of it.
+/// Logs the outcome and returns the exit code.
 fn conclude(view: &NicView, removed: &Removed) -> ExitCode {
     let lossless = view.settings.lossless;
     let dropped: u64 = lossless.iter().map(|class| view.dropped[class.index()].get()).sum();

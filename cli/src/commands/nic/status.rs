@@ -1,4 +1,4 @@
-//! `xoff nic --status`: a running agent at a glance.
+//! `xoff nic --status`: shows a running agent.
 
 use xoff_config::written::grouped;
 
@@ -10,7 +10,7 @@ use xoff_nic::serve::{NicClassStatus, NicStatus};
 use xoff_nic::{DEFAULT_HTTP, NicWishes};
 use xoff_switch::client::{self, Silent};
 
-/// Asks the agent that serves where the command line or the file says.
+/// Prints the status of the agent at the address of the command line or the file.
 pub(super) fn run(wishes: &NicWishes, json: bool) -> miette::Result<()> {
     let at = wishes.http.clone().flatten().unwrap_or(DEFAULT_HTTP.into());
     let url = client::url(&at.to_string()).map_err(|error| miette::miette!("{error}"))?;

@@ -1,4 +1,4 @@
-//! Whom `xoff status` asks, and what it is told.
+//! Requests of `xoff status`: the switches to query, and their replies.
 
 use std::io;
 use std::time::Duration;
@@ -10,72 +10,72 @@ use xoff_switch::control::status::Status;
 use xoff_switch::control::{AddressPage, RoutePage};
 use xoff_switch::router::tables::Row;
 
-/// Longer than a switch takes to answer for workers that do not.
+/// Timeout, longer than the switch waits for silent workers.
 const TIMEOUT: Duration = Duration::from_secs(5);
-/// More than the status of a switch with all the ports that there can be.
+/// Maximum size of a reply in bytes, above the status of a switch with the maximum number of ports.
 const BODY_MAX: u64 = 64 << 20;
-/// Characters of what somebody says who refuses.
+/// Maximum characters quoted of an error reply.
 const QUOTED_MAX: usize = 200;
 
-/// Why there is nothing to show.
+/// Reason why no status can be shown.
 #[derive(Debug, thiserror::Error)]
 pub enum StatusError {
-    /// Nobody answers.
+    /// No switch answered.
     #[error(transparent)]
     Silent(#[from] Silent),
-    /// Something answers, and does not give it.
+    /// The server refused the request.
     #[error("{url} answers with HTTP status {status}: {said}")]
     Refused {
-        /// Where it was asked.
+        /// Address of the server.
         url: String,
-        /// The status.
+        /// HTTP status code.
         status: u16,
-        /// What it says beside that.
+        /// First line of the reply.
         said: String,
     },
-    /// Something answers, but not with a status.
+    /// The reply is not a status.
     #[error("{url} is no status of this version of xoff: {error}")]
     Foreign {
-        /// Where it was asked.
+        /// Address of the server.
         url: String,
-        /// What is wrong with the answer.
+        /// Parse error of the reply.
         error: serde_json::Error,
     },
-    /// There is none to be shown.
+    /// No switch has a socket in this directory.
     #[error(
         "no switch has a socket in {0}: have it serve at one, by http = \"unix:{0}/NAME.sock\", or say where it serves with --url"
     )]
     None(&'static str),
-    /// `--port` names no port.
+    /// `--port` names an unknown port.
     #[error("the switch has no port {name:?}; it has {known}")]
     NoSuchPort {
-        /// What was given.
+        /// Name given by the user.
         name: String,
-        /// What there is.
+        /// Names of the switch's ports.
         known: String,
     },
-    /// An option that says nothing there.
+    /// The option does not apply to this view.
     #[error("{option} is not for `xoff status{of}`: {why}")]
     Meaningless {
-        /// The option.
+        /// Name of the option.
         option: &'static str,
-        /// What is to be shown.
+        /// Argument of `xoff status`, after a space.
         of: String,
-        /// Where it is of use.
+        /// Reason, with the place where the option applies.
         why: &'static str,
     },
-    /// Standard output takes nothing more.
+    /// Standard output cannot be written.
     #[error("cannot write: {0}")]
     Output(#[from] io::Error),
 }
 
-/// Where one switch was asked, and what it told.
+/// Reply of one switch.
 pub(super) struct Told {
     pub url: String,
     pub status: Result<Status, StatusError>,
 }
 
-/// Asks each of `urls`, and whoever has a socket where all are wanted.
+/// Queries each of `urls`, and with `all` every switch that has a socket.
 pub(super) fn ask(urls: &[String], all: bool, what: Option<What>) -> Result<Vec<Told>, StatusError> {
     let sockets = if all { sockets()? } else { Vec::new() };
     let asked = urls.iter().cloned().chain(sockets);
@@ -95,7 +95,7 @@ fn status(url: &str, what: Option<What>) -> Result<Status, StatusError> {
     Ok(status)
 }
 
-/// All addresses that it knows, page by page.
+/// Fetches all MAC addresses of the switch, page by page.
 fn addresses(url: &str) -> Result<Vec<xoff_switch::control::status::FdbEntry>, StatusError> {
     let (mut all, mut path) = (Vec::new(), "/addresses?limit=10000".to_owned());
     loop {
@@ -108,7 +108,7 @@ fn addresses(url: &str) -> Result<Vec<xoff_switch::control::status::FdbEntry>, S
     }
 }
 
-/// All routes that its kernel has, page by page.
+/// Fetches all routes of the switch's kernel, page by page.
 fn routes(url: &str) -> Result<Vec<Row>, StatusError> {
     let (mut all, mut from) = (Vec::new(), 0);
     loop {
@@ -121,7 +121,7 @@ fn routes(url: &str) -> Result<Vec<Row>, StatusError> {
     }
 }
 
-/// The addresses of all sockets of switches.
+/// Returns the addresses of all sockets of switches.
 fn sockets() -> Result<Vec<String>, StatusError> {
     let sockets = listen::sockets(listen::DIRECTORY.as_ref());
     match sockets.is_empty() {
@@ -130,7 +130,7 @@ fn sockets() -> Result<Vec<String>, StatusError> {
     }
 }
 
-/// The status of who serves there, as it gives it.
+/// Fetches the status of the switch or agent at `url`, unparsed.
 pub(in crate::commands) fn fetch(url: &str) -> Result<String, StatusError> {
     get(url, "/status")
 }
@@ -146,7 +146,8 @@ fn get(url: &str, path: &str) -> Result<String, StatusError> {
     Err(StatusError::Refused { url: url.into(), status: answer.status().as_u16(), said })
 }
 
-/// The first line that says something, as far as a terminal should have it from somebody who may be no switch at all.
+/// Returns the first non-empty line without control characters, limited to [`QUOTED_MAX`]: the server
+/// may be no switch at all.
 fn first_line(body: &str) -> Option<String> {
     let plain = |line: &str| line.chars().filter(|c| !c.is_control()).take(QUOTED_MAX).collect::<String>();
     body.lines().map(plain).find(|line| !line.trim().is_empty())
@@ -189,7 +190,7 @@ mod tests {
 
     #[test]
     fn nobody_listening_is_said_with_what_to_do() {
-        // Port 0 is nobody's.
+        // Nothing can listen on port 0.
         let message = fetch("http://127.0.0.1:0").map_err(|error| error.to_string());
         let message = message.expect_err("nobody serves on port 0");
         assert!(message.starts_with("no switch answers at http://127.0.0.1:0: "), "{message}");

@@ -1,4 +1,4 @@
-//! Groups of ports, and what became of their members.
+//! Table of port groups and their members.
 
 use serde_json::Value;
 use xoff_config::written::grouped;
@@ -7,7 +7,7 @@ use super::layout::table;
 use xoff_config::format::bytes;
 use xoff_switch::control::status::{GroupStatus, MemberStatus, Status};
 
-/// Groups with a port that is picked; all members of each.
+/// Returns groups that contain a selected port, with all their members.
 fn picked(status: &Status) -> impl Iterator<Item = &GroupStatus> {
     let is_there = |member: &MemberStatus| status.ports.iter().any(|port| port.name == member.port);
     status.groups.iter().filter(move |group| group.members.iter().any(is_there))

@@ -1,10 +1,9 @@
-//! Headroom of lossless classes: what there is, what the peer as it was declared needs, and what was seen of it.
+//! Table of headroom per lossless class: available, needed by the declared peer, and used as observed.
 
 use super::layout::table;
 use xoff_config::format::{bytes, span};
 use xoff_switch::control::status::{ClassStatus, PortStatus};
 
-/// The table.
 pub(super) fn table_of(ports: &[&PortStatus]) -> String {
     let header = [
         "port",

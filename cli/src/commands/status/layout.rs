@@ -1,16 +1,16 @@
-//! How tables are set, and what is left out of them.
+//! Layout of tables.
 
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use xoff_switch::control::status::ClassStatus;
 
-/// Whether anything of the class was received, sent, paused or dropped.
+/// Returns whether any frame of the class was received, sent, paused or dropped.
 pub(super) fn has_traffic(class: &ClassStatus) -> bool {
     let pauses = class.pause_sent.xoff + class.pause_received.xoff;
     class.rx_frames + class.tx_frames + pauses + class.drops.values().sum::<u64>() > 0
 }
 
-/// A table, or nothing where it has no rows; columns of numbers to the right. It is as wide as it is:
-/// cells broken to fit a narrow terminal cannot be read.
+/// Formats a table with numbers aligned to the right, or returns an empty string if there are no rows.
+/// The table is never fitted to the terminal, because broken cells are unreadable.
 pub(in crate::commands) fn table(header: &[&str], rows: impl Iterator<Item = Vec<String>>) -> String {
     let mut table = Table::new();
     table.load_preset(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);

@@ -1,7 +1,6 @@
-//! `xoff status`: a running switch at a glance, asked over its `/status`.
+//! `xoff status`: shows a running switch, from its `/status`.
 //!
-//! What is to be seen is one word; whose, of which ports and classes, how often and in what form are options, the same for
-//! every word.
+//! One word selects the view. Options, identical for all views, select switches, ports, classes, interval and format.
 
 mod ask;
 mod groups;
@@ -48,73 +47,76 @@ Examples:
   xoff status drops --json | jq '.[].classes[] | {class, lost}'
   xoff status causes --url http://10.0.0.1:9464 --url http://10.0.0.2:9464";
 
-/// Show a running switch: ports, classes with traffic, pauses, drops, the ledger; or one thing of it.
+/// Show a running switch: ports, classes, pauses, drops, ledger.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
-    /// What to show; everything where nothing is named.
+    /// View [default: a summary of everything].
     #[arg(value_enum)]
     what: Option<What>,
-    /// Where the switch serves its status: an address, or unix: and the path of a socket. Several may be given.
-    /// [default: http://127.0.0.1:9464]
+    /// Address of the switch. May be repeated.
+    ///
+    /// A URL, or unix: and the path of a socket. [default: http://127.0.0.1:9464]
     #[arg(long, value_name = "URL", value_parser = url)]
     url: Vec<String>,
-    /// Show all switches that serve at a socket in /run/xoff, whatever network namespaces they are in.
+    /// Show all switches with a socket in /run/xoff, in any namespace.
     #[arg(long)]
     all: bool,
-    /// Show again and again, with rates, every second or as often as given (2s, 500ms).
+    /// Refresh with rates every PERIOD, such as 2s or 500ms.
     #[arg(long, value_name = "PERIOD", num_args = 0..=1, require_equals = true, default_missing_value = "1s", value_parser = period)]
     watch: Option<Duration>,
-    /// Print JSON: all that the switch says where nothing is named, else a part of it under the same keys.
+    /// Print JSON: the whole status, or a part under the same keys.
     #[arg(long)]
     json: bool,
     /// Print the graph of `causes` for Graphviz.
     #[arg(long, conflicts_with = "json")]
     dot: bool,
-    /// Show this port only. Several may be given.
+    /// Show only this port. May be repeated.
     #[arg(long, value_name = "NAME")]
     port: Vec<String>,
-    /// Show this class only, 0 to 7. Several may be given.
+    /// Show only this class, 0 to 7. May be repeated.
     #[arg(long, value_name = "N", value_parser = number(0..=7_u8))]
     class: Vec<u8>,
-    /// Show only what is congested or paused, or was paused since it was looked at before.
+    /// Show only congested, paused or recently paused classes.
+    ///
+    /// Recently means since the previous refresh.
     #[arg(long)]
     congested: bool,
 }
 
-/// One thing of a switch.
+/// View of a switch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum What {
     /// Ports: link, rates, pause frames, losses.
     Ports,
-    /// Classes with traffic: rates, what waits, pauses, headroom, delay, drops.
+    /// Classes with traffic: rates, queues, pauses, headroom, drops.
     Classes,
-    /// Whose peer is held, or is held by its peer: how often, how long, why.
+    /// Pauses sent and received: number, duration, cause.
     Pauses,
-    /// Frames that ended in the switch, and those that the kernel dropped, by reason.
+    /// Frames dropped by the switch and by the kernel, by reason.
     Drops,
-    /// Headroom of lossless classes: what the peer was declared to need, and what was seen.
+    /// Headroom of lossless classes: needed as declared, and observed.
     Headroom,
-    /// Neighbors: who they are (LLDP), what they say of their classes (DCBX), and where that is not what the port does.
+    /// Neighbors (LLDP), their classes (DCBX), and mismatches with the port.
     Neighbors,
-    /// Groups of ports: how they spread frames, and what each member has sent.
+    /// Groups of ports: how they spread frames, and frames of each member.
     Groups,
-    /// All addresses, and where they are.
+    /// All MAC addresses, with their ports.
     Mac,
-    /// The kernel's routes, by which a routed switch forwards.
+    /// Routes of the kernel, by which a routed switch forwards.
     Routes,
-    /// Pauses of single flows (OFC): asked for, obeyed, and what shadow policies would have asked for.
+    /// Pauses of single flows (OFC): requested, obeyed, by shadow policies.
     Flows,
-    /// Who holds whom and why, over all the switches that are asked; each cycle is named.
+    /// Causes of pauses over all queried switches, with each cycle.
     Causes,
-    /// The JSON Schema of what `--json` prints of a whole switch, and `/status` has; asks no switch.
+    /// JSON Schema of /status and of `--json`; queries no switch.
     Schema,
 }
 
 /// Runs the command.
 ///
 /// # Errors
-/// Where there is no switch, or nobody to show it to.
+/// Returns an error if no switch answers or the output cannot be written.
 pub fn run(args: &Args) -> Result<(), StatusError> {
     args.check()?;
     match show(args) {
@@ -148,14 +150,14 @@ fn print(args: &Args) -> Result<(), StatusError> {
     }
 }
 
-/// What each switch said when it was asked before, by address.
+/// Previous status of each switch, by address.
 type Past = BTreeMap<String, Status>;
 
-/// What is to be shown of a switch, and what it said before.
+/// Selected part of a status, and the previous status of the switch.
 type Picked = (Status, Option<Status>);
 
 impl Args {
-    /// Refuses options that say nothing.
+    /// Refuses options that do not apply to the view.
     fn check(&self) -> Result<(), StatusError> {
         let of_classes =
             !matches!(self.what, Some(What::Mac | What::Routes | What::Groups | What::Causes | What::Schema));
@@ -178,12 +180,12 @@ impl Args {
         })
     }
 
-    /// Asks, and says what is to be seen.
+    /// Queries the switches and formats the view.
     fn answer(&self, past: &mut Past) -> Result<String, StatusError> {
         let selection = self.selection();
         if let (Some(url), None, true, true) = (self.only(), self.what, self.json, selection.is_everything())
         {
-            return fetch(url); // as the switch has it
+            return fetch(url); // unparsed
         }
         if self.what == Some(What::Schema) {
             return Ok(format!("{:#}", schema().as_value()));
@@ -196,13 +198,13 @@ impl Args {
         }
     }
 
-    /// Asks for what is seen on a terminal.
+    /// Queries the switches for the terminal screen.
     #[cfg(feature = "screen")]
     fn look(&self, past: &mut Past) -> Result<Look, StatusError> {
         if self.what.is_some() {
             return Ok(Look::Text(self.answer(past)?));
         }
-        // Classes, and what is congested, are picked where it is drawn.
+        // The screen itself selects classes and congested ports.
         let selection = Selection { ports: self.port.clone(), ..Selection::default() };
         let mut switches = Vec::new();
         for told in self.ask()? {
@@ -221,7 +223,7 @@ impl Args {
         }
     }
 
-    /// The only switch that is asked.
+    /// Returns the address of the switch if exactly one is queried.
     fn only(&self) -> Option<&str> {
         match &self.url[..] {
             [] if !self.all => Some(DEFAULT_URL),
@@ -267,7 +269,7 @@ impl Args {
         Ok(Value::from(values).to_string())
     }
 
-    /// The graph of who holds whom, as far as it can be seen; who does not answer is named.
+    /// Formats the graph of causes over the switches that answer; names those that do not.
     fn causes(&self, told: Vec<Told>) -> Result<String, StatusError> {
         let (mut switches, mut silent) = (Vec::new(), Vec::new());
         for told in told {
@@ -277,7 +279,7 @@ impl Args {
             }
         }
         if switches.is_empty() {
-            return Err(silent.swap_remove(0)); // there is no switch without an address to ask it at
+            return Err(silent.swap_remove(0)); // at least one address is queried, so `silent` is not empty
         }
         let causes = Causes::of(&switches);
         let unseen: Vec<String> = silent.iter().map(ToString::to_string).collect();
@@ -295,11 +297,11 @@ impl Args {
     }
 }
 
-/// What is wanted of what a switch said, beside what it said before.
+/// Selects the requested part of a reply, and adds the previous status.
 fn pick(told: Told, selection: &Selection, past: &mut Past) -> (String, Result<Picked, StatusError>) {
     let Told { url, status } = told;
     let picked = status.and_then(|status| {
-        // A switch that was started anew has nothing to do with the one before.
+        // A restarted switch has new counters.
         let before = past.insert(url.clone(), status.clone());
         let before = before.filter(|before| before.uptime_nanos < status.uptime_nanos);
         Ok((selection.of(&status, before.as_ref())?, before))
@@ -307,7 +309,7 @@ fn pick(told: Told, selection: &Selection, past: &mut Past) -> (String, Result<P
     (url, picked)
 }
 
-/// A number of seconds or milliseconds, at least 100 ms.
+/// Parses a number of seconds or milliseconds, at least 100 ms.
 pub(super) fn period(text: &str) -> Result<Duration, String> {
     let (number, unit) = match (text.strip_suffix("ms"), text.strip_suffix('s')) {
         (Some(number), _) => (number, 1),

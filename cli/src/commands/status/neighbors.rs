@@ -1,10 +1,10 @@
-//! Who is at the other end of links, and where their classes are others.
+//! Tables of LLDP neighbors and of their mismatches with the port.
 
 use super::layout::table;
 use xoff_config::format::span;
 use xoff_switch::control::status::{LldpStatus, PortStatus};
 
-/// Neighbors, then mismatches.
+/// Formats neighbors, mismatches, and discarded frames.
 pub(super) fn tables(ports: &[&PortStatus]) -> String {
     let mut rows = Vec::new();
     for port in ports {
@@ -42,7 +42,7 @@ fn mismatches(ports: &[&PortStatus]) -> String {
     table(&["port", "differs", "how"], rows)
 }
 
-/// What was not heeded.
+/// Formats the counts of malformed, discarded and excess LLDP information.
 fn refused(ports: &[&PortStatus]) -> String {
     let rows = ports.iter().flat_map(|port| {
         let LldpStatus { malformed, discarded, too_many, .. } = &port.lldp;
@@ -62,7 +62,7 @@ fn listed(classes: &[u8]) -> String {
     }
 }
 
-/// As much of a stranger's text as a column bears.
+/// Cuts a neighbor's text to the width of a column.
 fn cut(text: &str) -> String {
     const MOST: usize = 32;
     match text.char_indices().nth(MOST) {

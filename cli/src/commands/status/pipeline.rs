@@ -1,4 +1,4 @@
-//! What is between the queues, and for which of them it was halted.
+//! Settings of the pipeline between ingress and egress queues, and its halts.
 
 use xoff_config::written::grouped;
 use xoff_dataplane::settings::{IngressOrder, WhenFull};
@@ -7,7 +7,7 @@ use super::layout::table;
 use xoff_config::format::{scaled, span};
 use xoff_switch::control::status::{HaltStatus, PipelineStatus, PortStatus, Status};
 
-/// What is between the queues, where that is not what a switch does that is fast enough.
+/// Describes the pipeline, or returns an empty string if it has default settings.
 pub(super) fn pipeline(status: &Status) -> String {
     let PipelineStatus { rate_frames_per_second, delay_nanos, ingress, when_full } = &status.pipeline;
     let rate = rate_frames_per_second.map(|rate| scaled(rate.into(), "pps"));
@@ -18,7 +18,7 @@ pub(super) fn pipeline(status: &Status) -> String {
     if parts.is_empty() { String::new() } else { format!("pipeline: {}", parts.join(", ")) }
 }
 
-/// Queues for which the pipeline was halted.
+/// Formats queues that halted the pipeline.
 pub(super) fn halt_table(ports: &[&PortStatus]) -> String {
     let rows = ports.iter().flat_map(|port| {
         let full = port.classes.iter().filter(|class| class.egress.halts.count > 0);

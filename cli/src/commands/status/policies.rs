@@ -1,5 +1,5 @@
-//! Tables of what policies beyond plain PFC do: congestion points (QCN), rates (GFC), flows (OFC), shadows. A
-//! port or class of which there is nothing to tell is left out.
+//! Tables of policies beyond plain PFC: congestion points (QCN), rates (GFC), flows (OFC), shadows. Ports and classes
+//! without data are omitted.
 
 use xoff_config::written::grouped;
 
@@ -7,7 +7,7 @@ use super::layout::{has_traffic, table};
 use xoff_config::format::{scaled, span};
 use xoff_switch::control::status::{ClassStatus, FlowStatus, PortStatus, ShadowStatus};
 
-/// Congestion points that have taken a sample.
+/// Formats congestion points that have taken a sample.
 pub(super) fn congestion_table(ports: &[&PortStatus]) -> String {
     let header = ["port", "class", "samples", "feedback last", "CNMs", "feedback mean", "not sent"];
     let of_port = |port: &&PortStatus| {
@@ -32,7 +32,7 @@ pub(super) fn congestion_table(ports: &[&PortStatus]) -> String {
     if rows.is_empty() { String::new() } else { table(&header, rows.into_iter()) }
 }
 
-/// Ports that have told a peer of rates (GFC), or were told.
+/// Formats ports that have sent or received rates (GFC).
 pub(super) fn rate_table(ports: &[&PortStatus]) -> String {
     let header = ["port", "asked of peer", "kept for peer", "rate frames in / out"];
     let told = ports.iter().filter(|port| port.rate_frames_sent + port.rate_frames_received > 0);
@@ -47,7 +47,7 @@ pub(super) fn rate_table(ports: &[&PortStatus]) -> String {
     table(&header, rows)
 }
 
-/// The classes with a limit now.
+/// Lists the classes with a current rate limit.
 fn rates(port: &PortStatus, rate: impl Fn(&ClassStatus) -> Option<u64>) -> String {
     let limited = port.classes.iter().filter_map(|class| Some((class.class, rate(class)?)));
     let rates: Vec<String> =
@@ -55,7 +55,7 @@ fn rates(port: &PortStatus, rate: impl Fn(&ClassStatus) -> Option<u64>) -> Strin
     if rates.is_empty() { "no limit".into() } else { rates.join(", ") }
 }
 
-/// Classes of ports whose peers understand lists of flows (OFC), as far as they are wanted.
+/// Formats the classes whose peers understand lists of flows (OFC) and that satisfy `wanted`.
 pub(super) fn flow_table(ports: &[&PortStatus], wanted: fn(&FlowStatus) -> bool) -> String {
     let header = ["port", "class", "flows asked to pause", "paused by peer", "lists in / out", "fallbacks"];
     let rows = ports.iter().flat_map(|port| {
@@ -79,13 +79,13 @@ fn flow_row(port: &str, class: u8, flows: &FlowStatus) -> Vec<String> {
     ]
 }
 
-/// Lists that came from the peer, and that it was sent.
+/// Returns the numbers of flow lists received from the peer and sent to it.
 pub(super) const fn lists(flows: &FlowStatus) -> [u64; 2] {
     let received = flows.pause_frames_received + flows.resume_frames_received;
     [received, flows.pause_frames_sent + flows.resume_frames_sent]
 }
 
-/// What shadow policies would have done that are wanted, of lossless classes with traffic.
+/// Formats the shadow policies that satisfy `wanted`, for lossless classes with traffic.
 pub(super) fn shadow_table(ports: &[&PortStatus], wanted: fn(&ShadowStatus) -> bool) -> String {
     let header = ["port", "class", "shadow policy", "would have held", "would have asked", "would have lost"];
     let rows = ports.iter().flat_map(|port| {
@@ -105,7 +105,7 @@ pub(super) fn shadow_table(ports: &[&PortStatus], wanted: fn(&ShadowStatus) -> b
     table(&header, rows)
 }
 
-/// What a shadow would have asked of single flows, or for which rates.
+/// Describes the flow pauses or rates that a shadow would have requested.
 fn would_have_asked(shadow: &ShadowStatus) -> String {
     match (shadow.flows, shadow.rate) {
         (Some(flows), _) if flows.pauses > 0 => {

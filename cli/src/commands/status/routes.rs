@@ -1,9 +1,9 @@
-//! The routes of the kernel that decides for the switch, and what becomes of packets by them.
+//! Table of the kernel's routes and how the switch applies them.
 
 use super::layout::table;
 use xoff_switch::router::tables::{Row, RowVia};
 
-/// The kernel's names of its tables.
+/// Returns the kernel's name of a routing table.
 fn table_name(number: u32) -> String {
     match number {
         253 => "default".into(),

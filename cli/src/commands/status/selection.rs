@@ -1,16 +1,14 @@
-//! Which ports and classes of a [`Status`] are shown.
+//! Selection of ports and classes of a [`Status`].
 
 use super::ask::StatusError;
 use xoff_switch::control::status::{ClassStatus, PortStatus, Status};
 
-/// Nothing given is everything.
+/// Filter of ports and classes; an empty one selects everything.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Selection {
-    /// By name.
     pub ports: Vec<String>,
-    /// By number.
     pub classes: Vec<u8>,
-    /// Only what is congested or paused.
+    /// Selects only congested or paused classes.
     pub congested: bool,
 }
 
@@ -19,10 +17,10 @@ impl Selection {
         self.ports.is_empty() && self.classes.is_empty() && !self.congested
     }
 
-    /// What it leaves of `now`.
+    /// Returns the selected part of `now`.
     ///
     /// # Errors
-    /// There is no port of a name that was given.
+    /// Returns an error if a given name is not a port of the switch.
     pub fn of(&self, now: &Status, before: Option<&Status>) -> Result<Status, StatusError> {
         if let Some(name) = self.ports.iter().find(|name| now.ports.iter().all(|port| port.name != **name)) {
             let known: Vec<&str> = now.ports.iter().map(|port| port.name.as_str()).collect();
@@ -44,8 +42,11 @@ impl Selection {
     }
 }
 
-/// Whether a class of a port is congested or paused, or was paused since its port was `past`: its peer is held or holds it, as a
-/// whole, by flows or by a rate; there is a storm; what came in has reached XOFF; or its queue is more than half full.
+/// Returns whether a class is congested or paused, or was paused since its port was `past`.
+///
+/// Paused means that its peer is held or holds it, as a class, by flows or by a rate, or that there is a pause storm.
+/// Congested means that ingress has reached XOFF, or that the egress queue is more than half full or halts the
+/// pipeline.
 pub(super) fn is_congested(class: &ClassStatus, past: Option<&PortStatus>) -> bool {
     let past = past.and_then(|port| port.classes.iter().find(|it| it.class == class.class));
     let was_paused = past.is_some_and(|past| {

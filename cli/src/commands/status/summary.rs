@@ -1,5 +1,4 @@
-//! What comes first of a [`Status`]: which switch it is, whether it kept its promise, what is wrong with its peers, and its
-//! ledger.
+//! First lines of a status: the switch's identity, its verdict, faults of its peers, and its ledger.
 
 use xoff_config::written::grouped;
 
@@ -16,7 +15,7 @@ pub(super) fn heading(status: &Status) -> String {
     )
 }
 
-/// The policies of the lossless classes.
+/// Lists the policies of the lossless classes.
 pub(super) fn policies(status: &Status) -> String {
     let classes = || status.ports.iter().flat_map(|port| &port.classes);
     let lossless =
@@ -54,7 +53,7 @@ pub(super) fn verdict(status: &Status) -> String {
     )
 }
 
-/// What is wrong with the peer of a port.
+/// Describes faults of the peer of a port.
 fn peer(port: &PortStatus) -> Option<String> {
     let frames = |of: fn(&ClassStatus) -> u64| grouped(port.classes.iter().map(of).sum());
     let speed = scaled(port.speed_bits_per_second as f64, "b/s");
@@ -76,7 +75,7 @@ fn peer(port: &PortStatus) -> Option<String> {
     })
 }
 
-/// Loops that were found at a port.
+/// Describes loops found at a port.
 fn looped(port: &PortStatus) -> Option<String> {
     let other = port.loop_with.as_ref()?;
     let now = if port.looped { ", NOW" } else { "" };
@@ -106,7 +105,7 @@ pub(super) fn ledger(status: &Status) -> String {
     format!("ledger: {state}; {came} = {went}")
 }
 
-/// What is added up; of nothing only the first.
+/// Formats a sum of counts; zeros after the first are omitted.
 fn sum<const N: usize>(parts: [(u64, &str); N]) -> String {
     let (first, name) = parts[0];
     let rest = parts[1..].iter().filter(|(count, _)| *count > 0);

@@ -1,4 +1,4 @@
-//! A [`Status`] as text: a verdict, then tables of ports, of classes with traffic, and of workers.
+//! Text of a [`Status`]: a verdict, then tables of ports, of classes with traffic, and of workers.
 
 use xoff_config::written::grouped;
 
@@ -13,7 +13,7 @@ use xoff_switch::control::status::{
 };
 use xoff_switch::control::{Link, ProgramState};
 
-/// The text. With the status `before`, traffic is shown as rates since then, else as totals.
+/// Formats the text. Traffic is a rate since `before`, or a total if there is none.
 pub(super) fn render(now: &Status, before: Option<&Status>) -> String {
     let ports: Vec<&PortStatus> = now.ports.iter().collect();
     let mut parts = vec![heading(now), policies(now), pipeline(now), verdict(now), ledger(now)];
@@ -29,14 +29,13 @@ pub(super) fn render(now: &Status, before: Option<&Status>) -> String {
     parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("\n")
 }
 
-/// Frames and bytes one way, now and before.
+/// Frames and bytes in one direction.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Traffic {
     pub frames: u64,
     pub bytes: u64,
 }
 
-/// What came in and what went out.
 pub(super) fn sums<'a>(classes: impl Iterator<Item = &'a ClassStatus>) -> [Traffic; 2] {
     classes.fold(<[Traffic; 2]>::default(), |[rx, tx], class| {
         [
@@ -47,13 +46,12 @@ pub(super) fn sums<'a>(classes: impl Iterator<Item = &'a ClassStatus>) -> [Traff
 }
 
 impl Traffic {
-    /// Bits and frames a second, since there was `before`.
     pub fn rate(self, before: Traffic, seconds: f64) -> [f64; 2] {
         let rate = |now: u64, before: u64| now.saturating_sub(before) as f64 / seconds;
         [8.0 * rate(self.bytes, before.bytes), rate(self.frames, before.frames)]
     }
 
-    /// A total, or a rate where there is something before.
+    /// Formats a total, or a rate if there is a previous value and its age in seconds.
     fn cell(self, before: Option<(Traffic, f64)>) -> String {
         let Some((before, seconds)) = before else {
             return format!("{} ({})", grouped(self.frames), bytes(self.bytes));
@@ -63,7 +61,6 @@ impl Traffic {
     }
 }
 
-/// What a status before tells of a port, and how many seconds ago that was.
 #[derive(Clone, Copy)]
 pub(super) struct Before<'a> {
     pub port: &'a PortStatus,
@@ -77,7 +74,7 @@ impl<'a> Before<'a> {
         Some(Before { port, seconds: (now.uptime_nanos - before.uptime_nanos) as f64 / 1e9 })
     }
 
-    /// The same classes as these.
+    /// Returns the previous status of the same classes.
     pub fn classes(self, now: &[ClassStatus]) -> impl Iterator<Item = &'a ClassStatus> {
         self.port.classes.iter().filter(|class| now.iter().any(|it| it.class == class.class))
     }
@@ -151,7 +148,7 @@ pub(super) fn mode(port: &PortStatus) -> String {
     format!("{mode}, {memory}{state}")
 }
 
-/// What the kernel dropped: whose counter says so, the reason, how much.
+/// Returns the kernel's drops at a port: the counter, the reason, the number of frames.
 pub(super) fn losses(port: &PortStatus) -> impl Iterator<Item = (&'static str, &'static str, u64)> {
     let xdp = port
         .xdp_statistics
@@ -163,7 +160,7 @@ pub(super) fn losses(port: &PortStatus) -> impl Iterator<Item = (&'static str, &
     xdp.chain(device).filter(|(_, _, frames)| *frames > 0).collect::<Vec<_>>().into_iter()
 }
 
-/// The same in one cell, and what the kernel did not want to send.
+/// Formats the kernel's drops and refused transmissions of a port in one cell.
 pub(super) fn unseen(port: &PortStatus) -> String {
     let kicks = port.xdp_statistics.iter().filter(|xdp| xdp.tx_failed_kicks > 0).map(|xdp| {
         format!("refused to send {} times (error {})", grouped(xdp.tx_failed_kicks), xdp.tx_failed_errno)
@@ -227,7 +224,7 @@ pub(super) fn pause(pause: &PauseStatus) -> String {
     format!("{} x, {}{now}", grouped(pause.xoff), span(pause.nanos))
 }
 
-/// Why the peer is held now.
+/// Describes the cause of the current pause of the peer.
 pub(super) fn why(class: &ClassStatus) -> String {
     let Some(cause) = class.cause.as_ref().filter(|_| class.pause_sent.now) else { return String::new() };
     let trigger = match cause.class == class.class {
@@ -247,7 +244,7 @@ pub(super) fn drops(class: &ClassStatus) -> String {
     if drops.is_empty() { "-".into() } else { drops.join(", ") }
 }
 
-/// Classes with a watchdog that has seen a storm.
+/// Formats classes whose watchdog has found a storm.
 fn storm_table(ports: &[&PortStatus]) -> String {
     let header = ["port", "class", "watchdog", "storms", "dropped", "forwarded", "last storm"];
     let rows = ports.iter().flat_map(|port| {
@@ -322,7 +319,7 @@ pub(super) mod tests {
         status
     }
 
-    /// The line that holds all of `words`.
+    /// Returns the line that contains all of `words`.
     pub(in super::super) fn line<'a>(text: &'a str, words: &[&str]) -> &'a str {
         let mut lines = text.lines().filter(|line| words.iter().all(|word| line.contains(word)));
         lines.next().unwrap_or_else(|| panic!("no line with {words:?} in:\n{text}"))

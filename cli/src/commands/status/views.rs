@@ -1,4 +1,4 @@
-//! What `xoff status` shows of one thing, as text and as JSON. The JSON of each is `ports` of `/status`, with fewer keys.
+//! Views of `xoff status`, as text and as JSON. The JSON of each is `ports` of `/status` with fewer keys.
 
 use serde_json::{Map, Value};
 use xoff_config::written::grouped;
@@ -13,7 +13,7 @@ use super::routes;
 use super::tables::{class_table, losses, pause, port_table, quantiles, why};
 use xoff_switch::control::status::{ClassStatus, FdbEntry, PortStatus, Status};
 
-/// The keys of ports and classes that JSON has.
+/// Keys of ports and classes in the JSON of a view.
 enum Keys {
     All,
     These(&'static [&'static str]),
@@ -53,7 +53,6 @@ fn keys(what: What) -> [Keys; 2] {
     }
 }
 
-/// As JSON.
 pub(super) fn json(what: What, status: &Status) -> Value {
     if what == What::Mac {
         return serde_json::json!(status.fdb);
@@ -77,7 +76,7 @@ pub(super) fn json(what: What, status: &Status) -> Value {
     status.ports.iter().map(port).collect()
 }
 
-/// What `of` has of `keys`, and its name.
+/// Returns the fields of `of` that `keys` names, and its name.
 fn picked(of: &impl serde::Serialize, name: &str, keys: &Keys) -> Map<String, Value> {
     let Ok(Value::Object(mut all)) = serde_json::to_value(of) else { return Map::new() };
     if let Keys::These(keys) = keys {
@@ -86,7 +85,6 @@ fn picked(of: &impl serde::Serialize, name: &str, keys: &Keys) -> Map<String, Va
     all
 }
 
-/// As text.
 pub(super) fn text(what: What, status: &Status, before: Option<&Status>) -> String {
     let ports: Vec<&PortStatus> = status.ports.iter().collect();
     let text = match what {
@@ -121,7 +119,7 @@ pub(super) fn text(what: What, status: &Status, before: Option<&Status>) -> Stri
     }
 }
 
-/// Classes that were paused, or whose peer was held.
+/// Formats classes that were paused or whose peer was held.
 fn pause_table(ports: &[&PortStatus]) -> String {
     let header = [
         "port",
@@ -150,7 +148,6 @@ fn pause_table(ports: &[&PortStatus]) -> String {
     )
 }
 
-/// Frames that ended in the switch, by reason.
 fn drop_table(ports: &[&PortStatus]) -> String {
     let header = ["port", "class", "reason", "frames"];
     table(
@@ -168,7 +165,7 @@ fn drop_table(ports: &[&PortStatus]) -> String {
     )
 }
 
-/// Frames that the kernel dropped before or behind the switch.
+/// Formats frames that the kernel dropped before or after the switch.
 fn unseen_table(ports: &[&PortStatus]) -> String {
     let row = |port: &PortStatus, (whose, reason, count): (&str, &str, u64)| {
         vec![port.name.clone(), whose.into(), reason.into(), grouped(count)]
@@ -226,7 +223,7 @@ mod tests {
                 );
                 assert!(classes.iter().zip(0..).all(|(class, at)| within(class, &whole["classes"][at])));
             }
-            // A key that is gone from `/status` would be missing.
+            // A key removed from `/status` would be missing here.
             let [of_port, of_class] = keys(what);
             for (keys, has) in [(of_port, &part[0]), (of_class, &part[0]["classes"][3])] {
                 if let Keys::These(keys) = keys {

@@ -1,4 +1,4 @@
-//! One port by itself: a line for each class, and what else there is to say, on 80 columns.
+//! Screen of a single port, on 80 columns: a line for each class, then further facts.
 
 use xoff_config::written::grouped;
 
@@ -9,7 +9,7 @@ use crate::cli::wrapped;
 use xoff_config::format::{bytes, scaled, span};
 use xoff_switch::control::status::{ClassStatus, PortStatus};
 
-/// The lines, none of which is longer than `width` unless a word is.
+/// Formats the lines, none longer than `width` unless a single word is.
 pub(super) fn lines(row: &Row, width: usize) -> Vec<String> {
     let mut lines = vec![heading(row)];
     lines.push(String::new());
@@ -52,7 +52,7 @@ fn class_line(row: &Row, class: &ClassStatus) -> String {
     )
 }
 
-/// What has happened to a class.
+/// Lists events and limits of a class.
 fn facts(class: &ClassStatus) -> Vec<String> {
     let number = class.class;
     let mut facts = Vec::new();

@@ -1,8 +1,8 @@
-//! `xoff status --watch` on a terminal: a line for each port, those first that are congested or paused, and one port by itself.
+//! `xoff status --watch` on a terminal: a line for each port, congested and paused ones first, and a screen for a single port.
 //!
-//! One thread asks, one reads keys and one draws: keys are answered while a switch is not, and a terminal that is gone, at which the
-//! library reads for ever, ends the command. What a line has depends on how wide the
-//! terminal is: nothing is ever broken, and on a narrow one the last columns are not there.
+//! Separate threads query switches, read keys and draw. So keys work while a switch is silent, and a lost terminal ends
+//! the command, although the library's read never returns. Columns that do not fit the terminal are omitted, the last
+//! first.
 
 mod detail;
 mod ports;
@@ -30,23 +30,23 @@ use super::ask::StatusError;
 use super::selection::Selection;
 use super::{Args, Past, Picked};
 
-/// How soon a signal, or that the terminal is gone, is seen.
+/// Interval of checks for signals and for a lost terminal.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
-/// Columns by which a text moves to the side.
+/// Columns of a horizontal scroll.
 const STEP: u16 = 8;
 
-/// What switches said.
+/// Replies of the switches.
 pub(super) enum Look {
-    /// Everything, to be looked at by port; by address, what each said or why it did not.
+    /// Status of each switch, by address, for the table of ports.
     Switches(Vec<(String, Result<Picked, StatusError>)>),
-    /// One thing, as it is printed.
+    /// Formatted text of a single view.
     Text(String),
 }
 
-/// Shows it until somebody has seen enough.
+/// Shows the screen until the user ends it.
 ///
 /// # Errors
-/// The first answer was none, or the terminal is gone.
+/// Returns an error if the first query fails or the terminal cannot be used.
 pub(super) fn run(args: &Args, period: Duration) -> Result<(), StatusError> {
     let mut past = Past::new();
     let first = args.look(&mut past)?;
@@ -75,35 +75,35 @@ pub(super) fn run(args: &Args, period: Duration) -> Result<(), StatusError> {
     Ok(result?)
 }
 
-/// What is new for who draws.
+/// Event for the drawing thread.
 enum News {
     Look(Result<Look, StatusError>),
     Event(Event),
 }
 
-/// Whether nobody is at the terminal any more.
+/// Returns whether the terminal was closed.
 fn is_gone() -> bool {
     let stdin = io::stdin();
     let mut fds = [PollFd::new(stdin.as_fd(), PollFlags::empty())];
     poll(&mut fds, PollTimeout::ZERO).is_ok_and(|count| count > 0)
 }
 
-/// Which port: of which switch, by address, and its name.
+/// Address of a switch, and name of one of its ports.
 type Place = (String, String);
 
 struct Screen {
     look: Look,
-    /// Why there is no newer look.
+    /// Error of the latest query, if it failed.
     trouble: Option<String>,
     selection: Selection,
-    /// The port that keys have led to.
+    /// Port selected by keys.
     chosen: Option<Place>,
-    /// That one is seen by itself.
+    /// The screen of the selected port is open.
     is_open: bool,
     table: TableState,
-    /// Lines and columns of a text that are left out before what is seen of it.
+    /// Scroll position: first visible line and column of a text.
     scroll: (u16, u16),
-    /// Lines of a page, as it was drawn last.
+    /// Lines of a page, as last drawn.
     page: u16,
 }
 
@@ -137,7 +137,7 @@ impl Screen {
                         return Ok(());
                     }
                 }
-                Ok(News::Event(_)) => (), // another size, for example
+                Ok(News::Event(_)) => (), // such as a resize
                 Err(RecvTimeoutError::Timeout) => continue,
                 Err(RecvTimeoutError::Disconnected) => return Ok(()),
             }
@@ -184,7 +184,7 @@ impl Screen {
         }
     }
 
-    /// So many lines on, or back.
+    /// Moves the selection or the text by a number of lines.
     fn go(&mut self, lines: i32) {
         if self.is_open || matches!(self.look, Look::Text(_)) {
             let at = i32::from(self.scroll.0).saturating_add(lines);
@@ -214,7 +214,7 @@ impl Screen {
         rows.iter().position(|row| self.chosen.as_ref() == Some(&row.place))
     }
 
-    /// The ports to be seen, in their order.
+    /// Returns the visible ports, in display order.
     fn rows(&self) -> Vec<Row> {
         match &self.look {
             Look::Switches(switches) => ports::rows(switches, &self.selection),
@@ -257,7 +257,7 @@ impl Screen {
     fn draw_port(&mut self, frame: &mut Frame<'_>) {
         let width = usize::from(frame.area().width);
         let Look::Switches(switches) = &self.look else { return };
-        // One port by itself is there whether it is congested or not.
+        // The screen of a single port shows it congested or not.
         let all = Selection { congested: false, ..self.selection.clone() };
         let rows = ports::rows(switches, &all);
         let mut lines = match self.chosen(&rows) {

@@ -1,4 +1,4 @@
-//! A line for each port.
+//! Table of ports on the screen, a line each.
 
 use std::ops::Range;
 
@@ -17,12 +17,12 @@ use xoff_switch::Promise;
 use xoff_switch::control::Link;
 use xoff_switch::control::status::{ClassStatus, PauseStatus, PortStatus, Status};
 
-/// A port, and what it was a moment ago.
+/// Port with its previous status.
 pub(super) struct Row {
     pub place: Place,
-    /// With its switch's, where there are several.
+    /// Name, preceded by the switch's name if there are several switches.
     pub name: String,
-    /// Of the classes that are wanted.
+    /// Status with the selected classes only.
     pub port: PortStatus,
     pub past: Option<(PortStatus, f64)>,
     pub is_congested: bool,
@@ -33,7 +33,7 @@ impl Row {
         self.past.as_ref().map(|(port, seconds)| Before { port, seconds: *seconds })
     }
 
-    /// Bits and frames a second of these classes, in and out; `None` at the first look.
+    /// Returns bits and frames per second of these classes, received and sent; `None` at the first query.
     pub fn rates(&self, classes: &[ClassStatus]) -> Option<[[f64; 2]; 2]> {
         let before = self.before()?;
         let [rx, tx] = sums(classes.iter());
@@ -41,13 +41,13 @@ impl Row {
         Some([rx.rate(rx_before, before.seconds), tx.rate(tx_before, before.seconds)])
     }
 
-    /// The same class a moment ago.
+    /// Returns the previous status of a class, and its age in seconds.
     fn class_before(&self, class: u8) -> Option<(&ClassStatus, f64)> {
         let (port, seconds) = self.past.as_ref()?;
         Some((port.classes.iter().find(|it| it.class == class)?, *seconds))
     }
 
-    /// The share of the time since then in which a class was paused.
+    /// Returns the share of the time since the previous status in which the class was paused.
     pub fn share(&self, class: &ClassStatus, of: fn(&ClassStatus) -> &PauseStatus) -> f64 {
         match self.class_before(class.class) {
             None => f64::from(u8::from(of(class).now)),
@@ -71,12 +71,12 @@ impl Row {
     }
 }
 
-/// All ports that are wanted, those first that are congested or paused.
+/// Returns all selected ports, congested and paused ones first.
 pub(super) fn rows(switches: &[(String, Result<Picked, StatusError>)], selection: &Selection) -> Vec<Row> {
     let mut rows = Vec::new();
     for (url, picked) in switches {
         let Ok((status, before)) = picked else { continue };
-        // A port that the command line named and that is gone is one that is not there.
+        // A port that `--port` names may have been removed meanwhile.
         let Ok(picked) = selection.of(status, before.as_ref()) else { continue };
         for port in picked.ports {
             let past = Before::of(&port, status, before.as_ref()).map(|it| (it.port.clone(), it.seconds));
@@ -93,7 +93,7 @@ pub(super) fn rows(switches: &[(String, Result<Picked, StatusError>)], selection
     rows
 }
 
-/// What stands above: each switch's verdict, or that it does not answer; what goes wrong now.
+/// Formats the lines above the table: errors, each switch's verdict, current faults.
 pub(super) fn heads(
     switches: &[(String, Result<Picked, StatusError>)],
     trouble: Option<&str>,
@@ -149,7 +149,7 @@ const fn number(header: &'static str, width: u16, cell: fn(&Row) -> String) -> C
     Column { header, width, is_word: false, cell }
 }
 
-/// As many of them are there as fit; on 80 columns up to `lost`.
+/// Columns in order; as many are shown as fit, on 80 columns those up to `lost`.
 const COLUMNS: [Column; 16] = [
     word("port", 11, |row| row.name.clone()),
     word("link", 4, |row| link(row.port.link).into()),
@@ -173,7 +173,7 @@ fn rate(row: &Row, direction: usize) -> String {
     row.rates(&row.port.classes).map_or("-".into(), |rates| scaled(rates[direction][0], "b/s"))
 }
 
-/// Least that was left of it in the last minutes.
+/// Formats the least free headroom of the last minutes.
 fn headroom(row: &Row) -> String {
     let left = row.port.classes.iter().filter_map(|class| class.ingress.headroom_free_recent_bytes);
     left.min().map_or("-".into(), bytes)
@@ -183,7 +183,7 @@ fn delay(row: &Row) -> String {
     row.port.classes.iter().filter_map(|class| class.queueing_delay.p99_nanos).max().map_or("-".into(), span)
 }
 
-/// Which classes were paused, and for how much of the time at most.
+/// Formats the paused classes and their largest share of time.
 fn paused(row: &Row, of: fn(&ClassStatus) -> &PauseStatus) -> String {
     let shares = row.port.classes.iter().map(|class| (class, row.share(class, of)));
     let paused: Vec<(&ClassStatus, f64)> =
@@ -197,12 +197,12 @@ fn paused(row: &Row, of: fn(&ClassStatus) -> &PauseStatus) -> String {
     }
 }
 
-/// As it fits into four characters.
+/// Formats a share in at most four characters.
 pub(super) fn percent(share: f64) -> String {
     if share < 0.01 { "<1%".into() } else { format!("{:.0}%", 100.0 * share) }
 }
 
-/// How many columns there is room for.
+/// Returns the number of columns that fit into `width` characters.
 fn columns(width: u16) -> usize {
     let ends = COLUMNS.iter().scan(0, |end, column| {
         *end += column.width + 1;
@@ -232,7 +232,7 @@ pub(super) fn table(rows: &[Row], width: u16) -> Table<'static> {
         .row_highlight_style(Style::new().add_modifier(Modifier::REVERSED))
 }
 
-/// Begin and end of what is too long: names of ports differ at their ends.
+/// Shortens a text in the middle, because names of ports differ at their ends.
 fn short(text: &str, width: usize) -> String {
     let letters: Vec<char> = text.chars().collect();
     if letters.len() <= width {
@@ -250,7 +250,7 @@ fn style(row: &Row) -> Style {
     }
 }
 
-/// Which part of what is seen.
+/// Formats the line that describes the visible part.
 pub(super) fn state(rows: &[Row], seen: Range<usize>, selection: &Selection) -> String {
     let congested = rows.iter().filter(|row| row.is_congested).count();
     let classes: Vec<String> = selection.classes.iter().map(u8::to_string).collect();

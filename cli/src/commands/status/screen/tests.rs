@@ -1,5 +1,3 @@
-//! What is on the screen, character by character.
-
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 
@@ -7,7 +5,7 @@ use super::super::tables::tests::status;
 use super::*;
 use xoff_switch::control::status::Status;
 
-/// A switch of many ports that do nothing, and what it was a second ago.
+/// Returns the status of a switch with idle ports, and its status one second earlier.
 fn switch(ports: usize) -> (Status, Status) {
     let mut before = status();
     let mut idle = before.ports[1].clone();
@@ -30,7 +28,7 @@ fn switch(ports: usize) -> (Status, Status) {
     (now, before)
 }
 
-/// As much as there can be of everything.
+/// Sets all values to their widest.
 fn fill(status: &mut Status, before: &Status) {
     let seconds = (status.uptime_nanos - before.uptime_nanos) / 1_000_000_000;
     let bytes = 999_000_000_000 / 8 / 8 * seconds;
@@ -97,7 +95,7 @@ fn nothing_is_cut_but_names_however_much_there_is() {
     for text in ["999 Gb/s  999 Gb/s", " 999 MB   999 MB", "8 cl 100% 8 cl 100%", "999 M"] {
         assert!(line.contains(text), "no {text} in {line}");
     }
-    // On a wide one everything is there.
+    // A wide terminal has all columns.
     let lines = drawn(&mut screen(now, Some(past)), 220, 24);
     for text in ["device", "XDP", "delay p99", "PFC out", "eth1", "generic, copy"] {
         assert!(lines.iter().any(|line| line.contains(text)), "no {text} in {lines:#?}");
