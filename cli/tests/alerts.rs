@@ -1,4 +1,4 @@
-//! The alert rules, by Prometheus' own tool (`promtool`, of Debian's package prometheus).
+//! Tests of the alert rules with Prometheus' `promtool` (Debian package prometheus).
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -1,4 +1,4 @@
-//! `xoff status` and `xoff policy` as a user runs them, against a stand-in for a switch.
+//! Tests of `xoff status` and `xoff policy` as processes, against a fake switch.
 #![allow(clippy::unwrap_used)]
 
 use std::io::{Read as _, Write as _};
@@ -6,7 +6,7 @@ use std::net::TcpListener;
 use std::process::{Command, Output};
 use std::thread;
 
-/// What the command says where everything is answered with `body`; every proxy leads nowhere.
+/// Runs the command against a server that always replies with `body`; all proxy settings point to a closed port.
 fn asked(command: &[&str], body: &'static str) -> Output {
     asked_by(|xoff| xoff.args(command), body)
 }

@@ -1,4 +1,4 @@
-//! `xoff check` as a user runs it.
+//! Tests of `xoff check` as a process.
 #![allow(clippy::unwrap_used)]
 
 use std::io::Write as _;
@@ -20,7 +20,7 @@ fn text(bytes: &[u8]) -> &str {
     std::str::from_utf8(bytes).unwrap()
 }
 
-/// All tables that are printed for this file, and the same as JSON.
+/// Returns the tables of `xoff check` for this configuration, and its JSON.
 fn told(config: &str) -> (String, Value) {
     let mut file = tempfile::NamedTempFile::new().unwrap();
     file.write_all(config.as_bytes()).unwrap();
@@ -28,7 +28,7 @@ fn told(config: &str) -> (String, Value) {
     (printed, serde_json::from_slice(&check(file.path(), &["--json"]).stdout).unwrap())
 }
 
-/// A port, with what else stands below it.
+/// Returns the lines of a port, followed by `more`.
 fn port(name: &str, speed: &str, more: &str) -> String {
     format!("[[port]]\nname = \"{name}\"\ndevice = \"{name}\"\nspeed = \"{speed}\"\n{more}\n")
 }
@@ -108,7 +108,7 @@ fn what_thresholds_do_for_a_congested_line_is_told() {
     let (printed, report) = told(&config);
     for part in [
         "A congested line (us): ",
-        // slow, of which 200 Mb/s carry 49,472 + 1,526 bytes in 2 ms, and b, of which 1 Gb/s carry 500,000 in 4 ms
+        // slow: 200 Mb/s carry 49,472 + 1,526 bytes in 2 ms; b: 1 Gb/s carry 500,000 bytes in 4 ms
         "│ a    ┆     3 ┆     408 ┆    2008 ┆  4000 ┆  4816 ┆ 8000 │",
         "│ slow ┆     3 ┆    5001 ┆   13001 ┆ 20000 ┆ 30001 ┆ 5000 │",
     ] {
@@ -231,7 +231,7 @@ fn a_full_disk_is_a_failure_and_a_reader_that_left_is_none() {
     assert!(gone.status.success() && gone.stderr.is_empty());
 }
 
-/// What `xoff run` would refuse here, at its place; not for another machine.
+/// A missing device is an error of `xoff check`, as of `xoff run`, unless `--elsewhere` is given.
 #[test]
 fn a_device_that_is_not_here_is_refused_unless_the_file_is_for_another_machine() {
     let mut file = tempfile::NamedTempFile::new().unwrap();

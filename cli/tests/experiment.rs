@@ -1,4 +1,4 @@
-//! `xoff experiment --simulated`: it needs no privilege.
+//! Tests of `xoff experiment --simulated` as a process, without privileges.
 #![allow(clippy::unwrap_used)]
 
 use std::process::Command;

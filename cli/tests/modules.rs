@@ -1,7 +1,6 @@
-//! Within each crate, modules depend on each other in one direction, at every level: no circle can be left that way.
+//! Checks that modules of each crate depend on each other without cycles, at every level.
 //!
-//! A module may use what its parent has, and a parent what its children have. What is looked at is how siblings use each other, and
-//! each of them stands for all modules below it.
+//! A module may use its parent, and a parent its children. The test compares siblings; each stands for all modules below it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -10,13 +9,13 @@ use std::path::{Path, PathBuf};
 use syn::visit::{self, Visit};
 use syn::{Attribute, Item, ItemMod, ItemUse, UseTree};
 
-/// The names of a path, from the crate's root on.
+/// Path of names from the crate's root.
 type Names = Vec<String>;
 
-/// Modules beside each other, each with those that it uses.
+/// Sibling modules, each with the siblings that it uses.
 type Graph = BTreeMap<String, BTreeSet<String>>;
 
-/// Where modules are one thing in several files, and still name each other.
+/// Parents whose modules are one unit in several files, so that cycles are allowed.
 const OPEN: [&str; 3] = ["dataplane::switch", "experiments::scenario", "testkit::bed"];
 
 #[test]
@@ -53,7 +52,7 @@ fn no_modules_depend_on_each_other_in_a_circle() {
     assert!(circles.is_empty(), "among these modules there is a circle:\n{}", circles.join("\n"));
 }
 
-/// A circle is found between modules that use each other by any kind of path, and by what a parent re-exports.
+/// The test detects cycles through all kinds of paths and through re-exports of a parent.
 #[test]
 fn circles_are_found() {
     let directory = tempfile::tempdir().expect("a directory can be made");
@@ -78,12 +77,12 @@ fn circles_are_found() {
     assert_eq!(found(Modules::of(directory.path())), ["deep", "leaf"]);
 }
 
-/// The modules of a crate but for those of tests.
+/// Modules of a crate, except test modules.
 #[derive(Default)]
 struct Modules {
-    /// By module, the paths that stand in it.
+    /// Paths used by each module.
     uses: BTreeMap<Names, Vec<Names>>,
-    /// Modules that are compiled for tests only.
+    /// Modules compiled for tests only.
     of_tests: BTreeSet<Names>,
 }
 
@@ -108,7 +107,7 @@ impl Modules {
         modules
     }
 
-    /// By parent, its children and how they use each other.
+    /// Returns the graph of siblings for each parent.
     fn graphs(&self) -> BTreeMap<Names, Graph> {
         let mut graphs: BTreeMap<Names, Graph> = BTreeMap::new();
         for module in self.uses.keys() {
@@ -134,7 +133,7 @@ impl Modules {
         graphs
     }
 
-    /// The child of `parent` whose `item` it re-exports.
+    /// Returns the child of `parent` that provides the re-exported `item`.
     fn re_exported(&self, parent: &[String], item: &str) -> Option<&String> {
         let re_exports = |path: &&Names| {
             path.len() > parent.len() + 1
@@ -146,7 +145,7 @@ impl Modules {
     }
 }
 
-/// Reads the paths of one file.
+/// Reader of the paths in one file.
 struct Reader<'a> {
     modules: &'a mut Modules,
     module: Names,
@@ -159,7 +158,7 @@ impl Reader<'_> {
         match names.peek().map(|name| name.as_str()) {
             Some("crate") => path.clear(),
             Some("super" | "self") => (),
-            // What begins otherwise is of another crate, or of a child.
+            // Other paths begin with another crate or with a child.
             Some(_) => {
                 return self.modules.uses.entry(path.clone()).or_default().push({
                     path.extend(names.cloned());
@@ -238,14 +237,14 @@ impl<'ast> Visit<'ast> for Reader<'_> {
     }
 }
 
-/// `#[cfg(test)]`, or more that is for tests.
+/// Returns whether the attribute is `#[cfg(test)]` or another `cfg` of tests.
 fn is_of_tests(attribute: &Attribute) -> bool {
     let tokens = attribute.meta.require_list().map(|list| list.tokens.to_string()).unwrap_or_default();
     let words: Vec<&str> = tokens.split(|c: char| !c.is_alphanumeric()).collect();
     attribute.path().is_ident("cfg") && words.contains(&"test") && !words.contains(&"not")
 }
 
-/// The source files below a directory.
+/// Returns the source files below a directory.
 fn files(directory: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(directory).expect("a directory can be read");
     let paths = entries.map(|entry| entry.expect("a directory can be read").path());
@@ -256,7 +255,7 @@ fn files(directory: &Path) -> Vec<PathBuf> {
     paths.flat_map(below).collect()
 }
 
-/// What is left once every module is taken away that uses none of the others, or that none uses.
+/// Removes modules that use none of the others or that none uses, until only cycles are left.
 fn circle(mut modules: Graph) -> Names {
     loop {
         let used: BTreeSet<String> = modules.values().flatten().cloned().collect();

@@ -1,33 +1,32 @@
-//! What no compiler looks at: the length of lines and files, words that are not to come back, and references that lead
-//! nowhere. Each rule names the file and the line, and says what to do.
+//! Checks of the text of all files: lengths of lines and files, names, references. A failure names file and line, and the remedy.
 
 use std::fs;
 use std::path::Path;
 
-/// Characters of a line of code, unless a text stands in it: formatters leave texts alone.
+/// Maximum characters of a line of code; lines with strings are exempt, because formatters do not break strings.
 const LINE_MAX: usize = 140;
 
-/// Lines of a source file: one idea each, and so about 500.
+/// Maximum lines of a source file.
 const FILE_MAX: usize = 550;
 
-/// Parts of names that say less than the field's own words: see the glossary in ARCHITECTURE.md.
+/// Forbidden parts of names; the glossary in ARCHITECTURE.md has the terms.
 const WORDS: [&str; 6] = ["deaf", "loud", "news", "orders", "quiet", "shown"];
 
-/// The same of types' names.
+/// Forbidden words in names of types.
 const TYPE_WORDS: [&str; 2] = ["Like", "Way"];
 
-/// What points to something that who has the repository does not have.
+/// Names of files that are not in the repository.
 const ELSEWHERE: [&str; 8] =
     ["design.md", "papers/", "cases.md", "wire.md", "afxdp.md", "style.md", "ofc.txt", "capfc.txt"];
 
-/// Directories at the top of a machine in which somebody works: paths there are of that machine.
+/// Top-level directories of a developer's machine.
 const WORKPLACES: [&str; 4] = ["home", "root", "Users", "work"];
 
-/// In capitals: what is to be done later is an issue, and not a remark.
+/// Markers of unfinished work, forbidden in capitals: such work belongs in issues.
 const LATER: [&str; 3] = ["todo", "fixme", "xxx"];
 
 struct File {
-    /// From the root of the repository.
+    /// Path from the root of the repository.
     name: String,
     text: String,
 }
@@ -42,7 +41,7 @@ impl File {
     }
 }
 
-/// Every text of the repository that somebody writes, but this file, which has to name what it looks for.
+/// Returns all handwritten text files of the repository except this one, which contains the forbidden words.
 fn files() -> Vec<File> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let mut files = Vec::new();
@@ -62,7 +61,7 @@ fn files() -> Vec<File> {
     files
 }
 
-/// Neither built nor drawn nor collected.
+/// Returns whether the path is handwritten: neither built, drawn nor collected.
 fn is_ours(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let made = ["target", ".git", "corpus", "plots", "Cargo.lock", "artifacts"];
@@ -90,7 +89,7 @@ fn a_file_has_one_idea() {
     holds(&found, &format!("split files of more than {FILE_MAX} lines, or move their tests to a file"));
 }
 
-/// A number of a case says nothing to who has no list of them; what it is about does.
+/// A case number means nothing without the list of cases.
 #[test]
 fn tests_are_named_by_what_they_are_about() {
     let files = files();
@@ -100,7 +99,7 @@ fn tests_are_named_by_what_they_are_about() {
     holds(&found, "leave the number out");
 }
 
-/// Begins with a letter, digits and an underscore.
+/// Returns whether the name begins with a letter, digits and an underscore.
 fn is_numbered(name: &str) -> bool {
     let rest = name.trim_start_matches(|c: char| c.is_ascii_lowercase());
     let after = rest.trim_start_matches(|c: char| c.is_ascii_digit());
@@ -119,14 +118,14 @@ fn names_are_the_words_of_the_field() {
     holds(&found, "name these by what they are");
 }
 
-/// Whether it is a type's name with one of [`TYPE_WORDS`] in it.
+/// Returns whether `name` is the name of a type that contains one of [`TYPE_WORDS`].
 fn has_type_word(name: &str) -> bool {
     let ends = |rest: &str| rest.chars().next().is_none_or(|c| c.is_ascii_uppercase());
     let is_type = name.starts_with(|c: char| c.is_ascii_uppercase());
     is_type && TYPE_WORDS.iter().any(|word| name.split(word).skip(1).any(ends))
 }
 
-/// The names in a line of code, without its remarks and texts.
+/// Returns the names in a line of code, without comments and strings.
 fn names(line: &str) -> impl Iterator<Item = String> {
     let line = line.split("r#").next().unwrap_or_default();
     let outside = line.split('"').step_by(2).collect::<Vec<_>>().join(" ");

@@ -1,4 +1,4 @@
-//! Two hosts back to back over a real veth pair. Needs root, and says so where it is missing.
+//! Tests of two traffic hosts connected by a veth pair; they require root.
 
 #![allow(clippy::unwrap_used)]
 
@@ -46,12 +46,12 @@ fn options(line_mbps: u64) -> HostOptions {
     HostOptions { line: BitRate::from_mbps(line_mbps), ..HostOptions::new("eth0") }
 }
 
-/// A host that receives until no more comes.
+/// Returns the options of a host that ends 800 ms after the last frame.
 fn listening(line_mbps: u64) -> HostOptions {
     HostOptions { linger: Some(Nanos::from_millis(800)), ..options(line_mbps) }
 }
 
-/// Runs a host on each end; none sends before both are open.
+/// Runs a host on each end; both are open before either sends.
 fn run(pair: &Pair, a: (HostOptions, &[String]), b: (HostOptions, &[String])) -> [HostReport; 2] {
     let both_open = Barrier::new(2);
     let host = |device: &Device, (options, streams): (HostOptions, &[String])| {
@@ -93,7 +93,7 @@ fn at_line_rate_in_both_directions_nothing_is_lost_and_the_line_is_not_exceeded(
         let frames = report.sent.iter().map(|stream| stream.frames * (u64::from(stream.size) + 20));
         let first = report.sent.iter().map(|stream| stream.first_ns).min().unwrap();
         let last = report.sent.iter().map(|stream| stream.last_ns).max().unwrap();
-        // What a host has missed it makes up for, within its catch-up time; the last frame is still leaving.
+        // A host catches up on delays within its catch-up time; the last frame is still leaving.
         let allowed = BitRate::from_mbps(400).bytes_in(Nanos(last - first + CATCH_UP)) + Bytes(1538);
         let sent = Bytes(frames.sum());
         assert!(sent <= allowed, "{sent:?} in the time of {allowed:?}");
@@ -142,12 +142,12 @@ fn hosts_send_and_receive_by_devices_of_four_queues() {
     }
 }
 
-/// Next to what a chunk holds: 1,792 and 3,840 bytes.
+/// The lengths are close to those of chunks: 1,792 and 3,840 bytes.
 #[test]
 fn the_longest_frames_with_two_tags_are_received_at_every_mtu() {
     for mtu in [1_769, 1_770, 1_771, 1_774, 1_775, 3_817, 3_818, 3_819, 3_822, 3_823] {
         let pair = pair(mtu);
-        // A NIC takes two tags beyond its MTU, a veth one, a packet socket none of 802.1ad.
+        // Beyond the MTU, a NIC accepts two tags, a veth device one, a packet socket no 802.1ad tag.
         let report = receive_ten(&pair, mtu + 8);
         assert_eq!((report.unsorted.other, report.drops.total), (10, 0), "MTU {mtu}: {:?}", report.drops);
     }
@@ -160,8 +160,7 @@ fn frames_longer_than_a_chunk_are_counted_and_no_loss() {
     assert_eq!((report.unsorted.other, report.drops.counters, report.drops.total), (0, counted, 0));
 }
 
-/// What a host finds whose wire gets another MTU when it is open, and then ten frames as long as that, with
-/// two tags.
+/// Opens a host, sets the MTU of the wire, and sends ten frames of that length with two tags; returns the host's report.
 fn receive_ten(pair: &Pair, mtu: u32) -> HostReport {
     pair.b.namespace().run(|| {
         let host =
@@ -194,7 +193,7 @@ fn flows_complete() {
     assert!(flows.by_size[0].completion_ns.count > flows.by_size[1].completion_ns.count, "{flows:?}");
 }
 
-/// On a line of 10 Mb/s the longest pause lasts 3.3 s: no stall of this machine outlasts it.
+/// Runs a paused sender. On a line of 10 Mb/s the longest pause lasts 3.3 s, longer than any stall of the machine.
 fn run_paused(obedience: Obedience, duration: Nanos, then: Option<&str>) -> [u64; 2] {
     let pair = pair(1500);
     let options = HostOptions { obedience, duration: Some(duration), ..options(10) };
@@ -240,7 +239,7 @@ fn who_ignores_pauses_or_is_late_goes_on() {
     }
 }
 
-/// What a host sent in 300 ms, of two streams, after it was told this by `xoff traffic pause`.
+/// Returns the report of a host that sent two streams for 300 ms after the given calls of `xoff traffic pause`.
 fn told(obeying: HostOptions, streams: [&str; 2], tells: &[&[&str]]) -> (HostReport, [u64; 2]) {
     let pair = pair(1500);
     let streams = streams.map(|stream| format!("{stream},{TO_B},size=64,rate=4M"));
@@ -317,7 +316,7 @@ fn finish(child: Child) -> (Option<i32>, Output) {
     (output.status.code(), output)
 }
 
-/// Its report waits for a pipe that is full.
+/// The report cannot be written because the pipe is full.
 #[test]
 fn unread_report_ended_by_signals() {
     let pair = pair(1500);

@@ -1,4 +1,4 @@
-//! Hosts around a switch.
+//! Test bed: hosts around one or two switches.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use xoff_switch::control::status::Status;
 
 use crate::{Config, Exit, Host, Surroundings, Switch};
 
-/// How a bed is to be built.
+/// Plan of a bed.
 #[derive(Clone, Debug)]
 pub struct Plan {
     binary: PathBuf,
@@ -26,18 +26,17 @@ pub struct Plan {
     neighbours: Neighbours,
 }
 
-/// Whether other beds may stand at the same time.
+/// Permission for other beds at the same time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Neighbours {
-    /// None: traffic is paced, or something is claimed of time.
+    /// None, because traffic is paced or the test makes claims about time.
     None,
-    /// Those that say the same.
+    /// Beds with the same value.
     Others,
 }
 
 impl Plan {
-    /// For the binary at `binary`: that many hosts, IPv4 only, an MTU of 1500, one queue. No other bed stands at the
-    /// same time.
+    /// Creates a plan for the switch in `binary`: `hosts` hosts, IPv4 only, an MTU of 1500, one queue, no other bed at the same time.
     #[must_use]
     pub fn new(binary: impl AsRef<Path>, hosts: u8) -> Plan {
         let binary = binary.as_ref().to_owned();
@@ -45,50 +44,51 @@ impl Plan {
         Plan { binary, hosts, far: 0, trunks: 1, ipv6: false, options, neighbours: Neighbours::None }
     }
 
-    /// It may stand beside others that may, too: its frames come one by one, and nothing is claimed of time.
+    /// Allows other beds at the same time. The test sends single frames and makes no claims about time.
     #[must_use]
     pub fn beside_others(mut self) -> Plan {
         self.neighbours = Neighbours::Others;
         self
     }
 
-    /// The last so many of the hosts are behind a second switch, the far one. Its ports are p1, p2, ..
-    /// too; the last port of each switch leads to the other.
+    /// Places the last `hosts` hosts behind a second switch, the far one.
+    ///
+    /// Its ports are p1, p2, .. too. The last port of each switch leads to the other switch.
     #[must_use]
     pub fn far(mut self, hosts: u8) -> Plan {
         self.far = hosts;
         self
     }
 
-    /// So many wires join the switches: their last ports, in the same order at both.
+    /// Sets the number of wires between the switches. They connect the last ports, in the same order at both.
     #[must_use]
     pub fn trunks(mut self, trunks: u8) -> Plan {
         self.trunks = trunks;
         self
     }
 
-    /// Hosts speak IPv6 too. Their group memberships are frames that the tap sees.
+    /// Adds IPv6. The tap also captures the hosts' group membership reports.
     #[must_use]
     pub fn ipv6(mut self) -> Plan {
         self.ipv6 = true;
         self
     }
 
-    /// Another MTU on all wires.
+    /// Sets the MTU of all wires.
     #[must_use]
     pub fn mtu(mut self, mtu: u32) -> Plan {
         self.options.mtu = mtu;
         self
     }
 
-    /// More queues on all devices.
+    /// Sets the number of queues of all devices.
     #[must_use]
     pub fn queues(mut self, queues: u32) -> Plan {
         self.options.queues = queues;
         self
     }
 
-    /// Makes the namespaces and the wires; no switch yet.
+    /// Makes the namespaces and wires, without a switch.
     #[must_use]
     pub fn build(self) -> Bed {
         let place = place(&self.binary, self.neighbours);
@@ -120,7 +120,7 @@ impl Plan {
         Bed { hosts, ports, namespace: switch, far, far_ports, lab, baseline, binary, _place: place }
     }
 
-    /// From a switch's port to a new host: the device at each end.
+    /// Connects a port of a switch to a new host; returns both devices.
     fn wire(&self, lab: &mut Lab, port: End<'_>, number: u8) -> (Device, Device) {
         let host = namespace(lab, &format!("h{number}"));
         let mut eth0 = host.end("eth0").mac(Host::mac_of(number)).address([10, 0, 0, number], 24);
@@ -131,7 +131,7 @@ impl Plan {
     }
 }
 
-/// A host for each of these devices, all made at the same time.
+/// Creates a host for each of these devices, in parallel.
 fn start(devices: Vec<Device>) -> Vec<Host> {
     thread::scope(|scope| {
         let start = |(number, device)| scope.spawn(move || Host::new(number, device));
@@ -140,7 +140,7 @@ fn start(devices: Vec<Device>) -> Vec<Host> {
     })
 }
 
-/// One namespace for the switch, with ports p1, p2, ..., and one for each host.
+/// Test bed: one namespace for the switch, with ports p1, p2, .., and one for each host.
 pub struct Bed {
     hosts: Vec<Host>,
     ports: Vec<Device>,
@@ -154,31 +154,31 @@ pub struct Bed {
 }
 
 impl Bed {
-    /// Host `number`, from 1.
+    /// Returns host `number`, from 1.
     #[must_use]
     pub fn host(&self, number: usize) -> &Host {
         &self.hosts[number - 1]
     }
 
-    /// The switch's side of the wire to host `number`.
+    /// Returns the switch's device on the wire to host `number`.
     #[must_use]
     pub fn port(&self, number: usize) -> &Device {
         &self.ports[number - 1]
     }
 
-    /// The switch's namespace.
+    /// Returns the switch's namespace.
     #[must_use]
     pub fn namespace(&self) -> &Namespace {
         &self.namespace
     }
 
-    /// The far switch's namespace.
+    /// Returns the far switch's namespace.
     #[must_use]
     pub fn far_namespace(&self) -> &Namespace {
         &self.far
     }
 
-    /// A configuration for all its ports with these `[defaults]`; see [`Config`].
+    /// Creates a configuration of all ports of the switch with these `[defaults]`; see [`Config`].
     #[must_use]
     pub fn config(&self, defaults: &str) -> Config {
         Config::new(u8::try_from(self.ports.len()).unwrap(), defaults)
@@ -190,7 +190,7 @@ impl Bed {
         self.start_in(&self.namespace, config)
     }
 
-    /// What comes to its devices while it starts, when nobody is there to take it, is no loss. What was lost before remains one.
+    /// Starts a switch, and adds to the baseline the drops at its devices during its start, which are no losses.
     fn start_in(&self, namespace: &Namespace, config: &Config) -> Switch {
         let before = counters(&self.lab);
         let switch = Switch::start(&self.binary, namespace, &config.to_string());
@@ -208,7 +208,7 @@ impl Bed {
         switch
     }
 
-    /// The same for the far switch.
+    /// Creates a configuration of all ports of the far switch with these `[defaults]`.
     #[must_use]
     pub fn far_config(&self, defaults: &str) -> Config {
         Config::new(self.far_ports, defaults)
@@ -220,23 +220,22 @@ impl Bed {
         self.start_in(&self.far, config)
     }
 
-    /// Starts it without waiting; see [`Switch::launch`].
+    /// Starts the switch without waiting; see [`Switch::launch`].
     #[must_use]
     pub fn launch(&self, config: &Config) -> Switch {
         Switch::launch(&self.binary, &self.namespace, &config.to_string())
     }
 
-    /// The same in other surroundings; see [`Switch::launch_in`].
+    /// Starts the switch in `surroundings` without waiting; see [`Switch::launch_in`].
     #[must_use]
     pub fn launch_in(&self, surroundings: Surroundings, config: &Config) -> Switch {
         Switch::launch_in(surroundings, &self.binary, &self.namespace, &config.to_string())
     }
 
-    /// Runs a program beside the switch that looks at it, and does `meanwhile` every 50 ms, with how often it was done before, as
-    /// long as it takes.
+    /// Runs a program in the switch's namespace, and calls `meanwhile` every 50 ms with the count of earlier calls.
     ///
     /// # Panics
-    /// If the program does not succeed, with what it said.
+    /// Panics with the program's output if the program fails.
     pub fn watched_by(&self, mut program: Command, mut meanwhile: impl FnMut(u32)) {
         program.stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut program = self.namespace.spawn(program).unwrap();
@@ -251,9 +250,9 @@ impl Bed {
         assert!(status.success(), "{stdout}\n{stderr}");
     }
 
-    /// Stops the switch and holds it to its promise: nothing was lost in any device or socket, no
-    /// lossless class lost anything, every frame is accounted for, and it ends with exit status 0.
-    /// Returns what it said of itself before.
+    /// Stops the switch and checks its promise; returns its last status.
+    ///
+    /// No device or socket dropped a frame, no lossless class lost one, every frame is accounted for, and the exit status is 0.
     pub fn finish(&self, switch: Switch) -> Status {
         let said = switch.status();
         let Exit { status, stderr, .. } = switch.stop();
@@ -263,7 +262,7 @@ impl Bed {
         said
     }
 
-    /// No drop counter of any veth end has moved since the bed was built, but for those of a switch's own while it started.
+    /// Asserts that no drop counter of any veth device moved since the bed was built, except during starts of switches.
     pub fn assert_no_drops(&self) {
         let baseline = self.baseline.lock().expect("who holds it does not panic").clone();
         let moved: Vec<String> = self
@@ -304,8 +303,9 @@ fn end<'a>(switch: &'a Namespace, name: &'a str, side: u8, number: u8) -> End<'a
     switch.end(name).mac(MacAddr([2, 0, 0, 0, side, number]))
 }
 
-/// Beds that carry paced traffic would measure each other: whoever runs the tests, threads or processes, there is
-/// one such bed at a time, and no other beside it. A command that makes its own is one as long as this is kept.
+/// Locks out all other beds, in threads and processes, until the lock is dropped.
+///
+/// Beds with paced traffic would disturb each other's measurements. A command that makes its own bed needs this lock.
 #[must_use]
 pub fn one_bed_at_a_time(binary: impl AsRef<Path>) -> Flock<File> {
     place(binary.as_ref(), Neighbours::None)

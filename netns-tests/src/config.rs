@@ -1,8 +1,8 @@
-//! Configuration files for a switch whose ports are a bed's.
+//! Configuration files for the switches of a bed.
 
 use std::fmt;
 
-/// A configuration in the making. Every method takes lines of TOML as they stand in the file.
+/// Builder of a configuration; every method takes lines of TOML.
 #[derive(Clone, Debug)]
 pub struct Config {
     switch: String,
@@ -12,8 +12,7 @@ pub struct Config {
 }
 
 impl Config {
-    /// Ports p1, p2, .. on devices of the same names; `defaults` holds for all of them and has to say
-    /// at least a speed.
+    /// Creates a configuration with ports p1, p2, .. on devices of the same names. `defaults` applies to all of them and must set a speed.
     #[must_use]
     pub fn new(ports: u8, defaults: &str) -> Config {
         let port = |number| format!("name = \"p{number}\"\ndevice = \"p{number}\"\n");
@@ -25,7 +24,7 @@ impl Config {
         }
     }
 
-    /// Lines for `[switch]`.
+    /// Adds lines to `[switch]`.
     #[must_use]
     pub fn switch(mut self, lines: &str) -> Config {
         self.switch += lines;
@@ -33,7 +32,7 @@ impl Config {
         self
     }
 
-    /// Lines for port `number`, from 1.
+    /// Adds lines to port `number`, from 1.
     #[must_use]
     pub fn port(mut self, number: usize, lines: &str) -> Config {
         let port = &mut self.ports[number - 1];
@@ -42,7 +41,7 @@ impl Config {
         self
     }
 
-    /// Whole tables, such as `[class.3]` or `[fdb]`.
+    /// Adds tables, such as `[class.3]` or `[fdb]`.
     #[must_use]
     pub fn more(mut self, tables: &str) -> Config {
         self.more += tables;
@@ -53,7 +52,7 @@ impl Config {
 
 impl fmt::Display for Config {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Who looks at all that leaves a port sees what a test is about, and no LLDP beside it.
+        // Without LLDP, a tap sees only the frames of the test.
         let lldp = if self.defaults.contains("lldp") { "" } else { "lldp = false\n" };
         write!(f, "[switch]\n{}\n[defaults]\n{lldp}{}\n\n{}", self.switch, self.defaults, self.more)?;
         self.ports.iter().try_for_each(|port| write!(f, "\n[[port]]\n{port}"))

@@ -1,4 +1,4 @@
-//! What others make of a frame: tshark and scapy.
+//! Decoding of frames by tshark and scapy.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -7,19 +7,19 @@ use pcap::{Capture, Linktype, Packet, PacketHeader};
 use serde_json::Value;
 use tempfile::NamedTempFile;
 
-/// The values of these fields as tshark prints them (empty where the frame has no such field).
+/// Returns the values of these fields as printed by tshark; missing fields are empty.
 #[must_use]
 pub fn tshark(frame: &[u8], fields: &[&str]) -> Vec<String> {
     read(Command::new("tshark"), frame, fields)
 }
 
-/// The same with the dissectors of `scripts/wireshark`.
+/// Returns the values of these fields as printed by tshark with the dissectors of `scripts/wireshark`.
 #[must_use]
 pub fn tshark_with_ours(frame: &[u8], fields: &[&str]) -> Vec<String> {
     read(tshark_of_ours(), frame, fields)
 }
 
-/// A tshark with the dissectors of `scripts/wireshark`.
+/// Returns a tshark command with the dissectors of `scripts/wireshark`.
 #[must_use]
 pub fn tshark_of_ours() -> Command {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scripts/wireshark/xoff.lua");
@@ -39,7 +39,7 @@ fn read(mut command: Command, frame: &[u8], fields: &[&str]) -> Vec<String> {
     line.trim_end_matches('\n').split('|').map(str::to_owned).collect()
 }
 
-/// The layers that scapy sees, each with its fields: `{"Ether": {"dst": ..}, "IP": {..}, ..}`.
+/// Returns the layers found by scapy with their fields: `{"Ether": {"dst": ..}, "IP": {..}, ..}`.
 #[must_use]
 pub fn scapy(frame: &[u8]) -> Value {
     const SCRIPT: &str = r#"

@@ -1,7 +1,6 @@
-//! Frames byte by byte.
+//! Construction and parsing of frames, byte by byte.
 //!
-//! Pause frames are spelled out here once more, from the standard and not with the switch's own
-//! encoder: a test must not share the mistakes of what it tests.
+//! Pause frames are written from the standard, without the switch's encoder, so that a test does not share its mistakes.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -10,24 +9,24 @@ use pnet_packet::udp::{self, MutableUdpPacket};
 use pnet_packet::{MutablePacket, ip::IpNextHeaderProtocols};
 use xoff_dataplane::units::MacAddr;
 
-/// An EtherType for experiments (802 local 1): nobody answers it, every bridge forwards it.
+/// Local experimental EtherType 1 of IEEE 802: hosts ignore it, bridges forward it.
 pub const EXPERIMENTAL: u16 = 0x88b5;
-/// MAC control: PAUSE, PFC.
+/// EtherType of MAC control (PAUSE, PFC).
 pub const MAC_CONTROL: u16 = 0x8808;
-/// Where PAUSE and PFC go to.
+/// Destination address of PAUSE and PFC frames.
 pub const PAUSE_ADDRESS: MacAddr = MacAddr([0x01, 0x80, 0xc2, 0, 0, 1]);
 
-/// Everybody.
+/// Broadcast address.
 pub const BROADCAST: MacAddr = MacAddr([0xff; 6]);
 
-/// IPv4.
+/// EtherType of IPv4.
 pub const IPV4: u16 = 0x0800;
-/// IPv6.
+/// EtherType of IPv6.
 pub const IPV6: u16 = 0x86dd;
 
 const CUSTOMER_TAG: u16 = 0x8100;
 
-/// A frame in the making: Ethernet header first, then an optional tag, then what it carries.
+/// Builder of a frame: Ethernet header, optional tags, payload.
 #[derive(Clone, Debug)]
 pub struct Frame {
     header: Vec<u8>,
@@ -36,20 +35,20 @@ pub struct Frame {
 }
 
 impl Frame {
-    /// From `source` to `destination`, carrying nothing yet.
+    /// Creates an empty frame from `source` to `destination`.
     #[must_use]
     pub fn new(source: MacAddr, destination: MacAddr) -> Frame {
         let header = [destination.0, source.0].concat();
         Frame { header, ether_type: EXPERIMENTAL, payload: Vec::new() }
     }
 
-    /// With an 802.1Q tag; said twice, the second tag is the inner one.
+    /// Adds an 802.1Q tag; a second call adds the inner tag.
     #[must_use]
     pub fn tag(self, pcp: u8, vid: u16) -> Frame {
         self.tag_of_type(CUSTOMER_TAG, pcp, vid)
     }
 
-    /// With a tag of any type (0x88a8 for 802.1ad).
+    /// Adds a tag of any type (0x88a8 for 802.1ad).
     #[must_use]
     pub fn tag_of_type(mut self, tag_type: u16, pcp: u8, vid: u16) -> Frame {
         self.header.extend(tag_type.to_be_bytes());
@@ -57,7 +56,7 @@ impl Frame {
         self
     }
 
-    /// With this EtherType and payload.
+    /// Sets EtherType and payload.
     #[must_use]
     pub fn payload(mut self, ether_type: u16, payload: &[u8]) -> Frame {
         self.ether_type = ether_type;
@@ -65,13 +64,13 @@ impl Frame {
         self
     }
 
-    /// With the experimental EtherType and a number that [`sequence`] reads back.
+    /// Sets the experimental EtherType and a number that [`sequence`] reads back.
     #[must_use]
     pub fn numbered(self, number: u32) -> Frame {
         self.payload(EXPERIMENTAL, &number.to_be_bytes())
     }
 
-    /// With a UDP datagram in IPv4, with this DSCP, to the discard port.
+    /// Sets a UDP datagram in IPv4 to the discard port, with this DSCP.
     #[must_use]
     pub fn udp(self, dscp: u8, data: &[u8]) -> Frame {
         let mut bytes = vec![0; 28 + data.len()];
@@ -96,7 +95,7 @@ impl Frame {
         self.payload(IPV4, &bytes)
     }
 
-    /// With an IPv6 packet that has no next header, with this DSCP.
+    /// Sets an IPv6 packet without next header, with this DSCP.
     #[must_use]
     pub fn ipv6(self, dscp: u8, data: &[u8]) -> Frame {
         let mut bytes = vec![0; 40];
@@ -110,13 +109,13 @@ impl Frame {
         self.payload(IPV6, &bytes)
     }
 
-    /// The bytes, without FCS, padded with zeros to the minimum of 60.
+    /// Returns the bytes without FCS, padded with zeros to the minimum of 60.
     #[must_use]
     pub fn build(&self) -> Vec<u8> {
         self.build_len(60)
     }
 
-    /// The bytes, padded with zeros to `len`.
+    /// Returns the bytes without FCS, padded with zeros to `len`.
     #[must_use]
     pub fn build_len(&self, len: usize) -> Vec<u8> {
         let mut bytes = self.header.clone();
@@ -127,7 +126,7 @@ impl Frame {
     }
 }
 
-/// A PFC frame from `source`: (class, quanta) for each class enabled.
+/// Returns a PFC frame from `source` with (class, quanta) for each enabled class.
 #[must_use]
 pub fn pfc(source: MacAddr, classes: &[(u8, u16)]) -> Vec<u8> {
     let mut bytes = Frame::new(source, PAUSE_ADDRESS).payload(MAC_CONTROL, &[0x01, 0x01]).build();
@@ -139,7 +138,7 @@ pub fn pfc(source: MacAddr, classes: &[(u8, u16)]) -> Vec<u8> {
     bytes
 }
 
-/// A PFC frame from `source` that asks for the line's rate / 2^step in this class (GFC).
+/// Returns a PFC frame from `source` that requests line rate / 2^step for this class (GFC).
 #[must_use]
 pub fn rate(source: MacAddr, class: u8, step: u8) -> Vec<u8> {
     let mut bytes = pfc(source, &[]);
@@ -150,33 +149,33 @@ pub fn rate(source: MacAddr, class: u8, step: u8) -> Vec<u8> {
     bytes
 }
 
-/// An 802.3x PAUSE frame from `source`.
+/// Returns an 802.3x PAUSE frame from `source`.
 #[must_use]
 pub fn pause(source: MacAddr, quanta: u16) -> Vec<u8> {
     let [high, low] = quanta.to_be_bytes();
     Frame::new(source, PAUSE_ADDRESS).payload(MAC_CONTROL, &[0x00, 0x01, high, low]).build()
 }
 
-/// Whether the untagged frame has this EtherType.
+/// Returns whether the untagged frame has this EtherType.
 #[must_use]
 pub fn has_type(bytes: &[u8], ether_type: u16) -> bool {
     bytes.get(12..14) == Some(&ether_type.to_be_bytes())
 }
 
-/// Its EtherType, behind the tag if there is one; zero where it is cut off.
+/// Returns the EtherType after an optional tag, or 0 for a truncated frame.
 #[must_use]
 pub fn ether_type(bytes: &[u8]) -> u16 {
     let at = if tag_of(bytes).is_some() { 16 } else { 12 };
     bytes.get(at..at + 2).map_or(0, |bytes| u16::from_be_bytes([bytes[0], bytes[1]]))
 }
 
-/// Whether it is a PFC frame.
+/// Returns whether the frame is a PFC frame.
 #[must_use]
 pub fn is_pfc(bytes: &[u8]) -> bool {
     has_type(bytes, MAC_CONTROL) && bytes.get(14..16) == Some(&[0x01, 0x01])
 }
 
-/// The time that a PFC frame gives `class`, where it is enabled.
+/// Returns the pause time of `class` in a PFC frame, in quanta, if the class is enabled.
 #[must_use]
 pub fn pfc_time(bytes: &[u8], class: u8) -> Option<u16> {
     let at = 18 + 2 * usize::from(class);
@@ -184,14 +183,14 @@ pub fn pfc_time(bytes: &[u8], class: u8) -> Option<u16> {
     enabled.then(|| u16::from_be_bytes([bytes[at], bytes[at + 1]]))
 }
 
-/// The (PCP, VID) of the outer 802.1Q tag, if there is one.
+/// Returns (PCP, VID) of the outer 802.1Q tag, if any.
 #[must_use]
 pub fn tag_of(bytes: &[u8]) -> Option<(u8, u16)> {
     let control = u16::from_be_bytes([*bytes.get(14)?, *bytes.get(15)?]);
     has_type(bytes, CUSTOMER_TAG).then_some(((control >> 13) as u8, control & 0xfff))
 }
 
-/// The number of a [`Frame::numbered`], tagged or not.
+/// Returns the number of a [`Frame::numbered`], tagged or not.
 #[must_use]
 pub fn sequence(bytes: &[u8]) -> Option<u32> {
     let at = if tag_of(bytes).is_some() { 16 } else { 12 };

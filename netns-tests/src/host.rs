@@ -1,4 +1,4 @@
-//! A host: a namespace with one device, `eth0`.
+//! Hosts of a bed: namespaces with one device, `eth0`.
 
 use std::cell::RefCell;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -14,7 +14,7 @@ use xoff_lab::{Device, Namespace};
 use crate::frames::{EXPERIMENTAL, Frame};
 use crate::tap::{self, Tap};
 
-/// One host of a bed, numbered from 1: host n is 02:00:00:00:00:n, 10.0.0.n and fd00::n.
+/// Host of a bed, numbered from 1: host n is 02:00:00:00:00:n, 10.0.0.n and fd00::n.
 pub struct Host {
     number: u8,
     device: Device,
@@ -23,8 +23,8 @@ pub struct Host {
     takers: Vec<Socket>,
 }
 
-/// What tests send and no host's stack understands: the kernel counts a tagged frame as dropped where
-/// only a capture has seen it. (It looks below one tag.)
+/// EtherTypes of test frames that no host's stack handles. The kernel counts a tagged frame as dropped if only a
+/// capture received it; it looks below one tag.
 const TAKEN: [u16; 4] = [EXPERIMENTAL, 0x8100, 0x88a8, 0x88cc];
 
 impl Host {
@@ -34,14 +34,13 @@ impl Host {
         sender.filter("less 1", true).unwrap(); // it never reads
         let takers = TAKEN.iter().map(|&ether_type| taker(&device, ether_type)).collect();
         let host = Host { number, device, tap, sender: RefCell::new(sender), takers };
-        // A frame that is sent has to be whole: checksum filled in, tag in its place, no longer than
-        // the MTU. GRO makes a veth keep the order when a sender changes its CPU.
+        // Sent frames must be complete: checksum filled in, tag in place, no longer than the MTU. GRO keeps the order
+        // on a veth device when a sender changes its CPU.
         host.run("ethtool", &["-K", "eth0", "tx", "off", "txvlan", "off", "tso", "off", "gro", "on"]);
         host
     }
 
-    /// Closes all that `hosts` have open, at once: the kernel takes its time for each socket by itself, and none for
-    /// many together.
+    /// Closes all sockets of `hosts` in parallel: the kernel takes long for each, but no longer for many at once.
     pub(crate) fn end(hosts: impl IntoIterator<Item = Host>) {
         thread::scope(|scope| {
             for Host { tap, sender, takers, .. } in hosts {
@@ -52,55 +51,55 @@ impl Host {
         });
     }
 
-    /// The MAC address of host `number`.
+    /// Returns the MAC address of host `number`.
     #[must_use]
     pub const fn mac_of(number: u8) -> MacAddr {
         MacAddr([2, 0, 0, 0, 0, number])
     }
 
-    /// Its number, from 1.
+    /// Returns the host's number, from 1.
     #[must_use]
     pub fn number(&self) -> u8 {
         self.number
     }
 
-    /// Its MAC address.
+    /// Returns the host's MAC address.
     #[must_use]
     pub fn mac(&self) -> MacAddr {
         self.device.mac()
     }
 
-    /// Its IPv4 address.
+    /// Returns the host's IPv4 address.
     #[must_use]
     pub fn ipv4(&self) -> Ipv4Addr {
         Ipv4Addr::new(10, 0, 0, self.number)
     }
 
-    /// Its IPv6 address, where the bed has IPv6.
+    /// Returns the host's IPv6 address, if the bed has IPv6.
     #[must_use]
     pub fn ipv6(&self) -> Ipv6Addr {
         Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, self.number.into())
     }
 
-    /// Its device.
+    /// Returns the host's device.
     #[must_use]
     pub fn device(&self) -> &Device {
         &self.device
     }
 
-    /// Its namespace.
+    /// Returns the host's namespace.
     #[must_use]
     pub fn namespace(&self) -> &Namespace {
         self.device.namespace()
     }
 
-    /// Every frame that arrives here.
+    /// Returns the tap of all frames that arrive at the host.
     #[must_use]
     pub fn tap(&self) -> &Tap {
         &self.tap
     }
 
-    /// A frame from here to `other`, to be filled.
+    /// Creates a frame from this host to `other`.
     #[must_use]
     pub fn to(&self, other: &Host) -> Frame {
         Frame::new(self.mac(), other.mac())
@@ -122,7 +121,7 @@ impl Host {
         }
     }
 
-    /// Runs a program here to its end and returns what it printed; panics where it fails.
+    /// Runs a program at the host to its end and returns its output; panics if the program fails.
     pub fn run(&self, program: &str, args: &[&str]) -> String {
         let child = self.start(program, args);
         let output = child.wait_with_output().unwrap();
@@ -136,7 +135,7 @@ impl Host {
         printed
     }
 
-    /// Starts a program here, its output in pipes.
+    /// Starts a program at the host, with its output in pipes.
     pub fn start(&self, program: &str, args: &[&str]) -> Child {
         let mut command = dies_with_us(program);
         command.args(args).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -145,13 +144,13 @@ impl Host {
     }
 }
 
-/// Takes frames of a type, and does nothing with them.
+/// Opens a socket that receives frames of a type and ignores them.
 fn taker(device: &Device, ether_type: u16) -> Socket {
     let protocol = Protocol::from(i32::from(ether_type.to_be()));
     device.namespace().run(|| Socket::new(Domain::PACKET, Type::RAW, Some(protocol))).unwrap()
 }
 
-/// A command whose process is killed when this one ends, however it ends.
+/// Returns a command that is killed when this process ends for any reason.
 pub(crate) fn dies_with_us(program: &str) -> Command {
     let mut command = Command::new("setpriv");
     command.args(["--pdeathsig", "KILL", program]);

@@ -1,16 +1,15 @@
-//! What the namespace tests stand on: a bed of hosts around a switch, with eyes and hands.
+//! Harness of the namespace tests: a bed of hosts around a switch.
 //!
-//! A [`Bed`] is one namespace for the switch and one for each host, joined by veth pairs. The switch
-//! is the real `xoff` binary, a process of its own, told what to do by a configuration file and asked
-//! how it is over HTTP. A [`Host`] sends frames byte by byte, sees every frame that reaches it, and
-//! runs ordinary programs. [`decode`] asks tshark and scapy what they make of a frame. When a test is
-//! over, [`Bed::finish`] stops the switch and holds it to its promise: exit status 0, and no drop
-//! counter of any device or socket moved.
+//! A [`Bed`] has one namespace for the switch and one for each host, joined by veth pairs. The switch is the real
+//! `xoff` binary in its own process, with a configuration file, and is queried over HTTP. A [`Host`] sends frames byte
+//! by byte, captures every arriving frame, and runs ordinary programs. [`decode`] decodes frames with tshark and scapy.
+//! [`Bed::finish`] stops the switch and checks its promise: exit status 0, and no drop counter of any device or socket
+//! moved.
 //!
-//! All of it needs root, and fails without.
+//! All functions require root.
 
 #![forbid(unsafe_code)]
-#![allow(clippy::unwrap_used)] // test code, in a crate of its own because several tests share it
+#![allow(clippy::unwrap_used)] // test code, in a crate because several tests share it
 
 mod bed;
 mod config;
@@ -34,10 +33,10 @@ pub use traffic::{Reports, Talk, Traffic, stream};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How long a test waits for what must come: much longer than it ever takes.
+/// Timeout for expected events, much longer than they ever take.
 pub const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Waits until `ready` gives something; panics with `what` after [`PATIENCE`].
+/// Waits until `ready` returns a value; panics with `what` after [`PATIENCE`].
 pub fn wait_for<T>(what: &str, mut ready: impl FnMut() -> Option<T>) -> T {
     let start = Instant::now();
     loop {

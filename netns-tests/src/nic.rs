@@ -1,4 +1,4 @@
-//! A host whose kernel is to obey, with its agent, and at the other end of the wire somebody who plays its switch.
+//! Harness of `xoff nic`: a host with its agent, and a peer in the role of its switch.
 
 use std::fs;
 use std::io::Write as _;
@@ -21,7 +21,7 @@ use xoff_nic::serve::{NicClassStatus, NicStatus};
 use crate::host::dies_with_us;
 use crate::{Host, PATIENCE, one_bed_at_a_time, wait_for};
 
-/// Two namespaces and a wire: the host under test, 10.0.0.1, and its peer, 10.0.0.2. Both devices are eth0.
+/// Two namespaces joined by a wire: the host under test, 10.0.0.1, and its peer, 10.0.0.2. Both devices are eth0.
 pub struct Wire {
     binary: PathBuf,
     namespace: Namespace,
@@ -32,7 +32,7 @@ pub struct Wire {
 }
 
 impl Wire {
-    /// Builds it; no agent yet.
+    /// Builds the wire, without an agent.
     #[must_use]
     pub fn build(binary: impl AsRef<Path>) -> Wire {
         let place = one_bed_at_a_time(&binary);
@@ -47,25 +47,25 @@ impl Wire {
         Wire { binary: binary.as_ref().to_owned(), namespace: here, device, peer, lab, _place: place }
     }
 
-    /// Who plays the switch.
+    /// Returns the peer in the role of the switch.
     #[must_use]
     pub fn peer(&self) -> &Host {
         &self.peer
     }
 
-    /// The namespace of the host.
+    /// Returns the namespace of the host.
     #[must_use]
     pub fn namespace(&self) -> &Namespace {
         &self.namespace
     }
 
-    /// Its address.
+    /// Returns the MAC address of the host.
     #[must_use]
     pub fn mac(&self) -> MacAddr {
         self.device.mac()
     }
 
-    /// Runs a program at the host to its end; what it printed, and how it ended.
+    /// Runs a program at the host to its end; returns its output and exit status.
     #[must_use]
     pub fn run(&self, program: impl AsRef<Path>, args: &str) -> (String, ExitStatus) {
         let mut command = Command::new(program.as_ref());
@@ -74,7 +74,7 @@ impl Wire {
         (String::from_utf8_lossy(&text).into_owned(), output.status)
     }
 
-    /// What the kernel says of the device's queues and offloads.
+    /// Returns queueing disciplines and offloads of the device, as printed by `tc` and `ethtool`.
     #[must_use]
     pub fn state(&self) -> String {
         self.run("tc", "qdisc show dev eth0").0 + &self.run("ethtool", "-k eth0").0
@@ -94,7 +94,7 @@ impl Wire {
         Agent { namespace: self.namespace.clone(), child: child.unwrap(), directory }
     }
 
-    /// Starts it, and waits until it obeys.
+    /// Starts the agent and waits until it is ready.
     #[must_use]
     pub fn start(&self, args: &str) -> Agent {
         let mut agent = self.launch(args);
@@ -107,8 +107,8 @@ impl Wire {
         agent
     }
 
-    /// Sends `count` datagrams of 1000 bytes to the peer's port `port`, numbered from 0, with this DSCP, by a
-    /// socket that has room for few of them.
+    /// Sends `count` datagrams of 1000 bytes to `port` of the peer, numbered from 0, with this DSCP. The send buffer
+    /// holds only a few of them.
     #[must_use]
     pub fn send(&self, port: u16, dscp: u8, count: u32) -> Talk {
         let sent = Arc::new(AtomicU32::new(0));
@@ -128,14 +128,14 @@ impl Wire {
         Talk { sent, thread }
     }
 
-    /// The numbers of the datagrams that have come to a port of the peer, in their order.
+    /// Returns the numbers of the datagrams that arrived at a port of the peer, in order.
     #[must_use]
     pub fn arrived(&self, port: u16) -> Vec<u32> {
         let frames = self.peer.tap().matching(|frame| is_datagram_to(frame, port));
         frames.iter().map(|seen| u32::from_be_bytes(seen.bytes[42..46].try_into().unwrap())).collect()
     }
 
-    /// Waits until so many have come there.
+    /// Waits until `count` datagrams have arrived at the port; returns their numbers.
     pub fn await_arrival(&self, port: u16, count: u32) -> Vec<u32> {
         wait_for(&format!("{count} datagrams"), || {
             let arrived = self.arrived(port);
@@ -143,13 +143,13 @@ impl Wire {
         })
     }
 
-    /// A port of the peer takes what comes to it, so that nobody is told that there is none.
+    /// Opens a port of the peer, so that datagrams cause no ICMP error.
     #[must_use]
     pub fn listen(&self, port: u16) -> UdpSocket {
         self.peer.namespace().run(|| UdpSocket::bind(("0.0.0.0", port)).unwrap())
     }
 
-    /// No device of the wire has dropped anything that was sent.
+    /// Asserts that no device of the wire dropped a sent frame.
     pub fn assert_nothing_dropped(&self) {
         for device in self.lab.devices() {
             let counters = device.counters().unwrap();
@@ -162,27 +162,27 @@ fn is_datagram_to(frame: &[u8], port: u16) -> bool {
     frame.len() >= 46 && frame[12..14] == [8, 0] && frame[23] == 17 && frame[36..38] == port.to_be_bytes()
 }
 
-/// A program of the host that sends.
+/// Sending program at the host.
 pub struct Talk {
     sent: Arc<AtomicU32>,
     thread: JoinHandle<()>,
 }
 
 impl Talk {
-    /// How many the kernel has taken.
+    /// Returns the number of datagrams accepted by the kernel.
     #[must_use]
     pub fn sent(&self) -> u32 {
         self.sent.load(Relaxed)
     }
 
-    /// Waits for its end.
+    /// Waits for the end of the program.
     pub fn finish(self) {
         wait_for("the sender to end", || self.thread.is_finished().then_some(()));
         self.thread.join().unwrap();
     }
 }
 
-/// A running `xoff nic`.
+/// Running `xoff nic`.
 pub struct Agent {
     namespace: Namespace,
     child: Child,
@@ -190,32 +190,32 @@ pub struct Agent {
 }
 
 impl Agent {
-    /// Its process.
+    /// Returns the process ID.
     #[must_use]
     pub fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// What it says at `/status`.
+    /// Returns the status from `/status`.
     #[must_use]
     pub fn status(&self) -> NicStatus {
         let text = self.get("/status").unwrap_or_else(|| panic!("no /status:\n{}", self.stderr()));
         serde_json::from_str(&text).unwrap_or_else(|error| panic!("/status: {error} in {text}"))
     }
 
-    /// What it says of one class.
+    /// Returns the status of one class.
     #[must_use]
     pub fn class(&self, class: usize) -> NicClassStatus {
         self.status().classes.swap_remove(class)
     }
 
-    /// Waits until a class is paused, or is not any more.
+    /// Waits until a class is paused (`now`) or not.
     pub fn await_pause(&self, class: usize, now: bool) {
         let what = format!("class {class} to be {}", if now { "stopped" } else { "going on" });
         wait_for(&what, || (self.class(class).pause_received.now == now).then_some(()));
     }
 
-    /// What it answers to a GET of `path`, where it answers that all is well.
+    /// Returns the body of a successful GET of `path`.
     #[must_use]
     pub fn get(&self, path: &str) -> Option<String> {
         let url = format!("http://127.0.0.1:9465{path}");
@@ -223,24 +223,24 @@ impl Agent {
         self.namespace.run(|| get().ok()?.body_mut().read_to_string().ok())
     }
 
-    /// Sends it a signal.
+    /// Sends a signal to the agent.
     pub fn signal(&self, signal: Signal) {
         signal::kill(Pid::from_raw(i32::try_from(self.child.id()).unwrap()), signal).unwrap();
     }
 
-    /// Sends it a signal, and waits for its end; how it ended, and what it logged.
+    /// Sends a signal and waits for the end; returns exit status and log.
     pub fn end(mut self, signal: Signal) -> (ExitStatus, String) {
         self.signal(signal);
         self.wait()
     }
 
-    /// Waits for its end.
+    /// Waits for the end; returns exit status and log.
     pub fn wait(&mut self) -> (ExitStatus, String) {
         let status = wait_for("the agent to end", || self.child.try_wait().unwrap());
         (status, self.stderr())
     }
 
-    /// What it has logged so far.
+    /// Returns the log so far.
     #[must_use]
     pub fn stderr(&self) -> String {
         let path = self.directory.path().join("stderr");
@@ -253,7 +253,7 @@ impl Drop for Agent {
         if thread::panicking() {
             let _ = writeln!(std::io::stderr(), "the agent logged:\n{}", self.stderr());
         }
-        let _ = self.child.kill(); // it may have ended by itself
+        let _ = self.child.kill(); // fails if the agent has ended
         let _ = self.child.wait();
     }
 }

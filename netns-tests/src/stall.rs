@@ -1,13 +1,13 @@
-//! Machines that stall.
+//! Repetition of tests that failed because the machine stalled.
 //!
-//! A switch promises to lose nothing as long as none of its threads is kept from running for longer than its
-//! stall budget; a host, as long as its rings hold what comes meanwhile. A loaded virtual machine breaks
-//! that condition now and then, and what comes of it proves nothing about the switch. So a test that failed is
-//! run once more, but only where a stall was measured: by a worker, by a host, or by threads of this process that
-//! do nothing else. What the test is about (frames lost, drops counted) is never a reason.
+//! A switch promises losslessness as long as none of its threads is kept from running for longer than its stall budget.
+//! A host does as long as its rings hold the frames that arrive meanwhile. A loaded virtual machine sometimes breaks
+//! that condition, and the failure then proves nothing about the switch. So a failed test runs again, but only if a
+//! stall was measured by a worker, a host, or idle threads of this process. The subject of the test (lost frames, drop
+//! counters) is never a reason.
 //!
-//! Each such attempt is written to a file of the run, which is given in `XOFF_STALLS` or lies beside the test
-//! binary, and a run has few of them: beyond that it fails, as a machine that stalls so often proves nothing.
+//! Each repetition is a line in a file of the run, given by `XOFF_STALLS` or beside the test binary. A run with too
+//! many of them fails, because such a machine proves nothing.
 
 use std::cell::Cell;
 use std::fs::{self, OpenOptions};
@@ -25,23 +25,23 @@ use serde_json::Value;
 use xoff_host::HostReport;
 use xoff_switch::control::status::Status;
 
-/// How often a test is run at most.
+/// Maximum attempts of a test.
 const ATTEMPTS: u32 = 3;
-/// How often tests of a run may be run once more, all together.
+/// Maximum repetitions of all tests of a run together.
 const AGAIN_MAX: usize = 6;
-/// Of switches that have not said another.
+/// Stall budget of switches that report no other.
 const STALL_BUDGET: Duration = Duration::from_millis(200);
-/// Switches of `xoff demo` and `xoff experiment` are configured to bridge so much.
+/// Stall budget in the configuration of `xoff demo` and `xoff experiment`.
 const LAB_BUDGET: Duration = Duration::from_millis(25);
-/// Rings of their hosts hold 4096 frames of 1538 bytes: so much at 1 Gb/s, the fastest.
+/// Stall budget of their hosts: rings of 4096 frames of 1538 bytes at 1 Gb/s, the fastest line.
 const LAB_HOST_BUDGET: Duration = Duration::from_millis(50);
 
-/// What was said of stalls during an attempt.
+/// Reports of stalls during an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Said {
-    /// A stall beyond the budget of whoever had it.
+    /// A switch or host stalled beyond its budget.
     stalled: bool,
-    /// The least budget.
+    /// Smallest budget.
     budget: Duration,
 }
 
@@ -53,8 +53,7 @@ thread_local! {
     static SAID: Cell<Said> = const { Cell::new(Said::NOTHING) };
 }
 
-/// Runs a test, and once more where it failed while the machine stalled a switch or a host for longer than
-/// either is made for.
+/// Runs a test, and repeats it if it failed while the machine stalled a switch or a host beyond its budget.
 pub fn unstalled(test: impl Fn()) {
     attempt(&Run::current(), test);
 }
@@ -75,14 +74,14 @@ fn attempt(run: &Run, test: impl Fn()) {
     }
 }
 
-/// What may be tried again in one run of the tests.
+/// Repetitions of a run of the tests.
 struct Run {
-    /// A line for each attempt that was not the last.
+    /// File with a line for each repetition.
     file: PathBuf,
 }
 
 impl Run {
-    /// This one: all processes of a run of nextest, or this process.
+    /// Returns this run: all processes of a run of nextest, or this process.
     fn current() -> Run {
         let beside = || {
             let run = std::env::var("NEXTEST_RUN_ID").unwrap_or_else(|_| std::process::id().to_string());
@@ -92,7 +91,7 @@ impl Run {
         Run { file: std::env::var_os("XOFF_STALLS").map_or_else(beside, PathBuf::from) }
     }
 
-    /// Notes that the test of this thread is run once more; panics where that is too much.
+    /// Records a repetition of this thread's test; panics above [`AGAIN_MAX`].
     fn note(&self, what: &str) {
         let test = thread::current().name().unwrap_or("a test").to_owned();
         eprintln!("{test}: {what}");
@@ -107,7 +106,7 @@ impl Run {
     }
 }
 
-/// A thread on each core that sleeps, and sees how late it wakes.
+/// Threads, one on each core, that sleep and measure how late they wake.
 struct Watch {
     stop: Arc<AtomicBool>,
     longest: Arc<AtomicU64>,
@@ -143,7 +142,7 @@ impl Watch {
         Watch { stop, longest, threads }
     }
 
-    /// The longest time for which a core did not run its thread.
+    /// Returns the longest time for which a core did not run its thread.
     fn longest(self) -> Duration {
         self.stop.store(true, Ordering::Relaxed);
         self.threads.into_iter().for_each(|thread| thread.join().unwrap());
@@ -151,25 +150,25 @@ impl Watch {
     }
 }
 
-/// Notes what `xoff demo` or `xoff experiment` says of its switches and hosts.
+/// Records the stalls reported by `xoff demo` or `xoff experiment`.
 pub fn note_lab(said: &Value) {
     let beyond = |key: &str, budget: Duration| {
         said[key].as_f64().is_some_and(|ms| Duration::from_secs_f64(ms / 1e3) > budget)
     };
     let host = beyond("longest_host_gap_ms", LAB_HOST_BUDGET);
-    // What comes first is judged where the machine let everybody run and look in time.
+    // Runs are judged only if the machine let switches and hosts run in time.
     let unjudged = said["runs_judged"] == 0;
     note(beyond("longest_stall_ms", LAB_BUDGET) || host || unjudged, LAB_BUDGET);
 }
 
-/// Notes what a switch says of its workers.
+/// Records the stalls of a switch's workers.
 pub fn note_switch(status: &Status) {
     for worker in &status.workers {
         note(worker.stalls > 0, Duration::from_nanos(worker.stall_budget_nanos));
     }
 }
 
-/// Notes what a host says, whose ring holds so many frames.
+/// Records the longest gap of a host with this ring size.
 pub(crate) fn note_host(report: &HostReport, ring: u32) {
     const LONGEST_FRAME_BITS: f64 = 1538.0 * 8.0;
     let budget = Duration::from_secs_f64(f64::from(ring) * LONGEST_FRAME_BITS / (report.line_mbps * 1e6));
@@ -216,7 +215,7 @@ mod tests {
     fn a_core_that_wakes_its_thread_later_than_anybody_can_bridge_is_a_stall() {
         let directory = tempfile::tempdir().unwrap();
         let run = Run { file: directory.path().join("stalls") };
-        // No thread wakes to the nanosecond.
+        // No thread wakes without any delay.
         assert_eq!(attempts(&run, 2, Said { stalled: false, budget: Duration::ZERO }), (2, true));
         assert_eq!(attempts(&run, 2, Said { stalled: false, budget: Duration::MAX }), (1, false));
     }

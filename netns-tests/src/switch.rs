@@ -1,4 +1,4 @@
-//! The `xoff` process under test.
+//! The `xoff run` process under test.
 
 use std::ffi::OsString;
 use std::fs;
@@ -18,45 +18,44 @@ use crate::{Config, PATIENCE, stall, wait_for};
 
 const CONTROL: &str = "http://127.0.0.1:9464";
 
-/// A running `xoff run`.
+/// Running `xoff run`.
 pub struct Switch {
     namespace: Namespace,
     child: Child,
     directory: TempDir,
 }
 
-/// What a switch is given by whoever starts it.
+/// Environment of a switch process.
 #[derive(Debug, Default)]
 pub struct Surroundings {
-    /// Where it logs to; `None`: to a file that [`Switch::stderr`] reads.
+    /// Destination of the log; `None`: a file that [`Switch::stderr`] reads.
     pub stderr: Option<Stdio>,
-    /// Its limits of open files, soft and hard; `None`: those of the test.
+    /// Soft and hard limit of open files; `None`: those of the test.
     pub descriptors: Option<(u64, u64)>,
-    /// Of its environment, what the test does not have itself.
+    /// Environment variables beyond those of the test.
     pub environment: Vec<(&'static str, String)>,
-    /// What else `xoff run` is told.
+    /// Additional arguments of `xoff run`.
     pub arguments: Vec<OsString>,
 }
 
-/// How a switch ended.
+/// Result of a switch process.
 #[derive(Debug)]
 pub struct Exit {
-    /// Its exit status.
+    /// Exit status.
     pub status: ExitStatus,
-    /// What it printed.
+    /// Standard output.
     pub stdout: String,
-    /// What it logged.
+    /// Log.
     pub stderr: String,
 }
 
 impl Switch {
-    /// Starts `binary run --config ..` in `namespace` with this configuration, and waits until it says
-    /// that it is ready.
+    /// Starts `binary run --config ..` in `namespace` with this configuration, and waits until the switch is ready.
     pub fn start(binary: &Path, namespace: &Namespace, config: &str) -> Switch {
         Switch::launch(binary, namespace, config).ready()
     }
 
-    /// Waits until it says that it is ready.
+    /// Waits until the switch is ready.
     #[must_use]
     pub fn ready(mut self) -> Switch {
         wait_for("the switch to be ready", || {
@@ -68,12 +67,12 @@ impl Switch {
         self
     }
 
-    /// The same without waiting: for starts that are meant to fail.
+    /// Starts the switch without waiting; for starts that must fail.
     pub fn launch(binary: &Path, namespace: &Namespace, config: &str) -> Switch {
         Switch::launch_in(Surroundings::default(), binary, namespace, config)
     }
 
-    /// The same in other surroundings.
+    /// Starts the switch in `surroundings`, without waiting.
     pub fn launch_in(
         surroundings: Surroundings,
         binary: &Path,
@@ -93,13 +92,13 @@ impl Switch {
         Switch { namespace: namespace.clone(), child, directory }
     }
 
-    /// Where its configuration is.
+    /// Returns the path of the configuration file.
     #[must_use]
     pub fn config_file(&self) -> PathBuf {
         self.directory.path().join("switch.toml")
     }
 
-    /// What it says at `/status`.
+    /// Returns the status from `/status`.
     #[must_use]
     pub fn status(&self) -> Status {
         let text = self.get("/status").unwrap_or_else(|error| panic!("/status: {error}"));
@@ -109,25 +108,25 @@ impl Switch {
         status
     }
 
-    /// What it says of port `number`, from 1.
+    /// Returns the status of port `number`, from 1.
     #[must_use]
     pub fn port(&self, number: usize) -> PortStatus {
         self.status().ports.swap_remove(number - 1)
     }
 
-    /// What it says of one class of port `number`, from 1.
+    /// Returns the status of one class of port `number`, from 1.
     #[must_use]
     pub fn class(&self, number: usize, class: usize) -> ClassStatus {
         self.port(number).classes.swap_remove(class)
     }
 
-    /// What it says at `/metrics`.
+    /// Returns the metrics from `/metrics`.
     #[must_use]
     pub fn metrics(&self) -> String {
         self.get("/metrics").unwrap_or_else(|error| panic!("/metrics: {error}"))
     }
 
-    /// What it says at `/healthz`: the HTTP status and the text.
+    /// Returns HTTP status and text from `/healthz`.
     #[must_use]
     pub fn health(&self) -> (u16, String) {
         let url = format!("{CONTROL}/healthz");
@@ -139,7 +138,7 @@ impl Switch {
         self.namespace.run(ask)
     }
 
-    /// Bytes of memory that it takes (VmRSS).
+    /// Returns the resident memory in bytes (VmRSS).
     #[must_use]
     pub fn resident_bytes(&self) -> u64 {
         let status = fs::read_to_string(format!("/proc/{}/status", self.pid())).unwrap();
@@ -147,23 +146,23 @@ impl Switch {
         line.trim().strip_suffix("kB").unwrap().trim().parse::<u64>().unwrap() * 1_024
     }
 
-    /// Its process.
+    /// Returns the process ID.
     #[must_use]
     pub fn pid(&self) -> Pid {
         Pid::from_raw(i32::try_from(self.child.id()).unwrap())
     }
 
-    /// Writes another configuration where it was started with one: it is read when it is read again.
+    /// Overwrites the configuration file; the switch reads it at the next reload.
     pub fn write(&self, config: &Config) {
         fs::write(self.directory.path().join("switch.toml"), config.to_string()).unwrap();
     }
 
-    /// Sends it a signal.
+    /// Sends a signal to the switch.
     pub fn signal(&self, signal: Signal) {
         signal::kill(self.pid(), signal).unwrap();
     }
 
-    /// Has it stand still, until it is told to go on (SIGCONT).
+    /// Stops the process (SIGSTOP) until SIGCONT, and waits until it is stopped.
     pub fn halt(&self) {
         self.signal(Signal::SIGSTOP);
         wait_for("it to stand still", || {
@@ -172,25 +171,25 @@ impl Switch {
         });
     }
 
-    /// Waits for its end.
+    /// Waits for the end of the process.
     pub fn wait(mut self) -> Exit {
         let status = wait_for("the switch to end", || self.child.try_wait().unwrap());
         Exit { status, stdout: self.read("stdout"), stderr: self.stderr() }
     }
 
-    /// Asks it to stop (SIGTERM), and waits for its end.
+    /// Sends SIGTERM and waits for the end.
     pub fn stop(self) -> Exit {
         self.signal(Signal::SIGTERM);
         self.wait()
     }
 
-    /// Ends it without a chance to do anything (SIGKILL).
+    /// Sends SIGKILL and waits for the end.
     pub fn kill(self) -> Exit {
         self.signal(Signal::SIGKILL);
         self.wait()
     }
 
-    /// What it has logged so far.
+    /// Returns the log so far.
     #[must_use]
     pub fn stderr(&self) -> String {
         self.read("stderr")
@@ -201,7 +200,7 @@ impl Switch {
         String::from_utf8_lossy(&fs::read(path).unwrap_or_default()).into_owned()
     }
 
-    /// What it can say about frames that are not where they should be.
+    /// Returns the counters that show where frames are, for failed tests.
     fn summary(&self) -> String {
         let Ok(text) = self.get("/status") else { return String::new() };
         let Ok(status) = serde_json::from_str::<Status>(&text) else { return String::new() };
@@ -220,10 +219,10 @@ impl Switch {
         lines.join("\n")
     }
 
-    /// Sends `body` to `path` by PUT; the status code and the body of the answer.
+    /// Sends `body` to `path` by PUT; returns HTTP status and body of the reply.
     ///
     /// # Errors
-    /// There is no answer.
+    /// Returns an error if there is no reply.
     pub fn put(&self, path: &str, body: &str) -> Result<(u16, String), ureq::Error> {
         let url = format!("{CONTROL}{path}");
         self.namespace.run(|| {
@@ -234,10 +233,10 @@ impl Switch {
         })
     }
 
-    /// The body of what it answers to a GET of `path`.
+    /// Returns the body of a GET of `path`.
     ///
     /// # Errors
-    /// There is no answer, or it is an error.
+    /// Returns an error if there is no reply, or an error status.
     pub fn get(&self, path: &str) -> Result<String, ureq::Error> {
         let url = format!("{CONTROL}{path}");
         let get = || ureq::get(&url).config().timeout_global(Some(PATIENCE)).build().call();
@@ -250,7 +249,7 @@ impl Drop for Switch {
         if thread::panicking() {
             let _ = writeln!(std::io::stderr(), "the switch logged:\n{}\n{}", self.stderr(), self.summary());
         }
-        let _ = self.child.kill(); // it may have ended by itself
+        let _ = self.child.kill(); // fails if the switch has ended
         let _ = self.child.wait();
     }
 }

@@ -1,6 +1,6 @@
-//! Eyes on a wire: every frame that arrives at a device, with its VLAN tag back in its place.
+//! Capture of every frame that arrives at a device, with its VLAN tag.
 //!
-//! The kernel takes tags off before a packet socket sees the frame; libpcap puts them back.
+//! The kernel removes tags before a packet socket receives the frame; libpcap reinserts them.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -12,22 +12,22 @@ use xoff_lab::Device;
 
 use crate::{frames, wait_for};
 
-/// A frame that arrived.
+/// Captured frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Seen {
-    /// When, by the kernel's clock, since the epoch.
+    /// Time of arrival by the kernel's clock, since the epoch.
     pub at: Duration,
-    /// Its bytes, without FCS.
+    /// Bytes without FCS.
     pub bytes: Vec<u8>,
 }
 
-/// The time by the clock of [`Seen::at`].
+/// Returns the time by the clock of [`Seen::at`].
 #[must_use]
 pub fn now() -> Duration {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap()
 }
 
-/// Collects the frames that arrive at one device, from its making to its end.
+/// Collector of the frames that arrive at one device.
 pub struct Tap {
     seen: Arc<Mutex<Vec<Seen>>>,
     stopped: Arc<AtomicBool>,
@@ -36,7 +36,7 @@ pub struct Tap {
 }
 
 impl Tap {
-    /// Starts to watch.
+    /// Starts to capture.
     #[must_use]
     pub fn on(device: &Device) -> Tap {
         let mut capture = open(device, WATCHING);
@@ -49,23 +49,23 @@ impl Tap {
         Tap { seen, stopped, wake, thread: Some(thread) }
     }
 
-    /// Everything seen so far.
+    /// Returns all frames so far.
     #[must_use]
     pub fn all(&self) -> Vec<Seen> {
         self.seen.lock().unwrap().clone()
     }
 
-    /// What was seen so far and is `wanted`.
+    /// Returns the frames so far that are `wanted`.
     pub fn matching(&self, wanted: impl Fn(&[u8]) -> bool) -> Vec<Seen> {
         self.seen.lock().unwrap().iter().filter(|seen| wanted(&seen.bytes)).cloned().collect()
     }
 
-    /// How many of the frames seen so far are `wanted`.
+    /// Counts the frames so far that are `wanted`.
     pub fn count(&self, wanted: impl Fn(&[u8]) -> bool) -> usize {
         self.seen.lock().unwrap().iter().filter(|seen| wanted(&seen.bytes)).count()
     }
 
-    /// Waits until `count` frames that are `wanted` have been seen, and returns all of them.
+    /// Waits until `count` frames that are `wanted` have arrived, and returns all of them.
     pub fn wait(&self, count: usize, wanted: impl Fn(&[u8]) -> bool) -> Vec<Seen> {
         wait_for(&format!("{count} frames"), || {
             let found = self.matching(&wanted);
@@ -73,18 +73,18 @@ impl Tap {
         })
     }
 
-    /// The numbers of the numbered frames seen so far, in their order.
+    /// Returns the numbers of the numbered frames so far, in order.
     #[must_use]
     pub fn numbers(&self) -> Vec<u32> {
         self.seen.lock().unwrap().iter().filter_map(|seen| frames::sequence(&seen.bytes)).collect()
     }
 
-    /// Waits for the frame with this number, and returns the first that came.
+    /// Waits for the frame with this number, and returns the first of them.
     pub fn numbered(&self, number: u32) -> Seen {
         self.wait(1, |bytes| frames::sequence(bytes) == Some(number)).swap_remove(0)
     }
 
-    /// Forgets what was seen.
+    /// Discards the frames so far.
     pub fn clear(&self) {
         self.seen.lock().unwrap().clear();
     }
@@ -100,12 +100,12 @@ impl Drop for Tap {
     }
 }
 
-/// Bytes of what has been seen and not been taken yet: several seconds of a test's traffic.
+/// Buffer of a capturing socket in bytes, enough for several seconds of a test's traffic.
 const WATCHING: i32 = 64 << 20;
-/// Of who only sends. Such memory is mapped and given back for every host of every test.
+/// Buffer of a sending socket in bytes; small, because it is mapped and unmapped for every host of every test.
 pub(crate) const SENDING: i32 = 64 << 10;
 
-/// A packet socket on `device`, with a buffer of so many bytes.
+/// Opens a packet socket on `device` with a buffer of this many bytes.
 pub(crate) fn open(device: &Device, buffer: i32) -> Capture<Active> {
     device.namespace().run(|| {
         Capture::from_device(device.name())

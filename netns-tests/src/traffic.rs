@@ -1,8 +1,7 @@
-//! Traffic between hosts that obey pauses, and what became of it.
+//! Traffic between hosts that obey pauses, and its results.
 //!
-//! Every host has made itself known, and has opened its device, before any of them sends: no frame of a test is
-//! flooded because its receiver came late. A run is over when all that was sent has arrived, or when nothing has
-//! for a while.
+//! All hosts announce their addresses and open their devices before any of them sends, so no frame is flooded because
+//! of a late receiver. A run ends when all sent frames have arrived, or when none has arrived for a while.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
@@ -17,22 +16,22 @@ use xoff_traffic::{self, HostOptions};
 
 use crate::{Host, stall};
 
-/// How long a run may take: much longer than it ever does.
+/// Maximum duration of a run, much longer than any takes.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// What has not arrived when nothing has arrived for so long is lost.
+/// Time without arrivals after which missing frames are lost.
 const QUIET: Duration = Duration::from_secs(1);
-/// Frames that a host can receive while it is stalled: half a second's worth at 200 Mb/s.
+/// Entries of a host's ring: frames of half a second at 200 Mb/s.
 const RING: u32 = 8192;
-/// Until the harness says so, no host ends.
+/// Linger time of hosts: the harness ends them.
 const FOREVER: Nanos = Nanos::from_secs(3600);
 
-/// Frames of `class` to `to`, at `rate` (bits per second of the line, such as `"50M"`).
+/// Returns a stream of `class` to `to` at `rate` (bits per second on the line, such as `"50M"`).
 #[must_use]
 pub fn stream(to: &Host, class: u8, rate: &str, count: u64) -> String {
     format!("dst={},class={class},rate={rate},count={count}", to.mac())
 }
 
-/// Hosts that are going to talk.
+/// Builder of traffic between hosts.
 pub struct Traffic<'a> {
     line: BitRate,
     qcn: Option<ReactionSettings>,
@@ -40,46 +39,46 @@ pub struct Traffic<'a> {
 }
 
 impl<'a> Traffic<'a> {
-    /// Over lines of this rate.
+    /// Creates traffic over lines of this rate.
     #[must_use]
     pub fn at_mbps(line: u64) -> Traffic<'a> {
         Traffic { line: BitRate::from_mbps(line), qcn: None, hosts: Vec::new() }
     }
 
-    /// Hosts that join from here on have a rate limiter for each stream, and CN-TAGs.
+    /// Gives hosts added from here on a rate limiter for each stream, and CN-TAGs.
     #[must_use]
     pub fn rate_limited(mut self) -> Traffic<'a> {
         self.qcn = Some(ReactionSettings::STANDARD);
         self
     }
 
-    /// `host` receives.
+    /// Adds a host that receives.
     #[must_use]
     pub fn sink(self, host: &'a Host) -> Traffic<'a> {
         self.source(host, &[])
     }
 
-    /// `host` receives, and sends `streams` as `xoff traffic` takes them, each with a count.
+    /// Adds a host that receives, and sends `streams` in the syntax of `xoff traffic`, each with a count.
     #[must_use]
     pub fn source(self, host: &'a Host, streams: &[String]) -> Traffic<'a> {
         self.source_that(host, streams, Obedience::Obey)
     }
 
-    /// The same for a host that answers to pauses in its own way.
+    /// Adds a source that reacts to pauses according to `obedience`.
     #[must_use]
     pub fn source_that(self, host: &'a Host, streams: &[String], obedience: Obedience) -> Traffic<'a> {
         let options = HostOptions { obedience, ..self.options(host) };
         self.with(host, streams, options)
     }
 
-    /// The same for a host that obeys lists of flows.
+    /// Adds a source that obeys lists of flows.
     #[must_use]
     pub fn source_of_flows(self, host: &'a Host, streams: &[String]) -> Traffic<'a> {
         let options = HostOptions { obey_flows: true, ..self.options(host) };
         self.with(host, streams, options)
     }
 
-    /// The same for a host that keeps the rates that it is asked for.
+    /// Adds a source that obeys requested rates.
     #[must_use]
     pub fn source_of_rates(self, host: &'a Host, streams: &[String]) -> Traffic<'a> {
         let options = HostOptions { obey_rates: true, ..self.options(host) };
@@ -90,7 +89,7 @@ impl<'a> Traffic<'a> {
         HostOptions {
             line: self.line,
             linger: Some(FOREVER),
-            end_markers: false, // reports are settled with each other, and a sink may end before they come
+            end_markers: false, // reports are settled with each other, and a sink may end before markers arrive
             ring: RING,
             qcn: self.qcn,
             ..HostOptions::new(host.device().name())
@@ -102,7 +101,7 @@ impl<'a> Traffic<'a> {
         self
     }
 
-    /// All send now.
+    /// Starts all hosts.
     #[must_use]
     pub fn start(self) -> Talk {
         self.introduce();
@@ -114,7 +113,7 @@ impl<'a> Traffic<'a> {
         Talk { hosts }
     }
 
-    /// Every host tells where it is, and has been heard by all others: by every switch between them, too.
+    /// Announces every host's address and waits until all other hosts, and so all switches between them, have received it.
     fn introduce(&self) {
         for (host, ..) in &self.hosts {
             let hello = announce::gratuitous_arp(host.mac());
@@ -125,14 +124,14 @@ impl<'a> Traffic<'a> {
         }
     }
 
-    /// All send now, until it is over.
+    /// Starts all hosts and waits for the end of the run.
     #[must_use]
     pub fn run(self) -> Reports {
         self.start().finish()
     }
 }
 
-/// A host on its thread.
+/// Host with its thread.
 struct Talker {
     number: u8,
     expected: u64,
@@ -161,37 +160,37 @@ impl Talker {
     }
 }
 
-/// Traffic under way.
+/// Running traffic.
 pub struct Talk {
     hosts: Vec<Talker>,
 }
 
 impl Talk {
-    /// How many frames have been sent by all hosts.
+    /// Returns the number of frames sent by all hosts.
     #[must_use]
     pub fn sent(&self) -> u64 {
         self.total(|progress| &progress.sent)
     }
 
-    /// How many frames have arrived at all hosts.
+    /// Returns the number of frames received by all hosts.
     #[must_use]
     pub fn received(&self) -> u64 {
         self.total(|progress| &progress.received)
     }
 
-    /// How many frames of a class have arrived at one host.
+    /// Returns the number of frames of a class received by one host.
     #[must_use]
     pub fn received_at(&self, host: &Host, class: usize) -> u64 {
         let talker = self.hosts.iter().find(|talker| talker.number == host.number());
         talker.expect("the host takes part").progress.received[class].frames.get()
     }
 
-    /// Waits until so many frames have arrived at all hosts together.
+    /// Waits until all hosts together have received this many frames.
     pub fn wait_received(&self, frames: u64) {
         self.wait(&format!("{frames} frames to arrive"), || self.received() >= frames);
     }
 
-    /// Waits until all is sent, and what can arrive has arrived.
+    /// Waits until all frames are sent, and have arrived or are lost.
     #[must_use]
     pub fn finish(self) -> Reports {
         let expected = self.hosts.iter().map(|host| host.expected).sum();
@@ -217,7 +216,7 @@ impl Talk {
         self.hosts.iter().flat_map(|host| volumes(&host.progress)).map(|volume| volume.frames.get()).sum()
     }
 
-    /// Waits until `done`; panics with `what` where that takes too long.
+    /// Waits until `done`; panics with `what` after the maximum duration.
     pub fn wait(&self, what: &str, mut done: impl FnMut() -> bool) {
         let start = Instant::now();
         while !done() {
@@ -234,7 +233,7 @@ impl Talk {
     }
 }
 
-/// What every host says at the end; senders and sinks know of each other.
+/// Final reports of all hosts, settled between senders and receivers.
 #[derive(Debug)]
 pub struct Reports {
     numbers: Vec<u8>,
@@ -242,14 +241,14 @@ pub struct Reports {
 }
 
 impl Reports {
-    /// What one host says.
+    /// Returns the report of one host.
     #[must_use]
     pub fn of(&self, host: &Host) -> &HostReport {
         let place = self.numbers.iter().position(|&number| number == host.number());
         &self.reports[place.expect("the host took part")]
     }
 
-    /// What `to` received of stream number `stream` of `from`.
+    /// Returns the results at `to` of stream number `stream` of `from`.
     #[must_use]
     pub fn received(&self, from: &Host, stream: u8, to: &Host) -> &ReceivedStream {
         let key = (u16::from(from.number()), stream);
@@ -257,7 +256,7 @@ impl Reports {
         received.iter().find(|it| (it.sender, it.stream) == key).expect("the stream was sent there")
     }
 
-    /// Every stream of these classes came once, in order and whole, and no host dropped anything.
+    /// Asserts that every stream of these classes arrived once, in order and complete, and that no host dropped a frame.
     pub fn assert_lossless(&self, classes: &[u8]) {
         for report in &self.reports {
             let streams = report.received.iter().filter(|stream| classes.contains(&stream.class));
