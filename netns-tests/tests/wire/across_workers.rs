@@ -1,12 +1,11 @@
-//! Two workers are one bridge: what comes in at one and goes out at the other is learned, copied, tagged
-//! and counted as if there were one.
+//! Tests that two workers act as one bridge: learning, copies, tags and counters across workers.
 
 use xoff_netns_tests::frames::{self, Frame};
 use xoff_netns_tests::wait_for;
 
 use crate::{bed_beside_others, frame};
 
-/// Ports 1 and 3 belong to one worker, port 2 to another.
+/// Ports 1 and 3 on one worker, port 2 on another.
 const TWO: &str = "workers = [{ ports = [\"p1\", \"p3\"] }, { ports = [\"p2\"] }]";
 
 #[test]

@@ -1,4 +1,4 @@
-//! A port with asymmetric PFC obeys pauses of every class, and sends them for lossless ones only.
+//! Test of asymmetric PFC: the port obeys pauses of every class, and sends them for lossless classes only.
 
 use xoff_netns_tests::{frames, wait_for};
 

@@ -1,10 +1,10 @@
-//! P-PFC and G-PFC on the wire: who is paused, at the byte, and that nothing is lost.
+//! Tests of P-PFC, G-PFC and GFC on the wire: paused peers, thresholds to the byte, no loss.
 
 use xoff_netns_tests::{Bed, Host, Switch, Traffic, frames, stream, unstalled, wait_for};
 
 use crate::{PATIENT, bed};
 
-/// Pauses what leaves to `host` of `classes`, so that frames to it stay where they are.
+/// Pauses `classes` towards `host`, so that frames to it stay queued.
 fn stop(host: &Host, switch: &Switch, classes: &[u8]) {
     host.send(host.to(host).numbered(0).build()); // learned
     tell(host, classes, u16::MAX);
@@ -19,7 +19,7 @@ fn tell(host: &Host, classes: &[u8], quanta: u16) {
     host.send(frames::pfc(host.mac(), &times));
 }
 
-/// One frame that counts as `counted` bytes; the switch has it when this returns.
+/// Sends one frame that counts as `counted` bytes, and waits until the switch has received it.
 fn send(bed: &Bed, switch: &Switch, (from, to): (usize, usize), class: u8, counted: usize) {
     let index = usize::from(class);
     let before = switch.class(from, index).rx_frames;
@@ -90,7 +90,7 @@ fn g_pfc_pauses_lower_classes_of_the_port_first_and_the_class_itself_at_xoff() {
     assert_eq!(said.ports[0].classes[4].pause_sent.xoff, 0);
 }
 
-/// What a frame says of a class's rate: the step, by the bytes of the extension.
+/// Returns the rate step of a class in a frame with the GFC extension.
 fn step_told(bytes: &[u8], class: u8) -> Option<u8> {
     let named = frames::is_pfc(bytes) && bytes[34..38] == *b"GFC1" && bytes[38] >> class & 1 == 1;
     named.then(|| bytes[40 + usize::from(class)])
@@ -149,7 +149,7 @@ fn gfc_rates_are_kept_for_peers_that_may_ask_and_for_no_others() {
     assert_eq!([0, 1].map(|port: usize| said.ports[port].rate_frames_received), [2, 0]);
 }
 
-/// Two senders of two lossless classes offer twice what the third port's line carries.
+/// Two senders of two lossless classes offer twice the rate of the third port's line.
 fn incast(policy: &str, parameters: &str) {
     unstalled(|| {
         let bed = bed(3).build();

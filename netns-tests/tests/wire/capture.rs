@@ -1,4 +1,4 @@
-//! `xoff capture`: what tshark reads of it while it grows is what passed at the ports, and nobody who is forwarded notices.
+//! Tests of `xoff capture`: tshark reads a growing capture of all frames, and forwarding is not disturbed.
 
 use std::fs::{self, Permissions};
 use std::io::{BufRead as _, BufReader};
@@ -16,7 +16,7 @@ use xoff_switch::control::status::PortStatus;
 
 use crate::{BINARY, bed_beside_others, frame};
 
-/// What is asked of each frame; the fields as [`Line`] has them.
+/// Fields of a frame requested from tshark, in the order of [`Line`].
 const FIELDS: [&str; 9] = [
     "frame.interface_name",
     "frame.packet_flags_direction",
@@ -29,18 +29,18 @@ const FIELDS: [&str; 9] = [
     "xoff_ofc.operation",
 ];
 
-/// A frame as tshark reads it.
+/// Frame as decoded by tshark.
 #[derive(Clone, Debug)]
 struct Line {
     port: String,
-    /// `in`, `out`, or neither.
+    /// `in`, `out`, or empty.
     direction: &'static str,
     comment: String,
-    /// The pause time of class 3, where it is a PFC frame.
+    /// Pause time of class 3 in a PFC frame.
     pause: String,
     at: f64,
     len: usize,
-    /// EtherType, step of a rate and operation of a list of flows, as far as it has them.
+    /// EtherType, step of a rate, and operation of a list of flows, if present.
     control: [String; 3],
 }
 
@@ -64,7 +64,7 @@ impl Line {
         }
     }
 
-    /// What it is about, where it is MAC control or LLDP.
+    /// Describes a frame of MAC control or LLDP.
     fn about(&self) -> String {
         match &self.control {
             [_, step, _] if !step.is_empty() => format!("rate {step}"),
@@ -74,14 +74,14 @@ impl Line {
         }
     }
 
-    /// Where, which way, and with which comment but for times.
+    /// Returns port, direction, and comment without times.
     fn what(&self) -> (&str, &str, String) {
         let words = self.comment.split(' ').filter(|word| !word.starts_with("delay_ns="));
         (&self.port, self.direction, words.collect::<Vec<_>>().join(" "))
     }
 }
 
-/// `xoff capture` in the switch's namespace.
+/// Starts `xoff capture` in the switch's namespace.
 fn capture(bed: &Bed, arguments: &[&str]) -> Child {
     let mut command = Command::new("setpriv");
     command.args(["--pdeathsig", "KILL", BINARY, "capture"]).args(arguments);
@@ -93,7 +93,7 @@ fn interrupt(child: &Child) {
     signal::kill(Pid::from_raw(i32::try_from(child.id()).unwrap()), Signal::SIGINT).unwrap();
 }
 
-/// A capture whose frames a tshark reads as they come.
+/// Capture whose frames a tshark reads as they arrive.
 struct Live {
     capture: Child,
     tshark: Child,
@@ -116,7 +116,7 @@ impl Live {
         Live { capture, tshark, lines, reader }
     }
 
-    /// Waits until tshark has told of so many frames, which is while they are captured.
+    /// Waits until tshark has printed this many frames, while the capture runs.
     fn wait(&self, count: usize) -> Vec<Line> {
         wait_for(&format!("{count} frames"), || {
             let lines = self.lines.lock().unwrap();
@@ -124,7 +124,7 @@ impl Live {
         })
     }
 
-    /// Ends it as Ctrl-C does; all frames, and what it says.
+    /// Ends the capture as Ctrl-C does; returns all frames and standard error.
     fn end(mut self) -> (Vec<Line>, String) {
         interrupt(&self.capture);
         let output = self.capture.wait_with_output().unwrap();
@@ -142,7 +142,7 @@ fn read_lines(from: ChildStdout, to: std::sync::Arc<std::sync::Mutex<Vec<String>
     })
 }
 
-/// How many the switch has begun, by its log.
+/// Returns the number of captures begun, from the switch's log.
 fn captures(switch: &Switch) -> usize {
     switch.stderr().matches("frames are captured").count()
 }
@@ -151,7 +151,7 @@ fn ended(switch: &Switch) -> usize {
     switch.stderr().matches("the capture has ended").count()
 }
 
-/// Starts a switch in whose namespace captures can be told by its log.
+/// Starts a switch that logs its captures.
 fn start(bed: &Bed, config: &Config) -> Switch {
     let switch = bed.start(&config.clone().switch("log = \"info\""));
     let (a, b) = (bed.host(1), bed.host(2));
@@ -160,13 +160,13 @@ fn start(bed: &Bed, config: &Config) -> Switch {
     switch
 }
 
-/// Frames in classes: received, sent, and what was dropped.
+/// Returns the frames received, sent and dropped in all classes.
 fn counted(port: &PortStatus) -> [u64; 3] {
     let sum = |of: fn(&xoff_switch::control::status::ClassStatus) -> u64| port.classes.iter().map(of).sum();
     [sum(|class| class.rx_frames), sum(|class| class.tx_frames), sum(|class| class.drops.values().sum())]
 }
 
-/// Host 2 pauses port 2, what host 1 sends there makes the switch pause host 1, and all ends again.
+/// Captures a pause that host 2 sends, the pause that the switch then sends to host 1, and the end of both.
 fn pauses_in_both_directions(config: &str) {
     let bed = bed_beside_others(2).build();
     let defaults = "speed = \"1M\"\nlossless = [3]";
@@ -185,7 +185,7 @@ fn pauses_in_both_directions(config: &str) {
     let (lines, said) = live.end();
     assert_eq!(said, "10 frames captured, 0 missed\n");
 
-    // In the order in which it happened, as far as that is one port's.
+    // Frames of one port are in the order of the events.
     let of = |port: &str| lines.iter().filter(|line| line.port == port).map(Line::what).collect::<Vec<_>>();
     let [data, control] = ["class=3", "control"].map(str::to_owned);
     let at = |port, direction, what: &String| (port, direction, what.clone());
@@ -201,7 +201,7 @@ fn pauses_in_both_directions(config: &str) {
     let pauses: Vec<_> = pauses.map(|line| (line.port.as_str(), line.pause.as_str())).collect();
     assert_eq!(pauses, [("p2", "65535"), ("p1", "65535"), ("p2", "0"), ("p1", "0")]);
 
-    // What it waited for is told, and is the time between the two.
+    // The queueing delay in the comment is the time between the two frames.
     let [first_in, first_out] = ["in", "out"].map(|direction| {
         lines
             .iter()
@@ -213,7 +213,7 @@ fn pauses_in_both_directions(config: &str) {
     assert!((first_out.at - first_in.at - delay / 1e9).abs() < 1e-6, "{first_in:?} {first_out:?}");
     assert_eq!((first_in.len, first_out.len), (1_500, 1_500));
 
-    // Every frame that a port counts is there.
+    // The capture has every frame that a port counts.
     for (number, (before, name)) in (1..).zip(before.into_iter().zip(["p1", "p2"])) {
         let after = wait_for("the frames to have left", || {
             let port = counted(&switch.port(number));
@@ -245,8 +245,8 @@ fn dropped_frames_are_there_with_their_reason_and_nothing_else_where_so_asked() 
     let full = Live::start(&bed, &switch, &["p2", "--dropped=egress_full", "--snap", "64"]);
     b.send(frames::pfc(b.mac(), &[(3, 65535)]));
     wait_for("the pause", || switch.class(2, 3).pause_received.now.then_some(()));
-    a.send(a.to(a).tag(5, 0).numbered(9).build()); // to where it comes from
-    all.wait(1); // or it might be forwarded behind what has a higher class
+    a.send(a.to(a).tag(5, 0).numbered(9).build()); // to its own port
+    all.wait(1); // or it might be forwarded after frames of a higher class
     a.send(a.to(b).tag(6, 4_095).numbered(9).build()); // of no VLAN
     (1..=5).for_each(|number| a.send(a.to(b).tag(3, 0).numbered(number).build_len(996)));
     let lines = all.wait(4);
@@ -299,7 +299,7 @@ fn a_class_or_control_frames_alone_and_an_end_by_count() {
     bed.finish(switch);
 }
 
-/// A list that asks to pause a flow of class 4 that nobody has.
+/// Returns a list that pauses a flow of class 4 without frames.
 fn pause_of_a_flow(host: &Host) -> Vec<u8> {
     let mut bytes = frames::pfc(host.mac(), &[(4, u16::MAX)]);
     bytes.truncate(34);
@@ -308,8 +308,7 @@ fn pause_of_a_flow(host: &Host) -> Vec<u8> {
     bytes
 }
 
-/// Host 2 pauses classes 3 and 4, asks for a rate and for a flow to pause; what host 1 sends there makes the switch ask
-/// host 1 for the same.
+/// Host 2 pauses classes 3 and 4, requests a rate and pauses a flow; frames of host 1 then make the switch request the same of host 1.
 #[test]
 fn rates_lists_of_flows_and_lldp_are_control_frames_in_both_directions() {
     let bed = bed_beside_others(2).build();
@@ -325,7 +324,7 @@ fn rates_lists_of_flows_and_lldp_are_control_frames_in_both_directions() {
     live.wait(3);
     a.send(Frame::new(a.mac(), MacAddr([0x01, 0x80, 0xc2, 0, 0, 0x0e])).payload(0x88cc, &[0, 0]).build());
     live.wait(4);
-    // 3,008 bytes: three quarters of XOFF and a little more. 4,512 bytes: half of it and a little more.
+    // 3,008 bytes exceed three quarters of XOFF; 4,512 bytes exceed half of it.
     (1..=2).for_each(|number| a.send(a.to(b).tag(3, 0).numbered(number).build_len(1_500)));
     live.wait(5);
     (3..=5).for_each(|number| a.send(a.to(b).tag(4, 0).numbered(number).build_len(1_500)));
@@ -351,7 +350,7 @@ fn rates_lists_of_flows_and_lldp_are_control_frames_in_both_directions() {
         ["rate ", "flows "].map(|kind| asked.iter().filter_map(|about| about.strip_prefix(kind)).collect());
     let (rates, flows): (Vec<_>, Vec<_>) = (rates, flows);
     assert_eq!((rates.last(), flows.last()), (Some(&"0"), Some(&"2")), "all is let go: {asked:?}");
-    // As many as are counted.
+    // The capture has as many frames as the counters.
     let status = switch.status();
     let [port1, port2] = [0, 1].map(|port| &status.ports[port]);
     let lists = port1.classes[4].flows.unwrap();
@@ -362,7 +361,7 @@ fn rates_lists_of_flows_and_lldp_are_control_frames_in_both_directions() {
     bed.finish(switch);
 }
 
-/// How many frames were missed, by the statistics of a file's interfaces as Wireshark reads them.
+/// Returns the missed frames from the interface statistics of a file, as read by Wireshark.
 fn missed_in(file: &Path) -> u64 {
     let dropped = "pcapng.options.option.data.interface.dropped";
     let mut tshark = Command::new("tshark");
@@ -374,7 +373,7 @@ fn missed_in(file: &Path) -> u64 {
         .sum()
 }
 
-/// Nobody reads what is captured until all has been forwarded: megabytes more than fit on the way.
+/// The captured frames are read only after all are forwarded; they exceed all buffers by megabytes.
 #[test]
 fn a_slow_reader_misses_frames_and_costs_none() {
     const FRAMES: u32 = 16_000;
@@ -428,7 +427,7 @@ fn captures_are_few_end_with_who_reads_them_and_leave_nothing() {
     let (a, b) = (bed.host(1), bed.host(2));
     (1..=20).for_each(|number| a.send(frame(a, b, 3, number)));
     b.tap().numbered(20);
-    // One that is on when the switch stops ends, and says that this was not all.
+    // A capture that runs when the switch stops ends with exit code 1.
     let last = capture(&bed, &["-w", "-"]);
     wait_for("the last", || (captures(&switch) == 6).then_some(()));
     bed.finish(switch);
@@ -470,7 +469,7 @@ fn frames_are_not_for_everybody_on_the_machine() {
     bed.finish(switch);
 }
 
-/// Whose group may open the file is not among those who may look.
+/// Permission to open the socket file is no permission to capture.
 #[test]
 fn a_socket_file_has_frames_for_root_and_not_for_all_who_may_open_it() {
     let bed = bed_beside_others(2).build();

@@ -1,10 +1,10 @@
-//! A pause travels from switch to switch, back to the senders, and nothing is lost anywhere.
+//! Test of a pause that propagates over two switches to the senders without loss.
 
 use xoff_netns_tests::{Traffic, stream, unstalled};
 
 use crate::{PATIENT, bed};
 
-/// Two senders, two switches; the second switch's other port carries a fifth of the trunk.
+/// Two senders at the first switch send to a port of the second with a fifth of the trunk's rate.
 #[test]
 fn congestion_behind_the_second_switch_holds_the_senders_at_the_first() {
     unstalled(|| {

@@ -1,7 +1,6 @@
-//! Every kind of frame lands in its class, for each kind of trust.
+//! Tests of classification: every kind of frame gets its class, for each kind of trust.
 //!
-//! All frames leave by a port that tags them with their class as PCP, so that the far host sees what
-//! the switch made of every single one.
+//! All frames leave by a port that writes their class as PCP, so that the far host sees the class of every frame.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +14,7 @@ const MAPS: &str = "
     dscp_map = { 0-7 = 3, 8-15 = 4, 16-23 = 5, 24-31 = 6, 32-39 = 7, 40-45 = 0, 46 = 7, 47 = 0, 48-55 = 1, 56-63 = 2 }
 ";
 
-/// What a frame carries: a PCP and a VID in a tag, a DSCP in IPv4 or IPv6.
+/// Kind of frame: PCP and VID of a tag, DSCP in IPv4 or IPv6.
 #[derive(Clone, Copy, Debug)]
 struct Kind {
     tag: Option<(u8, u16)>,
@@ -50,7 +49,7 @@ impl Kind {
         .build()
     }
 
-    /// What [`MAPS`] make of it.
+    /// Returns the class according to [`MAPS`].
     fn class(self, trust: &str) -> u8 {
         let by_pcp = self.tag.map(|(pcp, _)| 7 - pcp);
         let by_dscp = self.dscp.map(|(_, dscp)| if dscp == 46 { 7 } else { (dscp / 8 + 3) % 8 });
@@ -64,7 +63,7 @@ impl Kind {
     }
 }
 
-/// (number, PCP) of a frame that left with a tag.
+/// Returns (number, PCP) of a frame with a tag.
 fn number_and_class(bytes: &[u8]) -> Option<(u32, u8)> {
     let (pcp, _) = frames::tag_of(bytes)?;
     let number = match frames::ether_type(bytes) {

@@ -1,5 +1,4 @@
-//! What a running switch says of itself is what happened: `/status`, `/metrics`, `xoff status`, its
-//! links.
+//! Tests of `/status`, `/metrics`, `xoff status` and link monitoring of a running switch.
 
 use std::process::{Command, Output};
 
@@ -9,9 +8,9 @@ use xoff_switch::control::Link;
 use crate::{BINARY, bed_beside_others};
 
 const FRAMES: u32 = 20;
-/// Of each, with FCS.
+/// Bytes of each frame, with FCS.
 const BYTES: u32 = 204;
-/// The first of class 3.
+/// Lowest DSCP of class 3.
 const DSCP: u8 = 24;
 
 /// Sends datagrams of class 3 from host 1 to host 2.
@@ -113,7 +112,7 @@ fn on_a_terminal_status_is_a_screen_that_obeys_keys() {
     bed.finish(switch);
 }
 
-/// With everything on that `/status` may leave out.
+/// All features with optional parts of `/status` are enabled.
 #[test]
 fn what_a_switch_says_under_load_is_as_its_schema_has_it() {
     let bed = bed_beside_others(2).build();

@@ -1,4 +1,4 @@
-//! The dashboard over a recorded incident: a real Prometheus has it, and says of each line what was worked out by hand.
+//! Test of the dashboard with a recorded incident in a real Prometheus: values of all lines were calculated by hand.
 
 use std::process::Command;
 

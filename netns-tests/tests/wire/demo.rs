@@ -1,4 +1,4 @@
-//! `xoff demo --json`: the promise kept on this machine, and the keys that scripts rely on.
+//! Tests of `xoff demo --json`: losslessness, the keys that scripts use, and its namespaces after signals.
 
 use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::MetadataExt as _;
@@ -60,7 +60,7 @@ fn the_demo_loses_nothing_lossless_and_accounts_for_every_frame() {
     });
 }
 
-/// The network namespaces of all processes and their threads.
+/// Returns the network namespaces of all threads of all processes.
 fn namespaces_in_use() -> Vec<u64> {
     let of = |task: io::Result<fs::DirEntry>| {
         fs::metadata(task.ok()?.path().join("ns/net")).ok().map(|it| it.ino())

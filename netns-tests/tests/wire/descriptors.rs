@@ -1,5 +1,4 @@
-//! A switch that may not have as many open files as it needs is told so before it touches a device; what it
-//! says that it needs is enough.
+//! Tests of a switch with too few open files: it refuses to start before it touches a device, and the number in its error suffices.
 
 use std::fs;
 
@@ -7,7 +6,7 @@ use xoff_netns_tests::{Surroundings, Switch};
 
 use crate::bed_beside_others;
 
-/// What a switch refused to start needs, by its own words.
+/// Returns the number of open files that the error message requires.
 fn needed(said: &str) -> u64 {
     let (_, rest) = said.split_once("the switch needs ").unwrap_or_else(|| panic!("{said}"));
     rest.split(' ').next().unwrap().parse().unwrap()
@@ -46,9 +45,9 @@ fn too_few_open_files_are_told_before_anything_is_attached() {
     let exit = bed.launch_in(limited(20, needed - 1), &config).wait();
     assert_eq!(exit.status.code(), Some(2), "{}", exit.stderr);
 
-    // As many as it says are enough, and the soft limit is no obstacle.
+    // The required number suffices, and a lower soft limit is no obstacle.
     let switch = bed.launch_in(limited(20, needed), &config).ready();
-    let (taken, idle) = (open(&switch), 64); // connections that nobody has made
+    let (taken, idle) = (open(&switch), 64); // connections not made yet
     assert!((needed / 2..=needed).contains(&(taken + idle)), "{taken} taken, {needed} needed");
     bed.finish(switch);
 }

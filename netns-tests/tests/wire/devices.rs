@@ -1,5 +1,5 @@
-//! What becomes of a port whose device goes, changes its name, or loses its XDP program, and what may be said then. Devices
-//! that come back are in `returns`.
+//! Tests of ports whose device disappears, is renamed, or loses its XDP program, and of the verdict then. Devices that
+//! return are tested in `returns`.
 
 use std::net::{Ipv4Addr, UdpSocket};
 use std::process::Command;
@@ -51,7 +51,7 @@ fn a_device_under_another_name_is_still_read() {
     assert_eq!((port.name.as_str(), port.device.as_str()), ("p2", "other"));
     b.send(frame(b, a, 3, 1));
     a.tap().numbered(1);
-    // The device drops what is longer than its peer takes.
+    // The device drops frames longer than its peer's MTU.
     b.run("ip", &["link", "set", "eth0", "mtu", "1000"]);
     a.send(a.to(b).tag(3, 0).numbered(2).build_len(1400));
     wait_for("the drop", || switch.port(2).device_drops.filter(|drops| drops.tx_dropped == 1));
@@ -70,7 +70,7 @@ fn what_the_machines_own_stack_would_send_on_a_port_is_no_loss() {
         bed.namespace().run(|| {
             let socket = UdpSocket::bind("10.9.9.1:0").unwrap();
             socket.set_broadcast(true).unwrap();
-            let _ = socket.send_to(b"anybody?", "10.9.9.255:9"); // it may be told that nobody heard it
+            let _ = socket.send_to(b"anybody?", "10.9.9.255:9"); // it may fail because no host replies
         });
     };
     send();
@@ -83,7 +83,7 @@ fn what_the_machines_own_stack_would_send_on_a_port_is_no_loss() {
     assert_eq!(filters(&bed), "", "it is left as it was found");
 }
 
-/// Now and then no frame comes while devices are given back: then this finds nothing.
+/// If by chance no frame arrives while devices are returned, this test checks nothing.
 #[test]
 fn what_the_machines_own_stack_sends_while_the_switch_stops_is_no_loss() {
     let bed = bed(2).build();
@@ -94,7 +94,7 @@ fn what_the_machines_own_stack_sends_while_the_switch_stops_is_no_loss() {
         let socket = UdpSocket::bind("10.9.9.1:0").unwrap();
         socket.set_broadcast(true).unwrap();
         while ended.try_recv() == Err(TryRecvError::Empty) {
-            let _ = socket.send_to(b"anybody?", "10.9.9.255:9"); // as above
+            let _ = socket.send_to(b"anybody?", "10.9.9.255:9"); // it may fail, too
         }
     });
     wait_for("a frame", || (switch.port(1).xdp_statistics?.tx_held_back > 0).then_some(()));

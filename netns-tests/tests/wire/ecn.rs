@@ -1,5 +1,4 @@
-//! ECN as the ends of a connection see it: the kernel's TCP counts the marks, and other readers of the
-//! frames find nothing wrong with them.
+//! Tests of ECN with real endpoints: the kernel's TCP counts the marks, and tcpdump finds valid checksums.
 
 use std::fs;
 
@@ -7,7 +6,7 @@ use xoff_netns_tests::{Host, Traffic, frames, stream, unstalled, wait_for};
 
 use crate::{PATIENT, bed};
 
-/// A counter of the kernel's IP or TCP in the host's namespace.
+/// Returns a counter of the kernel's IP or TCP in the host's namespace.
 fn counter(host: &Host, name: &str) -> u64 {
     let text = host.run("nstat", &["--zeros", "--nooutput", name]) + &host.run("nstat", &["-az", name]);
     let line = text.lines().rev().find(|line| line.starts_with(name));
@@ -15,7 +14,7 @@ fn counter(host: &Host, name: &str) -> u64 {
     value.parse().unwrap()
 }
 
-/// ECN marks in IP packets that tcpdump finds in a capture, and IP checksums that it finds wrong.
+/// Returns the ECN marks and the wrong IP checksums that tcpdump finds in a capture.
 fn marks_and_wrong_checksums(host: &Host, capture: &str) -> (usize, usize) {
     let text = host.run("tcpdump", &["-nvr", capture, "ip"]);
     let marks = text.lines().filter(|line| line.contains("tos 0x3,CE")).count();
@@ -25,7 +24,7 @@ fn marks_and_wrong_checksums(host: &Host, capture: &str) -> (usize, usize) {
 #[test]
 fn the_kernels_tcp_sees_marks_and_nothing_is_lost_or_wrong() {
     let bed = bed(2).build();
-    // Marks from 60 kB on: the queue of a single TCP stream into a slow port gets there.
+    // Full marking from 60 kB on: the queue of a single TCP stream into a slow port reaches it.
     let class = "[class.0]\necn_min = 30000\necn_max = 60000\n";
     let switch = bed.start(&bed.config("speed = \"1G\"").port(2, "speed = \"100M\"").more(class));
     let (a, b) = (bed.host(1), bed.host(2));

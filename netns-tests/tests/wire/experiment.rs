@@ -1,5 +1,5 @@
-//! `xoff experiment`: every policy under the same load, the keys that scripts rely on, and nothing left. What
-//! was measured is the machine's, and not judged.
+//! Tests of `xoff experiment`: every policy under the same load, the keys that scripts use, and no leftovers. Measured
+//! values depend on the machine and are not checked.
 
 mod routed;
 
@@ -14,7 +14,7 @@ use serde_json::Value;
 use xoff_experiments::experiment::{Experiment, VARIANTS, Variant};
 use xoff_netns_tests::{note_lab, one_bed_at_a_time, unstalled, wait_for};
 
-/// Of every policy, whatever the experiment.
+/// Keys of every policy in every experiment.
 const KEYS: [&str; 14] = [
     "/lossless/sent",
     "/lossless/received",
@@ -31,7 +31,7 @@ const KEYS: [&str; 14] = [
     "/longest_host_gap_ms",
     "/usual_host_gap_ms",
 ];
-/// What takes its time whatever the rate leaves the machine some to spare.
+/// Rate for experiments whose duration does not depend on it; it leaves spare processor time.
 const SLOW: [&str; 2] = ["--rate", "50M"];
 
 fn experiment(args: &[&str]) -> Command {
@@ -40,8 +40,8 @@ fn experiment(args: &[&str]) -> Command {
     command
 }
 
-/// Runs an experiment with `policies`, all of which promise to lose nothing, and holds it to what all
-/// experiments have in common. What it measures has these numbers, and the same keys for each policy.
+/// Runs an experiment with `policies`, all of them lossless, and checks the properties common to all experiments. The
+/// report has the keys `numbers`, and identical keys for each policy.
 fn compare(name: &str, policies: &[&str], more: &[&str], numbers: &[&str]) -> Value {
     let directory = tempfile::tempdir().unwrap();
     let plot = directory.path().join("plot.svg");
@@ -51,7 +51,7 @@ fn compare(name: &str, policies: &[&str], more: &[&str], numbers: &[&str]) -> Va
     let _alone = one_bed_at_a_time(super::BINARY);
     let run = command.arg(&plot).args(more).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let inside = wait_for("the experiment to run", || {
-        // Of four hosts and four routers with a kernel's side each all, so that no routing daemon is missed.
+        // Four hosts, and four routers each with a namespace of its kernel: then all routing daemons run.
         let least = if name.ends_with("--routed") { 12 } else { 1 };
         Some(namespaces(run.id())).filter(|inside| inside.len() >= least)
     });
@@ -84,7 +84,7 @@ fn number(of: &Value, key: &str) -> u64 {
     of.pointer(key).and_then(Value::as_u64).unwrap()
 }
 
-/// Under every policy that promises to lose nothing, of those that `which` picks.
+/// Runs the incast under every lossless policy that `which` selects.
 fn incast(which: impl Fn(&Variant) -> bool) {
     let numbers = [
         "/sweep/2/goodput_mbps/p50",
@@ -114,7 +114,7 @@ fn incast(which: impl Fn(&Variant) -> bool) {
     }
 }
 
-/// Beside PFC, those that tell or mark before they pause.
+/// Selects policies that notify or mark senders before they pause, beside PFC.
 fn tells_senders(variant: &Variant) -> bool {
     ["qcn-", "pfc-ecn"].iter().any(|prefix| variant.name.starts_with(prefix))
 }
@@ -176,7 +176,7 @@ fn ofc_fig_1_runs_over_three_switches() {
 fn a_cascade_tells_every_step() {
     let numbers = ["/other_class_sent", "/timeline/0/at_ms", "/runs_in_order", "/runs_judged"];
     unstalled(|| {
-        // A run in which the machine stalled is not judged; of three one is.
+        // Runs in which the machine stalled are not judged; one of three is.
         let three_runs = [&SLOW[..], &["--runs", "3"]].concat();
         let report = compare("cascade", &["pfc", "capfc-stop-max"], &three_runs, &numbers);
         for (_, of) in report["policies"].as_object().unwrap() {
@@ -203,7 +203,7 @@ fn what_a_deadlock_holds_is_not_lost() {
             assert_eq!(number(of, "/held") > 0, number(of, "/deadlocks") > 0);
             assert_eq!(of["circle"].as_array().unwrap().is_empty(), number(of, "/deadlocks") == 0);
         }
-        // Under PFC the ring stands still, each switch holding the one before it, and that is what is told.
+        // Under PFC the ring is blocked, each switch holds the one before it, and the report has that cycle.
         let of = &report["policies"]["pfc"];
         assert_eq!(number(of, "/deadlocks"), 1);
         let held = number(of, "/held");
@@ -218,7 +218,7 @@ fn what_a_deadlock_holds_is_not_lost() {
     });
 }
 
-/// Both of QCN. Every CNM that came is decoded, and comes from the congestion points of the variant.
+/// Runs a QCN experiment. Every CNM is decoded and comes from the congestion points of the variant.
 fn qcn(name: &str, flows: usize) {
     let numbers = ["/phases/2/congested_mbps/p50", "/phases/2/fairness/p50", "/flows/4/mbps/1/p50", "/cnms"];
     let policies = ["qcn-egress", "qcn-ingress-occupancy"];
@@ -314,7 +314,7 @@ fn messages_and_tcp_are_spread_over_four_paths_in_three_ways_and_nothing_is_lost
                     "{of}"
                 );
             }
-            // Only who has SACK can find a loss by it, and nobody else counts acknowledgements.
+            // With SACK losses are detected by SACK, otherwise by counting acknowledgements.
             let other = if of["detection"] == "rack" { "/dupack_recoveries" } else { "/sack_recoveries" };
             assert_eq!(number(of, other), 0, "{of}");
         }
@@ -395,7 +395,7 @@ fn policies_have_the_same_traffic_by_lot_and_what_shared_memory_loses_is_told() 
     });
 }
 
-/// The rows of a file of raw data, by the names of its columns.
+/// Returns the rows of a raw data file by column name.
 fn rows(directory: &Path, name: &str) -> Vec<BTreeMap<String, String>> {
     let text = fs::read_to_string(directory.join(name)).unwrap();
     let mut lines = text.lines().map(|line| line.split(',').map(str::to_owned));
@@ -445,7 +445,7 @@ fn what_is_set_is_told_and_raw_data_agree_with_the_result() {
     });
 }
 
-/// A frame every 143 us, where the line carries one every 123 us: the pipeline is what is congested.
+/// The pipeline takes a frame every 143 us, the line one every 123 us: the pipeline is congested.
 #[test]
 fn the_papers_pipeline_is_set_and_takes_no_more_than_its_rate() {
     let set = |key: &'static str| ["--set", key];
@@ -511,19 +511,19 @@ fn a_bad_name_gets_one_message_with_those_that_there_are() {
     assert!(message.contains("incats") && message.contains("incast"), "{message}");
 }
 
-/// Network namespaces that threads of this process live in, but for our own.
+/// Returns the network namespaces of the threads of a process, except our own.
 fn namespaces(process: u32) -> BTreeSet<PathBuf> {
     let own = fs::read_link("/proc/self/ns/net").unwrap();
     threads(&Path::new("/proc").join(process.to_string())).filter(|namespace| *namespace != own).collect()
 }
 
-/// The namespace of each thread of a process.
+/// Returns the namespace of each thread of a process.
 fn threads(process: &Path) -> impl Iterator<Item = PathBuf> + use<> {
     let tasks = fs::read_dir(process.join("task")).into_iter().flatten().flatten();
     tasks.filter_map(|task| fs::read_link(task.path().join("ns/net")).ok())
 }
 
-/// Nobody lives in these namespaces any more.
+/// Asserts that no process is in these namespaces any more.
 fn assert_left(namespaces: &BTreeSet<PathBuf>) {
     wait_for("the namespaces to vanish", || {
         let processes = fs::read_dir("/proc").unwrap().flatten();

@@ -1,4 +1,4 @@
-//! Links that go down and come up again.
+//! Tests of links that go down and come up again.
 
 use std::process::Command;
 
@@ -15,7 +15,7 @@ fn flap(bed: &Bed, switch: &Switch, port: usize) {
     }
 }
 
-/// Nothing is sent to a port before it is known that nobody is there.
+/// The switch checks the link before it sends to a port.
 #[test]
 fn a_link_that_is_down_from_the_start_loses_nothing() {
     let bed = bed(3).build();
@@ -73,7 +73,7 @@ fn a_pause_that_still_holds_is_announced_again_after_a_flap() {
     assert!(!said.ports[0].classes[3].pause_sent.now);
 }
 
-/// Frames that were given to the kernel for a device that is gone, which never sends them: their peer may go on.
+/// The kernel never sends frames that it holds for a deleted device; their sender resumes.
 #[test]
 fn a_deleted_device_keeps_no_frames() {
     let bed = bed(3).build();
@@ -112,7 +112,7 @@ fn frames_for_a_port_without_link_are_dropped_by_that_name() {
     b.tap().numbered(4);
     bed.port(2).set_up(false).unwrap();
     wait_for("the link to go down", || (switch.port(2).link == Link::Down).then_some(()));
-    // Nobody knows where it is now: a flood, to the only other port.
+    // The address is unknown now, so frames are flooded to the only other port.
     (5..=8).for_each(|number| a.send(frame(a, b, 1, number)));
     c.tap().numbered(8);
     bed.port(2).set_up(true).unwrap();
@@ -142,7 +142,7 @@ fn a_host_whose_own_device_was_down_goes_on_sending() {
     assert!(sent < FRAMES, "it was down");
     a.device().set_up(true).unwrap();
     let reports = talk.finish();
-    // What it had handed over before may be lost with the device; all that it sent afterwards came.
+    // Frames in the device may be lost with it; all later frames arrive.
     let got = reports.received(a, 0, b);
     assert_eq!(reports.of(a).sent[0].frames, FRAMES);
     assert!(got.lost <= sent - received, "{} of {} on their way were lost", got.lost, sent - received);

@@ -1,4 +1,4 @@
-//! What is flooded where, and what never is.
+//! Tests of flooding: allowed ports, and addresses that are never flooded.
 
 use xoff_dataplane::units::MacAddr;
 use xoff_netns_tests::frames::{self, Frame};
@@ -60,8 +60,8 @@ fn the_reserved_block_is_never_forwarded_and_its_neighbours_are() {
     bed.finish(switch);
 }
 
-/// Host 1 floods, and talks to host 2; host 3 never lets its port send. (At 100 Mb/s a pause lasts for 335 ms, so that
-/// host 3 is in time to refresh it on a busy machine.)
+/// Host 1 floods and sends to host 2, while host 3 pauses its port for ever. A pause at 100 Mb/s lasts 335 ms, long
+/// enough to refresh it on a busy machine.
 #[test]
 fn a_port_that_is_paused_for_ever_holds_nobody_who_floods() {
     const FRAMES: u32 = 200;

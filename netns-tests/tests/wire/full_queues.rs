@@ -1,13 +1,13 @@
-//! What a full egress queue does, and until when a frame counts at its ingress.
+//! Tests of full egress queues, and of accounting at the ingress.
 
 use xoff_netns_tests::{Bed, Config, Host, Switch, Traffic, frames, stream, unstalled, wait_for};
 
 use crate::{PATIENT, bed};
 
-/// Three frames of 1000 bytes leave no room for a fourth; the queue is full at its maximum.
+/// Limit of an egress queue: full with three frames of 1000 bytes.
 const THREE: &str = "[class.3]\negress_max = 3001\n";
 
-/// Nothing of class 3 leaves towards host 2.
+/// Starts a switch with class 3 paused towards host 2.
 fn paused(bed: &Bed, config: &Config) -> Switch {
     let switch = bed.start(config);
     let b = bed.host(2);
@@ -26,7 +26,7 @@ fn send(bed: &Bed, switch: &Switch, numbers: std::ops::RangeInclusive<u32>) {
     wait_for("the frames", || (switch.class(1, 3).rx_frames == last).then_some(()));
 }
 
-/// What arrived there, but for the frames that were flooded at the start.
+/// Returns the numbers that arrived at the host, without the frames flooded at the start.
 fn numbers(host: &Host) -> Vec<u32> {
     host.tap().numbers().into_iter().filter(|&number| number > 0).collect()
 }
@@ -40,7 +40,7 @@ fn resume(bed: &Bed) {
 fn drop_lets_go_of_exactly_what_does_not_fit() {
     let bed = bed(2).build();
     let config = bed.config("speed = \"10M\"\nlossless = []").more(THREE);
-    let switch = paused(&bed, &config.port(2, "lossless = [3]")); // or it would not obey
+    let switch = paused(&bed, &config.port(2, "lossless = [3]")); // a lossy class would not obey
     send(&bed, &switch, 1..=5);
     let class = switch.class(2, 3);
     assert_eq!((class.egress.bytes, class.drops["egress_full"]), (3000, 2));
@@ -51,7 +51,7 @@ fn drop_lets_go_of_exactly_what_does_not_fit() {
     bed.assert_no_drops();
 }
 
-/// What does not fit halts the pipeline: whatever comes in, by whatever port and of whatever class, waits.
+/// A frame that does not fit halts the pipeline: frames of all ports and classes wait.
 #[test]
 fn stop_halts_the_pipeline() {
     let bed = bed(3).build();
@@ -64,7 +64,7 @@ fn stop_halts_the_pipeline() {
     a.send(a.to(c).tag(4, 0).numbered(6).build());
     c.send(c.to(a).tag(4, 0).numbered(7).build());
     wait_for("both", || [1, 3].iter().all(|&port| switch.class(port, 4).rx_frames == 1).then_some(()));
-    // A pause is obeyed all the same; what came in before it could have gone by then.
+    // A halted pipeline still obeys pauses; without the halt, earlier frames could have left by then.
     b.send(frames::pfc(b.mac(), &[(3, 65535), (4, 0)]));
     wait_for("the second pause", || (switch.class(2, 4).pause_received.xon == 1).then_some(()));
     assert_eq!([1, 3].map(|port| switch.class(port, 4).egress.bytes), [0, 0]);
@@ -98,7 +98,7 @@ fn until_forwarded_a_frame_counts_at_its_ingress_only_while_it_waits_there() {
     bed.finish(switch);
 }
 
-/// CaPFC's PFC_wstop under load: small egress queues, and nothing is lost.
+/// CaPFC's PFC_wstop under load, with small egress queues.
 #[test]
 fn until_forwarded_with_stop_is_lossless_under_load() {
     unstalled(|| {

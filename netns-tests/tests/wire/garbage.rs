@@ -1,4 +1,4 @@
-//! Whatever bytes a station sends, the switch lives, and nobody else's traffic suffers.
+//! Test of random frames: the switch survives them, and other traffic is not disturbed.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::{PATIENT, bed};
 
 const FRAMES: usize = 6_000;
 
-/// A frame of random length and bytes, most often with a head that leads somewhere.
+/// Returns a frame of random length and bytes, usually with a valid beginning.
 fn garbage(rng: &mut Rng, hosts: &[&Host]) -> Vec<u8> {
     let mut bytes: Vec<u8> = (0..rng.usize(15..=1514)).map(|_| rng.u8(..)).collect();
     if rng.bool() {
@@ -35,7 +35,7 @@ fn garbage(rng: &mut Rng, hosts: &[&Host]) -> Vec<u8> {
         bytes[16..18].copy_from_slice(&rng.choice(&nested).unwrap().to_be_bytes());
     }
     if [hosts[0].mac().0, hosts[1].mac().0].iter().any(|mac| bytes[6..12] == *mac) {
-        bytes[6] ^= 4; // a stolen address would move a station, and rightly so
+        bytes[6] ^= 4; // a stolen address would rightly move a station
     }
     bytes
 }

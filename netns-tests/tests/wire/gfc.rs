@@ -1,4 +1,4 @@
-//! GFC between parties that both ask for rates and keep them: two switches and their hosts.
+//! Tests of GFC between switches and hosts that all request and obey rates.
 
 use std::thread;
 use std::time::Duration;
@@ -10,21 +10,20 @@ use crate::{PATIENT, bed, frame};
 
 const LINE_MBPS: u64 = 200;
 
-/// The policy, at a switch all whose peers understand rates. Steps begin at 300, 450, 525 KB and so on.
+/// Adds the policy, at a switch whose peers all understand rates. Steps begin at 300, 450, 525 KB and so on.
 fn gfc(config: Config) -> Config {
     config.switch(PATIENT).switch("policy = \"gfc\"").more("[class.3]\nxoff = \"600KB\"\nxon = \"200KB\"")
 }
 
 const PORTS: &str = "speed = \"200M\"\ngfc_peer = true";
 
-/// The rates that a port asks for and keeps in class 3.
+/// Returns the rates that a port requests and obeys in class 3.
 fn rates(port: &PortStatus) -> [Option<u64>; 2] {
     let ClassStatus { rate_asked_bits_per_second, rate_obeyed_bits_per_second, .. } = port.classes[3];
     [rate_asked_bits_per_second, rate_obeyed_bits_per_second]
 }
 
-/// Two senders behind one switch, a slow line behind the other: the rates that each asks for are kept by
-/// whom it asks, and in the end nobody asks for any.
+/// Two senders are behind one switch, a slow line behind the other. All requested rates are obeyed, and all limits end.
 #[test]
 fn congestion_behind_two_switches_slows_the_first_and_its_hosts_and_nothing_is_lost() {
     unstalled(|| {
@@ -49,7 +48,7 @@ fn congestion_behind_two_switches_slows_the_first_and_its_hosts_and_nothing_is_l
         let reports = talk.finish();
         reports.assert_lossless(&[3]);
         assert!(asked.iter().chain(&kept).all(|&rate| step(rate)), "{asked:?} {kept:?}");
-        // 100 Mb/s is more than the slow line takes.
+        // 100 Mb/s exceed the slow line.
         assert!(kept.iter().any(|&rate| rate <= 50_000_000), "{kept:?}");
         for (switch, port) in [(&far, 2), (&near, 1), (&near, 2), (&near, 3)] {
             wait_for("the end of all limits", || (rates(&switch.port(port)) == [None, None]).then_some(()));
@@ -69,7 +68,7 @@ fn congestion_behind_two_switches_slows_the_first_and_its_hosts_and_nothing_is_l
 #[test]
 fn a_class_leaves_no_faster_than_asked_and_no_other_is_slowed() {
     const FRAMES: usize = 100;
-    /// A frame of 1500 bytes at a quarter of 20 Mb/s, with 24 bytes more of the line.
+    /// Time of a frame of 1500 bytes, with 24 bytes of overhead on the line, at a quarter of 20 Mb/s.
     const FRAME_TIME: Duration = Duration::from_nanos(1_524 * 8 * 1_000 / 5);
     unstalled(|| {
         let bed = bed(2).build();
@@ -91,7 +90,7 @@ fn a_class_leaves_no_faster_than_asked_and_no_other_is_slowed() {
         let slow: Vec<Duration> =
             seen.iter().filter(|seen| of_class(&seen.bytes, 3)).map(|seen| seen.at).collect();
         let took = slow[FRAMES - 1] - slow[0];
-        // Two frames may leave at once, and a busy machine may stamp the first one late.
+        // Two frames may leave at once, and a busy machine may timestamp the first one late.
         assert!(took > FRAME_TIME * 3 / 4 * u32::try_from(FRAMES).unwrap(), "{took:?}");
         let last_of_4 = seen.iter().rposition(|seen| of_class(&seen.bytes, 4)).unwrap();
         assert!(last_of_4 < 2 * FRAMES - 30, "class 4 was done long before class 3");
@@ -99,7 +98,7 @@ fn a_class_leaves_no_faster_than_asked_and_no_other_is_slowed() {
     });
 }
 
-/// The dissector reads a frame that the switch has sent, and the same frame spoiled.
+/// The dissector reads a frame from the switch, and reports malformed variants of it.
 #[test]
 fn the_dissector_reads_rates_and_says_what_is_malformed() {
     let bed = bed(2).build();
@@ -112,7 +111,7 @@ fn the_dissector_reads_rates_and_says_what_is_malformed() {
     wait_for("the pause", || switch.class(2, 3).pause_received.now.then_some(()));
     a.send(a.to(b).tag(3, 0).numbered(1).build_len(1_500));
     a.send(a.to(b).tag(3, 0).numbered(2).build_len(1_500));
-    // 3,008 bytes: three quarters of XOFF and a little more.
+    // 3,008 bytes exceed three quarters of XOFF.
     let asks_for_a_quarter = |bytes: &[u8]| bytes.get(34..38) == Some(b"GFC1") && bytes[43] == 2;
     let mut bytes = a.tap().wait(1, asks_for_a_quarter).swap_remove(0).bytes;
     let fields = [

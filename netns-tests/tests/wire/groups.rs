@@ -1,4 +1,4 @@
-//! Two switches that several wires join, which are a group at both ends.
+//! Tests of two switches joined by several wires, which are a group at both ends.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use xoff_switch::control::status::Status;
 use crate::{PATIENT, bed};
 
 const ARP: u16 = 0x0806;
-/// Of each switch: its hosts are at p1 and p2, the wires to the other at p3 and p4.
+/// Group of each switch: hosts are at p1 and p2, the wires to the other switch at p3 and p4.
 const GROUP: &str = "[[group]]\nname = \"up\"\nports = [\"p3\", \"p4\"]\n";
 
 fn pair() -> Bed {
@@ -22,12 +22,12 @@ fn start(bed: &Bed, defaults: &str, group: &str) -> [Switch; 2] {
     [bed.start(&config(bed.config(defaults))), bed.start_far(&config(bed.far_config(defaults)))]
 }
 
-/// Frames that each of the wires has taken from a switch.
+/// Returns the frames sent by each member.
 fn sent(status: &Status) -> [u64; 2] {
     [0, 1].map(|member| status.groups[0].members[member].tx_frames)
 }
 
-/// A datagram from `port`, in which it is written again.
+/// Returns a datagram of the flow `port`, which is also in its payload.
 fn datagram(from: &Host, to: &Host, port: u8) -> Vec<u8> {
     let mut frame = from.to(to).udp(24, &[b'g', port]).build();
     frame[35] = port; // of the UDP source port
@@ -43,7 +43,7 @@ fn hosts_reach_each_other_flows_take_both_wires_and_nothing_comes_twice() {
     let (a, b) = (bed.host(1), bed.host(3));
     a.run("ping", &["-c", "3", "-i", "0.05", "-W", "5", &b.ipv4().to_string()]);
     bed.host(4).run("ping", &["-c", "3", "-i", "0.05", "-W", "5", &bed.host(2).ipv4().to_string()]);
-    // Who asked was heard once by everybody, and not by himself.
+    // Every other host received the request once, and its sender did not.
     let asks = |host: &Host| {
         host.tap()
             .count(|bytes| has_type(bytes, ARP) && bytes[..12] == [&BROADCAST.0[..], &a.mac().0].concat())
@@ -62,7 +62,7 @@ fn hosts_reach_each_other_flows_take_both_wires_and_nothing_comes_twice() {
     assert!(first.min(second) >= 3 * 16, "{first} and {second} of 64 flows");
     let mac = status.fdb.iter().find(|entry| entry.mac == b.mac().to_string());
     assert_eq!(mac.and_then(|entry| entry.group.as_deref()), Some("up"));
-    // TCP goes through in both directions.
+    // TCP works in both directions.
     let mut server = b.start("/usr/bin/python3", &["-c", SERVER]);
     let mut line = String::new();
     std::io::BufRead::read_line(&mut std::io::BufReader::new(server.stdout.take().unwrap()), &mut line)
@@ -77,7 +77,7 @@ fn hosts_reach_each_other_flows_take_both_wires_and_nothing_comes_twice() {
     bed.finish(far);
 }
 
-/// Sends back how many bytes have come, of four connections.
+/// Server that returns the number of bytes received, for four connections.
 const SERVER: &str = "
 import socket
 server = socket.create_server(('', 7777))
@@ -100,7 +100,7 @@ for _ in range(4):
 print(total)
 ";
 
-/// Eight lossless streams over two wires, one of which is cut and put in again meanwhile.
+/// Eight lossless streams use two wires, one of which is cut and restored meanwhile.
 #[test]
 fn a_wire_that_is_cut_under_load_loses_what_was_on_it_and_nothing_else() {
     const FRAMES: u64 = 1_500;

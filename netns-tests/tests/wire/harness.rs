@@ -1,4 +1,4 @@
-//! The harness itself, proven on a switch that is known to work: the kernel's bridge.
+//! Tests of the harness with the kernel's bridge as the switch.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -75,7 +75,7 @@ fn a_udp_frame_is_one_that_others_accept() {
 #[should_panic(expected = "frames lost in devices")]
 fn a_lost_frame_is_noticed() {
     let bed = bed_beside_others(1).build();
-    // Nobody in the switch's namespace wants this.
+    // No process in the switch's namespace receives this frame.
     let nobody = Frame::new(bed.host(1).mac(), bed.port(1).mac()).numbered(1).build();
     bed.host(1).send(nobody);
     bed.host(1).run("sleep", &["0.1"]);

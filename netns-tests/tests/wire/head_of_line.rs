@@ -1,13 +1,13 @@
-//! Who is in the way of whom.
+//! Tests of head-of-line blocking.
 
 use xoff_netns_tests::{Traffic, stream, unstalled};
 
 use crate::{PATIENT, bed};
 
-/// For what a stalled machine lets pile up.
+/// Room for frames that accumulate during stalls of the machine.
 const ROOM: &str = "[class.1]\negress_max = \"1MB\"";
 
-/// RFC 2889: half of what a sender offers goes to a congested port, half to a free one.
+/// RFC 2889: half of a sender's load goes to a congested port, half to a free one.
 #[test]
 fn a_free_port_keeps_its_rate_beside_a_congested_one() {
     unstalled(|| {
@@ -33,8 +33,7 @@ fn a_free_port_keeps_its_rate_beside_a_congested_one() {
     });
 }
 
-/// Lossless: the victim shares neither its way in nor its way out with those who congest, or it
-/// shares both ports but not the class.
+/// In lossless classes, the victim shares neither port with the congesting senders, or both ports but not the class.
 #[test]
 fn victims_of_another_port_or_class_are_never_paused() {
     unstalled(|| {

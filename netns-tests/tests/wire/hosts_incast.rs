@@ -1,5 +1,5 @@
-//! What agents are for: ordinary programs of four hosts, each as fast as its kernel lets it, send to a fifth in a lossless class, beside
-//! lossy traffic that does lose. With an agent at each host nothing of the class is lost; without agents the same run loses.
+//! Tests of agents in an incast: ordinary programs of four hosts send to a fifth at full speed in a lossless class,
+//! beside lossy traffic. With an agent at each host the class loses nothing; without agents it does.
 
 use std::fs;
 use std::path::Path;
@@ -10,7 +10,7 @@ use xoff_netns_tests::{note_switch, one_bed_at_a_time, unstalled};
 
 use crate::BINARY;
 
-/// What `scripts/hosts_incast.py` says of a run, and the account of the network.
+/// Report of `scripts/hosts_incast.py`, and the account of the network.
 struct Said {
     programs: Value,
     account: Value,
@@ -27,8 +27,10 @@ impl Said {
     }
 }
 
-/// Five hosts, with agents or without, at a switch with so little room that TCP without agents has filled it within
-/// seconds: Reno, which every kernel has, sends more until it loses. BBR, which may be the machine's, need not fill it.
+/// Runs five hosts, with or without agents, at a switch with small buffers.
+///
+/// Without agents, TCP fills them within seconds: Reno, which every kernel has, sends faster until it loses. BBR,
+/// possibly the default, need not fill them.
 fn run(transport: &str, seconds: &str, agents: bool) -> Said {
     let _alone = one_bed_at_a_time(BINARY);
     let directory = tempfile::tempdir().unwrap();

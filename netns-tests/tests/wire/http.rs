@@ -1,5 +1,4 @@
-//! Clients of HTTP that read slowly or not at all cost a bounded amount of memory, and keep nobody else
-//! from being served.
+//! Test of HTTP clients that read slowly or not at all: they use bounded memory and do not block other clients.
 
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -10,9 +9,9 @@ use xoff_netns_tests::{Bed, Switch, wait_for};
 use crate::bed_beside_others;
 
 const ADDRESSES: u32 = 100_000;
-/// Many more than are served.
+/// Number of clients, above the number that are served.
 const CLIENTS: usize = 250;
-/// What they may cost in all, in bytes.
+/// Maximum memory of all clients, in bytes.
 const MEMORY_MAX: u64 = 48 << 20;
 
 fn many_addresses() -> String {
@@ -24,12 +23,12 @@ fn many_addresses() -> String {
     toml
 }
 
-/// Clients that ask for `path`, some of them many times, and do not read.
+/// Opens clients that request `path` many times and do not read.
 fn ask_and_do_not_read(bed: &Bed, path: &str) -> Vec<TcpStream> {
     let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n").repeat(20);
     let ask = || {
         let mut stream = TcpStream::connect("127.0.0.1:9464").unwrap();
-        let _ = stream.write_all(request.as_bytes()); // it may have been refused already
+        let _ = stream.write_all(request.as_bytes()); // fails if the client was refused
         stream
     };
     bed.namespace().run(|| (0..CLIENTS).map(|_| ask()).collect())

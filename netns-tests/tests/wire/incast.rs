@@ -1,4 +1,4 @@
-//! More offered to a port than its line carries: lossless classes are held back, lossy ones dropped.
+//! Tests of more load than a port's line rate: lossless classes are paused, lossy classes dropped.
 
 use xoff_netns_tests::{Host, Traffic, stream, unstalled, wait_for};
 use xoff_switch::control::status::PortStatus;
@@ -26,7 +26,7 @@ fn a_little_too_much_is_held_back_at_both_senders() {
     });
 }
 
-/// A lossy class takes the rest of the line and far more; the lossless one beside it feels nothing.
+/// A lossy class overloads the rest of the line; the lossless class beside it is not affected.
 #[test]
 fn lossy_drops_are_counted_exactly_and_lossless_is_untouched() {
     unstalled(|| {

@@ -1,15 +1,14 @@
-//! xoff in the hands of tools that people use already: what is in `integrations/`, each tried by its own tests, and these by the
-//! binary under test.
+//! Runs the tests of `integrations/` and of `scripts/benchmarks` with the binary under test.
 
 use std::path::Path;
 use std::process::Command;
 
 use xoff_netns_tests::one_bed_at_a_time;
 
-/// Where Debian's packages are, whatever other Python is on the PATH.
+/// Python with Debian's packages, whatever other Python is on the PATH.
 const PYTHON: &str = "/usr/bin/python3";
 
-/// Runs these tests of `integrations/`, by the names that pytest has for them.
+/// Runs these tests of `integrations/`, by their pytest names.
 fn pass(of: &str, tests: &[&str]) {
     let _alone = one_bed_at_a_time(crate::BINARY);
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../integrations").join(of);

@@ -1,4 +1,4 @@
-//! `xoff lab`: anybody's programs on hosts of a network that one file describes.
+//! Tests of `xoff lab`: programs on the hosts of a network from one file.
 
 use std::fs::{self, File};
 use std::io::{BufRead as _, BufReader, Read as _};
@@ -14,7 +14,7 @@ use xoff_netns_tests::one_bed_at_a_time;
 
 pub(super) const FIVE_LINES: &str = "[defaults]\nspeed = \"100M\"\n[[switch]]\nname = \"s1\"\nhosts = 2\n";
 
-/// A directory with a file for each network, while no other bed stands.
+/// Directory for network files, with the lock on all other beds.
 pub(super) struct Desk {
     pub(super) directory: TempDir,
     _alone: Flock<File>,
@@ -25,7 +25,7 @@ impl Desk {
         Desk { directory: tempfile::tempdir().unwrap(), _alone: one_bed_at_a_time(super::BINARY) }
     }
 
-    /// A network under a name that no other test's process has.
+    /// Writes a network file with a name that no other test process uses.
     pub(super) fn file(&self, name: &str, text: &str) -> PathBuf {
         let path = self.directory.path().join(format!("{}.toml", named(name)));
         fs::write(&path, text).unwrap();
@@ -33,7 +33,7 @@ impl Desk {
     }
 }
 
-/// What a network is called whose file has this name.
+/// Returns the name of the network whose file has this name.
 fn named(name: &str) -> String {
     format!("{name}-{}", std::process::id())
 }
@@ -60,7 +60,7 @@ pub(super) fn succeed(command: &mut Command) -> String {
     text(&output.stdout)
 }
 
-/// The first line that a program prints.
+/// Returns the first line that a program prints.
 pub(super) fn first_line(child: &mut Child) -> (String, BufReader<ChildStdout>) {
     let mut output = BufReader::new(child.stdout.take().unwrap());
     let mut line = String::new();
@@ -98,12 +98,12 @@ fn five_lines_are_a_network_for_any_command_and_every_frame_is_accounted_for() {
         |host: usize| account["hosts"][host]["interfaces"][0]["counters"]["tx_frames"].as_u64().unwrap();
     let ledger = &account["switches"][0]["ledger"];
     assert!(sent(0) >= 5 && sent(1) >= 5, "{account}");
-    // Hosts are counted before the switch stops: what their kernels say meanwhile is in its ledger alone.
+    // Hosts are counted before the switch stops: later frames of their kernels are in its ledger alone.
     assert!(ledger["received"].as_u64().unwrap() >= sent(0) + sent(1), "{account}");
     assert_eq!(ledger["balanced"], true);
 }
 
-/// Each knows all others: that is more neighbours than the kernel allows to all namespaces together (`gc_thresh3`).
+/// The hosts' neighbours together exceed the kernel's limit for all namespaces (`gc_thresh3`).
 #[test]
 fn sixty_four_hosts_know_each_other() {
     let desk = Desk::new();
@@ -173,8 +173,8 @@ fn the_exit_code_is_the_commands_and_only_a_success_is_overruled() {
     assert!(said.contains("stall_bugdet") && said.contains(".toml:6"), "{said}");
 }
 
-/// Two senders that do not obey, of a line each, into one; DSCP 24 is the lossless class. Their kernels throw away what the switch says
-/// to them, and the receiver's some frames that nobody takes there.
+/// Two senders that do not obey pauses overload a third host; DSCP 24 is the lossless class. The senders' kernels drop
+/// the switch's CNMs, and the receiver's kernel frames without a socket.
 #[test]
 fn a_lossless_frame_that_is_lost_is_exit_code_1_though_the_command_succeeds() {
     let desk = Desk::new();
@@ -214,7 +214,7 @@ fn two_networks_live_side_by_side_and_outlive_the_shell_and_go_without_a_trace()
     let devices_before = devices();
     for name in ["side-a", "side-b"] {
         let file = desk.file(name, FIVE_LINES);
-        // In a process group that ends, as that of a terminal does.
+        // A process group that ends, like that of a terminal.
         let said = succeed(Command::new("setsid").args([super::BINARY, "lab", "up"]).arg(&file));
         assert_eq!(said, format!("{}\n", named(name)));
     }
@@ -235,7 +235,7 @@ fn two_networks_live_side_by_side_and_outlive_the_shell_and_go_without_a_trace()
     for name in [&a, &b] {
         succeed(&mut lab(&["exec", "--lab", name, "h1", "--", "ping", "-c", "1", "h2"]));
     }
-    // Where one is, and what one is told, comes along.
+    // Directory, environment and standard input are passed on.
     let mut there =
         lab(&["exec", "--lab", &a, "h1", "--", "sh", "-c", "pwd; echo $GREETING $XOFF_NODE; cat"]);
     let mut there = there
@@ -250,7 +250,7 @@ fn two_networks_live_side_by_side_and_outlive_the_shell_and_go_without_a_trace()
     there.stdout.take().unwrap().read_to_string(&mut said).unwrap();
     assert!(there.wait().unwrap().success());
     assert_eq!(said, "/usr\nhello h1\nfrom outside\n");
-    // A program that does not want to end is no obstacle.
+    // A program that ignores SIGTERM is no obstacle.
     let stubborn = "trap '' TERM; echo started; exec sleep 1000";
     let mut stubborn =
         lab(&["exec", "--lab", &a, "h2", "--", "sh", "-c", stubborn]).stdout(Stdio::piped()).spawn().unwrap();
@@ -280,7 +280,7 @@ fn two_networks_live_side_by_side_and_outlive_the_shell_and_go_without_a_trace()
 fn what_a_killed_run_leaves_is_removed_by_the_next() {
     let desk = Desk::new();
     let file = desk.file("killed", FIVE_LINES);
-    // The program's own standard output goes elsewhere, or whoever reads would wait for it.
+    // The program's standard output is redirected, or the test's reader would wait for it.
     let script = "xoff lab exec h1 -- sh -c 'echo $$; exec sleep 1000'";
     let script = script.replace("xoff lab", &format!("{} lab", super::BINARY));
     let mut victim = lab(&["run", file.to_str().unwrap(), "--", "sh", "-c", &script])
@@ -331,7 +331,7 @@ fn the_command_ends_with_a_run_that_is_killed_and_a_run_ends_by_down() {
     assert!(!command.exists());
 }
 
-/// Two senders of a line each into one, in the lossless class and far more than sockets hold.
+/// Two senders overload a third host in the lossless class, with more data than sockets hold.
 #[test]
 fn unmodified_senders_are_paused_at_their_hosts_and_that_is_on_the_screen_and_the_drawing() {
     let desk = Desk::new();

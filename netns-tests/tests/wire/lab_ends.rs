@@ -1,4 +1,4 @@
-//! How networks of `xoff lab` end, and what does not end with them: signals, kills, failures, and what still waits.
+//! Tests of the end of labs: signals, kills, failures, and frames still queued.
 
 use std::fs;
 use std::os::unix::process::ExitStatusExt as _;
@@ -14,7 +14,7 @@ use serde_json::Value;
 use super::lab::{Desk, FIVE_LINES, first_line, lab, run, succeed, text, wait_until};
 use super::lab_places::holder;
 
-/// What the network of a file is called.
+/// Returns the name of a file's network.
 fn name_of(file: &Path) -> &str {
     file.file_stem().unwrap().to_str().unwrap()
 }
@@ -39,7 +39,7 @@ fn what_is_typed_at_a_terminal_reaches_the_command_and_no_agent() {
 fn a_command_that_does_not_hear_is_no_obstacle_for_down() {
     let desk = Desk::new();
     let file = desk.file("stubborn", FIVE_LINES);
-    // One process, which ignores the signal as its shell did: none is left when it is killed.
+    // A single process, which inherits the ignored signal from its shell, so that no process is left after the kill.
     let script = "trap '' TERM; echo started; exec sleep 1000";
     let mut run = lab(&["run", file.to_str().unwrap(), "--", "sh", "-c", script]);
     let mut run = run.stdout(Stdio::piped()).spawn().unwrap();
@@ -49,7 +49,7 @@ fn a_command_that_does_not_hear_is_no_obstacle_for_down() {
     assert!(!is_up(&file));
 }
 
-/// Host b plays a switch that holds class 3 of host a, for half a minute at this speed.
+/// Host b acts as a switch that pauses class 3 of host a, for half a minute at this speed.
 #[test]
 fn tampered_agent_fails_the_lab() {
     let desk = Desk::new();
@@ -108,7 +108,7 @@ fn stopped_lab_is_named_with_its_process() {
     }
 }
 
-/// Neither the command nor what it runs at a host hears.
+/// The command and its program at a host ignore signals.
 #[test]
 fn who_interrupts_a_run_twice_ends_it_at_once_and_completely() {
     let desk = Desk::new();
@@ -127,7 +127,7 @@ fn who_interrupts_a_run_twice_ends_it_at_once_and_completely() {
     let pid = run.id().to_string();
     let interrupt = || succeed(Command::new("kill").args(["-INT", &pid]));
     interrupt();
-    thread::sleep(Duration::from_millis(100)); // two signals that wait are one
+    thread::sleep(Duration::from_millis(100)); // a second signal before delivery would merge with the first
     assert!(run.try_wait().unwrap().is_none(), "the command did not hear, and goes on");
     wait_until("the run has ended", || {
         interrupt();
@@ -138,7 +138,7 @@ fn who_interrupts_a_run_twice_ends_it_at_once_and_completely() {
     wait_until("the program is gone", || !program.exists());
 }
 
-/// Somebody asks for a container's process while the network comes up: that is the moment.
+/// The lab asks for a container's process while it comes up: the fake docker signals it then.
 #[test]
 fn who_wants_a_network_to_end_while_it_comes_up_is_heard() {
     let desk = Desk::new();
@@ -156,7 +156,7 @@ fn who_wants_a_network_to_end_while_it_comes_up_is_heard() {
     assert_eq!(output.status.code(), Some(2), "{}", text(&output.stderr));
     assert!(text(&output.stderr).contains("told to end while it came up"), "{}", text(&output.stderr));
     assert!(!marker.exists(), "the command ran");
-    // Who has asked for one in the background is killed, and nobody else knows of it.
+    // `xoff lab up` is killed, so that no user knows of its network.
     let path = docker("kill -KILL $(ps -o ppid= $PPID)");
     let asked = lab(&["up", file.to_str().unwrap()]).env("PATH", path).output().unwrap();
     assert_eq!(asked.status.code(), None);
@@ -167,7 +167,7 @@ fn who_wants_a_network_to_end_while_it_comes_up_is_heard() {
     holder.wait().unwrap();
 }
 
-/// Agents whose configuration is a pipe without a writer begin late. The lab that began first would give up on them first.
+/// Agents whose configuration is a pipe without a writer never start. The first lab would time out first.
 #[test]
 fn lab_with_slow_agents_ends_by_signal() {
     let desk = Desk::new();
@@ -246,7 +246,7 @@ fn no_device_is_left_with_others_by_a_network_that_fails_or_is_killed() {
     assert!(next.status.success(), "{}{}", text(&next.stdout), text(&next.stderr));
 }
 
-/// More than a line carries before a network that is to end does not wait any longer.
+/// The queue exceeds the bytes that a line carries before a lab gives up waiting.
 #[test]
 fn what_still_waits_in_the_end_is_not_called_delivered() {
     let desk = Desk::new();

@@ -1,4 +1,4 @@
-//! `xoff experiment cascade --routed`: switches that are routers, with FRR beside each.
+//! Tests of `xoff experiment cascade --routed`: switches that are routers, with FRR beside each.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -31,7 +31,7 @@ fn a_cascade_over_routers_tells_every_step_by_a_way_for_each_sender() {
     });
 }
 
-/// The program is where routers have a directory of their own, and who starts it is of a group that no daemon needs.
+/// Routers have a private directory where the program is, and the caller has a group that no daemon needs.
 #[test]
 fn routing_daemons_have_no_groups_of_the_caller_and_none_is_left_by_an_experiment_that_is_killed() {
     let _alone = one_bed_at_a_time(BINARY);
@@ -56,7 +56,7 @@ fn routing_daemons_have_no_groups_of_the_caller_and_none_is_left_by_an_experimen
     assert_left(&inside);
 }
 
-/// Those that speak BGP there.
+/// Returns the BGP daemons in these namespaces.
 fn daemons_in(namespaces: &BTreeSet<PathBuf>) -> Vec<PathBuf> {
     let is_daemon =
         |process: &Path| fs::read_to_string(process.join("comm")).is_ok_and(|name| name.trim() == "bgpd");
