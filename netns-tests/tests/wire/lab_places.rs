@@ -1,4 +1,4 @@
-//! Hosts of `xoff lab` that were there before: namespaces, processes, and what is behind a TAP.
+//! Tests of `xoff lab` with existing hosts: namespaces, processes, containers, and guests behind a TAP.
 
 use std::fs;
 use std::path::Path;
@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::BINARY;
 use super::lab::{Desk, FIVE_LINES, first_line, lab, run, succeed, text};
 
-/// A network namespace with somebody in it.
+/// Starts a process in a network namespace of its own.
 pub(super) fn holder() -> Child {
     let mut command = Command::new("unshare");
     command.args(["--net", "sh", "-c", "echo; exec sleep 1000"]).stdout(Stdio::piped());
@@ -34,7 +34,7 @@ fn a_namespace_and_a_process_of_others_are_hosts_and_stay_as_they_are() {
     let sockets = Path::new("/run/xoff/lab").join(file.file_stem().unwrap());
     let told = desk.directory.path().join("told");
     let told = told.to_str().unwrap();
-    // Somebody else may get the number of a process that has ended: what was found once is meant.
+    // The lab finds a process once: its number may be reused after it has ended.
     let script = format!("xoff lab exec h1 -- ping -c 1 blue && xoff lab exec h1 -- ping -c 1 box && xoff lab exec box -- ping -c 1 10.1.0.2 &&
                   xoff lab exec blue -- ping -c 1 h1 && ip -n {blue} -brief link && kill {} && xoff lab exec gone -- ping -c 1 10.1.0.1 &&
                   {BINARY} nic --status --http unix:/run/xoff/lab/$XOFF_LAB/blue-0 && xoff lab status --json >{told}", mortal.id());
@@ -57,7 +57,7 @@ fn a_namespace_and_a_process_of_others_are_hosts_and_stay_as_they_are() {
     assert!(!left.contains("xoff0"), "{left}");
 }
 
-/// A container that docker says it knows: what is asked of docker is all that is asked of it, and no more is there to answer.
+/// A fake docker knows one container and answers only the expected query.
 #[test]
 fn a_container_is_found_by_its_name() {
     let desk = Desk::new();
@@ -93,7 +93,7 @@ fn a_container_is_found_by_its_name() {
     assert!(said.contains("No such object: barrel"), "{said}");
 }
 
-/// Datagrams that have no room in their socket.
+/// Sends datagrams that overflow their socket.
 const BEFORE: &str = r#"
 import socket, sys
 receiver = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -105,7 +105,7 @@ for number in range(100):
 sys.exit("RcvbufErrors 0" if open("/proc/thread-self/net/snmp").read().split("Udp: ")[2].split()[4] == "0" else 0)
 "#;
 
-/// Frames that nobody reads at a TAP.
+/// Sends frames to a TAP without a reader.
 const UNREAD: &str = r#"
 import fcntl, os, socket, struct, sys
 tap = os.open("/dev/net/tun", os.O_RDWR)
@@ -132,7 +132,7 @@ fn what_was_counted_before_a_network_came_up_is_none_of_its_losses() {
     let mut guest = Command::new("python3");
     let mut guest = guest.args(["-c", &full]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     assert_eq!(first_line(&mut guest).0, "full");
-    // What the network says by itself fits in.
+    // The network's own frames fit in.
     succeed(Command::new("ip").args(["link", "set", &tap, "txqueuelen", "500"]));
     let dropped_at_tap = fs::read_to_string(format!("/sys/class/net/{tap}/statistics/tx_dropped")).unwrap();
     let network = format!(
@@ -150,8 +150,7 @@ fn what_was_counted_before_a_network_came_up_is_none_of_its_losses() {
     assert_eq!(account["hosts"][1]["interfaces"][0]["counters"]["rx_dropped"], 0, "{account}");
 }
 
-/// What a virtual machine would do with its end of a TAP: it sends numbered frames to h1, of the lossless class, and writes
-/// what it hears meanwhile.
+/// Guest at its end of a TAP: sends numbered frames of the lossless class to h1, and counts pauses and frames that it receives.
 const GUEST: &str = r#"
 import fcntl, os, select, socket, struct, sys, time
 tap = os.open("/dev/net/tun", os.O_RDWR)
@@ -178,7 +177,7 @@ print("pauses" if pauses else "no pause", "came", came, flush=True)
 sys.stdin.read()  # a guest that goes lets fall what still comes
 "#;
 
-/// Takes all that the guest and h2 send; h2 may end when the guest's has come.
+/// Receives all datagrams of the guest and h2; reports when those of the guest are complete.
 const AT_H1: &str = r#"
 import socket, sys
 s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -198,7 +197,7 @@ for _ in range(20): s.sendto(b"back", ("10.1.0.3", 7))
 print("all came")
 "#;
 
-/// Always has more to send than a line takes until the guest's has come.
+/// Sends faster than the line until the guest's datagrams have arrived.
 const AT_H2: &str = r#"
 import os, socket, sys
 s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -213,7 +212,7 @@ while not os.path.exists(sys.argv[1]):
 s.sendto(b"", ("h1", 7777))
 "#;
 
-/// The guest is told to stop, by frames that reach it; all that it sends arrives, and what is sent to it.
+/// Pause frames reach the guest; all frames from and to it arrive.
 #[test]
 fn what_is_behind_a_tap_is_at_a_wire_with_pauses_and_a_line_rate() {
     let desk = Desk::new();
@@ -244,7 +243,7 @@ fn what_is_behind_a_tap_is_at_a_wire_with_pauses_and_a_line_rate() {
     let (ready, mut said) = first_line(&mut guest);
     let go = format!("/proc/{}/fd/0", guest.id());
     let at = |name: &str| desk.directory.path().join(name).display().to_string();
-    // A host that has heard of the guest sends to it without asking; this guest answers nobody.
+    // A static neighbour, because this guest does not answer ARP.
     let script = format!(
         "set -e
          xoff lab exec h1 -- ip neigh replace 10.1.0.3 lladdr 02:00:00:00:00:03 dev eth0

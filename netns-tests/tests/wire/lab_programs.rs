@@ -1,4 +1,4 @@
-//! Programs as Debian has them, over networks of `xoff lab`: what comes out is compared byte for byte, under several policies.
+//! Tests of ordinary Debian programs over `xoff lab`: their results are compared byte for byte, under several policies.
 
 use std::path::{Path, PathBuf};
 
@@ -6,12 +6,12 @@ use serde_json::Value;
 
 use super::lab::{Desk, lab, text};
 
-/// `lab/examples`.
+/// Returns a file of `lab/examples`.
 fn example(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../lab/examples").join(name)
 }
 
-/// HTTP downloads, Redis, datagrams as soft-RoCE sends them, and an MPI all-to-all; all of them lossless.
+/// Runs HTTP downloads, Redis, datagrams like those of soft-RoCE, and an MPI all-to-all, all lossless.
 fn carries_programs(policy: &str) {
     let desk = Desk::new();
     let network = example(&format!("{policy}.toml"));

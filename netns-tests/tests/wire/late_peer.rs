@@ -1,4 +1,4 @@
-//! A peer that obeys late, by as much as headroom allows for, and by more.
+//! Tests of a peer that obeys late: within the time covered by headroom, and later.
 
 use nix::sys::signal::Signal;
 use xoff_dataplane::units::{BitRate, Quanta};
@@ -7,13 +7,14 @@ use xoff_netns_tests::{Bed, Exit, Reports, Switch, Traffic, frames, stream, unst
 
 use crate::{BINARY, bed};
 
-/// A quantum is 5.12 us here: 20 ms.
+/// 20 ms: a quantum is 5.12 us here.
 const RESPONSE_QUANTA: u16 = 3906;
-/// A frame of a stream, FCS included.
+/// Bytes of a stream's frame, with FCS.
 const FRAME: u64 = 1518;
 
-/// A sender that obeys so late fills a switch whose other side is paused until the sender has obeyed. Answers how
-/// many frames it had sent by then, too.
+/// Runs a sender that obeys `late` quanta late, while the other side is paused until the sender has obeyed.
+///
+/// Also returns the number of frames that the sender had sent by then.
 fn run(bed: &Bed, switch: &Switch, late: u16) -> (Reports, u64) {
     let (a, b) = (bed.host(1), bed.host(2));
     let late = BitRate::from_mbps(100).time_of_quanta(Quanta(late));
@@ -51,7 +52,7 @@ fn nothing_is_lost_up_to_the_computed_limit() {
         reports.assert_lossless(&[3]);
         let said = bed.finish(switch);
         let ingress = said.ports[0].classes[3].ingress;
-        // All of it was held: up to XOFF in the queue, and what was sent from there on in the headroom.
+        // All frames were held: up to XOFF in the queue, the rest in the headroom.
         assert_eq!(ingress.bytes_max, sent * FRAME, "{ingress:?}");
         assert!(ingress.bytes_max > ingress.xoff_bytes, "{ingress:?}");
         assert_eq!(ingress.headroom_used_max_bytes, ingress.bytes_max - ingress.xoff_bytes, "{ingress:?}");
@@ -67,7 +68,7 @@ fn beyond_the_limit_every_loss_is_counted() {
         let bed = bed(2).build();
         let switch = bed.start(&config(&bed));
         let headroom = switch.class(1, 3).ingress.headroom_bytes;
-        // Twice the time that the headroom lasts: 64 bytes in a quantum.
+        // Twice the time that the headroom lasts, at 64 bytes per quantum.
         let late = u16::try_from(headroom / 64 * 2).unwrap();
         let (reports, _) = run(&bed, &switch, late);
         let got = reports.received(bed.host(1), 0, bed.host(2));
@@ -80,7 +81,7 @@ fn beyond_the_limit_every_loss_is_counted() {
         let response = said.ports[0].classes[3].response;
         assert!(said.ports[0].peer.too_late && response.late_frames > 0, "{response:?}");
         wait_for("the log", || switch.stderr().contains("event=loss phase=over").then_some(()));
-        // A terminal that is closed.
+        // Like the closing of a terminal.
         switch.signal(Signal::SIGHUP);
         let Exit { status, stderr, .. } = switch.wait();
         assert_eq!(status.code(), Some(1), "{stderr}");
@@ -122,14 +123,14 @@ fn a_peer_that_is_faster_than_its_port_says_is_named() {
     });
 }
 
-/// Two hosts that take the line for ten times what it is: the pause that they are sent is over for them in a hundredth of its time.
+/// Two hosts assume ten times the real line rate, so a pause ends for them after a tenth of its time.
 #[test]
 fn hosts_that_were_not_told_the_speed_of_the_line_are_named_with_what_they_lose() {
     let bed = bed(2).build();
     let switch = bed.start(&bed.config("speed = \"100M\""));
     let (a, b) = (bed.host(1), bed.host(2));
     let mut sink = b.start(BINARY, &["traffic", "--device", "eth0"]);
-    wait_for("the sink", || (switch.port(2).classes[0].rx_frames > 0).then_some(())); // it tells where it is
+    wait_for("the sink", || (switch.port(2).classes[0].rx_frames > 0).then_some(())); // the sink announces its address
     let stream = format!("class=3,dst={}", b.mac());
     let mut sender = a.start(BINARY, &["traffic", "--device", "eth0", "--stream", &stream]);
     let counted = |port: &str| format!("xoff_peer_overspeed_bytes_total{{switch=\"xoff\",port=\"{port}\"}} ");
@@ -140,7 +141,7 @@ fn hosts_that_were_not_told_the_speed_of_the_line_are_named_with_what_they_lose(
     for event in ["event=peer-too-fast phase=began port=p1", "event=loss phase=began"] {
         wait_for(event, || switch.stderr().contains(event).then_some(()));
     }
-    // What the alert watches rises on and on, at the port of the sender alone.
+    // The metric of the alert keeps rising, at the sender's port only.
     let first = of(&switch.metrics(), "p1");
     let later = wait_for("it to rise", || Some(switch.metrics()).filter(|metrics| of(metrics, "p1") > first));
     assert_eq!(of(&later, "p2"), 0.0);

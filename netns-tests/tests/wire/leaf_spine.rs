@@ -1,4 +1,4 @@
-//! The example of a fabric: two leaves, two spines, a routing daemon at each, and what its own script looks at.
+//! Test of the example fabric: two leaves and two spines, a routing daemon at each, checked by the example's own script.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use xoff_netns_tests::one_bed_at_a_time;
 
 use crate::BINARY;
 
-/// A script of the example, for the binary under test, in a fabric of its own, which the next run ends if this one is killed.
+/// Runs a script of the example with the binary under test, in a fabric with its own prefix; a later run ends the fabric of a killed one.
 fn script(name: &str) -> Output {
     let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../config/examples/leaf-spine");
     let script: PathBuf = example.join(name);
@@ -18,7 +18,7 @@ fn script(name: &str) -> Output {
     Command::new(script).env("XOFF", BINARY).env("PREFIX", prefix).env_remove("STATE").output().unwrap()
 }
 
-/// Nothing is left of it, whatever becomes of the test.
+/// Guard that removes the fabric at the end of the test.
 struct Down;
 
 impl Drop for Down {

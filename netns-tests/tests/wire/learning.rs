@@ -1,5 +1,4 @@
-//! Addresses are learned, age, move with their station, and are not learned where they should
-//! not be.
+//! Tests of address learning: ageing, moves, and frames that must not be learned.
 
 use std::thread;
 use std::time::Duration;
@@ -10,13 +9,12 @@ use xoff_netns_tests::{Bed, Host, Switch, wait_for};
 
 use crate::{bed_beside_others, frame};
 
-/// The ports at which the switch has this address.
+/// Returns the ports at which the switch has learned this address.
 fn places(switch: &Switch, mac: MacAddr) -> Vec<String> {
     switch.status().fdb.into_iter().filter(|entry| entry.mac == mac.to_string()).map(|it| it.port).collect()
 }
 
-/// Which of the hosts 2 and 3 get frame `number` from host 1 to `to`. A broadcast after it tells when
-/// it would have come.
+/// Returns which of hosts 2 and 3 receive frame `number` from host 1 to `to`. A later broadcast bounds the wait.
 fn reached(bed: &Bed, to: MacAddr, number: u32) -> Vec<usize> {
     let a = bed.host(1);
     a.send(Frame::new(a.mac(), to).numbered(number).build());

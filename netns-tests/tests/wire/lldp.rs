@@ -1,4 +1,4 @@
-//! LLDP and DCBX on the wire: what others read of what the switch says, what it reads of theirs, and what follows from that.
+//! Tests of LLDP and DCBX on the wire, in both directions, with other implementations as readers and senders.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -21,7 +21,7 @@ fn lldp(switch: &Switch, port: usize) -> LldpStatus {
     switch.port(port).lldp
 }
 
-/// The only neighbor at a port, once there is one.
+/// Waits until a port has exactly one neighbor, and returns it.
 fn neighbor(switch: &Switch, port: usize) -> NeighborStatus {
     wait_for("a neighbor", || {
         let neighbors = lldp(switch, port).neighbors;
@@ -29,7 +29,7 @@ fn neighbor(switch: &Switch, port: usize) -> NeighborStatus {
     })
 }
 
-/// A frame of the neighbor of that number.
+/// Returns an LLDP frame of neighbor `number`.
 fn frame(number: u8, ttl: u16, more: &[Tlv<'_>]) -> Vec<u8> {
     let mut bytes = [0; LEN_MAX];
     let mut writer = Writer::new(&mut bytes, MacAddr([2, 0, 0, 0, 7, number]));
@@ -39,7 +39,7 @@ fn frame(number: u8, ttl: u16, more: &[Tlv<'_>]) -> Vec<u8> {
     writer.finish().to_vec()
 }
 
-/// Debian's lldpd; it ends with this.
+/// Debian's lldpd, ended on drop.
 struct Lldpd {
     process: Child,
     directory: tempfile::TempDir,
@@ -71,12 +71,12 @@ impl Lldpd {
         String::from_utf8(output.stdout).unwrap()
     }
 
-    /// What it says of its neighbor, once there is one.
+    /// Waits until lldpd has one neighbor, and returns it.
     fn neighbor(&self) -> Value {
         wait_for("lldpd's neighbor", || self.one_neighbor())
     }
 
-    /// The same now; `None` where there is none, or more.
+    /// Returns the neighbor, or `None` if there is none or more than one.
     fn one_neighbor(&self) -> Option<Value> {
         let text = self.ask(&["show", "neighbors", "details"]);
         let all: Value = serde_json::from_str(&text).unwrap();
@@ -87,7 +87,7 @@ impl Lldpd {
 
 impl Drop for Lldpd {
     fn drop(&mut self) {
-        // Its monitor ends with it: it is the one that was started.
+        // The started process is lldpd's monitor, which ends the others.
         let pid = nix::unistd::Pid::from_raw(i32::try_from(self.process.id()).unwrap());
         let _ = nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM);
         let _ = self.process.wait();
@@ -136,7 +136,7 @@ fn lldpd_shows_what_we_say_and_we_show_what_it_says() {
     wait_for("our leave to be taken", || (!gone()).then_some(()));
 }
 
-/// With `lldp = "kernel"` the switch says nothing, and a daemon at the host interface speaks for the port.
+/// With `lldp = "kernel"` the switch sends no LLDP, and a daemon at the host interface speaks for the port.
 #[test]
 fn an_lldpd_at_the_host_interface_of_a_port_speaks_with_one_at_the_other_end() {
     let bed = bed_beside_others(1).build();
@@ -150,8 +150,8 @@ fn an_lldpd_at_the_host_interface_of_a_port_speaks_with_one_at_the_other_end() {
         _ => Lldpd::start(kernel, "p1"),
     };
     let mut daemons = [0, 1].map(begin);
-    // By itself it speaks every 30 s. Now and then one neither hears nor speaks by an interface that had just come up when it began,
-    // while that counts what comes: it is begun again.
+    // Without `update` lldpd sends every 30 s. Sometimes an lldpd neither sends nor receives on an interface that had
+    // just come up; it is restarted.
     let mut round = 0;
     wait_for("both to know each other", || {
         daemons.iter().for_each(|lldpd| _ = lldpd.ask(&["update"]));
@@ -193,7 +193,7 @@ fn tshark_and_scapy_read_every_field_that_we_send() {
         ("lldp.tlv.system.name", "xoff"),
         ("lldp.tlv.enable_system_cap.bridge", "1"),
         ("lldp.dcbx.ieee.willing", "0,1"),  // ETS, PFC
-        ("lldp.dcbx.ieee.ets.tsa0", "2,2"), // in force, recommended
+        ("lldp.dcbx.ieee.ets.tsa0", "2,2"), // in use, recommended
         ("lldp.dcbx.ieee.ets.tsa7", "0,0"),
         ("lldp.dcbx.feature.pg.pgid_prio6", "6,6"),
         ("lldp.dcbx.ieee.pfc.numtcs", "8"),
@@ -202,7 +202,7 @@ fn tshark_and_scapy_read_every_field_that_we_send() {
         ("_ws.malformed", ""),
     ];
     let read = decode::tshark(sent, &expected.map(|(field, _)| field));
-    let plain = |value: &str| value.replace("True", "1").replace("False", "0"); // by its version
+    let plain = |value: &str| value.replace("True", "1").replace("False", "0"); // depends on the version of tshark
     for ((field, expected), read) in expected.into_iter().zip(&read) {
         assert_eq!(plain(read), expected, "{field}");
     }
@@ -314,10 +314,10 @@ fn floods_and_nonsense_of_neighbors_are_bounded_and_counted() {
         "{printed:?}"
     );
     assert!(!switch.stderr().contains("\x1b]0;"), "nor does the log have it");
-    // More than a port may punt are refused before they are copied.
+    // Frames above the punt rate of a port are dropped before they are copied.
     let many: Vec<u8> = frame(1, 120, &[]);
     for round in 1..=10 {
-        (0..100).for_each(|_| host.send(&many)); // no more than the kernel has room for
+        (0..100).for_each(|_| host.send(&many)); // within the kernel's buffer
         wait_for("the flood", || {
             let punts = switch.port(1).punts["lldp"].clone();
             (punts.punted + punts.over_rate + punts.no_room == 21 + 100 * round).then_some(())
@@ -350,7 +350,7 @@ fn a_port_without_lldp_says_and_hears_nothing() {
     assert_eq!(bed.host(2).tap().count(is_lldp), before, "nor does it take leave there");
 }
 
-/// What is said of a port at which nothing is heard.
+/// Returns the expected status of a port without received LLDP.
 fn lldp_of_nobody(switch: &Switch) -> LldpStatus {
     let LldpStatus { malformed, discarded, .. } = lldp(switch, 2);
     let none =

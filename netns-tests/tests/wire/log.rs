@@ -1,5 +1,4 @@
-//! A switch whose log cannot be written goes on as if it could: a full disk, a pipe whose reader is gone,
-//! a pipe that nobody reads.
+//! Tests of a switch whose log cannot be written: a full disk, a pipe with its reader gone, a pipe without reading.
 
 use std::fs::File;
 use std::io::{self, PipeReader, Write as _};
@@ -13,23 +12,22 @@ use xoff_switch::control::Link;
 
 use crate::bed_beside_others;
 
-/// Requests that are none, each of which makes a line of `log = "debug"`.
+/// Sends invalid requests, each of which causes a line at `log = "debug"`.
 fn send_garbage(bed: &Bed) {
     let send = || {
         let mut stream = TcpStream::connect("127.0.0.1:9464").unwrap();
-        let _ = stream.write_all(b"x\r\n\r\n"); // it may have been refused already
+        let _ = stream.write_all(b"x\r\n\r\n"); // fails if the connection was refused
     };
     bed.namespace().run(|| (0..100).for_each(|_| send()));
 }
 
 fn lines_dropped(switch: &Switch) -> Option<u64> {
-    let metrics = switch.get("/metrics").ok()?; // it may still be busy with the garbage
+    let metrics = switch.get("/metrics").ok()?; // fails while the server handles the garbage
     let mut counts = metrics.lines().filter(|line| line.starts_with("xoff_log_lines_dropped_total{"));
     counts.next().map(|line| line.rsplit(' ').next().unwrap().parse().unwrap())
 }
 
-/// With a log of this kind HTTP answers, policies change, links are followed, and a signal ends it in good
-/// order.
+/// Checks that, with this log, HTTP answers, policies change, links are monitored, and a signal ends the switch normally.
 fn goes_on_with(stderr: impl Into<Stdio>) {
     let bed = bed_beside_others(2).build();
     let config = bed.config("speed = \"1G\"").switch("log = \"debug\"");
@@ -52,7 +50,7 @@ fn goes_on_with(stderr: impl Into<Stdio>) {
     assert_eq!(switch.wait().status.code(), Some(0));
 }
 
-/// A pipe of the least size.
+/// Creates a pipe of the minimum size.
 fn small_pipe() -> (PipeReader, Stdio) {
     let (reader, writer) = io::pipe().unwrap();
     fcntl(&writer, FcntlArg::F_SETPIPE_SZ(4096)).unwrap();

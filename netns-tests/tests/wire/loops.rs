@@ -1,4 +1,4 @@
-//! What floods can do, and what is done about it: ports that are connected to each other, and storms.
+//! Tests of protection against floods: loops between ports, and storm control.
 
 use std::process::Command;
 

@@ -1,4 +1,4 @@
-//! A peer whose XONs are lost. Every pause ends by itself, to the nanosecond of its own length.
+//! Test of a peer whose XONs are lost: every pause expires exactly after its time.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use xoff_netns_tests::{Traffic, frames, stream, unstalled, wait_for};
 
 use crate::{PATIENT, bed};
 
-/// A pause of 65535 quanta at 100 Mb/s.
+/// 65535 quanta at 100 Mb/s.
 const PAUSE: Duration = Duration::from_nanos(65_535 * 5_120);
 
 #[test]
@@ -18,7 +18,7 @@ fn the_class_resumes_at_expiry_and_nothing_is_lost() {
         let (a, b) = (bed.host(1), bed.host(2));
         let talk = Traffic::at_mbps(100).sink(b).source(a, &[stream(b, 3, "line", 3_000)]).start();
         for pause in 1..=PAUSES {
-            talk.wait_received(u64::from(pause) * 500); // the pause before has ended, and the class goes on
+            talk.wait_received(u64::from(pause) * 500); // the previous pause has ended, and the class has resumed
             b.send(frames::pfc(b.mac(), &[(3, u16::MAX)]));
             wait_for("the class to stop, and its sender to be held in turn", || {
                 let said = switch.status();
@@ -28,8 +28,8 @@ fn the_class_resumes_at_expiry_and_nothing_is_lost() {
             wait_for("the end of the pause", || {
                 (switch.class(2, 3).pause_received.durations.count == u64::from(pause)).then_some(())
             });
-            // Counters are read one by one: the first look may have fallen between two of them. `nanos` of a pause
-            // that is over, but has not been ended yet, goes on.
+            // Counters are read one by one, so the first status may be inconsistent. `nanos` of an expired pause keeps
+            // rising until the switch ends it.
             let ended = switch.class(2, 3).pause_received;
             assert_eq!(Duration::from_nanos(ended.durations.sum_nanos), PAUSE * pause, "{ended:?}");
             assert_eq!((ended.xoff, ended.xon), (u64::from(pause), 0), "no XON came");

@@ -1,4 +1,4 @@
-//! Behaviours of the `xoff` binary on real wires, one file each.
+//! Tests of the `xoff` binary on real network devices, one file for each behaviour.
 
 #![allow(clippy::unwrap_used, clippy::cast_possible_truncation)] // ports and frames are few
 
@@ -83,24 +83,23 @@ mod workers;
 
 use xoff_netns_tests::{Host, Plan};
 
-/// The binary that cargo has built for these tests.
+/// Binary under test, built by cargo.
 const BINARY: &str = env!("CARGO_BIN_EXE_xoff-under-test");
 
-/// A bed for it, while no other stands.
+/// Plans a bed for tests that exclude all other beds.
 fn bed(hosts: u8) -> Plan {
     Plan::new(BINARY, hosts)
 }
 
-/// A bed for tests whose frames come one by one, and which claim nothing of time. `.config/nextest.toml` names the
-/// modules of such tests, which run beside others.
+/// Plans a bed for tests with single frames and no claims about time, which run beside others. `.config/nextest.toml` lists their modules.
 fn bed_beside_others(hosts: u8) -> Plan {
     bed(hosts).beside_others()
 }
 
-/// For lossless traffic on a loaded virtual machine. Frames are large there.
+/// Settings for lossless traffic of large frames on a loaded virtual machine.
 const PATIENT: &str = "stall_budget = \"200ms\"\nsmallest_frame = 1000";
 
-/// Frame `number` of `class`, told by its PCP.
+/// Returns frame `number` with `class` as its PCP.
 fn frame(from: &Host, to: &Host, class: u8, number: u32) -> Vec<u8> {
     from.to(to).tag(class, 0).numbered(number).build()
 }

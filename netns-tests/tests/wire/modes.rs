@@ -1,4 +1,4 @@
-//! Other ways to run: spinning workers, shared memory, 802.3x.
+//! Tests of other modes: busy-polling workers, shared memory, 802.3x.
 
 use xoff_netns_tests::{Traffic, frames, stream, unstalled, wait_for};
 
@@ -18,7 +18,7 @@ fn a_spinning_worker_is_as_lossless() {
     });
 }
 
-/// One pool for all, too small for what the lossy class would like to have.
+/// One memory pool, too small for the lossy class.
 #[test]
 fn in_shared_memory_lossy_frames_cannot_push_lossless_ones_out() {
     unstalled(|| {
@@ -43,7 +43,7 @@ fn an_802_3x_port_stops_as_a_whole_and_asks_its_peer_to() {
     let switch = bed.start(&config);
     let (a, b) = (bed.host(1), bed.host(2));
     b.send(frame(b, a, 0, 0)); // learned
-    b.send(frames::pfc(b.mac(), &[(5, 65535)])); // means nothing here
+    b.send(frames::pfc(b.mac(), &[(5, 65535)])); // ignored at an 802.3x port
     b.send(frames::pause(b.mac(), 65535));
     wait_for("the pause", || (0..8).all(|class| switch.class(2, class).pause_received.now).then_some(()));
     (0..8).for_each(|class| a.send(a.to(b).tag(class, 0).numbered(class.into()).build_len(900)));
@@ -62,7 +62,7 @@ fn an_802_3x_port_stops_as_a_whole_and_asks_its_peer_to() {
     assert_eq!((said.ports[1].pause_frames_received, said.ports[1].pause_frames_ignored), (2, 1));
 }
 
-/// Two switches with a trunk of the old kind between them.
+/// Two switches with an 802.3x trunk between them.
 #[test]
 fn a_trunk_with_802_3x_loses_nothing() {
     unstalled(|| {

@@ -1,4 +1,4 @@
-//! `xoff nic`: the kernel's own stack obeys pauses, and the device is as it was when the agent has ended, however it ends.
+//! Tests of `xoff nic`: the kernel's own stack obeys pauses, and the device is restored at every end of the agent.
 
 use std::time::{Duration, Instant};
 
@@ -12,9 +12,9 @@ const LOSSLESS: u16 = 5_003;
 const LOSSY: u16 = 5_000;
 /// DSCP of class 3.
 const CLASS_3: u8 = 24;
-/// At this rate a pause lasts 16.8 s at most: nobody waits so long for a test.
+/// Rate at which a pause lasts up to 16.8 s, longer than any test waits.
 const SLOW: &str = "--speed 2M";
-/// At this rate it lasts so long, to the nanosecond.
+/// Rate at which the longest pause lasts [`LONGEST_PAUSE_NANOS`].
 const FAST: &str = "--speed 100M";
 const LONGEST_PAUSE_NANOS: u64 = 65_535 * 5_120;
 
@@ -22,7 +22,7 @@ fn wire() -> Wire {
     Wire::build(BINARY)
 }
 
-/// The peer stops a class of the host, and the host has obeyed.
+/// Pauses a class of the host, and waits until the host has obeyed.
 fn stop(wire: &Wire, agent: &Agent, class: u8) {
     wire.peer().send(frames::pfc(wire.peer().mac(), &[(class, 65_535)]));
     agent.await_pause(class.into(), true);
@@ -71,7 +71,7 @@ fn a_pause_ends_by_itself_after_exactly_its_quanta() {
     ends_well(agent);
 }
 
-/// At this rate a pause lasts 33 s; where it ends sooner, it was ended.
+/// A pause lasts 33 s at this rate; one that ends sooner was ended by the link.
 #[test]
 fn a_link_that_is_lost_takes_its_pauses_along() {
     let wire = wire();
@@ -92,7 +92,7 @@ fn a_link_that_is_lost_takes_its_pauses_along() {
     ends_well(agent);
 }
 
-/// More than it can read, for as long as it takes: the guard would open the queue as well, but says nothing of it here.
+/// The flood exceeds the agent's reading rate. The guard would open the queue too, but then the counters would differ.
 #[test]
 fn a_flood_of_control_frames_keeps_no_pause_from_its_end() {
     let wire = wire();
@@ -175,7 +175,7 @@ fn what_is_malformed_pauses_nothing_and_is_counted_by_its_reason() {
         wire.peer().send(frame);
     }
     wire.peer().send(frames::pause(wire.peer().mac(), 65_535));
-    wire.peer().send(frames::pfc(wire.peer().mac(), &[(5, 65_535)])); // of a class that is not lossless
+    wire.peer().send(frames::pfc(wire.peer().mac(), &[(5, 65_535)])); // of a lossy class
     let status = wait_for("all of them", || {
         let status = agent.status();
         let malformed: u64 = status.malformed_control.values().sum();
@@ -219,7 +219,7 @@ fn a_killed_agent_leaves_a_host_that_sends() {
     wait_for("frames that wait", || (agent.class(3).waiting_frames > 0).then_some(()));
     assert!(wire.arrived(LOSSLESS).is_empty());
     agent.end(Signal::SIGKILL);
-    // What had waited, and what the kernel drops where the queues are taken away, is not counted here: that it sends is.
+    // Frames that were queued, or dropped when the queues were removed, are not counted here; the test checks that the host sends.
     talk.finish();
     wait_for("the device to be as it was", || (wire.state() == before).then_some(()));
     wire.peer().tap().clear();

@@ -1,5 +1,4 @@
-//! `xoff nic` that is killed, alone or with its guard, at any moment: the device is as it was once the guard, `--restore` or the
-//! next agent has put it back.
+//! Tests of `xoff nic` killed at any moment, alone or with its guard: the guard, `--restore` or the next agent restores the device.
 
 use std::fs;
 use std::thread;
@@ -15,10 +14,10 @@ use crate::BINARY;
 const LOSSLESS: u16 = 5_003;
 const CLASS_3: u8 = 24;
 const SLOW: &str = "--speed 1M";
-/// Milliseconds after the start: before anything is changed, while it is, and afterwards.
+/// Milliseconds after the start: before, during and after the changes.
 const MOMENTS: [u64; 8] = [0, 3, 5, 6, 7, 9, 14, 40];
 
-/// All that an agent changes of its device.
+/// Returns all settings that an agent changes at its device.
 fn state(wire: &Wire) -> String {
     let files = ["ipv4", "ipv6"].map(|family| format!("/proc/sys/net/{family}/neigh/eth0/unres_qlen_bytes"));
     let class = wire.run("tc", "class show dev eth0").0 + &wire.run("tc", "filter show dev eth0").0;
@@ -26,21 +25,21 @@ fn state(wire: &Wire) -> String {
     wire.state() + &class + &link + &wire.run("cat", &files.join(" ")).0
 }
 
-/// Whether a process runs no more: it is stopped, ended, or gone.
+/// Returns whether a process is stopped, ended, or gone.
 fn is_still(process: &str) -> bool {
     let status = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
     let state = status.rsplit(") ").next().and_then(|rest| rest.chars().next());
     state.is_none_or(|state| "TZX".contains(state))
 }
 
-/// Kills an agent, and its guard before, where there is one. Neither runs any more then: a signal takes effect later than it is sent.
+/// Kills an agent after its guard, if any, and waits for both, because signals take effect late.
 fn kill_both(agent: Agent) {
     let id = agent.id();
-    agent.signal(Signal::SIGSTOP); // it starts no other guard
+    agent.signal(Signal::SIGSTOP); // a stopped agent starts no other guard
     wait_for("the agent to stop", || is_still(&id.to_string()).then_some(()));
     let guards = fs::read_to_string(format!("/proc/{id}/task/{id}/children")).unwrap_or_default();
     for guard in guards.split_whitespace() {
-        let _ = kill(Pid::from_raw(guard.parse().unwrap()), Signal::SIGKILL); // it may have ended
+        let _ = kill(Pid::from_raw(guard.parse().unwrap()), Signal::SIGKILL); // fails if the guard has ended
         wait_for("the guard to end", || is_still(guard).then_some(()));
     }
     agent.end(Signal::SIGKILL);
@@ -52,7 +51,7 @@ fn restore(wire: &Wire) -> String {
     text
 }
 
-/// Kills an agent at each of the moments, beside a root of the operator's own, and has `check` see that the state is that `before`.
+/// Kills an agent at each of the moments, beside an operator's root qdisc; `check` then compares the state with that `before`.
 fn kill_at_each_moment(kill: impl Fn(Agent), check: impl Fn(&Wire, &str, u64)) {
     let wire = Wire::build(BINARY);
     assert!(wire.run("tc", "qdisc replace dev eth0 root handle 9: pfifo limit 55").1.success());
@@ -70,7 +69,7 @@ fn guard_puts_back_after_a_kill_at_any_moment() {
     let kill = |agent: Agent| drop(agent.end(Signal::SIGKILL));
     kill_at_each_moment(kill, |wire, before, moment| {
         wait_for(&format!("the guard, after {moment} ms"), || (state(wire) == before).then_some(()));
-        // The guard ends after that; then nothing is left to be put back.
+        // The guard ends after that; then nothing is left to restore.
         wait_for("the guard's end", || restore(wire).contains("nothing to put back").then_some(()));
         assert_eq!(state(wire), before);
     });
@@ -111,7 +110,7 @@ fn restore_lets_a_held_class_go_and_respects_later_changes() {
     assert!(!ended.success() && text.contains("another xoff"), "{text}");
     kill_both(agent);
     assert!(wire.arrived(LOSSLESS).is_empty(), "the class is held still");
-    // What an operator sets meanwhile stays.
+    // Settings changed by an operator meanwhile stay.
     assert!(wire.run("ethtool", "-K eth0 gso on").1.success());
     let theirs = "net.ipv4.neigh.eth0.unres_qlen_bytes=77777";
     assert!(wire.run("sysctl", &format!("-w {theirs}")).1.success());
@@ -122,6 +121,6 @@ fn restore_lets_a_held_class_go_and_respects_later_changes() {
     let after = state(&wire);
     assert!(after.contains("\n77777\n") && after.contains("generic-segmentation-offload: on"), "{after}");
     assert!(!after.contains("786e:"), "{after}");
-    // The page of the journal is the device's, whatever its address.
+    // The journal's page belongs to the device, independent of its address.
     assert!(after.contains(address) && !after.contains("gso_max_segs 1 "), "{after}");
 }

@@ -1,5 +1,4 @@
-//! `xoff nic` beyond pauses: congestion notifications and rates slow a class down, and a host that does not read pauses its
-//! switch.
+//! Tests of `xoff nic` beyond pauses: CNMs and rates slow a class down, and a host with a full socket pauses its switch.
 
 use std::net::UdpSocket;
 
@@ -36,7 +35,7 @@ fn rate(agent: &Agent) -> Option<u64> {
     agent.class(3).rate_obeyed_bits_per_second
 }
 
-/// The rate that the kernel keeps for class 3, as `tc` shows it.
+/// Returns the class 3 of the kernel, with its rate, as printed by `tc`.
 fn kept(wire: &Wire) -> String {
     let (classes, _) = wire.run("tc", "class show dev eth0");
     classes.lines().find(|line| line.contains(":13 ")).unwrap_or_default().to_owned()
@@ -47,7 +46,7 @@ fn ends_well(agent: Agent) {
     assert_eq!(status.code(), Some(0), "{log}");
 }
 
-/// Nothing recovers before a test has looked.
+/// Parameters under which no rate recovers during a test.
 const SLOWLY: &str = "--speed 1G --qcn=time=600s";
 
 #[test]

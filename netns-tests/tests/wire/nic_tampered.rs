@@ -1,4 +1,4 @@
-//! `xoff nic` while somebody changes its queues: it obeys again at once, and says for how long it may not have.
+//! Tests of `xoff nic` while its queues are changed by others: it obeys again at once, and reports the time of possible disobedience.
 
 use std::process::Command;
 
@@ -10,7 +10,7 @@ use crate::BINARY;
 
 const LOSSLESS: u16 = 5_003;
 const CLASS_3: u8 = 24;
-/// A pause lasts so long at this rate that nobody waits for its end.
+/// Rate at which a pause outlasts the test.
 const SLOW: &str = "--speed 1M";
 
 fn tc(wire: &Wire, words: &str) {
@@ -69,7 +69,7 @@ fn tampering_outside_pauses_is_repaired_without_fault() {
     let wire = Wire::build(BINARY);
     let agent = wire.start(SLOW);
     for (times, words) in (1..).zip(["filter del dev eth0", "class del dev eth0 classid 786e:10"]) {
-        tc(&wire, words); // the second deletes the queue of a lossy class
+        tc(&wire, words); // the second command deletes the queue of a lossy class
         repaired(&agent, times);
     }
     wire.peer().send(frames::pfc(wire.peer().mac(), &[(3, 65_535)]));
@@ -83,7 +83,7 @@ fn tampering_outside_pauses_is_repaired_without_fault() {
     assert_eq!(status.code(), Some(0), "{log}");
 }
 
-/// The frames in it are lost, and no counter of the kernel is left that has them.
+/// The frames in the queue are lost with its counters.
 #[test]
 fn deleted_lossless_queue_is_a_fault() {
     let wire = Wire::build(BINARY);
@@ -97,7 +97,7 @@ fn deleted_lossless_queue_is_a_fault() {
     assert!(status.code() == Some(1) && log.contains(fault), "{log}");
 }
 
-/// Somebody who does it again and again is not faster than the agent for ever, and never unnoticed.
+/// Continued tampering may win against the agent, but never unnoticed.
 #[test]
 fn tampering_that_goes_on_ends_with_an_exit_code() {
     let wire = Wire::build(BINARY);

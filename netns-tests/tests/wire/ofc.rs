@@ -1,4 +1,4 @@
-//! OFC: only the congested flow is paused, over two switches and at the sender; plain PFC peers are safe.
+//! Tests of OFC: pauses of congested flows only, over two switches and at the sender; plain PFC peers lose nothing.
 
 use std::thread;
 use std::time::Duration;
@@ -8,10 +8,10 @@ use xoff_switch::control::status::{FlowStatus, Status};
 
 use crate::{PATIENT, bed};
 
-/// Thresholds with room between them for what comes while a list is on its way.
+/// Thresholds far enough apart for the frames that arrive while a list is in flight.
 const THRESHOLDS: &str = "[class.3]\nxoff = \"600KB\"\nxon = \"50KB\"\n[policy.ofc]\nalpha = 0.25";
 
-/// The policy, at a switch whose `ofc_ports` have peers that understand lists of flows.
+/// Adds the policy, at a switch whose `ofc_ports` have peers that understand lists of flows.
 fn ofc(config: Config, ofc_ports: &[usize]) -> Config {
     let config = config.switch(PATIENT).switch("policy = \"ofc\"").more(THRESHOLDS);
     ofc_ports.iter().fold(config, |config, &port| config.port(port, "ofc_peer = true"))
@@ -25,7 +25,7 @@ fn flows(status: &Status, port: usize) -> FlowStatus {
     status.ports[port - 1].classes[3].flows.expect("its peer understands lists")
 }
 
-/// Two flows of one class over a trunk: the receiver of one stands still, the other flow goes on.
+/// Two flows of one class share a trunk; the receiver of one is paused, and the other flow continues.
 #[test]
 fn the_uncongested_flow_goes_on_over_the_trunk_and_at_its_sender() {
     unstalled(|| {
@@ -68,7 +68,7 @@ fn the_uncongested_flow_goes_on_over_the_trunk_and_at_its_sender() {
     });
 }
 
-/// The far switch takes the near one for a peer of lists, and it is not.
+/// The far switch sends lists to a near switch that does not understand them.
 #[test]
 fn a_plain_peer_that_is_sent_lists_pauses_the_class_and_loses_nothing() {
     unstalled(|| {

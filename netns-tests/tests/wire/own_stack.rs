@@ -1,5 +1,5 @@
-//! The machine's own stack on a port: it makes itself no address there, sends nothing, and finds everything as it was when
-//! the switch has ended. What the machine has a device for is said before, by `xoff check` and `xoff run` alike.
+//! Tests of the machine's own stack on a port: it makes no address, sends nothing, and is restored when the switch
+//! ends. `xoff check` and `xoff run` refuse devices that the machine needs.
 
 use std::fs;
 use std::process::{Command, Output, Stdio};
@@ -21,7 +21,7 @@ fn ip(bed: &Bed, words: &str) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Two hosts, and port 1 as machines have their devices: where it comes up, the kernel gives it an address of its own.
+/// Builds two hosts, with port 1 in its default state: the kernel makes an IPv6 address when it comes up.
 fn with_ipv6() -> Bed {
     let bed = bed_beside_others(2).build();
     ip(&bed, "link set p1 down");
@@ -36,7 +36,7 @@ fn start(bed: &Bed) -> Switch {
     bed.start(&bed.config("speed = \"1G\""))
 }
 
-/// How the kernel makes addresses for port 1.
+/// Returns the mode in which the kernel makes addresses for port 1.
 fn own_addresses(bed: &Bed) -> String {
     let link = ip(bed, "-details link show dev p1");
     let mode = link.split("addrgenmode ").nth(1).expect("it speaks IPv6");
@@ -55,7 +55,7 @@ fn the_kernel_makes_no_address_and_sends_nothing_on_a_port() {
         a.tap().numbered(number);
         assert_eq!(own_addresses(&bed), "none");
         assert_eq!(ip(&bed, "-6 -oneline address show dev p1"), "");
-        // Once more, when its cable has been out.
+        // The same holds after the link was down.
         ip(&bed, "link set p1 down");
         await_link(Link::Down);
         ip(&bed, "link set p1 up");
@@ -77,20 +77,20 @@ fn after_kill_9_the_next_switch_puts_back_how_addresses_were_made() {
     }
     start(&bed).stop();
     assert_eq!(own_addresses(&bed), "eui64");
-    // Whoever wants none has none.
+    // A device with mode none keeps it.
     ip(&bed, "link set p1 addrgenmode none");
     start(&bed).kill();
     start(&bed).stop();
     assert_eq!(own_addresses(&bed), "none");
 }
 
-/// What a switch changes of port 1.
+/// Returns the settings that a switch changes at port 1.
 fn state(bed: &Bed) -> String {
     let qdiscs = bed.namespace().output(Command::new("tc").args(["qdisc", "show", "dev", "p1"])).unwrap();
     ip(bed, "-details link show dev p1") + &String::from_utf8(qdiscs.stdout).unwrap()
 }
 
-/// Before, while and after its devices are made ready.
+/// The kills come before, during and after the setup of the devices.
 #[test]
 fn early_kill_9_is_undone_by_the_next_switch() {
     let bed = with_ipv6();
@@ -156,7 +156,7 @@ fn a_device_that_is_back_gets_no_address_of_the_kernels_either() {
     assert_eq!(own_addresses(&bed), "eui64");
 }
 
-/// What `xoff check` and `xoff run` say: both the same, where they refuse.
+/// Returns the identical error message of `xoff check` and `xoff run`.
 fn refused_by_both(bed: &Bed, config: &Config) -> String {
     let directory = TempDir::new().unwrap();
     let file = directory.path().join("switch.toml");
@@ -201,12 +201,12 @@ fn a_device_that_the_machine_cannot_spare_is_refused() {
         refused(&config, &["the machine's default route goes by p1", "ip route del default dev p1"]);
         ip(&bed, &format!("{family} route del default via {gateway} dev p1"));
     }
-    // What a router beside the port has advertised is the machine's way out only where it has an address there.
+    // An advertised default route counts only if the machine has an address at the port.
     let advertised = "via fe80::42 dev p1 proto ra";
     ip(&bed, &format!("-6 route add default {advertised}"));
     refused(&config, &["the machine's default route goes by p1", "ip route del default dev p1"]);
     ip(&bed, &format!("-6 route del default {advertised}"));
-    // Its addresses alone are the machine's own affair.
+    // Addresses alone are allowed.
     let switch = bed.start(&config);
     let exit = switch.stop();
     let said = "port p1: p1 has the address 10.9.9.1 (and 1 more), where nobody reaches the machine";

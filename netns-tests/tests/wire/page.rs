@@ -1,4 +1,4 @@
-//! The live page, in a real browser: Debian's Chromium, without a screen.
+//! Tests of the live page in Debian's Chromium without a screen.
 
 use std::process::Command;
 
@@ -28,7 +28,7 @@ fn a_browser_gets_the_page_and_whoever_else_asks_a_list_of_paths() {
         page.contains("<!doctype html>") && page.contains("\r\ncontent-security-policy: default-src 'none';"),
         "{page}"
     );
-    // What it loads is there, and nothing is loaded from elsewhere.
+    // All files that the page loads exist, and none is from elsewhere.
     let own = page.split('"').filter(|it| it.starts_with("/page/"));
     own.for_each(|path| assert!(!get(&bed, &["--fail", &format!("{at}{path}")]).is_empty(), "{path}"));
     assert!(
@@ -43,7 +43,7 @@ fn a_browser_gets_the_page_and_whoever_else_asks_a_list_of_paths() {
     bed.finish(switch);
 }
 
-/// A host stops the far switch's port, and the pause travels back to two senders.
+/// A host pauses the far switch's port, and the pause propagates to two senders.
 #[test]
 fn who_holds_whom_is_seen_over_two_switches_by_keyboard_alone() {
     let bed = bed_beside_others(3).far(1).build();
@@ -62,7 +62,7 @@ fn who_holds_whom_is_seen_over_two_switches_by_keyboard_alone() {
     let directory = tempfile::tempdir().unwrap();
     let mut look = Command::new("/usr/bin/python3");
     look.args(["-B", LOOK, "http://10.99.0.1:9464", "http://10.99.0.2:9464"]).arg(directory.path());
-    bed.watched_by(look, |_| stop(65535)); // longer than the time that one pause frame asks for at this speed
+    bed.watched_by(look, |_| stop(65535)); // refreshed within the time of a pause
     stop(0);
     let _ = talk.finish();
     bed.finish(near);

@@ -1,4 +1,4 @@
-//! A switch of 64 ports under lossless load that begins before its last port is open, with pages that ask it all the time.
+//! Test of a switch of 64 ports under lossless load that begins before its last port is open, with constantly polling pages.
 
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -18,10 +18,10 @@ use crate::{PATIENT, bed};
 
 const LOOK: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/wire/page_ports.py");
 const PORTS: u8 = 64;
-/// More than the rings of a port have room for.
+/// Number of frames, above the capacity of a port's rings.
 const TOO_MANY: u32 = 10_000;
 
-/// A switch that stands still where it has opened its first ports and is far from its last.
+/// Starts a switch, and stops its process after its first ports are open, long before its last.
 fn half_open(bed: &Bed, config: &Config) -> Switch {
     loop {
         let switch = bed.launch(config);
@@ -33,13 +33,13 @@ fn half_open(bed: &Bed, config: &Config) -> Switch {
     }
 }
 
-/// Asks as a page does, time after time; how often it was answered, always with all ports, and from the first time on without a loss.
+/// Polls like a page and counts the replies, each with all ports and without a loss. Errors are allowed before the first reply.
 fn page(switch: &Switch, answers: &AtomicU32, is_over: &AtomicBool) {
     while !is_over.load(Ordering::Relaxed) {
         let status = switch.get("/status?addresses=0");
         let log = switch.get("/log");
         if answers.load(Ordering::Relaxed) == 0 && status.is_err() {
-            continue; // nobody answers yet
+            continue; // the server is not up yet
         }
         let status: Status = serde_json::from_str(&status.unwrap()).unwrap();
         assert_eq!(status.ports.len(), usize::from(PORTS));
@@ -67,7 +67,7 @@ fn load_that_begins_while_64_ports_are_opened_and_pages_that_never_rest_lose_not
             })
             .collect();
         let [.., from, to] = &crowd[..] else { unreachable!() };
-        // As hosts of a bed have it: so a veth keeps the order when who sends changes its CPU.
+        // GRO, as at hosts of a bed: a veth device then keeps the order when a sender changes its CPU.
         let gro = to.namespace().output(Command::new("ethtool").args(["-K", to.name(), "gro", "on"]));
         assert!(gro.unwrap().status.success());
         let (last, tap) = (from.namespace().run(|| Link::open(from.name())).unwrap(), Tap::on(to));
@@ -78,7 +78,7 @@ fn load_that_begins_while_64_ports_are_opened_and_pages_that_never_rest_lose_not
         let switch = half_open(&bed, &config);
 
         let mut number = 0;
-        // By the ports that are opened first, and by those that are last.
+        // Sends by the ports that open first, and by those that open last.
         let mut send = |count| {
             for _ in 0..count {
                 a.send(a.to(b).tag(3, 0).numbered(number).build_len(1000));
@@ -146,7 +146,7 @@ fn load_that_begins_while_64_ports_are_opened_and_pages_that_never_rest_lose_not
     });
 }
 
-/// Pages end with this, whatever becomes of the test.
+/// Guard that ends the pages at the end of the test.
 struct Over<'a>(&'a AtomicBool);
 
 impl Drop for Over<'_> {

@@ -1,4 +1,4 @@
-//! MAC control that pauses nothing. Each frame is consumed, each is counted, and traffic goes on.
+//! Tests of MAC control frames that pause nothing: each is consumed and counted, and traffic continues.
 
 use std::collections::BTreeMap;
 
@@ -11,15 +11,14 @@ use crate::{bed_beside_others, frame};
 const ALL_AT_MAXIMUM: [(u8, u16); 8] =
     [(0, 65535), (1, 65535), (2, 65535), (3, 65535), (4, 65535), (5, 65535), (6, 65535), (7, 65535)];
 
-/// At a speed where a pause would last for half a minute.
+/// Starts a switch at a speed where a pause lasts half a minute.
 fn start(defaults: &str) -> (Bed, Switch) {
     let bed = bed_beside_others(2).build();
     let switch = bed.start(&bed.config(&format!("speed = \"1M\"\n{defaults}")));
     (bed, switch)
 }
 
-/// A frame of every class passes to host 2, no class of its port has been paused, and no MAC control
-/// has come through to host 1.
+/// Checks that a frame of every class passes to host 2, that no class of its port was paused, and that no MAC control frame reached host 1.
 fn nothing_is_paused(bed: &Bed, switch: &Switch) {
     let (a, b) = (bed.host(1), bed.host(2));
     (0..8).for_each(|class| a.send(frame(a, b, class, class.into())));
@@ -33,7 +32,7 @@ fn nothing_is_paused(bed: &Bed, switch: &Switch) {
     assert_eq!(a.tap().count(|bytes| frames::ether_type(bytes) == MAC_CONTROL), 0);
 }
 
-/// Waits until `malformed` frames have been refused at port 2 for these reasons, and for no others.
+/// Waits until port 2 has refused exactly these malformed frames, by reason.
 fn refused(switch: &Switch, malformed: &[(&str, u64)]) {
     let expected: BTreeMap<String, u64> =
         malformed.iter().map(|&(why, count)| (why.to_owned(), count)).collect();

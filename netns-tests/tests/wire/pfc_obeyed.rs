@@ -1,7 +1,7 @@
-//! What a PFC frame does to the port that receives it.
+//! Tests of the effect of a PFC frame on the port that receives it.
 //!
-//! Host 1 sends, host 2 pauses. How long a class was paused is exact by the switch's own clock; on the
-//! wire a frame never comes before the end of its pause, and how long after depends on the machine.
+//! Host 1 sends, host 2 pauses. The paused time is exact by the switch's own clock. On the wire no frame arrives before
+//! the end of its pause; the delay after it depends on the machine.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ struct Pausing {
 }
 
 impl Pausing {
-    /// Both ports at 10 Mb/s obey PFC for all classes, and commit no more than two frames.
+    /// Builds two ports at 10 Mb/s that obey PFC for all classes and commit at most two frames.
     fn new() -> Pausing {
         let bed = bed(2).build();
         let config = bed.config("speed = \"10M\"\npause = \"asymmetric\"\ncommit = 2000");
@@ -37,8 +37,7 @@ impl Pausing {
         self.bed.host(1).send(frame(self.bed.host(1), self.bed.host(2), class, number));
     }
 
-    /// Sends a PFC frame, waits until the switch has paused all of these classes, and returns when it
-    /// was sent.
+    /// Sends a PFC frame, waits until the switch has paused all of these classes, and returns the time of sending.
     fn pause(&self, classes: &[(u8, u16)]) -> Duration {
         let sent = now();
         self.bed.host(2).send(frames::pfc(self.bed.host(2).mac(), classes));
@@ -56,8 +55,8 @@ impl Pausing {
         self.bed.host(2).tap().numbered(number).at
     }
 
-    /// How long a class has been paused altogether, once it is not any more. (`nanos` of a pause that is over, but
-    /// has not been ended yet, goes on.)
+    /// Waits for the end of the pause, and returns the total paused time. (`nanos` of an expired pause keeps rising
+    /// until the switch ends it.)
     fn paused(&self, class: u8) -> Duration {
         wait_for("the end of the pause", || (!self.received(class).now).then_some(()));
         Duration::from_nanos(self.received(class).durations.sum_nanos)

@@ -1,7 +1,6 @@
-//! The pause frames that the switch sends, byte by byte, by tshark and by scapy.
+//! Tests of the pause frames sent by the switch: byte by byte, by tshark and by scapy.
 //!
-//! Host 2 pauses the switch's port 2 for half a minute; what host 1 sends there piles up until the
-//! switch pauses host 1 in turn.
+//! Host 2 pauses the switch's port 2 for half a minute; frames of host 1 queue there until the switch pauses host 1.
 
 use std::time::Duration;
 
@@ -15,7 +14,7 @@ use crate::{bed_beside_others, frame};
 /// 65535 quanta at 1 Mb/s.
 const PAUSE: Duration = Duration::from_micros(33_553_920);
 
-/// Three frames of 1,500 bytes are more than XOFF.
+/// Thresholds; three frames of 1,500 bytes exceed XOFF.
 const CLASS: &str = "xoff = 4000\nxon = 2000\n";
 
 fn start(defaults: &str) -> (Bed, Switch) {
@@ -28,7 +27,7 @@ fn start(defaults: &str) -> (Bed, Switch) {
     (bed, switch)
 }
 
-/// Host 2 pauses port 2 or lets it go, and the switch has seen it.
+/// Sends a PFC frame from host 2, and waits until port 2 has received it.
 fn tell(bed: &Bed, switch: &Switch, classes: &[(u8, u16)]) {
     let before = switch.port(2).pfc_frames_received;
     bed.host(2).send(frames::pfc(bed.host(2).mac(), classes));
@@ -41,13 +40,13 @@ fn send_three(bed: &Bed, class: u8, first: u32) {
     }
 }
 
-/// What host 1 is told next after `seen` frames of MAC control.
+/// Returns the next MAC control frame at host 1 after `seen` others.
 fn told(bed: &Bed, seen: usize) -> Vec<u8> {
     let control = |bytes: &[u8]| frames::ether_type(bytes) == frames::MAC_CONTROL;
     bed.host(1).tap().wait(seen + 1, control).swap_remove(seen).bytes
 }
 
-/// A PFC frame of the switch's port 1 that says exactly this, to us, to tshark and to scapy.
+/// Checks that a frame is exactly this PFC frame of the switch's port 1, also by tshark and scapy.
 fn assert_says(bytes: &[u8], port: MacAddr, classes: &[(u8, u16)]) {
     assert_eq!(bytes, frames::pfc(port, classes));
     let vector = classes.iter().fold(0_u16, |vector, (class, _)| vector | 1 << class);
@@ -143,7 +142,7 @@ fn a_port_of_802_3x_pauses_as_a_whole() {
     assert_eq!(decode::tshark(&start, &["macc.opcode"]), ["0x0001"]);
     assert_eq!(end, frames::pause(bed.port(1).mac(), 0));
 
-    // And it obeys PAUSE, for all classes.
+    // The port also obeys PAUSE, for all classes.
     bed.host(1).send(frames::pause(bed.host(1).mac(), u16::MAX));
     wait_for("the pause", || (switch.port(1).pause_frames_received == 1).then_some(()));
     assert!(switch.port(1).classes.iter().all(|class| class.pause_received.now));

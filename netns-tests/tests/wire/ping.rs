@@ -1,4 +1,4 @@
-//! Ordinary hosts reach each other, over IPv4 and IPv6.
+//! Tests of pings between ordinary hosts over IPv4 and IPv6.
 
 use crate::bed_beside_others;
 

@@ -1,5 +1,4 @@
-//! Policies live: CaPFC on real frames, replaced under load, watched by shadows; and every pause
-//! explains itself, over two switches too.
+//! Tests of policies: CaPFC on real frames, policy changes under load, shadows, and causes of pauses over two switches.
 
 use std::process::Command;
 
@@ -8,7 +7,7 @@ use xoff_switch::causes::Causes;
 
 use crate::{BINARY, PATIENT, bed};
 
-/// One worker that sees all ports, whose ingress thresholds are far away.
+/// A single worker, which CaPFC needs, with distant ingress thresholds.
 const SEES_ALL: &str = "workers = 1";
 const FAR: &str = "[class.3]\nxoff = \"4MB\"\nxon = \"3MB\"";
 
@@ -18,7 +17,7 @@ fn xoff(bed: &xoff_netns_tests::Bed, args: &[&str]) -> (bool, String) {
     (output.status.success(), String::from_utf8(text).unwrap())
 }
 
-/// With PFC nobody would be paused before 4 MB have piled up; CaPFC pauses for 25 KB at egress.
+/// PFC would pause only above 4 MB at ingress; CaPFC pauses for 25 KB at egress.
 #[test]
 fn capfc_holds_the_culprits_of_a_congested_egress_queue_and_loses_nothing() {
     for policy in ["capfc-stop-max", "capfc-stop-calibrate"] {
@@ -85,7 +84,7 @@ fn a_policy_that_is_none_or_needs_one_worker_is_refused_and_changes_nothing() {
     bed.finish(switch);
 }
 
-/// A host stops the far switch's port; the pause travels back to the senders, and the chain is told.
+/// A host pauses the far switch's port; the pause propagates to the senders, and the graph has the whole chain.
 #[test]
 fn a_chain_of_pauses_is_told_from_the_senders_to_the_station_at_its_root() {
     let bed = bed(3).far(1).build();

@@ -1,5 +1,4 @@
-//! What is left to a running switch, thread by thread: enough to work, to look after its devices and to leave them
-//! as they were, and nothing else.
+//! Tests of the privileges of a running switch, thread by thread: sufficient to work, monitor its devices and restore them, and no more.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,11 +10,11 @@ use crate::bed_beside_others;
 
 /// CAP_NET_ADMIN (12).
 const OWNER: &str = "0000000000001000";
-/// The same, CAP_NET_RAW (13), CAP_IPC_LOCK (14) and CAP_BPF (39).
+/// CAP_NET_ADMIN (12), CAP_NET_RAW (13), CAP_IPC_LOCK (14) and CAP_BPF (39).
 const OPENER: &str = "0000008000007000";
 const NONE: &str = "0000000000000000";
 
-/// What /proc says of each kind of thread: user, capabilities, limits.
+/// User, capabilities and limits of a thread, from /proc.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Left {
     uid: String,
@@ -27,7 +26,7 @@ struct Left {
     seccomp: String,
 }
 
-/// By the names of threads; the first, and that of signals, are called by their program.
+/// Returns the privileges by thread name; the main thread and that of signals have the program's name.
 fn left(switch: &Switch) -> BTreeMap<String, Left> {
     let process = format!("/proc/{}", switch.pid());
     let program = fs::read_to_string(format!("{process}/comm")).unwrap();
@@ -78,10 +77,10 @@ fn ping(bed: &Bed) {
     bed.host(1).run("ping", &["-c", "3", "-i", "0.05", "-W", "5", &there]);
 }
 
-/// Works, looks after its devices, answers, and leaves them as they were, as that user.
+/// Checks that a switch with this user forwards, monitors its devices, answers, and restores its devices.
 fn works(bed: &Bed, switch_lines: &str, uid: &str) {
     let before = devices(bed);
-    // HTTP needs a privilege, too: to be bound, not to be served.
+    // Binding the HTTP port needs a privilege too; serving does not.
     bed.namespace().sysctl("ipv4/ip_unprivileged_port_start", "10000").unwrap();
     let switch = bed.start(&bed.config("speed = \"1G\"\nmode = \"generic\"").switch(switch_lines));
     assert_ne!(devices(bed), before, "the XDP program is there");
@@ -95,7 +94,7 @@ fn works(bed: &Bed, switch_lines: &str, uid: &str) {
     for answer in ["/metrics", "/status", "/addresses", "/healthz", "/policy"] {
         switch.get(answer).unwrap();
     }
-    // What is said of the process takes files, and drops of the XDP program a map of the kernel's.
+    // Metrics of the process need files, and drops of the XDP program a map of the kernel.
     let metrics = switch.metrics();
     for name in ["process_start_time_seconds", "process_open_fds", "process_cpu_seconds_total"] {
         assert!(metrics.lines().any(|line| line.starts_with(name)), "no {name} in {metrics}");

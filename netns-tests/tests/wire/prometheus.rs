@@ -1,4 +1,4 @@
-//! Metrics and dashboard before a real Prometheus, which scrapes two switches whose ports have the same names.
+//! Test of metrics and dashboard with a real Prometheus, which scrapes two switches with identical port names.
 
 use std::process::Command;
 
@@ -12,7 +12,7 @@ const DASHBOARD: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../dashboards/xoff
 const NEAR: [u8; 4] = [10, 99, 0, 1];
 const FAR: [u8; 4] = [10, 99, 0, 2];
 
-/// With everything on of which the dashboard has a panel.
+/// Enables all features that have a panel on the dashboard.
 fn everything(config: Config, name: &str) -> Config {
     let switch = format!(
         "name = \"{name}\"\nhttp = \"0.0.0.0:9464\"\nshadow = [\"capfc-stop-max\", \"ofc\", \"gfc\"]"
@@ -21,7 +21,7 @@ fn everything(config: Config, name: &str) -> Config {
     config.switch(&switch).more(more).port(1, "ofc_peer = true")
 }
 
-/// A host stops the far switch's port, and the pause travels back to two senders.
+/// A host pauses the far switch's port, and the pause propagates to two senders.
 #[test]
 fn every_query_of_the_dashboard_has_its_data_and_promtool_nothing_to_say() {
     let bed = bed(3).far(1).build();

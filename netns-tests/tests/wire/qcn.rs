@@ -1,4 +1,4 @@
-//! QCN on real wires: CNMs captured and decoded, streams that slow down as asked, nothing lost.
+//! Tests of QCN on the wire: CNMs are captured and decoded, streams slow down, and nothing is lost.
 
 use xoff_dataplane::units::{Class, MacAddr};
 use xoff_dataplane::wire::cnm::{Cnm, CongestionPointId};
@@ -8,7 +8,7 @@ use xoff_netns_tests::{Switch, Traffic, decode, frames, stream, unstalled, wait_
 
 use crate::{PATIENT, bed, frame};
 
-/// A set point far below XOFF, samples for every ten frames or so.
+/// A set point far below XOFF, and samples about every ten frames.
 const POINTS: &str = "set_point = \"30KB\"\nsample_every = \"40KB\"\nframes_per_cnm = 20\n";
 const XOFF: &str = "[class.3]\nxoff = \"600KB\"\nxon = \"300KB\"";
 const FRAMES: u64 = 12_000;
@@ -17,14 +17,14 @@ fn is_cnm(bytes: &[u8]) -> bool {
     Header::parse(bytes).is_ok_and(|header| Cnm::is_cnm(&header))
 }
 
-/// What a stream was asked, and what it made of it.
+/// Returns the CNMs that a stream received, and its lowest rate in Mb/s.
 fn limiter(sent: &SentStream) -> (u64, f64) {
     let qcn = sent.qcn.as_ref().expect("a stream with a rate limiter");
     let least = qcn.rates.iter().map(|sample| sample.mbps).fold(f64::MAX, f64::min);
     (qcn.cnms, least)
 }
 
-/// Two senders, each as fast as the third port's line, with rate limiters.
+/// Runs two senders with rate limiters, each at the line rate of the third port.
 fn fan_in(points: &str) {
     let bed = bed(3).build();
     let config =
@@ -60,7 +60,7 @@ fn senders_slow_down_as_egress_points_ask_and_nothing_is_lost() {
     unstalled(|| fan_in("egress = [3]\n"));
 }
 
-/// Host 2 pauses its port; what host 1 sends there piles up, and the third frame is a sample.
+/// Host 2 pauses its port; frames of host 1 queue there, and the third frame is sampled.
 #[test]
 fn a_cnm_on_the_wire_is_about_the_frame_that_was_sampled() {
     for (place, point) in [("ingress", 1), ("egress", 2)] {
@@ -95,7 +95,7 @@ fn a_cnm_on_the_wire_is_about_the_frame_that_was_sampled() {
         let with_cn_tag =
             |bytes: &[u8]| Header::parse(bytes).is_ok_and(|header| header.cn_tag == Some(CnTag(0x1234)));
         b.tap().wait(3, with_cn_tag);
-        // The kernel drops tagged frames that none of its protocols takes, at the hosts: no `finish` here.
+        // The kernels of the hosts drop tagged frames without a protocol, so `finish` would fail.
         assert!(switch.status().verdict.lossless);
         assert!(switch.stop().status.success());
     }
@@ -169,8 +169,8 @@ fn the_dissector_reads_what_we_encode_and_says_what_is_malformed() {
     };
     assert!(info(&with(41, 1)).ends_with("OFC: pause 1 flow of class 3"));
     let cut = list[..list.len() - 1].to_vec();
-    // As the switch has it: cut off, a pause that the vector does not name, one that it names beside another,
-    // no flow, and flows that resume beside a pause.
+    // Malformed for the switch too: cut off; a pause that the vector does not name; one that it names beside another;
+    // no flow; flows that resume beside a pause.
     for malformed in [cut, with(17, 0), with(17, 0x18), with(41, 0), with(38, 2)] {
         assert_eq!(decode::tshark_with_ours(&malformed, &["xoff_ofc.malformed"]), ["1"]);
         assert!(info(&malformed).contains("OFC, malformed: the list "), "{}", info(&malformed));

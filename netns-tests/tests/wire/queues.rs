@@ -1,4 +1,4 @@
-//! Devices with several hardware queues.
+//! Tests of devices with several hardware queues.
 
 use std::collections::BTreeSet;
 use std::net::UdpSocket;
@@ -13,8 +13,8 @@ use crate::{BINARY, bed, frame};
 const FLOWS: u16 = 64;
 const DATAGRAMS: u16 = 20;
 
-/// Sends datagrams from many source ports, so that the kernel spreads them over its queues; returns
-/// what arrived, as (source port, number), in order.
+/// Sends datagrams from many source ports, so that the kernel spreads them over its queues. Returns those that arrive,
+/// as (source port, number), in order.
 fn many_flows(from: &Host, to: &Host) -> Vec<(u16, u16)> {
     let (source, destination) = (from.ipv4(), to.ipv4());
     let receiver = to.namespace().run(|| UdpSocket::bind((destination, 5_000))).unwrap();
@@ -39,7 +39,7 @@ fn many_flows(from: &Host, to: &Host) -> Vec<(u16, u16)> {
     arrived
 }
 
-/// Packets that the XDP program saw on each queue of the switch's port.
+/// Returns the packets that the XDP program received on each queue of the switch's port.
 fn per_queue(port: &xoff_lab::Device) -> Vec<u64> {
     let mut ethtool = std::process::Command::new("ethtool");
     let output = port.namespace().output(ethtool.args(["-S", port.name()])).unwrap();
@@ -97,7 +97,7 @@ fn ethtool(bed: &Bed, words: &str) {
     assert!(output.status.success(), "ethtool {words}: {output:?}");
 }
 
-/// Payload bytes of the longest frame of p1.
+/// Sets the MTU of p1.
 fn set_mtu(bed: &Bed, mtu: u32) {
     let mtu = mtu.to_string();
     let output = bed.namespace().output(Command::new("ip").args(["link", "set", "p1", "mtu", &mtu])).unwrap();
@@ -114,7 +114,7 @@ fn follows(switch: &Switch, times: u64, queues: u32) {
 
 const CHANGED: &str = "p1: the number of receive queues of its device changed";
 
-/// Of one queue the port has a socket. What comes by the other is counted as lost, and not given to the machine's own stack.
+/// The port has a socket at one queue. Frames of the other queue are counted as lost, and do not reach the machine's own stack.
 #[test]
 fn port_follows_the_queues_of_its_device() {
     let bed = bed(2).queues(2).build();
@@ -149,7 +149,7 @@ fn port_follows_the_queues_of_its_device() {
     assert_eq!(exit.status.code(), Some(0), "{}", exit.stderr);
 }
 
-/// The number is what it was at the next look; frames may have gone by another queue meanwhile.
+/// The number of queues is unchanged at the next check, but frames may have used another queue meanwhile.
 #[test]
 fn queues_that_change_for_a_moment_are_a_gap() {
     let bed = bed(2).queues(3).build();
@@ -166,7 +166,7 @@ fn queues_that_change_for_a_moment_are_a_gap() {
     assert!(exit.stderr.contains(CHANGED), "{}", exit.stderr);
 }
 
-/// They were received before the change, and their port is paused for longer than a port that a reload removes may drain.
+/// The frames were received before the change, and their port is paused for longer than the drain time of a removed port.
 #[test]
 fn queued_frames_survive_a_change_of_queues() {
     let bed = bed(2).queues(2).build();
@@ -195,7 +195,7 @@ fn queued_frames_survive_a_change_of_queues() {
     assert_eq!(exit.status.code(), Some(3), "not proved, and nothing lost: {}", exit.stderr);
 }
 
-/// More queues than at the start are followed, too: a port opens with packet memory of its own.
+/// A port opens with packet memory of its own, so it can have more queues than at the start.
 #[test]
 fn queues_beyond_those_of_the_start_are_followed() {
     let bed = bed(2).queues(2).build();
@@ -210,7 +210,7 @@ fn queues_beyond_those_of_the_start_are_followed() {
     assert!([Some(1), Some(3)].contains(&exit.status.code()), "a gap in the proof: {}", exit.stderr);
 }
 
-/// The device does not fit its port any more: what comes by its new queue goes by the switch.
+/// The device's MTU is too small for its port, so frames of its new queue bypass the switch.
 #[test]
 fn queues_that_cannot_be_followed_are_not_proved() {
     let bed = bed(2).queues(2).build();

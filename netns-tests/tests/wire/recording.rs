@@ -1,4 +1,4 @@
-//! `xoff run --record`: what the switch decided is decided again of the file alone, and tshark sees in it what passed.
+//! Tests of `xoff run --record`: the replay makes identical decisions, and tshark reads the frames.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -11,10 +11,10 @@ use xoff_recording::{Ending, Outcome, replay};
 use crate::reload::reload;
 use crate::{bed_beside_others, frame};
 
-/// Three frames of 1,500 bytes are more than XOFF.
+/// Thresholds; three frames of 1,500 bytes exceed XOFF.
 const CLASS: &str = "[class.3]\nxoff = 4000\nxon = 2000\n";
 
-/// A switch of the bed that records into a file of this directory.
+/// Starts a switch that records into a file of this directory.
 fn recorded(bed: &Bed, config: &Config, into: &TempDir) -> (Switch, PathBuf) {
     let file = into.path().join("run.pcapng");
     let arguments = ["--record".into(), file.clone().into()].into();
@@ -22,7 +22,7 @@ fn recorded(bed: &Bed, config: &Config, into: &TempDir) -> (Switch, PathBuf) {
     (switch, file)
 }
 
-/// What tshark prints of these fields of every frame.
+/// Returns these fields of every frame, as printed by tshark.
 fn tshark(file: &Path, fields: &[&str]) -> Vec<String> {
     let mut command = Command::new("tshark");
     command.arg("-r").arg(file).args(["-T", "fields", "-E", "separator=|"]);
@@ -44,7 +44,7 @@ fn a_recorded_run_under_pfc_is_replayed_identically_and_tshark_opens_it() {
         two.send(frames::pfc(two.mac(), &[(3, time)]));
         wait_for("the pause", || (switch.port(2).pfc_frames_received > before).then_some(()));
     };
-    two.send(frame(two, one, 0, 0)); // it is known, and the third port has had a flood
+    two.send(frame(two, one, 0, 0)); // learned, and flooded to the third port
     one.tap().numbered(0);
     tell(0xffff);
     for number in 1..6 {
@@ -83,7 +83,7 @@ fn a_recorded_run_under_pfc_is_replayed_identically_and_tshark_opens_it() {
     assert_eq!((count("p1", "in", "|1500"), count("p2", "out", "|1500")), (5, 5), "{lines:#?}");
     assert_eq!(count("p2", "in", &pause), 2);
     assert!(count("p1", "out", &pause) >= 2, "XOFF and XON: {lines:#?}");
-    // What is beyond the head of a frame is not there, and Wireshark knows how long it was.
+    // Payloads are not recorded, but lengths are.
     assert!(std::fs::metadata(&file).unwrap().len() < 200_000);
 }
 

@@ -1,4 +1,4 @@
-//! The configuration is read again while the switch runs: what is otherwise in it holds, and no frame is lost.
+//! Tests of reloads: the changes of the configuration take effect, and no frame is lost.
 
 use std::process::Command;
 
@@ -7,12 +7,12 @@ use xoff_netns_tests::{Bed, Config, Switch, Traffic, stream, unstalled, wait_for
 
 use crate::{BINARY, PATIENT, bed, frame};
 
-/// Two lossless classes with these thresholds.
+/// Returns thresholds of class 3.
 fn lossless(xoff: &str, xon: &str) -> String {
     format!("[class.3]\nxoff = \"{xoff}\"\nxon = \"{xon}\"")
 }
 
-/// Runs `xoff reload` with these arguments: whether it did, and what it said.
+/// Runs `xoff reload` with these arguments; returns its success and output.
 pub fn reload(bed: &Bed, args: &[&str]) -> (bool, String) {
     let output = bed.namespace().output(Command::new(BINARY).arg("reload").args(args)).unwrap();
     let text = if output.status.success() { output.stdout } else { output.stderr };
@@ -53,7 +53,7 @@ fn thresholds_weights_and_maps_change_under_load_and_nothing_is_lost() {
     }
 }
 
-/// What there is to see of a switch that a reload may have changed.
+/// Returns the visible state that a reload may change.
 fn seen(switch: &Switch) -> String {
     let status = switch.status();
     let class = &status.ports[0].classes[3];
@@ -89,12 +89,12 @@ fn what_cannot_be_is_named_all_of_it_and_nothing_changes() {
     assert!(!done && text.contains("switch.toml is not valid:") && text.contains("`xof`"), "{text}");
     assert!(text.contains("line "), "{text}");
     assert_eq!(seen(&switch), before);
-    // More memory than was set aside.
+    // More memory than reserved.
     switch.write(&config(&bed).more(&lossless("300MB", "50KB")));
     let (done, text) = reload(&bed, &[]);
     assert!(!done && text.contains("buffer memory of worker 0"), "{text}");
     assert_eq!(seen(&switch), before);
-    // What would be is told, and is not.
+    // A dry run prints the changes and makes none.
     switch.write(&config(&bed).more(&other));
     let (done, text) = reload(&bed, &["--dry-run"]);
     assert!(

@@ -1,4 +1,4 @@
-//! Ports are added to a running switch and taken away, and the others lose nothing.
+//! Tests of reloads that add and remove ports: the other ports lose nothing.
 
 use std::process::{Command, Stdio};
 use std::thread;
@@ -10,12 +10,12 @@ use xoff_netns_tests::{Bed, Config, Host, Switch, Traffic, frames, stream, unsta
 use crate::reload::reload;
 use crate::{BINARY, PATIENT, bed, frame};
 
-/// The first so many ports of the bed, with a place for one more.
+/// Configures the first `ports` ports of the bed, with a place for one more.
 fn config(ports: u8) -> Config {
     at("100M", ports)
 }
 
-/// The same on lines where a pause lasts for more than three seconds.
+/// Configures the same on lines where a pause lasts more than three seconds.
 fn slow(ports: u8) -> Config {
     at("10M", ports)
 }
@@ -77,10 +77,10 @@ fn a_port_comes_and_goes_under_load_and_the_others_lose_nothing() {
     }
 }
 
-/// More than the rings of a port have room for.
+/// Number of frames, above the capacity of a port's rings.
 const TOO_MANY: u32 = 10_000;
 
-/// A host sends while its port is opened, more than any ring takes, and goes on when it is one of the switch's.
+/// A host overflows the rings of its port while it is opened, and keeps sending when it belongs to the switch.
 #[test]
 fn what_comes_in_before_a_port_is_adopted_is_no_loss() {
     unstalled(|| {
@@ -109,7 +109,7 @@ fn what_comes_in_before_a_port_is_adopted_is_no_loss() {
             let mut reload = bed.namespace().spawn(reload).unwrap();
             while reload.try_wait().unwrap().is_none() {
                 if early.is_none() && device(&bed, "p3").contains("prog/xdp") {
-                    switch.halt(); // while the other ports are being opened
+                    switch.halt(); // while other ports are being opened
                     let is_adopted = switch.stderr().matches("port open").count() > open;
                     early = Some((!is_adopted).then(|| send(TOO_MANY)));
                     switch.signal(Signal::SIGCONT);
@@ -124,7 +124,7 @@ fn what_comes_in_before_a_port_is_adopted_is_no_loss() {
         wait_for("its link", || (switch.port(3).link == xoff_switch::control::Link::Up).then_some(()));
         for _ in 0..100 {
             send(1);
-            thread::sleep(Duration::from_millis(1)); // no faster than its line
+            thread::sleep(Duration::from_millis(1)); // no faster than the line
         }
         let end = send(0);
         to.tap().numbered(end - 1);
@@ -140,7 +140,7 @@ fn what_comes_in_before_a_port_is_adopted_is_no_loss() {
     });
 }
 
-/// A host that goes on sending as its port goes loses nothing that the switch owes it.
+/// The host of a removed port keeps sending.
 #[test]
 fn what_comes_in_as_a_port_goes_is_no_loss() {
     let bed = bed(3).build();
@@ -168,7 +168,7 @@ fn a_port_that_goes_lets_its_peer_go_and_sends_what_it_has() {
         host.send(frame(host, a, 0, number));
         a.tap().numbered(number);
     }
-    // Its peer is held for a paused host, and it has frames for its own that pauses, too.
+    // Its peer is held because of a paused host, and frames are queued for the port, whose peer pauses it too.
     b.send(frames::pfc(b.mac(), &[(3, 65535)]));
     leaving.send(frames::pfc(leaving.mac(), &[(3, 65535)]));
     wait_for("the pauses", || {
@@ -182,7 +182,7 @@ fn a_port_that_goes_lets_its_peer_go_and_sends_what_it_has() {
     switch.write(&small(3));
     let mut reload = Command::new(BINARY);
     reload.arg("reload");
-    // It lets the port send when it has been let go itself.
+    // The peer sends XON after it has received XON.
     let is_let_go = |bytes: &[u8]| frames::pfc_time(bytes, 3) == Some(0);
     let mut lets_go = true;
     bed.watched_by(reload, |_| {
@@ -197,7 +197,7 @@ fn a_port_that_goes_lets_its_peer_go_and_sends_what_it_has() {
     bed.finish(switch);
 }
 
-/// A peer that stops it keeps nobody waiting: what it has is dropped by name, and counts.
+/// A peer that pauses the port does not delay its removal: the queued frames are dropped and counted.
 #[test]
 fn a_port_that_may_not_send_goes_all_the_same() {
     let bed = bed(3).build();

@@ -1,4 +1,4 @@
-//! Switches that end and start again, politely or not.
+//! Tests of switches that end and start again, normally or killed.
 
 use std::process::Command;
 
@@ -6,16 +6,16 @@ use xoff_netns_tests::{Bed, Switch, Traffic, frames, stream, wait_for};
 
 use crate::{PATIENT, bed, frame};
 
-/// Room for two frames of 1000 bytes before XOFF; one pause at 10 Mb/s lasts 3.4 s.
+/// Thresholds: XOFF at two frames of 1000 bytes. A pause at 10 Mb/s lasts 3.4 s.
 const SMALL: &str = "[class.3]\nxoff = 2000\n[class.4]\nxoff = 2000";
 
-/// What `ip link` says of the XDP programs on the switch's ports.
+/// Counts the XDP programs on the switch's ports.
 fn programs(bed: &Bed) -> usize {
     let output = bed.namespace().output(Command::new("ip").args(["-o", "link"])).unwrap();
     String::from_utf8(output.stdout).unwrap().matches("prog/xdp").count()
 }
 
-/// Host 2 pauses both classes, and what host 1 sends makes the switch hold it for both.
+/// Starts a switch with host 2 pausing both classes and host 1 held for both.
 fn held(bed: &Bed) -> Switch {
     let switch = bed.start(&bed.config("speed = \"10M\"\nlossless = [3, 4]").more(SMALL));
     let (a, b) = (bed.host(1), bed.host(2));
@@ -57,7 +57,7 @@ fn a_stopped_switch_that_holds_nobody_says_nothing() {
     }
 }
 
-/// A new switch knows nothing of the pauses that the old one obeyed.
+/// A new switch does not inherit the pauses that the old one obeyed.
 #[test]
 fn a_restart_while_paused_leaves_no_pause_behind() {
     let bed = bed(2).build();
@@ -72,7 +72,7 @@ fn a_restart_while_paused_leaves_no_pause_behind() {
     bed.finish(switch);
 }
 
-/// Killed while it holds a sender. Its XONs never come, nor those frames that it held.
+/// Kills a switch while it holds a sender: XONs and queued frames are lost.
 fn r12(mode: &str) {
     let bed = bed(2).build();
     let config = bed.config(&format!("speed = \"100M\"\nmode = \"{mode}\"")).switch(PATIENT);

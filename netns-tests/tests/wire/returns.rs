@@ -1,5 +1,5 @@
-//! Devices that go and come back, as those of containers and virtual machines do: their ports are opened again, and the
-//! others lose nothing meanwhile.
+//! Tests of devices that disappear and return, like those of containers and virtual machines: their ports are opened
+//! again, and other ports lose nothing.
 
 use std::process::{Child, Command};
 
@@ -9,10 +9,10 @@ use xoff_switch::control::Link;
 
 use crate::{BINARY, PATIENT, bed, frame};
 
-/// Room for two frames of 1000 bytes before XOFF.
+/// XOFF at two frames of 1000 bytes.
 const SMALL: &str = "[class.3]\nxoff = 2000";
 
-/// Ports 1 and 2 belong to the first worker, 3 to the second.
+/// Ports 1 and 2 on the first worker, port 3 on the second.
 const TWO: &str = "workers = [{ ports = [\"p1\", \"p2\"] }, { ports = [\"p3\"] }]";
 
 /// Runs `ip` in the switch's namespace.
@@ -21,7 +21,7 @@ fn ip(bed: &Bed, words: &str) {
     assert!(output.status.success(), "ip {words}: {output:?}");
 }
 
-/// Somebody in a host's namespace, by whose process others name it.
+/// Process in a host's namespace, which identifies the namespace.
 struct There(Child);
 
 impl There {
@@ -32,12 +32,12 @@ impl There {
 
 impl Drop for There {
     fn drop(&mut self) {
-        let _ = self.0.kill(); // it may have ended by itself
+        let _ = self.0.kill(); // fails if the process has ended
         let _ = self.0.wait();
     }
 }
 
-/// The wire of port `number` is made anew, the host's end where it was; `with` is said of the switch's end.
+/// Recreates the wire of port `number` to its host; `with` are options of the switch's end.
 pub fn make_again(bed: &Bed, number: usize, with: &str) {
     let host = bed.host(number);
     let there = There::at(host);
@@ -51,7 +51,7 @@ pub fn is_gone(switch: &Switch, number: usize) {
     wait_for("the device to be gone", || (switch.port(number).link == Link::Gone).then_some(()));
 }
 
-/// The device of port `number` is there for the time after that.
+/// Waits until the device of port `number` is up after its return number `times`.
 pub fn is_back(switch: &Switch, number: usize, times: u64) {
     wait_for("the port to be open again", || {
         let port = switch.port(number);
@@ -60,17 +60,17 @@ pub fn is_back(switch: &Switch, number: usize, times: u64) {
 }
 
 fn ping(from: &Host, to: &Host) {
-    // The address is another one than at the last time.
+    // The address has changed.
     from.run("ip", &["neigh", "flush", "dev", "eth0"]);
     from.run("ping", &["-c", "3", "-i", "0.2", "-W", "5", &to.ipv4().to_string()]);
 }
 
-/// Free frames and cells of buffer memory, by worker.
+/// Returns the free frames and cells of buffer memory of each worker.
 fn free_memory(switch: &Switch) -> Vec<(u64, u64)> {
     switch.status().workers.iter().map(|worker| (worker.frames_free, worker.cells_free)).collect()
 }
 
-/// The device of port 2 goes while frames wait for it, and one of its name comes.
+/// Removes the device of port 2 while frames are queued for it, and lets one of the same name appear.
 fn comes_back(go: impl FnOnce(&Bed, &Switch), come: impl FnOnce(&Bed)) {
     let bed = bed(3).build();
     let switch = bed.start(&bed.config("speed = \"10M\"").more(SMALL));
@@ -92,7 +92,7 @@ fn comes_back(go: impl FnOnce(&Bed, &Switch), come: impl FnOnce(&Bed)) {
     assert!(code == 503 && health.contains("\nport p2: not ready: its device p2 is gone\n"), "{health}");
     let gone = switch.metrics();
     assert!(gone.lines().any(|line| line == "xoff_port_gone{switch=\"xoff\",port=\"p2\"} 1"), "{gone}");
-    // What is for nobody known goes to the other port, and nothing waits.
+    // Frames to unknown addresses go to the other port, and none is queued.
     (8..=20).for_each(|number| a.send(frame(a, b, 3, number)));
     c.tap().numbered(20);
     let lost = switch.class(2, 3);
@@ -131,7 +131,7 @@ fn a_device_that_was_made_again_is_opened_again() {
     comes_back(|bed, _| ip(bed, "link del p2"), |bed| make_again(bed, 2, ""));
 }
 
-/// Who has seen that a device was gone says so, and all is as it should be again: but for what is told.
+/// An acknowledged gap no longer affects health, metrics and exit code.
 #[test]
 fn what_somebody_knows_of_counts_no_more() {
     let bed = bed(2).build();
@@ -167,7 +167,7 @@ fn what_somebody_knows_of_counts_no_more() {
     );
 }
 
-/// The kernel would give the old sockets nothing of it, and the old port does nothing to it.
+/// The old sockets receive nothing from a new device of the same index, and the old port does not touch it.
 #[test]
 fn a_device_of_the_same_index_is_another_one() {
     comes_back(
@@ -193,7 +193,7 @@ fn a_device_that_was_in_another_namespace_is_opened_again() {
     });
 }
 
-/// Each time, under load between two others, one of which is another worker's.
+/// Two other ports, on different workers, are under load.
 #[test]
 fn the_others_lose_nothing_however_often_a_device_comes_and_goes() {
     const TIMES: u64 = 8;
@@ -226,12 +226,12 @@ fn the_others_lose_nothing_however_often_a_device_comes_and_goes() {
             "{port:?}"
         );
     }
-    // What floods had given to the second device is lost with it, where it had not left, and what it counted is unknown.
+    // Flooded frames in the second device are lost with it, and its counters are unknown.
     let exit = switch.stop();
     assert!([Some(1), Some(3)].contains(&exit.status.code()), "not proved: {}", exit.stderr);
 }
 
-/// The packet memory is the kernel's by the first port's socket, and by nobody's where all are gone.
+/// The packet memory belongs to the first port's socket, and to none after all devices are gone.
 #[test]
 fn every_device_may_go() {
     let bed = bed(2).build();
@@ -250,7 +250,7 @@ fn every_device_may_go() {
     switch.stop();
 }
 
-/// It brings packet memory for each of its queues.
+/// The port brings packet memory for each of its queues.
 #[test]
 fn device_that_returns_with_more_queues_is_opened() {
     let bed = bed(2).build();

@@ -1,4 +1,4 @@
-//! PCP and DSCP rewritten at egress, and nothing else.
+//! Tests of PCP and DSCP rewriting at egress; other bytes do not change.
 
 use pnet_packet::ipv4::{self, Ipv4Packet};
 use xoff_netns_tests::{decode, frames};
@@ -31,7 +31,7 @@ fn frames_leave_with_the_marks_of_their_class() {
         arrives(b, a.to(b).tag(new_pcp, 0).ipv6(new_dscp, &data).build());
         arrives(c, a.to(c).tag(new_pcp, 1).udp(new_dscp, &data).build());
     }
-    // No IP, no DSCP: only the tag changes.
+    // Without IP there is no DSCP: only the tag changes.
     a.send(a.to(b).tag(2, 0).numbered(1).build());
     assert_eq!(b.tap().numbered(1).bytes, a.to(b).tag(5, 0).numbered(1).build());
     bed.finish(switch);

@@ -1,4 +1,4 @@
-//! A switch that routes: the kernel of a namespace decides, by whatever is told to it, and the switch forwards.
+//! Tests of a routing switch: the kernel of a namespace decides the routes, and the switch forwards.
 
 mod neighbours;
 
@@ -18,10 +18,10 @@ use xoff_switch::router::Presence;
 
 use crate::{PATIENT, bed};
 
-/// Between datagrams of a flow.
+/// Gap between datagrams of a flow.
 const GAP: Duration = Duration::from_micros(500);
 
-/// A switch whose ports are all routed, its kernel, and a host at each port: host N is 172.16.N.2 and fd16:N::2, the router .1.
+/// Switch with routed ports, its kernel, and a host at each port: host N is 172.16.N.2 and fd16:N::2, the router .1.
 struct Fabric {
     bed: Bed,
     switch: Switch,
@@ -64,7 +64,7 @@ impl Fabric {
         self.bed.host(number)
     }
 
-    /// Has the kernel do what `ip` is told.
+    /// Runs `ip` in the kernel's namespace.
     fn ip(&self, line: &str) -> String {
         ip(self.bed.far_namespace(), line)
     }
@@ -73,7 +73,7 @@ impl Fabric {
         self.host(from).run("ping", &["-c", "3", "-i", "0.05", "-W", "5", to]);
     }
 
-    /// What is said to one ping, whether it comes back or not.
+    /// Returns the output of a single ping, successful or not.
     fn answer(&self, from: usize, args: &str) -> String {
         let mut ping = Command::new("ping");
         ping.args(["-c", "1", "-W", "2"]).args(args.split(' '));
@@ -89,12 +89,12 @@ impl Fabric {
         self.switch.port(port).classes.iter().map(|class| class.drops[reason]).sum()
     }
 
-    /// A datagram of class 3 from host `from` for `to`, by the router.
+    /// Returns a datagram of class 3 from host `from` to `to`, by the router.
     fn packet(&self, from: usize, to: [u8; 4], number: u32) -> Vec<u8> {
         self.packet_of(24, from, to, number)
     }
 
-    /// The same with that DSCP.
+    /// Returns a datagram with this DSCP from host `from` to `to`, by the router.
     fn packet_of(&self, dscp: u8, from: usize, to: [u8; 4], number: u32) -> Vec<u8> {
         let router = MacAddr([2, 0, 0, 0, 1, u8::try_from(from).unwrap()]);
         let mut bytes = Frame::new(self.host(from).mac(), router).udp(dscp, &number.to_be_bytes()).build();
@@ -123,7 +123,7 @@ fn ip(namespace: &Namespace, line: &str) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// The same for many lines at once.
+/// Runs many lines of `ip` at once.
 fn batch(namespace: &Namespace, lines: &str) {
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), lines).unwrap();
@@ -133,12 +133,12 @@ fn batch(namespace: &Namespace, lines: &str) {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// Lines about so many networks.
+/// Returns lines about `count` networks.
 fn many(count: u32, verb: &str, rest: &str) -> String {
     (0..count).map(|n| format!("route {verb} 100.{}.{}.0/24 {rest}\n", n / 256, n % 256)).collect()
 }
 
-/// Numbers of the datagrams that a host has received.
+/// Waits for `count` datagrams of class 3 at a host, and returns their numbers.
 fn numbers(host: &Host, count: usize) -> Vec<u32> {
     let is_one = |bytes: &[u8]| {
         bytes.len() >= 46 && bytes[12..14] == [8, 0] && bytes[23] == 17 && bytes[15] == 24 << 2
@@ -166,7 +166,7 @@ fn hosts_reach_each_other_through_the_router_and_every_hop_answers() {
     let router = status.router.unwrap();
     assert!(router.routes_v4 >= 9 && router.routes_v6 >= 9, "{router:?}");
     assert!(router.interfaces.iter().all(|it| it.to_host > 0 && it.from_host > 0), "{router:?}");
-    // What both sides know goes by the workers: none of a hundred more comes to the kernel.
+    // With known neighbours workers forward: almost none of a hundred packets reaches the kernel.
     let before = fabric.ip("-s link show p1");
     let to_host = |fabric: &Fabric| fabric.switch.status().router.unwrap().interfaces[0].to_host;
     let punted = to_host(&fabric);
@@ -231,7 +231,7 @@ fn routes_of_every_kind_are_followed_as_they_come_and_go() {
     assert!(fabric.answer(1, "172.20.0.9").contains("Net Unreachable"), "no route");
     let mut number = 0;
     let mut arrives = |host: &Host| {
-        // Until the workers have the table the kernel forwards, by the same route.
+        // Until the workers have the table, the kernel forwards by the same route.
         wait_for("a datagram to arrive", || {
             number += 1;
             one.send(fabric.packet(1, [172, 20, 0, 9], number));
@@ -261,7 +261,7 @@ fn routes_of_every_kind_are_followed_as_they_come_and_go() {
         let row = page.routes.iter().find(|row| row.prefix == "172.20.0.0/24")?;
         (row.via.len() == 2).then_some(())
     });
-    fabric.ip("nexthop del id 2"); // of which no route tells
+    fabric.ip("nexthop del id 2"); // without a message about the route
     wait_for("one way less", || {
         let page = fabric.routes();
         let row = page.routes.iter().find(|row| row.prefix == "172.20.0.0/24")?;
@@ -290,7 +290,7 @@ fn routes_that_flap_a_hundred_times_a_second_cost_no_frame_of_another() {
     let ended = Arc::clone(&end);
     let flaps = thread::spawn(move || {
         for round in (0..).take_while(|_| !ended.load(Ordering::Relaxed)) {
-            // Also the one that the frames take, from one way to two and back.
+            // The route of the frames flaps too, between one and two next hops.
             let ways = ["nexthop via 172.16.2.2", "nexthop via 172.16.2.2 nexthop via 172.16.2.2 weight 2"]
                 [round % 2];
             ip(&kernel, &format!("route replace 172.21.0.0/24 {ways}"));
@@ -323,7 +323,7 @@ fn routes_that_a_daemon_leaves_behind_are_taken_over_by_another_and_no_frame_is_
     fabric.ping(1, "172.16.2.2");
     fabric.ping(1, "172.16.3.2");
     ip(fabric.host(2).namespace(), "address add 172.21.0.9/32 dev lo");
-    fabric.ip("route add 172.20.0.0/14 via 172.16.2.2"); // holds where no daemon says more
+    fabric.ip("route add 172.20.0.0/14 via 172.16.2.2"); // fallback without a daemon
     let kernel = fabric.bed.far_namespace().clone();
     let told = |verb: &str, rest: &str| {
         let own = format!("route {verb} 172.21.0.0/24 via 172.16.2.2 {rest}\n");
@@ -334,9 +334,9 @@ fn routes_that_a_daemon_leaves_behind_are_taken_over_by_another_and_no_frame_is_
     wait_for("an answer", || fabric.answer(1, "172.21.0.9").contains("1 received").then_some(()));
     let begin = fabric.switch.status().router.unwrap();
     let lines = [
-        told("replace", "proto ospf"), // the daemon of before is dead, and another knows the same
+        told("replace", "proto ospf"), // the first daemon is dead, and another has the same routes
         told("del", "proto ospf"),
-        told("add", "proto bgp"), // which dies, too: its routes stand beside those of the next, and are swept
+        told("add", "proto bgp"), // this one dies too: its routes coexist with those of the next, and are then flushed
         told("add", "proto isis metric 30"),
         "route flush proto bgp\n".to_owned(),
         told("add", "proto bgp"),
@@ -366,7 +366,7 @@ fn routes_that_a_daemon_leaves_behind_are_taken_over_by_another_and_no_frame_is_
     let router = fabric.switch.status().router.unwrap();
     assert!(router.tables > begin.tables && router.routes_v4 > 2_000, "{router:?}");
     let to_host = router.interfaces[0].to_host - begin.interfaces[0].to_host;
-    let is_seldom = to_host < u64::from(sent) / 100; // others speak to the router meanwhile
+    let is_seldom = to_host < u64::from(sent) / 100; // other frames to the router are few
     assert!(is_seldom, "the workers forwarded {sent} frames, not the kernel: {to_host} went there");
     fabric.finish();
 }
@@ -375,7 +375,7 @@ fn routes_that_a_daemon_leaves_behind_are_taken_over_by_another_and_no_frame_is_
 fn what_was_missed_is_read_again() {
     let fabric = Fabric::new(2, "");
     fabric.ping(1, "172.16.2.2");
-    // The switch hears nothing while it is stopped, and there is more than it has room for.
+    // The stopped switch reads no messages, and there are more than its buffer holds.
     fabric.switch.signal(Signal::SIGSTOP);
     batch(fabric.bed.far_namespace(), &many(30_000, "add", "via 172.16.2.2"));
     fabric.switch.signal(Signal::SIGCONT);
@@ -390,7 +390,7 @@ fn what_was_missed_is_read_again() {
         "{}",
         page.total
     );
-    // Without them no message tells that they are gone: the address of their network is.
+    // No message reports the removal of these routes, but one reports that of the address.
     fabric.ip("address del 172.16.2.1/24 dev p2");
     wait_for("none to be left", || (fabric.switch.status().router.unwrap().routes_v4 < 100).then_some(()));
     fabric.ping(1, "fd16:2::2");
@@ -410,7 +410,7 @@ fn an_interface_that_is_taken_down_or_away_takes_nothing_else_along() {
     fabric.ping(1, "172.16.3.2");
     fabric.ip("link set p2 up");
     fabric.ping(1, "172.16.2.2");
-    // The link of the port is lost: routing daemons see it at the host interface.
+    // Routing daemons see a lost link of the port at the host interface.
     fabric.bed.port(2).set_up(false).unwrap();
     wait_for("the carrier to be gone", || fabric.ip("link show p2").contains("NO-CARRIER").then_some(()));
     fabric.bed.port(2).set_up(true).unwrap();

@@ -1,4 +1,4 @@
-//! What a service manager is told: that the switch runs, again and again that it lives, and that it ends.
+//! Test of the notifications to a service manager: ready, watchdog, stopping.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt as _;
@@ -15,7 +15,7 @@ fn a_service_manager_is_told_that_the_switch_runs_lives_and_ends() {
     let path = directory.path().join("notify");
     let manager = UnixDatagram::bind(&path).unwrap();
     manager.set_read_timeout(Some(PATIENCE)).unwrap();
-    // Whoever it has become may speak to its manager.
+    // The switch's user must be able to reach the manager's socket.
     fs::set_permissions(directory.path(), Permissions::from_mode(0o755)).unwrap();
     fs::set_permissions(&path, Permissions::from_mode(0o777)).unwrap();
     let environment =

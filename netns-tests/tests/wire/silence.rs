@@ -1,4 +1,4 @@
-//! What was received leaves, whatever comes after it, and leaves nothing behind.
+//! Tests of frames before silence: all of them leave, and all memory becomes free.
 
 use xoff_netns_tests::frames::{self, BROADCAST, Frame};
 use xoff_netns_tests::{Bed, Switch, wait_for};
@@ -13,7 +13,7 @@ fn free_memory(switch: &Switch) -> Vec<(u64, u64)> {
     switch.status().workers.iter().map(|worker| (worker.frames_free, worker.cells_free)).collect()
 }
 
-/// Bursts of every awkward size, then silence: not one frame waits for the next to push it out.
+/// Bursts of awkward sizes are followed by silence, so that no later frame pushes out the last ones.
 #[test]
 fn the_last_frames_of_a_burst_leave_by_themselves() {
     for mode in ["adaptive", "busy"] {
@@ -35,7 +35,7 @@ fn the_last_frames_of_a_burst_leave_by_themselves() {
     }
 }
 
-/// Partial batches of all kinds of frames, again and again: all memory is free again after each.
+/// Partial batches of all kinds of frames are repeated; all memory is free again after each.
 #[test]
 fn free_memory_returns_to_baseline() {
     for workers in [1, 2] {

@@ -1,4 +1,4 @@
-//! Files that do not answer, and pipes that nobody reads: the switch goes on beside them, and ends when it is asked to.
+//! Tests of files that never return data and pipes that nobody reads: the switch continues, and ends on request.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::Read as _;
@@ -18,13 +18,13 @@ fn config(bed: &Bed) -> Config {
     bed.config("speed = \"100M\"")
 }
 
-/// Puts a pipe in the place of a file.
+/// Replaces a file by a pipe.
 fn silence(file: &Path) {
     fs::remove_file(file).unwrap();
     mkfifo(file, Mode::S_IRWXU).unwrap();
 }
 
-/// A reload that waits for its file, after the next one was refused because of it.
+/// Starts a reload that waits for its file, and checks that further reloads are refused meanwhile.
 fn waiting_reload(bed: &Bed) -> Child {
     let start = || {
         let mut command = Command::new(BINARY);
@@ -36,7 +36,7 @@ fn waiting_reload(bed: &Bed) -> Child {
         let (done, text) = reload(bed, &[]);
         assert!(!done, "{text}");
         if waiting.try_wait().unwrap().is_some() {
-            waiting = start(); // it came second, or was given up meanwhile
+            waiting = start(); // it was the second, or has timed out
         }
         text.contains("an earlier reload still waits for").then_some(())
     });
@@ -57,7 +57,7 @@ fn silent_configuration_holds_up_nothing() {
     first.stderr.take().unwrap().read_to_string(&mut text).unwrap();
     assert_eq!(first.wait().unwrap().code(), Some(2), "{text}");
     assert!(text.contains("has not answered for 5 s") || text.contains("still waits"), "{text}");
-    // The next file is read though a thread still waits for the first.
+    // A new file is read although a thread still waits for the first.
     fs::remove_file(&file).unwrap();
     switch.write(&config(&bed));
     wait_for("a reload of the file", || {
@@ -65,7 +65,7 @@ fn silent_configuration_holds_up_nothing() {
         assert!(done || text.contains("still waits"), "{text}");
         done.then_some(())
     });
-    // Nobody waits for the last one.
+    // The end of the switch does not wait for the last reload.
     silence(&file);
     let mut last = waiting_reload(&bed);
     let Exit { status, stderr, .. } = switch.stop();
@@ -73,7 +73,7 @@ fn silent_configuration_holds_up_nothing() {
     last.wait().unwrap();
 }
 
-/// What becomes of a switch that records into a file and has forwarded more than a pipe holds.
+/// Runs a switch that records into a file and forwards more than a pipe holds.
 fn recorded_into(file: PathBuf) -> Exit {
     let bed = bed_beside_others(2).build();
     let arguments = ["--record".into(), file.into()].into();

@@ -1,4 +1,4 @@
-//! Switches in namespaces of one machine, reached over socket files and over addresses of another namespace.
+//! Tests of switches in namespaces of one machine, reached by socket files and by addresses of another namespace.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -11,12 +11,12 @@ use xoff_netns_tests::wait_for;
 
 use crate::{BINARY, bed, frame};
 
-/// A path in `/run/xoff` that no other test has.
+/// Returns a path in `/run/xoff` that no other test uses.
 fn socket(name: &str) -> PathBuf {
     Path::new("/run/xoff").join(format!("test-{}-{name}.sock", std::process::id()))
 }
 
-/// Runs `xoff` where this test runs, which is none of the namespaces of a bed.
+/// Runs `xoff` outside of the bed's namespaces.
 fn xoff(args: &[&str]) -> Output {
     Command::new(BINARY).args(args).output().unwrap()
 }
@@ -42,7 +42,7 @@ fn a_switch_in_another_namespace_is_reached_by_its_socket_and_does_not_run_twice
     let changed = xoff(&["policy", "--url", &url, "--class", "3", "capfc-stop-max"]);
     assert!(text(&changed.stdout).contains("class 3  capfc-stop-max"), "{changed:?}");
 
-    // All that have a socket, and those at which nobody answers, by name.
+    // `--all` shows all switches with a socket, and names sockets without an answer.
     let dead = socket("dead");
     drop(UnixListener::bind(&dead).unwrap());
     let all = text(&xoff(&["status", "--all"]).stdout);

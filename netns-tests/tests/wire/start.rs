@@ -1,4 +1,4 @@
-//! What cannot be started says why in one message, ends with exit code 2, and leaves nothing behind.
+//! Tests of starts that fail: one message with the reason, exit code 2, and nothing left behind.
 
 use std::fs;
 use std::net::TcpListener;
@@ -9,14 +9,14 @@ use xoff_netns_tests::{Bed, Config};
 
 use crate::{BINARY, bed_beside_others};
 
-/// How the devices of the switch look: flags, programs, queueing disciplines.
+/// Returns flags, programs and queueing disciplines of the switch's devices.
 fn devices(bed: &Bed) -> String {
     let mut ip = Command::new("ip");
     let output = bed.namespace().output(ip.args(["-details", "link", "show"])).unwrap();
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// A start that fails, with all of `words` in what it says.
+/// Checks that a start fails with all of `words` in its message, and changes no device.
 fn refuses(bed: &Bed, config: &Config, words: &[&str]) {
     let before = devices(bed);
     let exit = bed.launch(config).wait();

@@ -1,4 +1,4 @@
-//! A peer that pauses one class, on and on.
+//! Tests of a peer that pauses one class persistently.
 
 use std::thread;
 use std::time::Duration;
@@ -11,7 +11,7 @@ fn pause(host: &Host, class: u8, quanta: u16) {
     host.send(frames::pfc(host.mac(), &[(class, quanta)]));
 }
 
-/// What is below XOFF waits, and nobody behind the switch hears of it.
+/// Frames below XOFF stay queued, and no peer at another port is paused.
 #[test]
 fn the_stormed_class_sends_nothing_and_the_pause_is_not_relayed() {
     let bed = bed(2).build();
@@ -40,12 +40,12 @@ fn the_stormed_class_sends_nothing_and_the_pause_is_not_relayed() {
     assert_eq!(said.ports[0].pause_frames_sent, 0);
 }
 
-/// The other classes keep their rate while the stormed one has filled its memory.
+/// Other classes keep their rate after the stormed class has filled its memory.
 #[test]
 fn other_classes_do_not_feel_a_storm() {
     unstalled(|| {
         let bed = bed(2).build();
-        // Room for what a stalled machine lets pile up, except in the stormed class.
+        // Room for frames that accumulate during stalls of the machine, except in the stormed class.
         let config = bed.config("speed = \"100M\"\nlossless = [3, 4]").switch(PATIENT);
         let switch = bed.start(&config.more("[class.4]\nxoff = \"2MB\"\n[class.0]\negress_max = \"2MB\""));
         let (a, b) = (bed.host(1), bed.host(2));
@@ -67,7 +67,7 @@ fn other_classes_do_not_feel_a_storm() {
     });
 }
 
-/// Storms come and go, the last one without an XON.
+/// Several storms, the last one without an XON.
 #[test]
 fn after_storms_nothing_is_lost_or_out_of_order() {
     unstalled(|| {

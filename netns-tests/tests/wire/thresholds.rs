@@ -1,5 +1,4 @@
-//! Thresholds are reached to the byte. Frames stay where they are counted because the peer
-//! behind the egress port has paused it.
+//! Tests of thresholds, exact to the byte. Frames stay queued because the peer of the egress port pauses it.
 
 use xoff_netns_tests::{Bed, Exit, Host, Switch, frames, wait_for};
 use xoff_switch::control::status::IngressStatus;
@@ -7,12 +6,12 @@ use xoff_switch::control::status::IngressStatus;
 use crate::bed_beside_others;
 
 const CLASS: u8 = 3;
-/// One pause at 10 Mb/s lasts 3.4 s.
+/// Speed at which a pause lasts 3.4 s.
 const SLOW: &str = "speed = \"10M\"";
 /// Room for six frames of 1000 bytes, three of them before XOFF.
 const SMALL: &str = "[class.3]\nxoff = 3000\nxon = 1500\nheadroom = 3000";
 
-/// Three hosts; nothing of the class leaves towards the second and third.
+/// Starts a switch with three hosts, and with the class paused towards the second and third.
 fn paused() -> (Bed, Switch) {
     let bed = bed_beside_others(3).build();
     let switch = bed.start(&bed.config(SLOW).more(SMALL));
@@ -30,7 +29,7 @@ fn send(from: &Host, to: &Host, counted: usize) {
     from.send(from.to(to).tag(CLASS, 0).numbered(1).build_len(counted - 4));
 }
 
-/// Sends one frame after the other, and returns what counts at the first port then.
+/// Sends frames of these sizes; returns the ingress of the first port after their arrival.
 fn fill(bed: &Bed, switch: &Switch, to: usize, sizes: &[usize]) -> IngressStatus {
     let before = switch.class(1, 3).rx_frames;
     sizes.iter().for_each(|&size| send(bed.host(1), bed.host(to), size));
@@ -100,7 +99,7 @@ fn the_last_byte_of_headroom_and_one_more() {
     bed.assert_no_drops();
 }
 
-/// Frames to two hosts, one of which lets go: what is left is at XON, or one byte below.
+/// One of two receiving hosts sends XON: the remaining bytes are at the XON threshold, or one byte below.
 #[test]
 fn xoff_holds_until_less_than_xon_is_left() {
     for (left, released) in [(1500, false), (1499, true)] {

@@ -1,11 +1,11 @@
-//! VLANs keep frames apart, for every VID; tags come and go at the ports as they should.
+//! Tests of VLANs: separation for every VID, and tags added and removed at ports.
 
 use xoff_netns_tests::frames::{self, Frame};
 use xoff_netns_tests::{Bed, wait_for};
 
 use crate::bed_beside_others;
 
-/// (VID or none, number) of the numbered frames that a host has seen, by number.
+/// Returns (VID or none, number) of the numbered frames at a host, by number.
 fn tagged_numbers(bed: &Bed, host: usize) -> Vec<(Option<u16>, u32)> {
     let seen = bed.host(host).tap().all();
     let mut numbers: Vec<_> = seen
@@ -65,7 +65,7 @@ fn access_ports_and_a_trunk_put_tags_on_and_take_them_off() {
     bed.host(3).send(broadcast(3).tag(5, 20).numbered(4).build());
     bed.host(3).send(broadcast(3).numbered(5).build()); // not admitted
     bed.host(3).send(broadcast(3).tag(5, 30).numbered(6).build()); // not a member
-    bed.host(1).send(broadcast(1).tag(5, 10).numbered(7).build()); // its own VLAN, said aloud
+    bed.host(1).send(broadcast(1).tag(5, 10).numbered(7).build()); // its own VLAN, with explicit tag
     bed.host(1).send(broadcast(1).tag(5, 20).numbered(8).build()); // not a member
     let expected: [&[(Option<u16>, u32)]; 4] = [
         &[(None, 3)],
@@ -81,7 +81,7 @@ fn access_ports_and_a_trunk_put_tags_on_and_take_them_off() {
     for (host, frames) in (1..).zip(expected) {
         assert_eq!(tagged_numbers(&bed, host), frames, "host {host}");
     }
-    // The same bytes, a tag more or less.
+    // The bytes are unchanged, apart from the tag.
     let longer = broadcast(1).numbered(9).build_len(200);
     bed.host(1).send(&longer);
     assert_eq!(bed.host(4).tap().numbered(9).bytes, longer);
@@ -116,7 +116,7 @@ fn a_priority_tag_keeps_its_pcp_and_a_service_tag_passes() {
     bed.finish(switch);
 }
 
-/// A veth takes a tag more than its MTU says, so that frames for an MTU of 1496 may have two.
+/// A veth device accepts one tag beyond its MTU, so frames for an MTU of 1496 may have two.
 #[test]
 fn the_longest_frame_passes_with_one_or_two_tags_of_802_1ad() {
     let bed = bed_beside_others(2).build();

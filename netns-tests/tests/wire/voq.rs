@@ -1,10 +1,10 @@
-//! The order of an egress queue: first in first out, or one queue for each way in, served in turn.
+//! Tests of the order of an egress queue: FIFO, or one queue per input, served in turn.
 
 use xoff_netns_tests::{frames, wait_for};
 
 use crate::{bed_beside_others, frame};
 
-/// Two senders, one after the other, into a port that is paused meanwhile.
+/// Sends from two hosts, one after the other, into a paused port; returns the order of arrival.
 fn order(queue: &str) -> Vec<u32> {
     let bed = bed_beside_others(3).build();
     let switch = bed.start(&bed.config("speed = \"10M\"").more(&format!("[class.3]\nqueue = \"{queue}\"")));

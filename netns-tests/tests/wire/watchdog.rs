@@ -1,6 +1,6 @@
-//! `xoff traffic pause` as the storm, and what the watchdog makes of it.
+//! Tests of the watchdog against storms from `xoff traffic pause`.
 //!
-//! Host 1 sends, host 2 pauses. The longest pause at 100 Mb/s is 335 ms, and detection takes longer.
+//! Host 1 sends, host 2 pauses. The longest pause at 100 Mb/s is 335 ms; detection takes longer.
 
 use std::process::Child;
 
@@ -12,7 +12,7 @@ use crate::{BINARY, bed, frame};
 const DETECT_NANOS: u64 = 400_000_000;
 const RESTORE_NANOS: u64 = 200_000_000;
 
-/// A bed of two hosts and its switch, which has been told where host 2 is.
+/// Starts a switch with a watchdog and two hosts, and lets it learn the address of host 2.
 fn watched(action: &str) -> (Bed, Switch) {
     let bed = bed(2).build();
     let class = format!(
@@ -37,7 +37,7 @@ fn wait_for_pause(switch: &Switch) {
     wait_for("the pause", || switch.class(2, 3).pause_received.now.then_some(()));
 }
 
-/// Frames that together are more than the XOFF threshold.
+/// Sends frames that together exceed XOFF.
 fn send_large(bed: &Bed, numbers: std::ops::RangeInclusive<u32>) {
     let (a, b) = (bed.host(1), bed.host(2));
     for number in numbers {
@@ -47,7 +47,7 @@ fn send_large(bed: &Bed, numbers: std::ops::RangeInclusive<u32>) {
     }
 }
 
-/// Ends the storm and waits until the watchdog has seen that.
+/// Ends the storm and waits until the watchdog has noticed.
 fn calm(switch: &Switch, mut storm: Child) -> WatchdogStatus {
     storm.kill().unwrap();
     storm.wait().unwrap();
@@ -73,7 +73,7 @@ fn a_long_storm_costs_its_class_at_that_port_and_nobody_else() {
     assert_eq!((seen.storms, seen.dropped, storm.dropped, storm.forwarded), (1, 20, 20, 0));
     assert!(!switch.class(1, 3).pause_sent.now, "the sender is let go");
 
-    // The storm goes on: what comes is dropped at once, and pauses nobody.
+    // During the storm new frames are dropped at once, and pause nobody.
     send_large(&bed, 21..=60);
     wait_for("the drops", || (watchdog(&switch).dropped == 60).then_some(()));
     a.send(frame(a, b, 0, 100));

@@ -1,4 +1,4 @@
-//! Several workers: frames and slots change hands, and the books still balance.
+//! Tests of several workers: frames and slots are handed over, and the ledgers balance.
 
 use std::slice;
 
@@ -6,10 +6,10 @@ use xoff_netns_tests::{Traffic, stream, unstalled};
 
 use crate::{PATIENT, bed};
 
-/// Ports 1 and 2 belong to the first worker, 3 and 4 to the second.
+/// Ports 1 and 2 on the first worker, 3 and 4 on the second.
 const TWO: &str = "workers = [{ ports = [\"p1\", \"p2\"] }, { ports = [\"p3\", \"p4\"] }]";
 
-/// Into a congested port of the other worker's from both workers, and back.
+/// Both workers send to a congested port of the second, which also sends back.
 #[test]
 fn two_workers_lose_nothing_between_them() {
     unstalled(|| {
@@ -37,7 +37,7 @@ fn two_workers_lose_nothing_between_them() {
     });
 }
 
-/// A stop finds frames in every place, between the workers too.
+/// A stop finds frames everywhere, including between the workers.
 #[test]
 fn a_stop_in_the_middle_of_traffic_closes_both_books() {
     let bed = bed(4).build();
@@ -53,5 +53,5 @@ fn a_stop_in_the_middle_of_traffic_closes_both_books() {
     let exit = switch.stop();
     assert_eq!(exit.status.code(), Some(0), "{}", exit.stderr);
     assert!(exit.stderr.contains("ledger balanced"), "{}", exit.stderr);
-    let _ = talk.finish(); // what came after the stop is lost, and none of the switch's business
+    let _ = talk.finish(); // frames after the stop are lost, outside of the switch
 }

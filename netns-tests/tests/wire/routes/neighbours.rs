@@ -1,8 +1,9 @@
-//! Lossless frames whose neighbour the kernel does not know: they wait in the switch until it does, and those that wait in vain count.
+//! Tests of lossless frames whose neighbour the kernel does not know: they are queued until it is resolved, and those
+//! without an answer count as lost.
 
 use super::*;
 
-/// Exit code of a switch that did not keep its promise.
+/// Exit code for a broken promise.
 const NOT_KEPT: Option<i32> = Some(1);
 
 impl Fabric {
@@ -11,7 +12,7 @@ impl Fabric {
     }
 }
 
-/// Each flush has the kernel forget host 2, and the switch with it.
+/// Each flush removes host 2 from the neighbours of the kernel, and so of the switch.
 #[test]
 fn flushed_neighbours_cost_no_lossless_frame() {
     let fabric = Fabric::new(2, "");
@@ -56,7 +57,7 @@ fn frames_to_silent_neighbour_are_lost_and_count() {
     wait_for("the wait to be over", || (fabric.drops_of_class_3(1, "unresolved") == 200).then_some(()));
     let verdict = fabric.switch.status().verdict;
     assert_eq!((verdict.lossless, verdict.lossless_lost), (false, 200));
-    // It is there after all: what comes from then on arrives.
+    // After the neighbour appears, later frames arrive.
     ip(fabric.host(2).namespace(), "address add 172.16.2.99/24 dev eth0");
     let mut number = 2_000_000;
     wait_for("a frame to arrive", || {
