@@ -14,8 +14,7 @@ use xoff_switch::Promise;
 
 /// Exit code of a command that could not start: bad usage, bad configuration, missing privilege.
 pub const EXIT_CANNOT: u8 = 2;
-/// Exit code for an unproved promise: no loss is known, but a counter that would show one cannot be
-/// read.
+/// Exit code for an unproved promise: no loss is known, but a drop counter cannot be read.
 const EXIT_NOT_PROVED: u8 = 3;
 
 /// Returns the exit code for the verdict on a promise.
@@ -59,18 +58,18 @@ pub fn seeds(text: &str) -> Result<(u64, u64), String> {
     })
 }
 
-/// Prints on standard output. A closed pipe is no error, because the exit code still reports the
-/// result.
+/// Prints on standard output. A closed pipe is no error: the exit code still reports the result.
 ///
-/// # Errors Returns an error if the text cannot be written for another reason, such as a full disk.
+/// # Errors
+/// Returns an error for other failures, such as a full disk.
 pub fn print(text: impl Display) -> miette::Result<()> {
     print_more(text).map(drop)
 }
 
-/// Prints like [`print()`], and returns `Break` if the reader has closed the pipe.
+/// Prints like [`print()`]; returns `Break` if the reader has closed the pipe.
 ///
 /// # Errors
-/// Returns an error in the same cases as [`print()`].
+/// Returns the errors of [`print()`].
 pub fn print_more(text: impl Display) -> miette::Result<ControlFlow<()>> {
     let mut out = io::stdout().lock();
     match write!(out, "{text}").and_then(|()| out.flush()) {

@@ -145,7 +145,6 @@ impl Modules {
     }
 }
 
-/// Reader of the paths in one file.
 struct Reader<'a> {
     modules: &'a mut Modules,
     module: Names,
@@ -244,7 +243,6 @@ fn is_of_tests(attribute: &Attribute) -> bool {
     attribute.path().is_ident("cfg") && words.contains(&"test") && !words.contains(&"not")
 }
 
-/// Returns the source files below a directory.
 fn files(directory: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(directory).expect("a directory can be read");
     let paths = entries.map(|entry| entry.expect("a directory can be read").path());

@@ -6,13 +6,11 @@ use std::path::Path;
 /// Maximum characters of a line of code; lines with strings are exempt, because formatters do not break strings.
 const LINE_MAX: usize = 140;
 
-/// Maximum lines of a source file.
 const FILE_MAX: usize = 550;
 
 /// Forbidden parts of names; the glossary in ARCHITECTURE.md has the terms.
 const WORDS: [&str; 6] = ["deaf", "loud", "news", "orders", "quiet", "shown"];
 
-/// Forbidden words in names of types.
 const TYPE_WORDS: [&str; 2] = ["Like", "Way"];
 
 /// Names of files that are not in the repository.

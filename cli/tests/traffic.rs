@@ -301,7 +301,6 @@ fn xoff_telling(stderr: impl Into<Stdio>, device: &Device, args: &[&str]) -> Chi
     device.namespace().spawn(command).unwrap()
 }
 
-/// Waits until the host of `child` receives.
 fn wait_until_ready(child: &mut Child) {
     let mut stderr = BufReader::new(child.stderr.take().unwrap());
     let mut told = String::new();

@@ -1,12 +1,8 @@
-//! Harness of the namespace tests: a bed of hosts around a switch.
+//! Harness of the namespace tests: a bed of hosts around a switch. It requires root.
 //!
-//! A [`Bed`] has one namespace for the switch and one for each host, joined by veth pairs. The switch is the real
-//! `xoff` binary in its own process, with a configuration file, and is queried over HTTP. A [`Host`] sends frames byte
-//! by byte, captures every arriving frame, and runs ordinary programs. [`decode`] decodes frames with tshark and scapy.
-//! [`Bed::finish`] stops the switch and checks its promise: exit status 0, and no drop counter of any device or socket
-//! moved.
-//!
-//! All functions require root.
+//! A [`Bed`] has one namespace for the switch, the real `xoff` binary, and one for each host. A [`Host`] sends frames
+//! byte by byte, captures arriving frames, and runs ordinary programs. [`decode`] uses tshark and scapy.
+//! [`Bed::finish`] stops the switch and checks its promise: exit status 0, and no drop counter moved.
 
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used)] // test code, in a crate because several tests share it

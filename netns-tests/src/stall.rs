@@ -1,13 +1,10 @@
 //! Repetition of tests that failed because the machine stalled.
 //!
-//! A switch promises losslessness as long as none of its threads is kept from running for longer than its stall budget.
-//! A host does as long as its rings hold the frames that arrive meanwhile. A loaded virtual machine sometimes breaks
-//! that condition, and the failure then proves nothing about the switch. So a failed test runs again, but only if a
-//! stall was measured by a worker, a host, or idle threads of this process. The subject of the test (lost frames, drop
-//! counters) is never a reason.
+//! A switch promises losslessness while no thread stalls beyond its stall budget, a host while its rings hold the
+//! arriving frames. A loaded virtual machine sometimes breaks that condition. A failed test runs again only if a
+//! worker, a host, or idle threads of this process measured a stall; lost frames and drop counters are never a reason.
 //!
-//! Each repetition is a line in a file of the run, given by `XOFF_STALLS` or beside the test binary. A run with too
-//! many of them fails, because such a machine proves nothing.
+//! Each repetition is a line in a file of the run, given by `XOFF_STALLS` or beside the test binary. A run with too many of them fails.
 
 use std::cell::Cell;
 use std::fs::{self, OpenOptions};
@@ -25,7 +22,6 @@ use serde_json::Value;
 use xoff_host::HostReport;
 use xoff_switch::control::status::Status;
 
-/// Maximum attempts of a test.
 const ATTEMPTS: u32 = 3;
 /// Maximum repetitions of all tests of a run together.
 const AGAIN_MAX: usize = 6;

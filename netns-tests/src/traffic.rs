@@ -1,7 +1,7 @@
 //! Traffic between hosts that obey pauses, and its results.
 //!
-//! All hosts announce their addresses and open their devices before any of them sends, so no frame is flooded because
-//! of a late receiver. A run ends when all sent frames have arrived, or when none has arrived for a while.
+//! All hosts announce their addresses and open their devices before any sends, so no frame is flooded because of a late
+//! receiver. A run ends when all sent frames have arrived, or none for a while.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};

@@ -84,14 +84,13 @@ pub struct Args {
     plot: Option<PathBuf>,
 }
 
-/// Returns the names that `--policy` accepts. The parser cannot know whether the program provides a
-/// policy, so it accepts that name too.
+/// Returns the names that `--policy` accepts, with that of an own policy, which the parser cannot know.
 fn names() -> PossibleValuesParser {
     let own = PossibleValue::new(OWN.name).hide(true);
     PossibleValuesParser::new(VARIANTS.iter().map(|variant| PossibleValue::new(variant.name)).chain([own]))
 }
 
-/// Runs the experiment. `own` is the policy that the calling program provides.
+/// Runs the experiment, where `own` is the program's own policy.
 ///
 /// # Errors
 /// Returns an error if a name is unknown or the experiment cannot run.
@@ -249,7 +248,6 @@ fn line(args: &Args) -> miette::Result<Line> {
     }
 }
 
-/// Formats the list of all experiments, or of those with routers.
 fn list(own: Option<&OwnPolicy>, routed: bool) -> String {
     let mut text = "Experiments:\n".to_owned();
     let bridged = |experiment| iter::once(experiment).filter(|_| !routed);
@@ -277,7 +275,6 @@ fn about(variant: &Variant, own: Option<&OwnPolicy>) -> String {
     name.unwrap_or_default() + variant.about
 }
 
-/// Formats the list as one JSON object.
 fn list_json(own: Option<&OwnPolicy>, routed: bool) -> String {
     let experiments = EXPERIMENTS.iter().filter(|of| !routed || of.routed.is_some()).map(|experiment| {
         let Experiment { name, about, length, policies, .. } = experiment;

@@ -48,16 +48,14 @@ pub fn main() -> ExitCode {
     main_of(None)
 }
 
-/// Runs the command line in a program that provides a flow-control policy of its own, which is called
-/// `"custom"`.
+/// Runs the command line in a program with its own flow-control policy, called `"custom"`.
 #[must_use]
 pub fn main_with(own: OwnPolicy) -> ExitCode {
     main_of(Some(&own))
 }
 
 fn main_of(own: Option<&OwnPolicy>) -> ExitCode {
-    // Every message names its cause itself, so the chain would repeat it. Lines are not wrapped: a broken name or
-    // command cannot be copied or searched for.
+    // Messages name their cause, so the chain would repeat it. Broken lines cannot be copied or searched for.
     let opts = || MietteHandlerOpts::new().without_cause_chain().wrap_lines(false);
     miette::set_hook(Box::new(move |_| Box::new(opts().build()))).expect("nobody else sets a hook");
     match Cli::parse().command.run(own) {
@@ -100,7 +98,7 @@ pub enum Command {
 }
 
 impl Command {
-    /// Runs the command. `own` is the policy that the calling program provides.
+    /// Runs the command, where `own` is the program's own policy.
     ///
     /// # Errors
     /// Returns an error if the command cannot start.

@@ -46,7 +46,7 @@ pub struct Args {
     record: Option<PathBuf>,
 }
 
-/// Runs the switch. `own` is the policy that the calling program provides.
+/// Runs the switch, where `own` is the program's own policy.
 ///
 /// # Errors
 /// Returns an error if the switch cannot start.

@@ -81,7 +81,7 @@ struct MeanArgs {
     by: Vec<String>,
     /// Use only rows with this value in this column. May be repeated.
     ///
-    /// COLUMN<NUMBER selects lower values, COLUMN>=NUMBER the others.
+    /// `COLUMN<NUMBER` selects lower values, `COLUMN>=NUMBER` the others.
     #[arg(long = "where", value_name = "COLUMN=VALUE", value_parser = condition)]
     only: Vec<Condition>,
     /// Statistic per seed: mean, sum, least, most, or such as p99.

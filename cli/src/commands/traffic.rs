@@ -1,7 +1,6 @@
 //! `xoff traffic`: a traffic endpoint on one interface, sender and sink; and `xoff traffic pause`.
 //!
-//! Exit codes: 0 the run ended (without loss, if `--expect-lossless` is given); 1 it was not lossless; 2 bad usage, or
-//! an interface that cannot be used or disappeared.
+//! Exit codes: 0 the run ended; 1 not lossless, with `--expect-lossless`; 2 bad usage, or an interface unusable or gone.
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -248,8 +247,7 @@ impl Signals {
         Ok(signals)
     }
 
-    /// Marks the run as over. Its report may wait for a pipe without a reader, so from then on a signal
-    /// ends the process.
+    /// Ends the run. Then a signal ends the process, because its report may block on an unread pipe.
     fn over(self) {
         self.stop.store(true, Ordering::Relaxed);
         thread::spawn(move || {

@@ -29,7 +29,6 @@ const FIELDS: [&str; 9] = [
     "xoff_ofc.operation",
 ];
 
-/// Frame as decoded by tshark.
 #[derive(Clone, Debug)]
 struct Line {
     port: String,
@@ -81,7 +80,6 @@ impl Line {
     }
 }
 
-/// Starts `xoff capture` in the switch's namespace.
 fn capture(bed: &Bed, arguments: &[&str]) -> Child {
     let mut command = Command::new("setpriv");
     command.args(["--pdeathsig", "KILL", BINARY, "capture"]).args(arguments);
@@ -151,7 +149,6 @@ fn ended(switch: &Switch) -> usize {
     switch.stderr().matches("the capture has ended").count()
 }
 
-/// Starts a switch that logs its captures.
 fn start(bed: &Bed, config: &Config) -> Switch {
     let switch = bed.start(&config.clone().switch("log = \"info\""));
     let (a, b) = (bed.host(1), bed.host(2));

@@ -8,7 +8,6 @@ use xoff_netns_tests::{Bed, Host, wait_for};
 
 use crate::bed;
 
-/// Runs iperf3 from one host to another, and returns the client's report.
 fn iperf(from: &Host, to: &Host, arguments: &[&str]) -> Value {
     let mut server = to.start("iperf3", &["--server", "--one-off", "--forceflush"]);
     listens(to, 5_201);
@@ -18,7 +17,6 @@ fn iperf(from: &Host, to: &Host, arguments: &[&str]) -> Value {
     serde_json::from_str(&report).unwrap()
 }
 
-/// Waits until a program listens on this TCP port.
 fn listens(host: &Host, port: u16) {
     wait_for("a program to listen", || {
         host.run("ss", &["-Hltn", &format!("sport = :{port}")]).contains("LISTEN").then_some(())

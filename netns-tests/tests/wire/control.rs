@@ -13,7 +13,6 @@ const BYTES: u32 = 204;
 /// Lowest DSCP of class 3.
 const DSCP: u8 = 24;
 
-/// Sends datagrams of class 3 from host 1 to host 2.
 fn exchange(bed: &Bed) {
     let (a, b) = (bed.host(1), bed.host(2));
     let datagram = a.to(b).udp(DSCP, &[0; 158]).build();

@@ -60,7 +60,6 @@ fn the_demo_loses_nothing_lossless_and_accounts_for_every_frame() {
     });
 }
 
-/// Returns the network namespaces of all threads of all processes.
 fn namespaces_in_use() -> Vec<u64> {
     let of = |task: io::Result<fs::DirEntry>| {
         fs::metadata(task.ok()?.path().join("ns/net")).ok().map(|it| it.ino())

@@ -1,4 +1,4 @@
-//! Tests of a switch with too few open files: it refuses to start before it touches a device, and the number in its error suffices.
+//! Tests of a switch with too few open files: it refuses to start before it touches a device.
 
 use std::fs;
 

@@ -1,5 +1,4 @@
-//! Tests of ports whose device disappears, is renamed, or loses its XDP program, and of the verdict then. Devices that
-//! return are tested in `returns`.
+//! Tests of ports whose device disappears, is renamed, or loses its XDP program. Returning devices are in `returns`.
 
 use std::net::{Ipv4Addr, UdpSocket};
 use std::process::Command;
@@ -11,7 +10,6 @@ use xoff_switch::control::{Link, ProgramState};
 
 use crate::{bed, frame};
 
-/// Runs `ip` in the switch's namespace.
 fn ip(bed: &Bed, words: &str) {
     let output = bed.namespace().output(Command::new("ip").args(words.split(' '))).unwrap();
     assert!(output.status.success(), "ip {words}: {output:?}");

@@ -6,7 +6,6 @@ use xoff_netns_tests::{Host, Traffic, frames, stream, unstalled, wait_for};
 
 use crate::{PATIENT, bed};
 
-/// Returns a counter of the kernel's IP or TCP in the host's namespace.
 fn counter(host: &Host, name: &str) -> u64 {
     let text = host.run("nstat", &["--zeros", "--nooutput", name]) + &host.run("nstat", &["-az", name]);
     let line = text.lines().rev().find(|line| line.starts_with(name));

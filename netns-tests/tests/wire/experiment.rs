@@ -1,5 +1,4 @@
-//! Tests of `xoff experiment`: every policy under the same load, the keys that scripts use, and no leftovers. Measured
-//! values depend on the machine and are not checked.
+//! Tests of `xoff experiment`: keys of the report, and no leftovers. Measured values depend on the machine and are not checked.
 
 mod routed;
 
@@ -395,7 +394,6 @@ fn policies_have_the_same_traffic_by_lot_and_what_shared_memory_loses_is_told() 
     });
 }
 
-/// Returns the rows of a raw data file by column name.
 fn rows(directory: &Path, name: &str) -> Vec<BTreeMap<String, String>> {
     let text = fs::read_to_string(directory.join(name)).unwrap();
     let mut lines = text.lines().map(|line| line.split(',').map(str::to_owned));
@@ -517,13 +515,11 @@ fn namespaces(process: u32) -> BTreeSet<PathBuf> {
     threads(&Path::new("/proc").join(process.to_string())).filter(|namespace| *namespace != own).collect()
 }
 
-/// Returns the namespace of each thread of a process.
 fn threads(process: &Path) -> impl Iterator<Item = PathBuf> + use<> {
     let tasks = fs::read_dir(process.join("task")).into_iter().flatten().flatten();
     tasks.filter_map(|task| fs::read_link(task.path().join("ns/net")).ok())
 }
 
-/// Asserts that no process is in these namespaces any more.
 fn assert_left(namespaces: &BTreeSet<PathBuf>) {
     wait_for("the namespaces to vanish", || {
         let processes = fs::read_dir("/proc").unwrap().flatten();

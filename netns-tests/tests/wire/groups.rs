@@ -22,7 +22,6 @@ fn start(bed: &Bed, defaults: &str, group: &str) -> [Switch; 2] {
     [bed.start(&config(bed.config(defaults))), bed.start_far(&config(bed.far_config(defaults)))]
 }
 
-/// Returns the frames sent by each member.
 fn sent(status: &Status) -> [u64; 2] {
     [0, 1].map(|member| status.groups[0].members[member].tx_frames)
 }

@@ -1,5 +1,5 @@
-//! Tests of agents in an incast: ordinary programs of four hosts send to a fifth at full speed in a lossless class,
-//! beside lossy traffic. With an agent at each host the class loses nothing; without agents it does.
+//! Tests of agents in an incast of ordinary programs, beside lossy traffic: with agents the lossless class loses
+//! nothing, without them it does.
 
 use std::fs;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! Test of HTTP clients that read slowly or not at all: they use bounded memory and do not block other clients.
+//! Test of HTTP clients that do not read: they use bounded memory and do not block others.
 
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -23,7 +23,6 @@ fn many_addresses() -> String {
     toml
 }
 
-/// Opens clients that request `path` many times and do not read.
 fn ask_and_do_not_read(bed: &Bed, path: &str) -> Vec<TcpStream> {
     let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n").repeat(20);
     let ask = || {

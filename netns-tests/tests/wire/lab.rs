@@ -33,7 +33,6 @@ impl Desk {
     }
 }
 
-/// Returns the name of the network whose file has this name.
 fn named(name: &str) -> String {
     format!("{name}-{}", std::process::id())
 }
@@ -60,7 +59,6 @@ pub(super) fn succeed(command: &mut Command) -> String {
     text(&output.stdout)
 }
 
-/// Returns the first line that a program prints.
 pub(super) fn first_line(child: &mut Child) -> (String, BufReader<ChildStdout>) {
     let mut output = BufReader::new(child.stdout.take().unwrap());
     let mut line = String::new();

@@ -14,7 +14,6 @@ use serde_json::Value;
 use super::lab::{Desk, FIVE_LINES, first_line, lab, run, succeed, text, wait_until};
 use super::lab_places::holder;
 
-/// Returns the name of a file's network.
 fn name_of(file: &Path) -> &str {
     file.file_stem().unwrap().to_str().unwrap()
 }

@@ -6,7 +6,6 @@ use serde_json::Value;
 
 use super::lab::{Desk, lab, text};
 
-/// Returns a file of `lab/examples`.
 fn example(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../lab/examples").join(name)
 }

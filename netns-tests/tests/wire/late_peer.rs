@@ -123,7 +123,7 @@ fn a_peer_that_is_faster_than_its_port_says_is_named() {
     });
 }
 
-/// Two hosts assume ten times the real line rate, so a pause ends for them after a tenth of its time.
+/// Two hosts assume the default line rate, a hundred times the real one, so a pause ends for them after a hundredth of its time.
 #[test]
 fn hosts_that_were_not_told_the_speed_of_the_line_are_named_with_what_they_lose() {
     let bed = bed(2).build();

@@ -71,7 +71,6 @@ impl Lldpd {
         String::from_utf8(output.stdout).unwrap()
     }
 
-    /// Waits until lldpd has one neighbor, and returns it.
     fn neighbor(&self) -> Value {
         wait_for("lldpd's neighbor", || self.one_neighbor())
     }

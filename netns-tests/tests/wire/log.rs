@@ -1,4 +1,4 @@
-//! Tests of a switch whose log cannot be written: a full disk, a pipe with its reader gone, a pipe without reading.
+//! Tests of a switch whose log cannot be written: full disk, closed pipe, unread pipe.
 
 use std::fs::File;
 use std::io::{self, PipeReader, Write as _};
@@ -50,7 +50,6 @@ fn goes_on_with(stderr: impl Into<Stdio>) {
     assert_eq!(switch.wait().status.code(), Some(0));
 }
 
-/// Creates a pipe of the minimum size.
 fn small_pipe() -> (PipeReader, Stdio) {
     let (reader, writer) = io::pipe().unwrap();
     fcntl(&writer, FcntlArg::F_SETPIPE_SZ(4096)).unwrap();

@@ -18,7 +18,7 @@ fn a_spinning_worker_is_as_lossless() {
     });
 }
 
-/// One memory pool, too small for the lossy class.
+/// The memory pool is too small for the lossy class.
 #[test]
 fn in_shared_memory_lossy_frames_cannot_push_lossless_ones_out() {
     unstalled(|| {

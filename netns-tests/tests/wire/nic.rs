@@ -1,4 +1,4 @@
-//! Tests of `xoff nic`: the kernel's own stack obeys pauses, and the device is restored at every end of the agent.
+//! Tests of `xoff nic`: the kernel's own stack obeys pauses, and the device is restored at the end.
 
 use std::time::{Duration, Instant};
 
@@ -92,7 +92,7 @@ fn a_link_that_is_lost_takes_its_pauses_along() {
     ends_well(agent);
 }
 
-/// The flood exceeds the agent's reading rate. The guard would open the queue too, but then the counters would differ.
+/// The flood exceeds the agent's reading rate.
 #[test]
 fn a_flood_of_control_frames_keeps_no_pause_from_its_end() {
     let wire = wire();
@@ -219,7 +219,7 @@ fn a_killed_agent_leaves_a_host_that_sends() {
     wait_for("frames that wait", || (agent.class(3).waiting_frames > 0).then_some(()));
     assert!(wire.arrived(LOSSLESS).is_empty());
     agent.end(Signal::SIGKILL);
-    // Frames that were queued, or dropped when the queues were removed, are not counted here; the test checks that the host sends.
+    // Queued frames, and those dropped with the queues, are not counted here.
     talk.finish();
     wait_for("the device to be as it was", || (wire.state() == before).then_some(()));
     wire.peer().tap().clear();

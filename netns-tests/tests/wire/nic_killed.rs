@@ -1,4 +1,4 @@
-//! Tests of `xoff nic` killed at any moment, alone or with its guard: the guard, `--restore` or the next agent restores the device.
+//! Tests of `xoff nic` killed at any moment: the guard, `--restore` or the next agent restores the device.
 
 use std::fs;
 use std::thread;

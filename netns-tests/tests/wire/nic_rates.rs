@@ -1,4 +1,4 @@
-//! Tests of `xoff nic` beyond pauses: CNMs and rates slow a class down, and a host with a full socket pauses its switch.
+//! Tests of `xoff nic` beyond pauses: CNMs, rates, and pauses sent by a host with a full socket.
 
 use std::net::UdpSocket;
 

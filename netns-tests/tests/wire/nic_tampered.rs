@@ -1,4 +1,4 @@
-//! Tests of `xoff nic` while its queues are changed by others: it obeys again at once, and reports the time of possible disobedience.
+//! Tests of `xoff nic` while others change its queues: it repairs them, and reports the time of possible disobedience.
 
 use std::process::Command;
 

@@ -1,5 +1,4 @@
-//! Tests of the machine's own stack on a port: it makes no address, sends nothing, and is restored when the switch
-//! ends. `xoff check` and `xoff run` refuse devices that the machine needs.
+//! Tests of the machine's own stack on a port: it makes no address and sends nothing. Devices that the machine needs are refused.
 
 use std::fs;
 use std::process::{Command, Output, Stdio};

@@ -1,4 +1,4 @@
-//! Test of a switch of 64 ports under lossless load that begins before its last port is open, with constantly polling pages.
+//! Test of a switch of 64 ports with polling pages and lossless load from before its last port is open.
 
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};

@@ -1,5 +1,5 @@
-//! Test of a worker that panics: it first sends XON for every held class. No known frame causes a panic, so this switch
-//! runs in the test's process and gets an event of a port that does not exist.
+//! Test of a worker that panics: it first sends XON for every held class. No known frame causes a panic, so the worker
+//! gets an event of a port that does not exist.
 
 use xoff_config::{Config, Machine};
 use xoff_dataplane::units::{Class, PortId};

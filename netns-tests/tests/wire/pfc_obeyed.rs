@@ -1,7 +1,6 @@
 //! Tests of the effect of a PFC frame on the port that receives it.
 //!
-//! Host 1 sends, host 2 pauses. The paused time is exact by the switch's own clock. On the wire no frame arrives before
-//! the end of its pause; the delay after it depends on the machine.
+//! Host 1 sends, host 2 pauses. The paused time is exact by the switch's clock; on the wire a frame may be late, but never early.
 
 use std::time::Duration;
 

@@ -30,7 +30,7 @@ fn stations_beyond_the_limit_are_forwarded_but_not_learned() {
 fn a_frame_that_only_the_device_knows_to_be_lost_fails_the_verdict() {
     let bed = bed_beside_others(1).build();
     let switch = bed.start(&bed.config("speed = \"1G\""));
-    // The device drops frames longer than its peer's MTU, whoever sends them.
+    // The device drops frames longer than its peer's MTU, from any sender.
     bed.host(1).run("ip", &["link", "set", "eth0", "mtu", "1000"]);
     let frame = Frame::new(bed.port(1).mac(), bed.host(1).mac()).build_len(1400);
     let once = Timing { every: Nanos::ZERO, count: Some(1), duration: None };

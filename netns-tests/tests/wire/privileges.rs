@@ -1,4 +1,4 @@
-//! Tests of the privileges of a running switch, thread by thread: sufficient to work, monitor its devices and restore them, and no more.
+//! Tests of the privileges of a running switch, thread by thread: sufficient for its work, and no more.
 
 use std::collections::BTreeMap;
 use std::fs;

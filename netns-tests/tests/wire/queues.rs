@@ -91,13 +91,11 @@ fn frames_of_a_queue_without_a_socket_are_counted_as_lost() {
     assert_eq!(exit.status.code(), Some(0), "{}", exit.stderr);
 }
 
-/// Runs `ethtool` in the switch's namespace.
 fn ethtool(bed: &Bed, words: &str) {
     let output = bed.namespace().output(Command::new("ethtool").args(words.split(' '))).unwrap();
     assert!(output.status.success(), "ethtool {words}: {output:?}");
 }
 
-/// Sets the MTU of p1.
 fn set_mtu(bed: &Bed, mtu: u32) {
     let mtu = mtu.to_string();
     let output = bed.namespace().output(Command::new("ip").args(["link", "set", "p1", "mtu", &mtu])).unwrap();

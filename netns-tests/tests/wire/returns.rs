@@ -1,5 +1,4 @@
-//! Tests of devices that disappear and return, like those of containers and virtual machines: their ports are opened
-//! again, and other ports lose nothing.
+//! Tests of devices that disappear and return: their ports are opened again, and other ports lose nothing.
 
 use std::process::{Child, Command};
 
@@ -15,7 +14,6 @@ const SMALL: &str = "[class.3]\nxoff = 2000";
 /// Ports 1 and 2 on the first worker, port 3 on the second.
 const TWO: &str = "workers = [{ ports = [\"p1\", \"p2\"] }, { ports = [\"p3\"] }]";
 
-/// Runs `ip` in the switch's namespace.
 fn ip(bed: &Bed, words: &str) {
     let output = bed.namespace().output(Command::new("ip").args(words.split(' '))).unwrap();
     assert!(output.status.success(), "ip {words}: {output:?}");
@@ -65,7 +63,6 @@ fn ping(from: &Host, to: &Host) {
     from.run("ping", &["-c", "3", "-i", "0.2", "-W", "5", &to.ipv4().to_string()]);
 }
 
-/// Returns the free frames and cells of buffer memory of each worker.
 fn free_memory(switch: &Switch) -> Vec<(u64, u64)> {
     switch.status().workers.iter().map(|worker| (worker.frames_free, worker.cells_free)).collect()
 }
@@ -131,7 +128,7 @@ fn a_device_that_was_made_again_is_opened_again() {
     comes_back(|bed, _| ip(bed, "link del p2"), |bed| make_again(bed, 2, ""));
 }
 
-/// An acknowledged gap no longer affects health, metrics and exit code.
+/// An acknowledged gap does not affect verdict, metrics and exit code.
 #[test]
 fn what_somebody_knows_of_counts_no_more() {
     let bed = bed(2).build();

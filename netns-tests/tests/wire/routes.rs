@@ -123,7 +123,6 @@ fn ip(namespace: &Namespace, line: &str) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// Runs many lines of `ip` at once.
 fn batch(namespace: &Namespace, lines: &str) {
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), lines).unwrap();

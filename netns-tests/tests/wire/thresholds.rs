@@ -99,7 +99,7 @@ fn the_last_byte_of_headroom_and_one_more() {
     bed.assert_no_drops();
 }
 
-/// One of two receiving hosts sends XON: the remaining bytes are at the XON threshold, or one byte below.
+/// After one of two receiving hosts sends XON, the remaining bytes are at the XON threshold or one byte below.
 #[test]
 fn xoff_holds_until_less_than_xon_is_left() {
     for (left, released) in [(1500, false), (1499, true)] {

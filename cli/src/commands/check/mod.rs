@@ -30,10 +30,10 @@ pub struct Args {
     pub elsewhere: bool,
 }
 
-/// Prints the settings derived from the configuration. `own` is the policy that the calling program
-/// provides. The exit code is 0 with or without warnings.
+/// Prints the settings derived from the configuration, where `own` is the program's own policy.
 ///
-/// # Errors Returns an error if the configuration is invalid or the output cannot be written.
+/// # Errors
+/// Returns an error if the configuration is invalid or the output cannot be written.
 pub fn run(args: &Args, own: Option<&OwnPolicy>) -> miette::Result<ExitCode> {
     let machine = if args.elsewhere { Machine::default() } else { machine::here() };
     let machine = Machine { own_policy: own.cloned(), ..machine };

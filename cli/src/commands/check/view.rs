@@ -1,6 +1,6 @@
 //! JSON description of a checked configuration, from which `xoff check` also makes its tables.
 //!
-//! Sizes are in bytes and times in microseconds, as the keys' endings say; `null` is "no limit", "off" or "unknown".
+//! Suffixes of keys are units; `null` is "no limit", "off" or "unknown".
 
 use serde_json::{Value, json};
 use xoff_config::{Choice as _, Config, Machine, Poll, PortShell, Problem, Queues, Rings};
@@ -185,11 +185,10 @@ fn class_view(
     })
 }
 
-/// Describes the effect of thresholds on a congested line of `port`. They are those of the other ports
-/// whose peers are sent XOFF.
+/// Describes the effect of other ports' thresholds on a congested line of `port`.
 ///
-/// Returns `None` if thresholds do not decide alone: thresholds of shared memory depend on its free
-/// space. Other policies also depend on egress queues, rates or other classes.
+/// Returns `None` if thresholds do not decide alone. Those of shared memory depend on its free space, and other
+/// policies on egress queues, rates or other classes.
 fn congested(port: &PortSettings, class: Class, switch: &SwitchSettings) -> Option<Value> {
     let feeding = || {
         let others = switch.ports.iter().filter(|other| other.name != port.name);

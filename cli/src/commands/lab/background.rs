@@ -1,6 +1,6 @@
-//! `xoff lab up`: runs the network in a second process of this program, in its own session.
+//! `xoff lab up`: runs the network in a background process with its own session.
 //!
-//! That process reports on its standard output that the network is up, or the error; later output goes to its log.
+//! Its standard output reports the start or the error; later output goes to its log.
 
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};
@@ -20,7 +20,6 @@ use xoff_lab::network::{NetworkError, log_file};
 /// Report of the background process when the network is up.
 const UP: &str = "up\n";
 
-/// Starts the background process and waits until the network is up.
 pub(super) fn start(network: &Network, file: &Path) -> Result<(), NetworkError> {
     let what = || NetworkError::io("start the process that holds the lab");
     let this = std::env::current_exe().map_err(what())?;
@@ -81,7 +80,6 @@ pub(super) fn keep(load: impl FnOnce() -> Result<Network, NetworkError>) -> miet
     Ok(cli::exit_code(account.verdict.promise))
 }
 
-/// Formats an error and its help on separate lines.
 fn said(report: &miette::Report) -> String {
     match report.help() {
         Some(help) => format!("{report}\n{help}"),

@@ -6,7 +6,6 @@ use xoff_dataplane::units::Bytes;
 use xoff_lab::config::Network;
 use xoff_lab::network::account::table;
 
-/// Returns a line for each switch, one for all agents, and the total.
 pub(super) fn text(network: &Network, machine: &Machine) -> String {
     let needs = network.needs(machine);
     let mebibytes = |bytes: Bytes| grouped(bytes.0.div_ceil(1 << 20));

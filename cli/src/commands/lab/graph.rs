@@ -1,6 +1,6 @@
-//! Drawing of a network as SVG: a tree of switches and their hosts, with traffic and held peers at each wire.
+//! Drawing of a network as SVG: a tree of switches and hosts, with traffic and held peers at each wire.
 //!
-//! The layout depends on the network only: the switch with the most neighbours is on top, and other nodes keep the order of the file.
+//! The switch with the most neighbours is on top; other nodes keep the order of the file.
 
 use std::fmt::Write as _;
 
@@ -246,7 +246,6 @@ fn port<'a>(network: &'a NetworkStatus, end: &EndStatus) -> Option<&'a PortStatu
     switch.ports.iter().find(|port| port.name == end.port)
 }
 
-/// Returns the bytes that an end has sent and received.
 fn counted(network: &NetworkStatus, end: &EndStatus) -> Option<(u64, u64)> {
     if end.is_switch {
         return port(network, end).map(volume);

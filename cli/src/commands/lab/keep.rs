@@ -91,7 +91,6 @@ impl Kept {
     }
 }
 
-/// Runs `xoff lab run`.
 pub(super) fn run(network: Network, command: &[String], json: bool) -> miette::Result<ExitCode> {
     let kept = Kept::new(network)?;
     let mut child = start(command, json, &kept.variables())?;

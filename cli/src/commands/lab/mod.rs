@@ -251,7 +251,6 @@ fn at_node(
     Ok(failed(&program.exec(), command))
 }
 
-/// Replaces this process by `command`.
 fn take_place(command: &[String]) -> u8 {
     let (program, arguments) = command.split_first().expect("clap requires one");
     failed(&Program::new(program).args(arguments).exec(), command)

@@ -112,7 +112,6 @@ fn hosts(now: &NetworkStatus, before: Option<&NetworkStatus>) -> String {
     table(&["host", "device", "address", "sent", "received", "dropped", "pauses"], rows)
 }
 
-/// Returns the bytes that a port has sent and received.
 pub(super) fn volume(port: &PortStatus) -> (u64, u64) {
     let sum = |of: fn(&ClassStatus) -> u64| port.classes.iter().map(of).sum();
     (sum(|class| class.tx_bytes), sum(|class| class.rx_bytes))

@@ -1,8 +1,7 @@
-//! `xoff nic`: an agent that makes this host obey pauses, until SIGINT, SIGTERM or SIGHUP; also `--check`, `--status`, `--restore`.
+//! `xoff nic`: an agent that makes this host obey pauses; also `--check`, `--status`, `--restore`.
 //!
-//! Exit codes: 0 stopped without loss in lossless classes (with `--check`: the agent would start); 1 lossless frames
-//! were dropped or still queued at the end, or obedience is not proved; 2 bad usage, or a device that cannot be used or
-//! disappeared.
+//! Exit codes: 0 no lossless frame lost (with `--check`: the agent would start); 1 lossless frames dropped or still
+//! queued, or obedience not proved; 2 bad usage, or a device unusable or gone.
 
 mod status;
 
@@ -221,7 +220,6 @@ fn obey(settings: &NicSettings) -> miette::Result<ExitCode> {
     Ok(conclude(&view, &removed))
 }
 
-/// Logs the outcome and returns the exit code.
 fn conclude(view: &NicView, removed: &Removed) -> ExitCode {
     let lossless = view.settings.lossless;
     let dropped: u64 = lossless.iter().map(|class| view.dropped[class.index()].get()).sum();

@@ -69,7 +69,6 @@ pub enum StatusError {
     Output(#[from] io::Error),
 }
 
-/// Reply of one switch.
 pub(super) struct Told {
     pub url: String,
     pub status: Result<Status, StatusError>,
@@ -121,7 +120,6 @@ fn routes(url: &str) -> Result<Vec<Row>, StatusError> {
     }
 }
 
-/// Returns the addresses of all sockets of switches.
 fn sockets() -> Result<Vec<String>, StatusError> {
     let sockets = listen::sockets(listen::DIRECTORY.as_ref());
     match sockets.is_empty() {

@@ -1,6 +1,4 @@
-//! `xoff status`: shows a running switch, from its `/status`.
-//!
-//! One word selects the view. Options, identical for all views, select switches, ports, classes, interval and format.
+//! `xoff status`: shows a running switch. One word selects the view; options are the same for all views.
 
 mod ask;
 mod groups;
@@ -84,7 +82,6 @@ pub struct Args {
     congested: bool,
 }
 
-/// View of a switch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum What {
     /// Ports: link, rates, pause frames, losses.
@@ -180,7 +177,6 @@ impl Args {
         })
     }
 
-    /// Queries the switches and formats the view.
     fn answer(&self, past: &mut Past) -> Result<String, StatusError> {
         let selection = self.selection();
         if let (Some(url), None, true, true) = (self.only(), self.what, self.json, selection.is_everything())

@@ -4,7 +4,6 @@ use super::layout::table;
 use xoff_config::format::span;
 use xoff_switch::control::status::{LldpStatus, PortStatus};
 
-/// Formats neighbors, mismatches, and discarded frames.
 pub(super) fn tables(ports: &[&PortStatus]) -> String {
     let mut rows = Vec::new();
     for port in ports {

@@ -18,7 +18,6 @@ pub(super) fn pipeline(status: &Status) -> String {
     if parts.is_empty() { String::new() } else { format!("pipeline: {}", parts.join(", ")) }
 }
 
-/// Formats queues that halted the pipeline.
 pub(super) fn halt_table(ports: &[&PortStatus]) -> String {
     let rows = ports.iter().flat_map(|port| {
         let full = port.classes.iter().filter(|class| class.egress.halts.count > 0);

@@ -47,7 +47,6 @@ pub(super) fn rate_table(ports: &[&PortStatus]) -> String {
     table(&header, rows)
 }
 
-/// Lists the classes with a current rate limit.
 fn rates(port: &PortStatus, rate: impl Fn(&ClassStatus) -> Option<u64>) -> String {
     let limited = port.classes.iter().filter_map(|class| Some((class.class, rate(class)?)));
     let rates: Vec<String> =

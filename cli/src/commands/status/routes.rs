@@ -3,7 +3,6 @@
 use super::layout::table;
 use xoff_switch::router::tables::{Row, RowVia};
 
-/// Returns the kernel's name of a routing table.
 fn table_name(number: u32) -> String {
     match number {
         253 => "default".into(),

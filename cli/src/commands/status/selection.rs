@@ -44,9 +44,8 @@ impl Selection {
 
 /// Returns whether a class is congested or paused, or was paused since its port was `past`.
 ///
-/// Paused means that its peer is held or holds it, as a class, by flows or by a rate, or that there is a pause storm.
-/// Congested means that ingress has reached XOFF, or that the egress queue is more than half full or halts the
-/// pipeline.
+/// Paused: its peer is held or holds it, by class, flow or rate, or there is a storm. Congested: ingress has reached
+/// XOFF, or the egress queue is over half full or halts the pipeline.
 pub(super) fn is_congested(class: &ClassStatus, past: Option<&PortStatus>) -> bool {
     let past = past.and_then(|port| port.classes.iter().find(|it| it.class == class.class));
     let was_paused = past.is_some_and(|past| {

@@ -15,7 +15,6 @@ pub(super) fn heading(status: &Status) -> String {
     )
 }
 
-/// Lists the policies of the lossless classes.
 pub(super) fn policies(status: &Status) -> String {
     let classes = || status.ports.iter().flat_map(|port| &port.classes);
     let lossless =
@@ -53,7 +52,6 @@ pub(super) fn verdict(status: &Status) -> String {
     )
 }
 
-/// Describes faults of the peer of a port.
 fn peer(port: &PortStatus) -> Option<String> {
     let frames = |of: fn(&ClassStatus) -> u64| grouped(port.classes.iter().map(of).sum());
     let speed = scaled(port.speed_bits_per_second as f64, "b/s");
@@ -75,7 +73,6 @@ fn peer(port: &PortStatus) -> Option<String> {
     })
 }
 
-/// Describes loops found at a port.
 fn looped(port: &PortStatus) -> Option<String> {
     let other = port.loop_with.as_ref()?;
     let now = if port.looped { ", NOW" } else { "" };

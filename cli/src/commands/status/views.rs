@@ -119,7 +119,6 @@ pub(super) fn text(what: What, status: &Status, before: Option<&Status>) -> Stri
     }
 }
 
-/// Formats classes that were paused or whose peer was held.
 fn pause_table(ports: &[&PortStatus]) -> String {
     let header = [
         "port",

@@ -56,7 +56,6 @@ fn routing_daemons_have_no_groups_of_the_caller_and_none_is_left_by_an_experimen
     assert_left(&inside);
 }
 
-/// Returns the BGP daemons in these namespaces.
 fn daemons_in(namespaces: &BTreeSet<PathBuf>) -> Vec<PathBuf> {
     let is_daemon =
         |process: &Path| fs::read_to_string(process.join("comm")).is_ok_and(|name| name.trim() == "bgpd");

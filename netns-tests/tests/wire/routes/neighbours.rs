@@ -1,9 +1,7 @@
-//! Tests of lossless frames whose neighbour the kernel does not know: they are queued until it is resolved, and those
-//! without an answer count as lost.
+//! Tests of lossless frames to unknown neighbours: they wait for the resolution, and count as lost if it fails.
 
 use super::*;
 
-/// Exit code for a broken promise.
 const NOT_KEPT: Option<i32> = Some(1);
 
 impl Fabric {

@@ -1,8 +1,7 @@
-//! `xoff status --watch` on a terminal: a line for each port, congested and paused ones first, and a screen for a single port.
+//! `xoff status --watch` on a terminal: a table of ports, congested and paused ones first, and a screen for a single port.
 //!
-//! Separate threads query switches, read keys and draw. So keys work while a switch is silent, and a lost terminal ends
-//! the command, although the library's read never returns. Columns that do not fit the terminal are omitted, the last
-//! first.
+//! Threads query, read keys and draw separately: keys work while a switch is silent, and a lost terminal ends the
+//! command. Columns that do not fit are omitted, the last first.
 
 mod detail;
 mod ports;
@@ -75,7 +74,6 @@ pub(super) fn run(args: &Args, period: Duration) -> Result<(), StatusError> {
     Ok(result?)
 }
 
-/// Event for the drawing thread.
 enum News {
     Look(Result<Look, StatusError>),
     Event(Event),
@@ -214,7 +212,6 @@ impl Screen {
         rows.iter().position(|row| self.chosen.as_ref() == Some(&row.place))
     }
 
-    /// Returns the visible ports, in display order.
     fn rows(&self) -> Vec<Row> {
         match &self.look {
             Look::Switches(switches) => ports::rows(switches, &self.selection),

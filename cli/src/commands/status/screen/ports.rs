@@ -173,7 +173,6 @@ fn rate(row: &Row, direction: usize) -> String {
     row.rates(&row.port.classes).map_or("-".into(), |rates| scaled(rates[direction][0], "b/s"))
 }
 
-/// Formats the least free headroom of the last minutes.
 fn headroom(row: &Row) -> String {
     let left = row.port.classes.iter().filter_map(|class| class.ingress.headroom_free_recent_bytes);
     left.min().map_or("-".into(), bytes)
