@@ -109,7 +109,7 @@ struct HostArgs {
     nap: Nanos,
     /// Add a CN-TAG to streams and obey CNMs (802.1Qau).
     ///
-    /// The tag carries the stream's number. Parameters that differ from the standard's:
+    /// The tag carries the stream's number. Parameters override those of the standard, as in
     /// gd=128,recovery=5,bytes=150KB,time=15ms,ai=5M,hai=50M,min=10M,jitter=15,seed=0
     #[arg(long, value_name = "KEY=VALUE,...", num_args = 0..=1, default_missing_value = "",
           require_equals = true, value_parser = parse_reaction)]

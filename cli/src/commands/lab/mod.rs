@@ -46,9 +46,9 @@ enum Command {
     },
     /// Run a command in a network that exists only meanwhile.
     ///
-    /// Makes the network, runs the command, takes the network down, and prints the account of every frame. A failing
-    /// command's exit code comes first. Otherwise exits with 0 if no lossless frame was lost, with 1 if one was, and
-    /// with 3 if that is not proved; with 2 if the network cannot be made.
+    /// Makes the network, runs the command, takes the network down, and prints the account of every frame. Exits
+    /// with 2 if the network cannot be made, and with the command's code if the command fails. Otherwise exits with 0
+    /// if no lossless frame was lost, with 1 if one was, and with 3 if that is not proved.
     Run {
         /// Network file (TOML).
         file: PathBuf,

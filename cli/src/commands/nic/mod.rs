@@ -54,7 +54,7 @@ pub struct Args {
     config: Option<PathBuf>,
     /// Let congestion notifications (CNMs) set the rate of their class.
     ///
-    /// Parameters that differ from the standard's: gd=128,recovery=5,bytes=150KB,time=15ms,ai=5M,hai=50M,min=10M,jitter=15
+    /// Parameters override those of the standard, as in gd=128,recovery=5,bytes=150KB,time=15ms,ai=5M,hai=50M,min=10M,jitter=15
     #[arg(long, value_name = "KEY=VALUE,...", num_args = 0..=1, default_missing_value = "", require_equals = true,
           value_parser = parse_reaction)]
     qcn: Option<ReactionSettings>,
