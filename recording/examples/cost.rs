@@ -1,9 +1,9 @@
-//! What recording costs: the same calls of a dataplane with a recorder and without, to be counted by callgrind, or timed.
+//! Measures the cost of recording: the same dataplane calls with and without a recorder, counted by callgrind or timed.
 //!
 //!     cargo build --release --package xoff-recording --example cost
 //!     valgrind --tool=callgrind --callgrind-out-file=/dev/null target/release/examples/cost off 100000
 //!
-//! Subtract a run of no turns.
+//! Subtract the result of a run with 0 turns (setup).
 
 use std::process::ExitCode;
 use std::time::Instant;
@@ -13,7 +13,7 @@ use xoff_recording::{Ending, Sink};
 #[path = "../tests/replays/rehearsal.rs"]
 mod rehearsal;
 
-/// Counts what it is given, as a ring copies it.
+/// Sink that copies records into a buffer and counts their bytes.
 #[derive(Debug)]
 struct Ring {
     bytes: Box<[u8]>,

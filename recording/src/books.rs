@@ -1,11 +1,11 @@
-//! All that a switch has counted, in lines of text: one for each number that is not zero, with where it stands.
+//! Renders the final counts of a switch as text: one line `path = value` per nonzero number.
 
 use std::fmt::Debug;
 
 use xoff_dataplane::counters::Counters;
 use xoff_dataplane::switch::Switch;
 
-/// The ledger and the counters of a switch, once it has come to its end.
+/// Returns the ledger and the counters of a switch as text; a replay compares these.
 #[must_use]
 pub fn books(switch: &Switch, counters: &Counters) -> String {
     switch.show_addresses();
@@ -15,9 +15,9 @@ pub fn books(switch: &Switch, counters: &Counters) -> String {
     lines
 }
 
-/// Whatever a type shows of itself is there, so that nothing is forgotten that comes to it.
+/// Lists every nonzero field of the `Debug` output, so that new counters are included automatically.
 fn list(name: &str, of: &impl Debug, lines: &mut String) {
-    // What is open: where it stands, and how many have stood in it.
+    // Open structures: label, and number of unnamed elements passed in each.
     let mut open: Vec<(String, usize)> = Vec::new();
     for line in format!("{of:#?}").lines() {
         let line = line.trim().trim_end_matches(',');

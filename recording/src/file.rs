@@ -1,16 +1,16 @@
-//! A recording as a file: pcapng, in which each frame that came in or was sent is a packet, with its record beside it. What is no
-//! frame is in blocks of our own:
+//! File of a recording, in pcapng. Each received or sent frame is a packet with its record as an option. All else is in
+//! custom blocks:
 //!
 //! ```text
-//! head    version, settings as they were written, what was not written (secrets, addresses), sizes
-//! calls   records that are no frames, each with its length before it
-//! books   what the switch had counted in the end, in pieces
-//! end     why, how many records there are, and a digest of all before
+//! head    version, configuration text, facts missing from it (hash seed, MAC addresses), sizes
+//! calls   records without a frame, each preceded by its length
+//! books   final counts of the switch, in pieces
+//! end     reason, number of records, digest of everything before
 //! ```
 //!
-//! The digest is of the file, not of the records: what pcapng puts around them, times and padding too, is in it, from the first byte
-//! to the one before the digest itself. Behind it are the last four bytes, the length of its block, which stands at the block's beginning,
-//! too. So no byte can be another one, and behind the end there is nothing.
+//! The digest covers all bytes of the file before it, including pcapng framing, times and padding. Only the length of
+//! the end block follows, which also stands at the start of that block. So every changed byte is detected, and nothing
+//! can follow the end.
 
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -24,44 +24,43 @@ use xoff_dataplane::units::{MacAddr, Nanos, PortId};
 use crate::pcapng::{Interface, Part, Writer};
 use crate::{BEFORE_FRAME, Ending, Record, frame_of};
 
-/// What stands in the file, and where. Another number is another format.
+/// Version of the file format.
 pub const FORMAT: u32 = 3;
 
 /// Kind of the first block of a recording.
 pub const HEAD: u8 = 0;
-/// Kinds of the blocks that follow.
 pub(super) const CALLS: u8 = 1;
 pub(super) const BOOKS: u8 = 2;
 pub(super) const END: u8 = 3;
 
-/// Bytes of records that are no frames, and of books, in a block.
+/// Maximum size in bytes of a block of calls or books.
 const PIECE: usize = 16 << 10;
-/// Bytes that are written at a time.
+/// Buffered bytes that trigger a write to the file.
 const WRITTEN_AT_ONCE: usize = 1 << 20;
 
-/// What a switch was before its first call.
+/// State of a switch before its first call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Head {
-    /// The program that recorded it.
+    /// Version of xoff that made the recording.
     pub version: String,
-    /// How many workers it had.
+    /// Number of workers.
     pub workers: u32,
-    /// What its configuration was called.
+    /// Name of the configuration, for error messages.
     pub name: String,
-    /// The configuration.
+    /// Text of the configuration.
     pub text: String,
-    /// What addresses were hashed with.
+    /// Seed of the hash of the forwarding database.
     pub seed: HashSeed,
-    /// Slots of its packet memory.
+    /// Slots of the packet memory.
     pub slots: u32,
-    /// Addresses of its ports' devices.
+    /// MAC addresses of the ports' devices, by port.
     pub macs: Vec<MacAddr>,
-    /// Of all settings, by which it is seen whether they are read as they were.
+    /// Digest of all settings, which reveals a build that reads the text differently.
     pub settings: u64,
 }
 
 impl Head {
-    /// Of a switch that was told `settings`, from `text`.
+    /// Describes a switch that runs `settings`, parsed from `text`.
     #[must_use]
     pub fn new((name, text): (&str, &str), settings: &SwitchSettings, slots: u32) -> Head {
         Head {
@@ -76,10 +75,10 @@ impl Head {
         }
     }
 
-    /// The settings that its text stands for; `None` where this program reads them otherwise.
+    /// Parses the configuration text; `None` if this program derives different settings from it.
     ///
     /// # Errors
-    /// This program takes the text for wrong.
+    /// Returns an error if this program rejects the text.
     pub fn settings(&self, own: Option<&OwnPolicy>) -> Result<Option<SwitchSettings>, ConfigError> {
         let machine = Machine { own_policy: own.cloned(), ..Machine::default() };
         let mut settings = Config::from_toml(&self.name, &self.text, machine)?.with_spare_places().switch;
@@ -106,7 +105,7 @@ impl Head {
         bytes
     }
 
-    /// What [`Head::write`] wrote, after its kind; where the format is another one, that.
+    /// Parses the output of [`Head::write`] after its kind byte. The inner error is the number of a foreign format.
     pub(super) fn read(bytes: &[u8]) -> Option<Result<Head, u32>> {
         let mut rest = bytes;
         let format = word(&mut rest)?;
@@ -134,25 +133,24 @@ fn digest_of(settings: &SwitchSettings) -> u64 {
     digest.0
 }
 
-/// The end of a recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct End {
     pub(super) why: Ending,
     pub(super) records: u64,
 }
 
-/// Bytes of the end's block that are not in the digest: the digest, and the length of the block, which is at its beginning, too.
+/// Bytes at the end of the end block that the digest excludes: the digest, and the block length.
 const NOT_IN_DIGEST: usize = size_of::<u64>() + size_of::<u32>();
 
 impl End {
-    /// With room for the digest, and of so many bytes that no padding is behind it.
+    /// Serializes the end with a zero digest. The size is a multiple of four, so no padding follows.
     fn write(self) -> Vec<u8> {
         let why = u8::try_from(self.why.index()).unwrap_or(u8::MAX);
         let numbers = [self.records, 0].into_iter().flat_map(u64::to_le_bytes);
         [END, why, 0, 0].into_iter().chain(numbers).collect()
     }
 
-    /// Of the last block, behind others of which there is this digest; `None` where a byte of all of them is another one.
+    /// Parses the last block; `digest` covers all blocks before it. Returns `None` if any byte differs.
     pub(super) fn read(block: &[u8], mut digest: Digest) -> Option<End> {
         let (before, rest) = block.split_last_chunk::<NOT_IN_DIGEST>()?;
         digest.add(before);
@@ -163,8 +161,8 @@ impl End {
     }
 }
 
-/// By which a byte that is another one is found (FNV-1a, four bytes at a time, of which all blocks are made: it is the same of a file in
-/// whatever pieces of whole blocks).
+/// Digest that detects changed bytes: FNV-1a over words of four bytes. Blocks are multiples of four bytes, so grouping
+/// does not matter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Digest(pub(super) u64);
 
@@ -200,23 +198,21 @@ fn long(rest: &mut &[u8]) -> Option<u64> {
     take(rest, 8)?.try_into().ok().map(u64::from_le_bytes)
 }
 
-/// Writes a recording.
+/// Writer of a recording's file.
 #[derive(Debug)]
 pub struct FileWriter<W> {
     file: W,
     blocks: Writer,
     now: Nanos,
-    /// Records that are no frames, since the last that is one.
+    /// Records without a frame since the last frame.
     calls: Vec<u8>,
     records: u64,
-    /// How many of these are in the file.
     written: Arc<Counter>,
-    /// Of all that is in the file.
     digest: Digest,
 }
 
 impl<W: Write> FileWriter<W> {
-    /// Begins one; `zero` was when the driver's clock was, since 1970.
+    /// Begins a recording; `zero` is the Unix time at zero of the driver's clock.
     pub fn new(file: W, head: &Head, settings: &SwitchSettings, zero: Duration) -> FileWriter<W> {
         let interface = |(port, at): (PortId, &xoff_dataplane::settings::PortSettings)| Interface {
             port,
@@ -234,16 +230,16 @@ impl<W: Write> FileWriter<W> {
         writer
     }
 
-    /// Number of records that are in the file, written by the thread that has the writer.
+    /// Returns the number of records in the file; the thread that owns the writer updates it.
     #[must_use]
     pub fn written(&self) -> Arc<Counter> {
         Arc::clone(&self.written)
     }
 
-    /// One more.
+    /// Appends a record.
     ///
     /// # Errors
-    /// What keeps it from being written.
+    /// Returns an error if the file cannot be written.
     pub fn record(&mut self, record: &[u8]) -> io::Result<()> {
         self.records += 1;
         if let Some((port, len, is_in)) = frame_of(record) {
@@ -273,10 +269,10 @@ impl<W: Write> FileWriter<W> {
         }
     }
 
-    /// Writes what is there.
+    /// Writes all buffered records to the file.
     ///
     /// # Errors
-    /// What keeps it from being written.
+    /// Returns an error if the file cannot be written.
     pub fn flush(&mut self) -> io::Result<()> {
         self.end_calls();
         let blocks = self.blocks.take();
@@ -286,10 +282,10 @@ impl<W: Write> FileWriter<W> {
         Ok(())
     }
 
-    /// Ends it, with what the switch has counted where it ended with the recording. Gives what it wrote to, and the number of records.
+    /// Ends the recording, with final counts if the switch stopped. Returns the file and the number of records.
     ///
     /// # Errors
-    /// What keeps it from being written.
+    /// Returns an error if the file cannot be written.
     pub fn end(mut self, why: Ending, books: Option<&str>) -> io::Result<(W, u64)> {
         self.end_calls();
         for piece in books.unwrap_or_default().as_bytes().chunks(PIECE) {

@@ -1,18 +1,18 @@
-//! What passes between a dataplane and its driver, recorded where a switch runs and done again anywhere.
+//! Records the calls between a driver and its dataplane in a running switch, and replays them anywhere.
 //!
-//! A driver calls its dataplane through a [`Boundary`](xoff_dataplane::driver::Boundary). A [`Recorder`] is one that writes
-//! down each call, what the dataplane answers, and what it asks of its store, into a [`Sink`]. [`Replay`] has a dataplane of
-//! the same settings and makes the same calls at the same times; each answer is held against the recorded one.
+//! A driver calls its dataplane through a [`Boundary`](xoff_dataplane::driver::Boundary). A [`Recorder`] is a boundary
+//! that writes each call, the dataplane's answers, and its requests to the frame store into a [`Sink`]. [`Replay`]
+//! repeats the calls at the same times on a dataplane with the same settings, and compares the answers.
 //!
 //! ```text
-//!   worker -> Recorder -> dataplane -> Watched -> store of frames
-//!                |  calls, answers        | what is freed, copied, made
+//!   worker -> Recorder -> dataplane -> Watched -> frame store
+//!                |  calls, answers        | frees, copies, new frames
 //!                '--------> Ring <--------'
 //!                             |
-//!   thread of its own         '-> FileWriter -> pcapng -> FILE -> replay
+//!   writer thread             '-> FileWriter -> pcapng -> FILE -> replay
 //! ```
 //!
-//! The worker puts records into a ring of bytes and never waits: where that is full the recording is over, which the file says.
+//! The worker puts records into a ring and never waits. If the ring is full, the recording ends, and the file says so.
 
 #![forbid(unsafe_code)]
 

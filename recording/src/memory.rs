@@ -1,20 +1,18 @@
-//! The packet memory of a replay: in each slot the first bytes of a frame, and its length. Which slots are free says the recording.
+//! Packet memory of a replay: the first bytes and the length of the frame in each slot. The recording decides which
+//! slots are free.
 
 use xoff_dataplane::frame::Frame;
 
-/// A frame in a slot.
 #[derive(Clone, Debug)]
 struct Held {
     bytes: Vec<u8>,
     len: u32,
 }
 
-/// The slots.
 #[derive(Debug)]
 pub(crate) struct Memory(Vec<Option<Held>>);
 
 impl Memory {
-    /// So many, all of them free.
     pub(crate) fn new(slots: u32) -> Memory {
         Memory(vec![None; slots as usize])
     }
@@ -23,7 +21,7 @@ impl Memory {
         u32::try_from(self.0.len()).unwrap_or(u32::MAX)
     }
 
-    /// The frame in a slot, which its owner knows to be there.
+    /// Returns a handle to the frame in a slot, for the frame's owner only.
     pub(crate) fn frame(&self, slot: u32) -> Option<Frame> {
         let held = self.0.get(slot as usize)?.as_ref()?;
         Some(Frame::new(slot, held.len))
@@ -62,7 +60,7 @@ impl Memory {
         let len = len.filter(|len| *len > 0 && (by <= 0 || shift < held.bytes.len()));
         let Some(len) = len else { return false };
         if by < 0 {
-            // Unspecified there: what comes behind is seen again, as in a chunk.
+            // The new bytes are unspecified here. In a real chunk, earlier bytes would reappear.
             held.bytes.splice(..0, std::iter::repeat_n(0, shift));
         } else {
             held.bytes.drain(..shift);

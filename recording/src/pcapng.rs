@@ -1,8 +1,8 @@
-//! Captures as pcapng: the few kinds of blocks that one is made of, written, and told apart again.
+//! Writes and reads captures in pcapng, limited to the block types used here.
 //!
-//! The format is that of <https://www.ietf.org/archive/id/draft-ietf-opsawg-pcapng-02.html>. Blocks begin and end with their
-//! length, options are a code, a length and a value, and everything is padded to four bytes. All numbers here are in the byte
-//! order of little-endian machines, as the first block says.
+//! Format: <https://www.ietf.org/archive/id/draft-ietf-opsawg-pcapng-02.html>. Blocks begin and end with their length;
+//! options are a code, a length and a value; everything is padded to four bytes. All numbers are little-endian, as the
+//! first block declares.
 
 use std::fmt::Write as _;
 use std::io::{self, Read};
@@ -12,23 +12,21 @@ use xoff_dataplane::tap::{Seen, Sighting};
 use xoff_dataplane::units::{MacAddr, Nanos, PortId};
 
 const SECTION: u32 = 0x0a0d_0d0a;
-/// Of every capture.
+/// First byte of every capture.
 pub const FIRST_BYTE: u8 = SECTION.to_le_bytes()[0];
 const INTERFACE: u32 = 1;
 const STATISTICS: u32 = 5;
 const PACKET: u32 = 6;
-/// Of our own, from those that the format leaves to anybody: other programs skip it.
+/// Type of the project's own blocks, from the range for local use; other programs skip them.
 const OWN: u32 = 0x8078_6f66;
 
 const BYTE_ORDER: u32 = 0x1a2b_3c4d;
 const ETHERNET: u16 = 1;
 
-/// What a block is never longer than here.
 const BLOCK_MAX: usize = 1 << 20;
-/// Its type and its length, and the same length again at its end.
+/// Minimum length of a block in bytes: type, length, and the length again.
 const BLOCK_MIN: usize = 12;
 
-/// Codes of options.
 mod option {
     pub(super) const COMMENT: u16 = 1;
     pub(super) const SECTION_APPLICATION: u16 = 4;
@@ -43,53 +41,51 @@ mod option {
     pub(super) const END: u16 = 3;
     pub(super) const RECEIVED: u16 = 4;
     pub(super) const DROPPED: u16 = 5;
-    /// As [`super::OWN`].
     pub(super) const OWN: u16 = 0xf066;
 }
 
-/// A port, as an interface of a capture.
+/// Port, as an interface of a capture.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Interface {
-    /// Which it is.
+    /// Port number.
     pub port: PortId,
-    /// Its name.
+    /// Port name.
     pub name: String,
-    /// What else is to be said of it.
+    /// Description shown by other programs.
     pub description: String,
-    /// Its address.
+    /// MAC address.
     pub mac: MacAddr,
-    /// Bits per second.
+    /// Speed in bits per second.
     pub speed: u64,
 }
 
-/// A frame as it was seen.
+/// Captured frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Packet<'a> {
-    /// When, where, and what became of it.
+    /// Time, port, class and event (received, sent, dropped).
     pub sighting: Sighting,
-    /// How long it was.
+    /// Length of the frame in bytes.
     pub len: u32,
-    /// Frames at its port that were missed between the one before and this one.
+    /// Frames of the same port that the capture missed just before this one.
     pub missed_before: u32,
-    /// Its first bytes.
+    /// First bytes of the frame.
     pub bytes: &'a [u8],
 }
 
-/// Makes blocks, and has those that were not taken yet.
+/// Writer of blocks into a buffer.
 #[derive(Debug)]
 pub struct Writer {
     blocks: Vec<u8>,
     interfaces: Vec<Interface>,
-    /// What the zero of the driver's clock was since 1970.
+    /// Unix time at zero of the driver's clock.
     zero: Duration,
-    /// Since 1970.
     begun: Duration,
     comment: String,
 }
 
 impl Writer {
-    /// Begins a capture at `begun` (since 1970) of these interfaces, in the order of their ports; `zero` was when the clock of
-    /// its records was.
+    /// Begins a capture of `interfaces`, sorted by port, at Unix time `begun`. `zero` is the Unix time at zero of the
+    /// records' clock.
     #[must_use]
     pub fn new(
         application: &str,
@@ -104,7 +100,7 @@ impl Writer {
             block.u32(BYTE_ORDER);
             block.u16(1);
             block.u16(0);
-            block.u64(u64::MAX); // nobody knows yet how long
+            block.u64(u64::MAX); // section length: unknown
             block.option(option::SECTION_APPLICATION, application.as_bytes());
             block.end_of_options();
         });
@@ -125,7 +121,7 @@ impl Writer {
         writer
     }
 
-    /// A frame. (One of a port that is no interface here is left out.)
+    /// Appends a frame. Ignores frames of ports that are not interfaces of this capture.
     pub fn frame(&mut self, record: &Packet<'_>) {
         let Some(interface) = self.interfaces.iter().position(|it| it.port == record.sighting.port) else {
             return;
@@ -155,7 +151,7 @@ impl Writer {
         self.comment = comment;
     }
 
-    /// Something of our own, of which other programs see nothing.
+    /// Appends the project's own data, in a block that other programs skip.
     pub fn own(&mut self, bytes: &[u8]) {
         self.block(OWN, |block| {
             block.number(bytes.len());
@@ -163,7 +159,7 @@ impl Writer {
         });
     }
 
-    /// A frame of `len` bytes that comes in or leaves, with something of our own beside it.
+    /// Appends a received or sent frame of `len` bytes, with the project's own data as an option.
     pub fn passing(&mut self, (port, is_in): (PortId, bool), at: Nanos, len: u32, bytes: &[u8], own: &[u8]) {
         let Some(interface) = self.interfaces.iter().position(|it| it.port == port) else { return };
         let at = self.zero + Duration::from_nanos(at.0);
@@ -180,7 +176,7 @@ impl Writer {
         });
     }
 
-    /// How many frames were seen at each port, and missed, until `now`, since 1970: the end of the capture.
+    /// Appends statistics per port, which end the capture: frames captured and missed, at Unix time `now`.
     pub fn statistics(&mut self, counts: impl Fn(PortId) -> [u64; 2], now: Duration) {
         for (number, interface) in self.interfaces.clone().into_iter().enumerate() {
             let (begun, [seen, missed]) = (self.begun, counts(interface.port));
@@ -198,13 +194,13 @@ impl Writer {
         }
     }
 
-    /// Bytes that were not taken yet.
+    /// Returns the number of buffered bytes.
     #[must_use]
     pub fn pending(&self) -> usize {
         self.blocks.len()
     }
 
-    /// Takes what has been written so far: whole blocks.
+    /// Takes all buffered blocks.
     pub fn take(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.blocks)
     }
@@ -222,10 +218,10 @@ impl Writer {
     }
 }
 
-/// What the headers of a frame do not say.
+/// Describes class, delay and drop reason, which the headers do not show.
 fn describe(record: &Packet<'_>, text: &mut String) {
     let sighting = &record.sighting;
-    // To write to a String does not fail.
+    // Writing to a String cannot fail.
     let _ = match sighting.class {
         Some(class) => write!(text, "class={class}"),
         None => write!(text, "control"),
@@ -239,7 +235,8 @@ fn describe(record: &Packet<'_>, text: &mut String) {
 }
 
 fn halves(time: Duration) -> [u32; 2] {
-    #[allow(clippy::cast_possible_truncation)] // that is what halves are; 64 bits last until 2554
+    #[allow(clippy::cast_possible_truncation)]
+    // truncation splits the value; 64 bits of nanoseconds last until 2554
     let (high, low) = ((time.as_nanos() >> 32) as u32, time.as_nanos() as u32);
     [high, low]
 }
@@ -259,7 +256,7 @@ impl Block<'_> {
         self.0.extend(value.to_le_bytes());
     }
 
-    #[allow(clippy::cast_possible_truncation)] // interfaces and bytes of a block are few
+    #[allow(clippy::cast_possible_truncation)] // numbers of interfaces and lengths of blocks fit
     fn number(&mut self, value: usize) {
         self.u32(value as u32);
     }
@@ -270,7 +267,7 @@ impl Block<'_> {
 
     fn padded(&mut self, bytes: &[u8]) {
         self.0.extend(bytes);
-        self.0.resize(self.0.len().next_multiple_of(size_of::<u32>()), 0); // blocks begin at such a place
+        self.0.resize(self.0.len().next_multiple_of(size_of::<u32>()), 0); // blocks are aligned
     }
 
     fn option(&mut self, code: u16, value: &[u8]) {
@@ -285,40 +282,40 @@ impl Block<'_> {
     }
 }
 
-/// What a stream of blocks has had so far.
+/// Counts of frames in a stream of blocks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// Frames.
+    /// Frames captured.
     pub frames: u64,
-    /// Those that were missed, as the end of the capture says it; `None` where that has not come.
+    /// Frames missed, from the statistics at the end; `None` before these arrive.
     pub missed: Option<u64>,
 }
 
-/// Finds blocks in a stream that comes in pieces.
+/// Splitter of a byte stream into blocks.
 #[derive(Debug, Default)]
 pub struct Splitter {
     bytes: Vec<u8>,
     tally: Tally,
 }
 
-/// What is no capture.
+/// Error: the stream is not a capture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("what the switch sends is no capture: a block of {len} bytes")]
 pub struct NoBlock {
-    /// Its length, as it says.
+    /// Length field of the block, in bytes.
     len: usize,
 }
 
 impl Splitter {
-    /// Another piece.
+    /// Appends received bytes.
     pub fn push(&mut self, bytes: &[u8]) {
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// The blocks that are whole now, to be kept.
+    /// Takes all complete blocks.
     ///
     /// # Errors
-    /// These are no blocks.
+    /// Returns an error if the bytes are not blocks.
     pub fn whole(&mut self) -> Result<Vec<u8>, NoBlock> {
         let mut end = 0;
         while let Some(block) = next_block(&self.bytes[end..])? {
@@ -328,28 +325,28 @@ impl Splitter {
         Ok(self.bytes.drain(..end).collect())
     }
 
-    /// What has come.
+    /// Returns the counts of the blocks taken so far.
     #[must_use]
     pub fn tally(&self) -> &Tally {
         &self.tally
     }
 }
 
-/// A block, as whoever wrote it with [`Writer`] sees it.
+/// Meaning of a block to a reader of files that [`Writer`] wrote.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part<'a> {
-    /// The beginning of a file.
+    /// Start of a section.
     Begin,
-    /// What was written by [`Writer::own`].
+    /// Data of [`Writer::own`].
     Own(&'a [u8]),
-    /// What was written by [`Writer::passing`]: what is beside the frame, and its bytes.
+    /// Data and frame bytes of [`Writer::passing`].
     Passing(&'a [u8], &'a [u8]),
-    /// Another one.
+    /// Any other block.
     Other,
 }
 
 impl<'a> Part<'a> {
-    /// What a whole block is; `None` where it is none of these and none of others.
+    /// Parses a complete block; `None` if it is malformed.
     #[must_use]
     pub fn of(block: &'a [u8]) -> Option<Part<'a>> {
         let inner = block.get(8..block.len().checked_sub(4)?)?;
@@ -366,10 +363,11 @@ impl<'a> Part<'a> {
     }
 }
 
-/// Reads the next block into `into`. False at the end.
+/// Reads the next block into `into`; returns false at the end of the stream.
 ///
 /// # Errors
-/// What cannot be read; `InvalidData` where it is no block, `UnexpectedEof` where it is cut off.
+/// Returns an error if the stream cannot be read: `InvalidData` if the bytes are not a block, `UnexpectedEof` if a
+/// block is cut off.
 pub fn read_block(from: &mut impl Read, into: &mut Vec<u8>) -> io::Result<bool> {
     into.resize(BLOCK_MIN, 0);
     if from.read(&mut into[..1])? == 0 {
@@ -413,7 +411,6 @@ impl Tally {
     }
 }
 
-/// The value of an option of eight bytes.
 fn find(options: &[u8], wanted: u16) -> Option<u64> {
     value(options, wanted).and_then(|value| Some(u64::from_le_bytes(*value.first_chunk()?)))
 }

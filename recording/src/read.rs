@@ -1,4 +1,4 @@
-//! A recording is read, and replayed.
+//! Reads and replays a recording.
 
 use std::fs::File;
 use std::io::{self, BufReader, ErrorKind, Read};
@@ -10,92 +10,93 @@ use crate::file::{BOOKS, CALLS, Digest, END, End, FORMAT, HEAD, Head, take};
 use crate::pcapng::{FIRST_BYTE, Part, read_block};
 use crate::{Broken, Ending, Outcome, Replay};
 
-/// Why a file is not replayed.
+/// Reason why a file cannot be replayed.
 #[derive(Debug, thiserror::Error)]
 pub enum NotReplayed {
-    /// It cannot be read.
+    /// The file cannot be read.
     #[error("cannot read {}: {error}", path.display())]
     Unread {
-        /// Which.
+        /// Path of the file.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the system.
         error: io::Error,
     },
-    /// It is something else.
+    /// The file is not a recording.
     #[error("this is no recording of `xoff run --record`")]
     Foreign,
-    /// Nothing is in it.
+    /// The file is empty.
     #[error(
         "the file is empty, and no recording: `xoff run --record FILE` writes one, from its first line on; give the file that it was \
          told to write"
     )]
     Empty,
-    /// It ends before it is over.
+    /// The file is truncated.
     #[error(
         "the recording is cut off after {records} records: whoever wrote it was killed, or the file is not all of it"
     )]
     Cut {
-        /// Records that are whole.
+        /// Number of complete records.
         records: u64,
     },
-    /// It is not what was written.
+    /// The file has changed since it was written.
     #[error("the recording is damaged, after {records} records that can be read")]
     Damaged {
-        /// Records that can be read.
+        /// Number of readable records.
         records: u64,
     },
-    /// It is over, and something follows.
+    /// Data follows the end of the recording.
     #[error(
         "something follows the end of the recording: give the file as it was written, with one recording and nothing behind it"
     )]
     Followed,
-    /// Another one wrote it.
+    /// Another version of xoff made the recording.
     #[error("the recording was made by xoff {theirs}, and this is {}: only the same version decides the same", env!("CARGO_PKG_VERSION"))]
     Version {
-        /// Its version.
+        /// Version that made it.
         theirs: String,
     },
-    /// Another one wrote it, and in another format.
+    /// The file has a different format.
     #[error(
         "the recording has format {theirs}, and this version of xoff reads {FORMAT}: replay it with the one that recorded it"
     )]
     Format {
-        /// Its format.
+        /// Format of the file.
         theirs: u32,
     },
-    /// Several workers.
+    /// The switch had several workers; their number.
     #[error(
         "the recording is of a switch with {0} workers; only one worker's decisions follow from what it was told alone"
     )]
     Workers(u32),
-    /// Its configuration is none here.
+    /// This program rejects the recorded configuration.
     #[error("the recorded configuration is not one for this program: {0}")]
     Config(#[source] Box<ConfigError>),
-    /// Its configuration means something else here.
+    /// This program derives different settings from the recorded configuration.
     #[error(
         "this program makes other settings of the recorded configuration than the one that recorded it: it is another build"
     )]
     Settings,
-    /// Its records cannot follow each other.
+    /// The sequence of records is impossible.
     #[error(transparent)]
     Broken(#[from] Broken),
 }
 
-/// What came of a replay.
+/// Result of a replay.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Replayed {
-    /// Whether the same was decided.
+    /// Comparison of all decisions.
     pub outcome: Outcome,
-    /// Where all decisions were the same, but not what was counted in the end: the first lines that differ, as recorded and now.
+    /// First line of the final counts that differs, recorded and replayed. `None` if they agree, or a decision
+    /// differed.
     pub books: Option<(String, String)>,
-    /// Why the recording ended.
+    /// Reason why the recording ended.
     pub ended: Ending,
-    /// What was counted was recorded, too.
+    /// True if the recording includes final counts.
     pub has_books: bool,
 }
 
 impl Replayed {
-    /// Nothing differs.
+    /// Returns true if all decisions and final counts agree.
     #[must_use]
     pub fn is_identical(&self) -> bool {
         matches!(self.outcome, Outcome::Identical { .. }) && self.books.is_none()
@@ -105,7 +106,7 @@ impl Replayed {
 /// Replays the recording at `path`.
 ///
 /// # Errors
-/// Why it cannot be replayed.
+/// Returns an error if it cannot be replayed.
 pub fn replay(path: &Path, own: Option<&OwnPolicy>) -> Result<Replayed, NotReplayed> {
     let unread = |error| NotReplayed::Unread { path: path.to_owned(), error };
     if !std::fs::metadata(path).map_err(unread)?.is_file() {
@@ -117,10 +118,10 @@ pub fn replay(path: &Path, own: Option<&OwnPolicy>) -> Result<Replayed, NotRepla
     replay_of(open()?, open()?, own, path)
 }
 
-/// The same of two readers of the same bytes: all of it is looked at before anything is replayed.
+/// Replays a recording from two readers of the same bytes. The first pass checks the whole file, the second replays it.
 ///
 /// # Errors
-/// Why it cannot be replayed.
+/// Returns an error if it cannot be replayed.
 pub fn replay_of(
     first: impl Read,
     second: impl Read,
@@ -154,16 +155,14 @@ fn can_be_of(head: &Head) -> Result<(), NotReplayed> {
     }
 }
 
-/// The records of a file, one after the other.
 struct Reader<'a, R> {
     from: R,
     path: &'a Path,
     block: Vec<u8>,
-    /// Records that are no frames, and were not taken yet.
+    /// Records of the current `calls` block; those from `taken` on are unread.
     calls: Vec<u8>,
     taken: usize,
     records: u64,
-    /// Of all blocks before this one.
     digest: Digest,
     books: Vec<u8>,
     ended: Option<Ending>,
@@ -192,7 +191,7 @@ impl<'a, R: Read> Reader<'a, R> {
         loop {
             reader.read_whole().map_err(foreign)?;
             match Part::of(&reader.block) {
-                Some(Part::Other) => (), // the ports
+                Some(Part::Other) => (), // a port
                 Some(Part::Own([HEAD, head @ ..])) => {
                     let read = Head::read(head).ok_or(NotReplayed::Foreign)?;
                     let head = read.map_err(|theirs| NotReplayed::Format { theirs })?;
@@ -203,16 +202,16 @@ impl<'a, R: Read> Reader<'a, R> {
         }
     }
 
-    /// The next block, of which there has to be one.
+    /// Reads the next block, which must exist.
     fn read_whole(&mut self) -> Result<(), NotReplayed> {
         let records = self.records;
         if self.read()? { Ok(()) } else { Err(NotReplayed::Cut { records }) }
     }
 
-    /// The next block. False at the end.
+    /// Reads the next block; returns false at the end of the file.
     fn read(&mut self) -> Result<bool, NotReplayed> {
         let records = self.records;
-        self.digest.add(&self.block); // the one before
+        self.digest.add(&self.block); // the previous block
         match read_block(&mut self.from, &mut self.block) {
             Ok(is_there) => Ok(is_there),
             Err(error) if error.kind() == ErrorKind::UnexpectedEof => Err(NotReplayed::Cut { records }),
@@ -221,7 +220,7 @@ impl<'a, R: Read> Reader<'a, R> {
         }
     }
 
-    /// The end, if this block is the one of all that was read, and the last.
+    /// Checks that this block is the end of the recording: digest, number of records, end of file.
     fn end(&mut self) -> Result<End, NotReplayed> {
         let end = End::read(&self.block, self.digest).filter(|end| end.records == self.records);
         let end = end.ok_or(NotReplayed::Damaged { records: self.records })?;
@@ -232,7 +231,7 @@ impl<'a, R: Read> Reader<'a, R> {
         }
     }
 
-    /// The next record; `None` when it is over, in good order.
+    /// Returns the next record; `None` after a valid end.
     fn step(&mut self) -> Result<Option<Vec<u8>>, NotReplayed> {
         loop {
             let damaged = NotReplayed::Damaged { records: self.records };

@@ -1,83 +1,82 @@
-//! What happens at a dataplane's boundary, one record after the other: a call of its driver, then what the dataplane answered and
-//! asked of its store in that call, in order. Records are bytes so that one can be put into a ring, a file, and beside another one.
+//! Records at a dataplane's boundary: each call of the driver, then the dataplane's answers and its requests to the
+//! frame store, in order. A record is a byte string, to fit into a ring, a file, or an option beside a frame.
 
 use xoff_dataplane::drop_reason::DropReason;
 use xoff_dataplane::punt::PuntReason;
 use xoff_dataplane::units::{Class, MacAddr, Nanos, PortId, Site};
 
-/// As much as is kept of a frame that comes in: what a switch looks at, and the tags that it may cut off.
+/// Recorded bytes of a received frame: the headers that a switch reads, and removable tags.
 pub(crate) const HEAD_IN: usize = 144;
-/// Of one that leaves: what a switch writes.
+/// Recorded bytes of a sent frame: the headers that a switch writes.
 pub(crate) const HEAD_OUT: usize = 64;
-/// Of MAC control.
+/// Recorded bytes of a MAC control frame.
 const CONTROL_MAX: usize = 2_048;
 
-/// A frame in a slot, as it passes the boundary.
+/// Frame that crosses the boundary.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Passing<'a> {
-    /// Where.
+    /// Port.
     pub port: PortId,
-    /// Where its bytes are.
+    /// Slot of the packet memory.
     pub slot: u32,
-    /// How long it is.
+    /// Length in bytes.
     pub len: u32,
-    /// Its first bytes; of MAC control all.
+    /// First bytes; MAC control is complete.
     pub bytes: &'a [u8],
 }
 
-/// One record.
+/// Record of a call or an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Record<'a> {
-    /// A batch begins at this time.
+    /// Call: a batch begins at this time.
     At(Nanos),
-    /// [`Switch::was_away`](xoff_dataplane::switch::Switch::was_away).
+    /// Call of [`Switch::was_away`](xoff_dataplane::switch::Switch::was_away).
     WasAway(Nanos),
-    /// Something is due by time.
+    /// Call: timers that are due fire.
     Advance,
-    /// A frame comes in.
+    /// Call: a frame arrives.
     Receive(Passing<'a>),
-    /// All that can move through the pipeline is to.
+    /// Call: frames move through the pipeline until none can.
     Forward,
-    /// So many frames may leave.
+    /// Call: at most this number of frames may leave the port.
     Transmit(PortId, u32),
-    /// The frame in this slot has left.
+    /// Call: the frame in this slot was sent.
     Release(PortId, u32),
-    /// The frame in this slot never will.
+    /// Call: the frame in this slot will never be sent.
     GiveUp(PortId, u32),
-    /// The pause frame of a port is asked for.
+    /// Call: the driver asks for the port's next pause frame.
     Announce(PortId),
-    /// A link.
+    /// Call: the port's link is up (true) or down.
     SetLink(PortId, bool),
-    /// A device.
+    /// Call: the MAC address of the port's device.
     SetMac(PortId, MacAddr),
-    /// The stop.
+    /// Call: the switch stops and sends XON to its peers.
     LetPeersGo,
-    /// A frame so long that a peer is to be told.
+    /// Call: the switch is to send the peer a frame of this length.
     Tell(PortId, u32, &'a [u8]),
-    /// One that the host sends.
+    /// Call: the host sends a frame of this length through an L3 interface and a port.
     OfHost(Site, PortId, u32, &'a [u8]),
 
-    /// The slot is free.
+    /// Answer: the slot is free.
     Freed(u32),
-    /// The frame in the first slot was copied to the second, if there was one.
+    /// Answer: the first slot's frame was copied to the second slot; `None` if no slot was free.
     Copied(u32, Option<u32>),
-    /// A frame so long was made there, if there was room; true: of those for control.
+    /// Answer: a frame of this length was created, for control if true; `None` if no slot was free.
     Made(bool, u32, Option<u32>),
-    /// The start of the frame in this slot was moved, if there was room.
+    /// Answer: the start of the frame moved by this number of bytes; false if there was no room.
     Moved(u32, i32, bool),
-    /// A frame is given to a driver.
+    /// Answer: a frame is handed to the driver.
     Sent(Passing<'a>),
-    /// A frame was not let in.
+    /// Answer: an arriving frame was dropped.
     Refused(PortId, Class, DropReason),
-    /// One was dropped, so long after it had come in.
+    /// Answer: a frame was dropped this long after its arrival.
     Dropped(PortId, Class, DropReason, Nanos),
-    /// One was offered to who runs the switch, who took it.
+    /// Answer: a frame with this VLAN ID was punted; true if the sink accepted it.
     Punted(PortId, u16, PuntReason, bool),
-    /// What the call gave back.
+    /// Answer: return value of the call.
     Gave(u32),
 }
 
-/// The kinds of records, calls before answers.
 mod kind {
     pub(crate) const AT: u8 = 1;
     pub(crate) const WAS_AWAY: u8 = 2;
@@ -93,7 +92,7 @@ mod kind {
     pub(crate) const LET_PEERS_GO: u8 = 12;
     pub(crate) const TELL: u8 = 13;
     pub(crate) const OF_HOST: u8 = 14;
-    /// Answers from here on.
+    /// Kinds from here on are answers.
     pub(crate) const FREED: u8 = 32;
     pub(crate) const COPIED: u8 = 33;
     pub(crate) const MADE: u8 = 34;
@@ -105,14 +104,12 @@ mod kind {
     pub(crate) const GAVE: u8 = 40;
 }
 
-/// No slot.
 const NONE: u32 = u32::MAX;
 
-/// How many bytes of a record stand before those of its frame, where it has one.
+/// Bytes of a record before those of its frame, if it has a frame.
 pub const BEFORE_FRAME: usize = 10;
 
-/// The port of the frame whose bytes begin at [`BEFORE_FRAME`] of a record, its length, and whether it comes in; `None` of all other
-/// records.
+/// Returns port, length and direction (true: received) of a record with a frame; its bytes begin at [`BEFORE_FRAME`].
 #[must_use]
 pub fn frame_of(record: &[u8]) -> Option<(PortId, u32, bool)> {
     match Record::read(record)? {
@@ -122,13 +119,12 @@ pub fn frame_of(record: &[u8]) -> Option<(PortId, u32, bool)> {
     }
 }
 
-/// Whether the record is a call, and no answer.
+/// Returns true for a call, false for an answer.
 #[must_use]
 pub fn is_call(record: &[u8]) -> bool {
     record.first().is_some_and(|kind| *kind < kind::FREED)
 }
 
-/// As much of a frame with this head as is kept.
 pub(crate) fn kept(head: &[u8], len: u32, most: usize) -> &[u8] {
     let is_control = head.get(12..14) == Some(&[0x88, 0x08]);
     let most = if is_control { CONTROL_MAX } else { most };
@@ -136,7 +132,7 @@ pub(crate) fn kept(head: &[u8], len: u32, most: usize) -> &[u8] {
 }
 
 impl<'a> Record<'a> {
-    /// Appends it.
+    /// Appends the record to `into`.
     pub fn write(&self, into: &mut Vec<u8>) {
         let mut put = |kind: u8, fields: &[&[u8]]| {
             into.push(kind);
@@ -190,7 +186,7 @@ impl<'a> Record<'a> {
         }
     }
 
-    /// The record that all of `bytes` are; `None` where they are none.
+    /// Parses a record that fills all of `bytes`; `None` if it is malformed.
     #[must_use]
     pub fn read(bytes: &'a [u8]) -> Option<Record<'a>> {
         let (&kind, bytes) = bytes.split_first()?;
@@ -234,7 +230,7 @@ impl<'a> Record<'a> {
         rest.0.is_empty().then_some(record)
     }
 
-    /// In words, with the names of ports.
+    /// Describes the record in words, with the names of ports.
     #[must_use]
     pub fn describe(&self, names: &[String]) -> String {
         let at =
@@ -303,7 +299,6 @@ fn number(index: usize) -> u8 {
     u8::try_from(index).unwrap_or(u8::MAX)
 }
 
-/// What of a record has not been read.
 struct Rest<'a>(&'a [u8]);
 
 impl<'a> Rest<'a> {

@@ -1,10 +1,8 @@
-//! Writes down what passes at the boundary. Nothing is allocated, locked or asked of the system for a frame: a record is put
-//! together in memory of its own and given to a [`Sink`], which takes it or has no room. Then the recording is over, and the
-//! switch goes on.
+//! Records calls at the boundary without allocation, locks or system calls per frame, into a [`Sink`]. If the sink has
+//! no room, the recording ends and the switch continues.
 //!
-//! What a dataplane does without a call to its store is heard from a [`Tap`] (drops and why) and from what stands before its
-//! [`PuntSink`]. Both are within the dataplane while it is called, so they leave what they hear in rings of their own, which
-//! are emptied after each call.
+//! A [`Tap`] reports drops, and a wrapper of the [`PuntSink`] reports punts, since neither involves the frame store.
+//! Both run inside the dataplane, so they use rings that the recorder empties after each call.
 
 use std::fmt;
 use std::sync::Arc;
@@ -21,32 +19,30 @@ use xoff_dataplane::units::{MacAddr, Nanos, PortId, PortSet, Site};
 
 use crate::record::{HEAD_IN, HEAD_OUT, Passing, Record, kept};
 
-/// By which the tap of a recording is known.
 const TAP: TapId = TapId(u64::MAX);
-/// Drops, and punts, that are heard of in one call. Those beyond are left out, of the replay too.
+/// Maximum number of drops, and of punts, recorded per call. Recorder and replay omit the excess.
 const HEARD_MAX: usize = 16 << 10;
-/// The longest record.
 const RECORD_MAX: usize = 4 << 10;
 
-/// Why a recording ended.
+/// Reason why a recording ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
     /// The switch stopped.
     Stopped,
-    /// The writer was too slow, and the records between it and the worker had no room.
+    /// The writer was too slow, and the ring of records was full.
     Overrun,
-    /// Other settings took over: a reload, or what a neighbor asks for.
+    /// The settings changed, by a reload or at a neighbor's request.
     Settings,
-    /// Another policy took over.
+    /// The policy changed.
     Policy,
-    /// The router's table changed.
+    /// The routing table changed.
     Routes,
     /// The file could not be written.
     Unwritten,
 }
 
 impl Ending {
-    /// Every one.
+    /// All reasons.
     pub const ALL: [Ending; 6] = [
         Ending::Stopped,
         Ending::Overrun,
@@ -56,13 +52,13 @@ impl Ending {
         Ending::Unwritten,
     ];
 
-    /// Its place in [`Ending::ALL`].
+    /// Returns the index in [`Ending::ALL`].
     #[must_use]
     pub const fn index(self) -> usize {
         self as usize
     }
 
-    /// In words.
+    /// Describes the reason in words.
     #[must_use]
     pub const fn describe(self) -> &'static str {
         match self {
@@ -76,19 +72,18 @@ impl Ending {
     }
 }
 
-/// Where records go.
+/// Destination of records.
 pub trait Sink {
-    /// Takes a record; false where it has no room, and then nothing more comes.
+    /// Accepts a record, or returns false if there is no room; no record may follow then.
     fn put(&mut self, record: &[u8]) -> bool;
 
-    /// Nothing more comes, because of that.
+    /// Ends the recording.
     fn end(&mut self, why: Ending);
 }
 
-/// Hears of drops.
 pub(crate) struct Drops(Producer<Sighting>);
 
-/// Stands before who takes punted frames; `None`: nobody does.
+/// Punt sink that reports punts and forwards them to an inner sink, if there is one.
 pub(crate) struct Punts {
     heard: Producer<(Punt, bool)>,
     before: Option<Box<dyn PuntSink>>,
@@ -113,7 +108,7 @@ impl Tap for Drops {
 
     fn see(&mut self, sighting: &Sighting, _frame: &Frame, _store: &dyn FrameStore) {
         if sighting.what.dropped().is_some() {
-            let _ = self.0.push(*sighting); // those beyond the most are left out
+            let _ = self.0.push(*sighting); // excess reports are omitted
         }
     }
 }
@@ -121,12 +116,11 @@ impl Tap for Drops {
 impl PuntSink for Punts {
     fn take(&mut self, punt: &Punt, frame: &Frame, store: &dyn FrameStore) -> bool {
         let is_taken = self.before.as_mut().is_some_and(|sink| sink.take(punt, frame, store));
-        let _ = self.heard.push((*punt, is_taken)); // those beyond the most are left out
+        let _ = self.heard.push((*punt, is_taken)); // excess reports are omitted
         is_taken
     }
 }
 
-/// What is heard of in a call, until it is over.
 #[derive(Debug)]
 pub(crate) struct Heard {
     drops: Consumer<Sighting>,
@@ -134,10 +128,7 @@ pub(crate) struct Heard {
 }
 
 impl Heard {
-    /// Of drops in `switch`.
-    ///
-    /// # Panics
-    /// Where as many look on as may.
+    /// Attaches the tap to `switch`, which must have room for it.
     pub(crate) fn at(switch: &mut Switch, now: Nanos) -> Heard {
         let (producer, drops) = RingBuffer::new(HEARD_MAX);
         let put = switch.batch(now).put_tap(TAP, Box::new(Drops(producer)));
@@ -145,14 +136,14 @@ impl Heard {
         Heard { drops, punts: None }
     }
 
-    /// Of what is punted to `sink`; what comes back takes its place.
+    /// Wraps a punt sink; the caller installs the result in place of `sink`.
     pub(crate) fn before(&mut self, sink: Option<Box<dyn PuntSink>>) -> Box<dyn PuntSink> {
         let (heard, punts) = RingBuffer::new(HEARD_MAX);
         self.punts = Some(punts);
         Box::new(Punts { heard, before: sink })
     }
 
-    /// Tells what was heard, in the same order wherever the same happens.
+    /// Passes all reports to `note`, drops first; replays use the same order.
     pub(crate) fn tell(&mut self, mut note: impl FnMut(&Record<'_>)) {
         while let Ok(Sighting { port, class, what, .. }) = self.drops.pop() {
             match (what, class) {
@@ -162,7 +153,7 @@ impl Heard {
                 (Seen::Dropped { reason, after }, Some(class)) => {
                     note(&Record::Dropped(port, class, reason, after));
                 }
-                _ => (), // of no class: it is freed, which is told
+                _ => (), // frames without a class: their `Freed` record suffices
             }
         }
         while let Some(Ok((Punt { port, vid, reason, .. }, is_taken))) =
@@ -173,7 +164,6 @@ impl Heard {
     }
 }
 
-/// Records go here until the recording is over.
 #[derive(Debug)]
 struct Tape<K> {
     sink: K,
@@ -201,24 +191,22 @@ impl<K: Sink> Tape<K> {
     }
 }
 
-/// The recorder of one dataplane.
+/// Boundary that records the calls to one dataplane.
 #[derive(Debug)]
 pub struct Recorder<K> {
     tape: Tape<K>,
     heard: Heard,
     now: Nanos,
-    /// The batch in hand is recorded.
     is_begun: bool,
-    /// Something is due in it.
     is_due: bool,
-    /// What has come can move as soon as it is there, so that there is no use in trying again.
+    /// True if frames never wait in the pipeline; a second forward call in a row then moves nothing.
     moves_at_once: bool,
-    /// Nothing was done since all had moved that could.
+    /// True if no call followed the last forward call.
     has_moved: bool,
 }
 
 impl<K: Sink> Recorder<K> {
-    /// Of a switch that was made of these settings, and has not been called yet.
+    /// Creates a recorder for a new switch with `settings`, before its first call.
     pub fn new(switch: &mut Switch, settings: &SwitchSettings, now: Nanos, sink: K) -> Recorder<K> {
         let moves_at_once =
             settings.pipeline == PipelineSettings::default() && settings.when_full == WhenFull::Drop;
@@ -233,12 +221,12 @@ impl<K: Sink> Recorder<K> {
         }
     }
 
-    /// What stands before who takes punted frames, if anybody does: it is to be put into the switch in its place.
+    /// Wraps a punt sink, if there is one; the caller installs the result in its place.
     pub fn before(&mut self, sink: Option<Box<dyn PuntSink>>) -> Box<dyn PuntSink> {
         self.heard.before(sink)
     }
 
-    /// Where the records went.
+    /// Returns the sink.
     pub fn into_sink(self) -> K {
         self.tape.sink
     }
@@ -268,7 +256,7 @@ impl<K: Sink> Boundary for Recorder<K> {
 
     fn advance<S: FrameStore>(&mut self, batch: &mut Batch<'_>, store: &mut S) -> bool {
         if !self.is_due {
-            return false; // a comparison, and nothing else
+            return false; // not recorded, since no timer is due
         }
         self.call(&Record::Advance);
         let is_due = batch.advance(&mut self.watched(store));
@@ -291,7 +279,7 @@ impl<K: Sink> Boundary for Recorder<K> {
 
     fn forward_all<S: FrameStore>(&mut self, batch: &mut Batch<'_>, store: &mut S) {
         if self.has_moved && self.moves_at_once {
-            return; // nothing could
+            return; // nothing can move
         }
         self.call(&Record::Forward);
         let mut moved = 0;
@@ -422,7 +410,7 @@ fn note_sent<S: FrameStore, K: Sink>(tape: &mut Tape<K>, port: PortId, frame: &F
     tape.note(&Record::Sent(Passing { port, slot: frame.slot(), len: frame.len(), bytes }));
 }
 
-/// A store whose answers are recorded.
+/// Frame store that records its answers.
 struct Watched<'a, S, K> {
     store: &'a mut S,
     tape: &'a mut Tape<K>,

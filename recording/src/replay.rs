@@ -1,4 +1,4 @@
-//! Makes the recorded calls again, and holds what the dataplane does against what it did.
+//! Repeats recorded calls, and compares the dataplane's answers with the recorded ones.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,53 +15,52 @@ use crate::memory::Memory;
 use crate::record::{HEAD_OUT, Passing, Record, is_call, kept};
 use crate::recorder::Heard;
 
-/// Calls that are told of before the one that went otherwise.
+/// Number of calls in a report, before the one that differs.
 const TOLD_BEFORE: usize = 8;
-/// What a switch looks at of a frame at most.
+/// Minimum number of recorded header bytes, unless the frame is shorter.
 const HEAD_LEAST: usize = 128;
-/// The longest frame.
 const FRAME_MAX: u32 = 16 << 10;
 
-/// How a replay went.
+/// Result of the comparison of all decisions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// All answers are the same.
+    /// All answers are equal.
     Identical {
-        /// Calls that were made.
+        /// Number of repeated calls.
         calls: u64,
-        /// Frames that came in or left.
+        /// Number of frames received or sent.
         frames: u64,
     },
-    /// One is not.
+    /// An answer differs.
     Differs(Box<Difference>),
 }
 
-/// The first difference.
+/// First difference.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Difference {
-    /// The number of the call, from 1.
+    /// Number of the call, from 1.
     pub call: u64,
-    /// When it was, by the clock of the recording.
+    /// Time of the call, by the clock of the recording.
     pub at: Nanos,
-    /// Calls before it, and what they led to; the last is the call itself.
+    /// Descriptions of the last calls, including the one that differs.
     pub before: Vec<String>,
-    /// What was recorded.
+    /// Recorded answer.
     pub recorded: String,
-    /// What happens now.
+    /// Replayed answer.
     pub replayed: String,
 }
 
-/// What is no recording of this switch: its records cannot follow each other.
+/// Error: a call cannot be repeated, so the records are not those of this switch.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("call {call} of the recording cannot be made: {why}")]
 pub struct Broken {
-    /// The number of the call, from 1.
+    /// Number of the call, from 1.
     pub call: u64,
-    /// Why not.
+    /// Reason.
     pub why: String,
 }
 
-/// A dataplane with a packet memory of its own.
+/// Dataplane with its own packet memory, which repeats recorded calls.
 #[derive(Debug)]
 pub struct Replay {
     switch: Switch,
@@ -75,13 +74,12 @@ pub struct Replay {
     names: Vec<String>,
 }
 
-/// Whether each frame that is punted in a call was taken.
+/// Recorded decision of the punt sink for each punt of a call.
 type Takes = Arc<Mutex<VecDeque<bool>>>;
 
-/// What was recorded, and what is; `None`: nothing more.
+/// Recorded and replayed answer that differ; `None` for a missing one.
 type Unequal = (Option<Vec<u8>>, Option<Vec<u8>>);
 
-/// Takes punted frames as they were taken.
 #[derive(Debug)]
 struct Taker(Takes);
 
@@ -91,23 +89,21 @@ impl PuntSink for Taker {
     }
 }
 
-/// The packet memory, and the answers that are expected of the call in hand.
+/// Frame store of a replay, with the expected answers of the current call.
 #[derive(Debug)]
 struct Desk {
     memory: Memory,
-    /// By slot, the port whose driver has the frame.
+    /// Port whose driver holds the frame in each slot.
     given: Vec<Option<PortId>>,
     expected: VecDeque<Vec<u8>>,
     takes: Takes,
-    /// Frames that were given to a driver in this call.
     sent: u64,
     scratch: Vec<u8>,
-    /// Where they are first not the same.
     difference: Option<Unequal>,
 }
 
 impl Replay {
-    /// Of a switch with these settings, whose store had so many slots.
+    /// Creates the replay of a switch with these settings and `slots` slots in its frame store.
     #[must_use]
     pub fn new(settings: &SwitchSettings, slots: u32) -> Replay {
         let ports = settings.ports.len();
@@ -131,10 +127,11 @@ impl Replay {
         Replay { switch, counters, heard, desk, now, calls, frames, before, names }
     }
 
-    /// Makes all calls of `records`, but for the last where they are cut off (`is_cut`): what came of it may not be there.
+    /// Repeats all calls of `records`. If these are truncated (`is_cut`), omits the last call, whose answers may be
+    /// missing.
     ///
     /// # Errors
-    /// What keeps a record from being read, or its call from being made.
+    /// Returns an error if a record cannot be read, or its call cannot be repeated.
     pub fn run<E: From<Broken>>(
         &mut self,
         records: impl Iterator<Item = Result<Vec<u8>, E>>,
@@ -165,7 +162,7 @@ impl Replay {
         Ok(Outcome::Identical { calls: self.calls, frames: self.frames })
     }
 
-    /// What the switch has counted, and what the recorded one had (`recorded`), where they are not the same: one line of each.
+    /// Compares the final counts with recorded ones. Returns the first line that differs, recorded and replayed.
     #[must_use]
     pub fn differing_books(&self, recorded: &str) -> Option<(String, String)> {
         let replayed = books(&self.switch, &self.counters);
@@ -200,7 +197,7 @@ impl Replay {
         }
     }
 
-    /// Makes a call. False where what it led to is not what was recorded.
+    /// Repeats a call; returns false if an answer differs.
     fn make(&mut self, call: &[u8]) -> Result<bool, String> {
         let call = Record::read(call).ok_or("it is no record")?;
         self.check(&call)?;
@@ -227,7 +224,6 @@ impl Replay {
         Ok(desk.difference.is_none())
     }
 
-    /// Whether a call can be made at all.
     fn check(&self, call: &Record<'_>) -> Result<(), String> {
         let is_port = |port: PortId| match port.index() < self.names.len() {
             true => Ok(()),
@@ -269,7 +265,6 @@ impl Replay {
 }
 
 impl Desk {
-    /// Makes a call, and answers what it gives.
     fn call(&mut self, batch: &mut Batch<'_>, call: &Record<'_>) -> Result<Option<u32>, String> {
         Ok(match *call {
             Record::Advance => Some(batch.advance(self).into()),
@@ -325,7 +320,7 @@ impl Desk {
         })
     }
 
-    /// The next answer is this. False where it is not the one that is expected, or an earlier one was not.
+    /// Compares an answer with the next expected one; returns false if these or earlier ones differ.
     fn answer(&mut self, answer: &Record<'_>) -> bool {
         if self.difference.is_some() {
             return false;
@@ -340,7 +335,7 @@ impl Desk {
         is_same
     }
 
-    /// The next answer is one that the store gives: what was recorded, if that was asked for.
+    /// Returns the recorded answer to a request to the frame store. Notes a difference if another record follows.
     fn given<T>(&mut self, is: impl FnOnce(&Record<'_>) -> Option<T>, asked: &Record<'_>) -> Option<T> {
         let given = self.expected.front().and_then(|next| Record::read(next)).and_then(|next| is(&next));
         match given {

@@ -1,4 +1,4 @@
-//! From a worker to a file: a ring of bytes, and what writes that is in it.
+//! Ring of bytes from a worker to the writer of the file, and that writer.
 
 use std::io;
 use std::sync::Arc;
@@ -12,25 +12,22 @@ use xoff_dataplane::counter::Counter;
 
 use crate::{Ending, FileWriter, Sink};
 
-/// More than any record has.
 const RECORD_MAX: usize = 8 << 10;
 
-/// How long the writer sleeps where there is nothing to write.
+/// Sleep of the writer when the ring is empty.
 const NAP: Duration = Duration::from_millis(2);
 
-/// A worker's end of the ring.
+/// Worker's end of the ring.
 #[derive(Debug)]
 pub struct Ring {
     bytes: Producer<u8>,
-    /// A record, with its length before it.
     scratch: Vec<u8>,
-    /// Records so far.
     put: Arc<Counter>,
-    /// Why nothing more comes: the place of an [`Ending`], and one.
+    /// End of the recording: 0 before it, else 1 plus the index of an [`Ending`].
     ended: Arc<AtomicU8>,
 }
 
-/// The writer's end of the ring.
+/// Writer's end of the ring.
 #[derive(Debug)]
 pub struct Records {
     bytes: Consumer<u8>,
@@ -38,11 +35,11 @@ pub struct Records {
 }
 
 impl Ring {
-    /// With room for so many bytes.
+    /// Creates a ring of `room` bytes.
     #[must_use]
     pub fn new(room: usize) -> (Ring, Records) {
         let (mut producer, mut consumer) = RingBuffer::new(room);
-        // Every page is there before the worker writes to the first.
+        // Touch every page now, so that the worker never waits for a page fault.
         if let Ok(all) = producer.write_chunk(room) {
             all.commit_all();
         }
@@ -55,7 +52,7 @@ impl Ring {
         (ring, Records { bytes: consumer, ended })
     }
 
-    /// Number of records so far, written by the worker.
+    /// Returns the number of records so far; the worker updates it.
     #[must_use]
     pub fn records(&self) -> Arc<Counter> {
         Arc::clone(&self.put)
@@ -69,7 +66,7 @@ impl Sink for Ring {
         self.scratch.clear();
         self.scratch.extend(len.to_le_bytes());
         self.scratch.extend_from_slice(record);
-        // In one piece, so that the reader sees whole records only.
+        // One push per record, so that the reader never sees a part of one.
         !self.bytes.is_abandoned() && self.bytes.push_entire_slice(&self.scratch).is_ok()
     }
 
@@ -79,16 +76,16 @@ impl Sink for Ring {
 }
 
 impl Records {
-    /// Why nothing more comes. What came before is there to be taken when this has been asked.
+    /// Returns the end of the recording. All earlier records are then visible in the ring.
     fn ended(&self) -> Option<Ending> {
         let number = self.ended.load(Ordering::Acquire);
         Ending::ALL.get(usize::from(number).checked_sub(1)?).copied()
     }
 
-    /// Takes what is there, and gives each record to `each`. False where that was nothing.
+    /// Takes all available records and passes each to `each`. Returns false if there were none.
     ///
     /// # Errors
-    /// What `each` says.
+    /// Returns the first error of `each`.
     pub fn take(&mut self, mut each: impl FnMut(&[u8]) -> io::Result<()>) -> io::Result<bool> {
         let Ok(chunk) = self.bytes.read_chunk(self.bytes.slots()) else { return Ok(false) };
         let (first, second) = chunk.as_slices();
@@ -104,11 +101,11 @@ impl Records {
     }
 }
 
-/// Writes until the recording is over, and says why it is and how many records there are. `stopped` has what the switch counted, unless a
-/// thread of it did not end as it should.
+/// Writes records until the recording ends; returns the reason and the number of records. `stopped` delivers the final
+/// counts, or `None` if a thread of the switch failed.
 ///
 /// # Errors
-/// What keeps it from being written.
+/// Returns an error if the file cannot be written.
 pub fn write<W: io::Write>(
     mut records: Records,
     mut writer: FileWriter<W>,

@@ -1,5 +1,3 @@
-//! Recordings as files.
-
 use std::sync::mpsc;
 use std::time::Duration;
 
@@ -13,7 +11,7 @@ use crate::rehearsal;
 
 const XOFF: u32 = 12_000;
 
-/// A file of a switch with these settings that runs for so many turns, with so much room in the ring.
+/// Records `turns` turns of a switch through a ring of `room` bytes.
 fn recorded(settings: &SwitchSettings, text: &str, turns: u32, room: usize) -> Vec<u8> {
     let head = Head::new(("rehearsal", text), settings, rehearsal::SLOTS);
     let mut file = Vec::new();
@@ -71,7 +69,7 @@ fn a_file_of_something_else_is_no_recording_however_short_it_is() {
     }
 }
 
-/// What comes out of a pipe is gone when it is read once.
+/// A replay reads its input twice, which a pipe does not allow.
 #[test]
 fn pipe_is_not_replayed() {
     for path in ["/dev/zero", "/"] {
@@ -176,7 +174,7 @@ fn another_version_and_several_workers_are_told() {
 
 #[test]
 fn a_switch_that_decides_otherwise_is_found_out_with_the_first_difference() {
-    // As if the switch that was recorded had held its peers later than its configuration says.
+    // The recorded switch sends XOFF later than its configuration says.
     let (text, settings) = (rehearsal::text(XOFF), rehearsal::settings(XOFF));
     let head = Head::new(("rehearsal", &text), &settings, rehearsal::SLOTS);
     let (ring, records) = Ring::new(16 << 20);

@@ -1,4 +1,4 @@
-//! A switch is recorded, and replayed.
+//! Records a switch and replays the recording.
 #![allow(clippy::unwrap_used)]
 
 mod files;

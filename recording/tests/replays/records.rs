@@ -1,5 +1,3 @@
-//! Records, and what is done again of them.
-
 use xoff_dataplane::units::{Nanos, PortId};
 use xoff_recording::{Broken, Ending, Outcome, Passing, Record, Replay, Sink, frame_of, is_call};
 
@@ -8,7 +6,6 @@ use crate::rehearsal;
 const TURNS: u32 = 3_000;
 const XOFF: u32 = 12_000;
 
-/// Has room for so many records.
 #[derive(Debug, Default)]
 struct Tape {
     room: usize,
@@ -52,7 +49,7 @@ fn what_was_recorded_is_done_again_to_the_frame_and_to_the_last_counter() {
         assert_eq!(frames, passing.count() as u64);
         assert_eq!(replay.differing_books(&run.books), None);
         assert_eq!(replay.differing_books("").expect("it has counted").0, "nothing more");
-        // There was something to decide.
+        // The run must contain decisions of every kind.
         let kinds = |is: fn(&Record<'_>) -> bool| {
             run.sink.records.iter().filter(|record| is(&Record::read(record).expect("it is one"))).count()
         };
@@ -82,7 +79,7 @@ fn another_threshold_is_the_first_difference() {
     let run = recorded(1, usize::MAX);
     let (_, outcome) = replayed(&run.sink.records, XOFF - 1_600);
     let Ok(Outcome::Differs(difference)) = outcome else { panic!("{outcome:#?}") };
-    // Its peer is held before the recorded one was: there is a pause frame where there was none, or what it is made in.
+    // The replay sends XOFF earlier: its answer is a pause frame, or the slot for one.
     assert!(difference.recorded != difference.replayed, "{difference:#?}");
     assert!(
         difference.replayed.contains("control frame") || difference.replayed.contains("8808"),
@@ -105,7 +102,7 @@ fn where_there_is_no_room_the_recording_ends_and_what_it_has_is_still_the_same()
         assert_eq!(run.sink.records, whole[..room]);
         let mut replay = Replay::new(&rehearsal::settings(XOFF), rehearsal::SLOTS);
         let outcome = replay.run::<Broken>(run.sink.records.iter().cloned().map(Ok), true);
-        // The last call may lack some of its answers, and is not made.
+        // The last call may lack answers, so the replay omits it.
         let calls = run.sink.records.iter().filter(|record| is_call(record)).count();
         let Ok(Outcome::Identical { calls: made, .. }) = outcome else { panic!("{outcome:#?}") };
         assert_eq!(made, calls.saturating_sub(1) as u64);

@@ -1,4 +1,4 @@
-//! A switch by itself that meets much in a short time, and is recorded.
+//! Switch with random traffic that exercises many decisions in a short time, with or without a recorder.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -13,19 +13,16 @@ use xoff_dataplane::units::{MacAddr, Nanos, PortId};
 use xoff_recording::{Recorder, Sink, books};
 use xoff_testkit::bed::store::MemoryStore;
 
-/// Slots of its memory.
 pub const SLOTS: u32 = DATA + CONTROL;
 const DATA: u32 = 600;
 const CONTROL: u32 = 16;
-/// Bytes in front of each frame, and of the longest.
+/// Headroom before a frame, and maximum frame length, in bytes.
 const ROOM: usize = 16;
 const LONGEST: usize = 1_530;
-/// Ports.
 const PORTS: u8 = 3;
-/// Frames that the driver has of a port at most.
 const OUT_MAX: usize = 2;
 
-/// Three ports, class 3 lossless, with so many bytes until XOFF; whoever hears of LLDP is there.
+/// Returns a configuration: three ports, class 3 lossless, XOFF at `xoff` bytes.
 pub fn text(xoff: u32) -> String {
     let port = |port: u8| {
         format!("[[port]]\nname = \"p{port}\"\ndevice = \"p{port}\"\nspeed = \"1G\"\ncable = \"10m\"\n")
@@ -34,25 +31,18 @@ pub fn text(xoff: u32) -> String {
     format!("{ports}tagged = [1]\n[class.3]\nxoff = \"{xoff}B\"\nxon = \"4000B\"\n")
 }
 
-/// The settings of [`text`].
-///
-/// # Panics
-/// Where these are none.
 pub fn settings(xoff: u32) -> SwitchSettings {
     let config = Config::from_toml("rehearsal", &text(xoff), Machine::default());
     config.unwrap_or_else(|error| panic!("{error:?}")).switch
 }
 
-/// What is left of it.
 #[derive(Debug)]
 pub struct Rehearsed<K> {
-    /// Where it was recorded.
     pub sink: K,
-    /// What the switch has counted.
     pub books: String,
 }
 
-/// Runs it for so many turns, recorded; the same seed has the same happen.
+/// Runs a switch with a recorder; the result depends on `seed` only.
 pub fn record<K: Sink>(settings: &SwitchSettings, turns: u32, seed: u64, sink: K) -> Rehearsed<K> {
     let counters = Counters::with_shadows(settings.ports.len(), settings.shadows.len());
     let mut switch = new(settings, &counters);
@@ -63,7 +53,6 @@ pub fn record<K: Sink>(settings: &SwitchSettings, turns: u32, seed: u64, sink: K
     Rehearsed { sink: recorder.into_sink(), books: books(&switch, &counters) }
 }
 
-/// The same without a recorder: what the switch has counted.
 pub fn unrecorded(settings: &SwitchSettings, turns: u32, seed: u64) -> String {
     let counters = Counters::with_shadows(settings.ports.len(), settings.shadows.len());
     let mut switch = new(settings, &counters);
@@ -75,7 +64,6 @@ fn new(settings: &SwitchSettings, counters: &Arc<Counters>) -> Switch {
     Switch::new(settings, SLOTS, Workers::single(settings.ports.len()), Arc::clone(counters))
 }
 
-/// Whatever is around it.
 struct Stage<'a> {
     switch: &'a mut Switch,
     memory: MemoryStore,
@@ -84,13 +72,11 @@ struct Stage<'a> {
     ports: Vec<(PortId, Line)>,
 }
 
-/// A port whose line carries a frame now and then.
 #[derive(Default)]
 struct Line {
-    /// Frames that come in.
     comes: Vec<Vec<u8>>,
     out: VecDeque<Frame>,
-    /// How many of these have left.
+    /// Number of frames of `out` that the line sends by the next turn.
     leaves: usize,
 }
 
@@ -130,7 +116,6 @@ impl Port<MemoryStore> for Line {
     }
 }
 
-/// The number of a turn: some have something that is asked for from outside.
 struct Turn(u32);
 
 impl Environment<Line, MemoryStore> for Turn {
@@ -172,11 +157,10 @@ impl Stage<'_> {
         self.driver(boundary).let_peers_go();
         self.driver(boundary).part();
         for frame in self.ports.iter_mut().flat_map(|(_, line)| line.out.drain(..)) {
-            let _ = frame.into_parts(); // with its driver
+            let _ = frame.into_parts(); // the driver keeps the slots
         }
     }
 
-    /// Frames come in and leave.
     fn happen(&mut self) {
         for (_, line) in &mut self.ports {
             line.leaves = self.chance.usize(..=line.out.len());
@@ -191,7 +175,7 @@ impl Stage<'_> {
     }
 }
 
-/// A frame, and where it comes in: mostly data of class 3 to the third port, so that this is congested.
+/// Draws a frame and its ingress port: mostly data of class 3 to the third port, which congests it.
 fn frame(chance: &mut fastrand::Rng) -> (PortId, Vec<u8>) {
     let port = PortId(chance.u8(..PORTS));
     let of = |port: u8| [2, 0, 0, 0, 0, port];
