@@ -1,10 +1,9 @@
-//! What will happen, and in which order: by time, and of what happens at one time by its subject.
+//! Event queue, ordered by time; events at the same time are ordered by subject.
 //!
-//! Whoever takes things out says how far a place reaches: what happens at one place follows from nothing that happens elsewhere less
-//! than so long before, for each link between ([`Order::ByPlace`]). Then all that happens there in such a span is taken out together,
-//! place by place, while what it needs is at hand; at each place it is in the order of time. Whose [turn](turns) it is, and how far that
-//! goes, depends on how far places are apart. Or everything is taken out in the order of time ([`Order::ByTime`]).
-//! Either way the same happens at every place, in the same order.
+//! The reach is the minimum time in which an event affects a neighboring place. [`Order::ByPlace`] takes all events of
+//! a place within such a span together, while its data is in the cache. The module [turns](turns) chooses the places
+//! and the span. [`Order::ByTime`] takes all events in time order. Both orders give every place the same sequence of
+//! events.
 
 mod turns;
 mod wheel;
@@ -17,7 +16,7 @@ use turns::Turns;
 pub(crate) use wheel::BUCKETS;
 use wheel::Wheel;
 
-/// When, where and what: one number, of which the place is highest, and then the time, so that entries by place are in its order.
+/// Event packed into one number: place (highest bits), time, subject.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Entry(u128);
 
@@ -28,13 +27,13 @@ impl Entry {
     }
 
     #[inline]
-    #[allow(clippy::cast_possible_truncation)] // the place is cut off
+    #[allow(clippy::cast_possible_truncation)] // truncation removes the place
     pub(crate) const fn time(self) -> Picos {
         Picos((self.0 >> 32) as u64)
     }
 
     #[inline]
-    #[allow(clippy::cast_possible_truncation)] // the time is cut off
+    #[allow(clippy::cast_possible_truncation)] // truncation removes the time
     pub(crate) const fn subject(self) -> u32 {
         self.0 as u32
     }
@@ -45,13 +44,11 @@ impl Entry {
     }
 }
 
-/// In which order entries are taken out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Order {
-    /// By time.
+    /// Order of time.
     ByTime,
-    /// By place, and there by time, as far as nothing of it follows from what happens elsewhere: what does is so much later for each
-    /// link between.
+    /// Order of places, and of time within a place. The duration is the reach.
     ByPlace(Picos),
 }
 
@@ -65,28 +62,26 @@ impl Order {
     }
 }
 
-/// A queue of events. Subjects and places are numbers of whoever keeps it.
+/// Event queue. The caller defines the numbers of subjects and places.
 #[derive(Debug)]
 pub(crate) struct Calendar {
     parts: Parts,
     turns: Turns,
-    /// By part, what lies ahead, and when the first of it happens.
     wheels: Box<[Wheel]>,
     firsts: Box<[Picos]>,
     order: Order,
-    /// By part: what happens before is in `current`, or in `soon`.
+    /// Times, by part, before which entries are in `current` or `soon`.
     horizons: Box<[Picos]>,
-    /// The last first.
+    /// Entries of the current turn, last one first.
     current: Vec<Entry>,
-    /// What was put in since.
+    /// Entries added since the turn began.
     soon: Soon,
-    /// A place of the next turn, as far as that is known.
+    /// First place of the next turn, if known; for prefetching.
     ahead: Option<u32>,
 }
 
 impl Calendar {
-    /// Of places in these parts. Best with few events of a part to a bucket of 2^`width_log2` picoseconds, and most of them less than
-    /// [`BUCKETS`] of these ahead.
+    /// Creates a queue over these parts. Fastest with few events of a part per bucket of 2^`width_log2` picoseconds.
     pub(crate) fn new(width_log2: u32, parts: Parts) -> Calendar {
         let count = parts.count();
         Calendar {
@@ -102,7 +97,7 @@ impl Calendar {
         }
     }
 
-    /// It does not happen before what was taken out last at its place.
+    /// Adds an entry; its time must not precede that of the last entry taken at its place.
     #[inline]
     pub(crate) fn put(&mut self, entry: Entry) {
         let part = self.parts.of(entry.place());
@@ -119,7 +114,7 @@ impl Calendar {
         self.wheels[part].lay_up(entry);
     }
 
-    /// What happens next in this order, and soon after, by `end`, which comes, becomes current. False where nothing does.
+    /// Makes the next turn up to `end` current. Returns false if no event is left.
     #[inline(never)]
     pub(crate) fn open(&mut self, end: Picos, order: Order) -> bool {
         self.close();
@@ -144,14 +139,13 @@ impl Calendar {
                 self.horizons[turn.part] = turn.horizon;
                 self.gather(turn.part, turn.horizon);
                 self.ahead = next(self).map(|turn| self.parts.least(turn.part));
-                // Apart, as entries by place are compared as the numbers that they are.
+                // A sort separate from the one above: entries by place compare as plain numbers.
                 self.current.sort_unstable_by(|one, other| other.cmp(one));
             }
         }
         true
     }
 
-    /// What happens at this part before `horizon` is current.
     fn gather(&mut self, part: usize, horizon: Picos) {
         if self.firsts[part] < horizon {
             self.wheels[part].gather(horizon, &mut self.current);
@@ -159,7 +153,6 @@ impl Calendar {
         }
     }
 
-    /// Nothing is current any more.
     fn close(&mut self) {
         self.horizons.fill(Picos::ZERO);
         while let Some(entry) = self.current.pop().or_else(|| self.soon.take()) {
@@ -167,7 +160,6 @@ impl Calendar {
         }
     }
 
-    /// Takes out what is next of what is current.
     #[inline]
     pub(crate) fn take(&mut self) -> Option<Entry> {
         let key = |entry: Entry| self.order.key(entry);
@@ -178,14 +170,12 @@ impl Calendar {
         }
     }
 
-    /// The place that comes after `place`, while entries are taken out by place; at the end of a turn that which does in all likelihood.
-    /// Comes by all that is current at `place`.
+    /// Returns the next place in the order by place, or the likely first place of the next turn.
     #[inline]
     pub(crate) fn place_after(&self, place: u32) -> Option<u32> {
         self.current.iter().rev().map(|entry| entry.place()).find(|next| *next != place).or(self.ahead)
     }
 
-    /// Takes out what happens next, if it happens by `end`.
     pub(crate) fn take_by_time(&mut self, end: Picos) -> Option<Entry> {
         let soonest = |calendar: &Calendar| {
             let next = [calendar.current.last().copied(), calendar.soon.first()];
@@ -198,11 +188,10 @@ impl Calendar {
     }
 }
 
-/// A few entries in their order. Most that are put in are the last.
+/// Small sorted queue; most entries are added at its end.
 #[derive(Debug, Default)]
 struct Soon {
     entries: Vec<Entry>,
-    /// How many of them have been taken out.
     taken: usize,
 }
 
@@ -241,7 +230,6 @@ mod tests {
 
     use super::*;
 
-    /// What is put in while others are taken out: at `now`, so far ahead.
     fn ahead(rng: &mut fastrand::Rng) -> u64 {
         rng.choice([0, 1, 500, 60_000, 3_000_000, 50_000_000]).map_or(0, |most| rng.u64(0..=most))
     }
@@ -250,7 +238,7 @@ mod tests {
         (entry.time(), entry.subject(), entry.place())
     }
 
-    /// Whatever is put in while others are taken out: what comes out is what a heap of (time, subject) has.
+    /// Compares the calendar with a heap of (time, subject).
     #[test]
     fn events_come_in_the_order_of_time_and_then_of_their_subjects() {
         for seed in 0..20 {
@@ -285,23 +273,22 @@ mod tests {
     const PLACES: u32 = 5;
     const REACH: u64 = 700;
 
-    /// How places are linked, and put in parts.
     #[derive(Clone, Copy, Debug)]
     enum Parted {
-        /// All with all, in one part.
+        /// Full mesh, one part.
         Not,
-        /// Those with even numbers with the others.
+        /// Bipartite: even places are linked with odd ones.
         OnTwoSides,
-        /// One behind the other, each in a part of its own.
+        /// Row; each place is a part.
         InARow,
-        /// So are these, but the last, which is apart; the first two, and the next two, in one part each.
+        /// Row whose last place is isolated; pairs of places form parts.
         InPairs,
     }
 
     impl Parted {
         const ALL: [Parted; 4] = [Parted::Not, Parted::OnTwoSides, Parted::InARow, Parted::InPairs];
 
-        /// How many links lie between two places; there and back, where it is one.
+        /// Returns the number of links between two places; from a place to itself, the shortest round trip.
         fn apart(self, one: u32, other: u32) -> u32 {
             match self {
                 Parted::Not => 1,
@@ -326,16 +313,16 @@ mod tests {
         }
     }
 
-    /// In which order entries are taken out.
     #[derive(Clone, Copy)]
     enum Taken {
         ByTime,
         ByPlace,
-        /// So many by time, and the others by place.
+        /// This number of entries by time, and the rest by place.
         Mixed(usize),
     }
 
-    /// Places that put in more at themselves at any time, and at others no sooner than they may: what each of them sees.
+    /// Returns the events seen by each place. Places add events at themselves at any time, and at others after the
+    /// reach.
     fn seen_by_place(seed: u64, parted: Parted, ends: &[u64], turns: &[Taken]) -> Vec<Vec<Entry>> {
         let width_log2 = fastrand::Rng::with_seed(seed).u32(0..13);
         let mut calendar = Calendar::new(width_log2, parted.parts());
@@ -383,7 +370,7 @@ mod tests {
                     }
                 }
             }
-            calendar.put(entry(end, number, number % PLACES)); // somebody from outside
+            calendar.put(entry(end, number, number % PLACES)); // added from outside
         }
         seen
     }
@@ -413,7 +400,7 @@ mod tests {
         }
     }
 
-    /// All places are busy: after its first, a turn of a side is twice as long as the reach, where that is felt on the other side only.
+    /// All places are busy. After the first turn, a turn of a side spans two reaches.
     #[test]
     fn where_all_is_felt_on_the_other_side_turns_are_twice_as_long() {
         let turns = |parted: Parted| {

@@ -1,4 +1,4 @@
-//! How soon nodes feel each other, which is what the [`calendar`](crate::calendar) goes by.
+//! Partition of a fabric for the [`calendar`](crate::calendar): minimum delay between nodes, and groups of nodes.
 
 use xoff_dataplane::units::Bytes;
 
@@ -6,19 +6,18 @@ use crate::calendar::Parts;
 use crate::ends::{End, Line};
 use crate::time::{Pace, Picos};
 
-/// How long a frame takes from one node to another at least.
+/// Returns the minimum time of a frame between two nodes.
 pub(crate) fn reach(directions: &[(End, End, Line)]) -> Picos {
     let empty = |line: &Line| Pace::of(line.rate).time_of(Bytes::on_line(0)).after(line.delay);
     directions.iter().map(|(.., line)| empty(line)).min().unwrap_or(Picos(1))
 }
 
-/// Links of a part. It tells how far nodes may be ahead of each other, and with that how long runs are: whoever changes it changes
-/// results. What they need of their nodes, about a kilobyte each, is as much as the cache of a core holds.
+/// Maximum number of links per part, so that its state (a kilobyte per link) fits into the cache of a core. Results
+/// depend on it, since the lead of nodes and the end of runs do.
 const LINKS: usize = 512;
-/// About so many parts: whose turn it is, is found by looking at each.
+/// Approximate maximum number of parts; every turn scans them all.
 const PARTS: usize = 64;
 
-/// One of the two sides on which nodes are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Side {
     One,
@@ -34,13 +33,13 @@ impl Side {
     }
 }
 
-/// Nodes of a side in the order of their numbers, as many to a part as have so many links.
+/// Groups the nodes of each side, by number, into parts with a limited number of links.
 pub(crate) fn parts(nodes: usize, directions: &[(End, End, Line)]) -> Parts {
     let mut links = vec![0; nodes];
     directions.iter().for_each(|(from, ..)| links[from.node.index()] += 1);
     let most = LINKS.max(directions.len().div_ceil(PARTS));
     let mut waits = Vec::new();
-    // By side, which part has its next node, and how many links that has.
+    // Current part of each side, and its number of links.
     let mut open = [None; 2];
     let part_of = |(side, links): (&Side, usize)| {
         let (part, used) =
@@ -55,7 +54,7 @@ pub(crate) fn parts(nodes: usize, directions: &[(End, End, Line)]) -> Parts {
     Parts::new(of, waits, directions.iter().map(|(from, to, _)| (from.node.0, to.node.0)))
 }
 
-/// Each node on another side than those that it is linked with, where there are such sides; else all on one.
+/// Splits a bipartite fabric into two sides without internal links; other fabrics are one side.
 fn sides(nodes: usize, directions: &[(End, End, Line)]) -> Box<[Side]> {
     let mut peers = vec![Vec::new(); nodes];
     directions.iter().for_each(|(from, to, _)| peers[from.node.index()].push(to.node.index()));
@@ -88,7 +87,7 @@ mod tests {
     use super::*;
     use crate::ends::NodeId;
 
-    /// The shortest frame at 1 Gb/s, of 84 bytes with what is between frames.
+    /// Time of the shortest frame at 1 Gb/s: 84 bytes with preamble and gap.
     const EMPTY: Picos = Picos::from_nanos(672);
 
     fn links(links: &[(u32, u32, u64)]) -> Vec<(End, End, Line)> {

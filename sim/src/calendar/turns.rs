@@ -1,43 +1,39 @@
-//! Whose turn it is while entries are taken out by place, and how far that goes.
+//! Chooses the part whose turn is next in the order by place, and the end of the turn.
 //!
-//! Places are in [parts](Parts) that have their turns together. What happens at one part follows from what happens at another no sooner
-//! than so many reaches later as links lie between them, and from what happens at its other places no sooner than on the shortest way
-//! that leads back: one reach where links lead within it, else there and back. A turn goes as far as nothing that is yet to happen
-//! anywhere can matter to it.
+//! [Parts](Parts) are groups of places with common turns. An event affects another part no sooner than one reach per
+//! link between them. It affects its own part no sooner than along the shortest round trip. A turn ends before any
+//! pending event elsewhere can affect the part.
 //!
-//! Where all links of a fabric lead from one side of it to the other, that is two reaches, once the two are one apart:
+//! If all links join one side of the fabric with the other, turns span two reaches, once the sides are one reach apart:
 //!
 //! ```text
-//!   one    ======|-----------|-----------|        (=: done before) each turn ends one reach after where the other side
-//!   other  ======|=====|-----------|-----------|  has come to, and goes two reaches at a time
+//!   one    ======|-----------|-----------|        (=: done before) each turn ends one reach after the progress of
+//!   other  ======|=====|-----------|-----------|  the other side, and spans two reaches
 //! ```
 //!
-//! So those of one side begin where nobody can go as far as that. Of all who can, the part has its turn that was in turn last, since what
-//! it needs is still at hand.
+//! One side begins while no part can go that far. Among parts that can, the last active one is next, since its data is
+//! in the cache.
 
 use crate::time::Picos;
 
-/// Which places have their turns together, and how far these parts are apart.
+/// Partition of places, and distances between parts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Parts {
-    /// By place.
     of: Box<[u16]>,
-    /// By part, and by part that it feels: how many links lie between, on the shortest way; to itself, on the shortest that leads
-    /// back. [`FAR`] where there are more, or is no way.
+    /// Number of links between two parts, or on the shortest round trip of a part; at most [`FAR`].
     apart: Box<[Box<[u8]>]>,
-    /// By part: whether those of the other side begin.
+    /// True for parts that wait for the other side to begin.
     waits: Box<[bool]>,
-    /// By part: the least of its places.
     least: Box<[u32]>,
 }
 
-/// How many reaches parts may be ahead of each other at most, however far apart they are: who is taken for nearer than it is ends turns
-/// sooner only. How long a run until its flows have ended is hangs on it.
+/// Maximum lead of a part over another, in reaches. Treating distant parts as nearer only shortens turns. The end of a
+/// run depends on it.
 const FAR: u8 = 8;
 
 impl Parts {
-    /// Of places in parts with these numbers, by place, of which none is left out; of parts that wait for others to begin; and of links
-    /// from place to place.
+    /// Creates a partition from the part of each place, the parts that wait for the other side, and the links between
+    /// places.
     pub(crate) fn new(of: Vec<u16>, waits: Vec<bool>, links: impl Iterator<Item = (u32, u32)>) -> Parts {
         let mut next = vec![vec![false; waits.len()]; waits.len()];
         for (from, to) in links {
@@ -56,33 +52,30 @@ impl Parts {
         }
     }
 
-    /// How many.
     pub(crate) fn count(&self) -> usize {
         self.waits.len()
     }
 
-    /// How many reaches parts may be ahead of each other.
+    /// Returns the maximum lead of a part over another, in reaches.
     pub(crate) fn lead(&self) -> u8 {
         self.apart.iter().flatten().copied().max().unwrap_or_default()
     }
 
-    /// That of a place.
     #[inline]
     pub(super) fn of(&self, place: u32) -> usize {
         self.of[place as usize].into()
     }
 
-    /// The place that is first in a turn of a part, if anything happens there.
+    /// Returns the lowest place of a part, which is first in its turn.
     pub(super) fn least(&self, part: usize) -> u32 {
         self.least[part]
     }
 
-    /// How far a turn goes where nothing else is in its way.
     fn span(&self, part: usize, reach: Picos) -> Picos {
         Picos(reach.0.saturating_mul(self.apart[part][part].into()))
     }
 
-    /// From when on what has yet to happen may matter to `part`, if the first of it does at these times, by part.
+    /// Yields the times from which pending events of each part may affect `part`.
     fn felt<'a>(
         &'a self,
         part: usize,
@@ -96,7 +89,8 @@ impl Parts {
     }
 }
 
-/// How many steps it takes from a part to each, and back to itself, or [`FAR`], where it is said which are next to each.
+/// Returns distances in steps from a part, and its shortest round trip, at most [`FAR`]. `next` is the adjacency
+/// matrix.
 fn distances(from: usize, next: &[Vec<bool>]) -> Box<[u8]> {
     let mut distances = vec![FAR; next.len()];
     let mut reached = vec![from];
@@ -108,20 +102,17 @@ fn distances(from: usize, next: &[Vec<bool>]) -> Box<[u8]> {
     distances.into_boxed_slice()
 }
 
-/// A turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Turn {
     pub(super) part: usize,
-    /// It goes until then.
     pub(super) horizon: Picos,
-    /// Where the part is among those that were in turn.
+    /// Index of the part in [`Turns::recent`].
     at: usize,
 }
 
-/// Who was in turn.
 #[derive(Debug)]
 pub(super) struct Turns {
-    /// Parts, that which was in turn last at the end.
+    /// Parts, the most recently active one last.
     recent: Vec<u16>,
 }
 
@@ -130,11 +121,11 @@ impl Turns {
         Turns { recent: (0..=u16::MAX).take(parts).rev().collect() }
     }
 
-    /// The next turn, if anything happens before `end`. What is first at each part does at these times.
+    /// Returns the next turn, if an event is pending before `end`. `firsts` is the first pending event of each part.
     pub(super) fn next(&self, parts: &Parts, firsts: &[Picos], reach: Picos, end: Picos) -> Option<Turn> {
         debug_assert!(reach > Picos::ZERO, "what is felt at once leaves no turn anything");
         let can_begin = |part: usize| firsts[part] < end;
-        // Neighbours are hardly ever one reach apart to the moment, as something happens now and then only.
+        // A quarter of slack, since events are sparse: neighbors are rarely exactly one reach apart.
         let goes_far = |part: usize| {
             let span = parts.span(part, reach).0;
             let far = firsts[part].after(Picos(span - span / 4));
@@ -150,7 +141,6 @@ impl Turns {
         Some(Turn { part, horizon: felt.min(end), at })
     }
 
-    /// That turn begins.
     pub(super) fn take(&mut self, turn: Turn) {
         self.recent[turn.at..].rotate_left(1);
     }
@@ -185,7 +175,7 @@ mod tests {
         assert_eq!(last[..3], [FAR, FAR - 1, FAR - 2]);
     }
 
-    /// The last in the middle, and three that are next to it only, and wait for it at first. All are busy.
+    /// A star: part 3 in the center, and three busy parts that wait for it at first.
     #[test]
     fn the_part_that_was_in_turn_last_goes_on_as_soon_as_it_can_go_far() {
         let links = [0, 1, 2].into_iter().flat_map(|part| [(3, part), (part, 3)]);
@@ -226,7 +216,7 @@ mod tests {
         assert_eq!((next([100; 4], 100), next([never; 4], never)), (None, None));
     }
 
-    /// A picosecond to each other: they are at the same time, or the one is as far ahead as it can be.
+    /// Two places with the minimum reach: they are at the same time, or as far apart as allowed.
     #[test]
     fn a_turn_comes_beyond_where_it_begins_however_short_the_reach() {
         for reach in 1..10 {

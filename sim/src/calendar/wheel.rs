@@ -1,8 +1,8 @@
-//! Events of a part by their time.
+//! Events of a part, ordered by time.
 //!
-//! Nearly all of them lie less than a few microseconds ahead: these are in buckets of a fixed width, of which a turn of the wheel has
-//! [`BUCKETS`], and sorted when their time comes. The few that are farther off are in a heap. Putting in and taking out cost the same
-//! however many there are. Buckets are few, so that they come round before they are out of the caches.
+//! Most events lie less than a few microseconds ahead. They are in a timer wheel of [`BUCKETS`] buckets, sorted when
+//! taken; later events are in a heap. The cost of an operation does not depend on the number of events. Few buckets
+//! stay in the cache.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -11,21 +11,18 @@ use std::collections::binary_heap::PeekMut;
 use super::Entry;
 use crate::time::Picos;
 
-/// Buckets in a turn of the wheel.
 pub(crate) const BUCKETS: usize = 256;
 const WORDS: usize = BUCKETS / 64;
 
-/// Entries by their time.
 #[derive(Debug)]
 pub(super) struct Wheel {
-    /// A bucket is 2^n picoseconds wide.
+    /// Width of a bucket: 2^n picoseconds.
     width_log2: u32,
     buckets: Box<[Vec<Entry>]>,
-    /// Which buckets have something in them.
     occupied: [u64; WORDS],
-    /// The number of the first bucket of this turn of the wheel, since the beginning of time.
+    /// Number of the wheel's first bucket, counted from time 0.
     from: u64,
-    /// What is not within this turn of the wheel, be it before or after.
+    /// Entries outside the wheel, later or earlier.
     far: BinaryHeap<Reverse<(Picos, Entry)>>,
 }
 
@@ -57,12 +54,10 @@ impl Wheel {
         time.0 >> self.width_log2
     }
 
-    /// When the bucket ends that has what happens then.
     pub(super) const fn end_of_bucket(&self, time: Picos) -> Picos {
         Picos((self.number_of(time) + 1).saturating_mul(1 << self.width_log2))
     }
 
-    /// When the first of it happens.
     pub(super) fn first(&self) -> Option<Picos> {
         let near = self.next_occupied().map(|number| &self.buckets[bucket_of(number)]);
         let near = near.and_then(|bucket| bucket.iter().map(|entry| entry.time()).min());
@@ -70,7 +65,6 @@ impl Wheel {
         near.into_iter().chain(far).min()
     }
 
-    /// Moves what happens before `horizon`.
     pub(super) fn gather(&mut self, horizon: Picos, to: &mut Vec<Entry>) {
         while let Some(first) = self.far.peek_mut().filter(|first| first.0.0 < horizon) {
             to.push(PeekMut::pop(first).0.1);
@@ -92,7 +86,6 @@ impl Wheel {
         self.from = self.from.max(last);
     }
 
-    /// The number of the first bucket with something in it.
     fn next_occupied(&self) -> Option<u64> {
         let first = bucket_of(self.from);
         let mut word = self.occupied[first / 64] & (u64::MAX << (first % 64));
