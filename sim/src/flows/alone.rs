@@ -1,5 +1,5 @@
-//! How long a flow takes alone in the fabric, to the picosecond: each switch has a frame whole before it sends it on, and the slowest
-//! line sets the pace.
+//! Ideal completion time of a flow, alone in the fabric, to the picosecond. Switches store and forward each frame; the
+//! slowest line limits the rate.
 
 use xoff_dataplane::routing::{Fib, Onward};
 use xoff_dataplane::units::{Bytes, PortId, Site};
@@ -13,21 +13,20 @@ use crate::host::ip;
 use crate::plan::{At, Plan};
 use crate::time::{Pace, Picos};
 
-/// Where frames go, and by which lines.
+/// Paths and lines of the fabric, for ideal completion times.
 #[derive(Clone, Debug)]
 pub struct Alone {
     payload_max: u32,
-    /// By host: its line, and its switch.
+    /// Line and switch port of each host.
     hosts: Vec<(Line, At)>,
-    /// By switch and port, the line and its other end.
+    /// Line and other end of each switch port.
     ports: Vec<Vec<(Line, At)>>,
-    /// By switch and host, the port that leads there; the first of a group. `NONE`: it is not known there.
+    /// Port of each switch toward each host, the first of a group; [`NONE`] without a path.
     next: Vec<Vec<u8>>,
 }
 
 const NONE: u8 = u8::MAX;
 
-/// The port by which a router sends packets to a host, the first of several.
 fn routed(fib: &Fib, host: u32) -> Option<PortId> {
     let at = Address::V4(u32::from_be_bytes(ip(host)));
     let packet = Packet { src: at, dst: at, len: 0, hops_left: 64, has_options: false, stays_on_link: false };
@@ -38,8 +37,7 @@ fn routed(fib: &Fib, host: u32) -> Option<PortId> {
 }
 
 impl Alone {
-    /// In the fabric of this plan, in frames with so much payload at most. Where several ways lead to a host, that by the first port of
-    /// each group is taken for all: they are to be alike.
+    /// Analyzes a plan, for frames with at most `payload_max` bytes of payload. Equal-cost paths must have equal lines.
     #[must_use]
     pub fn new(plan: &Plan, payload_max: u32) -> Alone {
         let mut hosts = vec![None; plan.hosts() as usize];
@@ -78,7 +76,7 @@ impl Alone {
         }
     }
 
-    /// The lines from one host to another; `None` where no way leads there.
+    /// Returns the lines from one host to another; `None` without a path.
     #[must_use]
     pub fn way(&self, from: u32, to: u32) -> Option<Vec<Line>> {
         let (line, mut at) = *self.hosts.get(from as usize)?;
@@ -88,7 +86,7 @@ impl Alone {
             let (line, end) = *self.ports[switch as usize].get(usize::from(port))?;
             lines.push(line);
             at = end;
-            // It has come by more switches than there are: it goes in circles.
+            // More hops than switches: a forwarding loop.
             if lines.len() > self.ports.len() + 1 {
                 return None;
             }
@@ -96,21 +94,21 @@ impl Alone {
         (at == At::Host(to)).then_some(lines)
     }
 
-    /// The host's line.
+    /// Returns the line of a host.
     #[must_use]
     pub fn line(&self, host: u32) -> Line {
         self.hosts[host as usize].0
     }
 
-    /// From the start of a flow to its last byte at the receiver; [`Picos::NEVER`] where no way leads there.
+    /// Returns the time from a flow's start until its last byte is at the receiver; [`Picos::NEVER`] without a path.
     #[must_use]
     pub fn time_of(&self, plan: &FlowPlan) -> Picos {
         let count = frames(plan.bytes, self.payload_max);
         let on_line = |sequence| Bytes::on_line(frame_len(payload(plan.bytes, self.payload_max, sequence)));
         let (first, last) = (on_line(0), on_line(count - 1));
         let Some(way) = self.way(plan.from, plan.to) else { return Picos::NEVER };
-        // When the last but one and the last have come to the end of each link. All but the last are of the same length, so that they
-        // come out of a link as far apart as the slowest line until there makes them.
+        // Arrival of the last frame but one and of the last frame at the end of each link. All frames but the last have
+        // equal lengths, so the slowest line so far spaces them.
         let (mut before, mut end, mut slowest) = (0, 0, 0);
         for line in way {
             let pace = Pace::of(line.rate);

@@ -1,5 +1,4 @@
-//! What slows a sender down, whichever it is: it is told of what is sent and heard, and says how far apart frames are and how many may
-//! be on their way.
+//! Congestion control of a sender, whatever the algorithm: events in; gap between frames and window out.
 
 use xoff_dataplane::congestion::{ReactionPoint, ReactionSettings};
 use xoff_dataplane::units::{Bytes, Nanos};
@@ -10,7 +9,6 @@ use super::timely::Timely;
 use super::transport::Control;
 use crate::time::{Pace, Picos};
 
-/// Of one flow.
 #[derive(Clone, Debug)]
 pub(super) enum Reaction {
     Dcqcn(Dcqcn),
@@ -19,16 +17,14 @@ pub(super) enum Reaction {
     Qcn(Box<Qcn>),
 }
 
-/// The reaction point of live hosts.
 #[derive(Clone, Debug)]
 pub(super) struct Qcn {
     point: ReactionPoint,
-    /// Notifications of switches (CNMs) that came for it.
     cnms: u32,
 }
 
 impl Reaction {
-    /// `None`: nothing slows it down. `line` is that of the host.
+    /// Creates the congestion control of a flow, if it has any. `line` is the pace of the host.
     pub(super) fn new(control: &Control, line: Pace) -> Option<Reaction> {
         match control {
             Control::None => None,
@@ -38,12 +34,11 @@ impl Reaction {
         }
     }
 
-    /// A reaction point of QCN.
     pub(super) fn of_qcn(settings: &ReactionSettings, line: Pace, seed: u64) -> Reaction {
         Reaction::Qcn(Box::new(Qcn { point: ReactionPoint::new(settings, line.rate(), seed), cnms: 0 }))
     }
 
-    /// A frame that takes `bytes` of the line starts: how long after it the next may, at the soonest.
+    /// Notes that a frame starts; returns the minimum gap until the next start.
     #[inline]
     pub(super) fn sent(&mut self, now: Picos, bytes: Bytes) -> Picos {
         match self {
@@ -54,7 +49,7 @@ impl Reaction {
         }
     }
 
-    /// Frames that may be on their way; `None`: it has no say in it.
+    /// Returns the maximum number of frames in flight, if the algorithm has a window.
     #[inline]
     pub(super) fn window(&self) -> Option<u32> {
         match self {
@@ -63,7 +58,7 @@ impl Reaction {
         }
     }
 
-    /// A congestion notification has come.
+    /// Processes a CNP.
     pub(super) fn notified(&mut self, now: Picos) {
         match self {
             Reaction::Dcqcn(dcqcn) => dcqcn.notified(now),
@@ -71,7 +66,7 @@ impl Reaction {
         }
     }
 
-    /// A CNM with this feedback has come. Answers whether anybody heeds it.
+    /// Processes a CNM with this feedback; returns false if the algorithm ignores CNMs.
     pub(super) fn told(&mut self, now: Picos, feedback: u8) -> bool {
         let Reaction::Qcn(qcn) = self else { return false };
         qcn.point.advance(now.floor());
@@ -80,7 +75,6 @@ impl Reaction {
         true
     }
 
-    /// CNMs that were heeded.
     pub(super) fn cnms(&self) -> u32 {
         match self {
             Reaction::Dcqcn(_) | Reaction::Swift(_) | Reaction::Timely(_) => 0,
@@ -88,7 +82,7 @@ impl Reaction {
         }
     }
 
-    /// An acknowledgement has come for so many frames that were not acknowledged before, so long after the frame that it answers left.
+    /// Processes an acknowledgement of `frames` further frames, `round_trip` after the acknowledged one left.
     #[inline]
     pub(super) fn acknowledged(&mut self, now: Picos, frames: u32, round_trip: Picos) {
         match self {
@@ -98,7 +92,6 @@ impl Reaction {
         }
     }
 
-    /// Frames were lost: the sender goes back.
     pub(super) fn lost(&mut self, now: Picos) {
         match self {
             Reaction::Dcqcn(_) | Reaction::Timely(_) | Reaction::Qcn(_) => {}
@@ -106,7 +99,7 @@ impl Reaction {
         }
     }
 
-    /// What it sends at, in bits of the line in a second; `None`: it has no rate.
+    /// Returns the rate in bits per second of layer 1, if the algorithm has one.
     pub(super) fn rate(&mut self, now: Picos) -> Option<f64> {
         match self {
             Reaction::Dcqcn(dcqcn) => Some(dcqcn.rate(now)),
@@ -120,7 +113,7 @@ impl Reaction {
     }
 }
 
-/// What a reaction point has behind a frame of `bytes`: nothing where it limits nobody.
+/// Returns the gap after a frame, zero while QCN does not limit the flow.
 fn gap_of(point: &mut ReactionPoint, now: Nanos, bytes: Bytes) -> Picos {
     if now >= point.next_deadline() {
         point.advance(now);
@@ -132,8 +125,7 @@ fn gap_of(point: &mut ReactionPoint, now: Nanos, bytes: Bytes) -> Picos {
     Pace::of(point.rate()).time_of(bytes)
 }
 
-/// How long `bytes` take at so many bits in a second, rounded up.
-#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // rates are above zero, and a cast saturates
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // rates are positive, and a cast saturates
 fn time_at(bits_per_second: f64, bytes: Bytes) -> Picos {
     Picos((bytes.0 as f64 * 8e12 / bits_per_second).ceil() as u64)
 }

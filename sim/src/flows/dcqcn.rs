@@ -1,44 +1,48 @@
-//! DCQCN's reaction point, and its notification point (Zhu et al., Congestion Control for Large-Scale RDMA Deployments, SIGCOMM 2015, section 3.1 and Algorithm 1).
+//! DCQCN: reaction point and notification point (Zhu et al., Congestion Control for Large-Scale RDMA Deployments,
+//! SIGCOMM 2015, section 3.1 and Algorithm 1).
 //!
-//! A notification cuts the rate by alpha / 2, and what it was becomes the target; alpha, an estimate of how much is congested, grows with
-//! each of them and shrinks with time. Between notifications a timer and a counter of bytes each begin rounds of increase: towards the
-//! target for five of them, then the target itself rises, and faster where both have gone far. (The paper's text and its fluid model have
-//! five rounds before the target rises; by the letter of its algorithm, with a count that begins with one, it would be four.)
+//! A notification cuts the rate by alpha / 2; the previous rate becomes the target. Alpha estimates the congestion: it
+//! grows with each notification and decays with time. Between notifications, a timer and a byte counter start rounds of
+//! increase. In fast recovery the rate approaches the target; then the target rises, and faster once both counts are
+//! past fast recovery. Fast recovery has five rounds, as in the paper's text and fluid model; its algorithm, which
+//! counts from one, would have four.
 //!
-//! Timers are not events: what they would have done is done when anybody asks. The gap behind a frame is that of the rate when it started.
+//! Timers are not events: their effects are computed on the next call.
 
 use xoff_dataplane::units::{BitRate, Bytes};
 
 use crate::time::{Pace, Picos};
 
-/// What a reaction point is told. [`DcqcnSettings::default`] has the published values (SIGCOMM 2015, Fig. 14), and says which are not.
+/// Parameters of a DCQCN reaction point. [`DcqcnSettings::default`] has the published values (SIGCOMM 2015, Fig. 14).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct DcqcnSettings {
-    /// g: the weight of what is new in alpha.
+    /// g: weight of a new sample in alpha.
     pub gain: f64,
-    /// Alpha shrinks where there was no notification for so long.
+    /// K: interval after which alpha decays without a notification.
     pub alpha_timer: Picos,
-    /// T: from one round of increase by time to the next.
+    /// T: interval between rounds of increase by time.
     pub increase_timer: Picos,
-    /// B: from one round of increase by bytes to the next.
+    /// B: bytes between rounds of increase by bytes.
     pub byte_counter: Bytes,
     /// F: rounds of fast recovery.
     pub fast_recovery: u32,
-    /// `R_AI`: what the target rises by in a round.
+    /// `R_AI`: increase of the target per round.
     pub additive: BitRate,
-    /// `R_HAI`: the same where both kinds of rounds are beyond fast recovery, times how far.
+    /// `R_HAI`: increase of the target per round once both counts are past fast recovery, multiplied by the smaller
+    /// excess.
     pub hyper: BitRate,
-    /// It sends no slower.
+    /// Minimum rate.
     pub rate_min: BitRate,
-    /// N: the receiver sends no more than one notification for a flow in so long.
+    /// N: minimum interval between notifications for a flow.
     pub cnp_interval: Picos,
-    /// Their class, by DSCP.
+    /// Class of notifications, by DSCP.
     pub cnp_class: xoff_dataplane::units::Class,
 }
 
 impl Default for DcqcnSettings {
-    /// g 1/256, K and T 55 us, B 10 MB, F 5, `R_AI` 40 Mb/s, N 50 us, as published. Not published: `R_HAI`, ten times `R_AI` here, as in
-    /// 802.1Qau; the lowest rate, 100 Mb/s here, as in the published set-up of HPCC's simulations; the class of notifications, 6 here.
+    /// Returns the published values: g 1/256, K and T 55 us, B 10 MB, F 5, `R_AI` 40 Mb/s, N 50 us. Chosen here:
+    /// `R_HAI` ten times `R_AI`, as in 802.1Qau; minimum rate 100 Mb/s, as in the setup of HPCC's simulations; class 6
+    /// for notifications.
     fn default() -> DcqcnSettings {
         DcqcnSettings {
             gain: 1.0 / 256.0,
@@ -55,12 +59,12 @@ impl Default for DcqcnSettings {
     }
 }
 
-/// Where a flow is received, when its sender may be told of marks again.
+/// Notification point of a flow: the earliest time of its next notification.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct NotificationPoint(Picos);
 
 impl NotificationPoint {
-    /// Whether a notification is due for a frame with a mark.
+    /// Returns true if a marked frame causes a notification.
     #[inline]
     pub(super) fn notifies(&mut self, now: Picos, interval: Picos) -> bool {
         let is_due = now >= self.0;
@@ -71,7 +75,7 @@ impl NotificationPoint {
     }
 }
 
-/// Of one flow; rates in bits per second of layer 1.
+/// Reaction point of a flow; rates in bits per second of layer 1.
 #[derive(Clone, Debug)]
 pub(super) struct Dcqcn {
     settings: DcqcnSettings,
@@ -79,11 +83,10 @@ pub(super) struct Dcqcn {
     rate: f64,
     target: f64,
     alpha: f64,
-    /// Nobody has complained since it had the line for itself.
+    /// True if the flow has reached line rate since its last notification.
     is_free: bool,
     rounds_by_time: u32,
     rounds_by_bytes: u32,
-    /// Since the last round by bytes.
     bytes: u64,
     next_round: Picos,
     next_decay: Picos,
@@ -107,13 +110,11 @@ impl Dcqcn {
         }
     }
 
-    /// The rate now.
     pub(super) fn rate(&mut self, now: Picos) -> f64 {
         self.advance(now);
         self.rate
     }
 
-    /// A frame starts; answers the rate that it goes at.
     #[inline]
     pub(super) fn sent(&mut self, now: Picos, bytes: Bytes) -> f64 {
         if self.is_free {
@@ -130,7 +131,6 @@ impl Dcqcn {
         rate
     }
 
-    /// A notification has come.
     pub(super) fn notified(&mut self, now: Picos) {
         self.advance(now);
         self.target = self.rate;
@@ -143,7 +143,6 @@ impl Dcqcn {
         self.is_free = false;
     }
 
-    /// What timers have done until now.
     fn advance(&mut self, now: Picos) {
         while self.next_decay <= now {
             self.alpha *= 1.0 - self.settings.gain;
@@ -157,7 +156,7 @@ impl Dcqcn {
             self.increase();
             self.next_round = self.next_round.after(span(self.settings.increase_timer));
             if self.rate >= self.line {
-                // It has the line again, and nothing rises any more.
+                // At line rate nothing can rise further.
                 self.is_free = true;
                 self.next_round = Picos::NEVER;
             }
@@ -183,7 +182,7 @@ impl Dcqcn {
     }
 }
 
-/// A timer of no time at all would never be through.
+/// Returns a positive interval, since an interval of zero would loop forever.
 fn span(timer: Picos) -> Picos {
     timer.max(Picos(1))
 }
@@ -208,7 +207,7 @@ mod tests {
         assert!((point.rate(at(0)) - LINE).abs() < 1.0);
         point.notified(at(1));
         assert!((point.rate(at(1)) - LINE / 2.0).abs() < 1.0, "alpha is one at first");
-        // Alpha has shrunk once by 56 us, and there was a round towards the target.
+        // By 56 us alpha has decayed once, and one round of increase has passed.
         let rate = point.rate(at(56));
         assert!((rate - 0.75 * LINE).abs() < 1.0, "{rate}");
         point.notified(at(57));
@@ -220,7 +219,7 @@ mod tests {
     fn five_rounds_lead_to_the_target_and_then_it_rises() {
         let mut point = point();
         point.notified(at(0));
-        point.notified(at(0)); // the target is half of the line
+        point.notified(at(0)); // the target becomes half of the line rate
         let mut expected = point.rate(at(0));
         let mut target = LINE / 2.0;
         for round in 1..=8 {

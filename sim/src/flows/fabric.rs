@@ -1,4 +1,4 @@
-//! A fabric with flows: loads say what is to be sent, hosts send it, and records say what became of it.
+//! Fabric with flows: loads create flows, hosts send them, records describe the results.
 
 use std::sync::Arc;
 
@@ -21,39 +21,36 @@ use crate::seed::Seed;
 use crate::switch_node::{SlotCounts, SwitchNode};
 use crate::time::{Pace, Picos};
 
-/// A fabric, its flows, and the loads that they are of.
+/// Fabric with its loads and flows.
 pub struct FlowFabric<S = SwitchNode> {
     fabric: Fabric<S, FlowHost>,
     flows: Vec<AtSender>,
     loads: Vec<Box<dyn Load + Send>>,
-    /// By load, what each of its flows may send at most.
+    /// Maximum rate of each load's flows.
     most: Vec<Option<Pace>>,
     alone: Alone,
     switches: u32,
-    /// Flows that have ended, and when the last of them did.
     ended: u64,
     last_end: Picos,
-    /// What a load asks for, until it is added.
     asked: Vec<FlowPlan>,
 }
 
-/// Where a flow is known: the number of the host that sends it, and its number there.
+/// Sending host of a flow, and its number there.
 #[derive(Clone, Copy, Debug)]
 struct AtSender {
     host: u32,
     number: u32,
 }
 
-/// What a flow takes that is not under way, without its timer at the sender (16 bytes until it starts) and what congestion control has
-/// of it.
+/// Bytes of an idle flow, without its timer (16 bytes) and congestion control.
 const FLOW: usize = size_of::<AtSender>() + size_of::<Sending>() + size_of::<Receiving>();
 const _: () = assert!(FLOW <= 104);
 
 impl FlowFabric {
-    /// As planned, of switches that are the dataplane, with no flow yet. What they hash with comes from `seed`.
+    /// Builds a plan with dataplane switches and no flow; `seed` determines the switches' hashes.
     ///
     /// # Panics
-    /// If a port of the plan has no link, or two.
+    /// Panics if a port of the plan has no link, or two.
     #[must_use]
     pub fn new(plan: &Plan, seed: Seed, settings: HostSettings) -> FlowFabric {
         let switch = |at, settings: SwitchSettings, slots| SwitchNode::new(at, &settings, slots);
@@ -64,10 +61,10 @@ impl FlowFabric {
 }
 
 impl<S: Node> FlowFabric<S> {
-    /// The same of whatever switches.
+    /// Builds a plan with custom switches.
     ///
     /// # Panics
-    /// If a port of the plan has no link, or two.
+    /// Panics if a port of the plan has no link, or two.
     #[must_use]
     pub fn of(
         plan: &Plan,
@@ -96,10 +93,10 @@ impl<S: Node> FlowFabric<S> {
         }
     }
 
-    /// Another flow, of no load; answers its number. Its tag stays as it is.
+    /// Adds a flow outside any load, with its tag unchanged; returns its number.
     ///
     /// # Panics
-    /// If it is from or to a host that there is not, or from a host to itself.
+    /// Panics if a host does not exist, or sends to itself.
     pub fn add(&mut self, plan: FlowPlan) -> u32 {
         self.add_at(plan, None)
     }
@@ -119,26 +116,26 @@ impl<S: Node> FlowFabric<S> {
         flow
     }
 
-    /// Host number `host` is slow to take what comes from now on.
+    /// Makes host `host` a slow receiver.
     ///
     /// # Panics
-    /// If there is no such host, or it is slow already.
+    /// Panics if there is no such host, or it is slow already.
     pub fn slow_down(&mut self, host: u32, told: SlowReceiver) {
         self.fabric.at_host(host, |at, _| at.slow_down(told));
     }
 
-    /// Another load; answers its number, which is the tag of its flows.
+    /// Adds a load; returns its number, which becomes the tag of its flows.
     ///
     /// # Panics
-    /// As [`FlowFabric::add`].
+    /// Panics as [`FlowFabric::add`] does.
     pub fn add_load(&mut self, load: impl Load + Send + 'static) -> u16 {
         self.add_load_at(load, None)
     }
 
-    /// The same, of flows that each send no faster than this, headers and gaps included.
+    /// Adds a load whose flows each send at most at rate `most`, headers and gaps included.
     ///
     /// # Panics
-    /// As [`FlowFabric::add`].
+    /// Panics as [`FlowFabric::add`] does.
     pub fn add_load_at(&mut self, load: impl Load + Send + 'static, most: Option<BitRate>) -> u16 {
         let tag = u16::try_from(self.loads.len()).expect("loads are counted in 16 bits");
         self.loads.push(Box::new(load));
@@ -147,7 +144,7 @@ impl<S: Node> FlowFabric<S> {
         tag
     }
 
-    /// The loads, by the tags of their flows.
+    /// Yields the loads, by tag.
     pub fn loads(&self) -> impl Iterator<Item = &dyn Load> {
         self.loads.iter().map(|load| load.as_ref() as &dyn Load)
     }
@@ -163,8 +160,8 @@ impl<S: Node> FlowFabric<S> {
         self.asked = flows;
     }
 
-    /// Lets everything happen that is due by `end`. Where a load [listens](Load::listens), it is asked at the end of each flow what
-    /// follows.
+    /// Processes all events due by `end`. When a flow of a load that [listens](Load::listens) ends, adds the flows that
+    /// follow it.
     pub fn run_until(&mut self, end: Picos) {
         if self.is_listened_to() {
             while let Some(host) = self.fabric.run_until_told(end) {
@@ -176,8 +173,8 @@ impl<S: Node> FlowFabric<S> {
         }
     }
 
-    /// Lets everything happen until all flows have ended, and where no load [listens](Load::listens) for the [lead](Fabric::lead)
-    /// after the last of them; or until `limit`. Answers whether it has come so far.
+    /// Runs until all flows have ended, or until `limit`. If no load [listens](Load::listens), continues for the
+    /// [lead](Fabric::lead) after the last end. Returns true if all flows ended in time.
     pub fn run_to_end(&mut self, limit: Picos) -> bool {
         let is_listened_to = self.is_listened_to();
         if is_listened_to {
@@ -196,7 +193,8 @@ impl<S: Node> FlowFabric<S> {
             self.fabric.run_until(limit);
             return false;
         }
-        // What led to the last end was to happen until then, and nobody goes a lead beyond what is yet to happen.
+        // No node is further ahead of pending events than the lead, so all causes of the last end are processed by
+        // then.
         let lead = if is_listened_to { Picos::ZERO } else { self.fabric.lead() };
         let end = self.last_end.after(lead);
         self.fabric.run_until(end.min(limit));
@@ -227,28 +225,28 @@ impl<S: Node> FlowFabric<S> {
         }
     }
 
-    /// Flows that have not ended, those that have yet to begin too.
+    /// Returns the number of flows that have not ended, including those that have not started.
     #[must_use]
     pub fn open(&self) -> u64 {
         self.flows.len() as u64 - self.ended
     }
 
-    /// How many flows there are.
+    /// Returns the number of flows.
     #[must_use]
     pub fn flows(&self) -> usize {
         self.flows.len()
     }
 
-    /// What became of each flow until now, in the order of their numbers.
+    /// Yields the current record of each flow, by number.
     pub fn records(&self) -> impl Iterator<Item = FlowRecord> {
         (0..self.flows.len())
             .map(|flow| self.record(u32::try_from(flow).expect("they are counted in 32 bits")))
     }
 
-    /// What became of one until now.
+    /// Returns the current record of a flow.
     ///
     /// # Panics
-    /// If there is no such flow.
+    /// Panics if there is no such flow.
     #[must_use]
     pub fn record(&self, flow: u32) -> FlowRecord {
         let AtSender { host, number } = self.flows[flow as usize];
@@ -274,10 +272,10 @@ impl<S: Node> FlowFabric<S> {
         }
     }
 
-    /// Frames of a flow that have come and were of use.
+    /// Returns the number of useful frames received of a flow.
     ///
     /// # Panics
-    /// If there is no such flow.
+    /// Panics if there is no such flow.
     #[must_use]
     pub fn received(&self, flow: u32) -> u32 {
         self.received_by(self.sent(flow)).received()
@@ -296,28 +294,28 @@ impl<S: Node> FlowFabric<S> {
         self.fabric.hosts()[sent.to as usize].received_flow(sent.peer)
     }
 
-    /// The rate that congestion control has a flow at, in bits of layer 1 per second; `None` where none has a rate.
+    /// Returns the rate set by congestion control in bits per second of layer 1, if any.
     ///
     /// # Panics
-    /// If there is no such flow.
+    /// Panics if there is no such flow.
     pub fn rate(&mut self, flow: u32) -> Option<f64> {
         let AtSender { host, number } = self.flows[flow as usize];
         self.fabric.at_host(host, |host, net| host.rate(number, net.now()))
     }
 
-    /// How long flows take alone, and by which lines.
+    /// Returns the calculator of ideal completion times and paths.
     #[must_use]
     pub fn alone(&self) -> &Alone {
         &self.alone
     }
 
-    /// Switches, hosts and time.
+    /// Returns the fabric.
     #[must_use]
     pub fn fabric(&self) -> &Fabric<S, FlowHost> {
         &self.fabric
     }
 
-    /// The same, to do something from outside.
+    /// Returns the fabric, for changes from outside the simulation.
     pub fn fabric_mut(&mut self) -> &mut Fabric<S, FlowHost> {
         &mut self.fabric
     }

@@ -1,13 +1,14 @@
-//! Lengths of the frames in which hosts send data: those of RoCEv2, whatever the transport.
+//! Lengths of data frames: those of RoCEv2, whatever the transport.
 
-/// Bytes of a frame around its payload, without FCS: Ethernet 14, IPv4 20, UDP 8, base transport header 12, invariant CRC 4.
+/// Bytes of a frame around its payload, without FCS: Ethernet 14, IPv4 20, UDP 8, base transport header 12, invariant
+/// CRC 4.
 const AROUND: u32 = 58;
-/// Maximum payload of a frame where the MTU is 1500, in bytes.
+/// Maximum payload of a frame in bytes at an MTU of 1500.
 pub const PAYLOAD_MAX: u32 = 1_456;
-/// Maximum bytes of a flow, 128 GiB: its frames are counted in 32 bits, however small their payload is.
+/// Maximum bytes of a flow, 128 GiB: its frames are counted in 32 bits, even with little payload each.
 pub const FLOW_BYTES_MAX: u64 = 1 << 37;
 
-/// Returns the length of a frame with so much payload, in bytes without FCS. The payload is padded to a multiple of four bytes, at
+/// Returns the length of a frame in bytes, without FCS. The payload is padded to a multiple of four bytes, and to at
 /// least four.
 #[must_use]
 pub const fn frame_len(payload: u32) -> u32 {

@@ -1,9 +1,9 @@
-//! A host with many flows: it sends those that may send in turns, answers those that it receives, and obeys pauses by the same
+//! Host with many flows: sends ready flows in round robin, answers received frames, and obeys pauses by the same
 //! [`Gate`] as a live host.
 //!
-//! What leaves next: an answer (acknowledgement, notification), of the highest class first; else data, of the classes in turn, and of
-//! each class of its flows in turn. What it waits for (starts, gaps, time-outs) is in a heap of its own, and the fabric wakes it for
-//! the first of them. Nothing is allocated for a frame.
+//! Answers leave first, highest class first. Data follows in round robin over classes, and over the flows of each
+//! class. Timers (starts, gaps, timeouts) are in a heap; the fabric wakes the host for the first. Nothing is allocated
+//! per frame.
 
 mod obeying;
 mod taking;
@@ -30,22 +30,19 @@ use crate::node::{Net, Node, Place};
 use crate::pool::{Packet, is_mac_control};
 use crate::time::{Pace, Picos};
 
-/// Whoever has a turn, or waits for an answer or a time, has begun and not ended.
 const UNDER_WAY: &str = "it is under way";
 
-/// The only port of a host.
 const LINE: PortId = PortId(0);
 
-/// What a time is waited for. Of two at one time, that which comes first here is first.
+/// Timer of a flow. Timers at the same time fire in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Timer {
-    /// This flow may send its next frame.
+    /// The flow may send its next frame.
     Next(u32),
-    /// This flow may have waited too long.
+    /// The flow's retransmission timeout may have expired.
     Patience(u32),
 }
 
-/// Something to be said of a flow that is received here, or to its sender.
 #[derive(Clone, Copy, Debug)]
 struct Reply {
     segment: Segment,
@@ -53,51 +50,46 @@ struct Reply {
     port: u16,
 }
 
-/// A host.
+/// Host with many flows.
 #[derive(Debug)]
 pub struct FlowHost {
     place: Place,
-    /// Nothing is on its line.
     is_free: bool,
-    /// Classes of which there is data, or an answer, to be sent.
     has_data: ClassSet,
     has_replies: ClassSet,
     paused: ClassSet,
-    /// The class that had its turn last.
     turn: usize,
-    /// When the gate is to be asked again.
+    /// Time of the next check of the gate.
     gate_change: Nanos,
-    /// It is woken then, at the soonest.
+    /// Earliest scheduled wakeup.
     woken: Picos,
     pace: Pace,
     number: u32,
-    /// The router that its frames are addressed to; `None`: they are addressed to who receives them.
+    /// Router that frames are addressed to, instead of the receiver.
     gateway: Option<MacAddr>,
-    /// Flows that the switch has paused one by one.
+    /// Number of flows paused individually (OFC).
     held: u32,
     settings: Arc<HostSettings>,
     sending: Vec<Sending>,
-    /// By flow that is sent, where something slows them down.
+    /// Congestion control of each sent flow, if any.
     reactions: Vec<Reaction>,
-    /// What its flows may send at most, each once.
     most: Vec<Option<Pace>>,
     receiving: Vec<Receiving>,
-    /// By flow that is received, where its sender is told of marks.
+    /// Notification point of each received flow, if any.
     notification_points: Vec<NotificationPoint>,
     timers: BinaryHeap<Reverse<(Picos, Timer)>>,
-    /// By class, flows that may send, in the order of their turns.
+    /// Ready flows of each class, in round-robin order.
     turns: [VecDeque<u32>; CLASSES],
     replies: [VecDeque<Reply>; CLASSES],
-    /// Flows that have ended here, by their numbers in the run, and nobody has asked yet.
+    /// Ended flows, by run number, until the fabric collects them.
     ended: Vec<u32>,
     gate: Box<Gate>,
     notices: Box<Notices>,
-    /// Where it is slow to take what comes.
     intake: Option<Box<Intake>>,
 }
 
 impl FlowHost {
-    /// Host number `number`.
+    /// Creates host `number`.
     #[must_use]
     pub fn new(place: Place, number: u32, line: Line, settings: &Arc<HostSettings>) -> FlowHost {
         let mut gate = Gate::new(line.rate, settings.obedience, false);
@@ -136,13 +128,13 @@ impl FlowHost {
         }
     }
 
-    /// The same, in a network of its own behind this router, if there is one.
+    /// Places the host behind a router, in its own network, if `gateway` is given.
     #[must_use]
     pub fn behind(self, gateway: Option<MacAddr>) -> FlowHost {
         FlowHost { gateway, ..self }
     }
 
-    /// It will send this flow, which is number `peer` at its receiver, at `most` so fast; answers its number here.
+    /// Adds a flow to send at most at rate `most`; `peer` is its number at the receiver. Returns its number here.
     pub(super) fn send_flow(
         &mut self,
         flow: u32,
@@ -171,7 +163,7 @@ impl FlowHost {
         number
     }
 
-    /// It will receive this flow, which is number `peer` at its sender; answers its number here.
+    /// Adds a flow to receive; `peer` is its number at the sender. Returns its number here.
     pub(super) fn receive_flow(&mut self, flow: u32, plan: &FlowPlan, peer: u32) -> u32 {
         let number = index(self.receiving.len());
         let frames = frames(plan.bytes, self.settings.payload_max);
@@ -182,7 +174,7 @@ impl FlowHost {
         number
     }
 
-    /// How many flows it sends, and how many it receives, those that have ended too.
+    /// Returns the numbers of flows sent and received here, including ended ones.
     pub(super) fn flows(&self) -> [u32; 2] {
         [index(self.sending.len()), index(self.receiving.len())]
     }
@@ -191,12 +183,10 @@ impl FlowHost {
         &self.sending[number as usize]
     }
 
-    /// Frames of a flow that were sent, those sent again too.
     pub(super) fn frames_sent(&self, number: u32) -> u32 {
         self.sending[number as usize].sent(self.settings.payload_max)
     }
 
-    /// Notifications of switches that a flow has heeded.
     pub(super) fn cnms(&self, number: u32) -> u32 {
         self.reactions.get(number as usize).map_or(0, Reaction::cnms)
     }
@@ -209,13 +199,12 @@ impl FlowHost {
         &mut self.ended
     }
 
-    /// The rate that congestion control has flow number `number` of this host at, in bits of layer 1 per second; `None` where none has a
-    /// rate.
+    /// Returns the rate set by congestion control in bits per second of layer 1, if any.
     pub(super) fn rate(&mut self, number: u32, now: Picos) -> Option<f64> {
         self.reactions.get_mut(number as usize)?.rate(now)
     }
 
-    /// What pauses it was asked for.
+    /// Returns the gate, which tracks the pauses received.
     #[must_use]
     pub fn gate(&self) -> &Gate {
         &self.gate
@@ -228,7 +217,6 @@ impl FlowHost {
         }
     }
 
-    /// All that follows from what has happened.
     #[inline]
     fn go_on(&mut self, net: &mut Net) {
         if self.intake.is_some() {
@@ -241,7 +229,6 @@ impl FlowHost {
         self.ask_to_be_woken(net);
     }
 
-    /// Timers that are due.
     #[inline]
     fn fire(&mut self, now: Picos) {
         while let Some(&Reverse((time, timer))) = self.timers.peek()
@@ -264,7 +251,7 @@ impl FlowHost {
             next = next.min(intake.next(net.now().floor()));
         }
         let waits = ClassSet((self.has_data.0 | self.has_replies.0) & self.paused.0);
-        // While a frame is on its line nothing else can leave, and its end looks at the gate.
+        // While a frame is on the line nothing else can leave, and its end checks the gate.
         if self.is_free && (!waits.is_empty() || self.held > 0) && self.gate_change < Nanos::NEVER {
             next = next.min(Picos::from(self.gate_change));
         }
@@ -274,7 +261,6 @@ impl FlowHost {
         }
     }
 
-    /// A flow has its turn when those before it have had theirs.
     #[inline]
     fn queue(&mut self, number: u32) {
         let flow = &mut self.sending[number as usize];
@@ -313,7 +299,7 @@ impl FlowHost {
             if under_way.is_held {
                 flow.wait = Wait::Resume;
             } else if under_way.next == under_way.frames {
-                // All of it has come while it waited to send some of it again.
+                // All its frames were acknowledged while it waited to retransmit.
                 self.settle(number, now);
             } else {
                 return self.start_data(number, net);
@@ -357,7 +343,7 @@ impl FlowHost {
             self.reactions.get_mut(number as usize).map_or(Picos::ZERO, |reaction| reaction.sent(now, bytes));
         under_way.free_at = match self.most[usize::from(flow.most)] {
             None => now.after(gap),
-            // A frame that had to wait for others of its host is made up for, and no more than one.
+            // A frame that waited for other flows of the host is compensated, by at most one frame.
             Some(most) => {
                 let span = most.time_of(bytes);
                 under_way.free_at.max(Picos(now.0.saturating_sub(span.0))).after(span).max(now.after(gap))
@@ -383,7 +369,7 @@ impl FlowHost {
         net.start(self.place, LINE, packet);
     }
 
-    /// What a flow waits for now that it has no turn; the line is free at `free`.
+    /// Decides what a flow waits for after a frame; the line is free at `free`.
     #[inline]
     fn settle(&mut self, number: u32, free: Picos) {
         let is_reliable = self.roce().is_some();
@@ -405,7 +391,6 @@ impl FlowHost {
         }
     }
 
-    /// Frames that may be unanswered.
     fn window(&self, number: u32) -> u32 {
         let payload_max = u64::from(self.settings.payload_max);
         let fixed = self.roce().and_then(|roce| roce.window);
@@ -444,7 +429,6 @@ impl FlowHost {
         self.resume(number, now);
     }
 
-    /// A flow that has waited for an answer has one.
     #[inline]
     fn resume(&mut self, number: u32, now: Picos) {
         if self.sending[number as usize].wait == Wait::Answer {
@@ -452,7 +436,7 @@ impl FlowHost {
         }
     }
 
-    /// An answer to a flow that is sent here.
+    /// Processes an answer to a sent flow.
     fn hear(&mut self, segment: &Segment, now: Picos) {
         let number = segment.number;
         let timeout = self.roce().map_or(Picos::ZERO, |roce| roce.timeout);
@@ -514,7 +498,7 @@ impl Node for FlowHost {
         self.go_on(net);
     }
 
-    /// What it was asked for is over with the link; what it sends while that is down is lost, as what is on its line is.
+    /// Clears pauses when the link goes down; frames sent meanwhile are lost.
     fn linked(&mut self, _: PortId, is_up: bool, net: &mut Net) {
         if let Some(intake) = &mut self.intake {
             intake.link_changed(net.now().floor());
@@ -532,7 +516,6 @@ impl Node for FlowHost {
     }
 }
 
-/// The first of `classes` behind the one that had its turn last.
 #[inline]
 fn next_in_turn(classes: ClassSet, last: usize) -> Option<Class> {
     let order = (1..=CLASSES).map(|ahead| Class::ALL[(last + ahead) % CLASSES]);

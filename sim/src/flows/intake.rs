@@ -1,7 +1,5 @@
-//! What a slow receiver does with what comes: it takes frames no faster than it can, keeps the others meanwhile, and holds its switch to
-//! the classes of which too many wait, by PFC as a switch would ([`Held`]).
-//!
-//! Only data waits: what is said of flows that are sent there is dealt with at once.
+//! Slow receiver: processes frames at a limited rate, buffers the rest, and pauses its switch for classes with full
+//! buffers, by PFC ([`Held`]). Only data is buffered; answers to flows of the host are processed at once.
 
 use std::collections::VecDeque;
 
@@ -13,46 +11,44 @@ use xoff_dataplane::wire::{MacControl, Pfc};
 use super::segment::Segment;
 use crate::time::{Pace, Picos};
 
-/// For how long a pause holds unless it is refreshed, which it is at half of that.
+/// Duration of a pause, refreshed after half of it.
 const PAUSE: Quanta = Quanta(u16::MAX);
 
-/// A host that is slow to take what comes.
+/// Parameters of a slow receiver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SlowReceiver {
-    /// It takes frames no faster, headers and gaps included.
+    /// Maximum rate of processing, headers and gaps included.
     pub rate: BitRate,
-    /// Bytes of a class for which it has room, FCS included; a frame that finds less is lost.
+    /// Buffer per class in bytes, FCS included; frames beyond it are dropped.
     pub buffer: Bytes,
-    /// The switch is held to a class of which so many bytes wait ..
+    /// Buffered bytes of a class at which the receiver sends XOFF.
     pub xoff: Bytes,
-    /// .. until there are fewer than these.
+    /// Buffered bytes of a class below which the receiver sends XON.
     pub xon: Bytes,
-    /// It is slow from then on ..
+    /// Start of the slow period.
     pub begin: Picos,
-    /// .. until then. What waits then it takes as fast as its line brings it.
+    /// End of the slow period. Frames buffered then are processed at line rate.
     pub end: Picos,
 }
 
-/// A pause that a slow receiver has asked its switch for.
+/// Pause sent by a slow receiver to its switch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReceiverPause {
-    /// The class that is to stop.
+    /// Paused class.
     pub class: Class,
-    /// When its XOFF began to leave.
+    /// Time at which the XOFF left.
     pub start: Nanos,
-    /// When its XON did, or its switch forgot it with the link.
+    /// Time at which the XON left, or a link change ended the pause; `None` while it lasts.
     pub end: Option<Nanos>,
-    /// How often the XOFF was repeated.
+    /// Number of refreshes of the XOFF.
     pub refreshes: u64,
 }
 
-/// A frame of data that has come.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Arrived {
     pub(super) segment: Segment,
     pub(super) is_marked: bool,
     pub(super) class: Class,
-    /// Its length, without FCS.
     pub(super) len: u32,
 }
 
@@ -62,7 +58,6 @@ impl Arrived {
     }
 }
 
-/// What waits at a slow receiver.
 #[derive(Debug)]
 pub(super) struct Intake {
     told: SlowReceiver,
@@ -70,14 +65,11 @@ pub(super) struct Intake {
     line: Pace,
     address: MacAddr,
     waiting: VecDeque<Arrived>,
-    /// By class.
     bytes: [u64; CLASSES],
-    /// When the first that waits is taken.
+    /// Time at which the first buffered frame is processed.
     next: Picos,
     held: Held,
-    /// In the order of their starts.
     pauses: Vec<ReceiverPause>,
-    /// By class, frames that found no room.
     dropped: [u64; CLASSES],
 }
 
@@ -97,7 +89,7 @@ impl Intake {
         }
     }
 
-    /// A frame comes. It is answered where it is taken at once.
+    /// Returns a frame that can be processed at once; buffers or drops any other.
     pub(super) fn offer(&mut self, frame: Arrived, now: Picos) -> Option<Arrived> {
         if self.waiting.is_empty() && !self.is_slow(now) {
             return Some(frame);
@@ -118,7 +110,7 @@ impl Intake {
         None
     }
 
-    /// The next frame that it has taken by `now`.
+    /// Takes the next frame that is processed by `now`.
     pub(super) fn take(&mut self, now: Picos) -> Option<Arrived> {
         let taken = self.next;
         let frame = if taken <= now { self.waiting.pop_front() } else { None }?;
@@ -131,7 +123,6 @@ impl Intake {
         Some(frame)
     }
 
-    /// The pause frame that is due.
     pub(super) fn announce(&mut self, now: Nanos) -> Option<[u8; LEN]> {
         self.held.advance(now);
         let told = self.held.announce(now)?;
@@ -143,7 +134,6 @@ impl Intake {
         Some(MacControl::Pfc(pfc).encode(self.address))
     }
 
-    /// A pause begins, goes on or ends.
     fn note(&mut self, now: Nanos, class: Class, ends: bool) {
         let open = self.pauses.iter_mut().rev().find(|pause| pause.class == class);
         match open.filter(|pause| pause.end.is_none()) {
@@ -154,24 +144,22 @@ impl Intake {
         }
     }
 
-    /// What it has asked its switch for.
     pub(super) fn pauses(&self) -> &[ReceiverPause] {
         &self.pauses
     }
 
-    /// When it has something to do by itself. A refresh that is due waits for the line, and for no time.
+    /// Returns when the receiver next acts by itself. An overdue refresh only waits for the line.
     pub(super) fn next(&mut self, now: Nanos) -> Picos {
         self.held.advance(now);
         self.next.min(Picos::from(self.held.next_refresh()))
     }
 
-    /// Its switch knows nothing of what it is held to any more.
+    /// Ends all pauses, which the switch forgot with the link change.
     pub(super) fn link_changed(&mut self, now: Nanos) {
         self.pauses.iter_mut().filter(|pause| pause.end.is_none()).for_each(|pause| pause.end = Some(now));
         self.held.forget_told();
     }
 
-    /// Frames of a class that found no room.
     pub(super) const fn dropped(&self, class: Class) -> u64 {
         self.dropped[class.index()]
     }

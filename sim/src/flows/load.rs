@@ -1,29 +1,29 @@
-//! What a fabric with flows asks of whoever says what is sent in it.
+//! Interface between a fabric and its loads.
 
 use super::FlowPlan;
 use crate::time::Picos;
 
-/// A load. It is deterministic: what it draws comes from the seed that it was made with.
+/// Load: decides which flows are sent. It is deterministic; its randomness comes from its seed.
 pub trait Load {
-    /// The flows that it begins with, whenever they start.
+    /// Adds the initial flows, whatever their start times.
     fn begin(&mut self, asked: &mut Asked);
 
-    /// Whether it has to hear of the end of its flows, since others follow, or it notes when. Where no load does, much more can happen
-    /// together.
+    /// Returns true if the load must be called at the end of its flows. If no load listens, the simulator can process
+    /// more events together.
     fn listens(&self) -> bool;
 
-    /// A flow with its tag has ended, now: its last byte has come. What follows may start now or later. Who does not listen is not told.
+    /// Adds the flows that follow the end of a flow of this load, now or later. Called only if the load listens.
     fn ended(&mut self, flow: u32, plan: &FlowPlan, asked: &mut Asked) {
         let _ = (flow, plan, asked);
     }
 
-    /// Queries that it has asked, where it asks any.
+    /// Returns the queries of the load, if it has any.
     fn queries(&self) -> &[Query] {
         &[]
     }
 }
 
-/// What a load asks for.
+/// Collector of a load's new flows.
 #[derive(Debug)]
 pub struct Asked<'fabric> {
     now: Picos,
@@ -32,47 +32,46 @@ pub struct Asked<'fabric> {
 }
 
 impl Asked<'_> {
-    /// Flows are numbered from `first`.
+    /// Creates a collector; flows are numbered from `first`.
     pub fn new(now: Picos, first: u32, flows: &mut Vec<FlowPlan>) -> Asked<'_> {
         Asked { now, first, flows }
     }
 
-    /// What time it is.
+    /// Returns the current time.
     #[must_use]
     pub fn now(&self) -> Picos {
         self.now
     }
 
-    /// Another flow; answers its number in the run. Its tag is written by whom it is asked of.
+    /// Adds a flow; returns its number in the run. The fabric sets its tag.
     pub fn add(&mut self, plan: FlowPlan) -> u32 {
         let flow = self.first + u32::try_from(self.flows.len()).expect("flows are counted in 32 bits");
         self.flows.push(plan);
         flow
     }
 
-    /// What was asked for until now.
     pub(crate) fn flows(&mut self) -> &mut [FlowPlan] {
         self.flows
     }
 }
 
-/// What became of a query.
+/// Result of a query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Query {
-    /// Who asked.
+    /// Host that sent the query.
     pub asker: u32,
-    /// When.
+    /// Start time.
     pub start: Picos,
-    /// When the last answer had come; `None`: not yet.
+    /// Arrival of the last answer; `None` if answers are missing.
     pub finish: Option<Picos>,
-    /// It is of no use later.
+    /// Time by which all answers are useful; `None` without a deadline.
     pub deadline: Option<Picos>,
-    /// Answers that have yet to come.
+    /// Number of missing answers.
     pub open: u32,
 }
 
 impl Query {
-    /// Whether it ended in time; where it has no deadline, whether it ended.
+    /// Returns true if all answers arrived, within the deadline if there is one.
     #[must_use]
     pub fn is_met(&self) -> bool {
         self.finish.is_some_and(|finish| self.deadline.is_none_or(|deadline| finish <= deadline))

@@ -1,14 +1,14 @@
-//! Flows that come and go: what is planned of each, the hosts that send and receive them, and what became of them.
+//! Flows: their plans, the hosts that send and receive them, and their results.
 //!
 //! ```text
 //!   load --> FlowPlan --> FlowFabric --> FlowHost (from) ==> switches ==> FlowHost (to) --> FlowRecord
-//!    ^  who sends what       numbers,       transport: what may          counts, answers,      when, and how
-//!    |  to whom, when        ideal times    be sent, and when            says when it ended    much it took
-//!    +------------------------ a flow has ended: what follows? ---------------+
+//!    ^  sender, receiver,    numbers,       transport: limits            counts, answers,     times and
+//!    |  size, start          ideal times    and timing of frames         detects the end      counts
+//!    +---------------------- a flow has ended: which flows follow? -----------+
 //! ```
 //!
-//! A host has many flows at a time, and takes turns among those that may send. What a flow may send is its transport's to say
-//! ([`Transport`]); what the line may carry is the [`Gate`](xoff_host::Gate)'s, as at every host.
+//! A host serves its ready flows in round robin. Its transport limits each flow ([`Transport`]); the
+//! [`Gate`](xoff_host::Gate) applies pauses to the line, as on every host.
 
 mod alone;
 mod control;
@@ -40,66 +40,66 @@ use xoff_dataplane::units::Class;
 
 use crate::time::Picos;
 
-/// A flow to be. Its number is its place in the run.
+/// Planned flow; its number is its position in the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FlowPlan {
-    /// The number of the host that sends.
+    /// Number of the sending host.
     pub from: u32,
-    /// The number of the host that receives; another one.
+    /// Number of the receiving host; differs from the sender.
     pub to: u32,
-    /// Its class, by DSCP.
+    /// Class, by DSCP.
     pub class: Class,
-    /// What it carries, in bytes, headers of frames left out.
+    /// Payload in bytes, without headers.
     pub bytes: u64,
-    /// When its first frame may leave.
+    /// Earliest start of the first frame.
     pub start: Picos,
-    /// Which load of the run it is of; [`FlowFabric`] writes it.
+    /// Number of the load; [`FlowFabric`] sets it.
     pub tag: u16,
 }
 
-/// What became of a flow.
+/// Result of a flow.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FlowRecord {
-    /// Its number in the run.
+    /// Number in the run.
     pub flow: u32,
-    /// The host that sends.
+    /// Sending host.
     pub from: u32,
-    /// The host that receives.
+    /// Receiving host.
     pub to: u32,
-    /// Its class.
+    /// Class.
     pub class: Class,
-    /// Which load it is of.
+    /// Number of the load.
     pub tag: u16,
-    /// What it carries, in bytes.
+    /// Payload in bytes.
     pub bytes: u64,
-    /// When its first frame might leave.
+    /// Earliest start of the first frame.
     pub start: Picos,
-    /// When its last byte was at the receiver, all those before it too; `None`: not yet.
+    /// Arrival of the last missing byte; `None` if bytes are missing.
     pub finish: Option<Picos>,
-    /// How long it takes alone in the fabric: store and forward, by the lines on its way.
+    /// Ideal completion time, alone in the fabric: store and forward over the lines of its path.
     pub ideal: Picos,
-    /// Frames of data sent, those sent again too.
+    /// Data frames sent, including retransmissions.
     pub frames_sent: u32,
-    /// Frames that had been sent before.
+    /// Retransmitted frames.
     pub frames_resent: u32,
-    /// How often its sender waited in vain for an acknowledgement.
+    /// Timeouts of the sender.
     pub timeouts: u32,
-    /// Frames that came with a mark of congestion.
+    /// Frames received with a congestion mark.
     pub marked: u32,
-    /// Congestion notifications for it: CNPs that its receiver sent, and CNMs of switches that came to its sender.
+    /// Congestion notifications: CNPs sent by the receiver, and CNMs of switches received by the sender.
     pub cnps: u32,
-    /// Frames that did not come right after the one that was sent before them.
+    /// Frames that arrived out of order.
     pub out_of_order: u32,
 }
 
 impl FlowRecord {
-    /// How long it took, from its start to its last byte; `None`: it has not ended.
+    /// Returns the time from start to completion; `None` if the flow has not ended.
     #[must_use]
     pub fn took(&self) -> Option<Picos> {
         self.finish.map(|finish| finish.since(self.start))
     }
 
-    /// How many times as long as alone in the fabric; `None`: it has not ended.
+    /// Returns the completion time relative to the ideal one; `None` if the flow has not ended.
     #[must_use]
     pub fn slowdown(&self) -> Option<f64> {
         self.took().map(|took| took.0 as f64 / self.ideal.0.max(1) as f64)

@@ -1,19 +1,16 @@
-//! A flow at the host that receives it: what is in order, what is answered, and when it has ended. What it takes to say so is in a box
-//! from the first frame to the last.
+//! Flow at its receiver: order, answers, and completion. The state needed between the first and the last frame is
+//! boxed.
 
 use xoff_dataplane::units::Class;
 
 use super::segment::Kind;
 use crate::time::Picos;
 
-/// A flow.
 #[derive(Clone, Debug)]
 pub(super) struct Receiving {
-    /// When its last byte came, all those before it too; `NEVER`: it has not.
+    /// Arrival of the last missing byte; `NEVER` before it.
     finish: Picos,
-    /// Since a frame came, until it has ended.
     under_way: Option<Box<Ongoing>>,
-    /// Its number in the run, at the sender, and that host's.
     pub(super) flow: u32,
     pub(super) peer: u32,
     pub(super) from: u32,
@@ -24,24 +21,18 @@ pub(super) struct Receiving {
     pub(super) class: Class,
 }
 
-/// What is remembered of a flow of which frames have come, and some have not.
 #[derive(Clone, Debug, Default)]
 struct Ongoing {
-    /// The frame that comes next.
     expected: u32,
-    /// Frames that were of use.
     received: u32,
-    /// Of them those that are not acknowledged.
     unanswered: u32,
-    /// The gap has been told.
     is_gap_told: bool,
 }
 
-/// What is said of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Answer {
     pub(super) kind: Kind,
-    /// All frames before this have come.
+    /// Number below which all frames have arrived.
     pub(super) sequence: u32,
 }
 
@@ -61,13 +52,12 @@ impl Receiving {
         }
     }
 
-    /// What is remembered of it; `None`: it has ended.
     #[inline]
     fn under_way(&mut self) -> Option<&mut Ongoing> {
         (self.finish == Picos::NEVER).then(|| &mut **self.under_way.get_or_insert_default())
     }
 
-    /// A frame has come, and any order will do. Answers whether it was the last.
+    /// Accepts a frame in any order; returns true if it was the last.
     #[inline]
     pub(super) fn take_any(&mut self, now: Picos, sequence: u32) -> bool {
         let frames = self.frames;
@@ -83,7 +73,7 @@ impl Receiving {
         self.end_if(now, is_last)
     }
 
-    /// A frame has come, and what is not in order is of no use. Answers what is to be said, and whether it was the last.
+    /// Accepts a frame only in order. Returns the answer, and true after the last frame.
     #[inline]
     pub(super) fn take_in_order(
         &mut self,
@@ -116,12 +106,10 @@ impl Receiving {
         (is_due.then_some(answer), self.end_if(now, is_last))
     }
 
-    /// When its last byte came, if it has.
     pub(super) fn finish(&self) -> Option<Picos> {
         (self.finish < Picos::NEVER).then_some(self.finish)
     }
 
-    /// Frames of use that have come.
     pub(super) fn received(&self) -> u32 {
         match &self.under_way {
             Some(under_way) => under_way.received,

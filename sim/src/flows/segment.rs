@@ -1,13 +1,12 @@
-//! What is in a frame of a flow: Ethernet, IPv4, UDP and a transport header as long as RoCEv2's, so that switches see what they see of
-//! RDMA.
+//! Frame of a flow: Ethernet, IPv4, UDP, and a transport header of RoCEv2's length, so that switches treat it as RDMA.
 //!
 //! ```text
 //!   0         14      34     42     43        46       50         54      62
 //!   | Ethernet | IPv4 | UDP  | kind | (zero)  | number | sequence | sent  | payload
 //! ```
 //!
-//! `number` is that of the flow at the host that the frame goes to, as a queue pair's is. `sent` stands where data, or the rest of an
-//! acknowledgement, would be: the time at which a frame of data left, and in its acknowledgement the same time again.
+//! `number` identifies the flow at the destination host, like a queue pair number. `sent` is the time at which a data
+//! frame left; its acknowledgement repeats it.
 
 use xoff_dataplane::units::{Class, MacAddr};
 use xoff_dataplane::wire::Cnm;
@@ -16,34 +15,30 @@ use xoff_dataplane::wire::flow::mix;
 use crate::host::{address, ip};
 use crate::time::Picos;
 
-/// As much of a frame as is written.
 const HEAD: usize = 62;
-/// Of an acknowledgement, in bytes without FCS.
 const ACK_LEN: u32 = 62;
-/// Of a congestion notification: 16 reserved bytes behind its header.
+/// Length of a CNP in bytes, without FCS: 16 reserved bytes follow its header.
 const CNP_LEN: u32 = 74;
-/// RoCEv2's port.
 const UDP_PORT: u16 = 4791;
 const CONGESTED: u8 = 0b11;
 const CAPABLE: u8 = 0b10;
 
-/// As RoCEv2 has them, but for a negative acknowledgement, which is a kind of acknowledgement there.
+/// Kind of a frame, by RoCEv2's opcode; only the NAK has its own kind here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum Kind {
     Data = 0x01,
-    /// All frames before `sequence` have come.
+    /// All frames before `sequence` have arrived.
     Ack = 0x11,
-    /// All frames before `sequence` have come, and later ones, but not this.
+    /// All frames before `sequence` and some later ones have arrived, but not `sequence`.
     Nak = 0x12,
-    /// A frame came with a mark of congestion.
+    /// A frame arrived with a congestion mark.
     Cnp = 0x81,
 }
 
 impl Kind {
     const ALL: [Kind; 4] = [Kind::Data, Kind::Ack, Kind::Nak, Kind::Cnp];
 
-    /// Of what is no data, in bytes without FCS.
     pub(super) const fn reply_len(self) -> u32 {
         match self {
             Kind::Cnp => CNP_LEN,
@@ -52,32 +47,29 @@ impl Kind {
     }
 }
 
-/// What hosts say to each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Segment {
     pub(super) kind: Kind,
-    /// Of the flow at the host that it goes to.
     pub(super) number: u32,
     pub(super) sequence: u32,
     pub(super) sent: Picos,
 }
 
-/// Between whom, and how switches treat it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Envelope {
     pub(super) from: u32,
     pub(super) to: u32,
-    /// The router that it is addressed to; `None`: its receiver.
+    /// Router that the frame is addressed to, instead of the receiver.
     pub(super) via: Option<MacAddr>,
     pub(super) class: Class,
-    /// The UDP port that it is sent from: what tells it from other flows between the same hosts.
+    /// UDP source port, which distinguishes flows between the same hosts.
     pub(super) port: u16,
     pub(super) is_ecn_capable: bool,
 }
 
-/// The UDP port that frames of a flow are sent from, by its number in the run.
+/// Returns the UDP source port for a flow's number in the run.
 pub(super) const fn port(flow: u32) -> u16 {
-    #[allow(clippy::cast_possible_truncation)] // some of its bits
+    #[allow(clippy::cast_possible_truncation)] // some bits of the hash suffice
     let bits = mix(flow as u64) as u16;
     0xc000 | bits >> 2
 }
@@ -118,13 +110,12 @@ impl Segment {
         head
     }
 
-    /// The class that a frame is of, by its DSCP, where it is one of a flow.
     #[inline]
     pub(super) fn class(head: &[u8]) -> Class {
         Class::ALL[usize::from(head[15] >> 5)]
     }
 
-    /// What a frame says, and whether it met congestion; `None`: it is of no flow.
+    /// Parses a frame of a flow; returns its header, and true with a congestion mark.
     #[inline]
     pub(super) fn parse(head: &[u8]) -> Option<(Segment, bool)> {
         let head = head.get(..HEAD)?;
@@ -136,16 +127,16 @@ impl Segment {
     }
 }
 
-/// The data that a notification is about: the host that it goes to, and the number of its flow there.
+/// Returns the destination host and flow number of the data frame that a CNM quotes.
 pub(super) fn about(cnm: &Cnm) -> Option<(u32, u32)> {
-    // What a notification carries begins with the EtherType.
+    // The quoted data begins with the EtherType.
     let said = |at: usize, len: usize| cnm.msdu.as_bytes().get(at - 12..at - 12 + len);
     let word = |at: usize| said(at, 4)?.try_into().map(u32::from_be_bytes).ok();
     let to = word(30)?.checked_sub(u32::from_be_bytes(ip(0)))?;
     (said(42, 1)? == [Kind::Data as u8]).then_some((to, word(46)?))
 }
 
-/// Of an IPv4 header in which it is still zero.
+/// Returns the checksum of an IPv4 header whose checksum is zero.
 fn checksum(header: &[u8]) -> u16 {
     let words = header.as_chunks::<2>().0.iter().map(|word| u32::from(u16::from_be_bytes(*word)));
     let sum: u32 = words.sum();
@@ -185,7 +176,7 @@ mod tests {
         }
     }
 
-    /// Whose header is right to the bit, or no router would send it on.
+    /// Routers drop packets with a wrong checksum.
     #[test]
     fn who_is_behind_a_router_addresses_it_and_the_packet_goes_to_the_receiver() {
         let router = MacAddr([2, 2, 0, 0, 0, 1]);

@@ -1,83 +1,70 @@
-//! A flow at the host that sends it. What it has to remember while it is under way is in a box that exists only then: most flows of a
-//! run have yet to start, or have ended.
+//! Flow at its sender. The state needed while it is active is boxed, since most flows of a run have not started or have
+//! ended.
 
 use xoff_dataplane::units::Class;
 
 use super::FlowPlan;
 use crate::time::Picos;
 
-/// What it waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wait {
-    /// Its start: a timer is set. The switch may have paused it by a list of flows before.
+    /// Start time, by a timer. `is_held`: the switch has already paused the flow by a flow list.
     Start { is_held: bool },
-    /// The time at which its next frame may leave: a timer is set.
+    /// Earliest time of the next frame, by a timer.
     Time,
-    /// Its turn.
+    /// Turn in the round robin.
     Turn,
-    /// An acknowledgement.
+    /// Acknowledgement.
     Answer,
-    /// To be let go: the switch has paused it by a list of flows.
+    /// Removal from the flow list of the switch, which has paused it.
     Resume,
-    /// Nothing any more.
+    /// Nothing: the flow has ended.
     End,
 }
 
-/// A flow.
 #[derive(Clone, Debug)]
 pub(super) struct Sending {
     pub(super) bytes: u64,
     start: Picos,
-    /// From its start until it waits for nothing any more.
     pub(super) under_way: Option<Box<Ongoing>>,
     pub(super) to: u32,
-    /// Its number at the receiver.
     pub(super) peer: u32,
     pub(super) resent: u32,
     pub(super) timeouts: u32,
     tag: u16,
     pub(super) port: u16,
-    /// It sends no faster: the place of the rate among those that flows of its host have.
+    /// Index of the flow's maximum rate at its host.
     pub(super) most: u16,
     pub(super) class: Class,
     pub(super) wait: Wait,
 }
 
-/// What is remembered of a flow while it is under way.
 #[derive(Clone, Debug)]
 pub(super) struct Ongoing {
-    /// When its next frame may leave.
     pub(super) free_at: Picos,
-    /// When it goes back if nothing is heard.
     pub(super) deadline: Picos,
-    /// How many frames it has.
     pub(super) frames: u32,
-    /// The next to be sent.
     pub(super) next: u32,
-    /// Those before it have come.
+    /// Number below which all frames are acknowledged.
     pub(super) acknowledged: u32,
-    /// Those before it have been sent once.
+    /// Number below which all frames were sent at least once.
     reached: u32,
-    /// A timer is set that looks at the deadline.
     pub(super) is_watched: bool,
-    /// The switch has paused it by a list of flows.
+    /// True if a flow list of the switch pauses the flow.
     pub(super) is_held: bool,
 }
 
-/// Frames that carry so many bytes: one at least.
 pub(super) fn frames(bytes: u64, payload_max: u32) -> u32 {
     let frames = bytes.div_ceil(payload_max.into()).max(1);
     u32::try_from(frames).expect("frames of a flow are counted in 32 bits")
 }
 
-/// What frame number `sequence` of them carries.
 pub(super) fn payload(bytes: u64, payload_max: u32, sequence: u32) -> u32 {
     let before = u64::from(sequence) * u64::from(payload_max);
     u32::try_from(bytes.saturating_sub(before)).unwrap_or(u32::MAX).min(payload_max)
 }
 
 impl Sending {
-    /// It is number `peer` at its receiver.
     pub(super) fn new(plan: &FlowPlan, peer: u32, port: u16, most: u16) -> Sending {
         let &FlowPlan { from: _, to, class, bytes, start, tag } = plan;
         Sending {
@@ -96,13 +83,11 @@ impl Sending {
         }
     }
 
-    /// What was planned of it; `from` is its host.
     pub(super) fn plan(&self, from: u32) -> FlowPlan {
         let &Sending { bytes, start, to, tag, class, .. } = self;
         FlowPlan { from, to, class, bytes, start, tag }
     }
 
-    /// Where it has waited for its start, that has come.
     #[inline]
     pub(super) fn begin(&mut self, now: Picos, payload_max: u32) {
         if let Wait::Start { is_held } = self.wait {
@@ -119,13 +104,11 @@ impl Sending {
         }
     }
 
-    /// It waits for nothing any more.
     pub(super) fn end(&mut self) {
         self.under_way = None;
         self.wait = Wait::End;
     }
 
-    /// The switch has paused it by a list of flows, or not.
     pub(super) fn hold(&mut self, is_held: bool) {
         match &mut self.under_way {
             Some(under_way) => under_way.is_held = is_held,
@@ -133,7 +116,6 @@ impl Sending {
         }
     }
 
-    /// Frames that were sent, those sent again too.
     pub(super) fn sent(&self, payload_max: u32) -> u32 {
         let once = match (&self.under_way, self.wait) {
             (Some(under_way), _) => under_way.reached,
@@ -145,7 +127,7 @@ impl Sending {
 }
 
 impl Ongoing {
-    /// Its next frame is sent; answers its sequence number, and whether it had been sent before.
+    /// Takes the next frame; returns its sequence number, and true for a retransmission.
     #[inline]
     pub(super) fn take(&mut self) -> (u32, bool) {
         let sequence = self.next;
@@ -155,7 +137,7 @@ impl Ongoing {
         (sequence, is_again)
     }
 
-    /// All frames before `sequence` have come; answers how many of them that was not known of.
+    /// Acknowledges all frames before `sequence`; returns the number of new ones.
     #[inline]
     pub(super) fn acknowledge(&mut self, sequence: u32) -> u32 {
         let fresh = sequence.min(self.reached).saturating_sub(self.acknowledged);
@@ -164,12 +146,11 @@ impl Ongoing {
         fresh
     }
 
-    /// It goes back to what has not been acknowledged.
+    /// Returns to the first unacknowledged frame (go-back-N).
     pub(super) fn go_back(&mut self) {
         self.next = self.acknowledged;
     }
 
-    /// Frames on their way, as far as it knows.
     #[inline]
     pub(super) fn unanswered(&self) -> u32 {
         self.next - self.acknowledged

@@ -1,33 +1,36 @@
-//! Swift (Kumar et al., Swift: Delay is Simple and Effective for Congestion Control in the Datacenter, SIGCOMM 2020, Algorithm 1), as far
-//! as it looks at the fabric: delay of a round trip against a target that is larger for flows with small windows.
+//! Swift (Kumar et al., Swift: Delay is Simple and Effective for Congestion Control in the Datacenter, SIGCOMM 2020,
+//! Algorithm 1), without its endpoint part: compares the round-trip delay with a target, which is larger for flows with
+//! small windows.
 //!
-//! Hosts answer at once here, so that there is no second window for delay at the other end. How many switches are on the way is not
-//! known to the host: what that adds to the target is of the base target.
+//! Hosts answer at once here, so there is no window for endpoint delay. Senders do not know the number of hops, so the
+//! base target includes the paper's hop scaling.
 
 use crate::time::Picos;
 
-/// What a sender is told.
+/// Parameters of Swift.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SwiftSettings {
-    /// The target of a flow with a large window: a round trip of data and acknowledgement on this fabric, and what may wait.
+    /// Target delay of a flow with a large window: a round trip on this fabric plus tolerated queueing.
     pub target: Picos,
-    /// Frames that the window grows by in a round trip.
+    /// Additive increase of the window per round trip, in frames.
     pub additive: f64,
-    /// beta: how much of the delay beyond the target is taken off the window.
+    /// beta: multiplicative decrease, per share of delay above the target.
     pub decrease: f64,
-    /// The most that is taken off at once, as a share.
+    /// Maximum decrease at once, as a share of the window.
     pub decrease_max: f64,
-    /// What a flow with the smallest window of those that are scaled has on top of its target.
+    /// Maximum addition to the target, for the smallest scaled window.
     pub flow_range: Picos,
-    /// That window, and the one from which on nothing is added, in frames.
+    /// Range of windows with an addition to the target, in frames: smallest scaled window, and the window without
+    /// addition.
     pub flow_windows: [f64; 2],
-    /// The smallest and the largest window, in frames; below one frame it is paced.
+    /// Minimum and maximum window in frames; below one frame the flow is paced.
     pub windows: [f64; 2],
 }
 
 impl Default for SwiftSettings {
-    /// ai 1, beta 0.8, at most a half at once, as implementations have it. The paper leaves targets and ranges to the fabric; these are
-    /// ours, to be swept: target 25 us, four times that for windows of 0.1 frames down from 100, windows of 0.001 to 1,000 frames.
+    /// Returns ai 1, beta 0.8, maximum decrease 0.5, as usual in implementations. The paper leaves targets to the
+    /// fabric; these are to be swept: target 25 us, up to 100 us added for windows from 100 down to 0.1 frames, windows
+    /// from 0.001 to 1,000 frames.
     fn default() -> SwiftSettings {
         SwiftSettings {
             target: Picos::from_micros(25),
@@ -41,7 +44,7 @@ impl Default for SwiftSettings {
     }
 }
 
-/// Of one flow; it begins with the largest window.
+/// Swift state of a flow; begins with the maximum window.
 #[derive(Clone, Debug)]
 pub(super) struct Swift {
     settings: SwiftSettings,
@@ -55,14 +58,13 @@ impl Swift {
         Swift { settings: *settings, window: settings.windows[1], round_trip: Picos::ZERO, decreased: None }
     }
 
-    /// Frames that may be on their way.
-    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // above zero, and a cast saturates
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // positive, and a cast saturates
     pub(super) fn window(&self) -> u32 {
         self.window.max(1.0) as u32
     }
 
-    /// From one frame to the next, where not even one may always be on its way.
-    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // above zero, and a cast saturates
+    /// Returns the gap between frames, for windows below one frame.
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // positive, and a cast saturates
     pub(super) fn gap(&self) -> Picos {
         match self.window < 1.0 {
             true => Picos((self.round_trip.0 as f64 / self.window) as u64),
@@ -100,12 +102,10 @@ impl Swift {
         }
     }
 
-    /// Once in a round trip.
     fn may_decrease(&self, now: Picos) -> bool {
         self.decreased.is_none_or(|decreased| now.since(decreased) >= self.round_trip)
     }
 
-    /// In picoseconds.
     fn target(&self) -> f64 {
         let [least, most] = self.settings.flow_windows.map(|window| 1.0 / window.sqrt());
         let range = self.settings.flow_range.0 as f64;

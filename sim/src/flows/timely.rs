@@ -1,40 +1,42 @@
-//! TIMELY (Mittal et al., TIMELY: RTT-based Congestion Control for the Datacenter, SIGCOMM 2015, Algorithm 1): a rate by how the round
-//! trip changes, with additive increase below a lower threshold and a cut above an upper one whatever the change.
+//! TIMELY (Mittal et al., TIMELY: RTT-based Congestion Control for the Datacenter, SIGCOMM 2015, Algorithm 1): a rate
+//! that follows the gradient of the round-trip time, with additive increase below a lower threshold and a cut above an
+//! upper one.
 //!
-//! The paper has one round trip for each segment of 16 to 64 KB; here it is one for each acknowledgement, so that
-//! [`RoceSettings::ack_every`](super::RoceSettings::ack_every) says how long a segment is.
+//! The paper has one sample per segment of 16 to 64 KB. Here each acknowledgement is a sample, so
+//! [`RoceSettings::ack_every`](super::RoceSettings::ack_every) sets the segment size.
 
 use xoff_dataplane::units::BitRate;
 
 use crate::time::{Pace, Picos};
 
-/// What a sender is told.
+/// Parameters of TIMELY.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TimelySettings {
-    /// alpha: the weight of what is new in the change of the round trip.
+    /// alpha: weight of a new sample in the gradient.
     pub gain: f64,
-    /// beta: how much a change cuts.
+    /// beta: multiplicative decrease.
     pub decrease: f64,
-    /// delta: what the rate rises by.
+    /// delta: additive increase.
     pub additive: BitRate,
-    /// Below this it rises, whatever the change.
+    /// Lower threshold of the round-trip time; below it the rate rises.
     pub low: Picos,
-    /// Above this it is cut, whatever the change.
+    /// Upper threshold of the round-trip time; above it the rate is cut.
     pub high: Picos,
-    /// The round trip of an idle fabric, which changes are measured by.
+    /// Round-trip time of an idle fabric, which normalizes the gradient.
     pub idle: Picos,
-    /// After so many rounds without a rise of the round trip it rises by so many deltas.
+    /// N: samples without an increase of the round-trip time, after which the rate rises by N times delta.
     pub hyper_after: u32,
-    /// It sends no slower.
+    /// Minimum rate.
     pub rate_min: BitRate,
-    /// What a flow begins with, of the line. The paper has 1 / (N + 1) where N flows of the host are there before it. Where many begin at
-    /// once at the whole line, one rise of the round trip takes all of them down to the lowest rate.
+    /// Initial rate, as a share of line rate. The paper starts at 1 / (N + 1) if the host already has N flows. If many
+    /// flows start at line rate, one increase of the round-trip time cuts all to the minimum rate.
     pub start: f64,
 }
 
 impl Default for TimelySettings {
-    /// alpha 0.875, beta 0.8, delta 10 Mb/s, 50 us, 500 us, N 5, as published; 20 us for an idle fabric, as in the published code of
-    /// HPCC's simulations. The lowest rate is ours: 10 Mb/s. A flow begins with the line.
+    /// Returns the published values: alpha 0.875, beta 0.8, delta 10 Mb/s, thresholds 50 us and 500 us, N 5. The idle
+    /// round-trip time of 20 us is from the code of HPCC's simulations. Chosen here: minimum rate 10 Mb/s, start at
+    /// line rate.
     fn default() -> TimelySettings {
         TimelySettings {
             gain: 0.875,
@@ -50,16 +52,15 @@ impl Default for TimelySettings {
     }
 }
 
-/// Of one flow.
 #[derive(Clone, Debug)]
 pub(super) struct Timely {
     settings: TimelySettings,
     line: f64,
     rate: f64,
     before: Option<Picos>,
-    /// In picoseconds.
+    /// Smoothed change of the round-trip time in picoseconds.
     change: f64,
-    /// Rounds in which the round trip did not rise.
+    /// Consecutive samples without an increase of the round-trip time.
     calm: u32,
 }
 
@@ -69,7 +70,6 @@ impl Timely {
         Timely { settings: *settings, line, rate: line * settings.start, before: None, change: 0.0, calm: 0 }
     }
 
-    /// In bits of layer 1 per second.
     pub(super) fn rate(&self) -> f64 {
         self.rate
     }

@@ -1,6 +1,7 @@
-//! How flows are sent: what each transport is told.
+//! Transports of flows, and their parameters.
 //!
-//! TCP is to be a third one: it has a place here, a state beside [`Sending`](super::sending::Sending) and answers of its own.
+//! A further transport, such as TCP, belongs here, with its own state beside [`Sending`](super::sending::Sending) and
+//! its own answers.
 
 use xoff_dataplane::congestion::ReactionSettings;
 use xoff_dataplane::units::{Bytes, Class};
@@ -12,26 +13,26 @@ use super::swift::SwiftSettings;
 use super::timely::TimelySettings;
 use crate::time::Picos;
 
-/// What all hosts of a run are like.
+/// Properties of all hosts of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HostSettings {
-    /// How they send.
+    /// Transport of flows.
     pub transport: Transport,
-    /// The most payload of a frame, in bytes.
+    /// Maximum payload of a frame in bytes.
     pub payload_max: u32,
-    /// How they answer pauses.
+    /// Reaction to pauses.
     pub obedience: Obedience,
-    /// Whether they obey lists of flows (OFC).
+    /// True if hosts obey flow lists (OFC).
     pub obeys_flows: bool,
-    /// Whether they keep rates (GFC).
+    /// True if hosts obey rates (GFC).
     pub obeys_rates: bool,
-    /// Whether each flow has a reaction point of QCN, and what it is told; it goes before `control` of RoCE. Each host and each flow add
-    /// their numbers to its seed.
+    /// Parameters of a QCN reaction point per flow, if any; replaces `control` of RoCE. Each host and flow adds its
+    /// number to the seed.
     pub qcn: Option<ReactionSettings>,
 }
 
 impl Default for HostSettings {
-    /// At line rate, in frames of an MTU of 1500, obeying PFC at once and nothing else.
+    /// Returns line rate, an MTU of 1500, and obedience to PFC only, without delay.
     fn default() -> HostSettings {
         HostSettings {
             transport: Transport::LineRate,
@@ -44,35 +45,35 @@ impl Default for HostSettings {
     }
 }
 
-/// How flows are sent.
+/// Transport of flows.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Transport {
-    /// As fast as the line takes it, each frame once, and nobody answers: a flow ends when as many frames have come as were sent,
-    /// in whatever order. Where one is lost it does not end. Its frames are not ECN-capable.
+    /// Each frame is sent once, at line rate, without answers. A flow ends when all its frames have arrived, in any
+    /// order, and never after a loss. Frames are not ECN-capable.
     LineRate,
-    /// Reliable, in order, as RDMA over Converged Ethernet.
+    /// Reliable and in order, as RDMA over Converged Ethernet.
     Roce(RoceSettings),
 }
 
-/// Go-back-N with acknowledgements: what comes behind a gap is thrown away and asked for once (a NAK); where nothing is heard for
-/// too long, the sender goes back by itself. Frames are ECN-capable.
+/// Go-back-N with acknowledgements. The receiver discards frames after a gap and sends one NAK; after a timeout the
+/// sender goes back by itself. Frames are ECN-capable.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RoceSettings {
-    /// Most payload that may be on its way unacknowledged, a frame at least; `None`: as much as there is.
+    /// Maximum unacknowledged payload, at least one frame; `None`: unlimited.
     pub window: Option<Bytes>,
-    /// So many frames are acknowledged at once; the last of a flow always is. At least 1.
+    /// Number of frames per acknowledgement, at least 1; the last frame of a flow is always acknowledged.
     pub ack_every: u32,
-    /// The class of acknowledgements; `None`: the flow's.
+    /// Class of acknowledgements; `None`: the class of the flow.
     pub ack_class: Option<Class>,
-    /// The sender goes back when it has waited so long for an acknowledgement.
+    /// Time without an acknowledgement after which the sender goes back.
     pub timeout: Picos,
-    /// What slows senders down.
+    /// Congestion control.
     pub control: Control,
 }
 
 impl Default for RoceSettings {
-    /// No window, each frame acknowledged (as the published set-up of HPCC's simulations has it, `L2_ACK_INTERVAL 1`), in the class of the
-    /// flow. The time-out is our choice: 4.096 us * 2^8, a step of InfiniBand's scale (IBTA, local ACK timeout 8).
+    /// Returns no window, and an acknowledgement per frame in the flow's class, as in the setup of HPCC's simulations
+    /// (`L2_ACK_INTERVAL 1`). The timeout is chosen here: 4.096 us * 2^8 (IBTA, local ACK timeout 8).
     fn default() -> RoceSettings {
         RoceSettings {
             window: None,
@@ -84,16 +85,16 @@ impl Default for RoceSettings {
     }
 }
 
-/// What slows a sender down when the fabric is congested.
+/// Congestion control of senders.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum Control {
-    /// PFC alone.
+    /// None beside PFC.
     #[default]
     None,
-    /// Marks of switches, told by CNPs (SIGCOMM 2015).
+    /// DCQCN: ECN marks, reported by CNPs (SIGCOMM 2015).
     Dcqcn(DcqcnSettings),
-    /// Delay against a target (SIGCOMM 2020).
+    /// Swift: delay compared with a target (SIGCOMM 2020).
     Swift(SwiftSettings),
-    /// How delay changes (SIGCOMM 2015).
+    /// TIMELY: gradient of the delay (SIGCOMM 2015).
     Timely(TimelySettings),
 }

@@ -1,4 +1,4 @@
-//! What switches ask of a host: pauses of classes and of flows, rates, and notifications of congestion (QCN).
+//! Requests of switches to a host: pauses of classes and flows, rates, and congestion notifications (QCN).
 
 use xoff_dataplane::units::Nanos;
 use xoff_dataplane::wire::{Cnm, FlowKey, Header};
@@ -13,7 +13,7 @@ const UDP: u8 = 17;
 const ROCE: u16 = 4791;
 
 impl FlowHost {
-    /// A notification of a switch, if it is one.
+    /// Processes a CNM, if the frame is one.
     #[cold]
     pub(super) fn heed(&mut self, now: Picos, head: &[u8]) {
         let Ok(header) = Header::parse(head) else { return };
@@ -47,7 +47,7 @@ impl FlowHost {
         self.gate_change = self.gate.next_change();
     }
 
-    /// Which flows the switch has paused one by one.
+    /// Updates which flows the switch pauses individually (OFC).
     fn look_at_flows(&mut self, now: Nanos) {
         let Some(held) = self.gate.changed_flows(now) else { return };
         let src = ip(self.number);
@@ -67,7 +67,6 @@ impl FlowHost {
     }
 }
 
-/// What most frames are, and no notification is.
 #[inline]
 pub(super) fn is_ipv4(head: &[u8]) -> bool {
     head.get(12..14) == Some(&[8, 0])

@@ -1,4 +1,4 @@
-//! What comes to a host: data is taken at once, or when a slow one gets to it, and answered.
+//! Reception at a host: data is processed at once, or later by a slow receiver, and answered.
 
 use xoff_dataplane::units::Class;
 
@@ -10,25 +10,23 @@ use crate::host::address;
 use crate::node::Net;
 
 impl FlowHost {
-    /// It is slow to take what comes from now on.
     pub(in crate::flows) fn slow_down(&mut self, told: SlowReceiver) {
         assert!(self.intake.is_none(), "host {} is slow already", self.number);
         self.intake = Some(Box::new(Intake::new(told, self.pace, address(self.number))));
     }
 
-    /// Frames of a class that came while it was slow, and found no room.
+    /// Returns the number of frames of a class that a slow receiver dropped for lack of buffer.
     #[must_use]
     pub fn dropped(&self, class: Class) -> u64 {
         self.intake.as_ref().map_or(0, |intake| intake.dropped(class))
     }
 
-    /// What it has asked its switch for while it was slow.
+    /// Returns the pauses that a slow receiver has sent to its switch.
     #[must_use]
     pub fn pauses(&self) -> &[ReceiverPause] {
         self.intake.as_ref().map_or(&[], |intake| intake.pauses())
     }
 
-    /// Data has come, and is taken at once, or later.
     #[inline]
     pub(super) fn receive(&mut self, frame: Arrived, net: &mut Net) {
         if self.intake.is_some() {
@@ -43,7 +41,7 @@ impl FlowHost {
         }
     }
 
-    /// Data that has waited, as far as there has been time for it.
+    /// Processes the buffered frames for which there was time.
     #[cold]
     pub(super) fn take_waiting(&mut self, net: &mut Net) {
         while let Some(frame) = self.intake.as_mut().and_then(|intake| intake.take(net.now())) {
@@ -51,7 +49,6 @@ impl FlowHost {
         }
     }
 
-    /// Data of a flow that is received here.
     #[inline]
     fn take(&mut self, segment: &Segment, is_marked: bool, net: &mut Net) {
         let now = net.now();
