@@ -1,4 +1,5 @@
-//! The load that simulators are compared by: each host sends at line rate to one other, and receives from one.
+//! Permutation load, for comparing the speed of simulators: each host sends at line rate to another host, and receives
+//! from one.
 
 use xoff_dataplane::units::{Bytes, Class};
 
@@ -8,10 +9,10 @@ use crate::host::Flow;
 use crate::seed::{Purpose, Seed};
 use crate::time::{Pace, Picos};
 
-/// A permutation without a fixed point: by host, to whom it sends.
+/// Draws a permutation without a fixed point; returns the receiver of each host.
 #[must_use]
 pub fn derangement(hosts: u32, seed: Seed) -> Vec<u32> {
-    // Of one cycle (Sattolo): nobody sends to itself.
+    // A single cycle (Sattolo's algorithm), so no host sends to itself.
     let mut rng = seed.stream(Purpose::Load);
     let mut to: Vec<u32> = (0..hosts).collect();
     for last in (1..to.len()).rev() {
@@ -20,8 +21,7 @@ pub fn derangement(hosts: u32, seed: Seed) -> Vec<u32> {
     to
 }
 
-/// Every host begins to send frames of `frame_len` bytes (without FCS) in `class`, each at some time within the first frame's, by
-/// the seed: hosts have no common clock.
+/// Starts all hosts with frames of `frame_len` bytes without FCS, each at a random time within one frame time.
 pub fn begin(fabric: &mut Fabric, line: Line, class: Class, frame_len: u32, seed: Seed) {
     let hosts = u32::try_from(fabric.hosts().len()).expect("hosts are counted in 32 bits");
     let to = derangement(hosts, seed);

@@ -1,4 +1,4 @@
-//! Loads that go on when a flow has ended: bursts with pauses between them, and answers to questions.
+//! Closed loads, which continue when a flow ends: bursts with pauses, and replies.
 
 use std::collections::HashMap;
 
@@ -11,12 +11,12 @@ use crate::flows::FlowPlan;
 use crate::seed::{Purpose, Seed, exponential};
 use crate::time::Picos;
 
-/// How long something takes.
+/// Duration, fixed or random.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Times {
-    /// Always as long.
+    /// Fixed duration.
     Fixed(Picos),
-    /// As long on average, and as likely to end at any time (exponential).
+    /// Exponential distribution with this mean.
     Mean(Picos),
 }
 
@@ -29,29 +29,27 @@ impl Times {
     }
 }
 
-/// Pairs of hosts that send in bursts: the next begins some time after the one before has come whole.
+/// On-off load: pairs of hosts that send in bursts, each some time after the previous one has ended.
 #[derive(Clone, Debug)]
 pub struct OnOff {
-    /// From whom to whom.
+    /// Pairs of sender and receiver.
     pub pairs: Vec<(u32, u32)>,
-    /// The class of all bursts.
+    /// Class of all bursts.
     pub class: Class,
-    /// How large they are.
+    /// Sizes of bursts.
     pub sizes: Sizes,
-    /// How long nothing is sent between them, and before the first.
+    /// Pause between bursts, and before the first.
     pub off: Times,
-    /// No burst begins before.
+    /// Start of the load.
     pub from: Picos,
-    /// No burst begins at this time or later.
+    /// End of the load: no burst begins at this time or later.
     pub until: Picos,
-    /// By pair.
     rngs: Vec<fastrand::Rng>,
-    /// By flow that has not ended, its pair.
     open: HashMap<u32, usize>,
 }
 
 impl OnOff {
-    /// Bursts by the seed; each pair draws its own.
+    /// Creates the load; each pair draws from its own stream of `seed`.
     #[must_use]
     pub fn new(
         pairs: Vec<(u32, u32)>,
@@ -66,7 +64,7 @@ impl OnOff {
         OnOff { pairs, class, sizes, off, from, until, rngs, open: HashMap::new() }
     }
 
-    /// The next burst of a pair that has been silent from then on.
+    /// Adds the next burst of a pair whose pause begins at `silent`.
     fn next(&mut self, pair: usize, silent: Picos, asked: &mut Asked) {
         let (from, to) = self.pairs[pair];
         let rng = &mut self.rngs[pair];
@@ -96,22 +94,18 @@ impl Load for OnOff {
     }
 }
 
-/// Flows of any load that are answered: as soon as one has come, its receiver sends one back.
+/// Load with replies: the receiver of each flow of another load sends a flow back when it has ended.
 #[derive(Clone, Debug)]
 pub struct Replies<L> {
-    /// Who asks.
     load: L,
-    /// How large answers are.
     sizes: Sizes,
-    /// How long it takes to find one.
     thought: Times,
     rng: fastrand::Rng,
-    /// Flows that are answers, and have not ended.
     answers: HashMap<u32, ()>,
 }
 
 impl<L: Load> Replies<L> {
-    /// Each flow of `load` is answered.
+    /// Adds replies to the flows of `load`.
     #[must_use]
     pub fn new(load: L, sizes: Sizes, thought: Times, seed: Seed) -> Replies<L> {
         let rng = seed.stream(Purpose::Load);

@@ -1,4 +1,4 @@
-//! So many flows between few pairs of hosts, each pair with a part of them that chance decides.
+//! Random division of a fixed number of flows among pairs of hosts.
 
 use xoff_dataplane::units::Class;
 
@@ -7,23 +7,22 @@ use crate::flows::FlowPlan;
 use crate::seed::{Purpose, Seed};
 use crate::time::Picos;
 
-/// What is drawn.
+/// Parameters of the load.
 #[derive(Clone, Debug)]
 pub struct Draw {
-    /// From whom to whom.
+    /// Pairs of sender and receiver.
     pub pairs: Vec<(u32, u32)>,
-    /// How many flows they have together.
+    /// Total number of flows.
     pub flows: u32,
-    /// Their class.
+    /// Class.
     pub class: Class,
-    /// How large they are.
+    /// Sizes of flows.
     pub sizes: Sizes,
-    /// When they begin.
+    /// Start of all flows.
     pub start: Picos,
 }
 
-/// Flows by the seed, pair by pair. Each way of sharing them out among the pairs is as likely as any other, those in which a pair has none
-/// included.
+/// Draws the flows, pair by pair. Every division among the pairs is equally likely, including empty shares.
 #[must_use]
 pub fn draw(load: &Draw, seed: Seed) -> Vec<FlowPlan> {
     let mut rng = seed.stream(Purpose::Load);
@@ -38,8 +37,7 @@ pub fn draw(load: &Draw, seed: Seed) -> Vec<FlowPlan> {
     flows
 }
 
-/// Numbers that come to `whole` together: of `whole` flows and a bar between each two parts, bars are at any places, each choice of
-/// places as likely.
+/// Draws `parts` numbers with the sum `whole`, by stars and bars: every division is equally likely.
 fn shared(whole: u32, parts: usize, rng: &mut fastrand::Rng) -> Vec<u32> {
     let bars = parts.saturating_sub(1);
     let places = whole as usize + bars;

@@ -1,5 +1,5 @@
-//! Incast: somebody asks many at once, and they all answer at once. A query has ended when the last answer has come, and is of use
-//! where that is within its deadline.
+//! Incast: a host queries many servers at once, and all answer at once. A query ends with its last answer, and succeeds
+//! within its deadline.
 
 use std::collections::HashMap;
 
@@ -12,41 +12,41 @@ use crate::flows::FlowPlan;
 use crate::seed::{Purpose, Seed};
 use crate::time::Picos;
 
-/// Queries.
+/// Parameters of the queries.
 #[derive(Clone, Debug)]
 pub struct IncastSettings {
-    /// Who asks, each by itself.
+    /// Hosts that send queries, independently.
     pub askers: Vec<u32>,
-    /// Who may be asked.
+    /// Hosts that may be queried.
     pub servers: Vec<u32>,
-    /// So many of these are, by chance; whoever asks is not.
+    /// Number of servers per query, chosen at random; never the querying host.
     pub fan_in: u32,
-    /// The class of questions and answers.
+    /// Class of requests and answers.
     pub class: Class,
-    /// The question to each, in bytes; 0: there is none, and answers begin at once.
+    /// Size of each request in bytes; 0: none, answers begin at once.
     pub question: u64,
-    /// How large each answer is.
+    /// Sizes of answers.
     pub answer: Sizes,
-    /// From one query to the next: after its end, or where queries are open, after its begin. The first begins so long after `from`, too.
+    /// Gap between queries: from the end of the previous one, or from its start if `is_open`. The first query begins
+    /// one gap after `from`.
     pub gap: Times,
-    /// Queries begin whether or not those before them have ended.
+    /// True if queries begin independently of the end of earlier ones.
     pub is_open: bool,
-    /// How long a query may take; `None`: as long as it takes.
+    /// Maximum duration of a query; `None`: unlimited.
     pub deadline: Option<Picos>,
-    /// No query begins before.
+    /// Start of the load.
     pub from: Picos,
-    /// No query begins at this time or later.
+    /// End of the load: no query begins at this time or later.
     pub until: Picos,
 }
 
-/// What a flow of a query is.
 #[derive(Clone, Copy, Debug)]
 enum Part {
     Question { query: usize },
     Answer { query: usize },
 }
 
-/// The load.
+/// Incast load.
 #[derive(Debug)]
 pub struct Incast {
     settings: IncastSettings,
@@ -56,13 +56,13 @@ pub struct Incast {
 }
 
 impl Incast {
-    /// By the seed.
+    /// Creates the load; `seed` determines gaps, servers and sizes.
     #[must_use]
     pub fn new(settings: IncastSettings, seed: Seed) -> Incast {
         Incast { settings, rng: seed.stream(Purpose::Load), queries: Vec::new(), parts: HashMap::new() }
     }
 
-    /// One query after `from`, if it is not too late for it; answers when it begins.
+    /// Adds a query after `from`, unless the load ends before; returns its start.
     fn ask(&mut self, asker: u32, from: Picos, asked: &mut Asked) -> Option<Picos> {
         let start = from.after(self.settings.gap.draw(&mut self.rng));
         if start >= self.settings.until {
@@ -93,7 +93,6 @@ impl Incast {
         self.parts.insert(asked.add(answer), Part::Answer { query });
     }
 
-    /// Who is asked: some by chance, each once.
     fn servers(&mut self, asker: u32) -> Vec<u32> {
         let mut servers: Vec<u32> =
             self.settings.servers.iter().copied().filter(|server| *server != asker).collect();

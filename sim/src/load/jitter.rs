@@ -1,11 +1,11 @@
-//! Hosts that are not in step: each flow of a load begins later than it would, by chance.
+//! Jitter: each flow of a load begins later by a random delay, as hosts are not synchronized.
 
 use super::{Asked, Load, Query};
 use crate::flows::FlowPlan;
 use crate::seed::{Purpose, Seed};
 use crate::time::Picos;
 
-/// A load whose flows each begin up to some time later, any time in it as likely.
+/// Load whose flows are delayed by a uniformly random time.
 pub struct Jittered {
     load: Box<dyn Load + Send>,
     within: Picos,
@@ -13,7 +13,7 @@ pub struct Jittered {
 }
 
 impl Jittered {
-    /// By the seed. Where `within` is zero nothing is drawn, and they begin when they would.
+    /// Delays the flows of `load` by up to `within`; zero changes nothing and draws nothing.
     #[must_use]
     pub fn new(load: Box<dyn Load + Send>, within: Picos, seed: Seed) -> Jittered {
         Jittered { load, within, rng: seed.stream(Purpose::Start) }

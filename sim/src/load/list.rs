@@ -1,4 +1,4 @@
-//! Flows that are known beforehand.
+//! Lists of flows that are known in advance.
 
 use thiserror::Error;
 use xoff_dataplane::units::Class;
@@ -9,7 +9,7 @@ use crate::permutation::derangement;
 use crate::seed::Seed;
 use crate::time::Picos;
 
-/// A list of flows; nothing follows.
+/// Fixed list of flows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listed(pub Vec<FlowPlan>);
 
@@ -25,15 +25,15 @@ impl Load for Listed {
     }
 }
 
-/// Each host sends one flow to one other, and receives one; by the seed.
+/// Draws a permutation: each host sends one flow to another host, and receives one.
 #[must_use]
 pub fn permutation(hosts: u32, class: Class, bytes: u64, start: Picos, seed: Seed) -> Vec<FlowPlan> {
     let to = derangement(hosts, seed);
     (0..).zip(to).map(|(from, to)| FlowPlan { from, to, class, bytes, start, tag: 0 }).collect()
 }
 
-/// On a ring of so many hosts, one at each switch, each sends to the one that is `ahead` of it: where frames go round in one direction
-/// and two links or more, buffers wait for each other in a circle.
+/// Returns flows on a ring of hosts, one per switch: each sends to the host `ahead` of it. Over two or more links,
+/// buffers can wait for each other in a cycle.
 #[must_use]
 pub fn ring(hosts: u32, ahead: u32, class: Class, bytes: u64, start: Picos) -> Vec<FlowPlan> {
     (0..hosts)
@@ -41,51 +41,51 @@ pub fn ring(hosts: u32, ahead: u32, class: Class, bytes: u64, start: Picos) -> V
         .collect()
 }
 
-/// Why a text is no list of flows.
+/// Error in a list of flows.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ParseError {
-    /// A line is not what it should be.
+    /// A line is malformed.
     #[error(
         "line {line}: {text:?} is no flow, as in \"0 5 3 150000 2000\": from host, to host, class, bytes, start in ns"
     )]
     Line {
-        /// From one.
+        /// Line number, from 1.
         line: usize,
-        /// As it is.
+        /// Text of the line.
         text: String,
     },
-    /// A host that there is not.
+    /// A host does not exist.
     #[error("line {line}: there is no host {host}; hosts are numbered from 0 to {}", hosts.saturating_sub(1))]
     Host {
-        /// From one.
+        /// Line number, from 1.
         line: usize,
-        /// The host.
+        /// Number of the host.
         host: u32,
-        /// How many there are.
+        /// Number of hosts.
         hosts: u32,
     },
-    /// A host that sends to itself.
+    /// A host sends to itself.
     #[error("line {line}: host {host} sends to itself")]
     Itself {
-        /// From one.
+        /// Line number, from 1.
         line: usize,
-        /// The host.
+        /// Number of the host.
         host: u32,
     },
-    /// A flow that is too long.
+    /// A flow is too large.
     #[error("line {line}: a flow of {bytes} bytes; it has {FLOW_BYTES_MAX} (128 GiB) at most")]
     Size {
-        /// From one.
+        /// Line number, from 1.
         line: usize,
-        /// What it carries.
+        /// Size of the flow in bytes.
         bytes: u64,
     },
 }
 
-/// Flows of a text, one a line: from host, to host, class, bytes, start in nanoseconds. `#` begins a remark.
+/// Parses a list of flows, one per line: sender, receiver, class, bytes, start in nanoseconds. `#` begins a comment.
 ///
 /// # Errors
-/// Where a line is something else, or a host is none of `hosts`.
+/// Returns an error if a line is malformed, or a host is not below `hosts`.
 pub fn parse_flows(text: &str, hosts: u32) -> Result<Vec<FlowPlan>, ParseError> {
     let mut flows = Vec::new();
     for (line, text) in (1..).zip(text.lines()) {

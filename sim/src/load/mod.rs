@@ -1,7 +1,7 @@
-//! Who sends what to whom, and when: loads of a fabric with flows.
+//! Loads of a fabric with flows: senders, receivers, sizes and times.
 //!
-//! An open load is a list that is made beforehand ([`Listed`]): arrivals at random ([`poisson`]), a permutation, a file. A closed one is
-//! asked again when one of its flows has ended, and answers with those that follow.
+//! An open load is a list made in advance ([`Listed`]): random arrivals ([`poisson`]), a permutation, a file. A closed
+//! load is called when one of its flows has ended, and adds the flows that follow.
 
 mod closed;
 mod draw;

@@ -1,4 +1,4 @@
-//! Arrivals at random, whatever becomes of them: each host begins flows to others at the times of a Poisson process.
+//! Open load with random arrivals: each host starts flows to others at the times of a Poisson process.
 
 use xoff_dataplane::units::{BitRate, Bytes, Class};
 
@@ -8,32 +8,33 @@ use crate::flows::{FlowPlan, frame_len};
 use crate::seed::{Purpose, Seed, exponential};
 use crate::time::Picos;
 
-/// Arrivals.
+/// Parameters of the load.
 #[derive(Clone, Debug)]
 pub struct Poisson {
-    /// Who sends, and to whom: any other of them, each as likely.
+    /// Hosts. Each sends to any other with equal probability.
     pub hosts: Vec<u32>,
-    /// The class of all flows.
+    /// Class of all flows.
     pub class: Class,
-    /// How large they are.
+    /// Sizes of flows.
     pub sizes: Sizes,
-    /// What each host offers on average, of `line`: headers, preambles and gaps included, so that 1 is a line that is always busy.
+    /// Mean load offered by each host, as a share of `line`. Headers, preambles and gaps count, so 1 is a line that is
+    /// always busy.
     pub load: f64,
-    /// The rate of the hosts' lines.
+    /// Rate of the hosts' lines.
     pub line: BitRate,
-    /// The most payload of a frame, in bytes.
+    /// Maximum payload of a frame in bytes.
     pub payload_max: u32,
-    /// Nothing begins before.
+    /// Start of the load.
     pub from: Picos,
-    /// Nothing begins at this time or later.
+    /// End of the load: no flow begins at this time or later.
     pub until: Picos,
 }
 
-/// Flows as they arrive, in the order of their starts, by the seed; each host draws its own.
+/// Draws the flows, sorted by start; each host draws from its own stream of `seed`.
 #[must_use]
 pub fn poisson(load: &Poisson, seed: Seed) -> Vec<FlowPlan> {
     let bytes = mean_on_line(&load.sizes, load.payload_max);
-    // In picoseconds.
+    // Mean time between arrivals in picoseconds.
     let mean = bytes * 8e12 / (load.load * load.line.bits_per_second() as f64);
     let mut flows = Vec::new();
     for &from in load.hosts.iter().filter(|_| load.load > 0.0 && load.hosts.len() > 1) {
@@ -58,11 +59,10 @@ pub fn poisson(load: &Poisson, seed: Seed) -> Vec<FlowPlan> {
     flows
 }
 
-/// What a flow of these sizes takes of a line on average, in bytes with headers, preambles and gaps: to one part in ten thousand or so,
-/// because the last frame of a flow is reckoned as large as it is on average.
+/// Returns the mean size of a flow on the line in bytes, with headers, preambles and gaps. Accurate to about 1 in
+/// 10,000, since a flow's last frame counts with its mean size.
 #[must_use]
 pub fn mean_on_line(sizes: &Sizes, payload_max: u32) -> f64 {
-    /// Points of the distribution that are looked at.
     const POINTS: u32 = 100_000;
     let around = Bytes::on_line(frame_len(payload_max)).0 as f64 - f64::from(payload_max);
     let frames = |share: f64| sizes.at(share).div_ceil(payload_max.into()) as f64;
@@ -93,7 +93,7 @@ mod tests {
     fn hosts_offer_their_share_of_the_line_to_any_other() {
         let load = arrivals();
         let flows = poisson(&load, Seed(3));
-        // Ten frames of 1,538 bytes on the line each.
+        // Each flow has ten frames of 1,538 bytes on the line.
         let expected = 0.5 * 4.0 * 0.1 * 100e9 / (8.0 * 15_380.0);
         let off = flows.len() as f64 / expected - 1.0;
         assert!(off.abs() < 3.0 / expected.sqrt(), "{} against {expected}", flows.len());

@@ -1,26 +1,26 @@
-//! How large flows are: a table of sizes and of how many percent are not larger.
+//! Distributions of flow sizes: tables of sizes with cumulative percentages.
 //!
-//! What is between two points of a table is not known, and it matters: the mean of the tables EDU1 and EDU2 is three times as large when
-//! sizes are spread evenly between points as when they are spread evenly by their logarithm. So whoever reads one says it.
+//! The user of a table chooses the interpolation between its points, because it matters. With linear instead of
+//! logarithmic interpolation, the means of the tables EDU1 and EDU2 are three times as large.
 
 use thiserror::Error;
 
-/// What is between two points of a table.
+/// Interpolation between two points of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Between {
-    /// Sizes are spread evenly.
+    /// Sizes are uniformly distributed.
     Linear,
-    /// Their logarithms are; below the first point sizes begin with one byte.
+    /// Logarithms of sizes are uniformly distributed; below the first point, sizes begin with one byte.
     Log,
-    /// Nothing: all are of the larger size.
+    /// All sizes equal the larger point.
     Step,
 }
 
 impl Between {
-    /// All of them.
+    /// All interpolations.
     pub const ALL: [Between; 3] = [Between::Linear, Between::Log, Between::Step];
 
-    /// Its name in scenarios.
+    /// Returns the name used in scenarios.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -31,32 +31,32 @@ impl Between {
     }
 }
 
-/// Why a table is none.
+/// Error in a table of sizes.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum SizesError {
-    /// A line is not what it should be.
+    /// A line is malformed.
     #[error("line {line}: {text:?} is no size in bytes and percentage, as in \"1500 62.5\"")]
     Line {
-        /// From one.
+        /// Line number, from 1.
         line: usize,
-        /// As it is.
+        /// Text of the line.
         text: String,
     },
-    /// A line goes back.
+    /// Sizes or percentages decrease.
     #[error("line {line}: sizes and percentages never become less, and these do")]
     Order {
-        /// From one.
+        /// Line number, from 1.
         line: usize,
     },
-    /// The end is missing.
+    /// The last percentage is not 100.
     #[error("the last percentage is not 100: which sizes do the others have?")]
     End,
 }
 
-/// A distribution of sizes, in bytes.
+/// Distribution of flow sizes in bytes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sizes {
-    /// Bytes, and the share of flows that are not larger, 0 to 1.
+    /// Sizes in bytes, with the share of flows that are not larger, from 0 to 1.
     points: Vec<(f64, f64)>,
     between: Between,
 }
@@ -70,34 +70,34 @@ const TABLES: [(&str, &str); 5] = [
 ];
 
 impl Sizes {
-    /// All flows are of this size.
+    /// Returns a distribution with a single size.
     #[must_use]
     pub fn fixed(bytes: u64) -> Sizes {
         Sizes { points: vec![(bytes as f64, 1.0)], between: Between::Step }
     }
 
-    /// Any size from the one to the other is as likely.
+    /// Returns the uniform distribution from `least` to `most`.
     #[must_use]
     pub fn uniform(least: u64, most: u64) -> Sizes {
         Sizes { points: vec![(least as f64, 0.0), (most as f64, 1.0)], between: Between::Linear }
     }
 
-    /// One of the tables of `data/`, whose README says where they come from; `None`: there is none of this name.
+    /// Returns a table of `data/`, whose README names the sources; `None` if the name is unknown.
     #[must_use]
     pub fn named(name: &str, between: Between) -> Option<Sizes> {
         let (_, text) = TABLES.iter().find(|(known, _)| *known == name)?;
         Sizes::parse(text, between).ok()
     }
 
-    /// Names of tables.
+    /// Yields the names of all tables.
     pub fn names() -> impl Iterator<Item = &'static str> {
         TABLES.iter().map(|(name, _)| *name)
     }
 
-    /// Of a text with a size in bytes and a cumulative percentage in each line; `#` begins a remark.
+    /// Parses a table: size in bytes and cumulative percentage per line. `#` begins a comment.
     ///
     /// # Errors
-    /// Where a line is something else, or they are in no order, or do not end with 100.
+    /// Returns an error if a line is malformed, values decrease, or the last percentage is not 100.
     pub fn parse(text: &str, between: Between) -> Result<Sizes, SizesError> {
         let mut points: Vec<(f64, f64)> = Vec::new();
         for (line, text) in (1..).zip(text.lines()) {
@@ -119,13 +119,13 @@ impl Sizes {
         }
     }
 
-    /// How sizes between points are read.
+    /// Returns the interpolation between points.
     #[must_use]
     pub fn between(&self) -> Between {
         self.between
     }
 
-    /// The size that a share of `share` flows, 0 to 1, do not exceed: at least one byte.
+    /// Returns the size that a share `share` of flows, 0 to 1, does not exceed; at least one byte.
     #[must_use]
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // sizes are not negative
     pub fn at(&self, share: f64) -> u64 {
@@ -144,13 +144,13 @@ impl Sizes {
         (size.round() as u64).max(1)
     }
 
-    /// Draws one.
+    /// Draws a size.
     #[must_use]
     pub fn draw(&self, rng: &mut fastrand::Rng) -> u64 {
         self.at(rng.f64())
     }
 
-    /// What they are on average, in bytes.
+    /// Returns the mean size in bytes.
     #[must_use]
     pub fn mean(&self) -> f64 {
         let before = std::iter::once(&(0.0, 0.0)).chain(&self.points);
@@ -210,7 +210,7 @@ mod tests {
         }
     }
 
-    /// What is quoted in documents.
+    /// Verifies the ratios that documents quote.
     #[test]
     fn how_the_tables_of_universities_are_read_changes_their_means() {
         let kilobytes = |name, between| {
