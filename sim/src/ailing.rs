@@ -1,13 +1,13 @@
-//! What a switch's driver does not do in time: look at its ports, get frames on a line, hear that they have left.
+//! Impairments of a switch's driver: it polls its ports late, cannot send on a line, or learns late of completions.
 //!
-//! It says only until when; what waits meanwhile is with whoever has the driver: a [`SwitchNode`](crate::SwitchNode), or a switch of the
-//! test bed.
+//! This module only tracks deadlines. Its owner keeps the queued work: a [`SwitchNode`](crate::SwitchNode), or a switch
+//! of the test bed.
 
 use std::collections::BTreeMap;
 
 use xoff_dataplane::units::{Nanos, PortId, PortSet};
 
-/// Until when what is not done.
+/// Deadlines until which each driver operation is blocked.
 #[derive(Clone, Debug, Default)]
 pub struct Ailing {
     looks_from: Nanos,
@@ -16,53 +16,54 @@ pub struct Ailing {
 }
 
 impl Ailing {
-    /// The driver is busy elsewhere until then.
+    /// Blocks the driver until `until`.
     pub fn stall(&mut self, until: Nanos) {
         self.looks_from = self.looks_from.max(until);
     }
 
-    /// The kernel takes no frame for the line of `port` until then.
+    /// Blocks transmission on the line of `port` until `until`.
     pub fn refuse(&mut self, port: PortId, until: Nanos) {
         let from = self.sends_from.entry(port).or_default();
         *from = (*from).max(until);
     }
 
-    /// That frames have left is not said until then.
+    /// Delays completions until `until`.
     pub fn complete_late(&mut self, until: Nanos) {
         self.completes_from = self.completes_from.max(until);
     }
 
-    /// Whether it is busy elsewhere.
+    /// Returns true while the driver is blocked.
     #[must_use]
     pub fn stalls(&self, now: Nanos) -> bool {
         now < self.looks_from
     }
 
-    /// Whether it looks by itself: it is busy elsewhere, or has been until now.
+    /// Returns true while the driver is blocked, and at the instant at which the stall ends: a poll is already
+    /// scheduled then.
     #[must_use]
     pub fn will_look(&self, now: Nanos) -> bool {
         now <= self.looks_from
     }
 
-    /// Whether it does not hear of what has left.
+    /// Returns true while completions are delayed.
     #[must_use]
     pub fn completes_late(&self, now: Nanos) -> bool {
         now < self.completes_from
     }
 
-    /// Whether no frame gets on the line of `port`.
+    /// Returns true while transmission on the line of `port` is blocked.
     #[must_use]
     pub fn is_refused(&self, now: Nanos, port: PortId) -> bool {
         self.sends_from.get(&port).is_some_and(|from| now < *from)
     }
 
-    /// When it looks at what it would look at `wanted`.
+    /// Returns when the driver polls, if it intends to poll at `wanted`.
     #[must_use]
     pub fn not_before(&self, wanted: Nanos) -> Nanos {
         wanted.max(self.looks_from)
     }
 
-    /// Ports whose lines were refused frames and are no longer. It forgets them.
+    /// Returns ports whose transmission has become possible again, and clears their entries.
     pub fn take_healed(&mut self, now: Nanos) -> PortSet {
         let mut healed = PortSet::NONE;
         self.sends_from.retain(|port, from| {
@@ -75,7 +76,7 @@ impl Ailing {
         healed
     }
 
-    /// Whether everything is done in time again.
+    /// Returns true if no impairment is active.
     #[must_use]
     pub fn is_well(&self, now: Nanos) -> bool {
         !self.stalls(now) && !self.completes_late(now) && self.sends_from.is_empty()

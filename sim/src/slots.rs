@@ -1,14 +1,14 @@
-//! A switch's packet memory: which packet of the fabric is in which of its slots.
+//! Packet memory of a switch: maps slots to packets of the fabric.
 
 use xoff_dataplane::frame::{Frame, FrameStore};
 use xoff_dataplane::prefetch::prefetch;
 
 use crate::pool::{Packet, Pool};
 
-/// Set where the packet is on its way already, and only the slot is still taken.
+/// Flag: the packet has left, but its slot is not yet free.
 const SENT: u32 = 1 << 31;
 
-/// The slots of one switch: those for data come first, then those for control frames.
+/// Slots of a switch: for data, then for control frames.
 #[derive(Debug)]
 pub(crate) struct Slots {
     packets: Box<[u32]>,
@@ -28,12 +28,11 @@ impl Slots {
         }
     }
 
-    /// How many there are.
     pub(crate) fn count(&self) -> u32 {
         u32::try_from(self.packets.len()).expect("they were counted in 32 bits")
     }
 
-    /// All are free again; says how many frames were there.
+    /// Frees all slots; returns the number of frames in them.
     pub(crate) fn clear(&mut self, pool: &mut Pool) -> u64 {
         let mut is_free = vec![false; self.packets.len()];
         self.data.iter().chain(&self.control).for_each(|slot| is_free[*slot as usize] = true);
@@ -48,7 +47,6 @@ impl Slots {
         count
     }
 
-    /// A frame has come in. `None` when no slot is free.
     #[inline]
     pub(crate) fn fill(&mut self, packet: Packet) -> Option<Frame> {
         let slot = self.data.pop()?;
@@ -56,7 +54,7 @@ impl Slots {
         Some(Frame::new(slot, packet.len))
     }
 
-    /// The frame leaves: its packet is no longer the switch's when the slot is freed.
+    /// Marks a frame as sent, so that freeing the slot keeps the packet.
     #[inline]
     pub(crate) fn send(&mut self, frame: &Frame) -> Packet {
         let packet = self.packet(frame);
@@ -64,13 +62,12 @@ impl Slots {
         packet
     }
 
-    /// The slot that is filled so many times after the next one, if none is freed meanwhile.
+    /// Returns the slot to be filled `ahead` frames after the next one, unless slots are freed.
     #[inline]
     pub(crate) fn filled_soon(&self, ahead: usize) -> Option<u32> {
         self.data.iter().rev().nth(ahead).copied()
     }
 
-    /// Has brought near which packet is in a slot.
     #[inline]
     pub(crate) fn prefetch(&self, slot: u32) {
         self.packets.get(slot as usize).into_iter().for_each(prefetch);
@@ -82,7 +79,6 @@ impl Slots {
     }
 }
 
-/// A switch's packet memory, as it is shown it.
 pub(crate) struct View<'fabric> {
     pub(crate) pool: &'fabric mut Pool,
     pub(crate) slots: &'fabric mut Slots,

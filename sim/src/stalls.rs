@@ -1,4 +1,4 @@
-//! Stalls of a switch's driver at random: how far apart they are, and how long each is.
+//! Random stalls of a driver.
 
 use std::ops::RangeInclusive;
 
@@ -7,18 +7,17 @@ use xoff_dataplane::units::Nanos;
 use crate::seed::exponential;
 use crate::time::Picos;
 
-/// What is drawn.
+/// Parameters of random stalls.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stalls {
-    /// From the end of one to the begin of the next, on average: as times of what happens at any time are.
+    /// Mean gap from the end of a stall to the start of the next; exponentially distributed.
     pub gap: Nanos,
-    /// How long each is: any between, each as likely.
+    /// Range of the duration; uniformly distributed.
     pub length: RangeInclusive<Nanos>,
-    /// None begins then or later.
+    /// End: no stall begins at this time or later.
     pub until: Nanos,
 }
 
-/// The next of them.
 #[derive(Debug)]
 pub(crate) struct Drawn {
     stalls: Stalls,
@@ -27,7 +26,6 @@ pub(crate) struct Drawn {
 }
 
 impl Drawn {
-    /// The first begins after a gap from `now` on.
     pub(crate) fn new(stalls: Stalls, now: Nanos, rng: fastrand::Rng) -> Drawn {
         let mut drawn = Drawn { stalls, rng, next: Nanos::NEVER };
         drawn.draw(now);
@@ -36,16 +34,15 @@ impl Drawn {
 
     fn draw(&mut self, end: Nanos) {
         let gap = exponential(Picos::from(self.stalls.gap).0 as f64, &mut self.rng).floor();
-        let next = end.after(gap.max(Nanos(1))); // it looks in between
+        let next = end.after(gap.max(Nanos(1))); // at least 1 ns, so that the driver polls between stalls
         self.next = if next < self.stalls.until { next } else { Nanos::NEVER };
     }
 
-    /// When the next begins; [`Nanos::NEVER`]: there is none.
     pub(crate) fn next(&self) -> Nanos {
         self.next
     }
 
-    /// The next begins, if its time has come: answers when it ends.
+    /// Begins the next stall if it is due; returns its end.
     pub(crate) fn begin(&mut self, now: Nanos) -> Option<Nanos> {
         if now < self.next {
             return None;
@@ -82,7 +79,7 @@ mod tests {
     fn stalls_are_as_far_apart_and_as_long_as_is_said_and_end_in_time() {
         let until = Nanos::from_millis(120);
         let all = drawn(1, until);
-        // A gap of 10 us and 2 us on average: 10,000 of them.
+        // The mean gap is 10 us and the mean stall 2 us: 10,000 stalls.
         assert!((9_700..10_300).contains(&all.len()), "{}", all.len());
         assert!(all.iter().all(|(begin, end)| (1_000..=3_000).contains(&end.since(*begin).0)));
         assert!(all.windows(2).all(|two| two[0].1 < two[1].0) && all.iter().all(|(begin, _)| *begin < until));

@@ -1,5 +1,5 @@
-//! A switch of the fabric: the dataplane, and the driver of ideal hardware around it. That looks at once, hands one frame at a
-//! time to each line, and hears at once that its last bit has left, unless it [ails](unseen).
+//! Switch of the fabric: the dataplane with the driver of ideal hardware. That driver polls at once, gives each line
+//! one frame at a time, and learns of completions at once, unless it is [impaired](unseen).
 
 mod backlog;
 mod restart;
@@ -25,42 +25,39 @@ pub use unseen::Ailments;
 pub(crate) use unseen::Asked;
 use unseen::Unseen;
 
-/// A switch.
+/// Switch of the fabric.
 #[derive(Debug)]
 pub struct SwitchNode {
     pub(crate) place: Place,
-    /// What waits for its driver to look, while that ails.
+    /// Backlog while the driver is impaired.
     pub(crate) unseen: Option<Box<Unseen>>,
-    /// When it is to be looked at without anything else happening, at the soonest.
     due: Nanos,
-    /// Ports whose line is free.
     pub(crate) free: PortSet,
-    /// By port, the frame on the line: its slot and length.
+    /// Slot and length of the frame on each port's line.
     pub(crate) sending: Box<[Option<(u32, u32)>]>,
     pub(crate) slots: Slots,
     pub(crate) switch: Switch,
     pub(crate) counters: Arc<Counters>,
-    /// Who looks on.
     pub(crate) taps: Vec<TapId>,
-    /// What it routes by.
     pub(crate) fib: Option<Arc<Fib>>,
     pub(crate) rings: Arc<[u32]>,
     pub(crate) ailments: Ailments,
 }
 
-/// A switch's packet memory, in frames.
+/// Size of a switch's packet memory in frames.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SlotCounts {
-    /// For data.
+    /// Slots for data.
     pub data: u32,
-    /// For control frames.
+    /// Slots for control frames.
     pub control: u32,
-    /// By port, how many of those for data its ring has while nobody looks; of a port beyond the last: as many as are free.
+    /// Maximum number of data slots per port that its ring holds while the driver is blocked. Ports beyond the last
+    /// entry have no limit.
     pub rings: Arc<[u32]>,
 }
 
 impl SwitchNode {
-    /// One that is told so, and has so many slots.
+    /// Creates a switch with these settings and packet slots.
     #[must_use]
     pub fn new(place: Place, settings: &SwitchSettings, slots: SlotCounts) -> SwitchNode {
         let ports = settings.ports.len();
@@ -82,40 +79,39 @@ impl SwitchNode {
         }
     }
 
-    /// What users see of it.
+    /// Returns the counters.
     #[must_use]
     pub const fn counters(&self) -> &Arc<Counters> {
         &self.counters
     }
 
-    /// Shows its frames to `tap` from now on.
+    /// Adds a tap to the switch.
     ///
     /// # Errors
-    /// It has as many as it can have; then the tap comes back.
+    /// Returns the tap if the switch has no room for another one.
     pub fn put_tap(&mut self, id: TapId, tap: Box<dyn Tap>, net: &Net) -> Result<(), Box<dyn Tap>> {
         self.switch.batch(net.now().floor()).put_tap(id, tap)?;
         self.taps.push(id);
         Ok(())
     }
 
-    /// The dataplane.
+    /// Returns the dataplane.
     #[must_use]
     pub fn switch(&self) -> &Switch {
         &self.switch
     }
 
-    /// Frames that came when no slot was free, or no place in a ring: a driver's empty fill ring.
+    /// Returns the number of frames dropped for lack of a slot or a ring place, as with an empty fill ring.
     #[must_use]
     pub fn never_seen(&self) -> u64 {
         self.ailments.never_seen
     }
 
-    /// It is asked for something from outside, and does it as soon as its driver looks.
+    /// Performs a request as soon as the driver polls.
     pub(crate) fn ask(&mut self, asked: Asked, net: &mut Net) {
         if self.unseen.is_some() { self.asked_unseen(asked, net) } else { self.answer(asked, net) }
     }
 
-    /// Does what it is asked for. Where other settings hold, as after a reload, frames stay where they are.
     pub(crate) fn answer(&mut self, asked: Asked, net: &mut Net) {
         if let Asked::Restart(settings, begins) = asked {
             return self.restart(&settings, begins, net);
@@ -125,12 +121,11 @@ impl SwitchNode {
         self.step(net, |_, _| ());
     }
 
-    /// It routes by this table as soon as its driver looks.
+    /// Installs a routing table, as soon as the driver polls.
     pub fn set_fib(&mut self, fib: Arc<Fib>, net: &mut Net) {
         self.ask(Asked::Route(fib), net);
     }
 
-    /// Something happens; what follows from it at once is done.
     #[inline]
     pub(crate) fn step(&mut self, net: &mut Net, happens: impl FnOnce(&mut Batch, &mut View)) {
         let now = net.now().floor();
@@ -142,7 +137,8 @@ impl SwitchNode {
         self.follow_up(net);
     }
 
-    /// Does what follows at once from what has happened. It exists once: the way of a frame just fits a cache of instructions.
+    /// Processes the immediate consequences of an event. Not inlined, since the frame path barely fits the instruction
+    /// cache.
     #[inline(never)]
     fn follow_up(&mut self, net: &mut Net) {
         let now = net.now().floor();
@@ -169,7 +165,6 @@ impl SwitchNode {
         }
     }
 
-    /// A frame starts on the line of `port`.
     #[inline]
     fn start(&mut self, port: PortId, frame: Frame, net: &mut Net) {
         net.start(self.place, port, self.slots.send(&frame));
@@ -177,7 +172,7 @@ impl SwitchNode {
         self.free.remove(port);
     }
 
-    /// Frames that are its own, those on its lines included.
+    /// Returns the number of frames in the switch, including those on its lines.
     #[must_use]
     pub fn frames(&self) -> u64 {
         self.switch.ledger().held
@@ -222,7 +217,7 @@ impl Node for SwitchNode {
 
     fn prefetch(&self, step: usize, net: &Net) -> bool {
         self.switch.prefetch(step);
-        // What is found by what another line says comes a step after that line.
+        // Data reached through another cache line is prefetched one step after that line.
         let port = |ago| {
             let port = u8::try_from(step.checked_sub(ago)?).ok().map(PortId)?;
             (port.index() < self.sending.len()).then_some(port)

@@ -1,4 +1,4 @@
-//! A port of a driver that ails: the rings between it and its line.
+//! Port of an impaired driver: the rings between the driver and the line.
 
 use std::collections::VecDeque;
 
@@ -7,21 +7,14 @@ use xoff_dataplane::frame::Frame;
 
 use crate::slots::View;
 
-/// A frame: its slot and length.
 pub(crate) type Parts = (u32, u32);
 
-/// What waits at a port until its driver looks.
 #[derive(Debug, Default)]
 pub(crate) struct Backlog {
-    /// Frames that have come, in order of time.
     pub(crate) arrived: VecDeque<Parts>,
-    /// Frames that have left.
     pub(crate) left: VecDeque<Parts>,
-    /// The driver does not hear yet that they have.
     pub(crate) is_late: bool,
-    /// The line takes a frame.
     pub(crate) is_free: bool,
-    /// A frame for the line.
     pub(crate) starts: Option<Parts>,
 }
 

@@ -1,12 +1,9 @@
-//! A switch that ends, and another one that begins in its place, as when a live one is restarted.
+//! Restart: a switch ends, and another one begins in its place, as when a live switch is restarted.
 //!
-//! Peers that it holds are let go first: the frames that say so leave by each line before anything else, also where the switch itself is
-//! no more. What is in it is lost, and so is what comes until the other one begins; both are counted. Links stay up: nothing is done to a
-//! device. The other one is told the same, and has the routes that it had, but knows nothing else: neither addresses that were learned,
-//! nor what its peers have asked for. A peer that it should not send to repeats that, as the standard has it, and until then may be sent
-//! more than it has room for.
-//!
-//! What is counted of a switch goes on, so that a run has one number for each.
+//! The old switch first sends XON to paused peers; these frames leave each line first, even after the switch is gone.
+//! Frames in the switch, and frames that arrive before the new one begins, are lost and counted. Links stay up. The new
+//! switch has the same settings and routes, but no learned addresses and no knowledge of its peers' pauses. Until a
+//! peer repeats its pause, it may receive more than it has room for. Counters continue.
 
 use std::sync::Arc;
 
@@ -22,7 +19,6 @@ use crate::pool::Packet;
 use crate::slots::View;
 
 impl SwitchNode {
-    /// It ends now, and begins anew at `begins`.
     pub(crate) fn restart(&mut self, settings: &SwitchSettings, begins: Nanos, net: &mut Net) {
         let now = net.now().floor();
         let ports = || (0..=u8::MAX).map(PortId).take(settings.ports.len());
@@ -54,7 +50,6 @@ impl SwitchNode {
         unseen.orphans = unseen.orphans.or(&on_lines);
     }
 
-    /// What tells the peers that are held to go on.
     fn let_peers_go(&mut self, ports: impl Iterator<Item = PortId>, net: &mut Net) -> Vec<(PortId, Packet)> {
         let view = &mut View { pool: &mut net.pool, slots: &mut self.slots };
         let mut batch = self.switch.batch(net.links.now.floor());
@@ -69,8 +64,8 @@ impl SwitchNode {
         parting
     }
 
-    /// What is on its lines leaves all the same, and is counted now, as nobody will be there to do it; so is what has left and was not
-    /// heard of. Answers on which lines there was something.
+    /// Counts frames on lines, and pending completions, as sent, since no driver will report them. Returns the busy
+    /// ports.
     fn leave_lines(&mut self, now: Nanos, net: &mut Net) -> PortSet {
         let view = &mut View { pool: &mut net.pool, slots: &mut self.slots };
         let mut batch = self.switch.batch(now);
@@ -87,7 +82,7 @@ impl SwitchNode {
         on_lines
     }
 
-    /// What the switch before this one has told peers leaves, as far as lines are free.
+    /// Starts XON frames of the old switch on free lines.
     pub(crate) fn part(&mut self, unseen: &mut Unseen, net: &mut Net) {
         let Unseen { parting, orphans, .. } = unseen;
         parting.retain(|&(port, packet)| {

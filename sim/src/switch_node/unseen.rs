@@ -1,11 +1,14 @@
-//! A switch whose driver ails: what happens there waits until it looks. Then it takes turns as a worker thread does ([`Driver`]),
-//! over ports whose rings hold what has come and left ([`Backlog`]), until nothing waits there.
+//! Switch with an impaired driver: its events wait until the driver polls. The driver then takes turns as a worker
+//! thread does ([`Driver`]), over ports with pending events ([`Backlog`]), until nothing waits.
 //!
-//! A driver that [stalls](SwitchNode::stall) looks at nothing: frames that come wait in the ring of their port, those that have left are
-//! not counted out, timers are late, and what it is asked for from outside waits, too. A line carries the frame that is on it, and no
-//! other. One that sleeps and [takes its time to wake](SwitchNode::wake_after) does so whenever it had nothing to do. One that is only
-//! [refused](SwitchNode::refuse) a line, or [hears late](SwitchNode::complete_late), looks at everything else at once. A switch that
-//! [begins anew](super::restart) does so later than the one before it has ended. When nothing ails any more nothing of this is left.
+//! * During a [stall](SwitchNode::stall), the driver does nothing: frames, completions, timers and requests wait. A
+//!   line only finishes its frame.
+//! * A driver with a [wakeup delay](SwitchNode::wake_after) stalls for that delay whenever it was idle.
+//! * While a line is [blocked](SwitchNode::refuse), or completions are [delayed](SwitchNode::complete_late), the driver
+//!   processes all other events at once.
+//! * After a [restart](super::restart), the new switch begins some time after the old one has ended.
+//!
+//! The state is discarded when no impairment is left.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -27,60 +30,56 @@ use crate::slots::View;
 use crate::stalls::{Drawn, Stalls};
 use crate::time::Picos;
 
-/// What a switch's driver has not done in time so far, and what that has cost.
+/// Counts of impairments of a switch's driver, and of frames lost by them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ailments {
-    /// Times that it did not look.
+    /// Number of stalls.
     pub stalls: u64,
-    /// How long that was, all together.
+    /// Total duration of stalls.
     pub stalled: Nanos,
-    /// The longest of these times.
+    /// Longest stall.
     pub longest: Nanos,
-    /// Frames that came when there was no place for them: no slot was free, or the ring of their port was full. A live switch's
-    /// fill ring is empty then.
+    /// Frames dropped on arrival for lack of a slot or of room in the port's ring. A live switch has an empty fill ring
+    /// then.
     pub never_seen: u64,
-    /// Times that another switch began in its place.
+    /// Number of restarts.
     pub restarts: u64,
-    /// Frames that were in it when it ended, or came before the other one began.
+    /// Frames that were in the switch at a restart, or arrived before the new one began.
     pub lost_in_restarts: u64,
 }
 
-/// What a driver has not seen yet.
+/// Backlog of an impaired driver.
 #[derive(Debug)]
 pub(crate) struct Unseen {
     ailing: Ailing,
     stalls: Vec<Drawn>,
-    /// By port, frames that its ring has room for; beyond the last: for as many as there are slots.
+    /// Ring capacity of each port in frames; further ports have no limit.
     rings: Arc<[u32]>,
     ports: Vec<(PortId, Backlog)>,
     asked: VecDeque<Asked>,
-    /// It sleeps while nothing is on its lines, and takes so long to wake.
+    /// Wakeup delay of a driver that sleeps while its lines are idle; zero if it never sleeps.
     wake: Nanos,
-    /// It has stalled since it looked last.
     was_away: bool,
-    /// Of a switch that begins anew: when.
     pub(crate) begins: Nanos,
-    /// What the one before it told peers at its end, and has not left.
+    /// XON frames of the old switch that have not left.
     pub(crate) parting: Vec<(PortId, Packet)>,
-    /// Ports whose line carries a frame of the one before.
+    /// Ports whose line carries a frame of the old switch.
     pub(crate) orphans: PortSet,
 }
 
-/// What a switch is asked for from outside.
 #[derive(Debug)]
 pub(crate) enum Asked {
-    /// The link of a port has gone down, or come up.
+    /// The link of a port has gone down or come up.
     Link(PortId, bool),
-    /// Other settings are to hold.
+    /// Change of settings.
     Revise(Box<SwitchSettings>),
-    /// It is to route by another table.
+    /// Change of the routing table.
     Route(Arc<Fib>),
-    /// It ends, and another one that is told so begins then.
+    /// Restart with these settings; the new switch begins at this time.
     Restart(Box<SwitchSettings>, Nanos),
 }
 
 impl Asked {
-    /// Does what is asked for, unless that is a restart.
     pub(super) fn answer(self, batch: &mut Batch<'_>, view: &mut View<'_>, fib: &mut Option<Arc<Fib>>) {
         match self {
             Asked::Link(port, is_up) => batch.set_link(port, is_up, view),
@@ -113,7 +112,7 @@ impl Unseen {
         }
     }
 
-    /// Answers from when on the driver does not look that would have.
+    /// Begins a stall; returns the start of the time it adds.
     fn stall(&mut self, now: Nanos, until: Nanos) -> Nanos {
         let begin = self.ailing.not_before(now);
         self.ailing.stall(until);
@@ -121,7 +120,7 @@ impl Unseen {
         begin
     }
 
-    /// Frames that wait, less those that have left and count in the switch.
+    /// Returns the number of waiting frames minus pending completions, which still count in the switch.
     pub(crate) fn holds(&self) -> i64 {
         let at = |(_, port): &(PortId, Backlog)| port.arrived.len() as i64 - port.left.len() as i64;
         self.parting.len() as i64 + self.ports.iter().map(at).sum::<i64>()
@@ -131,12 +130,10 @@ impl Unseen {
         &mut self.ports[port.index()].1
     }
 
-    /// Frames that have left, with their ports. They are no longer here.
     pub(super) fn take_left(&mut self) -> impl Iterator<Item = (PortId, Parts)> {
         self.ports.iter_mut().flat_map(|(port, at)| at.left.drain(..).map(|parts| (*port, parts)))
     }
 
-    /// Nothing that has happened is heard of any more.
     pub(crate) fn forget(&mut self) {
         for (_, port) in &mut self.ports {
             port.arrived.clear();
@@ -148,7 +145,6 @@ impl Unseen {
         self.ports.iter().all(|(_, port)| port.left.is_empty())
     }
 
-    /// Nothing ails any more, nor will.
     fn is_over(&self, now: Nanos) -> bool {
         let stalls_on = self.stalls.iter().any(|stalls| stalls.next() < Nanos::NEVER);
         let is_whole = self.begins <= now && self.parting.is_empty() && self.orphans.is_empty();
@@ -161,7 +157,6 @@ impl Unseen {
     }
 }
 
-/// What is asked for from outside, up to a restart.
 struct Requests<'a> {
     asked: &'a mut VecDeque<Asked>,
     fib: &'a mut Option<Arc<Fib>>,
@@ -179,29 +174,30 @@ impl Environment<Backlog, View<'_>> for Requests<'_> {
 }
 
 impl SwitchNode {
-    /// Its driver looks at nothing until then.
+    /// Stalls the driver until `until`.
     pub fn stall(&mut self, until: Nanos, net: &mut Net) {
         let now = net.now().floor();
         let begin = self.ail(until, net).stall(now, until);
         self.note_stall(begin, until);
     }
 
-    /// The line of `port` gets no frame until then. What is on it leaves.
+    /// Blocks the line of `port` until `until`; the frame on it still leaves.
     ///
     /// # Panics
-    /// If there is no such port.
+    /// Panics if there is no such port.
     pub fn refuse(&mut self, port: PortId, until: Nanos, net: &mut Net) {
         assert!(port.index() < self.sending.len(), "there is no {port:?}");
         self.free.remove(port);
         self.ail(until, net).ailing.refuse(port, until);
     }
 
-    /// That frames have left is not heard until then. So what is committed counts on, and nothing leaves beyond it but pauses.
+    /// Delays completions until `until`. Sent frames stay committed meanwhile, so that beyond the commit only pauses
+    /// leave.
     pub fn complete_late(&mut self, until: Nanos, net: &mut Net) {
         self.ail(until, net).ailing.complete_late(until);
     }
 
-    /// From now on its driver stalls at times that a stream of `seed` decides, also beside other stalls at random.
+    /// Stalls the driver at random times from a stream of `seed`, in addition to earlier random stalls.
     pub fn stall_at_random(&mut self, stalls: Stalls, seed: Seed, net: &mut Net) {
         let rng = fastrand::Rng::with_seed(seed.number(self.place.id(), Purpose::Stalls));
         let drawn = Drawn::new(stalls, net.now().floor(), rng);
@@ -211,20 +207,20 @@ impl SwitchNode {
         }
     }
 
-    /// From now on its driver sleeps while nothing is on its lines, and takes so long to wake when something comes, or a time of its
-    /// own does, or it is asked for something.
+    /// Sets a wakeup delay: the driver sleeps while its lines are idle, and takes `wake` to react to a frame, a timer
+    /// or a request.
     pub fn wake_after(&mut self, wake: Nanos, net: &mut Net) {
         let now = net.now().floor();
         self.ail(now, net).wake = wake;
     }
 
-    /// What its driver has not done in time, and what that has cost.
+    /// Returns the counts of impairments.
     #[must_use]
     pub const fn ailments(&self) -> Ailments {
         self.ailments
     }
 
-    /// Something ails until then.
+    /// Returns the backlog, and schedules a poll at `until`.
     pub(crate) fn ail(&mut self, until: Nanos, net: &mut Net) -> &mut Unseen {
         net.wake(self.place, Picos::from(until));
         self.unseen.get_or_insert_with(|| Box::new(Unseen::new(self.sending.len(), &self.rings)))
@@ -285,7 +281,6 @@ impl SwitchNode {
         self.look(net);
     }
 
-    /// Its driver wakes, if it sleeps.
     fn rouse(&mut self, net: &mut Net) {
         let now = net.now().floor();
         let Some(unseen) = &mut self.unseen else { return };
@@ -297,7 +292,7 @@ impl SwitchNode {
         }
     }
 
-    /// One turn of the driver. True where frames still wait to be received.
+    /// Runs one turn of the driver; returns true if received frames still wait.
     fn turn(&mut self, unseen: &mut Unseen, net: &mut Net) -> bool {
         let now = net.now().floor();
         let Unseen { ports, asked, ailing, .. } = unseen;
@@ -316,7 +311,7 @@ impl SwitchNode {
         ports.iter().any(|(_, at)| !at.arrived.is_empty())
     }
 
-    /// Looks, unless its driver is busy elsewhere: all that is unseen happens now.
+    /// Polls, unless the driver is blocked: processes all pending events.
     #[cold]
     pub(crate) fn look(&mut self, net: &mut Net) {
         let now = net.now().floor();
@@ -346,7 +341,7 @@ impl SwitchNode {
         }
         while self.turn(&mut unseen, net) {}
         self.follow_up(net);
-        // What is asked for after a restart is for the switch that is yet to begin.
+        // Requests after a restart are for the new switch.
         let restart = unseen.asked.pop_front();
         self.unseen = Some(unseen);
         if let Some(restart) = restart {
