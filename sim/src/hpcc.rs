@@ -1,15 +1,16 @@
-//! Topologies and flows in the form that the ns-3 simulator of the paper on HPCC (SIGCOMM 2019) reads, and many after it.
+//! Reads topologies and flows in the format of the ns-3 simulator of the HPCC paper (SIGCOMM 2019), which other
+//! simulators share.
 //!
 //! ```text
 //!   topology                                   flows
 //!   nodes switches links                       flows
-//!   the number of each switch                  from to class port bytes start     as often as that
+//!   number of each switch                      from to class port bytes start     repeated for each flow
 //!   a b rate delay error_rate   for each link
 //! ```
 //!
-//! Words stand between white space, lines mean nothing, and what comes behind the last word that was announced is not read, as there. All
-//! nodes are numbered from 0 in one row, whether switches or hosts: [`Nodes`] knows who is who here. Interfaces are numbered at each node
-//! from 1, in the order of the links.
+//! Line breaks are irrelevant, and words after the announced ones are ignored, as in ns-3. Switches and hosts share one
+//! numbering from 0; [`Nodes`] maps it to the numbers used here. Interfaces are numbered at each node from 1, in the
+//! order of the links.
 
 use std::fmt;
 use std::str::FromStr;
@@ -23,10 +24,10 @@ use crate::plan::{At, Plan};
 use crate::time::Picos;
 use crate::topology::{Build, EdgeError, Edges, Name, line_of};
 
-/// Most nodes: addresses have 16 bits for their numbers.
+/// Maximum number of nodes: addresses have 16 bits for the number.
 const NODES_MAX: u32 = 65_536;
 
-/// Why a text is no topology, or no flows.
+/// Error in a topology or flow file, with its line.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("line {line}: {what}")]
 pub struct ImportError {
@@ -34,24 +35,23 @@ pub struct ImportError {
     what: String,
 }
 
-/// A fabric.
+/// Fabric read from a file.
 #[derive(Debug)]
 pub struct Imported {
-    /// Its switches, hosts and lines.
+    /// Switches, hosts and lines.
     pub plan: Plan,
-    /// Who they are in the file.
+    /// Numbers of nodes in the file.
     pub nodes: Nodes,
-    /// Ends from which a share of frames does not come.
+    /// Sending ends with the share of their frames that is lost.
     pub lossy: Vec<(At, f64)>,
 }
 
-/// The nodes of a file, and who they are here: hosts and switches are each numbered in the order of their numbers there.
+/// Mapping of the node numbers of a file. Here, hosts and switches are numbered separately, in file order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Nodes {
     names: Vec<Name>,
     hosts: Vec<u32>,
     switches: Vec<u32>,
-    /// By switch and port.
     interfaces: Vec<Vec<u32>>,
 }
 
@@ -68,10 +68,10 @@ impl Nodes {
         of
     }
 
-    /// The number of a node in the file.
+    /// Returns the node number in the file.
     ///
     /// # Panics
-    /// If there is no such end.
+    /// Panics if there is no such end.
     #[must_use]
     pub fn id(&self, at: At) -> u32 {
         match at {
@@ -80,10 +80,10 @@ impl Nodes {
         }
     }
 
-    /// The number of an interface of it: from 1, in the order of links.
+    /// Returns the interface number of an end in the file: from 1, in the order of links.
     ///
     /// # Panics
-    /// If there is no such end.
+    /// Panics if there is no such end.
     #[must_use]
     pub fn interface(&self, at: At) -> u32 {
         match at {
@@ -92,7 +92,7 @@ impl Nodes {
         }
     }
 
-    /// How many hosts there are.
+    /// Returns the number of hosts.
     #[must_use]
     pub fn hosts(&self) -> u32 {
         u32::try_from(self.hosts.len()).expect("there are few nodes")
@@ -106,10 +106,10 @@ impl Nodes {
     }
 }
 
-/// Reads a topology. Frames take shortest ways.
+/// Reads a topology. Frames take shortest paths.
 ///
 /// # Errors
-/// The first line that is not what it should be.
+/// Returns an error with the first invalid line.
 pub fn topology(text: &str, build: &Build) -> Result<Imported, ImportError> {
     let mut words = Words::new(text);
     let count: u32 = words.number("the number of nodes")?;
@@ -177,7 +177,7 @@ pub fn topology(text: &str, build: &Build) -> Result<Imported, ImportError> {
     Ok(Imported { plan, nodes, lossy })
 }
 
-/// By switch and port: hosts come first, in the order of their numbers, then links in their order.
+/// Returns interface numbers by switch and port: hosts first, by number, then links in file order.
 fn interfaces(switches: u32, ends: &[(Name, Name, u32)]) -> Vec<Vec<u32>> {
     let mut known: Vec<Vec<(bool, u32, u32)>> = vec![Vec::new(); switches as usize];
     for &(from, to, interface) in ends {
@@ -196,7 +196,7 @@ fn no_node(id: u32, count: u32) -> String {
     format!("there is no node {id}; nodes are numbered from 0 to {}", count.saturating_sub(1))
 }
 
-/// What is wrong with a link, by the numbers of the file.
+/// Describes an invalid link by the file's numbers.
 fn told(nodes: &Nodes, error: &EdgeError) -> String {
     match *error {
         EdgeError::Twice { host, .. } => {
@@ -212,19 +212,19 @@ fn told(nodes: &Nodes, error: &EdgeError) -> String {
     }
 }
 
-/// A flow of a file.
+/// Flow of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ImportedFlow {
-    /// What is sent.
+    /// Planned flow.
     pub plan: FlowPlan,
-    /// The port of the receiver: it means nothing here, and is said in results.
+    /// Port of the receiver: unused here, but repeated in results.
     pub port: u16,
 }
 
 /// Reads flows between the hosts of a topology.
 ///
 /// # Errors
-/// The first line that is not what it should be.
+/// Returns an error with the first invalid line.
 pub fn flows(text: &str, nodes: &Nodes) -> Result<Vec<ImportedFlow>, ImportError> {
     let mut words = Words::new(text);
     let count: u32 = words.number("the number of flows")?;
@@ -260,13 +260,10 @@ pub fn flows(text: &str, nodes: &Nodes) -> Result<Vec<ImportedFlow>, ImportError
     Ok(flows)
 }
 
-/// Latest start of a flow.
 const SECONDS_MAX: f64 = 3_600.0;
-/// What is expected where there is none.
 const RATE: &str = "a rate, such as 100Gbps";
 const DELAY: &str = "a delay, such as 1us or 0.001ms";
 
-/// Units of rates, with what a word is multiplied by.
 const RATES: [(&str, f64); 24] = [
     ("", 1.0),
     ("bps", 1.0),
@@ -293,11 +290,9 @@ const RATES: [(&str, f64); 24] = [
     ("GB/s", 8e9),
     ("Gib/s", 1_073_741_824.0),
 ];
-/// Units of times.
 const TIMES: [(&str, f64); 7] =
     [("", 1.0), ("s", 1.0), ("ms", 1e-3), ("us", 1e-6), ("ns", 1e-9), ("ps", 1e-12), ("fs", 1e-15)];
 
-/// The words of a text, and in which line they stand.
 struct Words<'a> {
     lines: Lines<'a>,
     rest: SplitWhitespace<'a>,
@@ -330,7 +325,6 @@ impl<'a> Words<'a> {
         word.parse().map_err(|_| self.wrong(format!("{word:?} is not {wanted}")))
     }
 
-    /// A number with a unit.
     fn quantity(&mut self, units: &[(&str, f64)], wanted: &str) -> Result<f64, ImportError> {
         let word = self.next(&wanted)?;
         let number = word.trim_end_matches(|letter: char| letter.is_ascii_alphabetic() || letter == '/');
@@ -351,7 +345,7 @@ mod tests {
     use super::*;
     use crate::ends::Line;
 
-    /// Two switches, 1 and 4; hosts 0 and 2 at the first, 3 at the second.
+    /// Two switches, 1 and 4; hosts 0 and 2 at the first, host 3 at the second.
     const TOPOLOGY: &str =
         "5 2 4\n4 1\n1 4 400Gbps 1us 0\n2 1 100Gbps 0.001ms 0\n0 1 25Gb/s 500ns 0.25\n4 3 1GBps 2us 0\n";
 
@@ -366,7 +360,7 @@ mod tests {
         assert_eq!((plan.hosts(), plan.switches(), plan.check()), (3, 2, Ok(())));
         assert_eq!([0, 1, 2].map(|host| nodes.id(At::Host(host))), [0, 2, 3]);
         assert_eq!([0, 1].map(|switch| nodes.id(At::Switch(switch, 0))), [1, 4]);
-        // Host 0 is at port 0, though its link is the third of switch 1.
+        // Host 0 is at port 0, although its link is the third of switch 1.
         assert_eq!([0, 1, 2].map(|port| nodes.interface(At::Switch(0, port))), [3, 2, 1]);
         assert_eq!([0, 1].map(|port| nodes.interface(At::Switch(1, port))), [2, 1]);
         let line = |gbps, nanos| Line { rate: BitRate::from_gbps(gbps), delay: Picos::from_nanos(nanos) };

@@ -1,5 +1,5 @@
-//! Ideal hardware: a switch that never stalls, with one frame on each line and none waiting in a driver, beside peers that stop as
-//! fast as the standard asks. What it is told is what the configuration has for such hardware, with nothing written
+//! Switches of ideal hardware: no stalls, one frame per line, no driver queue, and peers that react to pauses as fast
+//! as the standard requires. Their settings are the configuration's defaults for such hardware
 //! ([`xoff_config::Hardware::Ideal`]).
 
 use std::sync::Arc;
@@ -13,53 +13,51 @@ use crate::ends::Line;
 use crate::plan::SwitchKind;
 use crate::switch_node::SlotCounts;
 
-/// Slots for control frames, by port.
 const CONTROL: u32 = 8;
-/// Slots for classes that nobody is known to use, by port: what comes in them all the same.
+/// Slots per port for stray frames of unused classes.
 const UNUSED: u32 = 64;
-/// The least that a frame of a lossy class takes, on average.
+/// Minimum mean frame size of a lossy class in bytes.
 const LOSSY_FRAME: u64 = 512;
-/// Of a cable.
+/// Propagation time of a cable in picoseconds per meter.
 const PICOS_PER_METRE: u64 = 5_000;
 
-/// What an ideal switch is like.
+/// Ideal switch with equal ports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ideal {
-    /// Of all its ports.
+    /// Line of all ports.
     pub line: Line,
 }
 
 impl Ideal {
-    /// Beside such lines, with class 3 lossless.
+    /// Creates an ideal switch for such lines, with class 3 lossless.
     #[must_use]
     pub const fn beside(line: Line) -> Ideal {
         Ideal { line }
     }
 
-    /// What its links need: see [`Headroom`].
+    /// Returns the headroom that its links need: see [`Headroom`].
     ///
     /// # Panics
-    /// If there is no such line: above 1.6 Tb/s, or of more than 1,000 km.
+    /// Panics if the line is invalid: above 1.6 Tb/s, or longer than 1,000 km.
     #[must_use]
     pub fn headroom(&self) -> Headroom {
         let class = Class::ALL[3].index();
         self.config(1).headroom[0][class].expect("class 3 is lossless")
     }
 
-    /// A kind of switch with so many ports. A lossless class resumes at what its peer may send until it is heard, and is paused at
-    /// twice that.
+    /// Returns a kind of switch with `ports` ports. XON is what a peer may send until it reacts; XOFF is twice that.
     ///
     /// # Panics
-    /// As [`Ideal::headroom`].
+    /// Panics as [`Ideal::headroom`] does.
     #[must_use]
     pub fn switch(&self, ports: u8) -> SwitchKind {
         Ideal::of(&vec![self.line; ports.into()], ClassSet::NONE)
     }
 
-    /// One with these lines at its ports, whose lossy classes `lossy` are used: see [`kind`].
+    /// Returns a kind of switch with these lines and used lossy classes: see [`kind`].
     ///
     /// # Panics
-    /// As [`Ideal::headroom`].
+    /// Panics as [`Ideal::headroom`] does.
     #[must_use]
     pub fn of(lines: &[Line], lossy: ClassSet) -> SwitchKind {
         kind(&Ideal::configured(lines), lossy)
@@ -82,9 +80,9 @@ impl Ideal {
     }
 }
 
-/// A kind of switch that is configured so. `lossy` are the lossy classes that are used: their queues are given all the packet memory that
-/// they may take. Where no port learns, its forwarding database has room for static addresses alone, whatever capacity is configured: a
-/// fabric has many of these tables, and few addresses of each are in use.
+/// Returns a kind of switch with this configuration, and packet memory for full queues of the used lossy classes
+/// (`lossy`). If no port learns, the forwarding database only has room for static addresses, since a fabric has many
+/// such tables.
 #[must_use]
 pub fn kind(config: &Config, lossy: ClassSet) -> SwitchKind {
     let mut settings = config.switch.clone();
@@ -98,7 +96,7 @@ pub fn kind(config: &Config, lossy: ClassSet) -> SwitchKind {
     let of_port = |port: &PortSettings| of_classes(port, lossy, smallest).saturating_add(UNUSED);
     let mut data = settings.ports.iter().map(of_port).fold(0, u32::saturating_add);
     if let Memory::Shared(shared) = &settings.memory {
-        // What the pool has, each queue's own, and headroom beside it.
+        // The pool, the reserves of each queue, and headroom.
         let own = |class: &ClassSettings| class.ingress_reserve.0 + class.egress_reserve.0 + class.headroom.0;
         let own: u64 = settings.ports.iter().flat_map(|port| &port.classes).map(own).sum();
         let most = count(Bytes(own.saturating_add(shared.pool.0)), smallest);
@@ -109,7 +107,7 @@ pub fn kind(config: &Config, lossy: ClassSet) -> SwitchKind {
     SwitchKind { settings, slots: SlotCounts { data, control: ports.saturating_mul(CONTROL), rings } }
 }
 
-/// By port, frames that wait while a switch of this configuration does not look.
+/// Returns, by port, the number of frames that the ring holds while the driver is blocked.
 #[must_use]
 pub fn rings(config: &Config) -> Arc<[u32]> {
     config.shell.ports.iter().map(|port| port.rings.fill.min(port.rings.rx)).collect()

@@ -1,4 +1,4 @@
-//! What a fabric is made of, before it is made: kinds of switches, switches, hosts, and the links between them, as values.
+//! Plan of a fabric as plain values: kinds of switches, switches, hosts, and links.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,23 +12,23 @@ use crate::ends::{End, Line, NodeId};
 use crate::event::NUMBERS_MAX;
 use crate::switch_node::SlotCounts;
 
-/// What is the same for all switches of a kind.
+/// Properties shared by all switches of a kind.
 #[derive(Clone, Debug)]
 pub struct SwitchKind {
-    /// What each is told at its start, but for where it forwards to.
+    /// Initial settings, without forwarding.
     pub settings: SwitchSettings,
-    /// Its packet memory.
+    /// Packet memory.
     pub slots: SlotCounts,
 }
 
-/// Where a switch forwards to.
+/// Forwarding of a switch.
 #[derive(Clone, Debug, Default)]
 pub struct Forwarding {
-    /// Stations, and the port or the first port of the group that leads there.
+    /// MAC addresses with the port, or first port of the group, toward each.
     pub statics: Vec<(MacAddr, PortId)>,
-    /// Ports that lead to the same place.
+    /// Groups of ports that lead to the same place.
     pub groups: Vec<GroupSettings>,
-    /// What it routes by, where its ports are routed (see [`Router`](crate::Router)).
+    /// Routing table, if the ports are routed (see [`Router`](crate::Router)).
     pub fib: Option<Arc<Fib>>,
 }
 
@@ -38,12 +38,12 @@ struct PlannedSwitch {
     forwarding: Forwarding,
 }
 
-/// An end of a link of the plan.
+/// End of a link in the plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum At {
-    /// This port of this switch.
+    /// Switch and port.
     Switch(u32, u8),
-    /// This host.
+    /// Host.
     Host(u32),
 }
 
@@ -56,24 +56,24 @@ impl fmt::Display for At {
     }
 }
 
-/// Why there is no fabric as planned.
+/// Error in a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum PlanError {
-    /// A port without a link.
+    /// A port has no link.
     #[error("every port has one link: {0} has none")]
     Unlinked(At),
-    /// A port with several.
+    /// A port has several links.
     #[error("every port has one link: {0} has two")]
     LinkedTwice(At),
-    /// A link leads nowhere.
+    /// A link ends at a switch, port or host that does not exist.
     #[error("a link ends at {0}, which there is not")]
     NoSuchEnd(At),
-    /// More than the simulator counts.
+    /// The fabric is too large for the simulator.
     #[error("{0} ends of links; there may be {max} at most", max = NUMBERS_MAX - 1)]
     TooManyEnds(usize),
 }
 
-/// A fabric to be.
+/// Planned fabric.
 #[derive(Debug, Default)]
 pub struct Plan {
     switches: Vec<PlannedSwitch>,
@@ -82,13 +82,13 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Another switch; answers its number.
+    /// Adds a switch; returns its number.
     pub fn add_switch(&mut self, kind: &Arc<SwitchKind>, forwarding: Forwarding) -> u32 {
         self.switches.push(PlannedSwitch { kind: Arc::clone(kind), forwarding });
         number(self.switches.len()) - 1
     }
 
-    /// Another host at this port of a switch; answers its number.
+    /// Adds a host at a port of a switch; returns its number.
     pub fn add_host(&mut self, switch: u32, port: u8, line: Line) -> u32 {
         let host = self.hosts;
         self.hosts += 1;
@@ -96,44 +96,44 @@ impl Plan {
         host
     }
 
-    /// A link, the same in both directions.
+    /// Adds a link, equal in both directions.
     pub fn link(&mut self, a: At, b: At, line: Line) {
         self.links.push((a, b, line));
     }
 
-    /// How many hosts there are.
+    /// Returns the number of hosts.
     #[must_use]
     pub fn hosts(&self) -> u32 {
         self.hosts
     }
 
-    /// How many switches there are.
+    /// Returns the number of switches.
     #[must_use]
     pub fn switches(&self) -> u32 {
         number(self.switches.len())
     }
 
-    /// Each link, once.
+    /// Returns all links, each once.
     #[must_use]
     pub fn links(&self) -> &[(At, At, Line)] {
         &self.links
     }
 
-    /// What kind of switch one is.
+    /// Returns the kind of a switch.
     ///
     /// # Panics
-    /// If there is no such switch.
+    /// Panics if there is no such switch.
     #[must_use]
     pub fn kind(&self, switch: u32) -> &SwitchKind {
         &self.switches[switch as usize].kind
     }
 
-    /// Where each switch forwards to.
+    /// Yields the forwarding of each switch.
     pub fn forwarding(&self) -> impl Iterator<Item = &Forwarding> {
         self.switches.iter().map(|switch| &switch.forwarding)
     }
 
-    /// By host, the router that its frames are addressed to; `None`: its switch bridges.
+    /// Returns the router that each host sends its frames to; `None` if its switch bridges.
     pub(crate) fn gateways(&self) -> Vec<Option<MacAddr>> {
         let mut gateways = vec![None; self.hosts as usize];
         for &(a, b, _) in &self.links {
@@ -148,7 +148,6 @@ impl Plan {
         gateways
     }
 
-    /// What each switch is told, and its packet memory.
     pub(crate) fn settings(&self) -> impl Iterator<Item = (SwitchSettings, SlotCounts)> {
         let told = |(number, of): (u32, &PlannedSwitch)| {
             (self.told(number, &of.kind.settings), of.kind.slots.clone())
@@ -156,7 +155,7 @@ impl Plan {
         (0..).zip(&self.switches).map(told)
     }
 
-    /// What a switch is told that is of such a kind, and forwards as planned: with room for all static addresses.
+    /// Completes the settings of a kind with a switch's forwarding, and room for all static addresses.
     pub(crate) fn told(&self, switch: u32, of_kind: &SwitchSettings) -> SwitchSettings {
         let forwarding = &self.switches[switch as usize].forwarding;
         let mut settings = of_kind.clone();
@@ -167,23 +166,23 @@ impl Plan {
         settings
     }
 
-    /// Frames for `station` leave a switch by this port, or by the group that begins with it.
+    /// Adds a static address: frames for `station` leave the switch by this port, or by the group that begins with it.
     ///
     /// # Panics
-    /// If there is no such switch.
+    /// Panics if there is no such switch.
     pub fn lead(&mut self, switch: u32, station: MacAddr, port: PortId) {
         self.switches[switch as usize].forwarding.statics.push((station, port));
     }
 
-    /// Whether a fabric can be made of it.
+    /// Checks that a fabric can be built from the plan.
     ///
     /// # Errors
-    /// Where a port has no link, or two, or a link leads to what there is not, or there are too many.
+    /// Returns an error if a port does not have exactly one link, a link ends nowhere, or there are too many links.
     pub fn check(&self) -> Result<(), PlanError> {
         self.directions().map(drop)
     }
 
-    /// By the end that sends, nodes and their ports in order: its link's other end and line.
+    /// Returns both directions of all links (sender, receiver, line), sorted by sender.
     pub(crate) fn directions(&self) -> Result<Vec<(End, End, Line)>, PlanError> {
         let both = |&(a, b, line): &(At, At, Line)| {
             let (a, b) = (self.end(a), self.end(b));
@@ -208,7 +207,6 @@ impl Plan {
         }
     }
 
-    /// Whether there is such an end.
     fn has(&self, at: At) -> bool {
         match at {
             At::Switch(number, port) => self
@@ -226,7 +224,6 @@ impl Plan {
         }
     }
 
-    /// All ends that there must be.
     fn ends(&self) -> impl Iterator<Item = End> {
         let ports = self.switches.iter().map(|switch| switch.kind.settings.ports.len());
         let ports = ports.chain((0..self.hosts).map(|_| 1));
@@ -243,7 +240,6 @@ impl Plan {
     }
 }
 
-/// The VLAN that all is in.
 const VLAN: u16 = 1;
 
 fn number(count: usize) -> u32 {

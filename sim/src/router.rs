@@ -1,8 +1,8 @@
-//! What a router of a fabric forwards by, as values.
+//! Routing table of a simulated router, built from plain values.
 //!
-//! Live, a kernel and the routing daemons beside it say that. Here whoever makes the plan knows all of it beforehand: which addresses are
-//! the router's own, and to which stations packets for a network go on. So nobody speaks a routing protocol or asks for an address, and
-//! what is not transit ends at the router, which has no host beside it: it is dropped, and counted by that name.
+//! In a live switch, the table comes from the kernel and routing daemons. Here the plan contains all addresses and next
+//! hops, so there is no routing protocol and no address resolution. Slow-path traffic has no host to go to: it is
+//! dropped with its own drop reason.
 
 use std::net::Ipv4Addr;
 
@@ -12,16 +12,15 @@ use xoff_dataplane::settings::{PortSettings, Spread, SwitchSettings};
 use xoff_dataplane::units::{ETHERNET_HEADER, MacAddr, PortId, Site};
 use xoff_dataplane::wire::ip::Address;
 
-/// A router's interfaces and routes.
+/// Interfaces and routes of a router.
 #[derive(Clone, Debug)]
 pub struct Router {
-    /// By port.
     interfaces: Vec<Interface>,
     routes: Routes,
 }
 
 impl Router {
-    /// One with an interface at each port of such a switch, and with these addresses there, which knows of no network yet.
+    /// Creates a router with an interface and a MAC address at each port of a switch, without routes.
     #[must_use]
     pub fn new(settings: &SwitchSettings, addresses: impl IntoIterator<Item = MacAddr>) -> Router {
         let interface = |((port, mac), settings): ((u8, MacAddr), &PortSettings)| {
@@ -32,16 +31,16 @@ impl Router {
         Router { interfaces: interfaces.collect(), routes: Routes::default() }
     }
 
-    /// An address of its own.
+    /// Adds an IP address of the router itself.
     pub fn own(&mut self, address: Ipv4Addr) {
         self.put((address, 32), Target::Host(PuntReason::Local));
     }
 
-    /// Packets to a network, which has a prefix so long, go on to these stations, each at a port: to one of several, as they are spread.
-    /// Without any, nobody is known there.
+    /// Adds a route: packets to a network (address, prefix length) go to one of these next hops. Without next hops, it
+    /// is unreachable.
     ///
     /// # Panics
-    /// If there is no such port.
+    /// Panics if there is no such port.
     pub fn lead(&mut self, network: (Ipv4Addr, u8), stations: impl IntoIterator<Item = (PortId, MacAddr)>) {
         let hop = |(port, station): (PortId, MacAddr)| {
             assert!(port.index() < self.interfaces.len(), "a router without {port:?}");
@@ -51,7 +50,7 @@ impl Router {
         self.put(network, Target::Hops(hops));
     }
 
-    /// The table of its switch.
+    /// Builds the routing table of the switch.
     #[must_use]
     pub fn fib(&self, spread: Spread) -> Fib {
         Fib::new(&self.interfaces, std::slice::from_ref(&self.routes), spread)

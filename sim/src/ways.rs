@@ -1,11 +1,12 @@
-//! Shortest ways: how far switches are from each other, and the ways to a host for plans that do not say which way frames go.
+//! Shortest paths, for plans without given forwarding.
 
 use xoff_dataplane::units::PortId;
 
 use crate::plan::{At, Plan};
 
 impl Plan {
-    /// By switch, the port by which a shortest way leads to a host: the lowest where there are several. `None` where no way does.
+    /// Returns, by switch, the port of a shortest path to a host, the lowest if there are several; `None` without a
+    /// path.
     #[must_use]
     pub fn ways_to(&self, host: u32) -> Vec<Option<PortId>> {
         let switches = self.switches() as usize;
@@ -36,7 +37,7 @@ impl Plan {
     }
 }
 
-/// Of so many switches, how many links each is away from one; [`u32::MAX`] where no way leads there.
+/// Returns the distance of each switch from `to` in links; [`u32::MAX`] without a path.
 pub(crate) fn distances<I: Iterator<Item = usize>>(
     switches: usize,
     to: usize,

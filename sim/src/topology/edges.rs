@@ -1,4 +1,4 @@
-//! A fabric as a text: one line of it for each link.
+//! Text format of a fabric: one line per link.
 
 use std::collections::BTreeMap;
 
@@ -10,70 +10,66 @@ use crate::ends::Line;
 use crate::plan::Plan;
 use crate::time::Picos;
 
-/// Why a text is no fabric.
+/// Error in a fabric's text.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum EdgeError {
-    /// A line is not what it should be.
+    /// A line is malformed.
     #[error(
         "line {line}: {text:?} is no link, as in \"h0 s0 100 500\": two ends, rate in Gb/s from 0.001 to 1600, delay in ns up to 5 ms"
     )]
     Line {
-        /// From one.
+        /// Line number, from 1.
         line: usize,
-        /// As it is.
+        /// Text of the line.
         text: String,
     },
-    /// Two hosts, or one end twice.
+    /// A link joins two hosts, or a switch with itself.
     #[error("line {line}: a link leads from a switch (s0, s1, ..) to another, or to a host (h0, h1, ..)")]
     Ends {
-        /// From one.
+        /// Line number, from 1.
         line: usize,
     },
-    /// A host with two links.
+    /// A host has two links.
     #[error("line {line}: host h{host} has a link already, and a host has one")]
     Twice {
-        /// From one.
+        /// Line number, from 1.
         line: usize,
-        /// The host.
+        /// Number of the host.
         host: u32,
     },
-    /// A number is left out.
+    /// A number is missing.
     #[error("{kind}{number} has no link: switches and hosts are numbered from 0, and none is left out")]
     Missing {
-        /// `s` or `h`.
+        /// `s` for a switch, `h` for a host.
         kind: char,
-        /// The first that is missing.
+        /// First missing number.
         number: u32,
     },
-    /// A switch with too many ports.
+    /// A switch has too many ports.
     #[error("line {line}: s{switch} has 256 ports already, which is as many as a switch can have")]
     Ports {
-        /// From one.
+        /// Line number, from 1.
         line: usize,
-        /// The switch.
+        /// Number of the switch.
         switch: u32,
     },
 }
 
-/// A switch or a host, by its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Name {
     Switch(u32),
     Host(u32),
 }
 
-/// Links, in the order in which a text has them.
 #[derive(Debug, Default)]
 pub(crate) struct Edges {
-    /// By host, its switch.
     hosts: BTreeMap<u32, (u32, Line)>,
     links: Vec<(u32, u32, Line)>,
-    /// By switch, how many it has.
     ports: BTreeMap<u32, usize>,
 }
 
 impl Edges {
-    /// Another one, of this line of the text.
+    /// Adds a link from line `number` of the text.
     pub(crate) fn add(&mut self, number: usize, a: Name, b: Name, line: Line) -> Result<(), EdgeError> {
         let switches: &[u32] = match (a, b) {
             (Name::Switch(a), Name::Switch(b)) if a != b => {
@@ -98,8 +94,7 @@ impl Edges {
         Ok(())
     }
 
-    /// All of them. Ports are numbered in their order, but at each switch hosts come first, in the order of their numbers. Switches with
-    /// hosts are in layer 0, others as many layers above as they are links away from a host.
+    /// Builds the graph; see [`edge_list`] for ports and layers.
     pub(crate) fn graph(&self) -> Result<Graph, EdgeError> {
         let Edges { hosts, links, ports } = self;
         all_there('s', ports.keys())?;
@@ -112,12 +107,12 @@ impl Edges {
     }
 }
 
-/// The fabric of a text with a link in each line: two ends, `s` or `h` with a number, the rate in Gb/s, the delay in nanoseconds. `#`
-/// begins a remark. Frames take shortest ways; ports are numbered in the order of the text, but at each switch hosts come first, in the
-/// order of their numbers. Switches with hosts are in layer 0, others as many layers above as they are links away from a host.
+/// Parses a fabric: one link per line, as two ends (`s` or `h` with a number), rate in Gb/s, delay in nanoseconds. `#`
+/// begins a comment. Frames take shortest paths. Ports are numbered in the order of the text, but hosts come first, by
+/// number. Switches with hosts are in layer 0; the layer of others is their distance in links from one.
 ///
 /// # Errors
-/// Where a line is something else, or a host has two links, or a number is left out.
+/// Returns an error if a line is malformed, a host has two links, or a number is missing.
 pub fn edge_list(text: &str, build: &Build) -> Result<Plan, EdgeError> {
     let mut edges = Edges::default();
     for (number, text) in (1..).zip(text.lines()) {
@@ -132,7 +127,7 @@ pub fn edge_list(text: &str, build: &Build) -> Result<Plan, EdgeError> {
     Ok(edges.graph()?.plan(build))
 }
 
-/// By switch, how many links it is away from a host's.
+/// Returns each switch's distance in links from a switch with hosts.
 fn layers(switches: usize, hosts: &BTreeMap<u32, (u32, Line)>, links: &[(u32, u32, Line)]) -> Vec<u8> {
     let mut layers = vec![u8::MAX; switches];
     hosts.values().for_each(|(switch, _)| layers[*switch as usize] = 0);
@@ -158,12 +153,10 @@ fn all_there<'a>(kind: char, numbers: impl Iterator<Item = &'a u32>) -> Result<(
     first.map_or(Ok(()), |(number, _)| Err(EdgeError::Missing { kind, number }))
 }
 
-/// The lowest rate of a line, in bits a second.
 const RATE_MIN: u64 = 1_000_000;
-/// The longest delay: 1,000 km.
 const DELAY_MAX: Picos = Picos::from_micros(5_000);
 
-/// A line of so many bits a second and so many seconds; `None`: there is none.
+/// Returns a line from bits per second and seconds, if they are in range.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // not negative, and a cast saturates
 pub(crate) fn line_of(rate: f64, delay: f64) -> Option<Line> {
     let delay = Some(delay).filter(|delay| *delay >= 0.0).map(|delay| Picos((delay * 1e12).round() as u64));

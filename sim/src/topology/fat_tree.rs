@@ -1,4 +1,4 @@
-//! Three layers of switches.
+//! Fat-trees: three layers of switches.
 
 use xoff_dataplane::units::BitRate;
 
@@ -6,37 +6,38 @@ use super::graph::{Build, Graph};
 use crate::ends::Line;
 use crate::plan::Plan;
 
-/// Pods of edge and aggregation switches below a core. Within a pod each edge switch has a line to each aggregation switch; the core
-/// switches are shared out among the aggregation switches of a pod, and each has a line to every pod. A flow takes one of the ways up by
-/// its hash, at the edge and once more at the aggregation; down there is one.
+/// Fat-tree: pods of edge and aggregation switches below a core. Within a pod, each edge switch has a line to each
+/// aggregation switch. The core switches are divided among the aggregation switches of a pod, and each has a line to
+/// every pod. A hash selects a flow's path upward; downward there is one path.
 ///
-/// Within a layer switches are numbered by pod; edge switches come first, then aggregation, then core. Hosts are numbered by edge
-/// switch. At each switch ports down come before ports up.
+/// Switches are numbered by layer (edge, aggregation, core), then by pod; hosts by edge switch. Ports toward hosts come
+/// first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FatTree {
-    /// How many pods there are.
+    /// Number of pods.
     pub pods: u8,
-    /// Edge switches of a pod.
+    /// Edge switches per pod.
     pub edges: u8,
-    /// Aggregation switches of a pod.
+    /// Aggregation switches per pod.
     pub aggregations: u8,
-    /// Core switches, of all: a multiple of `aggregations`.
+    /// Total number of core switches: a multiple of `aggregations`.
     pub cores: u16,
-    /// Hosts of an edge switch.
+    /// Hosts per edge switch.
     pub hosts: u8,
-    /// Between a host and its edge switch.
+    /// Line between a host and its edge switch.
     pub host_line: Line,
-    /// Between edge and aggregation.
+    /// Line between edge and aggregation switch.
     pub edge_line: Line,
-    /// Between aggregation and core.
+    /// Line between aggregation and core switch.
     pub core_line: Line,
 }
 
 impl FatTree {
-    /// That of switches with `k` ports: `k` pods, `k / 2` of each in a pod, `k² / 4` core switches, `k³ / 4` hosts; all lines are alike.
+    /// Returns the fat-tree of switches with `k` ports and equal lines: `k` pods with `k / 2` switches per layer, `k² /
+    /// 4` core switches, `k³ / 4` hosts.
     ///
     /// # Panics
-    /// If `k` is odd, or less than 4 or more than 128.
+    /// Panics if `k` is odd, or not between 4 and 128.
     #[must_use]
     pub fn regular(k: u8, line: Line) -> FatTree {
         assert!(k.is_multiple_of(2) && (4..=128).contains(&k), "a fat-tree of {k} ports");
@@ -53,11 +54,11 @@ impl FatTree {
         }
     }
 
-    /// That of OFC's evaluation: 8 pods, 16 edge, 32 aggregation and 32 core switches, 256 servers. Its oversubscription of 2 : 1 is at
-    /// the edge, by the rate of the lines: 16 servers share four lines up, which are twice as fast as theirs.
+    /// Returns the fat-tree of OFC's evaluation: 8 pods, 16 edge, 32 aggregation and 32 core switches, 256 servers. At
+    /// the edge, 16 servers share four lines of twice the rate: 2 : 1 oversubscription.
     ///
     /// # Panics
-    /// If the rate of `line` is beyond 800 Gb/s.
+    /// Panics if the rate of `line` exceeds 800 Gb/s.
     #[must_use]
     pub fn ofc(line: Line) -> FatTree {
         let twice = BitRate::new(2 * line.rate.bits_per_second()).expect("a rate within range");
@@ -74,16 +75,16 @@ impl FatTree {
         }
     }
 
-    /// Hosts, of all.
+    /// Returns the total number of hosts.
     #[must_use]
     pub fn hosts(&self) -> u32 {
         u32::from(self.pods) * u32::from(self.edges) * u32::from(self.hosts)
     }
 
-    /// As a graph.
+    /// Builds the graph.
     ///
     /// # Panics
-    /// If the core switches cannot be shared out among the aggregation switches of a pod.
+    /// Panics if the core switches cannot be divided equally among the aggregation switches of a pod.
     #[must_use]
     pub fn graph(&self) -> Graph {
         let each = self.cores.checked_div(self.aggregations.into()).unwrap_or_default();
@@ -119,10 +120,10 @@ impl FatTree {
         graph
     }
 
-    /// As a plan.
+    /// Builds the plan.
     ///
     /// # Panics
-    /// As [`FatTree::graph`].
+    /// Panics as [`FatTree::graph`] does.
     #[must_use]
     pub fn plan(&self, build: &Build) -> Plan {
         self.graph().plan(build)

@@ -1,4 +1,4 @@
-//! Switches, hosts and lines as they are drawn, and the plan that comes of it.
+//! Graph of switches, hosts and lines, and the plan derived from it.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -13,32 +13,31 @@ use crate::plan::{At, Forwarding, Plan, SwitchKind};
 use crate::router::Router;
 use crate::ways::distances;
 
-/// Who makes switches of lines and a layer.
 type Kinds<'a> = dyn Fn(&[Line], u8) -> Arc<SwitchKind> + 'a;
 
-/// A kind that was made, and of what.
 type Made = (Vec<Line>, u8, Arc<SwitchKind>);
 
-/// What the switches of a fabric are.
+/// Factory of the switches of a fabric.
 pub struct Build<'a> {
     kind: Box<Kinds<'a>>,
     spread: Box<dyn Fn(u8) -> Spread + 'a>,
 }
 
 impl<'a> Build<'a> {
-    /// Made by `kind`, which is told the lines of a switch by port, and its layer (0 where hosts are). Flows stay on their ways.
+    /// Creates a factory that calls `kind` with a switch's lines by port, and its layer (0 has the hosts). Flows keep
+    /// their paths.
     #[must_use]
     pub fn new(kind: impl Fn(&[Line], u8) -> Arc<SwitchKind> + 'a) -> Build<'a> {
         Build { kind: Box::new(kind), spread: Box::new(|_| Spread::Flow) }
     }
 
-    /// [Ideal](Ideal) ones, with class 3 lossless.
+    /// Creates a factory of [ideal](Ideal) switches, with class 3 lossless.
     #[must_use]
     pub fn ideal() -> Build<'static> {
         Build::alike(|lines, _| Ideal::of(lines, ClassSet::NONE))
     }
 
-    /// The same, but switches whose lines and layers are the same are of one kind, which is made once.
+    /// Creates a factory in which switches with equal lines and layers share one kind, which is made once.
     #[must_use]
     pub fn alike(kind: impl Fn(&[Line], u8) -> SwitchKind + 'a) -> Build<'a> {
         let known: Mutex<Vec<Made>> = Mutex::default();
@@ -54,7 +53,7 @@ impl<'a> Build<'a> {
         })
     }
 
-    /// The same, with frames spread over the ways of a switch of a layer so.
+    /// Sets the spreading of frames over equal-cost paths, by layer.
     #[must_use]
     pub fn spreading(self, spread: impl Fn(u8) -> Spread + 'a) -> Build<'a> {
         Build { spread: Box::new(spread), ..self }
@@ -63,7 +62,7 @@ impl<'a> Build<'a> {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
-    /// Another switch, and its port.
+    /// Another switch and its port.
     Switch(u32, u8),
     Host,
 }
@@ -71,40 +70,38 @@ enum End {
 #[derive(Clone, Debug, Default)]
 struct Drawn {
     layer: u8,
-    /// By port.
     ports: Vec<(End, Line)>,
 }
 
-/// A fabric as it is drawn. Ports are numbered in the order in which what is at them is added.
+/// Graph of a fabric. Ports are numbered in the order in which hosts and links are added.
 #[derive(Clone, Debug, Default)]
 pub struct Graph {
     switches: Vec<Drawn>,
-    /// By host, its switch and the port there.
     hosts: Vec<(u32, u8, Line)>,
     links: Vec<(At, At, Line)>,
 }
 
 impl Graph {
-    /// Another switch in a layer, counted from where hosts are; answers its number.
+    /// Adds a switch in a layer (0 has the hosts); returns its number.
     pub fn add_switch(&mut self, layer: u8) -> u32 {
         self.switches.push(Drawn { layer, ports: Vec::new() });
         number(self.switches.len() - 1)
     }
 
-    /// Another host at a switch; answers its number.
+    /// Adds a host at a switch; returns its number.
     ///
     /// # Panics
-    /// If there is no such switch, or it has as many ports as there can be.
+    /// Panics if there is no such switch, or it has no free port number.
     pub fn add_host(&mut self, switch: u32, line: Line) -> u32 {
         let port = self.port(switch, End::Host, line);
         self.hosts.push((switch, port, line));
         number(self.hosts.len() - 1)
     }
 
-    /// A link between two switches.
+    /// Adds a link between two switches.
     ///
     /// # Panics
-    /// If there is no such switch, or it has as many ports as there can be.
+    /// Panics if there is no such switch, or it has no free port number.
     pub fn link(&mut self, a: u32, b: u32, line: Line) {
         let [next_a, next_b] = [a, b].map(|switch| self.next_port(switch));
         let (at_a, at_b) =
@@ -118,24 +115,24 @@ impl Graph {
         port
     }
 
-    /// The number of the port that is added next.
     fn next_port(&self, switch: u32) -> u8 {
         let count = self.switches[switch as usize].ports.len();
         assert!(count < PORTS_MAX, "switch {switch} has {PORTS_MAX} ports already");
         u8::try_from(count).expect("PORTS_MAX is 256")
     }
 
-    /// How many hosts there are.
+    /// Returns the number of hosts.
     #[must_use]
     pub fn hosts(&self) -> u32 {
         number(self.hosts.len())
     }
 
-    /// The plan in which frames take shortest ways.
+    /// Builds the plan in which frames take shortest paths.
     ///
-    /// A switch whose ports are routed routes: every host is a network of its own, and all ways that lead to it are equal. Others bridge.
-    /// Where the ports that lead to one place are others than those that lead to another, and some are the same, they can be no groups:
-    /// each place then has one of its ports, by its number. Routers and bridges are not to be mixed: no bridge knows a router's address.
+    /// A switch with routed ports routes: each host is its own network, reached by all equal-cost paths. Other switches
+    /// bridge, with a group of ports toward a place. If the port sets of two places overlap without being equal, each
+    /// place uses one port, by its number. Do not mix routers and bridges: a bridge does not know the addresses of
+    /// routers.
     #[must_use]
     pub fn plan(&self, build: &Build) -> Plan {
         let distances: BTreeMap<u32, Vec<u32>> =
@@ -151,7 +148,7 @@ impl Graph {
         })
     }
 
-    /// The plan in which `ways` says which ports of a switch, the first number, lead to another.
+    /// Builds the plan in which `ways` returns the ports of a switch (first argument) toward another (second argument).
     #[must_use]
     pub fn plan_by(&self, build: &Build, ways: impl Fn(u32, u32) -> Vec<u8>) -> Plan {
         let mut plan = Plan::default();
@@ -173,7 +170,6 @@ impl Graph {
         plan
     }
 
-    /// By switch with hosts, the ports of a switch that lead there: none to itself.
     fn by_place(&self, at: u32, ways: &impl Fn(u32, u32) -> Vec<u8>) -> BTreeMap<u32, Vec<u8>> {
         let mut by_place: BTreeMap<u32, Vec<u8>> = BTreeMap::new();
         for (switch, ..) in &self.hosts {
@@ -184,7 +180,7 @@ impl Graph {
         by_place
     }
 
-    /// Each host is a network of its own, and packets to it go on by all ways that lead there.
+    /// Returns the forwarding of a router: every host is a network, reached by all paths.
     fn routing(
         &self,
         at: u32,
@@ -210,7 +206,7 @@ impl Graph {
         Forwarding { fib: Some(Arc::new(fib)), ..Forwarding::default() }
     }
 
-    /// Hosts are known by their addresses. What leads to the same places is a group.
+    /// Returns the forwarding of a bridge: static addresses, and groups of ports toward the same places.
     fn bridging(&self, at: u32, build: &Build, by_place: &BTreeMap<u32, Vec<u8>>) -> Forwarding {
         let mut sets: Vec<&Vec<u8>> = by_place.values().filter(|set| !set.is_empty()).collect();
         sets.sort_unstable();
@@ -250,7 +246,6 @@ impl Graph {
         }
     }
 
-    /// Of each switch, how many links it is away from one.
     fn distances(&self, to: u32) -> Vec<u32> {
         let neighbors = |at: usize| {
             self.switches[at].ports.iter().filter_map(|(end, _)| match *end {
@@ -262,7 +257,6 @@ impl Graph {
     }
 }
 
-/// Of a router at one of its ports.
 fn router_address(switch: u32, port: u8) -> MacAddr {
     let [_, a, b, c] = switch.to_be_bytes();
     MacAddr([2, 2, a, b, c, port])

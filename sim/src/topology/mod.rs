@@ -1,8 +1,8 @@
-//! Fabrics: which switches, hosts and lines there are, and which ways lead where.
+//! Topologies of fabrics.
 //!
-//! All of them are made in one way: a [`Graph`] is drawn, and [`Graph::plan`] makes a plan of it, in which every way is a shortest one and
-//! ports that lead to the same places are a group. What its switches are is said from outside ([`Build`]); the functions that take a
-//! line only make them of ideal ones.
+//! Every topology is built as a [`Graph`], from which [`Graph::plan`] makes a plan: paths are shortest, and ports
+//! toward the same places form a group. A [`Build`] supplies the switches; functions that only take a line use ideal
+//! switches.
 
 mod edges;
 mod fat_tree;
@@ -18,7 +18,7 @@ pub use shapes::{Dumbbell, LeafSpine, Ring, ofc_fig1};
 use crate::ends::Line;
 use crate::plan::Plan;
 
-/// One switch with so many hosts.
+/// Returns one switch with `hosts` hosts.
 #[must_use]
 pub fn single(hosts: u8, line: Line) -> Plan {
     let mut graph = Graph::default();
@@ -29,7 +29,7 @@ pub fn single(hosts: u8, line: Line) -> Plan {
     graph.plan(&Build::ideal())
 }
 
-/// So many switches in a row, with host 0 at the first of them and host 1 at the last.
+/// Returns a row of switches, with host 0 at the first and host 1 at the last.
 #[must_use]
 pub fn chain(switches: u32, line: Line) -> Plan {
     let mut graph = Graph::default();
@@ -45,11 +45,10 @@ pub fn chain(switches: u32, line: Line) -> Plan {
     graph.plan(&Build::ideal())
 }
 
-/// Three layers of switches with `k` ports each: `k` pods of `k / 2` edge and as many aggregation switches, `k² / 4` core switches,
-/// `k³ / 4` hosts. See [`FatTree`].
+/// Returns the ideal fat-tree of switches with `k` ports: see [`FatTree::regular`].
 ///
 /// # Panics
-/// If `k` is odd, or less than 4 or more than 128.
+/// Panics if `k` is odd, or not between 4 and 128.
 #[must_use]
 pub fn fat_tree(k: u8, line: Line) -> Plan {
     FatTree::regular(k, line).plan(&Build::ideal())

@@ -1,31 +1,31 @@
-//! Fabrics of one layer or two.
+//! Fabrics with one or two layers.
 
 use super::graph::{Build, Graph};
 use crate::ends::Line;
 use crate::plan::Plan;
 
-/// Leaves with hosts, and spines that each have a line to every leaf.
+/// Leaf-spine: leaves with hosts, and spines with a line to every leaf.
 ///
-/// Leaves are numbered before spines, hosts by leaf. At a leaf hosts come before spines.
+/// Leaves are numbered before spines, hosts by leaf. At a leaf, the ports of hosts come before those of spines.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeafSpine {
-    /// Switches with hosts.
+    /// Number of leaves.
     pub leaves: u8,
-    /// Switches between them.
+    /// Number of spines.
     pub spines: u8,
-    /// Hosts of a leaf.
+    /// Hosts per leaf.
     pub hosts: u8,
-    /// Between a host and its leaf.
+    /// Line between a host and its leaf.
     pub host_line: Line,
-    /// Between a leaf and a spine.
+    /// Line between a leaf and a spine.
     pub spine_line: Line,
-    /// Lines that there are not, by leaf and spine: failed ones. What they leave may lead down and up again, and so in circles of buffers
-    /// that wait for each other.
+    /// Missing lines (leaf, spine). The remaining paths may lead down and up again; then buffers can wait for each
+    /// other in a cycle.
     pub without: Vec<(u8, u8)>,
 }
 
 impl LeafSpine {
-    /// As a plan.
+    /// Builds the plan.
     #[must_use]
     pub fn plan(&self, build: &Build) -> Plan {
         let mut graph = Graph::default();
@@ -45,21 +45,21 @@ impl LeafSpine {
     }
 }
 
-/// Two switches with hosts and one line between them: hosts on the left come first.
+/// Dumbbell: two switches with hosts, and one line between them. Hosts on the left come first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Dumbbell {
     /// Hosts on the left, at switch 0.
     pub left: u8,
     /// Hosts on the right, at switch 1.
     pub right: u8,
-    /// Between a host and its switch.
+    /// Line between a host and its switch.
     pub host_line: Line,
-    /// Between the switches.
+    /// Line between the switches.
     pub trunk: Line,
 }
 
 impl Dumbbell {
-    /// As a plan.
+    /// Builds the plan.
     #[must_use]
     pub fn plan(&self, build: &Build) -> Plan {
         let mut graph = Graph::default();
@@ -71,25 +71,25 @@ impl Dumbbell {
     }
 }
 
-/// Switches in a circle, each with hosts. All frames go round in the order of numbers, so that buffers may wait for each other in a
-/// circle.
+/// Ring of switches with hosts. All frames travel in the order of switch numbers, so that buffers can wait for each
+/// other in a cycle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ring {
-    /// Three or more.
+    /// Number of switches, at least three.
     pub switches: u8,
-    /// Hosts of each.
+    /// Hosts per switch.
     pub hosts: u8,
-    /// Between a host and its switch.
+    /// Line between a host and its switch.
     pub host_line: Line,
-    /// Between switches.
+    /// Line between switches.
     pub ring_line: Line,
 }
 
 impl Ring {
-    /// As a plan.
+    /// Builds the plan.
     ///
     /// # Panics
-    /// If there are less than three switches.
+    /// Panics if there are fewer than three switches.
     #[must_use]
     pub fn plan(&self, build: &Build) -> Plan {
         assert!(self.switches >= 3, "a ring of {} switches", self.switches);
@@ -101,16 +101,17 @@ impl Ring {
         for (at, next) in switches.iter().zip(switches.iter().cycle().skip(1)) {
             graph.link(*at, *next, self.ring_line);
         }
-        // The line to the next switch is the second in the ring at all but the first, which has it first.
+        // The port toward the next switch comes second among the ring's ports, but first at switch 0.
         let ahead = |at: u32| if at == 0 { self.hosts } else { self.hosts + 1 };
         graph.plan_by(build, |at, _| vec![ahead(at)])
     }
 }
 
-/// Fig. 1 of the paper on OFC: three switches in a row and ten hosts, with the same line everywhere (there 40 Gb/s and 20 ns).
+/// Builds the fabric of Fig. 1 of the OFC paper: three switches in a row, ten hosts, equal lines (in the paper 40 Gb/s,
+/// 20 ns).
 ///
-/// Host 0 (F0) and host 1 (F1) are at the first switch, hosts 2 to 7 (F2 to F7) at the third, and there are host 8, to which F0 goes,
-/// and host 9, to which all others do.
+/// Host 0 (F0) and host 1 (F1) are at the first switch; hosts 2 to 7 (F2 to F7), 8 and 9 at the third. F0 sends to host
+/// 8, all others to host 9.
 #[must_use]
 pub fn ofc_fig1(line: Line, build: &Build) -> Plan {
     let mut graph = Graph::default();
