@@ -1,4 +1,4 @@
-//! Links on which something may go wrong ([`faults`](crate::faults)), as they carry frames.
+//! Frames on links with [`faults`](crate::faults).
 
 use crate::ends::{LinkId, NodeId};
 use crate::event::Event;
@@ -13,7 +13,6 @@ impl Links {
         self.faults.entry(id.0).or_default()
     }
 
-    /// Frames for which `loses` answers true are lost.
     pub(crate) fn lose(&mut self, id: LinkId, loses: Loses) {
         self.faults(id).loses = Some(loses);
     }
@@ -31,19 +30,16 @@ impl Links {
         })
     }
 
-    /// What has gone wrong, by link.
     pub(crate) fn mishaps_by_link(&self) -> impl Iterator<Item = (LinkId, Mishaps)> {
         self.faults.iter().map(|(id, faults)| (LinkId(*id), faults.mishaps))
     }
 
-    /// Frames on their way out of their order.
     pub(crate) fn late(&self) -> usize {
         self.faults.values().map(|faults| faults.late.len()).sum()
     }
 }
 
 impl Net {
-    /// A frame starts on a link on which something may go wrong.
     #[cold]
     pub(crate) fn start_in_danger(&mut self, from: NodeId, id: LinkId, packet: Packet) {
         let head = self.pool.head(packet);
@@ -72,7 +68,7 @@ impl Net {
         }
     }
 
-    /// Whether a frame has come to the end of a link on which something may go wrong; where not, it is no more.
+    /// Returns true if a frame reaches the end of a link with faults; otherwise frees it.
     #[cold]
     pub(crate) fn survives(&mut self, id: LinkId, packet: Packet) -> bool {
         let doomed = &mut self.links.faults(id).doomed;
@@ -82,7 +78,7 @@ impl Net {
         false
     }
 
-    /// What comes out of its order comes now, unless it was lost meanwhile.
+    /// Takes a delayed or duplicated frame that is due.
     #[cold]
     pub(crate) fn late(&mut self, id: LinkId) -> Option<Packet> {
         let now = self.links.now;
@@ -90,7 +86,6 @@ impl Net {
         Some(first.remove())
     }
 
-    /// A link goes down, in one direction, or comes up again: what is on its way is lost.
     pub(crate) fn set_link(&mut self, id: LinkId, is_up: bool) {
         let on_their_way: Vec<Packet> = self.links.on_their_way(id).packets(&self.pool).collect();
         let faults = self.links.faults(id);

@@ -1,39 +1,39 @@
-//! What is linked, and by what.
+//! Ends of links, and properties of links.
 
 use xoff_dataplane::units::{BitRate, PortId};
 
 use crate::time::Picos;
 
-/// A switch or a host, in the order of the plan.
+/// Number of a node, switch or host, in the order of the plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NodeId(pub u32);
 
 impl NodeId {
-    /// As an index.
+    /// Returns the number as an index.
     #[must_use]
     pub const fn index(self) -> usize {
         self.0 as usize
     }
 }
 
-/// One end of a link.
+/// End of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct End {
-    /// Whose.
+    /// Node.
     pub node: NodeId,
-    /// At which of its ports; a host has port 0.
+    /// Port of the node; a host has port 0.
     pub port: PortId,
 }
 
-/// What both directions of a link are like.
+/// Properties of a link, equal in both directions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Line {
-    /// Its rate.
+    /// Rate.
     pub rate: BitRate,
-    /// From one end to the other.
+    /// Propagation delay from one end to the other.
     pub delay: Picos,
 }
 
-/// The number of a direction, in the order of nodes and ports that send.
+/// Number of one direction of a link, in the order of the sending nodes and ports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LinkId(pub(crate) u32);

@@ -1,20 +1,18 @@
-//! What happens, as a subject of the [`calendar`](crate::calendar).
+//! Events, encoded as subjects of the [`calendar`](crate::calendar).
 
 use crate::ends::{LinkId, NodeId};
 
-/// Links and nodes are numbered below this.
 pub(crate) const NUMBERS_MAX: u32 = 1 << 30;
 
-/// What happens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Event {
-    /// The last bit of a frame has left the end that sends.
+    /// The last bit of a frame has left the sending end.
     Left(LinkId),
-    /// The first frame on its way has arrived, whole.
+    /// The first frame in flight has arrived completely.
     Arrived(LinkId),
-    /// The time that a node waited for.
+    /// A timer of a node expires.
     Due(NodeId),
-    /// A frame arrives out of its order, where something has gone wrong.
+    /// A delayed or duplicated frame arrives, on a link with faults.
     Late(LinkId),
 }
 

@@ -1,7 +1,6 @@
-//! The fabric in time: events are taken one after the other, and what follows from each at once is done before the next.
+//! The running fabric: takes events one after the other, and completes the consequences of each before the next.
 //!
-//! It is the same fabric whatever stands at the ends of its links ([`Node`]): it is made for each kind of switch and of host, and calls
-//! them directly.
+//! It is generic over the kinds of switch and host at the ends of links ([`Node`]), and calls them directly.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -28,59 +27,55 @@ use crate::switch_node::{Asked, SlotCounts, SwitchNode};
 use crate::time::{Pace, Picos};
 use crate::trace::Trace;
 
-/// A frame of the usual longest length, without FCS.
 const FRAME_LONG: u32 = 1514;
 
-/// The last moment there is: what is due at [`Picos::NEVER`] never happens.
+/// Last time at which an event can happen.
 const END: Picos = Picos(Picos::NEVER.0 - 1);
 
-/// Events of a part in a bucket of the calendar.
+/// Desired number of events per part and bucket of the calendar.
 const EVENTS_WANTED: u64 = 16;
 
-/// Switches, hosts and links, and the time.
+/// Running fabric: switches, hosts, links, and the time.
 #[derive(Debug)]
 pub struct Fabric<S = SwitchNode, H = Host> {
     net: Net,
     switches: Vec<S>,
-    /// Their nodes follow those of switches.
+    /// Hosts; their node numbers follow those of the switches.
     hosts: Vec<H>,
     tally: Tally,
-    /// By node.
     traces: Box<[Trace]>,
     reach: Picos,
     lead: Picos,
 }
 
-/// Where things happen now.
 #[derive(Clone, Copy, Debug)]
 struct Visit {
     place: u32,
-    /// The place that is next, and the step that brings more of it near; none once all is.
     ahead: Option<(u32, usize)>,
 }
 
-/// How much has happened.
+/// Event counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     /// Events.
     pub events: u64,
-    /// Frames that have come to the end of a link, control frames included.
+    /// Frames that reached the end of a link, including control frames.
     pub hops: u64,
 }
 
-/// One event.
+/// Event, as reported to callers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Happened {
-    /// The last bit of a frame has left there.
+    /// The last bit of a frame has left this end.
     Left(End),
-    /// A frame has come in there, or would have if it were not lost.
+    /// A frame has arrived at this end, or would have arrived if it were not lost.
     Arrived(End),
-    /// A time that it asked for has come.
+    /// A timer of this node has expired.
     Due(NodeId),
 }
 
 impl Happened {
-    /// The node at which it happens.
+    /// Returns the node of the event.
     #[must_use]
     pub const fn node(self) -> NodeId {
         match self {
@@ -91,10 +86,10 @@ impl Happened {
 }
 
 impl Fabric {
-    /// As planned, with switches of ideal hardware and plain hosts; what switches hash with comes from `seed`.
+    /// Builds a plan with switches of ideal hardware and plain hosts; `seed` determines the switches' hashes.
     ///
     /// # Panics
-    /// If the plan is refused by [`Plan::check`].
+    /// Panics if [`Plan::check`] rejects the plan.
     #[must_use]
     pub fn new(plan: &Plan, seed: Seed) -> Fabric {
         let switch = |at, settings: SwitchSettings, slots| SwitchNode::new(at, &settings, slots);
@@ -103,20 +98,20 @@ impl Fabric {
         fabric
     }
 
-    /// Host number `host` begins to send.
+    /// Starts a flow at host `host`.
     ///
     /// # Panics
-    /// If there is no such host, or it has not sent all of another flow yet.
+    /// Panics if there is no such host, or it has not yet sent all of another flow.
     pub fn begin(&mut self, host: u32, flow: &Flow) {
         self.at_host(host, |at, net| at.begin(host, flow, net));
     }
 }
 
 impl<H: Node> Fabric<SwitchNode, H> {
-    /// Routers forward by the tables that `plan`, of which the fabric was made, has for them. Until then they have none.
+    /// Installs the routing tables of `plan`, from which the fabric was built. Before this call, routers have no table.
     ///
     /// # Panics
-    /// If there is no such switch.
+    /// Panics if there is no such switch.
     pub fn route(&mut self, plan: &Plan) {
         for (switch, forwarding) in (0..).zip(plan.forwarding()) {
             if let Some(fib) = &forwarding.fib {
@@ -125,23 +120,23 @@ impl<H: Node> Fabric<SwitchNode, H> {
         }
     }
 
-    /// Other settings hold at switch number `switch` from now on, as after a reload; it forwards as planned. `plan` and `seed` are those
-    /// that the fabric was made of. What a running switch cannot change has to be as it is (see [`Revision`]), and its packet memory large
-    /// enough for what both let in. Its forwarding database stays as large as it was made.
+    /// Changes the settings of a switch, as a reload does; its forwarding stays as planned. `plan` and `seed` must be
+    /// those of the fabric. Settings that a running switch cannot change must be equal (see [`Revision`]). The packet
+    /// memory must suffice for both settings; the forwarding database keeps its capacity.
     ///
     /// # Panics
-    /// If there is no such switch.
+    /// Panics if there is no such switch.
     pub fn revise(&mut self, plan: &Plan, seed: Seed, switch: u32, settings: &SwitchSettings) {
         let settings = Box::new(told(plan, seed, switch, settings));
         self.at_switch(switch, |node, net| node.ask(Asked::Revise(settings), net));
     }
 
-    /// Switch number `switch` ends now, and another one that is told so begins in its place at `begins`. Its peers are let go first; what
-    /// is in it, and what comes meanwhile, is lost, and counted ([`Ailments`]). Links stay up.
-    /// `plan` and `seed` are those that the fabric was made of.
+    /// Stops a switch now, and starts another with these settings in its place at `begins`. It first sends XON to its
+    /// peers. Frames in it, and frames that arrive meanwhile, are lost and counted ([`Ailments`]). Links stay up.
+    /// `plan` and `seed` must be those of the fabric.
     ///
     /// # Panics
-    /// If there is no such switch.
+    /// Panics if there is no such switch.
     pub fn restart(
         &mut self,
         plan: &Plan,
@@ -155,24 +150,22 @@ impl<H: Node> Fabric<SwitchNode, H> {
     }
 }
 
-/// All that a switch is told.
 fn told(plan: &Plan, seed: Seed, switch: u32, settings: &SwitchSettings) -> SwitchSettings {
     let mut settings = plan.told(switch, settings);
     draw(&mut settings, NodeId(switch), seed);
     settings
 }
 
-/// What a switch hashes with and samples by.
 fn draw(settings: &mut SwitchSettings, id: NodeId, seed: Seed) {
     settings.fdb.seed = seed.words(id, Purpose::Hash);
     settings.qcn.seed = seed.number(id, Purpose::Sample);
 }
 
 impl<S: Node, H: Node> Fabric<S, H> {
-    /// As planned, with these switches and hosts, which are made in the order of the plan; what switches hash with comes from `seed`.
+    /// Builds a plan with custom switches and hosts, created in order; `seed` determines the switches' hashes.
     ///
     /// # Panics
-    /// If the plan is refused by [`Plan::check`].
+    /// Panics if [`Plan::check`] rejects the plan.
     #[must_use]
     pub fn of(
         plan: &Plan,
@@ -202,56 +195,56 @@ impl<S: Node, H: Node> Fabric<S, H> {
         Fabric { net, switches, hosts, tally: Tally::default(), traces, reach, lead }
     }
 
-    /// What time it is.
+    /// Returns the current time.
     #[must_use]
     pub fn now(&self) -> Picos {
         self.net.now()
     }
 
-    /// How much has happened.
+    /// Returns the event counts.
     #[must_use]
     pub fn tally(&self) -> Tally {
         self.tally
     }
 
-    /// One number for all that has happened.
+    /// Returns a digest of all events.
     #[must_use]
     pub fn digest(&self) -> u64 {
         Trace::digest(&self.traces)
     }
 
-    /// The switches, in the order of the plan.
+    /// Returns the switches, in the order of the plan.
     #[must_use]
     pub fn switches(&self) -> &[S] {
         &self.switches
     }
 
-    /// The hosts, in the order of the plan.
+    /// Returns the hosts, in the order of the plan.
     #[must_use]
     pub fn hosts(&self) -> &[H] {
         &self.hosts
     }
 
-    /// Something is done at host number `host`, from outside.
+    /// Calls a function on a host, from outside the simulation.
     ///
     /// # Panics
-    /// If there is no such host.
+    /// Panics if there is no such host.
     pub fn at_host<T>(&mut self, host: u32, done: impl FnOnce(&mut H, &mut Net) -> T) -> T {
         done(&mut self.hosts[host as usize], &mut self.net)
     }
 
-    /// Something is done at switch number `switch`, from outside.
+    /// Calls a function on a switch, from outside the simulation.
     ///
     /// # Panics
-    /// If there is no such switch.
+    /// Panics if there is no such switch.
     pub fn at_switch<T>(&mut self, switch: u32, done: impl FnOnce(&mut S, &mut Net) -> T) -> T {
         done(&mut self.switches[switch as usize], &mut self.net)
     }
 
-    /// The link at this end goes down, or comes up again, in both directions at once: what is on its way is lost.
+    /// Takes the link at this end down or up, in both directions at once; frames in flight are lost.
     ///
     /// # Panics
-    /// If there is no such end.
+    /// Panics if there is no such end.
     pub fn set_link(&mut self, at: At, is_up: bool) {
         let one = self.link_from(self.end(at));
         let other = self.net.links.back(one);
@@ -268,19 +261,19 @@ impl<S: Node, H: Node> Fabric<S, H> {
         }
     }
 
-    /// From now on frames from this end for which `loses` answers true are lost on the way.
+    /// From now on, drops frames sent from this end for which `loses` returns true.
     ///
     /// # Panics
-    /// If there is no such end.
+    /// Panics if there is no such end.
     pub fn lose(&mut self, from: At, loses: impl FnMut(&[u8]) -> bool + 'static) {
         let link = self.link_from(self.end(from));
         self.net.links.lose(link, Box::new(loses));
     }
 
-    /// From now on MAC control from this end has these faults on the way, by a stream of `seed`.
+    /// From now on, applies these faults to MAC control sent from this end; a stream of `seed` decides when.
     ///
     /// # Panics
-    /// If there is no such end.
+    /// Panics if there is no such end.
     pub fn harm_control(&mut self, from: At, faults: ControlFaults, seed: Seed) {
         let end = self.end(from);
         let stream =
@@ -288,13 +281,13 @@ impl<S: Node, H: Node> Fabric<S, H> {
         self.net.links.harm_control(self.link_from(end), faults, fastrand::Rng::with_seed(stream));
     }
 
-    /// What has gone wrong on links.
+    /// Returns the sum of the fault counters of all links.
     #[must_use]
     pub fn mishaps(&self) -> Mishaps {
         self.net.links.mishaps()
     }
 
-    /// The same by the ends that the frames left by, of all links on which something may go wrong.
+    /// Yields the fault counters of each link with faults, by the sending end.
     pub fn mishaps_by_end(&self) -> impl Iterator<Item = (At, Mishaps)> {
         let switches = u32::try_from(self.switches.len()).unwrap_or(u32::MAX);
         self.net.links.mishaps_by_link().map(move |(link, mishaps)| {
@@ -307,7 +300,7 @@ impl<S: Node, H: Node> Fabric<S, H> {
         })
     }
 
-    /// An end as nodes and ports are numbered here.
+    /// Converts an end of the plan to node and port.
     #[must_use]
     pub fn end(&self, at: At) -> End {
         let switches = u32::try_from(self.switches.len()).unwrap_or(u32::MAX);
@@ -321,15 +314,15 @@ impl<S: Node, H: Node> Fabric<S, H> {
         self.net.links.leaving(end).unwrap_or_else(|| panic!("there is no {end:?}"))
     }
 
-    /// Lets everything happen that is due by `end`, and makes it that time, unless that is over already. Until
-    /// [`Picos::NEVER`] is until nothing moves any more.
+    /// Processes all events due by `end`, and advances the time to `end`. With [`Picos::NEVER`], runs until no event
+    /// remains.
     pub fn run_until(&mut self, end: Picos) {
         while self.take_turn(end) {}
         self.wait_until(end);
     }
 
-    /// The same, but stops at once when a node has [something to say](Net::tell), and answers which; the others that do are next.
-    /// `None`: it is `end`, or nothing moves any more.
+    /// Processes events up to `end`, but stops when a node [reports](Net::tell), and returns that node. Returns `None`
+    /// at `end`, or when no event remains.
     pub fn run_until_told(&mut self, end: Picos) -> Option<NodeId> {
         while self.net.told.is_empty()
             && let Some(next) = self.take_by_time(end)
@@ -342,40 +335,37 @@ impl<S: Node, H: Node> Fabric<S, H> {
         self.next_told()
     }
 
-    /// A node that had something to say, and has not been named yet.
     pub(crate) fn next_told(&mut self) -> Option<NodeId> {
         self.net.told.pop_front()
     }
 
-    /// How far nodes may be ahead of each other while all is let happen: two [reaches](Fabric::reach), and up to eight in
+    /// Returns the maximum time by which nodes may be ahead of each other: two [reaches](Fabric::reach), up to eight in
     /// a large fabric.
     #[must_use]
     pub fn lead(&self) -> Picos {
         self.lead
     }
 
-    /// What an empty frame takes over the quickest link: nothing that happens at a node is felt at another sooner.
+    /// Returns the time of an empty frame over the fastest link: no event affects another node sooner.
     #[must_use]
     pub fn reach(&self) -> Picos {
         self.reach
     }
 
-    /// Nothing happens any more until `end`: it becomes that time, unless that is over already, or never comes.
+    /// Advances the time to `end`, if it is later; the caller knows that no event is due before.
     pub fn wait_until(&mut self, end: Picos) {
         if end <= END {
             self.net.links.now = self.net.now().max(end);
         }
     }
 
-    /// Lets everything happen until nothing moves any more. Where frames wait for each other for good, it does not end: pauses are
-    /// refreshed.
+    /// Processes all events until none remains. Never returns after a deadlock, because pauses are refreshed forever.
     pub fn run_to_rest(&mut self) {
         while self.take_turn(END) {}
     }
 
-    /// Lets happen, by `end`, all that happens at some nodes so soon that it follows from nothing elsewhere, node by node. Some nodes are
-    /// ahead of others then, by less than the [lead](Fabric::lead), until [`Fabric::run_until`] brings all to one time. Answers whether
-    /// there was anything.
+    /// Processes the next part's turn, up to `end`. Its nodes may then be ahead of others by less than the
+    /// [lead](Fabric::lead). Returns false if there was no event.
     pub(crate) fn take_turn(&mut self, end: Picos) -> bool {
         if !self.net.links.calendar.open(end.min(END), Order::ByPlace(self.reach)) {
             return false;
@@ -392,7 +382,7 @@ impl<S: Node, H: Node> Fabric<S, H> {
         true
     }
 
-    /// Lets the next event happen, if it is due by `end`.
+    /// Processes the next event, if it is due by `end`.
     pub fn step(&mut self, end: Picos) -> Option<Happened> {
         let next = self.take_by_time(end)?;
         self.happen(next);
@@ -416,7 +406,6 @@ impl<S: Node, H: Node> Fabric<S, H> {
         self.traces[next.place() as usize].note(next.time(), next.subject());
     }
 
-    /// While something happens at `place`, the switch that is next is brought near.
     #[inline]
     fn prefetch(&self, visit: &mut Visit, place: u32) {
         if visit.place != place {
@@ -428,7 +417,7 @@ impl<S: Node, H: Node> Fabric<S, H> {
         }
     }
 
-    /// Answers whether there is more. It exists once, out of the way of what is done for each frame.
+    /// Returns true if more steps follow. Not inlined, to keep the frame path small.
     #[inline(never)]
     fn prefetch_switch(&self, place: u32, step: usize) -> bool {
         self.switches.get(place as usize).is_some_and(|switch| switch.prefetch(step, &self.net))
@@ -478,7 +467,7 @@ impl<S: Node, H: Node> Fabric<S, H> {
         }
     }
 
-    /// Frames in the pool that are in no node and on no link, or the other way round: zero unless there is a bug.
+    /// Returns the number of frames in the pool that are in no node and on no link; nonzero means a bug.
     #[must_use]
     pub fn missing(&self) -> i128 {
         let held = self.switches.iter().map(S::holds).chain(self.hosts.iter().map(H::holds)).sum::<u64>();
@@ -486,7 +475,6 @@ impl<S: Node, H: Node> Fabric<S, H> {
     }
 }
 
-/// Links of nodes in their order, and of each of its ports.
 struct FirstLinks(u32);
 
 impl FirstLinks {
@@ -497,12 +485,12 @@ impl FirstLinks {
     }
 }
 
-/// How wide a bucket of the calendar is to be, as a power of two: a long frame's time and the delay of the slowest link, after two more by
-/// which a neighbour is behind, are within a turn of its wheel, and so many events are in a bucket that it pays to sort them at once.
+/// Returns the width of a calendar bucket as a power of two. The wheel covers three times a long frame plus the largest
+/// delay, since a neighbor may be two of these behind. A bucket holds enough events to sort them together.
 fn bucket_log2(directions: &[(End, End, Line)], parts: usize) -> u32 {
     let frame = |line: &Line| Pace::of(line.rate).time_of(Bytes::on_line(FRAME_LONG));
     let ahead = directions.iter().map(|(.., line)| frame(line).after(line.delay).0).max().unwrap_or(1);
-    // A direction that is busy has two events in the time of a frame.
+    // A busy direction causes two events per frame.
     let frame_shortest = directions.iter().map(|(.., line)| frame(line).0).min().unwrap_or(1);
     let wanted =
         frame_shortest.saturating_mul(EVENTS_WANTED * parts as u64) / (2 * directions.len().max(1) as u64);

@@ -1,6 +1,6 @@
-//! What goes wrong on the way: links that are down, frames that are lost, and MAC control that comes late, again, or harmed.
+//! Faults of links: links down, lost frames, and MAC control that is delayed, duplicated or corrupted.
 //!
-//! A link on which nothing ever goes wrong has nothing of this: one flag of it says so.
+//! A link without faults has no such state, and a flag says so.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -8,66 +8,62 @@ use std::fmt;
 use crate::pool::{Packet, is_mac_control};
 use crate::time::Picos;
 
-/// Whether a frame is lost on the way.
 pub(crate) type Loses = Box<dyn FnMut(&[u8]) -> bool>;
 
-/// What happens to MAC control on one direction of a link: shares of 1,024 frames each.
+/// Faults of MAC control on one direction of a link, as shares of 1,024 frames each.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ControlFaults {
-    /// Never comes.
+    /// Lost.
     pub lost: u16,
-    /// Comes later than it should, and other frames pass it.
+    /// Delayed, and overtaken by other frames.
     pub late: u16,
-    /// Comes, and comes again later.
+    /// Duplicated: delivered in time and again later.
     pub again: u16,
-    /// Comes with a byte changed, and nobody has noticed on the way.
+    /// Delivered with a changed byte, undetected by the FCS.
     pub harmed: u16,
-    /// The most that it is late by.
+    /// Maximum delay.
     pub late_by: Picos,
 }
 
-/// What has gone wrong on links so far, in frames.
+/// Fault counters of links, in frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Mishaps {
-    /// Have not come, MAC control left out.
+    /// Lost frames, without MAC control.
     pub lost: u64,
-    /// MAC control that has not come.
+    /// Lost MAC control frames.
     pub lost_control: u64,
-    /// Came later than they should, or again: MAC control.
+    /// Delayed or duplicated MAC control frames.
     pub late: u64,
-    /// Came with a byte changed: MAC control.
+    /// Corrupted MAC control frames.
     pub harmed: u64,
 }
 
 impl Mishaps {
-    /// A frame that begins with `head` does not come.
     pub(crate) fn note_lost(&mut self, head: &[u8]) {
         *if is_mac_control(head) { &mut self.lost_control } else { &mut self.lost } += 1;
     }
 }
 
-/// Of one direction of a link.
 #[derive(Default)]
 pub(crate) struct Faults {
     pub(crate) is_down: bool,
     pub(crate) loses: Option<Loses>,
     pub(crate) control: Option<(ControlFaults, fastrand::Rng)>,
-    /// Numbers of packets on their way that will not come.
+    /// Frames in flight, by pool number, that will be lost.
     pub(crate) doomed: Vec<u32>,
-    /// What comes out of its order: when, and how many such there had been.
+    /// Delayed and duplicated frames, by arrival time and sequence number.
     pub(crate) late: BTreeMap<(Picos, u64), Packet>,
     pub(crate) mishaps: Mishaps,
 }
 
-/// Faults of links, by their numbers.
 pub(crate) type FaultsByLink = BTreeMap<u32, Faults>;
 
-/// What becomes of a frame.
+/// Outcome for a frame that starts.
 #[derive(Debug, Default)]
 pub(crate) struct Fate {
     pub(crate) is_lost: bool,
     pub(crate) again_after: Option<Picos>,
-    /// Which byte is changed, and by what.
+    /// Offset of the byte to change, and the bits to flip.
     pub(crate) harm: Option<(usize, u8)>,
 }
 

@@ -1,7 +1,7 @@
-//! A host: it sends frames of one flow as fast as its line takes them, as far as pauses let it, and counts what comes in.
+//! Host that sends one flow at line rate, as far as pauses allow, and counts received frames.
 //!
-//! It is plain for speed: what of the class it may send is the decision of the same [`Gate`] as a live host's; schedules, rate limiters
-//! and reports of live hosts have no part in it.
+//! It is plain for speed: the same [`Gate`] as on a live host decides about pauses, but it has no schedules, rate
+//! limiters or reports.
 
 use xoff_dataplane::units::{Class, MacAddr, Nanos, PortId};
 use xoff_dataplane::wire::Header;
@@ -12,61 +12,55 @@ use crate::node::{Net, Node, Place};
 use crate::pool::{Packet, is_mac_control};
 use crate::time::Picos;
 
-/// The only port of a host.
 const LINE: PortId = PortId(0);
-/// Bytes of a frame that a host fills in (Ethernet, IPv4, UDP; zeros follow): as many as the shortest has, since a switch that is shown
-/// less cannot tell that a frame follows the one before.
+/// Bytes of a frame that a host writes; zeros follow. A minimum frame suffices for a switch to detect equal headers.
 const HEAD: usize = 60;
-/// Where the sequence number is, the low bits of it: the packet's Identification.
+/// Position of the low bits of the sequence number: the IPv4 Identification field.
 const SEQUENCE: std::ops::Range<usize> = 18..20;
 
-/// Frames of one host for another, as fast as the line takes them.
+/// Flow of equal frames to another host, at line rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Flow {
-    /// Who receives it: the number of a host.
+    /// Number of the receiving host.
     pub to: u32,
-    /// Its class, by DSCP.
+    /// Class, by DSCP.
     pub class: Class,
-    /// The length of each frame, without FCS; 60 at least.
+    /// Length of each frame in bytes, without FCS; at least 60.
     pub frame_len: u32,
-    /// How many there are.
+    /// Number of frames.
     pub frames: u64,
-    /// When it begins.
+    /// Start time.
     pub from: Picos,
 }
 
-/// A host.
+/// Host with at most one flow to send.
 #[derive(Debug)]
 pub struct Host {
     place: Place,
-    /// Nothing is on its line.
     is_free: bool,
     class: Class,
     frame_len: u32,
     from: Picos,
-    /// Frames yet to be sent.
     left: u64,
-    /// Until when the class is not sent.
     paused_until: Nanos,
     head: [u8; HEAD],
     sent: u64,
     received: u64,
     bytes_received: u64,
     last_received: Picos,
-    /// Frames that came in another order than they were sent in, or after one that was lost.
     out_of_order: u64,
     expected: u16,
     gate: Box<Gate>,
 }
 
-/// The address of host number `number`.
+/// Returns the MAC address of host `number`.
 #[must_use]
 pub fn address(number: u32) -> MacAddr {
     let [a, b, c, d] = number.to_be_bytes();
     MacAddr([2, 0, a, b, c, d])
 }
 
-/// Its IPv4 address: 10.0.0.1 is that of number 0.
+/// Returns the IPv4 address of a host: 10.0.0.1 for host 0.
 pub(crate) const fn ip(number: u32) -> [u8; 4] {
     (0x0a00_0001 + number).to_be_bytes()
 }
@@ -92,47 +86,46 @@ impl Host {
         }
     }
 
-    /// Host number `number` begins to send.
     pub(crate) fn begin(&mut self, number: u32, flow: &Flow, net: &mut Net) {
         assert!(self.left == 0, "host {number} has yet to send {} frames of another flow", self.left);
         self.head = head(number, flow);
         (self.class, self.frame_len) = (flow.class, flow.frame_len);
         (self.from, self.left) = (flow.from, flow.frames);
-        self.look_at_gate(net); // it has been asked to pause other classes, too
+        self.look_at_gate(net); // the gate may already know of pauses of this class
         net.wake(self.place, flow.from);
     }
 
-    /// Frames sent; those of which the last bits have yet to leave, too.
+    /// Returns the number of frames sent, including one whose last bit has not left.
     #[must_use]
     pub fn sent(&self) -> u64 {
         self.sent
     }
 
-    /// Frames received.
+    /// Returns the number of frames received.
     #[must_use]
     pub fn received(&self) -> u64 {
         self.received
     }
 
-    /// Their bytes, without FCS.
+    /// Returns the number of bytes received, without FCS.
     #[must_use]
     pub fn bytes_received(&self) -> u64 {
         self.bytes_received
     }
 
-    /// When the last of them came, whole.
+    /// Returns when the last frame arrived completely.
     #[must_use]
     pub fn last_received(&self) -> Picos {
         self.last_received
     }
 
-    /// Frames that did not come right after the one that was sent before them.
+    /// Returns the number of frames that arrived out of order, or after a loss.
     #[must_use]
     pub fn out_of_order(&self) -> u64 {
         self.out_of_order
     }
 
-    /// What pauses it was asked for.
+    /// Returns the gate, which tracks the pauses received.
     #[must_use]
     pub fn gate(&self) -> &Gate {
         &self.gate
@@ -155,7 +148,6 @@ impl Host {
         }
     }
 
-    /// The next frame starts if it may.
     #[inline]
     fn send(&mut self, net: &mut Net) {
         if !self.is_free || net.now() < self.from || self.left == 0 {
@@ -171,7 +163,7 @@ impl Host {
             }
         }
         self.is_free = false;
-        #[allow(clippy::cast_possible_truncation)] // the low bits of it
+        #[allow(clippy::cast_possible_truncation)] // the low bits suffice
         let sequence = self.sent as u16;
         self.head[SEQUENCE].copy_from_slice(&sequence.to_be_bytes());
         self.sent += 1;

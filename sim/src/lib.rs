@@ -1,8 +1,8 @@
-//! A simulator of whole lossless fabrics, in which every switch is xoff's own dataplane, and links, hosts and time are simulated.
+//! Simulator of whole lossless fabrics. Every switch is xoff's own dataplane; links, hosts and time are simulated.
 //!
-//! Nothing here is a model of a switch: classes, queues, thresholds, pauses and paths are decided by the code that forwards frames over
-//! AF_XDP. There is no socket, thread or clock, and one seed decides which ways flows take and who sends to whom: a run repeats to
-//! the picosecond.
+//! Switches are not modeled: the code that forwards frames over AF_XDP decides classes, queues, thresholds, pauses and
+//! paths. There are no sockets, threads or clocks. One seed determines paths and traffic, so a run repeats to the
+//! picosecond.
 
 #![forbid(unsafe_code)]
 

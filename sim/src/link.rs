@@ -1,6 +1,6 @@
-//! One direction of a link: one frame at a time at the line's rate, delivered whole after the delay.
+//! One direction of a link: one frame at a time at the line's rate, delivered completely after the delay.
 //!
-//! Frames on their way are a chain through the [pool](crate::pool), and only the first of them is in the calendar. What may go wrong is in
+//! Frames in flight form a chain through the [pool](crate::pool); only the first is in the calendar. Faults are in
 //! [`faults`](crate::faults).
 
 use std::collections::BTreeMap;
@@ -15,27 +15,22 @@ use crate::faults::FaultsByLink;
 use crate::pool::{Chain, Packet, Pool};
 use crate::time::{Pace, Picos};
 
-/// One direction.
 #[derive(Debug)]
 struct Link {
     to: NodeId,
     port_in: PortId,
     port_out: PortId,
     may_go_wrong: bool,
-    /// Which of `Links::lines` it is like.
     line: u32,
-    /// The other direction.
     back: LinkId,
     on_its_way: Chain,
 }
 
 const _: () = assert!(size_of::<Link>() == 24, "a switch comes by many");
 
-/// All links, and the time.
 #[derive(Debug)]
 pub(crate) struct Links {
     links: Box<[Link]>,
-    /// Paces and delays, each pair of them once.
     lines: Vec<(Pace, Picos)>,
     pub(crate) calendar: Calendar,
     pub(crate) now: Picos,
@@ -43,7 +38,7 @@ pub(crate) struct Links {
 }
 
 impl Links {
-    /// By the ends that send, in their order.
+    /// Creates links from directions sorted by sending end.
     pub(crate) fn new(directions: &[(End, End, Line)], calendar: Calendar) -> Links {
         let mut lines = Vec::new();
         let mut known = BTreeMap::new();
@@ -67,7 +62,7 @@ impl Links {
         Links { links, lines, calendar, now: Picos::ZERO, faults: FaultsByLink::new() }
     }
 
-    /// A frame starts now on a link that is free. When its last bit has left the link is free again. Answers when it arrives.
+    /// Starts a frame on a free link, which is busy until the last bit has left. Returns the arrival time.
     #[inline]
     pub(crate) fn start(&mut self, from: NodeId, id: LinkId, packet: Packet, pool: &mut Pool) -> Picos {
         let link = &mut self.links[id.0 as usize];
@@ -83,55 +78,47 @@ impl Links {
         arrives
     }
 
-    /// Whether something may go wrong on a link.
     #[inline]
     pub(crate) fn is_in_danger(&self, id: LinkId) -> bool {
         self.links[id.0 as usize].may_go_wrong
     }
 
-    /// Something may go wrong on it from now on.
     pub(crate) fn endanger(&mut self, id: LinkId) {
         self.links[id.0 as usize].may_go_wrong = true;
     }
 
-    /// Where a link leads.
     #[inline]
     pub(crate) fn to(&self, id: LinkId) -> End {
         let link = &self.links[id.0 as usize];
         End { node: link.to, port: link.port_in }
     }
 
-    /// Where a link comes from.
     pub(crate) fn from(&self, id: LinkId) -> End {
         End { node: self.to(self.back(id)).node, port: self.port_out(id) }
     }
 
-    /// At which port that is.
     #[inline]
     pub(crate) fn port_out(&self, id: LinkId) -> PortId {
         self.links[id.0 as usize].port_out
     }
 
-    /// The link that leaves there, if there is such an end.
     pub(crate) fn leaving(&self, end: End) -> Option<LinkId> {
         let from = |link: &Link| End { node: self.to(link.back).node, port: link.port_out };
         let place = self.links.binary_search_by_key(&end, from).ok()?;
         Some(LinkId(count(place)))
     }
 
-    /// Has a link brought near.
     #[inline]
     pub(crate) fn prefetch(&self, id: LinkId) {
         prefetch(&self.links[id.0 as usize]);
     }
 
-    /// The other direction of a link.
     #[inline]
     pub(crate) fn back(&self, id: LinkId) -> LinkId {
         self.links[id.0 as usize].back
     }
 
-    /// The first frame on a link has come to its end, whole.
+    /// Takes the first frame of a link, and schedules the next arrival.
     #[inline]
     pub(crate) fn arrived(&mut self, id: LinkId, pool: &Pool) -> Option<Packet> {
         let link = &mut self.links[id.0 as usize];
@@ -143,19 +130,16 @@ impl Links {
         Some(packet)
     }
 
-    /// Something happens at a node.
     #[inline]
     pub(crate) fn put(&mut self, time: Picos, event: Event, at: NodeId) {
         self.calendar.put(Entry::new(time, event.subject(), at.0));
     }
 
-    /// Frames on their way on one link, in their order.
     #[inline]
     pub(crate) fn on_their_way(&self, id: LinkId) -> &Chain {
         &self.links[id.0 as usize].on_its_way
     }
 
-    /// Frames on their way on all.
     pub(crate) fn in_flight(&self, pool: &Pool) -> usize {
         self.links.iter().map(|link| link.on_its_way.packets(pool).count()).sum::<usize>() + self.late()
     }

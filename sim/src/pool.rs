@@ -1,9 +1,8 @@
-//! Every frame of the fabric, once, from the host that sends it to the one that receives it.
+//! Pool of all frames in the fabric. Each frame exists once, from sender to receiver.
 //!
-//! Of a frame there is its head, or all of it where whoever adds it says so, and a length. What moves from link to switch to link
-//! is the number of its place here ([`Packet`]): nothing is copied on the way. Those that are on their way on a link are a [`Chain`].
-//! A switch knows a frame by a slot of its own, as a driver's packet memory has them; its [`Slots`](crate::slots::Slots) say which packet
-//! is in it.
+//! The pool keeps a frame's length and first bytes, or all bytes on request. Links and switches pass the frame's number
+//! ([`Packet`]) without copying. Frames in flight on a link form a [`Chain`]. Switches refer to frames by slots of
+//! their own packet memory ([`Slots`](crate::slots::Slots)), as with a real driver.
 
 mod chain;
 
@@ -15,35 +14,33 @@ use xoff_dataplane::prefetch::prefetch;
 use crate::time::Picos;
 pub(crate) use chain::Chain;
 
-/// As much of a frame as is kept, and a switch is shown, unless it is added whole.
+/// Maximum bytes kept of a frame, unless all are kept.
 const HEAD: usize = 128;
-/// Free bytes in front, for tags: as a frame is added, and as many as there are beside a whole head.
+/// Free bytes for tags before a frame: initially, and at most with a full head.
 const ROOM: u8 = 8;
 const ROOM_MAX: u8 = 42;
-/// What a place has for both, so that it is three cache lines.
+/// Bytes of a place for head and tags, which make it three cache lines.
 const BYTES: usize = ROOM_MAX as usize + HEAD;
 const LINE: usize = 64;
 const _: () = assert!(size_of::<Place>() == 3 * LINE);
-/// The ports of UDP or TCP behind IPv4 end there: as far as switches look at most frames, and that is in the first line.
+/// End of the UDP or TCP ports over IPv4. Switches read most frames up to here, within one cache line.
 const LOOKED_AT: usize = 38;
 const _: () = assert!(offset_of!(Place, bytes) + ROOM as usize + LOOKED_AT <= LINE);
 
-/// Bytes from the start of a frame that the trace notes: the addresses of hosts and sequence numbers are there.
+/// Bytes of a frame in the trace, with host addresses and sequence numbers.
 const MARK: usize = 32;
 
-/// No packet.
 const NONE: u32 = u32::MAX;
 
-/// Instead of how many bytes are kept: all are, elsewhere.
+/// Value of `kept` for frames kept completely, in `Pool::long`.
 const ELSEWHERE: u8 = u8::MAX;
 const _: () = assert!(BYTES < ELSEWHERE as usize);
 
-/// A frame of the pool.
+/// Frame of the pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Packet {
-    /// Where it is in the pool.
     pub(crate) number: u32,
-    /// Its length, without FCS.
+    /// Length in bytes, without FCS.
     pub len: u32,
 }
 
@@ -56,15 +53,14 @@ impl Packet {
 #[derive(Clone, Debug)]
 #[repr(C, align(64))]
 struct Place {
-    /// Of the [chain](Chain) that it is in: the packet behind it, if it is not the last, and when that arrives.
+    /// Arrival of the next packet in the [chain](Chain), if there is one.
     next_arrives: Picos,
     next: u32,
     len: u32,
     start: u8,
-    /// How many bytes are kept, from the start.
     kept: u8,
     bytes: [u8; BYTES],
-    /// Where all of it is that does not fit here.
+    /// Index in `Pool::long`, for frames kept completely.
     long: u32,
 }
 
@@ -79,37 +75,35 @@ impl Place {
     }
 }
 
-/// Places that are filled one after the other, and are free again only when all of them are: frames that follow each other lie side by
-/// side, as they come by together, and so they are found in few pages of memory. At worst each frame keeps a block for itself.
+/// Places per block. A block is filled in order, and reused only when empty. Consecutive frames are therefore adjacent
+/// in memory. At worst, each frame occupies a block.
 const BLOCK: u8 = 8;
 
-/// The frames.
+/// Pool of frames.
 #[derive(Debug, Default)]
 pub struct Pool {
     places: Vec<Place>,
-    /// By block: how many of its places are not free.
+    /// Places in use of each block.
     taken: Vec<u8>,
-    /// Blocks of which all places are.
+    /// Empty blocks.
     free: Vec<u32>,
-    /// Of the block that is in turn, places that are filled next: they count as taken.
+    /// Next places of the current block; they count as in use.
     next: Range<u32>,
-    /// Whole frames beyond a head, and which of these are free.
     long: Vec<Vec<u8>>,
     long_free: Vec<u32>,
 }
 
 impl Pool {
-    /// It has so many places before it has to move; fewer frames may need them all ([`BLOCK`]).
+    /// Creates a pool with preallocated places; partly used blocks ([`BLOCK`]) waste some.
     pub(crate) fn with_capacity(frames: usize) -> Pool {
         Pool { places: Vec::with_capacity(frames), ..Pool::default() }
     }
 
-    /// Frames in flight, wherever they are.
     pub(crate) fn in_use(&self) -> usize {
         self.taken.iter().map(|taken| usize::from(*taken)).sum::<usize>() - self.next.len()
     }
 
-    /// A frame of `len` bytes that begins with `head`: as much of it as is kept.
+    /// Adds a frame of `len` bytes that begins with `head`.
     #[inline]
     #[allow(clippy::cast_possible_truncation)] // at most HEAD
     pub fn add(&mut self, head: &[u8], len: u32) -> Packet {
@@ -121,7 +115,7 @@ impl Pool {
         packet
     }
 
-    /// A frame of these bytes, all of which are kept. One that is longer than a head has no room for tags.
+    /// Adds a frame and keeps all its bytes. A frame longer than a head has no room for tags.
     pub fn add_whole(&mut self, bytes: &[u8]) -> Packet {
         let packet = self.add(bytes, count(bytes));
         if bytes.len() > HEAD {
@@ -133,7 +127,6 @@ impl Pool {
         packet
     }
 
-    /// Another frame like it.
     pub(crate) fn copy(&mut self, packet: Packet) -> Packet {
         let copy = Packet { number: self.place(), len: packet.len };
         self.places[copy.index()] = self.places[packet.index()].clone();
@@ -148,7 +141,6 @@ impl Pool {
         copy
     }
 
-    /// An empty place for a whole frame.
     fn long(&mut self) -> u32 {
         self.long_free.pop().unwrap_or_else(|| {
             self.long.push(Vec::new());
@@ -156,13 +148,12 @@ impl Pool {
         })
     }
 
-    /// Has a frame brought near, if there is such a number.
     #[inline]
     fn prefetch(&self, number: u32) {
         self.places.get(number as usize).into_iter().for_each(prefetch);
     }
 
-    /// By what a frame is told from others: a number of its first bytes.
+    /// Returns a digest of a frame's first bytes.
     #[inline]
     pub(crate) fn mark(&self, packet: Packet) -> u64 {
         let place = &self.places[packet.index()];
@@ -171,7 +162,7 @@ impl Pool {
         words.iter().fold(packet.len.into(), |sum: u64, word| sum.rotate_left(17) ^ u64::from_le_bytes(*word))
     }
 
-    /// As much of it as is kept: its first bytes, or all.
+    /// Returns the kept bytes of a frame: its head, or all.
     #[inline]
     #[must_use]
     pub fn head(&self, packet: Packet) -> &[u8] {
@@ -182,7 +173,6 @@ impl Pool {
         &place.bytes[place.kept()]
     }
 
-    /// The same, to be rewritten.
     #[inline]
     pub(crate) fn head_mut(&mut self, packet: Packet) -> &mut [u8] {
         let place = &mut self.places[packet.index()];
@@ -193,7 +183,7 @@ impl Pool {
         &mut place.bytes[kept]
     }
 
-    /// Moves its start, and all of it where that makes room; answers its length then, or `None` where there is none.
+    /// Moves the start of a frame; returns the new length, or `None` without room.
     #[allow(clippy::cast_possible_truncation)] // BYTES fit
     pub(crate) fn move_start(&mut self, packet: Packet, by: i32) -> Option<u32> {
         let place = &mut self.places[packet.index()];
@@ -213,7 +203,7 @@ impl Pool {
         Some(place.len)
     }
 
-    /// The frame has come to its end.
+    /// Frees a frame.
     #[inline]
     pub fn free(&mut self, packet: Packet) {
         let place = &mut self.places[packet.index()];
@@ -222,7 +212,7 @@ impl Pool {
             self.long[long as usize].clear();
             self.long_free.push(long);
         }
-        // Its place is filled again, soon after the last of its block, beyond the line that was looked at.
+        // The place is soon filled again, including its second cache line, which was not read.
         prefetch(&place.bytes[LINE - offset_of!(Place, bytes)]);
         let block = packet.number / u32::from(BLOCK);
         let taken = &mut self.taken[block as usize];
@@ -242,7 +232,6 @@ impl Pool {
         place
     }
 
-    /// The places of a block that is free.
     fn block(&mut self) -> Range<u32> {
         let block = self.free.pop().unwrap_or_else(|| {
             self.places.extend((0..BLOCK).map(|_| EMPTY));
@@ -255,7 +244,6 @@ impl Pool {
     }
 }
 
-/// Whether a frame with this head is MAC control.
 #[inline]
 #[must_use]
 pub(crate) fn is_mac_control(head: &[u8]) -> bool {
@@ -316,7 +304,7 @@ mod tests {
         );
     }
 
-    /// As many as a place has, at once or one after the other.
+    /// Adds the maximum number of tags, at once or in steps.
     #[test]
     fn a_frame_finds_room_for_more_tags_than_it_was_added_with() {
         let most = i32::from(ROOM_MAX);

@@ -1,4 +1,4 @@
-//! One seed for a run. Each node has a stream of its own for each purpose, so that a further node, or one that draws more,
+//! Seed of a run. Each node has its own random stream per purpose, so that a further node, or more draws of one node,
 //! changes nothing for the others.
 
 use xoff_dataplane::settings::HashSeed;
@@ -7,49 +7,49 @@ use xoff_dataplane::wire::flow::mix;
 use crate::ends::NodeId;
 use crate::time::Picos;
 
-/// What chance is needed for.
+/// Purpose of a random stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
-    /// Tables of addresses, the ways of flows, and which frames are marked.
+    /// Hashes of address tables and flow paths, and selection of marked frames.
     Hash = 1,
-    /// Who sends to whom.
+    /// Choice of receivers.
     Load = 2,
-    /// When they begin.
+    /// Start times.
     Start = 3,
-    /// When congestion points sample.
+    /// Sampling of congestion points.
     Sample = 4,
-    /// What goes wrong on the way.
+    /// Faults of links.
     Faults = 5,
-    /// When drivers stall.
+    /// Stalls of drivers.
     Stalls = 6,
 }
 
-/// Of a run.
+/// Seed of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Seed(pub u64);
 
 impl Seed {
-    /// A number for a node and a purpose.
+    /// Returns a number for a node and a purpose.
     #[must_use]
     pub const fn number(self, node: NodeId, purpose: Purpose) -> u64 {
         mix(mix(mix(self.0) ^ node.0 as u64) ^ purpose as u64)
     }
 
-    /// What a switch hashes with.
+    /// Returns the hash seed of a switch.
     #[must_use]
     pub const fn words(self, node: NodeId, purpose: Purpose) -> HashSeed {
         let first = self.number(node, purpose);
         HashSeed([first, mix(!first)])
     }
 
-    /// Numbers of the run as a whole.
+    /// Returns a stream for the run as a whole.
     #[must_use]
     pub fn stream(self, purpose: Purpose) -> fastrand::Rng {
         fastrand::Rng::with_seed(self.number(NodeId(u32::MAX), purpose))
     }
 }
 
-/// A span by chance, with this mean in picoseconds: at least one.
+/// Draws an exponentially distributed span of at least one picosecond; `mean` is in picoseconds.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // not negative, and a cast saturates
 pub(crate) fn exponential(mean: f64, rng: &mut fastrand::Rng) -> Picos {
     Picos((-(1.0 - rng.f64()).ln() * mean).max(1.0) as u64)
@@ -61,7 +61,8 @@ mod tests {
 
     use super::*;
 
-    /// A switch mixes one word into the mix of the other: were the second the mix of the first, all would hash alike.
+    /// A switch mixes one word with the mix of the other. With mix(first) as second word, all switches would hash
+    /// identically.
     #[test]
     fn the_words_that_switches_hash_with_do_not_undo_each_other() {
         for node in [0, 1, 2].map(NodeId) {

@@ -1,11 +1,12 @@
-//! Time in picoseconds, so that a byte takes a whole number of them at every usual rate: 8,000 at 1 Gb/s, 20 at 400 Gb/s.
+//! Time in picoseconds: at every usual rate a byte takes a whole number of them, from 8,000 at 1 Gb/s to 20 at 400
+//! Gb/s.
 //!
-//! The dataplane counts nanoseconds: it is told the floor. What it times (pauses, refreshes) is exact to one nanosecond, what
-//! frames take on their way to the picosecond.
+//! The dataplane counts nanoseconds and receives the time rounded down. Its timers (pauses, refreshes) are exact to one
+//! nanosecond, frames on lines to one picosecond.
 
 use xoff_dataplane::units::{BitRate, Bytes, Nanos};
 
-/// A time since the beginning of a run, or a span of it: 213 days at most.
+/// Time since the start of a run, or a span, in picoseconds; at most 213 days.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Picos(pub u64);
 
@@ -13,38 +14,38 @@ const PER_NANO: u64 = 1_000;
 const PER_SECOND: u64 = 1_000_000_000_000;
 
 impl Picos {
-    /// The beginning.
+    /// Start of a run, or an empty span.
     pub const ZERO: Picos = Picos(0);
-    /// It does not come.
+    /// Time that never comes.
     pub const NEVER: Picos = Picos(u64::MAX);
 
-    /// `n` nanoseconds.
+    /// Returns a span of `n` nanoseconds.
     #[must_use]
     pub const fn from_nanos(n: u64) -> Picos {
         Picos(n.saturating_mul(PER_NANO))
     }
 
-    /// `n` microseconds.
+    /// Returns a span of `n` microseconds.
     #[must_use]
     pub const fn from_micros(n: u64) -> Picos {
         Picos::from_nanos(n.saturating_mul(1_000))
     }
 
-    /// What the dataplane is told: the nanosecond that has begun.
+    /// Returns the time in nanoseconds, rounded down, for the dataplane.
     #[inline]
     #[must_use]
     pub const fn floor(self) -> Nanos {
         Nanos(self.0 / PER_NANO)
     }
 
-    /// The time `span` after this one.
+    /// Returns the time `span` after this one.
     #[inline]
     #[must_use]
     pub const fn after(self, span: Picos) -> Picos {
         Picos(self.0.saturating_add(span.0))
     }
 
-    /// The span since `earlier`, or zero.
+    /// Returns the span since `earlier`, or zero if `earlier` is later.
     #[inline]
     #[must_use]
     pub const fn since(self, earlier: Picos) -> Picos {
@@ -53,23 +54,23 @@ impl Picos {
 }
 
 impl From<Nanos> for Picos {
-    /// The first picosecond of it.
+    /// Returns the first picosecond of a nanosecond.
     #[inline]
     fn from(nanos: Nanos) -> Picos {
         Picos::from_nanos(nanos.0)
     }
 }
 
-/// How long a line takes for a byte.
+/// Time of a byte on a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pace {
     rate: BitRate,
-    /// Where that is a whole number; else zero.
+    /// Picoseconds per byte, or zero if that is not a whole number.
     picos_per_byte: u64,
 }
 
 impl Pace {
-    /// Of a line of this rate.
+    /// Returns the pace of a line with this rate.
     #[must_use]
     pub const fn of(rate: BitRate) -> Pace {
         let per_second = 8 * PER_SECOND;
@@ -78,13 +79,13 @@ impl Pace {
         Pace { rate, picos_per_byte }
     }
 
-    /// The rate of the line.
+    /// Returns the rate of the line.
     #[must_use]
     pub const fn rate(self) -> BitRate {
         self.rate
     }
 
-    /// What so many bytes take, preamble and gap included if they are counted; rounded up.
+    /// Returns the time of `bytes` on the line, rounded up. The caller adds preambles and gaps.
     #[inline]
     #[must_use]
     pub fn time_of(self, bytes: Bytes) -> Picos {

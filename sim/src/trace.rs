@@ -1,8 +1,8 @@
-//! What a node has seen, as one number: the same seed gives the same traces.
+//! Digest of the events of a node: equal seeds give equal digests.
 
 use crate::time::Picos;
 
-/// Digits of the golden ratio, as in many hashes: an odd number with its bits well mixed.
+/// Multiplier: digits of the golden ratio, an odd number with well-mixed bits.
 const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -14,7 +14,6 @@ impl Trace {
         self.add(now.0 ^ u64::from(subject).rotate_left(40));
     }
 
-    /// A frame with this mark has arrived.
     #[inline]
     pub(crate) fn note_frame(&mut self, mark: u64) {
         self.add(mark);
@@ -25,7 +24,6 @@ impl Trace {
         self.0 = (self.0.rotate_left(5) ^ word).wrapping_mul(FACTOR);
     }
 
-    /// Of all nodes, in their order.
     pub(crate) fn digest(traces: &[Trace]) -> u64 {
         let mut all = Trace::default();
         traces.iter().for_each(|Trace(of_node)| all.add(*of_node));

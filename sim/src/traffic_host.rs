@@ -1,10 +1,10 @@
-//! A host of `xoff traffic`: the same streams, schedules, rate limiters, gates, sink and reports as over AF_XDP, driven by the
-//! simulator.
+//! Host of `xoff traffic` in the simulator: the same streams, schedules, rate limiters, gates, sink and reports as over
+//! AF_XDP.
 //!
-//! When it may send, and what, is decided by [`Sender`] and [`Gate`] as in a live host, to the nanosecond; how long a frame takes is the
-//! line's, to the picosecond. One of [ideal hardware](Habits::IDEAL) looks at once at whatever comes, has one frame on its line and none
-//! waiting behind it. One that is a program naps and stalls, and hands several frames at a time to its driver: what comes meanwhile waits,
-//! and what has been handed over leaves whatever comes.
+//! [`Sender`] and [`Gate`] decide when to send which frame, to the nanosecond; lines are exact to the picosecond. A
+//! host of [ideal hardware](Habits::IDEAL) reacts at once and sends one frame at a time. A host that runs as a program
+//! naps and stalls, and hands several frames at a time to its driver. Received frames then wait, and frames handed over
+//! leave despite a pause.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -24,60 +24,57 @@ use crate::seed::{Purpose, Seed};
 use crate::stalls::{Drawn, Stalls};
 use crate::time::Picos;
 
-/// The only port of a host.
 const LINE: PortId = PortId(0);
-/// The shortest frame, without FCS.
 const FRAME_MIN: usize = 60;
 const _: () = assert!(HEAD_MAX >= FRAME_MIN);
 
-/// What a host is told.
+/// Settings of a host.
 #[derive(Clone, Debug)]
 pub struct TrafficSettings {
-    /// Its address.
+    /// MAC address.
     pub address: MacAddr,
-    /// Its number in its frames.
+    /// Host number in its frames.
     pub id: u16,
-    /// How much of the time in which it was not let a stream with a rate makes up for.
+    /// Maximum blocked time for which a stream with a rate compensates.
     pub catch_up: Nanos,
-    /// Streams carry a CN-TAG and slow down as CNMs ask; `None`: CNMs are counted only.
+    /// Parameters of QCN: streams carry a CN-TAG and react to CNMs; `None`: CNMs are only counted.
     pub qcn: Option<ReactionSettings>,
-    /// What it sends.
+    /// Streams to send.
     pub streams: Vec<Stream>,
-    /// What it tells while it runs.
+    /// Progress published while the host runs.
     pub progress: Arc<Progress>,
-    /// The rate that it keeps to, whatever its line would take.
+    /// Maximum rate, independent of the line.
     pub rate: BitRate,
-    /// How it runs.
+    /// Timing of the host's program.
     pub habits: Habits,
-    /// What keeps it from running, and what decides when; `None`: nothing.
+    /// Random stalls and their seed; `None`: no stalls.
     pub stalls: Option<(Stalls, Seed)>,
 }
 
-/// How a host runs.
+/// Timing of a host's program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Habits {
-    /// It sleeps so long at least: after data have come, and until a time of its own.
+    /// Minimum sleep after received data, and until a timer.
     pub nap: Nanos,
-    /// It takes so long to wake.
+    /// Wakeup delay.
     pub wake: Nanos,
-    /// It hands over no frame while its driver has so much.
+    /// Bytes in the driver at which the host stops handing over frames.
     pub commit: Bytes,
 }
 
 impl Habits {
-    /// It never sleeps, and has one frame on its line and none behind it.
+    /// Ideal hardware: no sleep, and one frame at a time.
     pub const IDEAL: Habits = Habits { nap: Nanos::ZERO, wake: Nanos::ZERO, commit: Bytes(1) };
 }
 
-/// A host.
+/// Simulated host of `xoff traffic`.
 #[derive(Debug)]
 pub struct TrafficHost {
     place: Place,
-    /// Frames that have been handed over; the first is on the line.
+    /// Frames handed over; the first is on the line.
     sending: VecDeque<Packet>,
-    /// It is woken then, at the soonest.
     due: Nanos,
-    /// Before it begins, nothing comes to it.
+    /// State after the start; received frames are dropped before it.
     running: Option<Box<Running>>,
 }
 
@@ -88,13 +85,11 @@ struct Running {
     line: BitRate,
     habits: Habits,
     stalls: Option<Drawn>,
-    /// It looks at nothing before.
+    /// End of the current sleep or stall.
     looks_from: Nanos,
-    /// The longest that it was kept from looking at anything.
     longest_stall: Nanos,
-    /// What has come since it looked last.
     arrived: VecDeque<Packet>,
-    /// What the frames are that have been handed over, on the line.
+    /// Bytes on the line of all frames handed over.
     committed: Bytes,
     begin: Nanos,
     streams: Vec<Stream>,
@@ -105,13 +100,13 @@ struct Running {
 }
 
 impl TrafficHost {
-    /// One that has nothing to do yet.
+    /// Creates an idle host.
     #[must_use]
     pub const fn new(place: Place, _: Line) -> TrafficHost {
         TrafficHost { place, sending: VecDeque::new(), due: Nanos::NEVER, running: None }
     }
 
-    /// It begins to send, and to receive.
+    /// Starts sending and receiving.
     pub fn begin(&mut self, settings: TrafficSettings, net: &mut Net) {
         let TrafficSettings { address, id, catch_up, qcn, streams, progress, rate: line, habits, stalls } =
             settings;
@@ -141,10 +136,10 @@ impl TrafficHost {
         self.send(net);
     }
 
-    /// A frame leaves, all of which this is: before it begins.
+    /// Sends a complete frame, before the host is started.
     ///
     /// # Panics
-    /// If its line is not free.
+    /// Panics if the line is not free.
     pub fn emit(&mut self, frame: &[u8], net: &mut Net) {
         assert!(self.sending.is_empty(), "a frame is on the line");
         let packet = net.pool.add_whole(frame);
@@ -152,13 +147,13 @@ impl TrafficHost {
         self.sending.push_back(packet);
     }
 
-    /// What it has sent and received until now; that of nobody, before it has begun.
+    /// Returns the report up to `now`; an empty one before the start.
     #[must_use]
     pub fn report(&self, now: Picos) -> HostReport {
         self.running.as_ref().map_or_else(HostReport::default, |host| host.report(now.floor()))
     }
 
-    /// What happens wakes it: it looks as soon as it is awake.
+    /// Polls after the wakeup delay.
     fn rouse(&mut self, something: bool, net: &mut Net) {
         match self.running.as_ref().map_or(Nanos::ZERO, |host| host.habits.wake) {
             Nanos::ZERO => self.look(something, net),
@@ -166,7 +161,8 @@ impl TrafficHost {
         }
     }
 
-    /// Looks at what has come, and sends where that, or `something` else, may have changed what may be sent; unless it sleeps.
+    /// Polls, unless the host sleeps: processes received frames, and sends if they or the event (`something`) may allow
+    /// it.
     fn look(&mut self, something: bool, net: &mut Net) {
         let now = net.now().floor();
         let Some(host) = &mut self.running else { return };
@@ -189,7 +185,6 @@ impl TrafficHost {
         }
     }
 
-    /// Frames are handed over as long as they may be; then the host is woken when the next may.
     fn send(&mut self, net: &mut Net) {
         let Some(host) = &mut self.running else { return };
         let now = net.now().floor();
@@ -231,7 +226,6 @@ impl TrafficHost {
 }
 
 impl Running {
-    /// Until when it looks at nothing, if it does not now.
     fn sleeps(&mut self, now: Nanos) -> Option<Nanos> {
         if let Some(stalls) = &mut self.stalls {
             while let Some(end) = stalls.begin(now) {
@@ -242,7 +236,7 @@ impl Running {
         (now < self.looks_from).then_some(self.looks_from)
     }
 
-    /// Whether the frame may change what is sent next.
+    /// Processes a frame; returns true if it may change the next frame to send.
     fn receive(&mut self, now: Nanos, head: &[u8], frame_len: u32) -> bool {
         let Ok(header) = Header::parse(head) else { return false };
         if MacControl::is_mac_control(&header) {
@@ -301,7 +295,7 @@ impl Node for TrafficHost {
     }
 
     fn due(&mut self, net: &mut Net) {
-        // Something else has woken it since it asked to be woken now, and it has asked for another time.
+        // An earlier event may have replaced this wakeup by a later one.
         if self.due > net.now().floor() {
             return;
         }

@@ -1,13 +1,11 @@
-//! Frames on their way on a link, in the order in which they arrive.
+//! Frames in flight on a link, in order of arrival: a linked list through the pool, which costs nothing while empty.
 //!
-//! A chain through the pool costs nothing while empty. Each frame says which is behind it, in the cache line that whoever takes it reads
-//! anyway; and when that one arrives, so that nobody has to come by the next for it. It is written to when another is put behind it, long
-//! after it was looked at last where it comes from: so it is brought near as it is put there itself.
+//! Each frame stores its successor and the successor's arrival, in a cache line that readers need anyway. Appending
+//! writes to the last frame, long after it was used; therefore a frame is prefetched when it is appended.
 
 use super::{NONE, Packet, Pool};
 use crate::time::Picos;
 
-/// Frames on their way, one behind the other.
 #[derive(Debug)]
 pub(crate) struct Chain {
     first: u32,
@@ -17,11 +15,11 @@ pub(crate) struct Chain {
 impl Chain {
     pub(crate) const EMPTY: Chain = Chain { first: NONE, last: NONE };
 
-    /// Puts a frame behind the others that arrives then, which is no sooner than they do. True where there are none.
+    /// Appends a frame that arrives last. Returns true if the chain was empty.
     #[inline]
     pub(crate) fn push(&mut self, pool: &mut Pool, packet: Packet, arrives: Picos) -> bool {
         debug_assert_eq!(pool.places[packet.index()].len, packet.len, "its length is that of its place");
-        pool.prefetch(packet.number); // the next one writes there
+        pool.prefetch(packet.number); // the next append writes there
         let last = std::mem::replace(&mut self.last, packet.number);
         let is_first = self.first == NONE;
         if is_first {
@@ -33,7 +31,7 @@ impl Chain {
         is_first
     }
 
-    /// Takes the first frame off; says, too, when the next arrives, if there is one.
+    /// Takes the first frame; also returns the next one's arrival.
     #[inline]
     pub(crate) fn pop(&mut self, pool: &Pool) -> Option<(Packet, Option<Picos>)> {
         let place = pool.places.get(self.first as usize)?;
@@ -43,19 +41,16 @@ impl Chain {
         Some((packet, next_arrives))
     }
 
-    /// From the first on.
     pub(crate) fn packets(&self, pool: &Pool) -> impl Iterator<Item = Packet> {
         let mut rest = Chain { ..*self };
         std::iter::from_fn(move || rest.pop(pool).map(|(packet, _)| packet))
     }
 
-    /// Has the first frame brought near, for who takes it off.
     #[inline]
     pub(crate) fn prefetch_first(&self, pool: &Pool) {
         pool.prefetch(self.first);
     }
 
-    /// Has the last frame brought near, for who puts one behind it.
     #[inline]
     pub(crate) fn prefetch_last(&self, pool: &Pool) {
         if self.first != NONE {
