@@ -1,17 +1,17 @@
-//! How fast the simulator is: a permutation on a k-ary fat-tree of 100 Gb/s, as one JSON object. `permutation K [SEED]`.
+//! Measures the simulator's speed with a permutation on a k-ary fat-tree of 100 Gb/s. Prints one JSON object. Usage:
+//! `permutation K [SEED]`.
 
 use std::time::Instant;
 
 use xoff_dataplane::units::{BitRate, Class};
 use xoff_sim::{Fabric, Line, Picos, Seed, permutation, topology};
 
-/// Without FCS, of 1,500 bytes with it.
+/// Frame length without FCS; 1,500 bytes with it.
 const FRAME: u32 = 1_496;
 const LINE: Line = Line { rate: BitRate::from_gbps(100), delay: Picos::from_nanos(500) };
 const WARM_UP: Picos = Picos::from_micros(1_000);
-/// Hops to be measured, about; more where that is less than the time to warm up.
 const HOPS: u64 = 6_000_000;
-/// In so many parts, one after the other: the fastest tenth of them is what the machine gives while its neighbours are quiet.
+/// Parts of the measurement; the fastest tenth shows the speed without interference.
 const PARTS: u64 = 60;
 
 fn main() {
@@ -56,7 +56,7 @@ fn main() {
     );
 }
 
-/// The most memory that the process ever had; zero where the system does not say.
+/// Returns the peak memory in MB; zero if the system does not report it.
 fn peak_mb() -> f64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));

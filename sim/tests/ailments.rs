@@ -1,5 +1,4 @@
-//! Switches whose drivers do not do everything in time: they look at nothing for a while, get no frame on a line, or hear late what has
-//! left.
+//! Switches with impaired drivers: stalls, blocked lines, delayed completions, wakeup delays.
 
 use std::sync::{Arc, Mutex};
 
@@ -17,39 +16,36 @@ const LINE: Line = Line { rate: BitRate::from_gbps(100), delay: Picos::from_nano
 const LOSSLESS: Class = Class::ALL[3];
 const FRAME: u32 = 1_496;
 
-/// Four frames of 1,520 bytes with preambles and gaps are handed over, where nothing is heard of them.
+/// Configuration with a commit of four frames.
 const COMMIT: &str = "[defaults]\ncommit = 6000\n";
 
 fn flow(to: u32, frames: u64, from: Picos) -> Flow {
     Flow { to, class: LOSSLESS, frame_len: FRAME, frames, from }
 }
 
-/// How long a line takes for so many frames.
 fn time_of(frames: u64) -> Picos {
     Picos(Pace::of(LINE.rate).time_of(Bytes::on_line(FRAME)).0 * frames)
 }
 
-/// When the last of so many frames has come that begin to leave a switch at `begin`.
+/// Returns the arrival of the last of `frames` frames, the first of which leaves a switch at `begin`.
 fn come(begin: impl Into<Picos>, frames: u64) -> Picos {
     begin.into().after(time_of(frames)).after(LINE.delay)
 }
 
-/// Frames that a host has received, and when the last of them had come.
+/// Returns the frames received by a host, and the last arrival.
 fn got(fabric: &Fabric, host: usize) -> (u64, Picos) {
     (fabric.hosts()[host].received(), fabric.hosts()[host].last_received())
 }
 
-/// Hosts 1 and 2 send so many frames each to host 0.
+/// Starts flows from hosts 1 and 2 to host 0.
 fn begin_both(fabric: &mut Fabric, frames: u64) {
     [1, 2].into_iter().for_each(|host| fabric.begin(host, &flow(0, frames, Picos::ZERO)));
 }
 
-/// All that happens before `end`.
 fn run_until_before(fabric: &mut Fabric, end: Nanos) {
     fabric.run_until(Picos(Picos::from(end).0 - 1));
 }
 
-/// At the switch with that number.
 fn ail(fabric: &mut Fabric, switch: u32, ail: impl FnOnce(&mut SwitchNode, &mut xoff_sim::Net)) {
     fabric.at_switch(switch, ail);
 }
@@ -58,13 +54,11 @@ fn ailments(fabric: &Fabric, switch: usize) -> Ailments {
     fabric.switches()[switch].ailments()
 }
 
-/// Nothing is lost without a name.
 fn check(fabric: &Fabric) {
     assert_eq!(fabric.missing(), 0);
     assert!(fabric.switches().iter().all(|switch| switch.switch().ledger().missing() == 0));
 }
 
-/// One switch with a host at each port, told so.
 fn star(ports: u8, text: &str, change: impl FnOnce(&mut SwitchKind)) -> Fabric {
     let port = |port| {
         format!(
@@ -102,7 +96,6 @@ fn what_comes_in_a_stall_waits_and_is_taken_at_once_when_it_ends() {
     check(&fabric);
 }
 
-/// The one on the line leaves, and the next when the switch has looked again.
 #[test]
 fn a_line_carries_no_frame_in_a_stall_but_the_one_that_is_on_it() {
     let mut fabric = Fabric::new(&topology::chain(1, LINE), Seed(1));
@@ -120,7 +113,7 @@ fn a_line_carries_no_frame_in_a_stall_but_the_one_that_is_on_it() {
     check(&fabric);
 }
 
-/// Room for as many as come, and for one less; of slots, too.
+/// Tests rings and slots with room for all frames, and for one fewer.
 #[test]
 fn a_ring_holds_as_many_frames_as_it_has_and_no_more() {
     let run = |ring: u32, slots: u32| {
@@ -152,7 +145,6 @@ fn a_ring_is_empty_when_the_driver_has_looked_whatever_ails_besides() {
     check(&fabric);
 }
 
-/// By which ports frames come in.
 #[derive(Debug)]
 struct Ports(Arc<Mutex<Vec<u8>>>);
 
@@ -168,7 +160,6 @@ impl Tap for Ports {
     }
 }
 
-/// Those of host 2 have come first.
 #[test]
 fn what_has_come_in_a_stall_is_taken_port_by_port() {
     let mut fabric = star(3, "", |_| ());
@@ -185,7 +176,7 @@ fn what_has_come_in_a_stall_is_taken_port_by_port() {
     check(&fabric);
 }
 
-/// A peer that has obeyed at once, whose frames were looked at late.
+/// The peer obeys at once; only the switch polls late.
 #[test]
 fn what_comes_late_for_a_stall_is_no_fault_of_the_peer() {
     let mut fabric = star(3, "", |_| ());
@@ -221,7 +212,7 @@ fn a_pause_is_neither_sent_nor_obeyed_in_a_stall() {
     assert_eq!([xoffs(&fabric, 0, 1), xoffs(&fabric, 0, 2)], [1, 1]);
     check(&fabric);
 
-    // Switch 1 pauses switch 0, which does not hear.
+    // Switch 1 pauses switch 0, which is stalled.
     let mut fabric = Fabric::new(&topology::chain(2, LINE), Seed(1));
     fabric.begin(0, &flow(1, 2_000, Picos::ZERO));
     fabric.run_until(begin);
@@ -241,7 +232,7 @@ fn a_pause_is_neither_sent_nor_obeyed_in_a_stall() {
     check(&fabric);
 }
 
-/// Hosts 1 and 2 are held since the line of host 0 gets nothing for 4 ms; and how often that of host 1 has been said again, at 1 ms.
+/// Pauses hosts 1 and 2 by blocking the line of host 0 for 4 ms. Returns the refreshes to host 1 after 1 ms.
 fn held() -> (Fabric, u64) {
     let mut fabric = star(3, "", |_| ());
     begin_both(&mut fabric, 5_000);
@@ -256,7 +247,6 @@ fn refreshes(fabric: &Fabric) -> u64 {
     fabric.switches()[0].counters().class(PortId(1), LOSSLESS).refreshes_sent.get()
 }
 
-/// A pause is refreshed late.
 #[test]
 fn timers_are_late_by_a_stall() {
     let (mut fabric, before) = held();
@@ -268,7 +258,6 @@ fn timers_are_late_by_a_stall() {
     check(&fabric);
 }
 
-/// What comes while it wakes is taken with the first, and what comes while a line is busy at once.
 #[test]
 fn a_driver_that_sleeps_takes_its_time_to_wake() {
     let wake = Nanos::from_micros(10);
@@ -289,7 +278,6 @@ fn a_driver_that_sleeps_takes_its_time_to_wake() {
     check(&fabric);
 }
 
-/// A pause is refreshed as much later as it takes to wake.
 #[test]
 fn the_times_of_a_driver_that_sleeps_are_late_by_what_it_takes_to_wake() {
     let refreshed = |wake: Nanos, stalls_until: Nanos| {
@@ -307,7 +295,8 @@ fn the_times_of_a_driver_that_sleeps_are_late_by_what_it_takes_to_wake() {
     assert_eq!(refreshed(wake, at_once), at_once, "it looks again just then");
 }
 
-/// Nine hosts send to one through a switch that stalls once: what is lost, whenever that begins.
+/// Sends from nine hosts to one through a switch that stalls once. Returns the maximum loss over many starts of the
+/// stall.
 fn lost_in_a_stall(budget: &str, length: Nanos) -> u64 {
     let run = |begin: u64| {
         let mut fabric = star(10, &format!("[switch]\nstall_budget = \"{budget}\"\n"), |_| ());
@@ -324,8 +313,8 @@ fn lost_in_a_stall(budget: &str, length: Nanos) -> u64 {
     (0..60).map(|step| run(1_000 + step * 500)).max().unwrap_or(0)
 }
 
-/// The headroom has the response that the standard allows a peer, two longest frames and what is committed beside it: less than 4 us
-/// that these hosts do not use.
+/// The headroom covers the peer response of the standard, two maximum frames, and the commit. These hosts use almost 4
+/// us less.
 #[test]
 fn a_stall_within_the_budget_loses_nothing_and_a_longer_one_does_and_says_so() {
     assert_eq!(lost_in_a_stall("10us", Nanos::from_micros(10)), 0);
@@ -348,12 +337,11 @@ fn a_line_that_is_refused_gets_no_frame_and_others_do() {
     check(&fabric);
 }
 
-/// The frame on the line leaves, the next one when the refusal is over, and not before.
 #[test]
 fn a_refusal_lets_the_frame_on_the_line_leave() {
     let mut fabric = star(2, "", |_| ());
     fabric.begin(1, &flow(0, 3, Picos::ZERO));
-    // The first has just begun to leave the switch.
+    // The first frame has just started on the switch's line.
     let begin = come(Picos::ZERO, 1);
     fabric.run_until(begin);
     let end = Nanos::from_micros(20);
@@ -365,7 +353,7 @@ fn a_refusal_lets_the_frame_on_the_line_leave() {
     check(&fabric);
 }
 
-/// It takes 122 ns to leave, another one comes 60 ns behind it, and the refusal ends after 100 ns.
+/// The frame takes 122 ns to leave, another arrives 60 ns after it, and the refusal ends after 100 ns.
 #[test]
 fn a_refusal_that_ends_before_the_frame_on_the_line_has_left_changes_nothing() {
     let mut fabric = star(3, COMMIT, |_| ());
@@ -380,7 +368,6 @@ fn a_refusal_that_ends_before_the_frame_on_the_line_has_left_changes_nothing() {
     check(&fabric);
 }
 
-/// As many as may be committed, here one, leave unheard of; what waits behind goes on when that is heard.
 #[test]
 fn completions_that_come_late_hold_what_is_beyond_the_commit_and_no_pause() {
     let mut fabric = star(3, "", |_| ());
@@ -407,7 +394,6 @@ fn completions_that_come_late_hold_what_is_beyond_the_commit_and_no_pause() {
     check(&fabric);
 }
 
-/// Also of refusals, and of times in which it is not heard what has left.
 #[test]
 fn of_several_at_once_that_which_ends_last_holds() {
     let (end, sooner) = (Nanos::from_micros(50), Nanos::from_micros(30));
@@ -425,11 +411,10 @@ fn of_several_at_once_that_which_ends_last_holds() {
     };
     assert_eq!(run(&|switch, until, net| switch.stall(until, net)), (0, (10, come(end, 10))));
     assert_eq!(run(&|switch, until, net| switch.refuse(PortId(1), until, net)), (0, (10, come(end, 10))));
-    // One frame is committed.
+    // One frame fits the commit.
     assert_eq!(run(&|switch, until, net| switch.complete_late(until, net)), (1, (10, come(end, 9))));
 }
 
-/// What it adds is counted, and not what is counted already.
 #[test]
 fn a_stall_that_begins_in_another_counts_from_its_end() {
     let (end, sooner) = (Nanos::from_micros(50), Nanos::from_micros(30));
@@ -528,7 +513,6 @@ fn a_link_that_goes_wakes_a_driver_that_sleeps() {
     check(&fabric);
 }
 
-/// When all is over a switch is as it was: what comes then takes the way that it always takes.
 #[test]
 fn what_is_over_leaves_nothing() {
     let run = |ails: bool| {

@@ -1,4 +1,4 @@
-//! Fabrics of real switches: times that can be computed beforehand, and what holds whatever happens.
+//! Fabrics of real switches: computable times, and invariants.
 
 use std::fmt::Write as _;
 
@@ -8,7 +8,7 @@ use xoff_sim::{
     At, ControlFaults, Fabric, Flow, Line, Mishaps, Pace, Picos, Plan, Seed, permutation, topology,
 };
 
-/// Without FCS, of 1,500 bytes with it.
+/// Frame length without FCS; 1,500 bytes with it.
 const FRAME: u32 = 1_496;
 const LINE: Line = Line { rate: BitRate::from_gbps(100), delay: Picos::from_nanos(500) };
 
@@ -20,7 +20,6 @@ fn flow(to: u32, frames: u64) -> Flow {
     Flow { to, class: lossless(), frame_len: FRAME, frames, from: Picos(77) }
 }
 
-/// A permutation on a fat-tree, for so long.
 fn permuted(k: u8, seed: u64, until: Picos) -> Fabric {
     let mut fabric = Fabric::new(&topology::fat_tree(k, LINE), Seed(seed));
     permutation::begin(&mut fabric, LINE, lossless(), FRAME, Seed(seed));
@@ -35,7 +34,7 @@ fn dropped(fabric: &Fabric) -> u64 {
     DropReason::ALL.iter().map(of_all).sum()
 }
 
-/// Every frame is somewhere: in its switch's ledger, in the pool, or with its receiver.
+/// Checks that every frame is accounted for, and none was dropped or reordered.
 fn check(fabric: &Fabric) {
     for switch in fabric.switches() {
         assert_eq!(switch.switch().ledger().missing(), 0);
@@ -161,7 +160,8 @@ fn a_run_in_parts_is_the_run_as_a_whole() {
     assert_eq!((whole.digest(), whole.tally()), (parts.digest(), parts.tally()));
 }
 
-/// In a fat-tree all links are between two sides; not where switches are in a circle of three. Whatever goes wrong on links.
+/// Covers two fat-trees, which are bipartite, and a cycle of three switches, which is not, with all kinds of link
+/// faults.
 #[test]
 fn node_by_node_it_is_the_same_run_as_event_by_event() {
     let circle = {
@@ -211,7 +211,7 @@ fn a_port_without_a_link_is_refused() {
     let _ = Fabric::new(&plan, Seed(1));
 }
 
-/// Whoever changes a decision of the dataplane, or the order of events, sees it here: if it is meant to be, the table is changed.
+/// Golden test for dataplane decisions and event order. Update the table after an intended change.
 #[test]
 fn small_fabrics_go_as_they_went() {
     let mut table = String::from("k seed hops events delivered XOFF\n");

@@ -1,4 +1,4 @@
-//! What goes wrong on links, and plans of which no fabric can be made.
+//! Faults of links, and plans from which no fabric can be built.
 
 use std::sync::Arc;
 
@@ -49,7 +49,7 @@ fn frames_are_lost_where_somebody_says_so() {
     assert_eq!(fabric.missing(), 0);
 }
 
-/// Pauses of two senders to a third, with faults on their way: what has happened, and one number for all of it.
+/// Runs two senders with faults on their pauses. Returns the fabric and its digest.
 fn harmed(faults: ControlFaults, seed: u64) -> (Fabric, u64) {
     let mut fabric = Fabric::new(&topology::single(3, LINE), Seed(1));
     for port in 1..3 {
@@ -134,7 +134,7 @@ fn a_plan_that_makes_no_fabric_says_why() {
     assert_eq!(topology::chain(3, LINE).check(), Ok(()));
 }
 
-/// A square of switches with a host at each: the lowest port of the shortest ways, and nowhere without one.
+/// Uses four switches in a square, and one without a path.
 #[test]
 fn shortest_ways_are_found_and_of_several_the_lowest_port() {
     let kind = Arc::new(Ideal::beside(LINE).switch(3));

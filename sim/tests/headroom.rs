@@ -1,11 +1,11 @@
-//! PFC headroom, to the byte. In the worst case that a standard peer may cause all that is computed comes, and finds room; with a byte less
-//! a frame is lost.
+//! PFC headroom, to the byte. In the worst case that a standard peer may cause, the computed headroom is just enough;
+//! with a byte less, a frame is lost.
 //!
-//! Port 0 is paused, so that nothing drains. The station at port 1 fills its queue to a byte below XOFF. The next frame, the longest
-//! there is, crosses it; a picosecond before that one came, another of that length has started on the line towards the station, so that
-//! the pause frame waits for nearly all of it. The station starts frames until the last picosecond that the standard allows it: frames
-//! of such lengths that the longest one starts then. No pause expires meanwhile: one that does ends up to a nanosecond late, as quanta
-//! are rounded up to nanoseconds, which costs nobody headroom.
+//! Port 0 is paused, so that nothing drains. The station at port 1 fills its queue to one byte below XOFF; then a frame
+//! of maximum length crosses the threshold. One picosecond before that, another maximum frame starts toward the
+//! station, so that the pause frame waits for nearly all of it. The station starts frames until the last picosecond
+//! that the standard allows, the last one of maximum length. No pause expires meanwhile: an expiry is up to a
+//! nanosecond late, which costs no headroom.
 #![allow(clippy::unwrap_used)]
 
 use std::collections::VecDeque;
@@ -20,27 +20,24 @@ use xoff_sim::{
 };
 
 const LOSSLESS: Class = Class::ALL[3];
-/// With both tags that an MTU of 1500 leaves out, without FCS.
+/// Maximum frame: an MTU of 1500 with both tags, without FCS.
 const LONGEST: u32 = 1_514 + TAGS;
 const SHORTEST: u32 = 60;
 const PFC_FRAME: u32 = 60;
 const XOFF: u64 = 40_000;
-/// When the station begins.
 const BEGIN: Picos = Picos::from_micros(10);
 
-/// 802.3 31B.3.7: Gb/s, and quanta from a pause frame's last bit to the last start of a frame.
+/// Response times of 802.3 31B.3.7: Gb/s, and quanta from the last bit of a pause frame to the last start of a frame.
 const RESPONSES: [(u64, u64); 5] = [(1, 2), (10, 60), (40, 118), (100, 394), (400, 905)];
 
-/// Sends frames at given times, or as soon as its line is free; obeys a pause after its response, to the picosecond.
+/// Station that sends frames at given times, and obeys a pause after its response time, to the picosecond.
 #[derive(Debug)]
 struct Station {
     place: Place,
     is_free: bool,
     response: Picos,
     frames: VecDeque<(Picos, Vec<u8>)>,
-    /// When a pause came, whole.
     told: Option<Picos>,
-    /// Starts of frames that it has sent.
     starts: Vec<Picos>,
 }
 
@@ -97,7 +94,6 @@ impl Node for Station {
     }
 }
 
-/// A line, and its cable.
 #[derive(Clone, Copy, Debug)]
 struct Case {
     gbps: u64,
@@ -120,7 +116,6 @@ impl Case {
         Pace::of(self.line().rate).time_of(bytes)
     }
 
-    /// As late as the standard allows.
     fn response(self) -> Picos {
         self.time_of(Bytes(self.quanta * 512 / 8))
     }
@@ -135,27 +130,26 @@ impl Case {
         Config::from_toml_on(Hardware::Ideal, "test", &text, Machine::default()).unwrap()
     }
 
-    /// What `xoff` computes.
     fn computed(self) -> u64 {
         self.configured("").switch.ports[1].classes[LOSSLESS.index()].headroom.0
     }
 
-    /// From the end of the crossing frame on the station's line to the first picosecond at which it starts none: that frame goes over
-    /// the cable; the pause frame waits for one that has just started, and goes back; the station responds. A picosecond of the wait has
-    /// passed.
+    /// Returns the time from the end of the crossing frame at the station until the station stops. The crossing frame
+    /// travels over the cable; the pause frame waits for a frame that started one picosecond ago, and travels back; the
+    /// station responds.
     fn window(self) -> Picos {
         let waits = self.time_of(Bytes::on_line(LONGEST)).0 - 1;
         let pause = self.time_of(Bytes::on_line(PFC_FRAME)).0;
         Picos(waits + pause + 2 * self.line().delay.0 + self.response().0)
     }
 
-    /// Bytes that a line carries so that what follows them still starts in the window.
+    /// Returns the number of bytes after which a frame still starts within the window.
     fn behind(self) -> u64 {
         (self.window().0 - 1) / self.time_of(Bytes(1)).0
     }
 
-    /// All but the byte of the crossing frame that reaches XOFF, what is sent in the window but for preambles and gaps, and the frame that
-    /// starts last.
+    /// Returns the exact headroom: the crossing frame without the byte that reaches XOFF, the window without preambles
+    /// and gaps, and the last frame.
     fn exact(self) -> u64 {
         let frames = self.behind().div_ceil(Bytes::on_line(LONGEST).0);
         let longest = Bytes::of_frame(LONGEST).0;
@@ -163,7 +157,7 @@ impl Case {
     }
 }
 
-/// A frame that no MTU refuses, of the class that its port has by default.
+/// Returns a tagged frame within the MTU, in the default class of its port.
 fn frame(to: u32, from: u32, len: u64) -> Vec<u8> {
     let tags = [0x88, 0xa8, 0, 0, 0x81, 0, 0, 0, 0x88, 0xb5];
     let mut bytes = [&address(to).0[..], &address(from).0, &tags].concat();
@@ -171,13 +165,12 @@ fn frame(to: u32, from: u32, len: u64) -> Vec<u8> {
     bytes
 }
 
-/// As few parts as there may be with `most` in each, as even as may be.
+/// Splits `total` into the fewest parts of at most `most`, as even as possible.
 fn parts(total: u64, most: u64) -> impl Iterator<Item = u64> {
     let count = total.div_ceil(most);
     (0..count).map(move |part| total / count + u64::from(part < total % count))
 }
 
-/// What came of it.
 #[derive(Debug, PartialEq)]
 struct Outcome {
     lost: u64,
@@ -186,8 +179,8 @@ struct Outcome {
     last_start: Picos,
 }
 
-/// The station sends frames of these lengths, one right behind the other, and then the longest ones; at `delaying` a frame starts
-/// towards it.
+/// Runs the station with frames of these lengths, then maximum frames. At `delaying`, a frame starts toward the
+/// station.
 fn run(case: Case, headroom: u64, lens: impl Iterator<Item = u64>, delaying: Picos) -> Outcome {
     let class = format!("[class.3]\nxoff = {XOFF}\nxon = 20000\nheadroom = {headroom}\n");
     let kind = Arc::new(ideal::kind(&case.configured(&class), ClassSet::NONE));
@@ -220,7 +213,6 @@ fn run(case: Case, headroom: u64, lens: impl Iterator<Item = u64>, delaying: Pic
     }
 }
 
-/// The worst case with so much headroom.
 fn worst(case: Case, headroom: u64) -> Outcome {
     let (of_frame, on_line) = (Bytes::of_frame(LONGEST).0, Bytes::on_line(LONGEST).0);
     let fills = parts(XOFF - 1, of_frame).map(|bytes| bytes + u64::from(LONGEST) - of_frame);
@@ -251,7 +243,7 @@ fn the_exact_worst_case_fills_the_headroom_to_its_last_byte_and_with_a_byte_less
     }
 }
 
-/// No buffer holds preambles and gaps, and times are rounded up to nanoseconds and to bytes.
+/// Buffers hold no preambles and gaps; times are rounded up to nanoseconds and bytes.
 #[test]
 fn what_is_computed_is_the_exact_worst_case_and_the_gaps_of_the_frames_that_come_meanwhile() {
     for case in cases() {
@@ -264,7 +256,6 @@ fn what_is_computed_is_the_exact_worst_case_and_the_gaps_of_the_frames_that_come
     }
 }
 
-/// Whatever lengths frames have, and whenever the one comes that the pause frame waits for.
 #[test]
 fn nothing_needs_more_than_the_exact_worst_case() {
     for seed in xoff_explore::seeds(0..4) {

@@ -1,4 +1,4 @@
-//! Hosts of `xoff traffic` in the simulator: what they send and when, to the nanosecond.
+//! Hosts of `xoff traffic` in the simulator: frames and their times, to the nanosecond.
 #![allow(clippy::unwrap_used)]
 
 use std::sync::Arc;
@@ -19,12 +19,10 @@ fn line(gbps: u64) -> Line {
     Line { rate: BitRate::from_gbps(gbps), delay: Picos::from_nanos(50) }
 }
 
-/// Hosts at one switch; they have begun with these streams to the last of them.
 fn fabric(line: Line, streams: &[Vec<Stream>]) -> Fabric<SwitchNode, TrafficHost> {
     fabric_of(line, streams, |settings| settings)
 }
 
-/// The same with hosts that are told something else.
 fn fabric_of(
     line: Line,
     streams: &[Vec<Stream>],
@@ -118,7 +116,7 @@ fn a_host_keeps_to_its_rate_on_a_wire_that_would_take_more() {
     assert_eq!((got.frames, got.last_ns - got.first_ns), (100, 99 * frame.0));
 }
 
-/// It could hand them over ten times as fast as they leave.
+/// The host could hand over frames ten times as fast as they leave.
 #[test]
 fn a_host_hands_over_frames_until_its_driver_has_so_much() {
     let frame = Bytes::on_line(Stream::default().frame_len());
@@ -146,7 +144,7 @@ fn a_host_hands_over_frames_until_its_driver_has_so_much() {
     assert_eq!(run(Bytes(3 * frame.0 + 1)), [4, 5, 6]);
 }
 
-/// It could send a frame every 12 us. A nap begins when the line is free again, after 1,230 ns.
+/// The rate allows a frame every 12 us. A nap begins when the line is free, after 1,230 ns.
 #[test]
 fn a_host_that_naps_sends_when_the_nap_is_over() {
     let nap = Nanos::from_micros(50);
@@ -161,7 +159,7 @@ fn a_host_that_naps_sends_when_the_nap_is_over() {
     assert_eq!((got.frames, got.last_ns - got.first_ns), (100, 99 * (nap.0 + 1_230)));
 }
 
-/// Frames come every 12 us, and stalls of 1 us every 6 us.
+/// Frames arrive every 12 us; stalls of 1 us begin every 6 us.
 #[test]
 fn a_nap_is_no_shorter_for_a_stall_that_ends_before_it() {
     let nap = Nanos::from_micros(50);
@@ -187,7 +185,6 @@ fn a_nap_is_no_shorter_for_a_stall_that_ends_before_it() {
     assert!((alone..=alone + length.0).contains(&stalling), "{alone} and {stalling}");
 }
 
-/// A stall of a millisecond and one of three are as likely as any between.
 #[test]
 fn the_longest_stall_is_told_and_not_the_last() {
     let length = Nanos::from_millis(1)..=Nanos::from_millis(3);
@@ -226,7 +223,6 @@ fn a_host_that_naps_looks_at_what_has_come_when_the_nap_is_over() {
     assert!((nap.0 / 2..nap.0 + at_once).contains(&(napping - at_once)), "{at_once} and {napping}");
 }
 
-/// It is late for each frame, and does not make up for it.
 #[test]
 fn a_host_takes_its_time_to_wake_for_what_it_sends() {
     let (rate, wake) = (BitRate::from_mbps(100), Nanos::from_micros(30));
@@ -242,7 +238,8 @@ fn a_host_takes_its_time_to_wake_for_what_it_sends() {
     assert_eq!(fabric.hosts()[0].report(fabric.now()).usual_gap_ns, wake.0);
 }
 
-/// Two look at what comes every 12,304 ns: one at once, the other 30 us after the first has come, and then 80 us after each look.
+/// Two hosts receive a frame every 12,304 ns. One polls at once; the other 30 us after the first frame, then every 80
+/// us.
 #[test]
 fn a_host_takes_its_time_to_wake_for_what_comes_and_after_its_naps() {
     let [wake, nap] = [30, 50].map(Nanos::from_micros);
@@ -298,7 +295,6 @@ fn a_host_that_stalls_makes_up_for_what_it_may_and_loses_nothing() {
     assert_ne!(not, took(Nanos::ZERO, 2));
 }
 
-/// Its tag names a rate limiter that the host does not have.
 #[test]
 fn a_notification_for_no_stream_is_counted_so() {
     let mut fabric = fabric_of(line(10), &[Vec::new(), Vec::new()], |settings| TrafficSettings {

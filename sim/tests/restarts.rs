@@ -1,4 +1,4 @@
-//! Switches that end, and others that begin in their places.
+//! Restarts of switches.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -32,7 +32,7 @@ fn check(fabric: &Fabric) {
     assert!(fabric.switches().iter().all(|switch| switch.switch().ledger().missing() == 0));
 }
 
-/// Hosts 1 and 2 send so many frames each to a third.
+/// Starts flows from hosts 1 and 2 to host 0.
 fn two_to_one(frames: u64) -> (Plan, Fabric) {
     let plan = topology::single(3, LINE);
     let mut fabric = Fabric::new(&plan, Seed(1));
@@ -40,7 +40,7 @@ fn two_to_one(frames: u64) -> (Plan, Fabric) {
     (plan, fabric)
 }
 
-/// The same until the switch holds both, and they have heard.
+/// Runs two senders until both are paused.
 fn held() -> (Plan, Fabric) {
     let (plan, mut fabric) = two_to_one(5_000);
     let is_held = |fabric: &Fabric| {
@@ -54,7 +54,7 @@ fn held() -> (Plan, Fabric) {
     (plan, fabric)
 }
 
-/// The same, and the switch begins anew.
+/// Restarts the switch when both senders are paused.
 fn restarted(away: Nanos) -> (Plan, Fabric, u64) {
     let (plan, mut fabric) = held();
     let held = fabric.switches()[0].switch().ledger().held;
@@ -103,7 +103,7 @@ fn what_has_left_a_switch_that_ends_and_was_not_heard_of_is_counted() {
     assert!(sent > 0 && sent == fabric.hosts()[0].received(), "{sent}");
 }
 
-/// A pause lasts 335 us, and they go on as soon as a control frame has come.
+/// A pause lasts 335 us, but the senders resume when the XON arrives.
 #[test]
 fn peers_are_let_go_before_a_switch_ends() {
     let (_, mut fabric, _) = restarted(Nanos::from_micros(100));
@@ -119,8 +119,7 @@ fn peers_are_let_go_before_a_switch_ends() {
     check(&fabric);
 }
 
-/// Where a line is refused, its peer hears of it before the line carries anything else, whether the other
-/// switch has begun or not.
+/// After a refusal, the XON leaves first on that line, even if the new switch has begun.
 #[test]
 fn peers_are_let_go_as_soon_as_their_lines_are_refused_no_longer() {
     for (refused, away) in [(50, 10), (10, 50)] {
@@ -138,15 +137,15 @@ fn peers_are_let_go_as_soon_as_their_lines_are_refused_no_longer() {
     }
 }
 
-/// Whether it begins once, or twice at the same time. What lets host 1 go takes 7 ns; 3 ns after it has begun
-/// to leave a frame for host 1 comes, and the last of the switch before leaves for host 0.
+/// Restarts once, or twice at the same time. The XON for host 1 takes 7 ns. After 3 ns a frame for host 1 arrives, and
+/// the old switch's last frame leaves for host 0.
 #[test]
 fn what_comes_behind_the_last_frame_of_the_switch_before_waits_for_its_line() {
     for times in [1, 2] {
         let (plan, mut fabric) = held();
         let line = fabric.end(At::Switch(0, 0));
         while fabric.step(Picos::NEVER) != Some(Happened::Left(line)) {}
-        // It carries one behind the other.
+        // The line carries back-to-back frames.
         let came = fabric.now().after(Picos(6 * time_of(FRAME).0));
         fabric.begin(0, &Flow { from: Picos(came.0 - time_of(FRAME).0 - LINE.delay.0), ..flow(1, 1) });
         let parts = Picos::from(Nanos(came.floor().0 - 2));
@@ -160,7 +159,7 @@ fn what_comes_behind_the_last_frame_of_the_switch_before_waits_for_its_line() {
     }
 }
 
-/// One is on the line when the switch ends, another comes 60 ns later, and the line is refused for 100 ns.
+/// A frame is on the line when the switch ends, another arrives 60 ns later, and the line is refused for 100 ns.
 #[test]
 fn the_frame_on_a_line_leaves_before_those_of_the_other_switch_whatever_ails() {
     let plan = topology::single(3, LINE);
@@ -178,7 +177,6 @@ fn the_frame_on_a_line_leaves_before_those_of_the_other_switch_whatever_ails() {
     check(&fabric);
 }
 
-/// What was on a line when the switch ended has left: a refusal later on ends as any does.
 #[test]
 fn a_line_is_free_again_when_the_last_frame_of_the_switch_before_has_left() {
     let (plan, mut fabric) = two_to_one(1);
@@ -196,14 +194,12 @@ fn a_line_is_free_again_when_the_last_frame_of_the_switch_before_has_left() {
     check(&fabric);
 }
 
-/// All that comes before the other one begins is lost, to the frame and to the nanosecond.
 #[test]
 fn what_comes_while_a_switch_is_away_is_lost_and_counted() {
-    // The tenth frame has come in just before the switch ends, the twentieth when the other one begins, or
-    // just before.
+    // The tenth frame arrives just before the switch ends; the twentieth when the new one begins, or just before.
     let came = |frames: u64| Picos(time_of(FRAME).0 * frames + LINE.delay.0);
     assert_eq!(Picos::from(came(20).floor()), came(20));
-    // While another line is refused it is not yet over with the switch when it begins.
+    // A refusal of another line keeps the backlog alive when the new switch begins.
     let refusals = [Nanos::ZERO, Nanos::from_micros(100)];
     for (later, lost, refused) in refusals.iter().flat_map(|refused| [(0, 9, *refused), (1, 10, *refused)]) {
         let plan = topology::chain(1, LINE);
@@ -235,7 +231,6 @@ fn what_a_switch_is_asked_for_while_it_is_away_waits_until_it_begins() {
     check(&fabric);
 }
 
-/// Nobody has heard of either before the stall is over.
 #[test]
 fn what_a_switch_is_asked_for_behind_a_restart_waits_until_the_other_one_begins() {
     let (plan, mut fabric) = two_to_one(100);
@@ -261,7 +256,6 @@ fn what_a_switch_is_asked_for_behind_a_restart_waits_until_the_other_one_begins(
     check(&fabric);
 }
 
-/// How many frames are seen.
 #[derive(Debug)]
 struct Count(Arc<AtomicU64>);
 
@@ -290,7 +284,7 @@ fn who_looks_on_looks_on_at_the_other_switch_too() {
     assert_eq!(seen.load(Relaxed), 100);
 }
 
-/// It does not know what its peer has asked for before it began, until that is said again.
+/// The new switch does not know its peer's pause until the peer refreshes it.
 #[test]
 fn another_switch_knows_nothing_of_what_its_peers_have_asked_for() {
     let plan = topology::chain(2, LINE);
@@ -316,7 +310,6 @@ fn another_switch_knows_nothing_of_what_its_peers_have_asked_for() {
     assert_eq!(fabric.hosts()[1].received() + lost, 2_000);
 }
 
-/// Whatever else goes on: a link that is down stays so, a stall is waited for, and another end may come before the first is over.
 #[test]
 fn ends_stalls_and_links_that_are_down_may_come_together() {
     let (plan, mut fabric) = two_to_one(5_000);

@@ -1,13 +1,10 @@
-//! Nothing is allocated for a frame.
-
 use xoff_sim::flows::{Control, DcqcnSettings, FlowFabric, HostSettings, RoceSettings, Transport};
 use xoff_sim::topology::{Build, FatTree};
 use xoff_sim::{Picos, Seed};
 
 use super::{LINE, flow};
 
-/// Queues, heaps and buckets of events have the room that they need after a while. Now and then one of two thousand buckets needs more than
-/// ever before.
+/// After a warm-up, queues and heaps have enough room; one of two thousand buckets may still grow.
 #[test]
 fn frames_of_flows_allocate_nothing() {
     let plan = FatTree::regular(4, LINE).plan(&Build::ideal());

@@ -1,5 +1,3 @@
-//! Loads that go on when something has ended.
-
 use xoff_sim::flows::{FlowFabric, FlowRecord, HostSettings};
 use xoff_sim::load::{Incast, IncastSettings, Listed, OnOff, Query, Replies, Sizes, Times};
 use xoff_sim::topology;
@@ -7,7 +5,6 @@ use xoff_sim::{Picos, Seed};
 
 use super::{LINE, LOSSLESS, flow, run};
 
-/// Nothing begins before.
 const FROM: Picos = Picos::from_micros(30);
 
 fn fabric() -> FlowFabric {

@@ -1,5 +1,3 @@
-//! Congestion control.
-
 use xoff_dataplane::settings::EcnSettings;
 use xoff_dataplane::units::{Bytes, PortId};
 use xoff_sim::flows::{
@@ -17,7 +15,7 @@ fn forty() -> Line {
     line(40, 1_000)
 }
 
-/// So many senders and a receiver (host 0) at one switch that marks, and pauses nobody before a megabyte.
+/// Returns `senders` senders and host 0 at a switch that marks, and pauses only above a megabyte.
 fn many_to_one(senders: u32, control: Control, ack_every: u32) -> FlowFabric {
     let lines = vec![forty(); senders as usize + 1];
     let plan = star(&lines, |class, settings| {
@@ -36,15 +34,15 @@ fn many_to_one(senders: u32, control: Control, ack_every: u32) -> FlowFabric {
 }
 
 struct Seen {
-    /// Mean of the queue, in bytes.
+    /// Mean queue length in bytes.
     queue: f64,
-    /// By flow, of an equal share of the line.
+    /// Throughput of each flow relative to an equal share of the line.
     shares: Vec<f64>,
-    /// Of all, of the line.
+    /// Total throughput relative to the line rate.
     used: f64,
 }
 
-/// What is seen between two times.
+/// Measures queue and throughput between two times.
 fn look(fabric: &mut FlowFabric, senders: u32, from: Picos, until: Picos) -> Seen {
     fabric.run_until(from);
     let received =
@@ -70,7 +68,7 @@ fn look(fabric: &mut FlowFabric, senders: u32, from: Picos, until: Picos) -> See
     }
 }
 
-/// The probability of a mark at which `excess`, which falls with it, is nothing.
+/// Returns the marking probability at which `excess`, a decreasing function, is zero.
 fn standing(excess: impl Fn(f64) -> f64) -> f64 {
     let (mut low, mut high) = (1e-9, 0.5);
     for _ in 0..100 {
@@ -86,13 +84,14 @@ fn seconds(time: Picos) -> f64 {
     time.0 as f64 / 1e12
 }
 
-/// Frames in a second of an equal share of the line.
+/// Returns an equal share of the line in frames per second.
 fn share(senders: u32) -> f64 {
     forty().rate.bits_per_second() as f64 / FRAME_BITS / f64::from(senders)
 }
 
-/// At the fixed point of DCQCN's fluid model (Zhu, Ghobadi, Misra, Padhye: ECN or Delay, CoNEXT 2016): rates are equal shares of the
-/// line, and alpha, target and rate stand still. In frames and seconds.
+/// Returns the marking probability at the fixed point of DCQCN's fluid model (Zhu, Ghobadi, Misra, Padhye: ECN or
+/// Delay, CoNEXT 2016). There, rates are equal shares of the line, and alpha, target and rate are constant. Units are
+/// frames and seconds.
 fn fluid(settings: &DcqcnSettings, senders: u32) -> f64 {
     let rate = share(senders);
     let cut = seconds(settings.cnp_interval);
@@ -111,17 +110,18 @@ fn fluid(settings: &DcqcnSettings, senders: u32) -> f64 {
     })
 }
 
-/// The same where it is looked at cycle by cycle, from one notification to the next. The receiver says nothing for the interval, and then
-/// until the first mark; timers begin anew with each notification. So the target falls by what is missing of it at the end of a cycle,
-/// where the fluid model has what is missing on average: most of that is missing at its beginning, when no notification can come. Bytes
-/// make no round in so short a time.
+/// Returns the marking probability at the fixed point of a model by cycles, from one notification to the next.
+///
+/// The receiver is silent for the notification interval, and then until the first mark; timers restart with each
+/// notification. The target therefore falls by the gap between target and rate at the end of a cycle. The fluid model
+/// uses the larger mean gap. Cycles are too short for rounds by bytes.
 fn cycles(settings: &DcqcnSettings, senders: u32) -> f64 {
     let rate = share(senders);
     let [interval, timer, decay] =
         [settings.cnp_interval, settings.increase_timer, settings.alpha_timer].map(seconds);
     let additive = settings.additive.bits_per_second() as f64 / FRAME_BITS;
     standing(|p| {
-        // Notifications follow the silence at this rate.
+        // Rate of notifications after the silent interval.
         let marks = p * rate;
         let reaches = |rounds: u32| (-marks * (f64::from(rounds) * timer - interval).max(0.0)).exp();
         let alpha = 1.0 / (1.0 + (marks * interval).exp() / ((marks * decay).exp() - 1.0));
@@ -140,10 +140,9 @@ fn cycles(settings: &DcqcnSettings, senders: u32) -> f64 {
     })
 }
 
-/// The fluid model knows no frames, no chance, and no order of cuts and rounds: it says roughly where the queue is on average. Where each
-/// cycle is looked at, that is to be expected within little: what is left out there is that rates differ a little from each other and
-/// within a cycle, and that the queue, and marks with it, move about their mean. The line has to be used up, and each flow to have its
-/// share, as far as a tenth of a second shows that.
+/// The fluid model ignores frames, randomness, and the order of cuts and rounds, so it predicts the mean queue only
+/// roughly. The model by cycles is close: it ignores small differences of rates, and variations of the queue and its
+/// marks. The line must be fully used with equal shares, as far as a tenth of a second shows that.
 #[test]
 fn dcqcn_goes_to_the_fixed_point_of_its_fluid_model() {
     let settings = DcqcnSettings::default();
@@ -168,7 +167,6 @@ fn dcqcn_goes_to_the_fixed_point_of_its_fluid_model() {
     }
 }
 
-/// What a receiver says of marks, it says no more often than it may.
 #[test]
 fn notifications_of_a_flow_are_so_far_apart_as_was_told() {
     let control = Control::Dcqcn(DcqcnSettings::default());
@@ -182,13 +180,12 @@ fn notifications_of_a_flow_are_so_far_apart_as_was_told() {
     assert!(rates.len() == 4 && rates.iter().all(|rate| *rate < 39e9), "{rates:?}");
 }
 
-/// Delay is kept about where it is to be, and the line is used.
 #[test]
 fn who_goes_by_delay_keeps_it_small_and_uses_the_line() {
     let swift = Control::Swift(SwiftSettings { target: Picos::from_micros(15), ..SwiftSettings::default() });
     let timely = Control::Timely(TimelySettings { start: 0.25, ..TimelySettings::default() });
-    // The queue of a target of 15 us, less the 5 us of an empty way, and what flows with small windows have on top; of TIMELY's
-    // thresholds.
+    // Swift: queue for a target of 15 us, less 5 us of an empty path, plus the addition for small windows. TIMELY:
+    // queue of its thresholds.
     for (name, control, ack_every, queue_max) in
         [("Swift", swift, 1, 250_000.0), ("TIMELY", timely, 16, 2_500_000.0)]
     {

@@ -1,5 +1,3 @@
-//! Go-back-N where frames are lost.
-
 use std::collections::VecDeque;
 
 use proptest::prelude::*;
@@ -14,7 +12,6 @@ use xoff_sim::{Net, Node, Packet, Picos, Place, Seed, SlotCounts};
 
 use super::{LINE, LOSSY, as_they_are, dropped, flow, run, star};
 
-/// Hands frames from one of its two ports to the other, and loses some of them, whatever they are.
 pub(super) struct Repeater {
     pub(super) place: Place,
     rng: fastrand::Rng,
@@ -23,7 +20,6 @@ pub(super) struct Repeater {
 }
 
 impl Repeater {
-    /// It loses this share of all frames.
     pub(super) fn new(place: Place, seed: u64, lost_percent: u8) -> Repeater {
         Repeater { place, rng: fastrand::Rng::with_seed(seed), lost_percent, lines: Default::default() }
     }
@@ -69,7 +65,6 @@ fn controls() -> [Control; 4] {
 }
 
 explore! {
-    /// Data, acknowledgements and requests to go back are lost alike; every flow ends, and every frame of it is taken once and in order.
     #[test]
     fn every_flow_ends_over_a_link_that_loses_frames(
         seed: u64,
@@ -86,7 +81,7 @@ explore! {
             control: controls()[control],
             ..RoceSettings::default()
         };
-        // A window has to be acknowledged before it is used up.
+        // A window requires acknowledgements before it is used up.
         let roce = if roce.window.is_some() || control == 2 { RoceSettings { ack_every: 1, ..roce } } else { roce };
         let settings = HostSettings { transport: Transport::Roce(roce), ..HostSettings::default() };
         let repeater = |place, _: SwitchSettings, _: SlotCounts| Repeater::new(place, seed, lost_percent);
@@ -108,7 +103,6 @@ explore! {
     }
 }
 
-/// Eight senders overrun a lossy queue of a switch, again and again.
 #[test]
 fn flows_that_a_switch_drops_frames_of_end_all_the_same() {
     for control in controls() {
@@ -123,7 +117,7 @@ fn flows_that_a_switch_drops_frames_of_end_all_the_same() {
     }
 }
 
-/// One frame is lost, and nothing comes behind it that would tell: the sender waits as long as it was told.
+/// No later frame reveals the loss, so the sender waits for its timeout.
 #[test]
 fn a_last_frame_that_is_lost_is_sent_again_at_its_time_to_the_picosecond() {
     struct Once(Repeater, bool);

@@ -1,4 +1,4 @@
-//! Fabrics with flows: what can be computed beforehand, and what holds whatever happens.
+//! Fabrics with flows: computable times, and invariants.
 
 mod allocations;
 mod closed;
@@ -23,11 +23,9 @@ use xoff_sim::topology::{Build, Graph};
 use xoff_sim::{Line, Picos, Plan};
 
 const LINE: Line = Line { rate: BitRate::from_gbps(100), delay: Picos::from_nanos(500) };
-/// Lossless at ideal switches.
 const LOSSLESS: Class = Class::ALL[3];
 const LOSSY: Class = Class::ALL[0];
 
-/// At the beginning, unless something else is said.
 fn flow(from: u32, to: u32, bytes: u64) -> FlowPlan {
     FlowPlan { from, to, class: LOSSLESS, bytes, start: Picos(77), tag: 0 }
 }
@@ -36,7 +34,7 @@ fn line(gbps: u64, nanos: u64) -> Line {
     Line { rate: BitRate::from_gbps(gbps), delay: Picos::from_nanos(nanos) }
 }
 
-/// One switch with hosts at these lines; `told` changes what ideal switches are told of a class.
+/// Returns one switch with hosts at these lines; `told` modifies its class settings.
 fn star(lines: &[Line], told: impl Fn(Class, &mut ClassSettings)) -> Plan {
     let mut graph = Graph::default();
     let switch = graph.add_switch(0);
@@ -63,7 +61,6 @@ fn dropped(fabric: &FlowFabric) -> u64 {
     DropReason::ALL.iter().map(of_all).sum()
 }
 
-/// Every frame is somewhere.
 fn check(fabric: &FlowFabric) {
     for switch in fabric.fabric().switches() {
         assert_eq!(switch.switch().ledger().missing(), 0);
@@ -72,7 +69,6 @@ fn check(fabric: &FlowFabric) {
     assert_eq!(fabric.fabric().missing(), 0);
 }
 
-/// Runs until all flows have ended, and then until nothing moves; answers what became of them.
 fn run(fabric: &mut FlowFabric) -> Vec<FlowRecord> {
     assert!(fabric.run_to_end(Picos::from_micros(10_000_000)), "{} flows have not ended", fabric.open());
     fabric.fabric_mut().run_to_rest();

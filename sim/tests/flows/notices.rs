@@ -1,4 +1,4 @@
-//! Notifications of switches (QCN), which flows with reaction points heed, each its own.
+//! Congestion notifications of switches (QCN), processed by the reaction point of each flow.
 
 use std::sync::Arc;
 
@@ -13,12 +13,12 @@ use xoff_sim::{Picos, Seed};
 
 use super::{LOSSLESS, LOSSY, check, dropped, flow, line};
 
-/// Longer than any run here.
+/// Flow size that no run completes.
 const LONG: u64 = 1 << 40;
 
-/// Host 0 sends 3 Gb/s to host 4, to which hosts 1 to 3 send what they can, and 7 Gb/s to host 5, to which nobody else does. Inputs
-/// have congestion points. Answers what became of the flows in 60 ms, the victim's payload in the second half of it in Gb/s, and how often
-/// host 0 was paused.
+/// Runs a culprit and a victim flow of host 0 at a switch with congestion points at its inputs. The culprit sends 3
+/// Gb/s to host 4, which hosts 1 to 3 overload. The victim sends 7 Gb/s to host 5. Returns the records after 60 ms, the
+/// victim's payload in Gb/s in the second half, and the number of XOFFs to host 0.
 fn shared_input(qcn: Option<ReactionSettings>) -> (Vec<FlowRecord>, f64, u64) {
     let mut graph = Graph::default();
     let switch = graph.add_switch(0);
@@ -61,7 +61,7 @@ fn shared_input(qcn: Option<ReactionSettings>) -> (Vec<FlowRecord>, f64, u64) {
 fn flows_heed_the_notifications_that_are_about_them_and_a_victim_hears_none() {
     let (alone, slow, pauses) = shared_input(None);
     assert!(alone.iter().all(|flow| flow.cnps == 0));
-    // 7 Gb/s of the line are 6.63 Gb/s of payload. PAUSE gives both flows of host 0 what its culprit may send.
+    // 7 Gb/s on the line are 6.63 Gb/s of payload. PAUSE limits both flows of host 0 to the share of its culprit.
     assert!(slow < 6.0, "{slow} Gb/s");
     let (told, fast, fewer) = shared_input(Some(ReactionSettings::STANDARD));
     assert!(told[..4].iter().all(|flow| flow.cnps > 0), "{told:?}");
@@ -77,7 +77,7 @@ fn a_flow_of_a_load_with_a_rate_sends_no_faster_and_no_slower() {
     (0..3).for_each(|_| _ = graph.add_host(switch, line(10, 100)));
     let build = Build::alike(|lines, _| Ideal::of(lines, ClassSet::NONE));
     let mut fabric = FlowFabric::new(&graph.plan(&build), Seed(1), HostSettings::default());
-    // Two flows of one host, which fill its line to the last byte between them.
+    // The two flows of one host fill its line exactly.
     for (to, gbps) in [(1, 3), (2, 7)] {
         fabric.add_load_at(Listed(vec![flow(0, to, LONG)]), Some(BitRate::from_gbps(gbps)));
     }

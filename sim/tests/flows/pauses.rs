@@ -1,4 +1,4 @@
-//! Pauses that lapse, and those that are no pauses of a class: lists of flows, and rates.
+//! Pauses that expire, and pauses other than PFC: flow lists and rates.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use xoff_sim::{Net, Node, Packet, Picos, Seed, SlotCounts};
 use super::loss::Repeater;
 use super::{LINE, LOSSLESS, LOSSY, as_they_are, dropped, flow, run, star};
 
-/// Answers the first frame with a pause of its class, and refreshes it never.
+/// Repeater that answers the first frame with a pause, and never refreshes it.
 struct PausesOnce(Repeater, Option<Quanta>);
 
 impl Node for PausesOnce {
@@ -41,7 +41,7 @@ impl Node for PausesOnce {
 
 #[test]
 fn a_pause_that_lapses_while_another_class_is_on_the_line_costs_no_time() {
-    // Shorter than a frame of 1,500 bytes, and so long that several of the other class leave in it.
+    // From less than the time of a 1,500-byte frame up to the time of several frames of the other class.
     for quanta in [1, 10, 100].map(Quanta) {
         let pauses =
             |place, _: SwitchSettings, _: SlotCounts| PausesOnce(Repeater::new(place, 1, 0), Some(quanta));
@@ -59,8 +59,8 @@ fn a_pause_that_lapses_while_another_class_is_on_the_line_costs_no_time() {
     }
 }
 
-/// Host 0 sends to host 1, to which nobody else does, and with three others to host 2. Answers how long the first of these flows takes, and
-/// what host 0 was asked for.
+/// Runs a flow of host 0 to host 1, beside an incast of hosts 0 and 3 to 5 on host 2. Returns the first flow's
+/// duration, and the pause counts of host 0.
 fn victim(policy: PolicyKind, settings: HostSettings) -> (Duration, PauseCounts) {
     let mut graph = Graph::default();
     let switch = graph.add_switch(0);
@@ -92,7 +92,7 @@ fn hosts_that_obey_lists_of_flows_hold_culprits_and_not_the_victim() {
         victim(PolicyKind::Ofc, HostSettings { obeys_flows: true, ..HostSettings::default() });
     assert!(counts.flow_frames > 0);
     assert!(3 * by_flow < 2 * by_class, "{by_flow:?} against {by_class:?}");
-    // 2 MB take 169 us of the line alone, and no host can give a flow more than what others leave of its line.
+    // 2 MB take 169 us of a free line, and a host gives a flow only what the others leave of its line.
     assert!(by_flow > Duration::from_micros(169));
 }
 

@@ -1,5 +1,3 @@
-//! Queues against what is known of them.
-
 use xoff_dataplane::settings::{FlowControl, Service};
 use xoff_dataplane::units::{Bytes, Class, ClassSet, PortId};
 use xoff_sim::flows::{FlowFabric, FlowPlan, HostSettings, frame_len};
@@ -11,14 +9,12 @@ use xoff_sim::{Pace, Picos, Seed};
 use super::{LINE, LOSSLESS, as_they_are, dropped, flow, line, run, star};
 
 const SEEDS: u64 = 10;
-/// In each, about.
 const FRAMES: u64 = 30_000;
-/// Of Student's distribution with nine degrees of freedom: 99 of 100 means are within so many standard errors.
+/// Student's distribution, nine degrees of freedom: 99 of 100 means are within this number of standard errors.
 const STUDENT: f64 = 3.250;
 
-/// Flows of one frame arrive at random and cross a fast line and a slow one. Frames of one length wait as long in all as if there were
-/// the slow one only (Friedman, 1965), and there they wait rho / (2 (1 - rho)) of their time on the line on average (M/D/1); as many
-/// wait as come in that time (Little).
+/// Single frames cross a fast and a slow line. Frames of equal length wait as long as with the slow line alone
+/// (Friedman, 1965): rho / (2 (1 - rho)) frame times on average (M/D/1).
 #[test]
 fn frames_that_come_at_random_wait_as_long_as_in_m_d_1() {
     let slow = line(10, 500);
@@ -58,7 +54,6 @@ fn frames_that_come_at_random_wait_as_long_as_in_m_d_1() {
     }
 }
 
-/// Two lossless classes with weights 1 and 3 meet at a line; each is always there.
 #[test]
 fn classes_share_a_line_by_their_weights_to_a_frame_or_two() {
     let classes = [Class::ALL[1], Class::ALL[2]];

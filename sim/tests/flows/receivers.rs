@@ -1,4 +1,4 @@
-//! Receivers that are slow: they take frames at their own pace, and hold their switch to what waits.
+//! Slow receivers, which process frames at a limited rate and pause their switch.
 
 use xoff_dataplane::counters::ClassCounters;
 use xoff_dataplane::settings::EcnSettings;
@@ -10,12 +10,12 @@ use xoff_sim::{At, Pace, Picos, Seed};
 
 use super::{LINE, LOSSLESS, LOSSY, as_they_are, check, dropped, flow, line, run, star};
 
-/// Payload of a frame, and what it takes in a buffer, and of a line of 20 Gb/s.
+/// Payload of a frame, its size in a buffer, and its time at 20 Gb/s.
 const PAYLOAD: u64 = 1_456;
 const FRAME: u64 = 1_518;
 const TAKES: Picos = Picos(1_538 * 400);
 
-/// As slow as a fifth of its line, with room for as much as may come.
+/// Receiver at a fifth of its line rate, with room for all frames.
 const SLOW: SlowReceiver = SlowReceiver {
     rate: BitRate::from_gbps(20),
     buffer: Bytes(10_000_000),
@@ -25,14 +25,13 @@ const SLOW: SlowReceiver = SlowReceiver {
     end: Picos::NEVER,
 };
 
-/// Hosts 0 and 1 at one switch, the second of which is slow.
 fn fabric(told: SlowReceiver, settings: HostSettings) -> FlowFabric {
     let mut fabric = FlowFabric::new(&star(&[LINE; 2], as_they_are), Seed(1), settings);
     fabric.slow_down(1, told);
     fabric
 }
 
-/// So many frames of a class for the slow host.
+/// Sends `count` frames to the slow host.
 fn frames(told: SlowReceiver, class: Class, count: u64) -> (FlowFabric, FlowRecord) {
     let mut fabric = fabric(told, HostSettings::default());
     fabric.add(FlowPlan { class, ..flow(0, 1, count * PAYLOAD) });
@@ -43,7 +42,7 @@ fn frames(told: SlowReceiver, class: Class, count: u64) -> (FlowFabric, FlowReco
     (fabric, record)
 }
 
-/// What the switch knows of the port to the slow host.
+/// Returns a counter of the switch's port to the slow host.
 fn at_port(fabric: &FlowFabric, seen: impl Fn(&ClassCounters) -> u64) -> u64 {
     seen(fabric.fabric().switches()[0].counters().class(PortId(1), LOSSLESS))
 }
@@ -65,20 +64,20 @@ fn a_slow_receiver_takes_frames_at_its_pace_to_the_picosecond_and_loses_none() {
 fn the_switch_is_held_at_xoff_and_goes_on_below_xon() {
     let told = |xoff, xon| SlowReceiver { xoff: Bytes(xoff), xon: Bytes(xon), ..SLOW };
     let held = |told| at_port(&frames(told, LOSSLESS, 10).0, |class| class.xoff_received.get());
-    // Ten frames come five times as fast as they are taken: when the last is there, one of them has been.
+    // Ten frames arrive five times as fast as they are processed: one has been processed when the last arrives.
     assert_eq!([9 * FRAME, 9 * FRAME + 1].map(|xoff| held(told(xoff, FRAME))), [1, 0]);
     let paused =
         |xon| at_port(&frames(told(9 * FRAME, xon), LOSSLESS, 10).0, |class| class.paused_nanos.get());
     let [at_frame, below, at_two] = [FRAME, FRAME + 1, 2 * FRAME].map(paused);
     assert_eq!(at_two, below, "less than two frames wait as less than one and a byte do");
-    // To a nanosecond, which is what the dataplane counts by.
+    // To a nanosecond, the resolution of the dataplane.
     assert!((at_frame - below).abs_diff(TAKES.floor().0) <= 1, "the last frame is one more to be waited for");
 }
 
 #[test]
 fn a_class_that_is_not_paused_for_it_loses_what_finds_no_room() {
-    // Of ten frames one has been taken when the last comes. The sixth comes at the very time at which
-    // the first is taken.
+    // Of ten frames, one has been processed when the last arrives. The sixth arrives exactly when the first has been
+    // processed.
     for (count, buffer, lost) in
         [(10, 9 * FRAME, 0), (10, 9 * FRAME - 1, 1), (6, 5 * FRAME, 0), (6, 5 * FRAME - 1, 1)]
     {
@@ -94,7 +93,6 @@ fn a_class_that_is_not_paused_for_it_loses_what_finds_no_room() {
     }
 }
 
-/// Nine frames of each of two classes, with room for no more than nine.
 #[test]
 fn each_class_has_room_of_its_own() {
     let mut fabric = fabric(SlowReceiver { buffer: Bytes(9 * FRAME), ..SLOW }, HostSettings::default());
@@ -106,7 +104,7 @@ fn each_class_has_room_of_its_own() {
     assert!(records.iter().all(|record| record.finish.is_some()));
 }
 
-/// One frame, which comes at the beginning or a picosecond before, and at the end or a picosecond before.
+/// A frame arrives exactly at the start or end of the slow period, or a picosecond before.
 #[test]
 fn a_frame_is_taken_slowly_from_the_beginning_on_and_until_just_before_the_end() {
     let ideal = frames(SlowReceiver { begin: Picos::NEVER, ..SLOW }, LOSSLESS, 1).1;
@@ -126,14 +124,14 @@ fn it_is_slow_from_its_beginning_to_its_end() {
     let (_, record) = frames(SlowReceiver { begin, end, ..SLOW }, LOSSLESS, 100);
     let slow = frames(SLOW, LOSSLESS, 100).1;
     assert!(ideal.took() < record.took() && record.took() < slow.took());
-    // It has taken 24 frames more slowly, each by four fifths of what it takes.
+    // It has processed 24 frames slowly; each takes four fifths of its slow time longer.
     let late = record.took().expect("it has ended").since(ideal.ideal);
     assert!(late.0.abs_diff(24 * TAKES.0 * 4 / 5) < 2 * TAKES.0, "{late:?}");
     let (_, longer) = frames(SlowReceiver { begin, end, ..SLOW }, LOSSLESS, 400);
     assert_eq!(longer.out_of_order, 0, "what comes then waits behind what has waited");
 }
 
-/// A hundred frames for a host so slow, which holds its switch from ten of them that wait until there is none.
+/// Returns 100 frames for a slow host that sends XOFF at ten waiting frames and XON when none waits.
 fn held_at_ten(rate: BitRate) -> FlowFabric {
     let told = SlowReceiver { rate, xoff: Bytes(10 * FRAME), xon: Bytes(FRAME), ..SLOW };
     let mut fabric = fabric(told, HostSettings::default());
@@ -141,7 +139,7 @@ fn held_at_ten(rate: BitRate) -> FlowFabric {
     fabric
 }
 
-/// Each is one line, from its XOFF on, which the switch hears a frame and a cable later; what is told again is a part of it.
+/// Refreshes belong to their pause, which begins when its XOFF leaves.
 #[test]
 fn its_pauses_are_written_down_from_xoff_to_xon() {
     let mut fabric = held_at_ten(BitRate::from_gbps(1));
@@ -167,7 +165,7 @@ fn its_pauses_are_written_down_from_xoff_to_xon() {
 
 #[test]
 fn what_it_holds_is_told_again_when_its_link_is_back_and_refreshed() {
-    // The first eleven frames of 12 us each are waiting when the link goes.
+    // The first eleven frames, of 12 us each, wait when the link goes down.
     let mut fabric = held_at_ten(BitRate::from_gbps(1));
     fabric.run_until(Picos::from_micros(5));
     assert_eq!(at_port(&fabric, |class| class.xoff_received.get()), 1);
@@ -183,12 +181,12 @@ fn what_it_holds_is_told_again_when_its_link_is_back_and_refreshed() {
         [told.end, lost.end, again.end],
         [Some(Nanos::from_micros(5)), Some(Nanos::from_micros(6)), None]
     );
-    // 65,535 quanta of a line of 100 Gb/s are 335 us.
+    // 65,535 quanta at 100 Gb/s are 335 us.
     fabric.run_until(Picos::from_micros(400));
     assert!(at_port(&fabric, |class| class.xoff_received.get()) > 2);
 }
 
-/// 65,535 quanta of a line of 100 Gb/s are just below 335,540 ns, and nothing else happens meanwhile.
+/// 65,535 quanta at 100 Gb/s are just below 335,540 ns; no other event happens meanwhile.
 #[test]
 fn a_pause_is_refreshed_at_half_of_its_time_to_the_nanosecond() {
     let mut fabric = held_at_ten(BitRate::from_mbps(1));
@@ -203,7 +201,7 @@ fn a_pause_is_refreshed_at_half_of_its_time_to_the_nanosecond() {
     assert_eq!(heard(&fabric), 2);
 }
 
-/// Its own line carries a frame whenever a pause is due again.
+/// The receiver's own line is busy whenever a refresh is due.
 #[test]
 fn a_receiver_that_sends_refreshes_its_pause_behind_the_frame_on_its_line() {
     let told =
@@ -215,7 +213,7 @@ fn a_receiver_that_sends_refreshes_its_pause_behind_the_frame_on_its_line() {
     assert!(at_port(&fabric, |class| class.xoff_received.get()) > 2);
 }
 
-/// The switch marks whatever has waited.
+/// The switch marks every queued frame.
 #[test]
 fn a_frame_that_waits_keeps_its_mark() {
     let ecn = EcnSettings { min: Bytes(0), max: Bytes(1), probability: 1.0, wred: false };

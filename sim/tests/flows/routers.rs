@@ -1,5 +1,3 @@
-//! Fabrics whose switches are routers.
-
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -19,7 +17,6 @@ use xoff_sim::{At, Fabric, Line, Picos, Plan, Router, Seed, SwitchKind, SwitchNo
 
 use super::{LINE, check, dropped, flow, line};
 
-/// Ideal switches that route.
 fn routers() -> Build<'static> {
     Build::alike(|lines: &[Line], _| routed(lines))
 }
@@ -38,12 +35,9 @@ fn roce() -> HostSettings {
     HostSettings { transport: Transport::Roce(RoceSettings::default()), ..HostSettings::default() }
 }
 
-/// A packet as it was on a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Seen {
-    /// Between hosts, by their numbers.
     hosts: [u32; 2],
-    /// Its UDP port.
     port: u16,
     stations: [MacAddr; 2],
     hops_left: u8,
@@ -64,7 +58,6 @@ fn seen(head: &[u8]) -> Option<Seen> {
     })
 }
 
-/// What has left by each end of a link.
 type Links = Rc<RefCell<BTreeMap<String, Vec<Seen>>>>;
 
 fn watched(plan: &Plan, fabric: &mut FlowFabric) -> Links {
@@ -81,7 +74,7 @@ fn watched(plan: &Plan, fabric: &mut FlowFabric) -> Links {
     links
 }
 
-/// So many flows of so many bytes each from host 0 to others, when all have ended.
+/// Runs `count` flows from host 0 to each host of `to`.
 fn carried(plan: &Plan, seed: u64, to: &[u32], count: usize, bytes: u64) -> (FlowFabric, Links) {
     let mut fabric = FlowFabric::new(plan, Seed(seed), roce());
     let links = watched(plan, &mut fabric);
@@ -93,7 +86,7 @@ fn carried(plan: &Plan, seed: u64, to: &[u32], count: usize, bytes: u64) -> (Flo
     (fabric, links)
 }
 
-/// How many flows from host 0 to another have left a switch by its ports 2 and 3.
+/// Returns the numbers of flows from host 0 to `to` that left a switch by ports 2 and 3.
 fn flows_up(links: &Links, switch: u32, to: u32) -> [usize; 2] {
     let links = links.borrow();
     [2, 3].map(|port| {
@@ -102,12 +95,10 @@ fn flows_up(links: &Links, switch: u32, to: u32) -> [usize; 2] {
     })
 }
 
-/// Of router `switch` at a port.
 fn router(switch: u8, port: u8) -> MacAddr {
     MacAddr([2, 2, 0, 0, switch, port])
 }
 
-/// All that one host sends another has to cross leaf 0, a spine and leaf 1.
 #[test]
 fn at_each_hop_a_packet_has_the_addresses_of_its_wire_and_a_hop_less() {
     let plan = leaf_spine(2, Vec::new()).plan(&routers());
@@ -122,7 +113,7 @@ fn at_each_hop_a_packet_has_the_addresses_of_its_wire_and_a_hop_less() {
         assert!(seen.iter().all(|seen| seen.stations == stations && seen.hops_left == hops_left), "{seen:?}");
         seen.len()
     };
-    // Hosts are at ports 0 and 1 of a leaf, spines at 2 and 3.
+    // Hosts are at ports 0 and 1 of a leaf, spines at ports 2 and 3.
     assert_eq!(all(&[At::Host(0)], [address(0), router(0, 0)], 64), frames);
     let by_spine = [2, 3].map(|spine: u8| {
         let up = all(&[At::Switch(0, spine)], [router(0, spine), router(spine, 0)], 63);
@@ -137,15 +128,14 @@ fn at_each_hop_a_packet_has_the_addresses_of_its_wire_and_a_hop_less() {
     assert!(ports(2).is_disjoint(&ports(3)), "a flow stays on its way");
 }
 
-/// Switches one behind the other choose by numbers of their own: an aggregation switch to whom one half of
-/// the flows came spreads these.
+/// An aggregation switch that receives half of the flows must spread them, too.
 #[test]
 fn routers_and_bridges_of_each_layer_spread_flows_by_numbers_of_their_own() {
     for (name, build) in [("routers", routers()), ("bridges", Build::ideal())] {
         let plan = FatTree::regular(4, LINE).plan(&build);
         for seed in [1, 2] {
             let (_, links) = carried(&plan, seed, &[15], 64, 3_000);
-            // Edge switches are numbered first, 8 of them; aggregation switches 8 and 9 are of pod 0.
+            // Edge switches have the first 8 numbers; aggregation switches 8 and 9 are in pod 0.
             let layers = [0, 8, 9].map(|switch| flows_up(&links, switch, 15));
             let least = layers.as_flattened().iter().min();
             assert!(least >= Some(&5), "{name}, seed {seed}: {layers:?}");
@@ -153,7 +143,7 @@ fn routers_and_bridges_of_each_layer_spread_flows_by_numbers_of_their_own() {
     }
 }
 
-/// Unlike groups of ports, which lead to the same places: see `a_place_is_reached_..` of bridges.
+/// Unlike routes, groups of ports must lead to the same places: see `a_place_is_reached_..` of bridges.
 #[test]
 fn where_a_line_has_failed_each_place_keeps_all_of_the_ways_that_it_has() {
     let plan = leaf_spine(3, vec![(2, 0)]).plan(&routers());
@@ -163,7 +153,6 @@ fn where_a_line_has_failed_each_place_keeps_all_of_the_ways_that_it_has() {
     assert_eq!(one, [0, 16], "leaf 2 has no line to spine 0");
 }
 
-/// A packet takes as long: store and forward, and a look at a table takes no time.
 #[test]
 fn flows_over_routers_take_as_long_as_over_bridges_where_there_is_one_way() {
     for switches in 1..4_usize {
@@ -186,7 +175,6 @@ fn flows_over_routers_take_as_long_as_over_bridges_where_there_is_one_way() {
     }
 }
 
-/// Routers at which hosts send single frames.
 fn of_single_frames(plan: &Plan) -> Fabric<SwitchNode, TrafficHost> {
     let make = |at, settings, slots| SwitchNode::new(at, &settings, slots);
     let mut fabric = Fabric::of(plan, Seed(1), make, TrafficHost::new);
@@ -194,7 +182,7 @@ fn of_single_frames(plan: &Plan) -> Fabric<SwitchNode, TrafficHost> {
     fabric
 }
 
-/// A packet of host 0 for host 1 at the same leaf, unless it is changed; its checksum is right.
+/// Returns a packet from host 0 to host 1, modified by `change`, with a correct checksum.
 fn frame(len: usize, change: impl Fn(&mut Vec<u8>)) -> Vec<u8> {
     let mut frame = vec![0; len];
     frame[..6].copy_from_slice(&router(0, 0).0);
@@ -209,25 +197,24 @@ fn frame(len: usize, change: impl Fn(&mut Vec<u8>)) -> Vec<u8> {
     frame
 }
 
-/// The table of leaf 0 without a network, and with these addresses of its own.
+/// Returns a table of leaf 0 with these local addresses only.
 fn table(plan: &Plan, own: &[[u8; 4]]) -> Arc<Fib> {
     let mut told = Router::new(&plan.kind(0).settings, (0..4).map(|port| router(0, port)));
     own.iter().for_each(|address| told.own((*address).into()));
     Arc::new(told.fib(Spread::Flow))
 }
 
-/// Host 0 sends it, and all that follows from that happens.
 fn emit(fabric: &mut Fabric<SwitchNode, TrafficHost>, frame: &[u8]) {
     fabric.at_host(0, |host, net| host.emit(frame, net));
     fabric.run_to_rest();
 }
 
-/// Packets from host 0 that its router has nobody for whom to give them to, for this reason.
+/// Returns the number of packets punted for this reason without a receiver.
 fn punted(fabric: &Fabric<SwitchNode, TrafficHost>, reason: PuntReason) -> u64 {
     fabric.switches()[0].counters().port(PortId(0)).punts[reason.index()].no_room.get()
 }
 
-/// There is no host beside a router.
+/// Simulated routers have no host for slow-path traffic.
 #[test]
 fn what_is_not_transit_is_dropped_by_name_and_nobody_answers() {
     let mut fabric = of_single_frames(&leaf_spine(2, Vec::new()).plan(&routers()));
@@ -255,12 +242,12 @@ fn what_is_not_transit_is_dropped_by_name_and_nobody_answers() {
     assert_eq!(refused.each_ref().map(|(reason, _)| leaf.counters().dropped(*reason)), [1; 2]);
     assert_eq!((leaf.switch().ledger().missing(), leaf.frames(), fabric.missing()), (0, 0, 0));
     assert_eq!(fabric.tally().hops, 6, "nothing has gone farther than the leaf");
-    // And transit does: over the leaf to the host beside.
+    // Transit traffic passes: over the leaf to the neighboring host.
     emit(&mut fabric, &frame(&|_| ()));
     assert_eq!(fabric.tally().hops, 8);
 }
 
-/// The longest packet that fits the wire to host 1, and one of a byte more.
+/// The longest packet that fits the line to host 1, and a packet one byte longer.
 #[test]
 fn a_packet_that_is_longer_than_the_next_wire_takes_goes_nowhere() {
     let plan = leaf_spine(2, Vec::new()).plan(&Build::alike(|lines: &[Line], _| {
@@ -289,7 +276,7 @@ fn an_address_of_a_router_is_one_and_no_network() {
     assert_eq!(counts, [[0, 1], [1, 1], [1, 2]]);
 }
 
-/// A frame that comes in the stall is seen before the table is, and goes on; the next one finds no route.
+/// A frame that arrives during the stall is processed before the table changes.
 #[test]
 fn a_table_that_is_given_in_a_stall_holds_from_its_end_and_otherwise_at_once() {
     let plan = leaf_spine(2, Vec::new()).plan(&routers());
@@ -311,7 +298,7 @@ fn a_table_that_is_given_in_a_stall_holds_from_its_end_and_otherwise_at_once() {
     }
 }
 
-/// Also those that were given later than at its beginning.
+/// The new switch also has routes that were installed later than at the start.
 #[test]
 fn a_router_that_begins_anew_has_the_routes_that_it_had() {
     let plan = leaf_spine(2, Vec::new()).plan(&routers());

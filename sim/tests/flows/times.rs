@@ -1,5 +1,3 @@
-//! How long flows take.
-
 use xoff_dataplane::units::Bytes;
 use xoff_sim::flows::{
     Asked, Control, DcqcnSettings, FlowFabric, FlowPlan, HostSettings, Load, RoceSettings, Transport,
@@ -12,7 +10,7 @@ use xoff_sim::{Pace, Picos, Plan, Seed};
 use super::{LINE, LOSSLESS, as_they_are, check, dropped, flow, line, run, star};
 
 fn plans() -> Vec<(&'static str, Plan)> {
-    let odd = line(7, 333); // a byte takes no whole number of picoseconds
+    let odd = line(7, 333); // a byte does not take a whole number of picoseconds
     let tree = FatTree {
         pods: 3,
         edges: 2,
@@ -74,7 +72,7 @@ fn a_lone_flow_takes_its_ideal_time_on_every_topology_to_the_picosecond() {
     }
 }
 
-/// The same as it is written down once, by hand: three frames over 100 and then 10 Gb/s.
+/// An example computed by hand: three frames over 100 and then 10 Gb/s.
 #[test]
 fn an_ideal_time_is_that_of_the_slowest_line_behind_the_first_frame() {
     let mut fabric = FlowFabric::new(
@@ -108,7 +106,7 @@ fn hosts_are_paused_and_the_line_is_busy_to_the_picosecond() {
     }
 }
 
-/// A host takes turns among its flows: they end together, though one began later.
+/// Flows of a host are served in round robin, so they end a frame apart.
 #[test]
 fn flows_of_a_host_have_equal_shares_of_its_line() {
     let plan = star(&[LINE; 4], as_they_are);
@@ -171,7 +169,6 @@ fn a_run_in_parts_is_the_run_as_a_whole() {
     check(&whole);
 }
 
-/// Flows that nothing follows on, of a load that hears of their ends all the same, or must not.
 struct Plain {
     flows: Listed,
     listens: bool,

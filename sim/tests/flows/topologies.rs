@@ -1,5 +1,3 @@
-//! Fabrics as they are drawn.
-
 use std::sync::Arc;
 
 use xoff_dataplane::settings::{Spread, Turns};
@@ -53,7 +51,7 @@ fn the_first_figure_of_ofc_has_ten_hosts_and_two_long_flows_share_two_links() {
     assert_eq!(links, [4, 4, 2]);
 }
 
-/// Where lines have failed the ways that are left lead down and up again.
+/// With failed lines, the remaining paths lead down and up again.
 #[test]
 fn failed_lines_are_gone_round_and_everything_arrives() {
     let leaf_spine = LeafSpine {
@@ -74,7 +72,7 @@ fn failed_lines_are_gone_round_and_everything_arrives() {
     assert_eq!(dropped(&fabric), 0);
 }
 
-/// Every host sends over two links of a ring, as fast as it can: buffers wait for each other in a circle, and nothing moves for good.
+/// Every host sends over two links of a ring: buffers wait for each other in a cycle.
 #[test]
 fn flows_round_a_ring_can_stop_for_good_and_none_is_lost() {
     let shape = Ring { switches: 4, hosts: 1, host_line: LINE, ring_line: LINE };
@@ -108,7 +106,6 @@ fn frames_that_take_any_way_come_out_of_order_and_flows_do_not() {
     assert!(out_of_order(adaptive) > 0);
 }
 
-/// What is spread frame by frame looks like loss to who goes back; it arrives all the same.
 #[test]
 fn go_back_n_lives_with_frames_out_of_order() {
     let build = Build::ideal().spreading(|_| Spread::Frame(Turns::Random));
