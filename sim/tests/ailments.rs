@@ -353,7 +353,7 @@ fn a_refusal_lets_the_frame_on_the_line_leave() {
     check(&fabric);
 }
 
-/// The frame takes 122 ns to leave, another arrives 60 ns after it, and the refusal ends after 100 ns.
+/// The frame takes 122 ns to leave, another arrives after 60 ns, and the line is unblocked after 100 ns.
 #[test]
 fn a_refusal_that_ends_before_the_frame_on_the_line_has_left_changes_nothing() {
     let mut fabric = star(3, COMMIT, |_| ());

@@ -119,7 +119,7 @@ fn peers_are_let_go_before_a_switch_ends() {
     check(&fabric);
 }
 
-/// After a refusal, the XON leaves first on that line, even if the new switch has begun.
+/// On a blocked line the XON leaves first when the line is unblocked, even if the new switch has begun.
 #[test]
 fn peers_are_let_go_as_soon_as_their_lines_are_refused_no_longer() {
     for (refused, away) in [(50, 10), (10, 50)] {
@@ -159,7 +159,7 @@ fn what_comes_behind_the_last_frame_of_the_switch_before_waits_for_its_line() {
     }
 }
 
-/// A frame is on the line when the switch ends, another arrives 60 ns later, and the line is refused for 100 ns.
+/// A frame is on the line when the switch ends, another arrives after 60 ns, and the line is blocked for 100 ns.
 #[test]
 fn the_frame_on_a_line_leaves_before_those_of_the_other_switch_whatever_ails() {
     let plan = topology::single(3, LINE);
@@ -199,7 +199,7 @@ fn what_comes_while_a_switch_is_away_is_lost_and_counted() {
     // The tenth frame arrives just before the switch ends; the twentieth when the new one begins, or just before.
     let came = |frames: u64| Picos(time_of(FRAME).0 * frames + LINE.delay.0);
     assert_eq!(Picos::from(came(20).floor()), came(20));
-    // A refusal of another line keeps the backlog alive when the new switch begins.
+    // Another blocked line keeps the backlog alive when the new switch begins.
     let refusals = [Nanos::ZERO, Nanos::from_micros(100)];
     for (later, lost, refused) in refusals.iter().flat_map(|refused| [(0, 9, *refused), (1, 10, *refused)]) {
         let plan = topology::chain(1, LINE);

@@ -7,7 +7,7 @@ use crate::flows::FlowPlan;
 use crate::seed::{Purpose, Seed};
 use crate::time::Picos;
 
-/// Parameters of the load.
+/// Parameters of a random division of flows among pairs.
 #[derive(Clone, Debug)]
 pub struct Draw {
     /// Pairs of sender and receiver.

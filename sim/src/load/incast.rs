@@ -12,7 +12,7 @@ use crate::flows::FlowPlan;
 use crate::seed::{Purpose, Seed};
 use crate::time::Picos;
 
-/// Parameters of the queries.
+/// Parameters of an incast load.
 #[derive(Clone, Debug)]
 pub struct IncastSettings {
     /// Hosts that send queries, independently.

@@ -8,7 +8,7 @@ use crate::flows::{FlowPlan, frame_len};
 use crate::seed::{Purpose, Seed, exponential};
 use crate::time::Picos;
 
-/// Parameters of the load.
+/// Parameters of a Poisson load.
 #[derive(Clone, Debug)]
 pub struct Poisson {
     /// Hosts. Each sends to any other with equal probability.

@@ -143,7 +143,7 @@ fn routers_and_bridges_of_each_layer_spread_flows_by_numbers_of_their_own() {
     }
 }
 
-/// Unlike routes, groups of ports must lead to the same places: see `a_place_is_reached_..` of bridges.
+/// Routes may lead to different places over overlapping ports, unlike groups of ports.
 #[test]
 fn where_a_line_has_failed_each_place_keeps_all_of_the_ways_that_it_has() {
     let plan = leaf_spine(3, vec![(2, 0)]).plan(&routers());
