@@ -1,5 +1,5 @@
-//! What workers share without a lock and order by themselves.
+//! Atomics that workers share without a lock.
 //!
-//! A module of its own so that a test can put another in its place, one that knows of every access.
+//! A separate module, so that a test can replace them by a model that tracks every access.
 
 pub(crate) use std::sync::atomic::{AtomicBool, Ordering, fence};

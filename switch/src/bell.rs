@@ -1,8 +1,8 @@
-//! Wakes a worker that sleeps, and costs who rings a fence while it does not.
+//! Wakes a sleeping worker; costs a sender one fence while the worker is awake.
 //!
-//! The worker says that it is about to sleep and then looks for messages once more; who sends leaves the message and
-//! then looks whether the worker sleeps. Each has a fence between its two steps, so that one of them at
-//! least sees what the other has done. `tests/bell.rs` runs this file in every order that the memory model allows.
+//! The worker announces its sleep, then checks for messages once more. A sender stores its message, then checks whether
+//! the worker sleeps. Each executes a fence between its two steps, so at least one of them sees what the other did.
+//! `tests/bell.rs` runs this file in every order that the memory model allows.
 
 use std::io;
 
@@ -10,7 +10,7 @@ use nix::sys::eventfd::{EfdFlags, EventFd};
 
 use crate::atomics::{AtomicBool, Ordering, fence};
 
-/// Wakes a worker that sleeps.
+/// Wake-up signal for one worker.
 #[derive(Debug)]
 pub struct Bell {
     asleep: AtomicBool,
@@ -23,31 +23,31 @@ impl Bell {
         Ok(Bell { asleep: AtomicBool::new(false), event })
     }
 
-    /// The descriptor that becomes readable when the bell rings.
+    /// Returns the descriptor that becomes readable when the bell rings.
     #[must_use]
     pub fn event(&self) -> &EventFd {
         &self.event
     }
 
-    /// The worker is about to sleep: from here on a message rings. It must look for messages once
-    /// more before it does sleep.
+    /// Announces that the worker is about to sleep: from here on a message rings the bell. The worker must check for
+    /// messages once more before it sleeps.
     pub fn close_eyes(&self) {
         self.asleep.store(true, Ordering::Relaxed);
         fence(Ordering::SeqCst);
     }
 
-    /// The worker is awake again.
+    /// Announces that the worker is awake.
     pub fn open_eyes(&self) {
         self.asleep.store(false, Ordering::Relaxed);
     }
 
-    /// The worker, awake again, has seen that it rang. It must look for messages before it sleeps. As long as this is not
-    /// called, a bell that rang ends every sleep at once.
+    /// Clears the bell after it woke the worker, which must check for messages before its next sleep. Until this call,
+    /// a bell that rang ends every sleep at once.
     pub fn acknowledge(&self) {
-        let _ = self.event.read(); // empty unless it rang
+        let _ = self.event.read(); // fails if the bell did not ring
     }
 
-    /// Wakes the worker if it sleeps. Costs a fence while it does not.
+    /// Wakes the worker if it sleeps. Costs one fence otherwise.
     pub fn ring(&self) {
         fence(Ordering::SeqCst);
         if self.asleep.load(Ordering::Relaxed) {
@@ -55,9 +55,9 @@ impl Bell {
         }
     }
 
-    /// Wakes the worker, or keeps it from its next sleep: for what it does not look for once more
-    /// before it sleeps.
+    /// Wakes the worker, or prevents its next sleep. Needed for events that the worker does not check again before it
+    /// sleeps.
     pub fn wake(&self) {
-        let _ = self.event.write(1); // full: it has rung
+        let _ = self.event.write(1); // fails if the counter is full: the bell has rung
     }
 }

@@ -1,16 +1,16 @@
-//! Who is paused because of whom, over several switches: the chain that every XOFF is a link of.
+//! Causes of pauses across several switches: the chain from each XOFF to its root.
 //!
-//! A switch holds the peer of a port because egress queues are full of what came in there; such a
-//! queue is full because its line is slow, or because its own peer holds it; that peer is a port of
-//! another switch, known by the address that its pause frames carry. Joined, the answers of several
-//! switches ([`Waits`], what counters or the `/status` of each say) are a graph:
+//! A switch holds the peer of a port while egress queues are full of frames received there. An egress queue is full
+//! because its line is slow, or because its own peer holds it. That peer may be a port of another switch, identified by
+//! the source address of its pause frames. The [`Waits`] of several switches (from counters, or from the `/status` of
+//! each) form a graph:
 //!
 //! ```text
 //!   held port --> egress queue --> held port of the next switch --> ... --> a queue with a slow line
 //! ```
 //!
-//! Where the graph runs in a circle, every queue in it waits for the next: a deadlock, if it lasts.
-//! Each switch answers at a time of its own, so a graph may mix moments that are milliseconds apart.
+//! A cycle in the graph is a deadlock if it lasts. Switches answer at different times, so a graph may mix moments that
+//! are milliseconds apart.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -22,79 +22,79 @@ use petgraph::graph::{DiGraph, NodeIndex};
 use petgraph::visit::EdgeRef as _;
 use serde::Serialize;
 
-/// What a switch says of those who wait there.
+/// Waits within a switch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Waits {
-    /// Its name.
+    /// Name of the switch.
     pub switch: String,
-    /// Its ports.
+    /// Ports of the switch.
     pub ports: Vec<PortWaits>,
 }
 
-/// Those who wait at a port.
+/// Waits at a port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PortWaits {
-    /// Its name.
+    /// Name of the port.
     pub name: String,
-    /// Its address.
+    /// MAC address of the port.
     pub mac: String,
-    /// Address of whoever sent the last pause frame that was obeyed; `None` while there was none.
+    /// Source address of the last pause frame obeyed; `None` if there was none.
     pub pause_peer: Option<String>,
-    /// Its classes.
+    /// Classes of the port.
     pub classes: Vec<ClassWaits>,
 }
 
-/// Those who wait at a port in a class.
+/// Waits at a port in a class.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClassWaits {
-    /// The class.
+    /// Class, 0 to 7.
     pub class: u8,
-    /// Whether the peer is held.
+    /// True while the port holds its peer.
     pub holds: bool,
-    /// While it is: the egress queues that hold what came in here, the fullest first.
+    /// Egress queues with frames received by this port, the fullest first; empty unless the peer is held.
     pub culprits: Vec<FullQueue>,
-    /// Whether the peer holds this queue, or a flow in it.
+    /// True while the peer pauses the egress queue, or a flow in it.
     pub is_held: bool,
 }
 
-/// An egress queue that holds what came in by a port.
+/// Egress queue with frames received by a given port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FullQueue {
-    /// Name of its port.
+    /// Name of the egress port.
     pub port: String,
-    /// Its class.
+    /// Class, 0 to 7.
     pub class: u8,
-    /// Bytes from that port.
+    /// Bytes received by the given port.
     pub bytes: u64,
 }
 
-/// Something that waits, or is waited for.
+/// Node of the graph of causes.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(tag = "kind", rename_all = "lowercase")]
 pub enum Place {
-    /// A port that holds its peer: frames wait in front of it.
+    /// Port that holds its peer.
     Port {
-        /// The switch's name.
+        /// Name of the switch.
         switch: String,
-        /// The port's name.
+        /// Name of the port.
         port: String,
-        /// The class.
+        /// Class, 0 to 7.
         class: u8,
     },
-    /// An egress queue.
+    /// Egress queue.
     Queue {
-        /// The switch's name.
+        /// Name of the switch.
         switch: String,
-        /// The port's name.
+        /// Name of the port.
         port: String,
-        /// The class.
+        /// Class, 0 to 7.
         class: u8,
     },
-    /// Whoever holds a queue and is none of the switches asked: a host, or another switch.
+    /// Sender of pauses outside the given switches: a host, or another switch.
     Station {
-        /// Its address.
+        /// MAC address.
         mac: String,
-        /// The class.
+        /// Class, 0 to 7.
         class: u8,
     },
 }
@@ -111,16 +111,16 @@ impl std::fmt::Display for Place {
     }
 }
 
-/// Why one place waits for another.
+/// Reason for which one place waits for another.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "because", rename_all = "lowercase")]
 pub enum Because {
-    /// So many bytes that came in there are in that queue.
+    /// The egress queue contains frames received by the held port.
     Holds {
-        /// Bytes.
+        /// Bytes of these frames.
         bytes: u64,
     },
-    /// That one has paused it.
+    /// The place has paused the egress queue.
     Paused,
 }
 
@@ -133,7 +133,7 @@ impl std::fmt::Display for Because {
     }
 }
 
-/// Who waits for whom.
+/// Graph of places that wait for each other.
 #[derive(Clone, Debug, Default)]
 pub struct Causes {
     graph: DiGraph<Place, Because>,
@@ -141,7 +141,7 @@ pub struct Causes {
 }
 
 impl Causes {
-    /// The graph of what these switches say.
+    /// Builds the graph from the waits of several switches.
     pub fn of<T: Into<Waits>>(switches: impl IntoIterator<Item = T>) -> Causes {
         let switches: Vec<Waits> = switches.into_iter().map(Into::into).collect();
         let mut causes = Causes::default();
@@ -156,20 +156,20 @@ impl Causes {
         causes
     }
 
-    /// The circles: each a list of places, every one waiting for the next and the last for the first.
+    /// Returns the cycles: each a list of places, of which every one waits for the next and the last for the first.
     #[must_use]
     pub fn cycles(&self) -> Vec<Vec<Place>> {
         let knots = tarjan_scc(&self.graph).into_iter().filter(|knot| knot.len() > 1);
         knots.map(|knot| self.round(&knot)).collect()
     }
 
-    /// Whether nobody is held.
+    /// Returns whether no peer is held.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.graph.node_count() == 0
     }
 
-    /// As indented text: who is held, and below it why, down to the root.
+    /// Returns the graph as indented text: each held port, and below it the causes down to the root.
     #[must_use]
     pub fn text(&self) -> String {
         if self.is_empty() {
@@ -190,7 +190,7 @@ impl Causes {
         text
     }
 
-    /// In the language of Graphviz; what is in a circle is red.
+    /// Returns the graph in the language of Graphviz, with cycles in red.
     #[must_use]
     pub fn dot(&self) -> String {
         let in_circle: Vec<NodeIndex> =
@@ -208,7 +208,7 @@ impl Causes {
         Dot::with_attr_getters(&self.graph, &[] as &[Config], &edge, &node).to_string()
     }
 
-    /// As numbers and names for programs.
+    /// Returns the graph as JSON.
     #[must_use]
     pub fn json(&self) -> serde_json::Value {
         let edges = self.graph.edge_references().map(|edge| {
@@ -263,7 +263,7 @@ impl Causes {
         let again = std::mem::replace(&mut told[at.index()], true);
         let because = because.map_or(String::new(), |because| format!("{because}: "));
         let mut next: Vec<_> = self.graph.edges(at).collect();
-        next.reverse(); // petgraph tells the last first
+        next.reverse(); // petgraph returns the newest first
         let note = match &self.graph[at] {
             _ if again => ", see above",
             Place::Queue { .. } if next.is_empty() => ", its line is the limit",
@@ -275,7 +275,7 @@ impl Causes {
         }
     }
 
-    /// One way round a knot of places that all wait for each other.
+    /// Returns one cycle in a strongly connected component.
     fn round(&self, knot: &[NodeIndex]) -> Vec<Place> {
         let mut path = vec![knot[knot.len() - 1]];
         loop {
@@ -299,7 +299,7 @@ fn of_port(switch: &Waits, port: &PortWaits, class: &ClassWaits) -> Place {
 mod tests {
     use super::*;
 
-    /// A switch with ports `left` and `right`, whose addresses end in `number` and 1 or 2.
+    /// Returns a switch with ports `left` and `right`, whose addresses end in `number` and 1 or 2.
     fn switch(number: u8) -> Waits {
         let class = |class| ClassWaits { class, holds: false, culprits: Vec::new(), is_held: false };
         let port = |(name, end): (&str, u8)| PortWaits {
@@ -315,14 +315,14 @@ mod tests {
         format!("02:00:00:00:{number:02}:{end:02}")
     }
 
-    /// `left` holds its peer because of `right`.
+    /// Makes `left` hold its peer because of `right`.
     fn hold(waits: &mut Waits, bytes: u64) {
         let class = &mut waits.ports[0].classes[3];
         class.holds = true;
         class.culprits = vec![FullQueue { port: "right".into(), class: class.class, bytes }];
     }
 
-    /// `right` is held by a port with that address.
+    /// Makes a port with address `peer` pause `right`.
     fn held_by(waits: &mut Waits, peer: String) {
         waits.ports[1].pause_peer = Some(peer);
         waits.ports[1].classes[3].is_held = true;

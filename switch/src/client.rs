@@ -1,5 +1,5 @@
-//! How commands ask a running switch: over HTTP, at an address or a Unix socket, and directly. A proxy that the environment
-//! names is for the web; it knows nothing of the addresses of this machine.
+//! Requests of commands to a running switch: HTTP to an address or a Unix socket. A proxy in the environment is
+//! ignored, because it does not know this machine's addresses.
 
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::net::UnixStream;
@@ -18,15 +18,15 @@ use ureq::{Agent, Body, Error};
 
 use crate::unix_socket;
 
-/// Before the path of a socket.
+/// Prefix of a Unix socket's path.
 const UNIX: &str = "unix:";
-/// Where switches serve that are not told otherwise.
+/// Default URL of a switch's HTTP server.
 pub const DEFAULT_URL: &str = "http://127.0.0.1:9464";
 
-/// Where a switch serves, from the command line: with `http://` before it where nothing else is.
+/// Parses the URL of a switch from the command line, and adds `http://` if it has no scheme.
 ///
 /// # Errors
-/// What it may be.
+/// Returns the allowed forms if `text` has another scheme or a relative path.
 pub fn url(text: &str) -> Result<String, String> {
     if let Some(path) = text.strip_prefix(UNIX) {
         let path = path.strip_prefix("//").unwrap_or(path);
@@ -44,24 +44,25 @@ pub fn url(text: &str) -> Result<String, String> {
     }
 }
 
-/// Nobody answers.
+/// Missing answer from a switch.
 #[derive(Debug, thiserror::Error)]
 #[error("{}", silence(url, error, "switch", "start one with `xoff run`, or say where it serves with --url"))]
 pub struct Silent {
-    /// Where it was asked.
+    /// URL of the request.
     pub url: String,
-    /// What the network said.
+    /// Error of the network.
     pub error: Box<Error>,
 }
 
 impl Silent {
-    /// As a closure for `map_err`.
+    /// Returns a closure for `map_err`.
     pub fn at(url: &str) -> impl Fn(Error) -> Silent {
         move |error| Silent { url: url.into(), error: Box::new(error) }
     }
 }
 
-/// Returns why no `server` ("switch", "agent") answers at `url`, and what to do: `start` where none serves there.
+/// Returns a message that no `server` ("switch", "agent") answers at `url`, why, and what to do. `start` is the advice
+/// if no process listens there.
 #[must_use]
 pub fn silence(url: &str, error: &Error, server: &str, start: &str) -> String {
     match error {
@@ -76,35 +77,35 @@ pub fn silence(url: &str, error: &Error, server: &str, start: &str) -> String {
     }
 }
 
-/// The process that listens at a socket, by its id, is stopped.
+/// The process with this id, which listens at a socket, is stopped.
 #[derive(Debug, thiserror::Error)]
 #[error("process {0} is stopped; continue it with `kill -CONT {0}`, or end it with `kill -KILL {0}`")]
 struct Stopped(i32);
 
-/// Why a switch did not do what it was asked for.
+/// Reason for which a request failed.
 #[derive(Debug, thiserror::Error)]
 pub enum AskError {
-    /// Nobody answers.
+    /// No server answers.
     #[error(transparent)]
     Silent(#[from] Silent),
-    /// The switch says no.
+    /// The switch refused the request.
     #[error("{0}")]
     Refused(String),
-    /// Somebody answers, but not so.
+    /// Another program or version answers.
     #[error("what answers at {url} is no switch of this version of xoff: {error}")]
     Foreign {
-        /// Where it was asked.
+        /// URL of the request.
         url: String,
-        /// What is wrong with the answer.
+        /// Error of the answer's parser.
         error: serde_json::Error,
     },
 }
 
-/// Sends who serves at `url`, which [`url`] has read, what `send` makes of an agent and what comes before the path; and waits so long
-/// for the whole answer.
+/// Sends a request to the server at `url` (as returned by [`url`]) and parses its answer. `send` gets an agent and the
+/// base URL; `timeout` limits the whole exchange.
 ///
 /// # Errors
-/// [`AskError`].
+/// Returns an [`AskError`] if no answer arrives, or the answer is a refusal or invalid.
 pub fn ask<T: DeserializeOwned>(
     url: &str,
     timeout: Duration,
@@ -119,22 +120,25 @@ pub fn ask<T: DeserializeOwned>(
     serde_json::from_str(&body).map_err(|error| AskError::Foreign { url: url.into(), error })
 }
 
-/// Asks who serves at `base`, which [`url`] has read, and waits so long for the whole answer; any status is one.
+/// Requests `path` from the server at `base` (as returned by [`url`]). An answer with any status is a success;
+/// `timeout` limits the whole exchange.
 ///
 /// # Errors
-/// Nobody answers.
+/// Returns an error if no server answers.
 pub fn get(base: &str, path: &str, timeout: Duration) -> Result<Response<Body>, Error> {
     let (agent, base) = agent(base, timeout);
     agent.get(format!("{base}{path}")).call()
 }
 
-/// What asks who serves at `base`, and what comes before the path then.
+/// Returns an HTTP agent for the server at `base`, and the base URL for its requests. `timeout` limits the whole
+/// exchange.
 #[must_use]
 pub fn agent(base: &str, timeout: Duration) -> (Agent, String) {
     of(base, Agent::config_builder().timeout_global(Some(timeout)))
 }
 
-/// The same, for answers without an end: it waits so long for them to begin.
+/// Returns an HTTP agent for endless answers, and the base URL for its requests. `timeout` limits the connection and
+/// the start of the answer.
 #[must_use]
 pub fn endless(base: &str, timeout: Duration) -> (Agent, String) {
     let config = Agent::config_builder().timeout_connect(Some(timeout)).timeout_recv_response(Some(timeout));
@@ -146,13 +150,13 @@ fn of(base: &str, config: ConfigBuilder<AgentScope>) -> (Agent, String) {
     match base.strip_prefix(UNIX) {
         Some(path) => {
             let agent = Agent::with_parts(config, Socket(path.into()), DefaultResolver::default());
-            (agent, "http://127.0.0.1".to_owned()) // the name that any switch answers to
+            (agent, "http://127.0.0.1".to_owned()) // a host name that every switch accepts
         }
         None => (config.new_agent(), base.trim_end_matches('/').to_owned()),
     }
 }
 
-/// Connects to a Unix socket, whatever is asked for.
+/// Connector to a Unix socket, which ignores the requested address.
 #[derive(Debug)]
 struct Socket(PathBuf);
 
@@ -196,7 +200,7 @@ impl Transport for Connection {
     }
 
     fn is_open(&mut self) -> bool {
-        false // each is used once
+        false // each connection serves one request
     }
 }
 

@@ -1,6 +1,5 @@
-//! Open files: how many a switch takes, and that the process may have as many, before anything is
-//! attached. A switch that found out later would be a switch with half of its ports, or one that nobody
-//! can ask.
+//! The number of open files that a switch needs. The switch raises its limit, or fails, before it attaches anything: a
+//! later failure would leave it with some of its ports, or without HTTP.
 
 use std::fs;
 
@@ -9,55 +8,55 @@ use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
 use crate::control::CONNECTIONS_MAX;
 
-/// For each socket: it, the duplicate that its worker sleeps on, and that by which its counters are read.
+/// Open files per socket: the socket, the duplicate on which its worker sleeps, and the descriptor for its counters.
 const BY_SOCKET: u64 = 3;
-/// For each port: its program, maps and link, and two conversations with netlink.
+/// Open files per port: program, maps, link, and two netlink sockets.
 const BY_PORT: u64 = 16;
-/// For each worker: what wakes it, and duplicates of that.
+/// Open files per worker: its wake-up descriptors, and duplicates of them.
 const BY_WORKER: u64 = 6;
-/// HTTP, netlink and the timers of the control thread, signals, and what is open for a moment only.
+/// Open files of the process: HTTP, netlink, timers of the control thread, signals, and short-lived files.
 const ALWAYS: u64 = 32;
-/// Those that are served, and those that are told to come again.
+/// Served connections, and rejected ones.
 const CONNECTIONS: u64 = 2 * CONNECTIONS_MAX as u64;
 
-/// Why a switch may not have as many open files as it needs.
+/// Reason for which the switch cannot open as many files as it needs.
 #[derive(Debug, thiserror::Error)]
 pub enum DescriptorError {
-    /// The limit is too low.
+    /// The hard limit is too low.
     #[error(
         "the switch needs {needed} open files ({sockets} sockets on {ports} ports, {CONNECTIONS} HTTP connections, \
          and more), and this process may have {allowed}: raise the limit (`ulimit -Hn {needed}`, or \
          LimitNOFILE={needed} for systemd), or list fewer `queues`"
     )]
     TooFew {
-        /// How many, those that are open already included.
+        /// Number of open files needed, including those already open.
         needed: u64,
-        /// Of these, sockets of ports.
+        /// Number of port sockets among them.
         sockets: u64,
-        /// How many ports.
+        /// Number of ports.
         ports: usize,
-        /// The hard limit.
+        /// Hard limit of open files.
         allowed: u64,
     },
-    /// The system does not tell, or does not let.
+    /// The system refused to read or raise the limit.
     #[error("cannot raise the limit of open files to {allowed}: {error}")]
     System {
-        /// The hard limit, or zero where not even that is known.
+        /// Hard limit of open files; zero if unknown.
         allowed: u64,
-        /// The system's words.
+        /// Error of the system.
         error: Errno,
     },
 }
 
-/// How many files the process may have open.
+/// Number of files that the process may open.
 #[derive(Clone, Copy, Debug)]
 pub struct Allowed(u64);
 
 impl Allowed {
-    /// As many as the hard limit has; the soft one is raised to it.
+    /// Raises the soft limit of open files to the hard limit, and returns it.
     ///
     /// # Errors
-    /// The system does not let it.
+    /// Returns an error if the system refuses.
     pub fn raise() -> Result<Allowed, DescriptorError> {
         let system = |allowed| move |error| DescriptorError::System { allowed, error };
         let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).map_err(system(0))?;
@@ -67,11 +66,11 @@ impl Allowed {
         Ok(Allowed(hard))
     }
 
-    /// Makes sure that a switch with so many queues at each port (`None`: one is assumed) can have its files,
-    /// beside those that are open.
+    /// Checks that a switch can open its files beside those already open. `queues` has the number of queues of each
+    /// port; one is assumed for `None`.
     ///
     /// # Errors
-    /// It cannot.
+    /// Returns [`DescriptorError::TooFew`] if the limit is too low.
     pub fn suffices(self, queues: &[Option<u32>], workers: usize) -> Result<(), DescriptorError> {
         let sockets: Vec<u64> = queues.iter().map(|queues| u64::from(queues.unwrap_or(1))).collect();
         let (needed, allowed) = (open() + needed(&sockets, workers), self.0);
@@ -83,13 +82,14 @@ impl Allowed {
     }
 }
 
-/// With so many sockets at each port. One port counts twice: while it is opened again, its old sockets may not be closed yet.
+/// Returns the number of files for ports with these numbers of sockets. The largest port counts twice: when it is
+/// reopened, its old sockets may still be open.
 fn needed(sockets: &[u64], workers: usize) -> u64 {
     let ports = sockets.iter().chain(sockets.iter().max()).map(|sockets| sockets * BY_SOCKET + BY_PORT);
     ports.sum::<u64>() + workers as u64 * BY_WORKER + CONNECTIONS + ALWAYS
 }
 
-/// How many the process has open.
+/// Returns the number of open files of the process.
 fn open() -> u64 {
     fs::read_dir("/proc/self/fd").map_or(0, |open| open.count() as u64)
 }

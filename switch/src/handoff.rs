@@ -1,20 +1,20 @@
-//! What workers pass to each other: frames on their way to another worker's port, slots on their way
-//! home, and addresses learned.
+//! Queues between workers: frames for another worker's port, slots on their way back, and learned addresses.
 //!
-//! One bounded queue for each ordered pair of workers and kind of message, with one producer and one consumer. What a
-//! queue can be asked in each of its states:
+//! Each ordered pair of workers has one bounded queue per kind of message, with one producer and one consumer.
+//! Operations by state:
 //!
 //! | state | sender | receiver |
 //! |---|---|---|
-//! | empty | may send | gets nothing, may sleep after it has said so and looked again |
+//! | empty | may send | gets nothing; may sleep after it has announced that and checked again |
 //! | some  | may send | takes the oldest |
 //! | full  | keeps its message, which stays counted at its ingress | takes the oldest |
 //!
-//! Prohibited: to take a message from the dataplane without room for it here (it would be lost), and
-//! to sleep without looking once more after [`Bell::close_eyes`] (a message might wait forever).
+//! Two things are prohibited. A sender must not take a message from the dataplane without room for it here, because the
+//! message would be lost. A receiver must not sleep without a check after [`Bell::close_eyes`], because a message might
+//! wait forever.
 //!
-//! Returns and frames have queues of their own, so that a receiver that cannot take frames can still
-//! get its slots back: otherwise two workers that wait for each other would wait for good.
+//! Returns and frames have separate queues. A receiver that cannot take frames still gets its slots back; otherwise two
+//! workers could wait for each other forever.
 
 use std::io;
 use std::iter;
@@ -31,10 +31,10 @@ use xoff_xdp::Store;
 
 use crate::bell::Bell;
 
-/// Messages that fit between two workers in each direction and kind: a few batches.
+/// Number of messages that fit between two workers in each direction and kind: a few batches.
 pub(crate) const CAPACITY: usize = HANDOVER_QUEUE as usize;
 
-/// The bells of all workers.
+/// Bells of all workers.
 #[derive(Debug)]
 pub struct Bells(Box<[Bell]>);
 
@@ -42,7 +42,7 @@ impl Bells {
     /// Creates a bell for each of `workers` workers.
     ///
     /// # Errors
-    /// Where the system gives no more descriptors.
+    /// Returns an error if the process has no free descriptors.
     pub fn new(workers: usize) -> io::Result<Arc<Bells>> {
         let bells = (0..workers).map(|_| Bell::new()).collect::<io::Result<_>>()?;
         Ok(Arc::new(Bells(bells)))
@@ -54,7 +54,7 @@ impl Bells {
         &self.0[worker.index()]
     }
 
-    /// Wakes every worker: something that is not a message concerns all.
+    /// Wakes every worker, for an event that is not a message.
     pub fn wake_all(&self) {
         self.0.iter().for_each(Bell::wake);
     }
@@ -64,11 +64,11 @@ impl Bells {
     }
 }
 
-/// A message in a queue. Frames that are in queues when the switch stops end with its buffer memory; the ledger counts them as handed
-/// over. So a queue must not drop what it holds, whichever of its ends is dropped last.
+/// Message in a queue. When the switch stops, queued frames end with its buffer memory; the ledger counts them as
+/// handed over. So a queue must not drop its messages, whichever of its ends is dropped last.
 type Message<T> = ManuallyDrop<T>;
 
-/// The sender's ends of the queues to one worker.
+/// Sender's ends of the queues to one worker.
 #[derive(Debug)]
 struct Outgoing {
     frames: Producer<Message<Handover>>,
@@ -76,7 +76,7 @@ struct Outgoing {
     learned: Producer<Message<FdbUpdate>>,
 }
 
-/// The receiver's ends of the queues from one worker.
+/// Receiver's ends of the queues from one worker.
 #[derive(Debug)]
 struct Incoming {
     frames: Consumer<Message<Handover>>,
@@ -84,7 +84,7 @@ struct Incoming {
     learned: Consumer<Message<FdbUpdate>>,
 }
 
-/// Returns both ends of new queues.
+/// Creates the queues of one direction, and returns both ends.
 fn queues() -> (Outgoing, Incoming) {
     let (to_frames, frames) = RingBuffer::new(CAPACITY);
     let (to_returns, returns) = RingBuffer::new(CAPACITY);
@@ -99,7 +99,7 @@ impl Incoming {
     }
 }
 
-/// Another worker, and the queues to and from it.
+/// Another worker, with the queues to and from it.
 #[derive(Debug)]
 struct OtherWorker {
     worker: WorkerId,
@@ -107,7 +107,7 @@ struct OtherWorker {
     from: Incoming,
 }
 
-/// One worker's ends of the queues between all workers.
+/// Ends of a worker in the queues between all workers.
 #[derive(Debug)]
 pub struct Handoff {
     bells: Arc<Bells>,
@@ -116,7 +116,7 @@ pub struct Handoff {
 }
 
 impl Handoff {
-    /// Returns one for each worker that has a bell, in order.
+    /// Creates the queues of every worker that has a bell, in the order of workers.
     #[must_use]
     pub fn for_each(bells: &Arc<Bells>) -> Vec<Handoff> {
         let mut handoffs: Vec<Handoff> =
@@ -138,7 +138,7 @@ impl Handoff {
         self.bells.of(self.me)
     }
 
-    /// Sends what the dataplane has for the others, as far as there is room, and takes what they sent.
+    /// Sends the dataplane's messages while there is room, and takes the messages of other workers.
     pub fn exchange(&mut self, now: Nanos, switch: &mut Switch, store: &mut Store) -> Progress {
         if self.others.is_empty() {
             return Progress::default();
@@ -160,8 +160,8 @@ impl Handoff {
         any
     }
 
-    /// What is learned waits until all others have room for it: one that missed a move would send to the old
-    /// port.
+    /// Sends learned addresses to all other workers at once, when all have room. A worker that missed a move would send
+    /// to the old port.
     fn send_learned(&mut self, batch: &mut Batch<'_>) -> bool {
         let mut any = false;
         while self.others.iter().all(|other| !other.to.learned.is_full())
@@ -180,7 +180,7 @@ impl Handoff {
         for OtherWorker { from, .. } in &mut self.others {
             let mut messages = drain(&mut from.returns, |back| batch.take_back(back, store));
             let frames = drain(&mut from.frames, |handover| batch.take_over(handover, store));
-            // What is learned is sent before frames and taken after them: a reply never overtakes it.
+            // Addresses are sent before frames and taken after them: a reply never overtakes its address.
             messages += drain(&mut from.learned, |update| batch.hear_learned(&update));
             taken.is_busy |= messages + frames > 0;
             taken.received += frames;
@@ -188,14 +188,14 @@ impl Handoff {
         taken
     }
 
-    /// Whether a message waits for this worker.
+    /// Returns whether a message waits for this worker.
     #[must_use]
     pub fn waiting(&self) -> bool {
         self.others.iter().any(|other| !other.from.is_empty())
     }
 }
 
-/// The next frame for another worker, with its bytes where both can reach them.
+/// Returns the next frame for another worker, after moving its bytes to memory that both can access.
 fn next_settled(batch: &mut Batch<'_>, store: &mut Store, worker: WorkerId) -> Option<Handover> {
     batch.next_handover(worker).filter(|&slot| store.can_settle(slot))?;
     let handover = batch.hand_over(worker)?;
@@ -223,7 +223,7 @@ fn push<T>(queue: &mut Producer<Message<T>>, message: T) {
     }
 }
 
-/// Takes the messages that are there, and returns their number.
+/// Takes the queued messages, and returns their number.
 fn drain<T>(queue: &mut Consumer<Message<T>>, take: impl FnMut(T)) -> u32 {
     let messages = iter::from_fn(|| queue.pop().ok()).take(CAPACITY);
     messages.map(Message::into_inner).map(take).map(|()| 1).sum()
@@ -243,7 +243,7 @@ pub(crate) mod tests {
 
     use super::*;
 
-    /// More than fit between two workers.
+    /// More frames than fit between two workers.
     const FRAMES: u32 = 1100;
     const CELLS: u32 = 2 * FRAMES;
     pub(crate) const NOW: Nanos = Nanos(1000);
@@ -255,7 +255,7 @@ pub(crate) mod tests {
         counters: Arc<Counters>,
     }
 
-    /// A frame from `src` to `dst` comes in by `port`.
+    /// Receives a frame from `src` to `dst` at `port`.
     pub(crate) fn receive(switch: &mut Switch, store: &mut Store, [port, dst, src]: [u8; 3], len: u32) {
         let mut bytes = vec![0; len as usize];
         bytes[..14].copy_from_slice(&[2, 0, 0, 0, 0, dst, 2, 0, 0, 0, 0, src, 0x88, 0xb5]);
@@ -284,7 +284,7 @@ pub(crate) mod tests {
         }
     }
 
-    /// Two workers, a port each; host n is behind port n - 1.
+    /// Returns two workers with one port each; host n is behind port n - 1.
     pub(crate) fn two_workers(port_b: &str) -> (Node, Node) {
         let text = format!(
             "[[port]]\nname = \"a\"\ndevice = \"a\"\nspeed = \"1G\"\nmtu = 9000\n\
@@ -343,7 +343,8 @@ pub(crate) mod tests {
         assert!(!a.switch.waits_for_workers());
     }
 
-    /// A lossy class counts only where it waits, so its frames in an outbox are bounded; lossless ones count at their ingress.
+    /// A lossy class counts only in its queue, so its frames in an outbox are bounded. Lossless frames count at their
+    /// ingress.
     #[test]
     fn outbox_bounds_lossy_frames_only() {
         let (mut a, _b) = two_workers("");
@@ -401,7 +402,7 @@ pub(crate) mod tests {
     #[test]
     fn a_worker_that_is_about_to_sleep_is_woken_too() {
         let bell = Bell::new().unwrap();
-        bell.wake(); // between its look at the stop flag and close_eyes
+        bell.wake(); // between its check of the stop flag and close_eyes
         bell.close_eyes();
         assert_eq!(bell.event().read().unwrap(), 1, "its sleep ends at once");
     }
@@ -412,6 +413,6 @@ pub(crate) mod tests {
         a.receive(0, 2, 1, 60);
         assert!(a.exchange());
         assert_eq!(a.switch.ledger().handed_over, 1);
-        drop((a, b)); // a handle that is lost would panic
+        drop((a, b)); // a lost handle would panic
     }
 }

@@ -1,5 +1,5 @@
-//! The switch process, the shell around the dataplane: workers and their hand-over, the control thread and what it serves,
-//! the mirror of the kernel's routes, LLDP, capture, and what the process may do.
+//! The switch process around the dataplane: workers and their queues, control thread and HTTP, the mirror of the
+//! kernel's routes, LLDP, capture, and privileges.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! The machine that this process runs on, for configurations to fit into.
+//! Facts about this machine, against which configurations are checked.
 
 use std::fs;
 use std::hash::{BuildHasher, RandomState};
@@ -11,7 +11,7 @@ use xoff_dataplane::settings::HashSeed;
 use xoff_dataplane::units::Bytes;
 use xoff_xdp::Interface;
 
-/// What this process may use, its devices in the network namespace of the thread that asks.
+/// Returns what this process may use. Devices are those in the network namespace of the calling thread.
 #[must_use]
 pub fn here() -> Machine {
     let has_multi_buffer = xoff_xdp::has_multi_buffer();
@@ -28,31 +28,30 @@ fn device(name: &str) -> Device {
     Device::Has { index, queues, mtu, uses: Uses { loopback, master, default_route, addresses } }
 }
 
-/// What is on the file system of namespaces is one; of another kind it is refused when it is entered.
+/// Returns whether `path` is on the namespaces' file system. A namespace of another kind is refused when it is entered.
 fn is_netns(path: &Path) -> bool {
     let file_system = |path: &Path| fs::metadata(path).map(|file| file.dev());
     match (file_system(path), file_system(Path::new("/proc/thread-self/ns/net"))) {
         (Ok(its), Ok(ours)) => its == ours,
         (Err(_), _) => false,
-        (Ok(_), Err(_)) => true, // without /proc nobody can tell
+        (Ok(_), Err(_)) => true, // unknown without /proc
     }
 }
 
-/// A number that nobody else knows, another one at each call: the standard library's hashers are seeded by
-/// the operating system.
+/// Returns a random seed, different at each call: the operating system seeds the hashers of the standard library.
 #[must_use]
 pub fn secret() -> HashSeed {
     let state = RandomState::new();
     HashSeed([0u8, 1].map(|half| state.hash_one(half)))
 }
 
-/// All of it; `None`: nobody knows.
+/// Returns the size of the machine's memory, or `None` if unknown.
 #[must_use]
 pub fn memory() -> Option<Bytes> {
     Some(Bytes(sysinfo().ok()?.ram_total()))
 }
 
-/// Memory that programs can still get; `None`: unknown.
+/// Returns the memory that programs can still allocate, or `None` if unknown.
 #[must_use]
 pub fn available_memory() -> Option<Bytes> {
     let info = fs::read_to_string("/proc/meminfo").ok()?;
@@ -60,7 +59,7 @@ pub fn available_memory() -> Option<Bytes> {
     Some(Bytes(kibibytes.trim().parse::<u64>().ok()? << 10))
 }
 
-/// Those that `taskset`, cpusets and `isolcpus` leave to this thread.
+/// Returns the cores that `taskset`, cpusets and `isolcpus` leave to this thread.
 fn cores() -> Vec<u16> {
     let cores = core_affinity::get_core_ids().unwrap_or_default();
     cores.into_iter().filter_map(|core| u16::try_from(core.id).ok()).collect()

@@ -1,7 +1,7 @@
-//! A file or pipe that a thread of its own writes, and whose reader may have stopped.
+//! A file or pipe, written by a separate thread, whose reader may have stopped.
 //!
-//! A write that blocks cannot be broken off, so nobody may join such a thread for good: whoever waits for it waits as long as
-//! bytes are taken, and then leaves it to the end of the process.
+//! A blocked write cannot be interrupted, so the thread is joined only while its reader makes progress. After that the
+//! thread is abandoned until the process ends.
 
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -10,23 +10,23 @@ use std::time::{Duration, Instant};
 
 use xoff_dataplane::counter::Counter;
 
-/// Maximum number of bytes in a write: what shows progress of a slow reader.
+/// Maximum bytes per write, so that progress of a slow reader is visible.
 const PIECE: usize = 64 << 10;
-/// How long a reader may take for one of these.
+/// Maximum time for one write.
 const TAKEN_WITHIN: Duration = Duration::from_secs(5);
-/// How long all may take: less than service managers wait.
+/// Maximum time for all writes: less than the stop timeout of service managers.
 const ALL_WITHIN: Duration = Duration::from_secs(30);
-/// How often it is looked whether the thread has ended.
+/// Interval at which the thread's end is checked.
 const LOOK_EVERY: Duration = Duration::from_millis(2);
 
-/// The end that is written to.
+/// Writer that counts the bytes written.
 #[derive(Debug)]
 pub struct Outlet<W> {
     out: W,
     bytes: Arc<Counter>,
 }
 
-/// How many bytes an [`Outlet`] has taken.
+/// Count of the bytes that an [`Outlet`] has written.
 #[derive(Debug)]
 pub struct Progress {
     bytes: Arc<Counter>,
@@ -34,22 +34,22 @@ pub struct Progress {
     all_within: Duration,
 }
 
-/// Why the rest is not waited for.
+/// Reason for which the remaining bytes are abandoned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Stuck {
-    /// No progress.
+    /// The reader made no progress.
     #[error("nobody has read it for {} s", .0.as_secs())]
     Unread(Duration),
-    /// Too little progress.
+    /// The reader was too slow.
     #[error("its reader has not taken all of it within {} s", .0.as_secs())]
     Slow(Duration),
-    /// Somebody is in a hurry.
+    /// A second signal was received.
     #[error("a second signal ended the switch before all of it was read")]
     Hurried,
 }
 
 impl<W: Write> Outlet<W> {
-    /// Writes to `out`.
+    /// Creates a writer to `out`, and its progress.
     pub fn new(out: W) -> (Outlet<W>, Progress) {
         let bytes = Arc::<Counter>::default();
         let progress =
@@ -71,10 +71,10 @@ impl<W: Write> Write for Outlet<W> {
 }
 
 impl Progress {
-    /// Waits for the end of the thread that writes, as long as its bytes are taken.
+    /// Waits for the end of the writing thread while its reader makes progress.
     ///
     /// # Errors
-    /// Why the thread is left alone.
+    /// Returns the reason for which the thread is abandoned.
     pub fn wait_for<T>(
         &self,
         thread: JoinHandle<T>,
@@ -109,7 +109,7 @@ mod tests {
 
     use super::*;
 
-    /// A pipe, more than it holds on its way into it, and how far that is.
+    /// Returns a pipe's reader, and the progress of a thread that writes more to the pipe than it can hold.
     fn full_pipe() -> (io::PipeReader, Progress, JoinHandle<io::Result<()>>) {
         let (reader, writer) = io::pipe().unwrap();
         let (mut outlet, progress) = Outlet::new(writer);
@@ -141,7 +141,7 @@ mod tests {
         assert_eq!(read.join().unwrap().unwrap(), 4 << 20);
     }
 
-    /// Each piece comes in time, and all of them do not.
+    /// Each write is on time, but the total time is exceeded.
     #[test]
     fn slow_reader_given_up() {
         let (mut reader, progress, thread) = full_pipe();

@@ -1,4 +1,4 @@
-//! The settings of a configuration in the terms of AF_XDP ports.
+//! Translation of the configuration into options of AF_XDP ports.
 
 use xoff_config::memory::WINDOW;
 use xoff_config::shell::{
@@ -6,7 +6,7 @@ use xoff_config::shell::{
 };
 use xoff_xdp::{PortOptions, Rings};
 
-/// Returns how a port is opened.
+/// Returns the options with which a port is opened.
 pub(crate) fn of_port(shell: &ShellSettings, port: &PortShell) -> PortOptions {
     let RingSizes { fill, rx, tx, completion } = port.rings;
     PortOptions {

@@ -1,17 +1,17 @@
-//! Whether it can be said that nothing lossless was lost: of a switch, of a network of them, of an experiment.
+//! The verdict on losslessness of a switch, a network of switches, or an experiment.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What became of the promise that lossless classes lose nothing.
+/// Verdict on the promise that lossless classes lose no frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Promise {
-    /// Nothing was lost, but for what is acknowledged, and every frame is accounted for.
+    /// No unacknowledged loss, and every frame is accounted for.
     Kept,
-    /// Frames were lost, or are missing.
+    /// Frames were lost, or are missing from the ledger.
     NotKept,
-    /// No loss is known, but not everything that could tell of one can be read.
+    /// No known loss, but a counter that could show one is unreadable.
     #[default]
     NotProved,
 }

@@ -1,4 +1,4 @@
-//! `xoff run --record FILE`: the thread that writes what a worker [records](xoff_recording).
+//! `xoff run --record FILE`: the thread that writes a worker's [records](xoff_recording).
 
 use std::fmt;
 use std::fs::File;
@@ -18,59 +18,59 @@ use crate::confine::{ConfineError, Part, Privileges};
 use crate::outlet::{Outlet, Progress};
 use xoff_xdp::clock;
 
-/// What records wait in until they are written: a fifth of a second of a port of 1 Gb/s with the shortest frames.
+/// Size of the ring of records: a fifth of a second of a 1 Gb/s port with the shortest frames.
 const RING_BYTES: usize = 64 << 20;
 
-/// A recording that a switch is to make from its start on.
+/// Recording to begin when the switch starts.
 #[derive(Debug)]
 pub struct Wanted {
     file: File,
     path: PathBuf,
-    /// What the configuration is called, and its text.
+    /// Name and text of the configuration.
     text: (String, String),
 }
 
-/// Why there is no recording.
+/// Reason for which a recording cannot be made.
 #[derive(Debug, thiserror::Error)]
 pub enum CannotRecord {
-    /// The file.
+    /// The file cannot be created.
     #[error("cannot write {}: {error}", path.display())]
     File {
-        /// Which.
+        /// Path of the file.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the system.
         error: io::Error,
     },
-    /// Several workers.
+    /// The switch has several workers.
     #[error(
         "--record is for a switch of one worker, and this one has {0}: what several of them hand to each other depends on how fast each \
          is; write `workers = 1`"
     )]
     Workers(usize),
-    /// Routes.
+    /// The switch routes.
     #[error(
         "--record is for a switch that bridges: the kernel's routes, which a router follows, are not recorded"
     )]
     Router,
-    /// The thread that writes.
+    /// The writing thread cannot start.
     #[error("cannot start the thread that writes the recording: {0}")]
     Thread(#[from] ConfineError),
 }
 
 impl Wanted {
-    /// Into this file, which is made, or emptied; `text` is the configuration, and its name.
+    /// Creates or truncates the file at `path`. The second argument is the name and text of the configuration.
     ///
     /// # Errors
-    /// It cannot be made.
+    /// Returns an error if the file cannot be created.
     pub fn create(path: &Path, (name, text): (&str, &str)) -> Result<Wanted, CannotRecord> {
         let file = File::create(path).map_err(|error| CannotRecord::File { path: path.to_owned(), error })?;
         Ok(Wanted { file, path: path.to_owned(), text: (name.to_owned(), text.to_owned()) })
     }
 
-    /// Whether a switch that is configured so can be recorded.
+    /// Checks that a switch with this configuration can be recorded.
     ///
     /// # Errors
-    /// Why not.
+    /// Returns an error if it has several workers, or routes.
     pub fn check(config: &Config, workers: usize) -> Result<(), CannotRecord> {
         let routes = config.shell.router.is_some() || !config.switch.routed_vlans.is_empty();
         match workers {
@@ -80,10 +80,11 @@ impl Wanted {
         }
     }
 
-    /// Starts to write it, of a switch that is told these settings and has so many slots: where its worker puts records, and what ends it.
+    /// Starts the writing thread, for a switch with these settings and packet slots. Returns the ring for the worker's
+    /// records, and the handle that ends the recording.
     ///
     /// # Errors
-    /// There is no thread.
+    /// Returns an error if the thread cannot start.
     pub fn begin(
         self,
         settings: &SwitchSettings,
@@ -119,18 +120,18 @@ impl Wanted {
     }
 }
 
-/// How much of a recording there is, and in which file.
+/// File and size of a recording.
 #[derive(Clone, Debug)]
 struct Extent {
     path: String,
-    /// Records of the worker. Written by the worker.
+    /// Records produced. Written by the worker.
     put: Arc<Counter>,
     /// Records in the file. Written by the recorder.
     written: Arc<Counter>,
 }
 
 impl Extent {
-    /// Logs that the recording is cut off.
+    /// Logs that the recording is incomplete.
     fn cut(&self, why: &dyn fmt::Display) {
         let (written, put) = (self.written.get(), self.put.get());
         tracing::error!(
@@ -142,7 +143,7 @@ impl Extent {
     }
 }
 
-/// A recording that is being made.
+/// Recording in progress.
 #[derive(Debug)]
 pub struct Recording {
     end: Sender<Option<String>>,
@@ -152,16 +153,16 @@ pub struct Recording {
 }
 
 impl Recording {
-    /// The switch has stopped, with these books unless a thread of it did not end as it should.
+    /// Ends the recording, with the final books of the switch, or `None` if one of its threads failed.
     pub fn stop(&self, books: Option<String>) {
-        let _ = self.end.send(books); // it may have ended before
+        let _ = self.end.send(books); // fails if the recorder has ended
     }
 
-    /// Waits until all is written, as long as somebody reads it and `is_hurried` does not say that somebody is in a hurry. What has
-    /// been written by then is logged.
+    /// Waits until all records are written, while the file's reader makes progress and `is_hurried` returns false. Logs
+    /// what was written.
     pub fn wait(self, is_hurried: impl FnMut() -> bool) {
         match self.progress.wait_for(self.thread, is_hurried) {
-            Ok(_) => {} // a panic of its own stands on standard error
+            Ok(_) => {} // its panic is on standard error
             Err(stuck) => self.extent.cut(&stuck),
         }
     }

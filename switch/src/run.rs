@@ -1,8 +1,7 @@
-//! A switch from a configuration: opens everything, starts the threads, and accounts for everything
-//! at the end.
+//! Start and stop of a switch: opens ports, starts threads, and closes the books at the end.
 //!
-//! Nothing is half-started: what can fail is tried before the first thread runs, and what was opened
-//! is closed again when something does.
+//! A start is all or nothing: everything that can fail is done before the workers run, and a failure closes what was
+//! opened.
 
 mod open;
 
@@ -54,16 +53,16 @@ use crate::worker::{Connections, Outcome, Worker};
 use open::{Opened, in_terms_of, open, owner, shares};
 use xoff_xdp::clock;
 
-/// Why a switch could not be started.
+/// Reason for which a switch cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    /// A port or the buffer memory.
+    /// A port or the buffer memory failed.
     #[error(transparent)]
     Xdp(#[from] XdpError),
-    /// HTTP or netlink.
+    /// HTTP or netlink failed.
     #[error(transparent)]
     Control(#[from] ControlError),
-    /// Capabilities.
+    /// Privileges cannot be dropped.
     #[error(transparent)]
     Privileges(#[from] ConfineError),
     /// The kernel is too old for an MTU.
@@ -72,76 +71,76 @@ pub enum RunError {
          newer (AF_XDP frames of several chunks): write mtu = {most} or less for all ports"
     )]
     LongFrames {
-        /// The device at which the kernel said so.
+        /// Device whose kernel driver refused.
         device: String,
-        /// The largest MTU of the ports.
+        /// Largest configured MTU of a port, in bytes.
         mtu: u32,
-        /// The largest that works.
+        /// Largest MTU that works, in bytes.
         most: u32,
     },
-    /// The machine does not have what the devices turned out to need.
+    /// The machine lacks resources that the devices need.
     #[error("{}; {}", misfit.message, misfit.help.as_deref().unwrap_or_default())]
     Misfit {
-        /// What it lacks.
+        /// Missing resource.
         misfit: Problem,
     },
-    /// Open files.
+    /// The limit of open files is too low.
     #[error(transparent)]
     Descriptors(#[from] DescriptorError),
-    /// More buffer memory than frames and cells can be numbered.
+    /// The buffer memory has more frames or cells than 32 bits can number.
     #[error(
         "the configuration asks for more than 2^32 frames, or cells, of buffer memory; `xoff check` shows for what"
     )]
     TooMuchMemory,
-    /// The recording.
+    /// The recording cannot be made.
     #[error(transparent)]
     Recording(#[from] CannotRecord),
-    /// The router.
+    /// The router cannot start.
     #[error(transparent)]
     Router(#[from] RouterError),
-    /// A thread, or what it needs.
+    /// A worker thread or its resources cannot be created.
     #[error("cannot start a worker: {0}")]
     Thread(#[from] io::Error),
 }
 
-/// Why a thread of a switch ended before it was asked to.
+/// Reason for which a thread of a switch ended early.
 #[derive(Debug, thiserror::Error)]
 pub enum ThreadError {
-    /// The system refused what a sleep needs.
+    /// A system call for sleeping failed.
     #[error("worker {worker} ended: {source}")]
     System {
-        /// Its number.
+        /// Number of the worker.
         worker: usize,
-        /// The system's words.
+        /// Error of the system.
         source: io::Error,
     },
-    /// A bug of ours. What it said stands on standard error.
+    /// The worker panicked: a bug of xoff. The panic message is on standard error.
     #[error("worker {worker} panicked, which is a bug of xoff; its peers were let go")]
     Panicked {
-        /// Its number.
+        /// Number of the worker.
         worker: usize,
     },
-    /// A bug of the policy that the program brings along.
+    /// The program's custom policy panicked.
     #[error(
         "worker {worker} ended because the custom policy of this program panicked ({said}); its peers were let go"
     )]
     CustomPolicy {
-        /// Its number.
+        /// Number of the worker.
         worker: usize,
-        /// What the policy said.
+        /// Panic message of the policy.
         said: String,
     },
-    /// HTTP is not served and links are not followed any more. The workers were stopped, and lost nothing by it.
+    /// The control thread ended, and with it HTTP and the tracking of links. The workers were stopped without loss.
     #[error("{error}; the switch was stopped")]
     Control {
-        /// How it ended.
+        /// End of the control thread.
         error: ControlEnded,
-        /// What the switch was like when it was stopped.
+        /// Status of the switch when it was stopped.
         status: Box<Status>,
     },
 }
 
-/// A running switch. Dropping it stops it.
+/// Running switch. Dropping it stops the switch.
 #[derive(Debug)]
 pub struct Running {
     view: Arc<SwitchView>,
@@ -150,51 +149,51 @@ pub struct Running {
     workers: Vec<JoinHandle<(Worker, Outcome)>>,
     wake: Sender<Wake>,
     woken: Receiver<Wake>,
-    /// What workers punt; it has the last word before they stop.
+    /// Host path; sends its last frames before the workers stop.
     host_path: Option<HostPath>,
-    /// What they route by.
+    /// Mirror of the kernel's routes.
     mirroring: Option<Mirroring>,
     control: Option<ControlHandle>,
-    /// The thread that opens ports, which ends after the control thread.
+    /// Thread that opens ports; ends after the control thread.
     opening: Option<JoinHandle<()>>,
     reloads: Option<Reloads>,
     recording: Option<Recording>,
 }
 
 impl Running {
-    /// What can be seen of it.
+    /// Returns the view of the switch.
     #[must_use]
     pub fn view(&self) -> &Arc<SwitchView> {
         &self.view
     }
 
-    /// Where it serves HTTP.
+    /// Returns the address of the HTTP server.
     #[must_use]
     pub fn http(&self) -> Option<&HttpAt> {
         self.control.as_ref().and_then(ControlHandle::at)
     }
 
-    /// Ends [`Running::wait`] from another thread.
+    /// Returns a handle that ends [`Running::wait`] from another thread.
     #[must_use]
     pub fn end(&self) -> End {
         End(self.wake.clone())
     }
 
-    /// By which its configuration is read again, if it came from a file.
+    /// Returns the handle for reloads, if the configuration is from a file.
     #[must_use]
     pub fn reloads(&self) -> Option<&Reloads> {
         self.reloads.as_ref()
     }
 
-    /// Waits until somebody calls [`End::now`], or a thread has ended by itself.
+    /// Waits until [`End::now`] is called, or a thread has ended.
     pub fn wait(&self) {
         let _ = self.woken.recv(); // fails only without senders, and this has one
     }
 
-    /// Stops it: every held peer is let go, the programs are taken off, and the books are closed.
+    /// Stops the switch: sends XON for every held class, detaches the XDP programs, and closes the books.
     ///
     /// # Errors
-    /// What a thread ended with before it was asked to; the others have stopped as they should.
+    /// Returns an error if a thread ended early; the other threads have stopped normally.
     pub fn stop(mut self) -> Result<Status, ThreadError> {
         self.finish()
     }
@@ -202,9 +201,9 @@ impl Running {
     fn finish(&mut self) -> Result<Status, ThreadError> {
         let outcome = self.end_threads();
         if let Some(opening) = self.opening.take() {
-            let _ = opening.join(); // a panic of its own stands on standard error
+            let _ = opening.join(); // its panic is on standard error
         }
-        // By now the devices are as they were found: whoever does not read the recording keeps no peer waiting.
+        // The devices are restored by now: a slow reader of the recording delays no peer.
         if let Some(recording) = self.recording.take() {
             recording.wait(|| self.woken.try_iter().any(|wake| wake == Wake::Requested));
         }
@@ -216,7 +215,7 @@ impl Running {
         drop(self.host_path.take());
         self.stop.store(true, Ordering::Relaxed);
         self.bells.wake_all();
-        // All of them are waited for, whatever becomes of one.
+        // Join all workers, even if one failed.
         let ended: Vec<Result<Worker, ThreadError>> =
             self.workers.drain(..).enumerate().map(|(worker, thread)| join(worker, thread)).collect();
         let workers: Result<Vec<Worker>, ThreadError> = ended.into_iter().collect();
@@ -228,7 +227,7 @@ impl Running {
         let workers = workers?;
         let ledgers: Vec<_> = workers.iter().map(|worker| Answer::Given(worker.switch.ledger())).collect();
         let status = snapshot(&self.view, &ledgers);
-        drop(workers); // not before: what a device loses that is no port any more is nobody's loss
+        drop(workers); // not before: losses of a device count only while it is a port
         match control {
             Ok(()) => Ok(status),
             Err(error) => Err(ThreadError::Control { error, status: Box::new(status) }),
@@ -236,33 +235,33 @@ impl Running {
     }
 }
 
-/// Why [`Running::wait`] returns.
+/// Reason for which [`Running::wait`] returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Wake {
-    /// Somebody called [`End::now`].
+    /// [`End::now`] was called.
     Requested,
     /// A thread of the switch has ended.
     ThreadEnded,
 }
 
-/// Ends a [`Running::wait`], and, called again, the wait for the reader of a recording.
+/// Handle that ends a [`Running::wait`]. A second call ends the wait for the reader of a recording.
 #[derive(Clone, Debug)]
 pub struct End(Sender<Wake>);
 
 impl End {
     /// Requests the end.
     pub fn now(&self) {
-        let _ = self.0.send(Wake::Requested); // fails where the switch has ended already
+        let _ = self.0.send(Wake::Requested); // fails if the switch has ended
     }
 }
 
-/// Reports the end of the thread that owns it, also where the thread panics.
+/// Guard that reports the end of its thread, even after a panic.
 #[derive(Clone)]
 struct ReportEnd(Sender<Wake>);
 
 impl Drop for ReportEnd {
     fn drop(&mut self) {
-        let _ = self.0.send(Wake::ThreadEnded); // fails where the switch has ended already
+        let _ = self.0.send(Wake::ThreadEnded); // fails if the switch has ended
     }
 }
 
@@ -279,15 +278,15 @@ impl Drop for Running {
 /// Starts a switch in the network namespace of the calling thread.
 ///
 /// # Errors
-/// Where anything of it cannot be had; then nothing is left open.
+/// Returns an error if a part cannot start; then nothing is left open.
 pub fn start(config: &Config, privileges: &Privileges) -> Result<Running, RunError> {
     start_from(None, config, None, privileges)
 }
 
-/// The same of a configuration that can be read again where it came from, and recorded where that is wanted.
+/// Starts a switch whose configuration can be reloaded from `source`, and records it if `wanted` is given.
 ///
 /// # Errors
-/// As [`start`].
+/// Returns an error as [`start`] does.
 pub fn start_from(
     source: Option<Source>,
     config: &Config,
@@ -377,7 +376,7 @@ pub fn start_from(
     if let Privileges::Drop(confinement) = privileges {
         confinement.enter(Part::Owner)?;
     }
-    // Before the first frame: what netlink tells may come after it.
+    // Before the first frame: netlink may report the link later.
     for (id, _) in view.places().filter(|(_, port)| port.link.get() == Link::Down) {
         for (_, worker) in &mut workers {
             let Worker { switch, store, recorder, .. } = worker;
@@ -393,8 +392,8 @@ pub fn start_from(
     let reserved = Reserved { plans, shares, queues };
     let reload = |source| Reloader::new(Arc::clone(&view), config.clone(), reserved, source, opener.clone());
     let reload = source.map(reload);
-    // From here on their rings take what comes, and what comes earlier is no loss: so this is before anybody asks what was lost. Until
-    // the workers run the rings have no more room than a stall takes, however long it takes to start control.
+    // From here on the rings receive frames; earlier frames are no loss, so this precedes the first loss count. Until
+    // the workers run, the rings have room for one stall, however long the start of the control thread takes.
     for (_, Worker { ports, store, .. }) in &mut workers {
         for (id, port) in ports {
             port.begin(*id, store);
@@ -420,7 +419,8 @@ pub fn start_from(
     Ok(running)
 }
 
-/// What was configured, with what is known at a start only: a secret of its own, and the devices' addresses.
+/// Returns the configured settings with values that are known only at the start: a random seed, and the devices'
+/// addresses.
 fn settings_here(
     configured: &SwitchSettings,
     macs: impl Iterator<Item = (PortId, MacAddr)>,
@@ -433,7 +433,7 @@ fn settings_here(
     settings
 }
 
-/// A switch whose workers do not run yet.
+/// Starts the control thread, and returns a switch whose workers do not run yet.
 fn with_control(
     view: Arc<SwitchView>,
     bells: Arc<Bells>,
@@ -464,7 +464,7 @@ fn with_control(
     })
 }
 
-/// What it owned is closed here where it ended otherwise than it should: by a thread that may do that.
+/// Joins a worker's thread. If the worker failed, this thread closes its ports, because it has the privileges.
 fn join(worker: usize, thread: JoinHandle<(Worker, Outcome)>) -> Result<Worker, ThreadError> {
     match thread.join().and_then(|(owned, outcome)| outcome.map(|ended| ended.map(|()| owned))) {
         Ok(ended) => ended.map_err(|source| ThreadError::System { worker, source }),

@@ -1,40 +1,38 @@
-//! How long a worker with nothing to do asks again before it sleeps.
+//! Adaptive polling: the time that an idle worker polls before it sleeps.
 //!
-//! Who sleeps is woken late, by what it takes to wake a thread on a core that may be idle; who asks again takes a core.
-//! A worker to whom frames came one after the other sooner than `idle_after` asks for twice as long the next time, up to
-//! `idle_after`; one to whom they came later would have asked in vain, and next time sleeps at once. So a
-//! switch under load never sleeps, and a frame now and then costs one sleep and no spinning. (KVM polls so
-//! before it halts a virtual core.)
+//! A sleeping worker resumes late, because its core may be idle; a polling worker occupies a core. If frames arrive at
+//! intervals of up to `idle_after`, the worker polls for twice the interval before it sleeps, at most for `idle_after`.
+//! After a longer interval it sleeps at once. A switch under load therefore never sleeps, and an occasional frame costs
+//! one sleep and no polling. KVM uses the same method before it halts a virtual core.
 //!
-//! A worker that is slow to wake finds more than one frame: what counts is how far apart they came. Work that came with no
-//! frame (a timer, a look for what has left, a message) says nothing about when the next one comes.
+//! A worker that wakes late finds several frames, so the interval is the silence divided by the number of frames. Work
+//! without frames (timers, completions, messages) does not predict the next arrival.
 //!
-//! No clock is read here: times are arguments.
+//! This module reads no clock: times are arguments.
 
 use xoff_dataplane::units::Nanos;
 
-/// To fall asleep and wake takes about as long, so there is no sleep for less; and so long is asked when there is reason
-/// to ask at all.
+/// Approximate time to fall asleep and wake. A shorter sleep is not worth it, and this is the minimum time of polling.
 const WORTH_A_SLEEP: Nanos = Nanos::from_micros(10);
 
-/// Decides when a worker that has nothing to do goes to sleep.
+/// Adaptive limit of a worker's polling time.
 #[derive(Clone, Debug)]
 pub struct SpinWindow {
     most: Nanos,
     window: Nanos,
     idle_since: Option<Nanos>,
-    /// Since the last frames.
+    /// Time since which no frames arrived.
     silent_since: Option<Nanos>,
 }
 
 impl SpinWindow {
-    /// Never longer than `most`.
+    /// Creates a window of `most`, which is also its maximum.
     #[must_use]
     pub const fn new(most: Nanos) -> SpinWindow {
         SpinWindow { most, window: most, idle_since: None, silent_since: None }
     }
 
-    /// There was something to do at `now`, and so many `frames` had come.
+    /// Records that there was work at `now`, with `frames` received.
     #[inline]
     pub fn busy(&mut self, now: Nanos, frames: u32) {
         self.idle_since = None;
@@ -50,7 +48,7 @@ impl SpinWindow {
         }
     }
 
-    /// There was nothing to do at `now`. True where it has been so for long enough to sleep.
+    /// Records that there was no work at `now`. Returns true if the worker has been idle for long enough to sleep.
     #[inline]
     #[must_use]
     pub fn idle(&mut self, now: Nanos) -> bool {
@@ -59,7 +57,7 @@ impl SpinWindow {
         now.since(idle_since) >= self.window
     }
 
-    /// Whether to sleep until `deadline` is worth it at `now`.
+    /// Returns whether a sleep from `now` to `deadline` is long enough to be worth it.
     #[must_use]
     pub fn is_worth_it(&self, now: Nanos, deadline: Nanos) -> bool {
         deadline.since(now) >= WORTH_A_SLEEP.min(self.most)
@@ -72,8 +70,8 @@ mod tests {
 
     const MOST: Nanos = Nanos::from_micros(50);
 
-    /// How long a worker asks before it sleeps, after waits of these many microseconds, at the end of which it finds so
-    /// many frames.
+    /// Returns the polling time before a sleep, after waits of these lengths (microseconds), each ended by this number
+    /// of frames.
     fn asks_for(waits: &[(u64, u32)]) -> Nanos {
         let mut spin = SpinWindow::new(MOST);
         let mut now = Nanos(0);
@@ -104,7 +102,7 @@ mod tests {
 
     #[test]
     fn waking_late_is_no_silence_and_waking_without_a_frame_says_nothing() {
-        let slow = 300; // microseconds until it runs
+        let slow = 300; // microseconds until the worker runs
         assert_eq!(asks_for(&[(51, 1), (slow, 300)]), WORTH_A_SLEEP, "a frame each microsecond");
         assert_eq!(asks_for(&[(51, 1), (slow, 6)]), MOST);
         assert_eq!(asks_for(&[(51, 1), (slow, 5)]), Nanos::ZERO, "60 us apart");

@@ -1,14 +1,13 @@
-//! How late the turns of a worker are.
+//! Measurement of a worker's stalls.
 
 use xoff_dataplane::units::Nanos;
 
 use crate::control::WorkerFacts;
 
-/// Measures a worker's turns.
 pub(crate) struct Watch {
-    /// When the worker should have been running again at the latest.
+    /// Latest time at which the worker should have run again.
     expected: Nanos,
-    /// When the turn before this one began.
+    /// Start of the previous turn.
     pub previous: Nanos,
     current: Nanos,
 }
@@ -18,13 +17,14 @@ impl Watch {
         Watch { expected: now, previous: now, current: now }
     }
 
-    /// The worker slept, and should have been running again `at` that time. Nothing moved meanwhile.
+    /// Records that the worker slept, and should have run again at time `at`. No frame moved in the meantime.
     pub fn woken(&mut self, at: Nanos) {
         self.expected = at;
         self.current = at;
     }
 
-    /// A turn begins. True where that is later than rings and headroom were sized for.
+    /// Records the start of a turn. Returns true if the worker stalled for longer than `budget`, for which rings and
+    /// headroom are sized.
     #[inline]
     pub fn turn(&mut self, now: Nanos, budget: Nanos, facts: &WorkerFacts) -> bool {
         let gap = now.since(self.expected);

@@ -1,4 +1,4 @@
-//! Connections to Unix sockets that never wait, and the process at the other end.
+//! Non-blocking connections to Unix sockets, and the state of the process at the other end.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -12,8 +12,8 @@ use socket2::{Domain, SockAddr, Socket, Type};
 /// Connects to the socket at `path` without waiting.
 ///
 /// # Errors
-/// `WouldBlock` where a process listens and its queue of connections is full: it is stopped, or hangs. Otherwise as
-/// [`UnixStream::connect`].
+/// Returns `WouldBlock` if the listener's connection queue is full, because its process is stopped or hangs. Other
+/// errors are those of [`UnixStream::connect`].
 pub fn connect(path: &Path) -> io::Result<UnixStream> {
     let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
     socket.set_nonblocking(true)?;
@@ -22,7 +22,7 @@ pub fn connect(path: &Path) -> io::Result<UnixStream> {
     Ok(OwnedFd::from(socket).into())
 }
 
-/// Returns whether a process listens at `path`, whether or not it accepts connections now.
+/// Returns whether a process listens at `path`, even if it does not accept connections now.
 #[must_use]
 pub fn has_listener(path: &Path) -> bool {
     match connect(path) {
@@ -31,7 +31,7 @@ pub fn has_listener(path: &Path) -> bool {
     }
 }
 
-/// Returns the id of the process that listens at the other end of `stream`, if that process is stopped by a signal or a debugger.
+/// Returns the id of the process that listens at the other end of `stream`, if a signal or a debugger has stopped it.
 #[must_use]
 pub fn stopped_peer(stream: &UnixStream) -> Option<i32> {
     let pid = getsockopt(stream, PeerCredentials).ok()?.pid();

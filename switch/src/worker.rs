@@ -1,11 +1,10 @@
-//! One worker: a thread that owns some ports completely and runs their frames to completion.
+//! A worker: a thread that owns some ports and runs their frames to completion.
 //!
-//! The loop is the [`Driver`]'s; what it meets beside its ports are the [`Connections`]. A turn that found nothing to
-//! do is idle; with adaptive polling a worker blocks then until a frame, a message or the next deadline comes, and
-//! [`SpinWindow`] says how soon.
+//! The loop is in [`Driver`]; [`Connections`] lead to the other threads. A turn without work is idle. With adaptive
+//! polling an idle worker sleeps until a frame, a message or the next deadline; [`SpinWindow`] decides when.
 //!
-//! The worker measures itself: the longest time between two turns in which it should have run, and
-//! how often that was longer than the stall budget, which is what rings and headroom were sized for.
+//! The worker measures its own stalls: the longest delay of a turn, and the number of delays beyond the stall budget.
+//! Rings and headroom are sized for that budget.
 
 mod connections;
 
@@ -30,59 +29,60 @@ use xoff_xdp::sleeper::{Sleeper, duplicates};
 
 pub use connections::Connections;
 
-/// A sleep ends after this at the latest to see what nobody tells, where something waits for it: that frames have left, that
-/// a driver or a queue to another worker has room.
+/// Maximum sleep while something waits for an event that wakes nobody: frames sent, or room in a driver or in a queue
+/// to another worker.
 const LOOK_AGAIN: Nanos = Nanos::from_micros(200);
 
-/// A sleep ends after this to see that frames have left, for which nothing waits but their counters.
+/// Maximum sleep while frames are in flight and only their counters wait.
 const LOOK_AT_LEISURE: Nanos = Nanos::from_millis(10);
 
-/// A sleep ends after this anyway.
+/// Maximum sleep.
 const LONGEST_SLEEP: Nanos = Nanos::from_secs(10);
 
-/// What takes a walk over all queues is shown when something has moved, this often, and when asked for.
+/// Interval at which counters that need a walk over all queues are published, if frames moved.
 const SHOW_PERIOD: Nanos = Nanos::from_millis(200);
 
-/// Where two descriptors stand among those that end a sleep.
+/// Indexes of two descriptors among those that end a sleep.
 const BELL: usize = 0;
 const INBOX: usize = 1;
 
-/// A stop waits no longer for the kernel to take the last XON.
+/// Maximum time for the kernel to take the last XON when a switch stops.
 const LAST_WAIT: Nanos = Nanos::from_millis(100);
 
-/// One worker and everything it owns.
+/// Worker with everything that it owns.
 pub struct Worker {
-    /// Its dataplane.
+    /// Dataplane of the worker.
     pub switch: Switch,
-    /// Its share of the buffer memory, and the packet memory of its ports.
+    /// Worker's share of the buffer memory, and packet memory of its ports.
     pub store: Store,
-    /// Its ports.
+    /// Ports of the worker.
     pub ports: Vec<(PortId, Port)>,
-    /// What it has to do with other threads.
+    /// Connections to other threads.
     pub connections: Connections,
-    /// What it does when there is nothing to do.
+    /// Behaviour when idle.
     pub poll: Poll,
-    /// The longest stall that rings and headroom were sized for.
+    /// Longest stall for which rings and headroom are sized.
     pub stall_budget: Nanos,
-    /// What records its calls of the dataplane, if anything does.
+    /// Recorder of the calls to the dataplane, if enabled.
     pub recorder: Option<Box<Recorder<Ring>>>,
 }
 
-/// How a worker has ended: as it was told to, refused by the system what a sleep needs, or by a panic.
+/// Result of a worker: success, an error of a system call for sleeping, or a panic.
 pub type Outcome = thread::Result<io::Result<()>>;
 
-/// What a worker that sleeps is not told of, and for which it looks again.
+/// Events that end no sleep, and for which the worker must poll.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Unseen {
     Nothing,
-    /// Frames leave, and nothing waits for that but their counters.
+    /// Frames are in flight, and only their counters wait.
     Leaving,
     /// Something waits for room.
     Room,
 }
 
 impl Unseen {
-    /// Frames are `in_flight`, something waits until they have left (`is_awaited`), or `for_workers`.
+    /// Returns the events to poll for. `is_awaited`: something waits until frames were sent. `for_workers`: something
+    /// waits for room at another worker.
     const fn of(in_flight: bool, is_awaited: bool, for_workers: bool) -> Unseen {
         match (in_flight, is_awaited, for_workers) {
             (_, _, true) | (true, true, _) => Unseen::Room,
@@ -101,8 +101,8 @@ impl Unseen {
 }
 
 impl Worker {
-    /// Runs until `stop`, then lets every held peer go and returns what it owns, with its frames still
-    /// in it, to be counted, and closed by who may do that. A panic lets the peers go too.
+    /// Runs until `stop`, then sends XON for every held class, also after a panic. Returns the worker, with its frames,
+    /// to a thread that may close its ports.
     pub fn run(mut self, stop: &AtomicBool) -> (Worker, Outcome) {
         let outcome = match self.recorder.take() {
             None => self.run_by(&mut Direct, stop),
@@ -132,7 +132,7 @@ impl Worker {
         while !stop.load(Ordering::Relaxed) {
             if std::mem::take(&mut self.connections.has_other_ports) {
                 drop(sleeper);
-                drop(wakers); // first: there may be no descriptors to spare
+                drop(wakers); // first: there may be no spare descriptors
                 self.connections.hand_out();
                 wakers = self.wakers()?;
                 sleeper = Sleeper::new(&wakers);
@@ -142,7 +142,7 @@ impl Worker {
                 by.was_away(&mut self.switch, now);
             }
             let turn = self.turn(by, now, watch.previous);
-            // A loop is told of at once: a line of the log waits for it.
+            // A loop is published at once, because a log line waits for it.
             if show_at.is_some_and(|time| now >= time) || self.switch.bridge().loops_found() != loops_found {
                 self.show();
                 loops_found = self.switch.bridge().loops_found();
@@ -163,15 +163,15 @@ impl Worker {
         Ok(())
     }
 
-    /// What ends a sleep, [`BELL`] and [`INBOX`] first.
+    /// Returns the descriptors that end a sleep, those at [`BELL`] and [`INBOX`] first.
     fn wakers(&self) -> io::Result<Vec<OwnedFd>> {
         let sockets = self.ports.iter().flat_map(|(_, port)| port.sockets());
         let Connections { handoff, inbox, .. } = &self.connections;
         duplicates([handoff.bell().event().as_fd(), inbox.fd()].into_iter().chain(sockets))
     }
 
-    /// Sleeps at most until `until`, and answers when the worker should have run again: at the deadline, or now that it
-    /// was woken before. `None` where no sleep was worth it.
+    /// Sleeps until `until` at the latest. Returns the time at which the worker should have run again (the deadline, or
+    /// the time of an earlier wake-up), or `None` if no sleep was worth it.
     fn sleep(&self, sleeper: &mut Sleeper<'_>, spin: &SpinWindow, until: Nanos) -> io::Result<Option<Nanos>> {
         let now = clock::now();
         let Connections { handoff, host, inbox, commit_time, .. } = &self.connections;
@@ -184,7 +184,7 @@ impl Worker {
         bell.close_eyes();
         if !handoff.waiting() && !host.waiting() {
             sleeper.sleep(deadline.since(now))?;
-            // Frames wait: no system call more than it takes.
+            // Frames wait, so make only the necessary system calls.
             if sleeper.found_readable(BELL) {
                 bell.acknowledge();
             }
@@ -202,7 +202,7 @@ impl Worker {
         Unseen::of(any(Port::in_flight), is_awaited, self.switch.waits_for_workers())
     }
 
-    /// One turn; the one before began at `previous`.
+    /// Runs one turn; the preceding turn began at `previous`.
     fn turn(&mut self, by: &mut impl Boundary, now: Nanos, previous: Nanos) -> Progress {
         self.connections.previous_turn = previous;
         let (mut driver, connections) = self.driver(by, now);
@@ -224,8 +224,7 @@ impl Worker {
         show(&self.connections.facts, &self.switch, &self.store);
     }
 
-    /// Says XON for every class that is held, lifts the rates that were asked for, and waits until the kernel
-    /// has taken the frames.
+    /// Sends XON for every held class, cancels requested rates, and waits until the kernel has taken the frames.
     fn let_peers_go(&mut self, by: &mut impl Boundary) {
         let begin = clock::now();
         self.driver(by, begin).0.let_peers_go();
@@ -235,7 +234,7 @@ impl Worker {
     }
 }
 
-/// Updates the counters that take a walk over all queues.
+/// Updates the counters that need a walk over all queues.
 fn show(facts: &WorkerFacts, switch: &Switch, store: &Store) {
     switch.show_addresses();
     let missing = switch.ledger().missing().unsigned_abs();

@@ -1,6 +1,5 @@
-//! `bell.rs` between workers that send and one that is about to sleep, in every order of their steps that the
-//! memory model allows. The file is the one that the binary is built of; loom's atomics are in the place of the
-//! processor's.
+//! Model check of `bell.rs`: senders and a worker about to sleep, in every order that the memory model allows. The
+//! tested file is the binary's own; loom's atomics replace the processor's.
 #![allow(clippy::unwrap_used)]
 
 use std::sync::Arc;
@@ -13,12 +12,12 @@ use bell::Bell;
 #[path = "../src/bell.rs"]
 mod bell;
 
-/// In place of the crate's module of this name.
+/// Replacement of the crate's module `atomics`.
 mod atomics {
     pub(crate) use loom::sync::atomic::{AtomicBool, Ordering, fence};
 }
 
-/// What workers share: the bell of the one that sleeps, and a message from each of the others.
+/// Shared state: the bell of the sleeping worker, and one message per sender.
 struct Shared {
     bell: Bell,
     messages: Vec<AtomicBool>,
@@ -35,14 +34,14 @@ impl Shared {
         self.bell.ring();
     }
 
-    /// Which messages the worker sees.
+    /// Returns for each message whether the worker sees it.
     fn look(&self) -> Vec<bool> {
         self.messages.iter().map(|message| message.load(Ordering::Relaxed)).collect()
     }
 }
 
-/// After naps from which it wakes up by itself a worker goes to sleep, while so many others send. After each nap it
-/// acknowledges, or does not, because it did not see that the bell rang.
+/// Runs a worker that goes to sleep while `senders` threads send. Each of `naps` is an earlier sleep that ended by
+/// itself; its value tells whether the worker acknowledged the bell.
 fn sleeps(senders: usize, naps: &'static [bool]) {
     loom::model(move || {
         let shared = Shared::new(senders);

@@ -1,4 +1,4 @@
-//! What a switch takes from the kernel before its first thread runs: buffer memory, and its ports.
+//! Resources that a switch opens before its first thread runs: buffer memory and ports.
 
 use xoff_config::Config;
 use xoff_config::memory;
@@ -11,11 +11,11 @@ use super::RunError;
 use crate::control::{self, Link, PortDevice, PortView};
 use crate::port_options;
 
-/// Everything that is taken from the kernel. Ports have no chunks yet: to open many takes seconds, and what comes to the first
-/// meanwhile is not for this switch.
+/// Resources from the kernel. Ports have no chunks yet: opening many ports takes seconds, and frames that arrive before
+/// the switch runs are not its frames.
 pub(super) struct Opened {
     pub stores: Vec<Store>,
-    /// By worker.
+    /// Ports by worker.
     pub ports: Vec<Vec<(PortId, Port)>>,
     pub views: Vec<PortView>,
 }
@@ -37,7 +37,7 @@ pub(super) fn open(config: &Config, plans: &[WorkerPlan], shares: &[Share]) -> R
     Ok(Opened { stores, ports, views })
 }
 
-/// Buffer memory of each worker.
+/// Returns the buffer memory of each worker.
 pub(super) fn shares(
     config: &Config,
     plans: &[WorkerPlan],
@@ -47,7 +47,7 @@ pub(super) fn shares(
     planned.map(|planned| share(&planned).ok_or(RunError::TooMuchMemory)).collect()
 }
 
-/// `None` where there is more than can be numbered.
+/// Returns `None` if there are more frames or cells than 32 bits can number.
 pub(crate) fn share(planned: &memory::Share) -> Option<Share> {
     let number = |many: u64| u32::try_from(many).ok();
     let (data, control) = (planned.data(), planned.control);
@@ -75,7 +75,7 @@ pub(super) fn owner(plans: &[WorkerPlan], port: PortId) -> WorkerId {
     owners.next().expect("a plan gives every port to one worker")
 }
 
-/// What a refusal means for what was configured.
+/// Converts an error of a port into one that names the setting.
 pub(super) fn in_terms_of(config: &Config, error: XdpError) -> RunError {
     match error {
         XdpError::NoMultiBuffer { device } => {

@@ -10,7 +10,7 @@ use super::*;
 fn a_control_thread_that_ends_by_itself_ends_the_switch_and_is_told() {
     let (mut view, _inbox) = control::testing::view();
     let seen = Arc::get_mut(&mut view).unwrap();
-    // Whoever tells of a storm that is over asks for the time.
+    // A log line about the end of a storm reads the clock.
     seen.counters.class(PortId(1), Class::ALL[3]).storm_since.set(0);
     seen.clock = || match thread::current().name() {
         Some("xoff-control") => panic!("this test wants it to"),

@@ -16,42 +16,42 @@ use crate::handoff::Handoff;
 use crate::host_path::ends::{Given, WorkerEnd};
 use xoff_xdp::clock;
 
-/// Most frames that are taken from the host path in one turn.
+/// Maximum number of frames taken from the host path per turn.
 const TELLS_MAX: u32 = 32;
 
-/// A worker's ends of what leads to other threads.
+/// Worker's ends of the connections to other threads.
 #[derive(Debug)]
 pub struct Connections {
-    /// Its end of the exchange.
+    /// Queues to and from other workers.
     pub handoff: Handoff,
-    /// Its end of the host path.
+    /// Connection to the host path.
     pub host: WorkerEnd,
-    /// Messages from the control thread.
+    /// Requests of the control thread.
     pub inbox: Inbox,
-    /// What it shows.
+    /// Facts that the worker publishes.
     pub facts: Arc<WorkerFacts>,
-    /// The shortest time in which the line of one of its ports carries what is committed: then there is room again.
+    /// Minimum time in which a port's line carries the committed bytes, after which there is room again.
     pub commit_time: Nanos,
-    /// Its ports are others than when it last looked for what wakes it.
+    /// True if the ports have changed since the list of wake-up descriptors was made.
     pub has_other_ports: bool,
-    /// Ports that it has given up, each to be given to who asked when nothing that wakes it holds their sockets any more.
+    /// Removed ports, to be returned once no wake-up descriptor refers to their sockets.
     pub given_up: Vec<GivenUp>,
-    /// When the turn before this one began.
+    /// Start of the previous turn.
     pub previous_turn: Nanos,
-    /// Requests to be tried again in the next turn, when frames may have left.
+    /// Requests to repeat in the next turn, when frames may have been sent.
     retries: Vec<Request>,
 }
 
-/// Why a port is not given up yet.
+/// Reason for which a port cannot be removed yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kept {
-    /// Its device is there, and something is to be sent.
+    /// The device exists and has frames to send.
     Sending,
-    /// Buffer memory for what it has received is missing until frames have left.
+    /// Buffer memory for the received frames is missing until frames are sent.
     NoMemory,
 }
 
-/// A port without a worker, and who asked for it.
+/// Removed port, and the channel to its requester.
 #[derive(Debug)]
 pub struct GivenUp {
     port: Box<Port>,
@@ -76,8 +76,7 @@ impl Environment<Port, Store> for Connections {
     }
 
     fn pause_obeyed(&mut self) {
-        // The pause frame came after the last look; nothing of its class has been handed over since
-        // that look's transmit.
+        // The pause frame arrived after the last poll; nothing of its class was sent since that poll's transmit.
         self.facts.obey_reaction.record(clock::now().since(self.previous_turn).0);
     }
 
@@ -87,7 +86,7 @@ impl Environment<Port, Store> for Connections {
 }
 
 impl Connections {
-    /// The ends of a worker that begins.
+    /// Creates the connections of a new worker.
     #[must_use]
     pub fn new(
         handoff: Handoff,
@@ -109,7 +108,7 @@ impl Connections {
         }
     }
 
-    /// Takes what the host path has for peers, or sends. True where there was something.
+    /// Takes frames from the host path and sends them. Returns true if there were any.
     fn take_from_host<B: Boundary>(&mut self, driver: &mut Driver<'_, Port, Store, B>) -> bool {
         let Driver { now, switch, store, boundary: by, .. } = driver;
         let mut left = TELLS_MAX;
@@ -137,20 +136,20 @@ impl Connections {
         let mut batch = by.batch(switch, *now);
         match request {
             Request::SetPolicy { successor, done } => {
-                let _ = done.send(by.set_policy(&mut batch, successor)); // who asked may have given up
+                let _ = done.send(by.set_policy(&mut batch, successor)); // fails if the requester has given up
             }
             Request::Revise { revision, commit_time, done } => {
                 self.commit_time = commit_time;
-                let _ = done.send(by.revise(&mut batch, revision)); // who asked may have given up
+                let _ = done.send(by.revise(&mut batch, revision)); // fails if the requester has given up
             }
             Request::SetFib { fib, done } => {
-                let _ = done.send(by.set_fib(&mut batch, fib)); // who asked may have given up
+                let _ = done.send(by.set_fib(&mut batch, fib)); // fails if the requester has given up
             }
             Request::PutTap { id, tap, done } => {
-                let _ = done.send(batch.put_tap(id, tap)); // who asked takes it off in any case
+                let _ = done.send(batch.put_tap(id, tap)); // the requester removes the tap in any case
             }
             Request::TakeTap { id, done } => {
-                let _ = done.send(batch.take_tap(id)); // who asked may have given up
+                let _ = done.send(batch.take_tap(id)); // fails if the requester has given up
             }
             Request::Link { port, up } => {
                 by.set_link(&mut batch, port, up, *store);
@@ -162,7 +161,7 @@ impl Connections {
                 if ports.iter().any(|(id, _)| *id == port) {
                     match self.give_up(driver, port, backlog) {
                         Ok(port) => self.given_up.push(GivenUp { port: Box::new(port), done }),
-                        Err(Kept::Sending) => drop(done.send(None)), // who asked asks again
+                        Err(Kept::Sending) => drop(done.send(None)), // the requester repeats the request
                         Err(Kept::NoMemory) => self.retries.push(Request::GiveUp { port, backlog, done }),
                     }
                 }
@@ -174,12 +173,12 @@ impl Connections {
                 let at = ports.partition_point(|(other, _)| *other < id);
                 ports.insert(at, (id, *opened));
                 self.has_other_ports = true;
-                let _ = done.send(()); // who asked may have given up
+                let _ = done.send(()); // fails if the requester has given up
             }
             Request::Ledger(answer) => {
                 drop(batch);
                 show(&self.facts, switch, store);
-                let _ = answer.send(switch.ledger()); // who asked may have given up
+                let _ = answer.send(switch.ledger()); // fails if the requester has given up
             }
             Request::Addresses(request) => {
                 drop(batch);
@@ -193,8 +192,8 @@ impl Connections {
         }
     }
 
-    /// Removes and returns the port once the kernel has nothing of it to send. Forwards received frames; drops frames that the kernel has
-    /// not taken.
+    /// Removes and returns the port once the kernel has nothing of it to send. Forwards received frames; drops frames
+    /// that the kernel has not taken.
     fn give_up<B: Boundary>(
         &mut self,
         driver: &mut Driver<'_, Port, Store, B>,
@@ -220,14 +219,14 @@ impl Connections {
             return Err(Kept::Sending);
         }
         let mut batch = by.batch(switch, *now);
-        let mut left = port.chunks_out(); // a device that is there goes on
+        let mut left = port.chunks_out(); // a limit, because an existing device keeps receiving
         while left > 0 {
             match driver::receive(*by, &mut batch, &mut ports[at], *store) {
                 0 if ports[at].1.is_received() => break,
                 0 => return Err(Kept::NoMemory),
                 taken => left = left.saturating_sub(taken),
             }
-            by.forward_all(&mut batch, *store); // no more of them waits than its queues allow
+            by.forward_all(&mut batch, *store); // the frames' queues limit how many wait
         }
         if !ports[at].1.can_leave(store) {
             return Err(Kept::NoMemory);
@@ -237,10 +236,10 @@ impl Connections {
         Ok(ports.remove(at).1)
     }
 
-    /// Gives ports that were given up to those who asked for them.
+    /// Returns removed ports to their requesters.
     pub(super) fn hand_out(&mut self) {
         for GivenUp { port, done } in self.given_up.drain(..) {
-            let _ = done.send(Some(port)); // dropped here where nobody closes it
+            let _ = done.send(Some(port)); // drops the port if nobody receives it
         }
     }
 }

@@ -9,14 +9,14 @@ use crate::handoff::tests::{NOW, Node, receive, two_workers};
 use crate::handoff::{Bells, CAPACITY};
 use crate::host_path::ends::{TellCounts, WorkerEnd, ends};
 
-/// Of a host path that is not there.
+/// Returns the worker's end of a host path that does not exist.
 fn host_end() -> WorkerEnd {
     let (bells, bell) = (Bells::new(1).unwrap(), Arc::new(Bell::new().unwrap()));
     let (_, mut sides) = ends(&bells, Box::default(), 1, &bell, &TellCounts::new(0));
     sides.remove(0).1
 }
 
-/// A worker without ports, and who writes to it.
+/// Returns a worker without ports, the other worker, and the mailbox of the first.
 fn worker() -> (Worker, Node, Mailbox) {
     let (node, other) = two_workers("");
     let (mailbox, inbox) = Mailbox::new().unwrap();
@@ -54,8 +54,8 @@ fn what_has_woken_a_worker_does_not_wake_it_again() {
     assert_eq!(woken_by(), (false, false));
 }
 
-/// What the other has not taken counts here, and may hold a peer: who sleeps until something comes would
-/// wait for that peer.
+/// Frames that the other worker has not taken count here, and may hold a peer. A sleep until the next event could make
+/// that peer wait forever.
 #[test]
 fn a_worker_sleeps_but_shortly_while_frames_wait_for_room_at_another() {
     let (mut worker, _other, _mailbox) = worker();
@@ -66,7 +66,7 @@ fn a_worker_sleeps_but_shortly_while_frames_wait_for_room_at_another() {
         worker.turn(&mut Direct, NOW, NOW);
         worker.unseen()
     };
-    let all = [sleeps_with(CAPACITY / 2), sleeps_with(CAPACITY / 2)]; // no more fit the outbox at a time
+    let all = [sleeps_with(CAPACITY / 2), sleeps_with(CAPACITY / 2)]; // the outbox holds no more at once
     assert_eq!(all, [Unseen::Nothing; 2], "the queue takes them all");
     assert_eq!(sleeps_with(1), Unseen::Room);
 }
