@@ -1,11 +1,11 @@
-//! Which system calls a part makes, by seccomp.
+//! Limits on the system calls of each part, by seccomp.
 //!
-//! Those that open nothing (workers, HTTP, the host path, the log) make few, all known: theirs is a list of what they may, and whatever is
-//! not on it is refused. Who opens devices goes through libraries (libbpf, netlink, libc) whose calls change with their
-//! versions, and a call that were missing from a list would be a device that does not come back: its list is of
-//! what it may not, all by which one leaves the process, or changes files in ways that Landlock does not know.
+//! Parts that open nothing (workers, HTTP, host path, log) make few calls, all known, so they have a list of allowed
+//! calls. Parts that open devices use libraries (libbpf, netlink, libc) whose calls change with their versions. A call
+//! missing from an allowed list would be a device that cannot be reopened. So these parts have a list of forbidden
+//! calls: those that leave the process, and those that change files in ways that Landlock does not cover.
 //!
-//! What is refused fails (EPERM) and ends nothing: a forwarding thread that is killed loses more than a call.
+//! A refused call fails with EPERM and kills nothing: a killed forwarding thread would lose frames.
 
 use std::collections::BTreeMap;
 
@@ -19,15 +19,16 @@ use xoff_xdp::HostInterface;
 
 use super::{ConfineError, Part};
 
-/// A call, and of which arguments: any where there is no rule, else those for which all of a rule's conditions hold.
+/// Calls by number, with rules for their arguments. A call without rules matches always, else if all conditions of one
+/// rule hold.
 type Calls = BTreeMap<i64, Vec<SeccompRule>>;
 
-/// Limits the calling thread.
+/// Limits the system calls of the calling thread.
 pub(super) fn limit(part: Part) -> Result<(), ConfineError> {
     let error = SeccompAction::Errno;
     let (refused, unknown) = (error(libc::EPERM.cast_unsigned()), error(libc::ENOSYS.cast_unsigned()));
     let filters = match part {
-        // Its arguments are out of sight. The C library starts a thread by clone where there is no clone3.
+        // seccomp cannot read the arguments of clone3. Without clone3, the C library starts threads by clone.
         Part::Owner | Part::Opener => {
             vec![(forbidden()?, SeccompAction::Allow, refused), (clone3(), SeccompAction::Allow, unknown)]
         }
@@ -57,7 +58,7 @@ pub(super) fn limit(part: Part) -> Result<(), ConfineError> {
     Ok(())
 }
 
-/// Memory, time, locks, the thread's own end, and writing to what is open: what any thread does.
+/// Calls of every thread: memory, time, locks, the thread's own end, and writes to open files.
 const EVERYBODY: &[c_long] = &[
     libc::SYS_brk,
     libc::SYS_clock_gettime,
@@ -90,7 +91,7 @@ const EVERYBODY: &[c_long] = &[
     libc::SYS_poll,
 ];
 
-/// AF_XDP sockets that are open: kicked, asked, waited on. And pinning.
+/// Calls on open AF_XDP sockets (wake, query, wait), and pinning.
 const WORKER: &[c_long] = &[
     libc::SYS_getsockopt,
     libc::SYS_recvfrom,
@@ -101,7 +102,7 @@ const WORKER: &[c_long] = &[
     libc::SYS_setsockopt,
 ];
 
-/// Connections that are taken, and what the process says of itself.
+/// Calls to serve connections and to read the process's own facts.
 const HTTP: &[c_long] = &[
     libc::SYS_accept4,
     libc::SYS_epoll_ctl,
@@ -137,8 +138,8 @@ const HTTP: &[c_long] = &[
     libc::SYS_readlink,
 ];
 
-/// What nobody calls who runs a switch: it starts another program or process, looks into one or signals it, leaves the namespaces,
-/// mounts, changes the kernel, the clock, or who may do what to a file.
+/// Calls that a switch never needs: start a program or process, inspect or signal another, leave namespaces, mount,
+/// change the kernel or the clock, change permissions of files.
 const FORBIDDEN: &[c_long] = &[
     libc::SYS_acct,
     libc::SYS_add_key,
@@ -231,13 +232,14 @@ const FORBIDDEN: &[c_long] = &[
     libc::SYS_vfork,
 ];
 
-/// fchmodat2, setxattrat, removexattrat, open_tree_attr, file_setattr: newer than the C library's list; the same numbers everywhere.
+/// fchmodat2, setxattrat, removexattrat, open_tree_attr, file_setattr: newer than the C library's list; the numbers are
+/// identical on all architectures.
 const NEWER: [c_long; 5] = [452, 463, 466, 467, 469];
 
-/// BPF_MAP_LOOKUP_ELEM, BPF_OBJ_GET_INFO_BY_FD and BPF_MAP_LOOKUP_BATCH: reading counters of a program.
+/// BPF_MAP_LOOKUP_ELEM, BPF_OBJ_GET_INFO_BY_FD and BPF_MAP_LOOKUP_BATCH: commands to read a program's counters.
 const BPF_READS: [u64; 3] = [1, 15, 24];
 
-/// In x32, another ABI of the same processor, a call's number has this bit, and some calls have numbers of their own.
+/// In x32, another ABI of the same processor, call numbers have this bit, and some calls have numbers of their own.
 #[cfg(target_arch = "x86_64")]
 const X32: c_long = 0x4000_0000;
 #[cfg(target_arch = "x86_64")]
@@ -256,8 +258,9 @@ fn rule(conditions: &[(u8, SeccompCmpOp, u64)]) -> Result<SeccompRule, ConfineEr
     rule.map_err(|error| seccompiler::Error::from(error).into())
 }
 
-/// What everybody may with some arguments only: memory that is no program, signals to the process itself (an abort), and of a
-/// descriptor its modes and copies, but not who is sent a signal when it is ready.
+/// Returns calls that every part may make with some arguments only: non-executable memory, signals to its own process
+/// (an abort), and the modes and copies of descriptors. F_SETOWN (the receiver of a descriptor's signals) is not among
+/// them.
 fn special() -> Result<Vec<(i64, Vec<SeccompRule>)>, ConfineError> {
     let exec = u64::from(libc::PROT_EXEC.cast_unsigned());
     let no_program = || rule(&[(2, SeccompCmpOp::MaskedEq(exec), 0)]);
@@ -272,20 +275,22 @@ fn special() -> Result<Vec<(i64, Vec<SeccompRule>)>, ConfineError> {
     ])
 }
 
-/// The same of a worker: timers that are on time.
+/// Returns calls that a worker may make with some arguments only: precise timers.
 fn worker() -> Result<Vec<(i64, Vec<SeccompRule>)>, ConfineError> {
     let slack = u64::from(libc::PR_SET_TIMERSLACK.cast_unsigned());
     Ok(vec![(libc::SYS_prctl, vec![rule(&[(0, SeccompCmpOp::Eq, slack)])?])])
 }
 
-/// The same of the host path: host interfaces that are open, and timers that are on time.
+/// Returns calls that the host path may make with some arguments only: precise timers, and the carrier of host
+/// interfaces.
 fn host_path() -> Result<Vec<(i64, Vec<SeccompRule>)>, ConfineError> {
     let mut calls = worker()?;
     calls.push((libc::SYS_ioctl, vec![rule(&[(1, SeccompCmpOp::Eq, HostInterface::SET_CARRIER)])?]));
     Ok(calls)
 }
 
-/// The same of HTTP: files to read, no mode of a descriptor but that it does not block, counters of a program.
+/// Returns calls that HTTP may make with some arguments only: open files for reading, make descriptors non-blocking,
+/// read a program's counters.
 fn http() -> Result<Vec<(i64, Vec<SeccompRule>)>, ConfineError> {
     let number = |value: i32| u64::from(value.cast_unsigned());
     let to_read = rule(&[(
@@ -309,7 +314,7 @@ fn clone3() -> Calls {
     calls
 }
 
-/// What the owner may not.
+/// Returns the calls that the owner and the opener must not make.
 fn forbidden() -> Result<Calls, ConfineError> {
     let thread = u64::from(libc::CLONE_THREAD.cast_unsigned());
     let exec = u64::from(libc::PROT_EXEC.cast_unsigned());

@@ -1,31 +1,31 @@
-//! Which capabilities a part keeps. What needs what:
+//! Capabilities of each part. Steps and the capabilities that they need:
 //!
 //! | step | when | capability |
 //! |---|---|---|
 //! | AF_XDP sockets | start, and when a device comes back | CAP_NET_RAW |
 //! | UMEM (locked memory beyond the limit) | start | CAP_IPC_LOCK |
 //! | loading the XDP program and its maps | start, and when a device comes back | CAP_BPF, CAP_NET_ADMIN (CAP_SYS_ADMIN before Linux 5.8) |
-//! | seeing whose program a killed run left in generic mode | start | CAP_SYS_ADMIN |
+//! | finding the owner of a program that a killed run left in generic mode | start | CAP_SYS_ADMIN |
 //! | attaching it and the filter; device settings (up, offloads, qdiscs) | start, and when a device comes back | CAP_NET_ADMIN |
 //! | sending, receiving and waking on the open sockets, their statistics | always | none |
 //! | netlink: following links, reading device counters | always | none |
 //! | HTTP on a port below 1024 | start | CAP_NET_BIND_SERVICE |
-//! | attaching the program again where somebody took it off | always | CAP_NET_ADMIN |
-//! | detaching the program and the filter, putting device settings back | stop | CAP_NET_ADMIN |
+//! | attaching the program again after another program removed it | always | CAP_NET_ADMIN |
+//! | detaching the program and the filter, restoring device settings | stop | CAP_NET_ADMIN |
 //! | becoming another user | start | CAP_SETUID, CAP_SETGID |
 
 use caps::{CapSet, Capability, CapsHashSet};
 
 use super::{ConfineError, Part};
 
-/// What is kept by who looks after devices.
+/// Capabilities of the part that manages devices.
 pub const OWNER: [Capability; 1] = [Capability::CAP_NET_ADMIN];
 
-/// What is kept by who opens devices.
+/// Capabilities of the part that opens devices.
 pub const OPENER: [Capability; 4] =
     [Capability::CAP_NET_ADMIN, Capability::CAP_NET_RAW, Capability::CAP_BPF, Capability::CAP_IPC_LOCK];
 
-/// Drops what the part does not need of the calling thread's, for good.
+/// Drops the calling thread's unneeded capabilities permanently.
 pub(super) fn limit(part: Part) -> Result<(), ConfineError> {
     let needed: CapsHashSet = match part {
         Part::Owner => OWNER.into(),
@@ -35,7 +35,7 @@ pub(super) fn limit(part: Part) -> Result<(), ConfineError> {
     let permitted = caps::read(None, CapSet::Permitted)?;
     let kept: CapsHashSet = permitted.intersection(&needed).copied().collect();
     if permitted.contains(&Capability::CAP_SETPCAP) {
-        // It takes the capability to be effective, which a change of the user ended.
+        // CAP_SETPCAP must be effective, and a change of the user cleared the effective set.
         caps::set(None, CapSet::Effective, &permitted)?;
         for capability in caps::read(None, CapSet::Bounding)?.difference(&kept) {
             caps::drop(None, CapSet::Bounding, *capability)?;

@@ -1,5 +1,5 @@
-//! Which files a part reaches, by Landlock: none for writing, and few for reading. Neither does it speak TCP to anybody, or
-//! listen anew. Where the kernel has no Landlock, or an older one, the user's own rights are all that limits it.
+//! Limits on the files of each part, by Landlock: none for writing, few for reading. Landlock also forbids TCP
+//! connections and new listeners. Without Landlock, or with an older one, only the user's own rights apply.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -12,19 +12,20 @@ use landlock::{
 
 use super::{ConfineError, Part};
 
-/// The newest that these rules know; an older kernel keeps those that it knows.
+/// Newest ABI that these rules use; an older kernel applies the rules that it knows.
 const KNOWN: ABI = ABI::V6;
 
-/// How many CPUs there may be: who reads a map of the kernel's by CPU asks that.
+/// Directory of the CPUs; reads of a per-CPU map need their number.
 const CPUS: &str = "/sys/devices/system/cpu";
 
-/// A rule is of an inode, and /proc makes a directory anew that nobody had open when memory was short.
+/// Keeps /proc/self open. A rule applies to an inode, and under memory pressure /proc recreates directories that nobody
+/// has open.
 fn keep_own_proc() {
     static OPEN: OnceLock<Option<File>> = OnceLock::new();
     OPEN.get_or_init(|| File::open("/proc/self").ok());
 }
 
-/// Limits the calling thread.
+/// Limits the files of the calling thread.
 pub(super) fn limit(part: Part, readable: &[PathBuf], removable: Option<&Path>) -> Result<(), ConfineError> {
     let mut paths: Vec<&Path> = match part {
         Part::Owner | Part::Opener => {
@@ -33,7 +34,7 @@ pub(super) fn limit(part: Part, readable: &[PathBuf], removable: Option<&Path>) 
         Part::Http => vec![Path::new("/proc/self"), Path::new(CPUS)],
         Part::Worker | Part::HostPath | Part::Log => Vec::new(),
     };
-    // Who panics looks there for names of functions, where it may open anything.
+    // A panic reads function names from the program's file.
     let program = std::env::current_exe().ok().filter(|_| !paths.is_empty());
     paths.extend(program.as_deref());
     let mut rules = Ruleset::default()
@@ -41,7 +42,7 @@ pub(super) fn limit(part: Part, readable: &[PathBuf], removable: Option<&Path>) 
         .handle_access(AccessNet::from_all(KNOWN))?
         .scope(Scope::Signal)?;
     if !matches!(part, Part::Owner | Part::Opener) {
-        rules = rules.scope(Scope::AbstractUnixSocket)?; // by one, a service manager may be told
+        rules = rules.scope(Scope::AbstractUnixSocket)?; // the owner notifies a service manager by such a socket
     }
     let read = AccessFs::ReadFile | AccessFs::ReadDir;
     if part == Part::Http {

@@ -1,20 +1,20 @@
-//! A switch starts with the privileges that opening devices takes, and then gives up all that it does not need: each of
-//! its threads by itself, as capabilities, system calls and files belong to threads in Linux.
+//! Privileges of a switch. It starts with the privileges for opening devices; then each thread drops those that it does
+//! not need. In Linux, capabilities, system calls and files are limits of a thread.
 //!
 //! | part | capabilities | system calls | reads |
 //! |---|---|---|---|
-//! | [`Part::Owner`]: main and control | [`OWNER`] | but those by which one leaves a process | /proc, /sys, configuration |
-//! | [`Part::Opener`]: opens devices that come back | [`OPENER`] | the same | the same |
-//! | [`Part::Worker`]: forwards frames | none | those that it is known to make | nothing |
-//! | [`Part::Http`]: answers strangers | none | those that it is known to make | what the process says of itself |
-//! | [`Part::HostPath`]: has what is punted | none | those that it is known to make | nothing |
-//! | [`Part::Log`]: writes lines | none | those that it is known to make | nothing |
+//! | [`Part::Owner`]: main and control | [`OWNER`] | all but those that leave a process | /proc, /sys, configuration |
+//! | [`Part::Opener`]: opens devices that come back | [`OPENER`] | as the owner | as the owner |
+//! | [`Part::Worker`]: forwards frames | none | a known list | nothing |
+//! | [`Part::Http`]: answers clients | none | a known list | facts of the process |
+//! | [`Part::HostPath`]: handles punted frames | none | a known list | nothing |
+//! | [`Part::Log`]: writes log lines | none | a known list | nothing |
 //!
-//! They share one memory: whoever runs code of his own in one of them can make another one do what that may. What this stops
-//! is everything short of that: a wrong path, a file or address that a stranger chose, a call that nobody meant.
+//! The parts share one memory, so an attacker who executes code in one of them can control another. The limits stop
+//! everything short of that: a wrong path, a file or address chosen by a client, an unintended call.
 //!
-//! All have `no_new_privs`, the user of the configuration where it names one, and nobody opens a file for writing or speaks
-//! TCP to anybody. SECURITY.md argues each line of this.
+//! All parts have `no_new_privs` and the configured user, if any. None of them opens a file for writing or connects by
+//! TCP. SECURITY.md gives the reasons.
 
 mod calls;
 mod capabilities;
@@ -32,26 +32,26 @@ use nix::errno::Errno;
 pub use capabilities::{OPENER, OWNER};
 pub use user::{User, UserError};
 
-/// What a thread is for.
+/// Task of a thread, which determines its privileges.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
-    /// Looks after devices and puts them back.
+    /// Manages devices and restores them.
     Owner,
-    /// Opens devices, while the switch runs.
+    /// Opens devices while the switch runs.
     Opener,
-    /// Forwards frames by sockets that are open already.
+    /// Forwards frames by open sockets.
     Worker,
-    /// Answers whoever asks over HTTP.
+    /// Answers HTTP clients.
     Http,
-    /// Has what workers punt, and says what they are to tell.
+    /// Handles punted frames, and produces the answers to them.
     HostPath,
     /// Writes log lines.
     Log,
 }
 
 impl Part {
-    /// A thread of this name. An agent locks its memory, stacks included, and a lab has many agents: threads that need little stack have
-    /// little.
+    /// Returns the builder of a thread. An agent locks its memory, stacks included, and a lab has many agents, so
+    /// threads that need little stack get little.
     fn thread(self, name: &str) -> thread::Builder {
         const SMALL_STACK: usize = 512 << 10;
         let thread = thread::Builder::new().name(name.into());
@@ -62,54 +62,55 @@ impl Part {
     }
 }
 
-/// What all threads of a process have in common once they have given up what they do not need.
+/// Settings that all threads of a process share when they drop privileges.
 #[derive(Clone, Debug, Default)]
 pub struct Confinement {
-    /// Who they become; `None`: who started them.
+    /// User to become; `None`: the current user.
     pub user: Option<User>,
-    /// What its owner may read beside /proc and /sys: directories, or files.
+    /// Directories or files that the owner may read beside /proc and /sys.
     pub readable: Vec<PathBuf>,
-    /// Where it may take a file away: the directory of the socket at which HTTP is served.
+    /// Directory in which the owner may remove a file: that of the HTTP socket.
     pub removable: Option<PathBuf>,
 }
 
-/// What becomes of the privileges of those who run a switch.
+/// Treatment of the process's privileges.
 #[derive(Clone, Debug)]
 pub enum Privileges {
-    /// They stay with all but HTTP: the switch is part of a larger program.
+    /// All threads but HTTP keep them: the switch is part of a larger program.
     Keep,
-    /// All that is not needed any more goes, before the first frame is looked at, thread by thread.
+    /// Each thread drops what it does not need, before the first frame is received.
     Drop(Confinement),
 }
 
-/// Why a thread could not give up what it does not need.
+/// Reason for which a thread could not drop its privileges.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfineError {
-    /// The kernel refused to change a set.
+    /// The kernel refused to change a capability set.
     #[error("cannot drop capabilities: {0}")]
     Capabilities(#[from] caps::errors::CapsError),
     /// The kernel refused `no_new_privs`.
     #[error("cannot set no_new_privs: {0}")]
     NoNewPrivileges(#[from] Errno),
-    /// Another user.
+    /// The thread cannot become the configured user.
     #[error(transparent)]
     User(#[from] UserError),
-    /// Landlock.
+    /// Landlock refused.
     #[error("cannot limit which files are reached (Landlock): {0}")]
     Files(#[from] landlock::RulesetError),
-    /// seccomp.
+    /// seccomp refused.
     #[error("cannot limit which system calls are made (seccomp): {0}")]
     Calls(#[from] seccompiler::Error),
-    /// No thread.
+    /// The thread cannot start.
     #[error("cannot start a thread: {0}")]
     Thread(#[from] io::Error),
 }
 
 impl Confinement {
-    /// The calling thread, and those that it starts from now on, keep what this part needs, and never get more again.
+    /// Drops all privileges that `part` does not need, permanently, for the calling thread and the threads that it
+    /// starts from now on.
     ///
     /// # Errors
-    /// Where the kernel refuses; something may have been given up then.
+    /// Returns an error if the kernel refuses; some privileges may be gone by then.
     pub fn enter(&self, part: Part) -> Result<(), ConfineError> {
         nix::sys::prctl::set_no_new_privs()?;
         files::limit(part, &self.readable, self.removable.as_deref())?;
@@ -118,10 +119,10 @@ impl Confinement {
         calls::limit(part)
     }
 
-    /// A thread of that part, which has given up what it does not need when this returns.
+    /// Starts a thread of that part. When this returns, the thread has dropped its privileges.
     ///
     /// # Errors
-    /// As [`Confinement::enter`], and where the system has no thread.
+    /// Returns an error as [`Confinement::enter`] does, or if the thread cannot start.
     pub fn spawn<T: Send + 'static>(
         &self,
         part: Part,
@@ -132,8 +133,8 @@ impl Confinement {
         let confinement = self.clone();
         let thread = part.thread(name).spawn(move || {
             if let Err(error) = confinement.enter(part) {
-                let _ = tell.send(Err(error)); // whoever started it waits
-                panic::resume_unwind(Box::new(())); // and is told by that alone
+                let _ = tell.send(Err(error)); // received by the starting thread
+                panic::resume_unwind(Box::new(())); // no second report of the error
             }
             let _ = tell.send(Ok(()));
             work()
@@ -144,10 +145,10 @@ impl Confinement {
 }
 
 impl Privileges {
-    /// A thread of that part.
+    /// Starts a thread of that part.
     ///
     /// # Errors
-    /// As [`Confinement::spawn`].
+    /// Returns an error as [`Confinement::spawn`] does.
     pub fn spawn<T: Send + 'static>(
         &self,
         part: Part,
@@ -160,7 +161,7 @@ impl Privileges {
         }
     }
 
-    /// HTTP has no use for any.
+    /// Returns the confinement of HTTP, which needs no privileges.
     pub(crate) fn of_http(&self) -> Confinement {
         match self {
             Privileges::Keep => Confinement::default(),
@@ -186,7 +187,7 @@ mod tests {
 
     use super::*;
 
-    /// What `tried` comes to in a thread of that part.
+    /// Returns the result of `tried` in a thread of that part.
     fn within<T: Send + 'static>(part: Part, tried: impl FnOnce() -> T + Send + 'static) -> T {
         Confinement::default().spawn(part, "confined", tried).unwrap().join().unwrap()
     }

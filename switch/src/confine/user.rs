@@ -1,14 +1,14 @@
-//! Becoming another user, thread by thread.
+//! Change of the user, thread by thread.
 //!
-//! The C library changes the user of all threads at once, and ends the process where one of them may not: here each
-//! thread gives up its own privileges when it has no more use for them.
+//! The C library changes the user of all threads at once, and ends the process if one of them may not. Here each thread
+//! changes its own user when it drops its privileges.
 
 use std::io;
 
 use rustix::process::{Gid, Uid};
 use rustix::thread;
 
-/// A user of this machine.
+/// User of this machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct User {
     name: String,
@@ -16,43 +16,43 @@ pub struct User {
     gid: u32,
 }
 
-/// Why nobody becomes that user.
+/// Reason for which a thread cannot become a user.
 #[derive(Debug, thiserror::Error)]
 pub enum UserError {
-    /// No such user.
+    /// The user does not exist.
     #[error(
         "user = {name:?}: there is no such user on this machine; `useradd --system {name}` makes one, and without `user` a \
          switch stays who started it"
     )]
     Unknown {
-        /// The name given.
+        /// Name of the user.
         name: String,
     },
-    /// The system does not tell.
+    /// The system cannot look up the user.
     #[error("user = {name:?}: this machine does not say who that is: {error}")]
     Unread {
-        /// The name given.
+        /// Name of the user.
         name: String,
-        /// The system's words.
+        /// Error of the system.
         error: nix::errno::Errno,
     },
-    /// Not allowed.
+    /// The system refused the change.
     #[error(
         "cannot become user {name} ({error}); start xoff as root, or leave `user` out where a service manager sets it"
     )]
     Refused {
-        /// The name given.
+        /// Name of the user.
         name: String,
-        /// The system's words.
+        /// Error of the system.
         error: io::Error,
     },
 }
 
 impl User {
-    /// The user of that name.
+    /// Looks up a user by name.
     ///
     /// # Errors
-    /// There is none.
+    /// Returns an error if the user does not exist or cannot be looked up.
     pub fn named(name: &str) -> Result<User, UserError> {
         let name = name.to_owned();
         match nix::unistd::User::from_name(&name) {
@@ -68,8 +68,8 @@ impl User {
     }
 }
 
-/// Makes the calling thread that user's, without any group but his own. It keeps the capabilities that it may have, and
-/// has none of them in effect.
+/// Makes the calling thread `user`'s, without supplementary groups. The thread keeps its permitted capabilities, with
+/// none of them effective.
 pub(super) fn become_user(user: Option<&User>) -> Result<(), UserError> {
     let Some(user) = user.filter(|user| !user.is_here()) else { return Ok(()) };
     let (uid, gid) = (Uid::from_raw(user.uid), Gid::from_raw(user.gid));
