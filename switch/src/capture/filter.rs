@@ -1,10 +1,10 @@
-//! Which frames a capture wants.
+//! Selection of the frames of a capture.
 
 use xoff_dataplane::drop_reason::DropReason;
 use xoff_dataplane::tap::Sighting;
 use xoff_dataplane::units::{Class, ClassSet};
 
-/// Names of all drop reasons, as they are given and told.
+/// Names of all drop reasons, as in the command line and in output.
 pub const REASONS: [&str; DropReason::COUNT] = {
     let mut names = [""; DropReason::COUNT];
     let mut at = 0;
@@ -15,14 +15,14 @@ pub const REASONS: [&str; DropReason::COUNT] = {
     names
 };
 
-/// A set of drop reasons.
+/// Set of drop reasons.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reasons(u32);
 
 const _: () = assert!(DropReason::COUNT <= u32::BITS as usize, "a bit each");
 
 impl Reasons {
-    /// Every one.
+    /// All drop reasons.
     pub const ALL: Reasons = Reasons(u32::MAX);
 
     const fn contains(self, reason: DropReason) -> bool {
@@ -36,39 +36,38 @@ impl FromIterator<DropReason> for Reasons {
     }
 }
 
-/// Which frames are wanted: of those that take part in a class, and of those about the network itself.
+/// Selection of frames by class, drop reason, and kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Filter {
-    /// Frames of these classes.
+    /// Classes of the wanted frames.
     classes: ClassSet,
-    /// Of these, only what is dropped for one of these reasons; `None`: all.
+    /// Drop reasons of the wanted frames; `None`: all frames of the classes.
     dropped: Option<Reasons>,
-    /// Control frames.
+    /// True if control frames are wanted.
     control: bool,
 }
 
-/// What a filter cannot be made of.
+/// Reason for which a filter is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FilterError {
-    /// No class.
+    /// Not a class.
     #[error("there is no class {0}; classes are 0 to 7")]
     Class(String),
-    /// No reason.
+    /// Not a drop reason.
     #[error("{0:?} is no reason for which frames are dropped; these are {known}", known = REASONS.join(", "))]
     Reason(String),
 }
 
 impl Filter {
-    /// Everything.
     #[cfg(test)]
     pub(crate) const ALL: Filter = Filter { classes: ClassSet::ALL, dropped: None, control: true };
 
-    /// Frames of `classes` (none given: of all) that are `dropped` for one of these reasons (`Some` of none: for any), and
-    /// control frames where that is asked for. Where nothing is asked for everything is wanted, and only
-    /// control frames where these alone are.
+    /// Creates a filter. It selects frames of `classes` (empty: all) that are `dropped` for one of these reasons
+    /// (`Some` of none: any reason), and control frames if `control` is set. Without any condition it selects all
+    /// frames; with `control` alone, only control frames.
     ///
     /// # Errors
-    /// What is no class or reason.
+    /// Returns an error if a class or reason does not exist.
     pub fn new(classes: &[&str], dropped: Option<&[&str]>, control: bool) -> Result<Filter, FilterError> {
         let class = |text: &&str| {
             let class = text.parse().ok().and_then(Class::new);
@@ -93,7 +92,7 @@ impl Filter {
         Ok(Filter { classes, dropped, control: control || is_any })
     }
 
-    /// Whether a frame is wanted.
+    /// Returns whether a frame is selected.
     #[must_use]
     pub fn wants(&self, sighting: &Sighting) -> bool {
         let of_class = sighting.class.is_some_and(|class| self.classes.contains(class));
@@ -127,7 +126,7 @@ mod tests {
             frame(Some(3), false, Some(DropReason::EgressFull)),
             frame(Some(4), false, Some(DropReason::TooLong)),
             frame(None, true, None),    // PFC
-            frame(Some(4), true, None), // a CNM that passes
+            frame(Some(4), true, None), // a CNM in transit
         ];
         let wanted = |classes: &[&str], dropped, control| {
             let filter = Filter::new(classes, dropped, control).unwrap();

@@ -1,8 +1,8 @@
-//! Captures: copies of the frames of some ports, from the workers that forward them to whoever wants to see them.
+//! Captures: copies of frames, from the workers to a client.
 //!
-//! In a worker a capture is a [`Probe`], a tap on its dataplane. It looks whether a frame is [wanted](Filter), and copies
-//! its first bytes into a ring of bytes that the worker alone writes and the control thread alone reads. Where the ring is
-//! full the frame is counted as missed, and nothing waits: a reader that is slow costs copies, and never a frame.
+//! In a worker a capture is a [`Probe`], a tap on its dataplane. The probe copies the first bytes of each
+//! [selected](Filter) frame into a ring, which the control thread reads. If the ring is full, the frame counts as
+//! missed: a slow client costs copies, never a frame.
 //!
 //! ```text
 //!   worker    dataplane -> Probe -> ring --.

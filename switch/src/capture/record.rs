@@ -1,4 +1,5 @@
-//! From a worker to the control thread: a ring of bytes, in which each frame is a head of fixed length and its first bytes.
+//! Ring of bytes from a worker to the control thread: each record is a fixed-length head and the first bytes of a
+//! frame.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,43 +14,43 @@ use xoff_recording::pcapng::Packet;
 
 use super::filter::Filter;
 
-/// The longest frame that a capture keeps whole: more than any MTU lets in.
+/// Maximum number of bytes kept of a frame: more than any MTU.
 const FRAME_MAX: usize = 16 << 10;
 
-/// What stands before the bytes of a frame.
+/// Length of a record's head, in bytes.
 const HEAD: usize = 40;
 
-/// "None" in a head.
+/// Value of an absent field in a head.
 const NONE: u8 = u8::MAX;
 
 const RECEIVED: u8 = 0;
 const SENT: u8 = 1;
 const DROPPED: u8 = 2;
 
-/// What a capture has seen at each port. Those of a probe are written by the worker that owns the port.
+/// Frames of a capture by port. A probe's counts are written by the worker that owns the port.
 #[derive(Debug)]
 pub struct Counts(Box<[(Counter, Counter)]>);
 
 impl Counts {
-    /// Of a switch with so many ports.
+    /// Creates the counts of a switch with this number of ports.
     #[must_use]
     pub fn new(ports: usize) -> Arc<Counts> {
         Arc::new(Counts((0..ports).map(|_| Default::default()).collect()))
     }
 
-    /// Frames at `port` that were wanted.
+    /// Returns the number of selected frames at `port`.
     #[must_use]
     pub fn wanted(&self, port: PortId) -> u64 {
         self.0[port.index()].0.get()
     }
 
-    /// Those of them for which there was no room.
+    /// Returns the number of selected frames at `port` that found no room.
     #[must_use]
     pub fn missed(&self, port: PortId) -> u64 {
         self.0[port.index()].1.get()
     }
 
-    /// So many more at `port`. Only who writes them calls it.
+    /// Adds to the counts of `port`. Only their writer may call it.
     pub fn add(&self, port: PortId, wanted: u64, missed: u64) {
         let counts = &self.0[port.index()];
         counts.0.add(wanted);
@@ -57,15 +58,15 @@ impl Counts {
     }
 }
 
-/// A capture's eye in one worker.
+/// Capture's tap in one worker.
 pub struct Probe {
     ports: PortSet,
     filter: Filter,
     ring: Producer<u8>,
-    /// Room for a head and the bytes of a frame that are kept.
+    /// Room for a head and the kept bytes of a frame.
     scratch: Box<[u8]>,
     counts: Arc<Counts>,
-    /// By port, frames missed since the last that was not.
+    /// Frames missed since the last record, by port.
     missed: Box<[u32]>,
 }
 
@@ -78,14 +79,15 @@ impl fmt::Debug for Probe {
     }
 }
 
-/// The other end of it.
+/// Control thread's end of a capture's ring.
 #[derive(Debug)]
 pub struct Reader {
     ring: Consumer<u8>,
     bytes: Vec<u8>,
 }
 
-/// A worker's end and the control thread's, with `room` bytes between them. Of each frame at most `snap` bytes are kept.
+/// Creates the worker's end and the control thread's end of a ring of `room` bytes. At most `snap` bytes of a frame are
+/// kept.
 #[must_use]
 pub fn channel(
     ports: PortSet,
@@ -95,7 +97,7 @@ pub fn channel(
     counts: Arc<Counts>,
 ) -> (Probe, Reader) {
     let (mut producer, mut consumer) = RingBuffer::new(room);
-    // Every page is there before the worker writes to the first.
+    // Touch every page before the worker writes to it.
     if let Ok(all) = producer.write_chunk(room) {
         all.commit_all();
     }
@@ -151,7 +153,7 @@ fn write_head(head: &mut [u8], sighting: &Sighting, len: u32, kept: usize, misse
     head[28..33].copy_from_slice(&[sighting.port.0, class, sighting.is_control.into(), what, reason]);
 }
 
-/// The frame at the beginning of `bytes`, and what follows it.
+/// Parses the first record of `bytes`. Returns the frame and the remaining bytes.
 fn read(bytes: &[u8]) -> Option<(Packet<'_>, &[u8])> {
     let (head, rest) = bytes.split_first_chunk::<HEAD>()?;
     let long = |at: usize| u64::from_ne_bytes(std::array::from_fn(|index| head[at + index]));
@@ -174,10 +176,10 @@ fn read(bytes: &[u8]) -> Option<(Packet<'_>, &[u8])> {
 }
 
 impl Reader {
-    /// Takes what is there, so that it can be [looked at](Reader::records). False where that is nothing.
+    /// Takes the available records, which [`Reader::records`] then returns. Returns false if there were none.
     pub fn take(&mut self) -> bool {
         self.bytes.clear();
-        // A record is there as a whole or not at all: it was written in one piece.
+        // Records are never partial: each is written at once.
         if let Ok(chunk) = self.ring.read_chunk(self.ring.slots()) {
             let (first, second) = chunk.as_slices();
             self.bytes.extend_from_slice(first);
@@ -187,7 +189,7 @@ impl Reader {
         !self.bytes.is_empty()
     }
 
-    /// What was taken, in the order in which the worker saw it.
+    /// Returns the records taken, in the worker's order.
     pub fn records(&self) -> impl Iterator<Item = Packet<'_>> {
         let mut rest = &self.bytes[..];
         std::iter::from_fn(move || {
@@ -206,7 +208,7 @@ mod tests {
     use super::*;
 
     const PORT: PortId = PortId(1);
-    /// Four frames of 60 bytes, and not five.
+    /// Room for four frames of 60 bytes, not for five.
     const ROOM: usize = 4 * (HEAD + 60) + 99;
 
     fn pair(snap: usize) -> (Probe, Reader, Arc<Counts>) {

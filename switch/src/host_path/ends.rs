@@ -1,7 +1,6 @@
-//! The two ends of what is between a worker and the host path: a ring of punted frames out, a ring of frames to be told in.
+//! Connection between a worker and the host path: a ring for punted frames, and a ring for frames to send.
 //!
-//! A worker makes no system call for a frame: it looks once in a turn whether it has punted any, and rings only then, and only
-//! where the host path sleeps.
+//! A worker makes no system call per frame. It rings once per turn if it has punted, and only if the host path sleeps.
 
 use std::sync::Arc;
 
@@ -15,34 +14,34 @@ use super::ring::{Head, Reader, Writer, ring};
 use crate::bell::Bell;
 use crate::handoff::Bells;
 
-/// Bytes between a worker and the host path, in each direction: a hundred frames of the usual MTU and more.
+/// Bytes of a ring in each direction: more than a hundred frames of 1500 bytes.
 const ROOM: usize = 256 << 10;
 
-/// What becomes of frames that are to be told, by port. Written by the worker that owns the port.
+/// Counters of frames to be sent for the host path, by port. Written by the worker that owns the port.
 #[derive(Debug)]
 pub struct TellCounts(Box<[(Counter, Counter)]>);
 
 impl TellCounts {
-    /// Of so many ports.
+    /// Creates the counters for this number of ports.
     #[must_use]
     pub fn new(ports: usize) -> Arc<TellCounts> {
         Arc::new(TellCounts((0..ports).map(|_| Default::default()).collect()))
     }
 
-    /// Frames that were sent by `port`.
+    /// Returns the number of frames sent by `port`.
     #[must_use]
     pub fn told(&self, port: PortId) -> u64 {
         self.0[port.index()].0.get()
     }
 
-    /// Frames that could not be: the port had no link, or too much to tell.
+    /// Returns the number of frames that `port` could not send: no link, or no room.
     #[must_use]
     pub fn untold(&self, port: PortId) -> u64 {
         self.0[port.index()].1.get()
     }
 }
 
-/// Punts into the ring.
+/// Sink of punted frames into the ring.
 #[derive(Debug)]
 struct Sink {
     ring: Writer,
@@ -60,39 +59,39 @@ impl PuntSink for Sink {
     }
 }
 
-/// What the host path has for a worker.
+/// Frame from the host path for a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Given<'a> {
-    /// A frame that the peer of this port is to be told.
+    /// Frame to the peer of this port.
     Tell(PortId, &'a [u8]),
-    /// A frame that the host sends by its interface there, to be counted at this port.
+    /// Frame from the host interface at this site, counted at this port.
     Frame(Site, PortId, &'a [u8]),
 }
 
-/// What stands in the head of a frame that is given to a worker.
+/// Kinds of frames in the head of a frame for a worker.
 const TELL: u8 = 0;
 const FRAME: u8 = 1;
 
-/// The worker's end.
+/// Worker's end.
 #[derive(Debug)]
 pub struct WorkerEnd {
     inbound: Reader,
     punted: Arc<Counter>,
-    /// How many were punted when the host path was told last.
+    /// Number of punted frames at the last ring of the bell.
     rung_for: u64,
     bell: Arc<Bell>,
     counts: Arc<TellCounts>,
 }
 
 impl WorkerEnd {
-    /// Whether something is to be told.
+    /// Returns whether the host path has a frame for this worker.
     #[inline]
     #[must_use]
     pub fn waiting(&self) -> bool {
         !self.inbound.is_empty()
     }
 
-    /// The next frame that it is given.
+    /// Takes the next frame for this worker.
     #[inline]
     pub fn next_given(&mut self) -> Option<Given<'_>> {
         if self.inbound.is_empty() {
@@ -103,13 +102,13 @@ impl WorkerEnd {
         Some(if about == FRAME { Given::Frame(site, port, bytes) } else { Given::Tell(port, bytes) })
     }
 
-    /// One was, or could not be.
+    /// Counts a frame as sent or not sent.
     pub fn count(&self, port: PortId, is_told: bool) {
         let (told, untold) = &self.counts.0[port.index()];
         if is_told { told } else { untold }.add(1);
     }
 
-    /// The turn is over: who sleeps and has been given something is woken.
+    /// Wakes the host path at the end of a turn, if frames were punted.
     #[inline]
     pub fn ring(&mut self) {
         let punted = self.punted.get();
@@ -120,19 +119,19 @@ impl WorkerEnd {
     }
 }
 
-/// The host path's end: of all workers.
+/// Host path's end, for all workers.
 #[derive(Debug)]
 pub struct HostEnd {
-    /// By worker.
+    /// Rings of punted frames, by worker.
     rings: Vec<Reader>,
-    /// What goes back.
+    /// Queues of frames to the workers.
     pub outbox: Outbox,
 }
 
-/// What a worker is given: where its dataplane punts to, and its own end.
+/// Punt sink and connection of a worker.
 pub type WorkerSide = (Box<dyn PuntSink>, WorkerEnd);
 
-/// Makes the ends of workers that own ports as `owners` says. `bell` wakes the host path.
+/// Creates the ends for workers that own ports as in `owners`. `bell` wakes the host path.
 #[must_use]
 pub fn ends(
     bells: &Arc<Bells>,
@@ -157,13 +156,13 @@ pub fn ends(
 }
 
 impl HostEnd {
-    /// Whether nothing was punted that is not taken.
+    /// Returns whether all punted frames are taken.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.rings.iter().all(Reader::is_empty)
     }
 
-    /// Gives out what was punted, at most `most` frames of each worker. True where there may be more.
+    /// Takes punted frames, at most `most` of each worker. Returns true if there may be more.
     pub fn take(&mut self, most: usize, mut give: impl FnMut(&Punted<'_>, &mut Outbox)) -> bool {
         let HostEnd { rings, outbox } = self;
         for ring in &mut *rings {
@@ -178,34 +177,34 @@ impl HostEnd {
     }
 }
 
-/// Where the host path puts what is to be told.
+/// Queues of frames from the host path to the workers.
 #[derive(Debug)]
 pub struct Outbox {
     bells: Arc<Bells>,
-    /// By port.
+    /// Workers by port.
     owners: Box<[WorkerId]>,
-    /// By worker.
+    /// Rings by worker.
     rings: Vec<Writer>,
-    /// Workers that have something to tell since they were woken last.
+    /// True for workers with new frames since the last ring of their bells.
     unrung: Vec<bool>,
 }
 
-/// A frame that came out of a worker.
+/// Punted frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Punted<'a> {
-    /// What is said of it.
+    /// Facts about the frame.
     pub punt: Punt,
-    /// All of it.
+    /// Complete frame.
     pub bytes: &'a [u8],
 }
 
 impl Outbox {
-    /// Has the worker of `port` send a frame before data; false where there is no room now.
+    /// Queues a frame to the peer of `port`, to be sent before data. Returns false if there is no room.
     pub fn tell(&mut self, at: Nanos, port: PortId, bytes: &[u8]) -> bool {
         self.put(Head { at, port, vid: 0, about: TELL }, bytes)
     }
 
-    /// Has the worker of `port` send a frame of the host by its interface at `site`; false where there is no room now.
+    /// Queues a frame from the host interface at `site`. Returns false if there is no room.
     pub fn send(&mut self, at: Nanos, site: Site, port: PortId, bytes: &[u8]) -> bool {
         let vid = match site {
             Site::Port(_) => 0,
@@ -214,7 +213,7 @@ impl Outbox {
         self.put(Head { at, port, vid, about: FRAME }, bytes)
     }
 
-    /// Whether there is room for any frame to the worker of `port`.
+    /// Returns whether a frame of any length fits for the worker of `port`.
     #[must_use]
     pub fn has_room(&self, port: PortId) -> bool {
         self.rings[self.owners[port.index()].index()].has_room()
@@ -230,7 +229,7 @@ impl Outbox {
         is_put
     }
 
-    /// Wakes the workers that have something to tell.
+    /// Wakes the workers that have new frames.
     pub fn ring(&mut self) {
         for (worker, unrung) in (0..=u8::MAX).map(WorkerId).zip(&mut self.unrung) {
             if std::mem::take(unrung) {
@@ -239,7 +238,7 @@ impl Outbox {
         }
     }
 
-    /// Whether the workers have taken all.
+    /// Returns whether the workers have taken all frames.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.rings.iter().all(Writer::is_empty)

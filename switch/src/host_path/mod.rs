@@ -1,8 +1,9 @@
-//! The host path: a thread that has what workers [punt](xoff_dataplane::punt), and what they are to tell the peers of ports.
+//! Host path: the thread that handles [punted](xoff_dataplane::punt) frames, and frames from this host to the peers of
+//! ports.
 //!
-//! Each worker has a ring out and a ring in ([`ends`]). The thread sleeps until a worker has punted something, somebody
-//! [wakes](HostPath::wake) it, or something is due. What it does with a frame is for a [`Host`] to say; all that it may do to the
-//! switch is to hand frames to its workers.
+//! Each worker has a ring in each direction ([`ends`]). The thread sleeps until a worker punts, [`HostPath::wake`] is
+//! called, or a timer is due. A [`Host`] handles the frames; its only effect on the switch is to give frames to the
+//! workers.
 
 pub mod ends;
 pub mod ring;
@@ -21,38 +22,38 @@ use ends::{HostEnd, Outbox, Punted};
 use xoff_xdp::clock;
 use xoff_xdp::sleeper::{Sleeper, duplicates};
 
-/// Frames of a worker between two looks at what is due.
+/// Punted frames per worker between two checks of the timers.
 const BATCH: usize = 64;
 
-/// It sleeps no longer.
+/// Maximum sleep.
 const LONGEST_SLEEP: Nanos = Nanos::from_secs(1);
 
-/// A stop waits no longer for the workers to take the last frames.
+/// Maximum time for the workers to take the last frames at a stop.
 const LAST_WAIT: Nanos = Nanos::from_millis(100);
 
-/// Who has what is punted.
+/// Handler of punted frames.
 pub trait Host: Send {
-    /// What wakes the thread beside what is punted: descriptors that are readable when [`Host::advance`] has something to do.
+    /// Returns the descriptors that wake the thread for [`Host::advance`] when readable.
     fn wakers(&self) -> Vec<BorrowedFd<'_>> {
         Vec::new()
     }
 
-    /// Whether these are others than when it was asked last.
+    /// Returns whether the descriptors have changed since the last call.
     fn has_other_wakers(&mut self) -> bool {
         false
     }
 
-    /// A frame came in.
+    /// Handles a punted frame.
     fn take(&mut self, punted: &Punted<'_>, outbox: &mut Outbox);
 
-    /// Does what is due at `now`, and says when something is next. It is called after each sleep, too.
+    /// Does the work due at `now`, and returns when the next is due. Called after each sleep, too.
     fn advance(&mut self, now: Nanos, outbox: &mut Outbox) -> Nanos;
 
-    /// The switch is about to stop: the last words.
+    /// Sends the last frames before the switch stops.
     fn stop(&mut self, now: Nanos, outbox: &mut Outbox);
 }
 
-/// The running thread. It ends when this is stopped or dropped.
+/// Running host path. Dropping it stops the thread.
 #[derive(Debug)]
 pub struct HostPath {
     bell: Arc<Bell>,
@@ -63,7 +64,7 @@ pub struct HostPath {
 /// Starts the thread. `bell` is the one that the workers' ends ring.
 ///
 /// # Errors
-/// Where there is no thread or descriptor to be had, or its privileges cannot be dropped.
+/// Returns an error if there is no thread or descriptor, or the thread's privileges cannot be dropped.
 pub fn start(
     end: HostEnd,
     bell: &Arc<Bell>,
@@ -122,17 +123,17 @@ fn run(
 }
 
 impl HostPath {
-    /// Has it look at what is due, now.
+    /// Wakes the thread to do what is due.
     pub fn wake(&self) {
         self.bell.wake();
     }
 
-    /// Says the last words and ends.
+    /// Sends the last frames and ends the thread.
     pub fn stop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         self.bell.wake();
         if let Some(thread) = self.thread.take() {
-            let _ = thread.join(); // a panic of its own stands on standard error
+            let _ = thread.join(); // its panic is on standard error
         }
     }
 }
@@ -143,7 +144,7 @@ impl Drop for HostPath {
     }
 }
 
-/// Each has what is its own.
+/// Runs both handlers on every frame.
 impl<A: Host, B: Host> Host for (A, B) {
     fn wakers(&self) -> Vec<BorrowedFd<'_>> {
         [self.0.wakers(), self.1.wakers()].concat()
@@ -168,7 +169,7 @@ impl<A: Host, B: Host> Host for (A, B) {
     }
 }
 
-/// Nobody, where there is none.
+/// Does nothing for `None`.
 impl<H: Host> Host for Option<H> {
     fn wakers(&self) -> Vec<BorrowedFd<'_>> {
         self.as_ref().map_or_else(Vec::new, H::wakers)

@@ -1,27 +1,27 @@
-//! Frames between a worker and the host path, in either direction: a ring of bytes, in which each frame is a head of fixed length
-//! and its bytes. One writes, one reads, nobody waits, and nothing is allocated once it is made.
+//! Ring of frames between a worker and the host path: each record is a fixed-length head and a frame. Lock-free, with
+//! one writer and one reader, and without allocation after its creation.
 
 use std::fmt;
 
 use rtrb::{Consumer, Producer, RingBuffer};
 use xoff_dataplane::units::{Nanos, PortId};
 
-/// The longest frame that is passed: more than any MTU lets in.
+/// Maximum frame length, in bytes: more than any MTU.
 pub const FRAME_MAX: usize = 16 << 10;
 
-/// What stands before the bytes of a frame.
+/// Length of a head, in bytes.
 const HEAD: usize = 16;
 
-/// What is said of a frame.
+/// Facts about a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Head {
-    /// When it came in, by the clock of the workers; of one that is to leave, when it was made.
+    /// Time by the workers' clock: of receipt, or of creation if the frame is to be sent.
     pub at: Nanos,
-    /// By which port it came in, or is to leave.
+    /// Port of receipt or transmission.
     pub port: PortId,
-    /// What it is about: of a punted frame the place of its reason.
+    /// Kind of frame; for a punted frame the index of its reason.
     pub about: u8,
-    /// The VLAN of whose router it is; 0: it is of a port.
+    /// VLAN of the SVI; 0 for a port's own interface.
     pub vid: u16,
 }
 
@@ -41,14 +41,14 @@ impl Head {
     }
 }
 
-/// Where frames are put.
+/// Writer's end of a ring.
 pub struct Writer {
     ring: Producer<u8>,
-    /// Room for a head and a frame: it is written in one piece.
+    /// Room for a head and a frame, which are written at once.
     scratch: Box<[u8]>,
 }
 
-/// Where they are taken.
+/// Reader's end of a ring.
 pub struct Reader {
     ring: Consumer<u8>,
     bytes: Box<[u8]>,
@@ -66,11 +66,11 @@ impl fmt::Debug for Reader {
     }
 }
 
-/// Both ends of a ring of `room` bytes.
+/// Creates a ring of `room` bytes, and returns both ends.
 #[must_use]
 pub fn ring(room: usize) -> (Writer, Reader) {
     let (mut producer, mut consumer) = RingBuffer::new(room);
-    // Every page is there before the first frame.
+    // Touch every page before the first frame.
     if let Ok(all) = producer.write_chunk(room) {
         all.commit_all();
     }
@@ -82,7 +82,7 @@ pub fn ring(room: usize) -> (Writer, Reader) {
 }
 
 impl Writer {
-    /// Puts a frame of `len` bytes, which `fill` writes, at the end; false where there is no room. `fill` says how many it wrote.
+    /// Appends a frame of `len` bytes, written by `fill`, which returns its length. Returns false if there is no room.
     pub fn put(&mut self, head: Head, len: usize, fill: impl FnOnce(&mut [u8]) -> usize) -> bool {
         if len > FRAME_MAX || self.ring.slots() < HEAD + len {
             return false;
@@ -94,13 +94,13 @@ impl Writer {
         self.ring.push_entire_slice(&self.scratch[..HEAD + len]).is_ok()
     }
 
-    /// Whether there is room for the longest frame.
+    /// Returns whether the longest frame fits.
     #[must_use]
     pub fn has_room(&self) -> bool {
         self.ring.slots() >= HEAD + FRAME_MAX
     }
 
-    /// Whether all was taken.
+    /// Returns whether all frames are taken.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.ring.slots() == self.ring.buffer().capacity()
@@ -108,16 +108,15 @@ impl Writer {
 }
 
 impl Reader {
-    /// Whether there is nothing to take.
     #[inline]
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.ring.is_empty()
     }
 
-    /// Takes the frame that was put there first.
+    /// Takes the oldest frame.
     pub fn take(&mut self) -> Option<(Head, &[u8])> {
-        // It is there as a whole or not at all.
+        // Records are never partial.
         let mut place = [0; HEAD];
         self.copy(0..HEAD)?;
         place.copy_from_slice(&self.bytes[..HEAD]);

@@ -9,7 +9,7 @@ use super::ends::{Given, TellCounts, WorkerSide, ends};
 use super::*;
 use crate::handoff::Bells;
 
-/// A store of one frame of these bytes.
+/// Store of one frame.
 struct One(Vec<u8>);
 
 impl FrameStore for One {
@@ -25,7 +25,7 @@ impl FrameStore for One {
     fn free(&mut self, _: Frame) {}
 }
 
-/// Answers each frame at the port where it came in, and says which it had.
+/// Handler that echoes each frame at its port, and reports it to the test.
 struct Echo(Sender<(PortId, Vec<u8>)>);
 
 impl Host for Echo {
@@ -41,10 +41,10 @@ impl Host for Echo {
     }
 }
 
-/// What a host has had.
+/// Frames that the handler received.
 type Had = Receiver<(PortId, Vec<u8>)>;
 
-/// Two workers, each with one of two ports.
+/// Returns two workers with one port each.
 fn two_workers() -> (HostPath, Vec<WorkerSide>, Had, Arc<TellCounts>) {
     let bell = Arc::new(Bell::new().unwrap());
     let counts = TellCounts::new(2);

@@ -1,5 +1,4 @@
-//! DCBX as a switch speaks it: what a port says of its classes, where its neighbor's are others, and which settings follow from
-//! what a neighbor says.
+//! DCBX of a port: its own TLVs, mismatches with its neighbor's, and settings that follow the neighbor.
 
 use xoff_dataplane::settings::{AutoPeer, Dcbx, FlowControl, PortSettings, Service, Trust};
 use xoff_dataplane::units::{CLASSES, Class, ClassSet, FCS, MacAddr};
@@ -8,36 +7,36 @@ use xoff_dataplane::wire::lldp::{BRIDGE, Id, LEN_MAX, ROUTER, TEXT_MAX, Tlv, Und
 
 use super::said::Said;
 
-/// All classes may be paused at a time.
+/// Number of classes that may be paused at the same time.
 const CAPABILITY: u8 = 8;
 
-/// Shares of the line are percents that may be rounded either way.
+/// Tolerated difference of bandwidth shares, in percent: shares are rounded.
 const ROUNDED: u8 = 1;
 
-/// In what two ends of a link may differ.
+/// Subject of a mismatch between the two ends of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// The classes for which PFC is used.
+    /// Classes with PFC.
     Pfc,
-    /// How classes share the line.
+    /// Shares of classes in the line (ETS).
     Ets,
-    /// The class of a DSCP.
+    /// Mapping of DSCPs to classes.
     Dscp,
 }
 
 impl Kind {
-    /// Each of them.
+    /// All kinds.
     pub const ALL: [Kind; 3] = [Kind::Pfc, Kind::Ets, Kind::Dscp];
-    /// How many there are: the length of tables by [`Kind::index`].
+    /// Number of kinds: the length of tables by [`Kind::index`].
     pub const COUNT: usize = Kind::ALL.len();
 
-    /// Its place in [`Kind::ALL`].
+    /// Returns the index in [`Kind::ALL`].
     #[must_use]
     pub const fn index(self) -> usize {
         self as usize
     }
 
-    /// Its name in metrics.
+    /// Returns the name in metrics.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -48,32 +47,32 @@ impl Kind {
     }
 }
 
-/// A difference.
+/// Mismatch between a port and its neighbor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mismatch {
-    /// In what.
+    /// Subject of the mismatch.
     pub kind: Kind,
-    /// In words.
+    /// Description with the values of both ends.
     pub detail: String,
 }
 
-/// Who speaks.
+/// Sender of LLDP frames.
 #[derive(Clone, Copy, Debug)]
 pub struct Speaker<'a> {
-    /// The switch, by an address of its own.
+    /// Chassis ID: an address of the switch.
     pub chassis: MacAddr,
-    /// The port's own address.
+    /// MAC address of the port.
     pub mac: MacAddr,
-    /// What the switch is called.
+    /// Name of the switch.
     pub system: &'a str,
-    /// The port's device.
+    /// Name of the port's device.
     pub device: &'a str,
-    /// The switch is a router, too.
+    /// True if the switch also routes.
     pub routes: bool,
 }
 
-/// The frame that a port sends; with `ttl` of zero it takes leave, and says no more. What finds no room in a frame of the port is
-/// left out, the least important first.
+/// Returns the LLDP frame of a port. A `ttl` of zero makes a shutdown LLDPDU. If the frame is too long for the port,
+/// the least important TLVs are left out.
 #[must_use]
 pub fn frame(speaker: &Speaker<'_>, port: &PortSettings, ttl: u16) -> Vec<u8> {
     let room = LEN_MAX.min(port.mtu_frame as usize);
@@ -87,11 +86,11 @@ pub fn frame(speaker: &Speaker<'_>, port: &PortSettings, ttl: u16) -> Vec<u8> {
     frame
 }
 
-/// How much is said of DSCPs and names.
+/// Amount of detail about DSCPs and names.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Detail {
     All,
-    /// DSCPs that are not where they mostly are.
+    /// Only DSCPs whose class is not their upper three bits.
     Others,
     None,
 }
@@ -99,7 +98,7 @@ enum Detail {
 fn write(speaker: &Speaker<'_>, port: &PortSettings, ttl: u16, detail: Detail) -> Vec<u8> {
     let mut bytes = [0; LEN_MAX];
     let mut writer = Writer::new(&mut bytes, speaker.mac);
-    let mut say = |tlv: Tlv<'_>| _ = writer.push(&tlv); // there is room for all of them
+    let mut say = |tlv: Tlv<'_>| _ = writer.push(&tlv); // there is room for all
     say(Tlv::ChassisId(Id { subtype: 4, value: &speaker.chassis.0 }));
     say(Tlv::PortId(Id { subtype: 5, value: short(&port.name) }));
     say(Tlv::Ttl(ttl));
@@ -140,12 +139,12 @@ fn write(speaker: &Speaker<'_>, port: &PortSettings, ttl: u16, detail: Detail) -
     writer.finish().to_vec()
 }
 
-/// As much of a text as is said.
+/// Truncates a text to the maximum of a TLV.
 fn short(text: &str) -> &[u8] {
     &text.as_bytes()[..text.len().min(TEXT_MAX)]
 }
 
-/// What is understood of peers at this port, if they are known to say it.
+/// Returns the capabilities of peers that this port understands, if the port announces them.
 fn understands(port: &PortSettings) -> Understands {
     Understands {
         flow_lists: port.ofc_peer || port.auto_peer.flow_lists,
@@ -153,7 +152,6 @@ fn understands(port: &PortSettings) -> Understands {
     }
 }
 
-/// The classes for which the port uses PFC.
 fn pfc(port: &PortSettings) -> PfcState {
     let classes = match port.flow_control {
         FlowControl::Pfc { .. } => port.sends(),
@@ -163,7 +161,7 @@ fn pfc(port: &PortSettings) -> PfcState {
     PfcState { willing, bypasses_macsec: false, capability: CAPABILITY, classes }
 }
 
-/// Each class is a traffic class of its own; those with weights share the line.
+/// Returns the ETS TLV: each class is a separate traffic class, and classes with weights share the line.
 fn ets(port: &PortSettings) -> Ets {
     let weights = port.classes.map(|class| match class.service {
         Service::Strict => None,
@@ -179,7 +177,7 @@ fn ets(port: &PortSettings) -> Ets {
     }
 }
 
-/// Shares of a hundred, which they are together: what rounding down leaves goes to those that it took most from.
+/// Converts weights to percents with a sum of 100. Classes with the largest remainders are rounded up.
 fn percents(weights: [u32; CLASSES]) -> [u8; CLASSES] {
     let all: u64 = weights.iter().copied().map(u64::from).sum();
     if all == 0 {
@@ -196,7 +194,7 @@ fn percents(weights: [u32; CLASSES]) -> [u8; CLASSES] {
     shares
 }
 
-/// The class of each DSCP, where the port goes by that.
+/// Returns the class of each DSCP, if the port trusts DSCPs.
 fn applications(port: &PortSettings) -> impl Iterator<Item = Application> + '_ {
     let is_trusted = matches!(port.trust, Trust::Dscp | Trust::Both);
     let of_dscp = |(dscp, class): (u16, &Class)| Application {
@@ -207,7 +205,7 @@ fn applications(port: &PortSettings) -> impl Iterator<Item = Application> + '_ {
     (0..).zip(&port.dscp_to_class).filter(move |_| is_trusted).map(of_dscp)
 }
 
-/// In what a port differs from what its neighbor says; of what it does not say, nothing is known.
+/// Returns the mismatches between a port and its neighbor. Missing TLVs are no mismatch.
 #[must_use]
 pub fn mismatches(port: &PortSettings, said: &Said) -> Vec<Mismatch> {
     if port.dcbx == Dcbx::Off {
@@ -259,13 +257,13 @@ fn dscp_differs(port: &PortSettings, said: &Said) -> Option<String> {
     Some(format!("DSCP {} is class {} here, class {there} there{more}", here.protocol, here.class))
 }
 
-/// Whether settings of a port depend on what its neighbor says.
+/// Returns whether settings of a port follow its neighbor.
 #[must_use]
 pub fn follows(port: &PortSettings) -> bool {
     port.dcbx == Dcbx::Willing || port.auto_peer != AutoPeer::default()
 }
 
-/// What a neighbor says is made true of the settings of its port, as far as they leave it to that.
+/// Applies a neighbor's TLVs to the settings that follow it.
 pub fn follow(port: &mut PortSettings, said: Option<&Said>) {
     let understands = said.map(|said| said.understands).unwrap_or_default();
     if port.auto_peer.flow_lists {
@@ -279,6 +277,6 @@ pub fn follow(port: &mut PortSettings, said: Option<&Said>) {
         if obey == send {
             obey.0 &= pfc.classes.0;
         }
-        send.0 &= pfc.classes.0; // of those for which memory is reserved
+        send.0 &= pfc.classes.0; // a subset of the classes for which memory is reserved
     }
 }

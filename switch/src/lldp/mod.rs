@@ -1,8 +1,8 @@
-//! LLDP (IEEE 802.1AB) and DCBX (IEEE 802.1Qaz) as a switch speaks them, without I/O: when a port speaks ([`timer`]), whom it
-//! hears ([`table`]) and what was said ([`said`]), and what that means for classes ([`dcbx`]). Time is an argument.
+//! LLDP (IEEE 802.1AB) and DCBX (IEEE 802.1Qaz) without I/O: transmit times ([`timer`]), neighbors ([`table`]), their
+//! announcements ([`said`]), and the effect on classes ([`dcbx`]). Time is an argument.
 //!
-//! [`Neighbors`] is what is known at all ports. The thread of the host path writes it; whoever shows it, or goes by it, reads.
-//! Strangers say what stands there: all of it is bounded, and of what is text nothing is kept that a terminal would obey.
+//! The host path's thread writes [`Neighbors`]; other threads read them. The content comes from untrusted stations: its
+//! size is bounded, and texts are free of terminal control sequences.
 
 pub mod dcbx;
 pub mod said;
@@ -20,59 +20,59 @@ use said::Said;
 use table::{Heard, Neighbor, Table};
 use timer::Timer;
 
-/// What is known of the neighbors at all ports.
+/// Neighbors of all ports.
 #[derive(Debug)]
 pub struct Neighbors(Mutex<Box<[Port]>>);
 
-/// What a port speaks and hears.
+/// LLDP state of a port.
 #[derive(Debug, Default)]
 pub struct Port {
-    /// When it speaks next.
+    /// Transmit timer.
     pub timer: Timer,
-    /// Whom it hears.
+    /// Neighbors of the port.
     pub table: Table,
-    /// What was counted.
+    /// LLDP counters.
     pub counts: Counts,
-    /// Where the neighbor's classes are others than the port's.
+    /// Current mismatches with the neighbor.
     pub mismatches: Vec<Mismatch>,
 }
 
-/// What a port has counted.
+/// LLDP counters of a port.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Frames that came in, those that say nothing included.
+    /// Received frames, malformed ones included.
     pub frames_in: u64,
-    /// Frames that were handed out to be sent.
+    /// Frames given to the port.
     pub frames_out: u64,
-    /// Those of them that could not be: the port had no link, or too much to say.
+    /// Frames among them that were not sent: no link, or no room.
     pub not_sent: u64,
-    /// Frames that say nothing, by why.
+    /// Malformed frames, by error.
     pub malformed: [u64; LldpError::COUNT],
-    /// TLVs that were left out of frames that say something, by why.
+    /// Discarded TLVs of valid frames, by error.
     pub discarded: [u64; LldpError::COUNT],
-    /// Frames of neighbors for which there was no place.
+    /// Frames of neighbors beyond the maximum.
     pub too_many: u64,
-    /// Neighbors that fell silent.
+    /// Neighbors that expired.
     pub aged_out: u64,
-    /// Times that a neighbor said that it holds for less long than it had.
+    /// Frames with a shorter TTL than the preceding one.
     pub shortened: u64,
-    /// Times that each [kind](Kind) of mismatch began.
+    /// Mismatches that began, by [kind](Kind).
     pub mismatches: [u64; Kind::COUNT],
 }
 
 impl Neighbors {
-    /// Of so many ports, at which nobody was heard.
+    /// Creates the state for this number of ports, without neighbors.
     #[must_use]
     pub fn new(ports: usize) -> Neighbors {
         Neighbors(Mutex::new((0..ports).map(|_| Port::default()).collect()))
     }
 
-    /// All ports. Not for a thread that forwards frames.
+    /// Locks the state of all ports. Not for a thread that forwards frames.
     pub fn lock(&self) -> MutexGuard<'_, Box<[Port]>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What the only neighbor at `port` says; `None` where there is none, or several contradict each other.
+    /// Returns the announcement of the only neighbor at `port`; `None` if there is no neighbor, or more than one.
     #[must_use]
     pub fn said(&self, port: PortId) -> Option<Said> {
         self.lock()[port.index()].table.only().map(|neighbor| neighbor.said.clone())
@@ -80,7 +80,7 @@ impl Neighbors {
 }
 
 impl Port {
-    /// A frame of LLDP came in.
+    /// Processes a received LLDP frame.
     pub fn receive(&mut self, now: Nanos, frame: &[u8]) -> Heard {
         self.counts.frames_in += 1;
         let (src, list) = match read(frame) {
@@ -97,14 +97,14 @@ impl Port {
         heard
     }
 
-    /// Neighbors that have fallen silent by `now`.
+    /// Removes and returns the neighbors that have expired by `now`.
     pub fn age(&mut self, now: Nanos) -> Vec<Neighbor> {
         let aged = self.table.age(now);
         self.counts.aged_out += aged.len() as u64;
         aged
     }
 
-    /// The mismatches are these from now on; those that begin are counted.
+    /// Replaces the mismatches, and counts the new ones.
     pub fn compare(&mut self, mismatches: Vec<Mismatch>) {
         let was = std::mem::replace(&mut self.mismatches, mismatches);
         for kind in self.mismatches.iter().map(|it| it.kind) {
@@ -114,7 +114,7 @@ impl Port {
     }
 }
 
-/// From whom a frame is, and what it says.
+/// Parses a frame into source address and LLDPDU.
 fn read(frame: &[u8]) -> Result<(MacAddr, Lldpdu<'_>), LldpError> {
     let header = Header::parse(frame).map_err(|_| LldpError::Truncated)?;
     Ok((header.src, Lldpdu::parse(header.payload(frame))?))

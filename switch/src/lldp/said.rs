@@ -1,4 +1,4 @@
-//! What a neighbor says of itself, as it is kept.
+//! Announcement of a neighbor, as stored.
 
 use std::fmt::Write as _;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -9,7 +9,7 @@ use xoff_dataplane::wire::lldp::{
     BRIDGE, Id, LldpError, Lldpdu, ManagementAddress, ROUTER, Tlv, Understands,
 };
 
-/// Most addresses that are kept of one neighbor.
+/// Maximum number of management addresses stored per neighbor.
 const ADDRESSES_MAX: usize = 8;
 
 /// Names of capabilities, by bit.
@@ -17,35 +17,35 @@ const CAPABILITIES: [&str; 8] =
     ["other", "repeater", "bridge", "access-point", "router", "telephone", "docsis", "station"];
 const _: () = assert!(BRIDGE == 1 << 2 && ROUTER == 1 << 4);
 
-/// All that is kept. Texts have no character that a terminal would obey.
+/// Stored content of a neighbor's LLDPDU. Texts are free of terminal control characters.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Said {
-    /// What its port is.
+    /// Description of the neighbor's port.
     pub port_description: String,
-    /// What it is called.
+    /// Name of the neighbor.
     pub system_name: String,
-    /// What it is.
+    /// Description of the neighbor.
     pub system_description: String,
-    /// What it is at present, by bits.
+    /// Enabled capabilities, as bits.
     pub capabilities: u16,
-    /// Where it is managed.
+    /// Management addresses.
     pub management: Vec<String>,
-    /// The longest frame that it takes, FCS included.
+    /// Maximum frame size in bytes, FCS included.
     pub max_frame: Option<u16>,
-    /// How its classes share the line.
+    /// Neighbor's ETS configuration.
     pub ets: Option<Ets>,
-    /// How ours should.
+    /// Neighbor's ETS recommendation.
     pub recommendation: Option<Ets>,
-    /// Which of its classes are paused.
+    /// Neighbor's PFC configuration.
     pub pfc: Option<PfcState>,
-    /// What belongs to which class.
+    /// Application priorities.
     pub applications: Vec<Application>,
-    /// What it understands beside PFC.
+    /// Capabilities beyond PFC that the neighbor understands.
     pub understands: Understands,
 }
 
 impl Said {
-    /// What a list says; what of it says nothing is counted.
+    /// Reads an LLDPDU, and counts the discarded TLVs by error.
     #[must_use]
     pub fn read(list: &Lldpdu<'_>, discarded: &mut [u64; LldpError::COUNT]) -> Said {
         let mut said = Said::default();
@@ -80,7 +80,7 @@ impl Said {
         }
     }
 
-    /// What it is at present, in words.
+    /// Returns the names of the enabled capabilities.
     #[must_use]
     pub fn capabilities(&self) -> Vec<&'static str> {
         let named = CAPABILITIES.into_iter().enumerate();
@@ -88,7 +88,7 @@ impl Said {
     }
 }
 
-/// Which of those were there that may be there once.
+/// TLVs received, of those that may occur only once.
 #[derive(Default)]
 struct Seen(u16);
 
@@ -115,7 +115,7 @@ impl Seen {
     }
 }
 
-/// A text of a stranger: what is no text, or would be obeyed by a terminal, is written out.
+/// Escapes invalid UTF-8 and characters that a terminal could interpret, in a text from an untrusted station.
 #[must_use]
 pub fn harmless(bytes: &[u8]) -> String {
     let mut text = String::new();
@@ -135,19 +135,19 @@ pub fn harmless(bytes: &[u8]) -> String {
     text
 }
 
-/// Whose chassis.
+/// Formats a chassis ID.
 #[must_use]
 pub fn chassis(id: Id<'_>) -> String {
     name(id, 4, 5)
 }
 
-/// Which port.
+/// Formats a port ID.
 #[must_use]
 pub fn port(id: Id<'_>) -> String {
     name(id, 3, 4)
 }
 
-/// By which subtypes it is a MAC address, or one of a network.
+/// Formats an ID; `mac` and `network` are the subtypes of MAC and network addresses.
 fn name(id: Id<'_>, mac: u8, network: u8) -> String {
     match (id.value, <[u8; 6]>::try_from(id.value)) {
         (_, Ok(bytes)) if id.subtype == mac => MacAddr(bytes).to_string(),

@@ -1,5 +1,5 @@
-//! Whom a port hears: few neighbors, each for as long as it says. Who speaks with a time of zero is gone; who finds no place is
-//! counted, and pushes nobody out.
+//! LLDP neighbors of a port, each until its TTL ends. A TTL of zero removes a neighbor. A neighbor beyond the maximum
+//! is counted and replaces none.
 
 use xoff_dataplane::units::{MacAddr, Nanos};
 use xoff_dataplane::wire::lldp::{Id, Lldpdu};
@@ -7,38 +7,38 @@ use xoff_dataplane::wire::lldp::{Id, Lldpdu};
 use super::Counts;
 use super::said::{self, Said};
 
-/// Most neighbors of one port.
+/// Maximum number of neighbors per port.
 pub const NEIGHBORS_MAX: usize = 8;
 
-/// Somebody at the other end of a link.
+/// LLDP neighbor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Neighbor {
     key: Key,
-    /// Whose chassis.
+    /// Chassis ID.
     pub chassis: String,
-    /// Which port of it.
+    /// Port ID.
     pub port: String,
-    /// The address that it speaks from.
+    /// Source address of its frames.
     pub mac: MacAddr,
-    /// When it was heard first.
+    /// Time of the first frame.
     pub since: Nanos,
-    /// When it was heard last.
+    /// Time of the last frame.
     pub heard: Nanos,
-    /// For how many seconds that holds.
+    /// TTL in seconds.
     pub ttl: u16,
-    /// What it says.
+    /// Announcement.
     pub said: Said,
 }
 
 impl Neighbor {
-    /// When it is gone if it says nothing more.
+    /// Returns the time at which the neighbor expires.
     #[must_use]
     pub fn expires(&self) -> Nanos {
         self.heard.after(Nanos::from_secs(self.ttl.into()))
     }
 }
 
-/// By what neighbors are told apart: subtype and value of chassis and port.
+/// Key of a neighbor: subtype and value of chassis ID and port ID.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Key([(u8, Vec<u8>); 2]);
 
@@ -48,35 +48,35 @@ impl Key {
     }
 }
 
-/// What a frame comes to.
+/// Effect of a received LLDPDU.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Heard {
-    /// Nothing.
+    /// No effect.
     Nothing,
-    /// Somebody who was not there.
+    /// New neighbor.
     New,
-    /// Somebody who says something else.
+    /// Changed announcement.
     Changed,
-    /// Somebody who says the same again.
+    /// Unchanged announcement.
     Refreshed,
-    /// Somebody has taken leave.
+    /// Neighbor removed by a shutdown LLDPDU.
     Gone(Box<Neighbor>),
-    /// Somebody for whom there is no place.
+    /// Neighbor beyond the maximum.
     TooMany,
 }
 
-/// The neighbors of one port.
+/// Neighbors of one port.
 #[derive(Clone, Debug, Default)]
 pub struct Table(Vec<Neighbor>);
 
 impl Table {
-    /// All of them, in the order in which they came.
+    /// Returns all neighbors, the oldest first.
     #[must_use]
     pub fn all(&self) -> &[Neighbor] {
         &self.0
     }
 
-    /// The only one, as on a link between two stations.
+    /// Returns the neighbor if there is exactly one.
     #[must_use]
     pub fn only(&self) -> Option<&Neighbor> {
         if let [only] = &self.0[..] { Some(only) } else { None }
@@ -112,12 +112,12 @@ impl Table {
         self.0.extract_if(.., |neighbor| neighbor.expires() <= now).collect()
     }
 
-    /// The link is gone, and with it all of them.
+    /// Removes and returns all neighbors, after a loss of the link.
     pub fn clear(&mut self) -> Vec<Neighbor> {
         std::mem::take(&mut self.0)
     }
 
-    /// When the next falls silent.
+    /// Returns the earliest expiry.
     #[must_use]
     pub fn next_expiry(&self) -> Nanos {
         self.0.iter().map(Neighbor::expires).min().unwrap_or(Nanos::NEVER)

@@ -10,7 +10,7 @@ use super::*;
 
 const SECOND: Nanos = Nanos::from_secs(1);
 
-/// A port whose classes 3 and 4 are lossless.
+/// Returns a port with lossless classes 3 and 4.
 fn settings() -> PortSettings {
     let class = |class: usize| ClassSettings {
         lossless: class == 3 || class == 4,
@@ -26,7 +26,7 @@ fn speaker() -> Speaker<'static> {
     Speaker { chassis: mac, mac, system: "leaf1", device: "eth1", routes: false }
 }
 
-/// A frame of the neighbor of that number, with this more.
+/// Returns a frame of neighbor `number`, with additional TLVs.
 fn frame(number: u8, ttl: u16, more: &[Tlv<'_>]) -> Vec<u8> {
     let mut bytes = [0; LEN_MAX];
     let mut writer = Writer::new(&mut bytes, MacAddr([2, 0, 0, 0, 1, number]));
@@ -37,7 +37,7 @@ fn frame(number: u8, ttl: u16, more: &[Tlv<'_>]) -> Vec<u8> {
     writer.finish().to_vec()
 }
 
-/// What the frame says.
+/// Returns the announcement in a frame.
 fn said(frame: &[u8]) -> Said {
     let mut port = Port::default();
     assert_eq!(port.receive(Nanos(0), frame), Heard::New);
@@ -45,7 +45,7 @@ fn said(frame: &[u8]) -> Said {
     port.table.only().unwrap().said.clone()
 }
 
-/// When frames are sent up to then, in seconds; each second what `happens` does.
+/// Returns the seconds, up to `until`, at which frames are sent. `happens` runs once a second.
 fn sent(until: u64, mut happens: impl FnMut(u64, &mut Timer)) -> Vec<u64> {
     let mut timer = Timer::default();
     let mut sent = Vec::new();
@@ -81,7 +81,7 @@ fn a_port_speaks_at_once_with_its_link_and_then_every_interval() {
 fn a_neighbor_that_comes_hears_four_frames_a_second_apart() {
     let happens = |second, timer: &mut Timer| match second {
         0 => timer.begin(Nanos(0)),
-        10 | 11 => timer.neighbor_came(Nanos::from_secs(second)), // the second while the first is told
+        10 | 11 => timer.neighbor_came(Nanos::from_secs(second)), // the second arrives during the fast frames of the first
         _ => (),
     };
     assert_eq!(sent(60, happens), [0, 10, 11, 12, 13, 14, 44]);

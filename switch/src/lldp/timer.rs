@@ -1,30 +1,31 @@
-//! When a port speaks (IEEE 802.1AB, 9.2): at once when its link comes up or what it says is otherwise, then every half a minute;
-//! four times a second apart when a neighbor has come. A second earns one frame, and no more than five are saved up, whatever happens.
+//! LLDP transmit timer (IEEE 802.1AB, 9.2). A frame is due at once when the link comes up or the content changes, then
+//! every 30 s. A new neighbor triggers four frames, one second apart. A credit limits all of them to one frame a
+//! second, and bursts to five.
 
 use xoff_dataplane::units::Nanos;
 
-/// From one frame to the next, by itself (msgTxInterval).
+/// Transmit interval (msgTxInterval).
 pub const INTERVAL: Nanos = Nanos::from_secs(30);
-/// The same while a neighbor is new (msgFastTx).
+/// Transmit interval after a new neighbor (msgFastTx).
 const FAST: Nanos = Nanos::from_secs(1);
-/// So many frames then (txFastInit).
+/// Number of fast frames (txFastInit).
 const FAST_FRAMES: u8 = 4;
-/// Most frames at once (txCreditMax).
+/// Maximum burst (txCreditMax).
 const CREDIT_MAX: u64 = 5;
-/// What earns one more.
+/// Time that earns one credit.
 const CREDIT: Nanos = Nanos::from_secs(1);
 
-/// How long what is said holds, in seconds: four intervals, and one second (msgTxHold).
+/// TTL in seconds: four intervals and one second (msgTxHold).
 pub const TTL: u16 = 121;
 
-/// Of one port.
+/// Transmit timer of one port.
 #[derive(Clone, Debug)]
 pub struct Timer {
-    /// When the next frame is due; never without link.
+    /// Time of the next frame; never without link.
     due: Nanos,
     fast_left: u8,
     credit: u64,
-    /// Until when credit was earned.
+    /// Time up to which credit has been added.
     earned: Nanos,
 }
 
@@ -35,35 +36,35 @@ impl Default for Timer {
 }
 
 impl Timer {
-    /// Whether the port speaks at all.
+    /// Returns whether the port sends LLDP.
     #[must_use]
     pub fn is_on(&self) -> bool {
         self.due != Nanos::NEVER
     }
 
-    /// The link is up: the port speaks.
+    /// Starts the timer when the link comes up.
     pub fn begin(&mut self, now: Nanos) {
         (self.due, self.fast_left) = (now, 0);
     }
 
-    /// It speaks no more.
+    /// Stops the timer.
     pub fn end(&mut self) {
         self.due = Nanos::NEVER;
     }
 
-    /// What it says is otherwise now.
+    /// Schedules a frame after a change of its content.
     pub fn changed(&mut self, now: Nanos) {
         if self.is_on() {
             self.due = self.due.min(now);
         }
     }
 
-    /// The last frame could not be sent.
+    /// Schedules a repetition of a frame that could not be sent.
     pub fn again(&mut self, now: Nanos) {
         self.due = self.due.min(now.after(CREDIT));
     }
 
-    /// There is one more neighbor, who is to hear of this one soon.
+    /// Schedules fast frames for a new neighbor.
     pub fn neighbor_came(&mut self, now: Nanos) {
         if self.is_on() && self.fast_left == 0 {
             self.fast_left = FAST_FRAMES;
@@ -71,7 +72,7 @@ impl Timer {
         }
     }
 
-    /// When something may be due.
+    /// Returns the time at which a frame may be due.
     #[must_use]
     pub fn next(&self) -> Nanos {
         match self.credit {
@@ -80,7 +81,7 @@ impl Timer {
         }
     }
 
-    /// Whether a frame is to be sent at `now`; then it counts as sent.
+    /// Returns whether a frame is due at `now`, and counts it as sent.
     pub fn sends(&mut self, now: Nanos) -> bool {
         let seconds = now.since(self.earned).0 / CREDIT.0;
         self.earned = self.earned.after(Nanos(seconds * CREDIT.0));
