@@ -1,5 +1,5 @@
-//! Host interfaces: for each interface of the router a TAP in the namespace where the kernel decides, of the same name, address and
-//! MTU. What is not transit is written there, and what the kernel sends there leaves by the port.
+//! Host interfaces: one TAP per interface of the router, in the namespace of the routing kernel, with the same name,
+//! address and MTU. Slow-path packets are written there; packets from the kernel leave by the port.
 
 use std::fs::{self, File};
 use std::io;
@@ -19,28 +19,28 @@ use xoff_xdp::HostInterface;
 use super::mirror::{Asker, Mirror};
 use super::tables::Configured;
 
-/// Why the router has no interfaces.
+/// Reason for which the router cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum RouterError {
-    /// The namespace.
+    /// The namespace cannot be entered.
     #[error(
         "cannot enter the network namespace {netns} of the host interfaces: {source}; make it first, for example with `ip netns add NAME`"
     )]
     Netns {
-        /// As configured.
+        /// Configured path.
         netns: PathBuf,
-        /// The system's words.
+        /// Error of the system.
         source: io::Error,
     },
-    /// A TAP.
+    /// A TAP cannot be created.
     #[error("cannot make the host interface {name}: {source}{}", hint(.source))]
     Interface {
-        /// Its name.
+        /// Name of the interface.
         name: String,
-        /// The system's words.
+        /// Error of the system.
         source: io::Error,
     },
-    /// Netlink.
+    /// Netlink failed.
     #[error("cannot follow the kernel's routing tables by netlink: {0}")]
     Netlink(io::Error),
 }
@@ -56,20 +56,20 @@ fn hint(error: &io::Error) -> &'static str {
     }
 }
 
-/// What is open of a router before the first frame.
+/// Parts of a router that are open before the first frame.
 pub struct Opened {
-    /// Each interface, in the order of the configuration.
+    /// Interfaces, in the order of the configuration.
     pub taps: Vec<(RouterInterface, HostInterface)>,
-    /// Follows the kernel's tables.
+    /// Mirror of the kernel's tables.
     pub mirror: Mirror,
-    /// By which it is asked.
+    /// Handle for requests to the mirror.
     pub asker: Asker,
 }
 
-/// Makes the interfaces of `router`, up and with the addresses that `settings` has for them.
+/// Creates the interfaces of `router`, up and with their addresses in `settings`.
 ///
 /// # Errors
-/// Where one cannot be had; then none is left.
+/// Returns an error if one cannot be created; then none is left.
 pub fn open(router: &Router, settings: &SwitchSettings) -> Result<Opened, RouterError> {
     thread::scope(|scope| {
         let opened = scope.spawn(|| {
@@ -110,7 +110,7 @@ fn open_here(router: &Router, settings: &SwitchSettings) -> Result<Opened, Route
     Ok(Opened { taps, mirror, asker })
 }
 
-/// The router's address there.
+/// Returns the router's MAC address at `site`.
 fn address(settings: &SwitchSettings, site: Site) -> MacAddr {
     match site {
         Site::Port(port) => settings.ports[port.index()].mac,

@@ -1,4 +1,4 @@
-//! What the kernel's messages say, in the terms of [`super::tables`].
+//! Conversion of netlink messages to the types of [`super::tables`].
 
 use std::net::IpAddr;
 
@@ -15,10 +15,9 @@ use xoff_netlink::packet_route::route::{
 
 use super::tables::{Kind, Link, RouteKey, Station, Via};
 
-/// Every link carries so many bytes of an IPv6 packet (RFC 8200, 5).
+/// Minimum IPv6 MTU of a link, in bytes (RFC 8200, 5).
 const IPV6_MTU_LEAST: u32 = 1280;
 
-/// A link as it is.
 pub(super) fn link(message: &LinkMessage) -> Link {
     let flags = message.header.flags;
     let mut link = Link {
@@ -51,7 +50,7 @@ fn vrf_table(info: &LinkInfo) -> Option<u32> {
     })
 }
 
-/// A neighbour: its link, its address, and its station's if that may be used. `None` for what is none of IP.
+/// Returns a neighbour's link, address, and station if usable. `None` if the message is not about IP.
 pub(super) fn neighbour(message: &NeighbourMessage) -> Option<(u32, IpAddr, Option<Station>)> {
     let (mut address, mut station) = (None, None);
     for attribute in &message.attributes {
@@ -62,7 +61,7 @@ pub(super) fn neighbour(message: &NeighbourMessage) -> Option<(u32, IpAddr, Opti
             _ => {}
         }
     }
-    // An old address may be used while the kernel asks whether it still holds.
+    // A stale address may be used while the kernel verifies it.
     let is_valid = matches!(
         message.header.state,
         NeighbourState::Reachable
@@ -80,8 +79,8 @@ fn mac(bytes: &[u8]) -> Option<MacAddr> {
     bytes.try_into().ok().map(MacAddr)
 }
 
-/// A route that the kernel forwards by: what it is known by, and what it says. `None` for all others: cached ones, and those for some
-/// packets only (by their type of service or source).
+/// Returns the key and kind of a route that applies to all packets. `None` for cached routes, and for routes of a type
+/// of service or a source.
 pub(super) fn route(message: &RouteMessage) -> Option<(RouteKey, Kind)> {
     let header = &message.header;
     let unspecified = match header.address_family {
@@ -114,7 +113,7 @@ pub(super) fn route(message: &RouteMessage) -> Option<(RouteKey, Kind)> {
     if ways.is_empty() {
         ways.push(single);
     }
-    // No IPv6 packet of that length is too long for anybody, and the kernel takes no less.
+    // The kernel ignores an IPv6 MTU below this minimum.
     let least = if unspecified.is_ipv6() { IPV6_MTU_LEAST } else { 0 };
     ways.iter_mut().for_each(|way| way.mtu = mtu.map(|mtu: u32| mtu.max(least)));
     let kind = match header.kind {
@@ -148,7 +147,7 @@ fn way(hop: &RouteNextHop) -> Via {
     via
 }
 
-/// Whether what a route of one way says of that is RTNH_F_DEAD or RTNH_F_LINKDOWN.
+/// Returns whether a single-path route has RTNH_F_DEAD or RTNH_F_LINKDOWN.
 fn dead(flags: u32) -> bool {
     flags & (1 | 16) != 0
 }

@@ -1,12 +1,12 @@
-//! Mirrors what the kernel of a namespace routes by: it is read once, followed by netlink, and read again where messages
-//! were lost or do not say all. Whatever changes, the workers get another table a moment later, all of them the same.
+//! Mirror of a namespace's routing tables: read once, followed by netlink, and read again if messages were lost or are
+//! incomplete. After a change all workers get the same new table.
 //!
-//! Messages say what somebody has asked the kernel for. What it does to routes by itself they mostly do not say: IPv4 routes
-//! go with a link or its last address, ways of a route with a next-hop object or a carrier, without a word. So the routes are
-//! read again after all of these.
+//! Netlink reports changes that a user requested. The kernel's own changes are mostly silent: IPv4 routes vanish with a
+//! link or its last address, and next hops with a next-hop object or a carrier. So the routes are read again after each
+//! of these events.
 //!
-//! Traffic that passes the workers is none that the kernel sees: it would hold their stations for unused. So it is told of those
-//! that are used, and asks for those that nobody knows (NTF_USE).
+//! The kernel does not see transit traffic, and would let its neighbours expire. So the mirror reports neighbours in
+//! use, and requests unknown ones (NTF_USE).
 
 use std::collections::BTreeSet;
 use std::io;
@@ -32,28 +32,28 @@ use super::messages;
 use super::tables::{Built, Configured, Kind, Link, RouteKey, Row, Station, Tables};
 use xoff_xdp::sleeper::{Sleeper, duplicates};
 
-/// A table is made so long after the first change of what it is made of: more changes come together.
+/// Delay from the first change to a new table, which collects more changes.
 const GATHER: Duration = Duration::from_millis(2);
 
-/// Making tables takes one part in so many of the time, at most.
+/// Inverse of the maximum share of time spent on tables.
 const SHARE: u32 = 8;
 
-/// So often the kernel is told which stations are used.
+/// Interval at which used neighbours are reported to the kernel.
 const USED_EVERY: Duration = Duration::from_secs(20);
 
-/// So often it is asked for those that nobody knows.
+/// Interval at which unknown neighbours are requested.
 const ASK_EVERY: Duration = Duration::from_secs(1);
 
-/// What could not be read is tried again after this.
+/// Delay before a failed read is repeated.
 const TRY_AGAIN: Duration = Duration::from_millis(100);
 
-/// Room for notifications: some thousands, while a table is made.
+/// Buffer for notifications, in bytes: some thousands while a table is built.
 const ROOM: usize = 4 << 20;
 
-/// Most requests for neighbours that wait for the mirror.
+/// Maximum number of queued requests for neighbours.
 const REQUESTS_MAX: usize = 1_024;
 
-/// The loopback, which every namespace has.
+/// Index of the loopback interface, which exists in every namespace.
 const LOOPBACK: u32 = 1;
 
 const GROUPS: [Group; 7] = [
@@ -66,16 +66,16 @@ const GROUPS: [Group; 7] = [
     Group::Nexthop,
 ];
 
-/// Who gets each table.
+/// Receiver of new tables.
 pub trait Publish: Send {
-    /// Another table holds from now on, when this returns.
+    /// Installs a table. It applies when this returns.
     fn publish(&mut self, built: Built);
 
-    /// Messages were lost, and all was read again.
+    /// Reports that messages were lost and everything was read again.
     fn resynced(&self);
 }
 
-/// Asks a mirror, and ends it.
+/// Handle for requests to a mirror, and for its end.
 #[derive(Clone, Debug)]
 pub struct Asker {
     wishes: Sender<Wish>,
@@ -83,33 +83,33 @@ pub struct Asker {
     ends: Arc<AtomicBool>,
 }
 
-/// What a mirror is asked for.
+/// Request to a mirror.
 #[derive(Debug)]
 enum Wish {
-    /// Routes: those from a place in the list on.
+    /// Up to `limit` routes from index `from`.
     Page { from: usize, limit: usize, answer: oneshot::Sender<Page> },
-    /// The carrier of an interface of the router is another one. Linux tells that of a device which is none of hardware within a second,
-    /// unless somebody asks (since 6.8).
+    /// Report of a changed carrier. Linux reports the carrier of a software device up to a second late, unless its link
+    /// is queried (since 6.8).
     Carrier(Site),
-    /// Lossless frames that came in at an interface wait for the neighbour that leads to this address.
+    /// Resolution of the neighbour towards this address, for which lossless frames from this interface wait.
     Resolve(Site, IpAddr),
 }
 
-/// Some of the routes.
+/// Part of the list of routes.
 #[derive(Debug)]
 pub struct Page {
-    /// They, in the order of all.
+    /// Routes in the order of the list.
     pub rows: Vec<Row>,
-    /// How many there are in all.
+    /// Number of all routes.
     pub total: usize,
-    /// Stations that packets are sent to by the table that the workers have.
+    /// Neighbours in the workers' table.
     pub stations: Vec<IpAddr>,
-    /// Workers route by them: no other table is due.
+    /// True if the workers use these routes: no new table is due.
     pub is_in_use: bool,
 }
 
 impl Asker {
-    /// At most `limit` routes, from place `from` on; `None` where the mirror has ended.
+    /// Returns up to `limit` routes from index `from`; `None` if the mirror has ended.
     pub async fn page(&self, from: usize, limit: usize) -> Option<Page> {
         let (answer, page) = oneshot::channel();
         self.wishes.send(Wish::Page { from, limit, answer }).ok()?;
@@ -117,39 +117,39 @@ impl Asker {
         page.await.ok()
     }
 
-    /// The carrier of an interface is another one: whoever follows the kernel's links is to hear of it now.
+    /// Makes the kernel report the carrier of an interface to all listeners now.
     pub fn carrier_changed(&self, site: Site) {
-        let _ = self.wishes.send(Wish::Carrier(site)); // or the mirror has ended
+        let _ = self.wishes.send(Wish::Carrier(site)); // fails if the mirror has ended
         self.wake();
     }
 
-    /// Has the kernel find out the neighbour that leads to `address` from the interface at `site`. Beyond [`REQUESTS_MAX`] it is left
-    /// out: the workers ask again.
+    /// Makes the kernel resolve the neighbour towards `address` from the interface at `site`. Beyond [`REQUESTS_MAX`]
+    /// the request is dropped, because workers repeat it.
     pub fn resolve(&self, site: Site, address: IpAddr) {
         if self.wishes.len() < REQUESTS_MAX {
-            let _ = self.wishes.send(Wish::Resolve(site, address)); // or the mirror has ended
+            let _ = self.wishes.send(Wish::Resolve(site, address)); // fails if the mirror has ended
             self.wake();
         }
     }
 
-    /// The mirror is to end.
+    /// Ends the mirror.
     pub fn end(&self) {
         self.ends.store(true, Ordering::Relaxed);
         self.wake();
     }
 
-    /// Whether the mirror is to end.
+    /// Returns whether the mirror is to end.
     #[must_use]
     pub fn is_over(&self) -> bool {
         self.ends.load(Ordering::Relaxed)
     }
 
     fn wake(&self) {
-        let _ = self.event.write(1); // where it is full, the mirror is woken already
+        let _ = self.event.write(1); // fails if full: the mirror is awake
     }
 }
 
-/// What is followed, and how.
+/// Follower of the kernel's routing tables.
 pub struct Mirror {
     notifications: Notifications,
     kernel: Conversation,
@@ -159,7 +159,7 @@ pub struct Mirror {
     known: Known,
 }
 
-/// What has to be read again.
+/// Tables to read again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 enum Lacks {
     #[default]
@@ -168,26 +168,26 @@ enum Lacks {
     Everything,
 }
 
-/// What is known, and what of it is not told yet.
+/// Mirrored tables and pending work.
 struct Known {
     tables: Tables,
     configured: Configured,
     spread: Spread,
     lacks: Lacks,
-    /// Everything was read, and nothing was heard since: what is heard next may be older than that.
+    /// True if everything was read and no notification has arrived since: the next one may be older than the read.
     is_all_read: bool,
-    /// When another table is to be made.
+    /// Time at which a new table is due.
     due: Option<Instant>,
-    /// Not before.
+    /// Earliest time of the next table.
     not_before: Instant,
     stations: BTreeSet<(u32, IpAddr)>,
 }
 
 impl Mirror {
-    /// Subscribes, in the namespace of the calling thread.
+    /// Subscribes in the namespace of the calling thread.
     ///
     /// # Errors
-    /// Where there is no netlink.
+    /// Returns an error if netlink is not available.
     pub fn open(configured: Configured, spread: Spread) -> io::Result<(Mirror, Asker)> {
         let notifications = Notifications::open(&GROUPS, ROOM)?;
         let kernel = Conversation::open()?;
@@ -202,17 +202,17 @@ impl Mirror {
         Ok((Mirror { notifications, kernel, wishes, event, ends, known }, asker))
     }
 
-    /// Follows, until the asker says that it is over.
+    /// Follows the tables until [`Asker::end`].
     ///
     /// # Errors
-    /// Where a socket fails.
+    /// Returns an error if a socket fails.
     pub fn follow(mut self, mut publish: impl Publish) -> io::Result<()> {
         let events = duplicates([self.event.as_fd(), self.notifications.as_fd()])?;
         let mut sleeper = Sleeper::new(&events);
         let (mut ask, mut used) = (Instant::now() + ASK_EVERY, Instant::now() + USED_EVERY);
         loop {
-            // First, so that whatever is asked or told from here on ends the next sleep.
-            let _ = self.event.read(); // or nobody has woken this
+            // First, so that later requests and notifications end the next sleep.
+            let _ = self.event.read(); // fails if nobody has woken the mirror
             if self.ends.load(Ordering::Relaxed) {
                 return Ok(());
             }
@@ -224,7 +224,7 @@ impl Mirror {
             })?;
             while let Ok(wish) = self.wishes.try_recv() {
                 match wish {
-                    Wish::Page { from, limit, answer } => _ = answer.send(known.page(from, limit)), // or nobody waits
+                    Wish::Page { from, limit, answer } => _ = answer.send(known.page(from, limit)), // fails if nobody waits
                     Wish::Carrier(site) => known.have_carrier_told(site, &mut self.kernel),
                     Wish::Resolve(site, address) => known.resolve(site, address, &mut self.kernel),
                 }
@@ -257,14 +257,15 @@ impl Known {
         }
     }
 
-    /// A question about a link has the kernel tell first what it has yet to tell of it. One that is gone is told of anyway.
+    /// Queries the links at `site`, which makes the kernel report their pending changes first. A removed link is
+    /// reported anyway.
     fn have_carrier_told(&self, site: Site, kernel: &mut Conversation) {
         for (index, _) in self.configured.iter().filter(|(_, interface)| interface.site == site) {
             let _ = ask_for_link(kernel, *index);
         }
     }
 
-    /// Has the kernel find out the neighbours that lead to an address, as far as they are unknown.
+    /// Requests the unknown neighbours towards an address.
     fn resolve(&self, site: Site, address: IpAddr, kernel: &mut Conversation) {
         for (link, neighbour) in self.tables.neighbours_towards(&self.configured, site, address) {
             if self.tables.station(link, neighbour).is_none() {
@@ -273,7 +274,7 @@ impl Known {
         }
     }
 
-    /// Something is otherwise.
+    /// Schedules a new table.
     fn changed(&mut self) {
         self.due.get_or_insert_with(|| (Instant::now() + GATHER).max(self.not_before));
     }
@@ -283,14 +284,15 @@ impl Known {
         self.changed();
     }
 
-    /// Answers what has to be read again because of it.
+    /// Applies a notification, and returns what must be read again.
     fn hear(&mut self, notification: Notification) -> Lacks {
         let mut wanted = match notification {
             Notification::Lost => Lacks::Everything,
             Notification::Nexthop => Lacks::Routes,
             Notification::Message(message, flags) => self.hear_of(message, flags & NLM_F_REPLACE != 0),
         };
-        // An old message may bring a route back that went without a word, and that of its link says nothing that is not known.
+        // A notification older than the read may restore a route that the kernel has removed silently, while that of
+        // its link seems to change nothing.
         if std::mem::take(&mut self.is_all_read) {
             wanted = wanted.max(Lacks::Routes);
         }
@@ -327,7 +329,7 @@ impl Known {
                     return self.remove_route(&key, &kind);
                 }
             }
-            _ => {} // of addresses that are new a route of table local tells
+            _ => {} // a new address also appears as a route of table local
         }
         Lacks::Nothing
     }
@@ -368,7 +370,8 @@ impl Known {
         }
     }
 
-    /// A route is there; where there was another of that key, and this one is not said to be instead of it, it is not said which counts.
+    /// Stores a route. If another route has its key and is not replaced, the effective one is unknown until the routes
+    /// are read again.
     fn put_route(&mut self, key: RouteKey, kind: Kind, replaces: bool) -> Lacks {
         match self.tables.route(&key) {
             Some(before) if *before == kind => return Lacks::Nothing,
@@ -379,11 +382,11 @@ impl Known {
         Lacks::Nothing
     }
 
-    /// A route is gone, or some ways of it.
+    /// Removes a route, or some of its paths.
     fn remove_route(&mut self, key: &RouteKey, kind: &Kind) -> Lacks {
         match self.tables.route(key) {
             None => Lacks::Nothing,
-            // Behind it there may be one that was appended.
+            // An appended route may take its place.
             Some(before) if before == kind && !self.tables.is_one_of_several(key) => {
                 self.tables.remove_route(key);
                 self.changed();
@@ -393,7 +396,8 @@ impl Known {
         }
     }
 
-    /// Makes a table of what there is now; where that could not be read whole, the last one stays, and it is tried again.
+    /// Builds and publishes a table. If the kernel's tables cannot be read completely, the last table stays and the
+    /// read is repeated.
     fn publish(&mut self, kernel: &mut Conversation, publish: &mut impl Publish) {
         let begin = Instant::now();
         self.due = None;
@@ -409,7 +413,7 @@ impl Known {
         let built = self.tables.fib(&self.configured, self.spread);
         let added: Vec<(u32, IpAddr)> = built.stations.difference(&self.stations).copied().collect();
         self.stations.clone_from(&built.stations);
-        let took = begin.elapsed(); // to wait for workers costs nothing
+        let took = begin.elapsed(); // before the wait for the workers
         publish.publish(built);
         self.not_before = Instant::now() + took * (SHARE - 1);
         for (link, address) in added {
@@ -419,7 +423,7 @@ impl Known {
         }
     }
 
-    /// Reads again what has to be. False where it changed meanwhile.
+    /// Reads what must be read again. Returns false if it changed in the meantime.
     fn read(&mut self, kernel: &mut Conversation) -> io::Result<bool> {
         let mut tables = Tables::default();
         let is_whole = match self.lacks {
@@ -427,8 +431,8 @@ impl Known {
             Lacks::Routes => true,
             Lacks::Everything => read_links_and_neighbours(kernel, &mut tables)?,
         };
-        // A link is said to go down before its routes go, and a dump does not wait for that. A question about one link does: it is
-        // answered when the kernel has done what it was about.
+        // The kernel reports a link as down before it removes its routes, and a dump does not wait for that. A query of
+        // one link does wait.
         ask_for_link(kernel, LOOPBACK)?;
         if !is_whole || !read_routes(kernel, &mut tables)? {
             return Ok(false);
@@ -440,8 +444,8 @@ impl Known {
         Ok(true)
     }
 
-    /// Tells the kernel of the stations that packets are sent to, those that `which` says. Not of those of which it was told that they
-    /// stay as they are: it would ask for them from then on.
+    /// Reports to the kernel the used neighbours that `which` selects. Permanent neighbours are left out, because the
+    /// kernel would begin to verify them.
     fn tell_used(&self, kernel: &mut Conversation, which: impl Fn(Option<&Station>) -> bool) {
         for &(link, address) in &self.stations {
             let is_running = self.tables.link(link).is_some_and(|link| link.is_running);
@@ -453,12 +457,12 @@ impl Known {
     }
 }
 
-/// Asks for a link; what is answered comes to who follows.
+/// Queries a link; the answer arrives as a notification.
 fn ask_for_link(kernel: &mut Conversation, index: u32) -> io::Result<()> {
     kernel.request(RouteNetlinkMessage::GetLink(link_at(index)), 0)
 }
 
-/// False where they changed meanwhile.
+/// Returns false if they changed in the meantime.
 fn read_links_and_neighbours(kernel: &mut Conversation, tables: &mut Tables) -> io::Result<bool> {
     let links = kernel.links(|link| tables.put_link(link.header.index, messages::link(&link)))?;
     let neighbours = RouteNetlinkMessage::GetNeighbour(NeighbourMessage::default());
@@ -472,7 +476,7 @@ fn read_links_and_neighbours(kernel: &mut Conversation, tables: &mut Tables) -> 
     Ok(links && neighbours)
 }
 
-/// False where they changed meanwhile.
+/// Returns false if they changed in the meantime.
 fn read_routes(kernel: &mut Conversation, tables: &mut Tables) -> io::Result<bool> {
     kernel.routes(|route| {
         if let Some((key, kind)) = messages::route(&route) {
@@ -481,7 +485,7 @@ fn read_routes(kernel: &mut Conversation, tables: &mut Tables) -> io::Result<boo
     })
 }
 
-/// The kernel is told that a neighbour is used: it asks for its address, or whether that still holds.
+/// Reports a neighbour as used: the kernel resolves or verifies it.
 fn use_neighbour(kernel: &mut Conversation, link: u32, address: IpAddr) {
     let mut message = neighbour(link, address);
     message.header.state = NeighbourState::None;
@@ -492,7 +496,7 @@ fn use_neighbour(kernel: &mut Conversation, link: u32, address: IpAddr) {
     }
 }
 
-/// Whether a message is about the device itself: the kernel's bridge uses the same for its ports.
+/// Returns whether a message is about the device itself: the kernel's bridge uses the same type for its ports.
 fn of_device(link: &LinkMessage) -> bool {
     link.header.interface_family == AddressFamily::Unspec
 }

@@ -1,15 +1,15 @@
-//! The router of a switch, as far as it is not on every packet's way: Linux decides, by whatever routing daemon runs on it, and what it
-//! decides is mirrored.
+//! Slow path of the router: Linux decides on routes, with any routing daemon, and the workers get a mirror of its
+//! tables.
 //!
 //! ```text
-//!   interfaces   a TAP for each interface of the router, in the namespace of the user's choice
-//!   mirror       follows that namespace, by netlink
-//!   messages     what it is told      tables   what was said, and what workers are to make of it
-//!   view         what is seen from outside
+//!   interfaces   one TAP per interface of the router, in a configurable namespace
+//!   mirror       follows that namespace by netlink
+//!   messages     parses notifications      tables   stores them, and builds the workers' table
+//!   view         counters and state for other threads
 //! ```
 //!
-//! [`xoff_dataplane::routing`] has what a worker asks for each packet; the thread of the [host path](crate::host_path) moves frames
-//! between workers and TAPs.
+//! [`xoff_dataplane::routing`] is the lookup per packet. The [host path](crate::host_path) moves frames between workers
+//! and TAPs.
 
 pub mod interfaces;
 mod messages;

@@ -1,24 +1,23 @@
-//! Whether the kernel has a host interface, and what it means where it has not.
+//! State of a host interface in the kernel.
 
-/// Whether the kernel has a host interface.
+/// State of a host interface in the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Presence {
-    /// It is there, and up.
+    /// The interface exists and is up.
     Up,
-    /// Somebody has taken it down.
+    /// The interface is down.
     Down,
-    /// It is not in its namespace any more: deleted, or moved to another.
+    /// The interface was deleted, or moved to another namespace.
     Gone,
-    /// It is up, and has an MTU above that of its port, or of the ports of its VLAN.
+    /// The interface is up, with an MTU above that of its port or VLAN.
     Wide,
 }
 
 impl Presence {
-    /// All of them.
     pub(super) const ALL: [Presence; 4] = [Presence::Up, Presence::Down, Presence::Gone, Presence::Wide];
 
-    /// What that means for what comes in there; `None`: nothing.
+    /// Returns the consequence for packets of the interface, or `None`.
     #[must_use]
     pub const fn fault(self) -> Option<&'static str> {
         match self {

@@ -1,12 +1,12 @@
-//! What the kernel has said of its tables, as it said it, and what a worker is to make of that ([`Tables::fib`]).
+//! Routing tables of the kernel, and the workers' table built from them ([`Tables::fib`]).
 //!
-//! It is kept by the kernel's own keys, so that each message replaces or removes one thing, and it is read as the kernel reads it:
+//! The tables have the kernel's keys, so that each message replaces or removes one entry. They are interpreted as the
+//! kernel does:
 //!
-//! * of routes to one prefix, that of the lowest metric counts which has a next hop that is there;
-//! * for packets that come in by an interface of no VRF, table local stands over main and main over default; for those of a VRF, its
-//!   own table. Where there is no route the kernel is asked, which knows rules beyond these;
-//! * stations on the network of an interface itself are reached by what is known of each (a route of its own, to that address
-//!   alone), and where nothing is known the kernel is to ask.
+//! * Of the routes to one prefix, that with the lowest metric and a usable next hop applies.
+//! * For interfaces without VRF, table local precedes main, and main precedes default. For interfaces of a VRF, its own
+//!   table applies. Without a route the kernel decides, which knows more rules.
+//! * Each known station on an interface's own network gets a host route. The kernel resolves unknown stations.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -22,129 +22,129 @@ use xoff_dataplane::wire::ip::Address;
 
 use super::presence::Presence;
 
-/// The kernel's numbers of its tables (RT_TABLE_*).
+/// The kernel's table numbers (RT_TABLE_*).
 pub mod table {
-    /// Where routes are that nobody else asks for.
+    /// Table for routes with the lowest priority.
     pub const DEFAULT: u32 = 253;
-    /// Where routes are if nothing is said.
+    /// Default table for routes.
     pub const MAIN: u32 = 254;
-    /// Addresses of this host, and of broadcasts.
+    /// Table of local and broadcast addresses.
     pub const LOCAL: u32 = 255;
 }
 
-/// An interface of the namespace.
+/// Link in the namespace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Link {
-    /// Its name.
+    /// Name of the link.
     pub name: String,
-    /// Its address, if it is Ethernet's.
+    /// MAC address; zero if the link is not Ethernet.
     pub mac: MacAddr,
-    /// Most bytes of a packet.
+    /// MTU in bytes.
     pub mtu: u32,
-    /// It is up, and there is somebody at the other end.
+    /// True if the link is up and has a carrier.
     pub is_running: bool,
-    /// It is up.
+    /// True if the link is administratively up.
     pub is_up: bool,
-    /// The VRF that it belongs to, by index.
+    /// Index of the VRF that the link belongs to.
     pub master: Option<u32>,
-    /// The table of the VRF that it is.
+    /// Table of the VRF, if the link is one.
     pub vrf_table: Option<u32>,
 }
 
-/// What is said of a route.
+/// Kind of a route.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// It leads on, or to a network of this host itself.
+    /// Route to next hops or to an attached network.
     Unicast(Vec<Via>),
-    /// To this host, or to a group that it is of.
+    /// Route to this host, or to a group that it belongs to.
     Local,
-    /// Packets end, silently.
+    /// Route that drops packets silently.
     Blackhole,
-    /// Packets end, and the sender is told.
+    /// Route that rejects packets with a message to the sender.
     Refused,
 }
 
-/// A way of a route.
+/// Path of a route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Via {
-    /// The interface, by index.
+    /// Index of the egress interface.
     pub link: u32,
-    /// The next router; `None`: the destination itself is there.
+    /// Next router; `None` if the destination is on the link.
     pub gateway: Option<IpAddr>,
-    /// Its share.
+    /// Weight among the paths.
     pub weight: u16,
-    /// The kernel says that nothing is to be had there now.
+    /// True if the kernel marks the path as unusable.
     pub is_dead: bool,
-    /// Something is put around packets, or done to them, as only the kernel does (RTA_ENCAP).
+    /// True if only the kernel can use the path, because it encapsulates packets (RTA_ENCAP).
     pub is_encapsulated: bool,
-    /// Most bytes of a packet, where the route says that (RTAX_MTU).
+    /// MTU of the route in bytes, if set (RTAX_MTU).
     pub mtu: Option<u32>,
 }
 
-/// Interfaces of the router, by index: one that is renamed stays what it is.
+/// Router interfaces by index, which survives a change of the name.
 pub type Configured = HashMap<u32, RouterInterface>;
 
-/// A prefix: address and length.
+/// Prefix: address and length.
 pub type Prefix = (IpAddr, u8);
 
-/// What a route is known by: its table, prefix and metric.
+/// Key of a route: table, prefix and metric.
 pub type RouteKey = (u32, Prefix, u32);
 
-/// A station, as far as it is known.
+/// Link-layer address of a neighbour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Station {
-    /// Its address.
+    /// MAC address.
     pub mac: MacAddr,
-    /// Somebody has said that it stays so: nobody is to ask.
+    /// True if the entry is permanent, and never verified.
     pub is_permanent: bool,
 }
 
-/// All that the kernel has said.
+/// Routing tables of the kernel.
 #[derive(Clone, Debug, Default)]
 pub struct Tables {
-    /// By index.
+    /// Links by index.
     links: BTreeMap<u32, Link>,
-    /// By link and address.
+    /// Neighbours by link and address.
     neighbours: BTreeMap<(u32, IpAddr), Station>,
     routes: BTreeMap<RouteKey, Kind>,
-    /// Keys of which there are several routes, of which the first counts.
+    /// Keys of several routes, of which the first applies.
     several: BTreeSet<RouteKey>,
 }
 
-/// A table for the workers, and what it lacks.
+/// Table for the workers, and facts about it.
 #[derive(Debug)]
 pub struct Built {
-    /// It.
+    /// The table.
     pub fib: Fib,
-    /// Stations that packets are sent to, known or not, each with the link where it is.
+    /// Neighbours in the table, resolved or not, each with its link.
     pub stations: BTreeSet<(u32, IpAddr)>,
-    /// Prefixes, by family.
+    /// Number of prefixes, IPv4 and IPv6.
     pub routes: [usize; 2],
-    /// Interfaces of the router, and whether they are there.
+    /// State of the router's interfaces.
     pub presence: Vec<(Site, Presence)>,
-    /// How long it took.
+    /// Build time.
     pub took: Duration,
 }
 
 impl Tables {
-    /// A link is there, as it says.
+    /// Adds or replaces a link.
     pub fn put_link(&mut self, index: u32, link: Link) {
         self.links.insert(index, link);
     }
 
-    /// A link is gone, and with it what was there.
+    /// Removes a link and its neighbours.
     pub fn remove_link(&mut self, index: u32) {
         self.links.remove(&index);
         self.neighbours.retain(|(link, _), _| *link != index);
     }
 
-    /// A link that is there.
+    /// Returns a link.
     #[must_use]
     pub fn link(&self, index: u32) -> Option<&Link> {
         self.links.get(&index)
     }
 
-    /// What is known of a neighbour's address; `None`: nothing any more. True where that is otherwise than before.
+    /// Sets or removes the station of a neighbour. Returns true if its address changed.
     pub fn put_neighbour(&mut self, link: u32, address: IpAddr, station: Option<Station>) -> bool {
         let before = match station {
             Some(station) => self.neighbours.insert((link, address), station),
@@ -153,24 +153,24 @@ impl Tables {
         before.map(|before| before.mac) != station.map(|station| station.mac)
     }
 
-    /// The station of a neighbour, where anybody knows it.
+    /// Returns the station of a neighbour, if resolved.
     #[must_use]
     pub fn station(&self, link: u32, address: IpAddr) -> Option<&Station> {
         self.neighbours.get(&(link, address))
     }
 
-    /// A route that is there.
+    /// Returns a route.
     #[must_use]
     pub fn route(&self, key: &RouteKey) -> Option<&Kind> {
         self.routes.get(key)
     }
 
-    /// A route is there.
+    /// Adds or replaces a route.
     pub fn put_route(&mut self, key: RouteKey, kind: Kind) {
         self.routes.insert(key, kind);
     }
 
-    /// A route is there, and counts unless one of its key was there before.
+    /// Adds a route; an existing route with its key keeps precedence.
     pub fn add_route(&mut self, key: RouteKey, kind: Kind) {
         match self.routes.entry(key) {
             Entry::Occupied(_) => _ = self.several.insert(key),
@@ -178,23 +178,23 @@ impl Tables {
         }
     }
 
-    /// Whether there are more routes of that key.
+    /// Returns whether several routes have this key.
     #[must_use]
     pub fn is_one_of_several(&self, key: &RouteKey) -> bool {
         self.several.contains(key)
     }
 
-    /// A route is gone.
+    /// Removes a route.
     pub fn remove_route(&mut self, key: &RouteKey) {
         self.routes.remove(key);
     }
 
-    /// The routes are those of `other`, of which no more is wanted.
+    /// Replaces all routes by those of `other`.
     pub fn take_routes(&mut self, other: Tables) {
         (self.routes, self.several) = (other.routes, other.several);
     }
 
-    /// What workers are to route by.
+    /// Builds the workers' table.
     #[must_use]
     pub fn fib(&self, configured: &Configured, spread: Spread) -> Built {
         let begin = Instant::now();
@@ -233,13 +233,13 @@ impl Tables {
         }
     }
 
-    /// The table that decides about packets which come in by `link`.
+    /// Returns the number of the table for packets that arrive by `link`.
     fn table_of(&self, link: &Link) -> u32 {
         let master = link.master.and_then(|master| self.links.get(&master));
         master.and_then(|master| master.vrf_table).unwrap_or(table::MAIN)
     }
 
-    /// The neighbours to one of which a packet for `address` goes that comes in by the interface at `site`, each with its link.
+    /// Returns the possible next neighbours of a packet for `address` that arrives at `site`, each with its link.
     #[must_use]
     pub fn neighbours_towards(
         &self,
@@ -259,14 +259,14 @@ impl Tables {
         ways.iter().map(|via| (via.link, via.gateway.unwrap_or(address))).collect()
     }
 
-    /// Of the routes of a table to a prefix that which counts.
+    /// Returns the effective route of a table to a prefix.
     fn best_to(&self, number: u32, prefix: Prefix) -> Option<&Kind> {
         let kinds =
             || self.routes.range((number, prefix, 0)..=(number, prefix, u32::MAX)).map(|(_, kind)| kind);
         kinds().find(|kind| kind.leads_on()).or_else(|| kinds().next())
     }
 
-    /// Of the routes of a table, that for each prefix which counts.
+    /// Returns the effective route of a table for each prefix.
     fn best(&self, number: u32) -> BTreeMap<Prefix, &Kind> {
         let least = (IpAddr::from([0; 4]), 0);
         let mut best: BTreeMap<Prefix, &Kind> = BTreeMap::new();
@@ -282,46 +282,46 @@ impl Tables {
     }
 }
 
-/// A route, as it is told.
+/// A route, as served by HTTP.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
 pub struct Row {
-    /// The kernel's number of its table.
+    /// Number of the kernel's table.
     pub table: u32,
-    /// The prefix: address and length.
+    /// Prefix: address and length.
     pub prefix: String,
-    /// Of routes to one prefix the lowest counts.
+    /// Metric; the lowest has precedence.
     pub metric: u32,
-    /// What becomes of packets: `unicast`, `local`, `blackhole`, or `refused` (the sender is told).
+    /// Fate of packets: `unicast`, `local`, `blackhole`, or `refused` (the sender is notified).
     pub kind: String,
-    /// Where they go.
+    /// Paths of the route.
     pub via: Vec<RowVia>,
 }
 
-/// A way of a route, as it is told.
+/// A path of a route, as served by HTTP.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
 pub struct RowVia {
-    /// The interface.
+    /// Name of the egress interface.
     pub interface: String,
-    /// The next router; without it the destination itself is there.
+    /// Address of the next router; absent if the destination is on the link.
     pub gateway: Option<IpAddr>,
-    /// The station's address, where anybody knows it.
+    /// MAC address of the next router, if resolved.
     pub station: Option<String>,
-    /// Its share.
+    /// Weight among the paths.
     pub weight: u16,
-    /// Whether the interface is one of the switch, and packets go there as they are: else the kernel forwards.
+    /// True if the switch forwards by this path; otherwise the kernel does.
     pub is_of_switch: bool,
-    /// Whether the kernel says that nothing is to be had there now.
+    /// True if the kernel marks the path as unusable.
     pub is_dead: bool,
 }
 
 impl Tables {
-    /// How many routes there are that matter to who forwards.
+    /// Returns the number of routes.
     #[must_use]
     pub fn count(&self) -> usize {
         self.routes.len()
     }
 
-    /// Of those routes, by table, prefix and metric, at most `limit` from place `from` on.
+    /// Returns up to `limit` routes from index `from`, in the order of table, prefix and metric.
     #[must_use]
     pub fn rows(&self, configured: &Configured, from: usize, limit: usize) -> Vec<Row> {
         let row = |(&(table, (address, len), metric), kind): (&RouteKey, &Kind)| {
@@ -360,7 +360,7 @@ impl Kind {
         }
     }
 
-    /// Whether packets get anywhere by it now.
+    /// Returns whether the route has a usable path.
     fn leads_on(&self) -> bool {
         match self {
             Kind::Unicast(ways) => ways.iter().any(|via| !via.is_dead),
@@ -368,24 +368,23 @@ impl Kind {
         }
     }
 
-    /// The way by which the destination is on `link` itself.
+    /// Returns the path by which the destination is attached to `link`.
     fn network_of(&self, link: u32) -> Option<&Via> {
         let Kind::Unicast(ways) = self else { return None };
         ways.iter().find(|via| via.link == link && via.gateway.is_none() && !via.is_encapsulated)
     }
 }
 
-/// A table for the workers, as it is made.
 struct Building<'a> {
     tables: &'a Tables,
     interfaces: Vec<Interface>,
-    /// By index of the link, the place of the interface.
+    /// Indexes of interfaces, by link.
     places: HashMap<u32, usize>,
     stations: BTreeSet<(u32, IpAddr)>,
 }
 
 impl Building<'_> {
-    /// What a table says about packets that come in by its interfaces.
+    /// Builds the routes for interfaces of a table.
     fn routes(&mut self, number: u32) -> Routes {
         let mut kinds: BTreeMap<Prefix, &Kind> = BTreeMap::new();
         stacked(&number).iter().for_each(|number| kinds.extend(self.tables.best(*number)));
@@ -408,7 +407,7 @@ impl Building<'_> {
         let is_there =
             |via: &&Via| !via.is_dead && self.tables.links.get(&via.link).is_some_and(|link| link.is_running);
         let are_there = ways.iter().any(|via| is_there(&via));
-        // Where one of them is a way that only the kernel can take, it is to balance among all.
+        // If the kernel alone can use one of the paths, it must balance over all.
         let taken = ways.iter().filter(|via| !are_there || is_there(via));
         let placed: Option<Vec<(&Via, usize)>> = taken.map(|via| Some((via, self.place(via)?))).collect();
         let Some(placed) = placed.filter(|placed| !placed.is_empty()) else {
@@ -424,15 +423,15 @@ impl Building<'_> {
         Target::Hops(placed.into_iter().map(hop).collect())
     }
 
-    /// The place of the interface by which a worker can send that way.
+    /// Returns the index of the interface by which a worker can use the path.
     fn place(&self, via: &Via) -> Option<usize> {
         self.places.get(&via.link).copied().filter(|_| !via.is_encapsulated)
     }
 
-    /// Stations that are on the network of an interface, by what `kinds` say, get a route of their own.
+    /// Adds host routes for stations that are attached to an interface by `kinds`.
     fn add_stations(&mut self, kinds: &BTreeMap<Prefix, &Kind>, routes: &mut Routes) {
         let all: Vec<(&Prefix, &&Kind)> = kinds.iter().collect();
-        // IPv4 comes before IPv6, and each in the order of its addresses.
+        // IPv4 precedes IPv6, each sorted by address.
         let of_family = |is_v4: bool| {
             let numbered = (0..).zip(&all).filter(move |(_, (prefix, _))| prefix.0.is_ipv4() == is_v4);
             Lpm::new(numbered.map(|(number, ((address, len), _))| ((bits(*address), *len), number)))
@@ -451,7 +450,7 @@ impl Building<'_> {
     }
 }
 
-/// The tables that decide where one does: a later one over those before it.
+/// Returns the tables consulted for table `number`; later ones have precedence.
 fn stacked(number: &u32) -> &[u32] {
     match *number {
         table::MAIN => &[table::DEFAULT, table::MAIN, table::LOCAL],
@@ -459,7 +458,7 @@ fn stacked(number: &u32) -> &[u32] {
     }
 }
 
-/// The first `len` bits of an address.
+/// Returns the first `len` bits of an address.
 fn network(address: IpAddr, len: u8) -> IpAddr {
     let len = u32::from(len);
     match address {

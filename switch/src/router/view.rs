@@ -1,4 +1,4 @@
-//! What can be seen of the router from outside: who asks looks here, and asks the mirror for what it alone knows.
+//! Counters and state of the router for other threads.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
@@ -11,19 +11,19 @@ use xoff_dataplane::units::{PortId, Site};
 use super::mirror::Asker;
 use super::presence::Presence;
 
-/// A router, as seen from outside.
+/// Router as other threads see it.
 #[derive(Debug)]
 pub struct RouterView {
-    /// Its interfaces.
+    /// Interfaces of the router.
     pub interfaces: Vec<InterfaceView>,
-    /// What the mirror has done.
+    /// Counters of the mirror.
     pub mirrored: Mirrored,
-    /// By which the mirror is asked.
+    /// Handle for requests to the mirror.
     pub asker: Asker,
 }
 
 impl RouterView {
-    /// Of these interfaces of a switch with `settings`. Frames of a VLAN's are counted at the first of its ports.
+    /// Creates the view of these interfaces. Frames of an SVI are counted at the first port of its VLAN.
     pub fn new<'a>(
         interfaces: impl IntoIterator<Item = &'a RouterInterface>,
         settings: &SwitchSettings,
@@ -47,27 +47,27 @@ impl RouterView {
     }
 }
 
-/// An interface of the router.
+/// Interface of the router.
 #[derive(Debug)]
 pub struct InterfaceView {
-    /// Where it is, and what the kernel calls it.
+    /// Site and kernel name.
     pub interface: RouterInterface,
-    /// The port at which its frames are counted.
+    /// Port at which the frames are counted.
     pub port: PortId,
-    /// What goes by it.
+    /// Counters of the interface.
     pub counts: Arc<InterfaceCounts>,
-    /// By its place in [`Presence::ALL`].
+    /// Index in [`Presence::ALL`].
     presence: AtomicU8,
 }
 
 impl InterfaceView {
-    /// Whether the kernel has it.
+    /// Returns the state of the interface in the kernel.
     #[must_use]
     pub fn presence(&self) -> Presence {
         Presence::ALL[usize::from(self.presence.load(Ordering::Relaxed)).min(Presence::ALL.len() - 1)]
     }
 
-    /// Answers what it was until now.
+    /// Sets the state, and returns the previous one.
     pub(crate) fn set_presence(&self, presence: Presence) -> Presence {
         let before = self.presence();
         self.presence.store(presence as u8, Ordering::Relaxed);
@@ -75,27 +75,27 @@ impl InterfaceView {
     }
 }
 
-/// What goes by a host interface. Written by the thread of the host path.
+/// Counters of a host interface. Written by the host path's thread.
 #[derive(Debug, Default)]
 pub struct InterfaceCounts {
-    /// Frames that were given to the kernel.
+    /// Frames given to the kernel.
     pub to_host: Counter,
-    /// Frames that the kernel did not take: its interface is down.
+    /// Frames that the kernel refused, because its interface is down.
     pub refused: Counter,
-    /// Frames that the kernel has sent, and that were given to a worker.
+    /// Frames sent by the kernel and given to a worker.
     pub from_host: Counter,
 }
 
-/// What the mirror has done. Written by its thread.
+/// Counters of the mirror. Written by its thread.
 #[derive(Debug, Default)]
 pub struct Mirrored {
-    /// Prefixes of the table that workers route by, IPv4 and IPv6.
+    /// Prefixes in the workers' table, IPv4 and IPv6.
     pub routes: [AtomicU64; 2],
-    /// Tables that were made.
+    /// Tables built.
     pub tables: AtomicU64,
-    /// How long the last one took, in nanoseconds.
+    /// Time to build the last table, in nanoseconds.
     pub took: AtomicU64,
-    /// How often the kernel's messages came too fast, and all was read again.
+    /// Times that messages were lost and everything was read again.
     pub resyncs: AtomicU64,
 }
 

@@ -1,9 +1,9 @@
-//! What a mirror makes of what it hears.
+//! Mirror's reactions to notifications.
 
 use super::super::tables::table;
 use super::*;
 
-/// Who takes a table, and takes time for it; how much is kept.
+/// Receiver that takes 50 ms for a table, and stores the time it took.
 #[derive(Default)]
 struct Slow(Duration);
 

@@ -10,7 +10,7 @@ use xoff_netlink::packet_route::route::{
 
 use super::*;
 
-/// Interfaces of the switch, of its kernel alone, and a VRF.
+/// Indexes of two switch interfaces, a kernel interface, and a VRF.
 const P1: u32 = 11;
 const P2: u32 = 12;
 const ETH0: u32 = 20;
@@ -44,7 +44,7 @@ fn configured() -> Configured {
     [(P1, 1, "p1"), (P2, 2, "p2")].map(interface).into()
 }
 
-/// Two interfaces of the switch and one that is not.
+/// Returns two interfaces of the switch and one of the kernel alone.
 fn tables() -> Tables {
     let mut tables = Tables::default();
     for (index, name) in [(P1, "p1"), (P2, "p2"), (ETH0, "eth0")] {
@@ -67,7 +67,7 @@ fn put(tables: &mut Tables, table: u32, prefix: &str, metric: u32, kind: Kind) {
     tables.put_route((table, net(prefix), metric), kind);
 }
 
-/// What becomes of a packet that comes in by a port.
+/// Returns the fate of a packet that arrives at a port.
 fn fate(tables: &Tables, port: u8, dst: &str) -> String {
     let built = tables.fib(&configured(), Spread::Flow);
     let Some(interface) = built.fib.interface(Site::Port(PortId(port))) else { return "no interface".into() };
@@ -141,8 +141,8 @@ fn stations_of_a_network_have_routes_of_their_own_once_they_are_known() {
     for (dst, expected) in [
         ("10.1.0.5", "p1:5"),
         ("fd01::5", "p1:6"),
-        ("10.1.0.7", "p2:9"),       // a route says so, whoever is on the network
-        ("10.1.0.8", "unresolved"), // on another network than where it is
+        ("10.1.0.7", "p2:9"),       // the host route precedes the attached network
+        ("10.1.0.8", "unresolved"), // known on another link than its network
         ("10.1.0.9", "unresolved"),
     ] {
         assert_eq!(fate(&tables, 2, dst), expected, "{dst}");
