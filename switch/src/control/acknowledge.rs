@@ -1,8 +1,8 @@
-//! `/acknowledge`: somebody has seen what cannot be proved any more, and knows of it.
+//! `/acknowledge`: an operator accepts past gaps in the proof of losslessness.
 //!
-//! A device that went away took its last drop counters with it, and nothing brings them back: without this a switch that
-//! runs for months would say "not proved" for the rest of them. What still lasts, and what was lost, cannot be acknowledged.
-//! As for `/policy`, it takes `PUT` from this machine ([`super::trust`]).
+//! A device that vanished took its last drop counters with it. Without an acknowledgement, the switch would report "not
+//! proved" forever. Current gaps and real losses cannot be acknowledged. As `/policy`, this takes `PUT` from this
+//! machine ([`super::trust`]).
 
 use std::sync::Arc;
 
@@ -15,12 +15,12 @@ use super::asker::Asker;
 use super::trust::{self, Names};
 use super::{SwitchView, proof};
 
-/// What `PUT /acknowledge` answers, in the words of `/status`.
+/// Answer to `PUT /acknowledge`, in the words of `/status`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AcknowledgedNow {
-    /// Gaps that count no more from now on.
+    /// Gaps acknowledged by this request.
     pub acknowledged: Vec<String>,
-    /// Those that are still there.
+    /// Gaps that remain.
     pub unproved: Vec<String>,
 }
 

@@ -1,10 +1,8 @@
-//! The forwarding database for people, in pages: by VLAN and address, each address once.
+//! `/addresses`: the forwarding database, in pages sorted by VLAN and address.
 //!
-//! A table may hold a million addresses, and nobody shall wait for them: a worker is asked for a bounded
-//! part of its table at a time, a page takes as many questions as the table has parts, and carries
-//! a bounded number of addresses. Pages are in the order of the addresses, not of the table: so a walk
-//! meets every address once whatever is learned meanwhile, and tells nobody which addresses are
-//! neighbours in the table, which would help to crowd somebody out of it.
+//! A table may hold a million addresses. So a worker scans a bounded part of its table per request, and a page has a
+//! bounded number of addresses. The order of addresses makes a walk complete while the table changes. It also hides the
+//! table's own order, which would help an attacker to evict an address.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -23,46 +21,45 @@ use super::groups;
 use super::mailbox::{Address, AddressKey, Answer};
 use super::view::SwitchView;
 
-/// Addresses of a page where nothing else is asked for.
+/// Default number of addresses per page.
 const PAGE: usize = 1_000;
-/// Most of them.
+/// Maximum number of addresses per page.
 const PAGE_MAX: usize = 10_000;
-/// How a page is asked for.
+/// Example of a request.
 const EXAMPLE: &str = "/addresses?after=1-02:00:00:00:00:01&limit=100";
-/// How long one worker has for one part of its table, and all of them for a page.
+/// Maximum time for one part of a worker's table, and for a page.
 const PART_WITHIN: Duration = Duration::from_secs(1);
 const PAGE_WITHIN: Duration = Duration::from_secs(3);
 
-/// What `GET /addresses` answers.
+/// Answer to `GET /addresses`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AddressPage {
-    /// Addresses and where they are, by VLAN and address.
+    /// Addresses, sorted by VLAN and address.
     pub addresses: Vec<FdbEntry>,
-    /// What `after` has to be for the next page; `None`: this was the last one.
+    /// Value of `after` for the next page; `None` for the last page.
     pub next: Option<String>,
-    /// How many there are in all; where this is not all of them, as of the last second, and with those that
-    /// have aged and are not swept out yet.
+    /// Number of all addresses. Unless this page has all of them, the number is up to a second old and includes expired
+    /// addresses.
     pub total: u64,
 }
 
-/// An address and where it is.
+/// Address in the forwarding database.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 pub struct FdbEntry {
-    /// VLAN.
+    /// VLAN of the address.
     pub vid: u16,
-    /// The address.
+    /// MAC address.
     pub mac: String,
-    /// Name of the port; of a group's first one where the address is at a group.
+    /// Name of the port, or of the group's first port.
     pub port: String,
-    /// Name of the group.
+    /// Name of the group, if the address is at a group.
     #[serde(default)]
     pub group: Option<String>,
-    /// From the configuration; else learned.
+    /// True for a configured address, false for a learned one.
     #[serde(rename = "static")]
     pub fixed: bool,
 }
 
-/// What it is asked with.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct PageQuery {
@@ -90,10 +87,10 @@ fn bad(message: String) -> (StatusCode, String) {
     (StatusCode::BAD_REQUEST, message + "\n")
 }
 
-/// How many addresses are asked for by `text` as `name`: as many as a page has, where it is not given.
+/// Parses the limit on addresses in parameter `name`; [`PAGE`] if it is missing.
 ///
 /// # Errors
-/// What is allowed.
+/// Returns the allowed range.
 pub(super) fn limit(name: &str, text: Option<&str>, least: usize) -> Result<usize, (StatusCode, String)> {
     let Some(text) = text else { return Ok(PAGE) };
     let limit = text.parse().ok().filter(|limit| (least..=PAGE_MAX).contains(limit));
@@ -102,10 +99,10 @@ pub(super) fn limit(name: &str, text: Option<&str>, least: usize) -> Result<usiz
     })
 }
 
-/// The first `limit` addresses after that one.
+/// Returns up to `limit` addresses after `after`.
 ///
 /// # Errors
-/// Which worker does not answer.
+/// Returns an error if a worker does not answer.
 pub(super) async fn page(
     view: &SwitchView,
     after: Option<AddressKey>,
@@ -129,7 +126,7 @@ pub(super) async fn page(
     Ok(AddressPage { addresses: found.into_values().map(name).collect(), next, total })
 }
 
-/// One more than `limit`, where there are as many.
+/// Gathers one address more than `limit`, if there are as many.
 async fn gather(
     view: &SwitchView,
     after: Option<AddressKey>,
@@ -147,7 +144,7 @@ async fn gather(
                     Answer::Ended => return Err(format!("worker {number} has ended")),
                 };
             for address in part.addresses {
-                // The others have it from the worker of its port.
+                // Other workers learned this address from the owner of its port.
                 if view.ports[address.port.index()].worker == number {
                     found.insert(address.key(), address);
                 } else {
@@ -163,7 +160,7 @@ async fn gather(
     Ok(found)
 }
 
-/// How many addresses there are.
+/// Returns the number of addresses.
 pub(super) fn known(view: &SwitchView) -> u64 {
     let learned: u64 = view.ports().map(|(port, _)| view.counters.port(port).fdb_entries.get()).sum();
     learned + view.settings().fdb.statics.len() as u64

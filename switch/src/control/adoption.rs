@@ -1,4 +1,4 @@
-//! How a port that is open comes to its worker, at a reload and when its device is back.
+//! Adoption of an open port by its worker, at a reload or when its device returns.
 
 use tokio::sync::oneshot;
 use xoff_dataplane::units::PortId;
@@ -8,7 +8,7 @@ use super::mailbox::{Backlog, Request};
 use super::opener::Opener;
 use super::view::{Link, PortDevice, SwitchView};
 
-/// Says in the log what a port that is open turned out to be.
+/// Logs the facts of an open port.
 pub(crate) fn log_open(facts: &Facts) {
     for warning in &facts.warnings {
         tracing::warn!("{warning}");
@@ -24,19 +24,19 @@ pub(crate) fn log_open(facts: &Facts) {
     );
 }
 
-/// Gives a port that is open to its worker, and answers the device that it has from now on; what comes in before is no loss.
+/// Gives an open port to its worker, and returns its device. Earlier losses of the device do not count.
 pub(crate) async fn adopt(view: &SwitchView, id: PortId, opened: Box<Port>) -> PortDevice {
     log_open(opened.facts());
     let (device, monitor) = (PortDevice::of(&opened), opened.monitor());
     let (done, adopted) = oneshot::channel();
     let worker = &view.workers[view.ports[id.index()].worker];
-    let _ = worker.mailbox.send(Request::Adopt { port: id, opened, done }); // or it has ended
-    let _ = adopted.await; // as before
+    let _ = worker.mailbox.send(Request::Adopt { port: id, opened, done }); // fails if the worker has ended
+    let _ = adopted.await; // fails if the worker has ended
     monitor.begin();
     device
 }
 
-/// Has a port back whose device was gone, unless it was taken away meanwhile; the name of its device.
+/// Adopts a port whose device returned, unless the port was removed in the meantime. Returns the name of its device.
 pub(super) async fn return_to(
     view: &SwitchView,
     opener: &Opener,
@@ -51,7 +51,7 @@ pub(super) async fn return_to(
     let name = opened.facts().device.clone();
     let device = adopt(view, id, opened).await;
     if !port.is_there() {
-        // Who took it away asked its worker for it before that had it.
+        // The removal asked the worker for the port before it was adopted.
         give_up(view, opener, id);
         return None;
     }
@@ -66,10 +66,10 @@ pub(super) async fn return_to(
     Some(name)
 }
 
-/// Has the worker of a port give it up, and the port closed then.
+/// Makes the worker of a port remove it, and then closes it.
 pub(super) fn give_up(view: &SwitchView, opener: &Opener, id: PortId) {
     let (done, given_up) = oneshot::channel();
     let worker = &view.workers[view.ports[id.index()].worker];
-    let _ = worker.mailbox.send(Request::GiveUp { port: id, backlog: Backlog::Sent, done }); // or it has ended
+    let _ = worker.mailbox.send(Request::GiveUp { port: id, backlog: Backlog::Sent, done }); // fails if the worker has ended
     opener.close(given_up);
 }

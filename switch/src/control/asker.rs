@@ -1,23 +1,23 @@
-//! Who may see frames: root, and the user whom the switch runs as, on this machine. Others could not look at a device
-//! either, and a port that anybody on the machine may connect to must not let them.
+//! Permission to see frames: root and the user of the switch, on this machine. Other users could not capture on a
+//! device either, and must not do so by a port that any local user can connect to.
 //!
-//! The kernel knows whose socket is at the other end of a connection of this machine: it says so of one by a socket file, and
-//! lists those of TCP in `/proc/net/tcp`.
+//! The kernel knows the owner of a local connection: as peer credentials of a Unix socket, and in `/proc/net/tcp` for
+//! TCP.
 
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use nix::unistd::geteuid;
 
-/// Who comes by a socket file is on this machine.
+/// Address that stands for a client of the Unix socket.
 const HERE: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 
-/// Who is at the other end of a connection: an extension of each request.
+/// Client of a connection; an extension of each request.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Asker {
-    /// From there, and where that reached us.
+    /// Client's address, and the local address of the connection.
     Tcp { peer: SocketAddr, here: SocketAddr },
-    /// By a socket file: that user, as the kernel says.
+    /// User id of the client of the Unix socket.
     Unix { uid: u32 },
 }
 
@@ -30,16 +30,17 @@ impl Asker {
     }
 }
 
-/// TCP's state of a connection that is there.
+/// TCP state ESTABLISHED.
 const ESTABLISHED: &str = "01";
 
-/// The kernel writes such a list in parts: while others come and go a line may be missing from it, or stand there twice.
+/// Maximum number of reads. The kernel writes the list in parts, so a line may be missing or duplicate while
+/// connections change.
 const LOOKS_MAX: usize = 5;
 
-/// Whether whoever has the other end of a connection, on this machine, may see frames.
+/// Checks that a client may see frames.
 ///
 /// # Errors
-/// Who may.
+/// Returns the permitted users.
 pub(super) fn may_look(asker: Asker) -> Result<(), String> {
     let askers = match asker {
         Asker::Unix { uid } => vec![uid],
@@ -48,7 +49,7 @@ pub(super) fn may_look(asker: Asker) -> Result<(), String> {
     judge(&askers, geteuid().as_raw())
 }
 
-/// Whether the other end of a TCP connection is a socket of this machine, in this network namespace.
+/// Returns whether the client's socket is in this network namespace.
 pub(super) fn is_of_this_machine(peer: SocketAddr, here: SocketAddr) -> bool {
     !owners_of(peer, here).is_empty()
 }
@@ -59,12 +60,12 @@ fn owners_of(peer: SocketAddr, here: SocketAddr) -> Vec<u32> {
 }
 
 fn lists() -> String {
-    // Of this thread: it may be in another network namespace than the first.
+    // This thread's namespace may differ from that of the first thread.
     let lists = ["tcp", "tcp6"].map(|list| fs::read_to_string(format!("/proc/thread-self/net/{list}")));
     lists.map(Result::unwrap_or_default).concat()
 }
 
-/// There is one who asks, and he may look.
+/// Accepts exactly one owner, with permission.
 fn judge(askers: &[u32], us: u32) -> Result<(), String> {
     match *askers {
         [uid] if uid == 0 || uid == us => Ok(()),
@@ -75,8 +76,8 @@ fn judge(askers: &[u32], us: u32) -> Result<(), String> {
     }
 }
 
-/// Who has the other end of that connection. A port alone may be that of several sockets, each with another peer, and whose they
-/// are says nothing: both addresses are looked at.
+/// Returns the owners of the client's socket. Sockets with the same port may have other peers, so both addresses must
+/// match.
 fn owners(lists: &str, peer: SocketAddr, here: SocketAddr) -> Vec<u32> {
     let asker = [peer, here].map(|end| (end.ip().to_canonical(), end.port()));
     let owner = |line: &str| {
@@ -90,7 +91,7 @@ fn owners(lists: &str, peer: SocketAddr, here: SocketAddr) -> Vec<u32> {
     owners
 }
 
-/// An address and a port as the kernel writes them: words in the machine's own order, in hexadecimal digits.
+/// Parses the kernel's notation of an address and port: hexadecimal words in native byte order.
 fn read(text: &str) -> Option<(IpAddr, u16)> {
     let (address, port) = text.split_once(':')?;
     let word =
@@ -116,10 +117,10 @@ mod tests {
 
     use super::*;
 
-    /// Port 9464 here, as the kernel writes it.
+    /// Local port 9464 in the kernel's notation.
     const HERE: &str = "0100007F:24F8";
 
-    /// As the kernel writes it, by whom each socket is.
+    /// Returns a list of sockets in the kernel's notation, with their owners.
     fn list(sockets: &[(&str, &str, &str, u32)]) -> String {
         let line = |(local, remote, state, uid): &(&str, &str, &str, u32)| {
             format!(
@@ -159,7 +160,7 @@ mod tests {
         let found = |sockets: &[_]| of("127.0.0.1:50000", "127.0.0.1:9464", &list(sockets));
         assert_eq!(found(&[(port, elsewhere, "01", 0), (port, HERE, "01", 1000)]), [1000]);
         assert_eq!(found(&[(port, HERE, "01", 0), (port, elsewhere, "01", 1000)]), [0]);
-        // The asker's is half closed, and root's goes elsewhere.
+        // The client's socket is half closed, and root's socket has another peer.
         assert!(found(&[(port, elsewhere, "01", 0), (port, HERE, "05", 1000)]).is_empty());
         assert_eq!(found(&[(port, HERE, "01", 0), (port, HERE, "01", 1000)]), [0, 1000], "two devices");
     }
@@ -174,7 +175,7 @@ mod tests {
         }
     }
 
-    /// From `from`, which others may have, too.
+    /// Connects from an address that other sockets may share.
     async fn connect(from: SocketAddr, to: SocketAddr) -> TcpStream {
         let socket = TcpSocket::new_v4().unwrap();
         socket.set_reuseaddr(true).unwrap();

@@ -1,33 +1,33 @@
-//! The ledger of a worker, or of all of them added up, as `/status` says it.
+//! Ledgers of workers as a part of `/status`.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use xoff_dataplane::ledger::Ledger;
 
-/// A ledger: where frames came from and where they are.
+/// Ledger: sources and fates of all frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Books {
-    /// Received.
+    /// Frames received.
     pub received: u64,
     /// Copies made for floods.
     pub copied: u64,
     /// Control frames made.
     pub made: u64,
-    /// Taken over from other workers.
+    /// Frames taken over from other workers.
     pub taken_over: u64,
-    /// Sent, control frames included.
+    /// Frames sent, control frames included.
     pub sent: u64,
-    /// Dropped for a named reason.
+    /// Frames dropped.
     pub dropped: u64,
-    /// Consumed: MAC control and the rest of the reserved block.
+    /// Frames consumed: MAC control and other reserved addresses.
     pub consumed: u64,
-    /// Handed over to other workers.
+    /// Frames handed over to other workers.
     pub handed_over: u64,
-    /// Waiting in the switch.
+    /// Frames in the switch.
     pub held: u64,
-    /// Came and are nowhere: zero unless the switch has a bug.
+    /// Frames unaccounted for: zero unless the switch has a bug.
     pub missing: i64,
-    /// `missing` is zero.
+    /// True if `missing` is zero.
     pub balanced: bool,
 }
 

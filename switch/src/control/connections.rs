@@ -1,9 +1,8 @@
-//! Connections of HTTP: how many there are, and how long each may take.
+//! HTTP connections: their number, and the time that each may take.
 //!
-//! Whoever reads an answer slowly, or not at all, holds the memory of one answer. So there is a limit to
-//! how many are served at a time; who comes beyond it is told so (503), and where there are too many of
-//! those too, the next ones wait for them. An answer that is not taken in time is given up; those few that have no end
-//! move their [`Deadline`] themselves.
+//! A slow client occupies the memory of one answer, so the number of connections is limited. Clients beyond the limit
+//! get status 503; beyond a second limit they wait. A connection whose answer is not read in time is closed. Endless
+//! answers move their [`Deadline`] themselves.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,38 +20,38 @@ use tokio::time::{Instant, sleep, sleep_until};
 use super::asker::Asker;
 use super::listen::{Registered, Stream};
 
-/// Most connections that are served at a time; as many are told that there are too many.
+/// Maximum number of served connections. An equal number can be rejected at the same time.
 pub const CONNECTIONS_MAX: usize = 32;
 
-/// How long a client has for the head of a request, and a connection without one stays open.
+/// Maximum time for a request's head, and for an idle connection.
 const HEAD_WITHIN: Duration = Duration::from_secs(5);
-/// Most bytes of such a head.
+/// Maximum number of bytes of a request's head.
 const HEAD_BYTES_MAX: usize = 16 << 10;
-/// From the head of a request until all of its answer is taken.
+/// Maximum time from a request's head until its answer is read.
 const ANSWERED_WITHIN: Duration = Duration::from_secs(10);
-/// The same for an answer that there are too many.
+/// Maximum time to reject a connection.
 const REFUSED_WITHIN: Duration = Duration::from_secs(1);
-/// As good as.
+/// Duration that never ends in practice.
 const FOR_EVER: Duration = Duration::from_secs(30 * 365 * 86_400);
 const ACCEPT_AGAIN_AFTER: Duration = Duration::from_secs(1);
 
-/// When an answer has to be taken: an extension of each request, for those whose answer has no end and is bounded elsewhere.
+/// Deadline of an answer; an extension of each request, for endless answers with limits of their own.
 #[derive(Clone, Debug)]
 pub(super) struct Deadline(watch::Sender<Instant>);
 
 impl Deadline {
-    /// There is none, for now.
+    /// Suspends the deadline.
     pub(super) fn lift(&self) {
         self.0.send_replace(Instant::now() + FOR_EVER);
     }
 
-    /// What is left of the answer is like any other from now on.
+    /// Restores the deadline for the rest of the answer.
     pub(super) fn restore(&self) {
         self.0.send_replace(Instant::now() + ANSWERED_WITHIN);
     }
 }
 
-/// Serves what comes by the listener, until dropped.
+/// Serves connections of the listener, until dropped.
 pub(super) async fn serve(listener: Registered, routes: Router) {
     let served = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     let refused = Arc::new(Semaphore::new(CONNECTIONS_MAX));
@@ -67,7 +66,7 @@ pub(super) async fn serve(listener: Registered, routes: Router) {
     loop {
         let (stream, asker) = match listener.accept().await {
             Ok(accepted) => accepted,
-            // No more file descriptors, for example.
+            // For example, no free file descriptors.
             Err(error) => {
                 tracing::warn!("cannot take a connection for metrics or status: {error}");
                 sleep(ACCEPT_AGAIN_AFTER).await;
@@ -88,8 +87,7 @@ pub(super) async fn serve(listener: Registered, routes: Router) {
     }
 }
 
-/// Answers what comes by one connection, until its client ends it, goes silent in a request, or does not
-/// take an answer in time.
+/// Serves one connection until the client closes it, sends no complete request, or reads an answer too slowly.
 async fn answer(stream: impl Stream, asker: Asker, routes: Router, within: Duration) {
     let peer = asker.address();
     let (begin, deadline) = watch::channel(Instant::now() + within);
@@ -112,7 +110,7 @@ async fn answer(stream: impl Stream, asker: Asker, routes: Router, within: Durat
     }
 }
 
-/// Waits for a deadline that may be put off, and set anew.
+/// Waits for a deadline that may move.
 async fn passed(mut deadline: watch::Receiver<Instant>) {
     loop {
         let at = *deadline.borrow_and_update();

@@ -1,9 +1,8 @@
-//! Writes the Prometheus text format, with the formatting functions of metrics-exporter-prometheus.
+//! Prometheus text format, by the formatting functions of metrics-exporter-prometheus.
 //!
-//! Its recorder is not used: it keeps histograms as single samples (16 bytes for each frame between
-//! two scrapes) and counters as integers (pauses are seconds). What xoff counts lies in atomics
-//! already, so a scrape writes them down as they are: nothing is kept between two scrapes, and
-//! buckets and sums are exact.
+//! The recorder of that crate is not used. It keeps histograms as single samples (16 bytes per frame between two
+//! scrapes), and counters as integers (pauses are seconds). The counters of xoff are atomics, so a scrape formats them
+//! directly: no state between scrapes, exact buckets and sums.
 
 use std::fmt::Display;
 use std::ops::RangeInclusive;
@@ -13,37 +12,37 @@ use metrics_exporter_prometheus::LabelSet;
 use metrics_exporter_prometheus::formatting::{write_help_line, write_metric_line, write_type_line};
 use xoff_dataplane::counter::Histogram;
 
-/// Bounds of the buckets that are shown, in nanoseconds: from about a microsecond to about a second. What
-/// is smaller is in the first, what is larger in the infinite one.
+/// Bounds of the buckets, in nanoseconds: from about a microsecond to about a second. Smaller values are in the first
+/// bucket, larger ones in the infinite one.
 const BOUNDS: RangeInclusive<u64> = (1 << 10) - 1..=(1 << 30) - 1;
 
-/// What a family's values are.
+/// Type of a metric.
 #[derive(Clone, Copy)]
 pub enum Kind {
-    /// Only ever grows.
+    /// Value that only grows.
     Counter,
-    /// A value of now.
+    /// Current value.
     Gauge,
-    /// How often how much.
+    /// Distribution of values.
     Histogram,
 }
 
 /// Label names and values.
 pub type Labels<'a> = &'a [(&'static str, &'a str)];
 
-/// The text so far.
+/// Text under construction.
 pub struct Exposition {
     text: String,
     everywhere: Vec<Label>,
 }
 
 impl Exposition {
-    /// A text whose samples all have these labels: those of several switches are told apart wherever they are put together.
+    /// Creates a text whose samples all have these labels.
     pub fn with(everywhere: Labels<'_>) -> Exposition {
         Exposition { text: String::new(), everywhere: owned(everywhere).collect() }
     }
 
-    /// Begins a family; its samples must follow before the next one begins.
+    /// Begins a family; its samples must follow before the next family.
     pub fn family<'a>(&'a mut self, name: &'a str, kind: Kind, help: &str) -> Family<'a> {
         write_help_line(&mut self.text, name, None, None, help);
         let kind = match kind {
@@ -55,13 +54,13 @@ impl Exposition {
         Family { text: &mut self.text, everywhere: &self.everywhere, name }
     }
 
-    /// The whole text.
+    /// Returns the text.
     pub fn finish(self) -> String {
         self.text
     }
 }
 
-/// One metric family.
+/// Metric family.
 pub struct Family<'a> {
     text: &'a mut String,
     everywhere: &'a [Label],
@@ -74,7 +73,7 @@ impl Family<'_> {
         self.line(None, &self.labels(labels), None::<(_, f64)>, value);
     }
 
-    /// Adds a histogram of nanoseconds, in seconds.
+    /// Adds a histogram of nanoseconds, converted to seconds.
     pub fn histogram<const STEPS: usize>(&mut self, labels: Labels<'_>, histogram: &Histogram<STEPS>) {
         let labels = self.labels(labels);
         let mut count = 0;
@@ -109,7 +108,7 @@ fn owned(labels: Labels<'_>) -> impl Iterator<Item = Label> {
     labels.iter().map(|&(name, value)| Label::new(name, value.to_owned()))
 }
 
-/// Nanoseconds as seconds.
+/// Converts nanoseconds to seconds.
 pub fn seconds(nanos: u64) -> f64 {
     nanos as f64 / 1e9
 }

@@ -1,4 +1,4 @@
-//! Ports that lead to the same place, as `/status` has them.
+//! Groups of equal-cost ports as a part of `/status`.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -7,37 +7,37 @@ use xoff_dataplane::units::{Class, PortId};
 
 use super::view::{Link, SwitchView};
 
-/// A group of ports.
+/// Group of ports that lead to the same destination.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct GroupStatus {
-    /// Its name.
+    /// Name of the group.
     pub name: String,
-    /// `flow`, `frame` or `adaptive`: who goes where.
+    /// Choice of the port: `flow`, `frame` or `adaptive`.
     pub spread: String,
-    /// Adaptive: members with less than this waiting are first; `None` else.
+    /// Queue length below which an adaptive group prefers a member; `None` for other groups.
     pub low_bytes: Option<u64>,
-    /// Adaptive: then those with less than this; `None` else.
+    /// Queue length below which an adaptive group uses a member next; `None` for other groups.
     pub high_bytes: Option<u64>,
-    /// Frames that came in by a member go out by no member of another group of uplinks.
+    /// True if frames never pass from these members to those of another uplink group.
     pub uplinks: bool,
-    /// Its ports, in the order of the configuration.
+    /// Ports of the group, in the order of the configuration.
     pub members: Vec<MemberStatus>,
 }
 
-/// A port of a group.
+/// Port of a group.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct MemberStatus {
-    /// Its name.
+    /// Name of the port.
     pub port: String,
-    /// Its share.
+    /// Weight of the port.
     pub weight: u16,
-    /// Whether frames can take it.
+    /// State of the port's link.
     pub link: Link,
-    /// Frames that left by it, of all classes.
+    /// Frames sent by the port, all classes.
     pub tx_frames: u64,
-    /// Their bytes.
+    /// Bytes of frames sent by the port, all classes.
     pub tx_bytes: u64,
-    /// Bytes of all classes that wait or are committed there, now.
+    /// Bytes queued at the port or committed to its driver, all classes.
     pub egress_bytes: u64,
 }
 
@@ -71,7 +71,7 @@ fn of(view: &SwitchView, group: &GroupSettings) -> GroupStatus {
     }
 }
 
-/// The name of the group that `port` is a member of.
+/// Returns the name of the group that has `port` as a member.
 pub(super) fn name_at(view: &SwitchView, port: PortId) -> Option<String> {
     let settings = view.settings();
     let group = settings.groups.iter().find(|group| group.members.iter().any(|member| member.port == port));

@@ -1,5 +1,5 @@
-//! Whether a switch can do its work, for `/healthz`: each port and each worker is ready, or not and why. A link that is down
-//! is no fault: its peer may be off.
+//! `/healthz`: readiness of each port, worker and host interface. A link that is down is no fault, because the peer may
+//! be off.
 
 use axum::Json;
 use axum::http::{HeaderMap, StatusCode, header};
@@ -11,28 +11,28 @@ use super::mailbox::Answer;
 use super::view::{Link, PortView, ProgramState, SwitchView};
 use crate::router::{InterfaceView, Presence};
 
-/// All parts of a switch.
+/// Readiness of a switch.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Health {
-    /// Every part is.
+    /// True if all parts are ready.
     pub ready: bool,
-    /// In the order of the configuration.
+    /// Ports, in the order of the configuration.
     pub ports: Vec<PartHealth>,
-    /// By number.
+    /// Workers, by number.
     pub workers: Vec<PartHealth>,
-    /// Host interfaces of the router, in the order of the configuration; one that is down is no fault.
+    /// Host interfaces of the router, in the order of the configuration. One that is down is no fault.
     #[serde(default)]
     pub interfaces: Vec<PartHealth>,
 }
 
-/// One part.
+/// Readiness of one part.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PartHealth {
-    /// A port's, or the worker's number.
+    /// Name of the port or interface, or number of the worker.
     pub name: String,
-    /// It does its work, or would.
+    /// True if the part works, or could.
     pub ready: bool,
-    /// Why it does not, or what there is to know; `None`: nothing.
+    /// Fault or remark, if any.
     pub note: Option<String>,
 }
 
@@ -45,7 +45,7 @@ impl PartHealth {
 }
 
 impl Health {
-    /// That of a switch whose workers answered so.
+    /// Returns the readiness of a switch, with the answers of its workers.
     pub(super) fn of(view: &SwitchView, answers: &[Answer<Ledger>]) -> Health {
         let port = |(id, port): (xoff_dataplane::units::PortId, &PortView)| {
             let fault = fault_of_port(port);
@@ -68,7 +68,7 @@ impl Health {
         Health { ready, ports, workers, interfaces }
     }
 
-    /// As lines for people, `ok` or `not ok` first.
+    /// Returns the readiness as text, with `ok` or `not ok` in the first line.
     #[must_use]
     pub fn text(&self) -> String {
         let ports = self.ports.iter().map(|port| port.line("port"));
@@ -78,7 +78,7 @@ impl Health {
         std::iter::once(state.to_owned()).chain(ports).chain(workers).chain(interfaces).collect()
     }
 
-    /// As JSON where `asked` says that this is wanted, else as text.
+    /// Answers as JSON if the client accepts it, else as text.
     pub(super) fn respond(self, asked: &HeaderMap) -> Response {
         let code = if self.ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
         let accepts = asked.get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();

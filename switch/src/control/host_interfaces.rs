@@ -1,9 +1,8 @@
-//! Between workers and host interfaces, in the thread of the [host path](crate::host_path): what is punted for the router is written
-//! to the TAP of its interface, and what the kernel sends there is handed to the worker of the port.
+//! Transfer between workers and host interfaces, in the [host path](crate::host_path)'s thread: punted packets go to
+//! the TAP of their interface, and packets from the kernel go to the worker of their port.
 //!
-//! Neither waits for the other. A TAP that nobody reads on the kernel's side does not exist; one that is down refuses, and the frame is
-//! counted. From the kernel no more is taken than there is room for: what is left waits in the TAP's own queue, where the
-//! kernel bounds and counts it.
+//! Neither side waits for the other. A TAP that is down refuses frames, which are counted. Frames from the kernel are
+//! read only while there is room; others wait in the TAP's queue, where the kernel limits and counts them.
 
 use std::collections::HashMap;
 use std::io;
@@ -27,41 +26,41 @@ use crate::host_path::ring::FRAME_MAX;
 use crate::router::mirror::Asker;
 use crate::router::{InterfaceCounts, InterfaceView};
 
-/// Most frames that are taken from a host interface before the others have their turn.
+/// Maximum number of frames read from a host interface before the others have their turn.
 const BATCH: usize = 64;
 
-/// Where a frame has its tag, and how long that is.
+/// Position of a VLAN tag in a frame.
 const TAG: std::ops::Range<usize> = 12..16;
 
-/// While a worker has no room it is looked at again after this.
+/// Interval at which a full worker is checked.
 const LOOK_AGAIN: Duration = Duration::from_micros(200);
 
-/// All host interfaces.
+/// Host interfaces of the router.
 pub struct HostInterfaces {
     interfaces: Vec<Open>,
     by_site: HashMap<Site, usize>,
     view: Arc<SwitchView>,
-    /// Has what changes at interfaces told at once.
+    /// Handle that reports changes of interfaces at once.
     asker: Asker,
     frame: Box<[u8]>,
-    /// One is gone since the descriptors were asked for last.
+    /// True if an interface has vanished since the last query of the descriptors.
     has_lost: bool,
 }
 
 struct Open {
     site: Site,
-    /// The port at which its frames are counted.
+    /// Port at which the frames are counted.
     port: PortId,
     tap: HostInterface,
-    /// Somebody has deleted it.
+    /// True if the interface was deleted.
     is_gone: bool,
-    /// What the kernel was told last.
+    /// Carrier last reported to the kernel.
     has_carrier: Option<bool>,
     counts: Arc<InterfaceCounts>,
 }
 
 impl HostInterfaces {
-    /// Those of the router of `view`, in its order.
+    /// Creates the host interfaces of the router in `view`, in its order.
     #[must_use]
     pub fn new(
         taps: Vec<(RouterInterface, HostInterface)>,
@@ -85,7 +84,7 @@ impl HostInterfaces {
         }
     }
 
-    /// The kernel sees the links as they are, so that routing daemons hear of one that is lost at once.
+    /// Sets the carriers to the state of the links, so that routing daemons notice a lost link at once.
     fn show_links(&mut self) {
         for open in self.interfaces.iter_mut().filter(|open| !open.is_gone) {
             let has_carrier = match open.site {
@@ -127,7 +126,7 @@ impl Host for HostInterfaces {
             if let Some(address) = destination(punted.bytes) {
                 self.asker.resolve(site, address);
             }
-            return; // the switch has the frame itself
+            return; // the switch keeps the frame
         }
         let Some(&place) = self.by_site.get(&site) else { return };
         let Open { tap, counts, .. } = &self.interfaces[place];
@@ -189,7 +188,7 @@ impl Host for HostInterfaces {
     fn stop(&mut self, _: Nanos, _: &mut Outbox) {}
 }
 
-/// The address that a packet goes to.
+/// Returns the destination address of a packet.
 fn destination(bytes: &[u8]) -> Option<IpAddr> {
     let header = Header::parse(bytes).ok()?;
     let payload = header.payload(bytes);

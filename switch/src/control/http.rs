@@ -1,5 +1,4 @@
-//! `/metrics`, `/status`, `/addresses`, `/routes`, `/healthz`, `/log`, `/policy`, `/reload`, `/acknowledge`, `/capture`; the page at `/`
-//! is in [`page`].
+//! HTTP paths of a switch. The page at `/` is in [`page`].
 
 use std::sync::Arc;
 
@@ -22,7 +21,7 @@ use super::status::Status;
 use super::trust::{self, Names};
 use super::{SwitchView, acknowledge, addresses, logging, metrics, page, policy, routes as routing};
 
-/// All that a switch serves, to who may ask by the name that he uses.
+/// Returns all paths of a switch, for requests to one of `names`.
 pub(super) fn routes(view: Arc<SwitchView>, names: Names, reloads: Option<Reloads>) -> Router {
     let routes = Router::new()
         .merge(page::routes())
@@ -44,10 +43,10 @@ pub(super) fn routes(view: Arc<SwitchView>, names: Names, reloads: Option<Reload
     by_name(routes, names)
 }
 
-/// These, to who may ask by the name that he uses.
+/// Limits `routes` to requests to one of `names`.
 pub(super) fn by_name(routes: Router, names: Names) -> Router {
     let names = Arc::new(names);
-    // A capture would wait in the compressor, and take the time of everybody else's answers.
+    // The compressor would delay a capture, and a capture's compression would delay other answers.
     let compressed = DefaultPredicate::new().and(NotForContentType::new(capture::MEDIA_TYPE));
     let routes = routes.layer(CompressionLayer::new().compress_when(compressed));
     routes.layer(from_fn_with_state(Arc::clone(&names), by_a_name_of_ours)).layer(Extension(names))
@@ -70,7 +69,7 @@ async fn by_a_name_of_ours(State(names): State<Arc<Names>>, request: Request, ne
     }
 }
 
-/// A browser lets a page of another origin read an answer only where this says so.
+/// Permits a page of another origin to read the answer; without this header a browser refuses.
 fn readable_by(origin: Option<HeaderValue>, response: &mut Response) {
     let headers = response.headers_mut();
     headers.append(header::VARY, HeaderValue::from_static("accept, origin"));
@@ -81,12 +80,12 @@ async fn get_metrics(State(view): State<Arc<SwitchView>>) -> impl IntoResponse {
     exposed(metrics::render(&view))
 }
 
-/// Metrics as Prometheus takes them.
+/// Returns metrics in the Prometheus text format.
 pub fn exposed(text: String) -> impl IntoResponse {
     ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text)
 }
 
-/// What `/status` is asked with; what else stands there is for caches in between.
+/// Parameters of `/status`; others are ignored, because they may be for caches in between.
 #[derive(Debug, Deserialize)]
 struct StatusQuery {
     addresses: Option<String>,

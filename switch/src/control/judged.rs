@@ -1,4 +1,4 @@
-//! What `/status` says of what goes wrong now, and of peers that are not as they were declared.
+//! Current conditions and mismatched peers as parts of `/status`.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -6,33 +6,33 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use xoff_dataplane::units::Nanos;
 
-/// Something that goes wrong now; docs/log.md has all that there is.
+/// Current condition; docs/log.md lists all.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct GoingOnStatus {
-    /// Its name.
+    /// Name of the condition.
     pub event: String,
-    /// Name of the port, where it is one's.
+    /// Name of the affected port, if any.
     pub port: Option<String>,
-    /// The class.
+    /// Affected class, if any.
     pub class: Option<u8>,
-    /// Index of the worker.
+    /// Index of the affected worker, if any.
     pub worker: Option<usize>,
-    /// Which counter says so.
+    /// Counter that shows the condition.
     pub cause: Option<String>,
-    /// How much was counted since it began.
+    /// Increase of the counter since the condition began.
     pub count: u64,
-    /// What else there is to say.
+    /// More details.
     pub detail: Option<String>,
-    /// How long ago it began.
+    /// Time since the condition began.
     pub began_nanos_ago: u64,
 }
 
-/// What goes on now. Written by the control thread.
+/// Current conditions. Written by the control thread.
 #[derive(Debug, Default)]
 pub struct GoingOn(Mutex<Vec<(Nanos, GoingOnStatus)>>);
 
 impl GoingOn {
-    /// All of it, at `now`.
+    /// Returns the conditions at `now`.
     pub(super) fn get(&self, now: Nanos) -> Vec<GoingOnStatus> {
         let at = |(since, status): &(Nanos, GoingOnStatus)| GoingOnStatus {
             began_nanos_ago: now.since(*since).0,
@@ -41,53 +41,53 @@ impl GoingOn {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).iter().map(at).collect()
     }
 
-    /// Exchanges all of it.
+    /// Replaces the conditions.
     pub(super) fn set(&self, now: Vec<(Nanos, GoingOnStatus)>) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = now;
     }
 }
 
-/// What was seen of a port's peer that is not as it was declared.
+/// Deviations of a port's peer from its declaration.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PeerStatus {
-    /// It sent faster than the port's `speed`, all the time or after an XOFF.
+    /// True if the peer sent faster than the port's `speed`, at any time or after an XOFF.
     pub too_fast: bool,
-    /// It went on while it was held, for longer than the port's `peer_response` allows.
+    /// True if the peer sent after XOFF for longer than the port's `peer_response`.
     pub too_late: bool,
     /// Bytes that the peer sent beyond what the port's line rate allows, as the line counts them.
     pub overspeed_bytes: u64,
-    /// How long it was declared to take to stop; `None`: nothing was declared.
+    /// Declared time for the peer to stop; `None` if not declared.
     pub response_declared_nanos: Option<u64>,
 }
 
-/// What came of a class after XOFF.
+/// Frames of a class received after XOFF.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ResponseStatus {
     /// Maximum of bytes that came in one pause after XOFF, since the start.
     pub after_xoff_max_bytes: u64,
     /// Longest observed peer response to XOFF since the start, the worker's own delay included.
     pub response_max_nanos: u64,
-    /// Frames that came in time after an XOFF, and were more than a peer as fast as declared sends.
+    /// Frames received after an XOFF within the declared response, in excess of the declared speed.
     pub excess_frames: u64,
-    /// Frames that came after an XOFF later than a peer that stops as declared sends.
+    /// Frames received after an XOFF later than the declared response.
     pub late_frames: u64,
 }
 
-/// Frames that a port lost without the switch having seen them, each counted once, by what is known of their classes.
+/// Frames of a port lost outside the switch, each counted once, by certainty of their class.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct UnseenStatus {
-    /// Lossless ones may be among them.
+    /// Frames that may include lossless ones.
     pub lossless: u64,
-    /// Only lossy classes came around that time, which does not prove that none was lossless.
+    /// Frames lost while only lossy classes arrived, which does not prove that none was lossless.
     pub unknown: u64,
-    /// The port carried only lossy classes in that time.
+    /// Frames lost while the port carried only lossy classes.
     pub lossy: u64,
-    /// There may be more than so many: two counters may have the same frames, or others.
+    /// True if the counts are lower bounds: two counters may contain the same frames, or different ones.
     pub at_least: bool,
 }
 
 impl UnseenStatus {
-    /// All of them.
+    /// Returns the sum of all three.
     #[must_use]
     pub const fn total(&self) -> u64 {
         self.lossless + self.unknown + self.lossy

@@ -1,12 +1,11 @@
-//! Follows the links of the ports over netlink: RTM_NEWLINK and RTM_DELLINK as they come, and a dump
-//! of everything at start and whenever the kernel says that messages were lost.
+//! Follows the links of the ports by netlink: RTM_NEWLINK and RTM_DELLINK, and a dump at the start and after lost
+//! messages.
 //!
-//! Beside what the kernel tells, each port's device is looked at every second, and whenever there was
-//! something about it: not everything that becomes of an XDP program is told, and a device that has gone and come back
-//! between two messages that were lost is another one to the port's sockets.
+//! The device of each port is also checked every second and at each message about it. Changes of XDP programs are not
+//! always reported, and a device may have been replaced by one of the same name between two lost messages.
 //!
-//! A port whose device is gone is given up by its worker and closed; when a device of its name is there, the port is
-//! opened anew ([`super::opener`]) and given to its worker. To the others nothing happens.
+//! When a device vanishes, its worker removes the port and the port is closed. When a device of its name appears, the
+//! port is reopened ([`super::opener`]) and given to its worker. Other ports are not affected.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -37,23 +36,24 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 const DEVICE_GONE: &str = "device gone; port closed, its frames are dropped: create a device of the configured name to open the port again";
 
-/// Bytes of room for notifications: some hundreds.
+/// Buffer for notifications, in bytes: some hundreds.
 const ROOM: usize = 1 << 20;
 
-/// A port, and the name of the device that it has again; `None` where it was taken away meanwhile.
+/// Port, and the name of its reopened device; `None` if the port was removed in the meantime.
 type Opened = (PortId, Result<Option<String>, NotOpened>);
 
-/// Keeps [`PortView::link`](super::PortView::link) true and tells the workers of every change.
+/// Keeps [`PortView::link`](super::PortView::link) current and reports every change to the workers.
 pub(super) struct Follower {
     links: Links,
     notifications: Notifications,
-    /// A duplicate of their socket, by which the runtime waits: it takes other kinds of sockets by `unsafe` code only.
+    /// Duplicate of the notification socket, for the runtime to wait on. The runtime takes other kinds of sockets by
+    /// `unsafe` code only.
     readiness: UnixDatagram,
     queue_events: QueueEvents,
 }
 
 impl Follower {
-    /// Subscribes. To be called inside the runtime. Devices that come back are opened by `opener`.
+    /// Subscribes. Must be called inside the runtime. `opener` reopens devices that come back.
     pub fn open(view: Arc<SwitchView>, opener: Option<Opener>) -> io::Result<Follower> {
         let notifications = Notifications::open(&[Group::Link], ROOM)?;
         let readiness = UnixDatagram::from_std(notifications.as_fd().try_clone_to_owned()?.into())?;
@@ -61,7 +61,7 @@ impl Follower {
         Ok(Follower { links, notifications, readiness, queue_events })
     }
 
-    /// Follows, until dropped or netlink closes its socket.
+    /// Follows until dropped, or until netlink closes its socket.
     pub async fn follow(self) {
         let Follower { mut links, mut notifications, readiness, mut queue_events } = self;
         let opener = links.opener.clone();
@@ -73,7 +73,7 @@ impl Follower {
                 ready = readiness.readable() => {
                     let read = || {
                         notifications.read(|notification| links.notified(notification))?;
-                        Err::<(), _>(io::ErrorKind::WouldBlock.into()) // all is read: the next one is to be waited for
+                        Err::<(), _>(io::ErrorKind::WouldBlock.into()) // all messages are read: wait for the next
                     };
                     let result = ready.and_then(|()| readiness.try_io(Interest::READABLE, read));
                     if result.is_err_and(|error| error.kind() != io::ErrorKind::WouldBlock) {
@@ -88,7 +88,7 @@ impl Follower {
                 () = joined(opener.as_ref()) => links.read_all(),
                 Some(opened) = links.opening.next() => {
                     if links.opened(opened) {
-                        links.read_all(); // what was said of it before it was a port's
+                        links.read_all(); // messages from before it was a port's device
                     }
                 }
             }
@@ -96,7 +96,7 @@ impl Follower {
     }
 }
 
-/// Waits until a port takes part that was not there.
+/// Waits until a new port takes part.
 async fn joined(opener: Option<&Opener>) {
     match opener {
         Some(opener) => opener.has_joined().await,
@@ -104,8 +104,7 @@ async fn joined(opener: Option<&Opener>) {
     }
 }
 
-/// Whether the message is about the device itself: the kernel's bridge uses the same messages for a device
-/// that joins or leaves it.
+/// Returns whether the message is about the device itself: the kernel's bridge uses the same type for its ports.
 fn of_device(link: &LinkMessage) -> bool {
     link.header.interface_family == AddressFamily::Unspec
 }
@@ -115,17 +114,17 @@ fn state(link: &LinkMessage) -> Link {
     if link.header.flags.contains(needed) { Link::Up } else { Link::Down }
 }
 
-/// The links of the ports, as far as they are known.
+/// Known links of the ports.
 struct Links {
     view: Arc<SwitchView>,
     kernel: Conversation,
     opener: Option<Opener>,
-    /// Ports that are being opened again.
+    /// Ports that are being reopened.
     opening: FuturesUnordered<BoxFuture<'static, Opened>>,
     are_opening: BTreeSet<PortId>,
-    /// Changes of queues that were announced while these ports were being opened, of any device.
+    /// Changes of queues, of any device, that were reported while these ports were being reopened.
     queues_meanwhile: BTreeMap<PortId, Vec<QueueEvent>>,
-    /// What was said of ports that could not be, by port: once, not each second.
+    /// Last logged refusal by port, so that each is logged once.
     refused: BTreeMap<PortId, String>,
 }
 
@@ -163,7 +162,7 @@ impl Links {
         }
     }
 
-    /// A device that is there.
+    /// Processes a device that exists.
     fn found(&mut self, link: &LinkMessage) {
         let name = link.attributes.iter().find_map(|attribute| match attribute {
             LinkAttribute::IfName(name) => Some(name),
@@ -190,18 +189,17 @@ impl Links {
         }
     }
 
-    /// The kernel has said that a device of that index is gone: whether it is the port's, the port's sockets know, which are
-    /// unbound before the kernel says so.
+    /// Processes a deleted device. A port's device is gone if its sockets are unbound, which precedes this message.
     fn lost(&self, ifindex: u32) {
         self.on(ifindex).for_each(|(id, port)| self.look(id, port));
     }
 
-    /// The port on the device of that index.
+    /// Returns the ports on the device with this index.
     fn on(&self, ifindex: u32) -> impl Iterator<Item = (PortId, &PortView)> {
         self.view.ports().filter(move |(_, port)| port.now().ifindex == ifindex)
     }
 
-    /// Looks at the devices of all ports, and for those that are gone.
+    /// Checks the devices of all ports, and reopens ports whose devices have returned.
     fn look_at_all(&mut self) {
         let view = Arc::clone(&self.view);
         for (id, port) in view.ports() {
@@ -212,7 +210,7 @@ impl Links {
         }
     }
 
-    /// Looks at the device of a port, unless it is gone.
+    /// Checks the device of a port, unless it is gone.
     fn look(&self, id: PortId, port: &PortView) {
         if port.link.get() == Link::Gone {
             return;
@@ -220,7 +218,7 @@ impl Links {
         match port.now().driver.look() {
             Look::Gone => self.set(id, port, Link::Gone),
             Look::There(place) => program::found(&self.view, id, port, place),
-            Look::Unknown(_) => {} // the verdict says so
+            Look::Unknown(_) => {} // the verdict reports it
         }
     }
 
@@ -237,7 +235,7 @@ impl Links {
         self.tell_workers(id, link == Link::Up);
         self.view.host_bell.wake();
         if link == Link::Gone {
-            port.unfollowed.replace(None); // its last drop counters have gone with it
+            port.unfollowed.replace(None); // its last drop counters are lost with it
         }
         if link == Link::Gone
             && let Some(opener) = &self.opener
@@ -248,12 +246,12 @@ impl Links {
 
     fn tell_workers(&self, port: PortId, up: bool) {
         for worker in &self.view.workers {
-            // A worker that has ended forwards nothing, over whichever link.
+            // Fails if the worker has ended, which forwards nothing.
             let _ = worker.mailbox.send(Request::Link { port, up });
         }
     }
 
-    /// Has a port opened whose device was gone.
+    /// Reopens a port whose device was gone.
     fn open(&mut self, id: PortId) {
         let Some(opener) = self.opener.as_ref().filter(|_| !self.are_opening.contains(&id)) else { return };
         let (opened, opener, view) = (opener.open(id), opener.clone(), Arc::clone(&self.view));
@@ -266,7 +264,7 @@ impl Links {
         self.are_opening.insert(id);
     }
 
-    /// Looks whether devices have other receive queues than their ports have sockets for.
+    /// Compares the receive queues of devices with the sockets of their ports.
     fn follow_queues(&mut self) {
         let view = Arc::clone(&self.view);
         for (id, port) in view.ports().filter(|(_, port)| port.link.get() != Link::Gone) {
@@ -278,17 +276,17 @@ impl Links {
         }
     }
 
-    /// The kernel has announced other queues. A number that there was for a moment counts: a driver may have made queues of
-    /// that moment anew, without the program.
+    /// Processes a change of receive queues. Even a short-lived number counts, because the driver may have recreated
+    /// queues without the program.
     fn queues_changed(&mut self, event: QueueEvent) {
         let view = Arc::clone(&self.view);
         for (id, port) in view.ports() {
             let now = port.now();
             if port.link.get() == Link::Gone && !self.are_opening.contains(&id) {
-                continue; // it is opened with what it has when it is back
+                continue; // its return opens all its queues
             }
             if self.are_opening.contains(&id) {
-                self.queues_meanwhile.entry(id).or_default().push(event); // whose device it is shows once the port is open
+                self.queues_meanwhile.entry(id).or_default().push(event); // the opened port will tell whether it is its device
                 continue;
             }
             match event {
@@ -303,7 +301,7 @@ impl Links {
         }
     }
 
-    /// Has a port opened anew on its device, whose receive queues are, or were, so many.
+    /// Reopens a port whose device has, or had, this number of receive queues.
     fn requeue(&mut self, id: PortId, queues: u32) {
         let Some(opener) = self.opener.clone().filter(|_| !self.are_opening.contains(&id)) else { return };
         queues::begin(&self.view, id, queues);
@@ -312,7 +310,7 @@ impl Links {
         self.are_opening.insert(id);
     }
 
-    /// A port whose device was gone, or has other queues, is open again, or not. True where it is.
+    /// Processes the result of reopening a port. Returns true on success.
     fn opened(&mut self, (id, opened): Opened) -> bool {
         self.are_opening.remove(&id);
         let meanwhile = self.queues_meanwhile.remove(&id).unwrap_or_default();
@@ -334,7 +332,7 @@ impl Links {
                 self.refused.remove(&id);
                 let port = &self.view.ports[id.index()];
                 if port.link.get() != Link::Gone {
-                    queues::refused(&self.view, id, &NotOpened::Missing); // its device has another name than in the file
+                    queues::refused(&self.view, id, &NotOpened::Missing); // its device was renamed
                 } else if port.unfollowed.replace(None).is_some() {
                     tracing::error!(port = %name, device = %port.device.get(), "{DEVICE_GONE}");
                 }
@@ -364,8 +362,8 @@ impl Links {
     }
 }
 
-/// Returns the number of receive queues for which a port has to be opened once more, from what was announced while it was being opened on
-/// the device `ifindex` with `opened_with` queues.
+/// Returns the number of receive queues for which a port must be reopened, given the changes reported while it was
+/// opened on device `ifindex` with `opened_with` queues.
 fn changed_meanwhile(events: &[QueueEvent], ifindex: u32, opened_with: u32) -> Option<u32> {
     events.iter().find_map(|event| match *event {
         QueueEvent::Changed { ifindex: of, rx_queues } => {

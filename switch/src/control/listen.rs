@@ -1,8 +1,8 @@
-//! Where HTTP is served: at an address, which may be one of another network namespace, or at a Unix socket, which is a file and
-//! so of none.
+//! HTTP listener: an address, possibly in another network namespace, or a Unix socket, which is a file and independent
+//! of namespaces.
 //!
-//! A socket that nobody listens at is what a killed switch has left; it is replaced. Who listens is asked who it is, so that
-//! a switch that is started twice is told so.
+//! A socket without a listener is left over from a killed switch, and is replaced. A listener is queried for its
+//! identity, so that the second start of a switch gets a clear error.
 
 use std::fs::{self, File, Permissions};
 use std::io;
@@ -22,12 +22,12 @@ use super::asker::Asker;
 use super::{ControlError, trust};
 use crate::client;
 
-/// Who may open a socket may change the switch: its owner, and the group.
+/// Mode of the socket: owner and group may change the switch.
 const MODE: u32 = 0o660;
-/// How long who has the place may take to say who it is.
+/// Maximum time for an existing listener to identify itself.
 const ANSWER_WITHIN: Duration = Duration::from_secs(2);
 
-/// Where HTTP is served, and by which names it may be asked.
+/// HTTP listener, and the names under which it may be addressed.
 #[derive(Debug)]
 pub struct Http {
     listener: Listener,
@@ -35,38 +35,38 @@ pub struct Http {
     names: trust::Names,
 }
 
-/// What connections come by.
+/// Listening socket.
 #[derive(Debug)]
 pub(super) enum Listener {
     Tcp(TcpListener),
     Unix(UnixListener),
 }
 
-/// Where that is. A socket file goes when this is dropped, and nothing that has taken its place.
+/// Address of the listener. Dropping it removes its own socket file, but no replacement.
 #[derive(Debug)]
 pub(super) struct Place {
     at: HttpAt,
-    /// Device and inode of the socket file, which nothing else has as long as its listener is open.
+    /// Device and inode of the socket file, which are unique while the listener is open.
     file: Option<(u64, u64)>,
 }
 
-/// The same, known to the runtime.
+/// Listening socket, registered with the runtime.
 pub(super) enum Registered {
     Tcp(tokio::net::TcpListener),
     Unix(tokio::net::UnixListener),
 }
 
-/// A connection, by whatever it came.
+/// Connection of either kind.
 pub(super) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
 
-/// What [`start`](super::start) serves HTTP on, in that network namespace (`None`: that of the calling thread). It may need a
-/// privilege (a port below 1024), which serving does not. `names` are those that it may be asked by beside `localhost`, the
-/// machine's own, and addresses.
+/// Opens the listener for [`start`](super::start) in network namespace `netns` (`None`: that of the calling thread). A
+/// port below 1024 needs a privilege here, which serving does not. `names` are accepted host names beside `localhost`,
+/// the machine's own, and addresses.
 ///
 /// # Errors
-/// [`ControlError::Listen`], [`ControlError::Running`].
+/// Returns [`ControlError::Listen`] or [`ControlError::Running`].
 pub fn listen(at: &HttpAt, netns: Option<&Path>, names: &[String]) -> Result<Http, ControlError> {
     bound(at, netns, names).map_err(|error| {
         let told = if error.kind() == io::ErrorKind::AddrInUse {
@@ -110,12 +110,12 @@ fn bound(at: &HttpAt, netns: Option<&Path>, names: &[String]) -> io::Result<Http
     }
 }
 
-/// Device and inode of what is at that path.
+/// Returns device and inode of the file at `path`.
 fn identity(path: &Path) -> Option<(u64, u64)> {
     fs::symlink_metadata(path).ok().map(|file| (file.dev(), file.ino()))
 }
 
-/// A socket at that path, where nobody else listens.
+/// Creates a socket at `path`, and replaces one without a listener.
 fn socket(path: &Path) -> io::Result<UnixListener> {
     if let Some(directory) = path.parent() {
         fs::create_dir_all(directory)?;
@@ -129,7 +129,7 @@ fn socket(path: &Path) -> io::Result<UnixListener> {
     UnixListener::bind(path)
 }
 
-/// Does it in a network namespace, by a thread of its own.
+/// Runs `work` in a network namespace, by a separate thread.
 fn inside<T: Send>(netns: Option<&Path>, work: impl FnOnce() -> T + Send) -> io::Result<T> {
     let Some(netns) = netns else { return Ok(work()) };
     let named = |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", netns.display()));
@@ -141,7 +141,7 @@ fn inside<T: Send>(netns: Option<&Path>, work: impl FnOnce() -> T + Send) -> io:
     thread::scope(|scope| scope.spawn(enter).join()).unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
-/// As much of a status as tells who it is.
+/// Identity of a switch, from its status.
 #[derive(Deserialize)]
 struct Told {
     name: String,
@@ -158,7 +158,7 @@ fn running(at: &HttpAt) -> Option<Told> {
 }
 
 impl Http {
-    /// What is served by one thread, and where, for another to end it.
+    /// Returns the parts for the serving thread, and the address for the thread that ends it.
     pub(super) fn apart(self) -> ((Listener, trust::Names), Place) {
         ((self.listener, self.names), self.place)
     }
@@ -175,13 +175,13 @@ impl Drop for Place {
         if let HttpAt::Unix(path) = &self.at
             && self.file.is_some_and(|file| identity(path) == Some(file))
         {
-            let _ = fs::remove_file(path); // or it is left, and the next switch replaces it
+            let _ = fs::remove_file(path); // a leftover file is replaced by the next switch
         }
     }
 }
 
 impl Listener {
-    /// To be called inside the runtime.
+    /// Must be called inside the runtime.
     pub(super) fn registered(self) -> io::Result<Registered> {
         Ok(match self {
             Listener::Tcp(listener) => Registered::Tcp(tokio::net::TcpListener::from_std(listener)?),
@@ -207,10 +207,10 @@ impl Registered {
     }
 }
 
-/// Where sockets of switches are that `xoff status --all` shows.
+/// Directory of the sockets that `xoff status --all` shows.
 pub const DIRECTORY: &str = "/run/xoff";
 
-/// The sockets in that directory, by name.
+/// Returns the sockets in `directory`, sorted by name.
 #[must_use]
 pub fn sockets(directory: &Path) -> Vec<PathBuf> {
     let files = fs::read_dir(directory).into_iter().flatten().flatten().map(|file| file.path());

@@ -1,4 +1,4 @@
-//! What ports say by LLDP and hear, as `/status` tells it.
+//! LLDP of ports as a part of `/status`.
 
 use std::collections::BTreeMap;
 
@@ -15,16 +15,16 @@ use super::view::SwitchView;
 use crate::lldp::table::Neighbor;
 use crate::lldp::{Counts, Port};
 
-/// What a port says by LLDP, and hears.
+/// LLDP state of a port.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LldpStatus {
-    /// Whether the switch says and hears anything here.
+    /// True if the switch sends and receives LLDP at the port.
     pub enabled: bool,
-    /// `off`, `compare` or `willing`.
+    /// DCBX mode: `off`, `compare` or `willing`.
     pub dcbx: String,
     /// LLDP frames handed out to be sent.
     pub frames_sent: u64,
-    /// LLDP frames that could not be sent because the port had no link or too much to say; each is sent again.
+    /// LLDP frames not sent for lack of a link or of room; each is repeated.
     #[serde(default)]
     pub frames_not_sent: u64,
     /// LLDP frames received, malformed ones included.
@@ -39,92 +39,92 @@ pub struct LldpStatus {
     pub aged_out: u64,
     /// Times that a neighbor announced a shorter time to live than before.
     pub shortened: u64,
-    /// Who is there, in the order in which they came.
+    /// Neighbors, the oldest first.
     pub neighbors: Vec<NeighborStatus>,
-    /// In what the only one differs from the port.
+    /// Differences between the port and its only neighbor.
     pub mismatches: Vec<MismatchStatus>,
 }
 
-/// Somebody at the other end of a link. Texts are its own; what a terminal would obey is written out.
+/// LLDP neighbor. Control characters in its texts are escaped.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct NeighborStatus {
-    /// Whose chassis: an address, or a name.
+    /// Chassis ID: an address or a name.
     pub chassis: String,
-    /// Which port of it.
+    /// Port ID.
     pub port: String,
-    /// The address that it speaks from.
+    /// Source address of its frames.
     pub mac: String,
-    /// What it is called.
+    /// System name.
     pub system_name: String,
-    /// What it is.
+    /// System description.
     pub system_description: String,
-    /// What its port is.
+    /// Port description.
     pub port_description: String,
-    /// What it is at present: `bridge`, `router`, `station` and so on.
+    /// Enabled capabilities: `bridge`, `router`, `station` and so on.
     pub capabilities: Vec<String>,
-    /// Where it is managed.
+    /// Management addresses.
     pub management: Vec<String>,
-    /// Since when it is there.
+    /// Time since its first frame.
     pub age_nanos: u64,
-    /// When it was heard last.
+    /// Time since its last frame.
     pub heard_nanos_ago: u64,
-    /// For how many seconds that holds.
+    /// Time to live.
     pub ttl_seconds: u16,
-    /// The longest frame that it takes, FCS included; `None` where it does not say.
+    /// Maximum frame size, FCS included; `None` if not announced.
     pub max_frame_bytes: Option<u16>,
-    /// Which of its classes are paused; `None` where it does not say.
+    /// PFC configuration; `None` if not announced.
     pub pfc: Option<PfcStatus>,
-    /// How its classes share the line; `None` where it does not say.
+    /// ETS configuration; `None` if not announced.
     pub ets: Option<EtsStatus>,
-    /// The class of each DSCP that it names.
+    /// Announced class of each DSCP.
     pub dscp_map: BTreeMap<u16, u8>,
-    /// It understands lists of flows.
+    /// True if it understands lists of flows (OFC).
     pub flow_lists: bool,
-    /// It understands rates.
+    /// True if it understands rates (GFC).
     pub rates: bool,
 }
 
-/// PFC at a neighbor.
+/// PFC configuration of a neighbor.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PfcStatus {
-    /// Classes for which it is used.
+    /// Classes with PFC.
     pub classes: Vec<u8>,
-    /// Whether it takes over ours.
+    /// True if the neighbor adopts our configuration.
     pub willing: bool,
-    /// For how many classes it can be; zero: any number.
+    /// Maximum number of classes with PFC; zero: any number.
     pub capability: u8,
 }
 
-/// Classes of a neighbor.
+/// ETS configuration of a neighbor.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct EtsStatus {
-    /// By class, percent of the line; `None` where it has no share, as a strict one.
+    /// Share of the line in percent, by class; `None` for a class without a share, such as a strict one.
     pub shares: Vec<Option<u8>>,
-    /// Whether it takes over what is recommended to it.
+    /// True if the neighbor adopts our recommendation.
     pub willing: bool,
 }
 
-/// A difference.
+/// Difference between a port and its neighbor.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct MismatchStatus {
-    /// `pfc`, `ets` or `dscp`.
+    /// Subject: `pfc`, `ets` or `dscp`.
     pub kind: String,
-    /// In words.
+    /// Description with the values of both ends.
     pub detail: String,
 }
 
-/// What became of frames that are no transit.
+/// Outcomes of slow-path (punted) frames.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PuntStatus {
-    /// Copied out of the switch.
+    /// Frames copied out of the switch.
     pub punted: u64,
-    /// Refused, because more came than may.
+    /// Frames refused beyond the allowed rate.
     pub over_rate: u64,
-    /// Refused, because who takes them had no room.
+    /// Frames refused because the receiver had no room.
     pub no_room: u64,
 }
 
-/// What a port says and hears now.
+/// Returns the LLDP state of a port.
 pub(super) fn status(view: &SwitchView, id: PortId) -> LldpStatus {
     let (settings, ports) = (view.settings(), view.neighbors.lock());
     of_port(&settings.ports[id.index()], &ports[id.index()], (view.clock)())
@@ -194,7 +194,7 @@ fn of_neighbor(neighbor: &Neighbor, now: Nanos) -> NeighborStatus {
     }
 }
 
-/// What became of frames that are no transit.
+/// Returns the outcomes of punted frames, by reason.
 pub(super) fn punts(view: &SwitchView, id: PortId) -> BTreeMap<String, PuntStatus> {
     let of = |reason: PuntReason| {
         let counters = &view.counters.port(id).punts[reason.index()];

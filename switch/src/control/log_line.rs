@@ -1,4 +1,4 @@
-//! What a line of the log looks like: for people, or as JSON; with the priority in front where the journal reads it.
+//! Form of log lines: text or JSON, with a priority prefix for the systemd journal.
 
 use std::fmt;
 use std::os::fd::AsFd;
@@ -11,31 +11,31 @@ use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
 use tracing_subscriber::registry::LookupSpan;
 use xoff_config::LogFormat;
 
-/// The form of every line of a log.
+/// Form of the lines of a log.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Line {
     format: LogFormat,
-    /// systemd's journal reads it, and takes a priority in front (`sd-daemon(3)`).
+    /// True if the systemd journal reads the log and expects a priority prefix (`sd-daemon(3)`).
     journal: bool,
 }
 
 impl Line {
-    /// The form of lines that are written to `out`.
+    /// Returns the form of lines written to `out`.
     pub fn of(format: LogFormat, out: &impl AsFd) -> Line {
         let place = fstat(out.as_fd()).map(|stat| format!("{}:{}", stat.st_dev, stat.st_ino));
         let journal = std::env::var("JOURNAL_STREAM").ok();
         Line { format, journal: journal.is_some() && journal == place.ok() }
     }
 
-    /// Lines whose text is made by `inner`.
+    /// Wraps the formatter `inner` of the text.
     pub fn around<F>(self, inner: F) -> Around<F> {
         Around { line: self, inner }
     }
 
-    /// A whole line with a warning, of nobody that logs.
+    /// Returns a complete line with a warning, outside the logging framework.
     pub fn warning(self, message: &str) -> String {
         let mut time = String::new();
-        let _ = SystemTime.format_time(&mut Writer::new(&mut time)); // a line without a time says enough
+        let _ = SystemTime.format_time(&mut Writer::new(&mut time)); // a line without a time is good enough
         let priority = self.priority(Level::WARN);
         match self.format {
             LogFormat::Text => format!("{priority}{time}  WARN {message}\n"),
@@ -57,7 +57,7 @@ impl Line {
     }
 }
 
-/// Makes lines: what goes in front of the text, and the text.
+/// Formatter that adds the prefix.
 #[derive(Debug)]
 pub(super) struct Around<F> {
     line: Line,

@@ -1,10 +1,9 @@
-//! Log lines on their way to where they are written.
+//! Queue of log lines to a writing thread.
 //!
-//! Whoever logs neither waits nor fails: a pipe that nobody reads would hold the control thread, and with
-//! it HTTP, links and the end of the switch; a full disk would end it. Lines go through a bounded queue
-//! to a thread of its own. One that finds no room there, or cannot be written, is dropped and counted, and
-//! when writing works again a line says how many were. The last lines that came to that thread are kept, for who
-//! looks at the switch and not at its log.
+//! Logging must neither block nor fail. An unread pipe would block the control thread, and with it HTTP, links and the
+//! stop of the switch; a full disk would end it. So lines pass a bounded queue to a separate thread. Lines that find no
+//! room or cannot be written are dropped and counted, and a later line reports their number. The thread also keeps the
+//! last lines, for clients of `/log`.
 
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Write};
@@ -18,16 +17,16 @@ use crossbeam::channel::{Receiver, Sender, bounded};
 use super::log_line::Line;
 use crate::confine::{ConfineError, Confinement, Part};
 
-/// Most lines that wait.
+/// Maximum number of queued lines.
 const LINES_MAX: usize = 1024;
-/// Most bytes of a line; what is longer is cut.
+/// Maximum bytes of a line; longer lines are truncated.
 const LINE_BYTES_MAX: usize = 16 << 10;
 
-/// Most lines that are kept, and most bytes of one of them.
+/// Maximum number of kept lines, and maximum bytes of each.
 const KEPT_MAX: usize = 200;
 const KEPT_BYTES_MAX: usize = 1 << 10;
 
-/// The last lines, without colours.
+/// Last lines of the log, without colours.
 #[derive(Debug)]
 pub(super) struct Recent(Mutex<VecDeque<String>>);
 
@@ -36,7 +35,7 @@ impl Recent {
         Recent(Mutex::new(VecDeque::new()))
     }
 
-    /// The oldest first.
+    /// Returns the lines, the oldest first.
     pub fn text(&self) -> String {
         let lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         lines.iter().map(String::as_str).collect()
@@ -58,11 +57,11 @@ impl Recent {
 
 enum Message {
     Line(Box<[u8]>),
-    /// Say so when all that came before is written or dropped.
+    /// Report when all preceding lines are written or dropped.
     Flush(Sender<()>),
 }
 
-/// The end that lines are put into, one with each `write`.
+/// Sender's end of the queue; each `write` is one line.
 #[derive(Clone, Debug)]
 pub(super) struct LogQueue {
     messages: Sender<Message>,
@@ -70,11 +69,11 @@ pub(super) struct LogQueue {
 }
 
 impl LogQueue {
-    /// A queue whose lines are written to `out`, the last of them kept in `recent`. Those that are not written are counted in
-    /// `dropped`.
+    /// Creates a queue whose lines are written to `out`. The last lines are kept in `recent`; lines that cannot be
+    /// written are counted in `dropped`.
     ///
     /// # Errors
-    /// Where the system has no thread for it, or one that keeps privileges.
+    /// Returns an error if there is no thread, or its privileges cannot be dropped.
     pub fn new(
         out: impl Write + Send + 'static,
         dropped: &'static AtomicU64,
@@ -88,7 +87,7 @@ impl LogQueue {
         Ok(LogQueue { messages, dropped })
     }
 
-    /// Waits until what is in it is written or dropped, but no longer than `within`. True where that was enough.
+    /// Waits up to `within` until the queued lines are written or dropped. Returns true if they are.
     pub fn flush(&self, within: Duration) -> bool {
         let deadline = Instant::now() + within;
         let (done, flushed) = bounded(1);
@@ -114,15 +113,15 @@ impl Write for LogQueue {
     }
 }
 
-/// The end that they are written from.
+/// Writer's end of the queue.
 struct LineWriter<W> {
     out: W,
     dropped: &'static AtomicU64,
     recent: &'static Recent,
     line: Line,
-    /// How many of those dropped the log has been told of.
+    /// Number of dropped lines that the log has reported.
     told: u64,
-    /// The last line was written in part.
+    /// True if the last line was written in part.
     is_cut: bool,
 }
 
@@ -136,7 +135,7 @@ impl<W: Write> LineWriter<W> {
             match message {
                 Message::Line(line) if !self.put(&line) => drop(self.dropped.fetch_add(1, Relaxed)),
                 Message::Line(_) => {}
-                Message::Flush(done) => drop(done.send(())), // whoever waited may have given up
+                Message::Flush(done) => drop(done.send(())), // fails if nobody waits
             }
         }
     }
@@ -152,7 +151,7 @@ impl<W: Write> LineWriter<W> {
         }
     }
 
-    /// Writes a line; true where all of it was.
+    /// Writes a line. Returns true if it was written completely.
     fn put(&mut self, line: &[u8]) -> bool {
         let whole = if self.is_cut { &[b"\n", line].concat() } else { line };
         let mut rest = whole;
@@ -178,7 +177,7 @@ mod tests {
 
     use super::*;
 
-    /// Takes a line when the test says what shall become of it: so many bytes of it are written, or none.
+    /// Writer that takes lines at the test's command: a number of bytes, or none.
     struct Sink {
         takes: mpsc::Receiver<io::Result<usize>>,
         written: mpsc::Sender<Vec<u8>>,
@@ -218,9 +217,9 @@ mod tests {
     fn lines_beyond_the_queue_are_dropped_and_told_when_writing_works_again() {
         let (mut queue, say, read, dropped) = queue();
         for number in 0..2 * LINES_MAX {
-            queue.write_all(format!("{number}\n").as_bytes()).unwrap(); // nobody takes them, and it does not wait
+            queue.write_all(format!("{number}\n").as_bytes()).unwrap(); // does not block without a reader
         }
-        // One may be with the writer already.
+        // The writer may have taken one line already.
         let missing = dropped.load(Relaxed);
         assert!([LINES_MAX, LINES_MAX - 1].map(|it| it as u64).contains(&missing), "{missing}");
         drop(say);
@@ -238,7 +237,7 @@ mod tests {
         [full(), Ok(3), full(), full()].into_iter().for_each(|it| say.send(it).unwrap());
         drop(say);
         queue.write_all(b"first\n").unwrap();
-        assert!(queue.flush(LONG)); // the notice comes to nothing after three bytes, and to nothing at all
+        assert!(queue.flush(LONG)); // the notice is cut after three bytes, then fails
         queue.write_all(b"second\n").unwrap();
         assert!(queue.flush(LONG));
         let text = text(&read);

@@ -1,6 +1,5 @@
-//! Where log lines go and which are written: to standard error, by the filter of `RUST_LOG` where it
-//! is set, else by the configuration's `log`, in the form of `log_format`. Whoever logs never waits for that ([`LogQueue`]), and a
-//! panic is a line like any other.
+//! Log of the process: to standard error, in the form of `log_format`. The filter is `RUST_LOG` if set, else the
+//! configured `log`. Logging never blocks ([`LogQueue`]), and a panic is logged as other lines are.
 
 use std::backtrace::{Backtrace, BacktraceStatus};
 use std::fs::File;
@@ -23,7 +22,7 @@ use super::log_line::Line;
 use super::log_queue::{LogQueue, Recent};
 use crate::confine::{ConfineError, Confinement};
 
-/// How long the end of the process waits for lines to be taken; where nobody takes any, it looks once.
+/// Maximum time for the log's reader at the end of the process. A pipe that is full is checked once.
 const FLUSH_WITHIN: Duration = Duration::from_secs(1);
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
@@ -31,19 +30,19 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 static LINES_DROPPED: AtomicU64 = AtomicU64::new(0);
 static RECENT: Recent = Recent::new();
 
-/// Log lines that could not be written, or came faster than they could be.
+/// Returns the number of log lines dropped because they could not be written, or not fast enough.
 #[must_use]
 pub fn lines_dropped() -> u64 {
     LINES_DROPPED.load(Relaxed)
 }
 
-/// The last lines of the log, the oldest first.
+/// Returns the last lines of the log, the oldest first.
 #[must_use]
 pub fn recent() -> String {
     RECENT.text()
 }
 
-/// The log of the process. Dropping it waits, for a second at most, until it is written.
+/// Log of the process. Dropping it waits up to a second until it is written.
 #[derive(Debug)]
 pub struct Log {
     queue: LogQueue,
@@ -51,15 +50,14 @@ pub struct Log {
 }
 
 impl Log {
-    /// Waits until what has been logged is written, but no longer than a second, and not for a pipe that is full:
-    /// nobody reads it.
+    /// Waits up to a second until all lines are written. Does not wait for a full pipe, because nobody reads it.
     pub fn flush(&self) {
         let deadline = Instant::now() + FLUSH_WITHIN;
         while !self.queue.flush(LOOK_EVERY) && takes_more(self.stderr.as_fd()) && Instant::now() < deadline {}
     }
 }
 
-/// Whether something can be written there now.
+/// Returns whether `out` can be written to now.
 fn takes_more(out: BorrowedFd<'_>) -> bool {
     let mut out = [PollFd::new(out, PollFlags::POLLOUT)];
     poll(&mut out, PollTimeout::ZERO) != Ok(0)
@@ -71,42 +69,42 @@ impl Drop for Log {
     }
 }
 
-/// Why logging could not be set up.
+/// Reason for which logging cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum LogError {
-    /// Not a filter.
+    /// The filter is invalid.
     #[error(
         "{given_as} = {filter:?} is no log filter ({error}); give error, warn, info, debug or trace, or TARGET=LEVEL pairs"
     )]
     Filter {
-        /// Where it was given.
+        /// Name of the setting.
         given_as: &'static str,
-        /// What was given.
+        /// Value of the setting.
         filter: String,
-        /// What is wrong with it.
+        /// Error of the parser.
         error: tracing_subscriber::filter::ParseError,
     },
-    /// No thread, or one that keeps privileges.
+    /// The thread cannot start, or its privileges cannot be dropped.
     #[error("cannot start to log: {0}")]
     Confine(#[from] ConfineError),
-    /// No descriptor.
+    /// The process has no free descriptor.
     #[error("cannot start to log: {0}")]
     System(#[from] io::Error),
-    /// Logging was set up before.
+    /// Logging is already set up.
     #[error("logging is set up already: {0}")]
     Twice(#[from] tracing_subscriber::util::TryInitError),
 }
 
-/// Starts logging for the whole process, by a thread so confined.
+/// Starts logging for the whole process, by a thread with this confinement.
 ///
 /// # Errors
-/// For a filter that does not parse, and when called twice.
+/// Returns an error if the filter is invalid, or logging is already set up.
 pub fn start(configured: &str, format: LogFormat, confinement: &Confinement) -> Result<Log, LogError> {
     let filter = match std::env::var("RUST_LOG") {
         Ok(filter) if !parts(&filter).is_empty() => parse("RUST_LOG", &filter)?,
         _ => parse("log", configured)?,
     };
-    // A descriptor of its own: the one of `io::stderr` is locked while something is written to it.
+    // A separate descriptor, because `io::stderr` is locked during a write.
     let stderr = File::from(io::stderr().as_fd().try_clone_to_owned()?);
     let line = Line::of(format, &stderr);
     let queue = LogQueue::new(stderr.try_clone()?, &LINES_DROPPED, &RECENT, line, confinement)?;
@@ -124,28 +122,28 @@ pub fn start(configured: &str, format: LogFormat, confinement: &Confinement) -> 
         }
     };
     dispatch.try_init()?;
-    let _ = FILTER.set(handle); // a second log was refused
+    let _ = FILTER.set(handle); // fails for a second log, which was refused above
     panic::set_hook(Box::new(log_panic));
     Ok(Log { queue, stderr })
 }
 
-/// The filter of the log.
+/// Filter of the log.
 static FILTER: OnceLock<reload::Handle<Targets, Registry>> = OnceLock::new();
 
-/// The configuration's `log` is this now. Where `RUST_LOG` decides what is logged, it goes on to.
+/// Applies a new `log` setting. `RUST_LOG` takes precedence if set.
 pub(crate) fn set_filter(configured: &str) {
     if std::env::var("RUST_LOG").is_ok_and(|filter| !parts(&filter).is_empty()) {
         tracing::warn!("RUST_LOG is set, and decides what is logged instead of `log`");
         return;
     }
-    let Some(log) = FILTER.get() else { return }; // somebody else's log
+    let Some(log) = FILTER.get() else { return }; // the program has a log of its own
     let filter = parse("log", configured).map_err(|error| error.to_string());
     if let Err(error) = filter.and_then(|filter| log.reload(filter).map_err(|error| error.to_string())) {
         tracing::error!("what is logged stays as it was: {error}");
     }
 }
 
-/// The hook of the standard library would wait for a pipe that nobody reads before a worker lets its peers go.
+/// Logs a panic. The standard hook could block on an unread pipe before a worker sends its last XON.
 fn log_panic(panic: &PanicHookInfo<'_>) {
     let backtrace = Backtrace::capture();
     match backtrace.status() {
@@ -154,7 +152,7 @@ fn log_panic(panic: &PanicHookInfo<'_>) {
     }
 }
 
-/// A filter without its spaces and empty parts, which `Targets` would take for the level ERROR.
+/// Removes spaces and empty parts from a filter; `Targets` would read them as level ERROR.
 fn parts(filter: &str) -> String {
     let parts: Vec<&str> = filter.split(',').map(str::trim).filter(|part| !part.is_empty()).collect();
     parts.join(",")

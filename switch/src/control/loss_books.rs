@@ -1,8 +1,8 @@
-//! What the lossless classes have lost, where a class may have been lossy before, or be so later.
+//! Losses of lossless classes, for classes that a reload makes lossless or lossy.
 //!
-//! A class counts what it loses whatever it is called. What it lost while it was lossy breaks no promise, and what it lost
-//! while it was lossless does for ever. A port that is about to go is lossless to the end in what it owes; what comes in there finds
-//! it gone.
+//! A class counts its losses in either state. Losses while it is lossy break no promise; losses while it is lossless
+//! count forever. A port that is being removed stays lossless for the frames that it has to send, but not for frames
+//! that it still receives.
 
 use xoff_dataplane::counter::Counter;
 use xoff_dataplane::counters::{ClassCounters, Counters};
@@ -10,30 +10,30 @@ use xoff_dataplane::drop_reason::DropReason;
 use xoff_dataplane::settings::SwitchSettings;
 use xoff_dataplane::units::{CLASSES, Class, ClassSet, PortId};
 
-/// One thread writes, any reads.
+/// Losses of lossless classes. One thread writes, any reads.
 #[derive(Debug)]
 pub struct LossBooks {
-    /// By port and class, what it had lost when it became lossless.
+    /// Losses of a class before it became lossless, by port and class.
     before: Vec<[Counter; CLASSES]>,
-    /// What classes have lost that are no longer lossless.
+    /// Losses of classes that have become lossy.
     closed: Counter,
-    /// By port.
+    /// State of the removal, by port.
     leaving: Vec<Leaving>,
-    /// Least headroom that was left in lossless classes that are none any more, in bytes, and one; 0: there were none.
+    /// Minimum headroom left plus one, in bytes, in classes that have become lossy; 0 if there were none.
     headroom_free_min: Counter,
 }
 
-/// A port that is about to go.
+/// Port that is being removed.
 #[derive(Debug, Default)]
 struct Leaving {
-    /// The classes that were lossless, as a [`ClassSet`]; none of a port that stays.
+    /// Former lossless classes, as a [`ClassSet`]; none if the port stays.
     classes: Counter,
-    /// By class, what it had lost of what it owed.
+    /// Losses of frames to send before the removal, by class.
     before: [Counter; CLASSES],
 }
 
 impl LossBooks {
-    /// Of so many ports, at the start.
+    /// Creates the books for this number of ports.
     #[must_use]
     pub fn new(ports: usize) -> LossBooks {
         LossBooks {
@@ -44,19 +44,19 @@ impl LossBooks {
         }
     }
 
-    /// What a class that is lossless now has lost since it is.
+    /// Returns the losses of a class since it became lossless.
     pub(super) fn of(&self, counters: &Counters, port: PortId, class: Class) -> u64 {
         counters.class(port, class).lost().saturating_sub(self.before[port.index()][class.index()].get())
     }
 
-    /// What classes have lost that are no longer lossless.
+    /// Returns the losses of classes that have become lossy or are being removed.
     pub(super) fn closed_ones(&self, counters: &Counters) -> u64 {
         let ports = (0..=u8::MAX).map(PortId).take(self.leaving.len());
         let leaving = ports.flat_map(|port| self.owed(counters, port));
         self.closed.get() + leaving.map(|(_, frames)| frames).sum::<u64>()
     }
 
-    /// Classes are about to become lossy.
+    /// Records that classes are about to become lossy.
     pub(super) fn closed(&self, counters: &Counters, old: &SwitchSettings, new: &SwitchSettings) {
         for (port, class) in differing(old, new, true) {
             self.closed.add(self.of(counters, port, class));
@@ -64,7 +64,7 @@ impl LossBooks {
         }
     }
 
-    /// The port is about to go; these classes were lossless there until now.
+    /// Records that a port is about to be removed, with its lossless classes.
     pub(super) fn leaves(&self, counters: &Counters, port: PortId, lossless: ClassSet) {
         let leaving = &self.leaving[port.index()];
         for class in lossless.iter() {
@@ -73,7 +73,7 @@ impl LossBooks {
         leaving.classes.set(lossless.0.into());
     }
 
-    /// The port is there no more: what it has lost since it was about to go, by class.
+    /// Records that a port is removed. Returns the losses since its removal began, by class.
     pub(super) fn left(&self, counters: &Counters, port: PortId) -> Vec<(Class, u64)> {
         let lost: Vec<_> = self.owed(counters, port).filter(|(_, frames)| *frames > 0).collect();
         lost.iter().for_each(|(_, frames)| self.closed.add(*frames));
@@ -81,7 +81,7 @@ impl LossBooks {
         lost
     }
 
-    /// Classes have become lossy, or have gone with their port: what they left of their headroom is not forgotten.
+    /// Records the headroom left in classes that became lossy or were removed.
     pub(super) fn headroom_closed(&self, counters: &Counters, old: &SwitchSettings, new: &SwitchSettings) {
         for (port, class) in differing(old, new, true) {
             let headroom = old.ports[port.index()].classes[class.index()].headroom;
@@ -90,7 +90,7 @@ impl LossBooks {
         }
     }
 
-    /// Least headroom that was left in lossless classes that are none any more, in bytes.
+    /// Returns the minimum headroom left in classes that have become lossy, in bytes.
     pub(super) fn headroom_free_min(&self) -> Option<u64> {
         self.headroom_free_min.get().checked_sub(1)
     }
@@ -105,7 +105,7 @@ impl LossBooks {
         Class::ALL.into_iter().filter(move |class| classes.contains(*class)).map(lost)
     }
 
-    /// Classes have become lossless.
+    /// Records that classes have become lossless.
     pub(super) fn opened(&self, counters: &Counters, old: &SwitchSettings, new: &SwitchSettings) {
         for (port, class) in differing(old, new, false) {
             self.before[port.index()][class.index()].set(counters.class(port, class).lost());
@@ -113,14 +113,14 @@ impl LossBooks {
     }
 }
 
-/// What was lost, but for what found no room as it came in.
+/// Returns the losses without those of frames that were refused on arrival.
 fn lost_of_owed(counters: &ClassCounters) -> u64 {
     let came_in = [DropReason::IngressFull, DropReason::HeadroomExhausted];
     let refused: u64 = came_in.map(|reason| counters.drops[reason.index()].get()).iter().sum();
     counters.lost().saturating_sub(refused)
 }
 
-/// Where a class was lossless (or was not) and is no longer.
+/// Returns the classes that changed from `was_lossless` to the opposite.
 fn differing<'a>(
     old: &'a SwitchSettings,
     new: &'a SwitchSettings,

@@ -1,12 +1,11 @@
-//! Messages from the control thread to a worker.
+//! Requests of the control thread to a worker.
 //!
-//! The worker looks once per loop ([`Inbox::take`]: two loads while there is none). A worker that
-//! sleeps has [`Inbox::fd`] among the descriptors that wake it, and calls [`Inbox::acknowledge`] when
-//! it was that one. Answers go back through the message itself; a worker never waits for a reader, and
-//! finds one question of each kind at most, however many readers wait for it. None takes it long: it is
-//! asked for a part of its addresses at a time.
-//! A worker that has ended has dropped its inbox, and then [`Mailbox::send`] says so: that is how the
-//! control thread knows.
+//! The worker polls once per loop ([`Inbox::take`]: two loads if empty). A sleeping worker is woken by [`Inbox::fd`],
+//! and then calls [`Inbox::acknowledge`]. Answers return through the request itself, so a worker never waits for a
+//! client. A worker has at most one pending query of each kind, however many clients wait, and each is short: addresses
+//! are read in parts.
+//!
+//! A worker that has ended has dropped its inbox, which [`Mailbox::send`] reports.
 
 use std::io;
 use std::ops::{Bound, Range, RangeBounds as _};
@@ -25,107 +24,108 @@ use xoff_dataplane::tap::{Tap, TapId};
 use xoff_dataplane::units::{MacAddr, Nanos, PortId};
 use xoff_xdp::Port;
 
-/// Places of its forwarding database that a worker looks at for one question: some microseconds.
+/// Entries of the forwarding database scanned per request: some microseconds.
 const PLACES_AT_ONCE: usize = 4_096;
 
-/// What happens to the frames in a port's egress queues when its worker gives the port away.
+/// Treatment of the queued frames of a port that its worker gives away.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Backlog {
-    /// They are sent first.
+    /// Frames are sent first.
     Sent,
-    /// They stay queued for the port that is adopted in its place.
+    /// Frames stay queued for the port adopted in its place.
     Kept {
-        /// Gives the port away although the kernel has not taken some of its frames yet: those are dropped.
+        /// Gives the port away even if the kernel has not taken some of its frames, which are then dropped.
         even_unsent: bool,
     },
 }
 
-/// What a worker is told or asked.
+/// Request to a worker.
 #[derive(Debug)]
 pub enum Request {
-    /// The link of a port changed.
+    /// Reports a change of a port's link.
     Link {
-        /// The port; not necessarily one of the worker's own.
+        /// Port of any worker.
         port: PortId,
-        /// Whether frames can pass now.
+        /// True if frames can pass.
         up: bool,
     },
     /// Gives away one of the worker's ports, with nothing left in the rings.
     GiveUp {
-        /// The port.
+        /// Port to give away.
         port: PortId,
-        /// What happens to its queued frames.
+        /// Treatment of its queued frames.
         backlog: Backlog,
-        /// Receives the port; `None` as long as its device is there and something is to be sent. Dropped where the worker has no such port.
+        /// Receives the port, or `None` while its device exists and has frames to send. Dropped if the worker has no
+        /// such port.
         done: oneshot::Sender<Option<Box<Port>>>,
     },
-    /// One of its ports is open, or open again: give it chunks to receive into, and have it.
+    /// Adopts an opened port and supplies its receive chunks.
     Adopt {
-        /// Which.
+        /// Index of the port.
         port: PortId,
-        /// It.
+        /// Opened port.
         opened: Box<Port>,
-        /// Told when that is done.
+        /// Notified after the adoption.
         done: oneshot::Sender<()>,
     },
-    /// Give a class another policy, and say when that is done.
+    /// Replaces the policy of a class.
     SetPolicy {
-        /// The policy and its class; made where memory may be allocated.
+        /// New policy and its class, allocated by the sender.
         successor: Box<Successor>,
-        /// Given what the policy before has left, when the worker has the new one.
+        /// Receives the remains of the old policy.
         done: oneshot::Sender<Box<Successor>>,
     },
-    /// Other settings hold from now on; say when that is done.
+    /// Replaces the settings.
     Revise {
-        /// They, made where memory may be allocated.
+        /// New settings, allocated by the sender.
         revision: Box<Revision>,
         /// See [`crate::worker::Connections::commit_time`].
         commit_time: Nanos,
-        /// Given what those before have left.
+        /// Receives the remains of the old settings.
         done: oneshot::Sender<Box<Revision>>,
     },
-    /// Route by another table from now on, and say when that is done.
+    /// Replaces the table of routes.
     SetFib {
-        /// It, made where memory may be allocated.
+        /// New table, allocated by the sender.
         fib: Arc<Fib>,
-        /// Given the one before.
+        /// Receives the old table.
         done: oneshot::Sender<Arc<Fib>>,
     },
-    /// Show frames to a tap; it comes back where there are too many.
+    /// Installs a tap; returns it if there are too many.
     PutTap {
-        /// By which it is taken off.
+        /// Id of the tap.
         id: TapId,
-        /// Made where memory may be allocated.
+        /// Tap, allocated by the sender.
         tap: Box<dyn Tap>,
-        /// Told when it is on.
+        /// Receives the result.
         done: oneshot::Sender<Result<(), Box<dyn Tap>>>,
     },
-    /// Take a tap off.
+    /// Removes a tap.
     TakeTap {
-        /// Which.
+        /// Id of the tap.
         id: TapId,
-        /// Given the tap, to be dropped.
+        /// Receives the tap, to be dropped.
         done: oneshot::Sender<Option<Box<dyn Tap>>>,
     },
-    /// Tell the ledger.
+    /// Returns the ledger.
     Ledger(oneshot::Sender<Ledger>),
-    /// Tell some of the addresses.
+    /// Returns a part of the addresses.
     Addresses(AddressesRequest),
 }
 
-/// What came of asking a worker.
+/// Result of a query to a worker.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer<T> {
-    /// It answered.
+    /// Answer of the worker.
     Given(T),
-    /// It did not, in time.
+    /// No answer in time.
     Silent,
-    /// It has ended.
+    /// The worker has ended.
     Ended,
 }
 
 impl<T> Answer<T> {
-    /// What is wrong with the worker of that number, in words.
+    /// Describes the fault of a worker, if any.
     pub(super) fn fault(&self, worker: usize) -> Option<String> {
         match self {
             Answer::Given(_) => None,
@@ -135,18 +135,18 @@ impl<T> Answer<T> {
     }
 }
 
-/// A question for a part of the addresses.
+/// Query for a part of the addresses.
 #[derive(Debug)]
 pub struct AddressesRequest {
     from: usize,
     wanted: AddressRange,
-    /// Set aside by whoever asks, so that the worker need not.
+    /// Room allocated by the sender.
     room: Vec<Address>,
     answer: oneshot::Sender<AddressPart>,
 }
 
 impl AddressesRequest {
-    /// Answers from a table of so many places, given the addresses at some of them.
+    /// Answers from a table with this number of entries; `at` returns the addresses in a range of entries.
     pub fn answer<I>(self, places: usize, at: impl FnOnce(Range<usize>) -> I)
     where
         I: Iterator<Item = Address>,
@@ -154,47 +154,47 @@ impl AddressesRequest {
         let AddressesRequest { from, wanted, room: mut addresses, answer } = self;
         let end = (from + PLACES_AT_ONCE).min(places);
         addresses.extend(at(from.min(end)..end).filter(|address| wanted.contains(&address.key())));
-        // Whoever asked may have given up waiting.
+        // Fails if nobody waits.
         let _ = answer.send(AddressPart { addresses, next: (end < places).then_some(end) });
     }
 }
 
-/// The addresses at some places of a worker's table.
+/// Addresses in a part of a worker's table.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AddressPart {
-    /// Those that were wanted, in no order.
+    /// Requested addresses, unsorted.
     pub addresses: Vec<Address>,
-    /// The place from which to go on; `None`: this was the end of the table.
+    /// Entry at which the next part begins; `None` at the end of the table.
     pub next: Option<usize>,
 }
 
-/// What addresses are ordered by: VLAN and address.
+/// Sort key of addresses: VLAN and MAC address.
 pub type AddressKey = (u16, MacAddr);
 
 type AddressRange = (Bound<AddressKey>, Bound<AddressKey>);
 
-/// An address that a worker knows the port of.
+/// Address that a worker knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Address {
-    /// VLAN.
+    /// VLAN of the address.
     pub vid: u16,
-    /// The address.
+    /// MAC address.
     pub mac: MacAddr,
-    /// Where it is.
+    /// Port of the address.
     pub port: PortId,
-    /// From the configuration; else learned.
+    /// True for a configured address, false for a learned one.
     pub fixed: bool,
 }
 
 impl Address {
-    /// What it is ordered by.
+    /// Returns the sort key.
     #[must_use]
     pub fn key(&self) -> AddressKey {
         (self.vid, self.mac)
     }
 }
 
-/// The control thread's end.
+/// Control thread's end.
 #[derive(Debug)]
 pub struct Mailbox {
     requests: Sender<Request>,
@@ -203,18 +203,18 @@ pub struct Mailbox {
     addresses: Asked<AddressPart>,
 }
 
-/// The question of one kind that is on its way; with whoever asked it gone, an earlier one may be.
+/// Pending query of one kind; its caller may have gone.
 type Asked<T> = Mutex<Option<oneshot::Receiver<T>>>;
 
-/// The worker has ended.
+/// Error: the worker has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ended;
 
 impl Mailbox {
-    /// Both ends.
+    /// Creates both ends.
     ///
     /// # Errors
-    /// Where the system has no more file descriptors.
+    /// Returns an error if the process has no free descriptors.
     pub fn new() -> io::Result<(Mailbox, Inbox)> {
         let wake = Arc::new(EventFd::from_flags(EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC)?);
         let (sender, receiver) = unbounded();
@@ -224,25 +224,24 @@ impl Mailbox {
         Ok((mailbox, Inbox { requests: receiver, wake }))
     }
 
-    /// Sends, and wakes the worker if it sleeps.
+    /// Sends a request, and wakes the worker if it sleeps.
     ///
     /// # Errors
-    /// Where the worker has ended.
+    /// Returns an error if the worker has ended.
     pub fn send(&self, request: Request) -> Result<(), Ended> {
         self.requests.send(request).map_err(|_| Ended)?;
         match self.wake.write(1) {
-            Ok(_) | Err(Errno::EAGAIN) => Ok(()), // EAGAIN: 2^64 wakes that nobody acknowledged
+            Ok(_) | Err(Errno::EAGAIN) => Ok(()), // EAGAIN: 2^64 unacknowledged wake-ups
             Err(error) => unreachable!("an eventfd takes a 1: {error}"),
         }
     }
 
-    /// Asks for the ledger.
+    /// Queries the ledger.
     pub(super) async fn ledger(&self, deadline: Instant) -> Answer<Ledger> {
         self.ask(&self.ledgers, deadline, Request::Ledger).await
     }
 
-    /// Asks for the addresses from that place of the table on, as far as they come behind `after` and not
-    /// behind `last`.
+    /// Queries the addresses from entry `from` of the table, if they are after `after` and not after `last`.
     pub(super) async fn addresses(
         &self,
         from: usize,
@@ -256,8 +255,7 @@ impl Mailbox {
         self.ask(&self.addresses, deadline, request).await
     }
 
-    /// Waits its turn: no question is sent while an earlier one of its kind, whose asker may have given up, is
-    /// unanswered.
+    /// Sends a query after the pending one of its kind is answered, and waits for the answer.
     async fn ask<T>(
         &self,
         asked: &Asked<T>,
@@ -274,7 +272,7 @@ impl Mailbox {
     ) -> Answer<T> {
         let mut asked = asked.lock().await;
         if let Some(earlier) = asked.as_mut() {
-            let _ = earlier.await; // as old as its question
+            let _ = earlier.await; // outdated: it answers an earlier query
             *asked = None;
         }
         let (sender, answer) = oneshot::channel();
@@ -287,7 +285,7 @@ impl Mailbox {
     }
 }
 
-/// The worker's end.
+/// Worker's end.
 #[derive(Debug)]
 pub struct Inbox {
     requests: Receiver<Request>,
@@ -295,22 +293,22 @@ pub struct Inbox {
 }
 
 impl Inbox {
-    /// The next message, if any.
+    /// Returns the next request, if any.
     #[inline]
     #[must_use]
     pub fn take(&self) -> Option<Request> {
         if self.requests.is_empty() { None } else { self.requests.try_recv().ok() }
     }
 
-    /// Readable when a message has come since the last [`Inbox::acknowledge`].
+    /// Returns the descriptor that is readable if a request has arrived since the last [`Inbox::acknowledge`].
     #[must_use]
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.wake.as_fd()
     }
 
-    /// To be called when [`Inbox::fd`] was readable, before [`Inbox::take`].
+    /// Clears [`Inbox::fd`]; must precede [`Inbox::take`] if the descriptor was readable.
     pub fn acknowledge(&self) {
-        // EAGAIN: there was nothing to acknowledge.
+        // Fails if it was not readable.
         let _ = self.wake.read();
     }
 }
@@ -380,7 +378,7 @@ mod tests {
         let first = question().unwrap();
         assert!(question().is_none());
         first.send(Ledger::default()).unwrap();
-        // Whoever asks next is told what holds then, not that.
+        // The next caller gets a new answer, not this one.
         let ledger = Ledger { received: 7, ..Ledger::default() };
         let asker = mailbox.ledger(Instant::now() + std::time::Duration::from_secs(20));
         let worker = async { question().unwrap().send(ledger).unwrap() };

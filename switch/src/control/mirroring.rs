@@ -1,4 +1,4 @@
-//! The thread that mirrors the kernel's routes, and has every worker route by them.
+//! Thread that mirrors the kernel's routes and gives the tables to all workers.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -17,20 +17,20 @@ use crate::router::mirror::{Asker, Mirror, Publish};
 use crate::router::tables::Built;
 use crate::router::{Presence, RouterView};
 
-/// So often it is looked whether a worker has a table.
+/// Interval at which the workers' answers are checked.
 const LOOK_AGAIN: Duration = Duration::from_micros(100);
 
-/// The thread that mirrors. It ends when this is dropped.
+/// Running mirror. Dropping it ends the thread.
 #[derive(Debug)]
 pub struct Mirroring {
     asker: Asker,
     thread: Option<JoinHandle<()>>,
 }
 
-/// Starts to mirror, for the workers of `view`.
+/// Starts the mirror for the workers of `view`.
 ///
 /// # Errors
-/// Where there is no thread to be had, or its privileges cannot be dropped.
+/// Returns an error if the thread cannot start, or its privileges cannot be dropped.
 pub fn start(
     mirror: Mirror,
     asker: Asker,
@@ -51,7 +51,7 @@ impl Drop for Mirroring {
     fn drop(&mut self) {
         self.asker.end();
         if let Some(thread) = self.thread.take() {
-            let _ = thread.join(); // a panic of its own stands on standard error
+            let _ = thread.join(); // its panic is on standard error
         }
     }
 }
@@ -73,9 +73,9 @@ impl Publish for ToWorkers {
                 left.push(before);
             }
         }
-        // A worker that has panicked does not answer: then the switch ends.
+        // A worker that panicked does not answer; then the switch ends.
         for mut before in left {
-            // What it gives is dropped here, where there is time.
+            // The old table is dropped by this thread, which has time.
             while matches!(before.try_recv(), Err(TryRecvError::Empty)) && !self.asker.is_over() {
                 thread::sleep(LOOK_AGAIN);
             }
@@ -94,7 +94,7 @@ impl Publish for ToWorkers {
     }
 }
 
-/// Whether an interface is there; the log tells where that is otherwise than before.
+/// Records the state of an interface, and logs a change.
 fn note(router: &RouterView, site: Site, presence: Presence) {
     for seen in router.interfaces.iter().filter(|seen| seen.interface.site == site) {
         let (name, before) = (&seen.interface.name, seen.set_presence(presence));
@@ -122,7 +122,8 @@ mod tests {
     use crate::control::testing::view;
     use crate::router::tables::Configured;
 
-    /// A mirror is started, with so many files at most; `meanwhile` waits. Then nothing of it is left.
+    /// Starts a mirror with a limit on open files, runs `meanwhile`, stops the mirror, and checks that its resources
+    /// are freed.
     fn is_gone_after<T>(files_max: Option<u64>, meanwhile: impl FnOnce(&Mirroring, &Inbox) -> T) {
         let (view, inbox) = view();
         let runtime = runtime::Builder::new_current_thread().build().unwrap();

@@ -1,12 +1,10 @@
-//! Everything around the forwarding threads that people look at.
+//! Control of a switch, outside the forwarding threads.
 //!
-//! One thread serves the live page, `/metrics`, `/status`, `/addresses`, `/routes`, `/healthz`, `/log`, `/policy`, `/reload`,
-//! `/acknowledge` and `/capture`, apart from all that may do anything to a device ([`crate::confine`]); the control thread
-//! follows the links of the ports over netlink. What they know of the switch is a [`SwitchView`]: settings, counters that their
-//! workers write and anybody reads, and ways to ask a port's driver that its worker never notices.
-//! A scrape of `/metrics` therefore never touches a forwarding thread. Only what cannot be read from
-//! outside (the ledger, the forwarding database) and what a worker must be told (a link went down)
-//! goes through its [`mailbox`], which costs the worker two loads per loop.
+//! One thread serves HTTP without any privileges ([`crate::confine`]); the control thread follows the links of the
+//! ports by netlink. Both share a [`SwitchView`]: settings, counters that workers write, and handles that query a
+//! port's driver without its worker. A scrape of `/metrics` therefore never touches a forwarding thread. Only requests
+//! that a worker must execute (ledger, forwarding database, a link that went down) use its [`mailbox`], which costs the
+//! worker two loads per loop.
 //!
 //! ```no_run
 //! # fn example(view: std::sync::Arc<xoff_switch::control::SwitchView>) -> Result<(), xoff_switch::control::ControlError> {
@@ -102,62 +100,62 @@ pub use snapshot::ask;
 pub use snapshot::snapshot;
 pub use view::{Link, PortDevice, PortView, ProgramState, SwitchView, WorkerFacts, WorkerView};
 
-/// Why the control thread could not be started.
+/// Reason for which the control thread cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum ControlError {
-    /// The address is taken, or is not one of this machine; or there can be no socket there.
+    /// The listener cannot be created.
     #[error(
         "cannot serve metrics and status on {listen}: {error}; set `http` to a free address of this \
          machine, to \"unix:/run/xoff/NAME.sock\", or to \"off\""
     )]
     Listen {
-        /// Where, from the configuration.
+        /// Configured address.
         listen: HttpAt,
-        /// What the system said.
+        /// Error of the system.
         error: io::Error,
     },
-    /// A switch serves there.
+    /// Another switch serves there.
     #[error(
         "{name} is already running, pid {process}: it serves at {listen}; stop it first, or give this one another `http`"
     )]
     Running {
-        /// Where, from the configuration.
+        /// Configured address.
         listen: HttpAt,
-        /// The name of that switch.
+        /// Name of that switch.
         name: String,
-        /// Its process.
+        /// Process id of that switch.
         process: u32,
     },
-    /// No netlink socket.
+    /// The netlink socket cannot be created.
     #[error("cannot follow the links of the ports over netlink: {0}")]
     Netlink(io::Error),
-    /// No runtime for a thread.
+    /// The thread's runtime cannot be created.
     #[error("cannot start the control thread: {0}")]
     Thread(io::Error),
-    /// No thread, or one that keeps privileges.
+    /// The thread cannot start, or its privileges cannot be dropped.
     #[error(transparent)]
     Confine(#[from] ConfineError),
 }
 
-/// The control thread, or that of HTTP, ended before it was asked to.
+/// Early end of the control thread or of the HTTP thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ControlEnded {
-    /// The kernel closed its netlink socket.
+    /// The kernel closed the netlink socket.
     #[error("the control thread ended: netlink closed its socket, and links could not be followed any more")]
     ByItself,
-    /// A bug of ours. What it said stands in the log.
+    /// The thread panicked: a bug of xoff. The panic message is in the log.
     #[error("the control thread panicked, which is a bug of xoff")]
     Panicked,
 }
 
-/// The running threads of control and of HTTP; they end when this is stopped or dropped.
+/// Running threads of control and HTTP. Dropping it stops them.
 #[derive(Debug)]
 pub struct ControlHandle {
     at: Option<Place>,
     running: Vec<Service>,
 }
 
-/// A thread that ends when it is told to.
+/// Thread with a stop signal.
 #[derive(Debug)]
 struct Service {
     stop: oneshot::Sender<()>,
@@ -176,7 +174,7 @@ impl Service {
 }
 
 impl ControlHandle {
-    /// Where it listens: the address asked for, with the port that port 0 became.
+    /// Returns the listening address, with the actual port for port 0; `None` for a Unix socket.
     #[must_use]
     pub fn address(&self) -> Option<SocketAddr> {
         match self.at.as_ref()?.at() {
@@ -185,23 +183,23 @@ impl ControlHandle {
         }
     }
 
-    /// The same, whatever it is.
+    /// Returns the listening address or socket.
     #[must_use]
     pub fn at(&self) -> Option<&HttpAt> {
         self.at.as_ref().map(Place::at)
     }
 
-    /// Ends them, open requests included, and waits until they have ended.
+    /// Stops the threads, with open requests, and waits for their end.
     ///
     /// # Errors
-    /// One had ended by itself.
+    /// Returns an error if a thread had ended early.
     pub fn stop(mut self) -> Result<(), ControlEnded> {
         self.finish()
     }
 
     fn finish(&mut self) -> Result<(), ControlEnded> {
-        self.at = None; // nobody comes to a switch that is about to end
-        let ended: Vec<_> = self.running.drain(..).map(Service::finish).collect(); // each of them, whatever becomes of one
+        self.at = None; // no new clients of a switch that stops
+        let ended: Vec<_> = self.running.drain(..).map(Service::finish).collect(); // all of them, even if one failed
         ended.into_iter().collect()
     }
 }
@@ -214,13 +212,12 @@ impl Drop for ControlHandle {
     }
 }
 
-/// Starts the control thread, which keeps the links of `view` up to date and has devices that come back opened by `opener`
-/// (`None`: they are not), and one that serves HTTP on `http` (`None`: nowhere), both in the network namespace of the calling
-/// thread. `reload` says when the configuration is to be read again, and does that. When one of them ends, however it does, its
-/// `ended` is dropped.
+/// Starts the control thread, and a thread that serves `http` if given, both in the calling thread's network namespace.
+/// The control thread keeps the links of `view` current, reopens returning devices by `opener` (`None`: never), and
+/// executes `reload`. Each thread drops its `ended` when it ends.
 ///
 /// # Errors
-/// Everything that can fail has been tried when this returns.
+/// Returns an error if anything cannot start; later steps cannot fail.
 pub fn start(
     view: Arc<SwitchView>,
     http: Option<Http>,
@@ -251,7 +248,7 @@ pub fn start(
             () = reload::run(reloader) => {}
             _ = stopped => {}
         }
-        watch.end(&view); // the workers have ended, and said the last
+        watch.end(&view); // after the workers' last counts
     };
     let thread = std::thread::Builder::new().name("xoff-control".into()).spawn(move || {
         let _ended = ended;
@@ -261,17 +258,17 @@ pub fn start(
     Ok(ControlHandle { at, running })
 }
 
-/// Serves these routes by HTTP in a thread of its own, which needs no privilege.
+/// Serves these routes by HTTP in a separate thread without privileges.
 ///
 /// # Errors
-/// No thread, or no runtime for it.
+/// Returns an error if the thread or its runtime cannot be created.
 pub fn serve_routes(http: Http, routes: Router) -> Result<ControlHandle, ControlError> {
     let ((listener, names), place) = http.apart();
     let service = serve(listener, http::by_name(routes, names), &Confinement::default(), ())?;
     Ok(ControlHandle { at: Some(place), running: vec![service] })
 }
 
-/// A thread that serves these by HTTP, and can do nothing else.
+/// Starts a thread that serves these routes and has no privileges.
 fn serve(
     listener: Listener,
     routes: Router,

@@ -1,6 +1,5 @@
-//! Has ports speak LLDP and hear it: the [`Host`] of the host path. What a port says follows from the settings; what its neighbor
-//! says is kept in [`SwitchView::neighbors`], told in the log where somebody comes, goes or differs, and handed on where settings
-//! follow from it.
+//! LLDP of all ports: a [`Host`] of the host path. Frames follow from the settings. Announcements of neighbors are
+//! stored in [`SwitchView::neighbors`], logged when they change, and passed on if settings follow them.
 
 use std::sync::Arc;
 
@@ -17,26 +16,27 @@ use crate::lldp::dcbx::{self, Speaker};
 use crate::lldp::table::{Heard, Neighbor};
 use crate::lldp::timer::TTL;
 
-/// Most lines of the log about who comes and goes at a port, in so much time.
+/// Maximum number of log lines about neighbors of a port, and the time that it applies to.
 const LINES_MAX: u32 = 20;
 const LINES_EVERY: Nanos = Nanos::from_secs(10);
 
-/// All ports of a switch, as they speak and hear.
+/// LLDP of all ports of a switch.
 #[derive(Debug)]
 pub struct Speakers {
     view: Arc<SwitchView>,
     reloads: Option<Reloads>,
     counts: Arc<TellCounts>,
-    /// What the frames below were made of.
+    /// Settings from which the frames were made.
     settings: Arc<SwitchSettings>,
-    /// By port, what it said last, and how many frames could not be sent by then.
+    /// Last frame of each port, and the count of unsent frames at that time.
     said: Vec<(Vec<u8>, u64)>,
-    /// By port, since when lines of the log are counted, and how many there were.
+    /// Start of the period in which log lines are counted, and their number, by port.
     lines: Vec<(Nanos, u32)>,
 }
 
 impl Speakers {
-    /// Of this switch. `reloads` has it go by what neighbors say; `counts` says what became of frames.
+    /// Creates the LLDP state of this switch. `reloads` applies neighbors' announcements; `counts` has the outcomes of
+    /// frames.
     #[must_use]
     pub fn new(view: Arc<SwitchView>, reloads: Option<Reloads>, counts: Arc<TellCounts>) -> Speakers {
         let settings = view.settings();
@@ -45,7 +45,7 @@ impl Speakers {
         Speakers { view, reloads, counts, settings, said, lines }
     }
 
-    /// Whether a port speaks, as it is configured and linked now.
+    /// Returns whether a port sends LLDP, by its settings and link.
     fn is_on(&self, id: PortId, port: &PortView) -> bool {
         port.is_there() && port.link.get() == Link::Up && self.settings.ports[id.index()].lldp == Lldp::Switch
     }
@@ -60,7 +60,7 @@ impl Speakers {
         dcbx::frame(&speaker, &self.settings.ports[id.index()], ttl)
     }
 
-    /// What there is to do at a port; when there is more.
+    /// Does the pending work at a port, and returns when the next is due.
     fn look(&mut self, now: Nanos, id: PortId, is_new: bool, outbox: &mut Outbox) -> Nanos {
         let view = Arc::clone(&self.view);
         let is_on = self.is_on(id, &view.ports[id.index()]);
@@ -108,7 +108,7 @@ impl Speakers {
         at.timer.next().min(at.table.next_expiry())
     }
 
-    /// A line of the log for who comes and goes; no more than a few, whatever strangers do.
+    /// Logs a new or removed neighbor, with a limit on the number of lines.
     fn tell(&mut self, now: Nanos, id: PortId, comes: bool, neighbor: &Neighbor) {
         let (since, lines) = &mut self.lines[id.index()];
         if now.since(*since) >= LINES_EVERY {
@@ -127,7 +127,7 @@ impl Speakers {
         }
     }
 
-    /// Compares what a port does with what its neighbor says, and has settings follow from that.
+    /// Compares the settings of a port with its neighbor, and requests settings that follow.
     fn compare(&self, id: PortId, at: &mut Port) {
         let (settings, only) = (&self.settings.ports[id.index()], at.table.only());
         let said = only.map(|neighbor| &neighbor.said);
@@ -175,7 +175,7 @@ impl Host for Speakers {
     fn stop(&mut self, now: Nanos, outbox: &mut Outbox) {
         for id in (0..=u8::MAX).map(PortId).take(self.view.ports.len()) {
             if self.is_on(id, &self.view.ports[id.index()]) {
-                outbox.tell(now, id, &self.frame(id, 0)); // or there is no room, and it is forgotten in its time
+                outbox.tell(now, id, &self.frame(id, 0)); // without room, the neighbor expires
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Congestion notification as a part of `/status`: what congestion points found and said.
+//! Congestion points as a part of `/status`.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -6,7 +6,7 @@ use xoff_dataplane::units::{Class, ClassSet, PortId};
 
 use super::view::SwitchView;
 
-/// One congestion point.
+/// Congestion point of a class at a port.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CongestionPointStatus {
     /// Samples taken by the congestion point.
@@ -24,12 +24,12 @@ pub struct CongestionPointStatus {
     pub feedback_mean: Option<f64>,
 }
 
-/// Classes that have congestion points.
+/// Returns the classes with congestion points.
 pub(super) fn classes(view: &SwitchView) -> ClassSet {
     ClassSet(view.settings().qcn.ingress.0 | view.settings().qcn.egress.0)
 }
 
-/// Of one port and class; `None` where there is no congestion point.
+/// Returns the congestion point of a class at a port, if any.
 pub(super) fn status(view: &SwitchView, port: PortId, class: Class) -> Option<CongestionPointStatus> {
     let counters = view.counters.class(port, class);
     let (cnms_sent, feedback_sum) = (counters.cnms_sent.get(), counters.cnm_feedback_sum.get());

@@ -1,12 +1,8 @@
-//! Opens ports whose devices have come back or that a reload adds, and closes those whose devices are gone or that a reload takes
-//! away.
+//! Thread that opens and closes ports while the switch runs, when devices return or vanish, or at a reload.
 //!
-//! All of it is system calls that take their time, and opening takes capabilities that no other thread has any more. So
-//! a thread of its own does it: it speaks with nobody but the control thread, which says which port, and the worker
-//! that owns the port.
-//!
-//! Whatever comes back is opened as it is configured, with packet memory of its own. A device that does not fit that is refused, in
-//! words.
+//! Opening and closing are slow system calls, and opening needs capabilities that no other thread keeps. The thread
+//! takes orders from the control thread, and takes removed ports from workers. A port is opened as configured, with
+//! packet memory of its own; a device that does not fit is refused.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -22,19 +18,19 @@ use super::current::Current;
 use crate::confine::{ConfineError, Part, Privileges};
 use crate::{machine, port_options};
 
-/// Why a port is not open again.
+/// Reason for which a port is not open.
 #[derive(Debug, thiserror::Error)]
 pub enum NotOpened {
-    /// There is no device of its name.
+    /// The device does not exist.
     #[error("there is no such device")]
     Missing,
-    /// It does not fit what is configured.
+    /// The device does not fit the configuration.
     #[error("{}", .0.help.as_ref().map_or_else(|| .0.message.clone(), |help| format!("{}; {help}", .0.message)))]
     Misfit(Problem),
-    /// The kernel refuses.
+    /// The kernel refused.
     #[error(transparent)]
     Xdp(#[from] XdpError),
-    /// A bug of ours.
+    /// The thread panicked: a bug of xoff.
     #[error("the thread that opens ports has panicked, which is a bug of xoff")]
     Panicked,
 }
@@ -46,20 +42,20 @@ enum Order {
     Close(Closing),
 }
 
-/// A port to be opened.
+/// Port to open.
 struct Wanted {
     port: PortId,
-    /// In which it is.
+    /// Configuration of the port.
     config: Arc<Config>,
 }
 
-/// A port to be closed: that its worker is about to give away, or that is in hand.
+/// Port to close: one that its worker will give away, or one without a worker.
 enum Closing {
     GivenUp(oneshot::Receiver<Option<Box<Port>>>),
     InHand(Box<Port>, oneshot::Sender<()>),
 }
 
-/// Asks the thread that opens and closes ports; it ends when this is dropped.
+/// Handle of the thread, which ends when all handles are dropped.
 #[derive(Clone, Debug)]
 pub struct Opener {
     asked: Sender<Order>,
@@ -68,48 +64,48 @@ pub struct Opener {
 }
 
 impl Opener {
-    /// The name of the device that a port is to have.
+    /// Returns the configured device name of a port.
     #[must_use]
     pub fn device(&self, port: PortId) -> String {
         self.configured.get().shell.ports[port.index()].device.clone()
     }
 
-    /// This is configured from now on.
+    /// Replaces the configuration.
     pub fn configure(&self, config: &Arc<Config>) {
         self.configured.set(Arc::clone(config));
     }
 
-    /// A port takes part that this has opened: what was said of its device before was not about a port.
+    /// Signals that an opened port takes part from now on. Earlier notifications did not find a port for its device.
     pub fn joined(&self) {
         self.joined.notify_one();
     }
 
-    /// Waits until one does.
+    /// Waits for that signal.
     pub async fn has_joined(&self) {
         self.joined.notified().await;
     }
 
-    /// What there is of a device: to look at one takes its time, too.
+    /// Returns the facts of a device, by the thread because this is slow.
     pub async fn look(&self, device: &str) -> Device {
         let (answer, seen) = oneshot::channel();
-        let _ = self.asked.send(Order::Look(device.to_owned(), answer)); // nothing is known where the thread has ended
+        let _ = self.asked.send(Order::Look(device.to_owned(), answer)); // returns `Unknown` if the thread has ended
         seen.await.unwrap_or(Device::Unknown)
     }
 
-    /// Whether the device of a port is as it is configured and memory was set aside for.
+    /// Checks that a port's device fits the configuration and the reserved memory.
     pub fn fits(&self, port: PortId) -> oneshot::Receiver<Result<(), NotOpened>> {
         let (answer, fits) = oneshot::channel();
         let wanted = Wanted { port, config: Arc::clone(&self.configured.get()) };
-        let _ = self.asked.send(Order::Fit(wanted, answer)); // who waits learns that the thread has ended
+        let _ = self.asked.send(Order::Fit(wanted, answer)); // the receiver reports the end of the thread
         fits
     }
 
-    /// Opens a port as it is configured; the answer comes when that is done.
+    /// Opens a port by the current configuration.
     pub fn open(&self, port: PortId) -> oneshot::Receiver<Result<Box<Port>, NotOpened>> {
         self.open_as(port, &self.configured.get())
     }
 
-    /// Opens a port as this configuration has it.
+    /// Opens a port by the given configuration.
     pub fn open_as(
         &self,
         port: PortId,
@@ -117,27 +113,27 @@ impl Opener {
     ) -> oneshot::Receiver<Result<Box<Port>, NotOpened>> {
         let (answer, opened) = oneshot::channel();
         let wanted = Wanted { port, config: Arc::clone(config) };
-        let _ = self.asked.send(Order::Open(wanted, answer)); // who waits learns that the thread has ended
+        let _ = self.asked.send(Order::Open(wanted, answer)); // the receiver reports the end of the thread
         opened
     }
 
-    /// Closes a port that its worker is about to give up.
+    /// Closes a port that its worker is about to give away.
     pub fn close(&self, port: oneshot::Receiver<Option<Box<Port>>>) {
-        let _ = self.asked.send(Order::Close(Closing::GivenUp(port))); // it is closed when it is dropped
+        let _ = self.asked.send(Order::Close(Closing::GivenUp(port))); // dropping it closes the port
     }
 
-    /// Closes a port that its worker has given up, or never had; the answer comes when the device is as it was found.
+    /// Closes a port without a worker. The receiver is notified when the device is restored.
     pub fn close_now(&self, port: Box<Port>) -> oneshot::Receiver<()> {
         let (done, closed) = oneshot::channel();
-        let _ = self.asked.send(Order::Close(Closing::InHand(port, done))); // as before
+        let _ = self.asked.send(Order::Close(Closing::InHand(port, done))); // dropping it closes the port
         closed
     }
 }
 
-/// Starts the thread, in the network namespace of the calling one and with the privileges that that still has.
+/// Starts the thread in the network namespace of the calling thread.
 ///
 /// # Errors
-/// Where there is no thread to be had, or its privileges cannot be dropped.
+/// Returns an error if the thread cannot start, or its privileges cannot be dropped.
 pub fn start(config: &Config, privileges: &Privileges) -> Result<(Opener, JoinHandle<()>), ConfineError> {
     let (asked, received) = channel();
     let configured = Arc::new(Current::new(Arc::new(config.clone())));
@@ -153,7 +149,7 @@ fn obey(asked: &Receiver<Order>) {
             Order::Open(wanted, answer) => drop(answer.send(open(&wanted))),
             Order::Close(Closing::InHand(port, done)) => {
                 port.close();
-                let _ = done.send(()); // or nobody waits
+                let _ = done.send(()); // fails if nobody waits
             }
             Order::Close(Closing::GivenUp(port)) => {
                 if let Ok(Some(port)) = port.blocking_recv() {
@@ -164,7 +160,7 @@ fn obey(asked: &Receiver<Order>) {
     }
 }
 
-/// What the port's device is to be opened as, where it fits that.
+/// Returns the configuration of the port, if its device fits.
 fn fit(wanted: &Wanted) -> Result<&PortShell, NotOpened> {
     let Wanted { port: id, config } = wanted;
     let shell = &config.shell.ports[id.index()];

@@ -1,7 +1,7 @@
-//! The live page at `/`, for a browser: who asks for anything else gets a list of paths there.
+//! Live page at `/` for browsers; other clients get a list of paths.
 //!
-//! It is part of the program and takes nothing from elsewhere, so it works where there is no other network; a browser is told
-//! to load nothing else (`Content-Security-Policy`). What it shows it makes of `/status`, once a second, and of `/log`.
+//! The page is part of the program and loads nothing from elsewhere (`Content-Security-Policy`), so it works without
+//! other networks. It renders `/status` once a second, and `/log`.
 
 use axum::Router;
 use axum::http::{HeaderMap, header};
@@ -22,14 +22,14 @@ xoff
 /capture      frames as they pass, as pcapng: ?port=NAME&class=N&dropped=REASON&control; see `xoff capture`
 ";
 
-/// Nothing but what the switch itself serves, except answers of other switches, which the page joins.
+/// Policy: only files of this switch, and data of other switches that the page joins.
 const ONLY_OURS: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src data:; connect-src http: https:; \
      base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 const HTML: &str = "text/html; charset=utf-8";
 const SCRIPT: &str = "text/javascript; charset=utf-8";
 
-/// What the page is made of.
+/// Files of the page.
 const FILES: [(&str, &str, &str); 4] = [
     ("/page/page.css", "text/css; charset=utf-8", include_str!("page/page.css")),
     ("/page/page.js", SCRIPT, include_str!("page/page.js")),
@@ -37,7 +37,7 @@ const FILES: [(&str, &str, &str); 4] = [
     ("/page/view.js", SCRIPT, include_str!("page/view.js")),
 ];
 
-/// The page, its parts, and the list of paths.
+/// Returns the routes of the page, its files, and the list of paths.
 pub(super) fn routes<S: Clone + Send + Sync + 'static>() -> Router<S> {
     FILES.iter().fold(Router::new().route("/", get(root)), |routes, &(path, kind, text)| {
         routes.route(path, get(move || async move { part(kind, text) }))
@@ -53,7 +53,7 @@ async fn root(headers: HeaderMap) -> Response {
     }
 }
 
-/// A switch that was replaced by a newer one shall not be seen through the page of the older.
+/// Answers with a file. No cache, because an updated switch must not be shown by its old page.
 fn part(kind: &'static str, text: &'static str) -> impl IntoResponse {
     let headers = [
         (header::CONTENT_TYPE, kind),

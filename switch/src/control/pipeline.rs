@@ -1,4 +1,4 @@
-//! What is between ingress and egress queues, and for which of these it was halted, as `/status` has it.
+//! Pipeline between ingress and egress queues, and its halts, as parts of `/status`.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -7,16 +7,16 @@ use xoff_dataplane::units::{Class, PortId};
 
 use super::view::SwitchView;
 
-/// The pipeline as it is configured.
+/// Configuration of the pipeline.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PipelineStatus {
-    /// Most frames that it takes; `None`: as they come.
+    /// Maximum rate; `None`: no limit.
     pub rate_frames_per_second: Option<u32>,
-    /// How long each is in it.
+    /// Delay of each frame.
     pub delay_nanos: u64,
-    /// `by-class` or `fifo`: which frame of a port is next.
+    /// Order of a port's frames: `by-class` or `fifo`.
     pub ingress: String,
-    /// `drop` or `stop`: what a full egress queue does.
+    /// Effect of a full egress queue: `drop` or `stop`.
     pub when_full: String,
 }
 
@@ -25,9 +25,9 @@ pub struct PipelineStatus {
 pub struct HaltStatus {
     /// Times that the pipeline was halted because this egress queue was full.
     pub count: u64,
-    /// Whether the pipeline is halted, for every port and class, because this egress queue is full.
+    /// True if the pipeline is halted, for every port and class, because this egress queue is full.
     pub now: bool,
-    /// Time that the pipeline was halted because this egress queue was full, a halt that lasts included.
+    /// Time that the pipeline was halted because this egress queue was full, a current halt included.
     pub nanos: u64,
 }
 
@@ -41,7 +41,7 @@ pub(super) fn status(settings: &SwitchSettings) -> PipelineStatus {
     }
 }
 
-/// Those for the queue of `class` at `port`.
+/// Returns the halts for the queue of `class` at `port`.
 pub(super) fn halts(view: &SwitchView, port: PortId, class: Class) -> HaltStatus {
     let counters = view.counters.class(port, class);
     HaltStatus {

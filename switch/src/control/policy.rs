@@ -1,9 +1,7 @@
-//! `/policy`: which flow-control policy each class has, and a way to give it another while frames are
-//! inside.
+//! `/policy`: the flow-control policy of each class, and its replacement in a running switch.
 //!
-//! Whoever may write to `/policy` changes how everybody's frames are treated, so it takes `PUT` from
-//! this machine only, wherever the switch listens ([`super::trust`]). Changes are made one after the
-//! other, each to its end, even where whoever asked does not wait for it.
+//! A change affects everybody's frames, so this takes `PUT` from this machine only, wherever the switch listens
+//! ([`super::trust`]). Changes are executed one after the other, each completely, even if the client disconnects.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,24 +24,24 @@ use super::policy_cells::PolicyNames;
 use super::trust::Names;
 use super::{SwitchView, trust};
 
-/// Most bytes of a request for a change, and how long it may take to arrive.
+/// Maximum bytes of a request, and maximum time for it to arrive.
 pub(super) const BODY_MAX: usize = 1024;
 const BODY_WITHIN: Duration = Duration::from_secs(2);
 
-/// What such a request is, for who sent something else.
+/// Example of a request.
 const EXAMPLE: &str =
     "send for example {\"policy\": \"capfc-stop-max\", \"class\": 3}, with a class from 0 to 7 or none";
 
-/// How long a worker has to take a new policy.
+/// Maximum time for a worker to take a new policy.
 const TAKEN_WITHIN: Duration = Duration::from_secs(1);
 
-/// What `PUT /policy` takes.
+/// Body of `PUT /policy`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PolicyChange {
-    /// The policy's name.
+    /// Name of the policy.
     pub policy: String,
-    /// The class that gets it; `None`: all.
+    /// Class to change; `None`: all classes.
     #[serde(default)]
     pub class: Option<u8>,
 }
@@ -86,13 +84,13 @@ pub(super) async fn put(
             return Err((StatusCode::CONFLICT, message));
         }
     }
-    // A task of its own goes on where this request is given up.
+    // A separate task, which continues if this request is aborted.
     let changed = tokio::spawn(async move { replace(&view, &classes, kind).await }).await;
     let failed = |error| (StatusCode::INTERNAL_SERVER_ERROR, format!("the change was not made: {error}\n"));
     changed.map_err(failed)?.map(Json)
 }
 
-/// The body of a request, such as the `example`; who sends one without end is not waited for.
+/// Returns the body of a request, within a limit of time; `example` is for the error message.
 pub(super) async fn read(request: extract::Request, example: &str) -> Result<Bytes, (StatusCode, String)> {
     match timeout(BODY_WITHIN, Bytes::from_request(request, &())).await {
         Ok(Ok(body)) => Ok(body),
@@ -107,7 +105,7 @@ pub(super) async fn read(request: extract::Request, example: &str) -> Result<Byt
     }
 }
 
-/// Gives all these classes the policy, with nobody else's change in between.
+/// Gives all these classes the policy, without another change in between.
 pub(super) async fn replace(
     view: &SwitchView,
     classes: &[Class],
@@ -120,7 +118,7 @@ pub(super) async fn replace(
     Ok(view.policies.names())
 }
 
-/// The message for a name that none of these policies has.
+/// Returns the error message for an unknown policy.
 #[must_use]
 pub fn unknown(name: &str, policies: &PolicySettings) -> String {
     let known: Vec<&str> = policies.kinds().map(PolicyKind::name).collect();
@@ -149,7 +147,7 @@ async fn set(view: &SwitchView, class: Class, kind: PolicyKind) -> Result<(), (S
     }
     let before = view.policies.get(class);
     view.policies.set(class, kind);
-    // One that it has already is given to the workers all the same: an earlier change may have ended half-way.
+    // An unchanged policy is sent to the workers, too: an earlier change may have been incomplete.
     if kind != before {
         tracing::info!("class {class}: policy {} instead of {}", kind.name(), before.name());
     }

@@ -1,4 +1,4 @@
-//! Which flow-control policy each class has now: written by `/policy`, read by whoever shows it.
+//! Current flow-control policy of each class.
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
@@ -6,25 +6,25 @@ use tokio::sync::Mutex;
 use xoff_dataplane::settings::PolicyKind;
 use xoff_dataplane::units::{CLASSES, Class};
 
-/// What `GET /policy` and `PUT /policy` answer: the names of the policies of classes 0 to 7.
+/// Answer to `GET /policy` and `PUT /policy`: names of the policies of classes 0 to 7.
 pub type PolicyNames = [String; CLASSES];
 
-/// The policy of each class, as the workers have confirmed it. One thread writes, any reads.
+/// Policy of each class, as confirmed by the workers. One thread writes, any reads.
 #[derive(Debug)]
 pub struct PolicyCells {
     kinds: [AtomicUsize; CLASSES],
-    /// Held by whoever changes them.
+    /// Lock held during a change.
     pub(super) changing: Mutex<()>,
 }
 
 impl PolicyCells {
-    /// These.
+    /// Creates the cells with these policies.
     #[must_use]
     pub fn new(kinds: [PolicyKind; CLASSES]) -> PolicyCells {
         PolicyCells { kinds: kinds.map(|kind| AtomicUsize::new(kind as usize)), changing: Mutex::new(()) }
     }
 
-    /// The policy of `class` now.
+    /// Returns the current policy of `class`.
     #[must_use]
     pub fn get(&self, class: Class) -> PolicyKind {
         let kind = self.kinds[class.index()].load(Relaxed);
@@ -35,7 +35,7 @@ impl PolicyCells {
         self.kinds[class.index()].store(kind as usize, Relaxed);
     }
 
-    /// The names of all.
+    /// Returns the names of all policies.
     #[must_use]
     pub fn names(&self) -> PolicyNames {
         Class::ALL.map(|class| self.get(class).name().to_owned())

@@ -1,4 +1,4 @@
-//! What the control thread can see of a port: its device, which may be one after the other, and whether it is there at all.
+//! Port as the control thread sees it: whether it exists, and its current and former devices.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::Relaxed};
@@ -14,79 +14,79 @@ use xoff_xdp::{Arrivals, DeviceDrops, Look, Losses, Overlap, Port, PortDriver, U
 use super::current::Current;
 use super::unseen::{Acknowledged, Judge, Reading, Sent, Unseen};
 
-/// A port and its device.
+/// Port and its device.
 #[derive(Debug)]
 pub struct PortView {
-    /// The port's own name. Once it has one it keeps it, whatever becomes of the port.
+    /// Name of the port, permanent once set.
     name: OnceLock<String>,
-    /// The Linux interface, by the name that it has now.
+    /// Current name of the Linux interface.
     pub device: DeviceName,
     /// Index of the worker that owns the port.
     pub worker: usize,
-    /// Written by the control thread, which adds ports and takes them away.
+    /// True if the port exists. Written by the control thread.
     is_there: AtomicBool,
-    /// Written by the control thread as netlink tells.
+    /// State of the link. Written by the control thread.
     pub link: LinkCell,
-    /// Written by the control thread, which looks after the program.
+    /// State of the XDP program. Written by the control thread.
     pub program: ProgramCell,
-    /// Times that the control thread found the program off its device.
+    /// Times that the XDP program was found off its device.
     pub program_detached: Counter,
     /// Times that the device has come back since the start.
     pub returns: Counter,
-    /// Times that its device had another number of receive queues than its sockets.
+    /// Times that the device's number of receive queues differed from that of the sockets.
     pub requeued: Counter,
-    /// Why its sockets do not follow the receive queues of its device; `None` where they do. Written by the control thread.
+    /// Reason for which the sockets do not follow the device's receive queues, if so. Written by the control thread.
     pub unfollowed: Reason,
-    /// Times that the port was taken away and its last drop counters could not be read.
+    /// Times that the port was removed and its last drop counters could not be read.
     pub removed_unread: Counter,
-    /// Of these, those that somebody knows of.
+    /// Acknowledged gaps.
     pub acknowledged: Acknowledged,
-    /// What is known of the classes of frames that were lost unseen. Written by the control thread.
+    /// Classification of frames lost outside the switch. Written by the control thread.
     unseen: Judge,
     devices: Mutex<Devices>,
-    /// Bytes that the peer sent beyond what the line rate allows. Written by the control thread.
+    /// Bytes that the peer sent beyond the line rate. Written by the control thread.
     pub overspeed_bytes: Counter,
     pause_totals: [[PauseTotal; 4]; CLASSES],
 }
 
-/// Why something is not as it should be, in words, if it is not.
+/// Text of a fault, if any.
 #[derive(Debug, Default)]
 pub struct Reason(Mutex<Option<String>>);
 
 impl Reason {
-    /// The words now.
+    /// Returns the text.
     #[must_use]
     pub fn get(&self) -> Option<String> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Exchanges them.
+    /// Replaces the text and returns the old one.
     pub(super) fn replace(&self, why: Option<String>) -> Option<String> {
         std::mem::replace(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner), why)
     }
 }
 
-/// What the device of a port turned out to be.
+/// Facts about the device of a port.
 #[derive(Clone, Debug)]
 pub struct PortDevice {
-    /// Its index, in the network namespace of the switch.
+    /// Index in the switch's network namespace.
     pub ifindex: u32,
-    /// Its address.
+    /// MAC address.
     pub mac: MacAddr,
-    /// Whether the XDP program runs in the driver; else in the network stack (generic).
+    /// True if the XDP program runs in the driver; otherwise in the network stack (generic).
     pub native: bool,
-    /// Whether frames go in and out without a copy.
+    /// True if frames pass without a copy.
     pub zero_copy: bool,
-    /// How many hardware queues have a socket.
+    /// Number of hardware queues with a socket.
     pub queues: u32,
-    /// What of its sockets' losses the device counts, too.
+    /// Losses of the sockets that the device counts, too.
     pub overlap: Overlap,
-    /// Answers for the sockets and the device.
+    /// Access to the counters of sockets and device.
     pub driver: Arc<dyn PortDriver>,
 }
 
 impl PortDevice {
-    /// That of a place without a port.
+    /// Returns the device of a vacant place.
     fn none() -> PortDevice {
         PortDevice {
             ifindex: 0,
@@ -99,7 +99,7 @@ impl PortDevice {
         }
     }
 
-    /// That of an open port.
+    /// Returns the device of an open port.
     #[must_use]
     pub fn of(port: &Port) -> PortDevice {
         let facts = port.facts();
@@ -115,7 +115,7 @@ impl PortDevice {
     }
 }
 
-/// Answers where there is no device: nothing is lost there.
+/// Driver of a vacant place, where nothing is lost.
 #[derive(Debug)]
 struct NoDevice;
 
@@ -137,16 +137,16 @@ impl PortDriver for NoDevice {
     }
 }
 
-/// A port may have one device after the other.
+/// Current and former devices of a port.
 #[derive(Debug)]
 struct Devices {
-    /// The one that it has, or had last.
+    /// Current device, or the last one.
     now: PortDevice,
-    /// Counted at the devices before it, as far as that was read.
+    /// Counts of the former devices, as far as they could be read.
     before: Counted,
-    /// Counted at all of them at the last reading that succeeded.
+    /// Counts of all devices at the last successful reading.
     last: Counted,
-    /// Counters when the removal of the port began: receive losses after that are ignored, transmit losses still count.
+    /// Counters when the removal of the port began: later receive losses are ignored, transmit losses still count.
     leaving: Option<Counted>,
 }
 
@@ -183,7 +183,8 @@ impl Devices {
     }
 
     fn losses(&mut self) -> io::Result<Losses> {
-        // In this order: a socket counts a loss before its device does, and no such loss may seem to be the device's alone.
+        // In this order: a socket counts a loss before its device does, and no such loss may seem to be the device's
+        // alone.
         let device = self.now.driver.device_drops().unwrap_or_else(|unread| unread.last);
         let sockets = self.now.driver.xdp_statistics()?;
         let read = Losses::of(&sockets, &device, self.now.overlap).and(self.before.losses);
@@ -198,7 +199,7 @@ impl Devices {
         Ok(read)
     }
 
-    /// Reads all of them; what cannot be read is as it was read last. Returns whether sockets and device could be read.
+    /// Reads all counters; an unreadable one keeps its last value. Returns true if sockets and device could be read.
     fn read(&mut self) -> bool {
         let _ = (self.losses(), self.arrivals());
         let (sockets, device) = (self.sockets(), self.device());
@@ -207,7 +208,7 @@ impl Devices {
 }
 
 impl PortView {
-    /// A port whose link is up, on device `device`, of the worker of that index.
+    /// Creates a port with link up, on interface `device`, owned by worker `worker`.
     #[must_use]
     pub fn new(device: &str, worker: usize, now: PortDevice) -> PortView {
         PortView {
@@ -230,7 +231,8 @@ impl PortView {
         }
     }
 
-    /// Reads the port's counters, and returns the frames that it lost unseen up to now. `counters` and `settings` are the switch's.
+    /// Reads the port's counters, and returns the frames that it has lost outside the switch. `counters` and `settings`
+    /// are the switch's.
     pub(super) fn unseen(
         &self,
         id: PortId,
@@ -247,14 +249,14 @@ impl PortView {
         })
     }
 
-    /// The same of that name.
+    /// Returns the port with a name.
     #[must_use]
     pub fn named(self, name: &str) -> PortView {
         self.name.get_or_init(|| name.to_owned());
         self
     }
 
-    /// A place of the worker of that index for a port that may come.
+    /// Creates a vacant place for a port of worker `worker`.
     #[must_use]
     pub fn spare(worker: usize) -> PortView {
         let place = PortView::new("", worker, PortDevice::none());
@@ -263,53 +265,53 @@ impl PortView {
         place
     }
 
-    /// Whether there is a port; else only its place.
+    /// Returns whether the port exists; otherwise the place is vacant.
     #[must_use]
     pub fn is_there(&self) -> bool {
         self.is_there.load(Relaxed)
     }
 
-    /// Its own name; none as long as nobody has taken the place.
+    /// Returns the port's name; empty if the place was always vacant.
     #[must_use]
     pub fn name(&self) -> &str {
         self.name.get().map_or("", String::as_str)
     }
 
-    /// The device that it has, or had last.
+    /// Returns the current device, or the last one.
     #[must_use]
     pub fn now(&self) -> PortDevice {
         self.devices().now.clone()
     }
 
-    /// XDP statistics of its sockets, and of those that it had before.
+    /// Reads the XDP statistics of current and former sockets.
     ///
     /// # Errors
-    /// What the system says.
+    /// Returns the error of the system.
     pub fn xdp_statistics(&self) -> io::Result<XdpStatistics> {
         self.devices().sockets()
     }
 
-    /// What its device has dropped, and those that it had before.
+    /// Reads the drops of current and former devices.
     ///
     /// # Errors
-    /// [`Unread`], with what they said last.
+    /// Returns [`Unread`] with the last values.
     pub fn device_drops(&self) -> Result<DeviceDrops, Unread> {
         self.devices().device()
     }
 
-    /// Returns the frames that its sockets and its device lost, and those that it had before, each counted once. If the device cannot be
-    /// read, its counters are those of the last reading.
+    /// Returns the losses of current and former sockets and devices, each frame counted once. If the device cannot be
+    /// read, its last values count.
     ///
     /// # Errors
-    /// The sockets cannot be read.
+    /// Returns an error if the sockets cannot be read.
     pub(super) fn losses(&self) -> io::Result<Losses> {
         self.devices().losses()
     }
 
-    /// Frames that its XDP program has seen, and those that it had before.
+    /// Returns the frames seen by current and former XDP programs.
     ///
     /// # Errors
-    /// What the system says.
+    /// Returns the error of the system.
     pub(super) fn arrivals(&self) -> io::Result<Arrivals> {
         self.devices().arrivals()
     }
@@ -322,21 +324,21 @@ impl PortView {
         was_gone
     }
 
-    /// The port is to be closed, and opened again on the same device.
+    /// Records that the port is to be closed and reopened on its device.
     pub(super) fn is_closed(&self) {
         let name = self.device.get();
         self.has_now(&name, PortDevice::none());
         self.link.set(Link::Gone);
     }
 
-    /// The place has a port now, of that name, on a device.
+    /// Records a new port in a vacant place.
     pub(super) fn added(&self, name: &str, device: (&str, PortDevice)) {
         self.name.get_or_init(|| name.to_owned());
         self.has_now(device.0, device.1);
         self.is_there.store(true, Relaxed);
     }
 
-    /// Frames that the port receives from now on are not the switch's, and their loss counts no more.
+    /// Records that the removal of the port begins: later receive losses do not count.
     pub(super) fn begin_to_leave(&self) {
         let mut devices = self.devices();
         if !devices.read() {
@@ -345,7 +347,7 @@ impl PortView {
         devices.leaving = Some(devices.last.clone());
     }
 
-    /// The port is there no more. Its losses are not forgotten, nor that they could not be read.
+    /// Records that the port is removed. Its losses, and unreadable counters, are kept.
     pub(super) fn removed(&self) {
         let is_read = self.devices().read();
         if !is_read || self.link.get() == Link::Gone {
@@ -373,7 +375,7 @@ impl PortView {
     }
 }
 
-/// The name of a device. It may get another; it is still the port's.
+/// Name of a device, which may change.
 #[derive(Debug)]
 pub struct DeviceName(Mutex<String>);
 
@@ -382,13 +384,13 @@ impl DeviceName {
         DeviceName(Mutex::new(name.to_owned()))
     }
 
-    /// The name now.
+    /// Returns the current name.
     #[must_use]
     pub fn get(&self) -> String {
         self.lock().clone()
     }
 
-    /// Gives it another name, and says which it had if that is not the same.
+    /// Sets the name, and returns the old one if it differs.
     pub(super) fn replace(&self, name: &str) -> Option<String> {
         let mut now = self.lock();
         (*now != name).then(|| std::mem::replace(&mut *now, name.to_owned()))
@@ -408,19 +410,19 @@ pub enum Link {
     /// Frames can pass.
     #[default]
     Up,
-    /// No carrier, or switched off.
+    /// The link has no carrier or is administratively down.
     Down,
-    /// The device has been deleted or has left the switch's network namespace, and the kernel has closed the
-    /// port's sockets with it: so it stays, until one of its name has been opened in its place.
+    /// The device was deleted or moved to another network namespace, which closed the port's sockets. The state lasts
+    /// until a device of its name is opened.
     Gone,
 }
 
-/// A [`Link`] that one thread writes and any thread reads. What is gone stays gone, until another is in its place.
+/// [`Link`] with one writer and any number of readers. The state `Gone` lasts until [`PortView`] has another device.
 #[derive(Debug, Default)]
 pub struct LinkCell(AtomicU8);
 
 impl LinkCell {
-    /// The state now.
+    /// Returns the current state.
     #[must_use]
     pub fn get(&self) -> Link {
         match self.0.load(Relaxed) {
@@ -430,7 +432,7 @@ impl LinkCell {
         }
     }
 
-    /// Sets the state, and says whether that changes it.
+    /// Sets the state, and returns whether it changed.
     pub fn set(&self, link: Link) -> bool {
         let before = self.get();
         let changes = before != link && before != Link::Gone;
@@ -440,33 +442,33 @@ impl LinkCell {
         changes
     }
 
-    /// Another device is in its place; frames cannot pass yet.
+    /// Sets the state of a new device, at which frames cannot pass yet.
     fn renewed(&self) {
         self.0.store(Link::Down as u8, Relaxed);
     }
 }
 
-/// Whether frames that arrive at a device reach the switch.
+/// State of a port's XDP program.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema,
 )]
 #[serde(rename_all = "lowercase")]
 pub enum ProgramState {
-    /// The port's XDP program receives them.
+    /// The XDP program receives frames.
     #[default]
     Attached,
-    /// The program was taken off, and cannot be attached again: nothing is received.
+    /// The program was removed and cannot be attached again: no frames are received.
     Detached,
-    /// Somebody else's program is in its place: nothing is received.
+    /// Another program is in its place: no frames are received.
     Replaced,
 }
 
-/// A [`ProgramState`] that one thread writes and any thread reads.
+/// [`ProgramState`] with one writer and any number of readers.
 #[derive(Debug, Default)]
 pub struct ProgramCell(AtomicU8);
 
 impl ProgramCell {
-    /// The state now.
+    /// Returns the current state.
     #[must_use]
     pub fn get(&self) -> ProgramState {
         match self.0.load(Relaxed) {
@@ -476,7 +478,7 @@ impl ProgramCell {
         }
     }
 
-    /// Sets the state and returns the one before.
+    /// Sets the state and returns the old one.
     pub(super) fn replace(&self, state: ProgramState) -> ProgramState {
         let before = self.get();
         self.0.store(state as u8, Relaxed);
@@ -484,21 +486,21 @@ impl ProgramCell {
     }
 }
 
-/// Total times of pause, in nanoseconds.
+/// Total pause times, in nanoseconds.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PauseTimes {
-    /// By us: the peer was held.
+    /// Pauses of the peer by this port.
     pub sent: u64,
-    /// By the peer: we were held.
+    /// Pauses of this port by the peer.
     pub received: u64,
-    /// By the peer, for so long that it was a storm.
+    /// Pauses of this port that were a storm.
     pub stormed: u64,
-    /// The whole pipeline, because this queue was full.
+    /// Halts of the pipeline because the egress queue was full.
     pub halted: u64,
 }
 
 impl PortView {
-    /// Those of a class, with what lasts included.
+    /// Returns the total pause times of a class, current pauses included.
     pub(super) fn pause_times(&self, now: Nanos, class: Class, counters: &ClassCounters) -> PauseTimes {
         let totals = &self.pause_totals[class.index()];
         PauseTimes {
@@ -510,9 +512,8 @@ impl PortView {
     }
 }
 
-/// The most pause time shown so far. The worker ends a pause in two steps (no pause any more; its
-/// length added to the total), and a reader that comes between them must not show time running
-/// backwards.
+/// Maximum total pause time returned so far. The worker ends a pause in two steps (clears its start, then adds its
+/// length to the total), and a reader between them must not see the time decrease.
 #[derive(Debug, Default)]
 struct PauseTotal(AtomicU64);
 

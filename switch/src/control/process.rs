@@ -1,4 +1,4 @@
-//! What the process takes of the machine, under the names that Prometheus' own clients give it.
+//! Resource usage of the process, in the metric names of Prometheus' client libraries.
 
 use nix::time::{ClockId, clock_gettime};
 use procfs::process::{LimitValue, Process};
@@ -6,19 +6,20 @@ use procfs::{ProcError, ProcResult, WithCurrentSystemInfo as _, ticks_per_second
 
 use super::exposition::{Exposition, Kind};
 
-/// Asks what a thread that answers may not ask any more.
+/// Caches values that the confined HTTP thread cannot read.
 pub(super) fn prepare() {
     let _ = (procfs::page_size(), ticks_per_second());
 }
 
-/// What cannot be read is left out.
+/// Writes the metrics; unreadable ones are left out.
 pub fn write(text: &mut Exposition) {
     for (name, kind, help, value) in facts().unwrap_or_default() {
         text.family(name, kind, help).sample(&[], value);
     }
 }
 
-/// When the machine was started, in Unix time. Of /proc, who answers reads what is of the process only.
+/// Returns the boot time of the machine, in Unix time. Not from /proc, because the HTTP thread can read only its own
+/// process there.
 fn booted() -> ProcResult<f64> {
     let [now, since] = [ClockId::CLOCK_REALTIME, ClockId::CLOCK_BOOTTIME].map(|clock| {
         let time = clock_gettime(clock).map_err(|error| ProcError::Other(error.to_string()))?;

@@ -1,16 +1,15 @@
-//! Looks after the XDP programs of the ports.
+//! Supervision of the XDP programs of ports.
 //!
-//! Whoever may administrate the network can take a port's program off its device, or put another one in its
-//! place. From then on frames go past the switch: to the kernel's own stack, or to a stranger. A program that
-//! was taken off is attached again; one of somebody else stays where it is. Both are counted, and what came meanwhile
-//! is not: such a switch cannot prove that it lost nothing.
+//! A network administrator can remove a port's program from its device or replace it. Frames then bypass the switch, to
+//! the kernel's own stack or to the other program. A removed program is attached again; a foreign program stays. Both
+//! are counted, but not the frames in the meantime, so such a switch cannot prove that it lost nothing.
 
 use xoff_dataplane::units::PortId;
 use xoff_ebpf::Place;
 
 use super::view::{PortView, ProgramState, SwitchView};
 
-/// A look at the device of `port` has found its program in that place.
+/// Processes the state of the program found on the device of a port.
 pub(super) fn found(view: &SwitchView, id: PortId, port: &PortView, place: Place) {
     let refused = match place {
         Place::Empty => port.now().driver.attach_again().err(),

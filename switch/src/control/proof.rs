@@ -1,5 +1,5 @@
-//! What a switch would have to know to prove that it lost nothing, and does not: a counter that cannot be read is
-//! not zero. A gap that is over can be acknowledged by who has seen it; it counts no more then, and is still told.
+//! Gaps in the proof that a switch lost nothing: an unreadable counter is not zero. A past gap can be acknowledged; it
+//! then no longer counts, but is still reported.
 
 use xoff_dataplane::counter::Counter;
 use xoff_dataplane::units::PortId;
@@ -7,7 +7,7 @@ use xoff_dataplane::units::PortId;
 use super::unseen::{Acknowledged, Unseen};
 use super::view::{Link, PortView, ProgramState, SwitchView};
 
-/// Returns, for each place for a port, the gaps that nobody has acknowledged, in words. `unseen`: the losses at each place.
+/// Returns the unacknowledged gaps of each place, in words. `unseen` has the losses at each place.
 pub(super) fn gaps(view: &SwitchView, unseen: &[Unseen]) -> Vec<Vec<String>> {
     view.places().map(|(id, port)| of_port(port, unseen[id.index()])).collect()
 }
@@ -17,7 +17,7 @@ pub(super) fn with_names(view: &SwitchView, gaps: &[Vec<String>]) -> impl Iterat
     named(view, |id, _| gaps[id.index()].clone())
 }
 
-/// Those that somebody has acknowledged.
+/// Returns the acknowledged gaps.
 pub(super) fn acknowledged(view: &SwitchView) -> impl Iterator<Item = String> {
     named(view, |_, port| {
         let past = past(port).into_iter().filter_map(|past| past.told(past.acknowledged.get()));
@@ -27,7 +27,7 @@ pub(super) fn acknowledged(view: &SwitchView) -> impl Iterator<Item = String> {
     })
 }
 
-/// Acknowledges each gap that is over, and says which were not acknowledged before. For the thread that answers.
+/// Acknowledges all past gaps, and returns the new ones among them. Only for the HTTP thread.
 pub(super) fn acknowledge(view: &SwitchView) -> Vec<String> {
     let of_port = |id, port: &PortView| {
         let over = past(port).into_iter().filter(|past| !past.lasts);
@@ -63,12 +63,12 @@ fn of_port(port: &PortView, unseen: Unseen) -> Vec<String> {
     gaps.chain(unseen.unproved_in_words()).chain(past).collect()
 }
 
-/// A gap that there was so often.
+/// Kind of gap with the number of its occurrences.
 struct Past<'a> {
     times: u64,
-    /// How often of these somebody has acknowledged it.
+    /// Number of acknowledged occurrences.
     acknowledged: &'a Counter,
-    /// It is there now.
+    /// True if the gap exists now.
     lasts: bool,
     what: &'static str,
     and: &'static str,
@@ -108,12 +108,12 @@ fn past(port: &PortView) -> [Past<'_>; 4] {
 }
 
 impl Past<'_> {
-    /// How often nobody has acknowledged it.
+    /// Returns the number of unacknowledged occurrences.
     fn open(&self) -> u64 {
         self.times.saturating_sub(self.acknowledged.get())
     }
 
-    /// In words, where there were any of these `times`.
+    /// Describes `times` occurrences, if any.
     fn told(&self, times: u64) -> Option<String> {
         let Past { what, and, .. } = self;
         match times {

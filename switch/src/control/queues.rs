@@ -1,10 +1,10 @@
-//! Ports whose devices get another number of receive queues while the switch runs (`ethtool -L`).
+//! Changes of the number of receive queues of ports' devices (`ethtool -L`) while the switch runs.
 //!
-//! A port has a socket for each queue that its device had when it was opened, and drivers run the XDP program on the queues of
-//! that moment: veth hands what comes by a later one to the machine's own stack, and no counter of the switch's tells of it.
-//! So such a port is closed and opened again, with sockets for all queues. Where that cannot be, because the device does not fit what is
-//! configured, the port stays as it is: what its queues bring is forwarded. In either case what came meanwhile is a gap in the proof, and
-//! `/healthz` says why as long as it lasts.
+//! A port has a socket for each queue that existed when it was opened, and drivers run the XDP program on those queues.
+//! On veth, frames of a later queue go to the kernel's own stack, and no counter shows it. So the port is closed and
+//! reopened with sockets for all queues. If the device does not fit the configuration, the port keeps its sockets and
+//! their traffic. In both cases the frames in the meantime are a gap in the proof, and `/healthz` reports it while it
+//! lasts.
 
 use std::io;
 use std::time::Duration;
@@ -19,17 +19,17 @@ use super::opener::{NotOpened, Opener};
 use super::reload::ports::{cut, given_up};
 use super::view::{Link, SwitchView};
 
-/// How often announcements are taken: they wait in the socket, each with its number.
+/// Interval at which announcements are read; the socket buffers them.
 const TAKE_EVERY: Duration = Duration::from_millis(100);
 
-/// What the kernel announces of the queues of devices.
+/// Announcements of the kernel about devices' queues.
 pub(super) struct QueueEvents {
     monitor: Option<QueueMonitor>,
     times: Interval,
 }
 
 impl QueueEvents {
-    /// Subscribes, where the kernel has such announcements. To be called inside the runtime.
+    /// Subscribes, if the kernel has such announcements. Must be called inside the runtime.
     pub fn open() -> io::Result<QueueEvents> {
         let monitor = QueueMonitor::open()?;
         if monitor.is_none() {
@@ -43,7 +43,7 @@ impl QueueEvents {
         Ok(QueueEvents { monitor, times })
     }
 
-    /// Waits a moment, and takes those that have come.
+    /// Waits, and returns the new announcements.
     pub async fn next(&mut self) -> Vec<QueueEvent> {
         let Some(monitor) = &mut self.monitor else { return std::future::pending().await };
         self.times.tick().await;
@@ -58,12 +58,12 @@ impl QueueEvents {
     }
 }
 
-/// Records that the device of a port changed to `queues` receive queues: the port is unproved until it is open again.
+/// Records that the device of a port changed to `queues` receive queues: the port is unproved until it is reopened.
 pub(super) fn begin(view: &SwitchView, id: PortId, queues: u32) {
     let (port, name) = (&view.ports[id.index()], view.name_of(id));
     let (device, had) = (port.device.get(), port.now().driver.queues_at_open());
     if port.unfollowed.get().is_some() {
-        return; // it is tried again
+        return; // already being retried
     }
     let why = format!(
         "the receive queues of its device {device} changed, from {had} to {queues}: the port has to be opened again"
@@ -73,8 +73,8 @@ pub(super) fn begin(view: &SwitchView, id: PortId, queues: u32) {
     port.requeued.add(1);
 }
 
-/// Closes a port and opens it again, with a socket for each receive queue that its device has now; returns the name of the device. The
-/// port's queued frames wait meanwhile. Where the device does not fit what is configured, the port stays as it is.
+/// Closes a port and reopens it with a socket for each receive queue; returns the name of the device. Queued frames
+/// wait in the meantime. If the device does not fit the configuration, the port stays as it is.
 pub(super) async fn reopen(
     view: &SwitchView,
     opener: &Opener,
@@ -83,19 +83,19 @@ pub(super) async fn reopen(
     opener.fits(id).await.unwrap_or(Err(NotOpened::Panicked))?;
     let port = &view.ports[id.index()];
     let backlog = Backlog::Kept { even_unsent: false };
-    let Some(old) = given_up(view, id, backlog).await else { return Ok(None) }; // its device is gone, or it was taken away
+    let Some(old) = given_up(view, id, backlog).await else { return Ok(None) }; // its device is gone, or it was removed
     let link = port.link.get();
     if link == Link::Gone {
-        let _ = opener.close_now(old).await; // it went while the worker gave it away
+        let _ = opener.close_now(old).await; // the device vanished before the worker gave the port away
         return Ok(None);
     }
     port.is_closed();
-    let _ = opener.close_now(old).await; // or the thread has ended
+    let _ = opener.close_now(old).await; // fails if the thread has ended
     match opener.open(id).await.unwrap_or(Err(NotOpened::Panicked)) {
         Ok(opened) => {
             let device = return_to(view, opener, id, opened).await;
             if device.is_some() {
-                port.link.set(link); // as the workers have it, to whom only changes are reported
+                port.link.set(link); // the workers know this state: they get changes only
             }
             Ok(device)
         }
@@ -106,7 +106,7 @@ pub(super) async fn reopen(
     }
 }
 
-/// The port could not be opened anew: it stays as it is, and says why.
+/// Records that a port could not be reopened, and why.
 pub(super) fn refused(view: &SwitchView, id: PortId, why: &NotOpened) {
     let (port, name) = (&view.ports[id.index()], view.name_of(id));
     let why =

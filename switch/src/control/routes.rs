@@ -1,4 +1,4 @@
-//! The router, as `/status` has it, and its routes, in pages, as `/routes` has them.
+//! Router as a part of `/status`, and its routes by pages at `/routes`.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -18,20 +18,20 @@ use crate::router::mirror::Page;
 use crate::router::tables::Row;
 use crate::router::{InterfaceView, Presence, RouterView};
 
-/// Routes of a page where nothing else is asked for, and most of them.
+/// Default and maximum number of routes per page.
 const PAGE: usize = 1_000;
 const PAGE_MAX: usize = 10_000;
-/// How long the mirror has to answer; it may make a table meanwhile.
+/// Maximum time for the mirror to answer, which may be building a table.
 const WITHIN: Duration = Duration::from_secs(3);
 
-/// The router of a switch.
+/// Router of a switch.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RouterStatus {
-    /// Its interfaces.
+    /// Interfaces of the router.
     pub interfaces: Vec<InterfaceStatus>,
-    /// IPv4 prefixes by which workers route, stations of networks included.
+    /// IPv4 prefixes in the workers' table, neighbours included.
     pub routes_v4: u64,
-    /// The same of IPv6.
+    /// IPv6 prefixes in the workers' table, neighbours included.
     pub routes_v6: u64,
     /// Times that the workers were given another table of routes.
     pub tables: u64,
@@ -41,16 +41,16 @@ pub struct RouterStatus {
     pub resyncs: u64,
 }
 
-/// An interface of the router.
+/// Interface of the router.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct InterfaceStatus {
-    /// What the kernel calls it.
+    /// Name in the kernel.
     pub name: String,
-    /// The port that it is; `None`: it is in a VLAN.
+    /// Name of the routed port; `None` for a VLAN's interface.
     pub port: Option<String>,
-    /// The VLAN that it is in; `None`: it is a port.
+    /// VLAN of the interface; `None` for a routed port.
     pub vlan: Option<u16>,
-    /// `up`, `down`, `gone` from its namespace, or `wide`: its MTU is above its port's.
+    /// State: `up`, `down`, `gone` from its namespace, or `wide` (MTU above that of the port).
     pub state: Presence,
     /// Frames given to the kernel.
     pub to_host: u64,
@@ -60,18 +60,17 @@ pub struct InterfaceStatus {
     pub from_host: u64,
 }
 
-/// What `GET /routes` answers.
+/// Answer to `GET /routes`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RoutePage {
-    /// Routes that the kernel has, by table, prefix and metric.
+    /// Routes of the kernel, sorted by table, prefix and metric.
     pub routes: Vec<Row>,
-    /// What `from` has to be for the next page; `None`: this was the last one.
+    /// Value of `from` for the next page; `None` for the last page.
     pub next: Option<usize>,
-    /// How many there are in all.
+    /// Number of all routes.
     pub total: usize,
 }
 
-/// What it is asked with.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct PageQuery {

@@ -1,4 +1,4 @@
-//! JSON Schemas of `/status` and its parts, made of their types: each key with its meaning and its type.
+//! JSON Schemas of `/status` and its parts, generated from their types: type and meaning of each key.
 
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema};

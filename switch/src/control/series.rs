@@ -1,4 +1,5 @@
-//! Metrics that are fields of `/status`: a table names each metric beside its field; help, unit and value are the field's.
+//! Metrics that are fields of `/status`. A table names each metric beside its field; help, unit and value are those of
+//! the field.
 
 use std::fmt::{self, Display, Formatter};
 
@@ -37,9 +38,9 @@ macro_rules! series {
 }
 pub use series;
 
-/// The type of a field that is a metric.
+/// Type of a field that is a metric.
 pub trait Number {
-    /// Returns it as an integer.
+    /// Returns the value as an integer, if any.
     fn number(self) -> Option<u64>;
 }
 
@@ -73,20 +74,20 @@ pub struct Prefix {
     pub help: &'static str,
 }
 
-/// The metrics of `T`.
+/// Metrics of `T`.
 pub struct Table<T: 'static> {
     series: &'static [Series<T>],
     schema: Schema,
 }
 
 impl<T: JsonSchema> Table<T> {
-    /// Reads the documentation of the fields.
+    /// Creates the table, with the documentation of the fields.
     #[must_use]
     pub fn new(series: &'static [Series<T>]) -> Table<T> {
         Table { series, schema: schema_of::<T>() }
     }
 
-    /// Writes the metrics that have a sample, one for each part that has a value.
+    /// Writes each metric that has a sample, with one sample per part that has a value.
     pub fn write(&self, text: &mut Exposition, prefix: Prefix, parts: &[Part<'_, T>]) {
         for Series { metric, kind, field, value, help } in self.series {
             let unit = Unit::of(field);
@@ -103,7 +104,7 @@ impl<T: JsonSchema> Table<T> {
         }
     }
 
-    /// Returns the documentation of a field; where the field may be null, without the words that say when.
+    /// Returns the documentation of a field, without the condition for null.
     #[must_use]
     pub fn help(&self, field: &str) -> String {
         let root = self.schema.as_value();
@@ -132,7 +133,7 @@ pub(super) fn resolved<'a>(root: &'a Value, of: &'a Value) -> (&'a Value, bool) 
     }
 }
 
-/// The unit of a field in `/status`; Prometheus has base units.
+/// Unit of a field in `/status`; metrics have base units.
 #[derive(Clone, Copy)]
 enum Unit {
     Nanoseconds,

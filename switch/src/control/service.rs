@@ -1,5 +1,4 @@
-//! What a service manager (systemd) is told, where one has started us and asks: that it runs, in a line what it does, that it
-//! still lives, and that it ends. Without one, nothing happens.
+//! Notifications to a service manager (systemd): ready, status, alive, stopping. Without one, nothing happens.
 
 use std::time::Duration;
 
@@ -9,18 +8,18 @@ use super::{Answer, SwitchView, ask};
 
 const ASK_AGAIN: Duration = Duration::from_millis(500);
 
-/// It runs, and this is what it does.
+/// Notifies the service manager that the process is ready, with a line of status.
 pub fn runs(what: &str) {
     tell(&[NotifyState::Ready, NotifyState::Status(what)]);
 }
 
-/// It is about to end.
+/// Notifies the service manager that the process is stopping.
 pub fn ends() {
     tell(&[NotifyState::Stopping]);
 }
 
-/// Says that the switch lives as often as it is to be said, as long as every worker answers; who did not is asked again soon, so
-/// that one late answer does not end a switch. Never ends.
+/// Notifies the service manager at each interval while every worker answers. After a missing answer it asks again soon,
+/// so that one late answer does not end a switch. Never returns.
 pub(crate) async fn lives(view: &SwitchView) {
     let Some(every) = interval() else { return std::future::pending().await };
     let mut next = every;

@@ -1,4 +1,4 @@
-//! Takes a [`Status`] of a running switch: reads what lies open, and asks the workers for the rest.
+//! Builds the [`Status`] of a running switch from its counters and the workers' answers.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -26,17 +26,17 @@ use super::unseen::Unseen;
 use super::view::{PortView, SwitchView, WorkerView};
 use super::{addresses, groups, lldp, logging, loops, notification, pipeline, proof, routes, storms};
 
-/// How long workers have for an answer. A healthy one needs a loop; a stalled virtual machine may
-/// need much longer than any stall budget.
+/// Maximum time for the workers to answer. A healthy worker needs one loop; a stalled virtual machine may need much
+/// longer than any stall budget.
 const ANSWER_WITHIN: Duration = Duration::from_secs(1);
 
-/// Asks all workers at once for their ledgers.
+/// Queries the ledgers of all workers in parallel.
 pub async fn ask(view: &SwitchView) -> Vec<Answer<Ledger>> {
     let deadline = Instant::now() + ANSWER_WITHIN;
     join_all(view.workers.iter().map(|worker| worker.mailbox.ledger(deadline))).await
 }
 
-/// The status of a switch whose workers answered so, one answer for each. It names no addresses.
+/// Returns the status of a switch, given one answer per worker, without addresses.
 #[must_use]
 pub fn snapshot(view: &SwitchView, answers: &[Answer<Ledger>]) -> Status {
     let fdb_total = addresses::known(view);
@@ -117,7 +117,7 @@ fn verdict(
     }
 }
 
-/// Frames of classes that are lossless now.
+/// Returns the flooded frames of classes that are lossless now.
 fn flooded_unknown(ports: &[PortStatus]) -> u64 {
     let classes = ports.iter().flat_map(|port| &port.classes).filter(|class| class.lossless);
     classes.map(|class| class.flooded_unknown).sum()
@@ -182,7 +182,7 @@ fn unseen_status(unseen: Unseen) -> UnseenStatus {
     UnseenStatus { lossless, unknown: unknown + ambiguous, lossy, at_least }
 }
 
-/// What headroom is computed to be at a port, as its peer was declared.
+/// Returns the computed headroom at a port, from the declaration of its peer.
 fn needed(view: &SwitchView, port: PortId) -> Option<u64> {
     Some(view.settings().ports[port.index()].past_xoff)
         .filter(|bytes| *bytes != Bytes::MAX)
@@ -287,7 +287,7 @@ fn peer(packed: u64) -> Option<String> {
     (packed != 0).then(|| MacAddr::from_number(packed).to_string())
 }
 
-/// A time of the workers' clock, zero for none, as time since the start.
+/// Converts a time of the workers' clock (zero: none) to the time since the start.
 fn after_start(view: &SwitchView, at: u64) -> Option<u64> {
     (at != 0).then(|| Nanos(at).since(view.started_at).0)
 }
@@ -377,12 +377,12 @@ fn nonzero(counter: &Counter) -> Option<u64> {
     Some(counter.get()).filter(|&value| value > 0)
 }
 
-/// Counters by their names.
+/// Returns the values of counters by name.
 pub fn by_name<const N: usize>(names: [&'static str; N], counters: &[Counter; N]) -> BTreeMap<String, u64> {
     names.into_iter().map(String::from).zip(counters.iter().map(Counter::get)).collect()
 }
 
-/// How what was recorded is spread.
+/// Returns the distribution of a histogram.
 pub fn spread<const STEPS: usize>(histogram: &Histogram<STEPS>) -> Spread {
     Spread {
         count: histogram.count(),

@@ -1,8 +1,8 @@
-//! What `/status` says, as JSON: everything the switch counts, exactly, for programs and tests.
+//! Content of `/status` as JSON: all counters, exact, for programs and tests.
 //!
-//! Fields are only ever added. Units are the last word of a name: bytes count the FCS, nanos are
-//! nanoseconds. Counters count from the start of the switch; `_max` and `_min` are the extremes since
-//! then. Every reason is present in a map by reason, zeros too.
+//! Keys are only added, never removed. Units are the last word of a name: bytes include the FCS, nanos are nanoseconds.
+//! Counters count from the start of the switch; `_max` and `_min` are the extremes since then. A map by reason has
+//! every reason, with zeros.
 
 use std::collections::BTreeMap;
 
@@ -23,88 +23,88 @@ pub use super::routes::{InterfaceStatus, RouterStatus};
 pub use super::verdict::Verdict;
 use super::view::{Link, ProgramState};
 
-/// A whole switch.
+/// Status of a switch.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Status {
-    /// Its name.
+    /// Name of the switch.
     pub name: String,
     /// Version of the program.
     pub version: String,
-    /// Its process.
+    /// Process id of the switch.
     #[serde(default)]
     pub process_id: u32,
-    /// Time since it was started.
+    /// Time since the start.
     pub uptime_nanos: u64,
-    /// Whether it kept its promise.
+    /// Verdict on the promise that lossless classes lose nothing.
     pub verdict: Verdict,
-    /// The workers' ledgers added up; `None` where one of them did not answer.
+    /// Sum of the workers' ledgers; `None` if a worker did not answer.
     pub ledger: Option<Books>,
-    /// The flow-control policies of classes 0 to 7.
+    /// Names of the flow-control policies of classes 0 to 7.
     pub policies: PolicyNames,
-    /// What is between ingress and egress queues.
+    /// Pipeline between ingress and egress queues.
     #[serde(default)]
     pub pipeline: PipelineStatus,
-    /// Its ports, in the order of the configuration.
+    /// Ports, in the order of the configuration.
     pub ports: Vec<PortStatus>,
-    /// Ports that lead to the same place.
+    /// Groups of ports that lead to the same destination.
     #[serde(default)]
     pub groups: Vec<GroupStatus>,
-    /// The router; `None`: everything is bridged.
+    /// Router; `None` if the switch does not route.
     #[serde(default)]
     pub router: Option<RouterStatus>,
-    /// Its forwarding threads.
+    /// Forwarding threads.
     pub workers: Vec<WorkerStatus>,
-    /// What goes wrong now, or did in the last seconds: what the log has told the beginning of, and not the end.
+    /// Conditions that last or ended within seconds: the log has reported their begin and not their end.
     #[serde(default)]
     pub going_on: Vec<GoingOnStatus>,
     /// Log lines dropped because they could not be written, or not fast enough.
     #[serde(default)]
     pub log_lines_dropped: u64,
-    /// The first addresses and where they are, by VLAN and address; `/addresses` has all.
+    /// First addresses of the forwarding database, by VLAN and address; `/addresses` has all.
     pub fdb: Vec<FdbEntry>,
-    /// How many addresses there are.
+    /// Number of addresses.
     #[serde(default)]
     pub fdb_total: u64,
-    /// There are more than `fdb` has.
+    /// True if there are more addresses than in `fdb`.
     #[serde(default)]
     pub fdb_truncated: bool,
-    /// Routes that were asked for beside it: `/routes` has them.
+    /// Routes, if requested from `/routes` as well.
     #[serde(skip)]
     pub routes: Vec<crate::router::tables::Row>,
 }
 
 impl Status {
-    /// Names the addresses of the first page.
+    /// Adds the first page of addresses.
     pub(super) fn name(&mut self, page: AddressPage) {
         self.fdb_truncated = page.next.is_some();
         (self.fdb, self.fdb_total) = (page.addresses, page.total);
     }
 }
 
-/// One port.
+/// Status of a port.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PortStatus {
-    /// Its name.
+    /// Name of the port.
     pub name: String,
-    /// The Linux interface.
+    /// Name of the Linux interface.
     pub device: String,
-    /// Index of that interface.
+    /// Index of the Linux interface.
     pub ifindex: u32,
-    /// Its address.
+    /// MAC address of the port.
     pub mac: String,
-    /// Whether frames can pass.
+    /// State of the link.
     pub link: Link,
-    /// Index of the worker that owns it.
+    /// Index of the worker that owns the port.
     pub worker: usize,
-    /// `native` (in the driver) or `generic`.
+    /// Place of the XDP program: `native` (in the driver) or `generic`.
     pub xdp: XdpMode,
-    /// `zero-copy` or `copy`.
+    /// Path of frames into memory: `zero-copy` or `copy`.
     pub memory: SocketMemory,
-    /// How many hardware queues have a socket.
+    /// Number of hardware queues with a socket.
     pub queues: u32,
     /// Line rate of the port, layer 1.
     pub speed_bits_per_second: u64,
-    /// `pfc`, `802.3x` or `ignore`.
+    /// Flow control with the peer: `pfc`, `802.3x` or `ignore`.
     pub flow_control: String,
     /// PFC and 802.3x PAUSE frames sent.
     pub pause_frames_sent: u64,
@@ -120,7 +120,7 @@ pub struct PortStatus {
     pub pause_frames_ignored: u64,
     /// MAC control frames received that paused nothing, by the defect of the frame.
     pub malformed_control: BTreeMap<String, u64>,
-    /// Address of whoever sent the last pause frame that was obeyed; `None` while there was none.
+    /// Source address of the last pause frame obeyed; `None` if there was none.
     pub pause_peer: Option<String>,
     /// Well-formed CNMs received and forwarded.
     pub cnms_received: u64,
@@ -138,19 +138,20 @@ pub struct PortStatus {
     pub learn_refused: u64,
     /// Loops found; the port was the higher of two between which stations moved to and fro.
     pub loops: u64,
-    /// Name of the other port of the last one; `None` while there was none.
+    /// Name of the other port of the last loop; `None` if there was none.
     #[serde(default)]
     pub loop_with: Option<String>,
-    /// Whether a loop was found at the port a short while ago. Where `loop_detection = "block"`, the port takes no part in floods meanwhile.
+    /// True if a loop was found at the port a short while ago. With `loop_detection = "block"`, the port takes no part
+    /// in floods meanwhile.
     pub looped: bool,
-    /// Statistics of its XDP sockets; `None` where they cannot be read.
+    /// Statistics of the XDP sockets; `None` if unreadable.
     pub xdp_statistics: Option<XdpStatistics>,
-    /// The device's own drops; `None` where they cannot be read.
+    /// Drops counted by the device; `None` if unreadable.
     pub device_drops: Option<DeviceDrops>,
-    /// The same as they were read last: there were so many at least.
+    /// Last readable values of `device_drops`: lower bounds.
     #[serde(default)]
     pub device_drops_last: DeviceDrops,
-    /// Whether frames that arrive at the device reach the switch.
+    /// State of the XDP program.
     #[serde(default)]
     pub program: ProgramState,
     /// Times that the port's XDP program was found off its device; frames that came meanwhile are counted nowhere.
@@ -162,19 +163,19 @@ pub struct PortStatus {
     /// Times that the device had another number of receive queues than the port has sockets.
     #[serde(default)]
     pub requeued: u64,
-    /// Why its sockets do not follow the receive queues of its device; `None` where they do.
+    /// Reason for which the sockets do not follow the device's receive queues; `None` if they do.
     #[serde(default)]
     pub unfollowed: Option<String>,
-    /// Whether the losses of the port are not proved: a counter cannot be read, or frames went past the switch.
+    /// True if the losses of the port are not proved: a counter cannot be read, or frames bypassed the switch.
     #[serde(default)]
     pub unproved: bool,
-    /// Frames lost unseen before or behind the switch, each counted once, by what is known of their classes.
+    /// Frames lost before or behind the switch, each counted once, by certainty of their class.
     #[serde(default)]
     pub unseen: UnseenStatus,
-    /// Its peer, beside what was declared of it.
+    /// Deviations of the peer from its declaration.
     #[serde(default)]
     pub peer: PeerStatus,
-    /// What it says by LLDP, and hears.
+    /// LLDP state.
     #[serde(default)]
     pub lldp: LldpStatus,
     /// Slow-path (punted) frames by reason and outcome: copied out of the switch (punted), refused beyond the allowed rate (over_rate),
@@ -185,32 +186,32 @@ pub struct PortStatus {
     pub classes: Vec<ClassStatus>,
 }
 
-/// Where the XDP program runs.
+/// Place where the XDP program runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum XdpMode {
-    /// In the driver.
+    /// Driver of the device.
     Native,
-    /// In the kernel's network stack.
+    /// Network stack of the kernel.
     Generic,
 }
 
-/// How frames come into the switch's memory.
+/// Path of frames into the switch's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum SocketMemory {
-    /// By the device itself.
+    /// Written by the device.
     ZeroCopy,
     /// Copied by the kernel.
     Copy,
 }
 
-/// One class on one port.
+/// Class on a port.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ClassStatus {
-    /// 0 to 7.
+    /// Class, 0 to 7.
     pub class: u8,
-    /// Whether the class is lossless: its frames may never be dropped because room is missing.
+    /// True if the class is lossless: its frames may never be dropped for lack of room.
     pub lossless: bool,
     /// Frames received, those dropped later included.
     pub rx_frames: u64,
@@ -220,113 +221,115 @@ pub struct ClassStatus {
     pub tx_frames: u64,
     /// Bytes of frames sent, FCS included.
     pub tx_bytes: u64,
-    /// Frames that ended here, by reason.
+    /// Frames that ended in the class, by reason.
     pub drops: BTreeMap<String, u64>,
-    /// Frames that had a way on and were dropped.
+    /// Frames lost: dropped although a path to their destination existed.
     pub lost: u64,
-    /// Frames of a lossless class that had a way on and were dropped: zero as long as the promise is kept; `None` for a lossy class.
+    /// Lossless frames dropped although a path to their destination existed: zero while the promise is kept; `None` for
+    /// a lossy class.
     #[serde(default)]
     pub lossless_lost: Option<u64>,
-    /// Frames flooded because no port was known for their destination, by the port where they came in; no loss.
+    /// Frames flooded because their destination was unknown, by the port where they came in; no loss.
     #[serde(default)]
     pub flooded_unknown: u64,
-    /// When the first frame that came in here was lost for want of room, after the start; `None` while
-    /// none was.
+    /// Time from the start to the first frame from this port that was lost for lack of room; `None` if there was none.
     pub first_loss_nanos: Option<u64>,
-    /// Pauses that the peer was asked for.
+    /// Pauses sent to the peer.
     pub pause_sent: PauseStatus,
-    /// Why the peer is held now, or was held last; `None` before the first time.
+    /// Cause of the current or last pause of the peer; `None` before the first.
     pub cause: Option<CauseStatus>,
-    /// Times that the peer began to be paused, by what triggered it and whether the culprit egress queue was paused by its own peer.
+    /// Times that the peer began to be paused, by trigger and by whether the culprit egress queue was paused by its own
+    /// peer.
     pub causes: BTreeMap<String, CauseCount>,
-    /// While the peer is held: the egress queues that hold what came in here, the fullest first.
+    /// Egress queues with frames from this port, the fullest first; empty unless the peer is paused.
     pub culprits: Vec<CulpritStatus>,
-    /// What each shadow policy would have done here.
+    /// Decisions of each shadow policy.
     pub shadows: Vec<ShadowStatus>,
-    /// Rate that the peer is asked to keep (GFC), zero in metrics where there is no limit; `None`: no limit.
+    /// Rate that the peer is asked to keep (GFC), zero in metrics if there is no limit; `None`: no limit.
     pub rate_asked_bits_per_second: Option<u64>,
-    /// Lowest rate that the peer was ever asked to keep (GFC), zero in metrics where there was none; `None`: there was none.
+    /// Lowest rate that the peer was ever asked to keep (GFC), zero in metrics if there was none; `None`: there was
+    /// none.
     pub rate_asked_min_bits_per_second: Option<u64>,
     /// Changes of the rate that the peer is asked to keep (GFC).
     pub rate_changes: u64,
-    /// Rate that the port keeps for its peer (GFC), zero in metrics where there is no limit; `None`: no limit.
+    /// Rate that the port keeps for its peer (GFC), zero in metrics if there is no limit; `None`: no limit.
     pub rate_obeyed_bits_per_second: Option<u64>,
-    /// Intents of the custom policy that cannot be carried out; above zero the policy is wrong.
+    /// Invalid intents of the custom policy; above zero the policy is wrong.
     #[serde(default)]
     pub intents_refused: u64,
     /// XOFF refreshes sent.
     pub refreshes_sent: u64,
-    /// What came after XOFF.
+    /// Frames received after XOFF.
     #[serde(default)]
     pub response: ResponseStatus,
-    /// Pauses that the peer asked for.
+    /// Pauses received from the peer.
     pub pause_received: PauseStatus,
-    /// Pauses of single flows; `None` where the peer does not understand them.
+    /// Pauses of single flows; `None` if the peer does not support them.
     pub flows: Option<FlowStatus>,
-    /// Memory taken by what came in here.
+    /// Memory used by frames received here.
     pub ingress: IngressStatus,
-    /// The queue of what goes out here.
+    /// Egress queue.
     pub egress: EgressStatus,
-    /// Its congestion point; `None` where there is none.
+    /// Congestion point of the class; `None` if there is none.
     #[serde(default)]
     pub congestion_point: Option<CongestionPointStatus>,
-    /// Frames sent with a mark that they met congestion here (ECN).
+    /// Frames sent with an ECN mark set here.
     #[serde(default)]
     pub ecn_marked_frames: u64,
     /// Bytes of frames marked (ECN), FCS included.
     #[serde(default)]
     pub ecn_marked_bytes: u64,
-    /// What the watchdog has seen; `None` where the class has none.
+    /// State of the watchdog; `None` if the class has none.
     #[serde(default)]
     pub watchdog: Option<WatchdogStatus>,
     /// Time from receive to transmit, on the port of egress.
     pub queueing_delay: Spread,
 }
 
-/// Why a peer is held.
+/// Cause of a pause.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CauseStatus {
-    /// `ingress` (the ingress queue reached XOFF), `egress` (an egress queue is congested), or another
-    /// that the policy knows.
+    /// Trigger: `ingress` (the ingress queue reached XOFF), `egress` (an egress queue is congested), or another one of
+    /// the policy.
     pub trigger: String,
-    /// The class whose queues are full: this one, or a higher one for which it makes room.
+    /// Class of the full queues: this one, or a higher one for which it makes room.
     pub class: u8,
     /// Name of the port whose egress queue is the culprit.
     pub culprit: Option<String>,
-    /// That queue was itself held by its peer.
+    /// True if the peer of that port paused the queue.
     pub relayed: bool,
 }
 
-/// How often something was the cause.
+/// Number of XOFFs with one trigger.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CauseCount {
-    /// With a culprit that was not held.
+    /// XOFFs with a culprit that was not paused.
     pub own: u64,
-    /// With a culprit that was held by its peer.
+    /// XOFFs with a culprit that was paused by its peer.
     pub relayed: u64,
 }
 
-/// An egress queue that holds what came in through a port.
+/// Egress queue with frames from a paused port.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CulpritStatus {
     /// Name of the egress port.
     pub port: String,
-    /// Its class: that of the pause's cause.
+    /// Class of the queue: that of the pause's cause.
     pub class: u8,
-    /// Bytes of the class from that port, now.
+    /// Bytes from the paused port, now.
     pub bytes: u64,
-    /// It, or a flow in it, is held by its own peer now.
+    /// True if its own peer pauses the queue, or a flow in it, now.
     pub held: bool,
 }
 
-/// What a shadow policy would have done.
+/// Decisions of a shadow policy.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ShadowStatus {
-    /// Its name.
+    /// Name of the policy.
     pub policy: String,
     /// Times that XOFF would have been sent.
     pub xoff: u64,
-    /// Whether it would hold the peer now.
+    /// True if the peer would be paused now.
     pub now: bool,
     /// Time in pauses that a shadow policy would have asked for, the running one included.
     pub nanos: u64,
@@ -335,18 +338,18 @@ pub struct ShadowStatus {
     pub finished_nanos: u64,
     /// Frames lost because room was missing while the policy had not asked for a pause.
     pub lost: u64,
-    /// When the first of them was, after the start.
+    /// Time from the start to the first of these losses; `None` if there was none.
     pub first_loss_nanos: Option<u64>,
-    /// Intents of the custom policy that could not have been carried out.
+    /// Invalid intents of the custom policy.
     #[serde(default)]
     pub intents_refused: u64,
-    /// What it would have asked of single flows; `None` where it does not look at flows.
+    /// Pauses of single flows; `None` if the policy pauses no flows.
     pub flows: Option<FlowsAskedStatus>,
-    /// Rates that it would have asked for; `None` where it does not.
+    /// Requested rates; `None` if the policy requests none.
     pub rate: Option<RateAskedStatus>,
 }
 
-/// What a peer was asked to do about single flows.
+/// Pauses of single flows requested of a peer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FlowsAskedStatus {
     /// Times that flows were added to those that the peer is asked to pause.
@@ -359,42 +362,43 @@ pub struct FlowsAskedStatus {
     pub asked: u64,
 }
 
-/// Rates that a peer was asked to keep.
+/// Rates requested of a peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RateAskedStatus {
     /// Changes of the rate that the peer would be asked to keep.
     pub changes: u64,
-    /// Rate that the peer would be asked to keep, zero in metrics where there is no limit; `None`: no limit.
+    /// Rate that the peer would be asked to keep, zero in metrics if there is no limit; `None`: no limit.
     pub asked_bits_per_second: Option<u64>,
-    /// Lowest rate that the peer would ever have been asked to keep, zero in metrics where there was none; `None`: there was none.
+    /// Lowest rate that the peer would ever have been asked to keep, zero in metrics if there was none; `None`: there
+    /// was none.
     pub asked_min_bits_per_second: Option<u64>,
 }
 
-/// What the watchdog of one class has seen.
+/// State of the watchdog of a class.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct WatchdogStatus {
-    /// `drop`, `forward` or `alert`.
+    /// Action: `drop`, `forward` or `alert`.
     pub action: String,
-    /// Whether the watchdog sees a pause storm.
+    /// True during a pause storm.
     pub storm: bool,
     /// Pause storms that the watchdog has seen.
     pub storms: u64,
     /// Time in pause storms, the running one included.
     pub nanos: u64,
-    /// Frames that they cost.
+    /// Frames dropped during pause storms.
     pub dropped: u64,
     /// Frames sent during pause storms, as of the latest pause frame. Dropped ones count as drops.
     pub forwarded: u64,
-    /// The latest; `None` before the first.
+    /// Latest storm; `None` before the first.
     pub last: Option<StormStatus>,
 }
 
-/// One storm.
+/// Pause storm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct StormStatus {
-    /// How long ago it was detected.
+    /// Time since its detection.
     pub began_nanos_ago: u64,
-    /// How long it took, or takes so far.
+    /// Duration, up to now if it lasts.
     pub nanos: u64,
     /// Frames dropped.
     pub dropped: u64,
@@ -409,7 +413,7 @@ pub struct PauseStatus {
     pub xoff: u64,
     /// XONs: pause times of zero.
     pub xon: u64,
-    /// Whether a pause holds. Direction: sent (the peer is paused), received (the peer has paused this port).
+    /// True during a pause. Direction: sent (the peer is paused), received (the peer has paused this port).
     pub now: bool,
     /// Time in pause, the running one included. Direction: sent (the peer was paused), received (the peer paused this port).
     pub nanos: u64,
@@ -428,7 +432,7 @@ pub struct FlowStatus {
     pub pause_frames_received: u64,
     /// Frames by which the peer has resumed single flows.
     pub resume_frames_received: u64,
-    /// What the peer was asked, counted when it was decided.
+    /// Requests to the peer, counted when decided.
     #[serde(flatten)]
     pub asked: FlowsAskedStatus,
     /// Flows that the peer has paused here now.
@@ -437,7 +441,7 @@ pub struct FlowStatus {
     pub fallbacks: u64,
 }
 
-/// Bytes of one ingress port and class, and the thresholds that they meet.
+/// Ingress occupancy and thresholds of a class on a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct IngressStatus {
     /// Ingress occupancy: bytes that came in on the port and count against its thresholds.
@@ -448,56 +452,56 @@ pub struct IngressStatus {
     pub xoff_bytes: u64,
     /// Ingress occupancy below which XON is sent; zero for a lossy class.
     pub xon_bytes: u64,
-    /// Headroom: room beyond XOFF for what still arrives.
+    /// Headroom: room beyond XOFF for frames that still arrive.
     pub headroom_bytes: u64,
     /// Maximum headroom used since the start; zero for a lossy class.
     pub headroom_used_max_bytes: u64,
     /// Minimum headroom left since the start; `None` for a lossy class.
     pub headroom_free_min_bytes: Option<u64>,
-    /// Minimum headroom left in the last five minutes, to the minute; `None` for a lossy class.
+    /// Minimum headroom left in the last five minutes, with a resolution of a minute; `None` for a lossy class.
     #[serde(default)]
     pub headroom_free_recent_bytes: Option<u64>,
-    /// What is computed for the line and the peer as they were declared; `None` for a lossy class, or where nothing was.
+    /// Computed headroom for the declared line and peer; `None` for a lossy class, or without declaration.
     #[serde(default)]
     pub headroom_needed_bytes: Option<u64>,
 }
 
-/// Bytes of one egress queue.
+/// Egress queue of a class on a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct EgressStatus {
     /// Egress occupancy: bytes queued to be sent on the port, those committed to the driver included.
     pub bytes: u64,
     /// Maximum egress occupancy since the start.
     pub bytes_max: u64,
-    /// A frame that would take the queue beyond this is dropped, or waits.
+    /// Maximum length of the queue. Frames beyond it are dropped, or wait.
     pub limit_bytes: u64,
-    /// The pipeline was halted, for every port and class, because this queue was full.
+    /// Halts of the pipeline, for every port and class, because this queue was full.
     #[serde(default)]
     pub halts: HaltStatus,
 }
 
-/// How a time is spread. Quantiles are upper bounds: a worker's are at most an eighth too high, the others at
-/// most twice as high.
+/// Distribution of a time. Quantiles are upper bounds: too high by at most an eighth for a worker, by at most a factor
+/// of two otherwise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Spread {
-    /// How many.
+    /// Number of values.
     pub count: u64,
-    /// Their sum.
+    /// Sum of the values.
     pub sum_nanos: u64,
-    /// Half of them were at most this; `None` while there are none.
+    /// Median, as an upper bound; `None` without values.
     pub p50_nanos: Option<u64>,
-    /// 99 of 100 were at most this.
+    /// 99th percentile, as an upper bound; `None` without values.
     pub p99_nanos: Option<u64>,
 }
 
-/// A forwarding thread.
+/// Forwarding thread.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct WorkerStatus {
-    /// The core that it is pinned to.
+    /// Core to which the thread is pinned; `None` if it is not.
     pub core: Option<usize>,
     /// Names of its ports.
     pub ports: Vec<String>,
-    /// Whether it runs.
+    /// State of the thread.
     pub state: WorkerState,
     /// Loops of a forwarding thread.
     pub loops: u64,
@@ -505,7 +509,7 @@ pub struct WorkerStatus {
     pub longest_gap_nanos: u64,
     /// Times between two loops beyond the stall budget.
     pub stalls: u64,
-    /// The stall budget.
+    /// Stall budget.
     pub stall_budget_nanos: u64,
     /// Time between two loops of an awake forwarding thread.
     pub gaps: Spread,
@@ -513,25 +517,25 @@ pub struct WorkerStatus {
     pub send_reaction: Spread,
     /// Time from a pause frame received to the last frame of its class handed to the kernel; an upper bound.
     pub obey_reaction: Spread,
-    /// Frames that the worker's buffer memory has room for; falls for good only if the switch has a bug.
+    /// Free frames in the worker's buffer memory; falls permanently only if the switch has a bug.
     pub frames_free: u64,
-    /// Free cells of 96 bytes in the worker's buffer memory; falls for good only if the switch has a bug.
+    /// Free cells of 96 bytes in the worker's buffer memory; falls permanently only if the switch has a bug.
     pub cells_free: u64,
     /// Frames missing from the ledger: zero unless the switch has a bug.
     #[serde(default)]
     pub frames_missing: u64,
-    /// Its own ledger; `None` where it did not answer.
+    /// Ledger of the worker; `None` if it did not answer.
     pub ledger: Option<Books>,
 }
 
-/// What a worker said when it was asked.
+/// State of a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum WorkerState {
-    /// It answered.
+    /// The worker answered.
     Running,
-    /// It did not answer in time.
+    /// The worker did not answer in time.
     Silent,
-    /// It is not there any more.
+    /// The worker has ended.
     Ended,
 }

@@ -1,4 +1,4 @@
-//! What the watchdog has seen of each class.
+//! Pause storms of a class, for `/status`.
 
 use xoff_dataplane::counters::ClassCounters;
 use xoff_dataplane::drop_reason::DropReason;

@@ -1,4 +1,4 @@
-//! A switch whose counters are filled by hand, for the tests of this crate and of those above.
+//! Switch whose counters are filled by hand, for tests of this crate and others.
 
 #![allow(clippy::unwrap_used, clippy::missing_panics_doc)]
 
@@ -24,9 +24,9 @@ use super::*;
 use crate::bell::Bell;
 use crate::lldp::Neighbors;
 
-/// The lossless class of the switch.
+/// Lossless class of the switch.
 pub const CLASS_3: Class = Class::ALL[3];
-/// Its clock.
+/// Time by the clock of the switch.
 pub const NOW: Nanos = Nanos(5_000_000_000);
 
 struct FakeDriver;
@@ -56,7 +56,7 @@ impl PortDriver for FakeDriver {
     }
 }
 
-/// What is answered for by that driver.
+/// Returns a device with this driver.
 pub fn device(ifindex: u32, driver: impl PortDriver + 'static) -> PortDevice {
     let mac = MacAddr([2, 0, 0, 0, 0, 1]);
     let overlap = Overlap::Sockets;
@@ -83,13 +83,13 @@ fn port_settings(name: &str) -> PortSettings {
     PortSettings::plain(name, mac, BitRate::from_gbps(1), std::array::from_fn(class_settings))
 }
 
-/// A switch of two ports and one worker, and that worker's inbox. The ports' devices are there: they are `lo`.
+/// Returns a switch of two ports and one worker, and that worker's inbox. Both devices are `lo`.
 #[must_use]
 pub fn view() -> (Arc<SwitchView>, Inbox) {
     view_on([1; 2])
 }
 
-/// The same on devices of these indices.
+/// Returns a switch as [`view`] does, on devices with these indexes.
 #[must_use]
 pub fn view_on(devices: [u32; 2]) -> (Arc<SwitchView>, Inbox) {
     let mut settings = SwitchSettings::plain(["left", "right"].map(port_settings).into());

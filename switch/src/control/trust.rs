@@ -1,10 +1,8 @@
-//! Who may ask a running switch, and who may change it: no web page under a name of its own, and for
-//! changes nobody but somebody on this machine.
+//! Access to a running switch: host names by which it may be addressed, and changes only from this machine.
 //!
-//! A page may send requests to an address of this machine or network, under a name whose owner has made
-//! it mean that address (DNS rebinding), and then read the answers. A browser writes that name into
-//! `Host`. So a name has to be one of the switch's; an address as such cannot be made to mean another.
-//! Who sends no `Host` is no browser.
+//! A web page may send requests to this machine under a name that its owner has pointed here (DNS rebinding), and then
+//! read the answers. A browser puts that name into `Host`, so a name must be one of the switch's own. An address cannot
+//! be redirected. A client without `Host` is no browser.
 
 use std::net::IpAddr;
 
@@ -15,10 +13,11 @@ use super::asker::{Asker, is_of_this_machine};
 
 const LOCALHOST: &str = "localhost";
 
-/// The name or address that a request is addressed to; what is none is the empty one, which nobody has.
+/// Returns the name or address that a request is addressed to; an invalid one becomes the empty name, which matches
+/// nothing.
 ///
 /// # Errors
-/// Several of them: whoever stands in between may have believed another one.
+/// Returns an error if there are several, because a proxy may have used another one.
 pub(super) fn host(headers: &HeaderMap) -> Result<Option<&str>, &'static str> {
     let mut hosts = headers.get_all(header::HOST).iter().map(|host| host.to_str().unwrap_or_default());
     match (hosts.next(), hosts.next()) {
@@ -27,16 +26,16 @@ pub(super) fn host(headers: &HeaderMap) -> Result<Option<&str>, &'static str> {
     }
 }
 
-/// The names and the address that a switch is asked by.
+/// Names and address of a switch.
 #[derive(Clone, Debug)]
 pub(super) struct Names {
     listen: IpAddr,
-    /// In lower case.
+    /// Names in lower case.
     names: Vec<String>,
 }
 
 impl Names {
-    /// Of one that listens on `listen`: `localhost`, the name of the machine, and those `configured`.
+    /// Creates the names of a switch that listens on `listen`: `localhost`, the machine's name, and those `configured`.
     pub fn new(listen: IpAddr, configured: &[String]) -> Names {
         let machine = nix::unistd::gethostname().ok().and_then(|name| name.into_string().ok());
         let own = [LOCALHOST.to_owned()].into_iter().chain(machine);
@@ -44,10 +43,10 @@ impl Names {
         Names { listen, names: names.map(|name| name.to_ascii_lowercase()).collect() }
     }
 
-    /// Whether it answers who calls it `host`.
+    /// Checks that the switch may be addressed as `host`.
     ///
     /// # Errors
-    /// What it may be called.
+    /// Returns the accepted names.
     pub fn may_ask(&self, host: Option<&str>) -> Result<(), String> {
         let Some(host) = host else { return Ok(()) };
         match Host::read(host) {
@@ -60,8 +59,8 @@ impl Names {
         }
     }
 
-    /// Whether a page of `origin` may read what is answered to who asks for `host`: that of a switch on the same machine, or on one
-    /// that is configured, which joins this one to its picture.
+    /// Returns whether a page of `origin` may read answers to requests for `host`. True for pages of a switch on the
+    /// same machine or on a configured one, which show several switches together.
     pub fn may_read(&self, origin: &HeaderValue, host: Option<&str>) -> bool {
         let uri: Option<Uri> = origin.to_str().ok().and_then(|origin| origin.parse().ok());
         let Some(from) = uri.as_ref().and_then(Uri::host).map(str::to_ascii_lowercase) else { return false };
@@ -72,10 +71,10 @@ impl Names {
                 && (host == from_host || [&host, &from_host].into_iter().flatten().all(Host::is_here))
     }
 
-    /// Whether a client that calls it `host` may do `what`, which is for clients on this machine.
+    /// Checks that a client that uses the name `host` may do `what`, which is reserved to clients on this machine.
     ///
     /// # Errors
-    /// What is allowed.
+    /// Returns the permitted clients or names.
     pub fn may(&self, asker: Asker, host: Option<&str>, what: &str) -> Result<(), String> {
         let reached = match asker {
             Asker::Tcp { here, .. } => Some(here.ip().to_canonical()),
@@ -101,8 +100,8 @@ impl Names {
         }
     }
 
-    /// Whether the other end of its connection is on this machine: the kernel takes packets from any of its own addresses from
-    /// nobody else.
+    /// Returns whether the client is on this machine. The kernel drops packets from outside with one of its own source
+    /// addresses.
     fn is_here(&self, asker: Asker) -> bool {
         let Asker::Tcp { peer, here } = asker else { return true };
         let address = peer.ip().to_canonical();
@@ -119,16 +118,16 @@ impl Names {
     }
 }
 
-/// What stands in a `Host`, without the port.
+/// Content of a `Host` header, without the port.
 #[derive(Debug, PartialEq, Eq)]
 enum Host {
     Address(IpAddr),
-    /// In lower case.
+    /// Name in lower case.
     Name(String),
 }
 
 impl Host {
-    /// Whether whoever says it means his own machine.
+    /// Returns whether the host means the client's own machine.
     fn is_here(&self) -> bool {
         match self {
             Host::Address(address) => address.is_loopback(),
@@ -157,7 +156,7 @@ mod tests {
     const LISTEN: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 1));
     const HERE: SocketAddr = SocketAddr::new(IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 1);
 
-    /// By a connection to the address that is listened on.
+    /// Tries a change by a connection to the listening address.
     fn may_change(names: &Names, peer: SocketAddr, host: Option<&str>) -> Result<(), String> {
         let here = SocketAddr::new(names.listen, 9464);
         names.may(Asker::Tcp { peer, here }, host, "change a policy")
@@ -192,7 +191,7 @@ mod tests {
             assert!(names().may_ask(Some(host)).is_err(), "{host}");
             assert!(may_change(&names(), HERE, Some(host)).is_err(), "{host}");
         }
-        // Addresses that reach it some other way do to ask: nobody can make them mean something else.
+        // Other addresses may be used for reading: an address cannot be redirected.
         for host in ["10.0.0.2", "[::2]:9464"] {
             assert_eq!(names().may_ask(Some(host)), Ok(()), "{host}");
             assert!(may_change(&names(), HERE, Some(host)).is_err(), "{host}");
@@ -254,7 +253,7 @@ mod tests {
         assert!(may(reached(ours, [10, 0, 0, 4]), "10.0.0.4").is_err(), "from elsewhere");
     }
 
-    /// From an address that it has chosen: the kernel lists its socket.
+    /// A client with any source address is local if the kernel lists its socket.
     #[test]
     fn connection_of_this_machine_may_change() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();

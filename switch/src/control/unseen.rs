@@ -1,18 +1,20 @@
-//! Classes of frames that a port lost before or behind the switch.
+//! Classification of frames that a port lost before or behind the switch.
 //!
-//! No socket and no device tells which frames it drops. Arrivals and departures in the time of the loss do:
+//! No socket or device counts drops by class. Arrivals and departures during the loss show the possible classes:
 //!
-//! * Behind the XDP program (sockets, queues without a socket): the program has counted every frame before it was dropped, by PCP and
-//!   DSCP. If no lossless frame came, the loss is proved to be lossy; otherwise it counts as lossless.
+//! * Behind the XDP program (sockets, queues without a socket): the program has counted every frame by PCP and DSCP
+//!   before the drop. If no lossless frame came, the loss is proved to be lossy; otherwise it counts as lossless.
 //! * Received in a form that the switch cannot read: the frame may have come long before, and counts as lossless.
-//! * Before the program (the device): only what the program saw around that time is known. If lossy frames came and no lossless ones,
-//!   the class is not proved; otherwise, also if nothing came, the loss counts as lossless.
-//! * Sent: the dataplane counts by class what left and what the kernel holds. If lossy frames were sent and no lossless ones, the loss is
-//!   proved to be lossy; otherwise it counts as lossless.
+//! * Before the program (the device): only the frames that the program counted around that time are known. If lossy
+//!   frames came and no lossless ones, the class is not proved; otherwise, also if nothing came, the loss counts as
+//!   lossless.
+//! * Sent: the dataplane counts by class the frames sent and those that the kernel holds. If only lossy frames were
+//!   sent, the loss is proved to be lossy; otherwise it counts as lossless.
 //!
-//! The control thread reads all of it once a second, and every client's request does. A loss may show in a counter after the reading that
-//! counted its frame: arrivals and departures therefore count from a reading at least [`SPAN`] old. A loss keeps its first
-//! classification. Pause frames, and frames whose head cannot be read, count as lossless: without a pause frame the peer overruns somebody.
+//! The control thread reads the counters once a second, and each client's request reads them, too. A loss may show in a
+//! counter after the reading that counted its frame, so arrivals and departures count from a reading at least [`SPAN`]
+//! old. A loss keeps its first classification. Pause frames and unreadable heads count as lossless: without a pause
+//! frame the peer overruns a buffer.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -24,23 +26,23 @@ use xoff_dataplane::settings::SwitchSettings;
 use xoff_dataplane::units::{Class, Nanos, PortId};
 use xoff_xdp::{Arrivals, Head, Losses};
 
-/// Frames of a port that were lost unseen, each counted once, by what is known of their classes.
+/// Frames of a port lost outside the switch, each counted once, by certainty of their class.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Unseen {
-    /// Lossless ones may be among them.
+    /// Frames that may include lossless ones.
     pub lossless: u64,
-    /// Frames that the device lost before the XDP program; only lossy classes arrived around that time, so their class is not proved.
+    /// Frames that the device lost before the XDP program, while only lossy classes arrived: their class is not proved.
     pub unknown: u64,
-    /// None of them was of a lossless class.
+    /// Frames proved to be of lossy classes.
     pub lossy: u64,
-    /// Frames that the device may have lost: it may also have counted those of the others again.
+    /// Drops of the device that may be the same frames as drops of its sockets.
     pub ambiguous: u64,
-    /// There may be more than so many.
+    /// True if the counts are lower bounds.
     pub at_least: bool,
 }
 
 impl Unseen {
-    /// What is to be told of the lossy ones, if there are any.
+    /// Describes the lossy losses, if any.
     pub fn lossy_in_words(&self, port: &str) -> Option<String> {
         let frames = frames_in_words(self.lossy, self.at_least)?;
         Some(format!(
@@ -65,7 +67,7 @@ impl Unseen {
         unknown.into_iter().chain(ambiguous)
     }
 
-    /// The same losses without those that somebody has acknowledged.
+    /// Returns the losses without the acknowledged ones.
     pub fn without(&self, acknowledged: &Acknowledged) -> Unseen {
         Unseen {
             unknown: self.unknown.saturating_sub(acknowledged.unknown.get()),
@@ -75,20 +77,20 @@ impl Unseen {
     }
 }
 
-/// How often somebody has acknowledged that it is not known what a port lost. Written by the thread that answers.
+/// Numbers of acknowledged gaps of a port. Written by the HTTP thread.
 #[derive(Debug, Default)]
 pub struct Acknowledged {
-    /// As long as its device was gone.
+    /// Times that the device was gone.
     pub returns: Counter,
-    /// As long as its program was off.
+    /// Times that the XDP program was off.
     pub program_detached: Counter,
-    /// As long as its sockets did not follow its queues.
+    /// Times that the sockets did not follow the queues.
     pub requeued: Counter,
-    /// When it was taken away.
+    /// Removals of the port with unreadable counters.
     pub removed_unread: Counter,
-    /// Frames lost unseen of which nobody knows the class.
+    /// Lost frames of unknown class.
     pub unknown: Counter,
-    /// Frames that its device may have lost.
+    /// Ambiguous drops of the device.
     pub ambiguous: Counter,
 }
 
@@ -98,21 +100,21 @@ fn frames_in_words(frames: u64, at_least: bool) -> Option<String> {
     (frames > 0).then(|| format!("{at_least}{} {is}", grouped(frames)))
 }
 
-/// Shortest time over which arrivals and departures are compared with losses.
-const SPAN: Nanos = Nanos::from_millis(900); // the control thread reads once a second, more or less
+/// Minimum time over which arrivals and departures are compared with losses.
+const SPAN: Nanos = Nanos::from_millis(900); // the control thread reads about once a second
 
 /// Classifies the losses of one port.
 #[derive(Debug, Default)]
 pub(super) struct Judge(Mutex<Judged>);
 
-/// Losses classified so far, and the readings that the next one is compared with.
+/// Classified losses, and the readings for the next comparison.
 #[derive(Debug, Default)]
 struct Judged {
     unseen: Unseen,
     last: Option<Reading>,
-    /// A reading at least [`SPAN`] before `recent`.
+    /// Reading at least [`SPAN`] before `recent`.
     early: Option<Reading>,
-    /// The first reading that was at least [`SPAN`] behind `early`.
+    /// First reading at least [`SPAN`] after `early`.
     recent: Option<Reading>,
 }
 
@@ -121,18 +123,18 @@ struct Judged {
 pub(super) struct Reading {
     pub at: Nanos,
     pub losses: Losses,
-    /// What had come before the losses were read, and after.
+    /// Arrivals read before and after the losses.
     pub came: [Arrivals; 2],
     pub sent: [Sent; 2],
     pub settings: Arc<SwitchSettings>,
 }
 
-/// What the switch has sent at a port.
+/// Frames sent at a port.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Sent {
-    /// Frames, by class.
+    /// Frames by class.
     frames: [u64; 8],
-    /// Bytes that wait, some of them with the kernel, by class.
+    /// Bytes queued, some of them in the kernel, by class.
     bytes: [u64; 8],
     pauses: u64,
 }
@@ -153,7 +155,7 @@ impl Judge {
 }
 
 impl Reading {
-    /// That of a port at which nothing has happened yet.
+    /// Returns the reading of a port without traffic.
     fn none(settings: &Arc<SwitchSettings>) -> Reading {
         let (at, losses, came, sent) = Default::default();
         Reading { at, losses, came, sent, settings: Arc::clone(settings) }
@@ -165,14 +167,14 @@ impl Sent {
         let of = |class| counters.class(id, class);
         let port = counters.port(id);
         Sent {
-            bytes: Class::ALL.map(|class| of(class).egress_bytes.get()), // before: what leaves meanwhile is counted below
+            bytes: Class::ALL.map(|class| of(class).egress_bytes.get()), // before `frames`: frames sent in between are counted below
             frames: Class::ALL.map(|class| of(class).tx_frames.get()),
             pauses: port.pause_frames_sent.get() + port.rate_frames_sent.get(),
         }
     }
 }
 
-/// Kinds of classes that passed while frames were lost.
+/// Kinds of classes that passed during a loss.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Passed {
     Nothing,
@@ -228,7 +230,7 @@ fn is_any_lossless(settings: &SwitchSettings, id: PortId) -> bool {
     settings.ports[id.index()].classes.iter().any(|class| class.lossless)
 }
 
-/// Returns the classes of arrived frames; a class counts as lossless if it was so by any of the settings.
+/// Returns the kinds of classes of arrived frames; a class counts as lossless if it was so by any of the settings.
 fn came(id: PortId, settings: &[&SwitchSettings; 4], heads: impl Iterator<Item = Head>) -> Passed {
     let ports = settings.map(|settings| &settings.ports[id.index()]);
     let classifiers = ports.map(Classifier::new);
@@ -242,7 +244,8 @@ fn came(id: PortId, settings: &[&SwitchSettings; 4], heads: impl Iterator<Item =
     Passed::of(heads.map(is_lossless))
 }
 
-/// Returns the classes of sent frames; a class that is lossless at any port counts as lossless, since its frames came in somewhere.
+/// Returns the kinds of classes of sent frames; a class that is lossless at any port counts as lossless, because its
+/// frames came in somewhere.
 fn sent(settings: &[&SwitchSettings; 4], before: &Sent, now: &Sent) -> Passed {
     let of_class = |class: Class| {
         let at = class.index();
@@ -265,7 +268,7 @@ mod tests {
         Head::Marks { dscp: None, pcp: Some(pcp) }
     }
 
-    /// Readings of a port whose class 3 is lossless, one after the other.
+    /// Series of readings of a port whose class 3 is lossless.
     struct Story {
         judged: Judged,
         settings: Arc<SwitchSettings>,
@@ -298,18 +301,18 @@ mod tests {
             self.sent.frames[class] += 1;
         }
 
-        /// Frames lost unseen so far: lossless, unknown, lossy.
+        /// Adds a reading, and returns the lossless, unknown and lossy losses so far.
         fn read(&mut self) -> [u64; 3] {
             self.read_as(self.came.clone())
         }
 
-        /// The same where less had come before the losses were read.
+        /// Adds a reading with earlier arrivals before the losses were read.
         fn read_as(&mut self, before: Arrivals) -> [u64; 3] {
             self.at = self.at.after(SPAN);
             self.read_now(before)
         }
 
-        /// The same at the time of the last reading.
+        /// Adds a reading at the time of the last one.
         fn read_now(&mut self, before: Arrivals) -> [u64; 3] {
             let came = [before, self.came.clone()];
             let (at, losses, settings) = (self.at, self.losses, Arc::clone(&self.settings));
@@ -343,7 +346,7 @@ mod tests {
         assert_eq!(story.read(), [11, 0, 40], "nothing came: nobody knows what it was");
     }
 
-    /// What comes while the losses are read may be lost before the next reading.
+    /// Frames that arrive during a reading may be lost before the next one.
     #[test]
     fn arrivals_during_a_reading_count_for_both() {
         let mut story = Story::new();
@@ -370,7 +373,7 @@ mod tests {
         assert_eq!(story.read(), [1, 0, 0]);
     }
 
-    /// They may be those of the sockets, and count in no total.
+    /// Ambiguous losses may be those of the sockets, and count in no total.
     #[test]
     fn ambiguous_losses_are_apart() {
         let mut story = Story::new();
@@ -460,7 +463,7 @@ mod tests {
         assert_eq!(story.read(), [3, 0, 5]);
     }
 
-    /// Clients read at any time: neither do losses change their class, nor do arrivals count for a shorter time.
+    /// Readings by clients change neither the class of losses nor the time over which arrivals count.
     #[test]
     fn readings_between_change_no_class() {
         let mut story = Story::new();

@@ -1,52 +1,54 @@
-//! The verdict on a switch as `/status` has it.
+//! Verdict on a switch as a part of `/status`.
 
 use crate::Promise;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Whether the lossless classes lost nothing, and by how much.
+/// Verdict on the promise that lossless classes lose nothing, with the losses.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Verdict {
-    /// Nothing was lost, and that is proved: `promise` is `kept`.
+    /// True if it is proved that nothing was lost: `promise` is `kept`.
     pub lossless: bool,
-    /// What became of the promise.
+    /// State of the promise.
     #[serde(default)]
     pub promise: Promise,
-    /// Why it cannot be proved that nothing was lost, in words: one for each thing that cannot be read.
+    /// Reasons for which losslessness is not proved, in words: one for each unreadable counter.
     #[serde(default)]
     pub unproved: Vec<String>,
-    /// The same of what somebody has acknowledged (`xoff acknowledge`): it does not count.
+    /// Acknowledged reasons (`xoff acknowledge`), which do not count.
     #[serde(default)]
     pub acknowledged: Vec<String>,
-    /// Frames of lossless classes that had a way on and were dropped.
+    /// Frames of lossless classes dropped although a path to their destination existed.
     pub lossless_lost: u64,
-    /// Frames of lossless classes that were flooded because no port was known for their destination: the address was never learned, or
-    /// was forgotten, as when its port lost its link. They are no loss.
+    /// Frames of lossless classes flooded because their destination was unknown. The address was never learned or was
+    /// forgotten, as after its port lost its link. No loss.
     #[serde(default)]
     pub lossless_flooded_unknown: u64,
-    /// Frames lost before or behind the switch, among which lossless ones may be, each counted once. Zero is exact where nothing
-    /// is unproved.
+    /// Frames lost before or behind the switch that may include lossless ones, each counted once. Zero is exact if
+    /// `unproved` is empty.
     pub unseen_lost: u64,
-    /// Frames lost before the XDP program saw them, when only lossy classes came: it is not proved that none was lossless.
+    /// Frames lost before the XDP program saw them, while only lossy classes came: it is not proved that none was
+    /// lossless.
     #[serde(default)]
     pub unseen_unknown: u64,
-    /// Frames lost before or behind the switch at ports that carried only lossy classes in that time: no broken promise.
+    /// Frames lost before or behind the switch at ports that carried only lossy classes in that time: no broken
+    /// promise.
     #[serde(default)]
     pub unseen_lossy: u64,
-    /// Of these three there may be more: two counters may have the same frames, or others.
+    /// True if the three counts are lower bounds: two counters may contain the same frames, or different ones.
     #[serde(default)]
     pub unseen_at_least: bool,
-    /// The lossy ones in words, one for each port.
+    /// Descriptions of the lossy losses, one for each port.
     #[serde(default)]
     pub unseen_lossy_at: Vec<String>,
-    /// Least headroom that any lossless class had left; `None` where no class is lossless.
+    /// Minimum headroom left in any lossless class; `None` if no class is lossless.
     pub headroom_free_min_bytes: Option<u64>,
-    /// No frame is missing from the ledger; `None` where a worker did not answer.
+    /// True if no frame is missing from the ledger; `None` if a worker did not answer.
     pub ledger_balanced: Option<bool>,
 }
 
 impl Verdict {
-    /// Frames lost before or behind the switch, of any class.
+    /// Returns the frames lost before or behind the switch, of any class.
     #[must_use]
     pub const fn unseen_total(&self) -> u64 {
         self.unseen_lost + self.unseen_unknown + self.unseen_lossy

@@ -1,4 +1,4 @@
-//! What the control thread can see of a running switch, and by whom each part is written.
+//! Running switch as the control thread sees it, and the writer of each part.
 
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -21,82 +21,81 @@ use crate::router::RouterView;
 
 pub use super::port_view::{Link, PortDevice, PortView, ProgramState};
 
-/// A running switch, as seen from outside its workers.
+/// Running switch as seen from outside its workers.
 #[derive(Debug)]
 pub struct SwitchView {
-    /// The switch's name.
+    /// Name of the switch.
     pub name: String,
-    /// What the dataplane was told last.
+    /// Current settings of the dataplane.
     pub configured: Current<SwitchSettings>,
-    /// The policy of each class now.
+    /// Current policy of each class.
     pub policies: PolicyCells,
-    /// Written by the workers.
+    /// Counters. Written by the workers.
     pub counters: Arc<Counters>,
-    /// One for each port of `settings`: for each place that a port may have.
+    /// Ports by index, vacant places included.
     pub ports: Vec<PortView>,
-    /// The threads that forward.
+    /// Forwarding threads.
     pub workers: Vec<WorkerView>,
-    /// A worker's longest pause between two loops through which nothing lossless is lost.
+    /// Longest stall of a worker without loss in a lossless class.
     pub stall_budget: Nanos,
-    /// The clock that the workers tell time by.
+    /// Clock of the workers.
     pub clock: fn() -> Nanos,
-    /// When the switch was started, by that clock.
+    /// Start of the switch, by that clock.
     pub started_at: Nanos,
-    /// And by the wall clock, which may have been set since.
+    /// Start of the switch, by the wall clock, which may have been set since.
     pub started: SystemTime,
-    /// The router, if there is one.
+    /// Router, if any.
     pub router: Option<RouterView>,
-    /// What lossless classes have lost.
+    /// Losses of lossless classes.
     pub books: LossBooks,
-    /// What goes wrong now. Written by the control thread.
+    /// Current conditions. Written by the control thread.
     pub going_on: GoingOn,
-    /// What ports say by LLDP, and hear. Written by the host path.
+    /// LLDP state of the ports. Written by the host path.
     pub neighbors: Neighbors,
-    /// Wakes the host path.
+    /// Bell that wakes the host path.
     pub host_bell: Arc<Bell>,
 }
 
 impl SwitchView {
-    /// What the dataplane was told last.
+    /// Returns the current settings of the dataplane.
     #[must_use]
     pub fn settings(&self) -> Arc<SwitchSettings> {
         self.configured.get()
     }
 
-    /// The name of a port.
+    /// Returns the name of a port.
     #[must_use]
     pub fn name_of(&self, port: PortId) -> &str {
         self.ports[port.index()].name()
     }
 
-    /// All ports that are there, with what is seen of each.
+    /// Returns all existing ports.
     pub fn ports(&self) -> impl Iterator<Item = (PortId, &PortView)> {
         self.places().filter(|(_, port)| port.is_there())
     }
 
-    /// All places for ports, those of which are none, or no more, included.
+    /// Returns all places for ports, vacant ones included.
     pub fn places(&self) -> impl Iterator<Item = (PortId, &PortView)> {
         (0..=u8::MAX).map(PortId).zip(&self.ports)
     }
 
-    /// How long the peer of `port` has been held, and has held it, for `class`, and how long the pipeline was halted for that
-    /// queue; what lasts is included.
+    /// Returns the total pause times of a class at `port`, current pauses included.
     pub(super) fn pause_times(&self, port: PortId, class: Class) -> PauseTimes {
         let counters = self.counters.class(port, class);
         self.ports[port.index()].pause_times((self.clock)(), class, counters)
     }
 
-    /// Frames that this port lost unseen.
+    /// Returns the frames that the port lost outside the switch.
     pub(super) fn unseen_at(&self, id: PortId) -> Unseen {
         self.ports[id.index()].unseen(id, &self.counters, &self.configured, self.clock)
     }
 
-    /// Frames that were lost unseen, for each place for a port.
+    /// Returns the frames lost outside the switch, by place.
     pub(super) fn unseen(&self) -> Vec<Unseen> {
         self.places().map(|(id, _)| self.unseen_at(id)).collect()
     }
 
-    /// Least headroom left so far, over all lossless classes, those that are none any more included; `None`: there were none.
+    /// Returns the minimum headroom left so far in all classes that are or were lossless; `None` if there were none.
     #[must_use]
     pub fn headroom_least_free(&self) -> Option<u64> {
         let ports =
@@ -104,7 +103,8 @@ impl SwitchView {
         ports.flatten().chain(self.books.headroom_free_min()).min()
     }
 
-    /// Least headroom left in the last five minutes, to the minute, in a lossless class.
+    /// Returns the minimum headroom left in the last five minutes, with a resolution of a minute; `None` for a lossy
+    /// class.
     pub(super) fn headroom_free_recent(&self, port: PortId, class: Class) -> Option<u64> {
         let settings = self.settings().ports[port.index()].classes[class.index()];
         let counters = self.counters.class(port, class);
@@ -112,14 +112,14 @@ impl SwitchView {
         settings.lossless.then(|| settings.headroom.0.saturating_sub(used))
     }
 
-    /// Least headroom left so far in a lossless class.
+    /// Returns the minimum headroom left so far; `None` for a lossy class.
     pub(super) fn headroom_free(&self, port: PortId, class: Class) -> Option<u64> {
         let settings = self.settings().ports[port.index()].classes[class.index()];
         let used = self.counters.class(port, class).headroom_watermark.get();
         settings.lossless.then(|| settings.headroom.0.saturating_sub(used))
     }
 
-    /// All classes of all ports.
+    /// Returns all classes of all ports.
     pub fn classes(&self) -> impl Iterator<Item = (PortId, Class, &ClassCounters)> {
         let of = move |port| {
             Class::ALL.into_iter().map(move |class| (port, class, self.counters.class(port, class)))
@@ -128,48 +128,47 @@ impl SwitchView {
     }
 }
 
-/// A worker: a thread and what it tells.
+/// Worker as seen from outside.
 #[derive(Debug)]
 pub struct WorkerView {
-    /// The core that it is pinned to, if it is.
+    /// Core to which the worker is pinned, if any.
     pub core: Option<usize>,
-    /// How many slots its store has.
+    /// Number of slots of its store.
     pub slots: u32,
-    /// Written by the worker.
+    /// Facts published by the worker.
     pub facts: Arc<WorkerFacts>,
-    /// Messages to the worker.
+    /// Requests to the worker.
     pub mailbox: Mailbox,
 }
 
-/// What a worker writes about itself.
+/// Facts that a worker publishes.
 #[derive(Debug, Default)]
 pub struct WorkerFacts {
-    /// Loops so far.
+    /// Number of loops.
     pub loops: Counter,
-    /// Most time between two loops of an awake worker, in nanoseconds.
+    /// Longest time between two loops of an awake worker, in nanoseconds.
     pub longest_gap: Counter,
     /// Gaps longer than the stall budget.
     pub stalls: Counter,
     /// Time between two loops, in nanoseconds.
     pub gaps: FineHistogram,
-    /// From the start of the loop in which a threshold was crossed until the kernel has taken the frame
-    /// that stops the peer, in nanoseconds: an upper bound of the reaction.
+    /// Upper bound of the reaction to a crossed threshold, in nanoseconds: from the start of that loop until the kernel
+    /// has taken the pause frame.
     pub pause_reaction: FineHistogram,
-    /// From the last look before a pause frame came to when it was obeyed, in nanoseconds: an upper
-    /// bound of how long frames of its class were still handed over.
+    /// Upper bound of the reaction to a pause frame, in nanoseconds: from the last poll before its arrival until it was
+    /// obeyed.
     pub obey_reaction: FineHistogram,
-    /// What the worker's ledger misses, as an absolute number: zero unless the switch has a bug.
-    /// Written shortly after frames have moved, and for each `/status`.
+    /// Frames missing from the worker's ledger, as an absolute number: zero unless the switch has a bug. Written
+    /// shortly after frames have moved, and for each `/status`.
     pub frames_missing: Counter,
-    /// Frames that its buffer memory has room for. Written shortly after frames have moved, and for each `/status`.
+    /// Free frames of the buffer memory. Written shortly after frames have moved, and for each `/status`.
     pub frames_free: Counter,
-    /// Free cells of its buffer memory. Written at the same times.
+    /// Free cells of the buffer memory. Written shortly after frames have moved, and for each `/status`.
     pub cells_free: Counter,
 }
 
 impl WorkerFacts {
-    /// Counts a loop that began `gap` after the one before; time asleep does not belong to it. Only
-    /// the worker calls it.
+    /// Counts a loop that began `gap` after the preceding one, without sleep. Only the worker may call it.
     #[inline]
     pub fn looped(&self, gap: Nanos, stall_budget: Nanos) {
         self.loops.add(1);

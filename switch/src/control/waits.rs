@@ -1,4 +1,4 @@
-//! Who waits in a switch, as its `/status` says.
+//! Conversion of `/status` to [`Waits`].
 
 use crate::causes::{ClassWaits, FullQueue, PortWaits, Waits};
 

@@ -1,9 +1,9 @@
-//! `/capture`: frames of some ports as they pass, as pcapng, for as long as whoever asks goes on to read.
+//! `/capture`: a stream of the frames of some ports as pcapng, until the client stops reading.
 //!
-//! Whoever sees frames sees what users send to each other, so frames are shown on this machine only, and to those who could
-//! look at the devices themselves ([`asker`](super::asker)). A capture is a task: it puts [probes](crate::capture::Probe) into the
-//! workers, carries what they see to the client, and takes them off again when the client has enough, or is gone. A client that
-//! reads slowly is waited for here, and the workers count what it misses; when its time is over it is not waited for any more.
+//! Frames contain users' data, so only clients on this machine with permission to capture on its devices get them
+//! ([`asker`](super::asker)). A capture is a task: it installs [probes](crate::capture::Probe) in the workers, sends
+//! their records to the client, and removes them at the end. A slow client delays only this task, while the workers
+//! count the missed frames. After the end of the capture a slow client is disconnected.
 
 mod request;
 
@@ -36,31 +36,31 @@ use super::view::SwitchView;
 use crate::capture::{Counts, Reader, channel};
 use request::Wanted;
 
-/// Where a response says which capture it is.
+/// Response header with the id of the capture.
 pub const ID_HEADER: &str = "x-xoff-capture";
 
-/// What a capture is.
+/// Media type of a capture.
 pub(super) const MEDIA_TYPE: &str = "application/x-pcapng";
 
-/// Headers that a browser sends along with what a page asks; it does not let the page leave them out.
+/// Headers that browsers add to requests of web pages.
 const OF_PAGES: [HeaderName; 3] =
     [header::ORIGIN, HeaderName::from_static("sec-fetch-site"), HeaderName::from_static("sec-fetch-mode")];
 
-/// What the frames of one worker wait in until they are taken.
+/// Size of the ring for the frames of one worker.
 const RING_BYTES: usize = 8 << 20;
 
-/// How often they are.
+/// Interval at which the rings are read.
 const TAKEN_EVERY: Duration = Duration::from_millis(10);
 
-/// So many frames are put in order before others are answered: a millisecond or two.
+/// Number of frames sorted before other tasks run: one or two milliseconds of work.
 const RECORDS_AT_ONCE: u64 = 4_096;
 
-/// How long a worker has to take a probe, or to give it back.
+/// Maximum time for a worker to install or remove a probe.
 const ANSWERED_WITHIN: Duration = Duration::from_secs(1);
 
 type Refusal = (StatusCode, String);
 
-/// Those that run.
+/// Running captures.
 #[derive(Debug, Default)]
 pub(super) struct Captures(Mutex<Table>);
 
@@ -70,7 +70,7 @@ struct Table {
     running: BTreeMap<u64, Arc<Notify>>,
 }
 
-/// The place of one that runs, until it is dropped.
+/// Registration of a running capture, until dropped.
 #[derive(Debug)]
 struct Place {
     captures: Arc<Captures>,
@@ -123,7 +123,7 @@ pub(super) async fn get(
     let id = place.id;
     let (blocks, body) = mpsc::channel(1);
     let (tell, told) = oneshot::channel();
-    // A task of its own takes the probes off where this request is given up.
+    // A separate task, which removes the probes even if this request is aborted.
     tokio::spawn(run(view, wanted, place, Client { blocks, deadline }, tell));
     let ended = |_| Err("the switch stops".to_owned());
     let begun = told.await.unwrap_or_else(ended);
@@ -135,7 +135,7 @@ pub(super) async fn get(
     Ok((head, Body::from_stream(body)).into_response())
 }
 
-/// Ends a capture: what it has seen until now is still sent, and what it has missed.
+/// Ends a capture, which still sends its last frames and counts.
 pub(super) async fn delete(
     Extension(asker): Extension<Asker>,
     Extension(names): Extension<Arc<Names>>,
@@ -160,15 +160,15 @@ fn allow(asker: Asker, names: &Names, headers: &HeaderMap) -> Result<(), Refusal
     allowed.map_err(|why| (StatusCode::FORBIDDEN, why + "\n"))
 }
 
-/// Whom a capture is for.
+/// Client of a capture.
 struct Client {
-    /// What is next for it. When it takes no more, or its connection is given up, this is closed.
+    /// Queue of blocks to the client; closed when the client has gone.
     blocks: mpsc::Sender<Vec<u8>>,
-    /// Of its connection.
+    /// Deadline of the connection.
     deadline: Deadline,
 }
 
-/// A capture from its begin to its end.
+/// Runs a capture from start to end.
 async fn run(
     view: Arc<SwitchView>,
     wanted: Wanted,
@@ -183,7 +183,7 @@ async fn run(
         Ok(readers) => capture.readers = readers,
         Err(why) => {
             take_probes(&view, id).await;
-            let _ = begun.send(Err(why)); // or nobody waits for it any more
+            let _ = begun.send(Err(why)); // fails if nobody waits
             return;
         }
     }
@@ -192,34 +192,34 @@ async fn run(
     let ports = wanted.ports.iter().map(|id| view.name_of(id)).collect::<Vec<_>>().join(", ");
     tracing::info!(capture = place.id, ports, "frames are captured");
     let is_read = capture.carry(&wanted, &client.blocks, &place.end).await;
-    client.deadline.restore(); // who does not read what is left in time is given up
+    client.deadline.restore(); // a client that is too slow for the rest is disconnected
     take_probes(&view, id).await;
     if is_read {
         capture.take().await;
     }
-    // Those after the last that was to be are no part of it.
+    // Frames after the last requested one do not count.
     let counts = if capture.is_full() { &capture.told } else { &counts };
     if is_read {
         capture.writer.statistics(|port| [counts.wanted(port), counts.missed(port)], wall());
-        let _ = client.blocks.send(capture.writer.take()).await; // who reads may be gone by now
+        let _ = client.blocks.send(capture.writer.take()).await; // fails if the client has gone
     }
     let missed: u64 = wanted.ports.iter().map(|port| counts.missed(port)).sum();
     tracing::info!(capture = place.id, frames = capture.frames, missed, "the capture has ended");
 }
 
-/// What the workers see, on its way to the client.
+/// Frames of the workers on their way to the client.
 struct Capture {
     readers: Vec<Reader>,
     writer: Writer,
     frames: u64,
-    /// How many frames there are to be.
+    /// Maximum number of frames.
     most: u64,
-    /// What these frames tell: of themselves, and of those that were missed before each.
+    /// Counts of these frames, and of the frames missed before each.
     told: Arc<Counts>,
 }
 
 impl Capture {
-    /// One that begins now, and has no readers yet.
+    /// Creates a capture without readers.
     fn new(view: &SwitchView, wanted: &Wanted) -> Capture {
         let interface = |port: PortId| {
             let (settings, at) = (&view.settings().ports[port.index()], &view.ports[port.index()]);
@@ -241,8 +241,8 @@ impl Capture {
         Capture { readers: Vec::new(), writer, frames: 0, most, told }
     }
 
-    /// Carries frames until there are enough, or somebody ends it; those that were not sent by then are still with the writer. False
-    /// where nobody reads any more.
+    /// Sends frames until the limit is reached or the capture is ended. The last frames stay with the writer. Returns
+    /// false if the client has gone.
     async fn carry(&mut self, wanted: &Wanted, blocks: &mpsc::Sender<Vec<u8>>, end: &Notify) -> bool {
         let until = wanted.seconds.map(|seconds| Instant::now() + Duration::from_secs(seconds));
         let mut is_over = pin!(async {
@@ -277,7 +277,7 @@ impl Capture {
         self.frames == self.most
     }
 
-    /// Takes what the workers have seen, and puts it in the order of time: each tells what it saw in that order.
+    /// Takes the workers' frames and merges them by time; each worker's frames are in order.
     async fn take(&mut self) {
         self.readers.iter_mut().for_each(|reader| _ = reader.take());
         let mut seen: Vec<_> = self.readers.iter().map(|reader| reader.records().peekable()).collect();
@@ -297,12 +297,12 @@ impl Capture {
     }
 }
 
-/// Since 1970.
+/// Returns the time since 1970.
 fn wall() -> Duration {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
 }
 
-/// Puts a probe into each worker that owns one of the ports.
+/// Installs a probe in each worker that owns one of the ports.
 async fn put_probes(
     view: &SwitchView,
     id: TapId,
@@ -332,7 +332,7 @@ async fn put_probes(
     Ok(readers)
 }
 
-/// Takes them off. Their memory is given back here, and not by the workers.
+/// Removes the probes. This thread frees their memory, not the workers.
 async fn take_probes(view: &SwitchView, id: TapId) {
     for worker in &view.workers {
         let (done, answer) = oneshot::channel();

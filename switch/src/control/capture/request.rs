@@ -1,28 +1,28 @@
-//! What is asked of `/capture`.
+//! Parameters of `/capture`.
 
 use xoff_dataplane::units::{PortId, PortSet};
 
 use crate::capture::{Filter, FilterError};
 
-/// Most bytes of a frame that are kept; as many as other captures have by default.
+/// Maximum number of bytes kept of a frame: the default of other capture programs.
 const SNAP_MAX: u32 = 262_144;
-/// Least: Ethernet's header.
+/// Minimum number of bytes kept of a frame: an Ethernet header.
 const SNAP_MIN: u32 = 14;
 
-/// What is to be captured, and how much of it.
+/// Frames to capture, and the limits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Wanted {
     pub(super) ports: PortSet,
     pub(super) filter: Filter,
-    /// Bytes of each frame.
+    /// Bytes kept of each frame.
     pub(super) snap: u32,
-    /// Frames, and then no more.
+    /// Maximum number of frames.
     pub(super) count: Option<u64>,
-    /// And for how long.
+    /// Maximum duration in seconds.
     pub(super) seconds: Option<u64>,
 }
 
-/// Why that cannot be done.
+/// Reason for which a request is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum WantedError {
     #[error("this switch has no port {port:?}; its ports are {known}")]
@@ -41,7 +41,7 @@ pub(super) enum WantedError {
 }
 
 impl Wanted {
-    /// Reads what is asked of a switch with these ports. Where no port is named all are meant.
+    /// Parses a request to a switch with these ports. Without a named port, all ports are captured.
     pub(super) fn read(query: &[(String, String)], ports: &[(PortId, &str)]) -> Result<Wanted, WantedError> {
         let (mut named, mut classes) = (PortSet::NONE, Vec::new());
         let (mut dropped, mut control) = (None, false);

@@ -13,7 +13,7 @@ use crate::control::tests::FickleDriver;
 use crate::control::{opener, start};
 use xoff_lab::{Lab, VethOptions};
 
-/// The next message to the worker.
+/// Waits for the next request to the worker.
 fn take(inbox: &Inbox) -> Request {
     let mut wake = [PollFd::new(inbox.fd(), PollFlags::POLLIN)];
     loop {
@@ -25,7 +25,7 @@ fn take(inbox: &Inbox) -> Request {
     }
 }
 
-/// The same, which is of a link.
+/// Waits for the next report of a link.
 fn next(inbox: &Inbox) -> (PortId, bool) {
     match take(inbox) {
         Request::Link { port, up } => (port, up),
@@ -48,7 +48,7 @@ fn workers_are_told_when_a_link_goes_comes_and_vanishes() {
     let (view, inbox) = view_on([index("l0"), index("r0")]);
     let (left, right) = (PortId(0), PortId(1));
     let peer = lab.devices().iter().find(|it| it.name() == "r0" && it.namespace().name() == "host").unwrap();
-    // Down before the control thread looks for the first time: it must see that by itself.
+    // Down before the control thread's first reading, without a notification.
     peer.set_up(false).unwrap();
     let _control =
         switch.run(|| start(Arc::clone(&view), None, None, None, &Confinement::default(), ())).unwrap();
@@ -62,7 +62,7 @@ fn workers_are_told_when_a_link_goes_comes_and_vanishes() {
     assert_eq!(next(&inbox), (left, false));
 }
 
-/// What netlink says may be of another device, which had the index before.
+/// A deleted index may be that of another device, which had the index before.
 #[test]
 fn a_device_is_gone_when_the_ports_sockets_say_so() {
     let (mut view, inbox) = view();
@@ -98,7 +98,7 @@ fn a_device_with_another_name_is_told_by_that_and_is_still_the_ports() {
     assert_eq!((status.ports[0].name.as_str(), status.ports[0].device.as_str()), ("left", "other"));
 }
 
-/// Its worker is asked for it before that has it, and has nothing to give up then.
+/// The removal asks the worker before it has the port, which then has nothing to give away.
 #[test]
 fn a_port_that_is_taken_away_while_its_device_returns_is_given_up_and_closed() {
     const FILE: &str = r#"port = [{ name = "left", device = "l0", speed = "1G" }, { name = "right", device = "r0", speed = "1G" }]"#;
@@ -154,7 +154,7 @@ fn a_device_that_leaves_a_bridge_of_the_kernel_is_still_there() {
     let _control =
         switch.run(|| start(Arc::clone(&view), None, None, None, &Confinement::default(), ())).unwrap();
     ip("link set l0 nomaster");
-    ip("link set r0 down"); // said after all that there is to say about l0
+    ip("link set r0 down"); // reported after everything about l0
     assert_eq!(next(&inbox), (PortId(1), false));
     assert_eq!(view.ports[0].link.get(), Link::Up);
 }

@@ -1,4 +1,5 @@
-//! Metrics with labels beside port and class, such as the reason of a drop, and metrics that are not a number in `/status`.
+//! Metrics with more labels than port and class, such as the reason of a drop, and metrics that are not a number in
+//! `/status`.
 
 use std::collections::BTreeMap;
 

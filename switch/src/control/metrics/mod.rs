@@ -1,4 +1,4 @@
-//! `/metrics`: the numbers of `/status`, but for the answers of workers, under the names and in the units of Prometheus.
+//! `/metrics`: the numbers of `/status`, without the workers' answers, in the names and units of Prometheus.
 
 mod labelled;
 mod times;
@@ -24,16 +24,16 @@ use super::status::{
 };
 use super::view::SwitchView;
 
-/// Of switches and agents.
+/// Prefix of the metrics of switches and agents.
 pub const PREFIX: Prefix = Prefix { name: "xoff_", help: "" };
-/// Of policies that decide nothing.
+/// Prefix of the metrics of shadow policies.
 const SHADOW_PREFIX: Prefix = Prefix { name: "xoff_shadow_", help: "Shadow policy: " };
 
 /// Label values of classes.
 pub const DIGITS: [&str; 8] = ["0", "1", "2", "3", "4", "5", "6", "7"];
-/// Label of pauses that a port sends to its peer.
+/// Label of pauses that a port sends.
 pub const SENT: (&str, &str) = ("direction", "sent");
-/// Label of pauses that the peer sends.
+/// Label of pauses that a port receives.
 pub const RECEIVED: (&str, &str) = ("direction", "received");
 
 static SWITCH: LazyLock<Table<Status>> = LazyLock::new(|| {
@@ -151,7 +151,7 @@ static FLOWS: LazyLock<Table<FlowStatus>> = LazyLock::new(|| {
     }
 });
 
-/// Of the policy of a class, and of its shadows.
+/// Metrics of the flows of a policy or a shadow policy.
 static FLOWS_ASKED: LazyLock<Table<FlowsAskedStatus>> = LazyLock::new(|| {
     series! {
         "ofc_pauses_total" Counter pauses;
@@ -231,7 +231,7 @@ static WORKERS: LazyLock<Table<WorkerStatus>> = LazyLock::new(|| {
     }
 });
 
-/// Returns the text of `/metrics`. No worker is asked for anything.
+/// Returns the text of `/metrics`, without a query to any worker.
 pub(super) fn render(view: &SwitchView) -> String {
     let no_answers: Vec<_> = view.workers.iter().map(|_| Answer::Silent).collect();
     let status = snapshot(view, &no_answers);

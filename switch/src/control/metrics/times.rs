@@ -1,4 +1,4 @@
-//! Histograms: `/status` has only their quantiles.
+//! Histograms; `/status` has only their quantiles.
 
 use xoff_dataplane::counter::{FineHistogram, Histogram};
 

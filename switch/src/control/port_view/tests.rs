@@ -27,13 +27,13 @@ fn what_is_gone_stays_gone_until_another_is_in_its_place() {
     assert!(!link.set(Link::Down) && link.set(Link::Up));
 }
 
-/// A driver whose sockets have dropped so many frames, and cannot be read while it is `unreadable`.
+/// Driver whose sockets have dropped `lost` frames.
 #[derive(Clone, Debug, Default)]
 struct CountingDriver {
     lost: Arc<AtomicU64>,
     /// Frames that the device alone dropped.
     own: Arc<AtomicU64>,
-    /// Frames that the sockets have counted, and the device has not yet.
+    /// Frames that the sockets have counted, and the device not yet.
     ahead: Arc<AtomicU64>,
     is_unreadable: Arc<AtomicBool>,
 }
@@ -59,7 +59,7 @@ impl PortDriver for CountingDriver {
         }
     }
 
-    /// Like veth, the device counts the drops of its sockets.
+    /// Counts the drops of the sockets, as veth does.
     fn device_drops(&self) -> Result<DeviceDrops, Unread> {
         Ok(DeviceDrops {
             rx_dropped: self.lost.load(Relaxed) + self.own.load(Relaxed),
@@ -99,7 +99,7 @@ fn removed_port_keeps_its_losses() {
     assert_eq!((place.removed_unread.get(), lost(&place)), (1, [7; 2]));
 }
 
-/// What it receives from then on is not the switch's.
+/// Frames received after the removal has begun are not the switch's.
 #[test]
 fn leaving_port_has_no_further_receive_losses() {
     let (place, driver) = (PortView::spare(0), CountingDriver::default());
@@ -114,7 +114,8 @@ fn leaving_port_has_no_further_receive_losses() {
     assert_eq!(lost(&place), [5; 2]);
 }
 
-/// The device is read before the sockets: under load the sockets are ahead, and seem to explain a loss of the device's own.
+/// The device is read before the sockets: under load the sockets are ahead, and seem to explain a loss of the device's
+/// own.
 #[test]
 fn losses_never_fall() {
     let driver = CountingDriver::default();

@@ -1,5 +1,5 @@
-//! Settings that follow what neighbors say by LLDP are exchanged as those of a reload are, and no more often than once a second:
-//! a neighbor may change its mind all the time.
+//! Settings that follow LLDP neighbors. They change as by a reload, at most once a second, because a neighbor may
+//! change all the time.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -10,20 +10,20 @@ use xoff_dataplane::settings::SwitchSettings;
 
 use super::{Asked, Reloader, Reloads};
 
-/// What neighbors say is followed no more often.
+/// Minimum interval between changes.
 const EVERY: Duration = Duration::from_secs(1);
 
 impl Reloads {
-    /// Neighbors say something else, from which settings follow.
+    /// Requests that settings follow changed announcements.
     pub fn neighbors_changed(&self) {
         if !self.unfollowed.swap(true, Ordering::Relaxed) {
-            let _ = self.asks.send(Asked::Follow); // or the switch is about to end
+            let _ = self.asks.send(Asked::Follow); // fails if the switch is about to end
         }
     }
 }
 
 impl Reloader {
-    /// Makes true what follows from what neighbors say now: nothing of it takes memory that was not reserved.
+    /// Applies the settings that follow from the neighbors. They never need memory beyond the reserved.
     pub(super) async fn follow(&self) {
         self.unfollowed.store(false, Ordering::Relaxed);
         let view = Arc::clone(&self.view);

@@ -1,7 +1,7 @@
-//! `/reload`: has the switch read its configuration again.
+//! `/reload`: makes the switch read its configuration again.
 //!
-//! As for `/policy`, it takes `PUT` from this machine ([`super::super::trust`]). What is sent says nothing but whether it is to be
-//! done or only to be told what would be.
+//! As `/policy`, this takes `PUT` from this machine ([`super::super::trust`]). The request only selects a reload or a
+//! dry run.
 
 use std::sync::Arc;
 
@@ -15,14 +15,14 @@ use super::super::trust::{self, Names};
 use super::{NotReloaded, Reloaded, Reloads};
 use crate::control::policy::read;
 
-/// What such a request is, for who sent something else.
+/// Example of a request.
 const EXAMPLE: &str = "send {} or {\"dry_run\": true}";
 
-/// What `PUT /reload` takes.
+/// Body of `PUT /reload`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ReloadRequest {
-    /// Only to be told what would change.
+    /// True to report the changes without making them.
     #[serde(default)]
     pub dry_run: bool,
 }

@@ -1,17 +1,17 @@
-//! The configuration is read again, and what is otherwise in it is made so while the switch runs.
+//! Reload of the configuration in a running switch.
 //!
-//! A switch reads the file that it was started with, and no other: whoever may ask for a reload ([`http`]) chooses when, and
-//! only who may write the file chooses what. All of it is checked first. Where something is wrong with it, or takes a restart, that
-//! is told, all of it at once, and nothing changes.
+//! A switch reads only the file that it was started with. A client of [`http`] decides when, and only a writer of the
+//! file decides what. The whole file is checked first. If it has errors, or changes that need a restart, all of them
+//! are reported and nothing changes.
 //!
-//! Then every worker is given the same [`Revision`], made here, and exchanges it between two batches; where there are several,
-//! each gets room first for what the others will let in. Before that all workers have to answer: one that does not would be left
-//! behind. From the moment at which the last has taken it, what is shown is what the file says.
+//! Then every worker gets the same [`Revision`] and exchanges it between two batches. Several workers first get room
+//! for the frames that others will admit. A reload begins only if all workers answer, so that none is left behind. The
+//! displayed settings change when the last worker has the new ones.
 //!
-//! Ports that are added are opened before anything is changed, and those that are taken away leave when all of it is ([`ports`]).
+//! Added ports are opened before any change, and removed ports leave after it ([`ports`]).
 //!
-//! Packet memory was cut at the start. What the old limits have let in may still be there when the new ones hold, so both have to
-//! fit: where a class is to get what another one gives away, a second reload does it.
+//! The memory was divided at the start. Frames admitted under the old limits may remain under the new ones, so both
+//! limits must fit together. A class can get memory of another class by a second reload.
 
 mod follow;
 pub(super) mod http;
@@ -42,52 +42,52 @@ use super::{SwitchView, ask, logging};
 use crate::lldp::dcbx;
 use read::{READ_WITHIN, reach};
 
-/// What a switch was started with, and reads again.
+/// Source of a switch's configuration.
 #[derive(Clone, Debug)]
 pub struct Source {
-    /// The file.
+    /// Path of the file.
     pub path: PathBuf,
-    /// The policy that the program brings along.
+    /// Custom policy of the program.
     pub own_policy: Option<OwnPolicy>,
 }
 
-/// Memory that was cut at the start, and for whom.
+/// Memory divided at the start.
 #[derive(Clone, Debug)]
 pub struct Reserved {
-    /// By worker.
+    /// Plans by worker.
     pub plans: Vec<WorkerPlan>,
-    /// By worker.
+    /// Shares by worker.
     pub shares: Vec<Share>,
-    /// By port, for how many queues.
+    /// Numbers of queues by port.
     pub queues: Vec<Option<u32>>,
 }
 
-/// What came of a reload.
+/// Result of a reload.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reloaded {
-    /// Nothing was changed: it was only asked what would be.
+    /// True if nothing was changed, by request.
     pub dry_run: bool,
-    /// What is otherwise now.
+    /// Changes of the configuration.
     pub changes: Vec<Changed>,
-    /// What is doubtful about the file.
+    /// Warnings about the file.
     pub warnings: Vec<String>,
 }
 
-/// One difference.
+/// Change of one setting.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Changed {
-    /// What it is, in words of the file.
+    /// Name of the setting, in words of the file.
     pub what: String,
-    /// How it was.
+    /// Old value.
     pub before: String,
-    /// How it is.
+    /// New value.
     pub after: String,
 }
 
-/// Why nothing was changed.
+/// Reason for which nothing was changed.
 #[derive(Debug, thiserror::Error)]
 pub enum NotReloaded {
-    /// It was not started with a file.
+    /// The switch was not started with a file.
     #[error("this switch was not started with a file that it could read again")]
     NoFile,
     /// The file cannot be read.
@@ -99,29 +99,29 @@ pub enum NotReloaded {
          is gone?), and reload again", READ_WITHIN.as_secs(), path = .0.display()
     )]
     Unanswered(PathBuf),
-    /// Another reload waits for the file.
+    /// An earlier reload still waits for the file.
     #[error("nothing was changed: an earlier reload still waits for {path}; wait until that has been answered", path = .0.display())]
     Busy(PathBuf),
-    /// There is no thread that reads the file.
+    /// The file cannot be read, because there is no thread for it.
     #[error("nothing was changed: {0}")]
     Unreadable(&'static str),
-    /// The file is wrong.
+    /// The file is invalid.
     #[error("nothing was changed, since {path} is not valid:{}", lines(.problems), path = .path.display())]
     Invalid {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// All that is wrong with it, with the place.
+        /// Errors in the file, with their positions.
         problems: Vec<String>,
     },
-    /// A port that is to be added cannot be opened.
+    /// A new port cannot be opened.
     #[error("nothing was changed: port {name}, to be added, cannot be opened: {error}")]
     NotAdded {
-        /// Its name.
+        /// Name of the port.
         name: String,
-        /// Why not.
+        /// Reason of the failure.
         error: Box<NotOpened>,
     },
-    /// The file says what a running switch cannot be.
+    /// Some changes need a restart.
     #[error("nothing was changed, since this takes a restart:{}", lines(.0.iter().map(line).collect::<Vec<_>>().as_slice()))]
     Restart(Vec<Changed>),
     /// A worker does not answer.
@@ -132,7 +132,7 @@ pub enum NotReloaded {
     Ended,
 }
 
-/// A problem as a line for people, with its place in the file.
+/// Formats a problem as a line, with its position in the file.
 fn placed(problem: &Problem) -> String {
     let line =
         problem.position.map_or(String::new(), |(line, column)| format!("line {line}, column {column}: "));
@@ -144,7 +144,7 @@ fn lines(list: &[String]) -> String {
     list.iter().map(|line| format!("\n  {line}")).collect()
 }
 
-/// A difference as a line for people.
+/// Formats a change as a line.
 #[must_use]
 pub fn line(Changed { what, before, after }: &Changed) -> String {
     format!("{what}: {before} -> {after}")
@@ -156,43 +156,44 @@ impl From<&Change> for Changed {
     }
 }
 
-/// Why settings may be otherwise.
+/// Request for new settings.
 #[derive(Debug)]
 enum Asked {
-    /// Somebody asks for a reload.
+    /// Reload of the file.
     Reload { dry_run: bool, answer: oneshot::Sender<Result<Reloaded, NotReloaded>> },
-    /// Neighbors say something else.
+    /// Update to changed neighbors.
     Follow,
 }
 
-/// Asks for reloads.
+/// Handle for reloads.
 #[derive(Clone, Debug)]
 pub struct Reloads {
     asks: mpsc::UnboundedSender<Asked>,
-    /// Neighbors say something else, and nobody has looked at it yet.
+    /// True if neighbors have changed and the settings are not updated yet.
     unfollowed: Arc<AtomicBool>,
 }
 
 impl Reloads {
-    /// One more; it is answered when it is done, after those before it, or refused where one of these waits for the file.
+    /// Queues a reload. The answer arrives after earlier reloads are done; it is a refusal if one of them waits for the
+    /// file.
     fn ask(&self, dry_run: bool) -> oneshot::Receiver<Result<Reloaded, NotReloaded>> {
         let (answer, done) = oneshot::channel();
-        let _ = self.asks.send(Asked::Reload { dry_run, answer }); // who waits learns that nobody answers
+        let _ = self.asks.send(Asked::Reload { dry_run, answer }); // the receiver reports the missing answer
         done
     }
 
-    /// One more, of which the log tells.
+    /// Queues a reload whose result is only logged.
     pub fn now(&self) {
         drop(self.ask(false));
     }
 }
 
-/// Does what [`Reloads`] ask for; the file is read beside it ([`mod@read`]).
+/// Executor of [`Reloads`]; a separate thread reads the file ([`mod@read`]).
 pub struct Reloader {
     view: Arc<SwitchView>,
-    /// What holds now.
+    /// Current configuration.
     config: Config,
-    /// What held before, as long as frames may be there that these have let in.
+    /// Former configurations, while frames admitted under them may remain.
     before: Vec<Config>,
     reserved: Reserved,
     source: Source,
@@ -200,12 +201,12 @@ pub struct Reloader {
     asked: mpsc::UnboundedReceiver<Asked>,
     /// See [`Reloads`].
     unfollowed: Arc<AtomicBool>,
-    /// Has another owner for each thread that waits for the file.
+    /// Has one more owner for each thread that waits for the file.
     readers: Arc<()>,
 }
 
 impl Reloader {
-    /// Both ends, for a switch that runs with this configuration.
+    /// Creates handle and executor, for a switch with this configuration.
     #[must_use]
     pub fn new(
         view: Arc<SwitchView>,
@@ -223,7 +224,7 @@ impl Reloader {
         (reloads, reloader)
     }
 
-    /// Does it for good, one after the other.
+    /// Executes requests one after the other, forever.
     async fn run(&mut self) {
         while let Some(asked) = self.asked.recv().await {
             let Asked::Reload { dry_run, answer } = asked else {
@@ -234,9 +235,9 @@ impl Reloader {
             if !dry_run {
                 log(&self.source, &outcome);
             }
-            let _ = answer.send(outcome); // or nobody waits for it
+            let _ = answer.send(outcome); // fails if nobody waits
         }
-        std::future::pending().await // nobody can ask any more
+        std::future::pending().await // all handles are dropped
     }
 
     async fn reload(&mut self, dry_run: bool) -> Result<Reloaded, NotReloaded> {
@@ -259,14 +260,14 @@ impl Reloader {
         Ok(Reloaded { warnings: [done.warnings, said].concat(), ..done })
     }
 
-    /// The configuration that the switch was told, with the policies that it was told since.
+    /// Returns the current configuration, with the policies that `/policy` has set.
     fn running(&self) -> Config {
         let mut config = self.config.clone();
         config.switch.policies = Class::ALL.map(|class| self.view.policies.get(class));
         config
     }
 
-    /// What devices of ports to come cannot do for them.
+    /// Checks the devices of new ports.
     async fn misfits(&self, next: &Config, changes: &Changes) -> Result<(), NotReloaded> {
         let mut problems = Vec::new();
         for &id in &changes.added {
@@ -285,7 +286,7 @@ impl Reloader {
         }
     }
 
-    /// Whether what both let in fits into the memory that was cut; what does not takes a restart.
+    /// Checks that the memory suffices for both configurations; otherwise the change needs a restart.
     fn fit(&mut self, running: &Config, next: &Config, changes: &mut Changes) {
         if changes.is_empty() {
             return;
@@ -315,8 +316,8 @@ impl Reloader {
         }
     }
 
-    /// Whether no queue holds more than it may now, with its headroom as it is before it is used: then what an earlier
-    /// configuration had let in takes no memory that is counted on.
+    /// Returns whether no queue holds more than its current limit without headroom. Then frames admitted under former
+    /// configurations need no extra memory.
     fn is_drained(&self, running: &Config) -> bool {
         self.view.places().flat_map(|(id, _)| Class::ALL.map(|class| (id, class))).all(|(id, class)| {
             let counters = self.view.counters.class(id, class);
@@ -330,14 +331,14 @@ impl Reloader {
         })
     }
 
-    /// Makes it so; what there is to say about it.
+    /// Applies the changes, and returns the remarks about them.
     async fn change(
         &mut self,
         running: Config,
         mut next: Config,
         changes: &Changes,
     ) -> Result<Vec<String>, NotReloaded> {
-        next.switch.fdb.seed = running.switch.fdb.seed; // which each reading makes anew
+        next.switch.fdb.seed = running.switch.fdb.seed; // each read generates another seed
         let added = ports::open(&self.opener, &changes.added, &next).await?;
         let settings = self.settings(&next);
         if next.switch != running.switch
@@ -357,7 +358,7 @@ impl Reloader {
         Ok(said)
     }
 
-    /// Has all workers take it, or none.
+    /// Gives the settings to all workers, or to none.
     async fn revise(&self, settings: SwitchSettings, removed: &[PortId]) -> Result<(), NotReloaded> {
         let view = &self.view;
         let silent = ask(view).await.iter().enumerate().find_map(|(worker, answer)| match answer {
@@ -368,7 +369,7 @@ impl Reloader {
             return Err(NotReloaded::Silent(silent));
         }
         let was = view.settings();
-        let policies = Class::ALL.map(|class| view.policies.get(class)); // which may be others than at the start
+        let policies = Class::ALL.map(|class| view.policies.get(class)); // may have changed since the start
         let now = SwitchSettings { policies, ..(*was).clone() };
         if let Some(roomier) = roomier(&now, &settings).filter(|_| view.workers.len() > 1) {
             self.exchange(&roomier).await?;
@@ -386,7 +387,7 @@ impl Reloader {
             view.policies.set(class, settings.policies[class.index()]);
         }
         view.configured.set(settings);
-        view.host_bell.wake(); // what ports say follows from them
+        view.host_bell.wake(); // LLDP frames follow from the settings
         let unplaced = left?.iter().map(|left| left.unplaced()).max().unwrap_or(0);
         if unplaced > 0 {
             tracing::error!(
@@ -397,15 +398,15 @@ impl Reloader {
         Ok(())
     }
 
-    /// Has all workers take these settings; what those before have left. All of them take it, as soon as they run: whoever is
-    /// late is waited for.
+    /// Gives the settings to all workers, and returns the remains of the old ones. Waits for slow workers, because each
+    /// worker will take the settings when it runs.
     async fn exchange(&self, settings: &SwitchSettings) -> Result<Vec<Box<Revision>>, NotReloaded> {
         let made = self.reserved.plans.iter().zip(&self.view.workers).enumerate();
         let made = made.map(|(number, (plan, worker))| {
             let revision = Box::new(Revision::new(settings.clone(), &self.roles(number), worker.slots));
             (worker, revision, commit_time(plan.ports.iter().map(|port| &settings.ports[port.index()])))
         });
-        let made: Vec<_> = made.collect(); // all of them before the first is sent
+        let made: Vec<_> = made.collect(); // allocate all before the first is sent
         let left = made.into_iter().map(|(worker, revision, commit_time)| {
             let (done, left) = oneshot::channel();
             let sent = worker.mailbox.send(Request::Revise { revision, commit_time, done });
@@ -415,8 +416,8 @@ impl Reloader {
         left.into_iter().collect::<Option<_>>().ok_or(NotReloaded::Ended)
     }
 
-    /// What workers are told: with what is known at a start only. Ports that are about to go have room for what may still come in, which
-    /// is of no VLAN any more, and for what they are yet to send.
+    /// Returns the settings for the workers, with the values that are known only at a start. Removed ports keep room
+    /// for frames that still arrive, which belong to no VLAN, and for frames that they have to send.
     fn settings(&self, next: &Config) -> SwitchSettings {
         let mut settings = next.switch.clone();
         let now = self.view.settings();
@@ -437,15 +438,15 @@ impl Reloader {
         settings
     }
 
-    /// Who owns which port, as that worker sees it.
+    /// Returns the owners of ports, for one worker.
     fn roles(&self, worker: usize) -> Workers {
         let id = |number: usize| WorkerId(u8::try_from(number).unwrap_or(u8::MAX));
         Workers::new(self.view.ports.iter().map(|port| id(port.worker)).collect(), id(worker))
     }
 }
 
-/// What holds with room at each egress for what the next settings let in, where that is more: a worker that has those hands
-/// frames to one that does not have them yet.
+/// Returns the current settings with the larger egress limits of `next`, if any are larger. A worker with the new
+/// settings may hand frames to one that still has the old ones.
 fn roomier(was: &SwitchSettings, next: &SwitchSettings) -> Option<SwitchSettings> {
     let mut roomier = was.clone();
     for (port, next) in roomier.ports.iter_mut().zip(&next.ports) {
@@ -457,7 +458,7 @@ fn roomier(was: &SwitchSettings, next: &SwitchSettings) -> Option<SwitchSettings
     (roomier != *was).then_some(roomier)
 }
 
-/// Does what is asked for; never ends.
+/// Executes requests, forever.
 pub(super) async fn run(reloader: Option<Reloader>) {
     match reloader {
         Some(mut reloader) => reloader.run().await,
@@ -465,12 +466,12 @@ pub(super) async fn run(reloader: Option<Reloader>) {
     }
 }
 
-/// The shortest time in which the line of one of these ports carries what is committed.
+/// Returns the minimum time in which the line of one of these ports carries its committed bytes.
 pub(crate) fn commit_time<'a>(ports: impl Iterator<Item = &'a PortSettings>) -> Nanos {
     ports.map(|port| port.speed.time_of(port.commit)).min().unwrap_or(Nanos::NEVER)
 }
 
-/// A line of the log for what came of it, and one for each change.
+/// Logs the result of a reload, and each change.
 fn log(source: &Source, outcome: &Result<Reloaded, NotReloaded>) {
     let file = source.path.display();
     match outcome {

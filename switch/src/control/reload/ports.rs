@@ -1,11 +1,11 @@
-//! Ports that a reload adds, and takes away.
+//! Ports that a reload adds or removes.
 //!
-//! A port to come is opened before anything is changed: a device that refuses changes nothing. Its worker adopts it when its
-//! settings hold. What comes in before that is not for the switch, and no loss.
+//! A new port is opened before any change, so a refused device changes nothing. Its worker adopts it after the new
+//! settings apply. Earlier frames are not for the switch, and no loss.
 //!
-//! A port to go belongs to no VLAN any more and holds its peer to nothing, and so do its settings say before it goes. It sends what it
-//! has, for [`DRAIN`] at most: a peer that stops it keeps nobody waiting for ever. What is left then is dropped as where a link is
-//! lost. To the others nothing happens.
+//! A removed port first gets settings without VLANs and pauses. Then it sends its queued frames for up to [`DRAIN`], so
+//! that a peer's pause cannot delay the removal forever. Remaining frames are dropped as on a lost link. Other ports
+//! are not affected.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,18 +24,18 @@ use super::super::opener::{NotOpened, Opener};
 use super::super::view::{Link, SwitchView};
 use super::NotReloaded;
 
-/// How long a port that is to go may send what it has.
+/// Maximum time for a removed port to send its frames.
 const DRAIN: Duration = Duration::from_secs(1);
-/// How long is waited for frames that its device was given before.
+/// Maximum time for the device to return frames that it was given before.
 const GIVEN_BACK: Duration = Duration::from_secs(5);
-/// How often it is asked whether it is done.
+/// Interval at which the worker is asked for the port.
 const ASK_EVERY: Duration = Duration::from_millis(10);
 
-/// Ports that are open, and no worker's yet.
+/// Open ports without a worker.
 #[derive(Debug)]
 pub(super) struct Added(Vec<(PortId, Box<Port>)>, Arc<Config>);
 
-/// Opens all of these as they are configured, or none.
+/// Opens all of these ports as configured, or none.
 pub(super) async fn open(opener: &Opener, ids: &[PortId], config: &Config) -> Result<Added, NotReloaded> {
     let mut added = Added(Vec::new(), Arc::new(config.clone()));
     for &id in ids {
@@ -53,12 +53,12 @@ pub(super) async fn open(opener: &Opener, ids: &[PortId], config: &Config) -> Re
 }
 
 impl Added {
-    /// Nothing comes of it.
+    /// Closes the ports again.
     pub fn close(self, opener: &Opener) {
         self.0.into_iter().for_each(|(_, port)| drop(opener.close_now(port)));
     }
 
-    /// They take part from now on.
+    /// Gives the ports to their workers.
     pub async fn join(self, view: &SwitchView, opener: &Opener) {
         let Added(ports, config) = self;
         for (id, port) in ports {
@@ -70,7 +70,7 @@ impl Added {
     }
 }
 
-/// Has all of these go; what there is to say about it. What takes longer goes on without anybody who waits.
+/// Removes the ports, and returns the remarks about them. A removal that takes longer continues in the background.
 pub(super) async fn leave(view: &Arc<SwitchView>, opener: &Opener, ids: &[PortId]) -> Vec<String> {
     let left = ids.iter().map(|&id| {
         let leaving = tokio::spawn(leave_one(Arc::clone(view), opener.clone(), id));
@@ -88,7 +88,7 @@ pub(super) async fn leave(view: &Arc<SwitchView>, opener: &Opener, ids: &[PortId
     join_all(left).await.concat()
 }
 
-/// What it lost of what it owed, in words.
+/// Removes a port, and returns its losses of frames that it had to send.
 async fn leave_one(view: Arc<SwitchView>, opener: Opener, id: PortId) -> Vec<String> {
     let (place, name) = (&view.ports[id.index()], view.name_of(id));
     place.begin_to_leave();
@@ -97,7 +97,7 @@ async fn leave_one(view: Arc<SwitchView>, opener: Opener, id: PortId) -> Vec<Str
     cut(&view, id);
     place.removed();
     if let Some(port) = given_up {
-        let _ = opener.close_now(port).await; // or the thread has ended
+        let _ = opener.close_now(port).await; // fails if the thread has ended
     }
     settle(&view).await;
     tracing::info!(port = %name, "the port is taken away");
@@ -110,8 +110,8 @@ async fn leave_one(view: Arc<SwitchView>, opener: Opener, id: PortId) -> Vec<Str
     said
 }
 
-/// Waits until the worker of a port has given it away; `None` where the worker has no such port, or has ended. What has to be sent before
-/// that is dropped after [`DRAIN`].
+/// Waits until the worker of a port has given it away; `None` if the worker has no such port, or has ended. Frames that
+/// remain after [`DRAIN`] are dropped.
 pub(in super::super) async fn given_up(
     view: &SwitchView,
     id: PortId,
@@ -139,16 +139,16 @@ pub(in super::super) async fn given_up(
     }
 }
 
-/// Waits until all workers have done what they were told, and have taken what others had handed over to them by then.
+/// Waits until all workers have executed earlier requests and have taken the frames that others had handed over.
 async fn settle(view: &SwitchView) {
     for _ in 0..2 {
         ask(view).await;
     }
 }
 
-/// Nothing is sent there any more, and no station is there.
+/// Reports a port's link as down: its queue is dropped and its stations are forgotten.
 pub(in super::super) fn cut(view: &SwitchView, port: PortId) {
     for worker in &view.workers {
-        let _ = worker.mailbox.send(Request::Link { port, up: false }); // or it has ended
+        let _ = worker.mailbox.send(Request::Link { port, up: false }); // fails if the worker has ended
     }
 }

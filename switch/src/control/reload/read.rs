@@ -1,7 +1,8 @@
-//! The file is read by a thread of its own, since a file may never answer: a pipe without a writer, one on a server that is gone.
+//! Separate thread that reads the file, because a file may never answer: a pipe without a writer, or a file on a server
+//! that is gone.
 //!
-//! The control thread goes on meanwhile, and gives up on the file after [`READ_WITHIN`]. A thread in such a wait cannot be ended,
-//! so nobody joins it; it has the privileges of the control thread, which starts it, and ends with the process.
+//! The control thread continues in the meantime, and stops waiting after [`READ_WITHIN`]. A thread that waits for a
+//! file cannot be ended, so nobody joins it. It has the privileges of the control thread, and ends with the process.
 
 use std::io;
 use std::pin::pin;
@@ -16,9 +17,9 @@ use xoff_config::{Config, ConfigError, Machine};
 use super::{Asked, NotReloaded, Reloader, Source, log, placed};
 use crate::machine;
 
-/// How long the file may take to answer: less than a client waits for its answer.
+/// Maximum time for the file to answer: less than a client waits.
 pub(super) const READ_WITHIN: Duration = Duration::from_secs(5);
-/// How long the next reload waits for the file, too, before it is refused.
+/// Time that the next reload waits for the file before it is refused.
 const QUEUED_FOR: Duration = Duration::from_secs(1);
 /// Maximum number of threads that wait for files that have not answered.
 const READERS_MAX: usize = 8;
@@ -39,7 +40,7 @@ impl Reloader {
                             if !dry_run {
                                 log(&self.source, &busy);
                             }
-                            let _ = answer.send(busy); // or nobody waits for it
+                            let _ = answer.send(busy); // fails if nobody waits
                         }
                     },
                 }
@@ -65,7 +66,7 @@ impl Reloader {
         let work = move || {
             let config = load(&source);
             drop(is_waiting);
-            let _ = answer.send(config); // or it came too late
+            let _ = answer.send(config); // fails if the time is over
         };
         let thread = std::thread::Builder::new().name("xoff-reader".into()).spawn(work);
         match thread {
@@ -75,7 +76,7 @@ impl Reloader {
     }
 }
 
-/// Returns which files a running switch can read, where it may not read this one.
+/// Returns advice if a running switch may not read the file.
 pub(super) fn reach(unread: &Unread) -> &'static str {
     match &unread.why {
         UnreadCause::System(error) if error.kind() == io::ErrorKind::PermissionDenied => {
@@ -86,7 +87,7 @@ pub(super) fn reach(unread: &Unread) -> &'static str {
 }
 
 fn load(Source { path, own_policy }: &Source) -> Result<Config, NotReloaded> {
-    // What the machine has left is what this switch has left of it, and a device that is gone may come back.
+    // The machine's free memory does not apply, because this switch uses some of it. A missing device may come back.
     let machine =
         Machine { own_policy: own_policy.clone(), memory: None, ..machine::here().without_networks() };
     Config::load(path, machine).map_err(|error| match error {

@@ -1,11 +1,11 @@
-//! The sections of docs/reference.md: tests make them of the code and compare them with the document.
+//! Comparison of docs/reference.md with sections generated from the code.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::Path;
 use std::{env, fs};
 
-/// Environment variable with which the sections are written instead of compared.
+/// Environment variable to write the sections instead.
 const WRITE: &str = "XOFF_WRITE_REFERENCE";
 
 #[derive(Default)]
@@ -69,7 +69,7 @@ pub fn metric_table(text: &str) -> String {
 /// Compares a section of docs/reference.md with the code; `section` begins with its heading.
 ///
 /// # Panics
-/// Where they differ, or the document has no such heading.
+/// Panics if they differ, or the document has no such heading.
 pub fn compare(section: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/reference.md");
     let document = fs::read_to_string(&path).expect("docs/reference.md is there");

@@ -1,4 +1,4 @@
-//! `/addresses`, page by page.
+//! Pages of `/addresses`.
 
 use super::*;
 use crate::control::status::FdbEntry;

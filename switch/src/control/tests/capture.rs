@@ -1,4 +1,4 @@
-//! Captures over HTTP, of a worker that sees frames without end.
+//! Captures over HTTP, of a worker with endless frames.
 
 use std::sync::mpsc;
 
@@ -10,8 +10,8 @@ use super::*;
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Shows `frame` to whatever taps are put on it, much more of it than anybody keeps who does not read, until it is told that a link is
-/// up. Tells of each tap that is taken off.
+/// Starts a worker that shows `frame` to its taps, far more often than a slow client's buffers hold, until a link is
+/// reported as up. The receiver gets the id of each removed tap.
 fn show_frames(inbox: Inbox) -> (JoinHandle<()>, mpsc::Receiver<TapId>) {
     let (tell, told) = mpsc::channel();
     let worker = std::thread::spawn(move || {
@@ -47,7 +47,7 @@ fn show(tap: &mut dyn Tap, frame: &Frame, store: &Store) {
     tap.see(&Sighting { at: NOW, port: PortId(0), class: None, is_control: true, what }, frame, store);
 }
 
-/// Asks for a capture, and reads the head of the answer.
+/// Requests a capture, and returns the head of the answer.
 fn begin(control: &ControlHandle, query: &str, headers: &str) -> (TcpStream, String) {
     let mut stream = TcpStream::connect(control.address().unwrap()).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -78,7 +78,7 @@ fn a_reader_that_stalls_keeps_no_capture_from_ending() {
     let url = format!("http://{}/capture/4", control.address().unwrap());
     assert_eq!(ureq::delete(url).call().unwrap().status().as_u16(), 204);
     assert_eq!(ended.recv_timeout(PATIENCE).unwrap(), TapId(4));
-    // Who does not read what is left is given up, and then there is room.
+    // Clients that do not read are disconnected, and then there is room.
     let begun = std::time::Instant::now();
     while begin(&control, "?seconds=1", "").1.starts_with("HTTP/1.1 503") {
         assert!(begun.elapsed() < PATIENCE, "they are waited for");

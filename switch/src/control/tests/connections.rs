@@ -1,4 +1,4 @@
-//! Who is served: how many at a time, by which names, and for how long.
+//! Limits of HTTP: connections, names, times.
 
 use super::*;
 
@@ -44,11 +44,11 @@ fn nobody_reads_anything_under_a_name_that_is_not_the_switchs() {
     stop_worker(&view, worker);
 }
 
-/// The answer to what has been asked, as far as it comes: its code.
+/// Returns the status code of the answer; empty if the connection was closed.
 fn code_of(mut stream: TcpStream) -> String {
     stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
     let mut answer = Vec::new();
-    let _ = stream.read_to_end(&mut answer); // closed connections have none
+    let _ = stream.read_to_end(&mut answer); // closed connections have no answer
     String::from_utf8_lossy(&answer).split(' ').nth(1).unwrap_or_default().to_owned()
 }
 
@@ -65,7 +65,7 @@ fn who_comes_beyond_the_limit_is_told_so_and_served_when_others_have_been_given_
     let mut beyond = connect();
     ask(&mut beyond);
     assert_eq!(code_of(beyond), "503");
-    // Those who send no head are given up, and then there is room.
+    // Connections without a request are closed, and then there is room.
     silent.into_iter().for_each(|stream| assert_eq!(code_of(stream), ""));
     let mut next = connect();
     ask(&mut next);
@@ -94,11 +94,11 @@ fn an_answer_that_is_not_taken_is_given_up() {
     let worker = answer_with(inbox, table(10_000));
     let control = serve(&view);
     let mut stream = TcpStream::connect(control.address().unwrap()).unwrap();
-    // Much more than the kernel keeps for who does not read.
+    // More than the kernel buffers for a client that does not read.
     for _ in 0..200 {
         stream.write_all(b"GET /addresses?limit=10000 HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
     }
-    // Its end is seen without reading.
+    // The end is visible without reading.
     let mut ended = [PollFd::new(std::os::fd::AsFd::as_fd(&stream), PollFlags::POLLHUP)];
     assert_eq!(poll(&mut ended, PollTimeout::from(60_000u16)).unwrap(), 1);
     stop_worker(&view, worker);

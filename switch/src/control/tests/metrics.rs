@@ -1,12 +1,11 @@
-//! `/metrics`: what stands in it, and the dashboard and alerts that are made of it.
+//! `/metrics`, and the metrics in dashboard and alerts.
 
 use std::collections::{HashMap, HashSet};
 
 use super::*;
 use crate::control::metrics::render;
 
-/// Samples by name and labels; fails where a line is not of the text format, a sample has no HELP and
-/// TYPE before it, or one comes twice.
+/// Parses samples by name and labels. Fails if a line is malformed, a sample lacks HELP and TYPE, or one is repeated.
 fn parse(text: &str) -> HashMap<&str, f64> {
     let (mut described, mut typed, mut samples) = (HashSet::new(), HashMap::new(), HashMap::new());
     for line in text.lines() {
@@ -118,12 +117,12 @@ fn metrics_are_read_without_the_worker() {
     }
 }
 
-/// Names of all metrics.
+/// Returns the names of all metrics.
 fn families(text: &str) -> HashSet<&str> {
     text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next()).collect()
 }
 
-/// Names of metrics in a dashboard or in alerts.
+/// Returns the names of metrics in a dashboard or in alerts.
 fn named(file: &str) -> HashSet<&str> {
     let words = file.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_'));
     words.filter(|word| word.starts_with("xoff_")).map(|word| word.trim_end_matches("_bucket")).collect()

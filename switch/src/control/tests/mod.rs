@@ -1,4 +1,4 @@
-//! The control thread over real HTTP, with counters filled by hand and a worker that only answers.
+//! Control thread over real HTTP, with counters filled by hand and a simulated worker.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -30,7 +30,7 @@ mod reference;
 mod reload;
 mod status;
 
-/// Of a port that has lost nothing, whose device takes programs where `takes` says so.
+/// Driver without losses; `takes`: the device accepts programs.
 pub(super) struct SilentDriver {
     pub(super) takes: Arc<AtomicBool>,
 }
@@ -54,7 +54,7 @@ impl PortDriver for SilentDriver {
     }
 }
 
-/// Of a port that has lost five frames, as long as its device is not gone.
+/// Driver with five losses, unreadable while its device is gone.
 #[derive(Default)]
 pub(super) struct FickleDriver {
     pub(super) is_gone: Arc<AtomicBool>,
@@ -81,13 +81,13 @@ impl PortDriver for FickleDriver {
     }
 }
 
-/// A worker that answers until it is told that a link is up.
+/// Starts a worker that answers until a link is reported as up.
 fn answer(inbox: Inbox) -> JoinHandle<()> {
     let learned = Address { vid: 1, mac: MacAddr([2, 0, 0, 0, 0, 9]), port: PortId(1), fixed: false };
     answer_with(inbox, vec![learned])
 }
 
-/// The same with a table of these addresses.
+/// Starts a worker with these addresses, which answers until a link is reported as up.
 fn answer_with(inbox: Inbox, table: Vec<Address>) -> JoinHandle<()> {
     let ledger = Ledger { received: 10, sent: 7, dropped: 3, ..Ledger::default() };
     std::thread::spawn(move || {
@@ -135,10 +135,10 @@ fn serve(view: &Arc<SwitchView>) -> ControlHandle {
     start(Arc::clone(view), Some(any_port()), None, None, &Confinement::default(), ()).unwrap()
 }
 
-/// `count` addresses in some order, in two VLANs.
+/// Returns `count` unsorted addresses in two VLANs.
 fn table(count: u32) -> Vec<Address> {
     let address = |number: u32| {
-        let [a, b, c, d] = number.wrapping_mul(0x9e37_79b1).to_be_bytes(); // an odd number: none comes twice
+        let [a, b, c, d] = number.wrapping_mul(0x9e37_79b1).to_be_bytes(); // an odd factor: no duplicates
         let (vid, port) = (1 + (number % 2) as u16, PortId((number % 2) as u8));
         Address { vid, mac: MacAddr([2, 0, a, b, c, d]), port, fixed: number.is_multiple_of(3) }
     };

@@ -1,4 +1,4 @@
-//! `/policy`: what it takes, from whom, and in which order.
+//! `/policy`: valid requests, permitted clients, and order.
 
 use std::io::{BufRead as _, BufReader, Seek as _};
 
@@ -66,7 +66,7 @@ fn a_policy_that_a_class_has_already_makes_no_line_in_the_log() {
     stop_worker(&view, worker);
 }
 
-/// What a PUT to `/policy` under the name `host` answers: its first line, and all of it.
+/// Returns the first line and the whole answer to a PUT under the name `host`.
 fn put_under(control: &ControlHandle, host: &str, body: &str) -> (String, String) {
     let mut stream = TcpStream::connect(control.address().unwrap()).unwrap();
     let length = body.len();
@@ -90,7 +90,7 @@ fn a_body_that_does_not_end_is_given_up_and_a_long_one_not_read() {
                     .as_bytes(),
             )
             .unwrap();
-        let _ = stream.write_all(body); // which may be refused before its end
+        let _ = stream.write_all(body); // may be refused before its end
         let lines: Vec<String> = BufReader::new(stream).lines().map_while(Result::ok).collect();
         let code = lines.first().and_then(|line| line.split(' ').nth(1)).unwrap_or_default().to_owned();
         (code, lines.last().cloned().unwrap_or_default())
@@ -126,7 +126,7 @@ fn a_web_page_cannot_change_a_policy_under_a_name_of_its_own() {
     stop_worker(&view, worker);
 }
 
-/// A worker that takes its time over the first policy, and tells of each whether it was G-PFC.
+/// Starts a worker that is slow to take the first policy. Returns for each policy whether it was G-PFC.
 fn answer_slowly(inbox: Inbox) -> JoinHandle<Vec<bool>> {
     std::thread::spawn(move || {
         let mut given = Vec::new();
@@ -136,7 +136,7 @@ fn answer_slowly(inbox: Inbox) -> JoinHandle<Vec<bool>> {
             while let Some(request) = inbox.take() {
                 if let Request::SetPolicy { successor, done } = request {
                     if given.is_empty() {
-                        std::thread::sleep(Duration::from_millis(300)); // the other request comes meanwhile
+                        std::thread::sleep(Duration::from_millis(300)); // the other request arrives in the meantime
                     }
                     given.push(format!("{successor:?}").contains("kind: GPfc"));
                     done.send(successor).unwrap();

@@ -1,4 +1,4 @@
-//! docs/reference.md is made of the code: each metric, each reason of a drop and each key of `/status`.
+//! docs/reference.md matches the code: metrics, drop reasons, and keys of `/status`.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
@@ -57,7 +57,7 @@ impl PolicyFactory for NoPolicy {
     }
 }
 
-/// `/metrics` of a switch in which there is everything.
+/// Returns `/metrics` of a switch with all features.
 pub(super) fn everything() -> String {
     let (view, _inbox) = view();
     let mut view = Arc::into_inner(view).expect("nobody else has it");
@@ -78,7 +78,7 @@ pub(super) fn everything() -> String {
     render(&view)
 }
 
-/// What the source says of each variant, line by line.
+/// Returns the documentation of each variant of `DropReason`.
 fn remarks(source: &str) -> BTreeMap<String, String> {
     let (mut remarks, mut remark) = (BTreeMap::new(), String::new());
     for line in source.lines().map(str::trim).skip_while(|line| !line.starts_with("pub enum DropReason")) {
@@ -145,7 +145,7 @@ fn reference_has_metrics_reasons_and_keys() {
     compare(&text);
 }
 
-/// A metric that only some switches have must be in the switch that the reference is made of.
+/// A metric of some switches only must be in the switch that generates the reference.
 #[test]
 fn reference_has_every_metric_of_the_source() {
     let reference = metric_table(&everything());

@@ -1,4 +1,4 @@
-//! Reloads, as far as no worker is needed.
+//! Reloads that need no worker.
 
 use xoff_dataplane::drop_reason::DropReason;
 use xoff_dataplane::units::PortId;

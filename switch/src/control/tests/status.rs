@@ -179,7 +179,7 @@ fn health_is_that_of_the_workers_and_the_ports_devices() {
     let health: Health = serde_json::from_str(&json).unwrap();
     assert_eq!((health.ready, health.ports.len(), health.workers.len()), (true, 2, 1));
     stop_worker(&view, worker);
-    // By then the control thread has looked at the devices, and changes nothing of them any more.
+    // Wait for the control thread's first reading of the devices, which is its last change.
     while view.ports[0].device.get() != "lo" {
         std::thread::sleep(std::time::Duration::from_millis(1));
     }

@@ -1,4 +1,4 @@
-//! The conditions that are watched, all of them: what is counted, where, and in which words it is told.
+//! Watched conditions: counters, places, and log messages.
 
 use xoff_dataplane::drop_reason::{DropKind, DropReason};
 use xoff_dataplane::forward::LOOP_HOLD;
@@ -12,21 +12,21 @@ use crate::lldp::dcbx::Kind as Mismatched;
 use xoff_config::format::span;
 use xoff_config::written::grouped;
 
-/// A kind of condition.
+/// Kind of a condition.
 #[derive(Debug)]
 pub(super) struct Kind {
-    /// Its name, for programs that read the log.
+    /// Name, for programs that read the log.
     pub event: &'static str,
-    /// Frames are lost by it.
+    /// True if the condition loses frames.
     pub is_loss: bool,
     pub began: &'static str,
     pub goes_on: &'static str,
     pub over: &'static str,
-    /// What its counter counts.
+    /// Unit of the counter.
     pub counted: &'static str,
 }
 
-/// Where something is the matter, and which of several counters says so.
+/// Place of a condition, and its counter if there are several.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Place {
     pub port: Option<PortId>,
@@ -39,15 +39,15 @@ type Count = dyn Fn(&SwitchView, &Seen) -> u64 + Send;
 type Lasts = dyn Fn(&SwitchView) -> bool + Send;
 type Detail = dyn Fn(&SwitchView) -> Option<String> + Send;
 
-/// A counter that should stand still.
+/// Counter that should not grow.
 pub(super) struct Condition {
     pub kind: &'static Kind,
     pub place: Place,
-    /// How often it was so since the start.
+    /// Returns the number of occurrences since the start.
     pub count: Box<Count>,
-    /// Whether it is so now, whatever was counted.
+    /// Returns true if the condition exists now, even if nothing was counted.
     pub lasts: Box<Lasts>,
-    /// What else there is to say.
+    /// Returns details for the log.
     pub detail: Box<Detail>,
 }
 
@@ -157,7 +157,7 @@ const DCBX_MISMATCH: Kind = Kind {
     counted: "times found",
 };
 
-/// Every kind, in the order in which docs/log.md has them.
+/// All kinds, in the order of docs/log.md.
 #[cfg(test)]
 pub(super) const KINDS: [&Kind; 13] = [
     &LOSS,
@@ -190,7 +190,7 @@ impl Condition {
         }
     }
 
-    /// What tells it from all others.
+    /// Returns the key, unique among conditions.
     pub fn key(&self) -> (&'static str, Place) {
         (self.kind.event, self.place.clone())
     }
@@ -204,7 +204,7 @@ impl Condition {
     }
 }
 
-/// All conditions of a switch.
+/// Returns all conditions of a switch.
 pub(super) fn all(view: &SwitchView) -> Vec<Condition> {
     let workers = (0..view.workers.len()).map(stall);
     let ports = view.ports().flat_map(|(id, _)| of_port(view, id));
@@ -311,7 +311,7 @@ fn of_class(view: &SwitchView, port: PortId, class: Class) -> Vec<Condition> {
     losses.chain(peer).chain(storm).collect()
 }
 
-/// What a peer did, beside what it was declared to do.
+/// Compares a peer's behaviour after XOFF with its declaration.
 fn after_xoff(view: &SwitchView, port: PortId, class: Class) -> Option<String> {
     let (counters, settings) = (view.counters.class(port, class), &view.settings().ports[port.index()]);
     let (bytes, nanos) = (counters.after_xoff_max.get(), counters.response_max.get());
@@ -325,7 +325,7 @@ fn after_xoff(view: &SwitchView, port: PortId, class: Class) -> Option<String> {
     ))
 }
 
-/// What ports lost unseen, by port, as it was read last.
+/// Losses of ports outside the switch, at the last reading.
 #[derive(Debug)]
 pub(super) struct Seen {
     unseen: Vec<Unseen>,
@@ -341,7 +341,7 @@ impl Seen {
     }
 }
 
-/// The kernel's counters of losses that are not zero, in words; one frame may be in several.
+/// Describes the kernel's nonzero loss counters; one frame may be in several.
 fn counters(port: &PortView) -> Option<String> {
     let xdp = port.xdp_statistics().unwrap_or_default();
     let device = port.device_drops().unwrap_or_else(|unread| unread.last);

@@ -1,25 +1,25 @@
-//! Whether a peer sends faster than its port's `speed` says: what came is held against what the line could bring.
+//! Detection of a peer that sends faster than its port's `speed`: a leaky bucket of the received bytes.
 //!
-//! A bucket leaks at the line rate. What a worker finds when it comes back is there at once, though it came meanwhile: the
-//! bucket holds what comes in the longest time that the worker was ever away, or may be. What runs over came too fast.
+//! The bucket leaks at the line rate. A stalled worker finds many frames at once, so the bucket holds the bytes of the
+//! longest stall that occurred or is budgeted. Overflow was sent too fast.
 
 use xoff_dataplane::settings::PortSettings;
 use xoff_dataplane::units::{Bytes, Class, Nanos, PortId};
 
 use super::super::view::{PortView, SwitchView};
 
-/// Nobody's clock is right: so much of the line rate more is as fast as it.
+/// Tolerance of clocks, in percent of the line rate.
 const TOLERANCE_PERCENT: u64 = 1;
-/// A look that took longer says nothing.
+/// Maximum duration of a reading; a longer one is ignored.
 const LOOK_MOST: Nanos = Nanos::from_millis(10);
-/// What looks themselves may be wrong by.
+/// Inaccuracy of the times of readings.
 const LOOK_ERROR: Nanos = Nanos::from_millis(50);
 
-/// Of one port.
+/// Meter of one port.
 #[derive(Debug, Default)]
 pub(super) struct Meter {
     level: u64,
-    /// When it was looked, and what had come by then.
+    /// Time and count of received bytes at the last reading.
     before: Option<(Nanos, u64)>,
 }
 
@@ -29,7 +29,7 @@ impl Meter {
         let came = on_line(view, id);
         let now = (view.clock)();
         if now.since(begin) > LOOK_MOST {
-            self.before = None; // nobody knows when it was
+            self.before = None; // the time of the reading is unknown
             return;
         }
         let away = Nanos(view.workers[port.worker].facts.longest_gap.get()).max(view.stall_budget);
@@ -37,7 +37,7 @@ impl Meter {
         port.overspeed_bytes.add(excess);
     }
 
-    /// `came` has come by `now` in all. Answers how much of that was too much.
+    /// Adds a reading of `came` received bytes at `now`, and returns the excess bytes.
     fn take(&mut self, now: Nanos, came: u64, port: &PortSettings, away: Nanos) -> u64 {
         let before = self.before.replace((now, came));
         let Some((then, had_come)) = before else { return 0 };
@@ -51,7 +51,7 @@ impl Meter {
     }
 }
 
-/// What has come in by a port, as its line counts it.
+/// Returns the bytes received by a port, as its line counts them.
 fn on_line(view: &SwitchView, port: PortId) -> u64 {
     let of_class = |class| {
         let counters = view.counters.class(port, class);
@@ -68,7 +68,7 @@ mod tests {
     use super::*;
     use crate::control::testing::view;
 
-    /// 125 bytes a microsecond.
+    /// Returns a port of 1 Gb/s: 125 bytes per microsecond.
     fn port() -> PortSettings {
         PortSettings { speed: BitRate::from_gbps(1), ..view().0.settings().ports[0].clone() }
     }

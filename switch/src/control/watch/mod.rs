@@ -1,9 +1,8 @@
-//! What goes wrong, for people: a line in the log when it begins, now and then one while it lasts, and one when it is over.
+//! Log of faults: a line when a fault begins, some while it lasts, and one when it is over.
 //!
-//! Workers count and never log. This looks at their counters ten times a second, and at what the kernel counts once a
-//! second, and compares: each [`Condition`] is a counter that should stand still ([`conditions`] has all of them).
-//! One that has risen, or says that it lasts, is an [`Episode`], until neither has been so for a while. What goes on now stands in
-//! `/status`, too.
+//! Workers count and never log. The control thread reads their counters ten times a second, and the kernel's once a
+//! second. A [`Condition`] is a counter that should not grow ([`conditions`]). An [`Episode`] begins when the counter
+//! grows or the condition exists, and ends after neither was so for a while. `/status` shows the current ones.
 
 mod conditions;
 mod meter;
@@ -22,36 +21,36 @@ use super::view::SwitchView;
 use xoff_config::format::span;
 
 const LOOK_EVERY: Duration = Duration::from_millis(100);
-/// Looks from one at the kernel's counters, which takes system calls, to the next.
+/// Number of readings per reading of the kernel's counters, which need system calls.
 const KERNEL_EVERY: u32 = 10;
-/// What has not been seen for so long is over.
+/// Quiet time after which an episode is over.
 const OVER_AFTER: Nanos = Nanos::from_secs(5);
-/// What lasts is told again after so long, then after twice as long, and so on up to the most.
+/// First and maximum interval between lines about a lasting episode; the interval doubles.
 const AGAIN_AFTER: Nanos = Nanos::from_secs(10);
 const AGAIN_AFTER_MOST: Nanos = Nanos::from_secs(600);
 
-/// Watches one switch.
+/// Watch of one switch.
 pub(super) struct Watch {
     conditions: Vec<(Condition, Course)>,
     meters: Vec<Meter>,
     seen: Seen,
-    /// What the conditions were made for.
+    /// Settings for which the conditions were made.
     settings: Arc<SwitchSettings>,
 }
 
-/// What a condition was like so far.
+/// State of a condition.
 #[derive(Clone, Copy, Debug, Default)]
 struct Course {
-    /// Its counter at the last look.
+    /// Counter at the last reading.
     count: u64,
     episode: Option<Episode>,
 }
 
-/// From when a counter rose until it has stood still for a while.
+/// Time from the first increase of a counter until it has been quiet for a while.
 #[derive(Clone, Copy, Debug)]
 struct Episode {
     since: Nanos,
-    /// What the counter was before.
+    /// Counter before the episode.
     before: u64,
     last_seen: Nanos,
     told_at: Nanos,
@@ -59,13 +58,13 @@ struct Episode {
     again_after: Nanos,
 }
 
-/// What there is to tell.
+/// Kind of log line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     Began,
     GoesOn,
     Over,
-    /// By other settings nobody looks any more whether it goes on.
+    /// The condition is no longer watched under new settings.
     Unwatched,
 }
 
@@ -80,8 +79,8 @@ impl Watch {
         }
     }
 
-    /// Other settings have other conditions. What goes on in one that is still there goes on, what a new one has counted
-    /// before was none, and what goes on in one that is no more is told for the last time.
+    /// Replaces the conditions after a change of settings. Episodes of remaining conditions continue, new conditions
+    /// start from their current count, and episodes of removed conditions are logged a last time.
     fn renew(&mut self, view: &SwitchView, now: Nanos) {
         self.settings = view.settings();
         let with_key = |(condition, course): (Condition, Course)| (condition.key(), (condition, course));
@@ -99,7 +98,7 @@ impl Watch {
         }
     }
 
-    /// Looks for good.
+    /// Watches forever.
     pub async fn run(&mut self, view: &SwitchView) {
         let mut looks = tokio::time::interval(LOOK_EVERY);
         looks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -112,7 +111,7 @@ impl Watch {
         }
     }
 
-    /// Looks for the last time: tells what has not been told yet.
+    /// Takes the last readings, and logs unreported counts.
     pub fn end(&mut self, view: &SwitchView) {
         self.seen.read_kernel(view);
         let now = (view.clock)();
@@ -168,7 +167,7 @@ impl Watch {
 }
 
 impl Course {
-    /// The counter is at `count` now, and the condition `lasts`: what is to be told of which episode, if anything.
+    /// Updates the state with a reading, and returns the line to log, if any. `lasts`: the condition exists now.
     fn follow(&mut self, now: Nanos, count: u64, lasts: bool) -> Option<(Phase, Episode)> {
         let before = std::mem::replace(&mut self.count, count);
         let is_seen = count > before || lasts;
@@ -198,7 +197,7 @@ impl Course {
     }
 }
 
-/// Writes a line of the log.
+/// Writes a log line.
 fn tell(view: &SwitchView, condition: &Condition, phase: Phase, episode: &Episode, count: u64, now: Nanos) {
     let (kind, Place { port, class, worker, cause }) = (condition.kind, &condition.place);
     let (words, until, name) = match phase {

@@ -18,13 +18,13 @@ fn read(log: &mut File) -> String {
     text
 }
 
-/// What is logged about a switch to which this happens, without what is so from the beginning.
+/// Returns the log of a switch while `happens` runs, without initial conditions.
 fn logged(happens: impl FnOnce(&mut dyn FnMut(u64), &SwitchView)) -> Vec<String> {
     let (view, _inbox) = view();
     let mut watch = Watch::new(&view);
     watch.seen.read_kernel(&view);
     let begin = (view.clock)();
-    // Five seconds and more before the test begins: what has been counted before is over.
+    // Five seconds and more before the test begins, so that initial conditions are over.
     watch.look(&view, begin);
     view.counters.port(PortId(1)).looped.set(0);
     view.counters.class(PortId(1), CLASS).storm_since.set(0);
@@ -122,7 +122,7 @@ fn stalls_peers_storms_and_loops_are_told_in_words_for_people() {
     }
 }
 
-/// A class becomes lossy, and a watchdog is taken away, while both have something to tell.
+/// A class becomes lossy, and a watchdog is removed, during their episodes.
 #[test]
 fn what_other_settings_do_not_look_for_is_told_for_the_last_time() {
     let lines = logged(|look, view| {
