@@ -275,7 +275,7 @@ impl Causes {
         }
     }
 
-    /// Returns one cycle in a strongly connected component.
+    /// Returns one cycle within a strongly connected component.
     fn round(&self, knot: &[NodeIndex]) -> Vec<Place> {
         let mut path = vec![knot[knot.len() - 1]];
         loop {

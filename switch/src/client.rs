@@ -18,7 +18,6 @@ use ureq::{Agent, Body, Error};
 
 use crate::unix_socket;
 
-/// Prefix of a Unix socket's path.
 const UNIX: &str = "unix:";
 /// Default URL of a switch's HTTP server.
 pub const DEFAULT_URL: &str = "http://127.0.0.1:9464";
@@ -77,7 +76,7 @@ pub fn silence(url: &str, error: &Error, server: &str, start: &str) -> String {
     }
 }
 
-/// The process with this id, which listens at a socket, is stopped.
+/// Process that listens at a socket and is stopped, by its id.
 #[derive(Debug, thiserror::Error)]
 #[error("process {0} is stopped; continue it with `kill -CONT {0}`, or end it with `kill -KILL {0}`")]
 struct Stopped(i32);

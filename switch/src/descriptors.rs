@@ -8,13 +8,13 @@ use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
 use crate::control::CONNECTIONS_MAX;
 
-/// Open files per socket: the socket, the duplicate on which its worker sleeps, and the descriptor for its counters.
+/// Files per socket: the socket, its duplicate for sleeping, and one for its counters.
 const BY_SOCKET: u64 = 3;
-/// Open files per port: program, maps, link, and two netlink sockets.
+/// Files per port: program, maps, link, and two netlink sockets.
 const BY_PORT: u64 = 16;
-/// Open files per worker: its wake-up descriptors, and duplicates of them.
+/// Files per worker: its wake-up descriptors, and duplicates of them.
 const BY_WORKER: u64 = 6;
-/// Open files of the process: HTTP, netlink, timers of the control thread, signals, and short-lived files.
+/// Other files: HTTP, netlink, timers, signals, and short-lived files.
 const ALWAYS: u64 = 32;
 /// Served connections, and rejected ones.
 const CONNECTIONS: u64 = 2 * CONNECTIONS_MAX as u64;
@@ -82,14 +82,13 @@ impl Allowed {
     }
 }
 
-/// Returns the number of files for ports with these numbers of sockets. The largest port counts twice: when it is
-/// reopened, its old sockets may still be open.
+/// Returns the number of files for these numbers of sockets. The largest port counts twice, because its old sockets may
+/// be open when it is reopened.
 fn needed(sockets: &[u64], workers: usize) -> u64 {
     let ports = sockets.iter().chain(sockets.iter().max()).map(|sockets| sockets * BY_SOCKET + BY_PORT);
     ports.sum::<u64>() + workers as u64 * BY_WORKER + CONNECTIONS + ALWAYS
 }
 
-/// Returns the number of open files of the process.
 fn open() -> u64 {
     fs::read_dir("/proc/self/fd").map_or(0, |open| open.count() as u64)
 }

@@ -31,7 +31,7 @@ use xoff_xdp::Store;
 
 use crate::bell::Bell;
 
-/// Number of messages that fit between two workers in each direction and kind: a few batches.
+/// Number of messages per queue: a few batches.
 pub(crate) const CAPACITY: usize = HANDOVER_QUEUE as usize;
 
 /// Bells of all workers.
@@ -64,11 +64,10 @@ impl Bells {
     }
 }
 
-/// Message in a queue. When the switch stops, queued frames end with its buffer memory; the ledger counts them as
-/// handed over. So a queue must not drop its messages, whichever of its ends is dropped last.
+/// Message in a queue. Messages left at the end of the switch must not be dropped: frames end with its buffer memory,
+/// and the ledger counts them as handed over.
 type Message<T> = ManuallyDrop<T>;
 
-/// Sender's ends of the queues to one worker.
 #[derive(Debug)]
 struct Outgoing {
     frames: Producer<Message<Handover>>,
@@ -76,7 +75,6 @@ struct Outgoing {
     learned: Producer<Message<FdbUpdate>>,
 }
 
-/// Receiver's ends of the queues from one worker.
 #[derive(Debug)]
 struct Incoming {
     frames: Consumer<Message<Handover>>,
@@ -84,7 +82,6 @@ struct Incoming {
     learned: Consumer<Message<FdbUpdate>>,
 }
 
-/// Creates the queues of one direction, and returns both ends.
 fn queues() -> (Outgoing, Incoming) {
     let (to_frames, frames) = RingBuffer::new(CAPACITY);
     let (to_returns, returns) = RingBuffer::new(CAPACITY);
@@ -99,7 +96,6 @@ impl Incoming {
     }
 }
 
-/// Another worker, with the queues to and from it.
 #[derive(Debug)]
 struct OtherWorker {
     worker: WorkerId,
@@ -160,8 +156,7 @@ impl Handoff {
         any
     }
 
-    /// Sends learned addresses to all other workers at once, when all have room. A worker that missed a move would send
-    /// to the old port.
+    /// Sends learned addresses when all workers have room. A worker that missed a move would send to the old port.
     fn send_learned(&mut self, batch: &mut Batch<'_>) -> bool {
         let mut any = false;
         while self.others.iter().all(|other| !other.to.learned.is_full())
@@ -195,7 +190,7 @@ impl Handoff {
     }
 }
 
-/// Returns the next frame for another worker, after moving its bytes to memory that both can access.
+/// Returns the next frame for another worker, with its bytes in shared memory.
 fn next_settled(batch: &mut Batch<'_>, store: &mut Store, worker: WorkerId) -> Option<Handover> {
     batch.next_handover(worker).filter(|&slot| store.can_settle(slot))?;
     let handover = batch.hand_over(worker)?;
@@ -216,7 +211,6 @@ fn fill<T>(queue: &mut Producer<Message<T>>, mut next: impl FnMut() -> Option<T>
     any
 }
 
-/// Sends a message to a queue that has room.
 fn push<T>(queue: &mut Producer<Message<T>>, message: T) {
     if let Err(PushError::Full(_)) = queue.push(Message::new(message)) {
         unreachable!("only this producer fills the queue, and it had room");
@@ -243,7 +237,6 @@ pub(crate) mod tests {
 
     use super::*;
 
-    /// More frames than fit between two workers.
     const FRAMES: u32 = 1100;
     const CELLS: u32 = 2 * FRAMES;
     pub(crate) const NOW: Nanos = Nanos(1000);
@@ -255,7 +248,6 @@ pub(crate) mod tests {
         counters: Arc<Counters>,
     }
 
-    /// Receives a frame from `src` to `dst` at `port`.
     pub(crate) fn receive(switch: &mut Switch, store: &mut Store, [port, dst, src]: [u8; 3], len: u32) {
         let mut bytes = vec![0; len as usize];
         bytes[..14].copy_from_slice(&[2, 0, 0, 0, 0, dst, 2, 0, 0, 0, 0, src, 0x88, 0xb5]);

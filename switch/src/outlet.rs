@@ -16,7 +16,6 @@ const PIECE: usize = 64 << 10;
 const TAKEN_WITHIN: Duration = Duration::from_secs(5);
 /// Maximum time for all writes: less than the stop timeout of service managers.
 const ALL_WITHIN: Duration = Duration::from_secs(30);
-/// Interval at which the thread's end is checked.
 const LOOK_EVERY: Duration = Duration::from_millis(2);
 
 /// Writer that counts the bytes written.
@@ -109,7 +108,7 @@ mod tests {
 
     use super::*;
 
-    /// Returns a pipe's reader, and the progress of a thread that writes more to the pipe than it can hold.
+    /// Returns a pipe's reader, and the progress of a thread that overfills the pipe.
     fn full_pipe() -> (io::PipeReader, Progress, JoinHandle<io::Result<()>>) {
         let (reader, writer) = io::pipe().unwrap();
         let (mut outlet, progress) = Outlet::new(writer);

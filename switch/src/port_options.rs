@@ -6,7 +6,6 @@ use xoff_config::shell::{
 };
 use xoff_xdp::{PortOptions, Rings};
 
-/// Returns the options with which a port is opened.
 pub(crate) fn of_port(shell: &ShellSettings, port: &PortShell) -> PortOptions {
     let RingSizes { fill, rx, tx, completion } = port.rings;
     PortOptions {

@@ -18,7 +18,7 @@ use crate::confine::{ConfineError, Part, Privileges};
 use crate::outlet::{Outlet, Progress};
 use xoff_xdp::clock;
 
-/// Size of the ring of records: a fifth of a second of a 1 Gb/s port with the shortest frames.
+/// Size of the ring: a fifth of a second of a 1 Gb/s port with the shortest frames.
 const RING_BYTES: usize = 64 << 20;
 
 /// Recording to begin when the switch starts.
@@ -120,18 +120,16 @@ impl Wanted {
     }
 }
 
-/// File and size of a recording.
 #[derive(Clone, Debug)]
 struct Extent {
     path: String,
-    /// Records produced. Written by the worker.
+    /// Records produced by the worker.
     put: Arc<Counter>,
-    /// Records in the file. Written by the recorder.
+    /// Records in the file, by the recorder.
     written: Arc<Counter>,
 }
 
 impl Extent {
-    /// Logs that the recording is incomplete.
     fn cut(&self, why: &dyn fmt::Display) {
         let (written, put) = (self.written.get(), self.put.get());
         tracing::error!(

@@ -151,7 +151,6 @@ pub struct Running {
     woken: Receiver<Wake>,
     /// Host path; sends its last frames before the workers stop.
     host_path: Option<HostPath>,
-    /// Mirror of the kernel's routes.
     mirroring: Option<Mirroring>,
     control: Option<ControlHandle>,
     /// Thread that opens ports; ends after the control thread.
@@ -235,12 +234,9 @@ impl Running {
     }
 }
 
-/// Reason for which [`Running::wait`] returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Wake {
-    /// [`End::now`] was called.
     Requested,
-    /// A thread of the switch has ended.
     ThreadEnded,
 }
 
@@ -419,8 +415,7 @@ pub fn start_from(
     Ok(running)
 }
 
-/// Returns the configured settings with values that are known only at the start: a random seed, and the devices'
-/// addresses.
+/// Adds the values that are known only at a start: a random seed, and the devices' addresses.
 fn settings_here(
     configured: &SwitchSettings,
     macs: impl Iterator<Item = (PortId, MacAddr)>,
@@ -464,7 +459,7 @@ fn with_control(
     })
 }
 
-/// Joins a worker's thread. If the worker failed, this thread closes its ports, because it has the privileges.
+/// Joins a worker's thread. This thread has the privileges to close the ports of a failed worker.
 fn join(worker: usize, thread: JoinHandle<(Worker, Outcome)>) -> Result<Worker, ThreadError> {
     match thread.join().and_then(|(owned, outcome)| outcome.map(|ended| ended.map(|()| owned))) {
         Ok(ended) => ended.map_err(|source| ThreadError::System { worker, source }),

@@ -70,8 +70,7 @@ mod tests {
 
     const MOST: Nanos = Nanos::from_micros(50);
 
-    /// Returns the polling time before a sleep, after waits of these lengths (microseconds), each ended by this number
-    /// of frames.
+    /// Returns the polling time after waits of these lengths (microseconds), each ended by this number of frames.
     fn asks_for(waits: &[(u64, u32)]) -> Nanos {
         let mut spin = SpinWindow::new(MOST);
         let mut now = Nanos(0);

@@ -29,17 +29,16 @@ use xoff_xdp::sleeper::{Sleeper, duplicates};
 
 pub use connections::Connections;
 
-/// Maximum sleep while something waits for an event that wakes nobody: frames sent, or room in a driver or in a queue
-/// to another worker.
+/// Maximum sleep while something waits for an event without wake-up: frames sent, or room in a driver or in a queue to
+/// another worker.
 const LOOK_AGAIN: Nanos = Nanos::from_micros(200);
 
 /// Maximum sleep while frames are in flight and only their counters wait.
 const LOOK_AT_LEISURE: Nanos = Nanos::from_millis(10);
 
-/// Maximum sleep.
 const LONGEST_SLEEP: Nanos = Nanos::from_secs(10);
 
-/// Interval at which counters that need a walk over all queues are published, if frames moved.
+/// Interval at which counters that need a walk over all queues are published.
 const SHOW_PERIOD: Nanos = Nanos::from_millis(200);
 
 /// Indexes of two descriptors among those that end a sleep.
@@ -81,8 +80,8 @@ enum Unseen {
 }
 
 impl Unseen {
-    /// Returns the events to poll for. `is_awaited`: something waits until frames were sent. `for_workers`: something
-    /// waits for room at another worker.
+    /// Returns the events to poll for. `is_awaited`: something waits for sent frames. `for_workers`: something waits
+    /// for other workers.
     const fn of(in_flight: bool, is_awaited: bool, for_workers: bool) -> Unseen {
         match (in_flight, is_awaited, for_workers) {
             (_, _, true) | (true, true, _) => Unseen::Room,
@@ -170,8 +169,8 @@ impl Worker {
         duplicates([handoff.bell().event().as_fd(), inbox.fd()].into_iter().chain(sockets))
     }
 
-    /// Sleeps until `until` at the latest. Returns the time at which the worker should have run again (the deadline, or
-    /// the time of an earlier wake-up), or `None` if no sleep was worth it.
+    /// Sleeps until `until` at the latest. Returns when the worker should have run again (the deadline or an earlier
+    /// wake-up), or `None` if no sleep was worth it.
     fn sleep(&self, sleeper: &mut Sleeper<'_>, spin: &SpinWindow, until: Nanos) -> io::Result<Option<Nanos>> {
         let now = clock::now();
         let Connections { handoff, host, inbox, commit_time, .. } = &self.connections;
@@ -202,7 +201,6 @@ impl Worker {
         Unseen::of(any(Port::in_flight), is_awaited, self.switch.waits_for_workers())
     }
 
-    /// Runs one turn; the preceding turn began at `previous`.
     fn turn(&mut self, by: &mut impl Boundary, now: Nanos, previous: Nanos) -> Progress {
         self.connections.previous_turn = previous;
         let (mut driver, connections) = self.driver(by, now);

@@ -12,12 +12,10 @@ use bell::Bell;
 #[path = "../src/bell.rs"]
 mod bell;
 
-/// Replacement of the crate's module `atomics`.
 mod atomics {
     pub(crate) use loom::sync::atomic::{AtomicBool, Ordering, fence};
 }
 
-/// Shared state: the bell of the sleeping worker, and one message per sender.
 struct Shared {
     bell: Bell,
     messages: Vec<AtomicBool>,
@@ -40,8 +38,8 @@ impl Shared {
     }
 }
 
-/// Runs a worker that goes to sleep while `senders` threads send. Each of `naps` is an earlier sleep that ended by
-/// itself; its value tells whether the worker acknowledged the bell.
+/// Runs a worker that goes to sleep while `senders` threads send. Each of `naps` is an earlier sleep; its value tells
+/// whether the worker acknowledged the bell after it.
 fn sleeps(senders: usize, naps: &'static [bool]) {
     loom::model(move || {
         let shared = Shared::new(senders);

@@ -39,11 +39,9 @@ impl FromIterator<DropReason> for Reasons {
 /// Selection of frames by class, drop reason, and kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Filter {
-    /// Classes of the wanted frames.
     classes: ClassSet,
     /// Drop reasons of the wanted frames; `None`: all frames of the classes.
     dropped: Option<Reasons>,
-    /// True if control frames are wanted.
     control: bool,
 }
 

@@ -17,7 +17,6 @@ use super::filter::Filter;
 /// Maximum number of bytes kept of a frame: more than any MTU.
 const FRAME_MAX: usize = 16 << 10;
 
-/// Length of a record's head, in bytes.
 const HEAD: usize = 40;
 
 /// Value of an absent field in a head.
@@ -153,7 +152,7 @@ fn write_head(head: &mut [u8], sighting: &Sighting, len: u32, kept: usize, misse
     head[28..33].copy_from_slice(&[sighting.port.0, class, sighting.is_control.into(), what, reason]);
 }
 
-/// Parses the first record of `bytes`. Returns the frame and the remaining bytes.
+/// Parses the first record of `bytes`, and returns the remaining bytes.
 fn read(bytes: &[u8]) -> Option<(Packet<'_>, &[u8])> {
     let (head, rest) = bytes.split_first_chunk::<HEAD>()?;
     let long = |at: usize| u64::from_ne_bytes(std::array::from_fn(|index| head[at + index]));

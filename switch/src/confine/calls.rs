@@ -19,11 +19,9 @@ use xoff_xdp::HostInterface;
 
 use super::{ConfineError, Part};
 
-/// Calls by number, with rules for their arguments. A call without rules matches always, else if all conditions of one
-/// rule hold.
+/// Calls by number, with alternative rules for their arguments; a call without rules always matches.
 type Calls = BTreeMap<i64, Vec<SeccompRule>>;
 
-/// Limits the system calls of the calling thread.
 pub(super) fn limit(part: Part) -> Result<(), ConfineError> {
     let error = SeccompAction::Errno;
     let (refused, unknown) = (error(libc::EPERM.cast_unsigned()), error(libc::ENOSYS.cast_unsigned()));
@@ -258,9 +256,8 @@ fn rule(conditions: &[(u8, SeccompCmpOp, u64)]) -> Result<SeccompRule, ConfineEr
     rule.map_err(|error| seccompiler::Error::from(error).into())
 }
 
-/// Returns calls that every part may make with some arguments only: non-executable memory, signals to its own process
-/// (an abort), and the modes and copies of descriptors. F_SETOWN (the receiver of a descriptor's signals) is not among
-/// them.
+/// Returns calls for all parts with restricted arguments: no executable memory, signals only to its own process (an
+/// abort), no F_SETOWN.
 fn special() -> Result<Vec<(i64, Vec<SeccompRule>)>, ConfineError> {
     let exec = u64::from(libc::PROT_EXEC.cast_unsigned());
     let no_program = || rule(&[(2, SeccompCmpOp::MaskedEq(exec), 0)]);
@@ -275,22 +272,21 @@ fn special() -> Result<Vec<(i64, Vec<SeccompRule>)>, ConfineError> {
     ])
 }
 
-/// Returns calls that a worker may make with some arguments only: precise timers.
+/// Returns calls of a worker with restricted arguments: precise timers.
 fn worker() -> Result<Vec<(i64, Vec<SeccompRule>)>, ConfineError> {
     let slack = u64::from(libc::PR_SET_TIMERSLACK.cast_unsigned());
     Ok(vec![(libc::SYS_prctl, vec![rule(&[(0, SeccompCmpOp::Eq, slack)])?])])
 }
 
-/// Returns calls that the host path may make with some arguments only: precise timers, and the carrier of host
-/// interfaces.
+/// Returns calls of the host path with restricted arguments: precise timers, and the carrier of host interfaces.
 fn host_path() -> Result<Vec<(i64, Vec<SeccompRule>)>, ConfineError> {
     let mut calls = worker()?;
     calls.push((libc::SYS_ioctl, vec![rule(&[(1, SeccompCmpOp::Eq, HostInterface::SET_CARRIER)])?]));
     Ok(calls)
 }
 
-/// Returns calls that HTTP may make with some arguments only: open files for reading, make descriptors non-blocking,
-/// read a program's counters.
+/// Returns calls of HTTP with restricted arguments: open files for reading, make descriptors non-blocking, read a
+/// program's counters.
 fn http() -> Result<Vec<(i64, Vec<SeccompRule>)>, ConfineError> {
     let number = |value: i32| u64::from(value.cast_unsigned());
     let to_read = rule(&[(
@@ -314,7 +310,6 @@ fn clone3() -> Calls {
     calls
 }
 
-/// Returns the calls that the owner and the opener must not make.
 fn forbidden() -> Result<Calls, ConfineError> {
     let thread = u64::from(libc::CLONE_THREAD.cast_unsigned());
     let exec = u64::from(libc::PROT_EXEC.cast_unsigned());

@@ -15,7 +15,7 @@ use super::{ConfineError, Part};
 /// Newest ABI that these rules use; an older kernel applies the rules that it knows.
 const KNOWN: ABI = ABI::V6;
 
-/// Directory of the CPUs; reads of a per-CPU map need their number.
+/// Directory of the CPUs, whose number is needed to read a per-CPU map.
 const CPUS: &str = "/sys/devices/system/cpu";
 
 /// Keeps /proc/self open. A rule applies to an inode, and under memory pressure /proc recreates directories that nobody
@@ -25,7 +25,6 @@ fn keep_own_proc() {
     OPEN.get_or_init(|| File::open("/proc/self").ok());
 }
 
-/// Limits the files of the calling thread.
 pub(super) fn limit(part: Part, readable: &[PathBuf], removable: Option<&Path>) -> Result<(), ConfineError> {
     let mut paths: Vec<&Path> = match part {
         Part::Owner | Part::Opener => {

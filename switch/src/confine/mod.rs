@@ -50,8 +50,8 @@ pub enum Part {
 }
 
 impl Part {
-    /// Returns the builder of a thread. An agent locks its memory, stacks included, and a lab has many agents, so
-    /// threads that need little stack get little.
+    /// Returns the builder of a thread. Stacks are small where possible, because an agent locks its memory and a lab
+    /// has many agents.
     fn thread(self, name: &str) -> thread::Builder {
         const SMALL_STACK: usize = 512 << 10;
         let thread = thread::Builder::new().name(name.into());
@@ -187,7 +187,6 @@ mod tests {
 
     use super::*;
 
-    /// Returns the result of `tried` in a thread of that part.
     fn within<T: Send + 'static>(part: Part, tried: impl FnOnce() -> T + Send + 'static) -> T {
         Confinement::default().spawn(part, "confined", tried).unwrap().join().unwrap()
     }

@@ -21,11 +21,8 @@ use super::groups;
 use super::mailbox::{Address, AddressKey, Answer};
 use super::view::SwitchView;
 
-/// Default number of addresses per page.
 const PAGE: usize = 1_000;
-/// Maximum number of addresses per page.
 const PAGE_MAX: usize = 10_000;
-/// Example of a request.
 const EXAMPLE: &str = "/addresses?after=1-02:00:00:00:00:01&limit=100";
 /// Maximum time for one part of a worker's table, and for a page.
 const PART_WITHIN: Duration = Duration::from_secs(1);
@@ -87,7 +84,7 @@ fn bad(message: String) -> (StatusCode, String) {
     (StatusCode::BAD_REQUEST, message + "\n")
 }
 
-/// Parses the limit on addresses in parameter `name`; [`PAGE`] if it is missing.
+/// Parses the number of addresses in parameter `name`; [`PAGE`] if missing.
 ///
 /// # Errors
 /// Returns the allowed range.
@@ -102,7 +99,7 @@ pub(super) fn limit(name: &str, text: Option<&str>, least: usize) -> Result<usiz
 /// Returns up to `limit` addresses after `after`.
 ///
 /// # Errors
-/// Returns an error if a worker does not answer.
+/// Returns the silent worker.
 pub(super) async fn page(
     view: &SwitchView,
     after: Option<AddressKey>,
@@ -126,7 +123,7 @@ pub(super) async fn page(
     Ok(AddressPage { addresses: found.into_values().map(name).collect(), next, total })
 }
 
-/// Gathers one address more than `limit`, if there are as many.
+/// Gathers up to one address more than `limit`.
 async fn gather(
     view: &SwitchView,
     after: Option<AddressKey>,
@@ -160,7 +157,6 @@ async fn gather(
     Ok(found)
 }
 
-/// Returns the number of addresses.
 pub(super) fn known(view: &SwitchView) -> u64 {
     let learned: u64 = view.ports().map(|(port, _)| view.counters.port(port).fdb_entries.get()).sum();
     learned + view.settings().fdb.statics.len() as u64

@@ -8,7 +8,6 @@ use super::mailbox::{Backlog, Request};
 use super::opener::Opener;
 use super::view::{Link, PortDevice, SwitchView};
 
-/// Logs the facts of an open port.
 pub(crate) fn log_open(facts: &Facts) {
     for warning in &facts.warnings {
         tracing::warn!("{warning}");
@@ -66,7 +65,6 @@ pub(super) async fn return_to(
     Some(name)
 }
 
-/// Makes the worker of a port remove it, and then closes it.
 pub(super) fn give_up(view: &SwitchView, opener: &Opener, id: PortId) {
     let (done, given_up) = oneshot::channel();
     let worker = &view.workers[view.ports[id.index()].worker];

@@ -30,7 +30,6 @@ impl Asker {
     }
 }
 
-/// TCP state ESTABLISHED.
 const ESTABLISHED: &str = "01";
 
 /// Maximum number of reads. The kernel writes the list in parts, so a line may be missing or duplicate while
@@ -91,7 +90,7 @@ fn owners(lists: &str, peer: SocketAddr, here: SocketAddr) -> Vec<u32> {
     owners
 }
 
-/// Parses the kernel's notation of an address and port: hexadecimal words in native byte order.
+/// Parses the kernel's notation: hexadecimal words in native byte order.
 fn read(text: &str) -> Option<(IpAddr, u16)> {
     let (address, port) = text.split_once(':')?;
     let word =
@@ -120,7 +119,7 @@ mod tests {
     /// Local port 9464 in the kernel's notation.
     const HERE: &str = "0100007F:24F8";
 
-    /// Returns a list of sockets in the kernel's notation, with their owners.
+    /// Formats sockets as the kernel does.
     fn list(sockets: &[(&str, &str, &str, u32)]) -> String {
         let line = |(local, remote, state, uid): &(&str, &str, &str, u32)| {
             format!(
@@ -175,7 +174,6 @@ mod tests {
         }
     }
 
-    /// Connects from an address that other sockets may share.
     async fn connect(from: SocketAddr, to: SocketAddr) -> TcpStream {
         let socket = TcpSocket::new_v4().unwrap();
         socket.set_reuseaddr(true).unwrap();

@@ -25,13 +25,10 @@ pub const CONNECTIONS_MAX: usize = 32;
 
 /// Maximum time for a request's head, and for an idle connection.
 const HEAD_WITHIN: Duration = Duration::from_secs(5);
-/// Maximum number of bytes of a request's head.
 const HEAD_BYTES_MAX: usize = 16 << 10;
 /// Maximum time from a request's head until its answer is read.
 const ANSWERED_WITHIN: Duration = Duration::from_secs(10);
-/// Maximum time to reject a connection.
 const REFUSED_WITHIN: Duration = Duration::from_secs(1);
-/// Duration that never ends in practice.
 const FOR_EVER: Duration = Duration::from_secs(30 * 365 * 86_400);
 const ACCEPT_AGAIN_AFTER: Duration = Duration::from_secs(1);
 
@@ -51,7 +48,6 @@ impl Deadline {
     }
 }
 
-/// Serves connections of the listener, until dropped.
 pub(super) async fn serve(listener: Registered, routes: Router) {
     let served = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     let refused = Arc::new(Semaphore::new(CONNECTIONS_MAX));

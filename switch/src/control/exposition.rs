@@ -12,8 +12,7 @@ use metrics_exporter_prometheus::LabelSet;
 use metrics_exporter_prometheus::formatting::{write_help_line, write_metric_line, write_type_line};
 use xoff_dataplane::counter::Histogram;
 
-/// Bounds of the buckets, in nanoseconds: from about a microsecond to about a second. Smaller values are in the first
-/// bucket, larger ones in the infinite one.
+/// Bounds of the buckets, in nanoseconds: from about a microsecond to about a second.
 const BOUNDS: RangeInclusive<u64> = (1 << 10) - 1..=(1 << 30) - 1;
 
 /// Type of a metric.

@@ -71,7 +71,6 @@ fn of(view: &SwitchView, group: &GroupSettings) -> GroupStatus {
     }
 }
 
-/// Returns the name of the group that has `port` as a member.
 pub(super) fn name_at(view: &SwitchView, port: PortId) -> Option<String> {
     let settings = view.settings();
     let group = settings.groups.iter().find(|group| group.members.iter().any(|member| member.port == port));

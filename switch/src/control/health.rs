@@ -45,7 +45,6 @@ impl PartHealth {
 }
 
 impl Health {
-    /// Returns the readiness of a switch, with the answers of its workers.
     pub(super) fn of(view: &SwitchView, answers: &[Answer<Ledger>]) -> Health {
         let port = |(id, port): (xoff_dataplane::units::PortId, &PortView)| {
             let fault = fault_of_port(port);
@@ -78,7 +77,6 @@ impl Health {
         std::iter::once(state.to_owned()).chain(ports).chain(workers).chain(interfaces).collect()
     }
 
-    /// Answers as JSON if the client accepts it, else as text.
     pub(super) fn respond(self, asked: &HeaderMap) -> Response {
         let code = if self.ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
         let accepts = asked.get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();

@@ -26,13 +26,11 @@ use crate::host_path::ring::FRAME_MAX;
 use crate::router::mirror::Asker;
 use crate::router::{InterfaceCounts, InterfaceView};
 
-/// Maximum number of frames read from a host interface before the others have their turn.
+/// Maximum number of frames per host interface and turn.
 const BATCH: usize = 64;
 
-/// Position of a VLAN tag in a frame.
 const TAG: std::ops::Range<usize> = 12..16;
 
-/// Interval at which a full worker is checked.
 const LOOK_AGAIN: Duration = Duration::from_micros(200);
 
 /// Host interfaces of the router.
@@ -43,7 +41,7 @@ pub struct HostInterfaces {
     /// Handle that reports changes of interfaces at once.
     asker: Asker,
     frame: Box<[u8]>,
-    /// True if an interface has vanished since the last query of the descriptors.
+    /// True if an interface has vanished since the last `has_other_wakers`.
     has_lost: bool,
 }
 
@@ -52,7 +50,6 @@ struct Open {
     /// Port at which the frames are counted.
     port: PortId,
     tap: HostInterface,
-    /// True if the interface was deleted.
     is_gone: bool,
     /// Carrier last reported to the kernel.
     has_carrier: Option<bool>,
@@ -188,7 +185,6 @@ impl Host for HostInterfaces {
     fn stop(&mut self, _: Nanos, _: &mut Outbox) {}
 }
 
-/// Returns the destination address of a packet.
 fn destination(bytes: &[u8]) -> Option<IpAddr> {
     let header = Header::parse(bytes).ok()?;
     let payload = header.payload(bytes);

@@ -21,7 +21,6 @@ use super::status::Status;
 use super::trust::{self, Names};
 use super::{SwitchView, acknowledge, addresses, logging, metrics, page, policy, routes as routing};
 
-/// Returns all paths of a switch, for requests to one of `names`.
 pub(super) fn routes(view: Arc<SwitchView>, names: Names, reloads: Option<Reloads>) -> Router {
     let routes = Router::new()
         .merge(page::routes())
@@ -43,7 +42,6 @@ pub(super) fn routes(view: Arc<SwitchView>, names: Names, reloads: Option<Reload
     by_name(routes, names)
 }
 
-/// Limits `routes` to requests to one of `names`.
 pub(super) fn by_name(routes: Router, names: Names) -> Router {
     let names = Arc::new(names);
     // The compressor would delay a capture, and a capture's compression would delay other answers.

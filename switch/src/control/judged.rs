@@ -32,7 +32,6 @@ pub struct GoingOnStatus {
 pub struct GoingOn(Mutex<Vec<(Nanos, GoingOnStatus)>>);
 
 impl GoingOn {
-    /// Returns the conditions at `now`.
     pub(super) fn get(&self, now: Nanos) -> Vec<GoingOnStatus> {
         let at = |(since, status): &(Nanos, GoingOnStatus)| GoingOnStatus {
             began_nanos_ago: now.since(*since).0,
@@ -41,7 +40,6 @@ impl GoingOn {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).iter().map(at).collect()
     }
 
-    /// Replaces the conditions.
     pub(super) fn set(&self, now: Vec<(Nanos, GoingOnStatus)>) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = now;
     }

@@ -96,7 +96,6 @@ impl Follower {
     }
 }
 
-/// Waits until a new port takes part.
 async fn joined(opener: Option<&Opener>) {
     match opener {
         Some(opener) => opener.has_joined().await,
@@ -114,17 +113,15 @@ fn state(link: &LinkMessage) -> Link {
     if link.header.flags.contains(needed) { Link::Up } else { Link::Down }
 }
 
-/// Known links of the ports.
 struct Links {
     view: Arc<SwitchView>,
     kernel: Conversation,
     opener: Option<Opener>,
-    /// Ports that are being reopened.
     opening: FuturesUnordered<BoxFuture<'static, Opened>>,
     are_opening: BTreeSet<PortId>,
     /// Changes of queues, of any device, that were reported while these ports were being reopened.
     queues_meanwhile: BTreeMap<PortId, Vec<QueueEvent>>,
-    /// Last logged refusal by port, so that each is logged once.
+    /// Last logged refusal, by port.
     refused: BTreeMap<PortId, String>,
 }
 
@@ -162,7 +159,6 @@ impl Links {
         }
     }
 
-    /// Processes a device that exists.
     fn found(&mut self, link: &LinkMessage) {
         let name = link.attributes.iter().find_map(|attribute| match attribute {
             LinkAttribute::IfName(name) => Some(name),
@@ -194,12 +190,11 @@ impl Links {
         self.on(ifindex).for_each(|(id, port)| self.look(id, port));
     }
 
-    /// Returns the ports on the device with this index.
     fn on(&self, ifindex: u32) -> impl Iterator<Item = (PortId, &PortView)> {
         self.view.ports().filter(move |(_, port)| port.now().ifindex == ifindex)
     }
 
-    /// Checks the devices of all ports, and reopens ports whose devices have returned.
+    /// Checks the devices of all ports, and reopens ports whose devices are back.
     fn look_at_all(&mut self) {
         let view = Arc::clone(&self.view);
         for (id, port) in view.ports() {
@@ -210,7 +205,6 @@ impl Links {
         }
     }
 
-    /// Checks the device of a port, unless it is gone.
     fn look(&self, id: PortId, port: &PortView) {
         if port.link.get() == Link::Gone {
             return;
@@ -251,7 +245,6 @@ impl Links {
         }
     }
 
-    /// Reopens a port whose device was gone.
     fn open(&mut self, id: PortId) {
         let Some(opener) = self.opener.as_ref().filter(|_| !self.are_opening.contains(&id)) else { return };
         let (opened, opener, view) = (opener.open(id), opener.clone(), Arc::clone(&self.view));
@@ -301,7 +294,6 @@ impl Links {
         }
     }
 
-    /// Reopens a port whose device has, or had, this number of receive queues.
     fn requeue(&mut self, id: PortId, queues: u32) {
         let Some(opener) = self.opener.clone().filter(|_| !self.are_opening.contains(&id)) else { return };
         queues::begin(&self.view, id, queues);
@@ -362,8 +354,8 @@ impl Links {
     }
 }
 
-/// Returns the number of receive queues for which a port must be reopened, given the changes reported while it was
-/// opened on device `ifindex` with `opened_with` queues.
+/// Returns the number of receive queues for which a port must be reopened, if `events` during its opening on device
+/// `ifindex` differ from `opened_with`.
 fn changed_meanwhile(events: &[QueueEvent], ifindex: u32, opened_with: u32) -> Option<u32> {
     events.iter().find_map(|event| match *event {
         QueueEvent::Changed { ifindex: of, rx_queues } => {

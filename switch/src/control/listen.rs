@@ -35,7 +35,6 @@ pub struct Http {
     names: trust::Names,
 }
 
-/// Listening socket.
 #[derive(Debug)]
 pub(super) enum Listener {
     Tcp(TcpListener),
@@ -50,13 +49,11 @@ pub(super) struct Place {
     file: Option<(u64, u64)>,
 }
 
-/// Listening socket, registered with the runtime.
 pub(super) enum Registered {
     Tcp(tokio::net::TcpListener),
     Unix(tokio::net::UnixListener),
 }
 
-/// Connection of either kind.
 pub(super) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
@@ -110,7 +107,6 @@ fn bound(at: &HttpAt, netns: Option<&Path>, names: &[String]) -> io::Result<Http
     }
 }
 
-/// Returns device and inode of the file at `path`.
 fn identity(path: &Path) -> Option<(u64, u64)> {
     fs::symlink_metadata(path).ok().map(|file| (file.dev(), file.ino()))
 }
@@ -141,7 +137,6 @@ fn inside<T: Send>(netns: Option<&Path>, work: impl FnOnce() -> T + Send) -> io:
     thread::scope(|scope| scope.spawn(enter).join()).unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
-/// Identity of a switch, from its status.
 #[derive(Deserialize)]
 struct Told {
     name: String,
@@ -158,7 +153,6 @@ fn running(at: &HttpAt) -> Option<Told> {
 }
 
 impl Http {
-    /// Returns the parts for the serving thread, and the address for the thread that ends it.
     pub(super) fn apart(self) -> ((Listener, trust::Names), Place) {
         ((self.listener, self.names), self.place)
     }

@@ -124,7 +124,6 @@ pub struct PuntStatus {
     pub no_room: u64,
 }
 
-/// Returns the LLDP state of a port.
 pub(super) fn status(view: &SwitchView, id: PortId) -> LldpStatus {
     let (settings, ports) = (view.settings(), view.neighbors.lock());
     of_port(&settings.ports[id.index()], &ports[id.index()], (view.clock)())
@@ -194,7 +193,6 @@ fn of_neighbor(neighbor: &Neighbor, now: Nanos) -> NeighborStatus {
     }
 }
 
-/// Returns the outcomes of punted frames, by reason.
 pub(super) fn punts(view: &SwitchView, id: PortId) -> BTreeMap<String, PuntStatus> {
     let of = |reason: PuntReason| {
         let counters = &view.counters.port(id).punts[reason.index()];

@@ -11,7 +11,6 @@ use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
 use tracing_subscriber::registry::LookupSpan;
 use xoff_config::LogFormat;
 
-/// Form of the lines of a log.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Line {
     format: LogFormat,

@@ -17,12 +17,11 @@ use crossbeam::channel::{Receiver, Sender, bounded};
 use super::log_line::Line;
 use crate::confine::{ConfineError, Confinement, Part};
 
-/// Maximum number of queued lines.
 const LINES_MAX: usize = 1024;
 /// Maximum bytes of a line; longer lines are truncated.
 const LINE_BYTES_MAX: usize = 16 << 10;
 
-/// Maximum number of kept lines, and maximum bytes of each.
+/// Maximum number of kept lines, and of bytes of each.
 const KEPT_MAX: usize = 200;
 const KEPT_BYTES_MAX: usize = 1 << 10;
 
@@ -113,7 +112,6 @@ impl Write for LogQueue {
     }
 }
 
-/// Writer's end of the queue.
 struct LineWriter<W> {
     out: W,
     dropped: &'static AtomicU64,
@@ -121,7 +119,6 @@ struct LineWriter<W> {
     line: Line,
     /// Number of dropped lines that the log has reported.
     told: u64,
-    /// True if the last line was written in part.
     is_cut: bool,
 }
 

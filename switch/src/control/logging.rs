@@ -57,7 +57,6 @@ impl Log {
     }
 }
 
-/// Returns whether `out` can be written to now.
 fn takes_more(out: BorrowedFd<'_>) -> bool {
     let mut out = [PollFd::new(out, PollFlags::POLLOUT)];
     poll(&mut out, PollTimeout::ZERO) != Ok(0)
@@ -127,7 +126,6 @@ pub fn start(configured: &str, format: LogFormat, confinement: &Confinement) -> 
     Ok(Log { queue, stderr })
 }
 
-/// Filter of the log.
 static FILTER: OnceLock<reload::Handle<Targets, Registry>> = OnceLock::new();
 
 /// Applies a new `log` setting. `RUST_LOG` takes precedence if set.

@@ -23,7 +23,6 @@ pub struct LossBooks {
     headroom_free_min: Counter,
 }
 
-/// Port that is being removed.
 #[derive(Debug, Default)]
 struct Leaving {
     /// Former lossless classes, as a [`ClassSet`]; none if the port stays.
@@ -56,7 +55,6 @@ impl LossBooks {
         self.closed.get() + leaving.map(|(_, frames)| frames).sum::<u64>()
     }
 
-    /// Records that classes are about to become lossy.
     pub(super) fn closed(&self, counters: &Counters, old: &SwitchSettings, new: &SwitchSettings) {
         for (port, class) in differing(old, new, true) {
             self.closed.add(self.of(counters, port, class));
@@ -90,7 +88,6 @@ impl LossBooks {
         }
     }
 
-    /// Returns the minimum headroom left in classes that have become lossy, in bytes.
     pub(super) fn headroom_free_min(&self) -> Option<u64> {
         self.headroom_free_min.get().checked_sub(1)
     }
@@ -105,7 +102,6 @@ impl LossBooks {
         Class::ALL.into_iter().filter(move |class| classes.contains(*class)).map(lost)
     }
 
-    /// Records that classes have become lossless.
     pub(super) fn opened(&self, counters: &Counters, old: &SwitchSettings, new: &SwitchSettings) {
         for (port, class) in differing(old, new, false) {
             self.before[port.index()][class.index()].set(counters.class(port, class).lost());

@@ -125,7 +125,6 @@ pub enum Answer<T> {
 }
 
 impl<T> Answer<T> {
-    /// Describes the fault of a worker, if any.
     pub(super) fn fault(&self, worker: usize) -> Option<String> {
         match self {
             Answer::Given(_) => None,
@@ -236,12 +235,11 @@ impl Mailbox {
         }
     }
 
-    /// Queries the ledger.
     pub(super) async fn ledger(&self, deadline: Instant) -> Answer<Ledger> {
         self.ask(&self.ledgers, deadline, Request::Ledger).await
     }
 
-    /// Queries the addresses from entry `from` of the table, if they are after `after` and not after `last`.
+    /// Queries addresses from entry `from` of the table, after `after` and up to `last`.
     pub(super) async fn addresses(
         &self,
         from: usize,
@@ -255,7 +253,7 @@ impl Mailbox {
         self.ask(&self.addresses, deadline, request).await
     }
 
-    /// Sends a query after the pending one of its kind is answered, and waits for the answer.
+    /// Sends a query once the pending one of its kind is answered, and waits for the answer.
     async fn ask<T>(
         &self,
         asked: &Asked<T>,

@@ -17,7 +17,6 @@ use crate::router::mirror::{Asker, Mirror, Publish};
 use crate::router::tables::Built;
 use crate::router::{Presence, RouterView};
 
-/// Interval at which the workers' answers are checked.
 const LOOK_AGAIN: Duration = Duration::from_micros(100);
 
 /// Running mirror. Dropping it ends the thread.
@@ -56,7 +55,6 @@ impl Drop for Mirroring {
     }
 }
 
-/// Gives each table to all workers.
 struct ToWorkers {
     view: Arc<SwitchView>,
     asker: Asker,
@@ -122,8 +120,7 @@ mod tests {
     use crate::control::testing::view;
     use crate::router::tables::Configured;
 
-    /// Starts a mirror with a limit on open files, runs `meanwhile`, stops the mirror, and checks that its resources
-    /// are freed.
+    /// Starts and stops a mirror with a limit on open files, and checks that its resources are freed.
     fn is_gone_after<T>(files_max: Option<u64>, meanwhile: impl FnOnce(&Mirroring, &Inbox) -> T) {
         let (view, inbox) = view();
         let runtime = runtime::Builder::new_current_thread().build().unwrap();

@@ -155,7 +155,6 @@ pub struct ControlHandle {
     running: Vec<Service>,
 }
 
-/// Thread with a stop signal.
 #[derive(Debug)]
 struct Service {
     stop: oneshot::Sender<()>,
@@ -268,7 +267,6 @@ pub fn serve_routes(http: Http, routes: Router) -> Result<ControlHandle, Control
     Ok(ControlHandle { at: Some(place), running: vec![service] })
 }
 
-/// Starts a thread that serves these routes and has no privileges.
 fn serve(
     listener: Listener,
     routes: Router,

@@ -16,7 +16,7 @@ use crate::lldp::dcbx::{self, Speaker};
 use crate::lldp::table::{Heard, Neighbor};
 use crate::lldp::timer::TTL;
 
-/// Maximum number of log lines about neighbors of a port, and the time that it applies to.
+/// Maximum number of log lines per port in the following period.
 const LINES_MAX: u32 = 20;
 const LINES_EVERY: Nanos = Nanos::from_secs(10);
 
@@ -28,9 +28,9 @@ pub struct Speakers {
     counts: Arc<TellCounts>,
     /// Settings from which the frames were made.
     settings: Arc<SwitchSettings>,
-    /// Last frame of each port, and the count of unsent frames at that time.
+    /// Last frame, and the count of unsent frames at that time, by port.
     said: Vec<(Vec<u8>, u64)>,
-    /// Start of the period in which log lines are counted, and their number, by port.
+    /// Start of the period and number of log lines, by port.
     lines: Vec<(Nanos, u32)>,
 }
 
@@ -108,7 +108,6 @@ impl Speakers {
         at.timer.next().min(at.table.next_expiry())
     }
 
-    /// Logs a new or removed neighbor, with a limit on the number of lines.
     fn tell(&mut self, now: Nanos, id: PortId, comes: bool, neighbor: &Neighbor) {
         let (since, lines) = &mut self.lines[id.index()];
         if now.since(*since) >= LINES_EVERY {

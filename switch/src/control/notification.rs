@@ -24,12 +24,10 @@ pub struct CongestionPointStatus {
     pub feedback_mean: Option<f64>,
 }
 
-/// Returns the classes with congestion points.
 pub(super) fn classes(view: &SwitchView) -> ClassSet {
     ClassSet(view.settings().qcn.ingress.0 | view.settings().qcn.egress.0)
 }
 
-/// Returns the congestion point of a class at a port, if any.
 pub(super) fn status(view: &SwitchView, port: PortId, class: Class) -> Option<CongestionPointStatus> {
     let counters = view.counters.class(port, class);
     let (cnms_sent, feedback_sum) = (counters.cnms_sent.get(), counters.cnm_feedback_sum.get());

@@ -42,14 +42,11 @@ enum Order {
     Close(Closing),
 }
 
-/// Port to open.
 struct Wanted {
     port: PortId,
-    /// Configuration of the port.
     config: Arc<Config>,
 }
 
-/// Port to close: one that its worker will give away, or one without a worker.
 enum Closing {
     GivenUp(oneshot::Receiver<Option<Box<Port>>>),
     InHand(Box<Port>, oneshot::Sender<()>),
@@ -160,7 +157,6 @@ fn obey(asked: &Receiver<Order>) {
     }
 }
 
-/// Returns the configuration of the port, if its device fits.
 fn fit(wanted: &Wanted) -> Result<&PortShell, NotOpened> {
     let Wanted { port: id, config } = wanted;
     let shell = &config.shell.ports[id.index()];

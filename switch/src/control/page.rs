@@ -29,7 +29,6 @@ const ONLY_OURS: &str = "default-src 'none'; script-src 'self'; style-src 'self'
 const HTML: &str = "text/html; charset=utf-8";
 const SCRIPT: &str = "text/javascript; charset=utf-8";
 
-/// Files of the page.
 const FILES: [(&str, &str, &str); 4] = [
     ("/page/page.css", "text/css; charset=utf-8", include_str!("page/page.css")),
     ("/page/page.js", SCRIPT, include_str!("page/page.js")),
@@ -37,7 +36,6 @@ const FILES: [(&str, &str, &str); 4] = [
     ("/page/view.js", SCRIPT, include_str!("page/view.js")),
 ];
 
-/// Returns the routes of the page, its files, and the list of paths.
 pub(super) fn routes<S: Clone + Send + Sync + 'static>() -> Router<S> {
     FILES.iter().fold(Router::new().route("/", get(root)), |routes, &(path, kind, text)| {
         routes.route(path, get(move || async move { part(kind, text) }))

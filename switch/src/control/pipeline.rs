@@ -41,7 +41,6 @@ pub(super) fn status(settings: &SwitchSettings) -> PipelineStatus {
     }
 }
 
-/// Returns the halts for the queue of `class` at `port`.
 pub(super) fn halts(view: &SwitchView, port: PortId, class: Class) -> HaltStatus {
     let counters = view.counters.class(port, class);
     HaltStatus {

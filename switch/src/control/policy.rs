@@ -24,15 +24,13 @@ use super::policy_cells::PolicyNames;
 use super::trust::Names;
 use super::{SwitchView, trust};
 
-/// Maximum bytes of a request, and maximum time for it to arrive.
+/// Maximum size and transfer time of a request.
 pub(super) const BODY_MAX: usize = 1024;
 const BODY_WITHIN: Duration = Duration::from_secs(2);
 
-/// Example of a request.
 const EXAMPLE: &str =
     "send for example {\"policy\": \"capfc-stop-max\", \"class\": 3}, with a class from 0 to 7 or none";
 
-/// Maximum time for a worker to take a new policy.
 const TAKEN_WITHIN: Duration = Duration::from_secs(1);
 
 /// Body of `PUT /policy`.
@@ -90,7 +88,7 @@ pub(super) async fn put(
     changed.map_err(failed)?.map(Json)
 }
 
-/// Returns the body of a request, within a limit of time; `example` is for the error message.
+/// Reads the body of a request within a limit of time; `example` is for error messages.
 pub(super) async fn read(request: extract::Request, example: &str) -> Result<Bytes, (StatusCode, String)> {
     match timeout(BODY_WITHIN, Bytes::from_request(request, &())).await {
         Ok(Ok(body)) => Ok(body),

@@ -13,7 +13,6 @@ pub type PolicyNames = [String; CLASSES];
 #[derive(Debug)]
 pub struct PolicyCells {
     kinds: [AtomicUsize; CLASSES],
-    /// Lock held during a change.
     pub(super) changing: Mutex<()>,
 }
 

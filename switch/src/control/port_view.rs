@@ -23,7 +23,7 @@ pub struct PortView {
     pub device: DeviceName,
     /// Index of the worker that owns the port.
     pub worker: usize,
-    /// True if the port exists. Written by the control thread.
+    /// Written by the control thread.
     is_there: AtomicBool,
     /// State of the link. Written by the control thread.
     pub link: LinkCell,
@@ -41,7 +41,7 @@ pub struct PortView {
     pub removed_unread: Counter,
     /// Acknowledged gaps.
     pub acknowledged: Acknowledged,
-    /// Classification of frames lost outside the switch. Written by the control thread.
+    /// Written by the control thread.
     unseen: Judge,
     devices: Mutex<Devices>,
     /// Bytes that the peer sent beyond the line rate. Written by the control thread.
@@ -60,7 +60,6 @@ impl Reason {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Replaces the text and returns the old one.
     pub(super) fn replace(&self, why: Option<String>) -> Option<String> {
         std::mem::replace(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner), why)
     }
@@ -86,7 +85,6 @@ pub struct PortDevice {
 }
 
 impl PortDevice {
-    /// Returns the device of a vacant place.
     fn none() -> PortDevice {
         PortDevice {
             ifindex: 0,
@@ -140,17 +138,16 @@ impl PortDriver for NoDevice {
 /// Current and former devices of a port.
 #[derive(Debug)]
 struct Devices {
-    /// Current device, or the last one.
+    /// Current or last device.
     now: PortDevice,
-    /// Counts of the former devices, as far as they could be read.
+    /// Counts of the former devices.
     before: Counted,
-    /// Counts of all devices at the last successful reading.
+    /// Counts at the last successful reading.
     last: Counted,
-    /// Counters when the removal of the port began: later receive losses are ignored, transmit losses still count.
+    /// Counters when the removal of the port began.
     leaving: Option<Counted>,
 }
 
-/// Losses and arrivals at a port.
 #[derive(Clone, Debug, Default)]
 struct Counted {
     sockets: XdpStatistics,
@@ -199,7 +196,8 @@ impl Devices {
         Ok(read)
     }
 
-    /// Reads all counters; an unreadable one keeps its last value. Returns true if sockets and device could be read.
+    /// Reads all counters; an unreadable one keeps its last value. Returns true if both sockets and device were
+    /// readable.
     fn read(&mut self) -> bool {
         let _ = (self.losses(), self.arrivals());
         let (sockets, device) = (self.sockets(), self.device());
@@ -231,8 +229,7 @@ impl PortView {
         }
     }
 
-    /// Reads the port's counters, and returns the frames that it has lost outside the switch. `counters` and `settings`
-    /// are the switch's.
+    /// Returns the frames that the port has lost outside the switch.
     pub(super) fn unseen(
         &self,
         id: PortId,
@@ -299,11 +296,11 @@ impl PortView {
         self.devices().device()
     }
 
-    /// Returns the losses of current and former sockets and devices, each frame counted once. If the device cannot be
-    /// read, its last values count.
+    /// Returns the losses of current and former sockets and devices, each frame counted once. An unreadable device
+    /// keeps its last values.
     ///
     /// # Errors
-    /// Returns an error if the sockets cannot be read.
+    /// Returns an error if the sockets are unreadable.
     pub(super) fn losses(&self) -> io::Result<Losses> {
         self.devices().losses()
     }
@@ -311,7 +308,7 @@ impl PortView {
     /// Returns the frames seen by current and former XDP programs.
     ///
     /// # Errors
-    /// Returns the error of the system.
+    /// Returns an error of the system.
     pub(super) fn arrivals(&self) -> io::Result<Arrivals> {
         self.devices().arrivals()
     }
@@ -324,21 +321,20 @@ impl PortView {
         was_gone
     }
 
-    /// Records that the port is to be closed and reopened on its device.
+    /// Records that the port closes, to be reopened on its device.
     pub(super) fn is_closed(&self) {
         let name = self.device.get();
         self.has_now(&name, PortDevice::none());
         self.link.set(Link::Gone);
     }
 
-    /// Records a new port in a vacant place.
     pub(super) fn added(&self, name: &str, device: (&str, PortDevice)) {
         self.name.get_or_init(|| name.to_owned());
         self.has_now(device.0, device.1);
         self.is_there.store(true, Relaxed);
     }
 
-    /// Records that the removal of the port begins: later receive losses do not count.
+    /// Begins the removal: later receive losses do not count.
     pub(super) fn begin_to_leave(&self) {
         let mut devices = self.devices();
         if !devices.read() {
@@ -347,7 +343,7 @@ impl PortView {
         devices.leaving = Some(devices.last.clone());
     }
 
-    /// Records that the port is removed. Its losses, and unreadable counters, are kept.
+    /// Ends the removal, and keeps losses and unreadable counters.
     pub(super) fn removed(&self) {
         let is_read = self.devices().read();
         if !is_read || self.link.get() == Link::Gone {
@@ -390,7 +386,6 @@ impl DeviceName {
         self.lock().clone()
     }
 
-    /// Sets the name, and returns the old one if it differs.
     pub(super) fn replace(&self, name: &str) -> Option<String> {
         let mut now = self.lock();
         (*now != name).then(|| std::mem::replace(&mut *now, name.to_owned()))
@@ -442,7 +437,6 @@ impl LinkCell {
         changes
     }
 
-    /// Sets the state of a new device, at which frames cannot pass yet.
     fn renewed(&self) {
         self.0.store(Link::Down as u8, Relaxed);
     }
@@ -478,7 +472,6 @@ impl ProgramCell {
         }
     }
 
-    /// Sets the state and returns the old one.
     pub(super) fn replace(&self, state: ProgramState) -> ProgramState {
         let before = self.get();
         self.0.store(state as u8, Relaxed);
@@ -512,8 +505,8 @@ impl PortView {
     }
 }
 
-/// Maximum total pause time returned so far. The worker ends a pause in two steps (clears its start, then adds its
-/// length to the total), and a reader between them must not see the time decrease.
+/// Maximum total returned so far. A worker ends a pause in two steps (clears its start, adds its length to the total);
+/// a reader in between must not see the time decrease.
 #[derive(Debug, Default)]
 struct PauseTotal(AtomicU64);
 

@@ -18,8 +18,7 @@ pub fn write(text: &mut Exposition) {
     }
 }
 
-/// Returns the boot time of the machine, in Unix time. Not from /proc, because the HTTP thread can read only its own
-/// process there.
+/// Returns the boot time in Unix time; not from /proc, which the HTTP thread cannot read.
 fn booted() -> ProcResult<f64> {
     let [now, since] = [ClockId::CLOCK_REALTIME, ClockId::CLOCK_BOOTTIME].map(|clock| {
         let time = clock_gettime(clock).map_err(|error| ProcError::Other(error.to_string()))?;

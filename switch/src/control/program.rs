@@ -9,7 +9,7 @@ use xoff_ebpf::Place;
 
 use super::view::{PortView, ProgramState, SwitchView};
 
-/// Processes the state of the program found on the device of a port.
+/// Processes the state of a port's program.
 pub(super) fn found(view: &SwitchView, id: PortId, port: &PortView, place: Place) {
     let refused = match place {
         Place::Empty => port.now().driver.attach_again().err(),

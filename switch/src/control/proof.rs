@@ -12,12 +12,10 @@ pub(super) fn gaps(view: &SwitchView, unseen: &[Unseen]) -> Vec<Vec<String>> {
     view.places().map(|(id, port)| of_port(port, unseen[id.index()])).collect()
 }
 
-/// Returns these gaps with the names of their ports.
 pub(super) fn with_names(view: &SwitchView, gaps: &[Vec<String>]) -> impl Iterator<Item = String> {
     named(view, |id, _| gaps[id.index()].clone())
 }
 
-/// Returns the acknowledged gaps.
 pub(super) fn acknowledged(view: &SwitchView) -> impl Iterator<Item = String> {
     named(view, |_, port| {
         let past = past(port).into_iter().filter_map(|past| past.told(past.acknowledged.get()));
@@ -27,7 +25,7 @@ pub(super) fn acknowledged(view: &SwitchView) -> impl Iterator<Item = String> {
     })
 }
 
-/// Acknowledges all past gaps, and returns the new ones among them. Only for the HTTP thread.
+/// Acknowledges past gaps, and returns the new ones. Only for the HTTP thread.
 pub(super) fn acknowledge(view: &SwitchView) -> Vec<String> {
     let of_port = |id, port: &PortView| {
         let over = past(port).into_iter().filter(|past| !past.lasts);
@@ -63,10 +61,8 @@ fn of_port(port: &PortView, unseen: Unseen) -> Vec<String> {
     gaps.chain(unseen.unproved_in_words()).chain(past).collect()
 }
 
-/// Kind of gap with the number of its occurrences.
 struct Past<'a> {
     times: u64,
-    /// Number of acknowledged occurrences.
     acknowledged: &'a Counter,
     /// True if the gap exists now.
     lasts: bool,
@@ -108,12 +104,10 @@ fn past(port: &PortView) -> [Past<'_>; 4] {
 }
 
 impl Past<'_> {
-    /// Returns the number of unacknowledged occurrences.
     fn open(&self) -> u64 {
         self.times.saturating_sub(self.acknowledged.get())
     }
 
-    /// Describes `times` occurrences, if any.
     fn told(&self, times: u64) -> Option<String> {
         let Past { what, and, .. } = self;
         match times {

@@ -22,7 +22,6 @@ use super::view::{Link, SwitchView};
 /// Interval at which announcements are read; the socket buffers them.
 const TAKE_EVERY: Duration = Duration::from_millis(100);
 
-/// Announcements of the kernel about devices' queues.
 pub(super) struct QueueEvents {
     monitor: Option<QueueMonitor>,
     times: Interval,
@@ -73,8 +72,8 @@ pub(super) fn begin(view: &SwitchView, id: PortId, queues: u32) {
     port.requeued.add(1);
 }
 
-/// Closes a port and reopens it with a socket for each receive queue; returns the name of the device. Queued frames
-/// wait in the meantime. If the device does not fit the configuration, the port stays as it is.
+/// Reopens a port with a socket for each receive queue, and returns the name of its device. Queued frames wait in the
+/// meantime. If the device does not fit the configuration, nothing changes.
 pub(super) async fn reopen(
     view: &SwitchView,
     opener: &Opener,
@@ -106,7 +105,6 @@ pub(super) async fn reopen(
     }
 }
 
-/// Records that a port could not be reopened, and why.
 pub(super) fn refused(view: &SwitchView, id: PortId, why: &NotOpened) {
     let (port, name) = (&view.ports[id.index()], view.name_of(id));
     let why =

@@ -18,7 +18,6 @@ use crate::router::mirror::Page;
 use crate::router::tables::Row;
 use crate::router::{InterfaceView, Presence, RouterView};
 
-/// Default and maximum number of routes per page.
 const PAGE: usize = 1_000;
 const PAGE_MAX: usize = 10_000;
 /// Maximum time for the mirror to answer, which may be building a table.

@@ -150,7 +150,7 @@ impl Unit {
         }
     }
 
-    /// Returns the sample of a field that is null: 0 for a rate, which means that there is no limit.
+    /// Returns the sample for null: 0 for a rate, which means no limit.
     const fn missing(self) -> Option<u64> {
         match self {
             Unit::BitsPerSecond => Some(0),

@@ -18,8 +18,8 @@ pub fn ends() {
     tell(&[NotifyState::Stopping]);
 }
 
-/// Notifies the service manager at each interval while every worker answers. After a missing answer it asks again soon,
-/// so that one late answer does not end a switch. Never returns.
+/// Notifies the service manager at each interval if every worker answers. A missing answer is soon requested again.
+/// Never returns.
 pub(crate) async fn lives(view: &SwitchView) {
     let Some(every) = interval() else { return std::future::pending().await };
     let mut next = every;

@@ -117,7 +117,6 @@ fn verdict(
     }
 }
 
-/// Returns the flooded frames of classes that are lossless now.
 fn flooded_unknown(ports: &[PortStatus]) -> u64 {
     let classes = ports.iter().flat_map(|port| &port.classes).filter(|class| class.lossless);
     classes.map(|class| class.flooded_unknown).sum()
@@ -182,7 +181,6 @@ fn unseen_status(unseen: Unseen) -> UnseenStatus {
     UnseenStatus { lossless, unknown: unknown + ambiguous, lossy, at_least }
 }
 
-/// Returns the computed headroom at a port, from the declaration of its peer.
 fn needed(view: &SwitchView, port: PortId) -> Option<u64> {
     Some(view.settings().ports[port.index()].past_xoff)
         .filter(|bytes| *bytes != Bytes::MAX)
@@ -287,7 +285,7 @@ fn peer(packed: u64) -> Option<String> {
     (packed != 0).then(|| MacAddr::from_number(packed).to_string())
 }
 
-/// Converts a time of the workers' clock (zero: none) to the time since the start.
+/// Converts a worker's time (zero: none) to the time since the start.
 fn after_start(view: &SwitchView, at: u64) -> Option<u64> {
     (at != 0).then(|| Nanos(at).since(view.started_at).0)
 }

@@ -74,7 +74,6 @@ pub struct Status {
 }
 
 impl Status {
-    /// Adds the first page of addresses.
     pub(super) fn name(&mut self, page: AddressPage) {
         self.fdb_truncated = page.next.is_some();
         (self.fdb, self.fdb_total) = (page.addresses, page.total);

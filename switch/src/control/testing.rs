@@ -89,7 +89,7 @@ pub fn view() -> (Arc<SwitchView>, Inbox) {
     view_on([1; 2])
 }
 
-/// Returns a switch as [`view`] does, on devices with these indexes.
+/// Returns a switch as [`view()`] does, on devices with these indexes.
 #[must_use]
 pub fn view_on(devices: [u32; 2]) -> (Arc<SwitchView>, Inbox) {
     let mut settings = SwitchSettings::plain(["left", "right"].map(port_settings).into());

@@ -13,8 +13,7 @@ use super::asker::{Asker, is_of_this_machine};
 
 const LOCALHOST: &str = "localhost";
 
-/// Returns the name or address that a request is addressed to; an invalid one becomes the empty name, which matches
-/// nothing.
+/// Returns the requested host; an invalid one becomes the empty name, which matches nothing.
 ///
 /// # Errors
 /// Returns an error if there are several, because a proxy may have used another one.
@@ -26,11 +25,9 @@ pub(super) fn host(headers: &HeaderMap) -> Result<Option<&str>, &'static str> {
     }
 }
 
-/// Names and address of a switch.
 #[derive(Clone, Debug)]
 pub(super) struct Names {
     listen: IpAddr,
-    /// Names in lower case.
     names: Vec<String>,
 }
 
@@ -118,16 +115,13 @@ impl Names {
     }
 }
 
-/// Content of a `Host` header, without the port.
 #[derive(Debug, PartialEq, Eq)]
 enum Host {
     Address(IpAddr),
-    /// Name in lower case.
     Name(String),
 }
 
 impl Host {
-    /// Returns whether the host means the client's own machine.
     fn is_here(&self) -> bool {
         match self {
             Host::Address(address) => address.is_loopback(),
@@ -156,7 +150,6 @@ mod tests {
     const LISTEN: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 1));
     const HERE: SocketAddr = SocketAddr::new(IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 1);
 
-    /// Tries a change by a connection to the listening address.
     fn may_change(names: &Names, peer: SocketAddr, host: Option<&str>) -> Result<(), String> {
         let here = SocketAddr::new(names.listen, 9464);
         names.may(Asker::Tcp { peer, here }, host, "change a policy")

@@ -103,11 +103,9 @@ fn frames_in_words(frames: u64, at_least: bool) -> Option<String> {
 /// Minimum time over which arrivals and departures are compared with losses.
 const SPAN: Nanos = Nanos::from_millis(900); // the control thread reads about once a second
 
-/// Classifies the losses of one port.
 #[derive(Debug, Default)]
 pub(super) struct Judge(Mutex<Judged>);
 
-/// Classified losses, and the readings for the next comparison.
 #[derive(Debug, Default)]
 struct Judged {
     unseen: Unseen,
@@ -118,7 +116,6 @@ struct Judged {
     recent: Option<Reading>,
 }
 
-/// Counters of a port at one time.
 #[derive(Clone, Debug)]
 pub(super) struct Reading {
     pub at: Nanos,
@@ -129,12 +126,10 @@ pub(super) struct Reading {
     pub settings: Arc<SwitchSettings>,
 }
 
-/// Frames sent at a port.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Sent {
-    /// Frames by class.
     frames: [u64; 8],
-    /// Bytes queued, some of them in the kernel, by class.
+    /// Bytes queued, also in the kernel.
     bytes: [u64; 8],
     pauses: u64,
 }
@@ -155,7 +150,6 @@ impl Judge {
 }
 
 impl Reading {
-    /// Returns the reading of a port without traffic.
     fn none(settings: &Arc<SwitchSettings>) -> Reading {
         let (at, losses, came, sent) = Default::default();
         Reading { at, losses, came, sent, settings: Arc::clone(settings) }
@@ -174,7 +168,6 @@ impl Sent {
     }
 }
 
-/// Kinds of classes that passed during a loss.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Passed {
     Nothing,
@@ -230,7 +223,7 @@ fn is_any_lossless(settings: &SwitchSettings, id: PortId) -> bool {
     settings.ports[id.index()].classes.iter().any(|class| class.lossless)
 }
 
-/// Returns the kinds of classes of arrived frames; a class counts as lossless if it was so by any of the settings.
+/// Returns the kinds of classes of arrived frames; a class is lossless if any of the settings says so.
 fn came(id: PortId, settings: &[&SwitchSettings; 4], heads: impl Iterator<Item = Head>) -> Passed {
     let ports = settings.map(|settings| &settings.ports[id.index()]);
     let classifiers = ports.map(Classifier::new);
@@ -244,8 +237,8 @@ fn came(id: PortId, settings: &[&SwitchSettings; 4], heads: impl Iterator<Item =
     Passed::of(heads.map(is_lossless))
 }
 
-/// Returns the kinds of classes of sent frames; a class that is lossless at any port counts as lossless, because its
-/// frames came in somewhere.
+/// Returns the kinds of classes of sent frames; a class is lossless if it is so at any port, because its frames came in
+/// somewhere.
 fn sent(settings: &[&SwitchSettings; 4], before: &Sent, now: &Sent) -> Passed {
     let of_class = |class: Class| {
         let at = class.index();

@@ -79,18 +79,15 @@ impl SwitchView {
         (0..=u8::MAX).map(PortId).zip(&self.ports)
     }
 
-    /// Returns the total pause times of a class at `port`, current pauses included.
     pub(super) fn pause_times(&self, port: PortId, class: Class) -> PauseTimes {
         let counters = self.counters.class(port, class);
         self.ports[port.index()].pause_times((self.clock)(), class, counters)
     }
 
-    /// Returns the frames that the port lost outside the switch.
     pub(super) fn unseen_at(&self, id: PortId) -> Unseen {
         self.ports[id.index()].unseen(id, &self.counters, &self.configured, self.clock)
     }
 
-    /// Returns the frames lost outside the switch, by place.
     pub(super) fn unseen(&self) -> Vec<Unseen> {
         self.places().map(|(id, _)| self.unseen_at(id)).collect()
     }

@@ -41,7 +41,6 @@ impl TellCounts {
     }
 }
 
-/// Sink of punted frames into the ring.
 #[derive(Debug)]
 struct Sink {
     ring: Writer,
@@ -68,7 +67,6 @@ pub enum Given<'a> {
     Frame(Site, PortId, &'a [u8]),
 }
 
-/// Kinds of frames in the head of a frame for a worker.
 const TELL: u8 = 0;
 const FRAME: u8 = 1;
 
@@ -77,7 +75,7 @@ const FRAME: u8 = 1;
 pub struct WorkerEnd {
     inbound: Reader,
     punted: Arc<Counter>,
-    /// Number of punted frames at the last ring of the bell.
+    /// Number of punted frames at the last ring.
     rung_for: u64,
     bell: Arc<Bell>,
     counts: Arc<TellCounts>,
@@ -122,7 +120,6 @@ impl WorkerEnd {
 /// Host path's end, for all workers.
 #[derive(Debug)]
 pub struct HostEnd {
-    /// Rings of punted frames, by worker.
     rings: Vec<Reader>,
     /// Queues of frames to the workers.
     pub outbox: Outbox,
@@ -185,7 +182,7 @@ pub struct Outbox {
     owners: Box<[WorkerId]>,
     /// Rings by worker.
     rings: Vec<Writer>,
-    /// True for workers with new frames since the last ring of their bells.
+    /// True for workers with new frames since the last ring.
     unrung: Vec<bool>,
 }
 

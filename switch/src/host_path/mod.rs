@@ -25,7 +25,6 @@ use xoff_xdp::sleeper::{Sleeper, duplicates};
 /// Punted frames per worker between two checks of the timers.
 const BATCH: usize = 64;
 
-/// Maximum sleep.
 const LONGEST_SLEEP: Nanos = Nanos::from_secs(1);
 
 /// Maximum time for the workers to take the last frames at a stop.
@@ -144,7 +143,6 @@ impl Drop for HostPath {
     }
 }
 
-/// Runs both handlers on every frame.
 impl<A: Host, B: Host> Host for (A, B) {
     fn wakers(&self) -> Vec<BorrowedFd<'_>> {
         [self.0.wakers(), self.1.wakers()].concat()
@@ -169,7 +167,6 @@ impl<A: Host, B: Host> Host for (A, B) {
     }
 }
 
-/// Does nothing for `None`.
 impl<H: Host> Host for Option<H> {
     fn wakers(&self) -> Vec<BorrowedFd<'_>> {
         self.as_ref().map_or_else(Vec::new, H::wakers)

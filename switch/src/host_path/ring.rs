@@ -9,7 +9,6 @@ use xoff_dataplane::units::{Nanos, PortId};
 /// Maximum frame length, in bytes: more than any MTU.
 pub const FRAME_MAX: usize = 16 << 10;
 
-/// Length of a head, in bytes.
 const HEAD: usize = 16;
 
 /// Facts about a frame.

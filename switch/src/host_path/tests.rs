@@ -9,7 +9,6 @@ use super::ends::{Given, TellCounts, WorkerSide, ends};
 use super::*;
 use crate::handoff::Bells;
 
-/// Store of one frame.
 struct One(Vec<u8>);
 
 impl FrameStore for One {
@@ -41,10 +40,8 @@ impl Host for Echo {
     }
 }
 
-/// Frames that the handler received.
 type Had = Receiver<(PortId, Vec<u8>)>;
 
-/// Returns two workers with one port each.
 fn two_workers() -> (HostPath, Vec<WorkerSide>, Had, Arc<TellCounts>) {
     let bell = Arc::new(Bell::new().unwrap());
     let counts = TellCounts::new(2);

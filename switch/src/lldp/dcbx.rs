@@ -86,7 +86,6 @@ pub fn frame(speaker: &Speaker<'_>, port: &PortSettings, ttl: u16) -> Vec<u8> {
     frame
 }
 
-/// Amount of detail about DSCPs and names.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Detail {
     All,
@@ -139,12 +138,11 @@ fn write(speaker: &Speaker<'_>, port: &PortSettings, ttl: u16, detail: Detail) -
     writer.finish().to_vec()
 }
 
-/// Truncates a text to the maximum of a TLV.
 fn short(text: &str) -> &[u8] {
     &text.as_bytes()[..text.len().min(TEXT_MAX)]
 }
 
-/// Returns the capabilities of peers that this port understands, if the port announces them.
+/// Returns what this port understands, if it announces that.
 fn understands(port: &PortSettings) -> Understands {
     Understands {
         flow_lists: port.ofc_peer || port.auto_peer.flow_lists,
@@ -194,7 +192,6 @@ fn percents(weights: [u32; CLASSES]) -> [u8; CLASSES] {
     shares
 }
 
-/// Returns the class of each DSCP, if the port trusts DSCPs.
 fn applications(port: &PortSettings) -> impl Iterator<Item = Application> + '_ {
     let is_trusted = matches!(port.trust, Trust::Dscp | Trust::Both);
     let of_dscp = |(dscp, class): (u16, &Class)| Application {

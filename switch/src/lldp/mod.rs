@@ -114,7 +114,6 @@ impl Port {
     }
 }
 
-/// Parses a frame into source address and LLDPDU.
 fn read(frame: &[u8]) -> Result<(MacAddr, Lldpdu<'_>), LldpError> {
     let header = Header::parse(frame).map_err(|_| LldpError::Truncated)?;
     Ok((header.src, Lldpdu::parse(header.payload(frame))?))

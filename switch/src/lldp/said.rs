@@ -9,10 +9,8 @@ use xoff_dataplane::wire::lldp::{
     BRIDGE, Id, LldpError, Lldpdu, ManagementAddress, ROUTER, Tlv, Understands,
 };
 
-/// Maximum number of management addresses stored per neighbor.
 const ADDRESSES_MAX: usize = 8;
 
-/// Names of capabilities, by bit.
 const CAPABILITIES: [&str; 8] =
     ["other", "repeater", "bridge", "access-point", "router", "telephone", "docsis", "station"];
 const _: () = assert!(BRIDGE == 1 << 2 && ROUTER == 1 << 4);

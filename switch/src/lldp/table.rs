@@ -38,7 +38,7 @@ impl Neighbor {
     }
 }
 
-/// Key of a neighbor: subtype and value of chassis ID and port ID.
+/// Subtype and value of chassis ID and port ID.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Key([(u8, Vec<u8>); 2]);
 

@@ -37,7 +37,6 @@ fn frame(number: u8, ttl: u16, more: &[Tlv<'_>]) -> Vec<u8> {
     writer.finish().to_vec()
 }
 
-/// Returns the announcement in a frame.
 fn said(frame: &[u8]) -> Said {
     let mut port = Port::default();
     assert_eq!(port.receive(Nanos(0), frame), Heard::New);
@@ -45,7 +44,7 @@ fn said(frame: &[u8]) -> Said {
     port.table.only().unwrap().said.clone()
 }
 
-/// Returns the seconds, up to `until`, at which frames are sent. `happens` runs once a second.
+/// Returns the seconds at which frames are sent; `happens` runs once a second.
 fn sent(until: u64, mut happens: impl FnMut(u64, &mut Timer)) -> Vec<u64> {
     let mut timer = Timer::default();
     let mut sent = Vec::new();

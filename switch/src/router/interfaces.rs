@@ -110,7 +110,6 @@ fn open_here(router: &Router, settings: &SwitchSettings) -> Result<Opened, Route
     Ok(Opened { taps, mirror, asker })
 }
 
-/// Returns the router's MAC address at `site`.
 fn address(settings: &SwitchSettings, site: Site) -> MacAddr {
     match site {
         Site::Port(port) => settings.ports[port.index()].mac,

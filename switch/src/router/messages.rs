@@ -147,7 +147,7 @@ fn way(hop: &RouteNextHop) -> Via {
     via
 }
 
-/// Returns whether a single-path route has RTNH_F_DEAD or RTNH_F_LINKDOWN.
+/// Returns whether RTNH_F_DEAD or RTNH_F_LINKDOWN is set.
 fn dead(flags: u32) -> bool {
     flags & (1 | 16) != 0
 }

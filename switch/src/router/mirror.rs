@@ -44,16 +44,13 @@ const USED_EVERY: Duration = Duration::from_secs(20);
 /// Interval at which unknown neighbours are requested.
 const ASK_EVERY: Duration = Duration::from_secs(1);
 
-/// Delay before a failed read is repeated.
 const TRY_AGAIN: Duration = Duration::from_millis(100);
 
 /// Buffer for notifications, in bytes: some thousands while a table is built.
 const ROOM: usize = 4 << 20;
 
-/// Maximum number of queued requests for neighbours.
 const REQUESTS_MAX: usize = 1_024;
 
-/// Index of the loopback interface, which exists in every namespace.
 const LOOPBACK: u32 = 1;
 
 const GROUPS: [Group; 7] = [
@@ -83,11 +80,13 @@ pub struct Asker {
     ends: Arc<AtomicBool>,
 }
 
-/// Request to a mirror.
 #[derive(Debug)]
 enum Wish {
-    /// Up to `limit` routes from index `from`.
-    Page { from: usize, limit: usize, answer: oneshot::Sender<Page> },
+    Page {
+        from: usize,
+        limit: usize,
+        answer: oneshot::Sender<Page>,
+    },
     /// Report of a changed carrier. Linux reports the carrier of a software device up to a second late, unless its link
     /// is queried (since 6.8).
     Carrier(Site),
@@ -159,7 +158,6 @@ pub struct Mirror {
     known: Known,
 }
 
-/// Tables to read again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 enum Lacks {
     #[default]
@@ -168,7 +166,6 @@ enum Lacks {
     Everything,
 }
 
-/// Mirrored tables and pending work.
 struct Known {
     tables: Tables,
     configured: Configured,
@@ -176,9 +173,7 @@ struct Known {
     lacks: Lacks,
     /// True if everything was read and no notification has arrived since: the next one may be older than the read.
     is_all_read: bool,
-    /// Time at which a new table is due.
     due: Option<Instant>,
-    /// Earliest time of the next table.
     not_before: Instant,
     stations: BTreeSet<(u32, IpAddr)>,
 }
@@ -265,7 +260,6 @@ impl Known {
         }
     }
 
-    /// Requests the unknown neighbours towards an address.
     fn resolve(&self, site: Site, address: IpAddr, kernel: &mut Conversation) {
         for (link, neighbour) in self.tables.neighbours_towards(&self.configured, site, address) {
             if self.tables.station(link, neighbour).is_none() {
@@ -274,7 +268,6 @@ impl Known {
         }
     }
 
-    /// Schedules a new table.
     fn changed(&mut self) {
         self.due.get_or_insert_with(|| (Instant::now() + GATHER).max(self.not_before));
     }

@@ -102,9 +102,7 @@ pub struct Station {
 /// Routing tables of the kernel.
 #[derive(Clone, Debug, Default)]
 pub struct Tables {
-    /// Links by index.
     links: BTreeMap<u32, Link>,
-    /// Neighbours by link and address.
     neighbours: BTreeMap<(u32, IpAddr), Station>,
     routes: BTreeMap<RouteKey, Kind>,
     /// Keys of several routes, of which the first applies.
@@ -360,7 +358,6 @@ impl Kind {
         }
     }
 
-    /// Returns whether the route has a usable path.
     fn leads_on(&self) -> bool {
         match self {
             Kind::Unicast(ways) => ways.iter().any(|via| !via.is_dead),
@@ -384,7 +381,6 @@ struct Building<'a> {
 }
 
 impl Building<'_> {
-    /// Builds the routes for interfaces of a table.
     fn routes(&mut self, number: u32) -> Routes {
         let mut kinds: BTreeMap<Prefix, &Kind> = BTreeMap::new();
         stacked(&number).iter().for_each(|number| kinds.extend(self.tables.best(*number)));
@@ -458,7 +454,6 @@ fn stacked(number: &u32) -> &[u32] {
     }
 }
 
-/// Returns the first `len` bits of an address.
 fn network(address: IpAddr, len: u8) -> IpAddr {
     let len = u32::from(len);
     match address {

@@ -11,8 +11,8 @@ use super::RunError;
 use crate::control::{self, Link, PortDevice, PortView};
 use crate::port_options;
 
-/// Resources from the kernel. Ports have no chunks yet: opening many ports takes seconds, and frames that arrive before
-/// the switch runs are not its frames.
+/// Resources from the kernel. Ports have no chunks yet, because frames that arrive during the start are not for this
+/// switch.
 pub(super) struct Opened {
     pub stores: Vec<Store>,
     /// Ports by worker.
@@ -37,7 +37,6 @@ pub(super) fn open(config: &Config, plans: &[WorkerPlan], shares: &[Share]) -> R
     Ok(Opened { stores, ports, views })
 }
 
-/// Returns the buffer memory of each worker.
 pub(super) fn shares(
     config: &Config,
     plans: &[WorkerPlan],

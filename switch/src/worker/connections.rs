@@ -16,7 +16,6 @@ use crate::handoff::Handoff;
 use crate::host_path::ends::{Given, WorkerEnd};
 use xoff_xdp::clock;
 
-/// Maximum number of frames taken from the host path per turn.
 const TELLS_MAX: u32 = 32;
 
 /// Worker's ends of the connections to other threads.
@@ -42,7 +41,6 @@ pub struct Connections {
     retries: Vec<Request>,
 }
 
-/// Reason for which a port cannot be removed yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kept {
     /// The device exists and has frames to send.
@@ -108,7 +106,7 @@ impl Connections {
         }
     }
 
-    /// Takes frames from the host path and sends them. Returns true if there were any.
+    /// Sends frames of the host path. Returns true if there were any.
     fn take_from_host<B: Boundary>(&mut self, driver: &mut Driver<'_, Port, Store, B>) -> bool {
         let Driver { now, switch, store, boundary: by, .. } = driver;
         let mut left = TELLS_MAX;
@@ -236,7 +234,6 @@ impl Connections {
         Ok(ports.remove(at).1)
     }
 
-    /// Returns removed ports to their requesters.
     pub(super) fn hand_out(&mut self) {
         for GivenUp { port, done } in self.given_up.drain(..) {
             let _ = done.send(Some(port)); // drops the port if nobody receives it

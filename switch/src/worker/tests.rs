@@ -9,14 +9,12 @@ use crate::handoff::tests::{NOW, Node, receive, two_workers};
 use crate::handoff::{Bells, CAPACITY};
 use crate::host_path::ends::{TellCounts, WorkerEnd, ends};
 
-/// Returns the worker's end of a host path that does not exist.
 fn host_end() -> WorkerEnd {
     let (bells, bell) = (Bells::new(1).unwrap(), Arc::new(Bell::new().unwrap()));
     let (_, mut sides) = ends(&bells, Box::default(), 1, &bell, &TellCounts::new(0));
     sides.remove(0).1
 }
 
-/// Returns a worker without ports, the other worker, and the mailbox of the first.
 fn worker() -> (Worker, Node, Mailbox) {
     let (node, other) = two_workers("");
     let (mailbox, inbox) = Mailbox::new().unwrap();
@@ -54,8 +52,7 @@ fn what_has_woken_a_worker_does_not_wake_it_again() {
     assert_eq!(woken_by(), (false, false));
 }
 
-/// Frames that the other worker has not taken count here, and may hold a peer. A sleep until the next event could make
-/// that peer wait forever.
+/// Frames that the other worker has not taken may hold a peer here, which a long sleep would leave waiting.
 #[test]
 fn a_worker_sleeps_but_shortly_while_frames_wait_for_room_at_another() {
     let (mut worker, _other, _mailbox) = worker();

@@ -39,14 +39,12 @@ use request::Wanted;
 /// Response header with the id of the capture.
 pub const ID_HEADER: &str = "x-xoff-capture";
 
-/// Media type of a capture.
 pub(super) const MEDIA_TYPE: &str = "application/x-pcapng";
 
 /// Headers that browsers add to requests of web pages.
 const OF_PAGES: [HeaderName; 3] =
     [header::ORIGIN, HeaderName::from_static("sec-fetch-site"), HeaderName::from_static("sec-fetch-mode")];
 
-/// Size of the ring for the frames of one worker.
 const RING_BYTES: usize = 8 << 20;
 
 /// Interval at which the rings are read.
@@ -60,7 +58,6 @@ const ANSWERED_WITHIN: Duration = Duration::from_secs(1);
 
 type Refusal = (StatusCode, String);
 
-/// Running captures.
 #[derive(Debug, Default)]
 pub(super) struct Captures(Mutex<Table>);
 
@@ -70,7 +67,7 @@ struct Table {
     running: BTreeMap<u64, Arc<Notify>>,
 }
 
-/// Registration of a running capture, until dropped.
+/// Registration of a running capture.
 #[derive(Debug)]
 struct Place {
     captures: Arc<Captures>,
@@ -160,15 +157,12 @@ fn allow(asker: Asker, names: &Names, headers: &HeaderMap) -> Result<(), Refusal
     allowed.map_err(|why| (StatusCode::FORBIDDEN, why + "\n"))
 }
 
-/// Client of a capture.
 struct Client {
     /// Queue of blocks to the client; closed when the client has gone.
     blocks: mpsc::Sender<Vec<u8>>,
-    /// Deadline of the connection.
     deadline: Deadline,
 }
 
-/// Runs a capture from start to end.
 async fn run(
     view: Arc<SwitchView>,
     wanted: Wanted,
@@ -212,14 +206,12 @@ struct Capture {
     readers: Vec<Reader>,
     writer: Writer,
     frames: u64,
-    /// Maximum number of frames.
     most: u64,
     /// Counts of these frames, and of the frames missed before each.
     told: Arc<Counts>,
 }
 
 impl Capture {
-    /// Creates a capture without readers.
     fn new(view: &SwitchView, wanted: &Wanted) -> Capture {
         let interface = |port: PortId| {
             let (settings, at) = (&view.settings().ports[port.index()], &view.ports[port.index()]);
@@ -297,12 +289,10 @@ impl Capture {
     }
 }
 
-/// Returns the time since 1970.
 fn wall() -> Duration {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
 }
 
-/// Installs a probe in each worker that owns one of the ports.
 async fn put_probes(
     view: &SwitchView,
     id: TapId,
@@ -332,7 +322,7 @@ async fn put_probes(
     Ok(readers)
 }
 
-/// Removes the probes. This thread frees their memory, not the workers.
+/// Removes the probes, and frees their memory in this thread.
 async fn take_probes(view: &SwitchView, id: TapId) {
     for worker in &view.workers {
         let (done, answer) = oneshot::channel();

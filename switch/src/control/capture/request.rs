@@ -9,20 +9,15 @@ const SNAP_MAX: u32 = 262_144;
 /// Minimum number of bytes kept of a frame: an Ethernet header.
 const SNAP_MIN: u32 = 14;
 
-/// Frames to capture, and the limits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Wanted {
     pub(super) ports: PortSet,
     pub(super) filter: Filter,
-    /// Bytes kept of each frame.
     pub(super) snap: u32,
-    /// Maximum number of frames.
     pub(super) count: Option<u64>,
-    /// Maximum duration in seconds.
     pub(super) seconds: Option<u64>,
 }
 
-/// Reason for which a request is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum WantedError {
     #[error("this switch has no port {port:?}; its ports are {known}")]
@@ -41,7 +36,7 @@ pub(super) enum WantedError {
 }
 
 impl Wanted {
-    /// Parses a request to a switch with these ports. Without a named port, all ports are captured.
+    /// Parses a request; without a named port, all ports are captured.
     pub(super) fn read(query: &[(String, String)], ports: &[(PortId, &str)]) -> Result<Wanted, WantedError> {
         let (mut named, mut classes) = (PortSet::NONE, Vec::new());
         let (mut dropped, mut control) = (None, false);

@@ -13,7 +13,6 @@ use crate::control::tests::FickleDriver;
 use crate::control::{opener, start};
 use xoff_lab::{Lab, VethOptions};
 
-/// Waits for the next request to the worker.
 fn take(inbox: &Inbox) -> Request {
     let mut wake = [PollFd::new(inbox.fd(), PollFlags::POLLIN)];
     loop {
@@ -25,7 +24,6 @@ fn take(inbox: &Inbox) -> Request {
     }
 }
 
-/// Waits for the next report of a link.
 fn next(inbox: &Inbox) -> (PortId, bool) {
     match take(inbox) {
         Request::Link { port, up } => (port, up),

@@ -65,7 +65,6 @@ pub(super) fn write_ports(text: &mut Exposition, table: &Table<PortStatus>, stat
 type State = (&'static str, &'static str, fn(&PortStatus) -> bool);
 type ByReason = (&'static str, &'static str, fn(&PortStatus) -> &BTreeMap<String, u64>);
 
-/// Writes the frames that the kernel dropped before or behind the switch.
 fn write_losses(text: &mut Exposition, table: &Table<PortStatus>, status: &Status) {
     let help = "Frames that the port's XDP sockets dropped, by their statistics; the switch never saw them.";
     let mut family = text.family("xoff_xdp_drops_total", Kind::Counter, help);
@@ -193,7 +192,6 @@ fn write_culprits(text: &mut Exposition, view: &SwitchView) {
     }
 }
 
-/// Writes the numbers of mirrored routes.
 pub(super) fn write_routes(text: &mut Exposition, router: &RouterStatus) {
     let help = "Prefixes by which workers route, stations of networks included.";
     let mut family = text.family("xoff_router_routes", Kind::Gauge, help);

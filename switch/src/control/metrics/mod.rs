@@ -26,7 +26,6 @@ use super::view::SwitchView;
 
 /// Prefix of the metrics of switches and agents.
 pub const PREFIX: Prefix = Prefix { name: "xoff_", help: "" };
-/// Prefix of the metrics of shadow policies.
 const SHADOW_PREFIX: Prefix = Prefix { name: "xoff_shadow_", help: "Shadow policy: " };
 
 /// Label values of classes.
@@ -151,7 +150,6 @@ static FLOWS: LazyLock<Table<FlowStatus>> = LazyLock::new(|| {
     }
 });
 
-/// Metrics of the flows of a policy or a shadow policy.
 static FLOWS_ASKED: LazyLock<Table<FlowsAskedStatus>> = LazyLock::new(|| {
     series! {
         "ofc_pauses_total" Counter pauses;
@@ -305,7 +303,6 @@ fn write_classes(text: &mut Exposition, view: &SwitchView, status: &Status) {
     SHADOW_RATES.write(text, SHADOW_PREFIX, &inner(&shadows, |shadow| shadow.rate.as_ref()));
 }
 
-/// Returns each class of each port with its labels.
 fn classes(status: &Status) -> impl Iterator<Item = Part<'_, ClassStatus>> {
     status.ports.iter().flat_map(|port| {
         let labels =
@@ -314,12 +311,11 @@ fn classes(status: &Status) -> impl Iterator<Item = Part<'_, ClassStatus>> {
     })
 }
 
-/// Returns a part of each of `parts` that has it, with the same labels.
+/// Selects a part of each element, with the same labels.
 fn inner<'a, T, U>(parts: &[Part<'a, T>], of: impl Fn(&'a T) -> Option<&'a U>) -> Vec<Part<'a, U>> {
     parts.iter().filter_map(|(labels, part)| Some((labels.clone(), of(part)?))).collect()
 }
 
-/// Returns `labels` and one more.
 fn with<'a>(
     labels: &[(&'static str, &'a str)],
     label: (&'static str, &'a str),

@@ -16,7 +16,7 @@ const OF_WORKERS: [OfWorker; 3] = [
     ("xoff_pfc_obey_reaction_seconds", "obey_reaction", |worker| &worker.obey_reaction),
 ];
 
-/// Writes all histograms that have a sample. The tables have the documentation of the fields.
+/// Writes all histograms that have a sample.
 pub(super) fn write(
     text: &mut Exposition,
     view: &SwitchView,

@@ -31,7 +31,6 @@ fn what_is_gone_stays_gone_until_another_is_in_its_place() {
 #[derive(Clone, Debug, Default)]
 struct CountingDriver {
     lost: Arc<AtomicU64>,
-    /// Frames that the device alone dropped.
     own: Arc<AtomicU64>,
     /// Frames that the sockets have counted, and the device not yet.
     ahead: Arc<AtomicU64>,
@@ -114,8 +113,7 @@ fn leaving_port_has_no_further_receive_losses() {
     assert_eq!(lost(&place), [5; 2]);
 }
 
-/// The device is read before the sockets: under load the sockets are ahead, and seem to explain a loss of the device's
-/// own.
+/// Under load the sockets are ahead of the device, which is read first, and seem to explain a loss of the device's own.
 #[test]
 fn losses_never_fall() {
     let driver = CountingDriver::default();

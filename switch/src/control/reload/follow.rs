@@ -10,7 +10,6 @@ use xoff_dataplane::settings::SwitchSettings;
 
 use super::{Asked, Reloader, Reloads};
 
-/// Minimum interval between changes.
 const EVERY: Duration = Duration::from_secs(1);
 
 impl Reloads {

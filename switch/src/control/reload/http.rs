@@ -15,7 +15,6 @@ use super::super::trust::{self, Names};
 use super::{NotReloaded, Reloaded, Reloads};
 use crate::control::policy::read;
 
-/// Example of a request.
 const EXAMPLE: &str = "send {} or {\"dry_run\": true}";
 
 /// Body of `PUT /reload`.

@@ -132,7 +132,6 @@ pub enum NotReloaded {
     Ended,
 }
 
-/// Formats a problem as a line, with its position in the file.
 fn placed(problem: &Problem) -> String {
     let line =
         problem.position.map_or(String::new(), |(line, column)| format!("line {line}, column {column}: "));
@@ -156,12 +155,9 @@ impl From<&Change> for Changed {
     }
 }
 
-/// Request for new settings.
 #[derive(Debug)]
 enum Asked {
-    /// Reload of the file.
     Reload { dry_run: bool, answer: oneshot::Sender<Result<Reloaded, NotReloaded>> },
-    /// Update to changed neighbors.
     Follow,
 }
 
@@ -169,13 +165,12 @@ enum Asked {
 #[derive(Clone, Debug)]
 pub struct Reloads {
     asks: mpsc::UnboundedSender<Asked>,
-    /// True if neighbors have changed and the settings are not updated yet.
+    /// True if neighbors have changed since the last update.
     unfollowed: Arc<AtomicBool>,
 }
 
 impl Reloads {
-    /// Queues a reload. The answer arrives after earlier reloads are done; it is a refusal if one of them waits for the
-    /// file.
+    /// Queues a reload, which is refused if an earlier one waits for the file.
     fn ask(&self, dry_run: bool) -> oneshot::Receiver<Result<Reloaded, NotReloaded>> {
         let (answer, done) = oneshot::channel();
         let _ = self.asks.send(Asked::Reload { dry_run, answer }); // the receiver reports the missing answer
@@ -191,7 +186,6 @@ impl Reloads {
 /// Executor of [`Reloads`]; a separate thread reads the file ([`mod@read`]).
 pub struct Reloader {
     view: Arc<SwitchView>,
-    /// Current configuration.
     config: Config,
     /// Former configurations, while frames admitted under them may remain.
     before: Vec<Config>,
@@ -224,7 +218,6 @@ impl Reloader {
         (reloads, reloader)
     }
 
-    /// Executes requests one after the other, forever.
     async fn run(&mut self) {
         while let Some(asked) = self.asked.recv().await {
             let Asked::Reload { dry_run, answer } = asked else {
@@ -267,7 +260,6 @@ impl Reloader {
         config
     }
 
-    /// Checks the devices of new ports.
     async fn misfits(&self, next: &Config, changes: &Changes) -> Result<(), NotReloaded> {
         let mut problems = Vec::new();
         for &id in &changes.added {
@@ -286,7 +278,7 @@ impl Reloader {
         }
     }
 
-    /// Checks that the memory suffices for both configurations; otherwise the change needs a restart.
+    /// Checks that the memory suffices for both configurations.
     fn fit(&mut self, running: &Config, next: &Config, changes: &mut Changes) {
         if changes.is_empty() {
             return;
@@ -316,8 +308,8 @@ impl Reloader {
         }
     }
 
-    /// Returns whether no queue holds more than its current limit without headroom. Then frames admitted under former
-    /// configurations need no extra memory.
+    /// Returns whether all queues are within their limits without headroom, so that former configurations need no extra
+    /// memory.
     fn is_drained(&self, running: &Config) -> bool {
         self.view.places().flat_map(|(id, _)| Class::ALL.map(|class| (id, class))).all(|(id, class)| {
             let counters = self.view.counters.class(id, class);
@@ -331,7 +323,6 @@ impl Reloader {
         })
     }
 
-    /// Applies the changes, and returns the remarks about them.
     async fn change(
         &mut self,
         running: Config,
@@ -398,8 +389,7 @@ impl Reloader {
         Ok(())
     }
 
-    /// Gives the settings to all workers, and returns the remains of the old ones. Waits for slow workers, because each
-    /// worker will take the settings when it runs.
+    /// Gives the settings to all workers, however long they take, and returns the remains of the old ones.
     async fn exchange(&self, settings: &SwitchSettings) -> Result<Vec<Box<Revision>>, NotReloaded> {
         let made = self.reserved.plans.iter().zip(&self.view.workers).enumerate();
         let made = made.map(|(number, (plan, worker))| {
@@ -416,8 +406,8 @@ impl Reloader {
         left.into_iter().collect::<Option<_>>().ok_or(NotReloaded::Ended)
     }
 
-    /// Returns the settings for the workers, with the values that are known only at a start. Removed ports keep room
-    /// for frames that still arrive, which belong to no VLAN, and for frames that they have to send.
+    /// Returns the workers' settings, with the values known only at a start. Removed ports keep room for late arrivals
+    /// and for frames to send.
     fn settings(&self, next: &Config) -> SwitchSettings {
         let mut settings = next.switch.clone();
         let now = self.view.settings();
@@ -438,15 +428,14 @@ impl Reloader {
         settings
     }
 
-    /// Returns the owners of ports, for one worker.
     fn roles(&self, worker: usize) -> Workers {
         let id = |number: usize| WorkerId(u8::try_from(number).unwrap_or(u8::MAX));
         Workers::new(self.view.ports.iter().map(|port| id(port.worker)).collect(), id(worker))
     }
 }
 
-/// Returns the current settings with the larger egress limits of `next`, if any are larger. A worker with the new
-/// settings may hand frames to one that still has the old ones.
+/// Returns the current settings with the larger egress limits of `next`, if any. A worker with new settings may hand
+/// frames to one with old settings.
 fn roomier(was: &SwitchSettings, next: &SwitchSettings) -> Option<SwitchSettings> {
     let mut roomier = was.clone();
     for (port, next) in roomier.ports.iter_mut().zip(&next.ports) {
@@ -458,7 +447,6 @@ fn roomier(was: &SwitchSettings, next: &SwitchSettings) -> Option<SwitchSettings
     (roomier != *was).then_some(roomier)
 }
 
-/// Executes requests, forever.
 pub(super) async fn run(reloader: Option<Reloader>) {
     match reloader {
         Some(mut reloader) => reloader.run().await,
@@ -471,7 +459,6 @@ pub(crate) fn commit_time<'a>(ports: impl Iterator<Item = &'a PortSettings>) -> 
     ports.map(|port| port.speed.time_of(port.commit)).min().unwrap_or(Nanos::NEVER)
 }
 
-/// Logs the result of a reload, and each change.
 fn log(source: &Source, outcome: &Result<Reloaded, NotReloaded>) {
     let file = source.path.display();
     match outcome {

@@ -26,16 +26,14 @@ use super::NotReloaded;
 
 /// Maximum time for a removed port to send its frames.
 const DRAIN: Duration = Duration::from_secs(1);
-/// Maximum time for the device to return frames that it was given before.
+/// Maximum time for the device to return frames.
 const GIVEN_BACK: Duration = Duration::from_secs(5);
-/// Interval at which the worker is asked for the port.
 const ASK_EVERY: Duration = Duration::from_millis(10);
 
-/// Open ports without a worker.
 #[derive(Debug)]
 pub(super) struct Added(Vec<(PortId, Box<Port>)>, Arc<Config>);
 
-/// Opens all of these ports as configured, or none.
+/// Opens all of these ports, or none.
 pub(super) async fn open(opener: &Opener, ids: &[PortId], config: &Config) -> Result<Added, NotReloaded> {
     let mut added = Added(Vec::new(), Arc::new(config.clone()));
     for &id in ids {
@@ -88,7 +86,7 @@ pub(super) async fn leave(view: &Arc<SwitchView>, opener: &Opener, ids: &[PortId
     join_all(left).await.concat()
 }
 
-/// Removes a port, and returns its losses of frames that it had to send.
+/// Removes a port, and returns its losses of frames to send.
 async fn leave_one(view: Arc<SwitchView>, opener: Opener, id: PortId) -> Vec<String> {
     let (place, name) = (&view.ports[id.index()], view.name_of(id));
     place.begin_to_leave();
@@ -110,8 +108,8 @@ async fn leave_one(view: Arc<SwitchView>, opener: Opener, id: PortId) -> Vec<Str
     said
 }
 
-/// Waits until the worker of a port has given it away; `None` if the worker has no such port, or has ended. Frames that
-/// remain after [`DRAIN`] are dropped.
+/// Waits until a port's worker has given it away; `None` if it has no such port, or has ended. After [`DRAIN`]
+/// remaining frames are dropped.
 pub(in super::super) async fn given_up(
     view: &SwitchView,
     id: PortId,
@@ -139,7 +137,7 @@ pub(in super::super) async fn given_up(
     }
 }
 
-/// Waits until all workers have executed earlier requests and have taken the frames that others had handed over.
+/// Waits until workers have executed earlier requests and taken frames handed over.
 async fn settle(view: &SwitchView) {
     for _ in 0..2 {
         ask(view).await;

@@ -21,11 +21,11 @@ use crate::machine;
 pub(super) const READ_WITHIN: Duration = Duration::from_secs(5);
 /// Time that the next reload waits for the file before it is refused.
 const QUEUED_FOR: Duration = Duration::from_secs(1);
-/// Maximum number of threads that wait for files that have not answered.
+/// Maximum number of threads that wait for files.
 const READERS_MAX: usize = 8;
 
 impl Reloader {
-    /// Reads and checks the file. Refuses reloads, and follows neighbors, while the file does not answer.
+    /// Reads and checks the file. In the meantime, reloads are refused and neighbors followed.
     pub(super) async fn read(&mut self) -> Result<Config, NotReloaded> {
         let mut reading = pin!(timeout(READ_WITHIN, self.start_reading()?));
         let read = match timeout(QUEUED_FOR, &mut reading).await {
@@ -76,7 +76,6 @@ impl Reloader {
     }
 }
 
-/// Returns advice if a running switch may not read the file.
 pub(super) fn reach(unread: &Unread) -> &'static str {
     match &unread.why {
         UnreadCause::System(error) if error.kind() == io::ErrorKind::PermissionDenied => {

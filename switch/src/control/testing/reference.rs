@@ -37,7 +37,6 @@ fn families(text: &str) -> BTreeMap<String, Family> {
     families
 }
 
-/// Returns the unit of a metric by the end of its name, as Prometheus has it.
 fn unit(name: &str) -> &'static str {
     let name = name.trim_end_matches("_total");
     let units = [

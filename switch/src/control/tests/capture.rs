@@ -10,8 +10,8 @@ use super::*;
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Starts a worker that shows `frame` to its taps, far more often than a slow client's buffers hold, until a link is
-/// reported as up. The receiver gets the id of each removed tap.
+/// Starts a worker that shows `frame` to its taps until a link is up, far more often than a slow client's buffers hold.
+/// Also returns the ids of removed taps.
 fn show_frames(inbox: Inbox) -> (JoinHandle<()>, mpsc::Receiver<TapId>) {
     let (tell, told) = mpsc::channel();
     let worker = std::thread::spawn(move || {
@@ -47,7 +47,6 @@ fn show(tap: &mut dyn Tap, frame: &Frame, store: &Store) {
     tap.see(&Sighting { at: NOW, port: PortId(0), class: None, is_control: true, what }, frame, store);
 }
 
-/// Requests a capture, and returns the head of the answer.
 fn begin(control: &ControlHandle, query: &str, headers: &str) -> (TcpStream, String) {
     let mut stream = TcpStream::connect(control.address().unwrap()).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();

@@ -44,7 +44,7 @@ fn nobody_reads_anything_under_a_name_that_is_not_the_switchs() {
     stop_worker(&view, worker);
 }
 
-/// Returns the status code of the answer; empty if the connection was closed.
+/// Returns the status code; empty if the connection was closed.
 fn code_of(mut stream: TcpStream) -> String {
     stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
     let mut answer = Vec::new();

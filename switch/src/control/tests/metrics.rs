@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use super::*;
 use crate::control::metrics::render;
 
-/// Parses samples by name and labels. Fails if a line is malformed, a sample lacks HELP and TYPE, or one is repeated.
+/// Parses samples by name and labels, and checks the format, HELP, TYPE, and uniqueness.
 fn parse(text: &str) -> HashMap<&str, f64> {
     let (mut described, mut typed, mut samples) = (HashSet::new(), HashMap::new(), HashMap::new());
     for line in text.lines() {
@@ -117,12 +117,10 @@ fn metrics_are_read_without_the_worker() {
     }
 }
 
-/// Returns the names of all metrics.
 fn families(text: &str) -> HashSet<&str> {
     text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next()).collect()
 }
 
-/// Returns the names of metrics in a dashboard or in alerts.
 fn named(file: &str) -> HashSet<&str> {
     let words = file.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_'));
     words.filter(|word| word.starts_with("xoff_")).map(|word| word.trim_end_matches("_bucket")).collect()

@@ -81,13 +81,13 @@ impl PortDriver for FickleDriver {
     }
 }
 
-/// Starts a worker that answers until a link is reported as up.
+/// Starts a worker that answers until a link is up.
 fn answer(inbox: Inbox) -> JoinHandle<()> {
     let learned = Address { vid: 1, mac: MacAddr([2, 0, 0, 0, 0, 9]), port: PortId(1), fixed: false };
     answer_with(inbox, vec![learned])
 }
 
-/// Starts a worker with these addresses, which answers until a link is reported as up.
+/// Starts a worker with these addresses, which answers until a link is up.
 fn answer_with(inbox: Inbox, table: Vec<Address>) -> JoinHandle<()> {
     let ledger = Ledger { received: 10, sent: 7, dropped: 3, ..Ledger::default() };
     std::thread::spawn(move || {

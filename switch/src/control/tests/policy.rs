@@ -66,7 +66,7 @@ fn a_policy_that_a_class_has_already_makes_no_line_in_the_log() {
     stop_worker(&view, worker);
 }
 
-/// Returns the first line and the whole answer to a PUT under the name `host`.
+/// Returns the first line and the whole answer to a PUT to `host`.
 fn put_under(control: &ControlHandle, host: &str, body: &str) -> (String, String) {
     let mut stream = TcpStream::connect(control.address().unwrap()).unwrap();
     let length = body.len();
@@ -126,7 +126,7 @@ fn a_web_page_cannot_change_a_policy_under_a_name_of_its_own() {
     stop_worker(&view, worker);
 }
 
-/// Starts a worker that is slow to take the first policy. Returns for each policy whether it was G-PFC.
+/// Starts a worker that delays the first policy. Returns for each policy whether it was G-PFC.
 fn answer_slowly(inbox: Inbox) -> JoinHandle<Vec<bool>> {
     std::thread::spawn(move || {
         let mut given = Vec::new();

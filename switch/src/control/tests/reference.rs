@@ -78,7 +78,6 @@ pub(super) fn everything() -> String {
     render(&view)
 }
 
-/// Returns the documentation of each variant of `DropReason`.
 fn remarks(source: &str) -> BTreeMap<String, String> {
     let (mut remarks, mut remark) = (BTreeMap::new(), String::new());
     for line in source.lines().map(str::trim).skip_while(|line| !line.starts_with("pub enum DropReason")) {
@@ -145,7 +144,7 @@ fn reference_has_metrics_reasons_and_keys() {
     compare(&text);
 }
 
-/// A metric of some switches only must be in the switch that generates the reference.
+/// The reference must be generated from a switch with all metrics.
 #[test]
 fn reference_has_every_metric_of_the_source() {
     let reference = metric_table(&everything());

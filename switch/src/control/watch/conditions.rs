@@ -12,7 +12,6 @@ use crate::lldp::dcbx::Kind as Mismatched;
 use xoff_config::format::span;
 use xoff_config::written::grouped;
 
-/// Kind of a condition.
 #[derive(Debug)]
 pub(super) struct Kind {
     /// Name, for programs that read the log.
@@ -204,7 +203,6 @@ impl Condition {
     }
 }
 
-/// Returns all conditions of a switch.
 pub(super) fn all(view: &SwitchView) -> Vec<Condition> {
     let workers = (0..view.workers.len()).map(stall);
     let ports = view.ports().flat_map(|(id, _)| of_port(view, id));
@@ -311,7 +309,6 @@ fn of_class(view: &SwitchView, port: PortId, class: Class) -> Vec<Condition> {
     losses.chain(peer).chain(storm).collect()
 }
 
-/// Compares a peer's behaviour after XOFF with its declaration.
 fn after_xoff(view: &SwitchView, port: PortId, class: Class) -> Option<String> {
     let (counters, settings) = (view.counters.class(port, class), &view.settings().ports[port.index()]);
     let (bytes, nanos) = (counters.after_xoff_max.get(), counters.response_max.get());
@@ -325,7 +322,6 @@ fn after_xoff(view: &SwitchView, port: PortId, class: Class) -> Option<String> {
     ))
 }
 
-/// Losses of ports outside the switch, at the last reading.
 #[derive(Debug)]
 pub(super) struct Seen {
     unseen: Vec<Unseen>,

@@ -15,7 +15,6 @@ const LOOK_MOST: Nanos = Nanos::from_millis(10);
 /// Inaccuracy of the times of readings.
 const LOOK_ERROR: Nanos = Nanos::from_millis(50);
 
-/// Meter of one port.
 #[derive(Debug, Default)]
 pub(super) struct Meter {
     level: u64,
@@ -68,7 +67,6 @@ mod tests {
     use super::*;
     use crate::control::testing::view;
 
-    /// Returns a port of 1 Gb/s: 125 bytes per microsecond.
     fn port() -> PortSettings {
         PortSettings { speed: BitRate::from_gbps(1), ..view().0.settings().ports[0].clone() }
     }

@@ -21,7 +21,7 @@ use super::view::SwitchView;
 use xoff_config::format::span;
 
 const LOOK_EVERY: Duration = Duration::from_millis(100);
-/// Number of readings per reading of the kernel's counters, which need system calls.
+/// Readings per reading of the kernel's counters.
 const KERNEL_EVERY: u32 = 10;
 /// Quiet time after which an episode is over.
 const OVER_AFTER: Nanos = Nanos::from_secs(5);
@@ -29,7 +29,6 @@ const OVER_AFTER: Nanos = Nanos::from_secs(5);
 const AGAIN_AFTER: Nanos = Nanos::from_secs(10);
 const AGAIN_AFTER_MOST: Nanos = Nanos::from_secs(600);
 
-/// Watch of one switch.
 pub(super) struct Watch {
     conditions: Vec<(Condition, Course)>,
     meters: Vec<Meter>,
@@ -38,19 +37,16 @@ pub(super) struct Watch {
     settings: Arc<SwitchSettings>,
 }
 
-/// State of a condition.
 #[derive(Clone, Copy, Debug, Default)]
 struct Course {
-    /// Counter at the last reading.
     count: u64,
     episode: Option<Episode>,
 }
 
-/// Time from the first increase of a counter until it has been quiet for a while.
+/// Time from the first increase of a counter until its quiet time.
 #[derive(Clone, Copy, Debug)]
 struct Episode {
     since: Nanos,
-    /// Counter before the episode.
     before: u64,
     last_seen: Nanos,
     told_at: Nanos,
@@ -58,7 +54,6 @@ struct Episode {
     again_after: Nanos,
 }
 
-/// Kind of log line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     Began,
@@ -79,8 +74,8 @@ impl Watch {
         }
     }
 
-    /// Replaces the conditions after a change of settings. Episodes of remaining conditions continue, new conditions
-    /// start from their current count, and episodes of removed conditions are logged a last time.
+    /// Replaces the conditions after a change of settings. Remaining episodes continue, new conditions start from their
+    /// current count, and removed episodes are logged a last time.
     fn renew(&mut self, view: &SwitchView, now: Nanos) {
         self.settings = view.settings();
         let with_key = |(condition, course): (Condition, Course)| (condition.key(), (condition, course));
@@ -197,7 +192,6 @@ impl Course {
     }
 }
 
-/// Writes a log line.
 fn tell(view: &SwitchView, condition: &Condition, phase: Phase, episode: &Episode, count: u64, now: Nanos) {
     let (kind, Place { port, class, worker, cause }) = (condition.kind, &condition.place);
     let (words, until, name) = match phase {

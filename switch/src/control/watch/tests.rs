@@ -18,7 +18,7 @@ fn read(log: &mut File) -> String {
     text
 }
 
-/// Returns the log of a switch while `happens` runs, without initial conditions.
+/// Returns the log while `happens` runs, without initial conditions.
 fn logged(happens: impl FnOnce(&mut dyn FnMut(u64), &SwitchView)) -> Vec<String> {
     let (view, _inbox) = view();
     let mut watch = Watch::new(&view);

@@ -44,7 +44,6 @@ fn configured() -> Configured {
     [(P1, 1, "p1"), (P2, 2, "p2")].map(interface).into()
 }
 
-/// Returns two interfaces of the switch and one of the kernel alone.
 fn tables() -> Tables {
     let mut tables = Tables::default();
     for (index, name) in [(P1, "p1"), (P2, "p2"), (ETH0, "eth0")] {
@@ -67,7 +66,6 @@ fn put(tables: &mut Tables, table: u32, prefix: &str, metric: u32, kind: Kind) {
     tables.put_route((table, net(prefix), metric), kind);
 }
 
-/// Returns the fate of a packet that arrives at a port.
 fn fate(tables: &Tables, port: u8, dst: &str) -> String {
     let built = tables.fib(&configured(), Spread::Flow);
     let Some(interface) = built.fib.interface(Site::Port(PortId(port))) else { return "no interface".into() };
