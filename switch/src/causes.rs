@@ -2,15 +2,13 @@
 //!
 //! A switch holds the peer of a port while egress queues are full of frames received there. An egress queue is full
 //! because its line is slow, or because its own peer holds it. That peer may be a port of another switch, identified by
-//! the source address of its pause frames. The [`Waits`] of several switches (from counters, or from the `/status` of
-//! each) form a graph:
+//! the source address of its pauses. The [`Waits`] of several switches form a graph:
 //!
 //! ```text
 //!   held port --> egress queue --> held port of the next switch --> ... --> a queue with a slow line
 //! ```
 //!
-//! A cycle in the graph is a deadlock if it lasts. Switches answer at different times, so a graph may mix moments that
-//! are milliseconds apart.
+//! A cycle in the graph is a deadlock if it lasts. The answers of different switches may be milliseconds apart.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

@@ -1,7 +1,6 @@
 //! Queues between workers: frames for another worker's port, slots on their way back, and learned addresses.
 //!
 //! Each ordered pair of workers has one bounded queue per kind of message, with one producer and one consumer.
-//! Operations by state:
 //!
 //! | state | sender | receiver |
 //! |---|---|---|
@@ -9,11 +8,10 @@
 //! | some  | may send | takes the oldest |
 //! | full  | keeps its message, which stays counted at its ingress | takes the oldest |
 //!
-//! Two things are prohibited. A sender must not take a message from the dataplane without room for it here, because the
-//! message would be lost. A receiver must not sleep without a check after [`Bell::close_eyes`], because a message might
-//! wait forever.
+//! A sender must not take a message from the dataplane without room for it here: the message would be lost. A receiver
+//! must not sleep without a check after [`Bell::close_eyes`]: a message might wait forever.
 //!
-//! Returns and frames have separate queues. A receiver that cannot take frames still gets its slots back; otherwise two
+//! Returns have a separate queue, so that a receiver without room for frames still gets its slots back. Otherwise two
 //! workers could wait for each other forever.
 
 use std::io;

@@ -1,14 +1,12 @@
 //! Adaptive polling: the time that an idle worker polls before it sleeps.
 //!
-//! A sleeping worker resumes late, because its core may be idle; a polling worker occupies a core. If frames arrive at
-//! intervals of up to `idle_after`, the worker polls for twice the interval before it sleeps, at most for `idle_after`.
-//! After a longer interval it sleeps at once. A switch under load therefore never sleeps, and an occasional frame costs
-//! one sleep and no polling. KVM uses the same method before it halts a virtual core.
+//! A sleeping worker resumes late; a polling worker occupies a core. If frames arrive at intervals of up to
+//! `idle_after`, the worker polls for twice the interval before it sleeps, at most for `idle_after`. After a longer
+//! interval it sleeps at once. A switch under load therefore never sleeps, and an occasional frame costs one sleep and
+//! no polling. KVM polls in the same way before it halts a virtual core.
 //!
 //! A worker that wakes late finds several frames, so the interval is the silence divided by the number of frames. Work
 //! without frames (timers, completions, messages) does not predict the next arrival.
-//!
-//! This module reads no clock: times are arguments.
 
 use xoff_dataplane::units::Nanos;
 

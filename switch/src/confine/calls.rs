@@ -1,9 +1,9 @@
 //! Limits on the system calls of each part, by seccomp.
 //!
-//! Parts that open nothing (workers, HTTP, host path, log) make few calls, all known, so they have a list of allowed
-//! calls. Parts that open devices use libraries (libbpf, netlink, libc) whose calls change with their versions. A call
-//! missing from an allowed list would be a device that cannot be reopened. So these parts have a list of forbidden
-//! calls: those that leave the process, and those that change files in ways that Landlock does not cover.
+//! Parts that open nothing (workers, HTTP, host path, log) have a list of allowed calls. Parts that open devices use
+//! libraries (libbpf, netlink, libc) whose calls change with their versions, and a missing call would be a device that
+//! cannot be reopened. So they have a list of forbidden calls: those that leave the process, and those that change
+//! files in ways that Landlock does not cover.
 //!
 //! A refused call fails with EPERM and kills nothing: a killed forwarding thread would lose frames.
 

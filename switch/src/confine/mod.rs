@@ -1,5 +1,5 @@
 //! Privileges of a switch. It starts with the privileges for opening devices; then each thread drops those that it does
-//! not need. In Linux, capabilities, system calls and files are limits of a thread.
+//! not need.
 //!
 //! | part | capabilities | system calls | reads |
 //! |---|---|---|---|
@@ -11,7 +11,7 @@
 //! | [`Part::Log`]: writes log lines | none | a known list | nothing |
 //!
 //! The parts share one memory, so an attacker who executes code in one of them can control another. The limits stop
-//! everything short of that: a wrong path, a file or address chosen by a client, an unintended call.
+//! everything short of that, such as a wrong path or an unintended call.
 //!
 //! All parts have `no_new_privs` and the configured user, if any. None of them opens a file for writing or connects by
 //! TCP. SECURITY.md gives the reasons.

@@ -1,8 +1,8 @@
 //! `/addresses`: the forwarding database, in pages sorted by VLAN and address.
 //!
-//! A table may hold a million addresses. So a worker scans a bounded part of its table per request, and a page has a
-//! bounded number of addresses. The order of addresses makes a walk complete while the table changes. It also hides the
-//! table's own order, which would help an attacker to evict an address.
+//! A table may hold a million addresses, so a worker scans a bounded part of its table per request. Sorted pages make a
+//! walk complete while the table changes. They also hide the table's own order, which would help an attacker to evict
+//! an address.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,8 +1,7 @@
-//! Permission to see frames: root and the user of the switch, on this machine. Other users could not capture on a
-//! device either, and must not do so by a port that any local user can connect to.
+//! Permission to see frames: root and the user of the switch, on this machine. Any local user can connect to HTTP, but
+//! not capture on a device.
 //!
-//! The kernel knows the owner of a local connection: as peer credentials of a Unix socket, and in `/proc/net/tcp` for
-//! TCP.
+//! The kernel knows the owner of a local connection: as peer credentials of a Unix socket, and in `/proc/net/tcp`.
 
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};

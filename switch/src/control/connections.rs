@@ -1,8 +1,7 @@
 //! HTTP connections: their number, and the time that each may take.
 //!
 //! A slow client occupies the memory of one answer, so the number of connections is limited. Clients beyond the limit
-//! get status 503; beyond a second limit they wait. A connection whose answer is not read in time is closed. Endless
-//! answers move their [`Deadline`] themselves.
+//! get status 503; beyond a second limit they wait. A connection whose answer is not read in time is closed.
 
 use std::sync::Arc;
 use std::time::Duration;

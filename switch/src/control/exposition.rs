@@ -1,8 +1,7 @@
 //! Prometheus text format, by the formatting functions of metrics-exporter-prometheus.
 //!
-//! The recorder of that crate is not used. It keeps histograms as single samples (16 bytes per frame between two
-//! scrapes), and counters as integers (pauses are seconds). The counters of xoff are atomics, so a scrape formats them
-//! directly: no state between scrapes, exact buckets and sums.
+//! The recorder of that crate is not used: it keeps histograms as single samples, and counters as integers (pauses are
+//! seconds). A scrape formats the atomics directly, with exact buckets and sums.
 
 use std::fmt::Display;
 use std::ops::RangeInclusive;

@@ -2,10 +2,10 @@
 //! messages.
 //!
 //! The device of each port is also checked every second and at each message about it. Changes of XDP programs are not
-//! always reported, and a device may have been replaced by one of the same name between two lost messages.
+//! always reported, and lost messages may hide a replaced device.
 //!
-//! When a device vanishes, its worker removes the port and the port is closed. When a device of its name appears, the
-//! port is reopened ([`super::opener`]) and given to its worker. Other ports are not affected.
+//! When a device vanishes, its worker gives the port away and the port is closed. When a device of its name appears,
+//! the port is reopened ([`super::opener`]) and given to its worker.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;

@@ -1,9 +1,8 @@
-//! Queue of log lines to a writing thread.
+//! Queue of log lines to a writing thread, so that logging neither blocks nor fails.
 //!
-//! Logging must neither block nor fail. An unread pipe would block the control thread, and with it HTTP, links and the
-//! stop of the switch; a full disk would end it. So lines pass a bounded queue to a separate thread. Lines that find no
-//! room or cannot be written are dropped and counted, and a later line reports their number. The thread also keeps the
-//! last lines, for clients of `/log`.
+//! An unread pipe would block the control thread; a full disk would end it. Lines that find no room or cannot be
+//! written are dropped and counted, and a later line reports their number. The thread also keeps the last lines for
+//! `/log`.
 
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Write};

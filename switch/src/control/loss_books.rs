@@ -1,8 +1,7 @@
 //! Losses of lossless classes, for classes that a reload makes lossless or lossy.
 //!
-//! A class counts its losses in either state. Losses while it is lossy break no promise; losses while it is lossless
-//! count forever. A port that is being removed stays lossless for the frames that it has to send, but not for frames
-//! that it still receives.
+//! Only losses while a class is lossless count, and they count forever. A port that is being removed stays lossless for
+//! the frames that it has to send, but not for frames that it still receives.
 
 use xoff_dataplane::counter::Counter;
 use xoff_dataplane::counters::{ClassCounters, Counters};

@@ -1,11 +1,10 @@
 //! Requests of the control thread to a worker.
 //!
-//! The worker polls once per loop ([`Inbox::take`]: two loads if empty). A sleeping worker is woken by [`Inbox::fd`],
-//! and then calls [`Inbox::acknowledge`]. Answers return through the request itself, so a worker never waits for a
-//! client. A worker has at most one pending query of each kind, however many clients wait, and each is short: addresses
-//! are read in parts.
+//! The worker polls once per loop ([`Inbox::take`]: two loads if empty). [`Inbox::fd`] wakes a sleeping worker. Answers
+//! return through the request itself, so a worker never waits for a client. A worker has at most one pending query of
+//! each kind, however many clients wait.
 //!
-//! A worker that has ended has dropped its inbox, which [`Mailbox::send`] reports.
+//! [`Mailbox::send`] fails if the worker has ended.
 
 use std::io;
 use std::ops::{Bound, Range, RangeBounds as _};

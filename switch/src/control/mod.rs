@@ -3,8 +3,7 @@
 //! One thread serves HTTP without any privileges ([`crate::confine`]); the control thread follows the links of the
 //! ports by netlink. Both share a [`SwitchView`]: settings, counters that workers write, and handles that query a
 //! port's driver without its worker. A scrape of `/metrics` therefore never touches a forwarding thread. Only requests
-//! that a worker must execute (ledger, forwarding database, a link that went down) use its [`mailbox`], which costs the
-//! worker two loads per loop.
+//! that a worker must execute use its [`mailbox`].
 //!
 //! ```no_run
 //! # fn example(view: std::sync::Arc<xoff_switch::control::SwitchView>) -> Result<(), xoff_switch::control::ControlError> {

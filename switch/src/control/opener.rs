@@ -1,8 +1,7 @@
 //! Thread that opens and closes ports while the switch runs, when devices return or vanish, or at a reload.
 //!
-//! Opening and closing are slow system calls, and opening needs capabilities that no other thread keeps. The thread
-//! takes orders from the control thread, and takes removed ports from workers. A port is opened as configured, with
-//! packet memory of its own; a device that does not fit is refused.
+//! These system calls are slow, and opening needs capabilities that no other thread keeps. A port is opened as
+//! configured, with packet memory of its own; a device that does not fit is refused.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};

@@ -1,8 +1,8 @@
 //! Supervision of the XDP programs of ports.
 //!
-//! A network administrator can remove a port's program from its device or replace it. Frames then bypass the switch, to
-//! the kernel's own stack or to the other program. A removed program is attached again; a foreign program stays. Both
-//! are counted, but not the frames in the meantime, so such a switch cannot prove that it lost nothing.
+//! A network administrator can remove or replace a port's program. Frames then bypass the switch. A removed program is
+//! attached again; a foreign program stays. Frames in the meantime are not counted, so such a switch cannot prove that
+//! it lost nothing.
 
 use xoff_dataplane::units::PortId;
 use xoff_ebpf::Place;

@@ -1,10 +1,9 @@
 //! Changes of the number of receive queues of ports' devices (`ethtool -L`) while the switch runs.
 //!
-//! A port has a socket for each queue that existed when it was opened, and drivers run the XDP program on those queues.
-//! On veth, frames of a later queue go to the kernel's own stack, and no counter shows it. So the port is closed and
-//! reopened with sockets for all queues. If the device does not fit the configuration, the port keeps its sockets and
-//! their traffic. In both cases the frames in the meantime are a gap in the proof, and `/healthz` reports it while it
-//! lasts.
+//! Sockets and XDP program exist only on the queues that existed when the port was opened. On veth, frames of a later
+//! queue go to the kernel's own stack, and no counter shows it. So the port is reopened with sockets for all queues. If
+//! the device does not fit the configuration, the port keeps its sockets. In both cases the frames in the meantime are
+//! a gap in the proof, and `/healthz` reports it while it lasts.
 
 use std::io;
 use std::time::Duration;

@@ -54,7 +54,7 @@ pub struct Status {
     pub router: Option<RouterStatus>,
     /// Forwarding threads.
     pub workers: Vec<WorkerStatus>,
-    /// Conditions that last or ended within seconds: the log has reported their begin and not their end.
+    /// Current conditions: the log has reported their begin, and not yet their end.
     #[serde(default)]
     pub going_on: Vec<GoingOnStatus>,
     /// Log lines dropped because they could not be written, or not fast enough.
@@ -135,7 +135,7 @@ pub struct PortStatus {
     pub station_moves: u64,
     /// Frames whose source was not learned because the port's limit or the table's capacity was reached.
     pub learn_refused: u64,
-    /// Loops found; the port was the higher of two between which stations moved to and fro.
+    /// Loops found, counted at the higher of the two ports between which stations moved.
     pub loops: u64,
     /// Name of the other port of the last loop; `None` if there was none.
     #[serde(default)]

@@ -97,8 +97,8 @@ impl Names {
         }
     }
 
-    /// Returns whether the client is on this machine. The kernel drops packets from outside with one of its own source
-    /// addresses.
+    /// Returns whether the client is on this machine. The kernel drops packets from outside that have one of its own
+    /// addresses as source.
     fn is_here(&self, asker: Asker) -> bool {
         let Asker::Tcp { peer, here } = asker else { return true };
         let address = peer.ip().to_canonical();

@@ -2,8 +2,7 @@
 //! ports.
 //!
 //! Each worker has a ring in each direction ([`ends`]). The thread sleeps until a worker punts, [`HostPath::wake`] is
-//! called, or a timer is due. A [`Host`] handles the frames; its only effect on the switch is to give frames to the
-//! workers.
+//! called, or a timer is due. A [`Host`] handles the frames.
 
 pub mod ends;
 pub mod ring;

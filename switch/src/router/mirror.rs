@@ -1,9 +1,8 @@
 //! Mirror of a namespace's routing tables: read once, followed by netlink, and read again if messages were lost or are
 //! incomplete. After a change all workers get the same new table.
 //!
-//! Netlink reports changes that a user requested. The kernel's own changes are mostly silent: IPv4 routes vanish with a
-//! link or its last address, and next hops with a next-hop object or a carrier. So the routes are read again after each
-//! of these events.
+//! The kernel's own changes are mostly silent: IPv4 routes vanish with a link or its last address, and next hops with a
+//! next-hop object or a carrier. So the routes are read again after each of these events.
 //!
 //! The kernel does not see transit traffic, and would let its neighbours expire. So the mirror reports neighbours in
 //! use, and requests unknown ones (NTF_USE).

@@ -1,9 +1,8 @@
 //! `/capture`: a stream of the frames of some ports as pcapng, until the client stops reading.
 //!
-//! Frames contain users' data, so only clients on this machine with permission to capture on its devices get them
-//! ([`asker`](super::asker)). A capture is a task: it installs [probes](crate::capture::Probe) in the workers, sends
-//! their records to the client, and removes them at the end. A slow client delays only this task, while the workers
-//! count the missed frames. After the end of the capture a slow client is disconnected.
+//! Frames contain users' data, so only permitted clients on this machine get them ([`asker`](super::asker)). A capture
+//! is a task: it installs [probes](crate::capture::Probe) in the workers, sends their records to the client, and
+//! removes them at the end. A slow client delays only this task, and is disconnected after the end of the capture.
 
 mod request;
 

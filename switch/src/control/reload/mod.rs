@@ -1,12 +1,11 @@
 //! Reload of the configuration in a running switch.
 //!
 //! A switch reads only the file that it was started with. A client of [`http`] decides when, and only a writer of the
-//! file decides what. The whole file is checked first. If it has errors, or changes that need a restart, all of them
-//! are reported and nothing changes.
+//! file decides what. If the file has errors, or changes that need a restart, all of them are reported and nothing
+//! changes.
 //!
-//! Then every worker gets the same [`Revision`] and exchanges it between two batches. Several workers first get room
-//! for the frames that others will admit. A reload begins only if all workers answer, so that none is left behind. The
-//! displayed settings change when the last worker has the new ones.
+//! Otherwise every worker gets the same [`Revision`] and exchanges it between two batches. Several workers first get
+//! room for the frames that others will admit. A reload begins only if all workers answer, so that none is left behind.
 //!
 //! Added ports are opened before any change, and removed ports leave after it ([`ports`]).
 //!

@@ -1,11 +1,10 @@
 //! Ports that a reload adds or removes.
 //!
 //! A new port is opened before any change, so a refused device changes nothing. Its worker adopts it after the new
-//! settings apply. Earlier frames are not for the switch, and no loss.
+//! settings apply; earlier frames are no loss.
 //!
 //! A removed port first gets settings without VLANs and pauses. Then it sends its queued frames for up to [`DRAIN`], so
-//! that a peer's pause cannot delay the removal forever. Remaining frames are dropped as on a lost link. Other ports
-//! are not affected.
+//! that a peer's pause cannot delay the removal forever. Remaining frames are dropped as on a lost link.
 
 use std::sync::Arc;
 use std::time::Duration;

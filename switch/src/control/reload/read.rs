@@ -1,8 +1,8 @@
 //! Separate thread that reads the file, because a file may never answer: a pipe without a writer, or a file on a server
 //! that is gone.
 //!
-//! The control thread continues in the meantime, and stops waiting after [`READ_WITHIN`]. A thread that waits for a
-//! file cannot be ended, so nobody joins it. It has the privileges of the control thread, and ends with the process.
+//! The control thread stops waiting after [`READ_WITHIN`]. A thread that waits for a file cannot be ended, so nobody
+//! joins it. It has the privileges of the control thread, and ends with the process.
 
 use std::io;
 use std::pin::pin;

@@ -1,8 +1,8 @@
 //! Log of faults: a line when a fault begins, some while it lasts, and one when it is over.
 //!
-//! Workers count and never log. The control thread reads their counters ten times a second, and the kernel's once a
-//! second. A [`Condition`] is a counter that should not grow ([`conditions`]). An [`Episode`] begins when the counter
-//! grows or the condition exists, and ends after neither was so for a while. `/status` shows the current ones.
+//! The control thread reads the workers' counters ten times a second, and the kernel's once a second. A [`Condition`]
+//! is a counter that should not grow ([`conditions`]). An [`Episode`] begins when the counter grows or the condition
+//! exists, and ends after a quiet time. `/status` shows the current ones.
 
 mod conditions;
 mod meter;
