@@ -79,7 +79,7 @@ pub enum Place {
         /// Class, 0 to 7.
         class: u8,
     },
-    /// Egress queue.
+    /// Egress queue of a port.
     Queue {
         /// Name of the switch.
         switch: String,
@@ -90,7 +90,7 @@ pub enum Place {
     },
     /// Sender of pauses outside the given switches: a host, or another switch.
     Station {
-        /// MAC address.
+        /// MAC address of the sender.
         mac: String,
         /// Class, 0 to 7.
         class: u8,
@@ -115,7 +115,7 @@ impl std::fmt::Display for Place {
 pub enum Because {
     /// The egress queue contains frames received by the held port.
     Holds {
-        /// Bytes of these frames.
+        /// Bytes received by the held port that are in the queue.
         bytes: u64,
     },
     /// The place has paused the egress queue.

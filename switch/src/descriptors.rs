@@ -31,7 +31,7 @@ pub enum DescriptorError {
     TooFew {
         /// Number of open files needed, including those already open.
         needed: u64,
-        /// Number of port sockets among them.
+        /// Number of port sockets among the files.
         sockets: u64,
         /// Number of ports.
         ports: usize,

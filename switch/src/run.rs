@@ -81,7 +81,7 @@ pub enum RunError {
     /// The machine lacks resources that the devices need.
     #[error("{}; {}", misfit.message, misfit.help.as_deref().unwrap_or_default())]
     Misfit {
-        /// Missing resource.
+        /// Description of the missing resource.
         misfit: Problem,
     },
     /// The limit of open files is too low.

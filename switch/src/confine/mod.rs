@@ -35,7 +35,7 @@ pub use user::{User, UserError};
 /// Task of a thread, which determines its privileges.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
-    /// Manages devices and restores them.
+    /// Manages devices, and restores their settings.
     Owner,
     /// Opens devices while the switch runs.
     Opener,
@@ -43,7 +43,7 @@ pub enum Part {
     Worker,
     /// Answers HTTP clients.
     Http,
-    /// Handles punted frames, and produces the answers to them.
+    /// Handles punted frames, and sends the answers.
     HostPath,
     /// Writes log lines.
     Log,
@@ -94,10 +94,10 @@ pub enum ConfineError {
     /// The thread cannot become the configured user.
     #[error(transparent)]
     User(#[from] UserError),
-    /// Landlock refused.
+    /// Landlock refused the limits on files.
     #[error("cannot limit which files are reached (Landlock): {0}")]
     Files(#[from] landlock::RulesetError),
-    /// seccomp refused.
+    /// seccomp refused the limits on system calls.
     #[error("cannot limit which system calls are made (seccomp): {0}")]
     Calls(#[from] seccompiler::Error),
     /// The thread cannot start.
@@ -145,7 +145,7 @@ impl Confinement {
 }
 
 impl Privileges {
-    /// Starts a thread of that part.
+    /// Starts a thread of part `part`.
     ///
     /// # Errors
     /// Returns an error as [`Confinement::spawn`] does.

@@ -21,7 +21,7 @@ pub struct GoingOnStatus {
     pub cause: Option<String>,
     /// Increase of the counter since the condition began.
     pub count: u64,
-    /// More details.
+    /// More details about the condition.
     pub detail: Option<String>,
     /// Time since the condition began.
     pub began_nanos_ago: u64,
@@ -45,7 +45,7 @@ impl GoingOn {
     }
 }
 
-/// Deviations of a port's peer from its declaration.
+/// Deviations of a port's peer from the peer's declared behaviour.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PeerStatus {
     /// True if the peer sent faster than the port's `speed`, at any time or after an XOFF.

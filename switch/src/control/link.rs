@@ -279,7 +279,7 @@ impl Links {
                 continue; // its return opens all its queues
             }
             if self.are_opening.contains(&id) {
-                self.queues_meanwhile.entry(id).or_default().push(event); // the opened port will tell whether it is its device
+                self.queues_meanwhile.entry(id).or_default().push(event); // the device is known once the port is open
                 continue;
             }
             match event {

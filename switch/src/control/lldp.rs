@@ -41,7 +41,7 @@ pub struct LldpStatus {
     pub shortened: u64,
     /// Neighbors, the oldest first.
     pub neighbors: Vec<NeighborStatus>,
-    /// Differences between the port and its only neighbor.
+    /// Differences between the port and its neighbor, if there is exactly one.
     pub mismatches: Vec<MismatchStatus>,
 }
 
@@ -50,23 +50,23 @@ pub struct LldpStatus {
 pub struct NeighborStatus {
     /// Chassis ID: an address or a name.
     pub chassis: String,
-    /// Port ID.
+    /// Port ID of the neighbor.
     pub port: String,
-    /// Source address of its frames.
+    /// Source address of the neighbor's frames.
     pub mac: String,
-    /// System name.
+    /// System name of the neighbor.
     pub system_name: String,
-    /// System description.
+    /// System description of the neighbor.
     pub system_description: String,
-    /// Port description.
+    /// Description of the neighbor's port.
     pub port_description: String,
     /// Enabled capabilities: `bridge`, `router`, `station` and so on.
     pub capabilities: Vec<String>,
-    /// Management addresses.
+    /// Management addresses of the neighbor.
     pub management: Vec<String>,
-    /// Time since its first frame.
+    /// Time since the neighbor's first frame.
     pub age_nanos: u64,
-    /// Time since its last frame.
+    /// Time since the neighbor's last frame.
     pub heard_nanos_ago: u64,
     /// Time to live.
     pub ttl_seconds: u16,
@@ -78,9 +78,9 @@ pub struct NeighborStatus {
     pub ets: Option<EtsStatus>,
     /// Announced class of each DSCP.
     pub dscp_map: BTreeMap<u16, u8>,
-    /// True if it understands lists of flows (OFC).
+    /// True if the neighbor understands lists of flows (OFC).
     pub flow_lists: bool,
-    /// True if it understands rates (GFC).
+    /// True if the neighbor understands rates (GFC).
     pub rates: bool,
 }
 

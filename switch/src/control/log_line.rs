@@ -56,7 +56,7 @@ impl Line {
     }
 }
 
-/// Formatter that adds the prefix.
+/// Formatter that adds the priority prefix.
 #[derive(Debug)]
 pub(super) struct Around<F> {
     line: Line,

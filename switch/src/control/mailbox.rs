@@ -52,7 +52,7 @@ pub enum Request {
     GiveUp {
         /// Port to give away.
         port: PortId,
-        /// Treatment of its queued frames.
+        /// Treatment of the port's queued frames.
         backlog: Backlog,
         /// Receives the port, or `None` while its device exists and has frames to send. Dropped if the worker has no
         /// such port.
@@ -78,7 +78,7 @@ pub enum Request {
     Revise {
         /// New settings, allocated by the sender.
         revision: Box<Revision>,
-        /// See [`crate::worker::Connections::commit_time`].
+        /// New value of [`crate::worker::Connections::commit_time`].
         commit_time: Nanos,
         /// Receives the remains of the old settings.
         done: oneshot::Sender<Box<Revision>>,
@@ -282,7 +282,7 @@ impl Mailbox {
     }
 }
 
-/// Worker's end.
+/// Worker's end of the mailbox.
 #[derive(Debug)]
 pub struct Inbox {
     requests: Receiver<Request>,

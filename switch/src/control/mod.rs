@@ -120,9 +120,9 @@ pub enum ControlError {
     Running {
         /// Configured address.
         listen: HttpAt,
-        /// Name of that switch.
+        /// Name of the other switch.
         name: String,
-        /// Process id of that switch.
+        /// Process id of the other switch.
         process: u32,
     },
     /// The netlink socket cannot be created.

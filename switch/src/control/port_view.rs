@@ -39,7 +39,7 @@ pub struct PortView {
     pub unfollowed: Reason,
     /// Times that the port was removed and its last drop counters could not be read.
     pub removed_unread: Counter,
-    /// Acknowledged gaps.
+    /// Acknowledged gaps of the proof.
     pub acknowledged: Acknowledged,
     /// Written by the control thread.
     unseen: Judge,
@@ -54,7 +54,7 @@ pub struct PortView {
 pub struct Reason(Mutex<Option<String>>);
 
 impl Reason {
-    /// Returns the text.
+    /// Returns the fault's text.
     #[must_use]
     pub fn get(&self) -> Option<String> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()

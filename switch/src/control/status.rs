@@ -171,10 +171,10 @@ pub struct PortStatus {
     /// Frames lost before or behind the switch, each counted once, by certainty of their class.
     #[serde(default)]
     pub unseen: UnseenStatus,
-    /// Deviations of the peer from its declaration.
+    /// Deviations of the peer from the peer's declared behaviour.
     #[serde(default)]
     pub peer: PeerStatus,
-    /// LLDP state.
+    /// LLDP state of the port.
     #[serde(default)]
     pub lldp: LldpStatus,
     /// Slow-path (punted) frames by reason and outcome: copied out of the switch (punted), refused beyond the allowed rate (over_rate),
@@ -267,7 +267,7 @@ pub struct ClassStatus {
     pub flows: Option<FlowStatus>,
     /// Memory used by frames received here.
     pub ingress: IngressStatus,
-    /// Egress queue.
+    /// Egress queue of the class.
     pub egress: EgressStatus,
     /// Congestion point of the class; `None` if there is none.
     #[serde(default)]
@@ -395,13 +395,13 @@ pub struct WatchdogStatus {
 /// Pause storm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct StormStatus {
-    /// Time since its detection.
+    /// Time since the storm was detected.
     pub began_nanos_ago: u64,
-    /// Duration, up to now if it lasts.
+    /// Duration of the storm, up to now if it lasts.
     pub nanos: u64,
-    /// Frames dropped.
+    /// Frames dropped during the storm.
     pub dropped: u64,
-    /// Frames sent.
+    /// Frames sent during the storm.
     pub forwarded: u64,
 }
 
@@ -498,7 +498,7 @@ pub struct Spread {
 pub struct WorkerStatus {
     /// Core to which the thread is pinned; `None` if it is not.
     pub core: Option<usize>,
-    /// Names of its ports.
+    /// Names of the worker's ports.
     pub ports: Vec<String>,
     /// State of the thread.
     pub state: WorkerState,
@@ -508,7 +508,7 @@ pub struct WorkerStatus {
     pub longest_gap_nanos: u64,
     /// Times between two loops beyond the stall budget.
     pub stalls: u64,
-    /// Stall budget.
+    /// Stall budget: longest stall without loss in a lossless class.
     pub stall_budget_nanos: u64,
     /// Time between two loops of an awake forwarding thread.
     pub gaps: Spread,

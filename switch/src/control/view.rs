@@ -130,7 +130,7 @@ impl SwitchView {
 pub struct WorkerView {
     /// Core to which the worker is pinned, if any.
     pub core: Option<usize>,
-    /// Number of slots of its store.
+    /// Number of slots of the worker's store.
     pub slots: u32,
     /// Facts published by the worker.
     pub facts: Arc<WorkerFacts>,

@@ -70,7 +70,7 @@ pub enum Given<'a> {
 const TELL: u8 = 0;
 const FRAME: u8 = 1;
 
-/// Worker's end.
+/// Worker's end of the connection.
 #[derive(Debug)]
 pub struct WorkerEnd {
     inbound: Reader,
@@ -186,12 +186,12 @@ pub struct Outbox {
     unrung: Vec<bool>,
 }
 
-/// Punted frame.
+/// Punted frame with facts about it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Punted<'a> {
     /// Facts about the frame.
     pub punt: Punt,
-    /// Complete frame.
+    /// Bytes of the complete frame.
     pub bytes: &'a [u8],
 }
 

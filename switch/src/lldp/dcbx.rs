@@ -25,7 +25,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// All kinds.
+    /// All kinds of mismatches.
     pub const ALL: [Kind; 3] = [Kind::Pfc, Kind::Ets, Kind::Dscp];
     /// Number of kinds: the length of tables by [`Kind::index`].
     pub const COUNT: usize = Kind::ALL.len();

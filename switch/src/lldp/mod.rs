@@ -27,11 +27,11 @@ pub struct Neighbors(Mutex<Box<[Port]>>);
 /// LLDP state of a port.
 #[derive(Debug, Default)]
 pub struct Port {
-    /// Transmit timer.
+    /// Transmit timer of the port.
     pub timer: Timer,
     /// Neighbors of the port.
     pub table: Table,
-    /// LLDP counters.
+    /// LLDP counters of the port.
     pub counts: Counts,
     /// Current mismatches with the neighbor.
     pub mismatches: Vec<Mismatch>,

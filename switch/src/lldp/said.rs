@@ -26,7 +26,7 @@ pub struct Said {
     pub system_description: String,
     /// Enabled capabilities, as bits.
     pub capabilities: u16,
-    /// Management addresses.
+    /// Management addresses of the neighbor.
     pub management: Vec<String>,
     /// Maximum frame size in bytes, FCS included.
     pub max_frame: Option<u16>,
@@ -36,7 +36,7 @@ pub struct Said {
     pub recommendation: Option<Ets>,
     /// Neighbor's PFC configuration.
     pub pfc: Option<PfcState>,
-    /// Application priorities.
+    /// Application priorities of the neighbor.
     pub applications: Vec<Application>,
     /// Capabilities beyond PFC that the neighbor understands.
     pub understands: Understands,
@@ -86,7 +86,7 @@ impl Said {
     }
 }
 
-/// TLVs received, of those that may occur only once.
+/// Set of received TLVs, to find repeated ones.
 #[derive(Default)]
 struct Seen(u16);
 

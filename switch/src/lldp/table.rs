@@ -14,11 +14,11 @@ pub const NEIGHBORS_MAX: usize = 8;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Neighbor {
     key: Key,
-    /// Chassis ID.
+    /// Chassis ID of the neighbor.
     pub chassis: String,
-    /// Port ID.
+    /// Port ID of the neighbor.
     pub port: String,
-    /// Source address of its frames.
+    /// Source address of the neighbor's frames.
     pub mac: MacAddr,
     /// Time of the first frame.
     pub since: Nanos,
@@ -26,7 +26,7 @@ pub struct Neighbor {
     pub heard: Nanos,
     /// TTL in seconds.
     pub ttl: u16,
-    /// Announcement.
+    /// Announced properties of the neighbor.
     pub said: Said,
 }
 
@@ -51,7 +51,7 @@ impl Key {
 /// Effect of a received LLDPDU.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Heard {
-    /// No effect.
+    /// The LLDPDU has no effect.
     Nothing,
     /// New neighbor.
     New,

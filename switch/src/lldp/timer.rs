@@ -52,7 +52,7 @@ impl Timer {
         self.due = Nanos::NEVER;
     }
 
-    /// Schedules a frame after a change of its content.
+    /// Schedules a frame because its content changed.
     pub fn changed(&mut self, now: Nanos) {
         if self.is_on() {
             self.due = self.due.min(now);

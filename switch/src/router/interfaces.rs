@@ -27,7 +27,7 @@ pub enum RouterError {
         "cannot enter the network namespace {netns} of the host interfaces: {source}; make it first, for example with `ip netns add NAME`"
     )]
     Netns {
-        /// Configured path.
+        /// Configured path of the namespace.
         netns: PathBuf,
         /// Error of the system.
         source: io::Error,

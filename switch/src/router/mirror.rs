@@ -64,7 +64,7 @@ const GROUPS: [Group; 7] = [
 
 /// Receiver of new tables.
 pub trait Publish: Send {
-    /// Installs a table. It applies when this returns.
+    /// Installs a table, which all workers use when this returns.
     fn publish(&mut self, built: Built);
 
     /// Reports that messages were lost and everything was read again.
@@ -454,7 +454,7 @@ fn ask_for_link(kernel: &mut Conversation, index: u32) -> io::Result<()> {
     kernel.request(RouteNetlinkMessage::GetLink(link_at(index)), 0)
 }
 
-/// Returns false if they changed in the meantime.
+/// Reads links and neighbours. Returns false if they changed in the meantime.
 fn read_links_and_neighbours(kernel: &mut Conversation, tables: &mut Tables) -> io::Result<bool> {
     let links = kernel.links(|link| tables.put_link(link.header.index, messages::link(&link)))?;
     let neighbours = RouteNetlinkMessage::GetNeighbour(NeighbourMessage::default());
@@ -468,7 +468,7 @@ fn read_links_and_neighbours(kernel: &mut Conversation, tables: &mut Tables) -> 
     Ok(links && neighbours)
 }
 
-/// Returns false if they changed in the meantime.
+/// Reads routes. Returns false if they changed in the meantime.
 fn read_routes(kernel: &mut Conversation, tables: &mut Tables) -> io::Result<bool> {
     kernel.routes(|route| {
         if let Some((key, kind)) = messages::route(&route) {

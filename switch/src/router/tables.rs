@@ -112,7 +112,7 @@ pub struct Tables {
 /// Table for the workers, and facts about it.
 #[derive(Debug)]
 pub struct Built {
-    /// The table.
+    /// Table for the workers.
     pub fib: Fib,
     /// Neighbours in the table, resolved or not, each with its link.
     pub stations: BTreeSet<(u32, IpAddr)>,
@@ -120,7 +120,7 @@ pub struct Built {
     pub routes: [usize; 2],
     /// State of the router's interfaces.
     pub presence: Vec<(Site, Presence)>,
-    /// Build time.
+    /// Time to build the table.
     pub took: Duration,
 }
 
@@ -136,7 +136,7 @@ impl Tables {
         self.neighbours.retain(|(link, _), _| *link != index);
     }
 
-    /// Returns a link.
+    /// Returns the link with this index, if it exists.
     #[must_use]
     pub fn link(&self, index: u32) -> Option<&Link> {
         self.links.get(&index)

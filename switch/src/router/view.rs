@@ -91,7 +91,7 @@ pub struct InterfaceCounts {
 pub struct Mirrored {
     /// Prefixes in the workers' table, IPv4 and IPv6.
     pub routes: [AtomicU64; 2],
-    /// Tables built.
+    /// Number of tables built.
     pub tables: AtomicU64,
     /// Time to build the last table, in nanoseconds.
     pub took: AtomicU64,

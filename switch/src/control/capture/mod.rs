@@ -206,7 +206,7 @@ struct Capture {
     writer: Writer,
     frames: u64,
     most: u64,
-    /// Counts of these frames, and of the frames missed before each.
+    /// Counts of the sent frames, and of the frames missed before each.
     told: Arc<Counts>,
 }
 

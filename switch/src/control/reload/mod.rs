@@ -192,9 +192,9 @@ pub struct Reloader {
     source: Source,
     opener: Opener,
     asked: mpsc::UnboundedReceiver<Asked>,
-    /// See [`Reloads`].
+    /// Flag shared with [`Reloads`].
     unfollowed: Arc<AtomicBool>,
-    /// Has one more owner for each thread that waits for the file.
+    /// Reference count of the threads that wait for the file.
     readers: Arc<()>,
 }
 

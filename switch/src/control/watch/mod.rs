@@ -93,7 +93,7 @@ impl Watch {
         }
     }
 
-    /// Watches forever.
+    /// Reads the counters and logs faults, forever.
     pub async fn run(&mut self, view: &SwitchView) {
         let mut looks = tokio::time::interval(LOOK_EVERY);
         looks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
