@@ -10,7 +10,7 @@ const SOURCE: &str = "src/xoff.bpf.c";
 fn main() {
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
     let arch = env::var("CARGO_CFG_TARGET_ARCH").expect("cargo sets CARGO_CFG_TARGET_ARCH");
-    // Debian keeps asm/types.h where clang does not look when it compiles for the bpf target.
+    // clang for the bpf target does not search Debian's directory of asm/types.h.
     let include = format!("-I/usr/include/{arch}-linux-gnu");
     if let Err(error) = SkeletonBuilder::new()
         .source(SOURCE)

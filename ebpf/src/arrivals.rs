@@ -1,32 +1,33 @@
-//! Frames that the XDP program has seen, by what the dataplane finds a frame's class by.
+//! Counters of the frames that the XDP program receives, by DSCP and PCP.
 //!
-//! An AF_XDP socket counts what it drops, and does not say of which class that was. The program sees every frame before a socket
-//! does: where it has seen none of a class in some time, no socket has dropped any of it in that time.
+//! An AF_XDP socket counts the frames that it drops, but not by class. The program receives every frame before a
+//! socket does. If its counter of a class did not grow in an interval, no socket dropped a frame of that class in
+//! that interval.
 
 use libbpf_rs::{MapCore as _, MapFlags, MapHandle};
 
-/// DSCPs, and none; PCPs, and none.
+/// Combinations of 64 DSCPs or none with 8 PCPs or none.
 const HEADS: usize = 65 * PCPS;
 const PCPS: usize = 9;
 const KINDS: usize = HEADS + 2;
 
-/// Frames that the program has seen, by what a frame's class is found by.
+/// Counters of received frames, by [`Head`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Arrivals(Box<[u64; KINDS]>);
 
-/// What a frame's class is found by.
+/// The header fields that determine a frame's class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Head {
-    /// Its DSCP and its PCP, where it has them.
+    /// DSCP and PCP, if the frame has them.
     Marks {
-        /// Of an IP packet, 0 to 63.
+        /// DSCP of an IP packet, 0 to 63.
         dscp: Option<u8>,
-        /// Of a tagged frame, 0 to 7.
+        /// PCP of a tagged frame, 0 to 7.
         pcp: Option<u8>,
     },
-    /// MAC control: a pause frame.
+    /// A MAC control frame, such as a pause frame.
     Control,
-    /// The frame is too short, or its head lies in pieces.
+    /// A frame that is too short, or whose header is not contiguous in memory.
     Unreadable,
 }
 
@@ -49,7 +50,7 @@ impl Head {
         }
     }
 
-    /// All of them, in the order in which they are counted.
+    /// Returns all kinds in the order of [`Head::number`].
     fn all() -> impl Iterator<Item = Head> {
         let dscps = (0..64).map(Some).chain([None]);
         let marks =
@@ -65,36 +66,36 @@ impl Default for Arrivals {
 }
 
 impl Arrivals {
-    /// These, and so many more of one kind.
+    /// Adds frames of one kind to the counters.
     #[must_use]
     pub fn with(mut self, head: Head, frames: u64) -> Arrivals {
         self.0[head.number()] += frames;
         self
     }
 
-    /// These and others.
+    /// Adds other counters to these.
     #[must_use]
     pub fn and(mut self, other: &Arrivals) -> Arrivals {
         self.0.iter_mut().zip(other.0.iter()).for_each(|(frames, more)| *frames += more);
         self
     }
 
-    /// The kinds of which there are more than there were `before`, and how many more.
+    /// Returns the kinds whose counters have grown since `before`, with the number of frames.
     pub fn since<'a>(&'a self, before: &'a Arrivals) -> impl Iterator<Item = (Head, u64)> + 'a {
         let more = self.0.iter().zip(before.0.iter()).map(|(now, before)| now.saturating_sub(*before));
         Head::all().zip(more).filter(|(_, frames)| *frames > 0)
     }
 }
 
-/// The program's counts of frames that it has seen.
+/// Handle of the XDP program's map of received frames.
 #[derive(Debug)]
 pub struct Arrived(pub(crate) MapHandle);
 
 impl Arrived {
-    /// All that have come since the program was loaded.
+    /// Reads the frames received since the program was loaded.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// Returns an error if the kernel refuses the read, or returns too few entries.
     pub fn read(&self) -> libbpf_rs::Result<Arrivals> {
         const EIO: i32 = 5;
         let (mut sum, mut read) = (Arrivals::default(), 0);
@@ -107,7 +108,7 @@ impl Arrived {
                 read += 1;
             }
         }
-        // An error ends what is read: what was not read is not zero.
+        // Missing entries are an error, because a missing counter is not zero.
         if read == KINDS { Ok(sum) } else { Err(libbpf_rs::Error::from_raw_os_error(EIO)) }
     }
 }

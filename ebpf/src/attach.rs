@@ -1,4 +1,4 @@
-//! Attaching, with an answer for whatever is already there.
+//! Attaches the XDP program, and decides about a program that the interface already runs.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -22,13 +22,13 @@ mod skeleton {
     include!(concat!(env!("OUT_DIR"), "/xoff.skel.rs"));
 }
 
-/// The program's name in the kernel, which keeps 15 bytes of it.
+/// Name of the program in the kernel, which keeps 15 bytes of a name.
 const PROGRAM_NAME: &str = "xoff_receive";
-/// "Operation not supported".
+/// Errno "Operation not supported".
 const EOPNOTSUPP: i32 = 95;
 
-/// A program at work on an interface; dropping it takes the program off. In generic mode it must be
-/// dropped in the network namespace where it was attached.
+/// A program attached to an interface; dropping it detaches the program. In generic mode it must be dropped in the
+/// network namespace in which it was attached.
 #[derive(Debug)]
 pub struct Attached {
     program: Arc<Program>,
@@ -38,28 +38,28 @@ pub struct Attached {
 }
 
 impl Attached {
-    /// How the program is attached.
+    /// Returns the mode in which the program is attached.
     #[must_use]
     pub fn mode(&self) -> Mode {
         self.program.mode()
     }
 
-    /// What became of the filter that keeps the machine's own stack from sending on the interface.
+    /// Returns the state of the egress filter, which stops the machine's own stack from sending on the interface.
     #[must_use]
     pub fn filter(&self) -> &Filtered {
         &self.filter
     }
 
-    /// The program itself, for who watches whether it stays where it is.
+    /// Returns the program, so that a watcher can check that it stays attached.
     #[must_use]
     pub fn program(&self) -> Arc<Program> {
         Arc::clone(&self.program)
     }
 
-    /// Counts the frames that the program drops, also after the program is gone.
+    /// Returns the counters of frames dropped by the program. They stay readable after the program is detached.
     ///
     /// # Errors
-    /// Where the system has no more file descriptors.
+    /// Returns an error if the system has no free file descriptor.
     pub fn dropped(&self) -> Result<Dropped, EbpfError> {
         let doing = "keep the counters of";
         let map = MapHandle::try_from(&self.dropped);
@@ -67,10 +67,10 @@ impl Attached {
         map.map(Dropped).map_err(refused)
     }
 
-    /// Counts the frames that the program sees, also after the program is gone.
+    /// Returns the counters of frames received by the program. They stay readable after the program is detached.
     ///
     /// # Errors
-    /// Where the system has no more file descriptors.
+    /// Returns an error if the system has no free file descriptor.
     pub fn arrived(&self) -> Result<Arrived, EbpfError> {
         let doing = "keep the counters of";
         let refused = |source| EbpfError::Refused { doing, device: "the XDP program".to_owned(), source };
@@ -78,31 +78,31 @@ impl Attached {
     }
 }
 
-/// The programs' counts of frames that they dropped.
+/// Counters of the frames that the programs dropped, by reason.
 #[derive(Debug)]
 pub struct Dropped(MapHandle);
 
 impl Dropped {
-    /// Frames that came in by a queue without a socket.
+    /// Returns the frames received by a hardware queue without a socket.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// Returns an error if the kernel refuses the read.
     pub fn unclaimed(&self) -> libbpf_rs::Result<u64> {
         self.count(0)
     }
 
-    /// Frames longer than a chunk holds.
+    /// Returns the frames longer than the packet memory accepts.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// Returns an error if the kernel refuses the read.
     pub fn too_long(&self) -> libbpf_rs::Result<u64> {
         self.count(1)
     }
 
-    /// Frames of the machine's own stack that were not let out.
+    /// Returns the frames of the machine's own stack that the egress filter held back.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// Returns an error if the kernel refuses the read.
     pub fn held_back(&self) -> libbpf_rs::Result<u64> {
         self.count(2)
     }
@@ -121,12 +121,14 @@ impl Drop for Attached {
     }
 }
 
-/// Loads the program and attaches it to the interface claimed, with a socket for each of its hardware
-/// queues. `mode`: `None` takes native mode where the driver has it, else
-/// generic. `longest`: most bytes of a frame that one chunk holds; `None` where a frame may take several.
+/// Loads the program and attaches it to the claimed interface.
+///
+/// * `sockets`: hardware queues with their AF_XDP sockets.
+/// * `mode`: `None` chooses native mode if the driver supports it, else generic mode.
+/// * `longest`: maximum bytes of a frame that fits into one chunk; `None` if a frame may occupy several chunks.
 ///
 /// # Errors
-/// [`EbpfError`]; the interface is left as it was.
+/// Returns [`EbpfError`] and leaves the interface unchanged.
 pub fn attach(
     claim: &Claim,
     sockets: &[(u32, BorrowedFd<'_>)],
@@ -134,7 +136,7 @@ pub fn attach(
     longest: Option<u32>,
     clsact: Clsact,
 ) -> Result<Attached, EbpfError> {
-    // What it has to say is in its errors, too, or was to be expected.
+    // libbpf's messages are repeated in its errors, or expected: the debug level is enough for them.
     set_print(Some((PrintLevel::Info, |_, said| tracing::debug!("{}", said.trim_end()))));
     let (device, ifindex) = (claim.device(), claim.ifindex());
     let refused = |doing, source| EbpfError::Refused { doing, device: device.to_owned(), source };
@@ -198,10 +200,10 @@ fn load(
     open.load()
 }
 
-/// Takes off the XDP program that a killed xoff left at the interface claimed, if there is one.
+/// Detaches the XDP program that a killed xoff left on the claimed interface, if there is one.
 ///
 /// # Errors
-/// As [`may_replace`] where the program is another one; [`EbpfError`] where the kernel refuses.
+/// Returns the errors of [`may_replace`] if the program is not xoff's, and [`EbpfError`] if the kernel refuses.
 pub fn take_off_leftover(claim: &Claim) -> Result<(), EbpfError> {
     let ifindex = claim.ifindex();
     let stdin = io::stdin();
@@ -213,7 +215,7 @@ pub fn take_off_leftover(claim: &Claim) -> Result<(), EbpfError> {
     may_replace(claim, id)?;
     let (device, mode) = (claim.device().to_owned(), mode_of(&xdp, ifindex));
     xdp.detach(ifindex, mode.flag()).map_err(|source| match mode {
-        // It hangs on a link, and somebody holds that.
+        // The kernel refuses because the program is attached by a link, and a living process holds that link.
         Mode::Native => EbpfError::AnotherXoff { device, process: None },
         Mode::Generic => {
             let doing = "take off the XDP program that a killed xoff left";
@@ -222,10 +224,11 @@ pub fn take_off_leftover(claim: &Claim) -> Result<(), EbpfError> {
     })
 }
 
-/// Whether the program of that id, which the interface runs, is one that a killed xoff left: [`attach`] replaces no other.
+/// Checks that the interface's program `id` is a leftover of a killed xoff; [`attach`] replaces no other program.
 ///
 /// # Errors
-/// [`EbpfError::Stranger`], and [`EbpfError::Unknown`] where it takes a capability to know.
+/// Returns [`EbpfError::Stranger`] for a program that is not xoff's, and [`EbpfError::Unknown`] if the check needs a
+/// missing capability.
 pub fn may_replace(claim: &Claim, id: u32) -> Result<(), EbpfError> {
     let device = claim.device().to_owned();
     let name = if claim.left() == Some(id) { Some(PROGRAM_NAME.to_owned()) } else { name_of(id) };
@@ -236,7 +239,7 @@ pub fn may_replace(claim: &Claim, id: u32) -> Result<(), EbpfError> {
     }
 }
 
-/// `None` also where it takes a capability to know.
+/// Returns the program's name; `None` also if reading it needs a missing capability.
 fn name_of(id: u32) -> Option<String> {
     let program = ProgInfoIter::default().find(|program| program.id == id)?;
     Some(program.name.to_string_lossy().into_owned())

@@ -1,17 +1,18 @@
-//! One xoff at a time has an interface, and no longer than its process lives.
+//! Exclusive claims on interfaces, held by at most one xoff process and released when it ends.
 //!
-//! A program in generic mode outlives the process that attached it, so the program does not say whether
-//! it is still in use. A lock that the kernel gives up with its process does. Each network namespace has a file, in a
-//! directory that only root may enter, or the user that a service manager runs all xoff as: nobody else can
-//! take an interface away from a switch. In the file each interface has four words, at 16 times its index: who has
-//! the interface has locked them, and written there which process it is, and which program it has attached (two are free). So the next
-//! owner of the interface knows the program of one that was killed, which else takes CAP_SYS_ADMIN.
+//! A program in generic mode outlives the process that attached it, so its presence does not show that a switch is
+//! running. A file lock does, because the kernel releases it with the process. Each network namespace has a lock
+//! file. Only root, or the user of all xoff services, may enter its directory. So no other user can block a switch.
 //!
-//! Beside it is the namespace's journal, with a page for each interface: what its owner is about to change of it is written there
-//! before it is changed. A process that is killed has written such a page whole, or not at all.
+//! An interface has an entry of four 32-bit words at 16 times its index. The owner locks the entry. It writes its
+//! process id and the id of its attached program; two words are free. The next owner thus recognizes the program of a
+//! killed process without CAP_SYS_ADMIN.
 //!
-//! A process opens such a file once and keeps it open: with what it has left when it has given up its privileges, it could not open it
-//! again. A process keeps a list of its own claims: the kernel refuses a lock only to another open file.
+//! Beside the lock file is the namespace's journal, with a page for each interface. The owner records there each
+//! change of the interface before it makes the change. A killed process has written a page completely, or not at all.
+//!
+//! A process opens these files once and keeps them open, because it cannot open them again after dropping its
+//! privileges. It also keeps a list of its own claims: the kernel refuses a lock only to another open file.
 
 use std::collections::BTreeSet;
 use std::collections::btree_map::{BTreeMap, Entry};
@@ -29,41 +30,41 @@ use nix::libc;
 
 use crate::EbpfError;
 
-/// Where the files are.
+/// Directory of the lock files and journals.
 const DIRECTORY: &str = "/run/xoff/interfaces";
 const WORD: usize = 4;
-/// Of an entry, and where in it the program stands.
+/// Bytes of an interface's entry, and the offset of the program id in it.
 const ENTRY: u64 = 16;
 const PROGRAM: u64 = 4;
-/// Of an interface in the journal.
+/// Bytes of an interface's page in the journal.
 const PAGE: usize = 4096;
 const RETRY_EVERY: Duration = Duration::from_millis(5);
 
-/// By network namespace.
+/// Open tables, by the inode of the network namespace.
 static TABLES: Mutex<BTreeMap<u64, Table>> = Mutex::new(BTreeMap::new());
 
-/// An interface that is ours until this is dropped.
+/// An exclusive claim on an interface, released when dropped.
 #[derive(Debug)]
 pub struct Claim {
     device: String,
     ifindex: i32,
     namespace: u64,
-    /// The program of whoever had it before.
+    /// Id of the program that the previous owner attached.
     left: Option<u32>,
 }
 
-/// Who has the interfaces of a network namespace.
+/// Lock file and journal of a network namespace.
 #[derive(Debug)]
 struct Table {
     file: File,
     journal: File,
-    /// What this process has.
+    /// Indexes of the interfaces that this process has claimed.
     ours: BTreeSet<i32>,
 }
 
-/// Why an interface is not ours.
+/// Reasons for which a claim fails.
 enum Refused {
-    /// Somebody has it.
+    /// Another claim exists; with its process id, if known.
     Held(Option<u32>),
     System(io::Error),
 }
@@ -72,15 +73,16 @@ impl Claim {
     /// Claims the interface `device`, of index `ifindex` in the network namespace of the calling thread.
     ///
     /// # Errors
-    /// [`EbpfError::AnotherXoff`], and what the system says.
+    /// Returns [`EbpfError::AnotherXoff`] if the interface is claimed already, and [`EbpfError::Unclaimed`] if the
+    /// system refuses.
     pub fn take(device: &str, ifindex: i32) -> Result<Claim, EbpfError> {
         Claim::take_within(Duration::ZERO, device, ifindex)
     }
 
-    /// The same, with so much patience for who has it.
+    /// Claims an interface, and waits up to `patience` for its owner to release it.
     ///
     /// # Errors
-    /// As [`Claim::take`].
+    /// Returns the errors of [`Claim::take`].
     pub fn take_within(patience: Duration, device: &str, ifindex: i32) -> Result<Claim, EbpfError> {
         let (device, deadline) = (device.to_owned(), Instant::now() + patience);
         loop {
@@ -95,7 +97,7 @@ impl Claim {
         }
     }
 
-    /// The interface's name when it was claimed.
+    /// Returns the interface's name at the time of the claim.
     #[must_use]
     pub fn device(&self) -> &str {
         &self.device
@@ -105,28 +107,29 @@ impl Claim {
         self.ifindex
     }
 
-    /// The id of the program that whoever had it before attached last. Where that is still on the interface, it was left there.
+    /// Returns the id of the program that the previous owner attached last. If the interface still runs it, it is a
+    /// leftover.
     pub(crate) fn left(&self) -> Option<u32> {
         self.left
     }
 
-    /// The interface's page of the journal: empty where nobody has left anything there.
+    /// Returns the interface's page of the journal, up to its first zero byte; empty if no owner has written one.
     #[must_use]
     pub fn journal(&self) -> Vec<u8> {
         tables().get(&self.namespace).map(|table| table.page(self.ifindex)).unwrap_or_default()
     }
 
-    /// Writes the interface's page of the journal anew.
+    /// Overwrites the interface's page of the journal.
     ///
     /// # Errors
-    /// What is too long for a page, and what the system says.
+    /// Returns an error if the text is longer than a page (4096 bytes), or the write fails.
     pub fn write_journal(&self, text: &[u8]) -> io::Result<()> {
         let tables = tables();
         let table = tables.get(&self.namespace).ok_or(io::ErrorKind::NotFound)?;
         table.write_page(self.ifindex, text)
     }
 
-    /// Writes the id of our program into the file, for the next owner of the interface.
+    /// Records the id of the attached program for the interface's next owner.
     pub(crate) fn attached(&self, program: u32) {
         self.write(PROGRAM, program);
     }
@@ -150,7 +153,7 @@ fn tables() -> MutexGuard<'static, BTreeMap<u64, Table>> {
     TABLES.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Takes the interface, and says in which network namespace, and what was left there.
+/// Claims the interface, and returns its network namespace and the previous owner's program.
 fn take(ifindex: i32) -> Result<(u64, Option<u32>), Refused> {
     let namespace = fs::metadata("/proc/thread-self/ns/net").map_err(Refused::System)?.ino();
     let mut tables = tables();
@@ -172,7 +175,7 @@ impl Table {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
             _ => {}
         }
-        let made = fs::metadata(directory)?; // a service manager may have made a link of it
+        let made = fs::metadata(directory)?; // follows a link, which a service manager may have made
         if !made.is_dir() || made.mode() & 0o077 != 0 {
             return Err(io::Error::other("others may enter that directory"));
         }
@@ -180,7 +183,7 @@ impl Table {
             let mut open = OpenOptions::new();
             let open = open.read(true).write(true).create(true).truncate(false).mode(0o600);
             let file = open.open(directory.join(name))?;
-            // Root may start one by hand where a service manager starts the others as another user.
+            // Root may start a switch by hand while a service manager starts the others as another user.
             if file.metadata()?.uid() != made.uid() {
                 fchown(&file, Some(made.uid()), Some(made.gid()))?;
             }
@@ -192,7 +195,7 @@ impl Table {
 
     fn page(&self, ifindex: i32) -> Vec<u8> {
         let mut page = vec![0; PAGE];
-        // It is shorter where nobody has written so far.
+        // The journal is shorter than this page if no owner has written so far.
         let len = self.journal.read_at(&mut page, page_of(ifindex)).unwrap_or(0);
         page.truncate(len);
         page.truncate(page.iter().position(|&byte| byte == 0).unwrap_or(len));
@@ -240,14 +243,14 @@ impl Table {
         fcntl(&self.file, FcntlArg::F_OFD_SETLK(&lock)).map(drop)
     }
 
-    /// A word, unless it is zero.
+    /// Returns a word, or `None` if it is zero.
     fn read(&self, place: u64) -> Option<u32> {
         let mut word = [0; WORD];
         self.file.read_exact_at(&mut word, place).ok()?;
         Some(u32::from_ne_bytes(word)).filter(|&word| word > 0)
     }
 
-    /// Who cannot write it is not named to others, and has the interface all the same.
+    /// Writes a word. Failure is harmless: the lock makes the claim, the word only names its owner to others.
     fn write(&self, place: u64, word: u32) {
         let _ = self.file.write_all_at(&word.to_ne_bytes(), place);
     }
@@ -289,7 +292,7 @@ mod tests {
     fn another_process_is_kept_off_by_the_lock_and_named() {
         let directory = tempfile::tempdir().unwrap();
         let inside = directory.path().join("interfaces");
-        let [mut first, mut second] = [0; 2].map(|_| Table::open(&inside, 7).unwrap()); // as two processes have them
+        let [mut first, mut second] = [0; 2].map(|_| Table::open(&inside, 7).unwrap()); // two open files, as of two processes
         assert!(first.take(3).is_ok());
         let named =
             |refused| matches!(refused, Err(Refused::Held(Some(process))) if process == std::process::id());

@@ -1,82 +1,82 @@
-//! Why no program could be attached.
+//! Errors of attaching a program.
 
-/// Why no program could be attached.
+/// Error of attaching a program to an interface.
 #[derive(Debug, thiserror::Error)]
 pub enum EbpfError {
-    /// The interface runs a program that is not ours.
+    /// The interface runs a program that is not xoff's.
     #[error(
         "{device} already runs XDP program \"{name}\" (id {id}), which is not xoff's; \
          take it off with `ip link set dev {device} xdp off` or choose another interface"
     )]
     Stranger {
-        /// The interface.
+        /// Name of the interface.
         device: String,
-        /// The program's name.
+        /// Name of the program.
         name: String,
-        /// The program's id.
+        /// Id of the program.
         id: u32,
     },
-    /// The interface runs a program of which nobody without the capability may know whose it is.
+    /// The interface runs a program whose owner cannot be identified without CAP_SYS_ADMIN.
     #[error(
         "{device} already runs an XDP program (id {id}); to see whether it is one that a killed xoff left \
          takes cap_sys_admin. Run xoff as root, or take the program off with `ip link set dev {device} xdp off`"
     )]
     Unknown {
-        /// The interface.
+        /// Name of the interface.
         device: String,
-        /// The program's id.
+        /// Id of the program.
         id: u32,
     },
-    /// Another xoff has the interface, and its process is alive.
+    /// Another living xoff process uses the interface.
     #[error("{}", held(device, *process))]
     AnotherXoff {
-        /// The interface.
+        /// Name of the interface.
         device: String,
-        /// Its process; `None` where this one may not see it.
+        /// Id of the other process; `None` if this process cannot read it.
         process: Option<u32>,
     },
-    /// It cannot be said that the interface is taken.
+    /// The claim cannot be recorded in its directory.
     #[error(
         "cannot claim {device} in {directory}: {source}. Only who runs xoff may enter that directory: \
          `install -d -m 700 -o USER {directory}` makes it for a user that is not root"
     )]
     Unclaimed {
-        /// The interface.
+        /// Name of the interface.
         device: String,
-        /// Where that is said.
+        /// Path of the directory of claims.
         directory: &'static str,
-        /// The system's words.
+        /// The system's error.
         source: std::io::Error,
     },
-    /// The driver has no native XDP, or not for the interface as it is set up.
+    /// The driver has no native XDP, or not in the interface's current setup.
     #[error("{device} cannot run XDP natively: {source:#}; use mode \"auto\" or \"generic\"")]
     NotNative {
-        /// The interface.
+        /// Name of the interface.
         device: String,
-        /// The kernel's words.
+        /// The kernel's error.
         source: libbpf_rs::Error,
     },
-    /// The kernel does not take the program.
+    /// The kernel rejects the program.
     #[error("cannot load the XDP program for {device}: {source:#}; it needs Linux 5.18 or newer")]
     NotLoaded {
-        /// The interface.
+        /// Name of the interface.
         device: String,
-        /// The kernel's words.
+        /// The kernel's error.
         source: libbpf_rs::Error,
     },
-    /// The kernel refused.
+    /// The kernel refused another action.
     #[error("cannot {doing} for {device}: {source:#}")]
     Refused {
-        /// What was tried.
+        /// Phrase that names the refused action.
         doing: &'static str,
-        /// The interface.
+        /// Name of the interface.
         device: String,
-        /// The kernel's words.
+        /// The kernel's error.
         source: libbpf_rs::Error,
     },
 }
 
-/// Who has the interface, and what to do about it.
+/// Returns the message of [`EbpfError::AnotherXoff`]: the owner, and a remedy.
 fn held(device: &str, process: Option<u32>) -> String {
     match process {
         Some(id) if id == std::process::id() => format!(

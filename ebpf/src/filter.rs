@@ -1,37 +1,37 @@
-//! The filter that keeps the machine's own stack from sending on a switch's port.
+//! The egress filter, which stops the machine's own stack from sending on a switch's port.
 //!
-//! It hangs on the interface's clsact, which has to be there. It outlives a killed process, and lets everything
-//! pass from then on, because the sockets are gone that it looks for; the next switch replaces it.
+//! The filter needs the interface's clsact. It survives a killed process, but then passes every frame, because the
+//! sockets that it looks up are gone. The next switch replaces it.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use libbpf_rs::{Program, TC_EGRESS, TcHook, TcHookBuilder};
 
-/// Its place among the filters of an interface: nobody else's by chance.
+/// Priority of the filter on an interface, chosen so that no other program uses it by chance.
 pub const FILTER_PRIORITY: u16 = 0x786f;
 const HANDLE: u32 = 0x6666;
 
-/// The clsact of an interface, where the filter is to hang.
+/// Origin of the interface's clsact.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Clsact {
-    /// It was made for the filter.
+    /// This process created the clsact for the filter.
     New,
-    /// It was there, perhaps with a filter that a killed xoff left.
+    /// The clsact existed, possibly with the filter of a killed xoff.
     Found,
 }
 
-/// What became of the filter.
+/// Result of attaching the filter.
 #[derive(Debug)]
 pub enum Filtered {
-    /// It is at work.
+    /// The filter is attached.
     New(Filter),
-    /// It is at work, in the place of one that a killed xoff left.
+    /// The filter is attached and replaces the filter of a killed xoff.
     Replaced(Filter),
-    /// The kernel takes none.
+    /// The kernel refused the filter.
     Refused(libbpf_rs::Error),
 }
 
-/// A filter at work; dropping it takes it off.
+/// An attached filter; dropping it detaches the filter.
 #[derive(Debug)]
 pub struct Filter {
     program: OwnedFd,

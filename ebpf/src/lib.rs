@@ -1,14 +1,14 @@
-//! xoff's programs in the kernel and the guard that attaches them.
+//! xoff's kernel programs and the guard that attaches them.
 //!
-//! They are in `xoff.bpf.c`: the XDP program redirects every frame to the AF_XDP socket of its hardware
-//! queue, and a [filter](Filter) holds back what the machine's own stack wants to send. [`attach`] loads one instance of
-//! both for one interface and returns a guard, [`Attached`], that takes them off again when dropped.
+//! The programs are in `xoff.bpf.c`. The XDP program redirects every frame to the AF_XDP socket of its hardware
+//! queue; a [filter](Filter) drops frames that the machine's own stack sends. [`attach`] loads both for one interface
+//! and returns a guard, [`Attached`], which detaches them when dropped.
 //!
-//! A native program hangs on a bpf link, which the kernel removes with the process, `kill -9`
-//! included. Generic mode cannot be had by the link that libbpf-rs offers, so there the program is
-//! attached over netlink and survives a killed process, as does one in either mode that was taken off and
-//! [attached again](Program::attach_again); the next [`attach`], or [`take_off_leftover`], knows it by its name, for which it takes
-//! a [`Claim`] on the interface, which a living xoff does not give up. A program that is not ours is never touched.
+//! A native program is attached by a bpf link, which the kernel removes with the process, even after `kill -9`.
+//! libbpf-rs offers no such link for generic mode, so there the program is attached over netlink and survives a
+//! killed process. So does a program in either mode that was detached and [attached again](Program::attach_again).
+//! The next [`attach`], or [`take_off_leftover`], recognizes such a leftover by its name. Both require a [`Claim`] on
+//! the interface, which excludes the program of a living xoff. A program that is not xoff's stays in place.
 
 #![deny(unsafe_code)] // allowed in the skeleton that libbpf generates
 

@@ -1,8 +1,8 @@
-//! A program on its interface, and whether it is still there.
+//! An attached program, and the check that it is still attached.
 //!
-//! Anybody who may can take it off (`ip link set dev X xdpgeneric off`), or put another one in its place. Then
-//! frames go past the sockets and nothing else tells: who watches asks [`Program::place`], and puts the
-//! program back where nobody else's is.
+//! Any privileged process can detach it (`ip link set dev X xdpgeneric off`) or replace it. Frames then bypass the
+//! sockets without any other sign. So a watcher polls [`Program::place`], and attaches the program again unless
+//! another program has taken its place.
 
 use std::fmt;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -12,12 +12,12 @@ use libbpf_rs::{Link, Xdp, XdpFlags};
 
 use crate::{Claim, EbpfError};
 
-/// How a program is attached.
+/// Mode in which a program is attached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// In the driver, before the kernel makes its own packet of a frame.
+    /// XDP in the driver, before the kernel allocates its own packet.
     Native,
-    /// In the kernel's network stack: works with every driver, and slower.
+    /// XDP in the kernel's network stack: slower, but works with every driver.
     Generic,
 }
 
@@ -39,25 +39,25 @@ impl Mode {
     }
 }
 
-/// What keeps a program attached.
+/// The mechanism that keeps a program attached.
 #[derive(Debug)]
 enum Hold {
     /// A link, which the kernel removes with the process.
     Link { _link: Link },
-    /// The interface itself, until somebody takes the program off.
+    /// The interface, until the program is detached.
     Interface,
-    /// Nothing any more: it was taken off for good.
+    /// Nothing: the program was detached for good.
     None,
 }
 
-/// Which program receives the frames of an interface.
+/// The owner of the program that receives an interface's frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// Ours.
+    /// This program.
     Ours,
-    /// None.
+    /// No program.
     Empty,
-    /// Somebody else's, of this id.
+    /// Another program, with its id.
     Taken(u32),
 }
 
@@ -93,13 +93,13 @@ impl Program {
         self.id
     }
 
-    /// How it is attached.
+    /// Returns the mode in which the program is attached.
     #[must_use]
     pub fn mode(&self) -> Mode {
         self.mode
     }
 
-    /// What it means that the interface runs the program of that id; 0: none.
+    /// Interprets the id of the interface's current program, where 0 means none.
     #[must_use]
     pub fn place(&self, id: u32) -> Place {
         match id {
@@ -109,11 +109,11 @@ impl Program {
         }
     }
 
-    /// Puts it back on its interface, which is one of the network namespace of the calling thread. Not where
-    /// another program is meanwhile, nor after it was taken off for good.
+    /// Attaches the program again to its interface, which must be in the network namespace of the calling thread.
+    /// Does nothing after [`Attached`](crate::Attached) was dropped.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// Returns an error if the kernel refuses, for example because the interface runs another program.
     pub fn attach_again(&self) -> Result<(), EbpfError> {
         let mut hold = self.hold.lock().unwrap_or_else(PoisonError::into_inner);
         if matches!(*hold, Hold::None) {
@@ -126,11 +126,11 @@ impl Program {
             device: self.device.clone(),
             source,
         })?;
-        *hold = Hold::Interface; // a link that was broken cannot be mended
+        *hold = Hold::Interface; // a broken link cannot be repaired
         Ok(())
     }
 
-    /// Takes it off for good.
+    /// Detaches the program for good.
     pub(crate) fn take_off(&self) {
         let mut hold = self.hold.lock().unwrap_or_else(PoisonError::into_inner);
         if let Hold::Interface = std::mem::replace(&mut *hold, Hold::None) {
@@ -154,7 +154,7 @@ mod tests {
     use super::*;
     use crate::{Attached, Clsact, Filtered, attach};
 
-    /// Runs `test` in a network namespace with a veth of that index and one that is its peer.
+    /// Runs `test` in a new network namespace with a veth pair of indexes 10 and 11.
     fn with_devices(test: impl FnOnce([i32; 2]) + Send + 'static) {
         let test = thread::spawn(|| {
             unshare(CloneFlags::CLONE_NEWNET).unwrap();
@@ -172,7 +172,7 @@ mod tests {
         attach(&Claim::take(device, ifindex).unwrap(), &[], Some(mode), None, Clsact::New).unwrap()
     }
 
-    /// Where the program is, seen on the interface.
+    /// Queries the interface for the owner of its program.
     fn found(program: &Program) -> Place {
         program.place(Xdp::new(program.fd.as_fd()).query_id(program.ifindex, XdpFlags::NONE).unwrap())
     }
@@ -208,7 +208,7 @@ mod tests {
             let mut log = tempfile::tempfile().unwrap();
             let lines = tracing_subscriber::fmt().with_max_level(tracing::Level::DEBUG).with_ansi(false);
             let lines = lines.with_writer(log.try_clone().unwrap()).finish();
-            // There is no clsact, and so no filter.
+            // Without a clsact there is no filter.
             let attached = tracing::subscriber::with_default(lines, || attached("v0", v0, Mode::Generic));
             assert!(matches!(attached.filter(), Filtered::Refused(_)));
             let mut said = String::new();
@@ -227,7 +227,7 @@ mod tests {
                 hold => panic!("{hold:?}"),
             }
             first.program().attach_again().unwrap();
-            std::mem::forget(first); // as if it were killed
+            std::mem::forget(first); // like a killed process
             assert_eq!(found(&attached("v0", v0, Mode::Native).program()), Place::Ours);
         });
     }

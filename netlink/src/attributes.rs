@@ -1,4 +1,4 @@
-//! Netlink messages and their attributes: written one after the other, and found by their number.
+//! Encodes and parses netlink messages and their attributes.
 
 use netlink_packet_core::{
     NLA_F_NESTED, NLA_HEADER_SIZE, NetlinkBuffer, NetlinkDeserializable as _, NetlinkHeader, NlasIterator,
@@ -8,13 +8,13 @@ use netlink_packet_route::RouteNetlinkMessage;
 /// NLMSG_HDRLEN.
 pub(crate) const HEADER: usize = 16;
 
-/// Returns a message that lacks its sequence number only.
+/// Returns a message that lacks only its sequence number.
 pub(crate) fn message(kind: u16, flags: u16, body: &[u8]) -> Vec<u8> {
     let len = u32::try_from(HEADER + body.len()).expect("messages are small");
     [&len.to_ne_bytes()[..], &kind.to_ne_bytes(), &flags.to_ne_bytes(), &[0; 8], body].concat()
 }
 
-/// The messages of a datagram.
+/// Splits a datagram into its messages.
 pub(crate) fn messages(mut bytes: &[u8]) -> impl Iterator<Item = NetlinkBuffer<&[u8]>> {
     std::iter::from_fn(move || {
         let message = NetlinkBuffer::new_checked(bytes).ok()?;
@@ -31,7 +31,7 @@ pub(crate) fn read(message: &NetlinkBuffer<&[u8]>) -> Option<RouteNetlinkMessage
     RouteNetlinkMessage::deserialize(&header, message.payload()).ok()
 }
 
-/// Attributes that are being written.
+/// A list of attributes to send.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Attributes(Vec<u8>);
 
@@ -57,7 +57,7 @@ impl Attributes {
         self.bytes(kind, &value.to_ne_bytes())
     }
 
-    /// A text, with the zero byte that ends it.
+    /// Appends a text with its terminating zero byte.
     pub(crate) fn text(self, kind: u16, value: &str) -> Attributes {
         self.bytes(kind, &[value.as_bytes(), &[0]].concat())
     }
@@ -66,17 +66,17 @@ impl Attributes {
         self.bytes(kind | NLA_F_NESTED, &inner.0)
     }
 
-    /// Numbers one after the other, as a C struct of such.
+    /// Appends an attribute of 32-bit numbers, as a C struct of them.
     pub(crate) fn words(self, kind: u16, words: &[u32]) -> Attributes {
         self.bytes(kind, Attributes::plain(words).as_bytes())
     }
 
-    /// No attributes, but numbers in their place.
+    /// Encodes bare 32-bit numbers without attribute headers.
     pub(crate) fn plain(words: &[u32]) -> Attributes {
         Attributes(words.iter().copied().flat_map(u32::to_ne_bytes).collect())
     }
 
-    /// What the kernel has written.
+    /// Copies attributes received from the kernel.
     pub(crate) fn read(bytes: &[u8]) -> Attributes {
         Attributes(bytes.to_vec())
     }
@@ -86,7 +86,7 @@ impl Attributes {
     }
 }
 
-/// Attributes one after the other: kind and value.
+/// Returns the kind and value of each attribute.
 pub(crate) fn attributes(bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
     NlasIterator::new(bytes).map_while(Result::ok).map(|attribute| {
         let (kind, len) = (attribute.kind(), usize::from(attribute.length()));
@@ -94,23 +94,23 @@ pub(crate) fn attributes(bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
     })
 }
 
-/// The value of the first attribute of that kind.
+/// Returns the value of the first attribute of kind `wanted`.
 pub(crate) fn find(bytes: &[u8], wanted: u16) -> Option<&[u8]> {
     attributes(bytes).find(|(kind, _)| *kind == wanted).map(|(_, value)| value)
 }
 
-/// Text up to its zero byte.
+/// Decodes text up to its zero byte.
 pub(crate) fn text(value: &[u8]) -> String {
     let end = value.iter().position(|&byte| byte == 0).unwrap_or(value.len());
     String::from_utf8_lossy(&value[..end]).into_owned()
 }
 
-/// The `index`th 32-bit number in it; 0 where it ends before.
+/// Returns the `index`th 32-bit number of `value`; 0 if `value` is too short.
 pub(crate) fn word(value: &[u8], index: usize) -> u32 {
     value.get(index * 4..).and_then(<[u8]>::first_chunk).map_or(0, |&bytes| u32::from_ne_bytes(bytes))
 }
 
-/// The 64-bit number that it begins with; 0 where it is shorter.
+/// Returns the 64-bit number at the start of `value`; 0 if `value` is too short.
 pub(crate) fn long(value: &[u8]) -> u64 {
     value.first_chunk().map_or(0, |&bytes| u64::from_ne_bytes(bytes))
 }

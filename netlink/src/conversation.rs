@@ -13,7 +13,7 @@ use nix::errno::Errno;
 
 use crate::attributes::{HEADER, find, messages, read, text, word};
 
-/// Flag of an answer with the kernel's words behind it, and the number of their attribute (extended ACK).
+/// Flag of a reply with the kernel's error message (extended ACK), and the number of that message's attribute.
 const NLM_F_ACK_TLVS: u16 = 0x200;
 const NLMSGERR_ATTR_MSG: u16 = 1;
 /// Flag of a dump during which the table changed.
@@ -24,7 +24,7 @@ pub(crate) const DATAGRAM: usize = 1 << 16;
 
 static UNREADABLE: Once = Once::new();
 
-/// A blocking socket for one request after the other.
+/// A blocking socket that sends one request at a time.
 #[derive(Debug)]
 pub struct Conversation {
     socket: Socket,
@@ -37,16 +37,17 @@ impl Conversation {
     /// Opens a conversation over rtnetlink, in the network namespace of the calling thread.
     ///
     /// # Errors
-    /// The system has no socket left.
+    /// Returns an error if the system cannot open a socket.
     pub fn open() -> io::Result<Conversation> {
         Conversation::marked(0)
     }
 
-    /// Opens a conversation whose requests have `mark` as the upper half of their sequence numbers. The kernel repeats that number
-    /// when it notifies others of a change, so that a listener can skip its own program's changes.
+    /// Opens a conversation whose requests have `mark` as the upper half of their sequence numbers. The kernel
+    /// repeats that number when it notifies others of a change, so that a listener can skip its own program's
+    /// changes.
     ///
     /// # Errors
-    /// As [`Conversation::open`].
+    /// Returns the errors of [`Conversation::open`].
     pub fn marked(mark: u16) -> io::Result<Conversation> {
         Conversation::over(NETLINK_ROUTE, mark)
     }
@@ -55,23 +56,23 @@ impl Conversation {
         let mut socket = Socket::new(protocol)?;
         socket.bind_auto()?;
         socket.connect(&SocketAddr::new(0, 0))?;
-        let _ = socket.set_ext_ack(true); // without it an error is a number
+        let _ = socket.set_ext_ack(true); // without it an error is a bare number
         let _ = socket.set_cap_ack(true);
         Ok(Conversation { socket, mark, sequence: 0, datagram: Vec::with_capacity(DATAGRAM) })
     }
 
-    /// Sends a request, with these flags beside the usual ones, and waits for the kernel's answer.
+    /// Sends a request with additional `flags`, and waits for the kernel's reply.
     ///
     /// # Errors
-    /// The kernel's refusal, in its words.
+    /// Returns the kernel's refusal with its message.
     pub fn request(&mut self, message: RouteNetlinkMessage, flags: u16) -> io::Result<()> {
         self.exchange(message, NLM_F_ACK | flags, |_| {})?.accepted().map(drop)
     }
 
-    /// Reads one object; `None` where its device does not exist.
+    /// Reads one object; returns `None` if its device does not exist.
     ///
     /// # Errors
-    /// As [`Conversation::request`].
+    /// Returns the errors of [`Conversation::request`].
     pub fn get(&mut self, message: RouteNetlinkMessage) -> io::Result<Option<RouteNetlinkMessage>> {
         let mut object = None;
         match self.exchange(message, NLM_F_ACK, |message| object = Some(message))? {
@@ -80,10 +81,11 @@ impl Conversation {
         }
     }
 
-    /// Reads a table, entry by entry; returns false where it changed meanwhile. Leaves out messages that cannot be parsed.
+    /// Reads a table, entry by entry, and skips messages that cannot be parsed. Returns false if the table changed
+    /// during the dump.
     ///
     /// # Errors
-    /// As [`Conversation::request`].
+    /// Returns the errors of [`Conversation::request`].
     pub fn dump(
         &mut self,
         message: RouteNetlinkMessage,
@@ -114,7 +116,8 @@ impl Conversation {
         })
     }
 
-    /// Sends a message with its sequence number, and reads up to the end of the answer; `part` gets the messages before that.
+    /// Sends a message with its sequence number and reads the whole reply; passes each message before the last to
+    /// `part`.
     pub(crate) fn converse(
         &mut self,
         message: &mut [u8],
@@ -128,7 +131,7 @@ impl Conversation {
         loop {
             self.datagram.clear();
             uninterrupted(|| self.socket.recv(&mut self.datagram, 0))?;
-            // Others answer a request that was given up.
+            // Messages with other sequence numbers reply to an abandoned request.
             for message in messages(&self.datagram).filter(|message| message.sequence_number() == sequence) {
                 flags |= message.flags();
                 match message.message_type() {
@@ -150,7 +153,7 @@ fn uninterrupted(mut call: impl FnMut() -> io::Result<usize>) -> io::Result<()> 
     }
 }
 
-/// The end of an answer: an error number or 0, the kernel's words, and the flags of all its messages.
+/// The end of a reply: an error number or 0, the kernel's message, and the flags of all messages.
 pub(crate) struct Answer {
     error: i32,
     words: String,
@@ -158,7 +161,7 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
-    /// `attributes`: their offset, if there are any.
+    /// Parses the last message of a reply, whose attributes begin at the offset `attributes`.
     fn read(message: &NetlinkBuffer<&[u8]>, attributes: usize, flags: u16) -> Answer {
         let error = word(message.payload(), 0).cast_signed().wrapping_neg();
         let words = message.payload().get(attributes..).filter(|_| message.flags() & NLM_F_ACK_TLVS != 0);
@@ -166,7 +169,7 @@ impl Answer {
         Answer { error, words, flags }
     }
 
-    /// Returns the flags, or the refusal in the kernel's words.
+    /// Returns the flags, or the refusal with the kernel's message.
     pub(crate) fn accepted(self) -> io::Result<u16> {
         let refusal = io::Error::from_raw_os_error(self.error);
         match (self.error, self.words.trim_end_matches('.')) {

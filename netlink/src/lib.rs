@@ -1,10 +1,10 @@
 //! Netlink: requests to the kernel, its notifications, and Linux traffic control.
 //!
 //! ```text
-//!   Conversation    requests and dumps, one after the other, each until the kernel's answer is complete
+//!   Conversation    requests and dumps, one at a time, each until the kernel's reply is complete
 //!   Notifications   messages of multicast groups, without blocking
-//!   QueueMonitor    notifications of changed numbers of queues, by ethtool's generic netlink family
-//!   tc              queueing disciplines, classes and filters as finished requests
+//!   QueueMonitor    notifications of changed numbers of queues, over ethtool's generic netlink family
+//!   tc              queueing disciplines, classes and filters as encoded requests
 //! ```
 //!
 //! Every socket belongs to the network namespace of the thread that opened it, and may be used from any thread.

@@ -1,5 +1,5 @@
-//! Notifications of the kernel, in a socket that is not read in the background: the kernel drops what it has no room for, and
-//! reports that, so that memory is bounded and a reader knows when to dump everything again.
+//! Notifications of the kernel. No background thread reads the socket, so memory is bounded: the kernel drops
+//! notifications that do not fit. It reports the loss, and the reader then dumps everything again.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -31,26 +31,26 @@ pub enum Group {
     Nexthop = 32,
 }
 
-/// A notification.
+/// A notification of rtnetlink.
 #[derive(Debug)]
 pub enum Notification {
-    /// A message, with its flags.
+    /// A message and its flags.
     Message(RouteNetlinkMessage, u16),
     /// A change of some next-hop object.
     Nexthop,
-    /// Notifications that were lost, or cannot be parsed.
+    /// Notifications that were lost or cannot be parsed.
     Lost,
 }
 
-/// A subscription to groups of rtnetlink. Its descriptor is readable while there are notifications.
+/// A subscription to groups of rtnetlink. Its descriptor is readable while notifications are pending.
 #[derive(Debug)]
 pub struct Notifications(Subscription);
 
 impl Notifications {
-    /// Subscribes, in the network namespace of the calling thread, with room for `bytes` of unread notifications.
+    /// Subscribes in the network namespace of the calling thread, with a buffer of `bytes` for pending notifications.
     ///
     /// # Errors
-    /// The system has no socket left.
+    /// Returns an error if the system cannot open a socket.
     pub fn open(groups: &[Group], bytes: usize) -> io::Result<Notifications> {
         Subscription::open(NETLINK_ROUTE, groups.iter().map(|&group| group as u32), bytes).map(Notifications)
     }
@@ -58,7 +58,7 @@ impl Notifications {
     /// Reads all pending notifications without blocking.
     ///
     /// # Errors
-    /// The socket fails.
+    /// Returns an error if the socket fails.
     pub fn read(&mut self, mut give: impl FnMut(Notification)) -> io::Result<()> {
         self.0.read(|message| {
             give(match message.map(|message| (message, read(message))) {
@@ -90,7 +90,7 @@ impl Subscription {
         bytes: usize,
     ) -> io::Result<Subscription> {
         let mut socket = Socket::new(protocol)?;
-        // Beyond net.core.rmem_max with CAP_NET_ADMIN.
+        // Exceeds net.core.rmem_max, which needs CAP_NET_ADMIN.
         if setsockopt(&socket, sockopt::RcvBufForce, &bytes).is_err() {
             setsockopt(&socket, sockopt::RcvBuf, &bytes)?;
         }
@@ -100,7 +100,7 @@ impl Subscription {
         Ok(Subscription { socket, datagram: Vec::with_capacity(DATAGRAM) })
     }
 
-    /// Gives all pending messages; `None` where some were lost.
+    /// Passes all pending messages to `give`, and `None` in place of lost ones.
     pub(crate) fn read(&mut self, mut give: impl FnMut(Option<&NetlinkBuffer<&[u8]>>)) -> io::Result<()> {
         loop {
             self.datagram.clear();

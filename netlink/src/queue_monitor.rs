@@ -1,7 +1,7 @@
-//! Notifications that a device has another number of queues: ethtool's netlink group `monitor`.
+//! Notifications that a device's number of queues changed, from ethtool's netlink group `monitor`.
 //!
-//! rtnetlink does not have it: IFLA_NUM_RX_QUEUES is the maximum for a device. A poll finds the number of the moment only, and a
-//! number that lasts for less than a poll's interval loses frames, too.
+//! rtnetlink cannot report them: IFLA_NUM_RX_QUEUES is the maximum of a device. A poll misses a number that lasts
+//! less than the poll's interval, although frames are lost meanwhile.
 
 use std::io;
 
@@ -28,24 +28,24 @@ const CHANNELS_COMBINED: u16 = 9;
 const HEADER_INDEX: u16 = 1;
 /// GENL_HDRLEN.
 const HEAD: usize = 4;
-/// Room for a thousand notifications and more.
+/// Bytes of the socket's buffer, enough for more than a thousand notifications.
 const ROOM: usize = 1 << 20;
 
-/// A notification about queues.
+/// A notification about a device's queues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum QueueEvent {
-    /// A device has another number of queues.
+    /// The number of a device's queues changed.
     Changed {
         /// Index of the device.
         ifindex: u32,
-        /// Its receive queues now.
+        /// Number of receive queues after the change.
         rx_queues: u32,
     },
-    /// Notifications found no room in the socket: any device may have changed.
+    /// The socket's buffer overflowed: any device may have changed.
     Missed,
 }
 
-/// Receives notifications of the network namespace of the thread that opened it.
+/// A receiver of queue notifications, for the network namespace of the thread that opened it.
 #[derive(Debug)]
 pub struct QueueMonitor {
     subscription: Subscription,
@@ -53,10 +53,10 @@ pub struct QueueMonitor {
 }
 
 impl QueueMonitor {
-    /// Subscribes; `None` where the kernel has no such notifications (it is built without ETHTOOL_NETLINK).
+    /// Subscribes; returns `None` if the kernel lacks these notifications (built without ETHTOOL_NETLINK).
     ///
     /// # Errors
-    /// The system has no socket left.
+    /// Returns an error if the system cannot open a socket.
     pub fn open() -> io::Result<Option<QueueMonitor>> {
         let Some((family, group)) = family()? else { return Ok(None) };
         let subscription = Subscription::open(NETLINK_GENERIC, [group], ROOM)?;
@@ -66,7 +66,7 @@ impl QueueMonitor {
     /// Returns all pending events without blocking.
     ///
     /// # Errors
-    /// The socket fails.
+    /// Returns an error if the socket fails.
     pub fn take(&mut self) -> io::Result<Vec<QueueEvent>> {
         let mut events = Vec::new();
         self.subscription.read(|message| match message {
@@ -78,7 +78,7 @@ impl QueueMonitor {
     }
 }
 
-/// Number of ethtool's family, and of its group `monitor`.
+/// Returns the numbers of ethtool's family and of its group `monitor`.
 fn family() -> io::Result<Option<(u16, u32)>> {
     let name = Attributes::default().text(FAMILY_NAME, "ethtool");
     let body = [&[GET_FAMILY, 1, 0, 0], name.as_bytes()].concat();
@@ -95,7 +95,7 @@ fn family() -> io::Result<Option<(u16, u32)>> {
             found = id.zip(monitor.map(|(_, number)| word(number, 0)));
         },
     )?;
-    Ok(found) // the kernel refuses where there is no such family
+    Ok(found) // the kernel's refusal means that the family does not exist
 }
 
 fn event(body: &[u8]) -> Option<QueueEvent> {

@@ -1,4 +1,4 @@
-//! What is asked of a real kernel, in a network namespace of its own. Needs root, and fails without.
+//! Tests against a real kernel, in network namespaces of their own. They need root and fail without it.
 
 #![allow(clippy::unwrap_used)]
 
@@ -14,7 +14,7 @@ use xoff_netlink::{
 const DEVICE: i32 = 10;
 const PEER: i32 = 11;
 
-/// A veth of that index, in a namespace where nothing else is.
+/// Runs `test` in a new network namespace with a veth pair of indexes 10 and 11.
 fn with_device(test: impl FnOnce(Conversation) + Send + 'static) {
     let test = thread::spawn(|| {
         unshare(CloneFlags::CLONE_NEWNET).unwrap();
@@ -156,7 +156,7 @@ fn what_waits_and_what_is_dropped_is_counted() {
         let rate = Rate { bytes_per_second: 1_000_000_000, overhead: 0, least: 0 };
         let open = Bucket::Open { rate, burst: 1600 };
         tc.send(&mut Qdisc::Tbf { bucket: open, limit: 250 }.change(place)).unwrap();
-        let _ = socket.send_to(&[0; 58], "10.0.0.2:9"); // there is no room for it, but the kernel looks again
+        let _ = socket.send_to(&[0; 58], "10.0.0.2:9"); // no room for this frame, but the kernel polls the queue again
         let statistics = tc.qdiscs(DEVICE).unwrap()[0].statistics;
         assert_eq!((statistics.qlen, statistics.frames, statistics.bytes), (0, 2, 200));
     });

@@ -1,4 +1,4 @@
-//! Programs of classic BPF, as filters have them.
+//! Instructions of classic BPF for filters.
 
 pub(crate) const TCA_BPF_OPS: u16 = 5;
 /// ETH_P_ALL.

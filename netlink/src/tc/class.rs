@@ -14,19 +14,19 @@ const TCA_HTB_PARMS: u16 = 1;
 const TCA_HTB_RATE64: u16 = 6;
 const TCA_HTB_CEIL64: u16 = 7;
 
-/// A rate, and what of a frame it is a rate of.
+/// A rate, with the bytes that each frame is charged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rate {
-    /// Bytes a second; not zero.
+    /// Bytes per second; not zero.
     pub bytes_per_second: u64,
-    /// Bytes that each frame costs beyond its own (FCS, preamble, gap).
+    /// Bytes charged for each frame beyond its length (FCS, preamble, gap).
     pub overhead: u16,
-    /// What a frame costs at least, overhead included. Before Linux 5.16: 0.
+    /// Minimum bytes charged for a frame, overhead included. Must be 0 before Linux 5.16.
     pub least: u16,
 }
 
 impl Rate {
-    /// How long `bytes` take, overhead not counted.
+    /// Returns the time in nanoseconds that `bytes` take at this rate, without overhead.
     #[must_use]
     pub fn nanos(self, bytes: u64) -> u64 {
         let nanos = u128::from(bytes) * 1_000_000_000 / u128::from(self.bytes_per_second.max(1));
@@ -34,18 +34,18 @@ impl Rate {
     }
 }
 
-/// struct tc_ratespec.
+/// An encoded struct tc_ratespec.
 pub(crate) struct RateBytes(pub(crate) [u8; RateBytes::LEN]);
 
 impl RateBytes {
     pub(crate) const LEN: usize = 12;
-    /// TC_LINKLAYER_ETHERNET: the kernel computes itself, and takes no table.
+    /// TC_LINKLAYER_ETHERNET: the kernel computes times itself and needs no table.
     const ETHERNET: u8 = 1;
 
-    /// Where the least size stands, which kernels before Linux 5.16 do not know, and show as 0.
+    /// Offset of the minimum size, which kernels before Linux 5.16 ignore and report as 0.
     const LEAST: std::ops::Range<usize> = 6..8;
 
-    /// Whether the kernel shows that rate so.
+    /// Checks that the kernel reports this rate.
     pub(crate) fn agrees_with(self, actual: &[u8]) -> bool {
         let RateBytes(mut known) = self;
         if actual.get(RateBytes::LEAST) == Some(&[0, 0]) {
@@ -57,32 +57,32 @@ impl RateBytes {
     pub(crate) fn of(rate: Rate) -> RateBytes {
         let [o0, o1] = rate.overhead.to_ne_bytes();
         let [l0, l1] = rate.least.to_ne_bytes();
-        // A rate that does not fit is in an attribute of its own besides.
+        // A larger rate is also sent in a 64-bit attribute.
         let [r0, r1, r2, r3] = u32::try_from(rate.bytes_per_second).unwrap_or(u32::MAX).to_ne_bytes();
         RateBytes([0, RateBytes::ETHERNET, o0, o1, 0, 0, l0, l1, r0, r1, r2, r3])
     }
 }
 
-/// A class of an HTB. It is always served up to its rate, and beyond, up to its ceil, with what its parent has left: in the order
-/// of `priority`, classes of the same one in turn.
+/// A class of an HTB. It is always served up to its rate. Beyond that, up to its ceil, it borrows what its parent has
+/// left: in the order of `priority`, round robin among classes of equal priority.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HtbClass {
-    /// What it has for itself.
+    /// Guaranteed rate.
     pub rate: Rate,
-    /// Most that it gets.
+    /// Maximum rate.
     pub ceil: Rate,
-    /// Bytes that it may be ahead of its rate.
+    /// Maximum bytes ahead of `rate`.
     pub burst: u32,
-    /// Bytes that it may be ahead of its ceil.
+    /// Maximum bytes ahead of `ceil`.
     pub ceil_burst: u32,
-    /// 0..=7; 0 is served first.
+    /// Priority, 0..=7; 0 is served first.
     pub priority: u32,
-    /// Bytes of a turn among classes of the same priority.
+    /// Bytes of a turn among classes of equal priority.
     pub quantum: u32,
 }
 
 impl HtbClass {
-    /// To make it, or to change it where there is one; what waits in it stays.
+    /// Returns a request to create or change the class. A change keeps queued frames.
     #[must_use]
     pub fn put(&self, place: Place) -> Request {
         let HtbClass { rate, ceil, priority, quantum, .. } = *self;
@@ -103,8 +103,8 @@ impl HtbClass {
             .map(|(rate, burst)| ticks(rate.nanos(burst.into())).max(1))
     }
 
-    /// Whether the kernel shows this class as it was [put](Self::put) there. The quantum is left out: the kernel keeps the first one of a
-    /// class that has others below it.
+    /// Checks that the kernel reports the class as it was [put](Self::put). Ignores the quantum, because the kernel
+    /// keeps the first quantum of a class with children.
     #[must_use]
     pub fn agrees_with(&self, node: &Node) -> bool {
         const DEPTHS: usize = 2 * RateBytes::LEN;
@@ -122,7 +122,7 @@ impl HtbClass {
             && number(4) == self.priority
     }
 
-    /// To take away the class of an HTB at `place`, with its queueing discipline and what waits there.
+    /// Returns a request to remove the class at `place`, with its queueing discipline and the frames queued there.
     #[must_use]
     pub fn delete(place: Place) -> Request {
         Request::new(RTM_DELTCLASS, 0, place, 0, None, told("remove", "class", place))

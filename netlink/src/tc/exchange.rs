@@ -12,18 +12,18 @@ const RTM_GETQDISC: u16 = 38;
 const RTM_GETTCLASS: u16 = 42;
 const RTM_GETTFILTER: u16 = 46;
 
-/// What the kernel refused.
+/// A request that the kernel refused.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot {what}: {source}")]
 pub struct TcError {
-    /// The request.
+    /// Description of the request.
     pub what: String,
-    /// The refusal in the kernel's words.
+    /// The kernel's error, with its message.
     pub source: io::Error,
 }
 
 impl TcError {
-    /// Whether there is no such thing: a kind that the kernel does not know, a place with nothing in it.
+    /// Returns true if the object does not exist: an unknown kind, or an empty place.
     #[must_use]
     pub fn is_not_found(&self) -> bool {
         self.source.kind() == ErrorKind::NotFound
@@ -37,34 +37,34 @@ impl From<TcError> for io::Error {
 }
 
 impl Conversation {
-    /// Sends a request and waits for the kernel's answer, which is there when the first system call is over.
+    /// Sends a request and waits for the kernel's reply, which is available when the first system call returns.
     ///
     /// # Errors
-    /// The kernel's refusal, in its words.
+    /// Returns the kernel's refusal with its message.
     pub fn send(&mut self, request: &mut Request) -> Result<(), TcError> {
         self.nodes(request, |_| {})
     }
 
-    /// Reads the queueing disciplines of a device, those that are part of others included.
+    /// Reads the queueing disciplines of a device, including children of others.
     ///
     /// # Errors
-    /// As [`Conversation::send`].
+    /// Returns the errors of [`Conversation::send`].
     pub fn qdiscs(&mut self, ifindex: i32) -> Result<Vec<Node>, TcError> {
         self.dump_nodes(RTM_GETQDISC, ifindex, Handle::NONE, "read the queueing disciplines")
     }
 
-    /// Reads the classes of a device, of whichever queueing discipline.
+    /// Reads the classes of all queueing disciplines of a device.
     ///
     /// # Errors
-    /// As [`Conversation::send`].
+    /// Returns the errors of [`Conversation::send`].
     pub fn classes(&mut self, ifindex: i32) -> Result<Vec<Node>, TcError> {
         self.dump_nodes(RTM_GETTCLASS, ifindex, Handle::NONE, "read the classes")
     }
 
-    /// Reads the filters at one place of a device: a queueing discipline, or [`Handle::INGRESS`] of a clsact.
+    /// Reads the filters of a device below `parent`: a queueing discipline, or [`Handle::INGRESS`] of a clsact.
     ///
     /// # Errors
-    /// As [`Conversation::send`].
+    /// Returns the errors of [`Conversation::send`].
     pub fn filters(&mut self, ifindex: i32, parent: Handle) -> Result<Vec<Node>, TcError> {
         self.dump_nodes(RTM_GETTFILTER, ifindex, parent, "read the filters")
     }

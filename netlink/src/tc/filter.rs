@@ -1,4 +1,4 @@
-//! Filters: programs that say which class a frame goes into, or what else becomes of it.
+//! Filters: programs that classify, drop or redirect frames.
 
 use netlink_packet_core::NLM_F_CREATE;
 
@@ -18,34 +18,35 @@ const TCA_BPF_FLAG_ACT_DIRECT: u32 = 1;
 const TCA_ACT_KIND: u16 = 1;
 const TCA_ACT_OPTIONS: u16 = 2;
 const TCA_MIRRED_PARMS: u16 = 2;
-/// TC_ACT_STOLEN: the frame has gone.
+/// TC_ACT_STOLEN: the action has consumed the frame.
 const ACT_STOLEN: u32 = 4;
 const REDIRECT_OUT: u32 = 1;
 
-/// A filter (cls_bpf): a program that is asked about frames of every EtherType.
+/// A filter (cls_bpf) that runs a program on frames of every EtherType.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Filter {
-    /// Its turn among the filters of the same place; lower ones are asked first.
+    /// Priority among the filters of one place; lower priorities run first.
     pub priority: u16,
-    /// What is asked: classic BPF.
+    /// Program in classic BPF.
     pub program: Vec<BpfInstruction>,
-    /// What its answer means.
+    /// Meaning of the number that the program returns.
     pub answer: Answer,
 }
 
-/// What the number means that a [`Filter`]'s program answers.
+/// Meaning of the number that a [`Filter`]'s program returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// The class of the frame; 0: the next filter is asked.
+    /// Class of the frame; 0 passes the frame to the next filter.
     Class,
-    /// What becomes of the frame: -1 that the next filter is asked, 4 (TC_ACT_STOLEN) that it ends here.
+    /// Action on the frame: -1 passes it to the next filter, 4 (TC_ACT_STOLEN) drops it.
     Verdict,
-    /// -1 that the frame leaves by the device of this index instead (mirred), 0 that the next filter is asked.
+    /// Redirection (mirred) if the number is -1: the frame leaves by the device of this index. 0 passes it to the
+    /// next filter.
     RedirectTo(i32),
 }
 
 impl Filter {
-    /// That every frame leaves by another device.
+    /// Returns a filter that redirects every frame to the device of index `ifindex`.
     #[must_use]
     pub fn redirect(priority: u16, ifindex: i32) -> Filter {
         const RETURN: u16 = 0x06;
@@ -53,7 +54,7 @@ impl Filter {
         Filter { priority, program, answer: Answer::RedirectTo(ifindex) }
     }
 
-    /// To make it at `place` (whose handle is the filter's own number), or to exchange the one of that number.
+    /// Returns a request to create the filter at `place`, or to replace the filter with the same handle.
     #[must_use]
     pub fn put(&self, place: Place) -> Request {
         let len = u16::try_from(self.program.len()).expect("the kernel takes 4,096 instructions");
@@ -71,7 +72,7 @@ impl Filter {
         Request::new(RTM_NEWTFILTER, NLM_F_CREATE, place, info, Some(("bpf", &options)), what)
     }
 
-    /// Whether the kernel shows this filter as it was [put](Self::put) there.
+    /// Checks that the kernel reports the filter as it was [put](Self::put).
     #[must_use]
     pub fn agrees_with(&self, node: &Node) -> bool {
         let flags = find(&node.options, TCA_BPF_FLAGS).map_or(0, |flags| word(flags, 0));
@@ -84,7 +85,8 @@ impl Filter {
             && node.program() == self.program
     }
 
-    /// To take away the filter that the kernel shows so; where it shows no number, all of that priority and protocol.
+    /// Returns a request to remove the filter `node`. If the node has no handle, the kernel removes all filters of
+    /// its priority and protocol.
     #[must_use]
     pub fn delete(ifindex: i32, node: &Node) -> Request {
         let place = Place { ifindex, parent: node.parent, handle: node.handle };
@@ -94,7 +96,7 @@ impl Filter {
 }
 
 fn redirection(ifindex: i32) -> Attributes {
-    // struct tc_mirred: index, capabilities, verdict, references, bindings, how, device.
+    // struct tc_mirred: index, capabilities, verdict, references, bindings, action, device.
     let parameters = [0, 0, ACT_STOLEN, 0, 0, REDIRECT_OUT, ifindex.cast_unsigned()];
     let options = Attributes::default().words(TCA_MIRRED_PARMS, &parameters);
     Attributes::default().text(TCA_ACT_KIND, "mirred").nested(TCA_ACT_OPTIONS, &options)

@@ -1,13 +1,14 @@
 //! Linux traffic control: queueing disciplines, classes and filters.
 //!
 //! ```text
-//!   Qdisc, Class, Filter --add, change, delete--> Request --Conversation::send--> accepted, or refused in the kernel's words
-//!                                                           Conversation::qdiscs, filters --> Node
+//!   Qdisc, Class, Filter --add, change, delete--> Request --Conversation::send--> accepted, or refused with the kernel's message
+//!                               Conversation::qdiscs, filters --> Node
 //! ```
 //!
-//! A [`Request`] is a finished message: whoever has to be quick makes it beforehand, and [`Conversation::send`](crate::Conversation::send)
-//! then is one system call to send it and one to read the kernel's answer, without allocation. Nothing here knows what the queues are
-//! for. The kernel's names are kept (`htb`, `tbf`, `plug`).
+//! A [`Request`] is an encoded message, so that a time-critical caller can prepare it.
+//! [`Conversation::send`](crate::Conversation::send) then makes two system calls, one to send it and one to read the
+//! reply, and allocates nothing. This module knows no purpose of the queues. It uses the kernel's names (`htb`,
+//! `tbf`, `plug`).
 
 mod bpf;
 mod class;
@@ -25,10 +26,10 @@ pub use node::{Node, Statistics};
 pub use qdisc::{Bucket, Plug, Qdisc};
 pub use request::{Handle, Place, Request};
 
-/// Nanoseconds of one tick, in which the kernel takes the depths of buckets.
+/// Nanoseconds of a tick, the kernel's unit for depths of buckets.
 const TICK_NANOS: u64 = 64;
 
-/// A span of time in ticks, rounded up; the longest that there is where it is longer.
+/// Converts nanoseconds to ticks, rounded up and capped at `u32::MAX`.
 fn ticks(nanos: u64) -> u32 {
     u32::try_from(nanos.div_ceil(TICK_NANOS)).unwrap_or(u32::MAX)
 }

@@ -1,4 +1,4 @@
-//! What the kernel shows: queueing disciplines, classes and filters, with their counters.
+//! Queueing disciplines, classes and filters as the kernel reports them, with their counters.
 
 use super::bpf::{ALL_PROTOCOLS, BpfInstruction, TCA_BPF_OPS};
 use super::request::{Handle, TC_HEADER};
@@ -12,42 +12,43 @@ const TCA_STATS_BASIC: u16 = 1;
 const TCA_STATS_QUEUE: u16 = 3;
 const TCA_STATS_PKT64: u16 = 8;
 
-/// A queueing discipline, a class or a filter.
+/// A queueing discipline, a class or a filter, as reported by the kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Node {
-    /// What it is: `htb`, `bpf`.
+    /// Kind of the object, such as `htb` or `bpf`.
     pub kind: String,
-    /// What it hangs on.
+    /// Handle of the parent.
     pub parent: Handle,
-    /// Its own number.
+    /// Handle of the object.
     pub handle: Handle,
-    /// Of a filter, its priority and protocol; of a class, the number of its queueing discipline; of others, a number of the kernel's.
+    /// Priority and protocol of a filter; handle of a class's queueing discipline; a number internal to the kernel
+    /// for others.
     pub info: u32,
-    /// Of a filter, its chain: only those of chain 0 are asked unless one of them says otherwise.
+    /// Chain of a filter. The kernel starts with chain 0 and runs others only if a filter jumps there.
     pub chain: u32,
-    /// Its options as the kernel writes them.
+    /// Options, encoded by the kernel.
     pub options: Vec<u8>,
-    /// Its counters.
+    /// Counters and backlog.
     pub statistics: Statistics,
 }
 
-/// Counters of a queueing discipline since it was made, and what waits in it.
+/// Counters of a queueing discipline since its creation, and its backlog.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Statistics {
-    /// Bytes that it has passed on.
+    /// Bytes sent.
     pub bytes: u64,
-    /// Frames that it has passed on.
+    /// Frames sent.
     pub frames: u64,
-    /// Frames that it has dropped. The kernel counts up to 2^32 of them, and begins again.
+    /// Frames dropped; the kernel's counter wraps at 2^32.
     pub drops: u32,
-    /// Bytes that wait.
+    /// Bytes queued.
     pub backlog: u32,
-    /// Frames that wait.
+    /// Frames queued.
     pub qlen: u32,
 }
 
 impl Node {
-    /// From the body of a message; what belongs to another device is `None`.
+    /// Parses the body of a message; returns `None` for an object of another device.
     pub(crate) fn read(body: &[u8], ifindex: i32) -> Option<Node> {
         let (head, attributes) = body.split_at_checked(TC_HEADER)?;
         if word(head, 1) != ifindex.cast_unsigned() {
@@ -64,19 +65,19 @@ impl Node {
         })
     }
 
-    /// Of a filter, its priority.
+    /// Returns the priority of a filter.
     #[must_use]
     pub fn priority(&self) -> u16 {
         Handle(self.info).major()
     }
 
-    /// Whether a filter is a program that is asked about frames of every EtherType, as [`Filter`](crate::tc::Filter) is.
+    /// Returns true if a filter runs a program on frames of every EtherType, as [`Filter`](crate::tc::Filter) does.
     #[must_use]
     pub fn is_program(&self) -> bool {
         self.kind == "bpf" && self.info & 0xffff == u32::from(ALL_PROTOCOLS.to_be())
     }
 
-    /// The program of a filter in classic BPF; empty where there is none.
+    /// Returns the filter's program in classic BPF; empty if it has none.
     #[must_use]
     pub fn program(&self) -> Vec<BpfInstruction> {
         let bytes = find(&self.options, TCA_BPF_OPS).unwrap_or_default();
@@ -88,7 +89,7 @@ impl Statistics {
     fn read(attributes: &[u8]) -> Statistics {
         let basic = find(attributes, TCA_STATS_BASIC).unwrap_or_default();
         let queue = find(attributes, TCA_STATS_QUEUE).unwrap_or_default();
-        // More than 32 bits of frames are in an attribute of their own.
+        // A 64-bit count of frames has its own attribute.
         let frames = find(attributes, TCA_STATS_PKT64).map_or(u64::from(word(basic, 2)), long);
         Statistics {
             bytes: long(basic),

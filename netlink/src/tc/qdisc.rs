@@ -1,4 +1,4 @@
-//! Queueing disciplines, and the messages that make, change and remove them.
+//! Queueing disciplines, and the messages that create, change and remove them.
 
 use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE};
 
@@ -19,61 +19,62 @@ const TCA_TBF_BURST: u16 = 6;
 /// A queueing discipline.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Qdisc {
-    /// Hierarchical token buckets; see [`crate::tc::HtbClass`]. Frames that no filter has a class for leave at once, before all others.
+    /// Hierarchical token buckets; see [`crate::tc::HtbClass`]. Frames without a class leave at once, before all
+    /// others.
     Htb,
     /// A token bucket.
     Tbf {
         /// Rate and depth.
         bucket: Bucket,
-        /// Most bytes that wait.
+        /// Maximum bytes queued.
         limit: u32,
     },
-    /// A queue that is stopped and started by [`Qdisc::Plug`]'s own words. A new one is stopped.
+    /// A queue that blocks and releases on command. A new plug is blocked.
     Plug(Plug),
-    /// Where filters of a device hang that are asked before its queues, and on receipt; goes below
+    /// The place of filters that run before a device's queues and on receipt; its parent is
     /// [`crate::tc::Handle::CLSACT`].
     Clsact,
-    /// Any other, with its options as the kernel takes them.
+    /// Any other queueing discipline, with options in the kernel's encoding.
     Other {
-        /// Its name.
+        /// Name of the kind.
         kind: String,
-        /// What its options attribute has.
+        /// Content of the options attribute.
         options: Vec<u8>,
     },
 }
 
-/// What a [`Qdisc::Tbf`] lets through.
+/// Admission of frames by a [`Qdisc::Tbf`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bucket {
-    /// Frames at a rate, and no more than `burst` bytes ahead of it. A frame longer than that is
-    /// dropped, a superframe is cut.
+    /// Passes frames at a rate, with at most `burst` bytes ahead of it. The kernel drops a frame longer than `burst`,
+    /// and segments a superframe.
     Open {
-        /// The rate.
+        /// Rate of the bucket.
         rate: Rate,
-        /// Depth of the bucket in bytes, and longest frame.
+        /// Depth of the bucket and maximum length of a frame, in bytes.
         burst: u32,
     },
-    /// No frame, however long it is waited for: each costs more than the bucket holds. Before Linux 5.16, which does not know a
-    /// least size of frames, a few bytes a second, and one bucket of `burst` bytes first.
+    /// Passes no frame, because each costs more than the bucket holds. Linux before 5.16 ignores the minimum size of
+    /// frames: there it passes one bucket of `burst` bytes, then a few bytes per second.
     Shut {
-        /// Longest frame that may wait; less than 65,535 bytes.
+        /// Maximum bytes of a queued frame; less than 65,535.
         burst: u32,
     },
 }
 
-/// What a [`Qdisc::Plug`] is told.
+/// A command to a [`Qdisc::Plug`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Plug {
-    /// To stop.
+    /// Blocks the queue.
     Block,
-    /// To let go what waits and all that comes.
+    /// Releases all queued and future frames.
     Release,
-    /// Most bytes that wait. A new plug is made with it.
+    /// Sets the maximum bytes queued. A new plug needs it.
     Limit(u32),
 }
 
 impl Qdisc {
-    /// Its name.
+    /// Returns the kernel's name of the kind.
     #[must_use]
     pub fn kind(&self) -> &str {
         match self {
@@ -85,33 +86,35 @@ impl Qdisc {
         }
     }
 
-    /// To make it where nobody has put anything yet. It is refused where somebody has.
+    /// Returns a request to create the queueing discipline. The kernel refuses it if one was configured there
+    /// already.
     #[must_use]
     pub fn add(&self, place: Place) -> Request {
         self.message("add", NLM_F_CREATE | NLM_F_EXCL, place)
     }
 
-    /// To make it in the place of whatever is there. What waits in that is lost; one of the same kind and number is changed.
+    /// Returns a request to create the queueing discipline, or to replace the present one and drop its queued frames.
+    /// One of the same kind and handle is changed instead.
     #[must_use]
     pub fn replace(&self, place: Place) -> Request {
         self.message("put", NLM_F_CREATE | NLM_F_REPLACE, place)
     }
 
-    /// To change one of the same kind and number, and nothing that waits in it.
+    /// Returns a request to change a queueing discipline of the same kind and handle. Queued frames stay.
     #[must_use]
     pub fn change(&self, place: Place) -> Request {
         self.message("change", 0, place)
     }
 
-    /// To take away what is there. A device has its default again, a class a pfifo.
+    /// Returns a request to remove a queueing discipline. A device reverts to its default, a class to a pfifo.
     #[must_use]
     pub fn delete(place: Place) -> Request {
         let what = told("remove", "the queueing discipline", place);
         Request::new(RTM_DELQDISC, 0, place, 0, None, what)
     }
 
-    /// Whether the kernel shows this queueing discipline as it was made, or changed to be. A plug does not show whether it
-    /// is stopped, nor a tbf its longest frame.
+    /// Checks that the kernel reports this queueing discipline as created or changed. A plug does not report its
+    /// state, and a tbf does not report its maximum frame length.
     #[must_use]
     pub fn agrees_with(&self, node: &Node) -> bool {
         let is_it = match *self {
@@ -150,8 +153,8 @@ impl Bucket {
     fn rate(self) -> Rate {
         match self {
             Bucket::Open { rate, .. } => rate,
-            // The kernel computes the longest frame from the depth, of which it counts 2^32 ns at most there, and
-            // without the least size: the slowest rate at which `burst` bytes take 4 s.
+            // The kernel computes the maximum frame length from the depth, ignores the minimum size there, and counts
+            // at most 2^32 ns of depth. So this is the slowest rate at which `burst` bytes take 4 s.
             Bucket::Shut { burst } => {
                 Rate { bytes_per_second: u64::from(burst).div_ceil(4).max(1), overhead: 0, least: u16::MAX }
             }
@@ -168,7 +171,7 @@ impl Bucket {
             && word(rest, RateBytes::LEN / 4) == limit
     }
 
-    /// struct tc_tbf_qopt: rate, peak rate, limit, depth, depth at the peak rate.
+    /// Encodes struct tc_tbf_qopt: rate, peak rate, limit, depth, depth at the peak rate.
     fn options(self, limit: u32) -> Attributes {
         let parameters = |rate: Rate, depth: u32| {
             let mut parameters = RateBytes::of(rate).0.to_vec();

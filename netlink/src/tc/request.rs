@@ -1,4 +1,4 @@
-//! Finished messages, and how the kernel names what they are about.
+//! Encoded messages, and the handles by which the kernel names objects.
 
 use std::fmt;
 
@@ -6,35 +6,36 @@ use netlink_packet_core::{NLM_F_ACK, NLM_F_REQUEST};
 
 use crate::attributes::{Attributes, message};
 
-/// Bytes of struct tcmsg, with which messages about traffic control begin.
+/// Bytes of struct tcmsg, the header of messages about traffic control.
 pub(crate) const TC_HEADER: usize = 20;
 
 const TCA_KIND: u16 = 1;
 const TCA_OPTIONS: u16 = 2;
 
-/// The number of a queueing discipline (minor 0), a class or a filter. `tc` shows it as `major:minor` in hexadecimal digits.
+/// The number of a queueing discipline (minor 0), a class or a filter. `tc` shows it as `major:minor` in hexadecimal
+/// digits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Handle(pub u32);
 
 impl Handle {
-    /// None: the kernel chooses one, or nothing is there.
+    /// No handle: nothing exists, or the kernel chooses a handle.
     pub const NONE: Handle = Handle(0);
-    /// What the queueing discipline at the root of a device hangs on.
+    /// Parent of the queueing discipline at the root of a device.
     pub const ROOT: Handle = Handle(0xffff_ffff);
-    /// What a clsact hangs on.
+    /// Parent of a clsact.
     pub const CLSACT: Handle = Handle(0xffff_fff1);
-    /// Where the filters of a clsact are for what the device is given to send.
+    /// Parent of a clsact's filters on frames that the device sends.
     pub const EGRESS: Handle = Handle(0xffff_fff3);
-    /// Where the filters of a clsact are for what the device has received.
+    /// Parent of a clsact's filters on frames that the device received.
     pub const INGRESS: Handle = Handle(0xffff_fff2);
 
-    /// Of its two halves.
+    /// Combines the two halves of a handle.
     #[must_use]
     pub const fn new(major: u16, minor: u16) -> Handle {
         Handle((major as u32) << 16 | minor as u32)
     }
 
-    /// The half that a queueing discipline and its classes have in common.
+    /// Returns the half that a queueing discipline shares with its classes.
     #[must_use]
     pub const fn major(self) -> u16 {
         let [high, low, ..] = self.0.to_be_bytes();
@@ -53,18 +54,18 @@ impl fmt::Display for Handle {
     }
 }
 
-/// Where something is to be: at which device, below what, by which number.
+/// The place of a queueing discipline, class or filter: its device, parent and handle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
     /// Index of the device in its network namespace.
     pub ifindex: i32,
-    /// What it hangs on: [`Handle::ROOT`], or a queueing discipline or class.
+    /// Handle of the parent: [`Handle::ROOT`], or a queueing discipline or class.
     pub parent: Handle,
-    /// Its own number; [`Handle::NONE`] where the kernel is to choose.
+    /// Handle of the object; [`Handle::NONE`] lets the kernel choose.
     pub handle: Handle,
 }
 
-/// A message that is ready to be [sent](crate::Conversation::send), any number of times.
+/// An encoded message that can be [sent](crate::Conversation::send) any number of times.
 #[derive(Clone, Debug)]
 pub struct Request {
     what: String,
@@ -72,7 +73,7 @@ pub struct Request {
 }
 
 impl Request {
-    /// `kind`: its message type; `info`: of filters, priority and protocol; 0 for others.
+    /// Encodes a request of message type `kind`. `info` has priority and protocol of a filter, and is 0 for others.
     pub(crate) fn new(
         kind: u16,
         flags: u16,
@@ -104,19 +105,19 @@ impl Request {
         Request { what, bytes }
     }
 
-    /// What it asks for, for messages: "add tbf 7873: below 786e:13 at device 4".
+    /// Returns a description of the request for messages, such as "add tbf 7873: below 786e:13 at device 4".
     #[must_use]
     pub fn what(&self) -> &str {
         &self.what
     }
 
-    /// The message, which lacks its sequence number.
+    /// Returns the encoded message, which lacks its sequence number.
     pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
         &mut self.bytes
     }
 }
 
-/// "add tbf 7873: below 786e:13 at device 4".
+/// Formats a description such as "add tbf 7873: below 786e:13 at device 4".
 pub(crate) fn told(verb: &str, kind: &str, place: Place) -> String {
     let Place { ifindex, parent, handle } = place;
     let number = if handle == Handle::NONE { String::new() } else { format!(" {handle}") };
