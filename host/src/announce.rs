@@ -1,5 +1,5 @@
-//! How a host makes its address known: a gratuitous ARP, as hosts send when they join a network. A
-//! switch that has seen one need not flood what is for that host.
+//! Announces a host's address by a gratuitous ARP, as hosts do that join a network. A switch that has learned the
+//! address need not flood frames to that host.
 
 use pnet_packet::arp::{ArpHardwareTypes, ArpOperations, MutableArpPacket};
 use pnet_packet::ethernet::{EtherTypes, MutableEthernetPacket};
@@ -7,10 +7,10 @@ use xoff_dataplane::units::MacAddr;
 
 use crate::payload::ip_address;
 
-/// Length of the frame, without FCS.
+/// Length of the announcement in bytes, without FCS.
 pub const LEN: u32 = 60;
 
-/// The frame, from `address`.
+/// Builds the announcement of `address`, without FCS.
 #[must_use]
 pub fn gratuitous_arp(address: MacAddr) -> [u8; LEN as usize] {
     let mut bytes = [0; LEN as usize];

@@ -1,31 +1,30 @@
-//! Control frames on purpose: pauses, lists of flows (OFC) and rates (GFC), well-formed, or spoiled in every
-//! way that a switch must withstand.
+//! Control frames for tests: pauses, flow lists (OFC) and rates (GFC), well-formed or malformed on purpose.
 
 use std::net::SocketAddr;
 
 use xoff_dataplane::units::{Class, ClassSet, MacAddr, Quanta, RateStep};
 use xoff_dataplane::wire::{FlowKey, FlowPauseWriter, MacControl, Operation, Pfc, Rates, ofc};
 
-/// What a control frame says.
+/// Content of a control frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Control {
-    /// A pause of classes, or 802.3x.
+    /// A PFC or 802.3x pause.
     Pause(MacControl),
     /// Rates of classes (GFC).
     Rates(Rates),
-    /// A pause or a resume of flows (OFC).
+    /// A pause or resume of flows (OFC).
     Flows {
-        /// What is to become of them.
+        /// Pause or resume.
         operation: Operation,
-        /// Their class.
+        /// Class of the flows.
         class: Class,
-        /// At least one, and no more than a frame takes.
+        /// Flows: at least one, at most as many as fit into a frame.
         flows: Vec<FlowKey>,
     },
 }
 
 impl Control {
-    /// The frame as a device at `src` sends it.
+    /// Encodes the frame with the source address `src`.
     fn encode(&self, src: MacAddr) -> Vec<u8> {
         match self {
             Control::Pause(pause) => pause.encode(src).to_vec(),
@@ -40,23 +39,23 @@ impl Control {
     }
 }
 
-/// What is to be different from a proper frame.
+/// Differences from a well-formed frame.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Distortion {
-    /// Other bytes.
+    /// Bytes to overwrite.
     pub overwrites: Vec<Overwrite>,
-    /// Cut off after so many bytes.
+    /// Length in bytes to which the frame is cut.
     pub truncate: Option<usize>,
 }
 
-/// Bytes that are put in the place of others.
+/// Replacement of bytes at an offset.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Overwrite {
     offset: usize,
     bytes: Vec<u8>,
 }
 
-/// The bytes of `control` as a device at `address` would send it, with `distortion`.
+/// Encodes `control` with the source `address`, then applies `distortion`.
 #[must_use]
 pub fn build(control: &Control, address: MacAddr, distortion: &Distortion) -> Vec<u8> {
     let mut bytes = control.encode(address);
@@ -67,12 +66,14 @@ pub fn build(control: &Control, address: MacAddr, distortion: &Distortion) -> Ve
     bytes
 }
 
-/// Reads what one control frame says: `3=65535,4=0`, `all=100`, `802.3x=100`; `gfc:3=2@65535`: class 3 at a
-/// quarter of the line for so many quanta; `ofc:3=udp/10.0.0.1:1000/10.0.0.2:4791@65535`: that flow of class
-/// 3 stops for so many quanta, or with 0 goes on.
+/// Parses a control frame's content:
+///
+/// * `3=65535,4=0`, `all=100`, `802.3x=100`: pauses, in quanta;
+/// * `gfc:3=2@65535`: class 3 at a quarter of the line for 65535 quanta;
+/// * `ofc:3=udp/10.0.0.1:1000/10.0.0.2:4791@65535`: pause of a flow of class 3 for 65535 quanta; 0 quanta resume it.
 ///
 /// # Errors
-/// What is allowed.
+/// Returns a description of the allowed values.
 pub fn parse_control(text: &str) -> Result<Control, String> {
     match text.split_once(':') {
         Some(("gfc", rates)) => parse_rates(rates).map(Control::Rates),
@@ -81,10 +82,10 @@ pub fn parse_control(text: &str) -> Result<Control, String> {
     }
 }
 
-/// Reads `OFFSET=HEX`: `41=03`, `38=0203`.
+/// Parses `OFFSET=HEX`: `41=03`, `38=0203`.
 ///
 /// # Errors
-/// What is allowed.
+/// Returns a description of the allowed values.
 pub fn parse_overwrite(text: &str) -> Result<Overwrite, String> {
     let read = || {
         let (offset, digits) = text.split_once('=')?;
@@ -139,7 +140,7 @@ fn parse_list(text: &str) -> Result<Control, String> {
     Err(format!("{} flows do not fit into a frame; the first {} do", flows.len(), writer.flows()))
 }
 
-/// `udp/10.0.0.1:1000/10.0.0.2:4791`, `tcp/[fd00::1]:1000/[fd00::2]:80`,
+/// Parses `udp/10.0.0.1:1000/10.0.0.2:4791`, `tcp/[fd00::1]:1000/[fd00::2]:80` or
 /// `88b5/02:00:00:00:00:01/02:00:00:00:00:02`.
 fn parse_flow(text: &str) -> Option<FlowKey> {
     let mut parts = text.split('/');

@@ -1,9 +1,9 @@
-//! Flows that the switch has paused one by one (OFC), at a host that obeys lists of flows.
+//! Pauses of single flows (OFC) at a host that obeys flow lists.
 
 use xoff_dataplane::units::{BitRate, Class, Nanos};
 use xoff_dataplane::wire::{FlowKey, FlowPause, Operation};
 
-/// The flows that may not be sent now.
+/// The flows that are paused.
 #[derive(Debug)]
 pub struct FlowGate {
     line: BitRate,
@@ -12,13 +12,13 @@ pub struct FlowGate {
 }
 
 impl FlowGate {
-    /// Nothing paused; a quantum is 512 bit times at `line`.
+    /// Creates a gate without paused flows; a quantum is 512 bit times at `line`.
     #[must_use]
     pub const fn new(line: BitRate) -> FlowGate {
         FlowGate { line, paused: Vec::new(), changed: false }
     }
 
-    /// Obeys a list of flows. The last value wins.
+    /// Applies a flow list; a later list for the same flow replaces an earlier one.
     pub fn obey(&mut self, now: Nanos, list: &FlowPause<'_>) {
         for flow in list.flows() {
             self.paused.retain(|&(class, other, _)| (class, other) != (list.class, flow));
@@ -29,26 +29,26 @@ impl FlowGate {
         self.changed = true;
     }
 
-    /// The class may send, and with it all its flows.
+    /// Resumes all flows of `class`, because the class itself may send.
     pub fn resume(&mut self, class: Class) {
         self.paused.retain(|&(other, ..)| other != class);
         self.changed = true;
     }
 
-    /// Whether what may be sent at `now` is not what it was when this was asked last.
+    /// Removes expired pauses, and returns true if the paused flows have changed since the last call.
     pub fn take_change(&mut self, now: Nanos) -> bool {
         let before = self.paused.len();
         self.paused.retain(|&(.., until)| until > now);
         std::mem::take(&mut self.changed) || self.paused.len() < before
     }
 
-    /// Whether a flow may not be sent now.
+    /// Returns true if the flow is paused.
     #[must_use]
     pub fn holds(&self, class: Class, flow: &FlowKey) -> bool {
         self.paused.iter().any(|(other, held, _)| (*other, held) == (class, flow))
     }
 
-    /// When the next flow goes on by itself.
+    /// Returns when the next pause expires.
     #[must_use]
     pub fn next_change(&self) -> Nanos {
         self.paused.iter().map(|&(.., until)| until).min().unwrap_or(Nanos::NEVER)

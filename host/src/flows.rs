@@ -1,9 +1,9 @@
-//! Flows whose sizes follow a measured distribution, and that arrive at random.
+//! Flows whose sizes follow a measured distribution, and which arrive at random.
 //!
-//! A distribution is a list of (size in bytes, cumulative percent), as the literature publishes
-//! them; between two points it is a straight line. The two university data centers of Benson, Akella
-//! and Maltz (IMC 2010) come with the program as `edu1` and `edu2`. Flows arrive as a Poisson
-//! process, from a seed, whatever becomes of those before (open loop).
+//! A distribution is a list of (size in bytes, cumulative percent), as published in the literature, with straight
+//! lines between points. `edu1` and `edu2` are built in: the two university data centers of Benson, Akella and Maltz
+//! (IMC 2010). Flows arrive as a Poisson process from a seed, regardless of the progress of earlier flows (open
+//! loop).
 
 use fastrand::Rng;
 use xoff_config::visible;
@@ -12,17 +12,17 @@ use xoff_dataplane::units::Nanos;
 const EDU1: &str = include_str!("../data/edu1-flow-size.cdf");
 const EDU2: &str = include_str!("../data/edu2-flow-size.cdf");
 
-/// Maximum number of characters of a line that are quoted.
+/// Maximum characters of a line that an error quotes.
 const QUOTED_MAX: usize = 60;
 
 /// A distribution of flow sizes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FlowSizes {
-    /// (bytes, cumulative share 0..=1), both never falling, from 0 to 1.
+    /// Points (bytes, cumulative share 0..=1), both non-decreasing, from share 0 to 1.
     points: Vec<(f64, f64)>,
 }
 
-/// Why a distribution cannot be used.
+/// Error in a distribution of flow sizes.
 #[derive(Debug, thiserror::Error, PartialEq)]
 pub enum FlowSizesError {
     /// A line is not two numbers.
@@ -30,25 +30,25 @@ pub enum FlowSizesError {
     NotAPoint {
         /// Line number, from 1.
         line: usize,
-        /// The line.
+        /// Quoted line.
         found: String,
     },
-    /// Sizes or percents fall.
+    /// A size or percent is lower than its predecessor.
     #[error("line {line}: size and percent must not be lower than on the line before")]
     Falls {
         /// Line number, from 1.
         line: usize,
     },
-    /// It does not end at 100.
+    /// The last percent is not 100.
     #[error("the last cumulative percent is {last}; it must be 100")]
     Incomplete {
-        /// The last percent.
+        /// Last percent.
         last: f64,
     },
 }
 
 impl FlowSizes {
-    /// A distribution that comes with the program: `edu1` or `edu2`.
+    /// Returns the built-in distribution `name`: `edu1` or `edu2`.
     #[must_use]
     pub fn named(name: &str) -> Option<FlowSizes> {
         let text = match name {
@@ -59,10 +59,10 @@ impl FlowSizes {
         Some(FlowSizes::parse(text).expect("the built-in distributions are well-formed"))
     }
 
-    /// Reads lines of "bytes percent"; empty lines and those that begin with # are skipped.
+    /// Parses lines of "bytes percent"; skips empty lines and lines that begin with #.
     ///
     /// # Errors
-    /// Where a line is no point, values fall, or the last percent is not 100.
+    /// Returns an error if a line is not two numbers, values decrease, or the last percent is not 100.
     pub fn parse(text: &str) -> Result<FlowSizes, FlowSizesError> {
         let mut points: Vec<(f64, f64)> = vec![(0.0, 0.0)];
         for (index, found) in text.lines().enumerate() {
@@ -84,7 +84,7 @@ impl FlowSizes {
         }
     }
 
-    /// The size below which the share `quantile` (0..=1) of all flows lies; at least 1 byte.
+    /// Returns the size in bytes below which the share `quantile` (0..=1) of all flows lies; at least 1.
     #[must_use]
     pub fn quantile(&self, quantile: f64) -> u32 {
         let above = self.points.partition_point(|point| point.1 < quantile).clamp(1, self.points.len() - 1);
@@ -93,16 +93,16 @@ impl FlowSizes {
         whole(size_a + (size_b - size_a) * along)
     }
 
-    /// The mean of `cost` over all flow sizes.
+    /// Returns the mean of `cost` over all flow sizes.
     #[must_use]
     pub fn mean(&self, cost: impl Fn(u32) -> f64) -> f64 {
-        const STEPS: u32 = 100_000; // several per straight line, each taken at its middle
+        const STEPS: u32 = 100_000; // several steps per straight line, each evaluated at its middle
         (0..STEPS).map(|n| cost(self.quantile((f64::from(n) + 0.5) / f64::from(STEPS)))).sum::<f64>()
             / f64::from(STEPS)
     }
 }
 
-/// As much of a line as shows which one it is.
+/// Quotes enough of a line to recognize it.
 fn quoted(line: &str) -> String {
     visible(&line.chars().take(QUOTED_MAX).collect::<String>()).into_owned()
 }
@@ -114,24 +114,24 @@ fn parse_point(line: &str) -> Option<(f64, f64)> {
         .then_some(point)
 }
 
-/// Nearest whole number of bytes, at least one.
+/// Rounds to whole bytes; at least 1.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // a float cast saturates
 fn whole(size: f64) -> u32 {
     size.round().max(1.0) as u32
 }
 
-/// One flow, when it arrives.
+/// A flow at its arrival.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Flow {
-    /// Number, from 0.
+    /// Number of the flow, from 0.
     pub id: u32,
-    /// Bytes.
+    /// Size in bytes.
     pub bytes: u32,
-    /// When its sender has it to send.
+    /// Time at which its sender can begin to send it.
     pub began: Nanos,
 }
 
-/// Flows in the order of their arrival, without end.
+/// An endless sequence of flows in the order of arrival.
 #[derive(Clone, Debug)]
 pub struct Arrivals {
     sizes: FlowSizes,
@@ -141,7 +141,7 @@ pub struct Arrivals {
 }
 
 impl Arrivals {
-    /// Flows begin after `start`, on average one each `interval_mean`.
+    /// Creates arrivals after `start` with a mean interval of `interval_mean`.
     #[must_use]
     pub fn new(sizes: FlowSizes, interval_mean: Nanos, start: Nanos, seed: u64) -> Arrivals {
         let mut arrivals = Arrivals {
@@ -154,13 +154,13 @@ impl Arrivals {
         arrivals
     }
 
-    /// The flow that arrives next.
+    /// Returns the next flow and keeps it.
     #[must_use]
     pub const fn peek(&self) -> Flow {
         self.next
     }
 
-    /// Takes it.
+    /// Removes and returns the next flow.
     pub fn take(&mut self) -> Flow {
         let flow = self.next;
         self.next.id = flow.id.wrapping_add(1);

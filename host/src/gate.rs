@@ -1,7 +1,6 @@
-//! What of its traffic a host may send: pause frames from the switch, obeyed, obeyed late, or ignored.
+//! Pauses at a host: obeys the switch's pause frames, obeys them late, or ignores them.
 //!
-//! An honest host obeys at once. A late one, for tests of headroom, acts on each pause frame only
-//! after a given time, on a resume too.
+//! A late host, for tests of headroom, applies each pause frame after a fixed delay, also a resume.
 
 use std::collections::VecDeque;
 
@@ -12,71 +11,71 @@ use xoff_dataplane::wire::{FlowPause, Header, MacControl, MacControlError, Pfc, 
 use crate::flow_gate::FlowGate;
 use crate::rate_gate::RateGate;
 
-/// Pause frames that a late host has received and not yet acted upon; beyond that many it acts early.
+/// Maximum pause frames that a late host delays; a further frame applies the oldest early.
 const PENDING_MAX: usize = 4096;
 
-/// How a host answers to pause frames.
+/// Reaction of a host to pause frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Obedience {
-    /// At once.
+    /// Obeys at once.
     #[default]
     Obey,
-    /// So long after it received them.
+    /// Obeys this long after receipt.
     Late(Nanos),
-    /// Not at all.
+    /// Ignores pause frames.
     Ignore,
 }
 
 /// Pause frames received for one class.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ClassPauses {
-    /// That stop it.
+    /// XOFFs received.
     pub xoff: u64,
-    /// That let it go.
+    /// XONs received.
     pub xon: u64,
-    /// How long it was stopped.
+    /// Total time paused.
     pub paused: Nanos,
-    /// The longest of these times at a stretch.
+    /// Longest single pause.
     pub longest: Nanos,
 }
 
-/// Pause frames received, all told.
+/// Counters of received pause frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PauseCounts {
     /// PFC frames.
     pub pfc_frames: u64,
-    /// Those of them that carried lists of flows and were obeyed as such.
+    /// PFC frames obeyed as flow lists (OFC).
     pub flow_frames: u64,
-    /// Those of them with rates that were obeyed.
+    /// PFC frames obeyed as rates (GFC).
     pub rate_frames: u64,
     /// 802.3x PAUSE frames.
     pub pause_frames: u64,
-    /// Well-formed ones of either kind that stop no class that obeys them.
+    /// Well-formed PFC and PAUSE frames that name no class that obeys them.
     pub ignored: u64,
-    /// MAC control that pauses nothing, by [`MacControlError::index`].
+    /// MAC control frames that pause nothing, by [`MacControlError::index`].
     pub refused: [u64; MacControlError::COUNT],
-    /// By class.
+    /// Counters by class.
     pub classes: [ClassPauses; CLASSES],
 }
 
-/// The classes that may not be sent now.
+/// The classes that a host must not send at present.
 #[derive(Debug)]
 pub struct Gate {
     obedience: Obedience,
     obey_802_3x: bool,
-    /// Classes that PFC may stop.
+    /// Classes that obey PFC.
     classes: ClassSet,
     paused: Paused,
-    /// Flows that are paused one by one, where lists of flows are obeyed.
+    /// Paused flows, if the host obeys flow lists.
     flows: Option<FlowGate>,
-    /// Classes that are sent slower, where rates are obeyed.
+    /// Limited classes, if the host obeys rates.
     rates: Option<RateGate>,
     pending: VecDeque<(Nanos, Pfc)>,
     counts: PauseCounts,
 }
 
 impl Gate {
-    /// Nothing paused; a quantum is 512 bit times at `line`. With `obey_802_3x` a PAUSE frame is as good as
+    /// Creates a gate without pauses; a quantum is 512 bit times at `line`. With `obey_802_3x` a PAUSE frame acts as
     /// a PFC frame for all classes.
     #[must_use]
     pub fn new(line: BitRate, obedience: Obedience, obey_802_3x: bool) -> Gate {
@@ -96,48 +95,48 @@ impl Gate {
         }
     }
 
-    /// Pauses of other classes than these are counted as ignored, and no more.
+    /// Limits obedience to `classes`; pauses of other classes are only counted as ignored.
     #[must_use]
     pub fn obeying_classes(mut self, classes: ClassSet) -> Gate {
         self.classes = classes;
         self
     }
 
-    /// Lists of flows (OFC) stop those flows; otherwise, and where the host is late, they are the pauses of
-    /// the class that they are to everybody else.
+    /// Obeys flow lists (OFC): they pause flows. Without this, and at a late host, a list pauses its class, as at a
+    /// host without OFC.
     #[must_use]
     pub fn obeying_flows(mut self, line: BitRate) -> Gate {
         self.flows = (self.obedience == Obedience::Obey).then(|| FlowGate::new(line));
         self
     }
 
-    /// Rates of classes (GFC) are kept; otherwise they are the frames that pause nothing that they are to
-    /// everybody else.
+    /// Obeys rates of classes (GFC). Without this, and at a late host, a frame with rates pauses nothing, as at a
+    /// host without GFC.
     #[must_use]
     pub fn obeying_rates(mut self, line: BitRate) -> Gate {
         self.rates = (self.obedience == Obedience::Obey).then(|| RateGate::new(line));
         self
     }
 
-    /// The rate that `class` was asked to keep, as of the last [`Gate::paused`]; `None`: no limit.
+    /// Returns the rate limit of `class` as of the last [`Gate::paused`]; `None` if there is no limit.
     #[must_use]
     pub fn rate(&self, class: Class) -> Option<BitRate> {
         self.rates.as_ref()?.rate(class)
     }
 
-    /// When the pause in force on `class` began; `None` where there is none.
+    /// Returns when the current pause of `class` began; `None` if the class is not paused.
     #[must_use]
     pub fn since(&self, class: Class) -> Option<Nanos> {
         self.paused.since(class)
     }
 
-    /// When the pause in force on `class` ends by itself; `None` where there is none.
+    /// Returns when the current pause of `class` expires; `None` if the class is not paused.
     #[must_use]
     pub fn until(&self, class: Class) -> Option<Nanos> {
         self.paused.until(class)
     }
 
-    /// A frame of `class` that takes `bytes` of the line is sent at `now`.
+    /// Charges a frame of `class`, of `bytes` on the line, sent at `now`, to the class's rate limit.
     #[inline]
     pub fn sent(&mut self, now: Nanos, class: Class, bytes: Bytes) {
         if let Some(rates) = &mut self.rates {
@@ -145,13 +144,13 @@ impl Gate {
         }
     }
 
-    /// The paused flows, if they are others at `now` than when this was asked last.
+    /// Returns the paused flows if they have changed since the last call.
     pub fn changed_flows(&mut self, now: Nanos) -> Option<&FlowGate> {
         let flows = self.flows.as_mut()?;
         flows.take_change(now).then_some(flows)
     }
 
-    /// Takes a MAC control frame.
+    /// Receives a MAC control frame.
     pub fn receive(&mut self, now: Nanos, header: &Header, head: &[u8]) {
         match MacControl::parse(header, head) {
             Ok(MacControl::Pfc(pfc)) => {
@@ -176,7 +175,7 @@ impl Gate {
         }
     }
 
-    /// The classes that may not send at `now`.
+    /// Returns the classes that must not send at `now`.
     #[inline]
     pub fn paused(&mut self, now: Nanos) -> ClassSet {
         while let Some(&(at, pfc)) = self.pending.front().filter(|pending| pending.0 <= now) {
@@ -189,7 +188,7 @@ impl Gate {
         ClassSet(self.paused.classes().0 | slowed.0)
     }
 
-    /// When the answer of [`Gate::paused`] may change by itself.
+    /// Returns the next time at which [`Gate::paused`] may change without a frame.
     #[inline]
     #[must_use]
     pub fn next_change(&self) -> Nanos {
@@ -199,7 +198,7 @@ impl Gate {
         pending.min(self.paused.next_expiry()).min(flows).min(rates)
     }
 
-    /// The link is lost at `now`, and with it all that the peer has asked for, as at a switch's port.
+    /// Ends all pauses and limits at `now`, because the link was lost, as a switch's port does.
     pub fn link_lost(&mut self, now: Nanos) {
         self.pending.clear();
         let resumed = self.paused.receive(now, ClassSet::ALL, &Default::default());
@@ -212,7 +211,7 @@ impl Gate {
         }
     }
 
-    /// What was received until `now`; pauses in force count as far as they got.
+    /// Returns the counters at `now`; current pauses count up to `now`.
     #[must_use]
     pub fn counts(&self, now: Nanos) -> PauseCounts {
         let mut counts = self.counts;
@@ -241,7 +240,7 @@ impl Gate {
         }
     }
 
-    /// Whether the frame carried a list of flows, and was obeyed as one.
+    /// Applies a flow list; returns true if the frame needs no further processing.
     fn obey_flows(&mut self, now: Nanos, pfc: &Pfc, head: &[u8]) -> bool {
         let Some(flows) = &mut self.flows else { return false };
         match FlowPause::parse(pfc, head) {
@@ -262,7 +261,7 @@ impl Gate {
         }
     }
 
-    /// Whether the frame has rates and is done with.
+    /// Applies rates; returns true if the frame needs no further processing.
     fn obey_rates(&mut self, now: Nanos, pfc: &Pfc, head: &[u8]) -> bool {
         let Some(gate) = &mut self.rates else { return false };
         match Rates::parse(pfc, head) {

@@ -1,18 +1,17 @@
-//! How hosts that are programs run, unless they are told otherwise: how long they sleep, how much they hand over at a time, and how
-//! much of their own delays they make up for.
+//! Defaults of hosts that are programs: time to sleep, bytes handed to the kernel at once, and delay to catch up.
 
 use xoff_dataplane::units::{BitRate, Bytes, Nanos};
 
-/// How much of its own delays a host makes up for.
+/// Maximum delay of its own that a host catches up.
 pub const CATCH_UP: Nanos = Nanos::from_millis(2);
-/// How long it sleeps at least while there is traffic.
+/// Minimum sleep while there is traffic.
 pub const NAP: Nanos = Nanos::from_micros(50);
-/// At least so much is handed to the kernel at a time, whatever the line.
+/// Minimum bytes handed to the kernel at once, on any line.
 const COMMIT_MIN: Bytes = Bytes(16 * 1024);
-/// And at least what the line sends in this time.
+/// Minimum time of sending that one hand-over covers.
 const COMMIT_TIME: Nanos = Nanos::from_micros(10);
 
-/// What a host on a line of this rate hands to the kernel at a time.
+/// Returns the bytes that a host on a line of this rate hands to the kernel at once.
 #[must_use]
 pub fn commit(line: BitRate) -> Bytes {
     line.bytes_in(COMMIT_TIME).max(COMMIT_MIN)

@@ -1,20 +1,20 @@
-//! What a host of `xoff traffic` decides: when it sends which frame, what pauses it, and what became of
-//! everything that was sent. No socket, no clock, no thread: whoever drives a host (the switch's own
-//! command over AF_XDP, a simulator) hands it the time and the bytes.
+//! The decisions of an `xoff traffic` host: the time and content of each frame, obedience to pauses, and an account
+//! of all frames. The crate has no socket, clock or thread. A driver, such as xoff's command over AF_XDP or a
+//! simulator, passes in time and bytes.
 //!
 //! ```text
-//!   stream --> schedule --> sender --> payload ---+
-//!   what       when         whose turn  the frame |
-//!                              ^                  v
-//!                  gate, limiter <------- whoever drives ------> sink --> report
-//!                  pauses, CNMs obeyed                           track
+//!   stream  -->  schedule  -->  sender  -->  payload ---+
+//!   load         due times      next stream  frame      |
+//!                                  ^                    v
+//!               gate, limiter <------------ driver ------> sink --> report
+//!               obey pauses, CNMs                          track
 //! ```
 //!
-//! A driver gives each received frame to the [`Gate`] (MAC control), to the [`Notices`] (CNMs) or to the
-//! [`Sink`] (all else), asks the [`Sender`] what may be sent now, and makes a [`HostReport`] in the end.
+//! A driver passes each received frame to the [`Gate`] (MAC control), the [`Notices`] (CNMs) or the [`Sink`] (all
+//! else). It asks the [`Sender`] for the next frame, and makes a [`HostReport`] at the end.
 //!
-//! Here is a whole driver: a sender and a sink on one wire in virtual time. Between them somebody asks the
-//! sender to pause class 3 for 1000 quanta, which are 512 microseconds at a gigabit.
+//! The example is a whole driver: a sender and a sink on one wire in virtual time. A pause of class 3 stops the
+//! sender for 1000 quanta, which are 512 microseconds at a gigabit.
 //!
 //! ```
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -1,5 +1,4 @@
-//! The rate limiter of one stream: a reaction point of QCN, the pace that it sets, and what it did over
-//! time.
+//! The rate limiter of one stream: a QCN reaction point, the pace that it sets, and a record of its rate.
 
 use serde::{Deserialize, Serialize};
 use xoff_dataplane::congestion::{ReactionPoint, ReactionSettings};
@@ -8,12 +7,12 @@ use xoff_dataplane::units::{BitRate, Bytes, Nanos};
 use crate::pacer::Pacer;
 use crate::values;
 
-/// From one sample of the rate to the next, at first.
+/// Initial interval between samples of the rate.
 const SAMPLE_INTERVAL: Nanos = Nanos::from_millis(10);
-/// Samples that are kept: when there are more, every second one goes, and the rest come half as often.
+/// Maximum samples kept; beyond them every second one is dropped and the interval doubles.
 const SAMPLES_MAX: usize = 2048;
 
-/// A stream's limiter.
+/// The rate limiter of a stream.
 #[derive(Debug)]
 pub struct Limiter {
     point: ReactionPoint,
@@ -27,32 +26,32 @@ pub struct Limiter {
     next_sample: Nanos,
 }
 
-/// What a stream might send at a time.
+/// A sample of a stream's rate limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RateSample {
-    /// Since the host began.
+    /// Nanoseconds since the host began.
     pub at_ns: u64,
-    /// The current rate, layer 1.
+    /// Current rate in Mb/s of layer 1.
     pub mbps: f64,
-    /// The target rate.
+    /// Target rate in Mb/s of layer 1.
     pub target_mbps: f64,
 }
 
-/// What became of a stream's limiter.
+/// Report of a stream's rate limiter.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LimiterReport {
     /// CNMs received for the stream.
     pub cnms: u64,
-    /// Quantized feedback of the last one, 0 to 63.
+    /// Quantized feedback of the last CNM, 0 to 63.
     pub feedback_last: u8,
-    /// Mean of all; zero without any.
+    /// Mean feedback of all CNMs; 0 without any.
     pub feedback_mean: f64,
-    /// The rate over time.
+    /// Samples of the rate over time.
     pub rates: Vec<RateSample>,
 }
 
 impl Limiter {
-    /// For stream number `index` on `line`, from `now` on.
+    /// Creates a limiter for stream number `index` on `line`, beginning at `now`.
     #[must_use]
     pub fn new(settings: &ReactionSettings, index: usize, line: BitRate, now: Nanos) -> Limiter {
         Limiter {
@@ -68,21 +67,21 @@ impl Limiter {
         }
     }
 
-    /// When it lets the next frame go.
+    /// Returns when the next frame may be sent.
     #[inline]
     #[must_use]
     pub const fn free_at(&self) -> Nanos {
         self.pace.free_at()
     }
 
-    /// Whether the stream has less than its line.
+    /// Returns true if the limit is below the rate of the line.
     #[inline]
     #[must_use]
     pub fn is_limiting(&self) -> bool {
         self.point.next_deadline() != Nanos::NEVER
     }
 
-    /// A frame leaves that could have left at `earliest`.
+    /// Charges a frame sent that could have left at `earliest`.
     #[inline]
     pub fn sent(&mut self, earliest: Nanos, bytes: Bytes) {
         self.pace.occupy(earliest, bytes);
@@ -90,7 +89,7 @@ impl Limiter {
         self.pace.set_rate(self.point.rate());
     }
 
-    /// A CNM has come for the stream.
+    /// Lowers the rate for a CNM with this feedback.
     pub fn notified(&mut self, now: Nanos, feedback: u8) {
         self.cnms += 1;
         self.feedback_last = feedback;
@@ -99,7 +98,7 @@ impl Limiter {
         self.pace.set_rate(self.point.rate());
     }
 
-    /// The time is `now`.
+    /// Advances the reaction point to `now`, and takes a sample if one is due.
     pub fn advance(&mut self, now: Nanos) {
         if now >= self.point.next_deadline() {
             self.point.advance(now);
@@ -110,13 +109,13 @@ impl Limiter {
         }
     }
 
-    /// When the time alone changes what it lets go, or has it take a sample.
+    /// Returns when [`Limiter::advance`] is due next, to change the rate or take a sample.
     #[must_use]
     pub fn next_deadline(&self) -> Nanos {
         self.point.next_deadline().min(self.next_sample)
     }
 
-    /// What became of it.
+    /// Reports the CNMs and the rate over time.
     #[must_use]
     pub fn report(&self) -> LimiterReport {
         LimiterReport {
@@ -146,10 +145,11 @@ impl Limiter {
     }
 }
 
-/// Reads a reaction point's parameters: `ai=1M,hai=10M,time=15ms`; what is not named is the standard's.
+/// Parses the parameters of a reaction point, such as `ai=1M,hai=10M,time=15ms`; missing parameters have the
+/// standard's values.
 ///
 /// # Errors
-/// What is allowed.
+/// Returns a description of the allowed values.
 pub fn parse_reaction(text: &str) -> Result<ReactionSettings, String> {
     const KEYS: &str =
         "gd (a divisor), recovery (cycles), bytes, time, ai, hai, min (rates), jitter (percent), seed";

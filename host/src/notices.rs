@@ -1,5 +1,5 @@
-//! CNMs as a host takes them: those to itself are read, whoever they are for; malformed ones slow down
-//! nobody and are counted by reason. Those that are read are kept as they came, up to a number.
+//! Receipt of CNMs at a host. CNMs addressed to the host are parsed, even those for unknown streams. Malformed ones
+//! slow down no stream and are counted by reason. A limited number of well-formed ones is kept unparsed.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use xoff_dataplane::units::{MacAddr, Nanos};
 use xoff_dataplane::wire::cnm::LEN_MAX;
 use xoff_dataplane::wire::{Cnm, CnmError, Header};
 
-/// What came, but for CNMs to other hosts.
+/// Counters and captures of received CNMs, without those to other hosts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Notices {
     received: u64,
@@ -17,10 +17,10 @@ pub struct Notices {
     captured: Vec<CapturedCnm>,
 }
 
-/// A CNM as it came off the wire.
+/// A CNM as received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CapturedCnm {
-    /// By the clock of all reports.
+    /// Time of receipt, on the clock of all reports.
     pub at: Nanos,
     bytes: [u8; LEN_MAX],
     len: usize,
@@ -34,48 +34,48 @@ impl CapturedCnm {
         CapturedCnm { at, bytes, len }
     }
 
-    /// The frame, without FCS and without what follows the longest CNM.
+    /// Returns the frame, without FCS, cut at the length of the longest CNM.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes[..self.len]
     }
 }
 
-/// CNMs received.
+/// Report of received CNMs.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct CnmReport {
-    /// Well-formed ones.
+    /// Well-formed CNMs.
     pub received: u64,
-    /// Those of them that name no stream with a rate limiter here.
+    /// Well-formed CNMs for no stream with a rate limiter here.
     pub unknown: u64,
-    /// Malformed ones, by reason.
+    /// Malformed CNMs, by reason.
     pub refused: BTreeMap<String, u64>,
-    /// The well-formed ones as they came, in order, the first 4096 of them.
+    /// First 4096 well-formed CNMs, in the order of receipt.
     #[serde(skip)]
     pub captured: Vec<CapturedCnm>,
 }
 
-/// Room for CNMs as they came: 500 KB where a host has rate limiters.
+/// Maximum CNMs kept: 500 KB at a host with rate limiters.
 const CAPTURED_MAX: usize = 4096;
 
-/// A rate limiter's number, and the feedback for it.
+/// Number of a rate limiter, and the feedback for it.
 pub type Notice = (u16, u8);
 
 impl Notices {
-    /// Of a host whose streams have rate limiters or not; without, nothing is kept.
+    /// Creates counters; `limiters` is true if the host's streams have rate limiters. Without them no CNM is kept.
     #[must_use]
     pub fn new(limiters: bool) -> Notices {
         let room = if limiters { CAPTURED_MAX } else { 0 };
         Notices { received: 0, unknown: 0, refused: [0; CnmError::COUNT], captured: Vec::with_capacity(room) }
     }
 
-    /// Takes a CNM at the host with this address; answers which limiter it is for, if it names one.
+    /// Receives a CNM at the host of this address; returns the rate limiter that it names, with its feedback.
     pub fn receive(&mut self, now: Nanos, address: MacAddr, header: &Header, head: &[u8]) -> Option<Notice> {
         let cnm = self.read(now, address, header, head)?;
         header.cn_tag.map(|cn_tag| (cn_tag.0, cnm.feedback))
     }
 
-    /// Takes a CNM at the host with this address; answers what it says, if it is for this host and well-formed.
+    /// Receives a CNM at the host of this address; returns it if it is addressed to this host and well-formed.
     pub fn read(&mut self, now: Nanos, address: MacAddr, header: &Header, head: &[u8]) -> Option<Cnm> {
         if header.dst != address && !header.dst.is_group() {
             return None;
@@ -95,24 +95,24 @@ impl Notices {
         }
     }
 
-    /// Well-formed ones.
+    /// Returns the number of well-formed CNMs.
     #[must_use]
     pub const fn received(&self) -> u64 {
         self.received
     }
 
-    /// Malformed ones, by [`CnmError::index`].
+    /// Returns the number of malformed CNMs, by [`CnmError::index`].
     #[must_use]
     pub const fn refused(&self) -> &[u64; CnmError::COUNT] {
         &self.refused
     }
 
-    /// The CNM received last is for no stream here.
+    /// Counts the last received CNM as one for no stream here.
     pub fn note_unknown(&mut self) {
         self.unknown += 1;
     }
 
-    /// As reported.
+    /// Reports the counters and captures.
     #[must_use]
     pub fn report(&self) -> CnmReport {
         let refused = CnmError::ALL.iter().map(|reason| (reason.name().into(), self.refused[reason.index()]));

@@ -1,35 +1,34 @@
-//! When the next frame may start on a line of a given rate.
+//! Paces frames to the rate of a virtual line.
 //!
-//! A virtual line: each frame occupies it for exactly its time, fractions of a nanosecond carried
-//! over. Whoever sends says how early the frame could have started; that is what lets a sender that
-//! was late (it slept, the machine stalled) catch up, while a line that had nothing to send has
-//! saved up nothing. A port's shaper differs in that: it earns credit while idle.
+//! Each frame occupies the line for its exact time; fractions of a nanosecond carry over. The sender supplies the
+//! earliest time at which the frame could have started. So a late sender (asleep, or on a stalled machine) catches
+//! up, while a line without traffic saves no credit. A port's shaper differs: it earns credit while idle.
 
 use xoff_dataplane::units::{BitRate, Bytes, Nanos};
 
-/// A line that is busy until some time.
+/// A line that is occupied up to some time.
 #[derive(Clone, Debug)]
 pub struct Pacer {
     rate: BitRate,
     free_at: Nanos,
-    /// Beyond `free_at`, in nanoseconds / `rate`.
+    /// Time beyond `free_at`, in nanoseconds / `rate`.
     fraction: u64,
 }
 
 impl Pacer {
-    /// A line that is free from `start` on.
+    /// Creates a line that is free from `start` on.
     #[must_use]
     pub const fn new(rate: BitRate, start: Nanos) -> Pacer {
         Pacer { rate, free_at: start, fraction: 0 }
     }
 
-    /// When the next frame may start.
+    /// Returns when the next frame may start.
     #[must_use]
     pub const fn free_at(&self) -> Nanos {
         self.free_at
     }
 
-    /// Frames take their time at another rate from now on.
+    /// Changes the rate for later frames.
     #[inline]
     pub fn set_rate(&mut self, rate: BitRate) {
         if rate != self.rate {
@@ -43,7 +42,7 @@ impl Pacer {
         if earliest > self.free_at {
             (self.free_at, self.fraction) = (earliest, 0);
         }
-        // One frame: at most 9 KB x 8 x 10^9, which fits.
+        // Cannot overflow: a frame is at most 9 KB x 8 x 10^9.
         let rate = self.rate.bits_per_second();
         let time = bytes.0 * 8 * 1_000_000_000 + self.fraction;
         self.free_at = self.free_at.after(Nanos(time / rate));

@@ -1,4 +1,4 @@
-//! What a host is made of, as far as its report says something of it: live and simulated hosts have it reported in the same way.
+//! The parts of a host that its report covers, shared by live and simulated hosts.
 
 use xoff_dataplane::units::{BitRate, MacAddr, Nanos};
 
@@ -9,15 +9,15 @@ use crate::sender::Sender;
 use crate::sink::Sink;
 use crate::stream::Stream;
 
-/// A host's parts.
+/// The parts of a host that its report covers.
 #[derive(Debug)]
 #[allow(missing_docs)] // the types say it
 pub struct HostParts<'host> {
     pub address: MacAddr,
-    /// Its number in the frames that it sends.
+    /// Number of the host in its frames.
     pub id: u16,
     pub line: BitRate,
-    /// What it was told to send.
+    /// Configured streams.
     pub streams: &'host [Stream],
     pub sender: &'host Sender,
     pub sink: &'host Sink,
@@ -26,7 +26,7 @@ pub struct HostParts<'host> {
 }
 
 impl HostParts<'_> {
-    /// What they say from `begin` to `now`. The device, and what is lost at it, is of who has one.
+    /// Reports the run from `begin` to `now`. A live host adds its device and the device's losses.
     #[must_use]
     pub fn report(&self, begin: Nanos, now: Nanos) -> HostReport {
         let sent = self.sender.sent().zip(self.streams).zip(self.sender.limiters()).enumerate();

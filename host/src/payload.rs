@@ -1,20 +1,19 @@
-//! What a data frame carries: Ethernet (with a tag where the stream has one, and a CN-TAG where it has
-//! a rate limiter), IPv4, UDP, and in the
-//! UDP payload a [`Stamp`] that tells its sink who sent it, which one of its stream it is, and when.
+//! Content of a data frame: Ethernet (with the stream's tag, and a CN-TAG if it has a rate limiter), IPv4 and UDP.
+//! The UDP payload begins with a [`Stamp`], which tells the sink the frame's sender, position and time.
 //!
-//! A frame is built once per stream, as a [`Template`]; for each frame only the template's head is
-//! copied and the stamp written behind it. What follows the stamp is whatever the buffer held.
+//! A stream's headers are built once, as a [`Template`]. For each frame the template is copied and the stamp is
+//! written behind it. The bytes behind the stamp are arbitrary.
 //!
-//! The stamp, big-endian, is small enough for a 64-byte frame:
+//! The stamp is big-endian and fits into a 64-byte frame:
 //!
 //! | offset | field |
 //! |---|---|
 //! | 0-1 | magic 0x786F |
 //! | 2-3 | sender |
 //! | 4 | stream |
-//! | 5 | bit 7: end of stream, bit 6: a flow stamp follows, bits 2:0: class |
-//! | 6-11 | sequence number from 0; at the end of a stream: how many data frames it had |
-//! | 12-17 | time of sending, low 48 bits of the monotonic clock in nanoseconds; at the end of a stream: that of its first frame |
+//! | 5 | bit 7: end marker, bit 6: a flow stamp follows, bits 2:0: class |
+//! | 6-11 | sequence number from 0; in an end marker: number of the stream's data frames |
+//! | 12-17 | time of sending, low 48 bits of the monotonic clock in nanoseconds; in an end marker: that of the stream's first frame |
 //! | 18-21 | flow number |
 //! | 22-25 | bytes of the flow |
 //! | 26-29 | frames of the flow |
@@ -34,9 +33,9 @@ use xoff_dataplane::wire::{CnTag, FlowKey, Header, Tci, cn_tag};
 pub const STAMP_LEN: usize = 18;
 /// Bytes of a [`FlowStamp`].
 pub const FLOW_STAMP_LEN: usize = 18;
-/// Most bytes that [`Template::write`] touches.
+/// Maximum bytes that [`Template::write`] writes.
 pub const HEAD_MAX: usize = ETHERNET + 2 * TAG + IPV4 + UDP + STAMP_LEN + FLOW_STAMP_LEN;
-/// Sequence numbers and times are this wide.
+/// Width of sequence numbers and times.
 const MASK_48: u64 = (1 << 48) - 1;
 
 const ETHERNET: usize = 14;
@@ -47,22 +46,22 @@ const MAGIC: u16 = 0x786F;
 const FLAG_END: u8 = 0x80;
 const FLAG_FLOW: u8 = 0x40;
 
-/// Where on the wire a stream's frames go, and what their headers say.
+/// Header fields of a stream's frames.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Headers {
-    /// Address of the station that they are for, from which their IPv4 destination follows.
+    /// Address of the destination station, from which the IPv4 destination is derived.
     pub dst: MacAddr,
-    /// Address of the router on the way to it; `None`: the station itself is on this network.
+    /// Address of the router on the way to the destination; `None` if the station is on this network.
     pub via: Option<MacAddr>,
     /// Source address.
     pub src: MacAddr,
-    /// The 802.1Q tag, if any.
+    /// 802.1Q tag.
     pub tag: Option<Tci>,
-    /// The CN-TAG, if any.
+    /// CN-TAG.
     pub cn_tag: Option<CnTag>,
     /// Differentiated services code point, 0..=63.
     pub dscp: u8,
-    /// The ECN bits, 0..=3: 0 is not capable, 1 and 2 are ECT(1) and ECT(0), 3 is marked.
+    /// ECN bits, 0..=3: 0 is not capable, 1 and 2 are ECT(1) and ECT(0), 3 is marked.
     pub ecn: u8,
     /// UDP source port.
     pub source_port: u16,
@@ -70,57 +69,57 @@ pub struct Headers {
     pub destination_port: u16,
 }
 
-/// Who sent a frame, which one it is, and when.
+/// Sender, position and time of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stamp {
-    /// The host that sent it.
+    /// Number of the sending host.
     pub sender: u16,
-    /// The stream among those of the sender.
+    /// Number of the stream at the sender.
     pub stream: u8,
-    /// The class that the sender obeyed pauses for.
+    /// Class whose pauses the sender obeys.
     pub class: Class,
-    /// Whether this is no data but the end of the stream.
+    /// True in an end marker, which carries no data.
     pub end: bool,
-    /// Place in the stream, from 0; at its end the number of data frames. 48 bits.
+    /// Position in the stream, from 0; in an end marker the number of data frames. 48 bits.
     pub sequence: u64,
-    /// Time of sending, 48 bits; at its end that of its first frame.
+    /// Time of sending, 48 bits; in an end marker that of the stream's first frame.
     pub sent: Nanos,
-    /// The flow that it belongs to, where the stream consists of flows.
+    /// Flow of the frame, if the stream consists of flows.
     pub flow: Option<FlowStamp>,
 }
 
-/// A flow: so many bytes that complete together.
+/// A flow: bytes that complete together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FlowStamp {
     /// Number of the flow in its stream.
     pub id: u32,
-    /// UDP payload that it has in all.
+    /// UDP payload of the whole flow, in bytes.
     pub bytes: u32,
-    /// Frames that it has in all.
+    /// Frames of the whole flow.
     pub frames: u32,
-    /// When its sender had it to send, 48 bits.
+    /// Time at which its sender could begin to send it, 48 bits.
     pub began: Nanos,
 }
 
-/// The span from a 48-bit time `then` to `now`; zero where `then` is later (clocks of two machines).
+/// Returns the time from the 48-bit `then` to `now`; zero if `then` is later, as with the clocks of two machines.
 #[must_use]
 pub const fn span_48(now: Nanos, then: Nanos) -> Nanos {
     let span = now.0.wrapping_sub(then.0) & MASK_48;
     if span > MASK_48 / 2 { Nanos(0) } else { Nanos(span) }
 }
 
-/// The headers of a stream's frames, ready to be copied.
+/// Prepared headers of a stream's frames.
 #[derive(Clone, Debug)]
 pub struct Template {
     head: [u8; HEAD_MAX],
     ip_at: usize,
     stamp_at: usize,
-    /// The IPv4 header without total length: its checksum follows from this sum and the length.
+    /// Sum over the IPv4 header without total length, from which the checksum is computed.
     ip_sum: u32,
 }
 
 impl Template {
-    /// Builds the headers once.
+    /// Builds the headers.
     #[must_use]
     pub fn new(headers: &Headers) -> Template {
         let tags = usize::from(headers.tag.is_some()) + usize::from(headers.cn_tag.is_some());
@@ -136,27 +135,27 @@ impl Template {
         Template { head, ip_at, stamp_at, ip_sum }
     }
 
-    /// Shortest frame (without FCS) that holds headers and stamp.
+    /// Returns the minimum length of a frame (without FCS) that holds headers and stamp.
     #[must_use]
     pub fn len_min(&self, with_flow: bool) -> usize {
         self.stamp_at + STAMP_LEN + if with_flow { FLOW_STAMP_LEN } else { 0 }
     }
 
-    /// UDP payload of a frame of `frame_len` bytes (without FCS).
+    /// Returns the UDP payload of a frame of `frame_len` bytes (without FCS).
     #[must_use]
     pub fn payload_of(&self, frame_len: usize) -> usize {
         frame_len.saturating_sub(self.stamp_at)
     }
 
-    /// The flow that a switch takes its frames for.
+    /// Returns the flow key that a switch computes from the frames.
     #[must_use]
     pub fn flow(&self) -> FlowKey {
         let header = Header::parse(&self.head).expect("a head of our own making");
         FlowKey::of(&header, &self.head)
     }
 
-    /// Writes the head of a frame of `frame_len` bytes (without FCS) to the start of `frame`, which must
-    /// hold [`Template::len_min`] bytes.
+    /// Writes the head of a frame of `frame_len` bytes (without FCS) to the start of `frame`, which must hold
+    /// [`Template::len_min`] bytes.
     #[inline]
     pub fn write(&self, frame: &mut [u8], frame_len: usize, stamp: &Stamp) {
         frame[..self.stamp_at].copy_from_slice(&self.head[..self.stamp_at]);
@@ -164,7 +163,7 @@ impl Template {
         write_stamp(&mut frame[self.stamp_at..], stamp);
     }
 
-    /// As [`Template::write`], from another UDP source port.
+    /// Writes as [`Template::write`] does, with another UDP source port.
     #[inline]
     pub fn write_from_port(&self, frame: &mut [u8], frame_len: usize, stamp: &Stamp, source_port: u16) {
         self.write(frame, frame_len, stamp);
@@ -208,13 +207,13 @@ fn write_ethernet(head: &mut [u8], headers: &Headers) {
     }
 }
 
-/// The IPv4 address that goes with a MAC address: 10 and the last three bytes.
+/// Derives an IPv4 address from a MAC address: 10 and the last three bytes.
 #[must_use]
 pub const fn ip_address(mac: MacAddr) -> Ipv4Addr {
     Ipv4Addr::new(10, mac.0[3], mac.0[4], mac.0[5])
 }
 
-/// Everything but the lengths and what depends on them. No UDP checksum, which IPv4 allows.
+/// Writes all fields except lengths and IPv4 checksum. The UDP checksum stays 0, which IPv4 allows.
 fn write_ip_udp(head: &mut [u8], headers: &Headers) {
     let mut ip = MutableIpv4Packet::new(head).expect("the head holds an IPv4 header");
     ip.set_version(4);
@@ -248,35 +247,35 @@ fn write_stamp(at: &mut [u8], stamp: &Stamp) {
     }
 }
 
-/// A data frame as its sink sees it.
+/// A received data frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrival {
-    /// What the sender wrote.
+    /// Stamp written by the sender.
     pub stamp: Stamp,
     /// Destination address.
     pub dst: MacAddr,
-    /// The tag that it arrived with.
+    /// Tag at receipt.
     pub tag: Option<Tci>,
-    /// The code point that it arrived with.
+    /// DSCP at receipt.
     pub dscp: u8,
-    /// Whether the network marked it "congestion experienced".
+    /// True if the network marked the frame "congestion experienced".
     pub congested: bool,
-    /// UDP payload, bytes.
+    /// UDP payload in bytes.
     pub payload: usize,
 }
 
-/// What a received frame is to a sink.
+/// Kind of a received frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Parsed {
-    /// A frame of a stream.
+    /// A data frame of a stream.
     Data(Arrival),
-    /// One of a stream, but its length or its IPv4 checksum is wrong: a host would discard it.
+    /// A data frame with a wrong length or IPv4 checksum, which a host would discard.
     Corrupt,
-    /// Something else.
+    /// Any other frame.
     Other,
 }
 
-/// Reads a frame of `frame_len` bytes (without FCS), of which the first [`HEAD_MAX`] are at hand.
+/// Parses a frame of `frame_len` bytes (without FCS), given its first [`HEAD_MAX`] bytes.
 #[inline]
 #[must_use]
 pub fn parse(header: &Header, head: &[u8], frame_len: usize) -> Parsed {

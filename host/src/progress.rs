@@ -1,30 +1,30 @@
-//! What a running host tells while it runs: totals by class, read by whoever shows progress.
+//! Live totals of a running host by class, for displays of progress.
 
 use xoff_dataplane::counter::Counter;
 use xoff_dataplane::units::{Bytes, CLASSES};
 
-/// Totals of one host; it alone writes them.
+/// Totals of one host, which is the only writer.
 #[derive(Debug, Default)]
 pub struct Progress {
     /// Data frames sent, by class.
     pub sent: [Volume; CLASSES],
-    /// Data frames received, by the class that their sender obeys pauses for.
+    /// Data frames received, by the class whose pauses their sender obeys.
     pub received: [Volume; CLASSES],
-    /// Data frames received, by sender; of those that it was made for.
+    /// Data frames received, by sender, for the senders passed at creation.
     pub(super) senders: Box<[(u16, Volume)]>,
-    /// 1 once all streams are over.
+    /// 1 when all streams are complete.
     pub all_sent: Counter,
 }
 
 impl Progress {
-    /// Of a host that tells the frames of these senders apart.
+    /// Creates totals that also count by sender, for these senders.
     #[must_use]
     pub fn of_senders(numbers: impl IntoIterator<Item = u16>) -> Progress {
         let senders = numbers.into_iter().map(|number| (number, Volume::default()));
         Progress { senders: senders.collect(), ..Progress::default() }
     }
 
-    /// What has come from a sender; `None` where it is not told apart.
+    /// Returns the frames received from a sender; `None` if it has no total of its own.
     #[must_use]
     pub fn received_from(&self, sender: u16) -> Option<&Volume> {
         self.place_of(sender).map(|place| &self.senders[place].1)
@@ -40,7 +40,7 @@ impl Progress {
 pub struct Volume {
     /// Frames.
     pub frames: Counter,
-    /// Bytes of layer 1: what the frames take of a line.
+    /// Bytes of layer 1, as the frames occupy the line.
     pub line_bytes: Counter,
 }
 

@@ -1,4 +1,4 @@
-//! Classes that the switch has asked to be sent slower (GFC), and when each may send its next frame.
+//! Rate limits of classes (GFC) at a host, and the times at which limited classes may send.
 
 use xoff_dataplane::pause::KeptRates;
 use xoff_dataplane::units::{BitRate, Bytes, CLASSES, Class, ClassSet, Nanos};
@@ -6,7 +6,7 @@ use xoff_dataplane::wire::Rates;
 
 use crate::pacer::Pacer;
 
-/// One pacer for each class with a limit.
+/// A pacer for each limited class.
 #[derive(Debug)]
 pub struct RateGate {
     kept: KeptRates,
@@ -15,19 +15,19 @@ pub struct RateGate {
 }
 
 impl RateGate {
-    /// No limits; rates are parts of `line`.
+    /// Creates a gate without limits; rates are fractions of `line`.
     #[must_use]
     pub fn new(line: BitRate) -> RateGate {
         RateGate { kept: KeptRates::new(line), pacers: std::array::from_fn(|_| None), now: Nanos::ZERO }
     }
 
-    /// Obeys a frame with rates.
+    /// Applies a frame with rates.
     pub fn obey(&mut self, now: Nanos, rates: &Rates) {
         let changed = self.kept.receive(now, ClassSet::ALL, rates);
         self.keep(now, changed);
     }
 
-    /// Classes that may not send at `now`, because they have sent as much as they may.
+    /// Returns the classes that must not send at `now`, because their limit is used up.
     pub fn slowed(&mut self, now: Nanos) -> ClassSet {
         let over = self.kept.expire(now);
         self.keep(now, over);
@@ -37,20 +37,20 @@ impl RateGate {
         Class::ALL.into_iter().filter(waits).collect()
     }
 
-    /// The rate of `class`, as of the last look; `None`: no limit.
+    /// Returns the limit of `class` as of the last [`RateGate::slowed`]; `None` if there is no limit.
     #[must_use]
     pub fn rate(&self, class: Class) -> Option<BitRate> {
         self.kept.rate(class)
     }
 
-    /// A frame of `class` is sent at `now`.
+    /// Charges a frame of `class` sent at `now`.
     pub fn sent(&mut self, now: Nanos, class: Class, bytes: Bytes) {
         if let Some(pacer) = &mut self.pacers[class.index()] {
             pacer.occupy(now, bytes);
         }
     }
 
-    /// When the answer of [`RateGate::slowed`] may change by itself.
+    /// Returns the next time at which [`RateGate::slowed`] may change without a frame.
     #[must_use]
     pub fn next_change(&self) -> Nanos {
         let waiting = self.pacers.iter().flatten().map(Pacer::free_at).filter(|&at| at > self.now);

@@ -1,13 +1,12 @@
-//! What a host reports: the shape of `--json`, whose key names are stable.
+//! The report of a host, which is also the JSON of `--json`; its keys are stable.
 //!
-//! Conventions: `bytes` count frames with FCS; rates in `mbps` count layer 1 (FCS, preamble and gap) and
-//! `goodput_mbps` UDP payload that arrived for the first time; times are nanoseconds. A rate is taken
-//! from the end of the first frame to that of the last.
-//!
-//! `lost` is what was sent and never came. How much was sent is known where an end marker came
-//! through or where sender and sink were settled with each other ([`settle`]); until then
-//! `sent_known` is false, and `sent` is the highest sequence number seen. What was sent before a host was ready is
-//! `missed_at_start`, and not lost ([`Incoming::missed_at_start`]).
+//! * `bytes` are those of frames with FCS.
+//! * `mbps` are rates of layer 1 (FCS, preamble and gap), `goodput_mbps` of UDP payload that arrived for the first
+//!   time. Rates are measured from the end of the first frame to the end of the last.
+//! * `_ns` are nanoseconds.
+//! * `lost` frames were sent and never arrived. The number sent is known after an end marker, or after [`settle`].
+//!   Before, `sent_known` is false, and `sent` is one more than the highest sequence number received.
+//! * `missed_at_start` frames were sent before the host was ready and are not lost ([`Incoming::missed_at_start`]).
 
 use std::collections::BTreeMap;
 
@@ -23,41 +22,41 @@ use crate::stream::Stream;
 use xoff_dataplane::units::{Bytes, CLASSES, Class, ClassSet, Nanos};
 use xoff_dataplane::wire::MacControlError;
 
-/// One host's run.
+/// Report of one host's run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct HostReport {
-    /// Its interface.
+    /// Name of the interface.
     pub device: String,
-    /// Its address.
+    /// Address of the host.
     pub address: String,
-    /// Its number in the frames that it sends.
+    /// Number of the host in its frames.
     pub sender: u16,
-    /// Rate of its line.
+    /// Rate of the line.
     pub line_mbps: f64,
-    /// How long it ran.
+    /// Duration of the run.
     pub elapsed_ns: u64,
-    /// Longest time that the machine kept it from running.
+    /// Longest time that the machine kept the host from running.
     pub longest_gap_ns: u64,
-    /// How long it took to run once a time that it had slept until had come: the median.
+    /// Median delay of the host's wakeups.
     #[serde(default)]
     pub usual_gap_ns: u64,
-    /// What it sent, by stream.
+    /// Sent streams.
     pub sent: Vec<SentStream>,
-    /// What it received, by sender and stream.
+    /// Received streams, by sender and stream.
     pub received: Vec<ReceivedStream>,
-    /// Pause frames that it received.
+    /// Received pause frames.
     pub pauses: PauseReport,
-    /// Congestion notifications that it received.
+    /// Received congestion notifications.
     pub cnms: CnmReport,
-    /// Frames that belong to no stream of this host.
+    /// Received frames that belong to no stream of this host.
     pub unsorted: UnsortedReport,
-    /// Frames that were lost between the wire and this host.
+    /// Frames lost between the wire and this host.
     pub drops: DropReport,
-    /// Whether its interface was deleted while it ran, and so ended it.
+    /// True if the deletion of the interface ended the run.
     pub device_gone: bool,
 }
 
-/// What one stream sent.
+/// Sent frames of one stream.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[allow(missing_docs)] // the names say it; units in the module's text
 pub struct SentStream {
@@ -71,12 +70,12 @@ pub struct SentStream {
     pub first_ns: u64,
     pub last_ns: u64,
     pub end_markers: u8,
-    /// Its rate limiter, where it has one.
+    /// Rate limiter of the stream.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub qcn: Option<LimiterReport>,
 }
 
-/// What arrived of one stream.
+/// Received frames of one stream.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[allow(missing_docs)] // the names say it; units in the module's text
 pub struct ReceivedStream {
@@ -87,12 +86,12 @@ pub struct ReceivedStream {
     pub sent_known: bool,
     pub frames: u64,
     pub lost: u64,
-    /// Sent before this host was ready, and so not received; not among those lost.
+    /// Frames sent before this host was ready; not counted as lost.
     #[serde(default)]
     pub missed_at_start: u64,
     pub duplicated: u64,
     pub reordered: u64,
-    /// So late that repeated and new could not be told apart.
+    /// Frames too late to distinguish from repetitions.
     pub beyond_window: u64,
     pub bytes: u64,
     pub mbps: f64,
@@ -100,9 +99,9 @@ pub struct ReceivedStream {
     pub first_ns: u64,
     pub last_ns: u64,
     pub latency_ns: Distribution,
-    /// Frames by the PCP that they arrived with; `untagged` without.
+    /// Frames by PCP at receipt, or `untagged`.
     pub pcp: BTreeMap<String, u64>,
-    /// Frames by the DSCP that they arrived with.
+    /// Frames by DSCP at receipt.
     pub dscp: BTreeMap<String, u64>,
     /// Frames marked "congestion experienced".
     pub congested: u64,
@@ -116,24 +115,24 @@ pub struct ReceivedStream {
 pub struct FlowReport {
     pub completed: u64,
     pub incomplete: u64,
-    /// Not followed, because too many were incomplete at a time.
+    /// Flows not tracked, because too many were incomplete at once.
     pub untracked: u64,
-    /// Completion times of all.
+    /// Completion times of all flows.
     pub completion_ns: Distribution,
     /// Completion times by flow size.
     pub by_size: Vec<FlowBucket>,
 }
 
-/// Flows up to a size.
+/// Flows of a range of sizes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct FlowBucket {
-    /// They are shorter than this; absent where there is no limit.
+    /// Exclusive upper limit of the sizes; absent if there is none.
     pub below_bytes: Option<u32>,
     /// Completion times.
     pub completion_ns: Distribution,
 }
 
-/// A histogram in a few numbers, within one percent.
+/// Summary of a histogram, accurate to one percent.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[allow(missing_docs)] // the names say it
 pub struct Distribution {
@@ -147,20 +146,20 @@ pub struct Distribution {
     pub max: u64,
 }
 
-/// Pause frames received.
+/// Received pause frames.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct PauseReport {
     /// PFC frames.
     pub pfc_frames: u64,
-    /// Those of them with rates (GFC) that were obeyed.
+    /// PFC frames obeyed as rates (GFC).
     pub rate_frames: u64,
-    /// Those of them that carried lists of flows and were obeyed as such.
+    /// PFC frames obeyed as flow lists (OFC).
     pub flow_frames: u64,
     /// 802.3x PAUSE frames.
     pub pause_frames: u64,
-    /// MAC control that pauses nothing, by reason.
+    /// MAC control frames that pause nothing, by reason.
     pub refused: BTreeMap<String, u64>,
-    /// By class, 0 to 7.
+    /// Pauses by class, 0 to 7.
     pub classes: Vec<ClassPauseReport>,
 }
 
@@ -174,35 +173,36 @@ pub struct ClassPauseReport {
     pub paused_ns: u64,
 }
 
-/// Frames that belong to no stream of this host.
+/// Received frames that belong to no stream of this host.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct UnsortedReport {
     /// Data frames to another host.
     pub foreign: u64,
     /// Data frames with a wrong length or IPv4 checksum.
     pub corrupt: u64,
-    /// Data frames of more streams than a sink tells apart.
+    /// Data frames of streams beyond the sink's maximum.
     pub untracked: u64,
     /// Frames of other kinds.
     pub other: u64,
-    /// Frames by which this host made its address known.
+    /// Announcements of the host's address that it sent.
     pub announcements_sent: u64,
 }
 
 /// Frames lost between the wire and the host.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct DropReport {
-    /// XDP and device drop counters by name, as far as they moved during the run.
+    /// XDP and device drop counters by name, if they increased during the run.
     pub counters: BTreeMap<String, u64>,
-    /// All that count losses added up (`rx_too_long` does not). The kernel counts some in two or three of them.
+    /// Sum of the counters that count losses (`rx_too_long` does not). The kernel counts some losses two or three
+    /// times.
     pub total: u64,
-    /// What could not be read of them: there may have been more.
+    /// Counters that could not be read: they may hide further losses.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub unread: Vec<String>,
 }
 
 impl SentStream {
-    /// Of stream number `index`.
+    /// Reports stream number `index`.
     #[must_use]
     pub fn new(index: usize, stream: &Stream, sent: &Sent) -> SentStream {
         let (frames, last_line) = (sent.frames, sent.line_bytes.0 / sent.frames.max(1));
@@ -263,25 +263,25 @@ impl From<&Incoming> for ReceivedStream {
     }
 }
 
-/// Frames sent that never came; `repeated` ones are among `frames`.
+/// Returns the frames sent that never arrived; `frames` includes `repeated` ones.
 fn lost(sent: u64, frames: u64, repeated: u64) -> u64 {
     sent.saturating_sub(frames - repeated)
 }
 
 impl ReceivedStream {
-    /// Frames that came for the first time.
+    /// Returns the number of distinct frames received.
     #[must_use]
     pub const fn distinct(&self) -> u64 {
         self.frames.saturating_sub(self.duplicated).saturating_sub(self.beyond_window)
     }
 
-    /// When the last of its frames came, where all `count` of them did.
+    /// Returns when the last frame arrived, if all `count` frames have arrived.
     #[must_use]
     pub fn completed(&self, count: u64) -> Option<Nanos> {
         (self.frames > 0 && self.distinct() >= count).then_some(Nanos(self.last_ns))
     }
 
-    /// Takes what its sender says: it sent `frames`.
+    /// Corrects `sent` and `lost` by the number of frames that the sender reports.
     pub fn settle(&mut self, frames: u64) {
         self.sent = frames;
         self.sent_known = true;
@@ -292,7 +292,7 @@ impl ReceivedStream {
         );
     }
 
-    /// What a lossless network never does, if it did; `None` where all frames came once and in order.
+    /// Describes losses, repetitions and reordering; `None` if all frames arrived once and in order.
     #[must_use]
     pub fn violation(&self) -> Option<String> {
         let wrong: Vec<String> = [
@@ -321,8 +321,12 @@ impl ReceivedStream {
 }
 
 impl HostReport {
-    /// Why the run was not lossless in `classes`: nothing received, a stream that lost, repeated or
-    /// reordered frames, streams that nobody followed, or drops at the host itself.
+    /// Lists the reasons for which the run was not lossless in `classes`:
+    ///
+    /// * nothing was received;
+    /// * a stream lost, repeated or reordered frames;
+    /// * streams were not tracked;
+    /// * frames were dropped at the host itself.
     #[must_use]
     pub fn violations(&self, classes: ClassSet) -> Vec<String> {
         let of_interest =
@@ -348,14 +352,14 @@ impl HostReport {
     }
 }
 
-/// Counts with their names, as a person reads them.
+/// Lists counts with their names for people.
 pub(crate) fn listed(counts: &BTreeMap<String, u64>) -> String {
     let counts: Vec<String> = counts.iter().map(|(name, count)| format!("{name} {count}")).collect();
     if counts.is_empty() { "none".to_owned() } else { counts.join(", ") }
 }
 
-/// Settles senders and sinks with each other: every sink learns how much each stream that it received,
-/// or that was addressed to it and never arrived, had.
+/// Corrects each receiver's report by its senders' reports. Streams that were addressed to a receiver and never
+/// arrived are added.
 pub fn settle(reports: &mut [HostReport]) {
     let sent: Vec<(u16, SentStream)> = reports
         .iter()
@@ -440,7 +444,7 @@ impl From<&PauseCounts> for PauseReport {
 }
 
 impl UnsortedReport {
-    /// From a sink's counts.
+    /// Converts a sink's counters.
     #[must_use]
     pub fn new(unsorted: Unsorted, announcements_sent: u64) -> UnsortedReport {
         let Unsorted { foreign, corrupt, untracked, other } = unsorted;

@@ -1,4 +1,4 @@
-//! When a stream has a frame to send: its pattern as a function of time, without any clock.
+//! The pattern of a stream as a function of time, without a clock.
 
 use crate::flows::{Arrivals, Flow};
 use crate::pacer::Pacer;
@@ -6,30 +6,30 @@ use crate::payload::{FlowStamp, Template};
 use crate::stream::{Pattern, Stream};
 use xoff_dataplane::units::{Bytes, Nanos};
 
-/// Flows of a stream that are served at a time; later ones wait.
+/// Maximum flows of a stream served at once; later ones wait.
 const FLOWS_ACTIVE_MAX: usize = 256;
 
-/// Whether a stream has something to send.
+/// State of a stream's next frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Due {
-    /// It has had a frame to send since then.
+    /// A frame has been due since this time.
     Since(Nanos),
-    /// Not before then.
+    /// No frame is due before this time.
     At(Nanos),
-    /// Never again.
+    /// No frame will ever be due.
     Over,
 }
 
-/// What the next frame is.
+/// The next frame of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NextFrame {
-    /// Length without FCS.
+    /// Length in bytes without FCS.
     pub len: u32,
-    /// The flow that it belongs to.
+    /// Flow of the frame, if the stream consists of flows.
     pub flow: Option<FlowStamp>,
 }
 
-/// The frames of one stream over time.
+/// The times of one stream's frames.
 #[derive(Debug)]
 pub struct Schedule {
     rate: Option<Pacer>,
@@ -37,7 +37,7 @@ pub struct Schedule {
     end: Nanos,
     frame_len: u32,
     catch_up: Nanos,
-    /// Frames that are still to come; flows, where it consists of flows.
+    /// Frames still to send; or flows, if the stream consists of flows.
     left: u64,
     pattern: State,
 }
@@ -67,14 +67,13 @@ struct ActiveFlow {
 }
 
 impl Schedule {
-    /// The schedule of `stream` from `now` on. A stream that could not send in time makes up for at
-    /// most `catch_up`.
+    /// Creates the schedule of `stream`, beginning at `now`. A delayed stream catches up at most `catch_up`.
     #[must_use]
     pub fn new(stream: &Stream, template: &Template, now: Nanos, catch_up: Nanos) -> Schedule {
         let start = now.after(stream.start);
         let pattern = State::new(stream, template, start);
         let rate = match pattern {
-            State::Flows(_) => None, // the rate is what the arrivals add up to
+            State::Flows(_) => None, // the arrivals determine the rate
             _ => stream.rate.map(|rate| Pacer::new(rate, start)),
         };
         Schedule {
@@ -88,13 +87,13 @@ impl Schedule {
         }
     }
 
-    /// Whether its own rate, not the line's, says when it sends.
+    /// Returns true if the stream has a rate of its own.
     #[must_use]
     pub const fn is_rated(&self) -> bool {
         self.rate.is_some()
     }
 
-    /// Whether there is a frame to send at `now`.
+    /// Checks for a frame to send at `now`.
     #[inline]
     pub fn due(&mut self, now: Nanos) -> Due {
         if now >= self.end {
@@ -118,7 +117,7 @@ impl Schedule {
         if due <= now { Due::Since(due) } else { Due::At(due) }
     }
 
-    /// The frame that is sent next; only where [`Schedule::due`] said that there is one.
+    /// Returns the next frame; valid only after [`Schedule::due`] returned [`Due::Since`].
     #[inline]
     #[must_use]
     pub fn next_frame(&self) -> NextFrame {
@@ -128,7 +127,7 @@ impl Schedule {
         }
     }
 
-    /// Notes that the next frame is sent at `now`, having been due since `since`.
+    /// Counts the next frame, due since `since`, as sent at `now`.
     #[inline]
     pub fn sent(&mut self, now: Nanos, since: Nanos) {
         if let Some(rate) = &mut self.rate {
@@ -143,7 +142,7 @@ impl Schedule {
         self.left -= 1;
     }
 
-    /// Nothing more is to be sent.
+    /// Ends the stream.
     pub fn stop(&mut self) {
         self.end = Nanos::ZERO;
     }
@@ -165,8 +164,8 @@ impl State {
     }
 }
 
-/// The first time from `earliest` and from `now` on that lies in an on-phase; where that is now, since
-/// when it has been due.
+/// Returns the first time not before `earliest` and `now` that lies in an on-phase. If that is now, returns the time
+/// since when a frame has been due.
 fn due_on_off(start: Nanos, earliest: Nanos, now: Nanos, on: Nanos, off: Nanos) -> Nanos {
     let candidate = earliest.max(now);
     let into = candidate.since(start).0 % (on.0 + off.0);
@@ -270,7 +269,7 @@ mod tests {
         })
     }
 
-    /// A stream whose frames take exactly 1 us of a gigabit line: 125 bytes with everything.
+    /// Returns a stream whose frames take exactly 1 us of a gigabit line: 125 bytes of layer 1.
     fn microsecond_frames(pattern: Pattern) -> Stream {
         Stream { size: 105, rate: Some(BitRate::from_gbps(1)), pattern, ..Stream::default() }
     }
@@ -279,7 +278,7 @@ mod tests {
         Schedule::new(stream, &template(), Nanos::from_secs(1), Nanos::from_micros(10))
     }
 
-    /// Microseconds after the start at which frames leave, asked whenever something can be due.
+    /// Returns the microseconds after the start at which frames leave, with a sender that is never late.
     fn run(schedule: &mut Schedule, until_us: u64) -> Vec<u64> {
         let start = Nanos::from_secs(1);
         let (mut now, mut sent) = (start, Vec::new());

@@ -1,12 +1,11 @@
-//! Which frame a host sends next, and what is in it.
+//! The sending half of a host: chooses and writes the next frame.
 //!
-//! All streams share the line, paced to its rate. A stream with a rate of its own goes before those
-//! that take what the line gives, the one that has waited longest first; the others take turns. A
-//! stream whose class is paused is passed over. The line has saved nothing up for it when it resumes;
-//! what a stream has fallen behind its own rate it makes up for, within bounds.
+//! All streams share the line and its rate. Streams with a rate of their own come first, the longest waiting one
+//! before the others. The other streams share the rest of the line round robin. Streams of paused classes are
+//! skipped. After a pause, a stream catches up its own rate within bounds, but finds no saved credit of the line.
 //!
-//! When a stream is over it says so: a few end markers, in its own class and behind its data, carry
-//! how many frames it had. Sinks compute losses from them.
+//! A completed stream sends a few end markers in its class, behind its data. They carry its number of frames, from
+//! which sinks compute losses.
 
 use std::mem;
 use std::sync::Arc;
@@ -21,21 +20,21 @@ use xoff_dataplane::congestion::ReactionSettings;
 use xoff_dataplane::units::{BitRate, Bytes, Class, ClassSet, MacAddr, Nanos};
 use xoff_dataplane::wire::{CnTag, FlowKey};
 
-/// End markers of a stream, in case some are lost.
+/// End markers of a stream: several, because some may be lost.
 pub const END_MARKERS: u8 = 3;
-/// From one to the next.
+/// Interval between end markers.
 const END_MARKER_INTERVAL: Nanos = Nanos::from_millis(1);
 /// UDP source port of stream 0, and of flow 0: the first of the dynamic ports.
 const PORT_BASE: u16 = 49152;
 
-/// What is to be done next.
+/// Next action of a sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Choice {
-    /// Send this.
+    /// Send this frame.
     Send(Turn),
-    /// Nothing before then, unless pauses change.
+    /// Wait until this time, or until pauses change.
     Wait(Nanos),
-    /// Nothing ever again.
+    /// All streams are complete.
     Done,
 }
 
@@ -49,42 +48,42 @@ pub struct Turn {
 }
 
 impl Turn {
-    /// Length of the frame, without FCS.
+    /// Returns the length of the frame in bytes, without FCS.
     #[must_use]
     pub const fn frame_len(&self) -> u32 {
         self.frame.len
     }
 }
 
-/// What a sender is told.
+/// Settings of a sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SenderSettings {
-    /// The host's address.
+    /// Address of the host.
     pub address: MacAddr,
-    /// The host's number in its frames.
+    /// Number of the host in its frames.
     pub id: u16,
     /// Rate of the line.
     pub line: BitRate,
-    /// How much of a delay of its own a stream makes up for.
+    /// Maximum delay of its own that a stream catches up.
     pub catch_up: Nanos,
-    /// End markers of each stream.
+    /// End markers per stream.
     pub end_markers: u8,
-    /// Streams carry a CN-TAG, their number, and slow down as CNMs ask.
+    /// Rate limiters: streams carry a CN-TAG with their number and obey CNMs. `None` disables them.
     pub qcn: Option<ReactionSettings>,
 }
 
-/// What one stream has sent.
+/// Counters of one stream's sent frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sent {
     /// Data frames.
     pub frames: u64,
-    /// Their bytes, FCS included.
+    /// Bytes of data frames, FCS included.
     pub bytes: Bytes,
-    /// What they took of the line.
+    /// Bytes of layer 1 of data frames.
     pub line_bytes: Bytes,
-    /// When the first was sent.
+    /// Time of the first data frame.
     pub first: Nanos,
-    /// When the last was sent.
+    /// Time of the last data frame.
     pub last: Nanos,
     /// End markers.
     pub end_markers: u8,
@@ -100,7 +99,7 @@ pub struct Sender {
     progress: Arc<Progress>,
 }
 
-/// Lower goes first: streams at a rate by how long they have waited, then those that take turns.
+/// Order of service, lowest first: rated streams by their waiting time, then round robin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Rank {
     Rated(Nanos),
@@ -114,22 +113,22 @@ struct Outgoing {
     schedule: Schedule,
     limiter: Option<Limiter>,
     source_port: Option<u16>,
-    /// What a switch knows its frames by. (Flows that have source ports of their own are not paused alone.)
+    /// Flow key that a switch computes from the frames. Flows with source ports of their own cannot be paused singly.
     flow: FlowKey,
-    /// Paused as a flow.
+    /// True if the flow is paused.
     held: bool,
-    /// When it was last found to have a frame, it was paused.
+    /// True if the stream was paused when it last had a frame due.
     is_blocked: bool,
-    /// When it was found to go on after its last pause.
+    /// Time at which the last pause was found to have ended.
     let_go: Nanos,
-    /// How many end markers it sends.
+    /// End markers to send.
     end_markers: u8,
     next_marker: Option<Nanos>,
     sent: Sent,
 }
 
 impl Sender {
-    /// A sender of `streams`, from `now` on.
+    /// Creates a sender of `streams`, beginning at `now`.
     #[must_use]
     pub fn new(streams: &[Stream], settings: SenderSettings, now: Nanos, progress: Arc<Progress>) -> Sender {
         let outgoing = |(index, stream)| Outgoing::new(index, stream, &settings, now);
@@ -142,7 +141,7 @@ impl Sender {
         }
     }
 
-    /// What to send at `now` while `paused` may not be sent.
+    /// Chooses the next frame at `now`, while the classes `paused` must not send.
     #[inline]
     pub fn choose(&mut self, now: Nanos, paused: ClassSet) -> Choice {
         if self.line.free_at() > now {
@@ -181,13 +180,13 @@ impl Sender {
         }
     }
 
-    /// The class of the chosen frame.
+    /// Returns the class of the chosen frame.
     #[must_use]
     pub fn class(&self, turn: &Turn) -> Class {
         self.streams[turn.stream].class
     }
 
-    /// Writes the head of the chosen frame and notes that it is sent at `now`.
+    /// Writes the head of the chosen frame and counts it as sent at `now`.
     #[inline]
     pub fn send(&mut self, turn: &Turn, now: Nanos, frame: &mut [u8]) {
         let stream = &mut self.streams[turn.stream];
@@ -208,7 +207,7 @@ impl Sender {
         }
     }
 
-    /// The time is `now`: rate limiters recover.
+    /// Advances the rate limiters to `now`.
     pub fn advance(&mut self, now: Nanos) {
         self.streams
             .iter_mut()
@@ -216,38 +215,38 @@ impl Sender {
             .for_each(|limiter| limiter.advance(now));
     }
 
-    /// When [`Sender::advance`] has something to do.
+    /// Returns when [`Sender::advance`] is due next.
     #[must_use]
     pub fn next_deadline(&self) -> Nanos {
         let limiters = self.streams.iter().filter_map(|stream| stream.limiter.as_ref());
         limiters.map(Limiter::next_deadline).min().unwrap_or(Nanos::NEVER)
     }
 
-    /// A CNM with this feedback has come for the stream with this CN-TAG; false where there is none.
+    /// Passes a CNM's feedback to the stream with the CN-TAG `rpid`; returns false if there is none.
     pub fn notified(&mut self, now: Nanos, rpid: u16, feedback: u8) -> bool {
         let stream = self.streams.get_mut(usize::from(rpid));
         let limiter = stream.and_then(|stream| stream.limiter.as_mut());
         limiter.map(|limiter| limiter.notified(now, feedback)).is_some()
     }
 
-    /// What became of each stream's limiter.
+    /// Reports each stream's rate limiter.
     pub fn limiters(&self) -> impl Iterator<Item = Option<LimiterReport>> {
         self.streams.iter().map(|stream| stream.limiter.as_ref().map(Limiter::report))
     }
 
-    /// Streams of flows for which `holds` answers true stand still, until this is called again.
+    /// Pauses the streams whose flow key satisfies `holds`, and resumes all others.
     pub fn hold_flows(&mut self, holds: impl Fn(Class, &FlowKey) -> bool) {
         for stream in &mut self.streams {
             stream.held = holds(stream.class, &stream.flow);
         }
     }
 
-    /// No stream sends any more, but for its end markers.
+    /// Ends all streams; only end markers follow.
     pub fn stop(&mut self) {
         self.streams.iter_mut().for_each(|stream| stream.schedule.stop());
     }
 
-    /// What each stream has sent.
+    /// Returns each stream's counters.
     pub fn sent(&self) -> impl Iterator<Item = &Sent> {
         self.streams.iter().map(|stream| &stream.sent)
     }
@@ -388,7 +387,7 @@ mod tests {
         T0.after(Nanos::from_micros(micros))
     }
 
-    /// Sends all that may be sent at `now`; the streams in order.
+    /// Sends all frames that may be sent at `now`; returns the streams in order.
     fn drain(sender: &mut Sender, now: Nanos, paused: ClassSet) -> (Vec<u8>, Choice) {
         let mut sent = Vec::new();
         loop {

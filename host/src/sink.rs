@@ -1,12 +1,12 @@
-//! What a host receives: for each (sender, stream) how much, in which order, how late, and with which
-//! priority it arrived.
+//! The receiving half of a host: amount, order, latency and priorities of each (sender, stream).
 //!
-//! A host takes what is addressed to it or to a group, as a network card does; with `promiscuous`
-//! everything. Streams are known by their first frame; from then on nothing is allocated.
+//! A host accepts frames to its address or a group, as a network card does; with `promiscuous` all frames. A stream
+//! is registered at its first frame; after that nothing is allocated.
 //!
-//! Who sends before its sink is there has not lost what nobody could receive. A sink knows how long it had been ready when
-//! the first frame came, and from the end of the stream how long its sender had been sending by then: the times of one
-//! clock each. Where the sender had for longer, what it had sent before that frame was missed at the start.
+//! Frames sent before the sink was ready are missed at the start, not lost. The sink knows how long it had been ready
+//! when the first frame arrived. The end marker shows how long the sender had been sending when it sent that frame.
+//! Each of the two durations comes from one clock. If the sender's is longer, the frames before the lowest received
+//! one were missed at the start.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -19,11 +19,11 @@ use crate::track::Tracker;
 use xoff_dataplane::units::{Bytes, CLASSES, Class, MacAddr, Nanos};
 use xoff_dataplane::wire::Header;
 
-/// Streams that a sink tells apart; frames of later ones are counted together.
+/// Maximum streams of a sink; frames of later ones are only counted together.
 const STREAMS_MAX: usize = 1024;
-/// Flows of one stream that may be incomplete at a time; later ones are not followed.
+/// Maximum incomplete flows of one stream; later ones are not tracked.
 const FLOWS_MAX: usize = 4096;
-/// Upper ends of the flow sizes that are reported apart, in bytes.
+/// Exclusive upper limits in bytes of the flow sizes that are reported separately.
 pub const FLOW_BUCKETS: [u32; 4] = [10_000, 100_000, 1_000_000, u32::MAX];
 
 const LATENCY_MAX: u64 = 100 * 1_000_000_000;
@@ -42,82 +42,82 @@ pub struct Sink {
     progress: Arc<Progress>,
 }
 
-/// Frames that belong to no stream of this host.
+/// Received frames that belong to no stream of this host.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Unsorted {
     /// Data frames to another host (flooded).
     pub foreign: u64,
     /// Data frames with a wrong length or IPv4 checksum.
     pub corrupt: u64,
-    /// Data frames of more streams than a sink tells apart.
+    /// Data frames of streams beyond the sink's maximum.
     pub untracked: u64,
     /// Frames of other kinds.
     pub other: u64,
 }
 
-/// What arrived of one stream.
+/// Received frames of one stream.
 #[derive(Debug)]
 pub struct Incoming {
-    /// Who sent it.
+    /// Number of the sender.
     pub sender: u16,
-    /// Which of its streams.
+    /// Number of the stream at its sender.
     pub stream: u8,
-    /// The class that its sender obeys pauses for.
+    /// Class whose pauses the sender obeys.
     pub class: Class,
-    /// Where the host's progress counts what its sender sent.
+    /// Index of the sender's totals in the host's progress.
     progress_place: Option<usize>,
-    /// Data frames, repeated ones included.
+    /// Data frames, repetitions included.
     pub frames: u64,
-    /// Their bytes, FCS included.
+    /// Bytes of data frames, FCS included.
     pub bytes: Bytes,
-    /// What they took of the line.
+    /// Bytes of layer 1 of data frames.
     pub line_bytes: Bytes,
-    /// UDP payload of those that arrived for the first time.
+    /// UDP payload in bytes of frames that arrived for the first time.
     pub payload: Bytes,
-    /// Which of them.
+    /// Sequence numbers received.
     pub tracker: Tracker,
-    /// The lowest sequence number that arrived.
+    /// Lowest sequence number received.
     lowest: u64,
-    /// When the first that arrived had been sent.
+    /// Time at which the first received frame was sent.
     first_sent: Nanos,
-    /// When its first frame was sent, once an end marker said so.
+    /// Time at which the stream's first frame was sent, from an end marker.
     began: Option<Nanos>,
-    /// How long its sink had been ready when the first frame arrived.
+    /// Time that the sink had been ready when the first frame arrived.
     watched: Nanos,
-    /// How many were sent, once an end marker said so.
+    /// Frames sent, from an end marker.
     pub total: Option<u64>,
-    /// When the first arrived.
+    /// Arrival of the first frame.
     pub first: Nanos,
-    /// What the first took of the line: it ends before the time that is measured.
+    /// Bytes of layer 1 of the first frame, which ends before the measured time.
     pub first_line_bytes: Bytes,
-    /// And its payload.
+    /// Payload of the first frame in bytes.
     pub first_payload: Bytes,
-    /// When the last arrived.
+    /// Arrival of the last frame.
     pub last: Nanos,
-    /// Nanoseconds from sending to arrival.
+    /// Latencies from sending to arrival, in nanoseconds.
     pub latency: Histogram<u64>,
-    /// Frames by PCP; the last place counts untagged ones.
+    /// Frames by PCP; the last element counts untagged ones.
     pub pcp: [u64; CLASSES + 1],
     /// Frames by DSCP.
     pub dscp: [u64; 64],
     /// Frames marked "congestion experienced".
     pub congested: u64,
-    /// Its flows, where it consists of flows.
+    /// Flows, if the stream consists of flows.
     pub flows: Option<Box<FlowsReceived>>,
 }
 
-/// Flows of one stream.
+/// Received flows of one stream.
 #[derive(Debug)]
 pub struct FlowsReceived {
     incomplete: HashMap<u32, u32>,
-    /// Numbers of those that are not followed, because too many were incomplete when they began.
+    /// Numbers of flows that are not tracked, because too many were incomplete when they began.
     refused: Tracker,
-    /// Completion times by [`FLOW_BUCKETS`], in nanoseconds.
+    /// Completion times in nanoseconds, by [`FLOW_BUCKETS`].
     pub times: [Histogram<u64>; FLOW_BUCKETS.len()],
 }
 
 impl Sink {
-    /// A sink at `address`, which receives from `ready` on.
+    /// Creates a sink at `address` that receives from `ready` on.
     #[must_use]
     pub fn new(address: MacAddr, promiscuous: bool, ready: Nanos, progress: Arc<Progress>) -> Sink {
         Sink {
@@ -132,7 +132,7 @@ impl Sink {
         }
     }
 
-    /// Takes a frame of `frame_len` bytes (without FCS); true where it was data for this host.
+    /// Receives a frame of `frame_len` bytes (without FCS); returns true if it was data for this host.
     #[inline]
     pub fn receive(&mut self, now: Nanos, header: &Header, head: &[u8], frame_len: u32) -> bool {
         match parse(header, head, frame_len as usize) {
@@ -148,13 +148,13 @@ impl Sink {
         }
     }
 
-    /// The streams, in the order of their first frames.
+    /// Returns the streams in the order of their first frames.
     #[must_use]
     pub fn streams(&self) -> &[Incoming] {
         &self.streams
     }
 
-    /// Everything else.
+    /// Returns the counters of frames that belong to no stream.
     #[must_use]
     pub const fn unsorted(&self) -> Unsorted {
         self.unsorted
@@ -261,26 +261,27 @@ impl Incoming {
         }
     }
 
-    /// How many frames were sent, as far as is known here.
+    /// Returns the minimum number of frames sent that the arrivals or end markers prove.
     #[must_use]
     pub fn sent_at_least(&self) -> u64 {
         self.total.unwrap_or(0).max(self.tracker.sent_at_least())
     }
 
-    /// How many were sent before all that arrived, where the stream began before its sink was ready.
+    /// Returns the number of frames missed at the start, if the stream began before its sink was ready.
     #[must_use]
     pub fn missed_at_start(&self) -> u64 {
         let had_begun = |began| span_48(self.first_sent, began) > self.watched;
         if self.frames > 0 && self.began.is_some_and(had_begun) { self.lowest } else { 0 }
     }
 
-    /// Bits per second of layer 1 between the first arrival and the last.
+    /// Returns the rate of layer 1 between the first arrival and the last, in bits per second.
     #[must_use]
     pub fn line_rate(&self) -> f64 {
         rate(self.line_bytes.saturating_sub(self.first_line_bytes), self.last.since(self.first))
     }
 
-    /// Bits per second of UDP payload that arrived for the first time, between the first arrival and the last.
+    /// Returns the rate of UDP payload that arrived for the first time, between the first arrival and the last, in
+    /// bits per second.
     #[must_use]
     pub fn payload_rate(&self) -> f64 {
         rate(self.payload.saturating_sub(self.first_payload), self.last.since(self.first))
@@ -298,7 +299,7 @@ impl Default for FlowsReceived {
 }
 
 impl FlowsReceived {
-    /// A frame of `flow` arrived that had not arrived before.
+    /// Counts a frame of `flow` that arrived for the first time.
     fn receive(&mut self, now: Nanos, flow: &FlowStamp) {
         let known = self.incomplete.get(&flow.id).copied();
         let left = known.unwrap_or(flow.frames).saturating_sub(1);
@@ -314,25 +315,25 @@ impl FlowsReceived {
         }
     }
 
-    /// A flow whose first frames were not followed would never be complete.
+    /// Returns true if the flow can be tracked. A flow with missed first frames would never complete.
     fn has_room_for(&self, flow: &FlowStamp) -> bool {
         self.incomplete.len() < FLOWS_MAX && !self.refused.may_know(flow.id.into())
     }
 
-    /// Flows that are not followed, because too many were incomplete at a time.
+    /// Returns the flows that are not tracked, because too many were incomplete at once.
     #[must_use]
     pub const fn untracked(&self) -> u64 {
         self.refused.distinct()
     }
 
-    /// Flows of which something is missing.
+    /// Returns the flows with missing frames.
     #[must_use]
     pub fn incomplete(&self) -> usize {
         self.incomplete.len()
     }
 }
 
-/// Bits per second.
+/// Returns bits per second; 0 for an empty span.
 #[must_use]
 pub fn rate(bytes: Bytes, span: Nanos) -> f64 {
     if span == Nanos::ZERO { 0.0 } else { bytes.0 as f64 * 8e9 / span.0 as f64 }
@@ -406,7 +407,8 @@ mod tests {
 
     #[test]
     fn what_was_sent_before_the_sink_was_ready_is_missed_and_not_lost() {
-        // The stream begins at 1000 by its own clock; its frame 5 is sent at 4000, and comes when the sink has been ready for so long.
+        // The stream begins at 1000 of its own clock. Frame 5 is sent at 4000, and arrives when the sink has been
+        // ready for `watched`.
         for (watched, sequence, missed) in [(2_999, 5, 5), (3_000, 5, 0), (10_000, 5, 0), (2_999, 0, 0)] {
             let ready = Nanos(50_000);
             let mut sink = Sink::new(ADDRESS, false, ready, Arc::default());

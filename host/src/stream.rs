@@ -1,8 +1,6 @@
-//! A stream: what one sender offers to one destination in one class, and how it is written on the
-//! command line.
+//! A stream: the load of one sender to one destination in one class, and its syntax on the command line.
 //!
-//! `--stream class=3,size=1500,rate=200M,dst=02:00:00:00:00:02,count=1000`. Whoever mistypes several
-//! things learns of all of them at once.
+//! `--stream class=3,size=1500,rate=200M,dst=02:00:00:00:00:02,count=1000`. A parse reports all errors at once.
 
 use std::fmt;
 
@@ -12,7 +10,7 @@ use xoff_config::file::{FileKind, WRITTEN_MAX, read_text};
 use xoff_dataplane::units::{BitRate, Bytes, Class, FCS, MacAddr, Nanos};
 use xoff_dataplane::wire::Tci;
 
-/// Streams of a sender: their numbers are one byte in every frame.
+/// Maximum streams of a sender: frames carry the number in one byte.
 pub const STREAMS_MAX: usize = 256;
 
 const SIZE_MIN: u32 = 64;
@@ -20,69 +18,67 @@ const SIZE_MAX: u32 = 9018;
 const TAG_LEN: u32 = 4;
 const FLOW_SIZE_MIN: u32 = 128;
 
-/// One stream of frames.
+/// A stream of frames.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Stream {
-    /// The class whose pauses it obeys.
+    /// Class whose pauses the stream obeys.
     pub class: Class,
-    /// Its 802.1Q tag, if any.
+    /// 802.1Q tag.
     pub tag: Option<Tci>,
-    /// Its differentiated services code point.
+    /// Differentiated services code point.
     pub dscp: u8,
-    /// Its ECN bits: 0 is not capable, 1 and 2 are ECT(1) and ECT(0).
+    /// ECN bits: 0 is not capable, 1 and 2 are ECT(1) and ECT(0).
     pub ecn: u8,
-    /// Address of the station that it is for.
+    /// Address of the destination station.
     pub dst: MacAddr,
-    /// Address of the router on the way to it, which its frames are addressed to; `None`: it is on this network.
+    /// Address of the router to which frames are sent; `None` if the destination is on this network.
     pub via: Option<MacAddr>,
-    /// Source address; `None`: the host's.
+    /// Source address; `None` is the host's.
     pub src: Option<MacAddr>,
-    /// UDP source port; `None`: 49152 + the stream's number. Flows have ports of their own.
+    /// UDP source port; `None` is 49152 + the stream's number, and flows get ports of their own.
     pub source_port: Option<u16>,
     /// UDP destination port.
     pub destination_port: u16,
-    /// Frame size with FCS, as RFC 2544 and data sheets count it: 64..=9018, and four more for a tag.
-    /// Of a stream of flows: the largest.
+    /// Frame size in bytes with FCS, as in RFC 2544 and data sheets: 64..=9018, and four more with a tag. In a stream
+    /// of flows the maximum.
     pub size: u32,
-    /// Offered load on layer 1 (FCS, preamble and gap included); `None`: as fast as the line.
+    /// Offered load on layer 1 (FCS, preamble and gap included); `None` is the rate of the line.
     pub rate: Option<BitRate>,
-    /// It ends after so many frames (flows, where it consists of flows).
+    /// Number of frames after which the stream ends; or flows, if it consists of flows.
     pub count: Option<u64>,
-    /// It ends after so long.
+    /// Time after which the stream ends.
     pub duration: Option<Nanos>,
-    /// It begins so long after its host.
+    /// Time from the host's start to the stream's start.
     pub start: Nanos,
-    /// When it sends and when not.
+    /// Distribution of frames over time.
     pub pattern: Pattern,
 }
 
-/// How a stream spreads its frames over time.
+/// Distribution of a stream's frames over time.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Pattern {
-    /// Evenly, at its rate.
+    /// Evenly spaced frames at the stream's rate.
     #[default]
     Constant,
-    /// Evenly, but only for `on` out of every `on + off`.
+    /// Evenly spaced frames during `on` of every `on + off`.
     OnOff {
-        /// Sends for so long.
+        /// Time of sending.
         on: Nanos,
-        /// Then is silent for so long.
+        /// Time of silence.
         off: Nanos,
     },
-    /// `burst` at once, at every multiple of `every` on the machine's clock: hosts on one machine
-    /// burst together.
+    /// A burst at every multiple of `every` on the machine's clock, so that hosts on one machine burst together.
     Incast {
-        /// Bytes of frames, FCS included, rounded up to whole frames.
+        /// Bytes of a burst's frames, FCS included, rounded up to whole frames.
         burst: Bytes,
-        /// From one burst to the next.
+        /// Interval between bursts.
         every: Nanos,
     },
-    /// Flows that arrive at random so that their mean load is the rate, up to 256 at a time served
-    /// in turn.
+    /// Flows that arrive at random with the stream's rate as mean load; up to 256 at once share it round robin.
     Flows {
-        /// How long they are.
+        /// Distribution of sizes.
         sizes: FlowSizes,
-        /// The same seed brings the same flows.
+        /// Seed of sizes and arrivals; equal seeds produce equal flows.
         seed: u64,
     },
 }
@@ -110,14 +106,14 @@ impl Default for Stream {
 }
 
 impl Stream {
-    /// Length of its frames as AF_XDP shows them: without FCS.
+    /// Returns the length of frames in bytes without FCS, as AF_XDP counts it.
     #[must_use]
     pub const fn frame_len(&self) -> u32 {
         self.size - FCS
     }
 }
 
-/// What is wrong with the streams on a command line: one line each.
+/// Errors in the streams of a command line, one per line.
 #[derive(Debug, PartialEq, Eq)]
 pub struct StreamErrors(Vec<String>);
 
@@ -129,10 +125,10 @@ impl fmt::Display for StreamErrors {
 
 impl std::error::Error for StreamErrors {}
 
-/// Reads streams as given on the command line.
+/// Parses streams as given on the command line.
 ///
 /// # Errors
-/// Everything that is wrong with any of them, each with what is allowed.
+/// Returns all errors of all streams, each with the allowed values.
 pub fn parse_streams<T: AsRef<str>>(texts: &[T]) -> Result<Vec<Stream>, StreamErrors> {
     let mut errors = Vec::new();
     let mut streams = Vec::new();
@@ -148,7 +144,7 @@ pub fn parse_streams<T: AsRef<str>>(texts: &[T]) -> Result<Vec<Stream>, StreamEr
     if errors.is_empty() { Ok(streams) } else { Err(StreamErrors(errors)) }
 }
 
-/// The keys of a stream, what each takes, and what holds where it is not given.
+/// Keys of a stream, with their values and defaults.
 const KEYS: &[(&str, &str, &str)] = &[
     ("dst", "an address, or broadcast", ""),
     ("via", "the address of a router, to which frames go instead", "none"),
@@ -173,7 +169,7 @@ const KEYS: &[(&str, &str, &str)] = &[
     ("seed", "a number, with flows", "1"),
 ];
 
-/// The values of one stream while it is read; errors are collected on the way.
+/// Key-value pairs of one stream, and the errors found so far.
 struct Fields<'a> {
     pairs: Vec<(&'a str, &'a str)>,
     errors: Vec<String>,
@@ -235,7 +231,7 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// The keys and what they take, for `--help`.
+/// Lists the keys and their values for `--help`.
 #[must_use]
 pub fn keys_help() -> String {
     let default = |default: &str| match default {
@@ -355,7 +351,7 @@ fn read_flow_sizes(name: &str) -> Result<FlowSizes, String> {
 mod tests {
     use super::*;
 
-    /// To everybody, where it does not say to whom.
+    /// Parses one stream; the destination defaults to broadcast.
     fn one(text: &str) -> Stream {
         parse_streams(&[to_all(text)]).unwrap().remove(0)
     }

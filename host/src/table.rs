@@ -1,4 +1,4 @@
-//! A host's report as a person reads it.
+//! A host's report as text for people.
 
 use std::fmt::{self, Display, Formatter};
 
@@ -6,7 +6,7 @@ use comfy_table::{Cell, CellAlignment, Table, presets};
 
 use crate::report::{Distribution, HostReport, ReceivedStream, listed};
 
-/// Shows a report as tables.
+/// Displays a report as tables.
 #[derive(Debug)]
 pub struct Readable<'a>(pub &'a HostReport);
 
@@ -41,7 +41,7 @@ fn mbps(rate: f64) -> String {
     format!("{rate:.1}")
 }
 
-/// Nanoseconds as microseconds.
+/// Formats nanoseconds as microseconds.
 fn micros(nanos: u64) -> String {
     format!("{:.1}", nanos as f64 / 1e3)
 }
@@ -107,7 +107,7 @@ fn write_received(f: &mut Formatter<'_>, report: &HostReport) -> fmt::Result {
     Ok(())
 }
 
-/// At least so many, where nobody said how many there were.
+/// Formats losses, with ">=" if the number sent is unknown.
 fn lost(received: &ReceivedStream) -> String {
     if received.sent_known { received.lost.to_string() } else { format!(">={}", received.lost) }
 }

@@ -1,19 +1,20 @@
-//! Which frames of a stream arrived: exact counts of new, repeated and reordered ones from a bitmap
-//! over the last [`WINDOW`] sequence numbers.
+//! Received sequence numbers of a stream: exact counts of new, repeated and reordered frames, from a bitmap of the
+//! last [`WINDOW`] numbers.
 //!
-//! Terms: a frame is *duplicated* when its number came before; *reordered* when a higher number
-//! came before it (RFC 4737); *lost* are those that were sent and never came, which only the end
-//! of the stream can tell. A number more than a window below the highest can no longer be told from
-//! a repetition: it is counted as such ([`Tracker::beyond_window`]) and nothing else.
+//! * A *duplicated* frame's number has arrived before.
+//! * A *reordered* frame arrives after a higher number (RFC 4737).
+//! * A *lost* frame was sent and never arrived, which only the end of the stream proves.
+//! * A frame more than a window below the highest number may be new or repeated, and is counted separately
+//!   ([`Tracker::beyond_window`]).
 
-/// Sequence numbers that are remembered one by one.
+/// Number of sequence numbers in the bitmap.
 pub const WINDOW: u64 = 1 << 16;
 
-/// The arrivals of one stream.
+/// Received sequence numbers of one stream.
 #[derive(Clone, Debug)]
 pub struct Tracker {
     seen: Box<[u64]>,
-    /// Highest number seen, plus one.
+    /// Highest number received, plus one.
     next: u64,
     distinct: u64,
     duplicated: u64,
@@ -36,7 +37,7 @@ impl Default for Tracker {
 }
 
 impl Tracker {
-    /// Notes the arrival of `sequence`; true where it is certainly the first one.
+    /// Records the arrival of `sequence`; returns true if it is certainly the first.
     #[inline]
     pub fn record(&mut self, sequence: u64) -> bool {
         if sequence >= self.next {
@@ -60,44 +61,44 @@ impl Tracker {
         true
     }
 
-    /// Whether `sequence` came before, or may have: nobody can tell beyond the window.
+    /// Returns true if `sequence` has arrived, or may have arrived because it is below the window.
     #[inline]
     #[must_use]
     pub fn may_know(&self, sequence: u64) -> bool {
         sequence < self.next && (sequence + WINDOW < self.next || self.is_marked(sequence))
     }
 
-    /// How many different frames arrived.
+    /// Returns the number of distinct frames.
     #[must_use]
     pub const fn distinct(&self) -> u64 {
         self.distinct
     }
 
-    /// How many arrived again.
+    /// Returns the number of repeated frames.
     #[must_use]
     pub const fn duplicated(&self) -> u64 {
         self.duplicated
     }
 
-    /// How many arrived after a later one.
+    /// Returns the number of frames that arrived after a later one.
     #[must_use]
     pub const fn reordered(&self) -> u64 {
         self.reordered
     }
 
-    /// How many came too late to tell whether they came before.
+    /// Returns the number of frames too late to distinguish from repetitions.
     #[must_use]
     pub const fn beyond_window(&self) -> u64 {
         self.beyond_window
     }
 
-    /// At least so many were sent: the highest number seen, plus one.
+    /// Returns the minimum number of frames sent: the highest number received, plus one.
     #[must_use]
     pub const fn sent_at_least(&self) -> u64 {
         self.next
     }
 
-    /// Clears the places that `next..=sequence` take over from numbers a window before.
+    /// Clears the bits that `next..=sequence` reuse from numbers a window before.
     #[inline]
     fn forget_up_to(&mut self, sequence: u64) {
         if sequence - self.next >= WINDOW {

@@ -1,53 +1,53 @@
-//! Values on a command line: `200M`, `64KB`, `50us`, `02:00:00:00:00:01`, written as in a configuration.
+//! Values on a command line: `200M`, `64KB`, `50us`, `02:00:00:00:00:01`, in the syntax of a configuration.
 //!
-//! Each function's error says what is allowed; the caller says where the value stood.
+//! Each error describes the allowed values; the caller adds the location.
 
 use xoff_config::quantity;
 use xoff_dataplane::units::{BitRate, Bytes, Class, ClassSet, MacAddr, Nanos};
 
-/// A rate of layer 1.
+/// Parses a rate of layer 1.
 ///
 /// # Errors
-/// What is allowed.
+/// Returns a description of the allowed values.
 pub fn rate(text: &str) -> Result<BitRate, String> {
     quantity::parse_rate(text)
         .ok_or_else(|| "a rate is bits per second such as 200M or 2.5G, at most 1.6T".into())
 }
 
-/// Longest span of time: sums of such spans stay far from what a clock can count.
+/// Maximum duration: sums of such durations cannot overflow a clock.
 const YEAR: Nanos = Nanos::from_millis(365 * 24 * 3600 * 1000);
 
-/// A span of time.
+/// Parses a duration of at most a year.
 ///
 /// # Errors
-/// What is allowed.
+/// Returns a description of the allowed values.
 pub fn duration(text: &str) -> Result<Nanos, String> {
     quantity::parse_time(text)
         .filter(|&span| span <= YEAR)
         .ok_or_else(|| "a time is a number and a unit: 50us, 1.5ms, 10s; at most a year".into())
 }
 
-/// An amount of data.
+/// Parses an amount of data.
 ///
 /// # Errors
-/// What is allowed.
+/// Returns a description of the allowed values.
 pub fn bytes(text: &str) -> Result<Bytes, String> {
     quantity::parse_bytes(text).ok_or_else(|| "an amount is a number and a unit: 1500B, 64KB, 64KiB".into())
 }
 
-/// An Ethernet address; `broadcast` for all ones.
+/// Parses an Ethernet address, or `broadcast`.
 ///
 /// # Errors
-/// What is allowed.
+/// Returns a description of the allowed values.
 pub fn mac(text: &str) -> Result<MacAddr, String> {
     let address = if text == "broadcast" { Some(MacAddr::BROADCAST) } else { MacAddr::parse(text) };
     address.ok_or_else(|| "an address is six bytes such as 02:00:00:00:00:01, or broadcast".into())
 }
 
-/// Classes: `3`, `3,4`, or `all`.
+/// Parses classes: `3`, `3,4`, or `all`.
 ///
 /// # Errors
-/// What is allowed.
+/// Returns a description of the allowed values.
 pub fn classes(text: &str) -> Result<ClassSet, String> {
     if text == "all" {
         return Ok(ClassSet::ALL);

@@ -1,6 +1,6 @@
-//! Sending single frames, again and again.
+//! Repeated sending of single frames.
 //!
-//! They leave through a packet socket, not AF_XDP, so that a host may run on the same interface.
+//! They leave through a packet socket instead of AF_XDP, so that a host may run on the same interface.
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -12,29 +12,29 @@ use nix::ifaddrs::getifaddrs;
 use nix::sys::socket::{AddressFamily, LinkAddr, MsgFlags, SockFlag, SockType, sendto, socket};
 use xoff_dataplane::units::{MacAddr, Nanos};
 
-/// A stop is noticed within this time.
+/// Maximum delay until a stop is noticed.
 const NAP_MAX: Duration = Duration::from_millis(20);
 
-/// Why a device cannot be used.
+/// Error of a device.
 #[derive(Debug, thiserror::Error)]
 pub enum LinkError {
-    /// There is none of that name.
+    /// No device has this name.
     #[error("no interface `{0}` with an Ethernet address here; `ip link` lists those that there are")]
     NoDevice(String),
-    /// No packet socket.
+    /// The kernel refused a packet socket.
     #[error("a packet socket needs CAP_NET_RAW: run as root, or grant it with setcap ({0})")]
     Socket(#[source] io::Error),
-    /// A frame was refused.
+    /// The kernel refused a frame.
     #[error("the kernel refuses to send on `{device}`: {source}; is it up? (`ip link set {device} up`)")]
     Send {
-        /// The interface.
+        /// Name of the interface.
         device: String,
-        /// Why.
+        /// The kernel's error.
         source: io::Error,
     },
 }
 
-/// A device to send single frames on.
+/// A device on which to send single frames.
 #[derive(Debug)]
 pub struct Link {
     device: String,
@@ -44,10 +44,10 @@ pub struct Link {
 }
 
 impl Link {
-    /// Opens `device`, of the calling thread's network namespace.
+    /// Opens `device` in the network namespace of the calling thread.
     ///
     /// # Errors
-    /// Where there is no such device, or no privilege.
+    /// Returns an error if the device does not exist, or privileges are missing.
     pub fn open(device: &str) -> Result<Link, LinkError> {
         let (to, address) = link_address(device).ok_or_else(|| LinkError::NoDevice(device.to_owned()))?;
         let socket = socket(AddressFamily::Packet, SockType::Raw, SockFlag::SOCK_CLOEXEC, None)
@@ -55,7 +55,7 @@ impl Link {
         Ok(Link { device: device.to_owned(), to, address, socket })
     }
 
-    /// The device's own address.
+    /// Returns the device's address.
     #[must_use]
     pub const fn address(&self) -> MacAddr {
         self.address
@@ -64,7 +64,7 @@ impl Link {
     /// Sends one frame.
     ///
     /// # Errors
-    /// Where the kernel refuses it.
+    /// Returns an error if the kernel refuses the frame.
     pub fn send(&self, frame: &[u8]) -> Result<(), LinkError> {
         let sent = sendto(self.socket.as_raw_fd(), frame, &self.to, MsgFlags::empty());
         let refused =
@@ -80,22 +80,22 @@ fn link_address(device: &str) -> Option<(LinkAddr, MacAddr)> {
     })
 }
 
-/// When frames leave.
+/// Times at which frames are sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timing {
-    /// From one frame to the next.
+    /// Interval between frames.
     pub every: Nanos,
-    /// Rounds through all frames; `None`: no limit.
+    /// Rounds through all frames; `None` is no limit.
     pub count: Option<u64>,
-    /// No frame later than this after the first; `None`: no limit.
+    /// Time from the first frame after which none is sent; `None` is no limit.
     pub duration: Option<Nanos>,
 }
 
-/// Sends `frames` in turn, again and again, as `timing` says or until `stop`. Answers how many left. A
-/// frame that is late is not made up for.
+/// Sends `frames` repeatedly, in turn, until `timing` ends or `stop` is set. Returns the number sent. Late frames are
+/// not caught up.
 ///
 /// # Errors
-/// Where the kernel refuses a frame.
+/// Returns an error if the kernel refuses a frame.
 pub fn emit(link: &Link, frames: &[Vec<u8>], timing: &Timing, stop: &AtomicBool) -> Result<u64, LinkError> {
     let begin = Instant::now();
     let end = timing.duration.map(|duration| begin + Duration::from_nanos(duration.0));
@@ -113,7 +113,7 @@ pub fn emit(link: &Link, frames: &[Vec<u8>], timing: &Timing, stop: &AtomicBool)
     Ok(sent)
 }
 
-/// False where it is over before.
+/// Sleeps until `time`; returns false if `stop` or `end` comes first.
 fn sleep_until(time: Instant, end: Option<Instant>, stop: &AtomicBool) -> bool {
     loop {
         let now = Instant::now();

@@ -1,11 +1,11 @@
 //! The host: an interface, a sender, a sink, and the loop that moves frames between them.
 //!
-//! One thread, which never spins unless told to. It sleeps until a frame comes or one is due; while
-//! data arrives or leaves it naps a little longer than needed, so that frames are moved in batches
-//! and the switch under test keeps its core. What a nap delays, pacing makes up for.
+//! The loop runs on one thread and sleeps until a frame arrives or is due, unless `busy` is set. While data is moving
+//! it naps a little longer than needed, so that frames move in batches and the switch under test keeps its core.
+//! Pacing catches up the delay.
 //!
-//! What has been handed to the kernel can no longer be paused. So no more than a small amount is
-//! handed over at a time, and pause frames are looked for in between.
+//! Frames handed to the kernel can no longer be paused. So the loop hands over only a small amount at a time, and
+//! processes pause frames in between.
 
 use std::io;
 use std::sync::Arc;
@@ -28,63 +28,63 @@ use super::station::{Station, nap};
 use xoff_xdp::clock::now;
 use xoff_xdp::sleeper::Sleeper;
 
-/// A stop is noticed within this time.
+/// Maximum delay until a stop is noticed.
 const SLEEP_MAX: Nanos = Nanos::from_millis(20);
-/// An interrupted host waits so long for its end markers to leave, and takes what had come.
+/// Time that an interrupted host waits for its end markers to leave and for pending frames.
 const FAREWELL: Nanos = Nanos::from_millis(100);
-/// A host tells where it is this often.
+/// Interval between announcements of the host's address.
 const ANNOUNCE_INTERVAL: Nanos = Nanos::from_secs(1);
-/// After its last stream, a host receives for so long after the last frame.
+/// Default time for which a host receives after its last stream and the last frame.
 const LINGER: Nanos = Nanos::from_millis(500);
-/// What is later than this is counted as so late.
+/// Maximum recorded delay; longer ones count as this.
 const GAP_MAX: Nanos = Nanos::from_secs(1);
 
-/// How a host behaves.
+/// Settings of a host.
 #[derive(Clone, Debug, PartialEq)]
 #[allow(clippy::struct_excessive_bools)] // each is a choice of its own
 pub struct HostOptions {
-    /// Its interface, of the calling thread's network namespace.
+    /// Interface, in the network namespace of the calling thread.
     pub device: String,
-    /// Its address; `None`: the interface's.
+    /// Address of the host; `None` is the interface's.
     pub address: Option<MacAddr>,
-    /// Its number in the frames that it sends; `None`: the last two bytes of its address.
+    /// Number of the host in its frames; `None` is the last two bytes of its address.
     pub id: Option<u16>,
-    /// Rate of its line.
+    /// Rate of the line.
     pub line: BitRate,
-    /// It stops sending after so long, and ends; `None`: when its streams are over, or when stopped.
+    /// Time after which the host stops sending and ends; `None` when its streams are complete, or at a stop.
     pub duration: Option<Nanos>,
-    /// It ends when no data has arrived for so long; `None`: 500 ms after its streams, never without.
+    /// Time without data after which the host ends. `None` is 500 ms after its streams; without streams, the host
+    /// does not end on its own.
     pub linger: Option<Nanos>,
-    /// How it answers to pause frames.
+    /// Reaction to pause frames.
     pub obedience: Obedience,
-    /// Whether 802.3x PAUSE stops all its classes; counted and ignored otherwise.
+    /// 802.3x PAUSE frames pause all classes; otherwise they are counted and ignored.
     pub obey_802_3x: bool,
-    /// Whether lists of flows (OFC) stop those flows only; otherwise they stop the class.
+    /// Flow lists (OFC) pause only their flows; otherwise they pause the class.
     pub obey_flows: bool,
-    /// Whether it keeps the rates that it is asked for (GFC).
+    /// Obedience to rates (GFC).
     pub obey_rates: bool,
-    /// How much of its own delays it makes up for.
+    /// Maximum delay of its own that the host catches up.
     pub catch_up: Nanos,
-    /// Whether it counts frames to other hosts.
+    /// Acceptance of frames to other hosts.
     pub promiscuous: bool,
-    /// Whether it tells the network where it is, so that switches need not flood.
+    /// Announcements of the host's address, so that switches need not flood.
     pub announce: bool,
-    /// Whether streams end with markers that tell sinks how much was sent; not needed where all hosts'
-    /// reports are settled with each other.
+    /// End markers, from which sinks learn the number of frames. Not needed if all hosts' reports are settled with
+    /// each other.
     pub end_markers: bool,
-    /// Whether it spins instead of sleeping.
+    /// Busy polling instead of sleeping.
     pub busy: bool,
-    /// How long it sleeps at least while there is traffic, so that frames are moved together. Its answer
-    /// to a pause frame takes as long.
+    /// Minimum sleep while there is traffic, so that frames move in batches. It delays the reaction to a pause frame.
     pub nap: Nanos,
-    /// Streams carry a CN-TAG and slow down as CNMs ask; `None`: CNMs are counted only.
+    /// Rate limiters: streams carry a CN-TAG and obey CNMs. `None` only counts CNMs.
     pub qcn: Option<ReactionSettings>,
     /// Entries of each ring.
     pub ring: u32,
 }
 
 impl HostOptions {
-    /// The defaults, on `device`.
+    /// Returns the default settings for `device`.
     #[must_use]
     pub fn new(device: &str) -> HostOptions {
         HostOptions {
@@ -110,7 +110,7 @@ impl HostOptions {
     }
 }
 
-/// Why a host cannot run.
+/// Error of running a host.
 #[derive(Debug, thiserror::Error)]
 pub enum HostError {
     /// The interface cannot be used.
@@ -119,29 +119,29 @@ pub enum HostError {
     /// Waiting for frames failed.
     #[error("waiting for frames on `{device}` failed: {source}")]
     Wait {
-        /// The interface.
+        /// Name of the interface.
         device: String,
-        /// Why.
+        /// The system's error.
         source: io::Error,
     },
 }
 
-/// A host on one interface.
+/// A host on an interface.
 #[derive(Debug)]
 pub struct Host {
     options: HostOptions,
     station: Station,
     address: MacAddr,
     id: u16,
-    /// From then on it receives.
+    /// Time from which the host receives.
     ready: Nanos,
 }
 
 impl Host {
-    /// Opens the interface, of the calling thread's network namespace. From here on it receives.
+    /// Opens the interface in the network namespace of the calling thread, and begins to receive.
     ///
     /// # Errors
-    /// Where the interface cannot be used, with what to do about it.
+    /// Returns an error with a remedy if the interface cannot be used.
     pub fn open(options: HostOptions) -> Result<Host, HostError> {
         let station = Station::open(&options.device, options.ring)?;
         let address = options.address.unwrap_or(station.address());
@@ -150,28 +150,28 @@ impl Host {
         Ok(Host { options, station, address, id, ready: now() })
     }
 
-    /// Its address.
+    /// Returns the host's address.
     #[must_use]
     pub const fn address(&self) -> MacAddr {
         self.address
     }
 
-    /// Its number in the frames that it sends.
+    /// Returns the host's number in its frames.
     #[must_use]
     pub const fn id(&self) -> u16 {
         self.id
     }
 
-    /// What its interface turned out to be, with what could not be set.
+    /// Returns the properties of the interface, and the settings that it refused.
     #[must_use]
     pub fn facts(&self) -> &Facts {
         self.station.facts()
     }
 
-    /// Sends `streams` and receives, until it is over or `stop` is raised.
+    /// Sends `streams` and receives, until the run ends or `stop` is set.
     ///
     /// # Errors
-    /// Where waiting for frames fails.
+    /// Returns an error if waiting for frames fails.
     pub fn run(
         self,
         streams: &[Stream],
@@ -186,7 +186,7 @@ impl Host {
     }
 }
 
-/// A host while it runs.
+/// A running host.
 struct Run<'fd> {
     options: HostOptions,
     station: Station,
@@ -198,15 +198,15 @@ struct Run<'fd> {
     sink: Sink,
     gate: Gate,
     notices: Notices,
-    /// Room is kept: receiving allocates nothing.
+    /// Received frames; the capacity is kept, so that receiving allocates nothing.
     frames: Vec<Frame>,
     commit: Bytes,
     begin: Nanos,
     now: Nanos,
-    /// It was to run from then on.
+    /// Time from which the loop should have run.
     due: Nanos,
     longest_gap: Nanos,
-    /// How late its own times were, ns.
+    /// Delays of wakeups, in nanoseconds.
     gaps: Histogram<u64>,
     last_data: Option<Nanos>,
     ending: Option<Nanos>,
@@ -221,25 +221,25 @@ fn gate(options: &HostOptions) -> Gate {
     if options.obey_rates { gate.obeying_rates(options.line) } else { gate }
 }
 
-/// What [`Run::transmit`] came to.
+/// Result of [`Run::transmit`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Transmitted {
-    /// As much as may be handed over at a time; there may be more.
+    /// The maximum was handed over; more may be due.
     Batch,
-    /// All that was due; more at this time.
+    /// All due frames were handed over; the next is due at this time.
     Until(Nanos),
-    /// All there will ever be.
+    /// All streams are complete.
     All,
 }
 
-/// What [`Run::receive`] came to.
+/// Result of [`Run::receive`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Received {
-    /// As much as is taken at a time; there may be more.
+    /// The maximum was received; more may be pending.
     More,
-    /// All that was there, data among it.
+    /// All pending frames were received, including data.
     Data,
-    /// No data.
+    /// All pending frames were received, without data.
     NoData,
 }
 
@@ -281,7 +281,7 @@ impl<'fd> Run<'fd> {
         }
     }
 
-    /// One turn of the loop; true where it was the last.
+    /// Runs the loop once; returns true if the host is done.
     fn step(&mut self, stop: &AtomicBool) -> Result<bool, HostError> {
         self.now = now();
         self.longest_gap = self.longest_gap.max(self.now.since(self.due));
@@ -339,7 +339,7 @@ impl<'fd> Run<'fd> {
         }
     }
 
-    /// Takes what has come.
+    /// Receives pending frames.
     fn receive(&mut self) -> Received {
         let mut data = false;
         let more = self.station.receive(&mut self.frames);
@@ -371,7 +371,7 @@ impl<'fd> Run<'fd> {
         }
     }
 
-    /// Hands over what is due and may be sent.
+    /// Hands due frames to the kernel.
     fn transmit(&mut self) -> Transmitted {
         if let Some(flows) = self.gate.changed_flows(self.now) {
             self.sender.hold_flows(|class, flow| flows.holds(class, flow));
@@ -397,7 +397,7 @@ impl<'fd> Run<'fd> {
         }
     }
 
-    /// Tells the network where this host is, if it is time and class 0 is not paused.
+    /// Announces the host's address if that is due and class 0 is not paused.
     fn announce(&mut self) {
         if self.now < self.next_announcement || self.gate.paused(self.now).contains(Class::default()) {
             return;
@@ -410,7 +410,7 @@ impl<'fd> Run<'fd> {
         self.announced += 1;
     }
 
-    /// Sleeps until there is something to do.
+    /// Sleeps until the next event.
     fn wait(&mut self, transmitted: Transmitted, received: Received) -> Result<(), HostError> {
         let has_room = matches!(transmitted, Transmitted::Batch) && self.station.committed() < self.commit;
         if has_room || matches!(received, Received::More) {
@@ -441,7 +441,7 @@ impl<'fd> Run<'fd> {
         Ok(())
     }
 
-    /// It has slept until then, or has been woken before.
+    /// Records the delay of a wakeup that was due at `until`, unless a frame caused it earlier.
     fn woke(&mut self, until: Nanos) {
         let now = now();
         if now >= until {

@@ -1,13 +1,11 @@
 //! A host on one interface over AF_XDP: sender and sink in one.
 //!
-//! A switch is proven by the traffic that crosses it, and Linux' own hosts cannot prove this one: they
-//! ignore pause frames and do not tell which frame of a stream went where. These can. `xoff traffic`
-//! is one such host; the demo and tests run several in one process, each on a thread inside its own
-//! network namespace.
+//! Tests of a lossless switch need hosts that obey pause frames and account for every frame; Linux' own hosts do
+//! neither. `xoff traffic` runs one such host. The demo and tests run several in one process, each on a thread in its
+//! own network namespace.
 //!
-//! What a host decides is in the crate `xoff_host`, a function of time and bytes. Here is what drives it: the
-//! loop that reads the clock (`host`), the interface (`station`), and single frames from a packet socket
-//! ([`emit`]).
+//! The host's decisions are in the crate `xoff_host`, as functions of time and bytes. This crate drives them: the
+//! loop that reads the clock (`host`), the interface (`station`), and single frames over a packet socket ([`emit`]).
 //!
 //! ```no_run
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -1,4 +1,4 @@
-//! The host's hold on its interface: frames in, frames out, and the count of what was lost.
+//! The host's interface: sends and receives frames, and counts losses.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -14,7 +14,7 @@ use xoff_xdp::{Facts, Port, PortDriver as _, PortOptions, ReceiveChunks, Rings, 
 
 use xoff_xdp::sleeper::duplicates;
 
-/// Most frames received at once, by each queue.
+/// Maximum frames received at once per queue.
 const RECEIVE_MAX: u32 = 64;
 
 /// An open interface.
@@ -22,16 +22,16 @@ const RECEIVE_MAX: u32 = 64;
 pub struct Station {
     port: Port,
     store: Store,
-    /// Handed to the kernel and not yet back, in bytes of layer 1.
+    /// Bytes of layer 1 handed to the kernel and not yet sent.
     committed: Bytes,
 }
 
 impl Station {
-    /// Opens `device` with rings of `ring` entries: each queue has as many chunks to receive into, and there are
-    /// as many to send, and to look at.
+    /// Opens `device` with rings of `ring` entries. Each queue has `ring` chunks to receive into; `ring` more are for
+    /// sending and `ring` for the window.
     ///
     /// # Errors
-    /// Where the interface cannot be used.
+    /// Returns an error if the interface cannot be used.
     pub fn open(device: &str, ring: u32) -> Result<Station, XdpError> {
         let chunks = Chunks::for_mtu(xoff_xdp::mtu(device)?);
         let options = PortOptions {
@@ -53,37 +53,36 @@ impl Station {
         Ok(Station { port, store, committed: Bytes::ZERO })
     }
 
-    /// What the interface turned out to be.
+    /// Returns the properties of the interface.
     #[must_use]
     pub fn facts(&self) -> &Facts {
         self.port.facts()
     }
 
-    /// Its address.
+    /// Returns the interface's address.
     #[must_use]
     pub fn address(&self) -> MacAddr {
         self.port.facts().mac
     }
 
-    /// The bytes of frames.
+    /// Returns the packet memory for reading.
     #[must_use]
     pub fn store(&self) -> &Store {
         &self.store
     }
 
-    /// The bytes of frames, to be written, and frames to be freed.
+    /// Returns the packet memory for writing and freeing frames.
     pub fn store_mut(&mut self) -> &mut Store {
         &mut self.store
     }
 
-    /// Most frames that [`Station::receive`] adds.
+    /// Returns the maximum number of frames that [`Station::receive`] adds.
     #[must_use]
     pub fn receive_max(&self) -> usize {
         (RECEIVE_MAX * self.facts().queues) as usize
     }
 
-    /// Adds received frames to `frames`, and gives the kernel room for more. True where there may be
-    /// more to receive.
+    /// Appends received frames to `frames`, and refills the receive ring. Returns true if more frames may be pending.
     #[inline]
     pub fn receive(&mut self, frames: &mut Vec<Frame>) -> bool {
         let received = self.port.receive(&mut self.store, RECEIVE_MAX, |_, frame| frames.push(frame));
@@ -91,16 +90,16 @@ impl Station {
         received >= RECEIVE_MAX
     }
 
-    /// A frame of `len` bytes to be filled and sent; `None` while too much is with the kernel.
+    /// Allocates a frame of `len` bytes to send; `None` while too many are in the kernel.
     #[inline]
     pub fn allocate(&mut self, len: u32) -> Option<Frame> {
         self.port.compose(&mut self.store, len)
     }
 
-    /// Takes a frame from [`Station::allocate`] to be sent by the next [`Station::flush`].
+    /// Queues a frame from [`Station::allocate`] for the next [`Station::flush`].
     ///
     /// # Panics
-    /// Where the interface [is gone](Station::is_gone).
+    /// Panics if the interface [is gone](Station::is_gone).
     #[inline]
     pub fn send(&mut self, frame: Frame) {
         let len = frame.len();
@@ -113,13 +112,13 @@ impl Station {
         }
     }
 
-    /// Makes the kernel send, and takes back what it has sent.
+    /// Makes the kernel send, and frees the frames that it has sent.
     #[inline]
     pub fn flush(&mut self) {
         if self.committed == Bytes::ZERO {
             return;
         }
-        self.port.flush(); // also where the last one found the device down: it may be up again
+        self.port.flush(); // also after a flush that found the device down: it may be up again
         let mut bytes = Bytes::ZERO;
         self.port.reap(&mut self.store, |store, frame| {
             bytes += Bytes::on_line(frame.len());
@@ -128,27 +127,27 @@ impl Station {
         self.committed = self.committed.saturating_sub(bytes);
     }
 
-    /// Whether the interface was deleted, as far as sending has told: nothing goes out or comes in any more.
+    /// Returns true if sending has found the interface deleted, after which no frame passes.
     #[must_use]
     pub fn is_gone(&self) -> bool {
         self.port.is_gone()
     }
 
-    /// What is with the kernel to be sent: it can no longer be paused.
+    /// Returns the bytes of layer 1 in the kernel, which can no longer be paused.
     #[must_use]
     pub const fn committed(&self) -> Bytes {
         self.committed
     }
 
-    /// What can be read from as soon as a frame has come.
+    /// Returns descriptors that become readable when a frame arrives.
     ///
     /// # Errors
-    /// Where the process has no more descriptors.
+    /// Returns an error if the process has no free descriptor.
     pub fn wakers(&self) -> io::Result<Vec<OwnedFd>> {
         duplicates(self.port.sockets())
     }
 
-    /// What was lost here since it was opened.
+    /// Returns the frames lost at this interface since it was opened.
     #[must_use]
     pub fn drops(&self) -> DropReport {
         let monitor = self.port.monitor();
@@ -163,7 +162,7 @@ impl Station {
     }
 }
 
-/// Sleeps for `span`, whatever comes.
+/// Sleeps for `span`, regardless of arriving frames.
 pub fn nap(span: Nanos) {
     thread::sleep(Duration::from_nanos(span.0));
 }
