@@ -1,8 +1,8 @@
-//! The agent itself: one thread that sleeps until a frame comes or a pause ends, asks the [`Brain`], and does what
-//! it says to the device's queues, one netlink message for each transition.
+//! The agent: one thread that sleeps until a frame arrives or a pause ends, consults the [`Brain`], and applies its
+//! changes to the device's queues. Each change is one netlink message.
 //!
-//! Before a class is stopped the [`Guard`] is told until when, and again whenever that changes: whatever becomes of this
-//! thread, a class does not stay stopped.
+//! Before the agent stops a class, it sends the [`Guard`] the end of the pause, and again whenever that changes. So
+//! no class stays stopped, even if this thread dies or stalls.
 
 mod check;
 
@@ -34,38 +34,38 @@ use crate::response::{NEAR_TIMEOUT, Response};
 use crate::sockets::{Device, Receiver};
 use crate::view::{NicView, list};
 
-/// How often queues are counted, the device looked at and the guard looked after.
+/// Interval of counting queues, checking the device and checking the guard.
 const LOOK_EVERY: Nanos = Nanos::from_secs(1);
-/// From one check of the queues to the next, however often somebody changes them.
+/// Minimum interval between checks of the queues, however often they are changed.
 const CHECK_EVERY: Nanos = Nanos::from_millis(1);
-/// Among real-time threads: above most, below those of the kernel.
+/// Real-time priority: above most real-time threads, below those of the kernel.
 pub(crate) const PRIORITY: i32 = 40;
 
-/// Why an agent cannot start, or cannot go on.
+/// Error of starting or running an agent.
 #[derive(Debug, thiserror::Error)]
 pub enum AgentError {
-    /// There is no such device.
+    /// The device does not exist.
     #[error("no interface `{0}` with an Ethernet address here; `ip link` lists those that there are")]
     NoDevice(String),
-    /// It has gone.
+    /// The device was deleted or renamed.
     #[error("the interface {0} is gone, or has another name now; where it is back, start again")]
     Gone(String),
-    /// Queues cannot be had.
+    /// The queues cannot be installed.
     #[error(transparent)]
     Egress(#[from] EgressError),
-    /// The system refuses.
+    /// The system refuses an action.
     #[error("cannot {doing} {device}: {source}; it takes CAP_NET_ADMIN and CAP_NET_RAW (run as root)")]
     System {
-        /// What was tried.
+        /// Phrase that names the refused action.
         doing: &'static str,
-        /// The device.
+        /// Name of the device.
         device: String,
-        /// The system's words.
+        /// The system's error.
         source: io::Error,
     },
 }
 
-/// An agent whose queues are in place.
+/// An agent with installed queues.
 #[derive(Debug)]
 pub struct Agent {
     brain: Brain,
@@ -76,27 +76,27 @@ pub struct Agent {
     view: Arc<NicView>,
     watch: Option<Watch>,
     pending_stops: PendingStops,
-    /// Of classes that are stopped.
+    /// Times at which the stopped classes were stopped.
     stopped_at: [Nanos; CLASSES],
     next_look: Nanos,
     next_count: Nanos,
     proof: Proof,
-    /// When the queues are to be checked because a change was announced, and when they may be.
+    /// Time of the check due after an announced change, and the earliest time allowed for it.
     check_at: Nanos,
     check_from: Nanos,
-    /// Classes whose leafs somebody else has changed since the last check.
+    /// Classes whose leaf another program has changed since the last check.
     doubted: ClassSet,
-    /// The longest pause that was told, and the recommendation.
+    /// Longest pause and highest recommendation that were logged.
     told_pause: Nanos,
     told_response: Nanos,
 }
 
 impl Agent {
-    /// Opens the device, of the calling thread's network namespace, and installs its queues. From here on pauses are
-    /// received. `guard` is the command by which a process is started that calls [`guard::stand`].
+    /// Opens the device in the network namespace of the calling thread, installs its queues and begins to receive
+    /// pauses. `guard` starts a process that must call [`guard::stand`].
     ///
     /// # Errors
-    /// [`AgentError`]; the device is left as it was.
+    /// Returns [`AgentError`] and leaves the device unchanged.
     pub fn open(settings: &NicSettings, guard: Command) -> Result<Agent, AgentError> {
         let name = &settings.device;
         let refused = |doing| move |source| AgentError::System { doing, device: name.clone(), source };
@@ -105,7 +105,7 @@ impl Agent {
         let link = LinkMonitor::open(device.ifindex).map_err(refused("hear what becomes of"))?;
         let of_device = EgressSettings::new(settings.clone());
         let egress = Egress::prepare(&of_device)?;
-        // Before the first change: whatever becomes of this process from here on, the device is put back.
+        // Starts before the first change, so that the guard restores the device if this process dies.
         let guard = Guard::start(guard).map_err(refused("start what guards the queues of"))?;
         let egress = egress.install(&of_device)?;
         let response = Response::new(settings.speed, egress.overrun());
@@ -140,17 +140,18 @@ impl Agent {
         })
     }
 
-    /// What can be seen of it while it runs.
+    /// Returns the state and counters of the running agent.
     #[must_use]
     pub fn view(&self) -> Arc<NicView> {
         Arc::clone(&self.view)
     }
 
-    /// Obeys until `stop` becomes readable; then everything is put back. The calling thread becomes a real-time
-    /// thread where that is wanted and allowed.
+    /// Obeys pauses until `stop` becomes readable, then restores the device. Makes the calling thread a real-time
+    /// thread if that is configured and allowed.
     ///
     /// # Errors
-    /// The device is gone, or the kernel refuses what it did not refuse before. What can be put back is.
+    /// Returns an error if the device is gone, or the kernel refuses an essential action. The device is then restored
+    /// as far as possible.
     pub fn run(mut self, stop: BorrowedFd<'_>) -> Result<Removed, AgentError> {
         self.hurry();
         self.told_response = self.view.expected_response();
@@ -160,20 +161,20 @@ impl Agent {
         );
         let outcome = self.obey(stop).and_then(|()| self.check_at_end());
         let Agent { egress, guard, watch, view, .. } = self;
-        drop(watch); // lets the switch go
+        drop(watch); // sends XON to the switch
         let removed = egress.remove();
-        // What was dropped since the last look, too.
+        // Includes frames dropped since the last count.
         for (counter, &dropped) in view.dropped.iter().zip(&removed.dropped) {
             counter.set(counter.get().max(dropped));
         }
-        let _ = guard.dismiss(); // it has nothing left to guard
+        let _ = guard.dismiss(); // nothing is left to guard
         removed.warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
         outcome.map(|()| removed)
     }
 
-    /// Whatever comes has to wait for no other thread, and for no page.
+    /// Makes the thread a real-time thread and locks its memory, so that it waits for no other thread and no page.
     fn hurry(&self) {
-        let _ = set_timerslack(1); // nanoseconds; where the kernel refuses, pauses end 50 us late
+        let _ = set_timerslack(1); // nanoseconds; if the kernel refuses, pauses end 50 us late
         if !self.view.settings.real_time {
             return;
         }
@@ -214,7 +215,7 @@ impl Agent {
         }
     }
 
-    /// True where it is over.
+    /// Waits for the next event; returns true at the end of the run.
     fn wait(&mut self, stop: BorrowedFd<'_>) -> Result<bool, AgentError> {
         let deadline = self.brain.next_deadline().min(self.next_look).min(self.next_count).min(self.check_at);
         let guard = self.guard.fd().unwrap_or(stop);
@@ -235,7 +236,8 @@ impl Agent {
         }
     }
 
-    /// Before frames are read: what came before the link was lost may hold for its time, and what came since has to.
+    /// Reads link events before frames: a frame received before the link was lost may be obeyed for its time, a frame
+    /// received afterwards must be.
     fn read_link_events(&mut self) -> Result<(), AgentError> {
         let now = guard::now();
         let changes = self.link.read().map_err(self.refused("hear what becomes of"))?;
@@ -269,7 +271,7 @@ impl Agent {
         self.act(guard::now())
     }
 
-    /// Does what the brain says.
+    /// Applies the brain's changes to the queues.
     fn act(&mut self, now: Nanos) -> Result<(), AgentError> {
         self.tell_guard(now);
         while let Some(change) = self.brain.next_change(now) {
@@ -296,7 +298,7 @@ impl Agent {
         Ok(())
     }
 
-    /// The kernel has done a change, or refused it.
+    /// Records that the kernel made a change, or refused it.
     fn settle(&self, change: Change, is_done: bool) {
         let (Change::Stop(class) | Change::Start(class) | Change::Limit(class, _)) = change;
         let unsettled = self.view.unsettled.get();
@@ -320,18 +322,18 @@ impl Agent {
         }
     }
 
-    /// Tells the guard of every pause that is new, or ends at another time, and of every class that goes on.
+    /// Sends the guard every pause that is new or ends at another time, and every resumed class.
     fn tell_guard(&mut self, now: Nanos) {
         for class in Class::ALL {
             match self.brain.paused_until(class).filter(|until| *until > now) {
                 Some(until) => self.guard.tell(class, until),
-                None if self.brain.stopped().contains(class) => {} // until it goes on
+                None if self.brain.stopped().contains(class) => {} // sent when the class is resumed
                 None => self.guard.tell(class, Nanos::ZERO),
             }
         }
     }
 
-    /// Once a second, and when the guard, or the kernel about the link, has something to say.
+    /// Checks device, queues and guard: once a second, after a message of the guard, and after a link event.
     fn look(&mut self, now: Nanos) -> Result<(), AgentError> {
         let name = &self.view.settings.device;
         let device = Device::find(name).filter(|device| device.ifindex == self.view.ifindex);
@@ -359,7 +361,8 @@ impl Agent {
         Ok(())
     }
 
-    /// Replaces a guard that has ended; returns the classes that the guard opened because this thread was not scheduled.
+    /// Replaces a guard that has ended; returns the classes that the guard opened because this thread was not
+    /// scheduled.
     fn look_after_guard(&mut self, now: Nanos) -> ClassSet {
         let looked = self.guard.look_after(now);
         match looked.replaced {
@@ -381,7 +384,7 @@ impl Agent {
             let again = ClassSet(looked.opened.0 & self.brain.stopped().0);
             for class in again.iter() {
                 self.brain.opened(class);
-                self.pending_stops.opened(class); // what is still to be stopped is stopped next
+                self.pending_stops.opened(class); // a class that is still paused is stopped next
             }
         }
         looked.opened
@@ -413,9 +416,9 @@ impl Agent {
         }
     }
 
-    /// Reads what the queues have counted.
+    /// Reads the counters of the queues.
     fn count(&mut self) {
-        let Ok(counts) = self.egress.counts() else { return }; // the next change says why
+        let Ok(counts) = self.egress.counts() else { return }; // the next change reports the error
         for (class, LeafCounts { frames, bytes, dropped, waiting_frames, waiting_bytes }) in
             Class::ALL.into_iter().zip(counts)
         {
@@ -433,7 +436,7 @@ impl Agent {
         }
     }
 
-    /// Writes down what anybody may read.
+    /// Updates the public counters.
     fn publish(&self, now: Nanos) {
         let counts = self.brain.pauses(now);
         let port = self.view.counters.port(PortId(0));
@@ -463,7 +466,7 @@ impl Agent {
         }
     }
 
-    /// What the kernel refuses is counted and told; it is an error where the device is gone.
+    /// Counts and logs a refusal; returns an error if the device is gone.
     fn tell_refusal(&mut self, error: &EgressError) -> Result<(), AgentError> {
         let refused = self.view.refused.get() + 1;
         self.view.refused.set(refused);

@@ -1,12 +1,12 @@
-//! When a frame came: by the kernel's stamp, on the agent's clock.
+//! Arrival times of frames: the kernel's timestamp, converted to the agent's clock.
 //!
-//! A pause counts from when it came, not from when a thread that had no processor read it. The stamp is the wall clock's, which may be
-//! set at any time. So a frame is taken to be no older than the last look that found nothing waiting, and none to come before
-//! the one that was read before it.
+//! A pause counts from the arrival of its frame, not from the moment at which a delayed thread reads it. The
+//! timestamp is from the wall clock, which may be set at any time. So a frame's age is limited by the last read that
+//! found no frame, and no frame arrives before its predecessor.
 
 use xoff_dataplane::units::Nanos;
 
-/// On the clock of [`crate::guard::now`].
+/// Converter of timestamps to the clock of [`crate::guard::now`].
 #[derive(Debug)]
 pub(crate) struct Arrivals {
     empty_at: Nanos,
@@ -14,17 +14,18 @@ pub(crate) struct Arrivals {
 }
 
 impl Arrivals {
-    /// Nothing waits at `now`.
+    /// Creates a converter; no frame is pending at `now`.
     pub(crate) const fn new(now: Nanos) -> Arrivals {
         Arrivals { empty_at: now, last: now }
     }
 
-    /// Nothing waited at `now`.
+    /// Records that no frame was pending at `now`.
     pub(crate) const fn empty(&mut self, now: Nanos) {
         self.empty_at = now;
     }
 
-    /// When the frame came that is read at `now`, at `wall` by the clock that stamped it; without a stamp it counts from now.
+    /// Returns the arrival time of a frame that is read at `now`, which is `wall` on the clock of `stamp`. Without a
+    /// stamp, returns `now`.
     pub(crate) fn came(&mut self, now: Nanos, wall: Nanos, stamp: Option<Nanos>) -> Nanos {
         let age = stamp.map_or(Nanos::ZERO, |stamp| wall.since(stamp)).min(now.since(self.empty_at));
         self.last = Nanos(now.since(age).0).max(self.last);

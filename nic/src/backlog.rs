@@ -1,12 +1,12 @@
 //! `--pause-above`: a host that cannot keep up pauses its switch.
 //!
-//! The signal is what a UDP socket has received and its program has not read, the fullest socket's: when that reaches
-//! the socket's buffer the kernel drops, and UDP has no other means to slow its sender down (TCP has a window). It is
-//! read where `ss` reads it, /proc/net/udp and udp6, every [`LOOK_EVERY`], by a thread without haste. RDMA bypasses
-//! sockets and is not seen here.
+//! The signal is the backlog of the fullest UDP socket: bytes received and not yet read by the program. When it
+//! reaches the socket's buffer, the kernel drops, and UDP has no other flow control (TCP has a window). An ordinary
+//! thread reads it every [`LOOK_EVERY`] from /proc/net/udp and udp6, as `ss` does. RDMA bypasses sockets and is not
+//! covered.
 //!
-//! From the limit on all lossless classes are told to stop, at half of it to go on. What is held is told
-//! again by the same timer that a switch's port has ([`Held`]).
+//! At the limit the host sends XOFF for all lossless classes, at half of it XON. A timer refreshes pauses as at a
+//! switch's port ([`Held`]).
 
 use std::fs;
 use std::sync::Arc;
@@ -23,10 +23,10 @@ use crate::config::NicSettings;
 use crate::guard::now;
 use crate::view::NicView;
 
-/// From one look to the next. A socket needs room beyond the limit for what the line brings meanwhile.
+/// Polling interval. A socket needs room beyond the limit for the bytes that arrive within it.
 const LOOK_EVERY: Duration = Duration::from_millis(2);
 
-/// What decides when to hold the switch, in any time.
+/// The decision when to pause the switch, without a clock.
 #[derive(Debug)]
 pub(crate) struct Hold {
     above: Bytes,
@@ -46,7 +46,7 @@ impl Hold {
         }
     }
 
-    /// So much waits at `now`; answers the pause frame that is to be sent, if there is one.
+    /// Takes the backlog at `now`; returns the pause frame to send, if one is due.
     pub(crate) fn look(&mut self, now: Nanos, backlog: Bytes) -> Option<Pfc> {
         for class in self.classes.iter() {
             if backlog >= self.above {
@@ -61,13 +61,13 @@ impl Hold {
         Some(said.vector().iter().fold(Pfc::default(), |pfc, class| pfc.with(class, time(class))))
     }
 
-    /// The frame that lets go whoever is held.
+    /// Returns the frame that resumes all paused classes, if there are any.
     fn let_go(&mut self, now: Nanos) -> Option<Pfc> {
         self.look(now, Bytes::ZERO)
     }
 }
 
-/// The thread that looks. It ends, and lets the switch go, when this is dropped.
+/// The polling thread. Dropping it ends the thread and resumes the switch.
 #[derive(Debug)]
 pub(crate) struct Watch {
     stop: Arc<AtomicBool>,
@@ -136,14 +136,14 @@ fn note(view: &NicView, class: Class, time: Quanta) {
     }
 }
 
-/// What waits in the fullest UDP socket of this thread's network namespace.
+/// Returns the backlog of the fullest UDP socket in this thread's network namespace.
 fn fullest() -> Bytes {
     let files = ["udp", "udp6"].map(|name| fs::read_to_string(format!("/proc/thread-self/net/{name}")));
     let queues = files.iter().flatten().flat_map(|text| text.lines().skip(1).filter_map(queue));
     Bytes(queues.max().unwrap_or(0))
 }
 
-/// `sl local rem st tx_queue:rx_queue ..`, in hexadecimal digits.
+/// Parses the receive queue of `sl local rem st tx_queue:rx_queue ..`, in hexadecimal digits.
 fn queue(line: &str) -> Option<u64> {
     let (_, received) = line.split_whitespace().nth(4)?.split_once(':')?;
     u64::from_str_radix(received, 16).ok()

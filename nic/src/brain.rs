@@ -1,18 +1,18 @@
-//! What a host does when its switch speaks: time and frames in; which class stops, goes on, or keeps another
-//! rate, and when it is to be asked again.
+//! The pause controller of a host, a function of time and frames: which class to stop, start or limit, and when to
+//! consult it next.
 //!
-//! Pauses are obeyed by the receiver of the traffic hosts ([`Gate`]), and so as the dataplane obeys them: quanta at the
-//! line rate, the last value wins, time 0 resumes, a pause that is not refreshed runs out, and what is malformed pauses
-//! nothing and is counted by reason. Rates of classes (GFC) are that receiver's too.
+//! The gate of the traffic hosts ([`Gate`]) processes pauses and rates (GFC), as the dataplane does. Quanta count at
+//! the line rate, the last value wins, time 0 resumes, and a pause that is not refreshed expires. Malformed frames
+//! pause nothing and are counted by reason.
 //!
-//! QCN has one reaction point for each class, not for each flow: the kernel's frames carry no CN-TAG that would tell flows
-//! apart, and a queueing discipline knows classes. A CNM names the class by its encapsulated priority. A reaction
-//! point's cycles of time end by the clock, its cycles of bytes by what the class's leaf has sent, which is told by
-//! [`Brain::carried`] every [`COUNT_EVERY`] while a class is limited.
+//! QCN has one reaction point per class instead of per flow. The kernel's frames carry no CN-TAG to distinguish
+//! flows, and a queueing discipline knows only classes. A CNM names the class by its encapsulated priority. A
+//! reaction point's time cycles end by the clock. Its byte cycles end by the bytes that the class's leaf has sent,
+//! which [`Brain::carried`] passes in every [`COUNT_EVERY`] while a class is limited.
 //!
-//! What is to be done is asked one by one ([`Brain::next_change`]), and is a transition: what holds already is
-//! not said again. A rate changes no more often than every [`LIMIT_EVERY`]: the thread that does it has pauses to obey. While a class
-//! is stopped its rate waits until it goes on.
+//! [`Brain::next_change`] returns one transition at a time and never repeats a state in force. A rate changes at most
+//! every [`LIMIT_EVERY`], because the applying thread has pauses to obey. The rate of a stopped class waits until the
+//! class is started.
 
 use xoff_dataplane::congestion::ReactionPoint;
 use xoff_dataplane::units::{BitRate, Bytes, CLASSES, Class, ClassSet, MacAddr, Nanos};
@@ -22,42 +22,42 @@ use xoff_host::{Gate, Notices, Obedience, PauseCounts};
 
 use crate::config::NicSettings;
 
-/// From one change of a class's rate to the next.
+/// Minimum interval between changes of a class's rate.
 pub const LIMIT_EVERY: Nanos = Nanos::from_millis(5);
 
-/// How often a limited class has to be told what it has sent.
+/// Interval at which a limited class needs its sent bytes.
 pub const COUNT_EVERY: Nanos = Nanos::from_millis(10);
 
-/// From one try of a change that the kernel refuses to the next.
+/// Interval between attempts of a change that the kernel refuses.
 pub const AGAIN_EVERY: Nanos = Nanos::from_millis(10);
 
-/// A reaction point is told of so much at a time: less than its shortest cycle.
+/// Maximum bytes passed to a reaction point at once: less than its shortest cycle.
 const PORTION: u64 = 10_000;
 
-/// What is to be done to a class.
+/// A change to a class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// Nothing more of it leaves.
+    /// Stops the class: no frame leaves.
     Stop(Class),
-    /// It goes on.
+    /// Starts the class.
     Start(Class),
-    /// It keeps this rate; the line's own is no limit.
+    /// Limits the class to a rate; the line's rate is no limit.
     Limit(Class, BitRate),
 }
 
-/// What holds for a class.
+/// State in force for a class.
 #[derive(Clone, Copy, Debug)]
 struct Held {
     stopped: bool,
-    /// `None`: not known, since the kernel refused the last one.
+    /// Rate in force; `None` if unknown, because the kernel refused the last change.
     rate: Option<BitRate>,
-    /// When the rate may change again.
+    /// Earliest time of the next change of the rate.
     limit_from: Nanos,
-    /// When it may be stopped or started, where the kernel refused that.
+    /// Earliest time of the next stop or start, after a refusal.
     again_from: Nanos,
 }
 
-/// What decides.
+/// The pause controller.
 #[derive(Debug)]
 pub struct Brain {
     address: MacAddr,
@@ -65,18 +65,18 @@ pub struct Brain {
     gate: Gate,
     notices: Notices,
     points: Option<[ReactionPoint; CLASSES]>,
-    /// What each limited class had sent when that was told last; `None`: not since it is limited.
+    /// Bytes sent by each limited class at the last report; `None` if there is none since the limit began.
     carried: [Option<Bytes>; CLASSES],
-    /// Feedback asked of each class, all told.
+    /// CNMs received for each class.
     cnms: [u64; CLASSES],
     peer: Option<MacAddr>,
-    /// As of the last question.
+    /// Paused classes at the last call of [`Brain::next_change`].
     paused: ClassSet,
     held: [Held; CLASSES],
 }
 
 impl Brain {
-    /// Nothing stopped and nothing limited, at a device with this address.
+    /// Creates a controller for a device with this address; all classes run without limit.
     #[must_use]
     pub fn new(settings: &NicSettings, address: MacAddr) -> Brain {
         let line = settings.speed;
@@ -105,8 +105,8 @@ impl Brain {
         }
     }
 
-    /// Takes a frame that came at `now`, which may be before the last question; what is neither MAC control nor a
-    /// CNM is left alone. Answers the classes that it is an XOFF for.
+    /// Receives a frame that arrived at `now`, which may be before the last call. Ignores frames that are neither MAC
+    /// control nor CNM. Returns the classes for which the frame is an XOFF.
     pub fn receive(&mut self, now: Nanos, frame: &[u8]) -> ClassSet {
         let mut asked = ClassSet::NONE;
         let Ok(header) = Header::parse(frame) else { return asked };
@@ -137,18 +137,19 @@ impl Brain {
         asked
     }
 
-    /// The link is lost at `now`, and pauses and rates with it. What reaction points have learned of the network holds.
+    /// Ends pauses and rates at `now`, because the link was lost. Reaction points keep their state, which describes
+    /// the network.
     pub fn link_lost(&mut self, now: Nanos) {
         self.gate.link_lost(now);
     }
 
-    /// The device has this address by now.
+    /// Changes the device's address.
     pub const fn has_address(&mut self, address: MacAddr) {
         self.address = address;
     }
 
-    /// A class has sent so many bytes in all. What it sent before it was limited is no part of a cycle: the first
-    /// number after that is what the next ones are counted from.
+    /// Reports the total bytes that a class has sent. The first report after a limit began is the base for later
+    /// ones, because earlier bytes are part of no cycle.
     pub fn carried(&mut self, class: Class, bytes: Bytes) {
         if !self.counted().contains(class) {
             return;
@@ -164,7 +165,7 @@ impl Brain {
         }
     }
 
-    /// The classes that want to be told what they have sent.
+    /// Returns the classes that need reports of their sent bytes.
     #[must_use]
     pub fn counted(&self) -> ClassSet {
         let limited = |class: &Class| {
@@ -173,13 +174,14 @@ impl Brain {
         Class::ALL.into_iter().filter(limited).collect()
     }
 
-    /// Whether a class is limited since what it has sent was told last.
+    /// Returns true if a limited class has no report yet.
     #[must_use]
     pub fn counts_anew(&self) -> bool {
         self.counted().iter().any(|class| self.carried[class.index()].is_none())
     }
 
-    /// The kernel has refused it at `now`: what held before still holds, and it is asked for again.
+    /// Records that the kernel refused `change` at `now`: the previous state holds, and the change will be returned
+    /// again.
     pub fn refused(&mut self, now: Nanos, change: Change) {
         let (Change::Stop(class) | Change::Start(class) | Change::Limit(class, _)) = change;
         let held = &mut self.held[class.index()];
@@ -195,19 +197,19 @@ impl Brain {
         }
     }
 
-    /// Somebody else has opened the queue of a class.
+    /// Records that the guard opened the queue of a class.
     pub const fn opened(&mut self, class: Class) {
         self.held[class.index()].stopped = false;
     }
 
-    /// What is to be done at `now` beyond what was answered before; ask again until there is nothing.
+    /// Returns the next change due at `now`; the caller repeats until `None`.
     pub fn next_change(&mut self, now: Nanos) -> Option<Change> {
         let paused = self.gate.paused(now);
         self.paused = paused;
         for point in self.points.iter_mut().flatten() {
             point.advance(now);
         }
-        // Those that stop come first: each of their frames counts against the switch's headroom.
+        // Stops come first: each frame of a paused class counts against the switch's headroom.
         let mut stops = paused.iter().filter(|class| {
             let held = &self.held[class.index()];
             !held.stopped && now >= held.again_from
@@ -231,7 +233,7 @@ impl Brain {
         None
     }
 
-    /// When [`Brain::next_change`] may have something, if nothing is received before.
+    /// Returns the next time at which [`Brain::next_change`] may return a change without a frame.
     #[must_use]
     pub fn next_deadline(&self) -> Nanos {
         let points = self.points.iter().flatten().map(ReactionPoint::next_deadline);
@@ -246,7 +248,7 @@ impl Brain {
         points.chain(limits).chain(refused).fold(self.gate.next_change(), Nanos::min)
     }
 
-    /// The rate that a class is to keep, as of the last question.
+    /// Returns the rate of a class as of the last [`Brain::next_change`].
     #[must_use]
     pub fn rate(&self, class: Class) -> BitRate {
         let asked = self.gate.rate(class).unwrap_or(self.line);
@@ -256,43 +258,43 @@ impl Brain {
         }
     }
 
-    /// The classes that are to be stopped, as of the last question.
+    /// Returns the paused classes as of the last [`Brain::next_change`].
     #[must_use]
     pub const fn paused(&self) -> ClassSet {
         self.paused
     }
 
-    /// The classes that are stopped, as of the last answers.
+    /// Returns the classes that are stopped according to the returned changes.
     #[must_use]
     pub fn stopped(&self) -> ClassSet {
         Class::ALL.into_iter().filter(|class| self.held[class.index()].stopped).collect()
     }
 
-    /// Pause frames received until `now`.
+    /// Returns the counters of pause frames at `now`.
     #[must_use]
     pub fn pauses(&self, now: Nanos) -> PauseCounts {
         self.gate.counts(now)
     }
 
-    /// Since when a class is paused; `None` where it is not.
+    /// Returns when the pause of a class began; `None` if it is not paused.
     #[must_use]
     pub fn paused_since(&self, class: Class) -> Option<Nanos> {
         self.gate.since(class)
     }
 
-    /// When the pause of a class ends by itself; `None` where there is none.
+    /// Returns when the pause of a class expires; `None` if it is not paused.
     #[must_use]
     pub fn paused_until(&self, class: Class) -> Option<Nanos> {
         self.gate.until(class)
     }
 
-    /// CNMs received: all that are well-formed, those of each class, and malformed ones by reason.
+    /// Returns counts of received CNMs: well-formed ones, well-formed ones by class, and malformed ones by reason.
     #[must_use]
     pub const fn notices(&self) -> (u64, &[u64; CLASSES], &[u64; CnmError::COUNT]) {
         (self.notices.received(), &self.cnms, self.notices.refused())
     }
 
-    /// Who sent the last pause that was obeyed.
+    /// Returns the sender of the last obeyed pause.
     #[must_use]
     pub const fn peer(&self) -> Option<MacAddr> {
         self.peer

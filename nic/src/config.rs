@@ -1,4 +1,5 @@
-//! `xoff nic --config FILE`: what a host's agent is told, in the words of a switch's port where they mean the same.
+//! `xoff nic --config FILE`: the settings of a host's agent, with the keys of a switch's port where their meaning is
+//! equal.
 //!
 //! ```text
 //! command line over file over defaults --settings--> NicSettings
@@ -17,13 +18,13 @@ use xoff_dataplane::congestion::ReactionSettings;
 use xoff_dataplane::settings::Trust;
 use xoff_dataplane::units::{BitRate, Bytes, Class, ClassSet, Nanos, Quanta};
 
-/// Default of `nic.http`: beside a switch's.
+/// Default of `nic.http`: the port after a switch's default.
 pub const DEFAULT_HTTP: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 9465);
-/// Minimum of `nic.pause_above`: a few datagrams are queued in any socket.
+/// Minimum of `nic.pause_above`: any socket queues a few datagrams.
 const PAUSE_ABOVE_MIN: Bytes = Bytes(4_000);
 
 xoff_config::keys! {
-    /// `[nic]`.
+    /// Keys of `[nic]`.
     struct NicKeys {
         device: String = parse::device;
         speed: BitRate = parse::rate;
@@ -45,7 +46,7 @@ xoff_config::keys! {
 }
 
 xoff_config::keys! {
-    /// `[qcn]` beside `[nic]`: the reaction point of each class.
+    /// Keys of `[qcn]` beside `[nic]`: the reaction point of each class.
     struct ReactionKeys {
         gd: u32 = parse::integer(1..=1_000_000);
         recovery: u32 = parse::integer(1..=1_000);
@@ -59,9 +60,9 @@ xoff_config::keys! {
     }
 }
 
-/// What an agent is told by its command line, or by its file; `None`: nothing.
+/// Settings from the command line or the file; `None` if not given.
 #[derive(Clone, Debug, Default, PartialEq)]
-#[allow(missing_docs)] // NicSettings says it
+#[allow(missing_docs)] // see NicSettings
 pub struct NicWishes {
     pub device: Option<String>,
     pub speed: Option<BitRate>,
@@ -82,63 +83,63 @@ pub struct NicWishes {
     pub log_format: Option<LogFormat>,
 }
 
-/// What an agent does.
+/// Settings of an agent, complete with defaults.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NicSettings {
-    /// The interface.
+    /// Name of the interface.
     pub device: String,
-    /// Its line, layer 1.
+    /// Rate of the line, layer 1.
     pub speed: BitRate,
-    /// Classes that pauses stop.
+    /// Classes that obey pauses.
     pub lossless: ClassSet,
-    /// By what the class of a frame is found.
+    /// Header field that determines a frame's class.
     pub trust: Trust,
-    /// Class of a frame that says none.
+    /// Class of a frame without that field.
     pub default_class: Class,
     /// Class by PCP.
     pub pcp_to_class: [Class; 8],
     /// Class by DSCP.
     pub dscp_to_class: [Class; 64],
-    /// How CNMs set the rate of a class; `None`: they are counted.
+    /// Reaction point of QCN for each class; `None` only counts CNMs.
     pub qcn: Option<ReactionSettings>,
-    /// Whether rates of classes (GFC) are kept.
+    /// Obedience to rates of classes (GFC).
     pub obey_rates: bool,
-    /// The switch is paused while a receiving socket has more than this; `None`: never.
+    /// Backlog of a receiving socket in bytes above which the host pauses the switch; `None` disables this.
     pub pause_above: Option<Bytes>,
-    /// For how long a pause that is sent holds.
+    /// Duration of a sent pause.
     pub pause_time: Quanta,
-    /// The `peer_response` that the switch reckons with; `None`: what is recommended before anything is measured.
+    /// `peer_response` configured at the switch's port; `None` is the recommendation without measurements.
     pub peer_response: Option<Nanos>,
-    /// Whether real-time priority and locked memory are asked for.
+    /// Use of real-time priority and locked memory.
     pub real_time: bool,
-    /// Where `/metrics`, `/status` and `/healthz` are served; `None`: nowhere.
+    /// Address of `/metrics`, `/status` and `/healthz`; `None` disables them.
     pub http: Option<HttpAt>,
-    /// Names that it may be asked by there.
+    /// Host names accepted in HTTP requests.
     pub http_hosts: Vec<String>,
-    /// What is logged.
+    /// Log level.
     pub log: &'static str,
-    /// How.
+    /// Log format.
     pub log_format: LogFormat,
 }
 
-/// What an agent cannot do without, or with.
+/// Error of a missing or impossible setting.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NicMissing {
-    /// No interface.
+    /// The interface is missing.
     #[error("which interface? Give --device eth0, or `device` in the file")]
     Device,
-    /// No line rate.
+    /// The line rate is missing.
     #[error(
         "how fast is the line of {0}? Give --speed 1G, or `speed` in the file: what the switch's port has (pause \
          times are counted in it, and a veth or a virtual machine's NIC has no rate of its own)"
     )]
     Speed(String),
-    /// No class to stop.
+    /// No class is lossless.
     #[error(
         "no class is lossless, so there is nothing to stop: give --lossless 3, or `lossless = [3]` in the file"
     )]
     Lossless,
-    /// A limit that is always reached.
+    /// `pause_above` is below what any socket queues.
     #[error(
         "{bytes} bytes wait in a socket that is read well, and the switch would be held for ever: give --pause-above 4KB or more, or \
          `pause_above` in the file", bytes = .0.0
@@ -150,21 +151,21 @@ impl NicWishes {
     /// Reads the file at `path`.
     ///
     /// # Errors
-    /// It cannot be read, or says something that cannot be.
+    /// Returns an error if the file cannot be read or is invalid.
     pub fn load(path: &Path) -> Result<NicWishes, ConfigError> {
         NicWishes::from_toml(&path.display().to_string(), &read_text(path, CONFIGURATION)?)
     }
 
-    /// Reads `text`, which is called `name` in messages.
+    /// Parses `text`, which messages call `name`.
     ///
     /// # Errors
-    /// All that is wrong with it; where it is not TOML, the first thing that is not.
+    /// Returns all problems of the text, or its first syntax error.
     pub fn from_toml(name: &str, text: &str) -> Result<NicWishes, ConfigError> {
         let (wishes, _) = reader::read(name, text, |root, problems| read(&root, problems))?;
         Ok(wishes)
     }
 
-    /// Each wish of `self`, or where it has none that of `below`.
+    /// Returns each setting of `self`, or of `below` if `self` lacks it.
     #[must_use]
     pub fn over(self, below: NicWishes) -> NicWishes {
         NicWishes {
@@ -188,10 +189,10 @@ impl NicWishes {
         }
     }
 
-    /// With the defaults for what nobody has said.
+    /// Completes the settings with defaults.
     ///
     /// # Errors
-    /// What has no default.
+    /// Returns an error if a setting without default is missing, or one is impossible.
     pub fn settings(self) -> Result<NicSettings, NicMissing> {
         let device = self.device.ok_or(NicMissing::Device)?;
         let speed = self.speed.ok_or_else(|| NicMissing::Speed(device.clone()))?;
@@ -353,11 +354,11 @@ mod tests {
     const DOCUMENT: &str = include_str!("../../docs/hosts.md");
     const PORT: &str = "[nic]\ndevice = \"eth0\"\nspeed = \"10G\"\n";
 
-    /// Each table as docs/hosts.md calls it, how it begins in a file, and its keys.
+    /// Tables with their headings in docs/hosts.md, their headers in a file, and their keys.
     const TABLES: [(&str, &str, &[&str]); 2] =
         [("\n## `[nic]`", "", NicKeys::KEYS), ("\n### `[qcn]` of a host", "[qcn]\n", ReactionKeys::KEYS)];
 
-    /// The rows of a section of docs/hosts.md: key and default.
+    /// Returns the key and default of each row in a section of docs/hosts.md.
     fn rows(heading: &str) -> Vec<(&'static str, &'static str)> {
         let (_, section) = DOCUMENT.split_once(heading).unwrap();
         let lines = section.lines().skip_while(|line| !line.starts_with("|---")).skip(1);
@@ -379,7 +380,7 @@ mod tests {
         }
     }
 
-    /// A file that gives a documented default means the same as one that does not.
+    /// A file with a documented default has the same meaning as a file without it.
     #[test]
     fn documented_defaults_are_the_defaults() {
         let read = |text: &str| wishes(text).settings().unwrap();

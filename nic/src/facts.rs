@@ -1,4 +1,5 @@
-//! What a device and its kernel can do for a host that obeys pauses, found out without changing anything: `xoff nic --check`.
+//! Capabilities of a device and its kernel for a host that obeys pauses, determined without any change: `xoff nic
+//! --check`.
 
 use std::fs;
 use std::path::Path;
@@ -15,7 +16,7 @@ use crate::egress::{EgressSettings, Leaf};
 use crate::response::Response;
 use crate::sockets::Device;
 
-/// Drivers of devices that take MAC control out of what they receive, where flow control is on: a host never sees it.
+/// Drivers of devices that consume received MAC control while flow control is on, so that a host never receives it.
 const SWALLOWING: [&str; 16] = [
     "atlantic",
     "be2net",
@@ -35,46 +36,46 @@ const SWALLOWING: [&str; 16] = [
     "tg3",
 ];
 
-/// What was found.
+/// Capabilities of a device and its kernel.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Facts {
-    /// The interface.
+    /// Name of the interface.
     pub device: String,
-    /// Its driver; `None` where the kernel does not say.
+    /// Driver; `None` if the kernel does not report it.
     pub driver: Option<String>,
-    /// What stops a class; `None` where the kernel has nothing that does.
+    /// Queueing discipline that stops a class; `None` if the kernel has none.
     pub leaf: Option<&'static str>,
-    /// What would be set at the device, and put back.
+    /// Offloads that the agent would set and restore, as text.
     pub offloads: String,
-    /// Whether pause frames reach the host, as far as that can be known.
+    /// Delivery of pause frames to the host.
     pub mac_control: MacControl,
-    /// RDMA devices that send past the queues.
+    /// RDMA devices that bypass the queues.
     pub rdma: Vec<String>,
-    /// Whether real-time priority is allowed.
+    /// Permission for real-time priority.
     pub real_time: bool,
-    /// The `peer_response` for the switch's port, before anything is measured.
+    /// Recommended `peer_response` of the switch's port before any measurement.
     pub peer_response: String,
-    /// What keeps the agent from starting.
+    /// Obstacles that keep the agent from starting.
     pub errors: Vec<String>,
-    /// What it starts in spite of.
+    /// Problems that do not keep it from starting.
     pub warnings: Vec<String>,
 }
 
-/// Whether pause frames reach the host.
+/// Delivery of pause frames to the host.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum MacControl {
-    /// They do.
+    /// The host receives them.
     Seen,
-    /// The device obeys them itself, or something takes them before.
+    /// The device or another component consumes them.
     Swallowed,
-    /// Nothing is known against it.
+    /// No obstacle is known.
     #[default]
     Unknown,
 }
 
 impl Facts {
-    /// Looks.
+    /// Determines the capabilities.
     #[must_use]
     pub fn of(settings: &NicSettings) -> Facts {
         let device = settings.device.as_str();
@@ -156,7 +157,7 @@ impl Facts {
     }
 }
 
-/// Whether an RDMA device sends by this interface.
+/// Returns true if an RDMA device sends on the interface.
 fn uses(rdma: &Path, device: &str) -> bool {
     let is_it = |path: &Path| fs::read_to_string(path).is_ok_and(|name| name.trim() == device);
     let list = |path: &Path| {
@@ -167,7 +168,8 @@ fn uses(rdma: &Path, device: &str) -> bool {
     named || rdma.join("device/net").join(device).exists()
 }
 
-/// rxe says whose child it is; siw has no device below it. Both send through the kernel's queues.
+/// Returns true if an RDMA device sends through the kernel's queues: rxe names its parent, siw has no device below
+/// it.
 fn is_software(rdma: &Path, name: &str) -> bool {
     rdma.join("parent").exists()
         || !rdma.join("device").exists()

@@ -1,17 +1,17 @@
-//! A second process beside the agent, which opens what the agent can no longer open.
+//! A second process beside the agent, which opens queues that the agent failed to open.
 //!
-//! The kernel keeps a queue stopped whoever stopped it, dead or alive. So the agent says to its guard, over a pair of sockets, until
-//! when each class is stopped, before it stops it. The guard opens a class that is overdue (the agent was stopped, or got no
-//! processor), and says so; where the agent's end of the sockets is closed, by whatever death, it lets all classes go on and puts
-//! the device back. Who is killed together with its guard leaves the tree to the next start.
+//! The kernel keeps a queue stopped even after the process that stopped it died. So before stopping a class, the
+//! agent sends its guard the end of the stop, over a pair of sockets. The guard opens an overdue class (the agent was
+//! stopped or not scheduled), and notifies the agent. If the agent's socket closes, by any death, the guard starts
+//! all classes and restores the device. If both are killed together, the next start takes over the tree.
 //!
 //! ```text
 //!   agent --stopped until, started, farewell--> guard --its own netlink socket--> the kernel
 //!         <------- class that it opened -------
 //! ```
 //!
-//! Agent and guard are the same program: the agent starts itself again with a hidden command, which calls [`stand`]. A guard that died
-//! is replaced ([`Guard::look_after`]), and told what the one before knew.
+//! Agent and guard are the same program: the agent starts itself with a hidden command that calls [`stand`].
+//! [`Guard::look_after`] replaces a dead guard and sends the new one the current state.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::Shutdown;
@@ -32,13 +32,13 @@ use xoff_ebpf::EbpfError;
 
 use crate::egress::{self, Egress, EgressError};
 
-/// How long after its end a class is overdue: the agent ends a pause itself, as soon as it gets a processor.
+/// Time after its end at which a stop is overdue. The agent itself ends a pause as soon as it is scheduled.
 pub const GRACE: Nanos = Nanos::from_millis(5);
 
-/// The time that agent and guard mean: the machine's monotonic clock.
+/// Returns the time of agent and guard: the machine's monotonic clock, in nanoseconds.
 ///
 /// # Panics
-/// Never on Linux, which has that clock.
+/// Panics if the system lacks that clock, which Linux has.
 #[must_use]
 pub fn now() -> Nanos {
     let time = clock_gettime(ClockId::CLOCK_MONOTONIC).expect("Linux has a monotonic clock");
@@ -46,7 +46,8 @@ pub fn now() -> Nanos {
     Nanos(seconds * 1_000_000_000 + nanos)
 }
 
-/// What the agent says: when a class is to go on; in the past: it goes on already. Or that it has put the device back itself.
+/// A message of the agent: the time until which a class is stopped (the past: not stopped), or that the device is
+/// already restored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Message {
     Until(Class, Nanos),
@@ -79,40 +80,40 @@ impl Message {
     }
 }
 
-/// What became of a guard since it was last looked after.
+/// Events of a guard since the last check.
 #[derive(Debug)]
 pub struct Looked {
-    /// Classes that it opened because they were overdue: who still wants them stopped has to stop them again.
+    /// Classes that the guard opened because they were overdue; the agent must stop them again if they are still
+    /// paused.
     pub opened: ClassSet,
-    /// `None`: it lives, or it has died so soon that its turn has not come. Else it had died, and another one was to be started:
-    /// is there, or will be tried again.
+    /// Result of replacing a dead guard. `None` if it lives, or if it is too early to replace it.
     pub replaced: Option<io::Result<()>>,
 }
 
-/// The agent's end.
+/// The agent's end of the guard.
 #[derive(Debug)]
 pub struct Guard {
     command: Command,
     child: Child,
     socket: UnixStream,
     until: [Nanos; CLASSES],
-    /// It has died, and there is no other one yet.
+    /// True if the guard died and is not yet replaced.
     lost: bool,
-    /// No other one is started before.
+    /// Earliest time to start the next guard.
     next_start: Nanos,
 }
 
 impl Guard {
-    /// A guard that cannot live is not started again more often than that.
+    /// Minimum interval between starts of guards.
     pub const START_EVERY: Nanos = Nanos::from_secs(1);
-    /// How long one that was dismissed may take to end.
+    /// Maximum time that a dismissed guard may take to end.
     const PATIENCE: Duration = Duration::from_secs(1);
 
-    /// Starts a guard before anything is changed of its device: `command` is to call [`stand`] with that device. It is started in the
-    /// network namespace of the calling thread, and gets no signals of the terminal.
+    /// Starts a guard, before the first change of its device. `command` must call [`stand`] with that device. The
+    /// guard runs in the network namespace of the calling thread and receives no signals of the terminal.
     ///
     /// # Errors
-    /// What the system says.
+    /// Returns the system's error.
     pub fn start(mut command: Command) -> io::Result<Guard> {
         command.process_group(0).stdout(Stdio::null());
         let (child, socket) = Guard::spawn(&mut command)?;
@@ -124,12 +125,12 @@ impl Guard {
         let (ours, theirs) = UnixStream::pair()?;
         ours.set_nonblocking(true)?;
         let child = command.stdin(OwnedFd::from(theirs)).spawn()?;
-        command.stdin(Stdio::null()); // nobody else has its end of the sockets
+        command.stdin(Stdio::null()); // closes this process's copy of the guard's socket
         Ok((child, ours))
     }
 
-    /// Says that a class is stopped until then, on the clock of [`now`]. To be said before it is stopped, and at every change of
-    /// that time. [`Nanos::ZERO`]: it goes on; to be said after it was started.
+    /// Sends the time until which a class is stopped, on the clock of [`now`]. To be called before the class is
+    /// stopped, and at every change. [`Nanos::ZERO`] means running, and is to be sent after the start.
     pub fn tell(&mut self, class: Class, until: Nanos) {
         if self.until[class.index()] == until {
             return;
@@ -139,17 +140,17 @@ impl Guard {
     }
 
     fn say(&mut self, message: Message) {
-        // Dead, or so long without a processor that it has not read hundreds of messages: it is replaced.
+        // An error means that the guard died, or left hundreds of messages unread: it is replaced.
         self.lost |= self.socket.write_all(&message.to_bytes()).is_err();
     }
 
-    /// Readable where there is something to [look after](Guard::look_after); `None` while there is no guard.
+    /// Returns a descriptor that is readable when [`Guard::look_after`] is due; `None` while there is no guard.
     #[must_use]
     pub fn fd(&self) -> Option<BorrowedFd<'_>> {
         (!self.lost).then(|| self.socket.as_fd())
     }
 
-    /// Reads what the guard has said, and replaces it where it has died, [`Guard::START_EVERY`] at most.
+    /// Reads the guard's messages, and replaces a dead guard at most every [`Guard::START_EVERY`].
     pub fn look_after(&mut self, now: Nanos) -> Looked {
         let mut opened = ClassSet::NONE;
         let mut classes = [0; 64];
@@ -187,40 +188,41 @@ impl Guard {
         Ok(())
     }
 
-    /// Process number of the guard.
+    /// Returns the process id of the guard.
     #[must_use]
     pub fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// Ends it: the agent has put the device back itself. One that does not go in time (it may be stopped) is killed.
+    /// Ends the guard, because the agent itself restored the device. Kills a guard that does not end in time.
     ///
     /// # Errors
-    /// What the system says.
+    /// Returns the system's error.
     pub fn dismiss(mut self) -> io::Result<()> {
         self.say(Message::Farewell);
         self.socket.shutdown(Shutdown::Write)?;
         self.socket.set_nonblocking(false)?;
         self.socket.set_read_timeout(Some(Guard::PATIENCE))?;
-        while self.socket.read(&mut [0; 64]).is_ok_and(|len| len > 0) {} // its end of the sockets ends with it
+        while self.socket.read(&mut [0; 64]).is_ok_and(|len| len > 0) {} // the guard's socket closes when it ends
         let _ = self.child.kill();
         self.child.wait().map(|_| ())
     }
 }
 
-/// The guard's end: to be called by the process that [`Guard::start`] starts. Its standard input is the pair's other
-/// socket. Returns when its work is over.
+/// Runs the guard's end; the process that [`Guard::start`] starts must call it. Its standard input is the other
+/// socket of the pair. Returns when its work is done.
 ///
 /// # Errors
-/// Where there is no tree to guard, or the device cannot be put back.
+/// Returns an error if there is no tree to guard, or the device cannot be restored.
 pub fn stand(device: &str) -> Result<(), EgressError> {
     let system = |doing| move |source| EgressError::system(doing, device, source);
-    // It ends after its agent. The kernel itself says SIGHUP to one that was stopped when its agent died.
+    // The guard ends after its agent, so it ignores these signals. The kernel itself sends SIGHUP to a stopped guard
+    // whose agent died.
     let unheard = Arc::new(AtomicBool::new(false));
     for signal in [SIGHUP, SIGINT, SIGTERM] {
         flag::register(signal, Arc::clone(&unheard)).map_err(system("guard"))?;
     }
-    // It is there before anything is changed of the device, whose name may be another one when it is needed.
+    // The index is read before any change, because the device may be renamed later.
     let ifindex = egress::index_of(device)?;
     let mut egress = None;
     let agent =
@@ -241,9 +243,9 @@ pub fn stand(device: &str) -> Result<(), EgressError> {
                 watch.until[class.index()] = Nanos::ZERO; // without queues nothing is stopped
                 continue;
             };
-            let _ = egress.fit(); // under an MTU that is too long the class is opened with the old settings
-            // Announced first, so that the agent does not take the opening for tampering.
-            let mut tell = || _ = watch.agent.write_all(&[class.get()]); // the agent's death is heard next
+            let _ = egress.fit(); // if the MTU is too long, the class starts with its old settings
+            // Notifies the agent first, so that it does not mistake the opening for tampering.
+            let mut tell = || _ = watch.agent.write_all(&[class.get()]); // the next read detects a dead agent
             tell();
             egress.start(class)?;
             tell();
@@ -253,7 +255,7 @@ pub fn stand(device: &str) -> Result<(), EgressError> {
     }
 }
 
-/// As heir of the agent: where another agent has the device by now, the tree is that one's.
+/// Restores the device in place of the agent, unless another agent has claimed it.
 fn put_back(ifindex: i32, device: &str) -> Result<(), EgressError> {
     match Egress::restore(ifindex) {
         Ok(removed) => {
@@ -269,7 +271,7 @@ fn put_back(ifindex: i32, device: &str) -> Result<(), EgressError> {
 #[derive(Debug)]
 struct Watch {
     agent: UnixStream,
-    /// The beginning of a message.
+    /// Start of an incomplete message.
     heard: Vec<u8>,
     until: [Nanos; CLASSES],
 }
@@ -281,7 +283,7 @@ enum Heard {
 }
 
 impl Watch {
-    /// Reads all that there is.
+    /// Reads all pending messages.
     fn hear(&mut self) -> Heard {
         let mut bytes = [0; 64 * Message::LEN];
         loop {
@@ -305,7 +307,7 @@ impl Watch {
         }
     }
 
-    /// When each class that is stopped is overdue.
+    /// Returns the time at which each stopped class is overdue.
     fn deadlines(&self) -> impl Iterator<Item = (Class, Nanos)> {
         let stopped = Class::ALL.into_iter().zip(self.until).filter(|&(_, until)| until != Nanos::ZERO);
         stopped.map(|(class, until)| (class, until.after(GRACE)))
@@ -315,13 +317,13 @@ impl Watch {
         self.deadlines().filter(|&(_, deadline)| deadline <= now).map(|(class, _)| class).collect()
     }
 
-    /// Until something is heard, or a class is overdue.
+    /// Waits for a message or the next overdue class.
     fn wait(&self) {
         let next = self.deadlines().map(|(_, deadline)| deadline.since(now()).0).min();
         let timeout = next.map_or(PollTimeout::NONE, |nanos| {
             PollTimeout::try_from(nanos.div_ceil(1_000_000)).unwrap_or(PollTimeout::MAX)
         });
-        let _ = poll(&mut [PollFd::new(self.agent.as_fd(), PollFlags::POLLIN)], timeout); // what is there is read next
+        let _ = poll(&mut [PollFd::new(self.agent.as_fd(), PollFlags::POLLIN)], timeout); // pending bytes are read next
     }
 }
 

@@ -1,18 +1,19 @@
-//! A Linux host that obeys 802.1Qbb beside the kernel's own stack: no frame passes through this code, it stops and starts queues.
+//! A Linux host that obeys 802.1Qbb beside the kernel's own stack. No frame passes through this code: it stops and
+//! starts queues.
 //!
 //! ```text
-//!   device -- MAC control, CNMs --> Sockets --> Brain --> egress --> queues of the device <-- what programs send
-//!                                                 |         ^
-//!                                              NicView    guard
+//!   device -- MAC control, CNMs --> Sockets --> Brain --> egress --> queues of the device <-- frames of programs
+//!                                                 |           ^
+//!                                              NicView      guard
 //!
-//!   config   the settings: command line over file over defaults
-//!   brain    what decides: which class stops, goes on, keeps a rate; no clock, no socket
-//!   agent    the thread that receives, asks the brain, and does what it says
-//!   egress   the queueing disciplines of a device: a class each, stopped, started, limited
-//!   guard    a second process, which opens what the first one left shut
-//!   backlog  the other direction: a host that cannot keep up pauses its switch
-//!   serve    what people see of it, over HTTP
-//!   facts    what a device and its kernel can do of all this
+//!   config       settings: command line over file over defaults
+//!   brain        pause controller: which class to stop, start or limit; no clock, no socket
+//!   agent        thread that receives, consults the brain, and applies its changes
+//!   egress       queueing disciplines of a device: a queue per class, stopped, started, limited
+//!   guard        second process, which opens queues that a failed agent left stopped
+//!   backlog      opposite direction: a host that cannot keep up pauses its switch
+//!   serve        metrics and status over HTTP
+//!   facts        capabilities of a device and its kernel
 //! ```
 
 #![forbid(unsafe_code)]

@@ -1,5 +1,5 @@
-//! The kernel's announcements about one device: that its link was lost or otherwise changed, and that somebody else has changed its
-//! queues. Changes that the agent and its guard make are left out: their requests have [a mark](MARK).
+//! The kernel's notifications about one device: loss and changes of its link, and changes of its queues by other
+//! programs. Changes by the agent and its guard are excluded: their requests have [a mark](MARK).
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd};
@@ -17,40 +17,40 @@ const NETLINK_ROUTE: i32 = 0;
 /// Messages about links, and about queueing disciplines, classes and filters (RTNLGRP_LINK, RTNLGRP_TC).
 const GROUPS: u32 = 1 | 1 << 3;
 
-/// Where these are in a message (struct nlmsghdr; struct ifinfomsg, struct tcmsg).
+/// Offsets in a message (struct nlmsghdr; struct ifinfomsg, struct tcmsg).
 const INDEX_AT: u32 = 20;
 const TYPE_AT: usize = 4;
 const SEQUENCE_AT: u32 = 8;
 const FLAGS_AT: usize = 24;
 const HANDLE_AT: usize = 24;
 const NEW_LINK: u16 = 16;
-/// RTM_NEWLINK and what belongs to it.
+/// RTM_NEWLINK and related types.
 const LINKS: std::ops::RangeInclusive<u16> = 16..=19;
 const QDISCS: std::ops::RangeInclusive<u16> = 36..=37;
 /// IFF_UP and IFF_LOWER_UP.
 const CARRIER: u32 = 1 | 1 << 16;
 
-/// A subscription to the kernel's announcements about one device.
+/// A subscription to the kernel's notifications about one device.
 #[derive(Debug)]
 pub(crate) struct LinkMonitor {
     socket: Socket,
 }
 
-/// The announcements of some time, in sum.
+/// Summary of notifications.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct LinkEvents {
-    /// There was one about the link.
+    /// A notification about the link was received.
     pub(crate) of_link: bool,
-    /// The link was lost, though it may be back.
+    /// The link was lost; it may be up again.
     pub(crate) lost: bool,
-    /// Somebody else has changed the queues.
+    /// Another program changed the queues.
     pub(crate) of_queues: bool,
-    /// The leafs of these classes among them.
+    /// Classes whose leafs another program changed.
     pub(crate) leafs: ClassSet,
 }
 
 impl LinkEvents {
-    /// All that may have been announced while the socket had no room.
+    /// All events that may have been missed while the socket's buffer was full.
     const ANY: LinkEvents = LinkEvents { of_link: true, lost: true, of_queues: true, leafs: ClassSet::ALL };
 
     fn of(message: &[u8; 64]) -> LinkEvents {
@@ -77,13 +77,14 @@ impl LinkEvents {
 }
 
 impl LinkMonitor {
-    /// Subscribes to the device of that index in the network namespace of the calling thread. No other device wakes the thread that waits.
+    /// Subscribes to the device of index `ifindex` in the network namespace of the calling thread. Other devices do
+    /// not wake the waiting thread.
     pub(crate) fn open(ifindex: u32) -> io::Result<LinkMonitor> {
         const LOAD_WORD: u16 = 0x20;
         const AND: u16 = 0x54;
         const IF_EQUAL: u16 = 0x15;
         const RETURN: u16 = 0x06;
-        // A filter loads big-endian numbers, and the kernel writes its own.
+        // A filter loads big-endian numbers, but the kernel writes native ones.
         let native = |number: u32| u32::from_be_bytes(number.to_ne_bytes());
         let filter = [
             SockFilter::new(LOAD_WORD, 0, 0, INDEX_AT),
@@ -101,12 +102,12 @@ impl LinkMonitor {
         Ok(LinkMonitor { socket })
     }
 
-    /// Returns the descriptor that is readable while there are announcements.
+    /// Returns the descriptor that is readable while notifications are pending.
     pub(crate) fn descriptor(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
 
-    /// Reads all announcements since the last call.
+    /// Reads all notifications since the last call.
     pub(crate) fn read(&self) -> io::Result<LinkEvents> {
         let mut events = LinkEvents::default();
         let mut message = [0; 64];
@@ -115,7 +116,7 @@ impl LinkMonitor {
                 Ok(_) => LinkEvents::of(&message),
                 Err(Errno::EAGAIN) => return Ok(events),
                 Err(Errno::EINTR) => continue,
-                // There was more than the socket had room for.
+                // The socket's buffer overflowed.
                 Err(Errno::ENOBUFS) => LinkEvents::ANY,
                 Err(error) => return Err(error.into()),
             };

@@ -1,14 +1,15 @@
-//! XOFFs whose classes have yet to be stopped. A host's response time counts from the first XOFF of a class to its stopped queue:
+//! XOFFs whose classes are not stopped yet. A host's response time counts from the first XOFF of a class to its
+//! stopped queue:
 //!
-//! * of a class that is resumed before the agent has read its XOFF, to the moment of reading;
-//! * of a class whose stop the kernel refused, or which the guard opened, to the stop that succeeds.
+//! * for a class that is resumed before the agent has read its XOFF, to the moment of reading;
+//! * for a class whose stop the kernel refused, or which the guard opened, to the stop that succeeds.
 
 use xoff_dataplane::units::{CLASSES, Class, ClassSet, Nanos};
 
-/// Classes that have yet to be stopped, with the arrival of their XOFFs.
+/// Classes to be stopped, with the arrival times of their XOFFs.
 #[derive(Debug, Default)]
 pub(crate) struct PendingStops {
-    /// When the first XOFF came that is not answered, or else the first of the last batch.
+    /// Arrival of the first unanswered XOFF, or else of the first of the last batch.
     at: [Nanos; CLASSES],
     unanswered: ClassSet,
     batch: ClassSet,
@@ -20,7 +21,7 @@ impl PendingStops {
         self.batch = ClassSet::NONE;
     }
 
-    /// Notes an XOFF that arrived at `came`; `stopped`: the queue is so already.
+    /// Records an XOFF that arrived at `came`; `stopped` is true if the queue is stopped already.
     pub(crate) fn xoff(&mut self, came: Nanos, class: Class, stopped: bool) {
         if !self.unanswered.contains(class) && !self.batch.contains(class) {
             self.at[class.index()] = came;
@@ -31,19 +32,20 @@ impl PendingStops {
         }
     }
 
-    /// Notes that the guard has opened a queue that is to be stopped.
+    /// Records that the guard has opened a queue that must be stopped again.
     pub(crate) const fn opened(&mut self, class: Class) {
         self.unanswered.insert(class);
     }
 
-    /// Notes that the queue was stopped at `now`; returns the response time, unless it was stopped before.
+    /// Records that the queue was stopped at `now`; returns the response time, unless it was stopped already.
     pub(crate) fn stopped(&mut self, now: Nanos, class: Class) -> Option<Nanos> {
         let pending = self.unanswered.contains(class);
         self.unanswered.remove(class);
         pending.then(|| now.since(self.at[class.index()]))
     }
 
-    /// Ends a batch at `now`: the classes that are not `paused` were resumed before they were stopped. Returns their response times.
+    /// Ends a batch at `now`: classes outside `paused` were resumed before they were stopped. Returns their response
+    /// times.
     pub(crate) fn resumed(&mut self, now: Nanos, paused: ClassSet) -> impl Iterator<Item = Nanos> + use<> {
         let over = ClassSet(self.unanswered.0 & !paused.0);
         self.unanswered = ClassSet(self.unanswered.0 & paused.0);

@@ -1,35 +1,35 @@
-//! For how long classes may have sent while they were paused, because somebody had changed the queues.
+//! Times for which classes may have sent while paused, because another program had changed the queues.
 //!
-//! The kernel announces changes, so the queues were whole up to the last time that nothing had been announced. A defect that nobody
-//! announced may be as old as the last check.
+//! The kernel announces changes, so the queues were intact at the last time without an announcement. A defect without
+//! announcement may be as old as the last check.
 
 use xoff_dataplane::units::{CLASSES, ClassSet, Nanos};
 
-/// How long each class had been paused in all.
+/// Total pause time of each class.
 pub(crate) type Paused = [Nanos; CLASSES];
 
-/// Up to when it is certain that what was stopped did not send.
+/// Pause times up to which stopped classes provably did not send.
 #[derive(Debug, Default)]
 pub(crate) struct Proof {
-    /// Pause times when the queues were last found whole.
+    /// Pause times when the queues were last found intact.
     whole: Paused,
-    /// Pause times when last nothing had been announced.
+    /// Pause times when no change had been announced for the last time.
     last_unchanged: Paused,
 }
 
 impl Proof {
-    /// Notes that no change has been announced until now.
+    /// Records that no change has been announced so far.
     pub(crate) const fn unchanged(&mut self, paused: Paused) {
         self.last_unchanged = paused;
     }
 
-    /// Notes that the queues are whole, and were until now.
+    /// Records that the queues are intact, and were so far.
     pub(crate) const fn whole(&mut self, paused: Paused) {
         (self.whole, self.last_unchanged) = (paused, paused);
     }
 
-    /// Returns for how long each class in `reach` may have sent while it was paused, up to now. `announced`: the kernel announced the
-    /// defect.
+    /// Returns the time for which each class in `reach` may have sent while paused. `announced` is true if the kernel
+    /// announced the defect.
     pub(crate) fn broken(&mut self, reach: ClassSet, announced: bool, paused: Paused) -> Paused {
         let since = if announced { self.last_unchanged } else { self.whole };
         let mut times = Paused::default();

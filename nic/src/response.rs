@@ -1,38 +1,38 @@
-//! How long this host takes to stop, and what its switch has to reckon with for that.
+//! Measurement of this host's response time, and the recommended `peer_response` of its switch.
 //!
-//! Measured from when a pause frame came to the kernel's answer that the class's queue is stopped. What leaves after that is
-//! what the device has already: [`Response::recommended`] adds it. One frame that comes too late is lost, so what is
-//! recommended is no quantile, and a host that has become slower is not hidden by a past in which it was fast: the longest of
-//! the last [`WINDOW`] pauses.
+//! A response time runs from the arrival of a pause frame to the kernel's confirmation that the class's queue is
+//! stopped. Frames in the device still leave afterwards; [`Response::recommended`] adds them. A single late frame is
+//! lost, so the recommendation is the maximum instead of a quantile. It covers only the last [`WINDOW`] pauses, so
+//! that a faster past does not hide a host that has become slower.
 
 use xoff_dataplane::counter::{Counter, FineHistogram};
 use xoff_dataplane::units::{BitRate, Bytes, Nanos};
 
-/// Fewer pauses say nothing.
+/// Minimum pauses for a recommendation.
 const ENOUGH: u64 = 100;
-/// So many of the last pauses are looked at.
+/// Number of recent pauses that the recommendation covers.
 const WINDOW: usize = 1_000;
-/// What is recommended is a multiple of this: nobody configures nanoseconds.
+/// Granularity of recommendations.
 const STEP: Nanos = Nanos::from_micros(10);
-/// Before anything is measured: a thread with real-time priority, and one that waits for its turn.
+/// Assumed response times without measurements, with and without real-time priority.
 const EXPECTED: [Nanos; 2] = [Nanos::from_millis(5), Nanos::from_millis(25)];
 
-/// A pause of such a length at a stretch is near the shortest timeouts of transports: half of 67 ms (RoCE with a
-/// timeout of 14: 4.096 us x 2^14), and a sixth of TCP's 200 ms.
+/// Length of a single pause that is near the shortest timeouts of transports: half of 67 ms (RoCE with a timeout of
+/// 14: 4.096 us x 2^14), and a sixth of TCP's 200 ms.
 pub const NEAR_TIMEOUT: Nanos = Nanos::from_millis(33);
 
-/// Times from frame to stopped queue. The agent's thread writes, anyone reads.
+/// Response times. The agent's thread writes, any thread reads.
 #[derive(Debug)]
 pub struct Response {
     times: FineHistogram,
     longest: Counter,
-    /// The last [`WINDOW`] of them, each at its number.
+    /// Last [`WINDOW`] response times, indexed by number.
     recent: [Counter; WINDOW],
     ahead: Nanos,
 }
 
 impl Response {
-    /// Of a host whose queues let so much leave after they have been stopped.
+    /// Creates an empty record for a host whose queues let `overrun` leave after they have been stopped.
     #[must_use]
     pub fn new(line: BitRate, overrun: Bytes) -> Response {
         Response {
@@ -43,7 +43,7 @@ impl Response {
         }
     }
 
-    /// A queue was stopped so long after the frame had come.
+    /// Records a response time.
     pub fn record(&self, time: Nanos) {
         let number = usize::try_from(self.times.count()).unwrap_or_default();
         self.recent[number % WINDOW].set(time.0);
@@ -51,38 +51,38 @@ impl Response {
         self.longest.raise(time.0);
     }
 
-    /// All of them.
+    /// Returns the histogram of all response times.
     #[must_use]
     pub const fn times(&self) -> &FineHistogram {
         &self.times
     }
 
-    /// An upper bound of what the share `quantile` (0..=1) of all pauses took; `None` while there was none.
+    /// Returns an upper bound of the `quantile` (0..=1) of all response times; `None` without measurements.
     #[must_use]
     pub fn quantile(&self, quantile: f64) -> Option<Nanos> {
         Some(Nanos(self.times.quantile(quantile)?).min(self.longest()))
     }
 
-    /// The longest; zero while there was none.
+    /// Returns the longest response time; zero without measurements.
     #[must_use]
     pub fn longest(&self) -> Nanos {
         Nanos(self.longest.get())
     }
 
-    /// What is to be recommended while nothing is measured.
+    /// Returns the recommendation without measurements.
     #[must_use]
     pub fn expected(&self, real_time: bool) -> Nanos {
         rounded(EXPECTED[usize::from(!real_time)].after(self.ahead))
     }
 
-    /// The `peer_response` that the switch's port needs: the longest of the last [`WINDOW`] pauses, with what the
-    /// device had already. `None` before enough pauses have come.
+    /// Returns the `peer_response` that the switch's port needs: the longest of the last [`WINDOW`] response times,
+    /// plus the bytes in the device. `None` before enough pauses.
     #[must_use]
     pub fn recommended(&self) -> Option<Nanos> {
         (self.times.count() >= ENOUGH).then(|| self.needed())
     }
 
-    /// The same of however few pauses have come: no more than a lower bound.
+    /// Returns the recommendation from any number of pauses, which may be only a lower bound.
     #[must_use]
     pub fn needed(&self) -> Nanos {
         let longest = self.recent.iter().map(Counter::get).max().unwrap_or(0);

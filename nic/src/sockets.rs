@@ -1,10 +1,10 @@
-//! MAC control and CNMs, seen by a packet socket. It stands before everything else that takes received frames (so it works at a
-//! port of a kernel bridge, too), and its filter takes these and leaves all others: that is what they cost. The device receives
-//! 01:80:C2:00:00:01 by a membership of the socket, without being promiscuous, and the kernel takes it back however the
-//! process ends.
+//! MAC control and CNMs, received by a packet socket. The socket comes before all other receivers of frames, so it
+//! also works at a port of a kernel bridge. Its filter selects only these frames. A membership of the socket makes
+//! the device receive 01:80:C2:00:00:01 without promiscuous mode. The kernel removes it with the process.
 //!
-//! The kernel takes a VLAN tag out of a frame before a socket sees it. MAC control with a tag must pause nothing,
-//! so the filter cuts such a frame shorter than any frame is, and it gets a head with a tag by which the parser knows it.
+//! The kernel removes a VLAN tag from a frame before a socket receives it, but MAC control with a tag must pause
+//! nothing. So the filter truncates such a frame below any valid length, and the receiver restores a header with a
+//! tag, which the parser rejects.
 
 use std::io::{self, IoSliceMut};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
@@ -27,33 +27,33 @@ const CNM: u32 = 0x22e7;
 const CN_TAG: u32 = 0x22e9;
 /// Frames of every EtherType (ETH_P_ALL).
 const ALL: u16 = 3;
-/// More than the longest of these that is read.
+/// Bytes read of a frame, more than the longest frame of interest.
 const FRAME_MAX: usize = 256;
-/// So many are read before what they ask for is done: a flood must not keep a thread that runs before all others.
+/// Maximum frames read before they are obeyed, so that a flood cannot occupy a real-time thread.
 pub(crate) const AT_MOST: usize = 64;
-/// What the filter leaves of MAC control that had a tag.
+/// Length to which the filter truncates MAC control with a tag.
 const TAGGED_LEN: usize = 13;
-/// An 802.1Q tag, of whichever VLAN, and what it stood before.
+/// An 802.1Q tag of any VLAN, and the EtherType behind it.
 const TAGGED_END: [u8; 6] = [0x81, 0, 0, 0, 0x88, 0x08];
-/// Where a tag stands.
+/// Offset of a tag.
 const TAG_AT: usize = 12;
 
-/// The socket's filter (linux/filter.h).
+/// Filter of the socket (linux/filter.h).
 #[allow(clippy::cast_possible_truncation)] // small lengths
 const FILTER: [SockFilter; 12] = {
     const LOAD_HALF: u16 = 0x28;
     const LOAD_WORD: u16 = 0x20;
     const IF_EQUAL: u16 = 0x15;
     const RETURN: u16 = 0x06;
-    /// The frame's EtherType, and whether the kernel has taken a tag out of it (SKF_AD_OFF and on).
+    /// Offsets of the EtherType and of the flag of a removed tag (SKF_AD_OFF and on).
     const PROTOCOL: u32 = 0xffff_f000;
     const TAG_PRESENT: u32 = 0xffff_f000 + 48;
-    /// What stands behind an EtherType and a CN-TAG.
+    /// Offset of the EtherType behind a CN-TAG.
     const INNER_TYPE: u32 = 16;
     [
         SockFilter::new(LOAD_HALF, 0, 0, PROTOCOL),
         SockFilter::new(IF_EQUAL, 5, 0, MAC_CONTROL), // to TAG_PRESENT
-        SockFilter::new(IF_EQUAL, 7, 0, CNM),         // to where it is taken
+        SockFilter::new(IF_EQUAL, 7, 0, CNM),         // to the accepting return
         SockFilter::new(IF_EQUAL, 0, 7, CN_TAG),      // or to the end
         SockFilter::new(LOAD_HALF, 0, 0, INNER_TYPE),
         SockFilter::new(IF_EQUAL, 4, 0, CNM),
@@ -66,17 +66,17 @@ const FILTER: [SockFilter; 12] = {
     ]
 };
 
-/// A device that is there.
+/// A present device.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Device {
-    /// Its index in this network namespace.
+    /// Index in this network namespace.
     pub(crate) ifindex: u32,
-    /// Its address.
+    /// Ethernet address.
     pub(crate) address: MacAddr,
 }
 
 impl Device {
-    /// `None`: there is none of that name with an Ethernet address here.
+    /// Finds the device; `None` if no device of this name has an Ethernet address.
     pub(crate) fn find(name: &str) -> Option<Device> {
         getifaddrs().ok()?.filter(|interface| interface.interface_name == name).find_map(|interface| {
             let link = *interface.address?.as_link_addr()?;
@@ -86,7 +86,7 @@ impl Device {
     }
 }
 
-/// What tells a host of its switch.
+/// A receiver of a switch's MAC control and CNMs.
 #[derive(Debug)]
 pub(crate) struct Receiver {
     socket: Socket,
@@ -95,7 +95,7 @@ pub(crate) struct Receiver {
 }
 
 impl Receiver {
-    /// Opens it, in the network namespace of the calling thread.
+    /// Opens a receiver in the network namespace of the calling thread.
     pub(crate) fn open(device: &Device) -> io::Result<Receiver> {
         let arrivals = Arrivals::new(now());
         let socket = Socket::new(Domain::PACKET, Type::RAW.nonblocking(), None)?;
@@ -108,17 +108,17 @@ impl Receiver {
         Ok(Receiver { socket, control: nix::cmsg_space!(TimeSpec), arrivals })
     }
 
-    /// What to wait on for frames.
+    /// Returns the descriptor that is readable while frames are pending.
     pub(crate) fn descriptor(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
 
-    /// How many frames were lost since this was asked last, because they came faster than they were read.
+    /// Returns the number of frames lost since the last call, because they arrived faster than they were read.
     pub(crate) fn missed(&self) -> io::Result<u32> {
         xoff_xdp::host::missed(self.socket.as_fd())
     }
 
-    /// Gives frames that have come to `take`, [`AT_MOST`] so many, and when each came by the clock of [`now`].
+    /// Passes up to [`AT_MOST`] pending frames to `take`, with their arrival times on the clock of [`now`].
     pub(crate) fn receive(&mut self, mut take: impl FnMut(Nanos, &[u8])) -> io::Result<()> {
         let mut buffer = [0; FRAME_MAX];
         for _ in 0..AT_MOST {
@@ -159,7 +159,7 @@ fn wall_clock() -> Nanos {
     clock_gettime(ClockId::CLOCK_REALTIME).as_ref().map(nanos).unwrap_or_default()
 }
 
-/// A time of the kernel's.
+/// Converts a time of the kernel.
 fn nanos(time: &TimeSpec) -> Nanos {
     let part = |number: i64| u64::try_from(number).unwrap_or(0);
     Nanos(part(time.tv_sec()) * 1_000_000_000 + part(time.tv_nsec()))

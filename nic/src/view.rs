@@ -1,5 +1,5 @@
-//! What can be seen of a running agent: the counters of a port ([`Counters`]), written by the agent's threads and read by
-//! anyone, and what only a host has.
+//! State of a running agent: the counters of a port ([`Counters`]) and those that only a host has. The agent's
+//! threads write them, any thread reads them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -15,59 +15,60 @@ use crate::egress::Defects;
 use crate::guard;
 use crate::response::Response;
 
-/// A running agent.
+/// State of a running agent.
 #[derive(Debug)]
 pub struct NicView {
-    /// What it was told.
+    /// Settings of the agent.
     pub settings: NicSettings,
-    /// Index of its device.
+    /// Index of the device.
     pub ifindex: u32,
-    /// The device's address, as a number.
+    /// Address of the device, as a number.
     pub(crate) address: Counter,
-    /// What stops a class: `plug`, `tbf`, ...
+    /// Queueing discipline that stops a class: `plug` or `tbf`.
     pub leaf: &'static str,
-    /// Of one port. What is sent, waits and is dropped is read from the queueing disciplines every second.
+    /// Counters of one port. Sent, queued and dropped frames are read from the queueing disciplines every second.
     pub counters: Arc<Counters>,
-    /// From frame to stopped queue.
+    /// Response times.
     pub response: Response,
-    /// Frames that wait, by class.
+    /// Frames queued, by class.
     pub waiting_frames: [Counter; CLASSES],
-    /// What the kernel dropped in a class's leaf.
+    /// Frames that the kernel dropped in a class's leaf.
     pub dropped: [Counter; CLASSES],
     /// CNMs received, by the class that they slow down.
     pub cnms: [Counter; CLASSES],
-    /// The longest pause at a stretch, in nanoseconds, by class.
+    /// Longest single pause in nanoseconds, by class.
     pub longest_pause: [Counter; CLASSES],
     /// Changes that the kernel refused.
     pub refused: Counter,
-    /// The classes whose last change it refused.
+    /// Classes whose last change the kernel refused.
     pub(crate) unsettled: Counter,
-    /// Times that the queues were repaired after somebody else had changed them.
+    /// Repairs of the queues after changes by another program.
     pub repairs: Counter,
-    /// What of the queues is missing or changed, as a number.
+    /// Missing or changed parts of the queues, as a number.
     pub(crate) defects: Counter,
     /// Nanoseconds for which frames of each class may have left while it was paused.
     pub disobeyed: [Counter; CLASSES],
-    /// Times that somebody else had deleted the queue of each class, with the frames in it.
+    /// Deletions of each class's queue by another program, with the frames in it.
     pub deleted: [Counter; CLASSES],
-    /// MAC control and CNMs that came faster than they were read, and were lost.
+    /// MAC control frames and CNMs lost because they arrived faster than they were read.
     pub missed: Counter,
-    /// Times that the process had ended that guards the queues.
+    /// Unexpected ends of the guard.
     pub guards_lost: Counter,
-    /// What waits in the fullest UDP socket, where that is looked at.
+    /// Bytes queued in the fullest UDP socket, if the agent polls it.
     pub receive_backlog: Counter,
-    /// Times that it has looked after its queues, once a second while it lives.
+    /// Checks of the queues, once a second while the agent is alive.
     pub looks: Counter,
-    /// Whether the agent has real-time priority.
+    /// True if the agent has real-time priority.
     pub real_time: AtomicBool,
-    /// When the agent was started, by the clock of its counters.
+    /// Start of the agent, on the clock of its counters.
     pub started_at: Nanos,
-    /// And by the wall clock, which may have been set since.
+    /// Start of the agent on the wall clock, which may have been set since.
     pub started: SystemTime,
 }
 
 impl NicView {
-    /// Creates the view of an agent that starts now, on the device of this index. `leaf` is the queueing discipline that pauses a class.
+    /// Creates the state of an agent that starts now, on the device of index `ifindex`. `leaf` is the queueing
+    /// discipline that stops a class.
     pub(crate) fn new(
         settings: NicSettings,
         ifindex: u32,
@@ -101,26 +102,26 @@ impl NicView {
         }
     }
 
-    /// What the switch's port has to reckon with, by what was measured or else by what is expected.
+    /// Returns the `peer_response` that the switch's port needs, measured or else expected.
     #[must_use]
     pub fn peer_response(&self) -> Nanos {
         self.response.recommended().unwrap_or_else(|| self.expected_response())
     }
 
-    /// What the switch's port is taken to reckon with.
+    /// Returns the `peer_response` that the switch's port is assumed to have.
     #[must_use]
     pub fn expected_response(&self) -> Nanos {
         let expected = || self.response.expected(self.real_time.load(Relaxed));
         self.settings.peer_response.unwrap_or_else(expected)
     }
 
-    /// The device's address by now.
+    /// Returns the device's current address.
     #[must_use]
     pub fn address(&self) -> MacAddr {
         MacAddr::from_number(self.address.get())
     }
 
-    /// What keeps the agent from doing its work, in words.
+    /// Returns the agent's faults, as text.
     #[must_use]
     pub fn faults(&self) -> Vec<String> {
         let dropped: u64 = self.settings.lossless.iter().map(|class| self.dropped[class.index()].get()).sum();
@@ -145,13 +146,13 @@ impl NicView {
         })
     }
 
-    /// What of the queues is missing or changed.
+    /// Returns the missing or changed parts of the queues.
     #[must_use]
     pub fn defects(&self) -> Defects {
         Defects::from_number(self.defects.get())
     }
 
-    /// What of the queues is missing or changed and could not be repaired, in words.
+    /// Describes missing or changed queues that could not be repaired.
     #[must_use]
     pub fn broken(&self) -> Option<String> {
         let defects = self.defects();
@@ -160,7 +161,7 @@ impl NicView {
         })
     }
 
-    /// The lossless classes whose queue somebody deleted, in words.
+    /// Describes the lossless classes whose queue another program deleted.
     #[must_use]
     pub fn deletions(&self) -> Option<String> {
         let classes = self.settings.lossless.iter().filter(|class| self.deleted[class.index()].get() > 0);
@@ -173,7 +174,7 @@ impl NicView {
         })
     }
 
-    /// The classes whose frames may have left while they were paused, and for how long, in words.
+    /// Describes the classes whose frames may have left while they were paused, and for how long.
     #[must_use]
     pub fn disobedience(&self) -> Option<String> {
         let times = Class::ALL.into_iter().zip(&self.disobeyed).filter(|(_, time)| time.get() > 0);
@@ -188,7 +189,7 @@ impl NicView {
     }
 }
 
-/// "3, 4".
+/// Lists classes: "3, 4".
 pub(crate) fn list(classes: ClassSet) -> String {
     classes.iter().map(|class| class.to_string()).collect::<Vec<_>>().join(", ")
 }

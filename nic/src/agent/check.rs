@@ -1,5 +1,5 @@
-//! The agent's queues, compared with what they are to be, and repaired: anybody with the privilege may change them, and frames of a
-//! class that is held may leave then.
+//! Comparison of the agent's queues with their settings, and repair. Any privileged program may change the queues,
+//! and frames of a paused class may leave then.
 
 use xoff_dataplane::units::{Class, ClassSet, Nanos};
 
@@ -9,7 +9,7 @@ use crate::guard;
 use crate::proof::Paused;
 use crate::view::list;
 
-/// Checks at the end at most: each but the last found that the guard had opened a class meanwhile.
+/// Maximum checks at the end: each but the last found that the guard had opened a class meanwhile.
 const CHECKS_AT_END: u32 = 8;
 
 impl Agent {
@@ -17,20 +17,20 @@ impl Agent {
         self.brain.pauses(now).classes.map(|counts| counts.paused)
     }
 
-    /// Checks the queues up to the end, with what the kernel has announced by then.
+    /// Checks the queues up to the end, including changes that the kernel has announced by then.
     pub(super) fn check_at_end(&mut self) -> Result<(), AgentError> {
         self.read_link_events()?;
         for _ in 0..CHECKS_AT_END {
             if self.check(guard::now())? {
                 break;
             }
-            self.act(guard::now())?; // stops again what the guard opened
+            self.act(guard::now())?; // stops classes again that the guard opened
         }
         Ok(())
     }
 
-    /// Compares the kernel's queues with the agent's settings, and repairs differences: when the kernel announces a change, and every second.
-    /// Returns `false` if the guard opened a class meanwhile: call it again.
+    /// Compares the kernel's queues with the agent's settings and repairs differences: when the kernel announces a
+    /// change, and every second. Returns `false` if the guard opened a class meanwhile: the caller must check again.
     pub(super) fn check(&mut self, now: Nanos) -> Result<bool, AgentError> {
         let was_announced = self.check_at != Nanos::NEVER;
         (self.check_at, self.check_from) = (Nanos::NEVER, now.after(CHECK_EVERY));
@@ -39,12 +39,13 @@ impl Agent {
             Ok(dump) => dump,
             Err(error) => {
                 self.check_again(was_announced, doubted);
-                self.look_after_guard(now); // what it has written would keep the agent awake
+                self.look_after_guard(now); // an unread message of the guard would keep the agent awake
                 return self.tell_refusal(&error).map(|()| true);
             }
         };
         if !self.look_after_guard(now).is_empty() {
-            // What the guard opens is no defect, and the queues may have been read before or after it did: compare them again soon.
+            // A class opened by the guard is no defect, and the dump may be from before or after the opening: compare
+            // again soon.
             self.check_again(was_announced, doubted);
             return Ok(false);
         }
@@ -66,7 +67,8 @@ impl Agent {
         Ok(true)
     }
 
-    /// Nothing was compared: an announced change and the classes in doubt are still to be examined.
+    /// Schedules another check after a failed comparison, and keeps the announced change and the doubted classes for
+    /// it.
     fn check_again(&mut self, was_announced: bool, doubted: ClassSet) {
         self.doubted = ClassSet(self.doubted.0 | doubted.0);
         let again = if was_announced { &mut self.check_at } else { &mut self.next_look };
@@ -101,7 +103,7 @@ impl Agent {
             all += counter.get();
         }
         let of_now: u64 = times.iter().map(|time| time.0).sum();
-        // Once at first, and whenever it has doubled.
+        // Logs the first time, and whenever the sum has doubled.
         if of_now > 0 && (all == of_now || all.ilog2() > (all - of_now).ilog2()) {
             let classes = Class::ALL.into_iter().filter(|class| times[class.index()] > Nanos::ZERO).collect();
             let longest = times.iter().copied().max().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! The brain in virtual time: each threshold a nanosecond before, and at it.
+//! The brain in virtual time: each threshold one nanosecond before, and at it.
 
 use xoff_dataplane::congestion::ReactionSettings;
 use xoff_dataplane::units::{Quanta, RateStep};
@@ -92,7 +92,7 @@ fn notices_to_the_address_that_a_device_has_by_now_are_obeyed() {
     assert_eq!(changes(&mut brain, 0).len(), 1);
 }
 
-/// As many in each turn as a turn reads, all of them for other classes, and none of them in time.
+/// Receives in each turn as many frames as a turn reads, all of them late and for another class.
 #[test]
 fn a_flood_of_frames_keeps_no_pause_from_its_end() {
     let mut brain = obedient();
@@ -226,7 +226,7 @@ fn a_cnm_slows_its_class_down_and_time_brings_it_back() {
     assert!(slower < LINE && slower >= BitRate::from_mbps(500), "{slower:?}");
     assert_eq!(changes(&mut brain, 0), [Change::Limit(C4, slower)]);
     assert_eq!((brain.counted(), brain.notices().0, brain.notices().1[4]), (ClassSet(1 << 4), 1, 1));
-    // The first cycle of time: half of the way back.
+    // The first time cycle recovers half of the decrease.
     assert_eq!(brain.next_deadline(), Nanos(ms(15)));
     assert_eq!(changes(&mut brain, ms(15) - 1), []);
     let [Change::Limit(class, faster)] = changes(&mut brain, ms(15))[..] else { panic!("no rate") };

@@ -1,5 +1,5 @@
-//! What was at the device before the tree: its root queueing discipline, its offloads, and how much may wait for neighbours. It is
-//! written into the [journal](xoff_xdp::Journal) before anything is changed, so that it outlives whoever made the tree.
+//! State of a device before the tree: its root queueing discipline, its offloads, and its limits of bytes queued for
+//! neighbours. The [journal](xoff_xdp::Journal) records it before any change, so that it outlives a killed process.
 
 use serde::{Deserialize, Serialize};
 use xoff_netlink::Conversation;
@@ -10,7 +10,7 @@ use super::error::EgressError;
 use super::neighbours::{NeighbourBytes, NeighbourQueues};
 use super::tree::ROOT;
 
-/// Kinds that come back as they were from what the kernel shows of them.
+/// Kinds that can be recreated from the options that the kernel reports.
 const KINDS: [&str; 12] = [
     "noqueue",
     "pfifo",
@@ -26,16 +26,16 @@ const KINDS: [&str; 12] = [
     "tbf",
 ];
 
-/// What was before, and what was set.
+/// State before the tree, and the values that the agent set.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Before {
-    /// `None`: not known, and left as they are.
+    /// Offloads before; `None` if unknown, then they stay as they are.
     offloads: Option<OffloadsBefore>,
-    /// What they were set to; `None`: that was about to be done.
+    /// Offloads as set; `None` before they are set.
     offloads_set: Option<OffloadsBefore>,
     neighbours: NeighbourBytes,
     neighbours_set: NeighbourBytes,
-    /// `None`: the device's default, which it gets by itself.
+    /// Root before; `None` if it was the device's default, which the kernel restores itself.
     root: Option<Root>,
 }
 
@@ -47,7 +47,7 @@ struct Root {
 }
 
 impl Before {
-    /// What is at a device now.
+    /// Reads the present state of a device.
     pub(super) fn of(
         device: &str,
         nodes: &[Node],
@@ -70,20 +70,20 @@ impl Before {
         Ok(Before { offloads: Some(offloads), neighbours, root: root.transpose()?, ..Before::default() })
     }
 
-    /// How much is to wait for neighbours: so much at least.
+    /// Raises the limits for neighbours to at least `bytes`, and returns them.
     pub(super) fn let_wait(&mut self, bytes: u32) -> NeighbourBytes {
         self.neighbours_set = self.neighbours.at_least(bytes);
         self.neighbours_set
     }
 
-    /// The offloads are as they were to be.
+    /// Records the offloads as set.
     pub(super) fn have_set(&mut self, offloads: OffloadsBefore) {
         self.offloads_set = Some(offloads);
     }
 
-    /// Returns what is to be put back of what a killed agent has written down: each value that still is as that agent set it, and the
-    /// present one of each that somebody has changed since. `nodes`: the queueing disciplines of a device without the tree, whose present
-    /// root is the one to put back.
+    /// Returns the state to restore after a killed agent. Each value that is still as that agent set it reverts to
+    /// the recorded one; a value changed since stays. `nodes` are the queueing disciplines of a device without the
+    /// tree, whose present root is the one to restore.
     pub(super) fn unless_changed(
         self,
         device: &str,
@@ -104,9 +104,9 @@ impl Before {
         })
     }
 
-    /// Puts the root in the tree's place, in one request: a process that is killed leaves the one or the other. A root that the kernel
-    /// refuses is replaced by one of its kind with the kernel's defaults, or else by the device's default. What could not be done is
-    /// returned in words, here and below.
+    /// Replaces the tree by the previous root in one request, so that a killed process leaves one or the other. If
+    /// the kernel refuses the root, tries its kind with the kernel's defaults, then the device's default. Returns the
+    /// failures as text.
     pub(super) fn put_root_back(&self, tc: &mut Conversation, ifindex: i32) -> Vec<String> {
         let place = |handle| Place { ifindex, parent: Handle::ROOT, handle };
         let mut warnings = Vec::new();
@@ -125,7 +125,7 @@ impl Before {
         warnings
     }
 
-    /// Puts back what is not in the tree; `device`: what it is called by now.
+    /// Restores everything outside the tree at the device, now called `device`. Returns the failures as text.
     pub(super) fn put_rest_back(
         &self,
         device: &str,

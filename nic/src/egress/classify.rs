@@ -1,8 +1,9 @@
-//! Which class a frame of the kernel's stack belongs to: a switch's classifier ([`xoff_dataplane::classify`]) as a program of classic BPF.
+//! The classifier of frames from the kernel's stack: a switch's classifier ([`xoff_dataplane::classify`]) as a
+//! program of classic BPF.
 //!
-//! It reads what a switch's port would read of the frame on the wire. A tag may be beside the frame (in the kernel's metadata,
-//! where a VLAN device or a forwarded frame has it), and is outermost then. It answers with the number of the class in the tree, and
-//! never with none.
+//! The program reads the fields that a switch's port would read from the frame on the wire. The outermost tag may be
+//! in the kernel's metadata instead of the frame, as on a VLAN device or for a forwarded frame. The program always
+//! returns the number of a class in the tree.
 
 use xoff_dataplane::settings::Trust;
 use xoff_dataplane::units::Class;
@@ -10,15 +11,15 @@ use xoff_netlink::tc::BpfInstruction;
 
 use crate::config::NicSettings;
 
-/// What the program answers.
+/// Return values of the program.
 pub(super) struct Classes {
-    /// For MAC control.
+    /// Value for MAC control.
     pub(super) control: u32,
-    /// For the frames of each class.
+    /// Values for the frames of each class.
     pub(super) class: [u32; 8],
 }
 
-/// The frame that wakes the queues: of an EtherType for local experiments, from nobody to nobody.
+/// The frame that wakes the queues: an EtherType for local experiments, and zero addresses.
 pub(super) const WAKE_FRAME: [u8; 60] = {
     let mut frame = [0; 60];
     let head = *b"\x88\xb5xoffwake";
@@ -51,7 +52,7 @@ const RETURN: u16 = 0x06;
 const TO_X: u16 = 0x07;
 const FROM_X: u16 = 0x87;
 
-/// What is beside the frame (SKF_AD_OFF and on): the tag, whether there is one, and its protocol.
+/// Offsets of metadata (SKF_AD_OFF and on): tag, presence of a tag, and its protocol.
 const VLAN_TAG: u32 = 0xffff_f000 + 44;
 const VLAN_TAG_PRESENT: u32 = 0xffff_f000 + 48;
 const VLAN_TPID: u32 = 0xffff_f000 + 60;
@@ -63,25 +64,25 @@ const IPV4: u32 = 0x0800;
 const IPV6: u32 = 0x86dd;
 const LOCAL_EXPERIMENT: u32 = 0x88b5;
 
-/// Words of the program's own memory.
+/// Indexes in the program's scratch memory.
 const PCP: u32 = 0;
 const ETHER_TYPE: u32 = 1;
-/// In the place of a PCP: no tag.
+/// Value in place of a PCP for a frame without tag.
 const NO_PCP: u32 = 8;
 
-/// Verdicts of a filter that gives them itself.
+/// Verdicts of a filter that returns actions.
 const ASK_NEXT: u32 = u32::MAX;
 const ENDS_HERE: u32 = 4;
 
-/// A place that jumps lead to, always further on.
+/// A target of forward jumps.
 #[derive(Clone, Copy)]
 struct Label(usize);
 
-/// A program being written: jumps are filled in when the place is known that they lead to.
+/// A program under construction, whose jumps are resolved when their targets are known.
 #[derive(Default)]
 struct Assembler {
     code: Vec<BpfInstruction>,
-    /// Where each label is; jumps to it: where they are, and which of their arms it is.
+    /// Addresses of the labels, and unresolved jumps: their address, arm and label.
     labels: Vec<Option<usize>>,
     open: Vec<(usize, Arm, Label)>,
 }
@@ -99,7 +100,7 @@ impl Assembler {
         Label(self.labels.len() - 1)
     }
 
-    /// The label is here.
+    /// Places the label at the current address.
     fn here(&mut self, label: Label) {
         self.labels[label.0] = Some(self.code.len());
     }
@@ -114,19 +115,19 @@ impl Assembler {
         self.put(JUMP, 0);
     }
 
-    /// Goes on where it is so.
+    /// Jumps to `to` unless the test holds.
     fn unless(&mut self, test: u16, k: u32, to: Label) -> &mut Assembler {
         self.open.push((self.code.len(), Arm::False, to));
         self.put(test, k)
     }
 
-    /// Goes on where it is not so.
+    /// Jumps to `to` if the test holds.
     fn when(&mut self, test: u16, k: u32, to: Label) -> &mut Assembler {
         self.open.push((self.code.len(), Arm::True, to));
         self.put(test, k)
     }
 
-    /// Returns `answers[A]`, for any A below their number; a larger one is taken for the last.
+    /// Returns `answers[A]`; a larger A returns the last element.
     fn table(&mut self, answers: &[u32]) {
         self.table_from(0, answers);
     }
@@ -160,7 +161,7 @@ impl Assembler {
     }
 }
 
-/// The classifier.
+/// Builds the classifier.
 pub(super) fn program(settings: &NicSettings, classes: &Classes) -> Vec<BpfInstruction> {
     let answer = |class: Class| classes.class[class.index()];
     let none = answer(settings.default_class);
@@ -182,7 +183,7 @@ pub(super) fn program(settings: &NicSettings, classes: &Classes) -> Vec<BpfInstr
     code.finish()
 }
 
-/// After it the PCP and the EtherType are in memory, and X is where the payload of Ethernet begins.
+/// Emits code that stores PCP and EtherType in memory, and the offset of Ethernet's payload in X.
 fn read_tags(code: &mut Assembler, control: u32, none: u32) {
     let [inline, tagged, cn_tag, ip] = [(); 4].map(|()| code.label());
     let not_8021q = code.label();
@@ -209,7 +210,8 @@ fn read_tags(code: &mut Assembler, control: u32, none: u32) {
     code.put(STORE, ETHER_TYPE);
 }
 
-/// Goes on at the label that it returns with the DSCP, or at `none`.
+/// Emits code that reads the DSCP; returns the label at which it continues with the DSCP. Without one it jumps to
+/// `none`.
 fn read_dscp(code: &mut Assembler, none: Label) -> Label {
     let [ipv4, dscp] = [(); 2].map(|()| code.label());
     code.put(LOAD_MEMORY, ETHER_TYPE).when(IF_EQUAL, IPV4, ipv4).unless(IF_EQUAL, IPV6, none);
@@ -225,7 +227,7 @@ fn read_dscp(code: &mut Assembler, none: Label) -> Label {
     dscp
 }
 
-/// Takes the frame that wakes the queues, and no other.
+/// Builds a filter that drops the frame that wakes the queues, and passes all others.
 pub(super) fn wake_program() -> Vec<BpfInstruction> {
     let mut code = Assembler::default();
     let other = code.label();

@@ -1,4 +1,4 @@
-//! Parts of a tree that the kernel does not show as its agent made them.
+//! Parts of a tree that differ from the agent's settings.
 
 use std::fmt;
 
@@ -7,32 +7,32 @@ use xoff_dataplane::units::{CLASSES, Class, ClassSet};
 /// A part of a tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
-    /// The queueing discipline at the root.
+    /// Queueing discipline at the root.
     Root,
-    /// The class that shapes the line.
+    /// Class that shapes the line.
     Line,
-    /// The filter that takes the frames by which the kernel is woken.
+    /// Filter that drops the frames that wake the kernel.
     Waker,
-    /// The filter that finds the class of each frame.
+    /// Filter that classifies frames.
     Classifier,
-    /// Somebody else's filter or class, which takes frames before ours.
+    /// Filter or class of another program that takes frames before the agent's.
     Foreign,
-    /// A class of the shaper.
+    /// Class of the shaper.
     Class(Class),
-    /// The queue of a class.
+    /// Queue of a class.
     Leaf(Class),
 }
 
-/// Which parts are missing or changed.
+/// Set of parts that are missing or changed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Defects(u32);
 
 impl Defects {
-    /// None.
+    /// No defect.
     pub const NONE: Defects = Defects(0);
 
     const PARTS: [Part; 5] = [Part::Root, Part::Line, Part::Waker, Part::Classifier, Part::Foreign];
-    /// Where the bits of classes begin, and those of leafs.
+    /// Offsets of the bits of classes and leafs.
     const CLASSES: usize = 8;
     const LEAFS: usize = Defects::CLASSES + CLASSES;
 
@@ -48,24 +48,24 @@ impl Defects {
         }
     }
 
-    /// With this part.
+    /// Adds a part.
     pub const fn insert(&mut self, part: Part) {
         self.0 |= Defects::bit(part);
     }
 
-    /// Whether this part is among them.
+    /// Returns true if the part is missing or changed.
     #[must_use]
     pub const fn contains(self, part: Part) -> bool {
         self.0 & Defects::bit(part) != 0
     }
 
-    /// Whether there are none.
+    /// Returns true if there is no defect.
     #[must_use]
     pub const fn is_empty(self) -> bool {
         self.0 == 0
     }
 
-    /// The classes whose frames may leave while they are stopped.
+    /// Returns the classes whose frames may leave while they are stopped.
     #[must_use]
     pub fn reach(self) -> ClassSet {
         let of_all =
@@ -75,15 +75,15 @@ impl Defects {
         Class::ALL.into_iter().filter(is_open).collect()
     }
 
-    /// As a number, for a counter.
+    /// Encodes the set as a number for a counter.
     #[must_use]
     pub fn to_number(self) -> u64 {
         self.0.into()
     }
 
-    /// From that number.
+    /// Decodes a number of [`Defects::to_number`].
     #[must_use]
-    #[allow(clippy::cast_possible_truncation)] // it was one of 32 bits
+    #[allow(clippy::cast_possible_truncation)] // the number had 32 bits
     pub const fn from_number(number: u64) -> Defects {
         Defects(number as u32)
     }
@@ -102,7 +102,7 @@ impl FromIterator<Part> for Defects {
     }
 }
 
-/// "the filter that finds classes, the queue of class 3".
+/// Formats a list such as "the filter that finds classes, the queue of class 3".
 impl fmt::Display for Defects {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.contains(Part::Root) {

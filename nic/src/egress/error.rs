@@ -1,4 +1,4 @@
-//! Why a tree cannot be had.
+//! Errors of a tree.
 
 use std::io;
 
@@ -6,26 +6,26 @@ use xoff_ebpf::EbpfError;
 use xoff_netlink::tc::TcError;
 use xoff_xdp::XdpError;
 
-/// Why a tree cannot be had, or does not do what it is told.
+/// Error of installing, changing or removing a tree.
 #[derive(Debug, thiserror::Error)]
 pub enum EgressError {
-    /// There is no such device.
+    /// The device does not exist.
     #[error("there is no network device {device} here; `ip link` shows those that there are")]
     NoSuchDevice {
-        /// The device.
+        /// Name of the device.
         device: String,
     },
-    /// Somebody else's queueing disciplines could not be put back.
+    /// The device has a root queueing discipline that could not be restored.
     #[error(
         "{device} has queueing discipline {kind} {handle} at its root, which could not be put back as it is; \
          remove it first (`tc qdisc del dev {device} root`)"
     )]
     Stranger {
-        /// The device.
+        /// Name of the device.
         device: String,
-        /// Its kind.
+        /// Kind of the queueing discipline.
         kind: String,
-        /// Its number.
+        /// Handle of the queueing discipline.
         handle: String,
     },
     /// The kernel has no queue that can be stopped and started.
@@ -34,64 +34,64 @@ pub enum EgressError {
          CONFIG_NET_SCH_TBF (`modprobe sch_plug`, `modprobe sch_tbf`)"
     )]
     NoLeaf {
-        /// What was tried, and what the kernel said.
+        /// Kinds that were tried, with the kernel's errors.
         tried: String,
     },
-    /// The rest of the tree.
+    /// The kernel refuses the rest of the tree.
     #[error(
         "{source}; the queues of a host that obeys PFC take CONFIG_NET_SCH_HTB and CONFIG_NET_CLS_BPF (`modprobe sch_htb`, \
          `modprobe cls_bpf`), and CAP_NET_ADMIN"
     )]
     Tree {
-        /// The kernel's words.
+        /// The kernel's error.
         source: TcError,
     },
-    /// Frames are too long for a queue that is stopped by its rate.
+    /// The MTU is too large for a queue that is stopped by its rate.
     #[error(
         "{device} has an MTU of {mtu}: a tbf can be stopped for frames up to 65,500 bytes; make the MTU smaller"
     )]
     TooLong {
-        /// The device.
+        /// Name of the device.
         device: String,
-        /// Its MTU.
+        /// MTU of the device.
         mtu: u32,
     },
-    /// Somebody else has changed the device's queueing.
+    /// Another program has replaced the tree.
     #[error(
         "somebody has replaced the queues of {device}, and no class of it can be stopped any more: its root queueing discipline is \
          {root} now; leave that to xoff, and start again"
     )]
     Replaced {
-        /// The device.
+        /// Name of the device.
         device: String,
-        /// What is there now.
+        /// Present root queueing discipline.
         root: String,
     },
-    /// Not all that was at the device is there again.
+    /// The device was not completely restored.
     #[error("{device} is not all as it was: {}", warnings.join("; "))]
     NotPutBack {
-        /// The device.
+        /// Name of the device.
         device: String,
-        /// What could not be put back, in words.
+        /// Failures, as text.
         warnings: Vec<String>,
     },
     /// The kernel refused a change.
     #[error(transparent)]
     Tc(#[from] TcError),
-    /// Another xoff has the device.
+    /// Another xoff uses the device.
     #[error(transparent)]
     Claimed(#[from] EbpfError),
-    /// The device does not answer.
+    /// The device cannot be read.
     #[error(transparent)]
     Device(#[from] XdpError),
-    /// The system refused.
+    /// The system refused an action.
     #[error("cannot {doing} {device}: {source}")]
     System {
-        /// What was tried.
+        /// Phrase that names the refused action.
         doing: &'static str,
-        /// The device.
+        /// Name of the device.
         device: String,
-        /// The system's words.
+        /// The system's error.
         source: io::Error,
     },
 }

@@ -1,11 +1,13 @@
-//! The queue of one class: it keeps what is sent while it is stopped.
+//! The queue of one class, which keeps its frames while it is stopped.
 //!
-//! Two kinds do. `plug` is made for it. Where the kernel has none, `tbf` does, a token bucket: stopped, each frame costs more
-//! than the bucket holds, so that none leaves however long it waits; running, its rate is far above any line's, and the shaper
-//! above it alone decides. A bucket that runs again is not looked at before something is sent: see [`Tree::wake`](super::tree::Tree::wake).
+//! Two kinds can do this. `plug` is made for it. Without it `tbf`, a token bucket, serves. When stopped, each frame
+//! costs more than the bucket holds, so none leaves. When running, its rate is far above any line's, and only the
+//! shaper above it limits. The kernel polls a restarted bucket only when a frame is sent: see
+//! [`Tree::wake`](super::tree::Tree::wake).
 //!
-//! A queueing discipline in BPF (Linux 6.16, CONFIG_NET_SCH_BPF) would be stopped by a write to a map, without netlink, but is no
-//! third kind: the kernel takes one at a device's root, or below `mq`, and not below a shaper and bands. It would be the whole tree.
+//! A queueing discipline in BPF (Linux 6.16, CONFIG_NET_SCH_BPF) could be stopped by a write to a map, without
+//! netlink. It cannot be a third kind: the kernel accepts it only at a device's root or below `mq`, not below a
+//! shaper. It would have to be the whole tree.
 
 use std::fmt;
 use std::thread;
@@ -25,14 +27,14 @@ pub enum Leaf {
     Tbf,
 }
 
-/// Far above any line: 1 Tb/s.
+/// Rate far above any line: 1 Tb/s.
 const OPEN: Rate = Rate { bytes_per_second: 125_000_000_000, overhead: 0, least: 0 };
 
 impl Leaf {
-    /// The better one first.
+    /// Kinds in the order of preference.
     pub(super) const ALL: [Leaf; 2] = [Leaf::Plug, Leaf::Tbf];
 
-    /// Its name in the kernel.
+    /// Returns the kernel's name of the kind.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -41,10 +43,10 @@ impl Leaf {
         }
     }
 
-    /// The one that this kernel has, tried in a network namespace of its own that nobody sees.
+    /// Returns the kind that this kernel supports, found by a trial in a new network namespace.
     ///
     /// # Errors
-    /// Where it has neither, or there can be no such namespace (it takes CAP_SYS_ADMIN).
+    /// Returns an error if the kernel supports neither, or refuses the namespace (it requires CAP_SYS_ADMIN).
     pub fn of_this_kernel() -> Result<Leaf, EgressError> {
         let probe = thread::spawn(|| {
             let refused = |source| EgressError::system("look what the kernel has for", "a device", source);
@@ -59,7 +61,7 @@ impl Leaf {
         probe.join().unwrap_or_else(|cause| std::panic::resume_unwind(cause))
     }
 
-    /// The first of `kinds` that can be made.
+    /// Returns the first of `kinds` that `make` accepts.
     pub(super) fn first(
         kinds: impl IntoIterator<Item = Leaf>,
         mut make: impl FnMut(Leaf) -> Result<(), TcError>,
@@ -75,7 +77,7 @@ impl Leaf {
         Err(EgressError::NoLeaf { tried: tried.join(", ") })
     }
 
-    /// As a new one is made that is stopped, or is not; a plug is stopped until it is told.
+    /// Returns the settings with which to create a queue; a plug is created stopped in any case.
     pub(super) fn made(self, limit: u32, longest: u32, stopped: bool) -> Qdisc {
         match self {
             Leaf::Plug => Qdisc::Plug(Plug::Limit(limit)),
@@ -83,7 +85,7 @@ impl Leaf {
         }
     }
 
-    /// As one is that is there, and stopped, or not.
+    /// Returns the settings with which to stop or start an existing queue.
     pub(super) fn told(self, limit: u32, longest: u32, stopped: bool) -> Qdisc {
         match (self, stopped) {
             (Leaf::Plug, true) => Qdisc::Plug(Plug::Block),

@@ -1,26 +1,27 @@
-//! What a device sends, class by class: the tree of queueing disciplines of a host that obeys PFC.
+//! The queues of a host that obeys PFC: a tree of queueing disciplines with a queue for each class.
 //!
 //! ```text
-//!   786e:  htb               which class, by DSCP or PCP (classify)
-//!    └─ 786e:1               the line: just below its rate, so that nothing piles up where no pause reaches
-//!        ├─ 786e:17          class 7, served first       └─ 7877: leaf
-//!        ├─  ...                                             ...
-//!        └─ 786e:10          class 0, served last        └─ 7870: leaf
+//!     786e:  htb          classifier by DSCP or PCP (classify)
+//!     └─ 786e:1           shaper just below the line's rate, so that frames wait in the tree, where pauses apply
+//!        ├─ 786e:17       class 7, served first        └─ 7877: leaf
+//!        ├─  ...                                          ...
+//!        └─ 786e:10       class 0, served last         └─ 7870: leaf
 //! ```
 //!
-//! Classes are served in strict priority, the highest first, as a switch's strict classes are: HTB gives each next to nothing for
-//! itself, and lends what the line has in that order. A [leaf](Leaf) that is stopped keeps its frames; HTB goes on with the next
-//! class. What waits in a leaf counts in its socket's send buffer, so a program that sends more sleeps: nothing is dropped
-//! as long as the leaf's limit is larger than what the sockets together may keep waiting.
+//! Classes are served in strict priority, the highest first, as strict classes of a switch. HTB guarantees each class
+//! almost nothing, and lends the rest of the line in that order. A stopped [leaf](Leaf) keeps its frames, and HTB
+//! serves the next class. Frames in a leaf count in their socket's send buffer, so a program that sends more sleeps.
+//! Nothing is dropped as long as the leaf's limit exceeds the send buffers of all sockets.
 //!
-//! How long a frame is counts as a line counts it: with FCS, preamble and gap, at least 64 bytes, and always as if it had a tag, because a
-//! tag may be beside the frame where the shaper does not see it. So the shaped rate is never above the line's, and the device's
-//! own ring, which cannot be stopped, stays empty.
+//! The shaper counts a frame as the line does: with FCS, preamble and gap, and at least 64 bytes. It always adds a
+//! tag, because a tag in the kernel's metadata is invisible to the shaper. So the shaped rate never exceeds the
+//! line's, and the device's own ring, which cannot be stopped, stays empty.
 //!
-//! Frames of MAC control leave before all others, unshaped and never stopped.
+//! MAC control frames leave before all others, unshaped and never stopped.
 //!
-//! What was at the device before (the root queueing discipline, offloads, what may wait for neighbours) is written into the
-//! [journal](Journal) before it is changed: the guard, the next agent or `xoff nic --restore` can put it back, however the agent ended.
+//! The [journal](Journal) records the device's previous state before it is changed: root queueing discipline,
+//! offloads, and limits for neighbours. So the guard, the next agent or `xoff nic --restore` can restore the device,
+//! however the agent ended.
 
 mod before;
 mod classify;
@@ -52,26 +53,26 @@ pub use settings::EgressSettings;
 pub use tree::QueueDump;
 pub(crate) use tree::class_of;
 
-/// Upper half of the sequence numbers of all requests about queues, by which their notifications are known.
+/// Upper half of the sequence numbers of all requests about queues, which identifies their notifications.
 pub(crate) const MARK: u16 = 0x786e;
 
-/// What a leaf has done, and what it holds.
+/// Counters and backlog of a leaf.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LeafCounts {
-    /// Frames that have left it.
+    /// Frames sent.
     pub frames: u64,
-    /// Their bytes, without FCS.
+    /// Bytes sent, without FCS.
     pub bytes: u64,
-    /// Frames dropped because it was full, or because they were longer than the device's MTU was.
+    /// Frames dropped because the leaf was full, or because they were longer than its MTU allowed.
     pub dropped: u64,
-    /// Frames that wait.
+    /// Frames queued.
     pub waiting_frames: u64,
-    /// Their bytes.
+    /// Bytes queued.
     pub waiting_bytes: u64,
 }
 
 impl LeafCounts {
-    /// Adds what a leaf has counted since `last`. One that has counted less is a new one, in the place of that.
+    /// Adds the counts since `last`. Counters below `last` are those of a new leaf.
     fn add(&mut self, last: &mut Statistics, now: Statistics) {
         let has_fewer_drops = now.drops.wrapping_sub(last.drops).cast_signed() < 0;
         if now.frames < last.frames || now.bytes < last.bytes || has_fewer_drops {
@@ -79,26 +80,26 @@ impl LeafCounts {
         }
         self.frames += now.frames - last.frames;
         self.bytes += now.bytes.saturating_sub(last.bytes);
-        self.dropped += u64::from(now.drops.wrapping_sub(last.drops)); // the kernel has 32 bits of them
+        self.dropped += u64::from(now.drops.wrapping_sub(last.drops)); // the kernel's counter has 32 bits
         (self.waiting_frames, self.waiting_bytes) = (now.qlen.into(), now.backlog.into());
         *last = now;
     }
 }
 
-/// The outcome of a comparison of a device's queues with the tree.
+/// Result of comparing a device's queues with the tree and repairing them.
 #[derive(Debug, Default)]
 pub struct Mended {
     /// Parts that were missing or changed.
     pub found: Defects,
-    /// Parts that still are so after the repair.
+    /// Parts that are missing or changed after the repair.
     pub left: Defects,
-    /// Classes whose leaf was not there any more: frames queued in it are lost, and no counter is left that has them.
+    /// Classes whose leaf was deleted: its queued frames are lost and counted nowhere.
     pub deleted: ClassSet,
-    /// The error that ended the repair early; `None` where the kernel took all of it.
+    /// Error that ended the repair early; `None` if the kernel accepted all of it.
     pub refused: Option<EgressError>,
 }
 
-/// The tree at a device, in the network namespace of the thread that made or found it; any thread may use it.
+/// The tree of a device, in the network namespace of the thread that created or found it; usable from any thread.
 #[derive(Debug)]
 pub struct Egress {
     tc: Conversation,
@@ -106,10 +107,10 @@ pub struct Egress {
     offloads: Offloads,
     neighbours: NeighbourQueues,
     before: Before,
-    /// Keeps other processes from the device; `None` of a tree that was only [found](Egress::find), which is its maker's.
+    /// Claim that excludes other processes; `None` for a tree [found](Egress::find), which belongs to its creator.
     claim: Option<Claim>,
     journal: Journal,
-    /// What each leaf had counted when it was read last, and what this has counted in all.
+    /// Statistics of each leaf at the last reading, and counts since installation.
     last: [Statistics; CLASSES],
     counts: [LeafCounts; CLASSES],
     /// Classes that were stopped and not started.
@@ -119,16 +120,16 @@ pub struct Egress {
 }
 
 impl Egress {
-    /// How long removal waits for what is queued to leave.
+    /// Maximum time that removal waits for queued frames to leave.
     const DRAIN: Duration = Duration::from_millis(300);
-    /// How long the device may still be in the hands of an agent that is dying, or of its guard, which puts it back.
+    /// Maximum wait for a device that a dying agent or its guard still holds, and restores.
     const HEIR: Duration = Duration::from_secs(1);
 
-    /// Claims the device, and finds out what is to be put back afterwards. Nothing is changed before [`Egress::install`], but what a
-    /// killed switch has left there is put back.
+    /// Claims the device and reads its state for later restoration. Changes nothing before [`Egress::install`],
+    /// except that changes of a killed switch are undone.
     ///
     /// # Errors
-    /// [`EgressError`].
+    /// Returns [`EgressError`].
     pub fn prepare(settings: &EgressSettings) -> Result<Egress, EgressError> {
         let device = settings.nic.device.as_str();
         let ifindex = index_of(device)?;
@@ -137,9 +138,9 @@ impl Egress {
             Left::Changes(before) => Some(before),
             _ => None,
         };
-        // A killed switch's changes are put back by now: the device is as it was.
+        // Changes of a killed switch are undone by now: this is the device's own state.
         let nodes = egress.tc.qdiscs(ifindex)?;
-        // A tree is taken over, whatever was there before it.
+        // A leftover tree is taken over, and its journal has the state before it.
         let theirs = (!Tree::is_in(&nodes)).then_some(nodes.as_slice());
         let (offloads, queues) = (&egress.offloads, &egress.neighbours);
         let before = match (left, theirs) {
@@ -153,16 +154,16 @@ impl Egress {
         Ok(egress)
     }
 
-    /// Builds the tree, with every class running and nobody limited. Where a killed one left a tree, it is taken over, and nothing
-    /// that waits in it is lost.
+    /// Builds the tree with every class running without limit. A tree left by a killed agent is taken over, with its
+    /// queued frames.
     ///
     /// # Errors
-    /// [`EgressError`]; the device is left as it was.
+    /// Returns [`EgressError`] and leaves the device unchanged.
     pub fn install(mut self, settings: &EgressSettings) -> Result<Egress, EgressError> {
-        self.removed = false; // who is dropped puts everything back
+        self.removed = false; // from here on, dropping it restores the device
         self.build(settings)?;
         self.counts()?;
-        self.counts = Default::default(); // a predecessor's are not its own
+        self.counts = Default::default(); // counts of a predecessor are not included
         Ok(self)
     }
 
@@ -191,14 +192,14 @@ impl Egress {
         self.tree.grow(&mut self.tc)
     }
 
-    /// Writes into the journal what was before, and what is set.
+    /// Records the previous state and the set values in the journal.
     fn write_down(&self) -> Result<(), EgressError> {
         let Some(claim) = &self.claim else { return Ok(()) };
         let write = self.journal.write(claim, &self.before);
         write.map_err(|source| EgressError::system("write down what was at", self.tree.device(), source))
     }
 
-    /// Reads what the last owner of the device has left. What a killed switch has left is put back.
+    /// Reads the changes that the device's previous owner left, and undoes those of a killed switch.
     fn left(&mut self) -> Result<Left<Before>, EgressError> {
         let Some(claim) = &self.claim else { return Ok(Left::Nothing) };
         let left = self.journal.left(claim);
@@ -222,10 +223,10 @@ impl Egress {
         Ok(egress)
     }
 
-    /// The tree that is at a device, whoever made it; `None` where there is none.
+    /// Finds the tree of a device, of any creator; returns `None` if there is none.
     ///
     /// # Errors
-    /// Where there is no such device, or the kernel does not answer.
+    /// Returns an error if the device does not exist, or the kernel refuses.
     pub fn find(ifindex: i32) -> Result<Option<Egress>, EgressError> {
         let mut egress = Egress::found(&name_of(ifindex)?, ifindex)?;
         Ok(Tree::is_in(&egress.tc.qdiscs(ifindex)?).then_some(egress))
@@ -254,11 +255,11 @@ impl Egress {
         })
     }
 
-    /// Puts back what an agent or a switch that was killed has left at a device: starts all classes, and has everything as it was before.
-    /// `None` where there is nothing to put back.
+    /// Undoes the changes that a killed agent or switch left: starts all classes and restores the device. Returns
+    /// `None` if there is nothing to restore.
     ///
     /// # Errors
-    /// Where somebody has the device, and as [`Egress::prepare`].
+    /// Returns an error if another process uses the device, and the errors of [`Egress::prepare`].
     pub fn restore(ifindex: i32) -> Result<Option<Removed>, EgressError> {
         let mut egress = Egress::claimed(&name_of(ifindex)?, ifindex)?;
         let left = egress.left()?;
@@ -273,30 +274,30 @@ impl Egress {
         Ok(Some(removed))
     }
 
-    /// Stops a class: when this returns no frame of it is taken from its leaf any more. One may be on its way through the driver.
+    /// Stops a class: after the return no frame leaves its leaf. One frame may still be in the driver.
     ///
     /// # Errors
-    /// What the kernel says: the device, or the tree, may be gone.
+    /// Returns the kernel's refusal: the device or the tree may be gone.
     pub fn stop(&mut self, class: Class) -> Result<(), EgressError> {
         self.stopped.insert(class);
         Ok(self.tc.send(self.tree.stop(class))?)
     }
 
-    /// Lets a class go on.
+    /// Starts a class.
     ///
     /// # Errors
-    /// As [`Egress::stop`].
+    /// Returns the errors of [`Egress::stop`].
     pub fn start(&mut self, class: Class) -> Result<(), EgressError> {
         self.tc.send(self.tree.start(class))?;
         self.stopped.remove(class);
         self.tree.wake()
     }
 
-    /// Lets the leafs keep frames of the device's current MTU. To be called now and then. Where the kernel refuses, the tree stays one
-    /// for the MTU before, and the next call tries again.
+    /// Adapts the tree to the device's current MTU; to be called periodically. If the kernel refuses, the tree keeps
+    /// the previous MTU, and the next call tries again.
     ///
     /// # Errors
-    /// [`EgressError::TooLong`], and as [`Egress::stop`].
+    /// Returns [`EgressError::TooLong`], and the errors of [`Egress::stop`].
     pub fn follow_mtu(&mut self) -> Result<(), EgressError> {
         let mtu = self.mtu()?;
         self.tree.follow(&mut self.tc, mtu, self.stopped)
@@ -305,7 +306,7 @@ impl Egress {
     /// Reads the device's queues.
     ///
     /// # Errors
-    /// As [`Egress::stop`].
+    /// Returns the errors of [`Egress::stop`].
     pub fn dump(&mut self) -> Result<QueueDump, EgressError> {
         Ok(QueueDump::read(&mut self.tc, self.tree.ifindex())?)
     }
@@ -315,11 +316,11 @@ impl Egress {
         self.stopped = ClassSet(self.stopped.0 & !classes.0);
     }
 
-    /// Compares a [dump](Self::dump) with the tree as it was made, and repairs what is missing or changed: classes that were
-    /// stopped are stopped again before frames are led to them. `doubted`: classes whose leaf somebody is known to have changed.
+    /// Compares a [dump](Self::dump) with the tree, and repairs missing or changed parts. Stops stopped classes again
+    /// before it leads frames to them. `doubted` are classes whose leaf another program is known to have changed.
     ///
     /// # Errors
-    /// [`EgressError::Replaced`] where somebody else's queueing discipline is at the root: that stays.
+    /// Returns [`EgressError::Replaced`] if another program's queueing discipline is at the root; it stays.
     pub fn mend(&mut self, dump: &QueueDump, doubted: ClassSet) -> Result<Mended, EgressError> {
         let is_theirs = |node: &&Node| node.parent == Handle::ROOT && node.handle != Handle::NONE;
         if !Tree::is_in(&dump.qdiscs)
@@ -335,20 +336,20 @@ impl Egress {
         let deleted: ClassSet =
             Class::ALL.into_iter().filter(|&class| !self.tree.has_leaf(dump, class)).collect();
         for class in deleted.iter() {
-            self.last[class.index()] = Statistics::default(); // a new one counts from nothing
+            self.last[class.index()] = Statistics::default(); // a new leaf counts from zero
         }
         let repaired = self.tree.repair(&mut self.tc, dump, found, self.stopped);
         let repaired = repaired.and_then(|()| self.tree.wake());
-        // A leaf that hides its state is in doubt until its repair has gone through.
+        // A leaf that does not report its state stays in doubt until its repair succeeds.
         let doubted = if repaired.is_err() { doubted } else { ClassSet::NONE };
         let left = self.dump().map_or(found, |dump| self.tree.defects(&dump, self.stopped, doubted));
         Ok(Mended { found, left, deleted, refused: repaired.err() })
     }
 
-    /// From here on classes are stopped and started for frames of the device's MTU by now. Whether that is another one than before.
+    /// Prepares the requests of stops and starts for the device's current MTU. Returns true if the MTU has changed.
     ///
     /// # Errors
-    /// [`EgressError::TooLong`], or where the device is gone.
+    /// Returns [`EgressError::TooLong`], or an error if the device is gone.
     pub fn fit(&mut self) -> Result<bool, EgressError> {
         let mtu = self.mtu()?;
         self.tree.fit(mtu)
@@ -360,18 +361,18 @@ impl Egress {
             .map_err(|source| EgressError::system("read the MTU of", self.tree.device(), source))
     }
 
-    /// Lets a class send no faster than that; the line's rate, or more, ends the limit.
+    /// Limits a class to a rate; the line's rate or more ends the limit.
     ///
     /// # Errors
-    /// As [`Egress::stop`].
+    /// Returns the errors of [`Egress::stop`].
     pub fn limit(&mut self, class: Class, rate: BitRate) -> Result<(), EgressError> {
         Ok(self.tree.limit(&mut self.tc, class, rate)?)
     }
 
-    /// What each leaf has counted since this was installed; of a tree that was only [found](Egress::find), since that was made.
+    /// Returns each leaf's counts since installation, or since creation for a tree [found](Egress::find).
     ///
     /// # Errors
-    /// As [`Egress::stop`].
+    /// Returns the errors of [`Egress::stop`].
     pub fn counts(&mut self) -> Result<[LeafCounts; CLASSES], EgressError> {
         for counts in &mut self.counts {
             (counts.waiting_frames, counts.waiting_bytes) = (0, 0);
@@ -384,34 +385,34 @@ impl Egress {
         Ok(self.counts)
     }
 
-    /// Which kind of leaf the kernel had.
+    /// Returns the kind of leaf in use.
     #[must_use]
     pub fn leaf(&self) -> Leaf {
         self.tree.leaf()
     }
 
-    /// Index of the device in its network namespace.
+    /// Returns the index of the device in its network namespace.
     #[must_use]
     pub fn ifindex(&self) -> i32 {
         self.tree.ifindex()
     }
 
-    /// As [`EgressSettings::overrun`].
+    /// Returns the bytes of [`EgressSettings::overrun`] at the current MTU.
     #[must_use]
     pub fn overrun(&self) -> Bytes {
         self.tree.overrun()
     }
 
-    /// What could not be set, in words.
+    /// Returns the settings that failed, as text.
     #[must_use]
     pub fn warnings(&self) -> &[String] {
         &self.warnings
     }
 
-    /// Lets every class go on at the line's rate.
+    /// Starts every class at the line's rate.
     ///
     /// # Errors
-    /// As [`Egress::stop`].
+    /// Returns the errors of [`Egress::stop`].
     pub fn open(&mut self) -> Result<(), EgressError> {
         for class in Class::ALL {
             self.tc.send(self.tree.start(class))?;
@@ -420,21 +421,22 @@ impl Egress {
         self.tree.wake()
     }
 
-    /// Lets all go on, waits a moment for what is queued to leave, and puts back what was at the device before: each part of it,
-    /// whatever becomes of the others.
+    /// Starts all classes, waits briefly for queued frames to leave, and restores the device. A failure of one part
+    /// does not affect the others.
     #[must_use]
     pub fn remove(mut self) -> Removed {
         self.put_back(true)
     }
 
-    /// Puts the device back as it was. `had_tree`: the tree was built, so that another one in its place was put there by somebody.
+    /// Restores the device. `had_tree` is true if the tree was built: then a different root was installed by another
+    /// program.
     fn put_back(&mut self, had_tree: bool) -> Removed {
         self.removed = true;
         let mut removed = Removed::default();
         let device = match self.offloads.device() {
             Ok(Some(device)) => device,
             Ok(None) => {
-                // It has gone, and all that was at it.
+                // The device is gone, with everything to restore.
                 self.claim.iter().for_each(Journal::clear);
                 return removed;
             }
@@ -456,15 +458,15 @@ impl Egress {
         }
         failed.extend(self.before.put_rest_back(&device, &self.offloads, &self.neighbours));
         if failed.is_empty() {
-            self.claim.iter().for_each(Journal::clear); // else `xoff nic --restore` may try again
+            self.claim.iter().for_each(Journal::clear); // otherwise `xoff nic --restore` may try again
         }
         removed.warnings.append(&mut failed);
         removed
     }
 
-    /// Opens all, and waits until nothing is queued, or that has taken too long.
+    /// Starts all classes, and waits until no frame is queued, or the time is over.
     fn empty(&mut self, removed: &mut Removed) -> Result<(), EgressError> {
-        let _ = self.fit(); // under an MTU that is too long the class is opened with the old settings
+        let _ = self.fit(); // if the MTU is too long, the class starts with its old settings
         self.open()?;
         let deadline = Instant::now() + Self::DRAIN;
         loop {
@@ -481,26 +483,26 @@ impl Egress {
 
 impl Drop for Egress {
     fn drop(&mut self) {
-        // Who only found the tree leaves it to who made it.
+        // A tree without a claim was only found, and belongs to its creator.
         if !self.removed && self.claim.is_some() {
             self.put_back(true);
         }
     }
 }
 
-/// How the removal of a tree ended.
+/// Result of removing a tree.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Removed {
-    /// Frames of each class that were still queued, and were lost.
+    /// Queued frames of each class that were lost.
     pub lost: [u64; CLASSES],
-    /// Frames of each class that were dropped because it was full, in all.
+    /// Total frames of each class dropped because its leaf was full.
     pub dropped: [u64; CLASSES],
-    /// What could not be put back, in words.
+    /// Failed restorations, as text.
     pub warnings: Vec<String>,
 }
 
-/// Claims the device, with patience for who had it before: what a dying process has, the kernel gives up one by one, so that its
-/// guard hears of its death before the device is free.
+/// Claims the device, and waits for its previous owner. The kernel closes a dying process's descriptors one by one,
+/// so that its guard learns of the death before the device is free.
 fn claim_of(device: &str, ifindex: i32) -> Result<Claim, EgressError> {
     Ok(Claim::take_within(Egress::HEIR, device, ifindex)?)
 }
@@ -514,10 +516,10 @@ fn name_of(ifindex: i32) -> Result<String, EgressError> {
     name.ok_or_else(|| EgressError::NoSuchDevice { device: format!("of index {ifindex}") })
 }
 
-/// The index of a device in the network namespace of the calling thread.
+/// Returns the index of a device in the network namespace of the calling thread.
 ///
 /// # Errors
-/// There is none of that name.
+/// Returns an error if the device does not exist.
 pub fn index_of(device: &str) -> Result<i32, EgressError> {
     let index = if_nametoindex(device).ok().and_then(|index| i32::try_from(index).ok());
     index.ok_or_else(|| EgressError::NoSuchDevice { device: device.to_owned() })

@@ -1,5 +1,6 @@
-//! What waits while the kernel asks for a neighbour's address: a queue in front of the device, which by default holds as much as one socket
-//! may keep waiting, and drops beyond. The agent lets it hold what a leaf holds, so that sockets wait there as they do in a leaf.
+//! Queues of packets that wait for a neighbour's address, in front of the device. By default such a queue holds one
+//! socket's send buffer and drops beyond it. The agent raises the limit to a leaf's, so that sockets block there as
+//! in a leaf.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -7,15 +8,15 @@ use std::os::unix::fs::FileExt as _;
 
 use serde::{Deserialize, Serialize};
 
-/// The limits of a device's queues of packets that wait for a neighbour's address, one for IPv4 and one for IPv6, in the network
-/// namespace of the thread that opened them. Any thread may use them.
+/// The limits of a device's neighbour queues, one for IPv4 and one for IPv6, in the network namespace of the thread
+/// that opened them; usable from any thread.
 #[derive(Debug)]
 pub(super) struct NeighbourQueues {
     device: String,
     files: [Option<File>; 2],
 }
 
-/// Values of the limits of a device's [`NeighbourQueues`], in bytes, for IPv4 and IPv6; `None`: the device does not have the family.
+/// Limits of a device's [`NeighbourQueues`] in bytes, for IPv4 and IPv6; `None` if the device lacks the family.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct NeighbourBytes([Option<u32>; 2]);
 
@@ -29,7 +30,7 @@ impl NeighbourQueues {
     }
 
     pub(super) fn read(&self) -> NeighbourBytes {
-        // From the beginning, however often it is read.
+        // Each read starts at the beginning of the file.
         let read = |file: &Option<File>| {
             let mut text = [0; 16];
             let len = file.as_ref()?.read_at(&mut text, 0).ok()?;
@@ -38,8 +39,8 @@ impl NeighbourQueues {
         NeighbourBytes(self.files.each_ref().map(read))
     }
 
-    /// Puts back what still is as it was set, at the device by the name that it has by now. A device that was renamed is to be in the
-    /// calling thread's network namespace: the kernel took the files of the old name away.
+    /// Restores the limits that are still as they were set, at the device's current name. A renamed device must be in
+    /// the calling thread's network namespace, because the kernel removed the files of the old name.
     pub(super) fn put_back(
         &self,
         device: &str,
@@ -62,8 +63,7 @@ impl NeighbourQueues {
 }
 
 impl NeighbourBytes {
-    /// Returns the limits to put back: `self`, those before xoff, for each that still is as xoff `set` it, and `now` for each that
-    /// somebody has changed since.
+    /// Returns the limits to restore: each of `self`, the limits before xoff, if `now` equals `set`, else `now`.
     pub(super) fn unless_changed(self, set: NeighbourBytes, now: NeighbourBytes) -> NeighbourBytes {
         let of = |family: usize| {
             let is_ours = set.0[family] == now.0[family];
@@ -72,7 +72,7 @@ impl NeighbourBytes {
         NeighbourBytes([of(0), of(1)])
     }
 
-    /// Returns the limits, each raised to `bytes` where it is below.
+    /// Returns the limits, each raised to `bytes` if it is lower.
     pub(super) fn at_least(self, bytes: u32) -> NeighbourBytes {
         NeighbourBytes(self.0.map(|family| family.map(|before| before.max(bytes))))
     }

@@ -1,42 +1,43 @@
-//! What the queues of a host are to be.
+//! Settings of a host's queues.
 
 use xoff_dataplane::units::{BitRate, Bytes, Class, Nanos};
 
 use super::Leaf;
 use crate::config::NicSettings;
 
-/// What a frame costs beyond its bytes: FCS, preamble and gap, and a tag, which may not be in it.
+/// Bytes that a frame costs beyond its length: FCS, preamble and gap, and a tag that may be in metadata.
 pub(super) const OVERHEAD: u16 = 4 + 8 + 12 + 4;
 /// Bytes beyond an MTU: Ethernet's header and two tags.
 const HEADERS: u32 = 14 + 8;
 
-/// What a host sends by.
+/// Settings of a host's queues.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EgressSettings {
-    /// The device, its line rate, and the classes of frames.
+    /// Device, line rate and classification.
     pub nic: NicSettings,
-    /// How far the shaper may be ahead of its rate, layer 1: what a late timer lets it catch up. It is also what may leave
-    /// faster than the line, so that it is part of what a peer's headroom holds.
+    /// Maximum bytes of layer 1 by which the shaper may exceed its rate, to catch up after a late timer. They may
+    /// leave faster than the line, so they are part of a peer's headroom.
     pub burst: Bytes,
-    /// Most bytes that wait in a lossless class; see [`EgressSettings::LIMIT_LOSSLESS`].
+    /// Maximum bytes queued in a lossless class; see [`EgressSettings::LIMIT_LOSSLESS`].
     pub limit_lossless: u32,
-    /// Most bytes that wait in a lossy class; see [`EgressSettings::LIMIT_LOSSY`].
+    /// Maximum bytes queued in a lossy class; see [`EgressSettings::LIMIT_LOSSY`].
     pub limit_lossy: u32,
-    /// Which kind of queue can be stopped; `None`: the best that the kernel has.
+    /// Kind of queue; `None` is the kernel's best.
     pub leaf: Option<Leaf>,
 }
 
 impl EgressSettings {
-    /// The part of the line that is used, 99 %: what two clocks may differ by is a hundredth of that, and what a timer was late by
-    /// leaves the device's ring within a hundred times as long.
+    /// Used share of the line, 99 %. A hundredth of the rest covers the difference of two clocks. A burst after a
+    /// late timer leaves the device's ring within a hundred times its delay.
     pub const SHARE: f64 = 0.99;
-    /// 64 MiB: three hundred sockets with Linux's default send buffer (208 KiB), or the 65 frames of 4 KiB each that
-    /// soft-RoCE keeps waiting for 250 queue pairs. It takes memory only as far as somebody fills it.
+    /// Default limit of a lossless class, 64 MiB. It fits three hundred sockets with Linux's default send buffer (208
+    /// KiB). It also fits the 65 frames of 4 KiB that soft-RoCE queues for each of 250 queue pairs. Memory is used
+    /// only for queued frames.
     pub const LIMIT_LOSSLESS: u32 = 64 << 20;
-    /// 4 MiB: what an ordinary queue of a thousand frames holds, and more where they are small.
+    /// Default limit of a lossy class, 4 MiB: more than an ordinary queue of a thousand frames holds.
     pub const LIMIT_LOSSY: u32 = 4 << 20;
 
-    /// The defaults of all but what the agent was told.
+    /// Returns the defaults for an agent's settings.
     #[must_use]
     pub fn new(nic: NicSettings) -> EgressSettings {
         EgressSettings {
@@ -48,14 +49,16 @@ impl EgressSettings {
         }
     }
 
-    /// Most bytes (layer 1) that still leave after [`Egress::stop`](super::Egress::stop) has returned, at a device of that MTU: the frame
-    /// in the driver's hands, and what the shaper was ahead of the line. What a peer's headroom holds beyond the time that stopping takes.
+    /// Returns the maximum bytes of layer 1 that leave after [`Egress::stop`](super::Egress::stop) has returned, at a
+    /// device with this MTU. They are the frame in the driver and the shaper's burst. A peer's headroom must hold
+    /// them, beyond the time of stopping.
     #[must_use]
     pub fn overrun(&self, mtu: u32) -> Bytes {
         overrun(self.burst, longest_at(mtu))
     }
 
-    /// The default burst: 100 us of the line, as late as a timer of an idle machine is at worst, and two frames at least.
+    /// Returns the default burst: 100 us of the line, the worst delay of a timer on an idle machine, and at least two
+    /// frames.
     #[must_use]
     pub fn burst_at(speed: BitRate) -> Bytes {
         const TWO_FRAMES: Bytes = Bytes(2 * 1542);
@@ -66,19 +69,19 @@ impl EgressSettings {
         if self.nic.lossless.contains(class) { self.limit_lossless } else { self.limit_lossy }
     }
 
-    /// What the shaper lets through, in bytes a second.
+    /// Returns the shaped rate in bytes per second.
     #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)] // rates are below 2^53
     pub(super) fn shaped_bytes_per_second(&self) -> u64 {
         ((self.nic.speed.bits_per_second() as f64 * EgressSettings::SHARE / 8.0) as u64).max(1)
     }
 }
 
-/// The longest frame of an MTU.
+/// Returns the longest frame of an MTU, in bytes.
 pub(super) fn longest_at(mtu: u32) -> u32 {
     mtu.saturating_add(HEADERS)
 }
 
-/// See [`EgressSettings::overrun`].
+/// Computes [`EgressSettings::overrun`].
 pub(super) fn overrun(burst: Bytes, longest: u32) -> Bytes {
     let longest = Bytes(longest.into());
     burst.max(longest) + longest + Bytes(OVERHEAD.into())

@@ -1,4 +1,4 @@
-//! The tree itself: its numbers, its messages, and the frame that wakes it.
+//! The tree: its handles, its requests, and the frame that wakes it.
 
 use std::io;
 
@@ -13,27 +13,27 @@ use super::error::EgressError;
 use super::settings::{OVERHEAD, longest_at, overrun};
 use super::{EgressSettings, Leaf};
 
-/// Major number of the root of a host's queues, by which a tree that was left is known: the kernel makes up none below 0x8000.
+/// Major number of the root, which identifies a leftover tree: the kernel chooses none below 0x8000.
 const MAJOR: u16 = 0x786e;
-/// Major number of the leaf of class 0; those of the others follow.
+/// Major number of the leaf of class 0; the other leafs follow.
 const LEAVES: u16 = 0x7870;
-/// The class that shapes the line, and the minor number of class 0.
+/// Class that shapes the line, and minor number of class 0.
 const LINE_HANDLE: Handle = Handle::new(MAJOR, 1);
 const CLASS_0: u16 = 0x10;
 
 pub(super) const ROOT: Handle = Handle::new(MAJOR, 0);
-/// Number of each of our filters, among those of its priority.
+/// Handle of each of the agent's filters, among those of its priority.
 const FILTER: Handle = Handle(1);
 
-/// Turns of the filters at the root.
+/// Priorities of the filters at the root.
 const WAKE: u16 = 1;
 const CLASSIFY: u16 = 2;
 
 const LEAST: u16 = 60 + OVERHEAD;
-/// Longest frame that costs less than a bucket can be made to ask for.
+/// Longest frame that costs less than a bucket's maximum.
 const LONGEST: u32 = 65_522;
 
-/// The kernel's queueing disciplines, classes and filters of a device at one time.
+/// A device's queueing disciplines, classes and filters at one time.
 #[derive(Debug)]
 pub struct QueueDump {
     pub(super) qdiscs: Vec<Node>,
@@ -44,7 +44,7 @@ pub struct QueueDump {
 impl QueueDump {
     pub(super) fn read(tc: &mut Conversation, ifindex: i32) -> Result<QueueDump, TcError> {
         let qdiscs = tc.qdiscs(ifindex)?;
-        // A parent that is not there has no filters to be asked for.
+        // The kernel refuses a dump of filters below a missing parent.
         let filters = if Tree::is_in(&qdiscs) { tc.filters(ifindex, ROOT)? } else { Vec::new() };
         Ok(QueueDump { qdiscs, classes: tc.classes(ifindex)?, filters })
     }
@@ -57,17 +57,17 @@ impl QueueDump {
         self.classes.iter().find(|node| node.handle == handle)
     }
 
-    /// Those that take frames before our classifier does, or instead of it.
+    /// Returns filters that take frames before the agent's classifier, or instead of it.
     fn foreign_filters(&self) -> impl Iterator<Item = &Node> {
         let asked_first = |node: &&Node| node.chain == 0 && node.priority() <= CLASSIFY;
-        // Where the kernel shows no number, it shows all of that priority and protocol.
+        // A node without handle stands for all filters of its priority and protocol.
         self.filters.iter().filter(asked_first).filter(|node| match node.is_program() {
             true => ![Handle::NONE, FILTER].contains(&node.handle),
             false => node.handle == Handle::NONE,
         })
     }
 
-    /// Those below our classes, which then have no leafs; each behind those below it.
+    /// Returns the classes below the agent's, which then have no leafs, children first.
     fn foreign_classes(&self) -> Vec<Handle> {
         let mut parents = Class::ALL.map(class_handle).to_vec();
         let mut found = Vec::new();
@@ -84,7 +84,7 @@ impl QueueDump {
     }
 }
 
-/// Numbers of the leaf of a class.
+/// Returns the place of a class's leaf.
 fn leaf_place(ifindex: i32, class: Class) -> Place {
     let handle = Handle::new(LEAVES + u16::from(class.get()), 0);
     Place { ifindex, parent: class_handle(class), handle }
@@ -94,12 +94,12 @@ fn class_handle(class: Class) -> Handle {
     Handle::new(MAJOR, CLASS_0 + u16::from(class.get()))
 }
 
-/// Whose leaf has that number.
+/// Returns the class whose leaf has this handle.
 pub(crate) fn class_of(leaf: Handle) -> Option<Class> {
     Class::ALL.into_iter().find(|&class| leaf_place(0, class).handle == leaf)
 }
 
-/// Messages of a tree, ready to be sent.
+/// A tree with its prepared requests.
 #[derive(Debug)]
 pub(super) struct Tree {
     device: String,
@@ -108,12 +108,12 @@ pub(super) struct Tree {
     leaf: Leaf,
     limits: [u32; CLASSES],
     longest: u32,
-    /// What the shaper lets through and may be ahead by; 0 where the tree was found, and nobody limits.
+    /// Shaped rate in bytes per second and burst; 0 in a tree that was found, which is not limited.
     shaped: u64,
     burst: Bytes,
-    /// What each class may have, in bytes a second.
+    /// Maximum rate of each class, in bytes per second.
     ceils: [u64; CLASSES],
-    /// Which wakes the kernel, and which finds classes; not of a tree that was found.
+    /// Filters that wake the kernel and classify; `None` in a tree that was found.
     filters: Option<[Filter; 2]>,
     stop: Vec<Request>,
     start: Vec<Request>,
@@ -122,12 +122,12 @@ pub(super) struct Tree {
 }
 
 impl Tree {
-    /// Whether there is one among the queueing disciplines of a device.
+    /// Returns true if a tree is among the queueing disciplines of a device.
     pub(super) fn is_in(nodes: &[Node]) -> bool {
         nodes.iter().any(|node| node.handle == ROOT && node.parent == Handle::ROOT && node.kind == "htb")
     }
 
-    /// One that is to be made, or to be taken over from what is there.
+    /// Creates a tree to build, or to take over from `nodes`.
     pub(super) fn new(
         device: &str,
         ifindex: i32,
@@ -149,11 +149,11 @@ impl Tree {
         Ok(tree)
     }
 
-    /// One that is there.
+    /// Creates a tree for the one that `nodes` contain.
     pub(super) fn found(device: &str, ifindex: i32, nodes: &[Node], mtu: u32) -> Result<Tree, EgressError> {
         let limit = |class| {
             let leaf = nodes.iter().find(|node| node.handle == leaf_place(ifindex, class).handle);
-            // The limit of a tbf is in its parameters, behind two rates.
+            // A tbf reports its limit in its parameters, behind two rates.
             let limit =
                 leaf.filter(|node| node.kind == Leaf::Tbf.name()).and_then(|node| node.options.get(28..32));
             let limit = limit.and_then(|bytes| bytes.first_chunk());
@@ -191,7 +191,7 @@ impl Tree {
         Ok(tree)
     }
 
-    /// Makes the messages for frames of that MTU. Whether it is another one than before.
+    /// Prepares the requests for frames of an MTU; returns true if the MTU has changed.
     pub(super) fn fit(&mut self, mtu: u32) -> Result<bool, EgressError> {
         let longest = longest_at(mtu);
         if longest > LONGEST {
@@ -205,8 +205,8 @@ impl Tree {
         Ok(true)
     }
 
-    /// Has the kernel keep frames of that MTU. Where it refuses, the tree stays one for the MTU before: what the kernel has taken until
-    /// then is a defect, and repaired.
+    /// Adapts the kernel's queues to an MTU. After a refusal the tree keeps the previous MTU, and the changes that
+    /// the kernel accepted are repaired as defects.
     pub(super) fn follow(
         &mut self,
         tc: &mut Conversation,
@@ -225,7 +225,7 @@ impl Tree {
         Ok(sent?)
     }
 
-    /// Sends whatever has a length of frames in it: bursts of the line and of its classes, and the leafs.
+    /// Sends all requests that contain a length of frames: bursts of the line and its classes, and the leafs.
     fn resize(&mut self, tc: &mut Conversation, stopped: ClassSet) -> Result<(), TcError> {
         tc.send(&mut self.line())?;
         for class in Class::ALL {
@@ -235,7 +235,7 @@ impl Tree {
         Ok(())
     }
 
-    /// Makes the messages for leafs of that kind.
+    /// Prepares the requests for leafs of a kind.
     fn prepare(&mut self, leaf: Leaf) {
         self.leaf = leaf;
         let tell = |stopped| {
@@ -246,17 +246,17 @@ impl Tree {
         self.unlimit = Class::ALL.into_iter().map(|class| self.class_at(class, u64::MAX)).collect();
     }
 
-    /// Puts the root down.
+    /// Creates the root.
     pub(super) fn plant(&self, tc: &mut Conversation) -> Result<(), EgressError> {
         if Tree::is_in(&tc.qdiscs(self.ifindex)?) {
             return Ok(());
         }
         let place = Place { ifindex: self.ifindex, parent: Handle::ROOT, handle: ROOT };
-        // Nothing gets into a class before its leaf is in place: until there is a classifier, frames leave at once.
+        // Frames leave at once without a classifier, so no class receives any before its leaf exists.
         tree(tc.send(&mut Qdisc::Htb.replace(place)))
     }
 
-    /// Puts the rest on it, or changes it where it is there: no class is stopped.
+    /// Creates or changes the rest of the tree, with all classes running.
     pub(super) fn grow(&mut self, tc: &mut Conversation) -> Result<(), EgressError> {
         tree(tc.send(&mut self.line()))?;
         for class in Class::ALL {
@@ -269,7 +269,8 @@ impl Tree {
         self.wake()
     }
 
-    /// What the kernel does not show as it was made. `doubted`: queues that somebody has changed, which may not show it.
+    /// Returns the parts that the kernel reports differently. `doubted` are classes whose leaf another program has
+    /// changed, possibly without a visible sign.
     pub(super) fn defects(&self, dump: &QueueDump, stopped: ClassSet, doubted: ClassSet) -> Defects {
         let line = dump.class(LINE_HANDLE).is_some_and(|node| self.line_class().agrees_with(node));
         let class_is_whole = |class| {
@@ -301,7 +302,8 @@ impl Tree {
         whole.into_iter().chain(of_classes).filter(|&(_, is_whole)| !is_whole).map(|(part, _)| part).collect()
     }
 
-    /// Puts these parts there again, with classes stopped as they are to be: those first, and what leads frames to them last.
+    /// Repairs these parts with the classes `stopped`: stopped classes first, and the filters that lead frames to
+    /// them last.
     pub(super) fn repair(
         &self,
         tc: &mut Conversation,
@@ -339,13 +341,13 @@ impl Tree {
         Ok(())
     }
 
-    /// Whether a class has a leaf of ours, in whatever state.
+    /// Returns true if a class has the agent's leaf, in any state.
     pub(super) fn has_leaf(&self, dump: &QueueDump, class: Class) -> bool {
         let Place { parent, handle, .. } = leaf_place(self.ifindex, class);
         dump.qdisc(handle).is_some_and(|node| (node.kind.as_str(), node.parent) == (self.leaf.name(), parent))
     }
 
-    /// What waits in a queue of our kind stays.
+    /// Creates or changes a leaf; a leaf of the same kind keeps its frames.
     fn put_leaf(
         &self,
         tc: &mut Conversation,
@@ -370,14 +372,15 @@ impl Tree {
         let classes = classes.map(|handle| HtbClass::delete(self.place(ROOT, handle)));
         for mut request in filters.chain(classes) {
             match tc.send(&mut request) {
-                Err(error) if error.is_not_found() => {} // it went with another one
+                Err(error) if error.is_not_found() => {} // removed together with another one
                 result => tree(result)?,
             }
         }
         Ok(())
     }
 
-    /// The kind of leaf that is asked for or can be had: tried at the class that is looked at last.
+    /// Returns the kind of leaf to use: the configured one, or the first that the kernel accepts at class 0, which is
+    /// served last.
     fn choose(&self, tc: &mut Conversation) -> Result<Leaf, EgressError> {
         let place = leaf_place(self.ifindex, Class::ALL[0]);
         let there = tc.qdiscs(self.ifindex)?;
@@ -399,7 +402,7 @@ impl Tree {
         Place { ifindex: self.ifindex, parent, handle }
     }
 
-    /// The queue of a class as it is when it is stopped, or not.
+    /// Returns the settings of a class's queue, stopped or running.
     fn leaf_of(&self, class: Class, stopped: bool) -> Qdisc {
         self.leaf.told(self.limits[class.index()], self.longest, stopped)
     }
@@ -423,7 +426,7 @@ impl Tree {
     }
 
     fn class_with(&self, class: Class, bytes_per_second: u64) -> HtbClass {
-        // Next to nothing of its own, so that priorities decide about all the rest.
+        // A minimal rate of its own, so that priorities decide about the rest.
         let own = self.rate(1);
         let unlimited = if self.shaped == 0 { 125_000_000_000 } else { self.shaped };
         let ceil = self.rate(bytes_per_second.clamp(1, unlimited));
@@ -474,15 +477,15 @@ impl Tree {
         Ok(())
     }
 
-    /// Has the kernel look at the queues again. A bucket whose rate was changed still waits for the time that the old one
-    /// asked for; whatever is sent through the device makes the kernel look. This frame goes no further: the tree's first filter
-    /// takes it, so that nobody sees or counts it.
+    /// Makes the kernel poll the queues. A bucket whose rate changed still waits for a time computed from the old
+    /// rate, but any frame sent through the device causes a poll. The tree's first filter drops this frame, so that
+    /// it is neither sent nor counted.
     pub(super) fn wake(&self) -> Result<(), EgressError> {
         if self.leaf == Leaf::Plug {
             return Ok(());
         }
         match self.waker.send(&classify::WAKE_FRAME) {
-            // A device that is down has nothing that waits.
+            // A device that is down has no queued frames.
             Err(error) if error.kind() == io::ErrorKind::NetworkDown => Ok(()),
             result => {
                 result.map_err(|source| EgressError::system("wake the queues of", &self.device, source))
@@ -503,7 +506,7 @@ impl Tree {
     }
 }
 
-/// The kind of the leafs that are there.
+/// Returns the kind of the present leafs.
 fn leaf_among(nodes: &[Node]) -> Option<Leaf> {
     let node = nodes.iter().find(|node| class_of(node.handle) == Some(Class::ALL[0]))?;
     Leaf::ALL.into_iter().find(|leaf| leaf.name() == node.kind)

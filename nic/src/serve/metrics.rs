@@ -1,4 +1,4 @@
-//! An agent's `/metrics`: the numbers of its `/status`, under the names of a switch where they mean the same.
+//! An agent's `/metrics`: the numbers of its `/status`, named as a switch's where the meaning is equal.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;

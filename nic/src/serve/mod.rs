@@ -1,5 +1,5 @@
-//! A host's agent, as people look at it: `/metrics`, `/status` and `/healthz` by the code that serves a switch's, and the same
-//! names for what means the same. All is read from counters that the agent's thread writes; nobody who asks is waited for.
+//! HTTP of a host's agent: `/metrics`, `/status` and `/healthz`, served by the code of a switch's and with its names
+//! where the meaning is equal. Requests only read counters that the agent's thread writes, so they never delay it.
 
 mod metrics;
 mod status;
@@ -21,15 +21,15 @@ pub use status::{NicClassStatus, NicStatus};
 
 const INDEX: &str = "xoff nic\n/metrics    for Prometheus\n/status     everything, as JSON\n/healthz    200 while every queue does what it is told\n";
 
-/// Starts the thread that serves what is seen of an agent.
+/// Starts the thread that serves an agent's state.
 ///
 /// # Errors
-/// No thread, or no runtime for it.
+/// Returns an error if the system refuses the thread or its runtime.
 pub fn serve(view: Arc<NicView>, http: Http) -> Result<ControlHandle, ControlError> {
     control::serve_routes(http, routes(view))
 }
 
-/// Tells a service manager that the agent lives, as long as it looks after its queues; in a thread of its own.
+/// Starts a thread that reports to a service manager that the agent is alive, as long as it checks its queues.
 pub fn agent_lives(view: Arc<NicView>) {
     let Some(every) = service::interval() else { return };
     let mut looks = 0;

@@ -1,4 +1,5 @@
-//! What an agent's `/status` says, as JSON. Fields are named as a switch's where they mean the same, and only ever added.
+//! The JSON of an agent's `/status`. Fields are named as a switch's where their meaning is equal, and are only ever
+//! added.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering::Relaxed;
@@ -14,28 +15,28 @@ use xoff_switch::control::logging;
 use xoff_switch::control::snapshot::{by_name, spread};
 use xoff_switch::control::status::{PauseStatus, Spread};
 
-/// A host's agent.
+/// State of a host's agent.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct NicStatus {
-    /// The interface.
+    /// Name of the interface.
     pub device: String,
     /// Version of the program.
     pub version: String,
-    /// Time since it was started.
+    /// Time since the start.
     pub uptime_nanos: u64,
     /// Index of the interface.
     pub ifindex: u32,
-    /// Its address.
+    /// Address of the interface.
     pub mac: String,
     /// Line rate of the port, layer 1.
     pub speed_bits_per_second: u64,
     /// `dscp` or `pcp`.
     pub trust: String,
-    /// What stops a class: `plug` or `tbf`.
+    /// Queueing discipline that stops a class: `plug` or `tbf`.
     pub leaf: String,
-    /// Whether it has real-time priority.
+    /// True if the agent has real-time priority.
     pub real_time: bool,
-    /// What keeps it from doing its work, in words.
+    /// Faults that keep the agent from working, as text.
     pub faults: Vec<String>,
     /// Changes of queues that the kernel refused.
     pub changes_refused: u64,
@@ -52,11 +53,11 @@ pub struct NicStatus {
     pub guards_lost: u64,
     /// Time from a pause frame received to its class stopped.
     pub obey_reaction: Spread,
-    /// The longest; zero while there was none.
+    /// Longest time from a pause frame received to its class stopped; zero while there was none.
     pub obey_reaction_max_nanos: u64,
     /// `peer_response` that the switch's port needs: measured, or before the first measurement expected.
     pub peer_response_nanos: u64,
-    /// Whether that was measured.
+    /// True if `peer_response_nanos` was measured.
     pub peer_response_measured: bool,
     /// PFC frames sent, because of `pause_above`.
     pub pause_frames_sent: u64,
@@ -70,7 +71,7 @@ pub struct NicStatus {
     pub rate_frames_received: u64,
     /// MAC control frames received that paused nothing, by the defect of the frame.
     pub malformed_control: BTreeMap<String, u64>,
-    /// Address of whoever sent the last pause frame that was obeyed; `None` while there was none.
+    /// Address of the sender of the last obeyed pause frame; `None` while there was none.
     pub pause_peer: Option<String>,
     /// Well-formed CNMs received.
     pub cnms_received: u64,
@@ -84,10 +85,10 @@ pub struct NicStatus {
     pub classes: Vec<NicClassStatus>,
 }
 
-/// One class.
+/// State of one class.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct NicClassStatus {
-    /// 0 to 7.
+    /// Number of the class, 0 to 7.
     pub class: u8,
     /// Whether the class is lossless: it obeys pauses.
     pub lossless: bool,
@@ -104,9 +105,9 @@ pub struct NicClassStatus {
     pub waiting_max_bytes: u64,
     /// Frames that the host's own queues had no room for.
     pub lost: u64,
-    /// Pauses that the switch asked for.
+    /// Pauses that the switch sent.
     pub pause_received: PauseStatus,
-    /// The longest of them at a stretch.
+    /// Longest single pause.
     pub longest_pause_nanos: u64,
     /// Time in which frames of a paused class may have left, because another program had changed the queues.
     #[serde(default)]
@@ -114,19 +115,19 @@ pub struct NicClassStatus {
     /// Times that another program had deleted the queue of the class, with the frames in it.
     #[serde(default)]
     pub queues_deleted: u64,
-    /// Pauses that the switch was asked for (`pause_above`).
+    /// Pauses sent to the switch (`pause_above`).
     pub pause_sent: PauseStatus,
     /// XOFF refreshes sent.
     #[serde(default)]
     pub refreshes_sent: u64,
-    /// CNMs that named it.
+    /// CNMs received for the class.
     pub cnms_received: u64,
     /// Rate that the port keeps for its peer (GFC, QCN), zero in metrics where there is no limit; `None`: the line's.
     pub rate_obeyed_bits_per_second: Option<u64>,
 }
 
 impl NicStatus {
-    /// Of an agent as it is now.
+    /// Returns the current state of an agent.
     pub(super) fn of(view: &NicView) -> NicStatus {
         let (port, now) = (view.counters.port(PortId(0)), crate::guard::now());
         NicStatus {

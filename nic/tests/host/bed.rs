@@ -1,4 +1,4 @@
-//! A host and its peer, and programs on them that send and receive.
+//! A host and its peer, with programs that send and receive.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -17,13 +17,13 @@ use xoff_lab::{Device, Lab, Namespace, VethOptions};
 use xoff_nic::NicWishes;
 use xoff_nic::egress::{Egress, EgressError, EgressSettings, LeafCounts};
 
-/// How long a test waits for what must come: much longer than it ever takes.
+/// Maximum wait of a test: much longer than any event takes.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 pub const LOSSLESS: Class = Class::ALL[3];
-/// Not class 0, in which the kernel's own frames are (multicast listeners of IPv6 report when they like).
+/// A lossy class other than 0, which carries the kernel's own frames (IPv6 multicast reports).
 pub const LOSSY: Class = Class::ALL[1];
-/// DSCPs of those two.
+/// DSCPs of the two classes.
 pub const DSCP_LOSSLESS: u8 = 24;
 pub const DSCP_LOSSY: u8 = 8;
 
@@ -34,10 +34,10 @@ pub fn install(settings: &EgressSettings) -> Result<Egress, EgressError> {
     Egress::prepare(settings)?.install(settings)
 }
 
-/// The device at both ends: no device of a machine has that name.
+/// Name of the device at both ends, which no device of a machine has.
 pub const DEVICE: &str = "nic0";
 
-/// Index of a device in the namespace of the calling thread.
+/// Returns the index of a device in the namespace of the calling thread.
 pub fn nic(device: &str) -> u32 {
     nix::net::if_::if_nametoindex(device).unwrap()
 }
@@ -49,7 +49,7 @@ pub struct Bed {
 }
 
 impl Bed {
-    /// A veth pair with pfifos at both ends, which have the same name.
+    /// Creates a veth pair with pfifos at both ends, which have the same name.
     pub fn new() -> Bed {
         let mut lab = Lab::new();
         let (a, b) = (lab.namespace("host").unwrap(), lab.namespace("peer").unwrap());
@@ -78,12 +78,12 @@ impl Bed {
         self.namespace().run(|| install(settings)).unwrap()
     }
 
-    /// The host's end, as anybody sees it.
+    /// Describes the host's end as the system's tools show it.
     pub fn description(&self) -> String {
         Bed::description_in(self.namespace())
     }
 
-    /// The device of that name in a namespace.
+    /// Describes the device in a namespace as the system's tools show it.
     pub fn description_in(namespace: &Namespace) -> String {
         let show = |program: &str, words: &str| {
             let output = namespace.output(Command::new(program).args(words.split(' '))).unwrap();
@@ -106,7 +106,7 @@ impl Bed {
         assert!(output.status.success(), "{program} {words}: {}", String::from_utf8_lossy(&output.stderr));
     }
 
-    /// A program on the host that sends `count` numbered datagrams.
+    /// Starts a program on the host that sends `count` numbered datagrams.
     pub fn send(&self, dscp: u8, to: IpAddr, count: usize) -> Sender {
         let socket = self.namespace().run(|| {
             let domain = Domain::for_address(SocketAddr::new(to, PORT));
@@ -132,12 +132,12 @@ impl Bed {
         Sender { sent, task: told.recv().unwrap().as_raw(), thread }
     }
 
-    /// A program on the peer that receives what is sent with that DSCP.
+    /// Opens a socket on the peer for datagrams sent with this DSCP.
     pub fn receive(&self, dscp: u8, at: IpAddr) -> UdpSocket {
         self.peer.namespace().run(|| {
             let domain = Domain::for_address(SocketAddr::new(at, PORT));
             let socket = Socket::new(domain, Type::DGRAM, None).unwrap();
-            setsockopt(&socket, RcvBufForce, &(64 << 20)).unwrap(); // whatever net.core.rmem_max says
+            setsockopt(&socket, RcvBufForce, &(64 << 20)).unwrap(); // independent of net.core.rmem_max
             socket.bind(&SocketAddr::new(at, port_of(dscp)).into()).unwrap();
             UdpSocket::from(socket)
         })
@@ -164,7 +164,7 @@ fn v6(host: u16) -> Ipv6Addr {
     Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, host)
 }
 
-/// A line slow enough for this machine.
+/// Returns settings with a line slow enough for this machine.
 pub fn settings() -> EgressSettings {
     settings_at(BitRate::from_mbps(200))
 }
@@ -199,7 +199,7 @@ impl Sender {
     }
 }
 
-/// The numbers of the next `count` datagrams.
+/// Returns the numbers of the next `count` datagrams.
 pub fn received(socket: &UdpSocket, count: usize) -> Vec<usize> {
     socket.set_read_timeout(Some(PATIENCE)).unwrap();
     let mut datagram = [0; DATAGRAM];
@@ -210,7 +210,7 @@ pub fn received(socket: &UdpSocket, count: usize) -> Vec<usize> {
     (0..count).map(|_| next()).collect()
 }
 
-/// Nothing has come.
+/// Asserts that no datagram has arrived.
 pub fn nothing(socket: &UdpSocket) {
     socket.set_nonblocking(true).unwrap();
     assert_eq!(socket.recv(&mut [0]).unwrap_err().kind(), ErrorKind::WouldBlock);
@@ -221,7 +221,7 @@ pub fn of(counts: [LeafCounts; 8], class: Class) -> LeafCounts {
     counts[class.index()]
 }
 
-/// Waits until `ready` gives something.
+/// Waits until `ready` returns a value.
 pub fn wait_for<T>(what: &str, mut ready: impl FnMut() -> Option<T>) -> T {
     let start = Instant::now();
     loop {

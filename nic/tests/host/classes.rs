@@ -1,4 +1,5 @@
-//! Every frame goes into the class where a switch's port would put it: asked of a real kernel, frame by frame, with all classes stopped.
+//! Classification by a real kernel, frame by frame and with all classes stopped: every frame joins the class that a
+//! switch's port would choose.
 
 use std::process::Command;
 
@@ -18,7 +19,7 @@ use crate::bed::{Bed, DEVICE, install, nic, settings, wait_for};
 
 const MAC_CONTROL: u16 = 0x8808;
 
-/// What is between the addresses and the payload, and the payload.
+/// The frame between its addresses and its end.
 #[derive(Clone, Debug)]
 struct Frame {
     tags: Vec<(u16, u16)>,
@@ -39,7 +40,7 @@ impl Frame {
     }
 }
 
-/// All tags that a switch tells apart, and some that it does not.
+/// Returns all tags that a switch distinguishes, and some that it does not.
 fn tags() -> Vec<Vec<(u16, u16)>> {
     let pcps =
         (0..8).map(|pcp: u16| vec![(0x8100, pcp << 13 | if pcp.is_multiple_of(2) { 0 } else { 0x1007 })]);
@@ -54,7 +55,7 @@ fn tags() -> Vec<Vec<(u16, u16)>> {
     pcps.chain(others).collect()
 }
 
-/// Each DSCP over both IPs, and what only looks like IP.
+/// Returns each DSCP over both IP versions, and malformed IP packets.
 fn payloads() -> Vec<(u16, Vec<u8>)> {
     let v4 = |first: u8, dscp: u8, len: usize| {
         let mut bytes = vec![first, dscp << 2 | 1];
@@ -83,28 +84,28 @@ fn payloads() -> Vec<(u16, Vec<u8>)> {
     every_dscp.chain(broken).collect()
 }
 
-/// A switch's port, for the rest of its settings.
+/// Returns the settings of a switch's port.
 fn port() -> PortSettings {
     let text = "[[port]]\nname = \"a\"\ndevice = \"a\"\nspeed = \"1G\"\n[[port]]\nname = \"b\"\ndevice = \"b\"\nspeed = \"1G\"\n";
     Config::from_toml("a file", text, Machine::default()).unwrap().switch.ports[0].clone()
 }
 
-/// What carries frames into the queues of the host's device.
+/// A path of frames into the queues of the host's device.
 struct Road {
     how: &'static str,
-    /// The device that they are sent by.
+    /// Index of the sending device.
     index: i32,
-    /// The last of them sends: the buffers of those before are full of frames that wait.
+    /// Sockets, of which the last one sends: the buffers of the others are full of queued frames.
     senders: Vec<PacketSender>,
 }
 
 impl Road {
-    /// As a program sends them: all tags are in the frame.
+    /// Sends as a program does: all tags are in the frame.
     fn sent(egress: &Egress) -> Road {
         Road { how: "sent", index: egress.ifindex(), senders: Vec::new() }
     }
 
-    /// As they are forwarded from another device: the outermost tag is beside the frame.
+    /// Sends as forwarded from another device: the outermost tag is in metadata.
     fn forwarded(egress: &Egress) -> Road {
         let ip = |words: &str| assert!(Command::new("ip").args(words.split(' ')).status().unwrap().success());
         ip("link add nic1 type veth peer name nic2");
@@ -134,10 +135,10 @@ fn waiting(egress: &mut Egress) -> [u64; 8] {
     egress.counts().unwrap().map(|counts| counts.waiting_frames)
 }
 
-/// Sends every kind of frame by both roads and compares where it waits.
+/// Sends every kind of frame over both paths and compares the queues that they join.
 fn compare(settings: &EgressSettings, port: &PortSettings) {
     let bed = Bed::new();
-    // The host's own IPv6 says now and then which groups it listens to.
+    // Silences the multicast reports of the host's own IPv6.
     bed.namespace().sysctl(&format!("ipv6/conf/{DEVICE}/disable_ipv6"), "1").unwrap();
     bed.namespace().run(|| {
         let classifier = Classifier::new(port);
@@ -195,7 +196,7 @@ fn by_pcp() {
 #[test]
 fn mac_control_is_never_stopped_and_what_wakes_the_queues_is_never_seen() {
     let bed = Bed::new();
-    bed.run("sysctl", "-qw net.ipv6.conf.nic0.disable_ipv6=1"); // the kernel tells of its multicast groups when it likes
+    bed.run("sysctl", "-qw net.ipv6.conf.nic0.disable_ipv6=1"); // silences the kernel's multicast reports
     let mut egress = bed.install(&settings());
     let sender = bed.namespace().run(|| PacketSender::open(egress.ifindex()).unwrap());
     Class::ALL.into_iter().for_each(|class| egress.stop(class).unwrap());
@@ -205,7 +206,7 @@ fn mac_control_is_never_stopped_and_what_wakes_the_queues_is_never_seen() {
     wait_for("MAC control to arrive", || {
         (bed.peer.counters().unwrap().rx_packets == before + 10).then_some(())
     });
-    Class::ALL.into_iter().for_each(|class| egress.start(class).unwrap()); // each wakes the queues
+    Class::ALL.into_iter().for_each(|class| egress.start(class).unwrap()); // each start wakes the queues
     sender.send(&control.bytes()).unwrap();
     wait_for("one more", || (bed.peer.counters().unwrap().rx_packets > before + 10).then_some(()));
     assert_eq!(bed.peer.counters().unwrap().rx_packets, before + 11);

@@ -1,4 +1,4 @@
-//! What the guard does when the agent no longer can.
+//! The guard's work after the agent fails.
 
 use std::env;
 use std::fs;
@@ -17,7 +17,7 @@ use xoff_nic::guard::{Guard, now, stand};
 
 use crate::bed::{Bed, DEVICE, DSCP_LOSSLESS, LOSSLESS, install, peer_ipv4, received, settings, wait_for};
 
-/// A test is started again as the process that it needs: this says as which.
+/// Environment variable with the role in which a test starts itself as another process.
 const ROLE: &str = "XOFF_NIC_ROLE";
 const COUNT: usize = 50;
 const HOUR: Nanos = Nanos::from_secs(3600);
@@ -41,15 +41,15 @@ fn agent(bed: &Bed, test: &str) -> (Child, Lines<BufReader<ChildStdout>>) {
     (child, lines)
 }
 
-/// The rest of the line that begins so.
+/// Returns the rest of the first line that begins with `begin`.
 fn await_line(lines: &mut Lines<BufReader<ChildStdout>>, begin: &str) -> String {
     lines.map_while(Result::ok).find_map(|line| line.strip_prefix(begin).map(str::to_owned)).unwrap()
 }
 
-/// What ends an agent, and not its guard.
+/// Signals that end an agent, but not its guard.
 const ENDING: [Signal; 3] = [Signal::SIGHUP, Signal::SIGINT, Signal::SIGTERM];
 
-/// Waits until a guard does not end by those any more.
+/// Waits until the guard handles these signals.
 fn await_guarding(guard: Pid) {
     wait_for("the guard to take signals", || {
         let status = fs::read_to_string(format!("/proc/{guard}/status")).ok()?;
@@ -59,7 +59,7 @@ fn await_guarding(guard: Pid) {
     });
 }
 
-/// Builds the tree, and stops a class for so long, in the order in which an agent does.
+/// Builds the tree and stops a class for `time`, in the order of an agent.
 fn stopped(test: &str, time: Nanos) -> (Egress, Guard) {
     let mut egress = install(&settings()).unwrap();
     let mut guard = Guard::start(again(test, "guard")).unwrap();
@@ -174,11 +174,11 @@ fn a_guard_leaves_the_device_to_the_next_agent() {
     }
     let bed = Bed::new();
     let before = bed.description();
-    // Who is left without a parent comes to this process: the kernel would wake a process group that is left without one.
+    // Adopts orphans: the kernel would wake a process group that became orphaned.
     set_child_subreaper(true).unwrap();
     let (mut agent, mut lines) = agent(&bed, THIS);
     let guard = await_line(&mut lines, "guard ").parse().map(Pid::from_raw).unwrap();
-    kill(guard, Signal::SIGSTOP).unwrap(); // it comes too late
+    kill(guard, Signal::SIGSTOP).unwrap(); // the guard is delayed
     agent.kill().unwrap();
     agent.wait().unwrap();
     let mut egress = bed.install(&settings());
@@ -208,7 +208,7 @@ fn a_guard_leaves_the_device_to_the_next_agent() {
 fn a_guard_that_cannot_live_is_started_again_once_a_second_and_tried_again_where_it_cannot_be_started() {
     let place = tempfile::tempdir().unwrap();
     let program = place.path().join("guard");
-    symlink("/bin/true", &program).unwrap(); // it ends at once
+    symlink("/bin/true", &program).unwrap(); // ends at once
     let mut guard = Guard::start(Command::new(&program)).unwrap();
     let await_death = |guard: &mut Guard, at| {
         wait_for("its death", || {

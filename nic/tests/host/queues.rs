@@ -9,7 +9,7 @@ use crate::bed::{
 };
 use xoff_dataplane::units::{BitRate, ClassSet};
 
-/// The kinds of leaf that this kernel has. Where it has `plug` everything is tried with both.
+/// Returns settings for each kind of leaf that this kernel supports: both if it has `plug`.
 fn leafs() -> Vec<EgressSettings> {
     let best = Leaf::of_this_kernel().unwrap();
     println!("this kernel's leaf is {best}");
@@ -50,7 +50,7 @@ fn a_sender_of_a_stopped_class_sleeps_and_nothing_is_lost() {
     }
 }
 
-/// A frame for the peer's discard, with that DSCP and no more than a line's shortest frame has.
+/// Returns a minimum-size frame to the peer's discard port with this DSCP.
 fn short_frame(dscp: u8) -> [u8; 60] {
     let mut frame = [0; 60];
     frame[..6].fill(2);
@@ -67,7 +67,7 @@ fn no_stop_lets_a_frame_through_however_often_it_is_repeated() {
         for round in 1..=100 {
             egress.stop(LOSSLESS).unwrap();
             sender.send(&short_frame(DSCP_LOSSLESS)).unwrap();
-            sender.send(&short_frame(DSCP_LOSSY)).unwrap(); // the kernel looks at all queues
+            sender.send(&short_frame(DSCP_LOSSY)).unwrap(); // the kernel polls all queues
             let counts = egress.counts().unwrap();
             assert_eq!((of(counts, LOSSLESS).frames, of(counts, LOSSLESS).waiting_frames), (0, round));
             assert_eq!(of(counts, LOSSY).frames, round);
@@ -86,7 +86,7 @@ fn what_finds_no_room_is_dropped_and_counted() {
         for (class, dscp, room) in [(LOSSLESS, DSCP_LOSSLESS, 10), (LOSSY, DSCP_LOSSY, 5)] {
             egress.stop(class).unwrap();
             for _ in 0..17 {
-                let _ = sender.send(&short_frame(dscp)); // it says where there is no room
+                let _ = sender.send(&short_frame(dscp)); // the error reports that there is no room
             }
             let counts = of(egress.counts().unwrap(), class);
             assert_eq!(
@@ -111,7 +111,7 @@ fn a_limit_holds_one_class_and_can_be_lifted() {
         bed.send(DSCP_LOSSY, peer_ipv4(), 500).join();
         assert_eq!(received(&lossy, 500).len(), 500);
         let waiting = of(egress.counts().unwrap(), LOSSLESS).waiting_frames;
-        // What of it is ahead of the rate is the burst.
+        // Frames ahead of the rate are the burst.
         let burst = settings.burst.0.div_ceil(FRAME) + 3;
         assert!((COUNT as u64 - burst..COUNT as u64).contains(&waiting), "{waiting}");
         egress.limit(LOSSLESS, settings.nic.speed).unwrap();
@@ -131,8 +131,8 @@ fn the_higher_class_leaves_first() {
         (0..50).for_each(|_| sender.send(&long_frame(class.get() << 3)).unwrap());
     }
     classes.iter().for_each(|&class| egress.start(class).unwrap());
-    // Whenever one looks: a class that still waits keeps all below it waiting, but for the one frame that HTB gives each for itself,
-    // and what left while the higher ones were not started yet.
+    // At any time, a class with queued frames keeps all lower classes waiting. Exceptions are the one frame that HTB
+    // guarantees each class, and frames that left before the higher classes were started.
     let early = |egress: &mut Egress| egress.counts().unwrap().map(|counts| counts.frames);
     let at_start = early(&mut egress);
     wait_for("all to leave", || {
@@ -146,7 +146,7 @@ fn the_higher_class_leaves_first() {
     });
 }
 
-/// One that takes its time.
+/// Returns a frame that occupies the line for some time.
 fn long_frame(dscp: u8) -> Vec<u8> {
     let mut frame = short_frame(dscp).to_vec();
     frame.resize(1514, 0);

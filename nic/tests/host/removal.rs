@@ -1,4 +1,4 @@
-//! What was at the device before is there again afterwards, however the tree ends.
+//! Restoration of the device's previous state, however the tree ends.
 
 use std::env;
 use std::io::{BufRead as _, BufReader};
@@ -33,7 +33,7 @@ fn a_device_is_put_back_as_it_was() {
         assert_eq!(egress.warnings(), [""; 0]);
         let during = bed.description();
         for expected in [
-            "qdisc htb 786e: root refcnt 2 r2q 10 default 0 ", // no class has a frame before its leaf is there
+            "qdisc htb 786e: root refcnt 2 r2q 10 default 0 ", // no class receives a frame before its leaf exists
             "class htb 786e:13 parent 786e:1 leaf 7873:",
             "tx-checksum-ip-generic: off",
             "tx-tcp-segmentation: off",
@@ -44,7 +44,7 @@ fn a_device_is_put_back_as_it_was() {
         ] {
             assert!(during.contains(expected), "no {expected:?} in {during}");
         }
-        // From elsewhere, where a device has the same name.
+        // Called from another namespace, in which a device has the same name.
         let removed = bed.peer.namespace().run(|| egress.remove());
         assert_eq!(Bed::description_in(bed.peer.namespace()), others);
         assert_eq!((removed.lost, removed.warnings), ([0; 8], vec![]));
@@ -54,7 +54,7 @@ fn a_device_is_put_back_as_it_was() {
     }
 }
 
-/// The kernel announces all that one request has done in one message: the root that goes, and the one that comes.
+/// Checks for a single message: the kernel announces the removed and the new root of one request together.
 #[test]
 fn root_is_put_back_in_one_request() {
     const TC_GROUP: u32 = 1 << 3;
@@ -118,7 +118,7 @@ fn a_device_has_one_tree_at_a_time() {
     assert!(refused.starts_with("nic0 is a port of this xoff already"), "{refused}");
 }
 
-/// Not a test by itself: the process that the next one kills.
+/// Environment variable of the process that the next test kills.
 const VICTIM: &str = "XOFF_NIC_VICTIM";
 
 #[test]
@@ -181,7 +181,7 @@ fn what_was_dropped_and_not_asked_for_yet_is_told_at_the_end() {
     egress.stop(LOSSLESS).unwrap();
     let mut frame = vec![0; 60];
     frame[12..16].copy_from_slice(&[0x08, 0x00, 0x45, DSCP_LOSSLESS << 2]);
-    (0..17).for_each(|_| _ = sender.send(&frame)); // it says where there is no room
+    (0..17).for_each(|_| _ = sender.send(&frame)); // the error reports that there is no room
     let removed = egress.remove();
     assert_eq!((removed.dropped[LOSSLESS.index()], removed.lost[LOSSLESS.index()]), (7, 0));
 }

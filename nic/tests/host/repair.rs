@@ -1,4 +1,5 @@
-//! Whoever changes the queues of a running host: what is missing or changed is named and repaired, and what was stopped is stopped again.
+//! Changes of a running host's queues by another program: the defects are named and repaired, and stopped classes are
+//! stopped again.
 
 use std::process::Command;
 
@@ -20,7 +21,7 @@ fn parts(parts: &[Part]) -> Defects {
     parts.iter().copied().collect()
 }
 
-/// A command of `tc`: words between spaces, with `_` for a space in one of them.
+/// Runs `tc` with words between spaces, in which `_` stands for a space.
 fn tc(bed: &Bed, words: &str) {
     let words = words.split(' ').map(|word| word.replace('_', " "));
     let output = bed.namespace().output(Command::new("tc").args(words.clone())).unwrap();
@@ -32,7 +33,7 @@ fn tc(bed: &Bed, words: &str) {
     );
 }
 
-/// The queues without their counters.
+/// Describes the queues without their counters.
 fn queues(bed: &Bed) -> String {
     let show = |what: &str| {
         let mut command = Command::new("tc");
@@ -41,7 +42,7 @@ fn queues(bed: &Bed) -> String {
     };
     let filters = show("filter");
     let filters = filters.lines().map(|line| line.split(" id ").next().unwrap()).collect::<String>();
-    // The kernel shows classes and queues in an order of its own, and numbers of direct packets.
+    // The kernel lists classes and queues in an arbitrary order, with counts of direct packets.
     let mut lines: Vec<String> = (show("qdisc") + &show("class"))
         .lines()
         .map(|line| line.split(" direct_packets_stat").next().unwrap().to_owned())
@@ -50,7 +51,7 @@ fn queues(bed: &Bed) -> String {
     lines.join("\n") + &filters
 }
 
-/// Every way of tampering with `tc`, each with what is found to be missing or changed, while class 3 is stopped.
+/// Applies every kind of tampering with `tc` while class 3 is stopped, and compares the reported defects.
 #[test]
 fn tampered_queues_are_named_and_repaired() {
     let leaf = parts(&[Part::Leaf(LOSSLESS)]);
@@ -146,7 +147,7 @@ fn tampered_queues_are_named_and_repaired() {
     assert_eq!(bed.description(), before);
 }
 
-/// What hangs behind our filters, and what is not in the tree, changes nothing of what is obeyed.
+/// Filters behind the agent's, and objects outside the tree, do not affect obedience.
 #[test]
 fn harmless_additions_are_left_alone() {
     let bed = Bed::new();
@@ -162,7 +163,7 @@ fn harmless_additions_are_left_alone() {
     }
 }
 
-/// A new queue counts from nothing, and a host does not.
+/// A new queue counts from zero, but a host's counters continue.
 #[test]
 fn counters_survive_a_repair() {
     let bed = Bed::new();
@@ -179,7 +180,7 @@ fn counters_survive_a_repair() {
     assert_eq!((counts.frames, counts.dropped), (2 * COUNT as u64, 0));
 }
 
-/// Another number in the tree than in the kernel would be taken for tampering.
+/// A refused limit must not enter the tree: a difference from the kernel would be taken for tampering.
 #[test]
 fn refused_limit_is_no_part_of_the_tree() {
     let bed = Bed::new();
@@ -191,7 +192,7 @@ fn refused_limit_is_no_part_of_the_tree() {
     assert_eq!(queues(&bed), whole);
 }
 
-/// A queue is missing while the MTU is followed, which the kernel then takes in part.
+/// A missing queue makes the kernel accept a change of the MTU only in part.
 #[test]
 fn refused_mtu_is_followed_after_the_repair() {
     let (bed, settings) = (Bed::new(), settings());
