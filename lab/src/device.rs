@@ -1,4 +1,4 @@
-//! Network devices in namespaces, made ready, read and changed over netlink.
+//! Network devices in namespaces, configured and read over netlink.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -29,20 +29,20 @@ pub struct Device {
 }
 
 impl Device {
-    /// One that is there already.
+    /// Finds an existing device.
     ///
     /// # Errors
-    /// Where there is none of that name.
+    /// Returns an error if no device has this name.
     pub fn find(namespace: &Namespace, name: &str) -> Result<Device, LabError> {
         let link = read_link(namespace, name)?;
         let (namespace, name) = (namespace.clone(), name.to_owned());
         Ok(Device { namespace, name, index: link.header.index, mac: mac_of(&link) })
     }
 
-    /// Payload bytes of its longest frames.
+    /// Returns the MTU: the maximum payload bytes of a frame.
     ///
     /// # Errors
-    /// Where it is gone.
+    /// Returns an error if the device is gone.
     pub fn mtu(&self) -> Result<u32, LabError> {
         let link = read_link(&self.namespace, &self.name)?;
         let mtu = link.attributes.iter().find_map(|attribute| match attribute {
@@ -52,58 +52,58 @@ impl Device {
         Ok(mtu.expect("every device has one"))
     }
 
-    /// Where it is.
+    /// Returns the device's namespace.
     #[must_use]
     pub fn namespace(&self) -> &Namespace {
         &self.namespace
     }
 
-    /// Its name there.
+    /// Returns the device's name in its namespace.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Its index there.
+    /// Returns the device's index in its namespace.
     #[must_use]
     pub fn index(&self) -> u32 {
         self.index
     }
 
-    /// Its index as most system calls want it.
+    /// Returns the index in the type of most system calls.
     pub(crate) fn ifindex(&self) -> i32 {
         i32::try_from(self.index).expect("the kernel's interface indexes are positive ints")
     }
 
-    /// Its MAC address.
+    /// Returns the MAC address.
     #[must_use]
     pub fn mac(&self) -> MacAddr {
         self.mac
     }
 
-    /// Administratively up or down. The other end of a veth pair loses its carrier with it.
+    /// Sets the administrative state, up or down. The other end of a veth pair loses its carrier with it.
     ///
     /// # Errors
-    /// Where the device is gone.
+    /// Returns an error if the device is gone.
     pub fn set_up(&self, up: bool) -> Result<(), LabError> {
         let what = format!("set {} {}", self.name, if up { "up" } else { "down" });
         netlink(&self.namespace, &what, |kernel| kernel.set_link(set_up(link_at(self.index), up)))
     }
 
-    /// Takes the device away, and with an end of a veth pair the other one, wherever that is.
+    /// Deletes the device, and the other end of a veth pair with it.
     ///
     /// # Errors
-    /// Where it is gone already.
+    /// Returns an error if the device is gone.
     pub fn delete(&self) -> Result<(), LabError> {
         let what = format!("delete {}", self.name);
         let link = RouteNetlinkMessage::DelLink(link_at(self.index));
         netlink(&self.namespace, &what, |kernel| kernel.request(link, 0))
     }
 
-    /// Gives the device an IP address. The first IPv6 one turns IPv6 on for this device.
+    /// Adds an IP address. The first IPv6 address enables IPv6 on the device.
     ///
     /// # Errors
-    /// Where the kernel refuses it.
+    /// Returns an error if the kernel refuses the address.
     pub fn add_address(&self, address: IpAddr, prefix_len: u8) -> Result<(), LabError> {
         if address.is_ipv6() {
             self.silence_ipv6()?;
@@ -117,7 +117,7 @@ impl Device {
             AddressAttribute::Local(address),
             AddressAttribute::Flags(AddressFlags::Nodad),
         ];
-        // Of two addresses none is for all (RFC 3021).
+        // A prefix of two addresses has no broadcast address (RFC 3021).
         if let IpAddr::V4(address) = address
             && prefix_len < 31
         {
@@ -128,25 +128,25 @@ impl Device {
         netlink(&self.namespace, &what, |kernel| kernel.request(message, NLM_F_CREATE | NLM_F_EXCL))
     }
 
-    /// Tells the device for good that `address` is at `mac`, so that nobody has to ask.
+    /// Adds a permanent neighbour entry of `address` at `mac`, so that the kernel never queries for it.
     ///
     /// # Errors
-    /// Where the device is gone.
+    /// Returns an error if the device is gone.
     pub fn add_neighbour(&self, address: IpAddr, mac: MacAddr) -> Result<(), LabError> {
         self.add_neighbours([(address, mac)], NeighbourState::Permanent, NeighbourFlags::empty())
     }
 
-    /// Adds entries for addresses that were at these MAC addresses last. The device sends there at once, and asks meanwhile whether they
-    /// are still there. A device without entries keeps frames in a short queue until it has asked, does not count those that find no
-    /// room in it, and sends the others out of order.
+    /// Adds stale neighbour entries: the device sends to them at once, and verifies them meanwhile. Without entries
+    /// it queues frames until the query is answered, drops those beyond a short queue without counting them, and
+    /// reorders the others.
     ///
     /// # Errors
-    /// Where the device is gone.
+    /// Returns an error if the device is gone.
     pub fn add_stale_neighbours(
         &self,
         neighbours: impl IntoIterator<Item = (IpAddr, MacAddr)>,
     ) -> Result<(), LabError> {
-        // Others count among the 1,024 entries that the kernel allows to all namespaces together (`gc_thresh3`).
+        // Other entries count towards the kernel's limit of 1,024 for all namespaces together (`gc_thresh3`).
         self.add_neighbours(neighbours, NeighbourState::Stale, NeighbourFlags::ExtLearned)
     }
 
@@ -167,10 +167,11 @@ impl Device {
         })
     }
 
-    /// Makes it the device of a host of the kernel, beside a switch: the kernel finishes its own frames.
+    /// Configures the device for a host of the kernel beside a switch: the kernel completes frames itself (no
+    /// offloads).
     ///
     /// # Errors
-    /// Where the device is gone.
+    /// Returns an error if the device is gone.
     pub fn finish_frames(&self) -> Result<(), LabError> {
         self.namespace.run(|| finish_frames(&self.name)).map_err(|source| LabError::Io {
             what: format!("turn offloads of {} off", self.name),
@@ -179,10 +180,10 @@ impl Device {
         })
     }
 
-    /// What has passed and what was lost so far.
+    /// Reads the device's counters.
     ///
     /// # Errors
-    /// Where the device is gone.
+    /// Returns an error if the device is gone.
     pub fn counters(&self) -> Result<Counters, LabError> {
         let link = read_link(&self.namespace, &self.name)?;
         let stats = link.attributes.iter().find_map(|attribute| match attribute {
@@ -200,10 +201,10 @@ impl Device {
         })
     }
 
-    /// What its root queueing discipline, whose counters are those of all below it, has dropped, and what waits in it.
+    /// Reads the drops and the backlog of the root queueing discipline, whose counters include those below it.
     ///
     /// # Errors
-    /// Where the device is gone.
+    /// Returns an error if the device is gone.
     pub fn queue(&self) -> Result<QueueCounts, LabError> {
         let what = format!("read the queueing discipline of {}", self.name);
         let qdiscs = netlink(&self.namespace, &what, |kernel| kernel.qdiscs(self.ifindex()))?;
@@ -233,7 +234,7 @@ impl Device {
     }
 }
 
-/// Counters of a device since it was made.
+/// Counters of a device since its creation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs)] // the names are the kernel's
 pub struct Counters {
@@ -241,14 +242,14 @@ pub struct Counters {
     pub rx_bytes: u64,
     pub tx_packets: u64,
     pub tx_bytes: u64,
-    /// Lost on the way in, errors included.
+    /// Received frames lost, errors included.
     pub rx_dropped: u64,
-    /// Lost on the way out, errors included.
+    /// Frames to send lost, errors included.
     pub tx_dropped: u64,
 }
 
 impl Counters {
-    /// What has been counted since `before`.
+    /// Returns the difference from `before`.
     #[must_use]
     pub fn since(self, before: Counters) -> Counters {
         Counters {
@@ -261,7 +262,7 @@ impl Counters {
         }
     }
 
-    /// Lost on either way.
+    /// Returns the frames lost in both directions.
     #[must_use]
     pub fn dropped(&self) -> u64 {
         self.rx_dropped + self.tx_dropped

@@ -1,9 +1,8 @@
-//! A laboratory in one process: hosts and wires made of network namespaces and veth pairs.
+//! A lab in one process: hosts and wires of network namespaces and veth pairs.
 //!
-//! Nothing here has to be cleaned up, and nothing can be left behind. A [`Namespace`] is an open file
-//! descriptor and one thread that lives in it; nothing is mounted, nothing is named in `/run/netns`.
-//! When the process goes, by whatever road (`kill -9` included), the kernel closes the descriptor,
-//! ends the thread, and with the last user of a namespace takes its devices away.
+//! Nothing needs cleaning up. A [`Namespace`] is an open file descriptor and one thread inside it; nothing is mounted
+//! or named in `/run/netns`. When the process ends, even by `kill -9`, the kernel closes the descriptor and ends the
+//! thread. With the last user of a namespace it removes the namespace's devices.
 //!
 //! ```no_run
 //! # fn main() -> Result<(), xoff_lab::LabError> {
@@ -17,9 +16,8 @@
 //! # Ok(()) }
 //! ```
 //!
-//! The wires are quiet: a namespace speaks IPv6 only on a device that was given an IPv6 address, and
-//! there without autoconfiguration, link-local addresses or duplicate detection, so that a frame
-//! seen on a wire is one that somebody sent on purpose.
+//! The wires carry only frames that a program sends on purpose. IPv6 is enabled only on devices with an IPv6 address,
+//! without autoconfiguration, link-local addresses or duplicate detection.
 
 #![forbid(unsafe_code)]
 
@@ -53,27 +51,27 @@ pub struct Lab {
 }
 
 impl Lab {
-    /// An empty laboratory.
+    /// Creates an empty lab.
     #[must_use]
     pub fn new() -> Lab {
         Lab::default()
     }
 
-    /// A new namespace, with nothing in it but its loopback device, which is up. The name appears in
-    /// messages and as its thread's name only.
+    /// Creates a namespace with a loopback device, which is up. The name appears only in messages and as a thread's
+    /// name.
     ///
     /// # Errors
-    /// [`LabError::Namespace`] without CAP_SYS_ADMIN.
+    /// Returns [`LabError::Namespace`] without CAP_SYS_ADMIN.
     pub fn namespace(&self, name: &str) -> Result<Namespace, LabError> {
         let namespace = Namespace::create(name)?;
         device::loopback_up(&namespace)?;
         Ok(namespace)
     }
 
-    /// A veth pair between two namespaces, set up as `options` and the ends say, both ends up.
+    /// Creates a veth pair between two namespaces according to `options` and the ends, both up.
     ///
     /// # Errors
-    /// What the kernel refuses: a name taken or too long, an address of the wrong form.
+    /// Returns the kernel's refusal, for example of a taken or too long name.
     pub fn veth(
         &mut self,
         a: End<'_>,
@@ -85,10 +83,10 @@ impl Lab {
         Ok((a, b))
     }
 
-    /// Makes several veth pairs at once; see [`Lab::veth`].
+    /// Creates several veth pairs at once; see [`Lab::veth`].
     ///
     /// # Errors
-    /// That of the first pair that the kernel refuses; the others are there.
+    /// Returns the error of the first pair that the kernel refuses; the other pairs exist.
     pub fn veths(
         &mut self,
         pairs: Vec<(End<'_>, End<'_>, VethOptions)>,
@@ -98,35 +96,35 @@ impl Lab {
         made.into_iter().collect()
     }
 
-    /// Every veth end made so far.
+    /// Returns every veth end created so far.
     #[must_use]
     pub fn devices(&self) -> &[Device] {
         &self.devices
     }
 }
 
-/// What can go wrong while a laboratory is built.
+/// Error of building a lab.
 #[derive(Debug, thiserror::Error)]
 pub enum LabError {
-    /// The kernel gave no namespace.
+    /// The kernel refused a namespace.
     #[error(
         "cannot make network namespace {name}: {source}; run as root (CAP_SYS_ADMIN is needed), \
          on a kernel with CONFIG_NET_NS"
     )]
     Namespace {
-        /// What the namespace was to be called.
+        /// Name for the namespace.
         name: String,
-        /// The system's words.
+        /// The system's error.
         source: io::Error,
     },
     /// A file, a socket or a request to the kernel failed.
     #[error("cannot {what} in namespace {namespace}: {source}")]
     Io {
-        /// What was tried.
+        /// Phrase that names the failed action.
         what: String,
-        /// Where.
+        /// Name of the namespace.
         namespace: String,
-        /// The system's words.
+        /// The system's error.
         source: io::Error,
     },
 }

@@ -1,4 +1,4 @@
-//! Marks that devices carry with them, for who finds these later: a text, which ends with its device.
+//! Marks on devices: texts in their alias, which disappear with the device.
 
 use xoff_netlink::link_named;
 use xoff_netlink::packet_route::link::LinkAttribute;
@@ -6,20 +6,20 @@ use xoff_netlink::packet_route::link::LinkAttribute;
 use super::netlink::netlink;
 use super::{LabError, Namespace};
 
-/// Marks a device of a namespace: the namespace itself, where that is its loopback device.
+/// Marks a device, or the namespace itself if `device` is its loopback device.
 ///
 /// # Errors
-/// Where the kernel refuses it.
+/// Returns an error if the kernel refuses.
 pub fn set_mark(namespace: &Namespace, device: &str, mark: &str) -> Result<(), LabError> {
     let mut link = link_named(device);
     link.attributes.push(LinkAttribute::IfAlias(mark.to_owned()));
     netlink(namespace, &format!("mark {device}"), |kernel| kernel.set_link(link))
 }
 
-/// The devices of a namespace that have a mark, by name, each with its own.
+/// Returns the names and marks of all marked devices in a namespace.
 ///
 /// # Errors
-/// Where the kernel refuses to say.
+/// Returns an error if the kernel refuses.
 pub fn marks(namespace: &Namespace) -> Result<Vec<(String, String)>, LabError> {
     let mut marked = Vec::new();
     netlink(namespace, "list devices", |kernel| {

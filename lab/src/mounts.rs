@@ -1,8 +1,9 @@
-//! Files that only the programs of one namespace see: `/etc/hosts`, and a `/sys` that tells of the devices there; and a host name.
-//! And directories that they alone have, with what they are to read there and whatever they write.
+//! Files and directories for the programs of one namespace: an `/etc/hosts`, a `/sys` with the namespace's devices, a
+//! host name, and private directories in memory.
 //!
-//! The thread that lives in a namespace gets a mount namespace of its own. `/etc/hosts` is a file of a file system in memory that is
-//! mounted for a moment and then is nowhere but there, so nothing has to be written or cleaned up outside.
+//! The thread of a namespace gets its own mount namespace. Its `/etc/hosts` is a bind mount of a file in a file
+//! system in memory, which is itself mounted only briefly. So no file is written outside, and nothing needs cleaning
+//! up.
 
 use std::fs;
 use std::io;
@@ -12,10 +13,10 @@ use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::sched::{CloneFlags, unshare};
 use nix::unistd::sethostname;
 
-/// Any directory: what is in it is there again afterwards.
+/// Any directory: its content is visible again afterwards.
 const FOR_A_MOMENT: &str = "/run";
 
-/// Gives the calling thread a mount namespace of its own with these files, and a host name.
+/// Gives the calling thread its own mount namespace with these files, and a host name.
 pub(super) fn furnish(name: &str, hosts: &str) -> io::Result<()> {
     let nothing: Option<&str> = None;
     own_mounts(CloneFlags::CLONE_NEWUTS)?;
@@ -30,7 +31,7 @@ pub(super) fn furnish(name: &str, hosts: &str) -> io::Result<()> {
     Ok(())
 }
 
-/// Gives the calling thread directories of its own in place of those of these that there are, in memory, and in them these files.
+/// Covers those of `places` that exist by directories in memory, for the calling thread only, and writes `files`.
 pub(super) fn own_directories(places: &[&str], files: &[(PathBuf, String)]) -> io::Result<()> {
     own_mounts(CloneFlags::empty())?;
     places.iter().filter(|place| Path::new(place).exists()).try_for_each(|place| in_memory(place))?;
@@ -40,7 +41,7 @@ pub(super) fn own_directories(places: &[&str], files: &[(PathBuf, String)]) -> i
     })
 }
 
-/// What is mounted here from now on stays here; what is mounted outside comes here.
+/// Separates the mounts: later mounts here stay here, later mounts outside still appear here.
 fn own_mounts(beside: CloneFlags) -> io::Result<()> {
     let nothing: Option<&str> = None;
     unshare(CloneFlags::CLONE_NEWNS | beside)?;

@@ -18,8 +18,8 @@ use super::{LabError, mounts};
 
 type Job = Box<dyn FnOnce() + Send>;
 
-/// A network namespace. Clones are the same namespace; it ends with the last of them, once no child
-/// process, socket or thread uses it any more.
+/// A network namespace. Clones denote the same namespace. It ends with the last clone, when no child process, socket
+/// or thread uses it.
 #[derive(Clone, Debug)]
 pub struct Namespace {
     inner: Arc<Inner>,
@@ -29,9 +29,9 @@ pub struct Namespace {
 struct Inner {
     name: String,
     file: File,
-    /// To the thread that lives here and becomes the parent of every child process.
+    /// Channel to the thread that lives in the namespace and becomes the parent of every child process.
     keeper: Sender<Job>,
-    /// That thread.
+    /// Id of that thread.
     keeper_id: Pid,
 }
 
@@ -40,10 +40,10 @@ impl Namespace {
         Namespace::kept(name, enter_new)
     }
 
-    /// One that exists: the file is below `/run/netns`, or a `/proc/PID/ns/net`.
+    /// Opens an existing namespace: a file below `/run/netns`, or a `/proc/PID/ns/net`.
     ///
     /// # Errors
-    /// [`LabError::Namespace`] where the file is no network namespace, or this process may not enter it.
+    /// Returns [`LabError::Namespace`] if the file is no network namespace, or this process may not enter it.
     pub fn existing(name: &str, file: File) -> Result<Namespace, LabError> {
         Namespace::kept(name, move || {
             setns(file.as_fd(), CloneFlags::CLONE_NEWNET)?;
@@ -73,14 +73,14 @@ impl Namespace {
         Ok(Namespace { inner: Arc::new(Inner { name: name.to_owned(), file, keeper, keeper_id }) })
     }
 
-    /// What it was called when made.
+    /// Returns the name given at creation.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.inner.name
     }
 
-    /// Runs `work` in a fresh thread inside this namespace and waits for it; a panic in it goes on in
-    /// the caller. Sockets that it opens stay in this namespace wherever they are used.
+    /// Runs `work` in a new thread inside the namespace and waits for it; a panic continues in the caller. Sockets
+    /// that `work` opens stay in the namespace.
     pub fn run<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
         thread::scope(|scope| {
             let thread = scope.spawn(|| {
@@ -91,7 +91,7 @@ impl Namespace {
         })
     }
 
-    /// Starts a thread that runs `work` inside this namespace.
+    /// Starts a thread that runs `work` inside the namespace.
     pub fn spawn_thread<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,
@@ -103,12 +103,12 @@ impl Namespace {
         })
     }
 
-    /// Gives the programs that are started here from now on files of their own, as `ip netns exec` does: `/etc/hosts`
-    /// says what `hosts` says, and `/sys` tells of the devices here; and its own name as that of the host. Nobody else
-    /// sees it, and nothing is left of it.
+    /// Gives programs started later their own files, as `ip netns exec` does: an `/etc/hosts` with the text `hosts`,
+    /// and a `/sys` with the namespace's devices. The host name becomes the namespace's name. Other processes are not
+    /// affected.
     ///
     /// # Errors
-    /// Where the kernel refuses a mount.
+    /// Returns an error if the kernel refuses a mount.
     pub fn furnish(&self, hosts: String) -> Result<(), LabError> {
         let name = self.name().to_owned();
         self.on_keeper(move || mounts::furnish(&name, &hosts)).map_err(|source| LabError::Io {
@@ -118,11 +118,11 @@ impl Namespace {
         })
     }
 
-    /// Gives the programs that are started here from now on directories of their own in place of these that there are, in memory, and in
-    /// them these files. Nobody else sees what is there, and nothing is left of it.
+    /// Gives programs started later their own directories in memory in place of `places`, with these files. Other
+    /// processes are not affected.
     ///
     /// # Errors
-    /// Where the kernel refuses a mount.
+    /// Returns an error if the kernel refuses a mount.
     pub fn own_directories(
         &self,
         places: &'static [&'static str],
@@ -135,48 +135,48 @@ impl Namespace {
         })
     }
 
-    /// Whether there is something of this name, as the programs here see it.
+    /// Returns true if the path exists for the namespace's programs.
     #[must_use]
     pub fn has_file(&self, path: &Path) -> bool {
         let path = path.to_owned();
         self.on_keeper(move || path.exists())
     }
 
-    /// What a file says, as the programs here see it.
+    /// Reads a file as the namespace's programs see it.
     ///
     /// # Errors
-    /// Where it cannot be read.
+    /// Returns an error if the file cannot be read.
     pub fn read_file(&self, path: &Path) -> io::Result<String> {
         let path = path.to_owned();
         self.on_keeper(move || fs::read_to_string(path))
     }
 
-    /// An empty file of this name, as the programs here see it.
+    /// Creates an empty file as the namespace's programs see it.
     ///
     /// # Errors
-    /// Where it cannot be made.
+    /// Returns an error if the file cannot be created.
     pub fn create_file(&self, path: &Path) -> io::Result<File> {
         let path = path.to_owned();
         self.on_keeper(move || File::create(path))
     }
 
-    /// Where the namespaces of the thread that lives here are found, as long as it lives: a directory with `net` and `mnt`.
+    /// Returns the directory of the namespace files (`net`, `mnt`) of the thread inside, which is valid as long as
+    /// that thread lives.
     #[must_use]
     pub fn entrance(&self) -> PathBuf {
         format!("/proc/{}/task/{}/ns", std::process::id(), self.inner.keeper_id).into()
     }
 
-    /// Starts a program inside this namespace. Its parent is the thread that lives here, which ends
-    /// with the namespace or the process: a child that asks for a signal on its parent's death gets
-    /// it then, not earlier.
+    /// Starts a program inside the namespace. Its parent is the thread inside, which ends with the namespace or the
+    /// process. A child that requests a signal at its parent's death gets it then.
     ///
     /// # Errors
-    /// As [`Command::spawn`].
+    /// Returns the errors of [`Command::spawn`].
     pub fn spawn(&self, mut command: Command) -> io::Result<Child> {
         self.on_keeper(move || command.spawn())
     }
 
-    /// Runs `work` in the thread that lives here.
+    /// Runs `work` in the thread inside the namespace.
     fn on_keeper<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> T {
         let (report, done) = mpsc::channel();
         let job = Box::new(move || {
@@ -186,18 +186,18 @@ impl Namespace {
         done.recv().expect("the thread runs every job")
     }
 
-    /// Runs a program inside this namespace to its end.
+    /// Runs a program inside the namespace to its end.
     ///
     /// # Errors
-    /// As [`Command::output`].
+    /// Returns the errors of [`Command::output`].
     pub fn output(&self, command: &mut Command) -> io::Result<Output> {
         self.run(|| command.output())
     }
 
-    /// Writes a setting under `/proc/sys/net` of this namespace.
+    /// Writes a setting under `/proc/sys/net` of the namespace.
     ///
     /// # Errors
-    /// Where there is no such setting, or it does not take the value.
+    /// Returns an error if the setting does not exist or rejects the value.
     pub fn sysctl(&self, setting: &str, value: &str) -> Result<(), LabError> {
         self.run(|| fs::write(format!("/proc/sys/net/{setting}"), value)).map_err(|source| LabError::Io {
             what: format!("set net/{setting} to {value}"),
@@ -206,13 +206,13 @@ impl Namespace {
         })
     }
 
-    /// By which the kernel tells it from other namespaces that exist now.
+    /// Returns the inode that identifies the namespace while it exists.
     #[must_use]
     pub fn inode(&self) -> u64 {
         self.inner.file.metadata().expect("an open file").ino()
     }
 
-    /// For netlink messages that name a namespace by descriptor.
+    /// Returns the descriptor for netlink messages that name the namespace by it.
     pub(super) fn raw_fd(&self) -> RawFd {
         self.inner.file.as_raw_fd()
     }
@@ -226,7 +226,7 @@ impl Namespace {
 fn enter_new() -> io::Result<File> {
     unshare(CloneFlags::CLONE_NEWNET)?;
     for family in ["all", "default"] {
-        // Missing where the kernel has no IPv6: as quiet as it gets.
+        // Fails harmlessly if the kernel has no IPv6.
         let _ = fs::write(format!("/proc/sys/net/ipv6/conf/{family}/disable_ipv6"), "1");
     }
     File::open("/proc/thread-self/ns/net")

@@ -1,4 +1,4 @@
-//! Conversations with the kernel about devices, each in the namespace that it is about.
+//! Netlink conversations about devices, each in the device's namespace.
 
 use std::io;
 
@@ -8,7 +8,7 @@ use xoff_netlink::{Conversation, link_named};
 
 use super::{LabError, Namespace};
 
-/// One conversation over netlink, inside `namespace`.
+/// Holds one netlink conversation inside `namespace`.
 pub(super) fn netlink<T, E: Into<io::Error>>(
     namespace: &Namespace,
     what: &str,

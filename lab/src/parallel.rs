@@ -1,4 +1,4 @@
-//! The same work for many nodes at once.
+//! Parallel execution of the same work for many nodes.
 
 use std::panic;
 use std::sync::{Mutex, PoisonError};
@@ -7,8 +7,8 @@ use std::thread;
 /// Maximum number of threads. There are more than processors, because threads wait for the kernel most of the time.
 const THREADS_MAX: usize = 16;
 
-/// Calls `work` with each of `items`, in several threads, and returns the results in the order of the items. A panic in `work`
-/// goes on in the caller.
+/// Calls `work` with each of `items` in several threads, and returns the results in the order of the items. A panic
+/// in `work` continues in the caller.
 pub(crate) fn each<T: Send, R: Send>(items: Vec<T>, work: impl Fn(T) -> R + Sync) -> Vec<R> {
     let threads = items.len().min(THREADS_MAX);
     let items = Mutex::new(items.into_iter().enumerate());

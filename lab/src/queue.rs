@@ -1,4 +1,4 @@
-//! What a queueing discipline counts.
+//! Counters of a queueing discipline.
 
 use std::iter::Sum;
 
@@ -7,9 +7,9 @@ use xoff_netlink::tc::Node;
 /// Counters of a queueing discipline, in frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QueueCounts {
-    /// Dropped since it was installed.
+    /// Frames dropped since its installation.
     pub dropped: u64,
-    /// Waiting now.
+    /// Frames queued now.
     pub waiting: u64,
 }
 

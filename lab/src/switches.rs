@@ -9,16 +9,16 @@ use xoff_switch::control::SwitchView;
 use xoff_switch::control::status::Status;
 use xoff_switch::run::{self, Privileges, RunError, Running, ThreadError};
 
-/// Running switches, which are stopped where they were started: a generic program comes off nowhere
-/// else.
+/// Running switches, stopped in the namespaces in which they were started: a generic XDP program can be detached
+/// nowhere else.
 #[derive(Debug, Default)]
 pub struct Switches(Vec<(Namespace, Running)>);
 
 impl Switches {
-    /// One in each of these namespaces.
+    /// Starts a switch in each of these namespaces.
     ///
     /// # Errors
-    /// The index of one that cannot run, and why; the others are stopped.
+    /// Returns the index and error of the first switch that cannot run; the others are stopped.
     pub fn start(configs: &[(Namespace, Config)]) -> Result<Switches, (usize, RunError)> {
         let start = |(namespace, config): &(Namespace, Config)| {
             let running = namespace.run(|| run::start(config, &Privileges::Keep))?;
@@ -34,13 +34,13 @@ impl Switches {
         failed.map_or(Ok(switches), Err)
     }
 
-    /// What can be seen of them.
+    /// Returns the state of each switch.
     #[must_use]
     pub fn views(&self) -> Vec<Arc<SwitchView>> {
         self.0.iter().map(|(_, running)| Arc::clone(running.view())).collect()
     }
 
-    /// Stops them; what each said in the end, or how a thread of it ended before it was asked to.
+    /// Stops the switches; returns each one's final state, or the error that ended one of its threads early.
     pub fn stop(&mut self) -> Vec<Result<Status, ThreadError>> {
         parallel::each(self.0.drain(..).collect(), |(namespace, running)| namespace.run(|| running.stop()))
     }

@@ -1,11 +1,11 @@
-//! A TAP device tied to a wire, so that the virtual machine behind it is at the other end of that wire.
+//! A tie between a TAP device and a wire, which puts the virtual machine behind the TAP at the other end of the wire.
 //!
 //! ```text
-//!   guest -- TAP == veth -- veth -- switch      == what comes in at either leaves at the other (clsact, mirred)
+//!   guest -- TAP == veth -- veth -- switch      == every frame received at either leaves at the other (clsact, mirred)
 //! ```
 //!
-//! Everything passes, MAC control too (a bridge in its place would keep that). Towards the switch the veth is shaped to the line's
-//! rate: a TAP has none, and a guest that is paused has only what it has sent already on the way.
+//! All frames pass, also MAC control, which a bridge would discard. The veth is shaped to the line's rate towards the
+//! switch, because a TAP has no rate. So few frames of a paused guest are still on their way.
 
 use std::io;
 
@@ -16,31 +16,32 @@ use xoff_netlink::tc::{Bucket, Filter, Handle, Place, Qdisc, Rate, Request, TcEr
 use super::netlink::netlink;
 use super::{Counters, Device, LabError};
 
-/// What of layer 1 a frame costs beyond what the kernel counts: FCS, preamble and gap.
+/// Bytes of layer 1 that the kernel does not count in a frame: FCS, preamble and gap.
 const OVERHEAD: u16 = 24;
-/// The shortest frame with all of that.
+/// Bytes of layer 1 of the shortest frame.
 const LEAST: u16 = 84;
-/// Bytes of two frames of the usual MTU: a bucket holds at least that.
+/// Bytes of two frames of the usual MTU, the minimum depth of a bucket.
 const TWO_FRAMES: u32 = 3_200;
-/// Bytes that wait for the line; more than QEMU sends before it waits, with an `sndbuf`.
+/// Maximum bytes queued for the line: more than QEMU sends ahead with `sndbuf`.
 const WAITING_MAX: u32 = 10_000_000;
 
-/// Turn of the filter, by which a tie is known: that of a process that was killed is taken away.
+/// Priority of the filter, which identifies a tie: one of a killed process is removed.
 const OURS: u16 = 0x786f;
 
 /// A TAP that is tied to a wire. Dropping it unties the TAP, which stays.
 #[derive(Debug)]
 pub struct Tie {
     tap: Device,
-    /// What the TAP had counted before.
+    /// Counters of the TAP before the tie.
     before: Counters,
 }
 
 impl Tie {
-    /// Ties a TAP to the end of a wire in the same namespace, whose line has this rate.
+    /// Ties a TAP to the end of a wire in the same namespace, with a line of this rate.
     ///
     /// # Errors
-    /// Where the kernel lacks what it takes (clsact, cls_bpf, mirred, tbf), or somebody has the TAP's clsact already.
+    /// Returns an error if the kernel lacks clsact, cls_bpf, mirred or tbf, or the TAP has a clsact of another
+    /// program.
     pub fn new(tap: Device, wire: &Device, line: BitRate) -> Result<Tie, LabError> {
         let [at_tap, at_wire] = [&tap, wire].map(Device::ifindex);
         let rate = Rate { bytes_per_second: line.bits_per_second() / 8, overhead: OVERHEAD, least: LEAST };
@@ -57,21 +58,21 @@ impl Tie {
         Ok(Tie { tap, before })
     }
 
-    /// Leaves the TAP as it was, as dropping this does; said twice it does no harm.
+    /// Unties the TAP, as dropping does; may be called repeatedly.
     pub fn untie(&self) {
-        let _ = send(&self.tap, [Qdisc::delete(clsact(self.tap.ifindex()))].into_iter()); // or it is gone
+        let _ = send(&self.tap, [Qdisc::delete(clsact(self.tap.ifindex()))].into_iter()); // fails harmlessly if the TAP is gone
     }
 
-    /// The TAP.
+    /// Returns the TAP.
     #[must_use]
     pub fn tap(&self) -> &Device {
         &self.tap
     }
 
-    /// What the TAP has counted since it was tied.
+    /// Returns the TAP's counters since it was tied.
     ///
     /// # Errors
-    /// Where it is gone.
+    /// Returns an error if the TAP is gone.
     pub fn counters(&self) -> Result<Counters, LabError> {
         Ok(self.tap.counters()?.since(self.before))
     }
@@ -87,21 +88,21 @@ fn clsact(ifindex: i32) -> Place {
     Place { ifindex, parent: Handle::CLSACT, handle: Handle::NONE }
 }
 
-/// Whatever comes in at `from` leaves at `to`.
+/// Returns a request that redirects all frames received at `from` to `to`.
 fn redirect(from: i32, to: i32) -> Request {
     Filter::redirect(OURS, to).put(Place { ifindex: from, parent: Handle::INGRESS, handle: Handle::NONE })
 }
 
-/// A tie that has lost its wire: nobody else can have one, for the wire's end has a name of its own.
+/// Removes the tie of a killed process. It has lost its wire, because the wire's end has a name of its own.
 fn remove_leftover(tap: &Device) -> Result<(), LabError> {
     let left = talk(tap, |kernel| {
-        let filters = kernel.filters(tap.ifindex(), Handle::INGRESS).unwrap_or_default(); // or there is no clsact
+        let filters = kernel.filters(tap.ifindex(), Handle::INGRESS).unwrap_or_default(); // fails harmlessly without a clsact
         Ok(!filters.is_empty() && filters.iter().all(|filter| filter.priority() == OURS))
     })?;
     if left { send(tap, [Qdisc::delete(clsact(tap.ifindex()))].into_iter()) } else { Ok(()) }
 }
 
-/// In the namespace of `device`.
+/// Sends requests in the namespace of `device`.
 fn send(device: &Device, mut requests: impl Iterator<Item = Request>) -> Result<(), LabError> {
     talk(device, move |kernel| requests.try_for_each(|mut request| kernel.send(&mut request)))
 }

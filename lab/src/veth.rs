@@ -10,15 +10,15 @@ use xoff_netlink::{NLM_F_CREATE, NLM_F_EXCL, link_named};
 use super::netlink::netlink;
 use super::{Device, LabError, Namespace};
 
-/// What both ends of a veth pair have in common.
+/// Settings common to both ends of a veth pair.
 #[derive(Clone, Debug)]
 pub struct VethOptions {
     /// MTU: payload bytes, without the Ethernet header.
     pub mtu: u32,
-    /// Receive queues, and as many transmit queues.
+    /// Number of receive queues, and of transmit queues.
     pub queues: u32,
-    /// Packets that the queueing discipline in front of the device holds. Without one, a veth whose
-    /// ring of 256 frames is full drops; with one it tells the sender to wait.
+    /// Packets that the queueing discipline of the device holds. Without one, a veth drops when its ring of 256
+    /// frames is full; with one it blocks the sender.
     pub txqueuelen: u32,
 }
 
@@ -28,7 +28,7 @@ impl Default for VethOptions {
     }
 }
 
-/// One end of a wire to be made; see [`Namespace::end`].
+/// Settings of one end of a wire; see [`Namespace::end`].
 #[derive(Clone, Debug)]
 pub struct End<'a> {
     namespace: &'a Namespace,
@@ -39,17 +39,17 @@ pub struct End<'a> {
 }
 
 impl Namespace {
-    /// One end of a wire to be made, here, with this device name.
+    /// Returns settings for the end of a wire in this namespace, with a device name.
     #[must_use]
     pub fn end<'a>(&'a self, device: &'a str) -> End<'a> {
         End::new(self, device)
     }
 
-    /// Deletes all devices of a group, which is not 0, and with ends of veth pairs the other ends. The kernel waits for readers of its
-    /// tables once for all of them, and once for each where they are deleted one by one.
+    /// Deletes all devices of a group other than 0, and the other ends of veth pairs. The kernel then waits once for
+    /// readers of its tables, instead of once for each device.
     ///
     /// # Errors
-    /// Where no device is in the group.
+    /// Returns an error if no device is in the group.
     pub fn delete_group(&self, group: u32) -> Result<(), LabError> {
         let mut link = LinkMessage::default();
         link.attributes.push(LinkAttribute::Group(group));
@@ -63,21 +63,21 @@ impl<'a> End<'a> {
         End { namespace, name, mac: None, group: None, addresses: Vec::new() }
     }
 
-    /// With this MAC address, instead of one that the kernel makes up.
+    /// Sets the MAC address, which the kernel otherwise chooses.
     #[must_use]
     pub fn mac(mut self, mac: MacAddr) -> End<'a> {
         self.mac = Some(mac);
         self
     }
 
-    /// In this group of devices; see [`Namespace::delete_group`].
+    /// Sets the group of the device; see [`Namespace::delete_group`].
     #[must_use]
     pub fn group(mut self, group: u32) -> End<'a> {
         self.group = Some(group);
         self
     }
 
-    /// With this IP address and prefix length; may be said again for more.
+    /// Adds an IP address with its prefix length.
     #[must_use]
     pub fn address(mut self, address: impl Into<IpAddr>, prefix_len: u8) -> End<'a> {
         self.addresses.push((address.into(), prefix_len));
@@ -113,8 +113,8 @@ pub(super) fn veth(a: End<'_>, b: End<'_>, options: &VethOptions) -> Result<(Dev
 fn bring_up(end: &End<'_>) -> Result<Device, LabError> {
     let device = Device::find(end.namespace, end.name)?;
     device.add_queue()?;
-    // What a namespace that was there before would say by itself, while nobody is at the other end yet. A kernel without IPv6
-    // has no such setting, and says nothing.
+    // Silences the frames that a namespace that existed before would send before the other end is ready. A kernel
+    // without IPv6 lacks the setting and sends none.
     let _ = end.namespace.sysctl(&format!("ipv6/conf/{}/disable_ipv6", end.name), "1");
     device.set_up(true)?;
     for &(address, prefix_len) in &end.addresses {
@@ -219,7 +219,7 @@ mod tests {
         assert!(message.starts_with("cannot make veth pair a/p1 - b/e"), "{message}");
     }
 
-    /// Not a test by itself: the process that the next one kills.
+    /// Environment variable of the process that the next test kills.
     const VICTIM: &str = "XOFF_LAB_VICTIM";
 
     #[test]
@@ -249,7 +249,7 @@ mod tests {
         assert!(fs::read_to_string("/proc/mounts").is_ok_and(|mounts| !mounts.contains(&inode)));
     }
 
-    /// Whether any thread of any process lives in the namespace.
+    /// Returns true if a thread of any process lives in the namespace.
     fn in_use(inode: &str) -> bool {
         let namespace = format!("net:[{inode}]");
         let lives_there = |task: &Path| {

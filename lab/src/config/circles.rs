@@ -1,8 +1,9 @@
-//! Wires in a circle: whether a frame to all would run in it, or come to a switch twice.
+//! Cycles of wires: checks that a broadcast neither loops nor reaches a switch twice.
 //!
-//! Each switch floods a frame out of all ports but that by which it came; of a group it takes one, whichever that may be, and none
-//! of the group that it came by. So two switches that several wires join are no circle if these are a group at both ends, nor
-//! are leaves and spines if the spines of a leaf are one. What any choice of members leads to is looked at.
+//! A switch floods a frame to all ports except its ingress port. Of a group it takes one member, which may be any of
+//! them, and none of the ingress port's group. So several wires between two switches are no cycle if they are a group
+//! at both ends. Leaves and spines are no cycle if the uplinks of each leaf are a group. The check covers every
+//! choice of members.
 
 use std::collections::BTreeMap;
 
@@ -14,26 +15,26 @@ use xoff_dataplane::units::PortId;
 use super::wires::Wiring;
 use super::{End, Link};
 
-/// A switch, and a port of it.
+/// Indexes of a switch and one of its ports.
 type At = (usize, usize);
 
-/// A port that leads to a host, whether there is one or not.
+/// Index that stands for a port to a host, even if the switch has none.
 const A_HOST: usize = usize::MAX;
 
-/// What becomes of a frame to all.
+/// Outcome of a broadcast.
 enum Ends {
-    /// It comes to each switch so often.
+    /// The broadcast reaches each switch this many times.
     After(Vec<u32>),
-    /// It does not end.
+    /// The broadcast loops.
     Never,
 }
 
-/// Refuses every wire with which frames to all would not come to each switch once.
+/// Reports every wire that makes broadcasts loop or reach a switch more than once.
 pub(super) fn refuse(wiring: &Wiring, configs: &[Option<Config>], names: &[&str], problems: &mut Problems) {
     let Some(switches) =
         configs.iter().map(|config| Some(&config.as_ref()?.switch)).collect::<Option<Vec<_>>>()
     else {
-        return; // which is an error already
+        return; // the missing configuration is an error already
     };
     let is_closing = |link: usize| wiring.closing.iter().any(|(closing, _)| *closing == link);
     let mut taken: Vec<bool> = (0..wiring.wires.len()).map(|link| !is_closing(link)).collect();
@@ -63,13 +64,13 @@ pub(super) fn refuse(wiring: &Wiring, configs: &[Option<Config>], names: &[&str]
 
 struct Floods<'a> {
     wires: &'a [Link],
-    /// By wire: whether it counts.
+    /// Wires to consider, by index.
     taken: &'a [bool],
     switches: &'a [&'a SwitchSettings],
 }
 
 impl Floods<'_> {
-    /// How often a frame that comes from a host, at whatever switch, comes to each switch at most.
+    /// Returns the maximum visits of each switch by a host's broadcast, over all ingress switches.
     fn worst(&self) -> Ends {
         let mut known = BTreeMap::new();
         let mut worst = vec![0; self.switches.len()];
@@ -82,7 +83,8 @@ impl Floods<'_> {
         Ends::After(worst)
     }
 
-    /// The same of a frame that has come to a switch by this port. `known` has `None` for those that are being looked at.
+    /// Returns the maximum visits of each switch by a broadcast that entered a switch by a port. `known` maps
+    /// unfinished ports to `None`.
     fn from(&self, at: At, known: &mut BTreeMap<At, Option<Vec<u32>>>) -> Ends {
         match known.get(&at) {
             Some(Some(visits)) => return Ends::After(visits.clone()),
@@ -105,7 +107,8 @@ impl Floods<'_> {
         Ends::After(visits)
     }
 
-    /// Where a frame goes that has come in there: for each copy, the places of which it takes one.
+    /// Returns, for each copy of a broadcast that entered there, the alternative switches and ports that it may reach
+    /// next.
     fn exits(&self, (switch, ingress): At) -> Vec<Vec<At>> {
         let settings = self.switches[switch];
         let group_of = |port: usize| {
@@ -134,7 +137,7 @@ impl Floods<'_> {
         exits.into_iter().map(|(_, ways)| ways).collect()
     }
 
-    /// The switch and port at the other end of a port's wire, if there is a switch.
+    /// Returns the switch and port at the other end of a port's wire, if it leads to a switch.
     fn far(&self, at: At) -> Option<At> {
         let is_at = |end: &End| matches!(*end, End::Port { switch, port } if (switch, port) == at);
         let wires = self.wires.iter().zip(self.taken).filter(|(_, taken)| **taken).map(|(wire, _)| wire);

@@ -1,4 +1,4 @@
-//! The keys of a lab's file, table by table, and how the value of each is read.
+//! The keys of a lab's file, table by table, and the parsers of their values.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
@@ -11,20 +11,20 @@ use xoff_dataplane::units::{BitRate, MacAddr};
 
 use super::{NicSettings, Place};
 
-/// Names of nodes are names of devices, too: those of the ports that lead there.
+/// Maximum length of a node's name, which is also a device name: that of the ports leading to the node.
 const NODE_LEN_MAX: usize = 15;
-/// Names that mean something else to Linux where devices have names.
+/// Names with a special meaning in Linux where a device name is expected.
 const OF_LINUX: [&str; 3] = ["lo", "all", "default"];
 pub(super) const LAB_NAME_LEN_MAX: usize = 32;
 const HOSTS_MAX: u16 = 250;
 
-/// A name as an example.
+/// Example of a name in error messages.
 pub(super) const NAME_EXAMPLE: &str = "name = \"a\"";
 
-/// An address and the length of its prefix.
+/// An address and its prefix length.
 pub(super) type Address<T> = (T, u8);
 
-/// The end of a wire as it is written: a node, and perhaps a port of it.
+/// An end of a wire as written: a node, and optionally one of its ports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct EndName {
     pub(super) node: String,
@@ -39,14 +39,14 @@ pub(super) enum HostsKey {
 }
 
 xoff_config::keys! {
-    /// At the top level.
+    /// Keys at the top level.
     struct TopKeys {
         name: String = lab_name;
     }
 }
 
 xoff_config::keys! {
-    /// `[defaults]`.
+    /// Keys of `[defaults]`.
     struct DefaultKeys {
         speed: BitRate = parse::rate;
         mtu: u32 = parse::integer(256..=9_216);
@@ -55,7 +55,7 @@ xoff_config::keys! {
 }
 
 xoff_config::keys! {
-    /// `[[host]]`.
+    /// Keys of `[[host]]`.
     struct HostKeys {
         name: String = node_name;
         switch: EndName = end_name;
@@ -73,7 +73,7 @@ xoff_config::keys! {
 }
 
 xoff_config::keys! {
-    /// `[[switch]]`, beside all that a switch is configured by.
+    /// Keys of `[[switch]]`, beside all keys of a switch's configuration.
     struct SwitchKeys {
         name: String = node_name;
         hosts: HostsKey = hosts;
@@ -81,7 +81,7 @@ xoff_config::keys! {
 }
 
 xoff_config::keys! {
-    /// `[[link]]`.
+    /// Keys of `[[link]]`.
     struct LinkKeys {
         between: [EndName; 2] = between;
         speed: BitRate = parse::rate;
@@ -89,7 +89,7 @@ xoff_config::keys! {
     }
 }
 
-/// What the documentation calls each table, and its keys.
+/// Returns the heading of each table in the documentation, with its keys.
 #[cfg(test)]
 pub(super) fn documented() -> [(&'static str, &'static [&'static str]); 5] {
     [
@@ -101,7 +101,7 @@ pub(super) fn documented() -> [(&'static str, &'static [&'static str]); 5] {
     ]
 }
 
-/// A table `[[switch]]`, as far as the lab itself looks at it.
+/// A table `[[switch]]`, as far as the lab itself reads it.
 #[derive(Debug)]
 pub(super) struct Switch {
     pub(super) name: Option<Spanned<String>>,
@@ -116,7 +116,7 @@ pub(super) struct Host {
     pub(super) place: Place,
 }
 
-/// What stands in the file.
+/// Content of the file.
 #[derive(Debug, Default)]
 pub(super) struct File {
     pub(super) name: Option<Spanned<String>>,
@@ -133,7 +133,7 @@ impl File {
         if let Some(table) = root.table("defaults", problems) {
             table.no_others(&[DefaultKeys::KEYS, &["switch"]], problems);
             file.defaults = DefaultKeys::read(&table, problems);
-            // What stands in it is looked at with each switch.
+            // Its content is checked with each switch.
             let _ = table.table("switch", problems);
         }
         for table in root.tables("switch", problems) {
@@ -163,7 +163,7 @@ fn required(heading: &str, key: &str, example: &str, table: &Table<'_, '_>, prob
     }
 }
 
-/// A host lives in one place.
+/// Returns the place of a host, and reports a second one as an error.
 fn place(keys: &HostKeys, problems: &mut Problems) -> Place {
     let places = [
         keys.netns.as_ref().map(|key| (Place::Netns(key.value.clone()), key.span)),
@@ -189,7 +189,7 @@ fn words(text: &str, len_max: usize) -> bool {
     (1..=len_max).contains(&text.len()) && text.chars().all(fine) && !text.starts_with('-')
 }
 
-/// What ports are called, their devices are called too.
+/// Checks a device name: ports and their devices have the same names.
 fn device(name: &str) -> bool {
     words(name, NODE_LEN_MAX) && !OF_LINUX.contains(&name)
 }
@@ -273,10 +273,10 @@ fn container(value: &Value<'_>) -> Parsed<String> {
     name.map(str::to_owned).ok_or_else(|| "the name or id of a container as docker or podman list it".into())
 }
 
-/// Arguments of `xoff nic` that are not for a file to give.
+/// Arguments of `xoff nic` that the lab sets itself.
 const OF_THE_LAB: [&str; 6] = ["device", "speed", "http", "check", "status", "json"];
 
-/// `true`, `false`, or arguments of `xoff nic`.
+/// Parses `true`, `false`, or arguments of `xoff nic`.
 fn nic(value: &Value<'_>) -> Parsed<Option<NicSettings>> {
     let allowed = || {
         format!(

@@ -1,12 +1,12 @@
-//! A network of hosts and switches in one file: what `xoff lab` makes.
+//! The file of a network of hosts and switches, as `xoff lab` builds it.
 //!
 //! ```text
-//! text --keys--> what stands where --names, wires--> who is connected to whom --plan--> addresses
+//! text --keys--> tables and values --names, wires--> topology --plan--> addresses
 //!                                  --switches--> a configuration for each switch, as from a file of its own
 //! ```
 //!
-//! A switch is configured by the same keys as in a file of its own, and what is wrong with them is said with the place in
-//! this file. As there, everything that is wrong is found at once.
+//! A switch has the keys of a switch's own file. Errors in them are reported at their place in this file, and all
+//! errors at once.
 
 mod circles;
 mod keys;
@@ -35,47 +35,47 @@ const NETWORK: FileKind = FileKind {
     bytes_max: WRITTEN_MAX,
 };
 
-/// A network that can be made.
+/// A valid network.
 #[derive(Clone, Debug)]
 pub struct Network {
-    /// Its name.
+    /// Name of the network.
     pub name: String,
-    /// Its hosts, in the order in which the file first names them.
+    /// Hosts, in the order in which the file first names them.
     pub hosts: Vec<Host>,
-    /// Its switches, in the order of the file.
+    /// Switches, in the order of the file.
     pub switches: Vec<SwitchNode>,
-    /// Its wires, in the order of the file.
+    /// Wires, in the order of the file.
     pub links: Vec<Link>,
-    /// What is doubtful about its switches.
+    /// Warnings about switches.
     pub warnings: Vec<Problem>,
 }
 
 /// A host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Host {
-    /// Its name.
+    /// Name of the host.
     pub name: String,
-    /// Where it lives.
+    /// Namespaces in which the host lives.
     pub place: Place,
-    /// What the agent that obeys pauses for it is told (`xoff nic`); `None`: there is none.
+    /// Arguments of the agent that obeys pauses for the host (`xoff nic`); `None` disables the agent.
     pub nic: Option<NicSettings>,
-    /// Its devices, one for each of its wires, in the order of the wires.
+    /// Devices, one for each wire of the host, in the order of the wires.
     pub interfaces: Vec<Interface>,
 }
 
-/// Where a host lives.
+/// Namespaces in which a host lives.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Place {
-    /// In a namespace that the lab makes.
+    /// A namespace that the lab creates.
     #[default]
     Fresh,
-    /// In a network namespace that `ip netns` knows.
+    /// A network namespace of `ip netns`, by name.
     Netns(String),
-    /// In the namespaces of a process.
+    /// The namespaces of a process, by id.
     Pid(i32),
-    /// In a container that docker or podman knows.
+    /// A container of docker or podman, by name.
     Container(String),
-    /// In a virtual machine behind this TAP device.
+    /// A virtual machine behind the TAP device of this name.
     Tap(String),
 }
 
@@ -83,74 +83,74 @@ pub enum Place {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NicSettings(pub Vec<(String, String)>);
 
-/// One end of a wire at a host.
+/// A host's end of a wire.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Interface {
     /// Name of the device.
     pub device: String,
-    /// Index of the wire.
+    /// Index of the wire in [`Network::links`].
     pub link: usize,
-    /// Devices with the same number hear each other's broadcasts.
+    /// Number of the broadcast domain.
     pub segment: usize,
-    /// Its address.
+    /// MAC address.
     pub mac: MacAddr,
-    /// Its IPv4 address and the length of the prefix.
+    /// IPv4 address and prefix length.
     pub ipv4: (Ipv4Addr, u8),
-    /// The same for IPv6.
+    /// IPv6 address and prefix length.
     pub ipv6: (Ipv6Addr, u8),
 }
 
 /// A switch.
 #[derive(Clone, Debug)]
 pub struct SwitchNode {
-    /// Its name.
+    /// Name of the switch.
     pub name: String,
-    /// All that a switch is told. Ports and their devices have the same names.
+    /// Configuration of the switch. Ports and their devices have the same names.
     pub config: Config,
 }
 
 /// A wire.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Link {
-    /// Its ends.
+    /// Ends of the wire.
     pub ends: [End; 2],
-    /// Its rate.
+    /// Rate of the wire.
     pub speed: BitRate,
-    /// Payload bytes of the longest frames.
+    /// Maximum payload bytes of a frame.
     pub mtu: u32,
 }
 
-/// One end of a wire.
+/// An end of a wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// At a host: indexes of the host, and of its interface.
+    /// End at a host.
     Host {
-        /// In [`Network::hosts`].
+        /// Index in [`Network::hosts`].
         host: usize,
-        /// In [`Host::interfaces`].
+        /// Index in [`Host::interfaces`].
         interface: usize,
     },
-    /// At a switch.
+    /// End at a switch.
     Port {
-        /// In [`Network::switches`].
+        /// Index in [`Network::switches`].
         switch: usize,
-        /// In the switch's configuration.
+        /// Index of the port in the switch's configuration.
         port: usize,
     },
 }
 
 impl Network {
-    /// Reads the file at `path` for `machine`. A network that the file gives no name is called after the file.
+    /// Reads the file at `path` for `machine`. The file's name is the default name of the network.
     ///
     /// # Errors
-    /// The file cannot be read, or something in it cannot be.
+    /// Returns an error if the file cannot be read or is invalid.
     pub fn load(path: &Path, machine: &Machine) -> Result<Network, ConfigError> {
         let text = read_text(path, NETWORK)?;
         let stem = path.file_stem().unwrap_or_default().to_string_lossy();
         let fine = |c: char| if c.is_ascii_alphanumeric() || c == '-' || c == '_' { c } else { '-' };
         let name: String = stem.chars().map(fine).take(keys::LAB_NAME_LEN_MAX).collect();
         let mut network = Network::from_toml(&path.display().to_string(), &text, &name, machine)?;
-        // Agents run elsewhere.
+        // Relative paths become absolute, because agents run in other directories.
         let settings =
             network.hosts.iter_mut().filter_map(|host| host.nic.as_mut()).flat_map(|nic| &mut nic.0);
         for (_, value) in settings.filter(|(key, _)| key == "config") {
@@ -161,10 +161,10 @@ impl Network {
         Ok(network)
     }
 
-    /// Reads `text`, which is called `file` in messages; a network without a name is called `name`.
+    /// Parses `text`, which messages call `file`. `name` is the default name of the network.
     ///
     /// # Errors
-    /// All that is wrong with it; where it is not TOML, the first thing that is not.
+    /// Returns all problems of the text, or its first syntax error.
     pub fn from_toml(file: &str, text: &str, name: &str, machine: &Machine) -> Result<Network, ConfigError> {
         let (network, remarks) =
             reader::read(file, text, |root, problems| read(&root, text, name, machine, problems))?;
@@ -183,7 +183,7 @@ fn read(
     let file = keys::File::read(&root, problems);
     let wiring = wires::Wiring::of(&file, problems);
     let hosts = plan::hosts(&file, &wiring, problems);
-    // Memory is for all switches together.
+    // Memory is checked for all switches together below.
     let alone = Machine { memory: None, ..machine.clone() };
     let configs = switches::configs(text, &file, &wiring, &alone, problems);
     if problems.has_errors() {

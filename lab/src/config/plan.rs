@@ -1,6 +1,6 @@
-//! Addresses by the order in the file. Segment number S, from 1, has 10.S.0.0/16 and fd78:6f66:6600:S::/64 (78 6f 66 66 is "xoff");
-//! the n-th device of a host in it, in the order of the hosts, ends with n. A MAC address is 02:00:00:I:H:H by number of the host and
-//! index of its device.
+//! Addresses, assigned in the order of the file. Broadcast domain number S, from 1, has 10.S.0.0/16 and
+//! fd78:6f66:6600:S::/64 (78 6f 66 66 is "xoff"). The addresses of its n-th device, in the order of the hosts, end
+//! with n. A MAC address is 02:00:00:I:H:H, from the number of the host and the index of its device.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -15,9 +15,9 @@ use super::keys::{Address, File, HostKeys};
 use super::wires::{DEVICES_MAX, HostName, Wiring};
 use super::{Host, Interface, NicSettings, Place};
 
-/// Length of the prefixes of the plan.
+/// Prefix length of IPv4 addresses.
 const IPV4_PREFIX: u8 = 16;
-/// The same for IPv6.
+/// Prefix length of IPv6 addresses.
 const IPV6_PREFIX: u8 = 64;
 
 const SEGMENTS_MAX: usize = 255;
@@ -76,7 +76,7 @@ pub(super) fn hosts(file: &File, wiring: &Wiring, problems: &mut Problems) -> Ve
     hosts.collect()
 }
 
-/// The agent of a host; a guest behind a TAP has its own, inside.
+/// Returns the agent's arguments for a host; a guest behind a TAP runs its own agent.
 fn nic(file: &File, keys: Option<&HostKeys>, place: &Place) -> Option<NicSettings> {
     let own = keys.and_then(|keys| keys.nic.as_ref());
     let key = own.or(file.defaults.nic.as_ref());
@@ -88,7 +88,7 @@ fn device(place: &Place, index: usize) -> String {
     match place {
         Place::Fresh => format!("eth{index}"),
         Place::Tap(tap) => tap.clone(),
-        // There may be an eth0 already.
+        // An eth0 may exist already.
         Place::Netns(_) | Place::Pid(_) | Place::Container(_) => format!("xoff{index}"),
     }
 }
@@ -108,7 +108,7 @@ fn ipv6(segment: usize, count: u16) -> Address<Ipv6Addr> {
     (Ipv6Addr::new(0xfd78, 0x6f66, 0x6600, segment, 0, 0, 0, count), IPV6_PREFIX)
 }
 
-/// Whose each address is, and where that is said.
+/// The host of each address, and the place in the file to report.
 #[derive(Default)]
 struct Taken(BTreeMap<String, (String, Span)>);
 

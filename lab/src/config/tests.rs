@@ -22,7 +22,7 @@ fn problems(text: &str) -> Vec<Problem> {
     }
 }
 
-/// The one thing that is wrong: line, message and help.
+/// Returns the line and the text of the only problem, with its help.
 fn only(text: &str) -> (usize, String) {
     let all = problems(text);
     assert_eq!(all.len(), 1, "{all:#?}");
@@ -159,7 +159,7 @@ fn a_loop_of_wires_is_refused() {
         .unwrap();
 }
 
-/// Two switches, two wires between them, and what each says of its ports.
+/// Returns a file with two switches, two wires between them, and extra keys for each switch.
 fn joined(of_a: &str, of_b: &str) -> String {
     format!(
         "[[switch]]\nname = \"a\"\nhosts = 1\n{of_a}[[switch]]\nname = \"b\"\nhosts = 1\n{of_b}\
@@ -177,7 +177,7 @@ fn wires_that_are_a_group_at_both_ends_are_no_loop() {
     assert_only(&joined("", &group("a")), 13, &["would come to b twice", "at both ends"]);
 }
 
-/// Leaves whose uplinks are a group, and spines that have a port for each leaf.
+/// Builds leaves whose uplinks are a group, and spines with a port for each leaf.
 #[test]
 fn leaves_and_spines_are_no_loop_if_the_uplinks_of_each_leaf_are_a_group() {
     let fabric = |of_leaf_2: &str| {
@@ -207,7 +207,7 @@ fn leaves_and_spines_are_no_loop_if_the_uplinks_of_each_leaf_are_a_group() {
              [[switch.group]]\nname = \"y\"\nports = [\"s3\"]\nuplinks = {uplinks}\n"
         )
     };
-    // A frame that leaf 1 sends by one spine comes back to it, and its own would come twice.
+    // A frame that leaf 1 sends to one spine returns to it, and its own broadcast would arrive twice.
     assert!(!problems(&fabric(&two_groups(false))).is_empty());
     assert!(!problems(&fabric(&two_groups(true))).is_empty(), "it sends its own by both");
 }
@@ -285,7 +285,7 @@ fn whatever_stands_there_is_refused_or_read() {
     }
 }
 
-/// The keys in the rows of a section of the documentation.
+/// Returns the keys in the rows of a section of the documentation.
 fn rows(heading: &str) -> Vec<&'static str> {
     let (_, section) = include_str!("../../../docs/lab.md").split_once(&format!("\n{heading}\n")).unwrap();
     let lines = section.lines().skip_while(|line| !line.starts_with("|---")).skip(1);

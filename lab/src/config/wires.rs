@@ -1,5 +1,5 @@
-//! Who is connected to whom: names become indexes, every switch gets its ports, every host its devices, and wires that close a
-//! circle of switches are noted.
+//! The topology: names become indexes, every switch gets its ports and every host its devices. Wires that close a
+//! cycle of switches are recorded.
 
 use std::collections::BTreeMap;
 
@@ -11,31 +11,31 @@ use xoff_dataplane::units::BitRate;
 use super::keys::{EndName, File, HostsKey};
 use super::{End, Link, Place};
 
-/// What a wire carries where nothing is said.
+/// Default rate and MTU of a wire.
 pub(super) const SPEED: BitRate = BitRate::from_gbps(1);
 pub(super) const MTU: u32 = xoff_config::defaults::MTU;
-/// Hosts, and devices of hosts, that the plan has addresses for.
+/// Maximum number of hosts, and of hosts' devices, for which addresses exist.
 pub(super) const DEVICES_MAX: u16 = u16::MAX - 1;
 
-/// A host by its name, and where it is named first.
+/// A host, and the first place that names it.
 #[derive(Debug)]
 pub(super) struct HostName {
     pub(super) name: String,
     pub(super) span: Span,
-    /// Which of the names is meant that `span` stands for.
+    /// Index among the hosts that the text at `span` names.
     nth: usize,
-    /// Index of its table, where it has one.
+    /// Index of its table, if it has one.
     pub(super) table: Option<usize>,
-    /// Its devices: the wire of each.
+    /// Wire of each device.
     pub(super) links: Vec<usize>,
 }
 
-/// A port of a switch that a wire leads to.
+/// A port of a switch, with its wire.
 #[derive(Clone, Debug)]
 pub(super) struct Port {
     pub(super) name: String,
     pub(super) link: usize,
-    /// What asked for it.
+    /// Place in the file that requires the port.
     pub(super) span: Span,
 }
 
@@ -45,7 +45,7 @@ enum Node {
     Switch(usize),
 }
 
-/// A wire as the file asks for it.
+/// A wire as the file specifies it.
 struct Wanted {
     ends: [EndName; 2],
     speed: BitRate,
@@ -53,16 +53,16 @@ struct Wanted {
     span: Span,
 }
 
-/// All names resolved.
+/// The topology with all names resolved.
 #[derive(Debug, Default)]
 pub(super) struct Wiring {
     pub(super) hosts: Vec<HostName>,
-    /// By switch.
+    /// Ports by switch.
     pub(super) ports: Vec<Vec<Port>>,
     pub(super) wires: Vec<Link>,
-    /// Segment of each wire: wires whose stations hear each other's broadcasts have the same number.
+    /// Broadcast domain of each wire.
     pub(super) segments: Vec<usize>,
-    /// Wires between switches that others connect already.
+    /// Wires between switches that other wires connect already.
     pub(super) closing: Vec<(usize, Span)>,
 }
 
@@ -80,7 +80,7 @@ impl Wiring {
         }
         wiring.number_segments(&islands);
         if problems.has_errors() {
-            return wiring; // which may be why something is connected to nothing
+            return wiring; // earlier errors may have caused missing wires
         }
         for host in wiring.hosts.iter().filter(|host| host.links.is_empty()) {
             problems.push(
@@ -101,7 +101,7 @@ impl Wiring {
         wiring
     }
 
-    /// Every node by its name; `None` where a name is given twice.
+    /// Returns every node by its name; `None` if two nodes have the same name.
     fn nodes(&self, file: &File, problems: &mut Problems) -> Option<BTreeMap<String, Node>> {
         let (mut nodes, mut distinct) = (BTreeMap::new(), true);
         let mut seen: BTreeMap<String, Span> = BTreeMap::new();
@@ -112,7 +112,7 @@ impl Wiring {
         let hosts = self.hosts.iter().enumerate();
         let hosts = hosts.map(|(index, host)| (host.name.clone(), host.span, Node::Host(index)));
         for (name, span, node) in switches.chain(hosts) {
-            // They become parts of names of environment variables.
+            // Names become parts of environment variables.
             let key = variable(&name);
             match seen.get(&key) {
                 Some(&first) => {
@@ -158,7 +158,7 @@ impl Wiring {
         self.wires.push(Link { ends, speed: wire.speed, mtu: wire.mtu });
     }
 
-    /// A port or a device for the end of a wire.
+    /// Creates the port or device at an end of a wire.
     fn end(
         &mut self,
         node: Node,
@@ -220,7 +220,7 @@ impl Wiring {
         }
     }
 
-    /// Wires at the same switches are one segment; each other one is one by itself.
+    /// Numbers the broadcast domains: wires at connected switches share one, every other wire is its own.
     fn number_segments(&mut self, islands: &[usize]) {
         let mut known: Vec<Option<usize>> = Vec::new();
         for link in &self.wires {
@@ -237,13 +237,13 @@ impl Wiring {
     }
 }
 
-/// The name of a node as part of an environment variable.
+/// Converts the name of a node into a part of an environment variable.
 #[must_use]
 pub fn variable(name: &str) -> String {
     name.to_ascii_uppercase().replace('-', "_")
 }
 
-/// The line that opens a table.
+/// Returns the line that opens a table.
 fn heading(span: Span) -> Span {
     Span::new(span.start, span.end.min(span.start + 10))
 }
@@ -264,7 +264,7 @@ fn known(end: &EndName, span: Span, nodes: &BTreeMap<String, Node>, problems: &m
     node
 }
 
-/// All hosts in the order in which they are named first, and the wires that go with their names.
+/// Collects all hosts in the order in which they are first named, and the wires that their keys specify.
 fn hosts(file: &File, wanted: &mut Vec<Wanted>, problems: &mut Problems) -> Vec<HostName> {
     let speed = file.defaults.speed.as_ref().map_or(SPEED, |speed| speed.value);
     let mtu = file.defaults.mtu.as_ref().map_or(MTU, |mtu| mtu.value);
@@ -322,7 +322,7 @@ fn hosts(file: &File, wanted: &mut Vec<Wanted>, problems: &mut Problems) -> Vec<
             let ends = [&host, &name.value].map(|node| EndName { node: node.clone(), port: None });
             wanted.push(Wanted { ends, speed, mtu, span });
             match table {
-                // It stands where it is named first.
+                // The earliest mention determines the order.
                 Some(known) if known.span.start > span.start => (known.span, known.nth) = (span, nth),
                 Some(_) => {}
                 None => hosts.push(HostName { name: host, span, nth, table: None, links: Vec::new() }),

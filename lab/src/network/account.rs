@@ -1,5 +1,5 @@
-//! What became of every frame of a network, and whether that keeps the promise: nothing of a lossless class was lost at a switch,
-//! and nothing where nobody can tell the class, in sockets, devices and queues of the kernel.
+//! The account of a network's frames, and the verdict on the promise. No lossless class may lose a frame at a switch.
+//! Sockets, devices and queues of the kernel must not lose any frame whose class is unknown.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -15,17 +15,17 @@ use xoff_switch::control::status::{PortStatus, Status};
 /// The account of a network that has ended.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Account {
-    /// The sum of it.
+    /// Summary of the account.
     pub verdict: NetworkVerdict,
-    /// All that counted, as it was in the end.
+    /// Final counters of all nodes.
     #[serde(flatten)]
     pub network: NetworkStatus,
 }
 
-/// Whether nothing lossless was lost.
+/// Verdict on the promise that no lossless frame was lost.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NetworkVerdict {
-    /// What became of the promise.
+    /// Outcome of the promise.
     pub promise: Promise,
     /// Frames of lossless classes that switches dropped.
     pub lossless_lost: u64,
@@ -33,15 +33,16 @@ pub struct NetworkVerdict {
     pub unseen_lost: u64,
     /// Losses of any class in devices and queues of hosts.
     pub host_dropped: u64,
-    /// What has not gone as it should: switches, and agents of hosts.
+    /// Failures of switches and of hosts' agents.
     #[serde(default)]
     pub failed: Vec<String>,
-    /// Why it cannot be proved that there were no more.
+    /// Reasons for which further losses cannot be excluded.
     pub unproved: Vec<String>,
 }
 
 impl Account {
-    /// Of what was counted in the end; `failed` did not end as it should, and `waiting` is what still waited somewhere.
+    /// Computes the account from the final counters. `failed` lists failures, and `waiting` lists queues that still
+    /// held frames.
     #[must_use]
     pub fn of(network: NetworkStatus, mut failed: Vec<String>, waiting: Vec<String>) -> Account {
         let switches = || network.switches.iter().map(|switch| &switch.verdict);
@@ -71,7 +72,7 @@ impl Account {
         Account { verdict, network }
     }
 
-    /// For people.
+    /// Formats the account for people.
     #[must_use]
     pub fn text(&self) -> String {
         let network = &self.network;
@@ -122,7 +123,7 @@ impl Account {
     }
 }
 
-/// Frames that one end of a wire has sent and received, and what it lost.
+/// Frames that an end of a wire has sent, received and lost.
 struct EndCounts {
     sent: u64,
     received: u64,
@@ -144,7 +145,7 @@ fn of_port(port: &PortStatus) -> EndCounts {
         |of: fn(&xoff_switch::control::status::ClassStatus) -> u64| port.classes.iter().map(of).sum::<u64>();
     let lost =
         vec![("unseen", port.unseen.lossless + port.unseen.unknown), ("unseen, lossy", port.unseen.lossy)];
-    // A list of flows is a PFC frame, too, and received ones are counted so.
+    // A flow list is a PFC frame, too, and is counted as such on receipt.
     let lists = port.classes.iter().filter_map(|class| class.flows.as_ref());
     let lists: u64 = lists.map(|flows| flows.pause_frames_sent + flows.resume_frames_sent).sum();
     let control = port.pfc_frames_received + port.pause_frames_received + port.rate_frames_received;
@@ -165,7 +166,7 @@ fn counts(network: &NetworkStatus, end: &EndStatus) -> Option<EndCounts> {
     interface.counters.as_ref().map(of_host)
 }
 
-/// One line for each end of each wire.
+/// Formats one line for each end of each wire.
 fn ends(network: &NetworkStatus) -> String {
     let rows = network.links.iter().flat_map(|link| {
         link.ends.iter().enumerate().map(move |(index, end)| {
@@ -189,7 +190,7 @@ fn losses(counts: impl IntoIterator<Item = (&'static str, u64)>) -> String {
     if lost.is_empty() { "0".into() } else { lost.join(", ") }
 }
 
-/// One line for each class of a switch that has carried anything.
+/// Formats one line for each class of a switch that has carried frames.
 fn classes(switches: &[Status]) -> String {
     let rows = switches.iter().flat_map(|switch| {
         (0..8).filter_map(|class| {
@@ -219,7 +220,7 @@ fn classes(switches: &[Status]) -> String {
     table(&["switch", "class", "frames in", "out", "dropped", "pauses"], rows)
 }
 
-/// As wide as it is, numbers to the right; nothing where there are no rows.
+/// Formats a table at its natural width with numbers to the right; empty without rows.
 pub fn table(header: &[&str], rows: impl Iterator<Item = Vec<String>>) -> String {
     let mut table = Table::new();
     table.load_preset(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);

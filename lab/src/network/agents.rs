@@ -1,5 +1,5 @@
-//! The agents of a network's hosts, by which their kernels obey pauses: this program once more (`xoff nic`), a child for each device
-//! that ends with the process that holds the network.
+//! The agents of a network's hosts, which make their kernels obey pauses. For each device the program starts itself
+//! as a child (`xoff nic`), which ends with the process that holds the network.
 
 use std::collections::BTreeSet;
 use std::os::unix::process::CommandExt as _;
@@ -17,16 +17,16 @@ use crate::{Device, Namespace, parallel};
 use xoff_nic::serve::NicStatus;
 use xoff_switch::client;
 
-/// How long an agent has to begin.
+/// Maximum time for an agent to start.
 const BEGIN_WITHIN: Duration = Duration::from_secs(20);
-/// How long it has to put back what was at its device.
+/// Maximum time for an agent to restore its device.
 const END_WITHIN: Duration = Duration::from_secs(5);
-/// How long it has to say how it is.
+/// Maximum time for an agent to answer a request for its status.
 const ANSWER_WITHIN: Duration = Duration::from_secs(2);
 const LOOK_EVERY: Duration = Duration::from_millis(5);
-/// The exit code of one that has lost lossless frames, or may not have obeyed.
+/// Exit code of an agent that lost lossless frames, or may not have obeyed.
 const LOST: i32 = 1;
-/// Where the agent of a host's first device serves its status; the next device has the next port.
+/// Port at which the agent of a host's first device serves its status; later devices have the next ports.
 const FIRST_PORT: usize = 9465;
 
 /// Running agents.
@@ -35,16 +35,16 @@ pub(super) struct Agents(Vec<Agent>);
 
 #[derive(Debug)]
 struct Agent {
-    /// Of this host.
+    /// Name of the host.
     host: String,
     child: Child,
 }
 
 impl Agents {
-    /// Starts one for each device of a host that is to have one, and waits for all, but no longer than until `is_stopped`.
+    /// Starts an agent for each device of the hosts that need one, and waits until all run, or `is_stopped`.
     ///
     /// # Errors
-    /// Where one ends, or does not begin; [`NetworkError::Stopped`].
+    /// Returns an error if an agent ends or does not start in time, and [`NetworkError::Stopped`].
     pub(super) fn start(
         network: &Network,
         devices: &[Vec<Device>],
@@ -95,12 +95,12 @@ impl Agents {
         Ok(agents)
     }
 
-    /// Their processes.
+    /// Returns the agents' process ids.
     pub(super) fn pids(&self) -> BTreeSet<i32> {
         self.0.iter().filter_map(|agent| i32::try_from(agent.child.id()).ok()).collect()
     }
 
-    /// Ends them; what is to be said of those that did not end as they should.
+    /// Ends the agents; returns a message for each that failed.
     pub(super) fn end(&mut self) -> Vec<String> {
         for agent in &self.0 {
             signal(&agent.child, Signal::SIGTERM);
@@ -139,7 +139,7 @@ impl Drop for Agents {
 
 fn signal(child: &Child, signal: Signal) {
     if let Ok(pid) = i32::try_from(child.id()) {
-        let _ = kill(Pid::from_raw(pid), signal); // or it has ended just now; nobody else has its number before it is waited for
+        let _ = kill(Pid::from_raw(pid), signal); // fails harmlessly if the child has just ended: its id is not reused before the wait
     }
 }
 
@@ -147,8 +147,8 @@ fn cannot(host: &Host) -> impl FnOnce(std::io::Error) -> NetworkError + use<> {
     NetworkError::io(format!("start the agent of host {}", host.name))
 }
 
-/// Where the agent of a host's device with this index serves its status. A namespace that was there before may have no loopback
-/// device, or somebody at the port.
+/// Returns the address at which the agent of a host's device serves its status. A namespace that existed before may
+/// lack a loopback device, or use the port otherwise.
 fn serves_at(network: &str, host: &Host, index: usize) -> String {
     if host.place == Place::Fresh {
         format!("127.0.0.1:{}", FIRST_PORT + index)
@@ -160,7 +160,7 @@ fn serves_at(network: &str, host: &Host, index: usize) -> String {
 fn command(http: &str, host: &Host, device: &Device, speed: u64) -> std::io::Result<Command> {
     let mut command = enter::child();
     command.arg(std::env::current_exe()?).arg("nic");
-    // What is typed at a terminal is for the command: hosts obey until the network ends.
+    // Signals of the terminal are for the command: hosts obey until the network ends.
     command.process_group(0);
     command.arg(format!("--device={}", device.name())).arg(format!("--speed={speed}"));
     let told = host.nic.as_ref().map_or(&[][..], |told| &told.0);
@@ -179,7 +179,7 @@ fn command(http: &str, host: &Host, device: &Device, speed: u64) -> std::io::Res
     Ok(command)
 }
 
-/// What the agent of a host's device with this index says of itself; `None` where it does not answer.
+/// Returns the status of the agent of a host's device; `None` if it does not answer.
 pub(super) fn status(network: &str, host: &Host, index: usize, namespace: &Namespace) -> Option<NicStatus> {
     let url = client::url(&serves_at(network, host, index)).ok()?;
     namespace.run(|| client::get(&url, "/status", ANSWER_WITHIN).ok()?.body_mut().read_json().ok())

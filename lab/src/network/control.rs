@@ -1,5 +1,5 @@
-//! How other commands find a network and talk to it: a Unix socket named after it, one question and one answer for each
-//! connection, both a line of JSON. The process that answers is the one that holds the network.
+//! Control of a network by other commands: a Unix socket named after it, with one request and one reply per
+//! connection, each a line of JSON. The process that holds the network replies.
 
 use std::fs::{self, File, Permissions};
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
@@ -19,39 +19,39 @@ use super::files::{DIRECTORY, agents, log_file, socket};
 use super::{NetworkError, Seen};
 use xoff_switch::unix_socket;
 
-/// How long somebody who has connected may take to ask.
+/// Maximum time for a client to send its request.
 const ASK_WITHIN: Duration = Duration::from_secs(5);
-/// Bytes of the longest question, and more.
+/// Maximum bytes of a request.
 const REQUEST_LEN_MAX: u64 = 4_096;
-/// How long nobody is heard where the system has no descriptor left for another connection.
+/// Pause before accepting again when the system has no free descriptor.
 const LISTEN_AGAIN_AFTER: Duration = Duration::from_millis(100);
-/// Longer than workers that do not answer are waited for.
+/// Maximum wait for a reply, longer than the wait for workers that do not reply.
 const ANSWER_WITHIN: Duration = Duration::from_secs(30);
 
-/// What a network can be asked.
+/// A request to a network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Request {
-    /// For its [`Description`](super::seen::Description).
+    /// Requests the [`Description`](super::seen::Description).
     Describe,
-    /// For its [`NetworkStatus`](super::NetworkStatus).
+    /// Requests the [`NetworkStatus`](super::NetworkStatus).
     Status,
-    /// To end; the answer is its [`Account`](super::Account).
+    /// Ends the network; the reply is its [`Account`](super::Account).
     Down,
 }
 
-/// What a network is told.
+/// An event that ends a network.
 #[derive(Debug)]
 pub enum Event {
-    /// To end, and who wants the account.
+    /// A request to end, with the connection that expects the account.
     Down(UnixStream),
-    /// A signal came.
+    /// A signal, by number.
     Signal(i32),
-    /// The command has ended.
+    /// The end of the command.
     Ended,
 }
 
-/// The name of a network, held while it is there.
+/// A claim on a network's name, held while the network is up.
 #[derive(Debug)]
 pub struct Claim {
     path: PathBuf,
@@ -61,10 +61,11 @@ pub struct Claim {
 }
 
 impl Claim {
-    /// Takes a name.
+    /// Claims a name.
     ///
     /// # Errors
-    /// [`NetworkError::Exists`] where a network has it; or the directory cannot be written.
+    /// Returns [`NetworkError::Exists`] if a running network has the name, or an error if the directory cannot be
+    /// written.
     pub fn of(name: &str) -> Result<Claim, NetworkError> {
         let what = || NetworkError::io(format!("make a socket in {DIRECTORY}"));
         make_directory()?;
@@ -79,10 +80,10 @@ impl Claim {
         Ok(Claim { path, log: log_file(name), agents: agents(name), listener })
     }
 
-    /// Answers whoever asks, in a thread of its own, from now on.
+    /// Starts a thread that answers requests.
     ///
     /// # Errors
-    /// Where there is no thread to be had.
+    /// Returns an error if the system refuses the thread.
     pub fn answer(&self, seen: Arc<Seen>, events: Sender<Event>) -> Result<(), NetworkError> {
         let listener = self.listener.try_clone().map_err(NetworkError::io("share a socket"))?;
         let serve = move || {
@@ -92,7 +93,7 @@ impl Claim {
                     continue;
                 };
                 let (seen, events) = (Arc::clone(&seen), events.clone());
-                // One that does not go on keeps nobody else waiting.
+                // A stalled client does not block others.
                 let _ = thread::Builder::new().spawn(move || _ = serve_one(stream, &seen, &events));
             }
         };
@@ -106,19 +107,19 @@ impl Claim {
 
 impl Drop for Claim {
     fn drop(&mut self) {
-        // The socket last: who finds the name free finds nothing of the network. What a panic said stays.
+        // Removes the socket last, so that a free name implies that nothing is left. The log of a panic stays.
         if !thread::panicking() {
-            let _ = fs::remove_file(&self.log); // one in the foreground has none
+            let _ = fs::remove_file(&self.log); // a network in the foreground has none
         }
-        let _ = fs::remove_dir_all(&self.agents); // or none had a socket
+        let _ = fs::remove_dir_all(&self.agents); // absent if no agent had a socket
         let _ = fs::remove_file(&self.path);
     }
 }
 
-/// Makes the directory of all sockets and logs, which is root's alone.
+/// Creates the directory of all sockets and logs, accessible only to root.
 ///
 /// # Errors
-/// Where it cannot be written.
+/// Returns an error if the directory cannot be written.
 pub fn make_directory() -> Result<(), NetworkError> {
     let make = || {
         fs::create_dir_all(DIRECTORY)?;
@@ -127,20 +128,20 @@ pub fn make_directory() -> Result<(), NetworkError> {
     make().map_err(NetworkError::io(format!("make {DIRECTORY}")))
 }
 
-/// Removes what networks have left that were killed: sockets that nobody listens to, and the logs beside them, but for the log of the
-/// network that is to have the socket `own`. Under the lock, or one of them might come up just now.
+/// Removes sockets and logs of killed networks, except the log of the network that is about to have the socket `own`.
+/// The caller holds the lock, so that no network starts meanwhile.
 fn remove_leftovers(own: &Path) {
     for name in named().filter(|name| !unix_socket::has_listener(&socket(name))) {
         let path = socket(&name);
-        let _ = fs::remove_dir_all(agents(&name)); // or it had none
+        let _ = fs::remove_dir_all(agents(&name)); // may not exist
         if path != own {
-            let _ = fs::remove_file(log_file(&name)); // or it had none
+            let _ = fs::remove_file(log_file(&name)); // may not exist
         }
         let _ = fs::remove_file(path);
     }
 }
 
-/// Names of the networks that have a socket.
+/// Returns the names of all networks with a socket.
 fn named() -> impl Iterator<Item = String> {
     let files = fs::read_dir(DIRECTORY).into_iter().flatten().flatten();
     files.filter_map(|file| Some(file.file_name().to_str()?.strip_suffix(".sock")?.to_owned()))
@@ -155,21 +156,21 @@ fn serve_one(stream: UnixStream, seen: &Seen, events: &Sender<Event>) -> io::Res
         Request::Describe => reply(&stream, &seen.description()),
         Request::Status => reply(&stream, &seen.status()?),
         Request::Down => {
-            let _ = events.send(Event::Down(stream)); // or it ends already
+            let _ = events.send(Event::Down(stream)); // fails harmlessly if the network is ending already
             Ok(())
         }
     }
 }
 
-/// Answers.
+/// Sends a reply.
 ///
 /// # Errors
-/// Where who has asked is gone.
+/// Returns an error if the client is gone.
 pub fn reply(mut stream: &UnixStream, answer: &impl Serialize) -> io::Result<()> {
     writeln!(stream, "{}", serde_json::to_string(answer)?)
 }
 
-/// Names of the networks that are up.
+/// Returns the names of the running networks.
 #[must_use]
 pub fn all() -> Vec<String> {
     let mut names: Vec<String> = named().filter(|name| unix_socket::has_listener(&socket(name))).collect();
@@ -177,10 +178,10 @@ pub fn all() -> Vec<String> {
     names
 }
 
-/// The network that is meant: the one that is named, or the only one.
+/// Returns the network to use: `name`, or the only running one.
 ///
 /// # Errors
-/// Where there is none, or more than one.
+/// Returns an error if there is none, or more than one.
 pub fn choose(name: Option<&str>) -> Result<String, NetworkError> {
     if let Some(name) = name {
         return Ok(name.to_owned());
@@ -193,10 +194,10 @@ pub fn choose(name: Option<&str>) -> Result<String, NetworkError> {
     }
 }
 
-/// Asks the network of this name; waits for the answer for at most [`ANSWER_WITHIN`].
+/// Sends a request to the network `name`, and waits up to [`ANSWER_WITHIN`] for the reply.
 ///
 /// # Errors
-/// No network has this name; its process is stopped; no answer came in time.
+/// Returns an error if no network has the name, its process is stopped, or no reply came in time.
 pub fn ask<T: DeserializeOwned>(name: &str, request: Request) -> Result<T, NetworkError> {
     let silent = |error: io::Error| {
         let name = name.to_owned();

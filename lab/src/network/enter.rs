@@ -1,5 +1,5 @@
-//! A program in a node of a network that another process holds: with the terminal, the working directory and the environment of who
-//! asks, because it takes the place of that process.
+//! Programs in a node of a network that another process holds. They keep the terminal, working directory and
+//! environment of the client, because they replace its process.
 
 use std::fs::File;
 use std::io;
@@ -9,18 +9,18 @@ use nix::sched::{CloneFlags, setns};
 
 use super::names::Entrance;
 
-/// Moves the calling process to the network of a node; its files stay those that it had.
+/// Moves the calling process to the network namespace of a node; its files stay the same.
 ///
 /// # Errors
-/// Where the node is gone, or may not be entered.
+/// Returns an error if the node is gone, or may not be entered.
 pub fn enter_network(entrance: &Entrance) -> io::Result<()> {
     Ok(setns(File::open(&entrance.net)?, CloneFlags::CLONE_NEWNET)?)
 }
 
-/// Moves the calling process, which has one thread, to the namespaces of a node.
+/// Moves the calling process, which must have one thread, to the namespaces of a node.
 ///
 /// # Errors
-/// Where the node is gone, or may not be entered.
+/// Returns an error if the node is gone, or may not be entered.
 pub fn enter(entrance: &Entrance) -> io::Result<()> {
     let directory = std::env::current_dir();
     let (net, mnt, uts) =
@@ -28,13 +28,13 @@ pub fn enter(entrance: &Entrance) -> io::Result<()> {
     setns(net, CloneFlags::CLONE_NEWNET)?;
     setns(uts, CloneFlags::CLONE_NEWUTS)?;
     setns(mnt, CloneFlags::CLONE_NEWNS)?;
-    // A container may not have it; then the root is where one is.
+    // A container may lack the directory; then the process stays in the root.
     let _ = directory.and_then(std::env::set_current_dir);
     Ok(())
 }
 
-/// A program that ends with this process, and is killed where that is killed: what follows is its name and its arguments. It may be
-/// started where the file of this program is not to be seen.
+/// Returns a command to which a program and its arguments are appended. The program is killed when this process ends.
+/// It may start in a namespace that does not show this program's file.
 #[must_use]
 pub fn child() -> Command {
     let mut command = Command::new("/proc/self/exe");
@@ -42,7 +42,7 @@ pub fn child() -> Command {
     command
 }
 
-/// Exit code where a program could not be started, as shells have it.
+/// Returns a shell's exit code for a program that could not be started.
 #[must_use]
 pub fn exit_code_of(error: &io::Error) -> u8 {
     if error.kind() == io::ErrorKind::NotFound { 127 } else { 126 }

@@ -1,27 +1,27 @@
-//! Where the files of running networks are.
+//! Paths of the files of running networks.
 
 use std::path::{Path, PathBuf};
 
-/// The sockets and logs of all networks.
+/// Directory of the sockets and logs of all networks.
 pub(super) const DIRECTORY: &str = "/run/xoff/lab";
 
-/// The socket by which other commands find a network.
+/// Returns the socket by which other commands reach a network.
 pub(super) fn socket(name: &str) -> PathBuf {
     Path::new(DIRECTORY).join(format!("{name}.sock"))
 }
 
-/// Where the sockets of a network's agents are.
+/// Returns the directory of the sockets of a network's agents.
 pub(super) fn agents(name: &str) -> PathBuf {
     Path::new(DIRECTORY).join(name)
 }
 
-/// Where what a network in the background says is written.
+/// Returns the log file of a network in the background.
 #[must_use]
 pub fn log_file(name: &str) -> PathBuf {
     Path::new(DIRECTORY).join(format!("{name}.log"))
 }
 
-/// Where the agent of a host's device with this index serves its status, if that is a socket.
+/// Returns the status socket of the agent of a host's device, for hosts whose agents use sockets.
 pub(super) fn agent_socket(network: &str, host: &str, index: usize) -> PathBuf {
     agents(network).join(format!("{host}-{index}"))
 }

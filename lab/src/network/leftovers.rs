@@ -1,10 +1,10 @@
-//! What a network leaves when its process is killed: programs that still run in its namespaces, its devices in namespaces that were
-//! there before, and the file of its socket.
+//! Leftovers of a killed network: programs in its namespaces, its devices in namespaces that existed before, and its
+//! socket's file.
 //!
-//! Every namespace that a network makes carries a mark with it, a text at its loopback device: the network's name, and the process
-//! that holds it with the time of its start. A namespace whose process is no more has nothing in it but what is left over. Only
-//! processes in such namespaces are ended; of namespaces that were there before (containers, `ip netns`) the network's devices are
-//! marked, and only these are taken away. Processes have numbers in a PID namespace: marks from another one say nothing here.
+//! Every namespace of a network has a mark at its loopback device: the network's name, and the process that holds it
+//! with its start time. A marked namespace whose process is dead contains only leftovers, and its processes are
+//! ended. In a namespace that existed before (container, `ip netns`), only the network's devices are marked, and only
+//! they are deleted. Process ids depend on the PID namespace, so marks from another one are ignored.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Display};
@@ -21,27 +21,27 @@ use crate::{Device, LabError, Namespace, marks};
 
 /// First word of every mark.
 const WORD: &str = "xoff-lab";
-/// How long programs have to end by themselves.
+/// Time for programs to end after SIGTERM.
 pub const TERM_WITHIN: Duration = Duration::from_secs(2);
-/// How long the kernel has to end them.
+/// Time for the kernel to end programs after SIGKILL.
 const KILL_WITHIN: Duration = Duration::from_secs(5);
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
-/// A process, told apart from others that had its number before or get it later.
+/// A process, distinguished from others with the same id by its start time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Process {
     pid: i32,
-    /// In clock ticks since the machine was started.
+    /// Start in clock ticks since the machine's start.
     started: u64,
-    /// Whoever started it, or took it over; of no account where it is read from a mark.
+    /// Id of the parent process; unused if read from a mark.
     parent: i32,
 }
 
 impl Process {
-    /// The process with this number; `None` where there is none, or it has ended and nobody has asked how.
+    /// Returns the process with this id; `None` if it does not exist or has ended.
     fn of(pid: i32) -> Option<Process> {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-        // The name stands in brackets and may be anything.
+        // The name in parentheses may contain anything.
         let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
         let ended = ["Z", "X"].contains(fields.first()?);
         let parent = fields.get(1)?.parse().ok()?;
@@ -54,19 +54,19 @@ impl Process {
 
     fn signal(self, signal: Signal) {
         if self.is_alive() {
-            let _ = kill(Pid::from_raw(self.pid), signal); // or it has ended just now
+            let _ = kill(Pid::from_raw(self.pid), signal); // fails harmlessly if it has just ended
         }
     }
 }
 
-/// Whose a namespace is.
+/// Mark that names the owner of a namespace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mark {
-    /// The network's name.
+    /// Name of the network.
     pub name: String,
-    /// The process that holds it.
+    /// Process that holds the network.
     holder: Process,
-    /// The PID namespace in which that has its number.
+    /// Inode of the PID namespace in which the process has its id.
     space: u64,
 }
 
@@ -77,10 +77,10 @@ impl Display for Mark {
 }
 
 impl Mark {
-    /// Of a network of this process.
+    /// Creates the mark for a network of this process.
     ///
     /// # Errors
-    /// Where `/proc` does not tell of it.
+    /// Returns an error if `/proc` lacks this process.
     pub fn of(name: &str) -> io::Result<Mark> {
         let holder = i32::try_from(std::process::id()).ok().and_then(Process::of);
         let holder = holder.ok_or_else(|| io::Error::other("this process is not in /proc"))?;
@@ -100,17 +100,17 @@ impl Mark {
     }
 }
 
-/// The PID namespace of this process.
+/// Returns the inode of this process's PID namespace.
 fn space() -> io::Result<u64> {
     Ok(fs::metadata("/proc/self/ns/pid")?.ino())
 }
 
-/// Processes by the network namespace in which they live.
+/// Returns all processes, by the inode of their network namespace.
 fn processes() -> BTreeMap<u64, Vec<Process>> {
     let mut all: BTreeMap<u64, Vec<Process>> = BTreeMap::new();
     let pids = fs::read_dir("/proc").into_iter().flatten().flatten();
     for pid in pids.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok()) {
-        // Who it is first: another that gets its number later has started later, and is never meant.
+        // Identify the process first: one that later reuses the id has a later start, and is never affected.
         let process = Process::of(pid);
         let namespace = fs::metadata(format!("/proc/{pid}/ns/net"));
         if let (Ok(namespace), Some(process)) = (namespace, process) {
@@ -120,8 +120,8 @@ fn processes() -> BTreeMap<u64, Vec<Process>> {
     all
 }
 
-/// Ends every process in these namespaces, by inode, while somebody holds them, but those that are spared and their children: asks
-/// first. Says how many there were.
+/// Ends every process in these namespaces, first by SIGTERM, except the `spared` ones and their children. The caller
+/// holds the namespaces. Returns the number of processes.
 pub fn end_members(namespaces: &BTreeSet<u64>, spared: &BTreeSet<i32>) -> usize {
     let members = || -> BTreeSet<Process> {
         let mut all = processes();
@@ -135,7 +135,7 @@ pub fn end_members(namespaces: &BTreeSet<u64>, spared: &BTreeSet<i32>) -> usize 
     end(members)
 }
 
-/// Every network namespace in which somebody lives, or that `ip netns` knows. Each is held open, so that no other gets its inode.
+/// Opens every network namespace of a process or of `ip netns`. The open file keeps the inode from being reused.
 fn namespaces() -> BTreeMap<u64, Namespace> {
     let lived_in = processes().into_values().filter_map(|members| {
         members.iter().find_map(|member| File::open(format!("/proc/{}/ns/net", member.pid)).ok())
@@ -146,7 +146,7 @@ fn namespaces() -> BTreeMap<u64, Namespace> {
     namespaces.map(|namespace| (namespace.inode(), namespace)).collect()
 }
 
-/// Ends what networks have left whose processes are no more. Says which networks these were.
+/// Ends the leftovers of networks whose processes are dead; returns the names of these networks.
 pub fn sweep() -> BTreeSet<String> {
     let own = fs::metadata("/proc/self/ns/net").map(|namespace| namespace.ino()).unwrap_or(0);
     let namespaces = namespaces();
@@ -159,7 +159,7 @@ pub fn sweep() -> BTreeSet<String> {
                 "lo" => _ = left.insert(*inode),
                 device => {
                     let deleted = Device::find(namespace, device).and_then(|device| device.delete());
-                    // Or it went with its other end.
+                    // fails harmlessly if the device was deleted with its other end
                     deleted.unwrap_or_else(|error: LabError| tracing::debug!("{error}"));
                 }
             }
@@ -172,7 +172,7 @@ pub fn sweep() -> BTreeSet<String> {
     names
 }
 
-/// Ends what `members` finds, until it finds nobody.
+/// Ends the processes that `members` returns, until it returns none.
 fn end(members: impl Fn() -> BTreeSet<Process>) -> usize {
     let mut known = BTreeSet::new();
     for (signal, within) in [(Signal::SIGTERM, TERM_WITHIN), (Signal::SIGKILL, KILL_WITHIN)] {
@@ -185,7 +185,7 @@ fn end(members: impl Fn() -> BTreeSet<Process>) -> usize {
             }
             for process in &now {
                 known.insert(*process);
-                // What stands still would not hear it.
+                // A stopped process handles signals only after SIGCONT.
                 if told.insert(*process) {
                     process.signal(signal);
                     process.signal(Signal::SIGCONT);
@@ -237,11 +237,11 @@ mod tests {
         };
         set_mark(&ours, "lo", &mark("gone", |mark| mark.holder.started += 1)).unwrap();
         set_mark(&held, "lo", &mark("held", |_| ())).unwrap();
-        // In another PID namespace somebody else may have that number, or nobody.
+        // In another PID namespace the id may belong to a different process, or none.
         let elsewhere = |mark: &mut Mark| (mark.holder.started, mark.space) = (mark.holder.started + 1, 1);
         set_mark(&foreign, "lo", &mark("elsewhere", elsewhere)).unwrap();
         let start = |namespace: &Namespace| {
-            // One that does not hear TERM has to be killed.
+            // A process that ignores SIGTERM must be killed.
             let mut command = Command::new("sh");
             command.args(["-c", "trap '' TERM; echo; exec sleep 1000"]).stdout(Stdio::piped());
             let mut child = namespace.spawn(command).unwrap();
@@ -281,7 +281,7 @@ mod tests {
         set_mark(&one, "held", &mark.to_string()).unwrap();
         mark.holder.started += 1;
         set_mark(&one, "left", &mark.to_string()).unwrap();
-        // Somebody has to live there, or nobody finds it.
+        // A namespace without processes would not be found.
         let mut command = Command::new("sleep");
         command.arg("1000");
         let mut lives_there = one.spawn(command).unwrap();

@@ -1,18 +1,19 @@
-//! A network from one file, of hosts that run anybody's programs and of switches: what `xoff lab` makes, looks at and accounts for.
+//! A network from one file, of switches and of hosts that run any programs: built, observed and accounted for by
+//! `xoff lab`.
 //!
 //! ```text
-//! crate::config      the file, every mistake with its place
-//! up                 namespaces, wires, switches, addresses, agents of hosts; and down again
-//! seen               what can be seen of it from any thread: counters of hosts and switches
-//! account            what became of every frame, and whether the promise was kept
-//! control            a socket at which other commands find it: exec, status, graph, pcap, down
-//! agents             one for each host, by which its kernel obeys pauses; unheard is for those that have none
-//! leftovers          what a network that was killed has left is found by a mark in its namespaces, and ended
+//! crate::config   the file, and every error with its place
+//! up              namespaces, wires, switches, addresses, agents of hosts; and their removal
+//! seen            state for any thread: counters of hosts and switches
+//! account         account of all frames, and the verdict
+//! control         socket for other commands: exec, status, graph, pcap, down
+//! agents          one per host, makes its kernel obey pauses; unheard is for hosts without
+//! leftovers       remains of a killed network, found by a mark in its namespaces, and ended
 //! ```
 //!
-//! The process that made a network holds it: its switches are threads of that process, and its namespaces have no other name
-//! than descriptors there. When it goes, by whatever road, the devices and switches go with it, and programs that still run in a
-//! namespace are ended by the next network that is made.
+//! The process that made a network holds it: its switches are threads of the process, and its namespaces have no
+//! names outside. When the process ends in any way, devices and switches vanish. The next network that is made ends
+//! programs that still run in the namespaces.
 
 pub mod account;
 mod agents;
@@ -40,43 +41,43 @@ pub use files::log_file;
 pub use seen::{NetworkStatus, Seen};
 pub use up::Up;
 
-/// Why a network cannot be made, found or entered.
+/// Error of making, finding or entering a network.
 #[derive(Debug, thiserror::Error, miette::Diagnostic)]
 pub enum NetworkError {
-    /// The file.
+    /// The file is invalid.
     #[error(transparent)]
     #[diagnostic(transparent)]
     Config(#[from] ConfigError),
-    /// Namespaces and wires.
+    /// Namespaces or wires cannot be made.
     #[error(transparent)]
     Lab(#[from] LabError),
     /// A switch cannot start.
     #[error("switch {switch}: {error}")]
     Run {
-        /// Its name.
+        /// Name of the switch.
         switch: String,
-        /// Why.
+        /// Reason of the failure.
         error: Box<RunError>,
     },
-    /// One of this name is there already.
+    /// A network of this name is up already.
     #[error("a lab called {name} is up already")]
     #[diagnostic(help("end it with `xoff lab down {name}`, or give this one another `name`"))]
     Exists {
-        /// Its name.
+        /// Name of the network.
         name: String,
     },
-    /// There is none, or none of this name.
+    /// No network is up, or none of this name.
     #[error("{}", match name { Some(name) => format!("no lab called {name} is up"), None => "no lab is up".to_owned() })]
     #[diagnostic(help("`xoff lab up FILE` makes one, `xoff lab list` shows which there are"))]
     None {
-        /// The name that was asked for.
+        /// Requested name.
         name: Option<String>,
     },
-    /// There are several.
+    /// Several networks are up, and none was named.
     #[error("several labs are up: {}", names.join(", "))]
     #[diagnostic(help("say which with --lab NAME, or with XOFF_LAB in the environment"))]
     Several {
-        /// Their names.
+        /// Names of the networks.
         names: Vec<String>,
     },
     /// The process that holds the network is stopped.
@@ -85,9 +86,9 @@ pub enum NetworkError {
         "continue it: kill -CONT {pid}; or end it with kill -KILL {pid}: the next lab that is made removes what is left"
     ))]
     HolderStopped {
-        /// The network's name.
+        /// Name of the network.
         name: String,
-        /// The id of the process.
+        /// Id of the process.
         pid: i32,
     },
     /// The process that holds the network accepts no further connection.
@@ -96,99 +97,99 @@ pub enum NetworkError {
         "if its process hangs or is stopped, end it: the next lab that is made removes what is left"
     ))]
     Full {
-        /// The network's name.
+        /// Name of the network.
         name: String,
     },
-    /// No answer came in time.
+    /// No reply came in time.
     #[error("lab {name} gave no answer within {seconds} s; it may still do what it was asked for")]
     #[diagnostic(help("if its process hangs, end it: the next lab that is made removes what is left"))]
     Late {
-        /// The network's name.
+        /// Name of the network.
         name: String,
-        /// The time, in seconds.
+        /// Time limit in seconds.
         seconds: u64,
     },
-    /// The connection broke, or the answer cannot be read.
+    /// The connection broke, or the reply cannot be parsed.
     #[error("lab {name} does not answer: {error}")]
     #[diagnostic(help("if its process hangs, end it: the next lab that is made removes what is left"))]
     Silent {
-        /// Its name.
+        /// Name of the network.
         name: String,
-        /// What happened instead.
+        /// The connection's error.
         error: io::Error,
     },
-    /// A node that is not there.
+    /// The network has no such node.
     #[error("lab {lab} has no node {node:?}")]
     #[diagnostic(help("its nodes are {known}"))]
     NoNode {
-        /// The lab.
+        /// Name of the network.
         lab: String,
-        /// What was asked for.
+        /// Requested node.
         node: String,
-        /// What there is.
+        /// Existing nodes.
         known: String,
     },
-    /// A host lives where it cannot be found.
+    /// The place of a host cannot be found.
     #[error("host {host}: {reason}")]
     NoPlace {
-        /// The host.
+        /// Name of the host.
         host: String,
-        /// Why, and what to do.
+        /// Reason and remedy.
         reason: String,
     },
-    /// A host's agent does not run.
+    /// The agent of a host does not run.
     #[error("the agent of host {host} {what}; what it said stands above, or in the log")]
     #[diagnostic(help("`nic = false` for that host leaves it out; then its kernel does not obey pauses"))]
     NoAgent {
-        /// The host.
+        /// Name of the host.
         host: String,
-        /// What became of it.
+        /// Event that ended the agent.
         what: &'static str,
     },
-    /// Nothing can be run in a virtual machine from outside.
+    /// No program can be started in a virtual machine from outside.
     #[error("host {host} is a virtual machine, of which only the TAP device is here")]
     #[diagnostic(help(
         "run the program inside; `xoff lab pcap {host}` shows what the machine sends and receives"
     ))]
     Guest {
-        /// The host.
+        /// Name of the host.
         host: String,
     },
-    /// A wire that is not there.
+    /// The network has no such wire.
     #[error("lab {lab} has no link {link:?}")]
     #[diagnostic(help("its links are {known}; one end is enough where it has one"))]
     NoLink {
-        /// The lab.
+        /// Name of the network.
         lab: String,
-        /// What was asked for.
+        /// Requested wire.
         link: String,
-        /// What there is.
+        /// Existing wires.
         known: String,
     },
-    /// The system refused something.
+    /// The system refused an action.
     #[error("cannot {what}: {error}")]
     Io {
-        /// What was tried.
+        /// Phrase that names the refused action.
         what: String,
-        /// The system's words.
+        /// The system's error.
         error: io::Error,
     },
-    /// Somebody wanted it to end before it was up.
+    /// A signal or request ended the network while it came up.
     #[error("lab {name} was told to end while it came up: nothing of it is left")]
     Stopped {
-        /// Its name.
+        /// Name of the network.
         name: String,
     },
-    /// It ended before it was up.
+    /// A network in the background ended before it was up.
     #[error("{said}")]
     NotUp {
-        /// What it said.
+        /// Output of the network's process.
         said: String,
     },
 }
 
 impl NetworkError {
-    /// For what was tried.
+    /// Returns a conversion of system errors for the action `what`.
     pub fn io(what: impl Into<String>) -> impl FnOnce(io::Error) -> NetworkError {
         let what = what.into();
         move |error| NetworkError::Io { what, error }

@@ -1,13 +1,13 @@
-//! What programs are told of a network: lines for `/etc/hosts`, and environment variables.
+//! Names for the programs of a network: lines for `/etc/hosts`, and environment variables.
 //!
-//! | variable | what it says |
+//! | variable | content |
 //! |---|---|
-//! | `XOFF_LAB` | the network's name; `xoff lab exec` and the others then mean this network |
-//! | `XOFF_LAB_HOSTS`, `XOFF_LAB_SWITCHES` | the names of its nodes, with spaces between them |
-//! | `XOFF_H1_IPV4`, `XOFF_H1_IPV6`, `XOFF_H1_MAC`, `XOFF_H1_DEVICE` | of host h1: first address of each kind, without a prefix |
-//! | `XOFF_H1_NETNS`, `XOFF_H1_MNTNS` | of every node: files for `nsenter --net=... --mount=...` |
+//! | `XOFF_LAB` | name of the network, which `xoff lab exec` and other commands then use |
+//! | `XOFF_LAB_HOSTS`, `XOFF_LAB_SWITCHES` | names of the nodes, separated by spaces |
+//! | `XOFF_H1_IPV4`, `XOFF_H1_IPV6`, `XOFF_H1_MAC`, `XOFF_H1_DEVICE` | first device of host h1: addresses without prefix length, name |
+//! | `XOFF_H1_NETNS`, `XOFF_H1_MNTNS` | any node: files for `nsenter --net=... --mount=...` |
 //!
-//! Names are in upper case there, with '_' for '-'.
+//! Names of nodes are in upper case there, with '_' for '-'.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -15,19 +15,19 @@ use std::path::{Path, PathBuf};
 
 use crate::config::{Network, variable};
 
-/// Where a node's programs live.
+/// Files of the namespaces in which a node's programs live.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Entrance {
     /// File of the network namespace.
     pub net: PathBuf,
     /// File of the mount namespace.
     pub mnt: PathBuf,
-    /// File of the namespace of host names.
+    /// File of the UTS namespace (host name).
     pub uts: PathBuf,
 }
 
 impl Entrance {
-    /// In a directory as `/proc/PID/ns`.
+    /// Returns the files in a directory such as `/proc/PID/ns`.
     #[must_use]
     pub fn below(directory: &Path) -> Entrance {
         let [net, mnt, uts] = ["net", "mnt", "uts"].map(|file| directory.join(file));
@@ -35,7 +35,7 @@ impl Entrance {
     }
 }
 
-/// `/etc/hosts` of every node: the network's names first, then what the machine has there.
+/// Returns the `/etc/hosts` of every node: the network's names, then the machine's lines.
 #[must_use]
 pub fn hosts_file(network: &Network, of_machine: &str) -> String {
     let mut text = String::new();
@@ -48,7 +48,7 @@ pub fn hosts_file(network: &Network, of_machine: &str) -> String {
     text + of_machine
 }
 
-/// The variables of a network; `entrances` are those of its hosts, then those of its switches.
+/// Returns the environment variables of a network; `entrances` are those of its hosts, then those of its switches.
 #[must_use]
 pub fn variables(network: &Network, entrances: &[Entrance]) -> BTreeMap<String, String> {
     let hosts: Vec<&str> = network.hosts.iter().map(|host| host.name.as_str()).collect();

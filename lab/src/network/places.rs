@@ -1,5 +1,5 @@
-//! Hosts that were there before the network: where each lives, found once and held open from then on. A process may end while the
-//! network is up, and another get its number.
+//! Hosts that existed before the network: their namespaces, found once and held open. The process may end while the
+//! network is up, and another process may get its id.
 
 use std::fs::File;
 use std::io;
@@ -11,16 +11,17 @@ use crate::config::{Host, Place};
 use super::NetworkError;
 use super::names::Entrance;
 
-/// Where a host lives.
+/// Namespaces of an existing host.
 #[derive(Debug)]
 pub(super) struct Found {
-    /// Its network namespace.
+    /// Network namespace.
     pub(super) net: File,
-    /// All namespaces of its programs, where it has such: a container has files of its own, and they stay as they are.
+    /// All namespaces of its programs, if they differ from this process's: a container has its own files, which stay
+    /// unchanged.
     pub(super) programs: Option<Held>,
 }
 
-/// Namespaces that exist as long as this does.
+/// Open files that keep namespaces alive.
 #[derive(Debug)]
 pub(super) struct Held {
     net: File,
@@ -30,13 +31,13 @@ pub(super) struct Held {
 
 impl Held {
     fn of(pid: &str) -> io::Result<Held> {
-        // Files below it are those of one process, or there are none.
+        // All files below this directory belong to one process, or opening them fails.
         let directory = File::open(format!("/proc/{pid}/ns"))?;
         let open = |name: &str| File::open(format!("/proc/self/fd/{}/{name}", directory.as_raw_fd()));
         Ok(Held { net: open("net")?, mnt: open("mnt")?, uts: open("uts")? })
     }
 
-    /// Where others find them.
+    /// Returns the paths by which other processes reach the namespaces.
     pub(super) fn entrance(&self) -> Entrance {
         let [net, mnt, uts] = [&self.net, &self.mnt, &self.uts]
             .map(|file| format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd()).into());
@@ -44,10 +45,10 @@ impl Held {
     }
 }
 
-/// Where a host lives; `None` where the network makes a namespace for it.
+/// Finds the namespaces of a host; returns `None` if the network creates its namespace.
 ///
 /// # Errors
-/// Where there is no such place.
+/// Returns an error if the host's place does not exist.
 pub(super) fn find(host: &Host) -> Result<Option<Found>, NetworkError> {
     let no_place = |reason: String| NetworkError::NoPlace { host: host.name.clone(), reason };
     let of_process = |pid: &str, what: &str| -> Result<Option<Found>, NetworkError> {
@@ -71,12 +72,12 @@ pub(super) fn find(host: &Host) -> Result<Option<Found>, NetworkError> {
             let pid = container(name).map_err(no_place)?;
             of_process(&pid.to_string(), &format!("process {pid} of container {name}"))
         }
-        // Where this process is, there the TAP is.
+        // The TAP is in the namespace of this process.
         Place::Tap(_) => of_process("self", "namespace of this process"),
     }
 }
 
-/// The first process of a container, as docker or podman says it.
+/// Returns the id of a container's first process, from docker or podman.
 fn container(name: &str) -> Result<i32, String> {
     let mut said = Vec::new();
     for program in ["docker", "podman"] {

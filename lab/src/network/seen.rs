@@ -1,4 +1,4 @@
-//! What can be seen of a network from any thread while it is up: where its nodes are, and everything that counts frames there.
+//! State of a running network for any thread: its nodes, and all counters of frames.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -16,85 +16,85 @@ use xoff_nic::serve::NicStatus;
 use xoff_switch::control::status::Status;
 use xoff_switch::control::{self, SwitchView};
 
-/// Everything that a network says of itself.
+/// State of a network and all its counters.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct NetworkStatus {
-    /// Its name.
+    /// Name of the network.
     pub name: String,
-    /// Time since it was up.
+    /// Time since the network came up.
     pub uptime_nanos: u64,
-    /// Its hosts.
+    /// Hosts.
     pub hosts: Vec<HostStatus>,
-    /// Its wires.
+    /// Wires.
     pub links: Vec<LinkStatus>,
-    /// Its switches, each as on its `/status`.
+    /// Switches, each as on its `/status`.
     pub switches: Vec<Status>,
 }
 
-/// A host.
+/// State of a host.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct HostStatus {
-    /// Its name.
+    /// Name of the host.
     pub name: String,
-    /// `namespace`, `netns NAME`, `pid N`, `container NAME` or `tap NAME`.
+    /// Place of the host: `namespace`, `netns NAME`, `pid N`, `container NAME` or `tap NAME`.
     pub place: String,
-    /// Whether an agent obeys pauses for it.
+    /// True if an agent is to obey pauses for the host.
     pub nic: bool,
-    /// Its devices.
+    /// Devices.
     pub interfaces: Vec<InterfaceStatus>,
-    /// Datagrams that its sockets had no room for since the network was up: they had come, and the program did not take them. Not
-    /// those of a virtual machine.
+    /// Datagrams that found no room in the host's sockets since the network came up: they arrived, and the program
+    /// did not read them. Zero for a virtual machine.
     pub socket_drops: u64,
 }
 
 impl HostStatus {
-    /// Returns whether an agent that obeys pauses for it is gone, or does not answer.
+    /// Returns true if an agent of the host is gone, or does not answer.
     #[must_use]
     pub fn lacks_agent(&self) -> bool {
         self.nic && self.interfaces.iter().any(|interface| interface.agent.is_none())
     }
 }
 
-/// A device of a host.
+/// State of a host's device.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct InterfaceStatus {
-    /// Its name.
+    /// Name of the device.
     pub device: String,
-    /// Its address.
+    /// MAC address.
     pub mac: String,
-    /// Its IPv4 address.
+    /// IPv4 address.
     pub ipv4: String,
-    /// Its IPv6 address.
+    /// IPv6 address.
     pub ipv6: String,
-    /// What it counts; `None` where that cannot be read.
+    /// Counters of the device; `None` if they cannot be read.
     pub counters: Option<InterfaceCounters>,
-    /// What its agent says; `None` where there is none, or it does not answer.
+    /// Status of the device's agent; `None` if there is none, or it does not answer.
     pub agent: Option<NicStatus>,
 }
 
-/// What a device of a host counts.
+/// Counters of a host's device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InterfaceCounters {
     /// Frames sent.
     pub tx_frames: u64,
-    /// Their bytes, without FCS.
+    /// Bytes sent, without FCS.
     pub tx_bytes: u64,
     /// Frames received.
     pub rx_frames: u64,
-    /// Their bytes, without FCS.
+    /// Bytes received, without FCS.
     pub rx_bytes: u64,
-    /// Frames lost on the way out, in the device.
+    /// Frames to send that the device lost.
     pub tx_dropped: u64,
-    /// Frames lost on the way in, in the device; what switches say to a host that has no agent is not among them.
+    /// Received frames that the device lost, without control frames of switches to a host without agent.
     pub rx_dropped: u64,
-    /// Frames that the queueing discipline dropped; where an agent knows, those of lossless classes only.
+    /// Frames that the queueing discipline dropped; with an agent, only those of lossless classes.
     pub queue_dropped: u64,
-    /// Those of lossy classes, where an agent knows.
+    /// Frames of lossy classes that the queueing discipline dropped, if an agent knows.
     pub queue_dropped_lossy: u64,
 }
 
 impl InterfaceCounters {
-    /// All that was lost at it.
+    /// Returns all losses at the device.
     #[must_use]
     pub fn dropped(&self) -> u64 {
         self.tx_dropped + self.rx_dropped + self.queue_dropped
@@ -104,47 +104,47 @@ impl InterfaceCounters {
 /// A wire.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LinkStatus {
-    /// Its ends.
+    /// Ends of the wire.
     pub ends: [EndStatus; 2],
-    /// Its rate, bits per second of layer 1.
+    /// Rate in bits per second of layer 1.
     pub speed_bits_per_second: u64,
 }
 
-/// One end of a wire.
+/// An end of a wire.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EndStatus {
     /// Name of the host or switch.
     pub node: String,
     /// Name of the host's device or the switch's port.
     pub port: String,
-    /// Whether it is a switch's.
+    /// True if the end is at a switch.
     pub is_switch: bool,
 }
 
-/// What other processes need to know of a network.
+/// Facts about a network for other processes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Description {
-    /// Its name.
+    /// Name of the network.
     pub name: String,
-    /// Environment of what runs in it.
+    /// Environment variables of the programs in it.
     pub variables: BTreeMap<String, String>,
-    /// Where its nodes are, by name.
+    /// Namespaces of the nodes, by name.
     pub entrances: BTreeMap<String, Entrance>,
-    /// Virtual machines: of these only a TAP is here.
+    /// Names of virtual machines, of which only the TAP is on this machine.
     pub guests: BTreeSet<String>,
-    /// Its wires.
+    /// Wires.
     pub links: Vec<LinkStatus>,
 }
 
-/// A network that is up, to look at.
+/// Read access to a running network.
 #[derive(Debug)]
 pub struct Seen {
     pub(super) network: Network,
-    /// Of hosts, then of switches.
+    /// Namespaces of the hosts, then of the switches.
     pub(super) entrances: Vec<Entrance>,
-    /// Of each host.
+    /// Devices by host.
     pub(super) devices: Vec<Vec<Device>>,
-    /// What [`socket_drops`] had counted of each host before.
+    /// Result of [`socket_drops`] by host, before the network came up.
     pub(super) socket_drops_before: Vec<u64>,
     pub(super) ties: Vec<Tie>,
     pub(super) views: Vec<Arc<SwitchView>>,
@@ -152,7 +152,7 @@ pub struct Seen {
 }
 
 impl Seen {
-    /// What other processes need to know.
+    /// Returns the facts for other processes.
     #[must_use]
     pub fn description(&self) -> Description {
         let hosts = self.network.hosts.iter().map(|host| &host.name);
@@ -166,10 +166,10 @@ impl Seen {
         }
     }
 
-    /// What everything counts now.
+    /// Reads all counters.
     ///
     /// # Errors
-    /// Where the machine has no room for a conversation with the workers.
+    /// Returns an error if the system lacks resources for a conversation with the workers.
     pub fn status(&self) -> std::io::Result<NetworkStatus> {
         let runtime = runtime::Builder::new_current_thread().enable_time().build()?;
         let ask = |view: &Arc<SwitchView>| {
@@ -179,7 +179,7 @@ impl Seen {
         Ok(self.status_with(self.views.iter().map(ask).collect()))
     }
 
-    /// The same of switches that have said this in the end.
+    /// Reads the counters of hosts and combines them with these final states of switches.
     #[must_use]
     pub fn status_with(&self, switches: Vec<Status>) -> NetworkStatus {
         let hosts = parallel::each((0..self.network.hosts.len()).collect(), |host| self.host(host));
@@ -248,7 +248,7 @@ impl Seen {
         }
     }
 
-    /// What is lost at a TAP is lost on the way to its guest or from there.
+    /// Reads a device's counters. Losses at a TAP count as losses of its guest, in the opposite direction.
     fn counters(
         &self,
         host: &Host,
@@ -284,7 +284,8 @@ impl Seen {
     }
 }
 
-/// `RcvbufErrors` of UDP, both versions of IP, of the namespace that a host is; a virtual machine's sockets are not here.
+/// Returns UDP's `RcvbufErrors` of both IP versions in the host's namespace; zero for a virtual machine, whose
+/// sockets are inside it.
 pub(super) fn socket_drops(host: &Host, devices: &[Device]) -> u64 {
     let here = !matches!(host.place, Place::Tap(_));
     let Some(device) = devices.first().filter(|_| here) else { return 0 };

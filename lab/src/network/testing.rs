@@ -1,4 +1,4 @@
-//! A network as it is seen, for the tests of this crate and of those above.
+//! A network's state for tests of this crate and its users.
 
 use xoff_switch::Promise;
 use xoff_switch::control::status::{PortStatus, Verdict};
@@ -7,7 +7,7 @@ use xoff_switch::control::{Answer, snapshot};
 
 use super::seen::{EndStatus, HostStatus, InterfaceCounters, InterfaceStatus, LinkStatus, NetworkStatus};
 
-/// A host at each port of the switch that tests of the control thread look at, which has nothing to complain of.
+/// Returns the state of a network with a host at each port of the control thread's test switch, without any loss.
 #[must_use]
 pub fn network() -> NetworkStatus {
     let (view, _inbox) = view();

@@ -1,6 +1,6 @@
-//! What switches say to hosts that have no agent: MAC control and congestion notifications, which nobody takes there. The kernel counts
-//! frames that nobody takes among those that it lost (`rx_dropped`), and nobody could tell them from others. So a packet socket takes
-//! them, whose filter keeps nothing of them, and what is counted then is lost indeed.
+//! Sinks for control frames to hosts without agent. The kernel counts frames without a receiver as lost
+//! (`rx_dropped`), together with real losses. A packet socket therefore receives MAC control and congestion
+//! notifications, and its filter discards them. So the remaining count consists of real losses.
 
 use std::io;
 use std::os::fd::AsFd as _;
@@ -11,17 +11,17 @@ use crate::{Device, LabError};
 
 /// MAC control, CNMs, and CNMs behind a CN-TAG.
 const ETHER_TYPES: [u16; 3] = [0x8808, 0x22e7, 0x22e9];
-/// Keeps nothing of a frame (`return 0`).
+/// Filter that discards every frame (`return 0`).
 const NOTHING: SockFilter = SockFilter::new(0x06, 0, 0, 0);
 
-/// Sockets of a device, one for each EtherType: one for all would take what somebody else should have taken, too.
+/// Sockets of a device, one per EtherType: a socket for all types would also receive frames that are really lost.
 #[derive(Debug)]
 pub(super) struct Unheard(
     #[expect(dead_code, reason = "open is all that they are")] [Socket; ETHER_TYPES.len()],
 );
 
 impl Unheard {
-    /// Takes what comes to a device from now on.
+    /// Opens the sockets of a device.
     pub(super) fn at(device: &Device) -> Result<Unheard, LabError> {
         let open = |ether_type| -> io::Result<Socket> {
             let socket = Socket::new(Domain::PACKET, Type::RAW, None)?;

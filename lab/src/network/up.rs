@@ -1,4 +1,4 @@
-//! A network comes up: namespaces, wires, switches, addresses; and goes down again, when nothing of it is left.
+//! Start of a network: namespaces, wires, switches, addresses; and its removal, which leaves nothing behind.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -23,45 +23,45 @@ use crate::config::{End, Host, Interface, Network, Place};
 use crate::{Device, Lab, LabError, Namespace, Switches, Tie, VethOptions, parallel, set_mark};
 use xoff_switch::control::{Answer, snapshot};
 
-/// How long frames that wait in switches have to leave before these are stopped.
+/// Maximum wait for frames queued in switches to leave before the switches are stopped.
 const SETTLE_WITHIN: Duration = Duration::from_secs(2);
 const LOOK_EVERY: Duration = Duration::from_millis(5);
-/// The group of the devices of switches' ports, by which all are deleted at once.
+/// Device group of the switches' ports, by which all are deleted at once.
 const PORTS: u32 = 1;
-/// The port at which nobody listens (RFC 863).
+/// Discard port (RFC 863), at which no program listens.
 const DISCARD: u16 = 9;
 
-/// A network that is up. Dropping it takes it down without an account.
+/// A running network. Dropping it removes it without an account.
 #[derive(Debug)]
 pub struct Up {
     seen: Arc<Seen>,
     agents: Agents,
     switches: Switches,
-    /// Namespaces that the lab made, by inode.
+    /// Inodes of the namespaces that the lab created.
     made: BTreeSet<u64>,
     _unheard: Vec<Unheard>,
     _wires: Wires,
-    // Last, because the namespaces hold the devices.
+    // Dropped last, because the namespaces hold the devices.
     _nodes: Vec<Namespace>,
     _held: Vec<Option<Held>>,
 }
 
-/// Wires, which go with this. The kernel takes its time with a namespace that is gone, and a host that was there before is to be as it
-/// was.
+/// Wires, deleted when dropped. The kernel removes a dead namespace only after some time, and a host that existed
+/// before must be restored.
 #[derive(Debug)]
 struct Wires {
     lab: Lab,
-    /// Namespaces of switches.
+    /// Namespaces of the switches.
     switches: Vec<Namespace>,
 }
 
 impl Drop for Wires {
     fn drop(&mut self) {
         for switch in &self.switches {
-            let _ = switch.delete_group(PORTS); // or it had none yet
+            let _ = switch.delete_group(PORTS); // fails harmlessly if there is none yet
         }
         for device in self.lab.devices() {
-            let _ = device.delete(); // the other end of the same wire was, or its namespace is gone
+            let _ = device.delete(); // fails harmlessly if the other end or the namespace is gone
         }
     }
 }
@@ -70,15 +70,15 @@ impl Drop for Wires {
 struct Node {
     namespace: Namespace,
     entrance: Entrance,
-    /// Of a host that was there before.
+    /// Namespaces of a host that existed before.
     held: Option<Held>,
 }
 
 impl Up {
-    /// Makes it, unless `is_stopped` says meanwhile that somebody wants it to end.
+    /// Builds the network, unless `is_stopped` returns true meanwhile.
     ///
     /// # Errors
-    /// What the machine refuses; [`NetworkError::Stopped`]. Nothing is left of it then.
+    /// Returns the system's refusal, or [`NetworkError::Stopped`]. Nothing is left in either case.
     pub fn new(network: Network, is_stopped: &mut dyn FnMut() -> bool) -> Result<Up, NetworkError> {
         let mark = Mark::of(&network.name).map_err(NetworkError::io("read /proc"))?.to_string();
         let names = names::hosts_file(&network, &fs::read_to_string("/etc/hosts").unwrap_or_default());
@@ -100,7 +100,8 @@ impl Up {
             lab: Lab::new(),
         };
         let (devices, ties) = wire(&network, &mut wires.lab, &mark, &hosts, &switches)?;
-        // Before a program is at the other end, for the sake of offloads, as `finish_frames`.
+        // Before a program opens the other end, because the driver then refuses changes of offloads, as in
+        // `finish_frames`.
         let agents = Agents::start(&network, &devices, is_stopped)?;
         let hears = |host: &Host| host.nic.is_some() || matches!(host.place, Place::Tap(_));
         let without_agent = network.hosts.iter().zip(&devices).filter(|(host, _)| !hears(host));
@@ -110,7 +111,7 @@ impl Up {
             switch: network.switches[index].name.clone(),
             error: Box::new(error),
         })?;
-        // Only now: what a host says when it gets an address is forwarded, and not lost.
+        // Addresses come last, so that switches forward the frames that a host then sends.
         introduce(&network, &devices)?;
         let (views, since) = (running.views(), Instant::now());
         let socket_drops_before =
@@ -129,13 +130,13 @@ impl Up {
         })
     }
 
-    /// What can be seen of it.
+    /// Returns read access to the network.
     #[must_use]
     pub fn seen(&self) -> &Arc<Seen> {
         &self.seen
     }
 
-    /// Ends it: programs in its namespaces, then the switches, when nothing waits in them any more.
+    /// Ends the programs in the network's namespaces, then the switches when their queues are empty.
     #[must_use]
     pub fn down(mut self) -> Account {
         leftovers::end_members(&self.made, &self.agents.pids());
@@ -145,10 +146,10 @@ impl Up {
             thread::sleep(LOOK_EVERY);
             waiting = self.waiting();
         }
-        // Their queues and what these counted go with the agents.
+        // The agents' queues and their counters end with the agents.
         let with_agents = self.seen.status().map(|status| status.hosts);
         let mut failed = Vec::new();
-        // Before the agents: who still sends in a container is held as long as anybody counts.
+        // Stops the switches before the agents: a sender in a container stays paused while counters are read.
         let ended = self.switches.stop().into_iter().zip(&self.seen.views);
         let ended = ended.map(|(ended, view)| {
             ended.unwrap_or_else(|error| {
@@ -163,10 +164,10 @@ impl Up {
             network.hosts = hosts;
         }
         Account::of(network, failed, waiting)
-        // And the wires go, as wherever this is dropped.
+        // Dropping `self` deletes the wires.
     }
 
-    /// What waits in queues, a line for each place: it is lost when these go, and nobody counts it.
+    /// Returns a line for each non-empty queue. Its frames are lost without being counted.
     fn waiting(&self) -> Vec<String> {
         let hosts = self.seen.network.hosts.iter().zip(&self.seen.devices);
         let devices = hosts.flat_map(|(host, devices)| devices.iter().map(move |device| (host, device)));
@@ -194,18 +195,18 @@ impl Drop for Up {
         drop(std::mem::take(&mut self.agents));
         leftovers::end_members(&self.made, &BTreeSet::new());
         drop(std::mem::take(&mut self.switches));
-        // Others may look at what is seen for longer than this lives.
+        // Other threads may hold the state for longer.
         self.seen.ties.iter().for_each(Tie::untie);
-        // And the wires.
+        // The wires are deleted with their field.
     }
 }
 
-/// Gives every host its addresses, tells it where the others are, and all switches where it is.
+/// Gives every host its addresses and the others' neighbour entries, and makes all switches learn the hosts' ports.
 fn introduce(network: &Network, devices: &[Vec<Device>]) -> Result<(), NetworkError> {
     let of = |(host, devices): (&'_ Host, &'_ Vec<Device>)| {
         host.interfaces.iter().cloned().zip(devices.iter().cloned()).collect::<Vec<_>>()
     };
-    // A guest gives itself its addresses.
+    // A guest configures its own addresses.
     let hosts = network.hosts.iter().zip(devices).filter(|(host, _)| !matches!(host.place, Place::Tap(_)));
     let all: Vec<_> = hosts.flat_map(of).collect();
     let furnish = |(interface, device): &(Interface, Device)| {
@@ -227,13 +228,13 @@ fn introduce(network: &Network, devices: &[Vec<Device>]) -> Result<(), NetworkEr
             let everybody = Ipv4Addr::from_bits(address.to_bits() | host_bits);
             socket.send_to(&[], (everybody, DISCARD)).map(drop)
         });
-        // A prefix may leave no address for everybody; then switches learn where it is when it sends.
+        // A prefix may lack a broadcast address; then switches learn the host's port from its first frame.
         let _ = heard;
     });
     Ok(())
 }
 
-/// Finds the place of a host, or makes it.
+/// Finds the namespace of a host, or creates it.
 fn place(host: &Host, mark: &str, names: &str) -> Result<Node, NetworkError> {
     let Some(found) = places::find(host)? else { return fresh(&host.name, mark, names) };
     let namespace = Namespace::existing(&host.name, found.net)?;
@@ -243,7 +244,7 @@ fn place(host: &Host, mark: &str, names: &str) -> Result<Node, NetworkError> {
     }
 }
 
-/// Makes a namespace that carries the mark.
+/// Creates a namespace with the mark.
 fn fresh(name: &str, mark: &str, names: &str) -> Result<Node, NetworkError> {
     let namespace = Lab::new().namespace(name)?;
     set_mark(&namespace, "lo", mark)?;
@@ -256,7 +257,7 @@ fn furnished(namespace: Namespace, names: &str) -> Result<Node, NetworkError> {
     Ok(Node { entrance: Entrance::below(&namespace.entrance()), namespace, held: None })
 }
 
-/// Makes the wires. Returns the devices of each host, and its TAPs tied to them.
+/// Creates the wires. Returns the devices of each host, and the ties of TAPs.
 fn wire(
     network: &Network,
     lab: &mut Lab,
@@ -267,7 +268,7 @@ fn wire(
     let place = |end: &End| match *end {
         End::Host { host, interface } => {
             let interface = &network.hosts[host].interfaces[interface];
-            // A TAP has its name already.
+            // The TAP has the configured name already.
             let device = match &network.hosts[host].place {
                 Place::Tap(tap) => format!("x-{tap:.13}"),
                 _ => interface.device.clone(),
@@ -303,7 +304,7 @@ fn wire(
         if *place != Place::Fresh {
             set_mark(&hosts[host], device.name(), mark)?;
         }
-        // Before a program is at the other end: with one the driver refuses it.
+        // Before a program opens the other end: the driver refuses afterwards.
         device.finish_frames()?;
         let tie = match place {
             Place::Tap(tap) => Some(Tie::new(Device::find(&hosts[host], tap)?, &device, link.speed)?),
