@@ -6,7 +6,7 @@
 
 use libbpf_rs::{MapCore as _, MapFlags, MapHandle};
 
-/// Combinations of 64 DSCPs or none with 8 PCPs or none.
+/// 64 DSCPs or none, times 8 PCPs or none.
 const HEADS: usize = 65 * PCPS;
 const PCPS: usize = 9;
 const KINDS: usize = HEADS + 2;
@@ -50,7 +50,6 @@ impl Head {
         }
     }
 
-    /// Returns all kinds in the order of [`Head::number`].
     fn all() -> impl Iterator<Item = Head> {
         let dscps = (0..64).map(Some).chain([None]);
         let marks =

@@ -22,9 +22,8 @@ mod skeleton {
     include!(concat!(env!("OUT_DIR"), "/xoff.skel.rs"));
 }
 
-/// Name of the program in the kernel, which keeps 15 bytes of a name.
+/// The kernel keeps 15 bytes of a name.
 const PROGRAM_NAME: &str = "xoff_receive";
-/// Errno "Operation not supported".
 const EOPNOTSUPP: i32 = 95;
 
 /// A program attached to an interface; dropping it detaches the program. In generic mode it must be dropped in the
@@ -239,7 +238,7 @@ pub fn may_replace(claim: &Claim, id: u32) -> Result<(), EbpfError> {
     }
 }
 
-/// Returns the program's name; `None` also if reading it needs a missing capability.
+/// Returns `None` also if reading the name needs a missing capability.
 fn name_of(id: u32) -> Option<String> {
     let program = ProgInfoIter::default().find(|program| program.id == id)?;
     Some(program.name.to_string_lossy().into_owned())

@@ -30,17 +30,14 @@ use nix::libc;
 
 use crate::EbpfError;
 
-/// Directory of the lock files and journals.
 const DIRECTORY: &str = "/run/xoff/interfaces";
 const WORD: usize = 4;
-/// Bytes of an interface's entry, and the offset of the program id in it.
+/// Bytes of an interface's entry, and offset of the program id in it.
 const ENTRY: u64 = 16;
 const PROGRAM: u64 = 4;
-/// Bytes of an interface's page in the journal.
 const PAGE: usize = 4096;
 const RETRY_EVERY: Duration = Duration::from_millis(5);
 
-/// Open tables, by the inode of the network namespace.
 static TABLES: Mutex<BTreeMap<u64, Table>> = Mutex::new(BTreeMap::new());
 
 /// An exclusive claim on an interface, released when dropped.
@@ -49,22 +46,19 @@ pub struct Claim {
     device: String,
     ifindex: i32,
     namespace: u64,
-    /// Id of the program that the previous owner attached.
+    /// Program of the previous owner.
     left: Option<u32>,
 }
 
-/// Lock file and journal of a network namespace.
 #[derive(Debug)]
 struct Table {
     file: File,
     journal: File,
-    /// Indexes of the interfaces that this process has claimed.
+    /// Interfaces claimed by this process.
     ours: BTreeSet<i32>,
 }
 
-/// Reasons for which a claim fails.
 enum Refused {
-    /// Another claim exists; with its process id, if known.
     Held(Option<u32>),
     System(io::Error),
 }
@@ -107,8 +101,7 @@ impl Claim {
         self.ifindex
     }
 
-    /// Returns the id of the program that the previous owner attached last. If the interface still runs it, it is a
-    /// leftover.
+    /// Returns the id of the previous owner's last program: a leftover if the interface still runs it.
     pub(crate) fn left(&self) -> Option<u32> {
         self.left
     }
@@ -129,7 +122,7 @@ impl Claim {
         table.write_page(self.ifindex, text)
     }
 
-    /// Records the id of the attached program for the interface's next owner.
+    /// Records the attached program for the interface's next owner.
     pub(crate) fn attached(&self, program: u32) {
         self.write(PROGRAM, program);
     }
@@ -153,7 +146,6 @@ fn tables() -> MutexGuard<'static, BTreeMap<u64, Table>> {
     TABLES.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Claims the interface, and returns its network namespace and the previous owner's program.
 fn take(ifindex: i32) -> Result<(u64, Option<u32>), Refused> {
     let namespace = fs::metadata("/proc/thread-self/ns/net").map_err(Refused::System)?.ino();
     let mut tables = tables();
@@ -243,14 +235,13 @@ impl Table {
         fcntl(&self.file, FcntlArg::F_OFD_SETLK(&lock)).map(drop)
     }
 
-    /// Returns a word, or `None` if it is zero.
     fn read(&self, place: u64) -> Option<u32> {
         let mut word = [0; WORD];
         self.file.read_exact_at(&mut word, place).ok()?;
         Some(u32::from_ne_bytes(word)).filter(|&word| word > 0)
     }
 
-    /// Writes a word. Failure is harmless: the lock makes the claim, the word only names its owner to others.
+    /// Ignores failure: the lock makes the claim, the word only names its owner.
     fn write(&self, place: u64, word: u32) {
         let _ = self.file.write_all_at(&word.to_ne_bytes(), place);
     }

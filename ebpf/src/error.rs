@@ -76,7 +76,6 @@ pub enum EbpfError {
     },
 }
 
-/// Returns the message of [`EbpfError::AnotherXoff`]: the owner, and a remedy.
 fn held(device: &str, process: Option<u32>) -> String {
     match process {
         Some(id) if id == std::process::id() => format!(

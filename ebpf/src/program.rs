@@ -39,14 +39,13 @@ impl Mode {
     }
 }
 
-/// The mechanism that keeps a program attached.
 #[derive(Debug)]
 enum Hold {
-    /// A link, which the kernel removes with the process.
+    /// The kernel removes a link with the process.
     Link { _link: Link },
-    /// The interface, until the program is detached.
+    /// Attached without a link, until detached.
     Interface,
-    /// Nothing: the program was detached for good.
+    /// Detached for good.
     None,
 }
 
@@ -130,7 +129,6 @@ impl Program {
         Ok(())
     }
 
-    /// Detaches the program for good.
     pub(crate) fn take_off(&self) {
         let mut hold = self.hold.lock().unwrap_or_else(PoisonError::into_inner);
         if let Hold::Interface = std::mem::replace(&mut *hold, Hold::None) {
@@ -172,7 +170,6 @@ mod tests {
         attach(&Claim::take(device, ifindex).unwrap(), &[], Some(mode), None, Clsact::New).unwrap()
     }
 
-    /// Queries the interface for the owner of its program.
     fn found(program: &Program) -> Place {
         program.place(Xdp::new(program.fd.as_fd()).query_id(program.ifindex, XdpFlags::NONE).unwrap())
     }

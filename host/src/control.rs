@@ -24,7 +24,6 @@ pub enum Control {
 }
 
 impl Control {
-    /// Encodes the frame with the source address `src`.
     fn encode(&self, src: MacAddr) -> Vec<u8> {
         match self {
             Control::Pause(pause) => pause.encode(src).to_vec(),

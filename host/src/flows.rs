@@ -12,7 +12,6 @@ use xoff_dataplane::units::Nanos;
 const EDU1: &str = include_str!("../data/edu1-flow-size.cdf");
 const EDU2: &str = include_str!("../data/edu2-flow-size.cdf");
 
-/// Maximum characters of a line that an error quotes.
 const QUOTED_MAX: usize = 60;
 
 /// A distribution of flow sizes.
@@ -102,7 +101,6 @@ impl FlowSizes {
     }
 }
 
-/// Quotes enough of a line to recognize it.
 fn quoted(line: &str) -> String {
     visible(&line.chars().take(QUOTED_MAX).collect::<String>()).into_owned()
 }
@@ -114,7 +112,6 @@ fn parse_point(line: &str) -> Option<(f64, f64)> {
         .then_some(point)
 }
 
-/// Rounds to whole bytes; at least 1.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // a float cast saturates
 fn whole(size: f64) -> u32 {
     size.round().max(1.0) as u32

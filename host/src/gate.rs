@@ -11,7 +11,7 @@ use xoff_dataplane::wire::{FlowPause, Header, MacControl, MacControlError, Pfc, 
 use crate::flow_gate::FlowGate;
 use crate::rate_gate::RateGate;
 
-/// Maximum pause frames that a late host delays; a further frame applies the oldest early.
+/// Maximum delayed pause frames; a further frame applies the oldest early.
 const PENDING_MAX: usize = 4096;
 
 /// Reaction of a host to pause frames.
@@ -63,12 +63,9 @@ pub struct PauseCounts {
 pub struct Gate {
     obedience: Obedience,
     obey_802_3x: bool,
-    /// Classes that obey PFC.
     classes: ClassSet,
     paused: Paused,
-    /// Paused flows, if the host obeys flow lists.
     flows: Option<FlowGate>,
-    /// Limited classes, if the host obeys rates.
     rates: Option<RateGate>,
     pending: VecDeque<(Nanos, Pfc)>,
     counts: PauseCounts,
@@ -240,7 +237,7 @@ impl Gate {
         }
     }
 
-    /// Applies a flow list; returns true if the frame needs no further processing.
+    /// Returns true if the frame needs no further processing.
     fn obey_flows(&mut self, now: Nanos, pfc: &Pfc, head: &[u8]) -> bool {
         let Some(flows) = &mut self.flows else { return false };
         match FlowPause::parse(pfc, head) {
@@ -261,7 +258,7 @@ impl Gate {
         }
     }
 
-    /// Applies rates; returns true if the frame needs no further processing.
+    /// Returns true if the frame needs no further processing.
     fn obey_rates(&mut self, now: Nanos, pfc: &Pfc, head: &[u8]) -> bool {
         let Some(gate) = &mut self.rates else { return false };
         match Rates::parse(pfc, head) {

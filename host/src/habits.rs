@@ -6,9 +6,7 @@ use xoff_dataplane::units::{BitRate, Bytes, Nanos};
 pub const CATCH_UP: Nanos = Nanos::from_millis(2);
 /// Minimum sleep while there is traffic.
 pub const NAP: Nanos = Nanos::from_micros(50);
-/// Minimum bytes handed to the kernel at once, on any line.
 const COMMIT_MIN: Bytes = Bytes(16 * 1024);
-/// Minimum time of sending that one hand-over covers.
 const COMMIT_TIME: Nanos = Nanos::from_micros(10);
 
 /// Returns the bytes that a host on a line of this rate hands to the kernel at once.

@@ -7,9 +7,8 @@ use xoff_dataplane::units::{BitRate, Bytes, Nanos};
 use crate::pacer::Pacer;
 use crate::values;
 
-/// Initial interval between samples of the rate.
 const SAMPLE_INTERVAL: Nanos = Nanos::from_millis(10);
-/// Maximum samples kept; beyond them every second one is dropped and the interval doubles.
+/// Maximum samples; beyond it every second one is dropped and the interval doubles.
 const SAMPLES_MAX: usize = 2048;
 
 /// The rate limiter of a stream.

@@ -35,7 +35,6 @@ pub const STAMP_LEN: usize = 18;
 pub const FLOW_STAMP_LEN: usize = 18;
 /// Maximum bytes that [`Template::write`] writes.
 pub const HEAD_MAX: usize = ETHERNET + 2 * TAG + IPV4 + UDP + STAMP_LEN + FLOW_STAMP_LEN;
-/// Width of sequence numbers and times.
 const MASK_48: u64 = (1 << 48) - 1;
 
 const ETHERNET: usize = 14;
@@ -114,7 +113,7 @@ pub struct Template {
     head: [u8; HEAD_MAX],
     ip_at: usize,
     stamp_at: usize,
-    /// Sum over the IPv4 header without total length, from which the checksum is computed.
+    /// Sum over the IPv4 header without total length, for the checksum.
     ip_sum: u32,
 }
 
@@ -213,7 +212,7 @@ pub const fn ip_address(mac: MacAddr) -> Ipv4Addr {
     Ipv4Addr::new(10, mac.0[3], mac.0[4], mac.0[5])
 }
 
-/// Writes all fields except lengths and IPv4 checksum. The UDP checksum stays 0, which IPv4 allows.
+/// Omits lengths, the IPv4 checksum, and the UDP checksum, which IPv4 allows.
 fn write_ip_udp(head: &mut [u8], headers: &Headers) {
     let mut ip = MutableIpv4Packet::new(head).expect("the head holds an IPv4 header");
     ip.set_version(4);

@@ -10,7 +10,6 @@ pub struct Progress {
     pub sent: [Volume; CLASSES],
     /// Data frames received, by the class whose pauses their sender obeys.
     pub received: [Volume; CLASSES],
-    /// Data frames received, by sender, for the senders passed at creation.
     pub(super) senders: Box<[(u16, Volume)]>,
     /// 1 when all streams are complete.
     pub all_sent: Counter,

@@ -263,7 +263,6 @@ impl From<&Incoming> for ReceivedStream {
     }
 }
 
-/// Returns the frames sent that never arrived; `frames` includes `repeated` ones.
 fn lost(sent: u64, frames: u64, repeated: u64) -> u64 {
     sent.saturating_sub(frames - repeated)
 }
@@ -352,7 +351,6 @@ impl HostReport {
     }
 }
 
-/// Lists counts with their names for people.
 pub(crate) fn listed(counts: &BTreeMap<String, u64>) -> String {
     let counts: Vec<String> = counts.iter().map(|(name, count)| format!("{name} {count}")).collect();
     if counts.is_empty() { "none".to_owned() } else { counts.join(", ") }

@@ -6,7 +6,6 @@ use crate::payload::{FlowStamp, Template};
 use crate::stream::{Pattern, Stream};
 use xoff_dataplane::units::{Bytes, Nanos};
 
-/// Maximum flows of a stream served at once; later ones wait.
 const FLOWS_ACTIVE_MAX: usize = 256;
 
 /// State of a stream's next frame.
@@ -37,7 +36,7 @@ pub struct Schedule {
     end: Nanos,
     frame_len: u32,
     catch_up: Nanos,
-    /// Frames still to send; or flows, if the stream consists of flows.
+    /// Frames (or flows) still to send.
     left: u64,
     pattern: State,
 }
@@ -164,8 +163,8 @@ impl State {
     }
 }
 
-/// Returns the first time not before `earliest` and `now` that lies in an on-phase. If that is now, returns the time
-/// since when a frame has been due.
+/// Returns the first time from `earliest` and `now` on in an on-phase; if that is now, the time since when a frame
+/// has been due.
 fn due_on_off(start: Nanos, earliest: Nanos, now: Nanos, on: Nanos, off: Nanos) -> Nanos {
     let candidate = earliest.max(now);
     let into = candidate.since(start).0 % (on.0 + off.0);
@@ -269,7 +268,7 @@ mod tests {
         })
     }
 
-    /// Returns a stream whose frames take exactly 1 us of a gigabit line: 125 bytes of layer 1.
+    /// Returns a stream whose frames take 1 us of a gigabit line: 125 bytes of layer 1.
     fn microsecond_frames(pattern: Pattern) -> Stream {
         Stream { size: 105, rate: Some(BitRate::from_gbps(1)), pattern, ..Stream::default() }
     }
@@ -278,7 +277,7 @@ mod tests {
         Schedule::new(stream, &template(), Nanos::from_secs(1), Nanos::from_micros(10))
     }
 
-    /// Returns the microseconds after the start at which frames leave, with a sender that is never late.
+    /// Returns the microseconds after the start at which frames leave.
     fn run(schedule: &mut Schedule, until_us: u64) -> Vec<u64> {
         let start = Nanos::from_secs(1);
         let (mut now, mut sent) = (start, Vec::new());

@@ -22,9 +22,8 @@ use xoff_dataplane::wire::{CnTag, FlowKey};
 
 /// End markers of a stream: several, because some may be lost.
 pub const END_MARKERS: u8 = 3;
-/// Interval between end markers.
 const END_MARKER_INTERVAL: Nanos = Nanos::from_millis(1);
-/// UDP source port of stream 0, and of flow 0: the first of the dynamic ports.
+/// First dynamic port; stream 0 and flow 0 use it.
 const PORT_BASE: u16 = 49152;
 
 /// Next action of a sender.
@@ -99,7 +98,7 @@ pub struct Sender {
     progress: Arc<Progress>,
 }
 
-/// Order of service, lowest first: rated streams by their waiting time, then round robin.
+/// Lowest first: rated streams by waiting time, then round robin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Rank {
     Rated(Nanos),
@@ -113,15 +112,14 @@ struct Outgoing {
     schedule: Schedule,
     limiter: Option<Limiter>,
     source_port: Option<u16>,
-    /// Flow key that a switch computes from the frames. Flows with source ports of their own cannot be paused singly.
+    /// A switch's key of the frames. Flows with source ports of their own cannot be paused singly.
     flow: FlowKey,
-    /// True if the flow is paused.
+    /// The flow is paused.
     held: bool,
-    /// True if the stream was paused when it last had a frame due.
+    /// The stream was paused when it last had a frame due.
     is_blocked: bool,
     /// Time at which the last pause was found to have ended.
     let_go: Nanos,
-    /// End markers to send.
     end_markers: u8,
     next_marker: Option<Nanos>,
     sent: Sent,
@@ -387,7 +385,7 @@ mod tests {
         T0.after(Nanos::from_micros(micros))
     }
 
-    /// Sends all frames that may be sent at `now`; returns the streams in order.
+    /// Sends all frames allowed at `now`; returns their streams.
     fn drain(sender: &mut Sender, now: Nanos, paused: ClassSet) -> (Vec<u8>, Choice) {
         let mut sent = Vec::new();
         loop {

@@ -19,9 +19,7 @@ use crate::track::Tracker;
 use xoff_dataplane::units::{Bytes, CLASSES, Class, MacAddr, Nanos};
 use xoff_dataplane::wire::Header;
 
-/// Maximum streams of a sink; frames of later ones are only counted together.
 const STREAMS_MAX: usize = 1024;
-/// Maximum incomplete flows of one stream; later ones are not tracked.
 const FLOWS_MAX: usize = 4096;
 /// Exclusive upper limits in bytes of the flow sizes that are reported separately.
 pub const FLOW_BUCKETS: [u32; 4] = [10_000, 100_000, 1_000_000, u32::MAX];
@@ -64,7 +62,7 @@ pub struct Incoming {
     pub stream: u8,
     /// Class whose pauses the sender obeys.
     pub class: Class,
-    /// Index of the sender's totals in the host's progress.
+    /// Index in the host's progress.
     progress_place: Option<usize>,
     /// Data frames, repetitions included.
     pub frames: u64,
@@ -76,13 +74,12 @@ pub struct Incoming {
     pub payload: Bytes,
     /// Sequence numbers received.
     pub tracker: Tracker,
-    /// Lowest sequence number received.
     lowest: u64,
-    /// Time at which the first received frame was sent.
+    /// Time of sending of the first received frame.
     first_sent: Nanos,
-    /// Time at which the stream's first frame was sent, from an end marker.
+    /// Time of sending of the stream's first frame, from an end marker.
     began: Option<Nanos>,
-    /// Time that the sink had been ready when the first frame arrived.
+    /// Time from the sink's start to the first arrival.
     watched: Nanos,
     /// Frames sent, from an end marker.
     pub total: Option<u64>,
@@ -110,7 +107,7 @@ pub struct Incoming {
 #[derive(Debug)]
 pub struct FlowsReceived {
     incomplete: HashMap<u32, u32>,
-    /// Numbers of flows that are not tracked, because too many were incomplete when they began.
+    /// Flows not tracked, because too many were incomplete when they began.
     refused: Tracker,
     /// Completion times in nanoseconds, by [`FLOW_BUCKETS`].
     pub times: [Histogram<u64>; FLOW_BUCKETS.len()],
@@ -299,7 +296,6 @@ impl Default for FlowsReceived {
 }
 
 impl FlowsReceived {
-    /// Counts a frame of `flow` that arrived for the first time.
     fn receive(&mut self, now: Nanos, flow: &FlowStamp) {
         let known = self.incomplete.get(&flow.id).copied();
         let left = known.unwrap_or(flow.frames).saturating_sub(1);
@@ -315,7 +311,7 @@ impl FlowsReceived {
         }
     }
 
-    /// Returns true if the flow can be tracked. A flow with missed first frames would never complete.
+    /// Excludes flows with missed first frames, which would never complete.
     fn has_room_for(&self, flow: &FlowStamp) -> bool {
         self.incomplete.len() < FLOWS_MAX && !self.refused.may_know(flow.id.into())
     }

@@ -144,7 +144,7 @@ pub fn parse_streams<T: AsRef<str>>(texts: &[T]) -> Result<Vec<Stream>, StreamEr
     if errors.is_empty() { Ok(streams) } else { Err(StreamErrors(errors)) }
 }
 
-/// Keys of a stream, with their values and defaults.
+/// Keys with their values and defaults.
 const KEYS: &[(&str, &str, &str)] = &[
     ("dst", "an address, or broadcast", ""),
     ("via", "the address of a router, to which frames go instead", "none"),
@@ -169,7 +169,6 @@ const KEYS: &[(&str, &str, &str)] = &[
     ("seed", "a number, with flows", "1"),
 ];
 
-/// Key-value pairs of one stream, and the errors found so far.
 struct Fields<'a> {
     pairs: Vec<(&'a str, &'a str)>,
     errors: Vec<String>,
@@ -351,7 +350,6 @@ fn read_flow_sizes(name: &str) -> Result<FlowSizes, String> {
 mod tests {
     use super::*;
 
-    /// Parses one stream; the destination defaults to broadcast.
     fn one(text: &str) -> Stream {
         parse_streams(&[to_all(text)]).unwrap().remove(0)
     }

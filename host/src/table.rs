@@ -41,7 +41,6 @@ fn mbps(rate: f64) -> String {
     format!("{rate:.1}")
 }
 
-/// Formats nanoseconds as microseconds.
 fn micros(nanos: u64) -> String {
     format!("{:.1}", nanos as f64 / 1e3)
 }
@@ -107,7 +106,6 @@ fn write_received(f: &mut Formatter<'_>, report: &HostReport) -> fmt::Result {
     Ok(())
 }
 
-/// Formats losses, with ">=" if the number sent is unknown.
 fn lost(received: &ReceivedStream) -> String {
     if received.sent_known { received.lost.to_string() } else { format!(">={}", received.lost) }
 }

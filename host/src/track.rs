@@ -14,7 +14,6 @@ pub const WINDOW: u64 = 1 << 16;
 #[derive(Clone, Debug)]
 pub struct Tracker {
     seen: Box<[u64]>,
-    /// Highest number received, plus one.
     next: u64,
     distinct: u64,
     duplicated: u64,
@@ -98,7 +97,7 @@ impl Tracker {
         self.next
     }
 
-    /// Clears the bits that `next..=sequence` reuse from numbers a window before.
+    /// Clears the bits that `next..=sequence` reuse.
     #[inline]
     fn forget_up_to(&mut self, sequence: u64) {
         if sequence - self.next >= WINDOW {

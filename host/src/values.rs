@@ -14,7 +14,7 @@ pub fn rate(text: &str) -> Result<BitRate, String> {
         .ok_or_else(|| "a rate is bits per second such as 200M or 2.5G, at most 1.6T".into())
 }
 
-/// Maximum duration: sums of such durations cannot overflow a clock.
+/// Maximum duration, whose sums cannot overflow a clock.
 const YEAR: Nanos = Nanos::from_millis(365 * 24 * 3600 * 1000);
 
 /// Parses a duration of at most a year.

@@ -70,7 +70,6 @@ impl Device {
         self.index
     }
 
-    /// Returns the index in the type of most system calls.
     pub(crate) fn ifindex(&self) -> i32 {
         i32::try_from(self.index).expect("the kernel's interface indexes are positive ints")
     }

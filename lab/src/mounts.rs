@@ -16,7 +16,7 @@ use nix::unistd::sethostname;
 /// Any directory: its content is visible again afterwards.
 const FOR_A_MOMENT: &str = "/run";
 
-/// Gives the calling thread its own mount namespace with these files, and a host name.
+/// Gives the calling thread its own mounts with these files, and a host name.
 pub(super) fn furnish(name: &str, hosts: &str) -> io::Result<()> {
     let nothing: Option<&str> = None;
     own_mounts(CloneFlags::CLONE_NEWUTS)?;
@@ -31,7 +31,7 @@ pub(super) fn furnish(name: &str, hosts: &str) -> io::Result<()> {
     Ok(())
 }
 
-/// Covers those of `places` that exist by directories in memory, for the calling thread only, and writes `files`.
+/// Covers existing `places` by directories in memory, for the calling thread only, and writes `files`.
 pub(super) fn own_directories(places: &[&str], files: &[(PathBuf, String)]) -> io::Result<()> {
     own_mounts(CloneFlags::empty())?;
     places.iter().filter(|place| Path::new(place).exists()).try_for_each(|place| in_memory(place))?;
@@ -41,7 +41,7 @@ pub(super) fn own_directories(places: &[&str], files: &[(PathBuf, String)]) -> i
     })
 }
 
-/// Separates the mounts: later mounts here stay here, later mounts outside still appear here.
+/// Separates the mounts: later ones here stay here, later ones outside still appear here.
 fn own_mounts(beside: CloneFlags) -> io::Result<()> {
     let nothing: Option<&str> = None;
     unshare(CloneFlags::CLONE_NEWNS | beside)?;

@@ -29,9 +29,8 @@ pub struct Namespace {
 struct Inner {
     name: String,
     file: File,
-    /// Channel to the thread that lives in the namespace and becomes the parent of every child process.
+    /// The thread inside, which becomes the parent of every child process.
     keeper: Sender<Job>,
-    /// Id of that thread.
     keeper_id: Pid,
 }
 
@@ -176,7 +175,6 @@ impl Namespace {
         self.on_keeper(move || command.spawn())
     }
 
-    /// Runs `work` in the thread inside the namespace.
     fn on_keeper<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> T {
         let (report, done) = mpsc::channel();
         let job = Box::new(move || {
@@ -212,7 +210,6 @@ impl Namespace {
         self.inner.file.metadata().expect("an open file").ino()
     }
 
-    /// Returns the descriptor for netlink messages that name the namespace by it.
     pub(super) fn raw_fd(&self) -> RawFd {
         self.inner.file.as_raw_fd()
     }

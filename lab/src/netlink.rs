@@ -8,7 +8,6 @@ use xoff_netlink::{Conversation, link_named};
 
 use super::{LabError, Namespace};
 
-/// Holds one netlink conversation inside `namespace`.
 pub(super) fn netlink<T, E: Into<io::Error>>(
     namespace: &Namespace,
     what: &str,

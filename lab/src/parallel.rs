@@ -4,11 +4,10 @@ use std::panic;
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
-/// Maximum number of threads. There are more than processors, because threads wait for the kernel most of the time.
+/// More than processors, because threads mostly wait for the kernel.
 const THREADS_MAX: usize = 16;
 
-/// Calls `work` with each of `items` in several threads, and returns the results in the order of the items. A panic
-/// in `work` continues in the caller.
+/// Calls `work` in several threads; returns the results in the order of the items. A panic continues in the caller.
 pub(crate) fn each<T: Send, R: Send>(items: Vec<T>, work: impl Fn(T) -> R + Sync) -> Vec<R> {
     let threads = items.len().min(THREADS_MAX);
     let items = Mutex::new(items.into_iter().enumerate());

@@ -16,23 +16,22 @@ use xoff_netlink::tc::{Bucket, Filter, Handle, Place, Qdisc, Rate, Request, TcEr
 use super::netlink::netlink;
 use super::{Counters, Device, LabError};
 
-/// Bytes of layer 1 that the kernel does not count in a frame: FCS, preamble and gap.
+/// FCS, preamble and gap, which the kernel does not count.
 const OVERHEAD: u16 = 24;
-/// Bytes of layer 1 of the shortest frame.
+/// Layer-1 bytes of the shortest frame.
 const LEAST: u16 = 84;
-/// Bytes of two frames of the usual MTU, the minimum depth of a bucket.
+/// Two frames of the usual MTU, the minimum depth of a bucket.
 const TWO_FRAMES: u32 = 3_200;
-/// Maximum bytes queued for the line: more than QEMU sends ahead with `sndbuf`.
+/// More bytes than QEMU sends ahead with `sndbuf`.
 const WAITING_MAX: u32 = 10_000_000;
 
-/// Priority of the filter, which identifies a tie: one of a killed process is removed.
+/// Filter priority that identifies a tie.
 const OURS: u16 = 0x786f;
 
 /// A TAP that is tied to a wire. Dropping it unties the TAP, which stays.
 #[derive(Debug)]
 pub struct Tie {
     tap: Device,
-    /// Counters of the TAP before the tie.
     before: Counters,
 }
 
@@ -88,12 +87,11 @@ fn clsact(ifindex: i32) -> Place {
     Place { ifindex, parent: Handle::CLSACT, handle: Handle::NONE }
 }
 
-/// Returns a request that redirects all frames received at `from` to `to`.
 fn redirect(from: i32, to: i32) -> Request {
     Filter::redirect(OURS, to).put(Place { ifindex: from, parent: Handle::INGRESS, handle: Handle::NONE })
 }
 
-/// Removes the tie of a killed process. It has lost its wire, because the wire's end has a name of its own.
+/// Removes the tie of a killed process, whose wire is gone.
 fn remove_leftover(tap: &Device) -> Result<(), LabError> {
     let left = talk(tap, |kernel| {
         let filters = kernel.filters(tap.ifindex(), Handle::INGRESS).unwrap_or_default(); // fails harmlessly without a clsact
@@ -102,7 +100,6 @@ fn remove_leftover(tap: &Device) -> Result<(), LabError> {
     if left { send(tap, [Qdisc::delete(clsact(tap.ifindex()))].into_iter()) } else { Ok(()) }
 }
 
-/// Sends requests in the namespace of `device`.
 fn send(device: &Device, mut requests: impl Iterator<Item = Request>) -> Result<(), LabError> {
     talk(device, move |kernel| requests.try_for_each(|mut request| kernel.send(&mut request)))
 }

@@ -249,7 +249,7 @@ mod tests {
         assert!(fs::read_to_string("/proc/mounts").is_ok_and(|mounts| !mounts.contains(&inode)));
     }
 
-    /// Returns true if a thread of any process lives in the namespace.
+    /// Checks the threads of all processes.
     fn in_use(inode: &str) -> bool {
         let namespace = format!("net:[{inode}]");
         let lives_there = |task: &Path| {

@@ -14,7 +14,6 @@ pub(crate) fn message(kind: u16, flags: u16, body: &[u8]) -> Vec<u8> {
     [&len.to_ne_bytes()[..], &kind.to_ne_bytes(), &flags.to_ne_bytes(), &[0; 8], body].concat()
 }
 
-/// Splits a datagram into its messages.
 pub(crate) fn messages(mut bytes: &[u8]) -> impl Iterator<Item = NetlinkBuffer<&[u8]>> {
     std::iter::from_fn(move || {
         let message = NetlinkBuffer::new_checked(bytes).ok()?;
@@ -24,14 +23,12 @@ pub(crate) fn messages(mut bytes: &[u8]) -> impl Iterator<Item = NetlinkBuffer<&
     })
 }
 
-/// Parses a message of rtnetlink.
 pub(crate) fn read(message: &NetlinkBuffer<&[u8]>) -> Option<RouteNetlinkMessage> {
     let mut header = NetlinkHeader::default();
     header.message_type = message.message_type();
     RouteNetlinkMessage::deserialize(&header, message.payload()).ok()
 }
 
-/// A list of attributes to send.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Attributes(Vec<u8>);
 
@@ -57,7 +54,7 @@ impl Attributes {
         self.bytes(kind, &value.to_ne_bytes())
     }
 
-    /// Appends a text with its terminating zero byte.
+    /// Appends a text with a zero byte.
     pub(crate) fn text(self, kind: u16, value: &str) -> Attributes {
         self.bytes(kind, &[value.as_bytes(), &[0]].concat())
     }
@@ -66,17 +63,16 @@ impl Attributes {
         self.bytes(kind | NLA_F_NESTED, &inner.0)
     }
 
-    /// Appends an attribute of 32-bit numbers, as a C struct of them.
+    /// Appends a C struct of 32-bit numbers.
     pub(crate) fn words(self, kind: u16, words: &[u32]) -> Attributes {
         self.bytes(kind, Attributes::plain(words).as_bytes())
     }
 
-    /// Encodes bare 32-bit numbers without attribute headers.
+    /// Encodes 32-bit numbers without attribute headers.
     pub(crate) fn plain(words: &[u32]) -> Attributes {
         Attributes(words.iter().copied().flat_map(u32::to_ne_bytes).collect())
     }
 
-    /// Copies attributes received from the kernel.
     pub(crate) fn read(bytes: &[u8]) -> Attributes {
         Attributes(bytes.to_vec())
     }
@@ -86,7 +82,7 @@ impl Attributes {
     }
 }
 
-/// Returns the kind and value of each attribute.
+/// Returns kind and value of each attribute.
 pub(crate) fn attributes(bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
     NlasIterator::new(bytes).map_while(Result::ok).map(|attribute| {
         let (kind, len) = (attribute.kind(), usize::from(attribute.length()));
@@ -94,23 +90,21 @@ pub(crate) fn attributes(bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
     })
 }
 
-/// Returns the value of the first attribute of kind `wanted`.
 pub(crate) fn find(bytes: &[u8], wanted: u16) -> Option<&[u8]> {
     attributes(bytes).find(|(kind, _)| *kind == wanted).map(|(_, value)| value)
 }
 
-/// Decodes text up to its zero byte.
 pub(crate) fn text(value: &[u8]) -> String {
     let end = value.iter().position(|&byte| byte == 0).unwrap_or(value.len());
     String::from_utf8_lossy(&value[..end]).into_owned()
 }
 
-/// Returns the `index`th 32-bit number of `value`; 0 if `value` is too short.
+/// Returns 0 if `value` is too short.
 pub(crate) fn word(value: &[u8], index: usize) -> u32 {
     value.get(index * 4..).and_then(<[u8]>::first_chunk).map_or(0, |&bytes| u32::from_ne_bytes(bytes))
 }
 
-/// Returns the 64-bit number at the start of `value`; 0 if `value` is too short.
+/// Returns 0 if `value` is too short.
 pub(crate) fn long(value: &[u8]) -> u64 {
     value.first_chunk().map_or(0, |&bytes| u64::from_ne_bytes(bytes))
 }

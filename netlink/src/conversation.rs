@@ -13,13 +13,13 @@ use nix::errno::Errno;
 
 use crate::attributes::{HEADER, find, messages, read, text, word};
 
-/// Flag of a reply with the kernel's error message (extended ACK), and the number of that message's attribute.
+/// Flag and attribute of the kernel's error message (extended ACK).
 const NLM_F_ACK_TLVS: u16 = 0x200;
 const NLMSGERR_ATTR_MSG: u16 = 1;
 /// Flag of a dump during which the table changed.
 const NLM_F_DUMP_INTR: u16 = 0x10;
 
-/// Maximum bytes of a datagram from the kernel, which splits a dump into pieces of 32 KiB.
+/// Maximum bytes of a datagram; the kernel splits a dump into pieces of 32 KiB.
 pub(crate) const DATAGRAM: usize = 1 << 16;
 
 static UNREADABLE: Once = Once::new();
@@ -116,8 +116,7 @@ impl Conversation {
         })
     }
 
-    /// Sends a message with its sequence number and reads the whole reply; passes each message before the last to
-    /// `part`.
+    /// Sends a message and reads the whole reply; passes each message before the last to `part`.
     pub(crate) fn converse(
         &mut self,
         message: &mut [u8],
@@ -153,7 +152,7 @@ fn uninterrupted(mut call: impl FnMut() -> io::Result<usize>) -> io::Result<()> 
     }
 }
 
-/// The end of a reply: an error number or 0, the kernel's message, and the flags of all messages.
+/// End of a reply: error number or 0, the kernel's message, and the flags of all messages.
 pub(crate) struct Answer {
     error: i32,
     words: String,
@@ -161,7 +160,7 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
-    /// Parses the last message of a reply, whose attributes begin at the offset `attributes`.
+    /// Parses the last message, whose attributes begin at `attributes`.
     fn read(message: &NetlinkBuffer<&[u8]>, attributes: usize, flags: u16) -> Answer {
         let error = word(message.payload(), 0).cast_signed().wrapping_neg();
         let words = message.payload().get(attributes..).filter(|_| message.flags() & NLM_F_ACK_TLVS != 0);
@@ -169,7 +168,6 @@ impl Answer {
         Answer { error, words, flags }
     }
 
-    /// Returns the flags, or the refusal with the kernel's message.
     pub(crate) fn accepted(self) -> io::Result<u16> {
         let refusal = io::Error::from_raw_os_error(self.error);
         match (self.error, self.words.trim_end_matches('.')) {

@@ -76,7 +76,6 @@ impl AsFd for Notifications {
     }
 }
 
-/// A nonblocking socket that is a member of multicast groups.
 #[derive(Debug)]
 pub(crate) struct Subscription {
     socket: Socket,
@@ -100,7 +99,7 @@ impl Subscription {
         Ok(Subscription { socket, datagram: Vec::with_capacity(DATAGRAM) })
     }
 
-    /// Passes all pending messages to `give`, and `None` in place of lost ones.
+    /// Passes `None` in place of lost messages.
     pub(crate) fn read(&mut self, mut give: impl FnMut(Option<&NetlinkBuffer<&[u8]>>)) -> io::Result<()> {
         loop {
             self.datagram.clear();

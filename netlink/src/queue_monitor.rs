@@ -28,7 +28,7 @@ const CHANNELS_COMBINED: u16 = 9;
 const HEADER_INDEX: u16 = 1;
 /// GENL_HDRLEN.
 const HEAD: usize = 4;
-/// Bytes of the socket's buffer, enough for more than a thousand notifications.
+/// Bytes of buffer, for more than a thousand notifications.
 const ROOM: usize = 1 << 20;
 
 /// A notification about a device's queues.
@@ -78,7 +78,6 @@ impl QueueMonitor {
     }
 }
 
-/// Returns the numbers of ethtool's family and of its group `monitor`.
 fn family() -> io::Result<Option<(u16, u32)>> {
     let name = Attributes::default().text(FAMILY_NAME, "ethtool");
     let body = [&[GET_FAMILY, 1, 0, 0], name.as_bytes()].concat();

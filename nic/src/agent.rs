@@ -34,11 +34,10 @@ use crate::response::{NEAR_TIMEOUT, Response};
 use crate::sockets::{Device, Receiver};
 use crate::view::{NicView, list};
 
-/// Interval of counting queues, checking the device and checking the guard.
+/// Interval of counts, and of checks of device and guard.
 const LOOK_EVERY: Nanos = Nanos::from_secs(1);
-/// Minimum interval between checks of the queues, however often they are changed.
 const CHECK_EVERY: Nanos = Nanos::from_millis(1);
-/// Real-time priority: above most real-time threads, below those of the kernel.
+/// Above most real-time threads, below those of the kernel.
 pub(crate) const PRIORITY: i32 = 40;
 
 /// Error of starting or running an agent.
@@ -76,17 +75,16 @@ pub struct Agent {
     view: Arc<NicView>,
     watch: Option<Watch>,
     pending_stops: PendingStops,
-    /// Times at which the stopped classes were stopped.
     stopped_at: [Nanos; CLASSES],
     next_look: Nanos,
     next_count: Nanos,
     proof: Proof,
-    /// Time of the check due after an announced change, and the earliest time allowed for it.
+    /// Time of the next check after an announced change, and its minimum.
     check_at: Nanos,
     check_from: Nanos,
-    /// Classes whose leaf another program has changed since the last check.
+    /// Classes whose leaf another program changed since the last check.
     doubted: ClassSet,
-    /// Longest pause and highest recommendation that were logged.
+    /// Longest pause and highest recommendation logged.
     told_pause: Nanos,
     told_response: Nanos,
 }
@@ -172,7 +170,7 @@ impl Agent {
         outcome.map(|()| removed)
     }
 
-    /// Makes the thread a real-time thread and locks its memory, so that it waits for no other thread and no page.
+    /// Makes the thread wait for no other thread and no page.
     fn hurry(&self) {
         let _ = set_timerslack(1); // nanoseconds; if the kernel refuses, pauses end 50 us late
         if !self.view.settings.real_time {
@@ -215,7 +213,7 @@ impl Agent {
         }
     }
 
-    /// Waits for the next event; returns true at the end of the run.
+    /// Returns true at the end of the run.
     fn wait(&mut self, stop: BorrowedFd<'_>) -> Result<bool, AgentError> {
         let deadline = self.brain.next_deadline().min(self.next_look).min(self.next_count).min(self.check_at);
         let guard = self.guard.fd().unwrap_or(stop);
@@ -236,8 +234,7 @@ impl Agent {
         }
     }
 
-    /// Reads link events before frames: a frame received before the link was lost may be obeyed for its time, a frame
-    /// received afterwards must be.
+    /// Runs before frames are read: frames received after a loss of the link must be obeyed.
     fn read_link_events(&mut self) -> Result<(), AgentError> {
         let now = guard::now();
         let changes = self.link.read().map_err(self.refused("hear what becomes of"))?;
@@ -271,7 +268,7 @@ impl Agent {
         self.act(guard::now())
     }
 
-    /// Applies the brain's changes to the queues.
+    /// Applies the brain's changes.
     fn act(&mut self, now: Nanos) -> Result<(), AgentError> {
         self.tell_guard(now);
         while let Some(change) = self.brain.next_change(now) {
@@ -298,7 +295,6 @@ impl Agent {
         Ok(())
     }
 
-    /// Records that the kernel made a change, or refused it.
     fn settle(&self, change: Change, is_done: bool) {
         let (Change::Stop(class) | Change::Start(class) | Change::Limit(class, _)) = change;
         let unsettled = self.view.unsettled.get();
@@ -322,7 +318,7 @@ impl Agent {
         }
     }
 
-    /// Sends the guard every pause that is new or ends at another time, and every resumed class.
+    /// Sends every pause that is new or ends at another time, and every resumed class.
     fn tell_guard(&mut self, now: Nanos) {
         for class in Class::ALL {
             match self.brain.paused_until(class).filter(|until| *until > now) {
@@ -333,7 +329,7 @@ impl Agent {
         }
     }
 
-    /// Checks device, queues and guard: once a second, after a message of the guard, and after a link event.
+    /// Checks device, queues and guard: every second, and after a message of the guard or a link event.
     fn look(&mut self, now: Nanos) -> Result<(), AgentError> {
         let name = &self.view.settings.device;
         let device = Device::find(name).filter(|device| device.ifindex == self.view.ifindex);
@@ -361,8 +357,7 @@ impl Agent {
         Ok(())
     }
 
-    /// Replaces a guard that has ended; returns the classes that the guard opened because this thread was not
-    /// scheduled.
+    /// Replaces a dead guard; returns the classes that the guard opened because this thread was not scheduled.
     fn look_after_guard(&mut self, now: Nanos) -> ClassSet {
         let looked = self.guard.look_after(now);
         match looked.replaced {
@@ -416,7 +411,6 @@ impl Agent {
         }
     }
 
-    /// Reads the counters of the queues.
     fn count(&mut self) {
         let Ok(counts) = self.egress.counts() else { return }; // the next change reports the error
         for (class, LeafCounts { frames, bytes, dropped, waiting_frames, waiting_bytes }) in
@@ -436,7 +430,6 @@ impl Agent {
         }
     }
 
-    /// Updates the public counters.
     fn publish(&self, now: Nanos) {
         let counts = self.brain.pauses(now);
         let port = self.view.counters.port(PortId(0));
@@ -466,7 +459,7 @@ impl Agent {
         }
     }
 
-    /// Counts and logs a refusal; returns an error if the device is gone.
+    /// Returns an error if the device is gone.
     fn tell_refusal(&mut self, error: &EgressError) -> Result<(), AgentError> {
         let refused = self.view.refused.get() + 1;
         self.view.refused.set(refused);

@@ -6,7 +6,7 @@
 
 use xoff_dataplane::units::Nanos;
 
-/// Converter of timestamps to the clock of [`crate::guard::now`].
+/// Uses the clock of [`crate::guard::now`].
 #[derive(Debug)]
 pub(crate) struct Arrivals {
     empty_at: Nanos,
@@ -14,18 +14,15 @@ pub(crate) struct Arrivals {
 }
 
 impl Arrivals {
-    /// Creates a converter; no frame is pending at `now`.
     pub(crate) const fn new(now: Nanos) -> Arrivals {
         Arrivals { empty_at: now, last: now }
     }
 
-    /// Records that no frame was pending at `now`.
     pub(crate) const fn empty(&mut self, now: Nanos) {
         self.empty_at = now;
     }
 
-    /// Returns the arrival time of a frame that is read at `now`, which is `wall` on the clock of `stamp`. Without a
-    /// stamp, returns `now`.
+    /// Returns the arrival of a frame that is read at `now`, or `wall` on the clock of `stamp`.
     pub(crate) fn came(&mut self, now: Nanos, wall: Nanos, stamp: Option<Nanos>) -> Nanos {
         let age = stamp.map_or(Nanos::ZERO, |stamp| wall.since(stamp)).min(now.since(self.empty_at));
         self.last = Nanos(now.since(age).0).max(self.last);

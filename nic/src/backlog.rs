@@ -23,10 +23,9 @@ use crate::config::NicSettings;
 use crate::guard::now;
 use crate::view::NicView;
 
-/// Polling interval. A socket needs room beyond the limit for the bytes that arrive within it.
+/// A socket needs room beyond the limit for this interval.
 const LOOK_EVERY: Duration = Duration::from_millis(2);
 
-/// The decision when to pause the switch, without a clock.
 #[derive(Debug)]
 pub(crate) struct Hold {
     above: Bytes,
@@ -46,7 +45,7 @@ impl Hold {
         }
     }
 
-    /// Takes the backlog at `now`; returns the pause frame to send, if one is due.
+    /// Returns the pause frame to send, if one is due.
     pub(crate) fn look(&mut self, now: Nanos, backlog: Bytes) -> Option<Pfc> {
         for class in self.classes.iter() {
             if backlog >= self.above {
@@ -61,13 +60,13 @@ impl Hold {
         Some(said.vector().iter().fold(Pfc::default(), |pfc, class| pfc.with(class, time(class))))
     }
 
-    /// Returns the frame that resumes all paused classes, if there are any.
+    /// Returns the frame that resumes all paused classes.
     fn let_go(&mut self, now: Nanos) -> Option<Pfc> {
         self.look(now, Bytes::ZERO)
     }
 }
 
-/// The polling thread. Dropping it ends the thread and resumes the switch.
+/// The polling thread; dropping it ends the thread and resumes the switch.
 #[derive(Debug)]
 pub(crate) struct Watch {
     stop: Arc<AtomicBool>,
@@ -136,14 +135,14 @@ fn note(view: &NicView, class: Class, time: Quanta) {
     }
 }
 
-/// Returns the backlog of the fullest UDP socket in this thread's network namespace.
+/// Reads the backlog of the fullest UDP socket in this thread's network namespace.
 fn fullest() -> Bytes {
     let files = ["udp", "udp6"].map(|name| fs::read_to_string(format!("/proc/thread-self/net/{name}")));
     let queues = files.iter().flatten().flat_map(|text| text.lines().skip(1).filter_map(queue));
     Bytes(queues.max().unwrap_or(0))
 }
 
-/// Parses the receive queue of `sl local rem st tx_queue:rx_queue ..`, in hexadecimal digits.
+/// Parses `sl local rem st tx_queue:rx_queue ..`, in hexadecimal digits.
 fn queue(line: &str) -> Option<u64> {
     let (_, received) = line.split_whitespace().nth(4)?.split_once(':')?;
     u64::from_str_radix(received, 16).ok()

@@ -31,7 +31,7 @@ pub const COUNT_EVERY: Nanos = Nanos::from_millis(10);
 /// Interval between attempts of a change that the kernel refuses.
 pub const AGAIN_EVERY: Nanos = Nanos::from_millis(10);
 
-/// Maximum bytes passed to a reaction point at once: less than its shortest cycle.
+/// Less than the shortest cycle of a reaction point.
 const PORTION: u64 = 10_000;
 
 /// A change to a class.
@@ -45,15 +45,14 @@ pub enum Change {
     Limit(Class, BitRate),
 }
 
-/// State in force for a class.
 #[derive(Clone, Copy, Debug)]
 struct Held {
     stopped: bool,
-    /// Rate in force; `None` if unknown, because the kernel refused the last change.
+    /// `None` if the kernel refused the last change.
     rate: Option<BitRate>,
-    /// Earliest time of the next change of the rate.
+    /// Earliest next change of the rate.
     limit_from: Nanos,
-    /// Earliest time of the next stop or start, after a refusal.
+    /// Earliest next stop or start, after a refusal.
     again_from: Nanos,
 }
 
@@ -65,12 +64,11 @@ pub struct Brain {
     gate: Gate,
     notices: Notices,
     points: Option<[ReactionPoint; CLASSES]>,
-    /// Bytes sent by each limited class at the last report; `None` if there is none since the limit began.
+    /// Bytes sent at the last report; `None` before the first one of a limit.
     carried: [Option<Bytes>; CLASSES],
-    /// CNMs received for each class.
     cnms: [u64; CLASSES],
     peer: Option<MacAddr>,
-    /// Paused classes at the last call of [`Brain::next_change`].
+    /// Paused classes at the last [`Brain::next_change`].
     paused: ClassSet,
     held: [Held; CLASSES],
 }

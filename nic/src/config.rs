@@ -20,11 +20,10 @@ use xoff_dataplane::units::{BitRate, Bytes, Class, ClassSet, Nanos, Quanta};
 
 /// Default of `nic.http`: the port after a switch's default.
 pub const DEFAULT_HTTP: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 9465);
-/// Minimum of `nic.pause_above`: any socket queues a few datagrams.
+/// Any socket queues a few datagrams.
 const PAUSE_ABOVE_MIN: Bytes = Bytes(4_000);
 
 xoff_config::keys! {
-    /// Keys of `[nic]`.
     struct NicKeys {
         device: String = parse::device;
         speed: BitRate = parse::rate;
@@ -46,7 +45,7 @@ xoff_config::keys! {
 }
 
 xoff_config::keys! {
-    /// Keys of `[qcn]` beside `[nic]`: the reaction point of each class.
+    /// `[qcn]` beside `[nic]`: the reaction point of each class.
     struct ReactionKeys {
         gd: u32 = parse::integer(1..=1_000_000);
         recovery: u32 = parse::integer(1..=1_000);
@@ -354,11 +353,10 @@ mod tests {
     const DOCUMENT: &str = include_str!("../../docs/hosts.md");
     const PORT: &str = "[nic]\ndevice = \"eth0\"\nspeed = \"10G\"\n";
 
-    /// Tables with their headings in docs/hosts.md, their headers in a file, and their keys.
+    /// Headings in docs/hosts.md, headers in a file, and keys.
     const TABLES: [(&str, &str, &[&str]); 2] =
         [("\n## `[nic]`", "", NicKeys::KEYS), ("\n### `[qcn]` of a host", "[qcn]\n", ReactionKeys::KEYS)];
 
-    /// Returns the key and default of each row in a section of docs/hosts.md.
     fn rows(heading: &str) -> Vec<(&'static str, &'static str)> {
         let (_, section) = DOCUMENT.split_once(heading).unwrap();
         let lines = section.lines().skip_while(|line| !line.starts_with("|---")).skip(1);
@@ -380,7 +378,6 @@ mod tests {
         }
     }
 
-    /// A file with a documented default has the same meaning as a file without it.
     #[test]
     fn documented_defaults_are_the_defaults() {
         let read = |text: &str| wishes(text).settings().unwrap();

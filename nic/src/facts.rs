@@ -16,7 +16,7 @@ use crate::egress::{EgressSettings, Leaf};
 use crate::response::Response;
 use crate::sockets::Device;
 
-/// Drivers of devices that consume received MAC control while flow control is on, so that a host never receives it.
+/// Drivers of devices that consume MAC control while flow control is on.
 const SWALLOWING: [&str; 16] = [
     "atlantic",
     "be2net",
@@ -157,7 +157,6 @@ impl Facts {
     }
 }
 
-/// Returns true if an RDMA device sends on the interface.
 fn uses(rdma: &Path, device: &str) -> bool {
     let is_it = |path: &Path| fs::read_to_string(path).is_ok_and(|name| name.trim() == device);
     let list = |path: &Path| {
@@ -168,8 +167,7 @@ fn uses(rdma: &Path, device: &str) -> bool {
     named || rdma.join("device/net").join(device).exists()
 }
 
-/// Returns true if an RDMA device sends through the kernel's queues: rxe names its parent, siw has no device below
-/// it.
+/// Recognizes rxe by its parent and siw by its missing device: both send through the kernel's queues.
 fn is_software(rdma: &Path, name: &str) -> bool {
     rdma.join("parent").exists()
         || !rdma.join("device").exists()

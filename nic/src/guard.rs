@@ -46,8 +46,7 @@ pub fn now() -> Nanos {
     Nanos(seconds * 1_000_000_000 + nanos)
 }
 
-/// A message of the agent: the time until which a class is stopped (the past: not stopped), or that the device is
-/// already restored.
+/// A message of the agent: the end of a stop (in the past: running), or that the device is restored already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Message {
     Until(Class, Nanos),
@@ -97,16 +96,15 @@ pub struct Guard {
     child: Child,
     socket: UnixStream,
     until: [Nanos; CLASSES],
-    /// True if the guard died and is not yet replaced.
+    /// The guard died and is not yet replaced.
     lost: bool,
-    /// Earliest time to start the next guard.
+    /// Earliest start of the next guard.
     next_start: Nanos,
 }
 
 impl Guard {
     /// Minimum interval between starts of guards.
     pub const START_EVERY: Nanos = Nanos::from_secs(1);
-    /// Maximum time that a dismissed guard may take to end.
     const PATIENCE: Duration = Duration::from_secs(1);
 
     /// Starts a guard, before the first change of its device. `command` must call [`stand`] with that device. The
@@ -255,7 +253,7 @@ pub fn stand(device: &str) -> Result<(), EgressError> {
     }
 }
 
-/// Restores the device in place of the agent, unless another agent has claimed it.
+/// Restores the device, unless another agent has claimed it.
 fn put_back(ifindex: i32, device: &str) -> Result<(), EgressError> {
     match Egress::restore(ifindex) {
         Ok(removed) => {
@@ -271,7 +269,7 @@ fn put_back(ifindex: i32, device: &str) -> Result<(), EgressError> {
 #[derive(Debug)]
 struct Watch {
     agent: UnixStream,
-    /// Start of an incomplete message.
+    /// Incomplete message.
     heard: Vec<u8>,
     until: [Nanos; CLASSES],
 }
@@ -283,7 +281,6 @@ enum Heard {
 }
 
 impl Watch {
-    /// Reads all pending messages.
     fn hear(&mut self) -> Heard {
         let mut bytes = [0; 64 * Message::LEN];
         loop {
@@ -307,7 +304,7 @@ impl Watch {
         }
     }
 
-    /// Returns the time at which each stopped class is overdue.
+    /// Returns when each stopped class is overdue.
     fn deadlines(&self) -> impl Iterator<Item = (Class, Nanos)> {
         let stopped = Class::ALL.into_iter().zip(self.until).filter(|&(_, until)| until != Nanos::ZERO);
         stopped.map(|(class, until)| (class, until.after(GRACE)))
@@ -317,7 +314,6 @@ impl Watch {
         self.deadlines().filter(|&(_, deadline)| deadline <= now).map(|(class, _)| class).collect()
     }
 
-    /// Waits for a message or the next overdue class.
     fn wait(&self) {
         let next = self.deadlines().map(|(_, deadline)| deadline.since(now()).0).min();
         let timeout = next.map_or(PollTimeout::NONE, |nanos| {

@@ -14,7 +14,7 @@ use crate::egress::{MARK, class_of};
 
 const AF_NETLINK: i32 = 16;
 const NETLINK_ROUTE: i32 = 0;
-/// Messages about links, and about queueing disciplines, classes and filters (RTNLGRP_LINK, RTNLGRP_TC).
+/// RTNLGRP_LINK, and RTNLGRP_TC for queueing disciplines, classes and filters.
 const GROUPS: u32 = 1 | 1 << 3;
 
 /// Offsets in a message (struct nlmsghdr; struct ifinfomsg, struct tcmsg).
@@ -30,27 +30,24 @@ const QDISCS: std::ops::RangeInclusive<u16> = 36..=37;
 /// IFF_UP and IFF_LOWER_UP.
 const CARRIER: u32 = 1 | 1 << 16;
 
-/// A subscription to the kernel's notifications about one device.
 #[derive(Debug)]
 pub(crate) struct LinkMonitor {
     socket: Socket,
 }
 
-/// Summary of notifications.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct LinkEvents {
-    /// A notification about the link was received.
     pub(crate) of_link: bool,
     /// The link was lost; it may be up again.
     pub(crate) lost: bool,
     /// Another program changed the queues.
     pub(crate) of_queues: bool,
-    /// Classes whose leafs another program changed.
+    /// Classes of changed leafs.
     pub(crate) leafs: ClassSet,
 }
 
 impl LinkEvents {
-    /// All events that may have been missed while the socket's buffer was full.
+    /// Events that an overflowing socket may have missed.
     const ANY: LinkEvents = LinkEvents { of_link: true, lost: true, of_queues: true, leafs: ClassSet::ALL };
 
     fn of(message: &[u8; 64]) -> LinkEvents {
@@ -77,8 +74,7 @@ impl LinkEvents {
 }
 
 impl LinkMonitor {
-    /// Subscribes to the device of index `ifindex` in the network namespace of the calling thread. Other devices do
-    /// not wake the waiting thread.
+    /// Subscribes in the network namespace of the calling thread. Other devices do not wake the waiting thread.
     pub(crate) fn open(ifindex: u32) -> io::Result<LinkMonitor> {
         const LOAD_WORD: u16 = 0x20;
         const AND: u16 = 0x54;
@@ -102,12 +98,10 @@ impl LinkMonitor {
         Ok(LinkMonitor { socket })
     }
 
-    /// Returns the descriptor that is readable while notifications are pending.
     pub(crate) fn descriptor(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
 
-    /// Reads all notifications since the last call.
     pub(crate) fn read(&self) -> io::Result<LinkEvents> {
         let mut events = LinkEvents::default();
         let mut message = [0; 64];

@@ -6,22 +6,21 @@
 
 use xoff_dataplane::units::{CLASSES, Class, ClassSet, Nanos};
 
-/// Classes to be stopped, with the arrival times of their XOFFs.
 #[derive(Debug, Default)]
 pub(crate) struct PendingStops {
-    /// Arrival of the first unanswered XOFF, or else of the first of the last batch.
+    /// First unanswered XOFF, or else first of the last batch.
     at: [Nanos; CLASSES],
     unanswered: ClassSet,
     batch: ClassSet,
 }
 
 impl PendingStops {
-    /// Begins a batch: all frames that have arrived are about to be read.
+    /// Begins a batch: all arrived frames are about to be read.
     pub(crate) const fn begin(&mut self) {
         self.batch = ClassSet::NONE;
     }
 
-    /// Records an XOFF that arrived at `came`; `stopped` is true if the queue is stopped already.
+    /// Records an XOFF; `stopped` is true if the queue is stopped already.
     pub(crate) fn xoff(&mut self, came: Nanos, class: Class, stopped: bool) {
         if !self.unanswered.contains(class) && !self.batch.contains(class) {
             self.at[class.index()] = came;
@@ -32,20 +31,18 @@ impl PendingStops {
         }
     }
 
-    /// Records that the guard has opened a queue that must be stopped again.
     pub(crate) const fn opened(&mut self, class: Class) {
         self.unanswered.insert(class);
     }
 
-    /// Records that the queue was stopped at `now`; returns the response time, unless it was stopped already.
+    /// Returns the response time, unless the queue was stopped already.
     pub(crate) fn stopped(&mut self, now: Nanos, class: Class) -> Option<Nanos> {
         let pending = self.unanswered.contains(class);
         self.unanswered.remove(class);
         pending.then(|| now.since(self.at[class.index()]))
     }
 
-    /// Ends a batch at `now`: classes outside `paused` were resumed before they were stopped. Returns their response
-    /// times.
+    /// Ends a batch: classes outside `paused` were resumed before their stop. Returns their response times.
     pub(crate) fn resumed(&mut self, now: Nanos, paused: ClassSet) -> impl Iterator<Item = Nanos> + use<> {
         let over = ClassSet(self.unanswered.0 & !paused.0);
         self.unanswered = ClassSet(self.unanswered.0 & paused.0);

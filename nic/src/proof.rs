@@ -5,7 +5,6 @@
 
 use xoff_dataplane::units::{CLASSES, ClassSet, Nanos};
 
-/// Total pause time of each class.
 pub(crate) type Paused = [Nanos; CLASSES];
 
 /// Pause times up to which stopped classes provably did not send.
@@ -18,7 +17,7 @@ pub(crate) struct Proof {
 }
 
 impl Proof {
-    /// Records that no change has been announced so far.
+    /// Records that no change has been announced.
     pub(crate) const fn unchanged(&mut self, paused: Paused) {
         self.last_unchanged = paused;
     }
@@ -28,8 +27,8 @@ impl Proof {
         (self.whole, self.last_unchanged) = (paused, paused);
     }
 
-    /// Returns the time for which each class in `reach` may have sent while paused. `announced` is true if the kernel
-    /// announced the defect.
+    /// Returns the time for which each class in `reach` may have sent while paused. `announced`: the kernel announced
+    /// the defect.
     pub(crate) fn broken(&mut self, reach: ClassSet, announced: bool, paused: Paused) -> Paused {
         let since = if announced { self.last_unchanged } else { self.whole };
         let mut times = Paused::default();

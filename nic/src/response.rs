@@ -8,13 +8,12 @@
 use xoff_dataplane::counter::{Counter, FineHistogram};
 use xoff_dataplane::units::{BitRate, Bytes, Nanos};
 
-/// Minimum pauses for a recommendation.
+/// Pauses needed for a recommendation.
 const ENOUGH: u64 = 100;
-/// Number of recent pauses that the recommendation covers.
+/// Recent pauses that the recommendation covers.
 const WINDOW: usize = 1_000;
-/// Granularity of recommendations.
 const STEP: Nanos = Nanos::from_micros(10);
-/// Assumed response times without measurements, with and without real-time priority.
+/// Assumed with and without real-time priority.
 const EXPECTED: [Nanos; 2] = [Nanos::from_millis(5), Nanos::from_millis(25)];
 
 /// Length of a single pause that is near the shortest timeouts of transports: half of 67 ms (RoCE with a timeout of
@@ -26,7 +25,7 @@ pub const NEAR_TIMEOUT: Nanos = Nanos::from_millis(33);
 pub struct Response {
     times: FineHistogram,
     longest: Counter,
-    /// Last [`WINDOW`] response times, indexed by number.
+    /// Last response times, indexed by number.
     recent: [Counter; WINDOW],
     ahead: Nanos,
 }

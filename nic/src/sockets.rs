@@ -25,30 +25,29 @@ use crate::guard::now;
 const MAC_CONTROL: u32 = 0x8808;
 const CNM: u32 = 0x22e7;
 const CN_TAG: u32 = 0x22e9;
-/// Frames of every EtherType (ETH_P_ALL).
+/// ETH_P_ALL.
 const ALL: u16 = 3;
-/// Bytes read of a frame, more than the longest frame of interest.
+/// Bytes read of a frame: more than the longest one of interest.
 const FRAME_MAX: usize = 256;
-/// Maximum frames read before they are obeyed, so that a flood cannot occupy a real-time thread.
+/// Maximum frames per read, so that a flood cannot occupy a real-time thread.
 pub(crate) const AT_MOST: usize = 64;
-/// Length to which the filter truncates MAC control with a tag.
+/// Length to which the filter cuts tagged MAC control.
 const TAGGED_LEN: usize = 13;
 /// An 802.1Q tag of any VLAN, and the EtherType behind it.
 const TAGGED_END: [u8; 6] = [0x81, 0, 0, 0, 0x88, 0x08];
 /// Offset of a tag.
 const TAG_AT: usize = 12;
 
-/// Filter of the socket (linux/filter.h).
 #[allow(clippy::cast_possible_truncation)] // small lengths
 const FILTER: [SockFilter; 12] = {
     const LOAD_HALF: u16 = 0x28;
     const LOAD_WORD: u16 = 0x20;
     const IF_EQUAL: u16 = 0x15;
     const RETURN: u16 = 0x06;
-    /// Offsets of the EtherType and of the flag of a removed tag (SKF_AD_OFF and on).
+    /// EtherType and flag of a removed tag (SKF_AD_OFF and on).
     const PROTOCOL: u32 = 0xffff_f000;
     const TAG_PRESENT: u32 = 0xffff_f000 + 48;
-    /// Offset of the EtherType behind a CN-TAG.
+    /// EtherType behind a CN-TAG.
     const INNER_TYPE: u32 = 16;
     [
         SockFilter::new(LOAD_HALF, 0, 0, PROTOCOL),
@@ -66,17 +65,14 @@ const FILTER: [SockFilter; 12] = {
     ]
 };
 
-/// A present device.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Device {
-    /// Index in this network namespace.
     pub(crate) ifindex: u32,
-    /// Ethernet address.
     pub(crate) address: MacAddr,
 }
 
 impl Device {
-    /// Finds the device; `None` if no device of this name has an Ethernet address.
+    /// Returns `None` without an Ethernet address.
     pub(crate) fn find(name: &str) -> Option<Device> {
         getifaddrs().ok()?.filter(|interface| interface.interface_name == name).find_map(|interface| {
             let link = *interface.address?.as_link_addr()?;
@@ -86,7 +82,7 @@ impl Device {
     }
 }
 
-/// A receiver of a switch's MAC control and CNMs.
+/// Receives a switch's MAC control and CNMs.
 #[derive(Debug)]
 pub(crate) struct Receiver {
     socket: Socket,
@@ -95,7 +91,6 @@ pub(crate) struct Receiver {
 }
 
 impl Receiver {
-    /// Opens a receiver in the network namespace of the calling thread.
     pub(crate) fn open(device: &Device) -> io::Result<Receiver> {
         let arrivals = Arrivals::new(now());
         let socket = Socket::new(Domain::PACKET, Type::RAW.nonblocking(), None)?;
@@ -108,17 +103,16 @@ impl Receiver {
         Ok(Receiver { socket, control: nix::cmsg_space!(TimeSpec), arrivals })
     }
 
-    /// Returns the descriptor that is readable while frames are pending.
     pub(crate) fn descriptor(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
 
-    /// Returns the number of frames lost since the last call, because they arrived faster than they were read.
+    /// Returns the frames lost since the last call, which arrived faster than they were read.
     pub(crate) fn missed(&self) -> io::Result<u32> {
         xoff_xdp::host::missed(self.socket.as_fd())
     }
 
-    /// Passes up to [`AT_MOST`] pending frames to `take`, with their arrival times on the clock of [`now`].
+    /// Passes up to [`AT_MOST`] frames, with their arrival on the clock of [`now`].
     pub(crate) fn receive(&mut self, mut take: impl FnMut(Nanos, &[u8])) -> io::Result<()> {
         let mut buffer = [0; FRAME_MAX];
         for _ in 0..AT_MOST {
@@ -159,7 +153,6 @@ fn wall_clock() -> Nanos {
     clock_gettime(ClockId::CLOCK_REALTIME).as_ref().map(nanos).unwrap_or_default()
 }
 
-/// Converts a time of the kernel.
 fn nanos(time: &TimeSpec) -> Nanos {
     let part = |number: i64| u64::try_from(number).unwrap_or(0);
     Nanos(part(time.tv_sec()) * 1_000_000_000 + part(time.tv_nsec()))

@@ -22,7 +22,6 @@ pub struct NicView {
     pub settings: NicSettings,
     /// Index of the device.
     pub ifindex: u32,
-    /// Address of the device, as a number.
     pub(crate) address: Counter,
     /// Queueing discipline that stops a class: `plug` or `tbf`.
     pub leaf: &'static str,
@@ -44,7 +43,6 @@ pub struct NicView {
     pub(crate) unsettled: Counter,
     /// Repairs of the queues after changes by another program.
     pub repairs: Counter,
-    /// Missing or changed parts of the queues, as a number.
     pub(crate) defects: Counter,
     /// Nanoseconds for which frames of each class may have left while it was paused.
     pub disobeyed: [Counter; CLASSES],
@@ -67,8 +65,6 @@ pub struct NicView {
 }
 
 impl NicView {
-    /// Creates the state of an agent that starts now, on the device of index `ifindex`. `leaf` is the queueing
-    /// discipline that stops a class.
     pub(crate) fn new(
         settings: NicSettings,
         ifindex: u32,
@@ -189,7 +185,6 @@ impl NicView {
     }
 }
 
-/// Lists classes: "3, 4".
 pub(crate) fn list(classes: ClassSet) -> String {
     classes.iter().map(|class| class.to_string()).collect::<Vec<_>>().join(", ")
 }

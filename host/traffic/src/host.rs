@@ -30,13 +30,11 @@ use xoff_xdp::sleeper::Sleeper;
 
 /// Maximum delay until a stop is noticed.
 const SLEEP_MAX: Nanos = Nanos::from_millis(20);
-/// Time that an interrupted host waits for its end markers to leave and for pending frames.
+/// Time for an interrupted host's end markers and pending frames.
 const FAREWELL: Nanos = Nanos::from_millis(100);
-/// Interval between announcements of the host's address.
 const ANNOUNCE_INTERVAL: Nanos = Nanos::from_secs(1);
-/// Default time for which a host receives after its last stream and the last frame.
+/// Default time to receive after the last stream and the last frame.
 const LINGER: Nanos = Nanos::from_millis(500);
-/// Maximum recorded delay; longer ones count as this.
 const GAP_MAX: Nanos = Nanos::from_secs(1);
 
 /// Settings of a host.
@@ -133,7 +131,7 @@ pub struct Host {
     station: Station,
     address: MacAddr,
     id: u16,
-    /// Time from which the host receives.
+    /// Start of receiving.
     ready: Nanos,
 }
 
@@ -186,7 +184,6 @@ impl Host {
     }
 }
 
-/// A running host.
 struct Run<'fd> {
     options: HostOptions,
     station: Station,
@@ -198,7 +195,7 @@ struct Run<'fd> {
     sink: Sink,
     gate: Gate,
     notices: Notices,
-    /// Received frames; the capacity is kept, so that receiving allocates nothing.
+    /// Reused, so that receiving allocates nothing.
     frames: Vec<Frame>,
     commit: Bytes,
     begin: Nanos,
@@ -206,7 +203,6 @@ struct Run<'fd> {
     /// Time from which the loop should have run.
     due: Nanos,
     longest_gap: Nanos,
-    /// Delays of wakeups, in nanoseconds.
     gaps: Histogram<u64>,
     last_data: Option<Nanos>,
     ending: Option<Nanos>,
@@ -221,25 +217,23 @@ fn gate(options: &HostOptions) -> Gate {
     if options.obey_rates { gate.obeying_rates(options.line) } else { gate }
 }
 
-/// Result of [`Run::transmit`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Transmitted {
-    /// The maximum was handed over; more may be due.
+    /// Maximum handed over; more may be due.
     Batch,
-    /// All due frames were handed over; the next is due at this time.
+    /// All due frames handed over; the next is due then.
     Until(Nanos),
-    /// All streams are complete.
+    /// All streams complete.
     All,
 }
 
-/// Result of [`Run::receive`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Received {
-    /// The maximum was received; more may be pending.
+    /// Maximum received; more may be pending.
     More,
-    /// All pending frames were received, including data.
+    /// All received, including data.
     Data,
-    /// All pending frames were received, without data.
+    /// All received, without data.
     NoData,
 }
 
@@ -281,7 +275,7 @@ impl<'fd> Run<'fd> {
         }
     }
 
-    /// Runs the loop once; returns true if the host is done.
+    /// Returns true if the host is done.
     fn step(&mut self, stop: &AtomicBool) -> Result<bool, HostError> {
         self.now = now();
         self.longest_gap = self.longest_gap.max(self.now.since(self.due));
@@ -339,7 +333,6 @@ impl<'fd> Run<'fd> {
         }
     }
 
-    /// Receives pending frames.
     fn receive(&mut self) -> Received {
         let mut data = false;
         let more = self.station.receive(&mut self.frames);
@@ -371,7 +364,6 @@ impl<'fd> Run<'fd> {
         }
     }
 
-    /// Hands due frames to the kernel.
     fn transmit(&mut self) -> Transmitted {
         if let Some(flows) = self.gate.changed_flows(self.now) {
             self.sender.hold_flows(|class, flow| flows.holds(class, flow));
@@ -397,7 +389,7 @@ impl<'fd> Run<'fd> {
         }
     }
 
-    /// Announces the host's address if that is due and class 0 is not paused.
+    /// Announces the address if that is due and class 0 is not paused.
     fn announce(&mut self) {
         if self.now < self.next_announcement || self.gate.paused(self.now).contains(Class::default()) {
             return;
@@ -410,7 +402,6 @@ impl<'fd> Run<'fd> {
         self.announced += 1;
     }
 
-    /// Sleeps until the next event.
     fn wait(&mut self, transmitted: Transmitted, received: Received) -> Result<(), HostError> {
         let has_room = matches!(transmitted, Transmitted::Batch) && self.station.committed() < self.commit;
         if has_room || matches!(received, Received::More) {
@@ -441,7 +432,7 @@ impl<'fd> Run<'fd> {
         Ok(())
     }
 
-    /// Records the delay of a wakeup that was due at `until`, unless a frame caused it earlier.
+    /// Records the delay of a wakeup due at `until`.
     fn woke(&mut self, until: Nanos) {
         let now = now();
         if now >= until {

@@ -14,7 +14,6 @@ use xoff_xdp::{Facts, Port, PortDriver as _, PortOptions, ReceiveChunks, Rings, 
 
 use xoff_xdp::sleeper::duplicates;
 
-/// Maximum frames received at once per queue.
 const RECEIVE_MAX: u32 = 64;
 
 /// An open interface.
@@ -22,7 +21,7 @@ const RECEIVE_MAX: u32 = 64;
 pub struct Station {
     port: Port,
     store: Store,
-    /// Bytes of layer 1 handed to the kernel and not yet sent.
+    /// Bytes of layer 1 in the kernel.
     committed: Bytes,
 }
 

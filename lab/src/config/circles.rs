@@ -15,21 +15,20 @@ use xoff_dataplane::units::PortId;
 use super::wires::Wiring;
 use super::{End, Link};
 
-/// Indexes of a switch and one of its ports.
+/// Switch and port.
 type At = (usize, usize);
 
-/// Index that stands for a port to a host, even if the switch has none.
+/// Any port to a host.
 const A_HOST: usize = usize::MAX;
 
-/// Outcome of a broadcast.
 enum Ends {
-    /// The broadcast reaches each switch this many times.
+    /// Visits of each switch.
     After(Vec<u32>),
     /// The broadcast loops.
     Never,
 }
 
-/// Reports every wire that makes broadcasts loop or reach a switch more than once.
+/// Reports every wire that makes broadcasts loop or reach a switch twice.
 pub(super) fn refuse(wiring: &Wiring, configs: &[Option<Config>], names: &[&str], problems: &mut Problems) {
     let Some(switches) =
         configs.iter().map(|config| Some(&config.as_ref()?.switch)).collect::<Option<Vec<_>>>()
@@ -64,13 +63,12 @@ pub(super) fn refuse(wiring: &Wiring, configs: &[Option<Config>], names: &[&str]
 
 struct Floods<'a> {
     wires: &'a [Link],
-    /// Wires to consider, by index.
     taken: &'a [bool],
     switches: &'a [&'a SwitchSettings],
 }
 
 impl Floods<'_> {
-    /// Returns the maximum visits of each switch by a host's broadcast, over all ingress switches.
+    /// Returns the maximum visits of each switch by any host's broadcast.
     fn worst(&self) -> Ends {
         let mut known = BTreeMap::new();
         let mut worst = vec![0; self.switches.len()];
@@ -83,8 +81,7 @@ impl Floods<'_> {
         Ends::After(worst)
     }
 
-    /// Returns the maximum visits of each switch by a broadcast that entered a switch by a port. `known` maps
-    /// unfinished ports to `None`.
+    /// Returns the maximum visits by a broadcast that entered at `at`. `known` maps unfinished ports to `None`.
     fn from(&self, at: At, known: &mut BTreeMap<At, Option<Vec<u32>>>) -> Ends {
         match known.get(&at) {
             Some(Some(visits)) => return Ends::After(visits.clone()),
@@ -107,8 +104,7 @@ impl Floods<'_> {
         Ends::After(visits)
     }
 
-    /// Returns, for each copy of a broadcast that entered there, the alternative switches and ports that it may reach
-    /// next.
+    /// Returns, for each copy of a broadcast that entered there, its alternative next ports.
     fn exits(&self, (switch, ingress): At) -> Vec<Vec<At>> {
         let settings = self.switches[switch];
         let group_of = |port: usize| {
@@ -137,7 +133,7 @@ impl Floods<'_> {
         exits.into_iter().map(|(_, ways)| ways).collect()
     }
 
-    /// Returns the switch and port at the other end of a port's wire, if it leads to a switch.
+    /// Returns the other end of a port's wire, if it is at a switch.
     fn far(&self, at: At) -> Option<At> {
         let is_at = |end: &End| matches!(*end, End::Port { switch, port } if (switch, port) == at);
         let wires = self.wires.iter().zip(self.taken).filter(|(_, taken)| **taken).map(|(wire, _)| wire);

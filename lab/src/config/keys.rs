@@ -11,27 +11,24 @@ use xoff_dataplane::units::{BitRate, MacAddr};
 
 use super::{NicSettings, Place};
 
-/// Maximum length of a node's name, which is also a device name: that of the ports leading to the node.
+/// Device names limit it: ports are named after the node that they lead to.
 const NODE_LEN_MAX: usize = 15;
-/// Names with a special meaning in Linux where a device name is expected.
+/// Names with a special meaning for Linux.
 const OF_LINUX: [&str; 3] = ["lo", "all", "default"];
 pub(super) const LAB_NAME_LEN_MAX: usize = 32;
 const HOSTS_MAX: u16 = 250;
 
-/// Example of a name in error messages.
 pub(super) const NAME_EXAMPLE: &str = "name = \"a\"";
 
-/// An address and its prefix length.
 pub(super) type Address<T> = (T, u8);
 
-/// An end of a wire as written: a node, and optionally one of its ports.
+/// An end of a wire: a node, and optionally its port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct EndName {
     pub(super) node: String,
     pub(super) port: Option<String>,
 }
 
-/// `hosts` of a switch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum HostsKey {
     Count(u16),
@@ -39,14 +36,12 @@ pub(super) enum HostsKey {
 }
 
 xoff_config::keys! {
-    /// Keys at the top level.
     struct TopKeys {
         name: String = lab_name;
     }
 }
 
 xoff_config::keys! {
-    /// Keys of `[defaults]`.
     struct DefaultKeys {
         speed: BitRate = parse::rate;
         mtu: u32 = parse::integer(256..=9_216);
@@ -55,7 +50,6 @@ xoff_config::keys! {
 }
 
 xoff_config::keys! {
-    /// Keys of `[[host]]`.
     struct HostKeys {
         name: String = node_name;
         switch: EndName = end_name;
@@ -73,7 +67,7 @@ xoff_config::keys! {
 }
 
 xoff_config::keys! {
-    /// Keys of `[[switch]]`, beside all keys of a switch's configuration.
+    /// `[[switch]]` also has all keys of a switch's configuration.
     struct SwitchKeys {
         name: String = node_name;
         hosts: HostsKey = hosts;
@@ -81,7 +75,6 @@ xoff_config::keys! {
 }
 
 xoff_config::keys! {
-    /// Keys of `[[link]]`.
     struct LinkKeys {
         between: [EndName; 2] = between;
         speed: BitRate = parse::rate;
@@ -89,7 +82,7 @@ xoff_config::keys! {
     }
 }
 
-/// Returns the heading of each table in the documentation, with its keys.
+/// Returns the tables' headings in the documentation, and their keys.
 #[cfg(test)]
 pub(super) fn documented() -> [(&'static str, &'static [&'static str]); 5] {
     [
@@ -101,7 +94,7 @@ pub(super) fn documented() -> [(&'static str, &'static [&'static str]); 5] {
     ]
 }
 
-/// A table `[[switch]]`, as far as the lab itself reads it.
+/// The part of `[[switch]]` that the lab itself reads.
 #[derive(Debug)]
 pub(super) struct Switch {
     pub(super) name: Option<Spanned<String>>,
@@ -109,14 +102,12 @@ pub(super) struct Switch {
     pub(super) span: Span,
 }
 
-/// A table `[[host]]`.
 #[derive(Debug)]
 pub(super) struct Host {
     pub(super) keys: HostKeys,
     pub(super) place: Place,
 }
 
-/// Content of the file.
 #[derive(Debug, Default)]
 pub(super) struct File {
     pub(super) name: Option<Spanned<String>>,
@@ -163,7 +154,7 @@ fn required(heading: &str, key: &str, example: &str, table: &Table<'_, '_>, prob
     }
 }
 
-/// Returns the place of a host, and reports a second one as an error.
+/// Reports a second place as an error.
 fn place(keys: &HostKeys, problems: &mut Problems) -> Place {
     let places = [
         keys.netns.as_ref().map(|key| (Place::Netns(key.value.clone()), key.span)),
@@ -189,7 +180,6 @@ fn words(text: &str, len_max: usize) -> bool {
     (1..=len_max).contains(&text.len()) && text.chars().all(fine) && !text.starts_with('-')
 }
 
-/// Checks a device name: ports and their devices have the same names.
 fn device(name: &str) -> bool {
     words(name, NODE_LEN_MAX) && !OF_LINUX.contains(&name)
 }
@@ -276,7 +266,6 @@ fn container(value: &Value<'_>) -> Parsed<String> {
 /// Arguments of `xoff nic` that the lab sets itself.
 const OF_THE_LAB: [&str; 6] = ["device", "speed", "http", "check", "status", "json"];
 
-/// Parses `true`, `false`, or arguments of `xoff nic`.
 fn nic(value: &Value<'_>) -> Parsed<Option<NicSettings>> {
     let allowed = || {
         format!(

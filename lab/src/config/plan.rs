@@ -15,9 +15,7 @@ use super::keys::{Address, File, HostKeys};
 use super::wires::{DEVICES_MAX, HostName, Wiring};
 use super::{Host, Interface, NicSettings, Place};
 
-/// Prefix length of IPv4 addresses.
 const IPV4_PREFIX: u8 = 16;
-/// Prefix length of IPv6 addresses.
 const IPV6_PREFIX: u8 = 64;
 
 const SEGMENTS_MAX: usize = 255;
@@ -76,7 +74,7 @@ pub(super) fn hosts(file: &File, wiring: &Wiring, problems: &mut Problems) -> Ve
     hosts.collect()
 }
 
-/// Returns the agent's arguments for a host; a guest behind a TAP runs its own agent.
+/// Defaults to no agent for a guest behind a TAP, which runs its own.
 fn nic(file: &File, keys: Option<&HostKeys>, place: &Place) -> Option<NicSettings> {
     let own = keys.and_then(|keys| keys.nic.as_ref());
     let key = own.or(file.defaults.nic.as_ref());
@@ -108,7 +106,7 @@ fn ipv6(segment: usize, count: u16) -> Address<Ipv6Addr> {
     (Ipv6Addr::new(0xfd78, 0x6f66, 0x6600, segment, 0, 0, 0, count), IPV6_PREFIX)
 }
 
-/// The host of each address, and the place in the file to report.
+/// Host of each address, with the place in the file.
 #[derive(Default)]
 struct Taken(BTreeMap<String, (String, Span)>);
 

@@ -22,7 +22,7 @@ fn problems(text: &str) -> Vec<Problem> {
     }
 }
 
-/// Returns the line and the text of the only problem, with its help.
+/// Returns line, text and help of the only problem.
 fn only(text: &str) -> (usize, String) {
     let all = problems(text);
     assert_eq!(all.len(), 1, "{all:#?}");
@@ -159,7 +159,7 @@ fn a_loop_of_wires_is_refused() {
         .unwrap();
 }
 
-/// Returns a file with two switches, two wires between them, and extra keys for each switch.
+/// Returns two switches with two wires between them, and extra keys.
 fn joined(of_a: &str, of_b: &str) -> String {
     format!(
         "[[switch]]\nname = \"a\"\nhosts = 1\n{of_a}[[switch]]\nname = \"b\"\nhosts = 1\n{of_b}\
@@ -177,7 +177,6 @@ fn wires_that_are_a_group_at_both_ends_are_no_loop() {
     assert_only(&joined("", &group("a")), 13, &["would come to b twice", "at both ends"]);
 }
 
-/// Builds leaves whose uplinks are a group, and spines with a port for each leaf.
 #[test]
 fn leaves_and_spines_are_no_loop_if_the_uplinks_of_each_leaf_are_a_group() {
     let fabric = |of_leaf_2: &str| {
@@ -285,7 +284,6 @@ fn whatever_stands_there_is_refused_or_read() {
     }
 }
 
-/// Returns the keys in the rows of a section of the documentation.
 fn rows(heading: &str) -> Vec<&'static str> {
     let (_, section) = include_str!("../../../docs/lab.md").split_once(&format!("\n{heading}\n")).unwrap();
     let lines = section.lines().skip_while(|line| !line.starts_with("|---")).skip(1);

@@ -11,31 +11,28 @@ use xoff_dataplane::units::BitRate;
 use super::keys::{EndName, File, HostsKey};
 use super::{End, Link, Place};
 
-/// Default rate and MTU of a wire.
 pub(super) const SPEED: BitRate = BitRate::from_gbps(1);
 pub(super) const MTU: u32 = xoff_config::defaults::MTU;
-/// Maximum number of hosts, and of hosts' devices, for which addresses exist.
+/// Number of hosts, and of hosts' devices, that have addresses.
 pub(super) const DEVICES_MAX: u16 = u16::MAX - 1;
 
-/// A host, and the first place that names it.
+/// A host, and its first mention.
 #[derive(Debug)]
 pub(super) struct HostName {
     pub(super) name: String,
     pub(super) span: Span,
-    /// Index among the hosts that the text at `span` names.
+    /// Index among the hosts named at `span`.
     nth: usize,
-    /// Index of its table, if it has one.
+    /// Index of its table.
     pub(super) table: Option<usize>,
-    /// Wire of each device.
     pub(super) links: Vec<usize>,
 }
 
-/// A port of a switch, with its wire.
 #[derive(Clone, Debug)]
 pub(super) struct Port {
     pub(super) name: String,
     pub(super) link: usize,
-    /// Place in the file that requires the port.
+    /// Text that requires the port.
     pub(super) span: Span,
 }
 
@@ -45,7 +42,6 @@ enum Node {
     Switch(usize),
 }
 
-/// A wire as the file specifies it.
 struct Wanted {
     ends: [EndName; 2],
     speed: BitRate,
@@ -53,16 +49,15 @@ struct Wanted {
     span: Span,
 }
 
-/// The topology with all names resolved.
+/// The topology with resolved names.
 #[derive(Debug, Default)]
 pub(super) struct Wiring {
     pub(super) hosts: Vec<HostName>,
-    /// Ports by switch.
     pub(super) ports: Vec<Vec<Port>>,
     pub(super) wires: Vec<Link>,
     /// Broadcast domain of each wire.
     pub(super) segments: Vec<usize>,
-    /// Wires between switches that other wires connect already.
+    /// Wires that close a cycle of switches.
     pub(super) closing: Vec<(usize, Span)>,
 }
 
@@ -101,7 +96,6 @@ impl Wiring {
         wiring
     }
 
-    /// Returns every node by its name; `None` if two nodes have the same name.
     fn nodes(&self, file: &File, problems: &mut Problems) -> Option<BTreeMap<String, Node>> {
         let (mut nodes, mut distinct) = (BTreeMap::new(), true);
         let mut seen: BTreeMap<String, Span> = BTreeMap::new();
@@ -158,7 +152,6 @@ impl Wiring {
         self.wires.push(Link { ends, speed: wire.speed, mtu: wire.mtu });
     }
 
-    /// Creates the port or device at an end of a wire.
     fn end(
         &mut self,
         node: Node,
@@ -220,7 +213,7 @@ impl Wiring {
         }
     }
 
-    /// Numbers the broadcast domains: wires at connected switches share one, every other wire is its own.
+    /// Numbers the domains: wires at connected switches share one, every other wire is its own.
     fn number_segments(&mut self, islands: &[usize]) {
         let mut known: Vec<Option<usize>> = Vec::new();
         for link in &self.wires {
@@ -264,7 +257,7 @@ fn known(end: &EndName, span: Span, nodes: &BTreeMap<String, Node>, problems: &m
     node
 }
 
-/// Collects all hosts in the order in which they are first named, and the wires that their keys specify.
+/// Orders hosts by their first mention, and collects the wires of their keys.
 fn hosts(file: &File, wanted: &mut Vec<Wanted>, problems: &mut Problems) -> Vec<HostName> {
     let speed = file.defaults.speed.as_ref().map_or(SPEED, |speed| speed.value);
     let mtu = file.defaults.mtu.as_ref().map_or(MTU, |mtu| mtu.value);

@@ -123,7 +123,6 @@ impl Account {
     }
 }
 
-/// Frames that an end of a wire has sent, received and lost.
 struct EndCounts {
     sent: u64,
     received: u64,
@@ -166,7 +165,6 @@ fn counts(network: &NetworkStatus, end: &EndStatus) -> Option<EndCounts> {
     interface.counters.as_ref().map(of_host)
 }
 
-/// Formats one line for each end of each wire.
 fn ends(network: &NetworkStatus) -> String {
     let rows = network.links.iter().flat_map(|link| {
         link.ends.iter().enumerate().map(move |(index, end)| {
@@ -190,7 +188,6 @@ fn losses(counts: impl IntoIterator<Item = (&'static str, u64)>) -> String {
     if lost.is_empty() { "0".into() } else { lost.join(", ") }
 }
 
-/// Formats one line for each class of a switch that has carried frames.
 fn classes(switches: &[Status]) -> String {
     let rows = switches.iter().flat_map(|switch| {
         (0..8).filter_map(|class| {

@@ -17,34 +17,26 @@ use crate::{Device, Namespace, parallel};
 use xoff_nic::serve::NicStatus;
 use xoff_switch::client;
 
-/// Maximum time for an agent to start.
 const BEGIN_WITHIN: Duration = Duration::from_secs(20);
-/// Maximum time for an agent to restore its device.
 const END_WITHIN: Duration = Duration::from_secs(5);
-/// Maximum time for an agent to answer a request for its status.
 const ANSWER_WITHIN: Duration = Duration::from_secs(2);
 const LOOK_EVERY: Duration = Duration::from_millis(5);
-/// Exit code of an agent that lost lossless frames, or may not have obeyed.
+/// Exit code of an agent that lost lossless frames or may not have obeyed.
 const LOST: i32 = 1;
-/// Port at which the agent of a host's first device serves its status; later devices have the next ports.
+/// Port of the first device's agent; later devices have the next ports.
 const FIRST_PORT: usize = 9465;
 
-/// Running agents.
 #[derive(Debug, Default)]
 pub(super) struct Agents(Vec<Agent>);
 
 #[derive(Debug)]
 struct Agent {
-    /// Name of the host.
     host: String,
     child: Child,
 }
 
 impl Agents {
-    /// Starts an agent for each device of the hosts that need one, and waits until all run, or `is_stopped`.
-    ///
-    /// # Errors
-    /// Returns an error if an agent ends or does not start in time, and [`NetworkError::Stopped`].
+    /// Starts the agents, and waits until all run, or `is_stopped`.
     pub(super) fn start(
         network: &Network,
         devices: &[Vec<Device>],
@@ -95,12 +87,11 @@ impl Agents {
         Ok(agents)
     }
 
-    /// Returns the agents' process ids.
     pub(super) fn pids(&self) -> BTreeSet<i32> {
         self.0.iter().filter_map(|agent| i32::try_from(agent.child.id()).ok()).collect()
     }
 
-    /// Ends the agents; returns a message for each that failed.
+    /// Returns a message for each agent that failed.
     pub(super) fn end(&mut self) -> Vec<String> {
         for agent in &self.0 {
             signal(&agent.child, Signal::SIGTERM);
@@ -147,8 +138,7 @@ fn cannot(host: &Host) -> impl FnOnce(std::io::Error) -> NetworkError + use<> {
     NetworkError::io(format!("start the agent of host {}", host.name))
 }
 
-/// Returns the address at which the agent of a host's device serves its status. A namespace that existed before may
-/// lack a loopback device, or use the port otherwise.
+/// Chooses a socket for a namespace that existed before: it may lack a loopback device, or use the port.
 fn serves_at(network: &str, host: &Host, index: usize) -> String {
     if host.place == Place::Fresh {
         format!("127.0.0.1:{}", FIRST_PORT + index)
@@ -179,7 +169,6 @@ fn command(http: &str, host: &Host, device: &Device, speed: u64) -> std::io::Res
     Ok(command)
 }
 
-/// Returns the status of the agent of a host's device; `None` if it does not answer.
 pub(super) fn status(network: &str, host: &Host, index: usize, namespace: &Namespace) -> Option<NicStatus> {
     let url = client::url(&serves_at(network, host, index)).ok()?;
     namespace.run(|| client::get(&url, "/status", ANSWER_WITHIN).ok()?.body_mut().read_json().ok())

@@ -19,13 +19,11 @@ use super::files::{DIRECTORY, agents, log_file, socket};
 use super::{NetworkError, Seen};
 use xoff_switch::unix_socket;
 
-/// Maximum time for a client to send its request.
 const ASK_WITHIN: Duration = Duration::from_secs(5);
-/// Maximum bytes of a request.
 const REQUEST_LEN_MAX: u64 = 4_096;
-/// Pause before accepting again when the system has no free descriptor.
+/// Pause while the system has no free descriptor.
 const LISTEN_AGAIN_AFTER: Duration = Duration::from_millis(100);
-/// Maximum wait for a reply, longer than the wait for workers that do not reply.
+/// Exceeds the wait for workers that do not reply.
 const ANSWER_WITHIN: Duration = Duration::from_secs(30);
 
 /// A request to a network.
@@ -128,8 +126,8 @@ pub fn make_directory() -> Result<(), NetworkError> {
     make().map_err(NetworkError::io(format!("make {DIRECTORY}")))
 }
 
-/// Removes sockets and logs of killed networks, except the log of the network that is about to have the socket `own`.
-/// The caller holds the lock, so that no network starts meanwhile.
+/// Removes sockets and logs of killed networks, except the log of the network that is about to own `own`. The caller
+/// holds the lock, so that none starts meanwhile.
 fn remove_leftovers(own: &Path) {
     for name in named().filter(|name| !unix_socket::has_listener(&socket(name))) {
         let path = socket(&name);
@@ -141,7 +139,6 @@ fn remove_leftovers(own: &Path) {
     }
 }
 
-/// Returns the names of all networks with a socket.
 fn named() -> impl Iterator<Item = String> {
     let files = fs::read_dir(DIRECTORY).into_iter().flatten().flatten();
     files.filter_map(|file| Some(file.file_name().to_str()?.strip_suffix(".sock")?.to_owned()))

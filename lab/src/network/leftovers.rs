@@ -19,26 +19,24 @@ use nix::unistd::Pid;
 
 use crate::{Device, LabError, Namespace, marks};
 
-/// First word of every mark.
 const WORD: &str = "xoff-lab";
 /// Time for programs to end after SIGTERM.
 pub const TERM_WITHIN: Duration = Duration::from_secs(2);
-/// Time for the kernel to end programs after SIGKILL.
 const KILL_WITHIN: Duration = Duration::from_secs(5);
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
-/// A process, distinguished from others with the same id by its start time.
+/// A process, distinguished by its start from others with the same id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Process {
     pid: i32,
-    /// Start in clock ticks since the machine's start.
+    /// Clock ticks since the machine's start.
     started: u64,
-    /// Id of the parent process; unused if read from a mark.
+    /// Unused in a mark.
     parent: i32,
 }
 
 impl Process {
-    /// Returns the process with this id; `None` if it does not exist or has ended.
+    /// Returns `None` if the process does not exist or has ended.
     fn of(pid: i32) -> Option<Process> {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
         // The name in parentheses may contain anything.
@@ -66,7 +64,6 @@ pub struct Mark {
     pub name: String,
     /// Process that holds the network.
     holder: Process,
-    /// Inode of the PID namespace in which the process has its id.
     space: u64,
 }
 
@@ -100,12 +97,10 @@ impl Mark {
     }
 }
 
-/// Returns the inode of this process's PID namespace.
 fn space() -> io::Result<u64> {
     Ok(fs::metadata("/proc/self/ns/pid")?.ino())
 }
 
-/// Returns all processes, by the inode of their network namespace.
 fn processes() -> BTreeMap<u64, Vec<Process>> {
     let mut all: BTreeMap<u64, Vec<Process>> = BTreeMap::new();
     let pids = fs::read_dir("/proc").into_iter().flatten().flatten();
@@ -135,7 +130,7 @@ pub fn end_members(namespaces: &BTreeSet<u64>, spared: &BTreeSet<i32>) -> usize 
     end(members)
 }
 
-/// Opens every network namespace of a process or of `ip netns`. The open file keeps the inode from being reused.
+/// Opens every namespace of a process or of `ip netns`. The open file keeps the inode from being reused.
 fn namespaces() -> BTreeMap<u64, Namespace> {
     let lived_in = processes().into_values().filter_map(|members| {
         members.iter().find_map(|member| File::open(format!("/proc/{}/ns/net", member.pid)).ok())
@@ -172,7 +167,7 @@ pub fn sweep() -> BTreeSet<String> {
     names
 }
 
-/// Ends the processes that `members` returns, until it returns none.
+/// Ends the processes that `members` returns, until there are none.
 fn end(members: impl Fn() -> BTreeSet<Process>) -> usize {
     let mut known = BTreeSet::new();
     for (signal, within) in [(Signal::SIGTERM, TERM_WITHIN), (Signal::SIGKILL, KILL_WITHIN)] {

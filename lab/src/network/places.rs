@@ -11,17 +11,13 @@ use crate::config::{Host, Place};
 use super::NetworkError;
 use super::names::Entrance;
 
-/// Namespaces of an existing host.
 #[derive(Debug)]
 pub(super) struct Found {
-    /// Network namespace.
     pub(super) net: File,
-    /// All namespaces of its programs, if they differ from this process's: a container has its own files, which stay
-    /// unchanged.
+    /// Namespaces of a container's programs, whose files stay unchanged.
     pub(super) programs: Option<Held>,
 }
 
-/// Open files that keep namespaces alive.
 #[derive(Debug)]
 pub(super) struct Held {
     net: File,
@@ -37,7 +33,7 @@ impl Held {
         Ok(Held { net: open("net")?, mnt: open("mnt")?, uts: open("uts")? })
     }
 
-    /// Returns the paths by which other processes reach the namespaces.
+    /// Returns paths by which other processes reach the namespaces.
     pub(super) fn entrance(&self) -> Entrance {
         let [net, mnt, uts] = [&self.net, &self.mnt, &self.uts]
             .map(|file| format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd()).into());
@@ -45,10 +41,7 @@ impl Held {
     }
 }
 
-/// Finds the namespaces of a host; returns `None` if the network creates its namespace.
-///
-/// # Errors
-/// Returns an error if the host's place does not exist.
+/// Returns `None` if the lab creates the namespace.
 pub(super) fn find(host: &Host) -> Result<Option<Found>, NetworkError> {
     let no_place = |reason: String| NetworkError::NoPlace { host: host.name.clone(), reason };
     let of_process = |pid: &str, what: &str| -> Result<Option<Found>, NetworkError> {
@@ -77,7 +70,6 @@ pub(super) fn find(host: &Host) -> Result<Option<Found>, NetworkError> {
     }
 }
 
-/// Returns the id of a container's first process, from docker or podman.
 fn container(name: &str) -> Result<i32, String> {
     let mut said = Vec::new();
     for program in ["docker", "podman"] {

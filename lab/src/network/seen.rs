@@ -140,11 +140,10 @@ pub struct Description {
 #[derive(Debug)]
 pub struct Seen {
     pub(super) network: Network,
-    /// Namespaces of the hosts, then of the switches.
+    /// Hosts first, then switches.
     pub(super) entrances: Vec<Entrance>,
-    /// Devices by host.
     pub(super) devices: Vec<Vec<Device>>,
-    /// Result of [`socket_drops`] by host, before the network came up.
+    /// [`socket_drops`] of each host before the start.
     pub(super) socket_drops_before: Vec<u64>,
     pub(super) ties: Vec<Tie>,
     pub(super) views: Vec<Arc<SwitchView>>,
@@ -248,7 +247,7 @@ impl Seen {
         }
     }
 
-    /// Reads a device's counters. Losses at a TAP count as losses of its guest, in the opposite direction.
+    /// Counts losses at a TAP as its guest's, in the opposite direction.
     fn counters(
         &self,
         host: &Host,
@@ -284,8 +283,7 @@ impl Seen {
     }
 }
 
-/// Returns UDP's `RcvbufErrors` of both IP versions in the host's namespace; zero for a virtual machine, whose
-/// sockets are inside it.
+/// Returns UDP's `RcvbufErrors` of both IP versions; zero for a virtual machine, whose sockets are inside it.
 pub(super) fn socket_drops(host: &Host, devices: &[Device]) -> u64 {
     let here = !matches!(host.place, Place::Tap(_));
     let Some(device) = devices.first().filter(|_| here) else { return 0 };

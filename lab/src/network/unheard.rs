@@ -14,14 +14,13 @@ const ETHER_TYPES: [u16; 3] = [0x8808, 0x22e7, 0x22e9];
 /// Filter that discards every frame (`return 0`).
 const NOTHING: SockFilter = SockFilter::new(0x06, 0, 0, 0);
 
-/// Sockets of a device, one per EtherType: a socket for all types would also receive frames that are really lost.
+/// Sockets of a device, one per EtherType: a socket for all types would hide real losses.
 #[derive(Debug)]
 pub(super) struct Unheard(
     #[expect(dead_code, reason = "open is all that they are")] [Socket; ETHER_TYPES.len()],
 );
 
 impl Unheard {
-    /// Opens the sockets of a device.
     pub(super) fn at(device: &Device) -> Result<Unheard, LabError> {
         let open = |ether_type| -> io::Result<Socket> {
             let socket = Socket::new(Domain::PACKET, Type::RAW, None)?;

@@ -23,12 +23,12 @@ use crate::config::{End, Host, Interface, Network, Place};
 use crate::{Device, Lab, LabError, Namespace, Switches, Tie, VethOptions, parallel, set_mark};
 use xoff_switch::control::{Answer, snapshot};
 
-/// Maximum wait for frames queued in switches to leave before the switches are stopped.
+/// Time for frames queued in switches to leave.
 const SETTLE_WITHIN: Duration = Duration::from_secs(2);
 const LOOK_EVERY: Duration = Duration::from_millis(5);
-/// Device group of the switches' ports, by which all are deleted at once.
+/// Group of the switches' ports, to delete all at once.
 const PORTS: u32 = 1;
-/// Discard port (RFC 863), at which no program listens.
+/// RFC 863; no program listens there.
 const DISCARD: u16 = 9;
 
 /// A running network. Dropping it removes it without an account.
@@ -37,7 +37,7 @@ pub struct Up {
     seen: Arc<Seen>,
     agents: Agents,
     switches: Switches,
-    /// Inodes of the namespaces that the lab created.
+    /// Inodes of the lab's own namespaces.
     made: BTreeSet<u64>,
     _unheard: Vec<Unheard>,
     _wires: Wires,
@@ -46,12 +46,10 @@ pub struct Up {
     _held: Vec<Option<Held>>,
 }
 
-/// Wires, deleted when dropped. The kernel removes a dead namespace only after some time, and a host that existed
-/// before must be restored.
+/// Wires, deleted when dropped: the kernel removes dead namespaces late, and existing hosts must be restored.
 #[derive(Debug)]
 struct Wires {
     lab: Lab,
-    /// Namespaces of the switches.
     switches: Vec<Namespace>,
 }
 
@@ -66,11 +64,9 @@ impl Drop for Wires {
     }
 }
 
-/// A namespace of the network.
 struct Node {
     namespace: Namespace,
     entrance: Entrance,
-    /// Namespaces of a host that existed before.
     held: Option<Held>,
 }
 
@@ -167,7 +163,7 @@ impl Up {
         // Dropping `self` deletes the wires.
     }
 
-    /// Returns a line for each non-empty queue. Its frames are lost without being counted.
+    /// Returns a line for each non-empty queue, whose frames no counter will cover.
     fn waiting(&self) -> Vec<String> {
         let hosts = self.seen.network.hosts.iter().zip(&self.seen.devices);
         let devices = hosts.flat_map(|(host, devices)| devices.iter().map(move |device| (host, device)));
@@ -201,7 +197,7 @@ impl Drop for Up {
     }
 }
 
-/// Gives every host its addresses and the others' neighbour entries, and makes all switches learn the hosts' ports.
+/// Gives hosts their addresses and neighbour entries, and makes switches learn their ports.
 fn introduce(network: &Network, devices: &[Vec<Device>]) -> Result<(), NetworkError> {
     let of = |(host, devices): (&'_ Host, &'_ Vec<Device>)| {
         host.interfaces.iter().cloned().zip(devices.iter().cloned()).collect::<Vec<_>>()
@@ -234,7 +230,6 @@ fn introduce(network: &Network, devices: &[Vec<Device>]) -> Result<(), NetworkEr
     Ok(())
 }
 
-/// Finds the namespace of a host, or creates it.
 fn place(host: &Host, mark: &str, names: &str) -> Result<Node, NetworkError> {
     let Some(found) = places::find(host)? else { return fresh(&host.name, mark, names) };
     let namespace = Namespace::existing(&host.name, found.net)?;
@@ -244,20 +239,18 @@ fn place(host: &Host, mark: &str, names: &str) -> Result<Node, NetworkError> {
     }
 }
 
-/// Creates a namespace with the mark.
 fn fresh(name: &str, mark: &str, names: &str) -> Result<Node, NetworkError> {
     let namespace = Lab::new().namespace(name)?;
     set_mark(&namespace, "lo", mark)?;
     furnished(namespace, names)
 }
 
-/// Gives the programs of a namespace the names of all nodes.
 fn furnished(namespace: Namespace, names: &str) -> Result<Node, NetworkError> {
     namespace.furnish(names.to_owned())?;
     Ok(Node { entrance: Entrance::below(&namespace.entrance()), namespace, held: None })
 }
 
-/// Creates the wires. Returns the devices of each host, and the ties of TAPs.
+/// Returns the devices of each host, and the ties of TAPs.
 fn wire(
     network: &Network,
     lab: &mut Lab,

@@ -34,18 +34,17 @@ impl Rate {
     }
 }
 
-/// An encoded struct tc_ratespec.
+/// struct tc_ratespec.
 pub(crate) struct RateBytes(pub(crate) [u8; RateBytes::LEN]);
 
 impl RateBytes {
     pub(crate) const LEN: usize = 12;
-    /// TC_LINKLAYER_ETHERNET: the kernel computes times itself and needs no table.
+    /// TC_LINKLAYER_ETHERNET: the kernel computes times without a table.
     const ETHERNET: u8 = 1;
 
-    /// Offset of the minimum size, which kernels before Linux 5.16 ignore and report as 0.
+    /// Minimum size, which kernels before Linux 5.16 ignore and report as 0.
     const LEAST: std::ops::Range<usize> = 6..8;
 
-    /// Checks that the kernel reports this rate.
     pub(crate) fn agrees_with(self, actual: &[u8]) -> bool {
         let RateBytes(mut known) = self;
         if actual.get(RateBytes::LEAST) == Some(&[0, 0]) {

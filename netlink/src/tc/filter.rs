@@ -18,7 +18,7 @@ const TCA_BPF_FLAG_ACT_DIRECT: u32 = 1;
 const TCA_ACT_KIND: u16 = 1;
 const TCA_ACT_OPTIONS: u16 = 2;
 const TCA_MIRRED_PARMS: u16 = 2;
-/// TC_ACT_STOLEN: the action has consumed the frame.
+/// TC_ACT_STOLEN.
 const ACT_STOLEN: u32 = 4;
 const REDIRECT_OUT: u32 = 1;
 

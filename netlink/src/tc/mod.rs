@@ -26,10 +26,10 @@ pub use node::{Node, Statistics};
 pub use qdisc::{Bucket, Plug, Qdisc};
 pub use request::{Handle, Place, Request};
 
-/// Nanoseconds of a tick, the kernel's unit for depths of buckets.
+/// The kernel's unit for depths of buckets.
 const TICK_NANOS: u64 = 64;
 
-/// Converts nanoseconds to ticks, rounded up and capped at `u32::MAX`.
+/// Rounds up, at most to `u32::MAX`.
 fn ticks(nanos: u64) -> u32 {
     u32::try_from(nanos.div_ceil(TICK_NANOS)).unwrap_or(u32::MAX)
 }

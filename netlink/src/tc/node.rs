@@ -48,7 +48,7 @@ pub struct Statistics {
 }
 
 impl Node {
-    /// Parses the body of a message; returns `None` for an object of another device.
+    /// Returns `None` for an object of another device.
     pub(crate) fn read(body: &[u8], ifindex: i32) -> Option<Node> {
         let (head, attributes) = body.split_at_checked(TC_HEADER)?;
         if word(head, 1) != ifindex.cast_unsigned() {

@@ -6,7 +6,7 @@ use netlink_packet_core::{NLM_F_ACK, NLM_F_REQUEST};
 
 use crate::attributes::{Attributes, message};
 
-/// Bytes of struct tcmsg, the header of messages about traffic control.
+/// Bytes of struct tcmsg.
 pub(crate) const TC_HEADER: usize = 20;
 
 const TCA_KIND: u16 = 1;
@@ -73,7 +73,7 @@ pub struct Request {
 }
 
 impl Request {
-    /// Encodes a request of message type `kind`. `info` has priority and protocol of a filter, and is 0 for others.
+    /// `info` has priority and protocol of a filter, and is 0 for others.
     pub(crate) fn new(
         kind: u16,
         flags: u16,
@@ -111,13 +111,12 @@ impl Request {
         &self.what
     }
 
-    /// Returns the encoded message, which lacks its sequence number.
     pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
         &mut self.bytes
     }
 }
 
-/// Formats a description such as "add tbf 7873: below 786e:13 at device 4".
+/// Formats "add tbf 7873: below 786e:13 at device 4".
 pub(crate) fn told(verb: &str, kind: &str, place: Place) -> String {
     let Place { ifindex, parent, handle } = place;
     let number = if handle == Handle::NONE { String::new() } else { format!(" {handle}") };

@@ -9,7 +9,7 @@ use crate::guard;
 use crate::proof::Paused;
 use crate::view::list;
 
-/// Maximum checks at the end: each but the last found that the guard had opened a class meanwhile.
+/// Each check but the last found that the guard had opened a class meanwhile.
 const CHECKS_AT_END: u32 = 8;
 
 impl Agent {
@@ -17,7 +17,7 @@ impl Agent {
         self.brain.pauses(now).classes.map(|counts| counts.paused)
     }
 
-    /// Checks the queues up to the end, including changes that the kernel has announced by then.
+    /// Includes changes that the kernel has announced so far.
     pub(super) fn check_at_end(&mut self) -> Result<(), AgentError> {
         self.read_link_events()?;
         for _ in 0..CHECKS_AT_END {
@@ -29,8 +29,8 @@ impl Agent {
         Ok(())
     }
 
-    /// Compares the kernel's queues with the agent's settings and repairs differences: when the kernel announces a
-    /// change, and every second. Returns `false` if the guard opened a class meanwhile: the caller must check again.
+    /// Compares the kernel's queues with the agent's and repairs differences, at announced changes and every second.
+    /// Returns `false` if the guard opened a class meanwhile: call it again.
     pub(super) fn check(&mut self, now: Nanos) -> Result<bool, AgentError> {
         let was_announced = self.check_at != Nanos::NEVER;
         (self.check_at, self.check_from) = (Nanos::NEVER, now.after(CHECK_EVERY));
@@ -67,8 +67,7 @@ impl Agent {
         Ok(true)
     }
 
-    /// Schedules another check after a failed comparison, and keeps the announced change and the doubted classes for
-    /// it.
+    /// Repeats a failed comparison later, with the announced change and the doubted classes.
     fn check_again(&mut self, was_announced: bool, doubted: ClassSet) {
         self.doubted = ClassSet(self.doubted.0 | doubted.0);
         let again = if was_announced { &mut self.check_at } else { &mut self.next_look };

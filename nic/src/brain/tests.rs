@@ -92,7 +92,7 @@ fn notices_to_the_address_that_a_device_has_by_now_are_obeyed() {
     assert_eq!(changes(&mut brain, 0).len(), 1);
 }
 
-/// Receives in each turn as many frames as a turn reads, all of them late and for another class.
+/// Reads the maximum of frames in each turn, all late and for another class.
 #[test]
 fn a_flood_of_frames_keeps_no_pause_from_its_end() {
     let mut brain = obedient();

@@ -10,7 +10,7 @@ use super::error::EgressError;
 use super::neighbours::{NeighbourBytes, NeighbourQueues};
 use super::tree::ROOT;
 
-/// Kinds that can be recreated from the options that the kernel reports.
+/// Kinds that the kernel's reported options recreate.
 const KINDS: [&str; 12] = [
     "noqueue",
     "pfifo",
@@ -26,16 +26,16 @@ const KINDS: [&str; 12] = [
     "tbf",
 ];
 
-/// State before the tree, and the values that the agent set.
+/// State before the tree, and values that the agent set.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Before {
-    /// Offloads before; `None` if unknown, then they stay as they are.
+    /// Offloads before; `None` leaves them as they are.
     offloads: Option<OffloadsBefore>,
-    /// Offloads as set; `None` before they are set.
+    /// Offloads as set; `None` until then.
     offloads_set: Option<OffloadsBefore>,
     neighbours: NeighbourBytes,
     neighbours_set: NeighbourBytes,
-    /// Root before; `None` if it was the device's default, which the kernel restores itself.
+    /// `None` is the default, which the kernel restores itself.
     root: Option<Root>,
 }
 
@@ -47,7 +47,6 @@ struct Root {
 }
 
 impl Before {
-    /// Reads the present state of a device.
     pub(super) fn of(
         device: &str,
         nodes: &[Node],
@@ -70,20 +69,18 @@ impl Before {
         Ok(Before { offloads: Some(offloads), neighbours, root: root.transpose()?, ..Before::default() })
     }
 
-    /// Raises the limits for neighbours to at least `bytes`, and returns them.
+    /// Raises the limits to at least `bytes`, and returns them.
     pub(super) fn let_wait(&mut self, bytes: u32) -> NeighbourBytes {
         self.neighbours_set = self.neighbours.at_least(bytes);
         self.neighbours_set
     }
 
-    /// Records the offloads as set.
     pub(super) fn have_set(&mut self, offloads: OffloadsBefore) {
         self.offloads_set = Some(offloads);
     }
 
-    /// Returns the state to restore after a killed agent. Each value that is still as that agent set it reverts to
-    /// the recorded one; a value changed since stays. `nodes` are the queueing disciplines of a device without the
-    /// tree, whose present root is the one to restore.
+    /// Returns the state to restore after a killed agent: recorded values, and present ones where another program has
+    /// changed them. `nodes` are the queueing disciplines of a device without the tree.
     pub(super) fn unless_changed(
         self,
         device: &str,
@@ -104,9 +101,9 @@ impl Before {
         })
     }
 
-    /// Replaces the tree by the previous root in one request, so that a killed process leaves one or the other. If
-    /// the kernel refuses the root, tries its kind with the kernel's defaults, then the device's default. Returns the
-    /// failures as text.
+    /// Replaces the tree by the previous root in one request, so that a killed process leaves one or the other. After
+    /// a refusal tries the root's kind with the kernel's defaults, then the device's default. Returns failures as
+    /// text.
     pub(super) fn put_root_back(&self, tc: &mut Conversation, ifindex: i32) -> Vec<String> {
         let place = |handle| Place { ifindex, parent: Handle::ROOT, handle };
         let mut warnings = Vec::new();
@@ -125,7 +122,7 @@ impl Before {
         warnings
     }
 
-    /// Restores everything outside the tree at the device, now called `device`. Returns the failures as text.
+    /// Restores everything outside the tree at the device, now called `device`. Returns failures as text.
     pub(super) fn put_rest_back(
         &self,
         device: &str,

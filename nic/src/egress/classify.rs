@@ -11,15 +11,12 @@ use xoff_netlink::tc::BpfInstruction;
 
 use crate::config::NicSettings;
 
-/// Return values of the program.
 pub(super) struct Classes {
-    /// Value for MAC control.
     pub(super) control: u32,
-    /// Values for the frames of each class.
     pub(super) class: [u32; 8],
 }
 
-/// The frame that wakes the queues: an EtherType for local experiments, and zero addresses.
+/// EtherType for local experiments, and zero addresses.
 pub(super) const WAKE_FRAME: [u8; 60] = {
     let mut frame = [0; 60];
     let head = *b"\x88\xb5xoffwake";
@@ -52,7 +49,7 @@ const RETURN: u16 = 0x06;
 const TO_X: u16 = 0x07;
 const FROM_X: u16 = 0x87;
 
-/// Offsets of metadata (SKF_AD_OFF and on): tag, presence of a tag, and its protocol.
+/// Metadata (SKF_AD_OFF and on): tag, presence of a tag, and its protocol.
 const VLAN_TAG: u32 = 0xffff_f000 + 44;
 const VLAN_TAG_PRESENT: u32 = 0xffff_f000 + 48;
 const VLAN_TPID: u32 = 0xffff_f000 + 60;
@@ -64,25 +61,24 @@ const IPV4: u32 = 0x0800;
 const IPV6: u32 = 0x86dd;
 const LOCAL_EXPERIMENT: u32 = 0x88b5;
 
-/// Indexes in the program's scratch memory.
+/// Indexes of scratch memory.
 const PCP: u32 = 0;
 const ETHER_TYPE: u32 = 1;
-/// Value in place of a PCP for a frame without tag.
+/// PCP of a frame without tag.
 const NO_PCP: u32 = 8;
 
 /// Verdicts of a filter that returns actions.
 const ASK_NEXT: u32 = u32::MAX;
 const ENDS_HERE: u32 = 4;
 
-/// A target of forward jumps.
 #[derive(Clone, Copy)]
 struct Label(usize);
 
-/// A program under construction, whose jumps are resolved when their targets are known.
+/// Resolves jumps when their targets are known.
 #[derive(Default)]
 struct Assembler {
     code: Vec<BpfInstruction>,
-    /// Addresses of the labels, and unresolved jumps: their address, arm and label.
+    /// Addresses of labels, and unresolved jumps.
     labels: Vec<Option<usize>>,
     open: Vec<(usize, Arm, Label)>,
 }
@@ -100,7 +96,6 @@ impl Assembler {
         Label(self.labels.len() - 1)
     }
 
-    /// Places the label at the current address.
     fn here(&mut self, label: Label) {
         self.labels[label.0] = Some(self.code.len());
     }
@@ -115,13 +110,13 @@ impl Assembler {
         self.put(JUMP, 0);
     }
 
-    /// Jumps to `to` unless the test holds.
+    /// Jumps unless the test holds.
     fn unless(&mut self, test: u16, k: u32, to: Label) -> &mut Assembler {
         self.open.push((self.code.len(), Arm::False, to));
         self.put(test, k)
     }
 
-    /// Jumps to `to` if the test holds.
+    /// Jumps if the test holds.
     fn when(&mut self, test: u16, k: u32, to: Label) -> &mut Assembler {
         self.open.push((self.code.len(), Arm::True, to));
         self.put(test, k)
@@ -161,7 +156,6 @@ impl Assembler {
     }
 }
 
-/// Builds the classifier.
 pub(super) fn program(settings: &NicSettings, classes: &Classes) -> Vec<BpfInstruction> {
     let answer = |class: Class| classes.class[class.index()];
     let none = answer(settings.default_class);
@@ -183,7 +177,7 @@ pub(super) fn program(settings: &NicSettings, classes: &Classes) -> Vec<BpfInstr
     code.finish()
 }
 
-/// Emits code that stores PCP and EtherType in memory, and the offset of Ethernet's payload in X.
+/// Stores PCP and EtherType in memory, and the offset of Ethernet's payload in X.
 fn read_tags(code: &mut Assembler, control: u32, none: u32) {
     let [inline, tagged, cn_tag, ip] = [(); 4].map(|()| code.label());
     let not_8021q = code.label();
@@ -210,8 +204,7 @@ fn read_tags(code: &mut Assembler, control: u32, none: u32) {
     code.put(STORE, ETHER_TYPE);
 }
 
-/// Emits code that reads the DSCP; returns the label at which it continues with the DSCP. Without one it jumps to
-/// `none`.
+/// Returns the label at which the DSCP is loaded; without one it jumps to `none`.
 fn read_dscp(code: &mut Assembler, none: Label) -> Label {
     let [ipv4, dscp] = [(); 2].map(|()| code.label());
     code.put(LOAD_MEMORY, ETHER_TYPE).when(IF_EQUAL, IPV4, ipv4).unless(IF_EQUAL, IPV6, none);
@@ -227,7 +220,7 @@ fn read_dscp(code: &mut Assembler, none: Label) -> Label {
     dscp
 }
 
-/// Builds a filter that drops the frame that wakes the queues, and passes all others.
+/// Drops the frame that wakes the queues, and passes all others.
 pub(super) fn wake_program() -> Vec<BpfInstruction> {
     let mut code = Assembler::default();
     let other = code.label();

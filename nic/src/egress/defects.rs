@@ -32,7 +32,7 @@ impl Defects {
     pub const NONE: Defects = Defects(0);
 
     const PARTS: [Part; 5] = [Part::Root, Part::Line, Part::Waker, Part::Classifier, Part::Foreign];
-    /// Offsets of the bits of classes and leafs.
+    /// First bits of classes and leafs.
     const CLASSES: usize = 8;
     const LEAFS: usize = Defects::CLASSES + CLASSES;
 
@@ -102,7 +102,7 @@ impl FromIterator<Part> for Defects {
     }
 }
 
-/// Formats a list such as "the filter that finds classes, the queue of class 3".
+/// Formats "the filter that finds classes, the queue of class 3".
 impl fmt::Display for Defects {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.contains(Part::Root) {

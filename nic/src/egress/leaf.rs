@@ -27,11 +27,11 @@ pub enum Leaf {
     Tbf,
 }
 
-/// Rate far above any line: 1 Tb/s.
+/// 1 Tb/s, far above any line.
 const OPEN: Rate = Rate { bytes_per_second: 125_000_000_000, overhead: 0, least: 0 };
 
 impl Leaf {
-    /// Kinds in the order of preference.
+    /// Preferred kind first.
     pub(super) const ALL: [Leaf; 2] = [Leaf::Plug, Leaf::Tbf];
 
     /// Returns the kernel's name of the kind.
@@ -61,7 +61,7 @@ impl Leaf {
         probe.join().unwrap_or_else(|cause| std::panic::resume_unwind(cause))
     }
 
-    /// Returns the first of `kinds` that `make` accepts.
+    /// Returns the first kind that `make` accepts.
     pub(super) fn first(
         kinds: impl IntoIterator<Item = Leaf>,
         mut make: impl FnMut(Leaf) -> Result<(), TcError>,
@@ -77,7 +77,7 @@ impl Leaf {
         Err(EgressError::NoLeaf { tried: tried.join(", ") })
     }
 
-    /// Returns the settings with which to create a queue; a plug is created stopped in any case.
+    /// Returns the settings for creation; a plug is created stopped in any case.
     pub(super) fn made(self, limit: u32, longest: u32, stopped: bool) -> Qdisc {
         match self {
             Leaf::Plug => Qdisc::Plug(Plug::Limit(limit)),
@@ -85,7 +85,7 @@ impl Leaf {
         }
     }
 
-    /// Returns the settings with which to stop or start an existing queue.
+    /// Returns the settings to stop or start an existing queue.
     pub(super) fn told(self, limit: u32, longest: u32, stopped: bool) -> Qdisc {
         match (self, stopped) {
             (Leaf::Plug, true) => Qdisc::Plug(Plug::Block),

@@ -53,7 +53,7 @@ pub use settings::EgressSettings;
 pub use tree::QueueDump;
 pub(crate) use tree::class_of;
 
-/// Upper half of the sequence numbers of all requests about queues, which identifies their notifications.
+/// Upper half of the requests' sequence numbers, which identifies their notifications.
 pub(crate) const MARK: u16 = 0x786e;
 
 /// Counters and backlog of a leaf.
@@ -72,7 +72,7 @@ pub struct LeafCounts {
 }
 
 impl LeafCounts {
-    /// Adds the counts since `last`. Counters below `last` are those of a new leaf.
+    /// Adds the counts since `last`; lower counters are those of a new leaf.
     fn add(&mut self, last: &mut Statistics, now: Statistics) {
         let has_fewer_drops = now.drops.wrapping_sub(last.drops).cast_signed() < 0;
         if now.frames < last.frames || now.bytes < last.bytes || has_fewer_drops {
@@ -107,22 +107,21 @@ pub struct Egress {
     offloads: Offloads,
     neighbours: NeighbourQueues,
     before: Before,
-    /// Claim that excludes other processes; `None` for a tree [found](Egress::find), which belongs to its creator.
+    /// Excludes other processes; `None` for a tree [found](Egress::find), which belongs to its creator.
     claim: Option<Claim>,
     journal: Journal,
-    /// Statistics of each leaf at the last reading, and counts since installation.
+    /// Last statistics of each leaf, and counts since installation.
     last: [Statistics; CLASSES],
     counts: [LeafCounts; CLASSES],
-    /// Classes that were stopped and not started.
     stopped: ClassSet,
     warnings: Vec<String>,
     removed: bool,
 }
 
 impl Egress {
-    /// Maximum time that removal waits for queued frames to leave.
+    /// Time for queued frames to leave at removal.
     const DRAIN: Duration = Duration::from_millis(300);
-    /// Maximum wait for a device that a dying agent or its guard still holds, and restores.
+    /// Time for a dying agent or its guard to release the device.
     const HEIR: Duration = Duration::from_secs(1);
 
     /// Claims the device and reads its state for later restoration. Changes nothing before [`Egress::install`],
@@ -192,14 +191,13 @@ impl Egress {
         self.tree.grow(&mut self.tc)
     }
 
-    /// Records the previous state and the set values in the journal.
     fn write_down(&self) -> Result<(), EgressError> {
         let Some(claim) = &self.claim else { return Ok(()) };
         let write = self.journal.write(claim, &self.before);
         write.map_err(|source| EgressError::system("write down what was at", self.tree.device(), source))
     }
 
-    /// Reads the changes that the device's previous owner left, and undoes those of a killed switch.
+    /// Undoes the changes of a killed switch.
     fn left(&mut self) -> Result<Left<Before>, EgressError> {
         let Some(claim) = &self.claim else { return Ok(Left::Nothing) };
         let left = self.journal.left(claim);
@@ -428,8 +426,7 @@ impl Egress {
         self.put_back(true)
     }
 
-    /// Restores the device. `had_tree` is true if the tree was built: then a different root was installed by another
-    /// program.
+    /// Restores the device. `had_tree`: the tree was built, so another program installed a different root.
     fn put_back(&mut self, had_tree: bool) -> Removed {
         self.removed = true;
         let mut removed = Removed::default();
@@ -501,8 +498,8 @@ pub struct Removed {
     pub warnings: Vec<String>,
 }
 
-/// Claims the device, and waits for its previous owner. The kernel closes a dying process's descriptors one by one,
-/// so that its guard learns of the death before the device is free.
+/// Waits for the previous owner. The kernel closes a dying process's descriptors one by one, so its guard learns of
+/// the death before the device is free.
 fn claim_of(device: &str, ifindex: i32) -> Result<Claim, EgressError> {
     Ok(Claim::take_within(Egress::HEIR, device, ifindex)?)
 }

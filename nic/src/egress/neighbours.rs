@@ -8,15 +8,15 @@ use std::os::unix::fs::FileExt as _;
 
 use serde::{Deserialize, Serialize};
 
-/// The limits of a device's neighbour queues, one for IPv4 and one for IPv6, in the network namespace of the thread
-/// that opened them; usable from any thread.
+/// Limits of a device's neighbour queues for IPv4 and IPv6, in the network namespace of the opening thread; usable
+/// from any thread.
 #[derive(Debug)]
 pub(super) struct NeighbourQueues {
     device: String,
     files: [Option<File>; 2],
 }
 
-/// Limits of a device's [`NeighbourQueues`] in bytes, for IPv4 and IPv6; `None` if the device lacks the family.
+/// Limits in bytes; `None` if the device lacks the family.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct NeighbourBytes([Option<u32>; 2]);
 
@@ -39,8 +39,8 @@ impl NeighbourQueues {
         NeighbourBytes(self.files.each_ref().map(read))
     }
 
-    /// Restores the limits that are still as they were set, at the device's current name. A renamed device must be in
-    /// the calling thread's network namespace, because the kernel removed the files of the old name.
+    /// Restores limits that are still as they were set, at the device's current name. A renamed device must be in the
+    /// calling thread's namespace: the kernel removed the old files.
     pub(super) fn put_back(
         &self,
         device: &str,
@@ -63,7 +63,7 @@ impl NeighbourQueues {
 }
 
 impl NeighbourBytes {
-    /// Returns the limits to restore: each of `self`, the limits before xoff, if `now` equals `set`, else `now`.
+    /// Returns the limits to restore: `self` where `now` equals `set`, else `now`.
     pub(super) fn unless_changed(self, set: NeighbourBytes, now: NeighbourBytes) -> NeighbourBytes {
         let of = |family: usize| {
             let is_ours = set.0[family] == now.0[family];
@@ -72,7 +72,7 @@ impl NeighbourBytes {
         NeighbourBytes([of(0), of(1)])
     }
 
-    /// Returns the limits, each raised to `bytes` if it is lower.
+    /// Raises each limit to `bytes`.
     pub(super) fn at_least(self, bytes: u32) -> NeighbourBytes {
         NeighbourBytes(self.0.map(|family| family.map(|before| before.max(bytes))))
     }

@@ -5,9 +5,9 @@ use xoff_dataplane::units::{BitRate, Bytes, Class, Nanos};
 use super::Leaf;
 use crate::config::NicSettings;
 
-/// Bytes that a frame costs beyond its length: FCS, preamble and gap, and a tag that may be in metadata.
+/// FCS, preamble and gap, and a tag that may be in metadata.
 pub(super) const OVERHEAD: u16 = 4 + 8 + 12 + 4;
-/// Bytes beyond an MTU: Ethernet's header and two tags.
+/// Ethernet's header and two tags.
 const HEADERS: u32 = 14 + 8;
 
 /// Settings of a host's queues.
@@ -69,19 +69,16 @@ impl EgressSettings {
         if self.nic.lossless.contains(class) { self.limit_lossless } else { self.limit_lossy }
     }
 
-    /// Returns the shaped rate in bytes per second.
     #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)] // rates are below 2^53
     pub(super) fn shaped_bytes_per_second(&self) -> u64 {
         ((self.nic.speed.bits_per_second() as f64 * EgressSettings::SHARE / 8.0) as u64).max(1)
     }
 }
 
-/// Returns the longest frame of an MTU, in bytes.
 pub(super) fn longest_at(mtu: u32) -> u32 {
     mtu.saturating_add(HEADERS)
 }
 
-/// Computes [`EgressSettings::overrun`].
 pub(super) fn overrun(burst: Bytes, longest: u32) -> Bytes {
     let longest = Bytes(longest.into());
     burst.max(longest) + longest + Bytes(OVERHEAD.into())

@@ -13,19 +13,19 @@ use super::error::EgressError;
 use super::settings::{OVERHEAD, longest_at, overrun};
 use super::{EgressSettings, Leaf};
 
-/// Major number of the root, which identifies a leftover tree: the kernel chooses none below 0x8000.
+/// Number that identifies a leftover tree; the kernel chooses none below 0x8000.
 const MAJOR: u16 = 0x786e;
-/// Major number of the leaf of class 0; the other leafs follow.
+/// Leaf of class 0; the others follow.
 const LEAVES: u16 = 0x7870;
-/// Class that shapes the line, and minor number of class 0.
+/// Shaper of the line, and minor number of class 0.
 const LINE_HANDLE: Handle = Handle::new(MAJOR, 1);
 const CLASS_0: u16 = 0x10;
 
 pub(super) const ROOT: Handle = Handle::new(MAJOR, 0);
-/// Handle of each of the agent's filters, among those of its priority.
+/// Handle of each filter, among those of its priority.
 const FILTER: Handle = Handle(1);
 
-/// Priorities of the filters at the root.
+/// Priorities of the filters.
 const WAKE: u16 = 1;
 const CLASSIFY: u16 = 2;
 
@@ -57,7 +57,7 @@ impl QueueDump {
         self.classes.iter().find(|node| node.handle == handle)
     }
 
-    /// Returns filters that take frames before the agent's classifier, or instead of it.
+    /// Returns filters that precede the agent's classifier, or replace it.
     fn foreign_filters(&self) -> impl Iterator<Item = &Node> {
         let asked_first = |node: &&Node| node.chain == 0 && node.priority() <= CLASSIFY;
         // A node without handle stands for all filters of its priority and protocol.
@@ -67,7 +67,7 @@ impl QueueDump {
         })
     }
 
-    /// Returns the classes below the agent's, which then have no leafs, children first.
+    /// Returns classes below the agent's, which then have no leafs, children first.
     fn foreign_classes(&self) -> Vec<Handle> {
         let mut parents = Class::ALL.map(class_handle).to_vec();
         let mut found = Vec::new();
@@ -84,7 +84,6 @@ impl QueueDump {
     }
 }
 
-/// Returns the place of a class's leaf.
 fn leaf_place(ifindex: i32, class: Class) -> Place {
     let handle = Handle::new(LEAVES + u16::from(class.get()), 0);
     Place { ifindex, parent: class_handle(class), handle }
@@ -94,12 +93,11 @@ fn class_handle(class: Class) -> Handle {
     Handle::new(MAJOR, CLASS_0 + u16::from(class.get()))
 }
 
-/// Returns the class whose leaf has this handle.
+/// Returns the class with this leaf.
 pub(crate) fn class_of(leaf: Handle) -> Option<Class> {
     Class::ALL.into_iter().find(|&class| leaf_place(0, class).handle == leaf)
 }
 
-/// A tree with its prepared requests.
 #[derive(Debug)]
 pub(super) struct Tree {
     device: String,
@@ -108,12 +106,12 @@ pub(super) struct Tree {
     leaf: Leaf,
     limits: [u32; CLASSES],
     longest: u32,
-    /// Shaped rate in bytes per second and burst; 0 in a tree that was found, which is not limited.
+    /// Bytes per second, and burst; 0 in a tree that was found.
     shaped: u64,
     burst: Bytes,
-    /// Maximum rate of each class, in bytes per second.
+    /// Bytes per second.
     ceils: [u64; CLASSES],
-    /// Filters that wake the kernel and classify; `None` in a tree that was found.
+    /// Waker and classifier; `None` in a tree that was found.
     filters: Option<[Filter; 2]>,
     stop: Vec<Request>,
     start: Vec<Request>,
@@ -122,12 +120,12 @@ pub(super) struct Tree {
 }
 
 impl Tree {
-    /// Returns true if a tree is among the queueing disciplines of a device.
+    /// Finds a tree among a device's queueing disciplines.
     pub(super) fn is_in(nodes: &[Node]) -> bool {
         nodes.iter().any(|node| node.handle == ROOT && node.parent == Handle::ROOT && node.kind == "htb")
     }
 
-    /// Creates a tree to build, or to take over from `nodes`.
+    /// Prepares a tree to build, or to take over from `nodes`.
     pub(super) fn new(
         device: &str,
         ifindex: i32,
@@ -149,7 +147,6 @@ impl Tree {
         Ok(tree)
     }
 
-    /// Creates a tree for the one that `nodes` contain.
     pub(super) fn found(device: &str, ifindex: i32, nodes: &[Node], mtu: u32) -> Result<Tree, EgressError> {
         let limit = |class| {
             let leaf = nodes.iter().find(|node| node.handle == leaf_place(ifindex, class).handle);
@@ -191,7 +188,7 @@ impl Tree {
         Ok(tree)
     }
 
-    /// Prepares the requests for frames of an MTU; returns true if the MTU has changed.
+    /// Returns true if the MTU has changed.
     pub(super) fn fit(&mut self, mtu: u32) -> Result<bool, EgressError> {
         let longest = longest_at(mtu);
         if longest > LONGEST {
@@ -205,8 +202,8 @@ impl Tree {
         Ok(true)
     }
 
-    /// Adapts the kernel's queues to an MTU. After a refusal the tree keeps the previous MTU, and the changes that
-    /// the kernel accepted are repaired as defects.
+    /// Adapts the queues to an MTU. After a refusal the tree keeps the previous one, and accepted changes are
+    /// repaired as defects.
     pub(super) fn follow(
         &mut self,
         tc: &mut Conversation,
@@ -225,7 +222,7 @@ impl Tree {
         Ok(sent?)
     }
 
-    /// Sends all requests that contain a length of frames: bursts of the line and its classes, and the leafs.
+    /// Sends all requests that contain a frame length.
     fn resize(&mut self, tc: &mut Conversation, stopped: ClassSet) -> Result<(), TcError> {
         tc.send(&mut self.line())?;
         for class in Class::ALL {
@@ -235,7 +232,6 @@ impl Tree {
         Ok(())
     }
 
-    /// Prepares the requests for leafs of a kind.
     fn prepare(&mut self, leaf: Leaf) {
         self.leaf = leaf;
         let tell = |stopped| {
@@ -246,7 +242,6 @@ impl Tree {
         self.unlimit = Class::ALL.into_iter().map(|class| self.class_at(class, u64::MAX)).collect();
     }
 
-    /// Creates the root.
     pub(super) fn plant(&self, tc: &mut Conversation) -> Result<(), EgressError> {
         if Tree::is_in(&tc.qdiscs(self.ifindex)?) {
             return Ok(());
@@ -269,8 +264,8 @@ impl Tree {
         self.wake()
     }
 
-    /// Returns the parts that the kernel reports differently. `doubted` are classes whose leaf another program has
-    /// changed, possibly without a visible sign.
+    /// Finds parts that the kernel reports differently. `doubted` are classes whose leaf another program changed,
+    /// perhaps invisibly.
     pub(super) fn defects(&self, dump: &QueueDump, stopped: ClassSet, doubted: ClassSet) -> Defects {
         let line = dump.class(LINE_HANDLE).is_some_and(|node| self.line_class().agrees_with(node));
         let class_is_whole = |class| {
@@ -302,8 +297,7 @@ impl Tree {
         whole.into_iter().chain(of_classes).filter(|&(_, is_whole)| !is_whole).map(|(part, _)| part).collect()
     }
 
-    /// Repairs these parts with the classes `stopped`: stopped classes first, and the filters that lead frames to
-    /// them last.
+    /// Repairs stopped classes first, and the filters that lead frames to them last.
     pub(super) fn repair(
         &self,
         tc: &mut Conversation,
@@ -341,13 +335,12 @@ impl Tree {
         Ok(())
     }
 
-    /// Returns true if a class has the agent's leaf, in any state.
     pub(super) fn has_leaf(&self, dump: &QueueDump, class: Class) -> bool {
         let Place { parent, handle, .. } = leaf_place(self.ifindex, class);
         dump.qdisc(handle).is_some_and(|node| (node.kind.as_str(), node.parent) == (self.leaf.name(), parent))
     }
 
-    /// Creates or changes a leaf; a leaf of the same kind keeps its frames.
+    /// Keeps the frames of a leaf of the same kind.
     fn put_leaf(
         &self,
         tc: &mut Conversation,
@@ -379,8 +372,7 @@ impl Tree {
         Ok(())
     }
 
-    /// Returns the kind of leaf to use: the configured one, or the first that the kernel accepts at class 0, which is
-    /// served last.
+    /// Returns the configured kind, or the first that the kernel accepts at class 0, which is served last.
     fn choose(&self, tc: &mut Conversation) -> Result<Leaf, EgressError> {
         let place = leaf_place(self.ifindex, Class::ALL[0]);
         let there = tc.qdiscs(self.ifindex)?;
@@ -402,7 +394,6 @@ impl Tree {
         Place { ifindex: self.ifindex, parent, handle }
     }
 
-    /// Returns the settings of a class's queue, stopped or running.
     fn leaf_of(&self, class: Class, stopped: bool) -> Qdisc {
         self.leaf.told(self.limits[class.index()], self.longest, stopped)
     }
@@ -477,9 +468,8 @@ impl Tree {
         Ok(())
     }
 
-    /// Makes the kernel poll the queues. A bucket whose rate changed still waits for a time computed from the old
-    /// rate, but any frame sent through the device causes a poll. The tree's first filter drops this frame, so that
-    /// it is neither sent nor counted.
+    /// Makes the kernel poll the queues. A bucket whose rate changed waits for a time computed from the old rate,
+    /// unless a frame is sent. The tree's first filter drops this frame, so it is neither sent nor counted.
     pub(super) fn wake(&self) -> Result<(), EgressError> {
         if self.leaf == Leaf::Plug {
             return Ok(());
@@ -506,7 +496,6 @@ impl Tree {
     }
 }
 
-/// Returns the kind of the present leafs.
 fn leaf_among(nodes: &[Node]) -> Option<Leaf> {
     let node = nodes.iter().find(|node| class_of(node.handle) == Some(Class::ALL[0]))?;
     Leaf::ALL.into_iter().find(|leaf| leaf.name() == node.kind)

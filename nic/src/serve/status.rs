@@ -127,7 +127,6 @@ pub struct NicClassStatus {
 }
 
 impl NicStatus {
-    /// Returns the current state of an agent.
     pub(super) fn of(view: &NicView) -> NicStatus {
         let (port, now) = (view.counters.port(PortId(0)), crate::guard::now());
         NicStatus {

@@ -17,7 +17,7 @@ use xoff_lab::{Device, Lab, Namespace, VethOptions};
 use xoff_nic::NicWishes;
 use xoff_nic::egress::{Egress, EgressError, EgressSettings, LeafCounts};
 
-/// Maximum wait of a test: much longer than any event takes.
+/// Much longer than any event takes.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 pub const LOSSLESS: Class = Class::ALL[3];
@@ -29,7 +29,6 @@ pub const DSCP_LOSSY: u8 = 8;
 
 const PORT: u16 = 7000;
 
-/// Builds the tree at a device of the calling thread's namespace.
 pub fn install(settings: &EgressSettings) -> Result<Egress, EgressError> {
     Egress::prepare(settings)?.install(settings)
 }
@@ -37,7 +36,6 @@ pub fn install(settings: &EgressSettings) -> Result<Egress, EgressError> {
 /// Name of the device at both ends, which no device of a machine has.
 pub const DEVICE: &str = "nic0";
 
-/// Returns the index of a device in the namespace of the calling thread.
 pub fn nic(device: &str) -> u32 {
     nix::net::if_::if_nametoindex(device).unwrap()
 }
@@ -78,12 +76,10 @@ impl Bed {
         self.namespace().run(|| install(settings)).unwrap()
     }
 
-    /// Describes the host's end as the system's tools show it.
     pub fn description(&self) -> String {
         Bed::description_in(self.namespace())
     }
 
-    /// Describes the device in a namespace as the system's tools show it.
     pub fn description_in(namespace: &Namespace) -> String {
         let show = |program: &str, words: &str| {
             let output = namespace.output(Command::new(program).args(words.split(' '))).unwrap();
@@ -106,7 +102,6 @@ impl Bed {
         assert!(output.status.success(), "{program} {words}: {}", String::from_utf8_lossy(&output.stderr));
     }
 
-    /// Starts a program on the host that sends `count` numbered datagrams.
     pub fn send(&self, dscp: u8, to: IpAddr, count: usize) -> Sender {
         let socket = self.namespace().run(|| {
             let domain = Domain::for_address(SocketAddr::new(to, PORT));
@@ -132,7 +127,6 @@ impl Bed {
         Sender { sent, task: told.recv().unwrap().as_raw(), thread }
     }
 
-    /// Opens a socket on the peer for datagrams sent with this DSCP.
     pub fn receive(&self, dscp: u8, at: IpAddr) -> UdpSocket {
         self.peer.namespace().run(|| {
             let domain = Domain::for_address(SocketAddr::new(at, PORT));
@@ -221,7 +215,6 @@ pub fn of(counts: [LeafCounts; 8], class: Class) -> LeafCounts {
     counts[class.index()]
 }
 
-/// Waits until `ready` returns a value.
 pub fn wait_for<T>(what: &str, mut ready: impl FnMut() -> Option<T>) -> T {
     let start = Instant::now();
     loop {

@@ -19,7 +19,6 @@ use crate::bed::{Bed, DEVICE, install, nic, settings, wait_for};
 
 const MAC_CONTROL: u16 = 0x8808;
 
-/// The frame between its addresses and its end.
 #[derive(Clone, Debug)]
 struct Frame {
     tags: Vec<(u16, u16)>,
@@ -40,7 +39,7 @@ impl Frame {
     }
 }
 
-/// Returns all tags that a switch distinguishes, and some that it does not.
+/// Returns tags that a switch distinguishes, and others.
 fn tags() -> Vec<Vec<(u16, u16)>> {
     let pcps =
         (0..8).map(|pcp: u16| vec![(0x8100, pcp << 13 | if pcp.is_multiple_of(2) { 0 } else { 0x1007 })]);
@@ -84,28 +83,26 @@ fn payloads() -> Vec<(u16, Vec<u8>)> {
     every_dscp.chain(broken).collect()
 }
 
-/// Returns the settings of a switch's port.
 fn port() -> PortSettings {
     let text = "[[port]]\nname = \"a\"\ndevice = \"a\"\nspeed = \"1G\"\n[[port]]\nname = \"b\"\ndevice = \"b\"\nspeed = \"1G\"\n";
     Config::from_toml("a file", text, Machine::default()).unwrap().switch.ports[0].clone()
 }
 
-/// A path of frames into the queues of the host's device.
+/// A path of frames into the host's queues.
 struct Road {
     how: &'static str,
-    /// Index of the sending device.
     index: i32,
-    /// Sockets, of which the last one sends: the buffers of the others are full of queued frames.
+    /// The last one sends: the buffers of the others are full.
     senders: Vec<PacketSender>,
 }
 
 impl Road {
-    /// Sends as a program does: all tags are in the frame.
+    /// Sends with all tags in the frame.
     fn sent(egress: &Egress) -> Road {
         Road { how: "sent", index: egress.ifindex(), senders: Vec::new() }
     }
 
-    /// Sends as forwarded from another device: the outermost tag is in metadata.
+    /// Sends with the outermost tag in metadata.
     fn forwarded(egress: &Egress) -> Road {
         let ip = |words: &str| assert!(Command::new("ip").args(words.split(' ')).status().unwrap().success());
         ip("link add nic1 type veth peer name nic2");
@@ -135,7 +132,6 @@ fn waiting(egress: &mut Egress) -> [u64; 8] {
     egress.counts().unwrap().map(|counts| counts.waiting_frames)
 }
 
-/// Sends every kind of frame over both paths and compares the queues that they join.
 fn compare(settings: &EgressSettings, port: &PortSettings) {
     let bed = Bed::new();
     // Silences the multicast reports of the host's own IPv6.

@@ -17,7 +17,7 @@ use xoff_nic::guard::{Guard, now, stand};
 
 use crate::bed::{Bed, DEVICE, DSCP_LOSSLESS, LOSSLESS, install, peer_ipv4, received, settings, wait_for};
 
-/// Environment variable with the role in which a test starts itself as another process.
+/// Role in which a test starts itself as another process.
 const ROLE: &str = "XOFF_NIC_ROLE";
 const COUNT: usize = 50;
 const HOUR: Nanos = Nanos::from_secs(3600);
@@ -32,7 +32,6 @@ fn again(test: &str, role: &str) -> Command {
     command
 }
 
-/// Starts the agent of a test in the host's namespace.
 fn agent(bed: &Bed, test: &str) -> (Child, Lines<BufReader<ChildStdout>>) {
     let mut command = again(test, "agent");
     command.stdout(Stdio::piped());
@@ -41,7 +40,6 @@ fn agent(bed: &Bed, test: &str) -> (Child, Lines<BufReader<ChildStdout>>) {
     (child, lines)
 }
 
-/// Returns the rest of the first line that begins with `begin`.
 fn await_line(lines: &mut Lines<BufReader<ChildStdout>>, begin: &str) -> String {
     lines.map_while(Result::ok).find_map(|line| line.strip_prefix(begin).map(str::to_owned)).unwrap()
 }
@@ -49,7 +47,6 @@ fn await_line(lines: &mut Lines<BufReader<ChildStdout>>, begin: &str) -> String 
 /// Signals that end an agent, but not its guard.
 const ENDING: [Signal; 3] = [Signal::SIGHUP, Signal::SIGINT, Signal::SIGTERM];
 
-/// Waits until the guard handles these signals.
 fn await_guarding(guard: Pid) {
     wait_for("the guard to take signals", || {
         let status = fs::read_to_string(format!("/proc/{guard}/status")).ok()?;
@@ -59,7 +56,7 @@ fn await_guarding(guard: Pid) {
     });
 }
 
-/// Builds the tree and stops a class for `time`, in the order of an agent.
+/// Stops a class in the order of an agent.
 fn stopped(test: &str, time: Nanos) -> (Egress, Guard) {
     let mut egress = install(&settings()).unwrap();
     let mut guard = Guard::start(again(test, "guard")).unwrap();

@@ -9,7 +9,7 @@ use crate::bed::{
 };
 use xoff_dataplane::units::{BitRate, ClassSet};
 
-/// Returns settings for each kind of leaf that this kernel supports: both if it has `plug`.
+/// Returns all kinds of leaf that this kernel supports.
 fn leafs() -> Vec<EgressSettings> {
     let best = Leaf::of_this_kernel().unwrap();
     println!("this kernel's leaf is {best}");
@@ -50,7 +50,6 @@ fn a_sender_of_a_stopped_class_sleeps_and_nothing_is_lost() {
     }
 }
 
-/// Returns a minimum-size frame to the peer's discard port with this DSCP.
 fn short_frame(dscp: u8) -> [u8; 60] {
     let mut frame = [0; 60];
     frame[..6].fill(2);
@@ -146,7 +145,6 @@ fn the_higher_class_leaves_first() {
     });
 }
 
-/// Returns a frame that occupies the line for some time.
 fn long_frame(dscp: u8) -> Vec<u8> {
     let mut frame = short_frame(dscp).to_vec();
     frame.resize(1514, 0);

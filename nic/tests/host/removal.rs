@@ -54,7 +54,7 @@ fn a_device_is_put_back_as_it_was() {
     }
 }
 
-/// Checks for a single message: the kernel announces the removed and the new root of one request together.
+/// The kernel announces both roots of one request in one message.
 #[test]
 fn root_is_put_back_in_one_request() {
     const TC_GROUP: u32 = 1 << 3;

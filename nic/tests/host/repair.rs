@@ -21,7 +21,7 @@ fn parts(parts: &[Part]) -> Defects {
     parts.iter().copied().collect()
 }
 
-/// Runs `tc` with words between spaces, in which `_` stands for a space.
+/// Words are between spaces; `_` stands for a space.
 fn tc(bed: &Bed, words: &str) {
     let words = words.split(' ').map(|word| word.replace('_', " "));
     let output = bed.namespace().output(Command::new("tc").args(words.clone())).unwrap();
@@ -33,7 +33,6 @@ fn tc(bed: &Bed, words: &str) {
     );
 }
 
-/// Describes the queues without their counters.
 fn queues(bed: &Bed) -> String {
     let show = |what: &str| {
         let mut command = Command::new("tc");
@@ -51,7 +50,6 @@ fn queues(bed: &Bed) -> String {
     lines.join("\n") + &filters
 }
 
-/// Applies every kind of tampering with `tc` while class 3 is stopped, and compares the reported defects.
 #[test]
 fn tampered_queues_are_named_and_repaired() {
     let leaf = parts(&[Part::Leaf(LOSSLESS)]);
@@ -163,7 +161,7 @@ fn harmless_additions_are_left_alone() {
     }
 }
 
-/// A new queue counts from zero, but a host's counters continue.
+/// A new queue counts from zero, but the host's counters continue.
 #[test]
 fn counters_survive_a_repair() {
     let bed = Bed::new();
@@ -180,7 +178,7 @@ fn counters_survive_a_repair() {
     assert_eq!((counts.frames, counts.dropped), (2 * COUNT as u64, 0));
 }
 
-/// A refused limit must not enter the tree: a difference from the kernel would be taken for tampering.
+/// A difference from the kernel would be taken for tampering.
 #[test]
 fn refused_limit_is_no_part_of_the_tree() {
     let bed = Bed::new();
