@@ -1,8 +1,7 @@
 //! Counters of the frames that the XDP program receives, by DSCP and PCP.
 //!
-//! An AF_XDP socket counts the frames that it drops, but not by class. The program receives every frame before a
-//! socket does. If its counter of a class did not grow in an interval, no socket dropped a frame of that class in
-//! that interval.
+//! An AF_XDP socket counts its drops, but not by class. The program receives every frame before a socket does. So a
+//! class whose counter did not grow lost no frame in a socket.
 
 use libbpf_rs::{MapCore as _, MapFlags, MapHandle};
 
@@ -27,7 +26,7 @@ pub enum Head {
     },
     /// A MAC control frame, such as a pause frame.
     Control,
-    /// A frame that is too short, or whose header is not contiguous in memory.
+    /// A frame that is too short, or whose header is fragmented in memory.
     Unreadable,
 }
 
@@ -79,7 +78,7 @@ impl Arrivals {
         self
     }
 
-    /// Returns the kinds whose counters have grown since `before`, with the number of frames.
+    /// Returns the kinds with more frames than `before`, and the difference.
     pub fn since<'a>(&'a self, before: &'a Arrivals) -> impl Iterator<Item = (Head, u64)> + 'a {
         let more = self.0.iter().zip(before.0.iter()).map(|(now, before)| now.saturating_sub(*before));
         Head::all().zip(more).filter(|(_, frames)| *frames > 0)
@@ -94,7 +93,7 @@ impl Arrived {
     /// Reads the frames received since the program was loaded.
     ///
     /// # Errors
-    /// Returns an error if the kernel refuses the read, or returns too few entries.
+    /// Returns an error if the kernel refuses, or returns too few entries.
     pub fn read(&self) -> libbpf_rs::Result<Arrivals> {
         const EIO: i32 = 5;
         let (mut sum, mut read) = (Arrivals::default(), 0);

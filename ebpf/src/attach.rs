@@ -1,4 +1,4 @@
-//! Attaches the XDP program, and decides about a program that the interface already runs.
+//! Attaches the XDP program, and decides about a program already on the interface.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -26,8 +26,8 @@ mod skeleton {
 const PROGRAM_NAME: &str = "xoff_receive";
 const EOPNOTSUPP: i32 = 95;
 
-/// A program attached to an interface; dropping it detaches the program. In generic mode it must be dropped in the
-/// network namespace in which it was attached.
+/// A program attached to an interface; dropping it detaches the program. In generic mode, drop it in the network
+/// namespace in which it was attached.
 #[derive(Debug)]
 pub struct Attached {
     program: Arc<Program>,
@@ -43,22 +43,22 @@ impl Attached {
         self.program.mode()
     }
 
-    /// Returns the state of the egress filter, which stops the machine's own stack from sending on the interface.
+    /// Returns the egress filter, which stops the machine's own stack from sending.
     #[must_use]
     pub fn filter(&self) -> &Filtered {
         &self.filter
     }
 
-    /// Returns the program, so that a watcher can check that it stays attached.
+    /// Returns the program, for a watcher of its place.
     #[must_use]
     pub fn program(&self) -> Arc<Program> {
         Arc::clone(&self.program)
     }
 
-    /// Returns the counters of frames dropped by the program. They stay readable after the program is detached.
+    /// Returns the counters of dropped frames, readable even after the program is detached.
     ///
     /// # Errors
-    /// Returns an error if the system has no free file descriptor.
+    /// Returns an error if no file descriptor is free.
     pub fn dropped(&self) -> Result<Dropped, EbpfError> {
         let doing = "keep the counters of";
         let map = MapHandle::try_from(&self.dropped);
@@ -66,10 +66,10 @@ impl Attached {
         map.map(Dropped).map_err(refused)
     }
 
-    /// Returns the counters of frames received by the program. They stay readable after the program is detached.
+    /// Returns the counters of received frames, readable even after the program is detached.
     ///
     /// # Errors
-    /// Returns an error if the system has no free file descriptor.
+    /// Returns an error if no file descriptor is free.
     pub fn arrived(&self) -> Result<Arrived, EbpfError> {
         let doing = "keep the counters of";
         let refused = |source| EbpfError::Refused { doing, device: "the XDP program".to_owned(), source };
@@ -85,7 +85,7 @@ impl Dropped {
     /// Returns the frames received by a hardware queue without a socket.
     ///
     /// # Errors
-    /// Returns an error if the kernel refuses the read.
+    /// Returns an error if the kernel refuses.
     pub fn unclaimed(&self) -> libbpf_rs::Result<u64> {
         self.count(0)
     }
@@ -93,15 +93,15 @@ impl Dropped {
     /// Returns the frames longer than the packet memory accepts.
     ///
     /// # Errors
-    /// Returns an error if the kernel refuses the read.
+    /// Returns an error if the kernel refuses.
     pub fn too_long(&self) -> libbpf_rs::Result<u64> {
         self.count(1)
     }
 
-    /// Returns the frames of the machine's own stack that the egress filter held back.
+    /// Returns the frames of the machine's own stack that the filter stopped.
     ///
     /// # Errors
-    /// Returns an error if the kernel refuses the read.
+    /// Returns an error if the kernel refuses.
     pub fn held_back(&self) -> libbpf_rs::Result<u64> {
         self.count(2)
     }
@@ -123,8 +123,8 @@ impl Drop for Attached {
 /// Loads the program and attaches it to the claimed interface.
 ///
 /// * `sockets`: hardware queues with their AF_XDP sockets.
-/// * `mode`: `None` chooses native mode if the driver supports it, else generic mode.
-/// * `longest`: maximum bytes of a frame that fits into one chunk; `None` if a frame may occupy several chunks.
+/// * `mode`: `None` prefers native mode.
+/// * `longest`: maximum bytes of a frame in one chunk; `None` if a frame may occupy several.
 ///
 /// # Errors
 /// Returns [`EbpfError`] and leaves the interface unchanged.
@@ -199,10 +199,10 @@ fn load(
     open.load()
 }
 
-/// Detaches the XDP program that a killed xoff left on the claimed interface, if there is one.
+/// Detaches the XDP program that a killed xoff left on the interface.
 ///
 /// # Errors
-/// Returns the errors of [`may_replace`] if the program is not xoff's, and [`EbpfError`] if the kernel refuses.
+/// Returns the errors of [`may_replace`], and [`EbpfError`] if the kernel refuses.
 pub fn take_off_leftover(claim: &Claim) -> Result<(), EbpfError> {
     let ifindex = claim.ifindex();
     let stdin = io::stdin();
@@ -223,11 +223,10 @@ pub fn take_off_leftover(claim: &Claim) -> Result<(), EbpfError> {
     })
 }
 
-/// Checks that the interface's program `id` is a leftover of a killed xoff; [`attach`] replaces no other program.
+/// Checks that the interface's program `id` is a leftover of a killed xoff; [`attach`] replaces no other.
 ///
 /// # Errors
-/// Returns [`EbpfError::Stranger`] for a program that is not xoff's, and [`EbpfError::Unknown`] if the check needs a
-/// missing capability.
+/// Returns [`EbpfError::Stranger`] for another program, and [`EbpfError::Unknown`] if a capability is missing.
 pub fn may_replace(claim: &Claim, id: u32) -> Result<(), EbpfError> {
     let device = claim.device().to_owned();
     let name = if claim.left() == Some(id) { Some(PROGRAM_NAME.to_owned()) } else { name_of(id) };

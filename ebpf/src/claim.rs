@@ -1,18 +1,18 @@
-//! Exclusive claims on interfaces, held by at most one xoff process and released when it ends.
+//! Exclusive claims on interfaces, released when the process ends.
 //!
-//! A program in generic mode outlives the process that attached it, so its presence does not show that a switch is
-//! running. A file lock does, because the kernel releases it with the process. Each network namespace has a lock
-//! file. Only root, or the user of all xoff services, may enter its directory. So no other user can block a switch.
+//! A program in generic mode outlives its process, so its presence does not prove a running switch. A file lock does,
+//! because the kernel releases it with the process. Each network namespace has a lock file. Only root, or the user of
+//! all xoff services, may enter its directory: no other user can block a switch.
 //!
-//! An interface has an entry of four 32-bit words at 16 times its index. The owner locks the entry. It writes its
-//! process id and the id of its attached program; two words are free. The next owner thus recognizes the program of a
-//! killed process without CAP_SYS_ADMIN.
+//! An interface has an entry of four 32-bit words at 16 times its index. The owner locks the entry and writes its
+//! process id and the id of its program; two words are free. The next owner thus recognizes a killed process's
+//! program without CAP_SYS_ADMIN.
 //!
-//! Beside the lock file is the namespace's journal, with a page for each interface. The owner records there each
-//! change of the interface before it makes the change. A killed process has written a page completely, or not at all.
+//! The namespace's journal has a page for each interface. The owner records a change there before making it. A killed
+//! process has written a page completely or not at all.
 //!
-//! A process opens these files once and keeps them open, because it cannot open them again after dropping its
-//! privileges. It also keeps a list of its own claims: the kernel refuses a lock only to another open file.
+//! A process opens these files once and keeps them open, because it cannot open them without its privileges. It lists
+//! its own claims, because the kernel refuses a lock only to another open file.
 
 use std::collections::BTreeSet;
 use std::collections::btree_map::{BTreeMap, Entry};
@@ -67,8 +67,8 @@ impl Claim {
     /// Claims the interface `device`, of index `ifindex` in the network namespace of the calling thread.
     ///
     /// # Errors
-    /// Returns [`EbpfError::AnotherXoff`] if the interface is claimed already, and [`EbpfError::Unclaimed`] if the
-    /// system refuses.
+    /// Returns [`EbpfError::AnotherXoff`] for a claimed interface, and [`EbpfError::Unclaimed`] if the system
+    /// refuses.
     pub fn take(device: &str, ifindex: i32) -> Result<Claim, EbpfError> {
         Claim::take_within(Duration::ZERO, device, ifindex)
     }
@@ -106,7 +106,7 @@ impl Claim {
         self.left
     }
 
-    /// Returns the interface's page of the journal, up to its first zero byte; empty if no owner has written one.
+    /// Returns the interface's page of the journal, empty if none was written.
     #[must_use]
     pub fn journal(&self) -> Vec<u8> {
         tables().get(&self.namespace).map(|table| table.page(self.ifindex)).unwrap_or_default()
@@ -115,7 +115,7 @@ impl Claim {
     /// Overwrites the interface's page of the journal.
     ///
     /// # Errors
-    /// Returns an error if the text is longer than a page (4096 bytes), or the write fails.
+    /// Returns an error if the text exceeds 4096 bytes, or the write fails.
     pub fn write_journal(&self, text: &[u8]) -> io::Result<()> {
         let tables = tables();
         let table = tables.get(&self.namespace).ok_or(io::ErrorKind::NotFound)?;

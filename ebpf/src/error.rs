@@ -16,7 +16,7 @@ pub enum EbpfError {
         /// Id of the program.
         id: u32,
     },
-    /// The interface runs a program whose owner cannot be identified without CAP_SYS_ADMIN.
+    /// The owner of the interface's program cannot be identified without CAP_SYS_ADMIN.
     #[error(
         "{device} already runs an XDP program (id {id}); to see whether it is one that a killed xoff left \
          takes cap_sys_admin. Run xoff as root, or take the program off with `ip link set dev {device} xdp off`"
@@ -32,7 +32,7 @@ pub enum EbpfError {
     AnotherXoff {
         /// Name of the interface.
         device: String,
-        /// Id of the other process; `None` if this process cannot read it.
+        /// Id of the other process, if readable.
         process: Option<u32>,
     },
     /// The claim cannot be recorded in its directory.
@@ -48,7 +48,7 @@ pub enum EbpfError {
         /// The system's error.
         source: std::io::Error,
     },
-    /// The driver has no native XDP, or not in the interface's current setup.
+    /// The driver has no native XDP, or not in the current setup.
     #[error("{device} cannot run XDP natively: {source:#}; use mode \"auto\" or \"generic\"")]
     NotNative {
         /// Name of the interface.

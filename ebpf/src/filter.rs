@@ -1,13 +1,13 @@
 //! The egress filter, which stops the machine's own stack from sending on a switch's port.
 //!
-//! The filter needs the interface's clsact. It survives a killed process, but then passes every frame, because the
-//! sockets that it looks up are gone. The next switch replaces it.
+//! The filter needs the interface's clsact. After a killed process it passes every frame, because its sockets are
+//! gone. The next switch replaces it.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use libbpf_rs::{Program, TC_EGRESS, TcHook, TcHookBuilder};
 
-/// Priority of the filter on an interface, chosen so that no other program uses it by chance.
+/// Priority of the filter, chosen to collide with no other program.
 pub const FILTER_PRIORITY: u16 = 0x786f;
 const HANDLE: u32 = 0x6666;
 
@@ -16,7 +16,7 @@ const HANDLE: u32 = 0x6666;
 pub enum Clsact {
     /// This process created the clsact for the filter.
     New,
-    /// The clsact existed, possibly with the filter of a killed xoff.
+    /// The clsact existed, perhaps with the filter of a killed xoff.
     Found,
 }
 
@@ -25,7 +25,7 @@ pub enum Clsact {
 pub enum Filtered {
     /// The filter is attached.
     New(Filter),
-    /// The filter is attached and replaces the filter of a killed xoff.
+    /// The filter is attached and replaces that of a killed xoff.
     Replaced(Filter),
     /// The kernel refused the filter.
     Refused(libbpf_rs::Error),

@@ -1,14 +1,13 @@
-//! xoff's kernel programs and the guard that attaches them.
+//! xoff's kernel programs (`xoff.bpf.c`) and the guard that attaches them.
 //!
-//! The programs are in `xoff.bpf.c`. The XDP program redirects every frame to the AF_XDP socket of its hardware
-//! queue; a [filter](Filter) drops frames that the machine's own stack sends. [`attach`] loads both for one interface
-//! and returns a guard, [`Attached`], which detaches them when dropped.
+//! The XDP program redirects every frame to the AF_XDP socket of its hardware queue. A [filter](Filter) drops frames
+//! that the machine's own stack sends. [`attach`] loads both for one interface and returns a guard, [`Attached`],
+//! which detaches them.
 //!
-//! A native program is attached by a bpf link, which the kernel removes with the process, even after `kill -9`.
-//! libbpf-rs offers no such link for generic mode, so there the program is attached over netlink and survives a
-//! killed process. So does a program in either mode that was detached and [attached again](Program::attach_again).
-//! The next [`attach`], or [`take_off_leftover`], recognizes such a leftover by its name. Both require a [`Claim`] on
-//! the interface, which excludes the program of a living xoff. A program that is not xoff's stays in place.
+//! The kernel removes a native program's bpf link with the process, even after `kill -9`. A generic program has no
+//! such link in libbpf-rs and survives, as does one [attached again](Program::attach_again). The next [`attach`], or
+//! [`take_off_leftover`], recognizes a leftover by its name, and by a [`Claim`] that excludes a living xoff. A
+//! program that is not xoff's stays.
 
 #![deny(unsafe_code)] // allowed in the skeleton that libbpf generates
 

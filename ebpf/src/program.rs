@@ -1,8 +1,8 @@
 //! An attached program, and the check that it is still attached.
 //!
-//! Any privileged process can detach it (`ip link set dev X xdpgeneric off`) or replace it. Frames then bypass the
-//! sockets without any other sign. So a watcher polls [`Program::place`], and attaches the program again unless
-//! another program has taken its place.
+//! Any privileged process can detach it (`ip link set dev X xdpgeneric off`) or replace it. Frames then silently
+//! bypass the sockets. So a watcher polls [`Program::place`] and restores the program, unless another one has its
+//! place.
 
 use std::fmt;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -108,11 +108,11 @@ impl Program {
         }
     }
 
-    /// Attaches the program again to its interface, which must be in the network namespace of the calling thread.
-    /// Does nothing after [`Attached`](crate::Attached) was dropped.
+    /// Attaches the program again to its interface in the calling thread's network namespace. Does nothing after
+    /// [`Attached`](crate::Attached) was dropped.
     ///
     /// # Errors
-    /// Returns an error if the kernel refuses, for example because the interface runs another program.
+    /// Returns an error if the kernel refuses, for example because of another program.
     pub fn attach_again(&self) -> Result<(), EbpfError> {
         let mut hold = self.hold.lock().unwrap_or_else(PoisonError::into_inner);
         if matches!(*hold, Hold::None) {

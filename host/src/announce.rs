@@ -1,5 +1,5 @@
-//! Announces a host's address by a gratuitous ARP, as hosts do that join a network. A switch that has learned the
-//! address need not flood frames to that host.
+//! Gratuitous ARP, as hosts send that join a network. A switch that has learned the address need not flood frames to
+//! the host.
 
 use pnet_packet::arp::{ArpHardwareTypes, ArpOperations, MutableArpPacket};
 use pnet_packet::ethernet::{EtherTypes, MutableEthernetPacket};

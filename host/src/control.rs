@@ -65,11 +65,11 @@ pub fn build(control: &Control, address: MacAddr, distortion: &Distortion) -> Ve
     bytes
 }
 
-/// Parses a control frame's content:
+/// Parses a control frame:
 ///
 /// * `3=65535,4=0`, `all=100`, `802.3x=100`: pauses, in quanta;
 /// * `gfc:3=2@65535`: class 3 at a quarter of the line for 65535 quanta;
-/// * `ofc:3=udp/10.0.0.1:1000/10.0.0.2:4791@65535`: pause of a flow of class 3 for 65535 quanta; 0 quanta resume it.
+/// * `ofc:3=udp/10.0.0.1:1000/10.0.0.2:4791@65535`: pause of a flow of class 3; 0 quanta resume it.
 ///
 /// # Errors
 /// Returns a description of the allowed values.

@@ -18,7 +18,7 @@ impl FlowGate {
         FlowGate { line, paused: Vec::new(), changed: false }
     }
 
-    /// Applies a flow list; a later list for the same flow replaces an earlier one.
+    /// Applies a flow list; the last list of a flow counts.
     pub fn obey(&mut self, now: Nanos, list: &FlowPause<'_>) {
         for flow in list.flows() {
             self.paused.retain(|&(class, other, _)| (class, other) != (list.class, flow));
@@ -29,13 +29,13 @@ impl FlowGate {
         self.changed = true;
     }
 
-    /// Resumes all flows of `class`, because the class itself may send.
+    /// Resumes all flows of `class`, because the class may send.
     pub fn resume(&mut self, class: Class) {
         self.paused.retain(|&(other, ..)| other != class);
         self.changed = true;
     }
 
-    /// Removes expired pauses, and returns true if the paused flows have changed since the last call.
+    /// Returns true if the paused flows have changed since the last call.
     pub fn take_change(&mut self, now: Nanos) -> bool {
         let before = self.paused.len();
         self.paused.retain(|&(.., until)| until > now);

@@ -1,9 +1,8 @@
-//! Flows whose sizes follow a measured distribution, and which arrive at random.
+//! Flows with sizes of a measured distribution and random arrivals.
 //!
 //! A distribution is a list of (size in bytes, cumulative percent), as published in the literature, with straight
-//! lines between points. `edu1` and `edu2` are built in: the two university data centers of Benson, Akella and Maltz
-//! (IMC 2010). Flows arrive as a Poisson process from a seed, regardless of the progress of earlier flows (open
-//! loop).
+//! lines between points. `edu1` and `edu2` are built in: the university data centers of Benson, Akella and Maltz (IMC
+//! 2010). Arrivals are a Poisson process from a seed (open loop).
 
 use fastrand::Rng;
 use xoff_config::visible;
@@ -83,7 +82,7 @@ impl FlowSizes {
         }
     }
 
-    /// Returns the size in bytes below which the share `quantile` (0..=1) of all flows lies; at least 1.
+    /// Returns the size in bytes of the share `quantile` (0..=1) of all flows; at least 1.
     #[must_use]
     pub fn quantile(&self, quantile: f64) -> u32 {
         let above = self.points.partition_point(|point| point.1 < quantile).clamp(1, self.points.len() - 1);

@@ -1,4 +1,4 @@
-//! Pauses at a host: obeys the switch's pause frames, obeys them late, or ignores them.
+//! Pauses at a host: obeyed, obeyed late, or ignored.
 //!
 //! A late host, for tests of headroom, applies each pause frame after a fixed delay, also a resume.
 
@@ -50,7 +50,7 @@ pub struct PauseCounts {
     pub rate_frames: u64,
     /// 802.3x PAUSE frames.
     pub pause_frames: u64,
-    /// Well-formed PFC and PAUSE frames that name no class that obeys them.
+    /// Well-formed pause frames for no obeying class.
     pub ignored: u64,
     /// MAC control frames that pause nothing, by [`MacControlError::index`].
     pub refused: [u64; MacControlError::COUNT],
@@ -72,8 +72,8 @@ pub struct Gate {
 }
 
 impl Gate {
-    /// Creates a gate without pauses; a quantum is 512 bit times at `line`. With `obey_802_3x` a PAUSE frame acts as
-    /// a PFC frame for all classes.
+    /// Creates a gate without pauses; a quantum is 512 bit times at `line`. With `obey_802_3x` a PAUSE frame pauses
+    /// all classes.
     #[must_use]
     pub fn new(line: BitRate, obedience: Obedience, obey_802_3x: bool) -> Gate {
         let pending = match obedience {
@@ -92,48 +92,46 @@ impl Gate {
         }
     }
 
-    /// Limits obedience to `classes`; pauses of other classes are only counted as ignored.
+    /// Obeys pauses of `classes` only; others count as ignored.
     #[must_use]
     pub fn obeying_classes(mut self, classes: ClassSet) -> Gate {
         self.classes = classes;
         self
     }
 
-    /// Obeys flow lists (OFC): they pause flows. Without this, and at a late host, a list pauses its class, as at a
-    /// host without OFC.
+    /// Obeys flow lists (OFC). A late host, or one without OFC, treats a list as a pause of its class.
     #[must_use]
     pub fn obeying_flows(mut self, line: BitRate) -> Gate {
         self.flows = (self.obedience == Obedience::Obey).then(|| FlowGate::new(line));
         self
     }
 
-    /// Obeys rates of classes (GFC). Without this, and at a late host, a frame with rates pauses nothing, as at a
-    /// host without GFC.
+    /// Obeys rates of classes (GFC). At a late host, or one without GFC, they have no effect.
     #[must_use]
     pub fn obeying_rates(mut self, line: BitRate) -> Gate {
         self.rates = (self.obedience == Obedience::Obey).then(|| RateGate::new(line));
         self
     }
 
-    /// Returns the rate limit of `class` as of the last [`Gate::paused`]; `None` if there is no limit.
+    /// Returns the rate limit of `class` as of the last [`Gate::paused`].
     #[must_use]
     pub fn rate(&self, class: Class) -> Option<BitRate> {
         self.rates.as_ref()?.rate(class)
     }
 
-    /// Returns when the current pause of `class` began; `None` if the class is not paused.
+    /// Returns when the current pause of `class` began.
     #[must_use]
     pub fn since(&self, class: Class) -> Option<Nanos> {
         self.paused.since(class)
     }
 
-    /// Returns when the current pause of `class` expires; `None` if the class is not paused.
+    /// Returns when the current pause of `class` expires.
     #[must_use]
     pub fn until(&self, class: Class) -> Option<Nanos> {
         self.paused.until(class)
     }
 
-    /// Charges a frame of `class`, of `bytes` on the line, sent at `now`, to the class's rate limit.
+    /// Charges a frame of `bytes` on the line to the rate limit of `class`.
     #[inline]
     pub fn sent(&mut self, now: Nanos, class: Class, bytes: Bytes) {
         if let Some(rates) = &mut self.rates {
@@ -195,7 +193,7 @@ impl Gate {
         pending.min(self.paused.next_expiry()).min(flows).min(rates)
     }
 
-    /// Ends all pauses and limits at `now`, because the link was lost, as a switch's port does.
+    /// Ends all pauses and limits because the link was lost.
     pub fn link_lost(&mut self, now: Nanos) {
         self.pending.clear();
         let resumed = self.paused.receive(now, ClassSet::ALL, &Default::default());
@@ -208,7 +206,7 @@ impl Gate {
         }
     }
 
-    /// Returns the counters at `now`; current pauses count up to `now`.
+    /// Returns the counters at `now`, current pauses included.
     #[must_use]
     pub fn counts(&self, now: Nanos) -> PauseCounts {
         let mut counts = self.counts;

@@ -1,4 +1,4 @@
-//! Defaults of hosts that are programs: time to sleep, bytes handed to the kernel at once, and delay to catch up.
+//! Defaults of hosts that are programs.
 
 use xoff_dataplane::units::{BitRate, Bytes, Nanos};
 
@@ -9,7 +9,7 @@ pub const NAP: Nanos = Nanos::from_micros(50);
 const COMMIT_MIN: Bytes = Bytes(16 * 1024);
 const COMMIT_TIME: Nanos = Nanos::from_micros(10);
 
-/// Returns the bytes that a host on a line of this rate hands to the kernel at once.
+/// Returns the bytes that a host on this line hands to the kernel at once.
 #[must_use]
 pub fn commit(line: BitRate) -> Bytes {
     line.bytes_in(COMMIT_TIME).max(COMMIT_MIN)

@@ -1,6 +1,6 @@
-//! The decisions of an `xoff traffic` host: the time and content of each frame, obedience to pauses, and an account
-//! of all frames. The crate has no socket, clock or thread. A driver, such as xoff's command over AF_XDP or a
-//! simulator, passes in time and bytes.
+//! The decisions of an `xoff traffic` host: when to send which frame, obedience to pauses, and an account of all
+//! frames. The crate has no socket, clock or thread. A driver, such as `xoff_traffic` or a simulator, passes in time
+//! and bytes.
 //!
 //! ```text
 //!   stream  -->  schedule  -->  sender  -->  payload ---+

@@ -1,4 +1,4 @@
-//! The rate limiter of one stream: a QCN reaction point, the pace that it sets, and a record of its rate.
+//! The rate limiter of one stream: a QCN reaction point, its pace, and a record of its rate.
 
 use serde::{Deserialize, Serialize};
 use xoff_dataplane::congestion::{ReactionPoint, ReactionSettings};
@@ -50,7 +50,7 @@ pub struct LimiterReport {
 }
 
 impl Limiter {
-    /// Creates a limiter for stream number `index` on `line`, beginning at `now`.
+    /// Creates a limiter for stream `index` on `line`.
     #[must_use]
     pub fn new(settings: &ReactionSettings, index: usize, line: BitRate, now: Nanos) -> Limiter {
         Limiter {
@@ -73,7 +73,7 @@ impl Limiter {
         self.pace.free_at()
     }
 
-    /// Returns true if the limit is below the rate of the line.
+    /// Returns true if the limit is below the line's rate.
     #[inline]
     #[must_use]
     pub fn is_limiting(&self) -> bool {
@@ -97,7 +97,7 @@ impl Limiter {
         self.pace.set_rate(self.point.rate());
     }
 
-    /// Advances the reaction point to `now`, and takes a sample if one is due.
+    /// Advances to `now`; takes a sample if one is due.
     pub fn advance(&mut self, now: Nanos) {
         if now >= self.point.next_deadline() {
             self.point.advance(now);
@@ -108,7 +108,7 @@ impl Limiter {
         }
     }
 
-    /// Returns when [`Limiter::advance`] is due next, to change the rate or take a sample.
+    /// Returns when [`Limiter::advance`] is due.
     #[must_use]
     pub fn next_deadline(&self) -> Nanos {
         self.point.next_deadline().min(self.next_sample)
@@ -144,8 +144,7 @@ impl Limiter {
     }
 }
 
-/// Parses the parameters of a reaction point, such as `ai=1M,hai=10M,time=15ms`; missing parameters have the
-/// standard's values.
+/// Parses a reaction point such as `ai=1M,hai=10M,time=15ms`; missing parameters are the standard's.
 ///
 /// # Errors
 /// Returns a description of the allowed values.

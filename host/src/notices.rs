@@ -1,5 +1,5 @@
-//! Receipt of CNMs at a host. CNMs addressed to the host are parsed, even those for unknown streams. Malformed ones
-//! slow down no stream and are counted by reason. A limited number of well-formed ones is kept unparsed.
+//! Receipt of CNMs at a host. Malformed ones slow down no stream and are counted by reason; a limited number of
+//! others is kept unparsed.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use xoff_dataplane::units::{MacAddr, Nanos};
 use xoff_dataplane::wire::cnm::LEN_MAX;
 use xoff_dataplane::wire::{Cnm, CnmError, Header};
 
-/// Counters and captures of received CNMs, without those to other hosts.
+/// Counters and captures of CNMs to this host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Notices {
     received: u64,
@@ -34,7 +34,7 @@ impl CapturedCnm {
         CapturedCnm { at, bytes, len }
     }
 
-    /// Returns the frame, without FCS, cut at the length of the longest CNM.
+    /// Returns the frame without FCS, at most the length of the longest CNM.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes[..self.len]
@@ -62,20 +62,20 @@ const CAPTURED_MAX: usize = 4096;
 pub type Notice = (u16, u8);
 
 impl Notices {
-    /// Creates counters; `limiters` is true if the host's streams have rate limiters. Without them no CNM is kept.
+    /// Creates counters. Without rate `limiters` no CNM is kept.
     #[must_use]
     pub fn new(limiters: bool) -> Notices {
         let room = if limiters { CAPTURED_MAX } else { 0 };
         Notices { received: 0, unknown: 0, refused: [0; CnmError::COUNT], captured: Vec::with_capacity(room) }
     }
 
-    /// Receives a CNM at the host of this address; returns the rate limiter that it names, with its feedback.
+    /// Receives a CNM; returns the rate limiter that it names, with its feedback.
     pub fn receive(&mut self, now: Nanos, address: MacAddr, header: &Header, head: &[u8]) -> Option<Notice> {
         let cnm = self.read(now, address, header, head)?;
         header.cn_tag.map(|cn_tag| (cn_tag.0, cnm.feedback))
     }
 
-    /// Receives a CNM at the host of this address; returns it if it is addressed to this host and well-formed.
+    /// Receives a CNM; returns it if it is for this host and well-formed.
     pub fn read(&mut self, now: Nanos, address: MacAddr, header: &Header, head: &[u8]) -> Option<Cnm> {
         if header.dst != address && !header.dst.is_group() {
             return None;
@@ -107,7 +107,7 @@ impl Notices {
         &self.refused
     }
 
-    /// Counts the last received CNM as one for no stream here.
+    /// Counts the last CNM as one for no stream here.
     pub fn note_unknown(&mut self) {
         self.unknown += 1;
     }

@@ -1,12 +1,11 @@
 //! Paces frames to the rate of a virtual line.
 //!
 //! Each frame occupies the line for its exact time; fractions of a nanosecond carry over. The sender supplies the
-//! earliest time at which the frame could have started. So a late sender (asleep, or on a stalled machine) catches
-//! up, while a line without traffic saves no credit. A port's shaper differs: it earns credit while idle.
+//! earliest time at which the frame could have started. So a late sender catches up, but an idle line saves no
+//! credit, unlike a port's shaper.
 
 use xoff_dataplane::units::{BitRate, Bytes, Nanos};
 
-/// A line that is occupied up to some time.
 #[derive(Clone, Debug)]
 pub struct Pacer {
     rate: BitRate,
@@ -16,19 +15,16 @@ pub struct Pacer {
 }
 
 impl Pacer {
-    /// Creates a line that is free from `start` on.
     #[must_use]
     pub const fn new(rate: BitRate, start: Nanos) -> Pacer {
         Pacer { rate, free_at: start, fraction: 0 }
     }
 
-    /// Returns when the next frame may start.
     #[must_use]
     pub const fn free_at(&self) -> Nanos {
         self.free_at
     }
 
-    /// Changes the rate for later frames.
     #[inline]
     pub fn set_rate(&mut self, rate: BitRate) {
         if rate != self.rate {

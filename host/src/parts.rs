@@ -1,4 +1,4 @@
-//! The parts of a host that its report covers, shared by live and simulated hosts.
+//! The parts of a host that a report covers, for live and simulated hosts.
 
 use xoff_dataplane::units::{BitRate, MacAddr, Nanos};
 

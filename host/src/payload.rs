@@ -1,8 +1,8 @@
-//! Content of a data frame: Ethernet (with the stream's tag, and a CN-TAG if it has a rate limiter), IPv4 and UDP.
-//! The UDP payload begins with a [`Stamp`], which tells the sink the frame's sender, position and time.
+//! Content of a data frame: Ethernet (with tag and CN-TAG if configured), IPv4, and UDP with a [`Stamp`] of the
+//! frame's sender, position and time.
 //!
-//! A stream's headers are built once, as a [`Template`]. For each frame the template is copied and the stamp is
-//! written behind it. The bytes behind the stamp are arbitrary.
+//! A stream's headers are built once, as a [`Template`]. For each frame they are copied, and the stamp is written
+//! behind them; the bytes behind the stamp are arbitrary.
 //!
 //! The stamp is big-endian and fits into a 64-byte frame:
 //!
@@ -12,8 +12,8 @@
 //! | 2-3 | sender |
 //! | 4 | stream |
 //! | 5 | bit 7: end marker, bit 6: a flow stamp follows, bits 2:0: class |
-//! | 6-11 | sequence number from 0; in an end marker: number of the stream's data frames |
-//! | 12-17 | time of sending, low 48 bits of the monotonic clock in nanoseconds; in an end marker: that of the stream's first frame |
+//! | 6-11 | sequence number from 0; in an end marker: number of data frames |
+//! | 12-17 | time of sending, low 48 bits of the monotonic clock in nanoseconds; in an end marker: that of the first frame |
 //! | 18-21 | flow number |
 //! | 22-25 | bytes of the flow |
 //! | 26-29 | frames of the flow |
@@ -48,9 +48,9 @@ const FLAG_FLOW: u8 = 0x40;
 /// Header fields of a stream's frames.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Headers {
-    /// Address of the destination station, from which the IPv4 destination is derived.
+    /// Address of the destination station; determines the IPv4 destination.
     pub dst: MacAddr,
-    /// Address of the router on the way to the destination; `None` if the station is on this network.
+    /// Address of the next router; `None` if the station is on this network.
     pub via: Option<MacAddr>,
     /// Source address.
     pub src: MacAddr,
@@ -81,7 +81,7 @@ pub struct Stamp {
     pub end: bool,
     /// Position in the stream, from 0; in an end marker the number of data frames. 48 bits.
     pub sequence: u64,
-    /// Time of sending, 48 bits; in an end marker that of the stream's first frame.
+    /// Time of sending, 48 bits; in an end marker that of the first frame.
     pub sent: Nanos,
     /// Flow of the frame, if the stream consists of flows.
     pub flow: Option<FlowStamp>,
@@ -96,11 +96,11 @@ pub struct FlowStamp {
     pub bytes: u32,
     /// Frames of the whole flow.
     pub frames: u32,
-    /// Time at which its sender could begin to send it, 48 bits.
+    /// Time at which it could begin, 48 bits.
     pub began: Nanos,
 }
 
-/// Returns the time from the 48-bit `then` to `now`; zero if `then` is later, as with the clocks of two machines.
+/// Returns the time from the 48-bit `then` to `now`; zero if `then` is later, on another machine's clock.
 #[must_use]
 pub const fn span_48(now: Nanos, then: Nanos) -> Nanos {
     let span = now.0.wrapping_sub(then.0) & MASK_48;
@@ -134,7 +134,7 @@ impl Template {
         Template { head, ip_at, stamp_at, ip_sum }
     }
 
-    /// Returns the minimum length of a frame (without FCS) that holds headers and stamp.
+    /// Returns the minimum frame length (without FCS) for headers and stamp.
     #[must_use]
     pub fn len_min(&self, with_flow: bool) -> usize {
         self.stamp_at + STAMP_LEN + if with_flow { FLOW_STAMP_LEN } else { 0 }
@@ -146,15 +146,14 @@ impl Template {
         frame_len.saturating_sub(self.stamp_at)
     }
 
-    /// Returns the flow key that a switch computes from the frames.
+    /// Returns a switch's flow key of the frames.
     #[must_use]
     pub fn flow(&self) -> FlowKey {
         let header = Header::parse(&self.head).expect("a head of our own making");
         FlowKey::of(&header, &self.head)
     }
 
-    /// Writes the head of a frame of `frame_len` bytes (without FCS) to the start of `frame`, which must hold
-    /// [`Template::len_min`] bytes.
+    /// Writes the head of a frame of `frame_len` bytes (without FCS). `frame` must hold [`Template::len_min`] bytes.
     #[inline]
     pub fn write(&self, frame: &mut [u8], frame_len: usize, stamp: &Stamp) {
         frame[..self.stamp_at].copy_from_slice(&self.head[..self.stamp_at]);
@@ -268,7 +267,7 @@ pub struct Arrival {
 pub enum Parsed {
     /// A data frame of a stream.
     Data(Arrival),
-    /// A data frame with a wrong length or IPv4 checksum, which a host would discard.
+    /// A data frame with a wrong length or IPv4 checksum.
     Corrupt,
     /// Any other frame.
     Other,

@@ -1,4 +1,4 @@
-//! Rate limits of classes (GFC) at a host, and the times at which limited classes may send.
+//! Rate limits of classes (GFC) at a host.
 
 use xoff_dataplane::pause::KeptRates;
 use xoff_dataplane::units::{BitRate, Bytes, CLASSES, Class, ClassSet, Nanos};
@@ -6,7 +6,6 @@ use xoff_dataplane::wire::Rates;
 
 use crate::pacer::Pacer;
 
-/// A pacer for each limited class.
 #[derive(Debug)]
 pub struct RateGate {
     kept: KeptRates,

@@ -1,12 +1,12 @@
-//! The report of a host, which is also the JSON of `--json`; its keys are stable.
+//! The report of a host, also as JSON (`--json`) with stable keys.
 //!
 //! * `bytes` are those of frames with FCS.
 //! * `mbps` are rates of layer 1 (FCS, preamble and gap), `goodput_mbps` of UDP payload that arrived for the first
 //!   time. Rates are measured from the end of the first frame to the end of the last.
 //! * `_ns` are nanoseconds.
-//! * `lost` frames were sent and never arrived. The number sent is known after an end marker, or after [`settle`].
-//!   Before, `sent_known` is false, and `sent` is one more than the highest sequence number received.
-//! * `missed_at_start` frames were sent before the host was ready and are not lost ([`Incoming::missed_at_start`]).
+//! * `lost` frames were sent and never arrived. Before an end marker or [`settle`], `sent_known` is false, and `sent`
+//!   is one more than the highest sequence number received.
+//! * `missed_at_start` frames were sent before the host was ready ([`Incoming::missed_at_start`]).
 
 use std::collections::BTreeMap;
 
@@ -86,7 +86,7 @@ pub struct ReceivedStream {
     pub sent_known: bool,
     pub frames: u64,
     pub lost: u64,
-    /// Frames sent before this host was ready; not counted as lost.
+    /// Frames sent before this host was ready, which are not lost.
     #[serde(default)]
     pub missed_at_start: u64,
     pub duplicated: u64,
@@ -191,12 +191,11 @@ pub struct UnsortedReport {
 /// Frames lost between the wire and the host.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct DropReport {
-    /// XDP and device drop counters by name, if they increased during the run.
+    /// XDP and device drop counters that increased during the run.
     pub counters: BTreeMap<String, u64>,
-    /// Sum of the counters that count losses (`rx_too_long` does not). The kernel counts some losses two or three
-    /// times.
+    /// Sum of the counters of losses (without `rx_too_long`). The kernel counts some losses two or three times.
     pub total: u64,
-    /// Counters that could not be read: they may hide further losses.
+    /// Unreadable counters, which may hide losses.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub unread: Vec<String>,
 }
@@ -274,13 +273,13 @@ impl ReceivedStream {
         self.frames.saturating_sub(self.duplicated).saturating_sub(self.beyond_window)
     }
 
-    /// Returns when the last frame arrived, if all `count` frames have arrived.
+    /// Returns the arrival of the last frame, if all `count` frames arrived.
     #[must_use]
     pub fn completed(&self, count: u64) -> Option<Nanos> {
         (self.frames > 0 && self.distinct() >= count).then_some(Nanos(self.last_ns))
     }
 
-    /// Corrects `sent` and `lost` by the number of frames that the sender reports.
+    /// Corrects `sent` and `lost` by the sender's number of frames.
     pub fn settle(&mut self, frames: u64) {
         self.sent = frames;
         self.sent_known = true;
@@ -291,7 +290,7 @@ impl ReceivedStream {
         );
     }
 
-    /// Describes losses, repetitions and reordering; `None` if all frames arrived once and in order.
+    /// Describes losses, repetitions and reordering; `None` without any.
     #[must_use]
     pub fn violation(&self) -> Option<String> {
         let wrong: Vec<String> = [
@@ -320,12 +319,8 @@ impl ReceivedStream {
 }
 
 impl HostReport {
-    /// Lists the reasons for which the run was not lossless in `classes`:
-    ///
-    /// * nothing was received;
-    /// * a stream lost, repeated or reordered frames;
-    /// * streams were not tracked;
-    /// * frames were dropped at the host itself.
+    /// Lists the reasons for which the run was not lossless in `classes`: nothing received, a stream with losses,
+    /// repetitions or reordering, untracked streams, or drops at the host itself.
     #[must_use]
     pub fn violations(&self, classes: ClassSet) -> Vec<String> {
         let of_interest =
@@ -356,8 +351,7 @@ pub(crate) fn listed(counts: &BTreeMap<String, u64>) -> String {
     if counts.is_empty() { "none".to_owned() } else { counts.join(", ") }
 }
 
-/// Corrects each receiver's report by its senders' reports. Streams that were addressed to a receiver and never
-/// arrived are added.
+/// Corrects receivers' reports by senders' reports, and adds streams that never arrived.
 pub fn settle(reports: &mut [HostReport]) {
     let sent: Vec<(u16, SentStream)> = reports
         .iter()

@@ -8,7 +8,6 @@ use xoff_dataplane::units::{Bytes, Nanos};
 
 const FLOWS_ACTIVE_MAX: usize = 256;
 
-/// State of a stream's next frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Due {
     /// A frame has been due since this time.
@@ -19,7 +18,6 @@ pub enum Due {
     Over,
 }
 
-/// The next frame of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NextFrame {
     /// Length in bytes without FCS.
@@ -28,7 +26,6 @@ pub struct NextFrame {
     pub flow: Option<FlowStamp>,
 }
 
-/// The times of one stream's frames.
 #[derive(Debug)]
 pub struct Schedule {
     rate: Option<Pacer>,
@@ -66,7 +63,7 @@ struct ActiveFlow {
 }
 
 impl Schedule {
-    /// Creates the schedule of `stream`, beginning at `now`. A delayed stream catches up at most `catch_up`.
+    /// Creates the schedule from `now` on. A delayed stream catches up at most `catch_up`.
     #[must_use]
     pub fn new(stream: &Stream, template: &Template, now: Nanos, catch_up: Nanos) -> Schedule {
         let start = now.after(stream.start);
@@ -86,7 +83,6 @@ impl Schedule {
         }
     }
 
-    /// Returns true if the stream has a rate of its own.
     #[must_use]
     pub const fn is_rated(&self) -> bool {
         self.rate.is_some()
@@ -141,7 +137,6 @@ impl Schedule {
         self.left -= 1;
     }
 
-    /// Ends the stream.
     pub fn stop(&mut self) {
         self.end = Nanos::ZERO;
     }

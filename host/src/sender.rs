@@ -1,11 +1,11 @@
 //! The sending half of a host: chooses and writes the next frame.
 //!
-//! All streams share the line and its rate. Streams with a rate of their own come first, the longest waiting one
-//! before the others. The other streams share the rest of the line round robin. Streams of paused classes are
-//! skipped. After a pause, a stream catches up its own rate within bounds, but finds no saved credit of the line.
+//! All streams share the line. Streams with a rate of their own come first, the longest waiting one before the
+//! others. The rest share the line round robin. Streams of paused classes are skipped. After a pause, a stream
+//! catches up its own rate within bounds, but finds no saved credit of the line.
 //!
-//! A completed stream sends a few end markers in its class, behind its data. They carry its number of frames, from
-//! which sinks compute losses.
+//! A completed stream sends a few end markers in its class, with its number of frames. Sinks compute losses from
+//! them.
 
 use std::mem;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use xoff_dataplane::congestion::ReactionSettings;
 use xoff_dataplane::units::{BitRate, Bytes, Class, ClassSet, MacAddr, Nanos};
 use xoff_dataplane::wire::{CnTag, FlowKey};
 
-/// End markers of a stream: several, because some may be lost.
+/// End markers of a stream; several, because some may be lost.
 pub const END_MARKERS: u8 = 3;
 const END_MARKER_INTERVAL: Nanos = Nanos::from_millis(1);
 /// First dynamic port; stream 0 and flow 0 use it.
@@ -67,7 +67,7 @@ pub struct SenderSettings {
     pub catch_up: Nanos,
     /// End markers per stream.
     pub end_markers: u8,
-    /// Rate limiters: streams carry a CN-TAG with their number and obey CNMs. `None` disables them.
+    /// Rate limiters, with CN-TAGs on all streams; `None` disables them.
     pub qcn: Option<ReactionSettings>,
 }
 
@@ -139,7 +139,7 @@ impl Sender {
         }
     }
 
-    /// Chooses the next frame at `now`, while the classes `paused` must not send.
+    /// Chooses the next frame at `now`, without the classes `paused`.
     #[inline]
     pub fn choose(&mut self, now: Nanos, paused: ClassSet) -> Choice {
         if self.line.free_at() > now {
@@ -184,7 +184,7 @@ impl Sender {
         self.streams[turn.stream].class
     }
 
-    /// Writes the head of the chosen frame and counts it as sent at `now`.
+    /// Writes the head of the chosen frame and counts it as sent.
     #[inline]
     pub fn send(&mut self, turn: &Turn, now: Nanos, frame: &mut [u8]) {
         let stream = &mut self.streams[turn.stream];
@@ -220,7 +220,7 @@ impl Sender {
         limiters.map(Limiter::next_deadline).min().unwrap_or(Nanos::NEVER)
     }
 
-    /// Passes a CNM's feedback to the stream with the CN-TAG `rpid`; returns false if there is none.
+    /// Passes a CNM to the stream with the CN-TAG `rpid`; returns false if there is none.
     pub fn notified(&mut self, now: Nanos, rpid: u16, feedback: u8) -> bool {
         let stream = self.streams.get_mut(usize::from(rpid));
         let limiter = stream.and_then(|stream| stream.limiter.as_mut());
@@ -232,7 +232,7 @@ impl Sender {
         self.streams.iter().map(|stream| stream.limiter.as_ref().map(Limiter::report))
     }
 
-    /// Pauses the streams whose flow key satisfies `holds`, and resumes all others.
+    /// Pauses the streams whose flow satisfies `holds`, and resumes all others.
     pub fn hold_flows(&mut self, holds: impl Fn(Class, &FlowKey) -> bool) {
         for stream in &mut self.streams {
             stream.held = holds(stream.class, &stream.flow);

@@ -1,12 +1,11 @@
-//! The receiving half of a host: amount, order, latency and priorities of each (sender, stream).
+//! The receiving half of a host: amount, order, latency and priorities of each stream.
 //!
-//! A host accepts frames to its address or a group, as a network card does; with `promiscuous` all frames. A stream
-//! is registered at its first frame; after that nothing is allocated.
+//! A host accepts frames to its address or a group; with `promiscuous` all frames. After a stream's first frame
+//! nothing is allocated.
 //!
 //! Frames sent before the sink was ready are missed at the start, not lost. The sink knows how long it had been ready
-//! when the first frame arrived. The end marker shows how long the sender had been sending when it sent that frame.
-//! Each of the two durations comes from one clock. If the sender's is longer, the frames before the lowest received
-//! one were missed at the start.
+//! at the first arrival. The end marker shows how long the sender had been sending when it sent that frame. Each
+//! duration comes from one clock. If the sender's is longer, the frames before the lowest received one were missed.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -21,7 +20,7 @@ use xoff_dataplane::wire::Header;
 
 const STREAMS_MAX: usize = 1024;
 const FLOWS_MAX: usize = 4096;
-/// Exclusive upper limits in bytes of the flow sizes that are reported separately.
+/// Exclusive upper limits in bytes of the reported flow sizes.
 pub const FLOW_BUCKETS: [u32; 4] = [10_000, 100_000, 1_000_000, u32::MAX];
 
 const LATENCY_MAX: u64 = 100 * 1_000_000_000;
@@ -70,7 +69,7 @@ pub struct Incoming {
     pub bytes: Bytes,
     /// Bytes of layer 1 of data frames.
     pub line_bytes: Bytes,
-    /// UDP payload in bytes of frames that arrived for the first time.
+    /// UDP payload in bytes, without repetitions.
     pub payload: Bytes,
     /// Sequence numbers received.
     pub tracker: Tracker,
@@ -85,7 +84,7 @@ pub struct Incoming {
     pub total: Option<u64>,
     /// Arrival of the first frame.
     pub first: Nanos,
-    /// Bytes of layer 1 of the first frame, which ends before the measured time.
+    /// Bytes of layer 1 of the first frame, which precedes the measured time.
     pub first_line_bytes: Bytes,
     /// Payload of the first frame in bytes.
     pub first_payload: Bytes,
@@ -258,27 +257,26 @@ impl Incoming {
         }
     }
 
-    /// Returns the minimum number of frames sent that the arrivals or end markers prove.
+    /// Returns the number of frames that were sent at least.
     #[must_use]
     pub fn sent_at_least(&self) -> u64 {
         self.total.unwrap_or(0).max(self.tracker.sent_at_least())
     }
 
-    /// Returns the number of frames missed at the start, if the stream began before its sink was ready.
+    /// Returns the number of frames missed at the start.
     #[must_use]
     pub fn missed_at_start(&self) -> u64 {
         let had_begun = |began| span_48(self.first_sent, began) > self.watched;
         if self.frames > 0 && self.began.is_some_and(had_begun) { self.lowest } else { 0 }
     }
 
-    /// Returns the rate of layer 1 between the first arrival and the last, in bits per second.
+    /// Returns the rate of layer 1 from the first arrival to the last, in bits per second.
     #[must_use]
     pub fn line_rate(&self) -> f64 {
         rate(self.line_bytes.saturating_sub(self.first_line_bytes), self.last.since(self.first))
     }
 
-    /// Returns the rate of UDP payload that arrived for the first time, between the first arrival and the last, in
-    /// bits per second.
+    /// Returns the rate of UDP payload without repetitions, from the first arrival to the last, in bits per second.
     #[must_use]
     pub fn payload_rate(&self) -> f64 {
         rate(self.payload.saturating_sub(self.first_payload), self.last.since(self.first))

@@ -1,6 +1,6 @@
 //! A stream: the load of one sender to one destination in one class, and its syntax on the command line.
 //!
-//! `--stream class=3,size=1500,rate=200M,dst=02:00:00:00:00:02,count=1000`. A parse reports all errors at once.
+//! `--stream class=3,size=1500,rate=200M,dst=02:00:00:00:00:02,count=1000`
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ use xoff_config::file::{FileKind, WRITTEN_MAX, read_text};
 use xoff_dataplane::units::{BitRate, Bytes, Class, FCS, MacAddr, Nanos};
 use xoff_dataplane::wire::Tci;
 
-/// Maximum streams of a sender: frames carry the number in one byte.
+/// Maximum streams of a sender, numbered by one byte.
 pub const STREAMS_MAX: usize = 256;
 
 const SIZE_MIN: u32 = 64;
@@ -31,20 +31,20 @@ pub struct Stream {
     pub ecn: u8,
     /// Address of the destination station.
     pub dst: MacAddr,
-    /// Address of the router to which frames are sent; `None` if the destination is on this network.
+    /// Address of the next router; `None` if the destination is on this network.
     pub via: Option<MacAddr>,
     /// Source address; `None` is the host's.
     pub src: Option<MacAddr>,
-    /// UDP source port; `None` is 49152 + the stream's number, and flows get ports of their own.
+    /// UDP source port; `None` is 49152 + the stream's number, and a port per flow.
     pub source_port: Option<u16>,
     /// UDP destination port.
     pub destination_port: u16,
-    /// Frame size in bytes with FCS, as in RFC 2544 and data sheets: 64..=9018, and four more with a tag. In a stream
-    /// of flows the maximum.
+    /// Frame size in bytes with FCS, as in RFC 2544: 64..=9018, and four more with a tag. In a stream of flows the
+    /// maximum.
     pub size: u32,
-    /// Offered load on layer 1 (FCS, preamble and gap included); `None` is the rate of the line.
+    /// Offered load on layer 1 (FCS, preamble and gap included); `None` is the line's rate.
     pub rate: Option<BitRate>,
-    /// Number of frames after which the stream ends; or flows, if it consists of flows.
+    /// Number of frames (or flows) after which the stream ends.
     pub count: Option<u64>,
     /// Time after which the stream ends.
     pub duration: Option<Nanos>,
@@ -67,18 +67,18 @@ pub enum Pattern {
         /// Time of silence.
         off: Nanos,
     },
-    /// A burst at every multiple of `every` on the machine's clock, so that hosts on one machine burst together.
+    /// Bursts at every multiple of `every` on the machine's clock, common to all its hosts.
     Incast {
         /// Bytes of a burst's frames, FCS included, rounded up to whole frames.
         burst: Bytes,
         /// Interval between bursts.
         every: Nanos,
     },
-    /// Flows that arrive at random with the stream's rate as mean load; up to 256 at once share it round robin.
+    /// Flows that arrive at random with the stream's rate as mean load; up to 256 at once, round robin.
     Flows {
         /// Distribution of sizes.
         sizes: FlowSizes,
-        /// Seed of sizes and arrivals; equal seeds produce equal flows.
+        /// Seed of sizes and arrivals.
         seed: u64,
     },
 }
@@ -106,7 +106,7 @@ impl Default for Stream {
 }
 
 impl Stream {
-    /// Returns the length of frames in bytes without FCS, as AF_XDP counts it.
+    /// Returns the length of frames in bytes without FCS.
     #[must_use]
     pub const fn frame_len(&self) -> u32 {
         self.size - FCS

@@ -1,11 +1,10 @@
-//! Received sequence numbers of a stream: exact counts of new, repeated and reordered frames, from a bitmap of the
-//! last [`WINDOW`] numbers.
+//! Received sequence numbers of a stream: exact counts from a bitmap of the last [`WINDOW`] numbers.
 //!
 //! * A *duplicated* frame's number has arrived before.
 //! * A *reordered* frame arrives after a higher number (RFC 4737).
-//! * A *lost* frame was sent and never arrived, which only the end of the stream proves.
-//! * A frame more than a window below the highest number may be new or repeated, and is counted separately
-//!   ([`Tracker::beyond_window`]).
+//! * A *lost* frame was sent and never arrived, as known at the end of the stream.
+//! * A frame more than a window below the highest number is counted separately ([`Tracker::beyond_window`]): it may
+//!   be new or repeated.
 
 /// Number of sequence numbers in the bitmap.
 pub const WINDOW: u64 = 1 << 16;
@@ -60,7 +59,7 @@ impl Tracker {
         true
     }
 
-    /// Returns true if `sequence` has arrived, or may have arrived because it is below the window.
+    /// Returns true if `sequence` has arrived, or is below the window.
     #[inline]
     #[must_use]
     pub fn may_know(&self, sequence: u64) -> bool {
@@ -91,7 +90,7 @@ impl Tracker {
         self.beyond_window
     }
 
-    /// Returns the minimum number of frames sent: the highest number received, plus one.
+    /// Returns the highest number received, plus one.
     #[must_use]
     pub const fn sent_at_least(&self) -> u64 {
         self.next

@@ -80,7 +80,7 @@ impl Device {
         self.mac
     }
 
-    /// Sets the administrative state, up or down. The other end of a veth pair loses its carrier with it.
+    /// Sets the device up or down. The other end of a veth pair loses its carrier with it.
     ///
     /// # Errors
     /// Returns an error if the device is gone.
@@ -89,7 +89,7 @@ impl Device {
         netlink(&self.namespace, &what, |kernel| kernel.set_link(set_up(link_at(self.index), up)))
     }
 
-    /// Deletes the device, and the other end of a veth pair with it.
+    /// Deletes the device, with the other end of a veth pair.
     ///
     /// # Errors
     /// Returns an error if the device is gone.
@@ -127,7 +127,7 @@ impl Device {
         netlink(&self.namespace, &what, |kernel| kernel.request(message, NLM_F_CREATE | NLM_F_EXCL))
     }
 
-    /// Adds a permanent neighbour entry of `address` at `mac`, so that the kernel never queries for it.
+    /// Adds a permanent neighbour entry, so that the kernel never queries for `address`.
     ///
     /// # Errors
     /// Returns an error if the device is gone.
@@ -135,9 +135,8 @@ impl Device {
         self.add_neighbours([(address, mac)], NeighbourState::Permanent, NeighbourFlags::empty())
     }
 
-    /// Adds stale neighbour entries: the device sends to them at once, and verifies them meanwhile. Without entries
-    /// it queues frames until the query is answered, drops those beyond a short queue without counting them, and
-    /// reorders the others.
+    /// Adds stale neighbour entries, which the device uses at once and verifies meanwhile. Without entries it queues
+    /// a few frames during a query, drops others without counting them, and reorders.
     ///
     /// # Errors
     /// Returns an error if the device is gone.
@@ -166,8 +165,7 @@ impl Device {
         })
     }
 
-    /// Configures the device for a host of the kernel beside a switch: the kernel completes frames itself (no
-    /// offloads).
+    /// Configures the device for a host of the kernel beside a switch (no offloads).
     ///
     /// # Errors
     /// Returns an error if the device is gone.
@@ -200,7 +198,7 @@ impl Device {
         })
     }
 
-    /// Reads the drops and the backlog of the root queueing discipline, whose counters include those below it.
+    /// Reads drops and backlog of the root queueing discipline, which include those below it.
     ///
     /// # Errors
     /// Returns an error if the device is gone.

@@ -1,8 +1,8 @@
 //! A lab in one process: hosts and wires of network namespaces and veth pairs.
 //!
 //! Nothing needs cleaning up. A [`Namespace`] is an open file descriptor and one thread inside it; nothing is mounted
-//! or named in `/run/netns`. When the process ends, even by `kill -9`, the kernel closes the descriptor and ends the
-//! thread. With the last user of a namespace it removes the namespace's devices.
+//! or named in `/run/netns`. When the process ends, even by `kill -9`, the kernel ends both, and removes devices with
+//! the last user of their namespace.
 //!
 //! ```no_run
 //! # fn main() -> Result<(), xoff_lab::LabError> {
@@ -57,8 +57,7 @@ impl Lab {
         Lab::default()
     }
 
-    /// Creates a namespace with a loopback device, which is up. The name appears only in messages and as a thread's
-    /// name.
+    /// Creates a namespace whose loopback device is up. The name appears only in messages and as a thread's name.
     ///
     /// # Errors
     /// Returns [`LabError::Namespace`] without CAP_SYS_ADMIN.
@@ -68,10 +67,10 @@ impl Lab {
         Ok(namespace)
     }
 
-    /// Creates a veth pair between two namespaces according to `options` and the ends, both up.
+    /// Creates a veth pair between two namespaces, both ends up.
     ///
     /// # Errors
-    /// Returns the kernel's refusal, for example of a taken or too long name.
+    /// Returns the kernel's refusal, for example of a taken name.
     pub fn veth(
         &mut self,
         a: End<'_>,
@@ -86,7 +85,7 @@ impl Lab {
     /// Creates several veth pairs at once; see [`Lab::veth`].
     ///
     /// # Errors
-    /// Returns the error of the first pair that the kernel refuses; the other pairs exist.
+    /// Returns the first error; the other pairs exist.
     pub fn veths(
         &mut self,
         pairs: Vec<(End<'_>, End<'_>, VethOptions)>,

@@ -6,7 +6,7 @@ use xoff_netlink::packet_route::link::LinkAttribute;
 use super::netlink::netlink;
 use super::{LabError, Namespace};
 
-/// Marks a device, or the namespace itself if `device` is its loopback device.
+/// Marks a device, or a namespace by its loopback device.
 ///
 /// # Errors
 /// Returns an error if the kernel refuses.

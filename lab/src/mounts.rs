@@ -1,9 +1,8 @@
-//! Files and directories for the programs of one namespace: an `/etc/hosts`, a `/sys` with the namespace's devices, a
-//! host name, and private directories in memory.
+//! Private files for the programs of one namespace: `/etc/hosts`, a `/sys` with the namespace's devices, a host name,
+//! and directories in memory.
 //!
-//! The thread of a namespace gets its own mount namespace. Its `/etc/hosts` is a bind mount of a file in a file
-//! system in memory, which is itself mounted only briefly. So no file is written outside, and nothing needs cleaning
-//! up.
+//! The thread of a namespace gets its own mount namespace. Its `/etc/hosts` is a bind mount from a file system in
+//! memory that is mounted only briefly. So nothing is written outside, and nothing needs cleaning up.
 
 use std::fs;
 use std::io;

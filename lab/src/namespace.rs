@@ -18,8 +18,8 @@ use super::{LabError, mounts};
 
 type Job = Box<dyn FnOnce() + Send>;
 
-/// A network namespace. Clones denote the same namespace. It ends with the last clone, when no child process, socket
-/// or thread uses it.
+/// A network namespace, shared by clones. It ends with the last clone, when no child process, socket or thread uses
+/// it.
 #[derive(Clone, Debug)]
 pub struct Namespace {
     inner: Arc<Inner>,
@@ -78,8 +78,8 @@ impl Namespace {
         &self.inner.name
     }
 
-    /// Runs `work` in a new thread inside the namespace and waits for it; a panic continues in the caller. Sockets
-    /// that `work` opens stay in the namespace.
+    /// Runs `work` in a new thread inside the namespace and waits; a panic continues in the caller. Sockets of `work`
+    /// stay in the namespace.
     pub fn run<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
         thread::scope(|scope| {
             let thread = scope.spawn(|| {
@@ -102,9 +102,8 @@ impl Namespace {
         })
     }
 
-    /// Gives programs started later their own files, as `ip netns exec` does: an `/etc/hosts` with the text `hosts`,
-    /// and a `/sys` with the namespace's devices. The host name becomes the namespace's name. Other processes are not
-    /// affected.
+    /// Gives programs started later their own files, as `ip netns exec` does: `/etc/hosts` with the text `hosts`, a
+    /// `/sys` with the namespace's devices, and its name as host name.
     ///
     /// # Errors
     /// Returns an error if the kernel refuses a mount.
@@ -117,8 +116,7 @@ impl Namespace {
         })
     }
 
-    /// Gives programs started later their own directories in memory in place of `places`, with these files. Other
-    /// processes are not affected.
+    /// Gives programs started later their own directories in memory at `places`, with these files.
     ///
     /// # Errors
     /// Returns an error if the kernel refuses a mount.
@@ -159,15 +157,14 @@ impl Namespace {
         self.on_keeper(move || File::create(path))
     }
 
-    /// Returns the directory of the namespace files (`net`, `mnt`) of the thread inside, which is valid as long as
-    /// that thread lives.
+    /// Returns the directory of the namespace files (`net`, `mnt`), valid as long as the thread inside lives.
     #[must_use]
     pub fn entrance(&self) -> PathBuf {
         format!("/proc/{}/task/{}/ns", std::process::id(), self.inner.keeper_id).into()
     }
 
     /// Starts a program inside the namespace. Its parent is the thread inside, which ends with the namespace or the
-    /// process. A child that requests a signal at its parent's death gets it then.
+    /// process.
     ///
     /// # Errors
     /// Returns the errors of [`Command::spawn`].

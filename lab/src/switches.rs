@@ -9,8 +9,7 @@ use xoff_switch::control::SwitchView;
 use xoff_switch::control::status::Status;
 use xoff_switch::run::{self, Privileges, RunError, Running, ThreadError};
 
-/// Running switches, stopped in the namespaces in which they were started: a generic XDP program can be detached
-/// nowhere else.
+/// Running switches. Each is stopped in its own namespace: a generic XDP program can be detached nowhere else.
 #[derive(Debug, Default)]
 pub struct Switches(Vec<(Namespace, Running)>);
 
@@ -18,7 +17,7 @@ impl Switches {
     /// Starts a switch in each of these namespaces.
     ///
     /// # Errors
-    /// Returns the index and error of the first switch that cannot run; the others are stopped.
+    /// Returns the index and error of the first switch that failed; the others are stopped.
     pub fn start(configs: &[(Namespace, Config)]) -> Result<Switches, (usize, RunError)> {
         let start = |(namespace, config): &(Namespace, Config)| {
             let running = namespace.run(|| run::start(config, &Privileges::Keep))?;
@@ -40,7 +39,7 @@ impl Switches {
         self.0.iter().map(|(_, running)| Arc::clone(running.view())).collect()
     }
 
-    /// Stops the switches; returns each one's final state, or the error that ended one of its threads early.
+    /// Stops the switches; returns each final state, or the error that ended a thread early.
     pub fn stop(&mut self) -> Vec<Result<Status, ThreadError>> {
         parallel::each(self.0.drain(..).collect(), |(namespace, running)| namespace.run(|| running.stop()))
     }

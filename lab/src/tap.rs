@@ -1,11 +1,11 @@
-//! A tie between a TAP device and a wire, which puts the virtual machine behind the TAP at the other end of the wire.
+//! A tie between a TAP device and a wire, with a virtual machine behind the TAP.
 //!
 //! ```text
 //!   guest -- TAP == veth -- veth -- switch      == every frame received at either leaves at the other (clsact, mirred)
 //! ```
 //!
 //! All frames pass, also MAC control, which a bridge would discard. The veth is shaped to the line's rate towards the
-//! switch, because a TAP has no rate. So few frames of a paused guest are still on their way.
+//! switch, because a TAP has no rate: so few frames of a paused guest are still on their way.
 
 use std::io;
 
@@ -39,8 +39,7 @@ impl Tie {
     /// Ties a TAP to the end of a wire in the same namespace, with a line of this rate.
     ///
     /// # Errors
-    /// Returns an error if the kernel lacks clsact, cls_bpf, mirred or tbf, or the TAP has a clsact of another
-    /// program.
+    /// Returns an error if the kernel lacks clsact, cls_bpf, mirred or tbf, or another program has the TAP's clsact.
     pub fn new(tap: Device, wire: &Device, line: BitRate) -> Result<Tie, LabError> {
         let [at_tap, at_wire] = [&tap, wire].map(Device::ifindex);
         let rate = Rate { bytes_per_second: line.bits_per_second() / 8, overhead: OVERHEAD, least: LEAST };

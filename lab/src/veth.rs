@@ -17,8 +17,8 @@ pub struct VethOptions {
     pub mtu: u32,
     /// Number of receive queues, and of transmit queues.
     pub queues: u32,
-    /// Packets that the queueing discipline of the device holds. Without one, a veth drops when its ring of 256
-    /// frames is full; with one it blocks the sender.
+    /// Packets that the device's queueing discipline holds. Without one, a veth drops when its ring of 256 frames is
+    /// full; with one it blocks the sender.
     pub txqueuelen: u32,
 }
 
@@ -39,14 +39,14 @@ pub struct End<'a> {
 }
 
 impl Namespace {
-    /// Returns settings for the end of a wire in this namespace, with a device name.
+    /// Returns settings for the end of a wire in this namespace.
     #[must_use]
     pub fn end<'a>(&'a self, device: &'a str) -> End<'a> {
         End::new(self, device)
     }
 
-    /// Deletes all devices of a group other than 0, and the other ends of veth pairs. The kernel then waits once for
-    /// readers of its tables, instead of once for each device.
+    /// Deletes all devices of a group other than 0, with the other ends of veth pairs. One request waits once for the
+    /// kernel's readers, instead of once for each device.
     ///
     /// # Errors
     /// Returns an error if no device is in the group.

@@ -42,9 +42,8 @@ impl Conversation {
         Conversation::marked(0)
     }
 
-    /// Opens a conversation whose requests have `mark` as the upper half of their sequence numbers. The kernel
-    /// repeats that number when it notifies others of a change, so that a listener can skip its own program's
-    /// changes.
+    /// Opens a conversation with `mark` as the upper half of its sequence numbers. The kernel repeats the number in
+    /// notifications, so that a listener can skip its own program's changes.
     ///
     /// # Errors
     /// Returns the errors of [`Conversation::open`].
@@ -61,7 +60,7 @@ impl Conversation {
         Ok(Conversation { socket, mark, sequence: 0, datagram: Vec::with_capacity(DATAGRAM) })
     }
 
-    /// Sends a request with additional `flags`, and waits for the kernel's reply.
+    /// Sends a request with additional `flags`, and waits for the reply.
     ///
     /// # Errors
     /// Returns the kernel's refusal with its message.
@@ -81,8 +80,7 @@ impl Conversation {
         }
     }
 
-    /// Reads a table, entry by entry, and skips messages that cannot be parsed. Returns false if the table changed
-    /// during the dump.
+    /// Reads a table; skips messages that cannot be parsed. Returns false if the table changed meanwhile.
     ///
     /// # Errors
     /// Returns the errors of [`Conversation::request`].

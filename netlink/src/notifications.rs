@@ -1,5 +1,5 @@
-//! Notifications of the kernel. No background thread reads the socket, so memory is bounded: the kernel drops
-//! notifications that do not fit. It reports the loss, and the reader then dumps everything again.
+//! Notifications of the kernel, read on demand: memory is bounded, because the kernel drops notifications that do not
+//! fit. It reports the loss, and the reader dumps everything again.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -47,7 +47,7 @@ pub enum Notification {
 pub struct Notifications(Subscription);
 
 impl Notifications {
-    /// Subscribes in the network namespace of the calling thread, with a buffer of `bytes` for pending notifications.
+    /// Subscribes in the network namespace of the calling thread, with a buffer of `bytes`.
     ///
     /// # Errors
     /// Returns an error if the system cannot open a socket.

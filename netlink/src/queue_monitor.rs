@@ -1,7 +1,7 @@
-//! Notifications that a device's number of queues changed, from ethtool's netlink group `monitor`.
+//! Notifications of changed numbers of queues, from ethtool's netlink group `monitor`.
 //!
-//! rtnetlink cannot report them: IFLA_NUM_RX_QUEUES is the maximum of a device. A poll misses a number that lasts
-//! less than the poll's interval, although frames are lost meanwhile.
+//! rtnetlink reports only the maximum of a device (IFLA_NUM_RX_QUEUES). A poll misses a number that lasts less than
+//! its interval, although frames are lost meanwhile.
 
 use std::io;
 
@@ -45,7 +45,7 @@ pub enum QueueEvent {
     Missed,
 }
 
-/// A receiver of queue notifications, for the network namespace of the thread that opened it.
+/// Receives queue notifications of the opening thread's network namespace.
 #[derive(Debug)]
 pub struct QueueMonitor {
     subscription: Subscription,
@@ -53,7 +53,7 @@ pub struct QueueMonitor {
 }
 
 impl QueueMonitor {
-    /// Subscribes; returns `None` if the kernel lacks these notifications (built without ETHTOOL_NETLINK).
+    /// Subscribes; returns `None` if the kernel is built without ETHTOOL_NETLINK.
     ///
     /// # Errors
     /// Returns an error if the system cannot open a socket.

@@ -10,7 +10,7 @@ use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 
 use crate::Conversation;
 
-/// Returns a message that names the device of index `index` and has no other content.
+/// Returns an otherwise empty message that names a device by its index.
 #[must_use]
 pub fn link_at(index: u32) -> LinkMessage {
     let mut link = LinkMessage::default();
@@ -18,7 +18,7 @@ pub fn link_at(index: u32) -> LinkMessage {
     link
 }
 
-/// Returns a message that names the device `name` and has no other content.
+/// Returns an otherwise empty message that names a device.
 #[must_use]
 pub fn link_named(name: &str) -> LinkMessage {
     let mut link = LinkMessage::default();
@@ -26,7 +26,7 @@ pub fn link_named(name: &str) -> LinkMessage {
     link
 }
 
-/// Sets the administrative state of the device, up or down, in a message.
+/// Sets the device up or down in a message.
 #[must_use]
 pub fn set_up(mut link: LinkMessage, up: bool) -> LinkMessage {
     link.header.flags.set(LinkFlags::Up, up);
@@ -34,7 +34,7 @@ pub fn set_up(mut link: LinkMessage, up: bool) -> LinkMessage {
     link
 }
 
-/// Returns a message that names a neighbour by the index of its device and its address, and has no other content.
+/// Returns an otherwise empty message that names a neighbour by device and address.
 #[must_use]
 pub fn neighbour(index: u32, address: IpAddr) -> NeighbourMessage {
     let mut message = NeighbourMessage::default();

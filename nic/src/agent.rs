@@ -1,8 +1,8 @@
 //! The agent: one thread that sleeps until a frame arrives or a pause ends, consults the [`Brain`], and applies its
 //! changes to the device's queues. Each change is one netlink message.
 //!
-//! Before the agent stops a class, it sends the [`Guard`] the end of the pause, and again whenever that changes. So
-//! no class stays stopped, even if this thread dies or stalls.
+//! Before it stops a class, it sends the [`Guard`] the end of the pause, and again at each change. So no class stays
+//! stopped if this thread dies or stalls.
 
 mod check;
 
@@ -145,11 +145,10 @@ impl Agent {
     }
 
     /// Obeys pauses until `stop` becomes readable, then restores the device. Makes the calling thread a real-time
-    /// thread if that is configured and allowed.
+    /// thread if configured and allowed.
     ///
     /// # Errors
-    /// Returns an error if the device is gone, or the kernel refuses an essential action. The device is then restored
-    /// as far as possible.
+    /// Returns an error if the device is gone, or the kernel refuses an essential action.
     pub fn run(mut self, stop: BorrowedFd<'_>) -> Result<Removed, AgentError> {
         self.hurry();
         self.told_response = self.view.expected_response();

@@ -1,8 +1,8 @@
-//! Arrival times of frames: the kernel's timestamp, converted to the agent's clock.
+//! Arrival times of frames: the kernel's timestamp on the agent's clock.
 //!
-//! A pause counts from the arrival of its frame, not from the moment at which a delayed thread reads it. The
-//! timestamp is from the wall clock, which may be set at any time. So a frame's age is limited by the last read that
-//! found no frame, and no frame arrives before its predecessor.
+//! A pause counts from the arrival of its frame, even if the thread reads it late. The timestamp is from the wall
+//! clock, which may be set at any time. So a frame is no older than the last read that found none, and arrives no
+//! earlier than its predecessor.
 
 use xoff_dataplane::units::Nanos;
 

@@ -1,9 +1,8 @@
 //! `--pause-above`: a host that cannot keep up pauses its switch.
 //!
-//! The signal is the backlog of the fullest UDP socket: bytes received and not yet read by the program. When it
-//! reaches the socket's buffer, the kernel drops, and UDP has no other flow control (TCP has a window). An ordinary
-//! thread reads it every [`LOOK_EVERY`] from /proc/net/udp and udp6, as `ss` does. RDMA bypasses sockets and is not
-//! covered.
+//! The signal is the backlog of the fullest UDP socket. When it reaches the socket's buffer, the kernel drops, and
+//! UDP has no other flow control (TCP has a window). A thread polls /proc/net/udp and udp6 every [`LOOK_EVERY`]. RDMA
+//! bypasses sockets and is not covered.
 //!
 //! At the limit the host sends XOFF for all lossless classes, at half of it XON. A timer refreshes pauses as at a
 //! switch's port ([`Held`]).

@@ -2,17 +2,15 @@
 //! consult it next.
 //!
 //! The gate of the traffic hosts ([`Gate`]) processes pauses and rates (GFC), as the dataplane does. Quanta count at
-//! the line rate, the last value wins, time 0 resumes, and a pause that is not refreshed expires. Malformed frames
-//! pause nothing and are counted by reason.
+//! the line rate, the last value wins, time 0 resumes, and a pause without refresh expires. Malformed frames pause
+//! nothing and are counted by reason.
 //!
-//! QCN has one reaction point per class instead of per flow. The kernel's frames carry no CN-TAG to distinguish
-//! flows, and a queueing discipline knows only classes. A CNM names the class by its encapsulated priority. A
-//! reaction point's time cycles end by the clock. Its byte cycles end by the bytes that the class's leaf has sent,
-//! which [`Brain::carried`] passes in every [`COUNT_EVERY`] while a class is limited.
+//! QCN has one reaction point per class, because the kernel's frames carry no CN-TAG, and queueing disciplines know
+//! no flows. A CNM names the class by its encapsulated priority. Time cycles end by the clock, byte cycles by the
+//! bytes that [`Brain::carried`] passes in every [`COUNT_EVERY`] while a class is limited.
 //!
-//! [`Brain::next_change`] returns one transition at a time and never repeats a state in force. A rate changes at most
-//! every [`LIMIT_EVERY`], because the applying thread has pauses to obey. The rate of a stopped class waits until the
-//! class is started.
+//! [`Brain::next_change`] returns one transition at a time. A rate changes at most every [`LIMIT_EVERY`], because the
+//! thread has pauses to obey. The rate of a stopped class waits for its start.
 
 use xoff_dataplane::congestion::ReactionPoint;
 use xoff_dataplane::units::{BitRate, Bytes, CLASSES, Class, ClassSet, MacAddr, Nanos};
@@ -103,8 +101,8 @@ impl Brain {
         }
     }
 
-    /// Receives a frame that arrived at `now`, which may be before the last call. Ignores frames that are neither MAC
-    /// control nor CNM. Returns the classes for which the frame is an XOFF.
+    /// Receives a frame that arrived at `now`, which may be before the last call; ignores all but MAC control and
+    /// CNMs. Returns the classes for which it is an XOFF.
     pub fn receive(&mut self, now: Nanos, frame: &[u8]) -> ClassSet {
         let mut asked = ClassSet::NONE;
         let Ok(header) = Header::parse(frame) else { return asked };
@@ -135,8 +133,8 @@ impl Brain {
         asked
     }
 
-    /// Ends pauses and rates at `now`, because the link was lost. Reaction points keep their state, which describes
-    /// the network.
+    /// Ends pauses and rates because the link was lost. Reaction points keep their state, which describes the
+    /// network.
     pub fn link_lost(&mut self, now: Nanos) {
         self.gate.link_lost(now);
     }
@@ -147,7 +145,7 @@ impl Brain {
     }
 
     /// Reports the total bytes that a class has sent. The first report after a limit began is the base for later
-    /// ones, because earlier bytes are part of no cycle.
+    /// ones.
     pub fn carried(&mut self, class: Class, bytes: Bytes) {
         if !self.counted().contains(class) {
             return;
@@ -178,8 +176,7 @@ impl Brain {
         self.counted().iter().any(|class| self.carried[class.index()].is_none())
     }
 
-    /// Records that the kernel refused `change` at `now`: the previous state holds, and the change will be returned
-    /// again.
+    /// Records that the kernel refused `change`: it will be returned again.
     pub fn refused(&mut self, now: Nanos, change: Change) {
         let (Change::Stop(class) | Change::Start(class) | Change::Limit(class, _)) = change;
         let held = &mut self.held[class.index()];
@@ -286,7 +283,7 @@ impl Brain {
         self.gate.until(class)
     }
 
-    /// Returns counts of received CNMs: well-formed ones, well-formed ones by class, and malformed ones by reason.
+    /// Returns received CNMs: well-formed ones, well-formed ones by class, and malformed ones by reason.
     #[must_use]
     pub const fn notices(&self) -> (u64, &[u64; CLASSES], &[u64; CnmError::COUNT]) {
         (self.notices.received(), &self.cnms, self.notices.refused())

@@ -103,11 +103,11 @@ pub struct NicSettings {
     pub qcn: Option<ReactionSettings>,
     /// Obedience to rates of classes (GFC).
     pub obey_rates: bool,
-    /// Backlog of a receiving socket in bytes above which the host pauses the switch; `None` disables this.
+    /// Backlog of a socket in bytes above which the host pauses the switch; `None` disables this.
     pub pause_above: Option<Bytes>,
     /// Duration of a sent pause.
     pub pause_time: Quanta,
-    /// `peer_response` configured at the switch's port; `None` is the recommendation without measurements.
+    /// `peer_response` of the switch's port; `None` is the recommendation without measurements.
     pub peer_response: Option<Nanos>,
     /// Use of real-time priority and locked memory.
     pub real_time: bool,
@@ -191,7 +191,7 @@ impl NicWishes {
     /// Completes the settings with defaults.
     ///
     /// # Errors
-    /// Returns an error if a setting without default is missing, or one is impossible.
+    /// Returns an error if a setting is missing or impossible.
     pub fn settings(self) -> Result<NicSettings, NicMissing> {
         let device = self.device.ok_or(NicMissing::Device)?;
         let speed = self.speed.ok_or_else(|| NicMissing::Speed(device.clone()))?;

@@ -1,5 +1,4 @@
-//! Capabilities of a device and its kernel for a host that obeys pauses, determined without any change: `xoff nic
-//! --check`.
+//! Capabilities of a device and its kernel for a host that obeys pauses, read without changes: `xoff nic --check`.
 
 use std::fs;
 use std::path::Path;
@@ -43,7 +42,7 @@ pub struct Facts {
     pub device: String,
     /// Driver; `None` if the kernel does not report it.
     pub driver: Option<String>,
-    /// Queueing discipline that stops a class; `None` if the kernel has none.
+    /// Queueing discipline that stops a class, if the kernel has one.
     pub leaf: Option<&'static str>,
     /// Offloads that the agent would set and restore, as text.
     pub offloads: String,

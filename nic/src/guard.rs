@@ -1,17 +1,17 @@
-//! A second process beside the agent, which opens queues that the agent failed to open.
+//! A second process, which opens queues that the agent failed to open.
 //!
-//! The kernel keeps a queue stopped even after the process that stopped it died. So before stopping a class, the
-//! agent sends its guard the end of the stop, over a pair of sockets. The guard opens an overdue class (the agent was
-//! stopped or not scheduled), and notifies the agent. If the agent's socket closes, by any death, the guard starts
-//! all classes and restores the device. If both are killed together, the next start takes over the tree.
+//! The kernel keeps a queue stopped even after the stopping process died. So before stopping a class, the agent sends
+//! its guard the end of the stop. The guard opens an overdue class (the agent was stopped or not scheduled), and
+//! notifies the agent. If the agent dies, the guard starts all classes and restores the device. If both are killed
+//! together, the next start takes over the tree.
 //!
 //! ```text
 //!   agent --stopped until, started, farewell--> guard --its own netlink socket--> the kernel
 //!         <------- class that it opened -------
 //! ```
 //!
-//! Agent and guard are the same program: the agent starts itself with a hidden command that calls [`stand`].
-//! [`Guard::look_after`] replaces a dead guard and sends the new one the current state.
+//! The agent starts its own program with a hidden command that calls [`stand`]. [`Guard::look_after`] replaces a dead
+//! guard and sends the new one the current state.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::Shutdown;
@@ -32,7 +32,7 @@ use xoff_ebpf::EbpfError;
 
 use crate::egress::{self, Egress, EgressError};
 
-/// Time after its end at which a stop is overdue. The agent itself ends a pause as soon as it is scheduled.
+/// Time after its end at which a stop is overdue; a scheduled agent ends it itself.
 pub const GRACE: Nanos = Nanos::from_millis(5);
 
 /// Returns the time of agent and guard: the machine's monotonic clock, in nanoseconds.
@@ -82,10 +82,9 @@ impl Message {
 /// Events of a guard since the last check.
 #[derive(Debug)]
 pub struct Looked {
-    /// Classes that the guard opened because they were overdue; the agent must stop them again if they are still
-    /// paused.
+    /// Overdue classes that the guard opened; the agent must stop paused ones again.
     pub opened: ClassSet,
-    /// Result of replacing a dead guard. `None` if it lives, or if it is too early to replace it.
+    /// Result of replacing a dead guard; `None` if it lives, or it is too early.
     pub replaced: Option<io::Result<()>>,
 }
 
@@ -108,7 +107,7 @@ impl Guard {
     const PATIENCE: Duration = Duration::from_secs(1);
 
     /// Starts a guard, before the first change of its device. `command` must call [`stand`] with that device. The
-    /// guard runs in the network namespace of the calling thread and receives no signals of the terminal.
+    /// guard runs in the calling thread's network namespace and receives no signals of the terminal.
     ///
     /// # Errors
     /// Returns the system's error.
@@ -127,8 +126,8 @@ impl Guard {
         Ok((child, ours))
     }
 
-    /// Sends the time until which a class is stopped, on the clock of [`now`]. To be called before the class is
-    /// stopped, and at every change. [`Nanos::ZERO`] means running, and is to be sent after the start.
+    /// Sends the time until which a class is stopped, on the clock of [`now`], before the stop and at every change.
+    /// [`Nanos::ZERO`] means running, and follows the start.
     pub fn tell(&mut self, class: Class, until: Nanos) {
         if self.until[class.index()] == until {
             return;
@@ -142,7 +141,7 @@ impl Guard {
         self.lost |= self.socket.write_all(&message.to_bytes()).is_err();
     }
 
-    /// Returns a descriptor that is readable when [`Guard::look_after`] is due; `None` while there is no guard.
+    /// Returns a descriptor that is readable when [`Guard::look_after`] is due, if there is a guard.
     #[must_use]
     pub fn fd(&self) -> Option<BorrowedFd<'_>> {
         (!self.lost).then(|| self.socket.as_fd())
@@ -207,8 +206,8 @@ impl Guard {
     }
 }
 
-/// Runs the guard's end; the process that [`Guard::start`] starts must call it. Its standard input is the other
-/// socket of the pair. Returns when its work is done.
+/// Runs the guard's end, in the process that [`Guard::start`] starts, with the other socket as standard input.
+/// Returns when its work is done.
 ///
 /// # Errors
 /// Returns an error if there is no tree to guard, or the device cannot be restored.

@@ -1,5 +1,5 @@
-//! The kernel's notifications about one device: loss and changes of its link, and changes of its queues by other
-//! programs. Changes by the agent and its guard are excluded: their requests have [a mark](MARK).
+//! The kernel's notifications about one device: changes of its link, and changes of its queues by other programs.
+//! Requests of the agent and its guard have [a mark](MARK) and are excluded.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd};

@@ -1,7 +1,7 @@
 //! Times for which classes may have sent while paused, because another program had changed the queues.
 //!
-//! The kernel announces changes, so the queues were intact at the last time without an announcement. A defect without
-//! announcement may be as old as the last check.
+//! The kernel announces changes, so the queues were intact at the last time without an announcement. Without one, a
+//! defect may be as old as the last check.
 
 use xoff_dataplane::units::{CLASSES, ClassSet, Nanos};
 

@@ -1,9 +1,9 @@
 //! Measurement of this host's response time, and the recommended `peer_response` of its switch.
 //!
-//! A response time runs from the arrival of a pause frame to the kernel's confirmation that the class's queue is
-//! stopped. Frames in the device still leave afterwards; [`Response::recommended`] adds them. A single late frame is
-//! lost, so the recommendation is the maximum instead of a quantile. It covers only the last [`WINDOW`] pauses, so
-//! that a faster past does not hide a host that has become slower.
+//! A response time runs from the arrival of a pause frame to the kernel's confirmation that the queue is stopped.
+//! Frames in the device still leave afterwards; [`Response::recommended`] adds them. A single late frame is lost, so
+//! the recommendation is the maximum of the last [`WINDOW`] pauses: a faster past does not hide a host that has
+//! become slower.
 
 use xoff_dataplane::counter::{Counter, FineHistogram};
 use xoff_dataplane::units::{BitRate, Bytes, Nanos};
@@ -16,8 +16,8 @@ const STEP: Nanos = Nanos::from_micros(10);
 /// Assumed with and without real-time priority.
 const EXPECTED: [Nanos; 2] = [Nanos::from_millis(5), Nanos::from_millis(25)];
 
-/// Length of a single pause that is near the shortest timeouts of transports: half of 67 ms (RoCE with a timeout of
-/// 14: 4.096 us x 2^14), and a sixth of TCP's 200 ms.
+/// Length of a pause near the shortest timeouts of transports: half of 67 ms (RoCE with a timeout of 14: 4.096 us x
+/// 2^14), and a sixth of TCP's 200 ms.
 pub const NEAR_TIMEOUT: Nanos = Nanos::from_millis(33);
 
 /// Response times. The agent's thread writes, any thread reads.
@@ -31,7 +31,7 @@ pub struct Response {
 }
 
 impl Response {
-    /// Creates an empty record for a host whose queues let `overrun` leave after they have been stopped.
+    /// Creates an empty record for a host whose queues let `overrun` leave after a stop.
     #[must_use]
     pub fn new(line: BitRate, overrun: Bytes) -> Response {
         Response {
@@ -56,7 +56,7 @@ impl Response {
         &self.times
     }
 
-    /// Returns an upper bound of the `quantile` (0..=1) of all response times; `None` without measurements.
+    /// Returns an upper bound of the `quantile` (0..=1) of all response times.
     #[must_use]
     pub fn quantile(&self, quantile: f64) -> Option<Nanos> {
         Some(Nanos(self.times.quantile(quantile)?).min(self.longest()))
@@ -81,7 +81,7 @@ impl Response {
         (self.times.count() >= ENOUGH).then(|| self.needed())
     }
 
-    /// Returns the recommendation from any number of pauses, which may be only a lower bound.
+    /// Returns the recommendation from any number of pauses, perhaps too low.
     #[must_use]
     pub fn needed(&self) -> Nanos {
         let longest = self.recent.iter().map(Counter::get).max().unwrap_or(0);

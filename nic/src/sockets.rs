@@ -1,10 +1,10 @@
-//! MAC control and CNMs, received by a packet socket. The socket comes before all other receivers of frames, so it
-//! also works at a port of a kernel bridge. Its filter selects only these frames. A membership of the socket makes
-//! the device receive 01:80:C2:00:00:01 without promiscuous mode. The kernel removes it with the process.
+//! MAC control and CNMs, received by a packet socket. It comes before all other receivers, so it also works at a port
+//! of a kernel bridge. A filter selects these frames. A membership makes the device receive 01:80:C2:00:00:01 without
+//! promiscuous mode; the kernel ends it with the process.
 //!
-//! The kernel removes a VLAN tag from a frame before a socket receives it, but MAC control with a tag must pause
-//! nothing. So the filter truncates such a frame below any valid length, and the receiver restores a header with a
-//! tag, which the parser rejects.
+//! The kernel removes a VLAN tag before a socket receives a frame, but MAC control with a tag must pause nothing. So
+//! the filter truncates such a frame below any valid length, and the receiver restores a header with a tag, which the
+//! parser rejects.
 
 use std::io::{self, IoSliceMut};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};

@@ -1,5 +1,5 @@
-//! State of a running agent: the counters of a port ([`Counters`]) and those that only a host has. The agent's
-//! threads write them, any thread reads them.
+//! State of a running agent: the counters of a port ([`Counters`]) and those of a host, written by the agent's
+//! threads and read by any.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -25,7 +25,7 @@ pub struct NicView {
     pub(crate) address: Counter,
     /// Queueing discipline that stops a class: `plug` or `tbf`.
     pub leaf: &'static str,
-    /// Counters of one port. Sent, queued and dropped frames are read from the queueing disciplines every second.
+    /// Counters of one port; those of queues are read every second.
     pub counters: Arc<Counters>,
     /// Response times.
     pub response: Response,
@@ -44,9 +44,9 @@ pub struct NicView {
     /// Repairs of the queues after changes by another program.
     pub repairs: Counter,
     pub(crate) defects: Counter,
-    /// Nanoseconds for which frames of each class may have left while it was paused.
+    /// Nanoseconds for which frames of a paused class may have left, by class.
     pub disobeyed: [Counter; CLASSES],
-    /// Deletions of each class's queue by another program, with the frames in it.
+    /// Deletions of a class's queue by another program, with its frames.
     pub deleted: [Counter; CLASSES],
     /// MAC control frames and CNMs lost because they arrived faster than they were read.
     pub missed: Counter,
@@ -54,13 +54,13 @@ pub struct NicView {
     pub guards_lost: Counter,
     /// Bytes queued in the fullest UDP socket, if the agent polls it.
     pub receive_backlog: Counter,
-    /// Checks of the queues, once a second while the agent is alive.
+    /// Checks of the queues, once a second.
     pub looks: Counter,
     /// True if the agent has real-time priority.
     pub real_time: AtomicBool,
     /// Start of the agent, on the clock of its counters.
     pub started_at: Nanos,
-    /// Start of the agent on the wall clock, which may have been set since.
+    /// Start of the agent on the wall clock.
     pub started: SystemTime,
 }
 
@@ -98,7 +98,7 @@ impl NicView {
         }
     }
 
-    /// Returns the `peer_response` that the switch's port needs, measured or else expected.
+    /// Returns the `peer_response` that the switch's port needs, measured or expected.
     #[must_use]
     pub fn peer_response(&self) -> Nanos {
         self.response.recommended().unwrap_or_else(|| self.expected_response())
@@ -170,7 +170,7 @@ impl NicView {
         })
     }
 
-    /// Describes the classes whose frames may have left while they were paused, and for how long.
+    /// Describes the paused classes whose frames may have left, and for how long.
     #[must_use]
     pub fn disobedience(&self) -> Option<String> {
         let times = Class::ALL.into_iter().zip(&self.disobeyed).filter(|(_, time)| time.get() > 0);

@@ -1,6 +1,4 @@
-//! Repeated sending of single frames.
-//!
-//! They leave through a packet socket instead of AF_XDP, so that a host may run on the same interface.
+//! Repeated sending of single frames, through a packet socket, so that a host may run on the same interface.
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -87,12 +85,12 @@ pub struct Timing {
     pub every: Nanos,
     /// Rounds through all frames; `None` is no limit.
     pub count: Option<u64>,
-    /// Time from the first frame after which none is sent; `None` is no limit.
+    /// Time after which no frame is sent; `None` is no limit.
     pub duration: Option<Nanos>,
 }
 
-/// Sends `frames` repeatedly, in turn, until `timing` ends or `stop` is set. Returns the number sent. Late frames are
-/// not caught up.
+/// Sends `frames` in turn until `timing` ends or `stop` is set; returns the number sent. Late frames are not caught
+/// up.
 ///
 /// # Errors
 /// Returns an error if the kernel refuses a frame.

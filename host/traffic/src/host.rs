@@ -1,11 +1,11 @@
-//! The host: an interface, a sender, a sink, and the loop that moves frames between them.
+//! The host: an interface, a sender, a sink, and the loop between them.
 //!
 //! The loop runs on one thread and sleeps until a frame arrives or is due, unless `busy` is set. While data is moving
-//! it naps a little longer than needed, so that frames move in batches and the switch under test keeps its core.
-//! Pacing catches up the delay.
+//! it naps a little longer, so that frames move in batches and the switch under test keeps its core. Pacing catches
+//! up the delay.
 //!
-//! Frames handed to the kernel can no longer be paused. So the loop hands over only a small amount at a time, and
-//! processes pause frames in between.
+//! Frames in the kernel can no longer be paused. So the loop hands over a small amount at a time, and processes pause
+//! frames in between.
 
 use std::io;
 use std::sync::Arc;
@@ -49,16 +49,15 @@ pub struct HostOptions {
     pub id: Option<u16>,
     /// Rate of the line.
     pub line: BitRate,
-    /// Time after which the host stops sending and ends; `None` when its streams are complete, or at a stop.
+    /// Time after which the host ends; `None` is the end of its streams, or a stop.
     pub duration: Option<Nanos>,
-    /// Time without data after which the host ends. `None` is 500 ms after its streams; without streams, the host
-    /// does not end on its own.
+    /// Time without data after which the host ends; `None` is 500 ms after its streams.
     pub linger: Option<Nanos>,
     /// Reaction to pause frames.
     pub obedience: Obedience,
-    /// 802.3x PAUSE frames pause all classes; otherwise they are counted and ignored.
+    /// 802.3x PAUSE frames pause all classes; otherwise they are only counted.
     pub obey_802_3x: bool,
-    /// Flow lists (OFC) pause only their flows; otherwise they pause the class.
+    /// Flow lists (OFC) pause their flows; otherwise the class.
     pub obey_flows: bool,
     /// Obedience to rates (GFC).
     pub obey_rates: bool,
@@ -68,14 +67,13 @@ pub struct HostOptions {
     pub promiscuous: bool,
     /// Announcements of the host's address, so that switches need not flood.
     pub announce: bool,
-    /// End markers, from which sinks learn the number of frames. Not needed if all hosts' reports are settled with
-    /// each other.
+    /// End markers; not needed if all hosts' reports are settled.
     pub end_markers: bool,
     /// Busy polling instead of sleeping.
     pub busy: bool,
-    /// Minimum sleep while there is traffic, so that frames move in batches. It delays the reaction to a pause frame.
+    /// Minimum sleep while there is traffic, which batches frames and delays obedience to pauses.
     pub nap: Nanos,
-    /// Rate limiters: streams carry a CN-TAG and obey CNMs. `None` only counts CNMs.
+    /// Rate limiters, with CN-TAGs on all streams; `None` only counts CNMs.
     pub qcn: Option<ReactionSettings>,
     /// Entries of each ring.
     pub ring: u32,

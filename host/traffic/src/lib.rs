@@ -1,11 +1,11 @@
 //! A host on one interface over AF_XDP: sender and sink in one.
 //!
 //! Tests of a lossless switch need hosts that obey pause frames and account for every frame; Linux' own hosts do
-//! neither. `xoff traffic` runs one such host. The demo and tests run several in one process, each on a thread in its
-//! own network namespace.
+//! neither. `xoff traffic` runs one such host; the demo and tests run several, each on a thread in its own network
+//! namespace.
 //!
-//! The host's decisions are in the crate `xoff_host`, as functions of time and bytes. This crate drives them: the
-//! loop that reads the clock (`host`), the interface (`station`), and single frames over a packet socket ([`emit`]).
+//! The host's decisions are in the crate `xoff_host`. This crate drives them: a loop with a clock (`host`), an
+//! interface (`station`), and single frames over a packet socket ([`emit`]).
 //!
 //! ```no_run
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {

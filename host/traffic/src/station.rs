@@ -16,7 +16,6 @@ use xoff_xdp::sleeper::duplicates;
 
 const RECEIVE_MAX: u32 = 64;
 
-/// An open interface.
 #[derive(Debug)]
 pub struct Station {
     port: Port,
@@ -26,8 +25,8 @@ pub struct Station {
 }
 
 impl Station {
-    /// Opens `device` with rings of `ring` entries. Each queue has `ring` chunks to receive into; `ring` more are for
-    /// sending and `ring` for the window.
+    /// Opens `device` with rings of `ring` entries, and as many chunks for each queue, for sending, and for the
+    /// window.
     ///
     /// # Errors
     /// Returns an error if the interface cannot be used.
@@ -52,36 +51,32 @@ impl Station {
         Ok(Station { port, store, committed: Bytes::ZERO })
     }
 
-    /// Returns the properties of the interface.
     #[must_use]
     pub fn facts(&self) -> &Facts {
         self.port.facts()
     }
 
-    /// Returns the interface's address.
     #[must_use]
     pub fn address(&self) -> MacAddr {
         self.port.facts().mac
     }
 
-    /// Returns the packet memory for reading.
     #[must_use]
     pub fn store(&self) -> &Store {
         &self.store
     }
 
-    /// Returns the packet memory for writing and freeing frames.
     pub fn store_mut(&mut self) -> &mut Store {
         &mut self.store
     }
 
-    /// Returns the maximum number of frames that [`Station::receive`] adds.
+    /// Returns the maximum frames of one [`Station::receive`].
     #[must_use]
     pub fn receive_max(&self) -> usize {
         (RECEIVE_MAX * self.facts().queues) as usize
     }
 
-    /// Appends received frames to `frames`, and refills the receive ring. Returns true if more frames may be pending.
+    /// Appends received frames, and refills the receive ring. Returns true if more may be pending.
     #[inline]
     pub fn receive(&mut self, frames: &mut Vec<Frame>) -> bool {
         let received = self.port.receive(&mut self.store, RECEIVE_MAX, |_, frame| frames.push(frame));
@@ -89,7 +84,7 @@ impl Station {
         received >= RECEIVE_MAX
     }
 
-    /// Allocates a frame of `len` bytes to send; `None` while too many are in the kernel.
+    /// Allocates a frame to send; `None` while too many are in the kernel.
     #[inline]
     pub fn allocate(&mut self, len: u32) -> Option<Frame> {
         self.port.compose(&mut self.store, len)
@@ -126,7 +121,7 @@ impl Station {
         self.committed = self.committed.saturating_sub(bytes);
     }
 
-    /// Returns true if sending has found the interface deleted, after which no frame passes.
+    /// Returns true if sending has found the interface deleted.
     #[must_use]
     pub fn is_gone(&self) -> bool {
         self.port.is_gone()

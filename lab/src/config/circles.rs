@@ -1,9 +1,8 @@
-//! Cycles of wires: checks that a broadcast neither loops nor reaches a switch twice.
+//! Checks that a broadcast neither loops nor reaches a switch twice.
 //!
-//! A switch floods a frame to all ports except its ingress port. Of a group it takes one member, which may be any of
-//! them, and none of the ingress port's group. So several wires between two switches are no cycle if they are a group
-//! at both ends. Leaves and spines are no cycle if the uplinks of each leaf are a group. The check covers every
-//! choice of members.
+//! A switch floods a frame to all ports except its ingress port. Of a group it takes any one member, and none of the
+//! ingress port's group. So several wires between two switches are no cycle if they are a group at both ends. Neither
+//! are leaves and spines, if the uplinks of each leaf are a group. The check covers every choice of members.
 
 use std::collections::BTreeMap;
 

@@ -1,12 +1,11 @@
-//! The file of a network of hosts and switches, as `xoff lab` builds it.
+//! The file of a network of hosts and switches for `xoff lab`.
 //!
 //! ```text
 //! text --keys--> tables and values --names, wires--> topology --plan--> addresses
 //!                                  --switches--> a configuration for each switch, as from a file of its own
 //! ```
 //!
-//! A switch has the keys of a switch's own file. Errors in them are reported at their place in this file, and all
-//! errors at once.
+//! A switch has the keys of a switch's own file. All errors are reported at once, at their place in this file.
 
 mod circles;
 mod keys;
@@ -40,7 +39,7 @@ const NETWORK: FileKind = FileKind {
 pub struct Network {
     /// Name of the network.
     pub name: String,
-    /// Hosts, in the order in which the file first names them.
+    /// Hosts, in the order of their first mention.
     pub hosts: Vec<Host>,
     /// Switches, in the order of the file.
     pub switches: Vec<SwitchNode>,
@@ -57,9 +56,9 @@ pub struct Host {
     pub name: String,
     /// Namespaces in which the host lives.
     pub place: Place,
-    /// Arguments of the agent that obeys pauses for the host (`xoff nic`); `None` disables the agent.
+    /// Arguments of the host's agent (`xoff nic`); `None` disables it.
     pub nic: Option<NicSettings>,
-    /// Devices, one for each wire of the host, in the order of the wires.
+    /// Devices, one for each wire of the host, in order.
     pub interfaces: Vec<Interface>,
 }
 
@@ -105,7 +104,7 @@ pub struct Interface {
 pub struct SwitchNode {
     /// Name of the switch.
     pub name: String,
-    /// Configuration of the switch. Ports and their devices have the same names.
+    /// Configuration of the switch, whose ports and devices have the same names.
     pub config: Config,
 }
 

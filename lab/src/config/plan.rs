@@ -1,6 +1,6 @@
-//! Addresses, assigned in the order of the file. Broadcast domain number S, from 1, has 10.S.0.0/16 and
-//! fd78:6f66:6600:S::/64 (78 6f 66 66 is "xoff"). The addresses of its n-th device, in the order of the hosts, end
-//! with n. A MAC address is 02:00:00:I:H:H, from the number of the host and the index of its device.
+//! Addresses in the order of the file. Broadcast domain S, from 1, has 10.S.0.0/16 and fd78:6f66:6600:S::/64 (78 6f
+//! 66 66 is "xoff"); its n-th device, in the order of the hosts, has addresses that end with n. A MAC address is
+//! 02:00:00:I:H:H, from the number of the host and the index of its device.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;

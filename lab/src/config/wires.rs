@@ -1,5 +1,5 @@
-//! The topology: names become indexes, every switch gets its ports and every host its devices. Wires that close a
-//! cycle of switches are recorded.
+//! The topology: names become indexes, switches get ports, hosts get devices, and wires that close a cycle of
+//! switches are recorded.
 
 use std::collections::BTreeMap;
 
@@ -230,7 +230,7 @@ impl Wiring {
     }
 }
 
-/// Converts the name of a node into a part of an environment variable.
+/// Converts the name of a node for an environment variable.
 #[must_use]
 pub fn variable(name: &str) -> String {
     name.to_ascii_uppercase().replace('-', "_")

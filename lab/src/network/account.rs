@@ -1,5 +1,5 @@
-//! The account of a network's frames, and the verdict on the promise. No lossless class may lose a frame at a switch.
-//! Sockets, devices and queues of the kernel must not lose any frame whose class is unknown.
+//! The account of a network's frames, and the verdict on the promise: switches lost no lossless frame, and the
+//! kernel's sockets, devices and queues lost none whose class is unknown.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -29,7 +29,7 @@ pub struct NetworkVerdict {
     pub promise: Promise,
     /// Frames of lossless classes that switches dropped.
     pub lossless_lost: u64,
-    /// Losses in devices and XDP sockets of switches, of classes that may be lossless.
+    /// Losses in devices and XDP sockets of switches, in classes that may be lossless.
     pub unseen_lost: u64,
     /// Losses of any class in devices and queues of hosts.
     pub host_dropped: u64,
@@ -41,8 +41,7 @@ pub struct NetworkVerdict {
 }
 
 impl Account {
-    /// Computes the account from the final counters. `failed` lists failures, and `waiting` lists queues that still
-    /// held frames.
+    /// Computes the account. `failed` lists failures, `waiting` queues that still held frames.
     #[must_use]
     pub fn of(network: NetworkStatus, mut failed: Vec<String>, waiting: Vec<String>) -> Account {
         let switches = || network.switches.iter().map(|switch| &switch.verdict);
@@ -217,7 +216,7 @@ fn classes(switches: &[Status]) -> String {
     table(&["switch", "class", "frames in", "out", "dropped", "pauses"], rows)
 }
 
-/// Formats a table at its natural width with numbers to the right; empty without rows.
+/// Formats a table with numbers to the right; empty without rows.
 pub fn table(header: &[&str], rows: impl Iterator<Item = Vec<String>>) -> String {
     let mut table = Table::new();
     table.load_preset(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);

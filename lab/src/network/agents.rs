@@ -1,5 +1,5 @@
-//! The agents of a network's hosts, which make their kernels obey pauses. For each device the program starts itself
-//! as a child (`xoff nic`), which ends with the process that holds the network.
+//! The agents (`xoff nic`) of a network's hosts, which make their kernels obey pauses: a child of this program for
+//! each device, which ends with the process that holds the network.
 
 use std::collections::BTreeSet;
 use std::os::unix::process::CommandExt as _;

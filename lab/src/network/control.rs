@@ -1,5 +1,5 @@
 //! Control of a network by other commands: a Unix socket named after it, with one request and one reply per
-//! connection, each a line of JSON. The process that holds the network replies.
+//! connection, each a line of JSON.
 
 use std::fs::{self, File, Permissions};
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
@@ -41,7 +41,7 @@ pub enum Request {
 /// An event that ends a network.
 #[derive(Debug)]
 pub enum Event {
-    /// A request to end, with the connection that expects the account.
+    /// A request to end, with the connection for the account.
     Down(UnixStream),
     /// A signal, by number.
     Signal(i32),
@@ -62,8 +62,7 @@ impl Claim {
     /// Claims a name.
     ///
     /// # Errors
-    /// Returns [`NetworkError::Exists`] if a running network has the name, or an error if the directory cannot be
-    /// written.
+    /// Returns [`NetworkError::Exists`] if a network has the name, or an error if the directory cannot be written.
     pub fn of(name: &str) -> Result<Claim, NetworkError> {
         let what = || NetworkError::io(format!("make a socket in {DIRECTORY}"));
         make_directory()?;
@@ -175,7 +174,7 @@ pub fn all() -> Vec<String> {
     names
 }
 
-/// Returns the network to use: `name`, or the only running one.
+/// Returns `name`, or the only running network.
 ///
 /// # Errors
 /// Returns an error if there is none, or more than one.

@@ -1,5 +1,5 @@
-//! Programs in a node of a network that another process holds. They keep the terminal, working directory and
-//! environment of the client, because they replace its process.
+//! Programs in a node of a network that another process holds. They replace the client's process, and so keep its
+//! terminal, directory and environment.
 
 use std::fs::File;
 use std::io;
@@ -9,7 +9,7 @@ use nix::sched::{CloneFlags, setns};
 
 use super::names::Entrance;
 
-/// Moves the calling process to the network namespace of a node; its files stay the same.
+/// Moves the calling process to the network namespace of a node.
 ///
 /// # Errors
 /// Returns an error if the node is gone, or may not be entered.
@@ -33,8 +33,8 @@ pub fn enter(entrance: &Entrance) -> io::Result<()> {
     Ok(())
 }
 
-/// Returns a command to which a program and its arguments are appended. The program is killed when this process ends.
-/// It may start in a namespace that does not show this program's file.
+/// Returns a command to which a program is appended. The program is killed when this process ends, and may start
+/// where this program's file is not visible.
 #[must_use]
 pub fn child() -> Command {
     let mut command = Command::new("/proc/self/exe");
@@ -42,7 +42,7 @@ pub fn child() -> Command {
     command
 }
 
-/// Returns a shell's exit code for a program that could not be started.
+/// Returns a shell's exit code for a program that could not start.
 #[must_use]
 pub fn exit_code_of(error: &io::Error) -> u8 {
     if error.kind() == io::ErrorKind::NotFound { 127 } else { 126 }

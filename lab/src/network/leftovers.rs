@@ -1,10 +1,10 @@
 //! Leftovers of a killed network: programs in its namespaces, its devices in namespaces that existed before, and its
 //! socket's file.
 //!
-//! Every namespace of a network has a mark at its loopback device: the network's name, and the process that holds it
-//! with its start time. A marked namespace whose process is dead contains only leftovers, and its processes are
-//! ended. In a namespace that existed before (container, `ip netns`), only the network's devices are marked, and only
-//! they are deleted. Process ids depend on the PID namespace, so marks from another one are ignored.
+//! Every namespace of a network has a mark at its loopback device: the network's name, and its process with the start
+//! time. If that process is dead, all processes in the namespace are ended. In a namespace that existed before
+//! (container, `ip netns`), only the network's devices are marked and deleted. Process ids depend on the PID
+//! namespace, so marks from another one are ignored.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Display};
@@ -115,7 +115,7 @@ fn processes() -> BTreeMap<u64, Vec<Process>> {
     all
 }
 
-/// Ends every process in these namespaces, first by SIGTERM, except the `spared` ones and their children. The caller
+/// Ends every process in these namespaces, first by SIGTERM, except `spared` ones and their children. The caller
 /// holds the namespaces. Returns the number of processes.
 pub fn end_members(namespaces: &BTreeSet<u64>, spared: &BTreeSet<i32>) -> usize {
     let members = || -> BTreeSet<Process> {
@@ -141,7 +141,7 @@ fn namespaces() -> BTreeMap<u64, Namespace> {
     namespaces.map(|namespace| (namespace.inode(), namespace)).collect()
 }
 
-/// Ends the leftovers of networks whose processes are dead; returns the names of these networks.
+/// Ends the leftovers of dead networks, and returns their names.
 pub fn sweep() -> BTreeSet<String> {
     let own = fs::metadata("/proc/self/ns/net").map(|namespace| namespace.ino()).unwrap_or(0);
     let namespaces = namespaces();

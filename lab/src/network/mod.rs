@@ -1,5 +1,4 @@
-//! A network from one file, of switches and of hosts that run any programs: built, observed and accounted for by
-//! `xoff lab`.
+//! A network from one file, of switches and of hosts that run any programs, for `xoff lab`.
 //!
 //! ```text
 //! crate::config   the file, and every error with its place
@@ -11,9 +10,9 @@
 //! leftovers       remains of a killed network, found by a mark in its namespaces, and ended
 //! ```
 //!
-//! The process that made a network holds it: its switches are threads of the process, and its namespaces have no
-//! names outside. When the process ends in any way, devices and switches vanish. The next network that is made ends
-//! programs that still run in the namespaces.
+//! The process that made a network holds it: switches are its threads, and namespaces have no names outside. When the
+//! process ends in any way, devices and switches vanish. The next network ends programs that still run in the
+//! namespaces.
 
 pub mod account;
 mod agents;

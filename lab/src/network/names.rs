@@ -35,7 +35,7 @@ impl Entrance {
     }
 }
 
-/// Returns the `/etc/hosts` of every node: the network's names, then the machine's lines.
+/// Returns the `/etc/hosts` of every node: names of the network, then the machine's lines.
 #[must_use]
 pub fn hosts_file(network: &Network, of_machine: &str) -> String {
     let mut text = String::new();
@@ -48,7 +48,7 @@ pub fn hosts_file(network: &Network, of_machine: &str) -> String {
     text + of_machine
 }
 
-/// Returns the environment variables of a network; `entrances` are those of its hosts, then those of its switches.
+/// Returns the environment variables; `entrances` are those of hosts, then of switches.
 #[must_use]
 pub fn variables(network: &Network, entrances: &[Entrance]) -> BTreeMap<String, String> {
     let hosts: Vec<&str> = network.hosts.iter().map(|host| host.name.as_str()).collect();

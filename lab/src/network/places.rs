@@ -1,5 +1,4 @@
-//! Hosts that existed before the network: their namespaces, found once and held open. The process may end while the
-//! network is up, and another process may get its id.
+//! Namespaces of hosts that existed before the network, held open: a process may end, and its id be reused.
 
 use std::fs::File;
 use std::io;

@@ -36,19 +36,19 @@ pub struct NetworkStatus {
 pub struct HostStatus {
     /// Name of the host.
     pub name: String,
-    /// Place of the host: `namespace`, `netns NAME`, `pid N`, `container NAME` or `tap NAME`.
+    /// `namespace`, `netns NAME`, `pid N`, `container NAME` or `tap NAME`.
     pub place: String,
-    /// True if an agent is to obey pauses for the host.
+    /// True if the host is to have an agent.
     pub nic: bool,
     /// Devices.
     pub interfaces: Vec<InterfaceStatus>,
-    /// Datagrams that found no room in the host's sockets since the network came up: they arrived, and the program
-    /// did not read them. Zero for a virtual machine.
+    /// Datagrams that found no room in the host's sockets since the start, because the program did not read. Zero for
+    /// a virtual machine.
     pub socket_drops: u64,
 }
 
 impl HostStatus {
-    /// Returns true if an agent of the host is gone, or does not answer.
+    /// Returns true if an agent is gone, or does not answer.
     #[must_use]
     pub fn lacks_agent(&self) -> bool {
         self.nic && self.interfaces.iter().any(|interface| interface.agent.is_none())
@@ -68,7 +68,7 @@ pub struct InterfaceStatus {
     pub ipv6: String,
     /// Counters of the device; `None` if they cannot be read.
     pub counters: Option<InterfaceCounters>,
-    /// Status of the device's agent; `None` if there is none, or it does not answer.
+    /// Status of the agent; `None` without an answer.
     pub agent: Option<NicStatus>,
 }
 
@@ -85,11 +85,11 @@ pub struct InterfaceCounters {
     pub rx_bytes: u64,
     /// Frames to send that the device lost.
     pub tx_dropped: u64,
-    /// Received frames that the device lost, without control frames of switches to a host without agent.
+    /// Received frames that the device lost, without control frames to a host without agent.
     pub rx_dropped: u64,
-    /// Frames that the queueing discipline dropped; with an agent, only those of lossless classes.
+    /// Frames that the queueing discipline dropped; with an agent, lossless ones only.
     pub queue_dropped: u64,
-    /// Frames of lossy classes that the queueing discipline dropped, if an agent knows.
+    /// Lossy frames that the queueing discipline dropped, if an agent knows.
     pub queue_dropped_lossy: u64,
 }
 
@@ -130,7 +130,7 @@ pub struct Description {
     pub variables: BTreeMap<String, String>,
     /// Namespaces of the nodes, by name.
     pub entrances: BTreeMap<String, Entrance>,
-    /// Names of virtual machines, of which only the TAP is on this machine.
+    /// Virtual machines, of which only the TAP is on this machine.
     pub guests: BTreeSet<String>,
     /// Wires.
     pub links: Vec<LinkStatus>,
@@ -168,7 +168,7 @@ impl Seen {
     /// Reads all counters.
     ///
     /// # Errors
-    /// Returns an error if the system lacks resources for a conversation with the workers.
+    /// Returns an error if the system lacks resources to query the workers.
     pub fn status(&self) -> std::io::Result<NetworkStatus> {
         let runtime = runtime::Builder::new_current_thread().enable_time().build()?;
         let ask = |view: &Arc<SwitchView>| {
@@ -178,7 +178,7 @@ impl Seen {
         Ok(self.status_with(self.views.iter().map(ask).collect()))
     }
 
-    /// Reads the counters of hosts and combines them with these final states of switches.
+    /// Combines the counters of hosts with these final states of switches.
     #[must_use]
     pub fn status_with(&self, switches: Vec<Status>) -> NetworkStatus {
         let hosts = parallel::each((0..self.network.hosts.len()).collect(), |host| self.host(host));

@@ -7,7 +7,7 @@ use xoff_switch::control::{Answer, snapshot};
 
 use super::seen::{EndStatus, HostStatus, InterfaceCounters, InterfaceStatus, LinkStatus, NetworkStatus};
 
-/// Returns the state of a network with a host at each port of the control thread's test switch, without any loss.
+/// Returns a network with a host at each port of the control thread's test switch, without any loss.
 #[must_use]
 pub fn network() -> NetworkStatus {
     let (view, _inbox) = view();

@@ -1,6 +1,6 @@
 //! Sinks for control frames to hosts without agent. The kernel counts frames without a receiver as lost
-//! (`rx_dropped`), together with real losses. A packet socket therefore receives MAC control and congestion
-//! notifications, and its filter discards them. So the remaining count consists of real losses.
+//! (`rx_dropped`), like real losses. So a packet socket receives MAC control and congestion notifications, and its
+//! filter discards them.
 
 use std::io;
 use std::os::fd::AsFd as _;

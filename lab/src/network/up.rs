@@ -74,7 +74,7 @@ impl Up {
     /// Builds the network, unless `is_stopped` returns true meanwhile.
     ///
     /// # Errors
-    /// Returns the system's refusal, or [`NetworkError::Stopped`]. Nothing is left in either case.
+    /// Returns the system's refusal, or [`NetworkError::Stopped`]; nothing is left.
     pub fn new(network: Network, is_stopped: &mut dyn FnMut() -> bool) -> Result<Up, NetworkError> {
         let mark = Mark::of(&network.name).map_err(NetworkError::io("read /proc"))?.to_string();
         let names = names::hosts_file(&network, &fs::read_to_string("/etc/hosts").unwrap_or_default());
@@ -132,7 +132,7 @@ impl Up {
         &self.seen
     }
 
-    /// Ends the programs in the network's namespaces, then the switches when their queues are empty.
+    /// Ends the network's programs, then its switches when their queues are empty.
     #[must_use]
     pub fn down(mut self) -> Account {
         leftovers::end_members(&self.made, &self.agents.pids());

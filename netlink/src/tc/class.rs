@@ -21,12 +21,12 @@ pub struct Rate {
     pub bytes_per_second: u64,
     /// Bytes charged for each frame beyond its length (FCS, preamble, gap).
     pub overhead: u16,
-    /// Minimum bytes charged for a frame, overhead included. Must be 0 before Linux 5.16.
+    /// Minimum bytes charged for a frame, overhead included. 0 before Linux 5.16.
     pub least: u16,
 }
 
 impl Rate {
-    /// Returns the time in nanoseconds that `bytes` take at this rate, without overhead.
+    /// Returns the nanoseconds that `bytes` take, without overhead.
     #[must_use]
     pub fn nanos(self, bytes: u64) -> u64 {
         let nanos = u128::from(bytes) * 1_000_000_000 / u128::from(self.bytes_per_second.max(1));
@@ -62,8 +62,8 @@ impl RateBytes {
     }
 }
 
-/// A class of an HTB. It is always served up to its rate. Beyond that, up to its ceil, it borrows what its parent has
-/// left: in the order of `priority`, round robin among classes of equal priority.
+/// A class of an HTB, always served up to its rate. Up to its ceil, it borrows what its parent has left, in the order
+/// of `priority`, round robin among equals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HtbClass {
     /// Guaranteed rate.
@@ -81,7 +81,7 @@ pub struct HtbClass {
 }
 
 impl HtbClass {
-    /// Returns a request to create or change the class. A change keeps queued frames.
+    /// Returns a request to create or change the class; queued frames stay.
     #[must_use]
     pub fn put(&self, place: Place) -> Request {
         let HtbClass { rate, ceil, priority, quantum, .. } = *self;
@@ -102,8 +102,8 @@ impl HtbClass {
             .map(|(rate, burst)| ticks(rate.nanos(burst.into())).max(1))
     }
 
-    /// Checks that the kernel reports the class as it was [put](Self::put). Ignores the quantum, because the kernel
-    /// keeps the first quantum of a class with children.
+    /// Checks that the kernel reports the class as [put](Self::put), except the quantum: the kernel keeps the first
+    /// one of a class with children.
     #[must_use]
     pub fn agrees_with(&self, node: &Node) -> bool {
         const DEPTHS: usize = 2 * RateBytes::LEN;
@@ -121,7 +121,7 @@ impl HtbClass {
             && number(4) == self.priority
     }
 
-    /// Returns a request to remove the class at `place`, with its queueing discipline and the frames queued there.
+    /// Returns a request to remove a class with its queued frames.
     #[must_use]
     pub fn delete(place: Place) -> Request {
         Request::new(RTM_DELTCLASS, 0, place, 0, None, told("remove", "class", place))

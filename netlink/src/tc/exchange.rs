@@ -23,7 +23,7 @@ pub struct TcError {
 }
 
 impl TcError {
-    /// Returns true if the object does not exist: an unknown kind, or an empty place.
+    /// Returns true for an unknown kind, or an empty place.
     #[must_use]
     pub fn is_not_found(&self) -> bool {
         self.source.kind() == ErrorKind::NotFound
@@ -61,7 +61,7 @@ impl Conversation {
         self.dump_nodes(RTM_GETTCLASS, ifindex, Handle::NONE, "read the classes")
     }
 
-    /// Reads the filters of a device below `parent`: a queueing discipline, or [`Handle::INGRESS`] of a clsact.
+    /// Reads a device's filters below `parent`: a queueing discipline, or [`Handle::INGRESS`] of a clsact.
     ///
     /// # Errors
     /// Returns the errors of [`Conversation::send`].

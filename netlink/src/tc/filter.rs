@@ -40,13 +40,12 @@ pub enum Answer {
     Class,
     /// Action on the frame: -1 passes it to the next filter, 4 (TC_ACT_STOLEN) drops it.
     Verdict,
-    /// Redirection (mirred) if the number is -1: the frame leaves by the device of this index. 0 passes it to the
-    /// next filter.
+    /// Redirection (mirred) to the device of this index if the number is -1; 0 passes the frame to the next filter.
     RedirectTo(i32),
 }
 
 impl Filter {
-    /// Returns a filter that redirects every frame to the device of index `ifindex`.
+    /// Returns a filter that redirects every frame to a device.
     #[must_use]
     pub fn redirect(priority: u16, ifindex: i32) -> Filter {
         const RETURN: u16 = 0x06;
@@ -54,7 +53,7 @@ impl Filter {
         Filter { priority, program, answer: Answer::RedirectTo(ifindex) }
     }
 
-    /// Returns a request to create the filter at `place`, or to replace the filter with the same handle.
+    /// Returns a request to create the filter at `place`, or to replace that of the same handle.
     #[must_use]
     pub fn put(&self, place: Place) -> Request {
         let len = u16::try_from(self.program.len()).expect("the kernel takes 4,096 instructions");
@@ -85,8 +84,7 @@ impl Filter {
             && node.program() == self.program
     }
 
-    /// Returns a request to remove the filter `node`. If the node has no handle, the kernel removes all filters of
-    /// its priority and protocol.
+    /// Returns a request to remove a filter. A node without handle stands for all of its priority and protocol.
     #[must_use]
     pub fn delete(ifindex: i32, node: &Node) -> Request {
         let place = Place { ifindex, parent: node.parent, handle: node.handle };

@@ -5,10 +5,9 @@
 //!                               Conversation::qdiscs, filters --> Node
 //! ```
 //!
-//! A [`Request`] is an encoded message, so that a time-critical caller can prepare it.
-//! [`Conversation::send`](crate::Conversation::send) then makes two system calls, one to send it and one to read the
-//! reply, and allocates nothing. This module knows no purpose of the queues. It uses the kernel's names (`htb`,
-//! `tbf`, `plug`).
+//! A [`Request`] is encoded in advance by time-critical callers. [`Conversation::send`](crate::Conversation::send)
+//! then makes two system calls, to send it and to read the reply, and allocates nothing. The kernel's names are kept
+//! (`htb`, `tbf`, `plug`).
 
 mod bpf;
 mod class;

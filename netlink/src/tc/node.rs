@@ -21,10 +21,9 @@ pub struct Node {
     pub parent: Handle,
     /// Handle of the object.
     pub handle: Handle,
-    /// Priority and protocol of a filter; handle of a class's queueing discipline; a number internal to the kernel
-    /// for others.
+    /// Priority and protocol of a filter; handle of a class's queueing discipline.
     pub info: u32,
-    /// Chain of a filter. The kernel starts with chain 0 and runs others only if a filter jumps there.
+    /// Chain of a filter. The kernel runs chain 0, and others only after a jump.
     pub chain: u32,
     /// Options, encoded by the kernel.
     pub options: Vec<u8>,
@@ -71,7 +70,7 @@ impl Node {
         Handle(self.info).major()
     }
 
-    /// Returns true if a filter runs a program on frames of every EtherType, as [`Filter`](crate::tc::Filter) does.
+    /// Returns true if a filter runs a program on frames of every EtherType.
     #[must_use]
     pub fn is_program(&self) -> bool {
         self.kind == "bpf" && self.info & 0xffff == u32::from(ALL_PROTOCOLS.to_be())

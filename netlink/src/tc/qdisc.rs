@@ -31,8 +31,7 @@ pub enum Qdisc {
     },
     /// A queue that blocks and releases on command. A new plug is blocked.
     Plug(Plug),
-    /// The place of filters that run before a device's queues and on receipt; its parent is
-    /// [`crate::tc::Handle::CLSACT`].
+    /// The place of filters that run before a device's queues and on receipt, below [`crate::tc::Handle::CLSACT`].
     Clsact,
     /// Any other queueing discipline, with options in the kernel's encoding.
     Other {
@@ -46,16 +45,16 @@ pub enum Qdisc {
 /// Admission of frames by a [`Qdisc::Tbf`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bucket {
-    /// Passes frames at a rate, with at most `burst` bytes ahead of it. The kernel drops a frame longer than `burst`,
-    /// and segments a superframe.
+    /// Passes frames at a rate, at most `burst` bytes ahead of it. The kernel drops longer frames, and segments
+    /// superframes.
     Open {
         /// Rate of the bucket.
         rate: Rate,
         /// Depth of the bucket and maximum length of a frame, in bytes.
         burst: u32,
     },
-    /// Passes no frame, because each costs more than the bucket holds. Linux before 5.16 ignores the minimum size of
-    /// frames: there it passes one bucket of `burst` bytes, then a few bytes per second.
+    /// Passes no frame, because each costs more than the bucket holds. Linux before 5.16 passes one bucket of `burst`
+    /// bytes, then a few bytes per second.
     Shut {
         /// Maximum bytes of a queued frame; less than 65,535.
         burst: u32,
@@ -86,35 +85,34 @@ impl Qdisc {
         }
     }
 
-    /// Returns a request to create the queueing discipline. The kernel refuses it if one was configured there
-    /// already.
+    /// Returns a request to create the queueing discipline, which fails if one was configured there.
     #[must_use]
     pub fn add(&self, place: Place) -> Request {
         self.message("add", NLM_F_CREATE | NLM_F_EXCL, place)
     }
 
-    /// Returns a request to create the queueing discipline, or to replace the present one and drop its queued frames.
-    /// One of the same kind and handle is changed instead.
+    /// Returns a request to create it, or to replace the present one and drop its frames. One of the same kind and
+    /// handle is changed.
     #[must_use]
     pub fn replace(&self, place: Place) -> Request {
         self.message("put", NLM_F_CREATE | NLM_F_REPLACE, place)
     }
 
-    /// Returns a request to change a queueing discipline of the same kind and handle. Queued frames stay.
+    /// Returns a request to change one of the same kind and handle; queued frames stay.
     #[must_use]
     pub fn change(&self, place: Place) -> Request {
         self.message("change", 0, place)
     }
 
-    /// Returns a request to remove a queueing discipline. A device reverts to its default, a class to a pfifo.
+    /// Returns a request to remove one. A device reverts to its default, a class to a pfifo.
     #[must_use]
     pub fn delete(place: Place) -> Request {
         let what = told("remove", "the queueing discipline", place);
         Request::new(RTM_DELQDISC, 0, place, 0, None, what)
     }
 
-    /// Checks that the kernel reports this queueing discipline as created or changed. A plug does not report its
-    /// state, and a tbf does not report its maximum frame length.
+    /// Checks that the kernel reports it as created or changed, except the state of a plug and a tbf's maximum frame
+    /// length.
     #[must_use]
     pub fn agrees_with(&self, node: &Node) -> bool {
         let is_it = match *self {

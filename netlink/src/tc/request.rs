@@ -12,8 +12,7 @@ pub(crate) const TC_HEADER: usize = 20;
 const TCA_KIND: u16 = 1;
 const TCA_OPTIONS: u16 = 2;
 
-/// The number of a queueing discipline (minor 0), a class or a filter. `tc` shows it as `major:minor` in hexadecimal
-/// digits.
+/// Number of a queueing discipline (minor 0), a class or a filter; `tc` shows it as hexadecimal `major:minor`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Handle(pub u32);
 
@@ -24,9 +23,9 @@ impl Handle {
     pub const ROOT: Handle = Handle(0xffff_ffff);
     /// Parent of a clsact.
     pub const CLSACT: Handle = Handle(0xffff_fff1);
-    /// Parent of a clsact's filters on frames that the device sends.
+    /// Parent of a clsact's filters on frames to send.
     pub const EGRESS: Handle = Handle(0xffff_fff3);
-    /// Parent of a clsact's filters on frames that the device received.
+    /// Parent of a clsact's filters on received frames.
     pub const INGRESS: Handle = Handle(0xffff_fff2);
 
     /// Combines the two halves of a handle.
@@ -105,7 +104,7 @@ impl Request {
         Request { what, bytes }
     }
 
-    /// Returns a description of the request for messages, such as "add tbf 7873: below 786e:13 at device 4".
+    /// Returns a description for messages: "add tbf 7873: below 786e:13 at device 4".
     #[must_use]
     pub fn what(&self) -> &str {
         &self.what

@@ -1,5 +1,5 @@
-//! Comparison of the agent's queues with their settings, and repair. Any privileged program may change the queues,
-//! and frames of a paused class may leave then.
+//! Checks and repairs the agent's queues. Any privileged program may change them, and frames of a paused class may
+//! leave then.
 
 use xoff_dataplane::units::{Class, ClassSet, Nanos};
 

@@ -1,5 +1,5 @@
-//! State of a device before the tree: its root queueing discipline, its offloads, and its limits of bytes queued for
-//! neighbours. The [journal](xoff_xdp::Journal) records it before any change, so that it outlives a killed process.
+//! State of a device before the tree: root queueing discipline, offloads, and limits of bytes queued for neighbours.
+//! The [journal](xoff_xdp::Journal) records it before any change.
 
 use serde::{Deserialize, Serialize};
 use xoff_netlink::Conversation;

@@ -1,9 +1,9 @@
-//! The classifier of frames from the kernel's stack: a switch's classifier ([`xoff_dataplane::classify`]) as a
-//! program of classic BPF.
+//! A switch's classifier ([`xoff_dataplane::classify`]) for frames of the kernel's stack, as a program of classic
+//! BPF.
 //!
-//! The program reads the fields that a switch's port would read from the frame on the wire. The outermost tag may be
-//! in the kernel's metadata instead of the frame, as on a VLAN device or for a forwarded frame. The program always
-//! returns the number of a class in the tree.
+//! The program reads the fields that a switch's port would read on the wire. The outermost tag may be in the kernel's
+//! metadata, as on a VLAN device or for a forwarded frame. The program always returns the number of a class in the
+//! tree.
 
 use xoff_dataplane::settings::Trust;
 use xoff_dataplane::units::Class;

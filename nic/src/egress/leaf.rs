@@ -1,13 +1,11 @@
 //! The queue of one class, which keeps its frames while it is stopped.
 //!
-//! Two kinds can do this. `plug` is made for it. Without it `tbf`, a token bucket, serves. When stopped, each frame
-//! costs more than the bucket holds, so none leaves. When running, its rate is far above any line's, and only the
-//! shaper above it limits. The kernel polls a restarted bucket only when a frame is sent: see
-//! [`Tree::wake`](super::tree::Tree::wake).
+//! `plug` is made for this. Without it `tbf`, a token bucket, serves. When stopped, each frame costs more than the
+//! bucket holds. When running, its rate is far above any line's. The kernel polls a restarted bucket only when a
+//! frame is sent: see [`Tree::wake`](super::tree::Tree::wake).
 //!
-//! A queueing discipline in BPF (Linux 6.16, CONFIG_NET_SCH_BPF) could be stopped by a write to a map, without
-//! netlink. It cannot be a third kind: the kernel accepts it only at a device's root or below `mq`, not below a
-//! shaper. It would have to be the whole tree.
+//! A queueing discipline in BPF (Linux 6.16, CONFIG_NET_SCH_BPF) could be stopped by a write to a map. It is no third
+//! kind, because the kernel accepts it only at a device's root or below `mq`, not below a shaper.
 
 use std::fmt;
 use std::thread;
@@ -46,7 +44,7 @@ impl Leaf {
     /// Returns the kind that this kernel supports, found by a trial in a new network namespace.
     ///
     /// # Errors
-    /// Returns an error if the kernel supports neither, or refuses the namespace (it requires CAP_SYS_ADMIN).
+    /// Returns an error if it supports neither, or refuses the namespace (without CAP_SYS_ADMIN).
     pub fn of_this_kernel() -> Result<Leaf, EgressError> {
         let probe = thread::spawn(|| {
             let refused = |source| EgressError::system("look what the kernel has for", "a device", source);

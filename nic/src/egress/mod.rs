@@ -8,20 +8,18 @@
 //!        └─ 786e:10       class 0, served last         └─ 7870: leaf
 //! ```
 //!
-//! Classes are served in strict priority, the highest first, as strict classes of a switch. HTB guarantees each class
-//! almost nothing, and lends the rest of the line in that order. A stopped [leaf](Leaf) keeps its frames, and HTB
-//! serves the next class. Frames in a leaf count in their socket's send buffer, so a program that sends more sleeps.
-//! Nothing is dropped as long as the leaf's limit exceeds the send buffers of all sockets.
+//! Classes are served in strict priority, the highest first. HTB guarantees each class almost nothing, and lends the
+//! line in that order. A stopped [leaf](Leaf) keeps its frames, and HTB serves the next class. Frames in a leaf count
+//! in their socket's send buffer, so a program that sends more sleeps. Nothing is dropped as long as the leaf's limit
+//! exceeds the send buffers of all sockets.
 //!
 //! The shaper counts a frame as the line does: with FCS, preamble and gap, and at least 64 bytes. It always adds a
-//! tag, because a tag in the kernel's metadata is invisible to the shaper. So the shaped rate never exceeds the
-//! line's, and the device's own ring, which cannot be stopped, stays empty.
+//! tag, because a tag in metadata is invisible to it. So the device's own ring, which cannot be stopped, stays empty.
 //!
 //! MAC control frames leave before all others, unshaped and never stopped.
 //!
-//! The [journal](Journal) records the device's previous state before it is changed: root queueing discipline,
-//! offloads, and limits for neighbours. So the guard, the next agent or `xoff nic --restore` can restore the device,
-//! however the agent ended.
+//! The [journal](Journal) records the device's previous state before it is changed. So the guard, the next agent or
+//! `xoff nic --restore` can restore the device, however the agent ended.
 
 mod before;
 mod classify;
@@ -63,7 +61,7 @@ pub struct LeafCounts {
     pub frames: u64,
     /// Bytes sent, without FCS.
     pub bytes: u64,
-    /// Frames dropped because the leaf was full, or because they were longer than its MTU allowed.
+    /// Frames dropped because the leaf was full, or they were longer than its MTU allowed.
     pub dropped: u64,
     /// Frames queued.
     pub waiting_frames: u64,
@@ -86,7 +84,7 @@ impl LeafCounts {
     }
 }
 
-/// Result of comparing a device's queues with the tree and repairing them.
+/// Result of comparing and repairing a device's queues.
 #[derive(Debug, Default)]
 pub struct Mended {
     /// Parts that were missing or changed.
@@ -95,11 +93,11 @@ pub struct Mended {
     pub left: Defects,
     /// Classes whose leaf was deleted: its queued frames are lost and counted nowhere.
     pub deleted: ClassSet,
-    /// Error that ended the repair early; `None` if the kernel accepted all of it.
+    /// Error that ended the repair early.
     pub refused: Option<EgressError>,
 }
 
-/// The tree of a device, in the network namespace of the thread that created or found it; usable from any thread.
+/// The tree of a device, in the network namespace of the opening thread; usable from any thread.
 #[derive(Debug)]
 pub struct Egress {
     tc: Conversation,
@@ -124,8 +122,8 @@ impl Egress {
     /// Time for a dying agent or its guard to release the device.
     const HEIR: Duration = Duration::from_secs(1);
 
-    /// Claims the device and reads its state for later restoration. Changes nothing before [`Egress::install`],
-    /// except that changes of a killed switch are undone.
+    /// Claims the device and reads its state for later restoration. Changes nothing, except that it undoes changes of
+    /// a killed switch.
     ///
     /// # Errors
     /// Returns [`EgressError`].
@@ -153,8 +151,8 @@ impl Egress {
         Ok(egress)
     }
 
-    /// Builds the tree with every class running without limit. A tree left by a killed agent is taken over, with its
-    /// queued frames.
+    /// Builds the tree with every class running without limit. A killed agent's tree is taken over, with its queued
+    /// frames.
     ///
     /// # Errors
     /// Returns [`EgressError`] and leaves the device unchanged.
@@ -221,7 +219,7 @@ impl Egress {
         Ok(egress)
     }
 
-    /// Finds the tree of a device, of any creator; returns `None` if there is none.
+    /// Finds the tree of a device, of any creator.
     ///
     /// # Errors
     /// Returns an error if the device does not exist, or the kernel refuses.
@@ -253,8 +251,8 @@ impl Egress {
         })
     }
 
-    /// Undoes the changes that a killed agent or switch left: starts all classes and restores the device. Returns
-    /// `None` if there is nothing to restore.
+    /// Undoes the changes of a killed agent or switch: starts all classes and restores the device. Returns `None` if
+    /// there are none.
     ///
     /// # Errors
     /// Returns an error if another process uses the device, and the errors of [`Egress::prepare`].
@@ -291,8 +289,8 @@ impl Egress {
         self.tree.wake()
     }
 
-    /// Adapts the tree to the device's current MTU; to be called periodically. If the kernel refuses, the tree keeps
-    /// the previous MTU, and the next call tries again.
+    /// Adapts the tree to the device's current MTU; to be called periodically. After a refusal the tree keeps the
+    /// previous MTU.
     ///
     /// # Errors
     /// Returns [`EgressError::TooLong`], and the errors of [`Egress::stop`].
@@ -314,8 +312,8 @@ impl Egress {
         self.stopped = ClassSet(self.stopped.0 & !classes.0);
     }
 
-    /// Compares a [dump](Self::dump) with the tree, and repairs missing or changed parts. Stops stopped classes again
-    /// before it leads frames to them. `doubted` are classes whose leaf another program is known to have changed.
+    /// Compares a [dump](Self::dump) with the tree, and repairs it: classes are stopped before frames are led to
+    /// them. `doubted` are classes whose leaf another program changed.
     ///
     /// # Errors
     /// Returns [`EgressError::Replaced`] if another program's queueing discipline is at the root; it stays.
@@ -344,7 +342,7 @@ impl Egress {
         Ok(Mended { found, left, deleted, refused: repaired.err() })
     }
 
-    /// Prepares the requests of stops and starts for the device's current MTU. Returns true if the MTU has changed.
+    /// Prepares stops and starts for the device's current MTU; returns true if it has changed.
     ///
     /// # Errors
     /// Returns [`EgressError::TooLong`], or an error if the device is gone.
@@ -419,8 +417,8 @@ impl Egress {
         self.tree.wake()
     }
 
-    /// Starts all classes, waits briefly for queued frames to leave, and restores the device. A failure of one part
-    /// does not affect the others.
+    /// Starts all classes, waits briefly for queued frames to leave, and restores the device, each part
+    /// independently.
     #[must_use]
     pub fn remove(mut self) -> Removed {
         self.put_back(true)

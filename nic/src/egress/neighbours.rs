@@ -1,6 +1,5 @@
-//! Queues of packets that wait for a neighbour's address, in front of the device. By default such a queue holds one
-//! socket's send buffer and drops beyond it. The agent raises the limit to a leaf's, so that sockets block there as
-//! in a leaf.
+//! Queues of packets that wait for a neighbour's address, in front of the device. By default they hold one socket's
+//! send buffer and drop beyond it. The agent raises the limit to a leaf's, so that sockets block instead.
 
 use std::fs::{File, OpenOptions};
 use std::io;

@@ -15,8 +15,8 @@ const HEADERS: u32 = 14 + 8;
 pub struct EgressSettings {
     /// Device, line rate and classification.
     pub nic: NicSettings,
-    /// Maximum bytes of layer 1 by which the shaper may exceed its rate, to catch up after a late timer. They may
-    /// leave faster than the line, so they are part of a peer's headroom.
+    /// Maximum bytes of layer 1 by which the shaper may exceed its rate after a late timer. They are part of a peer's
+    /// headroom.
     pub burst: Bytes,
     /// Maximum bytes queued in a lossless class; see [`EgressSettings::LIMIT_LOSSLESS`].
     pub limit_lossless: u32,
@@ -27,14 +27,13 @@ pub struct EgressSettings {
 }
 
 impl EgressSettings {
-    /// Used share of the line, 99 %. A hundredth of the rest covers the difference of two clocks. A burst after a
-    /// late timer leaves the device's ring within a hundred times its delay.
+    /// Used share of the line, 99 %. A hundredth of the rest covers the difference of two clocks; the remainder
+    /// drains a burst from the device's ring within a hundred times its delay.
     pub const SHARE: f64 = 0.99;
-    /// Default limit of a lossless class, 64 MiB. It fits three hundred sockets with Linux's default send buffer (208
-    /// KiB). It also fits the 65 frames of 4 KiB that soft-RoCE queues for each of 250 queue pairs. Memory is used
-    /// only for queued frames.
+    /// Default limit of a lossless class, 64 MiB: three hundred sockets with Linux's default send buffer (208 KiB),
+    /// or the 65 frames of 4 KiB that soft-RoCE queues for each of 250 queue pairs.
     pub const LIMIT_LOSSLESS: u32 = 64 << 20;
-    /// Default limit of a lossy class, 4 MiB: more than an ordinary queue of a thousand frames holds.
+    /// Default limit of a lossy class, 4 MiB: more than an ordinary queue of a thousand frames.
     pub const LIMIT_LOSSY: u32 = 4 << 20;
 
     /// Returns the defaults for an agent's settings.
@@ -49,16 +48,14 @@ impl EgressSettings {
         }
     }
 
-    /// Returns the maximum bytes of layer 1 that leave after [`Egress::stop`](super::Egress::stop) has returned, at a
-    /// device with this MTU. They are the frame in the driver and the shaper's burst. A peer's headroom must hold
-    /// them, beyond the time of stopping.
+    /// Returns the maximum bytes of layer 1 that leave after [`Egress::stop`](super::Egress::stop) has returned: the
+    /// frame in the driver and the shaper's burst. A peer's headroom must hold them.
     #[must_use]
     pub fn overrun(&self, mtu: u32) -> Bytes {
         overrun(self.burst, longest_at(mtu))
     }
 
-    /// Returns the default burst: 100 us of the line, the worst delay of a timer on an idle machine, and at least two
-    /// frames.
+    /// Returns the default burst: 100 us of the line, an idle machine's worst timer delay, and at least two frames.
     #[must_use]
     pub fn burst_at(speed: BitRate) -> Bytes {
         const TWO_FRAMES: Bytes = Bytes(2 * 1542);

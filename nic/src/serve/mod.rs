@@ -1,5 +1,5 @@
-//! HTTP of a host's agent: `/metrics`, `/status` and `/healthz`, served by the code of a switch's and with its names
-//! where the meaning is equal. Requests only read counters that the agent's thread writes, so they never delay it.
+//! HTTP of a host's agent: `/metrics`, `/status` and `/healthz`, with a switch's code and names. Requests only read
+//! counters, so they never delay the agent.
 
 mod metrics;
 mod status;
@@ -29,7 +29,7 @@ pub fn serve(view: Arc<NicView>, http: Http) -> Result<ControlHandle, ControlErr
     control::serve_routes(http, routes(view))
 }
 
-/// Starts a thread that reports to a service manager that the agent is alive, as long as it checks its queues.
+/// Starts a thread that reports to a service manager, as long as the agent checks its queues.
 pub fn agent_lives(view: Arc<NicView>) {
     let Some(every) = service::interval() else { return };
     let mut looks = 0;

@@ -21,7 +21,7 @@ use xoff_nic::egress::{Egress, EgressError, EgressSettings, LeafCounts};
 const PATIENCE: Duration = Duration::from_secs(20);
 
 pub const LOSSLESS: Class = Class::ALL[3];
-/// A lossy class other than 0, which carries the kernel's own frames (IPv6 multicast reports).
+/// Lossy class without the kernel's own frames (IPv6 multicast reports), which are in class 0.
 pub const LOSSY: Class = Class::ALL[1];
 /// DSCPs of the two classes.
 pub const DSCP_LOSSLESS: u8 = 24;
