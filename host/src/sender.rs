@@ -98,7 +98,7 @@ pub struct Sender {
     progress: Arc<Progress>,
 }
 
-/// Lowest first: rated streams by waiting time, then round robin.
+/// Order of service, lowest first: rated streams by waiting time, then round robin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Rank {
     Rated(Nanos),
@@ -114,9 +114,9 @@ struct Outgoing {
     source_port: Option<u16>,
     /// A switch's key of the frames. Flows with source ports of their own cannot be paused singly.
     flow: FlowKey,
-    /// The flow is paused.
+    /// True if the flow is paused.
     held: bool,
-    /// The stream was paused when it last had a frame due.
+    /// True if the stream was paused when it last had a frame due.
     is_blocked: bool,
     /// Time at which the last pause was found to have ended.
     let_go: Nanos,

@@ -61,7 +61,7 @@ pub struct Incoming {
     pub stream: u8,
     /// Class whose pauses the sender obeys.
     pub class: Class,
-    /// Index in the host's progress.
+    /// Index of the sender in the host's progress.
     progress_place: Option<usize>,
     /// Data frames, repetitions included.
     pub frames: u64,

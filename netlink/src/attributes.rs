@@ -99,12 +99,12 @@ pub(crate) fn text(value: &[u8]) -> String {
     String::from_utf8_lossy(&value[..end]).into_owned()
 }
 
-/// Returns 0 if `value` is too short.
+/// Returns the `index`th 32-bit number; 0 if `value` is too short.
 pub(crate) fn word(value: &[u8], index: usize) -> u32 {
     value.get(index * 4..).and_then(<[u8]>::first_chunk).map_or(0, |&bytes| u32::from_ne_bytes(bytes))
 }
 
-/// Returns 0 if `value` is too short.
+/// Returns the first 64-bit number; 0 if `value` is too short.
 pub(crate) fn long(value: &[u8]) -> u64 {
     value.first_chunk().map_or(0, |&bytes| u64::from_ne_bytes(bytes))
 }

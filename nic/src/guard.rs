@@ -95,7 +95,7 @@ pub struct Guard {
     child: Child,
     socket: UnixStream,
     until: [Nanos; CLASSES],
-    /// The guard died and is not yet replaced.
+    /// True if the guard died and is not yet replaced.
     lost: bool,
     /// Earliest start of the next guard.
     next_start: Nanos,
@@ -268,7 +268,7 @@ fn put_back(ifindex: i32, device: &str) -> Result<(), EgressError> {
 #[derive(Debug)]
 struct Watch {
     agent: UnixStream,
-    /// Incomplete message.
+    /// Bytes of an incomplete message.
     heard: Vec<u8>,
     until: [Nanos; CLASSES],
 }

@@ -14,7 +14,7 @@ use xoff_dataplane::units::PortId;
 use super::wires::Wiring;
 use super::{End, Link};
 
-/// Switch and port.
+/// Indexes of a switch and its port.
 type At = (usize, usize);
 
 /// Any port to a host.

@@ -29,7 +29,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(10);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Process {
     pid: i32,
-    /// Clock ticks since the machine's start.
+    /// Start of the process in clock ticks since the machine's start.
     started: u64,
     /// Unused in a mark.
     parent: i32,

@@ -140,7 +140,7 @@ pub struct Description {
 #[derive(Debug)]
 pub struct Seen {
     pub(super) network: Network,
-    /// Hosts first, then switches.
+    /// Entrances of the hosts, then of the switches.
     pub(super) entrances: Vec<Entrance>,
     pub(super) devices: Vec<Vec<Device>>,
     /// [`socket_drops`] of each host before the start.

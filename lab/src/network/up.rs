@@ -28,7 +28,7 @@ const SETTLE_WITHIN: Duration = Duration::from_secs(2);
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 /// Group of the switches' ports, to delete all at once.
 const PORTS: u32 = 1;
-/// RFC 863; no program listens there.
+/// Discard port (RFC 863), at which no program listens.
 const DISCARD: u16 = 9;
 
 /// A running network. Dropping it removes it without an account.

@@ -35,7 +35,7 @@ pub(super) struct Before {
     offloads_set: Option<OffloadsBefore>,
     neighbours: NeighbourBytes,
     neighbours_set: NeighbourBytes,
-    /// `None` is the default, which the kernel restores itself.
+    /// Root before; `None` is the default, which the kernel restores itself.
     root: Option<Root>,
 }
 

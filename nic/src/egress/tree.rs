@@ -15,7 +15,7 @@ use super::{EgressSettings, Leaf};
 
 /// Number that identifies a leftover tree; the kernel chooses none below 0x8000.
 const MAJOR: u16 = 0x786e;
-/// Leaf of class 0; the others follow.
+/// Major number of class 0's leaf; the others follow.
 const LEAVES: u16 = 0x7870;
 /// Shaper of the line, and minor number of class 0.
 const LINE_HANDLE: Handle = Handle::new(MAJOR, 1);
@@ -106,10 +106,10 @@ pub(super) struct Tree {
     leaf: Leaf,
     limits: [u32; CLASSES],
     longest: u32,
-    /// Bytes per second, and burst; 0 in a tree that was found.
+    /// Shaped rate in bytes per second, and burst; 0 in a tree that was found.
     shaped: u64,
     burst: Bytes,
-    /// Bytes per second.
+    /// Maximum rate of each class, in bytes per second.
     ceils: [u64; CLASSES],
     /// Waker and classifier; `None` in a tree that was found.
     filters: Option<[Filter; 2]>,
