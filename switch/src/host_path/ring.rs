@@ -101,6 +101,7 @@ impl Writer {
 
     /// Returns whether all frames are taken.
     #[must_use]
+    /// Returns whether the ring holds nothing.
     pub fn is_empty(&self) -> bool {
         self.ring.slots() == self.ring.buffer().capacity()
     }
