@@ -19,7 +19,6 @@
 //! switch decides, and in which order, does not depend on that: [`super::run`] says why.
 
 use super::Switch;
-use super::revision::Revision;
 use super::run::Run;
 use super::succession::Successor;
 use crate::frame::{Frame, FrameStore};
@@ -139,13 +138,6 @@ impl Batch<'_> {
     #[must_use = "it may be large, and is to be dropped where there is time"]
     pub fn set_policy(&mut self, successor: Box<Successor>) -> Box<Successor> {
         self.switch.set_policy(successor)
-    }
-
-    /// Other settings hold from now on. No frame is touched or lost by it, and peers are told what changes for them. Nothing is
-    /// allocated, and nothing freed: that is for whoever drops what comes back.
-    #[must_use = "it is large, and is to be dropped where there is time"]
-    pub fn revise(&mut self, revision: Box<Revision>) -> Box<Revision> {
-        self.switch.revise(revision)
     }
 
     /// Lets every peer go that this worker holds: the XONs are due at once. Before a stop.

@@ -6,7 +6,6 @@
 
 use std::mem::offset_of;
 
-use super::rates;
 use super::storm_control::StormControl;
 use super::train::Train;
 use crate::buffer::Load;
@@ -16,9 +15,9 @@ use crate::pause::{AskedRates, Held, KeptRates, Paused, Response, Standstill};
 use crate::punt::PuntBucket;
 use crate::queue::{ClassQueue, Fifo};
 use crate::rewrite::Rewriter;
-use crate::schedule::{Scheduler, Shaper, Turn};
+use crate::schedule::{Ahead, Scheduler, Shaper, Turn};
 use crate::settings::{ClassSettings, PortSettings};
-use crate::units::{Bytes, CLASSES, Class, ClassSet, FCS, Nanos, TAGS};
+use crate::units::{BitRate, Bytes, CLASSES, Class, ClassSet, FCS, Nanos, TAGS};
 use crate::watchdog::Watchdog;
 
 /// Everything of one port but its occupancies.
@@ -193,7 +192,7 @@ impl Ingress {
 impl Egress {
     fn new(settings: &PortSettings, ports: usize, lossless: ClassSet) -> Egress {
         let classes = &settings.classes;
-        let own_rate = |rate| Shaper::new(rate, rates::ahead(settings, rate));
+        let own_rate = |rate| Shaper::new(rate, class_ahead(settings, rate));
         let (marks, drops_early) = marked(settings, lossless);
         Egress {
             rewriter: Rewriter::new(settings),
@@ -207,7 +206,7 @@ impl Egress {
             committed: Bytes::ZERO,
             committed_frames: 0,
             class_rates: Box::new(classes.map(|class| class.max_rate.map(own_rate))),
-            line: Shaper::new(settings.speed, rates::line_ahead(settings)),
+            line: Shaper::new(settings.speed, line_ahead(settings)),
             scheduler: scheduler(settings),
             queues: classes.map(|class| ClassQueue::new(class.queue, ports)),
         }
@@ -219,7 +218,7 @@ impl Egress {
         self.mtu_frame = settings.mtu_frame;
         (self.marks, self.drops_early) = marked(settings, lossless);
         self.scheduler = scheduler(settings);
-        self.line.set_rate(now, settings.speed, rates::line_ahead(settings));
+        self.line.set_rate(now, settings.speed, line_ahead(settings));
         self.commit_max = settings.commit;
     }
 
@@ -345,4 +344,21 @@ impl Peer {
         let held = self.held.next_refresh().min(self.asked_rates.next_refresh());
         held.min(self.next_expiry()).min(self.watchdog.next_look()).min(self.standstill.next_look())
     }
+}
+
+/// Returns the length of the longest frame of `port` on its line.
+pub(super) fn longest_frame(port: &PortSettings) -> Bytes {
+    Bytes::on_line(port.mtu_frame + TAGS)
+}
+
+/// Returns how far `port` may run ahead of its line: by its burst where it is late, by its commit where it had nothing to send.
+fn line_ahead(port: &PortSettings) -> Ahead {
+    Ahead { late: port.burst, idle: port.commit }
+}
+
+/// Returns how far a class of `port` may run ahead of a rate of its own. The class has the line's time, at its own rate, and at least
+/// one frame.
+pub(super) fn class_ahead(port: &PortSettings, rate: BitRate) -> Ahead {
+    let part = |of_line: Bytes| rate.bytes_in(port.speed.time_of(of_line)).max(longest_frame(port));
+    Ahead { late: part(port.burst), idle: part(port.commit) }
 }

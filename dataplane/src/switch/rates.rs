@@ -4,12 +4,13 @@
 //! holds: the lower of the two counts. A limit begins without credit, and lets at most one frame be
 //! caught up on.
 
-use super::{Port, Switch};
+use super::Switch;
+use super::port::{Port, class_ahead, longest_frame};
 use crate::frame::{Frame, FrameStore};
 use crate::policy::Policy;
-use crate::schedule::{Ahead, Shaper};
-use crate::settings::{FlowControl, PortSettings};
-use crate::units::{BitRate, Bytes, Class, ClassSet, PortId, RateStep, TAGS};
+use crate::schedule::Shaper;
+use crate::settings::FlowControl;
+use crate::units::{BitRate, Class, ClassSet, PortId, RateStep};
 use crate::wire::{MacControlError, Pfc, Rates};
 
 impl Switch {
@@ -99,7 +100,8 @@ impl Switch {
                 continue;
             };
             egress.shaped.insert(class);
-            let ahead = if asked.is_some() { longest(settings).into() } else { ahead(settings, rate) };
+            let ahead =
+                if asked.is_some() { longest_frame(settings).into() } else { class_ahead(settings, rate) };
             let shaper = shaper.get_or_insert_with(|| Shaper::new(rate, ahead));
             shaper.set_rate(self.now, rate, ahead);
             if asked.is_some() {
@@ -107,21 +109,4 @@ impl Switch {
             }
         }
     }
-}
-
-/// The longest frame as the line sees it.
-fn longest(port: &PortSettings) -> Bytes {
-    Bytes::on_line(port.mtu_frame + TAGS)
-}
-
-/// How far `port` may run ahead of its line: by its burst where it is late, by its commit where it had nothing to send.
-pub(super) fn line_ahead(port: &PortSettings) -> Ahead {
-    Ahead { late: port.burst, idle: port.commit }
-}
-
-/// How far a class of `port` may run ahead of a rate of its own: for as long as the port may run ahead of
-/// its line, so by the part of it that the rate is of the line; one frame at least.
-pub(super) fn ahead(port: &PortSettings, rate: BitRate) -> Ahead {
-    let part = |of_line: Bytes| rate.bytes_in(port.speed.time_of(of_line)).max(longest(port));
-    Ahead { late: part(port.burst), idle: part(port.commit) }
 }

@@ -11,17 +11,17 @@
 //!
 //! Not everything can be otherwise: [`Revision::new`] says what stays.
 
-use super::Switch;
 use super::paths::Paths;
 use super::port::Port;
 use super::storm_control::StormControl;
 use super::succession::Successor;
 use super::train::Train;
+use super::workers::Workers;
+use super::{Batch, Switch};
 use crate::classify::Classifier;
 use crate::forward::{Groups, Vlans};
 use crate::policy::{Reach, Shadow};
 use crate::settings::{FlowControl, SwitchSettings};
-use crate::switch::Workers;
 use crate::units::{CLASSES, Class, ClassSet, PortId};
 
 /// Other settings for a running switch, or for one worker of it; afterwards, what those before have left.
@@ -73,9 +73,17 @@ impl Revision {
     }
 }
 
+impl Batch<'_> {
+    /// Exchanges the settings of the switch. No frame is touched or lost, and peers are notified of what changes for them.
+    /// The call allocates and frees nothing: the caller drops the returned value.
+    #[must_use = "it is large, and is to be dropped where there is time"]
+    pub fn revise(&mut self, revision: Box<Revision>) -> Box<Revision> {
+        self.switch.revise(revision)
+    }
+}
+
 impl Switch {
-    /// See [`super::Batch::revise`].
-    pub(super) fn revise(&mut self, mut revision: Box<Revision>) -> Box<Revision> {
+    fn revise(&mut self, mut revision: Box<Revision>) -> Box<Revision> {
         self.end_run();
         let Revision { settings, vlans, groups, paths, classifiers, reach, successors, shadows, unplaced } =
             &mut *revision;

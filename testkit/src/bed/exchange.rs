@@ -7,9 +7,9 @@ use xoff_dataplane::forward::FdbUpdate;
 use xoff_dataplane::switch::{Handover, Return, Switch, WorkerId};
 use xoff_dataplane::units::Nanos;
 
+use super::batches::Batches;
 use super::ring::Ring;
 use super::store::MemoryStore;
-use super::twin::Batches;
 
 /// Messages of each kind that fit between two workers.
 const CAPACITY: usize = 64;

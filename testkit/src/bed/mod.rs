@@ -8,6 +8,7 @@
 //! driver that takes each frame in a batch of its own (`twin`): a test that merely runs has already proven
 //! something.
 
+mod batches;
 mod breaches;
 pub mod exchange;
 pub mod flow_pauses;
@@ -15,9 +16,9 @@ mod host;
 pub mod payload;
 mod placed;
 pub mod plan;
+mod promises;
 mod rates;
 pub mod ring;
-mod served;
 mod star;
 pub mod store;
 mod switch_node;
@@ -25,11 +26,12 @@ mod twin;
 mod watch;
 mod watched;
 
+pub use batches::Batches;
 pub use breaches::Promise;
 pub use host::{Host, Obeys, Seen, Stream};
+pub use plan::SwitchPlan;
 pub use star::{Flow, Star};
-pub use switch_node::{SwitchNode, SwitchPlan};
-pub use twin::Batches;
+pub use switch_node::SwitchNode;
 pub(crate) use watched::Watched;
 
 use std::collections::BTreeMap;

@@ -8,8 +8,6 @@ use xoff_dataplane::settings::{
 };
 use xoff_dataplane::units::{BitRate, Bytes, Class, ClassSet, MacAddr, Nanos, Quanta};
 
-use super::SwitchPlan;
-
 /// Line rate of every link unless told otherwise.
 pub const GIGABIT: BitRate = BitRate::from_gbps(1);
 /// The longest frame without a tag and FCS.
@@ -40,6 +38,27 @@ pub const KEEPING: [(Accounting, WhenFull); 3] = [
     (Accounting::UntilTransmitted, WhenFull::Stop),
     (Accounting::UntilForwarded, WhenFull::Stop),
 ];
+
+/// A planned switch.
+#[derive(Clone, Debug)]
+pub struct SwitchPlan {
+    /// What it is told at its start.
+    pub settings: SwitchSettings,
+    /// Worker of each port; empty: one for all.
+    pub owners: Vec<u8>,
+    /// Time from one look at the ports to the next; zero: everything is seen at once.
+    pub gap: Nanos,
+    /// Slots for data frames.
+    pub slots: u32,
+    /// Slots for control frames.
+    pub control_slots: u32,
+    /// Free bytes in front of each frame, for tags.
+    pub room: usize,
+    /// A lossless class may lose frames: its peer does not obey in time.
+    pub may_lose: bool,
+    /// Pauses may lapse: control frames are lost on their way.
+    pub may_lapse: bool,
+}
 
 /// A switch with these links, by port.
 pub fn switch(links: &[Link]) -> SwitchPlan {

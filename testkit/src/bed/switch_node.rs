@@ -13,30 +13,11 @@ use xoff_dataplane::switch::{Successor, Switch};
 use xoff_dataplane::units::{Bytes, Class, Nanos, PortId};
 use xoff_sim::Ailing;
 
+use super::batches::Batches;
 use super::breaches::{Breaches, Promise};
-use super::twin::{Batches, Twin};
+use super::plan::SwitchPlan;
+use super::twin::Twin;
 use super::watch::{self, Watch};
-
-/// A switch to be.
-#[derive(Clone, Debug)]
-pub struct SwitchPlan {
-    /// What it is told at its start.
-    pub settings: SwitchSettings,
-    /// Worker of each port; empty: one for all.
-    pub owners: Vec<u8>,
-    /// Time from one look at the ports to the next; zero: everything is seen at once.
-    pub gap: Nanos,
-    /// Slots for data frames.
-    pub slots: u32,
-    /// Slots for control frames.
-    pub control_slots: u32,
-    /// Free bytes in front of each frame, for tags.
-    pub room: usize,
-    /// A lossless class may lose frames: its peer does not obey in time.
-    pub may_lose: bool,
-    /// Pauses may lapse: control frames are lost on their way.
-    pub may_lapse: bool,
-}
 
 /// A switch of the bed.
 #[derive(Debug)]

@@ -15,78 +15,11 @@ use xoff_dataplane::settings::SwitchSettings;
 use xoff_dataplane::switch::{Batch, Revision, Switch, WorkerId, Workers};
 use xoff_dataplane::units::{Bytes, CLASSES, Class, ClassSet, Nanos, PortId, PortSet, RateStep};
 
+use super::batches::Batches;
 use super::exchange::{Exchange, Links};
+use super::plan::SwitchPlan;
 use super::ring::Ring;
 use super::store::MemoryStore;
-use super::switch_node::SwitchPlan;
-
-/// How many frames a driver takes in one batch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Batches {
-    /// As many as there are.
-    Large,
-    /// One.
-    OfOne,
-}
-
-impl Batches {
-    /// A step was taken: a batch of one is over.
-    pub(super) fn taken(self, batch: &mut Batch<'_>) {
-        if self == Batches::OfOne {
-            batch.split();
-        }
-    }
-}
-
-impl Boundary for Batches {
-    fn receive<S: FrameStore>(&mut self, batch: &mut Batch<'_>, port: PortId, frame: Frame, store: &mut S) {
-        batch.receive(port, frame, store);
-        self.taken(batch);
-    }
-
-    fn forward_all<S: FrameStore>(&mut self, batch: &mut Batch<'_>, store: &mut S) {
-        while batch.forward(store) {
-            self.taken(batch);
-        }
-    }
-
-    fn transmit<S: FrameStore>(
-        &mut self,
-        batch: &mut Batch<'_>,
-        port: PortId,
-        store: &mut S,
-        most: u32,
-        mut send: impl FnMut(&mut S, Frame),
-    ) -> u32 {
-        let step = if *self == Batches::OfOne { 1 } else { most };
-        let mut sent = 0;
-        while sent < most {
-            let left = batch.transmit(port, store, step, &mut send);
-            self.taken(batch);
-            sent += left;
-            if left < step {
-                break;
-            }
-        }
-        sent
-    }
-
-    fn announce<S: FrameStore>(
-        &mut self,
-        batch: &mut Batch<'_>,
-        port: PortId,
-        store: &mut S,
-    ) -> Option<Frame> {
-        let frame = batch.announce(port, store);
-        self.taken(batch);
-        frame
-    }
-
-    fn release<S: FrameStore>(&mut self, batch: &mut Batch<'_>, port: PortId, frame: Frame, store: &mut S) {
-        batch.release(port, frame, store);
-        self.taken(batch);
-    }
-}
 
 /// What a driver does in a turn, in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -1,22 +1,16 @@
-//! What must hold of a switch after every event (the invariants of the behaviours to prove), and of
-//! each frame that it sends.
+//! One port of a switch, as its peer sees it: the frames that pass, the pauses that hold, and how long classes wait.
 //!
 //! Pauses are kept here a second time, from the bytes of the frames alone, so that the switch is not
 //! judged by its own code. Only whether a frame is well-formed is asked of `wire`, which has fuzz targets of its own.
 
-use xoff_dataplane::drop_reason::{DropKind, DropReason};
-use xoff_dataplane::settings::{
-    ClassSettings, FlowControl, Memory, PolicyKind, PortSettings, WatchdogAction,
-};
-use xoff_dataplane::units::{Bytes, CLASSES, Class, ClassSet, Nanos, PortId, Quanta};
+use xoff_dataplane::settings::{FlowControl, PortSettings, Service, WatchdogAction};
+use xoff_dataplane::units::{Bytes, CLASSES, Class, ClassSet, Nanos, Quanta, TAGS};
 use xoff_dataplane::wire::{self, FlowPause, Header, MacControl};
 
-use super::breaches::{Breaches, OnBreach, Promise};
+use super::breaches::{Breaches, Promise};
 use super::flow_pauses::{FlowPauses, OfClass};
 use super::payload;
 use super::rates::Rates;
-use super::served::Waits;
-use super::switch_node::SwitchNode;
 
 /// What is known of the pauses on one port.
 #[derive(Debug)]
@@ -36,9 +30,9 @@ pub struct Watch {
     /// Classes that it was told to stop before the link was lost, or flow by flow.
     told_before: ClassSet,
     /// Classes in which the switch held its peer when it was looked at last, for their occupancy alone.
-    held: ClassSet,
+    pub(super) held: ClassSet,
     /// Bytes that had come in by then.
-    bytes_came: [u64; CLASSES],
+    pub(super) bytes_came: [u64; CLASSES],
     /// Frames of the bed that the switch has seen come in, and that have left.
     pub(super) came: [u64; CLASSES],
     pub(super) went: [u64; CLASSES],
@@ -190,7 +184,7 @@ impl Watch {
     }
 
     /// Whether the port asks its peer to pause this class at all.
-    fn may_send(&self, class: Class) -> bool {
+    pub(super) fn may_send(&self, class: Class) -> bool {
         let lossless = self.port.classes[class.index()].lossless;
         lossless
             && match self.port.flow_control {
@@ -239,7 +233,7 @@ impl Watch {
         }
     }
 
-    fn pauses_are_kept(&self, now: Nanos, held: ClassSet, breaches: &mut Breaches) {
+    pub(super) fn pauses_are_kept(&self, now: Nanos, held: ClassSet, breaches: &mut Breaches) {
         for class in held.iter().filter(|_| self.link_is_up) {
             let lapsed = self.told_until[class.index()].is_some_and(|until| now > until);
             breaches.expect(!lapsed, Promise::PausesKept, || {
@@ -280,156 +274,38 @@ fn pause_times(bytes: &[u8], is_8023x: bool) -> Vec<(Class, Quanta)> {
     }
 }
 
-impl SwitchNode {
-    /// Notes where the switch has broken a promise.
-    pub(super) fn check(&mut self, now: Nanos, breaches: &mut Breaches) {
-        self.every_frame_is_in_one_place(breaches);
-        for port in self.ports() {
-            if !self.may_lapse {
-                let held = self.worker(port).held(port).classes();
-                self.watches[port.index()].pauses_are_kept(now, held, breaches);
-            }
-            for class in Class::ALL {
-                self.occupancy_is_bounded(port, class, breaches);
-                self.nothing_lossless_is_lost(port, class, breaches);
-                if breaches.on_breach != OnBreach::Note {
-                    self.thresholds_decide(port, class, breaches);
-                    self.nobody_is_blamed(port, class, breaches);
-                }
-                if breaches.on_breach == OnBreach::NoteAll {
-                    self.frames_are_counted(port, class, breaches);
-                }
-            }
-            if breaches.on_breach == OnBreach::NoteAll {
-                self.nothing_starves(now, port, breaches);
-            }
-        }
-        let enough = self.never_seen() == 0 || self.may_lose;
-        breaches.expect(enough, Promise::NoLosslessDrop, || "the store has too few slots".to_owned());
-        let fdb = self.large.workers[0].bridge().fdb();
-        breaches.expect(fdb.len() <= self.settings.fdb.capacity, Promise::Bounds, || "addresses".to_owned());
+/// Since when each class of a port waits though it may be sent.
+#[derive(Debug)]
+pub struct Waits {
+    since: [Nanos; CLASSES],
+    /// Those that waited when they were looked at last.
+    waiting: ClassSet,
+    most: Option<Nanos>,
+}
+
+impl Waits {
+    /// Of classes with one weight each one has its turn in every round. In a round each of the others takes a share of one long frame
+    /// and may overdraw it by another; a class that has overdrawn its own waits for one round more. What has begun when it comes, and
+    /// pause frames, come on top: two frames.
+    pub(super) fn of(port: &PortSettings) -> Waits {
+        let frame = Bytes::on_line(port.mtu_frame + TAGS).0;
+        let others = CLASSES as u64 - 1;
+        let is_fair = port.classes.iter().all(|class| class.service == Service::Weighted(1));
+        let most = is_fair.then(|| port.speed.time_of(Bytes((2 * 2 * others + 2) * frame)));
+        Waits { since: [Nanos::ZERO; CLASSES], waiting: ClassSet::NONE, most }
     }
 
-    fn every_frame_is_in_one_place(&self, breaches: &mut Breaches) {
-        for worker in &self.large.workers {
-            let ledger = worker.ledger();
-            breaches.expect(ledger.missing() == 0, Promise::Ledger, || format!("{ledger:?}"));
-        }
-        let (held, in_use) = (self.frames_held(), self.large.store.in_use() as u64);
-        breaches.expect(in_use == held, Promise::Ledger, || {
-            format!("{in_use} slots are in use for {held} frames")
-        });
+    pub(super) fn served(&mut self, now: Nanos, class: Class) {
+        self.since[class.index()] = now;
     }
 
-    fn occupancy_is_bounded(&self, port: PortId, class: Class, breaches: &mut Breaches) {
-        let settings = &self.settings.ports[port.index()].classes[class.index()];
-        let buffer = self.worker(port).buffer();
-        let (held, waits) = (buffer.ingress(port, class), buffer.egress(port, class));
-        let counted = self.counters.class(port, class);
-        let at = |queue: &str, bytes: Bytes| format!("{port:?} class {class}: {} bytes at {queue}", bytes.0);
-        let of_before =
-            self.before.iter().map(|settings| &settings.ports[port.index()].classes[class.index()]);
-        let all = || of_before.clone().chain([settings]);
-        let most = all().map(|settings| self.most_at_ingress(settings)).max().unwrap_or_default();
-        let most_waits = all().map(|settings| settings.egress_max).max().unwrap_or_default();
-        breaches.expect(held <= most, Promise::Bounds, || at("ingress", held));
-        breaches.expect(waits < most_waits, Promise::Bounds, || at("egress", waits));
-        let used = Bytes(counted.headroom_watermark.get());
-        let keeps_out = all().any(|settings| settings.lossless) || used == Bytes::ZERO;
-        breaches.expect(keeps_out, Promise::Bounds, || at("the headroom, which is lossless", used));
-    }
-
-    /// L1, L2: held at XOFF and above, not held below XON, and in between as before. One turn takes many frames, so it
-    /// may go on in between when it was below XON before what has come in since the last look.
-    fn thresholds_decide(&mut self, port: PortId, class: Class, breaches: &mut Breaches) {
-        let settings = &self.settings.ports[port.index()].classes[class.index()];
-        let counts_bytes = self.settings.memory == Memory::Dedicated && settings.xoff_frames == u32::MAX;
-        if self.stopping || !counts_bytes || !self.watches[port.index()].may_send(class) {
-            return;
-        }
-        let bytes = self.worker(port).buffer().ingress(port, class);
-        let held = self.worker(port).held(port).classes().contains(class);
-        let policy = |class| self.worker(port).policy(class);
-        let speaks_for_others = Class::ALL.into_iter().any(|other| policy(other) == PolicyKind::GPfc);
-        let by_ingress_alone = policy(class) == PolicyKind::Pfc && !speaks_for_others;
-        breaches.expect(held || bytes < settings.xoff, Promise::Thresholds, || {
-            format!("{port:?} class {class} is not held at {bytes:?}")
-        });
-        breaches.expect(!held || bytes >= settings.xon || !by_ingress_alone, Promise::Thresholds, || {
-            format!("{port:?} class {class} is held at {bytes:?}")
-        });
-        let watch = &mut self.watches[port.index()];
-        let in_all = self.counters.class(port, class).rx_bytes.get();
-        let came = in_all - std::mem::replace(&mut watch.bytes_came[class.index()], in_all);
-        let goes_on = watch.held.contains(class) && !held && by_ingress_alone;
-        breaches.expect(!goes_on || bytes < settings.xon + Bytes(came), Promise::Thresholds, || {
-            format!("{port:?} class {class} goes on at {bytes:?}")
-        });
-        watch.held.remove(class);
-        if held && by_ingress_alone {
-            watch.held.insert(class);
-        }
-    }
-
-    fn most_at_ingress(&self, class: &ClassSettings) -> Bytes {
-        let own = if class.lossless { class.xoff + class.headroom } else { class.ingress_max };
-        match self.settings.memory {
-            Memory::Dedicated => own,
-            Memory::Shared(_) => own + class.ingress_reserve,
-        }
-    }
-
-    fn nothing_lossless_is_lost(&self, port: PortId, class: Class, breaches: &mut Breaches) {
-        let settings = &self.settings.ports[port.index()].classes[class.index()];
-        if !settings.lossless || self.may_lose {
-            return;
-        }
-        let drops = &self.counters.class(port, class).drops;
-        for reason in DropReason::ALL {
-            let spared = reason.kind() != DropKind::Lost || reason == DropReason::LinkDown;
-            let kept = spared || drops[reason.index()].get() == 0;
-            breaches.expect(kept, Promise::NoLosslessDrop, || {
-                format!("{port:?} class {class}: {}", reason.name())
-            });
-        }
-    }
-
-    /// Peers that are as they were declared are not said to be faster or later.
-    fn nobody_is_blamed(&self, port: PortId, class: Class, breaches: &mut Breaches) {
-        let counters = self.counters.class(port, class);
-        let blamed = counters.excess_frames.get() + counters.late_frames.get();
-        let innocent = blamed == 0 || self.may_lose || self.may_lapse;
-        breaches.expect(innocent, Promise::PausesKept, || {
-            format!("{port:?} class {class}: its peer is blamed for {blamed} frames")
-        });
-    }
-
-    /// After a turn of the loop nothing is left to do now.
-    pub(super) fn check_idle(&self, now: Nanos, breaches: &mut Breaches) {
-        for port in self.ports().filter(|port| self.watches[port.index()].link_is_up) {
-            let starved = self.counters.port(port).control_starved.get() > 0;
-            let told = starved || !self.worker(port).held(port).due();
-            breaches.expect(told, Promise::PausesKept, || {
-                format!("{port:?}: a pause frame did not leave at once")
-            });
-        }
-        let rests = self.next_look(now) > now;
-        breaches.expect(rests, Promise::Rest, || "the switch asks to be called again at once".to_owned());
-    }
-
-    /// When nothing moves any more, nothing is left behind.
-    pub(super) fn check_empty(&self, breaches: &mut Breaches) {
-        self.batches_have_changed_nothing(breaches);
-        let in_use = self.large.store.in_use();
-        breaches.expect(in_use == 0, Promise::NothingStranded, || format!("{in_use} slots are in use"));
-        for (port, class) in self.ports().flat_map(|port| Class::ALL.map(|class| (port, class))) {
-            let buffer = self.worker(port).buffer();
-            let (ingress, egress) = (buffer.ingress(port, class), buffer.egress(port, class));
-            breaches.expect((ingress, egress) == (Bytes::ZERO, Bytes::ZERO), Promise::Ledger, || {
-                format!("{port:?} class {class}: {ingress:?} at ingress, {egress:?} at egress, and no frame")
-            });
-            let held = self.worker(port).held(port).classes().contains(class);
-            breaches.expect(!held, Promise::PausesEnd, || format!("{port:?} class {class} held"));
-        }
+    /// Those of `waiting` that have waited for too long; all others do not wait now.
+    pub(super) fn too_long(&mut self, now: Nanos, waiting: ClassSet) -> ClassSet {
+        let begins = ClassSet(waiting.0 & !self.waiting.0);
+        begins.iter().for_each(|class| self.served(now, class));
+        self.waiting = waiting;
+        let is_late =
+            |class: &Class| self.most.is_some_and(|most| now.since(self.since[class.index()]) > most);
+        waiting.iter().filter(is_late).collect()
     }
 }
