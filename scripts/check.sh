@@ -8,7 +8,7 @@ source scripts/find-cargo.sh
 scripts/lint-scripts.sh
 cargo fmt --all --check
 cargo clippy --workspace --all-targets -- -D warnings
-for directory in config dataplane ebpf experiments host recording sim tc testkit; do
+for directory in config dataplane ebpf experiments flow-control host netlink recording sim testkit wire; do
     if [[ -n $(git status --porcelain -- "$directory") ]]; then
         cargo test --quiet --package "xoff-$directory"
     fi

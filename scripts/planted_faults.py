@@ -31,11 +31,11 @@ pub(crate) fn planted(fault: u8) -> bool {
 }
 """
 
-# Name, file of the dataplane, what stands there once, what stands there with the fault (`PLANTED`: it is chosen).
+# Name, file, what stands there once, what stands there with the fault (`PLANTED`: it is chosen).
 FAULTS = [
     (
         "a forgotten release",
-        "switch/journey.rs",
+        "dataplane/src/switch/journey.rs",
         "            self.pipeline.try_again(self.now);\n        }\n        self.finish(frame, store);\n",
         """            self.pipeline.try_again(self.now);
         }
@@ -48,19 +48,19 @@ FAULTS = [
     ),
     (
         "a missed refresh",
-        "pause/held.rs",
+        "flow-control/src/pause/held.rs",
         "if self.wanted.is_empty() { Nanos::NEVER } else",
         "if self.wanted.is_empty() || PLANTED { Nanos::NEVER } else",
     ),
     (
         "a borrowed byte of headroom",
-        "buffer/ingress.rs",
+        "flow-control/src/buffer/ingress.rs",
         "self.headroom_used + beyond > self.headroom ||",
         "self.headroom_used + beyond > self.headroom + Bytes(u64::from(PLANTED)) ||",
     ),
     (
         "a swapped queue",
-        "switch/journey.rs",
+        "dataplane/src/switch/journey.rs",
         "        at.queues[class.index()].push(&mut self.nodes, frame);\n        if at.queues",
         """        let queue = if PLANTED && frame.len() % 61 == 7 { class.index() ^ 1 } else { class.index() };
         at.queues[queue].push(&mut self.nodes, frame);
@@ -68,7 +68,7 @@ FAULTS = [
     ),
     (
         "two frames that change places",
-        "queue/mod.rs",
+        "dataplane/src/queue/mod.rs",
         "            ClassQueue::Fifo(fifo) => fifo.push(nodes, frame),\n",
         """            ClassQueue::Fifo(fifo) => {
                 let before = if PLANTED && frame.len() % 61 == 7 { fifo.pop(nodes) } else { None };
@@ -79,13 +79,13 @@ FAULTS = [
     ),
     (
         "an XON too early",
-        "buffer/ingress.rs",
+        "flow-control/src/buffer/ingress.rs",
         "self.body < self.xon(threshold) ||",
         "self.body < self.xon(threshold) + Bytes(500 * u64::from(PLANTED)) ||",
     ),
     (
         "frames that are received before any are released",
-        "driver/mod.rs",
+        "dataplane/src/driver/mod.rs",
         "        for port in ports.iter_mut() {\n            is_busy |= reap(",
         """        for port in ports.iter_mut().filter(|_| PLANTED) {
             received += receive(*by, &mut batch, port, *store);
@@ -112,11 +112,11 @@ def build():
             target = COPY / name
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(ROOT / name, target)
-    sources = COPY / "dataplane/src"
-    with open(sources / "lib.rs", "a") as root:
-        root.write(CHOICE)
+    for crate in sorted({Path(file).parts[0] for _, file, _, _ in FAULTS}):
+        with open(COPY / crate / "src/lib.rs", "a") as root:
+            root.write(CHOICE)
     for number, (_, file, before, after) in enumerate(FAULTS, start=1):
-        replace(sources / file, before, after.replace("PLANTED", f"crate::planted({number})"))
+        replace(COPY / file, before, after.replace("PLANTED", f"crate::planted({number})"))
     command = ["cargo", "build", "--quiet", "--release", "--package", "xoff-testkit", "--example", "chaos"]
     subprocess.run(command, cwd=COPY, check=True, env={**os.environ, "CARGO_TARGET_DIR": str(BUILD)})
 

@@ -13,12 +13,12 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
-use xoff_dataplane::units::{BitRate, Bytes, ClassSet, MacAddr, Nanos};
 use xoff_host::control::{Distortion, build, parse_control};
 use xoff_host::{HostReport, Obedience, Progress, parse_streams, settle};
 use xoff_lab::{Device, Lab, VethOptions};
 use xoff_traffic::emit::{Link, Timing, emit};
 use xoff_traffic::{Host, HostOptions};
+use xoff_wire::units::{BitRate, Bytes, ClassSet, MacAddr, Nanos};
 
 const A: MacAddr = MacAddr([2, 0, 0, 0, 0, 1]);
 const B: MacAddr = MacAddr([2, 0, 0, 0, 0, 2]);

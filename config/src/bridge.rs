@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use toml_span::Spanned;
-use xoff_dataplane::settings::{FdbSettings, GroupSettings, HashSeed, VlanSettings};
-use xoff_dataplane::units::{MacAddr, PortId};
+use xoff_flow_control::settings::{FdbSettings, GroupSettings, HashSeed, VlanSettings};
+use xoff_wire::units::{MacAddr, PortId};
 
 use crate::defaults;
 use crate::document::{self, Document};

@@ -3,8 +3,8 @@
 //! Rings and headroom are the promise: they follow from the ports. The lossy pool is what is left.
 
 use toml_span::Span;
-use xoff_dataplane::settings::WhenFull;
-use xoff_dataplane::units::{Bytes, TAGS};
+use xoff_flow_control::settings::WhenFull;
+use xoff_wire::units::{Bytes, TAGS};
 
 use crate::document::Document;
 use crate::keys::MemoryModel;

@@ -2,12 +2,12 @@
 //! What contradicts itself is found here and in [`crate::thresholds`] and [`crate::bridge`].
 
 use toml_span::Spanned;
-use xoff_dataplane::headroom::Headroom;
-use xoff_dataplane::punt::PuntLimit;
-use xoff_dataplane::settings::{
-    FlowControl, GPfcSettings, GfcSettings, PPfcSettings, PolicySettings, PortSettings, SwitchSettings, Weigh,
+use xoff_flow_control::headroom::Headroom;
+use xoff_flow_control::settings::{
+    FlowControl, GPfcSettings, GfcSettings, PPfcSettings, PolicySettings, PortSettings, PuntLimit,
+    SwitchSettings, Weigh,
 };
-use xoff_dataplane::units::{Bytes, CLASSES, Class, MacAddr, Nanos, PORTS_MAX};
+use xoff_wire::units::{Bytes, CLASSES, Class, MacAddr, Nanos, PORTS_MAX};
 
 use crate::document::{self, Document};
 use crate::draft::{Draft, flow_control, policies};
@@ -120,7 +120,7 @@ fn distinct<'a>(key: &str, values: impl Iterator<Item = &'a Spanned<String>>, pr
 
 fn settings(
     draft: &Draft<'_>,
-    classes: [xoff_dataplane::settings::ClassSettings; CLASSES],
+    classes: [xoff_flow_control::settings::ClassSettings; CLASSES],
     stall_budget: Nanos,
     problems: &mut Problems,
 ) -> PortSettings {

@@ -1,6 +1,6 @@
 //! Words that stand for one of a few things: by which a configuration is read, and by which a change of it is told.
 
-use xoff_dataplane::settings::{
+use xoff_flow_control::settings::{
     Accounting, Culprit, Dcbx, EgressLimits, HeadroomPlace, LoopDetection, QueueKind, Trust, Turns, Weigh,
 };
 

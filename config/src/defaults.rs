@@ -2,8 +2,8 @@
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-use xoff_dataplane::settings::{Lldp, LossyPool, PortSettings, Service};
-use xoff_dataplane::units::{BitRate, Bytes, Class, ClassSet, Nanos, Quanta};
+use xoff_flow_control::settings::{Lldp, LossyPool, PortSettings, Service};
+use xoff_wire::units::{BitRate, Bytes, Class, ClassSet, Nanos, Quanta};
 
 /// `spread = "adaptive"`: members with less than this waiting come first (CaPFC's evaluation of DeTail's load balancing).
 pub const SPREAD_LOW: Bytes = Bytes(16_000);

@@ -2,8 +2,8 @@
 //! found. What the values mean together is decided in [`crate::build`].
 
 use toml_span::{Span, Spanned, Value};
-use xoff_dataplane::settings::Custom;
-use xoff_dataplane::units::{CLASSES, Class};
+use xoff_flow_control::settings::Custom;
+use xoff_wire::units::{CLASSES, Class};
 
 use crate::hardware::Hardware;
 use crate::keys::{

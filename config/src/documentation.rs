@@ -136,7 +136,7 @@ fn defaults_in_words_have_the_right_numbers() {
 
 #[test]
 fn every_headroom_term_is_documented() {
-    for (term, _) in xoff_dataplane::headroom::Headroom::default().terms() {
+    for (term, _) in xoff_flow_control::headroom::Headroom::default().terms() {
         assert!(DOCUMENT.contains(&format!("| {term} |")), "{term}");
     }
 }

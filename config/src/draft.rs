@@ -1,8 +1,8 @@
 //! Each port on its way to its settings.
 
-use xoff_dataplane::headroom::Headroom;
-use xoff_dataplane::settings::{FlowControl, PolicyKind};
-use xoff_dataplane::units::{CLASSES, ClassSet, Nanos};
+use xoff_flow_control::headroom::Headroom;
+use xoff_flow_control::settings::{FlowControl, PolicyKind};
+use xoff_wire::units::{CLASSES, ClassSet, Nanos};
 
 use crate::defaults;
 use crate::document::{Document, Port};

@@ -1,7 +1,7 @@
 //! ECN of each class: what is set, what "auto" means, and what contradicts itself.
 
-use xoff_dataplane::settings::{ClassSettings, EcnSettings};
-use xoff_dataplane::units::{Bytes, Class};
+use xoff_flow_control::settings::{ClassSettings, EcnSettings};
+use xoff_wire::units::{Bytes, Class};
 
 use crate::defaults;
 use crate::draft::Draft;

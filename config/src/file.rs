@@ -8,7 +8,7 @@ use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
 use miette::Diagnostic;
-use xoff_dataplane::units::Bytes;
+use xoff_wire::units::Bytes;
 
 use crate::quantity;
 use crate::visible::visible;

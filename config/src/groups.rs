@@ -2,8 +2,8 @@
 //! takes, or let a flood run in a circle, is refused.
 
 use toml_span::Spanned;
-use xoff_dataplane::settings::{GroupSettings, Member, Spread, Turns};
-use xoff_dataplane::units::PortId;
+use xoff_flow_control::settings::{GroupSettings, Member, Spread, Turns};
+use xoff_wire::units::PortId;
 
 use crate::bridge::{port_named, pvid, untagged};
 use crate::choices::{Choice as _, SpreadKind};

@@ -4,8 +4,8 @@
 //! one frame on each line and none waiting behind it, and its peers stop as fast as the standard asks. Keys and their meanings are the
 //! same, and what is written holds; only what is not written differs (`profiles/ideal.toml`, and the sizes below).
 
-use xoff_dataplane::settings::{LossyPool, PortSettings};
-use xoff_dataplane::units::{BitRate, Bytes, Nanos};
+use xoff_flow_control::settings::{LossyPool, PortSettings};
+use xoff_wire::units::{BitRate, Bytes, Nanos};
 
 use crate::defaults;
 use crate::keys::PeerResponse;

@@ -4,12 +4,12 @@ use std::path::PathBuf;
 
 use toml_span::value::ValueInner;
 use toml_span::{Spanned, Value};
-use xoff_dataplane::settings::{
+use xoff_flow_control::settings::{
     Accounting, Culprit, Dcbx, EgressLimits, FrameRate, HeadroomPlace, IngressOrder, LoopDetection,
     MEMBERS_MAX, PolicyKind, QueueKind, Service, StormLimit, Trust, Turns, WEIGHT_MAX, WatchdogAction, Weigh,
     WhenFull,
 };
-use xoff_dataplane::units::{BitRate, Bytes, CLASSES, Class, ClassSet, MacAddr, Nanos};
+use xoff_wire::units::{BitRate, Bytes, CLASSES, Class, ClassSet, MacAddr, Nanos};
 
 use crate::choices::{Choice as _, SpreadKind};
 use crate::profile::Profile;

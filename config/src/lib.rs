@@ -54,9 +54,9 @@ pub mod written;
 use std::path::Path;
 
 use toml_span::Value;
-use xoff_dataplane::headroom::Headroom;
-use xoff_dataplane::settings::SwitchSettings;
-use xoff_dataplane::units::{BitRate, CLASSES, Nanos, PortId};
+use xoff_flow_control::headroom::Headroom;
+use xoff_flow_control::settings::SwitchSettings;
+use xoff_wire::units::{BitRate, CLASSES, Nanos, PortId};
 
 use crate::document::Document;
 use crate::memory::Plan;

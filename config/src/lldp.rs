@@ -1,7 +1,7 @@
 //! What a port says by LLDP, and what it does with what its neighbor says.
 
-use xoff_dataplane::settings::{AutoPeer, Dcbx, FlowControl, Lldp};
-use xoff_dataplane::units::Class;
+use xoff_flow_control::settings::{AutoPeer, Dcbx, FlowControl, Lldp};
+use xoff_wire::units::Class;
 
 use crate::defaults;
 use crate::draft::{Draft, flow_control};

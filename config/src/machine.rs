@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use toml_span::{Span, Spanned};
-use xoff_dataplane::settings::PortSettings;
-use xoff_dataplane::units::{Bytes, ETHERNET_HEADER};
+use xoff_flow_control::settings::PortSettings;
+use xoff_wire::units::{Bytes, ETHERNET_HEADER};
 
 use crate::document::{Document, Port};
 use crate::keys::WorkersKey;

@@ -4,14 +4,14 @@
 //! of its port's packet memory, whatever its length: as many as can arrive while a worker stalls. The sum is exact for the number of
 //! sockets that it is given.
 
-use xoff_dataplane::congestion::points;
 use xoff_dataplane::driver::BATCH;
 use xoff_dataplane::forward::table_bytes;
 use xoff_dataplane::frame::{CELL, FRAME_MAX, cells_of};
-use xoff_dataplane::policy::flow_memory;
-use xoff_dataplane::settings::{Accounting, FLOOD_COPIES_MAX, HOST_FRAMES_MAX, WhenFull};
 use xoff_dataplane::switch::HANDOVERS_MAX;
-use xoff_dataplane::units::{Bytes, CLASSES, Class, ClassSet, FCS, Nanos, PortId, TAGS};
+use xoff_flow_control::congestion::points;
+use xoff_flow_control::policy::flow_memory;
+use xoff_flow_control::settings::{Accounting, FLOOD_COPIES_MAX, HOST_FRAMES_MAX, WhenFull};
+use xoff_wire::units::{Bytes, CLASSES, Class, ClassSet, FCS, Nanos, PortId, TAGS};
 
 use crate::Config;
 use crate::shell::{PortShell, Worker};

@@ -1,8 +1,10 @@
 //! What OFC needs of the rest of the configuration.
 
 use toml_span::Span;
-use xoff_dataplane::settings::{Accounting, FlowControl, OfcSettings, PolicyKind, QueueKind, SwitchSettings};
-use xoff_dataplane::units::Class;
+use xoff_flow_control::settings::{
+    Accounting, FlowControl, OfcSettings, PolicyKind, QueueKind, SwitchSettings,
+};
+use xoff_wire::units::Class;
 
 use crate::document::Document;
 use crate::draft::Draft;

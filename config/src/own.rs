@@ -5,8 +5,8 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use toml_span::{Span, Value};
-use xoff_dataplane::settings::{Custom, PolicyFactory, PolicyKind, SwitchSettings};
-use xoff_dataplane::units::{Bytes, Class, Nanos};
+use xoff_flow_control::settings::{Custom, PolicyFactory, PolicyKind, SwitchSettings};
+use xoff_wire::units::{Bytes, Class, Nanos};
 
 use crate::reader::problem::{Problem, Problems};
 use crate::reader::{Parsed, Table, parse};

@@ -1,9 +1,9 @@
 //! `[pipeline]`: what is between ingress and egress queues.
 
-use xoff_dataplane::settings::{
+use xoff_flow_control::settings::{
     FlowControl, PipelineSettings, PortSettings, SwitchSettings, WatchdogAction, WhenFull,
 };
-use xoff_dataplane::units::{Class, ClassSet, Nanos};
+use xoff_wire::units::{Class, ClassSet, Nanos};
 
 use crate::document::Document;
 use crate::reader::parse::OrOff;

@@ -1,8 +1,8 @@
 //! Congestion points: `[qcn]`.
 
 use toml_span::Spanned;
-use xoff_dataplane::settings::{Accounting, PortSettings, QcnSettings};
-use xoff_dataplane::units::{Bytes, Class, ClassSet};
+use xoff_flow_control::settings::{Accounting, PortSettings, QcnSettings};
+use xoff_wire::units::{Bytes, Class, ClassSet};
 
 use crate::document::Document;
 use crate::keys::QcnKeys;

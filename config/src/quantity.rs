@@ -5,8 +5,8 @@
 
 use std::num::NonZeroU32;
 
-use xoff_dataplane::settings::FrameRate;
-use xoff_dataplane::units::{BitRate, Bytes, Nanos};
+use xoff_flow_control::settings::FrameRate;
+use xoff_wire::units::{BitRate, Bytes, Nanos};
 
 /// Unit, and what it is worth in the smallest one.
 type Units = [(&'static str, u64)];

@@ -1,7 +1,7 @@
 //! Keys that help where memory is short: the configuration is built again with one key changed at a time.
 
 use toml_span::{Span, Spanned, Value};
-use xoff_dataplane::units::{BitRate, Bytes, ClassSet, Nanos};
+use xoff_wire::units::{BitRate, Bytes, ClassSet, Nanos};
 
 use crate::document::{Document, Port};
 use crate::reader::Problems;

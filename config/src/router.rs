@@ -2,9 +2,8 @@
 //! several next hops.
 
 use toml_span::{Span, Spanned};
-use xoff_dataplane::punt::PuntLimit;
-use xoff_dataplane::settings::{Spread, SwitchSettings, Turns, VlanSettings};
-use xoff_dataplane::units::{MacAddr, Site};
+use xoff_flow_control::settings::{PuntLimit, Spread, SwitchSettings, Turns, VlanSettings};
+use xoff_wire::units::{MacAddr, Site};
 
 use crate::bridge::numbered;
 use crate::choices::{Choice as _, SpreadKind};

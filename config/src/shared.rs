@@ -1,10 +1,10 @@
 //! `[memory]`: who may take how much of the memory that queues share, and what a lossless class may lose by that.
 
 use toml_span::Span;
-use xoff_dataplane::settings::{
+use xoff_flow_control::settings::{
     Accounting, EgressLimits, HeadroomPlace, LossyPool, Memory, PortSettings, SharedMemory, WhenFull,
 };
-use xoff_dataplane::units::{Bytes, Class};
+use xoff_wire::units::{Bytes, Class};
 
 use crate::document::Document;
 use crate::draft::Draft;

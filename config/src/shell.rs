@@ -1,4 +1,4 @@
-//! What the AF_XDP shell is told beside [`SwitchSettings`](xoff_dataplane::settings::SwitchSettings):
+//! What the AF_XDP shell is told beside [`SwitchSettings`](xoff_flow_control::settings::SwitchSettings):
 //! devices, queues, rings, memory, threads, and where it can be asked.
 
 use std::cmp::Reverse;
@@ -7,8 +7,8 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use xoff_dataplane::settings::{LossyPool, Spread};
-use xoff_dataplane::units::{BitRate, Bytes, ETHERNET_HEADER, Nanos, PortId, Site, TAGS};
+use xoff_flow_control::settings::{LossyPool, Spread};
+use xoff_wire::units::{BitRate, Bytes, ETHERNET_HEADER, Nanos, PortId, Site, TAGS};
 
 use crate::defaults;
 

@@ -4,7 +4,7 @@
 //! core). Until it runs again nothing is received from the rings, no XOFF leaves, no held XOFF is
 //! refreshed. `stall_budget` is how long that may last. From it follow
 //!
-//! * headroom ([`xoff_dataplane::headroom`]): what still arrives after XOFF was due,
+//! * headroom ([`xoff_flow_control::headroom`]): what still arrives after XOFF was due,
 //! * `burst` and XON: a line makes up for a fifth of the budget, and does not run dry while its peer takes as long to go on,
 //! * RX and fill rings: `speed x (stall budget + one turn of the loop)`, and what a software peer may
 //!   send ahead of its rate, in frames of `smallest_frame` bytes,
@@ -16,8 +16,8 @@
 //! where they fill the whole stall budget at line rate.
 
 use xoff_dataplane::driver::BATCH;
-use xoff_dataplane::headroom::{Headroom, Link, cable_delay, standard_response};
-use xoff_dataplane::units::{BitRate, Bytes, ETHERNET_HEADER, LINE_OVERHEAD, Nanos, Quanta, TAGS};
+use xoff_flow_control::headroom::{Headroom, Link, cable_delay, standard_response};
+use xoff_wire::units::{BitRate, Bytes, ETHERNET_HEADER, LINE_OVERHEAD, Nanos, Quanta, TAGS};
 
 use crate::defaults;
 use crate::hardware::Hardware;
@@ -25,7 +25,7 @@ use crate::keys::{PeerResponse, PortKeys};
 use crate::shell::{Chunks, Rings};
 
 /// FCS, preamble and gap of what `smallest_frame` (which has its FCS) leaves out.
-const LINE_GAP: u64 = (LINE_OVERHEAD - xoff_dataplane::units::FCS) as u64;
+const LINE_GAP: u64 = (LINE_OVERHEAD - xoff_wire::units::FCS) as u64;
 /// A frame of 64 bytes, FCS included: what a class without a frame limit has to reckon with.
 pub(crate) const FRAME_MIN: u64 = 64;
 

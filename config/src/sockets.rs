@@ -1,8 +1,8 @@
 //! Sockets, rings, packet memory and threads: what the shell around the dataplane is told.
 
 use toml_span::{Span, Spanned};
-use xoff_dataplane::settings::{Accounting, LossyPool, WhenFull};
-use xoff_dataplane::units::{Nanos, PortId};
+use xoff_flow_control::settings::{Accounting, LossyPool, WhenFull};
+use xoff_wire::units::{Nanos, PortId};
 
 use crate::document::Document;
 use crate::draft::{Draft, policies};

@@ -4,7 +4,7 @@
 //! memory as the port that takes most, and without a device until somebody takes it. A place that had a port once
 //! keeps its name, since its counters do.
 
-use xoff_dataplane::units::{CLASSES, PORTS_MAX, PortId};
+use xoff_wire::units::{CLASSES, PORTS_MAX, PortId};
 
 use crate::Config;
 use crate::changes::vacated;

@@ -9,8 +9,8 @@
 use std::fmt::Display;
 
 use toml_span::Spanned;
-use xoff_dataplane::settings::{Accounting, ClassSettings, PortSettings, WhenFull};
-use xoff_dataplane::units::{Bytes, CLASSES, Class};
+use xoff_flow_control::settings::{Accounting, ClassSettings, PortSettings, WhenFull};
+use xoff_wire::units::{Bytes, CLASSES, Class};
 
 use crate::document::Document;
 use crate::draft::Draft;

@@ -1,7 +1,7 @@
 //! Thresholds that no queue reaches, because it is full before.
 
-use xoff_dataplane::settings::{PortSettings, SwitchSettings};
-use xoff_dataplane::units::Class;
+use xoff_flow_control::settings::{PortSettings, SwitchSettings};
+use xoff_wire::units::Class;
 
 use crate::document::Document;
 use crate::draft::Draft;

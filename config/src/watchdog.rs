@@ -1,8 +1,8 @@
 //! The watchdog of each class: what is set, and what that cannot mean.
 
 use toml_span::Spanned;
-use xoff_dataplane::settings::{FlowControl, WatchdogSettings};
-use xoff_dataplane::units::{Class, ClassSet, Nanos, Quanta};
+use xoff_flow_control::settings::{FlowControl, WatchdogSettings};
+use xoff_wire::units::{Class, ClassSet, Nanos, Quanta};
 
 use crate::draft::{Draft, flow_control};
 use crate::keys::ClassKeys;

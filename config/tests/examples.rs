@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use xoff_config::shell::{Mode, Poll, Queues, Worker, Workers};
 use xoff_config::{Config, Machine};
-use xoff_dataplane::settings::{FlowControl, PolicyKind, PortSettings, Service};
-use xoff_dataplane::units::{BitRate, Bytes, Class, ClassSet, Nanos, PortId};
+use xoff_flow_control::settings::{FlowControl, PolicyKind, PortSettings, Service};
+use xoff_wire::units::{BitRate, Bytes, Class, ClassSet, Nanos, PortId};
 
 fn path(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("examples").join(name)

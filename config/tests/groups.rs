@@ -2,8 +2,8 @@
 #![allow(clippy::unwrap_used)]
 
 use xoff_config::{Config, ConfigError, Machine};
-use xoff_dataplane::settings::{Member, Spread, Turns};
-use xoff_dataplane::units::{Bytes, PortId};
+use xoff_flow_control::settings::{Member, Spread, Turns};
+use xoff_wire::units::{Bytes, PortId};
 
 /// Ports a to d, each with `keys` of its own, behind `text`.
 fn with_ports(text: &str, keys: [&str; 4]) -> String {

@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 use xoff_config::{Config, ConfigError, Machine};
-use xoff_dataplane::settings::{AutoPeer, Dcbx, Lldp, PortSettings};
+use xoff_flow_control::settings::{AutoPeer, Dcbx, Lldp, PortSettings};
 
 /// A switch of one port with these keys.
 fn read(keys: &str) -> Result<Config, ConfigError> {

@@ -5,8 +5,8 @@ use std::path::Path;
 
 use xoff_config::memory::{Held, Plan};
 use xoff_config::{Config, ConfigError, Device, Machine, Rings, Uses};
-use xoff_dataplane::settings::ClassSettings;
-use xoff_dataplane::units::{Bytes, PortId};
+use xoff_flow_control::settings::ClassSettings;
+use xoff_wire::units::{Bytes, PortId};
 
 /// Two ports that are fine; what a test adds comes before them.
 const PORTS: &str = r#"

@@ -4,9 +4,9 @@
 use std::sync::{Arc, Mutex};
 
 use xoff_config::{Config, ConfigError, Machine, OwnPolicy, Parameters, Problem};
-use xoff_dataplane::policy::CustomPolicy;
-use xoff_dataplane::settings::{PolicyFactory, PolicyKind, SwitchSettings};
-use xoff_dataplane::units::{Bytes, Class, Nanos};
+use xoff_flow_control::policy::CustomPolicy;
+use xoff_flow_control::settings::{PolicyFactory, PolicyKind, SwitchSettings};
+use xoff_wire::units::{Bytes, Class, Nanos};
 
 const PORTS: &str = "[[port]]\nname = \"a\"\ndevice = \"x\"\nspeed = \"1G\"\n[[port]]\nname = \"b\"\ndevice = \"y\"\nspeed = \"1G\"\n";
 

@@ -2,8 +2,8 @@
 #![allow(clippy::unwrap_used)]
 
 use xoff_config::{Config, ConfigError, Machine};
-use xoff_dataplane::settings::{GPfcSettings, PPfcSettings, PolicyKind};
-use xoff_dataplane::units::Nanos;
+use xoff_flow_control::settings::{GPfcSettings, PPfcSettings, PolicyKind};
+use xoff_wire::units::Nanos;
 
 const PORTS: &str = "[[port]]\nname = \"a\"\ndevice = \"x\"\nspeed = \"1G\"\n[[port]]\nname = \"b\"\ndevice = \"y\"\nspeed = \"1G\"\n";
 

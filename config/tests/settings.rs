@@ -3,12 +3,12 @@
 
 use xoff_config::memory::Held;
 use xoff_config::{Config, Machine};
-use xoff_dataplane::settings::{
+use xoff_flow_control::settings::{
     ClassSettings, EcnSettings, EgressLimits, FlowControl, HeadroomPlace, IngressOrder, Memory, OfcSettings,
     PipelineSettings, PolicyKind, PortSettings, QueueKind, Service, SharedMemory, Trust, WatchdogAction,
     WatchdogSettings,
 };
-use xoff_dataplane::units::{BitRate, Bytes, Class, ClassSet, Nanos};
+use xoff_wire::units::{BitRate, Bytes, Class, ClassSet, Nanos};
 
 fn read(text: &str) -> Config {
     Config::from_toml("test.toml", text, Machine::default())
@@ -38,7 +38,7 @@ fn thresholds_by_which_the_line_stands_still_are_told() {
     };
     let config = two_ports("", "");
     let commit = port(&config, 0).commit.0;
-    let longest = Bytes::of_frame(port(&config, 0).mtu_frame + xoff_dataplane::units::TAGS).0;
+    let longest = Bytes::of_frame(port(&config, 0).mtu_frame + xoff_wire::units::TAGS).0;
     let [(place, said)] = &told(&format!("xon = {}\n", commit - 1))[..] else { panic!("one") };
     assert!(
         *place == (2, 7)
@@ -362,7 +362,7 @@ fn the_watchdog_is_off_by_default_and_has_sonics_times() {
 
 #[test]
 fn congestion_points_are_the_papers_unless_they_are_told_otherwise() {
-    use xoff_dataplane::settings::{Culprit, QcnSettings};
+    use xoff_flow_control::settings::{Culprit, QcnSettings};
     assert_eq!(two_ports("", "").switch.qcn, QcnSettings::PAPER);
     let given = two_ports(
         "[qcn]\ningress = [3]\nset_point = \"20KB\"\nweight = 4\nsample_every = \"30KB\"\njitter = 0\nframes_per_cnm = 7\nculprit = \"occupancy-deterministic\"\nflows = 9\nseed = 5\n",

@@ -7,7 +7,7 @@
 mod driver;
 
 use criterion::{Bencher, BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
-use xoff_dataplane::settings::PolicyKind;
+use xoff_flow_control::settings::PolicyKind;
 
 use driver::{BATCH, Bench, Load, SPREADS};
 

@@ -12,7 +12,7 @@
 
 use std::mem;
 
-use crate::units::PortId;
+use xoff_wire::units::PortId;
 
 /// A frame in the switch: the slot that it occupies, and its length.
 #[derive(Debug, PartialEq, Eq)]
@@ -134,7 +134,7 @@ pub trait FrameStore {
     /// Takes a frame back; its slot may be used again.
     fn free(&mut self, frame: Frame);
 
-    /// The frame in `slot` leaves soon: what the store needs for that is brought near ([`crate::prefetch`]).
+    /// The frame in `slot` leaves soon: what the store needs for that is brought near ([`xoff_flow_control::prefetch`]).
     #[inline]
     fn leaves_soon(&self, slot: u32) {
         let _ = slot;

@@ -4,121 +4,16 @@
 //! no class for longer than the step in which that is done. A bucket of frames at each port ([`PuntLimit`]) bounds what is
 //! offered, before anything is copied: a flood costs a comparison for each frame, and leaves room for other ports.
 //!
-//! What becomes of it is counted at the port where the frame came in ([`crate::counters::PuntCounters`]): it is taken, or
+//! What becomes of it is counted at the port where the frame came in ([`xoff_flow_control::counters::PuntCounters`]): it is taken, or
 //! [refused](PuntRefusal). The ledger has a frame that was taken as consumed.
 
 use std::fmt;
 
+use xoff_flow_control::punt_reason::PuntReason;
+use xoff_flow_control::settings::PuntLimit;
+use xoff_wire::units::{Nanos, PortId};
+
 use crate::frame::{Frame, FrameStore};
-use crate::units::{Nanos, PortId};
-
-/// Why a frame is not transit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum PuntReason {
-    /// LLDP, to the nearest bridge.
-    Lldp,
-    /// ARP, at an interface of the router.
-    Arp,
-    /// To a group, at an interface of the router: routing protocols, neighbour discovery.
-    Group,
-    /// To the router itself, or to nobody beyond this wire.
-    Local,
-    /// To be routed, with a hop limit at its end.
-    HopLimit,
-    /// To be routed, with options that a router is to look at.
-    Options,
-    /// To be routed, and longer than its way takes.
-    TooBig,
-    /// To be routed to a station whose address nobody knows yet.
-    Unresolved,
-    /// To be routed, and no route leads there.
-    NoRoute,
-    /// To be routed by an interface of the host that is none of the switch.
-    Elsewhere,
-    /// To the router, and not of IP.
-    Other,
-    /// A copy of a lossless frame that waits in the switch for its neighbour: the host is to find out that neighbour's address, and
-    /// must not forward the copy.
-    Resolve,
-}
-
-impl PuntReason {
-    /// Every reason.
-    pub const ALL: [PuntReason; 12] = [
-        PuntReason::Lldp,
-        PuntReason::Arp,
-        PuntReason::Group,
-        PuntReason::Local,
-        PuntReason::HopLimit,
-        PuntReason::Options,
-        PuntReason::TooBig,
-        PuntReason::Unresolved,
-        PuntReason::NoRoute,
-        PuntReason::Elsewhere,
-        PuntReason::Other,
-        PuntReason::Resolve,
-    ];
-    /// How many there are: the length of tables by [`PuntReason::index`].
-    pub const COUNT: usize = PuntReason::ALL.len();
-
-    /// Its place in [`PuntReason::ALL`].
-    #[must_use]
-    pub const fn index(self) -> usize {
-        self as usize
-    }
-
-    /// Whether it is of a packet that somebody sends through the router: anybody can send many of these.
-    #[must_use]
-    pub const fn is_transit(self) -> bool {
-        match self {
-            PuntReason::HopLimit
-            | PuntReason::Options
-            | PuntReason::TooBig
-            | PuntReason::Unresolved
-            | PuntReason::NoRoute
-            | PuntReason::Elsewhere
-            | PuntReason::Resolve => true,
-            PuntReason::Lldp
-            | PuntReason::Arp
-            | PuntReason::Group
-            | PuntReason::Local
-            | PuntReason::Other => false,
-        }
-    }
-
-    /// Its name in metrics.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            PuntReason::Lldp => "lldp",
-            PuntReason::Arp => "arp",
-            PuntReason::Group => "group",
-            PuntReason::Local => "local",
-            PuntReason::HopLimit => "hop_limit",
-            PuntReason::Options => "options",
-            PuntReason::TooBig => "too_big",
-            PuntReason::Unresolved => "unresolved",
-            PuntReason::NoRoute => "no_route",
-            PuntReason::Elsewhere => "elsewhere",
-            PuntReason::Other => "other",
-            PuntReason::Resolve => "resolve",
-        }
-    }
-}
-
-/// How much of what a port receives may be punted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PuntLimit {
-    /// Frames per second.
-    pub rate: u32,
-    /// Frames that may come at once, after a time without any.
-    pub burst: u32,
-}
-
-impl PuntLimit {
-    /// Enough for what neighbours say of themselves, and for a burst of all of them.
-    pub const PLAIN: PuntLimit = PuntLimit { rate: 1_000, burst: 250 };
-}
 
 /// Why a frame was not taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -222,13 +117,6 @@ mod tests {
         assert_eq!(taken_of(&mut bucket, Nanos::from_secs(3), PuntReason::Unresolved), 1);
         let mut least = PuntBucket::new(PuntLimit { rate: 0, burst: 1 });
         assert_eq!(taken_of(&mut least, Nanos(0), PuntReason::TooBig), 1, "one can be punted where one may");
-    }
-
-    #[test]
-    fn places_are_distinct() {
-        for (index, reason) in PuntReason::ALL.into_iter().enumerate() {
-            assert_eq!(reason.index(), index);
-        }
     }
 
     #[test]

@@ -8,11 +8,16 @@
 //!   Open vSwitch leaves the choice to its `priority-tags` option.)
 //! * Maps by class overwrite the PCP of frames that leave with a tag, and the DSCP of IP packets.
 
+use pnet_packet::ethernet::EtherTypes;
+use xoff_flow_control::settings::PortSettings;
+use xoff_wire::header::{Header, Layout, Tci, field};
+use xoff_wire::units::{CLASSES, Class};
+use xoff_wire::{dscp, vlan};
+
 use crate::frame::{Frame, FrameStore};
-use crate::settings::PortSettings;
-use crate::units::{CLASSES, Class};
-use crate::wire::header::{Header, Layout, Tci};
-use crate::wire::{dscp, vlan};
+
+const ADDRESSES: usize = field::ETHER_TYPE.start;
+const TAG_LEN: usize = field::TAG_LEN as usize;
 
 /// One port's way with outgoing frames.
 #[derive(Clone, Debug)]
@@ -58,9 +63,9 @@ impl Rewriter {
             (None, false) => true,
             (None, true) => {
                 let pcp = self.pcp.map_or(class, |pcps| pcps[class.index()]);
-                vlan::insert(store, frame, Tci::new(pcp, false, vid))
+                insert_tag(store, frame, Tci::new(pcp, false, vid))
             }
-            (Some(tci), false) if tci.vid() != 0 => vlan::remove(store, frame),
+            (Some(tci), false) if tci.vid() != 0 => remove_tag(store, frame),
             (Some(tci), _) => {
                 let pcp = self.pcp.map_or(tci.pcp(), |pcps| pcps[class.index()]);
                 let vid = if tagged { vid } else { 0 };
@@ -72,6 +77,30 @@ impl Rewriter {
             }
         }
     }
+}
+
+/// Puts a tag into a frame that holds Ethernet's header. False, and the frame unchanged, where its
+/// slot has no room in front.
+fn insert_tag<S: FrameStore>(store: &mut S, frame: &mut Frame, tci: Tci) -> bool {
+    if !store.move_start(frame, -i32::from(field::TAG_LEN)) {
+        return false;
+    }
+    let head = store.head_mut(frame);
+    head.copy_within(TAG_LEN..TAG_LEN + ADDRESSES, 0);
+    head[field::ETHER_TYPE].copy_from_slice(&EtherTypes::Vlan.0.to_be_bytes());
+    vlan::set(head, tci);
+    true
+}
+
+/// Takes the tag out of a frame that has one. False, and the frame unchanged in meaning, where the
+/// store cannot move its start.
+fn remove_tag<S: FrameStore>(store: &mut S, frame: &mut Frame) -> bool {
+    let addresses = *store.head(frame).first_chunk::<ADDRESSES>().expect("a tagged frame holds addresses");
+    if !store.move_start(frame, field::TAG_LEN.into()) {
+        return false;
+    }
+    store.head_mut(frame)[..ADDRESSES].copy_from_slice(&addresses);
+    true
 }
 
 #[cfg(test)]
@@ -148,6 +177,32 @@ mod tests {
         let (mut store, mut frame) = OneSlot::holding(&frame(None), 3);
         let plain = Rewriter::new(&port_settings(0));
         assert!(!plain.apply(&mut store, &mut frame, 5, true, CLASS));
+        store.free(frame);
+    }
+
+    #[test]
+    fn a_tag_put_in_and_taken_out_leaves_the_frame_as_it_was() {
+        let plain: Vec<u8> = (0..64).collect();
+        let (mut store, mut frame) = OneSlot::holding(&plain, 4);
+        assert!(insert_tag(&mut store, &mut frame, Tci(0x6005)));
+        let mut tagged = plain[..12].to_vec();
+        tagged.extend([0x81, 0x00, 0x60, 0x05]);
+        tagged.extend(&plain[12..]);
+        assert_eq!((store.head(&frame), frame.len()), (&tagged[..], 68));
+        vlan::set(store.head_mut(&frame), Tci(0x2fff));
+        assert_eq!(vlan::get(store.head(&frame)), Some(Tci(0x2fff)));
+        assert!(remove_tag(&mut store, &mut frame));
+        assert_eq!((store.head(&frame), frame.len()), (&plain[..], 64));
+        assert_eq!(vlan::get(store.head(&frame)), None);
+        store.free(frame);
+    }
+
+    #[test]
+    fn a_slot_without_room_keeps_its_frame() {
+        let plain: Vec<u8> = (0..64).collect();
+        let (mut store, mut frame) = OneSlot::holding(&plain, 3);
+        assert!(!insert_tag(&mut store, &mut frame, Tci(5)));
+        assert_eq!((store.head(&frame), frame.len()), (&plain[..], 64));
         store.free(frame);
     }
 }

@@ -7,9 +7,10 @@
 
 use std::fmt;
 
-use crate::drop_reason::DropReason;
+use xoff_flow_control::drop_reason::DropReason;
+use xoff_wire::units::{Class, Nanos, PortId, PortSet};
+
 use crate::frame::{Frame, FrameStore};
-use crate::units::{Class, Nanos, PortId, PortSet};
 
 /// Most taps on a switch at a time.
 pub const TAPS_MAX: usize = 4;

@@ -2,11 +2,11 @@
 
 use derive_more::{Add, Sum};
 use serde::Serialize;
-use xoff_dataplane::counter::Counter;
-use xoff_dataplane::counters::ClassCounters;
-use xoff_dataplane::units::{CLASSES, Class, Nanos};
+use xoff_flow_control::counter::Counter;
+use xoff_flow_control::counters::ClassCounters;
 use xoff_host::HostReport;
 use xoff_host::report::ReceivedStream;
+use xoff_wire::units::{CLASSES, Class, Nanos};
 
 use crate::counted::Counted;
 use crate::ground::{Ended, Proof};
@@ -235,7 +235,7 @@ pub fn jain(shares: &[f64]) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
-    use xoff_dataplane::units::PortId;
+    use xoff_wire::units::PortId;
 
     use super::*;
 

@@ -6,7 +6,7 @@
 use std::collections::VecDeque;
 use std::net::Ipv4Addr;
 
-use xoff_dataplane::units::MacAddr;
+use xoff_wire::units::MacAddr;
 
 use crate::plan::{HostId, Plan, PortOf, SwitchId};
 
@@ -104,8 +104,8 @@ pub fn wire_address(wire: usize, is_second: bool) -> Ipv4Addr {
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use xoff_dataplane::units::BitRate;
     use xoff_host::payload::ip_address;
+    use xoff_wire::units::BitRate;
 
     use super::*;
 

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use xoff_dataplane::counters::{ClassCounters, Counters, Culprit};
-use xoff_dataplane::settings::SwitchSettings;
-use xoff_dataplane::units::{Class, MacAddr, PortId};
+use xoff_flow_control::counters::{ClassCounters, Counters, Culprit};
+use xoff_flow_control::settings::SwitchSettings;
 use xoff_switch::causes::{ClassWaits, FullQueue, PortWaits, Waits};
+use xoff_wire::units::{Class, MacAddr, PortId};
 
 use crate::plan::{Plan, SwitchId};
 

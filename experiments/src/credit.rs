@@ -1,8 +1,8 @@
 //! How far a port runs ahead of its line. Whoever measures a rate from the first frame on counts that much more time of
 //! the line than there was.
 
-use xoff_dataplane::settings::{PipelineSettings, PortSettings};
-use xoff_dataplane::units::{Bytes, Nanos};
+use xoff_flow_control::settings::{PipelineSettings, PortSettings};
+use xoff_wire::units::{Bytes, Nanos};
 
 /// By how much time, after it was idle, while it sends so many frames of this size: it sends what it has saved up, and the
 /// frame that it begins with the last of that. Behind a pipeline with a rate frames come no faster than that, and what is

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use miette::Diagnostic;
 use xoff_config::ConfigError;
-use xoff_dataplane::units::Nanos;
+use xoff_wire::units::Nanos;
 
 /// Why a fabric could not be built or run.
 #[derive(Debug, thiserror::Error, Diagnostic)]

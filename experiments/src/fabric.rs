@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use xoff_config::{Config, Hardware, Machine};
-use xoff_dataplane::congestion::ReactionSettings;
-use xoff_dataplane::settings::Spread;
-use xoff_dataplane::units::{Bytes, Nanos};
+use xoff_flow_control::congestion::ReactionSettings;
+use xoff_flow_control::settings::Spread;
 use xoff_host::{Progress, settle};
+use xoff_wire::units::{Bytes, Nanos};
 
 use crate::account::{self, Account};
 use crate::counted::Counted;
@@ -225,7 +225,7 @@ fn progress(plan: &Plan, load: &Load) -> Vec<(Arc<Progress>, bool)> {
 
 #[cfg(test)]
 mod tests {
-    use xoff_dataplane::units::BitRate;
+    use xoff_wire::units::BitRate;
 
     use super::*;
 

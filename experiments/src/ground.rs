@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use xoff_config::Config;
-use xoff_dataplane::congestion::ReactionSettings;
-use xoff_dataplane::counters::Counters;
-use xoff_dataplane::settings::SwitchSettings;
-use xoff_dataplane::units::Nanos;
+use xoff_flow_control::congestion::ReactionSettings;
+use xoff_flow_control::counters::Counters;
+use xoff_flow_control::settings::SwitchSettings;
 use xoff_host::{HostReport, Progress, Stream};
+use xoff_wire::units::Nanos;
 
 use crate::error::FabricError;
 use crate::kernel::Kernels;

@@ -4,7 +4,7 @@
 //! and it takes them for lost. How much a sender may have on its way is bounded by the receiver's buffer.
 
 use derive_more::{Add, Sum};
-use xoff_dataplane::units::Bytes;
+use xoff_wire::units::Bytes;
 
 use crate::error::FabricError;
 use crate::plan::HostId;

@@ -7,7 +7,7 @@
 use std::fmt::{self, Display};
 
 use xoff_config::Hardware;
-use xoff_dataplane::units::{BitRate, Bytes, Nanos};
+use xoff_wire::units::{BitRate, Bytes, Nanos};
 
 /// Lines of a rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

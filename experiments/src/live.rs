@@ -4,9 +4,9 @@ use std::cell::RefCell;
 use std::sync::Arc;
 use std::time::Duration;
 
-use xoff_dataplane::counters::ClassCounters;
-use xoff_dataplane::units::{Class, Nanos};
+use xoff_flow_control::counters::ClassCounters;
 use xoff_host::Progress;
+use xoff_wire::units::{Class, Nanos};
 
 use crate::counted::Counted;
 use crate::ground::World;

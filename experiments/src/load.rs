@@ -1,7 +1,7 @@
 //! What the hosts of a fabric send.
 
-use xoff_dataplane::units::Nanos;
 use xoff_host::{STREAMS_MAX, Stream};
+use xoff_wire::units::Nanos;
 
 use crate::account::Account;
 use crate::plan::{HostId, LOSSLESS};

@@ -7,9 +7,9 @@
 use std::collections::BTreeMap;
 use std::mem;
 
-use xoff_dataplane::counter::Counter;
-use xoff_dataplane::counters::ClassCounters;
-use xoff_dataplane::units::{Class, Nanos, PortId};
+use xoff_flow_control::counter::Counter;
+use xoff_flow_control::counters::ClassCounters;
+use xoff_wire::units::{Class, Nanos, PortId};
 
 use crate::account::Account;
 use crate::counted::Counted;
@@ -141,9 +141,9 @@ fn completions(plan: &Plan, load: &Load, account: &Account, begin: Nanos, from: 
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
-    use xoff_dataplane::units::{BitRate, CLASSES};
     use xoff_host::report::{ReceivedStream, SentStream};
     use xoff_host::{HostReport, Stream};
+    use xoff_wire::units::{BitRate, CLASSES};
 
     use super::*;
     use crate::load::lossless;

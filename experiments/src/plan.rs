@@ -7,8 +7,8 @@ use std::fmt::Write as _;
 use std::net::Ipv4Addr;
 
 use xoff_config::{Config, ConfigError, Hardware, Machine};
-use xoff_dataplane::units::{BitRate, Class, MacAddr, Nanos, PortId};
 use xoff_host::payload::ip_address;
+use xoff_wire::units::{BitRate, Class, MacAddr, Nanos, PortId};
 
 use crate::line::Line;
 use crate::settings::Settings;

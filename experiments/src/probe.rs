@@ -1,9 +1,9 @@
 //! Which of several equal ways a flow takes through routers, found out as operators do who spread RoCE by UDP source ports: by
 //! trying.
 
-use xoff_dataplane::units::{Class, Nanos};
 use xoff_host::Stream;
 use xoff_host::payload::{Headers, STAMP_LEN, Stamp, Template};
+use xoff_wire::units::{Class, Nanos};
 
 use crate::counted::Counted;
 use crate::error::{FabricError, PROBE_PATIENCE, ProbeError};

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use xoff_dataplane::units::{Class, Nanos};
+use xoff_wire::units::{Class, Nanos};
 
 use crate::error::FabricError;
 

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::fmt::{self, Display};
 
 use xoff_config::OwnPolicy;
-use xoff_dataplane::congestion::ReactionSettings;
-use xoff_dataplane::units::{BitRate, Bytes, Nanos};
+use xoff_flow_control::congestion::ReactionSettings;
+use xoff_wire::units::{BitRate, Bytes, Nanos};
 
 use crate::record::Recorder;
 use crate::stall::Stall;

@@ -8,14 +8,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use xoff_config::{Config, Hardware};
-use xoff_dataplane::counters::Counters;
-use xoff_dataplane::settings::SwitchSettings;
-use xoff_dataplane::units::{BitRate, Nanos, PortId};
+use xoff_flow_control::counters::Counters;
+use xoff_flow_control::settings::SwitchSettings;
 use xoff_host::habits::{CATCH_UP, NAP, commit};
 use xoff_sim::{
     At, Fabric, Forwarding, Habits, Line, Picos, Seed, SlotCounts, SwitchKind, SwitchNode, TrafficHost,
     TrafficSettings, ideal,
 };
+use xoff_wire::units::{BitRate, Nanos, PortId};
 
 use crate::addresses::device_address;
 use crate::error::FabricError;

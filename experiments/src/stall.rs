@@ -6,9 +6,9 @@ use std::str::FromStr;
 
 use serde::{Serialize, Serializer};
 use xoff_config::quantity;
-use xoff_dataplane::units::Nanos;
 use xoff_host::values;
 use xoff_sim::Stalls;
+use xoff_wire::units::Nanos;
 
 /// How long and how often a program does not run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -4,9 +4,9 @@
 
 use xoff_config::Config;
 use xoff_dataplane::routing::Fib;
-use xoff_dataplane::settings::SwitchSettings;
-use xoff_dataplane::units::{MacAddr, PortId};
+use xoff_flow_control::settings::SwitchSettings;
 use xoff_sim::Router;
+use xoff_wire::units::{MacAddr, PortId};
 
 use crate::addresses::{Route, device_address};
 use crate::plan::{Plan, PortOf, SwitchId};
@@ -41,10 +41,10 @@ mod tests {
     use std::collections::BTreeSet;
 
     use xoff_config::Machine;
-    use xoff_dataplane::punt::PuntReason;
     use xoff_dataplane::routing::Onward;
-    use xoff_dataplane::units::{BitRate, Site};
-    use xoff_dataplane::wire::ip::{Address, Packet};
+    use xoff_flow_control::punt_reason::PuntReason;
+    use xoff_wire::ip::{Address, Packet};
+    use xoff_wire::units::{BitRate, Site};
 
     use super::*;
     use crate::addresses::tests::leaf_spine;

@@ -2,10 +2,10 @@
 #![allow(clippy::unwrap_used)]
 
 use serde_json::Value;
-use xoff_dataplane::units::BitRate;
 use xoff_experiments::Line;
 use xoff_experiments::experiment::{Experiment, Report, Request, Variant};
 use xoff_switch::Promise;
+use xoff_wire::units::BitRate;
 
 fn run(name: &str, policies: &[&str], line: BitRate, seed: u64) -> Report {
     let experiment = match name.strip_suffix(" --routed") {

@@ -1,8 +1,8 @@
 //! What must hold for any frame read as a congestion notification message. The fuzz target and the
 //! corpus test of `dataplane` run this same function.
 
-use xoff_dataplane::wire::Header;
-use xoff_dataplane::wire::cnm::{Cnm, CnmError, Envelope};
+use xoff_wire::Header;
+use xoff_wire::cnm::{Cnm, CnmError, Envelope};
 
 /// Reads a frame as a CNM, and says the same again.
 pub fn check(bytes: &[u8]) {

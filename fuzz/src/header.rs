@@ -1,7 +1,7 @@
 //! What must hold for the head of any frame. The fuzz target and
 //! the corpus test of `dataplane` run this same function.
 
-use xoff_dataplane::wire::{FlowKey, Header, Malformed, dscp, vlan};
+use xoff_wire::{FlowKey, Header, Malformed, dscp, vlan};
 
 /// Reads a frame's head as a switch does, and rewrites it.
 pub fn check(bytes: &[u8]) {

@@ -1,8 +1,8 @@
 //! What must hold for any frame read as LLDP. The fuzz target and the corpus test of `dataplane` run this same function.
 
-use xoff_dataplane::units::MacAddr;
-use xoff_dataplane::wire::Header;
-use xoff_dataplane::wire::lldp::{LEN_MAX, LldpError, Lldpdu, Tlv, Writer, is_lldp};
+use xoff_wire::Header;
+use xoff_wire::lldp::{LEN_MAX, LldpError, Lldpdu, Tlv, Writer, is_lldp};
+use xoff_wire::units::MacAddr;
 
 /// Reads a frame as LLDP, and says the same again.
 pub fn check(bytes: &[u8]) {

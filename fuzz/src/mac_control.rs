@@ -1,8 +1,8 @@
 //! What must hold for any frame read as MAC control. The fuzz target and
 //! the corpus test of `dataplane` run this same function.
 
-use xoff_dataplane::units::MacAddr;
-use xoff_dataplane::wire::{Header, MacControl, MacControlError};
+use xoff_wire::units::MacAddr;
+use xoff_wire::{Header, MacControl, MacControlError};
 
 /// Reads a frame as MAC control, and says the same again.
 pub fn check(bytes: &[u8]) {

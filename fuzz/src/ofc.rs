@@ -1,9 +1,9 @@
 //! What must hold for any frame read as a list of flows. The fuzz target and the corpus test of
 //! `dataplane` run this same function.
 
-use xoff_dataplane::units::MacAddr;
-use xoff_dataplane::wire::ofc::LEN_MAX;
-use xoff_dataplane::wire::{FlowPause, FlowPauseWriter, Header, MacControl, MacControlError};
+use xoff_wire::ofc::LEN_MAX;
+use xoff_wire::units::MacAddr;
+use xoff_wire::{FlowPause, FlowPauseWriter, Header, MacControl, MacControlError};
 
 /// Reads a frame as a list of flows, and says the same again.
 pub fn check(bytes: &[u8]) {

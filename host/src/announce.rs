@@ -3,7 +3,7 @@
 
 use pnet_packet::arp::{ArpHardwareTypes, ArpOperations, MutableArpPacket};
 use pnet_packet::ethernet::{EtherTypes, MutableEthernetPacket};
-use xoff_dataplane::units::MacAddr;
+use xoff_wire::units::MacAddr;
 
 use crate::payload::ip_address;
 
@@ -36,7 +36,7 @@ pub fn gratuitous_arp(address: MacAddr) -> [u8; LEN as usize] {
 mod tests {
     use super::*;
     use pnet_packet::arp::ArpPacket;
-    use xoff_dataplane::wire::Header;
+    use xoff_wire::Header;
 
     #[test]
     fn sender_and_target_are_the_host_itself() {

@@ -2,8 +2,8 @@
 
 use std::net::SocketAddr;
 
-use xoff_dataplane::units::{Class, ClassSet, MacAddr, Quanta, RateStep};
-use xoff_dataplane::wire::{FlowKey, FlowPauseWriter, MacControl, Operation, Pfc, Rates, ofc};
+use xoff_wire::units::{Class, ClassSet, MacAddr, Quanta, RateStep};
+use xoff_wire::{FlowKey, FlowPauseWriter, MacControl, Operation, Pfc, Rates, ofc};
 
 /// Content of a control frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -197,7 +197,7 @@ fn parse_pause(text: &str) -> Result<MacControl, String> {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
-    use xoff_dataplane::wire::{FlowPause, Header, MacControlError};
+    use xoff_wire::{FlowPause, Header, MacControlError};
 
     const ADDRESS: MacAddr = MacAddr([2, 0, 0, 0, 0, 9]);
     const C3: Class = Class::ALL[3];

@@ -1,7 +1,7 @@
 //! Pauses of single flows (OFC) at a host that obeys flow lists.
 
-use xoff_dataplane::units::{BitRate, Class, Nanos};
-use xoff_dataplane::wire::{FlowKey, FlowPause, Operation};
+use xoff_wire::units::{BitRate, Class, Nanos};
+use xoff_wire::{FlowKey, FlowPause, Operation};
 
 /// The flows that are paused.
 #[derive(Debug)]
@@ -59,8 +59,8 @@ impl FlowGate {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
-    use xoff_dataplane::units::{MacAddr, Quanta};
-    use xoff_dataplane::wire::{FlowPauseWriter, Header};
+    use xoff_wire::units::{MacAddr, Quanta};
+    use xoff_wire::{FlowPauseWriter, Header};
 
     const C3: Class = Class::ALL[3];
 

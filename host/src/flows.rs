@@ -6,7 +6,7 @@
 
 use fastrand::Rng;
 use xoff_config::visible;
-use xoff_dataplane::units::Nanos;
+use xoff_wire::units::Nanos;
 
 const EDU1: &str = include_str!("../data/edu1-flow-size.cdf");
 const EDU2: &str = include_str!("../data/edu2-flow-size.cdf");

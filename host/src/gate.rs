@@ -4,9 +4,9 @@
 
 use std::collections::VecDeque;
 
-use xoff_dataplane::pause::{Paused, Resumed};
-use xoff_dataplane::units::{BitRate, Bytes, CLASSES, Class, ClassSet, Nanos, Quanta};
-use xoff_dataplane::wire::{FlowPause, Header, MacControl, MacControlError, Pfc, Rates};
+use xoff_flow_control::pause::{Paused, Resumed};
+use xoff_wire::units::{BitRate, Bytes, CLASSES, Class, ClassSet, Nanos, Quanta};
+use xoff_wire::{FlowPause, Header, MacControl, MacControlError, Pfc, Rates};
 
 use crate::flow_gate::FlowGate;
 use crate::rate_gate::RateGate;
@@ -300,7 +300,7 @@ impl Gate {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
-    use xoff_dataplane::units::MacAddr;
+    use xoff_wire::units::MacAddr;
 
     const C3: ClassSet = ClassSet(1 << 3);
 

@@ -1,6 +1,6 @@
 //! Defaults of hosts that are programs.
 
-use xoff_dataplane::units::{BitRate, Bytes, Nanos};
+use xoff_wire::units::{BitRate, Bytes, Nanos};
 
 /// Maximum delay of its own that a host catches up.
 pub const CATCH_UP: Nanos = Nanos::from_millis(2);

@@ -20,8 +20,8 @@
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! use std::sync::Arc;
 //!
-//! use xoff_dataplane::units::{BitRate, MacAddr, Nanos};
-//! use xoff_dataplane::wire::Header;
+//! use xoff_wire::units::{BitRate, MacAddr, Nanos};
+//! use xoff_wire::Header;
 //! use xoff_host::control::{Distortion, build, parse_control};
 //! use xoff_host::report::ReceivedStream;
 //! use xoff_host::{Choice, END_MARKERS, Gate, Obedience, Sender, SenderSettings, Sink, parse_streams};

@@ -1,8 +1,8 @@
 //! The rate limiter of one stream: a QCN reaction point, its pace, and a record of its rate.
 
 use serde::{Deserialize, Serialize};
-use xoff_dataplane::congestion::{ReactionPoint, ReactionSettings};
-use xoff_dataplane::units::{BitRate, Bytes, Nanos};
+use xoff_flow_control::congestion::{ReactionPoint, ReactionSettings};
+use xoff_wire::units::{BitRate, Bytes, Nanos};
 
 use crate::pacer::Pacer;
 use crate::values;

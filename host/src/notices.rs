@@ -4,9 +4,9 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use xoff_dataplane::units::{MacAddr, Nanos};
-use xoff_dataplane::wire::cnm::LEN_MAX;
-use xoff_dataplane::wire::{Cnm, CnmError, Header};
+use xoff_wire::cnm::LEN_MAX;
+use xoff_wire::units::{MacAddr, Nanos};
+use xoff_wire::{Cnm, CnmError, Header};
 
 /// Counters and captures of CNMs to this host.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -129,9 +129,9 @@ impl Notices {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
-    use xoff_dataplane::units::Class;
-    use xoff_dataplane::wire::CnTag;
-    use xoff_dataplane::wire::cnm::{CongestionPointId, Envelope, Msdu};
+    use xoff_wire::CnTag;
+    use xoff_wire::cnm::{CongestionPointId, Envelope, Msdu};
+    use xoff_wire::units::Class;
 
     const ADDRESS: MacAddr = MacAddr([2, 0, 0, 0, 0, 1]);
 

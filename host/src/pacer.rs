@@ -4,7 +4,7 @@
 //! earliest time at which the frame could have started. So a late sender catches up, but an idle line saves no
 //! credit, unlike a port's shaper.
 
-use xoff_dataplane::units::{BitRate, Bytes, Nanos};
+use xoff_wire::units::{BitRate, Bytes, Nanos};
 
 #[derive(Clone, Debug)]
 pub struct Pacer {

@@ -1,6 +1,6 @@
 //! The parts of a host that a report covers, for live and simulated hosts.
 
-use xoff_dataplane::units::{BitRate, MacAddr, Nanos};
+use xoff_wire::units::{BitRate, MacAddr, Nanos};
 
 use crate::gate::Gate;
 use crate::notices::Notices;

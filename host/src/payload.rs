@@ -26,8 +26,8 @@ use pnet_packet::ip::IpNextHeaderProtocols;
 use pnet_packet::ipv4::{self, Ipv4Packet, MutableIpv4Packet};
 use pnet_packet::udp::MutableUdpPacket;
 use pnet_packet::vlan::{ClassOfService, MutableVlanPacket};
-use xoff_dataplane::units::{Class, MacAddr, Nanos};
-use xoff_dataplane::wire::{CnTag, FlowKey, Header, Tci, cn_tag};
+use xoff_wire::units::{Class, MacAddr, Nanos};
+use xoff_wire::{CnTag, FlowKey, Header, Tci, cn_tag};
 
 /// Bytes of a [`Stamp`] without its flow.
 pub const STAMP_LEN: usize = 18;

@@ -1,7 +1,7 @@
 //! Live totals of a running host by class, for displays of progress.
 
-use xoff_dataplane::counter::Counter;
-use xoff_dataplane::units::{Bytes, CLASSES};
+use xoff_flow_control::counter::Counter;
+use xoff_wire::units::{Bytes, CLASSES};
 
 /// Totals of one host, which is the only writer.
 #[derive(Debug, Default)]

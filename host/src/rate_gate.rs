@@ -1,8 +1,8 @@
 //! Rate limits of classes (GFC) at a host.
 
-use xoff_dataplane::pause::KeptRates;
-use xoff_dataplane::units::{BitRate, Bytes, CLASSES, Class, ClassSet, Nanos};
-use xoff_dataplane::wire::Rates;
+use xoff_flow_control::pause::KeptRates;
+use xoff_wire::Rates;
+use xoff_wire::units::{BitRate, Bytes, CLASSES, Class, ClassSet, Nanos};
 
 use crate::pacer::Pacer;
 
@@ -71,7 +71,7 @@ impl RateGate {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
-    use xoff_dataplane::units::{Quanta, RateStep};
+    use xoff_wire::units::{Quanta, RateStep};
 
     const C3: Class = Class::ALL[3];
 

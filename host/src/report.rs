@@ -19,8 +19,8 @@ use crate::notices::CnmReport;
 use crate::sender::Sent;
 use crate::sink::{FLOW_BUCKETS, FlowsReceived, Incoming, Unsorted, rate};
 use crate::stream::Stream;
-use xoff_dataplane::units::{Bytes, CLASSES, Class, ClassSet, Nanos};
-use xoff_dataplane::wire::MacControlError;
+use xoff_wire::MacControlError;
+use xoff_wire::units::{Bytes, CLASSES, Class, ClassSet, Nanos};
 
 /// Report of one host's run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

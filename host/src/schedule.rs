@@ -4,7 +4,7 @@ use crate::flows::{Arrivals, Flow};
 use crate::pacer::Pacer;
 use crate::payload::{FlowStamp, Template};
 use crate::stream::{Pattern, Stream};
-use xoff_dataplane::units::{Bytes, Nanos};
+use xoff_wire::units::{Bytes, Nanos};
 
 const FLOWS_ACTIVE_MAX: usize = 256;
 
@@ -247,7 +247,7 @@ mod tests {
     use crate::flows::FlowSizes;
     use crate::payload::Headers;
     use std::collections::HashMap;
-    use xoff_dataplane::units::{BitRate, MacAddr};
+    use xoff_wire::units::{BitRate, MacAddr};
 
     fn template() -> Template {
         Template::new(&Headers {

@@ -16,9 +16,9 @@ use crate::payload::{Headers, Stamp, Template};
 use crate::progress::Progress;
 use crate::schedule::{Due, NextFrame, Schedule};
 use crate::stream::Stream;
-use xoff_dataplane::congestion::ReactionSettings;
-use xoff_dataplane::units::{BitRate, Bytes, Class, ClassSet, MacAddr, Nanos};
-use xoff_dataplane::wire::{CnTag, FlowKey};
+use xoff_flow_control::congestion::ReactionSettings;
+use xoff_wire::units::{BitRate, Bytes, Class, ClassSet, MacAddr, Nanos};
+use xoff_wire::{CnTag, FlowKey};
 
 /// End markers of a stream; several, because some may be lost.
 pub const END_MARKERS: u8 = 3;
@@ -360,7 +360,7 @@ mod tests {
     use super::*;
     use crate::payload::{Parsed, parse};
     use crate::stream::parse_streams;
-    use xoff_dataplane::wire::Header;
+    use xoff_wire::Header;
 
     const T0: Nanos = Nanos::from_secs(1);
 

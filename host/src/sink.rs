@@ -15,8 +15,8 @@ use hdrhistogram::Histogram;
 use crate::payload::{Arrival, FlowStamp, Parsed, Stamp, parse, span_48};
 use crate::progress::Progress;
 use crate::track::Tracker;
-use xoff_dataplane::units::{Bytes, CLASSES, Class, MacAddr, Nanos};
-use xoff_dataplane::wire::Header;
+use xoff_wire::Header;
+use xoff_wire::units::{Bytes, CLASSES, Class, MacAddr, Nanos};
 
 const STREAMS_MAX: usize = 1024;
 const FLOWS_MAX: usize = 4096;

@@ -7,8 +7,8 @@ use std::fmt;
 use crate::flows::FlowSizes;
 use crate::values;
 use xoff_config::file::{FileKind, WRITTEN_MAX, read_text};
-use xoff_dataplane::units::{BitRate, Bytes, Class, FCS, MacAddr, Nanos};
-use xoff_dataplane::wire::Tci;
+use xoff_wire::Tci;
+use xoff_wire::units::{BitRate, Bytes, Class, FCS, MacAddr, Nanos};
 
 /// Maximum streams of a sender, numbered by one byte.
 pub const STREAMS_MAX: usize = 256;

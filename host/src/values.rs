@@ -3,7 +3,7 @@
 //! Each error describes the allowed values; the caller adds the location.
 
 use xoff_config::quantity;
-use xoff_dataplane::units::{BitRate, Bytes, Class, ClassSet, MacAddr, Nanos};
+use xoff_wire::units::{BitRate, Bytes, Class, ClassSet, MacAddr, Nanos};
 
 /// Parses a rate of layer 1.
 ///

@@ -2,13 +2,13 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
-use xoff_dataplane::units::MacAddr;
 use xoff_netlink::packet_route::address::{AddressAttribute, AddressFlags, AddressMessage};
 use xoff_netlink::packet_route::link::{LinkAttribute, LinkMessage};
 use xoff_netlink::packet_route::neighbour::{NeighbourAttribute, NeighbourFlags, NeighbourState};
 use xoff_netlink::packet_route::{AddressFamily, RouteNetlinkMessage};
 use xoff_netlink::tc::Handle;
 use xoff_netlink::{NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE, link_at, link_named, neighbour, set_up};
+use xoff_wire::units::MacAddr;
 use xoff_xdp::finish_frames;
 
 use super::netlink::{netlink, read_link};

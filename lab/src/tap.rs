@@ -9,9 +9,9 @@
 
 use std::io;
 
-use xoff_dataplane::units::BitRate;
 use xoff_netlink::Conversation;
 use xoff_netlink::tc::{Bucket, Filter, Handle, Place, Qdisc, Rate, Request, TcError};
+use xoff_wire::units::BitRate;
 
 use super::netlink::netlink;
 use super::{Counters, Device, LabError};

@@ -2,10 +2,10 @@
 
 use std::net::IpAddr;
 
-use xoff_dataplane::units::MacAddr;
 use xoff_netlink::packet_route::RouteNetlinkMessage;
 use xoff_netlink::packet_route::link::{InfoData, InfoKind, InfoVeth, LinkAttribute, LinkInfo, LinkMessage};
 use xoff_netlink::{NLM_F_CREATE, NLM_F_EXCL, link_named};
+use xoff_wire::units::MacAddr;
 
 use super::netlink::netlink;
 use super::{Device, LabError, Namespace};

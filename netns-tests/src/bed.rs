@@ -8,9 +8,9 @@ use std::thread;
 use std::time::Duration;
 
 use nix::fcntl::{Flock, FlockArg};
-use xoff_dataplane::units::MacAddr;
 use xoff_lab::{Counters, Device, End, Lab, Namespace, VethOptions};
 use xoff_switch::control::status::Status;
+use xoff_wire::units::MacAddr;
 
 use crate::{Config, Exit, Host, Surroundings, Switch};
 

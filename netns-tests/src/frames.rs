@@ -7,7 +7,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use pnet_packet::ipv4::{self, MutableIpv4Packet};
 use pnet_packet::udp::{self, MutableUdpPacket};
 use pnet_packet::{MutablePacket, ip::IpNextHeaderProtocols};
-use xoff_dataplane::units::MacAddr;
+use xoff_wire::units::MacAddr;
 
 /// Local experimental EtherType 1 of IEEE 802: hosts ignore it, bridges forward it.
 pub const EXPERIMENTAL: u16 = 0x88b5;

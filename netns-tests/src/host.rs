@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use pcap::{Active, Capture};
 use socket2::{Domain, Protocol, Socket, Type};
-use xoff_dataplane::units::MacAddr;
 use xoff_lab::{Device, Namespace};
+use xoff_wire::units::MacAddr;
 
 use crate::frames::{EXPERIMENTAL, Frame};
 use crate::tap::{self, Tap};

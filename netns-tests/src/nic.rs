@@ -14,9 +14,9 @@ use nix::sys::signal::{self, Signal};
 use nix::unistd::Pid;
 use socket2::{Domain, Socket, Type};
 use tempfile::TempDir;
-use xoff_dataplane::units::MacAddr;
 use xoff_lab::{Device, Lab, Namespace, VethOptions};
 use xoff_nic::serve::{NicClassStatus, NicStatus};
+use xoff_wire::units::MacAddr;
 
 use crate::host::dies_with_us;
 use crate::{Host, PATIENCE, one_bed_at_a_time, wait_for};

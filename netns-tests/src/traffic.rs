@@ -8,11 +8,11 @@ use std::sync::{Arc, mpsc};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use xoff_dataplane::congestion::ReactionSettings;
-use xoff_dataplane::units::{BitRate, Nanos};
+use xoff_flow_control::congestion::ReactionSettings;
 use xoff_host::report::ReceivedStream;
 use xoff_host::{HostReport, Obedience, Progress, Volume, announce, parse_streams, settle};
 use xoff_traffic::{self, HostOptions};
+use xoff_wire::units::{BitRate, Nanos};
 
 use crate::{Host, stall};
 

@@ -19,7 +19,7 @@ use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::mman::{MlockAllFlags, mlockall};
 use nix::sys::prctl::set_timerslack;
 use nix::sys::time::TimeSpec;
-use xoff_dataplane::units::{Bytes, CLASSES, Class, ClassSet, Nanos, PortId};
+use xoff_wire::units::{Bytes, CLASSES, Class, ClassSet, Nanos, PortId};
 use xoff_xdp::PacketSender;
 
 use crate::backlog::{Hold, Watch};

@@ -4,7 +4,7 @@
 //! clock, which may be set at any time. So a frame is no older than the last read that found none, and arrives no
 //! earlier than its predecessor.
 
-use xoff_dataplane::units::Nanos;
+use xoff_wire::units::Nanos;
 
 /// Uses the clock of [`crate::guard::now`].
 #[derive(Debug)]

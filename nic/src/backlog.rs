@@ -13,9 +13,9 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use xoff_dataplane::pause::Held;
-use xoff_dataplane::units::{Bytes, Class, ClassSet, Nanos, PortId, Quanta};
-use xoff_dataplane::wire::{MacControl, Pfc};
+use xoff_flow_control::pause::Held;
+use xoff_wire::units::{Bytes, Class, ClassSet, Nanos, PortId, Quanta};
+use xoff_wire::{MacControl, Pfc};
 use xoff_xdp::PacketSender;
 
 use crate::config::NicSettings;
@@ -151,7 +151,7 @@ fn queue(line: &str) -> Option<u64> {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use crate::config::NicWishes;
-    use xoff_dataplane::units::BitRate;
+    use xoff_wire::units::BitRate;
 
     use super::*;
 

@@ -12,11 +12,11 @@
 //! [`Brain::next_change`] returns one transition at a time. A rate changes at most every [`LIMIT_EVERY`], because the
 //! thread has pauses to obey. The rate of a stopped class waits for its start.
 
-use xoff_dataplane::congestion::ReactionPoint;
-use xoff_dataplane::units::{BitRate, Bytes, CLASSES, Class, ClassSet, MacAddr, Nanos};
-use xoff_dataplane::wire::cnm::Cnm;
-use xoff_dataplane::wire::{CnmError, Header, MacControl};
+use xoff_flow_control::congestion::ReactionPoint;
 use xoff_host::{Gate, Notices, Obedience, PauseCounts};
+use xoff_wire::cnm::Cnm;
+use xoff_wire::units::{BitRate, Bytes, CLASSES, Class, ClassSet, MacAddr, Nanos};
+use xoff_wire::{CnmError, Header, MacControl};
 
 use crate::config::NicSettings;
 

@@ -14,9 +14,9 @@ use xoff_config::reader::parse::{self, OrOff};
 use xoff_config::reader::{self, Problems, Table, value};
 use xoff_config::shell::{HttpAt, LogFormat};
 use xoff_config::{Choice as _, ConfigError, defaults};
-use xoff_dataplane::congestion::ReactionSettings;
-use xoff_dataplane::settings::Trust;
-use xoff_dataplane::units::{BitRate, Bytes, Class, ClassSet, Nanos, Quanta};
+use xoff_flow_control::congestion::ReactionSettings;
+use xoff_flow_control::settings::Trust;
+use xoff_wire::units::{BitRate, Bytes, Class, ClassSet, Nanos, Quanta};
 
 /// Default of `nic.http`: the port after a switch's default.
 pub const DEFAULT_HTTP: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 9465);

@@ -27,8 +27,8 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::time::{ClockId, clock_gettime};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag;
-use xoff_dataplane::units::{CLASSES, Class, ClassSet, Nanos};
 use xoff_ebpf::EbpfError;
+use xoff_wire::units::{CLASSES, Class, ClassSet, Nanos};
 
 use crate::egress::{self, Egress, EgressError};
 

@@ -7,8 +7,8 @@ use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd};
 use nix::errno::Errno;
 use nix::sys::socket::{MsgFlags, NetlinkAddr, bind, recv};
 use socket2::{Domain, Protocol, SockFilter, Socket, Type};
-use xoff_dataplane::units::ClassSet;
 use xoff_netlink::tc::Handle;
+use xoff_wire::units::ClassSet;
 
 use crate::egress::{MARK, class_of};
 

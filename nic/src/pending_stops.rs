@@ -4,7 +4,7 @@
 //! * for a class that is resumed before the agent has read its XOFF, to the moment of reading;
 //! * for a class whose stop the kernel refused, or which the guard opened, to the stop that succeeds.
 
-use xoff_dataplane::units::{CLASSES, Class, ClassSet, Nanos};
+use xoff_wire::units::{CLASSES, Class, ClassSet, Nanos};
 
 #[derive(Debug, Default)]
 pub(crate) struct PendingStops {

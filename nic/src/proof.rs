@@ -3,7 +3,7 @@
 //! The kernel announces changes, so the queues were intact at the last time without an announcement. Without one, a
 //! defect may be as old as the last check.
 
-use xoff_dataplane::units::{CLASSES, ClassSet, Nanos};
+use xoff_wire::units::{CLASSES, ClassSet, Nanos};
 
 pub(crate) type Paused = [Nanos; CLASSES];
 

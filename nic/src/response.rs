@@ -5,8 +5,8 @@
 //! the recommendation is the maximum of the last [`WINDOW`] pauses: a faster past does not hide a host that has
 //! become slower.
 
-use xoff_dataplane::counter::{Counter, FineHistogram};
-use xoff_dataplane::units::{BitRate, Bytes, Nanos};
+use xoff_flow_control::counter::{Counter, FineHistogram};
+use xoff_wire::units::{BitRate, Bytes, Nanos};
 
 /// Pauses needed for a recommendation.
 const ENOUGH: u64 = 100;

@@ -16,8 +16,8 @@ use nix::sys::socket::{ControlMessageOwned, MsgFlags, recvmsg, setsockopt};
 use nix::sys::time::TimeSpec;
 use nix::time::{ClockId, clock_gettime};
 use socket2::{Domain, SockFilter, Socket, Type};
-use xoff_dataplane::units::{MacAddr, Nanos};
-use xoff_dataplane::wire::mac_control::DESTINATION;
+use xoff_wire::mac_control::DESTINATION;
+use xoff_wire::units::{MacAddr, Nanos};
 
 use crate::arrivals::Arrivals;
 use crate::guard::now;
@@ -165,7 +165,7 @@ mod tests {
     use std::thread;
 
     use nix::sched::{CloneFlags, unshare};
-    use xoff_dataplane::wire::{MacControl, Pfc};
+    use xoff_wire::{MacControl, Pfc};
     use xoff_xdp::PacketSender;
 
     use super::*;

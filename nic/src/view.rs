@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::SystemTime;
 
 use xoff_config::format::span;
-use xoff_dataplane::counter::Counter;
-use xoff_dataplane::counters::Counters;
-use xoff_dataplane::units::{CLASSES, Class, ClassSet, MacAddr, Nanos};
+use xoff_flow_control::counter::Counter;
+use xoff_flow_control::counters::Counters;
+use xoff_wire::units::{CLASSES, Class, ClassSet, MacAddr, Nanos};
 
 use crate::config::NicSettings;
 use crate::egress::Defects;

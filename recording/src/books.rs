@@ -2,8 +2,8 @@
 
 use std::fmt::Debug;
 
-use xoff_dataplane::counters::Counters;
 use xoff_dataplane::switch::Switch;
+use xoff_flow_control::counters::Counters;
 
 /// Returns the ledger and the counters of a switch as text; a replay compares these.
 #[must_use]

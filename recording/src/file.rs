@@ -17,9 +17,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use xoff_config::{Config, ConfigError, Machine, OwnPolicy};
-use xoff_dataplane::counter::Counter;
-use xoff_dataplane::settings::{HashSeed, SwitchSettings};
-use xoff_dataplane::units::{MacAddr, Nanos, PortId};
+use xoff_flow_control::counter::Counter;
+use xoff_flow_control::settings::{HashSeed, SwitchSettings};
+use xoff_wire::units::{MacAddr, Nanos, PortId};
 
 use crate::pcapng::{Interface, Part, Writer};
 use crate::{BEFORE_FRAME, Ending, Record, frame_of};
@@ -214,7 +214,7 @@ pub struct FileWriter<W> {
 impl<W: Write> FileWriter<W> {
     /// Begins a recording; `zero` is the Unix time at zero of the driver's clock.
     pub fn new(file: W, head: &Head, settings: &SwitchSettings, zero: Duration) -> FileWriter<W> {
-        let interface = |(port, at): (PortId, &xoff_dataplane::settings::PortSettings)| Interface {
+        let interface = |(port, at): (PortId, &xoff_flow_control::settings::PortSettings)| Interface {
             port,
             name: at.name.clone(),
             description: format!("port {} of a recorded switch", at.name),

@@ -9,7 +9,7 @@ use std::io::{self, Read};
 use std::time::Duration;
 
 use xoff_dataplane::tap::{Seen, Sighting};
-use xoff_dataplane::units::{MacAddr, Nanos, PortId};
+use xoff_wire::units::{MacAddr, Nanos, PortId};
 
 const SECTION: u32 = 0x0a0d_0d0a;
 /// First byte of every capture.

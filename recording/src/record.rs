@@ -1,9 +1,9 @@
 //! Records at a dataplane's boundary: each call of the driver, then the dataplane's answers and its requests to the
 //! frame store, in order. A record is a byte string, to fit into a ring, a file, or an option beside a frame.
 
-use xoff_dataplane::drop_reason::DropReason;
-use xoff_dataplane::punt::PuntReason;
-use xoff_dataplane::units::{Class, MacAddr, Nanos, PortId, Site};
+use xoff_flow_control::drop_reason::DropReason;
+use xoff_flow_control::punt_reason::PuntReason;
+use xoff_wire::units::{Class, MacAddr, Nanos, PortId, Site};
 
 /// Recorded bytes of a received frame: the headers that a switch reads, and removable tags.
 pub(crate) const HEAD_IN: usize = 144;

@@ -12,10 +12,10 @@ use xoff_dataplane::driver::Boundary;
 use xoff_dataplane::frame::{Frame, FrameStore};
 use xoff_dataplane::punt::{Punt, PuntSink};
 use xoff_dataplane::routing::Fib;
-use xoff_dataplane::settings::{PipelineSettings, SwitchSettings, WhenFull};
 use xoff_dataplane::switch::{Batch, Revision, Successor, Switch};
 use xoff_dataplane::tap::{Seen, Sighting, Tap, TapId};
-use xoff_dataplane::units::{MacAddr, Nanos, PortId, PortSet, Site};
+use xoff_flow_control::settings::{PipelineSettings, SwitchSettings, WhenFull};
+use xoff_wire::units::{MacAddr, Nanos, PortId, PortSet, Site};
 
 use crate::record::{HEAD_IN, HEAD_OUT, Passing, Record, kept};
 

@@ -3,12 +3,12 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use xoff_dataplane::counters::Counters;
 use xoff_dataplane::frame::{Frame, FrameStore};
 use xoff_dataplane::punt::{Punt, PuntSink};
-use xoff_dataplane::settings::SwitchSettings;
 use xoff_dataplane::switch::{Batch, Switch, Workers};
-use xoff_dataplane::units::{Nanos, PortId, Site};
+use xoff_flow_control::counters::Counters;
+use xoff_flow_control::settings::SwitchSettings;
+use xoff_wire::units::{Nanos, PortId, Site};
 
 use crate::books::books;
 use crate::memory::Memory;

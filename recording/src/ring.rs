@@ -8,7 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use rtrb::{Consumer, Producer, RingBuffer};
-use xoff_dataplane::counter::Counter;
+use xoff_flow_control::counter::Counter;
 
 use crate::{Ending, FileWriter, Sink};
 

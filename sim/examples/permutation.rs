@@ -3,8 +3,8 @@
 
 use std::time::Instant;
 
-use xoff_dataplane::units::{BitRate, Class};
 use xoff_sim::{Fabric, Line, Picos, Seed, permutation, topology};
+use xoff_wire::units::{BitRate, Class};
 
 /// Frame length without FCS; 1,500 bytes with it.
 const FRAME: u32 = 1_496;

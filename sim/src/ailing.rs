@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use xoff_dataplane::units::{Nanos, PortId, PortSet};
+use xoff_wire::units::{Nanos, PortId, PortSet};
 
 /// Deadlines until which each driver operation is blocked.
 #[derive(Clone, Debug, Default)]

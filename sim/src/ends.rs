@@ -1,6 +1,6 @@
 //! Ends of links, and properties of links.
 
-use xoff_dataplane::units::{BitRate, PortId};
+use xoff_wire::units::{BitRate, PortId};
 
 use crate::time::Picos;
 

@@ -5,10 +5,10 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use xoff_dataplane::settings::SwitchSettings;
 #[cfg(doc)]
 use xoff_dataplane::switch::Revision;
-use xoff_dataplane::units::{Bytes, Nanos, PortId};
+use xoff_flow_control::settings::SwitchSettings;
+use xoff_wire::units::{Bytes, Nanos, PortId};
 
 use crate::calendar::{BUCKETS, Calendar, Entry, Order};
 use crate::ends::{End, Line, LinkId, NodeId};

@@ -3,9 +3,9 @@
 //! It is plain for speed: the same [`Gate`] as on a live host decides about pauses, but it has no schedules, rate
 //! limiters or reports.
 
-use xoff_dataplane::units::{Class, MacAddr, Nanos, PortId};
-use xoff_dataplane::wire::Header;
 use xoff_host::{Gate, Obedience};
+use xoff_wire::Header;
+use xoff_wire::units::{Class, MacAddr, Nanos, PortId};
 
 use crate::ends::Line;
 use crate::node::{Net, Node, Place};

@@ -17,7 +17,7 @@ use std::str::FromStr;
 use std::str::{Lines, SplitWhitespace};
 
 use thiserror::Error;
-use xoff_dataplane::units::Class;
+use xoff_wire::units::Class;
 
 use crate::flows::{FLOW_BYTES_MAX, FlowPlan};
 use crate::plan::{At, Plan};
@@ -340,7 +340,7 @@ impl<'a> Words<'a> {
 
 #[cfg(test)]
 mod tests {
-    use xoff_dataplane::units::BitRate;
+    use xoff_wire::units::BitRate;
 
     use super::*;
     use crate::ends::Line;

@@ -5,9 +5,9 @@
 use std::sync::Arc;
 
 use xoff_config::{Config, Hardware, Machine};
-use xoff_dataplane::headroom::Headroom;
-use xoff_dataplane::settings::{ClassSettings, Memory, PortSettings};
-use xoff_dataplane::units::{Bytes, Class, ClassSet, MacAddr};
+use xoff_flow_control::headroom::Headroom;
+use xoff_flow_control::settings::{ClassSettings, Memory, PortSettings};
+use xoff_wire::units::{Bytes, Class, ClassSet, MacAddr};
 
 use crate::ends::Line;
 use crate::plan::SwitchKind;
@@ -134,7 +134,7 @@ fn count(bytes: Bytes, smallest: u64) -> u32 {
 
 #[cfg(test)]
 mod tests {
-    use xoff_dataplane::units::BitRate;
+    use xoff_wire::units::BitRate;
 
     use super::*;
     use crate::time::Picos;

@@ -5,8 +5,8 @@
 
 use std::collections::BTreeMap;
 
-use xoff_dataplane::prefetch::prefetch;
-use xoff_dataplane::units::{Bytes, PortId};
+use xoff_flow_control::prefetch::prefetch;
+use xoff_wire::units::{Bytes, PortId};
 
 use crate::calendar::{Calendar, Entry};
 use crate::ends::{End, Line, LinkId, NodeId};
@@ -151,7 +151,7 @@ fn count(index: usize) -> u32 {
 
 #[cfg(test)]
 mod tests {
-    use xoff_dataplane::units::BitRate;
+    use xoff_wire::units::BitRate;
 
     use super::*;
     use crate::calendar::Parts;

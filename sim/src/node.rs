@@ -5,7 +5,7 @@
 
 use std::collections::VecDeque;
 
-use xoff_dataplane::units::PortId;
+use xoff_wire::units::PortId;
 
 use crate::ends::{LinkId, NodeId};
 use crate::event::Event;

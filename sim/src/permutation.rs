@@ -1,7 +1,7 @@
 //! Permutation load, for comparing the speed of simulators: each host sends at line rate to another host, and receives
 //! from one.
 
-use xoff_dataplane::units::{Bytes, Class};
+use xoff_wire::units::{Bytes, Class};
 
 use crate::ends::Line;
 use crate::fabric::Fabric;

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use thiserror::Error;
 use xoff_dataplane::routing::Fib;
-use xoff_dataplane::settings::{GroupSettings, SwitchSettings};
-use xoff_dataplane::units::{MacAddr, PortId, Site};
+use xoff_flow_control::settings::{GroupSettings, SwitchSettings};
+use xoff_wire::units::{MacAddr, PortId, Site};
 
 use crate::ends::{End, Line, NodeId};
 use crate::event::NUMBERS_MAX;

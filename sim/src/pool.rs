@@ -9,7 +9,7 @@ mod chain;
 use std::mem::offset_of;
 use std::ops::Range;
 
-use xoff_dataplane::prefetch::prefetch;
+use xoff_flow_control::prefetch::prefetch;
 
 use crate::time::Picos;
 pub(crate) use chain::Chain;

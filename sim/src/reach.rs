@@ -1,6 +1,6 @@
 //! Partition of a fabric for the [`calendar`](crate::calendar): minimum delay between nodes, and groups of nodes.
 
-use xoff_dataplane::units::Bytes;
+use xoff_wire::units::Bytes;
 
 use crate::calendar::Parts;
 use crate::ends::{End, Line};
@@ -82,7 +82,7 @@ fn sides(nodes: usize, directions: &[(End, End, Line)]) -> Box<[Side]> {
 
 #[cfg(test)]
 mod tests {
-    use xoff_dataplane::units::{BitRate, PortId};
+    use xoff_wire::units::{BitRate, PortId};
 
     use super::*;
     use crate::ends::NodeId;

@@ -6,11 +6,11 @@
 
 use std::net::Ipv4Addr;
 
-use xoff_dataplane::punt::PuntReason;
 use xoff_dataplane::routing::{Fib, Interface, NextHop, Routes, Target};
-use xoff_dataplane::settings::{PortSettings, Spread, SwitchSettings};
-use xoff_dataplane::units::{ETHERNET_HEADER, MacAddr, PortId, Site};
-use xoff_dataplane::wire::ip::Address;
+use xoff_flow_control::punt_reason::PuntReason;
+use xoff_flow_control::settings::{PortSettings, Spread, SwitchSettings};
+use xoff_wire::ip::Address;
+use xoff_wire::units::{ETHERNET_HEADER, MacAddr, PortId, Site};
 
 /// Interfaces and routes of a router.
 #[derive(Clone, Debug)]

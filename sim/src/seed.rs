@@ -1,8 +1,8 @@
 //! Seed of a run. Each node has its own random stream per purpose, so that a further node, or more draws of one node,
 //! changes nothing for the others.
 
-use xoff_dataplane::settings::HashSeed;
-use xoff_dataplane::wire::flow::mix;
+use xoff_flow_control::settings::HashSeed;
+use xoff_wire::flow::mix;
 
 use crate::ends::NodeId;
 use crate::time::Picos;

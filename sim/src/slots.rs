@@ -1,7 +1,7 @@
 //! Packet memory of a switch: maps slots to packets of the fabric.
 
 use xoff_dataplane::frame::{Frame, FrameStore};
-use xoff_dataplane::prefetch::prefetch;
+use xoff_flow_control::prefetch::prefetch;
 
 use crate::pool::{Packet, Pool};
 

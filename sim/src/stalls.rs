@@ -2,7 +2,7 @@
 
 use std::ops::RangeInclusive;
 
-use xoff_dataplane::units::Nanos;
+use xoff_wire::units::Nanos;
 
 use crate::seed::exponential;
 use crate::time::Picos;

@@ -7,14 +7,14 @@ mod unseen;
 
 use std::sync::Arc;
 
-use xoff_dataplane::counters::Counters;
 use xoff_dataplane::frame::Frame;
-use xoff_dataplane::prefetch::prefetch;
 use xoff_dataplane::routing::Fib;
-use xoff_dataplane::settings::SwitchSettings;
 use xoff_dataplane::switch::{Batch, Switch, Workers};
 use xoff_dataplane::tap::{Tap, TapId};
-use xoff_dataplane::units::{Nanos, PortId, PortSet};
+use xoff_flow_control::counters::Counters;
+use xoff_flow_control::prefetch::prefetch;
+use xoff_flow_control::settings::SwitchSettings;
+use xoff_wire::units::{Nanos, PortId, PortSet};
 
 use crate::node::{Net, Node, Place};
 use crate::pool::Packet;

@@ -4,7 +4,7 @@
 //! The dataplane counts nanoseconds and receives the time rounded down. Its timers (pauses, refreshes) are exact to one
 //! nanosecond, frames on lines to one picosecond.
 
-use xoff_dataplane::units::{BitRate, Bytes, Nanos};
+use xoff_wire::units::{BitRate, Bytes, Nanos};
 
 /// Time since the start of a run, or a span, in picoseconds; at most 213 days.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -9,13 +9,13 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use xoff_dataplane::congestion::ReactionSettings;
-use xoff_dataplane::units::{BitRate, Bytes, MacAddr, Nanos, PortId};
-use xoff_dataplane::wire::{Cnm, Header, MacControl};
+use xoff_flow_control::congestion::ReactionSettings;
 use xoff_host::payload::HEAD_MAX;
 use xoff_host::{
     Choice, Gate, HostParts, HostReport, Notices, Obedience, Progress, Sender, SenderSettings, Sink, Stream,
 };
+use xoff_wire::units::{BitRate, Bytes, MacAddr, Nanos, PortId};
+use xoff_wire::{Cnm, Header, MacControl};
 
 use crate::ends::Line;
 use crate::node::{Net, Node, Place};

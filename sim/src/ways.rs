@@ -1,6 +1,6 @@
 //! Shortest paths, for plans without given forwarding.
 
-use xoff_dataplane::units::PortId;
+use xoff_wire::units::PortId;
 
 use crate::plan::{At, Plan};
 

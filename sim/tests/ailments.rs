@@ -3,14 +3,14 @@
 use std::sync::{Arc, Mutex};
 
 use xoff_config::{Config, Hardware, Machine};
-use xoff_dataplane::drop_reason::DropReason;
 use xoff_dataplane::frame::{Frame, FrameStore};
 use xoff_dataplane::tap::{Seen, Sighting, Tap, TapId};
-use xoff_dataplane::units::{BitRate, Bytes, Class, ClassSet, Nanos, PortId, PortSet};
+use xoff_flow_control::drop_reason::DropReason;
 use xoff_sim::{
     Ailments, At, Fabric, Flow, Forwarding, Line, Pace, Picos, Plan, Seed, Stalls, SwitchKind, SwitchNode,
     address, ideal, topology,
 };
+use xoff_wire::units::{BitRate, Bytes, Class, ClassSet, Nanos, PortId, PortSet};
 
 const LINE: Line = Line { rate: BitRate::from_gbps(100), delay: Picos::from_nanos(500) };
 const LOSSLESS: Class = Class::ALL[3];

@@ -2,11 +2,11 @@
 
 use std::fmt::Write as _;
 
-use xoff_dataplane::drop_reason::DropReason;
-use xoff_dataplane::units::{BitRate, Bytes, Class};
+use xoff_flow_control::drop_reason::DropReason;
 use xoff_sim::{
     At, ControlFaults, Fabric, Flow, Line, Mishaps, Pace, Picos, Plan, Seed, permutation, topology,
 };
+use xoff_wire::units::{BitRate, Bytes, Class};
 
 /// Frame length without FCS; 1,500 bytes with it.
 const FRAME: u32 = 1_496;
@@ -89,7 +89,7 @@ fn an_incast_is_paused_and_keeps_the_line_busy_to_the_picosecond() {
         (host.received(), host.last_received()),
         (2 * frames, Picos(first + (2 * frames - 1) * frame))
     );
-    let port = fabric.switches()[0].counters().class(xoff_dataplane::units::PortId(1), lossless());
+    let port = fabric.switches()[0].counters().class(xoff_wire::units::PortId(1), lossless());
     assert!(port.xoff_sent.get() > 0 && port.xoff_sent.get() == port.xon_sent.get());
     for switch in fabric.switches() {
         assert_eq!((switch.switch().ledger().missing(), switch.frames()), (0, 0));
@@ -224,7 +224,7 @@ fn small_fabrics_go_as_they_went() {
             .flat_map(|switch| {
                 let ports = switch.counters().ports();
                 (0..=u8::MAX).take(ports).map(|port| {
-                    switch.counters().class(xoff_dataplane::units::PortId(port), lossless()).xoff_sent.get()
+                    switch.counters().class(xoff_wire::units::PortId(port), lossless()).xoff_sent.get()
                 })
             })
             .sum();

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use xoff_dataplane::drop_reason::DropReason;
-use xoff_dataplane::units::{BitRate, Class};
+use xoff_flow_control::drop_reason::DropReason;
 use xoff_sim::ideal::Ideal;
 use xoff_sim::{
     At, ControlFaults, Fabric, Flow, Forwarding, Happened, Line, Picos, Plan, PlanError, Seed, topology,
 };
+use xoff_wire::units::{BitRate, Class};
 
 const LINE: Line = Line { rate: BitRate::from_gbps(100), delay: Picos::from_nanos(500) };
 

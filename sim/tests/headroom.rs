@@ -12,12 +12,12 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use xoff_config::{Config, Hardware, Machine};
-use xoff_dataplane::drop_reason::DropReason;
-use xoff_dataplane::units::{BitRate, Bytes, Class, ClassSet, MacAddr, PortId, Quanta, TAGS};
-use xoff_dataplane::wire::mac_control::{MacControl, Pfc};
+use xoff_flow_control::drop_reason::DropReason;
 use xoff_sim::{
     Fabric, Forwarding, Line, Net, Node, Pace, Packet, Picos, Place, Plan, Seed, SwitchNode, address, ideal,
 };
+use xoff_wire::mac_control::{MacControl, Pfc};
+use xoff_wire::units::{BitRate, Bytes, Class, ClassSet, MacAddr, PortId, Quanta, TAGS};
 
 const LOSSLESS: Class = Class::ALL[3];
 /// Maximum frame: an MTU of 1500 with both tags, without FCS.

@@ -3,15 +3,15 @@
 
 use std::sync::Arc;
 
-use xoff_dataplane::congestion::ReactionSettings;
-use xoff_dataplane::units::{BitRate, Bytes, Class, MacAddr, Nanos};
-use xoff_dataplane::wire::cnm::{CongestionPointId, Envelope, Msdu};
-use xoff_dataplane::wire::{CnTag, Cnm};
+use xoff_flow_control::congestion::ReactionSettings;
 use xoff_host::{Progress, Stream, settle};
 use xoff_sim::{
     Fabric, Habits, Line, Pace, Picos, Seed, Stalls, SwitchNode, TrafficHost, TrafficSettings, address,
     topology,
 };
+use xoff_wire::cnm::{CongestionPointId, Envelope, Msdu};
+use xoff_wire::units::{BitRate, Bytes, Class, MacAddr, Nanos};
+use xoff_wire::{CnTag, Cnm};
 
 const BEGIN: Picos = Picos::from_micros(1);
 

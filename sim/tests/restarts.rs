@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
-use xoff_dataplane::drop_reason::DropReason;
 use xoff_dataplane::frame::{Frame, FrameStore};
 use xoff_dataplane::tap::{Seen, Sighting, Tap, TapId};
-use xoff_dataplane::units::{BitRate, Bytes, Class, Nanos, PortId, PortSet};
+use xoff_flow_control::drop_reason::DropReason;
 use xoff_sim::{At, Fabric, Flow, Happened, Line, Pace, Picos, Plan, Seed, topology};
+use xoff_wire::units::{BitRate, Bytes, Class, Nanos, PortId, PortSet};
 
 const LINE: Line = Line { rate: BitRate::from_gbps(100), delay: Picos::from_nanos(500) };
 const LOSSLESS: Class = Class::ALL[3];

@@ -24,7 +24,7 @@ use xoff_config::memory::HANDOVER_QUEUE;
 use xoff_dataplane::driver::Progress;
 use xoff_dataplane::forward::FdbUpdate;
 use xoff_dataplane::switch::{Batch, Handover, Return, Switch, WorkerId};
-use xoff_dataplane::units::Nanos;
+use xoff_wire::units::Nanos;
 use xoff_xdp::Store;
 
 use crate::bell::Bell;
@@ -225,11 +225,11 @@ fn drain<T>(queue: &mut Consumer<Message<T>>, take: impl FnMut(T)) -> u32 {
 #[allow(clippy::unwrap_used)]
 pub(crate) mod tests {
     use xoff_config::{Config, Machine};
-    use xoff_dataplane::counters::Counters;
-    use xoff_dataplane::drop_reason::DropReason;
     use xoff_dataplane::frame::FrameStore as _;
     use xoff_dataplane::switch::{HANDOVERS_MAX, Workers};
-    use xoff_dataplane::units::{Class, PortId};
+    use xoff_flow_control::counters::Counters;
+    use xoff_flow_control::drop_reason::DropReason;
+    use xoff_wire::units::{Class, PortId};
 
     use xoff_xdp::Share;
 
@@ -298,7 +298,7 @@ pub(crate) mod tests {
     #[test]
     fn frame_crosses_and_its_cells_and_account_come_home() {
         let (mut a, mut b) = two_workers("");
-        let class = xoff_dataplane::units::Class::ALL[0];
+        let class = xoff_wire::units::Class::ALL[0];
         a.receive(0, 2, 1, 100);
         assert_eq!((a.store.free_frames(), a.store.free_cells()), (FRAMES - 1, CELLS - 2));
         assert!(a.exchange() && b.exchange());

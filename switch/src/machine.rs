@@ -7,8 +7,8 @@ use std::path::Path;
 
 use nix::sys::sysinfo::sysinfo;
 use xoff_config::{Device, Machine, Uses};
-use xoff_dataplane::settings::HashSeed;
-use xoff_dataplane::units::Bytes;
+use xoff_flow_control::settings::HashSeed;
+use xoff_wire::units::Bytes;
 use xoff_xdp::Interface;
 
 /// Returns what this process may use. Devices are those in the network namespace of the calling thread.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use xoff_dataplane::counter::Counter;
+use xoff_flow_control::counter::Counter;
 
 /// Maximum bytes per write, so that progress of a slow reader is visible.
 const PIECE: usize = 64 << 10;

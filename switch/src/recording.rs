@@ -10,8 +10,8 @@ use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use xoff_config::Config;
-use xoff_dataplane::counter::Counter;
-use xoff_dataplane::settings::SwitchSettings;
+use xoff_flow_control::counter::Counter;
+use xoff_flow_control::settings::SwitchSettings;
 use xoff_recording::{Ending, FileWriter, Head, Ring, write};
 
 use crate::confine::{ConfineError, Part, Privileges};

@@ -14,14 +14,14 @@ use std::time::SystemTime;
 
 use xoff_config::shell::HttpAt;
 use xoff_config::{Config, Problem};
-use xoff_dataplane::counters::Counters;
 use xoff_dataplane::driver::Boundary as _;
 use xoff_dataplane::frame::FrameStore as _;
-use xoff_dataplane::policy::CustomPanic;
-use xoff_dataplane::settings::SwitchSettings;
 use xoff_dataplane::switch::{Switch, WorkerId, Workers};
-use xoff_dataplane::units::{MacAddr, PortId};
+use xoff_flow_control::counters::Counters;
+use xoff_flow_control::policy::CustomPanic;
+use xoff_flow_control::settings::SwitchSettings;
 use xoff_recording::{Recorder, books};
+use xoff_wire::units::{MacAddr, PortId};
 use xoff_xdp::XdpError;
 
 use crate::bell::Bell;

@@ -8,7 +8,7 @@
 //! A worker that wakes late finds several frames, so the interval is the silence divided by the number of frames. Work
 //! without frames (timers, completions, messages) does not predict the next arrival.
 
-use xoff_dataplane::units::Nanos;
+use xoff_wire::units::Nanos;
 
 /// Approximate time to fall asleep and wake. A shorter sleep is not worth it, and this is the minimum time of polling.
 const WORTH_A_SLEEP: Nanos = Nanos::from_micros(10);

@@ -1,6 +1,6 @@
 //! Measurement of a worker's stalls.
 
-use xoff_dataplane::units::Nanos;
+use xoff_wire::units::Nanos;
 
 use crate::control::WorkerFacts;
 

@@ -17,8 +17,8 @@ use std::thread;
 use xoff_config::Poll;
 use xoff_dataplane::driver::{Boundary, Direct, Driver, Port as _, Progress};
 use xoff_dataplane::switch::Switch;
-use xoff_dataplane::units::{Nanos, PortId};
 use xoff_recording::{Recorder, Ring};
+use xoff_wire::units::{Nanos, PortId};
 use xoff_xdp::{Port, Store};
 
 use crate::control::WorkerFacts;

@@ -1,13 +1,13 @@
 //! Does a flow-control policy ever lose, reorder or strand a frame?
 //!
-//! [`check`] runs a policy, built in or [custom](xoff_dataplane::settings::Custom), in switches among hosts, in virtual
+//! [`check`] runs a policy, built in or [custom](xoff_flow_control::settings::Custom), in switches among hosts, in virtual
 //! time, through what is hard for one: incast, storms of pauses, XONs that are lost, links that flap, another
 //! policy that takes over. It says what was broken, when, in which scenario, with which seed; it does not stop at
 //! it. A seed takes the same path in every run.
 //!
 //! ```
 //! use xoff_testkit::{Subject, check};
-//! use xoff_dataplane::settings::PolicyKind;
+//! use xoff_flow_control::settings::PolicyKind;
 //!
 //! let report = check(&Subject::new(PolicyKind::Pfc), 7);
 //! assert!(report.is_clean(), "{report}");
@@ -36,7 +36,7 @@ pub use bed::Promise;
 pub use report::{Finding, Report};
 use scenarios::SCENARIOS;
 use trial::Trial;
-use xoff_dataplane::settings::{PolicyKind, SwitchSettings};
+use xoff_flow_control::settings::{PolicyKind, SwitchSettings};
 
 /// What a policy needs of a switch's settings.
 type Prepare = Box<dyn Fn(&mut SwitchSettings)>;

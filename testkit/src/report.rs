@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::bed::Promise;
 use crate::trial::Trial;
-use xoff_dataplane::units::Nanos;
+use xoff_wire::units::Nanos;
 
 /// A promise that was broken.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,10 +1,10 @@
 //! What is hard for a flow-control policy. Each scenario sets switches and hosts up, starts streams and does what it is
 //! about; everything is over long before the trial ends.
 
-use xoff_dataplane::headroom::Link;
-use xoff_dataplane::settings::{Memory, PolicyKind, SharedMemory};
-use xoff_dataplane::units::{BitRate, Bytes, Class, Nanos, Quanta};
-use xoff_dataplane::wire::mac_control::{MacControl, Pfc};
+use xoff_flow_control::headroom::Link;
+use xoff_flow_control::settings::{Memory, PolicyKind, SharedMemory};
+use xoff_wire::mac_control::{MacControl, Pfc};
+use xoff_wire::units::{BitRate, Bytes, Class, Nanos, Quanta};
 
 use crate::bed::plan::{self, CABLE, GIGABIT, LINK, LOSSLESS, MTU_FRAME};
 use crate::bed::{NodeId, Obeys, SwitchPlan, end};

@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 use std::panic::{self, AssertUnwindSafe};
 
-use xoff_dataplane::policy::CustomPanic;
-use xoff_dataplane::settings::{PolicyKind, SwitchSettings};
-use xoff_dataplane::units::{Class, Nanos};
+use xoff_flow_control::policy::CustomPanic;
+use xoff_flow_control::settings::{PolicyKind, SwitchSettings};
+use xoff_wire::units::{Class, Nanos};
 
 use crate::bed::plan::LOSSLESS;
 use crate::bed::{Bed, NodeId, Obeys, Promise, Stream, SwitchPlan, end};

@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
-use xoff_dataplane::cause::Trigger;
-use xoff_dataplane::drop_reason::DropReason;
+use xoff_flow_control::cause::Trigger;
+use xoff_flow_control::drop_reason::DropReason;
 use xoff_testkit::chaos::{self, Report};
 
 /// Shorter than runs by hand, so that debug builds are through with them.

@@ -1,10 +1,10 @@
 //! The kit finds nothing in any built-in policy, and finds out each kind of broken one.
 
-use xoff_dataplane::cause::Trigger;
-use xoff_dataplane::policy::{CustomPolicy, Event, Intent, Margin, Occupancies};
-use xoff_dataplane::settings::{Custom, PolicyFactory, PolicyKind, SwitchSettings};
-use xoff_dataplane::units::{Bytes, Class, Nanos, PortId, PortSet};
+use xoff_flow_control::cause::Trigger;
+use xoff_flow_control::policy::{CustomPolicy, Event, Intent, Margin, Occupancies};
+use xoff_flow_control::settings::{Custom, PolicyFactory, PolicyKind, SwitchSettings};
 use xoff_testkit::{Promise, Report, Subject, check};
+use xoff_wire::units::{Bytes, Class, Nanos, PortId, PortSet};
 
 #[test]
 fn nothing_is_found_in_any_built_in_policy() {

@@ -10,7 +10,7 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU8, AtomicU32, Ordering::Relaxed};
 
 use xoff_dataplane::frame::CELL;
-use xoff_dataplane::prefetch::prefetch;
+use xoff_flow_control::prefetch::prefetch;
 
 use crate::mapping::Mapping;
 

@@ -17,7 +17,7 @@
 use std::io;
 use std::ptr::NonNull;
 
-use xoff_dataplane::prefetch::prefetch;
+use xoff_flow_control::prefetch::prefetch;
 
 use crate::cells::NONE;
 use crate::layout::{HEADROOM, Layout, ReceiveChunks};

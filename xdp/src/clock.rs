@@ -1,7 +1,7 @@
 //! The driver's clock: CLOCK_MONOTONIC, in nanoseconds, the same for every process of a machine.
 
 use nix::time::{ClockId, clock_gettime};
-use xoff_dataplane::units::Nanos;
+use xoff_wire::units::Nanos;
 
 /// The time now.
 #[must_use]

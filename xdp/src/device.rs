@@ -4,9 +4,9 @@ use std::io;
 use std::os::fd::OwnedFd;
 
 use serde::{Deserialize, Serialize};
-use xoff_dataplane::units::MacAddr;
 use xoff_ebpf::{Claim, Clsact, Filtered, Mode};
 use xoff_netlink::tc::Handle;
+use xoff_wire::units::MacAddr;
 
 use crate::driver::{self, Driver};
 use crate::error::{Obstacle, XdpError};

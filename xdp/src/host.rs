@@ -4,7 +4,7 @@
 use std::io;
 use std::os::fd::BorrowedFd;
 
-use xoff_dataplane::units::MacAddr;
+use xoff_wire::units::MacAddr;
 
 use crate::driver::Driver;
 use crate::sys::{self, Ethtool};

@@ -10,8 +10,8 @@ use std::io;
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use xoff_dataplane::units::MacAddr;
 use xoff_ebpf::Claim;
+use xoff_wire::units::MacAddr;
 
 use crate::sys;
 

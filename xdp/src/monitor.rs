@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use rustix::net::{sockopt, xdp};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use xoff_dataplane::counter::Counter;
 use xoff_ebpf::{Arrivals, Arrived, Dropped, EbpfError, Place, Program};
+use xoff_flow_control::counter::Counter;
 
 use crate::reading::{DeviceDrops, Reader, Reading};
 use crate::sys::{self, Ethtool};

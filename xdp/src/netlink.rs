@@ -6,7 +6,6 @@ use std::net::IpAddr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use serde::{Deserialize, Serialize};
-use xoff_dataplane::units::MacAddr;
 use xoff_netlink::packet_route::RouteNetlinkMessage;
 use xoff_netlink::packet_route::address::{AddressAttribute, AddressMessage, AddressScope};
 use xoff_netlink::packet_route::link::{
@@ -15,6 +14,7 @@ use xoff_netlink::packet_route::link::{
 use xoff_netlink::packet_route::route::{RouteAttribute, RouteMessage, RouteProtocol, RouteType};
 use xoff_netlink::tc::{Handle, Node, Place, Qdisc};
 use xoff_netlink::{Conversation, link_at, link_named, set_up};
+use xoff_wire::units::MacAddr;
 
 /// The queueing discipline that says busy instead of dropping.
 const PFIFO: &str = "pfifo";

@@ -4,7 +4,7 @@
 use std::io;
 
 use serde::{Deserialize, Serialize};
-use xoff_dataplane::units::MacAddr;
+use xoff_wire::units::MacAddr;
 
 use crate::driver::Driver;
 use crate::netlink::{Link, Netlink};

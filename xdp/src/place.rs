@@ -1,6 +1,6 @@
 //! Location of a frame's bytes.
 
-use xoff_dataplane::units::PortId;
+use xoff_wire::units::PortId;
 
 /// Location of a frame's bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -11,8 +11,8 @@ use std::sync::Arc;
 
 use xoff_dataplane::driver::{self, Port as _};
 use xoff_dataplane::frame::{FRAME_MAX, Frame};
-use xoff_dataplane::units::PortId;
 use xoff_ebpf::{Attached, Mode};
+use xoff_wire::units::PortId;
 
 use crate::chunks::PacketMemory;
 use crate::device::{Device, Facts};

@@ -8,9 +8,9 @@
 
 use std::sync::Arc;
 
-use xoff_dataplane::counter::Counter;
 use xoff_dataplane::frame::{FRAME_MAX, Frame};
-use xoff_dataplane::units::PortId;
+use xoff_flow_control::counter::Counter;
+use xoff_wire::units::PortId;
 
 use crate::chain::Chain;
 use crate::ring::{Descriptor, FillRing, RxRing};

@@ -11,7 +11,7 @@ use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::prctl::set_timerslack;
 use nix::sys::time::TimeSpec;
-use xoff_dataplane::units::Nanos;
+use xoff_wire::units::Nanos;
 
 /// Duplicates of descriptors, to wait on while their owner is used otherwise.
 ///

@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use xoff_dataplane::frame::{CELL, FRAME_MAX, Frame, FrameStore, cells_of};
-use xoff_dataplane::units::{PORTS_MAX, PortId};
+use xoff_wire::units::{PORTS_MAX, PortId};
 
 use crate::cells::{Cells, NONE};
 use crate::chain::{Chain, FreeCells, append, chain_bytes};

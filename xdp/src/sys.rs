@@ -16,7 +16,7 @@ use rustix::net::xdp::{
     SocketAddrXdp, SocketAddrXdpFlags, SocketAddrXdpWithSharedUmem, XdpOptionsFlags, XdpUmemReg,
 };
 use rustix::net::{self, RecvFlags, SendFlags, sockopt};
-use xoff_dataplane::units::MacAddr;
+use xoff_wire::units::MacAddr;
 
 use crate::driver::{FlowControl, ReceiveRing};
 use crate::layout::Layout;

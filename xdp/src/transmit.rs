@@ -12,9 +12,9 @@
 
 use std::sync::Arc;
 
-use xoff_dataplane::counter::Counter;
 use xoff_dataplane::frame::Frame;
-use xoff_dataplane::units::PortId;
+use xoff_flow_control::counter::Counter;
+use xoff_wire::units::PortId;
 
 use crate::ring::{CompletionRing, Kick, TxRing};
 use crate::store::Store;

@@ -230,8 +230,8 @@ fn write(to: &mut impl Write, blocks: &[u8]) -> io::Result<ControlFlow<()>> {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
-    use xoff_dataplane::units::{MacAddr, PortId};
     use xoff_recording::pcapng::{Interface, Writer};
+    use xoff_wire::units::{MacAddr, PortId};
 
     use super::*;
 

@@ -73,10 +73,10 @@ fn said(report: &Report, events: u64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use xoff_dataplane::drop_reason::DropReason;
-    use xoff_dataplane::units::Nanos;
+    use xoff_flow_control::drop_reason::DropReason;
     use xoff_testkit::Promise;
     use xoff_testkit::chaos::{Breach, Finding, Shrunk, Tally};
+    use xoff_wire::units::Nanos;
 
     use super::*;
 

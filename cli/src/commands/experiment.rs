@@ -10,7 +10,6 @@ use clap::builder::{PossibleValue, PossibleValuesParser};
 use miette::{IntoDiagnostic, miette};
 use serde_json::json;
 use xoff_config::{OwnPolicy, no_own_policy};
-use xoff_dataplane::units::BitRate;
 use xoff_experiments::experiment::{
     EXPERIMENTS, Experiment, Figure, Given, LINES, Length, OWN, RawData, Request, SIMULATED_LINE,
     SIMULATED_LINES, VARIANTS, Variant,
@@ -18,6 +17,7 @@ use xoff_experiments::experiment::{
 use xoff_experiments::scenario::SEED_MAX;
 use xoff_experiments::{Line, Stall};
 use xoff_host::values;
+use xoff_wire::units::BitRate;
 
 use crate::cli;
 use xoff_experiments::namespaces::{self, Namespaces, rate_of_this_machine};

@@ -60,7 +60,7 @@ fn describe(replayed: &Replayed) -> String {
 
 #[cfg(test)]
 mod tests {
-    use xoff_dataplane::units::Nanos;
+    use xoff_wire::units::Nanos;
 
     use super::*;
     use xoff_recording::Difference;

@@ -13,13 +13,13 @@ use miette::{IntoDiagnostic, miette};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag;
 use xoff_config::quantity;
-use xoff_dataplane::congestion::ReactionSettings;
-use xoff_dataplane::units::{BitRate, ClassSet, MacAddr, Nanos, Quanta};
+use xoff_flow_control::congestion::ReactionSettings;
 use xoff_host::control::{Control, Distortion, Overwrite, build, parse_control, parse_overwrite};
 use xoff_host::limiter::parse_reaction;
 use xoff_host::{
     HostReport, Obedience, Progress, Readable, Stream, Volume, keys_help, parse_streams, values,
 };
+use xoff_wire::units::{BitRate, ClassSet, MacAddr, Nanos, Quanta};
 use xoff_xdp::Facts;
 
 use crate::cli::{self, EXIT_CANNOT};

@@ -10,10 +10,10 @@ mod fields;
 mod places;
 mod told;
 
-use xoff_dataplane::settings::{
+use xoff_flow_control::settings::{
     ClassSettings, FdbSettings, FlowControl, PolicySettings, PortSettings, SwitchSettings,
 };
-use xoff_dataplane::units::{Class, PortId};
+use xoff_wire::units::{Class, PortId};
 
 use crate::Config;
 use crate::shell::{PortShell, ShellSettings, Workers};
@@ -167,7 +167,7 @@ fn of_statics(old: &SwitchSettings, new: &SwitchSettings, changes: &mut Changes)
         }
         settings.ports.get(port.index()).map_or_else(absent, |port| format!("port {:?}", port.name))
     };
-    let at = |settings: &SwitchSettings, of: (u16, xoff_dataplane::units::MacAddr)| {
+    let at = |settings: &SwitchSettings, of: (u16, xoff_wire::units::MacAddr)| {
         let found = settings.fdb.statics.iter().find(|(vid, mac, _)| (*vid, *mac) == of);
         found.map_or_else(absent, |(_, _, port)| name(settings, *port))
     };
@@ -195,7 +195,7 @@ fn of_groups(old: &SwitchSettings, new: &SwitchSettings, changes: &mut Changes) 
 }
 
 fn of_vlans(place: &str, port: PortId, settings: [&SwitchSettings; 2], changes: &mut Changes) {
-    type Members = fn(&xoff_dataplane::settings::VlanSettings) -> &Vec<PortId>;
+    type Members = fn(&xoff_flow_control::settings::VlanSettings) -> &Vec<PortId>;
     let lists: [(&str, Members); 2] = [("tagged", |vlan| &vlan.tagged), ("untagged", |vlan| &vlan.untagged)];
     for (key, members) in lists {
         let told = settings.map(|settings| {

@@ -1,7 +1,7 @@
 //! Where the ports of another configuration are in a running switch.
 
-use xoff_dataplane::settings::{ClassSettings, FlowControl, PortSettings, VlanSettings};
-use xoff_dataplane::units::{Bytes, CLASSES, ClassSet, PortId};
+use xoff_flow_control::settings::{ClassSettings, FlowControl, PortSettings, VlanSettings};
+use xoff_wire::units::{Bytes, CLASSES, ClassSet, PortId};
 
 use super::told::absent;
 use super::{Change, Changes};

@@ -1,13 +1,12 @@
 //! How values are told to people: as a file has them, where it can have them.
 
-use xoff_dataplane::punt::PuntLimit;
-use xoff_dataplane::settings::{
+use xoff_flow_control::settings::{
     Accounting, AutoPeer, Dcbx, EcnSettings, Flooded, FlowControl, GPfcSettings, GfcSettings, GroupSettings,
     Lldp, LoopDetection, LossyPool, Member, Memory, OfcSettings, PPfcSettings, PipelineSettings, PolicyKind,
-    PortSettings, QcnSettings, QueueKind, Service, SharedMemory, Spread, StormLimit, Trust, WatchdogSettings,
-    Weigh, WhenFull,
+    PortSettings, PuntLimit, QcnSettings, QueueKind, Service, SharedMemory, Spread, StormLimit, Trust,
+    WatchdogSettings, Weigh, WhenFull,
 };
-use xoff_dataplane::units::{BitRate, Bytes, Class, ClassSet, Nanos, Quanta};
+use xoff_wire::units::{BitRate, Bytes, Class, ClassSet, Nanos, Quanta};
 
 use crate::choices::Choice as _;
 use crate::quantity;
@@ -97,7 +96,7 @@ told_by! {
         Spread::Frame(turns) => format!("frame, turns {}", turns.word()),
         Spread::Adaptive { low, high } => format!("adaptive, low {}, high {}", low.told(), high.told()),
     },
-    Vec<(u16, xoff_dataplane::units::MacAddr)>: |vlans| {
+    Vec<(u16, xoff_wire::units::MacAddr)>: |vlans| {
         ranges(&vlans.iter().map(|(vid, _)| *vid).collect::<Vec<u16>>())
     },
     std::path::PathBuf: |path| path.display().to_string(),

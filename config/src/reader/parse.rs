@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use toml_span::Value;
 use toml_span::value::ValueInner;
-use xoff_dataplane::settings::{Flooded, FrameRate, StormLimit};
-use xoff_dataplane::units::{BitRate, Bytes, CLASSES, Class, ClassSet, MacAddr, Nanos};
+use xoff_flow_control::settings::{Flooded, FrameRate, StormLimit};
+use xoff_wire::units::{BitRate, Bytes, CLASSES, Class, ClassSet, MacAddr, Nanos};
 
 use super::table::{Parsed, closest, found};
 use crate::quantity;

@@ -2,15 +2,15 @@
 
 use std::hint::black_box;
 
-use xoff_dataplane::counters::Counters;
 use xoff_dataplane::driver::{Direct, Driver, Port};
 use xoff_dataplane::frame::{Frame, FrameStore};
 use xoff_dataplane::ledger::Ledger;
-use xoff_dataplane::settings::{
+use xoff_dataplane::switch::{Switch, Workers};
+use xoff_flow_control::counters::Counters;
+use xoff_flow_control::settings::{
     ClassSettings, GroupSettings, Member, PolicyKind, PortSettings, Spread, SwitchSettings, Turns,
 };
-use xoff_dataplane::switch::{Switch, Workers};
-use xoff_dataplane::units::{BitRate, Bytes, CLASSES, Class, MacAddr, Nanos, PortId};
+use xoff_wire::units::{BitRate, Bytes, CLASSES, Class, MacAddr, Nanos, PortId};
 
 pub const BATCH: u32 = 64;
 const SLOT_SIZE: usize = 2048;

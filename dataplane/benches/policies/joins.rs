@@ -1,10 +1,10 @@
 //! Flows that join, one by one, an egress queue that OFC has found congested: nothing leaves it.
 
-use xoff_dataplane::counters::Counters;
 use xoff_dataplane::frame::{Frame, FrameStore};
-use xoff_dataplane::settings::{PolicyKind, Trust};
 use xoff_dataplane::switch::{Switch, Workers};
-use xoff_dataplane::units::{Bytes, Class, Nanos, PortId};
+use xoff_flow_control::counters::Counters;
+use xoff_flow_control::settings::{PolicyKind, Trust};
+use xoff_wire::units::{Bytes, Class, Nanos, PortId};
 
 use super::driver::{BATCH, settings};
 

@@ -19,7 +19,7 @@ mod joins;
 use std::process::ExitCode;
 use std::time::Instant;
 
-use xoff_dataplane::settings::PolicyKind;
+use xoff_flow_control::settings::PolicyKind;
 
 use driver::{BATCH, Bench, Load, SPREADS};
 use joins::Joins;

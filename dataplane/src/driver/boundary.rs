@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
+use xoff_wire::units::{MacAddr, Nanos, PortId, Site};
+
 use crate::frame::{Frame, FrameStore};
 use crate::routing::Fib;
 use crate::switch::{Batch, Revision, Successor, Switch};
-use crate::units::{MacAddr, Nanos, PortId, Site};
 
 /// Calls of a driver to its dataplane. Each method does what [`Batch`] has under its name; a recorder also notes the call.
 pub trait Boundary {

@@ -19,9 +19,10 @@ mod boundary;
 
 pub use boundary::{Boundary, Direct};
 
+use xoff_wire::units::{Nanos, PortId};
+
 use crate::frame::{Frame, FrameStore};
 use crate::switch::{Batch, HANDOVERS_MAX, Switch};
-use crate::units::{Nanos, PortId};
 
 /// Maximum number of descriptors received from one queue of a port in a turn. Sending brings much of the kernel into the
 /// core's caches, receiving much of the switch: the more frames share that, the less it costs each.

@@ -17,9 +17,10 @@
 
 use std::ops::Range;
 
+use xoff_flow_control::settings::{FdbSettings, PortSettings};
+use xoff_wire::units::{MacAddr, Nanos, PortId};
+
 use super::table::{Entry, Key, Place, Table};
-use crate::settings::{FdbSettings, PortSettings};
-use crate::units::{MacAddr, Nanos, PortId};
 
 /// Places that one sweep looks at, about a microsecond, unless more have to be for a short ageing time.
 const SWEEP_PLACES: usize = 256;

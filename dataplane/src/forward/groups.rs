@@ -4,8 +4,8 @@
 //! there, and an address that is at any member leads to the group. Which member a frame takes is decided elsewhere, where
 //! queues are known ([`super::spread`] chooses).
 
-use crate::settings::{GroupSettings, SwitchSettings};
-use crate::units::{PortId, PortSet};
+use xoff_flow_control::settings::{GroupSettings, SwitchSettings};
+use xoff_wire::units::{PortId, PortSet};
 
 /// A group, from zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

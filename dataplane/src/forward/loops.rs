@@ -13,8 +13,8 @@
 //! known stations go on. That is not the default: who sends under the address of a station that keeps talking makes it move to
 //! and fro, too, and would take that station's port out.
 
-use crate::settings::LoopDetection;
-use crate::units::{Nanos, PortId};
+use xoff_flow_control::settings::LoopDetection;
+use xoff_wire::units::{Nanos, PortId};
 
 /// So many moves between two ports are a loop.
 pub const MOVES: u32 = 100;

@@ -23,12 +23,12 @@ pub use spread::{Ways, Weighted, shortest};
 pub use table::table_bytes;
 pub use vlan::{DEFAULT_VID, Membership, Vlans};
 
-use crate::drop_reason::DropReason;
-use crate::prefetch::prefetch;
-use crate::settings::{Flooded, LoopDetection, PortSettings, SwitchSettings};
-use crate::units::{MacAddr, Nanos, PortId, PortSet, Site};
-use crate::wire::header::Header;
 use loops::Loops;
+use xoff_flow_control::drop_reason::DropReason;
+use xoff_flow_control::prefetch::prefetch;
+use xoff_flow_control::settings::{Flooded, LoopDetection, PortSettings, SwitchSettings};
+use xoff_wire::header::Header;
+use xoff_wire::units::{MacAddr, Nanos, PortId, PortSet, Site};
 
 /// What becomes of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,9 +1,10 @@
 //! The router among the stations of a VLAN: frames to it leave the bridge, and what it sends comes in by no port.
 
+use xoff_flow_control::drop_reason::DropReason;
+use xoff_flow_control::settings::Flooded;
+use xoff_wire::units::{MacAddr, Nanos};
+
 use super::{Bridge, Decision};
-use crate::drop_reason::DropReason;
-use crate::settings::Flooded;
-use crate::units::{MacAddr, Nanos};
 
 impl Bridge {
     /// The router's address in VLAN `vid`, where there is one.

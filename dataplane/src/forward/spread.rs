@@ -11,9 +11,9 @@
 //! * The flow's digest has to be salted by whoever asks: of two switches one behind the other that choose alike, the second
 //!   would find all of its flows on one way.
 
-use crate::settings::{MEMBERS_MAX, Turns, WEIGHT_MAX};
-use crate::units::Bytes;
-use crate::wire::flow::mix;
+use xoff_flow_control::settings::{MEMBERS_MAX, Turns, WEIGHT_MAX};
+use xoff_wire::flow::mix;
+use xoff_wire::units::Bytes;
 
 /// A set of ways, by number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

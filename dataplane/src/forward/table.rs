@@ -9,10 +9,10 @@
 //! buckets those are depends on a secret ([`HashSeed`]), of which nothing that leaves by a port tells more than that
 //! an address was not learned.
 
-use crate::prefetch::prefetch;
-use crate::settings::HashSeed;
-use crate::units::{MacAddr, Nanos, PortId};
-use crate::wire::flow::mix;
+use xoff_flow_control::prefetch::prefetch;
+use xoff_flow_control::settings::HashSeed;
+use xoff_wire::flow::mix;
+use xoff_wire::units::{MacAddr, Nanos, PortId};
 
 const WAYS: usize = 7;
 /// Keys in its first bucket from which on an address may as well go into the other.

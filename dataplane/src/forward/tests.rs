@@ -1,10 +1,10 @@
 use proptest::prelude::*;
+use xoff_flow_control::settings::{Accounting, FdbSettings, HashSeed, Memory, VlanSettings, WhenFull};
+use xoff_wire::Tci;
+use xoff_wire::units::Class;
 
 use super::*;
-use crate::settings::{Accounting, FdbSettings, HashSeed, Memory, VlanSettings, WhenFull};
 use crate::testing::port_settings;
-use crate::units::Class;
-use crate::wire::Tci;
 use pnet_packet::ethernet::EtherTypes;
 use xoff_explore::explore;
 

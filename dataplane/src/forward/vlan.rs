@@ -4,10 +4,10 @@
 //! member of its VLAN (ingress filtering is always on). Where no VLAN is configured there is one, 1,
 //! that all ports send untagged.
 
-use crate::drop_reason::DropReason;
-use crate::settings::{PortSettings, VlanSettings};
-use crate::units::{MacAddr, PortId, PortSet};
-use crate::wire::header::Tci;
+use xoff_flow_control::drop_reason::DropReason;
+use xoff_flow_control::settings::{PortSettings, VlanSettings};
+use xoff_wire::header::Tci;
+use xoff_wire::units::{MacAddr, PortId, PortSet};
 
 /// VLAN of a switch without any configured.
 pub const DEFAULT_VID: u16 = 1;
@@ -131,9 +131,10 @@ impl Vlans {
 
 #[cfg(test)]
 mod tests {
+    use xoff_wire::units::Class;
+
     use super::*;
     use crate::testing::port_settings;
-    use crate::units::Class;
 
     const UNTAGGED: Option<Tci> = None;
 
@@ -163,7 +164,7 @@ mod tests {
         let vlans = Vlans::new(&settings, &ports(&[None, Some(1), Some(1)]));
         for vid in 1..=4094u16 {
             for port in 0..3u8 {
-                let expected = if vid % 3 == port.into() { Ok(vid) } else { Err(DropReason::NotMember) };
+                let expected = if vid % 3 == u16::from(port) { Ok(vid) } else { Err(DropReason::NotMember) };
                 assert_eq!(vlans.admit(PortId(port), tag(vid)), expected, "VID {vid} at port {port}");
             }
         }

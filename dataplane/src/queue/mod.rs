@@ -4,13 +4,14 @@
 mod nested;
 mod nodes;
 
-pub(crate) use nested::{BYTES_PER_NESTED_FLOW, Nested};
+pub(crate) use nested::Nested;
 pub use nodes::{BYTES_PER_SLOT, FrameMeta, Origin};
 pub(crate) use nodes::{Fifo, NONE, Nodes, UNCOUNTED};
 
+use xoff_flow_control::settings::QueueKind;
+use xoff_wire::units::{Nanos, PortId, PortSet};
+
 use crate::frame::Frame;
-use crate::settings::QueueKind;
-use crate::units::{Nanos, PortId, PortSet};
 
 /// The frames of one class that wait at one egress port.
 #[derive(Debug)]

@@ -16,9 +16,11 @@
 //!
 //! After every step the head of the queue that is served may leave, or nothing may.
 
-use super::nodes::{Fifo, FrameMeta, NONE, Nodes};
+use xoff_flow_control::policy::{BYTES_PER_NESTED_FLOW, NO_FLOW};
+use xoff_wire::units::Nanos;
+
+use super::nodes::{Fifo, FrameMeta, Nodes};
 use crate::frame::Frame;
-use crate::units::Nanos;
 
 /// What is known of one flow, by its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,8 +56,8 @@ pub(crate) struct Nested {
     unnumbered: u32,
 }
 
-/// What a flow takes of memory in a queue of its class.
-pub(crate) const BYTES_PER_NESTED_FLOW: usize = size_of::<State>() + size_of::<u32>();
+const _: () =
+    assert!(size_of::<State>() + size_of::<u32>() == BYTES_PER_NESTED_FLOW, "memory is counted by it");
 
 impl Nested {
     /// An empty one, for flows numbered below `flows`.
@@ -86,14 +88,14 @@ impl Nested {
         let mut all = paused;
         all.append(nodes, drained);
         all.append(nodes, std::mem::take(&mut self.normal));
-        all.for_each_meta(nodes, |meta| meta.flow = NONE);
+        all.for_each_meta(nodes, |meta| meta.flow = NO_FLOW);
         self.unnumbered = 0;
         all
     }
 
     #[inline]
     pub(crate) fn push(&mut self, nodes: &mut Nodes, frame: Frame) {
-        self.unnumbered += u32::from(nodes.meta(&frame).flow == NONE);
+        self.unnumbered += u32::from(nodes.meta(&frame).flow == NO_FLOW);
         self.normal.push(nodes, frame);
         if self.normal.frames() == 1 {
             self.settle(nodes);
@@ -103,7 +105,7 @@ impl Nested {
     #[inline]
     pub(crate) fn pop(&mut self, nodes: &mut Nodes) -> Option<Frame> {
         let frame = self.served().pop(nodes)?;
-        self.unnumbered -= u32::from(nodes.meta(&frame).flow == NONE);
+        self.unnumbered -= u32::from(nodes.meta(&frame).flow == NO_FLOW);
         self.settle(nodes);
         Some(frame)
     }
@@ -117,7 +119,7 @@ impl Nested {
             let of_queue = queue.take_if(nodes, &mut leaves);
             taken.append(nodes, of_queue);
         }
-        taken.for_each_meta(nodes, |meta| self.unnumbered -= u32::from(meta.flow == NONE));
+        taken.for_each_meta(nodes, |meta| self.unnumbered -= u32::from(meta.flow == NO_FLOW));
         self.settle(nodes);
         taken
     }
@@ -214,7 +216,7 @@ impl Nested {
 
     #[inline]
     fn is_held(&self, flow: u32) -> bool {
-        flow != NONE && self.flows[flow as usize] != State::Passing
+        flow != NO_FLOW && self.flows[flow as usize] != State::Passing
     }
 
     #[inline]
@@ -236,7 +238,7 @@ mod tests {
 
     const FLOWS: u32 = 4;
 
-    /// A queue, and frames numbered by slot; flow [`NONE`] is one of a flow that has no number.
+    /// A queue, and frames numbered by slot; flow [`NO_FLOW`] is one of a flow that has no number.
     struct Bench {
         nodes: Nodes,
         queue: Nested,
@@ -368,18 +370,18 @@ mod tests {
     #[test]
     fn frames_of_a_fifo_are_gone_on_with_and_given_back_paused_ones_first() {
         let mut bench = Bench::new();
-        bench.push_all(&[NONE, NONE]);
+        bench.push_all(&[NO_FLOW, NO_FLOW]);
         bench.become_fifo_and_back();
         bench.push_all(&[0, 1, 0, 1, 2]);
         bench.hold(0);
         bench.hold(1);
-        assert_eq!([bench.pop(), bench.pop()], [Some((NONE, 0)), Some((NONE, 1))]);
+        assert_eq!([bench.pop(), bench.pop()], [Some((NO_FLOW, 0)), Some((NO_FLOW, 1))]);
         bench.push_all(&[0, 1]);
         bench.resume(1); // drains: 0 moved over, 1 in front
         let mut fifo = bench.queue.give_up(&mut bench.nodes);
         let order: Vec<u32> = std::iter::from_fn(|| fifo.pop(&bench.nodes))
             .map(|frame| {
-                assert_eq!(bench.nodes.meta(&frame).flow, NONE);
+                assert_eq!(bench.nodes.meta(&frame).flow, NO_FLOW);
                 frame.into_parts().0
             })
             .collect();
@@ -401,7 +403,7 @@ mod tests {
     fn any_step() -> impl Strategy<Value = Step> {
         let flows = || prop::collection::vec(0..FLOWS, 1..4);
         prop_oneof![
-            12 => prop_oneof![9 => 0..FLOWS, 1 => Just(NONE)].prop_map(Step::Push),
+            12 => prop_oneof![9 => 0..FLOWS, 1 => Just(NO_FLOW)].prop_map(Step::Push),
             8 => Just(Step::Pop),
             3 => flows().prop_map(Step::Hold),
             3 => flows().prop_map(Step::Resume),
@@ -470,7 +472,7 @@ mod tests {
             assert_eq!(bench.queue.frames() as usize, model.waiting.len());
             let may_leave = model.waiting.iter().any(|frame| model.may_leave(frame));
             assert_eq!(bench.queue.is_ready(), may_leave, "ready exactly while a frame may leave");
-            let all_are_known = model.waiting.iter().all(|frame| frame.known && frame.flow != NONE);
+            let all_are_known = model.waiting.iter().all(|frame| frame.known && frame.flow != NO_FLOW);
             assert_eq!(bench.queue.can_hold_flows(), all_are_known);
             let [_, _, other] = bench.shape();
             assert_eq!(other == 0, bench.queue.served == Served::Normal, "paused queues begin empty");

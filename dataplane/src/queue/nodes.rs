@@ -4,10 +4,12 @@
 //! A queue is a chain through this table: it costs nothing while empty, has no capacity of its own,
 //! and moving a frame from one queue to another writes two words.
 
+use xoff_flow_control::policy::NO_FLOW;
+use xoff_flow_control::prefetch::prefetch;
+use xoff_wire::header::Layout;
+use xoff_wire::units::{Bytes, Class, Nanos, PortId};
+
 use crate::frame::Frame;
-use crate::prefetch::prefetch;
-use crate::units::{Bytes, Class, Nanos, PortId};
-use crate::wire::header::Layout;
 
 /// The end of a chain, and "no account".
 pub(crate) const NONE: u32 = u32::MAX;
@@ -36,7 +38,7 @@ pub struct FrameMeta {
     /// Which flood it belongs to; [`NONE`] for a frame with one destination, [`UNCOUNTED`] where it counts nowhere
     /// that it came in by a flood.
     pub(crate) account: u32,
-    /// Its flow at its egress, as a number of the class's policy; [`NONE`] where no policy counts flows.
+    /// Its flow at its egress, as a number of the class's policy; [`NO_FLOW`] where no policy counts flows.
     pub(crate) flow: u32,
     /// VLAN that it belongs to, once `forward` has decided.
     pub vid: u16,
@@ -64,7 +66,7 @@ impl FrameMeta {
             since: now,
             len,
             account: NONE,
-            flow: NONE,
+            flow: NO_FLOW,
             vid: 0,
             layout: Layout::UNKNOWN,
             ingress: port,

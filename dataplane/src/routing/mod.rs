@@ -20,12 +20,13 @@ pub use lpm::{Lpm, Prefix};
 pub use resolutions::NEIGHBOUR_WAIT;
 pub(crate) use resolutions::{Destination, Resolutions};
 
+use xoff_flow_control::punt_reason::PuntReason;
+use xoff_flow_control::settings::{MEMBERS_MAX, Spread, WEIGHT_MAX};
+use xoff_wire::flow::mix;
+use xoff_wire::ip::{Address, Packet};
+use xoff_wire::units::{MacAddr, PORTS_MAX, Site};
+
 use crate::forward::Weighted;
-use crate::punt::PuntReason;
-use crate::settings::{MEMBERS_MAX, Spread, WEIGHT_MAX};
-use crate::units::{MacAddr, PORTS_MAX, Site};
-use crate::wire::flow::mix;
-use crate::wire::ip::{Address, Packet};
 
 /// An interface of the router.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,8 +6,8 @@
 //!
 //! Of more destinations than [`KEPT_MAX`] the table does not know each: those beyond share one entry, and with that one deadline.
 
-use crate::units::{Nanos, Site};
-use crate::wire::ip::Address;
+use xoff_wire::ip::Address;
+use xoff_wire::units::{Nanos, Site};
 
 /// How long lossless frames wait for a neighbour: long enough for a second ARP request or neighbour solicitation, which Linux sends
 /// a second after the first.
@@ -114,8 +114,9 @@ impl Wait {
 
 #[cfg(test)]
 mod tests {
+    use xoff_wire::units::PortId;
+
     use super::*;
-    use crate::units::PortId;
 
     fn to(number: u32) -> Destination {
         (Site::Port(PortId(1)), Address::V4(number))

@@ -1,5 +1,6 @@
+use xoff_wire::units::PortId;
+
 use super::*;
-use crate::units::PortId;
 
 const MAC: MacAddr = MacAddr([2, 0, 0, 0, 0, 1]);
 

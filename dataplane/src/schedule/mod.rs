@@ -12,8 +12,8 @@ mod shaper;
 
 pub(crate) use shaper::{Ahead, Shaper};
 
-use crate::settings::Service;
-use crate::units::{Bytes, CLASSES, Class, ClassSet};
+use xoff_flow_control::settings::Service;
+use xoff_wire::units::{Bytes, CLASSES, Class, ClassSet};
 
 /// A class that sends next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

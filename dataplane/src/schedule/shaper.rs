@@ -5,7 +5,7 @@
 //! something to send and was kept from it, a worker that did not run, than for whoever had nothing to send, or was not allowed
 //! to: the first makes up for what its line has missed, the second would only surprise its peer.
 
-use crate::units::{BitRate, Bytes, Nanos};
+use xoff_wire::units::{BitRate, Bytes, Nanos};
 
 const SCALE: i64 = 8 * 1_000_000_000; // one byte, in units of bits x ns/s
 

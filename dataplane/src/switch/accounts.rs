@@ -3,8 +3,9 @@
 //! Where the class is lossless anywhere, no egress queue bounds how many frames wait there, only the
 //! ingress does. What a flood adds to what its ingress counts is bounded here.
 
+use xoff_wire::units::{CLASSES, Class, ClassSet};
+
 use crate::queue::NONE;
-use crate::units::{CLASSES, Class, ClassSet};
 
 /// How many copies of each flood are still in the switch. Each holds a slot, so that there are never
 /// more floods than slots.

@@ -1,6 +1,6 @@
 //! Which ports have something to do, and when: what a look at the whole switch costs does not grow with its ports.
 
-use crate::units::{Nanos, PortId, PortSet};
+use xoff_wire::units::{Nanos, PortId, PortSet};
 
 /// Sets of ports, and the time at which some of them must be looked at.
 #[derive(Debug, Default)]

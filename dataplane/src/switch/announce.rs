@@ -1,14 +1,15 @@
 //! Control frames: what this switch asks of its peers. They are made of frames of a pool of their own, and leave before
 //! data.
 
+use xoff_flow_control::pause::Announcement;
+use xoff_flow_control::settings::FlowControl;
+use xoff_wire::mac_control::{self, MacControl, Pfc};
+use xoff_wire::units::{Class, ClassSet, PortId, PortSet, Quanta};
+
 use super::Switch;
 use super::journey::on_line;
 use crate::frame::{Frame, FrameStore};
-use crate::pause::Announcement;
 use crate::queue::FrameMeta;
-use crate::settings::FlowControl;
-use crate::units::{Class, ClassSet, PortId, PortSet, Quanta};
-use crate::wire::mac_control::{self, MacControl, Pfc};
 
 impl Switch {
     /// The ports whose peers are to be told of a pause, of a rate, or of the end of one: those worth calling

@@ -18,11 +18,12 @@
 //! A worker takes as many frames as there are; ideal simulated hardware takes each step when its model says so. What a
 //! switch decides, and in which order, does not depend on that: [`super::run`] says why.
 
+use xoff_wire::units::{MacAddr, Nanos, PortId};
+
 use super::Switch;
 use super::run::Run;
 use super::succession::Successor;
 use crate::frame::{Frame, FrameStore};
-use crate::units::{MacAddr, Nanos, PortId};
 
 /// A switch at one instant, in the hands of its driver.
 #[derive(Debug)]

@@ -1,13 +1,14 @@
 //! How a frame ends other than by leaving: consumed, dropped for a named reason, or given up; and how any frame, once
 //! it has ended, is counted out where it came in.
 
+use xoff_flow_control::drop_reason::DropReason;
+use xoff_flow_control::policy::Event;
+use xoff_flow_control::settings::Accounting;
+use xoff_wire::units::{Bytes, Class, PortId};
+
 use super::Switch;
-use crate::drop_reason::DropReason;
 use crate::frame::{Frame, FrameStore};
-use crate::policy::Event;
 use crate::queue::{FrameMeta, NONE, Origin};
-use crate::settings::Accounting;
-use crate::units::{Bytes, Class, PortId};
 
 impl Switch {
     /// See [`super::Batch::give_up`].

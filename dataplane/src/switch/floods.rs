@@ -1,12 +1,13 @@
 //! A frame with several destinations: copies of it, which share its account at the ingress ([`super::accounts`]).
 
+use xoff_flow_control::drop_reason::DropReason;
+use xoff_flow_control::settings::{Flooded, WhenFull};
+use xoff_wire::units::{Bytes, PortId, PortSet};
+
 use super::Switch;
-use crate::drop_reason::DropReason;
 use crate::frame::{Frame, FrameStore};
 use crate::queue::{FrameMeta, Origin};
 use crate::routing::Hop;
-use crate::settings::{Flooded, WhenFull};
-use crate::units::{Bytes, PortId, PortSet};
 
 impl Switch {
     /// A frame goes to each of `ports`, or waits until all its copies have room. It is written for `hop`, where the router sends it.

@@ -5,14 +5,15 @@
 //! flows is obeyed there; what cannot be obeyed flow by flow (a table is full, frames wait whose flow is not known, the
 //! queue is a VOQ) is obeyed as the plain PFC frame that it also is.
 
+use xoff_flow_control::policy::{Ofc, Policy, Told};
+use xoff_flow_control::settings::PortSettings;
+use xoff_wire::ofc::{FlowPause, LEN_MAX, Operation};
+use xoff_wire::units::{CLASSES, Class, Nanos, PortId, Quanta};
+use xoff_wire::{FlowKey, Header, MacControlError, Pfc};
+
 use super::Switch;
 use crate::frame::{Frame, FrameStore};
-use crate::policy::{Ofc, Policy, Told};
 use crate::queue::{ClassQueue, FrameMeta, Nested};
-use crate::settings::PortSettings;
-use crate::units::{CLASSES, Class, Nanos, PortId, Quanta};
-use crate::wire::ofc::{FlowPause, LEN_MAX, Operation};
-use crate::wire::{FlowKey, Header, MacControlError, Pfc};
 
 impl Switch {
     /// The tables of `class`, where its policy is OFC.

@@ -3,17 +3,18 @@
 //! take nothing of what peers were promised. What bounds them is how many there may be at each interface. That of a VLAN leads to
 //! many stations: what it sends to a port that stands still ([`super::paused_floods`]) is dropped, so that the others are reached.
 
+use xoff_flow_control::drop_reason::DropReason;
+use xoff_flow_control::settings::{HOST_FRAMES_MAX, Lldp};
+use xoff_wire::header::Header;
+use xoff_wire::lldp::LLDP;
+use xoff_wire::mac_control::MacControl;
+use xoff_wire::units::{CLASSES, Class, PortId, Site};
+
 use super::routed::names_vlan;
 use super::{Batch, Switch};
-use crate::drop_reason::DropReason;
 use crate::forward::Decision;
 use crate::frame::FrameStore;
 use crate::queue::{FrameMeta, Origin};
-use crate::settings::{HOST_FRAMES_MAX, Lldp};
-use crate::units::{CLASSES, Class, PortId, Site};
-use crate::wire::header::Header;
-use crate::wire::lldp::LLDP;
-use crate::wire::mac_control::MacControl;
 
 impl Batch<'_> {
     /// The host sends a frame of these bytes by its interface at `site`. `port` is a port that this worker owns: that

@@ -5,20 +5,21 @@
 //! ([`super::run`] has both). The test bed drives every scenario with large batches and with batches of one beside
 //! each other and compares all they do, so that a duty which a margin forgets is found.
 
+use xoff_flow_control::buffer::Load;
+use xoff_flow_control::drop_reason::DropReason;
+use xoff_flow_control::policy::Event;
+use xoff_flow_control::settings::Accounting;
+use xoff_wire::header::Header;
+use xoff_wire::units::{Bytes, Class, ClassSet, PortId, Site};
+
 use super::Switch;
 use super::obey::Reading;
 use super::pipeline::Next;
 use super::run::{Passage, Step};
-use crate::buffer::Load;
-use crate::drop_reason::DropReason;
 use crate::forward::Decision;
 use crate::frame::{Frame, FrameStore};
-use crate::policy::Event;
 use crate::queue::{Fifo, FrameMeta, Origin};
 use crate::schedule::Turn;
-use crate::settings::Accounting;
-use crate::units::{Bytes, Class, ClassSet, PortId, Site};
-use crate::wire::header::Header;
 
 /// In.
 impl Switch {
@@ -502,11 +503,12 @@ pub(super) fn on_line(frame: &Frame) -> Bytes {
 
 #[cfg(test)]
 mod tests {
-    use crate::counters::Counters;
-    use crate::settings::SwitchSettings;
+    use xoff_flow_control::counters::Counters;
+    use xoff_flow_control::settings::SwitchSettings;
+    use xoff_wire::units::{Nanos, PortId};
+
     use crate::switch::{Switch, Workers};
     use crate::testing::{OneSlot, port_settings};
-    use crate::units::{Nanos, PortId};
 
     /// Without debug assertions, frames of other ports are forwarded all the same.
     #[test]

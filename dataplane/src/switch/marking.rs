@@ -1,13 +1,14 @@
 //! Congestion told by marks in frames that leave (ECN), or by dropping those that cannot be marked
-//! before they join the queue (WRED); [`crate::congestion::ecn`] has the curve.
+//! before they join the queue (WRED); [`xoff_flow_control::congestion::ecn`] has the curve.
+
+use xoff_flow_control::congestion::ecn::is_congested;
+use xoff_wire::ecn::{self, Ecn};
+use xoff_wire::header::Header;
+use xoff_wire::units::{Bytes, Class, PortId};
 
 use super::Switch;
-use crate::congestion::ecn::is_congested;
 use crate::frame::{Frame, FrameStore};
 use crate::queue::FrameMeta;
-use crate::units::{Bytes, Class, PortId};
-use crate::wire::ecn::{self, Ecn};
-use crate::wire::header::Header;
 
 impl Switch {
     /// Marks a frame that leaves a congested queue by `port`, as it came in and itself still counted there. False where

@@ -61,19 +61,20 @@ pub mod workers;
 
 use std::sync::Arc;
 
-use crate::buffer::Buffer;
-use crate::congestion::CongestionPoints;
-use crate::counters::Counters;
+use xoff_flow_control::buffer::Buffer;
+use xoff_flow_control::congestion::CongestionPoints;
+use xoff_flow_control::counters::Counters;
+use xoff_flow_control::occupancy::Occupancy;
+use xoff_flow_control::pause::{Held, Paused};
+use xoff_flow_control::policy::Reach;
+use xoff_flow_control::settings::{Accounting, FLOOD_COPIES_MAX, SwitchSettings, WhenFull};
+use xoff_wire::units::{Bytes, Class, Nanos, PortId, PortSet};
+
 use crate::forward::Bridge;
 use crate::ledger::Ledger;
-use crate::occupancy::Occupancy;
-use crate::pause::{Held, Paused};
-use crate::policy::Reach;
 use crate::punt::PuntSink;
 use crate::queue::Nodes;
 use crate::routing::{Fib, Resolutions};
-use crate::settings::{Accounting, FLOOD_COPIES_MAX, SwitchSettings, WhenFull};
-use crate::units::{Bytes, Class, Nanos, PortId, PortSet};
 use accounts::Accounts;
 use agenda::Agenda;
 pub use batch::Batch;

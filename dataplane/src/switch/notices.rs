@@ -1,15 +1,16 @@
 //! Congestion notification: buffers are sampled as frames enter them, and CNMs leave by the port that
 //! the culprit's frames come in by, before data and whatever is paused there.
 
+use xoff_flow_control::congestion::culprit::flow_digest;
+use xoff_flow_control::congestion::points::Arrival;
+use xoff_flow_control::congestion::qcn::Sample;
+use xoff_wire::Header;
+use xoff_wire::cnm::{Cnm, CongestionPointId, Envelope, Msdu};
+use xoff_wire::units::{Bytes, Class, MacAddr, PortId};
+
 use super::Switch;
-use crate::congestion::culprit::flow_digest;
-use crate::congestion::points::Arrival;
-use crate::congestion::qcn::Sample;
 use crate::frame::{Frame, FrameStore};
 use crate::queue::FrameMeta;
-use crate::units::{Bytes, Class, MacAddr, PortId};
-use crate::wire::Header;
-use crate::wire::cnm::{Cnm, CongestionPointId, Envelope, Msdu};
 
 impl Switch {
     /// The frame waits no longer: it is given to a driver, to another worker, or dropped.

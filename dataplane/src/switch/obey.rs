@@ -1,17 +1,18 @@
 //! What a frame's head says: whether it is to be forwarded, and what peers ask of this switch by those that are not
 //! (pauses of classes, lists of flows, rates).
 
+use xoff_flow_control::pause::Resumed;
+use xoff_flow_control::punt_reason::PuntReason;
+use xoff_flow_control::settings::{FlowControl, Lldp};
+use xoff_wire::cnm::Cnm;
+use xoff_wire::header::Header;
+use xoff_wire::lldp;
+use xoff_wire::mac_control::{MacControl, MacControlError};
+use xoff_wire::units::{CLASSES, ClassSet, PortId, Quanta};
+
 use super::Switch;
 use super::port::Peer;
 use super::train::Kind;
-use crate::pause::Resumed;
-use crate::punt::PuntReason;
-use crate::settings::{FlowControl, Lldp};
-use crate::units::{CLASSES, ClassSet, PortId, Quanta};
-use crate::wire::cnm::Cnm;
-use crate::wire::header::Header;
-use crate::wire::lldp;
-use crate::wire::mac_control::{MacControl, MacControlError};
 
 /// What the head of a frame says.
 pub(super) enum Reading {

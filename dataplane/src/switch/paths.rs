@@ -11,16 +11,17 @@
 //! ports it knows what their counters say: what is on its way there it does not know. A frame that has been handed over stays with the
 //! port that was chosen, or takes an open member of the same worker where that port has closed meanwhile and the group is not by flow.
 
+use xoff_flow_control::settings::{GroupSettings, Spread, SwitchSettings, Turns, WhenFull};
+use xoff_wire::FlowKey;
+use xoff_wire::flow::mix;
+use xoff_wire::header::Header;
+use xoff_wire::units::{Bytes, Class, PortId, PortSet};
+
 use super::Switch;
 use crate::forward::{GroupId, Groups, Ways, Weighted, shortest};
 use crate::frame::{Frame, FrameStore};
 use crate::queue::{FrameMeta, Origin};
 use crate::routing::{Hop, Hops};
-use crate::settings::{GroupSettings, Spread, SwitchSettings, Turns, WhenFull};
-use crate::units::{Bytes, Class, PortId, PortSet};
-use crate::wire::FlowKey;
-use crate::wire::flow::mix;
-use crate::wire::header::Header;
 
 /// The groups of a switch, as far as a choice needs them.
 #[derive(Debug)]

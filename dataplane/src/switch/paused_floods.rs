@@ -18,18 +18,19 @@
 //! * What a VLAN's router sends takes no part in it: nothing of that waits at such a port ([`super::host`]).
 //! * A pipeline that waits for room in a full queue ([`WhenFull`]) does not wait for a flood at such a port.
 
+use xoff_flow_control::buffer::Load;
+use xoff_flow_control::drop_reason::DropReason;
+#[cfg(doc)]
+use xoff_flow_control::occupancy::Occupancy;
+#[cfg(doc)]
+use xoff_flow_control::pause::Standstill;
+use xoff_flow_control::settings::{Accounting, WhenFull};
+use xoff_wire::units::{Bytes, Class, ClassSet, PORTS_MAX, PortId, PortSet};
+
 use super::Switch;
 use super::port::Peer;
-use crate::buffer::Load;
-use crate::drop_reason::DropReason;
 use crate::frame::{Frame, FrameStore};
-#[cfg(doc)]
-use crate::occupancy::Occupancy;
-#[cfg(doc)]
-use crate::pause::Standstill;
 use crate::queue::{FrameMeta, Origin, UNCOUNTED};
-use crate::settings::{Accounting, WhenFull};
-use crate::units::{Bytes, Class, ClassSet, PORTS_MAX, PortId, PortSet};
 
 /// Floods that wait for ports that stand still fill at most one part of so many of what is below XON.
 const PARTS: u32 = 4;

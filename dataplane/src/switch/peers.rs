@@ -1,10 +1,11 @@
 //! What is noted of peers, for people: what they still send of classes that they are held to, and how much of the headroom
 //! that takes.
 
+use xoff_flow_control::buffer::Load;
+use xoff_flow_control::pause::{Answer, Fault};
+use xoff_wire::units::{Bytes, Class, Nanos, PortId};
+
 use super::Switch;
-use crate::buffer::Load;
-use crate::pause::{Answer, Fault};
-use crate::units::{Bytes, Class, Nanos, PortId};
 
 impl Switch {
     /// The driver has not looked at its ports for longer than headroom was computed for, and does again now: what comes in

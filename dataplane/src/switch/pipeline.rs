@@ -22,13 +22,14 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use crate::counters::Counters;
+use xoff_flow_control::counters::Counters;
+#[cfg(doc)]
+use xoff_flow_control::settings::WhenFull;
+use xoff_flow_control::settings::{FrameRate, IngressOrder, PipelineSettings};
+use xoff_wire::units::{Class, Nanos, PortId};
+
 use crate::frame::Frame;
 use crate::queue::{Fifo, FrameMeta, Nodes};
-#[cfg(doc)]
-use crate::settings::WhenFull;
-use crate::settings::{FrameRate, IngressOrder, PipelineSettings};
-use crate::units::{Class, Nanos, PortId};
 
 /// An egress queue.
 type Queue = (PortId, Class);

@@ -3,11 +3,12 @@
 //! A policy speaks for its own class, and may speak for lower ones too. A class of a port is therefore
 //! held while any policy demands it; XON is sent when the last demand has ended.
 
+use xoff_flow_control::cause::{Cause, Trigger};
+use xoff_flow_control::policy::{Event, Intent, Policy, Reach, Shadow};
+use xoff_flow_control::settings::{PolicyKind, SwitchSettings};
+use xoff_wire::units::{CLASSES, Class, PortId};
+
 use super::Switch;
-use crate::cause::{Cause, Trigger};
-use crate::policy::{Event, Intent, Policy, Reach, Shadow};
-use crate::settings::{PolicyKind, SwitchSettings};
-use crate::units::{CLASSES, Class, PortId};
 
 /// The policies of all classes, those that act and those that are not heard.
 #[derive(Debug)]

@@ -1,24 +1,25 @@
 //! A port: what comes in, what goes out, and what this end and its peer have asked of each other.
-//! Occupancies are not here: they are the switch's ([`crate::buffer`]).
+//! Occupancies are not here: they are the switch's ([`xoff_flow_control::buffer`]).
 //!
 //! A switch has many ports, and a frame finds those that it passes in no cache near by. So what every frame touches comes
 //! first in each part, in as few cache lines as it needs; what happens seldom comes after it, or lies elsewhere.
 
 use std::mem::offset_of;
 
+use xoff_flow_control::buffer::Load;
+use xoff_flow_control::classify::Classifier;
+use xoff_flow_control::drop_reason::DropReason;
+use xoff_flow_control::pause::{AskedRates, Held, KeptRates, Paused, Response, Standstill};
+use xoff_flow_control::settings::{ClassSettings, PortSettings};
+use xoff_flow_control::watchdog::Watchdog;
+use xoff_wire::units::{BitRate, Bytes, CLASSES, Class, ClassSet, FCS, Nanos, TAGS};
+
 use super::storm_control::StormControl;
 use super::train::Train;
-use crate::buffer::Load;
-use crate::classify::Classifier;
-use crate::drop_reason::DropReason;
-use crate::pause::{AskedRates, Held, KeptRates, Paused, Response, Standstill};
 use crate::punt::PuntBucket;
 use crate::queue::{ClassQueue, Fifo};
 use crate::rewrite::Rewriter;
 use crate::schedule::{Ahead, Scheduler, Shaper, Turn};
-use crate::settings::{ClassSettings, PortSettings};
-use crate::units::{BitRate, Bytes, CLASSES, Class, ClassSet, FCS, Nanos, TAGS};
-use crate::watchdog::Watchdog;
 
 /// Everything of one port but its occupancies.
 #[derive(Debug)]

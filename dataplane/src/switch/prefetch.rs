@@ -1,13 +1,14 @@
-//! What the next frames need of a switch is brought near before its driver comes to it ([`crate::prefetch`]).
+//! What the next frames need of a switch is brought near before its driver comes to it ([`xoff_flow_control::prefetch`]).
 //!
 //! A driver with many switches finds nothing of one in its cache when it comes back. While it is busy with another, it can have the
 //! ports of the next brought near, one at each step; what lies where a port says follows a step later, when that has come. Where it knows
 //! which frames come or leave soon, and which slots are filled, it says so.
 
+use xoff_flow_control::prefetch::prefetch;
+use xoff_wire::units::{Class, MacAddr, PortId};
+
 use super::Switch;
 use super::port::Port;
-use crate::prefetch::prefetch;
-use crate::units::{Class, MacAddr, PortId};
 
 impl Switch {
     /// Step number `step`, from 0. There are as many as ports, and one more; after them nothing is left to do.

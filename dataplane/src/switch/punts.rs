@@ -1,11 +1,13 @@
 //! What leaves the switch for who runs it, and what comes from there: frames that are [punted](crate::punt), and frames that a
 //! peer is to be told, which are made outside and leave as all control frames do.
 
+use xoff_flow_control::punt_reason::PuntReason;
+use xoff_wire::units::{Class, ETHERNET_HEADER, PortId};
+
 use super::{Batch, Switch};
 use crate::frame::{Frame, FrameStore};
-use crate::punt::{Punt, PuntReason, PuntRefusal, PuntSink};
+use crate::punt::{Punt, PuntRefusal, PuntSink};
 use crate::queue::FrameMeta;
-use crate::units::{Class, ETHERNET_HEADER, PortId};
 
 /// Most frames that wait at a port to be told: more would use up those that pause frames are made of.
 const WAITING_MAX: u32 = 4;

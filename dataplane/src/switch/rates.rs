@@ -4,14 +4,15 @@
 //! holds: the lower of the two counts. A limit begins without credit, and lets at most one frame be
 //! caught up on.
 
+use xoff_flow_control::policy::Policy;
+use xoff_flow_control::settings::FlowControl;
+use xoff_wire::units::{BitRate, Class, ClassSet, PortId, RateStep};
+use xoff_wire::{MacControlError, Pfc, Rates};
+
 use super::Switch;
 use super::port::{Port, class_ahead, longest_frame};
 use crate::frame::{Frame, FrameStore};
-use crate::policy::Policy;
 use crate::schedule::Shaper;
-use crate::settings::FlowControl;
-use crate::units::{BitRate, Class, ClassSet, PortId, RateStep};
-use crate::wire::{MacControlError, Pfc, Rates};
 
 impl Switch {
     /// The step that the peer of `port` is asked to keep in `class`.

@@ -11,6 +11,11 @@
 //!
 //! Not everything can be otherwise: [`Revision::new`] says what stays.
 
+use xoff_flow_control::classify::Classifier;
+use xoff_flow_control::policy::{Reach, Shadow};
+use xoff_flow_control::settings::{FlowControl, SwitchSettings};
+use xoff_wire::units::{CLASSES, Class, ClassSet, PortId};
+
 use super::paths::Paths;
 use super::port::Port;
 use super::storm_control::StormControl;
@@ -18,11 +23,7 @@ use super::succession::Successor;
 use super::train::Train;
 use super::workers::Workers;
 use super::{Batch, Switch};
-use crate::classify::Classifier;
 use crate::forward::{Groups, Vlans};
-use crate::policy::{Reach, Shadow};
-use crate::settings::{FlowControl, SwitchSettings};
-use crate::units::{CLASSES, Class, ClassSet, PortId};
 
 /// Other settings for a running switch, or for one worker of it; afterwards, what those before have left.
 #[derive(Debug)]

@@ -1,13 +1,14 @@
 //! Whether a frame finds room at its egress. Where it does not it is dropped, or waits at the head of the pipeline, which halts
 //! ([`WhenFull`], [`super::pipeline`]).
 
+use xoff_flow_control::drop_reason::DropReason;
+use xoff_flow_control::settings::WhenFull;
+use xoff_wire::header::field;
+use xoff_wire::units::{PortId, PortSet, TAGS};
+
 use super::Switch;
-use crate::drop_reason::DropReason;
 use crate::frame::{Frame, FrameStore};
 use crate::queue::{FrameMeta, Origin};
-use crate::settings::WhenFull;
-use crate::units::{PortId, PortSet, TAGS};
-use crate::wire::header::field;
 
 impl Switch {
     /// Why a frame is not admitted to the queue of `egress`, if it is not.

@@ -8,18 +8,19 @@
 use std::sync::Arc;
 
 use pnet_packet::ethernet::EtherTypes;
+use xoff_flow_control::drop_reason::DropReason;
+use xoff_flow_control::punt_reason::PuntReason;
+use xoff_flow_control::settings::Spread;
+use xoff_wire::header::{Header, field};
+use xoff_wire::ip::{self, Packet, Unroutable};
+use xoff_wire::units::Site;
 
 use super::{Batch, Switch};
-use crate::drop_reason::DropReason;
 use crate::forward::Decision;
 use crate::frame::{Frame, FrameStore};
-use crate::punt::{PuntReason, PuntRefusal};
+use crate::punt::PuntRefusal;
 use crate::queue::{FrameMeta, Origin};
 use crate::routing::{Fib, Hop, Interface, Onward};
-use crate::settings::Spread;
-use crate::units::Site;
-use crate::wire::header::{Header, field};
-use crate::wire::ip::{self, Packet, Unroutable};
 
 /// What the router does with a frame.
 #[derive(Clone, Copy, Debug)]

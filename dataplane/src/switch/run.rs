@@ -11,11 +11,12 @@
 //! always do. A run is open only within a [`super::Batch`], which lets nobody else look at the switch; and whatever
 //! inside looks at counts, or changes them in another way, ends the run before.
 
+use xoff_flow_control::buffer::{Load, Margin};
+use xoff_flow_control::policy::Event;
+use xoff_flow_control::settings::{Accounting, WhenFull};
+use xoff_wire::units::{Bytes, Class, PortId};
+
 use super::Switch;
-use crate::buffer::{Load, Margin};
-use crate::policy::Event;
-use crate::settings::{Accounting, WhenFull};
-use crate::units::{Bytes, Class, PortId};
 
 /// What frames have in common that are counted together: the step that they take, from which port to which port, and
 /// their class.

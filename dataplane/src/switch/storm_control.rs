@@ -3,9 +3,10 @@
 //! A rate may be run ahead of by what it carries in 10 ms, and by one frame at least, so that a burst of a few frames
 //! (an ARP request and its neighbours) is never cut.
 
+use xoff_flow_control::settings::{Flooded, PortSettings};
+use xoff_wire::units::{BitRate, Bytes, Nanos, TAGS};
+
 use crate::schedule::Shaper;
-use crate::settings::{Flooded, PortSettings};
-use crate::units::{BitRate, Bytes, Nanos, TAGS};
 
 /// A rate may be run ahead of by what it carries in this time.
 const AHEAD: Nanos = Nanos::from_millis(10);

@@ -1,4 +1,4 @@
-//! What the watchdog's findings do to the switch; [`crate::watchdog`] says how it finds them.
+//! What the watchdog's findings do to the switch; [`xoff_flow_control::watchdog`] says how it finds them.
 //!
 //! * [`WatchdogAction::Drop`]: the egress queue is emptied and closed, every frame dropped as
 //!   [`DropReason::PausedDiscard`]. Each is counted out where it came in, so the peers behind are let
@@ -6,12 +6,13 @@
 //! * [`WatchdogAction::Forward`]: the pause is defied; the class is scheduled as if there were none.
 //! * [`WatchdogAction::Alert`]: the storm is counted.
 
+use xoff_flow_control::drop_reason::DropReason;
+use xoff_flow_control::settings::WatchdogAction;
+use xoff_flow_control::watchdog::Change;
+use xoff_wire::units::{Class, ClassSet, PortId};
+
 use super::Switch;
-use crate::drop_reason::DropReason;
 use crate::frame::FrameStore;
-use crate::settings::WatchdogAction;
-use crate::units::{Class, ClassSet, PortId};
-use crate::watchdog::Change;
 
 impl Switch {
     /// The classes of `port` that are in a storm.

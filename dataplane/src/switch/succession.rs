@@ -3,11 +3,12 @@
 //! All that the new one needs is made beforehand, where memory may be allocated, and what the old one leaves
 //! is taken back there: a worker only exchanges them.
 
+use xoff_flow_control::policy::Policy;
+use xoff_flow_control::settings::{PolicyKind, SwitchSettings};
+use xoff_wire::units::{Class, PortId, RateStep};
+
 use super::Switch;
-use crate::policy::Policy;
 use crate::queue::Nested;
-use crate::settings::{PolicyKind, SwitchSettings};
-use crate::units::{Class, PortId, RateStep};
 
 /// A policy that is to take over a class; afterwards, what the one before has left.
 #[derive(Debug)]

@@ -1,14 +1,15 @@
 //! Where frames are shown to [taps](crate::tap). Without any it costs a frame one look at a set of ports as it comes in, and
 //! a port's turn to send another.
 
+use xoff_flow_control::drop_reason::DropReason;
+use xoff_wire::cnm::CNM;
+use xoff_wire::header::Layout;
+use xoff_wire::units::{Class, PortId, PortSet};
+
 use super::{Batch, Switch};
-use crate::drop_reason::DropReason;
 use crate::frame::{Frame, FrameStore};
 use crate::queue::FrameMeta;
 use crate::tap::{Seen, Sighting, TAPS_MAX, Tap, TapId};
-use crate::units::{Class, PortId, PortSet};
-use crate::wire::cnm::CNM;
-use crate::wire::header::Layout;
 
 /// Those that are on.
 #[derive(Debug)]

@@ -1,10 +1,11 @@
 //! What happens by time alone, by the link, or at the end: refreshes, expiries, ageing, flaps, stop.
 
+use xoff_flow_control::drop_reason::DropReason;
+use xoff_flow_control::pause::Standstill;
+use xoff_wire::units::{Class, ClassSet, Nanos, PortId};
+
 use super::Switch;
-use crate::drop_reason::DropReason;
 use crate::frame::FrameStore;
-use crate::pause::Standstill;
-use crate::units::{Class, ClassSet, Nanos, PortId};
 
 impl Switch {
     /// See [`super::Batch::advance`].

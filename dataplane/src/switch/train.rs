@@ -9,11 +9,11 @@
 //! bytes nor the forwarding database need to be looked at again.
 
 use pnet_packet::ethernet::EtherTypes;
+use xoff_wire::cnm::CNM;
+use xoff_wire::header::{Layout, field};
+use xoff_wire::units::{Class, Nanos, PortId};
 
 use crate::forward::{Bridge, Decision, Forwarding};
-use crate::units::{Class, Nanos, PortId};
-use crate::wire::cnm::CNM;
-use crate::wire::header::{Layout, field};
 
 /// In a frame of this length everything is there that a header may have, so that no further look at the length
 /// is needed: a tag, and what IPv6 always has.
@@ -196,10 +196,11 @@ impl Train {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
+    use xoff_wire::cn_tag::CN_TAG;
+    use xoff_wire::header::Header;
+    use xoff_wire::units::Class;
+
     use super::*;
-    use crate::units::Class;
-    use crate::wire::cn_tag::CN_TAG;
-    use crate::wire::header::Header;
 
     const ADDRESSES: [u8; 12] = [2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2];
     const TAG: [u8; 4] = [0x81, 0x00, 0x60, 5];

@@ -5,12 +5,13 @@
 //! and at a deadline, they go back to its front and are decided anew: before all that came after them, so that each flow keeps its
 //! order. The host gets a copy of one frame of a destination, to find out the neighbour's address; it forwards none of them.
 
+use xoff_flow_control::drop_reason::DropReason;
+use xoff_flow_control::punt_reason::PuntReason;
+use xoff_wire::units::{Class, Nanos, Site};
+
 use super::Switch;
-use crate::drop_reason::DropReason;
 use crate::frame::{Frame, FrameStore};
-use crate::punt::PuntReason;
 use crate::queue::FrameMeta;
-use crate::units::{Class, Nanos, Site};
 
 /// Waiting frames are not decided anew more often by time alone.
 const LOOK_LEAST: Nanos = Nanos::from_millis(10);

@@ -22,11 +22,12 @@
 
 use std::collections::VecDeque;
 
+use xoff_wire::units::{PortId, PortSet};
+
 use super::{Batch, Switch};
 use crate::forward::FdbUpdate;
 use crate::frame::{Frame, FrameStore};
 use crate::queue::{Fifo, FrameMeta};
-use crate::units::{PortId, PortSet};
 
 /// Most that a worker keeps to tell the others, beside what is on the way to them. What is beyond is left
 /// out: until the station is learned anew the others flood for it, or, where it has moved, send to where it was.

@@ -2,22 +2,22 @@
 
 use std::sync::Arc;
 
-use xoff_dataplane::counter::Counter;
-use xoff_dataplane::counters::{ClassCounters, Counters};
 use xoff_dataplane::driver::{Direct, Driver};
-use xoff_dataplane::drop_reason::DropReason;
 use xoff_dataplane::frame::{Frame, FrameStore};
 use xoff_dataplane::ledger::Ledger;
 use xoff_dataplane::punt::{Punt, PuntSink};
-use xoff_dataplane::settings::{
+use xoff_dataplane::switch::{Revision, Successor, Switch, WorkerId, Workers};
+use xoff_dataplane::tap::{Sighting, Tap, TapId};
+use xoff_flow_control::counter::Counter;
+use xoff_flow_control::counters::{ClassCounters, Counters};
+use xoff_flow_control::drop_reason::DropReason;
+use xoff_flow_control::settings::{
     Culprit, EcnSettings, Lldp, PolicyKind, QcnSettings, SwitchSettings, VlanSettings, WatchdogAction,
     WatchdogSettings,
 };
-use xoff_dataplane::switch::{Revision, Successor, Switch, WorkerId, Workers};
-use xoff_dataplane::tap::{Sighting, Tap, TapId};
-use xoff_dataplane::units::{Bytes, Class, ClassSet, MacAddr, Nanos, PortId, PortSet, Quanta};
-use xoff_dataplane::wire::lldp::NEAREST_BRIDGE;
-use xoff_dataplane::wire::{CnTag, FlowKey, FlowPauseWriter, Operation};
+use xoff_wire::lldp::NEAREST_BRIDGE;
+use xoff_wire::units::{Bytes, Class, ClassSet, MacAddr, Nanos, PortId, PortSet, Quanta};
+use xoff_wire::{CnTag, FlowKey, FlowPauseWriter, Operation};
 
 use crate::bed::Batches;
 use crate::bed::exchange::Links;

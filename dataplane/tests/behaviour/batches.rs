@@ -2,11 +2,11 @@
 //! where they could part: trains of short and long frames, many to a look, in switches where some threshold, limit
 //! or onlooker needs each of them.
 
-use xoff_dataplane::headroom::Link;
-use xoff_dataplane::settings::{
+use xoff_flow_control::headroom::Link;
+use xoff_flow_control::settings::{
     Accounting, Culprit, EcnSettings, Memory, PolicyKind, QcnSettings, Service, SharedMemory, Trust, WhenFull,
 };
-use xoff_dataplane::units::{BitRate, Bytes, Class, ClassSet, Nanos};
+use xoff_wire::units::{BitRate, Bytes, Class, ClassSet, Nanos};
 
 use crate::KEEPING;
 use crate::bed::plan::{self, LINK, XOFF};

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use xoff_dataplane::frame::{Frame, FrameStore};
 use xoff_dataplane::punt::{Punt, PuntSink};
 use xoff_dataplane::switch::Switch;
-use xoff_dataplane::units::{Nanos, PortId};
+use xoff_wire::units::{Nanos, PortId};
 
 use crate::bed::store::MemoryStore;
 

@@ -1,8 +1,8 @@
 //! Pauses that travel: three switches in a row, a slow end, and traffic that shares the way.
 
-use xoff_dataplane::headroom::{Headroom, Link};
-use xoff_dataplane::settings::{Accounting, WhenFull};
-use xoff_dataplane::units::{BitRate, Bytes, Nanos, PortId};
+use xoff_flow_control::headroom::{Headroom, Link};
+use xoff_flow_control::settings::{Accounting, WhenFull};
+use xoff_wire::units::{BitRate, Bytes, Nanos, PortId};
 
 use crate::bed::plan::{self, CABLE, GIGABIT, LINK};
 use crate::bed::{Bed, NodeId, Obeys, Stream, SwitchPlan, end};

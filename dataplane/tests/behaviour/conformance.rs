@@ -2,9 +2,9 @@
 //!
 //! A frame of 1514 bytes takes 12,304 ns of a gigabit line, a pause frame 672, the cable 500.
 
-use xoff_dataplane::settings::FlowControl;
-use xoff_dataplane::units::{Bytes, Class, ClassSet, MacAddr, Nanos, PortId, Quanta};
-use xoff_dataplane::wire::mac_control::{MacControl, MacControlError, Pfc};
+use xoff_flow_control::settings::FlowControl;
+use xoff_wire::mac_control::{MacControl, MacControlError, Pfc};
+use xoff_wire::units::{Bytes, Class, ClassSet, MacAddr, Nanos, PortId, Quanta};
 
 use crate::bed::plan::{self, CABLE, GIGABIT, LINK, MTU_FRAME};
 use crate::bed::{Flow, Star, SwitchPlan};
@@ -127,8 +127,8 @@ fn eight_classes_with_eight_times_expire_each_by_itself() {
 #[test]
 fn a_quantum_is_512_bits_at_the_speed_of_the_port() {
     for mbps in [100, 2_500, 10_000] {
-        let speed = xoff_dataplane::units::BitRate::from_mbps(mbps);
-        let mut star = Star::new(plan::switch(&[xoff_dataplane::headroom::Link { speed, ..LINK }; 2]));
+        let speed = xoff_wire::units::BitRate::from_mbps(mbps);
+        let mut star = Star::new(plan::switch(&[xoff_flow_control::headroom::Link { speed, ..LINK }; 2]));
         star.pause(0, stop(C3, 1000));
         let at = Nanos(Bytes::on_line(60).0 * 8_000 / mbps) + CABLE; // the nanosecond that has begun
         star.run_until(at + Nanos(1));

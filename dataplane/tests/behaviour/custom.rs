@@ -1,10 +1,10 @@
 //! A policy that is not built in: it acts, watches and is replaced as the others do, sees what they see, and what it
 //! gets wrong harms nobody.
 
-use xoff_dataplane::cause::Trigger;
-use xoff_dataplane::policy::{CustomPanic, CustomPolicy, Event, Intent, Margin, Occupancies};
-use xoff_dataplane::settings::{Custom, PolicyFactory, PolicyKind, SwitchSettings};
-use xoff_dataplane::units::{Bytes, Class, Nanos, PortId, PortSet, RateStep};
+use xoff_flow_control::cause::Trigger;
+use xoff_flow_control::policy::{CustomPanic, CustomPolicy, Event, Intent, Margin, Occupancies};
+use xoff_flow_control::settings::{Custom, PolicyFactory, PolicyKind, SwitchSettings};
+use xoff_wire::units::{Bytes, Class, Nanos, PortId, PortSet, RateStep};
 
 use crate::bed::plan::{self, LINK};
 use crate::bed::{Flow, Star};

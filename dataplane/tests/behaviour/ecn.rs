@@ -1,11 +1,11 @@
 //! ECN marks and WRED in a whole switch: thresholds to the byte, first marks on a queue that drains,
 //! and who is dropped instead.
 
-use xoff_dataplane::drop_reason::DropReason;
-use xoff_dataplane::settings::{EcnSettings, FlowControl, VlanSettings};
-use xoff_dataplane::units::{Bytes, Class, ClassSet, Nanos, PortId};
-use xoff_dataplane::wire::ecn::{self, Ecn};
-use xoff_dataplane::wire::header::{Header, Tci};
+use xoff_flow_control::drop_reason::DropReason;
+use xoff_flow_control::settings::{EcnSettings, FlowControl, VlanSettings};
+use xoff_wire::ecn::{self, Ecn};
+use xoff_wire::header::{Header, Tci};
+use xoff_wire::units::{Bytes, Class, ClassSet, Nanos, PortId};
 
 use crate::bed::plan::{self, LINK};
 use crate::bed::{Star, SwitchPlan};

@@ -1,9 +1,9 @@
 //! Floods: one frame that becomes several counts once where it came in, until the last has left, and
 //! nothing of it stays behind however many there are.
 
-use xoff_dataplane::drop_reason::DropReason;
-use xoff_dataplane::settings::{Accounting, FLOOD_COPIES_MAX, Memory, SharedMemory, WhenFull};
-use xoff_dataplane::units::{Bytes, Class, MacAddr, Nanos, PortId};
+use xoff_flow_control::drop_reason::DropReason;
+use xoff_flow_control::settings::{Accounting, FLOOD_COPIES_MAX, Memory, SharedMemory, WhenFull};
+use xoff_wire::units::{Bytes, Class, MacAddr, Nanos, PortId};
 
 use crate::bed::plan::{self, LINK};
 use crate::bed::{Star, Stream, SwitchPlan};

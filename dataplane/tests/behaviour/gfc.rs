@@ -1,9 +1,9 @@
 //! GFC between parties that both ask for rates and keep them: two switches in a row and a host.
 
-use xoff_dataplane::headroom::{Headroom, Link};
-use xoff_dataplane::settings::PolicyKind;
-use xoff_dataplane::units::{BitRate, Bytes, Nanos, PortId, Quanta, RateStep};
-use xoff_dataplane::wire::Rates;
+use xoff_flow_control::headroom::{Headroom, Link};
+use xoff_flow_control::settings::PolicyKind;
+use xoff_wire::Rates;
+use xoff_wire::units::{BitRate, Bytes, Nanos, PortId, Quanta, RateStep};
 
 use crate::bed::plan::{self, CABLE, GIGABIT, LINK};
 use crate::bed::{Bed, NodeId, Obeys, Star, Stream, SwitchPlan, end};

@@ -3,9 +3,9 @@
 mod storms;
 mod workers;
 
-use xoff_dataplane::drop_reason::DropReason;
-use xoff_dataplane::settings::{GroupSettings, Member, Spread, Turns, WhenFull};
-use xoff_dataplane::units::{Bytes, Class, MacAddr, Nanos, PortId};
+use xoff_flow_control::drop_reason::DropReason;
+use xoff_flow_control::settings::{GroupSettings, Member, Spread, Turns, WhenFull};
+use xoff_wire::units::{Bytes, Class, MacAddr, Nanos, PortId};
 
 use crate::bed::plan::{self, LINK};
 use crate::bed::{Bed, Flow, NodeId, Obeys, Star, Stream, SwitchPlan, end};

@@ -1,8 +1,8 @@
 //! A frame whose egress queue is full waits: the pipeline halts for it, for every port and class (`stop`).
 
-use xoff_dataplane::drop_reason::DropReason;
-use xoff_dataplane::settings::{Accounting, Memory, SharedMemory, WhenFull};
-use xoff_dataplane::units::{Bytes, Class, Nanos, PortId};
+use xoff_flow_control::drop_reason::DropReason;
+use xoff_flow_control::settings::{Accounting, Memory, SharedMemory, WhenFull};
+use xoff_wire::units::{Bytes, Class, Nanos, PortId};
 
 use crate::bed::plan::{self, LINK};
 use crate::bed::{Flow, Star, Stream};

@@ -5,10 +5,10 @@
 //! the longest frames and obeys late, while two others keep the line towards it busy, so that the
 //! pause frame waits behind all that can be committed.
 
-use xoff_dataplane::drop_reason::DropReason;
-use xoff_dataplane::headroom::{Headroom, Link};
-use xoff_dataplane::settings::{Accounting, HeadroomPlace, Memory, SharedMemory, WhenFull};
-use xoff_dataplane::units::{Bytes, Nanos, PortId};
+use xoff_flow_control::drop_reason::DropReason;
+use xoff_flow_control::headroom::{Headroom, Link};
+use xoff_flow_control::settings::{Accounting, HeadroomPlace, Memory, SharedMemory, WhenFull};
+use xoff_wire::units::{Bytes, Nanos, PortId};
 
 use crate::bed::plan::{self, GIGABIT, LINK, MTU_FRAME};
 use crate::bed::{Obeys, Star, Stream};

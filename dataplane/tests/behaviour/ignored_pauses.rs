@@ -3,9 +3,9 @@
 //! The one that ignores them sends as fast as its line, the other a quarter less; together too much. The queue never falls to
 //! XON, because the one goes on, so that whom a policy has blamed once stays blamed.
 
-use xoff_dataplane::headroom::Link;
-use xoff_dataplane::settings::PolicyKind;
-use xoff_dataplane::units::{BitRate, Bytes, Nanos};
+use xoff_flow_control::headroom::Link;
+use xoff_flow_control::settings::PolicyKind;
+use xoff_wire::units::{BitRate, Bytes, Nanos};
 
 use crate::C3;
 use crate::bed::plan::{self, LINK};

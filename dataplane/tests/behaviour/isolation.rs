@@ -1,9 +1,9 @@
 //! What happens to one class, port or sender leaves the others alone, and each gets its
 //! share.
 
-use xoff_dataplane::drop_reason::DropReason;
-use xoff_dataplane::settings::{FlowControl, Memory, QueueKind, Service, SharedMemory};
-use xoff_dataplane::units::{BitRate, Bytes, Class, ClassSet, Nanos, PortId};
+use xoff_flow_control::drop_reason::DropReason;
+use xoff_flow_control::settings::{FlowControl, Memory, QueueKind, Service, SharedMemory};
+use xoff_wire::units::{BitRate, Bytes, Class, ClassSet, Nanos, PortId};
 
 use crate::bed::plan::{self, LINK, MTU_FRAME};
 use crate::bed::{Flow, Star, Stream};

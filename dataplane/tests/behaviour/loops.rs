@@ -1,9 +1,9 @@
 //! Two ports that are connected to each other outside of the switch: what is flooded does not go round for long.
 
-use xoff_dataplane::drop_reason::DropReason;
 use xoff_dataplane::forward::{LOOP_HOLD, LOOP_MOVES};
-use xoff_dataplane::settings::LoopDetection;
-use xoff_dataplane::units::{Nanos, PortId};
+use xoff_flow_control::drop_reason::DropReason;
+use xoff_flow_control::settings::LoopDetection;
+use xoff_wire::units::{Nanos, PortId};
 
 use crate::C0;
 use crate::bed::plan::{self, CABLE, GIGABIT, LINK};

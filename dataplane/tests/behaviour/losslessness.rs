@@ -1,7 +1,7 @@
 //! Frames of a lossless class are never lost while peers obey.
 
-use xoff_dataplane::drop_reason::DropReason;
-use xoff_dataplane::units::{BitRate, Bytes, Nanos, PortId};
+use xoff_flow_control::drop_reason::DropReason;
+use xoff_wire::units::{BitRate, Bytes, Nanos, PortId};
 
 use crate::bed::plan::{self, GIGABIT, LINK, MTU_FRAME};
 use crate::bed::{Bed, Flow, Obeys, Star, Stream, end};
@@ -65,7 +65,7 @@ fn a_burst_of_10_mb_through_two_switches_into_a_fifth_of_the_rate() {
     let slow = BitRate::from_mbps(200);
     let first = bed.add_switch(plan::switch(&[LINK; 2]));
     let second =
-        bed.add_switch(plan::switch(&[LINK, xoff_dataplane::headroom::Link { speed: slow, ..LINK }]));
+        bed.add_switch(plan::switch(&[LINK, xoff_flow_control::headroom::Link { speed: slow, ..LINK }]));
     bed.link(end(first, 1), end(second, 0), GIGABIT, plan::CABLE);
     let sender = bed.add_host(first, 0, Obeys::AtOnce);
     let receiver = bed.add_host(second, 1, Obeys::AtOnce);
@@ -135,7 +135,7 @@ fn storms_from_outside_come_and_go_and_nothing_is_lost() {
 
 #[test]
 fn four_to_one_rate_mismatch() {
-    let slow = xoff_dataplane::headroom::Link { speed: BitRate::from_mbps(250), ..LINK };
+    let slow = xoff_flow_control::headroom::Link { speed: BitRate::from_mbps(250), ..LINK };
     let mut star = Star::new(plan::switch(&[slow, LINK]));
     let flow = star.start(1, 0, star.stream(0, C3, 2000));
     star.run_to_rest();

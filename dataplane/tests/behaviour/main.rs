@@ -33,10 +33,10 @@ mod trains;
 mod turns;
 mod watchdog;
 
-use xoff_dataplane::units::{Class, Quanta};
-use xoff_dataplane::wire::mac_control::{MacControl, Pfc};
 use xoff_testkit::bed;
 use xoff_testkit::bed::plan::KEEPING;
+use xoff_wire::mac_control::{MacControl, Pfc};
+use xoff_wire::units::{Class, Quanta};
 
 const C0: Class = Class::ALL[0];
 const C3: Class = Class::ALL[3];

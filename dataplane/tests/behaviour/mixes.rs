@@ -1,8 +1,8 @@
 //! Many streams at fluctuating load, under every way to set a switch up, each of which must lose
 //! nothing lossless: accounting, memory, what a full queue does, queue kind, number of workers.
 
-use xoff_dataplane::settings::{Accounting, Memory, QueueKind, SharedMemory, WhenFull};
-use xoff_dataplane::units::{BitRate, Bytes, Class, Nanos};
+use xoff_flow_control::settings::{Accounting, Memory, QueueKind, SharedMemory, WhenFull};
+use xoff_wire::units::{BitRate, Bytes, Class, Nanos};
 
 use crate::KEEPING;
 use crate::bed::plan::{self, LINK, LOSSLESS, MTU_FRAME};

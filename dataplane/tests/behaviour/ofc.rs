@@ -1,9 +1,9 @@
 //! OFC over several switches: the congested flow is paused up to its source, and nobody else; nothing is
 //! lost or reordered, with plain PFC in the middle too.
 
-use xoff_dataplane::settings::{OfcSettings, PolicyKind, PortSettings};
-use xoff_dataplane::units::{BitRate, Bytes, MacAddr, Nanos, PortId, Quanta};
-use xoff_dataplane::wire::{FlowKey, FlowPauseWriter, Operation};
+use xoff_flow_control::settings::{OfcSettings, PolicyKind, PortSettings};
+use xoff_wire::units::{BitRate, Bytes, MacAddr, Nanos, PortId, Quanta};
+use xoff_wire::{FlowKey, FlowPauseWriter, Operation};
 
 use crate::bed::plan::{self, CABLE, GIGABIT, LINK};
 use crate::bed::{Bed, NodeId, Obeys, Star, Stream, SwitchPlan, end};

@@ -3,9 +3,9 @@
 
 mod ways;
 
-use xoff_dataplane::drop_reason::{DropKind, DropReason};
-use xoff_dataplane::settings::{Accounting, PolicyKind, WatchdogAction, WatchdogSettings, WhenFull};
-use xoff_dataplane::units::{BitRate, Bytes, CLASSES, Class, MacAddr, Nanos, PortId};
+use xoff_flow_control::drop_reason::{DropKind, DropReason};
+use xoff_flow_control::settings::{Accounting, PolicyKind, WatchdogAction, WatchdogSettings, WhenFull};
+use xoff_wire::units::{BitRate, Bytes, CLASSES, Class, MacAddr, Nanos, PortId};
 
 use crate::bed::plan::{self, LINK};
 use crate::bed::{Flow, Star, Stream, SwitchPlan};

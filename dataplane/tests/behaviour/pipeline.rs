@@ -3,9 +3,9 @@
 
 use std::num::NonZeroU32;
 
-use xoff_dataplane::headroom::Link;
-use xoff_dataplane::settings::{Accounting, FrameRate, IngressOrder, PipelineSettings, WhenFull};
-use xoff_dataplane::units::{Bytes, Class, Nanos, PortId};
+use xoff_flow_control::headroom::Link;
+use xoff_flow_control::settings::{Accounting, FrameRate, IngressOrder, PipelineSettings, WhenFull};
+use xoff_wire::units::{Bytes, Class, Nanos, PortId};
 
 use crate::bed::plan::{self, LINK};
 use crate::bed::{Star, Stream, SwitchPlan};

@@ -2,12 +2,12 @@
 //! whatever becomes of control frames, and while policies are replaced; every pause has its cause, and
 //! shadows are not heard.
 
-use xoff_dataplane::cause::{Cause, Causes, Trigger};
-use xoff_dataplane::counter::Counter;
-use xoff_dataplane::counters::{FlowsAsked, RateAsked};
-use xoff_dataplane::settings::{Custom, Memory, PolicyKind, SharedMemory};
-use xoff_dataplane::units::{BitRate, Bytes, Nanos, PortId, Quanta};
-use xoff_dataplane::wire::{FlowKey, FlowPauseWriter, Operation};
+use xoff_flow_control::cause::{Cause, Causes, Trigger};
+use xoff_flow_control::counter::Counter;
+use xoff_flow_control::counters::{FlowsAsked, RateAsked};
+use xoff_flow_control::settings::{Custom, Memory, PolicyKind, SharedMemory};
+use xoff_wire::units::{BitRate, Bytes, Nanos, PortId, Quanta};
+use xoff_wire::{FlowKey, FlowPauseWriter, Operation};
 
 use crate::bed::plan::{self, LINK, XOFF};
 use crate::bed::{Flow, Obeys, Star, Stream, SwitchPlan};

@@ -2,13 +2,14 @@
 
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use xoff_dataplane::counters::{Counters, PuntCounters};
-use xoff_dataplane::punt::{Punt, PuntLimit, PuntReason};
-use xoff_dataplane::settings::{Lldp, SwitchSettings};
+use xoff_dataplane::punt::Punt;
 use xoff_dataplane::switch::{Revision, Switch, WorkerId, Workers};
-use xoff_dataplane::units::{MacAddr, Nanos, PortId, Quanta};
-use xoff_dataplane::wire::lldp::NEAREST_BRIDGE;
-use xoff_dataplane::wire::mac_control::{MacControl, Pfc};
+use xoff_flow_control::counters::{Counters, PuntCounters};
+use xoff_flow_control::punt_reason::PuntReason;
+use xoff_flow_control::settings::{Lldp, PuntLimit, SwitchSettings};
+use xoff_wire::lldp::NEAREST_BRIDGE;
+use xoff_wire::mac_control::{MacControl, Pfc};
+use xoff_wire::units::{MacAddr, Nanos, PortId, Quanta};
 
 use crate::bed::plan::{self, LINK};
 use crate::bed::store::MemoryStore;

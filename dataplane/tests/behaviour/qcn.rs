@@ -1,12 +1,12 @@
 //! QCN, end to end in virtual time: congestion points, CNMs on the wire, rate limiters at the hosts
 //! (as in "Unbiased Quantized Congestion Notification for Scalable Server Fabrics", at 1 Gb/s instead of 10).
 
-use xoff_dataplane::congestion::ReactionSettings;
-use xoff_dataplane::settings::{Culprit, QcnSettings, QueueKind};
-use xoff_dataplane::units::{BitRate, Bytes, ClassSet, MacAddr, Nanos, PortId};
-use xoff_dataplane::wire::CnTag;
-use xoff_dataplane::wire::cnm::{Cnm, CnmError, CongestionPointId};
-use xoff_dataplane::wire::header::Tci;
+use xoff_flow_control::congestion::ReactionSettings;
+use xoff_flow_control::settings::{Culprit, QcnSettings, QueueKind};
+use xoff_wire::CnTag;
+use xoff_wire::cnm::{Cnm, CnmError, CongestionPointId};
+use xoff_wire::header::Tci;
+use xoff_wire::units::{BitRate, Bytes, ClassSet, MacAddr, Nanos, PortId};
 
 use crate::bed::plan::{self, LINK};
 use crate::bed::{Flow, Star, Stream, SwitchPlan};
@@ -47,7 +47,7 @@ fn told(star: &Star, flow: Flow) -> usize {
     cnms.iter().filter(|(header, _)| header.cn_tag.map(|tag| u32::from(tag.0)) == Some(flow.id)).count()
 }
 
-fn sum(star: &Star, count: impl Fn(&xoff_dataplane::counters::ClassCounters) -> u64) -> u64 {
+fn sum(star: &Star, count: impl Fn(&xoff_flow_control::counters::ClassCounters) -> u64) -> u64 {
     star.switch().ports().map(|port| count(star.switch().counters.class(port, C3))).sum()
 }
 
@@ -273,9 +273,9 @@ fn messages_of_other_switches_pass_and_are_counted_malformed_or_not() {
         q_delta: 1,
         priority: C3,
         destination: star.mac(2),
-        msdu: xoff_dataplane::wire::cnm::Msdu::of(&[]),
+        msdu: xoff_wire::cnm::Msdu::of(&[]),
     };
-    let envelope = xoff_dataplane::wire::cnm::Envelope {
+    let envelope = xoff_wire::cnm::Envelope {
         dst: star.mac(1),
         src: MacAddr([2, 9, 9, 9, 9, 9]),
         tag: None,

@@ -2,14 +2,14 @@
 //! holds now. The bed checks bounds, thresholds, pauses and losses after every event.
 
 use proptest::prelude::*;
-use xoff_dataplane::drop_reason::DropReason;
-use xoff_dataplane::headroom::{Headroom, Link};
-use xoff_dataplane::settings::{
+use xoff_explore::explore;
+use xoff_flow_control::drop_reason::DropReason;
+use xoff_flow_control::headroom::{Headroom, Link};
+use xoff_flow_control::settings::{
     ClassSettings, FlowControl, LoopDetection, PolicyKind, PortSettings, Service, SwitchSettings,
     VlanSettings, WatchdogAction, WatchdogSettings,
 };
-use xoff_dataplane::units::{BitRate, Bytes, ClassSet, Nanos, PortId, Quanta};
-use xoff_explore::explore;
+use xoff_wire::units::{BitRate, Bytes, ClassSet, Nanos, PortId, Quanta};
 
 use crate::bed::plan::{self, LINK};
 use crate::bed::{Star, Stream};

@@ -1,12 +1,12 @@
 //! Links that flap, control frames that get lost, traffic that falls silent.
 
-use xoff_dataplane::counters::Counters;
-use xoff_dataplane::drop_reason::DropReason;
-use xoff_dataplane::settings::{Accounting, VlanSettings, WhenFull};
 use xoff_dataplane::switch::{Switch, Workers};
-use xoff_dataplane::units::{Bytes, ClassSet, Nanos, PortId, Quanta};
-use xoff_dataplane::wire::header::Header;
-use xoff_dataplane::wire::mac_control::{MacControl, Pfc};
+use xoff_flow_control::counters::Counters;
+use xoff_flow_control::drop_reason::DropReason;
+use xoff_flow_control::settings::{Accounting, VlanSettings, WhenFull};
+use xoff_wire::header::Header;
+use xoff_wire::mac_control::{MacControl, Pfc};
+use xoff_wire::units::{Bytes, ClassSet, Nanos, PortId, Quanta};
 
 use crate::bed::plan::{self, LINK};
 use crate::bed::store::MemoryStore;
@@ -135,7 +135,7 @@ fn a_peer_whose_final_xon_is_lost_resumes_when_the_pause_expires() {
 }
 
 /// The address of a port of the switch.
-fn star_mac(port: usize) -> xoff_dataplane::units::MacAddr {
+fn star_mac(port: usize) -> xoff_wire::units::MacAddr {
     plan::switch(&[LINK; 2]).settings.ports[port].mac
 }
 

@@ -10,17 +10,19 @@ use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
 
 use pnet_packet::ipv4::{Ipv4Packet, MutableIpv4Packet, checksum};
-use xoff_dataplane::counters::Counters;
-use xoff_dataplane::drop_reason::DropReason;
-use xoff_dataplane::punt::{Punt, PuntLimit, PuntReason};
+use xoff_dataplane::punt::Punt;
 use xoff_dataplane::routing::{Fib, Interface, NEIGHBOUR_WAIT, NextHop, Routes, Target};
-use xoff_dataplane::settings::{
-    Accounting, HOST_FRAMES_MAX, Lldp, Spread, SwitchSettings, Trust, Turns, VlanSettings, WhenFull,
-};
 use xoff_dataplane::switch::{Revision, Switch, Workers};
-use xoff_dataplane::units::{Bytes, Class, MacAddr, Nanos, PortId, Quanta, Site};
-use xoff_dataplane::wire::ip::Address;
-use xoff_dataplane::wire::mac_control::{MacControl, Pfc};
+use xoff_flow_control::counters::Counters;
+use xoff_flow_control::drop_reason::DropReason;
+use xoff_flow_control::punt_reason::PuntReason;
+use xoff_flow_control::settings::{
+    Accounting, HOST_FRAMES_MAX, Lldp, PuntLimit, Spread, SwitchSettings, Trust, Turns, VlanSettings,
+    WhenFull,
+};
+use xoff_wire::ip::Address;
+use xoff_wire::mac_control::{MacControl, Pfc};
+use xoff_wire::units::{Bytes, Class, MacAddr, Nanos, PortId, Quanta, Site};
 
 use crate::C3;
 use crate::bed::plan::{self, LINK};

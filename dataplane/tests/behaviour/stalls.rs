@@ -1,7 +1,7 @@
 //! A congested line is kept busy while its switch, or a peer of it, is away for a while.
 
-use xoff_dataplane::headroom::Link;
-use xoff_dataplane::units::{BitRate, Bytes, Nanos, PortId, Quanta};
+use xoff_flow_control::headroom::Link;
+use xoff_wire::units::{BitRate, Bytes, Nanos, PortId, Quanta};
 
 use crate::bed::plan::{self, CABLE, GIGABIT, LINK, MTU_FRAME};
 use crate::bed::{Bed, NodeId, Obeys, Star, Stream, SwitchPlan, end};

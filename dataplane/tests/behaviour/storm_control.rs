@@ -1,8 +1,8 @@
 //! Storm control: what is flooded faster than a port may is dropped by name, and nothing else is.
 
-use xoff_dataplane::drop_reason::DropReason;
-use xoff_dataplane::settings::{Flooded, StormLimit};
-use xoff_dataplane::units::{BitRate, Bytes, MacAddr, Nanos, PortId};
+use xoff_flow_control::drop_reason::DropReason;
+use xoff_flow_control::settings::{Flooded, StormLimit};
+use xoff_wire::units::{BitRate, Bytes, MacAddr, Nanos, PortId};
 
 use crate::bed::plan::{self, LINK};
 use crate::bed::{Star, Stream};

@@ -4,11 +4,11 @@
 use std::array;
 use std::sync::Arc;
 
-use xoff_dataplane::counters::Counters;
-use xoff_dataplane::drop_reason::DropReason;
-use xoff_dataplane::settings::{PolicyKind, SwitchSettings, Trust, VlanSettings};
 use xoff_dataplane::switch::{Switch, Workers};
-use xoff_dataplane::units::{Bytes, Class, Nanos, PortId};
+use xoff_flow_control::counters::Counters;
+use xoff_flow_control::drop_reason::DropReason;
+use xoff_flow_control::settings::{PolicyKind, SwitchSettings, Trust, VlanSettings};
+use xoff_wire::units::{Bytes, Class, Nanos, PortId};
 
 use crate::bed::plan::{self, LINK};
 use crate::bed::store::MemoryStore;

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use xoff_dataplane::counters::Counters;
 use xoff_dataplane::driver::{BATCH, Boundary, Driver, Environment, Progress};
-use xoff_dataplane::drop_reason::DropReason;
 use xoff_dataplane::frame::{Frame, FrameStore};
 use xoff_dataplane::switch::{Batch, Switch, Workers};
-use xoff_dataplane::units::{Bytes, Class, MacAddr, Nanos, PortId};
+use xoff_flow_control::counters::Counters;
+use xoff_flow_control::drop_reason::DropReason;
+use xoff_wire::units::{Bytes, Class, MacAddr, Nanos, PortId};
 
 use crate::bed::payload::{self, Mark};
 use crate::bed::plan::{self, LINK};

@@ -1,11 +1,11 @@
 //! The watchdog in whole switches: pauses longer and shorter than its time, to the nanosecond; without traffic; a
 //! ring of switches that wait for each other; and what each action does.
 
-use xoff_dataplane::counters::ClassCounters;
-use xoff_dataplane::drop_reason::{DropKind, DropReason};
-use xoff_dataplane::settings::{PolicyKind, WatchdogAction, WatchdogSettings, WhenFull};
-use xoff_dataplane::units::{Bytes, ClassSet, Nanos, PortId, Quanta};
-use xoff_dataplane::wire::{FlowKey, FlowPauseWriter, Operation};
+use xoff_flow_control::counters::ClassCounters;
+use xoff_flow_control::drop_reason::{DropKind, DropReason};
+use xoff_flow_control::settings::{PolicyKind, WatchdogAction, WatchdogSettings, WhenFull};
+use xoff_wire::units::{Bytes, ClassSet, Nanos, PortId, Quanta};
+use xoff_wire::{FlowKey, FlowPauseWriter, Operation};
 
 use crate::bed::plan::{self, CABLE, GIGABIT, LINK};
 use crate::bed::{Bed, Flow, NodeId, Obeys, Star, Stream, SwitchPlan, end};

@@ -4,10 +4,10 @@
 use std::process::ExitCode;
 
 use xoff::{OwnPolicy, Parameters};
-use xoff_dataplane::cause::Trigger;
-use xoff_dataplane::policy::{CustomPolicy, Event, Intent, Occupancies};
-use xoff_dataplane::settings::{PolicyFactory, SwitchSettings};
-use xoff_dataplane::units::{Bytes, Class, Nanos, PortId, PortSet};
+use xoff_flow_control::cause::Trigger;
+use xoff_flow_control::policy::{CustomPolicy, Event, Intent, Occupancies};
+use xoff_flow_control::settings::{PolicyFactory, SwitchSettings};
+use xoff_wire::units::{Bytes, Class, Nanos, PortId, PortSet};
 #[cfg(test)]
 mod tests;
 

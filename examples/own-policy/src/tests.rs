@@ -1,7 +1,7 @@
 //! Whatever happens, equal shares lose, reorder and strand nothing, and hold nobody for good.
 
 use super::*;
-use xoff_dataplane::settings::{Custom, PolicyKind};
+use xoff_flow_control::settings::{Custom, PolicyKind};
 use xoff_testkit::{Subject, check};
 
 #[test]

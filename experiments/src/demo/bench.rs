@@ -4,9 +4,9 @@ use std::fmt::{self, Display};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use xoff_dataplane::counter::Counter;
-use xoff_dataplane::units::{BitRate, Class, Nanos};
+use xoff_flow_control::counter::Counter;
 use xoff_host::Stream;
+use xoff_wire::units::{BitRate, Class, Nanos};
 
 use super::report::{Headroom, LossyTotals, Report, Victim};
 use crate::namespaces::{self, Namespaces};

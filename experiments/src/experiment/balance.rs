@@ -12,9 +12,9 @@ use std::time::Duration;
 
 use fastrand::Rng;
 use serde::Serialize;
-use xoff_dataplane::counter::Counter;
-use xoff_dataplane::units::{Bytes, Nanos};
+use xoff_flow_control::counter::Counter;
 use xoff_host::Stream;
+use xoff_wire::units::{Bytes, Nanos};
 
 use paths::{HOSTS, SPINES, SPREADS, SpreadCase};
 
@@ -377,9 +377,9 @@ fn figure(request: &Request, all: &All) -> Figure {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use xoff_config::Machine;
-    use xoff_dataplane::settings::Spread as Spreading;
+    use xoff_flow_control::settings::Spread as Spreading;
 
-    use xoff_dataplane::units::BitRate;
+    use xoff_wire::units::BitRate;
 
     use super::*;
     use crate::Settings;

@@ -20,8 +20,8 @@ use std::slice;
 use std::time::Duration;
 
 use serde::Serialize;
-use xoff_dataplane::units::{BitRate, Class, Nanos};
 use xoff_host::Stream;
+use xoff_wire::units::{BitRate, Class, Nanos};
 
 use super::plot::{Content, Panel};
 use super::report::{add_row, number, table};
@@ -316,7 +316,7 @@ fn spans(events: &[Event], end_ms: f64) -> Vec<(String, Vec<(f64, f64)>)> {
 
 #[cfg(test)]
 mod tests {
-    use xoff_dataplane::units::CLASSES;
+    use xoff_wire::units::CLASSES;
 
     use super::super::confidence::intervals;
     use super::story::tests::{at, whole};

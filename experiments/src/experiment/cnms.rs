@@ -2,8 +2,8 @@
 //! from where.
 
 use serde::Serialize;
-use xoff_dataplane::units::{MacAddr, Nanos};
-use xoff_dataplane::wire::{Cnm, Header};
+use xoff_wire::units::{MacAddr, Nanos};
+use xoff_wire::{Cnm, Header};
 
 use crate::{Account, Counted, HostId};
 
@@ -74,9 +74,9 @@ fn port(cnm: &Cnm, switches: &[Counted]) -> String {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
-    use xoff_dataplane::units::{BitRate, Class};
-    use xoff_dataplane::wire::CnTag;
-    use xoff_dataplane::wire::cnm::{CongestionPointId, Envelope, Msdu};
+    use xoff_wire::CnTag;
+    use xoff_wire::cnm::{CongestionPointId, Envelope, Msdu};
+    use xoff_wire::units::{BitRate, Class};
 
     use super::*;
     use crate::Plan;

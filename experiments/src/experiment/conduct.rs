@@ -4,7 +4,7 @@ use std::iter::Sum;
 
 use derive_more::Add;
 use serde::Serialize;
-use xoff_dataplane::units::Class;
+use xoff_wire::units::Class;
 
 use super::statistics::{Spread, p50};
 use crate::{Account, Counted, LOSSLESS, Pfc, Totals};
@@ -162,9 +162,9 @@ impl Verdict {
 
 #[cfg(test)]
 mod tests {
-    use xoff_dataplane::units::{CLASSES, PortId};
     use xoff_host::HostReport;
     use xoff_host::report::ReceivedStream;
+    use xoff_wire::units::{CLASSES, PortId};
 
     use super::*;
 

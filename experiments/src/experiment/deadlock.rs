@@ -10,8 +10,8 @@ use std::slice;
 use std::time::Duration;
 
 use serde::Serialize;
-use xoff_dataplane::units::Nanos;
 use xoff_host::Stream;
+use xoff_wire::units::Nanos;
 
 use super::plot::{Content, Panel, Point};
 use super::report::{add_row, median, ms, table};
@@ -186,7 +186,7 @@ fn figure(request: &Request, all: &All) -> Figure {
 
 #[cfg(test)]
 mod tests {
-    use xoff_dataplane::units::{BitRate, CLASSES};
+    use xoff_wire::units::{BitRate, CLASSES};
 
     use super::*;
 

@@ -12,8 +12,8 @@
 use std::slice;
 
 use serde::Serialize;
-use xoff_dataplane::counters::ClassCounters;
-use xoff_dataplane::units::Nanos;
+use xoff_flow_control::counters::ClassCounters;
+use xoff_wire::units::Nanos;
 
 use super::kernel_hosts::{Bulk, Carried, one_class, receive_buffer, sender};
 use super::plot::{Content, Panel, Point};

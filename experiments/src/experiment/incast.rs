@@ -11,9 +11,9 @@ use std::slice;
 use std::time::Duration;
 
 use serde::Serialize;
-use xoff_dataplane::units::{Bytes, Nanos};
 use xoff_host::Stream;
 use xoff_host::report::ReceivedStream;
+use xoff_wire::units::{Bytes, Nanos};
 
 use super::plot::{Content, Panel};
 use super::report::{NONE_COMPLETED, NOTHING_ARRIVED, add_row, completion, median_and_least, number, table};
@@ -309,7 +309,7 @@ fn figure(request: &Request, all: &All) -> Figure {
 
 #[cfg(test)]
 mod tests {
-    use xoff_dataplane::units::BitRate;
+    use xoff_wire::units::BitRate;
 
     use super::*;
 

@@ -12,7 +12,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use xoff_dataplane::units::{Bytes, Nanos};
+use xoff_wire::units::{Bytes, Nanos};
 
 use super::Conduct;
 use super::series::Series;
@@ -186,7 +186,7 @@ impl Carried {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
-    use xoff_dataplane::units::BitRate;
+    use xoff_wire::units::BitRate;
 
     use super::*;
 

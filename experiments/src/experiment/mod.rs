@@ -42,7 +42,7 @@ use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
 use xoff_config::{Config, ConfigError, Machine, OwnPolicy};
-use xoff_dataplane::units::BitRate;
+use xoff_wire::units::BitRate;
 
 pub use conduct::{Conduct, Verdict};
 pub use given::Given;

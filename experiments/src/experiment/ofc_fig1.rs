@@ -9,8 +9,8 @@ use std::slice;
 use std::time::Duration;
 
 use serde::Serialize;
-use xoff_dataplane::units::{BitRate, Bytes, Nanos};
 use xoff_host::Stream;
+use xoff_wire::units::{BitRate, Bytes, Nanos};
 
 use super::plot::{Content, Panel, Point};
 use super::report::{

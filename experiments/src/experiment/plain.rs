@@ -2,7 +2,7 @@
 //! another class, or a queue as long as its threshold. A figure says so, or its two equal curves look like a finding.
 
 use xoff_config::Config;
-use xoff_dataplane::settings::{ClassSettings, PolicyKind, PortSettings, SwitchSettings};
+use xoff_flow_control::settings::{ClassSettings, PolicyKind, PortSettings, SwitchSettings};
 
 /// Why switches of these `configs` do what PFC does, where none of them can do anything else, and some have another policy.
 pub(super) fn why(configs: &[Config]) -> Option<&'static str> {
@@ -40,7 +40,7 @@ fn why_of((switch, kind): (&SwitchSettings, PolicyKind)) -> Option<&'static str>
 #[cfg(test)]
 mod tests {
     use xoff_config::Machine;
-    use xoff_dataplane::units::BitRate;
+    use xoff_wire::units::BitRate;
 
     use super::*;
     use crate::experiment::{Experiment, Request, Variant};

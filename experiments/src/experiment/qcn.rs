@@ -12,8 +12,8 @@ use std::slice;
 use std::time::Duration;
 
 use serde::Serialize;
-use xoff_dataplane::units::{BitRate, Nanos};
 use xoff_host::Stream;
+use xoff_wire::units::{BitRate, Nanos};
 
 use super::cnms::{self, Told};
 use super::plot::{Content, Limits, Panel, Point, nice_top};
@@ -359,7 +359,7 @@ fn figure(scene: Scene, request: &Request, all: &All) -> Figure {
 
 #[cfg(test)]
 mod tests {
-    use xoff_dataplane::units::CLASSES;
+    use xoff_wire::units::CLASSES;
 
     use super::*;
 

@@ -5,7 +5,7 @@ use std::fs::{self, File};
 use std::io::{self, BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 
-use xoff_dataplane::units::Nanos;
+use xoff_wire::units::Nanos;
 
 use crate::{Completion, FabricError, PauseEvent, QueueLook, Record};
 
@@ -123,7 +123,7 @@ fn pause(of: &PauseEvent) -> String {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
-    use xoff_dataplane::units::Class;
+    use xoff_wire::units::Class;
 
     use super::*;
     use crate::Told;

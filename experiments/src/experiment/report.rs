@@ -9,7 +9,7 @@ use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 use xoff_config::quantity;
-use xoff_dataplane::units::Nanos;
+use xoff_wire::units::Nanos;
 
 use super::confidence::{self, Intervals};
 use super::plot::{Content, Panel};
@@ -378,7 +378,7 @@ pub(super) fn add_row(table: &mut Table, cells: impl IntoIterator<Item = String>
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
-    use xoff_dataplane::units::BitRate;
+    use xoff_wire::units::BitRate;
 
     use super::super::EXPERIMENTS;
     use super::*;

@@ -1,6 +1,6 @@
 //! A counter that is looked at while it runs, as a rate over time.
 
-use xoff_dataplane::units::Nanos;
+use xoff_wire::units::Nanos;
 
 use super::plot::Point;
 

@@ -13,8 +13,8 @@ use std::time::Duration;
 
 use fastrand::Rng;
 use serde::Serialize;
-use xoff_dataplane::units::{Bytes, Class, Nanos};
 use xoff_host::{STREAMS_MAX, Stream};
+use xoff_wire::units::{Bytes, Class, Nanos};
 
 use super::plot::{Content, Panel};
 use super::report::{NONE_COMPLETED, add_row, completion, ms, number, table};
@@ -384,7 +384,7 @@ fn figure(request: &Request, all: &All) -> Figure {
 
 #[cfg(test)]
 mod tests {
-    use xoff_dataplane::units::BitRate;
+    use xoff_wire::units::BitRate;
 
     use super::*;
 

@@ -8,8 +8,8 @@ use std::slice;
 use std::time::Duration;
 
 use serde::Serialize;
-use xoff_dataplane::units::{BitRate, Class, Nanos};
 use xoff_host::Stream;
+use xoff_wire::units::{BitRate, Class, Nanos};
 
 use super::plot::{Content, Limits, Panel, Point};
 use super::report::{add_row, median, median_and_least, number, seconds, table};

@@ -1,8 +1,8 @@
 //! What is compared: policies, each a name and the keys of a configuration that it needs.
 
 use xoff_config::{Hardware, OwnPolicy};
-use xoff_dataplane::congestion::ReactionSettings;
-use xoff_dataplane::units::{BitRate, Bytes, Nanos};
+use xoff_flow_control::congestion::ReactionSettings;
+use xoff_wire::units::{BitRate, Bytes, Nanos};
 
 use crate::{Line, Settings};
 

@@ -12,9 +12,9 @@ use std::slice;
 use std::time::Duration;
 
 use serde::Serialize;
-use xoff_dataplane::counter::Counter;
-use xoff_dataplane::units::{Bytes, Nanos};
+use xoff_flow_control::counter::Counter;
 use xoff_host::Stream;
+use xoff_wire::units::{Bytes, Nanos};
 
 use super::plot::{Content, Panel};
 use super::report::{NONE_COMPLETED, NOTHING_ARRIVED, add_row, median, ms, number, table};

@@ -31,7 +31,7 @@ fn workers(views: &[Arc<SwitchView>]) -> impl Iterator<Item = &WorkerFacts> {
 
 #[cfg(test)]
 mod tests {
-    use xoff_dataplane::units::Nanos;
+    use xoff_wire::units::Nanos;
 
     use super::*;
 

@@ -15,7 +15,7 @@ use crate::experiment::LINES;
 use crate::kernel::{Counts, Ecn, Kernels, Options, Transfer};
 use crate::{Built, FabricError, Ground, HostId, Plan, PortOf, Refused, Stack, World, device_address};
 use xoff_config::{Config, Machine};
-use xoff_dataplane::units::BitRate;
+use xoff_wire::units::BitRate;
 
 use routing::RoutingError;
 use running::Running;

@@ -403,7 +403,7 @@ mod tests {
     use std::cell::Cell;
 
     use crate::HostId;
-    use xoff_dataplane::units::BitRate;
+    use xoff_wire::units::BitRate;
 
     use super::*;
     use xoff_switch::router::tables::RowVia;

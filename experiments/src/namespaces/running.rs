@@ -7,10 +7,10 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use crate::{Clock, Ended, FabricError, HostId, HostStart, Plan, Proof, Sender, Stack, World};
-use xoff_dataplane::counters::Counters;
-use xoff_dataplane::settings::SwitchSettings;
-use xoff_dataplane::units::Nanos;
+use xoff_flow_control::counters::Counters;
+use xoff_flow_control::settings::SwitchSettings;
 use xoff_host::HostReport;
+use xoff_wire::units::Nanos;
 
 use super::gaps::Gaps;
 use super::routing::Routing;

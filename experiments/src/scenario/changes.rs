@@ -5,7 +5,7 @@ use toml_span::value::{Table as TomlTable, ValueInner};
 use xoff_config::Problem;
 use xoff_config::reader::rearrange::{lay_below, table};
 use xoff_config::reader::{Problems, Table};
-use xoff_dataplane::units::Nanos;
+use xoff_wire::units::Nanos;
 
 use super::keys::ChangeKeys;
 use super::switches::copied;

@@ -338,7 +338,7 @@ fn put<'de>(at: &mut Value<'de>, path: &[String], value: Value<'de>) -> Result<(
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
-    use xoff_dataplane::units::{BitRate, Nanos};
+    use xoff_wire::units::{BitRate, Nanos};
 
     use super::super::{PortLine, Source};
 

@@ -6,7 +6,7 @@ use std::ops::RangeInclusive;
 use toml_span::Spanned;
 use xoff_config::Problem;
 use xoff_config::reader::{Problems, Table, value};
-use xoff_dataplane::units::Nanos;
+use xoff_wire::units::Nanos;
 
 use super::keys::FaultKeys;
 

@@ -2,7 +2,7 @@
 
 use xoff_config::Problem;
 use xoff_config::reader::{Problems, Table, value};
-use xoff_dataplane::units::{BitRate, Bytes, Class, Nanos};
+use xoff_wire::units::{BitRate, Bytes, Class, Nanos};
 
 use super::keys::{DcqcnKeys, HostKeys, QcnKeys, SwiftKeys, TimelyKeys};
 

@@ -8,8 +8,8 @@ use toml_span::value::ValueInner;
 use xoff_config::reader::Parsed;
 use xoff_config::reader::parse::{self, OrOff};
 use xoff_config::{Choice as _, SpreadKind, quantity};
-use xoff_dataplane::units::{BitRate, Bytes, Class, Nanos};
 use xoff_sim::flows::FLOW_BYTES_MAX;
+use xoff_wire::units::{BitRate, Bytes, Class, Nanos};
 
 use super::faults::{FaultKind, Place};
 use super::{Between, Control, End, Gaps, LoadKind, Obeys, Of, Size, TopologyKind, Transport};

@@ -30,8 +30,8 @@ use xoff_config::file::{FileKind, WRITTEN_MAX, read_text};
 use xoff_config::reader::parse::OrOff;
 use xoff_config::reader::{self, Problems, Table, value};
 use xoff_config::{Config, ConfigError, Problem, quantity};
-use xoff_dataplane::units::{Bytes, Nanos};
 use xoff_sim::flows::{PAYLOAD_MAX, frame_len};
+use xoff_wire::units::{Bytes, Nanos};
 
 use edits::{Axis, Edits};
 #[cfg(test)]

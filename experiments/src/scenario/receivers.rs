@@ -2,7 +2,7 @@
 
 use xoff_config::reader::{Problems, Table, value};
 use xoff_config::{Problem, quantity};
-use xoff_dataplane::units::{BitRate, Bytes, Nanos};
+use xoff_wire::units::{BitRate, Bytes, Nanos};
 
 use super::keys::ReceiverKeys;
 

@@ -12,8 +12,8 @@ use toml_span::{Span, Value};
 use xoff_config::reader::Problems;
 use xoff_config::reader::rearrange::{array, entry, lay_below, policies, table};
 use xoff_config::{Config, Hardware, Machine, Problem};
-use xoff_dataplane::units::{BitRate, ETHERNET_HEADER, Nanos};
 use xoff_sim::flows::{frame_len, payload_max};
+use xoff_wire::units::{BitRate, ETHERNET_HEADER, Nanos};
 
 use super::{Change, Of, Topology, changes};
 

@@ -2,8 +2,8 @@
 
 #![allow(clippy::unwrap_used)]
 
-use xoff_dataplane::units::{BitRate, Class};
 use xoff_explore::explore;
+use xoff_wire::units::{BitRate, Class};
 
 use super::topology::{DELAY, RATE};
 use super::*;

@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use toml_span::Spanned;
 use xoff_config::reader::{Problems, Table, value};
 use xoff_config::{Problem, SpreadKind, defaults};
-use xoff_dataplane::settings::Spread;
-use xoff_dataplane::units::{BitRate, Nanos};
+use xoff_flow_control::settings::Spread;
+use xoff_wire::units::{BitRate, Nanos};
 
 use super::keys::TopologyKeys;
 use super::of_kind;

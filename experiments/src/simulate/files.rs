@@ -1,7 +1,7 @@
 //! Files beside a scenario, and those of earlier runs: what they are called in messages, and their limits.
 
 use xoff_config::file::{DATA_MAX, FileKind};
-use xoff_dataplane::units::Bytes;
+use xoff_wire::units::Bytes;
 
 /// Flows of a load.
 pub(super) const FLOWS: FileKind = FileKind {

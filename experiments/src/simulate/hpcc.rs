@@ -11,9 +11,9 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use xoff_dataplane::units::{Bytes, Class, PortId};
 use xoff_sim::flows::{FlowFabric, FlowRecord};
 use xoff_sim::{At, Pace, Picos};
+use xoff_wire::units::{Bytes, Class, PortId};
 
 use super::build::Import;
 use super::pauses::Pauses;

@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 
 use miette::miette;
 use xoff_config::file::read_text;
-use xoff_dataplane::units::Nanos;
 use xoff_sim::topology::Build;
 use xoff_sim::{At, hpcc};
+use xoff_wire::units::Nanos;
 
 use super::files::IMPORTED;
 use crate::scenario::{Given, Source};

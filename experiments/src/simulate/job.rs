@@ -6,13 +6,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use miette::miette;
 use xoff_config::quantity;
-use xoff_dataplane::cause::Trigger;
-use xoff_dataplane::counters::ClassCounters;
-use xoff_dataplane::drop_reason::DropReason;
 use xoff_dataplane::tap::TapId;
-use xoff_dataplane::units::{Class, Nanos, PortId};
+use xoff_flow_control::cause::Trigger;
+use xoff_flow_control::counters::ClassCounters;
+use xoff_flow_control::drop_reason::DropReason;
 use xoff_sim::flows::{FlowFabric, FlowHost, FlowRecord};
 use xoff_sim::{Ailments, At, Mishaps, Picos, SwitchNode};
+use xoff_wire::units::{Class, Nanos, PortId};
 
 use super::build::{Model, model, named};
 use super::hpcc::{self, Lengths};
@@ -183,7 +183,7 @@ fn tell(fabric: &FlowFabric, duration: Option<Nanos>, (now, end): (Picos, Picos)
 }
 
 fn dropped(counters: &ClassCounters) -> u64 {
-    counters.drops.iter().map(xoff_dataplane::counter::Counter::get).sum()
+    counters.drops.iter().map(xoff_flow_control::counter::Counter::get).sum()
 }
 
 /// How long the peer was held, a hold that goes on included.

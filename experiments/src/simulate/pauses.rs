@@ -4,13 +4,13 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use xoff_dataplane::cause::Cause;
-use xoff_dataplane::counters::Counters;
 use xoff_dataplane::frame::{Frame, FrameStore};
 use xoff_dataplane::tap::{Seen, Sighting, Tap};
-use xoff_dataplane::units::{Class, Nanos, PortId, PortSet, Quanta};
-use xoff_dataplane::wire::ofc::FlowPause;
-use xoff_dataplane::wire::{Header, MacControl};
+use xoff_flow_control::cause::Cause;
+use xoff_flow_control::counters::Counters;
+use xoff_wire::ofc::FlowPause;
+use xoff_wire::units::{Class, Nanos, PortId, PortSet, Quanta};
+use xoff_wire::{Header, MacControl};
 
 /// One pause.
 #[derive(Clone, Copy, Debug)]

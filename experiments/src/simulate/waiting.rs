@@ -1,8 +1,8 @@
 //! What waits in switches: how much on average, and what nothing leaves, where a run ends in a deadlock or with a link that is down.
 
-use xoff_dataplane::counters::{ClassCounters, Counters};
-use xoff_dataplane::units::{Class, PortId};
+use xoff_flow_control::counters::{ClassCounters, Counters};
 use xoff_sim::Picos;
+use xoff_wire::units::{Class, PortId};
 
 use super::build::Model;
 use super::tables::decimal;

@@ -1,10 +1,10 @@
 //! Frames that no host of the bed makes by itself: of few stations, VLANs and flows, or of any bytes.
 
-use xoff_dataplane::units::{ClassSet, MacAddr, Quanta, RateStep};
-use xoff_dataplane::wire::cnm::{CongestionPointId, Envelope, Msdu};
-use xoff_dataplane::wire::mac_control::DESTINATION;
-use xoff_dataplane::wire::{CnTag, Cnm, FlowKey, FlowPauseWriter, MacControl, Operation, Pfc, Rates, Tci};
 use xoff_testkit::bed::{Star, payload};
+use xoff_wire::cnm::{CongestionPointId, Envelope, Msdu};
+use xoff_wire::mac_control::DESTINATION;
+use xoff_wire::units::{ClassSet, MacAddr, Quanta, RateStep};
+use xoff_wire::{CnTag, Cnm, FlowKey, FlowPauseWriter, MacControl, Operation, Pfc, Rates, Tci};
 
 use super::input::Input;
 

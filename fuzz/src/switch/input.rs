@@ -1,8 +1,8 @@
 //! Choices, read from the bytes of an input. Behind its end every byte is zero.
 
-use xoff_dataplane::settings::PolicyKind;
-use xoff_dataplane::units::{BitRate, Class, MacAddr, Nanos};
+use xoff_flow_control::settings::PolicyKind;
 use xoff_testkit::bed::Star;
+use xoff_wire::units::{BitRate, Class, MacAddr, Nanos};
 
 /// What is left of an input.
 pub struct Input<'a>(pub &'a [u8]);

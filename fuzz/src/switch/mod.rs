@@ -12,16 +12,16 @@ mod input;
 mod plan;
 
 use input::Input;
-use xoff_dataplane::classify::Classifier;
-use xoff_dataplane::counter::Counter;
-use xoff_dataplane::counters::{ClassCounters, PortCounters};
-use xoff_dataplane::drop_reason::{DropKind, DropReason};
-use xoff_dataplane::settings::{
+use xoff_flow_control::classify::Classifier;
+use xoff_flow_control::counter::Counter;
+use xoff_flow_control::counters::{ClassCounters, PortCounters};
+use xoff_flow_control::drop_reason::{DropKind, DropReason};
+use xoff_flow_control::settings::{
     Accounting, EgressLimits, HeadroomPlace, Memory, SharedMemory, SwitchSettings, WatchdogAction, WhenFull,
 };
-use xoff_dataplane::units::{Bytes, Class, Nanos, PortId, Quanta, RateStep};
-use xoff_dataplane::wire::{Header, MacControl, Pfc, Rates};
 use xoff_testkit::bed::{Flow, Obeys, Star, Stream};
+use xoff_wire::units::{Bytes, Class, Nanos, PortId, Quanta, RateStep};
+use xoff_wire::{Header, MacControl, Pfc, Rates};
 
 /// Enough for anything to happen, and an end to what one input costs.
 const STEPS_MAX: usize = 64;

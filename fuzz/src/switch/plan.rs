@@ -2,15 +2,15 @@
 
 use std::num::NonZeroU32;
 
-use xoff_dataplane::headroom::{Headroom, Link};
-use xoff_dataplane::settings::{
+use xoff_flow_control::headroom::{Headroom, Link};
+use xoff_flow_control::settings::{
     Accounting, ClassSettings, Culprit, EcnSettings, Flooded, FlowControl, FrameRate, IngressOrder,
     LoopDetection, Memory, PPfcSettings, PipelineSettings, PolicyKind, PortSettings, QcnSettings, QueueKind,
     Service, StormLimit, SwitchSettings, Trust, VlanSettings, WatchdogAction, WatchdogSettings, WhenFull,
 };
-use xoff_dataplane::units::{BitRate, Bytes, Class, ClassSet, Nanos, PortId};
 use xoff_testkit::bed::SwitchPlan;
 use xoff_testkit::bed::plan::{self, LINK};
+use xoff_wire::units::{BitRate, Bytes, Class, ClassSet, Nanos, PortId};
 
 use super::input::Input;
 

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use nix::ifaddrs::getifaddrs;
 use nix::sys::socket::{AddressFamily, LinkAddr, MsgFlags, SockFlag, SockType, sendto, socket};
-use xoff_dataplane::units::{MacAddr, Nanos};
+use xoff_wire::units::{MacAddr, Nanos};
 
 /// Maximum delay until a stop is noticed.
 const NAP_MAX: Duration = Duration::from_millis(20);

@@ -12,16 +12,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use hdrhistogram::Histogram;
-use xoff_dataplane::congestion::ReactionSettings;
 use xoff_dataplane::frame::{Frame, FrameStore};
-use xoff_dataplane::units::{BitRate, Bytes, Class, MacAddr, Nanos};
-use xoff_dataplane::wire::{Cnm, Header, MacControl};
+use xoff_flow_control::congestion::ReactionSettings;
 use xoff_host::habits::{CATCH_UP, NAP, commit};
 use xoff_host::report::UnsortedReport;
 use xoff_host::{
     Choice, END_MARKERS, Gate, HostParts, HostReport, Notices, Obedience, Progress, Sender, SenderSettings,
     Sink, Stream, announce,
 };
+use xoff_wire::units::{BitRate, Bytes, Class, MacAddr, Nanos};
+use xoff_wire::{Cnm, Header, MacControl};
 use xoff_xdp::{Facts, XdpError};
 
 use super::station::{Station, nap};

@@ -8,8 +8,8 @@ use std::time::Duration;
 use xoff_config::shell::Chunks;
 use xoff_dataplane::driver::Port as _;
 use xoff_dataplane::frame::{Frame, FrameStore};
-use xoff_dataplane::units::{Bytes, MacAddr, Nanos, PortId};
 use xoff_host::report::DropReport;
+use xoff_wire::units::{Bytes, MacAddr, Nanos, PortId};
 use xoff_xdp::{Facts, Port, PortDriver as _, PortOptions, ReceiveChunks, Rings, Store, XdpError, ZeroCopy};
 
 use xoff_xdp::sleeper::duplicates;

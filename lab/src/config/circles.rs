@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 
 use xoff_config::reader::Problems;
 use xoff_config::{Config, Problem};
-use xoff_dataplane::settings::SwitchSettings;
-use xoff_dataplane::units::PortId;
+use xoff_flow_control::settings::SwitchSettings;
+use xoff_wire::units::PortId;
 
 use super::wires::Wiring;
 use super::{End, Link};
@@ -108,7 +108,7 @@ impl Floods<'_> {
         let settings = self.switches[switch];
         let group_of = |port: usize| {
             let is_member =
-                |port: PortId| move |member: &xoff_dataplane::settings::Member| member.port == port;
+                |port: PortId| move |member: &xoff_flow_control::settings::Member| member.port == port;
             let port = u8::try_from(port).map(PortId).ok()?;
             settings.groups.iter().position(|group| group.members.iter().any(is_member(port)))
         };

@@ -7,7 +7,7 @@ use toml_span::value::ValueInner;
 use toml_span::{Span, Spanned, Value};
 use xoff_config::Problem;
 use xoff_config::reader::{Parsed, Problems, Table, parse};
-use xoff_dataplane::units::{BitRate, MacAddr};
+use xoff_wire::units::{BitRate, MacAddr};
 
 use super::{NicSettings, Place};
 

@@ -23,7 +23,7 @@ use toml_span::Value;
 use xoff_config::file::{FileKind, WRITTEN_MAX, read_text};
 use xoff_config::reader::{self, Problems, Table};
 use xoff_config::{Config, ConfigError, Machine, Problem};
-use xoff_dataplane::units::{BitRate, MacAddr};
+use xoff_wire::units::{BitRate, MacAddr};
 
 pub use needs::{AGENT, Needs};
 pub use wires::variable;

@@ -2,7 +2,7 @@
 
 use xoff_config::memory::{PROCESS, Plan};
 use xoff_config::{Machine, Problem, Remedy};
-use xoff_dataplane::units::Bytes;
+use xoff_wire::units::Bytes;
 
 use super::Network;
 

@@ -9,7 +9,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use toml_span::Span;
 use xoff_config::Problem;
 use xoff_config::reader::Problems;
-use xoff_dataplane::units::MacAddr;
+use xoff_wire::units::MacAddr;
 
 use super::keys::{Address, File, HostKeys};
 use super::wires::{DEVICES_MAX, HostName, Wiring};

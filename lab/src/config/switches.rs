@@ -13,7 +13,7 @@ use toml_span::{Span, Value};
 use xoff_config::reader::Problems;
 use xoff_config::reader::rearrange::{array, entry, lay_below, policies, table, text};
 use xoff_config::{Choice as _, Config, Hardware, Machine, Problem, ReceiveChunks, Remedy, ZeroCopy};
-use xoff_dataplane::units::BitRate;
+use xoff_wire::units::BitRate;
 
 use super::keys::{File, NAME_EXAMPLE, SwitchKeys};
 use super::wires::{Port, Wiring};

@@ -4,8 +4,8 @@ use std::fs;
 use std::path::PathBuf;
 
 use xoff_config::ReceiveChunks;
-use xoff_dataplane::settings::PolicyKind;
-use xoff_dataplane::units::Bytes;
+use xoff_flow_control::settings::PolicyKind;
+use xoff_wire::units::Bytes;
 
 use super::*;
 

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use toml_span::Span;
 use xoff_config::Problem;
 use xoff_config::reader::{Problems, closest};
-use xoff_dataplane::units::BitRate;
+use xoff_wire::units::BitRate;
 
 use super::keys::{EndName, File, HostsKey};
 use super::{End, Link, Place};

@@ -9,7 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use xoff_config::Config;
-use xoff_dataplane::units::MacAddr;
+use xoff_wire::units::MacAddr;
 
 use super::account::Account;
 use super::agents::Agents;

@@ -15,7 +15,7 @@ fn an_address_learned_by_one_is_known_to_the_other() {
     let (a, b, c) = (bed.host(1), bed.host(2), bed.host(3));
     let broadcast = |number| Frame::new(a.mac(), frames::BROADCAST).numbered(number).build();
     for (station, host) in [(7, b), (8, c), (7, c), (8, b)] {
-        let mac = xoff_dataplane::units::MacAddr([2, 0, 0, 0, 9, station]);
+        let mac = xoff_wire::units::MacAddr([2, 0, 0, 0, 9, station]);
         let number = bed.host(2).tap().numbers().len() as u32 * 10;
         host.send(Frame::new(mac, a.mac()).numbered(number).build());
         a.tap().numbered(number);

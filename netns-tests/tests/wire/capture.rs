@@ -9,10 +9,10 @@ use std::thread::{self, JoinHandle};
 
 use nix::sys::signal::{self, Signal};
 use nix::unistd::Pid;
-use xoff_dataplane::units::MacAddr;
 use xoff_netns_tests::frames::Frame;
 use xoff_netns_tests::{Bed, Config, Host, Switch, decode, frames, wait_for};
 use xoff_switch::control::status::PortStatus;
+use xoff_wire::units::MacAddr;
 
 use crate::{BINARY, bed_beside_others, frame};
 

@@ -1,8 +1,8 @@
 //! Tests of flooding: allowed ports, and addresses that are never flooded.
 
-use xoff_dataplane::units::MacAddr;
 use xoff_netns_tests::frames::{self, Frame};
 use xoff_netns_tests::wait_for;
+use xoff_wire::units::MacAddr;
 
 use crate::{bed, frame};
 

@@ -1,9 +1,9 @@
 //! Tests of a peer that obeys late: within the time covered by headroom, and later.
 
 use nix::sys::signal::Signal;
-use xoff_dataplane::units::{BitRate, Quanta};
 use xoff_host::Obedience;
 use xoff_netns_tests::{Bed, Exit, Reports, Switch, Traffic, frames, stream, unstalled, wait_for};
+use xoff_wire::units::{BitRate, Quanta};
 
 use crate::{BINARY, bed};
 

@@ -3,9 +3,9 @@
 use std::thread;
 use std::time::Duration;
 
-use xoff_dataplane::units::MacAddr;
 use xoff_netns_tests::frames::{self, Frame};
 use xoff_netns_tests::{Bed, Host, Switch, wait_for};
+use xoff_wire::units::MacAddr;
 
 use crate::{bed_beside_others, frame};
 

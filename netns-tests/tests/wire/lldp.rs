@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use serde_json::Value;
-use xoff_dataplane::units::MacAddr;
-use xoff_dataplane::wire::lldp::{Id, LEN_MAX, NEAREST_BRIDGE, Tlv, Writer};
 use xoff_lab::Namespace;
 use xoff_netns_tests::{Bed, Switch, decode, wait_for};
 use xoff_switch::control::status::{LldpStatus, NeighborStatus};
+use xoff_wire::lldp::{Id, LEN_MAX, NEAREST_BRIDGE, Tlv, Writer};
+use xoff_wire::units::MacAddr;
 
 use crate::{BINARY, bed_beside_others};
 

@@ -3,11 +3,11 @@
 use std::net::UdpSocket;
 
 use nix::sys::signal::Signal;
-use xoff_dataplane::units::{Class, MacAddr, Quanta, RateStep};
-use xoff_dataplane::wire::cnm::{CongestionPointId, Envelope, Msdu};
-use xoff_dataplane::wire::{Cnm, Rates};
 use xoff_netns_tests::nic::{Agent, Wire};
 use xoff_netns_tests::{frames, wait_for};
+use xoff_wire::cnm::{CongestionPointId, Envelope, Msdu};
+use xoff_wire::units::{Class, MacAddr, Quanta, RateStep};
+use xoff_wire::{Cnm, Rates};
 
 use crate::BINARY;
 

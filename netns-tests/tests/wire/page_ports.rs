@@ -6,13 +6,13 @@ use std::thread;
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
-use xoff_dataplane::units::MacAddr;
 use xoff_lab::{Device, Lab, VethOptions};
 use xoff_netns_tests::frames::Frame;
 use xoff_netns_tests::{Bed, Config, Switch, Tap, note_switch, unstalled, wait_for};
 use xoff_switch::Promise;
 use xoff_switch::control::status::Status;
 use xoff_traffic::emit::Link;
+use xoff_wire::units::MacAddr;
 
 use crate::{PATIENT, bed};
 

@@ -2,10 +2,10 @@
 //! gets an event of a port that does not exist.
 
 use xoff_config::{Config, Machine};
-use xoff_dataplane::units::{Class, PortId};
 use xoff_netns_tests::{frames, wait_for};
 use xoff_switch::control::mailbox::Request;
 use xoff_switch::run::{self, Privileges};
+use xoff_wire::units::{Class, PortId};
 
 use crate::{bed_beside_others, frame};
 

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use xoff_dataplane::units::MacAddr;
 use xoff_netns_tests::frames::{self, Frame, MAC_CONTROL, PAUSE_ADDRESS};
 use xoff_netns_tests::{Bed, Switch, wait_for};
+use xoff_wire::units::MacAddr;
 
 use crate::{bed_beside_others, frame};
 

@@ -4,9 +4,9 @@
 
 use std::time::Duration;
 
-use xoff_dataplane::units::MacAddr;
 use xoff_netns_tests::{Bed, Switch, frames, now, wait_for};
 use xoff_switch::control::status::PauseStatus;
+use xoff_wire::units::MacAddr;
 
 use crate::{bed, frame};
 

@@ -5,9 +5,9 @@
 use std::time::Duration;
 
 use serde_json::Value;
-use xoff_dataplane::units::MacAddr;
 use xoff_netns_tests::frames::{self, PAUSE_ADDRESS};
 use xoff_netns_tests::{Bed, Switch, decode, wait_for};
+use xoff_wire::units::MacAddr;
 
 use crate::{bed_beside_others, frame};
 

@@ -2,10 +2,10 @@
 
 use std::sync::atomic::AtomicBool;
 
-use xoff_dataplane::units::{MacAddr, Nanos};
 use xoff_netns_tests::frames::{self, Frame};
 use xoff_netns_tests::wait_for;
 use xoff_traffic::emit::{Link, Timing, emit};
+use xoff_wire::units::{MacAddr, Nanos};
 
 use crate::{bed_beside_others, frame};
 

@@ -1,10 +1,10 @@
 //! Tests of QCN on the wire: CNMs are captured and decoded, streams slow down, and nothing is lost.
 
-use xoff_dataplane::units::{Class, MacAddr};
-use xoff_dataplane::wire::cnm::{Cnm, CongestionPointId};
-use xoff_dataplane::wire::{CnTag, Header, Tci};
 use xoff_host::report::SentStream;
 use xoff_netns_tests::{Switch, Traffic, decode, frames, stream, unstalled, wait_for};
+use xoff_wire::cnm::{Cnm, CongestionPointId};
+use xoff_wire::units::{Class, MacAddr};
+use xoff_wire::{CnTag, Header, Tci};
 
 use crate::{PATIENT, bed, frame};
 

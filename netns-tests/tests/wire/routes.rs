@@ -9,12 +9,12 @@ use std::thread;
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
-use xoff_dataplane::units::MacAddr;
 use xoff_lab::Namespace;
 use xoff_netns_tests::frames::Frame;
 use xoff_netns_tests::{Bed, Host, Switch, wait_for};
 use xoff_switch::control::RoutePage;
 use xoff_switch::router::Presence;
+use xoff_wire::units::MacAddr;
 
 use crate::{PATIENT, bed};
 

@@ -1,7 +1,7 @@
 //! Checks and repairs the agent's queues. Any privileged program may change them, and frames of a paused class may
 //! leave then.
 
-use xoff_dataplane::units::{Class, ClassSet, Nanos};
+use xoff_wire::units::{Class, ClassSet, Nanos};
 
 use super::{Agent, AgentError, CHECK_EVERY};
 use crate::egress::{Defects, EgressError, Mended};

@@ -1,9 +1,9 @@
 //! The brain in virtual time: each threshold one nanosecond before, and at it.
 
-use xoff_dataplane::congestion::ReactionSettings;
-use xoff_dataplane::units::{Quanta, RateStep};
-use xoff_dataplane::wire::cnm::{CongestionPointId, Envelope, Msdu};
-use xoff_dataplane::wire::{MacControlError, Pfc, Rates};
+use xoff_flow_control::congestion::ReactionSettings;
+use xoff_wire::cnm::{CongestionPointId, Envelope, Msdu};
+use xoff_wire::units::{Quanta, RateStep};
+use xoff_wire::{MacControlError, Pfc, Rates};
 
 use super::*;
 use crate::config::NicWishes;

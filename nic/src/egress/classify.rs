@@ -1,13 +1,13 @@
-//! A switch's classifier ([`xoff_dataplane::classify`]) for frames of the kernel's stack, as a program of classic
+//! A switch's classifier ([`xoff_flow_control::classify`]) for frames of the kernel's stack, as a program of classic
 //! BPF.
 //!
 //! The program reads the fields that a switch's port would read on the wire. The outermost tag may be in the kernel's
 //! metadata, as on a VLAN device or for a forwarded frame. The program always returns the number of a class in the
 //! tree.
 
-use xoff_dataplane::settings::Trust;
-use xoff_dataplane::units::Class;
+use xoff_flow_control::settings::Trust;
 use xoff_netlink::tc::BpfInstruction;
+use xoff_wire::units::Class;
 
 use crate::config::NicSettings;
 

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use xoff_dataplane::units::{CLASSES, Class, ClassSet};
+use xoff_wire::units::{CLASSES, Class, ClassSet};
 
 /// A part of a tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -34,10 +34,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use nix::net::if_::{if_indextoname, if_nametoindex};
-use xoff_dataplane::units::{BitRate, Bytes, CLASSES, Class, ClassSet};
 use xoff_ebpf::Claim;
 use xoff_netlink::Conversation;
 use xoff_netlink::tc::{Handle, Node, Statistics};
+use xoff_wire::units::{BitRate, Bytes, CLASSES, Class, ClassSet};
 use xoff_xdp::{Journal, Left, Offloads, Owner};
 
 use before::Before;

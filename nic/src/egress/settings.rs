@@ -1,6 +1,6 @@
 //! Settings of a host's queues.
 
-use xoff_dataplane::units::{BitRate, Bytes, Class, Nanos};
+use xoff_wire::units::{BitRate, Bytes, Class, Nanos};
 
 use super::Leaf;
 use crate::config::NicSettings;

@@ -2,9 +2,9 @@
 
 use std::io;
 
-use xoff_dataplane::units::{BitRate, Bytes, CLASSES, Class, ClassSet};
 use xoff_netlink::Conversation;
 use xoff_netlink::tc::{Answer, Filter, Handle, HtbClass, Node, Place, Qdisc, Rate, Request, TcError};
+use xoff_wire::units::{BitRate, Bytes, CLASSES, Class, ClassSet};
 use xoff_xdp::PacketSender;
 
 use super::classify::{self, Classes};

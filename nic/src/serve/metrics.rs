@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::LazyLock;
 use std::time::UNIX_EPOCH;
 
-use xoff_dataplane::drop_reason::DropReason;
+use xoff_flow_control::drop_reason::DropReason;
 use xoff_switch::control::exposition::{Exposition, Kind};
 use xoff_switch::control::metrics::{DIGITS, PAUSES, PREFIX, RECEIVED, SENT};
 use xoff_switch::control::process;
@@ -121,8 +121,8 @@ fn write_malformed(
 #[cfg(test)]
 mod tests {
     use crate::config::NicWishes;
-    use xoff_dataplane::units::{BitRate, Bytes};
     use xoff_switch::control::testing::reference::{compare, metric_table};
+    use xoff_wire::units::{BitRate, Bytes};
 
     use super::*;
     use crate::response::Response;

@@ -7,9 +7,9 @@ use std::sync::atomic::Ordering::Relaxed;
 use crate::NicView;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use xoff_dataplane::settings::Trust;
-use xoff_dataplane::units::{Class, MacAddr, Nanos, PortId};
-use xoff_dataplane::wire::{CnmError, MacControlError};
+use xoff_flow_control::settings::Trust;
+use xoff_wire::units::{Class, MacAddr, Nanos, PortId};
+use xoff_wire::{CnmError, MacControlError};
 
 use xoff_switch::control::logging;
 use xoff_switch::control::snapshot::{by_name, spread};

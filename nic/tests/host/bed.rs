@@ -12,10 +12,10 @@ use std::time::{Duration, Instant};
 use nix::sys::socket::setsockopt;
 use nix::sys::socket::sockopt::RcvBufForce;
 use socket2::{Domain, Socket, Type};
-use xoff_dataplane::units::{BitRate, Class};
 use xoff_lab::{Device, Lab, Namespace, VethOptions};
 use xoff_nic::NicWishes;
 use xoff_nic::egress::{Egress, EgressError, EgressSettings, LeafCounts};
+use xoff_wire::units::{BitRate, Class};
 
 /// Much longer than any event takes.
 const PATIENCE: Duration = Duration::from_secs(20);

@@ -5,14 +5,14 @@ use std::process::Command;
 
 use fastrand::Rng;
 use xoff_config::{Config, Machine};
-use xoff_dataplane::classify::Classifier;
-use xoff_dataplane::settings::{PortSettings, Trust};
-use xoff_dataplane::units::Class;
-use xoff_dataplane::wire::header::Header;
+use xoff_flow_control::classify::Classifier;
+use xoff_flow_control::settings::{PortSettings, Trust};
 use xoff_netlink::Conversation;
 use xoff_netlink::tc::{Filter, Handle, Place, Qdisc};
 use xoff_nic::NicSettings;
 use xoff_nic::egress::{Egress, EgressSettings};
+use xoff_wire::header::Header;
+use xoff_wire::units::Class;
 use xoff_xdp::PacketSender;
 
 use crate::bed::{Bed, DEVICE, install, nic, settings, wait_for};

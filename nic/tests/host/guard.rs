@@ -11,9 +11,9 @@ use std::thread;
 use nix::sys::prctl::set_child_subreaper;
 use nix::sys::signal::{Signal, kill, raise};
 use nix::unistd::Pid;
-use xoff_dataplane::units::Nanos;
 use xoff_nic::egress::Egress;
 use xoff_nic::guard::{Guard, now, stand};
+use xoff_wire::units::Nanos;
 
 use crate::bed::{Bed, DEVICE, DSCP_LOSSLESS, LOSSLESS, install, peer_ipv4, received, settings, wait_for};
 
@@ -123,7 +123,7 @@ fn a_class_that_is_overdue_is_opened_and_the_agent_told() {
     kill(id, Signal::SIGCONT).unwrap();
     assert_eq!(
         await_line(&mut lines, "opened "),
-        format!("{:?}", [LOSSLESS].into_iter().collect::<xoff_dataplane::units::ClassSet>())
+        format!("{:?}", [LOSSLESS].into_iter().collect::<xoff_wire::units::ClassSet>())
     );
     assert!(agent.wait().unwrap().success());
     assert_eq!(bed.description(), before);

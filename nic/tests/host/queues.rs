@@ -7,7 +7,7 @@ use crate::bed::{
     Bed, DEVICE, DSCP_LOSSLESS, DSCP_LOSSY, FRAME, LOSSLESS, LOSSY, nic, nothing, of, peer_ipv4, peer_ipv6,
     received, settings, settings_at, wait_for,
 };
-use xoff_dataplane::units::{BitRate, ClassSet};
+use xoff_wire::units::{BitRate, ClassSet};
 
 /// Returns all kinds of leaf that this kernel supports.
 fn leafs() -> Vec<EgressSettings> {
@@ -123,7 +123,7 @@ fn the_higher_class_leaves_first() {
     let bed = Bed::new();
     let mut egress = bed.install(&settings_at(BitRate::from_mbps(10)));
     let index = egress.ifindex();
-    let classes = xoff_dataplane::units::Class::ALL;
+    let classes = xoff_wire::units::Class::ALL;
     classes.iter().for_each(|&class| egress.stop(class).unwrap());
     for class in classes {
         let sender = bed.namespace().run(|| PacketSender::open(index).unwrap()); // with a send buffer of its own

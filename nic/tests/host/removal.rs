@@ -9,8 +9,8 @@ use std::thread;
 use nix::sys::socket::{
     AddressFamily, MsgFlags, NetlinkAddr, SockFlag, SockProtocol, SockType, bind, recv, socket,
 };
-use xoff_dataplane::units::ClassSet;
 use xoff_nic::egress::EgressSettings;
+use xoff_wire::units::ClassSet;
 use xoff_xdp::PacketSender;
 
 use crate::bed::{Bed, DSCP_LOSSLESS, FRAME, LOSSLESS, install, of, peer_ipv4, received, settings, wait_for};
@@ -162,7 +162,7 @@ fn a_tree_that_a_killed_one_left_is_taken_over_with_all_that_waits_in_it() {
 fn what_has_not_left_in_time_is_counted_as_lost() {
     let bed = Bed::new();
     let mut settings = settings();
-    settings.nic.speed = xoff_dataplane::units::BitRate::new(8_000).unwrap(); // a second for a frame
+    settings.nic.speed = xoff_wire::units::BitRate::new(8_000).unwrap(); // a second for a frame
     let mut egress = bed.install(&settings);
     let sender = bed.namespace().run(|| PacketSender::open(egress.ifindex()).unwrap());
     egress.stop(LOSSLESS).unwrap();

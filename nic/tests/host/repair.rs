@@ -3,8 +3,8 @@
 
 use std::process::Command;
 
-use xoff_dataplane::units::{BitRate, Class, ClassSet};
 use xoff_nic::egress::{Defects, Egress, Mended, Part};
+use xoff_wire::units::{BitRate, Class, ClassSet};
 
 use crate::bed::{
     Bed, DSCP_LOSSLESS, DSCP_LOSSY, LOSSLESS, LOSSY, nothing, of, peer_ipv4, received, settings,

@@ -1,7 +1,7 @@
 use std::sync::mpsc;
 use std::time::Duration;
 
-use xoff_dataplane::settings::SwitchSettings;
+use xoff_flow_control::settings::SwitchSettings;
 use xoff_recording::{
     Ending, FORMAT, FileWriter, HEAD, Head, NotReplayed, Outcome, Replayed, Ring, Sink, pcapng, replay,
     replay_of, write,

@@ -1,5 +1,5 @@
-use xoff_dataplane::units::{Nanos, PortId};
 use xoff_recording::{Broken, Ending, Outcome, Passing, Record, Replay, Sink, frame_of, is_call};
+use xoff_wire::units::{Nanos, PortId};
 
 use crate::rehearsal;
 

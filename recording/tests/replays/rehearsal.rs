@@ -4,14 +4,14 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use xoff_config::{Config, Machine};
-use xoff_dataplane::counters::Counters;
 use xoff_dataplane::driver::{Boundary, Direct, Driver, Environment, Port};
 use xoff_dataplane::frame::Frame;
-use xoff_dataplane::settings::SwitchSettings;
 use xoff_dataplane::switch::{Switch, Workers};
-use xoff_dataplane::units::{MacAddr, Nanos, PortId};
+use xoff_flow_control::counters::Counters;
+use xoff_flow_control::settings::SwitchSettings;
 use xoff_recording::{Recorder, Sink, books};
 use xoff_testkit::bed::store::MemoryStore;
+use xoff_wire::units::{MacAddr, Nanos, PortId};
 
 pub const SLOTS: u32 = DATA + CONTROL;
 const DATA: u32 = 600;

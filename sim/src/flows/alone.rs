@@ -2,8 +2,8 @@
 //! slowest line limits the rate.
 
 use xoff_dataplane::routing::{Fib, Onward};
-use xoff_dataplane::units::{Bytes, PortId, Site};
-use xoff_dataplane::wire::ip::{Address, Packet};
+use xoff_wire::ip::{Address, Packet};
+use xoff_wire::units::{Bytes, PortId, Site};
 
 use super::FlowPlan;
 use super::frames::frame_len;

@@ -1,7 +1,7 @@
 //! Congestion control of a sender, whatever the algorithm: events in; gap between frames and window out.
 
-use xoff_dataplane::congestion::{ReactionPoint, ReactionSettings};
-use xoff_dataplane::units::{Bytes, Nanos};
+use xoff_flow_control::congestion::{ReactionPoint, ReactionSettings};
+use xoff_wire::units::{Bytes, Nanos};
 
 use super::dcqcn::Dcqcn;
 use super::swift::Swift;

@@ -9,7 +9,7 @@
 //!
 //! Timers are not events: their effects are computed on the next call.
 
-use xoff_dataplane::units::{BitRate, Bytes};
+use xoff_wire::units::{BitRate, Bytes};
 
 use crate::time::{Pace, Picos};
 
@@ -36,7 +36,7 @@ pub struct DcqcnSettings {
     /// N: minimum interval between notifications for a flow.
     pub cnp_interval: Picos,
     /// Class of notifications, by DSCP.
-    pub cnp_class: xoff_dataplane::units::Class,
+    pub cnp_class: xoff_wire::units::Class,
 }
 
 impl Default for DcqcnSettings {
@@ -54,7 +54,7 @@ impl Default for DcqcnSettings {
             hyper: BitRate::from_mbps(400),
             rate_min: BitRate::from_mbps(100),
             cnp_interval: Picos::from_micros(50),
-            cnp_class: xoff_dataplane::units::Class::ALL[6],
+            cnp_class: xoff_wire::units::Class::ALL[6],
         }
     }
 }

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use xoff_dataplane::settings::SwitchSettings;
-use xoff_dataplane::units::BitRate;
+use xoff_flow_control::settings::SwitchSettings;
+use xoff_wire::units::BitRate;
 
 use super::alone::Alone;
 use super::host::FlowHost;

@@ -13,8 +13,8 @@ use std::collections::{BinaryHeap, VecDeque};
 use std::sync::Arc;
 
 use obeying::is_ipv4;
-use xoff_dataplane::units::{Bytes, CLASSES, Class, ClassSet, MacAddr, Nanos, PortId};
 use xoff_host::{Gate, Notices};
+use xoff_wire::units::{Bytes, CLASSES, Class, ClassSet, MacAddr, Nanos, PortId};
 
 use super::FlowPlan;
 use super::control::Reaction;

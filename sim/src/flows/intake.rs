@@ -3,10 +3,10 @@
 
 use std::collections::VecDeque;
 
-use xoff_dataplane::pause::Held;
-use xoff_dataplane::units::{BitRate, Bytes, CLASSES, Class, MacAddr, Nanos, Quanta};
-use xoff_dataplane::wire::mac_control::LEN;
-use xoff_dataplane::wire::{MacControl, Pfc};
+use xoff_flow_control::pause::Held;
+use xoff_wire::mac_control::LEN;
+use xoff_wire::units::{BitRate, Bytes, CLASSES, Class, MacAddr, Nanos, Quanta};
+use xoff_wire::{MacControl, Pfc};
 
 use super::segment::Segment;
 use crate::time::{Pace, Picos};

@@ -36,7 +36,7 @@ pub use swift::SwiftSettings;
 pub use timely::TimelySettings;
 pub use transport::{Control, HostSettings, RoceSettings, Transport};
 
-use xoff_dataplane::units::Class;
+use xoff_wire::units::Class;
 
 use crate::time::Picos;
 

@@ -1,7 +1,7 @@
 //! Flow at its receiver: order, answers, and completion. The state needed between the first and the last frame is
 //! boxed.
 
-use xoff_dataplane::units::Class;
+use xoff_wire::units::Class;
 
 use super::segment::Kind;
 use crate::time::Picos;

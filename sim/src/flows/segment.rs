@@ -8,9 +8,9 @@
 //! `number` identifies the flow at the destination host, like a queue pair number. `sent` is the time at which a data
 //! frame left; its acknowledgement repeats it.
 
-use xoff_dataplane::units::{Class, MacAddr};
-use xoff_dataplane::wire::Cnm;
-use xoff_dataplane::wire::flow::mix;
+use xoff_wire::Cnm;
+use xoff_wire::flow::mix;
+use xoff_wire::units::{Class, MacAddr};
 
 use crate::host::{address, ip};
 use crate::time::Picos;
@@ -153,9 +153,9 @@ fn half(number: u32) -> [u8; 2] {
 mod tests {
     use super::super::frames::{PAYLOAD_MAX, frame_len};
     use super::*;
-    use xoff_dataplane::units::Class;
-    use xoff_dataplane::wire::ip::{Address, Packet};
-    use xoff_dataplane::wire::{FlowKey, Header, ecn};
+    use xoff_wire::ip::{Address, Packet};
+    use xoff_wire::units::Class;
+    use xoff_wire::{FlowKey, Header, ecn};
 
     #[test]
     fn what_is_said_is_read_and_switches_see_a_flow_that_can_be_marked() {

@@ -1,7 +1,7 @@
 //! Flow at its sender. The state needed while it is active is boxed, since most flows of a run have not started or have
 //! ended.
 
-use xoff_dataplane::units::Class;
+use xoff_wire::units::Class;
 
 use super::FlowPlan;
 use crate::time::Picos;

@@ -5,7 +5,7 @@
 //! The paper has one sample per segment of 16 to 64 KB. Here each acknowledgement is a sample, so
 //! [`RoceSettings::ack_every`](super::RoceSettings::ack_every) sets the segment size.
 
-use xoff_dataplane::units::BitRate;
+use xoff_wire::units::BitRate;
 
 use crate::time::{Pace, Picos};
 

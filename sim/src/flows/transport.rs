@@ -3,9 +3,9 @@
 //! A further transport, such as TCP, belongs here, with its own state beside [`Sending`](super::sending::Sending) and
 //! its own answers.
 
-use xoff_dataplane::congestion::ReactionSettings;
-use xoff_dataplane::units::{Bytes, Class};
+use xoff_flow_control::congestion::ReactionSettings;
 use xoff_host::Obedience;
+use xoff_wire::units::{Bytes, Class};
 
 use super::dcqcn::DcqcnSettings;
 use super::frames::PAYLOAD_MAX;

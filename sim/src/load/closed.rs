@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use xoff_dataplane::units::Class;
+use xoff_wire::units::Class;
 
 use super::sizes::Sizes;
 use super::{Asked, Load};

@@ -1,6 +1,6 @@
 //! Random division of a fixed number of flows among pairs of hosts.
 
-use xoff_dataplane::units::Class;
+use xoff_wire::units::Class;
 
 use super::sizes::Sizes;
 use crate::flows::FlowPlan;

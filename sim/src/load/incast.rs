@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use xoff_dataplane::units::Class;
+use xoff_wire::units::Class;
 
 use super::closed::Times;
 use super::sizes::Sizes;

@@ -50,7 +50,7 @@ impl Load for Jittered {
 
 #[cfg(test)]
 mod tests {
-    use xoff_dataplane::units::Class;
+    use xoff_wire::units::Class;
 
     use super::*;
     use crate::load::{Listed, ring};

@@ -1,7 +1,7 @@
 //! Lists of flows that are known in advance.
 
 use thiserror::Error;
-use xoff_dataplane::units::Class;
+use xoff_wire::units::Class;
 
 use super::{Asked, Load};
 use crate::flows::{FLOW_BYTES_MAX, FlowPlan};

@@ -1,6 +1,6 @@
 //! Open load with random arrivals: each host starts flows to others at the times of a Poisson process.
 
-use xoff_dataplane::units::{BitRate, Bytes, Class};
+use xoff_wire::units::{BitRate, Bytes, Class};
 
 use super::sizes::Sizes;
 use crate::ends::NodeId;

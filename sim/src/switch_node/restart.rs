@@ -8,9 +8,9 @@
 use std::sync::Arc;
 
 use xoff_dataplane::frame::Frame;
-use xoff_dataplane::settings::SwitchSettings;
 use xoff_dataplane::switch::{Switch, Workers};
-use xoff_dataplane::units::{Nanos, PortId, PortSet};
+use xoff_flow_control::settings::SwitchSettings;
+use xoff_wire::units::{Nanos, PortId, PortSet};
 
 use super::SwitchNode;
 use super::unseen::Unseen;

@@ -16,9 +16,9 @@ use std::sync::Arc;
 use xoff_dataplane::driver::{Boundary, Direct, Driver, Environment};
 use xoff_dataplane::frame::{Frame, FrameStore as _};
 use xoff_dataplane::routing::Fib;
-use xoff_dataplane::settings::SwitchSettings;
 use xoff_dataplane::switch::{Batch, Revision, Workers};
-use xoff_dataplane::units::{Nanos, PortId, PortSet};
+use xoff_flow_control::settings::SwitchSettings;
+use xoff_wire::units::{Nanos, PortId, PortSet};
 
 use super::SwitchNode;
 use super::backlog::{Backlog, Parts};

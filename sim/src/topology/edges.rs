@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use thiserror::Error;
-use xoff_dataplane::units::BitRate;
+use xoff_wire::units::BitRate;
 
 use super::graph::{Build, Graph};
 use crate::ends::Line;
@@ -87,7 +87,7 @@ impl Edges {
         for &switch in switches {
             let ports = self.ports.entry(switch).or_default();
             *ports += 1;
-            if *ports > xoff_dataplane::units::PORTS_MAX {
+            if *ports > xoff_wire::units::PORTS_MAX {
                 return Err(EdgeError::Ports { line: number, switch });
             }
         }

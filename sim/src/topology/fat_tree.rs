@@ -1,6 +1,6 @@
 //! Fat-trees: three layers of switches.
 
-use xoff_dataplane::units::BitRate;
+use xoff_wire::units::BitRate;
 
 use super::graph::{Build, Graph};
 use crate::ends::Line;

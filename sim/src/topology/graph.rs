@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-use xoff_dataplane::settings::{GroupSettings, Member, Spread, SwitchSettings};
-use xoff_dataplane::units::{ClassSet, MacAddr, PORTS_MAX, PortId};
+use xoff_flow_control::settings::{GroupSettings, Member, Spread, SwitchSettings};
+use xoff_wire::units::{ClassSet, MacAddr, PORTS_MAX, PortId};
 
 use crate::ends::Line;
 use crate::host::{address, ip};

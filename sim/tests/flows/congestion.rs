@@ -1,10 +1,10 @@
-use xoff_dataplane::settings::EcnSettings;
-use xoff_dataplane::units::{Bytes, PortId};
+use xoff_flow_control::settings::EcnSettings;
 use xoff_sim::flows::{
     Control, DcqcnSettings, FlowFabric, HostSettings, RoceSettings, SwiftSettings, TimelySettings, Transport,
     frame_len,
 };
 use xoff_sim::{Line, Picos, Seed};
+use xoff_wire::units::{Bytes, PortId};
 
 use super::{LOSSLESS, check, dropped, flow, line, star};
 

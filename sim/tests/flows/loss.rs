@@ -1,14 +1,14 @@
 use std::collections::VecDeque;
 
 use proptest::prelude::*;
-use xoff_dataplane::settings::SwitchSettings;
-use xoff_dataplane::units::{Bytes, PortId};
 use xoff_explore::explore;
+use xoff_flow_control::settings::SwitchSettings;
 use xoff_sim::flows::{
     Control, DcqcnSettings, FlowFabric, FlowPlan, HostSettings, RoceSettings, SwiftSettings, TimelySettings,
     Transport,
 };
 use xoff_sim::{Net, Node, Packet, Picos, Place, Seed, SlotCounts};
+use xoff_wire::units::{Bytes, PortId};
 
 use super::{LINE, LOSSY, as_they_are, dropped, flow, run, star};
 

@@ -14,13 +14,13 @@ mod topologies;
 
 use std::sync::Arc;
 
-use xoff_dataplane::drop_reason::DropReason;
-use xoff_dataplane::settings::ClassSettings;
-use xoff_dataplane::units::{BitRate, Class, ClassSet};
+use xoff_flow_control::drop_reason::DropReason;
+use xoff_flow_control::settings::ClassSettings;
 use xoff_sim::flows::{FlowFabric, FlowPlan, FlowRecord};
 use xoff_sim::ideal::Ideal;
 use xoff_sim::topology::{Build, Graph};
 use xoff_sim::{Line, Picos, Plan};
+use xoff_wire::units::{BitRate, Class, ClassSet};
 
 const LINE: Line = Line { rate: BitRate::from_gbps(100), delay: Picos::from_nanos(500) };
 const LOSSLESS: Class = Class::ALL[3];

@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use xoff_dataplane::congestion::ReactionSettings;
-use xoff_dataplane::settings::{Culprit, QcnSettings, QueueKind};
-use xoff_dataplane::units::{BitRate, Bytes, ClassSet, PortId};
+use xoff_flow_control::congestion::ReactionSettings;
+use xoff_flow_control::settings::{Culprit, QcnSettings, QueueKind};
 use xoff_sim::flows::{FlowFabric, FlowRecord, HostSettings};
 use xoff_sim::ideal::Ideal;
 use xoff_sim::load::Listed;
 use xoff_sim::topology::{Build, Graph};
 use xoff_sim::{Picos, Seed};
+use xoff_wire::units::{BitRate, Bytes, ClassSet, PortId};
 
 use super::{LOSSLESS, LOSSY, check, dropped, flow, line};
 

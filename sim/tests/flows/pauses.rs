@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use xoff_dataplane::settings::{PolicyKind, SwitchSettings};
-use xoff_dataplane::units::{ClassSet, MacAddr, PortId, Quanta};
-use xoff_dataplane::wire::{MacControl, Pfc};
+use xoff_flow_control::settings::{PolicyKind, SwitchSettings};
 use xoff_host::PauseCounts;
 use xoff_sim::flows::{FlowFabric, FlowPlan, HostSettings};
 use xoff_sim::ideal::Ideal;
 use xoff_sim::topology::{Build, Graph};
 use xoff_sim::{Net, Node, Packet, Picos, Seed, SlotCounts};
+use xoff_wire::units::{ClassSet, MacAddr, PortId, Quanta};
+use xoff_wire::{MacControl, Pfc};
 
 use super::loss::Repeater;
 use super::{LINE, LOSSLESS, LOSSY, as_they_are, dropped, flow, run, star};

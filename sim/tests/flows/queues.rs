@@ -1,10 +1,10 @@
-use xoff_dataplane::settings::{FlowControl, Service};
-use xoff_dataplane::units::{Bytes, Class, ClassSet, PortId};
+use xoff_flow_control::settings::{FlowControl, Service};
 use xoff_sim::flows::{FlowFabric, FlowPlan, HostSettings, frame_len};
 use xoff_sim::ideal::Ideal;
 use xoff_sim::load::{Listed, Poisson, Sizes, poisson};
 use xoff_sim::topology::{Build, Graph};
 use xoff_sim::{Pace, Picos, Seed};
+use xoff_wire::units::{Bytes, Class, ClassSet, PortId};
 
 use super::{LINE, LOSSLESS, as_they_are, dropped, flow, line, run, star};
 

@@ -1,12 +1,12 @@
 //! Slow receivers, which process frames at a limited rate and pause their switch.
 
-use xoff_dataplane::counters::ClassCounters;
-use xoff_dataplane::settings::EcnSettings;
-use xoff_dataplane::units::{BitRate, Bytes, Class, Nanos, PortId};
+use xoff_flow_control::counters::ClassCounters;
+use xoff_flow_control::settings::EcnSettings;
 use xoff_sim::flows::{
     FlowFabric, FlowPlan, FlowRecord, HostSettings, RoceSettings, SlowReceiver, Transport,
 };
 use xoff_sim::{At, Pace, Picos, Seed};
+use xoff_wire::units::{BitRate, Bytes, Class, Nanos, PortId};
 
 use super::{LINE, LOSSLESS, LOSSY, as_they_are, check, dropped, flow, line, run, star};
 

@@ -3,17 +3,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use xoff_dataplane::drop_reason::DropReason;
-use xoff_dataplane::punt::PuntReason;
 use xoff_dataplane::routing::Fib;
-use xoff_dataplane::settings::Spread;
-use xoff_dataplane::units::{ClassSet, MacAddr, Nanos, PortId};
-use xoff_dataplane::wire::Header;
-use xoff_dataplane::wire::ip::{Address, Packet};
+use xoff_flow_control::drop_reason::DropReason;
+use xoff_flow_control::punt_reason::PuntReason;
+use xoff_flow_control::settings::Spread;
 use xoff_sim::flows::{FlowFabric, HostSettings, RoceSettings, Transport};
 use xoff_sim::ideal::Ideal;
 use xoff_sim::topology::{self, Build, FatTree, LeafSpine};
 use xoff_sim::{At, Fabric, Line, Picos, Plan, Router, Seed, SwitchKind, SwitchNode, TrafficHost, address};
+use xoff_wire::Header;
+use xoff_wire::ip::{Address, Packet};
+use xoff_wire::units::{ClassSet, MacAddr, Nanos, PortId};
 
 use super::{LINE, check, dropped, flow, line};
 

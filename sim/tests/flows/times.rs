@@ -1,4 +1,3 @@
-use xoff_dataplane::units::Bytes;
 use xoff_sim::flows::{
     Asked, Control, DcqcnSettings, FlowFabric, FlowPlan, HostSettings, Load, RoceSettings, Transport,
     frame_len,
@@ -6,6 +5,7 @@ use xoff_sim::flows::{
 use xoff_sim::load::{Between, Listed, Poisson, Sizes, poisson};
 use xoff_sim::topology::{self, Build, Dumbbell, FatTree, LeafSpine, Ring};
 use xoff_sim::{Pace, Picos, Plan, Seed};
+use xoff_wire::units::Bytes;
 
 use super::{LINE, LOSSLESS, as_they_are, check, dropped, flow, line, run, star};
 
@@ -100,7 +100,7 @@ fn hosts_are_paused_and_the_line_is_busy_to_the_picosecond() {
         let frame = Pace::of(LINE.rate).time_of(Bytes::on_line(1_514)).0;
         let last = records.iter().filter_map(|record| record.finish).max();
         assert_eq!(last, Some(Picos(77 + 2 * (frame + LINE.delay.0) + (2 * frames - 1) * frame)));
-        let sent = fabric.fabric().switches()[0].counters().class(xoff_dataplane::units::PortId(1), LOSSLESS);
+        let sent = fabric.fabric().switches()[0].counters().class(xoff_wire::units::PortId(1), LOSSLESS);
         assert!(sent.xoff_sent.get() > 0);
         assert_eq!(dropped(&fabric), 0);
     }

@@ -1,12 +1,12 @@
 use std::sync::Arc;
 
-use xoff_dataplane::settings::{Spread, Turns};
-use xoff_dataplane::units::{Bytes, ClassSet};
+use xoff_flow_control::settings::{Spread, Turns};
 use xoff_sim::flows::{Alone, FlowFabric, HostSettings, RoceSettings, Transport};
 use xoff_sim::ideal::Ideal;
 use xoff_sim::load::{Listed, permutation, ring};
 use xoff_sim::topology::{self, Build, FatTree, LeafSpine, Ring};
 use xoff_sim::{Line, Picos, Plan, Seed};
+use xoff_wire::units::{Bytes, ClassSet};
 
 use super::{LINE, LOSSLESS, check, dropped, line, run};
 

@@ -1,8 +1,8 @@
 //! Selection of the frames of a capture.
 
-use xoff_dataplane::drop_reason::DropReason;
 use xoff_dataplane::tap::Sighting;
-use xoff_dataplane::units::{Class, ClassSet};
+use xoff_flow_control::drop_reason::DropReason;
+use xoff_wire::units::{Class, ClassSet};
 
 /// Names of all drop reasons, as in the command line and in output.
 pub const REASONS: [&str; DropReason::COUNT] = {
@@ -104,7 +104,7 @@ impl Filter {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use xoff_dataplane::tap::Seen;
-    use xoff_dataplane::units::{Nanos, PortId};
+    use xoff_wire::units::{Nanos, PortId};
 
     use super::*;
 

@@ -5,12 +5,12 @@ use std::fmt;
 use std::sync::Arc;
 
 use rtrb::{Consumer, Producer, RingBuffer};
-use xoff_dataplane::counter::Counter;
-use xoff_dataplane::drop_reason::DropReason;
 use xoff_dataplane::frame::{Frame, FrameStore};
 use xoff_dataplane::tap::{Seen, Sighting, Tap};
-use xoff_dataplane::units::{Class, Nanos, PortId, PortSet};
+use xoff_flow_control::counter::Counter;
+use xoff_flow_control::drop_reason::DropReason;
 use xoff_recording::pcapng::Packet;
+use xoff_wire::units::{Class, Nanos, PortId, PortSet};
 
 use super::filter::Filter;
 

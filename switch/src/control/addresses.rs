@@ -15,7 +15,7 @@ use axum::http::StatusCode;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tokio::time::{Instant, timeout};
-use xoff_dataplane::units::MacAddr;
+use xoff_wire::units::MacAddr;
 
 use super::groups;
 use super::mailbox::{Address, AddressKey, Answer};

@@ -1,7 +1,7 @@
 //! Adoption of an open port by its worker, at a reload or when its device returns.
 
 use tokio::sync::oneshot;
-use xoff_dataplane::units::PortId;
+use xoff_wire::units::PortId;
 use xoff_xdp::{Facts, Port};
 
 use super::mailbox::{Backlog, Request};

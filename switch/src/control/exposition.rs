@@ -9,7 +9,7 @@ use std::ops::RangeInclusive;
 use metrics::{Key, Label};
 use metrics_exporter_prometheus::LabelSet;
 use metrics_exporter_prometheus::formatting::{write_help_line, write_metric_line, write_type_line};
-use xoff_dataplane::counter::Histogram;
+use xoff_flow_control::counter::Histogram;
 
 /// Bounds of the buckets, in nanoseconds: from about a microsecond to about a second.
 const BOUNDS: RangeInclusive<u64> = (1 << 10) - 1..=(1 << 30) - 1;

@@ -2,8 +2,8 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use xoff_dataplane::settings::{GroupSettings, Spread};
-use xoff_dataplane::units::{Class, PortId};
+use xoff_flow_control::settings::{GroupSettings, Spread};
+use xoff_wire::units::{Class, PortId};
 
 use super::view::{Link, SwitchView};
 

@@ -46,7 +46,7 @@ impl PartHealth {
 
 impl Health {
     pub(super) fn of(view: &SwitchView, answers: &[Answer<Ledger>]) -> Health {
-        let port = |(id, port): (xoff_dataplane::units::PortId, &PortView)| {
+        let port = |(id, port): (xoff_wire::units::PortId, &PortView)| {
             let fault = fault_of_port(port);
             let is_down = port.link.get() == Link::Down;
             PartHealth {

@@ -12,11 +12,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use xoff_config::shell::RouterInterface;
-use xoff_dataplane::punt::PuntReason;
-use xoff_dataplane::settings::Lldp;
-use xoff_dataplane::units::{Nanos, PortId, Site};
-use xoff_dataplane::wire::header::Header;
-use xoff_dataplane::wire::ip::{Address, Packet};
+use xoff_flow_control::punt_reason::PuntReason;
+use xoff_flow_control::settings::Lldp;
+use xoff_wire::header::Header;
+use xoff_wire::ip::{Address, Packet};
+use xoff_wire::units::{Nanos, PortId, Site};
 use xoff_xdp::HostInterface;
 
 use super::view::{Link, SwitchView};

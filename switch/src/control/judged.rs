@@ -4,7 +4,7 @@ use std::sync::{Mutex, PoisonError};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use xoff_dataplane::units::Nanos;
+use xoff_wire::units::Nanos;
 
 /// Current condition; docs/log.md lists all.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -19,10 +19,10 @@ use futures::stream::FuturesUnordered;
 use tokio::io::Interest;
 use tokio::net::UnixDatagram;
 use tokio::time::MissedTickBehavior;
-use xoff_dataplane::units::PortId;
 use xoff_netlink::packet_route::link::{LinkAttribute, LinkFlags, LinkMessage};
 use xoff_netlink::packet_route::{AddressFamily, RouteNetlinkMessage};
 use xoff_netlink::{Conversation, Group, Notification, Notifications, QueueEvent};
+use xoff_wire::units::PortId;
 use xoff_xdp::Look;
 
 use super::adoption::{give_up, return_to};

@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use xoff_config::Choice as _;
-use xoff_dataplane::punt::PuntReason;
-use xoff_dataplane::settings::{Lldp, PortSettings};
-use xoff_dataplane::units::{Class, Nanos, PortId};
-use xoff_dataplane::wire::dcbx::{Ets, PfcState, selector};
-use xoff_dataplane::wire::lldp::LldpError;
+use xoff_flow_control::punt_reason::PuntReason;
+use xoff_flow_control::settings::{Lldp, PortSettings};
+use xoff_wire::dcbx::{Ets, PfcState, selector};
+use xoff_wire::lldp::LldpError;
+use xoff_wire::units::{Class, Nanos, PortId};
 
 use super::view::SwitchView;
 use crate::lldp::table::Neighbor;

@@ -1,6 +1,6 @@
 //! Loops found by the bridge.
 
-use xoff_dataplane::units::PortId;
+use xoff_wire::units::PortId;
 
 use super::view::{PortView, SwitchView};
 

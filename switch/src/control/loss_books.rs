@@ -3,11 +3,11 @@
 //! Only losses while a class is lossless count, and they count forever. A port that is being removed stays lossless for
 //! the frames that it has to send, but not for frames that it still receives.
 
-use xoff_dataplane::counter::Counter;
-use xoff_dataplane::counters::{ClassCounters, Counters};
-use xoff_dataplane::drop_reason::DropReason;
-use xoff_dataplane::settings::SwitchSettings;
-use xoff_dataplane::units::{CLASSES, Class, ClassSet, PortId};
+use xoff_flow_control::counter::Counter;
+use xoff_flow_control::counters::{ClassCounters, Counters};
+use xoff_flow_control::drop_reason::DropReason;
+use xoff_flow_control::settings::SwitchSettings;
+use xoff_wire::units::{CLASSES, Class, ClassSet, PortId};
 
 /// Losses of lossless classes. One thread writes, any reads.
 #[derive(Debug)]
@@ -124,7 +124,7 @@ fn differing<'a>(
     let ports = (0..=u8::MAX).map(PortId).zip(old.ports.iter().zip(&new.ports));
     let pairs = ports.flat_map(|(id, ports)| Class::ALL.map(|class| (id, class, ports)));
     let is =
-        |class: Class, port: &xoff_dataplane::settings::PortSettings| port.classes[class.index()].lossless;
+        |class: Class, port: &xoff_flow_control::settings::PortSettings| port.classes[class.index()].lossless;
     pairs
         .filter(move |(_, class, (old, new))| {
             is(*class, old) == was_lossless && is(*class, new) != was_lossless

@@ -20,7 +20,7 @@ use xoff_dataplane::ledger::Ledger;
 use xoff_dataplane::routing::Fib;
 use xoff_dataplane::switch::{Revision, Successor};
 use xoff_dataplane::tap::{Tap, TapId};
-use xoff_dataplane::units::{MacAddr, Nanos, PortId};
+use xoff_wire::units::{MacAddr, Nanos, PortId};
 use xoff_xdp::Port;
 
 /// Entries of the forwarding database scanned per request: some microseconds.

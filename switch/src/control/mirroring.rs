@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 use tokio::sync::oneshot::error::TryRecvError;
 use xoff_dataplane::routing::Fib;
-use xoff_dataplane::units::Site;
+use xoff_wire::units::Site;
 
 use super::mailbox::Request;
 use super::view::SwitchView;
@@ -113,7 +113,7 @@ mod tests {
 
     use nix::sys::resource::{Resource, getrlimit, setrlimit};
     use tokio::runtime;
-    use xoff_dataplane::settings::Spread;
+    use xoff_flow_control::settings::Spread;
 
     use super::super::mailbox::Inbox;
     use super::*;

@@ -3,9 +3,9 @@
 
 use std::sync::Arc;
 
-use xoff_dataplane::punt::PuntReason;
-use xoff_dataplane::settings::{Lldp, SwitchSettings};
-use xoff_dataplane::units::{Nanos, PortId};
+use xoff_flow_control::punt_reason::PuntReason;
+use xoff_flow_control::settings::{Lldp, SwitchSettings};
+use xoff_wire::units::{Nanos, PortId};
 
 use super::reload::Reloads;
 use super::view::{Link, PortView, SwitchView};

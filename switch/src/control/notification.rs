@@ -2,7 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use xoff_dataplane::units::{Class, ClassSet, PortId};
+use xoff_wire::units::{Class, ClassSet, PortId};
 
 use super::view::SwitchView;
 

@@ -10,7 +10,7 @@ use std::thread::JoinHandle;
 use tokio::sync::{Notify, oneshot};
 use xoff_config::shell::PortShell;
 use xoff_config::{Config, Device, Problem};
-use xoff_dataplane::units::PortId;
+use xoff_wire::units::PortId;
 use xoff_xdp::{Port, XdpError};
 
 use super::current::Current;

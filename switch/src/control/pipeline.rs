@@ -2,8 +2,8 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use xoff_dataplane::settings::{PipelineSettings, SwitchSettings};
-use xoff_dataplane::units::{Class, PortId};
+use xoff_flow_control::settings::{PipelineSettings, SwitchSettings};
+use xoff_wire::units::{Class, PortId};
 
 use super::view::SwitchView;
 

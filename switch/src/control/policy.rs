@@ -14,9 +14,9 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 use xoff_config::no_own_policy;
-use xoff_dataplane::settings::{PolicyKind, PolicySettings};
 use xoff_dataplane::switch::Successor;
-use xoff_dataplane::units::Class;
+use xoff_flow_control::settings::{PolicyKind, PolicySettings};
+use xoff_wire::units::Class;
 
 use super::asker::Asker;
 use super::mailbox::Request;

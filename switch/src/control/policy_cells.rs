@@ -3,8 +3,8 @@
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use tokio::sync::Mutex;
-use xoff_dataplane::settings::PolicyKind;
-use xoff_dataplane::units::{CLASSES, Class};
+use xoff_flow_control::settings::PolicyKind;
+use xoff_wire::units::{CLASSES, Class};
 
 /// Answer to `GET /policy` and `PUT /policy`: names of the policies of classes 0 to 7.
 pub type PolicyNames = [String; CLASSES];

@@ -4,11 +4,11 @@ use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use xoff_dataplane::counter::Counter;
-use xoff_dataplane::counters::{ClassCounters, Counters};
-use xoff_dataplane::settings::SwitchSettings;
-use xoff_dataplane::units::{CLASSES, Class, MacAddr, Nanos, PortId};
 use xoff_ebpf::{EbpfError, Mode};
+use xoff_flow_control::counter::Counter;
+use xoff_flow_control::counters::{ClassCounters, Counters};
+use xoff_flow_control::settings::SwitchSettings;
+use xoff_wire::units::{CLASSES, Class, MacAddr, Nanos, PortId};
 use xoff_xdp::{Arrivals, DeviceDrops, Look, Losses, Overlap, Port, PortDriver, Unread, XdpStatistics};
 
 use super::current::Current;

@@ -4,8 +4,8 @@
 //! attached again; a foreign program stays. Frames in the meantime are not counted, so such a switch cannot prove that
 //! it lost nothing.
 
-use xoff_dataplane::units::PortId;
 use xoff_ebpf::Place;
+use xoff_wire::units::PortId;
 
 use super::view::{PortView, ProgramState, SwitchView};
 

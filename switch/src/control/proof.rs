@@ -1,8 +1,8 @@
 //! Gaps in the proof that a switch lost nothing: an unreadable counter is not zero. A past gap can be acknowledged; it
 //! then no longer counts, but is still reported.
 
-use xoff_dataplane::counter::Counter;
-use xoff_dataplane::units::PortId;
+use xoff_flow_control::counter::Counter;
+use xoff_wire::units::PortId;
 
 use super::unseen::{Acknowledged, Unseen};
 use super::view::{Link, PortView, ProgramState, SwitchView};

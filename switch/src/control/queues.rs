@@ -9,8 +9,8 @@ use std::io;
 use std::time::Duration;
 
 use tokio::time::{Interval, MissedTickBehavior};
-use xoff_dataplane::units::PortId;
 use xoff_netlink::{QueueEvent, QueueMonitor};
+use xoff_wire::units::PortId;
 
 use super::adoption::return_to;
 use super::mailbox::Backlog;

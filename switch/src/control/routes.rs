@@ -11,7 +11,7 @@ use axum::http::StatusCode;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tokio::time::timeout;
-use xoff_dataplane::units::Site;
+use xoff_wire::units::Site;
 
 use super::view::SwitchView;
 use crate::router::mirror::Page;

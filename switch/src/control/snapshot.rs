@@ -6,15 +6,15 @@ use std::time::Duration;
 use crate::Promise;
 use futures::future::join_all;
 use tokio::time::Instant;
-use xoff_dataplane::cause::{Cause, Causes, Trigger};
-use xoff_dataplane::counter::{Counter, Histogram};
-use xoff_dataplane::counters::{ClassCounters, Culprit, FlowCounters, FlowsAsked};
-use xoff_dataplane::drop_reason::DropReason;
 use xoff_dataplane::ledger::Ledger;
-use xoff_dataplane::settings::{FlowControl, PolicyKind};
-use xoff_dataplane::units::{Bytes, Class, MacAddr, Nanos, PortId};
-use xoff_dataplane::wire::CnmError;
-use xoff_dataplane::wire::mac_control::MacControlError;
+use xoff_flow_control::cause::{Cause, Causes, Trigger};
+use xoff_flow_control::counter::{Counter, Histogram};
+use xoff_flow_control::counters::{ClassCounters, Culprit, FlowCounters, FlowsAsked};
+use xoff_flow_control::drop_reason::DropReason;
+use xoff_flow_control::settings::{FlowControl, PolicyKind};
+use xoff_wire::CnmError;
+use xoff_wire::mac_control::MacControlError;
+use xoff_wire::units::{Bytes, Class, MacAddr, Nanos, PortId};
 
 use super::mailbox::Answer;
 use super::status::{

@@ -1,9 +1,9 @@
 //! Pause storms of a class, for `/status`.
 
-use xoff_dataplane::counters::ClassCounters;
-use xoff_dataplane::drop_reason::DropReason;
-use xoff_dataplane::settings::WatchdogSettings;
-use xoff_dataplane::units::{Class, Nanos, PortId};
+use xoff_flow_control::counters::ClassCounters;
+use xoff_flow_control::drop_reason::DropReason;
+use xoff_flow_control::settings::WatchdogSettings;
+use xoff_wire::units::{Class, Nanos, PortId};
 
 use super::status::{StormStatus, WatchdogStatus};
 use super::view::SwitchView;

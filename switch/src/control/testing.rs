@@ -8,15 +8,15 @@ use std::io;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use xoff_dataplane::counters::Counters;
-use xoff_dataplane::drop_reason::DropReason;
-use xoff_dataplane::settings::{
+use xoff_ebpf::{EbpfError, Place};
+use xoff_flow_control::counters::Counters;
+use xoff_flow_control::drop_reason::DropReason;
+use xoff_flow_control::settings::{
     ClassSettings, PolicyKind, PortSettings, Service, SwitchSettings, WatchdogAction, WatchdogSettings,
     WhenFull,
 };
-use xoff_dataplane::units::{BitRate, Bytes, Class, MacAddr, Nanos, PortId};
-use xoff_dataplane::wire::mac_control::MacControlError;
-use xoff_ebpf::{EbpfError, Place};
+use xoff_wire::mac_control::MacControlError;
+use xoff_wire::units::{BitRate, Bytes, Class, MacAddr, Nanos, PortId};
 use xoff_xdp::{DeviceDrops, Look, Overlap, PortDriver, Unread, XdpStatistics};
 
 use super::mailbox::{Inbox, Mailbox};

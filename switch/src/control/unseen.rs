@@ -19,11 +19,11 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use xoff_config::written::grouped;
-use xoff_dataplane::classify::Classifier;
-use xoff_dataplane::counter::Counter;
-use xoff_dataplane::counters::Counters;
-use xoff_dataplane::settings::SwitchSettings;
-use xoff_dataplane::units::{Class, Nanos, PortId};
+use xoff_flow_control::classify::Classifier;
+use xoff_flow_control::counter::Counter;
+use xoff_flow_control::counters::Counters;
+use xoff_flow_control::settings::SwitchSettings;
+use xoff_wire::units::{Class, Nanos, PortId};
 use xoff_xdp::{Arrivals, Head, Losses};
 
 /// Frames of a port lost outside the switch, each counted once, by certainty of their class.

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use xoff_dataplane::counter::{Counter, FineHistogram};
-use xoff_dataplane::counters::{ClassCounters, Counters};
-use xoff_dataplane::settings::SwitchSettings;
-use xoff_dataplane::units::{Class, Nanos, PortId};
+use xoff_flow_control::counter::{Counter, FineHistogram};
+use xoff_flow_control::counters::{ClassCounters, Counters};
+use xoff_flow_control::settings::SwitchSettings;
+use xoff_wire::units::{Class, Nanos, PortId};
 
 use super::current::Current;
 use super::judged::GoingOn;

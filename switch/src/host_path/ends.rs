@@ -4,11 +4,12 @@
 
 use std::sync::Arc;
 
-use xoff_dataplane::counter::Counter;
 use xoff_dataplane::frame::{Frame, FrameStore};
-use xoff_dataplane::punt::{Punt, PuntReason, PuntSink};
+use xoff_dataplane::punt::{Punt, PuntSink};
 use xoff_dataplane::switch::WorkerId;
-use xoff_dataplane::units::{Nanos, PortId, Site};
+use xoff_flow_control::counter::Counter;
+use xoff_flow_control::punt_reason::PuntReason;
+use xoff_wire::units::{Nanos, PortId, Site};
 
 use super::ring::{Head, Reader, Writer, ring};
 use crate::bell::Bell;

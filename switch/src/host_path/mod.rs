@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 
-use xoff_dataplane::units::Nanos;
+use xoff_wire::units::Nanos;
 
 use crate::bell::Bell;
 use crate::confine::{ConfineError, Part, Privileges};

@@ -4,7 +4,7 @@
 use std::fmt;
 
 use rtrb::{Consumer, Producer, RingBuffer};
-use xoff_dataplane::units::{Nanos, PortId};
+use xoff_wire::units::{Nanos, PortId};
 
 /// Maximum frame length, in bytes: more than any MTU.
 pub const FRAME_MAX: usize = 16 << 10;

@@ -1,9 +1,10 @@
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 use xoff_dataplane::frame::{Frame, FrameStore};
-use xoff_dataplane::punt::{Punt, PuntReason, PuntSink};
+use xoff_dataplane::punt::{Punt, PuntSink};
 use xoff_dataplane::switch::WorkerId;
-use xoff_dataplane::units::PortId;
+use xoff_flow_control::punt_reason::PuntReason;
+use xoff_wire::units::PortId;
 
 use super::ends::{Given, TellCounts, WorkerSide, ends};
 use super::*;

@@ -1,9 +1,9 @@
 //! DCBX of a port: its own TLVs, mismatches with its neighbor's, and settings that follow the neighbor.
 
-use xoff_dataplane::settings::{AutoPeer, Dcbx, FlowControl, PortSettings, Service, Trust};
-use xoff_dataplane::units::{CLASSES, Class, ClassSet, FCS, MacAddr};
-use xoff_dataplane::wire::dcbx::{Application, Applications, Ets, PfcState, algorithm, selector};
-use xoff_dataplane::wire::lldp::{BRIDGE, Id, LEN_MAX, ROUTER, TEXT_MAX, Tlv, Understands, Writer};
+use xoff_flow_control::settings::{AutoPeer, Dcbx, FlowControl, PortSettings, Service, Trust};
+use xoff_wire::dcbx::{Application, Applications, Ets, PfcState, algorithm, selector};
+use xoff_wire::lldp::{BRIDGE, Id, LEN_MAX, ROUTER, TEXT_MAX, Tlv, Understands, Writer};
+use xoff_wire::units::{CLASSES, Class, ClassSet, FCS, MacAddr};
 
 use super::said::Said;
 

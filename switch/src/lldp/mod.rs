@@ -11,9 +11,9 @@ pub mod timer;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use xoff_dataplane::units::{MacAddr, Nanos, PortId};
-use xoff_dataplane::wire::Header;
-use xoff_dataplane::wire::lldp::{LldpError, Lldpdu};
+use xoff_wire::Header;
+use xoff_wire::lldp::{LldpError, Lldpdu};
+use xoff_wire::units::{MacAddr, Nanos, PortId};
 
 use dcbx::{Kind, Mismatch};
 use said::Said;

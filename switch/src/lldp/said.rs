@@ -3,11 +3,9 @@
 use std::fmt::Write as _;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use xoff_dataplane::units::MacAddr;
-use xoff_dataplane::wire::dcbx::{Application, Ets, PfcState};
-use xoff_dataplane::wire::lldp::{
-    BRIDGE, Id, LldpError, Lldpdu, ManagementAddress, ROUTER, Tlv, Understands,
-};
+use xoff_wire::dcbx::{Application, Ets, PfcState};
+use xoff_wire::lldp::{BRIDGE, Id, LldpError, Lldpdu, ManagementAddress, ROUTER, Tlv, Understands};
+use xoff_wire::units::MacAddr;
 
 const ADDRESSES_MAX: usize = 8;
 

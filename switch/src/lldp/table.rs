@@ -1,8 +1,8 @@
 //! LLDP neighbors of a port, each until its TTL ends. A TTL of zero removes a neighbor. A neighbor beyond the maximum
 //! is counted and replaces none.
 
-use xoff_dataplane::units::{MacAddr, Nanos};
-use xoff_dataplane::wire::lldp::{Id, Lldpdu};
+use xoff_wire::lldp::{Id, Lldpdu};
+use xoff_wire::units::{MacAddr, Nanos};
 
 use super::Counts;
 use super::said::{self, Said};

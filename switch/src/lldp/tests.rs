@@ -1,7 +1,7 @@
-use xoff_dataplane::settings::{AutoPeer, ClassSettings, Dcbx, FlowControl, PortSettings, Service, Trust};
-use xoff_dataplane::units::{BitRate, Bytes, Class, ClassSet};
-use xoff_dataplane::wire::dcbx::{Application, PfcState, algorithm, selector};
-use xoff_dataplane::wire::lldp::{Id, LEN_MAX, Tlv, Understands, Writer};
+use xoff_flow_control::settings::{AutoPeer, ClassSettings, Dcbx, FlowControl, PortSettings, Service, Trust};
+use xoff_wire::dcbx::{Application, PfcState, algorithm, selector};
+use xoff_wire::lldp::{Id, LEN_MAX, Tlv, Understands, Writer};
+use xoff_wire::units::{BitRate, Bytes, Class, ClassSet};
 
 use super::dcbx::Speaker;
 use super::table::NEIGHBORS_MAX;

@@ -2,7 +2,7 @@
 //! every 30 s. A new neighbor triggers four frames, one second apart. A credit limits all of them to one frame a
 //! second, and bursts to five.
 
-use xoff_dataplane::units::Nanos;
+use xoff_wire::units::Nanos;
 
 /// Transmit interval (msgTxInterval).
 pub const INTERVAL: Nanos = Nanos::from_secs(30);

@@ -10,10 +10,10 @@ use std::thread;
 use nix::net::if_::if_nametoindex;
 use nix::sched::{CloneFlags, setns};
 use xoff_config::shell::{Router, RouterInterface};
-use xoff_dataplane::settings::SwitchSettings;
-use xoff_dataplane::units::{MacAddr, Site};
+use xoff_flow_control::settings::SwitchSettings;
 use xoff_netlink::packet_route::link::LinkAttribute;
 use xoff_netlink::{Conversation, link_named};
+use xoff_wire::units::{MacAddr, Site};
 use xoff_xdp::HostInterface;
 
 use super::mirror::{Asker, Mirror};

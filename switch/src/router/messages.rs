@@ -2,7 +2,6 @@
 
 use std::net::IpAddr;
 
-use xoff_dataplane::units::MacAddr;
 use xoff_netlink::packet_route::AddressFamily;
 use xoff_netlink::packet_route::link::{InfoData, InfoVrf, LinkAttribute, LinkFlags, LinkInfo, LinkMessage};
 use xoff_netlink::packet_route::neighbour::{
@@ -12,6 +11,7 @@ use xoff_netlink::packet_route::route::{
     RouteAddress, RouteAttribute, RouteFlags, RouteMessage, RouteMetric, RouteNextHop, RouteNextHopFlags,
     RouteType, RouteVia,
 };
+use xoff_wire::units::MacAddr;
 
 use super::tables::{Kind, Link, RouteKey, Station, Via};
 

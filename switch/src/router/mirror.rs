@@ -18,14 +18,14 @@ use std::time::{Duration, Instant};
 use crossbeam::channel::{Receiver, Sender, unbounded};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use tokio::sync::oneshot;
-use xoff_dataplane::settings::Spread;
-use xoff_dataplane::units::{Nanos, Site};
+use xoff_flow_control::settings::Spread;
 use xoff_netlink::packet_route::link::LinkMessage;
 use xoff_netlink::packet_route::neighbour::{NeighbourFlags, NeighbourMessage, NeighbourState};
 use xoff_netlink::packet_route::{AddressFamily, RouteNetlinkMessage};
 use xoff_netlink::{
     Conversation, Group, NLM_F_CREATE, NLM_F_REPLACE, Notification, Notifications, link_at, neighbour,
 };
+use xoff_wire::units::{Nanos, Site};
 
 use super::messages;
 use super::tables::{Built, Configured, Kind, Link, RouteKey, Row, Station, Tables};

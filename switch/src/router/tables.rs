@@ -14,11 +14,11 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::{Duration, Instant};
 
 use xoff_config::shell::RouterInterface;
-use xoff_dataplane::punt::PuntReason;
 use xoff_dataplane::routing::{Fib, Interface, Lpm, NextHop, Routes, Target};
-use xoff_dataplane::settings::Spread;
-use xoff_dataplane::units::{MacAddr, Site};
-use xoff_dataplane::wire::ip::Address;
+use xoff_flow_control::punt_reason::PuntReason;
+use xoff_flow_control::settings::Spread;
+use xoff_wire::ip::Address;
+use xoff_wire::units::{MacAddr, Site};
 
 use super::presence::Presence;
 

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
 use xoff_config::shell::RouterInterface;
-use xoff_dataplane::counter::Counter;
-use xoff_dataplane::settings::SwitchSettings;
-use xoff_dataplane::units::{PortId, Site};
+use xoff_flow_control::counter::Counter;
+use xoff_flow_control::settings::SwitchSettings;
+use xoff_wire::units::{PortId, Site};
 
 use super::mirror::Asker;
 use super::presence::Presence;

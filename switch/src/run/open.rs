@@ -4,7 +4,7 @@ use xoff_config::Config;
 use xoff_config::memory;
 use xoff_config::shell::{Chunks, Worker as WorkerPlan};
 use xoff_dataplane::switch::WorkerId;
-use xoff_dataplane::units::{ETHERNET_HEADER, PortId};
+use xoff_wire::units::{ETHERNET_HEADER, PortId};
 use xoff_xdp::{Port, Share, Store, XdpError};
 
 use super::RunError;

@@ -1,6 +1,6 @@
 use xoff_config::Machine;
-use xoff_dataplane::settings::HashSeed;
-use xoff_dataplane::units::{Class, Nanos};
+use xoff_flow_control::settings::HashSeed;
+use xoff_wire::units::{Class, Nanos};
 
 use std::thread;
 

@@ -6,7 +6,7 @@ use tokio::sync::oneshot;
 use xoff_dataplane::driver::{self, Boundary, Driver, Environment, Port as _, Progress};
 use xoff_dataplane::forward::FdbEntry;
 use xoff_dataplane::switch::Switch;
-use xoff_dataplane::units::{Nanos, PortId};
+use xoff_wire::units::{Nanos, PortId};
 use xoff_xdp::{Port, Store};
 
 use super::show;

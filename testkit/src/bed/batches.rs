@@ -3,7 +3,7 @@
 use xoff_dataplane::driver::Boundary;
 use xoff_dataplane::frame::{Frame, FrameStore};
 use xoff_dataplane::switch::Batch;
-use xoff_dataplane::units::PortId;
+use xoff_wire::units::PortId;
 
 /// How many frames a driver takes in one batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

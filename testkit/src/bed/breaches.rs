@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use xoff_dataplane::units::Nanos;
+use xoff_wire::units::Nanos;
 
 /// What a switch promises, whatever its policy; and what a policy promises.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use xoff_dataplane::driver::{Environment, Progress};
 use xoff_dataplane::forward::FdbUpdate;
 use xoff_dataplane::switch::{Handover, Return, Switch, WorkerId};
-use xoff_dataplane::units::Nanos;
+use xoff_wire::units::Nanos;
 
 use super::batches::Batches;
 use super::ring::Ring;

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use xoff_dataplane::units::{BitRate, Class, ClassSet, Nanos, Quanta};
+use xoff_wire::units::{BitRate, Class, ClassSet, Nanos, Quanta};
 
 use super::payload::ETHER_TYPE;
 

@@ -6,13 +6,12 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use xoff_dataplane::congestion::{ReactionPoint, ReactionSettings};
-use xoff_dataplane::pause::Paused;
-use xoff_dataplane::units::{BitRate, Bytes, CLASSES, Class, ClassSet, MacAddr, Nanos, Quanta};
-use xoff_dataplane::wire;
-use xoff_dataplane::wire::header::Header;
-use xoff_dataplane::wire::mac_control::MacControl;
-use xoff_dataplane::wire::{CnTag, Cnm};
+use xoff_flow_control::congestion::{ReactionPoint, ReactionSettings};
+use xoff_flow_control::pause::Paused;
+use xoff_wire::header::Header;
+use xoff_wire::mac_control::MacControl;
+use xoff_wire::units::{BitRate, Bytes, CLASSES, Class, ClassSet, MacAddr, Nanos, Quanta};
+use xoff_wire::{CnTag, Cnm};
 
 use super::payload::{self, Mark};
 use super::plan::MTU_FRAME;
@@ -289,7 +288,7 @@ impl Host {
         if let Some(rates) = &mut self.rates {
             let control = MacControl::parse(&header, bytes);
             let harmed =
-                matches!(control, Ok(MacControl::Pfc(pfc)) if wire::Rates::parse(&pfc, bytes).is_err());
+                matches!(control, Ok(MacControl::Pfc(pfc)) if xoff_wire::Rates::parse(&pfc, bytes).is_err());
             if harmed || rates.received(now, bytes, ClassSet::ALL) {
                 return;
             }

@@ -39,9 +39,9 @@ use std::sync::Arc;
 
 use breaches::{Breaches, OnBreach};
 use placed::Placed;
-use xoff_dataplane::settings::{PolicyKind, SwitchSettings};
-use xoff_dataplane::units::{BitRate, Class, MacAddr, Nanos, PortId};
+use xoff_flow_control::settings::{PolicyKind, SwitchSettings};
 use xoff_sim::{At, Fabric, Forwarding, Line, Picos, Plan, PlanError, Seed, SlotCounts, SwitchKind};
+use xoff_wire::units::{BitRate, Class, MacAddr, Nanos, PortId};
 
 /// More events than any test has: a bed that never comes to rest.
 const EVENTS_MAX: u64 = 20_000_000;

@@ -2,9 +2,9 @@
 //! limiter, and a body that tells its stream and
 //! sequence number and whether a single byte of it was harmed.
 
-use xoff_dataplane::units::{Class, MacAddr};
-use xoff_dataplane::wire::CnTag;
-use xoff_dataplane::wire::header::{Header, Tci};
+use xoff_wire::CnTag;
+use xoff_wire::header::{Header, Tci};
+use xoff_wire::units::{Class, MacAddr};
 
 /// Addresses, both tags, EtherType, stream and sequence number.
 pub const LEN_MIN: u32 = 22 + 4 + 8;

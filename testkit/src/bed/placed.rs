@@ -1,8 +1,8 @@
 //! A switch or a host of the bed where the simulator has it: it is told what happens there, does all that it can do now, and
 //! puts a frame on each line that is free. What a switch promises is looked at after each event.
 
-use xoff_dataplane::units::{Nanos, PortId, PortSet};
 use xoff_sim::{Net, Node, Packet, Picos, Place};
+use xoff_wire::units::{Nanos, PortId, PortSet};
 
 use super::breaches::{Breaches, OnBreach, Promise};
 use super::host::Host;

@@ -1,12 +1,12 @@
 //! Settings to start from: 1 Gb/s ports, one class per PCP, classes 3 and 4 lossless with the headroom
 //! that the link needs, one frame at a time committed to the driver.
 
-use xoff_dataplane::headroom::{Headroom, Link};
-use xoff_dataplane::settings::{
+use xoff_flow_control::headroom::{Headroom, Link};
+use xoff_flow_control::settings::{
     Accounting, ClassSettings, EgressLimits, FlowControl, HeadroomPlace, Memory, PortSettings, SharedMemory,
     SwitchSettings, Trust, WhenFull,
 };
-use xoff_dataplane::units::{BitRate, Bytes, Class, ClassSet, MacAddr, Nanos, Quanta};
+use xoff_wire::units::{BitRate, Bytes, Class, ClassSet, MacAddr, Nanos, Quanta};
 
 /// Line rate of every link unless told otherwise.
 pub const GIGABIT: BitRate = BitRate::from_gbps(1);

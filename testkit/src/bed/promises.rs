@@ -1,8 +1,8 @@
 //! The promises of a switch, checked after each event, and when nothing moves any more.
 
-use xoff_dataplane::drop_reason::{DropKind, DropReason};
-use xoff_dataplane::settings::{ClassSettings, Memory, PolicyKind};
-use xoff_dataplane::units::{Bytes, CLASSES, Class, ClassSet, Nanos, PortId};
+use xoff_flow_control::drop_reason::{DropKind, DropReason};
+use xoff_flow_control::settings::{ClassSettings, Memory, PolicyKind};
+use xoff_wire::units::{Bytes, CLASSES, Class, ClassSet, Nanos, PortId};
 
 use super::breaches::{Breaches, OnBreach, Promise};
 use super::payload;

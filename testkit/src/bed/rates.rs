@@ -1,7 +1,7 @@
 //! Rates of classes (GFC), kept a second time from the bytes of the frames alone: hosts keep them, and
 //! switches are judged by them.
 
-use xoff_dataplane::units::{BitRate, Bytes, CLASSES, Class, ClassSet, Nanos, Quanta, TAGS};
+use xoff_wire::units::{BitRate, Bytes, CLASSES, Class, ClassSet, Nanos, Quanta, TAGS};
 
 /// Credit is counted in bits times nanoseconds per second, so that nothing is rounded.
 const BYTE: i128 = 8 * 1_000_000_000;

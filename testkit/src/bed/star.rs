@@ -2,9 +2,9 @@
 
 use std::ops::{Deref, DerefMut};
 
-use xoff_dataplane::settings::{PolicyKind, SwitchSettings};
-use xoff_dataplane::units::{Class, MacAddr, Nanos, PortId};
-use xoff_dataplane::wire::mac_control::MacControl;
+use xoff_flow_control::settings::{PolicyKind, SwitchSettings};
+use xoff_wire::mac_control::MacControl;
+use xoff_wire::units::{Class, MacAddr, Nanos, PortId};
 
 use super::{Bed, NodeId, Obeys, Seen, Stream, SwitchNode, SwitchPlan, end};
 

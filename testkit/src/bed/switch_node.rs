@@ -7,11 +7,11 @@
 
 use std::sync::Arc;
 
-use xoff_dataplane::counters::Counters;
-use xoff_dataplane::settings::{PolicyKind, SwitchSettings};
 use xoff_dataplane::switch::{Successor, Switch};
-use xoff_dataplane::units::{Bytes, Class, Nanos, PortId};
+use xoff_flow_control::counters::Counters;
+use xoff_flow_control::settings::{PolicyKind, SwitchSettings};
 use xoff_sim::Ailing;
+use xoff_wire::units::{Bytes, Class, Nanos, PortId};
 
 use super::batches::Batches;
 use super::breaches::{Breaches, Promise};

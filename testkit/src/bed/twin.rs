@@ -7,13 +7,13 @@
 use std::fmt::Debug;
 use std::sync::Arc;
 
-use xoff_dataplane::counters::Counters;
 use xoff_dataplane::driver::{Boundary, Driver, Environment as _};
 use xoff_dataplane::frame::{Frame, FrameStore};
 use xoff_dataplane::ledger::Ledger;
-use xoff_dataplane::settings::SwitchSettings;
 use xoff_dataplane::switch::{Batch, Revision, Switch, WorkerId, Workers};
-use xoff_dataplane::units::{Bytes, CLASSES, Class, ClassSet, Nanos, PortId, PortSet, RateStep};
+use xoff_flow_control::counters::Counters;
+use xoff_flow_control::settings::SwitchSettings;
+use xoff_wire::units::{Bytes, CLASSES, Class, ClassSet, Nanos, PortId, PortSet, RateStep};
 
 use super::batches::Batches;
 use super::exchange::{Exchange, Links};

@@ -3,9 +3,9 @@
 //! Pauses are kept here a second time, from the bytes of the frames alone, so that the switch is not
 //! judged by its own code. Only whether a frame is well-formed is asked of `wire`, which has fuzz targets of its own.
 
-use xoff_dataplane::settings::{FlowControl, PortSettings, Service, WatchdogAction};
-use xoff_dataplane::units::{Bytes, CLASSES, Class, ClassSet, Nanos, Quanta, TAGS};
-use xoff_dataplane::wire::{self, FlowPause, Header, MacControl};
+use xoff_flow_control::settings::{FlowControl, PortSettings, Service, WatchdogAction};
+use xoff_wire::units::{Bytes, CLASSES, Class, ClassSet, Nanos, Quanta, TAGS};
+use xoff_wire::{FlowPause, Header, MacControl};
 
 use super::breaches::{Breaches, Promise};
 use super::flow_pauses::{FlowPauses, OfClass};
@@ -106,7 +106,7 @@ impl Watch {
         match control {
             Some(MacControl::Pfc(pfc)) => {
                 (!self.port.ofc_peer || FlowPause::parse(&pfc, bytes).is_ok())
-                    && (!self.port.gfc_peer || wire::Rates::parse(&pfc, bytes).is_ok())
+                    && (!self.port.gfc_peer || xoff_wire::Rates::parse(&pfc, bytes).is_ok())
             }
             Some(MacControl::Pause(_)) => true,
             None => false,

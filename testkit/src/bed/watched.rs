@@ -2,8 +2,8 @@
 
 use std::collections::VecDeque;
 
-use xoff_dataplane::units::{Nanos, PortId};
 use xoff_sim::{ControlFaults, Happened, Mishaps, Picos, Seed};
+use xoff_wire::units::{Nanos, PortId};
 
 use super::breaches::{Breaches, OnBreach, Promise};
 use super::{Bed, End, NodeId, SwitchNode, SwitchPlan};

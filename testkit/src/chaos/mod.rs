@@ -80,7 +80,7 @@ pub fn run_for(seeds: Range<u64>, jobs: usize, events_max: u64, mut progress: im
 
 #[cfg(test)]
 mod tests {
-    use xoff_dataplane::settings::PolicyKind;
+    use xoff_flow_control::settings::PolicyKind;
 
     use super::*;
 

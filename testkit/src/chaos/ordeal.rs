@@ -1,10 +1,10 @@
 //! A scenario as it runs.
 
-use xoff_dataplane::counters::ClassCounters;
-use xoff_dataplane::drop_reason::{DropKind, DropReason};
-use xoff_dataplane::units::{Class, Nanos, Quanta};
-use xoff_dataplane::wire::mac_control::{MacControl, Pfc};
+use xoff_flow_control::counters::ClassCounters;
+use xoff_flow_control::drop_reason::{DropKind, DropReason};
 use xoff_sim::Happened;
+use xoff_wire::mac_control::{MacControl, Pfc};
+use xoff_wire::units::{Class, Nanos, Quanta};
 
 use super::report::{Breach, Tally};
 use super::scenario::{Deed, Scenario};

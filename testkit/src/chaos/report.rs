@@ -2,9 +2,9 @@
 
 use std::fmt;
 
-use xoff_dataplane::cause::Trigger;
-use xoff_dataplane::drop_reason::DropReason;
-use xoff_dataplane::units::Nanos;
+use xoff_flow_control::cause::Trigger;
+use xoff_flow_control::drop_reason::DropReason;
+use xoff_wire::units::Nanos;
 
 use crate::bed::Promise;
 

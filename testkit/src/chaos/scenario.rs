@@ -1,10 +1,10 @@
 //! What happens with a seed, as plain values that can be made fewer.
 
-use xoff_dataplane::settings::{
+use xoff_flow_control::settings::{
     Accounting, PolicyKind, QueueKind, WatchdogAction, WatchdogSettings, WhenFull,
 };
-use xoff_dataplane::units::{BitRate, Bytes, Class, Nanos};
 use xoff_sim::{ControlFaults, Picos};
+use xoff_wire::units::{BitRate, Bytes, Class, Nanos};
 
 use crate::bed::SwitchPlan;
 use crate::bed::plan::{self, KEEPING, LINK, LOSSLESS, MTU_FRAME, XOFF, XON};

@@ -9,7 +9,7 @@
 
 use std::str::FromStr;
 
-use xoff_dataplane::units::MacAddr;
+use xoff_wire::units::MacAddr;
 
 /// Bytes at the end of a frame that no software sees.
 const FCS: usize = 4;

@@ -31,7 +31,7 @@ use exchange::with_own_rings;
 use load::{FLOWS_MAX, FrameBytes, Load};
 use ports::{PortSettings, Ports, attach};
 use rings::with_xsk_rs_rings;
-use xoff_dataplane::units::MacAddr;
+use xoff_wire::units::MacAddr;
 
 /// Frames that are prepared: a multiple of 192, so that each of up to 16 flows has sent the whole mix; and so few that they
 /// stay in a core's cache (long ones cost the generator 4 % more time where there are 1920).

@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 use ports::{PortSettings, Ports};
 use xoff_dataplane::driver::Port as _;
 use xoff_dataplane::frame::{Frame, FrameStore as _};
-use xoff_dataplane::units::PortId;
 use xoff_lab::{Lab, VethOptions};
+use xoff_wire::units::PortId;
 use xoff_xdp::{Port, PortDriver as _, PortOptions, ReceiveChunks, Rings, Store, ZeroCopy};
 
 #[path = "../src/error.rs"]

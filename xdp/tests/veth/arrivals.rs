@@ -1,6 +1,6 @@
 //! Arrivals as the XDP program counts them.
 
-use xoff_dataplane::wire::header::Header;
+use xoff_wire::header::Header;
 use xoff_xdp::{Arrivals, Head};
 
 use super::*;

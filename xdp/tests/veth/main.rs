@@ -16,9 +16,9 @@ use nix::sys::socket::{
 use nix::sys::time::TimeVal;
 use xoff_dataplane::driver::Port as _;
 use xoff_dataplane::frame::{Frame, FrameStore};
-use xoff_dataplane::units::PortId;
 use xoff_ebpf::{EbpfError, Mode};
 use xoff_lab::{Device, Lab, Namespace, VethOptions};
+use xoff_wire::units::PortId;
 use xoff_xdp::{Port, PortDriver as _, PortOptions, ReceiveChunks, Rings, Share, Store, XdpError, ZeroCopy};
 
 mod arrivals;

@@ -4,7 +4,7 @@ use comfy_table::{CellAlignment, ContentArrangement, Table};
 use serde_json::Value;
 use xoff_config::quantity;
 use xoff_config::written::grouped;
-use xoff_dataplane::units::BitRate;
+use xoff_wire::units::BitRate;
 
 /// Rows of a table, with their headings.
 pub struct Rows {

@@ -4,12 +4,12 @@
 
 use serde_json::{Value, json};
 use xoff_config::{Choice as _, Config, Machine, Poll, PortShell, Problem, Queues, Rings};
-use xoff_dataplane::headroom::Headroom;
-use xoff_dataplane::settings::{
+use xoff_flow_control::headroom::Headroom;
+use xoff_flow_control::settings::{
     Accounting, ClassSettings, Culprit, FlowControl, Memory, PolicyKind, PortSettings, QcnSettings, Service,
     SwitchSettings, VlanSettings,
 };
-use xoff_dataplane::units::{Bytes, Class, ClassSet, ETHERNET_HEADER, PortId};
+use xoff_wire::units::{Bytes, Class, ClassSet, ETHERNET_HEADER, PortId};
 
 /// Describes `config`, read from `file`, on `machine`.
 #[must_use]

@@ -2,9 +2,9 @@
 
 use xoff_config::Machine;
 use xoff_config::written::grouped;
-use xoff_dataplane::units::Bytes;
 use xoff_lab::config::Network;
 use xoff_lab::network::account::table;
+use xoff_wire::units::Bytes;
 
 pub(super) fn text(network: &Network, machine: &Machine) -> String {
     let needs = network.needs(machine);

@@ -16,14 +16,14 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::low_level::pipe;
 use xoff_config::quantity;
 use xoff_config::shell::HttpAt;
-use xoff_dataplane::congestion::ReactionSettings;
-use xoff_dataplane::settings::Trust;
-use xoff_dataplane::units::{BitRate, Bytes, ClassSet, Nanos, Quanta};
+use xoff_flow_control::congestion::ReactionSettings;
+use xoff_flow_control::settings::Trust;
 use xoff_host::limiter::parse_reaction;
 use xoff_host::values;
 use xoff_nic::egress::{self, Egress, Removed};
 use xoff_nic::facts::{Facts, MacControl};
 use xoff_nic::{Agent, NicSettings, NicView, NicWishes, guard};
+use xoff_wire::units::{BitRate, Bytes, ClassSet, Nanos, Quanta};
 
 use crate::cli::{self, EXIT_CANNOT};
 use xoff_switch::confine::Confinement;

@@ -51,7 +51,7 @@ fn render(status: &NicStatus) -> String {
         time(reaction.p99_nanos),
         span(status.obey_reaction_max_nanos),
         grouped(reaction.count),
-        xoff_config::quantity::time(xoff_dataplane::units::Nanos(status.peer_response_nanos)),
+        xoff_config::quantity::time(xoff_wire::units::Nanos(status.peer_response_nanos)),
         if status.peer_response_measured { "" } else { " (not measured yet)" },
     );
     text += &format!(

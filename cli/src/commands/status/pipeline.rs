@@ -1,7 +1,7 @@
 //! Settings of the pipeline between ingress and egress queues, and its halts.
 
 use xoff_config::written::grouped;
-use xoff_dataplane::settings::{IngressOrder, WhenFull};
+use xoff_flow_control::settings::{IngressOrder, WhenFull};
 
 use super::layout::table;
 use xoff_config::format::{scaled, span};

@@ -1,9 +1,9 @@
 use std::collections::HashMap;
 
 use proptest::prelude::*;
+use xoff_flow_control::settings::HashSeed;
 
 use super::*;
-use crate::settings::HashSeed;
 use crate::testing::port_settings;
 use xoff_explore::explore;
 

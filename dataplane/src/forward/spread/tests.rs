@@ -2,9 +2,9 @@ use std::collections::BTreeSet;
 
 use proptest::prelude::*;
 use xoff_explore::explore;
+use xoff_wire::units::Bytes;
 
 use super::*;
-use crate::units::Bytes;
 
 const ALL: Ways = Ways(u64::MAX);
 

@@ -1,7 +1,8 @@
 //! What comes in by a member of a group is as from the group.
 
+use xoff_flow_control::settings::{GroupSettings, Member, Spread};
+
 use super::*;
-use crate::settings::{GroupSettings, Member, Spread};
 
 /// Ports 1 and 2 are a group, and 3 and 4; 0 and 5 are in none.
 fn grouped(uplinks: bool) -> SwitchSettings {

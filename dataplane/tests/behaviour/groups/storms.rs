@@ -1,8 +1,8 @@
 //! A member that a watchdog has closed takes no frame that another member takes, or will when it has room.
 
-use xoff_dataplane::drop_reason::DropReason;
-use xoff_dataplane::settings::{Spread, WatchdogAction, WatchdogSettings, WhenFull};
-use xoff_dataplane::units::{BitRate, Bytes, Nanos, PortId};
+use xoff_flow_control::drop_reason::DropReason;
+use xoff_flow_control::settings::{Spread, WatchdogAction, WatchdogSettings, WhenFull};
+use xoff_wire::units::{BitRate, Bytes, Nanos, PortId};
 
 use super::{EACH_FRAME, SIZE, beyond, fan, shares, waiting};
 use crate::bed::{Star, Stream};

@@ -1,12 +1,12 @@
 //! Groups whose members are ports of several workers: a frame that has been handed over stays with the member that was chosen for it, or
 //! takes another of the same worker where that member has closed.
 
-use xoff_dataplane::counters::Counters;
-use xoff_dataplane::drop_reason::DropReason;
 use xoff_dataplane::frame::Frame;
-use xoff_dataplane::settings::{Spread, Turns};
 use xoff_dataplane::switch::{Revision, Switch, WorkerId, Workers};
-use xoff_dataplane::units::{Bytes, Nanos, PortId};
+use xoff_flow_control::counters::Counters;
+use xoff_flow_control::drop_reason::DropReason;
+use xoff_flow_control::settings::{Spread, Turns};
+use xoff_wire::units::{Bytes, Nanos, PortId};
 
 use super::{BEYOND, fan, group};
 use crate::C3;

@@ -1,11 +1,11 @@
 //! Where floods go beside ports that stand still, and what they wait for: by which member of a group, and where memory is shared.
 
-use xoff_dataplane::drop_reason::DropReason;
-use xoff_dataplane::settings::{
+use xoff_flow_control::drop_reason::DropReason;
+use xoff_flow_control::settings::{
     EgressLimits, GroupSettings, HeadroomPlace, Member, Memory, SharedMemory, Spread, Turns, WatchdogAction,
     WatchdogSettings, WhenFull,
 };
-use xoff_dataplane::units::{BitRate, Bytes, MacAddr, Nanos, PortId};
+use xoff_wire::units::{BitRate, Bytes, MacAddr, Nanos, PortId};
 
 use super::{UNKNOWN, bring_to_a_standstill, missed, plan, run_paused};
 use crate::bed::{Star, Stream, SwitchPlan};

@@ -7,17 +7,17 @@ mod settled;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use xoff_dataplane::counter::Counter;
-use xoff_dataplane::counters::{ClassCounters, Counters};
 use xoff_dataplane::frame::Frame;
-use xoff_dataplane::settings::{
+use xoff_dataplane::switch::{Successor, Switch, WorkerId, Workers};
+use xoff_flow_control::counter::Counter;
+use xoff_flow_control::counters::{ClassCounters, Counters};
+use xoff_flow_control::settings::{
     Accounting, FlowControl, PolicyKind, QueueKind, SwitchSettings, WatchdogAction,
 };
-use xoff_dataplane::switch::{Successor, Switch, WorkerId, Workers};
-use xoff_dataplane::units::{Bytes, CLASSES, Class, ClassSet, MacAddr, Nanos, PortId, Quanta, RateStep};
-use xoff_dataplane::wire::header::{Header, Tci};
-use xoff_dataplane::wire::mac_control::{MacControl, Pfc};
-use xoff_dataplane::wire::{FlowKey, FlowPauseWriter, Operation, Rates};
+use xoff_wire::header::{Header, Tci};
+use xoff_wire::mac_control::{MacControl, Pfc};
+use xoff_wire::units::{Bytes, CLASSES, Class, ClassSet, MacAddr, Nanos, PortId, Quanta, RateStep};
+use xoff_wire::{FlowKey, FlowPauseWriter, Operation, Rates};
 
 use super::settings::{PORTS, PORTS_U8};
 use crate::bed::Batches;
@@ -506,7 +506,7 @@ impl Driver {
         assert_eq!(handed, taken);
     }
 
-    fn buffer(&self, port: u8) -> &xoff_dataplane::buffer::Buffer {
+    fn buffer(&self, port: u8) -> &xoff_flow_control::buffer::Buffer {
         self.workers[self.owners[usize::from(port)]].buffer()
     }
 }

@@ -8,13 +8,13 @@ mod settings;
 use driver::{Burst, Driver, Revised, Step};
 use proptest::prelude::*;
 use settings::{PORTS, PORTS_U8, any_plan, any_policy, any_port};
-use xoff_dataplane::headroom::Link;
-use xoff_dataplane::settings::{
+use xoff_explore::explore;
+use xoff_flow_control::headroom::Link;
+use xoff_flow_control::settings::{
     ClassSettings, EgressLimits, GroupSettings, HeadroomPlace, Member, Memory, PolicyKind, SharedMemory,
     Spread, Turns, WhenFull,
 };
-use xoff_dataplane::units::{Bytes, CLASSES, MacAddr, PortId};
-use xoff_explore::explore;
+use xoff_wire::units::{Bytes, CLASSES, MacAddr, PortId};
 
 use crate::bed::plan::{self, LINK};
 use crate::bed::{Batches, SwitchPlan};

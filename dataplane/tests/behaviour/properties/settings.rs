@@ -3,13 +3,13 @@
 use std::num::NonZeroU32;
 
 use proptest::prelude::*;
-use xoff_dataplane::headroom::Link;
-use xoff_dataplane::settings::{
+use xoff_flow_control::headroom::Link;
+use xoff_flow_control::settings::{
     Accounting, ClassSettings, Culprit, FlowControl, FrameRate, GPfcSettings, GroupSettings, IngressOrder,
     Member, Memory, PPfcSettings, PipelineSettings, PolicyKind, PolicySettings, PortSettings, QcnSettings,
     QueueKind, Service, Spread, Turns, VlanSettings, WatchdogAction, WatchdogSettings, WhenFull,
 };
-use xoff_dataplane::units::{BitRate, Bytes, ClassSet, Nanos, PortId, Quanta};
+use xoff_wire::units::{BitRate, Bytes, ClassSet, Nanos, PortId, Quanta};
 
 use crate::bed::SwitchPlan;
 use crate::bed::plan::{self, LINK, LOSSLESS};

@@ -1,6 +1,6 @@
 //! Packets that wait for any of several next hops.
 
-use xoff_dataplane::settings::{WatchdogAction, WatchdogSettings};
+use xoff_flow_control::settings::{WatchdogAction, WatchdogSettings};
 
 use super::*;
 

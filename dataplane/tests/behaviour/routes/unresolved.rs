@@ -3,7 +3,7 @@
 
 use std::num::NonZeroU32;
 
-use xoff_dataplane::settings::{FrameRate, IngressOrder, PipelineSettings};
+use xoff_flow_control::settings::{FrameRate, IngressOrder, PipelineSettings};
 
 use super::*;
 

@@ -5,8 +5,8 @@
 //! paths it is not, and one way stands for all: the measure of what spreading gains and costs.
 
 use serde::Serialize;
-use xoff_dataplane::counter::Counter;
-use xoff_dataplane::units::Nanos;
+use xoff_flow_control::counter::Counter;
+use xoff_wire::units::Nanos;
 
 use super::paths::{self, ADAPTIVE, FLOW, FRAME, HOSTS, SPREADS, SpreadCase};
 use crate::experiment::kernel_hosts::{Bulk, Carried, one_class, receive_buffer, sender};
@@ -272,8 +272,8 @@ pub(super) fn panels(all: &All<'_>) -> Vec<Panel> {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use xoff_config::Machine;
-    use xoff_dataplane::settings::{PortSettings, Trust};
-    use xoff_dataplane::units::{BitRate, CLASSES};
+    use xoff_flow_control::settings::{PortSettings, Trust};
+    use xoff_wire::units::{BitRate, CLASSES};
 
     use super::*;
     use crate::experiment::{Experiment, LINES, Verdict};

@@ -268,7 +268,7 @@ pub(super) mod tests {
 
     #[test]
     fn every_step_of_a_story_is_one_of_its_fabric() {
-        let line = xoff_dataplane::units::BitRate::from_mbps(100);
+        let line = xoff_wire::units::BitRate::from_mbps(100);
         for (story, plan) in
             stories().into_iter().zip([article::plan(line.into()).0, routed::plan(line.into()).plan])
         {

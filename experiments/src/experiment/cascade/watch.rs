@@ -8,10 +8,10 @@
 use std::time::Duration;
 
 use serde::Serialize;
-use xoff_dataplane::cause::{Cause, Trigger};
-use xoff_dataplane::counter::Histogram;
-use xoff_dataplane::counters::ClassCounters;
-use xoff_dataplane::units::Nanos;
+use xoff_flow_control::cause::{Cause, Trigger};
+use xoff_flow_control::counter::Histogram;
+use xoff_flow_control::counters::ClassCounters;
+use xoff_wire::units::Nanos;
 
 use crate::{LOSSLESS, Live, Plan, PortOf, settled};
 

@@ -1,6 +1,6 @@
-use xoff_dataplane::units::{BitRate, CLASSES};
 use xoff_host::HostReport;
 use xoff_host::report::{ReceivedStream, SentStream};
+use xoff_wire::units::{BitRate, CLASSES};
 
 use super::*;
 

@@ -9,7 +9,7 @@ use nix::sys::socket::{
 };
 use nix::sys::time::TimeVal;
 
-use xoff_dataplane::units::Bytes;
+use xoff_wire::units::Bytes;
 
 use super::*;
 use xoff_lab::{Device, Lab, VethOptions};

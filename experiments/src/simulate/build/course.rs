@@ -7,10 +7,10 @@ use std::sync::Arc;
 
 use miette::miette;
 use xoff_config::quantity;
-use xoff_dataplane::settings::SwitchSettings;
-use xoff_dataplane::units::{Nanos, PortId};
+use xoff_flow_control::settings::SwitchSettings;
 use xoff_sim::flows::FlowFabric;
 use xoff_sim::{At, ControlFaults, Line, NodeId, Picos, Plan, Purpose, Seed, Stalls};
+use xoff_wire::units::{Nanos, PortId};
 
 use super::{named, picos};
 use crate::scenario::{self, Ailment, Fault, LinkFault, SwitchFault};

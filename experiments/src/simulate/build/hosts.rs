@@ -2,14 +2,14 @@
 
 use miette::miette;
 use xoff_config::quantity;
-use xoff_dataplane::congestion::ReactionSettings;
-use xoff_dataplane::units::{Class, ClassSet};
+use xoff_flow_control::congestion::ReactionSettings;
 use xoff_host::Obedience;
 use xoff_sim::flows::{
     Control, DcqcnSettings, FlowFabric, HostSettings, RoceSettings, SlowReceiver, SwiftSettings,
     TimelySettings, Transport,
 };
 use xoff_sim::{At, Line, NodeId, Picos, Plan, Purpose, Seed};
+use xoff_wire::units::{Class, ClassSet};
 
 use super::picos;
 use crate::scenario::{self, Scenario};

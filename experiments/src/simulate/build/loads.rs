@@ -5,7 +5,6 @@ use std::path::Path;
 use miette::miette;
 use xoff_config::file::read_text;
 use xoff_config::quantity;
-use xoff_dataplane::units::{BitRate, Class};
 use xoff_sim::flows::{FlowFabric, FlowPlan};
 use xoff_sim::hpcc::ImportedFlow;
 use xoff_sim::load::{
@@ -13,6 +12,7 @@ use xoff_sim::load::{
     parse_flows, permutation, poisson, ring,
 };
 use xoff_sim::{At, Picos, Plan, Seed};
+use xoff_wire::units::{BitRate, Class};
 
 use super::super::files::FLOWS;
 use super::picos;

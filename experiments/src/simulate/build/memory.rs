@@ -5,9 +5,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use miette::miette;
-use xoff_dataplane::units::Bytes;
 use xoff_sim::load::mean_on_line;
 use xoff_sim::{Plan, SwitchKind};
+use xoff_wire::units::Bytes;
 
 use super::loads::{host_rate, sizes};
 use crate::scenario::{self, Load, LoadKind, Scenario};
@@ -123,9 +123,9 @@ mod tests {
     #![allow(clippy::unwrap_used)]
 
     use crate::scenario::Source;
-    use xoff_dataplane::units::BitRate;
     use xoff_sim::topology::Build;
     use xoff_sim::{Line, Picos, ideal};
+    use xoff_wire::units::BitRate;
 
     use super::*;
     use crate::simulate::build::{model, plan};

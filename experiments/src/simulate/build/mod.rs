@@ -17,10 +17,10 @@ pub use course::Course;
 pub use import::Import;
 pub use memory::Room;
 pub use plan::named;
-use xoff_dataplane::units::Nanos;
 use xoff_sim::flows::FlowFabric;
 use xoff_sim::topology::Build;
 use xoff_sim::{At, Picos, Seed};
+use xoff_wire::units::Nanos;
 
 use xoff_switch::machine;
 

@@ -4,11 +4,11 @@ use std::path::Path;
 
 use miette::miette;
 use xoff_config::file::read_text;
-use xoff_dataplane::settings::MEMBERS_MAX;
-use xoff_dataplane::units::{Nanos, PORTS_MAX};
+use xoff_flow_control::settings::MEMBERS_MAX;
 use xoff_sim::hpcc::{self, Imported, Nodes};
 use xoff_sim::topology::{Build, Dumbbell, FatTree, Graph, LeafSpine, Ring, edge_list, ofc_fig1};
 use xoff_sim::{At, Line, Plan};
+use xoff_wire::units::{Nanos, PORTS_MAX};
 
 use super::super::files::{IMPORTED, LINKS};
 use super::picos;

@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use miette::miette;
 use xoff_config::Config;
-use xoff_dataplane::settings::SwitchSettings;
-use xoff_dataplane::units::ClassSet;
+use xoff_flow_control::settings::SwitchSettings;
 use xoff_sim::{SwitchKind, ideal};
+use xoff_wire::units::ClassSet;
 
 use super::course::Revised;
 use crate::scenario::{Change, Of, PortLine, Source};

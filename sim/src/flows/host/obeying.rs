@@ -1,7 +1,7 @@
 //! Requests of switches to a host: pauses of classes and flows, rates, and congestion notifications (QCN).
 
-use xoff_dataplane::units::Nanos;
-use xoff_dataplane::wire::{Cnm, FlowKey, Header};
+use xoff_wire::units::Nanos;
+use xoff_wire::{Cnm, FlowKey, Header};
 
 use super::super::segment::about;
 use super::super::sending::Wait;

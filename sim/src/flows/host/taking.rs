@@ -1,6 +1,6 @@
 //! Reception at a host: data is processed at once, or later by a slow receiver, and answered.
 
-use xoff_dataplane::units::Class;
+use xoff_wire::units::Class;
 
 use super::super::intake::{Arrived, Intake, ReceiverPause, SlowReceiver};
 use super::super::segment::{Kind, Segment, port};

@@ -24,8 +24,8 @@ use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::task::yield_now;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 use xoff_dataplane::tap::{TAPS_MAX, TapId};
-use xoff_dataplane::units::{PortId, PortSet};
 use xoff_recording::pcapng::{Interface, Writer};
+use xoff_wire::units::{PortId, PortSet};
 
 use super::asker::Asker;
 use super::connections::Deadline;

@@ -1,6 +1,6 @@
 //! Parameters of `/capture`.
 
-use xoff_dataplane::units::{PortId, PortSet};
+use xoff_wire::units::{PortId, PortSet};
 
 use crate::capture::{Filter, FilterError};
 

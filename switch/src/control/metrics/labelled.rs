@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use xoff_dataplane::drop_reason::DropReason;
+use xoff_flow_control::drop_reason::DropReason;
 
 use super::super::exposition::{Exposition, Kind};
 use super::super::routes::RouterStatus;

@@ -6,8 +6,8 @@ mod times;
 use std::sync::LazyLock;
 use std::time::UNIX_EPOCH;
 
-use xoff_dataplane::settings::{PolicyKind, WhenFull};
-use xoff_dataplane::units::{Class, PortId};
+use xoff_flow_control::settings::{PolicyKind, WhenFull};
+use xoff_wire::units::{Class, PortId};
 use xoff_xdp::XdpStatistics;
 
 use super::exposition::{Exposition, Kind, seconds};

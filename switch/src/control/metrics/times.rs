@@ -1,6 +1,6 @@
 //! Histograms; `/status` has only their quantiles.
 
-use xoff_dataplane::counter::{FineHistogram, Histogram};
+use xoff_flow_control::counter::{FineHistogram, Histogram};
 
 use super::super::exposition::{Exposition, Kind};
 use super::super::series::Table;

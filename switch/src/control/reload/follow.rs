@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tokio::time::sleep;
-use xoff_dataplane::settings::SwitchSettings;
+use xoff_flow_control::settings::SwitchSettings;
 
 use super::{Asked, Reloader, Reloads};
 

@@ -28,9 +28,9 @@ use xoff_config::file::Unread;
 use xoff_config::memory::Held;
 use xoff_config::shell::Worker as WorkerPlan;
 use xoff_config::{Change, Changes, Config, OwnPolicy, Problem};
-use xoff_dataplane::settings::{PortSettings, SwitchSettings};
 use xoff_dataplane::switch::{Revision, WorkerId, Workers};
-use xoff_dataplane::units::{Class, Nanos, PortId};
+use xoff_flow_control::settings::{PortSettings, SwitchSettings};
+use xoff_wire::units::{Class, Nanos, PortId};
 use xoff_xdp::Share;
 
 pub use http::ReloadRequest;
@@ -481,7 +481,7 @@ fn log(source: &Source, outcome: &Result<Reloaded, NotReloaded>) {
 
 #[cfg(test)]
 mod tests {
-    use xoff_dataplane::units::Bytes;
+    use xoff_wire::units::Bytes;
 
     use super::*;
     use crate::control::testing::view;

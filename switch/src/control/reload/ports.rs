@@ -13,7 +13,7 @@ use futures::future::join_all;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep, timeout};
 use xoff_config::Config;
-use xoff_dataplane::units::PortId;
+use xoff_wire::units::PortId;
 use xoff_xdp::Port;
 
 use super::super::adoption::adopt;

@@ -7,12 +7,12 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use xoff_dataplane::counters::Counters;
-use xoff_dataplane::drop_reason::DropReason;
 use xoff_dataplane::ledger::Ledger;
-use xoff_dataplane::settings::{PolicyKind, SwitchSettings};
-use xoff_dataplane::units::{CLASSES, Class, MacAddr, PortId};
 use xoff_ebpf::{EbpfError, Place};
+use xoff_flow_control::counters::Counters;
+use xoff_flow_control::drop_reason::DropReason;
+use xoff_flow_control::settings::{PolicyKind, SwitchSettings};
+use xoff_wire::units::{CLASSES, Class, MacAddr, PortId};
 use xoff_xdp::{DeviceDrops, Look, PortDriver, Unread, XdpStatistics};
 
 use super::mailbox::{Address, Inbox, Request};

@@ -8,9 +8,9 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 use xoff_config::shell::RouterInterface;
-use xoff_dataplane::decision::CustomPolicy;
-use xoff_dataplane::settings::{Custom, PolicyFactory, Spread};
-use xoff_dataplane::units::{ClassSet, Site};
+use xoff_flow_control::decision::CustomPolicy;
+use xoff_flow_control::settings::{Custom, PolicyFactory, Spread};
+use xoff_wire::units::{ClassSet, Site};
 
 use super::*;
 use crate::control::metrics::render;
@@ -93,7 +93,7 @@ fn remarks(source: &str) -> BTreeMap<String, String> {
 
 fn reasons() -> String {
     let mut text = format!("{REASONS}| reason | kind | meaning |\n|---|---|---|\n");
-    let remarks = remarks(include_str!("../../../../dataplane/src/drop_reason.rs"));
+    let remarks = remarks(include_str!("../../../../flow-control/src/drop_reason.rs"));
     for reason in DropReason::ALL {
         let remark = remarks[&format!("{reason:?}")]
             .replace("[`crate::settings::FLOOD_COPIES_MAX`]", "`FLOOD_COPIES_MAX`");

@@ -1,7 +1,7 @@
 //! Reloads that need no worker.
 
-use xoff_dataplane::drop_reason::DropReason;
-use xoff_dataplane::units::PortId;
+use xoff_flow_control::drop_reason::DropReason;
+use xoff_wire::units::PortId;
 
 use super::*;
 

@@ -1,9 +1,9 @@
 //! Watched conditions: counters, places, and log messages.
 
-use xoff_dataplane::drop_reason::{DropKind, DropReason};
 use xoff_dataplane::forward::LOOP_HOLD;
-use xoff_dataplane::settings::{FlowControl, LoopDetection};
-use xoff_dataplane::units::{Class, PortId};
+use xoff_flow_control::drop_reason::{DropKind, DropReason};
+use xoff_flow_control::settings::{FlowControl, LoopDetection};
+use xoff_wire::units::{Class, PortId};
 
 use super::super::unseen::Unseen;
 use super::super::view::{PortView, SwitchView};

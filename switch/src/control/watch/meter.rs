@@ -3,8 +3,8 @@
 //! The bucket leaks at the line rate. A stalled worker finds many frames at once, so the bucket holds the bytes of the
 //! longest stall that occurred or is budgeted. Overflow was sent too fast.
 
-use xoff_dataplane::settings::PortSettings;
-use xoff_dataplane::units::{Bytes, Class, Nanos, PortId};
+use xoff_flow_control::settings::PortSettings;
+use xoff_wire::units::{Bytes, Class, Nanos, PortId};
 
 use super::super::view::{PortView, SwitchView};
 
@@ -62,7 +62,7 @@ fn on_line(view: &SwitchView, port: PortId) -> u64 {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
-    use xoff_dataplane::units::BitRate;
+    use xoff_wire::units::BitRate;
 
     use super::*;
     use crate::control::testing::view;

@@ -11,8 +11,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use xoff_dataplane::settings::SwitchSettings;
-use xoff_dataplane::units::Nanos;
+use xoff_flow_control::settings::SwitchSettings;
+use xoff_wire::units::Nanos;
 
 use self::conditions::{Condition, Place, Seen};
 use self::meter::Meter;

@@ -2,9 +2,9 @@ use std::fs::File;
 use std::io::{Read as _, Seek as _};
 use std::sync::Arc;
 
-use xoff_dataplane::drop_reason::DropReason;
-use xoff_dataplane::settings::ClassSettings;
-use xoff_dataplane::units::{Class, PortId};
+use xoff_flow_control::drop_reason::DropReason;
+use xoff_flow_control::settings::ClassSettings;
+use xoff_wire::units::{Class, PortId};
 
 use super::*;
 use crate::control::{start, testing::view};

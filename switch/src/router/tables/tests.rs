@@ -1,12 +1,12 @@
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use xoff_dataplane::routing::{Hop, Onward};
-use xoff_dataplane::units::{PortId, Site};
-use xoff_dataplane::wire::ip::Packet;
 use xoff_netlink::packet_route::AddressFamily;
 use xoff_netlink::packet_route::route::{
     RouteAttribute, RouteLwEnCapType, RouteMessage, RouteMetric, RouteNextHop, RouteType,
 };
+use xoff_wire::ip::Packet;
+use xoff_wire::units::{PortId, Site};
 
 use super::*;
 

@@ -2,7 +2,7 @@
 
 use xoff_dataplane::driver::Boundary as _;
 use xoff_dataplane::frame::Frame;
-use xoff_dataplane::units::PortId;
+use xoff_wire::units::PortId;
 
 use super::{Driver, PORTS_U8};
 

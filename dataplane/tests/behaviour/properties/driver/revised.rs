@@ -1,8 +1,8 @@
 //! Other settings, of what may be otherwise in a running switch.
 
-use xoff_dataplane::settings::FlowControl;
 use xoff_dataplane::switch::{Revision, WorkerId, Workers};
-use xoff_dataplane::units::{Bytes, Class, Nanos};
+use xoff_flow_control::settings::FlowControl;
+use xoff_wire::units::{Bytes, Class, Nanos};
 
 use super::super::settings::AnyPort;
 use super::Driver;

@@ -1,6 +1,6 @@
 //! Whether what waits has to.
 
-use xoff_dataplane::units::{Bytes, PortId};
+use xoff_wire::units::{Bytes, PortId};
 
 use super::{Driver, PORTS_U8, all_queues};
 

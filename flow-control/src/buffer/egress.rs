@@ -1,0 +1,99 @@
+//! One egress queue: what it holds, and its own limits.
+
+use xoff_wire::units::Bytes;
+
+use crate::load::Load;
+use crate::settings::ClassSettings;
+
+/// What one egress queue holds, and its own limits.
+#[derive(Clone, Copy, Debug)]
+#[repr(align(64))]
+pub(super) struct EgressQueue {
+    pub(super) bytes: Bytes,
+    pub(super) max: Bytes,
+    pub(super) frames: u32,
+    pub(super) frames_max: u32,
+    /// Both of them once the queue is empty.
+    pub(super) next: (Bytes, u32),
+    pub(super) reserve: Bytes,
+    /// The class is lossless somewhere, and whatever its ingress lets in has room here: no limit that queues share holds.
+    pub(super) exempt: bool,
+    /// The class is lossy at every port: what enters takes of the lossy pool.
+    pub(super) is_lossy: bool,
+    /// What the queue has taken of the pool: all that it holds, or what a class held that was lossy before.
+    pooled_bytes: Bytes,
+    pooled_frames: u32,
+}
+
+const _: () = assert!(size_of::<EgressQueue>() == 64, "a cache line");
+
+impl EgressQueue {
+    pub(super) const fn new(class: &ClassSettings, exempt: bool, is_lossy: bool) -> EgressQueue {
+        EgressQueue {
+            bytes: Bytes::ZERO,
+            max: class.egress_max,
+            frames: 0,
+            frames_max: class.egress_max_frames,
+            next: (class.egress_max, class.egress_max_frames),
+            reserve: class.egress_reserve,
+            exempt,
+            is_lossy,
+            pooled_bytes: Bytes::ZERO,
+            pooled_frames: 0,
+        }
+    }
+
+    /// What the queue has taken of the lossy pool.
+    pub(super) const fn pooled(&self) -> Load {
+        Load { frames: self.pooled_frames, bytes: self.pooled_bytes }
+    }
+
+    /// Counts `load` in. Returns what it takes of the lossy pool.
+    #[inline]
+    pub(super) fn enter(&mut self, load: Load) -> Load {
+        self.bytes += load.bytes;
+        self.frames += load.frames;
+        if !self.is_lossy {
+            return Load::NONE;
+        }
+        self.pooled_bytes += load.bytes;
+        self.pooled_frames += load.frames;
+        load
+    }
+
+    /// Counts `load` out. Returns what the lossy pool has back.
+    #[inline]
+    pub(super) fn leave(&mut self, load: Load) -> Load {
+        self.bytes -= load.bytes;
+        self.frames -= load.frames;
+        if self.frames == 0 {
+            (self.max, self.frames_max) = self.next;
+        }
+        let back =
+            Load { frames: load.frames.min(self.pooled_frames), bytes: load.bytes.min(self.pooled_bytes) };
+        self.pooled_bytes -= back.bytes;
+        self.pooled_frames -= back.frames;
+        back
+    }
+
+    /// Other limits from now on. Where it `keeps_room`, what ingress queues have let in under the limits before has it still.
+    pub(super) fn revise(&mut self, class: &ClassSettings, exempt: bool, is_lossy: bool, keeps_room: bool) {
+        let before = *self;
+        let EgressQueue { bytes, frames, .. } = before;
+        *self = EgressQueue { bytes, frames, ..EgressQueue::new(class, exempt, is_lossy) };
+        if keeps_room {
+            self.max = self.max.max(before.max);
+            self.frames_max = self.frames_max.max(before.frames_max);
+        }
+        let pooled = if is_lossy { Load { frames, bytes } } else { before.pooled() };
+        (self.pooled_frames, self.pooled_bytes) = (pooled.frames, pooled.bytes);
+    }
+
+    /// What `size` bytes more take beyond the reserve, where that counts.
+    pub(super) fn beyond_reserve_with(&self, size: Bytes) -> Bytes {
+        match self.exempt {
+            true => Bytes::ZERO,
+            false => (self.bytes + size).saturating_sub(self.bytes.max(self.reserve)),
+        }
+    }
+}

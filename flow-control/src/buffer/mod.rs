@@ -1,0 +1,491 @@
+//! Who holds how many bytes: per (ingress port, class), per (egress port, class), and what both may
+//! still take.
+//!
+//! The same bytes are counted twice, once where they came in and once where they wait to go out
+//! (as 802.1Q-conforming shared-memory switches do). The ingress count decides about pause, the
+//! egress count about congestion. Nothing here knows what a frame is.
+//!
+//! * [`Memory::Dedicated`]: a queue's limits stand by themselves. A lossless queue fills up to XOFF,
+//!   then into its headroom; a lossy one up to its maximum.
+//! * [`Memory::Shared`]: a queue fills its reserve, then takes from the common pool while every limit
+//!   (its own, `alpha` times what is free, its port's, all ingress queues') allows, and a lossless one
+//!   then goes into its headroom. Reserves never lend to the pool, nor does headroom, unless it is taken from there.
+//!   Egress queues have limits of their own beyond their reserves: each one's, its port's, that of all.
+
+mod egress;
+mod ingress;
+mod lossy;
+
+use std::sync::Arc;
+
+use xoff_wire::units::{Bytes, CLASSES, Class, ClassSet, PortId, TAGS};
+
+use crate::counters::Counters;
+use crate::decision::Occupancies;
+use crate::drop_reason::DropReason;
+pub use crate::load::Load;
+pub use crate::load::Margin;
+use crate::occupancy::Occupancy;
+use crate::prefetch::prefetch;
+use crate::settings::{
+    Accounting, EgressLimits, HeadroomPlace, Memory, PortSettings, SharedMemory, SwitchSettings,
+};
+use egress::EgressQueue;
+use ingress::IngressQueue;
+use lossy::LossyUse;
+
+/// All occupancies of a switch.
+#[derive(Debug)]
+pub struct Buffer {
+    memory: Memory,
+    ingress: Box<[[IngressQueue; CLASSES]]>,
+    egress: Box<[[EgressQueue; CLASSES]]>,
+    /// What ingress queues have taken of the pool, and those of each port.
+    pool_used: Bytes,
+    port_used: Box<[Bytes]>,
+    /// What egress queues hold beyond their reserves, and those of each port.
+    egress_used: Bytes,
+    egress_port_used: Box<[Bytes]>,
+    /// Whether that is of the pool: frames that wait there count nowhere else.
+    egress_is_pooled: bool,
+    /// Classes that are lossless at one port at least.
+    lossless: ClassSet,
+    /// What queues of all other classes hold together.
+    lossy: LossyUse,
+    /// What other workers decide by, too.
+    occupancy: Arc<Occupancy>,
+    counters: Arc<Counters>,
+}
+
+impl Buffer {
+    /// Of a worker that has `own_ports` of all ports.
+    pub fn new(settings: &SwitchSettings, own_ports: usize, counters: Arc<Counters>) -> Buffer {
+        let per_port = |port: usize| settings.ports[port].classes;
+        let ports = settings.ports.len();
+        let limits_all = limits_all_egress(settings);
+        let (exempt, lossless) = (exempt(settings), settings.lossless_anywhere());
+        Buffer {
+            memory: settings.memory,
+            ingress: (0..ports)
+                .map(|port| {
+                    let longest = longest_frame(&settings.ports[port]);
+                    per_port(port).map(|class| IngressQueue::new(&class, settings.memory, longest))
+                })
+                .collect(),
+            egress: (0..ports)
+                .map(|port| {
+                    let classes = per_port(port);
+                    let queue = |class: Class| {
+                        let settings = &classes[class.index()];
+                        EgressQueue::new(settings, exempt.contains(class), !lossless.contains(class))
+                    };
+                    Class::ALL.map(queue)
+                })
+                .collect(),
+            pool_used: Bytes::ZERO,
+            port_used: vec![Bytes::ZERO; ports].into_boxed_slice(),
+            egress_used: Bytes::ZERO,
+            egress_port_used: vec![Bytes::ZERO; ports].into_boxed_slice(),
+            egress_is_pooled: limits_all && settings.accounting == Accounting::UntilForwarded,
+            lossless,
+            lossy: LossyUse::new(settings.lossy_pool, own_ports, ports),
+            occupancy: Arc::clone(counters.occupancy()),
+            counters,
+        }
+    }
+
+    /// Other limits from now on. What has been counted in stays counted, however much more that is than the new limits
+    /// allow.
+    pub fn revise(&mut self, settings: &SwitchSettings) {
+        let (exempt, lossless) = (exempt(settings), settings.lossless_anywhere());
+        let is_shared = matches!(settings.memory, Memory::Shared(_));
+        // Where what waits at an egress counts nowhere else, memory is reckoned by these limits.
+        let counts_at_ingress = settings.accounting == Accounting::UntilTransmitted;
+        self.memory = settings.memory;
+        self.egress_is_pooled =
+            limits_all_egress(settings) && settings.accounting == Accounting::UntilForwarded;
+        (self.pool_used, self.egress_used) = (Bytes::ZERO, Bytes::ZERO);
+        self.lossless = lossless;
+        self.lossy.revise(settings.lossy_pool);
+        for (index, port) in settings.ports.iter().enumerate() {
+            let (mut pooled, mut beyond_reserves) = (Bytes::ZERO, Bytes::ZERO);
+            for class in Class::ALL {
+                let of_class = &port.classes[class.index()];
+                let ingress = &mut self.ingress[index][class.index()];
+                ingress.revise(of_class, settings.memory, longest_frame(port));
+                pooled += ingress.pooled();
+                let egress = &mut self.egress[index][class.index()];
+                let keeps_room =
+                    lossless.contains(class) && (counts_at_ingress || egress.bytes > Bytes::ZERO);
+                egress.revise(of_class, exempt.contains(class), !lossless.contains(class), keeps_room);
+                self.lossy.enter(egress.pooled());
+                if !egress.exempt {
+                    beyond_reserves += egress.bytes.saturating_sub(egress.reserve);
+                }
+            }
+            if is_shared {
+                (self.port_used[index], self.egress_port_used[index]) = (pooled, beyond_reserves);
+                self.pool_used += pooled;
+                self.egress_used += beyond_reserves;
+            }
+        }
+    }
+
+    /// Has brought near what frames of `class` are counted by at `port`.
+    #[inline]
+    pub fn prefetch(&self, port: PortId, class: Class) {
+        prefetch(&self.ingress[port.index()][class.index()]);
+        prefetch(&self.egress[port.index()][class.index()]);
+    }
+
+    /// Counts `load` in at its ingress queue, or says why there is no room.
+    #[inline]
+    pub fn enter_ingress(
+        &mut self,
+        port: PortId,
+        class: Class,
+        load: impl Into<Load>,
+    ) -> Result<(), DropReason> {
+        let threshold = self.ingress_threshold(port, class);
+        let left = self.left_for_headroom(port).unwrap_or(Bytes::MAX);
+        let queue = &mut self.ingress[port.index()][class.index()];
+        let from_pool = queue.enter(load.into(), threshold, left)?;
+        if let Memory::Shared(_) = self.memory {
+            self.pool_used += from_pool;
+            self.port_used[port.index()] += from_pool;
+        }
+        self.show_ingress(port, class);
+        Ok(())
+    }
+
+    /// What may enter the ingress queue with none of it at XOFF or refused.
+    #[must_use]
+    pub fn margin_below_xoff(&self, port: PortId, class: Class) -> Margin {
+        self.below_xoff(port, class).unwrap_or(Margin::NONE)
+    }
+
+    /// The same; `None` where the queue is at XOFF.
+    #[inline]
+    fn below_xoff(&self, port: PortId, class: Class) -> Option<Margin> {
+        let queue = &self.ingress[port.index()][class.index()];
+        let mut fixed = queue.below_xoff(self.fixed_threshold(port, class))?;
+        if let Some(left) = self.left_for_headroom(port) {
+            if queue.lacks_room(left) {
+                return None;
+            }
+            fixed.bytes = fixed.bytes.min(queue.until_room_lacks(left));
+        }
+        match self.memory {
+            Memory::Shared(SharedMemory { alpha_log2: Some(n), pool, .. }) => {
+                let mut dynamic = queue.below_xoff(self.dynamic_threshold(pool, n))?;
+                // What enters takes `alpha` times as much off the threshold, too.
+                dynamic.bytes.0 >>= u32::from(n.max(0).unsigned_abs()) + 1;
+                Some(fixed.min(dynamic))
+            }
+            Memory::Shared(_) | Memory::Dedicated => Some(fixed),
+        }
+    }
+
+    /// Counts `load` out of its ingress queue.
+    #[inline]
+    pub fn leave_ingress(&mut self, port: PortId, class: Class, load: impl Into<Load>) {
+        let queue = &mut self.ingress[port.index()][class.index()];
+        let to_pool = queue.leave(load.into());
+        if let Memory::Shared(_) = self.memory {
+            self.pool_used -= to_pool;
+            self.port_used[port.index()] -= to_pool;
+        }
+        let counters = self.counters.class(port, class);
+        counters.ingress_bytes.set(queue.bytes().0);
+        counters.headroom_bytes.set(queue.headroom_used().0);
+    }
+
+    /// Whether the queue is at or above its XOFF threshold; or, where headroom is of the pool, whether that has no room
+    /// for one more frame.
+    #[inline]
+    #[must_use]
+    pub fn at_xoff(&self, port: PortId, class: Class) -> bool {
+        self.below_xoff(port, class).is_none()
+    }
+
+    /// Whether the queue is below its XON threshold.
+    #[inline]
+    #[must_use]
+    pub fn below_xon(&self, port: PortId, class: Class) -> bool {
+        let queue = &self.ingress[port.index()][class.index()];
+        let lacks_room = || self.left_for_headroom(port).is_some_and(|left| queue.lacks_room(left));
+        queue.below_xon(self.ingress_threshold(port, class)) && !lacks_room()
+    }
+
+    /// Bytes at which the queue reaches XOFF now: in shared memory that depends on what others hold.
+    #[inline]
+    #[must_use]
+    pub fn xoff(&self, port: PortId, class: Class) -> Bytes {
+        self.ingress[port.index()][class.index()].xoff(self.ingress_threshold(port, class))
+    }
+
+    /// Bytes below which it resumes, now.
+    #[must_use]
+    pub fn xon(&self, port: PortId, class: Class) -> Bytes {
+        self.ingress[port.index()][class.index()].xon(self.ingress_threshold(port, class))
+    }
+
+    /// The most that a part, one in `parts`, of what is below XON may be, now.
+    pub fn part_of_xon(&self, port: PortId, class: Class, parts: u32) -> Load {
+        let frames = self.ingress[port.index()][class.index()].xon_in_frames() / parts;
+        Load { frames, bytes: Bytes(self.xon(port, class).0 / u64::from(parts)) }
+    }
+
+    /// Bytes that came in through `port` in `class` and still count there.
+    #[must_use]
+    pub fn ingress(&self, port: PortId, class: Class) -> Bytes {
+        self.ingress[port.index()][class.index()].bytes()
+    }
+
+    /// Bytes of them in the headroom.
+    #[inline]
+    #[must_use]
+    pub fn headroom_used(&self, port: PortId, class: Class) -> Bytes {
+        self.ingress[port.index()][class.index()].headroom_used()
+    }
+
+    /// Bytes of `class` that wait or are committed at egress `port`.
+    #[must_use]
+    pub fn egress(&self, port: PortId, class: Class) -> Bytes {
+        self.egress[port.index()][class.index()].bytes
+    }
+
+    /// Bytes of `class` that came in through `ingress` and wait or are committed at `egress`, whichever
+    /// worker's port that is.
+    #[must_use]
+    pub fn between(&self, ingress: PortId, egress: PortId, class: Class) -> Bytes {
+        Bytes(self.occupancy.between(ingress, egress, class).get())
+    }
+
+    /// The egress queue of `class` that holds most of what came in through `ingress`; `None` where none
+    /// holds any. Not for every frame.
+    #[must_use]
+    pub fn fullest_behind(&self, ingress: PortId, class: Class) -> Option<PortId> {
+        let ports = (0..=u8::MAX).map(PortId).take(self.ingress.len());
+        let held = |egress: &PortId| self.between(ingress, *egress, class);
+        ports.rev().max_by_key(held).filter(|egress| held(egress) > Bytes::ZERO)
+    }
+
+    /// Whether `class` is lossy at every port.
+    pub fn is_lossy(&self, class: Class) -> bool {
+        !self.lossless.contains(class)
+    }
+
+    /// Whether the egress queue has room for a frame of `size`.
+    #[inline]
+    #[must_use]
+    pub fn egress_has_room(&self, port: PortId, class: Class, size: Bytes) -> bool {
+        self.egress_room(port, class).allows(Load::from(size))
+    }
+
+    /// What may enter the egress queue with room for each frame of it.
+    #[inline]
+    #[must_use]
+    pub fn egress_room(&self, port: PortId, class: Class) -> Margin {
+        let queue = &self.egress[port.index()][class.index()];
+        let own = Margin {
+            frames: queue.frames_max.saturating_sub(queue.frames),
+            bytes: queue.max.saturating_sub(queue.bytes.saturating_add(Bytes(1))),
+        };
+        let own = if queue.is_lossy { own.min(self.lossy.room(queue.bytes)) } else { own };
+        match self.memory {
+            Memory::Shared(shared) if !queue.exempt => {
+                let in_reserve = queue.reserve.saturating_sub(queue.bytes);
+                let of_port = shared.egress_port_limit.saturating_sub(self.egress_port_used[port.index()]);
+                let in_pool = shared.egress_limit.saturating_sub(self.egress_used).min(of_port);
+                own.min(Margin::of(in_reserve.saturating_add(in_pool)))
+            }
+            Memory::Shared(_) | Memory::Dedicated => own,
+        }
+    }
+
+    /// Whether what the egress queues share has room for a frame of `size` at each of `ports`; true, too, where
+    /// nothing is there that could make room.
+    pub fn egresses_have_room(&self, ports: impl Iterator<Item = PortId>, class: Class, size: Bytes) -> bool {
+        let Memory::Shared(shared) = self.memory else { return true };
+        let taken = ports
+            .map(|port| self.egress_beyond_reserve(port, class, size))
+            .fold(Bytes::ZERO, Bytes::saturating_add);
+        let makes_room = taken > Bytes::ZERO && self.egress_used > Bytes::ZERO;
+        !makes_room || self.egress_used.saturating_add(taken) <= shared.egress_limit
+    }
+
+    /// What a frame of `size` would take at an egress queue of what they share.
+    pub fn egress_beyond_reserve(&self, port: PortId, class: Class, size: Bytes) -> Bytes {
+        self.egress[port.index()][class.index()].beyond_reserve_with(size)
+    }
+
+    /// Counts `load`, which came in through `ingress`, in at its egress queue.
+    #[inline]
+    pub fn enter_egress(&mut self, ingress: PortId, port: PortId, class: Class, load: impl Into<Load>) {
+        let load = load.into();
+        self.occupancy.between(ingress, port, class).add(load.bytes.0);
+        let queue = &mut self.egress[port.index()][class.index()];
+        if let Memory::Shared(_) = self.memory {
+            let beyond = queue.beyond_reserve_with(load.bytes);
+            self.egress_used += beyond;
+            self.egress_port_used[port.index()] += beyond;
+        }
+        self.lossy.enter(queue.enter(load));
+        self.occupancy.queue(port, class).egress_bytes.set(queue.bytes.0);
+        let counters = self.counters.class(port, class);
+        counters.egress_bytes.set(queue.bytes.0);
+        counters.egress_watermark.raise(queue.bytes.0);
+    }
+
+    /// Counts `load`, which came in through `ingress`, out of its egress queue.
+    #[inline]
+    pub fn leave_egress(&mut self, ingress: PortId, port: PortId, class: Class, load: impl Into<Load>) {
+        let load = load.into();
+        self.occupancy.between(ingress, port, class).sub(load.bytes.0);
+        let queue = &mut self.egress[port.index()][class.index()];
+        self.lossy.leave(queue.leave(load));
+        if let Memory::Shared(_) = self.memory {
+            let beyond = queue.beyond_reserve_with(load.bytes);
+            self.egress_used -= beyond;
+            self.egress_port_used[port.index()] -= beyond;
+        }
+        self.occupancy.queue(port, class).egress_bytes.set(queue.bytes.0);
+        self.counters.class(port, class).egress_bytes.set(queue.bytes.0);
+    }
+
+    /// What the ingress queue may take beyond its reserve before it counts as full (dedicated memory:
+    /// before XOFF, or the maximum of a lossy queue).
+    #[inline]
+    fn ingress_threshold(&self, port: PortId, class: Class) -> Bytes {
+        let fixed = self.fixed_threshold(port, class);
+        match self.memory {
+            Memory::Shared(SharedMemory { alpha_log2: Some(n), pool, .. }) => {
+                fixed.min(self.dynamic_threshold(pool, n))
+            }
+            Memory::Shared(_) | Memory::Dedicated => fixed,
+        }
+    }
+
+    /// The same without the dynamic threshold: it moves only with what others hold.
+    #[inline]
+    fn fixed_threshold(&self, port: PortId, class: Class) -> Bytes {
+        let queue = &self.ingress[port.index()][class.index()];
+        let own = queue.limit();
+        match self.memory {
+            Memory::Dedicated => own,
+            Memory::Shared(shared) => {
+                // What others leave of each limit; what this queue holds already counts for it.
+                let left = |limit: Bytes, used: Bytes| {
+                    queue.pooled_below_xoff().saturating_add(limit.saturating_sub(used))
+                };
+                own.min(left(shared.pool, self.all_pool_used()))
+                    .min(left(shared.ingress_limit, self.pool_used))
+                    .min(left(shared.port_limit, self.port_used[port.index()]))
+            }
+        }
+    }
+
+    /// What of a pool of this size is left.
+    #[inline]
+    fn pool_left(&self, pool: Bytes) -> Bytes {
+        pool.saturating_sub(self.all_pool_used())
+    }
+
+    /// What of the pool is taken.
+    #[inline]
+    fn all_pool_used(&self) -> Bytes {
+        match self.egress_is_pooled {
+            true => self.pool_used.saturating_add(self.egress_used),
+            false => self.pool_used,
+        }
+    }
+
+    /// What ingress queues of `port` may take of the pool yet; `None` where headroom is not taken from there.
+    #[inline]
+    fn left_for_headroom(&self, port: PortId) -> Option<Bytes> {
+        match self.memory {
+            Memory::Shared(shared) if shared.headroom == HeadroomPlace::Pool => {
+                let left = self.pool_left(shared.pool);
+                let of_ingress = shared.ingress_limit.saturating_sub(self.pool_used);
+                Some(left.min(of_ingress).min(shared.port_limit.saturating_sub(self.port_used[port.index()])))
+            }
+            Memory::Shared(_) | Memory::Dedicated => None,
+        }
+    }
+
+    /// 2^n times what is free of the pool.
+    #[inline]
+    fn dynamic_threshold(&self, pool: Bytes, n: i8) -> Bytes {
+        let free = self.pool_left(pool);
+        match n {
+            0.. => Bytes(free.0.saturating_mul(1 << n)),
+            _ => Bytes(free.0 >> n.unsigned_abs()),
+        }
+    }
+
+    /// Says how much of what came in by `port` is in its headroom now, where other limits may hold than when it came.
+    pub fn show_port(&self, port: PortId) {
+        Class::ALL.into_iter().for_each(|class| self.show_ingress(port, class));
+    }
+
+    #[inline]
+    fn show_ingress(&self, port: PortId, class: Class) {
+        let queue = &self.ingress[port.index()][class.index()];
+        let counters = self.counters.class(port, class);
+        counters.ingress_bytes.set(queue.bytes().0);
+        counters.ingress_watermark.raise(queue.bytes().0);
+        counters.headroom_bytes.set(queue.headroom_used().0);
+        counters.headroom_watermark.raise(queue.headroom_used().0);
+    }
+}
+
+/// Whether what egress queues share bounds those of lossless classes, too.
+fn limits_all_egress(settings: &SwitchSettings) -> bool {
+    match settings.memory {
+        Memory::Shared(shared) => shared.egress_limits == EgressLimits::All,
+        Memory::Dedicated => false,
+    }
+}
+
+/// Classes for which no limit that egress queues share holds.
+fn exempt(settings: &SwitchSettings) -> ClassSet {
+    if limits_all_egress(settings) { ClassSet::NONE } else { settings.lossless_anywhere() }
+}
+
+fn longest_frame(port: &PortSettings) -> Bytes {
+    Bytes::of_frame(port.mtu_frame + TAGS)
+}
+
+impl Occupancies for Buffer {
+    fn ingress(&self, port: PortId, class: Class) -> Bytes {
+        Buffer::ingress(self, port, class)
+    }
+
+    fn egress(&self, port: PortId, class: Class) -> Bytes {
+        Buffer::egress(self, port, class)
+    }
+
+    fn between(&self, ingress: PortId, egress: PortId, class: Class) -> Bytes {
+        Buffer::between(self, ingress, egress, class)
+    }
+
+    fn xoff(&self, port: PortId, class: Class) -> Bytes {
+        Buffer::xoff(self, port, class)
+    }
+
+    fn xon(&self, port: PortId, class: Class) -> Bytes {
+        Buffer::xon(self, port, class)
+    }
+
+    fn at_xoff(&self, port: PortId, class: Class) -> bool {
+        Buffer::at_xoff(self, port, class)
+    }
+
+    fn below_xon(&self, port: PortId, class: Class) -> bool {
+        Buffer::below_xon(self, port, class)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,72 @@
+//! ECN marking and WRED: how likely a frame is marked, or dropped early, by the length of its queue
+//! (RFC 3168; the curve is that of RED as switches configure it today).
+//!
+//! ```text
+//!   probability 1            .-------   at max and above: always
+//!                            |
+//!   `probability`          .'|
+//!                       .'   |
+//!   0 _______________.'      |
+//!                   min     max         bytes of the egress queue
+//! ```
+//!
+//! The queue is looked at when the frame leaves it, not when it joins: what a sender learns is then a
+//! queue's age newer, and the last frames of a queue that drains are not marked for those that were
+//! before them. It is the length now, not an average: queues are short, and senders average themselves.
+
+use fastrand::Rng;
+use xoff_wire::units::Bytes;
+
+use crate::settings::EcnSettings;
+
+/// Whether congestion is to be told with a queue of this length; `rng` decides between `min` and `max`.
+pub fn is_congested(settings: &EcnSettings, queue: Bytes, rng: &mut Rng) -> bool {
+    if queue < settings.min {
+        return false;
+    }
+    if queue >= settings.max {
+        return true;
+    }
+    let above = queue.saturating_sub(settings.min).0 as f64;
+    let width = settings.max.saturating_sub(settings.min).0 as f64;
+    rng.f64() < settings.probability * above / width
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SETTINGS: EcnSettings =
+        EcnSettings { min: Bytes(10_000), max: Bytes(20_000), probability: 0.2, wred: false };
+
+    fn share(queue: u64) -> usize {
+        let mut rng = Rng::with_seed(1);
+        (0..10_000).filter(|_| is_congested(&SETTINGS, Bytes(queue), &mut rng)).count()
+    }
+
+    #[test]
+    fn never_below_min_always_at_max_and_in_proportion_between() {
+        assert_eq!((share(9_999), share(10_000)), (0, 0), "below min, and at it");
+        assert!((900..1_100).contains(&share(15_000)), "a tenth half way: {}", share(15_000));
+        assert!((1_900..2_100).contains(&share(19_999)), "a fifth just below max: {}", share(19_999));
+        assert_eq!(share(20_000), 10_000, "at max");
+    }
+
+    #[test]
+    fn equal_thresholds_are_a_step() {
+        let step = EcnSettings { min: Bytes(100), max: Bytes(100), ..SETTINGS };
+        let mut rng = Rng::with_seed(1);
+        assert!(!is_congested(&step, Bytes(99), &mut rng));
+        assert!(is_congested(&step, Bytes(100), &mut rng));
+    }
+
+    #[test]
+    fn the_same_seed_decides_the_same() {
+        let run = |seed| {
+            let mut rng = Rng::with_seed(seed);
+            (0..64).map(|_| is_congested(&SETTINGS, Bytes(19_999), &mut rng)).collect::<Vec<_>>()
+        };
+        assert_eq!(run(7), run(7));
+        assert_ne!(run(7), run(8));
+    }
+}

@@ -1,0 +1,166 @@
+//! Bytes by flow, for a bounded number of flows: a table with chains of hashes, allocated once.
+//!
+//! Flows beyond the bound are not told apart from nobody: their bytes count for no flow, so they are
+//! never found to have the most. When a flow has no bytes left its entry is free again.
+
+use xoff_wire::units::Bytes;
+
+/// No entry: the end of a chain, and the flow of a frame that found no room here.
+pub(super) const NO_FLOW: u16 = u16::MAX;
+
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    digest: u64,
+    bytes: Bytes,
+    next: u16,
+}
+
+/// Bytes that each flow takes, its share of buckets included.
+pub(super) const BYTES_PER_FLOW: usize = size_of::<Entry>() + 2 * size_of::<u16>();
+
+/// The table.
+#[derive(Clone, Debug)]
+pub(super) struct Flows {
+    entries: Box<[Entry]>,
+    buckets: Box<[u16]>,
+    free: u16,
+}
+
+impl Flows {
+    /// Room for `flows_max` flows, less than 65,535.
+    pub(super) fn new(flows_max: u16) -> Flows {
+        let count = flows_max.clamp(1, NO_FLOW - 1);
+        let entry = |at: u16| Entry {
+            digest: 0,
+            bytes: Bytes::ZERO,
+            next: if at + 1 == count { NO_FLOW } else { at + 1 },
+        };
+        Flows {
+            entries: (0..count).map(entry).collect(),
+            buckets: vec![NO_FLOW; usize::from(count).next_power_of_two()].into_boxed_slice(),
+            free: 0,
+        }
+    }
+
+    /// `size` more bytes of the flow; answers its place, or [`NO_FLOW`] where there is none.
+    pub(super) fn add(&mut self, digest: u64, size: Bytes) -> u16 {
+        let bucket = self.bucket(digest);
+        let mut at = self.buckets[bucket];
+        while let Some(entry) = self.entries.get_mut(usize::from(at)) {
+            if entry.digest == digest {
+                entry.bytes += size;
+                return at;
+            }
+            at = entry.next;
+        }
+        let at = self.free;
+        if let Some(entry) = self.entries.get_mut(usize::from(at)) {
+            self.free = entry.next;
+            *entry = Entry { digest, bytes: size, next: self.buckets[bucket] };
+            self.buckets[bucket] = at;
+        }
+        at
+    }
+
+    /// `size` bytes less of the flow at `place`.
+    pub(super) fn take(&mut self, place: u16, size: Bytes) {
+        let Some(entry) = self.entries.get_mut(usize::from(place)) else { return };
+        entry.bytes -= size;
+        if entry.bytes == Bytes::ZERO {
+            let digest = entry.digest;
+            self.unlink(place, self.bucket(digest));
+            self.entries[usize::from(place)].next = self.free;
+            self.free = place;
+        }
+    }
+
+    /// The flow with the most bytes; of several, the one in the lowest place. `None` where all is
+    /// empty.
+    pub(super) fn largest(&self) -> Option<u16> {
+        let (place, entry) = self.entries.iter().enumerate().rev().max_by_key(|(_, entry)| entry.bytes)?;
+        if entry.bytes == Bytes::ZERO { None } else { u16::try_from(place).ok() }
+    }
+
+    fn unlink(&mut self, place: u16, bucket: usize) {
+        let next = self.entries[usize::from(place)].next;
+        if self.buckets[bucket] == place {
+            self.buckets[bucket] = next;
+            return;
+        }
+        let mut at = self.buckets[bucket];
+        while let Some(entry) = self.entries.get_mut(usize::from(at)) {
+            if entry.next == place {
+                entry.next = next;
+                return;
+            }
+            at = entry.next;
+        }
+    }
+
+    fn bucket(&self, digest: u64) -> usize {
+        let mask = self.buckets.len() - 1;
+        usize::try_from(digest & mask as u64).unwrap_or(0)
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::collections::HashMap;
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use xoff_explore::explore;
+
+    #[test]
+    fn the_most_bytes_are_found_and_of_equals_the_lowest_place() {
+        let mut flows = Flows::new(4);
+        assert_eq!(flows.largest(), None);
+        let (a, b) = (flows.add(10, Bytes(100)), flows.add(20, Bytes(100)));
+        assert_eq!(flows.largest(), Some(a));
+        assert_eq!(flows.add(20, Bytes(1)), b);
+        assert_eq!(flows.largest(), Some(b));
+        flows.take(b, Bytes(101));
+        assert_eq!(flows.largest(), Some(a));
+        flows.take(a, Bytes(100));
+        assert_eq!(flows.largest(), None);
+    }
+
+    #[test]
+    fn flows_beyond_the_bound_are_not_counted_and_harm_nobody() {
+        let mut flows = Flows::new(2);
+        let (a, _) = (flows.add(1, Bytes(5)), flows.add(2, Bytes(5)));
+        assert_eq!(flows.add(3, Bytes(1_000)), NO_FLOW);
+        flows.take(NO_FLOW, Bytes(1_000));
+        assert_eq!(flows.largest(), Some(a));
+        flows.take(a, Bytes(5));
+        assert_eq!(flows.add(3, Bytes(7)), a, "the place is free again");
+    }
+
+    explore! {
+        /// Few digests, so that chains and places are shared, against plain counting.
+        #[test]
+        fn counts_are_right_whatever_comes_and_goes(steps in prop::collection::vec((0u64..12, any::<bool>()), 0..200)) {
+            let mut flows = Flows::new(16);
+            let mut counted: HashMap<u64, (u16, Vec<u64>)> = HashMap::new();
+            for (size, (digest, comes)) in (1u64..).zip(steps) {
+                let digest = digest * 8; // three of them share each bucket
+                if comes {
+                    let place = flows.add(digest, Bytes(size));
+                    let (known, sizes) = counted.entry(digest).or_insert((place, vec![]));
+                    prop_assert!(sizes.is_empty() || *known == place);
+                    *known = place;
+                    sizes.push(size);
+                } else if let Some((place, sizes)) = counted.get_mut(&digest)
+                    && let Some(size) = sizes.pop()
+                {
+                    flows.take(*place, Bytes(size));
+                }
+                let most = counted.values().map(|(_, sizes)| sizes.iter().sum::<u64>()).max().unwrap_or(0);
+                let found = flows.largest().map_or(0, |place| flows.entries[usize::from(place)].bytes.0);
+                prop_assert_eq!(found, most);
+            }
+        }
+    }
+}

@@ -1,0 +1,229 @@
+//! The congestion point of QCN (802.1Qau): when a buffer is sampled,
+//! and what the sample says.
+//!
+//! Every so many bytes that arrive, the buffer's occupancy Q is compared with its set point Qeq and
+//! with itself at the sample before:
+//!
+//! ```text
+//!   Qoff = Q - Qeq     Qdelta = Q - Qold     Fb = Qoff + w x Qdelta
+//! ```
+//!
+//! A positive Fb is congestion. It is quantized to six bits, which both ends use: the station slows
+//! down by so many 128ths, and the point takes its next sample the sooner the higher it is. A feedback
+//! that quantizes to zero asks for nothing, and is not sent.
+
+use xoff_wire::cnm::FEEDBACK_MAX;
+use xoff_wire::units::Bytes;
+
+use crate::settings::QcnSettings;
+
+/// The standard's bytes between samples by the upper three bits of the quantized feedback, for a base
+/// of 150 KB.
+const INTERVALS: [u64; 8] = [150_000, 75_000, 50_000, 37_500, 30_000, 25_000, 21_500, 18_500];
+
+/// What a sample says, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sample {
+    /// Qoff, how far the occupancy is beyond the set point.
+    pub offset: i64,
+    /// Qdelta, how much it has grown.
+    pub delta: i64,
+    /// |Fb|, quantized, 0..=63; zero where there is no congestion to speak of.
+    pub feedback: u8,
+    /// Whether somebody may be told: there is feedback, and the last CNM is long enough ago.
+    pub notify: bool,
+}
+
+/// The sampling of one buffer.
+#[derive(Clone, Debug)]
+pub struct CongestionPoint {
+    /// Qold.
+    last: Bytes,
+    /// Bytes until the next sample.
+    left: u64,
+    /// Frames since the last CNM.
+    frames: u32,
+}
+
+impl CongestionPoint {
+    /// An empty buffer.
+    #[must_use]
+    pub fn new(settings: &QcnSettings, rng: &mut fastrand::Rng) -> CongestionPoint {
+        CongestionPoint { last: Bytes::ZERO, left: settings.interval(0, rng), frames: u32::MAX }
+    }
+
+    /// A frame of `size` has arrived, and makes the occupancy `now`. `None` where no sample is due.
+    #[inline]
+    pub fn arrived(
+        &mut self,
+        settings: &QcnSettings,
+        size: Bytes,
+        now: Bytes,
+        rng: &mut fastrand::Rng,
+    ) -> Option<Sample> {
+        self.frames = self.frames.saturating_add(1);
+        self.left = self.left.saturating_sub(size.0);
+        if self.left > 0 { None } else { Some(self.sample(settings, now, rng)) }
+    }
+
+    #[cold]
+    fn sample(&mut self, settings: &QcnSettings, now: Bytes, rng: &mut fastrand::Rng) -> Sample {
+        let (offset, delta) = (difference(now, settings.set_point), difference(now, self.last));
+        let feedback = settings.quantized(offset, delta);
+        let notify = feedback > 0 && self.frames >= settings.frames_per_cnm;
+        if notify {
+            self.frames = 0;
+        }
+        self.last = now;
+        self.left = settings.interval(feedback, rng);
+        Sample { offset, delta, feedback, notify }
+    }
+}
+
+impl QcnSettings {
+    /// Fb x 63 / (Qeq x (2w + 1)), at most 63; zero where Fb is not positive. Fb is largest, and the
+    /// quantized feedback 63, where a queue has grown from nothing to twice its set point since the
+    /// last sample.
+    #[must_use]
+    pub fn quantized(&self, offset: i64, delta: i64) -> u8 {
+        let weight = i128::from(self.weight);
+        let feedback = i128::from(offset) + weight * i128::from(delta);
+        let largest = (i128::from(self.set_point.0) * (2 * weight + 1)).max(1);
+        let levels = feedback * i128::from(FEEDBACK_MAX) / largest;
+        u8::try_from(levels.clamp(0, FEEDBACK_MAX.into())).unwrap_or(FEEDBACK_MAX)
+    }
+
+    /// Bytes until the next sample after one with this feedback.
+    fn interval(&self, feedback: u8, rng: &mut fastrand::Rng) -> u64 {
+        let jitter = u64::from(self.jitter_percent.min(99));
+        let percent = if jitter == 0 { 100 } else { rng.u64(100 - jitter..=100 + jitter) };
+        (self.base(feedback) * percent / 100).max(1)
+    }
+
+    /// The same without jitter.
+    fn base(&self, feedback: u8) -> u64 {
+        let step = INTERVALS[usize::from(feedback.min(FEEDBACK_MAX) >> 3)];
+        let scaled = u128::from(self.sample_every.0) * u128::from(step) / u128::from(INTERVALS[0]);
+        u64::try_from(scaled).unwrap_or(u64::MAX).min(u64::MAX / 200)
+    }
+}
+
+fn difference(a: Bytes, b: Bytes) -> i64 {
+    i64::try_from(i128::from(a.0) - i128::from(b.0)).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use xoff_explore::explore;
+
+    /// The paper's values, without chance.
+    const EXACT: QcnSettings = QcnSettings { jitter_percent: 0, ..QcnSettings::PAPER };
+
+    fn arrive(point: &mut CongestionPoint, settings: &QcnSettings, size: u64, now: u64) -> Option<Sample> {
+        point.arrived(settings, Bytes(size), Bytes(now), &mut fastrand::Rng::with_seed(1))
+    }
+
+    fn point(settings: &QcnSettings) -> CongestionPoint {
+        CongestionPoint::new(settings, &mut fastrand::Rng::with_seed(1))
+    }
+
+    #[test] // section III: Is = 150 KB
+    fn a_sample_is_due_at_the_byte() {
+        let mut point = point(&EXACT);
+        assert_eq!(arrive(&mut point, &EXACT, 149_999, 0), None);
+        assert!(arrive(&mut point, &EXACT, 1, 0).is_some());
+        assert_eq!(arrive(&mut point, &EXACT, 149_999, 0), None);
+        assert!(arrive(&mut point, &EXACT, 1, 0).is_some());
+    }
+
+    #[test] // section I: Fb = Qoff + w x Qdelta
+    fn feedback_is_offset_and_weighted_growth() {
+        let mut point = point(&EXACT);
+        let first = arrive(&mut point, &EXACT, 150_000, 70_000).expect("due");
+        assert_eq!((first.offset, first.delta), (10_000, 70_000));
+        // (10,000 + 2 x 70,000) x 63 / (60,000 x 5) = 31.5
+        assert_eq!((first.feedback, first.notify), (31, true));
+        let second = arrive(&mut point, &EXACT, 150_000, 66_000).expect("due");
+        assert_eq!((second.offset, second.delta), (6_000, -4_000));
+        assert_eq!((second.feedback, second.notify), (0, false), "6,000 - 8,000 is no congestion");
+    }
+
+    #[test] // one below, at: one 63rd of Qeq x (2w + 1) is 4761.9 bytes
+    fn the_smallest_and_the_largest_feedback() {
+        assert_eq!(EXACT.quantized(4_761, 0), 0);
+        assert_eq!(EXACT.quantized(4_762, 0), 1);
+        assert_eq!(EXACT.quantized(0, 0), 0);
+        assert_eq!(EXACT.quantized(-1, 0), 0);
+        assert_eq!(EXACT.quantized(60_000, 119_999), 62);
+        assert_eq!(EXACT.quantized(60_000, 120_000), 63);
+        assert_eq!(EXACT.quantized(i64::MAX, i64::MAX), 63);
+        assert_eq!(EXACT.quantized(i64::MIN, i64::MIN), 0);
+    }
+
+    #[test] // the standard's table
+    fn samples_come_sooner_with_more_feedback() {
+        let at = |feedback| EXACT.base(feedback);
+        let table = [150_000, 75_000, 50_000, 37_500, 30_000, 25_000, 21_500, 18_500];
+        for (step, bytes) in (0u8..).zip(table) {
+            assert_eq!((at(step * 8), at(step * 8 + 7)), (bytes, bytes));
+        }
+        let tenth = QcnSettings { sample_every: Bytes(15_000), ..EXACT };
+        assert_eq!((tenth.base(0), tenth.base(63)), (15_000, 1_850));
+    }
+
+    #[test]
+    fn the_next_sample_is_as_near_as_the_feedback_says() {
+        let mut point = point(&EXACT);
+        let sample = arrive(&mut point, &EXACT, 150_000, 120_000).expect("due");
+        assert_eq!(sample.feedback, 63);
+        assert_eq!(arrive(&mut point, &EXACT, 18_499, 120_000), None);
+        assert!(arrive(&mut point, &EXACT, 1, 120_000).is_some());
+    }
+
+    #[test] // section V: one CNM per 100 frames received
+    fn one_message_for_so_many_frames() {
+        let settings = QcnSettings { sample_every: Bytes(1), ..EXACT };
+        let mut point = point(&settings);
+        let mut notified = || arrive(&mut point, &settings, 1_000, 90_000).expect("due").notify;
+        assert!(notified(), "the first at once");
+        let next: Vec<bool> = (0..100).map(|_| notified()).collect();
+        assert_eq!(next.iter().position(|&told| told), Some(99));
+    }
+
+    #[test]
+    fn a_message_that_may_not_go_yet_does_not_move_the_limit() {
+        let settings = QcnSettings { sample_every: Bytes(1), frames_per_cnm: 3, ..EXACT };
+        let mut point = point(&settings);
+        let mut notified = |now| arrive(&mut point, &settings, 1_000, now).expect("due").notify;
+        assert_eq!([90_000; 7].map(&mut notified), [true, false, false, true, false, false, true]);
+        assert_eq!([0, 0, 0, 120_000].map(&mut notified), [false, false, false, true]);
+    }
+
+    explore! {
+        #[test]
+        fn the_quantizer_is_the_formula_cut_to_six_bits(
+            offset in -1_000_000i64..1_000_000,
+            delta in -1_000_000i64..1_000_000,
+            set_point in 1u64..1_000_000,
+            weight in 0u32..17,
+        ) {
+            let settings = QcnSettings { set_point: Bytes(set_point), weight, ..EXACT };
+            let feedback = offset as f64 + f64::from(weight) * delta as f64;
+            let exact = feedback * 63.0 / (set_point as f64 * (2.0 * f64::from(weight) + 1.0));
+            let expected = exact.clamp(0.0, 63.0);
+            let quantized = f64::from(settings.quantized(offset, delta));
+            prop_assert!(quantized <= expected + 1e-9 && expected < quantized + 1.0 + 1e-9);
+        }
+
+        #[test]
+        fn jitter_stays_within_its_share_both_ways(seed: u64) {
+            let mut rng = fastrand::Rng::with_seed(seed);
+            let drawn: Vec<u64> = (0..64).map(|_| QcnSettings::PAPER.interval(0, &mut rng)).collect();
+            prop_assert!(drawn.iter().all(|bytes| (127_500..=172_500).contains(bytes)));
+            prop_assert!(drawn.iter().any(|bytes| *bytes < 150_000) && drawn.iter().any(|bytes| *bytes > 150_000));
+        }
+    }
+}

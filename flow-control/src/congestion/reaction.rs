@@ -1,0 +1,248 @@
+//! The reaction point of QCN: the rate limiter of one flow, at the station that sends it (802.1Qau).
+//! Time comes in as an argument, so that a host of packets and a simulated one use the same.
+//!
+//! A limiter comes to life with the first CNM and ends when it is back at the line rate. In between:
+//!
+//! * A CNM with quantized feedback q takes the share q x Gd off the current rate, at most half. What the
+//!   rate was becomes the target, unless it has not been raised since the CNM before.
+//! * The rate is raised at the end of each cycle. There are two kinds of cycle, which run side by
+//!   side: so many bytes sent, and so much time passed. After either the current rate moves half way
+//!   to the target.
+//! * Fast recovery: for five cycles of a kind the target stays. In the first, a target of more than ten
+//!   times the rate shrinks to an eighth.
+//! * Active increase: beyond five cycles of one kind, each raises the target by R_AI.
+//! * Hyper-active increase: beyond five of both kinds, by R_HAI times how many of both are beyond.
+//! * Beyond five cycles of its kind a cycle is half as long.
+
+use xoff_wire::cnm::FEEDBACK_MAX;
+use xoff_wire::units::{BitRate, Bytes, Nanos};
+
+/// A reaction point's parameters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReactionSettings {
+    /// 1 / Gd: a CNM with feedback q takes q / so much off the rate.
+    pub decrease_divisor: u32,
+    /// Most that one CNM takes off, in percent.
+    pub decrease_percent_max: u8,
+    /// Cycles of fast recovery.
+    pub recovery_cycles: u32,
+    /// Length of a cycle of bytes.
+    pub cycle_bytes: Bytes,
+    /// Length of a cycle of time.
+    pub cycle_time: Nanos,
+    /// R_AI.
+    pub active_step: BitRate,
+    /// R_HAI.
+    pub hyper_step: BitRate,
+    /// The rate never falls below.
+    pub rate_min: BitRate,
+    /// Cycles are up to so many percent shorter or longer, so that limiters keep no step with each
+    /// other.
+    pub jitter_percent: u8,
+    /// Where the chance begins by which they are: each flow adds its number.
+    pub seed: u64,
+}
+
+impl ReactionSettings {
+    /// The standard's values (802.1Q table 32-3 and pseudo code).
+    pub const STANDARD: ReactionSettings = ReactionSettings {
+        decrease_divisor: 128,
+        decrease_percent_max: 50,
+        recovery_cycles: 5,
+        cycle_bytes: Bytes(150_000),
+        cycle_time: Nanos::from_millis(15),
+        active_step: BitRate::from_mbps(5),
+        hyper_step: BitRate::from_mbps(50),
+        rate_min: BitRate::from_mbps(10),
+        jitter_percent: 15,
+        seed: 0,
+    };
+
+    /// The seed of a station with this number, so that no two of its flows and another's have the same.
+    #[must_use]
+    pub const fn seed_of(&self, station: u16) -> u64 {
+        self.seed ^ ((station as u64) << 32)
+    }
+}
+
+impl Default for ReactionSettings {
+    fn default() -> ReactionSettings {
+        ReactionSettings::STANDARD
+    }
+}
+
+/// What a limiter does now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// There is none: the flow has the line rate.
+    Unlimited,
+    /// The target stays.
+    FastRecovery,
+    /// The target rises by R_AI.
+    ActiveIncrease,
+    /// The target rises by multiples of R_HAI.
+    HyperActiveIncrease,
+}
+
+/// One kind of cycle.
+#[derive(Clone, Copy, Debug)]
+struct Cycles {
+    /// How many have ended since the last CNM.
+    ended: u32,
+    /// Bytes until the end of this one, or when it ends.
+    rest: u64,
+}
+
+/// A rate limiter.
+#[derive(Clone, Debug)]
+pub struct ReactionPoint {
+    settings: ReactionSettings,
+    line: u64,
+    current: u64,
+    target: u64,
+    bytes: Cycles,
+    time: Cycles,
+    is_limited: bool,
+    rng: fastrand::Rng,
+}
+
+impl ReactionPoint {
+    /// A flow that may have the whole of `line`.
+    #[must_use]
+    pub fn new(settings: &ReactionSettings, line: BitRate, seed: u64) -> ReactionPoint {
+        let line = line.bits_per_second();
+        let idle = Cycles { ended: 0, rest: u64::MAX };
+        ReactionPoint {
+            settings: *settings,
+            line,
+            current: line,
+            target: line,
+            bytes: idle,
+            time: idle,
+            is_limited: false,
+            rng: fastrand::Rng::with_seed(seed),
+        }
+    }
+
+    /// What the flow may send now, layer 1.
+    #[inline]
+    #[must_use]
+    pub fn rate(&self) -> BitRate {
+        BitRate::new(self.current).expect("a rate between the least and the line's")
+    }
+
+    /// Where the rate is on its way to.
+    #[must_use]
+    pub fn target(&self) -> BitRate {
+        BitRate::new(self.target).expect("a rate between the least and the line's")
+    }
+
+    /// What it does now.
+    #[must_use]
+    pub fn phase(&self) -> Phase {
+        if !self.is_limited {
+            return Phase::Unlimited;
+        }
+        let beyond = |cycles: &Cycles| cycles.ended > self.settings.recovery_cycles;
+        match (beyond(&self.bytes), beyond(&self.time)) {
+            (false, false) => Phase::FastRecovery,
+            (true, true) => Phase::HyperActiveIncrease,
+            (true, false) | (false, true) => Phase::ActiveIncrease,
+        }
+    }
+
+    /// A CNM with this quantized feedback has come. Zero asks for nothing.
+    pub fn notified(&mut self, now: Nanos, feedback: u8) {
+        let feedback = u64::from(feedback.min(FEEDBACK_MAX));
+        if feedback == 0 {
+            return;
+        }
+        if !self.is_limited || self.bytes.ended + self.time.ended > 0 {
+            self.target = self.current;
+        }
+        let asked = self.current * feedback / u64::from(self.settings.decrease_divisor.max(1));
+        let most = self.current / 100 * u64::from(self.settings.decrease_percent_max.min(100));
+        self.current = (self.current - asked.min(most)).max(self.least());
+        self.is_limited = true;
+        self.bytes = Cycles { ended: 0, rest: self.byte_cycle(0) };
+        self.time = Cycles { ended: 0, rest: now.after(self.time_cycle(0)).0 };
+    }
+
+    /// The flow has sent so many bytes.
+    pub fn sent(&mut self, bytes: Bytes) {
+        if !self.is_limited {
+            return;
+        }
+        if bytes.0 < self.bytes.rest {
+            self.bytes.rest -= bytes.0;
+            return;
+        }
+        self.bytes.ended += 1;
+        self.bytes.rest = self.byte_cycle(self.bytes.ended);
+        self.raise();
+    }
+
+    /// The time is `now`: cycles of time that have ended raise the rate.
+    pub fn advance(&mut self, now: Nanos) {
+        while self.is_limited && self.time.rest <= now.0 {
+            self.time.ended += 1;
+            self.time.rest = Nanos(self.time.rest).after(self.time_cycle(self.time.ended)).0;
+            self.raise();
+        }
+    }
+
+    /// When [`ReactionPoint::advance`] has something to do; [`Nanos::NEVER`] without a limiter.
+    #[must_use]
+    pub fn next_deadline(&self) -> Nanos {
+        if self.is_limited { Nanos(self.time.rest) } else { Nanos::NEVER }
+    }
+
+    /// A cycle has ended.
+    fn raise(&mut self) {
+        let first = self.bytes.ended == 1 || self.time.ended == 1;
+        if first && self.target > 10 * self.current {
+            self.target /= 8;
+        } else {
+            self.target += self.step();
+        }
+        self.current = self.current.midpoint(self.target).min(self.line);
+        self.target = self.target.min(self.line);
+        if self.current == self.line {
+            self.is_limited = false;
+        }
+    }
+
+    fn step(&self) -> u64 {
+        match self.phase() {
+            Phase::Unlimited | Phase::FastRecovery => 0,
+            Phase::ActiveIncrease => self.settings.active_step.bits_per_second(),
+            Phase::HyperActiveIncrease => {
+                let beyond = self.bytes.ended.min(self.time.ended) - self.settings.recovery_cycles;
+                self.settings.hyper_step.bits_per_second().saturating_mul(beyond.into())
+            }
+        }
+    }
+
+    fn least(&self) -> u64 {
+        self.settings.rate_min.bits_per_second().min(self.line)
+    }
+
+    fn byte_cycle(&mut self, ended: u32) -> u64 {
+        let whole = self.settings.cycle_bytes.0;
+        self.jittered(if ended > self.settings.recovery_cycles { whole / 2 } else { whole })
+    }
+
+    fn time_cycle(&mut self, ended: u32) -> Nanos {
+        let whole = self.settings.cycle_time.0;
+        Nanos(self.jittered(if ended > self.settings.recovery_cycles { whole / 2 } else { whole }))
+    }
+
+    fn jittered(&mut self, length: u64) -> u64 {
+        let jitter = u64::from(self.settings.jitter_percent.min(99));
+        let percent = if jitter == 0 { 100 } else { self.rng.u64(100 - jitter..=100 + jitter) };
+        (length.saturating_mul(percent) / 100).max(1)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,231 @@
+//! Headroom: the room beyond XOFF for what still arrives after the switch has decided to stop it.
+//!
+//! It is a sum with one term per cause of delay (802.1Q annex on PFC headroom, and what software adds
+//! to it). Every term is an upper bound in bytes as buffers count them, so the sum is what an obedient
+//! peer can at most send past the threshold. In the order in which things happen:
+//!
+//! | term | why bytes arrive meanwhile |
+//! |---|---|
+//! | `crossing_frame` | the frame that takes the count over XOFF counts whole |
+//! | `loop_gap` | nobody looks at the port until the loop comes round: at worst after a stall |
+//! | `tx_backlog` | the PFC frame waits behind what the driver already has |
+//! | `delaying_frame` | the frame on the wire cannot be cut short, and the PFC frame takes its own time |
+//! | `cable` | it travels there, and the peer's last bits travel back |
+//! | `peer_response` | the peer may take this long to stop |
+//! | `peer_backlog` | a software peer has handed frames to its driver, and may run ahead of its rate |
+//! | `peer_frame` | the peer finishes the frame that it has begun |
+
+use xoff_wire::units::{BitRate, Bytes, Nanos, QUANTUM_BITS, TAGS};
+
+/// A PFC frame without FCS.
+const PFC_FRAME: u32 = 60;
+/// Light in fibre and signals in copper: 5 ns a metre, rounded up from 4.9.
+const CABLE_NANOS_PER_METRE: u64 = 5;
+
+/// How long a standard peer may take from the last bit of a pause frame to its last frame's start:
+/// speed in Mb/s, quanta of 512 bit times (802.3 31B.3.7). A speed between two rows takes the row above.
+const RESPONSE_QUANTA: [(u64, u64); 8] = [
+    (100, 1),
+    (1_000, 2),
+    (10_000, 60),
+    (25_000, 80),
+    (40_000, 118),
+    (100_000, 394),
+    (200_000, 720),
+    (1_600_000, 905),
+];
+
+/// What the headroom of a port depends on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Link {
+    /// Line rate.
+    pub speed: BitRate,
+    /// Longest frame, bytes without FCS; [`TAGS`] may come on top.
+    pub mtu_frame: u32,
+    /// One way over the cable; see [`cable_delay`].
+    pub cable: Nanos,
+    /// Longest time in which the switch does not look at the port.
+    pub loop_gap: Nanos,
+    /// Most bytes (layer 1) that the driver holds ahead of a PFC frame.
+    pub commit: Bytes,
+    /// The longest that the peer takes to stop; see [`standard_response`].
+    pub peer_response: Nanos,
+    /// What a software peer has committed to its driver and may send ahead of its rate; zero for hardware.
+    pub peer_backlog: Bytes,
+}
+
+/// Headroom of one (port, class), term by term; see the module for what each stands for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[allow(missing_docs)] // the module's table says it
+pub struct Headroom {
+    pub crossing_frame: Bytes,
+    pub loop_gap: Bytes,
+    pub tx_backlog: Bytes,
+    pub delaying_frame: Bytes,
+    pub cable: Bytes,
+    pub peer_response: Bytes,
+    pub peer_backlog: Bytes,
+    pub peer_frame: Bytes,
+}
+
+impl Headroom {
+    /// What `link` needs.
+    #[must_use]
+    pub fn of(link: &Link) -> Headroom {
+        let frame_longest = link.mtu_frame + TAGS;
+        Headroom {
+            crossing_frame: Bytes::of_frame(frame_longest),
+            loop_gap: link.speed.bytes_in(link.loop_gap),
+            tx_backlog: link.commit,
+            delaying_frame: Bytes::on_line(frame_longest) + Bytes::on_line(PFC_FRAME),
+            cable: link.speed.bytes_in(Nanos(link.cable.0.saturating_mul(2))),
+            peer_response: link.speed.bytes_in(link.peer_response),
+            peer_backlog: link.peer_backlog,
+            peer_frame: Bytes::of_frame(frame_longest),
+        }
+    }
+
+    /// The terms and their names, in the order in which things happen.
+    #[must_use]
+    pub const fn terms(&self) -> [(&'static str, Bytes); 8] {
+        [
+            ("crossing frame", self.crossing_frame),
+            ("loop gap", self.loop_gap),
+            ("tx backlog", self.tx_backlog),
+            ("delaying frame", self.delaying_frame),
+            ("cable", self.cable),
+            ("peer response", self.peer_response),
+            ("peer backlog", self.peer_backlog),
+            ("peer frame", self.peer_frame),
+        ]
+    }
+
+    /// The sum.
+    #[must_use]
+    pub fn total(&self) -> Bytes {
+        self.terms().into_iter().fold(Bytes::ZERO, |sum, (_, term)| sum.saturating_add(term))
+    }
+}
+
+/// How long a standard peer may take to stop at `speed`.
+#[must_use]
+pub fn standard_response(speed: BitRate) -> Nanos {
+    speed.time_of(Bytes(response_quanta(speed) * QUANTUM_BITS / 8))
+}
+
+fn response_quanta(speed: BitRate) -> u64 {
+    let row = RESPONSE_QUANTA.iter().find(|(mbps, _)| speed.bits_per_second() <= mbps * 1_000_000);
+    row.unwrap_or(&RESPONSE_QUANTA[RESPONSE_QUANTA.len() - 1]).1
+}
+
+/// One way over a cable of so many metres.
+#[must_use]
+pub const fn cable_delay(metres: u64) -> Nanos {
+    Nanos(metres.saturating_mul(CABLE_NANOS_PER_METRE))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use xoff_explore::explore;
+
+    fn link() -> Link {
+        Link {
+            speed: BitRate::from_gbps(10),
+            mtu_frame: 1514,
+            cable: cable_delay(100),
+            loop_gap: Nanos::from_micros(10),
+            commit: Bytes(3000),
+            peer_response: standard_response(BitRate::from_gbps(10)),
+            peer_backlog: Bytes::ZERO,
+        }
+    }
+
+    #[test]
+    fn the_standards_table_in_bit_times() {
+        let bits = |gbps| response_quanta(BitRate::from_gbps(gbps)) * QUANTUM_BITS;
+        assert_eq!((bits(10), bits(25), bits(40), bits(100)), (30_720, 40_960, 60_416, 201_728));
+    }
+
+    #[test]
+    fn a_speed_between_rows_takes_the_row_above() {
+        let quanta = |mbps| response_quanta(BitRate::from_mbps(mbps));
+        assert_eq!((quanta(100), quanta(101), quanta(1_000)), (1, 2, 2));
+        assert_eq!((quanta(2_500), quanta(50_000)), (60, 394));
+        assert_eq!(quanta(1_600_000), 905);
+    }
+
+    #[test]
+    fn every_term_by_hand() {
+        let headroom = Headroom::of(&link());
+        assert_eq!(headroom.crossing_frame, Bytes(1526));
+        assert_eq!(headroom.loop_gap, Bytes(12_500));
+        assert_eq!(headroom.tx_backlog, Bytes(3000));
+        assert_eq!(headroom.delaying_frame, Bytes(1546 + 84));
+        assert_eq!(headroom.cable, Bytes(1250)); // 2 x 500 ns
+        assert_eq!(headroom.peer_response, Bytes(3840));
+        assert_eq!(headroom.peer_frame, Bytes(1526));
+        assert_eq!(headroom.total(), Bytes(1526 + 12_500 + 3000 + 1630 + 1250 + 3840 + 1526));
+    }
+
+    #[test]
+    fn the_terms_are_the_sum_and_each_cause_counts() {
+        let base = Headroom::of(&link()).total();
+        let slower_peer = Link { peer_response: Nanos::from_millis(1), ..link() };
+        let backlog = Link { peer_backlog: Bytes(1), ..link() };
+        assert_eq!(Headroom::of(&slower_peer).total(), base + Bytes(1_250_000 - 3840));
+        assert_eq!(Headroom::of(&backlog).total(), base + Bytes(1));
+    }
+
+    /// Bytes that `link` holds at the end, where the peer sends frames of `frame_len` bytes back to back
+    /// until it obeys and nothing leaves meanwhile: every delay at its longest, in picoseconds.
+    fn held_at_worst(link: &Link, xoff: Bytes, frame_len: u32) -> u64 {
+        let bit_ps = 1_000_000_000_000 / u128::from(link.speed.bits_per_second());
+        let on_line = |len: u32| u128::from(Bytes::on_line(len).0) * 8 * bit_ps;
+        let nanos = |span: Nanos| u128::from(span.0) * 1_000;
+        let frame = on_line(frame_len);
+        let crossing = xoff.0.div_ceil(Bytes::of_frame(frame_len).0);
+        let over_xoff = u128::from(crossing) * frame + nanos(link.cable);
+        let noticed = over_xoff + nanos(link.loop_gap);
+        let ahead = u128::from(link.commit.0) * 8 * bit_ps + on_line(link.mtu_frame + TAGS);
+        let heard = noticed + ahead + on_line(PFC_FRAME) + nanos(link.cable);
+        let stops = heard + nanos(link.peer_response);
+        let sent = stops / frame + 1; // the last one begins just then
+        u64::try_from(sent).unwrap() * Bytes::of_frame(frame_len).0
+    }
+
+    explore! {
+        #[test]
+        fn an_obedient_peer_fits_into_the_headroom_and_nearly_fills_it(
+            gbps in prop::sample::select(vec![1, 10, 25, 40, 100]),
+            mtu_frame in prop::sample::select(vec![256_u32, 1514, 9014]),
+            small in any::<bool>(),
+            gap_us in 0_u64..5_000,
+            commit in 0_u64..200_000,
+            response_us in 0_u64..5_000,
+            metres in 0_u64..20_000,
+            xoff in 1_u64..1_000_000,
+        ) {
+            let link = Link {
+                speed: BitRate::from_gbps(gbps),
+                mtu_frame,
+                cable: cable_delay(metres),
+                loop_gap: Nanos::from_micros(gap_us),
+                commit: Bytes(commit),
+                peer_response: Nanos::from_micros(response_us),
+                peer_backlog: Bytes::ZERO,
+            };
+            let frame_len = if small { 60 } else { mtu_frame + TAGS };
+            let room = xoff + Headroom::of(&link).total().0;
+            let held = held_at_worst(&link, Bytes(xoff), frame_len);
+            prop_assert!(held <= room, "{} of {}", held, room);
+            if !small {
+                let frame = Bytes::of_frame(frame_len).0;
+                let counted = room * frame / Bytes::on_line(frame_len).0; // buffers do not hold preambles and gaps
+                prop_assert!(held + 3 * frame >= counted, "{} of {}", held, counted);
+            }
+        }
+    }
+}

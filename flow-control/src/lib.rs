@@ -1,0 +1,35 @@
+//! Who is asked to pause, and when: buffers, pauses, policies and congestion points of a switch, without I/O, clock or threads.
+//!
+//! A driver counts frames in a [`buffer`] and shows a [`policy`] what happens; the policy answers with intents ([`decision`]), which
+//! [`pause`] keeps alive at the peer. Everything here sees bytes, ports and classes, and no frame.
+//!
+//! ```text
+//!   settings, headroom           plain values of a switch; room above XOFF for a link
+//!   counters, cause, drop_reason, punt_reason    exported values; nothing is decided by them
+//!   classify, buffer, occupancy  the class of a frame; the bytes of each queue
+//!   policy, decision             events and occupancies in, intents out
+//!   pause, watchdog              held peers, obeyed pauses and rates, storms
+//!   congestion                   QCN and ECN; the rate limiter of a station
+//! ```
+
+#![forbid(unsafe_code)]
+
+pub mod buffer;
+pub mod cause;
+pub mod classify;
+pub mod congestion;
+pub mod counter;
+pub mod counters;
+pub mod decision;
+pub mod drop_reason;
+pub mod headroom;
+pub mod load;
+pub mod occupancy;
+pub mod pause;
+pub mod policy;
+pub mod prefetch;
+pub mod punt_reason;
+pub mod settings;
+#[cfg(test)]
+mod testing;
+pub mod watchdog;

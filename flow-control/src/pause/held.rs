@@ -1,0 +1,253 @@
+//! The transmit half: classes that this port holds its peer to (802.1Q 36.1.3.1, PFC request).
+
+use xoff_wire::units::{CLASSES, Class, ClassSet, Nanos};
+
+/// Which classes the peer should be pausing, and which it was last told.
+#[derive(Clone, Debug)]
+pub struct Held {
+    wanted: ClassSet,
+    told: ClassSet,
+    /// Those that the peer may have paused although it was not told to, or not since its link was lost.
+    suspected: ClassSet,
+    /// Apart, as only what is held has any.
+    since: Box<[Nanos; CLASSES]>,
+    refresh: Nanos,
+    next_refresh: Nanos,
+    refresh_due: bool,
+}
+
+/// What one pause frame has to say.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Announcement {
+    /// Classes that it newly stops.
+    pub xoff: ClassSet,
+    /// Classes that it lets go.
+    pub xon: ClassSet,
+    /// Classes that it keeps stopped.
+    pub refreshed: ClassSet,
+}
+
+impl Announcement {
+    /// The class-enable vector.
+    #[must_use]
+    pub const fn vector(&self) -> ClassSet {
+        ClassSet(self.xoff.0 | self.xon.0 | self.refreshed.0)
+    }
+}
+
+impl Held {
+    /// Nothing held; what is held is announced again every `refresh`.
+    #[must_use]
+    pub fn new(refresh: Nanos) -> Held {
+        Held {
+            wanted: ClassSet::NONE,
+            told: ClassSet::NONE,
+            suspected: ClassSet::NONE,
+            since: Box::new([Nanos::ZERO; CLASSES]),
+            refresh,
+            next_refresh: Nanos::NEVER,
+            refresh_due: false,
+        }
+    }
+
+    /// What is held is announced again every `refresh` from now on.
+    pub fn set_refresh(&mut self, now: Nanos, refresh: Nanos) {
+        self.refresh = refresh;
+        if self.next_refresh != Nanos::NEVER {
+            self.next_refresh = self.next_refresh.min(now.after(refresh));
+        }
+    }
+
+    /// The peer should stop `class`. False where that was so already.
+    pub fn xoff(&mut self, now: Nanos, class: Class) -> bool {
+        let changed = !self.wanted.contains(class);
+        if changed {
+            self.wanted.insert(class);
+            self.since[class.index()] = now;
+        }
+        changed
+    }
+
+    /// The peer may resume `class`. Answers how long it was held, `None` where it was not.
+    pub fn xon(&mut self, now: Nanos, class: Class) -> Option<Nanos> {
+        self.wanted.contains(class).then(|| {
+            self.wanted.remove(class);
+            now.since(self.since[class.index()])
+        })
+    }
+
+    /// The peer knows nothing any more: its link was lost. What is held is to be announced anew. Answers what
+    /// it may have been told.
+    pub fn forget_told(&mut self) -> ClassSet {
+        let told = ClassSet(self.told.0 | self.suspected.0);
+        self.told = ClassSet::NONE;
+        self.suspected = ClassSet::NONE;
+        self.refresh_due = false;
+        self.next_refresh = Nanos::NEVER;
+        told
+    }
+
+    /// The peer may pause something of `class`, or have paused it, for another reason, which has ended: it is
+    /// to be told what holds.
+    pub fn suspect(&mut self, class: Class) {
+        self.suspected.insert(class);
+    }
+
+    /// The classes held now.
+    #[must_use]
+    pub const fn classes(&self) -> ClassSet {
+        self.wanted
+    }
+
+    /// Since when `class` is held; `None` where it is not.
+    #[must_use]
+    pub fn since(&self, class: Class) -> Option<Nanos> {
+        self.wanted.contains(class).then(|| self.since[class.index()])
+    }
+
+    /// Whether a pause frame is to be sent now.
+    #[inline]
+    #[must_use]
+    pub const fn due(&self) -> bool {
+        self.wanted.0 != self.told.0 || self.suspected.0 & !self.wanted.0 != 0 || self.refresh_due
+    }
+
+    /// Notes that the time is `now`; a refresh may become due.
+    #[inline]
+    pub fn advance(&mut self, now: Nanos) {
+        if now >= self.next_refresh {
+            self.refresh_due = !self.told.is_empty();
+            self.next_refresh = Nanos::NEVER;
+        }
+    }
+
+    /// What the frame that is sent now has to say; `None` where nothing is due. Everything held goes
+    /// into it, so that one timer keeps all classes alive.
+    pub fn announce(&mut self, now: Nanos) -> Option<Announcement> {
+        if !self.due() {
+            return None;
+        }
+        let (wanted, told) = (self.wanted.0, self.told.0);
+        let announcement = Announcement {
+            xoff: ClassSet(wanted & !told),
+            xon: ClassSet((told | self.suspected.0) & !wanted),
+            refreshed: ClassSet(wanted & told),
+        };
+        self.told = self.wanted;
+        self.suspected = ClassSet::NONE;
+        self.refresh_due = false;
+        self.next_refresh = if self.wanted.is_empty() { Nanos::NEVER } else { now.after(self.refresh) };
+        Some(announcement)
+    }
+
+    /// When a refresh becomes due.
+    #[inline]
+    #[must_use]
+    pub const fn next_refresh(&self) -> Nanos {
+        self.next_refresh
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    fn class(n: u8) -> Class {
+        Class::new(n).unwrap()
+    }
+
+    fn set(classes: &[u8]) -> ClassSet {
+        classes.iter().map(|&n| class(n)).collect()
+    }
+
+    #[test]
+    fn one_frame_carries_every_change_and_all_that_is_held() {
+        let mut held = Held::new(Nanos(100));
+        assert!(held.xoff(Nanos(0), class(3)));
+        assert!(!held.xoff(Nanos(1), class(3)), "no second XOFF");
+        let first = held.announce(Nanos(1)).unwrap();
+        assert_eq!(first, Announcement { xoff: set(&[3]), ..Announcement::default() });
+        assert!(!held.due());
+        held.xoff(Nanos(10), class(4));
+        held.xoff(Nanos(11), class(5));
+        assert_eq!(held.xon(Nanos(12), class(5)), Some(Nanos(1)));
+        let second = held.announce(Nanos(12)).unwrap();
+        assert_eq!(second, Announcement { xoff: set(&[4]), refreshed: set(&[3]), xon: ClassSet::NONE });
+        assert_eq!(held.xon(Nanos(50), class(3)), Some(Nanos(50)));
+        let third = held.announce(Nanos(50)).unwrap();
+        assert_eq!(third, Announcement { xon: set(&[3]), refreshed: set(&[4]), xoff: ClassSet::NONE });
+        assert_eq!(third.vector(), set(&[3, 4]));
+    }
+
+    #[test]
+    fn no_xon_without_an_xoff() {
+        let mut held = Held::new(Nanos(100));
+        assert_eq!(held.xon(Nanos(0), class(3)), None);
+        assert_eq!(held.announce(Nanos(0)), None);
+    }
+
+    #[test]
+    fn a_peer_that_may_have_paused_something_is_told_that_nothing_holds() {
+        let mut held = Held::new(Nanos(100));
+        held.xoff(Nanos(0), class(3));
+        held.announce(Nanos(0));
+        held.suspect(class(3));
+        assert!(!held.due(), "it holds indeed");
+        held.suspect(class(4));
+        let told = held.announce(Nanos(1)).unwrap();
+        assert_eq!(told, Announcement { xon: set(&[4]), refreshed: set(&[3]), xoff: ClassSet::NONE });
+    }
+
+    #[test]
+    fn a_peer_of_which_that_was_suspected_while_it_was_held_is_told_when_it_is_not() {
+        let mut held = Held::new(Nanos(100));
+        held.xoff(Nanos(0), class(3));
+        held.suspect(class(3));
+        held.xon(Nanos(1), class(3));
+        assert_eq!(held.announce(Nanos(1)).unwrap().xon, set(&[3]), "although no XOFF was sent");
+        assert!(!held.due());
+    }
+
+    #[test]
+    fn a_suspicion_keeps_no_xoff_from_being_sent() {
+        let mut held = Held::new(Nanos(100));
+        held.suspect(class(3));
+        held.xoff(Nanos(0), class(3));
+        let told = held.announce(Nanos(0)).unwrap();
+        assert_eq!(told, Announcement { xoff: set(&[3]), ..Announcement::default() });
+        assert_eq!(held.next_refresh(), Nanos(100));
+    }
+
+    #[test]
+    fn a_peer_that_was_away_is_told_anew_and_of_nothing_that_ended_meanwhile() {
+        let mut held = Held::new(Nanos(100));
+        held.xoff(Nanos(0), class(3));
+        held.xoff(Nanos(0), class(4));
+        held.announce(Nanos(0));
+        assert_eq!(held.forget_told(), set(&[3, 4]));
+        assert_eq!(held.next_refresh(), Nanos::NEVER);
+        held.xon(Nanos(10), class(4));
+        let anew = held.announce(Nanos(20)).unwrap();
+        assert_eq!(anew, Announcement { xoff: set(&[3]), ..Announcement::default() });
+        assert_eq!(held.since(class(3)), Some(Nanos(0)), "one pause all along");
+    }
+
+    #[test]
+    fn what_is_held_is_refreshed_until_it_is_let_go() {
+        let mut held = Held::new(Nanos(100));
+        held.xoff(Nanos(0), class(3));
+        held.announce(Nanos(5));
+        assert_eq!(held.next_refresh(), Nanos(105));
+        held.advance(Nanos(104));
+        assert!(!held.due());
+        held.advance(Nanos(105));
+        assert_eq!(held.announce(Nanos(106)).unwrap().refreshed, set(&[3]));
+        assert_eq!(held.next_refresh(), Nanos(206));
+        held.xon(Nanos(150), class(3));
+        held.announce(Nanos(150));
+        assert_eq!(held.next_refresh(), Nanos::NEVER);
+        held.advance(Nanos(1000));
+        assert!(!held.due());
+    }
+}

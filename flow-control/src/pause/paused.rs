@@ -1,0 +1,287 @@
+//! The receive half: classes that the peer has paused (802.1Q 36.1.3.3, PFC indication).
+
+use xoff_wire::units::{BitRate, CLASSES, Class, ClassSet, Nanos, Quanta};
+
+/// Which classes of a port may not send, and until when. The last value received for a class wins;
+/// time 0 resumes it at once; otherwise it resumes by itself.
+#[derive(Clone, Debug)]
+pub struct Paused {
+    rate: BitRate,
+    classes: ClassSet,
+    defied: ClassSet,
+    /// `classes` without `defied`.
+    blocked: ClassSet,
+    next_expiry: Nanos,
+    /// By class; apart, as only what is paused has any.
+    times: Box<[Times; CLASSES]>,
+}
+
+/// Of the last pause of a class.
+#[derive(Clone, Copy, Debug, Default)]
+struct Times {
+    since: Nanos,
+    until: Nanos,
+    /// When the last one that is over ended.
+    ended: Nanos,
+}
+
+/// Classes that resumed, and how long each had been paused.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Resumed {
+    /// Which classes resumed.
+    pub classes: ClassSet,
+    /// How long each of them had been paused; zero for the others.
+    pub paused_for: [Nanos; CLASSES],
+}
+
+impl Paused {
+    /// Nothing paused; a quantum is 512 bit times at `rate`.
+    #[must_use]
+    pub fn new(rate: BitRate) -> Paused {
+        Paused {
+            rate,
+            classes: ClassSet::NONE,
+            defied: ClassSet::NONE,
+            blocked: ClassSet::NONE,
+            next_expiry: Nanos::NEVER,
+            times: Box::default(),
+        }
+    }
+
+    /// A quantum is 512 bit times at `rate` from now on.
+    pub fn set_rate(&mut self, rate: BitRate) {
+        self.rate = rate;
+    }
+
+    /// Obeys a pause frame that names `classes`, each with its time.
+    pub fn receive(&mut self, now: Nanos, classes: ClassSet, times: &[Quanta; CLASSES]) -> Resumed {
+        let mut resumed = self.expire(now);
+        for class in classes.iter() {
+            let time = times[class.index()];
+            if time == Quanta(0) {
+                self.resume(now, class, &mut resumed);
+                continue;
+            }
+            if !self.classes.contains(class) {
+                self.classes.insert(class);
+                self.times[class.index()].since = now;
+            }
+            self.times[class.index()].until = now.after(self.rate.time_of_quanta(time));
+        }
+        self.settle();
+        resumed
+    }
+
+    /// Resumes every class whose time is over.
+    #[inline]
+    pub fn expire(&mut self, now: Nanos) -> Resumed {
+        let mut resumed = Resumed::default();
+        if now < self.next_expiry {
+            return resumed;
+        }
+        for class in self.classes.iter() {
+            let until = self.times[class.index()].until;
+            if until <= now {
+                self.resume(until, class, &mut resumed);
+            }
+        }
+        self.settle();
+        resumed
+    }
+
+    /// The classes that the peer has paused; call [`Paused::expire`] before.
+    #[inline]
+    #[must_use]
+    pub const fn classes(&self) -> ClassSet {
+        self.classes
+    }
+
+    /// The classes that may not send now: paused, and not defied; call [`Paused::expire`] before.
+    #[inline]
+    #[must_use]
+    pub const fn blocked(&self) -> ClassSet {
+        self.blocked
+    }
+
+    /// From now on `class` may send even while it is paused (`defy`), or may not any more. Pauses are
+    /// taken note of as ever.
+    pub fn defy(&mut self, class: Class, defy: bool) {
+        if defy {
+            self.defied.insert(class);
+        } else {
+            self.defied.remove(class);
+        }
+        self.settle();
+    }
+
+    /// When the pause in force on `class` began; `None` where there is none.
+    #[must_use]
+    pub fn since(&self, class: Class) -> Option<Nanos> {
+        self.classes.contains(class).then(|| self.times[class.index()].since)
+    }
+
+    /// When the pause in force on `class` ends by itself; `None` where there is none.
+    #[must_use]
+    pub fn until(&self, class: Class) -> Option<Nanos> {
+        self.classes.contains(class).then(|| self.times[class.index()].until)
+    }
+
+    /// When the last pause of `class` that is over ended; zero where there was none.
+    #[must_use]
+    pub fn ended(&self, class: Class) -> Nanos {
+        self.times[class.index()].ended
+    }
+
+    /// When the next class resumes by itself.
+    #[inline]
+    #[must_use]
+    pub const fn next_expiry(&self) -> Nanos {
+        self.next_expiry
+    }
+
+    fn resume(&mut self, at: Nanos, class: Class, resumed: &mut Resumed) {
+        if self.classes.contains(class) {
+            self.classes.remove(class);
+            let times = &mut self.times[class.index()];
+            times.ended = at;
+            resumed.classes.insert(class);
+            resumed.paused_for[class.index()] += at.since(times.since);
+        }
+    }
+
+    fn settle(&mut self) {
+        self.blocked = ClassSet(self.classes.0 & !self.defied.0);
+        self.next_expiry =
+            self.classes.iter().map(|class| self.times[class.index()].until).min().unwrap_or(Nanos::NEVER);
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use xoff_wire::units::MacAddr;
+    use xoff_wire::{Header, MacControl, Pfc};
+
+    use super::*;
+
+    const C3: ClassSet = ClassSet(1 << 3);
+
+    fn class(n: u8) -> Class {
+        Class::new(n).unwrap()
+    }
+
+    fn times(quanta: u16) -> [Quanta; CLASSES] {
+        [Quanta(quanta); CLASSES]
+    }
+
+    fn gigabit() -> Paused {
+        Paused::new(BitRate::from_gbps(1)) // a quantum is 512 ns
+    }
+
+    #[test]
+    fn a_pause_ends_by_itself_exactly_when_its_quanta_are_over() {
+        for quanta in [1_u16, 10, 100, 1000, 65535] {
+            let mut paused = gigabit();
+            paused.receive(Nanos(7), C3, &times(quanta));
+            let end = Nanos(7 + u64::from(quanta) * 512);
+            assert_eq!(paused.next_expiry(), end);
+            assert_eq!(paused.expire(Nanos(end.0 - 1)), Resumed::default());
+            assert_eq!(paused.classes(), C3);
+            let resumed = paused.expire(end);
+            assert_eq!(resumed.classes, C3);
+            assert_eq!(resumed.paused_for[3], Nanos(u64::from(quanta) * 512));
+            assert_eq!(paused.classes(), ClassSet::NONE);
+            assert_eq!(paused.next_expiry(), Nanos::NEVER);
+        }
+    }
+
+    #[test]
+    fn time_zero_resumes_at_once() {
+        let mut paused = gigabit();
+        paused.receive(Nanos(0), C3, &times(65535));
+        let resumed = paused.receive(Nanos(100), C3, &times(0));
+        assert_eq!((resumed.classes, resumed.paused_for[3]), (C3, Nanos(100)));
+        assert_eq!(paused.classes(), ClassSet::NONE);
+    }
+
+    #[test]
+    fn the_last_value_wins_whether_shorter_or_longer() {
+        for (first, last) in [(100, 20), (20, 100)] {
+            let mut paused = gigabit();
+            paused.receive(Nanos(0), C3, &times(first));
+            paused.receive(Nanos(512), C3, &times(last));
+            assert_eq!(paused.next_expiry(), Nanos(512 + u64::from(last) * 512));
+            assert_eq!(paused.since(class(3)), Some(Nanos(0)), "one pause, prolonged");
+        }
+    }
+
+    #[test]
+    fn time_zero_for_classes_that_are_not_paused_does_nothing() {
+        let mut paused = gigabit();
+        assert_eq!(paused.receive(Nanos(5), ClassSet::ALL, &times(0)), Resumed::default());
+    }
+
+    #[test]
+    fn eight_classes_expire_independently() {
+        let mut paused = gigabit();
+        let times = std::array::from_fn(|n| Quanta(10 * (u16::try_from(n).unwrap() + 1)));
+        paused.receive(Nanos(0), ClassSet::ALL, &times);
+        for n in 0..8_u8 {
+            let end = u64::from(n + 1) * 5120;
+            assert_eq!(paused.expire(Nanos(end - 1)).classes, ClassSet::NONE);
+            assert_eq!(paused.expire(Nanos(end)).classes, [class(n)].into_iter().collect());
+        }
+    }
+
+    #[test]
+    fn a_pause_that_ended_between_two_frames_counts_only_until_its_own_end() {
+        let mut paused = gigabit();
+        paused.receive(Nanos(0), C3, &times(10));
+        let resumed = paused.receive(Nanos(1_000_000), C3, &times(10));
+        assert_eq!((resumed.classes, resumed.paused_for[3]), (C3, Nanos(5120)));
+        assert_eq!(paused.since(class(3)), Some(Nanos(1_000_000)));
+        assert_eq!(paused.ended(class(3)), Nanos(5120));
+    }
+
+    #[test]
+    fn a_class_that_is_defied_stays_paused_and_may_send() {
+        let mut paused = gigabit();
+        paused.receive(Nanos(0), ClassSet(0b1_1000), &times(10));
+        paused.defy(class(3), true);
+        assert_eq!((paused.classes(), paused.blocked()), (ClassSet(0b1_1000), ClassSet(0b1_0000)));
+        paused.receive(Nanos(5), C3, &times(20));
+        assert_eq!(paused.blocked(), ClassSet(0b1_0000), "a refresh changes nothing");
+        assert_eq!(paused.expire(Nanos(5120)).classes, ClassSet(0b1_0000));
+        paused.defy(class(3), false);
+        assert_eq!(paused.blocked(), C3);
+    }
+
+    /// The article on DSCP-based PFC, steps 3, 4 and 14, on a line of 400 Gb/s. Its "CEV 0x1000" is 0000 1000 in
+    /// binary ("the right-most bit represents queue 0"); a reader's comment there says so too.
+    #[test]
+    fn the_worked_example_of_the_article_on_dscp_based_pfc() {
+        let told = |quanta| {
+            let pfc = Pfc::default().with(class(3), Quanta(quanta));
+            MacControl::Pfc(pfc).encode(MacAddr([2, 0, 0, 0, 0, 9]))
+        };
+        let frame = told(0xffff);
+        assert_eq!(frame[12..16], [0x88, 0x08, 0x01, 0x01], "Ethertype 0x8808, opcode 0x0101");
+        assert_eq!(frame[16..18], [0, 0b0000_1000], "the class enable vector");
+        assert_eq!(frame[24..26], [0xff, 0xff], "the quanta of class 3");
+
+        let rate = BitRate::from_gbps(400);
+        assert_eq!(512 * 10_u64.pow(12) / rate.bits_per_second(), 1280, "1 quanta, in picoseconds");
+        let mut spine = Paused::new(rate);
+        let mut obey = |now, bytes: &[u8]| {
+            let header = Header::parse(bytes).unwrap();
+            let Ok(MacControl::Pfc(pfc)) = MacControl::parse(&header, bytes) else { panic!("not PFC") };
+            spine.receive(Nanos(now), pfc.classes, &pfc.times);
+            (spine.classes(), spine.next_expiry())
+        };
+        let (paused, until) = obey(0, &frame);
+        assert_eq!(paused, ClassSet(1 << 3), "traffic for other priority queues continues");
+        assert_eq!(until, Nanos(83_885), "roughly 83.9 microseconds");
+        let (paused, until) = obey(50_000, &told(0));
+        assert_eq!((paused, until), (ClassSet::NONE, Nanos::NEVER), "quanta 0: resume");
+    }
+}

@@ -1,0 +1,265 @@
+//! Rates of classes (GFC), both halves: what a port asks of its peer ([`AskedRates`]) and what its peer
+//! asks of it ([`KeptRates`]). They keep PFC's rules of time: a change is told at once, what holds is
+//! refreshed, the last value wins, and what is not refreshed ends by itself.
+
+use xoff_wire::Rates;
+use xoff_wire::units::{BitRate, CLASSES, Class, ClassSet, Nanos, Quanta, RateStep};
+
+/// Steps that the peer should keep, and those that it was last told.
+#[derive(Clone, Debug)]
+#[repr(C)]
+pub struct AskedRates {
+    /// First of all: the only thing here that every frame asks for.
+    due: bool,
+    refresh_due: bool,
+    wanted: [RateStep; CLASSES],
+    told: [RateStep; CLASSES],
+    refresh: Nanos,
+    next_refresh: Nanos,
+}
+
+impl AskedRates {
+    /// No limits; what is asked is told again every `refresh`.
+    #[must_use]
+    pub fn new(refresh: Nanos) -> AskedRates {
+        let full = [RateStep::FULL; CLASSES];
+        AskedRates {
+            wanted: full,
+            told: full,
+            refresh,
+            next_refresh: Nanos::NEVER,
+            refresh_due: false,
+            due: false,
+        }
+    }
+
+    /// What holds is told again every `refresh` from now on.
+    pub fn set_refresh(&mut self, now: Nanos, refresh: Nanos) {
+        self.refresh = refresh;
+        if self.next_refresh != Nanos::NEVER {
+            self.next_refresh = self.next_refresh.min(now.after(refresh));
+        }
+    }
+
+    /// The peer should send `class` at this step.
+    pub fn set(&mut self, class: Class, step: RateStep) {
+        self.wanted[class.index()] = step;
+        self.due = self.wanted != self.told || self.refresh_due;
+    }
+
+    /// The step that the peer should keep.
+    #[must_use]
+    pub const fn step(&self, class: Class) -> RateStep {
+        self.wanted[class.index()]
+    }
+
+    /// Whether a frame with rates is to be sent now.
+    #[inline]
+    #[must_use]
+    pub const fn due(&self) -> bool {
+        self.due
+    }
+
+    /// Notes that the time is `now`; a refresh may become due.
+    #[inline]
+    pub fn advance(&mut self, now: Nanos) {
+        if now >= self.next_refresh {
+            (self.due, self.refresh_due) = (true, true);
+            self.next_refresh = Nanos::NEVER;
+        }
+    }
+
+    /// What the frame that is sent now says: every limit that holds or ends.
+    pub fn announce(&mut self, now: Nanos, time: Quanta) -> Rates {
+        let limited = |class: &Class| {
+            self.wanted[class.index()] != RateStep::FULL || self.told[class.index()] != RateStep::FULL
+        };
+        let rates = Rates { time, ..Rates::default() };
+        let named = Class::ALL.into_iter().filter(limited);
+        let rates = named.fold(rates, |rates, class| rates.with(class, self.wanted[class.index()]));
+        self.told = self.wanted;
+        (self.due, self.refresh_due) = (false, false);
+        let holds = self.wanted.iter().any(|&step| step != RateStep::FULL);
+        self.next_refresh = if holds { now.after(self.refresh) } else { Nanos::NEVER };
+        rates
+    }
+
+    /// The peer knows nothing any more: its link was lost. What holds is to be told anew.
+    pub fn forget_told(&mut self) {
+        self.told = [RateStep::FULL; CLASSES];
+        self.refresh_due = false;
+        self.due = self.wanted != self.told;
+        self.next_refresh = Nanos::NEVER;
+    }
+
+    /// When a refresh becomes due.
+    #[inline]
+    #[must_use]
+    pub const fn next_refresh(&self) -> Nanos {
+        self.next_refresh
+    }
+}
+
+/// Steps that a port keeps for its peer, and until when.
+#[derive(Clone, Debug)]
+pub struct KeptRates {
+    line: BitRate,
+    steps: [RateStep; CLASSES],
+    /// Apart, as few classes have a limit.
+    until: Box<[Nanos; CLASSES]>,
+    next_expiry: Nanos,
+}
+
+impl KeptRates {
+    /// No limits; a quantum is 512 bit times at `line`.
+    #[must_use]
+    pub fn new(line: BitRate) -> KeptRates {
+        KeptRates {
+            line,
+            steps: [RateStep::FULL; CLASSES],
+            until: Box::new([Nanos::ZERO; CLASSES]),
+            next_expiry: Nanos::NEVER,
+        }
+    }
+
+    /// A quantum is 512 bit times at `line` from now on.
+    pub fn set_line(&mut self, line: BitRate) {
+        self.line = line;
+    }
+
+    /// Obeys a frame as far as it names `classes`. Answers those whose step it may have changed.
+    pub fn receive(&mut self, now: Nanos, classes: ClassSet, rates: &Rates) -> ClassSet {
+        let changed = self.expire(now);
+        let named = ClassSet(classes.0 & rates.classes.0);
+        for class in named.iter() {
+            let ends = rates.time == Quanta(0);
+            self.steps[class.index()] = if ends { RateStep::FULL } else { rates.steps[class.index()] };
+            self.until[class.index()] = now.after(self.line.time_of_quanta(rates.time));
+        }
+        self.find_next_expiry();
+        ClassSet(changed.0 | named.0)
+    }
+
+    /// Ends every limit whose time is over. Answers which.
+    #[inline]
+    pub fn expire(&mut self, now: Nanos) -> ClassSet {
+        if now < self.next_expiry {
+            return ClassSet::NONE;
+        }
+        let over =
+            |class: &Class| self.steps[class.index()] != RateStep::FULL && self.until[class.index()] <= now;
+        let over: ClassSet = Class::ALL.into_iter().filter(over).collect();
+        over.iter().for_each(|class| self.steps[class.index()] = RateStep::FULL);
+        self.find_next_expiry();
+        over
+    }
+
+    /// The step that `class` keeps.
+    #[must_use]
+    pub const fn step(&self, class: Class) -> RateStep {
+        self.steps[class.index()]
+    }
+
+    /// The rate that `class` keeps; `None`: no limit.
+    #[must_use]
+    pub fn rate(&self, class: Class) -> Option<BitRate> {
+        let step = self.step(class);
+        (step != RateStep::FULL).then(|| step.of(self.line))
+    }
+
+    /// When the next limit ends by itself.
+    #[inline]
+    #[must_use]
+    pub const fn next_expiry(&self) -> Nanos {
+        self.next_expiry
+    }
+
+    fn find_next_expiry(&mut self) {
+        let limited = Class::ALL.into_iter().filter(|class| self.step(*class) != RateStep::FULL);
+        self.next_expiry = limited.map(|class| self.until[class.index()]).min().unwrap_or(Nanos::NEVER);
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    const C3: Class = Class::ALL[3];
+    const C4: Class = Class::ALL[4];
+
+    fn step(k: u8) -> RateStep {
+        RateStep::new(k).unwrap()
+    }
+
+    #[test]
+    fn changes_are_told_at_once_and_all_that_holds_with_them() {
+        let mut asked = AskedRates::new(Nanos(100));
+        asked.set(C3, step(1));
+        assert!(asked.due());
+        let first = asked.announce(Nanos(0), Quanta(9));
+        assert_eq!(first, Rates { time: Quanta(9), ..Rates::default() }.with(C3, step(1)));
+        asked.set(C3, step(1));
+        assert!(!asked.due(), "nothing new");
+        asked.set(C4, step(2));
+        assert_eq!(asked.announce(Nanos(10), Quanta(9)), first.with(C4, step(2)));
+        asked.set(C3, RateStep::FULL);
+        let third = asked.announce(Nanos(20), Quanta(9));
+        assert_eq!((third.classes, third.steps[3]), (ClassSet(0b1_1000), RateStep::FULL));
+        asked.set(C4, RateStep::FULL);
+        assert_eq!(asked.announce(Nanos(30), Quanta(9)).classes, ClassSet(0b1_0000));
+        assert_eq!(asked.next_refresh(), Nanos::NEVER);
+    }
+
+    #[test]
+    fn what_holds_is_refreshed_and_told_anew_after_a_flap() {
+        let mut asked = AskedRates::new(Nanos(100));
+        asked.set(C3, step(1));
+        asked.announce(Nanos(5), Quanta(9));
+        asked.advance(Nanos(104));
+        assert!(!asked.due());
+        asked.advance(Nanos(105));
+        assert!(asked.due());
+        assert_eq!(asked.announce(Nanos(106), Quanta(9)).steps[3], step(1));
+        asked.forget_told();
+        assert!(asked.due());
+    }
+
+    #[test]
+    fn a_refresh_that_is_due_stays_so_when_a_change_is_taken_back() {
+        let mut asked = AskedRates::new(Nanos(100));
+        asked.set(C3, step(1));
+        asked.announce(Nanos(0), Quanta(9));
+        asked.advance(Nanos(100));
+        asked.set(C3, step(2));
+        asked.set(C3, step(1));
+        assert!(asked.due(), "the peer would take the limit for over");
+        asked.announce(Nanos(101), Quanta(9));
+        assert_eq!((asked.due(), asked.next_refresh()), (false, Nanos(201)));
+    }
+
+    #[test]
+    fn a_limit_ends_by_itself_exactly_when_its_quanta_are_over() {
+        let mut kept = KeptRates::new(BitRate::from_gbps(1)); // a quantum is 512 ns
+        let rates = Rates { time: Quanta(10), ..Rates::default() }.with(C3, step(2)).with(C4, step(1));
+        assert_eq!(kept.receive(Nanos(0), ClassSet(0b1000), &rates), ClassSet(0b1000), "4 is not obeyed");
+        assert_eq!(kept.rate(C3), Some(BitRate::from_mbps(250)));
+        assert_eq!((kept.rate(C4), kept.next_expiry()), (None, Nanos(5_120)));
+        assert_eq!(kept.expire(Nanos(5_119)), ClassSet::NONE);
+        assert_eq!(kept.expire(Nanos(5_120)), ClassSet(0b1000));
+        assert_eq!((kept.rate(C3), kept.next_expiry()), (None, Nanos::NEVER));
+    }
+
+    #[test]
+    fn the_last_value_wins_and_step_or_time_zero_end_it() {
+        let mut kept = KeptRates::new(BitRate::from_gbps(1));
+        let say = |k, time| Rates { time: Quanta(time), ..Rates::default() }.with(C3, step(k));
+        kept.receive(Nanos(0), ClassSet::ALL, &say(4, 100));
+        kept.receive(Nanos(10), ClassSet::ALL, &say(1, 20));
+        assert_eq!((kept.step(C3), kept.next_expiry()), (step(1), Nanos(10 + 20 * 512)));
+        kept.receive(Nanos(20), ClassSet::ALL, &say(0, 100));
+        assert_eq!((kept.step(C3), kept.next_expiry()), (RateStep::FULL, Nanos::NEVER));
+        kept.receive(Nanos(30), ClassSet::ALL, &say(3, 0));
+        assert_eq!(kept.step(C3), RateStep::FULL);
+    }
+}

@@ -1,0 +1,94 @@
+//! Congested egress queues and the ports that are held for them, beside plain PFC at ingress.
+//!
+//! A port asks its peer to pause while its own ingress queue is congested or any egress queue blames
+//! it (CaPFC, II-E):
+//!
+//! ```text
+//!   D(i,p) = I(i,p)  or  E(i,o,p) for any o other than i
+//! ```
+//!
+//! Intents are for changes of D. When an E begins and ends is for the policies to say.
+
+use xoff_wire::units::{PortId, PortSet};
+
+use super::{Event, Intent, Pfc};
+use crate::buffer::Buffer;
+use crate::cause::Trigger;
+
+/// I and E of one class.
+#[derive(Debug)]
+pub(super) struct Blame {
+    pfc: Pfc,
+    /// By egress port: the ingress ports with E(i,o,p) = 1.
+    blames: Box<[PortSet]>,
+    /// By ingress port: the egress ports with E(i,o,p) = 1.
+    blamed_by: Box<[PortSet]>,
+}
+
+impl Blame {
+    /// No E is 1; `ports`: how many there are.
+    pub(super) fn new(pfc: Pfc, ports: usize) -> Blame {
+        let none = || vec![PortSet::NONE; ports].into_boxed_slice();
+        Blame { pfc, blames: none(), blamed_by: none() }
+    }
+
+    /// I, which follows the ingress queues as in plain PFC.
+    pub(super) const fn pfc(&self) -> &Pfc {
+        &self.pfc
+    }
+
+    /// I may change.
+    #[inline(always)] // where it is called the kind of event is a constant
+    pub(super) fn observe_ingress(&mut self, event: Event, buffer: &Buffer, intents: &mut Vec<Intent>) {
+        let class = self.pfc.class();
+        match event {
+            Event::Received { ingress: port } => {
+                if self.pfc.reached_xoff(port, buffer) && self.blamed_by[port.index()].is_empty() {
+                    intents.push(Intent::Xoff { port, class, trigger: Trigger::Ingress });
+                }
+            }
+            Event::Released { ingress: port } => {
+                if self.pfc.fell_below_xon(port, buffer) && self.blamed_by[port.index()].is_empty() {
+                    intents.push(Intent::Xon { port, class });
+                }
+            }
+            Event::Enqueued { .. } | Event::Dequeued { .. } => (),
+        }
+    }
+
+    /// In a switch that holds frames already: I.
+    pub(super) fn adopt(&mut self, buffer: &Buffer, intents: &mut Vec<Intent>) {
+        self.pfc.adopt(buffer, intents);
+    }
+
+    /// Whether E(i,o,p) is 1 for any i.
+    pub(super) fn is_blaming(&self, egress: PortId) -> bool {
+        !self.blames[egress.index()].is_empty()
+    }
+
+    /// E(i,o,p) becomes 1.
+    pub(super) fn accuse(&mut self, port: PortId, egress: PortId, intents: &mut Vec<Intent>) {
+        if port == egress || self.blames[egress.index()].contains(port) {
+            return;
+        }
+        self.blames[egress.index()].insert(port);
+        let blamed_by = &mut self.blamed_by[port.index()];
+        let blameless = blamed_by.is_empty();
+        blamed_by.insert(egress);
+        if blameless && !self.pfc.is_paused(port) {
+            let class = self.pfc.class();
+            intents.push(Intent::Xoff { port, class, trigger: Trigger::Egress(egress) });
+        }
+    }
+
+    /// E(i,o,p) becomes 0 for every i.
+    pub(super) fn forgive(&mut self, egress: PortId, intents: &mut Vec<Intent>) {
+        let blames = std::mem::take(&mut self.blames[egress.index()]);
+        for port in blames.iter() {
+            self.blamed_by[port.index()].remove(egress);
+            if self.blamed_by[port.index()].is_empty() && !self.pfc.is_paused(port) {
+                intents.push(Intent::Xon { port, class: self.pfc.class() });
+            }
+        }
+    }
+}

@@ -1,0 +1,182 @@
+//! CaPFC (Avci, Li, Liu: "Congestion Aware Priority Flow Control in Data Center Networks", 2016).
+//!
+//! An egress queue behind WARN counts who its arrivals come from: C(i,o,p). Beyond XOFF it blames the
+//! heaviest of them, E(i,o,p) = 1, until it has drained to XON ([`Blame`]).
+//!
+//! Algorithms 1 and 2 differ in whom they blame: the one heaviest (Stop-Max; "if the congestion
+//! persists ... ports are put into congestion state one-by-one"), or the fewest that together stand for
+//! the share CUT of all arrivals (Stop-Calibrate).
+//!
+//! Where the paper is silent: ties go to the lowest port; a port that may not send XOFF is not counted,
+//! because blaming it would only hide the next. The limit MAX is the egress queue's own
+//! ([`crate::settings::ClassSettings::egress_max`]).
+
+use xoff_wire::units::{Bytes, PortId};
+
+use super::blame::Blame;
+use super::{Event, Intent, Pfc};
+use crate::buffer::{Buffer, Margin};
+use crate::settings::{SwitchSettings, Weigh};
+
+/// Whom a congested egress queue blames.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Culprits {
+    /// Stop-Max: the one with most arrivals.
+    Heaviest,
+    /// Stop-Calibrate: the fewest that together have at least this share of them, the heaviest first.
+    Share(f64),
+}
+
+/// CaPFC of one class.
+#[derive(Debug)]
+pub struct CaPfc {
+    blame: Blame,
+    culprits: Culprits,
+    weigh: Weigh,
+    egress: Box<[Egress]>,
+    /// Ports in the order of what they sent; used while culprits are found.
+    order: Box<[PortId]>,
+}
+
+/// One egress queue.
+#[derive(Clone, Debug)]
+struct Egress {
+    warn: Bytes,
+    xoff: Bytes,
+    xon: Bytes,
+    /// C(i,o,p) by ingress port.
+    arrivals: Box<[u64]>,
+    /// Some C is not zero.
+    counting: bool,
+}
+
+impl CaPfc {
+    pub(super) fn new(pfc: Pfc, culprits: Culprits, settings: &SwitchSettings) -> CaPfc {
+        let ports = settings.ports.len();
+        let egress = settings.ports.iter().map(|port| {
+            let class = &port.classes[pfc.class().index()];
+            Egress {
+                warn: class.egress_warn,
+                xoff: class.egress_xoff,
+                xon: class.egress_xon,
+                arrivals: vec![0; ports].into_boxed_slice(),
+                counting: false,
+            }
+        });
+        CaPfc {
+            culprits,
+            weigh: settings.policy.capfc_weigh,
+            egress: egress.collect(),
+            order: (0..=u8::MAX).map(PortId).take(ports).collect(),
+            blame: Blame::new(pfc, ports),
+        }
+    }
+
+    #[inline(always)] // where it is called the kind of event is a constant
+    pub(super) fn observe(&mut self, event: Event, buffer: &Buffer, intents: &mut Vec<Intent>) {
+        let class = self.blame.pfc().class();
+        match event {
+            Event::Received { .. } | Event::Released { .. } => {
+                self.blame.observe_ingress(event, buffer, intents);
+            }
+            Event::Enqueued { ingress, egress, size } => {
+                let held = buffer.egress(egress, class);
+                if held >= self.egress[egress.index()].warn && self.blame.pfc().may_send(ingress) {
+                    self.arrived(ingress, egress, size, held, intents);
+                }
+            }
+            Event::Dequeued { egress } => {
+                if self.egress[egress.index()].counting {
+                    self.drained(egress, buffer.egress(egress, class), intents);
+                }
+            }
+        }
+    }
+
+    /// See [`super::Policy::margin`].
+    pub(super) fn margin(&self, event: Event, buffer: &Buffer) -> Margin {
+        match event {
+            Event::Enqueued { egress, .. } => {
+                let below_warn = self.egress[egress.index()].warn.saturating_sub(Bytes(1));
+                Margin::of(below_warn.saturating_sub(buffer.egress(egress, self.blame.pfc().class())))
+            }
+            Event::Dequeued { egress } if self.egress[egress.index()].counting => Margin::NONE,
+            _ => self.blame.pfc().margin(event),
+        }
+    }
+
+    /// The queues begin to count with the next frame.
+    pub(super) fn adopt(&mut self, buffer: &Buffer, intents: &mut Vec<Intent>) {
+        self.blame.adopt(buffer, intents);
+    }
+
+    /// Algorithm 1, lines 7 to 13: the queue is at or above WARN.
+    #[cold]
+    fn arrived(
+        &mut self,
+        ingress: PortId,
+        egress: PortId,
+        size: Bytes,
+        held: Bytes,
+        intents: &mut Vec<Intent>,
+    ) {
+        let queue = &mut self.egress[egress.index()];
+        queue.counting = true;
+        queue.arrivals[ingress.index()] += match self.weigh {
+            Weigh::Frames => 1,
+            Weigh::Bytes => size.0,
+        };
+        if held > queue.xoff {
+            match self.culprits {
+                Culprits::Heaviest => self.blame_heaviest(egress, intents),
+                Culprits::Share(cut) => self.blame_share(egress, cut, intents),
+            }
+        }
+    }
+
+    /// Algorithm 1, lines 10 to 12.
+    fn blame_heaviest(&mut self, egress: PortId, intents: &mut Vec<Intent>) {
+        let arrivals = &self.egress[egress.index()].arrivals;
+        let heavier = |a: PortId, b: &PortId| if arrivals[b.index()] > arrivals[a.index()] { *b } else { a };
+        let heaviest = self.order.iter().fold(PortId(0), heavier);
+        self.blame.accuse(heaviest, egress, intents);
+    }
+
+    /// Algorithm 2, lines 2 to 4.
+    fn blame_share(&mut self, egress: PortId, cut: f64, intents: &mut Vec<Intent>) {
+        let arrivals = &self.egress[egress.index()].arrivals;
+        self.order.sort_unstable_by_key(|port| (std::cmp::Reverse(arrivals[port.index()]), *port));
+        let total: u64 = arrivals.iter().sum();
+        let mut passed = 0;
+        for place in 0..self.order.len() {
+            let port = self.order[place];
+            let own = self.egress[egress.index()].arrivals[port.index()];
+            if own == 0 {
+                break;
+            }
+            self.blame.accuse(port, egress, intents);
+            passed += own;
+            if passed as f64 >= cut * total as f64 {
+                break;
+            }
+        }
+        self.order.sort_unstable();
+    }
+
+    /// Algorithm 1, lines 17 to 20.
+    #[cold]
+    fn drained(&mut self, egress: PortId, held: Bytes, intents: &mut Vec<Intent>) {
+        let queue = &mut self.egress[egress.index()];
+        if held <= queue.warn {
+            queue.arrivals.fill(0);
+        }
+        if held > queue.xon {
+            return;
+        }
+        queue.counting = held > queue.warn;
+        self.blame.forgive(egress, intents);
+    }
+}
+
+#[cfg(test)]
+mod tests;

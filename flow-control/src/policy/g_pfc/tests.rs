@@ -1,0 +1,92 @@
+//! As the evaluation of OFC has it: "an ingress queue length threshold below X_OFF to trigger the pause of
+//! low-priority flows before PFC".
+
+use xoff_wire::units::Class;
+
+use super::*;
+use crate::policy::bench::{Bench, xoff_of};
+use crate::settings::{GPfcSettings, PolicyKind, PolicySettings};
+
+const C1: Class = Class::ALL[1];
+const C2: Class = Class::ALL[2];
+const C4: Class = Class::ALL[4];
+/// Classes 1, 2 and 4.
+const LOSSLESS: ClassSet = ClassSet(0b1_0110);
+
+/// XOFF is 20,000 bytes, so lower classes pause at 10,000 and resume below 5,000.
+fn bench(class: Class) -> Bench {
+    Bench::of_class(PolicyKind::GPfc, PolicySettings::default(), class, LOSSLESS, |_| {})
+}
+
+fn higher(class: Class, port: u8, by: Class) -> Intent {
+    xoff_of(class, port, Trigger::Higher(by))
+}
+
+fn xon(class: Class, port: u8) -> Intent {
+    Intent::Xon { port: PortId(port), class }
+}
+
+#[test]
+fn lower_lossless_classes_of_the_same_port_pause_at_the_threshold_and_not_a_byte_below() {
+    let mut bench = bench(C4);
+    assert_eq!(bench.receive(2, 9_999), []);
+    assert_eq!(bench.receive(2, 1), [higher(C1, 2, C4), higher(C2, 2, C4)], "3 is lossy, 4 goes on");
+    assert_eq!(bench.receive(2, 1), [], "they pause already");
+    assert_eq!(bench.receive(0, 9_999), [], "another port has a count of its own");
+}
+
+#[test]
+fn the_class_itself_pauses_at_xoff_as_in_pfc() {
+    let mut bench = bench(C4);
+    bench.receive(0, 19_999);
+    assert_eq!(bench.receive(0, 1), [xoff_of(C4, 0, Trigger::Ingress)]);
+    assert_eq!(bench.release(0, 10_000), [], "at XON");
+    assert_eq!(bench.release(0, 1), [xon(C4, 0)]);
+}
+
+#[test]
+fn lower_classes_resume_below_their_own_threshold_and_not_at_it() {
+    let mut bench = bench(C4);
+    bench.receive(0, 10_000);
+    assert_eq!(bench.release(0, 5_000), [], "at the threshold");
+    assert_eq!(bench.release(0, 1), [xon(C1, 0), xon(C2, 0)]);
+    assert_eq!(bench.release(0, 1), []);
+    assert_eq!(bench.receive(0, 5_002).len(), 2, "and pause again");
+}
+
+#[test]
+fn the_lowest_lossless_class_is_plain_pfc() {
+    let mut bench = bench(C1);
+    assert_eq!(bench.receive(0, 19_999), []);
+    assert_eq!(bench.receive(0, 1), [xoff_of(C1, 0, Trigger::Ingress)]);
+}
+
+#[test]
+fn where_the_thresholds_are_the_same_an_empty_queue_still_lets_go() {
+    let g_pfc = GPfcSettings { pause_lower: 0.000_01, resume_lower: 0.000_01 };
+    let settings = PolicySettings { g_pfc, ..PolicySettings::default() };
+    let mut bench = Bench::of_class(PolicyKind::GPfc, settings, C2, LOSSLESS, |_| {});
+    assert_eq!(bench.receive(0, 1), [higher(C1, 0, C2)]);
+    assert_eq!(bench.release(0, 1), [xon(C1, 0)]);
+}
+
+#[test]
+fn it_takes_over_what_is_over_its_thresholds() {
+    let mut bench = bench(C2);
+    bench.buffer.enter_ingress(PortId(3), C2, Bytes(20_000)).expect("there is room");
+    assert_eq!(bench.adopt(), [higher(C1, 3, C2), xoff_of(C2, 3, Trigger::Ingress)]);
+}
+
+/// It will never pause itself: it drops, and no lossless class stops for that.
+#[test]
+fn a_lossy_class_pauses_nobody() {
+    let mut bench = Bench::of_class(
+        PolicyKind::GPfc,
+        PolicySettings::default(),
+        C4,
+        ClassSet(LOSSLESS.0 & !(1 << 4)),
+        |_| {},
+    );
+    assert_eq!(bench.receive(0, 30_000), []);
+    assert_eq!(bench.adopt(), []);
+}

@@ -1,0 +1,150 @@
+//! GFC (Qian et al.: "Gentle Flow Control: Avoiding Deadlock in Lossless Networks", SIGCOMM 2019), in its
+//! stepwise, buffer-based form: it "gradually decreases transmission rates to zero by incorporating
+//! multiple lower ingress thresholds based on standard PFC" (from the evaluation of OFC).
+//!
+//! ```text
+//!   T(k) = Bmax - (Bmax - B1) / 2^(k-1)       at or above it the peer may send C / 2^k
+//! ```
+//!
+//! with Bmax = XOFF and B1 a part of it. Each step leaves half the room of the one before and fills it at
+//! half the rate, so that a peer that obeys never reaches XOFF and never quite stops, which is what breaks
+//! deadlocks. PFC at XOFF stays as the safety net: rates are asked only of peers that understand them
+//! ([`crate::settings::PortSettings::gfc_peer`]), and every other gets plain PFC.
+//!
+//! Where the paper is silent: step k ends when the queue has fallen below T(k) by half of its distance to
+//! T(k-1), or is empty, so that a queue at a threshold does not send a frame with every one it receives.
+
+use xoff_wire::units::{Bytes, PortId, PortSet, RateStep};
+
+use super::share::Share;
+use super::{Event, Intent, Pfc};
+use crate::buffer::Buffer;
+use crate::settings::{FlowControl, GfcSettings, SwitchSettings};
+
+impl GfcSettings {
+    /// T(k) for k = 1 to the last step, where XOFF is `xoff`.
+    pub fn thresholds(&self, xoff: Bytes) -> impl Iterator<Item = Bytes> + use<> {
+        let ladder = Ladder::new(self, xoff);
+        (1..=self.steps).map(move |k| ladder.begins(k))
+    }
+}
+
+/// The thresholds of a queue, for the XOFF that it has now.
+#[derive(Clone, Copy, Debug)]
+struct Ladder {
+    xoff: Bytes,
+    /// Bmax - B1.
+    span: Bytes,
+}
+
+impl Ladder {
+    fn new(settings: &GfcSettings, xoff: Bytes) -> Ladder {
+        Ladder::of(Share::new(settings.first), xoff)
+    }
+
+    fn of(first: Share, xoff: Bytes) -> Ladder {
+        Ladder { xoff, span: xoff.saturating_sub(first.of(xoff)) }
+    }
+
+    /// T(k), k >= 1.
+    fn begins(&self, k: u8) -> Bytes {
+        self.xoff.saturating_sub(Bytes(self.span.0 >> (k - 1)))
+    }
+
+    /// Below this step k is over.
+    fn ends(&self, k: u8) -> Bytes {
+        self.begins(k).saturating_sub(Bytes(self.span.0 >> k)).max(Bytes(1))
+    }
+}
+
+/// GFC of one class.
+#[derive(Debug)]
+pub struct Gfc {
+    pfc: Pfc,
+    first: Share,
+    steps: u8,
+    /// Ports whose peers obey rates.
+    obedient: PortSet,
+    /// k by port.
+    step: Box<[u8]>,
+}
+
+impl Gfc {
+    pub(super) fn new(pfc: Pfc, settings: &SwitchSettings) -> Gfc {
+        let ids = (0..=u8::MAX).map(PortId);
+        let obedient = ids.zip(&settings.ports).filter(|(id, port)| {
+            port.gfc_peer && pfc.may_send(*id) && matches!(port.flow_control, FlowControl::Pfc { .. })
+        });
+        Gfc {
+            first: Share::new(settings.policy.gfc.first),
+            steps: settings.policy.gfc.steps.min(RateStep::MAX.get()),
+            obedient: obedient.map(|(id, _)| id).collect(),
+            step: vec![0; settings.ports.len()].into_boxed_slice(),
+            pfc,
+        }
+    }
+
+    #[inline(always)] // where it is called the kind of event is a constant
+    pub(super) fn observe(&mut self, event: Event, buffer: &Buffer, intents: &mut Vec<Intent>) {
+        match event {
+            Event::Received { ingress } => self.filled(ingress, buffer, intents),
+            Event::Released { ingress } => self.drained(ingress, buffer, intents),
+            Event::Enqueued { .. } | Event::Dequeued { .. } => (),
+        }
+        self.pfc.observe(event, buffer, intents);
+    }
+
+    pub(super) fn adopt(&mut self, buffer: &Buffer, intents: &mut Vec<Intent>) {
+        for port in (0..=u8::MAX).map(PortId).take(self.step.len()) {
+            self.filled(port, buffer, intents);
+        }
+        self.pfc.adopt(buffer, intents);
+    }
+
+    /// The peer of `port` is asked for no rate any more, whatever its queue holds: the switch stops.
+    pub fn let_go(&mut self, port: PortId) {
+        self.obedient.remove(port);
+        self.step[port.index()] = 0;
+    }
+
+    #[inline]
+    fn filled(&mut self, port: PortId, buffer: &Buffer, intents: &mut Vec<Intent>) {
+        let before = self.step[port.index()];
+        if before == self.steps || !self.obedient.contains(port) {
+            return;
+        }
+        let held = buffer.ingress(port, self.pfc.class());
+        let ladder = Ladder::of(self.first, buffer.xoff(port, self.pfc.class()));
+        let mut step = before;
+        while step < self.steps && held > Bytes::ZERO && held >= ladder.begins(step + 1) {
+            step += 1;
+        }
+        self.ask(port, before, step, intents);
+    }
+
+    #[inline]
+    fn drained(&mut self, port: PortId, buffer: &Buffer, intents: &mut Vec<Intent>) {
+        let before = self.step[port.index()];
+        if before == 0 {
+            return;
+        }
+        let held = buffer.ingress(port, self.pfc.class());
+        let ladder = Ladder::of(self.first, buffer.xoff(port, self.pfc.class()));
+        let mut step = before;
+        while step > 0 && held < ladder.ends(step) {
+            step -= 1;
+        }
+        self.ask(port, before, step, intents);
+    }
+
+    fn ask(&mut self, port: PortId, before: u8, step: u8, intents: &mut Vec<Intent>) {
+        if step != before {
+            self.step[port.index()] = step;
+            let step = RateStep::new(step).unwrap_or(RateStep::MAX);
+            intents.push(Intent::Rate { port, class: self.pfc.class(), step });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,160 @@
+//! Margins bind: a policy that is spared the events that it says it need not be shown wants what one wants that is
+//! shown all, and is as that one, after every event; and beyond a margin something may happen.
+
+use xoff_wire::units::{Bytes, Nanos, PortId};
+
+use super::bench::{Bench, C3};
+use super::{Event, Policy};
+use crate::buffer::Margin;
+use crate::settings::{PolicyKind, PolicySettings};
+
+const PORTS: u8 = 5;
+const STEPS: usize = 250;
+
+/// What happens to frames, several times in a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Step {
+    Receive,
+    Enqueue,
+    Dequeue,
+    Release,
+}
+
+/// Two policies over one buffer.
+struct Pair {
+    /// The buffer, and the policy that is shown every event.
+    all: Bench,
+    spared: Policy,
+    /// Something was.
+    wanted: bool,
+}
+
+impl Pair {
+    fn new(kind: PolicyKind) -> Pair {
+        let new = || Bench::new(kind, PolicySettings::default());
+        Pair { all: new(), spared: new().policy, wanted: false }
+    }
+
+    /// How much may happen with the second policy not shown.
+    fn margin(&self, event: Event) -> Margin {
+        let of_policy = self.spared.margin(event, &self.all.buffer);
+        match event {
+            Event::Received { ingress } => self.all.buffer.margin_below_xoff(ingress, C3).min(of_policy),
+            _ => of_policy,
+        }
+    }
+
+    /// Bytes that may be counted for `event` without leaving what is possible.
+    fn possible(&self, step: Step, from: u8, to: u8) -> u64 {
+        let (ingress, egress, buffer) = (PortId(from), PortId(to), &self.all.buffer);
+        match step {
+            Step::Receive => {
+                (buffer.xoff(ingress, C3).0 + 10_000).saturating_sub(buffer.ingress(ingress, C3).0)
+            }
+            Step::Enqueue => 30_000u64.saturating_sub(buffer.egress(egress, C3).0),
+            Step::Dequeue => buffer.between(ingress, egress, C3).0,
+            Step::Release => buffer.ingress(ingress, C3).0,
+        }
+    }
+
+    /// A frame takes the step.
+    fn take(&mut self, step: Step, from: u8, to: u8, size: u64, is_spared: bool) {
+        let wanted = match step {
+            Step::Receive => self.all.receive(from, size),
+            Step::Enqueue => self.all.enqueue(from, to, size),
+            Step::Dequeue => self.all.dequeue(from, to, size),
+            Step::Release => self.all.release(from, size),
+        };
+        let mut wants = Vec::new();
+        if !is_spared {
+            let event = event(step, from, to, size);
+            self.spared.observe(self.all.now, event, &self.all.buffer, &mut wants);
+        }
+        assert_eq!(wants, wanted, "{step:?} of {size} bytes from {from} to {to}, spared: {is_spared}");
+        if is_spared {
+            let [spared, all] = [&self.spared, &self.all.policy].map(|policy| format!("{policy:?}"));
+            assert!(spared == all, "{step:?} from {from} to {to}:\n{spared}\n{all}");
+        }
+        self.wanted |= !wanted.is_empty();
+    }
+
+    /// Whether anything comes of one byte more.
+    fn take_a_byte(&mut self, step: Step, from: u8, to: u8) -> bool {
+        self.wanted = false;
+        let before = format!("{:?}", self.all.policy);
+        self.take(step, from, to, 1, false);
+        self.wanted || format!("{:?}", self.all.policy) != before
+    }
+}
+
+fn event(step: Step, from: u8, to: u8, size: u64) -> Event {
+    let (ingress, egress) = (PortId(from), PortId(to));
+    match step {
+        Step::Receive => Event::Received { ingress },
+        Step::Enqueue => Event::Enqueued { ingress, egress, size: Bytes(size) },
+        Step::Dequeue => Event::Dequeued { egress },
+        Step::Release => Event::Released { ingress },
+    }
+}
+
+/// Random steps. Steps at which a margin ended, and whether anything ever came of the first byte beyond.
+fn explore(kind: PolicyKind, seed: u64) -> Vec<(Step, bool)> {
+    let mut rng = fastrand::Rng::with_seed(seed);
+    let mut pair = Pair::new(kind);
+    let mut ends = Vec::new();
+    for at in 0..STEPS {
+        pair.all.now = Nanos(at as u64 * 1_000);
+        let step = rng.choice([Step::Receive, Step::Enqueue, Step::Dequeue, Step::Release]).expect("four");
+        let (from, to) = (rng.u8(0..PORTS), rng.u8(0..2)); // few egress ports, which fill
+        let mut margin = pair.margin(event(step, from, to, 0));
+        let possible = pair.possible(step, from, to);
+        let ends_at =
+            (margin.in_bytes() > Bytes::ZERO && margin.bytes < Bytes(possible)).then_some(margin.bytes.0);
+        if let Some(bytes) = ends_at.filter(|_| rng.bool()) {
+            // Two frames to its last byte, and then one byte.
+            for size in [bytes - bytes / 2, bytes / 2].into_iter().filter(|&size| size > 0) {
+                pair.take(step, from, to, size, true);
+            }
+            ends.push((step, pair.take_a_byte(step, from, to)));
+            continue;
+        }
+        for _ in 0..rng.u8(1..6) {
+            let size = rng.u64(64..1_519).min(pair.possible(step, from, to));
+            let is_spared = margin.allows(Bytes(size).into());
+            if is_spared {
+                margin = Margin { frames: margin.frames - 1, bytes: margin.bytes - Bytes(size) };
+            }
+            if size > 0 {
+                pair.take(step, from, to, size, is_spared);
+            }
+            if !is_spared {
+                margin = pair.margin(event(step, from, to, 0));
+            }
+        }
+    }
+    ends
+}
+
+#[test]
+fn a_policy_is_spared_nothing_that_matters_and_no_margin_ends_for_nothing() {
+    for kind in PolicyKind::ALL {
+        let ends: Vec<(Step, bool)> =
+            xoff_explore::seeds(0..4).flat_map(|seed| explore(kind, seed)).collect();
+        for step in [Step::Receive, Step::Enqueue, Step::Dequeue, Step::Release] {
+            let mut of_step = ends.iter().filter(|(it, _)| *it == step).peekable();
+            let ever_ended = of_step.peek().is_some();
+            assert!(!ever_ended || of_step.any(|(_, led_to)| *led_to), "{kind:?}: {step:?} ends for nothing");
+            let looks_ahead = match step {
+                Step::Receive => matches!(
+                    kind,
+                    PolicyKind::Pfc | PolicyKind::CaPfcStopMax | PolicyKind::CaPfcStopCalibrate
+                ),
+                Step::Enqueue => {
+                    matches!(kind, PolicyKind::CaPfcStopMax | PolicyKind::CaPfcStopCalibrate)
+                }
+                Step::Dequeue | Step::Release => false,
+            };
+            assert!(ever_ended || !looks_ahead, "{kind:?}: {step:?} never came to the end of a margin");
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! `congested_flow_tab` of one egress port: flows that its peer has paused, each until its time is over
+//! or it is resumed.
+
+use xoff_wire::units::Nanos;
+
+/// A flow, by its number in the flow table, and when it goes on by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Paused {
+    until: Nanos,
+    flow: u32,
+}
+
+/// What a flow takes of memory.
+pub(super) const BYTES_PER_CONGESTED_FLOW: usize = size_of::<Paused>();
+
+/// The table, of fixed capacity.
+#[derive(Debug)]
+pub(super) struct CongestedFlows {
+    flows: Vec<Paused>,
+    next_expiry: Nanos,
+}
+
+impl CongestedFlows {
+    pub(super) fn new(capacity: usize) -> CongestedFlows {
+        CongestedFlows { flows: Vec::with_capacity(capacity), next_expiry: Nanos::NEVER }
+    }
+
+    /// Puts a flow in until then; the last value wins (Algorithm 2 line 4). A new one needs room.
+    pub(super) fn pause(&mut self, flow: u32, until: Nanos) {
+        match self.flows.iter_mut().find(|paused| paused.flow == flow) {
+            Some(paused) => paused.until = until,
+            None => self.flows.push(Paused { until, flow }),
+        }
+        self.find_next_expiry();
+    }
+
+    /// Whether there is no room for another flow.
+    pub(super) fn is_full(&self) -> bool {
+        self.flows.len() == self.flows.capacity()
+    }
+
+    /// Takes a flow out (Algorithm 2 line 8). False where it is not in the table.
+    pub(super) fn resume(&mut self, flow: u32) -> bool {
+        let place = self.flows.iter().position(|paused| paused.flow == flow);
+        if let Some(place) = place {
+            self.flows.swap_remove(place);
+            self.find_next_expiry();
+        }
+        place.is_some()
+    }
+
+    /// Takes a flow out whose time is over by `now`.
+    pub(super) fn pop_expired(&mut self, now: Nanos) -> Option<u32> {
+        let place = self.flows.iter().position(|paused| paused.until <= now)?;
+        let flow = self.flows.swap_remove(place).flow;
+        self.find_next_expiry();
+        Some(flow)
+    }
+
+    pub(super) const fn next_expiry(&self) -> Nanos {
+        self.next_expiry
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.flows.is_empty()
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.flows.len()
+    }
+
+    /// Bytes of the entries in use.
+    pub(super) fn bytes(&self) -> usize {
+        self.flows.len() * size_of::<Paused>()
+    }
+
+    fn find_next_expiry(&mut self) {
+        self.next_expiry = self.flows.iter().map(|paused| paused.until).min().unwrap_or(Nanos::NEVER);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test] // Algorithm 2 lines 3-4 and 7-8
+    fn a_flow_is_in_the_table_from_pause_to_resume_or_until_its_time_is_over() {
+        let mut table = CongestedFlows::new(4);
+        for (flow, until) in [(1, 100), (2, 200), (3, 50)] {
+            table.pause(flow, Nanos(until));
+        }
+        assert_eq!(table.next_expiry(), Nanos(50));
+        table.pause(3, Nanos(300)); // the last value wins
+        assert_eq!(table.next_expiry(), Nanos(100));
+        assert_eq!(table.pop_expired(Nanos(99)), None);
+        assert_eq!(table.pop_expired(Nanos(100)), Some(1));
+        assert!(table.resume(2) && !table.resume(2));
+        assert_eq!((table.next_expiry(), table.len()), (Nanos(300), 1));
+        assert!(table.resume(3) && table.is_empty());
+        assert_eq!(table.next_expiry(), Nanos::NEVER);
+    }
+
+    #[test]
+    fn it_is_full_at_its_capacity() {
+        let mut table = CongestedFlows::new(2);
+        table.pause(1, Nanos(1));
+        table.pause(1, Nanos(2));
+        assert!(!table.is_full());
+        table.pause(2, Nanos(1));
+        assert!(table.is_full());
+        assert_eq!(table.bytes(), 32);
+    }
+}

@@ -1,0 +1,388 @@
+//! `flow_in_port_tab` of one egress port: its flows, and how many frames of each wait there.
+//!
+//! A hash table of fixed size. A flow keeps its number while a frame of it waits, while the peer has
+//! paused it, or while a peer of ours is asked to; then the number is given to another.
+//!
+//! Flows that wait and whose peer has not been asked to pause them are chained by where they came in and
+//! by whether our own peer has paused them: Algorithm 1 finds those that it is looking for without looking
+//! at any other, and moving a flow from one chain to the next takes a few steps, however many there are.
+
+use xoff_wire::FlowKey;
+use xoff_wire::units::{PortId, PortSet};
+
+use super::super::NO_FLOW;
+
+/// Whether the peer that a flow comes from is asked to pause it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Asked {
+    No,
+    Yes,
+    /// No longer, but it has not been told yet.
+    Leaving,
+}
+
+/// What is known of a flow.
+#[derive(Clone, Debug)]
+pub(super) struct Entry {
+    pub(super) key: FlowKey,
+    /// Frames that wait here.
+    pub(super) packets: u32,
+    /// The next of the same bucket, or of the free entries.
+    next: u32,
+    /// Its neighbours in its chain of flows to be asked for.
+    neighbours: [u32; 2],
+    /// Where its last frame came in.
+    pub(super) ingress: PortId,
+    /// In the congested_flow_tab.
+    pub(super) congested: bool,
+    pub(super) asked: Asked,
+}
+
+impl Entry {
+    fn in_use(&self) -> bool {
+        self.packets > 0 || self.congested || self.asked != Asked::No
+    }
+
+    /// The chain that it belongs to, if any.
+    fn chain(&self) -> Option<Chain> {
+        let waits = self.packets > 0 && self.asked != Asked::Yes;
+        waits.then_some(Chain { ingress: self.ingress, congested: self.congested })
+    }
+}
+
+/// Flows whose peer may be asked to pause them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Chain {
+    /// Where their frames came in.
+    pub(super) ingress: PortId,
+    /// Whether they are in the congested_flow_tab.
+    pub(super) congested: bool,
+}
+
+/// What the chains of an ingress port take of memory.
+pub(super) const BYTES_PER_INGRESS: usize = size_of::<[u32; 2]>();
+
+/// The table.
+#[derive(Debug)]
+pub(super) struct FlowTable {
+    entries: Box<[Entry]>,
+    buckets: Box<[u32]>,
+    free: u32,
+    used: u32,
+    /// The first of each chain, by ingress port and whether its flows are congested.
+    chains: Box<[[u32; 2]]>,
+    /// Ingress ports with a frame that found no entry.
+    overflown: PortSet,
+}
+
+impl FlowTable {
+    /// For `capacity` flows that come in through any of `ports` ports.
+    pub(super) fn new(capacity: u32, ports: usize) -> FlowTable {
+        let key = FlowKey::L2 { src: Default::default(), dst: Default::default(), ether_type: 0 };
+        let entry = |next| Entry {
+            key,
+            packets: 0,
+            next: if next == capacity { NO_FLOW } else { next },
+            neighbours: [NO_FLOW; 2],
+            ingress: PortId(0),
+            congested: false,
+            asked: Asked::No,
+        };
+        FlowTable {
+            entries: (1..=capacity).map(entry).collect(),
+            buckets: vec![NO_FLOW; capacity.max(1).next_power_of_two() as usize].into_boxed_slice(),
+            free: if capacity == 0 { NO_FLOW } else { 0 },
+            used: 0,
+            chains: vec![[NO_FLOW; 2]; ports].into_boxed_slice(),
+            overflown: PortSet::NONE,
+        }
+    }
+
+    /// A frame of the flow, which came in through `ingress`, is about to wait here (Algorithm 2 line 12).
+    /// The flow's number; [`NO_FLOW`] where the table is full.
+    pub(super) fn packet_in(&mut self, key: &FlowKey, ingress: PortId) -> u32 {
+        let flow = self.enter(key);
+        if flow == NO_FLOW {
+            self.overflown.insert(ingress);
+            return NO_FLOW;
+        }
+        self.update(flow, |entry| {
+            entry.ingress = ingress;
+            entry.packets += 1;
+        });
+        flow
+    }
+
+    /// One has left (Algorithm 3 lines 9 to 12).
+    pub(super) fn packet_out(&mut self, flow: u32) {
+        self.update(flow, |entry| entry.packets -= 1);
+        self.forget_if_unused(flow);
+    }
+
+    /// The flow enters the congested_flow_tab. Its number; `None` where the table is full.
+    pub(super) fn mark_congested(&mut self, key: &FlowKey) -> Option<u32> {
+        let flow = self.enter(key);
+        if flow == NO_FLOW {
+            return None;
+        }
+        self.update(flow, |entry| entry.congested = true);
+        Some(flow)
+    }
+
+    /// It leaves the congested_flow_tab.
+    pub(super) fn clear_congested(&mut self, flow: u32) {
+        self.update(flow, |entry| entry.congested = false);
+        self.forget_if_unused(flow);
+    }
+
+    /// What the peer that it comes from is asked.
+    pub(super) fn set_asked(&mut self, flow: u32, asked: Asked) {
+        self.update(flow, |entry| entry.asked = asked);
+        self.forget_if_unused(flow);
+    }
+
+    /// A flow of that chain; asking for it takes it out.
+    pub(super) fn first_in(&self, chain: Chain) -> Option<u32> {
+        Some(*self.head(chain)).filter(|&flow| flow != NO_FLOW)
+    }
+
+    /// Whether a frame from `ingress` found no entry, and has not been asked about since.
+    pub(super) fn has_overflow(&self, ingress: PortId) -> bool {
+        self.overflown.contains(ingress)
+    }
+
+    /// Whether a frame from `ingress` found no entry since this was asked last.
+    pub(super) fn take_overflow(&mut self, ingress: PortId) -> bool {
+        let overflown = self.overflown.contains(ingress);
+        self.overflown.remove(ingress);
+        overflown
+    }
+
+    /// The number of a flow that is in the table.
+    pub(super) fn find(&self, key: &FlowKey) -> Option<u32> {
+        let mut at = self.buckets[self.bucket(key)];
+        while let Some(entry) = self.entries.get(at as usize) {
+            if entry.key == *key {
+                return Some(at);
+            }
+            at = entry.next;
+        }
+        None
+    }
+
+    pub(super) fn entry(&self, flow: u32) -> &Entry {
+        &self.entries[flow as usize]
+    }
+
+    /// Bytes of the entries in use.
+    pub(super) const fn bytes(&self) -> usize {
+        self.used as usize * size_of::<Entry>()
+    }
+
+    /// The number of the flow, which is entered if need be; [`NO_FLOW`] where the table is full.
+    fn enter(&mut self, key: &FlowKey) -> u32 {
+        if let Some(flow) = self.find(key) {
+            return flow;
+        }
+        let flow = self.free;
+        let bucket = self.bucket(key);
+        if let Some(entry) = self.entries.get_mut(flow as usize) {
+            self.free = entry.next;
+            entry.key = *key;
+            entry.next = self.buckets[bucket];
+            self.buckets[bucket] = flow;
+            self.used += 1;
+        }
+        flow
+    }
+
+    /// Changes what is known of a flow, which then is in the chain that it belongs to.
+    #[inline]
+    fn update(&mut self, flow: u32, change: impl FnOnce(&mut Entry)) {
+        let entry = &mut self.entries[flow as usize];
+        let before = entry.chain();
+        change(entry);
+        let after = entry.chain();
+        if before != after {
+            before.into_iter().for_each(|chain| self.unchain(flow, chain));
+            after.into_iter().for_each(|chain| self.chain(flow, chain));
+        }
+    }
+
+    fn head(&self, chain: Chain) -> &u32 {
+        &self.chains[chain.ingress.index()][usize::from(chain.congested)]
+    }
+
+    fn set_head(&mut self, chain: Chain, flow: u32) {
+        self.chains[chain.ingress.index()][usize::from(chain.congested)] = flow;
+    }
+
+    fn chain(&mut self, flow: u32, chain: Chain) {
+        let second = *self.head(chain);
+        self.entries[flow as usize].neighbours = [NO_FLOW, second];
+        if let Some(second) = self.entries.get_mut(second as usize) {
+            second.neighbours[0] = flow;
+        }
+        self.set_head(chain, flow);
+    }
+
+    fn unchain(&mut self, flow: u32, chain: Chain) {
+        let [before, after] = self.entries[flow as usize].neighbours;
+        match self.entries.get_mut(before as usize) {
+            Some(before) => before.neighbours[1] = after,
+            None => self.set_head(chain, after),
+        }
+        if let Some(after) = self.entries.get_mut(after as usize) {
+            after.neighbours[0] = before;
+        }
+    }
+
+    fn forget_if_unused(&mut self, flow: u32) {
+        if self.entries[flow as usize].in_use() {
+            return;
+        }
+        let bucket = self.bucket(&self.entries[flow as usize].key);
+        let next = self.entries[flow as usize].next;
+        if self.buckets[bucket] == flow {
+            self.buckets[bucket] = next;
+        } else {
+            let mut at = self.buckets[bucket];
+            while self.entries[at as usize].next != flow {
+                at = self.entries[at as usize].next;
+            }
+            self.entries[at as usize].next = next;
+        }
+        self.entries[flow as usize].next = self.free;
+        self.free = flow;
+        self.used -= 1;
+    }
+
+    #[allow(clippy::cast_possible_truncation)] // the low bits are wanted
+    fn bucket(&self, key: &FlowKey) -> usize {
+        key.digest() as usize & (self.buckets.len() - 1)
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use xoff_explore::explore;
+
+    const P0: PortId = PortId(0);
+    const P1: PortId = PortId(1);
+
+    fn key(number: u16) -> FlowKey {
+        FlowKey::V4 { protocol: 17, ports: [number, 4791], src: [10, 0, 0, 1], dst: [10, 0, 0, 2] }
+    }
+
+    #[test] // Algorithm 2 line 12, Algorithm 3 lines 9 to 12
+    fn a_flow_is_there_while_a_frame_of_it_waits() {
+        let mut table = FlowTable::new(4, 2);
+        let flow = table.packet_in(&key(1), P0);
+        assert_eq!(table.packet_in(&key(1), P0), flow);
+        table.packet_out(flow);
+        assert_eq!(table.find(&key(1)), Some(flow));
+        table.packet_out(flow);
+        assert_eq!((table.find(&key(1)), table.bytes()), (None, 0));
+    }
+
+    #[test]
+    fn a_flow_stays_while_it_is_congested_or_a_peer_is_asked_to_pause_it() {
+        let mut table = FlowTable::new(4, 2);
+        let flow = table.mark_congested(&key(1)).unwrap();
+        assert_eq!(table.packet_in(&key(1), P0), flow);
+        table.set_asked(flow, Asked::Yes);
+        table.packet_out(flow);
+        table.clear_congested(flow);
+        table.set_asked(flow, Asked::Leaving);
+        assert_eq!(table.find(&key(1)), Some(flow));
+        table.set_asked(flow, Asked::No);
+        assert_eq!(table.find(&key(1)), None);
+    }
+
+    #[test]
+    fn a_full_table_takes_no_more_and_says_for_whom() {
+        let mut table = FlowTable::new(2, 2);
+        let [first, second] = [1, 2].map(|number| table.packet_in(&key(number), P0));
+        assert!(first != NO_FLOW && second != NO_FLOW);
+        assert!(!table.take_overflow(P1));
+        assert_eq!(table.packet_in(&key(3), P1), NO_FLOW);
+        assert!(table.mark_congested(&key(4)).is_none());
+        assert!(table.take_overflow(P1) && !table.take_overflow(P1) && !table.take_overflow(P0));
+        table.packet_out(first);
+        assert_eq!(table.packet_in(&key(3), P1), first, "its entry is used again");
+    }
+
+    #[test] // Algorithm 1 lines 5 to 8: whom it looks for
+    fn flows_to_be_asked_for_are_found_by_ingress_and_congestion() {
+        let mut table = FlowTable::new(8, 2);
+        let of = |table: &FlowTable, ingress, congested| table.first_in(Chain { ingress, congested });
+        let [first, second, third] = [1, 2, 3].map(|number| table.packet_in(&key(number), P0));
+        let away = table.packet_in(&key(4), P1);
+        assert_eq!((of(&table, P0, false), of(&table, P1, false)), (Some(third), Some(away)));
+        table.mark_congested(&key(2));
+        assert_eq!((of(&table, P0, true), of(&table, P1, true)), (Some(second), None));
+        table.set_asked(third, Asked::Yes);
+        table.packet_in(&key(3), P0);
+        assert_eq!(
+            of(&table, P0, false),
+            Some(first),
+            "those that are asked for, or congested, are not here"
+        );
+        table.set_asked(third, Asked::Leaving);
+        assert_eq!(of(&table, P0, false), Some(third), "it may have to be asked for again");
+        table.packet_in(&key(3), P1);
+        assert_eq!(
+            (of(&table, P0, false), of(&table, P1, false)),
+            (Some(first), Some(third)),
+            "it came here"
+        );
+        table.packet_out(first);
+        assert_eq!(of(&table, P0, false), None);
+        table.mark_congested(&key(9));
+        assert_eq!(of(&table, P0, true), Some(second), "one that does not wait need not be asked for");
+        table.clear_congested(second);
+        assert_eq!((of(&table, P0, false), of(&table, P0, true)), (Some(second), None));
+    }
+
+    #[test]
+    fn an_entry_has_60_bytes() {
+        assert_eq!(size_of::<Entry>(), 60);
+    }
+
+    explore! {
+        #[test]
+        fn counts_are_those_of_a_map(steps in prop::collection::vec((0..12u16, any::<bool>()), 0..200)) {
+            let mut table = FlowTable::new(8, 2);
+            let mut counts: BTreeMap<u16, (u32, u32)> = BTreeMap::new();
+            for (number, arrives) in steps {
+                if arrives {
+                    let full = counts.len() == 8 && !counts.contains_key(&number);
+                    let flow = table.packet_in(&key(number), P0);
+                    prop_assert_eq!(flow == NO_FLOW, full);
+                    if !full {
+                        let count = counts.entry(number).or_insert((flow, 0));
+                        prop_assert_eq!(count.0, flow, "its number stays");
+                        count.1 += 1;
+                    }
+                } else if let Some((flow, count)) = counts.get_mut(&number) {
+                    table.packet_out(*flow);
+                    *count -= 1;
+                    if *count == 0 {
+                        counts.remove(&number);
+                    }
+                }
+                prop_assert_eq!(table.bytes(), counts.len() * size_of::<Entry>());
+                for (number, (flow, count)) in &counts {
+                    prop_assert_eq!(table.find(&key(*number)), Some(*flow));
+                    prop_assert_eq!(table.entry(*flow).packets, *count);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,394 @@
+#![allow(clippy::unwrap_used)]
+//! Algorithms 1 and 2 line by line. X_OFF is 20,000 bytes, X_ON 10,000, alpha 0.9: X_OFF^c is 18,000.
+
+use xoff_wire::units::{Bytes, Class};
+use xoff_wire::{FlowPause, Header};
+
+use super::*;
+use crate::counters::Counters;
+use crate::settings::{Accounting, FdbSettings, HashSeed, Memory, SharedMemory, WhenFull};
+use crate::testing::port_settings;
+
+const C3: Class = Class::ALL[3];
+/// The congested egress port of most tests.
+const OUT: PortId = PortId(4);
+/// Another one.
+const FREE: PortId = PortId(5);
+const IN: PortId = PortId(0);
+
+fn key(number: u16) -> FlowKey {
+    FlowKey::V4 { protocol: 17, ports: [number, 4791], src: [10, 0, 0, 1], dst: [10, 0, 0, 2] }
+}
+
+/// A buffer of six ports and the policy of class 3 that watches it. Peers of all ports but the third
+/// understand lists of flows.
+struct Bench {
+    buffer: Buffer,
+    ofc: Ofc,
+    intents: Vec<Intent>,
+}
+
+impl Bench {
+    fn new() -> Bench {
+        Bench::with(OfcSettings::default())
+    }
+
+    fn with(ofc: OfcSettings) -> Bench {
+        Bench::in_memory(Memory::Dedicated, ofc)
+    }
+
+    fn in_memory(memory: Memory, ofc: OfcSettings) -> Bench {
+        let mut settings = SwitchSettings {
+            ports: (0..6).map(port_settings).collect(),
+            accounting: Accounting::default(),
+            memory,
+            lossy_pool: Default::default(),
+            when_full: WhenFull::Drop,
+            pipeline: Default::default(),
+            policies: Default::default(),
+            shadows: Vec::new(),
+            qcn: Default::default(),
+            policy: Default::default(),
+            fdb: FdbSettings { capacity: 16, ageing: None, statics: Vec::new(), seed: HashSeed::KNOWN },
+            vlans: Vec::new(),
+            routed_vlans: Vec::new(),
+            groups: Vec::new(),
+        };
+        settings.policy.ofc = ofc;
+        for (index, port) in settings.ports.iter_mut().enumerate() {
+            port.ofc_peer = index != 2;
+        }
+        let ofc = Ofc::new(Pfc::new(C3, PortSet::ALL), &settings);
+        Bench { buffer: Buffer::new(&settings, 6, Counters::new(6)), ofc, intents: Vec::new() }
+    }
+
+    fn observe(&mut self, event: Event) {
+        self.ofc.observe(event, &self.buffer, &mut self.intents);
+    }
+
+    /// A frame of a flow comes in and waits.
+    fn arrive(&mut self, ingress: PortId, egress: PortId, flow: u16, size: u64) {
+        let size = Bytes(size);
+        self.buffer.enter_ingress(ingress, C3, size).unwrap();
+        self.observe(Event::Received { ingress });
+        self.buffer.enter_egress(ingress, egress, C3, size);
+        self.ofc.packet_in(egress, ingress, &key(flow));
+        self.observe(Event::Enqueued { ingress, egress, size });
+    }
+
+    /// A frame of a flow leaves.
+    fn leave(&mut self, ingress: PortId, egress: PortId, flow: u16, size: u64) {
+        let number = self.ofc.egress[egress.index()].flows.find(&key(flow)).unwrap();
+        self.ofc.packet_out(egress, number);
+        self.buffer.leave_egress(ingress, egress, C3, Bytes(size));
+        self.observe(Event::Dequeued { egress });
+        self.buffer.leave_ingress(ingress, C3, Bytes(size));
+        self.observe(Event::Released { ingress });
+    }
+
+    /// What the policy has wanted since this was asked last, but for what is told about flows.
+    fn class_intents(&mut self) -> Vec<Intent> {
+        let is_of_class =
+            |intent: &Intent| !matches!(intent, Intent::PauseFlows { .. } | Intent::ResumeFlows { .. });
+        std::mem::take(&mut self.intents).into_iter().filter(is_of_class).collect()
+    }
+
+    /// The next frame that tells the peer of `port` about flows: "pause" or "resume", and which.
+    fn told(&mut self, port: PortId) -> Option<(&'static str, Vec<u16>)> {
+        let mut bytes = [0; 1514];
+        let told = self.ofc.tell(Nanos(0), port, MacAddr::default(), Quanta(9), &mut bytes)?;
+        let frame = &bytes[..told.len];
+        let list = FlowPause::of_frame(&Header::parse(frame).unwrap(), frame).unwrap().unwrap();
+        assert_eq!(list.class, C3);
+        let number = |flow| match flow {
+            FlowKey::V4 { ports: [number, _], .. } => number,
+            other => panic!("{other:?}"),
+        };
+        let mut flows: Vec<u16> = list.flows().map(number).collect();
+        flows.sort_unstable();
+        Some((if told.resumes { "resume" } else { "pause" }, flows))
+    }
+}
+
+#[test] // Algorithm 1, lines 3 and 4
+fn flows_are_paused_when_both_queues_hold_x_off_c_and_not_a_byte_before() {
+    let mut bench = Bench::new();
+    bench.arrive(IN, OUT, 1, 17_999);
+    assert_eq!(bench.told(IN), None, "q_in and q_out are one byte short");
+    bench.arrive(IN, OUT, 1, 1);
+    assert_eq!(bench.told(IN), Some(("pause", vec![1])));
+    assert_eq!(bench.class_intents(), []);
+
+    let mut bench = Bench::new();
+    bench.arrive(IN, FREE, 1, 1);
+    bench.arrive(IN, OUT, 2, 17_999);
+    assert_eq!(bench.told(IN), None, "q_out is one byte short");
+    bench.arrive(IN, OUT, 2, 1);
+    assert_eq!(bench.told(IN), Some(("pause", vec![2])));
+
+    let mut bench = Bench::new();
+    bench.arrive(PortId(1), OUT, 1, 17_000);
+    bench.arrive(IN, OUT, 2, 17_999);
+    assert_eq!(bench.told(IN), None, "q_in is one byte short");
+    bench.arrive(IN, OUT, 2, 1);
+    assert_eq!(bench.told(IN), Some(("pause", vec![2])));
+}
+
+#[test] // Algorithm 1, lines 5 and 6
+fn at_original_congestion_all_flows_to_that_port_are_paused_that_came_in_by_this_one() {
+    let mut bench = Bench::new();
+    bench.arrive(PortId(1), OUT, 1, 5_000);
+    bench.arrive(IN, FREE, 2, 1_000);
+    bench.arrive(IN, OUT, 3, 8_500);
+    bench.arrive(IN, OUT, 4, 8_500);
+    assert_eq!(bench.told(IN), Some(("pause", vec![3, 4])));
+    assert_eq!((bench.told(IN), bench.told(PortId(1)), bench.told(FREE)), (None, None, None));
+    bench.arrive(IN, OUT, 5, 100);
+    assert_eq!(bench.told(IN), Some(("pause", vec![5])), "one more, and only that one");
+    bench.arrive(IN, OUT, 4, 100);
+    assert_eq!(bench.told(IN), None, "nothing has changed");
+}
+
+#[test] // Algorithm 1, lines 7 and 8
+fn at_local_congestion_those_flows_are_paused_that_the_peer_has_paused() {
+    let mut bench = Bench::new();
+    bench.ofc.pause_flow(OUT, &key(2), Nanos(100)).unwrap();
+    bench.ofc.pause_flow(OUT, &key(9), Nanos(100)).unwrap();
+    bench.arrive(IN, OUT, 1, 9_000);
+    bench.arrive(IN, OUT, 2, 9_000);
+    assert_eq!(bench.told(IN), Some(("pause", vec![2])), "nothing of 9 waits here");
+    bench.ofc.pause_flow(OUT, &key(1), Nanos(100)).unwrap();
+    assert_eq!(bench.told(IN), None);
+    bench.arrive(IN, OUT, 2, 100);
+    assert_eq!(bench.told(IN), Some(("pause", vec![1])), "the peer has paused it meanwhile");
+}
+
+#[test] // Algorithm 1, line 11: a pause of the class is one of all flows
+fn while_the_peer_has_paused_the_class_all_flows_there_are_culprits_whatever_it_has_listed() {
+    let mut bench = Bench::new();
+    bench.ofc.pause_flow(OUT, &key(2), Nanos(100)).unwrap();
+    bench.ofc.class_is_paused(FREE, true);
+    bench.arrive(IN, OUT, 1, 9_000);
+    bench.arrive(IN, OUT, 2, 9_000);
+    assert_eq!(bench.told(IN), Some(("pause", vec![2])), "another port's class is paused");
+    bench.ofc.class_is_paused(OUT, true);
+    bench.arrive(IN, OUT, 2, 100);
+    assert_eq!(bench.told(IN), Some(("pause", vec![1])), "and that one, too");
+    bench.arrive(IN, OUT, 3, 100);
+    assert_eq!(bench.told(IN), Some(("pause", vec![3])));
+    bench.ofc.class_is_paused(OUT, false);
+    bench.arrive(IN, OUT, 4, 100);
+    assert_eq!(bench.told(IN), None, "the list alone holds again, and 4 is not in it");
+}
+
+#[test] // Algorithm 1, lines 5 and 7: a port whose peer resumes is original again
+fn congestion_is_original_again_when_the_peer_has_paused_nothing_any_more() {
+    let mut bench = Bench::new();
+    bench.ofc.pause_flow(OUT, &key(2), Nanos(100)).unwrap();
+    bench.arrive(IN, OUT, 1, 18_000);
+    assert_eq!(bench.told(IN), None, "flow 1 is a victim there");
+    assert!(bench.ofc.resume_flow(OUT, &key(2)).is_some());
+    bench.arrive(IN, OUT, 1, 100);
+    assert_eq!(bench.told(IN), Some(("pause", vec![1])));
+}
+
+#[test] // Algorithm 1, lines 10 and 11: plain PFC
+fn at_x_off_the_class_is_paused_and_not_a_byte_before() {
+    let mut bench = Bench::new();
+    bench.arrive(IN, FREE, 1, 10_000);
+    bench.arrive(IN, OUT, 2, 9_999);
+    assert_eq!(bench.class_intents(), []);
+    bench.arrive(IN, OUT, 2, 1);
+    let xoff = Intent::Xoff { port: IN, class: C3, trigger: Trigger::Ingress };
+    assert_eq!(bench.class_intents(), [xoff]);
+    bench.arrive(IN, OUT, 2, 9_000);
+    assert_eq!(bench.told(IN), None, "all are paused already");
+}
+
+#[test] // Algorithm 1, line 14: ours adds
+fn what_another_queue_asks_for_is_added_and_all_of_it_resumed() {
+    let mut bench = Bench::new();
+    bench.arrive(PortId(1), FREE, 7, 17_900);
+    bench.arrive(IN, OUT, 1, 18_000);
+    bench.arrive(IN, FREE, 2, 100);
+    assert_eq!(bench.told(IN), Some(("pause", vec![1, 2])));
+    bench.leave(IN, OUT, 1, 18_000);
+    assert_eq!(bench.told(IN), Some(("resume", vec![1, 2])));
+}
+
+#[test] // Algorithm 1, lines 16 to 19, when a frame has left
+fn flows_are_resumed_at_x_on_and_not_a_byte_above() {
+    let mut bench = Bench::new();
+    bench.arrive(IN, OUT, 1, 7_999);
+    bench.arrive(IN, OUT, 1, 1);
+    bench.arrive(IN, OUT, 1, 10_000);
+    assert_eq!(bench.told(IN), Some(("pause", vec![1])));
+    bench.leave(IN, OUT, 1, 7_999);
+    assert_eq!((bench.told(IN), bench.ofc.flows_asked(IN)), (None, 1), "10,001 bytes are left");
+    bench.leave(IN, OUT, 1, 1);
+    assert_eq!(bench.told(IN), Some(("resume", vec![1])));
+    assert_eq!((bench.told(IN), bench.ofc.flows_asked(IN)), (None, 0));
+}
+
+#[test] // Algorithm 1, line 16, as the paper has it: when a frame is enqueued
+fn flows_are_resumed_when_a_frame_finds_the_queue_at_x_on() {
+    for (size, resumed) in [(5_000, Some(("resume", vec![1]))), (5_001, None)] {
+        let mut bench = Bench::new();
+        bench.arrive(IN, OUT, 1, 18_000);
+        bench.told(IN);
+        bench.buffer.enter_egress(IN, OUT, C3, Bytes(0));
+        bench.buffer.enter_ingress(IN, C3, Bytes(0)).unwrap();
+        bench.buffer.leave_egress(IN, OUT, C3, Bytes(13_000));
+        bench.buffer.leave_ingress(IN, C3, Bytes(13_000)); // and the policy was not told
+        bench.arrive(IN, OUT, 1, size);
+        assert_eq!(bench.told(IN), resumed, "with {} bytes", 5_000 + size);
+    }
+}
+
+#[test]
+fn a_class_that_was_paused_is_resumed_with_its_flows() {
+    let mut bench = Bench::new();
+    bench.arrive(IN, OUT, 1, 18_000);
+    bench.arrive(IN, OUT, 1, 2_000);
+    assert_eq!(bench.class_intents().len(), 1);
+    bench.leave(IN, OUT, 1, 10_001);
+    assert_eq!(bench.class_intents(), [Intent::Xon { port: IN, class: C3 }]);
+    assert_eq!(bench.ofc.flows_asked(IN), 0);
+}
+
+#[test]
+fn a_peer_that_does_not_understand_flows_gets_plain_pfc() {
+    let plain = PortId(2);
+    let mut bench = Bench::new();
+    bench.arrive(plain, OUT, 1, 19_999);
+    assert_eq!((bench.told(plain), bench.class_intents()), (None, vec![]));
+    bench.arrive(plain, OUT, 1, 1);
+    let xoff = Intent::Xoff { port: plain, class: C3, trigger: Trigger::Ingress };
+    assert_eq!((bench.told(plain), bench.class_intents()), (None, vec![xoff]));
+    bench.leave(plain, OUT, 1, 10_001);
+    assert_eq!(bench.class_intents(), [Intent::Xon { port: plain, class: C3 }]);
+}
+
+#[test]
+fn where_the_pause_frame_tab_is_full_the_class_is_paused() {
+    let mut bench = Bench::with(OfcSettings { paused_flows: 2, ..OfcSettings::default() });
+    bench.arrive(IN, OUT, 1, 9_000);
+    bench.arrive(IN, OUT, 2, 9_000);
+    assert_eq!(bench.class_intents(), []);
+    bench.arrive(IN, OUT, 3, 100);
+    let xoff = Intent::Xoff { port: IN, class: C3, trigger: Trigger::TableFull(OUT) };
+    assert_eq!(bench.class_intents(), [xoff]);
+    bench.leave(IN, OUT, 1, 9_000);
+    assert_eq!(bench.class_intents(), [Intent::Xon { port: IN, class: C3 }]);
+}
+
+#[test]
+fn where_the_flow_in_port_tab_is_full_the_class_is_paused_once_there_is_congestion() {
+    let mut bench = Bench::with(OfcSettings { flows: 2, ..OfcSettings::default() });
+    for flow in 1..=3 {
+        bench.arrive(IN, OUT, flow, 5_000);
+    }
+    bench.arrive(IN, OUT, 1, 2_999);
+    assert_eq!(bench.class_intents(), []);
+    bench.arrive(IN, OUT, 4, 1);
+    let xoff = Intent::Xoff { port: IN, class: C3, trigger: Trigger::TableFull(OUT) };
+    assert_eq!(bench.class_intents(), [xoff]);
+    bench.arrive(IN, OUT, 1, 2_000);
+    assert_eq!(bench.class_intents(), [], "it is paused already");
+    bench.leave(IN, OUT, 1, 5_000);
+    bench.leave(IN, OUT, 2, 5_000);
+    assert_eq!(bench.class_intents(), [], "10,000 bytes: at XON the class stays paused for X_OFF");
+    bench.leave(IN, OUT, 1, 1);
+    assert_eq!(bench.class_intents(), [Intent::Xon { port: IN, class: C3 }]);
+}
+
+#[test]
+fn flows_that_found_no_room_are_paused_when_there_is_congestion_again() {
+    let mut bench = Bench::with(OfcSettings { paused_flows: 1, ..OfcSettings::default() });
+    bench.arrive(IN, FREE, 1, 18_000);
+    assert_eq!(bench.told(IN), Some(("pause", vec![1])));
+    bench.arrive(PortId(1), OUT, 3, 16_000);
+    bench.arrive(IN, OUT, 2, 1_900);
+    bench.arrive(PortId(1), OUT, 3, 100);
+    bench.arrive(IN, OUT, 2, 10);
+    let xoff = Intent::Xoff { port: IN, class: C3, trigger: Trigger::TableFull(OUT) };
+    assert_eq!(bench.class_intents(), [xoff], "the table holds flow 1");
+    bench.leave(IN, FREE, 1, 18_000);
+    assert_eq!(bench.class_intents(), [Intent::Xon { port: IN, class: C3 }]);
+    assert_eq!(bench.told(IN), Some(("resume", vec![1])));
+    bench.arrive(IN, FREE, 4, 16_080);
+    bench.arrive(IN, OUT, 2, 10);
+    assert_eq!((bench.told(IN), bench.class_intents()), (Some(("pause", vec![2])), vec![]));
+}
+
+#[test]
+fn a_pause_of_flows_that_was_never_sent_is_due_no_longer_when_the_queue_has_drained() {
+    let mut bench = Bench::new();
+    bench.arrive(IN, OUT, 1, 18_000);
+    bench.intents.clear();
+    bench.leave(IN, OUT, 1, 18_000);
+    assert_eq!(bench.intents, [Intent::ResumeFlows { port: IN }], "what is due has changed");
+    assert_eq!((bench.told(IN), bench.ofc.is_due(IN)), (None, false));
+}
+
+#[test] // Algorithm 2, line 4
+fn where_a_table_is_full_a_flow_cannot_be_paused_alone() {
+    let settings = OfcSettings { congested_flows: 2, ..OfcSettings::default() };
+    let mut bench = Bench::with(settings);
+    assert!(bench.ofc.pause_flow(OUT, &key(1), Nanos(1)).is_some());
+    assert!(bench.ofc.pause_flow(OUT, &key(2), Nanos(1)).is_some());
+    assert!(bench.ofc.pause_flow(OUT, &key(2), Nanos(9)).is_some(), "it is there");
+    assert!(bench.ofc.pause_flow(OUT, &key(3), Nanos(1)).is_none());
+    let mut bench = Bench::with(OfcSettings { flows: 1, ..settings });
+    bench.arrive(IN, OUT, 1, 100);
+    assert!(bench.ofc.pause_flow(OUT, &key(2), Nanos(1)).is_none());
+    assert_eq!(bench.ofc.flows_paused(OUT), 0);
+}
+
+#[test] // Algorithm 2, lines 7 and 8; Algorithm 3, line 7
+fn a_flow_is_congested_from_pause_to_resume_or_until_its_time_is_over() {
+    let mut bench = Bench::new();
+    let [first, second] = [(1, 100), (2, 200)]
+        .map(|(flow, until)| bench.ofc.pause_flow(OUT, &key(flow), Nanos(until)).unwrap());
+    assert_eq!((bench.ofc.flows_paused(OUT), bench.ofc.next_expiry(OUT)), (2, Nanos(100)));
+    assert_eq!(bench.ofc.pop_expired(OUT, Nanos(99)), None);
+    assert_eq!(bench.ofc.pop_expired(OUT, Nanos(100)), Some(first));
+    assert_eq!(bench.ofc.resume_flow(OUT, &key(1)), None, "it went on by itself");
+    assert_eq!(bench.ofc.resume_flow(OUT, &key(2)), Some(second));
+    assert_eq!(bench.ofc.table_bytes(OUT), TableBytes::default());
+}
+
+#[test]
+fn a_flow_that_congests_again_before_its_resume_was_told_stays_paused() {
+    let mut bench = Bench::new();
+    bench.arrive(IN, OUT, 1, 18_000);
+    bench.told(IN);
+    bench.leave(IN, OUT, 1, 18_000);
+    bench.arrive(IN, OUT, 1, 18_000);
+    assert_eq!(bench.told(IN), Some(("pause", vec![1])));
+    assert_eq!(bench.told(IN), None);
+}
+
+#[test]
+fn x_off_c_and_x_on_move_with_the_memory_that_is_shared() {
+    // X_OFF is the reserve of 2,000 bytes and what others leave of the pool, 8,000.
+    let pool = SharedMemory {
+        pool: Bytes(8_000),
+        ingress_limit: Bytes::MAX,
+        egress_limit: Bytes::MAX,
+        port_limit: Bytes::MAX,
+        alpha_log2: None,
+        ..SharedMemory::UNLIMITED
+    };
+    let mut bench = Bench::in_memory(Memory::Shared(pool), OfcSettings::default());
+    bench.arrive(IN, OUT, 1, 8_999);
+    assert_eq!(bench.told(IN), None, "one byte short of 0.9 X_OFF");
+    bench.arrive(IN, OUT, 1, 1);
+    assert_eq!(bench.told(IN), Some(("pause", vec![1])));
+    bench.leave(IN, OUT, 1, 8_999);
+    assert_eq!(bench.told(IN), None, "X_ON is as far below X_OFF as ever, here nothing");
+    bench.arrive(IN, FREE, 2, 1);
+    bench.leave(IN, OUT, 1, 1);
+    bench.leave(IN, FREE, 2, 1);
+    assert_eq!(bench.told(IN), Some(("resume", vec![1])));
+}

@@ -1,0 +1,55 @@
+//! P-PFC (Tian et al.: "P-PFC: Reducing Tail Latency with Predictive PFC in Lossless Data Center
+//! Networks", TPDS 2020), in the two forms in which it is known.
+//!
+//! * As the evaluation of OFC describes it, "P-PFC utilizes a dynamic egress threshold (average buffer
+//!   occupancy of all egress ports) to determine paused ports": [`mean`].
+//! * As its own paper has it, P-PFC "monitors the derivative of buffer occupation, predicts the happening
+//!   of PFC trigger in the future, and proactively triggers PFC pause in advance" (abstract):
+//!   [`prediction`], where [`PPfcSettings::prediction`] says how far ahead.
+//!
+//! Either comes on top of plain PFC at ingress.
+
+mod mean;
+mod prediction;
+
+use mean::Mean;
+use prediction::Prediction;
+use xoff_wire::units::Nanos;
+
+use super::{Event, Intent, Pfc};
+use crate::buffer::Buffer;
+use crate::settings::SwitchSettings;
+
+/// P-PFC of one class.
+#[derive(Debug)]
+pub struct PPfc(Form);
+
+#[derive(Debug)]
+enum Form {
+    Mean(Mean),
+    Prediction(Prediction),
+}
+
+impl PPfc {
+    pub(super) fn new(pfc: Pfc, settings: &SwitchSettings) -> PPfc {
+        PPfc(match settings.policy.p_pfc.prediction {
+            None => Form::Mean(Mean::new(pfc, settings)),
+            Some(ahead) => Form::Prediction(Prediction::new(pfc, ahead, settings.ports.len())),
+        })
+    }
+
+    #[inline(always)] // where it is called the kind of event is a constant
+    pub(super) fn observe(&mut self, now: Nanos, event: Event, buffer: &Buffer, intents: &mut Vec<Intent>) {
+        match &mut self.0 {
+            Form::Mean(mean) => mean.observe(event, buffer, intents),
+            Form::Prediction(prediction) => prediction.observe(now, event, buffer, intents),
+        }
+    }
+
+    pub(super) fn adopt(&mut self, buffer: &Buffer, intents: &mut Vec<Intent>) {
+        match &mut self.0 {
+            Form::Mean(mean) => mean.adopt(buffer, intents),
+            Form::Prediction(prediction) => prediction.adopt(buffer, intents),
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! PFC as every data-center switch does it: I(i,p) becomes 1 when ingress(i,p) reaches XOFF, and 0
+//! when it falls below XON (802.1Q 36.1).
+
+use xoff_wire::units::{Bytes, Class, PortId, PortSet};
+
+use super::{Event, Intent};
+use crate::buffer::{Buffer, Margin};
+use crate::cause::Trigger;
+
+/// I(i,p) of one class for every port that may send XOFF.
+#[derive(Clone, Debug)]
+pub struct Pfc {
+    class: Class,
+    sends: PortSet,
+    paused: PortSet,
+}
+
+impl Pfc {
+    /// `sends`: the ports that may send XOFF for `class` at all.
+    #[must_use]
+    pub const fn new(class: Class, sends: PortSet) -> Pfc {
+        Pfc { class, sends, paused: PortSet::NONE }
+    }
+
+    #[inline(always)] // where it is called the kind of event is a constant
+    pub(super) fn observe(&mut self, event: Event, buffer: &Buffer, intents: &mut Vec<Intent>) {
+        let class = self.class;
+        match event {
+            Event::Received { ingress: port } if self.reached_xoff(port, buffer) => {
+                intents.push(Intent::Xoff { port, class, trigger: Trigger::Ingress });
+            }
+            Event::Released { ingress: port } if self.fell_below_xon(port, buffer) => {
+                intents.push(Intent::Xon { port, class });
+            }
+            _ => (),
+        }
+    }
+
+    /// See [`super::Policy::margin`].
+    pub(super) const fn margin(&self, event: Event) -> Margin {
+        match event {
+            Event::Released { ingress } if self.paused.contains(ingress) => Margin::NONE,
+            _ => Margin::ALL,
+        }
+    }
+
+    pub(super) fn adopt(&mut self, buffer: &Buffer, intents: &mut Vec<Intent>) {
+        // In shared memory XOFF may be no byte at all; an empty queue would never be released from it.
+        let class = self.class;
+        for ingress in self.sends.iter().filter(|&port| buffer.ingress(port, class) > Bytes::ZERO) {
+            self.observe(Event::Received { ingress }, buffer, intents);
+        }
+    }
+
+    /// I(i,p) becomes 1 now.
+    #[inline(always)]
+    pub(super) fn reached_xoff(&mut self, port: PortId, buffer: &Buffer) -> bool {
+        let reached =
+            self.sends.contains(port) && !self.paused.contains(port) && buffer.at_xoff(port, self.class);
+        if reached {
+            self.paused.insert(port);
+        }
+        reached
+    }
+
+    /// I(i,p) becomes 0 now.
+    #[inline(always)]
+    pub(super) fn fell_below_xon(&mut self, port: PortId, buffer: &Buffer) -> bool {
+        let fell = self.paused.contains(port) && buffer.below_xon(port, self.class);
+        if fell {
+            self.paused.remove(port);
+        }
+        fell
+    }
+
+    /// The class.
+    pub(super) const fn class(&self) -> Class {
+        self.class
+    }
+
+    /// Whether XOFF may be sent at `port`.
+    pub(super) const fn may_send(&self, port: PortId) -> bool {
+        self.sends.contains(port)
+    }
+
+    /// I(i,p).
+    pub(super) const fn is_paused(&self, port: PortId) -> bool {
+        self.paused.contains(port)
+    }
+}

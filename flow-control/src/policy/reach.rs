@@ -1,0 +1,137 @@
+//! What can be done of what a policy wants. The built-in ones want nothing else; one that is not built in may be wrong.
+
+use xoff_wire::units::{Class, ClassSet, PortId};
+
+use super::Intent;
+use crate::cause::Trigger;
+use crate::settings::PortSettings;
+
+/// Whose peers may be asked for what.
+#[derive(Clone, Debug)]
+pub struct Reach {
+    ports: Box<[Port]>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Port {
+    /// Classes of which its peer may be asked to pause.
+    pauses: ClassSet,
+    /// Whether its peer keeps rates.
+    keeps_rates: bool,
+}
+
+impl Reach {
+    /// Of a worker that owns some of the ports: the peers of others are not its to ask.
+    pub fn new(ports: &[PortSettings], owns: impl Fn(PortId) -> bool) -> Reach {
+        let port = |(id, port): (u8, &PortSettings)| Port {
+            pauses: if owns(PortId(id)) { port.sends() } else { ClassSet::NONE },
+            keeps_rates: port.gfc_peer,
+        };
+        Reach { ports: (0..=u8::MAX).zip(ports).map(port).collect() }
+    }
+
+    /// Takes out of `intents`, of the policy of class `by`, what cannot be done; answers how many that were.
+    pub fn restrict(&self, by: Class, intents: &mut Vec<Intent>) -> u64 {
+        let wanted = intents.len();
+        intents.retain(|intent| self.allows(by, intent));
+        (wanted - intents.len()) as u64
+    }
+
+    fn allows(&self, by: Class, intent: &Intent) -> bool {
+        match *intent {
+            Intent::Xoff { port, class, trigger } => {
+                self.asks(by, port, class).is_some() && self.knows(trigger)
+            }
+            Intent::Xon { port, class } => self.asks(by, port, class).is_some(),
+            Intent::Rate { port, class, .. } => {
+                class == by && self.asks(by, port, class).is_some_and(|port| port.keeps_rates)
+            }
+            // Which flows, only the policy that is built in can say.
+            Intent::PauseFlows { .. } | Intent::ResumeFlows { .. } => false,
+        }
+    }
+
+    /// The port, where its peer may be asked to pause `class` by the policy of class `by`.
+    fn asks(&self, by: Class, port: PortId, class: Class) -> Option<&Port> {
+        let port = self.ports.get(port.index())?;
+        (class.get() <= by.get() && port.pauses.contains(class)).then_some(port)
+    }
+
+    /// Whether the culprit that it names is a port.
+    fn knows(&self, trigger: Trigger) -> bool {
+        match trigger {
+            Trigger::Egress(port) | Trigger::TableFull(port) => port.index() < self.ports.len(),
+            Trigger::Ingress | Trigger::Predicted | Trigger::Higher(_) => true,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use xoff_wire::units::RateStep;
+
+    use super::*;
+    use crate::settings::FlowControl;
+    use crate::testing::port_settings;
+
+    const CLASSES: [Class; 3] = [Class::ALL[0], Class::ALL[3], Class::ALL[4]];
+
+    /// Of three ports where classes 3 and 4 are lossless, of which the second sends no XOFF, and the third is another
+    /// worker's.
+    fn reach() -> Reach {
+        let mut ports = [0, 1, 2].map(port);
+        ports[1].flow_control = FlowControl::Ignore;
+        Reach::new(&ports, |port| port != PortId(2))
+    }
+
+    fn port(index: u8) -> PortSettings {
+        let mut port = port_settings(index);
+        port.flow_control = FlowControl::Pfc { obey: ClassSet::ALL, send: ClassSet::ALL };
+        port.classes[4].lossless = true;
+        port
+    }
+
+    fn allowed(by: usize, intent: Intent) -> bool {
+        let mut intents = vec![intent];
+        let refused = reach().restrict(Class::ALL[by], &mut intents);
+        assert_eq!(intents.len() as u64 + refused, 1);
+        refused == 0
+    }
+
+    #[test]
+    fn a_policy_holds_its_own_class_and_lower_lossless_ones_where_the_port_may_send() {
+        let xoff = |port, class| Intent::Xoff { port: PortId(port), class, trigger: Trigger::Ingress };
+        let xon = |port, class| Intent::Xon { port: PortId(port), class };
+        for port in 0..=4 {
+            let expected = if port == 0 { [false, true, true] } else { [false; 3] };
+            assert_eq!(CLASSES.map(|class| allowed(4, xoff(port, class))), expected, "port {port}");
+            assert_eq!(CLASSES.map(|class| allowed(4, xon(port, class))), expected, "port {port}");
+        }
+        assert_eq!(CLASSES.map(|class| allowed(3, xoff(0, class))), [false, true, false], "4 is higher");
+    }
+
+    #[test]
+    fn a_culprit_is_a_port_of_the_switch() {
+        let by = |trigger| Intent::Xoff { port: PortId(0), class: CLASSES[1], trigger };
+        for (port, known) in [(0, true), (2, true), (3, false), (255, false)] {
+            assert_eq!(allowed(3, by(Trigger::Egress(PortId(port)))), known, "port {port}");
+            assert_eq!(allowed(3, by(Trigger::TableFull(PortId(port)))), known, "port {port}");
+        }
+        assert!(allowed(3, by(Trigger::Higher(Class::ALL[7]))) && allowed(3, by(Trigger::Predicted)));
+    }
+
+    #[test]
+    fn rates_are_asked_of_peers_that_keep_them_and_of_the_own_class_and_flows_of_nobody() {
+        let rate = |port, class| Intent::Rate { port: PortId(port), class, step: RateStep::FULL };
+        assert!(!allowed(3, rate(0, CLASSES[1])), "the peer is not known to keep rates");
+        let reach = Reach::new(&[PortSettings { gfc_peer: true, ..port(0) }], |_| true);
+        let of = |by: usize, class: usize| {
+            reach.restrict(Class::ALL[by], &mut vec![rate(0, Class::ALL[class])]) == 0
+        };
+        assert!(of(3, 3) && !of(4, 3) && !of(3, 4));
+        let port = PortId(0);
+        assert!(
+            !allowed(3, Intent::PauseFlows { port, count: 1 }) && !allowed(3, Intent::ResumeFlows { port })
+        );
+    }
+}

@@ -1,0 +1,270 @@
+//! Shadow policies: they see what the acting policy sees, want what they want, and are not heard.
+//!
+//! A shadow watches traffic that the acting policy has shaped, so that it answers one question: faced
+//! with these frames, when would it have paused whom? How the traffic would have gone on from there, a
+//! simulation has to say. A frame that was lost for want of room counts against a shadow if at that
+//! moment it had not asked the frame's sender to pause.
+//!
+//! OFC also hears what peers say of single flows, and numbers the flow of each frame that waits in tables
+//! of its own.
+
+use xoff_wire::FlowKey;
+use xoff_wire::units::{BitRate, CLASSES, Class, ClassSet, Nanos, PortId};
+
+use super::{Event, Intent, Policy, Reach};
+use crate::buffer::Buffer;
+use crate::counters::ShadowCounters;
+use crate::policy::NO_FLOW;
+use crate::settings::{PolicyKind, SwitchSettings};
+
+/// A policy that is not heard, in all classes.
+#[derive(Debug)]
+pub struct Shadow {
+    policies: [Policy; CLASSES],
+    /// By port and class, whose policies want it held.
+    demands: Box<[[ClassSet; CLASSES]]>,
+    /// By port, its line rate.
+    lines: Box<[BitRate]>,
+    /// By slot, the number of its frame's flow where it waits; empty unless the policy is OFC.
+    flows: Box<[u32]>,
+    /// What could be done of what it wants, where that is not known of the policy itself.
+    reach: Option<Reach>,
+}
+
+impl Shadow {
+    /// A policy of `kind` in a worker with this reach, whose store has `slots` slots.
+    pub fn new(kind: PolicyKind, settings: &SwitchSettings, slots: u32, reach: &Reach) -> Shadow {
+        let flows = if kind == PolicyKind::Ofc { slots as usize } else { 0 };
+        Shadow {
+            policies: Class::ALL.map(|class| Policy::new(kind, class, settings)),
+            demands: vec![[ClassSet::NONE; CLASSES]; settings.ports.len()].into_boxed_slice(),
+            lines: settings.ports.iter().map(|port| port.speed).collect(),
+            flows: vec![NO_FLOW; flows].into_boxed_slice(),
+            reach: (kind == PolicyKind::Custom).then(|| reach.clone()),
+        }
+    }
+
+    /// Lets everybody go, and leaves its place to another one, which begins with the buffer as it is.
+    pub fn give_way(
+        &mut self,
+        successor: &mut Shadow,
+        now: Nanos,
+        buffer: &Buffer,
+        intents: &mut Vec<Intent>,
+        counters: &[[ShadowCounters; CLASSES]],
+    ) {
+        for (port, of_port) in (0..=u8::MAX).map(PortId).zip(counters) {
+            for (class, of_class) in Class::ALL.into_iter().zip(of_port) {
+                for by in self.demands[port.index()][class.index()].iter() {
+                    self.note(now, by, Intent::Xon { port, class }, counters);
+                }
+                of_class.flows.now.set(0);
+                of_class.rate.now.set(0);
+            }
+        }
+        std::mem::swap(self, successor);
+        for class in Class::ALL {
+            self.policies[class.index()].adopt(buffer, intents);
+            if let Some(reach) = &self.reach {
+                reach.restrict(class, intents);
+            }
+            intents.drain(..).for_each(|intent| self.note(now, class, intent, counters));
+        }
+    }
+
+    /// Whether it would hold the peer of `port` for `class` now.
+    pub fn holds(&self, port: PortId, class: Class) -> bool {
+        !self.demands[port.index()][class.index()].is_empty()
+    }
+
+    /// Takes note of an event, and of what its policy of that class wants then; `intents` is empty before
+    /// and after, `counters` those of shadows by port.
+    #[inline(always)] // where it is called the kind of event is a constant
+    pub fn observe(
+        &mut self,
+        now: Nanos,
+        class: Class,
+        event: Event,
+        buffer: &Buffer,
+        intents: &mut Vec<Intent>,
+        counters: &[[ShadowCounters; CLASSES]],
+    ) {
+        self.policies[class.index()].observe(now, event, buffer, intents);
+        if !intents.is_empty() {
+            let refused = self.reach.as_ref().map_or(0, |reach| reach.restrict(class, intents));
+            counters[event.port().index()][class.index()].refused.add(refused);
+            intents.drain(..).for_each(|intent| self.note(now, class, intent, counters));
+        }
+    }
+
+    #[cold]
+    fn note(&mut self, now: Nanos, by: Class, intent: Intent, counters: &[[ShadowCounters; CLASSES]]) {
+        let counters = |port: PortId, class: Class| &counters[port.index()][class.index()];
+        match intent {
+            Intent::Xoff { port, class, .. } => {
+                let demands = &mut self.demands[port.index()][class.index()];
+                if demands.is_empty() {
+                    counters(port, class).xoff.add(1);
+                    counters(port, class).held_since.set(now.0.max(1));
+                }
+                demands.insert(by);
+            }
+            Intent::Xon { port, class } => {
+                let demands = &mut self.demands[port.index()][class.index()];
+                let held = !demands.is_empty();
+                demands.remove(by);
+                if held && demands.is_empty() {
+                    let since = counters(port, class).held_since.get();
+                    counters(port, class).held_nanos.add(now.0.saturating_sub(since));
+                    counters(port, class).held_since.set(0);
+                }
+            }
+            Intent::PauseFlows { port, count } => {
+                counters(port, by).flows.pause(count);
+                self.tell_nobody(port, by, counters(port, by));
+            }
+            Intent::ResumeFlows { port } => {
+                counters(port, by).flows.resumes.add(1);
+                self.tell_nobody(port, by, counters(port, by));
+            }
+            Intent::Rate { port, class, step } => {
+                counters(port, class).rate.ask(step, self.lines[port.index()]);
+            }
+        }
+    }
+
+    fn tell_nobody(&mut self, port: PortId, class: Class, counters: &ShadowCounters) {
+        if let Policy::Ofc(ofc) = &mut self.policies[class.index()] {
+            ofc.tell_nobody(port);
+            counters.flows.now.set(ofc.flows_asked(port) as u64);
+        }
+    }
+}
+
+/// Flows, where the policy is OFC.
+impl Shadow {
+    /// Whether it is.
+    pub const fn counts_flows(&self) -> bool {
+        !self.flows.is_empty()
+    }
+
+    /// The frame in that slot, of this flow, is about to wait at `egress`.
+    pub fn packet_in(
+        &mut self,
+        now: Nanos,
+        slot: u32,
+        class: Class,
+        [ingress, egress]: [PortId; 2],
+        key: &FlowKey,
+    ) {
+        if let Policy::Ofc(ofc) = &mut self.policies[class.index()] {
+            while ofc.pop_expired(egress, now).is_some() {}
+            self.flows[slot as usize] = ofc.packet_in(egress, ingress, key);
+        }
+    }
+
+    /// It waits there no longer.
+    pub fn packet_out(&mut self, slot: u32, class: Class, egress: PortId) {
+        if let Policy::Ofc(ofc) = &mut self.policies[class.index()] {
+            ofc.packet_out(egress, std::mem::replace(&mut self.flows[slot as usize], NO_FLOW));
+        }
+    }
+
+    /// The peer of `port` has paused flows of `class` until then.
+    pub fn pause_flows(
+        &mut self,
+        port: PortId,
+        class: Class,
+        until: Nanos,
+        flows: impl Iterator<Item = FlowKey>,
+    ) {
+        if let Policy::Ofc(ofc) = &mut self.policies[class.index()] {
+            flows.for_each(|flow| _ = ofc.pause_flow(port, &flow, until));
+        }
+    }
+
+    /// Whether the peer of `port` has paused `class` as a whole now.
+    pub fn class_is_paused(&mut self, port: PortId, class: Class, is_paused: bool) {
+        if let Policy::Ofc(ofc) = &mut self.policies[class.index()] {
+            ofc.class_is_paused(port, is_paused);
+        }
+    }
+
+    /// It has resumed these.
+    pub fn resume_flows(&mut self, port: PortId, class: Class, flows: impl Iterator<Item = FlowKey>) {
+        if let Policy::Ofc(ofc) = &mut self.policies[class.index()] {
+            flows.for_each(|flow| _ = ofc.resume_flow(port, &flow));
+        }
+    }
+
+    /// It has resumed all.
+    pub fn resume_all_flows(&mut self, port: PortId, class: Class) {
+        if let Policy::Ofc(ofc) = &mut self.policies[class.index()] {
+            while ofc.pop_expired(port, Nanos::NEVER).is_some() {}
+        }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::policy::TableBytes;
+    use crate::testing::port_settings;
+
+    const C3: Class = Class::ALL[3];
+    const IN: PortId = PortId(0);
+    const OUT: PortId = PortId(1);
+
+    fn shadow() -> Shadow {
+        let settings = SwitchSettings {
+            ports: vec![port_settings(0), port_settings(1)],
+            accounting: Default::default(),
+            memory: Default::default(),
+            lossy_pool: Default::default(),
+            when_full: Default::default(),
+            pipeline: Default::default(),
+            policies: Default::default(),
+            shadows: vec![PolicyKind::Ofc],
+            policy: Default::default(),
+            fdb: crate::settings::FdbSettings {
+                capacity: 16,
+                ageing: None,
+                statics: Vec::new(),
+                seed: crate::settings::HashSeed::KNOWN,
+            },
+            vlans: Vec::new(),
+            routed_vlans: Vec::new(),
+            groups: Vec::new(),
+            qcn: Default::default(),
+        };
+        Shadow::new(PolicyKind::Ofc, &settings, 8, &Reach::new(&settings.ports, |_| true))
+    }
+
+    #[test]
+    fn flows_are_counted_in_and_out_and_those_that_a_peer_resumes_are_forgotten() {
+        let mut shadow = shadow();
+        let key = FlowKey::V4 { protocol: 17, ports: [1, 2], src: [10, 0, 0, 1], dst: [10, 0, 0, 2] };
+        shadow.packet_in(Nanos(0), 5, C3, [IN, OUT], &key);
+        shadow.pause_flows(OUT, C3, Nanos(100), [key].into_iter());
+        let tables = |shadow: &Shadow| shadow.policies[3].as_ofc().unwrap().table_bytes(OUT);
+        assert!(tables(&shadow).flow_in_port > 0 && tables(&shadow).congested_flow > 0);
+        shadow.packet_out(5, C3, OUT);
+        assert!(tables(&shadow).flow_in_port > 0, "its peer has it paused");
+        shadow.resume_flows(OUT, C3, [key].into_iter());
+        assert_eq!(tables(&shadow), TableBytes::default());
+    }
+
+    #[test]
+    fn what_a_peer_has_paused_goes_on_by_itself_when_its_time_is_over() {
+        let mut shadow = shadow();
+        let flow = |n| FlowKey::V4 { protocol: 17, ports: [n, 2], src: [10, 0, 0, 1], dst: [10, 0, 0, 2] };
+        shadow.packet_in(Nanos(0), 0, C3, [IN, OUT], &flow(0));
+        shadow.pause_flows(OUT, C3, Nanos(100), [flow(0)].into_iter());
+        for (n, now, paused) in [(1, 99, true), (2, 100, false)] {
+            shadow.packet_in(Nanos(now), n.into(), C3, [IN, OUT], &flow(n));
+            let bytes = shadow.policies[3].as_ofc().unwrap().table_bytes(OUT).congested_flow;
+            assert_eq!(bytes > 0, paused, "at {now}");
+        }
+    }
+}

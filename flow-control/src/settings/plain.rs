@@ -1,0 +1,124 @@
+//! Settings to start from, for who makes a switch without a configuration: a simulator, a benchmark, a test. What matters
+//! there is written beside them: `PortSettings { pvid: None, ..PortSettings::plain(..) }`.
+
+use xoff_wire::units::{BitRate, Bytes, CLASSES, Class, ClassSet, MacAddr, Nanos, Quanta};
+
+use super::{
+    ClassSettings, FdbSettings, FlowControl, HashSeed, Lldp, PortSettings, QueueKind, Service,
+    SwitchSettings, Trust,
+};
+use crate::settings::PuntLimit;
+
+/// The longest frame without tags and FCS, where the MTU is 1500.
+const MTU_FRAME: u32 = 1514;
+/// Addresses that a switch knows.
+const FDB_CAPACITY: usize = 8_192;
+
+impl SwitchSettings {
+    /// A switch of these ports: plain PFC, memory for each queue of its own, one VLAN. Its hash is known to
+    /// everybody: see [`HashSeed`].
+    #[must_use]
+    pub fn plain(ports: Vec<PortSettings>) -> SwitchSettings {
+        SwitchSettings {
+            ports,
+            accounting: Default::default(),
+            memory: Default::default(),
+            lossy_pool: Default::default(),
+            when_full: Default::default(),
+            pipeline: Default::default(),
+            policies: Default::default(),
+            shadows: Vec::new(),
+            policy: Default::default(),
+            fdb: FdbSettings {
+                capacity: FDB_CAPACITY,
+                ageing: None,
+                statics: Vec::new(),
+                seed: HashSeed::KNOWN,
+            },
+            vlans: Vec::new(),
+            groups: Vec::new(),
+            routed_vlans: Vec::new(),
+            qcn: Default::default(),
+        }
+    }
+}
+
+impl PortSettings {
+    /// A port in VLAN 1 that believes tags and DSCP, obeys every pause and sends those of its lossless classes, to a peer
+    /// that understands nothing else. Two long frames may run ahead of the line.
+    #[must_use]
+    pub fn plain(
+        name: impl Into<String>,
+        mac: MacAddr,
+        speed: BitRate,
+        classes: [ClassSettings; CLASSES],
+    ) -> PortSettings {
+        let lossless = Class::ALL.into_iter().filter(|class| classes[class.index()].lossless).collect();
+        let pause_time = Quanta(u16::MAX);
+        let ahead = Bytes(2 * Bytes::on_line(MTU_FRAME).0);
+        PortSettings {
+            name: name.into(),
+            mac,
+            speed,
+            mtu_frame: MTU_FRAME,
+            trust: Trust::Both,
+            default_class: Class::ALL[0],
+            pcp_to_class: Class::ALL,
+            dscp_to_class: std::array::from_fn(|dscp| Class::ALL[dscp / 8]),
+            rewrite_pcp: None,
+            rewrite_dscp: None,
+            pvid: Some(1),
+            learning: true,
+            learn_limit: None,
+            storm_limit: Default::default(),
+            loop_detection: Default::default(),
+            flood_unknown: true,
+            flood_group: true,
+            isolated: false,
+            routed: false,
+            flow_control: FlowControl::Pfc { obey: ClassSet::ALL, send: lossless },
+            lldp: Lldp::Off,
+            punt_limit: PuntLimit::PLAIN,
+            dcbx: Default::default(),
+            auto_peer: Default::default(),
+            ofc_peer: false,
+            gfc_peer: false,
+            pause_time,
+            refresh: Nanos(speed.time_of_quanta(pause_time).0 / 2),
+            burst: ahead,
+            commit: ahead,
+            past_xoff: Bytes::MAX,
+            peer_response: Nanos::NEVER,
+            classes,
+        }
+    }
+}
+
+impl ClassSettings {
+    /// A lossy class that holds so much, at ingress and at egress. For policies that look at egress, that is congested
+    /// above half of it.
+    #[must_use]
+    pub const fn lossy(room: Bytes) -> ClassSettings {
+        let half = Bytes(room.0 / 2);
+        ClassSettings {
+            lossless: false,
+            xoff: half,
+            xon: Bytes(room.0 / 4),
+            headroom: Bytes::ZERO,
+            xoff_frames: u32::MAX,
+            ingress_reserve: Bytes::ZERO,
+            ingress_max: room,
+            egress_max: room,
+            egress_max_frames: u32::MAX,
+            egress_reserve: Bytes::ZERO,
+            egress_warn: half,
+            egress_xoff: half,
+            egress_xon: half,
+            queue: QueueKind::Fifo,
+            service: Service::Weighted(1),
+            max_rate: None,
+            ecn: None,
+            watchdog: None,
+        }
+    }
+}

@@ -1,0 +1,288 @@
+//! The policies by name, and what can be set about them.
+
+use xoff_wire::units::{Class, Nanos};
+
+use super::{Accounting, Custom, QueueKind, SwitchSettings};
+
+/// Which policy.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum PolicyKind {
+    /// 802.1Qbb as it is: [`crate::policy::Pfc`].
+    #[default]
+    Pfc,
+    /// CaPFC, Algorithm 1: [`crate::policy::CaPfc`] with [`crate::policy::Culprits::Heaviest`].
+    CaPfcStopMax,
+    /// CaPFC, Algorithm 2: [`crate::policy::CaPfc`] with [`crate::policy::Culprits::Share`].
+    CaPfcStopCalibrate,
+    /// OFC: [`crate::policy::Ofc`].
+    Ofc,
+    /// P-PFC: [`crate::policy::PPfc`].
+    PPfc,
+    /// G-PFC: [`crate::policy::GPfc`].
+    GPfc,
+    /// GFC: [`crate::policy::Gfc`].
+    Gfc,
+    /// One that is not built in: [`PolicySettings::custom`].
+    Custom,
+}
+
+impl PolicyKind {
+    /// Every policy that is built in.
+    pub const ALL: [PolicyKind; 7] = [
+        PolicyKind::Pfc,
+        PolicyKind::CaPfcStopMax,
+        PolicyKind::CaPfcStopCalibrate,
+        PolicyKind::Ofc,
+        PolicyKind::PPfc,
+        PolicyKind::GPfc,
+        PolicyKind::Gfc,
+    ];
+
+    /// Its name in configurations, metrics and commands.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            PolicyKind::Pfc => "pfc",
+            PolicyKind::CaPfcStopMax => "capfc-stop-max",
+            PolicyKind::CaPfcStopCalibrate => "capfc-stop-calibrate",
+            PolicyKind::Ofc => "ofc",
+            PolicyKind::PPfc => "p-pfc",
+            PolicyKind::GPfc => "g-pfc",
+            PolicyKind::Gfc => "gfc",
+            PolicyKind::Custom => "custom",
+        }
+    }
+
+    /// The built-in policy of that name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<PolicyKind> {
+        PolicyKind::ALL.into_iter().find(|kind| kind.name() == name)
+    }
+
+    /// What in `settings` keeps it from deciding about `class`, if anything.
+    #[must_use]
+    pub fn misfit(self, class: Class, settings: &SwitchSettings) -> Option<String> {
+        match self {
+            PolicyKind::Ofc => of_ofc(class, settings).map(str::to_owned),
+            PolicyKind::Custom => settings.policy.custom.as_ref()?.misfit(class, settings),
+            _ => None,
+        }
+    }
+
+    /// Whether it holds peers for the length of an egress queue, whatever is in it; one that is not built in may.
+    #[must_use]
+    pub const fn goes_by_egress(self) -> bool {
+        match self {
+            PolicyKind::Pfc | PolicyKind::GPfc | PolicyKind::Gfc | PolicyKind::Ofc => false,
+            PolicyKind::CaPfcStopMax
+            | PolicyKind::CaPfcStopCalibrate
+            | PolicyKind::PPfc
+            | PolicyKind::Custom => true,
+        }
+    }
+
+    /// Whether it goes by the thresholds of egress queues, `egress_xoff` and those below it.
+    #[must_use]
+    pub const fn has_egress_thresholds(self, policy: &PolicySettings) -> bool {
+        match self {
+            PolicyKind::CaPfcStopMax | PolicyKind::CaPfcStopCalibrate => true,
+            PolicyKind::PPfc => policy.p_pfc.prediction.is_none(),
+            _ => false,
+        }
+    }
+
+    /// Whether it needs to see ingress and egress in one worker; `custom` is what [`PolicyKind::Custom`] stands for.
+    #[must_use]
+    pub fn needs_one_worker(self, custom: Option<&Custom>) -> bool {
+        match self {
+            PolicyKind::Pfc | PolicyKind::GPfc | PolicyKind::Gfc => false,
+            PolicyKind::CaPfcStopMax
+            | PolicyKind::CaPfcStopCalibrate
+            | PolicyKind::Ofc
+            | PolicyKind::PPfc => true,
+            PolicyKind::Custom => custom.is_none_or(|custom| custom.needs_one_worker()),
+        }
+    }
+}
+
+/// What keeps OFC from deciding about `class`.
+fn of_ofc(class: Class, settings: &SwitchSettings) -> Option<&'static str> {
+    let alpha = settings.policy.ofc.alpha;
+    let mut classes = settings.ports.iter().map(|port| &port.classes[class.index()]);
+    if settings.accounting == Accounting::UntilForwarded {
+        Some("`accounting = \"until-transmitted\"`")
+    } else if classes.clone().any(|class| class.queue == QueueKind::Voq) {
+        Some("`queue = \"fifo\"` on every port")
+    } else if classes.any(|class| class.lossless && class.xon.0 as f64 >= alpha * class.xoff.0 as f64) {
+        Some("`alpha` x `xoff` above `xon` on every port")
+    } else {
+        None
+    }
+}
+
+/// Parameters of the policies that are the same on every port; thresholds are in
+/// [`super::ClassSettings`].
+#[derive(Clone, Debug, PartialEq)]
+pub struct PolicySettings {
+    /// CUT of CaPFC's Stop-Calibrate, above 0 and at most 1: the share of a congested queue's arrivals
+    /// whose sources are paused (Table II: 0.8).
+    pub capfc_cut: f64,
+    /// What CaPFC counts of each arrival.
+    pub capfc_weigh: Weigh,
+    /// Of OFC.
+    pub ofc: OfcSettings,
+    /// Of P-PFC.
+    pub p_pfc: PPfcSettings,
+    /// Of G-PFC.
+    pub g_pfc: GPfcSettings,
+    /// Of GFC.
+    pub gfc: GfcSettings,
+    /// The policy that is not built in, with its parameters; `None`: there is none.
+    pub custom: Option<Custom>,
+}
+
+impl PolicySettings {
+    /// All policies that there are: those that are built in, and the one that is not.
+    pub fn kinds(&self) -> impl Iterator<Item = PolicyKind> + use<> {
+        PolicyKind::ALL.into_iter().chain(self.custom.as_ref().map(|_| PolicyKind::Custom))
+    }
+
+    /// The one of that name.
+    #[must_use]
+    pub fn named(&self, name: &str) -> Option<PolicyKind> {
+        self.kinds().find(|kind| kind.name() == name)
+    }
+}
+
+impl Default for PolicySettings {
+    fn default() -> PolicySettings {
+        PolicySettings {
+            capfc_cut: 0.8,
+            capfc_weigh: Weigh::Frames,
+            ofc: OfcSettings::default(),
+            p_pfc: PPfcSettings::default(),
+            g_pfc: GPfcSettings::default(),
+            gfc: GfcSettings::default(),
+            custom: None,
+        }
+    }
+}
+
+/// What C(i,o,p) of CaPFC counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Weigh {
+    /// Frames, as in the paper.
+    #[default]
+    Frames,
+    /// Bytes.
+    Bytes,
+}
+
+/// Parameters of OFC.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct OfcSettings {
+    /// X_OFF^c as a part of X_OFF, between X_ON / X_OFF and 1 (section III-C; the evaluation has 68 KB of
+    /// 75 KB, about 0.9).
+    pub alpha: f64,
+    /// Most flows in the flow_in_port_tab of a port.
+    pub flows: u32,
+    /// Most flows in the congested_flow_tab of a port.
+    pub congested_flows: u32,
+    /// Most flows in the pause_frame_tab of a port.
+    pub paused_flows: u32,
+}
+
+impl Default for OfcSettings {
+    fn default() -> OfcSettings {
+        OfcSettings { alpha: 0.9, flows: 1024, congested_flows: 256, paused_flows: 256 }
+    }
+}
+
+/// Parameters of P-PFC; the egress thresholds are in [`super::ClassSettings`].
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct PPfcSettings {
+    /// How far ahead ingress occupancy is predicted, and how often; above zero. `None`: the mean of the
+    /// egress queues decides instead.
+    pub prediction: Option<Nanos>,
+}
+
+/// Parameters of G-PFC.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct GPfcSettings {
+    /// Ingress occupancy at which lower classes are paused, as a part of XOFF: above 0, at most 1.
+    pub pause_lower: f64,
+    /// Ingress occupancy below which they resume, as a part of XOFF: above 0, at most `pause_lower`.
+    pub resume_lower: f64,
+}
+
+impl Default for GPfcSettings {
+    fn default() -> GPfcSettings {
+        GPfcSettings { pause_lower: 0.5, resume_lower: 0.25 }
+    }
+}
+
+/// Parameters of GFC.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct GfcSettings {
+    /// B1 as a part of XOFF: above 0, at most 1.
+    pub first: f64,
+    /// How many steps there are, 1..=16.
+    pub steps: u8,
+}
+
+impl Default for GfcSettings {
+    fn default() -> GfcSettings {
+        GfcSettings { first: 0.5, steps: 6 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::port_settings;
+
+    #[test]
+    fn ofc_needs_one_fifo_all_that_has_not_left_and_room_below_xoff() {
+        let ports = vec![port_settings(0), port_settings(1)];
+        let mut settings = SwitchSettings {
+            ports,
+            accounting: Accounting::UntilTransmitted,
+            memory: crate::settings::Memory::Dedicated,
+            lossy_pool: Default::default(),
+            when_full: crate::settings::WhenFull::Drop,
+            pipeline: Default::default(),
+            policies: Default::default(),
+            shadows: Vec::new(),
+            policy: PolicySettings::default(),
+            fdb: crate::settings::FdbSettings {
+                capacity: 16,
+                ageing: None,
+                statics: Vec::new(),
+                seed: crate::settings::HashSeed::KNOWN,
+            },
+            vlans: Vec::new(),
+            groups: Vec::new(),
+            routed_vlans: Vec::new(),
+            qcn: Default::default(),
+        };
+        let class = Class::ALL[3];
+        let misfit = |settings: &SwitchSettings| PolicyKind::Ofc.misfit(class, settings);
+        assert_eq!(misfit(&settings), None);
+        settings.policy.ofc.alpha = 0.5;
+        assert!(misfit(&settings).is_some_and(|text| text.contains("alpha")), "XON is half of XOFF");
+        settings.ports[1].classes[3].queue = QueueKind::Voq;
+        assert!(misfit(&settings).is_some_and(|text| text.contains("fifo")));
+        settings.accounting = Accounting::UntilForwarded;
+        assert!(misfit(&settings).is_some_and(|text| text.contains("accounting")));
+        assert_eq!(PolicyKind::Pfc.misfit(class, &settings), None);
+    }
+
+    #[test]
+    fn every_policy_is_found_by_its_name() {
+        for kind in PolicyKind::ALL {
+            assert_eq!(PolicyKind::named(kind.name()), Some(kind));
+        }
+        assert_eq!(PolicyKind::named("PFC"), None);
+        assert_eq!(PolicySettings::default().named("custom"), None, "there is none");
+    }
+}

@@ -1,0 +1,321 @@
+//! The PFC watchdog: notices a peer that keeps a class paused, and says when that is over.
+//!
+//! A peer that pauses for ever (a broken NIC, a host that hangs, a ring of switches that wait for each
+//! other) stops everything behind it, hop by hop, without a single drop. SONiC's watchdog looks every
+//! so often whether a queue was paused, had bytes and sent none. This one computes the moment instead:
+//! a class has been *stuck* since it was both paused and had a frame waiting, and a pause in force
+//! lets nothing out, so that
+//!
+//! ```text
+//!     stuck since = the later of: begin of the pause, arrival of the frame that waits longest
+//!     storm       at stuck since + detect
+//!     end         at end of the last pause + restore
+//! ```
+//!
+//! Nothing is done per frame. A look at the class is due one detection time after a pause begins, and
+//! finds both times; where no frame waits, none that comes later can be stuck earlier than one
+//! detection time after that look. So there is no storm without waiting frames, and a pause that ends,
+//! however shortly, ends the suspicion: what waited could go. A pause that ends at the very nanosecond
+//! of detection is no storm.
+//!
+//! What follows from a storm ([`WatchdogAction`]) is done in `switch/storms.rs`.
+//!
+//! [`WatchdogAction`]: crate::settings::WatchdogAction
+
+use xoff_wire::units::{CLASSES, Class, ClassSet, Nanos};
+
+use crate::pause::Paused;
+use crate::settings::WatchdogSettings;
+
+/// The watchdogs of one port's classes.
+#[derive(Clone, Debug)]
+pub struct Watchdog {
+    classes: [Option<Watched>; CLASSES],
+    watched: ClassSet,
+    stormed: ClassSet,
+    next_look: Nanos,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Watched {
+    settings: WatchdogSettings,
+    next_look: Nanos,
+}
+
+/// What a look at a class finds to be new.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// A pause storm begins.
+    StormBegins,
+    /// The pause storm is over.
+    StormEnds,
+}
+
+impl Watchdog {
+    /// Creates the watchdogs of a port, one for each class with settings.
+    pub fn new(settings: [Option<WatchdogSettings>; CLASSES]) -> Watchdog {
+        let watched = |settings| Watched { settings, next_look: Nanos::NEVER };
+        Watchdog {
+            classes: settings.map(|settings| settings.map(watched)),
+            watched: Class::ALL.into_iter().filter(|class| settings[class.index()].is_some()).collect(),
+            stormed: ClassSet::NONE,
+            next_look: Nanos::NEVER,
+        }
+    }
+
+    /// Classes are watched in this way from now on. Answers those whose storm ends with that: what was done about it may be
+    /// something else now.
+    pub fn revise(&mut self, settings: [Option<WatchdogSettings>; CLASSES]) -> ClassSet {
+        let differs = |class: &Class| self.settings(*class) != settings[class.index()];
+        let others: ClassSet = Class::ALL.into_iter().filter(differs).collect();
+        let fresh = Watchdog::new(settings);
+        for class in others.iter() {
+            self.classes[class.index()] = fresh.classes[class.index()];
+        }
+        let ended = ClassSet(self.stormed.0 & others.0);
+        self.stormed = ClassSet(self.stormed.0 & !others.0);
+        self.watched = fresh.watched;
+        self.find_next_look();
+        ended
+    }
+
+    /// Classes with a watchdog.
+    pub const fn watched(&self) -> ClassSet {
+        self.watched
+    }
+
+    /// Classes in a storm.
+    pub const fn stormed(&self) -> ClassSet {
+        self.stormed
+    }
+
+    /// How the class is watched.
+    pub fn settings(&self, class: Class) -> Option<WatchdogSettings> {
+        self.classes[class.index()].map(|watched| watched.settings)
+    }
+
+    /// When a look at some class is due.
+    pub const fn next_look(&self) -> Nanos {
+        self.next_look
+    }
+
+    /// Classes at which a look is due.
+    pub fn due(&self, now: Nanos) -> ClassSet {
+        if now < self.next_look {
+            return ClassSet::NONE;
+        }
+        let due = |class: &Class| self.classes[class.index()].is_some_and(|it| it.next_look <= now);
+        self.watched.iter().filter(due).collect()
+    }
+
+    /// Classes have been paused, or a pause of theirs has ended.
+    pub fn pauses_changed(&mut self, classes: ClassSet, paused: &Paused) {
+        for class in ClassSet(classes.0 & self.watched.0).iter() {
+            let is_stormed = self.stormed.contains(class);
+            let Some(watched) = &mut self.classes[class.index()] else { continue };
+            watched.next_look = match paused.since(class) {
+                None if is_stormed => paused.ended(class).after(watched.settings.restore),
+                Some(since) if !is_stormed => {
+                    let first = since.after(watched.settings.detect);
+                    // A refresh: the look that is due already may have been put off since.
+                    if watched.next_look == Nanos::NEVER { first } else { watched.next_look }
+                }
+                None | Some(_) => Nanos::NEVER,
+            };
+        }
+        self.find_next_look();
+    }
+
+    /// Looks at a class, whose oldest waiting frame came at `waiting_since`.
+    pub fn look(
+        &mut self,
+        now: Nanos,
+        class: Class,
+        paused: &Paused,
+        waiting_since: Option<Nanos>,
+    ) -> Option<Change> {
+        let is_stormed = self.stormed.contains(class);
+        let watched = self.classes[class.index()].as_mut()?;
+        let WatchdogSettings { detect, restore, .. } = watched.settings;
+        let due = match paused.since(class) {
+            None if is_stormed => paused.ended(class).after(restore),
+            Some(paused_since) if !is_stormed => {
+                waiting_since.map_or(now, |waiting| waiting.max(paused_since)).after(detect)
+            }
+            None | Some(_) => Nanos::NEVER,
+        };
+        watched.next_look = due;
+        let change = (due <= now).then(|| {
+            watched.next_look = Nanos::NEVER;
+            if is_stormed { Change::StormEnds } else { Change::StormBegins }
+        });
+        match change {
+            Some(Change::StormBegins) => self.stormed.insert(class),
+            Some(Change::StormEnds) => self.stormed.remove(class),
+            None => {}
+        }
+        self.find_next_look();
+        change
+    }
+
+    /// Another peer: nothing is held against it. Answers the classes whose storm ends with this.
+    pub fn forget(&mut self) -> ClassSet {
+        for watched in self.classes.iter_mut().flatten() {
+            watched.next_look = Nanos::NEVER;
+        }
+        self.find_next_look();
+        std::mem::take(&mut self.stormed)
+    }
+
+    fn find_next_look(&mut self) {
+        let looks = self.classes.iter().flatten().map(|watched| watched.next_look);
+        self.next_look = looks.min().unwrap_or(Nanos::NEVER);
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use xoff_wire::units::{BitRate, Quanta};
+
+    use super::*;
+    use crate::settings::WatchdogAction;
+
+    const C3: Class = Class::ALL[3];
+    const ONLY_3: ClassSet = ClassSet(1 << 3);
+    const DETECT: Nanos = Nanos(1_000);
+    const RESTORE: Nanos = Nanos(700);
+
+    /// A port whose class 3 is watched, and its pauses: a quantum is 512 ns.
+    struct Port {
+        watchdog: Watchdog,
+        paused: Paused,
+    }
+
+    impl Port {
+        fn new() -> Port {
+            let settings =
+                WatchdogSettings { action: WatchdogAction::Alert, detect: DETECT, restore: RESTORE };
+            let mut classes = [None; CLASSES];
+            classes[3] = Some(settings);
+            Port { watchdog: Watchdog::new(classes), paused: Paused::new(BitRate::from_gbps(1)) }
+        }
+
+        fn pause(&mut self, now: u64, quanta: u16) {
+            self.paused.receive(Nanos(now), ONLY_3, &[Quanta(quanta); CLASSES]);
+            self.watchdog.pauses_changed(ONLY_3, &self.paused);
+        }
+
+        fn expire(&mut self, now: u64) {
+            let resumed = self.paused.expire(Nanos(now));
+            self.watchdog.pauses_changed(resumed.classes, &self.paused);
+        }
+
+        fn look(&mut self, now: u64, waiting_since: Option<u64>) -> Option<Change> {
+            self.expire(now);
+            let due = self.watchdog.due(Nanos(now));
+            assert_eq!(due.is_empty(), Nanos(now) < self.watchdog.next_look());
+            let waiting_since = waiting_since.map(Nanos);
+            due.iter().find_map(|class| self.watchdog.look(Nanos(now), class, &self.paused, waiting_since))
+        }
+    }
+
+    #[test]
+    fn a_storm_begins_at_the_nanosecond() {
+        let mut port = Port::new();
+        port.pause(50, 65535);
+        assert_eq!(port.watchdog.next_look(), Nanos(1_050));
+        assert_eq!(port.look(1_049, Some(10)), None);
+        assert_eq!(port.look(1_050, Some(10)), Some(Change::StormBegins), "paused since 50");
+        assert_eq!(port.watchdog.stormed(), ONLY_3);
+        assert_eq!(port.watchdog.next_look(), Nanos::NEVER, "it lasts until the pause ends");
+    }
+
+    #[test]
+    fn a_frame_that_comes_late_is_stuck_from_its_coming_on() {
+        let mut port = Port::new();
+        port.pause(50, 65535);
+        assert_eq!(port.look(1_050, Some(400)), None);
+        assert_eq!(port.watchdog.next_look(), Nanos(1_400));
+        assert_eq!(port.look(1_399, Some(400)), None);
+        assert_eq!(port.look(1_400, Some(400)), Some(Change::StormBegins));
+    }
+
+    #[test]
+    fn without_waiting_frames_there_is_no_storm_however_long_the_pause() {
+        let mut port = Port::new();
+        port.pause(0, 65535);
+        for now in (1_000..30_000).step_by(1_000) {
+            assert_eq!(port.watchdog.next_look(), Nanos(now));
+            assert_eq!(port.look(now, None), None);
+        }
+    }
+
+    #[test]
+    fn a_pause_as_long_as_the_detection_time_is_no_storm_and_a_refresh_makes_one_pause_of_two() {
+        let mut port = Port::new();
+        port.pause(24, 2); // ends at 1048
+        assert_eq!(port.look(1_024, Some(0)), Some(Change::StormBegins));
+        let mut port = Port::new();
+        port.pause(0, 1);
+        port.pause(488, 1); // ends at 1000
+        assert_eq!(port.watchdog.next_look(), Nanos(1_000));
+        assert_eq!(port.look(1_000, Some(0)), None, "it has just ended");
+        port.pause(1_001, 65535);
+        assert_eq!(port.watchdog.next_look(), Nanos(2_001), "and begins anew");
+    }
+
+    #[test]
+    fn frames_that_waited_through_an_earlier_pause_are_stuck_since_the_later_one() {
+        let mut port = Port::new();
+        port.pause(0, 1); // ends at 512, which nobody notices before
+        port.pause(600, 65535);
+        assert_eq!(port.look(1_000, Some(0)), None);
+        assert_eq!(port.watchdog.next_look(), Nanos(1_600));
+        assert_eq!(port.look(1_600, Some(0)), Some(Change::StormBegins));
+    }
+
+    #[test]
+    fn a_storm_ends_after_the_restoration_time_without_pause_at_the_nanosecond() {
+        let mut port = Port::new();
+        port.pause(0, 4); // ends at 2048
+        assert_eq!(port.look(1_000, Some(0)), Some(Change::StormBegins));
+        port.expire(2_100);
+        assert_eq!(port.watchdog.next_look(), Nanos(2_748));
+        port.pause(2_500, 1); // ends at 3012
+        assert_eq!(port.look(2_748, None), None, "paused again");
+        port.expire(3_012);
+        assert_eq!(port.look(3_711, None), None);
+        assert_eq!(port.look(3_712, None), Some(Change::StormEnds));
+        assert_eq!(port.watchdog.stormed(), ClassSet::NONE);
+        assert_eq!(port.watchdog.next_look(), Nanos::NEVER);
+    }
+
+    #[test]
+    fn an_xon_begins_the_time_without_pause_at_once() {
+        let mut port = Port::new();
+        port.pause(0, 65535);
+        assert_eq!(port.look(1_000, Some(0)), Some(Change::StormBegins));
+        port.pause(1_500, 0);
+        assert_eq!(port.look(2_200, None), Some(Change::StormEnds));
+    }
+
+    #[test]
+    fn another_peer_begins_with_a_clean_slate() {
+        let mut port = Port::new();
+        port.pause(0, 65535);
+        port.look(1_000, Some(0));
+        assert_eq!(port.watchdog.forget(), ONLY_3);
+        assert_eq!((port.watchdog.stormed(), port.watchdog.next_look()), (ClassSet::NONE, Nanos::NEVER));
+    }
+
+    #[test]
+    fn a_class_without_a_watchdog_is_not_looked_at() {
+        let mut port = Port::new();
+        port.paused.receive(Nanos(0), ClassSet(1 << 4), &[Quanta(9); CLASSES]);
+        port.watchdog.pauses_changed(ClassSet(1 << 4), &port.paused);
+        assert_eq!(port.watchdog.next_look(), Nanos::NEVER);
+        assert_eq!(port.watchdog.look(Nanos(9_999), Class::ALL[4], &port.paused, Some(Nanos(0))), None);
+        assert_eq!(port.watchdog.settings(C3).unwrap().detect, DETECT);
+    }
+}

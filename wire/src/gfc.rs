@@ -1,0 +1,157 @@
+//! The GFC extension of PFC: how fast a peer may send each class.
+//!
+//! Gentle Flow Control (Qian et al., SIGCOMM 2019) tells the sender which rate of a ladder C/2^k to keep,
+//! and defines no bytes for Ethernet; these are ours. The frame is a PFC frame that names no class, up
+//! to its padding, where the rates begin:
+//!
+//! | offset | field | value |
+//! |---|---|---|
+//! | 34-37 | magic | "GFC1" |
+//! | 38 | vector | bit n: the frame sets the rate of class n |
+//! | 39 | reserved | 0 on send, ignored on receive |
+//! | 40+n | step, n = 0..=7 | k of class n: it may send C/2^k, 0..=16; 0 ends the limit |
+//! | 48-49 | time | quanta of 512 bit times for which that holds; 0 ends the limit |
+//!
+//! Whoever does not know the extension reads a PFC frame that pauses nothing, and sends on until plain
+//! PFC stops it at XOFF. Rates follow PFC's rules of time: the last value wins, and what is not
+//! refreshed runs out.
+
+use super::mac_control::{LEN, MacControl, MacControlError, Pfc};
+use crate::units::{CLASSES, Class, ClassSet, MacAddr, Quanta, RateStep};
+
+mod field {
+    use std::ops::Range;
+
+    pub const MAGIC: Range<usize> = 34..38;
+    pub const CLASSES: usize = 38;
+    pub const STEPS: Range<usize> = 40..48;
+    pub const TIME: Range<usize> = 48..50;
+}
+
+const MAGIC: [u8; 4] = *b"GFC1";
+
+/// What a frame says of rates.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Rates {
+    /// Classes that it speaks of.
+    pub classes: ClassSet,
+    /// Step by class; full where the class is not named.
+    pub steps: [RateStep; CLASSES],
+    /// For how long.
+    pub time: Quanta,
+}
+
+impl Rates {
+    /// Adds a class.
+    #[must_use]
+    pub fn with(mut self, class: Class, step: RateStep) -> Rates {
+        self.classes.insert(class);
+        self.steps[class.index()] = step;
+        self
+    }
+
+    /// The rates in a frame that was read as `pfc`; `None` where it has none.
+    ///
+    /// # Errors
+    /// Where they are not exactly right: then the frame must change nothing.
+    pub fn parse(pfc: &Pfc, frame: &[u8]) -> Result<Option<Rates>, MacControlError> {
+        if frame.get(field::MAGIC) != Some(&MAGIC) {
+            return Ok(None);
+        }
+        Rates::read(pfc, frame).map(Some).ok_or(MacControlError::Rates)
+    }
+
+    fn read(pfc: &Pfc, frame: &[u8]) -> Option<Rates> {
+        let time = u16::from_be_bytes(frame.get(field::TIME)?.try_into().ok()?);
+        let classes = ClassSet(frame[field::CLASSES]);
+        let mut rates = Rates { time: Quanta(time), ..Rates::default() };
+        for class in classes.iter() {
+            rates = rates.with(class, RateStep::new(frame[field::STEPS.start + class.index()])?);
+        }
+        pfc.classes.is_empty().then_some(rates)
+    }
+
+    /// The frame, from the address of the port that sends it.
+    #[must_use]
+    pub fn encode(&self, src: MacAddr) -> [u8; LEN] {
+        let mut bytes = MacControl::Pfc(Pfc::default()).encode(src);
+        bytes[field::MAGIC].copy_from_slice(&MAGIC);
+        bytes[field::CLASSES] = self.classes.0;
+        for class in self.classes.iter() {
+            bytes[field::STEPS.start + class.index()] = self.steps[class.index()].get();
+        }
+        bytes[field::TIME].copy_from_slice(&self.time.0.to_be_bytes());
+        bytes
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::Header;
+    use xoff_explore::explore;
+
+    const SRC: MacAddr = MacAddr([2, 0, 0, 0, 0, 9]);
+
+    fn parse(bytes: &[u8]) -> Result<Option<Rates>, MacControlError> {
+        match MacControl::parse(&Header::parse(bytes).unwrap(), bytes)? {
+            MacControl::Pfc(pfc) => Rates::parse(&pfc, bytes),
+            MacControl::Pause(_) => Ok(None),
+        }
+    }
+
+    fn some() -> Rates {
+        let rates = Rates { time: Quanta(0x1234), ..Rates::default() };
+        rates.with(Class::ALL[3], RateStep::new(2).unwrap()).with(Class::ALL[7], RateStep::FULL)
+    }
+
+    #[test]
+    fn every_byte_is_where_it_is_documented_and_no_class_is_paused() {
+        let bytes = some().encode(SRC);
+        assert_eq!(bytes[..18], MacControl::Pfc(Pfc::default()).encode(SRC)[..18]);
+        assert!(bytes[16..34].iter().all(|&byte| byte == 0), "a plain peer reads no class and no time");
+        assert_eq!(bytes[34..50], *b"GFC1\x88\0\0\0\0\x02\0\0\0\0\x12\x34");
+        assert!(bytes[50..].iter().all(|&byte| byte == 0));
+    }
+
+    #[test]
+    fn what_is_malformed_is_refused() {
+        let good = some().encode(SRC);
+        assert_eq!(parse(&good[..50]), Ok(Some(some())));
+        assert_eq!(parse(&good[..49]), Err(MacControlError::Rates), "ends before its time");
+        assert_eq!(parse(&good[..38]), Err(MacControlError::Rates), "nothing behind the magic");
+        assert_eq!(parse(&good[..37]), Ok(None), "no magic");
+        let with = |at: usize, value: u8| {
+            let mut bytes = good;
+            bytes[at] = value;
+            parse(&bytes)
+        };
+        assert_eq!(with(43, 16).map(|rates| rates.unwrap().steps[3]), Ok(RateStep::MAX));
+        assert_eq!(with(43, 17), Err(MacControlError::Rates), "slower than the slowest");
+        assert_eq!(with(42, 17), Ok(Some(some())), "of a class that is not named");
+        assert_eq!(with(39, 0xff), Ok(Some(some())), "reserved");
+        assert_eq!(with(17, 1), Err(MacControlError::Rates), "a pause and rates contradict each other");
+        assert_eq!(with(37, b'2'), Ok(None), "another extension");
+    }
+
+    explore! {
+        #[test]
+        fn what_is_sent_is_what_is_received(vector: u8, steps: [u8; 8], time: u16) {
+            let step = |class: Class| RateStep::new(steps[class.index()] % 17).unwrap();
+            let rates = Rates { time: Quanta(time), ..Rates::default() };
+            let rates = ClassSet(vector).iter().fold(rates, |rates, class| rates.with(class, step(class)));
+            prop_assert_eq!(parse(&rates.encode(SRC)), Ok(Some(rates)));
+        }
+
+        #[test]
+        fn arbitrary_contents_are_read_or_refused(tail in prop::collection::vec(any::<u8>(), 0..40)) {
+            let mut bytes = some().encode(SRC)[..38].to_vec();
+            bytes.extend(tail);
+            let read = parse(&bytes);
+            prop_assert!(read.is_err() || read.unwrap().is_some());
+        }
+    }
+}

@@ -1,0 +1,473 @@
+//! The head of a frame, read once.
+//!
+//! A switch asks the same few things of every frame: to whom, from whom, in which VLAN, with which
+//! PCP and DSCP. [`Header::parse`] answers them in one pass over the first bytes and is small enough
+//! to be passed by value from there on. It reads by offset, because this is the hot path; tests
+//! compare it with `pnet_packet`'s views over arbitrary bytes.
+//!
+//! One 802.1Q tag is understood, and one CN-TAG (802.1Qau) after it or in its place: the frame is
+//! classified, forwarded and rewritten as it would be without the CN-TAG, which stays where it is. An
+//! 802.1ad tag (0x88A8) is payload here: such a frame is untagged as far as membership and class go,
+//! and passes through as it came. So is whatever follows these two tags. MTUs do not count it.
+//!
+//! A broken IP header makes no malformed frame, since bridges do not look at IP: it merely carries no
+//! DSCP to trust.
+
+use pnet_packet::ethernet::{EtherType, EtherTypes};
+
+use super::cn_tag::{CN_TAG, CnTag};
+use crate::units::{Class, MacAddr};
+
+/// Offsets in an Ethernet frame; `TCI` and `TAGGED_*` where an 802.1Q tag is there.
+pub mod field {
+    use std::ops::Range;
+
+    /// Destination address.
+    pub const DST: Range<usize> = 0..6;
+    /// Source address.
+    pub const SRC: Range<usize> = 6..12;
+    /// EtherType of a frame without tags.
+    pub const ETHER_TYPE: Range<usize> = 12..14;
+    /// Start of the payload of a frame without tags.
+    pub const PAYLOAD: u8 = 14;
+    /// Tag control information of an 802.1Q tag.
+    pub const TCI: Range<usize> = 14..16;
+    /// EtherType behind an 802.1Q tag.
+    pub const TAGGED_ETHER_TYPE: Range<usize> = 16..18;
+    /// Start of the payload behind an 802.1Q tag.
+    pub const TAGGED_PAYLOAD: u8 = 18;
+    /// Length of an 802.1Q tag: TPID and TCI.
+    pub const TAG_LEN: u8 = 4;
+    /// Length of a CN-TAG: EtherType and RPID.
+    pub const CN_TAG_LEN: u8 = 4;
+    /// Length of an IPv4 header without options.
+    pub const IPV4_LEN: usize = 20;
+    /// Length of an IPv6 header without extensions.
+    pub const IPV6_LEN: usize = 40;
+}
+
+/// What a switch needs to know of a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// Destination.
+    pub dst: MacAddr,
+    /// Source.
+    pub src: MacAddr,
+    /// The 802.1Q tag, if there is one; VID 0 makes it a priority tag.
+    pub tag: Option<Tci>,
+    /// The CN-TAG, if there is one.
+    pub cn_tag: Option<CnTag>,
+    /// EtherType (or 802.3 length) after the tags.
+    pub ether_type: EtherType,
+    /// DSCP, 0..=63, of an IPv4 or IPv6 packet whose fixed header is there.
+    pub dscp: Option<u8>,
+    /// Where the payload of Ethernet begins: after the last EtherType.
+    pub l3: u8,
+}
+
+/// Where in the head of a frame what is: all that [`Header::parse`] finds out by looking, so that [`Header::read`] need
+/// not look again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Layout {
+    ether_type: EtherType,
+    l3: u8,
+    /// Which parts it has, of those that not every head has.
+    parts: u8,
+}
+
+const _: () = assert!(size_of::<Layout>() == 4, "it travels with every frame");
+
+impl Layout {
+    /// Of a frame that nobody has looked into.
+    pub const UNKNOWN: Layout = Layout { ether_type: EtherType(0), l3: 0, parts: 0 };
+
+    const TAG: u8 = 1;
+    const CN_TAG: u8 = 2;
+    const DSCP: u8 = 4;
+    /// A tag that is no priority tag.
+    const VID: u8 = 8;
+
+    const fn has(self, part: u8) -> bool {
+        self.parts & part != 0
+    }
+
+    /// EtherType (or 802.3 length) after the tags.
+    #[must_use]
+    pub const fn ether_type(self) -> EtherType {
+        self.ether_type
+    }
+
+    /// Whether there is an 802.1Q tag.
+    #[must_use]
+    pub const fn has_tag(self) -> bool {
+        self.has(Layout::TAG)
+    }
+
+    /// Whether there is a CN-TAG.
+    #[must_use]
+    pub const fn has_cn_tag(self) -> bool {
+        self.has(Layout::CN_TAG)
+    }
+
+    /// Whether there is an 802.1Q tag that names a VLAN.
+    #[must_use]
+    pub const fn names_vlan(self) -> bool {
+        self.has(Layout::VID)
+    }
+
+    /// Whether the other has the same kind of 802.1Q tag: none, a priority tag, or one that names a VLAN.
+    #[must_use]
+    pub const fn is_tagged_like(self, other: Layout) -> bool {
+        (self.parts ^ other.parts) & (Layout::TAG | Layout::VID) == 0
+    }
+}
+
+/// Tag control information of an 802.1Q tag: PCP (3 bits), DEI (1), VID (12).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tci(pub u16);
+
+/// Why the head of a frame cannot be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Malformed {
+    /// Ends before its EtherType.
+    #[error("the frame ends before its EtherType")]
+    TooShort,
+    /// Ends within its 802.1Q tag.
+    #[error("the frame ends within its 802.1Q tag")]
+    TagTruncated,
+    /// Ends within its CN-TAG.
+    #[error("the frame ends within its CN-TAG")]
+    CnTagTruncated,
+}
+
+impl Header {
+    /// Reads the head of a frame: its first `min(len, 96)` bytes at least.
+    ///
+    /// # Errors
+    /// Where Ethernet's own header does not fit.
+    #[inline]
+    pub fn parse(head: &[u8]) -> Result<Header, Malformed> {
+        let fixed = head.first_chunk::<{ field::PAYLOAD as usize }>().ok_or(Malformed::TooShort)?;
+        let [d0, d1, d2, d3, d4, d5, s0, s1, s2, s3, s4, s5, t0, t1] = *fixed;
+        let mut header = Header {
+            dst: MacAddr([d0, d1, d2, d3, d4, d5]),
+            src: MacAddr([s0, s1, s2, s3, s4, s5]),
+            tag: None,
+            cn_tag: None,
+            ether_type: EtherType(u16::from_be_bytes([t0, t1])),
+            dscp: None,
+            l3: field::PAYLOAD,
+        };
+        if header.ether_type == EtherTypes::Vlan {
+            header.read_tag(head)?;
+        }
+        if header.ether_type == CN_TAG {
+            header.read_cn_tag(head)?;
+        }
+        header.dscp = header.read_dscp(head);
+        Ok(header)
+    }
+
+    /// Where what is in a head that begins so.
+    #[inline]
+    #[must_use]
+    pub fn layout(&self) -> Layout {
+        let part = |is_there: bool, part: u8| if is_there { part } else { 0 };
+        let parts = part(self.tag.is_some(), Layout::TAG)
+            | part(self.tag.is_some_and(|tag| tag.vid() != 0), Layout::VID)
+            | part(self.cn_tag.is_some(), Layout::CN_TAG)
+            | part(self.dscp.is_some(), Layout::DSCP);
+        Layout { ether_type: self.ether_type, l3: self.l3, parts }
+    }
+
+    /// Reads a head again that has been [parsed](Header::parse), and had this layout then. Of another head it says
+    /// anything.
+    #[inline]
+    #[must_use]
+    pub fn read(layout: Layout, head: &[u8]) -> Header {
+        let Layout { ether_type, l3, .. } = layout;
+        let payload = usize::from(l3);
+        let tag = layout.has(Layout::TAG).then(|| Tci(u16::from_be_bytes(part(head, field::TCI.start))));
+        let cn_tag = layout
+            .has(Layout::CN_TAG)
+            .then(|| CnTag(u16::from_be_bytes(part(head, payload.saturating_sub(4)))));
+        let dst = MacAddr(part(head, field::DST.start));
+        let src = MacAddr(part(head, field::SRC.start));
+        let dscp = layout.has(Layout::DSCP).then(|| match part::<2>(head, payload) {
+            [first, second] if ether_type == EtherTypes::Ipv6 => (first & 0x0f) << 2 | second >> 6,
+            [_, second] => second >> 2,
+        });
+        Header { dst, src, tag, cn_tag, ether_type, dscp, l3 }
+    }
+
+    /// Bytes that follow Ethernet's header.
+    #[must_use]
+    pub fn payload<'a>(&self, head: &'a [u8]) -> &'a [u8] {
+        head.get(usize::from(self.l3)..).unwrap_or_default()
+    }
+
+    /// Bytes of the tags that MTUs do not count ([`crate::units::TAGS`] at most): an 802.1Q tag, or an 802.1ad
+    /// tag with or without an 802.1Q tag in it. They do count a CN-TAG, as Linux's devices do.
+    #[inline]
+    #[must_use]
+    pub fn tags_len(&self, head: &[u8]) -> u8 {
+        match self.ether_type {
+            _ if self.tag.is_some() => field::TAG_LEN,
+            EtherTypes::PBridge => {
+                let inner = self.payload(head).get(2..4);
+                let is_tagged = inner == Some(&EtherTypes::Vlan.0.to_be_bytes());
+                field::TAG_LEN + if is_tagged { field::TAG_LEN } else { 0 }
+            }
+            _ => 0,
+        }
+    }
+
+    #[inline]
+    fn read_tag(&mut self, head: &[u8]) -> Result<(), Malformed> {
+        let tagged =
+            head.first_chunk::<{ field::TAGGED_PAYLOAD as usize }>().ok_or(Malformed::TagTruncated)?;
+        self.tag = Some(Tci(be16(tagged, field::TCI.start)));
+        self.ether_type = EtherType(be16(tagged, field::TAGGED_ETHER_TYPE.start));
+        self.l3 = field::TAGGED_PAYLOAD;
+        Ok(())
+    }
+
+    #[cold]
+    fn read_cn_tag(&mut self, head: &[u8]) -> Result<(), Malformed> {
+        match *self.payload(head) {
+            [r0, r1, t0, t1, ..] => {
+                self.cn_tag = Some(CnTag(u16::from_be_bytes([r0, r1])));
+                self.ether_type = EtherType(u16::from_be_bytes([t0, t1]));
+                self.l3 += field::CN_TAG_LEN;
+                Ok(())
+            }
+            _ => Err(Malformed::CnTagTruncated),
+        }
+    }
+
+    #[inline]
+    fn read_dscp(&self, head: &[u8]) -> Option<u8> {
+        let ip = self.payload(head);
+        match self.ether_type {
+            EtherTypes::Ipv4 if ip.len() >= field::IPV4_LEN && matches!(ip[0], 0x45..=0x4f) => {
+                Some(ip[1] >> 2)
+            }
+            EtherTypes::Ipv6 if ip.len() >= field::IPV6_LEN && ip[0] >> 4 == 6 => {
+                Some((ip[0] & 0x0f) << 2 | ip[1] >> 6)
+            }
+            _ => None,
+        }
+    }
+}
+
+/// The bytes at `at`; zeros where there are none.
+#[inline]
+fn part<const N: usize>(head: &[u8], at: usize) -> [u8; N] {
+    head.get(at..).and_then(<[u8]>::first_chunk).copied().unwrap_or([0; N])
+}
+
+/// The big-endian 16 bits at `at`, which the caller knows to be there.
+#[inline]
+fn be16<const N: usize>(bytes: &[u8; N], at: usize) -> u16 {
+    u16::from_be_bytes([bytes[at], bytes[at + 1]])
+}
+
+impl Tci {
+    /// From its parts, of which the low 3, 1 and 12 bits count.
+    #[must_use]
+    pub const fn new(pcp: Class, dei: bool, vid: u16) -> Tci {
+        Tci((pcp.get() as u16) << 13 | (dei as u16) << 12 | vid & 0x0fff)
+    }
+
+    /// Priority code point.
+    #[must_use]
+    pub const fn pcp(self) -> Class {
+        Class::from_low_bits((self.0 >> 13) as u8)
+    }
+
+    /// Drop eligible indicator.
+    #[must_use]
+    pub const fn dei(self) -> bool {
+        self.0 & 0x1000 != 0
+    }
+
+    /// VLAN identifier; 0 in a priority tag, which names no VLAN.
+    #[must_use]
+    pub const fn vid(self) -> u16 {
+        self.0 & 0x0fff
+    }
+
+    /// The same tag with another PCP.
+    #[must_use]
+    pub const fn with_pcp(self, pcp: Class) -> Tci {
+        Tci::new(pcp, self.dei(), self.vid())
+    }
+
+    /// The same tag with another VID.
+    #[must_use]
+    pub const fn with_vid(self, vid: u16) -> Tci {
+        Tci::new(self.pcp(), self.dei(), vid)
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use pnet_packet::Packet;
+    use pnet_packet::ethernet::EthernetPacket;
+    use pnet_packet::ipv4::Ipv4Packet;
+    use pnet_packet::ipv6::Ipv6Packet;
+    use pnet_packet::vlan::VlanPacket;
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::testing::frame_bytes;
+    use crate::units::TAGS;
+    use xoff_explore::explore;
+
+    /// The same answers by way of pnet's views.
+    fn by_views(bytes: &[u8]) -> Result<Header, Malformed> {
+        let ethernet = EthernetPacket::new(bytes).ok_or(Malformed::TooShort)?;
+        let outer = (None, ethernet.get_ethertype(), 14, ethernet.payload().to_vec());
+        let (tag, mut ether_type, mut l3, mut payload) = if ethernet.get_ethertype() == EtherTypes::Vlan {
+            let vlan = VlanPacket::new(ethernet.payload()).ok_or(Malformed::TagTruncated)?;
+            let pcp = Class::new(vlan.get_priority_code_point().0).unwrap();
+            let tci = Tci::new(pcp, vlan.get_drop_eligible_indicator() == 1, vlan.get_vlan_identifier());
+            (Some(tci), vlan.get_ethertype(), 18, vlan.payload().to_vec())
+        } else {
+            outer
+        };
+        let mut cn_tag = None;
+        if ether_type == EtherType(0x22e9) {
+            // No view knows this tag; it is two numbers.
+            let words = payload.chunks_exact(2).map(|word| u16::from_be_bytes([word[0], word[1]]));
+            let [rpid, next] = words.take(2).collect::<Vec<_>>()[..] else {
+                return Err(Malformed::CnTagTruncated);
+            };
+            (cn_tag, ether_type, l3) = (Some(CnTag(rpid)), EtherType(next), l3 + 4);
+            payload.drain(..4);
+        }
+        let dscp = match ether_type {
+            EtherTypes::Ipv4 => {
+                let whole = |ip: &Ipv4Packet| ip.get_version() == 4 && ip.get_header_length() >= 5;
+                Ipv4Packet::new(&payload).filter(whole).map(|ip| ip.get_dscp())
+            }
+            EtherTypes::Ipv6 => Ipv6Packet::new(&payload)
+                .filter(|ip| ip.get_version() == 6)
+                .map(|ip| ip.get_traffic_class() >> 2),
+            _ => None,
+        };
+        Ok(Header {
+            dst: MacAddr(ethernet.get_destination().octets()),
+            src: MacAddr(ethernet.get_source().octets()),
+            tag,
+            cn_tag,
+            ether_type,
+            dscp,
+            l3,
+        })
+    }
+
+    #[test]
+    fn an_mtu_leaves_out_a_tag_of_each_kind_and_no_more() {
+        let tags_len = |types: &[u16]| {
+            let mut bytes = vec![0; 12];
+            types.iter().for_each(|tag| bytes.extend([&tag.to_be_bytes()[..], &[0, 1]].concat()));
+            bytes.extend([0x88, 0xb5]);
+            Header::parse(&bytes).unwrap().tags_len(&bytes)
+        };
+        assert_eq!([&[][..], &[0x8100], &[0x88a8]].map(tags_len), [0, 4, 4]);
+        assert_eq!(u32::from(tags_len(&[0x88a8, 0x8100])), TAGS);
+        assert_eq!(tags_len(&[0x88a8, 0x8100, 0x8100]), 8);
+        assert_eq!([&[0x8100, 0x8100][..], &[0x88a8, 0x88a8], &[0x22e9]].map(tags_len), [4, 4, 0]);
+    }
+
+    explore! {
+        #[test]
+        fn agrees_with_the_views_on_frames_cut_anywhere(bytes in frame_bytes()) {
+            prop_assert_eq!(Header::parse(&bytes), by_views(&bytes));
+        }
+
+        #[test]
+        fn a_second_look_reads_what_the_first_did(bytes in frame_bytes()) {
+            if let Ok(header) = Header::parse(&bytes) {
+                prop_assert_eq!(Header::read(header.layout(), &bytes), header);
+            }
+        }
+
+        #[test]
+        fn agrees_with_the_views_on_arbitrary_bytes(bytes in prop::collection::vec(any::<u8>(), 0..160)) {
+            prop_assert_eq!(Header::parse(&bytes), by_views(&bytes));
+        }
+
+        #[test]
+        fn a_tci_is_its_parts(pcp in 0u8..8, dei: bool, vid in 0u16..4096) {
+            let tci = Tci::new(Class::new(pcp).unwrap(), dei, vid);
+            prop_assert_eq!((tci.pcp().get(), tci.dei(), tci.vid()), (pcp, dei, vid));
+            prop_assert_eq!(tci.with_vid(7).with_pcp(Class::ALL[5]), Tci::new(Class::ALL[5], dei, 7));
+        }
+    }
+
+    #[test]
+    fn one_byte_short_of_each_header_is_told_apart() {
+        let mut untagged = [0u8; 14];
+        untagged[12..].copy_from_slice(&[0x88, 0xb5]);
+        assert_eq!(Header::parse(&untagged[..13]), Err(Malformed::TooShort));
+        assert!(Header::parse(&untagged).is_ok());
+        let mut tagged = [0u8; 18];
+        tagged[12..].copy_from_slice(&[0x81, 0x00, 0x60, 0x05, 0x88, 0xb5]);
+        assert_eq!(Header::parse(&tagged[..17]), Err(Malformed::TagTruncated));
+        let header = Header::parse(&tagged).unwrap();
+        assert_eq!(header.tag.map(Tci::vid), Some(5));
+        assert_eq!((header.tags_len(&tagged), header.l3), (4, 18));
+    }
+
+    #[test]
+    fn a_cn_tag_is_seen_through() {
+        let ipv4 = [0x08, 0x00, 0x45, 26 << 2];
+        for (tags, vlan) in [(&[][..], None), (&[0x81, 0x00, 0x60, 0x05], Some(Tci(0x6005)))] {
+            let mut bytes = vec![2; 12];
+            bytes.extend(tags);
+            let at = bytes.len();
+            bytes.extend([0x22, 0xe9, 0x12, 0x34]);
+            bytes.extend(ipv4);
+            bytes.resize(100, 0);
+            let header = Header::parse(&bytes).unwrap();
+            assert_eq!((header.tag, header.cn_tag), (vlan, Some(CnTag(0x1234))));
+            assert_eq!((header.ether_type, header.dscp), (EtherTypes::Ipv4, Some(26)));
+            assert_eq!(Header::parse(&bytes[..at + 5]), Err(Malformed::CnTagTruncated));
+            assert!(Header::parse(&bytes[..at + 6]).is_ok());
+            let mut without = bytes.clone();
+            without.drain(at..at + 4);
+            let plain = Header::parse(&without).unwrap();
+            assert_eq!(plain, Header { cn_tag: None, l3: header.l3 - 4, ..header });
+        }
+    }
+
+    #[test]
+    fn a_second_cn_tag_is_payload() {
+        let mut bytes = [0u8; 64];
+        bytes[12..20].copy_from_slice(&[0x22, 0xe9, 0, 1, 0x22, 0xe9, 0, 2]);
+        let header = Header::parse(&bytes).unwrap();
+        assert_eq!((header.cn_tag, header.ether_type, header.l3), (Some(CnTag(1)), CN_TAG, 18));
+    }
+
+    #[test]
+    fn a_cut_ip_header_has_no_dscp() {
+        let mut bytes = [0u8; 54];
+        bytes[12..16].copy_from_slice(&[0x08, 0x00, 0x45, 26 << 2]);
+        assert_eq!(Header::parse(&bytes[..33]).unwrap().dscp, None);
+        assert_eq!(Header::parse(&bytes[..34]).unwrap().dscp, Some(26));
+        bytes[12..16].copy_from_slice(&[0x86, 0xdd, 0x66, 0x80]);
+        assert_eq!(Header::parse(&bytes[..53]).unwrap().dscp, None);
+        assert_eq!(Header::parse(&bytes).unwrap().dscp, Some(26));
+    }
+
+    #[test]
+    fn a_service_tag_is_payload() {
+        let mut bytes = [0u8; 64];
+        bytes[12..18].copy_from_slice(&[0x88, 0xa8, 0x60, 0x05, 0x08, 0x00]);
+        let header = Header::parse(&bytes).unwrap();
+        assert_eq!((header.tag, header.ether_type, header.l3), (None, EtherTypes::PBridge, 14));
+    }
+}

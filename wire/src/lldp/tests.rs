@@ -1,0 +1,243 @@
+use proptest::prelude::*;
+use xoff_explore::explore;
+
+use super::*;
+use crate::dcbx::{Application, selector};
+use crate::units::{Class, ClassSet};
+
+const SRC: MacAddr = MacAddr([2, 0, 0, 0, 0, 1]);
+const CHASSIS: Tlv<'_> = Tlv::ChassisId(Id { subtype: 4, value: &[2, 0, 0, 0, 0, 1] });
+const PORT: Tlv<'_> = Tlv::PortId(Id { subtype: 5, value: b"swp1" });
+
+/// A frame of these TLVs.
+fn frame(tlvs: &[Tlv<'_>]) -> Vec<u8> {
+    let mut bytes = [0; LEN_MAX];
+    let mut writer = Writer::new(&mut bytes, SRC);
+    assert!(tlvs.iter().all(|tlv| writer.push(tlv)));
+    writer.finish().to_vec()
+}
+
+/// The three that must be there, then these bytes.
+fn payload(rest: &[u8]) -> Vec<u8> {
+    let head = [&[2, 7, 4, 2, 0, 0, 0, 0, 1][..], b"\x04\x05\x05swp1", &[6, 2, 0, 121]].concat();
+    [&head, rest].concat()
+}
+
+/// A TLV of this type and value.
+fn tlv(kind: u8, value: &[u8]) -> Vec<u8> {
+    let [high, low] = u16::try_from(value.len()).expect("short").to_be_bytes();
+    [&[kind << 1 | high, low], value].concat()
+}
+
+fn read(payload: &[u8]) -> Vec<Result<Tlv<'_>, LldpError>> {
+    Lldpdu::parse(payload).expect("well-formed").tlvs().collect()
+}
+
+fn ets() -> Ets {
+    Ets {
+        willing: true,
+        credit_based: false,
+        classes_max: 0,
+        traffic_class: [0, 1, 2, 3, 4, 5, 6, 7],
+        bandwidth: [20, 0, 0, 50, 30, 0, 0, 0],
+        algorithm: [2, 0, 0, 2, 2, 0, 0, 0],
+    }
+}
+
+#[test]
+fn every_byte_is_where_the_standards_have_it() {
+    let pfc =
+        PfcState { willing: true, bypasses_macsec: false, capability: 8, classes: ClassSet(0b0001_1000) };
+    let applications = [
+        Application { class: Class::ALL[3], selector: selector::DSCP, protocol: 26 },
+        Application { class: Class::ALL[4], selector: selector::ETHER_TYPE, protocol: 0x8906 },
+    ];
+    let applications = applications.map(Application::to_bytes);
+    let said = frame(&[
+        CHASSIS,
+        PORT,
+        Tlv::Ttl(121),
+        Tlv::Capabilities { has: BRIDGE | ROUTER, enabled: BRIDGE },
+        Tlv::Ets(ets()),
+        Tlv::Pfc(pfc),
+        Tlv::Applications(Applications::new(&applications)),
+        Tlv::Understands(Understands { flow_lists: false, rates: true }),
+        Tlv::MaxFrame(1518),
+    ]);
+    let expected = [
+        &[0x01, 0x80, 0xc2, 0, 0, 0x0e, 2, 0, 0, 0, 0, 1, 0x88, 0xcc][..],
+        &payload(&[]),
+        &[0x0e, 4, 0, 0x14, 0, 0x04],
+        &[0xfe, 25, 0, 0x80, 0xc2, 9, 0x80, 0x01, 0x23, 0x45, 0x67],
+        &[20, 0, 0, 50, 30, 0, 0, 0, 2, 0, 0, 2, 2, 0, 0, 0],
+        &[0xfe, 6, 0, 0x80, 0xc2, 0xb, 0x88, 0x18],
+        &[0xfe, 11, 0, 0x80, 0xc2, 0xc, 0, 3 << 5 | 5, 0, 26, 4 << 5 | 1, 0x89, 0x06],
+        &[0xfe, 5, 0x02, 0x78, 0x6f, 1, 2],
+        &[0xfe, 6, 0, 0x12, 0x0f, 4, 0x05, 0xee],
+        &[0, 0],
+    ];
+    assert_eq!(said, expected.concat());
+}
+
+#[test]
+fn a_short_frame_is_padded_and_padding_says_nothing() {
+    let said = frame(&[CHASSIS, PORT, Tlv::Ttl(0)]);
+    assert_eq!(said.len(), 60);
+    let header = Header::parse(&said).expect("a frame");
+    assert!(is_lldp(&header));
+    let read = Lldpdu::parse(header.payload(&said)).expect("well-formed");
+    assert_eq!((read.ttl, read.tlvs().count()), (0, 0));
+    let behind_the_end = payload(&[&[0, 0][..], &tlv(5, b"nobody")].concat());
+    assert_eq!(Lldpdu::parse(&behind_the_end).expect("well-formed").tlvs().count(), 0);
+    assert!(Lldpdu::parse(&payload(&[])).is_ok(), "the frame may end with its list");
+}
+
+#[test]
+fn each_tlv_of_fixed_length_has_that_and_not_a_byte_less_or_more() {
+    let of_802_1 = |subtype| [0, 0x80, 0xc2, subtype];
+    let organizations = [
+        (of_802_1(9), 21),
+        (of_802_1(0xa), 21),
+        (of_802_1(0xb), 2),
+        ([0, 0x12, 0x0f, 4], 2),
+        ([2, 0x78, 0x6f, 1], 1),
+    ];
+    let mut cases: Vec<(u8, Vec<u8>)> = vec![(7, vec![0; 4])];
+    cases.extend(organizations.map(|(who, len)| (127, [&who[..], &vec![0; len]].concat())));
+    for (kind, exact) in cases {
+        for (len, fits) in [(exact.len() - 1, false), (exact.len(), true), (exact.len() + 1, false)] {
+            let mut value = exact.clone();
+            value.resize(len, 0);
+            let bytes = payload(&tlv(kind, &value));
+            let read = read(&bytes);
+            assert_eq!(read.len(), 1);
+            assert_eq!(read[0].is_ok(), fits, "{kind} {exact:?} {len}");
+            assert!(fits || read[0] == Err(LldpError::Length));
+        }
+    }
+}
+
+#[test]
+fn texts_ids_addresses_and_lists_are_bounded_to_the_byte() {
+    let one = |kind, value: &[u8]| read(&payload(&tlv(kind, value)))[0].is_ok();
+    for kind in [4, 5, 6] {
+        assert_eq!([0, 255, 256].map(|len| one(kind, &vec![b'x'; len])), [true, true, false]);
+    }
+    let mandatory = |kind: usize, value: &[u8]| {
+        let mut tlvs = [tlv(1, b"\x04m"), tlv(2, b"\x05p"), tlv(3, &[0, 9])];
+        tlvs[kind - 1] = tlv(u8::try_from(kind).expect("small"), value);
+        Lldpdu::parse(&tlvs.concat()).err()
+    };
+    let too_long = Some(LldpError::Length);
+    for kind in [1, 2] {
+        let of = |len| mandatory(kind, &vec![1; len]);
+        assert_eq!([0, 1, 2, 256, 257].map(of), [too_long, too_long, None, None, too_long]);
+    }
+    assert_eq!([1, 2, 3].map(|len| mandatory(3, &vec![0; len])), [too_long, None, too_long]);
+    let application = |len| one(127, &[&[0, 0x80, 0xc2, 0xc][..], &vec![0; len]].concat());
+    assert_eq!([0, 1, 3, 4, 5, 7].map(application), [false, true, false, true, false, true]);
+    let address = |address: usize, object: usize, more: usize| {
+        let len = u8::try_from(address + 1).expect("short");
+        let value = [
+            &[len, 1][..],
+            &vec![9; address],
+            &[2, 0, 0, 0, 7],
+            &[u8::try_from(object).expect("short")],
+            &vec![3; object],
+        ];
+        one(8, &[&value.concat()[..], &vec![0; more]].concat())
+    };
+    assert_eq!([0, 1, 31, 32].map(|len| address(len, 0, 0)), [false, true, true, false]);
+    assert_eq!([0, 128, 129].map(|len| address(4, len, 0)), [true, true, false]);
+    assert!(!address(4, 0, 1), "a byte behind it");
+    assert!(!one(127, &[0, 0x80, 0xc2]), "no room for a subtype");
+}
+
+#[test]
+fn a_list_that_overruns_its_frame_says_nothing() {
+    let whole = payload(&tlv(5, b"name"));
+    for len in 0..whole.len() {
+        let cut = Lldpdu::parse(&whole[..len]).err();
+        let expected = match len {
+            0 | 9 | 16 => Some(LldpError::Mandatory), // between two of them
+            20 => None,                               // the name is left out
+            _ => Some(LldpError::Truncated),
+        };
+        assert_eq!(cut, expected, "{len}");
+    }
+    assert!(Lldpdu::parse(&whole).is_ok());
+}
+
+#[test]
+fn who_speaks_comes_first_in_order_and_once() {
+    let [chassis, port, ttl] = [tlv(1, b"\x04m"), tlv(2, b"\x05p"), tlv(3, &[0, 9])];
+    for wrong in [[&port, &chassis, &ttl], [&chassis, &ttl, &port], [&chassis, &chassis, &ttl]] {
+        assert_eq!(Lldpdu::parse(&wrong.map(|tlv| &tlv[..]).concat()), Err(LldpError::Mandatory));
+    }
+    for again in [tlv(1, b"\x04m"), tlv(2, b"\x05p"), tlv(3, &[0, 0])] {
+        assert_eq!(Lldpdu::parse(&payload(&again)), Err(LldpError::Repeated));
+    }
+}
+
+#[test]
+fn what_is_not_known_is_no_fault_and_a_faulty_tlv_takes_no_other_with_it() {
+    let unknown =
+        [tlv(9, b"?"), tlv(126, b""), tlv(127, b"\x00\x12\x0f\x01more"), tlv(7, b"bad"), tlv(5, b"me")];
+    let bytes = payload(&unknown.concat());
+    let read = read(&bytes);
+    assert_eq!(read[0], Ok(Tlv::Other(9, b"?")));
+    assert_eq!(read[2], Ok(Tlv::Other(127, b"\x00\x12\x0f\x01more")));
+    assert_eq!(read[3..], [Err(LldpError::Length), Ok(Tlv::SystemName(b"me"))]);
+    let bits = payload(&tlv(127, &[2, 0x78, 0x6f, 1, 0xfd]));
+    let understood = Understands { flow_lists: true, rates: false };
+    assert_eq!(super::tests::read(&bits), [Ok(Tlv::Understands(understood))], "unknown bits are ignored");
+}
+
+#[test]
+fn what_has_no_room_is_not_said_and_the_rest_is() {
+    let mut bytes = [0; LEN_MAX];
+    let mut writer = Writer::new(&mut bytes, SRC);
+    assert!([CHASSIS, PORT, Tlv::Ttl(1)].iter().all(|tlv| writer.push(tlv)));
+    assert!(!writer.push(&Tlv::SystemName(&[b'x'; 256])) && !writer.push(&Tlv::Other(9, &[0; 512])));
+    assert!(!writer.push(&Tlv::Other(0, b"")) && !writer.push(&Tlv::Other(128, b"")));
+    let many = [[0; 3]; Applications::MOST + 1];
+    assert!(!writer.push(&Tlv::Applications(Applications::new(&many))));
+    let text = [b'x'; 255];
+    let said = std::iter::from_fn(|| writer.push(&Tlv::SystemDescription(&text)).then_some(())).count();
+    assert_eq!(said, (LEN_MAX - 14 - 20 - 2) / 257);
+    let left = LEN_MAX - 14 - 20 - 2 - said * 257;
+    assert!(!writer.push(&Tlv::Other(9, &vec![0; left - 1])), "a byte too much");
+    assert!(writer.push(&Tlv::Other(9, &vec![0; left - 2])));
+    let said = writer.finish();
+    assert_eq!(said.len(), LEN_MAX);
+    assert!(Lldpdu::parse(&said[14..]).is_ok());
+}
+
+#[test]
+fn a_class_has_the_share_of_its_traffic_class() {
+    let mut ets = ets();
+    assert_eq!(ets.shares(), [Some(20), None, None, Some(50), Some(30), None, None, None]);
+    ets.traffic_class = [0, 0, 3, 3, 15, 8, 1, 7];
+    ets.algorithm[7] = 255;
+    assert_eq!(ets.shares(), [Some(20), Some(20), Some(50), Some(50), None, None, None, None]);
+}
+
+explore! {
+    #[test]
+    fn whatever_comes_is_read_or_refused_and_what_is_read_can_be_said(
+        bytes in prop::collection::vec(any::<u8>(), 0..400), is_begun in any::<bool>(),
+    ) {
+        let bytes = if is_begun { payload(&bytes) } else { bytes };
+        let Ok(list) = Lldpdu::parse(&bytes) else { return Ok(()) };
+        let said: Vec<Tlv<'_>> = list.tlvs().flatten().collect();
+        let mut again = [0; LEN_MAX];
+        let mut writer = Writer::new(&mut again, SRC);
+        let head = [Tlv::ChassisId(list.chassis), Tlv::PortId(list.port), Tlv::Ttl(list.ttl)];
+        for tlv in head.iter().chain(&said) {
+            prop_assert!(writer.push(tlv), "{tlv:?}");
+        }
+        let again = writer.finish();
+        let again = Lldpdu::parse(&again[14..]).expect("what we say is well-formed");
+        prop_assert!(again.tlvs().map(|tlv| tlv.expect("and so is each")).eq(said));
+    }
+}

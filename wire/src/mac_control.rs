@@ -1,0 +1,401 @@
+//! MAC control: PFC (802.1Qbb) and PAUSE (802.3x).
+//!
+//! Both are 60 bytes that stop the station at the other end of the wire. A frame that is not exactly
+//! right must stop nothing, and whoever runs the switch must be able to see that such frames come:
+//! every reason to refuse one is a variant of [`MacControlError`] and a counter.
+//!
+//! A source address of zero is a known bug of senders and pauses all the same; the reserved half of
+//! the class-enable vector, times of classes that are not enabled, and padding are ignored.
+
+use pnet_packet::ethernet::EtherTypes;
+
+use super::header::{Header, field as ethernet};
+use crate::units::{CLASSES, Class, ClassSet, MacAddr, Quanta};
+
+/// Length of a MAC control frame, without FCS.
+pub const LEN: usize = 60;
+/// Where PFC and PAUSE are addressed to: a reserved address that no bridge forwards.
+pub const DESTINATION: MacAddr = MacAddr([0x01, 0x80, 0xc2, 0x00, 0x00, 0x01]);
+
+/// Offsets from the opcode, which follows the EtherType; and opcodes.
+mod field {
+    use std::ops::Range;
+
+    pub const OPCODE: Range<usize> = 0..2;
+    /// 802.1Qbb: the class-enable vector; its high byte is reserved.
+    pub const CLASSES: usize = 3;
+    /// 802.1Qbb: eight times.
+    pub const TIMES: Range<usize> = 4..20;
+    /// 802.3x: the time.
+    pub const PAUSE_TIME: Range<usize> = 2..4;
+
+    pub const OPCODE_PAUSE: u16 = 0x0001;
+    pub const OPCODE_PFC: u16 = 0x0101;
+}
+
+/// A MAC control frame that this switch understands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MacControl {
+    /// 802.1Qbb: pause or resume each enabled class.
+    Pfc(Pfc),
+    /// 802.3x: pause or resume the whole link.
+    Pause(Quanta),
+}
+
+/// The contents of a PFC frame.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Pfc {
+    /// Classes that the frame speaks of.
+    pub classes: ClassSet,
+    /// Time by class; zero resumes. Where the class is not enabled the time means nothing, and is
+    /// zero when parsed and when sent.
+    pub times: [Quanta; CLASSES],
+}
+
+/// Why a MAC control frame pauses nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum MacControlError {
+    /// Carries a VLAN tag or a CN-TAG: MAC control ends at the next station and belongs to no VLAN and
+    /// to no flow.
+    #[error("MAC control behind a VLAN tag or CN-TAG")]
+    Tagged,
+    /// Not addressed to 01:80:c2:00:00:01.
+    #[error("MAC control to another address than 01:80:c2:00:00:01")]
+    WrongDestination,
+    /// Neither PFC (0x0101) nor PAUSE (0x0001).
+    #[error("a MAC control opcode other than PFC (0x0101) and PAUSE (0x0001)")]
+    UnknownOpcode,
+    /// Ends before the opcode, or before the last time that its opcode calls for.
+    #[error("MAC control that ends before its last field")]
+    Truncated,
+    /// A list of flows (see [`super::ofc`]) that contradicts itself or ends before its last flow.
+    #[error("a list of flows that is not well-formed")]
+    FlowList,
+    /// Rates (see [`super::gfc`]) that end too early, are slower than the slowest, or stand beside a pause.
+    #[error("rates of classes that are not well-formed")]
+    Rates,
+}
+
+impl MacControl {
+    /// Whether a frame is MAC control: consumed by the station that receives it, whatever is in it.
+    #[inline]
+    #[must_use]
+    pub fn is_mac_control(header: &Header) -> bool {
+        header.ether_type == EtherTypes::FlowControl
+    }
+
+    /// Reads a frame for which [`MacControl::is_mac_control`] holds.
+    ///
+    /// # Errors
+    /// Where the frame must not pause anything; the caller counts the reason.
+    pub fn parse(header: &Header, head: &[u8]) -> Result<MacControl, MacControlError> {
+        if header.tag.is_some() || header.cn_tag.is_some() {
+            return Err(MacControlError::Tagged);
+        }
+        if header.dst != DESTINATION {
+            return Err(MacControlError::WrongDestination);
+        }
+        let control = header.payload(head);
+        match be16(control, field::OPCODE)? {
+            field::OPCODE_PFC => Pfc::parse(control).map(MacControl::Pfc),
+            field::OPCODE_PAUSE => Ok(MacControl::Pause(Quanta(be16(control, field::PAUSE_TIME)?))),
+            _ => Err(MacControlError::UnknownOpcode),
+        }
+    }
+
+    /// The frame, from the address of the port that sends it.
+    #[must_use]
+    pub fn encode(&self, src: MacAddr) -> [u8; LEN] {
+        let mut bytes = [0; LEN];
+        bytes[ethernet::DST].copy_from_slice(&DESTINATION.0);
+        bytes[ethernet::SRC].copy_from_slice(&src.0);
+        bytes[ethernet::ETHER_TYPE].copy_from_slice(&EtherTypes::FlowControl.0.to_be_bytes());
+        let control = &mut bytes[ethernet::PAYLOAD.into()..];
+        match self {
+            MacControl::Pfc(pfc) => {
+                control[field::OPCODE].copy_from_slice(&field::OPCODE_PFC.to_be_bytes());
+                pfc.encode(control);
+            }
+            MacControl::Pause(time) => {
+                control[field::OPCODE].copy_from_slice(&field::OPCODE_PAUSE.to_be_bytes());
+                control[field::PAUSE_TIME].copy_from_slice(&time.0.to_be_bytes());
+            }
+        }
+        bytes
+    }
+}
+
+impl Pfc {
+    /// Adds a class: pause it for `time`, or resume it where that is zero.
+    #[must_use]
+    pub const fn with(mut self, class: Class, time: Quanta) -> Pfc {
+        self.classes.insert(class);
+        self.times[class.index()] = time;
+        self
+    }
+
+    /// What the frame says, class by class, lowest first.
+    pub fn iter(&self) -> impl Iterator<Item = (Class, Quanta)> {
+        let times = self.times;
+        self.classes.iter().map(move |class| (class, times[class.index()]))
+    }
+
+    fn parse(control: &[u8]) -> Result<Pfc, MacControlError> {
+        let times = control.get(field::TIMES).ok_or(MacControlError::Truncated)?;
+        let classes = ClassSet(control[field::CLASSES]);
+        let mut pfc = Pfc::default();
+        for (class, time) in Class::ALL.into_iter().zip(times.chunks_exact(2)) {
+            if classes.contains(class) {
+                pfc = pfc.with(class, Quanta(u16::from_be_bytes([time[0], time[1]])));
+            }
+        }
+        Ok(pfc)
+    }
+
+    fn encode(&self, control: &mut [u8]) {
+        control[field::CLASSES] = self.classes.0;
+        for (class, time) in self.iter() {
+            let at = field::TIMES.start + 2 * class.index();
+            control[at..at + 2].copy_from_slice(&time.0.to_be_bytes());
+        }
+    }
+}
+
+fn be16(control: &[u8], at: std::ops::Range<usize>) -> Result<u16, MacControlError> {
+    match control.get(at) {
+        Some(&[high, low]) => Ok(u16::from_be_bytes([high, low])),
+        _ => Err(MacControlError::Truncated),
+    }
+}
+
+impl MacControlError {
+    /// Every reason.
+    pub const ALL: [MacControlError; 6] = [
+        MacControlError::Tagged,
+        MacControlError::WrongDestination,
+        MacControlError::UnknownOpcode,
+        MacControlError::Truncated,
+        MacControlError::FlowList,
+        MacControlError::Rates,
+    ];
+
+    /// How many there are: the length of tables by [`MacControlError::index`].
+    pub const COUNT: usize = MacControlError::ALL.len();
+
+    /// Its place in [`MacControlError::ALL`].
+    #[must_use]
+    pub const fn index(self) -> usize {
+        self as usize
+    }
+
+    /// Its name in metrics.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            MacControlError::Tagged => "tagged",
+            MacControlError::WrongDestination => "wrong_destination",
+            MacControlError::UnknownOpcode => "unknown_opcode",
+            MacControlError::Truncated => "truncated",
+            MacControlError::FlowList => "flow_list",
+            MacControlError::Rates => "rates",
+        }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::header::Tci;
+    use crate::testing::frame_bytes;
+    use xoff_explore::explore;
+
+    const SRC: MacAddr = MacAddr([2, 0, 0, 0, 0, 9]);
+
+    fn parse(bytes: &[u8]) -> Result<MacControl, MacControlError> {
+        let header = Header::parse(bytes).unwrap();
+        assert!(MacControl::is_mac_control(&header));
+        MacControl::parse(&header, bytes)
+    }
+
+    fn xoff(class: usize, quanta: u16) -> MacControl {
+        MacControl::Pfc(Pfc::default().with(Class::ALL[class], Quanta(quanta)))
+    }
+
+    #[test]
+    fn every_byte_of_a_pfc_frame_is_where_the_standard_has_it() {
+        let pfc = Pfc::default().with(Class::ALL[3], Quanta(0x1234)).with(Class::ALL[7], Quanta(0));
+        let mut expected = [0; 60];
+        expected[..18].copy_from_slice(&[
+            0x01,
+            0x80,
+            0xc2,
+            0,
+            0,
+            1,
+            2,
+            0,
+            0,
+            0,
+            0,
+            9,
+            0x88,
+            0x08,
+            0x01,
+            0x01,
+            0,
+            0b1000_1000,
+        ]);
+        expected[24..26].copy_from_slice(&[0x12, 0x34]);
+        assert_eq!(MacControl::Pfc(pfc).encode(SRC), expected);
+    }
+
+    #[test]
+    fn every_byte_of_a_pause_frame_is_where_the_standard_has_it() {
+        let mut expected = [0; 60];
+        expected[..18].copy_from_slice(&[
+            0x01, 0x80, 0xc2, 0, 0, 1, 2, 0, 0, 0, 0, 9, 0x88, 0x08, 0x00, 0x01, 0xab, 0xcd,
+        ]);
+        assert_eq!(MacControl::Pause(Quanta(0xabcd)).encode(SRC), expected);
+        assert_eq!(parse(&expected), Ok(MacControl::Pause(Quanta(0xabcd))));
+    }
+
+    #[test] // what each frame says is all that a receiver needs for "the last value wins"
+    fn each_frame_says_its_own_value() {
+        for quanta in [100, 20, 0] {
+            assert_eq!(parse(&xoff(3, quanta).encode(SRC)), Ok(xoff(3, quanta)));
+        }
+    }
+
+    #[test]
+    fn an_empty_vector_with_times_says_nothing() {
+        let mut bytes = xoff(0, 0).encode(SRC);
+        bytes[17] = 0;
+        bytes[18..34].fill(0xff);
+        assert_eq!(parse(&bytes), Ok(MacControl::Pfc(Pfc::default())));
+    }
+
+    #[test]
+    fn all_classes_with_time_zero_is_eight_resumes() {
+        let mut bytes = xoff(0, 0).encode(SRC);
+        bytes[17] = 0xff;
+        let Ok(MacControl::Pfc(pfc)) = parse(&bytes) else { panic!("not PFC") };
+        assert_eq!(pfc.classes, ClassSet::ALL);
+        assert!(pfc.iter().all(|(_, time)| time == Quanta(0)));
+    }
+
+    #[test]
+    fn the_reserved_byte_is_ignored_on_receive_and_zero_on_send() {
+        let mut bytes = xoff(3, 7).encode(SRC);
+        assert_eq!(bytes[16], 0);
+        bytes[16] = 0xff;
+        assert_eq!(parse(&bytes), Ok(xoff(3, 7)));
+    }
+
+    #[test]
+    fn the_time_of_a_class_that_is_not_enabled_is_ignored() {
+        let mut bytes = xoff(3, 7).encode(SRC);
+        bytes[18..24].fill(0xff);
+        bytes[26..34].fill(0xff);
+        assert_eq!(parse(&bytes), Ok(xoff(3, 7)));
+    }
+
+    #[test] // 0x1001 is what a vendor's document prints
+    fn other_opcodes_are_refused() {
+        for opcode in [0x0000u16, 0x0002, 0x0100, 0x0102, 0x1001, 0xffff] {
+            let mut bytes = xoff(3, 7).encode(SRC);
+            bytes[14..16].copy_from_slice(&opcode.to_be_bytes());
+            assert_eq!(parse(&bytes), Err(MacControlError::UnknownOpcode), "{opcode:#06x}");
+        }
+    }
+
+    #[test]
+    fn another_destination_is_refused() {
+        for (at, value) in [(0, 0x00), (5, 0x00), (5, 0x02), (5, 0x0e)] {
+            let mut bytes = xoff(3, 7).encode(SRC);
+            bytes[at] = value;
+            assert_eq!(parse(&bytes), Err(MacControlError::WrongDestination));
+        }
+        let mut bytes = MacControl::Pause(Quanta(9)).encode(SRC);
+        bytes[..6].copy_from_slice(&[0xff; 6]);
+        assert_eq!(parse(&bytes), Err(MacControlError::WrongDestination));
+    }
+
+    #[test]
+    fn a_zero_source_still_pauses() {
+        assert_eq!(parse(&xoff(3, 7).encode(MacAddr([0; 6]))), Ok(xoff(3, 7)));
+    }
+
+    #[test]
+    fn a_truncated_frame_is_refused_and_dirty_padding_ignored() {
+        let mut bytes = xoff(7, 7).encode(SRC);
+        assert_eq!(parse(&bytes[..33]), Err(MacControlError::Truncated));
+        assert_eq!(parse(&bytes[..34]), Ok(xoff(7, 7)));
+        assert_eq!(parse(&bytes[..15]), Err(MacControlError::Truncated));
+        bytes[34..].fill(0xff);
+        assert_eq!(parse(&bytes), Ok(xoff(7, 7)));
+        let pause = MacControl::Pause(Quanta(9));
+        assert_eq!(parse(&pause.encode(SRC)[..17]), Err(MacControlError::Truncated));
+        assert_eq!(parse(&pause.encode(SRC)[..18]), Ok(pause));
+    }
+
+    #[test]
+    fn a_vlan_tag_makes_it_pause_nothing() {
+        let plain = xoff(3, 7).encode(SRC);
+        for tci in [Tci(0), Tci(0x6000), Tci(0x6005)] {
+            let mut bytes = plain[..12].to_vec();
+            bytes.extend([0x81, 0x00]);
+            bytes.extend(tci.0.to_be_bytes());
+            bytes.extend(&plain[12..]);
+            assert_eq!(parse(&bytes), Err(MacControlError::Tagged));
+        }
+    }
+
+    #[test]
+    fn a_cn_tag_makes_it_pause_nothing() {
+        let plain = xoff(3, 7).encode(SRC);
+        let bytes = [&plain[..12], &[0x22, 0xe9, 0, 1], &plain[12..]].concat();
+        assert_eq!(parse(&bytes), Err(MacControlError::Tagged));
+    }
+
+    #[test]
+    fn reasons_have_places_and_names() {
+        for (index, reason) in MacControlError::ALL.into_iter().enumerate() {
+            assert_eq!(reason.index(), index);
+            assert!(!reason.name().is_empty());
+        }
+    }
+
+    explore! {
+        #[test]
+        fn what_is_sent_is_what_is_received(vector: u8, times: [u16; 8], src: [u8; 6]) {
+            let pfc = ClassSet(vector)
+                .iter()
+                .fold(Pfc::default(), |pfc, class| pfc.with(class, Quanta(times[class.index()])));
+            let bytes = MacControl::Pfc(pfc).encode(MacAddr(src));
+            prop_assert_eq!(parse(&bytes), Ok(MacControl::Pfc(pfc)));
+            prop_assert_eq!(&bytes[6..12], &src);
+            prop_assert!(bytes[34..].iter().all(|&byte| byte == 0));
+        }
+
+        #[test]
+        fn arbitrary_bytes_are_read_or_refused(bytes in frame_bytes()) {
+            if let Ok(header) = Header::parse(&bytes) {
+                let read = MacControl::parse(&header, &bytes);
+                prop_assert!(read.is_err() || header.dst == DESTINATION && header.tag.is_none());
+            }
+        }
+
+        #[test]
+        fn arbitrary_contents_are_read_or_refused(contents in prop::collection::vec(any::<u8>(), 0..50)) {
+            let mut bytes = MacControl::Pause(Quanta(0)).encode(SRC)[..14].to_vec();
+            bytes.extend(&contents);
+            let known = [[0x00u8, 0x01], [0x01, 0x01]].iter().any(|opcode| contents.starts_with(opcode));
+            if !known {
+                prop_assert!(parse(&bytes).is_err());
+            }
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! What unit tests of this crate share: arbitrary frames and flows.
+
+use proptest::prelude::*;
+
+use crate::FlowKey;
+use crate::units::MacAddr;
+
+/// Frames of the kinds that a switch looks into (tagged or not, CN-TAG or not, IP or not), with
+/// arbitrary contents, cut at an arbitrary length.
+pub fn frame_bytes() -> impl Strategy<Value = Vec<u8>> {
+    let ether_type =
+        prop_oneof![Just(0x0800u16), Just(0x86dd), Just(0x8808), Just(0x8100), Just(0x88a8), any::<u16>()];
+    let version = prop_oneof![Just(0x45u8), Just(0x44), Just(0x60), Just(0x4f), any::<u8>()];
+    let tag = prop::option::of(any::<u16>());
+    let cn_tag = prop::option::of(any::<u16>());
+    (any::<[u8; 12]>(), tag, cn_tag, ether_type, version, any::<[u8; 100]>(), 0usize..=118).prop_map(
+        |(macs, tag, cn_tag, ether_type, version, rest, len)| {
+            let mut bytes = macs.to_vec();
+            for (tpid, word) in [([0x81, 0x00], tag), ([0x22, 0xe9], cn_tag)] {
+                if let Some(word) = word {
+                    bytes.extend(tpid);
+                    bytes.extend(word.to_be_bytes());
+                }
+            }
+            bytes.extend(ether_type.to_be_bytes());
+            bytes.push(version);
+            bytes.extend(rest);
+            bytes.truncate(len);
+            bytes
+        },
+    )
+}
+
+/// A flow of any family.
+pub fn any_flow() -> impl Strategy<Value = FlowKey> {
+    let ip = || (any::<u8>(), any::<[u16; 2]>());
+    prop_oneof![
+        (ip(), any::<[u8; 4]>(), any::<[u8; 4]>()).prop_map(|((protocol, ports), src, dst)| FlowKey::V4 {
+            protocol,
+            ports,
+            src,
+            dst
+        }),
+        (ip(), any::<[u8; 16]>(), any::<[u8; 16]>()).prop_map(|((protocol, ports), src, dst)| FlowKey::V6 {
+            protocol,
+            ports,
+            src,
+            dst
+        }),
+        (any::<[u8; 6]>(), any::<[u8; 6]>(), any::<u16>()).prop_map(|(src, dst, ether_type)| {
+            FlowKey::L2 { src: MacAddr(src), dst: MacAddr(dst), ether_type }
+        }),
+    ]
+}

@@ -1,0 +1,18 @@
+//! 802.1Q tags in the head of a frame, read and rewritten in place.
+
+use super::header::{Tci, field};
+
+/// The tag in the head of a frame that holds Ethernet's header, if there is one.
+#[inline]
+#[must_use]
+pub fn get(head: &[u8]) -> Option<Tci> {
+    match head.get(field::ETHER_TYPE.start..field::TCI.end) {
+        Some(&[0x81, 0x00, high, low]) => Some(Tci(u16::from_be_bytes([high, low]))),
+        _ => None,
+    }
+}
+
+/// Overwrites the TCI in the head of a tagged frame.
+pub fn set(head: &mut [u8], tci: Tci) {
+    head[field::TCI].copy_from_slice(&tci.0.to_be_bytes());
+}
