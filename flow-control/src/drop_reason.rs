@@ -86,49 +86,40 @@ pub enum DropKind {
     Lost,
 }
 
+xoff_wire::named! { DropReason {
+    Malformed: "malformed",
+    TooLong: "too_long",
+    NotAdmitted: "not_admitted",
+    ReservedVid: "reserved_vid",
+    NotMember: "not_member",
+    Hairpin: "hairpin",
+    Isolated: "isolated",
+    NoDestination: "no_destination",
+    StormLimit: "storm_limit",
+    Loop: "loop",
+    NoRouter: "no_router",
+    OtherStation: "other_station",
+    BadIp: "bad_ip",
+    Martian: "martian",
+    Blackhole: "blackhole",
+    Unroutable: "unroutable",
+    HostControl: "host_control",
+    LinkDown: "link_down",
+    IngressFull: "ingress_full",
+    HeadroomExhausted: "headroom_exhausted",
+    EgressFull: "egress_full",
+    HandoverFull: "handover_full",
+    NoFrames: "no_frames",
+    Unresolved: "unresolved",
+    PuntLimit: "punt_limit",
+    PuntFull: "punt_full",
+    HostLimit: "host_limit",
+    EarlyDrop: "early_drop",
+    PausedDiscard: "paused_discard",
+    FloodPaused: "flood_paused",
+} }
+
 impl DropReason {
-    /// Every reason.
-    pub const ALL: [DropReason; 30] = [
-        DropReason::Malformed,
-        DropReason::TooLong,
-        DropReason::NotAdmitted,
-        DropReason::ReservedVid,
-        DropReason::NotMember,
-        DropReason::Hairpin,
-        DropReason::Isolated,
-        DropReason::NoDestination,
-        DropReason::StormLimit,
-        DropReason::Loop,
-        DropReason::NoRouter,
-        DropReason::OtherStation,
-        DropReason::BadIp,
-        DropReason::Martian,
-        DropReason::Blackhole,
-        DropReason::Unroutable,
-        DropReason::HostControl,
-        DropReason::LinkDown,
-        DropReason::IngressFull,
-        DropReason::HeadroomExhausted,
-        DropReason::EgressFull,
-        DropReason::HandoverFull,
-        DropReason::NoFrames,
-        DropReason::Unresolved,
-        DropReason::PuntLimit,
-        DropReason::PuntFull,
-        DropReason::HostLimit,
-        DropReason::EarlyDrop,
-        DropReason::PausedDiscard,
-        DropReason::FloodPaused,
-    ];
-    /// How many there are: the length of tables by [`DropReason::index`].
-    pub const COUNT: usize = DropReason::ALL.len();
-
-    /// Its place in [`DropReason::ALL`].
-    #[must_use]
-    pub const fn index(self) -> usize {
-        self as usize
-    }
-
     /// What it means, and with that the one place which decides whether a frame of a lossless class that ends so counts against the
     /// switch's promise ([`DropKind::Lost`]).
     #[must_use]
@@ -175,43 +166,6 @@ impl DropReason {
             | DropReason::FloodPaused => DropKind::Lost,
         }
     }
-
-    /// Its name in metrics.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            DropReason::Malformed => "malformed",
-            DropReason::TooLong => "too_long",
-            DropReason::NotAdmitted => "not_admitted",
-            DropReason::ReservedVid => "reserved_vid",
-            DropReason::NotMember => "not_member",
-            DropReason::Hairpin => "hairpin",
-            DropReason::Isolated => "isolated",
-            DropReason::NoDestination => "no_destination",
-            DropReason::StormLimit => "storm_limit",
-            DropReason::Loop => "loop",
-            DropReason::NoRouter => "no_router",
-            DropReason::OtherStation => "other_station",
-            DropReason::BadIp => "bad_ip",
-            DropReason::Martian => "martian",
-            DropReason::Blackhole => "blackhole",
-            DropReason::Unroutable => "unroutable",
-            DropReason::HostControl => "host_control",
-            DropReason::LinkDown => "link_down",
-            DropReason::IngressFull => "ingress_full",
-            DropReason::HeadroomExhausted => "headroom_exhausted",
-            DropReason::EgressFull => "egress_full",
-            DropReason::HandoverFull => "handover_full",
-            DropReason::NoFrames => "no_frames",
-            DropReason::Unresolved => "unresolved",
-            DropReason::PuntLimit => "punt_limit",
-            DropReason::PuntFull => "punt_full",
-            DropReason::HostLimit => "host_limit",
-            DropReason::EarlyDrop => "early_drop",
-            DropReason::PausedDiscard => "paused_discard",
-            DropReason::FloodPaused => "flood_paused",
-        }
-    }
 }
 
 impl DropKind {
@@ -227,18 +181,7 @@ impl DropKind {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::HashSet;
-
     use super::*;
-
-    #[test]
-    fn places_and_names_are_distinct() {
-        for (index, reason) in DropReason::ALL.into_iter().enumerate() {
-            assert_eq!(reason.index(), index);
-        }
-        let names: HashSet<_> = DropReason::ALL.into_iter().map(DropReason::name).collect();
-        assert_eq!(names.len(), DropReason::COUNT);
-    }
 
     /// Whoever adds a reason decides here, too, whether it breaks the promise.
     #[test]

@@ -1,11 +1,10 @@
 //! What is counted at a time: one frame, or several that count alike.
 
-use std::ops::{Add, AddAssign};
-
+use derive_more::{Add, AddAssign};
 use xoff_wire::units::Bytes;
 
 /// Frames, and their bytes together.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Add, AddAssign)]
 pub struct Load {
     /// Number of frames.
     pub frames: u32,
@@ -32,22 +31,6 @@ impl From<Bytes> for Load {
     }
 }
 
-impl Add for Load {
-    type Output = Load;
-
-    #[inline]
-    fn add(self, other: Load) -> Load {
-        Load { frames: self.frames + other.frames, bytes: self.bytes + other.bytes }
-    }
-}
-
-impl AddAssign for Load {
-    #[inline]
-    fn add_assign(&mut self, other: Load) {
-        *self = *self + other;
-    }
-}
-
 /// The most that may be counted, frame by frame, before something has to be decided. What it allows is so in
 /// whichever order the frames come, and for each of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,18 +48,21 @@ impl Margin {
     pub const ALL: Margin = Margin { frames: u32::MAX, bytes: Bytes::MAX };
 
     /// So many bytes, in however many frames.
+    #[inline]
     #[must_use]
     pub const fn of(bytes: Bytes) -> Margin {
         Margin { frames: u32::MAX, bytes }
     }
 
     /// What both allow.
+    #[inline]
     #[must_use]
     pub fn min(self, other: Margin) -> Margin {
         Margin { frames: self.frames.min(other.frames), bytes: self.bytes.min(other.bytes) }
     }
 
     /// Bytes that it allows, however short each frame is.
+    #[inline]
     #[must_use]
     pub fn in_bytes(&self) -> Bytes {
         self.bytes.min(Bytes(u64::from(self.frames) * Bytes::of_frame(0).0))

@@ -75,6 +75,7 @@ impl Occupancy {
     }
 
     /// Bytes of `class` that wait or are committed at egress `port`.
+    #[inline]
     pub fn egress(&self, port: PortId, class: Class) -> Bytes {
         Bytes(self.queue(port, class).egress_bytes.get())
     }

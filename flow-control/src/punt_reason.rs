@@ -30,31 +30,22 @@ pub enum PuntReason {
     Resolve,
 }
 
+xoff_wire::named! { PuntReason {
+    Lldp: "lldp",
+    Arp: "arp",
+    Group: "group",
+    Local: "local",
+    HopLimit: "hop_limit",
+    Options: "options",
+    TooBig: "too_big",
+    Unresolved: "unresolved",
+    NoRoute: "no_route",
+    Elsewhere: "elsewhere",
+    Other: "other",
+    Resolve: "resolve",
+} }
+
 impl PuntReason {
-    /// Every reason.
-    pub const ALL: [PuntReason; 12] = [
-        PuntReason::Lldp,
-        PuntReason::Arp,
-        PuntReason::Group,
-        PuntReason::Local,
-        PuntReason::HopLimit,
-        PuntReason::Options,
-        PuntReason::TooBig,
-        PuntReason::Unresolved,
-        PuntReason::NoRoute,
-        PuntReason::Elsewhere,
-        PuntReason::Other,
-        PuntReason::Resolve,
-    ];
-    /// How many there are: the length of tables by [`PuntReason::index`].
-    pub const COUNT: usize = PuntReason::ALL.len();
-
-    /// Its place in [`PuntReason::ALL`].
-    #[must_use]
-    pub const fn index(self) -> usize {
-        self as usize
-    }
-
     /// Whether it is of a packet that somebody sends through the router: anybody can send many of these.
     #[must_use]
     pub const fn is_transit(self) -> bool {
@@ -71,37 +62,6 @@ impl PuntReason {
             | PuntReason::Group
             | PuntReason::Local
             | PuntReason::Other => false,
-        }
-    }
-
-    /// Its name in metrics.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            PuntReason::Lldp => "lldp",
-            PuntReason::Arp => "arp",
-            PuntReason::Group => "group",
-            PuntReason::Local => "local",
-            PuntReason::HopLimit => "hop_limit",
-            PuntReason::Options => "options",
-            PuntReason::TooBig => "too_big",
-            PuntReason::Unresolved => "unresolved",
-            PuntReason::NoRoute => "no_route",
-            PuntReason::Elsewhere => "elsewhere",
-            PuntReason::Other => "other",
-            PuntReason::Resolve => "resolve",
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn places_are_distinct() {
-        for (index, reason) in PuntReason::ALL.into_iter().enumerate() {
-            assert_eq!(reason.index(), index);
         }
     }
 }

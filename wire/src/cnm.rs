@@ -247,37 +247,13 @@ fn be16(pdu: &[u8; field::MSDU], at: usize) -> u16 {
     u16::from_be_bytes([pdu[at], pdu[at + 1]])
 }
 
-impl CnmError {
-    /// Every reason.
-    pub const ALL: [CnmError; 5] = [
-        CnmError::GroupAddress,
-        CnmError::Truncated,
-        CnmError::UnknownVersion,
-        CnmError::MsduTooLong,
-        CnmError::MsduTruncated,
-    ];
-
-    /// How many there are: the length of tables by [`CnmError::index`].
-    pub const COUNT: usize = CnmError::ALL.len();
-
-    /// Its place in [`CnmError::ALL`].
-    #[must_use]
-    pub const fn index(self) -> usize {
-        self as usize
-    }
-
-    /// Its name in metrics.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            CnmError::GroupAddress => "group_address",
-            CnmError::Truncated => "truncated",
-            CnmError::UnknownVersion => "unknown_version",
-            CnmError::MsduTooLong => "msdu_too_long",
-            CnmError::MsduTruncated => "msdu_truncated",
-        }
-    }
-}
+named! { CnmError {
+    GroupAddress: "group_address",
+    Truncated: "truncated",
+    UnknownVersion: "unknown_version",
+    MsduTooLong: "msdu_too_long",
+    MsduTruncated: "msdu_truncated",
+} }
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]

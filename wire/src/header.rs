@@ -92,30 +92,35 @@ impl Layout {
     }
 
     /// EtherType (or 802.3 length) after the tags.
+    #[inline]
     #[must_use]
     pub const fn ether_type(self) -> EtherType {
         self.ether_type
     }
 
     /// Whether there is an 802.1Q tag.
+    #[inline]
     #[must_use]
     pub const fn has_tag(self) -> bool {
         self.has(Layout::TAG)
     }
 
     /// Whether there is a CN-TAG.
+    #[inline]
     #[must_use]
     pub const fn has_cn_tag(self) -> bool {
         self.has(Layout::CN_TAG)
     }
 
     /// Whether there is an 802.1Q tag that names a VLAN.
+    #[inline]
     #[must_use]
     pub const fn names_vlan(self) -> bool {
         self.has(Layout::VID)
     }
 
     /// Whether the other has the same kind of 802.1Q tag: none, a priority tag, or one that names a VLAN.
+    #[inline]
     #[must_use]
     pub const fn is_tagged_like(self, other: Layout) -> bool {
         (self.parts ^ other.parts) & (Layout::TAG | Layout::VID) == 0
@@ -201,6 +206,7 @@ impl Header {
     }
 
     /// Bytes that follow Ethernet's header.
+    #[inline]
     #[must_use]
     pub fn payload<'a>(&self, head: &'a [u8]) -> &'a [u8] {
         head.get(usize::from(self.l3)..).unwrap_or_default()
@@ -280,30 +286,35 @@ impl Tci {
     }
 
     /// Priority code point.
+    #[inline]
     #[must_use]
     pub const fn pcp(self) -> Class {
         Class::from_low_bits((self.0 >> 13) as u8)
     }
 
     /// Drop eligible indicator.
+    #[inline]
     #[must_use]
     pub const fn dei(self) -> bool {
         self.0 & 0x1000 != 0
     }
 
     /// VLAN identifier; 0 in a priority tag, which names no VLAN.
+    #[inline]
     #[must_use]
     pub const fn vid(self) -> u16 {
         self.0 & 0x0fff
     }
 
     /// The same tag with another PCP.
+    #[inline]
     #[must_use]
     pub const fn with_pcp(self, pcp: Class) -> Tci {
         Tci::new(pcp, self.dei(), self.vid())
     }
 
     /// The same tag with another VID.
+    #[inline]
     #[must_use]
     pub const fn with_vid(self, vid: u16) -> Tci {
         Tci::new(self.pcp(), self.dei(), vid)

@@ -10,6 +10,9 @@
 
 #![forbid(unsafe_code)]
 
+#[macro_use]
+mod named;
+
 pub mod cn_tag;
 pub mod cnm;
 pub mod dcbx;

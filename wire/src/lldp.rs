@@ -74,30 +74,12 @@ pub enum LldpError {
     Length,
 }
 
-impl LldpError {
-    /// Every reason.
-    pub const ALL: [LldpError; 4] =
-        [LldpError::Truncated, LldpError::Mandatory, LldpError::Repeated, LldpError::Length];
-    /// How many there are: the length of tables by [`LldpError::index`].
-    pub const COUNT: usize = LldpError::ALL.len();
-
-    /// Its place in [`LldpError::ALL`].
-    #[must_use]
-    pub const fn index(self) -> usize {
-        self as usize
-    }
-
-    /// Its name in metrics.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            LldpError::Truncated => "truncated",
-            LldpError::Mandatory => "mandatory",
-            LldpError::Repeated => "repeated",
-            LldpError::Length => "length",
-        }
-    }
-}
+named! { LldpError {
+    Truncated: "truncated",
+    Mandatory: "mandatory",
+    Repeated: "repeated",
+    Length: "length",
+} }
 
 /// Who speaks: a chassis, or a port of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

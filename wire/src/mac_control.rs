@@ -168,39 +168,14 @@ fn be16(control: &[u8], at: std::ops::Range<usize>) -> Result<u16, MacControlErr
     }
 }
 
-impl MacControlError {
-    /// Every reason.
-    pub const ALL: [MacControlError; 6] = [
-        MacControlError::Tagged,
-        MacControlError::WrongDestination,
-        MacControlError::UnknownOpcode,
-        MacControlError::Truncated,
-        MacControlError::FlowList,
-        MacControlError::Rates,
-    ];
-
-    /// How many there are: the length of tables by [`MacControlError::index`].
-    pub const COUNT: usize = MacControlError::ALL.len();
-
-    /// Its place in [`MacControlError::ALL`].
-    #[must_use]
-    pub const fn index(self) -> usize {
-        self as usize
-    }
-
-    /// Its name in metrics.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            MacControlError::Tagged => "tagged",
-            MacControlError::WrongDestination => "wrong_destination",
-            MacControlError::UnknownOpcode => "unknown_opcode",
-            MacControlError::Truncated => "truncated",
-            MacControlError::FlowList => "flow_list",
-            MacControlError::Rates => "rates",
-        }
-    }
-}
+named! { MacControlError {
+    Tagged: "tagged",
+    WrongDestination: "wrong_destination",
+    UnknownOpcode: "unknown_opcode",
+    Truncated: "truncated",
+    FlowList: "flow_list",
+    Rates: "rates",
+} }
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
@@ -358,14 +333,6 @@ mod tests {
         let plain = xoff(3, 7).encode(SRC);
         let bytes = [&plain[..12], &[0x22, 0xe9, 0, 1], &plain[12..]].concat();
         assert_eq!(parse(&bytes), Err(MacControlError::Tagged));
-    }
-
-    #[test]
-    fn reasons_have_places_and_names() {
-        for (index, reason) in MacControlError::ALL.into_iter().enumerate() {
-            assert_eq!(reason.index(), index);
-            assert!(!reason.name().is_empty());
-        }
     }
 
     explore! {

@@ -4,7 +4,8 @@
 //! inter-frame gap) matters only to pacing and is added there by [`Bytes::on_line`].
 
 use std::fmt;
-use std::ops::{Add, AddAssign, Sub, SubAssign};
+
+use derive_more::{Add, AddAssign, Sub, SubAssign};
 
 mod port_set;
 
@@ -27,7 +28,9 @@ pub const QUANTUM_BITS: u64 = 512;
 pub const PORTS_MAX: usize = 256;
 
 /// An amount of data, in bytes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Add, AddAssign, Sub, SubAssign,
+)]
 pub struct Bytes(pub u64);
 
 impl Bytes {
@@ -40,6 +43,7 @@ impl Bytes {
 
     /// What a frame of `frame_len` bytes (without FCS) counts for: padded to the minimum of 60, as a
     /// veth does not and every line does, with its FCS.
+    #[inline]
     #[must_use]
     pub const fn of_frame(frame_len: u32) -> Bytes {
         let padded = if frame_len < 60 { 60 } else { frame_len };
@@ -47,53 +51,30 @@ impl Bytes {
     }
 
     /// What it occupies of a line: with preamble and gap.
+    #[inline]
     #[must_use]
     pub const fn on_line(frame_len: u32) -> Bytes {
         Bytes(Bytes::of_frame(frame_len).0 + Bytes::BETWEEN_FRAMES)
     }
 
     /// `self - other`, or zero.
+    #[inline]
     #[must_use]
     pub const fn saturating_sub(self, other: Bytes) -> Bytes {
         Bytes(self.0.saturating_sub(other.0))
     }
 
     /// `self + other`, or [`Bytes::MAX`].
+    #[inline]
     #[must_use]
     pub const fn saturating_add(self, other: Bytes) -> Bytes {
         Bytes(self.0.saturating_add(other.0))
     }
 }
 
-impl Add for Bytes {
-    type Output = Bytes;
-    fn add(self, other: Bytes) -> Bytes {
-        Bytes(self.0 + other.0)
-    }
-}
-
-impl AddAssign for Bytes {
-    fn add_assign(&mut self, other: Bytes) {
-        self.0 += other.0;
-    }
-}
-
-impl Sub for Bytes {
-    type Output = Bytes;
-    fn sub(self, other: Bytes) -> Bytes {
-        Bytes(self.0 - other.0)
-    }
-}
-
-impl SubAssign for Bytes {
-    fn sub_assign(&mut self, other: Bytes) {
-        self.0 -= other.0;
-    }
-}
-
 /// A point in time or a span of it, in nanoseconds. The epoch is the driver's: a monotonic clock
 /// over AF_XDP, zero in a simulation.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Add, AddAssign)]
 pub struct Nanos(pub u64);
 
 impl Nanos {
@@ -103,46 +84,38 @@ impl Nanos {
     pub const NEVER: Nanos = Nanos(u64::MAX);
 
     /// `n` microseconds.
+    #[inline]
     #[must_use]
     pub const fn from_micros(n: u64) -> Nanos {
         Nanos(n * 1_000)
     }
 
     /// `n` milliseconds.
+    #[inline]
     #[must_use]
     pub const fn from_millis(n: u64) -> Nanos {
         Nanos(n * 1_000_000)
     }
 
     /// `n` seconds.
+    #[inline]
     #[must_use]
     pub const fn from_secs(n: u64) -> Nanos {
         Nanos(n * 1_000_000_000)
     }
 
     /// The span from `earlier` to `self`, or zero.
+    #[inline]
     #[must_use]
     pub const fn since(self, earlier: Nanos) -> Nanos {
         Nanos(self.0.saturating_sub(earlier.0))
     }
 
     /// This time moved by `span`; [`Nanos::NEVER`] stays.
+    #[inline]
     #[must_use]
     pub const fn after(self, span: Nanos) -> Nanos {
         Nanos(self.0.saturating_add(span.0))
-    }
-}
-
-impl Add for Nanos {
-    type Output = Nanos;
-    fn add(self, other: Nanos) -> Nanos {
-        Nanos(self.0 + other.0)
-    }
-}
-
-impl AddAssign for Nanos {
-    fn add_assign(&mut self, other: Nanos) {
-        self.0 += other.0;
     }
 }
 
@@ -177,24 +150,28 @@ impl BitRate {
     }
 
     /// Bits per second.
+    #[inline]
     #[must_use]
     pub const fn bits_per_second(self) -> u64 {
         self.0
     }
 
     /// Time that `bytes` take at this rate, rounded up.
+    #[inline]
     #[must_use]
     pub fn time_of(self, bytes: Bytes) -> Nanos {
         self.time_of_bits(u128::from(bytes.0) * 8)
     }
 
     /// Time that `quanta` of 512 bits take at this rate, rounded up.
+    #[inline]
     #[must_use]
     pub fn time_of_quanta(self, quanta: Quanta) -> Nanos {
         self.time_of_bits(u128::from(quanta.0) * u128::from(QUANTUM_BITS))
     }
 
     /// Bytes that pass in `span`, rounded up.
+    #[inline]
     #[must_use]
     pub fn bytes_in(self, span: Nanos) -> Bytes {
         let bytes = (u128::from(span.0) * u128::from(self.0)).div_ceil(8_000_000_000);
@@ -224,12 +201,14 @@ impl RateStep {
     }
 
     /// k.
+    #[inline]
     #[must_use]
     pub const fn get(self) -> u8 {
         self.0
     }
 
     /// The rate on a line of rate `line`.
+    #[inline]
     #[must_use]
     pub const fn of(self, line: BitRate) -> BitRate {
         let rate = line.0 >> self.0;
@@ -247,6 +226,7 @@ pub struct PortId(pub u8);
 
 impl PortId {
     /// As an index into tables per port.
+    #[inline]
     #[must_use]
     pub const fn index(self) -> usize {
         self.0 as usize
@@ -269,18 +249,21 @@ impl Class {
     }
 
     /// The low three bits of `bits`: how a PCP or the top of a DSCP names a class.
+    #[inline]
     #[must_use]
     pub const fn from_low_bits(bits: u8) -> Class {
         Class(bits & 7)
     }
 
     /// As a number.
+    #[inline]
     #[must_use]
     pub const fn get(self) -> u8 {
         self.0
     }
 
     /// As an index into tables per class.
+    #[inline]
     #[must_use]
     pub const fn index(self) -> usize {
         (self.0 & 7) as usize
@@ -304,22 +287,26 @@ impl ClassSet {
     pub const ALL: ClassSet = ClassSet(0xff);
 
     /// Whether `class` is a member.
+    #[inline]
     #[must_use]
     pub const fn contains(self, class: Class) -> bool {
         self.0 & (1 << class.0) != 0
     }
 
     /// Adds `class`.
+    #[inline]
     pub const fn insert(&mut self, class: Class) {
         self.0 |= 1 << class.0;
     }
 
     /// Takes `class` out.
+    #[inline]
     pub const fn remove(&mut self, class: Class) {
         self.0 &= !(1 << class.0);
     }
 
     /// Whether nothing is in it.
+    #[inline]
     #[must_use]
     pub const fn is_empty(self) -> bool {
         self.0 == 0
@@ -369,6 +356,7 @@ pub enum Site {
 
 impl Site {
     /// The VLAN; 0 of a port.
+    #[inline]
     #[must_use]
     pub const fn vid(self) -> u16 {
         match self {
@@ -378,6 +366,7 @@ impl Site {
     }
 
     /// The port, where it is one.
+    #[inline]
     #[must_use]
     pub const fn port(self) -> Option<PortId> {
         match self {
@@ -405,6 +394,7 @@ impl MacAddr {
     }
 
     /// As a number, to be shown by a counter.
+    #[inline]
     #[must_use]
     pub const fn to_number(self) -> u64 {
         let [a, b, c, d, e, f] = self.0;
@@ -412,6 +402,7 @@ impl MacAddr {
     }
 
     /// What such a counter shows.
+    #[inline]
     #[must_use]
     pub const fn from_number(number: u64) -> MacAddr {
         let [_, _, a, b, c, d, e, f] = number.to_be_bytes();
@@ -419,6 +410,7 @@ impl MacAddr {
     }
 
     /// Group bit set: multicast or broadcast.
+    #[inline]
     #[must_use]
     pub const fn is_group(self) -> bool {
         self.0[0] & 1 != 0
@@ -426,6 +418,7 @@ impl MacAddr {
 
     /// In 01:80:c2:00:00:00..0f, the block that ends at the next station: no bridge forwards it
     /// (802.1Q table 8-1).
+    #[inline]
     #[must_use]
     pub const fn is_link_local(self) -> bool {
         matches!(self.0, [0x01, 0x80, 0xc2, 0x00, 0x00, 0x00..=0x0f])

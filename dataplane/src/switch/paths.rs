@@ -85,7 +85,11 @@ impl Group {
     }
 
     fn ways_where(&self, holds: impl Fn(PortId) -> bool) -> Ways {
-        (0..).zip(&self.ports).filter(|(_, port)| holds(**port)).map(|(way, _)| way).collect()
+        let mut ways = Ways::NONE;
+        for (way, _) in self.ports.iter().enumerate().filter(|(_, port)| holds(**port)) {
+            ways.insert(way);
+        }
+        ways
     }
 
     /// One of `usable`, if there is any.

@@ -123,6 +123,7 @@ impl IngressQueue {
     }
 
     /// Below so many frames it resumes.
+    #[inline]
     pub(super) fn xon_in_frames(&self) -> u32 {
         self.xon_frames
     }
@@ -164,6 +165,7 @@ impl IngressQueue {
         self.headroom_used == Bytes::ZERO && drained && self.frames < self.xon_frames
     }
 
+    #[inline]
     pub(super) fn bytes(&self) -> Bytes {
         self.body + self.headroom_used
     }
@@ -187,6 +189,7 @@ impl IngressQueue {
         self.body.saturating_sub(self.reserve)
     }
 
+    #[inline]
     pub(super) fn limit(&self) -> Bytes {
         self.limit
     }

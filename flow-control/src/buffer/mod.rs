@@ -159,6 +159,7 @@ impl Buffer {
     }
 
     /// What may enter the ingress queue with none of it at XOFF or refused.
+    #[inline]
     #[must_use]
     pub fn margin_below_xoff(&self, port: PortId, class: Class) -> Margin {
         self.below_xoff(port, class).unwrap_or(Margin::NONE)
@@ -225,18 +226,21 @@ impl Buffer {
     }
 
     /// Bytes below which it resumes, now.
+    #[inline]
     #[must_use]
     pub fn xon(&self, port: PortId, class: Class) -> Bytes {
         self.ingress[port.index()][class.index()].xon(self.ingress_threshold(port, class))
     }
 
     /// The most that a part, one in `parts`, of what is below XON may be, now.
+    #[inline]
     pub fn part_of_xon(&self, port: PortId, class: Class, parts: u32) -> Load {
         let frames = self.ingress[port.index()][class.index()].xon_in_frames() / parts;
         Load { frames, bytes: Bytes(self.xon(port, class).0 / u64::from(parts)) }
     }
 
     /// Bytes that came in through `port` in `class` and still count there.
+    #[inline]
     #[must_use]
     pub fn ingress(&self, port: PortId, class: Class) -> Bytes {
         self.ingress[port.index()][class.index()].bytes()
@@ -250,6 +254,7 @@ impl Buffer {
     }
 
     /// Bytes of `class` that wait or are committed at egress `port`.
+    #[inline]
     #[must_use]
     pub fn egress(&self, port: PortId, class: Class) -> Bytes {
         self.egress[port.index()][class.index()].bytes
@@ -257,6 +262,7 @@ impl Buffer {
 
     /// Bytes of `class` that came in through `ingress` and wait or are committed at `egress`, whichever
     /// worker's port that is.
+    #[inline]
     #[must_use]
     pub fn between(&self, ingress: PortId, egress: PortId, class: Class) -> Bytes {
         Bytes(self.occupancy.between(ingress, egress, class).get())
@@ -272,6 +278,7 @@ impl Buffer {
     }
 
     /// Whether `class` is lossy at every port.
+    #[inline]
     pub fn is_lossy(&self, class: Class) -> bool {
         !self.lossless.contains(class)
     }
@@ -306,6 +313,7 @@ impl Buffer {
 
     /// Whether what the egress queues share has room for a frame of `size` at each of `ports`; true, too, where
     /// nothing is there that could make room.
+    #[inline]
     pub fn egresses_have_room(&self, ports: impl Iterator<Item = PortId>, class: Class, size: Bytes) -> bool {
         let Memory::Shared(shared) = self.memory else { return true };
         let taken = ports
@@ -316,6 +324,7 @@ impl Buffer {
     }
 
     /// What a frame of `size` would take at an egress queue of what they share.
+    #[inline]
     pub fn egress_beyond_reserve(&self, port: PortId, class: Class, size: Bytes) -> Bytes {
         self.egress[port.index()][class.index()].beyond_reserve_with(size)
     }

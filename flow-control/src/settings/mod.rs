@@ -105,20 +105,11 @@ pub enum Flooded {
     Unknown,
 }
 
-impl Flooded {
-    /// Every kind.
-    pub const ALL: [Flooded; 3] = [Flooded::Broadcast, Flooded::Multicast, Flooded::Unknown];
-
-    /// Its name in configurations.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Flooded::Broadcast => "broadcast",
-            Flooded::Multicast => "multicast",
-            Flooded::Unknown => "unknown",
-        }
-    }
-}
+xoff_wire::named! { Flooded {
+    Broadcast: "broadcast",
+    Multicast: "multicast",
+    Unknown: "unknown",
+} }
 
 /// What is done where two ports seem to be connected to each other outside of the switch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

@@ -16,20 +16,11 @@ pub enum Between {
     Step,
 }
 
-impl Between {
-    /// All interpolations.
-    pub const ALL: [Between; 3] = [Between::Linear, Between::Log, Between::Step];
-
-    /// Returns the name used in scenarios.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Between::Linear => "linear",
-            Between::Log => "log",
-            Between::Step => "step",
-        }
-    }
-}
+xoff_wire::named! { Between {
+    Linear: "linear",
+    Log: "log",
+    Step: "step",
+} }
 
 /// Error in a table of sizes.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]

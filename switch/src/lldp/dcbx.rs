@@ -24,28 +24,11 @@ pub enum Kind {
     Dscp,
 }
 
-impl Kind {
-    /// All kinds of mismatches.
-    pub const ALL: [Kind; 3] = [Kind::Pfc, Kind::Ets, Kind::Dscp];
-    /// Number of kinds: the length of tables by [`Kind::index`].
-    pub const COUNT: usize = Kind::ALL.len();
-
-    /// Returns the index in [`Kind::ALL`].
-    #[must_use]
-    pub const fn index(self) -> usize {
-        self as usize
-    }
-
-    /// Returns the name in metrics.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Kind::Pfc => "pfc",
-            Kind::Ets => "ets",
-            Kind::Dscp => "dscp",
-        }
-    }
-}
+xoff_wire::named! { Kind {
+    Pfc: "pfc",
+    Ets: "ets",
+    Dscp: "dscp",
+} }
 
 /// Mismatch between a port and its neighbor.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -103,14 +103,6 @@ fn what_is_malformed_is_refused_by_name() {
     assert_eq!(parse(&none[..46]), Ok(cnm(&[])));
 }
 
-#[test]
-fn reasons_have_places_and_names() {
-    for (index, reason) in CnmError::ALL.into_iter().enumerate() {
-        assert_eq!(reason.index(), index);
-        assert!(!reason.name().is_empty());
-    }
-}
-
 explore! {
     #[test]
     fn what_is_sent_is_what_is_received(

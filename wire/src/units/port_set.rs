@@ -16,34 +16,40 @@ impl PortSet {
     pub const ALL: PortSet = PortSet([u64::MAX; PORTS_MAX / 64]);
 
     /// Whether `port` is a member.
+    #[inline]
     #[must_use]
     pub const fn contains(&self, port: PortId) -> bool {
         self.0[port.index() / 64] & (1 << (port.index() % 64)) != 0
     }
 
     /// Adds `port`.
+    #[inline]
     pub const fn insert(&mut self, port: PortId) {
         self.0[port.index() / 64] |= 1 << (port.index() % 64);
     }
 
     /// Takes `port` out.
+    #[inline]
     pub const fn remove(&mut self, port: PortId) {
         self.0[port.index() / 64] &= !(1 << (port.index() % 64));
     }
 
     /// Whether nothing is in it.
+    #[inline]
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0 == [0; PORTS_MAX / 64]
     }
 
     /// How many ports are in it.
+    #[inline]
     #[must_use]
     pub fn len(&self) -> usize {
         self.0.iter().map(|word| word.count_ones() as usize).sum()
     }
 
     /// Members of both.
+    #[inline]
     #[must_use]
     pub fn and(mut self, other: &PortSet) -> PortSet {
         self.0.iter_mut().zip(other.0).for_each(|(a, b)| *a &= b);
@@ -51,6 +57,7 @@ impl PortSet {
     }
 
     /// Members of either.
+    #[inline]
     #[must_use]
     pub fn or(mut self, other: &PortSet) -> PortSet {
         self.0.iter_mut().zip(other.0).for_each(|(a, b)| *a |= b);
@@ -58,6 +65,7 @@ impl PortSet {
     }
 
     /// Members of `self` that are not in `other`.
+    #[inline]
     #[must_use]
     pub fn without(mut self, other: &PortSet) -> PortSet {
         self.0.iter_mut().zip(other.0).for_each(|(a, b)| *a &= !b);

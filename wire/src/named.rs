@@ -1,0 +1,52 @@
+//! Tables of enums without fields.
+
+/// Gives an enum without fields its variants, their places in tables, and their names in metrics and configurations.
+///
+/// ```
+/// #[derive(Clone, Copy, Debug, PartialEq)]
+/// pub enum Color {
+///     Red,
+///     DarkBlue,
+/// }
+///
+/// xoff_wire::named! { Color {
+///     Red: "red",
+///     DarkBlue: "dark_blue",
+/// } }
+///
+/// assert_eq!(Color::ALL, [Color::Red, Color::DarkBlue]);
+/// assert_eq!((Color::DarkBlue.index(), Color::DarkBlue.name()), (1, "dark_blue"));
+/// ```
+///
+/// A list that misses a variant, or has another order than the enum, does not compile.
+#[macro_export]
+macro_rules! named {
+    ($type:ident { $($variant:ident: $name:literal,)+ }) => {
+        impl $type {
+            /// All variants, in their order.
+            pub const ALL: [$type; [$($name),+].len()] = [$($type::$variant),+];
+            /// Number of variants: the length of tables by [`Self::index`].
+            pub const COUNT: usize = $type::ALL.len();
+
+            /// Returns the place in [`Self::ALL`].
+            #[must_use]
+            pub const fn index(self) -> usize {
+                self as usize
+            }
+
+            /// Returns the name in metrics and configurations.
+            #[must_use]
+            pub const fn name(self) -> &'static str {
+                match self { $($type::$variant => $name),+ }
+            }
+        }
+
+        const _: () = {
+            let mut place = 0;
+            while place < $type::COUNT {
+                assert!($type::ALL[place].index() == place, "the names stand in another order than the variants");
+                place += 1;
+            }
+        };
+    };
+}
