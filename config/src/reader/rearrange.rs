@@ -71,3 +71,19 @@ pub fn array(value: ValueInner<'_>) -> Option<Vec<Value<'_>>> {
         _ => None,
     }
 }
+
+/// Copies a value with all that is in it. Copies keep their places.
+#[must_use]
+pub fn copied<'de>(value: &Value<'de>) -> Value<'de> {
+    let inner = match value.as_ref() {
+        ValueInner::String(text) => ValueInner::String(text.clone()),
+        ValueInner::Integer(number) => ValueInner::Integer(*number),
+        ValueInner::Float(number) => ValueInner::Float(*number),
+        ValueInner::Boolean(yes) => ValueInner::Boolean(*yes),
+        ValueInner::Array(entries) => ValueInner::Array(entries.iter().map(copied).collect()),
+        ValueInner::Table(entries) => {
+            ValueInner::Table(entries.iter().map(|(key, value)| (key.clone(), copied(value))).collect())
+        }
+    };
+    Value::with_span(inner, value.span)
+}

@@ -3,13 +3,31 @@
 use toml_span::Value;
 use toml_span::value::{Table as TomlTable, ValueInner};
 use xoff_config::Problem;
-use xoff_config::reader::rearrange::{lay_below, table};
-use xoff_config::reader::{Problems, Table};
+use xoff_config::reader::rearrange::{copied, lay_below, table};
+use xoff_config::reader::{Parsed, Problems, Table, parse};
 use xoff_wire::units::Nanos;
 
-use super::keys::ChangeKeys;
-use super::switches::copied;
+use super::keys::TIME_MAX;
 use super::topology::Topology;
+
+xoff_config::keys! {
+    /// `[[change]]`, beside the keys of a switch.
+    struct ChangeKeys {
+        at: Nanos = parse::time(Nanos::ZERO..=TIME_MAX);
+        switch: Of = of;
+    }
+}
+
+/// Switches that are meant.
+fn of(value: &Value<'_>) -> Parsed<Of> {
+    match value.as_str() {
+        Some("all") => Ok(Of::All),
+        Some(kind) if !kind.is_empty() => Ok(Of::Kind(kind.to_owned())),
+        _ => parse::integer(0..=u32::MAX)(value)
+            .map(Of::Switch)
+            .map_err(|_| "\"all\", a kind of switches, or the number of one".into()),
+    }
+}
 
 /// Which switches.
 #[derive(Clone, Debug, PartialEq, Eq)]

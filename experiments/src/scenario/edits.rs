@@ -11,10 +11,8 @@ use std::str::FromStr;
 use toml_span::value::{Key, Table, ValueInner};
 use toml_span::{Span, Value};
 use xoff_config::Problem;
-use xoff_config::reader::rearrange::table;
+use xoff_config::reader::rearrange::{copied, table};
 use xoff_config::reader::{Problems, found};
-
-use super::switches::{copied, entries};
 
 /// Where what the command line says stands.
 const SET: &str = "set";
@@ -258,8 +256,8 @@ pub(super) fn apply(root: &mut Value<'_>, axes: &[Axis], point: usize, problems:
             leaves(sweep, &mut Vec::new(), &mut found_here);
         }
         let values = found_here.into_iter().find(|(path, _)| *path == axis.path);
-        let value = values.and_then(|(_, values)| entries(values).into_iter().nth(place));
-        put_all.extend(value.map(|value| (axis.path.clone(), value)));
+        let value = values.and_then(|(_, values)| values.as_array()?.get(place));
+        put_all.extend(value.map(|value| (axis.path.clone(), copied(value))));
     }
     for set in list(root, SET) {
         let mut said = Vec::new();

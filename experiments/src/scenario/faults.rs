@@ -3,26 +3,77 @@
 
 use std::ops::RangeInclusive;
 
-use toml_span::Spanned;
-use xoff_config::Problem;
-use xoff_config::reader::{Problems, Table, value};
+use toml_span::{Spanned, Value};
+use xoff_config::reader::{Parsed, Problems, Table, parse, value};
+use xoff_config::{Problem, quantity};
+use xoff_sim::{At, ControlFaults, Picos};
 use xoff_wire::units::Nanos;
 
-use super::keys::FaultKeys;
+use super::keys::{TIME_MAX, time};
 
-/// An end of a link.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum End {
-    /// Of a host.
-    Host(u32),
-    /// A port of a switch.
-    Switch(u32, u8),
+/// The least share of MAC control.
+const CONTROL_STEP: f64 = 1.0 / 1_024.0;
+
+xoff_config::keys! {
+    /// `[[fault]]`.
+    struct FaultKeys {
+        kind: FaultKind = parse::choice(FaultKind::WORDS);
+        at: Place = place;
+        begin: Nanos = parse::time(Nanos::ZERO..=TIME_MAX);
+        end: Nanos = parse::time(Nanos(1)..=TIME_MAX);
+        gap: Nanos = parse::time(Nanos(1)..=TIME_MAX);
+        length: RangeInclusive<Nanos> = span;
+        down: Nanos = parse::time(Nanos::ZERO..=TIME_MAX);
+        up: Nanos = parse::time(Nanos(1)..=TIME_MAX);
+        lost: f64 = parse::share_or_none;
+        control_lost: f64 = of_control;
+        control_late: f64 = of_control;
+        control_again: f64 = of_control;
+        control_harmed: f64 = of_control;
+        late_by: Picos = time(Nanos(1)..=Nanos::from_secs(1));
+    }
+}
+
+/// A share of MAC control, which is counted in steps.
+fn of_control(value: &Value<'_>) -> Parsed<f64> {
+    let share = parse::share_or_none(value).ok();
+    share.filter(|share| *share == 0.0 || *share >= CONTROL_STEP).ok_or_else(|| {
+        "0, or a number from 1/1024 (0.0009765625) to 1: shares of MAC control are in steps of 1/1024".into()
+    })
+}
+
+/// An end of a link, as it is written in results, a switch, or all of them.
+fn place(value: &Value<'_>) -> Parsed<Place> {
+    let place = value.as_str().and_then(|text| match text.split_at_checked(1)? {
+        ("h", host) => host.parse().ok().map(|host| Place::End(At::Host(host))),
+        ("s", rest) => Some(match rest.split_once('p') {
+            Some((switch, port)) => Place::End(At::Switch(switch.parse().ok()?, port.parse().ok()?)),
+            None => Place::Switch(rest.parse().ok()?),
+        }),
+        _ => (text == "all").then_some(Place::AllSwitches),
+    });
+    place.ok_or_else(|| {
+        "an end of a link (\"h3\" is host 3, \"s1p2\" is port 2 of switch 1), a switch (\"s1\"), or \"all\" switches".into()
+    })
+}
+
+/// A time, or any between two.
+fn span(value: &Value<'_>) -> Parsed<RangeInclusive<Nanos>> {
+    let allowed = || {
+        "a time of 1 ns to an hour such as \"20us\", or two of them, the shorter first, such as \"10us..50us\"".to_owned()
+    };
+    let ends = match value.as_str().and_then(|text| text.split_once("..")) {
+        Some((least, most)) => quantity::parse_time(least.trim()).zip(quantity::parse_time(most.trim())),
+        None => parse::time(Nanos(1)..=TIME_MAX)(value).ok().map(|time| (time, time)),
+    };
+    let ends = ends.filter(|(least, most)| Nanos(1) <= *least && least <= most && *most <= TIME_MAX);
+    ends.map(|(least, most)| least..=most).ok_or_else(allowed)
 }
 
 /// Where something goes wrong, as it is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
-    End(End),
+    End(At),
     Switch(u32),
     AllSwitches,
 }
@@ -101,23 +152,15 @@ pub enum Fault {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LinkFault {
     /// At this end.
-    pub at: End,
+    pub at: At,
     /// The link goes down, in both directions; `None`: never.
     pub down: Option<Nanos>,
     /// And up again.
     pub up: Option<Nanos>,
     /// Of all frames that leave by this end, these never come.
     pub lost: f64,
-    /// Of MAC control that leaves by it, these never come.
-    pub control_lost: f64,
-    /// These come late, and others pass them.
-    pub control_late: f64,
-    /// These come twice.
-    pub control_again: f64,
-    /// These come with a byte changed.
-    pub control_harmed: f64,
-    /// The most by which they come late.
-    pub late_by: Nanos,
+    /// What becomes of MAC control that leaves by it.
+    pub control: ControlFaults,
 }
 
 /// What goes wrong with a switch.
@@ -156,23 +199,14 @@ pub enum Ailment {
 impl Fault {
     /// Of all frames that leave by this end, a share never comes.
     #[must_use]
-    pub const fn lossy(at: End, lost: f64) -> Fault {
-        Fault::Link(LinkFault {
-            at,
-            down: None,
-            up: None,
-            lost,
-            control_lost: 0.0,
-            control_late: 0.0,
-            control_again: 0.0,
-            control_harmed: 0.0,
-            late_by: LATE_BY,
-        })
+    pub const fn lossy(at: At, lost: f64) -> Fault {
+        Fault::Link(LinkFault { at, down: None, up: None, lost, control: NO_CONTROL })
     }
 }
 
-/// `fault.late_by`.
-const LATE_BY: Nanos = Nanos::from_micros(10);
+/// Nothing of MAC control is lost or harmed; what were late would be so by at most 10 us.
+const NO_CONTROL: ControlFaults =
+    ControlFaults { lost: 0, late: 0, again: 0, harmed: 0, late_by: Picos::from_micros(10) };
 
 /// Keys that say nothing of what goes wrong with a link.
 const AROUND: [&str; 3] = ["kind", "at", "late_by"];
@@ -237,6 +271,12 @@ fn read_one(table: &Table<'_, '_>, run_end: Nanos, problems: &mut Problems) -> O
     }
 }
 
+/// In steps of 1/1,024, rounded up.
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // from 0 to 1
+fn of_1024(share: f64) -> u16 {
+    (share * 1_024.0).ceil() as u16
+}
+
 /// A place where there can be no fault of this kind.
 fn misplaced(kind: FaultKind, at: &Spanned<Place>, problems: &mut Problems) {
     problems.push(
@@ -256,8 +296,10 @@ fn link(keys: FaultKeys, problems: &mut Problems) -> Option<Fault> {
         );
     }
     let share = |key: &Option<Spanned<f64>>| value(key.as_ref(), 0.0);
-    let [control_lost, control_late, control_again, control_harmed] =
-        [&keys.control_lost, &keys.control_late, &keys.control_again, &keys.control_harmed].map(share);
+    let [lost, late, again, harmed] =
+        [&keys.control_lost, &keys.control_late, &keys.control_again, &keys.control_harmed]
+            .map(|key| of_1024(share(key)));
+    let late_by = value(keys.late_by.as_ref(), NO_CONTROL.late_by);
     let at = keys.at?;
     let Place::End(end) = at.value else {
         misplaced(FaultKind::Link, &at, problems);
@@ -268,11 +310,7 @@ fn link(keys: FaultKeys, problems: &mut Problems) -> Option<Fault> {
         down: keys.down.map(|key| key.value),
         up: keys.up.map(|key| key.value),
         lost: share(&keys.lost),
-        control_lost,
-        control_late,
-        control_again,
-        control_harmed,
-        late_by: value(keys.late_by.as_ref(), LATE_BY),
+        control: ControlFaults { lost, late, again, harmed, late_by },
     }))
 }
 
@@ -289,10 +327,10 @@ fn switch(kind: FaultKind, keys: FaultKeys, run_end: Nanos, problems: &mut Probl
     let end = value(keys.end.as_ref(), without_end);
     let at = keys.at?;
     let (switch, port) = match at.value {
-        Place::End(End::Switch(switch, port)) => (Some(switch), Some(port)),
+        Place::End(At::Switch(switch, port)) => (Some(switch), Some(port)),
         Place::Switch(switch) => (Some(switch), None),
         Place::AllSwitches if kind != FaultKind::Refusal => (None, None),
-        Place::End(End::Host(_)) | Place::AllSwitches => {
+        Place::End(At::Host(_)) | Place::AllSwitches => {
             misplaced(kind, &at, problems);
             return None;
         }

@@ -1,154 +1,118 @@
 //! `[hosts]`: how hosts send, and how they answer.
 
 use xoff_config::Problem;
-use xoff_config::reader::{Problems, Table, value};
+use xoff_config::reader::parse::{self, OrOff};
+use xoff_config::reader::{Parsed, Problems, Table, value};
+use xoff_flow_control::congestion::ReactionSettings;
+use xoff_host::Obedience;
+use xoff_sim::Picos;
+use xoff_sim::flows::{
+    Control, DcqcnSettings, HostSettings, RoceSettings, SwiftSettings, TimelySettings, Transport,
+};
 use xoff_wire::units::{BitRate, Bytes, Class, Nanos};
 
-use super::keys::{DcqcnKeys, HostKeys, QcnKeys, SwiftKeys, TimelyKeys};
+use super::keys::{positive, time};
 
-/// How hosts send.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Transport {
-    /// As fast as the line takes it; nobody answers.
-    #[default]
-    LineRate,
-    /// Reliable and in order, as RDMA over Converged Ethernet.
-    Roce,
-}
+const SECOND: Nanos = Nanos::from_secs(1);
+/// Values of `control`. All but the first have a table of parameters.
+const CONTROLS: [&str; 5] = ["none", "dcqcn", "swift", "timely", "qcn"];
 
-impl Transport {
-    pub(super) const WORDS: &'static [(&'static str, Transport)] =
-        &[("line-rate", Transport::LineRate), ("roce", Transport::Roce)];
-}
-
-/// What slows senders down.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Control {
-    /// PFC alone.
-    #[default]
-    None,
-    /// Marks and notifications.
-    Dcqcn,
-    /// Delay against a target.
-    Swift,
-    /// How delay changes.
-    Timely,
-    /// Notifications of switches, with any transport.
-    Qcn,
-}
-
-impl Control {
-    pub(super) const WORDS: &'static [(&'static str, Control)] = &[
-        ("none", Control::None),
-        ("dcqcn", Control::Dcqcn),
-        ("swift", Control::Swift),
-        ("timely", Control::Timely),
-        ("qcn", Control::Qcn),
-    ];
-}
-
-/// How hosts answer pauses.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Obeys {
-    /// At once.
-    #[default]
-    AtOnce,
-    /// So late.
-    After(Nanos),
-    /// Not at all.
-    Never,
-}
-
-/// What all hosts are like. What is `None` is as the simulator has it.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Hosts {
-    /// How they send.
-    pub transport: Transport,
-    /// What slows them down.
-    pub control: Control,
-    /// Most payload of a frame.
-    pub payload: Option<u32>,
-    /// How they answer pauses.
-    pub pauses: Obeys,
-    /// They obey lists of flows.
-    pub ofc: bool,
-    /// They keep rates.
-    pub gfc: bool,
-    /// Most that may be on its way unacknowledged.
-    pub window: Option<Bytes>,
-    /// Frames that are acknowledged at once.
-    pub ack_every: Option<u32>,
-    /// The class of acknowledgements.
-    pub ack_class: Option<Class>,
-    /// A sender that has waited so long goes back.
-    pub timeout: Option<Nanos>,
-    /// Of `control = "dcqcn"`.
-    pub dcqcn: Dcqcn,
-    /// Of `control = "swift"`.
-    pub swift: Swift,
-    /// Of `control = "timely"`.
-    pub timely: Timely,
-    /// Of `control = "qcn"`.
-    pub qcn: Qcn,
-}
-
-macro_rules! parameters {
-    ($(#[$doc:meta])* struct $name:ident from $keys:ident { $($(#[$field_doc:meta])* $field:ident: $type:ty,)* }) => {
-        $(#[$doc])*
-        #[derive(Clone, Copy, Debug, Default, PartialEq)]
-        pub struct $name { $($(#[$field_doc])* pub $field: Option<$type>,)* }
-
-        impl From<&$keys> for $name {
-            fn from(keys: &$keys) -> $name {
-                $name { $($field: keys.$field.as_ref().map(|key| key.value),)* }
-            }
-        }
-    };
-}
-
-parameters! {
-    /// `[hosts.dcqcn]`; what is `None` is as the simulator has it.
-    #[allow(missing_docs)] // docs/simulation.md has them all
-    struct Dcqcn from DcqcnKeys {
-        gain: f64, alpha_timer: Nanos, increase_timer: Nanos, byte_counter: Bytes, fast_recovery: u32, additive: BitRate,
-        hyper: BitRate, rate_min: BitRate, cnp_interval: Nanos, cnp_class: Class,
+xoff_config::keys! {
+    /// `[hosts]`.
+    struct HostKeys {
+        transport: &'static str = parse::choice(&["line-rate", "roce"].map(|word| (word, word)));
+        control: &'static str = parse::choice(&CONTROLS.map(|word| (word, word)));
+        payload: u32 = parse::integer(64..=9_000);
+        pauses: Obedience = pauses;
+        ofc: bool = parse::boolean;
+        gfc: bool = parse::boolean;
+        window: OrOff<Bytes> = parse::or_word("none", parse::bytes);
+        ack_every: u32 = parse::integer(1..=1_000);
+        ack_class: Class = parse::class;
+        timeout: Picos = time(Nanos::from_micros(1)..=Nanos::from_secs(10));
     }
 }
 
-parameters! {
-    /// `[hosts.swift]`; what is `None` is as the simulator has it.
-    #[allow(missing_docs)] // docs/simulation.md has them all
-    struct Swift from SwiftKeys {
-        target: Nanos, additive: f64, decrease: f64, decrease_max: f64, flow_range: Nanos,
+xoff_config::keys! {
+    /// `[hosts.dcqcn]`.
+    struct DcqcnKeys {
+        gain: f64 = parse::share;
+        alpha_timer: Picos = time(Nanos(1)..=SECOND);
+        increase_timer: Picos = time(Nanos(1)..=SECOND);
+        byte_counter: Bytes = parse::bytes;
+        fast_recovery: u32 = parse::integer(1..=1_000);
+        additive: BitRate = parse::rate;
+        hyper: BitRate = parse::rate;
+        rate_min: BitRate = parse::rate;
+        cnp_interval: Picos = time(Nanos(1)..=SECOND);
+        cnp_class: Class = parse::class;
     }
 }
 
-parameters! {
-    /// `[hosts.timely]`; what is `None` is as the simulator has it.
-    #[allow(missing_docs)] // docs/simulation.md has them all
-    struct Timely from TimelyKeys {
-        gain: f64, decrease: f64, additive: BitRate, low: Nanos, high: Nanos, idle: Nanos, hyper_after: u32,
-        rate_min: BitRate,
+xoff_config::keys! {
+    /// `[hosts.qcn]`.
+    struct QcnKeys {
+        decrease: u32 = parse::integer(1..=1_000_000);
+        fast_recovery: u32 = parse::integer(1..=1_000);
+        byte_counter: Bytes = parse::bytes;
+        timer: Nanos = parse::time(Nanos::from_micros(10)..=SECOND);
+        additive: BitRate = parse::rate;
+        hyper: BitRate = parse::rate;
+        rate_min: BitRate = parse::rate;
+        jitter: u8 = parse::integer(0..=50);
     }
 }
 
-parameters! {
-    /// `[hosts.qcn]`; what is `None` is as the standard has it.
-    #[allow(missing_docs)] // docs/simulation.md has them all
-    struct Qcn from QcnKeys {
-        decrease: u32, fast_recovery: u32, byte_counter: Bytes, timer: Nanos, additive: BitRate, hyper: BitRate,
-        rate_min: BitRate, jitter: u8,
+xoff_config::keys! {
+    /// `[hosts.swift]`.
+    struct SwiftKeys {
+        target: Picos = time(Nanos(1)..=SECOND);
+        additive: f64 = positive;
+        decrease: f64 = parse::share;
+        decrease_max: f64 = parse::share;
+        flow_range: Picos = time(Nanos::ZERO..=SECOND);
     }
 }
 
-pub(super) fn read(table: &Table<'_, '_>, problems: &mut Problems) -> Hosts {
-    table.no_others(&[HostKeys::KEYS, &["dcqcn", "swift", "timely", "qcn"]], problems);
+xoff_config::keys! {
+    /// `[hosts.timely]`.
+    struct TimelyKeys {
+        gain: f64 = parse::share;
+        decrease: f64 = parse::share;
+        additive: BitRate = parse::rate;
+        low: Picos = time(Nanos(1)..=SECOND);
+        high: Picos = time(Nanos(1)..=SECOND);
+        idle: Picos = time(Nanos(1)..=SECOND);
+        hyper_after: u32 = parse::integer(1..=1_000);
+        rate_min: BitRate = parse::rate;
+    }
+}
+
+fn pauses(value: &toml_span::Value<'_>) -> Parsed<Obedience> {
+    match value.as_str() {
+        Some("obey") => Ok(Obedience::Obey),
+        Some("ignore") => Ok(Obedience::Ignore),
+        _ => parse::time(Nanos(1)..=SECOND)(value)
+            .map(Obedience::Late)
+            .map_err(|allowed| format!("\"obey\", \"ignore\", or {allowed} by which hosts are late")),
+    }
+}
+
+/// Settings with the values that a table gives.
+macro_rules! given {
+    ($keys:ident, $settings:expr, $($field:ident = $key:ident),*) => {{
+        let mut settings = $settings;
+        $(settings.$field = value($keys.$key.as_ref(), settings.$field);)*
+        settings
+    }};
+}
+
+pub(super) fn read(table: &Table<'_, '_>, problems: &mut Problems) -> HostSettings {
+    table.no_others(&[HostKeys::KEYS, &CONTROLS[1..]], problems);
     let keys = HostKeys::read(table, problems);
-    let (transport, control) = (
-        value(keys.transport.as_ref(), Transport::default()),
-        value(keys.control.as_ref(), Control::default()),
-    );
-    let of_roce_alone = !matches!(control, Control::None | Control::Qcn);
+    let (transport, control) =
+        (value(keys.transport.as_ref(), "line-rate"), value(keys.control.as_ref(), "none"));
+    let of_roce_alone = !["none", "qcn"].contains(&control);
     let of_roce = [
         ("control", keys.control.as_ref().filter(|_| of_roce_alone).map(|key| key.span)),
         ("window", keys.window.as_ref().map(|key| key.span)),
@@ -156,7 +120,7 @@ pub(super) fn read(table: &Table<'_, '_>, problems: &mut Problems) -> Hosts {
         ("ack_class", keys.ack_class.as_ref().map(|key| key.span)),
         ("timeout", keys.timeout.as_ref().map(|key| key.span)),
     ];
-    for (name, span) in of_roce.iter().filter(|_| transport == Transport::LineRate) {
+    for (name, span) in of_roce.iter().filter(|_| transport == "line-rate") {
         if let Some(span) = *span {
             problems.push(
                 Problem::error(format!("`{name}` has no meaning where nobody answers"))
@@ -165,50 +129,96 @@ pub(super) fn read(table: &Table<'_, '_>, problems: &mut Problems) -> Hosts {
             );
         }
     }
-    let mut parameters =
-        (DcqcnKeys::default(), SwiftKeys::default(), TimelyKeys::default(), QcnKeys::default());
-    for (name, of) in Control::WORDS.iter().filter(|(_, of)| *of != Control::None) {
-        let Some(below) = table.table(name, problems) else { continue };
-        if control != *of {
-            problems.push(
-                Problem::error(format!("[hosts.{name}] has no meaning where `control` is something else"))
-                    .at(below.span, "of no effect")
-                    .help(format!("write control = \"{name}\" in [hosts]")),
-            );
-        }
-        match of {
-            Control::Dcqcn => {
-                below.no_others(&[DcqcnKeys::KEYS], problems);
-                parameters.0 = DcqcnKeys::read(&below, problems);
-            }
-            Control::Swift => {
-                below.no_others(&[SwiftKeys::KEYS], problems);
-                parameters.1 = SwiftKeys::read(&below, problems);
-            }
-            Control::Qcn => {
-                below.no_others(&[QcnKeys::KEYS], problems);
-                parameters.3 = QcnKeys::read(&below, problems);
-            }
-            Control::Timely | Control::None => {
-                below.no_others(&[TimelyKeys::KEYS], problems);
-                parameters.2 = TimelyKeys::read(&below, problems);
-            }
-        }
+    let place = (table, control);
+    let dcqcn = parameters(place, "dcqcn", DcqcnKeys::KEYS, DcqcnKeys::read, problems);
+    let swift = parameters(place, "swift", SwiftKeys::KEYS, SwiftKeys::read, problems);
+    let timely = parameters(place, "timely", TimelyKeys::KEYS, TimelyKeys::read, problems);
+    let qcn = parameters(place, "qcn", QcnKeys::KEYS, QcnKeys::read, problems);
+    let control_of_roce = match control {
+        "dcqcn" => Control::Dcqcn(given!(
+            dcqcn,
+            DcqcnSettings::default(),
+            gain = gain,
+            alpha_timer = alpha_timer,
+            increase_timer = increase_timer,
+            byte_counter = byte_counter,
+            fast_recovery = fast_recovery,
+            additive = additive,
+            hyper = hyper,
+            rate_min = rate_min,
+            cnp_interval = cnp_interval,
+            cnp_class = cnp_class
+        )),
+        "swift" => Control::Swift(given!(
+            swift,
+            SwiftSettings::default(),
+            target = target,
+            additive = additive,
+            decrease = decrease,
+            decrease_max = decrease_max,
+            flow_range = flow_range
+        )),
+        "timely" => Control::Timely(given!(
+            timely,
+            TimelySettings::default(),
+            gain = gain,
+            decrease = decrease,
+            additive = additive,
+            low = low,
+            high = high,
+            idle = idle,
+            hyper_after = hyper_after,
+            rate_min = rate_min
+        )),
+        _ => Control::None,
+    };
+    let reaction = given!(
+        qcn,
+        ReactionSettings::STANDARD,
+        decrease_divisor = decrease,
+        recovery_cycles = fast_recovery,
+        cycle_bytes = byte_counter,
+        cycle_time = timer,
+        active_step = additive,
+        hyper_step = hyper,
+        rate_min = rate_min,
+        jitter_percent = jitter
+    );
+    let mut roce = given!(keys, RoceSettings::default(), ack_every = ack_every, timeout = timeout);
+    roce.window = keys.window.and_then(|key| key.value.into_option());
+    roce.ack_class = keys.ack_class.map(|key| key.value);
+    roce.control = control_of_roce;
+    let mut settings = given!(
+        keys,
+        HostSettings::default(),
+        payload_max = payload,
+        obedience = pauses,
+        obeys_flows = ofc,
+        obeys_rates = gfc
+    );
+    if transport == "roce" {
+        settings.transport = Transport::Roce(roce);
     }
-    Hosts {
-        transport,
-        control,
-        payload: keys.payload.map(|key| key.value),
-        pauses: value(keys.pauses.as_ref(), Obeys::AtOnce),
-        ofc: value(keys.ofc.as_ref(), false),
-        gfc: value(keys.gfc.as_ref(), false),
-        window: keys.window.and_then(|key| key.value.into_option()),
-        ack_every: keys.ack_every.map(|key| key.value),
-        ack_class: keys.ack_class.map(|key| key.value),
-        timeout: keys.timeout.map(|key| key.value),
-        dcqcn: (&parameters.0).into(),
-        swift: (&parameters.1).into(),
-        timely: (&parameters.2).into(),
-        qcn: (&parameters.3).into(),
+    settings.qcn = (control == "qcn").then_some(reaction);
+    settings
+}
+
+/// Reads the table of parameters of the `control` of this name; the one that hosts have is `chosen`.
+fn parameters<K: Default>(
+    (table, chosen): (&Table<'_, '_>, &str),
+    name: &'static str,
+    known: &'static [&'static str],
+    read: fn(&Table<'_, '_>, &mut Problems) -> K,
+    problems: &mut Problems,
+) -> K {
+    let Some(below) = table.table(name, problems) else { return K::default() };
+    if chosen != name {
+        problems.push(
+            Problem::error(format!("[hosts.{name}] has no meaning where `control` is something else"))
+                .at(below.span, "of no effect")
+                .help(format!("write control = \"{name}\" in [hosts]")),
+        );
     }
+    below.no_others(&[known], problems);
+    read(&below, problems)
 }

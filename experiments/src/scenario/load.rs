@@ -2,14 +2,100 @@
 
 use std::path::PathBuf;
 
-use xoff_config::Problem;
-use xoff_config::reader::{Problems, Table, value};
+use toml_span::Value;
+use toml_span::value::ValueInner;
+use xoff_config::reader::{Parsed, Problems, Table, parse, value};
+use xoff_config::{Problem, quantity};
+use xoff_sim::Picos;
+use xoff_sim::flows::FLOW_BYTES_MAX;
+use xoff_sim::load::{Between, Sizes, Times};
 use xoff_wire::units::{BitRate, Bytes, Class, Nanos};
 
-use super::keys::LoadKeys;
+use super::keys::{HOST_MAX, TIME_MAX, file, hosts, positive};
 
-/// Tables of sizes that the simulator has.
-pub const SIZES: &[&str] = &["data-mining", "edu1", "edu2", "hadoop", "web-search"];
+xoff_config::keys! {
+    /// `[[load]]`, whatever its kind.
+    struct LoadKeys {
+        kind: LoadKind = parse::choice(LoadKind::WORDS);
+        name: String = parse::name;
+        class: Class = parse::class;
+        hosts: Vec<u32> = hosts;
+        load: f64 = offered;
+        size: Size = size;
+        between: Between = parse::choice(&Between::ALL.map(|between| (between.name(), between)));
+        begin: Nanos = parse::time(Nanos::ZERO..=TIME_MAX);
+        jitter: Nanos = parse::time(Nanos::ZERO..=TIME_MAX);
+        end: Nanos = parse::time(Nanos(1)..=TIME_MAX);
+        askers: Vec<u32> = hosts;
+        servers: Vec<u32> = hosts;
+        fan_in: u32 = parse::integer(1..=65_536);
+        question: Bytes = question;
+        deadline: Nanos = parse::time(Nanos(1)..=TIME_MAX);
+        open: bool = parse::boolean;
+        gap: Nanos = parse::time(Nanos::ZERO..=TIME_MAX);
+        gaps: Gaps = parse::choice(&GAPS);
+        pairs: Vec<(u32, u32)> = pairs;
+        ahead: u32 = parse::integer(1..=65_535);
+        flows: u32 = parse::integer(1..=1_000_000);
+        rate: BitRate = parse::rate;
+        file: PathBuf = file;
+    }
+}
+
+type Gaps = fn(Picos) -> Times;
+
+/// What gaps are like: all as long, or as long on average and as likely to end at any time.
+const GAPS: [(&str, Gaps); 2] = [("fixed", Times::Fixed), ("random", Times::Mean)];
+
+/// What is offered of a line; it may be more than the line takes.
+fn offered(value: &Value<'_>) -> Parsed<f64> {
+    positive(value)
+        .ok()
+        .filter(|load| *load <= 10.0)
+        .ok_or_else(|| "a share of a host's line, above 0 and up to 10, such as 0.6".into())
+}
+
+fn size(value: &Value<'_>) -> Parsed<Size> {
+    let table = value.as_str().and_then(|text| Sizes::names().find(|name| *name == text));
+    if let Some(name) = table {
+        return Ok(Size::Table(name));
+    }
+    if let Some((least, most)) = value.as_str().and_then(|text| text.split_once("..")) {
+        let ends = quantity::parse_bytes(least.trim()).zip(quantity::parse_bytes(most.trim()));
+        return ends
+            .filter(|(least, most)| least < most && most.0 <= FLOW_BYTES_MAX)
+            .map(|(least, most)| Size::Uniform(least.0, most.0))
+            .ok_or_else(|| "two sizes of 128GiB at most, the smaller first, such as \"1KB..150KB\"".into());
+    }
+    let bytes = match value.as_ref() {
+        ValueInner::Integer(bytes) => u64::try_from(*bytes).ok(),
+        ValueInner::String(text) => quantity::parse_bytes(text).map(|bytes| bytes.0),
+        _ => None,
+    };
+    bytes.filter(|bytes| (1..=FLOW_BYTES_MAX).contains(bytes)).map(Size::Fixed).ok_or_else(|| {
+        format!("a size such as \"64KB\", 128GiB at most, two of them such as \"1KB..150KB\", or the name of a table of sizes: {}", Sizes::names().collect::<Vec<_>>().join(", "))
+    })
+}
+
+fn question(value: &Value<'_>) -> Parsed<Bytes> {
+    let bytes = parse::bytes(value)?;
+    if bytes.0 <= FLOW_BYTES_MAX {
+        Ok(bytes)
+    } else {
+        Err("a size of 128GiB at most, such as \"2KB\"".into())
+    }
+}
+
+fn pairs(value: &Value<'_>) -> Parsed<Vec<(u32, u32)>> {
+    let host = parse::integer(0..=HOST_MAX);
+    let pair = |entry: &Value<'_>| match parse::list(entry, &host).as_deref() {
+        Some(&[from, to]) if from != to => Ok((from, to)),
+        _ => Err(String::new()),
+    };
+    parse::list(value, pair)
+        .filter(|pairs| !pairs.is_empty())
+        .ok_or_else(|| "a list of pairs of different hosts, such as [[0, 3], [1, 3]]".into())
+}
 
 /// What kind of load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,40 +168,8 @@ pub enum Size {
     Fixed(u64),
     /// Any from the first to the second, each as likely.
     Uniform(u64, u64),
-    /// One of [`SIZES`].
+    /// One of the tables of [`Sizes`].
     Table(&'static str),
-}
-
-/// What is between two points of a table of sizes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Between {
-    /// Sizes are spread evenly.
-    #[default]
-    Linear,
-    /// Their logarithms are.
-    Log,
-    /// All are of the larger size.
-    Step,
-}
-
-impl Between {
-    pub(super) const WORDS: &'static [(&'static str, Between)] =
-        &[("linear", Between::Linear), ("log", Between::Log), ("step", Between::Step)];
-}
-
-/// How long gaps are.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Gaps {
-    /// All as long.
-    Fixed,
-    /// As long on average, and as likely to end at any time.
-    #[default]
-    Random,
-}
-
-impl Gaps {
-    pub(super) const WORDS: &'static [(&'static str, Gaps)] =
-        &[("fixed", Gaps::Fixed), ("random", Gaps::Random)];
 }
 
 /// A load. What its kind has no use for is as it comes.
@@ -154,9 +208,7 @@ pub struct Load {
     /// Queries begin whether or not those before them have ended.
     pub is_open: bool,
     /// Between queries or bursts.
-    pub gap: Nanos,
-    /// What gaps are like.
-    pub gaps: Gaps,
+    pub gap: Times,
     /// Flows of a draw.
     pub flows: u32,
     /// What each flow may send at most, headers and gaps included; `None`: as much as its host.
@@ -229,9 +281,9 @@ fn read(
         );
     }
     let is_open = value(keys.open.as_ref(), false) && !once;
-    if let Some(open) =
-        keys.open.as_ref().filter(|_| is_open && value(keys.gap.as_ref(), Nanos::ZERO) == Nanos::ZERO)
-    {
+    let gap = value(keys.gap.as_ref(), Nanos::ZERO);
+    let gaps = value(keys.gaps.as_ref(), Times::Mean);
+    if let Some(open) = keys.open.as_ref().filter(|_| is_open && gap == Nanos::ZERO) {
         problems.push(
             Problem::error("`open` queries without a `gap`: each begins at the time of the one before it")
                 .at(open.span, "would begin at one time for ever")
@@ -270,7 +322,7 @@ fn read(
         hosts: keys.hosts.map(|key| key.value),
         load: value(keys.load.as_ref(), 0.0),
         size: value(keys.size.as_ref(), Size::Fixed(1)),
-        between: value(keys.between.as_ref(), Between::default()),
+        between: value(keys.between.as_ref(), Between::Linear),
         begin,
         jitter: value(keys.jitter.as_ref(), Nanos::ZERO),
         end: if once { Some(begin.after(Nanos(1))) } else { keys.end.map(|key| key.value) },
@@ -280,8 +332,7 @@ fn read(
         question: value(keys.question.as_ref(), Bytes::ZERO),
         deadline: keys.deadline.map(|key| key.value),
         is_open,
-        gap: value(keys.gap.as_ref(), Nanos::ZERO),
-        gaps: if once { Gaps::Fixed } else { value(keys.gaps.as_ref(), Gaps::default()) },
+        gap: if once { Times::Fixed(Picos::ZERO) } else { gaps(gap.into()) },
         flows: value(keys.flows.as_ref(), 0),
         rate: keys.rate.map(|key| key.value),
         pairs: value(keys.pairs.as_ref(), Vec::new()),

@@ -27,26 +27,44 @@ use std::path::{Path, PathBuf};
 
 use toml_span::Spanned;
 use xoff_config::file::{FileKind, WRITTEN_MAX, read_text};
-use xoff_config::reader::parse::OrOff;
+use xoff_config::reader::parse::{self, OrOff};
 use xoff_config::reader::{self, Problems, Table, value};
 use xoff_config::{Config, ConfigError, Problem, quantity};
-use xoff_sim::flows::{PAYLOAD_MAX, frame_len};
+use xoff_sim::flows::{HostSettings, frame_len};
 use xoff_wire::units::{Bytes, Nanos};
 
 use edits::{Axis, Edits};
-#[cfg(test)]
-use keys::{DcqcnKeys, HostKeys, QcnKeys, SwiftKeys, TimelyKeys, TopologyKeys};
-use keys::{OutputKeys, ScenarioKeys};
+use keys::{TIME_MAX, line};
 
 pub use changes::{Change, Of};
 pub use edits::Given;
-pub use faults::{Ailment, End, Fault, LinkFault, SwitchFault};
-pub use hosts::{Control, Dcqcn, Hosts, Obeys, Qcn, Swift, Timely, Transport};
+pub use faults::{Ailment, Fault, LinkFault, SwitchFault};
 pub use keys::SEED_MAX;
-pub use load::{Between, Gaps, Load, LoadKind, SIZES, Size};
+pub use load::{Load, LoadKind, Size};
 pub use receivers::Receiver;
-pub use switches::PortLine;
-pub use topology::{Topology, TopologyKind};
+pub use topology::{PortLine, Topology, TopologyKind};
+
+xoff_config::keys! {
+    /// `[scenario]`.
+    struct ScenarioKeys {
+        name: String = parse::name;
+        about: String = line;
+        duration: OrOff<Nanos> = parse::or_word("until-done", parse::time(Nanos(1)..=TIME_MAX));
+        limit: Nanos = parse::time(Nanos(1)..=TIME_MAX);
+        warm_up: Nanos = parse::time(Nanos::ZERO..=TIME_MAX);
+        seed: u64 = parse::integer(0..=SEED_MAX);
+    }
+}
+
+xoff_config::keys! {
+    /// `[output]`.
+    struct OutputKeys {
+        begin: Nanos = parse::time(Nanos::ZERO..=TIME_MAX);
+        sample: OrOff<Nanos> = parse::or_word("off", parse::time(Nanos(100)..=TIME_MAX));
+        pauses: bool = parse::boolean;
+        throughput_flows: u32 = parse::integer(0..=10_000);
+    }
+}
 
 /// A scenario's file, with what was said on the command line.
 #[derive(Clone, Debug)]
@@ -76,7 +94,7 @@ pub struct Scenario {
     /// The fabric.
     pub topology: Topology,
     /// Its hosts.
-    pub hosts: Hosts,
+    pub hosts: HostSettings,
     /// Those of them that are slow to take what comes.
     pub receivers: Vec<Receiver>,
     /// What they send.
@@ -258,7 +276,7 @@ fn read(
     let hosts = table.table("hosts", problems).map(|table| hosts::read(&table, problems)).unwrap_or_default();
     let duration = value(scenario.duration.as_ref(), OrOff::Off).into_option();
     let limit = duration.unwrap_or_else(|| value(scenario.limit.as_ref(), LIMIT));
-    let payload = hosts.payload.unwrap_or(PAYLOAD_MAX);
+    let payload = hosts.payload_max;
     let longest = Bytes::of_frame(frame_len(payload));
     let receivers = receivers::read(&table.tables("receiver", problems), (longest, limit), problems);
     let loads = load::all(&table.tables("load", problems), (duration, limit), problems);
@@ -368,16 +386,16 @@ fn of_kind(
 fn documented() -> Vec<(&'static str, &'static [&'static str])> {
     vec![
         ("### `[scenario]`", ScenarioKeys::KEYS),
-        ("### `[topology]`", TopologyKeys::KEYS),
-        ("### `[hosts]`", HostKeys::KEYS),
-        ("### `[hosts.dcqcn]`", DcqcnKeys::KEYS),
-        ("### `[hosts.swift]`", SwiftKeys::KEYS),
-        ("### `[hosts.timely]`", TimelyKeys::KEYS),
-        ("### `[hosts.qcn]`", QcnKeys::KEYS),
-        ("### `[[receiver]]`", keys::ReceiverKeys::KEYS),
-        ("### `[[load]]`", keys::LoadKeys::KEYS),
-        ("### `[[fault]]`", keys::FaultKeys::KEYS),
-        ("### `[[change]]`", keys::ChangeKeys::KEYS),
+        ("### `[topology]`", topology::TopologyKeys::KEYS),
+        ("### `[hosts]`", hosts::HostKeys::KEYS),
+        ("### `[hosts.dcqcn]`", hosts::DcqcnKeys::KEYS),
+        ("### `[hosts.swift]`", hosts::SwiftKeys::KEYS),
+        ("### `[hosts.timely]`", hosts::TimelyKeys::KEYS),
+        ("### `[hosts.qcn]`", hosts::QcnKeys::KEYS),
+        ("### `[[receiver]]`", receivers::ReceiverKeys::KEYS),
+        ("### `[[load]]`", load::LoadKeys::KEYS),
+        ("### `[[fault]]`", faults::FaultKeys::KEYS),
+        ("### `[[change]]`", changes::ChangeKeys::KEYS),
         ("### `[output]`", OutputKeys::KEYS),
     ]
 }

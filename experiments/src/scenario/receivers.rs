@@ -1,28 +1,33 @@
 //! `[[receiver]]`: hosts that are slow to take what comes, and hold their switch meanwhile.
 
-use xoff_config::reader::{Problems, Table, value};
+use xoff_config::reader::{Problems, Table, parse, value};
 use xoff_config::{Problem, quantity};
+use xoff_sim::Picos;
+use xoff_sim::flows::SlowReceiver;
 use xoff_wire::units::{BitRate, Bytes, Nanos};
 
-use super::keys::ReceiverKeys;
+use super::keys::{TIME_MAX, hosts};
+
+xoff_config::keys! {
+    /// `[[receiver]]`.
+    struct ReceiverKeys {
+        hosts: Vec<u32> = hosts;
+        rate: BitRate = parse::rate;
+        buffer: Bytes = parse::bytes;
+        xoff: Bytes = parse::bytes;
+        xon: Bytes = parse::bytes;
+        begin: Nanos = parse::time(Nanos::ZERO..=TIME_MAX);
+        end: Nanos = parse::time(Nanos(1)..=TIME_MAX);
+    }
+}
 
 /// Hosts that are slow.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Receiver {
     /// By number.
     pub hosts: Vec<u32>,
-    /// They take frames no faster.
-    pub rate: BitRate,
-    /// Room for a class.
-    pub buffer: Bytes,
-    /// The switch is held while so much of a class waits ..
-    pub xoff: Bytes,
-    /// .. until there is less.
-    pub xon: Bytes,
-    /// They are slow from then on.
-    pub begin: Nanos,
-    /// And no longer then; `None`: for good.
-    pub end: Option<Nanos>,
+    /// How slow each of them is.
+    pub slow: SlowReceiver,
 }
 
 /// `receiver.buffer`.
@@ -103,5 +108,6 @@ fn read_one(
         problems.push(Problem::error("`end` is not after `begin`").at(end.span, "would never be slow"));
     }
     let (hosts, rate) = (keys.hosts?.value, keys.rate?.value);
-    Some(Receiver { hosts, rate, buffer, xoff, xon, begin, end: keys.end.map(|key| key.value) })
+    let end = keys.end.map_or(Picos::NEVER, |key| key.value.into());
+    Some(Receiver { hosts, slow: SlowReceiver { rate, buffer, xoff, xon, begin: begin.into(), end } })
 }

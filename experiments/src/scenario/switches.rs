@@ -10,25 +10,13 @@
 use toml_span::value::{Table as TomlTable, ValueInner};
 use toml_span::{Span, Value};
 use xoff_config::reader::Problems;
-use xoff_config::reader::rearrange::{array, entry, lay_below, policies, table};
+use xoff_config::reader::rearrange::{copied, entry, lay_below, policies, table};
 use xoff_config::{Config, Hardware, Machine, Problem};
 use xoff_sim::flows::{frame_len, payload_max};
-use xoff_wire::units::{BitRate, ETHERNET_HEADER, Nanos};
+use xoff_wire::units::ETHERNET_HEADER;
 
-use super::{Change, Of, Topology, changes};
-
-/// A port's line.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct PortLine {
-    /// Its rate.
-    pub rate: BitRate,
-    /// To its other end.
-    pub delay: Nanos,
-    /// The other end obeys lists of flows.
-    pub ofc: bool,
-    /// It keeps to rates.
-    pub gfc: bool,
-}
+use super::changes::{self, Change, Of};
+use super::topology::{PortLine, Topology};
 
 /// Tables of a switch's own file that hold for simulated switches, too.
 const TABLES: &[&str] = &["pipeline", "memory", "policy", "qcn", "defaults", "class"];
@@ -236,24 +224,4 @@ fn root_of<'de>(
     root.extend([entry("switch", ValueInner::Table(switch), span)]);
     root.extend([entry("port", ValueInner::Array(ports), span)]);
     Some(Value::with_span(ValueInner::Table(root), span))
-}
-
-/// The same values at the same places.
-pub(super) fn copied<'de>(value: &Value<'de>) -> Value<'de> {
-    let inner = match value.as_ref() {
-        ValueInner::String(text) => ValueInner::String(text.clone()),
-        ValueInner::Integer(number) => ValueInner::Integer(*number),
-        ValueInner::Float(number) => ValueInner::Float(*number),
-        ValueInner::Boolean(yes) => ValueInner::Boolean(*yes),
-        ValueInner::Array(entries) => ValueInner::Array(entries.iter().map(copied).collect()),
-        ValueInner::Table(entries) => {
-            ValueInner::Table(entries.iter().map(|(key, value)| (key.clone(), copied(value))).collect())
-        }
-    };
-    Value::with_span(inner, value.span)
-}
-
-/// The entries of a list, copied.
-pub(super) fn entries<'de>(value: &Value<'de>) -> Vec<Value<'de>> {
-    array(copied(value).take()).unwrap_or_default()
 }

@@ -3,6 +3,8 @@
 #![allow(clippy::unwrap_used)]
 
 use xoff_explore::explore;
+use xoff_flow_control::congestion::ReactionSettings;
+use xoff_sim::{At, Picos};
 use xoff_wire::units::{BitRate, Class};
 
 use super::topology::{DELAY, RATE};
@@ -201,13 +203,16 @@ fn slow_receivers_are_told_once_and_have_room_above_their_thresholds() {
     let told = |keys: &str| format!("{FINE}[[receiver]]\nhosts = [1, \"2-3\"]\nrate = \"20G\"\n{keys}\n");
     let receiver = |keys: &str| read(&told(keys)).unwrap().point(0).unwrap().receivers.remove(0);
     let plain = receiver("");
-    assert_eq!((plain.hosts.as_slice(), plain.end), (&[1, 2, 3][..], None));
-    assert_eq!([plain.buffer, plain.xoff, plain.xon].map(|of| of.0), [1_000_000, 500_000, 250_000]);
-    assert_eq!(receiver("xoff = 100").xon.0, 50);
+    assert_eq!((plain.hosts.as_slice(), plain.slow.end), (&[1, 2, 3][..], Picos::NEVER));
+    assert_eq!(
+        [plain.slow.buffer, plain.slow.xoff, plain.slow.xon].map(|of| of.0),
+        [1_000_000, 500_000, 250_000]
+    );
+    assert_eq!(receiver("xoff = 100").slow.xon.0, 50);
     let message = |keys: &str| problem(&told(keys)).1;
     assert_eq!(message("xoff = 100\nxon = 101"), "`xon` is 101B, and `xoff` is 100B");
     assert_eq!([message("xoff = 1"), message("xon = 0")], ["`xon` of a [[receiver]] is 0"; 2]);
-    assert_eq!(receiver("xoff = 2").xon.0, 1);
+    assert_eq!(receiver("xoff = 2").slow.xon.0, 1);
     assert_eq!(message("begin = \"2us\"\nend = \"2us\""), "`end` is not after `begin`");
     let late = message("begin = \"1s\"");
     assert_eq!(late, "`begin` of a [[receiver]] is 1s, and the run ends at 1s at the latest");
@@ -249,7 +254,7 @@ fn faults_are_at_ends_of_links_and_a_link_comes_up_after_it_went_down() {
     let fault = |keys: &str| format!("{FINE}[[fault]]\n{keys}\n");
     let scenario = read(&fault("at = \"s1p2\"\ndown = \"1us\"\nup = \"2us\"")).unwrap().point(0).unwrap();
     let Fault::Link(link) = &scenario.faults[0] else { panic!("{:?}", scenario.faults) };
-    assert_eq!((link.at, link.up), (End::Switch(1, 2), Some(Nanos(2_000))));
+    assert_eq!((link.at, link.up), (At::Switch(1, 2), Some(Nanos(2_000))));
     let (line, message, _) = problem(&fault("at = \"x1\"\nlost = 0.5"));
     assert_eq!(line, Some(10));
     assert!(message.contains("\"h3\" is host 3"), "{message}");
@@ -460,8 +465,9 @@ fn notifications_of_switches_are_heeded_with_any_transport_and_others_are_roces(
     let of = |hosts: &str| format!("[hosts]\n{hosts}\n{FINE}");
     let hosts = |text: &str| read(&of(text)).unwrap().point(0).unwrap().hosts;
     let said = hosts("control = \"qcn\"\n[hosts.qcn]\ndecrease = 64");
-    assert_eq!((said.control, said.qcn.decrease, said.qcn.jitter), (Control::Qcn, Some(64), None));
-    assert_eq!(hosts("transport = \"roce\"\ncontrol = \"qcn\"").control, Control::Qcn);
+    let standard = ReactionSettings::STANDARD;
+    assert_eq!(said.qcn, Some(ReactionSettings { decrease_divisor: 64, ..standard }));
+    assert_eq!(hosts("transport = \"roce\"\ncontrol = \"qcn\"").qcn, Some(standard));
     let (_, message, _) = problem(&of("control = \"dcqcn\""));
     assert_eq!(message, "`control` has no meaning where nobody answers");
     let (_, message, _) = problem(&of("[hosts.qcn]\ntimer = \"1ms\""));

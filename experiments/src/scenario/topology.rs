@@ -3,20 +3,56 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use toml_span::Spanned;
-use xoff_config::reader::{Problems, Table, value};
-use xoff_config::{Problem, SpreadKind, defaults};
+use toml_span::{Spanned, Value};
+use xoff_config::reader::{Parsed, Problems, Table, parse, value};
+use xoff_config::{Choice as _, Problem, SpreadKind, defaults};
 use xoff_flow_control::settings::Spread;
 use xoff_wire::units::{BitRate, Nanos};
 
-use super::keys::TopologyKeys;
+use super::keys::file;
 use super::of_kind;
-use super::switches::PortLine;
 
 /// `topology.delay`: 100 m.
 pub(super) const DELAY: Nanos = Nanos(500);
 /// `topology.rate`.
 pub(super) const RATE: BitRate = BitRate::from_gbps(100);
+
+xoff_config::keys! {
+    /// `[topology]`.
+    struct TopologyKeys {
+        kind: TopologyKind = parse::choice(TopologyKind::WORDS);
+        hosts: u32 = parse::integer(1..=65_536);
+        switches: u32 = parse::integer(1..=4_096);
+        k: u8 = parse::integer(4..=128);
+        pods: u32 = parse::integer(1..=128);
+        edges: u32 = parse::integer(1..=128);
+        aggregations: u32 = parse::integer(1..=128);
+        cores: u32 = parse::integer(1..=4_096);
+        leaves: u32 = parse::integer(1..=256);
+        spines: u32 = parse::integer(1..=256);
+        rate: BitRate = parse::rate;
+        delay: Nanos = parse::time(Nanos::ZERO..=Nanos::from_millis(5));
+        host_rate: BitRate = parse::rate;
+        host_delay: Nanos = parse::time(Nanos::ZERO..=Nanos::from_millis(5));
+        core_rate: BitRate = parse::rate;
+        core_delay: Nanos = parse::time(Nanos::ZERO..=Nanos::from_millis(5));
+        failed: Vec<(u8, u8)> = lines;
+        spread: SpreadKind = parse::choice(SpreadKind::WORDS);
+        routed: bool = parse::boolean;
+        file: PathBuf = file;
+    }
+}
+
+/// Lines between leaves and spines.
+fn lines(value: &Value<'_>) -> Parsed<Vec<(u8, u8)>> {
+    let number = parse::integer(0..=u8::MAX);
+    let pair = |entry: &Value<'_>| match parse::list(entry, &number).as_deref() {
+        Some(&[leaf, spine]) => Ok((leaf, spine)),
+        _ => Err(String::new()),
+    };
+    parse::list(value, pair)
+        .ok_or_else(|| "a list of lines by leaf and spine, such as [[2, 1], [3, 0]]".into())
+}
 
 /// What kind of fabric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,6 +137,19 @@ impl TopologyKind {
             _ => &["switch"],
         }
     }
+}
+
+/// A port's line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct PortLine {
+    /// Its rate.
+    pub rate: BitRate,
+    /// To its other end.
+    pub delay: Nanos,
+    /// The other end obeys lists of flows.
+    pub ofc: bool,
+    /// It keeps to rates.
+    pub gfc: bool,
 }
 
 /// A fabric. What its kind has no use for is as it comes.

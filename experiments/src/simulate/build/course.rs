@@ -9,11 +9,11 @@ use miette::miette;
 use xoff_config::quantity;
 use xoff_flow_control::settings::SwitchSettings;
 use xoff_sim::flows::FlowFabric;
-use xoff_sim::{At, ControlFaults, Line, NodeId, Picos, Plan, Purpose, Seed, Stalls};
+use xoff_sim::{At, Line, NodeId, Picos, Plan, Purpose, Seed, Stalls};
 use xoff_wire::units::{Nanos, PortId};
 
 use super::{named, picos};
-use crate::scenario::{self, Ailment, Fault, LinkFault, SwitchFault};
+use crate::scenario::{Ailment, Fault, LinkFault, SwitchFault};
 
 /// Settings of a switch that hold from a time on.
 #[derive(Clone, Debug)]
@@ -100,7 +100,7 @@ impl Course {
             let what = match *what {
                 What::Link { is_up: true, .. } => return None, // it is down when the run ends
                 What::Link { fault, is_up: false } | What::Ails { fault, .. } => match &self.faults[fault] {
-                    Fault::Link(of) => format!("a [[fault]] at {}", named(at(of))),
+                    Fault::Link(of) => format!("a [[fault]] at {}", named(of.at)),
                     Fault::Switch(SwitchFault { switch: Some(switch), .. }) => {
                         format!("a [[fault]] at s{switch}")
                     }
@@ -123,8 +123,8 @@ impl Course {
             match what {
                 What::Link { fault, is_up } => {
                     if let Fault::Link(fault) = &self.faults[fault] {
-                        fabric.fabric_mut().set_link(at(fault), is_up);
-                        let ends = link(at(fault), &self.plan).filter(|_| !is_up);
+                        fabric.fabric_mut().set_link(fault.at, is_up);
+                        let ends = link(fault.at, &self.plan).filter(|_| !is_up);
                         without_link.extend(ends.into_iter().flatten());
                     }
                 }
@@ -171,13 +171,6 @@ impl Course {
     }
 }
 
-const fn at(fault: &LinkFault) -> At {
-    match fault.at {
-        scenario::End::Host(host) => At::Host(host),
-        scenario::End::Switch(switch, port) => At::Switch(switch, port),
-    }
-}
-
 /// The ends of the link that has this one.
 fn link(end: At, plan: &Plan) -> Option<[At; 2]> {
     let ends = |&(one, other, _): &(At, At, Line)| [one, other];
@@ -186,20 +179,17 @@ fn link(end: At, plan: &Plan) -> Option<[At; 2]> {
 
 /// The end of a link that a fault names.
 fn end(fault: &LinkFault, plan: &Plan) -> miette::Result<At> {
-    let at = at(fault);
+    let at = fault.at;
     link(at, plan).map(|_| at).ok_or_else(|| miette!("a [[fault]] names {at}, which there is not"))
 }
 
 /// Another fault of the same link would undo it.
 fn apart(before: &Fault, fault: &LinkFault, plan: &Plan) -> miette::Result<()> {
     let Fault::Link(before) = before else { return Ok(()) };
-    let here = at(fault);
+    let here = fault.at;
     let loses = |of: &LinkFault| of.lost > 0.0;
-    let harms_control = |of: &LinkFault| {
-        [of.control_lost, of.control_late, of.control_again, of.control_harmed].iter().any(|of| *of > 0.0)
-    };
     let do_both = |say: &dyn Fn(&LinkFault) -> bool| say(before) && say(fault);
-    if at(before) == here && (do_both(&loses) || do_both(&harms_control)) {
+    if before.at == here && (do_both(&loses) || do_both(&harms_control)) {
         return Err(miette!(
             help = "say all of it in one of them",
             "two [[fault]] say what is lost or harmed at {here}"
@@ -207,7 +197,7 @@ fn apart(before: &Fault, fault: &LinkFault, plan: &Plan) -> miette::Result<()> {
     }
     let is_down = |of: &LinkFault| of.down.map(|down| down..of.up.unwrap_or(Nanos::NEVER));
     if let (Some(one), Some(other)) = (is_down(before), is_down(fault))
-        && link(at(before), plan) == link(here, plan)
+        && link(before.at, plan) == link(here, plan)
         && one.start <= other.end
         && other.start <= one.end
     {
@@ -244,20 +234,11 @@ fn harm(fault: &LinkFault, at: At, fabric: &mut FlowFabric, seed: Seed) {
         let lost = fault.lost;
         fabric.lose(at, move |_| rng.f64() < lost);
     }
-    let control = ControlFaults {
-        lost: of_1024(fault.control_lost),
-        late: of_1024(fault.control_late),
-        again: of_1024(fault.control_again),
-        harmed: of_1024(fault.control_harmed),
-        late_by: picos(fault.late_by),
-    };
-    if [control.lost, control.late, control.again, control.harmed].iter().any(|share| *share > 0) {
-        fabric.harm_control(at, control, seed);
+    if harms_control(fault) {
+        fabric.harm_control(at, fault.control, seed);
     }
 }
 
-/// In steps of 1/1,024, rounded up.
-#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // from 0 to 1
-fn of_1024(share: f64) -> u16 {
-    (share * 1_024.0).ceil() as u16
+fn harms_control(LinkFault { control: of, .. }: &LinkFault) -> bool {
+    [of.lost, of.late, of.again, of.harmed].iter().any(|share| *share > 0)
 }

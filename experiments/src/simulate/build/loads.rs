@@ -8,8 +8,8 @@ use xoff_config::quantity;
 use xoff_sim::flows::{FlowFabric, FlowPlan};
 use xoff_sim::hpcc::ImportedFlow;
 use xoff_sim::load::{
-    self, Between, Draw, Incast, IncastSettings, Jittered, Listed, OnOff, Poisson, Sizes, Times, draw,
-    parse_flows, permutation, poisson, ring,
+    self, Draw, Incast, IncastSettings, Jittered, Listed, OnOff, Poisson, Sizes, draw, parse_flows,
+    permutation, poisson, ring,
 };
 use xoff_sim::{At, Picos, Plan, Seed};
 use xoff_wire::units::{BitRate, Class};
@@ -17,19 +17,14 @@ use xoff_wire::units::{BitRate, Class};
 use super::super::files::FLOWS;
 use super::picos;
 use super::ways::Parts;
-use crate::scenario::{self, Gaps, Load, LoadKind, Scenario, Size};
+use crate::scenario::{self, Load, LoadKind, Scenario, Size};
 
 pub(super) fn sizes(load: &Load) -> miette::Result<Sizes> {
-    let between = match load.between {
-        scenario::Between::Linear => Between::Linear,
-        scenario::Between::Log => Between::Log,
-        scenario::Between::Step => Between::Step,
-    };
     match load.size {
         Size::Fixed(bytes) => Ok(Sizes::fixed(bytes)),
         Size::Uniform(least, most) => Ok(Sizes::uniform(least, most)),
         Size::Table(name) => {
-            Sizes::named(name, between).ok_or_else(|| miette!("there is no table of sizes `{name}`"))
+            Sizes::named(name, load.between).ok_or_else(|| miette!("there is no table of sizes `{name}`"))
         }
     }
 }
@@ -97,10 +92,6 @@ pub(super) fn add(
     let fixed = if let Size::Fixed(bytes) = load.size { bytes } else { 0 };
     let (class, begin): (Class, Picos) = (load.class, picos(load.begin));
     let until = picos(load.end.unwrap_or(scenario.limit));
-    let gap = match load.gaps {
-        Gaps::Fixed => Times::Fixed(picos(load.gap)),
-        Gaps::Random => Times::Mean(picos(load.gap)),
-    };
     if hosts < 2 {
         return Err(miette!("a fabric of {hosts} hosts: nobody can send to another"));
     }
@@ -150,7 +141,7 @@ pub(super) fn add(
                 class,
                 question: load.question.0,
                 answer: sizes(load)?,
-                gap,
+                gap: load.gap,
                 is_open: load.is_open,
                 deadline: load.deadline.map(picos),
                 from: begin,
@@ -177,7 +168,7 @@ pub(super) fn add(
             named(load, &both, hosts)?;
             parts.check(load, load.pairs.iter().copied())?;
             let times = [begin, until];
-            Box::new(OnOff::new(load.pairs.clone(), class, sizes(load)?, gap, times, seed))
+            Box::new(OnOff::new(load.pairs.clone(), class, sizes(load)?, load.gap, times, seed))
         }
         LoadKind::Draw => {
             let both: Vec<u32> = load.pairs.iter().flat_map(|&(from, to)| [from, to]).collect();

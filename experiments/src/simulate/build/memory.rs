@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use miette::miette;
-use xoff_sim::load::mean_on_line;
+use xoff_sim::load::{Times, mean_on_line};
 use xoff_sim::{Plan, SwitchKind};
 use xoff_wire::units::Bytes;
 
@@ -84,15 +84,16 @@ pub(super) fn flows<'scenario>(
     imported: impl Iterator<Item = usize>,
     path: &Path,
 ) -> miette::Result<Vec<(&'scenario str, f64)>> {
-    let payload_max = super::hosts::settings(scenario, xoff_sim::Seed(0)).payload_max;
+    let payload_max = scenario.hosts.payload_max;
     let line = host_rate(plan).bits_per_second() as f64 / 8e9; // bytes a nanosecond
     let hosts = f64::from(plan.hosts());
     let of = |load: &Load, imported: usize| -> miette::Result<f64> {
         let span = load.end.unwrap_or(scenario.limit).0.saturating_sub(load.begin.0) as f64;
         // A load that waits for its own flows cannot be faster than the line.
+        let (Times::Fixed(gap) | Times::Mean(gap)) = load.gap;
         let rounds = |bytes: f64| {
             let takes = if load.is_open { 0.0 } else { bytes / line };
-            (span / (load.gap.0 as f64 + takes).max(1e-3)).max(1.0)
+            (span / (gap.0 as f64 / 1e3 + takes).max(1e-3)).max(1.0)
         };
         Ok(match load.kind {
             LoadKind::Poisson => {

@@ -19,7 +19,7 @@ pub use memory::Room;
 pub use plan::named;
 use xoff_sim::flows::FlowFabric;
 use xoff_sim::topology::Build;
-use xoff_sim::{At, Picos, Seed};
+use xoff_sim::{NodeId, Picos, Purpose, Seed};
 use xoff_wire::units::Nanos;
 
 use xoff_switch::machine;
@@ -70,29 +70,25 @@ pub fn model(source: &Source, point: usize, seed: u64, path: &Path, runs: usize)
     let planned = plan::plan(&scenario, path, &build)?;
     let plan = planned.plan;
     let import = planned.nodes.map(|nodes| Import::new(nodes, &plan, &imported));
-    let settings = hosts::settings(&scenario, Seed(seed));
+    let mut settings = scenario.hosts.clone();
+    if let Some(reaction) = &mut settings.qcn {
+        reaction.seed = Seed(seed).number(NodeId(u32::MAX), Purpose::Sample);
+    }
     let payload_max = settings.payload_max;
     let mut fabric = FlowFabric::new(&plan, Seed(seed), settings);
     hosts::slow_down(&mut fabric, &scenario, &plan)?;
     let mut loads = Vec::new();
     for ((number, load), imported) in (0..).zip(&scenario.loads).zip(&imported) {
         // Each load draws for itself.
-        let seed = Seed(Seed(seed).number(xoff_sim::NodeId(number), xoff_sim::Purpose::Load));
+        let seed = Seed(Seed(seed).number(NodeId(number), Purpose::Load));
         loads::add(&mut fabric, &scenario, (load, imported), (&plan, payload_max, seed), path)?;
         loads.push(load.name.clone());
     }
     let mut faults = scenario.faults.clone();
-    faults.extend(planned.lossy.iter().map(|&(at, lost)| scenario::Fault::lossy(end(at), lost)));
+    faults.extend(planned.lossy.iter().map(|&(at, lost)| scenario::Fault::lossy(at, lost)));
     let course = Course::new((faults, configured.revised), plan, &mut fabric, Seed(seed))?;
     let warnings = configured.warnings;
     Ok(Model { fabric, kinds, peers, payload_max, loads, course, import, warnings })
-}
-
-fn end(at: At) -> scenario::End {
-    match at {
-        At::Host(host) => scenario::End::Host(host),
-        At::Switch(switch, port) => scenario::End::Switch(switch, port),
-    }
 }
 
 fn picos(time: Nanos) -> Picos {

@@ -5,6 +5,7 @@ use std::path::Path;
 use miette::miette;
 use xoff_config::file::read_text;
 use xoff_flow_control::settings::MEMBERS_MAX;
+use xoff_sim::flows::HostSettings;
 use xoff_sim::hpcc::{self, Imported, Nodes};
 use xoff_sim::topology::{Build, Dumbbell, FatTree, Graph, LeafSpine, Ring, edge_list, ofc_fig1};
 use xoff_sim::{At, Line, Plan};
@@ -12,7 +13,7 @@ use xoff_wire::units::{Nanos, PORTS_MAX};
 
 use super::super::files::{IMPORTED, LINKS};
 use super::picos;
-use crate::scenario::{self, Hosts, PortLine, Scenario, TopologyKind};
+use crate::scenario::{self, PortLine, Scenario, TopologyKind};
 
 /// A plan, and what else a file says of it.
 pub(super) struct Planned {
@@ -172,7 +173,7 @@ pub fn named(at: At) -> String {
 }
 
 /// By switch and port: its line, and who is at the other end.
-pub(super) fn ports(plan: &Plan, hosts: &Hosts) -> (Vec<Vec<PortLine>>, Vec<Vec<String>>) {
+pub(super) fn ports(plan: &Plan, hosts: &HostSettings) -> (Vec<Vec<PortLine>>, Vec<Vec<String>>) {
     let mut found: Vec<Vec<(u8, PortLine, String)>> = vec![Vec::new(); plan.switches() as usize];
     for &(a, b, line) in plan.links() {
         for (from, to) in [(a, b), (b, a)] {
@@ -181,8 +182,8 @@ pub(super) fn ports(plan: &Plan, hosts: &Hosts) -> (Vec<Vec<PortLine>>, Vec<Vec<
                 let line = PortLine {
                     rate: line.rate,
                     delay: Nanos(line.delay.0.div_ceil(1_000)),
-                    ofc: is_trunk || hosts.ofc,
-                    gfc: is_trunk || hosts.gfc,
+                    ofc: is_trunk || hosts.obeys_flows,
+                    gfc: is_trunk || hosts.obeys_rates,
                 };
                 found[switch as usize].push((port, line, named(to)));
             }
