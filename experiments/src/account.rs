@@ -9,8 +9,8 @@ use xoff_host::report::ReceivedStream;
 use xoff_wire::units::{CLASSES, Class, Nanos};
 
 use crate::counted::Counted;
-use crate::ground::{Ended, Proof};
 use crate::plan::{HostId, LOSSLESS, PortOf};
+use crate::world::{Ended, Proof};
 
 /// Frames of one kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Add, Sum, Serialize)]

@@ -13,17 +13,17 @@ use crate::account::{self, Account};
 use crate::counted::Counted;
 use crate::credit;
 use crate::error::FabricError;
-use crate::ground::{Built, Ground, HostStart, World};
-use crate::kernel::Kernels;
 use crate::line::Line;
 use crate::live::Live;
 use crate::load::Load;
 use crate::looks::{self, Looks};
+use crate::namespaces::{self, Network};
 use crate::plan::{HostId, Plan, PortOf, Stack, SwitchId};
 use crate::probe;
 use crate::record::Recorder;
 use crate::settings::Settings;
-use crate::simulation::Simulator;
+use crate::simulation::{Simulation, Simulator};
+use crate::world::{HostStart, World};
 
 /// Hosts end when nothing has moved for so long.
 const CALM: Duration = Duration::from_millis(50);
@@ -37,8 +37,6 @@ pub struct Setup<'a> {
     pub settings: &'a Settings,
     /// What the configurations have to fit into.
     pub machine: &'a Machine,
-    /// Where it is built, unless its lines are simulated; `None`: nowhere else.
-    pub ground: Option<&'a dyn Ground>,
 }
 
 impl Setup<'_> {
@@ -52,29 +50,31 @@ impl Setup<'_> {
     /// # Panics
     /// Where switches of a machine are to route, and a host is its kernel's.
     pub fn build(&self, plan: Plan) -> Result<Fabric, FabricError> {
-        let Setup { settings, machine, ground, .. } = *self;
+        let Setup { settings, machine, .. } = *self;
         let is_simulated = plan.line().is_simulated();
         if let Some(why) = plan.needs_a_machine().filter(|_| is_simulated) {
             return Err(FabricError::Unsimulated(why));
         }
-        let configs = || -> Result<Vec<Config>, FabricError> {
-            let config = |switch| plan.config(switch, settings, machine.clone());
-            Ok(plan.switches().map(config).collect::<Result<_, _>>()?)
-        };
-        let (configs, built): (_, Box<dyn Built>) = if is_simulated {
-            let configs = configs()?;
-            let simulator =
-                Simulator { configs: configs.clone(), seed: settings.seed, stall: settings.stall };
-            (configs, Box::new(simulator))
+        if !is_simulated {
+            namespaces::check(&plan)?;
+        }
+        let config = |switch| plan.config(switch, settings, machine.clone());
+        let configs = plan.switches().map(config).collect::<Result<Vec<Config>, _>>()?;
+        let built = if is_simulated {
+            let configs = configs.clone();
+            Built::Simulated(Simulator { configs, seed: settings.seed, stall: settings.stall })
         } else {
-            let ground = ground.ok_or(FabricError::Groundless)?;
-            ground.check(&plan)?;
-            let configs = configs()?;
-            let built = ground.build(&plan, &configs)?;
-            (configs, built)
+            Built::Here(Network::build(&plan, &configs)?)
         };
         Ok(Fabric { plan, configs, built, reaction: settings.reaction, recorder: settings.recorder.clone() })
     }
+}
+
+/// Where a fabric is.
+#[derive(Debug)]
+enum Built {
+    Simulated(Simulator),
+    Here(Network),
 }
 
 /// Built, not running.
@@ -82,7 +82,7 @@ impl Setup<'_> {
 pub struct Fabric {
     plan: Plan,
     configs: Vec<Config>,
-    built: Box<dyn Built>,
+    built: Built,
     reaction: Option<ReactionSettings>,
     recorder: Option<Recorder>,
 }
@@ -120,9 +120,11 @@ impl Fabric {
     ///
     /// # Panics
     /// Where it is simulated.
-    #[must_use]
-    pub fn kernels(&self) -> &dyn Kernels {
-        self.built.kernels().expect("what is simulated has no kernel")
+    pub(crate) fn kernels(&self) -> &Network {
+        match &self.built {
+            Built::Here(network) => network,
+            Built::Simulated(_) => panic!("what is simulated has no kernel"),
+        }
     }
 
     /// Starts the switches, and where they route, waits until routes are there.
@@ -130,7 +132,11 @@ impl Fabric {
     /// # Errors
     /// Where a switch cannot run, or a route does not come.
     pub fn start(&self) -> Result<Started<'_>, FabricError> {
-        Ok(Started { fabric: self, world: self.built.start(&self.plan)? })
+        let world: Box<dyn World + '_> = match &self.built {
+            Built::Simulated(simulator) => Box::new(Simulation::start(&self.plan, simulator)),
+            Built::Here(network) => Box::new(network.start(&self.plan)?),
+        };
+        Ok(Started { fabric: self, world })
     }
 
     /// Starts the switches, lets the hosts send, and calls `watch`, which comes back when it has seen
@@ -229,26 +235,21 @@ mod tests {
 
     use super::*;
 
-    /// Why it cannot be built where there is no machine.
+    /// Why it cannot be built.
     fn refused(line: Line, host: fn(&mut Plan, SwitchId)) -> Option<String> {
         let mut plan = Plan::new(line);
         let switch = plan.switch("switch");
         host(&mut plan, switch);
         let (settings, machine) = (Settings::default(), Machine::default());
-        let setup = Setup { line, settings: &settings, machine: &machine, ground: None };
+        let setup = Setup { line, settings: &settings, machine: &machine };
         setup.build(plan).err().map(|error| error.to_string())
     }
 
     #[test]
-    fn without_a_machine_everything_is_built_that_can_be_simulated() {
+    fn only_streams_can_be_simulated() {
         let rate = BitRate::from_mbps(100);
         let of_streams = |plan: &mut Plan, switch| _ = plan.host("host", switch);
         assert_eq!(refused(Line::simulated(rate), of_streams), None);
-        let live = refused(Line::from(rate), of_streams);
-        assert_eq!(
-            live.as_deref(),
-            Some("there is no machine here to build this on: it can only be simulated")
-        );
         let of_kernel = refused(Line::simulated(rate), |plan, switch| _ = plan.kernel_host("host", switch));
         assert!(of_kernel.is_some_and(|why| why.contains("the simulator has no kernel")));
     }

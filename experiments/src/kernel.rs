@@ -6,51 +6,6 @@
 use derive_more::{Add, Sum};
 use xoff_wire::units::Bytes;
 
-use crate::error::FabricError;
-use crate::plan::HostId;
-
-/// The kernels of hosts, as whoever has them offers them.
-pub trait Kernels {
-    /// Sets a host up, before its connections.
-    ///
-    /// # Errors
-    /// Where the kernel refuses a setting.
-    fn prepare(&self, host: HostId, options: &Options) -> Result<(), FabricError>;
-
-    /// Connects all pairs of a sender and a receiver, and then lets all of them send.
-    ///
-    /// # Errors
-    /// Where a connection does not come about.
-    fn transfer(&self, flows: &[(HostId, HostId)], ecn: Ecn) -> Result<Box<dyn Transfer>, FabricError>;
-
-    /// What the kernel of a host has counted since the host was made.
-    ///
-    /// # Errors
-    /// Where the kernel does not show it.
-    fn counts(&self, host: HostId) -> Result<Counts, FabricError>;
-
-    /// Frames that the device of a host has sent, and those that it has received.
-    ///
-    /// # Errors
-    /// Where they cannot be read.
-    fn frames(&self, host: HostId) -> Result<[u64; 2], FabricError>;
-}
-
-/// Flows that run until they are told to end.
-pub trait Transfer {
-    /// Their congestion control: the best that the kernel has.
-    fn congestion_control(&self) -> &'static str;
-
-    /// Bytes that receivers have read of each flow.
-    fn read(&self) -> Vec<u64>;
-
-    /// Ends the flows, and waits until all that was written has been read.
-    ///
-    /// # Errors
-    /// What a flow ended with before.
-    fn finish(self: Box<Self>) -> Result<Vec<Volume>, FabricError>;
-}
-
 /// Whether TCP tells the network that it understands marks (RFC 3168).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ecn {

@@ -5,13 +5,12 @@
 //!
 //! Whoever runs a fabric and watches it need not know where it is: settings, loads, counters, looks and accounts are
 //! the same, and time is told by what drives it ([`World`]). In the simulator dataplanes and hosts are driven by
-//! events, which needs no privilege, and routes are values. What is built on a machine is built there by somebody else, who brings a
-//! [`Ground`] along: nothing here opens a socket, starts a thread or knows an operating system.
+//! events, which needs no privilege, and routes are values. On a machine they are threads in namespaces.
 //!
 //! ```text
 //!   experiment --> Setup --> Fabric --> Started --> Account
-//!                              |           |
-//!                            Built       World     of the simulator, or of whoever has a machine
+//!                                          |
+//!                                        World     of the simulator, or of this machine (namespaces)
 //! ```
 
 #![forbid(unsafe_code)]
@@ -24,13 +23,12 @@ pub mod demo;
 mod error;
 pub mod experiment;
 mod fabric;
-mod ground;
-pub mod kernel;
+mod kernel;
 mod line;
 mod live;
 mod load;
 mod looks;
-pub mod namespaces;
+mod namespaces;
 mod plan;
 mod probe;
 mod record;
@@ -41,13 +39,13 @@ pub mod simulate;
 mod simulation;
 mod stall;
 mod table;
+mod world;
 
 pub use account::{Account, Pfc, Totals, jain};
 pub use addresses::{Route, device_address, wire_address};
 pub use counted::Counted;
-pub use error::{FabricError, ProbeError, Refused};
+pub use error::{FabricError, ProbeError};
 pub use fabric::{Fabric, Setup, Started};
-pub use ground::{Built, Clock, Ended, Ground, HostStart, Proof, Sender, World};
 pub use line::Line;
 pub use live::Live;
 pub use load::{Load, lossless};
@@ -56,3 +54,4 @@ pub use record::{Completion, PauseEvent, QueueLook, Record, Recorder, Told};
 pub use settings::Settings;
 pub use settled::settled;
 pub use stall::Stall;
+pub use world::{Clock, Ended, HostStart, Proof, Sender, World};

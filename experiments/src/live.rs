@@ -9,10 +9,10 @@ use xoff_host::Progress;
 use xoff_wire::units::{Class, Nanos};
 
 use crate::counted::Counted;
-use crate::ground::World;
 use crate::line::Line;
 use crate::looks::Looks;
 use crate::plan::{HostId, PortOf};
+use crate::world::World;
 
 /// From one look to the next whether all is calm.
 const CALM_LOOK: Duration = Duration::from_millis(2);

@@ -7,9 +7,9 @@ use xoff_wire::units::{Class, Nanos};
 
 use crate::counted::Counted;
 use crate::error::{FabricError, PROBE_PATIENCE, ProbeError};
-use crate::ground::{Clock, World};
 use crate::line::Line;
 use crate::plan::{HostId, Plan, PortOf};
+use crate::world::{Clock, World};
 
 /// Of trials: no stream of an experiment has it, and no kernel sends in it.
 const CLASS: Class = Class::ALL[1];

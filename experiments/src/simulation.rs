@@ -19,10 +19,9 @@ use xoff_wire::units::{BitRate, Nanos, PortId};
 
 use crate::addresses::device_address;
 use crate::error::FabricError;
-use crate::ground::{Built, Clock, Ended, HostStart, Proof, Sender, World};
-use crate::kernel::Kernels;
 use crate::plan::{HostId, Plan, PortOf, SwitchId};
 use crate::stall::Stall;
+use crate::world::{Clock, Ended, HostStart, Proof, Sender, World};
 
 /// When hosts begin: no time is zero that counters know as none.
 const BEGIN: Nanos = Nanos::from_micros(1);
@@ -39,19 +38,9 @@ pub(crate) struct Simulator {
     pub(crate) stall: Option<Stall>,
 }
 
-impl Built for Simulator {
-    fn start<'a>(&'a self, plan: &'a Plan) -> Result<Box<dyn World + 'a>, FabricError> {
-        Ok(Box::new(Simulation::start(plan, self)))
-    }
-
-    fn kernels(&self) -> Option<&dyn Kernels> {
-        None
-    }
-}
-
 /// A fabric, and its time.
 #[derive(Debug)]
-struct Simulation<'a> {
+pub(crate) struct Simulation<'a> {
     plan: &'a Plan,
     fabric: RefCell<Fabric<SwitchNode, TrafficHost>>,
     settings: Vec<Arc<SwitchSettings>>,
@@ -61,7 +50,7 @@ struct Simulation<'a> {
 
 impl<'a> Simulation<'a> {
     /// As planned, at the moment at which its hosts are to begin.
-    fn start(plan: &'a Plan, simulator: &Simulator) -> Simulation<'a> {
+    pub(crate) fn start(plan: &'a Plan, simulator: &Simulator) -> Simulation<'a> {
         let settings: Vec<SwitchSettings> = plan
             .switches()
             .zip(&simulator.configs)

@@ -12,7 +12,7 @@ use serde_json::json;
 use xoff_config::{OwnPolicy, no_own_policy};
 use xoff_experiments::experiment::{
     EXPERIMENTS, Experiment, Figure, Given, LINES, Length, OWN, RawData, Request, SIMULATED_LINE,
-    SIMULATED_LINES, VARIANTS, Variant,
+    SIMULATED_LINES, VARIANTS, Variant, machine, rate_of_this_machine,
 };
 use xoff_experiments::scenario::SEED_MAX;
 use xoff_experiments::{Line, Stall};
@@ -20,7 +20,6 @@ use xoff_host::values;
 use xoff_wire::units::BitRate;
 
 use crate::cli;
-use xoff_experiments::namespaces::{self, Namespaces, rate_of_this_machine};
 
 /// Compare policies under one load, in namespaces or simulated.
 ///
@@ -123,8 +122,7 @@ pub fn run(args: &Args, own: Option<&OwnPolicy>) -> miette::Result<ExitCode> {
         given: given(&args.set)?,
         raw: None,
         own_policy: own.cloned(),
-        machine: namespaces::machine(),
-        ground: Some(&Namespaces),
+        machine: machine(),
     };
     experiment.check(&request, &mut |line| cli::tell(line))?;
     request.raw = args.csv.as_deref().map(RawData::create).transpose()?;

@@ -9,7 +9,7 @@ use xoff_host::Stream;
 use xoff_wire::units::{BitRate, Class, Nanos};
 
 use super::report::{Headroom, LossyTotals, Report, Victim};
-use crate::namespaces::{self, Namespaces};
+use crate::namespaces;
 use crate::{
     Account, Fabric, FabricError, HostId, LOSSLESS, Live, Load, Pfc, Plan, Settings, Setup, Totals, jain,
     lossless,
@@ -75,8 +75,7 @@ impl Bench {
         let [receiver, victim, bystander] =
             ["receiver", "victim", "bystander"].map(|name| plan.host(name, switch));
         let (settings, machine) = (Settings::default(), namespaces::machine());
-        let setup =
-            Setup { line: plan.line(), settings: &settings, machine: &machine, ground: Some(&Namespaces) };
+        let setup = Setup { line: plan.line(), settings: &settings, machine: &machine };
         let fabric = setup.build(plan)?;
         Ok(Bench { rate_mbps, senders, receiver, victim, bystander, fabric })
     }

@@ -16,7 +16,8 @@ use xoff_wire::units::{Bytes, Nanos};
 
 use super::Conduct;
 use super::series::Series;
-use crate::kernel::{Counts, Kernels, Options, Transfer, Volume};
+use crate::kernel::{Counts, Options, Volume};
+use crate::namespaces::{Flows, Network};
 use crate::{
     Account, Fabric, FabricError, HostId, LOSSLESS, Line, Live, Load, Plan, PortOf, Settings, SwitchId,
     Totals,
@@ -106,11 +107,10 @@ impl Bulk {
         let hosts: BTreeSet<HostId> = senders.union(&receivers).copied().collect();
         hosts.iter().try_for_each(|&host| kernels.prepare(host, &self.options))?;
         let (watched, account) = fabric.run(&Load::default(), PATIENCE, |live| {
-            let transfer = kernels.transfer(&self.flows, self.options.ecn)?;
-            self.watch(live, transfer, &mut look)
+            self.watch(live, kernels.transfer(&self.flows, self.options.ecn)?, &mut look)
         })?;
         let counts = |hosts: BTreeSet<HostId>| -> Result<Counts, FabricError> {
-            hosts.into_iter().map(|host| kernels.counts(host)).sum()
+            Ok(hosts.into_iter().map(|host| kernels.counts(host)).sum::<Result<Counts, _>>()?)
         };
         let (at_senders, at_receivers) = (counts(senders)?, counts(receivers)?);
         let totals = totals(kernels, &hosts, at_receivers.out_of_order)?;
@@ -120,7 +120,7 @@ impl Bulk {
     fn watch(
         &self,
         live: &Live<'_>,
-        transfer: Box<dyn Transfer>,
+        transfer: Flows,
         look: &mut impl FnMut(&Live<'_>, Nanos),
     ) -> Result<Watched, FabricError> {
         let mut flows = vec![Series::default(); self.flows.len()];
@@ -143,7 +143,7 @@ impl Bulk {
     }
 }
 
-fn totals(kernels: &dyn Kernels, hosts: &BTreeSet<HostId>, reordered: u64) -> Result<Totals, FabricError> {
+fn totals(kernels: &Network, hosts: &BTreeSet<HostId>, reordered: u64) -> Result<Totals, FabricError> {
     let (mut sent, mut received) = (0, 0);
     for &host in hosts {
         let [out, into] = kernels.frames(host)?;

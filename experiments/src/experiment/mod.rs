@@ -40,10 +40,12 @@ mod victim;
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
+use std::thread;
 
 use xoff_config::{Config, ConfigError, Machine, OwnPolicy};
 use xoff_wire::units::BitRate;
 
+pub use crate::namespaces::machine;
 pub use conduct::{Conduct, Verdict};
 pub use given::Given;
 pub use plot::{Content, Figure, Limits, Panel, PlotError, Point, Scale};
@@ -53,7 +55,8 @@ pub use report::{Findings, Report};
 pub use statistics::{Interval, Spread};
 pub use variant::{OWN, VARIANTS, Variant};
 
-use crate::{FabricError, Ground, Line, Plan, Recorder, Settings, Setup, Stall};
+use crate::namespaces;
+use crate::{FabricError, Line, Plan, Recorder, Settings, Setup, Stall};
 
 /// One experiment.
 pub struct Experiment {
@@ -198,8 +201,6 @@ pub struct Request {
     pub own_policy: Option<OwnPolicy>,
     /// What configurations have to fit into.
     pub machine: Machine,
-    /// Where fabrics are built whose lines are not simulated; `None`: nowhere.
-    pub ground: Option<&'static dyn Ground>,
 }
 
 impl Request {
@@ -217,7 +218,6 @@ impl Request {
             raw: None,
             own_policy: None,
             machine: Machine::default(),
-            ground: None,
         }
     }
 }
@@ -317,8 +317,8 @@ impl Experiment {
                 return Err(RequestError::Classing { path: path() });
             }
         }
-        if let Some(ground) = request.ground.filter(|_| !request.line.is_simulated()) {
-            plans.iter().try_for_each(|plan| ground.check(plan))?;
+        if !request.line.is_simulated() {
+            plans.iter().try_for_each(namespaces::check).map_err(FabricError::from)?;
         }
         self.reaches(request).iter().for_each(|line| tell(line));
         let mut doubts = ByPolicy::default();
@@ -407,6 +407,14 @@ impl Experiment {
 /// (33.5 ms at 1 Gb/s) ends within a stall that the switches are made for (25 ms), and the promise with it.
 pub const LINES: RangeInclusive<BitRate> = BitRate::from_mbps(5)..=BitRate::from_gbps(1);
 
+/// Rate of the lines where none is given: 50 Mb/s for each core, so that hosts and switches, which all share the cores, have time to
+/// spare; 1 Gb/s at most.
+#[must_use]
+pub fn rate_of_this_machine() -> BitRate {
+    let cores = thread::available_parallelism().map_or(1, usize::from);
+    BitRate::from_mbps(50 * cores as u64).min(*LINES.end())
+}
+
 /// Rates of lines in the simulator.
 pub const SIMULATED_LINES: RangeInclusive<BitRate> = BitRate::from_mbps(5)..=BitRate::from_gbps(400);
 
@@ -430,8 +438,8 @@ fn compare<T>(
                 let policy = variant.name;
                 Recorder::new(move |record| raw.append(policy, run, record))
             });
-            let Request { line, ref machine, ground, .. } = *request;
-            results.push(measure(variant, &Setup { line, settings: &told, machine, ground })?);
+            let Request { line, ref machine, .. } = *request;
+            results.push(measure(variant, &Setup { line, settings: &told, machine })?);
         }
     }
     Ok(measured)

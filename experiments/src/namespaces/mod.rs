@@ -1,4 +1,4 @@
-//! Fabrics on this machine: the live half of [`crate`], which has plans, experiments and all that is the same in its simulator.
+//! Fabrics on this machine.
 //!
 //! The switches are what `xoff run` starts and the hosts what `xoff traffic` is, each a thread or two in
 //! a namespace of its own; or a host is left to the kernel, whose sockets (`tcp.rs`) an experiment asks for. Switches may be routers, with
@@ -9,59 +9,17 @@ mod routing;
 mod running;
 mod tcp;
 
-use std::thread;
-
-use crate::experiment::LINES;
-use crate::kernel::{Counts, Ecn, Kernels, Options, Transfer};
-use crate::{Built, FabricError, Ground, HostId, Plan, PortOf, Refused, Stack, World, device_address};
 use xoff_config::{Config, Machine};
-use xoff_wire::units::BitRate;
-
-use routing::RoutingError;
-use running::Running;
 use xoff_lab::{Device, Lab, LabError, Namespace, VethOptions};
 use xoff_switch::machine;
-use xoff_switch::run::{RunError, ThreadError};
-use xoff_traffic::HostError;
-use xoff_traffic::emit::LinkError;
 
-/// Why a fabric could not be built or run here.
-#[derive(Debug, thiserror::Error, miette::Diagnostic)]
-enum LiveError {
-    /// Namespaces and wires.
-    #[error(transparent)]
-    Lab(#[from] LabError),
-    /// A switch.
-    #[error(transparent)]
-    Run(#[from] RunError),
-    /// A host.
-    #[error(transparent)]
-    Host(#[from] HostError),
-    /// A host's device.
-    #[error(transparent)]
-    Link(#[from] LinkError),
-    /// Routers without routes.
-    #[error(transparent)]
-    #[diagnostic(transparent)]
-    Routing(#[from] RoutingError),
-    /// A thread of a switch ended early.
-    #[error(transparent)]
-    Worker(#[from] ThreadError),
-}
+use crate::addresses::device_address;
+use crate::error::{FabricError, RoutingError};
+use crate::kernel::{Counts, Ecn, Options};
+use crate::plan::{HostId, Plan, PortOf, Stack};
 
-impl From<LiveError> for FabricError {
-    fn from(error: LiveError) -> FabricError {
-        Refused::new(error).into()
-    }
-}
-
-/// Rate of the lines where none is given: 50 Mb/s for each core, so that hosts and switches, which all
-/// share the cores, have time to spare; 1 Gb/s at most.
-#[must_use]
-pub fn rate_of_this_machine() -> BitRate {
-    let cores = thread::available_parallelism().map_or(1, usize::from);
-    BitRate::from_mbps(50 * cores as u64).min(*LINES.end())
-}
+use running::Running;
+pub(crate) use tcp::Flows;
 
 /// What the switches of a fabric have to fit into. Devices of their names in the namespace of the caller are others.
 #[must_use]
@@ -69,26 +27,17 @@ pub fn machine() -> Machine {
     machine::here().without_networks()
 }
 
-/// Namespaces of this process, to build fabrics in.
-#[derive(Clone, Copy, Debug)]
-pub struct Namespaces;
-
-impl Ground for Namespaces {
-    fn check(&self, plan: &Plan) -> Result<(), FabricError> {
-        if plan.is_routed() {
-            routing::look_for_frr().map_err(LiveError::from)?;
-        }
-        Ok(())
-    }
-
-    fn build(&self, plan: &Plan, configs: &[Config]) -> Result<Box<dyn Built>, FabricError> {
-        Ok(Box::new(Network::build(plan, configs).map_err(LiveError::from)?))
-    }
+/// Checks that there is what it takes to build this here, apart from privileges and memory.
+///
+/// # Errors
+/// Routers, and FRR is missing.
+pub(crate) fn check(plan: &Plan) -> Result<(), RoutingError> {
+    if plan.is_routed() { routing::look_for_frr() } else { Ok(()) }
 }
 
 /// A fabric in namespaces.
 #[derive(Debug)]
-struct Network {
+pub(crate) struct Network {
     switches: Vec<(Namespace, Config)>,
     /// Where the kernel of each router is; none where switches bridge.
     kernels: Vec<Namespace>,
@@ -99,7 +48,7 @@ struct Network {
 impl Network {
     /// # Panics
     /// Where switches are to route, and a host is the kernel's.
-    fn build(plan: &Plan, configs: &[Config]) -> Result<Network, LabError> {
+    pub(crate) fn build(plan: &Plan, configs: &[Config]) -> Result<Network, LabError> {
         if plan.is_routed() {
             let of_kernel = plan.hosts_with(Stack::Kernel).count();
             assert_eq!(of_kernel, 0, "hosts of the kernel would take all others for neighbours");
@@ -149,37 +98,50 @@ fn introduce(plan: &Plan, host: HostId, device: &Device) -> Result<(), LabError>
     others.try_for_each(|other| device.add_neighbour(other.ipv4().into(), other.address()))
 }
 
-impl Built for Network {
-    fn start<'a>(&'a self, plan: &'a Plan) -> Result<Box<dyn World + 'a>, FabricError> {
-        Ok(Box::new(Running::start(self, plan)?))
+impl Network {
+    /// Starts the switches, and where they route, waits until routes are there.
+    ///
+    /// # Errors
+    /// Where a switch cannot run, or a route does not come.
+    pub(crate) fn start<'a>(&'a self, plan: &'a Plan) -> Result<Running<'a>, FabricError> {
+        Running::start(self, plan)
     }
 
-    fn kernels(&self) -> Option<&dyn Kernels> {
-        Some(self)
-    }
-}
-
-impl Kernels for Network {
-    fn prepare(&self, host: HostId, options: &Options) -> Result<(), FabricError> {
-        Ok(tcp::prepare(self.namespace(host), options).map_err(LiveError::from)?)
+    /// Sets a host of the kernel up, before its connections.
+    ///
+    /// # Errors
+    /// Where the kernel refuses a setting.
+    pub(crate) fn prepare(&self, host: HostId, options: &Options) -> Result<(), LabError> {
+        tcp::prepare(self.namespace(host), options)
     }
 
-    fn transfer(&self, flows: &[(HostId, HostId)], ecn: Ecn) -> Result<Box<dyn Transfer>, FabricError> {
+    /// Connects all pairs of a sender and a receiver, and then lets all of them send.
+    ///
+    /// # Errors
+    /// Where a connection does not come about.
+    pub(crate) fn transfer(&self, flows: &[(HostId, HostId)], ecn: Ecn) -> Result<Flows, LabError> {
         let pair = |&(from, to): &(HostId, HostId)| tcp::Pair {
             sender: self.namespace(from),
             receiver: self.namespace(to),
             address: to.ipv4(),
         };
-        let pairs: Vec<tcp::Pair<'_>> = flows.iter().map(pair).collect();
-        Ok(Box::new(tcp::Flows::start(&pairs, ecn).map_err(LiveError::from)?))
+        Flows::start(&flows.iter().map(pair).collect::<Vec<_>>(), ecn)
     }
 
-    fn counts(&self, host: HostId) -> Result<Counts, FabricError> {
-        Ok(tcp::counts(self.namespace(host)).map_err(LiveError::from)?)
+    /// What the kernel of a host has counted since the host was made.
+    ///
+    /// # Errors
+    /// Where the kernel does not show it.
+    pub(crate) fn counts(&self, host: HostId) -> Result<Counts, LabError> {
+        tcp::counts(self.namespace(host))
     }
 
-    fn frames(&self, host: HostId) -> Result<[u64; 2], FabricError> {
-        let counters = self.hosts[host.index()].counters().map_err(LiveError::from)?;
+    /// Frames that the device of a host has sent, and those that it has received.
+    ///
+    /// # Errors
+    /// Where they cannot be read.
+    pub(crate) fn frames(&self, host: HostId) -> Result<[u64; 2], LabError> {
+        let counters = self.hosts[host.index()].counters()?;
         Ok([counters.tx_packets, counters.rx_packets])
     }
 }

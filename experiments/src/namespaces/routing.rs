@@ -14,11 +14,10 @@
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
-use std::io;
 use std::net::Ipv4Addr;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ExitStatus, Stdio};
+use std::process::{Child, Stdio};
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -26,27 +25,21 @@ use std::time::{Duration, Instant};
 use nix::unistd::Group;
 use tokio::runtime;
 
-use crate::{Plan, Route, Stack, SwitchId, wire_address};
-
-use super::LiveError;
+use crate::addresses::{Route, wire_address};
+use crate::error::{CONVERGES_WITHIN, FabricError, GROUP, PLACES, RoutingError};
+use crate::plan::{Plan, Stack, SwitchId};
 use xoff_lab::network::enter;
 use xoff_lab::{Device, Lab, LabError, Namespace};
 use xoff_switch::control::SwitchView;
 use xoff_switch::router::mirror::Page;
 use xoff_switch::router::tables::{Row, table};
 
-/// Where packages put FRR's programs.
-const PLACES: [&str; 2] = ["/usr/lib/frr", "/usr/libexec/frr"];
 /// Those that it takes, in the order in which they are started.
 const DAEMONS: [&str; 2] = ["zebra", "bgpd"];
 /// Directories that the programs of a router have for themselves, where there are any: sockets, process ids, logs, what they are told;
 /// and where FRR keeps what it would say of a crash.
 const OWN: &[&str] = &["/run", "/var/tmp", "/var/lib/frr"];
 const STATE: &str = "/run/frr";
-/// The group that FRR's packages make: who may talk to its programs.
-const GROUP: &str = "frrvty";
-/// So long all routes of a fabric may take to be there.
-const CONVERGES_WITHIN: Duration = Duration::from_secs(60);
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// What is told of what a daemon said.
 const LAST_LINES: usize = 3;
@@ -54,62 +47,6 @@ const LAST_LINES: usize = 3;
 const ROUTES_MAX: usize = 10_000;
 /// Of private use, one for each switch.
 const AS_BASE: usize = 64_512;
-
-/// Why routers do not route.
-#[derive(Debug, thiserror::Error, miette::Diagnostic)]
-pub enum RoutingError {
-    /// FRR is not there.
-    #[error("routers of an experiment need FRR, and there is no {missing} in {places}", places = PLACES.join(" or "))]
-    #[diagnostic(help("install the package `frr`; its service need not run"))]
-    NoFrr {
-        /// The program.
-        missing: &'static str,
-    },
-    /// FRR is not whole.
-    #[error("routers of an experiment need FRR, whose programs are of the group {GROUP}, and there is none")]
-    #[diagnostic(help("install the package `frr`, which makes it"))]
-    NoGroup,
-    /// A daemon cannot be started.
-    #[error("cannot start {daemon} of {switch}: {source}")]
-    Start {
-        /// It.
-        daemon: &'static str,
-        /// Of this router.
-        switch: String,
-        /// The system's words.
-        source: io::Error,
-    },
-    /// A daemon has ended.
-    #[error("{daemon} of {switch} has ended ({status}): {last_words}")]
-    Ended {
-        /// It.
-        daemon: &'static str,
-        /// Of this router.
-        switch: String,
-        /// How.
-        status: ExitStatus,
-        /// What it has said last.
-        last_words: String,
-    },
-    /// Daemons are not ready.
-    #[error("after {} s not all routing daemons listen: {}", CONVERGES_WITHIN.as_secs(), .silent.join("; "))]
-    Silent {
-        /// Those that do not, with what each has said last.
-        silent: Vec<String>,
-    },
-    /// Routes were there and are no more.
-    #[error("when the hosts had ended routes were gone, and did not come back: {}", .missing.join("; "))]
-    Gone {
-        /// What lacks.
-        missing: Vec<String>,
-    },
-    /// Routes are missing.
-    #[error("after {} s there are not all routes: {}", CONVERGES_WITHIN.as_secs(), .missing.join("; "))]
-    Missing {
-        /// What lacks.
-        missing: Vec<String>,
-    },
-}
 
 /// Whether FRR is there, and whole.
 pub(super) fn look_for_frr() -> Result<(), RoutingError> {
@@ -203,7 +140,7 @@ impl Routing {
         plan: &Plan,
         kernels: &[Namespace],
         views: &[Arc<SwitchView>],
-    ) -> Result<Routing, LiveError> {
+    ) -> Result<Routing, FabricError> {
         let mut routing = Routing::default();
         let end = Instant::now() + CONVERGES_WITHIN;
         for (switch, kernel) in plan.switches().zip(kernels) {

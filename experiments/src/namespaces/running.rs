@@ -6,15 +6,17 @@ use std::sync::{Arc, Barrier};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use crate::{Clock, Ended, FabricError, HostId, HostStart, Plan, Proof, Sender, Stack, World};
+use crate::error::FabricError;
+use crate::plan::{HostId, Plan, Stack};
+use crate::world::{Clock, Ended, HostStart, Proof, Sender, World};
 use xoff_flow_control::counters::Counters;
 use xoff_flow_control::settings::SwitchSettings;
 use xoff_host::HostReport;
 use xoff_wire::units::Nanos;
 
+use super::Network;
 use super::gaps::Gaps;
 use super::routing::Routing;
-use super::{LiveError, Network};
 use xoff_lab::Switches;
 use xoff_switch::control::SwitchView;
 use xoff_switch::control::status::Status;
@@ -23,7 +25,7 @@ use xoff_traffic::{Host, HostError, HostOptions};
 use xoff_xdp::clock;
 
 /// Switches in namespaces, and hosts, once these have begun.
-pub(super) struct Running<'a> {
+pub(crate) struct Running<'a> {
     network: &'a Network,
     plan: &'a Plan,
     /// Ends with this.
@@ -49,7 +51,7 @@ enum Hosts {
 
 impl<'a> Running<'a> {
     /// Starts the switches, and where they route, waits until routes are there.
-    pub(super) fn start(network: &'a Network, plan: &'a Plan) -> Result<Running<'a>, LiveError> {
+    pub(super) fn start(network: &'a Network, plan: &'a Plan) -> Result<Running<'a>, FabricError> {
         let switches = Switches::start(&network.switches).map_err(|(_, error)| error)?;
         let routing = Routing::start(plan, &network.kernels, &switches.views())?;
         Ok(Running { network, plan, routing, switches, hosts: Hosts::Waiting })
@@ -74,28 +76,6 @@ impl<'a> Running<'a> {
             start.wait(); // also where it failed: the others wait for all
             host?.run(&streams, &stop, &progress)
         })
-    }
-
-    /// What all have said in the end.
-    fn ended(&mut self, patience: Duration) -> Result<Ended, LiveError> {
-        let Hosts::Ended { reports, longest_stall_nanos } =
-            std::mem::replace(&mut self.hosts, Hosts::Waiting)
-        else {
-            panic!("hosts end before their switches");
-        };
-        // Why hosts failed, before what else there is to say.
-        let reports = reports.into_iter().collect::<Result<Vec<HostReport>, _>>()?;
-        self.routing.check(self.plan, &self.switches.views(), patience)?;
-        let statuses = self.switches.stop().into_iter().collect::<Result<Vec<Status>, _>>()?;
-        let devices = &self.network.hosts;
-        let mut hosts = vec![HostReport::default(); devices.len()];
-        for (host, report) in self.plan.hosts_with(Stack::Traffic).zip(reports) {
-            hosts[host.index()] = report;
-        }
-        for host in self.plan.hosts_with(Stack::Kernel) {
-            hosts[host.index()].drops.total = devices[host.index()].counters()?.dropped();
-        }
-        Ok(Ended { hosts, proofs: statuses.into_iter().map(proof).collect(), longest_stall_nanos })
     }
 }
 
@@ -128,8 +108,8 @@ impl World for Running<'_> {
     }
 
     fn sender(&self, from: HostId) -> Result<Sender<'_>, FabricError> {
-        let link = self.network.namespace(from).run(|| Link::open("eth0")).map_err(LiveError::from)?;
-        Ok(Box::new(move |frame| Ok(link.send(frame).map_err(LiveError::from)?)))
+        let link = self.network.namespace(from).run(|| Link::open("eth0"))?;
+        Ok(Box::new(move |frame| Ok(link.send(frame)?)))
     }
 
     fn begin(&mut self, hosts: Vec<HostStart>) {
@@ -160,7 +140,24 @@ impl World for Running<'_> {
     }
 
     fn end(&mut self, patience: Duration) -> Result<Ended, FabricError> {
-        Ok(self.ended(patience)?)
+        let Hosts::Ended { reports, longest_stall_nanos } =
+            std::mem::replace(&mut self.hosts, Hosts::Waiting)
+        else {
+            panic!("hosts end before their switches");
+        };
+        // Why hosts failed, before what else there is to say.
+        let reports = reports.into_iter().collect::<Result<Vec<HostReport>, _>>()?;
+        self.routing.check(self.plan, &self.switches.views(), patience)?;
+        let statuses = self.switches.stop().into_iter().collect::<Result<Vec<Status>, _>>()?;
+        let devices = &self.network.hosts;
+        let mut hosts = vec![HostReport::default(); devices.len()];
+        for (host, report) in self.plan.hosts_with(Stack::Traffic).zip(reports) {
+            hosts[host.index()] = report;
+        }
+        for host in self.plan.hosts_with(Stack::Kernel) {
+            hosts[host.index()].drops.total = devices[host.index()].counters()?.dropped();
+        }
+        Ok(Ended { hosts, proofs: statuses.into_iter().map(proof).collect(), longest_stall_nanos })
     }
 }
 

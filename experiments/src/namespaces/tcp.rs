@@ -9,13 +9,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use crate::FabricError;
-use crate::kernel::{Counts, Ecn, LossDetection, Options, Transfer, Volume};
 use nix::sys::socket::setsockopt;
 use nix::sys::socket::sockopt::TcpCongestion;
 
-use super::LiveError;
 use xoff_lab::{LabError, Namespace};
+
+use crate::kernel::{Counts, Ecn, LossDetection, Options, Volume};
 
 /// A connection that does not move for so long is given up.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -92,7 +91,7 @@ impl Pair<'_> {
 }
 
 /// Flows that run until they are told to end.
-pub(super) struct Flows {
+pub(crate) struct Flows {
     congestion_control: &'static str,
     flows: Vec<Flow>,
     stop: Arc<AtomicBool>,
@@ -119,21 +118,24 @@ impl Flows {
         let flow = |(pair, [out, into]): (Pair<'_>, [TcpStream; 2])| Flow::start(pair, out, into, &stop);
         Ok(Flows { congestion_control, flows: connections.into_iter().map(flow).collect(), stop })
     }
-}
 
-impl Transfer for Flows {
-    fn congestion_control(&self) -> &'static str {
+    /// Their congestion control: the best that the kernel has.
+    pub(crate) fn congestion_control(&self) -> &'static str {
         self.congestion_control
     }
 
-    fn read(&self) -> Vec<u64> {
+    /// Bytes that receivers have read of each flow.
+    pub(crate) fn read(&self) -> Vec<u64> {
         self.flows.iter().map(|flow| flow.read.load(Ordering::Relaxed)).collect()
     }
 
-    fn finish(self: Box<Self>) -> Result<Vec<Volume>, FabricError> {
+    /// Ends the flows, and waits until all that was written has been read.
+    ///
+    /// # Errors
+    /// What a flow ended with before.
+    pub(crate) fn finish(self) -> Result<Vec<Volume>, LabError> {
         self.stop.store(true, Ordering::Relaxed);
-        let volumes = self.flows.into_iter().map(Flow::finish).collect::<Result<_, _>>();
-        Ok(volumes.map_err(LiveError::from)?)
+        self.flows.into_iter().map(Flow::finish).collect()
     }
 }
 

@@ -1,10 +1,8 @@
-//! What a fabric asks of whoever builds and drives it: a machine with its namespaces, threads and clocks, or the simulator.
+//! What a fabric asks of whoever drives it: a machine with its namespaces, threads and clocks, or the simulator.
 
-use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::Duration;
 
-use xoff_config::Config;
 use xoff_flow_control::congestion::ReactionSettings;
 use xoff_flow_control::counters::Counters;
 use xoff_flow_control::settings::SwitchSettings;
@@ -12,35 +10,7 @@ use xoff_host::{HostReport, Progress, Stream};
 use xoff_wire::units::Nanos;
 
 use crate::error::FabricError;
-use crate::kernel::Kernels;
-use crate::plan::{HostId, Plan};
-
-/// Where fabrics are built whose lines are no simulated ones.
-pub trait Ground: Debug + Sync {
-    /// Whether there is what it takes to build this, apart from privileges and memory.
-    ///
-    /// # Errors
-    /// What is missing.
-    fn check(&self, plan: &Plan) -> Result<(), FabricError>;
-
-    /// Hosts, wires, and a place for each switch, of which these are the configurations.
-    ///
-    /// # Errors
-    /// Where the machine refuses something.
-    fn build(&self, plan: &Plan, configs: &[Config]) -> Result<Box<dyn Built>, FabricError>;
-}
-
-/// A fabric that is built and does not run.
-pub trait Built: Debug {
-    /// Starts the switches, and where they route, waits until routes are there.
-    ///
-    /// # Errors
-    /// Where a switch cannot run, or a route does not come.
-    fn start<'a>(&'a self, plan: &'a Plan) -> Result<Box<dyn World + 'a>, FabricError>;
-
-    /// The hosts that are left to a kernel; `None`: no kernel is here.
-    fn kernels(&self) -> Option<&dyn Kernels>;
-}
+use crate::plan::HostId;
 
 /// Tells the time, and lets it pass.
 pub trait Clock {
