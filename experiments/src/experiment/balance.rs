@@ -7,7 +7,6 @@
 mod paths;
 mod tcp;
 
-use std::slice;
 use std::time::Duration;
 
 use fastrand::Rng;
@@ -16,14 +15,16 @@ use xoff_flow_control::counter::Counter;
 use xoff_host::Stream;
 use xoff_wire::units::{Bytes, Nanos};
 
-use paths::{HOSTS, SPINES, SPREADS, SpreadCase};
+use paths::{ADAPTIVE, FLOW, FRAME, HOSTS, SPINES, SPREADS, SpreadCase};
 
 use super::plot::{Content, Limits, Panel, Point as PlotPoint};
 use super::report::{NONE_COMPLETED, add_row, median, number, table};
 use super::statistics::p99;
 use super::{
-    Conduct, Experiment, Figure, Findings, Length, Promises, Request, Spread, Tell, Variant, compare,
+    Compared, Conduct, Experiment, Figure, Findings, Headline, Length, Promises, Request, Spread, Tell,
+    Variant, compare,
 };
+use crate::kernel::LossDetection;
 use crate::{
     Account, FabricError, HostId, LOSSLESS, Line, Live, Load, Plan, PortOf, Setup, Totals, jain, lossless,
 };
@@ -37,18 +38,19 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     plans: |_, line| SPREADS.iter().map(|spread| plan(line, spread).0).chain(tcp::plans(line)).collect(),
     routed: None,
     promises: Promises::Variants,
-    headlines: &[
-        ("p99, ms\nflow", "/spreads/0/p99_ms"),
-        ("frame", "/spreads/1/p99_ms"),
-        ("adaptive", "/spreads/2/p99_ms"),
-        ("p99 of flow\nby adaptive", "/p99_flow_by_adaptive"),
-        ("p99 of frame\nby adaptive", "/p99_frame_by_adaptive"),
-        ("TCP, Mb/s\nflow", "/tcp/0/goodput_mbps/p50"),
-        ("adaptive\nRACK", "/tcp/4/goodput_mbps/p50"),
-        ("adaptive\ndupack", "/tcp/5/goodput_mbps/p50"),
-    ],
     measure,
 };
+
+const HEADLINES: &[Headline<Measured>] = &[
+    Headline::of("p99, ms\nflow", |of| of.by(&FLOW)?.p99_ms),
+    Headline::of("frame", |of| of.by(&FRAME)?.p99_ms),
+    Headline::of("adaptive", |of| of.by(&ADAPTIVE)?.p99_ms),
+    Headline::of("p99 of flow\nby adaptive", |of| of.p99_flow_by_adaptive),
+    Headline::of("p99 of frame\nby adaptive", |of| of.p99_frame_by_adaptive),
+    Headline::of("TCP, Mb/s\nflow", |of| tcp::goodput(&of.tcp, &FLOW, LossDetection::Rack)),
+    Headline::of("adaptive\nRACK", |of| tcp::goodput(&of.tcp, &ADAPTIVE, LossDetection::Rack)),
+    Headline::of("adaptive\ndupack", |of| tcp::goodput(&of.tcp, &ADAPTIVE, LossDetection::Dupack)),
+];
 
 /// What each host offers, in percent of its line, which is as much as a path carries.
 const LOAD: u64 = 60;
@@ -95,6 +97,12 @@ struct Measured {
     tcp: Vec<tcp::Point>,
 }
 
+impl Measured {
+    fn by(&self, spread: &SpreadCase) -> Option<&Point> {
+        self.spreads.iter().find(|point| point.spread == spread.name)
+    }
+}
+
 /// Everything under one policy, once.
 struct Run {
     /// By spread.
@@ -120,20 +128,16 @@ struct Scene {
 }
 
 fn measure(request: &Request, tell: &mut Tell<'_>) -> Result<Findings, FabricError> {
-    let measured = compare(&EXPERIMENT, request, tell, |_, setup| run(setup))?;
-    let mut findings = Findings::default();
-    let mut all = Vec::new();
-    for (variant, runs) in measured {
-        let conduct = runs.iter().map(Run::conduct).sum();
-        let measured = Measured::of(&runs);
-        let each = runs.iter().map(|run| Measured::of(slice::from_ref(run)));
-        let name = findings.add(variant, conduct, &measured, each);
-        let times = (0..SPREADS.len()).map(|place| shares(&completions(&runs, place))).collect();
-        all.push((name, measured, times));
-    }
-    findings.text = text(request, &all);
-    findings.figure = figure(request, &all);
-    Ok(findings)
+    let conduct = |_: &Variant, runs: &[Run]| runs.iter().map(Run::conduct).sum();
+    let (findings, all) = compare(
+        &EXPERIMENT,
+        (request, tell),
+        |_: &Variant, setup: &Setup<'_>| run(setup),
+        conduct,
+        Measured::of,
+        HEADLINES,
+    )?;
+    Ok(findings.shown(text(request, &all), figure(request, &all)))
 }
 
 fn run(setup: &Setup<'_>) -> Result<Run, FabricError> {
@@ -288,7 +292,7 @@ impl Point {
     }
 }
 
-type All = [(String, Measured, Vec<Vec<PlotPoint>>)];
+type All = [Compared<Run, Measured>];
 
 fn title(request: &Request) -> String {
     let line = request.line;
@@ -311,7 +315,7 @@ fn text(request: &Request, all: &All) -> String {
         "reordered\n%",
         "broken",
     ]);
-    for (name, measured, _) in all {
+    for Compared { name, measured, .. } in all {
         for of in &measured.spreads {
             let complete = of.completion_ms.map_or_else(
                 || NONE_COMPLETED.to_owned(),
@@ -354,14 +358,14 @@ fn text(request: &Request, all: &All) -> String {
 }
 
 fn of_tcp(all: &All) -> Vec<(&str, &[tcp::Point])> {
-    all.iter().map(|(name, measured, _)| (name.as_str(), &measured.tcp[..])).collect()
+    all.iter().map(|all| (all.name.as_str(), &all.measured.tcp[..])).collect()
 }
 
 fn figure(request: &Request, all: &All) -> Figure {
-    let longest = all.iter().flat_map(|(_, measured, _)| &measured.spreads);
+    let longest = all.iter().flat_map(|all| &all.measured.spreads);
     let longest = longest.filter_map(|of| of.completion_ms).map(|of| of.max).fold(0.0, f64::max);
     let panel = |(place, way): (usize, &SpreadCase)| {
-        let lines = all.iter().map(|(name, _, times)| (name.clone(), times[place].clone()));
+        let lines = all.iter().map(|all| (all.name.clone(), shares(&completions(&all.runs, place))));
         let content = Content::Lines(lines.collect());
         let title = format!("Messages, spread by {}", way.name);
         Panel::new(&title, "from due to complete (ms)", "messages complete (%)", content)

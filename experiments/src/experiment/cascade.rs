@@ -16,7 +16,6 @@ mod routed;
 mod story;
 mod watch;
 
-use std::slice;
 use std::time::Duration;
 
 use serde::Serialize;
@@ -26,7 +25,8 @@ use xoff_wire::units::{BitRate, Class, Nanos};
 use super::plot::{Content, Panel};
 use super::report::{add_row, number, table};
 use super::{
-    Conduct, Experiment, Figure, Findings, Length, Promises, Request, Tell, Variant, Verdict, compare,
+    Compared, Conduct, Experiment, Figure, Findings, Headline, Length, Promises, Request, Tell, Variant,
+    Verdict, compare,
 };
 use crate::{Account, FabricError, HostId, Line, Live, Load, Plan, Setup, Started};
 use story::{Seen, Story};
@@ -41,13 +41,6 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     plans: |_, line| vec![article::plan(line).0],
     routed: Some(&ROUTED),
     promises: Promises::Variants,
-    headlines: &[
-        ("1-3 rail-c\nholds, ms", "/steps/0/at_ms"),
-        ("5-7 spine\nholds rail-a", "/steps/2/at_ms"),
-        ("9 rail-a\nholds gpu-1", "/steps/6/at_ms"),
-        ("10-12 rail-c\nreleases", "/steps/8/at_ms"),
-        ("14 rail-a\nreleases gpu-1", "/steps/12/at_ms"),
-    ],
     measure: article::measure,
 };
 
@@ -61,13 +54,6 @@ const ROUTED: Experiment = Experiment {
     plans: |_, line| vec![routed::plan(line).plan],
     routed: None,
     promises: Promises::Variants,
-    headlines: &[
-        ("1-3 leaf-2 holds\nspine-1, ms", "/steps/0/at_ms"),
-        ("5-7 spine-1\nholds leaf-1", "/steps/4/at_ms"),
-        ("9 leaf-1\nholds gpu-1", "/steps/8/at_ms"),
-        ("10-12 leaf-2\nreleases spine-1", "/steps/10/at_ms"),
-        ("14 leaf-1\nreleases gpu-1", "/steps/16/at_ms"),
-    ],
     measure: routed::measure,
 };
 
@@ -131,27 +117,25 @@ struct Run {
 }
 
 fn measure(
-    experiment: &Experiment,
-    story: &Story,
+    (experiment, story): (&Experiment, &Story),
+    headlines: &[Headline<Measured>],
     run: fn(&Setup<'_>) -> Result<Run, FabricError>,
     request: &Request,
     tell: &mut Tell<'_>,
 ) -> Result<Findings, FabricError> {
-    let measured = compare(experiment, request, tell, |_, setup| run(setup))?;
-    let mut findings = Findings::default();
-    let mut all = Vec::new();
-    for (variant, runs) in measured {
+    let mut unmet = Vec::new();
+    let conduct = |variant: &Variant, runs: &[Run]| {
         let mut conduct = Conduct::of(runs.iter().map(|run| &run.account));
-        let measured = Measured::of(story, &runs);
         if is_the_articles(variant, request) {
-            findings.unmet.extend(hold_to_it(story, &runs, &mut conduct));
+            unmet.extend(hold_to_it(story, runs, &mut conduct));
         }
-        let each = runs.iter().map(|run| Measured::of(story, slice::from_ref(run)));
-        all.push((findings.add(variant, conduct, &measured, each), measured));
-    }
-    findings.text = text(story, request, &all);
-    findings.figure = figure(story, request, &all);
-    Ok(findings)
+        conduct
+    };
+    let measured = |runs: &[Run]| Measured::of(story, runs);
+    let run = |_: &Variant, setup: &Setup<'_>| run(setup);
+    let (mut findings, all) = compare(experiment, (request, tell), run, conduct, measured, headlines)?;
+    findings.unmet = unmet;
+    Ok(findings.shown(text(story, request, &all), figure(story, request, &all)))
 }
 
 /// Whether its switches are those of the article: what the user says of them makes them others, under the same name.
@@ -227,6 +211,11 @@ impl Run {
 }
 
 impl Measured {
+    /// When a step of the article, of which `about` says which, was first seen.
+    fn at_ms(&self, step: &str, about: &str) -> Option<f64> {
+        self.steps.iter().find(|of| of.step == step && of.what.contains(about))?.at_ms
+    }
+
     fn of(story: &Story, runs: &[Run]) -> Measured {
         let timeline = runs.first().map(|run| run.sight.events.clone()).unwrap_or_default();
         let others = || runs.iter().flat_map(|run| run.account.received(Class::default()));
@@ -247,7 +236,7 @@ impl Measured {
     }
 }
 
-type All = [(String, Measured)];
+type All = [Compared<Run, Measured>];
 
 /// The rest stands in the JSON.
 const DEVIATIONS_TOLD: usize = 6;
@@ -259,7 +248,7 @@ fn title(story: &Story, request: &Request) -> String {
 
 fn text(story: &Story, request: &Request, all: &All) -> String {
     let mut text = title(story, request) + "\n";
-    for (name, of) in all {
+    for Compared { name, measured: of, .. } in all {
         let mut table = table(&["step", "first seen, ms", "what", "why"]);
         for Seen { step, what, at_ms, why } in &of.steps {
             let at = number(*at_ms, 1);
@@ -285,7 +274,7 @@ fn text(story: &Story, request: &Request, all: &All) -> String {
 }
 
 fn figure(story: &Story, request: &Request, all: &All) -> Figure {
-    let panel = |(name, of): &(String, Measured)| {
+    let panel = |Compared { name, measured: of, .. }: &Compared<_, Measured>| {
         let content = Content::Spans(spans(&of.timeline, of.end_ms));
         Panel::new(&format!("{name}: who holds whom"), "time (ms)", "", content).absent("nobody was held")
     };
@@ -385,7 +374,7 @@ mod tests {
     fn how_many_runs_is_a_share_of_them() {
         let story = article::story();
         let runs = [(); 3].map(|()| run_of(whole(story.as_told())));
-        let of = intervals(runs.iter().map(|run| Measured::of(&story, slice::from_ref(run))));
+        let of = intervals(runs.chunks(1).map(|run| Measured::of(&story, run)));
         let counts: Vec<_> = of.iter().filter(|(place, _)| place.starts_with("/runs_")).collect();
         assert_eq!(counts.len(), 3);
         for (place, of) in counts {

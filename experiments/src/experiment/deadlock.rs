@@ -6,18 +6,19 @@
 //! nobody can ever let go: a deadlock. Afterwards the hosts are silent, and what still waits then waits for
 //! good.
 
-use std::slice;
 use std::time::Duration;
 
 use serde::Serialize;
 use xoff_host::Stream;
 use xoff_wire::units::Nanos;
 
-use super::plot::{Content, Panel, Point};
+use super::plot::{Content, Panel};
 use super::report::{add_row, median, ms, table};
 use super::series::Series;
+use super::statistics::p50;
 use super::{
-    Conduct, Experiment, Figure, Findings, Length, Promises, Request, Spread, Tell, Variant, compare,
+    Compared, Conduct, Experiment, Figure, Findings, Headline, Length, Promises, Request, Spread, Tell,
+    Variant, compare,
 };
 use crate::{Account, FabricError, HostId, LOSSLESS, Line, Live, Load, Plan, Setup, lossless};
 use xoff_switch::causes::Causes;
@@ -31,12 +32,13 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     plans: |_, line| vec![plan(line).0],
     routed: None,
     promises: Promises::Variants,
-    headlines: &[
-        ("stopped for good\npart of runs", "/deadlocks"),
-        ("delivered\nMb/s", "/delivered_mbps/p50"),
-    ],
     measure,
 };
+
+const HEADLINES: &[Headline<Measured>] = &[
+    Headline::share("stopped for good\npart of runs", |of| Some(of.deadlocks as f64)),
+    Headline::of("delivered\nMb/s", |of| p50(of.delivered_mbps)),
+];
 
 /// Hosts send for so long.
 const SEND: Nanos = Nanos::from_millis(1500);
@@ -70,20 +72,16 @@ struct Run {
 }
 
 fn measure(request: &Request, tell: &mut Tell<'_>) -> Result<Findings, FabricError> {
-    let measured = compare(&EXPERIMENT, request, tell, |_, setup| run(setup))?;
-    let mut findings = Findings::default();
-    let mut all = Vec::new();
-    for (variant, runs) in measured {
-        let conduct = Conduct::of(runs.iter().map(|run| &run.account));
-        let measured = Measured::of(&runs);
-        let each = runs.iter().map(|run| Measured::of(slice::from_ref(run)));
-        let name = findings.add(variant, conduct, &measured, each);
-        let rates = runs.first().map(|run| run.delivered.points(request.line.span(STEP)));
-        all.push((name, measured, rates.unwrap_or_default()));
-    }
-    findings.text = text(request, &all);
-    findings.figure = figure(request, &all);
-    Ok(findings)
+    let conduct = |_: &Variant, runs: &[Run]| Conduct::of(runs.iter().map(|run| &run.account));
+    let (findings, all) = compare(
+        &EXPERIMENT,
+        (request, tell),
+        |_: &Variant, setup: &Setup<'_>| run(setup),
+        conduct,
+        Measured::of,
+        HEADLINES,
+    )?;
+    Ok(findings.shown(text(request, &all), figure(request, &all)))
 }
 
 fn plan(line: Line) -> (Plan, [HostId; 3]) {
@@ -143,7 +141,7 @@ impl Measured {
     }
 }
 
-type All = [(String, Measured, Vec<Point>)];
+type All = [Compared<Run, Measured>];
 
 fn title(request: &Request) -> String {
     let line = request.line;
@@ -154,7 +152,7 @@ fn text(request: &Request, all: &All) -> String {
     let mut table =
         table(&["policy", "stopped for good\nruns", "last frame arrived\nms", "delivered, all flows\nMb/s"]);
     let mut circles = String::new();
-    for (name, of, _) in all {
+    for Compared { name, measured: of, .. } in all {
         add_row(
             &mut table,
             [
@@ -177,7 +175,8 @@ fn text(request: &Request, all: &All) -> String {
 }
 
 fn figure(request: &Request, all: &All) -> Figure {
-    let lines = all.iter().map(|(name, _, rates)| (name.clone(), rates.clone()));
+    let points = |run: &Run| run.delivered.points(request.line.span(STEP));
+    let lines = all.iter().map(|of| (of.name.clone(), of.runs.first().map(points).unwrap_or_default()));
     let y = "line rate used, added up (Mb/s)";
     let panel =
         Panel::new("What all hosts receive, first run", "time (s)", y, Content::Lines(lines.collect()));

@@ -9,8 +9,6 @@
 //! Without marks TCP sends as much as the receiver's window allows, the queue grows until senders are
 //! paused, and stays there. With marks TCP keeps it short, and pauses become rare.
 
-use std::slice;
-
 use serde::Serialize;
 use xoff_flow_control::counters::ClassCounters;
 use xoff_wire::units::Nanos;
@@ -18,10 +16,11 @@ use xoff_wire::units::Nanos;
 use super::kernel_hosts::{Bulk, Carried, one_class, receive_buffer, sender};
 use super::plot::{Content, Panel, Point};
 use super::report::{add_row, median, median_and_least, number, table};
-use super::statistics::mean;
+use super::statistics::{mean, p50};
 use super::variant::WITHOUT_ECN;
 use super::{
-    Conduct, Experiment, Figure, Findings, Length, Promises, Request, Spread, Tell, Variant, compare,
+    Compared, Experiment, Figure, Findings, Headline, Length, Promises, Request, Spread, Tell, Variant,
+    compare,
 };
 use crate::kernel::{Ecn, LossDetection, Options};
 use crate::{FabricError, HostId, LOSSLESS, Line, Pfc, Plan, PortOf, Settings, Setup, jain};
@@ -35,14 +34,15 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     plans: |_, line| vec![plan(line).0],
     routed: None,
     promises: Promises::Variants,
-    headlines: &[
-        ("goodput\nMb/s", "/goodput_mbps/p50"),
-        ("fairness", "/fairness/p50"),
-        ("mean queue\nbytes", "/queue_bytes/mean"),
-        ("senders held\n%", "/paused_percent"),
-    ],
     measure,
 };
+
+const HEADLINES: &[Headline<Measured>] = &[
+    Headline::of("goodput\nMb/s", |of| p50(of.goodput_mbps)),
+    Headline::of("fairness", |of| p50(of.fairness)),
+    Headline::of("mean queue\nbytes", |of| Some(of.queue_bytes.as_ref()?.mean)),
+    Headline::of("senders held\n%", |of| of.paused_percent),
+];
 
 const SENDERS: usize = 4;
 /// TCP has found its rates by then; what is measured is measured from there.
@@ -104,21 +104,16 @@ struct Scene {
 }
 
 fn measure(request: &Request, tell: &mut Tell<'_>) -> Result<Findings, FabricError> {
-    let measured = compare(&EXPERIMENT, request, tell, |variant, setup| run(variant, setup, request))?;
-    let mut findings = Findings::default();
-    let mut all = Vec::new();
-    for (variant, runs) in measured {
-        let conduct: Conduct = runs.iter().map(|run| run.carried.conduct(false)).sum();
-        let measured = Measured::of(&runs);
-        let pfc = conduct.pfc;
-        let each = runs.iter().map(|run| Measured::of(slice::from_ref(run)));
-        let name = findings.add(variant, conduct, &measured, each);
-        let queue = runs.first().map(Run::queue_over_time).unwrap_or_default();
-        all.push(Outcome { name, pfc, measured, queue });
-    }
-    findings.text = text(request, &all);
-    findings.figure = figure(request, &all);
-    Ok(findings)
+    let conduct = |_: &Variant, runs: &[Run]| runs.iter().map(|run| run.carried.conduct(false)).sum();
+    let (findings, all) = compare(
+        &EXPERIMENT,
+        (request, tell),
+        |variant: &Variant, setup: &Setup<'_>| run(variant, setup, request),
+        conduct,
+        Measured::of,
+        HEADLINES,
+    )?;
+    Ok(findings.shown(text(request, &all), figure(request, &all)))
 }
 
 fn settings(variant: &Variant, line: Line) -> Settings {
@@ -227,21 +222,14 @@ impl Run {
     }
 }
 
-/// What became of a policy.
-struct Outcome {
-    name: String,
-    pfc: Pfc,
-    measured: Measured,
-    /// First run.
-    queue: Vec<Point>,
-}
+type All = [Compared<Run, Measured>];
 
 fn title(request: &Request) -> String {
     let line = request.line;
     format!("ECN: TCP of the kernel from {SENDERS} hosts into one {line} port, {} s", request.seconds)
 }
 
-fn text(request: &Request, all: &[Outcome]) -> String {
+fn text(request: &Request, all: &All) -> String {
     let mut table = table(&[
         "policy",
         "TCP",
@@ -252,7 +240,8 @@ fn text(request: &Request, all: &[Outcome]) -> String {
         "marked\nby us / seen by TCP",
         "dropped / sent again",
     ]);
-    for Outcome { name, pfc, measured: of, .. } in all {
+    for Compared { name, runs, measured: of, .. } in all {
+        let xoff_sent: u64 = runs.iter().map(|run| Pfc::from(&run.carried.account).xoff_sent).sum();
         let flow = |of_flow: fn(Spread) -> f64| number(of.flow_mbps.map(of_flow), 1);
         let queue = |of_queue: fn(&Queue) -> f64| {
             number(of.queue_bytes.as_ref().map(|queue| of_queue(queue) / 1e3), 1)
@@ -267,7 +256,7 @@ fn text(request: &Request, all: &[Outcome]) -> String {
                 format!("{} / {}", median(of.goodput_mbps, 1), flows.join(" / ")),
                 median_and_least(of.fairness, 3),
                 queues.join(" / "),
-                format!("{} / {}", pfc.xoff_sent, number(of.paused_percent, 1)),
+                format!("{} / {}", xoff_sent, number(of.paused_percent, 1)),
                 format!("{} / {}", of.marked_frames, of.marks_seen),
                 format!("{} / {}", of.dropped_frames, of.retransmitted_segments),
             ],
@@ -281,17 +270,20 @@ fn text(request: &Request, all: &[Outcome]) -> String {
     )
 }
 
-fn figure(request: &Request, all: &[Outcome]) -> Figure {
+fn figure(request: &Request, all: &All) -> Figure {
     let spreads = |title: &str, x: &str, of: &dyn Fn(&Measured) -> Option<Spread>| {
         let rows = all.iter().map(|all| (all.name.clone(), of(&all.measured)));
         Panel::new(title, x, "", Content::Spreads(rows.collect())).absent("not measured")
     };
     let bars = |title: &str, x: &str, of: &dyn Fn(&Measured) -> Option<f64>| {
-        let bar = |all: &Outcome| of(&all.measured).map(|value| (0.0, value)).into_iter().collect();
+        let bar =
+            |all: &Compared<_, Measured>| of(&all.measured).map(|value| (0.0, value)).into_iter().collect();
         let rows = all.iter().map(|all| (all.name.clone(), bar(all)));
         Panel::new(title, x, "", Content::Spans(rows.collect()))
     };
-    let lines = all.iter().map(|all| (all.name.clone(), all.queue.clone()));
+    let lines = all
+        .iter()
+        .map(|all| (all.name.clone(), all.runs.first().map(Run::queue_over_time).unwrap_or_default()));
     let over_time = Panel::new(
         "Queue at the congested port, first run",
         "time (s)",

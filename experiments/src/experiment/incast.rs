@@ -7,7 +7,6 @@
 //! frames come faster than that. That is time of the line which the round uses, although it lies before the round: goodput is
 //! by both.
 
-use std::slice;
 use std::time::Duration;
 
 use serde::Serialize;
@@ -20,7 +19,8 @@ use super::report::{NONE_COMPLETED, NOTHING_ARRIVED, add_row, completion, median
 use super::statistics::{mean, p50};
 use super::variant::ON_ONE_SWITCH;
 use super::{
-    Conduct, Experiment, Figure, Findings, Length, Promises, Request, Spread, Tell, Variant, compare,
+    Compared, Conduct, Experiment, Figure, Findings, Headline, Length, Promises, Request, Spread, Tell,
+    Variant, compare,
 };
 use crate::{Account, FabricError, HostId, LOSSLESS, Line, Load, Plan, PortOf, Setup, jain, lossless};
 
@@ -33,16 +33,17 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     plans: |_, line| SENDERS.map(|count| plan(line, count).0).into(),
     routed: None,
     promises: Promises::Variants,
-    headlines: &[
-        ("goodput, Mb/s\n8 senders", "/sweep/2/goodput_mbps/p50"),
-        ("completion, ms\n2 senders", "/sweep/0/completion_ms/p50"),
-        ("4 senders", "/sweep/1/completion_ms/p50"),
-        ("8 senders", "/sweep/2/completion_ms/p50"),
-        ("mean queue, bytes\n8 senders", "/sweep/2/queue_bytes/mean"),
-        ("XOFF per GB\n8 senders", "/sweep/2/xoff_per_gb"),
-    ],
     measure,
 };
+
+const HEADLINES: &[Headline<Measured>] = &[
+    Headline::of("goodput, Mb/s\n8 senders", |of| p50(of.with(8)?.goodput_mbps)),
+    Headline::of("completion, ms\n2 senders", |of| p50(of.with(2)?.completion_ms)),
+    Headline::of("4 senders", |of| p50(of.with(4)?.completion_ms)),
+    Headline::of("8 senders", |of| p50(of.with(8)?.completion_ms)),
+    Headline::of("mean queue, bytes\n8 senders", |of| of.with(8)?.queue_bytes.mean),
+    Headline::of("XOFF per GB\n8 senders", |of| of.with(8)?.xoff_per_gb),
+];
 
 /// Numbers of senders.
 const SENDERS: [u8; 3] = [2, 4, 8];
@@ -110,26 +111,22 @@ struct Round {
 }
 
 fn measure(request: &Request, tell: &mut Tell<'_>) -> Result<Findings, FabricError> {
-    let measured = compare(&EXPERIMENT, request, tell, |_, setup| {
-        SENDERS.iter().map(|&senders| run(setup, senders)).collect::<Result<Vec<Run>, _>>()
-    })?;
-    let mut findings = Findings::default();
-    let mut all = Vec::new();
-    for (variant, runs) in measured {
-        let conduct = Conduct::of(runs.iter().flatten().map(|run| &run.account));
-        let measured = Measured::of(&runs);
-        let each = runs.iter().map(|run| Measured::of(slice::from_ref(run)));
-        all.push((findings.add(variant, conduct, &measured, each), measured));
-    }
-    findings.text = text(request, &all);
-    findings.figure = figure(request, &all);
-    Ok(findings)
+    let run = |_: &Variant, setup: &Setup<'_>| -> Result<Vec<Run>, FabricError> {
+        SENDERS.iter().map(|&senders| run(setup, senders)).collect()
+    };
+    let conduct = |_: &Variant, runs: &[Vec<Run>]| Conduct::of(runs.iter().flatten().map(|run| &run.account));
+    let (findings, all) = compare(&EXPERIMENT, (request, tell), run, conduct, Measured::of, HEADLINES)?;
+    Ok(findings.shown(text(request, &all), figure(request, &all)))
 }
 
 impl Measured {
     fn of(runs: &[Vec<Run>]) -> Measured {
         let of = |(place, &senders)| point(senders, &runs.iter().map(|run| &run[place]).collect::<Vec<_>>());
         Measured { sweep: SENDERS.iter().enumerate().map(of).collect() }
+    }
+
+    fn with(&self, senders: u8) -> Option<&Point> {
+        self.sweep.iter().find(|point| point.senders == senders)
     }
 }
 
@@ -234,7 +231,7 @@ fn title(request: &Request) -> String {
     format!("Incast: N senders, {FRAMES} frames of 1518 bytes each, into one {line} port ({rounds} rounds)")
 }
 
-type All = [(String, Measured)];
+type All = [Compared<Vec<Run>, Measured>];
 
 fn text(request: &Request, all: &All) -> String {
     let mut table = table(&[
@@ -248,7 +245,7 @@ fn text(request: &Request, all: &All) -> String {
         "paused\nms",
         "queue KB\nmean / peak",
     ]);
-    for (name, measured) in all {
+    for Compared { name, measured, .. } in all {
         for point in &measured.sweep {
             let Queue { mean, peak } = point.queue_bytes;
             let kilobytes = |bytes: f64| bytes / 1e3;
@@ -276,14 +273,14 @@ fn text(request: &Request, all: &All) -> String {
 
 fn figure(request: &Request, all: &All) -> Figure {
     let over_senders = |title: &str, y: &str, of: fn(&Point) -> Option<f64>| {
-        let line = |(name, measured): &(String, Measured)| {
+        let line = |Compared { name, measured, .. }: &Compared<_, Measured>| {
             let points = measured.sweep.iter().map(|point| (f64::from(point.senders), of(point)));
             (name.clone(), points.collect())
         };
         let content = Content::Lines(all.iter().map(line).collect());
         Panel::new(title, "senders", y, content).absent(NOTHING_ARRIVED)
     };
-    let last = |(name, measured): &(String, Measured)| {
+    let last = |Compared { name, measured, .. }: &Compared<_, Measured>| {
         (name.clone(), measured.sweep.last().and_then(|point| point.completion_ms))
     };
     let most = SENDERS[SENDERS.len() - 1];

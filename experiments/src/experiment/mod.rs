@@ -17,6 +17,7 @@
 mod balance;
 mod cascade;
 mod cnms;
+mod compare;
 mod conduct;
 mod confidence;
 mod deadlock;
@@ -46,6 +47,7 @@ use xoff_config::{Config, ConfigError, Machine, OwnPolicy};
 use xoff_wire::units::BitRate;
 
 pub use crate::namespaces::machine;
+use compare::{Compared, Headline, compare};
 pub use conduct::{Conduct, Verdict};
 pub use given::Given;
 pub use plot::{Content, Figure, Limits, Panel, PlotError, Point, Scale};
@@ -56,7 +58,7 @@ pub use statistics::{Interval, Spread};
 pub use variant::{OWN, VARIANTS, Variant};
 
 use crate::namespaces;
-use crate::{FabricError, Line, Plan, Recorder, Settings, Setup, Stall};
+use crate::{FabricError, Line, Plan, Settings, Stall};
 
 /// One experiment.
 pub struct Experiment {
@@ -76,8 +78,6 @@ pub struct Experiment {
     pub routed: Option<&'static Experiment>,
     /// Who promises that nothing lossless is lost.
     promises: Promises,
-    /// What is told with its confidence where there were several runs: a name, and its place in the JSON.
-    headlines: &'static [(&'static str, &'static str)],
     measure: fn(&Request, &mut Tell<'_>) -> Result<Findings, FabricError>,
 }
 
@@ -420,30 +420,6 @@ pub const SIMULATED_LINES: RangeInclusive<BitRate> = BitRate::from_mbps(5)..=Bit
 
 /// Rate of the lines in the simulator where none is given: that at which sizes and times are those of lines of this machine.
 pub const SIMULATED_LINE: BitRate = Line::REFERENCE;
-
-/// Measures every policy of the request as often as it says, with what the switches are told. The policies take
-/// turns, so that what the machine does meanwhile happens to all of them.
-fn compare<T>(
-    experiment: &Experiment,
-    request: &Request,
-    tell: &mut Tell<'_>,
-    mut measure: impl FnMut(&Variant, &Setup<'_>) -> Result<T, FabricError>,
-) -> Result<Vec<(&'static Variant, Vec<T>)>, FabricError> {
-    let mut measured: Vec<_> = request.policies.iter().map(|&variant| (variant, Vec::new())).collect();
-    for run in 1..=request.runs {
-        for (variant, results) in &mut measured {
-            tell(&format!("{} (run {run} of {})", variant.name, request.runs));
-            let mut told = experiment.told(variant, request, run);
-            told.recorder = request.raw.clone().map(|raw| {
-                let policy = variant.name;
-                Recorder::new(move |record| raw.append(policy, run, record))
-            });
-            let Request { line, ref machine, .. } = *request;
-            results.push(measure(variant, &Setup { line, settings: &told, machine })?);
-        }
-    }
-    Ok(measured)
-}
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]

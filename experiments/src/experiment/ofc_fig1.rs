@@ -5,21 +5,22 @@
 //! whoever pauses more than the flows that cause it. Before the bursts begin both have the way for
 //! themselves: that is F0's solo rate.
 
-use std::slice;
 use std::time::Duration;
 
 use serde::Serialize;
 use xoff_host::Stream;
 use xoff_wire::units::{BitRate, Bytes, Nanos};
 
-use super::plot::{Content, Panel, Point};
+use super::plot::{Content, Panel};
 use super::report::{
     NONE_COMPLETED, add_row, completion, median, median_and_least, median_completion, ms, seconds, table,
 };
 use super::series::Series;
+use super::statistics::p50;
 use super::variant::PLAIN_MIDDLE;
 use super::{
-    Conduct, Experiment, Figure, Findings, Length, Promises, Request, Spread, Tell, Variant, compare,
+    Compared, Conduct, Experiment, Figure, Findings, Headline, Length, Promises, Request, Spread, Tell,
+    Variant, compare,
 };
 use crate::{Account, FabricError, HostId, Line, Load, Plan, Setup, lossless};
 
@@ -32,14 +33,15 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     plans: |variant, line| vec![plan(variant, line).0],
     routed: None,
     promises: Promises::Variants,
-    headlines: &[
-        ("F0, of its solo rate", "/f0/share_of_solo/p50"),
-        ("F0 complete, ms", "/f0/completion_ms/p50"),
-        ("F1 complete, ms", "/f1/completion_ms/p50"),
-        ("bursts, ms", "/burst_completion_ms/p50"),
-    ],
     measure,
 };
+
+const HEADLINES: &[Headline<Measured>] = &[
+    Headline::of("F0, of its solo rate", |of| p50(of.f0.share_of_solo)),
+    Headline::of("F0 complete, ms", |of| p50(of.f0.completion_ms)),
+    Headline::of("F1 complete, ms", |of| p50(of.f1.completion_ms)),
+    Headline::of("bursts, ms", |of| p50(of.burst_completion_ms)),
+];
 
 /// Senders of bursts: F2 to F7.
 const BURSTS: usize = 6;
@@ -100,22 +102,9 @@ struct Hosts {
 }
 
 fn measure(request: &Request, tell: &mut Tell<'_>) -> Result<Findings, FabricError> {
-    let measured = compare(&EXPERIMENT, request, tell, run)?;
-    let mut findings = Findings::default();
-    let mut all = Vec::new();
-    for (variant, runs) in measured {
-        let conduct = Conduct::of(runs.iter().map(|run| &run.account));
-        let measured = Measured::of(&runs);
-        let each = runs.iter().map(|run| Measured::of(slice::from_ref(run)));
-        let name = findings.add(variant, conduct, &measured, each);
-        let rates = |flow: usize| {
-            runs.first().map(|run| run.rates[flow].points(request.line.span(STEP))).unwrap_or_default()
-        };
-        all.push((name, measured, [rates(0), rates(1)]));
-    }
-    findings.text = text(request, &all);
-    findings.figure = figure(request, &all);
-    Ok(findings)
+    let conduct = |_: &Variant, runs: &[Run]| Conduct::of(runs.iter().map(|run| &run.account));
+    let (findings, all) = compare(&EXPERIMENT, (request, tell), run, conduct, Measured::of, HEADLINES)?;
+    Ok(findings.shown(text(request, &all), figure(request, &all)))
 }
 
 fn plan(variant: &Variant, line: Line) -> (Plan, Hosts) {
@@ -221,7 +210,7 @@ impl LongFlow {
     }
 }
 
-type All = [(String, Measured, [Vec<Point>; 2])];
+type All = [Compared<Run, Measured>];
 
 fn title(request: &Request) -> String {
     let line = request.line;
@@ -239,7 +228,7 @@ fn text(request: &Request, all: &All) -> String {
         "bursts, ms\nmin / p25 / p50 / p75 / max",
         "broken\nbursts",
     ]);
-    for (name, of, _) in all {
+    for Compared { name, measured: of, .. } in all {
         let rates = |flow: &LongFlow| format!("{} / {}", median(flow.solo_mbps, 1), median(flow.mbps, 1));
         let percent = of.f0.share_of_solo.map(|share| share.in_units_of(0.01));
         add_row(
@@ -265,12 +254,15 @@ fn text(request: &Request, all: &All) -> String {
 }
 
 fn figure(request: &Request, all: &All) -> Figure {
+    let points = |run: Option<&Run>, flow: usize| {
+        run.map(|run| run.rates[flow].points(request.line.span(STEP))).unwrap_or_default()
+    };
     let over_time = |title: &str, flow: usize| {
-        let lines = all.iter().map(|(name, _, rates)| (name.clone(), rates[flow].clone()));
+        let lines = all.iter().map(|of| (of.name.clone(), points(of.runs.first(), flow)));
         Panel::new(title, "time (s)", "line rate used (Mb/s)", Content::Lines(lines.collect()))
     };
     let spreads = |title: &str, of: fn(&Measured) -> Option<Spread>| {
-        let rows = all.iter().map(|(name, measured, _)| (name.clone(), of(measured)));
+        let rows = all.iter().map(|all| (all.name.clone(), of(&all.measured)));
         let content = Content::Spreads(rows.collect());
         Panel::new(title, "time from due to complete (ms)", "", content).absent(NONE_COMPLETED)
     };

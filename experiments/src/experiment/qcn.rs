@@ -8,7 +8,6 @@
 //! have 10 Gb/s. Here sizes are the paper's at 100 Mb/s, and every rate is in proportion to the line, those
 //! of the reaction points too; what took the paper 1 ms takes 100 ms, and its 300 ms take 30 s.
 
-use std::slice;
 use std::time::Duration;
 
 use serde::Serialize;
@@ -19,21 +18,22 @@ use super::cnms::{self, Told};
 use super::plot::{Content, Limits, Panel, Point, nice_top};
 use super::report::{add_row, median, number, seconds, table};
 use super::series::Series;
-use super::statistics::mean;
+use super::statistics::{mean, p50};
 use super::{
-    Conduct, Experiment, Figure, Findings, Length, Promises, Request, Spread, Tell, Variant, compare,
+    Compared, Conduct, Experiment, Figure, Findings, Headline, Length, Promises, Request, Spread, Tell,
+    Variant, compare,
 };
 use crate::{Account, FabricError, HostId, Line, Live, Load, Plan, Setup, jain, lossless};
 
 const POLICIES: &[&str] = &["pfc", "qcn-egress", "qcn-ingress-arrival", "qcn-ingress-occupancy"];
 
-const HEADLINES: &[(&str, &str)] = &[
-    ("congested, Mb/s\nat first", "/phases/0/congested_mbps/p50"),
-    ("with f5", "/phases/1/congested_mbps/p50"),
-    ("fairness\nat first", "/phases/0/fairness/p50"),
-    ("with f5", "/phases/1/fairness/p50"),
-    ("f1, Mb/s\nat first", "/flows/0/mbps/0/p50"),
-    ("CNMs", "/cnms"),
+const HEADLINES: &[Headline<Measured>] = &[
+    Headline::of("congested, Mb/s\nat first", |of| p50(of.phases.first()?.congested_mbps)),
+    Headline::of("with f5", |of| p50(of.phases.get(WITH_FIFTH)?.congested_mbps)),
+    Headline::of("fairness\nat first", |of| p50(of.phases.first()?.fairness)),
+    Headline::of("with f5", |of| p50(of.phases.get(WITH_FIFTH)?.fairness)),
+    Headline::of("f1, Mb/s\nat first", |of| p50(*of.flows.first()?.mbps.first()?)),
+    Headline::of("CNMs", |of| Some(of.cnms as f64)),
 ];
 
 pub(super) const FAN_IN: Experiment = Experiment {
@@ -45,7 +45,6 @@ pub(super) const FAN_IN: Experiment = Experiment {
     plans: |_, line| vec![plan(Scene::FanIn, line).0],
     routed: None,
     promises: Promises::Variants,
-    headlines: HEADLINES,
     measure: |request, tell| measure(Scene::FanIn, request, tell),
 };
 
@@ -58,7 +57,6 @@ pub(super) const SHARED_INPUT: Experiment = Experiment {
     plans: |_, line| vec![plan(Scene::SharedInput, line).0],
     routed: None,
     promises: Promises::Variants,
-    headlines: HEADLINES,
     measure: |request, tell| measure(Scene::SharedInput, request, tell),
 };
 
@@ -78,6 +76,8 @@ const SIXTH: usize = 5;
 const NAMES: [&str; 6] = ["f1", "f2", "f3", "f4", "f5", "f6"];
 /// Of equal length: without f5, with it, without it.
 const PHASES: u64 = 3;
+/// The phase in which f5 sends.
+const WITH_FIFTH: usize = 1;
 /// Points of a rate in a plot, for each phase.
 const POINTS: u64 = 40;
 const LOOK: Duration = Duration::from_millis(5);
@@ -162,18 +162,11 @@ fn lasts(request: &Request) -> Nanos {
 fn measure(scene: Scene, request: &Request, tell: &mut Tell<'_>) -> Result<Findings, FabricError> {
     let at_100_mbps = Nanos(Nanos::from_secs(request.seconds.into()).0 / PHASES);
     let phase = request.line.span(at_100_mbps);
-    let measured = compare(scene.experiment(), request, tell, |_, setup| run(scene, setup, at_100_mbps))?;
-    let mut findings = Findings::default();
-    let mut all = Vec::new();
-    for (variant, runs) in measured {
-        let conduct = Conduct::of(runs.iter().map(|run| &run.account));
-        let measured = Measured::of(scene, phase, &runs);
-        let each = runs.iter().map(|run| Measured::of(scene, phase, slice::from_ref(run)));
-        all.push((findings.add(variant, conduct, &measured, each), measured));
-    }
-    findings.text = text(scene, request, &all);
-    findings.figure = figure(scene, request, &all);
-    Ok(findings)
+    let run = |_: &Variant, setup: &Setup<'_>| run(scene, setup, at_100_mbps);
+    let conduct = |_: &Variant, runs: &[Run]| Conduct::of(runs.iter().map(|run| &run.account));
+    let measured = |runs: &[Run]| Measured::of(scene, phase, runs);
+    let (findings, all) = compare(scene.experiment(), (request, tell), run, conduct, measured, HEADLINES)?;
+    Ok(findings.shown(text(scene, request, &all), figure(scene, request, &all)))
 }
 
 struct Hosts {
@@ -285,7 +278,7 @@ impl Flow {
     }
 }
 
-type All = [(String, Measured)];
+type All = [Compared<Run, Measured>];
 
 fn title(scene: Scene, request: &Request) -> String {
     let line = request.line;
@@ -307,7 +300,7 @@ fn text(scene: Scene, request: &Request, all: &All) -> String {
     let flows = scene.flows();
     let mut rates = table(&[&["policy", "time, s"], flows, &["congested\nport", "fairness"]].concat());
     let mut cnms = table(&[&["CNMs (mean feedback)"], flows, &["all", "malformed"]].concat());
-    for (name, of) in all {
+    for Compared { name, measured: of, .. } in all {
         for (place, phase) in of.phases.iter().enumerate() {
             let mut row = vec![
                 name.clone(),
@@ -334,12 +327,12 @@ fn text(scene: Scene, request: &Request, all: &All) -> String {
 }
 
 fn figure(scene: Scene, request: &Request, all: &All) -> Figure {
-    let rates = all.iter().flat_map(|(_, of)| &of.flows).flat_map(|flow| &flow.rates);
+    let rates = all.iter().flat_map(|all| &all.measured.flows).flat_map(|flow| &flow.rates);
     let limits = Limits {
         x: Some((0.0, lasts(request).0 as f64 / 1e9)),
         top: Some(nice_top(rates.filter_map(|point| point.1))),
     };
-    let panels = |(name, of): &(String, Measured)| {
+    let panels = |Compared { name, measured: of, .. }: &Compared<_, Measured>| {
         let rates = of.flows.iter().map(|flow| (flow.flow.to_owned(), flow.rates.clone())).collect();
         let title = format!("{name}: rates");
         let rates = Panel::new(&title, "time (s)", "line rate used (Mb/s)", Content::Lines(rates));

@@ -11,7 +11,8 @@ use serde_json::Value;
 use xoff_config::quantity;
 use xoff_wire::units::Nanos;
 
-use super::confidence::{self, Intervals};
+use super::compare::Headline;
+use super::confidence;
 use super::plot::{Content, Panel};
 use super::statistics::{Interval, p50};
 use super::{Conduct, Experiment, Figure, Given, Request, Spread, Variant, Verdict};
@@ -27,6 +28,8 @@ pub(super) const NOTHING_ARRIVED: &str = "nothing arrived";
 /// What was measured of each policy.
 #[derive(Debug, Default)]
 pub struct Findings {
+    /// Titles of the main results.
+    headlines: Vec<&'static str>,
     policies: Vec<Outcome>,
     /// What the experiment is sure of beforehand and did not see.
     pub unmet: Vec<String>,
@@ -45,21 +48,30 @@ struct Outcome {
     conduct: Conduct,
     /// As JSON, its conduct too.
     measured: Value,
-    intervals: Intervals,
+    /// Of each main result.
+    headlines: Vec<Option<Interval>>,
 }
 
 impl Findings {
+    /// None yet, with these main results.
+    pub(super) fn new<M>(headlines: &[Headline<M>]) -> Findings {
+        Findings { headlines: headlines.iter().map(|of| of.title).collect(), ..Findings::default() }
+    }
+
+    /// The same with what people read and look at.
+    pub(super) fn shown(self, text: String, figure: Figure) -> Findings {
+        Findings { text, figure, ..self }
+    }
+
     /// One more policy: its conduct, and beside it what this experiment measures, in all runs together and in
     /// `each` by itself. Returns what it is called in tables and figures, where one that lost frames is marked.
-    ///
-    /// # Panics
-    /// Where `measured` is no object; it is one for every struct.
-    pub fn add<M: Serialize>(
+    pub(super) fn add<M: Serialize>(
         &mut self,
         variant: &'static Variant,
         conduct: Conduct,
         measured: &M,
-        each: impl IntoIterator<Item = M>,
+        each: &[M],
+        headlines: &[Headline<M>],
     ) -> String {
         let mut all = serde_json::to_value(&conduct).expect("numbers have a JSON form");
         let measured = serde_json::to_value(measured).expect("numbers have a JSON form");
@@ -73,7 +85,10 @@ impl Findings {
         into.insert("ci95".to_owned(), ci95);
         let name = label(variant, &conduct);
         let promises = variant.lossless;
-        self.policies.push(Outcome { variant, promises, conduct, measured: all, intervals });
+        let headline =
+            |of: &Headline<M>| (of.interval)(&each.iter().filter_map(of.value).collect::<Vec<_>>());
+        let headlines = headlines.iter().map(headline).collect();
+        self.policies.push(Outcome { variant, promises, conduct, measured: all, headlines });
         name
     }
 
@@ -122,9 +137,8 @@ pub struct Report {
     pub unmet: Vec<String>,
     #[serde(skip)]
     text: String,
-    /// What is told with its confidence: name and place.
     #[serde(skip)]
-    headlines: &'static [(&'static str, &'static str)],
+    headlines: Vec<&'static str>,
     /// What people look at.
     #[serde(skip)]
     pub figure: Figure,
@@ -169,7 +183,7 @@ impl Report {
             policies: findings.policies,
             unmet: findings.unmet,
             text: findings.text,
-            headlines: experiment.headlines,
+            headlines: findings.headlines,
             figure: findings.figure,
         }
     }
@@ -218,15 +232,12 @@ impl Report {
 
     /// The headlines with their confidence; `None` where there was one run.
     fn intervals(&self) -> Option<Table> {
-        let any = self.policies.iter().any(|of| !of.intervals.is_empty());
-        let header =
-            [&["mean ± 95 %"][..], &self.headlines.iter().map(|of| of.0).collect::<Vec<_>>()].concat();
-        let mut table = table(&header);
+        let mut table = table(&[&["mean ± 95 %"], &self.headlines[..]].concat());
         for of in &self.policies {
-            let cells = self.headlines.iter().map(|(_, place)| interval(of.intervals.get(*place)));
+            let cells = of.headlines.iter().map(|of| interval(of.as_ref()));
             add_row(&mut table, [label(of.variant, &of.conduct)].into_iter().chain(cells));
         }
-        (any && !self.headlines.is_empty()).then_some(table)
+        self.policies.iter().any(|of| of.headlines.iter().any(Option::is_some)).then_some(table)
     }
 }
 
@@ -389,11 +400,14 @@ mod tests {
         goodput_mbps: f64,
     }
 
+    const HEADLINES: &[Headline<Measured>] = &[Headline::of("goodput, Mb/s", |of| Some(of.goodput_mbps))];
+
     fn of_runs(conducts: [Conduct; 2], goodputs: &[f64]) -> Report {
-        let mut findings = Findings::default();
+        let mut findings = Findings::new(HEADLINES);
         for (name, conduct) in ["pfc", "pfc-wdrop"].iter().zip(conducts) {
-            let each = goodputs.iter().map(|&goodput_mbps| Measured { goodput_mbps });
-            findings.add(Variant::find(name).unwrap(), conduct, &Measured { goodput_mbps: 90.0 }, each);
+            let each: Vec<_> = goodputs.iter().map(|&goodput_mbps| Measured { goodput_mbps }).collect();
+            let all = Measured { goodput_mbps: 90.0 };
+            findings.add(Variant::find(name).unwrap(), conduct, &all, &each, HEADLINES);
         }
         let given = vec!["class.3.xoff=80KB".parse().unwrap()];
         let request = Request { seed: 5, given, ..Request::new(Vec::new(), BitRate::from_mbps(100)) };
@@ -430,15 +444,14 @@ mod tests {
 
     #[test]
     fn what_was_measured_several_times_has_its_confidence_in_table_and_json() {
-        let headlines = &[("goodput, Mb/s", "/goodput_mbps")];
-        let of = Report { headlines, runs: 2, ..of_runs([clean(), clean()], &[89.0, 91.0]) };
+        let of = Report { runs: 2, ..of_runs([clean(), clean()], &[89.0, 91.0]) };
         // Deviation sqrt(2), error 1, t with one degree of freedom 12.706.
         assert!(of.to_string().contains("90.0 ± 12.7"), "{of}");
         let json = serde_json::to_value(&of).unwrap();
         let interval = &json["policies"]["pfc"]["ci95"]["/goodput_mbps"];
         assert_eq!((interval["mean"].as_f64(), interval["runs"].as_u64()), (Some(90.0), Some(2)));
         assert!((interval["high"].as_f64().unwrap() - 102.706).abs() < 1e-9);
-        let once = Report { headlines, ..report([clean(), clean()]) };
+        let once = report([clean(), clean()]);
         assert!(!once.to_string().contains('±'), "{once}");
         assert!(serde_json::to_value(&once).unwrap()["policies"]["pfc"]["ci95"].is_null());
     }

@@ -8,7 +8,6 @@
 //! The memory is the paper's: a little for each queue, and a pool for all of it, of which a queue and a port may have
 //! so much. Room above XOFF is in the pool too, so that here nobody can promise to lose nothing.
 
-use std::slice;
 use std::time::Duration;
 
 use fastrand::Rng;
@@ -18,8 +17,10 @@ use xoff_wire::units::{Bytes, Class, Nanos};
 
 use super::plot::{Content, Panel};
 use super::report::{NONE_COMPLETED, add_row, completion, ms, number, table};
+use super::statistics::p50;
 use super::{
-    Conduct, Experiment, Figure, Findings, Length, Promises, Request, Spread, Tell, Variant, compare,
+    Compared, Conduct, Experiment, Figure, Findings, Headline, Length, Promises, Request, Spread, Tell,
+    Variant, compare,
 };
 use crate::{Account, FabricError, HostId, Line, Load, Plan, Settings, Setup, lossless};
 
@@ -39,16 +40,17 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     plans: |_, line| vec![plan(line).0],
     routed: None,
     promises: Promises::Nobody,
-    headlines: &[
-        ("query, ms\nmedian", "/query/completion_ms/p50"),
-        ("query, ms\nmost", "/query/completion_ms/max"),
-        ("short, ms\nmedian", "/short/completion_ms/p50"),
-        ("short, ms\nmost", "/short/completion_ms/max"),
-        ("long, ms\nmost", "/long/completion_ms/max"),
-        ("frames lost", "/frames_lost"),
-    ],
     measure,
 };
+
+const HEADLINES: &[Headline<Measured>] = &[
+    Headline::of("query, ms\nmedian", |of| p50(of.query.completion_ms)),
+    Headline::of("query, ms\nmost", |of| Some(of.query.completion_ms?.max)),
+    Headline::of("short, ms\nmedian", |of| p50(of.short.completion_ms)),
+    Headline::of("short, ms\nmost", |of| Some(of.short.completion_ms?.max)),
+    Headline::of("long, ms\nmost", |of| Some(of.long.completion_ms?.max)),
+    Headline::of("frames lost", |of| Some(of.frames_lost as f64)),
+];
 
 const HOSTS: usize = 8;
 /// Flows begin so long.
@@ -154,19 +156,19 @@ struct Flow {
 }
 
 fn measure(request: &Request, tell: &mut Tell<'_>) -> Result<Findings, FabricError> {
-    let measured = compare(&EXPERIMENT, request, tell, |_, setup| run(setup))?;
-    let mut findings = Findings::default();
-    let mut all = Vec::new();
-    for (variant, runs) in measured {
+    let conduct = |_: &Variant, runs: &[Run]| -> Conduct {
         let classes = Kind::ALL.map(Kind::class);
-        let conduct = runs.iter().map(|run| Conduct::of_classes(&run.account, &classes)).sum();
-        let measured = Measured::of(&runs);
-        let each = runs.iter().map(|run| Measured::of(slice::from_ref(run)));
-        all.push((findings.add(variant, conduct, &measured, each), measured));
-    }
-    findings.text = text(request, &all);
-    findings.figure = figure(request, &all);
-    Ok(findings)
+        runs.iter().map(|run| Conduct::of_classes(&run.account, &classes)).sum()
+    };
+    let (findings, all) = compare(
+        &EXPERIMENT,
+        (request, tell),
+        |_: &Variant, setup: &Setup<'_>| run(setup),
+        conduct,
+        Measured::of,
+        HEADLINES,
+    )?;
+    Ok(findings.shown(text(request, &all), figure(request, &all)))
 }
 
 /// The paper's memory and thresholds, at least: what is below them at slow lines is soon less than a frame. A variant
@@ -318,7 +320,7 @@ impl Measured {
     }
 }
 
-type All = [(String, Measured)];
+type All = [Compared<Run, Measured>];
 
 fn title(request: &Request) -> String {
     let line = request.line;
@@ -339,7 +341,7 @@ fn text(request: &Request, all: &All) -> String {
         "hosts held\nms",
         "most at a port\nKB",
     ]);
-    for (name, of) in all {
+    for Compared { name, measured: of, .. } in all {
         add_row(
             &mut table,
             [
@@ -363,12 +365,12 @@ fn text(request: &Request, all: &All) -> String {
 
 fn figure(request: &Request, all: &All) -> Figure {
     let spreads = |title: &str, of: fn(&Measured) -> &Flows| {
-        let rows = all.iter().map(|(name, measured)| (name.clone(), of(measured).completion_ms));
+        let rows = all.iter().map(|all| (all.name.clone(), of(&all.measured).completion_ms));
         let content = Content::Spreads(rows.collect());
         Panel::new(title, "time from due to complete (ms)", "", content).absent(NONE_COMPLETED)
     };
     let bars = |title: &str, x: &str, of: fn(&Measured) -> f64| {
-        let rows = all.iter().map(|(name, measured)| (name.clone(), vec![(0.0, of(measured))]));
+        let rows = all.iter().map(|all| (all.name.clone(), vec![(0.0, of(&all.measured))]));
         Panel::new(title, x, "", Content::Spans(rows.collect()))
     };
     Figure {

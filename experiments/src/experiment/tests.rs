@@ -191,7 +191,7 @@ fn policies_take_turns() {
     let policies = vec![&VARIANTS[0], &VARIANTS[1]];
     let request = Request { runs: 2, ..Request::new(policies, BitRate::from_mbps(100)) };
     let mut order = Vec::new();
-    let measured = compare(&EXPERIMENTS[0], &request, &mut |_| (), |variant, _| {
+    let measured = compare::in_turns(&EXPERIMENTS[0], &request, &mut |_| (), |variant, _| {
         order.push(variant.name);
         Ok(order.len())
     });

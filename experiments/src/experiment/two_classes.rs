@@ -4,18 +4,19 @@
 //! first the higher class is alone. Plain PFC treats both alike: once both are there, either is held to
 //! its half. Who pauses lower classes first leaves the higher one its rate.
 
-use std::slice;
 use std::time::Duration;
 
 use serde::Serialize;
 use xoff_host::Stream;
 use xoff_wire::units::{BitRate, Class, Nanos};
 
-use super::plot::{Content, Limits, Panel, Point};
+use super::plot::{Content, Limits, Panel};
 use super::report::{add_row, median, median_and_least, number, seconds, table};
 use super::series::Series;
+use super::statistics::p50;
 use super::{
-    Conduct, Experiment, Figure, Findings, Length, Promises, Request, Spread, Tell, Variant, compare,
+    Compared, Conduct, Experiment, Figure, Findings, Headline, Length, Promises, Request, Spread, Tell,
+    Variant, compare,
 };
 use crate::{Account, FabricError, HostId, LOSSLESS, Line, Load, Plan, Settings, Setup, lossless};
 
@@ -28,14 +29,15 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     plans: |_, line| vec![plan(line).0],
     routed: None,
     promises: Promises::Variants,
-    headlines: &[
-        ("class 3 alone\nMb/s", "/higher_alone_mbps/p50"),
-        ("class 3\nMb/s", "/higher/mbps/p50"),
-        ("class 2\nMb/s", "/lower/mbps/p50"),
-        ("class 3\nXOFF", "/higher/xoff_sent"),
-    ],
     measure,
 };
+
+const HEADLINES: &[Headline<Measured>] = &[
+    Headline::of("class 3 alone\nMb/s", |of| p50(of.higher_alone_mbps)),
+    Headline::of("class 3\nMb/s", |of| p50(of.higher.mbps)),
+    Headline::of("class 2\nMb/s", |of| p50(of.lower.mbps)),
+    Headline::of("class 3\nXOFF", |of| Some(of.higher.xoff_sent as f64)),
+];
 
 const LOWER: Class = Class::ALL[2];
 /// CS2.
@@ -87,21 +89,18 @@ impl Run {
 }
 
 fn measure(request: &Request, tell: &mut Tell<'_>) -> Result<Findings, FabricError> {
-    let measured = compare(&EXPERIMENT, request, tell, |_, setup| run(setup))?;
-    let mut findings = Findings::default();
-    let mut all = Vec::new();
-    for (variant, runs) in measured {
-        let conduct = runs.iter().map(|run| Conduct::of_classes(&run.account, &[LOSSLESS, LOWER])).sum();
-        let measured = Measured::of(&runs);
-        let each = runs.iter().map(|run| Measured::of(slice::from_ref(run)));
-        let name = findings.add(variant, conduct, &measured, each);
-        let rates =
-            runs.first().map(|run| [0, 1].map(|class| run.rates[class].points(request.line.span(STEP))));
-        all.push((name, measured, rates.unwrap_or_default()));
-    }
-    findings.text = text(request, &all);
-    findings.figure = figure(request, &all);
-    Ok(findings)
+    let conduct = |_: &Variant, runs: &[Run]| -> Conduct {
+        runs.iter().map(|run| Conduct::of_classes(&run.account, &[LOSSLESS, LOWER])).sum()
+    };
+    let (findings, all) = compare(
+        &EXPERIMENT,
+        (request, tell),
+        |_: &Variant, setup: &Setup<'_>| run(setup),
+        conduct,
+        Measured::of,
+        HEADLINES,
+    )?;
+    Ok(findings.shown(text(request, &all), figure(request, &all)))
 }
 
 /// Both classes alike.
@@ -172,7 +171,7 @@ impl OfClass {
     }
 }
 
-type All = [(String, Measured, [Vec<Point>; 2])];
+type All = [Compared<Run, Measured>];
 
 fn title(request: &Request) -> String {
     let line = request.line;
@@ -191,7 +190,7 @@ fn text(request: &Request, all: &All) -> String {
         "XOFF\nclass 3 / class 2",
         "senders held, ms\nclass 3 / class 2",
     ]);
-    for (name, of, _) in all {
+    for Compared { name, measured: of, .. } in all {
         add_row(
             &mut table,
             [
@@ -209,12 +208,13 @@ fn text(request: &Request, all: &All) -> String {
 fn figure(request: &Request, all: &All) -> Figure {
     let top = Some(request.line.bits_per_second() as f64 * 1.08 / 1e6);
     let over_time = |title: &str, place: usize| {
-        let lines = all.iter().map(|(name, _, rates)| (name.clone(), rates[place].clone()));
+        let points = |run: &Run| run.rates[place].points(request.line.span(STEP));
+        let lines = all.iter().map(|of| (of.name.clone(), of.runs.first().map(points).unwrap_or_default()));
         Panel::new(title, "time (s)", "line rate used (Mb/s)", Content::Lines(lines.collect()))
             .within(Limits { x: None, top })
     };
     let held = |title: &str, of: fn(&Measured) -> &OfClass| {
-        let row = |(name, measured, _): &(String, Measured, _)| {
+        let row = |Compared { name, measured, .. }: &Compared<_, Measured>| {
             (name.clone(), vec![(0.0, of(measured).paused_ms / f64::from(request.runs))])
         };
         let x = "time in pause, all senders, mean of runs (ms)";

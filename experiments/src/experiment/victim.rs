@@ -8,7 +8,6 @@
 //! so that beyond an eighth of the line a fair switch, too, has to hold them. So the load is swept from below
 //! that share to well above it.
 
-use std::slice;
 use std::time::Duration;
 
 use serde::Serialize;
@@ -22,7 +21,8 @@ use super::series::Series;
 use super::statistics::p50;
 use super::variant::ON_ONE_SWITCH;
 use super::{
-    Conduct, Experiment, Figure, Findings, Length, Promises, Request, Spread, Tell, Variant, compare,
+    Compared, Conduct, Experiment, Figure, Findings, Headline, Length, Promises, Request, Spread, Tell,
+    Variant, compare,
 };
 use crate::{
     Account, FabricError, HostId, LOSSLESS, Line, Live, Load, Plan, PortOf, Setup, lossless, settled,
@@ -37,17 +37,18 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     plans: |_, line| vec![plan(line).0],
     routed: None,
     promises: Promises::Variants,
-    headlines: &[
-        ("victim, ms\n64 KB, 10 %", "/sweep/1/victim/completion_ms/p50"),
-        ("64 KB, 15 %", "/sweep/2/victim/completion_ms/p50"),
-        ("small, 10 %", "/small/1/victim/completion_ms/p50"),
-        ("light, ms\n64 KB, 10 %", "/sweep/1/light_messages/completion_ms/p50"),
-        ("64 KB, 15 %", "/sweep/2/light_messages/completion_ms/p50"),
-        ("small, 10 %", "/small/1/light_messages/completion_ms/p50"),
-        ("victim, Mb/s\n64 KB, 15 %", "/sweep/2/victim/mbps/p50"),
-    ],
     measure,
 };
+
+const HEADLINES: &[Headline<Measured>] = &[
+    Headline::of("victim, ms\n64 KB, 10 %", |of| p50(of.at(10)[0]?.victim.completion_ms)),
+    Headline::of("64 KB, 15 %", |of| p50(of.at(15)[0]?.victim.completion_ms)),
+    Headline::of("small, 10 %", |of| p50(of.at(10)[1]?.victim.completion_ms)),
+    Headline::of("light, ms\n64 KB, 10 %", |of| p50(of.at(10)[0]?.light_messages.completion_ms)),
+    Headline::of("64 KB, 15 %", |of| p50(of.at(15)[0]?.light_messages.completion_ms)),
+    Headline::of("small, 10 %", |of| p50(of.at(10)[1]?.light_messages.completion_ms)),
+    Headline::of("victim, Mb/s\n64 KB, 15 %", |of| p50(of.at(15)[0]?.victim.mbps)),
+];
 
 const HEAVY: usize = 6;
 const LIGHT: usize = 2;
@@ -171,24 +172,19 @@ struct Scene {
 }
 
 fn measure(request: &Request, tell: &mut Tell<'_>) -> Result<Findings, FabricError> {
-    let measured = compare(&EXPERIMENT, request, tell, |_, setup| {
+    let run = |_: &Variant, setup: &Setup<'_>| {
         let run = |sizes: Sizes| {
             let runs = sizes.loads.iter().map(move |&percent| run(setup, sizes, percent));
             runs.collect::<Result<Vec<Run>, _>>()
         };
         Ok([run(LONG)?, run(SMALL)?])
-    })?;
-    let mut findings = Findings::default();
-    let mut all = Vec::new();
-    for (variant, runs) in measured {
-        let conduct = Conduct::of(runs.iter().flatten().flatten().map(|run| &run.account));
-        let measured = Measured::of(&runs, request.line);
-        let each = runs.iter().map(|run| Measured::of(slice::from_ref(run), request.line));
-        all.push((findings.add(variant, conduct, &measured, each), measured));
-    }
-    findings.text = text(request, &all);
-    findings.figure = figure(request, &all);
-    Ok(findings)
+    };
+    let conduct = |_: &Variant, runs: &[[Vec<Run>; 2]]| {
+        Conduct::of(runs.iter().flatten().flatten().map(|run| &run.account))
+    };
+    let measured = |runs: &[[Vec<Run>; 2]]| Measured::of(runs, request.line);
+    let (findings, all) = compare(&EXPERIMENT, (request, tell), run, conduct, measured, HEADLINES)?;
+    Ok(findings.shown(text(request, &all), figure(request, &all)))
 }
 
 fn run(setup: &Setup<'_>, sizes: Sizes, light_percent: u64) -> Result<Run, FabricError> {
@@ -318,6 +314,11 @@ impl Measured {
         };
         Measured { sweep: of(0, LONG), small: of(1, SMALL) }
     }
+
+    /// With messages of 64 KB, and with small ones.
+    fn at(&self, percent: u64) -> [Option<&Point>; 2] {
+        [&self.sweep, &self.small].map(|of| of.iter().find(|point| point.light_percent == percent))
+    }
 }
 
 impl Point {
@@ -368,7 +369,7 @@ impl Delivery {
     }
 }
 
-type All = [(String, Measured)];
+type All = [Compared<[Vec<Run>; 2], Measured>];
 
 const LOAD_X: &str = "offered to the congested port by each light sender (% of a line)";
 
@@ -400,7 +401,7 @@ fn text(request: &Request, all: &All) -> String {
         );
         format!("{} / {congested}", median(of.solo_completion_ms, 1))
     };
-    for (name, measured) in all {
+    for Compared { name, measured, .. } in all {
         for of in measured.sweep.iter().chain(&measured.small) {
             add_row(
                 &mut table,
@@ -438,8 +439,9 @@ fn figure(request: &Request, all: &All) -> Figure {
     };
     let over_load = |title: &str, y: &str, of: &Of, alone: Option<&Of>| {
         let through = |measured: &Measured, of: &Of| through(&measured.sweep, of);
-        let alone = all.first().zip(alone).map(|((_, first), of)| ("alone".to_owned(), through(first, of)));
-        let lines = all.iter().map(|(name, measured)| (name.clone(), through(measured, of)));
+        let alone =
+            all.first().zip(alone).map(|(first, of)| ("alone".to_owned(), through(&first.measured, of)));
+        let lines = all.iter().map(|of_policy| (of_policy.name.clone(), through(&of_policy.measured, of)));
         Panel::new(title, LOAD_X, y, Content::Lines(alone.into_iter().chain(lines).collect()))
     };
     let rate = |title: &str, of: fn(&Point) -> &Delivery| {
@@ -452,7 +454,7 @@ fn figure(request: &Request, all: &All) -> Figure {
         over_load(title, completion_y, &|p| p50(of(p).completion_ms), None).absent(NONE_COMPLETED)
     };
     let small = |title: &str, of: fn(&Point) -> &Delivery| {
-        let line = |(name, measured): &(String, Measured)| {
+        let line = |Compared { name, measured, .. }: &Compared<_, Measured>| {
             (name.clone(), through(&measured.small, &|p| p50(of(p).completion_ms)))
         };
         Panel::new(title, LOAD_X, completion_y, Content::Lines(all.iter().map(line).collect()))

@@ -12,6 +12,7 @@ use super::paths::{self, ADAPTIVE, FLOW, FRAME, HOSTS, SPREADS, SpreadCase};
 use crate::experiment::kernel_hosts::{Bulk, Carried, one_class, receive_buffer, sender};
 use crate::experiment::plot::{Content, Limits, Panel, nice_top};
 use crate::experiment::report::{add_row, median, median_and_least, number, table};
+use crate::experiment::statistics::p50;
 use crate::experiment::{Conduct, Spread};
 use crate::kernel::{Counts, Ecn, LossDetection, Options};
 use crate::{FabricError, HostId, LOSSLESS, Line, Plan, PortOf, Setup, jain};
@@ -186,6 +187,12 @@ impl Point {
     }
 }
 
+/// The median of what all flows got together in one case.
+pub(super) fn goodput(points: &[Point], by: &SpreadCase, detection: LossDetection) -> Option<f64> {
+    let is_it = |of: &&Point| (of.spread, of.detection) == (by.name, detection.name());
+    p50(points.iter().find(is_it)?.goodput_mbps)
+}
+
 /// By policy.
 type All<'a> = [(&'a str, &'a [Point])];
 
@@ -278,12 +285,6 @@ mod tests {
     use super::*;
     use crate::experiment::{Experiment, LINES, Verdict};
     use crate::{Account, Settings, Totals};
-
-    #[test]
-    fn headlines_are_those_of_the_cases_that_they_name() {
-        let name = |place: usize| (CASES[place].spread.name, CASES[place].detection.name());
-        assert_eq!([0, 4, 5].map(name), [("flow", "rack"), ("adaptive", "rack"), ("adaptive", "dupack")]);
-    }
 
     #[test]
     fn nics_and_switches_can_be_as_they_are_told_and_whatever_comes_is_in_the_class() {

@@ -4,10 +4,18 @@ use xoff_host::Stream;
 
 use super::story::{Chain, Story};
 use super::{
-    EXPERIMENT, Findings, GPU_3_PERCENT, OFFERED_PERCENT, OTHER_PERCENT, Request, Run, SEND, Tell,
-    other_class, percent_of, watched,
+    EXPERIMENT, Findings, GPU_3_PERCENT, Headline, Measured, OFFERED_PERCENT, OTHER_PERCENT, Request, Run,
+    SEND, Tell, other_class, percent_of, watched,
 };
 use crate::{FabricError, HostId, Line, Load, Plan, Setup, lossless};
+
+const HEADLINES: &[Headline<Measured>] = &[
+    Headline::of("1-3 rail-c\nholds, ms", |of| of.at_ms("1-3", "rail-c")),
+    Headline::of("5-7 spine\nholds rail-a", |of| of.at_ms("5-7", "rail-a")),
+    Headline::of("9 rail-a\nholds gpu-1", |of| of.at_ms("9", "gpu-1")),
+    Headline::of("10-12 rail-c\nreleases", |of| of.at_ms("10-12", "rail-c")),
+    Headline::of("14 rail-a\nreleases gpu-1", |of| of.at_ms("14", "gpu-1")),
+];
 
 /// With the senders, who receives, and both ends of the other class.
 pub(super) fn plan(line: Line) -> (Plan, [HostId; 2], HostId, [HostId; 2]) {
@@ -37,7 +45,7 @@ fn run(setup: &Setup<'_>) -> Result<Run, FabricError> {
 }
 
 pub(super) fn measure(request: &Request, tell: &mut Tell<'_>) -> Result<Findings, FabricError> {
-    super::measure(&EXPERIMENT, &story(), run, request, tell)
+    super::measure((&EXPERIMENT, &story()), HEADLINES, run, request, tell)
 }
 
 pub(super) fn story() -> Story {

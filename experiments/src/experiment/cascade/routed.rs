@@ -14,10 +14,18 @@ use xoff_host::Stream;
 
 use super::story::{Chain, Story};
 use super::{
-    BESIDE_PERCENT, Findings, Flow, GPU_3_PERCENT, OFFERED_PERCENT, OTHER_PERCENT, ROUTED, Request, Run,
-    SEND, Tell, other_class, percent_of, watched,
+    BESIDE_PERCENT, Findings, Flow, GPU_3_PERCENT, Headline, Measured, OFFERED_PERCENT, OTHER_PERCENT,
+    ROUTED, Request, Run, SEND, Tell, other_class, percent_of, watched,
 };
 use crate::{FabricError, HostId, LOSSLESS, Line, Load, Plan, PortOf, Setup, lossless};
+
+const HEADLINES: &[Headline<Measured>] = &[
+    Headline::of("1-3 leaf-2 holds\nspine-1, ms", |of| of.at_ms("1-3", "spine-1")),
+    Headline::of("5-7 spine-1\nholds leaf-1", |of| of.at_ms("5-7", "spine-1")),
+    Headline::of("9 leaf-1\nholds gpu-1", |of| of.at_ms("9", "gpu-1")),
+    Headline::of("10-12 leaf-2\nreleases spine-1", |of| of.at_ms("10-12", "spine-1")),
+    Headline::of("14 leaf-1\nreleases gpu-1", |of| of.at_ms("14", "gpu-1")),
+];
 
 /// What is to be built, and who is who in it.
 pub(super) struct Scene {
@@ -91,7 +99,7 @@ fn astray(Flow { from, by, .. }: &Flow, sent: (u64, u64), left: (u64, u64)) -> O
 }
 
 pub(super) fn measure(request: &Request, tell: &mut Tell<'_>) -> Result<Findings, FabricError> {
-    super::measure(&ROUTED, &story(), run, request, tell)
+    super::measure((&ROUTED, &story()), HEADLINES, run, request, tell)
 }
 
 pub(super) fn story() -> Story {

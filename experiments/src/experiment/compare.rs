@@ -1,0 +1,82 @@
+//! Measures policies side by side: every policy of a request as often as it says, and what the runs of each come to.
+
+use serde::Serialize;
+
+use super::statistics::Interval;
+use super::{Conduct, Experiment, Findings, Request, Tell, Variant};
+use crate::{FabricError, Recorder, Setup};
+
+/// A main result of an experiment, which is shown with its confidence where there were several runs.
+pub(super) struct Headline<M> {
+    /// The head of its column.
+    pub title: &'static str,
+    /// The interval of one value for each run.
+    pub interval: fn(&[f64]) -> Option<Interval>,
+    /// The value in what a run measured.
+    pub value: fn(&M) -> Option<f64>,
+}
+
+impl<M> Headline<M> {
+    /// A number.
+    pub(super) const fn of(title: &'static str, value: fn(&M) -> Option<f64>) -> Headline<M> {
+        Headline { title, interval: Interval::of, value }
+    }
+
+    /// Whether something happened in a run: 0 or 1.
+    pub(super) const fn share(title: &'static str, value: fn(&M) -> Option<f64>) -> Headline<M> {
+        Headline { title, interval: Interval::of_share, value }
+    }
+}
+
+/// What became of one policy.
+pub(super) struct Compared<R, M> {
+    /// Its name in tables and figures, where a policy that lost frames is marked.
+    pub name: String,
+    pub runs: Vec<R>,
+    /// What the runs come to together.
+    pub measured: M,
+}
+
+/// Measures every policy of the request. `conduct` and `measured` say what runs of a policy come to.
+pub(super) fn compare<R, M: Serialize>(
+    experiment: &Experiment,
+    (request, tell): (&Request, &mut Tell<'_>),
+    run: impl FnMut(&Variant, &Setup<'_>) -> Result<R, FabricError>,
+    mut conduct: impl FnMut(&Variant, &[R]) -> Conduct,
+    measured: impl Fn(&[R]) -> M,
+    headlines: &[Headline<M>],
+) -> Result<(Findings, Vec<Compared<R, M>>), FabricError> {
+    let mut findings = Findings::new(headlines);
+    let mut all = Vec::new();
+    for (variant, runs) in in_turns(experiment, request, tell, run)? {
+        let together = measured(&runs);
+        let each: Vec<M> = runs.chunks(1).map(&measured).collect();
+        let name = findings.add(variant, conduct(variant, &runs), &together, &each, headlines);
+        all.push(Compared { name, runs, measured: together });
+    }
+    Ok((findings, all))
+}
+
+/// Runs every policy of the request as often as it says. The policies take turns, so that what the machine does meanwhile happens to
+/// all of them.
+pub(super) fn in_turns<R>(
+    experiment: &Experiment,
+    request: &Request,
+    tell: &mut Tell<'_>,
+    mut run: impl FnMut(&Variant, &Setup<'_>) -> Result<R, FabricError>,
+) -> Result<Vec<(&'static Variant, Vec<R>)>, FabricError> {
+    let mut measured: Vec<_> = request.policies.iter().map(|&variant| (variant, Vec::new())).collect();
+    for number in 1..=request.runs {
+        for (variant, results) in &mut measured {
+            tell(&format!("{} (run {number} of {})", variant.name, request.runs));
+            let mut told = experiment.told(variant, request, number);
+            told.recorder = request.raw.clone().map(|raw| {
+                let policy = variant.name;
+                Recorder::new(move |record| raw.append(policy, number, record))
+            });
+            let Request { line, ref machine, .. } = *request;
+            results.push(run(variant, &Setup { line, settings: &told, machine })?);
+        }
+    }
+    Ok(measured)
+}
