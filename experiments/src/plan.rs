@@ -3,14 +3,18 @@
 //! Every station is known to every switch beforehand, on the shortest way to it unless a route says
 //! otherwise, so that no frame is flooded and loops of wires do no harm.
 
-use std::fmt::Write as _;
 use std::net::Ipv4Addr;
 
-use xoff_config::{Config, ConfigError, Hardware, Machine};
+use toml_span::value::{Table, ValueInner};
+use toml_span::{Span, Value};
+use xoff_config::reader::rearrange::{copied, entry, table};
+use xoff_config::reader::{self, Problems};
+use xoff_config::{Config, ConfigError, Hardware, Machine, Problem};
 use xoff_host::payload::ip_address;
 use xoff_wire::units::{BitRate, Class, MacAddr, Nanos, PortId};
 
 use crate::line::Line;
+use crate::set;
 use crate::settings::Settings;
 
 /// The class that fabrics keep lossless.
@@ -84,8 +88,8 @@ struct PlannedSwitch {
     name: String,
     ports: Vec<PlannedPort>,
     role: Role,
-    /// Groups of its ports: name, ports, and other keys.
-    groups: Vec<(String, Vec<PortId>, String)>,
+    /// Groups of its ports: name, ports, and how frames are spread over them.
+    groups: Vec<(String, Vec<PortId>, &'static str)>,
     settings: Settings,
 }
 
@@ -143,6 +147,10 @@ const XOFF: Nanos = Nanos::from_millis(4);
 const XON: Nanos = Nanos::from_millis(2);
 /// How long the machine may keep a switch from running.
 const STALL_BUDGET: &str = "25ms";
+/// The table for ports between switches.
+const TRUNK: &str = "trunk";
+/// What stands for all that an experiment says of a switch, where a problem has a place in it.
+const OWN: &str = "# Said by the experiment.\n";
 
 impl Plan {
     /// Nothing yet, with wires of this rate unless told otherwise.
@@ -151,16 +159,16 @@ impl Plan {
         let line = line.into();
         let mut settings = Settings::default();
         settings
-            .set("switch.http", "false")
-            .text("switch.log", "warn")
-            .set("fdb.capacity", "64")
-            .span("class.3.xoff", line.rate(), line.span(XOFF))
-            .span("class.3.xon", line.rate(), line.span(XON))
-            .set("defaults.flood_unknown", "false")
-            .set("defaults.flood_group", "false")
-            .set("defaults.lldp", "false");
+            .set("switch.http", false)
+            .set("switch.log", "warn")
+            .set("fdb.capacity", 64)
+            .set("class.3.xoff", line.rate().bytes_in(line.span(XOFF)))
+            .set("class.3.xon", line.rate().bytes_in(line.span(XON)))
+            .set("defaults.flood_unknown", false)
+            .set("defaults.flood_group", false)
+            .set("defaults.lldp", false);
         if line.hardware() == Hardware::Software {
-            settings.text("switch.stall_budget", STALL_BUDGET).text("defaults.peer_response", "software");
+            settings.set("switch.stall_budget", STALL_BUDGET).set("defaults.peer_response", "software");
         }
         Plan {
             line,
@@ -191,7 +199,7 @@ impl Plan {
     #[must_use]
     pub fn routed(mut self) -> Plan {
         // The namespace is made when the fabric is.
-        self.settings.set("defaults.routed", "true").text("router.netns", "kernel");
+        self.settings.set("defaults.routed", true).set("router.netns", "kernel");
         Plan { is_routed: true, ..self }
     }
 
@@ -288,11 +296,11 @@ impl Plan {
         ends.filter(move |(here, _)| here.switch == switch)
     }
 
-    /// These ports of one switch lead to the same place; `keys` are lines of its `[[group]]` beside name and ports.
-    pub fn group(&mut self, name: &str, ports: &[PortOf], keys: &str) {
+    /// These ports of one switch lead to the same place; frames are spread over them so.
+    pub fn group(&mut self, name: &str, ports: &[PortOf], spread: &'static str) {
         let Some(first) = ports.first() else { return };
         let members = ports.iter().map(|at| at.port).collect();
-        self.switches[first.switch.0].groups.push((name.to_owned(), members, keys.to_owned()));
+        self.switches[first.switch.0].groups.push((name.to_owned(), members, spread));
     }
 
     /// Frames to `host` leave this switch here, whatever the shortest way is.
@@ -362,54 +370,89 @@ impl Plan {
         variant: &Settings,
         machine: Machine,
     ) -> Result<Config, ConfigError> {
+        let planned = &self.switches[switch.0];
         let under = variant.policy.map_or(String::new(), |policy| format!(" under {policy}"));
-        let name = format!("the configuration of {}{under}", self.switches[switch.0].name);
+        let name = format!("the configuration of {}{under}", planned.name);
         let own_policy = variant.own_policy.clone().or(machine.own_policy);
-        Config::from_toml_on(
-            self.line.hardware(),
-            &name,
-            &self.toml(switch, variant),
-            Machine { own_policy, ..machine },
-        )
+        let machine = Machine { own_policy, ..machine };
+        let over = if planned.role == Role::Compared { &variant.over[..] } else { &[] };
+        let (config, remarks) = reader::read(&name, &set::written(OWN, over), |over, problems| {
+            let document = self.document(switch, variant, &over, problems);
+            Config::of_document(&document, self.line.hardware(), &machine, problems)
+        })?;
+        Ok(Config { warnings: remarks.warnings, notes: remarks.notes, ..config })
     }
 
-    fn toml(&self, switch: SwitchId, variant: &Settings) -> String {
+    /// What a switch is told: by the plan, by `variant`, and `over` both by the user.
+    fn document<'de>(
+        &self,
+        switch: SwitchId,
+        variant: &Settings,
+        over: &Value<'de>,
+        problems: &mut Problems,
+    ) -> Value<'de> {
         let planned = &self.switches[switch.0];
+        let span = Span::new(0, OWN.len());
         let mut settings = self.settings.clone();
-        // One each, whatever the rates: many switches share the machine.
-        let ports: Vec<String> = planned.ports.iter().map(|port| format!("\"{}\"", port.name)).collect();
-        settings.set("switch.workers", format!("[{{ ports = [{}] }}]", ports.join(", ")));
-        settings.text("switch.name", &planned.name);
+        settings.set("switch.name", planned.name.as_str());
         if planned.role == Role::Compared {
             settings.extend(variant);
         }
         settings.extend(&planned.settings);
-        if planned.role == Role::Compared {
-            settings.laid_over_by(variant);
+        let mut root = settings.document(span);
+        for (path, value) in set::said(over, |path| path.iter().map(String::as_str).collect(), problems) {
+            for place in variant.reach(&path.join(".")) {
+                if let Err(why) = set::put(&mut root, &place.split('.').collect::<Vec<_>>(), copied(value)) {
+                    problems.push(Problem::error(format!("`{place}`: {why}")).at(value.span, "not there"));
+                }
+            }
         }
-        let of_trunks = settings.of_trunks();
-        let mut toml = settings.without_trunks().to_string();
-        for port in &planned.ports {
-            let keys = if port.leads_to_switch { of_trunks.below_port() } else { String::new() };
-            let speed = port.speed.bits_per_second();
-            let identity = format!("name = \"{0}\"\ndevice = \"{0}\"\nspeed = \"{speed}\"", port.name);
-            let _ = write!(toml, "[[port]]\n{identity}\n{keys}");
-        }
-        for (name, ports, keys) in &planned.groups {
-            let names: Vec<&str> =
-                ports.iter().map(|port| planned.ports[port.index()].name.as_str()).collect();
-            let _ = write!(toml, "[[group]]\nname = \"{name}\"\nports = {names:?}\n{keys}");
-        }
-        for host in self.hosts().filter(|_| !self.is_routed) {
+        let text = |text: &str| ValueInner::String(text.to_owned().into());
+        let list = |entries| Value::with_span(ValueInner::Array(entries), span);
+        let of = |keys| Value::with_span(ValueInner::Table(keys), span);
+        let names = |ports: &mut dyn Iterator<Item = &PlannedPort>| {
+            list(ports.map(|port| Value::with_span(text(&port.name), span)).collect())
+        };
+        let mut top = table(root.take()).unwrap_or_default();
+        let of_trunks = top.remove(TRUNK);
+        let port = |port: &PlannedPort| {
+            let trunk = of_trunks.as_ref().filter(|_| port.leads_to_switch);
+            let mut keys = trunk.and_then(|keys| table(copied(keys).take())).unwrap_or_default();
+            let speed = port.speed.bits_per_second().to_string();
+            let identity = [("name", &port.name), ("device", &port.name), ("speed", &speed)];
+            keys.extend(identity.map(|(key, value)| entry(key, text(value), span)));
+            of(keys)
+        };
+        let group = |(name, ports, spread): &(String, Vec<PortId>, &str)| {
+            let mut members = ports.iter().map(|port| &planned.ports[port.index()]);
+            let ports = names(&mut members).take();
+            of(Table::from([
+                entry("name", text(name), span),
+                entry("ports", ports, span),
+                entry("spread", text(spread), span),
+            ]))
+        };
+        let station = |host: HostId| {
             let port = self.next_port(switch, host);
             let group = planned.groups.iter().find(|(_, ports, _)| ports.contains(&port));
             let by = match group {
-                Some((name, ..)) => format!("group = \"{name}\""),
-                None => format!("port = \"{}\"", planned.ports[port.index()].name),
+                Some((name, ..)) => entry("group", text(name), span),
+                None => entry("port", text(&planned.ports[port.index()].name), span),
             };
-            let _ = write!(toml, "[[fdb.static]]\nmac = \"{}\"\n{by}\n", host.address());
+            of(Table::from([entry("mac", text(&host.address().to_string()), span), by]))
+        };
+        let stations = self.hosts().filter(|_| !self.is_routed).map(station).collect();
+        // One each, whatever the rates: many switches share the machine.
+        let worker = of(Table::from([entry("ports", names(&mut planned.ports.iter()).take(), span)]));
+        top.extend([entry("port", list(planned.ports.iter().map(port).collect()).take(), span)]);
+        if !planned.groups.is_empty() {
+            top.extend([entry("group", list(planned.groups.iter().map(group).collect()).take(), span)]);
         }
-        toml
+        let mut root = of(top);
+        for (path, value) in [(["switch", "workers"], vec![worker]), (["fdb", "static"], stations)] {
+            set::put(&mut root, &path, list(value)).expect("the plan says something of both");
+        }
+        root
     }
 
     /// Where frames to `host` leave `switch`: unless a route says otherwise by the first of the shortest ways.
@@ -454,7 +497,7 @@ mod tests {
         let (a_b, _) = plan.trunk(a, b);
         plan.trunk(b, c);
         let mut variant = Settings::default();
-        variant.text("switch.accounting", "until-forwarded").text("switch.when_full", "stop");
+        variant.set("switch.accounting", "until-forwarded").set("switch.when_full", "stop");
         for switch in plan.switches() {
             plan.config(switch, &variant, Machine::default()).unwrap();
         }
@@ -490,7 +533,7 @@ mod tests {
             let config = plan.config(switch, &Settings::default(), Machine::default()).unwrap();
             assert!(config.switch.ports.iter().all(|port| port.routed), "{config:?}");
             assert!(config.warnings.is_empty(), "{:?}", config.warnings);
-            assert!(!plan.toml(switch, &Settings::default()).contains("fdb.static"));
+            assert!(config.switch.fdb.statics.is_empty());
         }
     }
 
@@ -499,9 +542,9 @@ mod tests {
         let mut plan = Plan::new(BitRate::from_mbps(100));
         let (switch, nic) = (plan.switch("switch"), plan.nic("nic"));
         plan.trunk(switch, nic);
-        [switch, nic].iter().for_each(|&of| _ = plan.settings_of(of).set("class.3.xoff", "60000"));
+        [switch, nic].iter().for_each(|&of| _ = plan.settings_of(of).set("class.3.xoff", 60_000));
         let mut variant = Settings::default();
-        variant.set("class.3.xoff", "70000").lay_over("class.3.xoff", "\"80KB\"");
+        variant.set("class.3.xoff", 70_000).over.push("class.3.xoff=80KB".parse().unwrap());
         let xoff = |of| {
             let config = plan.config(of, &variant, Machine::default()).unwrap();
             config.switch.ports[0].classes[3].xoff.0
@@ -516,13 +559,13 @@ mod tests {
         let (switch, nic) = (plan.switch("switch"), plan.nic("nic"));
         plan.kernel_host("host", nic);
         plan.trunk(switch, nic);
-        plan.settings_of(nic).set("class.3.xon", "1518");
+        plan.settings_of(nic).set("class.3.xon", 1_518);
         let mut variant = Settings::default();
-        variant.set("class.3.xoff", "70000").set("class.3.xon", "60000");
-        variant.text("switch.policy", "ofc").set("trunk.ofc_peer", "true");
+        variant.set("class.3.xoff", 70_000).set("class.3.xon", 60_000);
+        variant.set("switch.policy", "ofc").set("trunk.ofc_peer", true);
         let thresholds = |of| {
             let config = plan.config(of, &variant, Machine::default()).unwrap();
-            assert!(!plan.toml(of, &variant).contains("ofc_peer"), "a NIC knows only PFC");
+            assert!(config.switch.ports.iter().all(|port| !port.ofc_peer), "a NIC knows only PFC");
             let class = &config.switch.ports[0].classes[3];
             (class.xoff.0, class.xon.0)
         };

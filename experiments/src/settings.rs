@@ -1,25 +1,93 @@
-//! What a switch of a fabric is told: keys of its configuration, by their place in the file. And beside
-//! them the reaction points of the hosts, which belong to the congestion points of the switches.
+//! What a switch of a fabric is told: values by their place in a configuration. And beside them the reaction points of the hosts,
+//! which belong to the congestion points of the switches.
 
 use std::collections::BTreeMap;
-use std::fmt::{self, Display};
 
+use toml_span::value::{Table, ValueInner};
+use toml_span::{Span, Value};
 use xoff_config::OwnPolicy;
 use xoff_flow_control::congestion::ReactionSettings;
-use xoff_wire::units::{BitRate, Bytes, Nanos};
+use xoff_wire::units::Bytes;
 
 use crate::record::Recorder;
+use crate::set::Given;
 use crate::stall::Stall;
 
-/// Keys and values by table; a later value replaces an earlier one. Table `trunk` is for all ports that lead
-/// to switches.
+/// A value of a key.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Setting {
+    /// Yes or no.
+    Is(bool),
+    /// A whole number, such as a size in bytes.
+    Number(i64),
+    /// A part of a whole.
+    Part(f64),
+    /// A word, or a text.
+    Text(String),
+    /// Classes.
+    Classes(Vec<u8>),
+}
+
+impl From<bool> for Setting {
+    fn from(is: bool) -> Setting {
+        Setting::Is(is)
+    }
+}
+
+impl From<u64> for Setting {
+    /// TOML has no numbers beyond those of 63 bits.
+    fn from(number: u64) -> Setting {
+        Setting::Number(i64::try_from(number).unwrap_or(i64::MAX))
+    }
+}
+
+impl From<Bytes> for Setting {
+    fn from(size: Bytes) -> Setting {
+        size.0.into()
+    }
+}
+
+impl From<f64> for Setting {
+    fn from(part: f64) -> Setting {
+        Setting::Part(part)
+    }
+}
+
+impl From<&str> for Setting {
+    fn from(text: &str) -> Setting {
+        Setting::Text(text.to_owned())
+    }
+}
+
+impl From<&[u8]> for Setting {
+    fn from(classes: &[u8]) -> Setting {
+        Setting::Classes(classes.to_vec())
+    }
+}
+
+impl Setting {
+    /// As a value of a document; all that an experiment says stands at `span`.
+    pub(crate) fn value(&self, span: Span) -> Value<'static> {
+        let number = |class: &u8| Value::with_span(ValueInner::Integer((*class).into()), span);
+        let value = match self {
+            Setting::Is(is) => ValueInner::Boolean(*is),
+            Setting::Number(number) => ValueInner::Integer(*number),
+            Setting::Part(part) => ValueInner::Float(*part),
+            Setting::Text(text) => ValueInner::String(text.clone().into()),
+            Setting::Classes(classes) => ValueInner::Array(classes.iter().map(number).collect()),
+        };
+        Value::with_span(value, span)
+    }
+}
+
+/// Values by table and key; a later value replaces an earlier one. Table `trunk` is for all ports that lead to switches.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
-    tables: BTreeMap<String, BTreeMap<String, String>>,
+    tables: BTreeMap<String, BTreeMap<String, Setting>>,
     /// Tables of which the second has what the first has.
     copies: Vec<(String, String)>,
-    /// What is said last, of every switch that is compared: place and value.
-    over: Vec<(String, String)>,
+    /// What counts whatever a plan says of a switch that is compared.
+    pub over: Vec<Given>,
     /// Streams of hosts slow down as CNMs ask, by these parameters; `None`: they do not.
     pub reaction: Option<ReactionSettings>,
     /// What is compared, for messages.
@@ -35,27 +103,13 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// A value as it stands in TOML, at `path`: `set("class.3.xoff", "\"50KB\"")`.
+    /// A value at `path`, such as `class.3.xoff`.
     ///
     /// # Panics
     /// Where `path` names no table.
-    pub fn set(&mut self, path: &str, value: impl Into<String>) -> &mut Settings {
+    pub fn set(&mut self, path: &str, value: impl Into<Setting>) -> &mut Settings {
         let (table, key) = path.rsplit_once('.').expect("a path names a table and a key");
         self.tables.entry(table.to_owned()).or_default().insert(key.to_owned(), value.into());
-        self
-    }
-
-    /// A value that counts whatever a plan says of its switches.
-    pub fn lay_over(&mut self, path: &str, value: impl Into<String>) -> &mut Settings {
-        self.over.push((path.to_owned(), value.into()));
-        self
-    }
-
-    /// Says last what `other` lays over, wherever that reaches.
-    pub(crate) fn laid_over_by(&mut self, other: &Settings) -> &mut Settings {
-        for (path, value) in &other.over {
-            other.reach(path).into_iter().for_each(|path| _ = self.set(&path, value));
-        }
         self
     }
 
@@ -67,23 +121,8 @@ impl Settings {
         let value = |table: &str| self.tables.get(table).and_then(|keys| keys.get(key));
         let copies = self.copies.iter().filter(|(from, to)| from == table && value(from) == value(to));
         let others = copies.map(|(_, to)| format!("{to}.{key}"));
-        let others = others.filter(|other| self.over.iter().all(|(over, _)| over != other));
+        let others = others.filter(|other| self.over.iter().all(|over| over.path != *other));
         std::iter::once(path.to_owned()).chain(others).collect()
-    }
-
-    /// A text.
-    pub fn text(&mut self, path: &str, value: impl Display) -> &mut Settings {
-        self.set(path, format!("\"{value}\""))
-    }
-
-    /// A size in bytes.
-    pub fn bytes(&mut self, path: &str, value: Bytes) -> &mut Settings {
-        self.set(path, value.0.to_string())
-    }
-
-    /// What a line of `rate` carries in `span`.
-    pub fn span(&mut self, path: &str, rate: BitRate, span: Nanos) -> &mut Settings {
-        self.bytes(path, rate.bytes_in(span))
     }
 
     /// What stands in table `from` stands in table `to` too, and what is laid over it later.
@@ -107,39 +146,21 @@ impl Settings {
         self
     }
 
-    /// What stands in table `trunk`, as keys of a port; a plan gives them to ports between switches.
-    #[must_use]
-    pub(crate) fn of_trunks(&self) -> Settings {
-        let keys = self.tables.get(TRUNK).cloned().unwrap_or_default();
-        Settings { tables: BTreeMap::from([(PORT.to_owned(), keys)]), ..Settings::default() }
+    /// Whether a switch is told the same.
+    pub(crate) fn tells_the_same(&self, other: &Settings) -> bool {
+        self.tables == other.tables
     }
 
-    /// All but table `trunk`.
-    #[must_use]
-    pub(crate) fn without_trunks(mut self) -> Settings {
-        self.tables.remove(TRUNK);
-        self
-    }
-
-    /// As what stands below a `[[port]]`: the keys of table `port`, and the other tables as parts of it.
-    #[must_use]
-    pub fn below_port(&self) -> String {
-        let own = self.tables.get(PORT).into_iter().map(lines);
-        let parts = self.tables.iter().filter(|(table, _)| *table != PORT);
-        own.chain(parts.map(|(table, keys)| format!("[{PORT}.{table}]\n{}", lines(keys)))).collect()
-    }
-}
-
-const PORT: &str = "port";
-const TRUNK: &str = "trunk";
-
-fn lines(keys: &BTreeMap<String, String>) -> String {
-    keys.iter().map(|(key, value)| format!("{key} = {value}\n")).collect()
-}
-
-impl Display for Settings {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.tables.iter().try_for_each(|(table, keys)| write!(f, "[{table}]\n{}", lines(keys)))
+    /// As a document, all of which stands at `span`.
+    pub(crate) fn document(&self, span: Span) -> Value<'static> {
+        let mut root = Value::with_span(ValueInner::Table(Table::new()), span);
+        for (table, keys) in &self.tables {
+            for (key, setting) in keys {
+                let path: Vec<&str> = table.split('.').chain([key.as_str()]).collect();
+                crate::set::put(&mut root, &path, setting.value(span)).expect("tables stand in tables");
+            }
+        }
+        root
     }
 }
 
@@ -147,45 +168,39 @@ impl Display for Settings {
 mod tests {
     use super::*;
 
-    #[test]
-    fn keys_stand_in_their_tables_and_the_last_value_counts() {
+    fn of(values: &[(&str, u64)]) -> Settings {
         let mut settings = Settings::default();
-        settings.set("switch.http", "false").bytes("class.3.xoff", Bytes(50_000)).text("switch.log", "info");
-        let mut more = Settings::default();
-        more.text("switch.log", "warn");
-        settings.extend(&more);
-        assert_eq!(settings.to_string(), "[class.3]\nxoff = 50000\n[switch]\nhttp = false\nlog = \"warn\"\n");
+        values.iter().for_each(|(path, value)| _ = settings.set(path, *value));
+        settings
     }
 
     #[test]
-    fn a_table_is_copied_and_what_else_stood_there_stays() {
-        let mut settings = Settings::default();
-        settings.set("class.3.xoff", "1").set("class.2.xon", "2").copy("class.3", "class.2");
-        assert_eq!(settings.to_string(), "[class.2]\nxoff = 1\nxon = 2\n[class.3]\nxoff = 1\n");
+    fn last_value_of_a_key_counts() {
+        let mut settings = of(&[("class.3.xoff", 50_000), ("switch.log", 1)]);
+        settings.extend(&of(&[("switch.log", 2)]));
+        assert!(settings.tells_the_same(&of(&[("switch.log", 2), ("class.3.xoff", 50_000)])));
     }
 
     #[test]
-    fn what_is_laid_over_a_table_reaches_those_that_have_the_same() {
-        let mut variant = Settings::default();
-        variant.set("class.3.xoff", "1").copy("class.3", "class.2").copy("class.3", "class.4");
-        variant.text("class.4.weight", "strict");
-        for (path, value) in [("class.3.xoff", "5"), ("class.3.weight", "7"), ("class.2.weight", "9")] {
-            variant.lay_over(path, value);
-        }
+    fn copied_table_keeps_its_own_keys() {
+        let mut settings = of(&[("class.3.xoff", 1), ("class.2.xon", 2)]);
+        settings.copy("class.3", "class.2");
+        assert!(settings.tells_the_same(&of(&[
+            ("class.3.xoff", 1),
+            ("class.2.xon", 2),
+            ("class.2.xoff", 1)
+        ])));
+    }
+
+    #[test]
+    fn laid_over_values_reach_copies_that_are_alike() {
+        let mut variant = of(&[("class.3.xoff", 1)]);
+        variant.copy("class.3", "class.2").copy("class.3", "class.4").set("class.4.weight", "strict");
+        let over = ["class.3.xoff=5", "class.3.weight=7", "class.2.weight=9"];
+        variant.over.extend(over.iter().filter_map(|text| text.parse::<Given>().ok()));
         assert_eq!(variant.reach("class.3.xoff"), ["class.3.xoff", "class.2.xoff", "class.4.xoff"]);
         assert_eq!(variant.reach("class.3.weight"), ["class.3.weight"], "both say something else");
         assert_eq!(variant.reach("class.2.xoff"), ["class.2.xoff"]);
         assert_eq!(variant.reach("switch.log"), ["switch.log"]);
-        let mut settings = Settings::default();
-        settings.extend(&variant).laid_over_by(&variant);
-        let expected = "[class.2]\nweight = 9\nxoff = 5\n[class.3]\nweight = 7\nxoff = 5\n[class.4]\nweight = \"strict\"\nxoff = 5\n";
-        assert_eq!(settings.to_string(), expected);
-    }
-
-    #[test]
-    fn a_port_has_its_own_keys_before_its_tables() {
-        let mut settings = Settings::default();
-        settings.set("class.3.xoff", "1").set("port.mtu", "1500");
-        assert_eq!(settings.below_port(), "mtu = 1500\n[port.class.3]\nxoff = 1\n");
     }
 }

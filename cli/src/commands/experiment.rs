@@ -1,6 +1,5 @@
 //! `xoff experiment`: compares policies under one load.
 
-use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::iter;
 use std::path::PathBuf;
@@ -11,11 +10,11 @@ use miette::{IntoDiagnostic, miette};
 use serde_json::json;
 use xoff_config::{OwnPolicy, no_own_policy};
 use xoff_experiments::experiment::{
-    EXPERIMENTS, Experiment, Figure, Given, LINES, Length, OWN, RawData, Request, SIMULATED_LINE,
-    SIMULATED_LINES, VARIANTS, Variant, machine, rate_of_this_machine,
+    EXPERIMENTS, Experiment, Figure, LINES, Length, OWN, RawData, Request, SIMULATED_LINE, SIMULATED_LINES,
+    VARIANTS, Variant, given, machine, rate_of_this_machine,
 };
 use xoff_experiments::scenario::SEED_MAX;
-use xoff_experiments::{Line, Stall};
+use xoff_experiments::{Given, Line, Stall};
 use xoff_host::values;
 use xoff_wire::units::BitRate;
 
@@ -64,10 +63,9 @@ pub struct Args {
     /// thresholds stay, and times shrink.
     #[arg(long, visible_alias = "line", value_name = "RATE", value_parser = line_rate)]
     rate: Option<BitRate>,
-    /// Set a configuration key of all switches. May be repeated.
-    ///
-    /// It overrides the experiment and the policy. Example: class.3.xoff=80KB
-    #[arg(long, value_name = "KEY=VALUE")]
+    /// A key of the configuration for all switches that are compared, over what experiment and policy say: class.3.xoff=80KB.
+    /// May be repeated.
+    #[arg(long, value_name = "KEY=VALUE", value_parser = given)]
     set: Vec<Given>,
     /// Seed of the first run; each further run adds one.
     #[arg(long, value_name = "NUMBER", default_value_t = 0, value_parser = cli::number(0..=SEED_MAX))]
@@ -119,7 +117,7 @@ pub fn run(args: &Args, own: Option<&OwnPolicy>) -> miette::Result<ExitCode> {
         seconds: seconds(experiment, args.seconds)?,
         seed: args.seed,
         stall: args.stall,
-        given: given(&args.set)?,
+        given: args.set.clone(),
         raw: None,
         own_policy: own.cloned(),
         machine: machine(),
@@ -200,19 +198,6 @@ fn policies(
         policies.push(variant);
     }
     Ok(policies)
-}
-
-/// Refuses keys that are given twice.
-fn given(set: &[Given]) -> miette::Result<Vec<Given>> {
-    let mut values = BTreeMap::new();
-    for Given { path, value } in set {
-        if let Some(other) = values.insert(path, value) {
-            return Err(miette!(
-                "--set says `{path}` twice: {other} and {value}; give each key once, and run the experiment once for each value"
-            ));
-        }
-    }
-    Ok(set.to_vec())
 }
 
 fn seconds(experiment: &Experiment, asked: Option<u32>) -> miette::Result<u32> {
@@ -379,18 +364,6 @@ mod tests {
         let these: serde_json::Value = serde_json::from_str(&list_json(None, true)).unwrap();
         assert_eq!(these["experiments"].as_array().unwrap().len(), 1);
         assert_eq!(these["experiments"][0]["name"], "cascade");
-    }
-
-    #[test]
-    fn a_key_is_set_once() {
-        let of = |keys: &[&str]| {
-            let args =
-                [&["incast"], &*keys.iter().flat_map(|key| ["--set", key]).collect::<Vec<_>>()].concat();
-            given(&parse(&args).unwrap().set)
-        };
-        assert_eq!(of(&["class.3.xoff=80KB", "class.3.xon=60KB"]).unwrap().len(), 2);
-        let twice = of(&["class.3.xoff=80KB", "pipeline.rate=1Mpps", "class.3.xoff = 90KB"]).unwrap_err();
-        assert!(twice.to_string().contains("`class.3.xoff` twice: 80KB and 90KB"), "{twice}");
     }
 
     #[test]

@@ -7,7 +7,8 @@ use std::thread;
 use clap::Subcommand;
 use miette::miette;
 use xoff_config::OwnPolicy;
-use xoff_experiments::scenario::{Given, SEED_MAX, Source};
+use xoff_experiments::Given;
+use xoff_experiments::scenario::{SEED_MAX, Source, given};
 
 use super::{chaos, replay};
 use crate::cli;
@@ -34,10 +35,8 @@ pub struct Args {
     /// First and last of the seeds to run.
     #[arg(long, value_name = "A..B", value_parser = cli::seeds)]
     seeds: Option<(u64, u64)>,
-    /// Set a key of the scenario. May be repeated.
-    ///
-    /// It overrides the file. Examples: topology.k=8, load.0.load=0.6, switch.all.class.3.xoff=80KB
-    #[arg(long, value_name = "KEY=VALUE")]
+    /// A key of the scenario, over what the file says: topology.k=8, load.0.load=0.6, switch.all.class.3.xoff=80KB. May be repeated.
+    #[arg(long, value_name = "KEY=VALUE", value_parser = given)]
     set: Vec<Given>,
     /// Number of parallel runs [default: one per core].
     #[arg(long, value_name = "COUNT", value_parser = cli::number(1..=1_024_u32))]

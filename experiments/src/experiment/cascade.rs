@@ -323,7 +323,7 @@ mod tests {
             Variant::find(name).is_some_and(|variant| is_the_articles(variant, request))
         };
         assert_eq!(["pfc", "pfc-control"].map(|name| is_held(name, &request)), [true, false]);
-        request.given.extend("pipeline.rate=7kpps".parse::<super::super::Given>());
+        request.given.extend("pipeline.rate=7kpps".parse::<crate::Given>());
         assert!(!is_held("pfc", &request), "the pipeline is congested, too");
     }
 

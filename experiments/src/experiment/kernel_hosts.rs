@@ -37,7 +37,7 @@ const NIC_BURST: Bytes = Bytes(3100);
 
 /// Whatever a host of the kernel sends is in the class that is looked at.
 pub(super) fn one_class(settings: &mut Settings) -> &mut Settings {
-    settings.text("defaults.trust", "port").set("defaults.default_class", LOSSLESS.get().to_string())
+    settings.set("defaults.trust", "port").set("defaults.default_class", u64::from(LOSSLESS.get()))
 }
 
 /// A sender of this number, whose NIC is connected to `switch`; and the port of the switch.
@@ -47,9 +47,9 @@ pub(super) fn sender(plan: &mut Plan, number: usize, switch: SwitchId) -> (HostI
     let input = plan.trunk(switch, nic).0;
     let room = room_in_nic(plan.line());
     one_class(plan.settings_of(nic))
-        .bytes("class.3.xoff", room)
-        .bytes("class.3.xon", Bytes(room.0 / 2))
-        .bytes("defaults.burst", NIC_BURST);
+        .set("class.3.xoff", room)
+        .set("class.3.xon", Bytes(room.0 / 2))
+        .set("defaults.burst", NIC_BURST);
     (host, input)
 }
 

@@ -49,7 +49,8 @@ use xoff_wire::units::BitRate;
 pub use crate::namespaces::machine;
 use compare::{Compared, Headline, compare};
 pub use conduct::{Conduct, Verdict};
-pub use given::Given;
+pub use given::given;
+use given::{is_of_classing, is_of_trunks};
 pub use plot::{Content, Figure, Limits, Panel, PlotError, Point, Scale};
 pub use raw::{RawData, RawError};
 use remarks::{ByPolicy, warnings};
@@ -58,7 +59,7 @@ pub use statistics::{Interval, Spread};
 pub use variant::{OWN, VARIANTS, Variant};
 
 use crate::namespaces;
-use crate::{FabricError, Line, Plan, Settings, Stall};
+use crate::{FabricError, Given, Line, Plan, Settings, Stall};
 
 /// One experiment.
 pub struct Experiment {
@@ -261,8 +262,9 @@ impl Experiment {
     /// The variant, one of its own choice if there is one, from which its switches cannot tell this one: the experiment says
     /// itself what would be different.
     fn twin(&self, variant: &Variant) -> Option<&'static str> {
-        let told = |of: &Variant| (self.settings)(of, (*LINES.end()).into()).to_string();
-        let same = || VARIANTS.iter().map(|of| (of.name, of)).filter(|(_, of)| told(of) == told(variant));
+        let told = |of: &Variant| (self.settings)(of, (*LINES.end()).into());
+        let is_same = |of: &Variant| told(of).tells_the_same(&told(variant));
+        let same = || VARIANTS.iter().map(|of| (of.name, of)).filter(|(_, of)| is_same(of));
         let chosen = same().find(|(name, _)| self.policies.contains(name));
         chosen.or_else(|| same().next()).map(|(name, _)| name).filter(|name| *name != variant.name)
     }
@@ -310,10 +312,10 @@ impl Experiment {
         let plans: Vec<Plan> = plans.collect();
         for given in &request.given {
             let path = || given.path.clone();
-            if given.is_of_trunks() && !plans.iter().any(Plan::has_trunks) {
+            if is_of_trunks(given) && !plans.iter().any(Plan::has_trunks) {
                 return Err(RequestError::NoTrunks { path: path(), experiment: self.name });
             }
-            if given.is_of_classing() && plans.iter().any(Plan::is_routed) {
+            if is_of_classing(given) && plans.iter().any(Plan::is_routed) {
                 return Err(RequestError::Classing { path: path() });
             }
         }
@@ -384,11 +386,11 @@ impl Experiment {
         settings.stall = request.stall;
         settings.seed = request.seed.wrapping_add(u64::from(run - 1));
         // TOML has no numbers beyond this.
-        settings.set("qcn.seed", (settings.seed & i64::MAX.unsigned_abs()).to_string());
+        settings.set("qcn.seed", settings.seed & i64::MAX.unsigned_abs());
         if let Some(reaction) = &mut settings.reaction {
             reaction.seed = settings.seed;
         }
-        request.given.iter().for_each(|given| given.lay_over(&mut settings));
+        settings.over.clone_from(&request.given);
         settings
     }
 

@@ -116,7 +116,7 @@ fn plan(variant: &Variant, line: Line) -> (Plan, Hosts) {
     plan.trunk(a, b);
     plan.trunk(b, c);
     if variant.name == PLAIN_MIDDLE {
-        plan.settings_of(b).text("switch.policy", "pfc");
+        plan.settings_of(b).set("switch.policy", "pfc");
     }
     (plan, Hosts { long, bursts, receivers })
 }

@@ -15,10 +15,10 @@ use super::compare::Headline;
 use super::confidence;
 use super::plot::{Content, Panel};
 use super::statistics::{Interval, p50};
-use super::{Conduct, Experiment, Figure, Given, Request, Spread, Variant, Verdict};
+use super::{Conduct, Experiment, Figure, Request, Spread, Variant, Verdict};
 use xoff_switch::Promise;
 
-use crate::Stall;
+use crate::{Given, Stall};
 
 /// Of times from begin to end, where nothing came to an end.
 pub(super) const NONE_COMPLETED: &str = "none completed";

@@ -176,18 +176,18 @@ fn measure(request: &Request, tell: &mut Tell<'_>) -> Result<Findings, FabricErr
 fn settings(variant: &Variant, line: Line) -> Settings {
     let size = |kilobytes: u64| line.size(Bytes(kilobytes * 1000)).max(Bytes(kilobytes * 1000));
     let mut settings = Settings::default();
-    settings.set("defaults.lossless", "[2, 3, 4]").text("switch.when_full", "stop");
+    settings.set("defaults.lossless", &[2, 3, 4][..]).set("switch.when_full", "stop");
     settings.extend(&variant.settings(line));
     settings
-        .text("switch.accounting", "until-forwarded")
-        .text("memory.model", "shared")
-        .text("memory.egress_limits", "all")
-        .text("memory.headroom", "pool")
-        .text("memory.alpha_log2", "none");
+        .set("switch.accounting", "until-forwarded")
+        .set("memory.model", "shared")
+        .set("memory.egress_limits", "all")
+        .set("memory.headroom", "pool")
+        .set("memory.alpha_log2", "none");
     for (key, kilobytes) in SIZES {
-        settings.bytes(key, size(kilobytes));
+        settings.set(key, size(kilobytes));
     }
-    settings.copy("class.3", "class.2").copy("class.3", "class.4").text("class.4.weight", "strict");
+    settings.copy("class.3", "class.2").copy("class.3", "class.4").set("class.4.weight", "strict");
     settings
 }
 

@@ -173,6 +173,22 @@ fn what_given_keys_make_doubtful_is_told_once_and_of_whom() {
 }
 
 #[test]
+fn a_key_is_set_once() {
+    let pfc = Variant::find("pfc").unwrap();
+    let check = |keys: &[&str]| {
+        let given = keys.iter().map(|key| key.parse().unwrap()).collect();
+        let request = Request { given, ..Request::new(vec![pfc], BitRate::from_mbps(100)) };
+        let problems = Experiment::find("incast").unwrap().check(&request, &mut |_| ());
+        problems.map_err(|error| format!("{error:?}"))
+    };
+    check(&["class.3.xoff=80KB", "class.3.xon=60KB"]).unwrap();
+    for again in ["class.3.xoff=90KB", "class.3={ xoff = 80000 }"] {
+        let twice = check(&["class.3.xoff=80KB", "pipeline.rate=1Mpps", again]).unwrap_err();
+        assert!(twice.contains("--set says `class.3.xoff` twice"), "{twice}");
+    }
+}
+
+#[test]
 fn chance_begins_at_the_seed_and_one_further_in_each_run() {
     let experiment = Experiment::find("qcn-fanin").unwrap();
     let variant = Variant::find("qcn-ingress-occupancy").unwrap();

@@ -15,26 +15,28 @@ pub struct Variant {
     pub about: &'static str,
     /// Whether it promises that the lossless class loses nothing.
     pub lossless: bool,
-    keys: &'static [(&'static str, Value)],
+    keys: &'static [(&'static str, Key)],
 }
 
 /// A value of a configuration.
 #[derive(Clone, Copy, Debug)]
-enum Value {
+enum Key {
     /// A word.
     Word(&'static str),
-    /// A number, true or false.
-    Bare(&'static str),
+    /// True.
+    Yes,
+    /// Classes.
+    Classes(&'static [u8]),
     /// A size at 100 Mb/s; in proportion at other rates.
     Kilobytes(u64),
     /// A number of frames at 100 Mb/s; in proportion too.
     Frames(u64),
 }
-use Value::{Bare, Frames, Kilobytes, Word};
+use Key::{Classes, Frames, Kilobytes, Word, Yes};
 
 /// Thresholds that all policies share: those of CaPFC's Table II. They are kept as they are at 100 Mb/s ([`Line::size`]), a tenth of the
 /// paper's rate and less: software answers a pause later than hardware, and by so much a switch must wait longer.
-const COMMON: &[(&str, Value)] = &[
+const COMMON: &[(&str, Key)] = &[
     ("class.3.xoff", Kilobytes(50)),
     ("class.3.xon", Kilobytes(40)),
     ("class.3.egress_xoff", Kilobytes(25)),
@@ -44,7 +46,7 @@ const COMMON: &[(&str, Value)] = &[
 
 /// Of all congestion points; hosts have reaction points where there are any. Values are the paper's, and
 /// the set point has the paper's proportion to XOFF (60 KB to 110 KB).
-const CONGESTION_POINTS: &[(&str, Value)] = &[
+const CONGESTION_POINTS: &[(&str, Key)] = &[
     ("qcn.set_point", Kilobytes(27)),
     ("qcn.sample_every", Kilobytes(150)),
     ("qcn.frames_per_cnm", Frames(100)),
@@ -111,7 +113,7 @@ pub const VARIANTS: &[Variant] = &[
         name: "ofc",
         about: "OFC: between switches, the flows of the original congestion are paused, one by one",
         lossless: true,
-        keys: &[("switch.policy", Word("ofc")), ("trunk.ofc_peer", Bare("true"))],
+        keys: &[("switch.policy", Word("ofc")), ("trunk.ofc_peer", Yes)],
     },
     Variant {
         name: PLAIN_MIDDLE,
@@ -135,31 +137,31 @@ pub const VARIANTS: &[Variant] = &[
         name: "gfc",
         about: "GFC: between switches, classes are sent at half the rate and less before they are paused",
         lossless: true,
-        keys: &[("switch.policy", Word("gfc")), ("trunk.gfc_peer", Bare("true"))],
+        keys: &[("switch.policy", Word("gfc")), ("trunk.gfc_peer", Yes)],
     },
     Variant {
         name: "qcn-egress",
         about: "QCN as the standard has it: congestion points at outputs, who has just arrived is told",
         lossless: true,
-        keys: &[("qcn.egress", Bare("[3]"))],
+        keys: &[("qcn.egress", Classes(&[3]))],
     },
     Variant {
         name: "qcn-ingress-arrival",
         about: "QCN with congestion points at inputs: who has just arrived is told",
         lossless: true,
-        keys: &[("qcn.ingress", Bare("[3]"))],
+        keys: &[("qcn.ingress", Classes(&[3]))],
     },
     Variant {
         name: "qcn-ingress-occupancy",
         about: "QCN with congestion points at inputs: whose bytes wait there is told, at random by their share",
         lossless: true,
-        keys: &[("qcn.ingress", Bare("[3]")), ("qcn.culprit", Word("occupancy-random"))],
+        keys: &[("qcn.ingress", Classes(&[3])), ("qcn.culprit", Word("occupancy-random"))],
     },
     Variant {
         name: "qcn-ingress-largest",
         about: "QCN with congestion points at inputs: whose bytes are most of those that wait there is told",
         lossless: true,
-        keys: &[("qcn.ingress", Bare("[3]")), ("qcn.culprit", Word("occupancy-deterministic"))],
+        keys: &[("qcn.ingress", Classes(&[3])), ("qcn.culprit", Word("occupancy-deterministic"))],
     },
     Variant {
         name: "pfc-ecn",
@@ -177,14 +179,14 @@ pub const VARIANTS: &[Variant] = &[
         name: "lossy",
         about: "no lossless class, no pauses: a full egress queue (100 KB) drops",
         lossless: false,
-        keys: &[("defaults.lossless", Bare("[]")), ("class.3.egress_max", Kilobytes(100))],
+        keys: &[("defaults.lossless", Classes(&[])), ("class.3.egress_max", Kilobytes(100))],
     },
     Variant {
         name: "lossy-ecn",
         about: "the same, and ECN with the curve of `pfc-ecn`",
         lossless: false,
         keys: &[
-            ("defaults.lossless", Bare("[]")),
+            ("defaults.lossless", Classes(&[])),
             ("class.3.egress_max", Kilobytes(100)),
             ("class.3.ecn_min", Word("auto")),
         ],
@@ -194,10 +196,10 @@ pub const VARIANTS: &[Variant] = &[
         about: "the same, and WRED: the curve drops where senders do not understand marks (in `ecn`, they do not)",
         lossless: false,
         keys: &[
-            ("defaults.lossless", Bare("[]")),
+            ("defaults.lossless", Classes(&[])),
             ("class.3.egress_max", Kilobytes(100)),
             ("class.3.ecn_min", Word("auto")),
-            ("class.3.wred", Bare("true")),
+            ("class.3.wred", Yes),
         ],
     },
     Variant {
@@ -305,16 +307,17 @@ impl Variant {
         let points = if self.has_congestion_points() { CONGESTION_POINTS } else { &[] };
         for &(path, value) in COMMON.iter().chain(points).chain(self.keys) {
             match value {
-                Word(word) => settings.text(path, word),
-                Bare(value) => settings.set(path, value),
-                Kilobytes(size) => settings.bytes(path, line.size(Bytes(size * 1000))),
-                Frames(count) => settings.set(path, line.size(Bytes(count)).0.to_string()),
+                Word(word) => settings.set(path, word),
+                Yes => settings.set(path, true),
+                Classes(classes) => settings.set(path, classes),
+                Kilobytes(size) => settings.set(path, line.size(Bytes(size * 1000))),
+                Frames(count) => settings.set(path, line.size(Bytes(count))),
             };
         }
         if self.keys.iter().any(|(path, _)| *path == WATCHDOG) && line.hardware() == Hardware::Ideal {
             let patience = line.span(WATCHDOG_PATIENCE).max(WATCHDOG_LEAST);
             for key in ["class.3.watchdog_detect", "class.3.watchdog_restore"] {
-                settings.text(key, format!("{}us", patience.0 / 1_000));
+                settings.set(key, format!("{}us", patience.0 / 1_000).as_str());
             }
         }
         settings.reaction = self.has_congestion_points().then(|| reaction(line));
@@ -337,9 +340,9 @@ impl Variant {
     pub fn voq_settings(&self, line: Line) -> Settings {
         let size = |kilobytes: u64| line.size(Bytes(kilobytes * 1000));
         let mut settings = self.settings(line);
-        settings.bytes("class.3.xoff", size(110)).bytes("class.3.xon", size(44)).text("class.3.queue", "voq");
+        settings.set("class.3.xoff", size(110)).set("class.3.xon", size(44)).set("class.3.queue", "voq");
         if self.has_congestion_points() {
-            settings.bytes("qcn.set_point", size(60));
+            settings.set("qcn.set_point", size(60));
         }
         settings
     }
@@ -350,10 +353,7 @@ impl Variant {
     pub fn roomy_settings(&self, line: Line) -> Settings {
         let size = |kilobytes: u64| line.size(Bytes(kilobytes * 1000));
         let mut settings = self.settings(line);
-        settings
-            .bytes("class.3.xoff", size(100))
-            .bytes("class.3.xon", size(25))
-            .set("policy.ofc.alpha", "0.5");
+        settings.set("class.3.xoff", size(100)).set("class.3.xon", size(25)).set("policy.ofc.alpha", 0.5);
         settings
     }
 }
@@ -381,6 +381,8 @@ fn reaction(line: Line) -> ReactionSettings {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
+    use toml_span::{Span, Value};
+
     use super::*;
 
     #[test]
@@ -397,17 +399,18 @@ mod tests {
             ..ReactionSettings::STANDARD
         };
         assert_eq!(reaction("qcn-ingress-arrival"), Some(expected));
-        let text = Variant::find("qcn-egress").unwrap().voq_settings(line.into()).to_string();
-        assert!(
-            text.contains("egress = [3]\nframes_per_cnm = 200\nsample_every = 300000\nset_point = 120000\n")
-        );
+        let told = Variant::find("qcn-egress").unwrap().voq_settings(line.into()).document(Span::default());
+        let number = |key: &str| told.pointer(&format!("/qcn/{key}")).and_then(Value::as_integer);
+        let keys = ["egress/0", "frames_per_cnm", "sample_every", "set_point"].map(number);
+        assert_eq!(keys, [3, 200, 300_000, 120_000].map(Some));
     }
 
     #[test]
     fn sizes_grow_with_the_line() {
-        let text =
-            |mbps| Variant::find("pfc-wdrop").unwrap().settings(BitRate::from_mbps(mbps).into()).to_string();
-        assert!(text(100).contains("egress_max = 60000\n"), "{}", text(100));
-        assert!(text(1000).contains("egress_max = 600000\n"), "{}", text(1000));
+        let size = |mbps| {
+            let settings = Variant::find("pfc-wdrop").unwrap().settings(BitRate::from_mbps(mbps).into());
+            settings.document(Span::default()).pointer("/class/3/egress_max").and_then(Value::as_integer)
+        };
+        assert_eq!([100, 1000].map(size), [60_000, 600_000].map(Some));
     }
 }

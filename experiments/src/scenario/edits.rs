@@ -5,59 +5,13 @@
 //! `policy = ["pfc", "ofc"]`, which stands for `switch.all.policy`. Several tables are varied with each other; the last goes
 //! round first.
 
-use std::fmt::Write as _;
-use std::str::FromStr;
-
-use toml_span::value::{Key, Table, ValueInner};
-use toml_span::{Span, Value};
+use toml_span::Value;
+use toml_span::value::ValueInner;
 use xoff_config::Problem;
 use xoff_config::reader::rearrange::{copied, table};
 use xoff_config::reader::{Problems, found};
 
-/// Where what the command line says stands.
-const SET: &str = "set";
-/// And the line before it, which no file has.
-const MARK: &str = "\n# Said on the command line:\n";
-
-/// A key with its value, said over the file.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Given {
-    path: Vec<String>,
-    /// As TOML.
-    value: String,
-}
-
-impl FromStr for Given {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Given, String> {
-        let pair = text.split_once('=').map(|(path, value)| (path.trim(), value.trim()));
-        let (path, value) = pair.filter(|(path, value)| !path.is_empty() && !value.is_empty()).ok_or(
-            "it has to be KEY=VALUE, the key with its table, as in topology.k=8, load.0.load=0.6 or switch.all.class.3.xoff=80KB",
-        )?;
-        let is_name = |part: &str| {
-            !part.is_empty() && part.chars().all(|c| c.is_ascii_alphanumeric() || "-_".contains(c))
-        };
-        let parts: Vec<String> = path.split('.').map(str::to_owned).collect();
-        if !parts.iter().all(|part| is_name(part)) || (parts.len() < 2 && path != POLICY) {
-            return Err(format!(
-                "`{path}` is no key with its table, such as topology.k or scenario.duration"
-            ));
-        }
-        if parts[0] == "sweep" {
-            return Err(
-                "what is varied stands in the file; a key that is said here, as in policy=ofc, is not varied"
-                    .into(),
-            );
-        }
-        if value.chars().any(char::is_control) {
-            return Err("a value stands in one line".into());
-        }
-        let stands = toml_span::parse(&format!("v = {value}")).is_ok();
-        let value = if stands { value.to_owned() } else { format!("{value:?}") };
-        Ok(Given { path: parts, value })
-    }
-}
+use crate::set::{self, Given, leaves, list, put};
 
 /// What a file has several of, each meant by its number.
 const LISTS: [&str; 4] = ["receiver", "load", "fault", "change"];
@@ -65,6 +19,28 @@ const LISTS: [&str; 4] = ["receiver", "load", "fault", "change"];
 const SEED: [&str; 2] = ["scenario", "seed"];
 /// Stands for `switch.all.policy`.
 const POLICY: &str = "policy";
+
+/// A key with its value, which may be said over a scenario's file.
+///
+/// # Errors
+/// It is none.
+pub fn given(text: &str) -> Result<Given, String> {
+    let given: Given = text.parse()?;
+    let parts = given.parts();
+    if parts.len() < 2 && parts[0] != POLICY {
+        return Err(format!(
+            "`{}` is no key with its table, such as topology.k or scenario.duration",
+            given.path
+        ));
+    }
+    if parts[0] == "sweep" {
+        return Err(
+            "what is varied stands in the file; a key that is said here, as in policy=ofc, is not varied"
+                .into(),
+        );
+    }
+    Ok(given)
+}
 
 /// What a path says, however it is written. Beside parameters of policies their choice is `policy.all`.
 fn meant(path: &[String]) -> Vec<&str> {
@@ -102,61 +78,9 @@ impl Axis {
     }
 }
 
-pub(super) struct Edits;
-
-impl Edits {
-    /// The file with what was said on the command line.
-    pub(super) fn written(text: &str, given: &[Given]) -> String {
-        let mut whole = text.to_owned();
-        if !given.is_empty() {
-            whole += MARK;
-        }
-        for Given { path, value } in given {
-            let _ = writeln!(whole, "[[{SET}]]\n{} = {value}", path.join("."));
-        }
-        whole
-    }
-}
-
-/// The leaves of nested tables, with their paths.
-fn leaves<'a, 'de>(
-    value: &'a Value<'de>,
-    path: &mut Vec<String>,
-    found: &mut Vec<(Vec<String>, &'a Value<'de>)>,
-) {
-    match value.as_table() {
-        Some(entries) => {
-            for (key, entry) in entries {
-                path.push(key.name.clone().into_owned());
-                leaves(entry, path, found);
-                path.pop();
-            }
-        }
-        None => found.push((path.clone(), value)),
-    }
-}
-
-fn list<'a, 'de>(root: &'a Value<'de>, key: &str) -> &'a [Value<'de>] {
-    root.as_table().and_then(|table| table.get(key)?.as_array()).map_or(&[], Vec::as_slice)
-}
-
 /// What the file varies, but for what the command line says.
 pub(super) fn axes(root: &Value<'_>, problems: &mut Problems) -> Vec<Axis> {
-    let mut said: Vec<(Vec<String>, &Value<'_>)> = Vec::new();
-    for set in list(root, SET) {
-        let mut here = Vec::new();
-        leaves(set, &mut Vec::new(), &mut here);
-        for (path, value) in here {
-            if said.iter().any(|(other, _)| meant(other) == meant(&path)) {
-                problems.push(
-                    Problem::error(format!("--set says `{}` twice", path.join(".")))
-                        .at(value.span, "said again")
-                        .help("give each key once; to try several values, write a [[sweep]]"),
-                );
-            }
-            said.push((path, value));
-        }
-    }
+    let said = set::said(root, meant, problems);
     if let Some(value) =
         root.as_table().and_then(|table| table.get("sweep")).filter(|value| value.as_array().is_none())
     {
@@ -259,13 +183,9 @@ pub(super) fn apply(root: &mut Value<'_>, axes: &[Axis], point: usize, problems:
         let value = values.and_then(|(_, values)| values.as_array()?.get(place));
         put_all.extend(value.map(|value| (axis.path.clone(), copied(value))));
     }
-    for set in list(root, SET) {
-        let mut said = Vec::new();
-        leaves(set, &mut Vec::new(), &mut said);
-        put_all.extend(said.into_iter().map(|(path, value)| (path, copied(value))));
-    }
+    put_all.extend(set::all(root).into_iter().map(|(path, value)| (path, copied(value))));
     let mut top = table(root.take()).unwrap_or_default();
-    top.remove(SET);
+    top.remove(set::SET);
     top.remove("sweep");
     root.set(ValueInner::Table(top));
     // The choice of a policy stands beside parameters of policies, where there are any: last.
@@ -298,39 +218,6 @@ fn policy_path(root: &Value<'_>, kind: &str) -> Vec<String> {
         root.pointer(&format!("/switch/{kind}/{POLICY}")).is_some_and(|policy| policy.as_table().is_some());
     let path = ["switch", kind, POLICY].into_iter().chain(has_parameters.then_some("all"));
     path.map(str::to_owned).collect()
-}
-
-fn put<'de>(at: &mut Value<'de>, path: &[String], value: Value<'de>) -> Result<(), String> {
-    let Some((first, rest)) = path.split_first() else {
-        *at = value;
-        return Ok(());
-    };
-    let span: Span = value.span;
-    match at.take() {
-        ValueInner::Table(mut table) => {
-            if !table.contains_key(first.as_str()) {
-                let key = Key { name: first.clone().into(), span };
-                table.insert(key, Value::with_span(ValueInner::Table(Table::new()), span));
-            }
-            let done = table.get_mut(first.as_str()).map_or(Ok(()), |below| put(below, rest, value));
-            at.set(ValueInner::Table(table));
-            done
-        }
-        ValueInner::Array(mut list) => {
-            let count = list.len();
-            let entry = first.parse().ok().and_then(|number: usize| list.get_mut(number));
-            let done = match entry {
-                Some(entry) => put(entry, rest, value),
-                None => Err(format!("there is no number {first} among {count}, counted from 0")),
-            };
-            at.set(ValueInner::Array(list));
-            done
-        }
-        other => {
-            at.set(other);
-            Err(format!("`{first}` would stand in what is no table"))
-        }
-    }
 }
 
 #[cfg(test)]

@@ -33,11 +33,13 @@ use xoff_config::{Config, ConfigError, Problem, quantity};
 use xoff_sim::flows::{HostSettings, frame_len};
 use xoff_wire::units::{Bytes, Nanos};
 
-use edits::{Axis, Edits};
+use edits::Axis;
 use keys::{TIME_MAX, line};
 
+use crate::set::{self, Given};
+
 pub use changes::{Change, Of};
-pub use edits::Given;
+pub use edits::given;
 pub use faults::{Ailment, Fault, LinkFault, SwitchFault};
 pub use keys::SEED_MAX;
 pub use load::{Load, LoadKind, Size};
@@ -180,7 +182,7 @@ impl Source {
     /// # Errors
     /// All that is wrong with it; where it is not TOML, the first thing that is not.
     pub fn from_toml(name: &str, text: &str, given: &[Given]) -> Result<Source, ConfigError> {
-        let text = Edits::written(text, given);
+        let text = set::written(text, given);
         let (axes, _) = reader::read(name, &text, |root, problems| Some(edits::axes(&root, problems)))?;
         let source = Source { name: name.to_owned(), text, axes };
         for point in 0..source.points() {

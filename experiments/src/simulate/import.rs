@@ -12,7 +12,8 @@ use xoff_sim::{At, hpcc};
 use xoff_wire::units::Nanos;
 
 use super::files::IMPORTED;
-use crate::scenario::{Given, Source};
+use crate::Given;
+use crate::scenario::Source;
 
 /// Of ECN there, for each Gb/s of a host's line: KMIN and KMAX, in bytes.
 const ECN: [u64; 2] = [4_000, 16_000];

@@ -2,20 +2,18 @@
 
 use crate::{Plan, PortOf, SwitchId};
 
-/// How a leaf spreads frames over its uplinks, as its configuration says it.
+/// How a leaf spreads frames over its uplinks.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SpreadCase {
+    /// As its configuration has it.
     pub name: &'static str,
-    keys: &'static str,
     /// Whether frames of a flow may overtake each other.
     pub reorders: bool,
 }
 
-pub(super) const FLOW: SpreadCase = SpreadCase { name: "flow", keys: "spread = \"flow\"\n", reorders: false };
-pub(super) const FRAME: SpreadCase =
-    SpreadCase { name: "frame", keys: "spread = \"frame\"\n", reorders: true };
-pub(super) const ADAPTIVE: SpreadCase =
-    SpreadCase { name: "adaptive", keys: "spread = \"adaptive\"\n", reorders: true };
+pub(super) const FLOW: SpreadCase = SpreadCase { name: "flow", reorders: false };
+pub(super) const FRAME: SpreadCase = SpreadCase { name: "frame", reorders: true };
+pub(super) const ADAPTIVE: SpreadCase = SpreadCase { name: "adaptive", reorders: true };
 pub(super) const SPREADS: [SpreadCase; 3] = [FLOW, FRAME, ADAPTIVE];
 pub(super) const SPINES: usize = 4;
 /// At each leaf.
@@ -35,7 +33,7 @@ pub(super) fn spread(plan: &mut Plan, leaves: [SwitchId; 2], by: &SpreadCase) ->
             uplinks.push(plan.trunk(leaf, spine).0);
         }
     }
-    uplinks.iter().for_each(|ports| plan.group("up", ports, by.keys));
+    uplinks.iter().for_each(|ports| plan.group("up", ports, by.name));
     let [uplinks, _] = uplinks;
     uplinks
 }
