@@ -40,6 +40,11 @@ impl Totals {
         streams.map(of_one).sum()
     }
 
+    /// Sent, received, lost, duplicated and reordered.
+    pub(crate) const fn numbers(&self) -> [u64; 5] {
+        [self.sent, self.received, self.lost, self.duplicated, self.reordered]
+    }
+
     /// Nothing lost, duplicated or reordered, and something received.
     #[must_use]
     pub const fn is_clean(&self) -> bool {

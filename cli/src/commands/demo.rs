@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use miette::IntoDiagnostic as _;
 
 use crate::cli;
-use xoff_experiments::demo;
+use xoff_experiments::experiment::demo;
 
 /// Congest a switch in namespaces and account for every frame.
 ///

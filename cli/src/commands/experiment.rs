@@ -10,11 +10,11 @@ use miette::{IntoDiagnostic, miette};
 use serde_json::json;
 use xoff_config::{OwnPolicy, no_own_policy};
 use xoff_experiments::experiment::{
-    EXPERIMENTS, Experiment, Figure, LINES, Length, OWN, RawData, Request, SIMULATED_LINE, SIMULATED_LINES,
-    VARIANTS, Variant, given, machine, rate_of_this_machine,
+    EXPERIMENTS, Experiment, LINES, Length, OWN, RawData, Request, SIMULATED_LINE, SIMULATED_LINES, VARIANTS,
+    Variant, given, machine, rate_of_this_machine,
 };
 use xoff_experiments::scenario::SEED_MAX;
-use xoff_experiments::{Given, Line, Stall};
+use xoff_experiments::{Figure, Given, Line, Stall};
 use xoff_host::values;
 use xoff_wire::units::BitRate;
 

@@ -17,14 +17,13 @@ use xoff_wire::units::{Bytes, Nanos};
 
 use paths::{ADAPTIVE, FLOW, FRAME, HOSTS, SPINES, SPREADS, SpreadCase};
 
-use super::plot::{Content, Limits, Panel, Point as PlotPoint};
 use super::report::{NONE_COMPLETED, add_row, median, number, table};
-use super::statistics::p99;
 use super::{
-    Compared, Conduct, Experiment, Figure, Findings, Headline, Length, Promises, Request, Spread, Tell,
-    Variant, compare,
+    Compared, Conduct, Experiment, Findings, Headline, Length, Promises, Request, Tell, Variant, compare,
 };
 use crate::kernel::LossDetection;
+use crate::plot::{Content, Figure, Limits, Panel, Point as PlotPoint};
+use crate::statistics::{Spread, quantile, sorted};
 use crate::{
     Account, FabricError, HostId, LOSSLESS, Line, Live, Load, Plan, PortOf, Setup, Totals, jain, lossless,
 };
@@ -239,8 +238,7 @@ fn completions(runs: &[Run], place: usize) -> Vec<f64> {
 
 /// At each time in ms, the share of messages that are complete by then.
 fn shares(times: &[f64]) -> Vec<PlotPoint> {
-    let mut times = times.to_vec();
-    times.sort_by(f64::total_cmp);
+    let times = sorted(times.iter().copied());
     let count = times.len().max(1) as f64;
     // As many points as can be told apart.
     let step = times.len().div_ceil(200).max(1);
@@ -279,7 +277,7 @@ impl Point {
         Point {
             spread: way.name,
             completion_ms: Spread::of(complete()),
-            p99_ms: p99(complete()),
+            p99_ms: quantile(&sorted(complete()), 99),
             goodput_mbps: Spread::of(runs.iter().filter_map(|run| run.goodput_mbps())),
             fairness: Spread::of(each.iter().filter_map(rates)),
             path_fairness: Spread::of(runs.iter().filter_map(|run| run.path_fairness())),

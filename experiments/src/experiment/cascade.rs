@@ -22,12 +22,12 @@ use serde::Serialize;
 use xoff_host::Stream;
 use xoff_wire::units::{BitRate, Class, Nanos};
 
-use super::plot::{Content, Panel};
 use super::report::{add_row, number, table};
 use super::{
-    Compared, Conduct, Experiment, Figure, Findings, Headline, Length, Promises, Request, Tell, Variant,
-    Verdict, compare,
+    Compared, Conduct, Experiment, Findings, Headline, Length, Promises, Request, Tell, Variant, Verdict,
+    compare,
 };
+use crate::plot::{Content, Figure, Panel};
 use crate::{Account, FabricError, HostId, Line, Live, Load, Plan, Setup, Started};
 use story::{Seen, Story};
 use watch::{Deed, Event, Sight, watch};

@@ -2,8 +2,8 @@
 
 use serde::Serialize;
 
-use super::statistics::Interval;
 use super::{Conduct, Experiment, Findings, Request, Tell, Variant};
+use crate::statistics::Interval;
 use crate::{FabricError, Recorder, Setup};
 
 /// A main result of an experiment, which is shown with its confidence where there were several runs.

@@ -6,7 +6,7 @@ use derive_more::Add;
 use serde::Serialize;
 use xoff_wire::units::Class;
 
-use super::statistics::{Spread, p50};
+use crate::statistics::{Spread, p50};
 use crate::{Account, Counted, LOSSLESS, Pfc, Totals};
 
 /// How hosts, switches and machine behaved, all runs of a policy added up. Names are those of `xoff demo`.
@@ -113,6 +113,11 @@ impl Conduct {
             usual_host_gap_ms: p50(usual_gaps).unwrap_or(0.0),
             verdict: Verdict::of(lossless, held, ledger_balanced).max(proof),
         }
+    }
+
+    /// Whether every frame is accounted for, in words.
+    pub(super) const fn ledger(&self) -> &'static str {
+        if self.ledger_balanced { "balanced" } else { "NOT balanced" }
     }
 
     /// Of all frames that were sent, those that are gone.

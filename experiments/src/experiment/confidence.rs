@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::statistics::Interval;
+use crate::statistics::Interval;
 
 /// Of everything that was measured under one policy, by its place in the JSON: `/sweep/2/goodput_mbps/p50`.
 pub type Intervals = BTreeMap<String, Interval>;
@@ -69,8 +69,8 @@ fn numbers(value: &Value, place: String, found: &mut impl FnMut(String, f64)) {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
-    use super::super::Spread;
     use super::*;
+    use crate::statistics::Spread;
 
     #[derive(Serialize)]
     struct Measured {

@@ -12,14 +12,14 @@ use serde::Serialize;
 use xoff_host::Stream;
 use xoff_wire::units::Nanos;
 
-use super::plot::{Content, Panel};
 use super::report::{add_row, median, ms, table};
 use super::series::Series;
-use super::statistics::p50;
 use super::{
-    Compared, Conduct, Experiment, Figure, Findings, Headline, Length, Promises, Request, Spread, Tell,
-    Variant, compare,
+    Compared, Conduct, Experiment, Findings, Headline, Length, Promises, Request, Tell, Variant, compare,
 };
+use crate::plot::{Content, Figure, Panel};
+use crate::statistics::Spread;
+use crate::statistics::p50;
 use crate::{Account, FabricError, HostId, LOSSLESS, Line, Live, Load, Plan, Setup, lossless};
 use xoff_switch::causes::Causes;
 

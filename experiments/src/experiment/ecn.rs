@@ -14,15 +14,12 @@ use xoff_flow_control::counters::ClassCounters;
 use xoff_wire::units::Nanos;
 
 use super::kernel_hosts::{Bulk, Carried, one_class, receive_buffer, sender};
-use super::plot::{Content, Panel, Point};
 use super::report::{add_row, median, median_and_least, number, table};
-use super::statistics::{mean, p50};
 use super::variant::WITHOUT_ECN;
-use super::{
-    Compared, Experiment, Figure, Findings, Headline, Length, Promises, Request, Spread, Tell, Variant,
-    compare,
-};
+use super::{Compared, Experiment, Findings, Headline, Length, Promises, Request, Tell, Variant, compare};
 use crate::kernel::{Ecn, LossDetection, Options};
+use crate::plot::{Content, Figure, Panel, Point};
+use crate::statistics::{Spread, mean, p50};
 use crate::{FabricError, HostId, LOSSLESS, Line, Pfc, Plan, PortOf, Settings, Setup, jain};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {

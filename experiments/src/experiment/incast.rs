@@ -14,14 +14,13 @@ use xoff_host::Stream;
 use xoff_host::report::ReceivedStream;
 use xoff_wire::units::{Bytes, Nanos};
 
-use super::plot::{Content, Panel};
 use super::report::{NONE_COMPLETED, NOTHING_ARRIVED, add_row, completion, median_and_least, number, table};
-use super::statistics::{mean, p50};
 use super::variant::ON_ONE_SWITCH;
 use super::{
-    Compared, Conduct, Experiment, Figure, Findings, Headline, Length, Promises, Request, Spread, Tell,
-    Variant, compare,
+    Compared, Conduct, Experiment, Findings, Headline, Length, Promises, Request, Tell, Variant, compare,
 };
+use crate::plot::{Content, Figure, Panel};
+use crate::statistics::{Spread, mean, p50};
 use crate::{Account, FabricError, HostId, LOSSLESS, Line, Load, Plan, PortOf, Setup, jain, lossless};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {

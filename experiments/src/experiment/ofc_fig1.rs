@@ -11,17 +11,17 @@ use serde::Serialize;
 use xoff_host::Stream;
 use xoff_wire::units::{BitRate, Bytes, Nanos};
 
-use super::plot::{Content, Panel};
 use super::report::{
     NONE_COMPLETED, add_row, completion, median, median_and_least, median_completion, ms, seconds, table,
 };
 use super::series::Series;
-use super::statistics::p50;
 use super::variant::PLAIN_MIDDLE;
 use super::{
-    Compared, Conduct, Experiment, Figure, Findings, Headline, Length, Promises, Request, Spread, Tell,
-    Variant, compare,
+    Compared, Conduct, Experiment, Findings, Headline, Length, Promises, Request, Tell, Variant, compare,
 };
+use crate::plot::{Content, Figure, Panel};
+use crate::statistics::Spread;
+use crate::statistics::p50;
 use crate::{Account, FabricError, HostId, Line, Load, Plan, Setup, lossless};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {

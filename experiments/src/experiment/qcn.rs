@@ -15,14 +15,13 @@ use xoff_host::Stream;
 use xoff_wire::units::{BitRate, Nanos};
 
 use super::cnms::{self, Told};
-use super::plot::{Content, Limits, Panel, Point, nice_top};
 use super::report::{add_row, median, number, seconds, table};
 use super::series::Series;
-use super::statistics::{mean, p50};
 use super::{
-    Compared, Conduct, Experiment, Figure, Findings, Headline, Length, Promises, Request, Spread, Tell,
-    Variant, compare,
+    Compared, Conduct, Experiment, Findings, Headline, Length, Promises, Request, Tell, Variant, compare,
 };
+use crate::plot::{Content, Figure, Limits, Panel, Point, nice_top};
+use crate::statistics::{Spread, mean, p50};
 use crate::{Account, FabricError, HostId, Line, Live, Load, Plan, Setup, jain, lossless};
 
 const POLICIES: &[&str] = &["pfc", "qcn-egress", "qcn-ingress-arrival", "qcn-ingress-occupancy"];

@@ -13,9 +13,9 @@ use xoff_wire::units::Nanos;
 
 use super::compare::Headline;
 use super::confidence;
-use super::plot::{Content, Panel};
-use super::statistics::{Interval, p50};
-use super::{Conduct, Experiment, Figure, Request, Spread, Variant, Verdict};
+use super::{Conduct, Experiment, Request, Variant, Verdict};
+use crate::plot::{Content, Figure, Panel};
+use crate::statistics::{Interval, Spread, p50};
 use xoff_switch::Promise;
 
 use crate::{Given, Stall};
@@ -302,11 +302,9 @@ impl Display for Report {
             "longest stall",
         ]);
         for Outcome { variant, conduct: of, .. } in &self.policies {
-            let totals = of.lossless;
-            let numbers = [totals.sent, totals.received, totals.lost, totals.duplicated, totals.reordered];
             let mut row = vec![label(variant, of)];
-            row.extend(numbers.map(|number| number.to_string()));
-            row.push(if of.ledger_balanced { "balanced" } else { "NOT balanced" }.to_owned());
+            row.extend(of.lossless.numbers().map(|number| number.to_string()));
+            row.push(of.ledger().to_owned());
             row.push(of.xdp_drops.to_string());
             row.push(format!("{:.1} ms", of.longest_stall_ms));
             add_row(&mut conduct, row);

@@ -2,7 +2,7 @@
 
 use xoff_wire::units::Nanos;
 
-use super::plot::Point;
+use crate::plot::Point;
 
 /// Looks at a counter of bytes.
 #[derive(Clone, Debug, Default)]

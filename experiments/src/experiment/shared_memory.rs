@@ -15,13 +15,13 @@ use serde::Serialize;
 use xoff_host::{STREAMS_MAX, Stream};
 use xoff_wire::units::{Bytes, Class, Nanos};
 
-use super::plot::{Content, Panel};
 use super::report::{NONE_COMPLETED, add_row, completion, ms, number, table};
-use super::statistics::p50;
 use super::{
-    Compared, Conduct, Experiment, Figure, Findings, Headline, Length, Promises, Request, Spread, Tell,
-    Variant, compare,
+    Compared, Conduct, Experiment, Findings, Headline, Length, Promises, Request, Tell, Variant, compare,
 };
+use crate::plot::{Content, Figure, Panel};
+use crate::statistics::Spread;
+use crate::statistics::p50;
 use crate::{Account, FabricError, HostId, Line, Load, Plan, Settings, Setup, lossless};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {

@@ -10,14 +10,14 @@ use serde::Serialize;
 use xoff_host::Stream;
 use xoff_wire::units::{BitRate, Class, Nanos};
 
-use super::plot::{Content, Limits, Panel};
 use super::report::{add_row, median, median_and_least, number, seconds, table};
 use super::series::Series;
-use super::statistics::p50;
 use super::{
-    Compared, Conduct, Experiment, Figure, Findings, Headline, Length, Promises, Request, Spread, Tell,
-    Variant, compare,
+    Compared, Conduct, Experiment, Findings, Headline, Length, Promises, Request, Tell, Variant, compare,
 };
+use crate::plot::{Content, Figure, Limits, Panel};
+use crate::statistics::Spread;
+use crate::statistics::p50;
 use crate::{Account, FabricError, HostId, LOSSLESS, Line, Load, Plan, Settings, Setup, lossless};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {

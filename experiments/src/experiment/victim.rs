@@ -15,15 +15,15 @@ use xoff_flow_control::counter::Counter;
 use xoff_host::Stream;
 use xoff_wire::units::{Bytes, Nanos};
 
-use super::plot::{Content, Panel};
 use super::report::{NONE_COMPLETED, NOTHING_ARRIVED, add_row, median, ms, number, table};
 use super::series::Series;
-use super::statistics::p50;
 use super::variant::ON_ONE_SWITCH;
 use super::{
-    Compared, Conduct, Experiment, Figure, Findings, Headline, Length, Promises, Request, Spread, Tell,
-    Variant, compare,
+    Compared, Conduct, Experiment, Findings, Headline, Length, Promises, Request, Tell, Variant, compare,
 };
+use crate::plot::{Content, Figure, Panel};
+use crate::statistics::Spread;
+use crate::statistics::p50;
 use crate::{
     Account, FabricError, HostId, LOSSLESS, Line, Live, Load, Plan, PortOf, Setup, lossless, settled,
 };

@@ -11,10 +11,10 @@ use miette::miette;
 use serde::Serialize;
 
 use super::job::Job;
-use super::outcome::quantile;
 use super::store::{self, About};
 use super::summary::Measured;
 use super::tables::{DROPS, LINKS, RUNS, SWITCHES, TABLES, TEXT, Table};
+use crate::statistics::{self, quantile, sorted};
 
 /// What is taken of the rows of a seed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -193,16 +193,11 @@ impl Found {
 
 impl Take {
     fn of(self, values: &[f64]) -> Option<f64> {
-        let sum: f64 = values.iter().sum();
+        let values = values.iter().copied();
         match self {
-            _ if values.is_empty() => None,
-            Take::Mean => Some(sum / values.len() as f64),
-            Take::Sum => Some(sum),
-            Take::Percentile(percent) => {
-                let mut sorted = values.to_vec();
-                sorted.sort_by(f64::total_cmp);
-                quantile(&sorted, percent)
-            }
+            Take::Mean => statistics::mean(values),
+            Take::Sum => (values.len() > 0).then(|| values.sum()),
+            Take::Percentile(percent) => quantile(&sorted(values), percent),
         }
     }
 

@@ -4,6 +4,7 @@ use xoff_sim::Picos;
 use xoff_sim::flows::{FlowRecord, Query};
 
 use super::tables::decimal;
+use crate::statistics::{mean, quantile, sorted};
 
 /// Of flows and queries that are counted, and the payload that came in that span.
 #[must_use]
@@ -23,39 +24,17 @@ pub fn outcome<'a>(
         ended().count().to_string(),
         queries.len().to_string(),
         queries.iter().filter(|query| query.is_met()).count().to_string(),
-        mean(&took),
-        percentile(&took, 50),
-        percentile(&took, 99),
-        mean(&slow),
-        percentile(&slow, 50),
-        percentile(&slow, 95),
-        percentile(&slow, 99),
+        cell(mean(took.iter().copied())),
+        cell(quantile(&took, 50)),
+        cell(quantile(&took, 99)),
+        cell(mean(slow.iter().copied())),
+        cell(quantile(&slow, 50)),
+        cell(quantile(&slow, 95)),
+        cell(quantile(&slow, 99)),
         decimal(payload as f64 * 8e3 / span.0.max(1) as f64),
     ]
 }
 
-fn sorted(values: impl Iterator<Item = f64>) -> Vec<f64> {
-    let mut values: Vec<f64> = values.collect();
-    values.sort_by(f64::total_cmp);
-    values
-}
-
-fn mean(values: &[f64]) -> String {
-    match values.len() {
-        0 => String::new(),
-        count => decimal(values.iter().sum::<f64>() / count as f64),
-    }
-}
-
-fn percentile(sorted: &[f64], percent: usize) -> String {
-    quantile(sorted, percent).map_or(String::new(), decimal)
-}
-
-/// Of sorted values; between two it lies on the straight line from one to the other, as quartiles do elsewhere.
-#[must_use]
-pub fn quantile(sorted: &[f64], percent: usize) -> Option<f64> {
-    let last = sorted.len().checked_sub(1)?;
-    let (below, rest) = (last * percent / 100, last * percent % 100);
-    let above = (below + 1).min(last);
-    Some(sorted[below] + (sorted[above] - sorted[below]) * rest as f64 / 100.0)
+fn cell(number: Option<f64>) -> String {
+    number.map_or(String::new(), decimal)
 }

@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 
 use miette::{IntoDiagnostic as _, miette};
 
-use super::outcome::quantile;
 use super::steps::{self, Steps};
 use super::store::{About, rows};
 use super::tables::{FLOWS, PAUSES, QUEUES, RUNS, Row, THROUGHPUT, Table};
-use crate::experiment::{Content, Figure, Limits, Panel, Point};
+use crate::plot::{Content, Figure, Limits, Panel, Point};
+use crate::statistics::{quantile, sorted};
 
 /// Points of the sweep with a panel of their own.
 const POINTS_MAX: usize = 12;
@@ -137,12 +137,6 @@ fn slowdown(about: &About, directory: &Path) -> miette::Result<Vec<Panel>> {
         panels.push(Panel::new(&title, "size of the flow (bytes)", "slowdown", by_size).over_decades());
     }
     Ok(panels)
-}
-
-fn sorted(values: impl IntoIterator<Item = f64>) -> Vec<f64> {
-    let mut values: Vec<f64> = values.into_iter().collect();
-    values.sort_by(f64::total_cmp);
-    values
 }
 
 /// Each size, where there are few; else classes that are as long in decades.

@@ -1,6 +1,6 @@
 //! Samples over time as a line shows them: where there are more than can be told apart, several are one point.
 
-use crate::experiment::Point;
+use crate::plot::Point;
 
 /// Points of a line, at most about.
 const POINTS: u64 = 160;

@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use super::store::About;
 use super::tables::{LOADS, RUNS, Row, Table};
-use crate::experiment::Interval;
+use crate::statistics::{Interval, mean};
 
 /// What the table for people has: columns of [`RUNS`], and how they are called there.
 const SHOWN: [(&str, &str); 11] = [
@@ -46,7 +46,7 @@ pub struct Measured {
 impl Measured {
     /// Of a value for each run.
     pub(super) fn of(values: &[f64]) -> Option<Measured> {
-        let mean = values.iter().sum::<f64>() / (!values.is_empty()).then_some(values.len())? as f64;
+        let mean = mean(values.iter().copied())?;
         let interval = Interval::of(values);
         Some(Measured {
             mean,

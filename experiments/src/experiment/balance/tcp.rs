@@ -9,12 +9,12 @@ use xoff_flow_control::counter::Counter;
 use xoff_wire::units::Nanos;
 
 use super::paths::{self, ADAPTIVE, FLOW, FRAME, HOSTS, SPREADS, SpreadCase};
+use crate::experiment::Conduct;
 use crate::experiment::kernel_hosts::{Bulk, Carried, one_class, receive_buffer, sender};
-use crate::experiment::plot::{Content, Limits, Panel, nice_top};
 use crate::experiment::report::{add_row, median, median_and_least, number, table};
-use crate::experiment::statistics::p50;
-use crate::experiment::{Conduct, Spread};
 use crate::kernel::{Counts, Ecn, LossDetection, Options};
+use crate::plot::{Content, Limits, Panel, nice_top};
+use crate::statistics::{Spread, p50};
 use crate::{FabricError, HostId, LOSSLESS, Line, Plan, PortOf, Setup, jain};
 
 /// One way to spread frames, and one to find losses.

@@ -8,7 +8,7 @@ use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use super::style::{Dashes, colour, dashes};
 use super::{Content, Figure, Panel, Point, Scale, nice_top};
-use crate::experiment::Spread;
+use crate::statistics::Spread;
 use xoff_config::format::scaled;
 
 const PANEL: (u32, u32) = (520, 330);

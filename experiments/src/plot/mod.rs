@@ -12,7 +12,7 @@ use std::io;
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::Path;
 
-use super::Spread;
+use crate::statistics::Spread;
 
 /// What people look at.
 #[derive(Clone, Debug, Default)]
@@ -163,7 +163,7 @@ fn open(path: &Path) -> io::Result<()> {
 }
 
 /// A little above the most of all values.
-pub(super) fn nice_top(values: impl IntoIterator<Item = f64>) -> f64 {
+pub(crate) fn nice_top(values: impl IntoIterator<Item = f64>) -> f64 {
     let most = values.into_iter().fold(0.0, f64::max);
     if most > 0.0 { most * 1.08 } else { 1.0 }
 }

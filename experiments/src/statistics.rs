@@ -20,25 +20,12 @@ pub struct Spread {
 }
 
 impl Spread {
-    /// Of these values, in any order; `None` where there are none. Between two values a quantile lies on the
-    /// straight line from one to the other (Hyndman and Fan's type 7).
+    /// Of these values, in any order; `None` where there are none.
     pub fn of(values: impl IntoIterator<Item = f64>) -> Option<Spread> {
-        let mut values: Vec<f64> = values.into_iter().collect();
-        values.sort_by(f64::total_cmp);
-        let last = values.len().checked_sub(1)?;
-        let quantile = |quarters: usize| {
-            let (below, rest) = (last * quarters / 4, last * quarters % 4);
-            let above = (below + 1).min(last);
-            values[below] + (values[above] - values[below]) * rest as f64 / 4.0
-        };
-        Some(Spread {
-            count: values.len(),
-            min: values[0],
-            p25: quantile(1),
-            p50: quantile(2),
-            p75: quantile(3),
-            max: values[last],
-        })
+        let sorted = sorted(values);
+        let at = |percent: usize| quantile(&sorted, percent);
+        let [min, p25, p50, p75, max] = [at(0)?, at(25)?, at(50)?, at(75)?, at(100)?];
+        Some(Spread { count: sorted.len(), min, p25, p50, p75, max })
     }
 
     /// The same, counted in units of this size.
@@ -102,14 +89,21 @@ pub fn p50(of: Option<Spread>) -> Option<f64> {
     of.map(|spread| spread.p50)
 }
 
-/// The 99th percentile of these values, as [`Spread::of`] has quartiles; `None` where there are none.
-pub fn p99(values: impl IntoIterator<Item = f64>) -> Option<f64> {
+/// These values, the least first.
+pub fn sorted(values: impl IntoIterator<Item = f64>) -> Vec<f64> {
     let mut values: Vec<f64> = values.into_iter().collect();
     values.sort_by(f64::total_cmp);
-    let last = values.len().checked_sub(1)?;
-    let (below, rest) = (last * 99 / 100, last * 99 % 100);
+    values
+}
+
+/// A percentile of sorted values; `None` where there are none. Between two values it lies on the straight line from one to the other
+/// (Hyndman and Fan's type 7).
+#[must_use]
+pub fn quantile(sorted: &[f64], percent: usize) -> Option<f64> {
+    let last = sorted.len().checked_sub(1)?;
+    let (below, rest) = (last * percent / 100, last * percent % 100);
     let above = (below + 1).min(last);
-    Some(values[below] + (values[above] - values[below]) * rest as f64 / 100.0)
+    Some(sorted[below] + (sorted[above] - sorted[below]) * rest as f64 / 100.0)
 }
 
 /// Mean of these values; `None` where there are none.
@@ -140,9 +134,10 @@ mod tests {
 
     #[test]
     fn one_in_a_hundred_is_above_the_99th_percentile() {
-        assert_eq!(p99((0..=100).rev().map(f64::from)), Some(99.0));
-        assert_eq!(p99([0.0, 1.0]), Some(0.99), "between two values on the line from one to the other");
-        assert_eq!((p99([7.0]), p99([])), (Some(7.0), None));
+        let p99 = |values: &[f64]| quantile(&sorted(values.iter().copied()), 99);
+        assert_eq!(p99(&(0..=100).rev().map(f64::from).collect::<Vec<_>>()), Some(99.0));
+        assert_eq!(p99(&[0.0, 1.0]), Some(0.99), "between two values on the line from one to the other");
+        assert_eq!((p99(&[7.0]), p99(&[])), (Some(7.0), None));
     }
 
     #[test]

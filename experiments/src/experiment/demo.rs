@@ -1,0 +1,297 @@
+//! `xoff demo`: a congested switch in namespaces, and what became of every frame.
+//!
+//! Four senders offer a line rate each, lossless, into one port, and some lossy traffic beside it; a victim sends in the same lossless
+//! class between two other ports. A short run of the same kind first finds the line rate that the machine can carry.
+
+use std::fmt::{self, Display};
+use std::time::Duration;
+
+use comfy_table::{Cell, CellAlignment};
+use serde::Serialize;
+use xoff_flow_control::counter::Counter;
+use xoff_host::Stream;
+use xoff_switch::Promise;
+use xoff_wire::units::{BitRate, Class, Nanos};
+
+use super::report::{add_row, table};
+use super::series::Series;
+use super::{Conduct, machine};
+use crate::{FabricError, HostId, LOSSLESS, Live, Load, Plan, Settings, Setup, Totals, jain, lossless};
+
+/// Line rates that are tried, Mb/s, the highest first.
+const RATES_MBPS: [u64; 5] = [1000, 500, 200, 100, 50];
+/// A rate is carried where at least this share of the congested line was used.
+const CARRIED: f64 = 0.97;
+const PROBE: Nanos = Nanos::from_millis(1500);
+
+const LOSSY: Class = Class::ALL[0];
+const SENDERS: usize = 4;
+/// What each sender offers in the lossy class, in percent of its line: all four together more than
+/// their share of the congested port.
+const LOSSY_PERCENT: u64 = 20;
+/// What the victim offers, in percent of its line.
+const VICTIM_PERCENT: u64 = 40;
+/// Hosts send so long after all are open.
+const HEAD_START: Nanos = Nanos::from_millis(100);
+/// The congested port is full so long after the first frame, and until so long before the last.
+const RAMP: Nanos = Nanos::from_millis(200);
+const FALL: Nanos = Nanos::from_millis(100);
+/// What waits in the switch has left by then.
+const PATIENCE: Duration = Duration::from_secs(3);
+const LOOK: Duration = Duration::from_millis(10);
+const TICK: Nanos = Nanos::from_secs(1);
+
+/// Finds the rate that the machine carries, and runs the demo at it for `seconds` of traffic. `tell` is
+/// called with lines for people.
+///
+/// # Errors
+/// What kept it from running; what it found is in the report.
+pub fn run(seconds: u64, tell: &mut dyn FnMut(&str)) -> Result<Report, FabricError> {
+    let rate = probe(tell)?;
+    tell(&format!("running {seconds} s at {rate} Mb/s"));
+    once(rate, Nanos::from_secs(seconds), tell)
+}
+
+fn probe(tell: &mut dyn FnMut(&str)) -> Result<u64, FabricError> {
+    let (&last, higher) = RATES_MBPS.split_last().expect("there are rates");
+    for &rate in higher {
+        let report = once(rate, PROBE, &mut |_| ())?;
+        let of = &report.conduct;
+        if report.promise() == Promise::Kept && of.xdp_drops == 0 && report.goodput_ratio >= CARRIED {
+            return Ok(rate);
+        }
+        tell(&format!(
+            "probe: this machine does not carry {rate} Mb/s a port ({:.0} % of the congested line used, {} frames \
+             dropped by the kernel); trying less",
+            100.0 * report.goodput_ratio,
+            of.xdp_drops
+        ));
+    }
+    Ok(last)
+}
+
+/// Offers traffic for `span`, on lines of `rate_mbps`.
+fn once(rate_mbps: u64, span: Nanos, tell: &mut dyn FnMut(&str)) -> Result<Report, FabricError> {
+    let mut plan = Plan::new(BitRate::from_mbps(rate_mbps));
+    let line = plan.line();
+    let switch = plan.switch("demo");
+    let senders: Vec<HostId> = (1..=SENDERS).map(|n| plan.host(&format!("sender-{n}"), switch)).collect();
+    let [receiver, victim, bystander] =
+        ["receiver", "victim", "bystander"].map(|name| plan.host(name, switch));
+    let share = |percent: u64| BitRate::new(line.bits_per_second() / 100 * percent);
+    let stream = |stream: Stream| Stream { start: HEAD_START, duration: Some(span), ..stream };
+    let mut load = Load::default();
+    for &sender in &senders {
+        load.send(sender, stream(lossless(receiver)));
+        let lossy = Stream { dst: receiver.address(), rate: share(LOSSY_PERCENT), ..Stream::default() };
+        load.send(sender, stream(lossy));
+    }
+    load.send(victim, stream(Stream { rate: share(VICTIM_PERCENT), ..lossless(bystander) }));
+    let fabric = Setup { line, settings: &Settings::default(), machine: &machine() }.build(plan)?;
+    let (mbps, account) =
+        fabric.run(&load, PATIENCE, |live| watch(live, [receiver, bystander], span, tell))?;
+    let got = |from: HostId, to| account.stream(from, to, 0);
+    let shares = senders.iter().map(|&sender| got(sender, receiver).map_or(0.0, |of| of.bytes as f64));
+    Ok(Report {
+        conduct: Conduct::of([&account]),
+        lossy: LossyTotals {
+            totals: Totals::of(account.received(LOSSY)),
+            dropped_by_switch: account.dropped(LOSSY),
+        },
+        victim: Victim {
+            offered_mbps: (rate_mbps * VICTIM_PERCENT) as f64 / 100.0,
+            received_mbps: got(victim, bystander).map_or(0.0, |stream| stream.mbps),
+        },
+        goodput_ratio: mbps.unwrap_or(0.0) / rate_mbps as f64,
+        fairness: jain(&shares.collect::<Vec<_>>()),
+        headroom: Headroom { least_free_bytes: account.least_headroom() },
+        line_mbps: rate_mbps,
+        seconds: span.0 as f64 / 1e9,
+    })
+}
+
+/// Tells how it goes, and returns how many Mb/s of the congested line are used while it is congested.
+fn watch(
+    live: &Live<'_>,
+    [receiver, bystander]: [HostId; 2],
+    span: Nanos,
+    tell: &mut dyn FnMut(&str),
+) -> Option<f64> {
+    let [begin, end] = [HEAD_START.after(RAMP), HEAD_START.after(span).since(FALL)];
+    let [mut congested, mut victim] = [Series::default(), Series::default()];
+    let mut seconds = 0;
+    live.every(LOOK, Duration::from_nanos(end.0), |now| {
+        if now < begin {
+            return;
+        }
+        congested.look(now, live.received(receiver));
+        victim.look(now, live.received(bystander));
+        let before = begin.after(Nanos(TICK.0 * seconds));
+        if now.since(before) >= TICK {
+            seconds += 1;
+            let mbps = |of: &Series| of.rate(before, now).unwrap_or(0.0);
+            let dropped = live.sum(LOSSY, |class| class.drops.iter().map(Counter::get).sum());
+            tell(&format!(
+                "{seconds:>3} s   congested port {:6.1} Mb/s   victim {:6.1} Mb/s   XOFF sent {:>6}   lossy dropped {dropped:>8}",
+                mbps(&congested),
+                mbps(&victim),
+                live.sum(LOSSLESS, |class| class.xoff_sent.get()),
+            ));
+        }
+    });
+    congested.rate(begin, end)
+}
+
+/// The result of a demo; its JSON is stable.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Report {
+    /// Of class 3, the four senders' streams and the victim; and of switch and machine.
+    #[serde(flatten)]
+    pub conduct: Conduct,
+    /// Class 0.
+    pub lossy: LossyTotals,
+    /// The stream on class 3 between two uncongested ports.
+    pub victim: Victim,
+    /// Bits that arrived through the congested port, preamble and gap included, over its line rate.
+    pub goodput_ratio: f64,
+    /// Jain's index over what each of the four senders' lossless streams got; 1 is perfectly fair. Null where
+    /// nobody got anything.
+    pub fairness: Option<f64>,
+    /// Headroom of the lossless class.
+    pub headroom: Headroom,
+    /// Line rate of every port, Mb/s: lower than 1000 where a probe showed that the machine cannot
+    /// carry that.
+    pub line_mbps: u64,
+    /// How long traffic was offered, s.
+    pub seconds: f64,
+}
+
+/// Frames of the lossy class, and where the missing ones went.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct LossyTotals {
+    /// As for the others.
+    #[serde(flatten)]
+    pub totals: Totals,
+    /// Dropped and counted by the switch.
+    pub dropped_by_switch: u64,
+}
+
+/// The stream that shares the class of the congestion but not its port.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Victim {
+    /// What was offered, Mb/s of layer 1.
+    pub offered_mbps: f64,
+    /// What arrived.
+    pub received_mbps: f64,
+}
+
+/// Headroom of the lossless class.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Headroom {
+    /// The least that any port had left; null where no class has any.
+    pub least_free_bytes: Option<u64>,
+}
+
+impl Report {
+    /// Whether the switch kept its promise: the lossless class clean, the ledger balanced, and all read that could tell of
+    /// a loss.
+    #[must_use]
+    pub const fn promise(&self) -> Promise {
+        match self.conduct.lossless.is_clean() && self.conduct.ledger_balanced {
+            true if self.conduct.unproved.is_empty() => Promise::Kept,
+            true => Promise::NotProved,
+            false => Promise::NotKept,
+        }
+    }
+
+    fn facts(&self) -> [(&'static str, String, &'static str); 9] {
+        let kept = 100.0 * self.victim.received_mbps / self.victim.offered_mbps;
+        let fairness = self.fairness.map_or_else(|| "-".to_owned(), |index| format!("{index:.3}"));
+        let of = &self.conduct;
+        [
+            (
+                "goodput",
+                format!("{:.1} %", 100.0 * self.goodput_ratio),
+                "of the congested port's line rate, all classes",
+            ),
+            ("fairness", fairness, "Jain's index over the four senders; 1 is fair"),
+            ("victim", format!("{kept:.1} %"), "of its offered rate arrived"),
+            (
+                "longest stall",
+                format!("{:.1} ms", of.longest_stall_ms),
+                "that the machine kept the switch from running",
+            ),
+            ("XOFF sent", of.pfc.xoff_sent.to_string(), "times that a sender was told to stop class 3"),
+            ("XON sent", of.pfc.xon_sent.to_string(), "times that it was told to go on"),
+            ("paused", format!("{:.0} ms", of.pfc.paused_ms), "all senders added up"),
+            (
+                "kernel drops",
+                of.xdp_drops.to_string(),
+                "every XDP and veth drop counter, all ports and hosts",
+            ),
+            ("ledger", of.ledger().to_owned(), "received = sent + queued + dropped by reason"),
+        ]
+    }
+}
+
+impl Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let rate = self.line_mbps;
+        writeln!(
+            f,
+            "\n4 senders of {rate} Mb/s each into one {rate} Mb/s port, {:.0} s: class 3 lossless, class 0 lossy,\n\
+             and a victim on class 3 between two ports that are not congested.\n",
+            self.seconds
+        )?;
+        let mut frames = table(&["frames", "sent", "received", "lost", "duplicated", "reordered"]);
+        let rows = [("lossless (class 3)", self.conduct.lossless), ("lossy (class 0)", self.lossy.totals)];
+        for (name, totals) in rows {
+            let numbers = totals.numbers().map(|number| number.to_string());
+            add_row(&mut frames, [name.to_owned()].into_iter().chain(numbers));
+        }
+        writeln!(f, "{frames}")?;
+        writeln!(f, "  dropped and counted by the switch, lossy: {}\n", self.lossy.dropped_by_switch)?;
+        let mut facts = table(&["measured", "", "what it means"]);
+        for (name, value, meaning) in self.facts() {
+            let value = Cell::new(value).set_alignment(CellAlignment::Right);
+            facts.add_row([Cell::new(name), value, Cell::new(meaning)]);
+        }
+        writeln!(f, "{facts}\n")?;
+        match self.promise() {
+            Promise::Kept => writeln!(
+                f,
+                "0 lost, 0 duplicated, 0 reordered in the lossless class; least headroom left: {} bytes.",
+                self.headroom.least_free_bytes.map_or_else(|| "-".to_owned(), |bytes| bytes.to_string())
+            ),
+            Promise::NotProved => writeln!(
+                f,
+                "No loss is known, but it is NOT proved that there was none: {}.",
+                self.conduct.unproved.join("; ")
+            ),
+            Promise::NotKept => {
+                writeln!(f, "The promise was NOT kept: see the lossless row and the ledger above.")
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_proved_is_not_kept_and_says_so() {
+        let lossless = Totals { sent: 5, received: 5, ..Totals::default() };
+        let clean = Conduct { lossless, ledger_balanced: true, ..Conduct::default() };
+        let unproved = Conduct { unproved: vec!["demo: its device is gone".into()], ..clean.clone() };
+        let lost = Conduct { lossless: Totals { lost: 1, ..lossless }, ..unproved.clone() };
+        let reports = [clean, unproved, lost].map(|conduct| Report { conduct, ..Report::default() });
+        let promises = reports.each_ref().map(Report::promise);
+        assert_eq!(promises, [Promise::Kept, Promise::NotProved, Promise::NotKept]);
+        let words =
+            ["0 lost, 0 duplicated", "NOT proved that there was none: demo: its device is gone.", "NOT kept"];
+        for (said, words) in reports.map(|report| report.to_string()).iter().zip(words) {
+            assert!(said.contains(words), "{said}");
+        }
+    }
+}
