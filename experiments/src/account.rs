@@ -12,23 +12,18 @@ use crate::counted::Counted;
 use crate::plan::{HostId, LOSSLESS, PortOf};
 use crate::world::{Ended, Proof};
 
-/// Frames of one kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Add, Sum, Serialize)]
 pub struct Totals {
     /// Sent by all senders.
     pub sent: u64,
-    /// Received for the first time.
     pub received: u64,
-    /// Sent and never received.
     pub lost: u64,
-    /// Received again.
     pub duplicated: u64,
     /// Received after a later one of their stream.
     pub reordered: u64,
 }
 
 impl Totals {
-    /// Of these streams.
     pub fn of<'a>(streams: impl Iterator<Item = &'a ReceivedStream>) -> Totals {
         let of_one = |stream: &ReceivedStream| Totals {
             sent: stream.sent,
@@ -46,7 +41,6 @@ impl Totals {
     }
 
     /// Nothing lost, duplicated or reordered, and something received.
-    #[must_use]
     pub const fn is_clean(&self) -> bool {
         self.received > 0 && self.lost == 0 && self.duplicated == 0 && self.reordered == 0
     }
@@ -79,15 +73,12 @@ pub struct Account {
     /// One for each host, senders and sinks settled with each other. Those of the kernel say what was
     /// dropped, and no more.
     pub hosts: Vec<HostReport>,
-    /// What each switch has counted.
     pub switches: Vec<Counted>,
     /// Frames by class that still waited in a switch when the hosts had ended, before the first switch was
     /// stopped. A switch that stops lets its peers go, and these may be on their way to one that is no more.
     pub held: [u64; CLASSES],
-    /// What else each switch said.
     proofs: Vec<Proof>,
     longest_stall_nanos: u64,
-    /// When all had ended.
     end: Nanos,
 }
 
@@ -109,14 +100,11 @@ impl Account {
         Account { longest_stall_nanos: stall.0, ..self }
     }
 
-    /// What one host said.
-    #[must_use]
     pub fn host(&self, host: HostId) -> &HostReport {
         &self.hosts[host.index()]
     }
 
     /// Counters of one class at one port.
-    #[must_use]
     pub fn class(&self, at: PortOf, class: Class) -> &ClassCounters {
         self.switches[at.switch.index()].counters.class(at.port, class)
     }
@@ -127,38 +115,32 @@ impl Account {
     }
 
     /// One stream as it was received.
-    #[must_use]
     pub fn stream(&self, from: HostId, to: HostId, stream: u8) -> Option<&ReceivedStream> {
         self.host(to).received.iter().find(|got| got.sender == from.number() && got.stream == stream)
     }
 
     /// A counter, added up over all ports of all switches.
-    #[must_use]
     pub fn sum(&self, class: Class, of: fn(&ClassCounters) -> &Counter) -> u64 {
         self.classes(class).map(|counters| of(counters).get()).sum()
     }
 
     /// Frames dropped by the switches for a named reason.
-    #[must_use]
     pub fn dropped(&self, class: Class) -> u64 {
         self.classes(class).flat_map(|counters| &counters.drops).map(Counter::get).sum()
     }
 
     /// Every XDP and veth drop counter of every port and host, added up.
-    #[must_use]
     pub fn kernel_drops(&self) -> u64 {
         let at_switches: u64 = self.proofs.iter().map(|proof| proof.unseen_lost).sum();
         at_switches + self.hosts.iter().map(|host| host.drops.total).sum::<u64>()
     }
 
     /// Whether every frame is delivered, queued or dropped for a named reason, in each switch.
-    #[must_use]
     pub fn is_balanced(&self) -> bool {
         self.proofs.iter().all(|proof| proof.is_balanced)
     }
 
     /// What could tell of a loss and cannot be read, at a switch or a host.
-    #[must_use]
     pub fn unproved(&self) -> Vec<String> {
         let gaps = |(switch, proof): (&Counted, &Proof)| {
             proof.unproved.iter().map(|gap| format!("{}: {gap}", switch.name)).collect::<Vec<_>>()
@@ -175,7 +157,6 @@ impl Account {
     }
 
     /// Least headroom that any lossless class had left, bytes; `None` where there is no such class.
-    #[must_use]
     pub fn least_headroom(&self) -> Option<u64> {
         self.switches.iter().filter_map(Counted::least_headroom).min()
     }
@@ -190,13 +171,11 @@ impl Account {
     }
 
     /// Longest time that the machine kept a switch from running while there were hosts, ns; an eighth too much at most.
-    #[must_use]
     pub const fn longest_stall_nanos(&self) -> u64 {
         self.longest_stall_nanos
     }
 
     /// Longest time that the machine kept a host from running, ns.
-    #[must_use]
     pub fn longest_host_gap_nanos(&self) -> u64 {
         self.hosts.iter().map(|host| host.longest_gap_ns).max().unwrap_or(0)
     }
@@ -231,7 +210,6 @@ pub(crate) fn held(switches: &[Counted]) -> [u64; CLASSES] {
 
 /// Jain's fairness index of `shares`: 1 where all are equal, 1/n where one has everything; `None` where nobody
 /// has anything.
-#[must_use]
 pub fn jain(shares: &[f64]) -> Option<f64> {
     let sum: f64 = shares.iter().sum();
     let squares: f64 = shares.iter().map(|share| share * share).sum();

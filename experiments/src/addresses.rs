@@ -12,11 +12,9 @@ use crate::plan::{HostId, Plan, PortOf, SwitchId};
 
 /// What a router is to know of a host: where its network is, and the ports by which all of the shortest ways lead there.
 pub struct Route {
-    /// The host.
     pub host: HostId,
     /// The address of its network, and how long its prefix is.
     pub network: (Ipv4Addr, u8),
-    /// Those ports.
     pub ways: Vec<PortOf>,
 }
 
@@ -25,13 +23,11 @@ const WIRES: Ipv4Addr = Ipv4Addr::new(172, 16, 0, 0);
 
 impl Plan {
     /// The router that frames of a host are addressed to, where they are for another; `None`: switches bridge.
-    #[must_use]
     pub fn gateway(&self, host: HostId) -> Option<MacAddr> {
         self.is_routed().then(|| device_address(self.port_of(host)))
     }
 
     /// The address of a port, with the length of its network's prefix.
-    #[must_use]
     pub fn router_address(&self, at: PortOf) -> (Ipv4Addr, u8) {
         let wire = self.trunks().iter().position(|&(a, b)| a == at || b == at);
         match (wire, self.hosts().find(|&host| self.port_of(host) == at)) {
@@ -78,7 +74,6 @@ impl Plan {
 }
 
 /// Of a port's device, and of the router there.
-#[must_use]
 pub fn device_address(at: PortOf) -> MacAddr {
     let [.., high, low] = at.switch.0.to_be_bytes();
     MacAddr([0x02, 0, 0x01, high, low, at.port.0])
@@ -96,7 +91,6 @@ fn network(host: HostId) -> Ipv4Addr {
 ///
 /// # Panics
 /// Where a plan has more wires than there are such addresses.
-#[must_use]
 pub fn wire_address(wire: usize, is_second: bool) -> Ipv4Addr {
     let number = u32::try_from(2 * wire).expect("a plan has few wires") + u32::from(is_second);
     Ipv4Addr::from_bits(WIRES.to_bits() + number)

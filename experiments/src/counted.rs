@@ -13,13 +13,10 @@ use crate::plan::{Plan, SwitchId};
 /// packet memory, which an experiment of many fabrics would add up.
 #[derive(Clone, Debug)]
 pub struct Counted {
-    /// What it is called.
     pub name: String,
-    /// And its ports.
     pub port_names: Vec<String>,
     /// What it is told, with the addresses of its ports.
     pub settings: Arc<SwitchSettings>,
-    /// What it counts.
     pub counters: Arc<Counters>,
 }
 
@@ -34,12 +31,10 @@ impl Counted {
         Counted { name: plan.switch_name(switch).to_owned(), port_names, settings, counters }
     }
 
-    /// Its ports.
     pub fn ports(&self) -> impl Iterator<Item = PortId> + use<> {
         (0..=u8::MAX).map(PortId).take(self.port_names.len())
     }
 
-    /// All classes of all ports.
     pub fn classes(&self) -> impl Iterator<Item = (PortId, Class, &ClassCounters)> {
         let of = move |port| {
             Class::ALL.into_iter().map(move |class| (port, class, self.counters.class(port, class)))
@@ -47,13 +42,11 @@ impl Counted {
         self.ports().flat_map(of)
     }
 
-    /// One class of all ports.
     pub fn class(&self, class: Class) -> impl Iterator<Item = &ClassCounters> {
         self.ports().map(move |port| self.counters.class(port, class))
     }
 
     /// Least headroom left so far, over all lossless classes; `None` where no class is lossless.
-    #[must_use]
     pub fn least_headroom(&self) -> Option<u64> {
         let left = |(port, class, counters): (PortId, Class, &ClassCounters)| {
             let settings = &self.settings.ports[port.index()].classes[class.index()];

@@ -24,19 +24,14 @@ pub enum FabricError {
     #[error("this cannot be simulated: {0}")]
     #[diagnostic(help("leave --simulated out"))]
     Unsimulated(&'static str),
-    /// Namespaces and wires.
     #[error(transparent)]
     Lab(#[from] LabError),
-    /// A switch.
     #[error(transparent)]
     Run(#[from] RunError),
-    /// A host.
     #[error(transparent)]
     Host(#[from] HostError),
-    /// A host's device.
     #[error(transparent)]
     Link(#[from] LinkError),
-    /// Routers without routes.
     #[error(transparent)]
     #[diagnostic(transparent)]
     Routing(#[from] RoutingError),
@@ -46,61 +41,29 @@ pub enum FabricError {
     /// Nobody knows which way a flow takes.
     #[error(transparent)]
     Probe(#[from] ProbeError),
-    /// Raw data find no place.
     #[error("cannot write raw data to {path}: {error}", path = .path.display())]
     #[diagnostic(help("look after the file system, or leave --csv out"))]
-    Raw {
-        /// The file.
-        path: PathBuf,
-        /// What the system said.
-        error: io::Error,
-    },
+    Raw { path: PathBuf, error: io::Error },
 }
 
-/// Where packages put FRR's programs.
 pub(crate) const PLACES: [&str; 2] = ["/usr/lib/frr", "/usr/libexec/frr"];
 /// The group that FRR's packages make: who may talk to its programs.
 pub(crate) const GROUP: &str = "frrvty";
 /// So long all routes of a fabric may take to be there.
 pub(crate) const CONVERGES_WITHIN: Duration = Duration::from_secs(60);
 
-/// Why routers do not route.
 #[derive(Debug, thiserror::Error, miette::Diagnostic)]
 pub enum RoutingError {
-    /// FRR is not there.
     #[error("routers of an experiment need FRR, and there is no {missing} in {places}", places = PLACES.join(" or "))]
     #[diagnostic(help("install the package `frr`; its service need not run"))]
-    NoFrr {
-        /// The program.
-        missing: &'static str,
-    },
-    /// FRR is not whole.
+    NoFrr { missing: &'static str },
     #[error("routers of an experiment need FRR, whose programs are of the group {GROUP}, and there is none")]
     #[diagnostic(help("install the package `frr`, which makes it"))]
     NoGroup,
-    /// A daemon cannot be started.
     #[error("cannot start {daemon} of {switch}: {source}")]
-    Start {
-        /// It.
-        daemon: &'static str,
-        /// Of this router.
-        switch: String,
-        /// The system's words.
-        source: io::Error,
-    },
-    /// A daemon has ended.
+    Start { daemon: &'static str, switch: String, source: io::Error },
     #[error("{daemon} of {switch} has ended ({status}): {last_words}")]
-    Ended {
-        /// It.
-        daemon: &'static str,
-        /// Of this router.
-        switch: String,
-        /// How.
-        status: ExitStatus,
-        /// What it has said last.
-        last_words: String,
-    },
-    /// Daemons are not ready.
+    Ended { daemon: &'static str, switch: String, status: ExitStatus, last_words: String },
     #[error("after {} s not all routing daemons listen: {}", CONVERGES_WITHIN.as_secs(), .silent.join("; "))]
     Silent {
         /// Those that do not, with what each has said last.
@@ -108,16 +71,9 @@ pub enum RoutingError {
     },
     /// Routes were there and are no more.
     #[error("when the hosts had ended routes were gone, and did not come back: {}", .missing.join("; "))]
-    Gone {
-        /// What lacks.
-        missing: Vec<String>,
-    },
-    /// Routes are missing.
+    Gone { missing: Vec<String> },
     #[error("after {} s there are not all routes: {}", CONVERGES_WITHIN.as_secs(), .missing.join("; "))]
-    Missing {
-        /// What lacks.
-        missing: Vec<String>,
-    },
+    Missing { missing: Vec<String> },
 }
 
 /// So long a frame that is to show a flow's way may take to the next switch, on lines of 100 Mb/s.
@@ -126,31 +82,11 @@ pub(crate) const PROBE_PATIENCE: Nanos = Nanos::from_secs(5);
 /// Why nobody knows which way a flow takes.
 #[derive(Debug, thiserror::Error)]
 pub enum ProbeError {
-    /// A frame did not arrive.
     #[error(
         "no frame from {from} to {to} left {switch} for another switch within {} s (at 100 Mb/s)",
         PROBE_PATIENCE.0 / 1_000_000_000
     )]
-    Lost {
-        /// Who sent it.
-        from: String,
-        /// Who was to receive it.
-        to: String,
-        /// The switch.
-        switch: String,
-    },
-    /// All went elsewhere.
+    Lost { from: String, to: String, switch: String },
     #[error("of {tried} flows from {from} to {to} none leaves {switch} by {port}")]
-    Elsewhere {
-        /// How many.
-        tried: usize,
-        /// Who sent them.
-        from: String,
-        /// Who was to receive them.
-        to: String,
-        /// The switch.
-        switch: String,
-        /// Its port.
-        port: String,
-    },
+    Elsewhere { tried: usize, from: String, to: String, switch: String, port: String },
 }

@@ -20,7 +20,7 @@ use crate::looks::{self, Looks};
 use crate::namespaces::{self, Network};
 use crate::plan::{HostId, Plan, PortOf, Stack, SwitchId};
 use crate::probe;
-use crate::record::Recorder;
+use crate::raw::Recorder;
 use crate::settings::Settings;
 use crate::simulation::{Simulation, Simulator};
 use crate::world::{HostStart, World};
@@ -70,14 +70,12 @@ impl Setup<'_> {
     }
 }
 
-/// Where a fabric is.
 #[derive(Debug)]
 enum Built {
     Simulated(Simulator),
     Here(Network),
 }
 
-/// Built, not running.
 #[derive(Debug)]
 pub struct Fabric {
     plan: Plan,
@@ -88,15 +86,12 @@ pub struct Fabric {
 }
 
 impl Fabric {
-    /// Its plan.
-    #[must_use]
     pub fn plan(&self) -> &Plan {
         &self.plan
     }
 
     /// By how much time a port runs ahead of its line after it was idle, while it sends so many frames of this size. On a line of ideal
     /// hardware frames are never faster than it.
-    #[must_use]
     pub fn credit(&self, at: PortOf, frame: Bytes, frames: u64) -> Nanos {
         if self.plan.line().hardware() == Hardware::Ideal {
             return Nanos::ZERO;
@@ -106,7 +101,6 @@ impl Fabric {
     }
 
     /// Whether all frames of a flow take the same of several equal ways.
-    #[must_use]
     pub fn keeps_flows(&self) -> bool {
         let routers = self.configs.iter().filter_map(|config| config.shell.router.as_ref());
         routers.into_iter().all(|router| router.spread == Spread::Flow)
@@ -128,9 +122,6 @@ impl Fabric {
     }
 
     /// Starts the switches, and where they route, waits until routes are there.
-    ///
-    /// # Errors
-    /// Where a switch cannot run, or a route does not come.
     pub fn start(&self) -> Result<Started<'_>, FabricError> {
         let world: Box<dyn World + '_> = match &self.built {
             Built::Simulated(simulator) => Box::new(Simulation::start(&self.plan, simulator)),
@@ -142,9 +133,6 @@ impl Fabric {
     /// Starts the switches, lets the hosts send, and calls `watch`, which comes back when it has seen
     /// enough. Then the hosts end: as soon as all is sent and has arrived, at the latest after `patience`, which is that for lines of
     /// 100 Mb/s. What it is built of is there as long as the fabric.
-    ///
-    /// # Errors
-    /// Where a switch or a host cannot run.
     pub fn run<T>(
         &self,
         load: &Load,
@@ -170,18 +158,12 @@ impl Started<'_> {
     /// A UDP source port with which a stream from one host to another, to the destination port that streams have unless told
     /// otherwise, leaves a switch of routers here. Which way a flow takes there is by a secret of this start, or of the seed, so that
     /// it is tried: a few frames of another class go to the receiver, which is not there yet.
-    ///
-    /// # Errors
-    /// Where no port does, or no frame gets to the next switch.
     pub fn source_port(&self, from: HostId, to: HostId, by: PortOf) -> Result<u16, FabricError> {
         probe::Trial { plan: &self.fabric.plan, flow: [from, to], by }
             .source_port(&*self.world, &self.counted())
     }
 
     /// Lets the hosts send; see [`Fabric::run`].
-    ///
-    /// # Errors
-    /// Where a host cannot run, or routers no longer forward as they did, nor do so again within `patience`.
     pub fn run<T>(
         self,
         load: &Load,
@@ -210,7 +192,7 @@ impl Started<'_> {
         settle(&mut ended.hosts);
         let account = Account::new(ended, switches, held, world.now());
         if let (Some(recorder), Some(looks)) = (&fabric.recorder, looks) {
-            recorder.take(&looks::record(plan, load, &account, begin, looks))?;
+            recorder.take(&plan.point, looks::rows(plan, load, &account, begin, looks))?;
         }
         Ok((seen, account))
     }

@@ -9,9 +9,7 @@ use xoff_wire::units::Bytes;
 /// Whether TCP tells the network that it understands marks (RFC 3168).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ecn {
-    /// Every connection asks for it.
     Capable,
-    /// None does.
     Incapable,
 }
 
@@ -29,8 +27,6 @@ pub enum LossDetection {
 }
 
 impl LossDetection {
-    /// What results call it.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             LossDetection::Rack => "rack",
@@ -43,11 +39,9 @@ impl LossDetection {
 /// How TCP of hosts is set up.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// Whether it asks for marks.
     pub ecn: Ecn,
     /// What it takes for lost.
     pub detection: LossDetection,
-    /// Of each connection.
     pub receive_buffer: Bytes,
 }
 

@@ -52,64 +52,52 @@ impl<'a> Live<'a> {
         (self.begin, self.looks.map(RefCell::into_inner))
     }
 
-    /// The switches.
-    #[must_use]
     pub const fn switches(&self) -> &[Counted] {
         self.switches
     }
 
     /// Counters of one class at one port.
-    #[must_use]
     pub fn class(&self, at: PortOf, class: Class) -> &ClassCounters {
         self.switches[at.switch.index()].counters.class(at.port, class)
     }
 
     /// A counter, added up over all ports of all switches.
-    #[must_use]
     pub fn sum(&self, class: Class, of: impl Fn(&ClassCounters) -> u64) -> u64 {
         self.switches.iter().flat_map(|switch| switch.class(class)).map(of).sum()
     }
 
     /// What a host has sent and received.
-    #[must_use]
     pub fn progress(&self, host: HostId) -> &Progress {
         &self.progress[host.index()].0
     }
 
     /// Bytes of layer 1 that have come to a host from another.
-    #[must_use]
     pub fn received_from(&self, from: HostId, to: HostId) -> u64 {
         let volume = self.progress(to).received_from(from.number());
         volume.expect("hosts of a fabric tell each other apart").line_bytes.get()
     }
 
     /// Bytes of layer 1 that have come to a host, from all and in all classes.
-    #[must_use]
     pub fn received(&self, to: HostId) -> u64 {
         self.progress(to).received.iter().map(|volume| volume.line_bytes.get()).sum()
     }
 
     /// When the hosts began, by the clock of all reports.
-    #[must_use]
     pub const fn begin(&self) -> Nanos {
         self.begin
     }
 
-    /// Time since then.
-    #[must_use]
     pub fn elapsed(&self) -> Nanos {
         self.world.now().since(self.begin)
     }
 
     /// Whether all that was to be sent has been sent and has left the switches, or a host has failed.
-    #[must_use]
     pub fn is_calm(&self) -> bool {
         let sent = self.progress.iter().all(|(progress, sends)| !sends || progress.all_sent.get() == 1);
         (sent && self.waiting_bytes() == 0) || self.world.has_failed()
     }
 
     /// Bytes that wait in egress queues, all switches and classes.
-    #[must_use]
     pub fn waiting_bytes(&self) -> u64 {
         let classes = self.switches.iter().flat_map(Counted::classes);
         classes.map(|(_, _, counters)| counters.egress_bytes.get()).sum()

@@ -10,12 +10,10 @@ use crate::plan::{HostId, LOSSLESS};
 const LOSSLESS_DSCP: u8 = 24;
 
 /// A stream in the lossless class, as fast as the line and without end.
-#[must_use]
 pub fn lossless(to: HostId) -> Stream {
     Stream { class: LOSSLESS, dscp: LOSSLESS_DSCP, dst: to.address(), ..Stream::default() }
 }
 
-/// What the hosts send.
 #[derive(Debug, Default)]
 pub struct Load {
     streams: Vec<(HostId, Stream)>,
@@ -35,7 +33,6 @@ impl Load {
 
     /// When the first frame of stream `number` of `host` was due, by the clock of its report: its streams
     /// begin so long after the host, which is known from the one that was least late.
-    #[must_use]
     pub fn due(&self, account: &Account, host: HostId, number: u8) -> Option<Nanos> {
         let streams = self.of(host);
         let sent = account.host(host).sent.iter().filter(|sent| sent.frames > 0);
@@ -45,7 +42,6 @@ impl Load {
 
     /// From when stream `number` of `from` was due until its last frame was at `to`; `None` where not all of
     /// its frames came, and of a stream without a count.
-    #[must_use]
     pub fn completion(&self, account: &Account, from: HostId, to: HostId, number: u8) -> Option<Nanos> {
         let count = self.of(from).get(usize::from(number))?.count?;
         let completed = account.stream(from, to, number)?.completed(count)?;

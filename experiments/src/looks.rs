@@ -15,11 +15,19 @@ use crate::account::Account;
 use crate::counted::Counted;
 use crate::load::Load;
 use crate::plan::{HostId, Plan, PortOf, SwitchId};
-use crate::record::{Completion, PauseEvent, QueueLook, Record, Told};
+use crate::raw::Rows;
+use crate::results::Row;
 use crate::settled::settled;
 
 /// Where a counter stands: switch, port, class.
 type Place = (usize, PortId, Class);
+
+/// What a peer is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Told {
+    Xoff,
+    Xon,
+}
 
 /// What looks have seen, switches and ports by their numbers.
 #[derive(Debug, Default)]
@@ -35,11 +43,9 @@ struct Before {
     seen: Seen,
     /// What the peer was told last was to stop.
     stopped: bool,
-    /// When the last event was.
     told_at: Nanos,
 }
 
-/// What a look sees.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Seen {
     bytes: u64,
@@ -95,45 +101,41 @@ impl Looks {
     }
 }
 
-/// What is told of a fabric whose hosts began at `begin`.
-pub(crate) fn record(plan: &Plan, load: &Load, account: &Account, begin: Nanos, looks: Looks) -> Record {
-    let name = |(switch, port, class): Place| {
+/// The rows of a fabric whose hosts began at `begin`.
+pub(crate) fn rows(plan: &Plan, load: &Load, account: &Account, begin: Nanos, looks: Looks) -> Rows {
+    let place = |(switch, port, class): Place| {
         let at = PortOf { switch: SwitchId(switch), port };
-        (plan.switch_name(at.switch).to_owned(), plan.port_name(at).to_owned(), class)
+        [plan.switch_name(at.switch).to_owned(), plan.port_name(at).to_owned(), class.to_string()]
     };
-    let queue = |(at, place, bytes)| {
-        let (switch, port, class) = name(place);
-        QueueLook { at, switch, port, class, bytes }
+    let row = |at: Nanos, of, more: &[String]| [&[at.0.to_string()], &place(of)[..], more].concat();
+    let queue = |(at, place, bytes): (Nanos, Place, u64)| row(at, place, &[bytes.to_string()]);
+    let pause = |(at, place, told, count): (Nanos, Place, Told, u64)| {
+        let event = match told {
+            Told::Xoff => "xoff",
+            Told::Xon => "xon",
+        };
+        row(at, place, &[event.to_owned(), count.to_string()])
     };
-    let pause = |(at, place, event, count)| {
-        let (switch, port, class) = name(place);
-        PauseEvent { at, switch, port, class, event, count }
-    };
-    Record {
-        point: plan.point.clone(),
-        completions: plan.hosts().flat_map(|host| completions(plan, load, account, begin, host)).collect(),
-        queues: looks.queues.into_iter().map(queue).collect(),
-        pauses: looks.pauses.into_iter().map(pause).collect(),
-    }
+    [
+        plan.hosts().flat_map(|host| completions(plan, load, account, begin, host)).collect(),
+        looks.queues.into_iter().map(queue).collect(),
+        looks.pauses.into_iter().map(pause).collect(),
+    ]
 }
 
-fn completions(plan: &Plan, load: &Load, account: &Account, begin: Nanos, from: HostId) -> Vec<Completion> {
+fn completions(plan: &Plan, load: &Load, account: &Account, begin: Nanos, from: HostId) -> Vec<Row> {
     let name = |host: HostId| plan.host_of(host).name.clone();
     let of = |(number, stream): (usize, &xoff_host::Stream)| {
         let to = plan.hosts().find(|host| host.address() == stream.dst)?;
         let number = u8::try_from(number).ok()?;
         let sent = account.host(from).sent.get(usize::from(number)).map_or(0, |sent| sent.frames);
-        let came = account.stream(from, to, number);
-        Some(Completion {
-            sender: name(from),
-            receiver: name(to),
-            stream: number,
-            class: stream.class,
-            sent,
-            lost: came.map_or(sent, |came| came.lost),
-            due: (sent > 0).then(|| load.due(account, from, number)).flatten().map(|due| due.since(begin)),
-            completion: load.completion(account, from, to, number),
-        })
+        let lost = account.stream(from, to, number).map_or(sent, |came| came.lost);
+        let due = load.due(account, from, number).filter(|_| sent > 0).map(|due| due.since(begin));
+        let times = [due, load.completion(account, from, to, number)];
+        let times = times.map(|time| time.map_or(String::new(), |time| time.0.to_string()));
+        let numbers = [sent, lost].map(|frames| frames.to_string());
+        let place = [name(from), name(to), number.to_string(), stream.class.to_string()];
+        Some([&place[..], &numbers, &times].concat())
     };
     load.of(from).iter().enumerate().filter_map(of).collect()
 }
@@ -266,21 +268,10 @@ mod tests {
         let account = Account::of_hosts(hosts, [0; CLASSES]);
         let mut looks = Looks::default();
         looks.note(ms(4), BEGIN, PLACE, Seen { bytes: 1518, ..Seen::default() });
-        let record = record(&plan, &load, &account, BEGIN, looks);
-        let queue = QueueLook {
-            at: ms(4),
-            switch: "switch".into(),
-            port: "receiver".into(),
-            class: PLACE.2,
-            bytes: 1518,
-        };
-        assert_eq!((record.point.as_str(), &record.queues[..]), ("senders=1", &[queue][..]));
-        let of = |of: &Completion| (of.sent, of.lost, of.due.unwrap(), of.completion);
-        let expected = [(10, 0, ms(2), Some(ms(7))), (10, 2, ms(52), None)];
-        assert_eq!(record.completions.iter().map(of).collect::<Vec<_>>(), expected);
-        assert_eq!(
-            (&*record.completions[0].sender, &*record.completions[0].receiver),
-            ("sender", "receiver")
-        );
+        let [completions, queues, pauses] = rows(&plan, &load, &account, BEGIN, looks);
+        assert_eq!(queues, [["4000000", "switch", "receiver", "3", "1518"]]);
+        let flow = |stream, lost, due, took| ["sender", "receiver", stream, "3", "10", lost, due, took];
+        assert_eq!(completions, [flow("0", "0", "2000000", "7000000"), flow("1", "2", "52000000", "")]);
+        assert!(pauses.is_empty());
     }
 }

@@ -20,44 +20,36 @@ use crate::settings::Settings;
 /// The class that fabrics keep lossless.
 pub const LOSSLESS: Class = Class::ALL[3];
 
-/// A switch of a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SwitchId(pub(crate) usize);
 
 impl SwitchId {
     /// Its place among the switches of its plan.
-    #[must_use]
     pub const fn index(self) -> usize {
         self.0
     }
 }
 
-/// A host of a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct HostId(pub(crate) usize);
 
 impl HostId {
     /// Its place among the hosts of its plan.
-    #[must_use]
     pub const fn index(self) -> usize {
         self.0
     }
 
-    /// Its address.
-    #[must_use]
     pub fn address(self) -> MacAddr {
         let [high, low] = self.number().to_be_bytes();
         MacAddr([0x02, 0, 0, high, low, OF_HOST])
     }
 
     /// Its IPv4 address: that in the frames of `xoff traffic`, and that of the kernel.
-    #[must_use]
     pub fn ipv4(self) -> Ipv4Addr {
         ip_address(self.address())
     }
 
     /// Its number in the frames that it sends.
-    #[must_use]
     pub fn number(self) -> u16 {
         u16::try_from(self.0 + 1).expect("a plan has few hosts")
     }
@@ -69,9 +61,7 @@ const OF_HOST: u8 = 2;
 /// A port of a switch of a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct PortOf {
-    /// Of this switch.
     pub switch: SwitchId,
-    /// This port.
     pub port: PortId,
 }
 
@@ -93,7 +83,6 @@ struct PlannedSwitch {
     settings: Settings,
 }
 
-/// Whom a variant concerns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Role {
     /// A switch that is told what the variant says.
@@ -102,16 +91,11 @@ enum Role {
     Nic,
 }
 
-/// A host of a plan.
 #[derive(Clone, Debug)]
 pub struct PlannedHost {
-    /// What it is called.
     pub name: String,
-    /// Where it is attached.
     pub at: PortOf,
-    /// The rate of its wire.
     pub line: BitRate,
-    /// What sends and receives there.
     pub stack: Stack,
 }
 
@@ -154,7 +138,6 @@ const OWN: &str = "# Said by the experiment.\n";
 
 impl Plan {
     /// Nothing yet, with wires of this rate unless told otherwise.
-    #[must_use]
     pub fn new(line: impl Into<Line>) -> Plan {
         let line = line.into();
         let mut settings = Settings::default();
@@ -182,42 +165,34 @@ impl Plan {
         }
     }
 
-    /// Its wires.
-    #[must_use]
     pub const fn line(&self) -> Line {
         self.line
     }
 
     /// The same, under a name by which raw data tell it from others: `senders=8`.
-    #[must_use]
     pub fn at_point(self, point: impl Into<String>) -> Plan {
         Plan { point: point.into(), ..self }
     }
 
     /// The same with routers for switches: every host has a network of its own, and routes are FRR's, or in the simulator
     /// values. What is sent goes by its sender's [`gateway`](Plan::gateway).
-    #[must_use]
     pub fn routed(mut self) -> Plan {
         // The namespace is made when the fabric is.
         self.settings.set("defaults.routed", true).set("router.netns", "kernel");
         Plan { is_routed: true, ..self }
     }
 
-    /// Whether its switches are routers.
-    #[must_use]
     pub const fn is_routed(&self) -> bool {
         self.is_routed
     }
 
     /// Whether switches that are compared are connected to each other.
-    #[must_use]
     pub fn has_trunks(&self) -> bool {
         let compared = |at: PortOf| self.switches[at.switch.0].role == Role::Compared;
         self.trunks.iter().any(|&(a, b)| compared(a) && compared(b))
     }
 
     /// What of it there is on a machine alone, and not in the simulator.
-    #[must_use]
     pub fn needs_a_machine(&self) -> Option<&'static str> {
         let has_kernels = self.hosts_with(Stack::Kernel).next().is_some();
         has_kernels.then_some("its hosts send by the kernel's TCP, and the simulator has no kernel")
@@ -228,7 +203,6 @@ impl Plan {
         &mut self.switches[switch.0].settings
     }
 
-    /// One more switch.
     pub fn switch(&mut self, name: &str) -> SwitchId {
         self.add_switch(name, Role::Compared)
     }
@@ -285,7 +259,6 @@ impl Plan {
     }
 
     /// The ports at both ends of each wire between switches.
-    #[must_use]
     pub fn trunks(&self) -> &[(PortOf, PortOf)] {
         &self.trunks
     }
@@ -308,47 +281,35 @@ impl Plan {
         self.routes.push((host, by));
     }
 
-    /// Where a host is attached.
-    #[must_use]
     pub fn port_of(&self, host: HostId) -> PortOf {
         self.hosts[host.0].at
     }
 
-    /// All ports of a switch.
     pub fn ports_of(&self, switch: SwitchId) -> impl Iterator<Item = PortOf> + use<> {
         let count = self.switches[switch.0].ports.len();
         (0..=u8::MAX).map(PortId).take(count).map(move |port| PortOf { switch, port })
     }
 
-    /// All switches.
     pub fn switches(&self) -> impl Iterator<Item = SwitchId> + use<> {
         (0..self.switches.len()).map(SwitchId)
     }
 
-    /// All hosts.
     pub fn hosts(&self) -> impl Iterator<Item = HostId> + use<> {
         (0..self.hosts.len()).map(HostId)
     }
 
-    /// What a host is.
-    #[must_use]
     pub fn host_of(&self, host: HostId) -> &PlannedHost {
         &self.hosts[host.0]
     }
 
-    /// Hosts with this stack.
     pub fn hosts_with(&self, stack: Stack) -> impl Iterator<Item = HostId> {
         self.hosts().filter(move |host| self.hosts[host.0].stack == stack)
     }
 
-    /// What a switch is called.
-    #[must_use]
     pub fn switch_name(&self, switch: SwitchId) -> &str {
         &self.switches[switch.0].name
     }
 
-    /// What a port is called.
-    #[must_use]
     pub fn port_name(&self, at: PortOf) -> &str {
         &self.switches[at.switch.0].ports[at.port.index()].name
     }
@@ -361,9 +322,6 @@ impl Plan {
     }
 
     /// The configuration of one switch on `machine`, with `variant` on top.
-    ///
-    /// # Errors
-    /// Where the switch cannot be as it is told.
     pub fn config(
         &self,
         switch: SwitchId,

@@ -131,9 +131,6 @@ pub(crate) fn leaves<'a, 'de>(
 }
 
 /// Puts a value where its path leads. Tables are made where there are none; an entry of a list is meant by its number.
-///
-/// # Errors
-/// A number that the list has not; a table below what is no table.
 pub(crate) fn put<'de>(
     at: &mut Value<'de>,
     path: &[impl AsRef<str>],

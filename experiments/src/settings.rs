@@ -9,22 +9,17 @@ use xoff_config::OwnPolicy;
 use xoff_flow_control::congestion::ReactionSettings;
 use xoff_wire::units::Bytes;
 
-use crate::record::Recorder;
+use crate::raw::Recorder;
 use crate::set::Given;
 use crate::stall::Stall;
 
-/// A value of a key.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Setting {
-    /// Yes or no.
     Is(bool),
     /// A whole number, such as a size in bytes.
     Number(i64),
-    /// A part of a whole.
     Part(f64),
-    /// A word, or a text.
     Text(String),
-    /// Classes.
     Classes(Vec<u8>),
 }
 
@@ -90,7 +85,6 @@ pub struct Settings {
     pub over: Vec<Given>,
     /// Streams of hosts slow down as CNMs ask, by these parameters; `None`: they do not.
     pub reaction: Option<ReactionSettings>,
-    /// What is compared, for messages.
     pub policy: Option<&'static str>,
     /// The policy that the program brings along, which a key may choose.
     pub own_policy: Option<OwnPolicy>,
@@ -99,7 +93,7 @@ pub struct Settings {
     /// What a simulated machine does to its programs; `None`: nothing.
     pub stall: Option<Stall>,
     /// Takes what every look saw; `None`: nobody asks for it.
-    pub recorder: Option<Recorder>,
+    pub(crate) recorder: Option<Recorder>,
 }
 
 impl Settings {
@@ -115,7 +109,6 @@ impl Settings {
 
     /// Where a value that is laid over at `path` stands in the end: there, and in tables that have what this one has, unless
     /// another value of that key was given them, or is laid over there.
-    #[must_use]
     pub fn reach(&self, path: &str) -> Vec<String> {
         let (table, key) = path.rsplit_once('.').unwrap_or(("", path));
         let value = |table: &str| self.tables.get(table).and_then(|keys| keys.get(key));

@@ -32,13 +32,11 @@ const WIRE: BitRate = BitRate::from_gbps(10);
 #[derive(Debug)]
 pub(crate) struct Simulator {
     pub(crate) configs: Vec<Config>,
-    /// Where chance begins.
     pub(crate) seed: u64,
     /// What the machine does to its programs.
     pub(crate) stall: Option<Stall>,
 }
 
-/// A fabric, and its time.
 #[derive(Debug)]
 pub(crate) struct Simulation<'a> {
     plan: &'a Plan,
@@ -150,7 +148,6 @@ impl World for Simulation<'_> {
         false
     }
 
-    /// Time stands still.
     fn stop_hosts(&mut self) {}
 
     fn end(&mut self, _: Duration) -> Result<Ended, FabricError> {

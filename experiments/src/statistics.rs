@@ -5,17 +5,12 @@ use serde::Serialize;
 /// How values are spread: the extremes and the quartiles, exactly.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Spread {
-    /// How many values there are.
     pub count: usize,
-    /// The least.
     pub min: f64,
     /// A quarter of them is at most this.
     pub p25: f64,
-    /// Half of them.
     pub p50: f64,
-    /// Three quarters.
     pub p75: f64,
-    /// The most.
     pub max: f64,
 }
 
@@ -29,7 +24,6 @@ impl Spread {
     }
 
     /// The same, counted in units of this size.
-    #[must_use]
     pub fn in_units_of(self, size: f64) -> Spread {
         let Spread { count, min, p25, p50, p75, max } = self;
         Spread { count, min: min / size, p25: p25 / size, p50: p50 / size, p75: p75 / size, max: max / size }
@@ -39,11 +33,8 @@ impl Spread {
 /// Where the mean of all runs that might be made lies with 95 % confidence.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Interval {
-    /// Of the runs.
     pub mean: f64,
-    /// Lower end.
     pub low: f64,
-    /// Upper end.
     pub high: f64,
     /// How many runs had a value.
     pub runs: usize,
@@ -89,7 +80,6 @@ pub fn p50(of: Option<Spread>) -> Option<f64> {
     of.map(|spread| spread.p50)
 }
 
-/// These values, the least first.
 pub fn sorted(values: impl IntoIterator<Item = f64>) -> Vec<f64> {
     let mut values: Vec<f64> = values.into_iter().collect();
     values.sort_by(f64::total_cmp);
@@ -98,7 +88,6 @@ pub fn sorted(values: impl IntoIterator<Item = f64>) -> Vec<f64> {
 
 /// A percentile of sorted values; `None` where there are none. Between two values it lies on the straight line from one to the other
 /// (Hyndman and Fan's type 7).
-#[must_use]
 pub fn quantile(sorted: &[f64], percent: usize) -> Option<f64> {
     let last = sorted.len().checked_sub(1)?;
     let (below, rest) = (last * percent / 100, last * percent % 100);

@@ -31,9 +31,6 @@ pub trait World: Clock {
     fn switches(&self) -> Vec<(Arc<SwitchSettings>, Arc<Counters>)>;
 
     /// By what a host that has yet to begin sends frames.
-    ///
-    /// # Errors
-    /// Where it cannot send any.
     fn sender(&self, from: HostId) -> Result<Sender<'_>, FabricError>;
 
     /// These hosts begin, all at once.
@@ -42,22 +39,16 @@ pub trait World: Clock {
     /// Whether a host has ended before it was told to.
     fn has_failed(&self) -> bool;
 
-    /// The hosts end.
     fn stop_hosts(&mut self);
 
     /// The switches end, too.
-    ///
-    /// # Errors
-    /// Where a host could not run, a switch ended early, or routers no longer forward as they did, nor do so again within `patience`.
     fn end(&mut self, patience: Duration) -> Result<Ended, FabricError>;
 }
 
 /// What a host of streams begins with.
 #[derive(Debug)]
 pub struct HostStart {
-    /// The host.
     pub host: HostId,
-    /// What it sends.
     pub streams: Vec<Stream>,
     /// Where it tells how far it is.
     pub progress: Arc<Progress>,
@@ -70,7 +61,6 @@ pub struct HostStart {
 pub struct Ended {
     /// One for each host. Those of the kernel say what was dropped, and no more.
     pub hosts: Vec<HostReport>,
-    /// One for each switch.
     pub proofs: Vec<Proof>,
     /// Longest time that a switch was kept from running while there were hosts, ns.
     pub longest_stall_nanos: u64,

@@ -102,7 +102,6 @@ impl Measured {
     }
 }
 
-/// Everything under one policy, once.
 struct Run {
     /// By spread.
     messages: Vec<Messages>,
@@ -110,7 +109,6 @@ struct Run {
     tcp: Vec<tcp::Run>,
 }
 
-/// Messages, spread in one way.
 struct Messages {
     load: Load,
     scene: Scene,

@@ -92,7 +92,6 @@ struct Measured {
     other_class_received: u64,
     /// Everything that was seen, first run.
     timeline: Vec<Event>,
-    /// When that run's watch ended.
     #[serde(skip)]
     end_ms: f64,
 }
@@ -112,7 +111,6 @@ struct Run {
     flows: Vec<Flow>,
     /// What of them took another way.
     astray: Vec<String>,
-    /// When nobody watched any more.
     end: Nanos,
 }
 
@@ -172,7 +170,6 @@ fn other_class(to: HostId, rate: Option<BitRate>, line: Line) -> Stream {
     Stream { dst: to.address(), rate, duration: Some(line.span(SEND)), ..Stream::default() }
 }
 
-/// What was otherwise than told.
 struct Deviation {
     text: String,
     /// It was not the machine's doing.

@@ -13,12 +13,10 @@ const UNIT: i64 = 64;
 /// A CNM that came to a host.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Told {
-    /// After the start.
     pub at_ms: f64,
     /// The flow that is to slow down, by its place among those asked for.
     #[serde(skip)]
     pub place: usize,
-    /// Its name.
     pub flow: &'static str,
     /// Quantized feedback, 1 to 63.
     pub feedback: u8,

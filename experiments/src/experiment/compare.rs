@@ -3,12 +3,12 @@
 use serde::Serialize;
 
 use super::{Conduct, Experiment, Findings, Request, Tell, Variant};
+use crate::raw::Recorder;
 use crate::statistics::Interval;
-use crate::{FabricError, Recorder, Setup};
+use crate::{FabricError, Setup};
 
 /// A main result of an experiment, which is shown with its confidence where there were several runs.
 pub(super) struct Headline<M> {
-    /// The head of its column.
     pub title: &'static str,
     /// The interval of one value for each run.
     pub interval: fn(&[f64]) -> Option<Interval>,
@@ -17,7 +17,6 @@ pub(super) struct Headline<M> {
 }
 
 impl<M> Headline<M> {
-    /// A number.
     pub(super) const fn of(title: &'static str, value: fn(&M) -> Option<f64>) -> Headline<M> {
         Headline { title, interval: Interval::of, value }
     }
@@ -28,7 +27,6 @@ impl<M> Headline<M> {
     }
 }
 
-/// What became of one policy.
 pub(super) struct Compared<R, M> {
     /// Its name in tables and figures, where a policy that lost frames is marked.
     pub name: String,
@@ -70,10 +68,8 @@ pub(super) fn in_turns<R>(
         for (variant, results) in &mut measured {
             tell(&format!("{} (run {number} of {})", variant.name, request.runs));
             let mut told = experiment.told(variant, request, number);
-            told.recorder = request.raw.clone().map(|raw| {
-                let policy = variant.name;
-                Recorder::new(move |record| raw.append(policy, number, record))
-            });
+            let policy = variant.name;
+            told.recorder = request.raw.clone().map(|raw| Recorder { raw, policy, run: number });
             let Request { line, ref machine, .. } = *request;
             results.push(run(variant, &Setup { line, settings: &told, machine })?);
         }

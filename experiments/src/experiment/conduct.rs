@@ -12,7 +12,6 @@ use crate::{Account, Counted, LOSSLESS, Pfc, Totals};
 /// How hosts, switches and machine behaved, all runs of a policy added up. Names are those of `xoff demo`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Conduct {
-    /// Frames of the lossless class.
     pub lossless: Totals,
     /// Those of them that still waited in a switch at the end; they are among the lost.
     pub held: u64,
@@ -33,12 +32,10 @@ pub struct Conduct {
     pub least_headroom_bytes: Option<u64>,
     /// Longest time that the machine kept a switch from running, ms.
     pub longest_stall_ms: f64,
-    /// The same of a host.
     pub longest_host_gap_ms: f64,
     /// How long it usually took for a host to run once a time that it had slept until had come, ms: the median, of hosts and of runs;
     /// zero where none has.
     pub usual_host_gap_ms: f64,
-    /// What follows from it.
     #[serde(skip)]
     pub verdict: Verdict,
 }
@@ -46,7 +43,6 @@ pub struct Conduct {
 /// Halts of pipelines, all switches, classes and ports.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Add, Serialize)]
 pub struct Halts {
-    /// How often.
     pub count: u64,
     /// How long they were, ms, all added up.
     pub ms: f64,
@@ -78,13 +74,11 @@ pub enum Verdict {
 }
 
 impl Conduct {
-    /// Of these runs.
     pub fn of<'a>(accounts: impl IntoIterator<Item = &'a Account>) -> Conduct {
         accounts.into_iter().map(|account| Conduct::of_classes(account, &[LOSSLESS])).sum()
     }
 
     /// Of a run with these lossless classes.
-    #[must_use]
     pub fn of_classes(account: &Account, classes: &[Class]) -> Conduct {
         let totals = classes.iter().map(|&class| Totals::of(account.received(class)));
         let held = classes.iter().map(|class| account.held[class.index()]).sum();
@@ -92,7 +86,6 @@ impl Conduct {
     }
 
     /// Of a run whose lossless frames came to `lossless`; so many of the lost ones still wait.
-    #[must_use]
     pub fn new(account: &Account, lossless: Totals, held: u64) -> Conduct {
         let ledger_balanced = account.is_balanced();
         let unproved = account.unproved();
@@ -121,7 +114,6 @@ impl Conduct {
     }
 
     /// Of all frames that were sent, those that are gone.
-    #[must_use]
     pub fn gone_percent(&self) -> f64 {
         100.0 * self.gone as f64 / self.lossless.sent.max(1) as f64
     }

@@ -64,7 +64,6 @@ struct Measured {
 struct Run {
     account: Account,
     delivered: Series,
-    /// When the last byte arrived.
     last: Nanos,
     circles: Vec<Vec<String>>,
     waiting: u64,

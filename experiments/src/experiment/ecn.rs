@@ -68,7 +68,6 @@ struct Measured {
     marks_seen: u64,
     /// Frames dropped by the switches.
     dropped_frames: u64,
-    /// Segments that senders sent again.
     retransmitted_segments: u64,
     /// TCP payload that was sent, and that arrived.
     bytes_written: u64,
@@ -84,7 +83,6 @@ struct Queue {
     peak: u64,
 }
 
-/// One run.
 struct Run {
     carried: Carried,
     scene: Scene,
@@ -95,7 +93,6 @@ struct Run {
 struct Scene {
     senders: Vec<HostId>,
     receiver: HostId,
-    /// Where senders come in.
     inputs: Vec<PortOf>,
     congested: PortOf,
 }

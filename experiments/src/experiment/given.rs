@@ -20,9 +20,6 @@ const POLICY: &str =
 const OF_FABRIC: &str = "whether switches route, and where their routes are, is the experiment's: `--routed` is how it is asked for";
 
 /// A key with its value, which may be set in an experiment.
-///
-/// # Errors
-/// It is none, or is the experiment's to say.
 pub fn given(text: &str) -> Result<Given, String> {
     let given: Given = text.parse()?;
     let (path, parts) = (given.path.as_str(), given.parts());

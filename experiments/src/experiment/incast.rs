@@ -74,7 +74,6 @@ struct Point {
     xoff_per_gb: Option<f64>,
     /// Time that senders were held, all of them and all rounds added up.
     paused_ms: f64,
-    /// The congested egress queue.
     queue_bytes: Queue,
 }
 
@@ -82,7 +81,6 @@ struct Point {
 struct Queue {
     /// Over all looks from the first round's beginning to the last one's end; null where nobody looked.
     mean: Option<f64>,
-    /// Most at a time.
     peak: u64,
 }
 
@@ -104,7 +102,6 @@ struct Round {
     /// `None` where nothing arrived, as below.
     goodput_mbps: Option<f64>,
     fairness: Option<f64>,
-    /// Of flows that arrived whole.
     completion_ms: Vec<f64>,
     broken: usize,
 }
@@ -129,7 +126,6 @@ impl Measured {
     }
 }
 
-/// Its senders, and who receives.
 fn plan(line: Line, count: u8) -> (Plan, Vec<HostId>, HostId) {
     let mut plan = Plan::new(line).at_point(format!("senders={count}"));
     let switch = plan.switch("switch");

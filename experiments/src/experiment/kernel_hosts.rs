@@ -64,14 +64,11 @@ pub(super) fn receive_buffer(line: Line) -> Bytes {
 
 /// Flows that begin together and are as fast as TCP lets them be.
 pub(super) struct Bulk {
-    /// Who sends to whom.
     pub flows: Vec<(HostId, HostId)>,
     pub options: Options,
-    /// For so long.
     pub lasts: Nanos,
 }
 
-/// What became of them.
 pub(super) struct Carried {
     pub account: Account,
     pub watched: Watched,
@@ -175,7 +172,6 @@ impl Carried {
         self.watched.flows.iter().map(|flow| flow.rate(settled, Nanos::NEVER)).collect()
     }
 
-    /// Of flows that nobody watched.
     #[cfg(test)]
     pub(super) fn of(account: Account, totals: Totals) -> Carried {
         let watched = Watched::default();

@@ -62,12 +62,10 @@ const STEP: Nanos = Nanos::from_millis(50);
 const LOOK: Duration = Duration::from_millis(1);
 const PATIENCE: Duration = Duration::from_secs(6);
 
-/// A long-lived flow.
 #[derive(Debug, Serialize)]
 struct LongFlow {
     /// Its rate before the bursts, layer 1; one value for each run.
     solo_mbps: Option<Spread>,
-    /// Its rate while they come.
     mbps: Option<Spread>,
     /// Of each run's own solo rate.
     share_of_solo: Option<Spread>,
@@ -81,7 +79,6 @@ struct Measured {
     f1: LongFlow,
     /// F2 to F7: from when a burst was due until its last frame was there; of bursts that arrived whole.
     burst_completion_ms: Option<Spread>,
-    /// Those that did not.
     bursts_broken: usize,
 }
 

@@ -59,7 +59,6 @@ pub(super) const SHARED_INPUT: Experiment = Experiment {
     measure: |request, tell| measure(Scene::SharedInput, request, tell),
 };
 
-/// Which of the two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Scene {
     FanIn,
@@ -116,7 +115,6 @@ struct Phase {
     end_ms: f64,
     /// Flows that meet at the congested port, layer 1, all together: one value for each run.
     congested_mbps: Option<Spread>,
-    /// Jain's index over them.
     fairness: Option<Spread>,
 }
 
@@ -125,7 +123,6 @@ struct Flow {
     flow: &'static str,
     /// Layer 1, in each phase, as in [`Phase`].
     mbps: Vec<Option<Spread>>,
-    /// CNMs that came for it.
     cnms: usize,
     /// Their quantized feedback, and its mean.
     feedback: Option<Spread>,

@@ -28,27 +28,21 @@ pub(super) const NOTHING_ARRIVED: &str = "nothing arrived";
 /// What was measured of each policy.
 #[derive(Debug, Default)]
 pub struct Findings {
-    /// Titles of the main results.
     headlines: Vec<&'static str>,
     policies: Vec<Outcome>,
     /// What the experiment is sure of beforehand and did not see.
     pub unmet: Vec<String>,
-    /// What people read.
     pub text: String,
-    /// What they look at.
     pub figure: Figure,
 }
 
-/// What became of one policy.
 #[derive(Debug)]
 struct Outcome {
     variant: &'static Variant,
     /// Whether nothing lossless may be lost.
     promises: bool,
     conduct: Conduct,
-    /// As JSON, its conduct too.
     measured: Value,
-    /// Of each main result.
     headlines: Vec<Option<Interval>>,
 }
 
@@ -139,7 +133,7 @@ pub struct Report {
     text: String,
     #[serde(skip)]
     headlines: Vec<&'static str>,
-    /// What people look at.
+    /// What they look at.
     #[serde(skip)]
     pub figure: Figure,
 }
@@ -318,7 +312,6 @@ impl Display for Report {
     }
 }
 
-/// A table with these columns.
 #[must_use]
 pub(super) fn table(header: &[&str]) -> Table {
     let mut table = Table::new();
@@ -341,12 +334,10 @@ fn told(value: f64, decimals: usize) -> String {
     format!("{value:.decimals$}")
 }
 
-/// A time, in ms.
 pub(super) fn ms(span: Nanos) -> String {
     (span.0 as f64 / 1e6).to_string()
 }
 
-/// A time, in s.
 pub(super) fn seconds(span: Nanos) -> String {
     (span.0 as f64 / 1e9).to_string()
 }

@@ -18,7 +18,6 @@ impl Series {
 
     /// Mb/s between two times, from the last look before the first to the last before the second (the
     /// first of all, where there is none before); `None` where that is no time.
-    #[must_use]
     pub fn rate(&self, from: Nanos, to: Nanos) -> Option<f64> {
         let at = |time: Nanos| self.looks.iter().rev().find(|look| look.0 <= time).or(self.looks.first());
         let (first, last) = (at(from)?, at(to)?);
@@ -26,7 +25,6 @@ impl Series {
     }
 
     /// Points (s, Mb/s) of steps of this length; a step in which nobody looked has no rate.
-    #[must_use]
     pub fn points(&self, step: Nanos) -> Vec<Point> {
         let end = self.looks.last().map_or(Nanos::ZERO, |look| look.0);
         let steps = (1..).map(|number| Nanos(step.0 * number)).take_while(|&to| to <= end);

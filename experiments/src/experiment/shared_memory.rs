@@ -79,7 +79,6 @@ const SIZES: [(&str, u64); 12] = [
 const LOOK: Duration = Duration::from_millis(1);
 const PATIENCE: Duration = Duration::from_secs(8);
 
-/// What flows through the switch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Long,
@@ -114,7 +113,6 @@ impl Kind {
     }
 }
 
-/// One kind of flows.
 #[derive(Debug, Serialize)]
 struct Flows {
     /// From when a flow was due until its last frame was there; one value for each that arrived whole.
@@ -128,7 +126,6 @@ struct Measured {
     long: Flows,
     query: Flows,
     short: Flows,
-    /// Of all kinds and runs.
     frames_lost: u64,
     /// Times that a host was told to stop, all classes and runs, and how long, added up.
     xoff_sent: u64,
@@ -144,13 +141,11 @@ struct Run {
     port_bytes_peak: u64,
 }
 
-/// A flow that was drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Flow {
     kind: Kind,
     from: HostId,
     to: HostId,
-    /// At its sender.
     stream: u8,
     start: Nanos,
 }
@@ -240,7 +235,6 @@ fn numbered(drawn: Vec<Drawn>, hosts: &[HostId]) -> Vec<Flow> {
     drawn.into_iter().filter_map(number).collect()
 }
 
-/// A Poisson process.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // a float cast saturates
 fn arrivals(rng: &mut Rng, interval: Nanos, until: Nanos) -> Vec<Nanos> {
     let mut times = Vec::new();

@@ -103,7 +103,6 @@ fn measure(request: &Request, tell: &mut Tell<'_>) -> Result<Findings, FabricErr
     Ok(findings.shown(text(request, &all), figure(request, &all)))
 }
 
-/// Both classes alike.
 fn settings(variant: &Variant, line: Line) -> Settings {
     let mut settings = Settings::default();
     settings.set("defaults.lossless", &[2, 3][..]).extend(&variant.settings(line)).copy("class.3", "class.2");

@@ -18,14 +18,10 @@ pub struct Variant {
     keys: &'static [(&'static str, Key)],
 }
 
-/// A value of a configuration.
 #[derive(Clone, Copy, Debug)]
 enum Key {
-    /// A word.
     Word(&'static str),
-    /// True.
     Yes,
-    /// Classes.
     Classes(&'static [u8]),
     /// A size at 100 Mb/s; in proportion at other rates.
     Kilobytes(u64),

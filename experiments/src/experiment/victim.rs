@@ -60,9 +60,7 @@ const VICTIM: u64 = 30;
 /// How long messages are, in frames.
 #[derive(Clone, Copy, Debug)]
 struct Sizes {
-    /// Into the congested port.
     light: u64,
-    /// Into the free one.
     victim: u64,
     /// What each light sender offers to the congested port.
     loads: &'static [u64],
@@ -109,7 +107,6 @@ struct Senders {
 struct Delivery {
     /// Rate of layer 1 at which they arrived while nobody else sent; one value for each run.
     solo_mbps: Option<Spread>,
-    /// While the heavy ones sent.
     mbps: Option<Spread>,
     /// From when a message was due until its last frame was there, while nobody else sent.
     solo_completion_ms: Option<Spread>,
@@ -128,9 +125,7 @@ struct Point {
     message_frames: [u64; 2],
     heavy: Senders,
     light: Senders,
-    /// Into the congested port.
     light_messages: Delivery,
-    /// Into the free port.
     victim: Delivery,
 }
 
@@ -142,7 +137,6 @@ struct Measured {
     small: Vec<Point>,
 }
 
-/// One run.
 struct Run {
     load: Load,
     scene: Scene,

@@ -8,7 +8,6 @@ use xoff_switch::control::{SwitchView, WorkerFacts};
 pub(super) struct Gaps(Vec<Vec<u64>>);
 
 impl Gaps {
-    /// Until now.
     pub(super) fn of(views: &[Arc<SwitchView>]) -> Gaps {
         let counts = |facts: &WorkerFacts| facts.gaps.buckets().map(|(_, count)| count).collect();
         Gaps(workers(views).map(counts).collect())

@@ -22,20 +22,15 @@ use running::Running;
 pub(crate) use tcp::Flows;
 
 /// What the switches of a fabric have to fit into. Devices of their names in the namespace of the caller are others.
-#[must_use]
 pub fn machine() -> Machine {
     machine::here().without_networks()
 }
 
 /// Checks that there is what it takes to build this here, apart from privileges and memory.
-///
-/// # Errors
-/// Routers, and FRR is missing.
 pub(crate) fn check(plan: &Plan) -> Result<(), RoutingError> {
     if plan.is_routed() { routing::look_for_frr() } else { Ok(()) }
 }
 
-/// A fabric in namespaces.
 #[derive(Debug)]
 pub(crate) struct Network {
     switches: Vec<(Namespace, Config)>,
@@ -100,25 +95,16 @@ fn introduce(plan: &Plan, host: HostId, device: &Device) -> Result<(), LabError>
 
 impl Network {
     /// Starts the switches, and where they route, waits until routes are there.
-    ///
-    /// # Errors
-    /// Where a switch cannot run, or a route does not come.
     pub(crate) fn start<'a>(&'a self, plan: &'a Plan) -> Result<Running<'a>, FabricError> {
         Running::start(self, plan)
     }
 
     /// Sets a host of the kernel up, before its connections.
-    ///
-    /// # Errors
-    /// Where the kernel refuses a setting.
     pub(crate) fn prepare(&self, host: HostId, options: &Options) -> Result<(), LabError> {
         tcp::prepare(self.namespace(host), options)
     }
 
     /// Connects all pairs of a sender and a receiver, and then lets all of them send.
-    ///
-    /// # Errors
-    /// Where a connection does not come about.
     pub(crate) fn transfer(&self, flows: &[(HostId, HostId)], ecn: Ecn) -> Result<Flows, LabError> {
         let pair = |&(from, to): &(HostId, HostId)| tcp::Pair {
             sender: self.namespace(from),
@@ -129,17 +115,11 @@ impl Network {
     }
 
     /// What the kernel of a host has counted since the host was made.
-    ///
-    /// # Errors
-    /// Where the kernel does not show it.
     pub(crate) fn counts(&self, host: HostId) -> Result<Counts, LabError> {
         tcp::counts(self.namespace(host))
     }
 
     /// Frames that the device of a host has sent, and those that it has received.
-    ///
-    /// # Errors
-    /// Where they cannot be read.
     pub(crate) fn frames(&self, host: HostId) -> Result<[u64; 2], LabError> {
         let counters = self.hosts[host.index()].counters()?;
         Ok([counters.tx_packets, counters.rx_packets])

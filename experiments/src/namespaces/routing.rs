@@ -166,7 +166,6 @@ impl Routing {
         Ok(routing)
     }
 
-    /// Until nothing is missing.
     fn wait(&mut self, end: Instant, missing: impl Fn(&[Daemon]) -> Vec<String>) -> Result<(), Wait> {
         loop {
             self.0.iter_mut().try_for_each(Daemon::check).map_err(Wait::Ended)?;
@@ -194,10 +193,8 @@ impl Routing {
     }
 }
 
-/// Why a wait ended.
 enum Wait {
     Ended(RoutingError),
-    /// What was still missing.
     Late(Vec<String>),
 }
 
@@ -233,7 +230,6 @@ impl Daemon {
         self.kernel.has_file(Path::new(&format!("{STATE}/{}.vty", self.name)))
     }
 
-    /// Whether it still runs.
     fn check(&mut self) -> Result<(), RoutingError> {
         let Ok(Some(status)) = self.process.try_wait() else { return Ok(()) };
         let last_words = self.last_words();
@@ -282,9 +278,7 @@ fn page(view: &SwitchView) -> Option<Page> {
 /// Who has to know of a route for it to be there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ready {
-    /// The router.
     Routes,
-    /// It and its workers.
     Workers,
 }
 

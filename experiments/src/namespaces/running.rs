@@ -28,25 +28,23 @@ use xoff_xdp::clock;
 pub(crate) struct Running<'a> {
     network: &'a Network,
     plan: &'a Plan,
-    /// Ends with this.
     routing: Routing,
     switches: Switches,
     hosts: Hosts,
 }
 
-/// What hosts do.
 enum Hosts {
-    /// They have yet to begin.
     Waiting,
-    /// They run.
     Running {
         threads: Vec<JoinHandle<Result<HostReport, HostError>>>,
         stop: Arc<AtomicBool>,
-        /// Until they began.
         gaps: Gaps,
     },
     /// They have ended, and meanwhile the machine kept a switch from running for so long at most, ns.
-    Ended { reports: Vec<Result<HostReport, HostError>>, longest_stall_nanos: u64 },
+    Ended {
+        reports: Vec<Result<HostReport, HostError>>,
+        longest_stall_nanos: u64,
+    },
 }
 
 impl<'a> Running<'a> {

@@ -65,14 +65,10 @@ pub(super) fn prepare(host: &Namespace, options: &Options) -> Result<(), LabErro
     settings.try_for_each(|(name, value)| host.sysctl(&format!("ipv4/{name}"), value))
 }
 
-/// The ends of a flow.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pair<'a> {
-    /// Who sends.
     pub(super) sender: &'a Namespace,
-    /// To whom.
     pub(super) receiver: &'a Namespace,
-    /// Of the receiver.
     pub(super) address: Ipv4Addr,
 }
 
@@ -130,9 +126,6 @@ impl Flows {
     }
 
     /// Ends the flows, and waits until all that was written has been read.
-    ///
-    /// # Errors
-    /// What a flow ended with before.
     pub(crate) fn finish(self) -> Result<Vec<Volume>, LabError> {
         self.stop.store(true, Ordering::Relaxed);
         self.flows.into_iter().map(Flow::finish).collect()

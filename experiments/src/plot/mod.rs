@@ -23,20 +23,16 @@ pub struct Figure {
     pub panels: Vec<Panel>,
 }
 
-/// One diagram.
 #[derive(Clone, Debug)]
 pub struct Panel {
-    /// What it shows.
     pub title: String,
     /// What is on the horizontal axis, with its unit.
     pub x: String,
     /// What is on the vertical axis, with its unit; not drawn where that has names.
     pub y: String,
-    /// What is drawn.
     pub content: Content,
     /// What the horizontal axis of lines is like.
     pub scale: Scale,
-    /// How far the axes go.
     pub limits: Limits,
     /// What is said where there is no value; `None`: nothing.
     pub absent: Option<&'static str>,
@@ -56,7 +52,6 @@ impl Panel {
         Panel { scale: Scale::Decades, ..self }
     }
 
-    /// With axes that end there.
     #[must_use]
     pub fn within(self, limits: Limits) -> Panel {
         Panel { limits, ..self }
@@ -72,7 +67,6 @@ impl Panel {
 /// What a horizontal axis is like.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Scale {
-    /// As long as the quantity.
     #[default]
     Linear,
     /// As long as its logarithm; of quantities above zero.
@@ -82,7 +76,6 @@ pub enum Scale {
 /// Ends of axes, where panels are to be compared; without, what is drawn decides.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Limits {
-    /// Of the horizontal axis.
     pub x: Option<(f64, f64)>,
     /// The upper end of the vertical axis, where that is a quantity.
     pub top: Option<f64>,
@@ -116,9 +109,6 @@ impl PlotError {
 impl Figure {
     /// Whether a figure can be written there, to be asked before it costs minutes to make one. Leaves what
     /// there is as it is.
-    ///
-    /// # Errors
-    /// Where the file cannot be written, or its name says that it is something else than SVG.
     pub fn check_place(path: &Path) -> Result<(), PlotError> {
         if let Some(other) = path.extension().filter(|extension| !extension.eq_ignore_ascii_case("svg")) {
             let (path, other) = (path.display(), other.display());
@@ -135,18 +125,12 @@ impl Figure {
     }
 
     /// Writes it as SVG.
-    ///
-    /// # Errors
-    /// Where the file cannot be written.
     pub fn write(&self, path: &Path) -> Result<(), PlotError> {
         let svg = self.svg().map_err(|error| PlotError::at(path, &error))?;
         fs::write(path, svg).map_err(|error| PlotError::at(path, &error))
     }
 
     /// The text of the SVG file.
-    ///
-    /// # Errors
-    /// Where a panel cannot be drawn.
     pub fn svg(&self) -> Result<String, PlotError> {
         let mut svg = String::new();
         self.draw(&mut svg).map_err(|error| PlotError(error.to_string()))?;

@@ -29,12 +29,9 @@ fn of(value: &Value<'_>) -> Parsed<Of> {
     }
 }
 
-/// Which switches.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Of {
-    /// All of them.
     All,
-    /// Those of a kind.
     Kind(String),
     /// One, by its number.
     Switch(u32),
@@ -43,15 +40,12 @@ pub enum Of {
 /// Settings that change. What they are is asked for by the number of the change: [`super::Source::changed`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
-    /// When.
     pub at: Nanos,
-    /// Whose.
     pub of: Of,
 }
 
 impl Change {
     /// Whether it is for this switch.
-    #[must_use]
     pub fn is_for(&self, switch: u32, kind: &str) -> bool {
         match &self.of {
             Of::All => true,

@@ -21,9 +21,6 @@ const SEED: [&str; 2] = ["scenario", "seed"];
 const POLICY: &str = "policy";
 
 /// A key with its value, which may be said over a scenario's file.
-///
-/// # Errors
-/// It is none.
 pub fn given(text: &str) -> Result<Given, String> {
     let given: Given = text.parse()?;
     let parts = given.parts();

@@ -78,7 +78,6 @@ pub(crate) enum Place {
     AllSwitches,
 }
 
-/// What kind of fault.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum FaultKind {
     #[default]
@@ -139,23 +138,18 @@ impl FaultKind {
     }
 }
 
-/// What goes wrong.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Fault {
-    /// With a link.
     Link(LinkFault),
-    /// With a switch.
     Switch(SwitchFault),
 }
 
 /// What goes wrong with a link.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LinkFault {
-    /// At this end.
     pub at: At,
     /// The link goes down, in both directions; `None`: never.
     pub down: Option<Nanos>,
-    /// And up again.
     pub up: Option<Nanos>,
     /// Of all frames that leave by this end, these never come.
     pub lost: f64,
@@ -168,9 +162,7 @@ pub struct LinkFault {
 pub struct SwitchFault {
     /// Its number; `None`: with all of them.
     pub switch: Option<u32>,
-    /// What.
     pub what: Ailment,
-    /// From when.
     pub begin: Nanos,
     /// Until when; of stalls at random: none begins then.
     pub end: Nanos,
@@ -179,7 +171,6 @@ pub struct SwitchFault {
 /// What a switch does not do, for a time.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Ailment {
-    /// Its driver looks at nothing.
     Stall,
     /// The same, again and again, at random.
     Stalls {
@@ -198,7 +189,6 @@ pub enum Ailment {
 
 impl Fault {
     /// Of all frames that leave by this end, a share never comes.
-    #[must_use]
     pub const fn lossy(at: At, lost: f64) -> Fault {
         Fault::Link(LinkFault { at, down: None, up: None, lost, control: NO_CONTROL })
     }

@@ -14,7 +14,6 @@ use xoff_wire::units::Nanos;
 pub(super) const TIME_MAX: Nanos = Nanos::from_secs(3_600);
 /// The highest seed: round, with room for one more in each run below what TOML has no numbers for.
 pub const SEED_MAX: u64 = 1_000_000_000_000_000_000;
-/// Hosts of a fabric.
 pub(super) const HOST_MAX: u32 = 1_000_000;
 
 /// Reads a time in `range`, to the unit of the simulator.
@@ -22,7 +21,6 @@ pub(super) fn time(range: RangeInclusive<Nanos>) -> impl Fn(&Value<'_>) -> Parse
     move |value| parse::time(range.clone())(value).map(Picos::from)
 }
 
-/// Text of one line.
 pub(super) fn line(value: &Value<'_>) -> Parsed<String> {
     let line =
         value.as_str().filter(|text| (1..=200).contains(&text.len()) && !text.chars().any(char::is_control));

@@ -97,7 +97,6 @@ fn pairs(value: &Value<'_>) -> Parsed<Vec<(u32, u32)>> {
         .ok_or_else(|| "a list of pairs of different hosts, such as [[0, 3], [1, 3]]".into())
 }
 
-/// What kind of load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LoadKind {
     /// Arrivals at random, whatever becomes of them.
@@ -108,11 +107,9 @@ pub enum LoadKind {
     Permutation,
     /// Each sends one flow to the host so far ahead of it.
     Ring,
-    /// Pairs that send in bursts.
     OnOff,
     /// So many flows, shared out among pairs by chance.
     Draw,
-    /// Flows of a file.
     Flows,
     /// Flows of a file of ns-3's simulator for HPCC.
     Hpcc,
@@ -130,8 +127,6 @@ impl LoadKind {
         ("hpcc", LoadKind::Hpcc),
     ];
 
-    /// Its name in files.
-    #[must_use]
     pub fn name(self) -> &'static str {
         Self::WORDS.iter().find(|(_, kind)| *kind == self).map_or("", |(name, _)| name)
     }
@@ -161,10 +156,8 @@ impl LoadKind {
     }
 }
 
-/// How large flows are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Size {
-    /// All of so many bytes.
     Fixed(u64),
     /// Any from the first to the second, each as likely.
     Uniform(u64, u64),
@@ -177,19 +170,14 @@ pub enum Size {
 pub struct Load {
     /// Its name; else its kind's.
     pub name: String,
-    /// What kind.
     pub kind: LoadKind,
-    /// The class of its flows.
     pub class: Class,
     /// Who takes part; `None`: all hosts.
     pub hosts: Option<Vec<u32>>,
     /// What each host offers of its line.
     pub load: f64,
-    /// How large flows are.
     pub size: Size,
-    /// Where that is a table.
     pub between: Between,
-    /// Nothing begins before.
     pub begin: Nanos,
     /// Each flow begins up to so much later, by chance.
     pub jitter: Nanos,
@@ -207,17 +195,13 @@ pub struct Load {
     pub deadline: Option<Nanos>,
     /// Queries begin whether or not those before them have ended.
     pub is_open: bool,
-    /// Between queries or bursts.
     pub gap: Times,
-    /// Flows of a draw.
     pub flows: u32,
     /// What each flow may send at most, headers and gaps included; `None`: as much as its host.
     pub rate: Option<BitRate>,
-    /// From whom to whom.
     pub pairs: Vec<(u32, u32)>,
     /// How far ahead on the ring.
     pub ahead: u32,
-    /// A file with flows.
     pub file: PathBuf,
 }
 

@@ -38,13 +38,13 @@ use keys::{TIME_MAX, line};
 
 use crate::set::{self, Given};
 
-pub use changes::{Change, Of};
+pub(crate) use changes::{Change, Of};
 pub use edits::given;
-pub use faults::{Ailment, Fault, LinkFault, SwitchFault};
+pub(crate) use faults::{Ailment, Fault, LinkFault, SwitchFault};
 pub use keys::SEED_MAX;
-pub use load::{Load, LoadKind, Size};
-pub use receivers::Receiver;
-pub use topology::{PortLine, Topology, TopologyKind};
+pub(crate) use load::{Load, LoadKind, Size};
+use receivers::Receiver;
+pub(crate) use topology::{PortLine, Topology, TopologyKind};
 
 xoff_config::keys! {
     /// `[scenario]`.
@@ -78,45 +78,33 @@ pub struct Source {
 
 /// One point of a scenario's sweep; without any, the scenario itself.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Scenario {
-    /// Its name.
+pub(crate) struct Scenario {
     pub name: String,
-    /// What it shows.
     pub about: String,
     /// What is varied, and the value here.
     pub point: Vec<(String, String)>,
     /// How long it runs; `None`: until all flows have ended.
     pub duration: Option<Nanos>,
-    /// It runs no longer.
     pub limit: Nanos,
     /// What begins before is not counted.
     pub warm_up: Nanos,
-    /// The first seed.
     pub seed: u64,
-    /// The fabric.
     pub topology: Topology,
-    /// Its hosts.
     pub hosts: HostSettings,
     /// Those of them that are slow to take what comes.
     pub receivers: Vec<Receiver>,
-    /// What they send.
     pub loads: Vec<Load>,
-    /// What goes wrong.
     pub faults: Vec<Fault>,
     /// What switches are told otherwise during the run.
     pub changes: Vec<Change>,
-    /// What is looked at.
     pub output: Output,
 }
 
-/// What is looked at.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Output {
-    /// Nothing is sampled before.
+pub(crate) struct Output {
     pub begin: Nanos,
     /// Queues and flows are looked at so often; `None`: at the end only.
     pub sample: Option<Nanos>,
-    /// Whether pauses are written down.
     pub pauses: bool,
     /// Of so many flows, the first ones, throughput is written down.
     pub throughput_flows: u32,
@@ -136,18 +124,12 @@ const TABLES: &[&str] =
 
 impl Source {
     /// Reads the file at `path`; `given` holds over what it says.
-    ///
-    /// # Errors
-    /// The file cannot be read, or something in it cannot be.
     pub fn load(path: &Path, given: &[Given]) -> Result<Source, ConfigError> {
         Source::from_toml(&path.display().to_string(), &read_text(path, SCENARIO)?, given)
     }
 
     /// Reads the file at `path`, or `alone` where there is none, with a topology and flows of ns-3's simulator for HPCC.
-    ///
-    /// # Errors
-    /// As [`Source::load`]; the scenario has a topology of its own.
-    pub fn importing(
+    pub(crate) fn importing(
         path: Option<&Path>,
         alone: &str,
         [topology, flows]: [&Path; 2],
@@ -178,9 +160,6 @@ impl Source {
     }
 
     /// Reads `text`, which is called `name` in messages. All points of the sweep are read, so that nothing is found wrong later.
-    ///
-    /// # Errors
-    /// All that is wrong with it; where it is not TOML, the first thing that is not.
     pub fn from_toml(name: &str, text: &str, given: &[Given]) -> Result<Source, ConfigError> {
         let text = set::written(text, given);
         let (axes, _) = reader::read(name, &text, |root, problems| Some(edits::axes(&root, problems)))?;
@@ -193,44 +172,35 @@ impl Source {
 
     /// What it is called in messages.
     #[must_use]
-    pub fn name(&self) -> &str {
+    pub(crate) fn name(&self) -> &str {
         &self.name
     }
 
     /// What was read, and what was said on the command line behind it.
     #[must_use]
-    pub fn text(&self) -> &str {
+    pub(crate) fn text(&self) -> &str {
         &self.text
     }
 
     /// How many points the sweep has: one without any.
     #[must_use]
-    pub fn points(&self) -> usize {
+    pub(crate) fn points(&self) -> usize {
         self.axes.iter().map(Axis::len).product()
     }
 
     /// The scenario at a point of the sweep. The first is the control: the others differ from it in what is varied, and in nothing else.
-    ///
-    /// # Errors
-    /// All that is wrong with it.
-    pub fn point(&self, point: usize) -> Result<Scenario, ConfigError> {
+    pub(crate) fn point(&self, point: usize) -> Result<Scenario, ConfigError> {
         self.read_with(|root, problems| read(root, edits::labels(&self.axes, point), problems), point)
     }
 
     /// What a kind of switch with these ports is told at a point.
-    ///
-    /// # Errors
-    /// All that is wrong with it.
-    pub fn switch(&self, point: usize, kind: &str, ports: &[PortLine]) -> Result<Config, ConfigError> {
+    pub(crate) fn switch(&self, point: usize, kind: &str, ports: &[PortLine]) -> Result<Config, ConfigError> {
         self.read_with(|root, problems| switches::config(root, kind, ports, problems), point)
     }
 
     /// What switch number `switch` with these ports is told from the last of these changes on, which are numbers of [`Scenario::changes`]
     /// in the order of their times.
-    ///
-    /// # Errors
-    /// All that is wrong with it, or takes a restart.
-    pub fn changed(
+    pub(crate) fn changed(
         &self,
         point: usize,
         kind: &str,
@@ -402,8 +372,7 @@ fn documented() -> Vec<(&'static str, &'static [&'static str])> {
     ]
 }
 
-/// A file beside the scenario's.
 #[must_use]
-pub fn beside(scenario: &Path, file: &Path) -> PathBuf {
+pub(crate) fn beside(scenario: &Path, file: &Path) -> PathBuf {
     scenario.parent().unwrap_or(Path::new("")).join(file)
 }

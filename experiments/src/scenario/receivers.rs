@@ -21,7 +21,6 @@ xoff_config::keys! {
     }
 }
 
-/// Hosts that are slow.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Receiver {
     /// By number.

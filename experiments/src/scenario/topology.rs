@@ -43,7 +43,6 @@ xoff_config::keys! {
     }
 }
 
-/// Lines between leaves and spines.
 fn lines(value: &Value<'_>) -> Parsed<Vec<(u8, u8)>> {
     let number = parse::integer(0..=u8::MAX);
     let pair = |entry: &Value<'_>| match parse::list(entry, &number).as_deref() {
@@ -54,10 +53,8 @@ fn lines(value: &Value<'_>) -> Parsed<Vec<(u8, u8)>> {
         .ok_or_else(|| "a list of lines by leaf and spine, such as [[2, 1], [3, 0]]".into())
 }
 
-/// What kind of fabric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TopologyKind {
-    /// One switch.
     Single,
     /// Switches in a row, with a host at either end.
     Chain,
@@ -71,7 +68,6 @@ pub enum TopologyKind {
     LeafSpine,
     /// Three layers.
     FatTree,
-    /// As a file has it.
     Edges,
     /// As a file of ns-3's simulator for HPCC has it.
     Hpcc,
@@ -91,8 +87,6 @@ impl TopologyKind {
         ("hpcc", TopologyKind::Hpcc),
     ];
 
-    /// Its name in files.
-    #[must_use]
     pub fn name(self) -> &'static str {
         Self::WORDS.iter().find(|(_, kind)| *kind == self).map_or("", |(name, _)| name)
     }
@@ -129,7 +123,6 @@ impl TopologyKind {
     }
 
     /// Kinds of switches that it has.
-    #[must_use]
     pub const fn switches(self) -> &'static [&'static str] {
         match self {
             TopologyKind::LeafSpine => &["leaf", "spine"],
@@ -139,45 +132,32 @@ impl TopologyKind {
     }
 }
 
-/// A port's line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct PortLine {
-    /// Its rate.
     pub rate: BitRate,
-    /// To its other end.
     pub delay: Nanos,
     /// The other end obeys lists of flows.
     pub ofc: bool,
-    /// It keeps to rates.
     pub gfc: bool,
 }
 
 /// A fabric. What its kind has no use for is as it comes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Topology {
-    /// What kind.
     pub kind: TopologyKind,
     /// Hosts: of a single switch; on either side; at each leaf or edge switch.
     pub hosts: u32,
     /// Switches of a chain or ring.
     pub switches: u32,
-    /// Of a leaf-spine.
     pub leaves: u32,
-    /// Of a leaf-spine.
     pub spines: u32,
-    /// Pods of a fat-tree.
     pub pods: u32,
-    /// Edge switches of each pod.
     pub edges: u32,
-    /// Aggregation switches of each pod.
     pub aggregations: u32,
-    /// Core switches.
     pub cores: u32,
-    /// Lines of hosts.
     pub host: PortLine,
     /// Lines between switches, but for those to the core.
     pub fabric: PortLine,
-    /// Lines to the core.
     pub core: PortLine,
     /// How frames are spread over ways that are alike.
     pub spread: Spread,
@@ -185,7 +165,6 @@ pub struct Topology {
     pub routed: bool,
     /// Lines that a leaf-spine has not, by leaf and spine.
     pub failed: Vec<(u8, u8)>,
-    /// A file with links.
     pub file: PathBuf,
 }
 
@@ -241,7 +220,6 @@ pub(super) fn read(table: &Table<'_, '_>, problems: &mut Problems) -> Option<Top
     })
 }
 
-/// Lines that there would be.
 fn failed(keys: &TopologyKeys, problems: &mut Problems) -> Vec<(u8, u8)> {
     let Some(failed) = &keys.failed else { return Vec::new() };
     let [leaves, spines] = [&keys.leaves, &keys.spines].map(|count| value(count.as_ref(), 0));

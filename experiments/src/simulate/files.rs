@@ -3,14 +3,12 @@
 use xoff_config::file::{DATA_MAX, FileKind};
 use xoff_wire::units::Bytes;
 
-/// Flows of a load.
 pub(super) const FLOWS: FileKind = FileKind {
     name: "the flows of a load,",
     help: "`file` of a [[load]] is the path of a list of flows, from the scenario's directory on",
     bytes_max: DATA_MAX,
 };
 
-/// Links of a topology.
 pub(super) const LINKS: FileKind = FileKind {
     name: "the links of the topology,",
     help: "`file` of [topology] is the path of a list of links, from the scenario's directory on",

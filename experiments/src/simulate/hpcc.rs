@@ -35,7 +35,6 @@ pub struct Lengths {
 }
 
 impl Lengths {
-    /// Looks at them.
     pub fn look(&mut self, fabric: &FlowFabric, now: Picos) {
         let switches = fabric.fabric().switches();
         self.last = now;
@@ -55,7 +54,6 @@ impl Lengths {
 }
 
 /// All of them, by name.
-#[must_use]
 pub fn texts(
     import: &Import,
     records: &[FlowRecord],
@@ -66,7 +64,6 @@ pub fn texts(
     vec![(fct, flows(import, records)), (pfc, pfcs(import, pauses)), (qlen, queues(import, lengths))]
 }
 
-/// Their names.
 pub const NAMES: [&str; 3] = ["fct", "pfc", "qlen"];
 
 /// Of a host by its number: 11.x.y.1.

@@ -28,26 +28,20 @@ use crate::scenario::{Scenario, Source};
 /// Why a slow receiver pauses its switch, and drops what finds no room: it has not taken what came.
 const SLOW_RECEIVER: &str = "slow_receiver";
 
-/// Which run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Job {
-    /// The point of the sweep.
     pub point: usize,
-    /// The seed.
     pub seed: u64,
 }
 
 /// How far a run has come.
 #[derive(Debug, Default)]
 pub struct Progress {
-    /// In thousandths.
     pub done: AtomicU64,
-    /// Frames over links.
     pub hops: AtomicU64,
 }
 
 /// A point as files name it.
-#[must_use]
 pub fn label(scenario: &Scenario) -> String {
     let parts: Vec<String> = scenario.point.iter().map(|(key, value)| format!("{key}={value}")).collect();
     parts.join(";")
@@ -70,9 +64,6 @@ struct Before {
 }
 
 /// Simulates it, beside others that make up `runs` at a time.
-///
-/// # Errors
-/// What the scenario says and the fabric cannot have.
 pub fn run(source: &Source, path: &Path, job: Job, runs: usize, progress: &Progress) -> miette::Result<Rows> {
     let scenario = source.point(job.point)?;
     let mut model = model(source, job.point, job.seed, path, runs)?;
@@ -230,7 +221,6 @@ fn row(key: &[String; 2], cells: impl IntoIterator<Item = String>) -> Row {
     key.iter().cloned().chain(cells).collect()
 }
 
-/// Queues that are not empty.
 fn look(model: &Model, key: &[String; 2], now: Picos, rows: &mut Rows) {
     for (number, switch) in model.fabric.fabric().switches().iter().enumerate() {
         for (port, class, counters) in ports(switch.counters()) {

@@ -75,7 +75,6 @@ pub struct Question<'a> {
 /// Of a point and rows that belong together.
 #[derive(Clone, Debug, Serialize)]
 pub struct Answer {
-    /// The point of the sweep.
     pub point: String,
     /// What they have in the columns by which they belong together.
     pub of: Vec<String>,
@@ -87,10 +86,8 @@ pub struct Answer {
     pub without: usize,
 }
 
-/// All answers.
 #[derive(Clone, Debug, Serialize)]
 pub struct Answers {
-    /// What stands above the numbers.
     #[serde(skip)]
     title: String,
     #[serde(skip)]
@@ -118,7 +115,6 @@ impl Group {
     }
 }
 
-/// What a table has.
 struct Found {
     groups: Vec<Group>,
     /// Runs that have ended and whose rows are here, all of them.
@@ -178,7 +174,6 @@ impl Found {
         group.without[job.point] += usize::from(number.is_none());
     }
 
-    /// One number for each seed.
     fn numbers(&self, group: &Group, point: usize, take: Take, about: &About) -> Vec<Option<f64>> {
         let of = |&seed: &u64| {
             let job = Job { point, seed };
@@ -212,7 +207,6 @@ impl Take {
     }
 }
 
-/// Why there is no number.
 fn nothing(table: &Table, column: &str, found: &Found) -> miette::Report {
     let of = format!("there is no number for `{}.{column}`", table.name);
     if found.runs.is_empty() {
@@ -238,9 +232,6 @@ fn nothing(table: &Table, column: &str, found: &Found) -> miette::Report {
 }
 
 /// Answers it of a directory that a run has written.
-///
-/// # Errors
-/// It was not written by a run, or has no such table or column, or no number there.
 pub fn mean(directory: &Path, question: &Question<'_>) -> miette::Result<Answers> {
     let (about, _) = store::about(directory)?;
     let table = TABLES.iter().find(|table| table.name == question.table).ok_or_else(|| {

@@ -41,10 +41,8 @@ use store::{About, Store};
 use tables::{LOADS, RUNS, Row};
 
 pub use import::import;
-pub use job::label;
-pub use mean::{Answer, Answers, Condition, Question, Take, Wanted, mean};
-pub use summary::{Measured, PointSummary, Summary};
-pub use tables::{Column, TABLES, Table};
+pub use mean::{Condition, Question, Take, Wanted, mean};
+pub use summary::Summary;
 
 /// A share of the seeds: `number` of `count`, from one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,9 +71,6 @@ pub struct Request<'a> {
 }
 
 /// Runs it. `tell` hears of what is written.
-///
-/// # Errors
-/// What the scenario says and cannot be, and files that cannot be written.
 pub fn run(request: &Request<'_>, tell: &mut dyn FnMut(String)) -> miette::Result<Summary> {
     let source = request.source;
     let scenarios = (0..source.points()).map(|point| source.point(point)).collect::<Result<Vec<_>, _>>()?;
@@ -136,9 +131,6 @@ fn with_place(error: miette::Report, name: &str, point: &str) -> miette::Report 
 }
 
 /// Merges what shards have written.
-///
-/// # Errors
-/// They do not belong together, or files cannot be read or written.
 pub fn merge(parts: &[PathBuf], out: &Path, tell: &mut dyn FnMut(String)) -> miette::Result<Summary> {
     let (about, directory) = store::merge(parts, out)?;
     let (mut runs, mut loads): (Vec<Row>, Vec<Row>) = Default::default();

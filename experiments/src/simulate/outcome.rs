@@ -7,7 +7,6 @@ use super::tables::decimal;
 use crate::statistics::{mean, quantile, sorted};
 
 /// Of flows and queries that are counted, and the payload that came in that span.
-#[must_use]
 pub fn outcome<'a>(
     flows: impl Iterator<Item = &'a FlowRecord>,
     queries: impl Iterator<Item = &'a Query>,

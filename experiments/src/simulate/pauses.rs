@@ -12,7 +12,6 @@ use xoff_wire::ofc::FlowPause;
 use xoff_wire::units::{Class, Nanos, PortId, PortSet, Quanta};
 use xoff_wire::{Header, MacControl};
 
-/// One pause.
 #[derive(Clone, Copy, Debug)]
 pub struct Pause {
     /// When its XOFF began to leave.
@@ -23,7 +22,6 @@ pub struct Pause {
     pub port: PortId,
     /// The class that is to stop.
     pub class: Class,
-    /// Why.
     pub cause: Option<Cause>,
     /// How often the XOFF was repeated.
     pub refreshes: u64,
@@ -50,14 +48,11 @@ pub struct Pauses(Arc<Mutex<Kept>>);
 
 impl Pauses {
     /// What writes them down at a switch of so many ports.
-    #[must_use]
     pub fn tap(&self, ports: usize, counters: Arc<Counters>) -> Box<dyn Tap> {
         let ports = (0..=u8::MAX).map(PortId).take(ports).collect();
         Box::new(Watch { ports, counters, pauses: self.clone() })
     }
 
-    /// All of them.
-    #[must_use]
     pub fn all(&self) -> Vec<Pause> {
         self.kept().pauses.clone()
     }

@@ -33,9 +33,6 @@ type Drawn<'a> = dyn Fn(&[(f64, f64)]) -> Vec<Point> + 'a;
 pub const DIRECTORY: &str = "plots";
 
 /// Draws what there is to be drawn. Answers the files.
-///
-/// # Errors
-/// Something cannot be read, drawn or written.
 pub fn draw(about: &About, directory: &Path) -> miette::Result<Vec<PathBuf>> {
     let plots = directory.join(DIRECTORY);
     let mut written = Vec::new();

@@ -5,7 +5,6 @@ use std::ops::{Index, IndexMut};
 
 use super::tables::{Row, TABLES, Table};
 
-/// Of one run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rows {
     tables: [Vec<Row>; TABLES.len()],

@@ -17,9 +17,6 @@ use xoff_config::format::{scaled, span};
 const TOLD_EVERY: [Duration; 2] = [Duration::from_millis(500), Duration::from_secs(15)];
 
 /// Runs them, `threads` at a time; `take` is given the rows of each in the order of `jobs`.
-///
-/// # Errors
-/// What the first of them in their order could not do, or `take` said.
 pub fn run(
     source: &Source,
     path: &Path,

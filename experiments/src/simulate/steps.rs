@@ -10,13 +10,11 @@ const POINTS: u64 = 160;
 pub struct Steps {
     /// From one sample to the next, ns.
     period: u64,
-    /// Samples that are one point.
     samples: u64,
 }
 
 impl Steps {
     /// For samples at these times, in ns: in their order, each once. Some may be left out. The axis is as long as `all` times.
-    #[must_use]
     pub fn of(times: &[u64], all: &[u64]) -> Steps {
         let apart = times.windows(2).map(|pair| pair[1] - pair[0]);
         let period = apart.fold(0, common).max(1);
@@ -32,7 +30,6 @@ impl Steps {
     }
 
     /// The horizontal axis, where a point is what `one` says of its samples.
-    #[must_use]
     pub fn axis(&self, one: &str) -> String {
         match self.samples {
             1 => "time (us)".into(),
@@ -67,7 +64,6 @@ pub fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len() as f64
 }
 
-/// The largest.
 pub fn most(values: &[f64]) -> f64 {
     values.iter().copied().fold(0.0, f64::max)
 }

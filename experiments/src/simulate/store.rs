@@ -13,15 +13,13 @@ use xoff_config::visible;
 
 use super::job::Job;
 use super::rows::Rows;
-use super::tables::{RUNS, Row, TABLES, Table, cells, csv};
+use super::tables::{RUNS, Row, TABLES, Table};
 use super::{files, hpcc};
+use crate::results::{cells, csv};
 
-/// What a directory is of.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct About {
-    /// The scenario's name.
     pub scenario: String,
-    /// What it shows.
     pub about: String,
     /// The points of its sweep, the control first.
     pub points: Vec<String>,
@@ -31,13 +29,11 @@ pub struct About {
 
 impl About {
     /// How many runs there are in all.
-    #[must_use]
     pub fn runs(&self) -> usize {
         self.points.len() * self.seeds.len()
     }
 
     /// Of which run a row is.
-    #[must_use]
     pub fn job(&self, row: &Row) -> Option<Job> {
         let point = self.points.iter().position(|point| *point == row[RUNS.at("point")])?;
         let seed = row[RUNS.at("seed")].parse().ok()?;
@@ -62,7 +58,6 @@ fn cannot(path: &Path, error: &dyn std::fmt::Display) -> miette::Report {
     miette!("cannot write {}: {error}", path.display())
 }
 
-/// A directory that is written.
 pub struct Store {
     directory: PathBuf,
     about: About,
@@ -71,9 +66,6 @@ pub struct Store {
 
 impl Store {
     /// A new directory, or one that is empty.
-    ///
-    /// # Errors
-    /// It holds something already, or cannot be written.
     pub fn create(directory: &Path, about: &About, scenario: &str) -> miette::Result<Store> {
         let holds = fs::read_dir(directory).is_ok_and(|mut entries| entries.next().is_some());
         if holds {
@@ -110,9 +102,6 @@ impl Store {
     }
 
     /// The rows of a run. The one in [`RUNS`] is the last that reaches its file: where it is, all of the run is.
-    ///
-    /// # Errors
-    /// They cannot be written.
     pub fn write(&mut self, job: Job, rows: &Rows) -> miette::Result<()> {
         for (name, text) in &rows.texts {
             let path = self.directory.join(self.about.file(name, job));
@@ -131,9 +120,6 @@ impl Store {
     }
 
     /// All rows are written.
-    ///
-    /// # Errors
-    /// They cannot be.
     pub fn close(self) -> miette::Result<PathBuf> {
         for file in self.files.into_iter().flatten() {
             file.into_inner().map_err(|error| cannot(&self.directory, &error))?;
@@ -143,9 +129,6 @@ impl Store {
 }
 
 /// What a directory is of, and its scenario.
-///
-/// # Errors
-/// It was not written by a run, or cannot be read.
 pub fn about(directory: &Path) -> miette::Result<(About, String)> {
     let read = |name: &str| read_text(&directory.join(name), files::ABOUT);
     let about = serde_json::from_str(&read(ABOUT)?)
@@ -154,9 +137,6 @@ pub fn about(directory: &Path) -> miette::Result<(About, String)> {
 }
 
 /// The rows of a file, one after the other, but for a last one that is not whole: its run was ended while it was written.
-///
-/// # Errors
-/// The file cannot be read.
 pub fn rows(directory: &Path, table: &Table, mut take: impl FnMut(Row)) -> miette::Result<()> {
     let path = directory.join(format!("{}.csv", table.name));
     let failed = |error: &dyn std::fmt::Display| miette!("cannot read {}: {error}", path.display());
@@ -185,9 +165,6 @@ pub fn rows(directory: &Path, table: &Table, mut take: impl FnMut(Row)) -> miett
 }
 
 /// Writes what one run of all seeds would have written.
-///
-/// # Errors
-/// They are of different runs, two have the same run, one is missing; or something cannot be read or written.
 pub fn merge(parts: &[PathBuf], out: &Path) -> miette::Result<(About, PathBuf)> {
     let Some(first) = parts.first() else { return Err(miette!("nothing to merge")) };
     let (told, scenario) = about(first)?;

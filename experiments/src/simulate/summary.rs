@@ -37,9 +37,7 @@ pub struct Measured {
     pub mean: f64,
     /// Lower end of the 95 % interval of the mean; `None` of one run.
     pub low: Option<f64>,
-    /// Upper end.
     pub high: Option<f64>,
-    /// Runs that had a value.
     pub runs: usize,
 }
 
@@ -56,7 +54,6 @@ impl Measured {
         })
     }
 
-    /// As people read it.
     pub(super) fn text(&self) -> String {
         let half = self.high.map(|high| high - self.mean).filter(|half| *half > 0.0);
         let number = |number: f64| match number.abs() {
@@ -71,7 +68,6 @@ impl Measured {
     }
 }
 
-/// A point of the sweep.
 #[derive(Clone, Debug, Serialize)]
 pub struct PointSummary {
     /// What is varied, and its value here; empty without a sweep.
@@ -85,9 +81,7 @@ pub struct PointSummary {
 /// A load at a point of the sweep.
 #[derive(Clone, Debug, Serialize)]
 pub struct LoadSummary {
-    /// The point.
     pub point: String,
-    /// The load's name.
     pub load: String,
     /// By column of `loads.csv`.
     pub measured: serde_json::Map<String, serde_json::Value>,

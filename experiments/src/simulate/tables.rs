@@ -1,51 +1,22 @@
-//! The files that a run writes: their columns, with units, and how a row becomes a line of CSV or JSON.
-
-use std::fmt::Write as _;
+//! The tables that a run writes.
 
 use xoff_sim::Picos;
 
-/// A column.
-#[derive(Clone, Copy, Debug)]
-pub struct Column {
-    /// Its name; the last word is the unit where it has one.
-    pub name: &'static str,
-    /// What its values are in.
-    pub unit: &'static str,
-    /// What it is.
-    pub about: &'static str,
-}
+pub use crate::results::{Row, TEXT, Table};
 
-/// A file's worth of rows.
-#[derive(Debug)]
-pub struct Table {
-    /// The file's name, without `.csv` and `.jsonl`.
-    pub name: &'static str,
-    /// What a row is.
-    pub about: &'static str,
-    /// Its columns.
-    pub columns: &'static [Column],
-}
-
-/// The cells of a row.
-pub type Row = Vec<String>;
-
-/// What is no number.
-pub const TEXT: &str = "text";
-
+/// Columns of a table, each row of which is of a run.
 macro_rules! columns {
-    ($($name:literal, $unit:expr, $about:literal;)*) => {
-        &[
-            Column { name: "point", unit: TEXT, about: "the point of the sweep; empty without one" },
-            Column { name: "seed", unit: "", about: "the seed of the run" },
-            $(Column { name: $name, unit: $unit, about: $about },)*
-        ]
+    ($($rest:tt)*) => {
+        crate::results::columns! {
+            "point", TEXT, "the point of the sweep; empty without one";
+            "seed", "", "the seed of the run";
+            $($rest)*
+        }
     };
 }
 
-/// One row for each flow.
 pub const FLOWS: Table = Table {
     name: "flows",
-    about: "a flow",
     columns: columns! {
         "flow", "", "its number in the run";
         "load", TEXT, "the load that it is of";
@@ -71,7 +42,6 @@ pub const FLOWS: Table = Table {
 /// One row for each queue that was not empty when it was looked at.
 pub const QUEUES: Table = Table {
     name: "queues",
-    about: "a queue with something in it, at a sample",
     columns: columns! {
         "time_ns", "ns", "when";
         "switch", "", "the number of the switch";
@@ -86,7 +56,6 @@ pub const QUEUES: Table = Table {
 /// One row for each pause that a switch asked for.
 pub const PAUSES: Table = Table {
     name: "pauses",
-    about: "a pause, from the XOFF that a switch, or a slow receiver, sent to its XON, or to the loss of its link",
     columns: columns! {
         "start_ns", "ns", "when the XOFF began to leave";
         "end_ns", "ns", "when the XON did, or the link was lost; empty: not within the run";
@@ -105,7 +74,6 @@ pub const PAUSES: Table = Table {
 /// One row for each class of each port that did anything.
 pub const CLASSES: Table = Table {
     name: "classes",
-    about: "a class of a port, over the whole run",
     columns: columns! {
         "switch", "", "the number of the switch";
         "kind", TEXT, "its kind";
@@ -134,7 +102,6 @@ pub const CLASSES: Table = Table {
 /// One row for each reason for which a class of a port has lost frames.
 pub const DROPS: Table = Table {
     name: "drops",
-    about: "a reason for which frames of a class of a port, or of a slow receiver, were dropped, over the whole run",
     columns: columns! {
         "switch", "", "the number of the switch; empty: a slow receiver has dropped them";
         "kind", TEXT, "its kind; host: a slow receiver";
@@ -149,7 +116,6 @@ pub const DROPS: Table = Table {
 /// One row for each switch of which something is to be told.
 pub const SWITCHES: Table = Table {
     name: "switches",
-    about: "a switch that did not do everything in time, or has lost frames that it never saw",
     columns: columns! {
         "switch", "", "the number of the switch";
         "kind", TEXT, "its kind";
@@ -164,7 +130,6 @@ pub const SWITCHES: Table = Table {
 /// One row for each end of a link on which something has gone wrong.
 pub const LINKS: Table = Table {
     name: "links",
-    about: "an end of a link by which frames left that did not come, or not as they should",
     columns: columns! {
         "end", TEXT, "the end: h3 is host 3, s1p2 is port 2 of switch 1";
         "lost_frames", "frames", "frames that did not come, MAC control left out";
@@ -177,7 +142,6 @@ pub const LINKS: Table = Table {
 /// One row for each of the first flows, at each sample.
 pub const THROUGHPUT: Table = Table {
     name: "throughput",
-    about: "a flow, at a sample",
     columns: columns! {
         "time_ns", "ns", "when";
         "flow", "", "its number in the run";
@@ -189,7 +153,6 @@ pub const THROUGHPUT: Table = Table {
 /// One row for each run: what the summary is made of.
 pub const RUNS: Table = Table {
     name: "runs",
-    about: "a run: a point of the sweep with a seed",
     columns: columns! {
         "duration_us", "us", "how long it ran";
         "flows", "flows", "flows that began after warm_up and within the run";
@@ -223,7 +186,6 @@ pub const RUNS: Table = Table {
 /// One row for each load of each run.
 pub const LOADS: Table = Table {
     name: "loads",
-    about: "a load in a run",
     columns: columns! {
         "load", TEXT, "its name";
         "flows", "flows", "flows that began after warm_up and within the run";
@@ -241,73 +203,10 @@ pub const LOADS: Table = Table {
     },
 };
 
-/// All files, runs first.
 pub const TABLES: [&Table; 10] =
     [&RUNS, &FLOWS, &CLASSES, &DROPS, &PAUSES, &QUEUES, &THROUGHPUT, &LOADS, &SWITCHES, &LINKS];
 
-impl Table {
-    /// The first line of the CSV file.
-    #[must_use]
-    pub fn header(&self) -> String {
-        let names: Vec<&str> = self.columns.iter().map(|column| column.name).collect();
-        names.join(",") + "\n"
-    }
-
-    /// Where a column is.
-    ///
-    /// # Panics
-    /// If there is none of that name.
-    #[must_use]
-    pub fn at(&self, name: &str) -> usize {
-        self.columns.iter().position(|column| column.name == name).expect("a column of the table")
-    }
-
-    /// A row as one JSON object and a line feed. What is empty is null.
-    #[must_use]
-    pub fn json(&self, row: &[String]) -> String {
-        let mut line = String::from("{");
-        for (at, (column, cell)) in self.columns.iter().zip(row).enumerate() {
-            let comma = if at > 0 { "," } else { "" };
-            let value = match cell.as_str() {
-                text if column.unit == TEXT => serde_json::Value::from(text).to_string(),
-                "" => "null".into(),
-                number => number.into(),
-            };
-            let _ = write!(line, "{comma}\"{}\":{value}", column.name);
-        }
-        line + "}\n"
-    }
-}
-
-/// A row as a line of CSV.
-#[must_use]
-pub fn csv(row: &[String]) -> String {
-    let cell = |cell: &String| match cell.contains([',', '"', '\n']) {
-        true => format!("\"{}\"", cell.replace('"', "\"\"")),
-        false => cell.clone(),
-    };
-    row.iter().map(cell).collect::<Vec<_>>().join(",") + "\n"
-}
-
-/// The cells of a line of CSV.
-#[must_use]
-pub fn cells(line: &str) -> Row {
-    let (mut row, mut cell, mut is_quoted) = (Row::new(), String::new(), false);
-    let mut characters = line.chars().peekable();
-    while let Some(character) = characters.next() {
-        match character {
-            '"' if is_quoted && characters.peek() == Some(&'"') => cell.extend(characters.next()),
-            '"' => is_quoted = !is_quoted,
-            ',' if !is_quoted => row.push(std::mem::take(&mut cell)),
-            other => cell.push(other),
-        }
-    }
-    row.push(cell);
-    row
-}
-
 /// A time in nanoseconds, to the picosecond.
-#[must_use]
 pub fn nanos(time: Picos) -> String {
     match time.0 % 1_000 {
         0 => (time.0 / 1_000).to_string(),
@@ -316,7 +215,6 @@ pub fn nanos(time: Picos) -> String {
 }
 
 /// A number with as many decimals as say something.
-#[must_use]
 pub fn decimal(number: f64) -> String {
     let text = format!("{number:.6}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
@@ -325,14 +223,6 @@ pub fn decimal(number: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_line_of_csv_has_the_cells_that_it_was_made_of() {
-        let row: Row = ["policy=pfc", "k=[1, 2]", "a \"b\"", ""].map(str::to_owned).into();
-        let line = csv(&row);
-        assert_eq!(line, "policy=pfc,\"k=[1, 2]\",\"a \"\"b\"\"\",\n");
-        assert_eq!(cells(line.trim_end()), row);
-    }
 
     #[test]
     fn times_are_written_to_the_picosecond_and_numbers_as_short_as_they_are() {

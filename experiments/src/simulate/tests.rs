@@ -9,9 +9,11 @@ mod mean;
 
 use std::collections::BTreeMap;
 
+use super::job::label;
 use super::rows::Rows;
 use super::tables::{FLOWS, TABLES};
 use super::*;
+use crate::results::Column;
 
 const DOCUMENT: &str = include_str!("../../../docs/simulation.md");
 

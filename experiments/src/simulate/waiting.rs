@@ -15,14 +15,12 @@ pub struct Waiting {
 }
 
 impl Waiting {
-    /// Nothing yet.
     pub fn new(model: &Model) -> Waiting {
         let switches = model.fabric.fabric().switches().iter();
         let bytes = switches.map(|switch| vec![[0; Class::ALL.len()]; switch.counters().ports()]).collect();
         Waiting { samples: 0, bytes }
     }
 
-    /// Another sample.
     pub fn look(&mut self, model: &Model) {
         self.samples += 1;
         for (switch, bytes) in model.fabric.fabric().switches().iter().zip(&mut self.bytes) {
@@ -57,12 +55,10 @@ impl Stuck {
         Stuck { next: EVERY, queues: vec![(0, Picos::ZERO); queues(model).count()] }
     }
 
-    /// When it looks again.
     pub fn next(&self) -> Picos {
         self.next
     }
 
-    /// Looks, if it is time.
     pub fn look(&mut self, model: &Model, now: Picos) {
         if now < self.next {
             return;
@@ -96,7 +92,6 @@ fn queues(model: &Model) -> impl Iterator<Item = &ClassCounters> {
     switches.flat_map(|switch| ports(switch.counters())).map(|(.., class)| class)
 }
 
-/// All queues of a switch.
 pub fn ports(counters: &Counters) -> impl Iterator<Item = (PortId, Class, &ClassCounters)> {
     let ports = (0..=u8::MAX).map(PortId).take(counters.ports());
     ports.flat_map(move |port| {

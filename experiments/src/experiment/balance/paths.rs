@@ -5,7 +5,6 @@ use crate::{Plan, PortOf, SwitchId};
 /// How a leaf spreads frames over its uplinks.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SpreadCase {
-    /// As its configuration has it.
     pub name: &'static str,
     /// Whether frames of a flow may overtake each other.
     pub reorders: bool,
@@ -16,7 +15,6 @@ pub(super) const FRAME: SpreadCase = SpreadCase { name: "frame", reorders: true 
 pub(super) const ADAPTIVE: SpreadCase = SpreadCase { name: "adaptive", reorders: true };
 pub(super) const SPREADS: [SpreadCase; 3] = [FLOW, FRAME, ADAPTIVE];
 pub(super) const SPINES: usize = 4;
-/// At each leaf.
 pub(super) const HOSTS: usize = 4;
 
 /// The leaves of an otherwise empty plan.

@@ -41,7 +41,6 @@ const LASTS: Nanos = Nanos::from_millis(2500);
 /// TCP has found its rates by then; what is measured is measured from there.
 const SETTLED: Nanos = Nanos::from_millis(500);
 
-/// One case, under one policy.
 #[derive(Debug, Serialize)]
 pub(super) struct Point {
     spread: &'static str,
@@ -78,7 +77,6 @@ pub(super) struct Point {
     bytes_read: u64,
 }
 
-/// One case, once.
 pub(super) struct Run {
     case: Case,
     carried: Carried,

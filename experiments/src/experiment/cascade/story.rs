@@ -8,9 +8,7 @@ use super::watch::{Deed, Event, Sight};
 
 /// The article's steps in a fabric.
 pub(super) struct Story {
-    /// What the fabric is.
     pub(super) title: &'static str,
-    /// The steps.
     steps: Vec<Step>,
 }
 
@@ -24,18 +22,14 @@ pub(super) struct Chain {
     pub(super) sender: &'static str,
 }
 
-/// One step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Step {
-    /// The article's.
     number: &'static str,
-    /// What it says.
     what: String,
     /// What has to be seen of it.
     act: Act,
     /// What it does not come before.
     after: Option<Act>,
-    /// Of a hold.
     cause: Option<Cause>,
 }
 

@@ -27,7 +27,6 @@ pub(super) enum Deed {
     Releases,
     /// It stopped, as its peer had told it.
     Stops,
-    /// It goes on.
     Resumes,
 }
 
@@ -51,14 +50,12 @@ pub(super) struct Event {
 
 /// What was seen of a run.
 pub(super) struct Sight {
-    /// In the order of time.
     pub(super) events: Vec<Event>,
     /// From here on, ms, there was at least one pause more than was seen.
     pub(super) unseen_from_ms: Option<f64>,
 }
 
 impl Sight {
-    /// Events before anything was missed.
     pub(super) fn known(&self) -> &[Event] {
         let before = |from| self.events.partition_point(|event| event.at_ms < from);
         &self.events[..self.unseen_from_ms.map_or(self.events.len(), before)]
@@ -70,9 +67,7 @@ impl Sight {
 struct Track {
     /// Since when the one that lasts has lasted; 0 where none does.
     since: u64,
-    /// How many began.
     begun: u64,
-    /// When the last look began.
     looked: Nanos,
 }
 
@@ -81,7 +76,6 @@ struct Track {
 struct Found {
     /// The end of a pause, between these times.
     end: Option<[Nanos; 2]>,
-    /// The begin of another.
     begin: Option<Nanos>,
     /// One more began and ended after this time.
     unseen_from: Option<Nanos>,

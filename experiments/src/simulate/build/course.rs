@@ -18,11 +18,9 @@ use crate::scenario::{Ailment, Fault, LinkFault, SwitchFault};
 /// Settings of a switch that hold from a time on.
 #[derive(Clone, Debug)]
 pub struct Revised {
-    /// From when on.
     pub at: Nanos,
     /// The number of the change that says so.
     pub change: usize,
-    /// The switch.
     pub switch: u32,
     /// All that its kind is told.
     pub settings: Arc<SwitchSettings>,
@@ -39,7 +37,6 @@ enum What {
     Ails { fault: usize, switch: u32 },
 }
 
-/// What happens in a run.
 #[derive(Debug)]
 pub struct Course {
     plan: Plan,
@@ -54,9 +51,6 @@ pub struct Course {
 
 impl Course {
     /// Of faults, and of switches that are told something else. What is lost or harmed is from now on.
-    ///
-    /// # Errors
-    /// An end, or a switch, that there is not; faults of one link of which only the last would hold.
     pub(super) fn new(
         (faults, revised): (Vec<Fault>, Vec<Revised>),
         plan: Plan,
@@ -88,8 +82,6 @@ impl Course {
         Ok(Course { plan, seed, faults, told: BTreeMap::new(), revised, open })
     }
 
-    /// When something happens next.
-    #[must_use]
     pub fn next(&self) -> Picos {
         self.open.last().map_or(Picos::NEVER, |(time, _)| *time)
     }
@@ -114,7 +106,6 @@ impl Course {
     }
 
     /// What is due happens. Answers which ends have lost their link.
-    #[must_use]
     pub fn happen(&mut self, fabric: &mut FlowFabric) -> Vec<At> {
         let mut without_link = Vec::new();
         while self.next() <= fabric.fabric().now()

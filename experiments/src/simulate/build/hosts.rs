@@ -23,9 +23,6 @@ pub(super) fn lossy_classes(scenario: &Scenario) -> ClassSet {
 }
 
 /// Some are slow to take what comes.
-///
-/// # Errors
-/// Hosts that there are not, or that would be faster than their lines.
 pub(super) fn slow_down(fabric: &mut FlowFabric, scenario: &Scenario, plan: &Plan) -> miette::Result<()> {
     let count = fabric.fabric().hosts().len();
     for receiver in &scenario.receivers {

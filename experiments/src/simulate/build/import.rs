@@ -11,7 +11,6 @@ use super::super::files::IMPORTED;
 use super::loads;
 use crate::scenario::{self, LoadKind, Scenario};
 
-/// It.
 #[derive(Debug)]
 pub struct Import {
     /// Switches and hosts as the files number them.
@@ -40,9 +39,6 @@ impl Import {
 }
 
 /// By load, the flows of its file; none for loads that are of no such file.
-///
-/// # Errors
-/// A file that cannot be read, or is something else; a flow that would never begin.
 pub(super) fn flows(
     scenario: &Scenario,
     nodes: Option<&Nodes>,

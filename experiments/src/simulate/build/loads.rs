@@ -29,7 +29,6 @@ pub(super) fn sizes(load: &Load) -> miette::Result<Sizes> {
     }
 }
 
-/// Hosts that a load names.
 fn named(load: &Load, hosts: &[u32], count: u32) -> miette::Result<()> {
     match hosts.iter().find(|host| **host >= count) {
         None => Ok(()),
@@ -48,9 +47,6 @@ pub(super) fn host_rate(plan: &Plan) -> BitRate {
 }
 
 /// There are flows in a file, and each of them starts before the run ends.
-///
-/// # Errors
-/// What is wrong with them.
 pub(super) fn some_in_time(
     file: &Path,
     starts: impl Iterator<Item = Picos>,
@@ -77,9 +73,6 @@ pub(super) fn some_in_time(
 }
 
 /// Adds a load, with the flows of its file where that was made for another simulator.
-///
-/// # Errors
-/// What it asks for and the fabric has not.
 pub(super) fn add(
     fabric: &mut FlowFabric,
     scenario: &Scenario,

@@ -32,9 +32,6 @@ pub struct Room {
 }
 
 /// Checks that a fabric of these switches with so many hosts, and the flows of its loads by name, fits into the memory.
-///
-/// # Errors
-/// What takes more than there is, and what makes it smaller.
 pub(super) fn fit(
     kinds: &[Arc<SwitchKind>],
     hosts: u32,
@@ -75,9 +72,6 @@ pub(super) fn fit(
 }
 
 /// Estimates the flows of each load, by its name, on hosts of this plan. `imported`: flows that were read already, by load.
-///
-/// # Errors
-/// A table of sizes that does not exist.
 pub(super) fn flows<'scenario>(
     scenario: &'scenario Scenario,
     plan: &Plan,

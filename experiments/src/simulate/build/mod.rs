@@ -28,28 +28,21 @@ use crate::scenario::{self, Source};
 
 /// What a run is made of.
 pub struct Model {
-    /// Switches, hosts, flows.
     pub fabric: FlowFabric,
     /// By switch: its kind.
     pub kinds: Vec<&'static str>,
     /// By switch and port: who is at the other end.
     pub peers: Vec<Vec<String>>,
-    /// Most payload of a frame.
     pub payload_max: u32,
     /// Names of loads, by the tags of their flows.
     pub loads: Vec<String>,
-    /// What happens from outside.
     pub course: Course,
-    /// Where the fabric was imported.
     pub import: Option<Import>,
     /// What is doubtful about what switches are told.
     pub warnings: Vec<String>,
 }
 
 /// Makes the model for a point of the sweep and a seed, one of so many runs at a time. Files that loads name are beside `path`.
-///
-/// # Errors
-/// What the scenario asks for and the fabric cannot have; more memory than the machine has for that many runs.
 pub fn model(source: &Source, point: usize, seed: u64, path: &Path, runs: usize) -> miette::Result<Model> {
     let scenario = source.point(point)?;
     let bare = plan::plan(&scenario, path, &Build::ideal())?;

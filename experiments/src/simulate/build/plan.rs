@@ -41,9 +41,6 @@ fn fits(what: &str, ports: u32) -> miette::Result<()> {
 }
 
 /// Its plan.
-///
-/// # Errors
-/// What there cannot be so many of, and a file that is no fabric.
 pub(super) fn plan(scenario: &Scenario, path: &Path, build: &Build) -> miette::Result<Planned> {
     if scenario.topology.kind == TopologyKind::Hpcc {
         let Imported { plan, nodes, lossy } = imported(scenario, path, build)?;

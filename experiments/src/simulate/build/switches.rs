@@ -13,14 +13,11 @@ use xoff_wire::units::ClassSet;
 use super::course::Revised;
 use crate::scenario::{Change, Of, PortLine, Source};
 
-/// All that switches are told.
 #[derive(Default)]
 pub(super) struct Configured {
     /// By switch, at the start. Switches that are alike share it.
     pub kinds: Vec<Arc<SwitchKind>>,
-    /// And later.
     pub revised: Vec<Revised>,
-    /// What is doubtful about it.
     pub warnings: Vec<String>,
 }
 
@@ -28,9 +25,6 @@ pub(super) struct Configured {
 type Told = (Arc<SwitchKind>, Vec<Arc<SwitchSettings>>);
 
 /// By the kind and the ports of each switch.
-///
-/// # Errors
-/// What is wrong with it; a change of a switch that there is not.
 pub(super) fn configured(
     (source, point, changes): (&Source, usize, &[Change]),
     kinds: &[&'static str],

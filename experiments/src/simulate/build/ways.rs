@@ -32,9 +32,6 @@ impl Parts {
     }
 
     /// Each of these has a way to the other.
-    ///
-    /// # Errors
-    /// Who has none.
     pub fn check(&self, load: &Load, pairs: impl IntoIterator<Item = (u32, u32)>) -> miette::Result<()> {
         let is_apart = |(from, to): &(u32, u32)| self.hosts[*from as usize] != self.hosts[*to as usize];
         match pairs.into_iter().find(is_apart) {

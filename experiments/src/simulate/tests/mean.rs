@@ -2,8 +2,9 @@
 
 use std::io::Write as _;
 
+use super::super::mean::{Answer, Answers};
 use super::super::store::{self, About, Store};
-use super::super::tables::DROPS;
+use super::super::tables::{DROPS, Table};
 use super::*;
 
 #[test]

@@ -1,0 +1,187 @@
+//! `--csv DIR`: what an experiment saw, unweighed, one row for each flow, look and pause. docs/experiments.md has the columns.
+
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Write as _};
+use std::path::{Path, PathBuf};
+
+use crate::error::FabricError;
+use crate::results::{Row, TEXT, Table, csv};
+
+/// Columns of a table, each row of which is of a fabric of a run.
+macro_rules! columns {
+    ($($rest:tt)*) => {
+        crate::results::columns! {
+            "policy", TEXT, "the policy";
+            "run", "", "the number of the run, from 1";
+            "point", TEXT, "which fabric of the experiment; empty where there is one";
+            $($rest)*
+        }
+    };
+}
+
+/// A row for each stream that a host had to send. All times count from when the hosts began.
+const COMPLETIONS: Table = Table {
+    name: "completions",
+    columns: columns! {
+        "sender", TEXT, "the host that sends";
+        "receiver", TEXT, "the host that receives";
+        "stream", "", "its number at the sender";
+        "class", "", "its class";
+        "sent_frames", "frames", "frames that were sent";
+        "lost_frames", "frames", "those that never came";
+        "due_ns", "ns", "when its first frame was due; empty: none was sent";
+        "completion_ns", "ns", "from then until its last frame was there; empty: frames are missing, or it ends by time";
+    },
+};
+
+/// A row for each length of an egress queue that differs from what the look before saw. All begin empty.
+const QUEUES: Table = Table {
+    name: "queues",
+    columns: columns! {
+        "at_ns", "ns", "when";
+        "switch", TEXT, "the switch";
+        "port", TEXT, "its port";
+        "class", "", "the class";
+        "bytes", "bytes", "what is queued, frames that the driver has included";
+    },
+};
+
+/// A row for each look that finds that a port has told its peer to stop or to go on.
+const PAUSES: Table = Table {
+    name: "pauses",
+    columns: columns! {
+        "at_ns", "ns", "when: of an XOFF that still holds at the look exactly; never before the row before it at the same place";
+        "switch", TEXT, "the switch";
+        "port", TEXT, "its port";
+        "class", "", "the class";
+        "event", TEXT, "xoff or xon";
+        "count", "frames", "how often since the look before";
+    },
+};
+
+const TABLES: [&Table; 3] = [&COMPLETIONS, &QUEUES, &PAUSES];
+
+/// Rows of completions, queues and pauses, without the cells that all rows of a fabric have.
+pub(crate) type Rows = [Vec<Row>; TABLES.len()];
+
+fn file(table: &Table) -> String {
+    format!("{}.csv", table.name)
+}
+
+/// A directory with the raw data of one experiment.
+#[derive(Clone, Debug)]
+pub struct RawData {
+    directory: PathBuf,
+}
+
+#[derive(Debug, thiserror::Error, miette::Diagnostic)]
+pub enum RawError {
+    #[error("{path} exists: it has the raw data of another run, and is left as it is", path = .0.display())]
+    #[diagnostic(help("give --csv another directory, or move that file away"))]
+    Taken(PathBuf),
+    /// The directory or a file cannot be made.
+    #[error("cannot write raw data to {path}: {error}", path = .path.display())]
+    #[diagnostic(help("--csv takes a directory, which is made if there is none"))]
+    Refused { path: PathBuf, error: io::Error },
+}
+
+impl RawData {
+    /// The directory, made where there is none, with files that have names of columns and no rows yet. Where
+    /// one of them has anything else nothing is touched.
+    pub fn create(directory: &Path) -> Result<RawData, RawError> {
+        let refused = |path: &Path| {
+            let path = path.to_owned();
+            move |error| RawError::Refused { path, error }
+        };
+        fs::create_dir_all(directory).map_err(refused(directory))?;
+        let paths = TABLES.map(|table| (directory.join(file(table)), table.header()));
+        // One that could not begin leaves the names of columns.
+        let is_taken = |path: &Path, header: &str| {
+            let has_more = fs::metadata(path).is_ok_and(|file| file.len() > header.len() as u64);
+            has_more || path.exists() && !fs::read(path).is_ok_and(|bytes| bytes == header.as_bytes())
+        };
+        if let Some((path, _)) = paths.iter().find(|(path, header)| is_taken(path, header)) {
+            return Err(RawError::Taken(path.clone()));
+        }
+        for (path, header) in &paths {
+            fs::write(path, header).map_err(refused(path))?;
+        }
+        Ok(RawData { directory: directory.to_owned() })
+    }
+}
+
+/// Takes the raw data of each fabric of a run as soon as it has run.
+#[derive(Clone, Debug)]
+pub(crate) struct Recorder {
+    pub(crate) raw: RawData,
+    pub(crate) policy: &'static str,
+    pub(crate) run: u32,
+}
+
+impl Recorder {
+    /// Adds what the fabric at this point of the experiment saw.
+    pub(crate) fn take(&self, point: &str, rows: Rows) -> Result<(), FabricError> {
+        let key = [self.policy, &self.run.to_string(), point].map(str::to_owned);
+        for (table, rows) in TABLES.iter().zip(rows) {
+            let path = self.raw.directory.join(file(table));
+            let write = |file: File| {
+                let mut file = BufWriter::new(file);
+                for row in rows {
+                    file.write_all(csv(&[&key[..], &row].concat()).as_bytes())?;
+                }
+                file.flush()
+            };
+            let written = File::options().append(true).open(&path).and_then(write);
+            written.map_err(|error| FabricError::Raw { path, error })?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_file_has_a_header_and_as_many_cells_in_every_row() {
+        let directory = tempfile::tempdir().unwrap();
+        let place = directory.path().join("made/here");
+        RawData::create(&place).unwrap();
+        let raw = RawData::create(&place).unwrap(); // what could not begin before is in nobody's way
+        let cells = |text: &str| text.split(',').map(str::to_owned).collect::<Row>();
+        for run in [1, 2] {
+            let completion = cells("sender-1,receiver,2,3,256,0,40,5000000");
+            let rows = [
+                vec![completion.clone(), completion],
+                vec![cells("7,switch,receiver,3,1518")],
+                vec![cells("7,switch,receiver,3,xoff,1")],
+            ];
+            Recorder { raw: raw.clone(), policy: "pfc", run }.take("senders=2", rows).unwrap();
+        }
+        let rows = |table: &Table| {
+            let text = fs::read_to_string(place.join(file(table))).unwrap();
+            let rows: Vec<Row> = text.lines().map(cells).collect();
+            assert!(rows.iter().all(|row| row.len() == rows[0].len()), "{text}");
+            rows
+        };
+        let completions = rows(&COMPLETIONS);
+        assert_eq!(completions[0].last().unwrap(), "completion_ns");
+        assert_eq!(completions[1].join(","), "pfc,1,senders=2,sender-1,receiver,2,3,256,0,40,5000000");
+        assert_eq!((completions.len(), &*completions[3][1]), (5, "2"));
+        assert_eq!(rows(&QUEUES)[1].join(","), "pfc,1,senders=2,7,switch,receiver,3,1518");
+        assert_eq!(rows(&PAUSES)[1].join(","), "pfc,1,senders=2,7,switch,receiver,3,xoff,1");
+    }
+
+    #[test]
+    fn data_of_another_run_are_left_as_they_are() {
+        let directory = tempfile::tempdir().unwrap();
+        let queues = directory.path().join(file(&QUEUES));
+        fs::write(&queues, "mine").unwrap();
+        let refused = RawData::create(directory.path()).unwrap_err();
+        assert!(matches!(&refused, RawError::Taken(path) if *path == queues), "{refused}");
+        let entries = fs::read_dir(directory.path()).unwrap().count();
+        assert_eq!((entries, fs::read_to_string(&queues).unwrap()), (1, "mine".into()));
+        assert!(matches!(RawData::create(&queues), Err(RawError::Refused { .. })), "a file is no directory");
+    }
+}

@@ -1,0 +1,101 @@
+//! Tables of results: their columns, with units, and how a row becomes a line of CSV or JSON.
+
+use std::fmt::Write as _;
+
+#[derive(Clone, Copy, Debug)]
+pub struct Column {
+    /// Its name; the last word is the unit where it has one.
+    pub name: &'static str,
+    pub unit: &'static str,
+    /// What it is, for docs/.
+    #[cfg(test)]
+    pub about: &'static str,
+}
+
+#[derive(Debug)]
+pub struct Table {
+    /// The file's name, without `.csv` and `.jsonl`.
+    pub name: &'static str,
+    pub columns: &'static [Column],
+}
+
+pub type Row = Vec<String>;
+
+pub const TEXT: &str = "text";
+
+/// Columns of a table.
+macro_rules! columns {
+    ($($name:literal, $unit:expr, $about:literal;)*) => {
+        &[$(crate::results::Column { name: $name, unit: $unit, #[cfg(test)] about: $about },)*]
+    };
+}
+pub(crate) use columns;
+
+impl Table {
+    /// The first line of the CSV file.
+    pub fn header(&self) -> String {
+        let names: Vec<&str> = self.columns.iter().map(|column| column.name).collect();
+        names.join(",") + "\n"
+    }
+
+    /// Where a column is.
+    ///
+    /// # Panics
+    /// If there is none of that name.
+    pub fn at(&self, name: &str) -> usize {
+        self.columns.iter().position(|column| column.name == name).expect("a column of the table")
+    }
+
+    /// A row as one JSON object and a line feed. What is empty is null.
+    pub fn json(&self, row: &[String]) -> String {
+        let mut line = String::from("{");
+        for (at, (column, cell)) in self.columns.iter().zip(row).enumerate() {
+            let comma = if at > 0 { "," } else { "" };
+            let value = match cell.as_str() {
+                text if column.unit == TEXT => serde_json::Value::from(text).to_string(),
+                "" => "null".into(),
+                number => number.into(),
+            };
+            let _ = write!(line, "{comma}\"{}\":{value}", column.name);
+        }
+        line + "}\n"
+    }
+}
+
+/// A row as a line of CSV.
+pub fn csv(row: &[String]) -> String {
+    let cell = |cell: &String| match cell.contains([',', '"', '\n']) {
+        true => format!("\"{}\"", cell.replace('"', "\"\"")),
+        false => cell.clone(),
+    };
+    row.iter().map(cell).collect::<Vec<_>>().join(",") + "\n"
+}
+
+/// The cells of a line of CSV.
+pub fn cells(line: &str) -> Row {
+    let (mut row, mut cell, mut is_quoted) = (Row::new(), String::new(), false);
+    let mut characters = line.chars().peekable();
+    while let Some(character) = characters.next() {
+        match character {
+            '"' if is_quoted && characters.peek() == Some(&'"') => cell.extend(characters.next()),
+            '"' => is_quoted = !is_quoted,
+            ',' if !is_quoted => row.push(std::mem::take(&mut cell)),
+            other => cell.push(other),
+        }
+    }
+    row.push(cell);
+    row
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_of_csv_has_the_cells_that_it_was_made_of() {
+        let row: Row = ["policy=pfc", "k=[1, 2]", "a \"b\"", ""].map(str::to_owned).into();
+        let line = csv(&row);
+        assert_eq!(line, "policy=pfc,\"k=[1, 2]\",\"a \"\"b\"\"\",\n");
+        assert_eq!(cells(line.trim_end()), row);
+    }
+}
