@@ -12,12 +12,11 @@ use xoff_flow_control::counters::ClassCounters;
 use xoff_wire::units::{Class, Nanos, PortId};
 
 use crate::account::Account;
-use crate::counted::Counted;
+use crate::counted::{Counted, settled};
 use crate::load::Load;
 use crate::plan::{HostId, Plan, PortOf, SwitchId};
 use crate::raw::Rows;
 use crate::results::Row;
-use crate::settled::settled;
 
 /// Where a counter stands: switch, port, class.
 type Place = (usize, PortId, Class);

@@ -21,7 +21,7 @@ use super::report::{NONE_COMPLETED, add_row, median, number, table};
 use super::{
     Compared, Conduct, Experiment, Findings, Headline, Length, Promises, Request, Tell, Variant, compare,
 };
-use crate::kernel::LossDetection;
+use crate::namespaces::LossDetection;
 use crate::plot::{Content, Figure, Limits, Panel, Point as PlotPoint};
 use crate::statistics::{Spread, quantile, sorted};
 use crate::{

@@ -304,9 +304,9 @@ fn spans(events: &[Event], end_ms: f64) -> Vec<(String, Vec<(f64, f64)>)> {
 mod tests {
     use xoff_wire::units::CLASSES;
 
-    use super::super::confidence::intervals;
     use super::story::tests::{at, whole};
     use super::*;
+    use crate::statistics::intervals;
 
     fn run_of(sight: Sight) -> Run {
         let account = Account::of_hosts(Vec::new(), [0; CLASSES]);

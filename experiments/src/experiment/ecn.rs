@@ -17,7 +17,7 @@ use super::kernel_hosts::{Bulk, Carried, one_class, receive_buffer, sender};
 use super::report::{add_row, median, median_and_least, number, table};
 use super::variant::WITHOUT_ECN;
 use super::{Compared, Experiment, Findings, Headline, Length, Promises, Request, Tell, Variant, compare};
-use crate::kernel::{Ecn, LossDetection, Options};
+use crate::namespaces::{Ecn, LossDetection, Options};
 use crate::plot::{Content, Figure, Panel, Point};
 use crate::statistics::{Spread, mean, p50};
 use crate::{FabricError, HostId, LOSSLESS, Line, Pfc, Plan, PortOf, Settings, Setup, jain};

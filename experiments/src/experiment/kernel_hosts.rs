@@ -16,8 +16,7 @@ use xoff_wire::units::{Bytes, Nanos};
 
 use super::Conduct;
 use super::series::Series;
-use crate::kernel::{Counts, Options, Volume};
-use crate::namespaces::{Flows, Network};
+use crate::namespaces::{Counts, Flows, Network, Options, Volume};
 use crate::{
     Account, Fabric, FabricError, HostId, LOSSLESS, Line, Live, Load, Plan, PortOf, Settings, SwitchId,
     Totals,

@@ -19,7 +19,6 @@ mod cascade;
 mod cnms;
 mod compare;
 mod conduct;
-mod confidence;
 mod deadlock;
 pub mod demo;
 mod ecn;
@@ -27,7 +26,6 @@ mod given;
 mod incast;
 mod kernel_hosts;
 mod ofc_fig1;
-mod plain;
 mod qcn;
 mod remarks;
 mod report;
@@ -50,7 +48,7 @@ use compare::{Compared, Headline, compare};
 use conduct::{Conduct, Verdict};
 pub use given::given;
 use given::{is_of_classing, is_of_trunks};
-use remarks::{ByPolicy, warnings};
+use remarks::{ByPolicy, warnings, why_plain};
 use report::Findings;
 pub use report::Report;
 pub use variant::{OWN, VARIANTS, Variant};
@@ -361,7 +359,7 @@ impl Experiment {
     fn as_pfc(&self, request: &Request) -> BTreeMap<&'static str, &'static str> {
         let why = |variant: &&'static Variant| {
             let configs = self.configs(variant, request, &Machine::default()).ok()?;
-            Some((variant.name, plain::why(&configs)?))
+            Some((variant.name, why_plain(&configs)?))
         };
         request.policies.iter().filter_map(why).collect()
     }

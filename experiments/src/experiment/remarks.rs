@@ -1,6 +1,9 @@
-//! What is told before an experiment runs: what the keys do that a user gives, and what they make doubtful.
+//! What is told before an experiment runs: what the keys do that a user gives, and what they make doubtful. And which policies are plain PFC
+//! in a set-up, whatever happens there: what they do beside it takes peers that understand it, another class, or a queue as long as its
+//! threshold. A figure says so, or its two equal curves look like a finding.
 
 use xoff_config::Config;
+use xoff_flow_control::settings::{ClassSettings, PolicyKind, PortSettings, SwitchSettings};
 
 use super::{Request, Variant};
 
@@ -40,12 +43,82 @@ pub(super) fn warnings(configs: &[Config]) -> Vec<String> {
     .collect()
 }
 
+/// Why switches of these `configs` do what PFC does, where none of them can do anything else, and some have another policy.
+pub(super) fn why_plain(configs: &[Config]) -> Option<&'static str> {
+    let switches = || configs.iter().map(|config| &config.switch);
+    let reasons: Option<Vec<&str>> =
+        switches().flat_map(kinds).filter(|(_, kind)| *kind != PolicyKind::Pfc).map(why_of).collect();
+    reasons?.first().copied()
+}
+
+/// The policy of each class that is lossless somewhere in the switch.
+fn kinds(switch: &SwitchSettings) -> impl Iterator<Item = (&SwitchSettings, PolicyKind)> {
+    switch.lossless_anywhere().iter().map(move |class| (switch, switch.policies[class.index()]))
+}
+
+/// Why a switch does in these classes what PFC does; `None`: it does not.
+fn why_of((switch, kind): (&SwitchSettings, PolicyKind)) -> Option<&'static str> {
+    let none = |of: fn(&PortSettings) -> bool| !switch.ports.iter().any(of);
+    let lossless = |port: &PortSettings| port.classes.into_iter().filter(|class| class.lossless);
+    let is_reached = |class: &ClassSettings| class.egress_xoff < class.egress_max;
+    match kind {
+        PolicyKind::Ofc if none(|port| port.ofc_peer) => Some("no peer understands lists of flows"),
+        PolicyKind::Gfc if none(|port| port.gfc_peer) => Some("no peer understands rates"),
+        PolicyKind::GPfc if switch.lossless_anywhere().iter().count() < 2 => {
+            Some("one class is lossless, and none below it")
+        }
+        PolicyKind::CaPfcStopMax | PolicyKind::CaPfcStopCalibrate
+            if !switch.ports.iter().flat_map(lossless).any(|class| is_reached(&class)) =>
+        {
+            Some("egress queues are full before they are congested")
+        }
+        _ => None,
+    }
+}
+
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
+    use xoff_config::Machine;
     use xoff_wire::units::BitRate;
 
     use super::*;
+    use crate::experiment::{Experiment, Request, Variant};
+
+    /// In that experiment, under that policy and with these keys.
+    fn said(experiment: &str, policy: &str, given: &[&str]) -> Option<&'static str> {
+        let (experiment, variant) =
+            (Experiment::find(experiment).expect("known"), Variant::find(policy).expect("known"));
+        let given = given.iter().map(|given| given.parse().expect("a key and a value")).collect();
+        let request = Request { given, ..Request::new(vec![variant], BitRate::from_mbps(100)) };
+        why_plain(&experiment.configs(variant, &request, &Machine::default()).expect("valid"))
+    }
+
+    #[test]
+    fn who_can_do_nothing_but_pfc_is_known_and_nobody_else() {
+        assert_eq!(said("ofc-fig1", "ofc-pfc-middle", &[]), Some("no peer understands lists of flows"));
+        assert_eq!(said("incast", "g-pfc", &[]), Some("one class is lossless, and none below it"));
+        for (experiment, policy) in [
+            ("ofc-fig1", "pfc"),
+            ("ofc-fig1", "ofc"),
+            ("ofc-fig1", "gfc"),
+            ("ofc-fig1", "capfc-stop-max"),
+            ("two-classes", "g-pfc"),
+            ("incast", "p-pfc"),
+            ("incast", "capfc-max-wdrop"),
+            ("deadlock", "pfc-watchdog-drop"),
+        ] {
+            assert_eq!(said(experiment, policy, &[]), None, "{experiment} under {policy}");
+        }
+        let full = ["class.3.egress_max=25KB"];
+        let reason = Some("egress queues are full before they are congested");
+        assert_eq!(
+            said("incast", "capfc-max-wstop", &full),
+            reason,
+            "25 KB are congested, and the queue is full"
+        );
+        assert_eq!(said("incast", "capfc-max-wstop", &["class.3.egress_max=26KB"]), None);
+    }
 
     #[test]
     fn a_line_names_those_whom_it_concerns_unless_these_are_all() {

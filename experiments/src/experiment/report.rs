@@ -12,10 +12,9 @@ use xoff_config::quantity;
 use xoff_wire::units::Nanos;
 
 use super::compare::Headline;
-use super::confidence;
 use super::{Conduct, Experiment, Request, Variant, Verdict};
 use crate::plot::{Content, Figure, Panel};
-use crate::statistics::{Interval, Spread, p50};
+use crate::statistics::{Interval, Spread, intervals, p50};
 use xoff_switch::Promise;
 
 use crate::{Given, Stall};
@@ -69,7 +68,7 @@ impl Findings {
     ) -> String {
         let mut all = serde_json::to_value(&conduct).expect("numbers have a JSON form");
         let measured = serde_json::to_value(measured).expect("numbers have a JSON form");
-        let intervals = confidence::intervals(each);
+        let intervals = intervals(each);
         let ci95 = (!intervals.is_empty()).then_some(&intervals);
         let ci95 = serde_json::to_value(ci95).expect("numbers have a JSON form");
         let (Value::Object(into), Value::Object(more)) = (&mut all, measured) else {

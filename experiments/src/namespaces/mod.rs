@@ -15,11 +15,10 @@ use xoff_switch::machine;
 
 use crate::addresses::device_address;
 use crate::error::{FabricError, RoutingError};
-use crate::kernel::{Counts, Ecn, Options};
 use crate::plan::{HostId, Plan, PortOf, Stack};
 
 use running::Running;
-pub(crate) use tcp::Flows;
+pub(crate) use tcp::{Counts, Ecn, Flows, LossDetection, Options, Volume};
 
 /// What the switches of a fabric have to fit into. Devices of their names in the namespace of the caller are others.
 pub fn machine() -> Machine {

@@ -10,20 +10,20 @@ use xoff_dataplane::tap::TapId;
 use xoff_flow_control::cause::Trigger;
 use xoff_flow_control::counters::ClassCounters;
 use xoff_flow_control::drop_reason::DropReason;
-use xoff_sim::flows::{FlowFabric, FlowHost, FlowRecord};
+use xoff_sim::flows::{FlowFabric, FlowHost, FlowRecord, Query};
 use xoff_sim::{Ailments, At, Mishaps, Picos, SwitchNode};
 use xoff_wire::units::{Class, Nanos, PortId};
 
 use super::build::{Model, model, named};
 use super::hpcc::{self, Lengths};
-use super::outcome::outcome;
 use super::pauses::Pauses;
-use super::rows::Rows;
 use super::tables::{
-    CLASSES, DROPS, FLOWS, LINKS, LOADS, PAUSES, QUEUES, RUNS, Row, SWITCHES, THROUGHPUT, decimal, nanos,
+    CLASSES, DROPS, FLOWS, LINKS, LOADS, PAUSES, QUEUES, RUNS, Row, Rows, SWITCHES, THROUGHPUT, decimal,
+    nanos,
 };
 use super::waiting::{Stuck, Waiting, ports};
 use crate::scenario::{Scenario, Source};
+use crate::statistics::{mean, quantile, sorted};
 
 /// Why a slow receiver pauses its switch, and drops what finds no room: it has not taken what came.
 const SLOW_RECEIVER: &str = "slow_receiver";
@@ -473,4 +473,36 @@ fn summary(
     ];
     let duration = decimal(now.0 as f64 / 1e6);
     rows[&RUNS] = vec![row(key, std::iter::once(duration).chain(whole).chain(totals))];
+}
+
+/// Of flows and queries that are counted, and the payload that came in that span.
+fn outcome<'a>(
+    flows: impl Iterator<Item = &'a FlowRecord>,
+    queries: impl Iterator<Item = &'a Query>,
+    payload: u64,
+    span: Picos,
+) -> [String; 12] {
+    let flows: Vec<&FlowRecord> = flows.collect();
+    let queries: Vec<&Query> = queries.collect();
+    let ended = || flows.iter().filter(|record| record.finish.is_some());
+    let took = sorted(ended().filter_map(|record| Some(record.took()?.0 as f64 / 1e6)));
+    let slow = sorted(ended().filter_map(|record| record.slowdown()));
+    [
+        flows.len().to_string(),
+        ended().count().to_string(),
+        queries.len().to_string(),
+        queries.iter().filter(|query| query.is_met()).count().to_string(),
+        cell(mean(took.iter().copied())),
+        cell(quantile(&took, 50)),
+        cell(quantile(&took, 99)),
+        cell(mean(slow.iter().copied())),
+        cell(quantile(&slow, 50)),
+        cell(quantile(&slow, 95)),
+        cell(quantile(&slow, 99)),
+        decimal(payload as f64 * 8e3 / span.0.max(1) as f64),
+    ]
+}
+
+fn cell(number: Option<f64>) -> String {
+    number.map_or(String::new(), decimal)
 }

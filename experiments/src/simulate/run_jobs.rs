@@ -9,7 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::job::{self, Job, Progress};
-use super::rows::Rows;
+use super::tables::Rows;
 use crate::scenario::Source;
 use xoff_config::format::{scaled, span};
 

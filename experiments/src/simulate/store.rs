@@ -12,8 +12,7 @@ use xoff_config::file::read_text;
 use xoff_config::visible;
 
 use super::job::Job;
-use super::rows::Rows;
-use super::tables::{RUNS, Row, TABLES, Table};
+use super::tables::{RUNS, Row, Rows, TABLES, Table};
 use super::{files, hpcc};
 use crate::results::{cells, csv};
 

@@ -1,5 +1,8 @@
 //! The tables that a run writes.
 
+use std::collections::BTreeSet;
+use std::ops::{Index, IndexMut};
+
 use xoff_sim::Picos;
 
 pub use crate::results::{Row, TEXT, Table};
@@ -218,6 +221,34 @@ pub fn nanos(time: Picos) -> String {
 pub fn decimal(number: f64) -> String {
     let text = format!("{number:.6}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+/// What a run answers: the rows of each table, and files beside them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Rows {
+    tables: [Vec<Row>; TABLES.len()],
+    /// What is written in the form of another simulator: names without `.txt`, and texts.
+    pub texts: Vec<(&'static str, String)>,
+    /// What was to happen, and the run ended before.
+    pub to_come: BTreeSet<String>,
+}
+
+fn place(table: &Table) -> usize {
+    TABLES.iter().position(|of| of.name == table.name).expect("rows are of one of TABLES")
+}
+
+impl Index<&Table> for Rows {
+    type Output = Vec<Row>;
+
+    fn index(&self, table: &Table) -> &Vec<Row> {
+        &self.tables[place(table)]
+    }
+}
+
+impl IndexMut<&Table> for Rows {
+    fn index_mut(&mut self, table: &Table) -> &mut Vec<Row> {
+        &mut self.tables[place(table)]
+    }
 }
 
 #[cfg(test)]

@@ -10,8 +10,7 @@ mod mean;
 use std::collections::BTreeMap;
 
 use super::job::label;
-use super::rows::Rows;
-use super::tables::{FLOWS, TABLES};
+use super::tables::{FLOWS, Rows, TABLES};
 use super::*;
 use crate::results::Column;
 

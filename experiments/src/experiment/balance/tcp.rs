@@ -12,7 +12,7 @@ use super::paths::{self, ADAPTIVE, FLOW, FRAME, HOSTS, SPREADS, SpreadCase};
 use crate::experiment::Conduct;
 use crate::experiment::kernel_hosts::{Bulk, Carried, one_class, receive_buffer, sender};
 use crate::experiment::report::{add_row, median, median_and_least, number, table};
-use crate::kernel::{Counts, Ecn, LossDetection, Options};
+use crate::namespaces::{Counts, Ecn, LossDetection, Options};
 use crate::plot::{Content, Limits, Panel, nice_top};
 use crate::statistics::{Spread, p50};
 use crate::{FabricError, HostId, LOSSLESS, Line, Plan, PortOf, Setup, jain};
