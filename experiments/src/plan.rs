@@ -133,8 +133,8 @@ const XON: Nanos = Nanos::from_millis(2);
 const STALL_BUDGET: &str = "25ms";
 /// The table for ports between switches.
 const TRUNK: &str = "trunk";
-/// What stands for all that an experiment says of a switch, where a problem has a place in it.
-const OWN: &str = "# Said by the experiment.\n";
+/// The text in which problems with the experiment's own values have their place.
+const OWN: &str = "# Set by the experiment.\n";
 
 impl Plan {
     /// Nothing yet, with wires of this rate unless told otherwise.
@@ -341,7 +341,7 @@ impl Plan {
         Ok(Config { warnings: remarks.warnings, notes: remarks.notes, ..config })
     }
 
-    /// What a switch is told: by the plan, by `variant`, and `over` both by the user.
+    /// Returns the document of a switch: values of the plan and of `variant`, and `over` both those of `--set`.
     fn document<'de>(
         &self,
         switch: SwitchId,
@@ -358,7 +358,9 @@ impl Plan {
         }
         settings.extend(&planned.settings);
         let mut root = settings.document(span);
-        for (path, value) in set::said(over, |path| path.iter().map(String::as_str).collect(), problems) {
+        for (path, value) in
+            set::checked_values(over, |path| path.iter().map(String::as_str).collect(), problems)
+        {
             for place in variant.reach(&path.join(".")) {
                 if let Err(why) = set::put(&mut root, &place.split('.').collect::<Vec<_>>(), copied(value)) {
                     problems.push(Problem::error(format!("`{place}`: {why}")).at(value.span, "not there"));

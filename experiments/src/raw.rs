@@ -88,6 +88,9 @@ pub enum RawError {
 impl RawData {
     /// The directory, made where there is none, with files that have names of columns and no rows yet. Where
     /// one of them has anything else nothing is touched.
+    ///
+    /// # Errors
+    /// See [`RawError`].
     pub fn create(directory: &Path) -> Result<RawData, RawError> {
         let refused = |path: &Path| {
             let path = path.to_owned();

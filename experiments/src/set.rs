@@ -1,7 +1,7 @@
-//! `--set KEY=VALUE`: keys with their values, over what a scenario or an experiment says.
+//! `--set KEY=VALUE`: values of the command line, which replace those of a scenario or an experiment.
 //!
-//! What the command line says is written behind a text, as a list of tables `[[set]]`, so that what is wrong with it is shown with its
-//! place as anything else. Then each value is put where it belongs.
+//! The values are written behind a text, as a list of tables `[[set]]`: a mistake in one is shown in its place, as one in a file is.
+//! Then each value is put where it belongs.
 
 use std::fmt::{self, Display, Write as _};
 use std::str::FromStr;
@@ -53,7 +53,7 @@ impl Given {
         self.path.split('.').collect()
     }
 
-    /// The value as TOML. What is none is a text: texts need no quotes.
+    /// Returns the value as TOML. What is no TOML is a text: texts need no quotes.
     fn toml(&self) -> String {
         let stands = toml_span::parse(&format!("v = {}", self.value)).is_ok();
         if stands { self.value.clone() } else { format!("{:?}", self.value) }
@@ -66,7 +66,7 @@ impl Display for Given {
     }
 }
 
-/// A text with what was said on the command line behind it.
+/// Returns the text with the values of the command line behind it.
 pub(crate) fn written(text: &str, given: &[Given]) -> String {
     let mut whole = text.to_owned();
     if !given.is_empty() {
@@ -78,28 +78,29 @@ pub(crate) fn written(text: &str, given: &[Given]) -> String {
     whole
 }
 
-/// The values that were said, each with its path. One that is said again is a problem; `meant` is what a path says, however it is written.
-pub(crate) fn said<'a, 'de>(
+/// Returns the values of the list, each with its path, and reports a key that is set twice. `meant` is the key of a path, which may be
+/// written in several ways.
+pub(crate) fn checked_values<'a, 'de>(
     root: &'a Value<'de>,
     meant: impl Fn(&[String]) -> Vec<&str>,
     problems: &mut Problems,
 ) -> Vec<(Vec<String>, &'a Value<'de>)> {
-    let mut said: Vec<(Vec<String>, &Value<'_>)> = Vec::new();
-    for (path, value) in all(root) {
-        if said.iter().any(|(other, _)| meant(other) == meant(&path)) {
+    let mut checked: Vec<(Vec<String>, &Value<'_>)> = Vec::new();
+    for (path, value) in values(root) {
+        if checked.iter().any(|(other, _)| meant(other) == meant(&path)) {
             problems.push(
                 Problem::error(format!("--set says `{}` twice", path.join(".")))
                     .at(value.span, "said again")
                     .help("give each key once; several values take a run each, or in a scenario a [[sweep]]"),
             );
         }
-        said.push((path, value));
+        checked.push((path, value));
     }
-    said
+    checked
 }
 
-/// The same, whether or not one is said again.
-pub(crate) fn all<'a, 'de>(root: &'a Value<'de>) -> Vec<(Vec<String>, &'a Value<'de>)> {
+/// Returns the values of the list, each with its path.
+pub(crate) fn values<'a, 'de>(root: &'a Value<'de>) -> Vec<(Vec<String>, &'a Value<'de>)> {
     let mut found = Vec::new();
     for set in list(root, SET) {
         leaves(set, &mut Vec::new(), &mut found);
@@ -107,12 +108,12 @@ pub(crate) fn all<'a, 'de>(root: &'a Value<'de>) -> Vec<(Vec<String>, &'a Value<
     found
 }
 
-/// The list under a key of the document; empty where there is none.
+/// Returns the list under a key of the document; empty where there is none.
 pub(crate) fn list<'a, 'de>(root: &'a Value<'de>, key: &str) -> &'a [Value<'de>] {
     root.as_table().and_then(|table| table.get(key)?.as_array()).map_or(&[], Vec::as_slice)
 }
 
-/// The leaves of nested tables, with their paths.
+/// Collects the leaves of nested tables, with their paths.
 pub(crate) fn leaves<'a, 'de>(
     value: &'a Value<'de>,
     path: &mut Vec<String>,

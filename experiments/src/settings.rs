@@ -1,5 +1,5 @@
-//! What a switch of a fabric is told: values by their place in a configuration. And beside them the reaction points of the hosts,
-//! which belong to the congestion points of the switches.
+//! Settings of the switches of a fabric: values by their place in a configuration. And the reaction points of the hosts, which belong
+//! to the congestion points of the switches.
 
 use std::collections::BTreeMap;
 
@@ -61,7 +61,7 @@ impl From<&[u8]> for Setting {
 }
 
 impl Setting {
-    /// As a value of a document; all that an experiment says stands at `span`.
+    /// Returns the value of a document, which stands at `span`.
     pub(crate) fn value(&self, span: Span) -> Value<'static> {
         let number = |class: &u8| Value::with_span(ValueInner::Integer((*class).into()), span);
         let value = match self {
@@ -81,7 +81,7 @@ pub struct Settings {
     tables: BTreeMap<String, BTreeMap<String, Setting>>,
     /// Tables of which the second has what the first has.
     copies: Vec<(String, String)>,
-    /// What counts whatever a plan says of a switch that is compared.
+    /// Values of `--set`, which replace those of the plan in switches that are compared.
     pub over: Vec<Given>,
     /// Streams of hosts slow down as CNMs ask, by these parameters; `None`: they do not.
     pub reaction: Option<ReactionSettings>,
@@ -139,12 +139,12 @@ impl Settings {
         self
     }
 
-    /// Whether a switch is told the same.
+    /// Whether the values of both are equal.
     pub(crate) fn tells_the_same(&self, other: &Settings) -> bool {
         self.tables == other.tables
     }
 
-    /// As a document, all of which stands at `span`.
+    /// Returns a document of these values, all of which stand at `span`.
     pub(crate) fn document(&self, span: Span) -> Value<'static> {
         let mut root = Value::with_span(ValueInner::Table(Table::new()), span);
         for (table, keys) in &self.tables {

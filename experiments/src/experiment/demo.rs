@@ -43,6 +43,9 @@ const TICK: Nanos = Nanos::from_secs(1);
 
 /// Finds the rate that the machine carries, and runs the demo at it for `seconds` of traffic. `tell` is
 /// called with lines for people.
+///
+/// # Errors
+/// What kept it from running; what it found is in the report.
 pub fn run(seconds: u64, tell: &mut dyn FnMut(&str)) -> Result<Report, FabricError> {
     let rate = probe(tell)?;
     tell(&format!("running {seconds} s at {rate} Mb/s"));

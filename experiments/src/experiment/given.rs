@@ -19,7 +19,10 @@ const POLICY: &str =
 /// What the fabric is.
 const OF_FABRIC: &str = "whether switches route, and where their routes are, is the experiment's: `--routed` is how it is asked for";
 
-/// A key with its value, which may be set in an experiment.
+/// Parses a key with its value, which may be set in an experiment.
+///
+/// # Errors
+/// No key, or one that is the experiment's own.
 pub fn given(text: &str) -> Result<Given, String> {
     let given: Given = text.parse()?;
     let (path, parts) = (given.path.as_str(), given.parts());

@@ -234,6 +234,9 @@ impl Experiment {
     /// Whether it can run under `variant` in a program with this policy of its own: whether its switches can be told so,
     /// and do anything else for it than plain PFC. What they are told depends on the rate of the lines in sizes alone,
     /// which fit at every rate of [`LINES`].
+    ///
+    /// # Errors
+    /// [`Unfit`], which says why not, and which other variants and experiments there are.
     pub fn fits(&self, variant: &Variant, own: Option<&OwnPolicy>) -> Result<(), Unfit> {
         self.suits(variant, own).map_err(|cause| {
             let fits = |other: &&Variant| self.suits(other, own).is_ok();
@@ -296,6 +299,9 @@ impl Experiment {
 
     /// Whether every switch can be as the request wants it, under each of its policies, before anything is built. `tell` is
     /// called with what the request's keys reach, and with what they make doubtful.
+    ///
+    /// # Errors
+    /// A key of what there is not here, what the configuration says against it, or a program that is missing.
     pub fn check(&self, request: &Request, tell: &mut Tell<'_>) -> Result<(), RequestError> {
         let plans = request.policies.iter().flat_map(|variant| (self.plans)(variant, request.line));
         let plans: Vec<Plan> = plans.collect();
@@ -342,6 +348,9 @@ impl Experiment {
     }
 
     /// Whether it can run in the simulator.
+    ///
+    /// # Errors
+    /// [`OnMachines`], which says why not.
     pub fn simulates(&self) -> Result<(), OnMachines> {
         let line = Line::simulated(*LINES.end());
         let plans = self.default_policies().into_iter().flat_map(|variant| (self.plans)(variant, line));
@@ -381,6 +390,9 @@ impl Experiment {
     }
 
     /// Runs it. `tell` is called with lines for people.
+    ///
+    /// # Errors
+    /// What kept it from running; what it found is in the report.
     pub fn run(&self, request: &Request, tell: &mut Tell<'_>) -> Result<Report, FabricError> {
         let findings = (self.measure)(request, tell)?;
         Ok(Report::new(self, request, findings))

@@ -1,6 +1,7 @@
-//! What is told before an experiment runs: what the keys do that a user gives, and what they make doubtful. And which policies are plain PFC
-//! in a set-up, whatever happens there: what they do beside it takes peers that understand it, another class, or a queue as long as its
-//! threshold. A figure says so, or its two equal curves look like a finding.
+//! Remarks before an experiment runs: what the keys of `--set` reach, and what they make doubtful.
+//!
+//! And which policies are plain PFC in a set-up: what they do beside it takes peers that understand it, another class, or a queue as
+//! long as its threshold. A figure names them, or its two equal curves look like a finding.
 
 use xoff_config::Config;
 use xoff_flow_control::settings::{ClassSettings, PolicyKind, PortSettings, SwitchSettings};

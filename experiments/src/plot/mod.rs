@@ -109,6 +109,9 @@ impl PlotError {
 impl Figure {
     /// Whether a figure can be written there, to be asked before it costs minutes to make one. Leaves what
     /// there is as it is.
+    ///
+    /// # Errors
+    /// Where the file cannot be written, or its name says that it is something else than SVG.
     pub fn check_place(path: &Path) -> Result<(), PlotError> {
         if let Some(other) = path.extension().filter(|extension| !extension.eq_ignore_ascii_case("svg")) {
             let (path, other) = (path.display(), other.display());
@@ -125,12 +128,18 @@ impl Figure {
     }
 
     /// Writes it as SVG.
+    ///
+    /// # Errors
+    /// Where the file cannot be written.
     pub fn write(&self, path: &Path) -> Result<(), PlotError> {
         let svg = self.svg().map_err(|error| PlotError::at(path, &error))?;
         fs::write(path, svg).map_err(|error| PlotError::at(path, &error))
     }
 
     /// The text of the SVG file.
+    ///
+    /// # Errors
+    /// Where a panel cannot be drawn.
     pub fn svg(&self) -> Result<String, PlotError> {
         let mut svg = String::new();
         self.draw(&mut svg).map_err(|error| PlotError(error.to_string()))?;

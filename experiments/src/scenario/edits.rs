@@ -20,7 +20,10 @@ const SEED: [&str; 2] = ["scenario", "seed"];
 /// Stands for `switch.all.policy`.
 const POLICY: &str = "policy";
 
-/// A key with its value, which may be said over a scenario's file.
+/// Parses a key with its value, which may replace that of a scenario's file.
+///
+/// # Errors
+/// No key of a scenario.
 pub fn given(text: &str) -> Result<Given, String> {
     let given: Given = text.parse()?;
     let parts = given.parts();
@@ -77,7 +80,7 @@ impl Axis {
 
 /// What the file varies, but for what the command line says.
 pub(super) fn axes(root: &Value<'_>, problems: &mut Problems) -> Vec<Axis> {
-    let said = set::said(root, meant, problems);
+    let said = set::checked_values(root, meant, problems);
     if let Some(value) =
         root.as_table().and_then(|table| table.get("sweep")).filter(|value| value.as_array().is_none())
     {
@@ -180,7 +183,7 @@ pub(super) fn apply(root: &mut Value<'_>, axes: &[Axis], point: usize, problems:
         let value = values.and_then(|(_, values)| values.as_array()?.get(place));
         put_all.extend(value.map(|value| (axis.path.clone(), copied(value))));
     }
-    put_all.extend(set::all(root).into_iter().map(|(path, value)| (path, copied(value))));
+    put_all.extend(set::values(root).into_iter().map(|(path, value)| (path, copied(value))));
     let mut top = table(root.take()).unwrap_or_default();
     top.remove(set::SET);
     top.remove("sweep");

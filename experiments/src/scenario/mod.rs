@@ -124,6 +124,9 @@ const TABLES: &[&str] =
 
 impl Source {
     /// Reads the file at `path`; `given` holds over what it says.
+    ///
+    /// # Errors
+    /// The file cannot be read, or something in it cannot be.
     pub fn load(path: &Path, given: &[Given]) -> Result<Source, ConfigError> {
         Source::from_toml(&path.display().to_string(), &read_text(path, SCENARIO)?, given)
     }
@@ -160,6 +163,9 @@ impl Source {
     }
 
     /// Reads `text`, which is called `name` in messages. All points of the sweep are read, so that nothing is found wrong later.
+    ///
+    /// # Errors
+    /// All that is wrong with it; where it is not TOML, the first thing that is not.
     pub fn from_toml(name: &str, text: &str, given: &[Given]) -> Result<Source, ConfigError> {
         let text = set::written(text, given);
         let (axes, _) = reader::read(name, &text, |root, problems| Some(edits::axes(&root, problems)))?;

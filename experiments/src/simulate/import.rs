@@ -21,6 +21,9 @@ const ECN: [u64; 2] = [4_000, 16_000];
 const LIMIT: Nanos = Nanos::from_secs(10);
 
 /// The scenario with this topology and these flows.
+///
+/// # Errors
+/// Files that cannot be read, or are something else; what is wrong with the scenario.
 pub fn import(
     scenario: Option<&Path>,
     [topology, flows]: [&Path; 2],

@@ -232,6 +232,9 @@ fn nothing(table: &Table, column: &str, found: &Found) -> miette::Report {
 }
 
 /// Answers it of a directory that a run has written.
+///
+/// # Errors
+/// It was not written by a run, or has no such table or column, or no number there.
 pub fn mean(directory: &Path, question: &Question<'_>) -> miette::Result<Answers> {
     let (about, _) = store::about(directory)?;
     let table = TABLES.iter().find(|table| table.name == question.table).ok_or_else(|| {

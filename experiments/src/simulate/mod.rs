@@ -69,6 +69,9 @@ pub struct Request<'a> {
 }
 
 /// Runs it. `tell` hears of what is written.
+///
+/// # Errors
+/// What the scenario says and cannot be, and files that cannot be written.
 pub fn run(request: &Request<'_>, tell: &mut dyn FnMut(String)) -> miette::Result<Summary> {
     let source = request.source;
     let scenarios = (0..source.points()).map(|point| source.point(point)).collect::<Result<Vec<_>, _>>()?;
@@ -129,6 +132,9 @@ fn with_place(error: miette::Report, name: &str, point: &str) -> miette::Report 
 }
 
 /// Merges what shards have written.
+///
+/// # Errors
+/// They do not belong together, or files cannot be read or written.
 pub fn merge(parts: &[PathBuf], out: &Path, tell: &mut dyn FnMut(String)) -> miette::Result<Summary> {
     let (about, directory) = store::merge(parts, out)?;
     let (mut runs, mut loads): (Vec<Row>, Vec<Row>) = Default::default();
