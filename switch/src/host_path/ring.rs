@@ -101,13 +101,13 @@ impl Writer {
 
     /// Returns whether all frames are taken.
     #[must_use]
-    /// Returns whether the ring holds nothing.
     pub fn is_empty(&self) -> bool {
         self.ring.slots() == self.ring.buffer().capacity()
     }
 }
 
 impl Reader {
+    /// Returns whether no frame is waiting.
     #[inline]
     #[must_use]
     pub fn is_empty(&self) -> bool {
