@@ -1,6 +1,7 @@
 //! Sockets without ports and stores: their four rings, for comparisons with rings of other libraries.
 //!
-//! Nobody reads or writes the bytes of the packet memory: a chunk in two rings at a time garbles frames, and breaks nothing else.
+//! Nobody reads or writes the bytes of the packet memory. A chunk in two rings at a time garbles frames, and has no
+//! other effect.
 
 use std::io;
 use std::os::fd::AsFd as _;
@@ -16,11 +17,13 @@ use crate::mapping::Mapping;
 use crate::sys;
 use crate::umem::{Rings, Umem, UmemSettings, ZeroCopy};
 
-/// Opens a socket on queue 0 of each of two devices, with one packet memory for both: `chunks` chunks of 2048 bytes, numbered from 0. Each
-/// ring has `entries` entries, a power of two. No XDP program is attached.
+/// Opens a socket on queue 0 of each of two devices, with one packet memory for both.
+///
+/// The memory has `chunks` chunks of 2048 bytes, numbered from 0. Each ring has `entries` entries, a power of two. No
+/// XDP program is attached.
 ///
 /// # Errors
-/// [`XdpError`], for example where the process lacks privileges or another socket has the queue.
+/// Returns an [`XdpError`], for example if the process lacks privileges or another socket has the queue.
 pub fn open(devices: [&str; 2], entries: u32, chunks: u32) -> Result<[Socket; 2], XdpError> {
     check_privileges()?;
     let rings = Rings { fill: entries, rx: entries, tx: entries, completion: entries };

@@ -1,9 +1,9 @@
-//! Buffer memory: the bytes of queued frames, in cells of [`CELL`] bytes, shared by all workers.
+//! Buffer memory: bytes of queued frames, in cells of [`CELL`] bytes, shared by all workers.
 //!
-//! A frame takes as many cells as its bytes need, linked into a chain. Hardware switches hold frames in the same way. The memory is
-//! ordinary memory that no device reads: a frame is copied into packet memory when it is sent.
+//! A frame takes a chain of as many cells as its bytes need, as in hardware switches. No device reads this memory:
+//! sending copies a frame to packet memory.
 //!
-//! A cell belongs to the share of one worker. Copies of a flooded frame share one chain, which nobody writes.
+//! Each cell belongs to the share of one worker. Copies of a flooded frame share one chain, which nobody writes.
 
 use std::io;
 use std::ptr::NonNull;
@@ -17,29 +17,30 @@ use crate::mapping::Mapping;
 /// No slot, chunk or cell: the end of a chain.
 pub(crate) const NONE: u32 = u32::MAX;
 
-/// The cells of all workers.
+/// Cells of all workers.
 ///
-/// Links and sharers are atomics only so that all workers can hold the table. The worker that has a frame in its hands uses its
-/// cells alone; frames pass between workers through queues that synchronise.
+/// Links and sharers are atomics only so that all workers can hold the table. The worker that owns a frame uses its
+/// cells alone. Frames pass between workers through queues that synchronise.
 #[derive(Debug)]
 pub(crate) struct Cells {
     base: NonNull<u8>,
     /// The next cell of each cell's chain.
     links: Box<[AtomicU32]>,
-    /// By the first cell of a chain: the number of frames that share it, less one.
+    /// Number of frames that share each chain, less one, indexed by its first cell.
     sharers: Box<[AtomicU8]>,
     /// The memory at `base`.
     _memory: Mapping,
 }
 
-// SAFETY: `base` is the address of memory that lives as long as the cells. It is used only through `bytes` and `bytes_mut`, whose
-// callers own the cell, and ownership of a cell passes between threads only by queues that synchronise.
+// SAFETY: `base` is the address of memory that lives as long as the cells. It is used only through `bytes` and
+// `bytes_mut`, whose callers own the cell, and ownership of a cell passes between threads only by queues that
+// synchronise.
 unsafe impl Send for Cells {}
-// SAFETY: as above; `&Cells` gives no access to bytes but by those two unsafe functions.
+// SAFETY: as for `Send`; `&Cells` gives no access to bytes except by those two unsafe functions.
 unsafe impl Sync for Cells {}
 
 impl Cells {
-    /// Takes `count` cells from the kernel.
+    /// Maps memory for `count` cells.
     pub(crate) fn new(count: u32) -> io::Result<Cells> {
         let bytes = count.max(1) as usize * CELL as usize;
         let memory = Mapping::resident(bytes)?;
@@ -55,20 +56,19 @@ impl Cells {
         self.links[cell as usize].load(Relaxed)
     }
 
-    /// Links `next` behind `cell`.
     #[inline]
     pub(crate) fn link(&self, cell: u32, next: u32) {
         self.links[cell as usize].store(next, Relaxed);
     }
 
-    /// Counts one more frame that shares the chain.
+    /// Adds a frame to the sharers of the chain.
     pub(crate) fn share(&self, first: u32) {
         let sharers = &self.sharers[first as usize];
         let more = sharers.load(Relaxed).checked_add(1).expect("a flood has fewer copies than ports");
         sharers.store(more, Relaxed);
     }
 
-    /// Counts one frame less that shares the chain. True where that was the last: the chain is free.
+    /// Removes a frame from the sharers of the chain. Returns true if it was the last: the chain is free.
     #[inline]
     pub(crate) fn unshare(&self, first: u32) -> bool {
         let sharers = &self.sharers[first as usize];
@@ -81,25 +81,24 @@ impl Cells {
         }
     }
 
-    /// Whether several frames share the chain.
     pub(crate) fn is_shared(&self, first: u32) -> bool {
         self.sharers[first as usize].load(Relaxed) > 0
     }
 
-    /// The first `len` bytes of a cell.
+    /// Returns the first `len` bytes of a cell.
     ///
     /// # Safety
-    /// The caller owns the cell and lets nobody write to it as long as the result lives.
+    /// The caller owns the cell, and nobody writes to it while the result lives.
     #[inline]
     pub(crate) unsafe fn bytes(&self, cell: u32, len: u32) -> &[u8] {
         // SAFETY: `start` checks that the bytes are inside the memory; the caller owns them.
         unsafe { std::slice::from_raw_parts(self.start(cell, len), len as usize) }
     }
 
-    /// The same bytes, to be written.
+    /// Returns the first `len` bytes of a cell, writable.
     ///
     /// # Safety
-    /// The caller owns the cell and lets nobody read or write it as long as the result lives.
+    /// The caller owns the cell, and nobody else reads or writes it while the result lives.
     #[inline]
     #[allow(clippy::mut_from_ref)] // exclusive by the contract
     pub(crate) unsafe fn bytes_mut(&self, cell: u32, len: u32) -> &mut [u8] {
@@ -111,14 +110,14 @@ impl Cells {
     #[inline]
     pub(crate) fn prefetch(&self, cell: u32) {
         let start: *const [u8; 0] = self.start(cell, 0).cast();
-        // SAFETY: of no bytes, and not null.
+        // SAFETY: the array has no bytes, and the pointer is not null.
         prefetch(unsafe { &*start });
     }
 
     #[inline]
     fn start(&self, cell: u32, len: u32) -> *mut u8 {
         assert!((cell as usize) < self.links.len() && len <= CELL, "cell {cell}, {len} bytes: out of memory");
-        // SAFETY: the memory has room for all cells, as `new` has made it; this is one of them.
+        // SAFETY: `new` has made room for all cells, and the assertion checks that this is one of them.
         unsafe { self.base.as_ptr().add(cell as usize * CELL as usize) }
     }
 }
@@ -142,7 +141,7 @@ mod tests {
     #[should_panic(expected = "out of memory")]
     fn bytes_beyond_cell_are_refused() {
         let cells = Cells::new(2).unwrap();
-        // SAFETY: nobody else uses the cells; it is about to panic anyway.
+        // SAFETY: nobody else uses the cells; the call panics anyway.
         let _ = unsafe { cells.bytes(1, CELL + 1) };
     }
 }

@@ -1,4 +1,4 @@
-//! Chains of cells: the free ones of a worker, and those of a frame.
+//! Chains of cells: the free cells of a worker, and the cells of a frame.
 
 use std::ops::Range;
 
@@ -22,7 +22,7 @@ impl FreeCells {
         free
     }
 
-    /// Cells that data may take.
+    /// Returns the number of free cells that data frames may take.
     #[inline]
     pub(crate) fn for_data(&self) -> u32 {
         self.count.saturating_sub(self.control)
@@ -38,7 +38,7 @@ impl FreeCells {
         cell
     }
 
-    /// Takes a whole chain back.
+    /// Frees a whole chain.
     #[inline]
     pub(crate) fn give(&mut self, cells: &Cells, first: u32) {
         let mut last = first;
@@ -55,7 +55,7 @@ impl FreeCells {
     }
 }
 
-/// Cells of a frame in the making.
+/// Cells of a frame under construction.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Chain {
     pub(crate) first: u32,
@@ -64,11 +64,10 @@ pub(crate) struct Chain {
 }
 
 impl Chain {
-    /// No cell yet.
+    /// A chain without cells.
     pub(crate) const EMPTY: Chain = Chain { first: NONE, last: NONE, len: 0 };
 }
 
-/// Adds a cell to the chain.
 #[inline]
 fn grow(cells: &Cells, free: &mut FreeCells, chain: &mut Chain) -> u32 {
     let cell = free.take(cells);
@@ -80,14 +79,14 @@ fn grow(cells: &Cells, free: &mut FreeCells, chain: &mut Chain) -> u32 {
     cell
 }
 
-/// Copies bytes behind the chain.
+/// Appends bytes to the chain.
 #[inline]
 pub(crate) fn append(cells: &Cells, free: &mut FreeCells, chain: &mut Chain, mut bytes: &[u8]) {
     while !bytes.is_empty() {
         let filled = chain.len % CELL;
         let cell = if filled == 0 { grow(cells, free, chain) } else { chain.last };
         let here = bytes.len().min((CELL - filled) as usize);
-        // SAFETY: the cell was free, and is of a chain that nobody else knows yet.
+        // SAFETY: the cell was free, and is in a chain that nobody else knows yet.
         let room = unsafe { cells.bytes_mut(cell, CELL) };
         room[filled as usize..][..here].copy_from_slice(&bytes[..here]);
         #[allow(clippy::cast_possible_truncation)] // at most a cell
@@ -97,7 +96,7 @@ pub(crate) fn append(cells: &Cells, free: &mut FreeCells, chain: &mut Chain, mut
     }
 }
 
-/// The cells of a frame of `len` bytes, and how many bytes are in each.
+/// Returns the cells of a frame of `len` bytes, with the number of bytes in each.
 #[inline]
 pub(crate) fn chain_bytes(cells: &Cells, first: u32, len: u32) -> impl Iterator<Item = (u32, u32)> {
     let (mut next, mut left) = (first, len);

@@ -1,18 +1,19 @@
 //! Packet memory (UMEM) of one port: chunks that the kernel receives into and sends from.
 //!
-//! The memory belongs to the port: the kernel keeps a table of all chunks of a packet memory for every socket on it, so one memory for
-//! all ports would cost the square of their number. A frame for another port is therefore copied, once.
+//! Each port has its own memory. The kernel keeps a table of all chunks of a packet memory for every socket on it, so
+//! a common memory would cost the square of the number of ports. A frame for another port is therefore copied, once.
 //!
 //! ```text
 //!   receive chunks    fill ring -> kernel -> RX ring -> a received frame, until it is sent or moved to cells
 //!   transmit chunks   a frame to be sent -> TX ring -> kernel -> completion ring
 //! ```
 //!
-//! A received frame stays in its chunk while it is among the last ones of its port. When a later one takes its place in the window
-//! it moves to cells ([`Store`](crate::Store)). So what passes straight through is not copied there, and the rings have their chunks back.
+//! A received frame stays in its chunk while it is in its port's window of the last received frames. When it leaves
+//! the window it moves to cells ([`Store`](crate::Store)). Frames that leave quickly are therefore not copied to
+//! cells, and the rings get their chunks back.
 //!
-//! In front of each packet the kernel keeps 256 bytes. A frame that is sent may get a tag in front, for which these bytes are the room.
-//! [`Layout`] says where chunks are.
+//! The kernel keeps 256 bytes free in front of each packet. A tag in front of a sent frame goes into these bytes.
+//! [`Layout`] has the addresses of chunks.
 
 use std::io;
 use std::ptr::NonNull;
@@ -24,7 +25,6 @@ use crate::layout::{HEADROOM, Layout, ReceiveChunks};
 use crate::mapping::Mapping;
 use crate::ring::Descriptor;
 
-/// The memory itself.
 #[derive(Debug)]
 struct Chunks {
     base: NonNull<u8>,
@@ -32,7 +32,8 @@ struct Chunks {
     memory: Mapping,
 }
 
-// SAFETY: `base` is the address of memory that lives as long as the chunks; it is used through `&self` and `&mut self` of one owner.
+// SAFETY: `base` is the address of memory that lives as long as the chunks; it is used through `&self` and `&mut
+// self` of one owner.
 unsafe impl Send for Chunks {}
 
 impl Chunks {
@@ -45,24 +46,25 @@ impl Chunks {
         );
         #[allow(clippy::cast_possible_truncation)] // the memory was mapped
         let address = self.layout.address(chunk) as usize;
-        // SAFETY: the memory has room for all chunks, as `PacketMemory::new` has made it; this is inside one of them.
+        // SAFETY: `PacketMemory::new` has made room for all chunks; the assertion checks that this is inside one of
+        // them.
         unsafe { self.base.as_ptr().add(address + offset as usize) }
     }
 
-    /// Bytes of a chunk that is not with the kernel.
+    /// Returns bytes of a chunk that the kernel does not have.
     ///
     /// # Safety
-    /// The kernel neither reads nor writes the chunk as long as the result lives.
+    /// The kernel neither reads nor writes the chunk while the result lives.
     #[inline]
     unsafe fn bytes(&self, chunk: u32, offset: u32, len: u32) -> &[u8] {
         // SAFETY: inside the memory; nobody writes it, by the contract and because writing takes `&mut self`.
         unsafe { std::slice::from_raw_parts(self.start(chunk, offset, len), len as usize) }
     }
 
-    /// The same, to be written.
+    /// Returns bytes of a chunk that the kernel does not have, writable.
     ///
     /// # Safety
-    /// As above.
+    /// The kernel neither reads nor writes the chunk while the result lives.
     #[inline]
     unsafe fn bytes_mut(&mut self, chunk: u32, offset: u32, len: u32) -> &mut [u8] {
         // SAFETY: inside the memory; `&mut self` excludes every other use.
@@ -70,21 +72,21 @@ impl Chunks {
     }
 }
 
-/// A part of a frame in a transmit chunk.
+/// Part of a frame in a transmit chunk.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Piece {
-    /// The slot of the frame.
+    /// Slot of the frame.
     slot: u32,
-    /// The chunk of its next piece; [`NONE`]: the last piece.
+    /// Chunk of the frame's next piece, or [`NONE`] for the last piece.
     next: u32,
-    /// Where its bytes begin in the chunk, and how many there are.
+    /// Offset of the bytes in the chunk, and their number.
     offset: u32,
     len: u32,
-    /// Of the first piece: the cells that the frame still has, which are its place again once it has left, and its length there.
-    /// [`NONE`]: it has none.
+    /// First of the cells that the frame also has, and its length there. [`NONE`]: no cells. Used in the first piece
+    /// only: after sending the frame is in these cells again.
     kept: u32,
     kept_len: u32,
-    /// With the kernel, or given to it.
+    /// Whether the kernel has the piece.
     is_out: bool,
 }
 
@@ -93,25 +95,24 @@ impl Piece {
         Piece { slot: NONE, next: NONE, offset: HEADROOM, len: 0, kept: NONE, kept_len: 0, is_out: false };
 }
 
-/// The packet memory of one port, and where its chunks are.
+/// Packet memory of one port, with the state of its chunks.
 #[derive(Debug)]
 pub(crate) struct PacketMemory {
     chunks: Chunks,
-    /// By receive chunk: the slot of the received frame in it, or [`NONE`].
+    /// Slot of the received frame in each receive chunk, or [`NONE`].
     received: Box<[u32]>,
     /// Receive chunks that are neither with the kernel nor hold a frame.
     free_receive: Vec<u32>,
-    /// Chunks of the last received frames, oldest at `oldest`.
+    /// Chunks of the last received frames, with the oldest at index `oldest`.
     window: Box<[u32]>,
     oldest: usize,
-    /// By transmit chunk, counted from the first of them.
+    /// Pieces of all transmit chunks, in order.
     pieces: Box<[Piece]>,
-    /// Free transmit chunks.
     free_transmit: Vec<u32>,
 }
 
 impl PacketMemory {
-    /// Takes the memory from the kernel: `receive` chunks to receive into, `window` more for frames that stay in theirs, and `transmit`
+    /// Maps memory for `receive` chunks to receive into, `window` more for frames that stay in theirs, and `transmit`
     /// chunks to send from.
     pub(crate) fn new(
         chunk_bytes: u32,
@@ -137,36 +138,34 @@ impl PacketMemory {
         })
     }
 
-    /// All of it, for the kernel.
+    /// Returns the whole memory, for registration with the kernel.
     pub(crate) fn mapping(&self) -> &Mapping {
         &self.chunks.memory
     }
 
-    /// Where its chunks are.
     pub(crate) fn layout(&self) -> Layout {
         self.chunks.layout
     }
 
-    /// Maximum bytes of a frame in one transmit chunk.
+    /// Returns the maximum bytes of a frame in one transmit chunk.
     #[inline]
     fn room(&self) -> u32 {
         self.chunks.layout.transmit_room()
     }
 
-    /// How many transmit chunks a frame of `len` bytes takes.
+    /// Returns the number of transmit chunks of a frame of `len` bytes.
     #[inline]
     pub(crate) fn pieces_of(&self, len: u32) -> u32 {
         if len <= self.room() { 1 } else { len.div_ceil(self.room()) }
     }
 
-    /// Free transmit chunks.
+    /// Returns the number of free transmit chunks.
     #[inline]
-    #[allow(clippy::cast_possible_truncation)] // no more than there are chunks
+    #[allow(clippy::cast_possible_truncation)] // there are fewer than 2^32 chunks
     pub(crate) fn free_transmit(&self) -> u32 {
         self.free_transmit.len() as u32
     }
 
-    /// Free receive chunks.
     #[cfg(test)]
     pub(crate) fn free_receive(&self) -> u32 {
         u32::try_from(self.free_receive.len()).expect("a small memory")
@@ -178,7 +177,7 @@ impl PacketMemory {
         self.free_receive.pop()
     }
 
-    /// Frees a receive chunk: the frame in it, if there was one, is elsewhere or gone.
+    /// Frees a receive chunk. A frame in it must have been moved or freed before.
     #[inline]
     pub(crate) fn free_received(&mut self, chunk: u32) {
         self.received[chunk as usize] = NONE;
@@ -189,7 +188,7 @@ impl PacketMemory {
     #[inline]
     pub(crate) fn prefetch(&self, chunk: u32) {
         let start: *const [u8; 0] = self.chunks.start(chunk, self.chunks.layout.receive_offset(), 0).cast();
-        // SAFETY: of no bytes, and not null.
+        // SAFETY: the array has no bytes, and the pointer is not null.
         prefetch(unsafe { &*start });
     }
 
@@ -201,7 +200,8 @@ impl PacketMemory {
         (slot != NONE).then_some(slot)
     }
 
-    /// Adds the frame in `chunk`, which has that slot. The frame that [leaves the window](Self::leaves_window) was moved before.
+    /// Adds the frame in `chunk` to the window. The caller has moved the frame that [leaves the
+    /// window](Self::leaves_window).
     #[inline]
     pub(crate) fn enters_window(&mut self, chunk: u32, slot: u32) {
         debug_assert_eq!(self.leaves_window(), None, "the oldest frame was moved to cells");
@@ -213,27 +213,27 @@ impl PacketMemory {
         }
     }
 
-    /// Slots of all received frames that are in chunks.
+    /// Returns the slots of all received frames that are in chunks.
     pub(crate) fn residents(&self) -> impl Iterator<Item = u32> {
         self.received.iter().copied().filter(|&slot| slot != NONE)
     }
 
-    /// The bytes of the received frame in a chunk.
+    /// Returns the bytes of the received frame in a chunk.
     #[inline]
     pub(crate) fn received(&self, chunk: u32, len: u32) -> &[u8] {
         // SAFETY: the kernel has given the chunk back with a frame, and gets it again only after the frame is gone.
         unsafe { self.chunks.bytes(chunk, self.chunks.layout.receive_offset(), len) }
     }
 
-    /// The same, to be written.
+    /// Returns the bytes of the received frame in a chunk, writable.
     #[inline]
     pub(crate) fn received_mut(&mut self, chunk: u32, len: u32) -> &mut [u8] {
-        // SAFETY: as above.
+        // SAFETY: the kernel does not have the chunk while it holds a frame.
         unsafe { self.chunks.bytes_mut(chunk, self.chunks.layout.receive_offset(), len) }
     }
 
     #[inline]
-    #[allow(clippy::cast_possible_truncation)] // no more than there are chunks
+    #[allow(clippy::cast_possible_truncation)] // there are fewer than 2^32 chunks
     fn first_transmit(&self) -> u32 {
         self.received.len() as u32
     }
@@ -249,7 +249,8 @@ impl PacketMemory {
         &mut self.pieces[(chunk - first) as usize]
     }
 
-    /// Takes transmit chunks for a frame of `len` bytes in `slot`, and returns the first; `None` where too few are free.
+    /// Takes transmit chunks for a frame of `len` bytes in `slot`, and returns the first. Returns `None` if too few
+    /// are free.
     #[inline]
     pub(crate) fn take_transmit(&mut self, slot: u32, len: u32) -> Option<u32> {
         let count = self.pieces_of(len);
@@ -268,20 +269,20 @@ impl PacketMemory {
         Some(first)
     }
 
-    /// Notes the cells that a frame on its way out still has, and its length there.
+    /// Records the cells that a frame in transmit chunks still has, and its length there.
     #[inline]
     pub(crate) fn keep(&mut self, first: u32, cell: u32, len: u32) {
         let piece = self.piece_mut(first);
         (piece.kept, piece.kept_len) = (cell, len);
     }
 
-    /// Whether a frame on its way out still has cells.
+    /// Returns whether a frame in transmit chunks still has cells.
     pub(crate) fn keeps_cells(&self, first: u32) -> bool {
         self.piece(first).kept != NONE
     }
 
-    /// Frees the transmit chunks of the frame that begins with `first`. Returns the cells that it still has and its
-    /// length there, or [`NONE`].
+    /// Frees the transmit chunks of the frame that begins with `first`. Returns the frame's cells and its length
+    /// there, or [`NONE`].
     #[inline]
     pub(crate) fn free_transmitted(&mut self, first: u32) -> (u32, u32) {
         let &Piece { kept, kept_len, .. } = self.piece(first);
@@ -294,7 +295,7 @@ impl PacketMemory {
         (kept, kept_len)
     }
 
-    /// The bytes in the first chunk of a frame to be sent.
+    /// Returns the bytes in the first chunk of a frame to be sent.
     #[inline]
     pub(crate) fn head(&self, first: u32) -> &[u8] {
         let &Piece { offset, len, .. } = self.piece(first);
@@ -302,16 +303,16 @@ impl PacketMemory {
         unsafe { self.chunks.bytes(first, offset, len) }
     }
 
-    /// The same, to be written.
+    /// Returns the bytes in the first chunk of a frame to be sent, writable.
     #[inline]
     pub(crate) fn head_mut(&mut self, first: u32) -> &mut [u8] {
         let &Piece { offset, len, is_out, .. } = self.piece(first);
         assert!(!is_out, "a frame in the TX ring is not written any more");
-        // SAFETY: not given to the kernel, as was just checked.
+        // SAFETY: the kernel does not have the chunk, as was just checked.
         unsafe { self.chunks.bytes_mut(first, offset, len) }
     }
 
-    /// Moves the start of a frame to be sent by `by` bytes. False where its first chunk has no such room.
+    /// Moves the start of a frame to be sent by `by` bytes. Returns false if its first chunk lacks the room.
     pub(crate) fn move_start(&mut self, first: u32, by: i32) -> bool {
         let piece = self.piece_mut(first);
         let moved = piece.offset.checked_add_signed(by).zip(piece.len.checked_add_signed(-by));
@@ -324,13 +325,14 @@ impl PacketMemory {
         }
     }
 
-    /// Copies a received frame to the transmit chunk that was taken for it.
+    /// Copies a received frame to its transmit chunk.
     pub(crate) fn copy_received(&mut self, chunk: u32, first: u32) {
         let &Piece { offset, len, is_out, .. } = self.piece(first);
         assert!(chunk != first && !is_out);
         let received_at = self.chunks.layout.receive_offset();
         let (from, to) = (self.chunks.start(chunk, received_at, len), self.chunks.start(first, offset, len));
-        // SAFETY: both are inside the memory. A transmit chunk overlaps no receive chunk, and neither is with the kernel.
+        // SAFETY: both are inside the memory. A transmit chunk overlaps no receive chunk, and neither is with the
+        // kernel.
         unsafe { std::ptr::copy_nonoverlapping(from, to, len as usize) };
     }
 
@@ -341,13 +343,13 @@ impl PacketMemory {
         while chunk != NONE {
             let &Piece { offset, len, next, is_out, .. } = self.piece(chunk);
             assert!(!is_out, "a frame in the TX ring is not written any more");
-            // SAFETY: not given to the kernel, as was just checked.
+            // SAFETY: the kernel does not have the chunk, as was just checked.
             write(unsafe { self.chunks.bytes_mut(chunk, offset, len) });
             chunk = next;
         }
     }
 
-    /// Copies pieces of bytes to the transmit chunks of a frame.
+    /// Copies byte slices to the transmit chunks of a frame.
     #[inline]
     pub(crate) fn fill<'a>(&mut self, first: u32, mut from: impl Iterator<Item = &'a [u8]>) {
         let mut piece: &[u8] = &[];
@@ -367,7 +369,7 @@ impl PacketMemory {
         });
     }
 
-    /// Calls `send` with each piece of a frame: it is the kernel's from now on.
+    /// Gives all pieces of a frame to the kernel. Calls `send` with the descriptor of each.
     #[inline]
     pub(crate) fn give_out(&mut self, first: u32, mut send: impl FnMut(Descriptor)) {
         let mut chunk = first;
@@ -380,7 +382,7 @@ impl PacketMemory {
         }
     }
 
-    /// The kernel is done with a piece. Returns the slot of the frame whose last piece that is.
+    /// Takes back a sent piece. Returns the frame's slot if the piece was its last.
     #[inline]
     pub(crate) fn completed(&mut self, chunk: u32) -> Option<u32> {
         let first = self.first_transmit();
@@ -388,7 +390,7 @@ impl PacketMemory {
         (piece.is_out && piece.next == NONE).then_some(piece.slot)
     }
 
-    /// Slots of frames that were given to the kernel and have not come back.
+    /// Returns the slots of frames that the kernel has not completed.
     pub(crate) fn out(&self) -> Vec<u32> {
         self.pieces
             .iter()
@@ -397,7 +399,7 @@ impl PacketMemory {
             .collect()
     }
 
-    /// The kernel has no interest in the pieces of a frame any more.
+    /// Marks the pieces of a frame as no longer used by the kernel.
     pub(crate) fn took_back(&mut self, first: u32) {
         let mut chunk = first;
         while chunk != NONE {
@@ -407,7 +409,7 @@ impl PacketMemory {
         }
     }
 
-    /// The bytes of a frame to be sent, piece by piece.
+    /// Returns the bytes of a frame to be sent, piece by piece.
     pub(crate) fn pieces(&self, first: u32) -> impl Iterator<Item = &[u8]> {
         let mut next = first;
         std::iter::from_fn(move || {

@@ -1,9 +1,9 @@
-//! The driver's clock: CLOCK_MONOTONIC, in nanoseconds, the same for every process of a machine.
+//! Clock of the switch: CLOCK_MONOTONIC in nanoseconds, common to all processes of a machine.
 
 use nix::time::{ClockId, clock_gettime};
 use xoff_wire::units::Nanos;
 
-/// The time now.
+/// Returns the current time of CLOCK_MONOTONIC.
 #[must_use]
 pub fn now() -> Nanos {
     let time = clock_gettime(ClockId::CLOCK_MONOTONIC).expect("every Linux has this clock");

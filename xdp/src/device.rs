@@ -1,4 +1,4 @@
-//! A device made ready to be a port, and left as it was found.
+//! Preparation of a network device as a port, and restoration of its earlier settings.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -14,39 +14,38 @@ use crate::journal::{Journal, Left, Owner};
 use crate::netlink::{Link, Netlink, OwnAddresses};
 use crate::sys::{self, Ethtool};
 
-/// Major number of the handle of a queueing discipline that we gave a device (`tc qdisc` shows it as `ff:`): the
-/// kernel makes up none below 0x8000.
+/// Major number of the handle of xoff's queueing discipline (`tc qdisc` shows it as `ff:`). The kernel assigns
+/// numbers from 0x8000 only.
 const OUR_QDISC: u16 = 0xff;
 
-/// What a port turned out to be.
+/// Properties of an open port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Facts {
-    /// The interface.
+    /// Name of the interface.
     pub device: String,
-    /// Its index in its network namespace.
+    /// Index in its network namespace.
     pub ifindex: i32,
-    /// Its address.
+    /// MAC address of the interface.
     pub mac: MacAddr,
-    /// Payload bytes of its longest frame.
+    /// Payload bytes of the longest frame.
     pub mtu: u32,
-    /// Its driver.
+    /// Driver of the device.
     pub driver: Driver,
-    /// How many of its receive queues have a socket.
+    /// Number of receive queues with a socket.
     pub queues: u32,
-    /// Where the XDP program runs.
+    /// Mode of the XDP program: native or generic.
     pub mode: Mode,
-    /// Whether the device reads and writes packet memory itself.
+    /// Whether the device reads and writes packet memory itself (zero copy).
     pub zero_copy: bool,
-    /// Whether frames reached anybody when the port was opened.
+    /// Whether the link had a carrier when these facts were read.
     pub carrier: bool,
-    /// Whether VLAN tags, and with them PCPs, stay in the frames. A port where they do not is not
-    /// lossless by PCP.
+    /// Whether VLAN tags, and with them PCPs, stay in the frames. Without them a port is not lossless by PCP.
     pub tags_kept: bool,
-    /// What could not be set, in words.
+    /// Messages about settings that failed.
     pub warnings: Vec<String>,
 }
 
-/// A device that is claimed, or made ready, too. Dropping it undoes what was done.
+/// A claimed device, prepared or not. Dropping it restores its earlier settings.
 #[derive(Debug)]
 pub(crate) struct Device {
     name: String,
@@ -57,18 +56,18 @@ pub(crate) struct Device {
     queues: u32,
     tags_kept: bool,
     warnings: Vec<String>,
-    /// As it was before it was made ready.
+    /// State of the link before its preparation.
     found: Link,
     netlink: Netlink,
     ethtool: Ethtool,
     _promiscuous: Option<OwnedFd>,
     undo: Undo,
     journal: Journal,
-    /// Given up last: then another xoff may make the device ready.
+    /// Dropped last, because another xoff may then claim the device.
     claim: Claim,
 }
 
-/// What it means that something could not be done to a device.
+/// Converts an error of a change to a device.
 fn refused(device: &str, doing: &'static str) -> impl Fn(io::Error) -> XdpError {
     let device = device.to_owned();
     move |source| match source.kind() {
@@ -79,24 +78,24 @@ fn refused(device: &str, doing: &'static str) -> impl Fn(io::Error) -> XdpError 
     }
 }
 
-/// What was changed, or is about to be, and is to be put back where it still is as it was set.
+/// Changes to a device, made or about to be made. Restoration skips settings that somebody else has changed since.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Undo {
-    /// It was down.
+    /// The device was down.
     down: bool,
-    /// It had no queueing discipline.
+    /// The device had no queueing discipline.
     qdisc: bool,
-    /// It had no clsact.
+    /// The device had no clsact.
     clsact: bool,
     /// VLAN offloads that were on.
     flags: u32,
-    /// How the kernel made addresses.
+    /// Earlier mode of the kernel's address generation.
     own_addresses: Option<OwnAddresses>,
 }
 
 impl Device {
-    /// The device of that name, for nobody else, and as it is: it is to be [made ready](Self::prepare). One that runs a
-    /// stranger's program is left alone.
+    /// Claims the device of that name, without changing it; see [`prepare`](Self::prepare). Refuses a device that
+    /// runs another program's XDP program.
     pub(crate) fn take(name: &str) -> Result<Device, XdpError> {
         let refused = |doing| refused(name, doing);
         let netlink = Netlink::open().map_err(refused("talk to the kernel about"))?;
@@ -137,8 +136,12 @@ impl Device {
         })
     }
 
-    /// Has the kernel make no IPv6 address of its own there, brings the device up, makes it promiscuous, keeps VLAN tags in
-    /// the frames, and gives a device without a queue (a veth) one, so that it says busy instead of dropping.
+    /// Prepares the device as a port.
+    ///
+    /// * The kernel generates no IPv6 address for it.
+    /// * The device is up and promiscuous.
+    /// * VLAN tags stay in the frames.
+    /// * A device without a queue (a veth) gets one, so that it reports busy instead of dropping.
     pub(crate) fn prepare(&mut self) -> Result<(), XdpError> {
         let name = self.name.clone();
         let refused = |doing| refused(&name, doing);
@@ -157,7 +160,7 @@ impl Device {
         Ok(())
     }
 
-    /// Writes down what is about to be changed, and changes it.
+    /// Records a change in the journal, then makes it.
     fn change(
         &mut self,
         note: impl FnOnce(&mut Undo),
@@ -168,13 +171,13 @@ impl Device {
         let done = self.journal.write(&self.claim, &self.undo).and_then(|()| change(self));
         if done.is_err() {
             self.undo = before;
-            let _ = self.journal.write(&self.claim, &self.undo); // what was not changed is as it was
+            let _ = self.journal.write(&self.claim, &self.undo); // the journal again has only changes that were made
         }
         done
     }
 
-    /// Puts back what was changed and still is as it was set. The page of the journal stays where a part fails: the next start, or
-    /// `xoff nic --restore`, tries again.
+    /// Restores changed settings that nobody has changed since. If a part fails, the page of the journal stays, and
+    /// the next start or `xoff nic --restore` tries again.
     fn put_back(&mut self) -> io::Result<()> {
         if self.undo != Undo::default()
             && let Some(now) = self.netlink.link_at(self.ifindex)?
@@ -187,14 +190,14 @@ impl Device {
     }
 
     fn add_clsact(&mut self) {
-        // Somebody else's is not taken away; where there is none, or the kernel takes none, the filter says why not.
+        // An existing clsact is kept. If there is none and adding fails, the filter reports the reason.
         if self.netlink.has_clsact(self.ifindex).is_ok_and(|is_there| !is_there) {
             let add = |device: &Device| device.netlink.add_clsact(device.ifindex);
             let _ = self.change(|undo| undo.clsact = true, add);
         }
     }
 
-    /// How many receive queues the device called `name` has.
+    /// Returns the number of receive queues of the device called `name`.
     pub(crate) fn rx_queues(name: &str) -> Result<u32, XdpError> {
         let refused = |source| XdpError::Device { doing: "look at", device: name.to_owned(), source };
         let netlink = Netlink::open().map_err(refused)?;
@@ -203,27 +206,27 @@ impl Device {
         Ok(Ethtool::new(name).map_err(refused)?.rx_queues())
     }
 
-    /// A device that comes up, or whose cable does, gets an address of the kernel's, which the kernel then tells others of, asks
-    /// whether it has it alone, and asks routers for more.
+    /// Stops IPv6 address generation. Otherwise a device that comes up gets an address of the kernel's. The kernel
+    /// then announces it, probes for duplicates, and solicits routers.
     fn stop_own_addresses(&mut self) {
         let found = self.found.own_addresses.filter(|&found| found != OwnAddresses::NONE);
         if let Some(found) = found {
             let stop = |device: &Device| device.netlink.set_own_addresses(device.ifindex, OwnAddresses::NONE);
-            let _ = self.change(|undo| undo.own_addresses = Some(found), stop); // what it sends is held back
+            let _ = self.change(|undo| undo.own_addresses = Some(found), stop); // on failure the egress filter drops the kernel's frames
         }
     }
 
     fn keep_tags(&mut self) {
         let before = self.ethtool.flags();
         if let Some(flags) = before.filter(|flags| flags & Ethtool::VLAN_FLAGS != 0) {
-            // A driver that cannot change one of them refuses both; e1000 takes the other along. What is sent has its
-            // tags in the frames anyway.
+            // A driver that cannot change one flag refuses both; e1000 changes both together. Sent frames contain
+            // their tags anyway.
             let wanted = [Ethtool::VLAN_FLAGS, Ethtool::RX_VLAN_FLAG];
             let clear = |device: &Device| {
                 let cleared = wanted.into_iter().any(|off| device.ethtool.set_flags(flags & !off).is_ok());
                 if cleared { Ok(()) } else { Err(io::ErrorKind::Unsupported.into()) }
             };
-            let _ = self.change(|undo| undo.flags |= flags & Ethtool::VLAN_FLAGS, clear); // told below
+            let _ = self.change(|undo| undo.flags |= flags & Ethtool::VLAN_FLAGS, clear); // `tags_kept` reports failures below
         }
         let now = self.ethtool.flags();
         self.tags_kept = now.is_some_and(|flags| flags & Ethtool::RX_VLAN_FLAG == 0);
@@ -251,7 +254,7 @@ impl Device {
         }
     }
 
-    /// Takes note of what became of the filter at the device.
+    /// Adds a warning if the egress filter was refused.
     pub(crate) fn filtered(&mut self, filter: &Filtered) {
         match filter {
             Filtered::New(_) | Filtered::Replaced(_) => {}
@@ -263,7 +266,7 @@ impl Device {
         }
     }
 
-    /// Where filters of the device hang.
+    /// Returns whether the clsact of the device is xoff's.
     pub(crate) fn clsact(&self) -> Clsact {
         if self.undo.clsact { Clsact::New } else { Clsact::Found }
     }
@@ -276,7 +279,7 @@ impl Device {
         self.ifindex
     }
 
-    /// Returns the mode in which the XDP program is attached; `None`: native where the driver can, else generic.
+    /// Returns the mode in which the XDP program is attached. `None`: native if the driver can, otherwise generic.
     pub(crate) fn mode(&self, wanted: Option<Mode>) -> Result<Option<Mode>, XdpError> {
         let release = driver::kernel_release().unwrap_or_default();
         let most = self.driver.native_mtu_max(&release).filter(|&most| self.mtu > most);
@@ -290,7 +293,7 @@ impl Device {
         }
     }
 
-    /// What keeps it from sharing packet memory with chunks of that size.
+    /// Returns the obstacle to zero copy with chunks of that size.
     pub(crate) fn obstacle(&self, mode: Mode, chunk_bytes: u32) -> Option<Obstacle> {
         match mode {
             Mode::Generic => Some(Obstacle::Generic),
@@ -298,7 +301,7 @@ impl Device {
         }
     }
 
-    /// It is gone: whatever has its name or its index since is left alone.
+    /// Forgets the changes, because the device is gone. A later device of the same name or index keeps its settings.
     pub(crate) fn forget(&mut self) {
         self.undo = Undo::default();
     }
@@ -329,7 +332,7 @@ impl Device {
 }
 
 impl Undo {
-    /// What of it still is as it was set.
+    /// Returns the changes that nobody has reverted or changed since.
     fn as_it_holds(self, found: &Link, netlink: &Netlink, ethtool: &Ethtool) -> io::Result<Undo> {
         let flags = match self.flags {
             0 => 0,
@@ -344,7 +347,7 @@ impl Undo {
         })
     }
 
-    /// Puts back each part that still is as it was set, whatever becomes of the others; returns the first error.
+    /// Restores each part that nobody has changed since, even if another part fails. Returns the first error.
     fn put_back(self, found: &Link, netlink: &Netlink, ethtool: &Ethtool) -> io::Result<()> {
         let ifindex = found.ifindex;
         let put_back = |part: Undo| {
@@ -366,7 +369,7 @@ impl Undo {
         self.parts().map(put_back).into_iter().collect()
     }
 
-    /// The same, one part each.
+    /// Splits the changes into single ones.
     fn parts(self) -> [Undo; 5] {
         let Undo { down, qdisc, clsact, flags, own_addresses } = self;
         let none = Undo::default();
@@ -382,11 +385,11 @@ impl Undo {
 
 impl Drop for Device {
     fn drop(&mut self) {
-        let _ = self.put_back(); // the journal has what could not be put back
+        let _ = self.put_back(); // the journal keeps changes that could not be restored
     }
 }
 
-/// Removes the clsact that we made, unless somebody else has put filters into it.
+/// Removes xoff's clsact, unless it contains filters of others.
 fn remove_clsact(ifindex: i32, netlink: &Netlink) -> io::Result<()> {
     for place in [Handle::INGRESS, Handle::EGRESS] {
         let filters = netlink.filters(ifindex, place)?;
@@ -397,10 +400,10 @@ fn remove_clsact(ifindex: i32, netlink: &Netlink) -> io::Result<()> {
     netlink.remove_clsact(ifindex)
 }
 
-/// Puts back what a killed switch has left at a device.
+/// Restores the settings of a device after a switch was killed.
 ///
 /// # Errors
-/// There is no such device, another process has it, or a part cannot be put back.
+/// Returns an error if there is no such device, another process has claimed it, or a part cannot be restored.
 pub fn restore_port(device: &str) -> Result<(), XdpError> {
     let mut left = Device::take(device)?;
     xoff_ebpf::take_off_leftover(left.claim())?;
@@ -426,12 +429,12 @@ mod tests {
         String::from_utf8(output.stdout).unwrap()
     }
 
-    /// Runs a test in a network namespace of its own, with a device that is down.
+    /// Runs a test in its own network namespace, with a device that is down.
     fn beside_device(test: impl FnOnce() + Send + 'static) {
         let test = || {
             unshare(CloneFlags::CLONE_NEWNET).unwrap();
             ip(&format!("link add {NAME} type veth peer name peer0"));
-            // Its queueing discipline is that of a device that was up before.
+            // Up and down, because the kernel assigns the queueing discipline when a device first comes up.
             for state in ["up", "down"] {
                 ip(&format!("link set {NAME} {state}"));
             }
@@ -440,7 +443,7 @@ mod tests {
         thread::spawn(test).join().unwrap();
     }
 
-    /// The device's page of the journal.
+    /// Returns the device's page of the journal.
     fn page(ifindex: i32) -> Vec<u8> {
         Claim::take(NAME, ifindex).unwrap().journal()
     }
@@ -451,7 +454,7 @@ mod tests {
         device
     }
 
-    /// Leaves the device as a killed switch does: nothing is put back.
+    /// Drops the device without restoring it, as a killed switch does.
     fn kill(device: Device) {
         caps::drop(None, CapSet::Effective, Capability::CAP_NET_ADMIN).unwrap();
         drop(device);

@@ -1,5 +1,5 @@
-//! What a driver says of its device by ethtool, as far as a lossless port depends on it: advice about what somebody has to set,
-//! and what drivers cannot do with shared memory. `docs/drivers.md` says which were tried.
+//! Knowledge about drivers for lossless ports: advice for the operator, and limits of zero copy. `docs/drivers.md`
+//! lists tested drivers.
 
 use crate::error::Obstacle;
 use crate::layout::HEADROOM;
@@ -7,33 +7,33 @@ use crate::layout::HEADROOM;
 /// Bytes of a frame in front of its payload, with two tags.
 const HEAD_BYTES: u32 = 14 + 2 * 4;
 
-/// A driver, by its name; empty where it does not say.
+/// Name of a driver; empty if the device does not report it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Driver(pub(crate) String);
 
 impl Driver {
-    /// The one of that name.
+    /// Creates the driver of that name.
     #[must_use]
     pub fn named(name: &str) -> Driver {
         Driver(name.to_owned())
     }
 
-    /// Its name; `None` where it does not say.
+    /// Returns the name, or `None` if the device does not report it.
     #[must_use]
     pub fn name(&self) -> Option<&str> {
         Some(self.0.as_str()).filter(|name| !name.is_empty())
     }
 
-    /// Whether its devices are nothing but memory, in which frames are handed on as they are.
+    /// Returns whether devices of this driver exist only in memory, and pass frames on unchanged.
     #[must_use]
     pub fn is_memory(&self) -> bool {
         ["veth", "tun", "virtio_net"].contains(&self.0.as_str())
     }
 
-    /// What keeps it from sharing memory with chunks of that size, for frames of up to `mtu` bytes of payload.
+    /// Returns the obstacle to zero copy with chunks of `chunk_bytes` for payloads up to `mtu` bytes.
     ///
-    /// igb tells its NIC the size of a buffer in KiB, rounded down, and takes what the NIC then writes to a second buffer
-    /// for a frame of its own.
+    /// igb gives its NIC the buffer size in KiB, rounded down. It treats bytes in a second buffer as a separate
+    /// frame.
     pub(crate) fn obstacle(&self, chunk_bytes: u32, mtu: u32) -> Option<Obstacle> {
         let room = (chunk_bytes - HEADROOM) / 1024 * 1024;
         let longest = mtu + HEAD_BYTES;
@@ -41,17 +41,18 @@ impl Driver {
     }
 }
 
-/// Bytes that Linux's page of 4096 leaves a frame between XDP's headroom, what comes behind, and virtio's own head.
+/// Bytes left for a frame in a page of 4096, after XDP's headroom, the kernel's tail and virtio's header.
 const VIRTIO_PAGE_ROOM: u32 = 3508;
 
-/// The kernel's version, as `uname -r` has it; `None` where nobody says.
+/// Returns the kernel's version as `uname -r` prints it, or `None` if unknown.
 pub(crate) fn kernel_release() -> Option<String> {
     nix::sys::utsname::uname().ok()?.release().to_str().map(str::to_owned)
 }
 
 impl Driver {
-    /// The largest MTU with which it runs an XDP program without losing frames, where it takes the program with a larger
-    /// one, too: `virtio_net` does before Linux 6.3.
+    /// Returns the maximum MTU for native XDP without lost frames. `None`: the driver refuses larger MTUs itself.
+    ///
+    /// Before Linux 6.3 `virtio_net` takes the program with a larger MTU, and loses frames.
     pub(crate) fn native_mtu_max(&self, release: &str) -> Option<u32> {
         let mut numbers =
             release.split(|c: char| !c.is_ascii_digit()).map_while(|number| number.parse::<u32>().ok());
@@ -60,7 +61,7 @@ impl Driver {
     }
 }
 
-/// The ring into which a NIC receives.
+/// Receive ring of a NIC: entries and their maximum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ReceiveRing {
     pub(crate) entries: u32,
@@ -68,7 +69,7 @@ pub(crate) struct ReceiveRing {
 }
 
 impl ReceiveRing {
-    /// What is to be said of it, if anything.
+    /// Returns a warning if the ring could be longer.
     pub(crate) fn advice(self, device: &str) -> Option<String> {
         let ReceiveRing { entries, max } = self;
         (entries < max).then(|| {
@@ -80,7 +81,7 @@ impl ReceiveRing {
     }
 }
 
-/// A NIC's own flow control (802.3x).
+/// Flow control in the NIC (802.3x).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FlowControl {
     pub(crate) rx: bool,
@@ -88,7 +89,7 @@ pub(crate) struct FlowControl {
 }
 
 impl FlowControl {
-    /// What is to be said of it, if anything.
+    /// Returns a warning if the NIC has flow control on.
     pub(crate) fn advice(self, device: &str) -> Option<String> {
         let does = match (self.rx, self.tx) {
             (false, false) => return None,

@@ -1,10 +1,10 @@
-//! Everything that can go wrong while ports are opened. Afterwards nothing fails: it is counted.
+//! Errors from opening ports. Later failures are counted instead.
 
 use std::io;
 
 use xoff_ebpf::EbpfError;
 
-/// Why a port, or memory for frames, could not be had.
+/// Error from opening a port or mapping memory for frames.
 #[derive(Debug, thiserror::Error)]
 pub enum XdpError {
     /// The process lacks capabilities.
@@ -14,35 +14,35 @@ pub enum XdpError {
         .missing.join(", ")
     )]
     NotPrivileged {
-        /// Names of the capabilities.
+        /// Names of the missing capabilities.
         missing: Vec<String>,
     },
     /// The kernel was built without AF_XDP.
     #[error("this kernel has no AF_XDP: it must be Linux 5.18 or newer with CONFIG_XDP_SOCKETS=y")]
     NoAfXdp,
-    /// An agent that was killed has left its queues there.
+    /// A killed agent has left its queues at the device.
     #[error(
         "a killed `xoff nic` has left its queues at {device}; put back what was there with \
          `xoff nic --device {device} --restore`, and start again"
     )]
     LeftByHost {
-        /// The interface.
+        /// Name of the interface.
         device: String,
     },
-    /// There is no such interface.
+    /// Unknown interface.
     #[error("no interface {device} in this network namespace; `ip link` lists those that exist")]
     NoSuchInterface {
-        /// The name given.
+        /// Name of the interface.
         device: String,
     },
-    /// A queue was named that the interface does not have.
+    /// The interface has no such queue.
     #[error("{device} has no hardware queue {queue}, it has {queues}, counted from 0")]
     NoSuchQueue {
-        /// The interface.
+        /// Name of the interface.
         device: String,
-        /// The queue named.
+        /// Number of the requested queue.
         queue: u32,
-        /// How many there are.
+        /// Number of queues of the interface.
         queues: u32,
     },
     /// Another socket is bound to the queue.
@@ -51,71 +51,71 @@ pub enum XdpError {
          DPDK, ...); `ss --xdp -p` shows whose it is"
     )]
     QueueBusy {
-        /// The interface.
+        /// Name of the interface.
         device: String,
-        /// The queue.
+        /// Number of the queue.
         queue: u32,
     },
-    /// The memory is to be shared with the devices, and this one cannot do that.
+    /// Zero copy is required, and the device cannot do it.
     #[error(
         "{device} cannot do zero copy{}: set zero_copy = \"auto\" or \"off\" in [switch]", .why.as_clause()
     )]
     NotZeroCopy {
-        /// The interface.
+        /// Name of the interface.
         device: String,
-        /// What keeps it from that.
+        /// Obstacle to zero copy.
         why: Obstacle,
     },
-    /// The driver takes the XDP program, and loses frames.
+    /// The driver takes the XDP program, but loses frames.
     #[error(
         "{device} has an MTU of {mtu}, and its driver loses frames above {most} where it runs XDP natively: use mode \"auto\" or \
          \"generic\", an MTU of {most} (`ip link set {device} mtu {most}`), or Linux 6.3"
     )]
     LostNatively {
-        /// The interface.
+        /// Name of the interface.
         device: String,
-        /// Its MTU.
+        /// MTU of the interface.
         mtu: u32,
-        /// The largest MTU with which it works.
+        /// Maximum MTU without losses.
         most: u32,
     },
-    /// The kernel does not know frames of several chunks.
+    /// The kernel does not support frames in several chunks.
     #[error(
         "the kernel refuses {device} frames in several chunks (XDP multi-buffer), which take Linux 6.6 or newer"
     )]
     NoMultiBuffer {
-        /// The interface.
+        /// Name of the interface.
         device: String,
     },
-    /// A size that the kernel does not take.
+    /// The kernel does not take this size.
     #[error("{what} is {given}, it must be {allowed}")]
     Size {
-        /// Which size.
+        /// Name of the size.
         what: &'static str,
-        /// The value given.
+        /// Requested value.
         given: u32,
-        /// The values allowed.
+        /// Allowed values.
         allowed: &'static str,
     },
-    /// Memory for frames could not be had.
+    /// Memory for frames could not be mapped or registered.
     #[error(
         "cannot set up {bytes} bytes of memory for frames: {source}; lower the stall budget, or raise the \
          limit on locked memory (`ulimit -l`) where cap_ipc_lock is missing"
     )]
     Memory {
-        /// How much.
+        /// Requested bytes.
         bytes: u64,
-        /// The kernel's words.
+        /// Error of the kernel.
         source: io::Error,
     },
-    /// The kernel refused something about a device.
+    /// The kernel refused an operation on a device.
     #[error("cannot {doing} {device}: {source}")]
     Device {
-        /// What was tried.
+        /// Attempted operation, as a verb.
         doing: &'static str,
-        /// The interface.
+        /// Name of the interface.
         device: String,
-        /// The kernel's words.
+        /// Error of the kernel.
         source: io::Error,
     },
     /// The XDP program could not be attached.
@@ -123,18 +123,18 @@ pub enum XdpError {
     Program(#[from] EbpfError),
 }
 
-/// What keeps a device from sharing the packet memory.
+/// Obstacle that keeps a device from zero copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Obstacle {
-    /// Its driver does not know how.
+    /// The driver does not support it.
     Driver,
-    /// The XDP program runs in generic mode: the driver's own path, where frames would come without a copy, is not taken.
+    /// The XDP program runs in generic mode, which bypasses the driver's zero-copy path.
     Generic,
-    /// Receive chunks are small, and overlap.
+    /// Small receive chunks overlap.
     SmallChunks,
-    /// Its driver makes whole KiB of the room in a chunk, and longer frames come in pieces.
+    /// The driver rounds the room of a chunk down to whole KiB, and splits longer frames.
     WholeKibibytes {
-        /// Bytes that are left of a chunk so.
+        /// Rounded room of a chunk, in bytes.
         room: u32,
         /// Bytes of the longest frame.
         longest: u32,
@@ -161,7 +161,7 @@ const NEEDED: [caps::Capability; 3] =
 /// Checks that this thread may open ports.
 ///
 /// # Errors
-/// [`XdpError::NotPrivileged`] with what is missing.
+/// Returns [`XdpError::NotPrivileged`] with the missing capabilities.
 pub(crate) fn check_privileges() -> Result<(), XdpError> {
     use caps::Capability::{CAP_BPF, CAP_SYS_ADMIN};
     let holds = |capability| caps::has_cap(None, caps::CapSet::Effective, capability).unwrap_or(false);

@@ -1,5 +1,5 @@
-//! What a host beside the kernel's own stack needs, and no safe crate offers: a packet socket that is told
-//! of MAC control, what a device's driver says of itself, and a thread that runs before others.
+//! System calls for a host agent that no safe crate offers: packet sockets for MAC control, driver properties,
+//! real-time threads.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -9,51 +9,51 @@ use xoff_wire::units::MacAddr;
 use crate::driver::Driver;
 use crate::sys::{self, Ethtool};
 
-/// Makes the interface receive what is sent to `group`, as long as the packet socket is open.
+/// Makes the interface receive frames for `group` as long as the packet socket is open.
 ///
 /// # Errors
-/// What the kernel says.
+/// Returns the error of the kernel.
 pub fn join_group(socket: BorrowedFd<'_>, ifindex: i32, group: MacAddr) -> io::Result<()> {
     sys::join_group(socket, ifindex, group)
 }
 
-/// The packet socket is told of received frames only, and costs those that are sent nothing.
+/// Makes the packet socket ignore sent frames, so that it costs the send path nothing.
 ///
 /// # Errors
-/// What the kernel says.
+/// Returns the error of the kernel.
 pub fn receive_only(socket: BorrowedFd<'_>) -> io::Result<()> {
     sys::receive_only(socket)
 }
 
-/// How many frames the packet socket had no room for since this was asked last.
+/// Returns the frames that the packet socket dropped for lack of room since the last call.
 ///
 /// # Errors
-/// What the kernel says.
+/// Returns the error of the kernel.
 pub fn missed(socket: BorrowedFd<'_>) -> io::Result<u32> {
     sys::missed(socket)
 }
 
-/// The packet socket gets the frames of one interface with this EtherType (3: all) from now on.
+/// Binds the packet socket to one interface and EtherType (3: all).
 ///
 /// # Errors
-/// What the kernel says.
+/// Returns the error of the kernel.
 pub fn bind(socket: BorrowedFd<'_>, ifindex: i32, ether_type: u16) -> io::Result<()> {
     sys::bind_packet(socket, ifindex, ether_type)
 }
 
-/// The calling thread runs before all that are not real-time threads, with this priority (1 to 99) among those. Threads and processes
-/// that it starts are ordinary ones.
+/// Gives the calling thread real-time priority (SCHED_FIFO, 1 to 99). Threads and processes that it starts have
+/// ordinary priority.
 ///
 /// # Errors
-/// Without CAP_SYS_NICE, and where a control group leaves no real-time runtime.
+/// Returns an error without CAP_SYS_NICE, or if a control group allows no real-time runtime.
 pub fn run_in_real_time(priority: i32) -> io::Result<()> {
     sys::run_in_real_time(priority)
 }
 
-/// The driver of `device`, and whether the device obeys 802.3x PAUSE by itself, where it says.
+/// Returns the driver of `device`, and whether the NIC obeys 802.3x PAUSE (`None` if unknown).
 ///
 /// # Errors
-/// No socket.
+/// Returns an error if no socket can be opened.
 pub fn driver(device: &str) -> io::Result<(Driver, Option<bool>)> {
     let ethtool = Ethtool::new(device)?;
     let obeys_pause = ethtool.flow_control().map(|flow_control| flow_control.rx);
@@ -68,7 +68,7 @@ mod tests {
 
     use super::*;
 
-    /// The scheduling policy of the calling thread: 0 is the ordinary one, 1 SCHED_FIFO.
+    /// Returns the scheduling policy of the calling thread: 0 is the ordinary one, 1 SCHED_FIFO.
     fn policy() -> u32 {
         let stat = fs::read_to_string("/proc/thread-self/stat").unwrap();
         let after_name = stat.rsplit(')').next().unwrap();

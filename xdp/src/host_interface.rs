@@ -1,5 +1,7 @@
-//! A TAP: an interface whose frames a process reads and writes. The kernel sees a device like any other; what it sends by that is read
-//! here, whole and with its checksums, and what is written here is what it receives.
+//! A TAP: a network interface whose frames a process reads and writes.
+//!
+//! Frames that the kernel sends by it are read here, whole and with checksums. Frames that are written here are
+//! received by the kernel.
 
 use std::ffi::CString;
 use std::fs::{File, OpenOptions};
@@ -9,10 +11,10 @@ use std::os::unix::fs::OpenOptionsExt as _;
 
 use crate::sys;
 
-/// Where the kernel makes them.
+/// Device file that creates TAPs.
 const CLONE: &str = "/dev/net/tun";
 
-/// A TAP that is gone when this is dropped.
+/// A TAP, removed when this is dropped.
 #[derive(Debug)]
 pub struct HostInterface {
     file: File,
@@ -20,13 +22,15 @@ pub struct HostInterface {
 }
 
 impl HostInterface {
-    /// The number of the request by which [`HostInterface::set_carrier`] is done, for who limits which are.
+    /// Number of the ioctl of [`HostInterface::set_carrier`], for system-call filters.
     pub const SET_CARRIER: u64 = sys::TUNSETCARRIER;
 
-    /// A new one of that name, in the network namespace of the calling thread; it is down. Nothing of it blocks.
+    /// Creates a TAP of that name in the network namespace of the calling thread. It is down, and its file does not
+    /// block.
     ///
     /// # Errors
-    /// What the kernel says: `AlreadyExists` where a device has that name, or `NotFound` without the module `tun`.
+    /// Returns the error of the kernel: `AlreadyExists` if a device has that name, `NotFound` without the module
+    /// `tun`.
     pub fn new(name: &str) -> io::Result<HostInterface> {
         let label = CString::new(name).ok().filter(|label| label.as_bytes_with_nul().len() <= libc::IFNAMSIZ);
         let label = label.ok_or(io::ErrorKind::InvalidFilename)?;
@@ -43,32 +47,32 @@ impl HostInterface {
         }
     }
 
-    /// Its name when it was made.
+    /// Returns the name at its creation.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Whether the kernel is to see that somebody is at the other end.
+    /// Sets the carrier that the kernel detects.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// Returns the error of the kernel.
     pub fn set_carrier(&self, is_there: bool) -> io::Result<()> {
         sys::set_carrier(self.file.as_fd(), is_there)
     }
 
-    /// The next frame that the kernel sends, at the beginning of `into`: its length. A longer one is cut off.
+    /// Reads the next frame that the kernel sends, and returns its length. A frame longer than `into` is truncated.
     ///
     /// # Errors
-    /// `WouldBlock` where there is none; else what the kernel says.
+    /// Returns `WouldBlock` if there is none; otherwise the error of the kernel.
     pub fn read(&self, into: &mut [u8]) -> io::Result<usize> {
         (&self.file).read(into)
     }
 
-    /// Has the kernel receive a frame.
+    /// Passes a frame to the kernel as received.
     ///
     /// # Errors
-    /// What the kernel says: it may be down.
+    /// Returns the error of the kernel, for example if the interface is down.
     pub fn write(&self, frame: &[u8]) -> io::Result<()> {
         (&self.file).write(frame).map(drop)
     }

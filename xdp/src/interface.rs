@@ -1,4 +1,4 @@
-//! What a network interface is, and what the machine uses it for, before it becomes a port.
+//! Properties of a network interface, and its use by the machine, before it becomes a port.
 
 use std::io;
 use std::net::IpAddr;
@@ -7,22 +7,22 @@ use crate::error::XdpError;
 use crate::netlink::{Link, Netlink};
 use crate::sys::Ethtool;
 
-/// A network interface, and what the machine uses it for.
+/// A network interface and its use by the machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Interface {
-    /// Its index, whichever of its names it was found by.
+    /// Interface index.
     pub index: u32,
-    /// Number of its receive queues.
+    /// Number of receive queues.
     pub queues: u32,
-    /// Payload bytes of its longest frame.
+    /// Payload bytes of the longest frame.
     pub mtu: u32,
-    /// Whether it is the loopback.
+    /// Whether the interface is the loopback.
     pub loopback: bool,
-    /// The bridge, bond or the like that it belongs to, in words: `bridge br0`.
+    /// Kind and name of the bridge, bond or similar that the interface belongs to: `bridge br0`.
     pub master: Option<String>,
-    /// Whether a default route goes out of it.
+    /// Whether a default route uses the interface.
     pub default_route: bool,
-    /// Its addresses, without the link-local ones of IPv6.
+    /// Addresses, without IPv6 link-local ones.
     pub addresses: Vec<IpAddr>,
 }
 
@@ -30,7 +30,7 @@ impl Interface {
     /// Finds the interface of that name in the network namespace of the calling thread.
     ///
     /// # Errors
-    /// Where the kernel does not answer.
+    /// Returns an error if the kernel does not answer.
     pub fn find(name: &str) -> Result<Option<Interface>, XdpError> {
         let refused = |source| XdpError::Device { doing: "look at", device: name.to_owned(), source };
         let netlink = Netlink::open().map_err(refused)?;
@@ -41,7 +41,8 @@ impl Interface {
 
     fn of(netlink: &Netlink, link: Link, queues: u32) -> io::Result<Interface> {
         let (routes, addresses) = (netlink.default_routes(link.ifindex)?, netlink.addresses(link.ifindex)?);
-        // A router beside the port advertises itself (in IPv6) to whoever listens, and is of use only to who has an address there.
+        // Any IPv6 router in the port's network may advertise itself. Its route is used only if the interface has an
+        // IPv6 address.
         let default_route = routes.made || routes.advertised && addresses.iter().any(IpAddr::is_ipv6);
         let master = link.master.map(|index| netlink.link_at(index.cast_signed())).transpose()?.flatten();
         Ok(Interface {

@@ -1,9 +1,11 @@
-//! A record of what is about to be changed of a device, written before the change: a process that is killed at any moment leaves a page
-//! from which the next one, or `xoff nic --restore`, puts back what was there.
+//! Records of device changes, written before each change.
 //!
-//! A page counts for one device in one boot. It names the boot, the network namespace and the device's permanent address; its place in
-//! the file is the device's index, which the kernel gives to no other device of a namespace. An operator may change the address and the
-//! name of a device meanwhile. Only values that still are as they were set are put back; what somebody has changed since stays.
+//! If a process is killed, the next one or `xoff nic --restore` restores the device from its page.
+//!
+//! A page is valid for one device in one boot. It names the boot, the network namespace and the device's permanent
+//! address. Its position in the file is the device's index, which the kernel gives to no other device of a namespace.
+//! An operator may change the address and the name of a device meanwhile. Restoration skips settings that somebody
+//! has changed since.
 
 use std::fs;
 use std::io;
@@ -15,17 +17,17 @@ use xoff_wire::units::MacAddr;
 
 use crate::sys;
 
-/// Whose changes a page has.
+/// Kind of process whose changes a page contains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Owner {
-    /// A switch's port.
+    /// A port of a switch.
     Switch,
     /// The agent of a host.
     Host,
 }
 
-/// A page.
+/// Record of one device.
 #[derive(Debug, Serialize, Deserialize)]
 struct Page<T> {
     boot: String,
@@ -35,16 +37,16 @@ struct Page<T> {
     changes: T,
 }
 
-/// The changes that the last owner of a device has left on its page of the journal.
+/// Changes that the last owner of a device has left on its page of the journal.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Left<T> {
-    /// None: the last owner has put the device back, or had another device.
+    /// No changes: the last owner has restored the device, or had another device.
     Nothing,
-    /// Those of an owner of the reader's kind.
+    /// Changes of an owner of the reader's kind.
     Changes(T),
-    /// Those of an owner of the other kind: of a switch for an agent, of an agent for a switch.
+    /// Changes of the other kind of owner: switch or agent.
     Other,
-    /// Unknown: the page cannot be read. The text warns of that and says what to check.
+    /// Unknown changes: the page is unreadable. The text is a warning with commands to check the device.
     Unreadable(String),
 }
 
@@ -57,7 +59,8 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// Returns the page of a device in the network namespace of the calling thread. `permanent_address`: zero of a device that has none.
+    /// Returns the page of a device in the network namespace of the calling thread. `permanent_address` is zero for a
+    /// device without one.
     #[must_use]
     pub fn of(owner: Owner, permanent_address: MacAddr) -> Journal {
         Journal {
@@ -67,7 +70,7 @@ impl Journal {
         }
     }
 
-    /// Reads what the last owner of the device has left.
+    /// Reads the changes that the last owner of the device has left.
     #[must_use]
     pub fn left<T: DeserializeOwned>(&self, claim: &Claim) -> Left<T> {
         self.read(&claim.journal(), claim.device())
@@ -90,10 +93,10 @@ impl Journal {
         serde_json::from_value(page.changes).map_or_else(|_| Left::unreadable(device), Left::Changes)
     }
 
-    /// Writes the changes of the device's owner, in the place of what its page had. To be called before each change.
+    /// Replaces the page by these changes. Call it before each change.
     ///
     /// # Errors
-    /// The page cannot be written: then nothing may be changed.
+    /// Returns an error if the page cannot be written. Then the caller must change nothing.
     pub fn write(&self, claim: &Claim, changes: &impl Serialize) -> io::Result<()> {
         self.page(changes).and_then(|text| claim.write_journal(&text)).map_err(|error| {
             io::Error::other(format!(
@@ -108,9 +111,9 @@ impl Journal {
         serde_json::to_vec(&page).map_err(io::Error::other)
     }
 
-    /// Clears the page: the device is as it was, or gone.
+    /// Clears the page, after the device was restored or removed.
     pub fn clear(claim: &Claim) {
-        let _ = claim.write_journal(&[]); // values that are as they were are not put back by a page that stays
+        let _ = claim.write_journal(&[]); // a page that remains is harmless: restored settings are skipped
     }
 }
 
@@ -123,7 +126,7 @@ impl<T> Left<T> {
     }
 }
 
-/// Which start of the machine this is; nothing where that is not shown.
+/// Returns the ID of the current boot, or an empty string if unknown.
 fn boot() -> String {
     fs::read_to_string("/proc/sys/kernel/random/boot_id").map(|id| id.trim().to_owned()).unwrap_or_default()
 }

@@ -1,9 +1,10 @@
 //! Division of a packet memory into chunks, and their addresses in the rings.
 //!
-//! The kernel takes chunks of 2,048 bytes or more, and keeps 256 bytes free in front of a packet. Most frames are far shorter. Where the
-//! kernel copies frames (no zero copy), receive chunks may therefore overlap: the kernel is asked to keep more bytes free in front of
-//! each packet, and writes only the last [`SMALL`] bytes of a chunk. Chunks begin [`SMALL`] bytes apart, so the written parts lie side by
-//! side. A longer frame takes several chunks (XDP multi-buffer).
+//! The kernel takes chunks of 2,048 bytes or more, and keeps 256 bytes free in front of a packet. Most frames are far
+//! shorter. If the kernel copies frames (no zero copy), receive chunks may therefore overlap. The kernel is
+//! configured to keep more bytes free in front of each packet, and writes only the last [`SMALL`] bytes of a chunk.
+//! Chunks begin [`SMALL`] bytes apart, so the written parts are adjacent. A longer frame takes several chunks (XDP
+//! multi-buffer).
 //!
 //! ```text
 //!   whole chunks   |256|  frame            ||256|  frame            |
@@ -12,36 +13,38 @@
 //!                                |          free | frame |
 //! ```
 //!
-//! Addresses of such chunks are no multiples of 2,048: the memory is registered as unaligned, and the kernel reports the start of a
-//! packet as the address of its chunk and, in the upper 16 bits, an offset.
+//! Addresses of such chunks are not multiples of 2,048, so the memory is registered as unaligned. The kernel reports
+//! the start of a packet as the address of its chunk and, in the upper 16 bits, an offset.
 
 use rustix::net::xdp::XdpUmemRegFlags;
 
 /// XDP_PACKET_HEADROOM: bytes that the kernel keeps free in front of every packet.
 pub(crate) const HEADROOM: u32 = 256;
 
-/// Bytes of a frame in a small receive chunk. Linux from 7.1 on keeps at least 448 bytes of a chunk of 2,048 for packets.
+/// Bytes of a frame in a small receive chunk. Linux from 7.1 on keeps at least 448 bytes of a chunk of 2,048 for
+/// packets.
 pub(crate) const SMALL: u32 = 512;
 
 /// Size of receive chunks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ReceiveChunks {
-    /// As large as transmit chunks. Devices may share them (zero copy).
+    /// Chunks as large as transmit chunks. Devices may share them (zero copy).
     #[default]
     Whole,
-    /// 512 bytes of a frame each. The kernel copies.
+    /// Room for 512 bytes of a frame. The kernel copies.
     Small,
 }
 
 /// Bits of an address in unaligned memory below its offset.
 const OFFSET_SHIFT: u32 = 48;
 
-/// Division of a packet memory. Receive chunks come first, numbered from 0; transmit chunks follow, and their numbers, too.
+/// Division of a packet memory. Receive chunks come first, numbered from 0, then transmit chunks with the next
+/// numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Layout {
-    /// Bytes of a chunk as the kernel knows it, as a power of two.
+    /// Binary logarithm of the bytes of a chunk as the kernel knows it.
     bits: u32,
-    /// Distance of receive chunks, as a power of two.
+    /// Binary logarithm of the distance of receive chunks in bytes.
     stride_bits: u32,
     receive: u32,
     transmit: u32,
@@ -50,7 +53,7 @@ pub(crate) struct Layout {
 }
 
 impl Layout {
-    /// `chunk_bytes` is a power of two.
+    /// Divides memory into chunks. `chunk_bytes` must be a power of two.
     pub(crate) fn new(chunk_bytes: u32, size: ReceiveChunks, [receive, transmit]: [u32; 2]) -> Layout {
         let stride = match size {
             ReceiveChunks::Whole => chunk_bytes,
@@ -70,34 +73,34 @@ impl Layout {
         }
     }
 
-    /// Bytes of the memory.
+    /// Returns the bytes of the memory.
     pub(crate) fn bytes(&self) -> u64 {
         self.transmit_at + (u64::from(self.transmit) << self.bits)
     }
 
-    /// Number of all chunks.
+    /// Returns the number of all chunks.
     pub(crate) fn count(&self) -> u32 {
         self.receive + self.transmit
     }
 
-    /// Bytes of a chunk as the kernel knows it.
+    /// Returns the bytes of a chunk as the kernel knows it.
     pub(crate) fn chunk_bytes(&self) -> u32 {
         1 << self.bits
     }
 
-    /// Maximum bytes of a frame in a receive chunk.
+    /// Returns the maximum bytes of a frame in a receive chunk.
     #[inline]
     pub(crate) fn receive_room(&self) -> u32 {
         if self.overlaps() { SMALL } else { self.transmit_room() }
     }
 
-    /// Maximum bytes of a frame in a transmit chunk.
+    /// Returns the maximum bytes of a frame in a transmit chunk.
     #[inline]
     pub(crate) fn transmit_room(&self) -> u32 {
         self.chunk_bytes() - HEADROOM
     }
 
-    /// Offset of a received packet in its chunk.
+    /// Returns the offset of a received packet in its chunk.
     #[inline]
     pub(crate) fn receive_offset(&self) -> u32 {
         self.chunk_bytes() - self.receive_room()
@@ -107,12 +110,12 @@ impl Layout {
         self.stride_bits != self.bits
     }
 
-    /// Bytes that the kernel is to keep free in front of a packet beside its own.
+    /// Returns the bytes that the kernel keeps free in front of a packet beside its own 256.
     pub(crate) fn kernel_headroom(&self) -> u32 {
         self.receive_offset() - HEADROOM
     }
 
-    /// Flags of the registration.
+    /// Returns the flags of the memory's registration.
     pub(crate) fn flags(&self) -> XdpUmemRegFlags {
         if self.overlaps() {
             XdpUmemRegFlags::XDP_UMEM_UNALIGNED_CHUNK_FLAG
@@ -121,7 +124,6 @@ impl Layout {
         }
     }
 
-    /// Address of a chunk.
     #[inline]
     pub(crate) fn address(&self, chunk: u32) -> u64 {
         match chunk.checked_sub(self.receive) {
@@ -130,7 +132,7 @@ impl Layout {
         }
     }
 
-    /// Number of the receive chunk, and offset in it, of an address in the RX ring.
+    /// Converts an address in the RX ring to the number of its receive chunk and the offset in it.
     #[inline]
     #[allow(clippy::cast_possible_truncation)] // there are fewer than 2^32 chunks, and an offset is less than 2^17
     pub(crate) fn received(&self, address: u64) -> (u32, u32) {
@@ -139,7 +141,8 @@ impl Layout {
         ((base >> self.stride_bits) as u32, (upper + lower) as u32)
     }
 
-    /// Number of the transmit chunk of an address in the completion ring; [`u32::MAX`] for an address that is none's.
+    /// Converts an address in the completion ring to the number of its transmit chunk. Returns [`u32::MAX`] for an
+    /// invalid address.
     #[inline]
     pub(crate) fn transmitted(&self, address: u64) -> u32 {
         let number = address.checked_sub(self.transmit_at).map(|from_first| from_first >> self.bits);

@@ -1,25 +1,29 @@
-//! Real frames, by AF_XDP: the packet memory, the ports, and nothing that a switch would decide.
+//! Ports by AF_XDP: packet memory, rings and devices, without switching decisions.
 //!
 //! ```text
 //!   Port     one interface: the XDP program, its packet memory, a socket for each hardware queue, four rings each
 //!   Store    one worker's share of the buffer memory, and the packet memory of its ports: the bytes of every frame in its hands
 //! ```
 //!
-//! Whoever holds the number of a chunk owns its bytes:
+//! The holder of a chunk's number owns its bytes:
 //!
 //! ```text
 //!   chunk -- fill ring --> kernel -- RX ring --> a received frame     of the port that receives
 //!   a frame to be sent --> chunk -- TX ring --> kernel -- completion  of the port that sends
 //! ```
 //!
-//! A frame is copied once, from the chunk that it was received in to a chunk of the port that sends it. A frame that waits meanwhile is
-//! moved to cells of ordinary memory when the chunk is needed (`chunks`). Workers have separate shares, so that no free list
-//! is shared: a frame may travel to another worker, but only its owner frees it.
+//! A frame is copied once, from its receive chunk to a chunk of the port that sends it. A queued frame moves to cells
+//! of ordinary memory when its chunk is needed (`chunks`). Workers have separate shares and free lists. A frame may
+//! travel to another worker, but only its owner frees it.
 //!
-//! This crate is the only place of xoff with `unsafe`, for three reasons: packet memory that the
-//! kernel writes too (`chunks`, `cells`, `store`), rings that are shared with it (`mapping`, `shared_ring`, `atomics`), and
-//! socket options and ioctls that neither rustix nor nix offers (`sys`). All loops over rings (`receive`,
-//! `transmit`) are safe code over small traits (`ring`), and run in tests on rings in plain memory.
+//! Only this crate of xoff contains `unsafe`, for three reasons:
+//!
+//! * packet memory that the kernel writes, too (`chunks`, `cells`, `store`);
+//! * rings shared with the kernel (`mapping`, `shared_ring`, `atomics`);
+//! * socket options and ioctls that neither rustix nor nix offers (`sys`).
+//!
+//! All loops over rings (`receive`, `transmit`) are safe code over small traits (`ring`). Tests run them on rings in
+//! plain memory.
 
 mod atomics;
 pub mod bare;
@@ -75,26 +79,27 @@ pub use store::{Share, Store};
 pub use umem::{Rings, ZeroCopy};
 pub use xoff_ebpf::{Arrivals, Head};
 
-/// The MTU of `device`: payload bytes of its longest frame.
+/// Returns the MTU of `device`: payload bytes of its longest frame.
 ///
 /// # Errors
-/// [`XdpError::NoSuchInterface`], and where the kernel does not answer.
+/// Returns [`XdpError::NoSuchInterface`], or another error if the kernel does not answer.
 pub fn mtu(device: &str) -> Result<u32, XdpError> {
     let refused = |source| XdpError::Device { doing: "look at", device: device.to_owned(), source };
     let link = netlink::Netlink::open().and_then(|netlink| netlink.link(device)).map_err(refused)?;
     link.map(|link| link.mtu).ok_or_else(|| XdpError::NoSuchInterface { device: device.to_owned() })
 }
 
-/// Whether the kernel lets frames take several chunks (XDP multi-buffer, Linux 6.6), which small receive chunks need.
+/// Returns whether the kernel supports frames in several chunks (XDP multi-buffer, Linux 6.6), which small receive
+/// chunks need.
 #[must_use]
 pub fn has_multi_buffer() -> bool {
     sys::has_multi_buffer()
 }
 
-/// Gives the device of this index a queue, so that it says busy where it would drop.
+/// Gives the device of this index a queue, so that it reports busy instead of dropping.
 ///
 /// # Errors
-/// What the kernel says.
+/// Returns the error of the kernel.
 pub fn add_queue(ifindex: i32) -> io::Result<()> {
     netlink::Netlink::open()?.add_pfifo(ifindex, 0)
 }

@@ -1,11 +1,11 @@
-//! What the system can refuse.
+//! Errors of the benchmark's processes.
 
 use std::io;
 
 use xoff_ebpf::EbpfError;
 use xoff_xdp::XdpError;
 
-/// Why there is no socket, no memory or no program.
+/// Error from opening sockets, memory or programs, or from sending.
 #[derive(Debug, thiserror::Error)]
 pub enum BenchError {
     #[error("there is no interface {device}: {source}")]

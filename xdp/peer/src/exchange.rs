@@ -1,7 +1,7 @@
-//! A forwarder that switches nothing, over the ring traits of xoff: the same loop on xoff's rings and on those of `xsk-rs`.
+//! A forwarder without switching, over xoff's ring traits.
 //!
-//! It reads no byte of a frame. So its cost per frame is the kernel's and that of the rings, and two runs of it differ by
-//! nothing but the rings.
+//! The same loop runs on xoff's rings and on those of `xsk-rs`. It reads no byte of a frame, so two runs differ only
+//! in the cost of the rings.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -13,21 +13,20 @@ use xoff_xdp::bare::{
 use crate::error::BenchError;
 use crate::ports::{BATCH_U32, PortSettings, Program, attach};
 
-/// Chunks that are worth refilling a ring for.
+/// Minimum free entries of a fill ring before a refill.
 const REFILL: u32 = 64;
 
-/// The rings of one interface.
+/// Rings of one interface.
 pub struct Interface<R, F, T, C> {
     pub device: String,
     pub rx: R,
     pub fill: F,
     pub tx: T,
     pub completion: C,
-    /// Entries of each ring.
     pub entries: u32,
-    /// Chunks in the fill or the RX ring, or between them.
+    /// Chunks in the fill ring, in the RX ring, or in the kernel between them.
     pub receiving: u32,
-    /// Chunks in the TX or the completion ring, or between them.
+    /// Chunks in the TX ring, in the completion ring, or in the kernel between them.
     pub sending: u32,
 }
 
@@ -35,7 +34,7 @@ impl<R: RxRing, F: FillRing, T: TxRing, C: CompletionRing> Interface<R, F, T, C>
     /// Moves received frames to the TX ring of `to`, and makes the kernel send them.
     ///
     /// # Errors
-    /// Where the kernel does not send.
+    /// Returns an error if the kernel does not send.
     #[inline]
     fn forward(&mut self, to: &mut Self, free: &mut Vec<u32>) -> Result<(), BenchError> {
         to.sending -= to.completion.completed(|slot| free.push(slot));
@@ -56,7 +55,7 @@ impl<R: RxRing, F: FillRing, T: TxRing, C: CompletionRing> Interface<R, F, T, C>
         self.tx.submit();
         while self.tx.needs_kick() && self.tx.unsent() > 0 {
             let source = match self.tx.kick() {
-                Kick::Dropped => continue, // it took that one; on with the next
+                Kick::Dropped => continue, // the kernel took this frame; try the next
                 Kick::Done | Kick::Busy | Kick::Down => break,
                 Kick::Gone => io::ErrorKind::NotConnected.into(),
                 Kick::Failed(errno) => io::Error::from_raw_os_error(errno),
@@ -66,7 +65,7 @@ impl<R: RxRing, F: FillRing, T: TxRing, C: CompletionRing> Interface<R, F, T, C>
         Ok(())
     }
 
-    /// Tops the fill ring up; waits until a batch is worth it.
+    /// Fills the fill ring, if a batch of entries is free.
     #[inline]
     fn refill(&mut self, free: &mut Vec<u32>) {
         if self.entries - self.receiving < REFILL {
@@ -82,9 +81,9 @@ impl<R: RxRing, F: FillRing, T: TxRing, C: CompletionRing> Interface<R, F, T, C>
     }
 }
 
-/// Two interfaces whose frames go from one to the other.
+/// Two interfaces that forward to each other.
 pub struct Exchange<R, F, T, C> {
-    // Go before the sockets do.
+    // Fields drop in order: the programs before the sockets.
     _programs: [Program; 2],
     interfaces: [Interface<R, F, T, C>; 2],
     /// Chunks in no ring.
@@ -92,10 +91,10 @@ pub struct Exchange<R, F, T, C> {
 }
 
 impl<R: RxRing + AsFd, F: FillRing, T: TxRing, C: CompletionRing> Exchange<R, F, T, C> {
-    /// Gives both interfaces some of `chunks` chunks, and then an XDP program: frames arrive from here on.
+    /// Divides `chunks` chunks between both interfaces, then attaches their XDP programs. From then on frames arrive.
     ///
     /// # Errors
-    /// Where the driver does not run XDP programs.
+    /// Returns an error if the driver does not run XDP programs.
     pub fn begin(mut interfaces: [Interface<R, F, T, C>; 2], chunks: u32) -> Result<Self, BenchError> {
         let mut free = (0..chunks).rev().collect();
         interfaces.iter_mut().for_each(|interface| interface.refill(&mut free));
@@ -105,7 +104,7 @@ impl<R: RxRing + AsFd, F: FillRing, T: TxRing, C: CompletionRing> Exchange<R, F,
         Ok(Exchange { _programs: programs, interfaces, free })
     }
 
-    /// Forwards in both directions, without a pause; ends where the kernel does not send.
+    /// Forwards in both directions without sleeping, until the kernel does not send.
     pub fn run(&mut self) -> BenchError {
         let Exchange { interfaces: [one, two], free, .. } = self;
         loop {
@@ -119,7 +118,7 @@ impl<R: RxRing + AsFd, F: FillRing, T: TxRing, C: CompletionRing> Exchange<R, F,
 /// Opens two devices with xoff's rings.
 ///
 /// # Errors
-/// What the kernel refuses.
+/// Returns an error if the kernel refuses memory, a socket or the program.
 pub fn with_own_rings(
     devices: [&str; 2],
 ) -> Result<Exchange<XskRx, XskFill, XskTx, XskCompletion>, BenchError> {

@@ -1,17 +1,17 @@
-//! The frames of a benchmark: UDP over IPv4, as Linux sends it.
+//! Frames of a benchmark: UDP over IPv4, as Linux sends it.
 //!
-//! Each flow is a conversation of its own pair of stations: other MAC addresses, IP addresses and ports. Its
-//! Identification goes up by one from frame to frame, all checksums hold, and fragmentation is forbidden. Flows
-//! take turns frame by frame, so that with several of them no frame begins as the one before.
+//! Each flow has its own MAC addresses, IP addresses and ports. Its IPv4 Identification rises by one per frame,
+//! checksums are valid, and fragmentation is forbidden. The flows send round robin, frame by frame, so that with
+//! several flows no two successive frames have the same header.
 //!
-//! The mix is the simple IMIX with IPv4 packets of 40, 576 and 1500 bytes, 7 : 4 : 1, in every flow: frames of 64, 594 and
-//! 1518 bytes.
+//! `Imix` is the simple IMIX in every flow: IPv4 packets of 40, 576 and 1500 bytes in the ratio 7 : 4 : 1. Their
+//! frames have 64, 594 and 1518 bytes.
 
 use std::str::FromStr;
 
 use xoff_wire::units::MacAddr;
 
-/// Bytes at the end of a frame that no software sees.
+/// Bytes of the frame check sequence, which software does not see.
 const FCS: usize = 4;
 const ETHERNET: usize = 14;
 const IPV4: usize = 20;
@@ -20,16 +20,16 @@ const UDP_NUMBER: u8 = 17;
 const FRAME_MIN: u16 = 64;
 const FRAME_MAX: u16 = 1518;
 
-/// Most flows: their number is the last byte of addresses.
+/// Maximum number of flows: addresses hold the flow number in their last byte.
 pub const FLOWS_MAX: u16 = 254;
 
-/// Seven short, four middle and one long frame, mixed.
+/// Frame sizes of the mix in bytes: seven short, four medium, one long.
 const IMIX: [u16; 12] = [64, 594, 64, 64, 594, 64, 1518, 64, 594, 64, 594, 64];
 
-/// How long frames are, in bytes, with FCS.
+/// Length of frames in bytes, with FCS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FrameBytes {
-    /// All the same.
+    /// Frames of equal length.
     Fixed(u16),
     /// The simple IMIX.
     Imix,
@@ -47,24 +47,24 @@ impl FromStr for FrameBytes {
     }
 }
 
-/// What is sent, again and again.
+/// Sequence of frames that a generator repeats.
 #[derive(Clone, Copy, Debug)]
 pub struct Load {
-    /// How long frames are.
+    /// Length of the frames.
     pub frame_bytes: FrameBytes,
-    /// How many conversations: together with `first` at most [`FLOWS_MAX`].
+    /// Number of flows. Together with `first` at most [`FLOWS_MAX`].
     pub flows: u16,
-    /// Conversations before these that somebody else has.
+    /// Number of the first flow. Lower flows belong to another generator.
     pub first: u16,
-    /// The router that frames are for; `None`: each is for its own station.
+    /// Destination MAC address of all frames. `None`: each flow has its own destination.
     pub via: Option<MacAddr>,
 }
 
 impl Load {
-    /// The frames of the load, without FCS. After twelve frames of each flow all of them have sent the whole mix.
+    /// Returns the frames of the load, without FCS. After twelve frames each flow has sent the whole mix.
     ///
     /// # Panics
-    /// Where there are more than [`FLOWS_MAX`] conversations.
+    /// Panics if there are more than [`FLOWS_MAX`] flows.
     pub fn frames(self) -> impl Iterator<Item = Vec<u8>> {
         (0_u16..).flat_map(move |turn| {
             (0..self.flows)
@@ -83,13 +83,13 @@ impl Load {
     fn bytes(self, turn: u16, flow: u16) -> u16 {
         match self.frame_bytes {
             FrameBytes::Fixed(bytes) => bytes,
-            // Five has no factor in common with twelve, so that each flow goes through all of the mix.
+            // Five and twelve have no common factor, so each flow goes through the whole mix.
             FrameBytes::Imix => IMIX[(5 * usize::from(turn) + usize::from(flow)) % IMIX.len()],
         }
     }
 }
 
-/// A frame of `len` bytes.
+/// Builds a frame of `len` bytes.
 fn frame(len: usize, flow: u16, identification: u16) -> Vec<u8> {
     let number = u8::try_from(flow + 1).expect("at most 254 flows");
     let (from, to) = ([10, 1, 0, number], [10, 2, 0, number]);
@@ -99,7 +99,7 @@ fn frame(len: usize, flow: u16, identification: u16) -> Vec<u8> {
     frame.extend([0x45, 0]);
     frame.extend(short(len - ETHERNET));
     frame.extend(identification.to_be_bytes());
-    frame.extend([0x40, 0, 64, UDP_NUMBER, 0, 0]); // not to be fragmented, 64 hops
+    frame.extend([0x40, 0, 64, UDP_NUMBER, 0, 0]); // don't fragment, TTL 64
     frame.extend(from);
     frame.extend(to);
     let header = checksum(&[&frame[ETHERNET..]]);
@@ -117,7 +117,7 @@ fn frame(len: usize, flow: u16, identification: u16) -> Vec<u8> {
     frame
 }
 
-/// The Internet's (RFC 1071), over parts of which all but the last have an even length.
+/// Computes the Internet checksum (RFC 1071). All parts but the last must have an even length.
 fn checksum(parts: &[&[u8]]) -> [u8; 2] {
     let words = parts.iter().flat_map(|part| part.chunks(2));
     let mut sum: u32 =

@@ -1,19 +1,17 @@
-//! The processes of `scripts/bench forward`: what xoff is measured with, and against.
+//! Peers and load generators of `scripts/bench forward`.
 //!
-//! * [`load`]: the frames of a benchmark, as real senders send them;
-//! * [`ports`]: AF_XDP sockets of the crate `xsk-rs`, which has libxdp's rings. A forwarder on them that
-//!   switches nothing is a peer in the benchmark;
-//!   and in `tests/interoperability.rs` they are at one end of a wire, and xoff's own at the other, so that both
-//!   understand the kernel alike;
-//! * [`exchange`]: the same forwarder over xoff's ring traits, on xoff's own rings or on [`rings`] of `xsk-rs`, so that
-//!   rings are compared with rings.
+//! * [`load`]: benchmark frames like those of real senders.
+//! * [`ports`]: AF_XDP sockets of the crate `xsk-rs`, which has libxdp's rings. The benchmark has a forwarder on
+//!   them. `tests/interoperability.rs` connects them to xoff's own sockets by a wire.
+//! * [`exchange`]: the same forwarder over xoff's ring traits, on xoff's own rings or on [`rings`] of `xsk-rs`, to
+//!   compare rings.
 
 #![deny(unsafe_code)]
 
 mod error;
 mod exchange;
 mod load;
-#[allow(unsafe_code)] // every call of `xsk-rs` that moves a descriptor is unsafe
+#[allow(unsafe_code)] // all `xsk-rs` calls that move a descriptor are unsafe
 mod moves;
 #[allow(unsafe_code)]
 mod ports;
@@ -33,14 +31,14 @@ use ports::{PortSettings, Ports, attach};
 use rings::with_xsk_rs_rings;
 use xoff_wire::units::MacAddr;
 
-/// Frames that are prepared: a multiple of 192, so that each of up to 16 flows has sent the whole mix; and so few that they
-/// stay in a core's cache (long ones cost the generator 4 % more time where there are 1920).
+/// Prepared frames: a multiple of 192, so that each of up to 16 flows sends the whole mix. The frames fit a core's
+/// cache. With 1920 long frames the generator takes 4 % more time.
 const PREPARED: usize = 384;
 
-/// Each of two numbers that together are at most [`FLOWS_MAX`].
+/// Maximum of `flows` and of `first`. Their sum is at most [`FLOWS_MAX`].
 const LIMIT: i64 = FLOWS_MAX as i64 / 2;
 
-/// What xoff is measured with, and against. Each command says "ready" and then works until it is ended.
+/// Benchmark peers and load generators. Each command prints "ready", then runs until it is killed.
 #[derive(Parser)]
 #[command(name = "bench")]
 struct Arguments {
@@ -50,32 +48,32 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Forwards between two interfaces by sockets of the crate xsk-rs, whatever comes, without a pause.
+    /// Forward between two interfaces with sockets of the crate xsk-rs, without sleeping.
     Forward { one: String, two: String },
-    /// Forwards between two interfaces by a loop over xoff's ring traits, whatever comes, without a pause.
+    /// Forward between two interfaces with a loop over xoff's ring traits, without sleeping.
     Exchange {
-        /// Whose rings.
+        /// Library of the rings.
         rings: Library,
         one: String,
         two: String,
     },
-    /// Sends as fast as the kernel takes it.
+    /// Send frames as fast as the kernel takes them.
     Generate {
         device: String,
-        /// 64 to 1518 with FCS, or imix (64, 594 and 1518, 7:4:1).
+        /// Frame length in bytes with FCS: 64 to 1518, or imix (64, 594 and 1518, 7:4:1).
         #[arg(long, default_value = "64")]
         frame_bytes: FrameBytes,
-        /// Conversations, each of a pair of stations of its own, which take turns frame by frame.
+        /// Number of flows, which send round robin, frame by frame.
         #[arg(long, default_value = "1", value_parser = clap::value_parser!(u16).range(1..=LIMIT))]
         flows: u16,
-        /// Conversations before these: those of another generator.
+        /// Number of the first flow; lower flows belong to another generator.
         #[arg(long, default_value = "0", value_parser = clap::value_parser!(u16).range(0..=LIMIT))]
         first: u16,
-        /// The router that all frames are for; without it each is for its own station.
+        /// MAC address of the router that all frames go to; without it each flow has its own destination.
         #[arg(long, value_parser = mac)]
         via: Option<MacAddr>,
     },
-    /// Drops what arrives as early as can be; the interface counts it.
+    /// Drop received frames in the driver; the interface counts them.
     Sink { device: String },
 }
 
@@ -152,6 +150,6 @@ fn sink(device: &str) -> Result<(), BenchError> {
 }
 
 fn ready() {
-    // Who started this waits for it; nobody else has to read it.
+    // A parent process may wait for this line. Errors do not matter to others.
     let _ = writeln!(io::stdout(), "ready").and_then(|()| io::stdout().flush());
 }

@@ -1,12 +1,16 @@
-//! Interfaces by AF_XDP sockets of the crate `xsk-rs`, with one packet memory for all of them.
+//! AF_XDP sockets of the crate `xsk-rs`, with one packet memory for all interfaces.
 //!
-//! Each call of `xsk-rs` that moves a descriptor is unsafe: the descriptor must be of the same packet memory, and
-//! nobody else may have it. Here that holds by construction. The memory belongs to [`Ports`], which no descriptor
-//! ever leaves; and a descriptor is in one place at a time: among the free ones, or with the kernel (in one of four
-//! rings), or in the batch on its way between these. So each is taken from where it was before it is given on. That holds
-//! in the files, too, that move descriptors beside this one: what only the benchmark does, and what only the test does.
+//! All `xsk-rs` calls that move a descriptor are unsafe. Two conditions must hold: the descriptor is of the same
+//! packet memory, and nobody else has it. Both hold by construction:
 //!
-//! In front of the sockets is the XDP program of a switch ([`attach`]); it is at the benchmark's far end, too, without a socket.
+//! * The memory belongs to [`Ports`], and no descriptor leaves it.
+//! * A descriptor is in one place at a time: in the free list, with the kernel (in one of four rings), or in the
+//!   batch between these. Each move takes it from one place before it adds it to another.
+//!
+//! The same holds in the other files that move descriptors, for the benchmark and for the test.
+//!
+//! The sockets receive through the XDP program of a switch ([`attach`]). The benchmark's sink has that program
+//! without a socket.
 
 use std::error::Error;
 use std::io::{self, Write as _};
@@ -26,33 +30,33 @@ use xsk_rs::{CompQueue, FillQueue, FrameDesc, RxQueue, Socket, TxQueue, Umem};
 
 use crate::error::BenchError;
 
-/// Most descriptors that are moved at once.
+/// Maximum descriptors in one move.
 pub(crate) const BATCH: usize = 256;
 
-/// Chunks that are worth refilling a ring for.
+/// Minimum free entries of a fill ring before a refill.
 const REFILL: usize = 64;
 
-/// How often a queue that is in use is tried again.
+/// Attempts to open a busy queue.
 const BUSY_RETRIES: u32 = 50;
 const BUSY_PAUSE: Duration = Duration::from_millis(20);
 
-/// Descriptor of a buffer after which the frame goes on (linux/if_xdp.h).
+/// Descriptor option (linux/if_xdp.h): the frame continues in the next buffer.
 pub(crate) const XDP_PKT_CONTD: u32 = 1;
 
-/// XDP_MAX_TX_SKB_BUDGET (linux/if_xdp.h): most frames that one kick sends.
+/// XDP_MAX_TX_SKB_BUDGET (linux/if_xdp.h): maximum frames that one kick sends.
 const XDP_MAX_TX_SKB_BUDGET: libc::c_int = 9;
 
-/// What there is of a socket; the latter two where it is the first of its queue.
+/// Queues of a socket. The fill and completion queues exist only for the first socket of a device queue.
 type Rings = (TxQueue, RxQueue, Option<(FillQueue, CompQueue)>);
 
-/// How ports are opened.
+/// Settings of new ports.
 #[derive(Clone, Copy, Debug)]
 pub struct PortSettings {
-    /// Entries of every ring. A port may keep as many chunks for what comes in, and as many for what is sent.
+    /// Entries of every ring. A port may have as many chunks for receiving, and as many again for sending.
     pub ring: u32,
-    /// Bytes that stay free at the start of each chunk, beside the 256 that XDP takes.
+    /// Bytes kept free at the start of each chunk, beside XDP's 256.
     pub headroom: u32,
-    /// Most buffers that a frame may take: more than one is XDP multi-buffer.
+    /// Maximum buffers of a frame. More than one requires XDP multi-buffer.
     pub buffers: usize,
 }
 
@@ -62,46 +66,46 @@ impl Default for PortSettings {
     }
 }
 
-/// A switch's XDP program at work on an interface, natively; dropping it takes it off.
+/// A switch's XDP program, attached to an interface in native mode. Dropping it detaches the program.
 #[derive(Debug)]
 pub struct Program {
-    // Goes before the claim does.
+    // Fields drop in order: the program before the claim.
     _attached: Attached,
     _claim: Claim,
 }
 
-/// Gives what comes in on queue 0 of `device` to the socket, or ends it where there is none.
+/// Attaches the XDP program. It passes frames of queue 0 to the socket, or drops them if there is none.
 ///
 /// # Errors
-/// Where the driver does not run XDP programs, and what else the kernel says.
+/// Returns an error if the driver does not run XDP programs, or if the kernel refuses.
 pub fn attach(device: &str, socket: Option<BorrowedFd<'_>>) -> Result<Program, BenchError> {
     let ifindex = if_nametoindex(device)
         .map_err(|source| BenchError::NoSuchInterface { device: device.to_owned(), source })?;
     let claim = Claim::take(device, ifindex.cast_signed())?;
     let sockets: Vec<_> = socket.map(|socket| (0, socket)).into_iter().collect();
-    // No clsact is made, so that where there is none the program is alone, without the filter for what the stack sends.
+    // Without a clsact the program runs alone, without the filter for frames of the kernel's stack.
     let attached = xoff_ebpf::attach(&claim, &sockets, Some(Mode::Native), None, Clsact::Found)?;
     Ok(Program { _attached: attached, _claim: claim })
 }
 
-/// Ports, and the packet memory that they share.
+/// Ports with a shared packet memory.
 #[derive(Debug)]
 pub struct Ports {
     pub(crate) ports: Vec<Port>,
     pub(crate) free: Vec<FrameDesc>,
-    /// By chunk, what was last sent of it.
+    /// The last sent descriptor of each chunk.
     pub(crate) sent: Vec<FrameDesc>,
     pub(crate) batch: [FrameDesc; BATCH],
     pub(crate) umem: Umem,
-    /// Bytes of a frame that a chunk holds.
+    /// Maximum bytes of a frame in one chunk.
     room: usize,
-    /// Most chunks that a frame may take.
+    /// Maximum chunks of a frame.
     buffers: usize,
 }
 
 #[derive(Debug)]
 pub(crate) struct Port {
-    /// Goes before the socket does.
+    /// Dropped before the socket, because fields drop in order.
     program: Option<Program>,
     pub(crate) rx: RxQueue,
     pub(crate) fill: FillQueue,
@@ -109,15 +113,15 @@ pub(crate) struct Port {
     pub(crate) completion: CompQueue,
     pub(crate) device: String,
     ring: usize,
-    /// Chunks in the fill or the RX ring, or between them.
+    /// Chunks in the fill ring, in the RX ring, or in the kernel between them.
     pub(crate) receiving: usize,
 }
 
 impl Ports {
-    /// Opens a socket on queue 0 of each device. Frames come in once [`listen`](Self::listen) was called.
+    /// Opens a socket on queue 0 of each device. Frames arrive after [`listen`](Self::listen).
     ///
     /// # Errors
-    /// What the kernel refuses.
+    /// Returns an error if the kernel refuses memory or a socket.
     pub fn open(devices: &[&str], settings: &PortSettings) -> Result<Ports, BenchError> {
         let count = u32::try_from(devices.len()).unwrap_or(u32::MAX);
         let chunks = settings.ring.saturating_mul(2).saturating_mul(count);
@@ -145,27 +149,27 @@ impl Ports {
         })
     }
 
-    /// Takes in everything that comes to the ports from here on.
+    /// Attaches the XDP program of each port, so that it receives all frames from then on.
     ///
     /// # Errors
-    /// Where the driver does not run XDP programs.
+    /// Returns an error if the driver does not run XDP programs.
     pub fn listen(&mut self) -> Result<(), BenchError> {
         for at in 0..self.ports.len() {
             self.refill(at);
             let port = &mut self.ports[at];
-            // SAFETY: the socket is open as long as `port.rx` is there, and that is longer than what borrows it here:
-            // `attach` enters it into the program's map, which keeps it by itself.
+            // SAFETY: the socket is open as long as `port.rx` exists, which is longer than this borrow: `attach`
+            // enters it into the program's map, which keeps its own reference.
             let socket = unsafe { BorrowedFd::borrow_raw(port.rx.fd().as_raw_fd()) };
             port.program = Some(attach(&port.device, Some(socket))?);
         }
         Ok(())
     }
 
-    /// Writes a frame, and puts it on the port's TX ring; [`kick`](Self::kick) makes the kernel send it. Says whether
-    /// there was room.
+    /// Writes a frame and puts it on the port's TX ring; [`kick`](Self::kick) makes the kernel send it. Returns
+    /// whether there was room.
     ///
     /// # Errors
-    /// Where it takes more chunks than it may.
+    /// Returns an error if the frame takes more chunks than the port's limit.
     pub fn send(&mut self, port: usize, frame: &[u8]) -> Result<bool, BenchError> {
         let (chunks, most) = (frame.len().div_ceil(self.room), self.buffers.min(BATCH));
         if frame.is_empty() || chunks > most {
@@ -178,7 +182,7 @@ impl Ports {
         for (part, at) in frame.chunks(self.room).zip(0..) {
             let mut chunk = self.free.pop().expect("looked at above");
             {
-                // SAFETY: it was free until here, and belongs to this memory.
+                // SAFETY: the chunk was free until here, and belongs to this memory.
                 let mut data = unsafe { self.umem.data_mut(&mut chunk) };
                 let mut cursor = data.cursor();
                 cursor.set_pos(0);
@@ -188,16 +192,16 @@ impl Ports {
             self.sent[chunk.addr() / XDP_UMEM_MIN_CHUNK_SIZE as usize] = chunk;
             self.batch[at] = chunk;
         }
-        // SAFETY: the descriptors were taken from the free ones above.
+        // SAFETY: the descriptors were taken from the free list above.
         let taken = unsafe { to.tx.produce(&self.batch[..chunks]) };
         assert_eq!(taken, chunks, "the ring had room");
         Ok(true)
     }
 
-    /// Makes the kernel send what is on the TX ring, if it has to be told.
+    /// Makes the kernel send the frames on the TX ring, if it requires a wakeup.
     ///
     /// # Errors
-    /// Where the kernel does not send.
+    /// Returns an error if the kernel does not send.
     pub fn kick(&mut self, port: usize) -> Result<(), BenchError> {
         let port = &mut self.ports[port];
         if port.unsent() > 0 && port.tx.needs_wakeup() {
@@ -206,15 +210,16 @@ impl Ports {
         Ok(())
     }
 
-    /// Takes back what has left, and says how many chunks that was.
+    /// Frees the chunks of sent frames, and returns their number.
     pub fn reap(&mut self, port: usize) -> usize {
-        // SAFETY: what is in the batch was given on; the descriptors that are written there leave the completion ring.
+        // SAFETY: the descriptors in the batch were given on before; the descriptors written there leave the
+        // completion ring.
         let back = unsafe { self.ports[port].completion.consume(&mut self.batch) };
         self.free.extend_from_slice(&self.batch[..back]);
         back
     }
 
-    /// Gives the kernel free chunks to receive into, as many as the ring holds; waits until a batch is worth it.
+    /// Fills the fill ring with free chunks, if a batch of entries is free.
     pub fn refill(&mut self, port: usize) {
         let to = &mut self.ports[port];
         let missing = (to.ring - to.receiving).min(self.free.len());
@@ -222,13 +227,13 @@ impl Ports {
             return;
         }
         let kept = self.free.len() - missing;
-        // SAFETY: they are taken from the free ones right below.
+        // SAFETY: the descriptors are removed from the free list right below.
         let taken = unsafe { to.fill.produce(&self.free[kept..]) };
         assert_eq!(taken, missing, "the ring had room");
         self.free.truncate(kept);
         to.receiving += missing;
         if to.fill.needs_wakeup() {
-            // What it says is whether there is something to read.
+            // The result only reports whether frames can be read.
             let _ = to.fill.wakeup(to.rx.fd_mut(), 0);
         }
     }
@@ -253,22 +258,22 @@ impl Port {
         Ok(Port { program: None, rx, fill, tx, completion, device: device.to_owned(), ring, receiving: 0 })
     }
 
-    /// Descriptors on the TX ring that the kernel has not taken.
+    /// Returns the number of descriptors on the TX ring that the kernel has not taken.
     pub(crate) fn unsent(&mut self) -> usize {
         self.ring - self.tx.nb_free_exact() as usize
     }
 }
 
-/// Opens a socket; waits a moment where that of a process which has ended still has the queue.
+/// Opens a socket. Retries while a process that has just ended still occupies the queue.
 fn socket(config: SocketConfig, umem: &Umem, interface: &Interface) -> Result<Rings, SocketCreateError> {
     for _ in 0..BUSY_RETRIES {
-        // SAFETY: no program is loaded with it.
+        // SAFETY: the socket loads no program.
         match unsafe { Socket::new(config, umem, interface, 0) } {
             Err(error) if errno(&error) == Some(libc::EBUSY) => thread::sleep(BUSY_PAUSE),
             opened => return opened,
         }
     }
-    // SAFETY: as above.
+    // SAFETY: the socket loads no program.
     unsafe { Socket::new(config, umem, interface, 0) }
 }
 
@@ -276,20 +281,20 @@ fn errno(error: &SocketCreateError) -> Option<i32> {
     error.source()?.downcast_ref::<io::Error>()?.raw_os_error()
 }
 
-/// [`BATCH`], as the rings count.
+/// [`BATCH`] in the type of ring counts.
 pub(crate) const BATCH_U32: u32 = 256;
 const _: () = assert!(BATCH_U32 as usize == BATCH);
 
-/// Lets one kick send `frames`, where the kernel knows the option (Linux 6.17); others send 32.
+/// Lets one kick send `frames` frames where the kernel has the option (Linux 6.17). Other kernels send 32.
 fn raise_budget(socket: RawFd, frames: u32) {
     let len = u32::try_from(size_of::<u32>()).expect("a few bytes");
-    // SAFETY: `frames` is readable, and of the size given. Only a matter of speed: whether it holds says the kick.
+    // SAFETY: `frames` is readable, and has the given size. An error costs only speed, so it is ignored.
     unsafe {
         libc::setsockopt(socket, libc::SOL_XDP, XDP_MAX_TX_SKB_BUDGET, (&raw const frames).cast(), len);
     }
 }
 
-/// An error of `xsk-rs` with what is behind it.
+/// Formats an error of `xsk-rs` with its source.
 fn said(error: &dyn Error) -> String {
     match error.source() {
         Some(source) => format!("{error}: {source}"),

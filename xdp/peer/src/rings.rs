@@ -1,12 +1,13 @@
-//! The ring traits of xoff on the queues of `xsk-rs`.
+//! Xoff's ring traits on the queues of `xsk-rs`.
 //!
-//! `xsk-rs` moves its own descriptors, several at a time, between an array and the kernel's ring, and only it makes them. So
-//! each ring here keeps an array, and finds the descriptor of a chunk in a table of all. A ring takes the whole array or
-//! nothing: a chunk may come back a moment before the kernel shows that it has left the ring, and the array then waits for
-//! the next time.
+//! `xsk-rs` moves descriptors in groups between an array and the kernel's ring, and only `xsk-rs` can make
+//! descriptors. Each ring here therefore has an array, and a table with the descriptor of each chunk.
 //!
-//! What is said of unsafe calls in [`crate::ports`] holds here, too: the loop over the rings takes each chunk from one ring
-//! before it gives it to another.
+//! A ring takes the whole array or nothing. A chunk may return a moment before the kernel reports that it has left
+//! the ring. Then the array stays until the next call.
+//!
+//! The safety argument of [`crate::ports`] holds here, too: the loop over the rings takes each chunk from one ring
+//! before it adds it to another.
 
 use std::cell::RefCell;
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
@@ -21,8 +22,8 @@ use crate::error::BenchError;
 use crate::exchange::{Exchange, Interface};
 use crate::ports::{BATCH, Port, PortSettings, Ports, XDP_PKT_CONTD};
 
-/// Where a frame begins in a chunk.
-#[allow(clippy::cast_possible_truncation)] // 256
+/// Offset of a frame in its chunk, in bytes.
+#[allow(clippy::cast_possible_truncation)] // the value is 256
 const HEADROOM: u32 = XDP_PACKET_HEADROOM as u32;
 
 /// Bytes of a chunk.
@@ -32,7 +33,7 @@ const _: () = assert!(CHUNK.is_power_of_two());
 /// Bytes that the kernel keeps free in front of every packet (linux/bpf.h).
 const XDP_PACKET_HEADROOM: usize = 256;
 
-/// The number of the chunk that has this address.
+/// Returns the number of the chunk at this address.
 #[inline]
 #[allow(clippy::cast_possible_truncation)] // there are fewer than 2^32 chunks
 fn slot(address: usize) -> u32 {
@@ -42,7 +43,7 @@ fn slot(address: usize) -> u32 {
 /// Opens two devices with the rings of `xsk-rs`.
 ///
 /// # Errors
-/// What the kernel refuses.
+/// Returns an error if the kernel refuses memory, a socket or the program.
 pub fn with_xsk_rs_rings(devices: [&str; 2]) -> Result<Exchange<Rx, Fill, Tx, Completion>, BenchError> {
     let settings = PortSettings::default();
     let Ports { ports, free, umem, .. } = Ports::open(&devices, &settings)?;
@@ -71,11 +72,10 @@ pub fn with_xsk_rs_rings(devices: [&str; 2]) -> Result<Exchange<Rx, Fill, Tx, Co
     Exchange::begin(interfaces, chunks)
 }
 
-/// The RX ring of a socket.
 pub struct Rx {
     queue: RxQueue,
     batch: Box<[FrameDesc; BATCH]>,
-    /// Descriptors in the batch that were released, and all of them.
+    /// Released descriptors at the start of the batch, of `received` in all.
     released: usize,
     received: usize,
 }
@@ -88,17 +88,18 @@ impl Rx {
 
 impl AsFd for Rx {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        // SAFETY: the socket is open as long as the queue is there, which is borrowed for as long.
+        // SAFETY: the socket is open as long as the queue exists, and the result borrows the queue.
         unsafe { BorrowedFd::borrow_raw(self.queue.fd().as_raw_fd()) }
     }
 }
 
 impl RxRing for Rx {
     #[inline]
-    #[allow(clippy::cast_possible_truncation)] // no more than a batch
+    #[allow(clippy::cast_possible_truncation)] // at most a batch
     fn available(&mut self) -> u32 {
         if self.released == self.received {
-            // SAFETY: what is in the batch was released; the descriptors that are written there leave the RX ring.
+            // SAFETY: all descriptors in the batch were released; the descriptors that are written there leave the RX
+            // ring.
             self.received = unsafe { self.queue.consume(&mut self.batch[..]) };
             self.released = 0;
         }
@@ -120,13 +121,12 @@ impl RxRing for Rx {
     }
 }
 
-/// The fill ring of a socket.
 pub struct Fill {
     queue: FillQueue,
-    /// A duplicate of the socket's.
+    /// Duplicate of the socket's file descriptor.
     socket: OwnedFd,
     batch: Vec<FrameDesc>,
-    /// The descriptors of all chunks, in order.
+    /// Descriptors of all chunks, in order.
     table: Rc<[FrameDesc]>,
 }
 
@@ -138,21 +138,20 @@ impl FillRing for Fill {
 
     #[inline]
     fn submit(&mut self) {
-        // SAFETY: the descriptors are of this memory; the loop has given the chunks away.
+        // SAFETY: the descriptors are of this memory; the loop gave up the chunks.
         if unsafe { self.queue.produce(&self.batch) } == 0 {
             return;
         }
         self.batch.clear();
         if self.queue.needs_wakeup() {
-            // What it says is whether there is something to read.
+            // The result only reports whether frames can be read.
             let _ = poll(&mut [PollFd::new(self.socket.as_fd(), PollFlags::POLLIN)], PollTimeout::ZERO);
         }
     }
 }
 
-/// The TX ring of a socket.
 pub struct Tx {
-    /// To say how much of the ring is free changes the queue.
+    /// In a cell, because `xsk-rs` needs `&mut` to count free entries.
     queue: RefCell<TxQueue>,
     entries: u32,
     batch: Vec<FrameDesc>,
@@ -164,7 +163,7 @@ impl TxRing for Tx {
     #[inline]
     fn push(&mut self, descriptor: Descriptor) {
         let mut chunk = self.table[descriptor.chunk as usize];
-        // SAFETY: the descriptor is of this memory; the loop has given the chunk away.
+        // SAFETY: the descriptor is of this memory; the loop gave up the chunk.
         unsafe { self.umem.data_mut(&mut chunk) }.cursor().set_pos(descriptor.len as usize);
         chunk.set_options(if descriptor.more { XDP_PKT_CONTD } else { 0 });
         self.batch.push(chunk);
@@ -172,7 +171,8 @@ impl TxRing for Tx {
 
     #[inline]
     fn submit(&mut self) {
-        // SAFETY: as above; the chunks come back by the completion ring before they are used again.
+        // SAFETY: the descriptors are of this memory; the loop gave up the chunks, and uses them again only after
+        // they return by the completion ring.
         if unsafe { self.queue.get_mut().produce(&self.batch) } > 0 {
             self.batch.clear();
         }
@@ -188,7 +188,7 @@ impl TxRing for Tx {
         self.queue.borrow().needs_wakeup()
     }
 
-    /// `xsk-rs` hides what came of a kick, unless it is an error that nobody expects.
+    /// Wakes the kernel. `xsk-rs` reports only unexpected errors.
     #[inline]
     fn kick(&mut self) -> Kick {
         match self.queue.get_mut().wakeup() {
@@ -198,7 +198,6 @@ impl TxRing for Tx {
     }
 }
 
-/// The completion ring of a socket.
 pub struct Completion {
     queue: CompQueue,
     batch: Box<[FrameDesc; BATCH]>,
@@ -212,11 +211,12 @@ impl Completion {
 
 impl CompletionRing for Completion {
     #[inline]
-    #[allow(clippy::cast_possible_truncation)] // no more than a ring has entries
+    #[allow(clippy::cast_possible_truncation)] // at most the entries of a ring
     fn completed(&mut self, mut each: impl FnMut(u32)) -> u32 {
         let mut all = 0;
         loop {
-            // SAFETY: what is in the batch was given on; the descriptors that are written there leave the completion ring.
+            // SAFETY: the descriptors in the batch were given on before; the descriptors written there leave the
+            // completion ring.
             let n = unsafe { self.queue.consume(&mut self.batch[..]) };
             self.batch[..n].iter().for_each(|chunk| each(slot(chunk.addr())));
             all += n as u32;

@@ -1,9 +1,9 @@
-//! Two understandings of AF_XDP on one wire: the crate `xsk-rs`, which has the rings of libxdp, at one end of a veth pair, and
-//! the rings of this crate at the other. What both take the kernel to promise is then not what one of them made up.
-//! Needs root, and says so where it is missing.
+//! Two implementations of AF_XDP on one veth pair: the crate `xsk-rs`, which has libxdp's rings, and xoff's rings.
 //!
-//! A kernel that copies frames, as it does at a veth, never asks to be told of chunks in a fill ring: what ours does where
-//! a driver asks for it is tested in `socket.rs`.
+//! The test shows that both read the kernel's interface identically. It needs root, and says so if it is missing.
+//!
+//! At a veth the kernel copies frames, and never requests a wakeup for the fill ring. Tests in `socket.rs` cover
+//! drivers that request it.
 
 #![deny(unsafe_code)]
 #![allow(clippy::unwrap_used)]
@@ -19,7 +19,7 @@ use xoff_xdp::{Port, PortDriver as _, PortOptions, ReceiveChunks, Rings, Store, 
 
 #[path = "../src/error.rs"]
 mod error;
-#[allow(unsafe_code)] // every call of `xsk-rs` that moves a descriptor is unsafe
+#[allow(unsafe_code)] // all `xsk-rs` calls that move a descriptor are unsafe
 #[path = "../src/ports.rs"]
 mod ports;
 #[allow(unsafe_code)]
@@ -34,18 +34,18 @@ const CHUNK_BYTES: u32 = 2048;
 /// Bytes of a chunk that XDP takes (XDP_PACKET_HEADROOM).
 const XDP_HEADROOM: u32 = 256;
 
-/// Frames under way at a time: fewer than any ring holds.
+/// Maximum frames in flight: fewer than any ring's entries.
 const BATCH: usize = 32;
 
-/// A wire with `xsk-rs` at one end, and our port at the other.
+/// A veth pair with `xsk-rs` at one end, and xoff's port at the other.
 struct Wire {
     lab: Lab,
     theirs: Ports,
     ours: Port,
     store: Store,
-    /// Frames that our port has received and not sent back.
+    /// Frames that xoff's port has received and not sent back.
     held: Vec<Frame>,
-    /// Buffers of a frame that has not come to them whole.
+    /// Buffers of a frame that `xsk-rs` has received in part.
     partial: Vec<u8>,
 }
 
@@ -81,7 +81,7 @@ impl Wire {
         Wire { lab, theirs, ours, store, held: Vec::new(), partial: Vec::new() }
     }
 
-    /// They put a frame on their TX ring.
+    /// Puts a frame on the TX ring of `xsk-rs`.
     fn they_send(&mut self, frame: &[u8]) {
         wait_for(|| {
             self.theirs.reap(0);
@@ -89,7 +89,7 @@ impl Wire {
         });
     }
 
-    /// They make the kernel send all that they have put there.
+    /// Makes the kernel send all frames on the TX ring of `xsk-rs`.
     fn they_kick(&mut self) {
         wait_for(|| {
             self.theirs.kick(0).unwrap();
@@ -97,7 +97,7 @@ impl Wire {
         });
     }
 
-    /// We receive until so many frames are held.
+    /// Receives at xoff's port until it holds `frames` frames.
     fn we_hold(&mut self, frames: usize) {
         wait_for(|| {
             self.ours.receive(&mut self.store, 64, |_, frame| self.held.push(frame));
@@ -105,20 +105,20 @@ impl Wire {
         });
     }
 
-    /// We put a frame of our own on our TX ring.
+    /// Puts a new frame on the TX ring of xoff's port.
     fn we_send(&mut self, bytes: &[u8]) {
         let frame = self.store.make(bytes).unwrap();
         self.ours.send(&mut self.store, frame).expect("a ring with room for it");
     }
 
-    /// We put all that is held on our TX ring.
+    /// Puts all held frames on the TX ring of xoff's port.
     fn we_send_back(&mut self) {
         for frame in self.held.drain(..) {
             self.ours.send(&mut self.store, frame).expect("a ring with room for all");
         }
     }
 
-    /// We make the kernel send all that we have put there, and take it back.
+    /// Makes the kernel send all frames on xoff's TX ring, and frees them.
     fn we_flush(&mut self) {
         wait_for(|| {
             self.ours.flush();
@@ -134,7 +134,7 @@ impl Wire {
         frame
     }
 
-    /// What they send goes round, and comes back as it was, in order.
+    /// Sends frames from `xsk-rs` to xoff and back, and checks that they return unchanged and in order.
     fn goes_round(&mut self, frames: &[Vec<u8>]) {
         for batch in frames.chunks(BATCH) {
             batch.iter().for_each(|frame| self.they_send(frame));
@@ -156,20 +156,20 @@ impl Wire {
         }
     }
 
-    /// Frames that their socket has dropped, and those of them that found the fill ring empty.
+    /// Returns the frames that the socket of `xsk-rs` dropped, and those dropped for an empty fill ring.
     fn they_lost(&self) -> [u64; 2] {
         let counted = self.theirs.ports[0].rx.fd().xdp_statistics().unwrap();
         let other = counted.rx_ring_full() + counted.rx_invalid_descs() + counted.tx_invalid_descs();
         [counted.rx_dropped() + other, counted.rx_fill_ring_empty_descs()]
     }
 
-    /// The same of ours.
+    /// Returns the frames that xoff's socket dropped, and those dropped for an empty fill ring.
     fn we_lost(&self) -> [u64; 2] {
         let counted = self.ours.monitor().xdp_statistics().unwrap();
         [counted.lost(), counted.rx_fill_ring_empty]
     }
 
-    /// Frames that the devices, theirs and ours, have sent.
+    /// Returns the sent frames of both devices: `xsk-rs`, xoff.
     fn sent(&self) -> [u64; 2] {
         let sent = |name| {
             let device = self.lab.devices().iter().find(|device| device.name() == name).unwrap();
@@ -190,7 +190,7 @@ fn wait_for<T>(mut ready: impl FnMut() -> Option<T>) -> T {
     }
 }
 
-/// A frame of `len` bytes that differs from those of other numbers.
+/// Builds a frame of `len` bytes whose bytes depend on `number`.
 fn frame(number: usize, len: usize) -> Vec<u8> {
     let mut frame = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 0x88, 0xb5];
     frame.extend((frame.len()..len).map(|at| (7 * number + at % 251).to_le_bytes()[0]));
@@ -229,11 +229,11 @@ fn their_headroom_bounds_frames_to_the_byte_and_changes_none_that_fits() {
 #[test]
 fn frames_of_several_buffers_are_whole_where_each_end_cuts_them_elsewhere() {
     const BUFFERS: usize = 6;
-    // 1664 bytes a buffer at theirs, 1792 at ours.
+    // Buffers hold 1664 bytes at `xsk-rs`, and 1792 at xoff.
     let mut wire = Wire::new(9000, 128, BUFFERS);
     let lens = [60, 1664, 1665, 1792, 1793, 3328, 3329, 3584, 3585, 8042, 9014];
     for round in 0..8 {
-        // One at a time: six buffers each, and both ends hold a few hundred.
+        // One frame at a time: each takes six buffers, and both ends have a few hundred.
         lens.iter().zip(round..).for_each(|(&len, n)| wire.goes_round(&[frame(n, len)]));
     }
     wire.assert_nothing_lost();
@@ -264,7 +264,7 @@ fn who_has_run_out_of_chunks_counts_what_is_lost_and_goes_on_once_refilled() {
     let mut wire = Wire::new(1500, 0, 1);
     let ring = RING as usize;
     let all: Vec<_> = (0..ring + MORE).map(|n| frame(n, 60 + n)).collect();
-    // We do not look while they send.
+    // xoff's port does not receive meanwhile.
     all.iter().for_each(|frame| {
         wire.they_send(frame);
         wire.they_kick();
@@ -272,7 +272,7 @@ fn who_has_run_out_of_chunks_counts_what_is_lost_and_goes_on_once_refilled() {
     wait_for(|| (wire.we_lost() == lost).then_some(()));
     wire.we_hold(ring);
     assert_eq!(wire.held.len(), ring);
-    // They do not look while we send; first the whole ring, and then what is too much.
+    // `xsk-rs` does not receive meanwhile: first frames that fill its ring, then more.
     wire.we_send_back();
     wire.we_flush();
     for frame in &all[..MORE] {
