@@ -1,7 +1,7 @@
-//! Frames that a port lost without its switch having seen them, each counted once.
+//! Frames that a port lost before or after its switch had them, each counted once.
 //!
-//! One frame may be in several counters. What moves on Linux 6.18, tried with a switch that is stopped, a frame too long and a
-//! queue without a socket (`wire/unseen.rs`):
+//! One frame may be in several counters. The table is from tests on Linux 6.18 with a stopped switch, a frame that is
+//! too long, and a queue without a socket (`wire/unseen.rs`):
 //!
 //! | loss | counters of the socket | of the XDP program | of the device, veth natively | of the device in generic mode |
 //! |---|---|---|---|---|
@@ -11,8 +11,8 @@
 //! | longer than a chunk | | `rx_too_long`, which is no loss | | |
 //! | dropped on transmit | `tx_dropped` | | `tx_dropped` | `tx_dropped` |
 //!
-//! So a socket's losses are `rx_dropped` and `rx_ring_full`. Whether the device counts them again depends on the driver; where that is
-//! not known the larger of two counters counts, and there may be more.
+//! A socket's losses are therefore `rx_dropped` and `rx_ring_full`. The driver determines whether the device counts
+//! them again. For an unknown driver the larger of two counters counts, and the real loss may be higher.
 
 use crate::driver::Driver;
 use crate::monitor::XdpStatistics;
@@ -21,21 +21,22 @@ use crate::reading::DeviceDrops;
 /// Drops of sockets and XDP program that a driver repeats in the device's `rx_dropped`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Overlap {
-    /// None of them.
+    /// No drops.
     None,
-    /// Those that sockets drop.
+    /// Drops of sockets.
     Sockets,
-    /// These, and those that the program drops.
+    /// Drops of sockets and of the XDP program.
     SocketsAndProgram,
-    /// Nobody has tried.
+    /// Unknown: nobody has tested this driver.
     Unknown,
 }
 
-/// Drivers in native mode, as their sources have it. In generic mode no driver sees what becomes of a frame.
+/// Drivers in native mode, according to their sources. In generic mode no driver counts drops of sockets or of the
+/// program.
 const NATIVE: [(&str, Overlap); 2] = [("veth", Overlap::Sockets), ("virtio_net", Overlap::SocketsAndProgram)];
 
 impl Overlap {
-    /// That of a driver.
+    /// Returns the overlap of a driver.
     #[must_use]
     pub fn of(driver: &Driver, is_native: bool) -> Overlap {
         if !is_native {
@@ -46,25 +47,26 @@ impl Overlap {
     }
 }
 
-/// Frames lost unseen.
+/// Frames that the switch did not lose itself, by kind of loss.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Losses {
-    /// The XDP program has seen them: what sockets dropped, or was of a queue without a socket.
+    /// Frames that the XDP program counted on arrival: dropped by sockets, or received by a queue without a socket.
     pub behind_program: u64,
-    /// Received frames with an invalid layout. The XDP program counted them on arrival, before their time in the RX ring.
+    /// Received frames with an invalid layout. The XDP program counted them on arrival, before their time in the RX
+    /// ring.
     pub malformed: u64,
-    /// They came to the device, and not to the program.
+    /// Frames that the device lost before the XDP program.
     pub before_program: u64,
-    /// The switch had sent them.
+    /// Frames that were lost after the switch had sent them.
     pub sent: u64,
     /// Frames in the device's `rx_dropped` that may repeat `behind_program`: this driver's counters were not tested.
     pub ambiguous: u64,
-    /// Two counters may have the same frames or others: there may be more than so many.
+    /// Whether the loss may be higher, because two counters may count the same frames or different ones.
     pub at_least: bool,
 }
 
 impl Losses {
-    /// What these counters say together.
+    /// Combines the counters of sockets, program and device.
     #[must_use]
     pub fn of(xdp: &XdpStatistics, device: &DeviceDrops, overlap: Overlap) -> Losses {
         let again = match overlap {
@@ -80,20 +82,20 @@ impl Losses {
             behind_program: xdp.rx_lost() - xdp.rx_malformed,
             malformed: xdp.rx_malformed,
             before_program: dropped + device.rx_errors + device.rx_missed + device.rx_passed,
-            // Whatever the kernel drops of what a socket sends, the device counts.
+            // The device counts all frames that the kernel drops when a socket sends.
             sent: xdp.tx_dropped.max(device.tx_dropped) + device.tx_errors + xdp.tx_invalid,
             ambiguous,
             at_least: ambiguous > 0 || xdp.tx_dropped > device.tx_dropped && device.tx_dropped > 0,
         }
     }
 
-    /// All of them.
+    /// Returns the sum of all kinds.
     #[must_use]
     pub const fn total(&self) -> u64 {
         self.behind_program + self.malformed + self.before_program + self.sent
     }
 
-    /// These and those of another device that the port had.
+    /// Adds the losses of another device that the port had.
     #[must_use]
     pub const fn and(self, other: Losses) -> Losses {
         Losses {
@@ -106,7 +108,8 @@ impl Losses {
         }
     }
 
-    /// Returns the maximum of each kind. Sockets and device are read one after the other, so that a later reading can appear smaller.
+    /// Returns the maximum of each kind. Sockets and device are read one after the other, so that a later reading can
+    /// appear smaller.
     #[must_use]
     pub fn max(self, other: Losses) -> Losses {
         Losses {
@@ -119,7 +122,7 @@ impl Losses {
         }
     }
 
-    /// Replaces the kinds that were received by those of `before`.
+    /// Replaces the kinds of received frames by those of `before`.
     #[must_use]
     pub const fn but_received(self, before: Losses) -> Losses {
         Losses { sent: self.sent, ..before }

@@ -1,23 +1,23 @@
-//! Memory from mmap, given back when it is dropped.
+//! Memory from mmap, unmapped on drop.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr::{self, NonNull};
 
-/// Some mapped memory, readable and writable.
+/// Mapped memory, readable and writable.
 #[derive(Debug)]
 pub(crate) struct Mapping {
     start: NonNull<u8>,
     bytes: usize,
 }
 
-// SAFETY: the memory belongs to no thread; what is done with it is the business of those who ask `at`.
+// SAFETY: the memory belongs to no thread; the callers of `at` are responsible for accesses.
 unsafe impl Send for Mapping {}
-// SAFETY: as above; `&Mapping` gives away addresses, not access.
+// SAFETY: as for `Send`; `&Mapping` gives away addresses, not access.
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    /// Zeros of the process's own. What comes to stand there is strangers' frames, and in no core dump.
+    /// Maps private memory, filled with zeros. Core dumps exclude it, because it will contain other people's frames.
     pub(crate) fn anonymous(bytes: usize) -> io::Result<Mapping> {
         let memory = map(bytes, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1, 0)?;
         // SAFETY: all of it was just mapped; the advice changes no byte.
@@ -27,8 +27,8 @@ impl Mapping {
         }
     }
 
-    /// Zeros of the process's own, each page of them touched, and kept in memory where the process may do that: nobody waits for a page
-    /// later.
+    /// Maps private memory, touches each page, and locks it if the process may, so that later accesses wait for no
+    /// page.
     pub(crate) fn resident(bytes: usize) -> io::Result<Mapping> {
         const PAGE: usize = 4096;
         let memory = Mapping::anonymous(bytes)?;
@@ -36,25 +36,26 @@ impl Mapping {
             // SAFETY: inside the mapping, which nobody else has yet.
             unsafe { memory.at::<u8>(offset, 1).write_volatile(0) };
         }
-        // SAFETY: all of it was just mapped. Refused beyond the limit of locked memory without CAP_IPC_LOCK: then it may be swapped out.
+        // SAFETY: all of it was just mapped. Beyond the limit of locked memory the call fails without CAP_IPC_LOCK;
+        // then the pages may be swapped out.
         let _ = unsafe { libc::mlock(memory.start.as_ptr().cast(), bytes) };
         Ok(memory)
     }
 
-    /// What an AF_XDP socket has at `offset`. It stays as it is when the socket is closed.
+    /// Maps memory of an AF_XDP socket at `offset`. The mapping outlives the socket.
     pub(crate) fn of_socket(socket: BorrowedFd<'_>, offset: i64, bytes: usize) -> io::Result<Mapping> {
         map(bytes, libc::MAP_SHARED | libc::MAP_POPULATE, socket.as_raw_fd(), offset)
     }
 
-    /// Where it is, and how many bytes long, for the kernel.
+    /// Returns the address and the number of bytes, for the kernel.
     pub(crate) fn place(&self) -> (u64, u64) {
         (self.start.addr().get() as u64, self.bytes as u64)
     }
 
-    /// The address of `count` values of type `T`, `offset` bytes from the start.
+    /// Returns the address of `count` values of type `T`, `offset` bytes from the start.
     ///
     /// # Panics
-    /// Where they would not be inside, or not be aligned.
+    /// Panics if the values are not inside the mapping, or not aligned.
     pub(crate) fn at<T>(&self, offset: usize, count: usize) -> NonNull<T> {
         let end = count.checked_mul(size_of::<T>()).and_then(|bytes| bytes.checked_add(offset));
         assert!(end.is_some_and(|end| end <= self.bytes), "{count} values at {offset} of {}", self.bytes);
@@ -66,7 +67,7 @@ impl Mapping {
 }
 
 fn map(bytes: usize, flags: libc::c_int, file: libc::c_int, offset: i64) -> io::Result<Mapping> {
-    // SAFETY: the system chooses where, so that nothing that exists is mapped over.
+    // SAFETY: the system chooses the address, so that no existing mapping is replaced.
     let start = unsafe {
         libc::mmap(ptr::null_mut(), bytes, libc::PROT_READ | libc::PROT_WRITE, flags, file, offset)
     };
@@ -79,7 +80,7 @@ fn map(bytes: usize, flags: libc::c_int, file: libc::c_int, offset: i64) -> io::
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: mapped by `map` with this size; whoever uses an address of it keeps the mapping.
+        // SAFETY: mapped by `map` with this size; every user of its addresses keeps the mapping.
         unsafe { libc::munmap(self.start.as_ptr().cast(), self.bytes) };
     }
 }

@@ -1,5 +1,6 @@
-//! What a port's sockets and device have lost, for whoever asks: by system calls on descriptors of
-//! its own, without the worker that owns the port.
+//! Loss counters and state of a port's sockets and device.
+//!
+//! The monitor makes system calls on its own file descriptors, so it does not need the worker of the port.
 
 use std::fmt;
 use std::io;
@@ -16,43 +17,43 @@ use crate::reading::{DeviceDrops, Reader, Reading};
 use crate::sys::{self, Ethtool};
 use crate::transmit::FailedKicks;
 
-/// What the kernel and the sockets of a port lost, added up over its queues, since it was opened.
+/// Frames lost by the kernel and the sockets of a port since it was opened, as sums over its queues.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct XdpStatistics {
-    /// Dropped for want of a chunk in the fill ring, or for other reasons.
+    /// Frames dropped because the fill ring was empty, or for other reasons.
     pub rx_dropped: u64,
-    /// The RX ring was full.
+    /// Frames dropped because the RX ring was full.
     pub rx_ring_full: u64,
-    /// The fill ring was empty; such a frame is in `rx_dropped`, too.
+    /// Frames dropped because the fill ring was empty; also in `rx_dropped`.
     pub rx_fill_ring_empty: u64,
-    /// The kernel found an invalid chunk in the fill ring, and took the next one.
+    /// Invalid chunks in the fill ring; the kernel skipped them.
     pub rx_invalid: u64,
-    /// Frames came in by a queue without a socket.
+    /// Frames received by a queue without a socket.
     pub rx_unclaimed: u64,
-    /// Frames were longer than a chunk, and so than any port's MTU: filtered, not lost.
+    /// Frames longer than a chunk, and therefore than any port's MTU: filtered, not lost.
     #[serde(default)]
     pub rx_too_long: u64,
-    /// Frames that the machine's own stack wanted to send on the port, and was not let: no loss.
+    /// Frames from the machine's own network stack that the switch did not let out of the port: not a loss.
     #[serde(default)]
     pub tx_held_back: u64,
-    /// The kernel laid a frame out otherwise than it promises.
+    /// Received frames with an invalid layout in their chunks; dropped.
     pub rx_malformed: u64,
-    /// The kernel found an invalid descriptor in the TX ring.
+    /// Invalid descriptors in the TX ring.
     pub tx_invalid: u64,
-    /// The kernel dropped a frame that it should have sent, and completed it.
+    /// Frames that the kernel dropped instead of sending, and completed.
     pub tx_dropped: u64,
-    /// Times that the kernel refused to send for a reason that xoff does not know; the frames wait on.
+    /// Failed attempts to make the kernel send, with an error that xoff does not expect; the frames stay queued.
     #[serde(default)]
     pub tx_failed_kicks: u64,
-    /// The error number (errno) of the last of them; zero: none yet.
+    /// Error number (errno) of the last of these failures; 0: no failure.
     #[serde(default)]
     pub tx_failed_errno: u64,
-    /// How often the kernel looked for a frame to send, and there was none: no loss.
+    /// Times that the kernel found the TX ring empty: not a loss.
     pub tx_ring_empty: u64,
 }
 
 impl XdpStatistics {
-    /// These and those of sockets that the port had before.
+    /// Adds the statistics of earlier sockets of the port.
     #[must_use]
     pub const fn and(self, before: XdpStatistics) -> XdpStatistics {
         let errno = if self.tx_failed_errno == 0 { before.tx_failed_errno } else { self.tx_failed_errno };
@@ -88,7 +89,7 @@ impl XdpStatistics {
         }
     }
 
-    /// All that tell of a dropped frame, by name.
+    /// Returns all counters of dropped frames, by name.
     #[must_use]
     pub const fn drops(&self) -> [(&'static str, u64); 9] {
         [
@@ -104,85 +105,88 @@ impl XdpStatistics {
         ]
     }
 
-    /// Frames lost, for whatever reason, each counted once: one that finds the fill ring empty is in `rx_dropped`, too.
+    /// Returns the number of lost frames, each counted once: a frame that finds the fill ring empty is in
+    /// `rx_dropped`, too.
     #[must_use]
     pub fn lost(&self) -> u64 {
         self.rx_lost() + self.tx_invalid + self.tx_dropped
     }
 
-    /// The same of those that came in: the XDP program has seen each of them.
+    /// Returns the number of lost received frames. The XDP program has counted each of them on arrival.
     #[must_use]
     pub const fn rx_lost(&self) -> u64 {
         self.rx_by_sockets() + self.rx_invalid + self.rx_unclaimed + self.rx_malformed
     }
 
-    /// Those that sockets dropped. An invalid chunk of the fill ring costs no frame, and can only be a fault of xoff.
+    /// Returns the number of frames that sockets dropped. An invalid chunk in the fill ring costs no frame, and
+    /// indicates a bug of xoff.
     pub(crate) const fn rx_by_sockets(&self) -> u64 {
         self.rx_dropped + self.rx_ring_full
     }
 }
 
-/// The counters of a device cannot be read.
+/// Error from reading the counters of a device.
 #[derive(Debug, thiserror::Error)]
 #[error("its drop counters cannot be read: {why}")]
 pub struct Unread {
-    /// What they said when they were read last: there may be more by now.
+    /// Counters of the last successful reading. The current ones may be higher.
     pub last: DeviceDrops,
-    /// Why not.
+    /// Error of the reading.
     pub why: io::Error,
 }
 
-/// What a look at a port's device finds.
+/// State of a port's device.
 #[derive(Debug)]
 pub enum Look {
-    /// The device is gone for the port's sockets, whatever else has its name or its index.
+    /// The device is gone for the port's sockets. Another one may have its name or index.
     Gone,
-    /// It is there, and this is the place of the port's XDP program.
+    /// The device exists; the value is the place of the port's XDP program.
     There(Place),
-    /// The kernel does not say.
+    /// The kernel does not answer.
     Unknown(io::Error),
 }
 
-/// What a port's sockets and device tell without their worker's help: by system calls on file
-/// descriptors that the control thread may use at any time.
+/// Counters and state of a port's sockets and device, without its worker's help.
+///
+/// The methods make system calls on file descriptors that the control thread may use at any time.
 pub trait PortDriver: Send + Sync {
-    /// XDP statistics, all sockets of the port added up.
+    /// Returns the XDP statistics, as sums over the port's sockets.
     ///
     /// # Errors
-    /// What the system says.
+    /// Returns the error of the system.
     fn xdp_statistics(&self) -> io::Result<XdpStatistics>;
 
-    /// The device's own counters of frames that it dropped, since the switch was started.
+    /// Returns the device's own counters of lost frames since the start of the switch.
     ///
     /// # Errors
-    /// [`Unread`], with what they were before.
+    /// Returns [`Unread`] with the counters of the last reading.
     fn device_drops(&self) -> Result<DeviceDrops, Unread>;
 
-    /// Looks at the device, and remembers what it counted.
+    /// Reads the state of the device, and records its counters.
     fn look(&self) -> Look;
 
-    /// Frames that the XDP program has seen since the port was opened.
+    /// Returns the frames that the XDP program has received since the port was opened.
     ///
     /// # Errors
-    /// What the system says.
+    /// Returns the error of the system.
     fn arrivals(&self) -> io::Result<Arrivals> {
         Ok(Arrivals::default())
     }
 
-    /// Receive queues that the device had when the port was opened.
+    /// Returns the number of receive queues when the port was opened.
     fn queues_at_open(&self) -> u32 {
         1
     }
 
-    /// Receive queues that the device has now; `None` where its driver does not say.
+    /// Returns the current number of receive queues, or `None` if the driver does not report it.
     fn queues_now(&self) -> Option<u32> {
         None
     }
 
-    /// Puts the XDP program back, where none is. To be called in the network namespace of the port.
+    /// Attaches the XDP program again if there is none. Call it in the network namespace of the port.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// Returns the error of the kernel.
     fn attach_again(&self) -> Result<(), EbpfError>;
 }
 
@@ -192,27 +196,29 @@ impl fmt::Debug for dyn PortDriver {
     }
 }
 
-/// How frames come to the sockets of a port.
+/// Path of frames to the sockets of a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SocketMemory {
-    /// The kernel copies each of them into a chunk.
+    /// The kernel copies each frame into a chunk.
     Copied,
-    /// The driver has the NIC write them into chunks.
+    /// The NIC writes frames into chunks (zero copy).
     Shared,
 }
 
 impl SocketMemory {
-    /// Frames that were lost because there was no chunk for them. A driver that shares the memory asks ahead, for frames to
-    /// come: where there is no chunk for it, it loses nothing, and what it lacks in the end the device counts itself.
+    /// Returns the number of frames lost for lack of a chunk.
+    ///
+    /// A driver with zero copy takes chunks ahead of frames. It loses no frame when it finds no chunk, and the device
+    /// itself counts frames that it cannot receive later.
     fn frames_without_chunk(self, socket: &xdp::XdpStatistics) -> u64 {
         match self {
-            SocketMemory::Copied => socket.rx_fill_ring_empty_descs.unwrap_or(0), // there since Linux 5.9
+            SocketMemory::Copied => socket.rx_fill_ring_empty_descs.unwrap_or(0), // exists since Linux 5.9
             SocketMemory::Shared => 0,
         }
     }
 }
 
-/// Answers for one port.
+/// Monitor of one port.
 #[derive(Debug)]
 pub struct Monitor {
     device: Reader,
@@ -233,17 +239,17 @@ pub struct Monitor {
     failed_kicks: Arc<FailedKicks>,
 }
 
-/// A device's counters, as far as they are known.
+/// Counters of a device, as far as known.
 #[derive(Debug)]
 struct Counted {
     at_start: DeviceDrops,
-    /// Since then, when they were read last.
+    /// Drops since the start, from the last reading.
     last: DeviceDrops,
-    /// They were set back by somebody: what they say since is too little.
+    /// Whether somebody has reset the counters, so that later values are too low.
     set_back: bool,
 }
 
-/// Frames that came when the port had no chunk yet, by the counters of its sockets that they are in.
+/// Frames that sockets dropped before the port had chunks, by counter.
 #[derive(Clone, Copy, Debug, Default)]
 struct Early {
     rx_dropped: u64,
@@ -285,7 +291,7 @@ impl Counted {
 }
 
 impl Monitor {
-    /// Of the port on the device of that index in the namespace of the calling thread.
+    /// Creates the monitor of the port on the device of that index in the namespace of the calling thread.
     pub(crate) fn new(
         (ifindex, queues_at_open): (i32, u32),
         (sockets, memory): (&[BorrowedFd<'_>], SocketMemory),
@@ -314,27 +320,31 @@ impl Monitor {
         })
     }
 
-    /// The sockets have had chunks before anything could come.
+    /// Records that the sockets had chunks before any frame could arrive.
     pub(crate) fn had_chunks(&self) {
-        let _ = self.early.set(Early::default()); // it is the first to say so
+        let _ = self.early.set(Early::default()); // the first call sets it
     }
 
-    /// Starts the count of losses of the sockets: they have chunks now, and what they dropped before came before the port had anybody. An
-    /// unreadable counter counts from zero. For the thread that owns the port: it reads socket options only, which takes no privilege and
-    /// waits for nobody.
+    /// Starts counting losses of the sockets, which have chunks now. Earlier drops do not count, because the port had
+    /// no user then.
+    ///
+    /// An unreadable counter counts from zero. The thread that owns the port calls this: reading socket options needs
+    /// no privilege and does not block.
     pub(crate) fn has_chunks(&self) {
         let before = self.of_sockets().map(|sum| Early::all_of(&sum));
-        let _ = self.early.set(before.unwrap_or_default()); // it is the first to say so
+        let _ = self.early.set(before.unwrap_or_default()); // the first call sets it
     }
 
-    /// Starts the count of losses of program and device; an unreadable counter counts from zero. The kernel may take its time to answer.
+    /// Starts counting losses of program and device; an unreadable counter counts from zero. The kernel may answer
+    /// slowly.
     pub fn begin(&self) {
         if let Ok(sum) = self.since_open() {
             let XdpStatistics { rx_unclaimed, rx_too_long, .. } = sum;
             let _ = self.early_program.set(EarlyProgram { rx_unclaimed, rx_too_long }); // a port begins once
         }
-        // Some drivers count drops of sockets and program in the device, too. Those since the start of their own count have to stay in the
-        // device's, or they would later hide as many drops of the device alone. Read first, they are no more than the device has of them.
+        // Some drivers count drops of sockets and program in the device, too. Drops since the start of the sockets'
+        // and program's counts have to stay in the device's count. Otherwise they would later hide as many drops of
+        // the device alone. Read first, they are at most the device's count.
         let counted_twice =
             self.xdp_statistics().map_or(0, |xdp| xdp.rx_by_sockets() + xdp.rx_unclaimed + xdp.rx_too_long);
         let mut counted = self.counted();
@@ -345,18 +355,18 @@ impl Monitor {
         }
     }
 
-    /// To be called before anything is read that it is compared with: what is read later is not less.
+    /// Locks the device's counters. Lock before any reading for a comparison, so that later readings are not lower.
     fn counted(&self) -> MutexGuard<'_, Counted> {
         self.counted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Where the device has gone the kernel has unbound the sockets, for good, one after the other: the port is given up
-    /// when it has done with the last. A device that has its index since is another one.
+    /// Returns whether the device is gone. When a device goes, the kernel unbinds its sockets one by one, for good.
+    /// The result is true after the last. A later device of the same index is a different one.
     pub(crate) fn is_gone(&self) -> bool {
         self.sockets.iter().all(|socket| sys::is_unbound(socket.as_fd()))
     }
 
-    /// What the device says, `None` where it is gone, and what it has counted by that.
+    /// Reads the device (`None`: gone) and updates its drop counters.
     fn read(&self) -> (Option<io::Result<Reading>>, Result<DeviceDrops, Unread>) {
         let mut counted = self.counted();
         let reading = self.device.read();
@@ -370,7 +380,7 @@ impl Monitor {
         (Some(reading), drops)
     }
 
-    /// What the sockets and the program say, with what was dropped before the port had chunks.
+    /// Reads the counters of sockets and program since the port was opened.
     fn since_open(&self) -> io::Result<XdpStatistics> {
         let sum = XdpStatistics {
             rx_unclaimed: self.program_drops.unclaimed().map_err(io::Error::other)?,
@@ -402,7 +412,7 @@ impl Monitor {
 
 impl PortDriver for Monitor {
     fn xdp_statistics(&self) -> io::Result<XdpStatistics> {
-        // Before the sum, which is not less then.
+        // Read before the sum, so that the sum is not lower.
         let (early, program) = (self.early.get(), self.early_program.get().copied().unwrap_or_default());
         let sum = self.since_open()?;
         let early = early.copied().unwrap_or(Early::all_of(&sum));

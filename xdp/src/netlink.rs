@@ -1,5 +1,4 @@
-//! What the kernel's netlink knows and does about a device: its facts, its counters, up and down, its queueing
-//! discipline.
+//! Netlink requests about a device: properties, counters, up and down, queueing discipline.
 
 use std::io;
 use std::net::IpAddr;
@@ -16,45 +15,45 @@ use xoff_netlink::tc::{Handle, Node, Place, Qdisc};
 use xoff_netlink::{Conversation, link_at, link_named, set_up};
 use xoff_wire::units::MacAddr;
 
-/// The queueing discipline that says busy instead of dropping.
+/// The queueing discipline that reports busy instead of dropping.
 const PFIFO: &str = "pfifo";
 
-/// A device as the kernel shows it.
+/// Properties of a device.
 #[derive(Clone, Debug)]
 pub(crate) struct Link {
     pub(crate) ifindex: i32,
     pub(crate) name: String,
     pub(crate) mac: MacAddr,
-    /// The address that its hardware has; zero of a device that has none (a veth).
+    /// Address of the hardware; zero for a device without one (a veth).
     pub(crate) permanent_address: MacAddr,
     pub(crate) mtu: u32,
     pub(crate) up: bool,
-    /// Up, and what is at the other end is there, too.
+    /// Whether the device is up and the other end of its link is, too.
     pub(crate) carrier: bool,
     pub(crate) qdisc: String,
-    /// Most frames of one superframe.
+    /// Maximum frames in one superframe.
     pub(crate) gso_max_segs: u32,
-    /// Id of the XDP program that it runs.
+    /// ID of the attached XDP program.
     pub(crate) program: Option<u32>,
-    /// How the kernel makes IPv6 addresses of its own there; `None` where it speaks no IPv6.
+    /// Mode of IPv6 address generation; `None` without IPv6.
     pub(crate) own_addresses: Option<OwnAddresses>,
     pub(crate) loopback: bool,
-    /// Index of the bridge, the bond or the like that it belongs to.
+    /// Index of the bridge, bond or similar that the device belongs to.
     pub(crate) master: Option<u32>,
-    /// Of a device that is none of hardware: `bridge`, `veth`.
+    /// Kind of a virtual device: `bridge`, `veth`.
     pub(crate) kind: Option<String>,
 }
 
-/// How the kernel makes IPv6 addresses of its own for a device (`addrgenmode`), by its number.
+/// Mode of the kernel's IPv6 address generation for a device (`addrgenmode`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct OwnAddresses(u8);
 
 impl OwnAddresses {
-    /// Not at all.
+    /// No address generation.
     pub(crate) const NONE: OwnAddresses = OwnAddresses(1);
 }
 
-/// A conversation with the kernel, about one network namespace: that of the thread that opened it.
+/// Netlink socket for the network namespace of the thread that opened it.
 #[derive(Debug)]
 pub(crate) struct Netlink(Mutex<Conversation>);
 
@@ -67,17 +66,17 @@ impl Netlink {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// `None`: there is no such device.
+    /// Returns the properties of a device, or `None` if there is no such device.
     pub(crate) fn link(&self, device: &str) -> io::Result<Option<Link>> {
         Ok(self.read(link_named(device))?.map(|link| read(&link)))
     }
 
-    /// The same by its index, whatever its name is by now.
+    /// Returns the properties of the device with this index, under any name.
     pub(crate) fn link_at(&self, ifindex: i32) -> io::Result<Option<Link>> {
         Ok(self.read(link_at(ifindex.cast_unsigned()))?.map(|link| read(&link)))
     }
 
-    /// The kernel's message about a device; `None`: there is no such device.
+    /// Returns the kernel's message about a device, or `None` if there is no such device.
     pub(crate) fn read(&self, link: LinkMessage) -> io::Result<Option<LinkMessage>> {
         self.kernel().link(link)
     }
@@ -86,7 +85,7 @@ impl Netlink {
         self.kernel().set_link(set_up(link_at(ifindex.cast_unsigned()), up))
     }
 
-    /// From now on; what the kernel has made before stays.
+    /// Sets the mode of later address generation; existing addresses stay.
     pub(crate) fn set_own_addresses(&self, ifindex: i32, mode: OwnAddresses) -> io::Result<()> {
         let mode = AfSpecInet6::AddrGenMode(In6AddrGenMode::from(mode.0));
         self.set(ifindex, LinkAttribute::AfSpecUnspec(vec![AfSpecUnspec::Inet6(vec![mode])]))
@@ -102,7 +101,7 @@ impl Netlink {
         self.kernel().set_link(link)
     }
 
-    /// Addresses of the device, but for those that are its own in IPv6 (link-local ones).
+    /// Returns the addresses of the device, without IPv6 link-local ones.
     pub(crate) fn addresses(&self, ifindex: i32) -> io::Result<Vec<IpAddr>> {
         let mut addresses = Vec::new();
         let all = RouteNetlinkMessage::GetAddress(AddressMessage::default());
@@ -117,7 +116,7 @@ impl Netlink {
         Ok(addresses)
     }
 
-    /// Default routes by the device: whether there is one that somebody made, and whether there is one that a router has advertised.
+    /// Returns the kinds of default routes that use the device.
     pub(crate) fn default_routes(&self, ifindex: i32) -> io::Result<DefaultRoutes> {
         let mut found = DefaultRoutes::default();
         self.kernel().routes(|route| match route.header.protocol {
@@ -128,41 +127,41 @@ impl Netlink {
         Ok(found)
     }
 
-    /// Puts a pfifo on a device that has no queueing discipline. `major`: of its handle; 0: the kernel's choice.
+    /// Adds a pfifo to a device without a queueing discipline. `major` is the major number of its handle; 0: the
+    /// kernel's choice.
     pub(crate) fn add_pfifo(&self, ifindex: i32, major: u16) -> io::Result<()> {
         let pfifo = Qdisc::Other { kind: PFIFO.to_owned(), options: Vec::new() };
         let mut request = pfifo.add(Place { handle: Handle::new(major, 0), ..root(ifindex) });
         Ok(self.kernel().send(&mut request)?)
     }
 
-    /// Gives the device a clsact, where filters are.
+    /// Adds a clsact, which holds filters.
     pub(crate) fn add_clsact(&self, ifindex: i32) -> io::Result<()> {
         Ok(self.kernel().send(&mut Qdisc::Clsact.add(clsact(ifindex)))?)
     }
 
-    /// Takes the clsact away, with all filters.
+    /// Removes the clsact with all its filters.
     pub(crate) fn remove_clsact(&self, ifindex: i32) -> io::Result<()> {
         Ok(self.kernel().send(&mut Qdisc::delete(clsact(ifindex)))?)
     }
 
-    /// The filters at one place of a device.
+    /// Returns the filters at one place of a device.
     pub(crate) fn filters(&self, ifindex: i32, parent: Handle) -> io::Result<Vec<Node>> {
         Ok(self.kernel().filters(ifindex, parent)?)
     }
 
-    /// Whether the device has a pfifo with that major number.
+    /// Returns whether the device has a pfifo with that major number.
     pub(crate) fn has_pfifo(&self, ifindex: i32, major: u16) -> io::Result<bool> {
         let qdiscs = self.kernel().qdiscs(ifindex)?;
         Ok(qdiscs.iter().any(|qdisc| qdisc.kind == PFIFO && qdisc.handle.major() == major))
     }
 
-    /// Whether the device has a clsact.
     pub(crate) fn has_clsact(&self, ifindex: i32) -> io::Result<bool> {
         let qdiscs = self.kernel().qdiscs(ifindex)?;
         Ok(qdiscs.iter().any(|qdisc| qdisc.kind == Qdisc::Clsact.kind()))
     }
 
-    /// Takes the queueing discipline away: the device has its default again.
+    /// Removes the queueing discipline, so that the device has its default again.
     pub(crate) fn remove_qdisc(&self, ifindex: i32) -> io::Result<()> {
         Ok(self.kernel().send(&mut Qdisc::delete(root(ifindex)))?)
     }
@@ -188,7 +187,7 @@ fn address(message: &AddressMessage) -> Option<IpAddr> {
     local.or(other)
 }
 
-/// Which there are.
+/// Kinds of default routes: made by somebody, advertised by a router.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct DefaultRoutes {
     pub(crate) made: bool,
@@ -260,8 +259,8 @@ fn own_addresses(family: &AfSpecUnspec) -> Option<OwnAddresses> {
     })
 }
 
-/// Id of the XDP program that a device runs; 0: none. One that has several (one in the driver, one in the hardware) names
-/// each by its place.
+/// Returns the ID of a device's XDP program; 0: none. A device with several programs (driver, hardware) reports each
+/// by its place.
 pub(crate) fn program(facts: &[LinkXdp]) -> u32 {
     let id = |fact: &LinkXdp| match fact {
         LinkXdp::ProgId(id) | LinkXdp::DrvProgId(id) | LinkXdp::SkbProgId(id) | LinkXdp::HwProgId(id) => {

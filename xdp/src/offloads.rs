@@ -1,5 +1,4 @@
-//! What a device does to the frames of the kernel's own stack on their way out (checksums, cutting superframes), set and put
-//! back.
+//! Offloads for frames of the kernel's own stack (checksums, segmentation of superframes): changes and restoration.
 
 use std::io;
 
@@ -10,11 +9,11 @@ use crate::driver::Driver;
 use crate::netlink::{Link, Netlink};
 use crate::sys::Ethtool;
 
-/// Makes a veth the device of a host whose kernel finishes its own frames: checksums in place, no longer
-/// than the MTU, and in order where a sender changes its CPU (which takes GRO).
+/// Makes the kernel finish its frames for a veth: checksums filled in, at most one MTU long, and in order when a
+/// sender changes its CPU (which needs GRO).
 ///
 /// # Errors
-/// Where there is no such device, or its driver refuses.
+/// Returns an error if there is no such device, or its driver refuses.
 pub fn finish_frames(device: &str) -> io::Result<()> {
     finish(&Ethtool::new(device)?)
 }
@@ -22,14 +21,14 @@ pub fn finish_frames(device: &str) -> io::Result<()> {
 fn finish(ethtool: &Ethtool) -> io::Result<()> {
     let features = [(Ethtool::SET_TX_CHECKSUM, 0), (Ethtool::SET_TSO, 0), (Ethtool::SET_GRO, 1)];
     features.into_iter().try_for_each(|(command, value)| match ethtool.set(command, value) {
-        // It cannot be chosen, and is so already.
+        // A fixed feature that has this value already.
         Err(_) if ethtool.get(Ethtool::get_of(command)) == Some(value) => Ok(()),
         result => result,
     })
 }
 
-/// The offloads of a device, of the network namespace of the thread that opened them: that device is meant from then on, whichever
-/// thread asks, and whatever its name is by then.
+/// Offloads of one device in the network namespace of the thread that opened them. The device stays the same for all
+/// threads, even if its name changes.
 #[derive(Debug)]
 pub struct Offloads {
     ifindex: i32,
@@ -37,52 +36,52 @@ pub struct Offloads {
     netlink: Netlink,
 }
 
-/// Offloads as they are at a time, to be put back.
+/// Offloads of a device at one time, to be restored.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OffloadsBefore {
-    /// What was asked for of what the driver lets be chosen: (can be chosen, was asked for), 32 features at a time.
+    /// Feature bits, 32 features per entry: (changeable, requested).
     features: Vec<[u32; 2]>,
-    /// Most frames that the kernel's TCP may put into one superframe.
+    /// Maximum frames of the kernel's TCP in one superframe.
     segments: u32,
 }
 
 impl Offloads {
-    /// Those of a device.
+    /// Opens the offloads of a device.
     ///
     /// # Errors
-    /// Where the system has no more sockets.
+    /// Returns an error if the system has no more sockets.
     pub fn open(ifindex: i32) -> io::Result<Offloads> {
         Ok(Offloads { ifindex, ethtool: Ethtool::new("")?, netlink: Netlink::open()? })
     }
 
-    /// The device's name by now; `None` where it is gone.
+    /// Returns the current name of the device, or `None` if it is gone.
     ///
     /// # Errors
-    /// Where the kernel does not answer.
+    /// Returns an error if the kernel does not answer.
     pub fn device(&self) -> io::Result<Option<String>> {
         Ok(self.netlink.link_at(self.ifindex)?.map(|link| link.name))
     }
 
-    /// Its MTU by now.
+    /// Returns the current MTU of the device.
     ///
     /// # Errors
-    /// Where the device is gone.
+    /// Returns an error if the device is gone.
     pub fn mtu(&self) -> io::Result<u32> {
         Ok(self.link()?.mtu)
     }
 
-    /// The address that the device's hardware has; zero where it has none.
+    /// Returns the hardware address of the device, or zero if it has none.
     ///
     /// # Errors
-    /// Where the device is gone.
+    /// Returns an error if the device is gone.
     pub fn permanent_address(&self) -> io::Result<MacAddr> {
         Ok(self.link()?.permanent_address)
     }
 
-    /// As they are now.
+    /// Reads the current offloads.
     ///
     /// # Errors
-    /// Where there is no such device.
+    /// Returns an error if there is no such device.
     pub fn read(&self) -> io::Result<OffloadsBefore> {
         let link = self.link()?;
         Ok(OffloadsBefore {
@@ -91,11 +90,13 @@ impl Offloads {
         })
     }
 
-    /// Lets no superframe of the kernel's TCP into the queues of the device, and none out of it. The kernel computes checksums itself
-    /// where the device is nothing but memory, which would leave them out. Connections that there are already go on as they began.
+    /// Keeps superframes of the kernel's TCP out of the queues of the device, in both directions.
+    ///
+    /// The kernel fills in checksums for devices that exist only in memory, which would omit them. Existing
+    /// connections are not affected.
     ///
     /// # Errors
-    /// Where the driver refuses.
+    /// Returns an error if the driver refuses.
     pub fn single_frames(&self) -> io::Result<()> {
         let ethtool = self.ethtool.about(&self.link()?.name)?;
         match Driver(ethtool.driver()?).is_memory() {
@@ -106,10 +107,10 @@ impl Offloads {
         self.set_segments(1)
     }
 
-    /// Puts back what still is as it was `set`; where that is not known, all that was before.
+    /// Restores the offloads that still have the values in `set`. Without `set` it restores all.
     ///
     /// # Errors
-    /// Where the device is gone, or its driver refuses.
+    /// Returns an error if the device is gone, or its driver refuses.
     pub fn put_back(&self, before: &OffloadsBefore, set: Option<&OffloadsBefore>) -> io::Result<()> {
         let now = self.read()?;
         let before = before.unless_changed(set.unwrap_or(&now), &now);
@@ -127,8 +128,8 @@ impl Offloads {
 }
 
 impl OffloadsBefore {
-    /// Returns the offloads to put back: `self`, those before xoff, for each that still is as xoff `set` it, and `now` for each that
-    /// somebody has changed since.
+    /// Returns the offloads to restore: the values of `self`, but `now` for each that differs from `set`, because
+    /// somebody has changed it since.
     #[must_use]
     pub fn unless_changed(&self, set: &OffloadsBefore, now: &OffloadsBefore) -> OffloadsBefore {
         let features = self.features.iter().zip(&set.features).zip(&now.features);
@@ -150,7 +151,7 @@ mod tests {
         let state = |requested, segments| OffloadsBefore { features: vec![[0b1111, requested]], segments };
         let (before, set) = (state(0b0111, 65_535), state(0b0100, 1));
         assert_eq!(before.unless_changed(&set, &set), before);
-        // Somebody has turned one on that had never been, one off that we left on, and none of ours.
+        // Somebody has turned on a feature that was off, and turned off one that xoff had left on.
         let now = state(0b1000, 1);
         assert_eq!(before.unless_changed(&set, &now), state(0b1011, 65_535));
         assert_eq!(before.unless_changed(&set, &state(0b0100, 7)).segments, 7);

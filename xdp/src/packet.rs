@@ -1,4 +1,4 @@
-//! A frame sent by the kernel's own road: through the queueing discipline of a device, as those of a program are.
+//! Frames sent through the kernel's stack and the queueing discipline of a device, like those of other programs.
 
 use std::io;
 use std::os::fd::{AsRawFd as _, OwnedFd};
@@ -12,10 +12,10 @@ use crate::sys;
 pub struct PacketSender(OwnedFd);
 
 impl PacketSender {
-    /// For the device of that index in the network namespace of the calling thread.
+    /// Opens a socket for the device of that index in the network namespace of the calling thread.
     ///
     /// # Errors
-    /// Without CAP_NET_RAW, and where there is no such device.
+    /// Returns an error without CAP_NET_RAW, or if there is no such device.
     pub fn open(ifindex: i32) -> io::Result<PacketSender> {
         sys::packet_sender(ifindex).map(PacketSender)
     }
@@ -23,7 +23,7 @@ impl PacketSender {
     /// Sends a frame, its Ethernet header included, without waiting for room.
     ///
     /// # Errors
-    /// What the system says: the device is down, the queueing discipline has no room.
+    /// Returns the error of the system, for example if the device is down or the queueing discipline has no room.
     pub fn send(&self, frame: &[u8]) -> io::Result<()> {
         send(self.0.as_raw_fd(), frame, MsgFlags::MSG_DONTWAIT)?;
         Ok(())

@@ -7,11 +7,11 @@ use xoff_wire::units::PortId;
 pub(crate) enum Place {
     /// No bytes: the slot is free, or the frame has left.
     Nowhere,
-    /// In a receive chunk of the port.
+    /// Receive chunk of the port.
     Received(PortId, u32),
-    /// In transmit chunks of the port, beginning with this one.
+    /// Transmit chunks of the port, beginning with this one.
     Sending(PortId, u32),
-    /// In cells, beginning with this one.
+    /// Chain of cells, beginning with this one.
     Queued(u32),
 }
 

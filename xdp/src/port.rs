@@ -1,10 +1,11 @@
-//! One interface: the XDP program, a socket for each hardware queue, and the rings of each.
+//! A port on one interface: the XDP program, a socket for each hardware queue, and the rings of each.
 //!
 //! All queues receive. One sends, so that frames leave in the order in which the switch sent them.
 //!
-//! A port has packet memory of its own. A switch opens its ports at its start and later, by threads that do not forward: what comes
-//! before a worker [has](Port::begin) the port fills no chunk, is not for the switch, and is no loss. A port by itself
-//! ([`Port::open`]) has chunks before the XDP program gives it frames.
+//! A port has its own packet memory. Threads that do not forward open the ports, at the start of a switch and later.
+//! Until a worker [begins](Port::begin) to use the port, its kernel queues have no chunks. Frames that arrive before
+//! are not for the switch, and are no loss. A separate port ([`Port::open`]) has chunks before the XDP program gives
+//! it frames.
 
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::sync::Arc;
@@ -27,24 +28,24 @@ use crate::sys;
 use crate::transmit::Transmitter;
 use crate::umem::{Umem, UmemSettings, ZeroCopy};
 
-/// A port to be: its device is ready and its sockets are bound, but nothing arrives yet, because no XDP program gives
-/// them anything.
+/// A port in preparation: its device is ready and its sockets are bound. Without an XDP program no frame arrives yet.
 struct Prepared {
-    // Dropped in this order: sockets, device.
+    // Fields drop in order: sockets before the device.
     receivers: Vec<Receiver<XskRx, XskFill>>,
     transmitter: Transmitter<XskTx, XskCompletion>,
     idle: Vec<(XskTx, XskCompletion)>,
     device: Device,
     queues: Vec<u32>,
-    /// As what is known beforehand has it.
+    /// Mode to request for the XDP program.
     mode: Option<Mode>,
-    /// Maximum bytes of a frame; `None` where it may take several chunks.
+    /// Maximum bytes of a frame; `None` if frames may take several chunks.
     longest: Option<u32>,
     chunk_bytes: u32,
 }
 
 impl Prepared {
-    /// Makes the device ready and opens a socket for each of its queues, unless it is known beforehand that it does not do.
+    /// Prepares the device and opens a socket for each of its queues. Fails first if zero copy is required but known
+    /// to be impossible.
     fn open(options: &PortOptions, zero_copy: ZeroCopy) -> Result<(Prepared, Box<PacketMemory>), XdpError> {
         check_privileges()?;
         let PortOptions { rings, chunk_bytes, receive_size, multi_buffer, .. } = *options;
@@ -101,9 +102,9 @@ impl Prepared {
         Ok((prepared, memory))
     }
 
-    /// Has the frames come: the port is open.
+    /// Attaches the XDP program, so that frames arrive.
     fn attach(self) -> Result<Port, XdpError> {
-        // Where one of them is dropped here, the device is the last.
+        // On an error the bindings drop in reverse order, the device last.
         let Prepared { mut device, receivers, transmitter, idle, queues, mode, longest, chunk_bytes } = self;
         let sockets: Vec<(u32, BorrowedFd<'_>)> =
             queues.iter().copied().zip(receivers.iter().map(descriptor)).collect();
@@ -149,21 +150,22 @@ impl Prepared {
     }
 }
 
-/// A port, open: frames arrive at it from the moment that it exists. Dropping it takes the XDP program
-/// off, closes the sockets, and leaves the device as it was found; that must happen in the network namespace
-/// where it was opened.
+/// An open port, which receives frames.
+///
+/// Dropping it detaches the XDP program, closes the sockets, and restores the device. Drop it in the network
+/// namespace in which it was opened.
 #[derive(Debug)]
 pub struct Port {
-    /// Its number at its worker.
+    /// Number of the port at its worker.
     id: PortId,
-    /// Its packet memory, until a worker has it.
+    /// Packet memory, until a worker has it.
     memory: Option<Box<PacketMemory>>,
-    // Dropped in this order: program, sockets, device.
+    // Fields drop in order: program, sockets, device.
     program: Attached,
     receivers: Vec<Receiver<XskRx, XskFill>>,
     transmitter: Transmitter<XskTx, XskCompletion>,
     is_data_stopped: bool,
-    /// Halves of further sockets that are not used, but belong to them.
+    /// Unused sending halves of further sockets.
     _idle: Vec<(XskTx, XskCompletion)>,
     monitor: Arc<Monitor>,
     facts: Facts,
@@ -171,13 +173,13 @@ pub struct Port {
 }
 
 impl Port {
-    /// Opens a port, and gives it to the worker of `store`, which knows it by this number.
+    /// Opens a port for the worker of `store`, under the number `id`.
     ///
     /// # Errors
-    /// [`XdpError`], with the device as it was.
+    /// Returns an [`XdpError`] and leaves the device as it was.
     ///
     /// # Panics
-    /// Where the worker has another port of that number.
+    /// Panics if the worker has another port of that number.
     pub fn open(store: &mut Store, id: PortId, options: &PortOptions) -> Result<Port, XdpError> {
         where_it_can(options, |zero_copy| {
             let (mut prepared, memory) = Prepared::open(options, zero_copy)?;
@@ -189,10 +191,10 @@ impl Port {
         })
     }
 
-    /// Opens a port that has nothing to receive into yet: it [begins](Self::begin) when a worker has it.
+    /// Opens a port without receive chunks; see [`begin`](Self::begin).
     ///
     /// # Errors
-    /// [`XdpError`], with the device as it was.
+    /// Returns an [`XdpError`] and leaves the device as it was.
     pub fn without_chunks(options: &PortOptions) -> Result<Port, XdpError> {
         where_it_can(options, |zero_copy| {
             let (prepared, memory) = Prepared::open(options, zero_copy)?;
@@ -200,11 +202,12 @@ impl Port {
         })
     }
 
-    /// A worker has the port from now on, by this number: what its sockets dropped before is no loss. What the
-    /// device did is said of its [monitor](Monitor::begin), by who has the time.
+    /// Gives the port to a worker under this number. Earlier drops of its sockets are no loss.
+    ///
+    /// [`Monitor::begin`] starts the counts of the device, in another thread, because it may block.
     ///
     /// # Panics
-    /// Where the worker has another port of that number.
+    /// Panics if the worker has another port of that number.
     pub fn begin(&mut self, id: PortId, store: &mut Store) {
         self.id = id;
         if let Some(memory) = self.memory.take() {
@@ -214,59 +217,60 @@ impl Port {
         self.monitor.has_chunks();
     }
 
-    /// A frame of `len` bytes with unspecified contents, in the port's own memory, to be sent by it. `None` where too much is with the
-    /// kernel, or the store has no slot.
+    /// Creates a frame of `len` bytes with unspecified contents in the port's own memory, to be sent by this port.
+    /// Returns `None` if the kernel has too many chunks, or the store has no slot.
     #[inline]
     pub fn compose(&self, store: &mut Store, len: u32) -> Option<Frame> {
         store.compose(self.id, len)
     }
 
-    /// What the port turned out to be.
+    /// Returns the properties of the port.
     #[must_use]
     pub fn facts(&self) -> &Facts {
         &self.facts
     }
 
-    /// Chunks that the kernel receives into, or has received into since the last look.
+    /// Returns the number of chunks that the kernel has for receiving, received frames included.
     #[must_use]
     pub fn chunks_out(&self) -> u32 {
         self.receivers.iter().map(Receiver::out).sum()
     }
 
-    /// The link is lost: finds out whether the interface is gone with it.
+    /// Checks whether the interface is gone, after its link was lost.
     pub fn link_lost(&mut self) {
         self.transmitter.look();
     }
 
-    /// Ends the sending of data: [`room`](Self::room) is zero from now on. Pause frames are still sent, and what the kernel has comes back
-    /// by [`reap`](Self::reap).
+    /// Stops the sending of data: [`room`](Self::room) is zero from then on. Pause frames are still sent, and
+    /// [`reap`](Self::reap) still returns sent frames.
     pub fn stop_data(&mut self) {
         self.is_data_stopped = true;
     }
 
-    /// Whether nothing is with the kernel that it may still send, unless it is told to by another [`flush`](Self::flush).
+    /// Returns whether the kernel has no more frames to send without another [`flush`](Self::flush).
     #[must_use]
     pub fn is_at_rest(&self) -> bool {
         self.transmitter.is_at_rest()
     }
 
-    /// Whether all that the kernel has received was taken.
+    /// Returns whether all received frames were taken from the rings.
     pub fn is_received(&mut self) -> bool {
         self.receivers.iter_mut().all(Receiver::is_empty)
     }
 
-    /// Whether the store has room for the frames that came in by the port and still wait.
+    /// Returns whether the store has room for queued frames that are in the port's memory.
     #[must_use]
     pub fn can_leave(&self, store: &Store) -> bool {
         store.can_take_memory(self.id)
     }
 
-    /// Takes leave of an interface that is gone, or at which the port [is at rest](Self::is_at_rest): calls `unsent` with what has not
-    /// been sent. To be called when nothing is left to be [received](Self::receive); what comes in from now on is nobody's. Frames that
-    /// have come in stay in the store.
+    /// Takes the port from its worker. Calls `unsent` with frames that the kernel has not sent.
+    ///
+    /// The interface must be gone, or the port [at rest](Self::is_at_rest). Call it when nothing is left to
+    /// [receive](Self::receive): later frames are lost. Received frames stay in the store.
     ///
     /// # Panics
-    /// Where the kernel may still send something, or the store [has no room](Self::can_leave).
+    /// Panics if the kernel may still send a frame, or the store [has no room](Self::can_leave).
     #[cold]
     pub fn leave(&mut self, store: &mut Store, unsent: impl FnMut(&mut Store, Frame)) {
         self.take_back(store, unsent);
@@ -274,28 +278,29 @@ impl Port {
         self.memory = store.take_memory(self.id);
     }
 
-    /// Closes a port that was left, or never used, and leaves the device as it was found, if it is there.
+    /// Closes a port without a worker, and restores the device if it exists.
     pub fn close(self) {
         let Port { program, receivers, transmitter, _idle, memory, monitor, mut device, .. } = self;
         drop(program);
         if monitor.is_gone() {
             device.forget();
         }
-        drop((receivers, transmitter, _idle, monitor, memory)); // the sockets, before the device is anybody's
+        drop((receivers, transmitter, _idle, monitor, memory)); // the sockets close before the device is released
     }
 
-    /// Whether the kernel has yet to take frames that it was given to send: only a [`flush`](Self::flush) makes it.
+    /// Returns whether the kernel has not taken all frames to send. Then only a [`flush`](Self::flush) makes it send
+    /// them.
     #[must_use]
     pub fn is_unsent(&self) -> bool {
         self.transmitter.is_unsent()
     }
 
-    /// The sockets, to wait for frames on.
+    /// Returns the sockets, to wait for frames on.
     pub fn sockets(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         self.receivers.iter().map(descriptor)
     }
 
-    /// Answers what was lost at this port, also where the port itself is busy.
+    /// Returns the monitor, which reports losses even while the port's thread is busy.
     #[must_use]
     pub fn monitor(&self) -> Arc<Monitor> {
         Arc::clone(&self.monitor)
@@ -303,7 +308,8 @@ impl Port {
 }
 
 impl driver::Port<Store> for Port {
-    /// As long as frames are [in flight](Self::in_flight), somebody must call this and [`flush`](Self::flush) now and then.
+    /// Frees sent frames. While frames are [in flight](Self::in_flight), call this and [`flush`](Self::flush)
+    /// repeatedly.
     #[inline]
     fn reap(&mut self, store: &mut Store, sent: impl FnMut(&mut Store, Frame)) {
         self.transmitter.reap(self.id, store, sent);
@@ -352,21 +358,21 @@ impl driver::Port<Store> for Port {
     }
 
     /// # Panics
-    /// Where the interface is not gone.
+    /// Panics if the interface is not gone.
     fn take_back(&mut self, store: &mut Store, unsent: impl FnMut(&mut Store, Frame)) {
         self.transmitter.take_back(self.id, store, unsent);
     }
 }
 
-/// How many receive queues a device has: each gets a socket, unless the configuration lists some.
+/// Returns the number of receive queues of a device. Each gets a socket, unless the configuration lists some.
 ///
 /// # Errors
-/// [`XdpError::NoSuchInterface`], and what the system says.
+/// Returns [`XdpError::NoSuchInterface`], or the error of the system.
 pub fn rx_queues(device: &str) -> Result<u32, XdpError> {
     Device::rx_queues(device)
 }
 
-/// Opens a port with zero copy where its driver can, or as it is asked for.
+/// Opens a port with zero copy if its driver can, or as the options require.
 fn where_it_can(
     options: &PortOptions,
     mut open: impl FnMut(ZeroCopy) -> Result<Port, XdpError>,
@@ -384,7 +390,7 @@ fn where_it_can(
     }
 }
 
-/// Whether the device can share packet memory with this XDP mode and chunks of this size.
+/// Checks that the device can share packet memory with this XDP mode and chunks of this size.
 fn able_to_share(device: &Device, mode: Mode, chunk_bytes: u32) -> Result<(), XdpError> {
     match device.obstacle(mode, chunk_bytes) {
         Some(why) => Err(XdpError::NotZeroCopy { device: device.name().to_owned(), why }),

@@ -1,7 +1,7 @@
-//! The device of a port, asked by its index: its drop counters, and which XDP program it runs.
+//! Drop counters and XDP program of a port's device.
 //!
-//! By netlink, in the network namespace where the port was opened: a device is read under whatever name it has
-//! meanwhile, where nothing is mounted, and whichever thread asks.
+//! They are read by netlink and the device's index, in the network namespace where the port was opened. A new name of
+//! the device, missing mounts and the calling thread's namespace do not matter.
 
 use std::io;
 
@@ -12,22 +12,22 @@ use xoff_netlink::packet_route::link::{LinkAttribute, LinkMessage, Stats64};
 
 use crate::netlink::{Netlink, program};
 
-/// Frames that a device lost by its own account, since the port was opened; [`LINK_COUNTERS`] says which counters these are.
+/// Frames that a device lost by its own counters since the port was opened; see [`LINK_COUNTERS`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DeviceDrops {
-    /// Dropped on receive. With some drivers those are among them that a socket dropped.
+    /// Frames dropped on receive. Some drivers include frames that a socket dropped.
     pub rx_dropped: u64,
-    /// Received with errors.
+    /// Frames received with errors.
     pub rx_errors: u64,
-    /// Missed by the device because it had no buffer.
+    /// Frames missed by the device because it had no buffer.
     #[serde(default)]
     pub rx_missed: u64,
-    /// Received, and handed to the machine's own stack instead of the XDP program.
+    /// Frames received, and passed to the machine's own network stack instead of the XDP program.
     #[serde(default)]
     pub rx_passed: u64,
-    /// Dropped on transmit.
+    /// Frames dropped on transmit.
     pub tx_dropped: u64,
-    /// Transmit errors.
+    /// Frames not sent because of errors.
     pub tx_errors: u64,
 }
 
@@ -36,28 +36,29 @@ pub struct DeviceDrops {
 pub enum Role {
     /// Frames dropped on receive.
     RxDropped,
-    /// Frames for which the device had no buffer. They add up: some drivers count different frames in each (igb), and a frame that a driver
-    /// counts in two of them is rather counted twice than never.
+    /// Frames for which the device had no buffer. The counters add up: some drivers (igb) count different frames in
+    /// each. If a driver counts a frame in two, it counts twice.
     RxMissed,
     /// All frames received with errors.
     RxErrors,
-    /// Some of these. Not all drivers add them up: where the parts are more than the whole, they count.
+    /// Part of the receive errors. Some drivers do not add the parts up, so the larger of the sum of the parts and
+    /// the whole counts.
     RxErrorsPart,
-    /// Frames that went by the XDP program.
+    /// Frames that bypassed the XDP program.
     RxPassed,
     /// Frames dropped on transmit.
     TxDropped,
-    /// All frames that were to be sent and were not, because of an error.
+    /// All frames not sent because of an error.
     TxErrors,
-    /// Some of these, as above.
+    /// Part of the transmit errors. The larger of the sum of the parts and the whole counts.
     TxErrorsPart,
-    /// No part of it: what it counts is no lost frame.
+    /// No role: the counter counts no lost frames.
     None,
 }
 
 type LinkCounter = (&'static str, fn(&Stats64) -> u64, Role);
 
-/// Every counter of a device (struct rtnl_link_stats64), and what it is in the proof.
+/// Counters of a device (struct `rtnl_link_stats64`), with their roles in the loss account.
 pub const LINK_COUNTERS: [LinkCounter; 25] = [
     ("rx_packets", |it| it.rx_packets, Role::None),
     ("tx_packets", |it| it.tx_packets, Role::None),
@@ -93,7 +94,7 @@ impl DeviceDrops {
         DeviceDrops { tx_dropped: self.tx_dropped, tx_errors: self.tx_errors, ..before }
     }
 
-    /// All of them, by name.
+    /// Returns all counters, by name.
     #[must_use]
     pub const fn losses(&self) -> [(&'static str, u64); 6] {
         [
@@ -106,13 +107,13 @@ impl DeviceDrops {
         ]
     }
 
-    /// All of them added up.
+    /// Returns the sum of all counters.
     #[must_use]
     pub fn lost(&self) -> u64 {
         self.losses().iter().map(|(_, frames)| frames).sum()
     }
 
-    /// These and those of another device that the port had.
+    /// Adds the counters of another device that the port had.
     #[must_use]
     pub fn and(self, other: DeviceDrops) -> DeviceDrops {
         DeviceDrops {
@@ -125,7 +126,7 @@ impl DeviceDrops {
         }
     }
 
-    /// What was added since `start`; `None` where a counter is behind it.
+    /// Returns the growth since `start`, or `None` if a counter is lower.
     pub(crate) fn since(self, start: DeviceDrops) -> Option<DeviceDrops> {
         Some(DeviceDrops {
             rx_dropped: self.rx_dropped.checked_sub(start.rx_dropped)?,
@@ -138,17 +139,17 @@ impl DeviceDrops {
     }
 }
 
-/// What one look at a device finds.
+/// State of a device at one time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Reading {
     pub(crate) name: String,
-    /// Since the device was made.
+    /// Losses since the device was created.
     pub(crate) drops: DeviceDrops,
-    /// Id of the XDP program that it runs; 0: none.
+    /// ID of the attached XDP program; 0: none.
     pub(crate) program: u32,
 }
 
-/// Asks about one device.
+/// Reader of one device.
 #[derive(Debug)]
 pub(crate) struct Reader {
     ifindex: u32,
@@ -156,12 +157,11 @@ pub(crate) struct Reader {
 }
 
 impl Reader {
-    /// For the device of that index in the network namespace of the calling thread.
+    /// Opens a reader for the device of that index in the network namespace of the calling thread.
     pub(crate) fn open(ifindex: u32) -> io::Result<Reader> {
         Ok(Reader { ifindex, netlink: Netlink::open()? })
     }
 
-    /// What the kernel says now.
     pub(crate) fn read(&self) -> io::Result<Reading> {
         let link = self.netlink.read(link_at(self.ifindex))?;
         reading(&link.ok_or_else(|| io::Error::from_raw_os_error(libc::ENODEV))?)
@@ -208,7 +208,7 @@ fn drops(stats: &Stats64) -> DeviceDrops {
 mod tests {
     use super::*;
 
-    /// Sets the counter of that name, as the kernel does.
+    /// Sets the counter of that name.
     fn set(stats: &mut Stats64, name: &str, frames: u64) {
         let field = match name {
             "rx_dropped" => &mut stats.rx_dropped,

@@ -1,10 +1,10 @@
 //! The receiving half of a socket: chunks go to the kernel by the fill ring and come back filled.
 //!
-//! A fixed number of chunks is out, no more than either ring has entries: as many as there are frames
-//! that can arrive while the worker is stalled. So the RX ring never overflows, and the fill ring has room for
-//! what is given to it.
+//! The number of chunks out is fixed, and at most the entries of either ring. It is the number of frames that can
+//! arrive while the worker is stalled. The RX ring therefore never overflows, and the fill ring has room for all
+//! chunks.
 //!
-//! A frame that has come in several chunks goes to cells at once, piece by piece.
+//! A frame of several chunks moves to cells at once, piece by piece.
 
 use std::sync::Arc;
 
@@ -16,11 +16,10 @@ use crate::chain::Chain;
 use crate::ring::{Descriptor, FillRing, RxRing};
 use crate::store::Store;
 
-/// Chunks that are worth refilling the ring for.
+/// Minimum free entries of the fill ring before a refill.
 const REFILL: u32 = 64;
 
-/// A received frame's bytes are in another core's cache: they are asked for so many frames before they
-/// are looked at.
+/// Distance of prefetching, in frames. The bytes of a received frame are in another core's cache.
 const AHEAD: u32 = 8;
 
 /// The receiving half of one socket.
@@ -28,31 +27,31 @@ const AHEAD: u32 = 8;
 pub(crate) struct Receiver<R, F> {
     rx: R,
     fill: F,
-    /// Most chunks out at a time.
+    /// Maximum chunks out at a time.
     size: u32,
     /// Chunks with the kernel or in the RX ring.
     out: u32,
-    /// A frame whose last chunk has not come yet.
+    /// Frame whose last chunk has not arrived.
     partial: Option<Partial>,
-    /// Frames that the kernel did not lay out as it promises; dropped.
+    /// Dropped frames with an invalid layout.
     malformed: Arc<Counter>,
 }
 
-/// A frame whose last chunk has not come yet.
+/// Frame whose last chunk has not arrived.
 #[derive(Debug)]
 enum Partial {
     Whole(Chain),
-    /// It is longer than any frame may be, or is not laid out as promised.
+    /// A frame with an invalid layout, or longer than any frame may be.
     Malformed,
 }
 
 impl<R: RxRing, F: FillRing> Receiver<R, F> {
-    /// `size`: most chunks out at a time; neither ring is smaller.
+    /// Creates a receiver. `size`: maximum chunks out at a time; neither ring is smaller.
     pub(crate) fn new(rx: R, fill: F, size: u32) -> Receiver<R, F> {
         Receiver { rx, fill, size, out: 0, partial: None, malformed: Arc::default() }
     }
 
-    /// The kernel looks at the rings no more, and all that it received is taken: drops what was to become a frame.
+    /// Drops an incomplete frame. The kernel no longer uses the rings, and all received frames were taken.
     #[cold]
     pub(crate) fn end(&mut self, store: &mut Store) {
         if let Some(Partial::Whole(begun)) = self.partial.take() {
@@ -61,27 +60,26 @@ impl<R: RxRing, F: FillRing> Receiver<R, F> {
         (self.out, self.size) = (0, 0);
     }
 
-    /// The RX ring.
     pub(crate) fn rx(&self) -> &R {
         &self.rx
     }
 
-    /// Chunks with the kernel or in the RX ring.
+    /// Returns the number of chunks with the kernel or in the RX ring.
     pub(crate) fn out(&self) -> u32 {
         self.out
     }
 
-    /// Whether nothing is in the RX ring.
+    /// Returns whether the RX ring is empty.
     pub(crate) fn is_empty(&mut self) -> bool {
         self.rx.available() == 0
     }
 
-    /// Frames dropped because the kernel did not lay them out as it promises.
+    /// Returns the counter of frames dropped for an invalid layout.
     pub(crate) fn malformed(&self) -> Arc<Counter> {
         Arc::clone(&self.malformed)
     }
 
-    /// Tops the fill ring up; waits until a batch is worth it, unless the kernel may run dry.
+    /// Fills the fill ring, if a batch of entries is free or the kernel may run out of chunks.
     #[inline]
     pub(crate) fn refill(&mut self, port: PortId, store: &mut Store) {
         if self.size - self.out >= REFILL.min(self.size / 4).max(1) {
@@ -96,8 +94,8 @@ impl<R: RxRing, F: FillRing> Receiver<R, F> {
         }
     }
 
-    /// Calls `each` with received frames, of at most `budget` descriptors; returns how many descriptors
-    /// there were. What the store has no room for stays in the ring.
+    /// Calls `each` with received frames of at most `budget` descriptors; returns the number of descriptors. Frames
+    /// without room in the store stay in the ring.
     #[inline]
     pub(crate) fn receive(
         &mut self,
@@ -127,7 +125,7 @@ impl<R: RxRing, F: FillRing> Receiver<R, F> {
         taken
     }
 
-    /// Adds a chunk to the frame that is incomplete, and returns the frame when this was its last one.
+    /// Adds a chunk to the incomplete frame, and returns the frame if the chunk was its last one.
     #[cold]
     fn add(&mut self, port: PortId, store: &mut Store, descriptor: Descriptor) -> Option<Frame> {
         let Descriptor { chunk, len, more, .. } = descriptor;

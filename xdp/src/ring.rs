@@ -1,70 +1,70 @@
-//! What the loops over rings need to know of a ring.
+//! Traits of rings, for the loops over them.
 //!
-//! The kernel's four rings per socket, seen from this side: two that we consume, two that we produce
-//! into. The latter always have room: who produces counts what is outside, and lets out no more than fits.
+//! The kernel's four rings per socket, from the process's side: it consumes from two, and produces into two. The
+//! latter always have room: the producer counts chunks out, and gives no more than fit.
 
-/// A chunk on its way in or out.
+/// A chunk in a ring, with the bytes of a frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Descriptor {
-    /// The chunk.
+    /// Number of the chunk.
     pub chunk: u32,
-    /// Where in it the frame begins, in bytes.
+    /// Offset of the frame in the chunk, in bytes.
     pub offset: u32,
-    /// Bytes of the frame in it; zero where the kernel put them anywhere but behind the headroom.
+    /// Bytes of the frame in the chunk. Zero if the kernel has put them elsewhere than directly behind the headroom.
     pub len: u32,
-    /// Whether the frame goes on in the next descriptor.
+    /// Whether the frame continues in the next descriptor.
     pub more: bool,
 }
 
-/// Chunks that the kernel has filled.
+/// Ring of chunks that the kernel has filled.
 pub trait RxRing {
-    /// How many there are.
+    /// Returns the number of entries.
     fn available(&mut self) -> u32;
 
-    /// Number `n` of them.
+    /// Returns entry number `n`.
     fn peek(&self, n: u32) -> Descriptor;
 
-    /// Takes the first `n` out of the ring.
+    /// Takes the first `n` entries out of the ring.
     fn release(&mut self, n: u32);
 }
 
-/// Chunks that the kernel may fill.
+/// Ring of chunks that the kernel may fill.
 pub trait FillRing {
-    /// Adds to what the next [`submit`](Self::submit) gives to the kernel.
+    /// Adds an entry for the next [`submit`](Self::submit).
     fn push(&mut self, chunk: u32);
 
-    /// Gives to the kernel what was pushed.
+    /// Gives the pushed entries to the kernel.
     fn submit(&mut self);
 }
 
-/// Chunks that the kernel is to send.
+/// Ring of chunks for the kernel to send.
 pub trait TxRing {
-    /// Adds to what the next [`submit`](Self::submit) gives to the kernel.
+    /// Adds an entry for the next [`submit`](Self::submit).
     fn push(&mut self, descriptor: Descriptor);
 
-    /// Gives to the kernel what was pushed.
+    /// Gives the pushed entries to the kernel.
     fn submit(&mut self);
 
-    /// Descriptors given and not yet looked at by the kernel.
+    /// Returns the number of submitted descriptors that the kernel has not taken.
     fn unsent(&self) -> u32;
 
-    /// Whether the kernel sends only when it is kicked.
+    /// Returns whether the kernel sends only when it is kicked.
     fn needs_kick(&self) -> bool;
 
     /// Makes the kernel send.
     fn kick(&mut self) -> Kick;
 }
 
-/// Chunks that the kernel has sent.
+/// Ring of chunks that the kernel has sent.
 pub trait CompletionRing {
-    /// Takes all out, calling `each` with each, and says how many there were.
+    /// Takes all entries out, calls `each` with each, and returns their number.
     fn completed(&mut self, each: impl FnMut(u32)) -> u32;
 }
 
-/// What came of a kick. Over a driver without zero copy, one kick sends until one of these:
+/// Result of a kick. If the driver lacks zero copy, one kick sends until one of these conditions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kick {
-    /// The ring is empty, or the driver goes on by itself.
+    /// The ring is empty, or the driver continues by itself.
     Done,
     /// EAGAIN, ENOBUFS: the driver has no room now; the rest stays in the ring.
     Busy,
@@ -72,15 +72,15 @@ pub enum Kick {
     Dropped,
     /// ENETDOWN: the interface is down; everything stays in the ring.
     Down,
-    /// ENXIO: the socket is bound to no interface any more; the kernel looks at its rings no more.
+    /// ENXIO: the socket is no longer bound to an interface, and the kernel no longer uses its rings.
     Gone,
-    /// Any other errno, which the kernel's documentation does not know.
+    /// Any other errno, which the kernel's documentation does not mention.
     Failed(i32),
 }
 
 #[cfg(test)]
 pub(crate) mod memory {
-    //! Rings in plain memory, with the kernel's part played by the test.
+    //! Rings in plain memory; the test plays the kernel's part.
 
     use std::cell::RefCell;
     use std::collections::VecDeque;
@@ -89,7 +89,7 @@ pub(crate) mod memory {
     use super::*;
     use crate::layout::HEADROOM;
 
-    /// A socket's rings; clones are the same rings, one for each side.
+    /// Rings of a socket. Clones share them, one for each side.
     #[derive(Clone, Default)]
     pub(crate) struct Rings(Rc<RefCell<Inner>>);
 
@@ -102,10 +102,10 @@ pub(crate) mod memory {
         pub(crate) sending: Vec<Descriptor>,
         pub(crate) tx: VecDeque<Descriptor>,
         pub(crate) completion: VecDeque<u32>,
-        /// Answers to the next kicks; `Done` once they are used up.
+        /// Answers to the next kicks, then `Done`.
         pub(crate) answers: VecDeque<Kick>,
         pub(crate) kicks: u32,
-        /// Descriptors that left by kicks, in order.
+        /// Descriptors that kicks have sent, in order.
         pub(crate) wire: Vec<Descriptor>,
     }
 
@@ -118,7 +118,7 @@ pub(crate) mod memory {
             f(&mut self.0.borrow_mut())
         }
 
-        /// The kernel receives a frame of these fragment lengths; false where it lacks chunks.
+        /// Receives a frame of these fragment lengths, as the kernel does. Returns false if chunks are missing.
         pub(crate) fn arrive(&self, lens: &[u32]) -> bool {
             self.with(|rings| {
                 if rings.fill.len() < lens.len() || rings.rx.len() + lens.len() > rings.size {
@@ -180,7 +180,7 @@ pub(crate) mod memory {
             true
         }
 
-        /// `Done` sends all, `Dropped` completes one without sending it, the others do nothing.
+        /// `Done` sends all frames, `Dropped` completes one without sending it, the others do nothing.
         fn kick(&mut self) -> Kick {
             self.with(|rings| {
                 rings.kicks += 1;

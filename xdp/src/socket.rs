@@ -1,9 +1,9 @@
 //! AF_XDP sockets, by system calls (Documentation/networking/af_xdp.rst).
 //!
-//! A socket gets its four rings, which are then mapped, and is bound to one hardware queue. The packet
-//! memory is registered with the first socket; every other one names that.
+//! A socket gets four rings, maps them, and is bound to one hardware queue. The packet memory is registered with the
+//! first socket, and the others refer to it.
 //!
-//! Addresses in the rings count bytes from the start of the packet memory; [`Chunks`] turns them into numbers of chunks.
+//! Addresses in the rings count bytes from the start of the packet memory; [`Chunks`] converts them to chunk numbers.
 
 use std::io;
 use std::mem;
@@ -24,24 +24,24 @@ use crate::shared_ring::{Consumer, Layout, Producer};
 use crate::sys;
 use crate::umem::{Rings, Umem};
 
-/// A socket of a killed process keeps its queue for a moment: how often that is waited for.
+/// Attempts to bind to a busy queue. The socket of a killed process keeps its queue for a moment.
 const BUSY_RETRIES: u32 = 50;
 const BUSY_PAUSE: Duration = Duration::from_millis(20);
 
-/// The rings of a bound socket.
+/// Rings of a bound socket.
 pub struct Socket {
     /// Chunks that the kernel has filled.
     pub rx: XskRx,
     /// Chunks that the kernel may fill.
     pub fill: XskFill,
-    /// Chunks that the kernel is to send.
+    /// Chunks for the kernel to send.
     pub tx: XskTx,
     /// Chunks that the kernel has sent.
     pub completion: XskCompletion,
 }
 
 impl Socket {
-    /// Opens a socket for one queue; waits a moment where a killed process still has the queue.
+    /// Opens a socket for one queue. Retries while a killed process still occupies the queue.
     pub(crate) fn open(umem: &Umem, device: (&str, u32), queue: u32) -> Result<Socket, XdpError> {
         let (name, ifindex) = device;
         let refused =
@@ -80,7 +80,7 @@ impl Socket {
     }
 }
 
-/// Where the fill and the completion ring are to be mapped from.
+/// Offsets for mapping the fill and the completion ring.
 const FILL: i64 = 0x1_0000_0000;
 const COMPLETION: i64 = 0x1_8000_0000;
 const _: () = assert!(
@@ -88,13 +88,13 @@ const _: () = assert!(
         && COMPLETION.cast_unsigned() == libc::XDP_UMEM_PGOFF_COMPLETION_RING
 );
 
-/// A ring of `size` entries of type `T`.
+/// Maps a ring of `size` entries of type `T`.
 fn map<T>(socket: &OwnedFd, offset: i64, at: &XdpRingOffset, size: u32) -> io::Result<(Mapping, Layout)> {
     let place = |offset: u64| usize::try_from(offset).map_err(io::Error::other);
     let layout = Layout {
         producer: place(at.producer)?,
         consumer: place(at.consumer)?,
-        flags: place(at.flags.ok_or(io::ErrorKind::Unsupported)?)?, // Linux 5.4
+        flags: place(at.flags.ok_or(io::ErrorKind::Unsupported)?)?, // exists since Linux 5.4
         entries: place(at.desc)?,
     };
     let bytes = layout.entries + size as usize * mem::size_of::<T>();
@@ -111,12 +111,12 @@ fn bind(umem: &Umem, socket: &Arc<OwnedFd>, name: &str, ifindex: u32, queue: u32
     Err(XdpError::QueueBusy { device: name.to_owned(), queue })
 }
 
-/// What it means that a socket cannot be bound.
+/// Converts an error of binding a socket.
 fn refusal(source: io::Error, device: &str, multi_buffer: bool) -> XdpError {
     let device = device.to_owned();
     match source.raw_os_error() {
         Some(libc::EOPNOTSUPP) => XdpError::NotZeroCopy { device, why: Obstacle::Driver },
-        // The queue is there, so what the kernel does not know is XDP_USE_SG.
+        // The queue exists, so the kernel does not support XDP_USE_SG.
         Some(libc::EINVAL) if multi_buffer => XdpError::NoMultiBuffer { device },
         _ => XdpError::Device { doing: "bind an AF_XDP socket to", device, source },
     }
@@ -242,8 +242,8 @@ mod tests {
     use crate::atomics::{AtomicU32, Ordering};
     use crate::layout::ReceiveChunks;
 
-    /// The memory is plain and the kernel's part is played here: only drivers with zero copy set the flag, and no virtual
-    /// device has that. The call is a real one, on a socket of which it takes a message, which tells that it was made.
+    /// The memory is plain and the test plays the kernel's part, because only drivers with zero copy set the flag and
+    /// no virtual device has it. The wakeup is a real call: it takes a message from the socket.
     #[test]
     fn a_driver_that_waits_for_chunks_is_told_of_them_and_no_other() {
         let layout = Layout { producer: 0, consumer: 64, flags: 128, entries: 192 };

@@ -1,17 +1,18 @@
-//! One worker's share of the buffer memory, and the packet memory of its ports.
+//! Share of the buffer memory for one worker, and the packet memory of its ports.
 //!
-//! A frame has a slot from its receipt until it is freed, wherever its bytes are. A row by slot says where:
+//! A frame has a slot from its receipt until it is freed. The slot's row holds the location of its bytes:
 //!
 //! ```text
-//!   Received   in a receive chunk of the port it came in by
+//!   Received   in a receive chunk of the port that received it
 //!   Queued     in cells
-//!   Sending    in transmit chunks of the port it goes out by
+//!   Sending    in transmit chunks of the port that sends it
 //! ```
 //!
-//! Only the worker that owns a slot frees it. A frame that goes to another worker is moved to cells first ([`Store::settle`]): they are
-//! the only bytes that both can reach. The other worker copies it to its port, and gives it back when it has left.
+//! Only the worker that owns a slot frees it. A frame for another worker's port first moves to cells
+//! ([`Store::settle`]), the only bytes that both workers can access. The other worker copies it to its port, and
+//! returns it after sending.
 //!
-//! Some slots and cells are kept for control frames, so that a pause frame can always be sent.
+//! Some slots and cells are reserved for control frames, so that a pause frame can always be sent.
 
 use std::io;
 use std::ops::Range;
@@ -27,45 +28,45 @@ use crate::chunks::PacketMemory;
 use crate::error::XdpError;
 use crate::place::{Place, Row};
 
-/// One worker's share of the buffer memory.
+/// Share of the buffer memory for one worker.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Share {
-    /// Frames at a time, control frames not included.
+    /// Maximum number of data frames.
     pub frames: u32,
-    /// Cells of [`CELL`] bytes for frames that wait.
+    /// Cells of [`CELL`] bytes for queued data frames.
     pub cells: u32,
-    /// Further frames, kept for control frames.
+    /// Additional frames, reserved for control frames.
     pub control_frames: u32,
-    /// Further cells, kept for control frames.
+    /// Additional cells, reserved for control frames.
     pub control_cells: u32,
 }
 
-/// What all workers share. Rows are atomics only for that: a frame's row is used by the worker that has the frame in its hands.
+/// Memory that all workers share. Rows are atomics only for sharing: only the worker that has a frame uses its row.
 #[derive(Debug)]
 struct Shared {
     rows: Box<[AtomicU64]>,
     cells: Cells,
 }
 
-/// One worker's share of the buffer memory, and the packet memory of its ports.
+/// Share of the buffer memory for one worker, and the packet memory of its ports.
 #[derive(Debug)]
 pub struct Store {
     shared: Arc<Shared>,
     own: Range<u32>,
-    /// Slots of `own` that carry control frames.
+    /// Slots of `own` for control frames.
     control: Range<u32>,
     free: Vec<u32>,
     free_control: Vec<u32>,
     free_cells: FreeCells,
-    /// By port: its packet memory, while this worker has the port.
+    /// Packet memory by port number, while this worker has the port.
     memories: Box<[Option<Box<PacketMemory>>]>,
 }
 
 impl Store {
-    /// Takes the buffer memory of all workers from the kernel, and cuts it into shares.
+    /// Allocates the buffer memory of all workers, and divides it into shares.
     ///
     /// # Errors
-    /// Where the machine has not so much memory.
+    /// Returns an error if the machine lacks the memory.
     pub fn cut(shares: &[Share]) -> Result<Vec<Store>, XdpError> {
         let sum = |of: fn(&Share) -> [u32; 2]| shares.iter().flat_map(of).map(u64::from).sum::<u64>();
         let cells = sum(|share| [share.cells, share.control_cells]);
@@ -101,10 +102,11 @@ impl Store {
         Ok(shares.iter().map(store).collect())
     }
 
-    /// A store of its own for so many frames of up to 192 bytes on average in cells: for tests, and hosts that queue little.
+    /// Creates a separate store for `frames` frames of up to 192 bytes on average in cells, for tests and for hosts
+    /// with short queues.
     ///
     /// # Panics
-    /// Where the memory cannot be had.
+    /// Panics if the memory cannot be allocated.
     #[must_use]
     pub fn with_frames(frames: u32) -> Store {
         let share =
@@ -112,20 +114,20 @@ impl Store {
         Store::cut(&[share]).expect("a little memory").remove(0)
     }
 
-    /// Free slots, those for control frames included.
+    /// Returns the number of free slots, those for control frames included.
     #[must_use]
-    #[allow(clippy::cast_possible_truncation)] // no more than there are slots
+    #[allow(clippy::cast_possible_truncation)] // there are fewer than 2^32 slots
     pub fn free_frames(&self) -> u32 {
         (self.free.len() + self.free_control.len()) as u32
     }
 
-    /// Free cells, those for control frames included.
+    /// Returns the number of free cells, those for control frames included.
     #[must_use]
     pub fn free_cells(&self) -> u32 {
         self.free_cells.count
     }
 
-    /// Whether the frame in `slot` can be [settled](Self::settle).
+    /// Returns whether the frame in `slot` can be [settled](Self::settle).
     #[must_use]
     pub fn can_settle(&self, slot: u32) -> bool {
         match self.row(slot) {
@@ -134,7 +136,7 @@ impl Store {
         }
     }
 
-    /// Whether a frame of any length can be received now.
+    /// Returns whether a frame of any length can be received now.
     #[inline]
     pub(crate) fn can_receive(&self) -> bool {
         self.free_cells.for_data() >= cells_of(FRAME_MAX) && !self.free.is_empty()
@@ -146,17 +148,18 @@ impl Store {
         assert!(before.is_none(), "the port before was given up");
     }
 
-    /// Whether received frames that are in the packet memory of a port would find cells.
+    /// Returns whether there are cells for all received frames in the packet memory of a port.
     pub(crate) fn can_take_memory(&self, port: PortId) -> bool {
         let memory = self.memories[port.index()].as_deref();
         let residents = memory.into_iter().flat_map(PacketMemory::residents);
         residents.map(|slot| cells_of(self.row(slot).len)).sum::<u32>() <= self.free_cells.for_data()
     }
 
-    /// Takes the packet memory of a port away; received frames that are in it go to cells. `None` where the port has none.
+    /// Takes the packet memory of a port from the worker, and moves received frames in it to cells. Returns `None` if
+    /// the port has none.
     ///
     /// # Panics
-    /// Where they [do not fit](Self::can_take_memory).
+    /// Panics if the frames [do not fit](Self::can_take_memory).
     #[cold]
     pub(crate) fn take_memory(&mut self, port: PortId) -> Option<Box<PacketMemory>> {
         let residents: Vec<u32> = self.memories[port.index()].as_ref()?.residents().collect();
@@ -185,7 +188,7 @@ impl Store {
         self.memories[port.index()].as_deref().expect("frames in packet memory are of ports of this worker")
     }
 
-    /// A frame of `len` bytes has come in a receive chunk of the port. It [can](Self::can_receive).
+    /// Creates a frame that arrived in a receive chunk of the port. [`can_receive`](Self::can_receive) must be true.
     #[inline]
     pub(crate) fn received(&mut self, port: PortId, chunk: u32, len: u32) -> Frame {
         if let Some(slot) = self.memory(port).leaves_window() {
@@ -197,27 +200,27 @@ impl Store {
         Frame::new(slot, len)
     }
 
-    /// Copies what is in a receive chunk behind the chain, and frees the chunk.
+    /// Appends the bytes in a receive chunk to the chain, and frees the chunk.
     pub(crate) fn add_received(&mut self, chain: &mut Chain, port: PortId, chunk: u32, len: u32) {
         let memory = self.memories[port.index()].as_deref_mut().expect("the port has begun");
         append(&self.shared.cells, &mut self.free_cells, chain, memory.received(chunk, len));
         memory.free_received(chunk);
     }
 
-    /// A frame of the whole chain. It [can](Self::can_receive).
+    /// Creates a frame from a complete chain. [`can_receive`](Self::can_receive) must be true.
     pub(crate) fn finish_chain(&mut self, chain: Chain) -> Frame {
         let slot = self.free.pop().expect("room was checked");
         self.set_row(slot, Row { place: Place::Queued(chain.first), len: chain.len });
         Frame::new(slot, chain.len)
     }
 
-    /// Frees a chain that becomes no frame.
+    /// Frees the chain of an incomplete frame.
     pub(crate) fn drop_chain(&mut self, chain: &Chain) {
         self.free_chain(chain.first);
     }
 
-    /// Moves a frame that has come in to cells, where other workers can reach it. False where cells are missing, which
-    /// [`can_settle`](Self::can_settle) rules out.
+    /// Moves a received frame to cells, where other workers can access it. Returns false if cells are missing, which
+    /// [`can_settle`](Self::can_settle) excludes.
     pub fn settle(&mut self, frame: &Frame) -> bool {
         match self.row(frame.slot()).place {
             Place::Received(..) => self.move_to_cells(frame.slot()),
@@ -244,8 +247,8 @@ impl Store {
         self.free_cells.give(&self.shared.cells, first);
     }
 
-    /// A frame of `len` bytes with unspecified contents in transmit chunks of the port, by which it is to leave. `None` where the port
-    /// has no room, or no slot is free.
+    /// Creates a frame of `len` bytes with unspecified contents in transmit chunks of the port that will send it.
+    /// Returns `None` if the port has no room, or no slot is free.
     #[inline]
     pub(crate) fn compose(&mut self, port: PortId, len: u32) -> Option<Frame> {
         let slot = self.free.pop()?;
@@ -257,7 +260,8 @@ impl Store {
         Some(Frame::new(slot, len))
     }
 
-    /// Copies a frame to transmit chunks of the port by which it leaves, and returns the first of them. `None` where the port has no room.
+    /// Copies a frame to transmit chunks of the port that sends it, and returns the first of them. Returns `None` if
+    /// the port has no room.
     #[inline]
     pub(crate) fn stage_at(&mut self, port: PortId, frame: &Frame) -> Option<u32> {
         let slot = frame.slot();
@@ -286,19 +290,21 @@ impl Store {
                 other.free_received(chunk);
             }
             Place::Queued(cell) => {
-                // SAFETY: the frame is in the hands of this store's worker, and so are its cells; those of a flood nobody writes.
+                // SAFETY: this store's worker has the frame, and so its cells; nobody writes the cells of a flooded
+                // frame.
                 let bytes = chain_bytes(&self.shared.cells, cell, len)
                     .map(|(cell, len)| unsafe { self.shared.cells.bytes(cell, len) });
                 memory.fill(first, bytes);
                 memory.keep(first, cell, len);
             }
-            Place::Sending(..) | Place::Nowhere => {} // of no bytes
+            Place::Sending(..) | Place::Nowhere => {} // no bytes
         }
         self.set_row(slot, Row { place: Place::Sending(port, first), len });
         Some(first)
     }
 
-    /// A frame that was sent, or is taken back, is in transmit chunks no longer: in its cells, if it has some.
+    /// Frees the transmit chunks of a frame that was sent or taken back. The frame then is in its cells, if it has
+    /// any.
     #[inline]
     fn unstage(&mut self, slot: u32) -> Option<Frame> {
         let Row { place: Place::Sending(port, first), len } = self.row(slot) else { return None };
@@ -310,14 +316,14 @@ impl Store {
         Some(Frame::new(slot, len))
     }
 
-    /// The kernel is done with a transmit chunk of the port. Returns the frame that has left so, if that was the last of its chunks.
+    /// Takes back a sent transmit chunk of the port. Returns the frame if the chunk was its last.
     #[inline]
     pub(crate) fn completed(&mut self, port: PortId, chunk: u32) -> Option<Frame> {
         let slot = self.memory(port).completed(chunk)?;
         self.unstage(slot)
     }
 
-    /// Takes back a frame that was given to the kernel, which will not send it. Its bytes are kept where memory for that is free.
+    /// Takes back a frame that the kernel will not send. Keeps its bytes if there is free memory for them.
     #[cold]
     pub(crate) fn take_back(&mut self, port: PortId, slot: u32) -> Option<Frame> {
         let Row { place: Place::Sending(_, first), len } = self.row(slot) else { return None };
@@ -334,7 +340,7 @@ impl Store {
         self.unstage(slot)
     }
 
-    /// The bytes of a frame, piece by piece.
+    /// Returns the bytes of a frame, piece by piece.
     pub fn fragments(&self, frame: &Frame) -> impl Iterator<Item = &[u8]> {
         let Row { place, len } = self.row(frame.slot());
         let received = match place {
@@ -349,7 +355,7 @@ impl Store {
             Place::Queued(first) => Some(chain_bytes(&self.shared.cells, first, len)),
             _ => None,
         };
-        // SAFETY: the frame is in the hands of this store's worker, so its cells are. Writing takes `&mut self`.
+        // SAFETY: this store's worker has the frame, and so its cells. Writing takes `&mut self`.
         let queued =
             queued.into_iter().flatten().map(|(cell, len)| unsafe { self.shared.cells.bytes(cell, len) });
         received.into_iter().chain(sending.into_iter().flatten()).chain(queued)
@@ -365,7 +371,7 @@ impl Store {
         }
     }
 
-    /// A frame in cells with these bytes, in this slot.
+    /// Creates a frame in cells with these bytes, in this slot.
     fn fill(&mut self, slot: u32, bytes: &[u8]) -> Frame {
         let mut chain = Chain::EMPTY;
         append(&self.shared.cells, &mut self.free_cells, &mut chain, bytes);
@@ -375,7 +381,7 @@ impl Store {
 }
 
 impl FrameStore for Store {
-    #[allow(clippy::cast_possible_truncation)] // made from a u32
+    #[allow(clippy::cast_possible_truncation)] // created from a u32
     fn capacity(&self) -> u32 {
         self.shared.rows.len() as u32
     }
@@ -385,7 +391,7 @@ impl FrameStore for Store {
         let Row { place, len } = self.row(frame.slot());
         match place {
             Place::Received(port, chunk) => self.memory_of(port).received(chunk, len),
-            // SAFETY: the frame is in the hands of this store's worker; writing takes `&mut self`.
+            // SAFETY: this store's worker has the frame; writing takes `&mut self`.
             Place::Queued(first) => unsafe { self.shared.cells.bytes(first, len.min(CELL)) },
             Place::Sending(port, first) => self.memory_of(port).head(first),
             Place::Nowhere => &[],
@@ -409,8 +415,8 @@ impl FrameStore for Store {
             Place::Received(port, chunk) => self.memory(port).received_mut(chunk, len),
             Place::Queued(first) => {
                 assert!(!self.shared.cells.is_shared(first), "nobody writes what copies share");
-                // SAFETY: the frame is in the hands of this store's worker, no copy shares its cells, and `&mut self` excludes
-                // every other use.
+                // SAFETY: this store's worker has the frame, no copy shares its cells, and `&mut self` excludes every
+                // other use.
                 unsafe { self.shared.cells.bytes_mut(first, len.min(CELL)) }
             }
             Place::Sending(port, first) => self.memory(port).head_mut(first),
@@ -418,7 +424,7 @@ impl FrameStore for Store {
         }
     }
 
-    /// Only a frame that is [staged](FrameStore::stage) has such room.
+    /// Moves the start of a frame. Only a [staged](FrameStore::stage) frame has room for that.
     fn move_start(&mut self, frame: &mut Frame, by: i32) -> bool {
         let Row { place: Place::Sending(port, first), len } = self.row(frame.slot()) else { return false };
         let is_moved = self.memory(port).move_start(first, by);
@@ -430,7 +436,7 @@ impl FrameStore for Store {
         is_moved
     }
 
-    /// The copy shares the cells of the frame.
+    /// Copies a frame. The copy shares its cells.
     fn copy(&mut self, frame: &Frame) -> Option<Frame> {
         if self.free.is_empty() || !self.settle(frame) {
             return None;

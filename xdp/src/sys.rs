@@ -1,8 +1,7 @@
-//! System calls. AF_XDP sockets: rustix, except XDP_MAX_TX_SKB_BUDGET. Packet sockets, TAPs, ethtool: libc, because no safe crate
-//! offers these requests.
+//! System calls. AF_XDP sockets use rustix, except for XDP_MAX_TX_SKB_BUDGET. Packet sockets, TAPs and ethtool use
+//! libc, because no safe crate offers these requests.
 //!
-//! Each function is one call with arguments of the type that the kernel expects, and none keeps a
-//! pointer beyond it.
+//! Each function makes one call with arguments of the type that the kernel expects. None keeps a pointer beyond it.
 
 use std::ffi::CStr;
 use std::io;
@@ -23,7 +22,7 @@ use crate::layout::Layout;
 use crate::mapping::Mapping;
 use crate::ring::Kick;
 
-/// XDP_MAX_TX_SKB_BUDGET (linux/if_xdp.h): most frames that one kick sends.
+/// XDP_MAX_TX_SKB_BUDGET (linux/if_xdp.h): maximum frames that one kick sends.
 const XDP_MAX_TX_SKB_BUDGET: libc::c_int = 9;
 
 /// PACKET_MR_PROMISC (linux/if_packet.h).
@@ -33,10 +32,10 @@ const PACKET_IGNORE_OUTGOING: libc::c_int = 23;
 /// PACKET_MR_MULTICAST.
 const PACKET_MR_MULTICAST: libc::c_ushort = 0;
 
-/// TUNSETCARRIER (linux/if_tun.h): _IOW('T', 226, int).
+/// TUNSETCARRIER (linux/if_tun.h): `_IOW('T', 226, int)`.
 pub(crate) const TUNSETCARRIER: libc::c_ulong = 0x4004_54e2;
 
-/// Makes the open file of TUN's device a new TAP of this name, whose frames come without a head of their own.
+/// Turns an open file of the TUN device into a new TAP of this name, whose frames have no additional header.
 pub(crate) fn make_tap(file: BorrowedFd<'_>, name: &CStr) -> io::Result<()> {
     let mut ifr_name = [0; libc::IFNAMSIZ];
     for (into, &byte) in ifr_name.iter_mut().zip(name.to_bytes()).take(libc::IFNAMSIZ - 1) {
@@ -53,7 +52,7 @@ pub(crate) fn make_tap(file: BorrowedFd<'_>, name: &CStr) -> io::Result<()> {
     if failed < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// Whether a TAP has a carrier.
+/// Sets the carrier of a TAP.
 pub(crate) fn set_carrier(tap: BorrowedFd<'_>, is_there: bool) -> io::Result<()> {
     let value = libc::c_int::from(is_there);
     // SAFETY: TUNSETCARRIER reads an int, which lives until the call is over.
@@ -61,7 +60,7 @@ pub(crate) fn set_carrier(tap: BorrowedFd<'_>, is_there: bool) -> io::Result<()>
     if failed < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// Makes the kernel send what is in the socket's TX ring.
+/// Makes the kernel send the frames in the socket's TX ring.
 #[inline]
 pub(crate) fn kick_tx(socket: BorrowedFd<'_>) -> Kick {
     match net::send(socket, &[], SendFlags::DONTWAIT) {
@@ -74,35 +73,35 @@ pub(crate) fn kick_tx(socket: BorrowedFd<'_>) -> Kick {
     }
 }
 
-/// Tells the driver that the fill ring has entries again.
+/// Wakes the driver, because the fill ring has entries again.
 pub(crate) fn kick_rx(socket: BorrowedFd<'_>) {
     let _ = net::recv(socket, &mut [0; 0], RecvFlags::DONTWAIT); // the next kick reports the same error
 }
 
-/// Whether the kernel has unbound the socket, as it does for good when its device goes.
+/// Returns whether the kernel has unbound the socket, which it does for good when the device is gone.
 pub(crate) fn is_unbound(socket: BorrowedFd<'_>) -> bool {
     net::recv(socket, &mut [0; 0], RecvFlags::DONTWAIT) == Err(Errno::NXIO)
 }
 
-/// Lets one kick send `frames`, where the kernel knows the option (Linux 6.17); others send 32.
+/// Lets one kick send `frames` frames where the kernel has the option (Linux 6.17). Other kernels send 32.
 pub(crate) fn set_tx_budget(socket: BorrowedFd<'_>, frames: u32) {
-    // Only a matter of speed: kicks are repeated until the ring is empty.
+    // An error costs only speed: kicks are repeated until the ring is empty.
     let _ = set_option(socket, libc::SOL_XDP, XDP_MAX_TX_SKB_BUDGET, &frames);
 }
 
-/// Whether the socket shares its memory with the device.
+/// Returns whether the socket shares its memory with the device.
 pub(crate) fn is_zero_copy(socket: BorrowedFd<'_>) -> bool {
     sockopt::xdp_options(socket).is_ok_and(|options| options.contains(XdpOptionsFlags::XDP_OPTIONS_ZEROCOPY))
 }
 
-/// An AF_XDP socket. EAFNOSUPPORT: the kernel does not know such.
+/// Opens an AF_XDP socket. EAFNOSUPPORT: the kernel has none.
 pub(crate) fn xdp_socket() -> io::Result<OwnedFd> {
     let (family, kind) = (net::AddressFamily::XDP, net::SocketType::RAW);
     Ok(net::socket_with(family, kind, net::SocketFlags::CLOEXEC, None)?)
 }
 
-/// Registers `memory`, which consists of these chunks, as the packet memory of a socket. The kernel holds the pages themselves from now
-/// on, not their addresses.
+/// Registers `memory` with this layout as the packet memory of a socket. The kernel then holds the pages, not their
+/// addresses.
 pub(crate) fn register_umem(socket: BorrowedFd<'_>, memory: &Mapping, chunks: &Layout) -> io::Result<()> {
     let (addr, len) = memory.place();
     let (chunk_size, headroom, flags) = (chunks.chunk_bytes(), chunks.kernel_headroom(), chunks.flags());
@@ -110,15 +109,15 @@ pub(crate) fn register_umem(socket: BorrowedFd<'_>, memory: &Mapping, chunks: &L
     Ok(sockopt::set_xdp_umem_reg(socket, memory)?)
 }
 
-/// Whether frames may take several chunks (XDP_USE_SG, Linux 6.6). A kernel that does not know a flag says so (EINVAL) before it says
-/// that no device has the number 0 (ENODEV).
+/// Returns whether frames may take several chunks (XDP_USE_SG, Linux 6.6). A kernel reports an unknown flag (EINVAL)
+/// before it reports the missing device 0 (ENODEV).
 pub(crate) fn has_multi_buffer() -> bool {
     let Ok(socket) = xdp_socket() else { return false };
     let bound = bind_xdp(socket.as_fd(), 0, 0, SocketAddrXdpFlags::XDP_USE_SG, None);
     bound.is_err_and(|error| error.raw_os_error() == Some(libc::ENODEV))
 }
 
-/// Binds a socket to a queue; `umem`: the bound socket that has the packet memory, if it is another.
+/// Binds a socket to a queue. `umem` is the bound socket with the packet memory, if it is another one.
 pub(crate) fn bind_xdp(
     socket: BorrowedFd<'_>,
     ifindex: u32,
@@ -133,15 +132,15 @@ pub(crate) fn bind_xdp(
     }?)
 }
 
-/// Keeps the interface promiscuous as long as the result lives: the kernel takes the membership away
-/// with the socket, however the process ends.
+/// Makes the interface promiscuous while the result lives. The kernel ends this with the socket, however the process
+/// ends.
 pub(crate) fn promiscuous(ifindex: i32) -> io::Result<OwnedFd> {
     let socket = socket(AddressFamily::Packet, SockType::Raw, SockFlag::SOCK_CLOEXEC, None)?;
     join(socket.as_fd(), ifindex, PACKET_MR_PROMISC, None)?;
     Ok(socket)
 }
 
-/// Makes the interface receive what is sent to `group` as long as the packet socket is open.
+/// Makes the interface receive frames for `group` as long as the packet socket is open.
 pub(crate) fn join_group(socket: BorrowedFd<'_>, ifindex: i32, group: MacAddr) -> io::Result<()> {
     join(socket, ifindex, PACKET_MR_MULTICAST, Some(group))
 }
@@ -156,7 +155,8 @@ fn join(socket: BorrowedFd<'_>, ifindex: i32, kind: u16, group: Option<MacAddr>)
     set_option(socket, libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, &request)
 }
 
-/// The calling thread runs before all others that are not real-time threads, as soon as it can (SCHED_FIFO). What it starts does not.
+/// Gives the calling thread real-time priority (SCHED_FIFO). Threads and processes that it starts have ordinary
+/// priority.
 pub(crate) fn run_in_real_time(priority: i32) -> io::Result<()> {
     let parameters = libc::sched_param { sched_priority: priority };
     // SAFETY: `parameters` is readable; 0 is the calling thread.
@@ -166,7 +166,7 @@ pub(crate) fn run_in_real_time(priority: i32) -> io::Result<()> {
     if failed == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// A packet socket that sends through one device and receives nothing, since it asks for no protocol.
+/// Opens a packet socket that sends through one device. It receives nothing, because it has no protocol.
 pub(crate) fn packet_sender(ifindex: i32) -> io::Result<OwnedFd> {
     let socket = socket(AddressFamily::Packet, SockType::Raw, SockFlag::SOCK_CLOEXEC, None)?;
     bind_packet(socket.as_fd(), ifindex, 0)?;
@@ -191,18 +191,18 @@ pub(crate) fn bind_packet(socket: BorrowedFd<'_>, ifindex: i32, ether_type: u16)
     if failed == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// The packet socket is not told of what is sent.
+/// Makes the packet socket ignore sent frames.
 pub(crate) fn receive_only(socket: BorrowedFd<'_>) -> io::Result<()> {
     set_option(socket, libc::SOL_PACKET, PACKET_IGNORE_OUTGOING, &1_i32)
 }
 
-/// Frames that a packet socket had no room for since this was asked last.
+/// Returns the frames that a packet socket dropped for lack of room since the last call.
 pub(crate) fn missed(socket: BorrowedFd<'_>) -> io::Result<u32> {
     let [_received, missed] = option(socket, libc::SOL_PACKET, libc::PACKET_STATISTICS, [0_u32; 2])?;
     Ok(missed)
 }
 
-/// The size of a `T`, as socket options want it.
+/// Returns the size of a `T` in the type of socket options.
 #[allow(clippy::cast_possible_truncation)] // a few bytes
 const fn size_of<T>() -> libc::socklen_t {
     mem::size_of::<T>() as libc::socklen_t
@@ -217,13 +217,13 @@ fn set_option<T: Copy>(socket: BorrowedFd<'_>, level: i32, name: i32, value: &T)
 
 fn option<T: Copy>(socket: BorrowedFd<'_>, level: i32, name: i32, mut value: T) -> io::Result<T> {
     let (socket, mut len) = (socket.as_raw_fd(), size_of::<T>());
-    // SAFETY: `value` is writable, of the size given, and any bytes are a value of it: this function is
-    // private, and called with integers and structs of such only.
+    // SAFETY: `value` is writable, of the size given, and any bytes are a value of it: this function is private, and
+    // called with integers and structs of such only.
     let failed = unsafe { libc::getsockopt(socket, level, name, (&raw mut value).cast(), &raw mut len) };
     if failed == 0 { Ok(value) } else { Err(io::Error::last_os_error()) }
 }
 
-/// A number of the calling thread's network namespace that no other one gets, before the machine is started again; 0: the kernel has none.
+/// Returns a number of the calling thread's network namespace, unique until the next boot; 0: the kernel has none.
 pub(crate) fn namespace_cookie() -> u64 {
     const SO_NETNS_COOKIE: i32 = 71;
     let socket = std::os::unix::net::UnixDatagram::unbound();
@@ -231,7 +231,7 @@ pub(crate) fn namespace_cookie() -> u64 {
     cookie.unwrap_or(0)
 }
 
-/// A request of ethtool's (linux/ethtool.h) that carries one number.
+/// An ethtool request (linux/ethtool.h) with one number.
 #[repr(C)]
 struct Value {
     command: u32,
@@ -250,7 +250,7 @@ struct Channels {
     combined: u32,
 }
 
-/// Most 32s of features that a kernel is asked about; it has two.
+/// Maximum 32-bit words of features in a request; the kernel has two.
 pub(crate) const FEATURE_WORDS: usize = 4;
 
 /// struct ethtool_gfeatures, with 32 features in a block: available, requested, active, never changed.
@@ -269,7 +269,7 @@ struct SetFeatures {
     blocks: [[u32; 2]; FEATURE_WORDS],
 }
 
-/// struct ethtool_drvinfo, of which only the driver's name is of interest.
+/// struct ethtool_drvinfo; xoff uses only the driver's name.
 #[repr(C)]
 struct DriverInfo {
     command: u32,
@@ -306,7 +306,7 @@ fn name_of(device: &str) -> [libc::c_char; libc::IFNAMSIZ] {
     name
 }
 
-/// ethtool's requests about one interface. The socket fixes the network namespace.
+/// Ethtool requests for one interface. The socket determines the network namespace.
 #[derive(Debug)]
 pub(crate) struct Ethtool {
     socket: OwnedFd,
@@ -328,9 +328,9 @@ impl Ethtool {
     pub(crate) const SET_GSO: u32 = 0x24;
     /// ETHTOOL_SGRO.
     pub(crate) const SET_GRO: u32 = 0x2c;
-    /// ETH_FLAG_RXVLAN: tags beside the frames received, instead of in them.
+    /// ETH_FLAG_RXVLAN: received frames have their tags beside the frame instead of in it.
     pub(crate) const RX_VLAN_FLAG: u32 = 1 << 8;
-    /// ETH_FLAG_TXVLAN and that: the same of frames sent.
+    /// ETH_FLAG_TXVLAN and ETH_FLAG_RXVLAN: tags beside sent and received frames.
     pub(crate) const VLAN_FLAGS: u32 = 1 << 7 | Ethtool::RX_VLAN_FLAG;
     const GET_RINGS: u32 = 0x10;
     const GET_FLOW_CONTROL: u32 = 0x12;
@@ -340,28 +340,28 @@ impl Ethtool {
         Ok(Ethtool { socket, name: name_of(device) })
     }
 
-    /// The same about another device of the same network namespace.
+    /// Returns requests for another device of the same network namespace.
     pub(crate) fn about(&self, device: &str) -> io::Result<Ethtool> {
         Ok(Ethtool { socket: self.socket.try_clone()?, name: name_of(device) })
     }
 
-    /// What a request without arguments answers; `None` where the driver does not know it.
+    /// Makes a request without arguments. Returns `None` if the driver does not support it.
     pub(crate) fn get(&self, command: u32) -> Option<u32> {
         let mut value = Value { command, data: 0 };
         self.request(&mut value).ok().map(|()| value.data)
     }
 
-    /// The request that says what a SET_ request has set: they come in pairs.
+    /// Returns the GET request that belongs to a SET request.
     pub(crate) const fn get_of(set: u32) -> u32 {
         set - 1
     }
 
-    /// A request with one argument.
+    /// Makes a request with one argument.
     pub(crate) fn set(&self, command: u32, data: u32) -> io::Result<()> {
         self.request(&mut Value { command, data })
     }
 
-    /// The same where the driver has such a thing; without effect where it has not.
+    /// Makes a request with one argument. Does nothing if the driver does not support it.
     pub(crate) fn set_if_known(&self, command: u32, data: u32) -> io::Result<()> {
         match self.set(command, data) {
             Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => Ok(()),
@@ -369,7 +369,7 @@ impl Ethtool {
         }
     }
 
-    /// The driver's name.
+    /// Returns the name of the driver.
     pub(crate) fn driver(&self) -> io::Result<String> {
         let mut info = DriverInfo { command: Ethtool::GET_DRIVER_INFO, driver: [0; 32], rest: [0; 160] };
         self.request(&mut info)?;
@@ -377,7 +377,7 @@ impl Ethtool {
         Ok(String::from_utf8_lossy(name).into_owned())
     }
 
-    /// Of 32 features at a time: those that may be chosen, and those that are asked for.
+    /// Returns the features, 32 per entry: (changeable, requested).
     pub(crate) fn features(&self) -> io::Result<Vec<[u32; 2]>> {
         let size = u32::try_from(FEATURE_WORDS).expect("a small number");
         let mut features =
@@ -388,7 +388,7 @@ impl Ethtool {
         Ok(features.blocks[..size].iter().map(choice).collect())
     }
 
-    /// Asks for these features, of those that may be chosen.
+    /// Requests these features, 32 per entry: (changeable, requested).
     pub(crate) fn set_features(&self, features: &[[u32; 2]]) -> io::Result<()> {
         let size = u32::try_from(features.len()).unwrap_or(0);
         let mut request =
@@ -407,24 +407,24 @@ impl Ethtool {
         self.set(Ethtool::SET_FLAGS, flags)
     }
 
-    /// Receive queues in use; 1 where the driver does not say.
+    /// Returns the receive queues in use, or 1 if the driver does not report them.
     pub(crate) fn rx_queues(&self) -> u32 {
         self.known_rx_queues().unwrap_or(1)
     }
 
-    /// The same; `None` where the driver does not say, or there is no such device.
+    /// Returns the receive queues in use, or `None` if the driver does not report them or there is no such device.
     pub(crate) fn known_rx_queues(&self) -> Option<u32> {
         let mut channels = Channels { command: Ethtool::GET_CHANNELS, ..Channels::default() };
         self.request(&mut channels).ok().map(|()| (channels.rx + channels.combined).max(1))
     }
 
-    /// `None` where the driver does not say.
+    /// Returns the receive ring, or `None` if the driver does not report it.
     pub(crate) fn receive_ring(&self) -> Option<ReceiveRing> {
         let mut rings = Rings { command: Ethtool::GET_RINGS, ..Rings::default() };
         self.request(&mut rings).ok().map(|()| ReceiveRing { entries: rings.rx, max: rings.rx_max })
     }
 
-    /// `None` where the driver has none.
+    /// Returns the flow-control settings, or `None` if the driver has none.
     pub(crate) fn flow_control(&self) -> Option<FlowControl> {
         let mut pause = Pause { command: Ethtool::GET_FLOW_CONTROL, ..Pause::default() };
         self.request(&mut pause).ok().map(|()| FlowControl { rx: pause.rx != 0, tx: pause.tx != 0 })
@@ -435,10 +435,10 @@ impl Ethtool {
             ifr_name: self.name,
             ifr_ifru: libc::__c_anonymous_ifr_ifru { ifru_data: ptr::from_mut(request).cast() },
         };
-        // SAFETY: SIOCETHTOOL reads and writes the ifreq and the request behind it; both are of the
-        // kernel's layout for the command, and live until the call is over.
+        // SAFETY: SIOCETHTOOL reads and writes the ifreq and the request behind it; both are of the kernel's layout
+        // for the command, and live until the call is over.
         let failed = unsafe { libc::ioctl(self.socket.as_raw_fd(), libc::SIOCETHTOOL, &raw mut ifreq) };
-        // More than zero: done, and what else is to be said of it.
+        // Positive results are successes with additional information.
         if failed >= 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     }
 }

@@ -1,14 +1,12 @@
-//! The sending half of a port: frames go to the kernel by the TX ring and come back, sent, by the
-//! completion ring.
+//! The sending half of a port: frames go to the kernel by the TX ring, and return by the completion ring when sent.
 //!
-//! A frame is copied to chunks of the port that sends it ([`Store`]). There are no more of them than either ring has entries, so the
-//! kernel can always complete what it takes. Over drivers without zero copy nobody sends by itself: the kick does, in this thread, and
-//! what the driver had no room for stays in the ring until the next one.
+//! A frame is copied to chunks of the port that sends it ([`Store`]). There are at most as many chunks as either ring
+//! has entries, so the kernel can always complete the chunks that it takes. If a driver lacks zero copy, frames are
+//! sent only by kicks, in this thread. Frames without room in the driver stay in the ring until the next kick.
 //!
-//! When a device is deleted the kernel unbinds the socket for good, and says so at the next kick. It takes
-//! nothing from the TX ring any more, so everything that has not come back is taken back here, and the
-//! completion ring is not looked at again. What the kernel had taken before is in the hands of a driver that is
-//! gone, or was delivered.
+//! When a device is deleted, the kernel unbinds the socket for good, and reports it at the next kick. It then takes
+//! nothing from the TX ring. This module takes back all frames that have not returned, and no longer reads the
+//! completion ring. Frames that the kernel had taken before were sent, or were lost with the driver.
 
 use std::sync::Arc;
 
@@ -26,37 +24,38 @@ pub(crate) struct Transmitter<T, C> {
     completion: C,
     /// Maximum chunks of a frame.
     pieces_max: u32,
-    /// Chunks of the port to send from.
+    /// Transmit chunks of the port.
     chunks: u32,
     /// Chunks given by `send` and not yet completed.
     out: u32,
     /// Frames that the kernel dropped instead of sending.
     dropped: Arc<Counter>,
-    /// What the last kick found of the interface.
+    /// State of the interface according to the last kick.
     interface: Interface,
     failed: Arc<FailedKicks>,
 }
 
-/// Kicks that failed in a way that the kernel's documentation does not know.
+/// Kicks that failed with an error that the kernel's documentation does not mention.
 #[derive(Debug, Default)]
 pub(crate) struct FailedKicks {
-    /// How many.
+    /// Number of failed kicks.
     pub(crate) count: Counter,
-    /// The error number of the last one.
+    /// Error number of the last failed kick.
     pub(crate) errno: Counter,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Interface {
     Up,
-    /// It may send again.
+    /// Interface down; it may send again.
     Down,
-    /// It never will.
+    /// Interface gone for good.
     Gone,
 }
 
 impl<T: TxRing, C: CompletionRing> Transmitter<T, C> {
-    /// `chunks`: those of the port to send from; neither ring is smaller. `pieces_max`: maximum chunks of a frame.
+    /// Creates a transmitter. `chunks`: transmit chunks of the port; neither ring is smaller. `pieces_max`: maximum
+    /// chunks of a frame.
     pub(crate) fn new(tx: T, completion: C, chunks: u32, pieces_max: u32) -> Transmitter<T, C> {
         Transmitter {
             tx,
@@ -70,28 +69,27 @@ impl<T: TxRing, C: CompletionRing> Transmitter<T, C> {
         }
     }
 
-    /// Frames that the kernel dropped instead of sending.
+    /// Returns the counter of frames that the kernel dropped instead of sending.
     pub(crate) fn dropped(&self) -> Arc<Counter> {
         Arc::clone(&self.dropped)
     }
 
-    /// Kicks that failed in an unknown way.
+    /// Returns the counters of failed kicks.
     pub(crate) fn failed(&self) -> Arc<FailedKicks> {
         Arc::clone(&self.failed)
     }
 
-    /// Whether something was sent that has not come back, and may yet: over an interface that is down or
-    /// gone nothing does.
+    /// Returns whether sent frames may still return. While the interface is down or gone, none does.
     pub(crate) fn in_flight(&self) -> bool {
         self.out > 0 && self.interface == Interface::Up
     }
 
-    /// Whether the kernel has yet to take something, over an interface that is up.
+    /// Returns whether the kernel has not taken all frames, and the interface is up.
     pub(crate) fn is_unsent(&self) -> bool {
         self.in_flight() && self.tx.unsent() > 0
     }
 
-    /// How many frames would be taken, of as many chunks as any frame has.
+    /// Returns the number of frames that can be sent, each with the maximum number of chunks.
     #[inline]
     pub(crate) fn room(&self) -> u32 {
         let free = self.chunks - self.out;
@@ -102,8 +100,7 @@ impl<T: TxRing, C: CompletionRing> Transmitter<T, C> {
         }
     }
 
-    /// Takes a frame to be sent by the next [`flush`](Self::flush), or gives it back where the port has
-    /// no room.
+    /// Takes a frame for the next [`flush`](Self::flush). Returns it as an error if the port has no room.
     #[inline]
     pub(crate) fn send(&mut self, port: PortId, store: &mut Store, frame: Frame) -> Result<(), Frame> {
         if self.is_gone() {
@@ -114,11 +111,11 @@ impl<T: TxRing, C: CompletionRing> Transmitter<T, C> {
             self.tx.push(piece);
             self.out += 1;
         });
-        let _ = frame.into_parts(); // the rings know it from here on
+        let _ = frame.into_parts(); // the rings have it from here on
         Ok(())
     }
 
-    /// Gives the kernel what waits, and makes it send.
+    /// Gives waiting frames to the kernel, and makes it send them.
     #[inline]
     pub(crate) fn flush(&mut self) {
         self.tx.submit();
@@ -128,12 +125,12 @@ impl<T: TxRing, C: CompletionRing> Transmitter<T, C> {
         }
     }
 
-    /// Whether another kick may do more.
+    /// Makes the kernel send. Returns whether another kick may send more.
     fn kick(&mut self) -> bool {
         match self.tx.kick() {
             Kick::Dropped => {
                 self.dropped.add(1);
-                return true; // it took that one; on with the next
+                return true; // the kernel took this frame; try the next
             }
             Kick::Down => self.interface = Interface::Down,
             Kick::Gone => self.interface = Interface::Gone,
@@ -146,7 +143,7 @@ impl<T: TxRing, C: CompletionRing> Transmitter<T, C> {
         false
     }
 
-    /// Finds out whether the interface is gone, where nothing else makes a driver tell that sends by itself.
+    /// Checks whether the interface is gone. A driver that sends by itself reports it only after a kick.
     #[cold]
     pub(crate) fn look(&mut self) {
         if !self.is_gone() {
@@ -154,18 +151,18 @@ impl<T: TxRing, C: CompletionRing> Transmitter<T, C> {
         }
     }
 
-    /// Whether the interface is gone for good.
+    /// Returns whether the interface is gone for good.
     #[inline]
     pub(crate) fn is_gone(&self) -> bool {
         self.interface == Interface::Gone
     }
 
-    /// Whether all that has not come back has yet to be taken by the kernel: it sends nothing any more unless it is kicked.
+    /// Returns whether the kernel has taken none of the frames out: it sends nothing without a kick.
     pub(crate) fn is_at_rest(&self) -> bool {
         self.is_gone() || self.out <= self.tx.unsent()
     }
 
-    /// Calls `unsent` with every frame that has not come back, of an interface that is gone or gets no further kick.
+    /// Calls `unsent` with every frame that has not returned. The interface must be gone, or get no further kick.
     #[cold]
     pub(crate) fn take_back(
         &mut self,
@@ -184,7 +181,7 @@ impl<T: TxRing, C: CompletionRing> Transmitter<T, C> {
         }
     }
 
-    /// Calls `sent` with every frame that has come back.
+    /// Calls `sent` with every returned frame.
     #[inline]
     pub(crate) fn reap(&mut self, port: PortId, store: &mut Store, mut sent: impl FnMut(&mut Store, Frame)) {
         if self.out > 0 {

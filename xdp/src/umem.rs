@@ -1,4 +1,4 @@
-//! Packet memory as the kernel knows it: by the sockets of one port, or of more where they share one.
+//! Registration of packet memory with the kernel, for the sockets that share it.
 
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
@@ -11,32 +11,32 @@ use crate::layout::Layout;
 use crate::mapping::Mapping;
 use crate::sys;
 
-/// Whether devices read and write packet memory themselves.
+/// Use of zero copy: the device reads and writes packet memory itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ZeroCopy {
-    /// Where the driver can.
+    /// Zero copy if the driver can.
     #[default]
     Auto,
-    /// They do, or the port is refused.
+    /// Zero copy, or the port is refused.
     On,
-    /// The kernel copies.
+    /// No zero copy: the kernel copies.
     Off,
 }
 
 /// Entries of the four rings of a socket, each a power of two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rings {
-    /// Chunks that the kernel may fill.
+    /// Entries of the fill ring: chunks that the kernel may fill.
     pub fill: u32,
-    /// Chunks that the kernel has filled.
+    /// Entries of the RX ring: chunks that the kernel has filled.
     pub rx: u32,
-    /// Chunks that the kernel is to send.
+    /// Entries of the TX ring: chunks for the kernel to send.
     pub tx: u32,
-    /// Chunks that the kernel has sent.
+    /// Entries of the completion ring: chunks that the kernel has sent.
     pub completion: u32,
 }
 
-/// How sockets use a packet memory.
+/// Settings of the sockets of a packet memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct UmemSettings {
     pub(crate) chunks: Layout,
@@ -45,12 +45,12 @@ pub(crate) struct UmemSettings {
     pub(crate) rings: Rings,
 }
 
-/// A packet memory that is registered with its first socket. Every other socket names that one when it is bound. The kernel keeps the
-/// pages, whatever becomes of the process's mapping.
+/// A packet memory, registered with its first socket. Other sockets refer to that one when they are bound. The kernel
+/// keeps the pages even after the process unmaps them.
 #[derive(Debug)]
 pub(crate) struct Umem {
     registered: Arc<OwnedFd>,
-    /// The first socket was given to a queue.
+    /// Set when a queue has the first socket.
     is_taken: OnceLock<()>,
     settings: UmemSettings,
 }
@@ -80,7 +80,7 @@ impl Umem {
         &self.settings
     }
 
-    /// A socket to be given rings, and then bound.
+    /// Returns a socket without rings, not yet bound.
     pub(crate) fn socket(&self) -> io::Result<Arc<OwnedFd>> {
         match self.is_taken.set(()) {
             Ok(()) => Ok(Arc::clone(&self.registered)),
@@ -88,7 +88,7 @@ impl Umem {
         }
     }
 
-    /// Binds what [`socket`](Self::socket) has given to a queue of a device.
+    /// Binds a socket of [`socket`](Self::socket) to a queue of a device.
     pub(crate) fn bind(&self, socket: &Arc<OwnedFd>, ifindex: u32, queue: u32) -> io::Result<()> {
         if Arc::ptr_eq(socket, &self.registered) {
             return sys::bind_xdp(socket.as_fd(), ifindex, queue, self.flags(), None);
@@ -97,7 +97,7 @@ impl Umem {
         sys::bind_xdp(socket.as_fd(), ifindex, queue, BindFlags::XDP_SHARED_UMEM, named)
     }
 
-    /// Flags of the first socket; the kernel has the others take them over.
+    /// Returns the flags of the first socket, which the kernel applies to the others.
     fn flags(&self) -> BindFlags {
         let sharing = match self.settings.zero_copy {
             ZeroCopy::Auto => BindFlags::empty(),
@@ -109,7 +109,7 @@ impl Umem {
     }
 }
 
-/// Whether the kernel takes a ring of so many entries.
+/// Checks that the kernel takes a ring of this size.
 fn check_size(what: &'static str, size: u32) -> Result<(), XdpError> {
     let is_taken = size >= 4 && size.is_power_of_two();
     is_taken.then_some(()).ok_or(XdpError::Size { what, given: size, allowed: "a power of two, 4 or more" })

@@ -1,10 +1,9 @@
 //! `shared_ring.rs` against a kernel, in every order of their steps that the memory model allows.
 //!
-//! The file is the one that the crate is built of; only what it stands on is another: counters and places that
-//! loom knows, which notices where the two sides could touch one place at a time, and lets a load see every value
-//! that it may see on any processor.
+//! The crate uses the same file, but on other counters and places. Those here are loom's. Loom reports an access by
+//! two sides to one place at a time, and lets a load return every value that any processor may return.
 #![allow(clippy::unwrap_used)]
-#![allow(clippy::arc_with_non_send_sync)] // loom looks after that
+#![allow(clippy::arc_with_non_send_sync)] // loom checks this
 
 use std::sync::Arc;
 
@@ -16,7 +15,7 @@ use shared_ring::{Consumer, Layout, Producer};
 #[path = "../src/shared_ring.rs"]
 mod shared_ring;
 
-/// In place of the crate's module of this name.
+/// Replaces the crate's module of this name.
 mod atomics {
     pub(crate) use loom::sync::atomic::{AtomicU32, Ordering};
 
@@ -25,18 +24,18 @@ mod atomics {
 
     impl<T: Copy> Place<T> {
         pub(crate) unsafe fn write(&self, entry: T) {
-            // SAFETY: loom ends the test where another thread is at it.
+            // SAFETY: loom ends the test if another thread accesses it.
             self.0.with_mut(|place| unsafe { place.write(entry) });
         }
 
         pub(crate) unsafe fn read(&self) -> T {
-            // SAFETY: loom ends the test where another thread writes it.
+            // SAFETY: loom ends the test if another thread writes it.
             self.0.with(|place| unsafe { place.read() })
         }
     }
 }
 
-/// In place of the crate's module of this name.
+/// Replaces the crate's module of this name.
 mod mapping {
     use std::ptr::NonNull;
     use std::sync::Arc;
@@ -45,19 +44,19 @@ mod mapping {
 
     pub(crate) const SIZE: u32 = 2;
 
-    /// A ring's memory, as both sides have it.
+    /// Memory of a ring, shared by both sides.
     #[derive(Debug)]
     pub(crate) struct Memory {
         counters: [AtomicU32; 3],
         places: [Place<u64>; SIZE as usize],
     }
 
-    /// One side's handle of it.
+    /// Handle of one side.
     #[derive(Debug)]
     pub(crate) struct Mapping(pub(crate) Arc<Memory>);
 
     impl Mapping {
-        /// The counters are at 0, 1 and 2, the places at 3.
+        /// Returns the address of a counter at 0, 1 or 2, or of the places at 3.
         pub(crate) fn at<T>(&self, offset: usize, count: usize) -> NonNull<T> {
             match self.0.counters.get(offset) {
                 Some(counter) => NonNull::from(counter).cast(),
@@ -87,25 +86,25 @@ mod mapping {
             self.counters[2].store(libc::XDP_RING_NEED_WAKEUP, Ordering::Relaxed);
         }
 
-        /// Takes an entry out, where there is one: `xskq_cons_peek_desc`, `xskq_cons_release`.
+        /// Takes an entry out, if there is one: `xskq_cons_peek_desc`, `xskq_cons_release`.
         pub(crate) fn take(&self) -> Option<u64> {
             let read = self.counters[1].load(Ordering::Relaxed);
             if self.counters[0].load(Ordering::Acquire) == read {
                 return None;
             }
-            // SAFETY: loom ends the test where it is not the kernel's.
+            // SAFETY: loom ends the test if the place is not the kernel's.
             let entry = unsafe { self.place(read).read() };
             self.counters[1].store(read.wrapping_add(1), Ordering::Release);
             Some(entry)
         }
 
-        /// Puts an entry in, where there is room: `xskq_prod_reserve_desc`, `xskq_prod_submit`.
+        /// Puts an entry in, if there is room: `xskq_prod_reserve_desc`, `xskq_prod_submit`.
         pub(crate) fn put(&self, entry: u64) -> bool {
             let written = self.counters[0].load(Ordering::Relaxed);
             if written.wrapping_sub(self.counters[1].load(Ordering::Acquire)) == SIZE {
                 return false;
             }
-            // SAFETY: as above.
+            // SAFETY: loom ends the test if the place is not the kernel's.
             unsafe { self.place(written).write(entry) };
             self.counters[0].store(written.wrapping_add(1), Ordering::Release);
             true
@@ -115,16 +114,16 @@ mod mapping {
 
 const LAYOUT: Layout = Layout { producer: 0, consumer: 1, flags: 2, entries: 3 };
 
-/// Shortly before counters start again at zero.
+/// The last value before counters wrap to zero.
 const LATE: u32 = u32::MAX;
 
-/// A ring that we fill, at `start`, and the kernel's side of it.
+/// Creates a ring that the process fills, at `start`, and the kernel's side of it.
 fn producer(start: u32) -> (Producer<u64>, Arc<Memory>) {
     let kernel = Memory::new(start);
     (Producer::new(mapping::Mapping(Arc::clone(&kernel)), LAYOUT, SIZE), kernel)
 }
 
-/// A ring that the kernel fills, at `start`, and the kernel's side of it.
+/// Creates a ring that the kernel fills, at `start`, and the kernel's side of it.
 fn consumer(start: u32) -> (Consumer<u64>, Arc<Memory>) {
     let kernel = Memory::new(start);
     (Consumer::new(mapping::Mapping(Arc::clone(&kernel)), LAYOUT, SIZE), kernel)
@@ -185,7 +184,8 @@ fn some_of_what_is_available_can_stay() {
     });
 }
 
-/// A producer does not look at the kernel's counter: that a chunk has come back by another ring says that its place is free.
+/// A producer does not read the kernel's counter: the return of a chunk by another ring implies that its place is
+/// free.
 #[test]
 fn a_chunk_that_came_back_has_left_its_place() {
     loom::model(|| {

@@ -41,7 +41,7 @@ fn chunks_out_never_exceed_the_fill_ring_and_all_come_back() {
     receiver.refill(P0, &mut store); // nothing was consumed: all 32 are still out
     assert_eq!(rings.with(|rings| rings.fill.len()), 12);
     for expected in [17, 3, 0] {
-        // A partial batch, the rest, and then silence.
+        // A partial batch, the rest, and then nothing.
         let (n, frames) = receive(&mut receiver, &mut store, 17);
         assert_eq!((n, frames.len()), (expected, expected as usize));
         free_all(&mut store, frames);
@@ -51,7 +51,7 @@ fn chunks_out_never_exceed_the_fill_ring_and_all_come_back() {
     assert_eq!(store.memory(P0).free_receive(), WINDOW);
 }
 
-/// Frames that wait keep no chunk that the rings need, however many they are.
+/// Queued frames keep no chunk that the rings need, whatever their number.
 #[test]
 fn fill_ring_is_full_again_while_frames_wait() {
     let (rings, mut receiver, mut store) = receiver(32);
@@ -98,7 +98,7 @@ fn refilling_waits_for_a_batch() {
     }
 }
 
-/// A store without room leaves frames in the RX ring, which is as long as a stall takes; none is lost.
+/// A store without room leaves frames in the RX ring, which is long enough for a stall; none is lost.
 #[test]
 fn frames_without_slots_stay_in_the_ring() {
     let (rings, mut receiver, mut store) = receiver(32);

@@ -166,7 +166,7 @@ fn a_frame_of_several_chunks_leaves_whole_or_not_at_all() {
     transmitter.flush();
     let more: Vec<bool> = rings.with(|rings| rings.wire.iter().map(|d| d.more).collect());
     assert_eq!(more, [true, true, true, true, false]);
-    // Completions that come one by one make one frame, once.
+    // Separate completions return one frame, once.
     let last = rings.with(|rings| rings.completion.pop_back()).unwrap();
     assert!(reap_all(&mut transmitter, &mut store).is_empty());
     rings.with(|rings| rings.completion.push_back(last));

@@ -1,11 +1,12 @@
-//! Arrivals as the XDP program counts them.
+//! Arrival counters of the XDP program.
 
 use xoff_wire::header::Header;
 use xoff_xdp::{Arrivals, Head};
 
 use super::*;
 
-/// The class of what a socket drops follows from what its program has counted: that reads heads as the dataplane does.
+/// The class of a frame that a socket drops follows from the program's counters. The program reads headers as the
+/// dataplane does.
 #[test]
 fn program_counts_arrivals_as_the_dataplane_reads_them() {
     let bench = Bench::new(&VethOptions::default(), |_| {});

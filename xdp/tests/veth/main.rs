@@ -1,5 +1,4 @@
-//! The AF_XDP layer against the kernel: real frames over real veth pairs. Needs root, and says so
-//! where it is missing.
+//! The AF_XDP layer against the kernel: real frames over real veth pairs. Needs root, and says so if it is missing.
 
 #![allow(clippy::unwrap_used)]
 
@@ -25,7 +24,7 @@ mod arrivals;
 
 const RING: u32 = 256;
 const SHARE: Share = Share { frames: 4 * RING, cells: 16 * RING, control_frames: 8, control_cells: 8 };
-/// Frames and cells of a store that holds none.
+/// Frames and cells of an empty store.
 const FREE: (u32, u32) = (4 * RING + 8, 16 * RING + 8);
 const P0: PortId = PortId(0);
 const P1: PortId = PortId(1);
@@ -46,7 +45,7 @@ fn port_options(device: &str) -> PortOptions {
     }
 }
 
-/// A namespace "switch" with p0 and p1, each wired to a host of its own, and ports on both.
+/// A namespace "switch" with ports on p0 and p1, each wired to its own host.
 struct Bench {
     lab: Lab,
     hosts: [Host; 2],
@@ -54,7 +53,7 @@ struct Bench {
     ports: [Port; 2],
 }
 
-/// The far end of a wire, seen by a packet socket.
+/// A packet socket at the far end of a wire.
 struct Host {
     device: Device,
     socket: OwnedFd,
@@ -110,7 +109,7 @@ impl Bench {
         Bench { lab, hosts, store, ports }
     }
 
-    /// Forwards between the two ports until `frames` have been received, and all of them sent.
+    /// Forwards between the two ports until `frames` frames were received, and all of them sent.
     fn forward(&mut self, frames: usize) {
         self.forward_changed(frames, |_, _, _| {});
     }
@@ -135,7 +134,7 @@ impl Bench {
         }
     }
 
-    /// Nothing was lost anywhere, and every chunk is where it was at first.
+    /// Checks that nothing was lost, and that every chunk is back.
     fn assert_clean(&mut self) {
         assert_eq!((self.store.free_frames(), self.store.free_cells()), FREE);
         for port in &mut self.ports {
@@ -176,7 +175,7 @@ fn frames_cross_two_ports_unchanged_and_in_order() {
 
 #[test]
 fn a_tag_is_put_in_and_taken_out() {
-    // Not a VLAN's: a packet socket would not show it in the frame.
+    // Not a VLAN tag: a packet socket would not show it in the frame.
     const TAG: [u8; 4] = [0x88, 0xb6, 0x60, 0x07];
     let mut bench = Bench::new(&VethOptions::default(), |_| {});
     bench.hosts[0].send(&frame(1, 1510));
@@ -209,7 +208,7 @@ fn a_frame_longer_than_a_chunk_takes_several() {
     for (&len, n) in lens.iter().zip(0..) {
         assert_eq!(bench.hosts[1].receive(), frame(n, len));
     }
-    // Four bytes more in front of full chunks.
+    // Four more bytes in front of full chunks.
     bench.hosts[0].send(&frame(9, 3584));
     bench.forward_changed(1, |store, port, frame| {
         assert!(store.stage(port, frame) && store.move_start(frame, -4));
@@ -220,7 +219,7 @@ fn a_frame_longer_than_a_chunk_takes_several() {
     bench.assert_clean();
 }
 
-/// In small receive chunks each frame lies beside another one: bytes of neighbours must not mix, whatever the kernel writes where.
+/// Small receive chunks lie beside each other: frames must not overwrite their neighbours.
 #[test]
 fn small_chunks_carry_frames_of_all_lengths() {
     for mode in [Mode::Native, Mode::Generic].map(Some) {
@@ -234,7 +233,7 @@ fn small_chunks_carry_frames_of_all_lengths() {
             },
         );
         let lens = [60, 511, 512, 513, 1024, 1025, 1514, 1792, 1793, 9014];
-        // A round takes 44 chunks of 512: the chunks come back in another order.
+        // A round takes 44 chunks of 512, so that chunks return in another order.
         for round in 0..20 {
             for (n, &len) in lens.iter().enumerate() {
                 lab.hosts[0].send(&frame(u8::try_from(10 * round + n).unwrap(), len));
@@ -334,7 +333,7 @@ fn a_port_tells_what_it_is() {
     assert_eq!(bench.hosts[0].device.name(), "eth0");
 }
 
-/// What `ip` says of a device, its attached program and its features.
+/// Returns the output of `ip` and `ethtool` for a device: its program and its VLAN offloads.
 fn described(namespace: &Namespace, device: &str) -> String {
     let text = |program: &str, args: &[&str]| {
         let output = namespace.output(Command::new(program).args(args)).unwrap();
@@ -381,7 +380,7 @@ fn open_one(options: &PortOptions) -> Result<(Port, Store), XdpError> {
     Port::open(&mut store, P0, options).map(|port| (port, store))
 }
 
-/// A namespace with one device, p0, and the lab that keeps it.
+/// Creates a namespace with one device, p0, and the lab that owns it.
 fn one_device() -> (Lab, Namespace) {
     let mut lab = Lab::new();
     let (switch, host) = (lab.namespace("switch").unwrap(), lab.namespace("host").unwrap());
