@@ -1,4 +1,4 @@
-//! VLANs and the forwarding database: names become ports, memberships become tables.
+//! VLANs and the forwarding database: resolves port names, and builds tables of memberships.
 
 use std::collections::BTreeMap;
 
@@ -15,12 +15,12 @@ use crate::reader::problem::{Problem, Problems};
 use crate::reader::{closest, value};
 use crate::written::ranges;
 
-/// Ports in their order; what is beyond the most that a switch can have is an error elsewhere.
+/// Returns the ports with their numbers. Another check reports ports beyond the maximum.
 pub(crate) fn numbered<'a, 'b>(drafts: &'a [Draft<'b>]) -> impl Iterator<Item = (PortId, &'a Draft<'b>)> {
     (0..=u8::MAX).map(PortId).zip(drafts)
 }
 
-/// The port that is meant; a problem where there is none of that name.
+/// Finds a port by name; reports a problem if there is none.
 pub(crate) fn port_named(
     name: &Spanned<String>,
     drafts: &[Draft<'_>],
@@ -40,7 +40,7 @@ pub(crate) fn port_named(
     found.map(|(id, _)| id)
 }
 
-/// The group that is meant; a problem where there is none of that name.
+/// Finds a group by name; reports a problem if there is none.
 fn group_named<'a>(
     name: &Spanned<String>,
     groups: &'a [GroupSettings],
@@ -60,12 +60,12 @@ fn group_named<'a>(
     found
 }
 
-/// VLAN of a port's untagged frames.
+/// Returns the VLAN of a port's untagged frames.
 pub(crate) fn pvid(keys: &PortKeys) -> Option<u16> {
     value(keys.pvid.as_ref(), OrOff::Is(defaults::VID)).into_option()
 }
 
-/// What a port sends without a tag: what it says, or else the VLAN of its untagged frames.
+/// Returns the VLANs that a port sends untagged. Default: the VLAN of its untagged frames.
 pub(crate) fn untagged(keys: &PortKeys) -> Vec<u16> {
     let tagged = keys.tagged.as_ref().map_or(&[][..], |tagged| &tagged.value);
     let default = pvid(keys).filter(|vid| !tagged.contains(vid));

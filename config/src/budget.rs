@@ -1,6 +1,6 @@
-//! `memory.budget`: the memory of the whole switch, of which lossy queues have what lossless ones do not need.
+//! `memory.budget`: the memory of the whole switch. The lossy pool gets the memory that rings and headroom leave.
 //!
-//! Rings and headroom are the promise: they follow from the ports. The lossy pool is what is left.
+//! Rings and headroom are guaranteed: their sizes follow from the ports.
 
 use toml_span::Span;
 use xoff_flow_control::settings::WhenFull;
@@ -13,10 +13,11 @@ use crate::reader::problem::Problem;
 use crate::reader::value;
 use crate::{Config, Machine, defaults, quantity};
 
-/// Consumers that the refusal of a budget names.
+/// Consumers that the refusal of a budget lists.
 const TERMS: usize = 4;
 
-/// Makes the lossy pool as large as the budget allows, where there is one. Returns why that is impossible.
+/// Makes the lossy pool as large as the budget allows, if the file has a budget. Returns a problem if the budget is
+/// impossible.
 pub(crate) fn apply(config: &mut Config, machine: &Machine, document: &Document) -> Option<Problem> {
     let keys = &document.memory;
     let key = keys.budget.as_ref()?;
@@ -54,7 +55,7 @@ pub(crate) fn apply(config: &mut Config, machine: &Machine, document: &Document)
     None
 }
 
-/// The memory of the switch with a lossy pool of so many bytes.
+/// Plans the memory of the switch with a lossy pool of `pool` bytes.
 fn plan(config: &Config, machine: &Machine, pool: u64) -> Plan {
     let mut config = config.clone();
     config.switch.lossy_pool = defaults::lossy_pool(Bytes(pool));

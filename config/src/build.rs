@@ -1,5 +1,5 @@
-//! From what the file says to what the switch is: defaults filled in, sizes computed, names resolved.
-//! What contradicts itself is found here and in [`crate::thresholds`] and [`crate::bridge`].
+//! Builds the settings of a switch from its document: fills in defaults, computes sizes, resolves names. This module,
+//! [`crate::thresholds`] and [`crate::bridge`] report contradictions.
 
 use toml_span::Spanned;
 use xoff_flow_control::headroom::Headroom;
@@ -21,7 +21,7 @@ use crate::{
     spare, thresholds, unreached,
 };
 
-/// A configuration, as far as `document` has one; complete only if there are no errors.
+/// Builds the configuration from `document`. Returns `None` if there are errors.
 pub(crate) fn build(document: &Document, problems: &mut Problems) -> Option<Config> {
     identities(document, problems);
     let hardware = document.hardware;
@@ -75,7 +75,7 @@ fn by_class(draft: &Draft<'_>) -> [Option<Headroom>; CLASSES] {
     Class::ALL.map(|class| draft.lossless.contains(class).then_some(draft.headroom))
 }
 
-/// Every port has what it must have, and nobody else's name or device.
+/// Checks that every port has its required keys, and a unique name and device.
 fn identities(document: &Document, problems: &mut Problems) {
     if document.ports.is_empty() && !document.ports_garbled {
         problems.push(Problem::error("the switch has no ports").help(
@@ -151,7 +151,7 @@ fn settings(
         routed: draft.is_routed(),
         flow_control: flow_control(draft),
         lldp: lldp::speaker(draft, problems),
-        punt_limit: PuntLimit::PLAIN, // until all ports are known
+        punt_limit: PuntLimit::PLAIN, // replaced when all ports are known
         dcbx: lldp::dcbx(draft, problems),
         auto_peer: lldp::auto_peer(draft),
         ofc_peer: keys.ofc_peer.as_ref().is_some_and(|key| key.value == OrOff::Is(true)),
@@ -247,7 +247,7 @@ fn refresh(draft: &Draft<'_>, stall_budget: Nanos, problems: &mut Problems) -> N
     }
 }
 
-/// Rates stand in PFC frames.
+/// Returns whether the peer takes rates, which travel in PFC frames and therefore need PFC.
 fn gfc_peer(draft: &Draft<'_>, problems: &mut Problems) -> bool {
     let Some(key) = draft.port.keys.gfc_peer.as_ref() else { return false };
     if key.value != OrOff::Is(false) && !matches!(flow_control(draft), FlowControl::Pfc { .. }) {
@@ -292,7 +292,7 @@ fn policy(document: &Document, problems: &mut Problems) -> PolicySettings {
     }
 }
 
-/// What was assumed for want of an answer, where the answer matters.
+/// Warns about defaults of `peer_response` on lossless ports.
 fn assumptions(drafts: &[Draft<'_>], problems: &mut Problems) {
     let pauses = |draft: &&Draft<'_>| {
         !draft.lossless.is_empty() && value(draft.port.keys.pause.as_ref(), Pause::Pfc) != Pause::Ignore

@@ -1,4 +1,4 @@
-//! Words that stand for one of a few things: by which a configuration is read, and by which a change of it is told.
+//! Keywords for values of enumerations, in files and in reports of changes.
 
 use xoff_flow_control::settings::{
     Accounting, Culprit, Dcbx, EgressLimits, HeadroomPlace, LoopDetection, QueueKind, Trust, Turns, Weigh,
@@ -6,27 +6,27 @@ use xoff_flow_control::settings::{
 
 use crate::shell::{LogFormat, Mode, ReceiveChunks, Sighup, ZeroCopy};
 
-/// One of a few things.
+/// Enumeration whose values have keywords.
 pub trait Choice: Copy + PartialEq + 'static {
-    /// Each of them, by its word.
+    /// Keywords of all values.
     const WORDS: &'static [(&'static str, Self)];
 
-    /// Returns the word by which a file has it.
+    /// Returns the keyword of the value in a file.
     fn word(self) -> &'static str {
         let named = Self::WORDS.iter().find(|(_, meaning)| *meaning == self);
         named.map_or("", |(word, _)| word)
     }
 }
 
-/// The path that a frame takes of several with equal cost.
+/// Selection among paths of equal cost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SpreadKind {
-    /// One path for each flow.
+    /// Per flow: one path for each flow.
     #[default]
     Flow,
-    /// A path for each frame.
+    /// Per frame: round robin or random.
     Frame,
-    /// For each frame, the path with the shortest queue.
+    /// Per frame: the path with the shortest queue.
     Adaptive,
 }
 
@@ -40,7 +40,7 @@ macro_rules! choices {
         mod tests {
             use super::*;
 
-            // Each variant is matched, so that none is without a word.
+            // Matches each variant, so that none is without a keyword.
             #[test]
             fn each_has_a_word_of_its_own() {
                 $(for (word, choice) in $type::WORDS {

@@ -1,26 +1,27 @@
-//! Every default, in one place. What depends on a port's speed is a function of it here too.
+//! All defaults, including those that depend on a port's speed.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use xoff_flow_control::settings::{Lldp, LossyPool, PortSettings, Service};
 use xoff_wire::units::{BitRate, Bytes, Class, ClassSet, Nanos, Quanta};
 
-/// `spread = "adaptive"`: members with less than this waiting come first (CaPFC's evaluation of DeTail's load balancing).
+/// `spread = "adaptive"`: members with fewer queued bytes are preferred (CaPFC's evaluation of DeTail's load
+/// balancing).
 pub const SPREAD_LOW: Bytes = Bytes(16_000);
-/// The same: those with less than this are next.
+/// `spread = "adaptive"`: members with fewer queued bytes are second choice.
 pub const SPREAD_HIGH: Bytes = Bytes(32_000);
 /// `switch.name`.
 pub const NAME: &str = "xoff";
 /// `switch.smallest_frame`: bytes with FCS.
 pub const SMALLEST_FRAME: u32 = 256;
-/// `class.egress_max_frames` of a lossy class: its queue is full of frames that are smaller than this
-/// before it is full of bytes.
+/// `class.egress_max_frames` of a lossy class: average frame size in bytes below which its frame limit is reached
+/// before its byte limit.
 pub const LOSSY_FRAME: u32 = 512;
 /// `switch.idle_after`.
 pub const IDLE_AFTER: Nanos = Nanos::from_micros(20);
 /// `switch.http`.
 pub const HTTP: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 9464);
-/// `switch.log`, and that of a host.
+/// `switch.log`, and the log level of a host.
 pub const LOG: &str = "info";
 /// `switch.workers = "auto"`: line rate for each worker. A core forwards about 1.5 Mpps over veth.
 pub const WORKER_RATE: BitRate = BitRate::from_gbps(20);
@@ -28,15 +29,15 @@ pub const WORKER_RATE: BitRate = BitRate::from_gbps(20);
 pub const ALPHA_LOG2: i8 = 0;
 /// `fdb.capacity`.
 pub const FDB_CAPACITY: u32 = 16_384;
-/// `fdb.ageing`, as 802.1Q table 8-6.
+/// `fdb.ageing`, as in 802.1Q table 8-6.
 pub const FDB_AGEING: Nanos = Nanos::from_secs(300);
 /// `port.mtu`: bytes behind the Ethernet header.
 pub const MTU: u32 = 1_500;
 /// `port.lossless`: the class that RoCE and storage use.
 pub const LOSSLESS: ClassSet = ClassSet(1 << 3);
-/// `port.pause_time`: the longest, so that the fewest refreshes are needed; XON ends it early.
+/// `port.pause_time`: the maximum, which needs the fewest refreshes; XON ends it early.
 pub const PAUSE_TIME: Quanta = Quanta(u16::MAX);
-/// `port.cable`, metres.
+/// `port.cable`, in metres.
 pub const CABLE_METRES: u64 = 10;
 /// `port.default_class`.
 pub const DEFAULT_CLASS: Class = Class::ALL[0];
@@ -50,32 +51,32 @@ pub const FLOOD: bool = true;
 pub const LLDP: Lldp = Lldp::Switch;
 /// `port.isolated`.
 pub const ISOLATED: bool = false;
-/// `class.ecn_probability`, as HPCC's simulations and many a switch have it.
+/// `class.ecn_probability`, as in HPCC's simulations and many switches.
 pub const ECN_PROBABILITY: f64 = 0.2;
 /// `class.wred`.
 pub const WRED: bool = false;
-/// `class.watchdog_detect`, as SONiC's.
+/// `class.watchdog_detect`, as in SONiC.
 pub const WATCHDOG_DETECT: Nanos = Nanos::from_millis(200);
-/// `class.watchdog_restore`, as SONiC's.
+/// `class.watchdog_restore`, as in SONiC.
 pub const WATCHDOG_RESTORE: Nanos = Nanos::from_millis(200);
 /// `class.weight`.
 pub const SERVICE: Service = Service::Weighted(10);
 
-/// One turn of a software loop that is not stalled. Measured p99.99 is under 100 us; twice that.
+/// Duration of one round of a software loop without a stall: twice the measured p99.99, which is below 100 us.
 pub const TURN: Nanos = Nanos::from_micros(200);
-/// How long a thread is mostly away when it is: a fifth of the longest stall. A line makes up for so much of its own worker's
-/// absence, and bridges so much of its peer's.
+/// Returns the duration of most absences of a thread: a fifth of the longest stall. A line makes up for such an
+/// absence of its own worker, and bridges one of its peer.
 #[must_use]
 pub fn away(stall_budget: Nanos) -> Nanos {
     Nanos(stall_budget.0 / AWAY_PART)
 }
 const AWAY_PART: u64 = 5;
-/// No more of a peer's absence is bridged: for each millisecond frames wait another.
+/// Maximum absence of a peer that is bridged. Each millisecond adds a millisecond of queueing.
 pub const GAP_MAX: Nanos = Nanos::from_millis(1);
-/// Frames of a batch: what a burst and a commit hold at least, in frames of the port's longest.
+/// Frames of a batch: minimum of a burst and of a commit, in longest frames of the port.
 pub const BATCH: u64 = 32;
 
-/// The longest stall measured on a virtual machine, more or less: 20 to 56 ms once in 10 s.
+/// Approximate longest stall measured on a virtual machine: 20 to 56 ms, once in 10 s.
 pub(crate) const STALL_MAX: Nanos = Nanos::from_millis(25);
 pub(crate) const COMMIT_TIME: Nanos = Nanos::from_micros(10);
 const LOSSY_EGRESS_TIME: Nanos = Nanos::from_millis(8);
@@ -85,14 +86,14 @@ const LOSSY_INGRESS_TIME: Nanos = Nanos::from_millis(1);
 pub(crate) const LOSSY_INGRESS_LEAST: Bytes = Bytes(128 << 10);
 pub(crate) const LOSSY_INGRESS_MOST: Bytes = Bytes(1 << 20);
 
-/// `class.egress_warn`, `class.egress_xon`: what may wait, beyond what is committed to the driver
-/// (CaPFC, Table II, for ports of 1 Gb/s).
+/// `class.egress_warn`, `class.egress_xon`: queued bytes beyond those committed to the driver (CaPFC, Table II, for
+/// ports of 1 Gb/s).
 pub(crate) const EGRESS_XON: Bytes = Bytes(20_000);
-/// `class.egress_xoff`, likewise.
+/// `class.egress_xoff`: queued bytes beyond those committed to the driver (CaPFC, Table II, for ports of 1 Gb/s).
 pub(crate) const EGRESS_XOFF: Bytes = Bytes(25_000);
 
-/// `class.egress_xon` and `class.egress_xoff` for a port that commits `commit` to its driver; `scaled`
-/// to `speed` where that is given.
+/// Returns `class.egress_xon` and `class.egress_xoff` for a port that commits `commit` to its driver. With `scaled`
+/// the paper's values grow from 1 Gb/s to that speed.
 #[must_use]
 pub fn egress_watermarks(commit: Bytes, scaled: Option<BitRate>) -> (Bytes, Bytes) {
     let scale = |bytes: Bytes| match scaled {
@@ -102,55 +103,58 @@ pub fn egress_watermarks(commit: Bytes, scaled: Option<BitRate>) -> (Bytes, Byte
     (commit.saturating_add(scale(EGRESS_XON)), commit.saturating_add(scale(EGRESS_XOFF)))
 }
 
-/// `switch.stall_budget`: 25 ms, but at most three quarters of the shortest pause time of a port.
+/// Returns `switch.stall_budget`: 25 ms, but at most three quarters of the shortest pause time of a port.
 ///
-/// A pause that runs out during a stall cannot be refreshed, so a budget beyond the pause time is a
-/// promise that no memory can keep. The bytes of such a budget do not grow with speed: 3 MiB.
+/// A pause that expires during a stall cannot be refreshed, so no memory can keep the promise of a budget beyond the
+/// pause time. The bytes of such a budget do not grow with speed: 3 MiB.
 #[must_use]
 pub fn stall_budget(shortest_pause: Nanos) -> Nanos {
     STALL_MAX.min(Nanos(shortest_pause.0 / 4 * 3))
 }
 
-/// `port.burst`: a batch of the longest frames, or what the line takes in one turn of the loop, or while a worker is mostly
-/// away. (A fifth of the default budget costs the same memory from 1G to 25G, as the budget does: 625 KB.)
+/// Returns `port.burst`: the larger of a batch of longest frames and the bytes of the line in one round of the loop
+/// or one usual absence of a worker.
+///
+/// A fifth of the default budget costs the same memory from 1G to 25G, like the budget: 625 KB.
 #[must_use]
 pub fn burst(speed: BitRate, line_frame: Bytes, stall_budget: Nanos) -> Bytes {
     Bytes(BATCH * line_frame.0).max(speed.bytes_in(TURN.max(away(stall_budget))))
 }
 
-/// `port.commit`: a batch of the longest frames, or what the line takes in 10 us.
+/// Returns `port.commit`: a batch of the longest frames, or the bytes of the line in 10 us.
 #[must_use]
 pub fn commit(speed: BitRate, line_frame: Bytes) -> Bytes {
     Bytes(BATCH * line_frame.0).max(speed.bytes_in(COMMIT_TIME))
 }
 
-/// `class.xon`: what the line takes until the peer has gone on, so that the queue does not run dry meanwhile; at least all
-/// that a port commits to its driver, `commit` and a frame, so that what a device that is down keeps there holds no sender.
+/// Returns `class.xon`: the bytes of the line until the peer has resumed, so that the queue does not run empty. The
+/// minimum is all bytes that a port commits to its driver, and a frame. Frames in a device that is down then pause no
+/// sender.
 ///
-/// A congested line does not run dry: lines that together carry more feed it, and each has its own time's worth
-/// in the queue. (Where the same lines feed several congested ones, what is left at XON may all wait for another.)
+/// A congested line does not run empty: several lines feed it, and each has its own bytes in the queue. If the same
+/// lines feed several congested ports, the bytes left at XON may all be for another port.
 #[must_use]
 pub fn xon(until_peer_goes_on: Bytes, commit: Bytes, longest_frame: Bytes) -> Bytes {
     commit.saturating_add(longest_frame).max(until_peer_goes_on)
 }
 
-/// `class.xoff`: as much again above XON.
+/// Returns `class.xoff`: twice XON.
 #[must_use]
 pub fn xoff(xon: Bytes) -> Bytes {
     Bytes(xon.0.saturating_mul(2))
 }
 
-/// `class.egress_max` of a lossy class: 8 ms of line rate, within 256 KiB and 2 MiB.
+/// Returns `class.egress_max` of a lossy class: 8 ms of line rate, within 256 KiB and 2 MiB.
 ///
-/// As much as a congested queue of a shared-memory switch gets. With an eighth of it CUBIC still fills
-/// a gigabit, but BBR, which keeps twice its estimate in flight, loses every seventh packet (measured).
+/// A congested queue of a shared-memory switch gets as much. With an eighth of it CUBIC still fills a gigabit, but
+/// BBR, which keeps twice its estimate in flight, loses every seventh packet (measured).
 #[must_use]
 pub fn lossy_egress_max(speed: BitRate) -> Bytes {
     speed.bytes_in(LOSSY_EGRESS_TIME).clamp(LOSSY_EGRESS_LEAST, LOSSY_EGRESS_MOST)
 }
 
-/// `memory.lossy_pool`: a quarter of the largest lossy queue of each port, and four times the largest of all at least, so that up to three
-/// congested queues of a worker that has all ports fill to their own maximum.
+/// Returns `memory.lossy_pool`: a quarter of the sum of each port's largest lossy queue. The minimum is four times
+/// the largest of all, so that up to three congested queues of a worker with all ports fill to their own maximum.
 #[must_use]
 pub fn lossy_pool_bytes(ports: &[PortSettings]) -> Bytes {
     let largest = |port: &PortSettings| {
@@ -163,22 +167,23 @@ pub fn lossy_pool_bytes(ports: &[PortSettings]) -> Bytes {
     Bytes(quarter.max(four))
 }
 
-/// A lossy pool of so many bytes: it is full of frames that are smaller than [`LOSSY_FRAME`] before it is full of bytes.
+/// Returns a lossy pool of `bytes` bytes. Frames smaller than [`LOSSY_FRAME`] reach its frame limit before its byte
+/// limit.
 #[must_use]
 pub fn lossy_pool(bytes: Bytes) -> LossyPool {
     let frames = bytes.0.div_ceil(LOSSY_FRAME.into());
     LossyPool { bytes, frames: u32::try_from(frames).unwrap_or(u32::MAX).max(1) }
 }
 
-/// `class.ingress_max` of a lossy class where it needs one: 1 ms of line rate, within 128 KiB and 1 MiB.
-/// There is no limit in frames beside it, so it takes a cell for every 64 bytes.
+/// Returns `class.ingress_max` of a lossy class that needs one: 1 ms of line rate, within 128 KiB and 1 MiB. It has
+/// no frame limit, so it takes a cell for every 64 bytes.
 #[must_use]
 pub fn lossy_ingress_max(speed: BitRate) -> Bytes {
     speed.bytes_in(LOSSY_INGRESS_TIME).clamp(LOSSY_INGRESS_LEAST, LOSSY_INGRESS_MOST)
 }
 
-/// `port.refresh`: half the pause time, less where a stall could otherwise delay it beyond the pause:
-/// `pause - stall budget - what is ahead of the frame`. `None` where that leaves next to nothing.
+/// Returns `port.refresh`: half the pause time, or less if a stall could otherwise delay it beyond the pause: `pause
+/// - stall budget - frames ahead`. Returns `None` if less than a sixteenth of the pause is left.
 #[must_use]
 pub fn refresh(pause: Nanos, stall_budget: Nanos, ahead: Nanos) -> Option<Nanos> {
     let latest = pause.since(stall_budget).since(ahead);

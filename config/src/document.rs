@@ -1,5 +1,5 @@
-//! The file as it stands: which tables there are, and where every value of their [keys](crate::keys) was
-//! found. What the values mean together is decided in [`crate::build`].
+//! The file as written: its tables, and the values of their [keys](crate::keys) with their places. [`crate::build`]
+//! derives the meaning.
 
 use toml_span::{Span, Spanned, Value};
 use xoff_flow_control::settings::Custom;
@@ -14,50 +14,49 @@ use crate::own::{self, OwnPolicy};
 use crate::reader::Table;
 use crate::reader::problem::{Problem, Problems};
 
-/// A port: what it says itself over what `[defaults]` and the profile say.
+/// A port: its own keys, merged over `[defaults]` and the profile.
 #[derive(Clone, Debug)]
 pub(crate) struct Port {
     pub(crate) identity: PortIdentityKeys,
-    /// What it says itself.
+    /// Keys of the port itself.
     pub(crate) own: PortKeys,
     pub(crate) keys: PortKeys,
     pub(crate) classes: [ClassKeys; CLASSES],
-    /// Required keys that stand nowhere.
+    /// Required keys that the file lacks.
     pub(crate) missing: Vec<&'static str>,
     pub(crate) span: Span,
 }
 
-/// An address that never moves.
+/// Static address.
 #[derive(Clone, Debug)]
 pub(crate) struct Static {
     pub(crate) keys: StaticKeys,
-    /// Required keys that stand nowhere.
+    /// Required keys that the file lacks.
     pub(crate) missing: Vec<&'static str>,
     pub(crate) span: Span,
 }
 
-/// A group.
 #[derive(Clone, Debug)]
 pub(crate) struct Group {
     pub(crate) keys: GroupKeys,
-    /// Required keys that stand nowhere.
+    /// Required keys that the file lacks.
     pub(crate) missing: Vec<&'static str>,
     pub(crate) span: Span,
 }
 
-/// A VLAN of which more is said than who is a member.
+/// `[[vlan]]`: a VLAN with more settings than its members.
 #[derive(Clone, Debug)]
 pub(crate) struct Vlan {
     pub(crate) keys: VlanKeys,
-    /// Required keys that stand nowhere.
+    /// Required keys that the file lacks.
     pub(crate) missing: Vec<&'static str>,
     pub(crate) span: Span,
 }
 
-/// The whole file, layers merged.
+/// The whole file, with merged layers.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Document {
-    /// What it is for; decides what is not written.
+    /// Hardware of the switch, which determines defaults.
     pub(crate) hardware: Hardware,
     pub(crate) switch: SwitchKeys,
     pub(crate) pipeline: PipelineKeys,
@@ -68,18 +67,18 @@ pub(crate) struct Document {
     pub(crate) p_pfc: PPfcKeys,
     pub(crate) g_pfc: GPfcKeys,
     pub(crate) gfc: GfcKeys,
-    /// The policy that the program brings along, with its parameters.
+    /// The program's own policy, with its parameters.
     pub(crate) custom: Option<Custom>,
     pub(crate) fdb: FdbKeys,
     pub(crate) statics: Vec<Static>,
     pub(crate) groups: Vec<Group>,
     pub(crate) router: RouterKeys,
-    /// Where `[router]` stands, if it does.
+    /// Place of `[router]`, if the file has it.
     pub(crate) router_place: Option<Span>,
     pub(crate) punt: PuntKeys,
     pub(crate) vlans: Vec<Vlan>,
     pub(crate) ports: Vec<Port>,
-    /// Whether `port` is something else than a list of tables, which is an error already.
+    /// Whether `port` is not a list of tables, which was reported already.
     pub(crate) ports_garbled: bool,
 }
 
@@ -197,7 +196,7 @@ impl Document {
         }
     }
 
-    /// What holds for a port that says nothing: `[defaults]` and `[class.N]` over the profile.
+    /// Returns the defaults of ports: `[defaults]` and `[class.N]` over the profile.
     fn layer_below(&self, root: &Table<'_, '_>, problems: &mut Problems) -> Layer {
         let profile =
             self.switch.profile.as_ref().map(|chosen| Layer::of(chosen.value.text()).moved_to(chosen.span));
@@ -212,12 +211,12 @@ impl Document {
     }
 }
 
-/// What can be said of every port at once.
+/// Settings for all ports at once.
 #[derive(Debug, Default)]
 pub(crate) struct Layer {
     keys: PortKeys,
     classes: [ClassKeys; CLASSES],
-    /// Whether there is a speed, right or wrong.
+    /// Whether there is a speed, valid or not.
     states_speed: bool,
 }
 
@@ -227,7 +226,7 @@ impl Layer {
         Layer::read(&root, &mut Problems::default())
     }
 
-    /// From a text of our own.
+    /// Reads one of the built-in profiles.
     pub(crate) fn read(root: &Value<'_>, problems: &mut Problems) -> Layer {
         let Some(root) = Table::of("", root, problems) else { return Layer::default() };
         Document::default().layer_below(&root, problems)
@@ -260,12 +259,12 @@ pub(crate) fn missing(table: &str, key: &str, span: Span) -> Problem {
     Problem::missing(&format!("[[{table}]]"), key, example, span)
 }
 
-/// Those of `keys` that `table` does not have.
+/// Returns the keys that `table` lacks.
 fn absent(keys: &[&'static str], table: &Table<'_, '_>) -> Vec<&'static str> {
     keys.iter().copied().filter(|key| table.value(key).is_none()).collect()
 }
 
-/// Maps are merged entry by entry.
+/// Merges maps entry by entry.
 fn merged<const N: usize>(
     own: Option<&Spanned<[Option<Class>; N]>>,
     below: Option<&Spanned<[Option<Class>; N]>>,
@@ -292,7 +291,7 @@ impl Port {
     }
 }
 
-/// `class.0` to `class.7` of `table`.
+/// Reads `class.0` to `class.7` of `table`.
 fn read_classes(table: &Table<'_, '_>, problems: &mut Problems) -> [ClassKeys; CLASSES] {
     let Some(classes) = table.table("class", problems) else { return Default::default() };
     classes.no_others(&[&CLASS_NAMES], problems);

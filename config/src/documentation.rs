@@ -1,4 +1,4 @@
-//! docs/configuration.md has every key of a switch, in the section of its table, with its default.
+//! Checks that docs/configuration.md has every key of a switch, in the section of its table, with its default.
 
 #![allow(clippy::unwrap_used)]
 
@@ -10,7 +10,7 @@ use crate::{Config, Machine, defaults, quantity};
 
 const DOCUMENT: &str = include_str!("../../docs/configuration.md");
 
-/// Ports for the tables of a switch to name.
+/// Ports that the tables of a switch refer to.
 const PORTS: &str = r#"
 [[port]]
 name = "a"
@@ -26,7 +26,7 @@ device = "c0"
 speed = "1G"
 "#;
 
-/// What the documentation calls a table, how the table begins in a file, and its keys.
+/// Heading of a table in the documentation, its start in a file, and its keys.
 type Documented = (&'static str, &'static str, &'static [&'static str]);
 
 const TABLES: [Documented; 17] = [
@@ -49,7 +49,7 @@ const TABLES: [Documented; 17] = [
     ("\n`[[vlan]]`", "[[vlan]]\nvid = 1\n", VlanKeys::KEYS),
 ];
 
-/// The rows of a section: key and default.
+/// Returns the rows of a section: key and default.
 fn rows(heading: &str) -> Vec<(&'static str, &'static str)> {
     let (_, section) = DOCUMENT.split_once(heading).unwrap_or_else(|| panic!("no section {heading}"));
     let lines = section.lines().skip_while(|line| !line.starts_with("|---")).skip(1);
@@ -75,7 +75,7 @@ fn every_key_is_documented_and_nothing_else() {
     }
 }
 
-/// The rows that give the default as a value: key and value.
+/// Returns the rows whose default is a value: key and value.
 fn values(heading: &str) -> impl Iterator<Item = (&'static str, &'static str)> {
     let value = |(key, default): (&'static str, &'static str)| {
         let value = default.strip_prefix('`')?.strip_suffix('`')?;
@@ -84,7 +84,7 @@ fn values(heading: &str) -> impl Iterator<Item = (&'static str, &'static str)> {
     rows(heading).into_iter().filter_map(value)
 }
 
-/// A file that gives a documented default means the same as one that does not.
+/// A file with a documented default equals a file without the key.
 #[test]
 fn documented_defaults_are_the_defaults() {
     let read = |text: &str| {
@@ -108,7 +108,7 @@ fn documented_defaults_are_the_defaults() {
     assert!(count > 85, "{count}");
 }
 
-/// The numbers of defaults that the documentation gives in words.
+/// The documentation has the right numbers in defaults that it describes in words.
 #[test]
 fn defaults_in_words_have_the_right_numbers() {
     let (bytes, time) = (quantity::bytes, quantity::time);

@@ -1,4 +1,4 @@
-//! Each port on its way to its settings.
+//! Ports whose settings are under construction.
 
 use xoff_flow_control::headroom::Headroom;
 use xoff_flow_control::settings::{FlowControl, PolicyKind};
@@ -11,7 +11,7 @@ use crate::keys::Pause;
 use crate::reader::value;
 use crate::sizing::Line;
 
-/// One port on its way to its settings.
+/// A port whose settings are under construction.
 pub(crate) struct Draft<'a> {
     pub(crate) name: String,
     pub(crate) port: &'a Port,
@@ -21,7 +21,6 @@ pub(crate) struct Draft<'a> {
 }
 
 impl<'a> Draft<'a> {
-    /// Of this port.
     pub(crate) fn of(port: &'a Port, stall_budget: Nanos, hardware: Hardware) -> Draft<'a> {
         let line = Line::of(&port.keys, stall_budget, hardware);
         Draft {
@@ -35,7 +34,7 @@ impl<'a> Draft<'a> {
 }
 
 impl Draft<'_> {
-    /// Whether it is an interface of the router.
+    /// Returns whether the port is an interface of the router.
     pub(crate) fn is_routed(&self) -> bool {
         value(self.port.keys.routed.as_ref(), false)
     }

@@ -1,4 +1,4 @@
-//! ECN of each class: what is set, what "auto" means, and what contradicts itself.
+//! ECN of each class: settings, the meaning of "auto", and contradictions.
 
 use xoff_flow_control::settings::{ClassSettings, EcnSettings};
 use xoff_wire::units::{Bytes, Class};
@@ -10,7 +10,8 @@ use crate::reader::parse::OrOff;
 use crate::reader::problem::{Problem, Problems};
 use crate::reader::value;
 
-/// For a class that has `class` otherwise. The outer `Off` of `ecn_min` is "off", the inner one "auto".
+/// Returns the ECN settings of a class with the other settings `class`. The outer `Off` of `ecn_min` is "off", the
+/// inner one "auto".
 pub(crate) fn settings(keys: &ClassKeys, class: &ClassSettings) -> Option<EcnSettings> {
     let OrOff::Is(min) = value(keys.ecn_min.as_ref(), OrOff::Off) else { return None };
     let full = if class.lossless { class.xoff } else { Bytes(class.egress_max.0 / 2) };
@@ -27,7 +28,7 @@ pub(crate) fn settings(keys: &ClassKeys, class: &ClassSettings) -> Option<EcnSet
     })
 }
 
-/// `protected`: the class is lossless on some port.
+/// Reports contradictions. `protected`: the class is lossless on some port.
 pub(crate) fn check(
     draft: &Draft<'_>,
     class: Class,

@@ -1,7 +1,7 @@
-//! Text files that a user names, all read here: to a limit, and with errors that say what to give instead.
+//! Reads text files that a user names, up to a limit, with errors that name the remedy.
 //!
-//! A pipe is read like any file (`/dev/stdin`, `<(...)`). Like a file on a server that is gone, it may never answer: whoever has
-//! something else to do reads in a thread that nobody has to wait for.
+//! A pipe is read like any file (`/dev/stdin`, `<(...)`). Like a file on an unreachable server, it may block forever.
+//! A caller with other tasks reads in a separate thread.
 
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -13,12 +13,12 @@ use xoff_wire::units::Bytes;
 use crate::quantity;
 use crate::visible::visible;
 
-/// What a file is for: its name in messages, and its limit.
+/// Purpose of a file: its name in messages, and its limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileKind {
-    /// What the file is, with its article: `the configuration`.
+    /// Name of the file in messages, with its article: `the configuration`.
     pub name: &'static str,
-    /// What to give instead of a file that cannot be read.
+    /// Advice if the file cannot be read.
     pub help: &'static str,
     /// Maximum length.
     pub bytes_max: Bytes,
@@ -28,7 +28,7 @@ pub struct FileKind {
 pub const WRITTEN_MAX: Bytes = Bytes(8 << 20);
 /// Maximum length of files that programs write: lists of flows and links.
 pub const DATA_MAX: Bytes = Bytes(1 << 30);
-/// Maximum length of what a device node gives, whatever it is taken for: some are endless.
+/// Maximum length of text from a device node, for any purpose: some are endless.
 const DEVICE_MAX: Bytes = Bytes(1 << 20);
 
 /// A configuration of `xoff run` or `xoff nic`.
@@ -38,47 +38,47 @@ pub const CONFIGURATION: FileKind = FileKind {
     bytes_max: WRITTEN_MAX,
 };
 
-/// Why a file cannot be read.
+/// Error from reading a file.
 #[derive(Debug, thiserror::Error, Diagnostic)]
 #[error("cannot read {} {}: {why}", kind.name, visible(&path.display().to_string()))]
 #[diagnostic(help("{}", kind.help))]
 pub struct Unread {
-    /// What the file is for.
+    /// Purpose of the file.
     pub kind: FileKind,
-    /// Its path.
+    /// Path of the file.
     pub path: PathBuf,
-    /// What is wrong with it.
+    /// Cause of the error.
     pub why: UnreadCause,
 }
 
-/// What is wrong with a file that cannot be read.
+/// Cause why a file cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum UnreadCause {
     /// The system refuses.
     #[error(transparent)]
     System(#[from] io::Error),
-    /// A directory.
+    /// The path is a directory.
     #[error("it is a directory, and has to be a file")]
     Directory,
-    /// More than the limit.
+    /// The file is longer than the limit.
     #[error("it is longer than {}, the maximum", quantity::bytes(*.0))]
     TooLong(Bytes),
-    /// Bytes that are no text.
+    /// The file contains bytes that are not text.
     #[error("it is not UTF-8 text: line {line}, column {column} has byte {byte:#04x}")]
     NotText {
-        /// From 1.
+        /// Line number from 1.
         line: usize,
-        /// From 1, in bytes.
+        /// Column in bytes from 1.
         column: usize,
-        /// The first byte that is wrong.
+        /// The first invalid byte.
         byte: u8,
     },
 }
 
-/// Reads the file at `path`. Waits as long as the file does: for a pipe until its writer is done.
+/// Reads the file at `path`. Blocks as long as the file does: for a pipe until its writer closes it.
 ///
 /// # Errors
-/// [`Unread`].
+/// Returns an [`Unread`].
 pub fn read_text(path: &Path, kind: FileKind) -> Result<String, Unread> {
     read(path, kind.bytes_max).map_err(|why| Unread { kind, path: path.to_owned(), why })
 }
@@ -149,7 +149,7 @@ mod tests {
         );
     }
 
-    /// It does not say its length before, and has no end.
+    /// The device reports no length and has no end.
     #[test]
     fn endless_device_refused() {
         let error = why("/dev/zero".as_ref(), FileKind { bytes_max: DATA_MAX, ..SMALL });
@@ -157,7 +157,7 @@ mod tests {
         assert_eq!(read_text("/dev/null".as_ref(), SMALL).unwrap(), "");
     }
 
-    /// Three gigabytes that take no room on the disk.
+    /// The file has three gigabytes, but takes no room on the disk.
     #[test]
     fn sparse_file_refused_unread() {
         let file = tempfile::NamedTempFile::new().unwrap();
@@ -177,7 +177,7 @@ mod tests {
         assert!(why(&path, SMALL).ends_with("No such file or directory (os error 2)"));
     }
 
-    /// Its length is not known before, and it comes in pieces.
+    /// The pipe reports no length, and arrives in pieces.
     #[test]
     fn pipe_read_to_its_end() {
         let (reader, mut writer) = io::pipe().unwrap();

@@ -1,6 +1,6 @@
-//! Numbers as people read them.
+//! Formats numbers for people.
 
-/// Three digits and a decimal prefix: `1.23 M`.
+/// Formats a number with three digits and a decimal prefix: `1.23 M`.
 #[must_use]
 pub fn scaled(number: f64, unit: &str) -> String {
     let steps = ["", "k", "M", "G", "T"];
@@ -19,13 +19,13 @@ pub fn scaled(number: f64, unit: &str) -> String {
     format!("{value:.decimals$} {}{unit}", steps[step]).trim_end().into()
 }
 
-/// Bytes: `12.3 kB`.
+/// Formats bytes: `12.3 kB`.
 #[must_use]
 pub fn bytes(bytes: u64) -> String {
     scaled(bytes as f64, "B")
 }
 
-/// Nanoseconds: `250 ms`.
+/// Formats nanoseconds: `250 ms`.
 #[must_use]
 pub fn span(nanos: u64) -> String {
     let (value, unit) = match nanos {

@@ -1,5 +1,5 @@
-//! Ports that lead to the same place: names become ports, and what would make a frame's fate depend on the member that it
-//! takes, or let a flood run in a circle, is refused.
+//! Groups: ports that lead to the same destination. Resolves port names. Refuses members whose settings differ,
+//! because the chosen member would decide a frame's fate, and groups that would let floods loop.
 
 use toml_span::Spanned;
 use xoff_flow_control::settings::{GroupSettings, Member, Spread, Turns};
@@ -113,7 +113,7 @@ fn routed_member(name: &Spanned<String>, key: &MemberKey) -> Problem {
     )
 }
 
-/// Members have to agree in all that decides what becomes of a frame.
+/// Checks that the members agree in all settings that affect a frame.
 fn alike(
     name: &Spanned<String>,
     members: &[Member],
@@ -138,7 +138,7 @@ fn alike(
     }
 }
 
-/// What decides what becomes of a frame at a port.
+/// Returns the settings that affect a frame at a port.
 fn traits(draft: &Draft<'_>) -> Vec<(&'static str, String)> {
     let keys = &draft.port.keys;
     let list = |vids: &[u16]| format!("{vids:?}");
@@ -156,7 +156,7 @@ fn traits(draft: &Draft<'_>) -> Vec<(&'static str, String)> {
     ]
 }
 
-/// Of a name, so that switches of different names choose differently (FNV-1a).
+/// Returns the hash of a name (FNV-1a), so that switches of different names choose differently.
 pub(crate) fn salt(name: &str) -> u64 {
     let step = |digest: u64, byte: u8| (digest ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
     name.bytes().fold(0xcbf2_9ce4_8422_2325, step)

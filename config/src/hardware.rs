@@ -1,8 +1,10 @@
-//! What a switch's software and devices are like, as far as defaults follow from it.
+//! Hardware of a switch, as far as defaults depend on it.
 //!
-//! A live switch is a program: it may stall, and its driver has frames waiting. A simulated one is ideal hardware: it looks at once, has
-//! one frame on each line and none waiting behind it, and its peers stop as fast as the standard asks. Keys and their meanings are the
-//! same, and what is written holds; only what is not written differs (`profiles/ideal.toml`, and the sizes below).
+//! A live switch is a program: it may stall, and its driver queues frames. A simulated one is ideal hardware: it
+//! reacts at once, has one frame on each line and none queued behind it, and its peers stop as fast as the standard
+//! requires.
+//!
+//! Keys and their meanings are the same. Only defaults differ (`profiles/ideal.toml`, and the sizes below).
 
 use xoff_flow_control::settings::{LossyPool, PortSettings};
 use xoff_wire::units::{BitRate, Bytes, Nanos};
@@ -10,23 +12,23 @@ use xoff_wire::units::{BitRate, Bytes, Nanos};
 use crate::defaults;
 use crate::keys::PeerResponse;
 
-/// What a switch runs on.
+/// Hardware of a switch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Hardware {
     /// A thread that may stall, drivers with rings, and peers of the same kind.
     #[default]
     Software,
-    /// Nothing stalls or waits in a driver, and peers respond as the standard asks.
+    /// No stalls, no queues in drivers, and peers that respond as the standard requires.
     Ideal,
 }
 
-/// How many of the longest frames an ideal line may make up for.
+/// Maximum burst of an ideal line, in longest frames.
 const IDEAL_BURST: u64 = 2;
 /// Smaller frames pause their class earlier.
 const IDEAL_SMALLEST_FRAME: u32 = 512;
 
 impl Hardware {
-    /// What holds for all ports that do not say otherwise, as TOML.
+    /// Returns the defaults of all ports as TOML.
     pub(crate) const fn text(self) -> Option<&'static str> {
         match self {
             Hardware::Software => None,
@@ -34,7 +36,7 @@ impl Hardware {
         }
     }
 
-    /// `switch.stall_budget`.
+    /// Returns the default of `switch.stall_budget`.
     pub(crate) fn stall_budget(self, shortest_pause: Nanos) -> Nanos {
         match self {
             Hardware::Software => defaults::stall_budget(shortest_pause),
@@ -42,7 +44,7 @@ impl Hardware {
         }
     }
 
-    /// `switch.smallest_frame`.
+    /// Returns the default of `switch.smallest_frame`.
     pub(crate) const fn smallest_frame(self) -> u32 {
         match self {
             Hardware::Software => defaults::SMALLEST_FRAME,
@@ -50,7 +52,7 @@ impl Hardware {
         }
     }
 
-    /// `port.burst`.
+    /// Returns the default of `port.burst`.
     pub(crate) fn burst(self, speed: BitRate, line_frame: Bytes, stall_budget: Nanos) -> Bytes {
         match self {
             Hardware::Software => defaults::burst(speed, line_frame, stall_budget),
@@ -58,7 +60,7 @@ impl Hardware {
         }
     }
 
-    /// `port.commit`. Of ideal hardware: nothing is handed over while a frame is on the line.
+    /// Returns the default of `port.commit`. Ideal hardware hands no frame over while another is on the line.
     pub(crate) fn commit(self, speed: BitRate, line_frame: Bytes) -> Bytes {
         match self {
             Hardware::Software => defaults::commit(speed, line_frame),
@@ -66,7 +68,7 @@ impl Hardware {
         }
     }
 
-    /// `memory.lossy_pool`.
+    /// Returns the default of `memory.lossy_pool`.
     pub(crate) fn lossy_pool(self, ports: &[PortSettings]) -> LossyPool {
         match self {
             Hardware::Software => defaults::lossy_pool(defaults::lossy_pool_bytes(ports)),
@@ -74,7 +76,7 @@ impl Hardware {
         }
     }
 
-    /// `port.peer_response`.
+    /// Returns the default of `port.peer_response`.
     pub(crate) const fn peer(self) -> PeerResponse {
         match self {
             Hardware::Software => PeerResponse::Software,
@@ -112,7 +114,7 @@ mod tests {
         assert_eq!(config.warnings, [], "a peer is as the standard asks");
     }
 
-    /// Of lossless classes alone, both ways.
+    /// Pauses are obeyed and sent for lossless classes only.
     #[test]
     fn pauses_are_obeyed_on_ideal_hardware_as_by_a_live_switch() {
         let live = Config::from_toml_on(Hardware::Software, "test", PORTS, Machine::default()).unwrap();

@@ -1,4 +1,4 @@
-//! The keys that there are, table by table, and how the value of each is read.
+//! All keys, table by table, with the parsers of their values.
 
 use std::path::PathBuf;
 
@@ -107,7 +107,7 @@ crate::keys! {
         frames_per_cnm: u32 = parse::integer(1..=1_000_000);
         culprit: Culprit = parse::choice(Culprit::WORDS);
         flows: u16 = parse::integer(1..=16_384);
-        seed: u64 = parse::integer(0..=i64::MAX.unsigned_abs()); // TOML has no numbers beyond
+        seed: u64 = parse::integer(0..=i64::MAX.unsigned_abs()); // the maximum number in TOML
     }
 }
 
@@ -135,7 +135,7 @@ crate::keys! {
 }
 
 crate::keys! {
-    /// `[fdb]`, but for `[[fdb.static]]`.
+    /// `[fdb]`, without `[[fdb.static]]`.
     struct FdbKeys {
         capacity: u32 = parse::integer(16..=1_048_576);
         ageing: OrOff<Nanos> = parse::or_word("never", parse::time(Nanos::from_secs(1)..=Nanos::from_secs(1_000_000)));
@@ -193,7 +193,7 @@ crate::keys! {
 }
 
 crate::keys! {
-    /// `[[port]]` alone.
+    /// Keys of `[[port]]` only.
     struct PortIdentityKeys {
         name: String = parse::name;
         device: String = parse::device;
@@ -290,10 +290,10 @@ pub(crate) enum MemoryModel {
     Shared,
 }
 
-/// `switch.policy`: one for all classes, or some classes' own.
+/// `switch.policy`: one for all classes, or one for each of some classes.
 pub(crate) type PolicyByClass = [Option<PolicyKind>; CLASSES];
 
-/// `policy.capfc.scale`: whether the paper's thresholds, which are for 1 Gb/s, grow with the port.
+/// `policy.capfc.scale`: whether the paper's thresholds for 1 Gb/s grow with the port's speed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Scale {
     #[default]
@@ -310,12 +310,12 @@ pub(crate) enum Pause {
     Ignore,
 }
 
-/// `peer_response`: how long the other end of the cable takes to stop.
+/// `peer_response`: time that the other end of the cable takes to stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PeerResponse {
-    /// As long as our own stall budget.
+    /// The peer may stall as long as this switch.
     Software,
-    /// As 802.3 allows hardware.
+    /// The time that 802.3 allows hardware.
     Standard,
     Within(Nanos),
 }
@@ -328,7 +328,7 @@ pub(crate) enum WorkersKey {
     List(Vec<WorkerKey>),
 }
 
-/// A worker that is listed: its core, and its ports by name.
+/// A listed worker: its core, and its ports by name.
 #[derive(Clone, Debug)]
 pub(crate) struct WorkerKey {
     pub(crate) core: Option<Spanned<u16>>,
@@ -346,7 +346,7 @@ fn queues(value: &Value<'_>) -> Parsed<Queues> {
         .ok_or_else(|| "\"all\", or a list of different queue numbers, such as [0, 1]".into())
 }
 
-/// Whether there is one that is not built in is found by `own`.
+/// Parses a policy name. `own` checks that a custom policy exists.
 fn policy(value: &Value<'_>) -> Parsed<PolicyKind> {
     if value.as_str() == Some(PolicyKind::Custom.name()) {
         return Ok(PolicyKind::Custom);

@@ -1,12 +1,13 @@
-//! The configuration of a switch: a TOML file becomes validated types, and every default stands in one place.
+//! Configuration of a switch: parses a TOML file into validated types, with all defaults in one place.
 //!
 //! ```text
 //! text --reader, keys--> Document (values and their places) --build--> Config (the switch)
 //! ```
 //!
-//! [`Config::from_toml`] either reports every mistake, each with its place in the file, or returns a configuration and a list of warnings.
-//! `keys` has the keys of a switch's file; [`defaults`] has the value of each key that a file leaves out; `sizing`, `thresholds` and
-//! [`memory`] compute what follows. [`reader`] is for files of other products, too.
+//! [`Config::from_toml`] either reports every mistake with its place in the file, or returns a configuration and a
+//! list of warnings. `keys` has the keys of a switch's file; [`defaults`] has the value of each key that a file
+//! omits. `sizing`, `thresholds` and [`memory`] compute sizes from them. Other products use [`reader`] for their
+//! files, too.
 
 #![forbid(unsafe_code)]
 
@@ -79,17 +80,17 @@ pub use visible::visible;
 /// A validated configuration.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
-    /// For the dataplane. Ports' MAC addresses are zero until the shell has seen the devices.
+    /// Settings of the dataplane. MAC addresses of ports are zero until the shell has read the devices.
     pub switch: SwitchSettings,
-    /// For the shell around it.
+    /// Settings of the shell around the dataplane.
     pub shell: ShellSettings,
-    /// Headroom as computed, by port and class; `None` where a class is lossy.
+    /// Computed headroom by port and class; `None` for lossy classes.
     pub headroom: Vec<[Option<Headroom>; CLASSES]>,
-    /// How long a signal takes over the cable of each port of the file, one way.
+    /// One-way propagation delay over the cable of each port of the file.
     pub cables: Vec<Nanos>,
-    /// What is doubtful about it.
+    /// Doubtful settings.
     pub warnings: Vec<Problem>,
-    /// What is meant so, and has a price.
+    /// Intentional settings with a cost.
     pub notes: Vec<Problem>,
 }
 
@@ -100,31 +101,31 @@ impl Config {
     /// Reads the file at `path` for `machine`.
     ///
     /// # Errors
-    /// The file cannot be read, or [`Config::from_toml`] finds it wrong.
+    /// Returns an error if the file cannot be read, or is invalid; see [`Config::from_toml`].
     pub fn load(path: &Path, machine: Machine) -> Result<Config, ConfigError> {
         Config::from_toml(&path.display().to_string(), &Config::text(path)?, machine)
     }
 
-    /// What stands in the file at `path`.
+    /// Reads the text of the file at `path`.
     ///
     /// # Errors
-    /// The file cannot be read.
+    /// Returns an error if the file cannot be read.
     pub fn text(path: &Path) -> Result<String, ConfigError> {
         Ok(file::read_text(path, file::CONFIGURATION)?)
     }
 
-    /// Reads `text`, which is called `name` in messages, for `machine`.
+    /// Reads `text`, which messages call `name`, for `machine`.
     ///
     /// # Errors
-    /// All that is wrong with it; where it is not TOML, the first thing that is not.
+    /// Returns all errors of the configuration; for text that is not TOML, the first syntax error.
     pub fn from_toml(name: &str, text: &str, machine: Machine) -> Result<Config, ConfigError> {
         Config::from_toml_on(Hardware::Software, name, text, machine)
     }
 
-    /// The same for a switch on such hardware.
+    /// Reads `text` for a switch on this hardware; see [`Config::from_toml`].
     ///
     /// # Errors
-    /// As [`Config::from_toml`].
+    /// Returns the errors of [`Config::from_toml`].
     pub fn from_toml_on(
         hardware: Hardware,
         name: &str,
@@ -137,8 +138,10 @@ impl Config {
         Ok(Config { warnings, notes, ..config })
     }
 
-    /// Builds the configuration of a switch on such hardware, for `machine`, from its document. This may be a
-    /// [part](reader::rearrange) of a larger file. Returns `None` only where it reports an error; `problems` has the warnings and notes.
+    /// Builds the configuration of a switch on this hardware, for `machine`, from its document.
+    ///
+    /// The document may be a [part](reader::rearrange) of a larger file. Returns `None` only after reporting an
+    /// error. Warnings and notes are in `problems`, too.
     pub fn of_document(
         root: &Value<'_>,
         hardware: Hardware,
@@ -158,35 +161,36 @@ impl Config {
         Some(config)
     }
 
-    /// The threads of this switch on a machine with these cores.
+    /// Returns the worker threads of this switch on a machine with these cores.
     #[must_use]
     pub fn workers(&self, cores: &[u16]) -> Vec<Worker> {
         let rates: Vec<BitRate> = self.switch.ports.iter().map(|port| port.speed).collect();
         self.shell.workers.assign(&rates, cores.len())
     }
 
-    /// The memory that this takes on `machine`, spare places included.
+    /// Plans the memory of the switch on `machine`, spare places included.
     #[must_use]
     pub fn plan(&self, machine: &Machine) -> Plan {
         let placed = self.with_spare_places();
         placed.memory(&placed.workers(&machine.cores), &placed.queues(machine))
     }
 
-    /// What of it `machine` does not have: errors, and warnings where it only just does.
+    /// Returns the requirements that `machine` does not meet: errors, and warnings about narrow margins.
     #[must_use]
     pub fn misfits(&self, machine: &Machine) -> Vec<Problem> {
         machine::misfits(self, machine, None).into_iter().chain(shortage::of(self, machine, None)).collect()
     }
 
-    /// What a device cannot do for a port that is to have it.
+    /// Returns the error if a device does not meet the requirements of its new port.
     #[must_use]
     pub fn misfit(&self, port: PortId, device: &Device) -> Option<Problem> {
         let (shell, settings) = (&self.shell.ports[port.index()], &self.switch.ports[port.index()]);
         machine::of_device(shell, settings, device, None).into_iter().find(Problem::is_error)
     }
 
-    /// How many hardware queues of each port get a socket. Where the file gives no list and `machine` does
-    /// not know the device it is `None`, and one is assumed for sizes.
+    /// Returns the number of sockets, one per hardware queue, of each port.
+    ///
+    /// `None`: the file has no list and `machine` does not know the device. Sizes then assume one socket.
     #[must_use]
     pub fn queues(&self, machine: &Machine) -> Vec<Option<u32>> {
         let of = |port: &PortShell| sockets(port, || (machine.device)(&port.device));
@@ -196,7 +200,7 @@ impl Config {
         ports.into_iter().enumerate().map(of_place).collect()
     }
 
-    /// The same of one port with that device.
+    /// Returns the number of sockets of one port with that device; see [`Config::queues`].
     #[must_use]
     pub fn queues_of(&self, port: PortId, device: &Device) -> Option<u32> {
         sockets(&self.shell.ports[port.index()], || device.clone())

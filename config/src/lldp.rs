@@ -1,4 +1,4 @@
-//! What a port says by LLDP, and what it does with what its neighbor says.
+//! LLDP of ports: transmission, and use of the neighbor's announcements.
 
 use xoff_flow_control::settings::{AutoPeer, Dcbx, FlowControl, Lldp};
 use xoff_wire::units::Class;
@@ -10,7 +10,7 @@ use crate::reader::problem::{Problem, Problems};
 use crate::reader::value;
 use crate::written::ranges;
 
-/// Who speaks at a port. What is to be learned from neighbors is learned only where the switch itself does.
+/// Returns the LLDP speaker of a port. Settings can follow the neighbor only if the switch itself speaks LLDP.
 pub(crate) fn speaker(draft: &Draft<'_>, problems: &mut Problems) -> Lldp {
     let keys = &draft.port.keys;
     let Some(key) = keys.lldp.as_ref() else { return defaults::LLDP };
@@ -44,7 +44,7 @@ pub(crate) fn speaker(draft: &Draft<'_>, problems: &mut Problems) -> Lldp {
     speaker
 }
 
-/// What is done with what the neighbor says of classes.
+/// Returns the use of the neighbor's PFC announcement.
 pub(crate) fn dcbx(draft: &Draft<'_>, problems: &mut Problems) -> Dcbx {
     let key = draft.port.keys.dcbx.as_ref();
     let is_pfc = matches!(flow_control(draft), FlowControl::Pfc { .. });
@@ -70,7 +70,7 @@ pub(crate) fn dcbx(draft: &Draft<'_>, problems: &mut Problems) -> Dcbx {
     value(key, Dcbx::default())
 }
 
-/// What of a peer is known by what it says.
+/// Returns the properties of the peer that its LLDP frames determine.
 pub(crate) fn auto_peer(draft: &Draft<'_>) -> AutoPeer {
     let is_auto =
         |key: Option<&toml_span::Spanned<OrOff<bool>>>| key.is_some_and(|key| key.value == OrOff::Off);

@@ -1,4 +1,4 @@
-//! What a configuration must fit into: a machine, its devices, and the program that runs there.
+//! Requirements of a configuration that depend on the machine, its devices, and its program.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -15,40 +15,41 @@ use crate::shell::{PortShell, Queues};
 use crate::uses::{self, Uses};
 use crate::{Config, written};
 
-/// A machine, and the program that runs there. The default is a machine of which nothing is known, where everything
-/// fits, and a program with no policy but the built-in ones.
+/// A machine, and the program that runs there.
+///
+/// The default machine is unknown: everything fits. The default program has only built-in policies.
 #[derive(Clone, Debug)]
 pub struct Machine {
-    /// Memory; `None`: any amount.
+    /// Memory in bytes; `None`: any amount.
     pub memory: Option<Bytes>,
-    /// Numbers of the cores that the process may use, ascending; empty: not known.
+    /// Numbers of the cores that the process may use, ascending; empty: unknown.
     pub cores: Vec<u16>,
-    /// What is known of a device, by its name.
+    /// Function that looks up a device by name.
     pub device: fn(&str) -> Device,
-    /// Whether this is a network namespace.
+    /// Function that checks whether a path is a network namespace.
     pub is_netns: fn(&Path) -> bool,
-    /// The policy that the program brings along.
+    /// The program's own policy.
     pub own_policy: Option<OwnPolicy>,
     /// Whether its kernel lets frames take several chunks (XDP multi-buffer, Linux 6.6).
     pub has_multi_buffer: bool,
 }
 
-/// What is known of a network device.
+/// Knowledge about a network device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Device {
-    /// Nothing.
+    /// No knowledge.
     Unknown,
-    /// There is none of that name.
+    /// No device has that name.
     Missing,
-    /// It is there.
+    /// The device exists.
     Has {
-        /// The kernel's number of it, whichever of its names was asked for.
+        /// Interface index, the same under all its names.
         index: u32,
-        /// How many receive queues it has.
+        /// Number of receive queues.
         queues: u32,
-        /// Payload bytes of its longest frame.
+        /// Payload bytes of the longest frame.
         mtu: u32,
-        /// What the machine has it for.
+        /// Uses of the device by the machine.
         uses: Uses,
     },
 }
@@ -68,7 +69,7 @@ impl Default for Machine {
 }
 
 impl Machine {
-    /// This machine, when nothing is known of its devices and network namespaces: those that are meant are others, or are yet to be.
+    /// Returns this machine with unknown devices and network namespaces, to check a file for other ones.
     #[must_use]
     pub fn without_networks(self) -> Machine {
         let Machine { device, is_netns, .. } = Machine::default();
@@ -76,7 +77,7 @@ impl Machine {
     }
 }
 
-/// What of `config` `machine` does not have; with the place in `document`, where that is known.
+/// Returns the requirements of `config` that `machine` does not meet, with places in `document` if there is one.
 pub(crate) fn misfits(config: &Config, machine: &Machine, document: Option<&Document>) -> Vec<Problem> {
     let mut problems = foreign_cores(config, &machine.cores, document);
     let mut taken = BTreeMap::new();
@@ -124,7 +125,7 @@ fn foreign_cores(config: &Config, cores: &[u16], document: Option<&Document>) ->
     foreign.collect()
 }
 
-/// Where namespaces are named that are none.
+/// Reports configured network namespaces that do not exist.
 fn no_netns(config: &Config, is_netns: fn(&Path) -> bool, document: Option<&Document>) -> Vec<Problem> {
     let router = config.shell.router.as_ref().and_then(|router| router.netns.as_ref());
     let named = [
@@ -143,7 +144,7 @@ fn no_netns(config: &Config, is_netns: fn(&Path) -> bool, document: Option<&Docu
     absent.map(problem).collect()
 }
 
-/// What `device` cannot do for its port, and what it does for others.
+/// Reports missing properties of `device` for its port, and its other uses.
 pub(crate) fn of_device(
     shell: &PortShell,
     port: &PortSettings,
@@ -164,7 +165,7 @@ pub(crate) fn of_device(
     lost.into_iter().chain(cannot(shell, port, device, place)).map(placed).collect()
 }
 
-/// What `device` cannot do for its port, where that is said, and in which words there.
+/// Returns a missing property of `device` for its port, with the place in the file and the label there.
 fn cannot(
     shell: &PortShell,
     port: &PortSettings,

@@ -1,8 +1,8 @@
-//! What the switch takes of the machine's memory: a sum with one line for each consumer.
+//! Memory of the switch: a sum with one line for each consumer.
 //!
-//! A frame that waits takes its bytes, in cells ([`CELL`]), and a row in the tables of frames. A frame that arrives takes a whole chunk
-//! of its port's packet memory, whatever its length: as many as can arrive while a worker stalls. The sum is exact for the number of
-//! sockets that it is given.
+//! A queued frame takes cells ([`CELL`]) for its bytes, and a row in the frame tables. An arriving frame takes a
+//! whole chunk of its port's packet memory, whatever its length. There are as many chunks as frames can arrive while
+//! a worker stalls. The sum is exact for the given number of sockets.
 
 use xoff_dataplane::driver::BATCH;
 use xoff_dataplane::forward::table_bytes;
@@ -20,32 +20,32 @@ use crate::sizing::FRAME_MIN;
 /// Bytes of an entry in a fill or completion ring, and in an RX or TX ring (a descriptor).
 const ADDRESS: u64 = 8;
 const DESCRIPTOR: u64 = 16;
-/// Pause, congestion and LLDP frames, for each port.
+/// Pause, congestion and LLDP frames of each port.
 pub const CONTROL_FRAMES: u32 = 64;
-/// Bytes of the shell's notes about each frame, and about each cell and chunk.
+/// Bytes of the shell's state for each frame, cell and chunk.
 const PER_FRAME: u64 = 12;
 const PER_CELL: u64 = 5;
 const PER_CHUNK: u64 = 8;
-/// Bytes of each worker's notes about each frame.
+/// Bytes of each worker's state for each frame.
 const PER_FRAME_AND_WORKER: u64 = xoff_dataplane::queue::BYTES_PER_SLOT as u64;
-/// Bytes of the kernel's notes about each chunk for each socket (`struct xdp_buff_xsk`, Linux 6.18), and about each page.
+/// Bytes of the kernel's state for each chunk and socket (`struct xdp_buff_xsk`, Linux 6.18), and for each page.
 const KERNEL_PER_CHUNK_AND_SOCKET: u64 = 128;
 const KERNEL_PER_PAGE: u64 = 16;
-/// Bytes of the kernel for each socket beside that: the socket itself, the XDP program and its maps. Measured.
+/// Other bytes of the kernel for each socket: the socket itself, the XDP program and its maps. Measured.
 const KERNEL_PER_SOCKET: u64 = 200 << 10;
 const PAGE: u64 = 4096;
-/// The program itself, its threads, its XDP programs and what it serves.
+/// Bytes of the process: threads, XDP programs and the HTTP server.
 pub const PROCESS: u64 = 17 << 20;
-/// Bytes of the shell's notes about each chunk to send from.
+/// Bytes of the shell's state for each transmit chunk.
 const PER_TRANSMIT_CHUNK: u64 = 32;
-/// Frames on their way from one worker to another.
+/// Maximum frames on their way from one worker to another.
 pub const HANDOVER_QUEUE: u32 = 1024;
 
-/// Received frames of each queue of a port that lie in chunks beside those that its rings need: all that two turns receive, and with the
-/// defaults what a class holds around XOFF in frames of 1,518 bytes. Older ones are moved to cells.
+/// Received frames of each queue of a port that stay in chunks beside those of its rings. These are the frames of two
+/// rounds. With the defaults a class holds as many of 1,518 bytes around XOFF. Older frames move to cells.
 pub const WINDOW: u32 = 2 * BATCH;
 
-/// Frames at a time, and the cells that their bytes take.
+/// Number of frames, and the cells for their bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Held {
     /// Frames.
@@ -55,11 +55,11 @@ pub struct Held {
 }
 
 impl Held {
-    /// Nothing.
+    /// No frames and no cells.
     pub const NONE: Held = Held { frames: 0, cells: 0 };
 
-    /// Returns what at most `frames` frames hold that together count for at most `bytes`, FCS included, which is not stored. The last
-    /// cell of each frame may be filled by one byte.
+    /// Returns the need of at most `frames` frames with at most `bytes` bytes together, FCS included, which is not
+    /// stored. The last cell of each frame may hold a single byte.
     #[must_use]
     pub fn of(bytes: Bytes, frames: u64) -> Held {
         let cell = u64::from(CELL);
@@ -67,23 +67,23 @@ impl Held {
         Held { frames, cells: bytes.0.saturating_add(rounded_up).div_ceil(cell) }
     }
 
-    /// Frames without bytes in cells.
+    /// Returns the need of frames without bytes in cells.
     const fn without_cells(frames: u64) -> Held {
         Held { frames, cells: 0 }
     }
 
-    /// Frames of at most `longest` bytes.
+    /// Returns the need of frames of at most `longest` bytes.
     fn of_longest(frames: u64, longest: u32) -> Held {
         Held { frames, cells: frames.saturating_mul(cells_of(longest).into()) }
     }
 
-    /// Whether `other` has room for this.
+    /// Returns whether `other` has room for this.
     #[must_use]
     pub const fn fits(self, other: Held) -> bool {
         self.frames <= other.frames && self.cells <= other.cells
     }
 
-    /// The sum of both.
+    /// Returns the sum of both.
     #[must_use]
     pub fn plus(self, other: Held) -> Held {
         Held {
@@ -92,7 +92,7 @@ impl Held {
         }
     }
 
-    /// So many of these.
+    /// Multiplies both numbers by `count`.
     #[must_use]
     pub fn times(self, count: u64) -> Held {
         Held { frames: self.frames.saturating_mul(count), cells: self.cells.saturating_mul(count) }
@@ -110,7 +110,7 @@ impl Held {
 /// Frames in the buffer memory of a worker, by consumer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Share {
-    /// Received and not yet forwarded.
+    /// Received frames that are not forwarded yet.
     pub received: Held,
     /// Lossless frames that count at their ingress: up to XOFF, and headroom.
     pub lossless: Held,
@@ -126,12 +126,12 @@ pub struct Share {
     pub host: Held,
     /// Pause, congestion and LLDP frames, which data never displaces.
     pub control: Held,
-    /// Set aside for ports that are not there yet.
+    /// Memory reserved for ports that will be added.
     pub spare: Held,
 }
 
 impl Share {
-    /// The consumers and their names.
+    /// Returns the consumers with their names.
     #[must_use]
     pub const fn consumers(&self) -> [(&'static str, Held); 9] {
         [
@@ -147,13 +147,13 @@ impl Share {
         ]
     }
 
-    /// The sum of all.
+    /// Returns the sum of all consumers.
     #[must_use]
     pub fn all(&self) -> Held {
         self.consumers().into_iter().fold(Held::NONE, |sum, (_, held)| sum.plus(held))
     }
 
-    /// The sum of all but control frames.
+    /// Returns the sum of all consumers but control frames.
     #[must_use]
     pub fn data(&self) -> Held {
         Share { control: Held::NONE, ..*self }.all()
@@ -174,30 +174,30 @@ impl Share {
     }
 }
 
-/// One consumer.
+/// One line of a memory plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Consumer {
-    /// What it is.
+    /// Name of the consumer.
     pub what: &'static str,
-    /// Frames at a time; zero for what holds no frames.
+    /// Number of frames; zero for a consumer without frames.
     pub frames: u64,
-    /// Bytes.
+    /// Memory in bytes.
     pub bytes: Bytes,
 }
 
-/// Everything.
+/// Memory plan of a switch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
-    /// Line by line.
+    /// Consumers of the process.
     pub consumers: Vec<Consumer>,
-    /// All that the process takes.
+    /// Bytes of the process.
     pub total: Bytes,
-    /// What the kernel takes beside it, for the sockets of each port.
+    /// Bytes of the kernel for the sockets of all ports.
     pub kernel: Bytes,
 }
 
 impl Plan {
-    /// What the machine must have.
+    /// Returns the bytes that the machine must have.
     #[must_use]
     pub fn needed(&self) -> Bytes {
         self.total.saturating_add(self.kernel)
@@ -205,8 +205,7 @@ impl Plan {
 }
 
 impl Config {
-    /// The memory that this takes with these workers where port `n` has `queues[n]` sockets (one, where
-    /// `queues` says nothing); see [`Config::queues`].
+    /// Plans the memory with these workers if port `n` has `queues[n]` sockets (`None`: one); see [`Config::queues`].
     #[must_use]
     pub fn memory(&self, workers: &[Worker], queues: &[Option<u32>]) -> Plan {
         let shares = workers.iter().map(|worker| self.share(workers.len(), &worker.ports, queues));
@@ -258,7 +257,7 @@ impl Config {
         }
         consumers.push(plain("process", PROCESS));
         let total = consumers.iter().fold(Bytes::ZERO, |sum, consumer| sum.saturating_add(consumer.bytes));
-        // The kernel counts its own chunks, which small ones share.
+        // The kernel counts its own chunks. Several small chunks share one.
         let noted = of_ports(&|port, queues| {
             let received = receive_chunks(port, queues).saturating_mul(receive_bytes).div_ceil(chunk);
             let chunks = received.saturating_add(port.transmit_chunks.into());
@@ -272,7 +271,7 @@ impl Config {
         Plan { consumers, total, kernel }
     }
 
-    /// The port of a place, and for a spare place the port that it has memory for.
+    /// Returns the port of a place. A spare place counts as the largest port.
     fn like(&self, index: usize) -> &PortShell {
         match self.is_spare(index) {
             true => &self.shell.ports[self.largest_port().unwrap_or(index)],
@@ -280,18 +279,17 @@ impl Config {
         }
     }
 
-    /// Buffer memory for one of so many workers, which owns `ports`, by consumer.
+    /// Returns the buffer memory of one of `workers` workers, which owns `ports`, by consumer.
     ///
-    /// A frame stays in the share of the worker that received it wherever it waits, and a class that is lossy
-    /// everywhere is bounded only where it waits: any worker's frames may fill such queues of all ports,
-    /// so each share has room for that.
+    /// A frame stays in the share of the worker that received it. A class that is lossy everywhere is bounded only at
+    /// its egress queues. Any worker's frames may fill such queues of all ports, so each share has room for them.
     #[must_use]
     pub fn share(&self, workers: usize, ports: &[PortId], queues: &[Option<u32>]) -> Share {
         Share { spare: self.spare_share(ports, queues), ..Successive(&[self]).share(workers, ports, queues) }
     }
 
-    /// The same for a worker that holds what all of these configurations, with the same places of ports, have let in or will;
-    /// nothing is for spare places.
+    /// Returns the buffer memory of a worker that may hold frames of all these configurations, which have the same
+    /// places. Nothing is for spare places.
     #[must_use]
     pub fn share_of(
         successive: &[&Config],
@@ -302,14 +300,14 @@ impl Config {
         Successive(successive).share(workers, ports, queues)
     }
 
-    /// Buffer memory that port number `index` takes, by consumer; without lossy frames, which have a pool.
+    /// Returns the buffer memory of port number `index`, by consumer, without lossy frames, which have a pool.
     #[must_use]
     pub fn port_share(&self, index: usize, queues: &[Option<u32>]) -> Share {
         Successive(&[self]).port_share(index, queues)
     }
 
-    /// Returns what one queue of a port holds of frames that were received and not forwarded yet, and of those in the window. Frames of
-    /// several chunks go to cells at once: a batch of full chunks, and one frame that is incomplete.
+    /// Returns the need of one queue of a port for received frames that are not forwarded, including the window.
+    /// Frames of several chunks go to cells at once: a batch of full chunks, and one incomplete frame.
     fn received(&self) -> Held {
         let chunks = &self.shell.chunks;
         let cells = u64::from(BATCH) * u64::from(chunks.receive_room().div_ceil(CELL))
@@ -317,18 +315,18 @@ impl Config {
         Held { frames: WINDOW.into(), cells: if chunks.multi_buffer { cells } else { 0 } }
     }
 
-    /// The longest frame.
+    /// Returns the length of the longest frame in bytes.
     fn longest(&self) -> u32 {
         self.switch.ports.iter().map(|port| port.mtu_frame + TAGS).max().unwrap_or(0)
     }
 
-    /// Classes that are lossy at every port, and bounded where they wait.
+    /// Returns the classes that are lossy at every port, and bounded at their egress queues.
     fn pooled(&self) -> ClassSet {
         let lossless = self.switch.lossless_anywhere();
         Class::ALL.into_iter().filter(|class| !lossless.contains(*class)).collect()
     }
 
-    /// What lossy frames hold together at all ports: as much as their queues, and no more than the pool.
+    /// Returns the need of lossy frames at all ports: the sum of their queues, at most the pool.
     fn lossy_everywhere(&self) -> Held {
         let classes = self.pooled();
         let waiting = self.switch.ports.iter().flat_map(|port| {
@@ -342,7 +340,7 @@ impl Config {
         queues.min(Held::of(pool.bytes, pool.frames.into()))
     }
 
-    /// What one class of a port holds that does not wait in the lossy pool.
+    /// Returns the need of one class of a port outside the lossy pool.
     fn buffered(&self, port: usize, class: usize) -> Share {
         let smallest = u64::from(self.shell.smallest_frame);
         let settings = &self.switch.ports[port].classes[class];
@@ -367,24 +365,24 @@ impl Config {
     }
 }
 
-/// What an egress queue holds.
+/// Returns the need of an egress queue.
 fn waiting(most: Bytes, frames_most: u32) -> Held {
     Held::of(most, most.0.div_ceil(FRAME_MIN).min(frames_most.into()))
 }
 
-/// Receive chunks of a port with so many sockets: every queue is ready for the longest stall.
+/// Returns the receive chunks of a port with `queues` sockets: every queue is prepared for the longest stall.
 fn receive_chunks(port: &PortShell, queues: u64) -> u64 {
     queues.saturating_mul(u64::from(port.stall_chunks) + u64::from(WINDOW))
 }
 
-/// Bytes of all rings of a port.
+/// Returns the bytes of all rings of a port.
 fn ring_bytes(port: &PortShell, queues: u64) -> u64 {
     let rings = &port.rings;
     let addresses = u64::from(rings.fill) + u64::from(rings.completion);
     queues.saturating_mul(addresses * ADDRESS + (u64::from(rings.rx) + u64::from(rings.tx)) * DESCRIPTOR)
 }
 
-/// Configurations that hold one after the other, while what an earlier one has let in may still be there.
+/// Successive configurations; frames of earlier ones may still be queued.
 struct Successive<'a>(&'a [&'a Config]);
 
 impl Successive<'_> {
@@ -399,7 +397,7 @@ impl Successive<'_> {
             let frames = ports.len() as u64 * u64::from(HANDOVERS_MAX) + others * u64::from(HANDOVER_QUEUE);
             share.handed_over = Held::of_longest(frames, longest);
         }
-        // Before a worker receives a frame, cells for the longest that there can be are free.
+        // Before a worker receives a frame, cells for the longest possible frame are free.
         share.received.cells = share.received.cells.saturating_add(cells_of(FRAME_MAX).into());
         share
     }
@@ -417,10 +415,10 @@ impl Successive<'_> {
         let buffered = buffered.fold(Share::default(), |sum, share| sum.with(share, Held::plus));
         Share {
             received: most(&|config| config.received().times(queues)),
-            // Copies of flooded frames of lossless classes count only once at their ingress; there are never more.
+            // Copies of flooded frames of lossless classes count only once at their ingress. This is their maximum.
             flooding: most(&|_| Held::without_cells(FLOOD_COPIES_MAX.into())),
             host: most(&|config| Held::of_longest(host_frames(config).into(), config.longest())),
-            // The place keeps them when its port is gone.
+            // The place keeps its control frames when its port is removed.
             control: Held::of_longest(
                 CONTROL_FRAMES.into(),
                 self.0.iter().map(|config| config.longest()).max().unwrap_or(0),
@@ -430,7 +428,7 @@ impl Successive<'_> {
     }
 }
 
-/// Maximum frames of the host that wait at a port.
+/// Returns the maximum of queued host frames at a port.
 fn host_frames(config: &Config) -> u32 {
     if config.shell.router.is_some() { HOST_FRAMES_MAX } else { 0 }
 }

@@ -1,4 +1,4 @@
-//! What OFC needs of the rest of the configuration.
+//! Requirements of OFC on the rest of the configuration.
 
 use toml_span::Span;
 use xoff_flow_control::settings::{
@@ -12,7 +12,7 @@ use crate::reader::parse::OrOff;
 use crate::reader::problem::{Problem, Problems};
 use crate::reader::value;
 
-/// `[policy.ofc]`.
+/// Returns the settings of `[policy.ofc]`.
 pub(crate) fn settings(document: &Document) -> OfcSettings {
     let (keys, default) = (&document.ofc, OfcSettings::default());
     OfcSettings {
@@ -23,7 +23,7 @@ pub(crate) fn settings(document: &Document) -> OfcSettings {
     }
 }
 
-/// Finds what contradicts the policy, where it is chosen.
+/// Reports contradictions to the policy if a class uses it.
 pub(crate) fn check(
     document: &Document,
     drafts: &[Draft<'_>],

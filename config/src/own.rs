@@ -1,4 +1,4 @@
-//! A policy that the program brings along: how it is made of `[policy.custom]`, whatever keys it has there.
+//! The program's own policy, created from `[policy.custom]`, which has keys of its own.
 
 use std::fmt::{self, Debug};
 use std::ops::RangeInclusive;
@@ -11,10 +11,10 @@ use xoff_wire::units::{Bytes, Class, Nanos};
 use crate::reader::problem::{Problem, Problems};
 use crate::reader::{Parsed, Table, parse};
 
-/// What to do where a configuration wants a policy that the program does not have.
+/// Advice for configurations that require a policy that the program lacks.
 const BRING_ONE: &str = "build a program with a policy of its own, see docs/policies/own.md";
 
-/// A flow-control policy of the program's own: `"custom"` in configurations and commands.
+/// The program's own flow-control policy: `"custom"` in configurations and commands.
 #[derive(Clone)]
 pub struct OwnPolicy {
     name: &'static str,
@@ -22,7 +22,7 @@ pub struct OwnPolicy {
 }
 
 impl OwnPolicy {
-    /// The policy that `read` makes of its parameters. `name` is told to people.
+    /// Creates a policy that `read` builds from its parameters. `name` appears in messages.
     pub fn new<P: PolicyFactory + 'static>(
         name: &'static str,
         read: impl Fn(&mut Parameters<'_>) -> P + Send + Sync + 'static,
@@ -30,13 +30,13 @@ impl OwnPolicy {
         OwnPolicy { name, make: Arc::new(move |parameters| Custom::new(read(parameters))) }
     }
 
-    /// What people call it.
+    /// Returns the name of the policy for people.
     #[must_use]
     pub const fn name(&self) -> &'static str {
         self.name
     }
 
-    /// With the parameters of a file.
+    /// Creates the policy with the parameters of a file.
     pub(crate) fn make(&self, value: Option<&Value<'_>>, problems: &mut Problems) -> Custom {
         let table = value.and_then(|value| Table::of(TABLE, value, problems));
         let mut parameters = Parameters { table, keys: Vec::new(), problems };
@@ -52,7 +52,7 @@ impl Debug for OwnPolicy {
     }
 }
 
-/// Equal to its copies.
+/// Copies are equal.
 impl PartialEq for OwnPolicy {
     fn eq(&self, other: &OwnPolicy) -> bool {
         Arc::ptr_eq(&self.make, &other.make)
@@ -63,8 +63,10 @@ impl Eq for OwnPolicy {}
 
 const TABLE: &str = "policy.custom";
 
-/// The keys of `[policy.custom]`. Each is asked for by its name; `None` where it is not given, or is wrong: then the
-/// configuration is refused, with the place in the file. So is it for a key that nobody has asked for.
+/// Parameters in `[policy.custom]`, each read by its name.
+///
+/// A method returns `None` if the key is missing or its value is invalid. An invalid value, or a key that no method
+/// has read, is an error of the configuration.
 pub struct Parameters<'a> {
     table: Option<Table<'a, 'a>>,
     keys: Vec<&'static str>,
@@ -72,7 +74,7 @@ pub struct Parameters<'a> {
 }
 
 impl Parameters<'_> {
-    /// A number in `range`.
+    /// Reads a number in `range`.
     pub fn number(&mut self, key: &'static str, range: RangeInclusive<f64>) -> Option<f64> {
         self.read(key, |value| {
             let number = value.as_float().or_else(|| value.as_integer().map(|number| number as f64));
@@ -81,32 +83,32 @@ impl Parameters<'_> {
         })
     }
 
-    /// A whole number in `range`.
+    /// Reads a whole number in `range`.
     pub fn integer(&mut self, key: &'static str, range: RangeInclusive<i64>) -> Option<i64> {
         self.read(key, parse::integer(range))
     }
 
-    /// True or false.
+    /// Reads a boolean.
     pub fn boolean(&mut self, key: &'static str) -> Option<bool> {
         self.read(key, parse::boolean)
     }
 
-    /// A text.
+    /// Reads a text.
     pub fn text(&mut self, key: &'static str) -> Option<String> {
         self.read(key, |value| value.as_str().map(str::to_owned).ok_or_else(|| "a text in quotes".into()))
     }
 
-    /// A size, such as "100KB" or 1500.
+    /// Reads a size, such as "100KB" or 1500.
     pub fn bytes(&mut self, key: &'static str) -> Option<Bytes> {
         self.read(key, parse::bytes)
     }
 
-    /// A time in `range`, such as "5us".
+    /// Reads a time in `range`, such as "5us".
     pub fn time(&mut self, key: &'static str, range: RangeInclusive<Nanos>) -> Option<Nanos> {
         self.read(key, parse::time(range))
     }
 
-    /// Refuses the configuration for what stands under `key`: `allowed` goes on "has to be".
+    /// Refuses the configuration because of the value of `key`. `allowed` completes the message "has to be".
     pub fn refuse(&mut self, key: &'static str, allowed: &str) {
         self.read::<()>(key, |_| Err(allowed.to_owned()));
     }
@@ -131,7 +133,7 @@ impl Debug for Parameters<'_> {
     }
 }
 
-/// `[policy.custom]`, where there is nobody to read it.
+/// Reports `[policy.custom]` in a program without a policy of its own.
 pub(crate) fn refuse_table(span: Span, problems: &mut Problems) {
     let problem = Problem::error(
         "[policy.custom] is for a policy that the program brings along, and this one has none",
@@ -139,8 +141,8 @@ pub(crate) fn refuse_table(span: Span, problems: &mut Problems) {
     problems.push(problem.at(span, "nobody reads it").help(format!("leave it out, or {BRING_ONE}")));
 }
 
-/// Finds where the policy is chosen although there is none, or does not get what it needs. `chosen` is where the policies
-/// of the classes stand in the file, and `watching` where the shadows do.
+/// Reports classes and shadows that use a missing policy, and requirements of the policy that the settings do not
+/// meet. `chosen` and `watching` are the places of policies and shadows in the file.
 pub(crate) fn check([chosen, watching]: [Option<Span>; 2], switch: &SwitchSettings, problems: &mut Problems) {
     let classes = Class::ALL.into_iter().filter(|class| switch.policies[class.index()] == PolicyKind::Custom);
     let classes: Vec<Class> = classes.collect();
@@ -168,7 +170,7 @@ pub(crate) fn check([chosen, watching]: [Option<Span>; 2], switch: &SwitchSettin
     }
 }
 
-/// What it means that a policy of that name is not known, in a command.
+/// Returns the message of a command that requires a missing custom policy.
 #[must_use]
 pub fn no_own_policy() -> String {
     format!("\"custom\" is the policy that a program brings along, and this one has none: {BRING_ONE}")

@@ -1,4 +1,4 @@
-//! `[pipeline]`: what is between ingress and egress queues.
+//! `[pipeline]`: the pipeline between ingress and egress queues.
 
 use xoff_flow_control::settings::{
     FlowControl, PipelineSettings, PortSettings, SwitchSettings, WatchdogAction, WhenFull,
@@ -20,7 +20,7 @@ pub(crate) fn settings(document: &Document) -> PipelineSettings {
     }
 }
 
-/// A pipeline that stops as a whole can be stopped by one peer.
+/// Reports that one peer can halt a pipeline that stops as a whole.
 pub(crate) fn check(document: &Document, switch: &SwitchSettings, problems: &mut Problems) {
     let exposed: Vec<String> = switch.ports.iter().filter_map(exposed).collect();
     if let Some(when_full) = document.switch.when_full.as_ref().filter(|key| key.value == WhenFull::Stop)
@@ -37,7 +37,7 @@ pub(crate) fn check(document: &Document, switch: &SwitchSettings, problems: &mut
     }
 }
 
-/// A port with classes that its peer can pause for good.
+/// Returns the port's name and the classes that its peer can pause for good.
 fn exposed(port: &PortSettings) -> Option<String> {
     let obeyed = match port.flow_control {
         FlowControl::Pfc { obey, .. } => obey,

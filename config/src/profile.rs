@@ -1,19 +1,19 @@
-//! Profiles: one word in place of a page. A profile is a layer below `[defaults]` and `[class.N]`,
-//! written in the same TOML, so that whatever it says can be said otherwise.
+//! Profiles: one word instead of many settings. A profile is a layer below `[defaults]` and `[class.N]`, written in
+//! the same TOML, so that the file can override it.
 
 /// `profile`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Profile {
-    /// Nothing but the defaults.
+    /// The defaults only.
     Plain,
-    /// Ready for RoCEv2.
+    /// Settings for RoCEv2.
     Roce,
 }
 
 const ROCE: &str = include_str!("profiles/roce.toml");
 
 impl Profile {
-    /// What it says, as a layer below `[defaults]`.
+    /// Returns the TOML text of the layer below `[defaults]`.
     pub(crate) const fn text(self) -> &'static str {
         match self {
             Profile::Plain => "",

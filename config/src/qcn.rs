@@ -9,7 +9,7 @@ use crate::keys::QcnKeys;
 use crate::reader::problem::{Problem, Problems};
 use crate::reader::value;
 
-/// Classes that have congestion points, wherever.
+/// Returns the classes that have congestion points at ingress or egress.
 pub(crate) fn classes(document: &Document) -> ClassSet {
     let of = |key: &Option<Spanned<ClassSet>>| value(key.as_ref(), ClassSet::NONE).0;
     ClassSet(of(&document.qcn.ingress) | of(&document.qcn.egress))
@@ -44,7 +44,7 @@ fn nothing(key: &str, given: Option<&Spanned<Bytes>>, problems: &mut Problems) {
     }
 }
 
-/// A frame counts in one congestion point at most.
+/// Checks that a frame counts in at most one congestion point.
 fn in_one_place(keys: &QcnKeys, problems: &mut Problems) {
     let (Some(ingress), Some(egress)) = (&keys.ingress, &keys.egress) else { return };
     if let Some(class) = ClassSet(ingress.value.0 & egress.value.0).highest() {
@@ -69,7 +69,7 @@ fn counted_until_gone(document: &Document, problems: &mut Problems) {
     }
 }
 
-/// A congestion point whose set point is not below XOFF hardly ever sees its queue that long.
+/// Warns if the set point is not below XOFF, because the queue then rarely grows that long.
 fn paused_before(keys: &QcnKeys, settings: &QcnSettings, ports: &[PortSettings], problems: &mut Problems) {
     let at = |class: Class| {
         let of_class = ports.iter().map(|port| &port.classes[class.index()]);

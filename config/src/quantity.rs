@@ -1,14 +1,14 @@
-//! Quantities as people write them: `"100KB"`, `"64KiB"`, `"25Gb/s"`, `"20ms"`, `"3m"`.
+//! Quantities in the notation of people: `"100KB"`, `"64KiB"`, `"25Gb/s"`, `"20ms"`, `"3m"`.
 //!
-//! A number (decimals allowed, `_` ignored) and a unit; what is finer than the smallest unit is
-//! rounded up. The same units are used to print, so that what is printed can be pasted back.
+//! A quantity is a number (decimals allowed, `_` ignored) and a unit. Fractions of the smallest unit are rounded up.
+//! Output uses the same units, so that it can be pasted as input.
 
 use std::num::NonZeroU32;
 
 use xoff_flow_control::settings::FrameRate;
 use xoff_wire::units::{BitRate, Bytes, Nanos};
 
-/// Unit, and what it is worth in the smallest one.
+/// Units, and their values in the smallest one.
 type Units = [(&'static str, u64)];
 
 const BYTES: &Units = &[
@@ -36,19 +36,19 @@ const RATE_ENDINGS: [&str; 5] = ["b/s", "bit/s", "bps", "bit", "b"];
 const FRAME_RATES: &Units = &[("pps", 1), ("kpps", 1_000), ("Kpps", 1_000), ("Mpps", 1_000_000)];
 const LENGTHS: &Units = &[("m", 1), ("km", 1_000)];
 
-/// An amount of data; `None` where it is none.
+/// Parses an amount of data. Returns `None` if `text` is not one.
 #[must_use]
 pub fn parse_bytes(text: &str) -> Option<Bytes> {
     parse(text, BYTES).map(Bytes)
 }
 
-/// A span of time; `None` where it is none.
+/// Parses a span of time. Returns `None` if `text` is not one.
 #[must_use]
 pub fn parse_time(text: &str) -> Option<Nanos> {
     parse(text, TIMES).map(Nanos)
 }
 
-/// A rate; `None` where it is none.
+/// Parses a bit rate. Returns `None` if `text` is not one.
 #[must_use]
 pub fn parse_rate(text: &str) -> Option<BitRate> {
     let text = text.trim();
@@ -56,7 +56,7 @@ pub fn parse_rate(text: &str) -> Option<BitRate> {
     parse(stem, RATES).and_then(BitRate::new)
 }
 
-/// Frames a second, one at least; `None` where it is no such number.
+/// Parses a frame rate of at least 1 frame per second. Returns `None` if `text` is not one.
 #[must_use]
 pub fn parse_frame_rate(text: &str) -> Option<FrameRate> {
     let frames = parse(text, FRAME_RATES).filter(|frames| *frames <= 4_000_000_000)?;
@@ -67,7 +67,8 @@ pub(crate) fn parse_metres(text: &str) -> Option<u64> {
     parse(text, LENGTHS)
 }
 
-/// Exact decimal arithmetic: at most 9 digits after the point, and the result fits 64 bits.
+/// Parses a number and a unit in exact decimal arithmetic, with at most 9 digits after the point. The result fits 64
+/// bits.
 fn parse(text: &str, units: &Units) -> Option<u64> {
     let text = text.trim();
     let unit_at = text.find(|c: char| !c.is_ascii_digit() && c != '.' && c != '_').unwrap_or(text.len());
@@ -83,7 +84,7 @@ fn parse(text: &str, units: &Units) -> Option<u64> {
     u64::try_from(digits.checked_mul(u128::from(*factor))?.div_ceil(scale)).ok()
 }
 
-/// `bytes` in the largest unit that needs no fraction: `64KiB`, `100KB`, `1522B`.
+/// Formats `bytes` in the largest unit that needs no fraction: `64KiB`, `100KB`, `1522B`.
 #[must_use]
 pub fn bytes(bytes: Bytes) -> String {
     exact(
@@ -100,19 +101,19 @@ pub fn bytes(bytes: Bytes) -> String {
     )
 }
 
-/// `time` in the largest unit that needs no fraction: `25ms`, `200us`.
+/// Formats `time` in the largest unit that needs no fraction: `25ms`, `200us`.
 #[must_use]
 pub fn time(time: Nanos) -> String {
     exact(time.0, &[("s", 1_000_000_000), ("ms", 1_000_000), ("us", 1_000)], "ns")
 }
 
-/// `rate` in the largest unit that needs no fraction: `25Gb/s`.
+/// Formats `rate` in the largest unit that needs no fraction: `25Gb/s`.
 #[must_use]
 pub fn rate(rate: BitRate) -> String {
     exact(rate.bits_per_second(), &[("Gb/s", 1_000_000_000), ("Mb/s", 1_000_000), ("kb/s", 1_000)], "b/s")
 }
 
-/// `rate` in the largest unit that needs no fraction: `1Mpps`.
+/// Formats `rate` in the largest unit that needs no fraction: `1Mpps`.
 #[must_use]
 pub fn frame_rate(rate: FrameRate) -> String {
     exact(rate.0.get().into(), &[("Mpps", 1_000_000), ("kpps", 1_000)], "pps")

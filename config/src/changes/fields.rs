@@ -1,11 +1,13 @@
-//! Two values of a type, taken apart and compared field by field.
+//! Macros that compare two structs field by field.
 
-/// Compares all fields of two values of one struct, and notes those that differ: `live` or `restart`, by the name that
-/// follows where it is another one than the field's; `other` fields are compared elsewhere.
+/// Compares all fields of two values of one struct, and records those that differ.
+///
+/// Each field is `live`, `restart` or `other` (compared elsewhere). A literal replaces the field's name in the
+/// record.
 macro_rules! differences {
     ($changes:expr, $place:expr, $old:expr, $new:expr,
      $type:ident { $($field:ident: $how:ident $($name:literal)?),* $(,)? }) => {{
-        let $type { $($field),* } = $old; // all there are
+        let $type { $($field),* } = $old; // all fields of the type
         $($crate::changes::fields::difference!($how, $changes, $place, $field, $new.$field, $($name)?);)*
     }};
 }

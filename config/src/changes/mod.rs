@@ -1,10 +1,11 @@
-//! What another configuration would change of a running switch: what can be otherwise while it runs, and what takes a restart.
+//! Differences between the configuration of a running switch and another one: live changes, and changes that need a
+//! restart.
 //!
-//! Both configurations are taken apart field by field, and each field says which of the two it is, so that a field
-//! that is added cannot be forgotten here. What is compared is what the switch does, with every default and
-//! everything that is computed: a longer `cable` shows as more headroom.
+//! The comparison destructures both configurations, and classifies each field, so that a new field cannot be
+//! forgotten. It compares the settings of the switch, with all defaults and computed values: a longer `cable` appears
+//! as more headroom.
 //!
-//! Ports are the same where their names are: their order in the file means nothing to a running switch.
+//! Ports are identified by name; their order in the file does not matter to a running switch.
 
 mod fields;
 mod places;
@@ -21,32 +22,32 @@ use fields::differences;
 pub(crate) use places::vacated;
 use told::{Told, absent};
 
-/// One difference.
+/// Difference in one setting.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
-    /// What is otherwise, in words of the file: `port "a": class 3: xoff`.
+    /// Changed setting in terms of the file: `port "a": class 3: xoff`.
     pub what: String,
-    /// How it is.
+    /// Current value.
     pub before: String,
-    /// How it is to be.
+    /// New value.
     pub after: String,
 }
 
 /// All differences between a running switch and a configuration.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Changes {
-    /// Those that are made while it runs.
+    /// Changes that take effect while the switch runs.
     pub live: Vec<Change>,
-    /// Those that take a restart.
+    /// Changes that need a restart.
     pub restart: Vec<Change>,
-    /// Ports that are to be there, at places where there is none now.
+    /// Ports that the new configuration adds, by their new places.
     pub added: Vec<PortId>,
-    /// Ports that are to be there no more.
+    /// Ports that the new configuration removes.
     pub removed: Vec<PortId>,
 }
 
 impl Changes {
-    /// Whether there is none.
+    /// Returns whether there are no changes.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.live.is_empty() && self.restart.is_empty()
@@ -56,15 +57,17 @@ impl Changes {
         self.live.push(Change { what, before, after });
     }
 
-    /// One more that takes a restart.
+    /// Adds a change that needs a restart.
     pub fn restart(&mut self, what: String, before: String, after: String) {
         self.restart.push(Change { what, before, after });
     }
 }
 
 impl Config {
-    /// `new`, with its ports at the places where those of this configuration are, which so many workers run, and what that
-    /// would change. Ports that are left out leave their place empty, and others take a place that was spare.
+    /// Returns `new` with its ports in the places of this running configuration, and the changes. `workers` is the
+    /// number of running workers.
+    ///
+    /// Removed ports leave their place empty. Added ports take spare places.
     #[must_use]
     pub fn changes(&self, workers: usize, new: Config) -> (Config, Changes) {
         let mut changes = Changes::default();
@@ -76,14 +79,14 @@ impl Config {
     }
 }
 
-/// All that is no port's.
+/// Compares everything but the ports' own settings.
 fn of_switch(before: &Config, after: &Config, changes: &mut Changes) {
     let (old, new) = (&before.switch, &after.switch);
     differences!(changes, "", old, new, SwitchSettings {
         ports: other,
         accounting: restart "switch.accounting",
         memory: restart "memory",
-        lossy_pool: other, // stays as it was at the start, where the memory was set aside
+        lossy_pool: other, // fixed at the start, when the memory was allocated
         when_full: restart "switch.when_full",
         pipeline: restart "pipeline",
         policies: other,
@@ -137,14 +140,13 @@ fn of_switch(before: &Config, after: &Config, changes: &mut Changes) {
     }
 }
 
-/// One that is made while the switch runs, if it is one.
+/// Records a live change if the values differ.
 fn changed(changes: &mut Changes, what: String, [before, after]: [String; 2]) {
     if before != after {
         changes.live(what, before, after);
     }
 }
 
-/// Parameters of policies.
 fn of_policies(old: &PolicySettings, new: &PolicySettings, changes: &mut Changes) {
     differences!(changes, "policy.", old, new, PolicySettings {
         capfc_cut: live "capfc.cut",
@@ -155,7 +157,7 @@ fn of_policies(old: &PolicySettings, new: &PolicySettings, changes: &mut Changes
         gfc: live,
         custom: other,
     });
-    // Each reading makes another one, which tells its parameters where it is printed.
+    // Each reading creates a new policy; its debug output shows the parameters.
     changed(changes, "policy.custom".into(), [old, new].map(|policies| format!("{:?}", policies.custom)));
 }
 
@@ -206,7 +208,7 @@ fn of_vlans(place: &str, port: PortId, settings: [&SwitchSettings; 2], changes: 
     }
 }
 
-/// What a port that takes a place cannot have otherwise than the place.
+/// Compares properties of a place that a new port cannot change while the switch runs.
 fn of_place(place: &str, before: &Config, after: &Config, id: PortId, changes: &mut Changes) {
     let mut kept = |what: String, [before, after]: [String; 2]| {
         if before != after {
@@ -225,7 +227,7 @@ fn of_place(place: &str, before: &Config, after: &Config, id: PortId, changes: &
 fn of_port(place: &str, old: &PortSettings, new: &PortSettings, changes: &mut Changes) {
     differences!(changes, place, old, new, PortSettings {
         name: other,
-        mac: other, // the device's
+        mac: other, // set by the device
         speed: restart,
         mtu_frame: restart "mtu (frames of so many bytes)",
         trust: live,
@@ -285,7 +287,8 @@ fn of_port(place: &str, old: &PortSettings, new: &PortSettings, changes: &mut Ch
     }
 }
 
-/// How pauses are told stays: a peer that was told in one way would not hear the other.
+/// Compares flow control. A change of its kind needs a restart, because the peer would not understand the other kind
+/// of pause.
 fn of_pauses(place: &str, old: FlowControl, new: FlowControl, changes: &mut Changes) {
     let told = [old.told(), new.told()];
     match (old, new) {
@@ -332,7 +335,7 @@ fn of_shell(old: &ShellSettings, workers: usize, new: &ShellSettings, changes: &
         lossy_pool: restart "lossy_pool (of [memory])",
         router: restart "router (by [router], routed ports and VLANs)",
     });
-    // Who is added or left out is no difference between the workers of the others.
+    // Added and removed ports do not change the workers of the other ports.
     let stays = |id: &PortId| {
         let is_there =
             |shell: &ShellSettings| shell.ports.get(id.index()).is_some_and(|port| !port.is_vacant());

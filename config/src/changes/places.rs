@@ -1,4 +1,4 @@
-//! Where the ports of another configuration are in a running switch.
+//! Places of another configuration's ports in a running switch.
 
 use xoff_flow_control::settings::{ClassSettings, FlowControl, PortSettings, VlanSettings};
 use xoff_wire::units::{Bytes, CLASSES, ClassSet, PortId};
@@ -8,7 +8,7 @@ use super::{Change, Changes};
 use crate::Config;
 use crate::shell::{PortShell, Worker, Workers};
 
-/// `new`, with each port at its place of `running`; where there is none, that takes a restart.
+/// Returns `new` with each port in its place of `running`. A port without a place needs a restart.
 pub(super) fn placed(running: &Config, new: Config, changes: &mut Changes) -> Config {
     let mut places: Vec<Option<PortId>> = Vec::new();
     for index in 0..new.switch.ports.len() {
@@ -68,7 +68,7 @@ pub(super) fn placed(running: &Config, new: Config, changes: &mut Changes) -> Co
     config
 }
 
-/// Where the port of that name is or was, else a spare place; `None` where there is none.
+/// Returns the place that the port of that name has or had, otherwise a spare place.
 fn place(running: &Config, new: &Config, index: usize, taken: &[Option<PortId>]) -> Option<PortId> {
     let name = &new.switch.ports[index].name;
     let ids = || (0..=u8::MAX).map(PortId).zip(&running.switch.ports);
@@ -81,7 +81,7 @@ fn place(running: &Config, new: &Config, index: usize, taken: &[Option<PortId>])
     known.or_else(spare).map(|(id, _)| id)
 }
 
-/// Whether a place belongs to the worker that is to have a port, where the file says which.
+/// Returns whether a place belongs to the worker that the file assigns to a port.
 fn of_worker(running: &Config, new: &Config, place: PortId, index: usize) -> bool {
     let (Workers::List(old), Workers::List(new)) = (&running.shell.workers, &new.shell.workers) else {
         return true;
@@ -92,8 +92,8 @@ fn of_worker(running: &Config, new: &Config, place: PortId, index: usize) -> boo
     owner(old, place.index()) == owner(new, index)
 }
 
-/// The place of a port that is not there: it holds nothing, and nobody is paused for it. What it has yet to send leaves when its peer
-/// lets it.
+/// Returns the settings of a place without its port: it holds no frames and pauses nobody. Queued frames still leave
+/// when the peer lets them.
 pub(crate) fn vacated(port: &PortSettings) -> PortSettings {
     let classes = port.classes.map(|class| ClassSettings {
         queue: class.queue,

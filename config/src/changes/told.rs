@@ -1,4 +1,4 @@
-//! How values are told to people: as a file has them, where it can have them.
+//! Formats values for people, in the notation of the file where possible.
 
 use xoff_flow_control::settings::{
     Accounting, AutoPeer, Dcbx, EcnSettings, Flooded, FlowControl, GPfcSettings, GfcSettings, GroupSettings,
@@ -15,12 +15,12 @@ use crate::shell::{
 };
 use crate::written::ranges;
 
-/// What can be told.
+/// A value that can be formatted.
 pub(super) trait Told {
     fn told(&self) -> String;
 }
 
-/// How something is told that is not there.
+/// Returns the text for a missing value.
 pub(super) fn absent() -> String {
     "none".to_owned()
 }
@@ -86,7 +86,7 @@ told_by! {
         let names: Vec<&str> = interfaces.iter().map(|interface| interface.name.as_str()).collect();
         let netns = netns.as_ref().map_or_else(|| "of the switch".into(), |path| path.display().to_string());
         let spread = match spread {
-            Spread::Frame(_) => "frame".into(), // its turns are no key of a router
+            Spread::Frame(_) => "frame".into(), // `turns` is not a key of a router
             Spread::Flow | Spread::Adaptive { .. } => spread.told(),
         };
         format!("{}, namespace {netns}, spread {spread}", names.join(", "))
@@ -192,7 +192,7 @@ told_by! {
     },
 }
 
-/// A group of these ports.
+/// Formats a group, with the names of its ports.
 pub(super) fn group(group: &GroupSettings, ports: &[PortSettings]) -> String {
     let GroupSettings { name: _, members, spread, uplinks, salt: _ } = group;
     let member = |member: &Member| {
@@ -205,7 +205,7 @@ pub(super) fn group(group: &GroupSettings, ports: &[PortSettings]) -> String {
     format!("ports {}, spread {spread}{of_uplinks}", members.join(", "))
 }
 
-/// Classes, if there are any.
+/// Formats classes, or their absence.
 fn some(classes: &ClassSet) -> String {
     if classes.is_empty() { absent() } else { classes.told() }
 }
@@ -223,7 +223,7 @@ impl<T: Told> Told for Vec<T> {
     }
 }
 
-/// A map: from its index to what stands there, where that is another than before it.
+/// Formats an array as runs of indices with equal values.
 impl<T: Told + PartialEq, const N: usize> Told for [T; N] {
     fn told(&self) -> String {
         let runs = self.chunk_by(|left, right| left == right).scan(0, |from, run| {

@@ -2,10 +2,10 @@
 //!
 //! A file is read in three steps:
 //!
-//! 1. [`read`] parses the text and collects [`Problems`]. An error is shown with the lines of the file that it is about.
+//! 1. [`read`] parses the text and collects [`Problems`]. An error is shown with the related lines of the file.
 //! 2. A [`Table`] gives access to the values under its keys, and reports unknown keys.
-//! 3. A struct that [`keys!`](crate::keys) declares has one field for each key of a table. The functions of [`parse`] turn each
-//!    value into its type, or say which values are allowed.
+//! 3. A struct that [`keys!`](crate::keys) declares has one field for each key of a table. The functions of [`parse`]
+//!    convert each value to its type, or return the allowed values.
 //!
 //! [`rearrange`] is for files that contain the documents of several switches.
 
@@ -21,13 +21,14 @@ pub use table::{Parsed, Table, closest, found};
 
 use problem::{ConfigError, Problem};
 
-/// Reads `text`, a TOML file that messages call `name`: `build` makes a value of the document, and reports what is wrong with it.
+/// Reads `text`, a TOML file that messages call `name`: `build` converts the document to a value, and reports its
+/// errors.
 ///
 /// # Errors
-/// All errors that `build` reports; for text that is not TOML, the first error of syntax.
+/// Returns all errors that `build` reports; for text that is not TOML, the first syntax error.
 ///
 /// # Panics
-/// Where `build` returns `None` and reports no error.
+/// Panics if `build` returns `None` and reports no error.
 pub fn read<T>(
     name: &str,
     text: &str,
@@ -45,7 +46,7 @@ pub fn read<T>(
     Ok((built.expect("a document without errors is complete"), remarks))
 }
 
-/// Returns the value of `key`, or `default` where the file does not give the key.
+/// Returns the value of `key`, or `default` if the file lacks the key.
 pub fn value<T: Clone>(key: Option<&Spanned<T>>, default: T) -> T {
     key.map_or(default, |key| key.value.clone())
 }
