@@ -1,4 +1,4 @@
-//! Keys that help where memory is short: the configuration is built again with one key changed at a time.
+//! Remedies for a lack of memory: builds the configuration again with one key changed at a time.
 
 use toml_span::{Span, Spanned, Value};
 use xoff_wire::units::{BitRate, Bytes, ClassSet, Nanos};
@@ -9,18 +9,18 @@ use crate::reader::value;
 use crate::shell::ReceiveChunks;
 use crate::{Config, Hardware, Machine, build, defaults};
 
-/// A change of one key that takes less memory.
+/// A change of one key that saves memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Remedy {
     /// The change as an operator makes it, such as `smallest_frame = 1024`.
     pub change: &'static str,
-    /// Memory that the switch takes less, of the process and the kernel together.
+    /// Saved memory of the switch's process and the kernel together.
     pub saved: Bytes,
 }
 
 type Change = (&'static str, fn(&mut Document));
 
-/// Changes that are tried.
+/// Changes to try.
 const CHANGES: [Change; 5] = [
     ("smallest_frame = 1024", |document| document.switch.smallest_frame = key(1024)),
     ("stall_budget = \"5ms\"", |document| document.switch.stall_budget = key(Nanos::from_millis(5))),
@@ -34,7 +34,7 @@ const SMALL_CHUNKS: Change = ("receive_chunks = \"small\" in [memory]", |documen
     document.memory.receive_chunks = key(ReceiveChunks::Small);
 });
 
-/// Returns what each change saves on `machine`, the largest saving first. Leaves out changes that save nothing, and those that
+/// Returns the saving of each change on `machine`, the largest first. Omits changes that save nothing, and those that
 /// other keys of the document forbid.
 pub(crate) fn of(document: &Document, machine: &Machine) -> Vec<Remedy> {
     let needed = |document: &Document| {
@@ -42,7 +42,7 @@ pub(crate) fn of(document: &Document, machine: &Machine) -> Vec<Remedy> {
         Some(config.plan(machine).needed())
     };
     if document.memory.budget.is_some() {
-        return Vec::new(); // the lossy pool takes what anything else leaves
+        return Vec::new(); // the lossy pool takes all memory that the rest leaves
     }
     let Some(now) = needed(document) else { return Vec::new() };
     let remedy = |(change, apply): Change| {
@@ -56,7 +56,7 @@ pub(crate) fn of(document: &Document, machine: &Machine) -> Vec<Remedy> {
 }
 
 impl Config {
-    /// Returns what changes of one key save of the memory that the switch of this document takes, the largest saving first.
+    /// Returns the savings of single changes to this document's switch, the largest first.
     #[must_use]
     pub fn remedies(root: &Value<'_>, hardware: Hardware, machine: &Machine) -> Vec<Remedy> {
         let own = machine.own_policy.as_ref();
@@ -65,7 +65,7 @@ impl Config {
 }
 
 impl Remedy {
-    /// Returns what each change saves where it is made in several switches, the largest saving first.
+    /// Returns the saving of each change if several switches make it, the largest first.
     #[must_use]
     pub fn of_all(remedies: impl IntoIterator<Item = Remedy>) -> Vec<Remedy> {
         let mut sums: Vec<Remedy> = Vec::new();

@@ -1,4 +1,4 @@
-//! The router: which ports and VLANs are interfaces of it, how these are called where the kernel has them, and how packets are spread over
+//! The router: its interfaces at ports and in VLANs, their names in the kernel, and the spreading of packets over
 //! several next hops.
 
 use toml_span::{Span, Spanned};
@@ -15,15 +15,16 @@ use crate::reader::problem::{Problem, Problems};
 use crate::reader::value;
 use crate::shell::{Router, RouterInterface};
 
-/// Longest name of an interface, as Linux has them.
+/// Maximum length of interface names in Linux.
 const NAME_LEN_MAX: usize = 15;
 
-/// Names that mean something else to every network namespace: its loopback, and settings of all interfaces (`/proc/sys/net`).
+/// Names with another meaning in every network namespace: its loopback, and settings of all interfaces
+/// (`/proc/sys/net`).
 const RESERVED: [&str; 3] = ["lo", "all", "default"];
-/// Payload bytes that a link has to carry for IPv6 (RFC 8200, section 5).
+/// Minimum payload bytes of a link for IPv6 (RFC 8200, section 5).
 const IPV6_MTU: u32 = 1_280;
 
-/// How much of what comes in by a port the kernel gets.
+/// Returns the limit of frames from one port to the kernel.
 pub(crate) fn punt_limit(document: &Document) -> PuntLimit {
     let PuntLimit { rate, burst } = PuntLimit::PLAIN;
     PuntLimit {
@@ -32,7 +33,7 @@ pub(crate) fn punt_limit(document: &Document) -> PuntLimit {
     }
 }
 
-/// VLANs in which there is a router, with its address there.
+/// Returns the VLANs with a router, with its address there.
 pub(crate) fn routed_vlans(
     document: &Document,
     vlans: &[VlanSettings],
@@ -78,14 +79,14 @@ pub(crate) fn routed_vlans(
     routed
 }
 
-/// The router's address in a VLAN: of this switch alone, and the same after a restart.
+/// Returns the router's address in a VLAN. It is specific to this switch, and the same after a restart.
 fn address(digest: u64, vid: u16) -> MacAddr {
     let [_, _, a, b, c, _, _, _] = digest.to_be_bytes();
     let [high, low] = vid.to_be_bytes();
     MacAddr([2, a, b, c, high, low])
 }
 
-/// The router, if there is one.
+/// Returns the router, if there is one.
 pub(crate) fn router(
     document: &Document,
     drafts: &[Draft<'_>],
@@ -174,10 +175,10 @@ fn spread(document: &Document, problems: &mut Problems) -> Spread {
     }
 }
 
-/// What is said of VLANs, stations and floods at a routed port itself says nothing.
+/// Reports keys for VLANs, stations and floods at a routed port itself, where they have no effect.
 fn bridges_nothing(draft: &Draft<'_>, switch: &SwitchSettings, problems: &mut Problems) {
     let keys = &draft.port.own;
-    // What is routed into a VLAN is flooded there while nobody knows where the station is.
+    // Frames that are routed into a VLAN are flooded there until the station's port is learned.
     let limits_floods = !switch.routed_vlans.is_empty();
     let said = [
         ("pvid", keys.pvid.as_ref().map(|key| key.span)),
@@ -200,7 +201,8 @@ fn bridges_nothing(draft: &Draft<'_>, switch: &SwitchSettings, problems: &mut Pr
     }
 }
 
-/// Interfaces, each with the port that has its MTU, at which the kernel has no IPv6: told once for each place that says so.
+/// Warns about interfaces without IPv6, each with the port that determines its MTU. There is one warning for each
+/// place in the file.
 fn without_ipv6(interfaces: &[(String, &Draft<'_>)], problems: &mut Problems) {
     let mut said: Vec<(&Spanned<u32>, Vec<&str>)> = Vec::new();
     for (name, draft) in interfaces.iter().filter(|(_, draft)| draft.line.mtu() < IPV6_MTU) {
@@ -223,14 +225,14 @@ fn without_ipv6(interfaces: &[(String, &Draft<'_>)], problems: &mut Problems) {
     }
 }
 
-/// `[router]` at this place, with no interface.
+/// Warns about `[router]` without interfaces.
 fn of_nothing(place: Span) -> Problem {
     Problem::warning("[router] is given, and nothing is routed")
         .at(Span::new(place.start, place.end.min(place.start + "[router]".len())), "of no use")
         .help("write routed = true at a [[port]] or router = true at a [[vlan]], or leave [router] out")
 }
 
-/// Whether Linux takes the name for an interface.
+/// Reports a name that Linux refuses for an interface.
 fn nameable(name: &str, place: Span, problems: &mut Problems) {
     let is_fine = (1..=NAME_LEN_MAX).contains(&name.len())
         && ![".", ".."].contains(&name)

@@ -1,4 +1,4 @@
-//! `[memory]`: who may take how much of the memory that queues share, and what a lossless class may lose by that.
+//! `[memory]`: limits on the memory that queues share, and the resulting risk for lossless classes.
 
 use toml_span::Span;
 use xoff_flow_control::settings::{
@@ -61,7 +61,7 @@ pub(crate) fn memory(
     Memory::Shared(shared)
 }
 
-/// What queues of classes that are lossy at every port may hold together.
+/// Returns the common limit of queues of classes that are lossy at every port.
 pub(crate) fn lossy_pool(
     document: &Document,
     drafts: &[Draft<'_>],
@@ -101,7 +101,7 @@ pub(crate) fn lossy_pool(
         }
         Some((OrOff::Is(bytes), _)) => defaults::lossy_pool(bytes),
         Some((OrOff::Off, _)) => LossyPool::UNLIMITED,
-        // A pipeline that halts bounds what comes in, and drops nothing.
+        // A pipeline that halts bounds frames at ingress, and drops nothing.
         None if is_shared || stops => LossyPool::UNLIMITED,
         None => document.hardware.lossy_pool(ports),
     }
@@ -130,7 +130,8 @@ fn dedicated(keys: &MemoryKeys, problems: &mut Problems) {
     }
 }
 
-/// A lossy class has its reserve, and of the pool no more than `alpha` times what is free.
+/// Warns about lossy classes without room for one frame. Such a class has its reserve, and at most `alpha` times the
+/// free part of the pool.
 fn room_for_a_frame(
     shared: &SharedMemory,
     drafts: &[Draft<'_>],
@@ -172,7 +173,7 @@ fn room_for_a_frame(
     }
 }
 
-/// Where headroom is what others leave, an empty queue has its reserve, and nothing else for sure.
+/// Reports reserves below one frame if headroom is part of the pool. Then an empty queue is sure of its reserve only.
 fn reserves_hold_a_frame(
     shared: &SharedMemory,
     drafts: &[Draft<'_>],
@@ -202,7 +203,7 @@ fn reserves_hold_a_frame(
     }
 }
 
-/// Lossless frames for which there is room only where others have left some.
+/// Warns about settings under which lossless frames may find no room.
 fn what_may_be_lost(
     document: &Document,
     shared: &SharedMemory,

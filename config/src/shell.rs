@@ -1,5 +1,5 @@
-//! What the AF_XDP shell is told beside [`SwitchSettings`](xoff_flow_control::settings::SwitchSettings):
-//! devices, queues, rings, memory, threads, and where it can be asked.
+//! Settings of the AF_XDP shell beside [`SwitchSettings`](xoff_flow_control::settings::SwitchSettings): devices, queues,
+//! rings, memory, threads and HTTP.
 
 use std::cmp::Reverse;
 use std::fmt;
@@ -12,97 +12,97 @@ use xoff_wire::units::{BitRate, Bytes, ETHERNET_HEADER, Nanos, PortId, Site, TAG
 
 use crate::defaults;
 
-/// Everything outside the dataplane.
+/// Settings of everything outside the dataplane.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ShellSettings {
-    /// The switch's name in logs and metrics.
+    /// Name of the switch in logs and metrics.
     pub name: String,
-    /// One for each port of the switch; the index is its [`PortId`].
+    /// Device and sockets of each port; the index is its [`PortId`].
     pub ports: Vec<PortShell>,
-    /// Who works on which ports.
+    /// Assignment of ports to worker threads.
     pub workers: Workers,
-    /// How many places there are for ports that a running switch may be given.
+    /// Number of places for ports that a running switch may get.
     pub spare_ports: u8,
-    /// What a worker does when there is nothing to do.
+    /// Behaviour of an idle worker.
     pub poll: Poll,
-    /// Where `/metrics`, `/status`, `/addresses`, `/healthz` and `/policy` are served; `None`: nowhere.
+    /// HTTP address of `/metrics`, `/status`, `/addresses`, `/healthz` and `/policy`; `None`: no server.
     pub http: Option<HttpAt>,
-    /// The network namespace of that address; `None`: the switch's own.
+    /// Network namespace of that address; `None`: the switch's own.
     pub http_netns: Option<PathBuf>,
-    /// Names that it may be asked by there, beside `localhost`, the machine's own, and addresses.
+    /// Host names allowed in HTTP requests, beside `localhost`, the machine's own, and addresses.
     pub http_hosts: Vec<String>,
-    /// Who the switch becomes once it has opened its devices; `None`: it stays who started it.
+    /// User of the process after it has opened its devices; `None`: unchanged.
     pub user: Option<String>,
-    /// What is logged: a `tracing` filter.
+    /// Log filter, as in `tracing`.
     pub log: String,
-    /// How.
+    /// Format of log lines.
     pub log_format: LogFormat,
-    /// What SIGHUP does.
+    /// Action on SIGHUP.
     pub sighup: Sighup,
-    /// The longest stall of a worker through which nothing lossless is lost.
+    /// Longest stall of a worker without loss in lossless classes.
     pub stall_budget: Nanos,
-    /// Smallest average frame (bytes with FCS) for which that holds.
+    /// Smallest average frame (bytes with FCS) for which the stall budget holds.
     pub smallest_frame: u32,
-    /// Whether devices read and write packet memory themselves.
+    /// Use of zero copy.
     pub zero_copy: ZeroCopy,
     /// Size of the chunks of packet memory, the same for every port.
     pub chunks: Chunks,
-    /// The router; `None`: everything is bridged.
+    /// The router; `None`: all ports are bridged.
     pub router: Option<Router>,
-    /// Bytes of `memory.budget`, where it is written.
+    /// Bytes of `memory.budget`, if given.
     pub budget: Option<Bytes>,
-    /// `memory.lossy_pool`, where it is written.
+    /// `memory.lossy_pool`, if given.
     pub lossy_pool: Option<LossyPool>,
 }
 
-/// The router, as far as it is the kernel's.
+/// The kernel's side of the router.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Router {
-    /// The network namespace of the host interfaces; `None`: the switch's own.
+    /// Network namespace of the host interfaces; `None`: the switch's own.
     pub netns: Option<PathBuf>,
-    /// Its interfaces.
+    /// Interfaces of the router.
     pub interfaces: Vec<RouterInterface>,
-    /// How packets go to several next hops.
+    /// Spreading of packets over several next hops.
     pub spread: Spread,
 }
 
 /// An interface of the router, and its host interface.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RouterInterface {
-    /// Where it is.
+    /// Port or VLAN of the interface.
     pub site: Site,
-    /// What the kernel calls it.
+    /// Name in the kernel.
     pub name: String,
-    /// Most bytes of a packet.
+    /// Maximum bytes of a packet.
     pub mtu: u32,
 }
 
-/// How lines of the log are written.
+/// Format of log lines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LogFormat {
-    /// For people.
+    /// Text for people.
     #[default]
     Text,
-    /// One JSON object a line.
+    /// One JSON object per line.
     Json,
 }
 
-/// What SIGHUP does: a closed terminal sends it, and so does who wants a service to read its configuration again.
+/// Action on SIGHUP, which a closed terminal sends, and also an operator who wants a reload.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Sighup {
-    /// The switch stops, as by SIGTERM.
+    /// The switch stops, as on SIGTERM.
     #[default]
     Stop,
     /// The switch reads its configuration again.
     Reload,
 }
 
-/// Where HTTP is served.
+/// Address of the HTTP server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HttpAt {
-    /// At an address and port.
+    /// IP address and port.
     Tcp(SocketAddr),
-    /// At a Unix socket, which is a file and of no network namespace.
+    /// Unix socket: a file outside all network namespaces.
     Unix(PathBuf),
 }
 
@@ -121,11 +121,11 @@ impl fmt::Display for HttpAt {
     }
 }
 
-/// Of the kernel's address of a Unix socket, without the end.
+/// Maximum length of the path in the kernel's address of a Unix socket.
 const SOCKET_LEN_MAX: usize = 107;
 
 impl FromStr for HttpAt {
-    /// What it may be.
+    /// The allowed values.
     type Err = String;
 
     fn from_str(text: &str) -> Result<HttpAt, String> {
@@ -150,7 +150,7 @@ pub struct Chunks {
     pub bytes: u32,
     /// Size of receive chunks.
     pub receive: ReceiveChunks,
-    /// Whether some frames need more than one (XDP multi-buffer).
+    /// Whether some frames need several chunks (XDP multi-buffer).
     pub multi_buffer: bool,
 }
 
@@ -165,15 +165,16 @@ pub enum ReceiveChunks {
 }
 
 impl Chunks {
-    /// The largest of which one holds a whole frame.
+    /// The largest chunks that hold a whole frame each.
     const LARGEST: Chunks = Chunks { bytes: 4_096, receive: ReceiveChunks::Whole, multi_buffer: false };
-    /// The largest MTU whose frames, tags included, take one chunk each.
+    /// Maximum MTU whose frames, tags included, take one chunk each.
     pub const MTU_OF_ONE: u32 = Chunks::LARGEST.room() - ETHERNET_HEADER - TAGS;
 
     /// Bytes of a small receive chunk.
     pub const SMALL: u32 = 512;
 
-    /// The smallest of which each holds a frame of this MTU, with the tags that the MTU leaves out.
+    /// Returns the smallest chunks that each hold a frame of this MTU, with the tags that the MTU omits. Frames above
+    /// the largest chunks take several.
     #[must_use]
     pub fn for_mtu(mtu: u32) -> Chunks {
         let small = Chunks { bytes: 2_048, ..Chunks::LARGEST };
@@ -183,18 +184,18 @@ impl Chunks {
         }
     }
 
-    /// The same with small receive chunks, which hold frames of any MTU.
+    /// Returns these chunks with small receive chunks, which hold frames of any MTU.
     #[must_use]
     pub fn with_small(self) -> Chunks {
         Chunks { receive: ReceiveChunks::Small, multi_buffer: true, ..self }
     }
 
-    /// Bytes of a frame that one holds: 256 are the kernel's.
+    /// Returns the maximum bytes of a frame in a chunk: the kernel takes 256.
     const fn room(self) -> u32 {
         self.bytes - 256
     }
 
-    /// Bytes of a frame that a receive chunk holds.
+    /// Returns the maximum bytes of a frame in a receive chunk.
     pub(crate) const fn receive_room(self) -> u32 {
         match self.receive {
             ReceiveChunks::Whole => self.room(),
@@ -202,7 +203,7 @@ impl Chunks {
         }
     }
 
-    /// Bytes of packet memory that a receive chunk takes.
+    /// Returns the bytes of packet memory of a receive chunk.
     pub(crate) const fn receive_bytes(self) -> u32 {
         match self.receive {
             ReceiveChunks::Whole => self.bytes,
@@ -211,31 +212,31 @@ impl Chunks {
     }
 }
 
-/// One port's device and sockets.
+/// Device and sockets of one port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PortShell {
-    /// The Linux interface.
+    /// Name of the Linux interface.
     pub device: String,
-    /// Which of its hardware queues get a socket.
+    /// Hardware queues with a socket.
     pub queues: Queues,
-    /// How the XDP program is attached.
+    /// Mode of the XDP program.
     pub mode: Mode,
     /// Ring sizes of every socket of the port.
     pub rings: Rings,
-    /// Receive chunks that arriving frames may fill while the worker is stalled, the whole budget long.
+    /// Receive chunks for frames that arrive during a stall of the whole budget.
     pub stall_chunks: u32,
-    /// Chunks to send from: what the driver may hold.
+    /// Transmit chunks: maximum frames in the driver.
     pub transmit_chunks: u32,
 }
 
 impl PortShell {
-    /// Whether this is a place without a port: no device is without a name.
+    /// Returns whether this is a place without a port, which has no device name.
     #[must_use]
     pub fn is_vacant(&self) -> bool {
         self.device.is_empty()
     }
 
-    /// The place without the port.
+    /// Returns this place without its port.
     pub(crate) fn vacated(&self) -> PortShell {
         PortShell { device: String::new(), stall_chunks: 0, transmit_chunks: 0, ..self.clone() }
     }
@@ -244,17 +245,17 @@ impl PortShell {
 /// Hardware queues of a device.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Queues {
-    /// All that the device has.
+    /// All queues of the device.
     #[default]
     All,
-    /// These, in this order.
+    /// Listed queues, in this order.
     List(Vec<u32>),
 }
 
-/// How the XDP program is attached.
+/// Mode of the XDP program.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mode {
-    /// Native where the driver can, else generic.
+    /// Native if the driver can, otherwise generic.
     #[default]
     Auto,
     /// In the driver, or not at all.
@@ -263,40 +264,40 @@ pub enum Mode {
     Generic,
 }
 
-/// Whether devices read and write packet memory themselves.
+/// Use of zero copy: devices read and write packet memory themselves.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ZeroCopy {
-    /// Each whose driver can.
+    /// Zero copy if the driver can.
     #[default]
     Auto,
-    /// Or not at all.
+    /// Zero copy, or no start.
     On,
-    /// Copy.
+    /// The kernel copies.
     Off,
 }
 
 /// Entries of a socket's four rings, each a power of two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rings {
-    /// Chunks for the kernel to receive into.
+    /// Entries of the fill ring: chunks for the kernel to receive into.
     pub fill: u32,
-    /// Received and not yet seen.
+    /// Entries of the RX ring: received frames.
     pub rx: u32,
-    /// Handed over to be sent.
+    /// Entries of the TX ring: frames to send.
     pub tx: u32,
-    /// Sent, to be reused.
+    /// Entries of the completion ring: sent frames.
     pub completion: u32,
 }
 
-/// Who works on which ports.
+/// Assignment of ports to worker threads.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Workers {
-    /// As many as the line rates ask for; see [`Workers::assign`].
+    /// Number of workers by line rates; see [`Workers::assign`].
     #[default]
     Auto,
-    /// So many.
+    /// Number of workers.
     Count(u16),
-    /// These; every port belongs to exactly one.
+    /// Listed workers; every port belongs to exactly one.
     List(Vec<Worker>),
 }
 
@@ -305,24 +306,25 @@ pub enum Workers {
 pub struct Worker {
     /// The core to which it is pinned; `None`: the kernel decides.
     pub core: Option<u16>,
-    /// Its ports.
+    /// Ports of the worker.
     pub ports: Vec<PortId>,
 }
 
-/// What a worker does when there is nothing to do.
+/// Behaviour of an idle worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Poll {
-    /// Ask again, always: least delay, one core for each worker.
+    /// Polls continuously: least delay, one core for each worker.
     Busy,
-    /// Ask again as long as that has been worth it lately, then sleep until a frame or a deadline comes.
+    /// Polls while that has found frames recently, then sleeps until a frame or a deadline.
     Adaptive {
-        /// Most time of asking again before sleep.
+        /// Maximum time of polling before sleep.
         idle_after: Nanos,
     },
 }
 
 impl Workers {
-    /// Whether these, which came to so many, and others leave the ports of which `stays` holds where they are.
+    /// Returns whether both assignments leave all ports that satisfy `stays` with their workers. `count` is the
+    /// number of running workers.
     pub(crate) fn are_alike(&self, count: usize, other: &Workers, stays: impl Fn(&PortId) -> bool) -> bool {
         let (old, new) = match (self, other) {
             (Workers::List(old), Workers::List(new)) => (old, new),
@@ -338,11 +340,11 @@ impl Workers {
         old.iter().map(those_that_stay).eq(new.iter().map(those_that_stay))
     }
 
-    /// The threads for ports of these line rates on a machine with so many cores (zero: not known).
+    /// Returns the threads for ports of these line rates on a machine with `cores` cores (zero: unknown).
     ///
-    /// `Auto` takes one for each 20 Gb/s, at most half the cores. Ports are dealt out fastest first, each
-    /// to the worker with the least rate so far. Nobody is pinned to a core that was not given: two switches that chose by
-    /// the same rule would meet on the same core, and only the kernel knows which one others leave free.
+    /// `Auto` takes one for each 20 Gb/s, at most half the cores. It assigns ports fastest first, each to the worker
+    /// with the lowest sum of rates so far. It pins no thread: two switches with the same rule would choose the same
+    /// core, and only the kernel knows the free ones.
     #[must_use]
     pub fn assign(&self, rates: &[BitRate], cores: usize) -> Vec<Worker> {
         let sum: u64 = rates.iter().map(|rate| rate.bits_per_second()).sum();

@@ -1,11 +1,11 @@
-//! Whether a machine has the memory that a switch takes, and which key helps most where it has not.
+//! Comparison of the machine's memory with the needs of a switch, with the key that helps most.
 
 use crate::document::Document;
 use crate::reader::problem::Problem;
 use crate::{Config, Machine, remedies};
 
-/// Returns what is wrong with the memory of `machine` for this switch: an error where it does not suffice, a warning where half of it
-/// is taken.
+/// Returns an error if the memory of `machine` does not suffice, or a warning if the switch takes more than half of
+/// it.
 pub(crate) fn of(config: &Config, machine: &Machine, document: Option<&Document>) -> Option<Problem> {
     let available = machine.memory?; // a simulated switch needs no plan
     let needed = config.plan(machine).needed();

@@ -1,19 +1,20 @@
-//! How large things have to be so that an obedient peer never loses a lossless frame.
+//! Sizes that keep lossless frames of an obedient peer from being lost.
 //!
-//! The enemy is the stall: a worker that does not run for a while (the kernel or a hypervisor took its
-//! core). Until it runs again nothing is received from the rings, no XOFF leaves, no held XOFF is
-//! refreshed. `stall_budget` is how long that may last. From it follow
+//! The sizes cover stalls: a worker does not run for a while, because the kernel or a hypervisor took its core. Until
+//! it runs again it takes nothing from the rings, sends no XOFF and refreshes no pause. `stall_budget` is the longest
+//! such stall. It determines
 //!
-//! * headroom ([`xoff_flow_control::headroom`]): what still arrives after XOFF was due,
-//! * `burst` and XON: a line makes up for a fifth of the budget, and does not run dry while its peer takes as long to go on,
-//! * RX and fill rings: `speed x (stall budget + one turn of the loop)`, and what a software peer may
-//!   send ahead of its rate, in frames of `smallest_frame` bytes,
+//! * headroom ([`xoff_flow_control::headroom`]): bytes that arrive after XOFF was due;
+//! * `burst` and XON: a line makes up for a fifth of the budget, and does not run empty while its peer takes as long
+//!   to resume;
+//! * RX and fill rings: `speed x (stall budget + one round of the loop)`, plus the burst of a software peer, in
+//!   frames of `smallest_frame` bytes;
 //! * the refresh period: the last refresh before a stall must outlast it.
 //!
-//! `smallest_frame` is the smallest *average* frame size for which this is promised: rings and chunks
-//! hold frames, not bytes, and sized for 64-byte frames they would cost four times the memory. Smaller
-//! frames on a lossless class reach `xoff_frames` before `xoff` and pause earlier; they are lost only
-//! where they fill the whole stall budget at line rate.
+//! `smallest_frame` is the smallest *average* frame size with this guarantee. Rings and chunks hold frames, not
+//! bytes, and would cost four times the memory for 64-byte frames. Smaller frames on a lossless class reach
+//! `xoff_frames` before `xoff` and pause earlier. They are lost only if they fill the whole stall budget at line
+//! rate.
 
 use xoff_dataplane::driver::BATCH;
 use xoff_flow_control::headroom::{Headroom, Link, cable_delay, standard_response};
@@ -24,22 +25,22 @@ use crate::hardware::Hardware;
 use crate::keys::{PeerResponse, PortKeys};
 use crate::shell::{Chunks, Rings};
 
-/// FCS, preamble and gap of what `smallest_frame` (which has its FCS) leaves out.
+/// FCS, preamble and gap, without the FCS that `smallest_frame` includes.
 const LINE_GAP: u64 = (LINE_OVERHEAD - xoff_wire::units::FCS) as u64;
-/// A frame of 64 bytes, FCS included: what a class without a frame limit has to reckon with.
+/// A frame of 64 bytes, FCS included: the size to assume for a class without a frame limit.
 pub(crate) const FRAME_MIN: u64 = 64;
 
-/// Least entries of a fill or RX ring, and of a TX or completion ring.
+/// Minimum entries of a fill or RX ring, and of a TX or completion ring.
 const RX_RING_LEAST: u32 = 2_048;
 const TX_RING_LEAST: u32 = 512;
-/// Most entries of a ring: 16 M descriptors is far beyond what kernels were seen to take.
+/// Maximum entries of a ring. 16 M descriptors are far more than kernels were observed to take.
 pub(crate) const RING_MOST: u32 = 1 << 20;
-/// Stands for a speed that is missing or wrong.
+/// Substitute for a missing or invalid speed.
 const NO_SPEED: BitRate = BitRate::from_gbps(1);
-/// Room in a TX ring beside data, for control frames.
+/// Entries of a TX ring for control frames.
 const TX_CONTROL: u64 = 64;
 
-/// A port's line, as sizes depend on it.
+/// Properties of a port's line that determine sizes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Line {
     pub(crate) speed: BitRate,
@@ -54,7 +55,8 @@ pub(crate) struct Line {
 }
 
 impl Line {
-    /// Where there is no speed (an error elsewhere), as if there were one, to find what else is wrong.
+    /// Reads the properties of a line. A missing speed, which is reported elsewhere, is replaced to find further
+    /// problems.
     pub(crate) fn of(keys: &PortKeys, stall_budget: Nanos, hardware: Hardware) -> Line {
         let speed = keys.speed.as_ref().map_or(NO_SPEED, |speed| speed.value);
         let mtu_frame = keys.mtu.as_ref().map_or(defaults::MTU, |mtu| mtu.value) + ETHERNET_HEADER;
@@ -78,32 +80,32 @@ impl Line {
         }
     }
 
-    /// The longest payload.
+    /// Returns the maximum payload of a frame in bytes.
     pub(crate) fn mtu(&self) -> u32 {
         self.mtu_frame - ETHERNET_HEADER
     }
 
-    /// The longest frame as buffers count it.
+    /// Returns the longest frame as buffers count it.
     pub(crate) fn longest(&self) -> Bytes {
         Bytes::of_frame(self.mtu_frame + TAGS)
     }
 
-    /// The longest frame as the line sees it.
+    /// Returns the longest frame with its overhead on the line.
     pub(crate) fn longest_on_line(&self) -> Bytes {
         Bytes::on_line(self.mtu_frame + TAGS)
     }
 
-    /// How long a pause lasts that is not refreshed.
+    /// Returns the duration of a pause without refresh.
     pub(crate) fn pause(&self) -> Nanos {
         self.speed.time_of_quanta(self.pause_time)
     }
 
-    /// How long a PFC frame may wait behind what is committed.
+    /// Returns the maximum delay of a PFC frame behind committed frames.
     pub(crate) fn ahead(&self) -> Nanos {
         self.speed.time_of(self.commit.saturating_add(self.longest_on_line()))
     }
 
-    /// How long the peer may take to stop.
+    /// Returns the maximum time that the peer takes to stop.
     pub(crate) fn peer_response(&self) -> Nanos {
         match self.peer {
             PeerResponse::Software => self.stall_budget,
@@ -112,7 +114,7 @@ impl Line {
         }
     }
 
-    /// What the line takes from when the peer may go on until what it then sends is here.
+    /// Returns the bytes of the line from the permission to resume until the peer's first frame arrives.
     pub(crate) fn until_peer_goes_on(&self) -> Bytes {
         let away = match self.peer {
             PeerResponse::Software => defaults::away(self.stall_budget),
@@ -121,8 +123,8 @@ impl Line {
         self.speed.bytes_in(away.clamp(defaults::TURN, defaults::GAP_MAX).after(self.cable).after(self.cable))
     }
 
-    /// XON where neither it nor XOFF is given: see [`defaults::xon`]. Ideal hardware resumes at what its peer may send until it is
-    /// heard.
+    /// Returns the default of XON without XOFF: see [`defaults::xon`]. Ideal hardware resumes at the bytes that its
+    /// peer may send until it stops.
     pub(crate) fn xon(&self) -> Bytes {
         match self.hardware {
             Hardware::Software => defaults::xon(self.until_peer_goes_on(), self.commit, self.longest()),
@@ -146,32 +148,34 @@ impl Line {
         })
     }
 
-    /// A software peer is taken to be like us: what we commit and send ahead of our rate, it does too.
+    /// Returns the peer's committed bytes and burst. A software peer is assumed to have the settings of this switch.
     fn peer_backlog(&self) -> Bytes {
         self.commit.saturating_add(self.burst)
     }
 
-    /// How many frames may arrive, on average of `smallest_frame` bytes, before the worker comes back
-    /// to the port after a stall.
+    /// Returns the frames of `smallest_frame` bytes on average that may arrive before the worker polls the port after
+    /// a stall.
     pub(crate) fn stall_frames(&self, smallest_frame: u32) -> u64 {
         let bytes = self.speed.bytes_in(self.stall_budget.after(defaults::TURN)).saturating_add(self.burst);
         bytes.0.div_ceil(u64::from(smallest_frame) + LINE_GAP).max(u64::from(RX_RING_LEAST / 2))
     }
 
-    /// How many small receive chunks these frames fill. All have [`Chunks::SMALL`] bytes of a frame, but for the last one of each frame.
+    /// Returns the small receive chunks that these frames fill. Each has [`Chunks::SMALL`] bytes of a frame, except
+    /// for the last one of each frame.
     pub(crate) fn stall_small_chunks(&self, smallest_frame: u32) -> u64 {
         let bytes = self.speed.bytes_in(self.stall_budget.after(defaults::TURN)).saturating_add(self.burst);
         self.stall_frames(smallest_frame) + bytes.0.div_ceil(Chunks::SMALL.into())
     }
 
-    /// Frames that the driver may hold: `commit` in frames of `smallest_frame` on average, a batch at least, and control frames.
+    /// Returns the maximum frames in the driver: `commit` in frames of `smallest_frame` on average, but at least a
+    /// batch, and control frames.
     pub(crate) fn transmit_frames(&self, smallest_frame: u32) -> u32 {
         let committed = self.commit.0.div_ceil(u64::from(smallest_frame) + LINE_GAP);
         let frames = committed.max(u64::from(BATCH)) + TX_CONTROL;
         u32::try_from(frames).unwrap_or(u32::MAX)
     }
 
-    /// Ring sizes for so many receive chunks; `None` beyond [`RING_MOST`].
+    /// Returns the ring sizes for `stall_chunks` receive chunks; `None` beyond [`RING_MOST`].
     pub(crate) fn rings(&self, stall_chunks: u64, smallest_frame: u32) -> Option<Rings> {
         let rx = ring(stall_chunks, RX_RING_LEAST)?;
         let tx = ring(self.transmit_frames(smallest_frame).into(), TX_RING_LEAST)?;

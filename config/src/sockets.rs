@@ -1,4 +1,4 @@
-//! Sockets, rings, packet memory and threads: what the shell around the dataplane is told.
+//! Sockets, rings, packet memory and threads: settings of the shell around the dataplane.
 
 use toml_span::{Span, Spanned};
 use xoff_flow_control::settings::{Accounting, LossyPool, WhenFull};
@@ -48,7 +48,7 @@ pub(crate) fn shell(
         smallest_frame,
         zero_copy: value(keys.zero_copy.as_ref(), Default::default()),
         chunks,
-        router: None, // where VLANs are known
+        router: None, // set when VLANs are known
         budget: document.memory.budget.as_ref().map(|key| key.value),
         lossy_pool: document.memory.lossy_pool.as_ref().map(|key| match key.value {
             OrOff::Is(bytes) => defaults::lossy_pool(bytes),
@@ -119,7 +119,7 @@ fn port_shell(
     }
 }
 
-/// What the switch is told that only one worker can do.
+/// Returns a setting that requires a single worker, if there is one.
 fn for_one_worker(document: &Document) -> Option<String> {
     let keys = &document.switch;
     if value(document.memory.model.as_ref(), MemoryModel::Dedicated) == MemoryModel::Shared {
@@ -132,10 +132,10 @@ fn for_one_worker(document: &Document) -> Option<String> {
         // Each worker would have a pipeline of that rate.
         Some("`rate` in `[pipeline]`".into())
     } else if value(keys.when_full.as_ref(), WhenFull::default()) == WhenFull::Stop {
-        // Each worker has a pipeline of its own: one of them would halt, and the others go on.
+        // Each worker has its own pipeline: one would halt, and the others continue.
         Some("`when_full = \"stop\"`".into())
     } else if !qcn::classes(document).is_empty() {
-        // Its congestion points look at frames that wait anywhere.
+        // Its congestion points count frames that are queued at any port.
         Some("`[qcn]`".into())
     } else {
         let shadows = value(keys.shadow.as_ref(), Vec::new());
@@ -189,7 +189,7 @@ fn workers(document: &Document, drafts: &[Draft<'_>], problems: &mut Problems) -
     }
 }
 
-/// Two spinning threads on one core starve each other for whole scheduler slices.
+/// Warns about two spinning threads on one core, which starve each other for whole scheduler slices.
 fn crowded(workers: &[Worker], span: Span, document: &Document, problems: &mut Problems) {
     let cores: Vec<u16> = workers.iter().filter_map(|worker| worker.core).collect();
     let shared = cores.iter().enumerate().find(|(at, core)| cores[..*at].contains(core));

@@ -1,8 +1,7 @@
-//! Places for ports that a running switch may be given.
+//! Places for ports that a running switch may get.
 //!
-//! Buffer memory is cut at the start. So a port that is to come later has a place from the start on, with as much
-//! memory as the port that takes most, and without a device until somebody takes it. A place that had a port once
-//! keeps its name, since its counters do.
+//! Buffer memory is divided at the start. A later port therefore has a place from the start on, without a device,
+//! with the memory of the largest port. A place that had a port keeps its name with its counters.
 
 use xoff_wire::units::{CLASSES, PORTS_MAX, PortId};
 
@@ -13,7 +12,7 @@ use crate::reader::problem::Problem;
 use crate::shell::{PortShell, Workers};
 
 impl Config {
-    /// The same with its spare places behind its ports.
+    /// Returns this configuration with its spare places behind its ports.
     #[must_use]
     pub fn with_spare_places(&self) -> Config {
         let mut config = self.clone();
@@ -34,13 +33,13 @@ impl Config {
         config
     }
 
-    /// Whether nobody has ever taken that place.
+    /// Returns whether the place never had a port.
     #[must_use]
     pub fn is_spare(&self, index: usize) -> bool {
         self.shell.ports[index].is_vacant() && self.switch.ports[index].name.is_empty()
     }
 
-    /// The port that takes most memory.
+    /// Returns the port that takes most memory.
     pub(crate) fn largest_port(&self) -> Option<usize> {
         let taken = (0..self.shell.ports.len()).filter(|&index| !self.is_spare(index));
         let size = |index: &usize| {
@@ -50,7 +49,8 @@ impl Config {
         taken.max_by_key(size)
     }
 
-    /// What spare places take of the share of a worker that owns `ports`, beside control frames, which every place has.
+    /// Returns the need of spare places in the share of a worker that owns `ports`. Every place has its control
+    /// frames already.
     pub(crate) fn spare_share(&self, ports: &[PortId], queues: &[Option<u32>]) -> Held {
         let taken = || (0..self.shell.ports.len()).filter(|&index| !self.is_spare(index));
         let own = ports.iter().filter(|port| self.is_spare(port.index())).count() as u64;
@@ -60,7 +60,7 @@ impl Config {
     }
 }
 
-/// More places than a switch has ports.
+/// Reports that ports and spare places exceed the maximum.
 pub(crate) fn too_many(ports: usize, spare: u8) -> Option<Problem> {
     let most = PORTS_MAX.saturating_sub(ports);
     (usize::from(spare) > most).then(|| {

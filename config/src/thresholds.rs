@@ -1,10 +1,11 @@
-//! What every class may hold at ingress and at egress, and what contradicts that.
+//! Limits of every class at ingress and at egress, and their contradictions.
 //!
-//! A class that is lossless on some port is *protected*: everything in it is bounded where it comes in
-//! (`xoff` and headroom, or `ingress_max` on a port where it is lossy), and its egress queues take all
-//! that can be inside, so that they never refuse a frame. A class that is lossy everywhere is bounded
-//! where it goes out, so that one congested port does not take the memory of the others. Where frames
-//! stop counting at their ingress once they reach an egress queue, that queue has a bound of its own.
+//! A class that is lossless on some port is *protected*. All its frames are bounded at ingress (`xoff` and headroom,
+//! or `ingress_max` on a port where it is lossy). Its egress queues take all frames that can be inside, so that they
+//! never refuse one.
+//!
+//! A class that is lossy everywhere is bounded at egress, so that one congested port does not take the memory of the
+//! others. If frames stop counting at their ingress when they reach an egress queue, that queue has its own limit.
 
 use std::fmt::Display;
 
@@ -20,7 +21,7 @@ use crate::reader::value;
 use crate::sizing::FRAME_MIN;
 use crate::{defaults, ecn, pipeline, watchdog};
 
-/// The classes of every port, in the order of `drafts`.
+/// Returns the classes of every port, in the order of `drafts`.
 pub(crate) fn classes(
     document: &Document,
     drafts: &[Draft<'_>],
@@ -52,13 +53,13 @@ pub(crate) fn classes(
     ports
 }
 
-/// All bytes that the classes would like to hold beyond headroom if memory were no object.
+/// Returns the bytes that all classes would hold beyond headroom if memory were unlimited.
 pub(crate) fn wanted(ports: &[PortSettings]) -> Bytes {
     let of_class = |class: &ClassSettings| if class.lossless { class.xoff } else { class.egress_max };
     ports.iter().flat_map(|port| &port.classes).map(of_class).fold(Bytes::ZERO, Bytes::saturating_add)
 }
 
-/// A class of a port as if it were lossy everywhere else.
+/// Returns a class of a port as if it were lossy everywhere else.
 fn alone(document: &Document, draft: &Draft<'_>, class: Class) -> ClassSettings {
     let smallest_frame = value(document.switch.smallest_frame.as_ref(), document.hardware.smallest_frame());
     let when_full: WhenFull = value(document.switch.when_full.as_ref(), WhenFull::default());
@@ -108,12 +109,12 @@ fn alone(document: &Document, draft: &Draft<'_>, class: Class) -> ClassSettings 
         queue: value(keys.queue.as_ref(), Default::default()),
         service: value(keys.weight.as_ref(), defaults::SERVICE),
         max_rate: keys.max_rate.as_ref().map(|rate| rate.value),
-        ecn: None, // when the rest is known
+        ecn: None, // set when the rest is known
         watchdog: watchdog::settings(keys),
     }
 }
 
-/// XOFF and XON; where only one is given the other follows from it.
+/// Returns XOFF and XON. If the file gives only one, it determines the other.
 fn watermarks(draft: &Draft<'_>, keys: &ClassKeys) -> (Bytes, Bytes) {
     let (xoff, xon) = (keys.xoff.as_ref().map(|key| key.value), keys.xon.as_ref().map(|key| key.value));
     let default = draft.line.xon();
@@ -125,7 +126,7 @@ fn watermarks(draft: &Draft<'_>, keys: &ClassKeys) -> (Bytes, Bytes) {
     }
 }
 
-/// XON and XOFF of the egress queue; where only one is given the other follows from it.
+/// Returns XON and XOFF of the egress queue. If the file gives only one, it determines the other.
 fn egress_watermarks(draft: &Draft<'_>, keys: &ClassKeys, scale: Scale) -> (Bytes, Bytes) {
     let speed = (scale == Scale::Speed).then_some(draft.line.speed);
     let (xon, xoff) = defaults::egress_watermarks(draft.line.commit, speed);
@@ -139,7 +140,7 @@ fn egress_watermarks(draft: &Draft<'_>, keys: &ClassKeys, scale: Scale) -> (Byte
     }
 }
 
-/// Bounds `class`, which is lossless somewhere, where it comes in.
+/// Bounds `class`, which is lossless on some port, at ingress.
 fn bound_at_ingress(class: Class, drafts: &[Draft<'_>], ports: &mut [[ClassSettings; CLASSES]]) {
     let index = class.index();
     for (draft, settings) in drafts.iter().zip(ports) {
@@ -151,7 +152,8 @@ fn bound_at_ingress(class: Class, drafts: &[Draft<'_>], ports: &mut [[ClassSetti
     }
 }
 
-/// Makes every egress queue of `class` large enough for all that ingress lets in; it is full at its maximum.
+/// Makes every egress queue of `class` large enough for all frames that ingress admits. A queue is full at its
+/// maximum.
 fn open_egress(
     class: Class,
     drafts: &[Draft<'_>],
@@ -199,7 +201,7 @@ fn mixed(class: Class, drafts: &[Draft<'_>], problems: &mut Problems) {
     }
 }
 
-/// What contradicts itself in one class of one port.
+/// Reports contradictions in one class of one port.
 fn check(
     draft: &Draft<'_>,
     class: Class,
@@ -315,7 +317,7 @@ fn check_lossless(
     }
 }
 
-/// Thresholds by which nothing is lost, and the line stands still.
+/// Notes thresholds that lose nothing, but keep the line blocked.
 fn too_low(
     draft: &Draft<'_>,
     keys: &ClassKeys,
@@ -366,7 +368,7 @@ fn without_effect(keys: &ClassKeys, whose: &str, problems: &mut Problems) {
     }
 }
 
-/// Choices under which "lossless" cannot be kept.
+/// Warns about settings that break the promise of lossless classes.
 fn expectations(document: &Document, drafts: &[Draft<'_>], problems: &mut Problems) {
     let accounting = value(document.switch.accounting.as_ref(), Accounting::default());
     let when_full = value(document.switch.when_full.as_ref(), WhenFull::default());

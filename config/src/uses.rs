@@ -1,26 +1,27 @@
-//! What the machine itself has a device for, and would lose where the device becomes a port: from then on its own stack neither
+//! Uses of a device by the machine, which end when the device becomes a port: then the machine's own stack neither
 //! receives nor sends there.
 //!
-//! What cuts the machine off, or takes something else apart, is an error; what is only not reached any more is a warning.
+//! A use is an error if its end cuts the machine off or breaks another interface. It is a warning if addresses only
+//! become unreachable.
 
 use std::net::IpAddr;
 
 use crate::reader::problem::Problem;
 
-/// What the machine has a device for.
+/// Uses of a device by the machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Uses {
-    /// It is the loopback.
+    /// Whether the device is the loopback.
     pub loopback: bool,
-    /// The bridge, bond or the like that it belongs to, in words: `bridge br0`.
+    /// Kind and name of the bridge, bond or similar that the device belongs to: `bridge br0`.
     pub master: Option<String>,
-    /// A default route goes out of it.
+    /// Whether a default route uses the device.
     pub default_route: bool,
-    /// Its addresses, but for link-local ones of IPv6, which every device has.
+    /// Addresses, without the link-local ones of IPv6, which every device has.
     pub addresses: Vec<IpAddr>,
 }
 
-/// What is said about `port`, which is to have `device`, and at its place in the file: all that the machine would lose.
+/// Returns the problem and its label if `port` would take `device` from the machine.
 pub(crate) fn lost(port: &str, device: &str, uses: &Uses) -> Option<(Problem, String)> {
     let Uses { loopback, master, default_route, addresses } = uses;
     let alone = "the machine's own stack neither receives nor sends on a port";

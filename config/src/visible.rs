@@ -1,9 +1,9 @@
-//! Text of a file as it is shown: what a terminal would obey is made visible.
+//! Makes characters visible that a terminal would obey.
 
 use std::borrow::Cow;
 
-/// The text with a sign for each character that would move a cursor, change colours or turn the direction of writing; line feeds
-/// and tabs stay.
+/// Replaces each character that would move a cursor, change colours or turn the direction of writing by a visible
+/// sign. Line feeds and tabs stay.
 #[must_use]
 pub fn visible(text: &str) -> Cow<'_, str> {
     match text.chars().any(|c| sign(c).is_some()) {
@@ -12,7 +12,7 @@ pub fn visible(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// The place in [`visible`] text of a place in `text`, both in bytes.
+/// Converts a place in `text` to the place in [`visible`] text, both in bytes.
 pub(crate) fn visible_at(text: &str, at: usize) -> usize {
     let wider = |c: char| sign(c).map_or(c.len_utf8(), char::len_utf8);
     text[..at].chars().map(wider).sum()

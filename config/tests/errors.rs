@@ -1,10 +1,10 @@
-//! Everything wrong is found at once, where it stands, in words that say what is allowed.
+//! All errors are reported at once, at their places, with the allowed values.
 #![allow(clippy::unwrap_used)]
 
 use miette::{GraphicalReportHandler, GraphicalTheme};
 use xoff_config::{Config, ConfigError, Machine, Problem};
 
-/// Two ports that are fine; what a test adds comes before them.
+/// Two valid ports, for the end of a test's text.
 const PORTS: &str = r#"
 [[port]]
 name = "a"
@@ -28,7 +28,7 @@ fn errors(text: &str) -> Vec<Problem> {
     }
 }
 
-/// The only error: its place, message and help.
+/// Returns the only error: its place, message and help.
 fn only(text: &str) -> ((usize, usize), String, String) {
     let found = errors(text);
     assert_eq!(found.len(), 1, "{text}: {found:?}");
@@ -389,7 +389,7 @@ fn a_class_lossless_on_one_port_only_is_a_doubt() {
         found.iter().any(|warning| warning == "class 4 is lossless on some ports, but lossy on b"),
         "{found:?}"
     );
-    let wred = "[port.class.4]\nwred = true\necn_min = 5000\n"; // of b, where it is lossy
+    let wred = "[port.class.4]\nwred = true\necn_min = 5000\n"; // of b, where the class is lossy
     let found = read(&format!("{text}{wred}")).unwrap().warnings;
     assert!(found.iter().any(|w| w.message.starts_with("`wred` has no effect on class 4 of port b")));
 }
@@ -487,7 +487,7 @@ fn control_characters_become_signs() {
         assert_eq!(obeyed, [], "{report}");
         assert!(report.contains('␛'), "{report}");
     }
-    // Labels are where they belong though signs take more bytes.
+    // Labels stay at their places although signs take more bytes.
     let error = read("[switch]\nname = \"\u{1b}\u{1b}\u{1b}\u{1b}\"\n").unwrap_err();
     let mut report = String::new();
     GraphicalReportHandler::new_themed(GraphicalTheme::none()).render_report(&mut report, &error).unwrap();

@@ -1,4 +1,4 @@
-//! The examples are ready to run: no errors, and no warnings but those that a comment explains.
+//! The examples are ready to run: no errors, and only warnings that a comment explains.
 #![allow(clippy::unwrap_used)]
 
 use std::path::{Path, PathBuf};

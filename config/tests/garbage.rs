@@ -1,4 +1,4 @@
-//! Whatever the text, the answer is a configuration or errors with their places: never a panic.
+//! Any text results in a configuration, or in errors with their places, and never in a panic.
 #![allow(clippy::unwrap_used)]
 
 #[path = "../../fuzz/src/config.rs"]

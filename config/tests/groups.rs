@@ -1,11 +1,11 @@
-//! Groups of ports: what a file says of them, and what it may not say.
+//! Groups of ports: valid and invalid settings.
 #![allow(clippy::unwrap_used)]
 
 use xoff_config::{Config, ConfigError, Machine};
 use xoff_flow_control::settings::{Member, Spread, Turns};
 use xoff_wire::units::{Bytes, PortId};
 
-/// Ports a to d, each with `keys` of its own, behind `text`.
+/// Returns `text` and the ports a to d, each with its own `keys`.
 fn with_ports(text: &str, keys: [&str; 4]) -> String {
     let port = |(name, keys): (&str, &str)| {
         format!("[[port]]\nname = \"{name}\"\ndevice = \"{name}\"\nspeed = \"1G\"\n{keys}")
@@ -23,7 +23,7 @@ fn fine(text: &str) -> Config {
     read(&text).unwrap_or_else(|error| panic!("{error:?}\n{text}"))
 }
 
-/// The one thing that is wrong: its place, message and help.
+/// Checks the only problem: its place, and words of its message and help.
 #[track_caller]
 fn wrong(text: &str, place: (usize, usize), words: &[&str]) {
     let Err(ConfigError::Invalid(invalid)) = read(text) else { panic!("nothing is wrong") };

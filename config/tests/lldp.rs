@@ -1,10 +1,10 @@
-//! What a file says of LLDP and DCBX.
+//! Settings of LLDP and DCBX.
 #![allow(clippy::unwrap_used)]
 
 use xoff_config::{Config, ConfigError, Machine};
 use xoff_flow_control::settings::{AutoPeer, Dcbx, Lldp, PortSettings};
 
-/// A switch of one port with these keys.
+/// Reads a switch of one port with these keys.
 fn read(keys: &str) -> Result<Config, ConfigError> {
     let port = format!("[[port]]\nname = \"a\"\ndevice = \"x\"\nspeed = \"1G\"\n{keys}");
     Config::from_toml("test.toml", &port, Machine::default())

@@ -1,4 +1,4 @@
-//! What a configuration wants of the machine that it is for.
+//! Requirements of a configuration on its machine.
 #![allow(clippy::unwrap_used)]
 
 use std::path::Path;
@@ -8,7 +8,7 @@ use xoff_config::{Config, ConfigError, Device, Machine, Rings, Uses};
 use xoff_flow_control::settings::ClassSettings;
 use xoff_wire::units::{Bytes, PortId};
 
-/// Two ports that are fine; what a test adds comes before them.
+/// Two valid ports, for the end of a test's text.
 const PORTS: &str = r#"
 [[port]]
 name = "a"
@@ -72,7 +72,7 @@ fn memory_has_to_fit_the_machine_to_the_byte() {
     assert_eq!((doubts(needed.0 * 2 - 1), doubts(needed.0 * 2)), (1, 0));
 }
 
-/// The pool is as large as the budget allows, to the byte; the smallest budget that would do is named.
+/// The pool is as large as the budget allows, to the byte; an error names the smallest sufficient budget.
 #[test]
 fn budget_is_shared_out_to_the_byte() {
     let with = |budget: u64| read(&format!("[memory]\nbudget = {budget}\n{PORTS}"));
@@ -185,7 +185,7 @@ fn a_device_has_what_its_port_wants_of_it() {
             Err(ConfigError::Invalid(invalid)) => invalid.problems().to_vec(),
             Err(error) => panic!("{error}"),
         };
-        // What is known of it without the file says the same, at no place.
+        // The check without the file reports the same, at no place.
         let config = Config::from_toml("test.toml", &text, Machine::default()).unwrap();
         let blind: Vec<String> = config.misfits(&here).into_iter().map(|it| it.message).collect();
         assert_eq!(blind, problems.iter().map(|it| it.message.clone()).collect::<Vec<_>>());
@@ -210,7 +210,7 @@ fn a_device_has_what_its_port_wants_of_it() {
     assert!(help.contains("`ip link`") && help.contains("--elsewhere"), "{help}");
 }
 
-/// Interfaces have more names than one (`altname`).
+/// Interfaces can have several names (`altname`).
 #[test]
 fn two_names_of_one_device_refused() {
     let here = Machine {
@@ -232,7 +232,7 @@ fn ok(text: &str) -> Config {
     read(text).unwrap_or_else(|error| panic!("{error:?}\n{text}"))
 }
 
-/// `before`, then ports a and b at 1 Gb/s, then `after` (which belongs to b).
+/// Returns `before`, then ports a and b at 1 Gb/s, then `after` (which belongs to b).
 fn two_ports(before: &str, after: &str) -> Config {
     let port = |name: &str| format!("[[port]]\nname = \"{name}\"\ndevice = \"{name}\"\nspeed = \"1G\"\n");
     ok(&format!("{before}{}{}{after}", port("a"), port("b")))
@@ -242,7 +242,7 @@ fn class(config: &Config, index: usize, class: usize) -> &ClassSettings {
     &config.switch.ports[index].classes[class]
 }
 
-/// Bytes of one consumer.
+/// Returns the bytes of one consumer.
 fn bytes_of(plan: &Plan, what: &str) -> u64 {
     plan.consumers.iter().find(|consumer| consumer.what == what).map_or(0, |consumer| consumer.bytes.0)
 }
@@ -298,7 +298,7 @@ fn small_receive_chunks_take_two_thirds_less() {
     assert_eq!((fill, small_fill), (16_384, 32_768));
     assert!(3 * small.kernel.0 < 2 * whole.kernel.0 && chunks.multi_buffer);
     assert_eq!(bytes_of(&small, "transmit chunks"), bytes_of(&whole, "transmit chunks"));
-    // A batch of full chunks, and a frame that is incomplete.
+    // A batch of full chunks, and an incomplete frame.
     assert_eq!(bytes_of(&small, "received frames"), (2 * (128 * 6 + 97) + 97) * 96);
 }
 
@@ -327,7 +327,7 @@ fn cells_hold_any_frames_within_bytes_and_number() {
     assert_eq!(of_one_byte_more.cells, 2_000, "no cell more than that");
 }
 
-/// What the goals of a lab and of a server ask for, with all defaults.
+/// Limits of memory for labs and servers, with all defaults.
 #[test]
 fn memory_follows_the_traffic_of_the_ports() {
     let mebibytes = |ports: u32, port: &str| {

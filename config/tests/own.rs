@@ -1,4 +1,4 @@
-//! `[policy.custom]`: the parameters of a policy that the program brings along, of any kind, each refused at its place.
+//! `[policy.custom]`: parameters of all kinds for the program's own policy, each refused at its place.
 #![allow(clippy::unwrap_used)]
 
 use std::sync::{Arc, Mutex};
@@ -10,7 +10,7 @@ use xoff_wire::units::{Bytes, Class, Nanos};
 
 const PORTS: &str = "[[port]]\nname = \"a\"\ndevice = \"x\"\nspeed = \"1G\"\n[[port]]\nname = \"b\"\ndevice = \"y\"\nspeed = \"1G\"\n";
 
-/// A policy with one parameter of each kind, which needs one worker where it is told so, and never class 6.
+/// A policy with one parameter of each kind. It needs one worker if `alone` is set, and refuses class 6.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Picky {
     part: Option<f64>,
@@ -52,7 +52,7 @@ impl PolicyFactory for Picky {
     }
 }
 
-/// What a file leads to in a program with that policy, and the parameters that it read there.
+/// Reads a file in a program with that policy. Returns the result, and the parameters that the policy read.
 fn read(text: &str) -> (Result<Config, ConfigError>, Option<Picky>) {
     let seen = Arc::new(Mutex::new(None));
     let own = OwnPolicy::new("picky", {

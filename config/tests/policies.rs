@@ -1,4 +1,4 @@
-//! What a file says of flow-control policies.
+//! Settings of flow-control policies.
 #![allow(clippy::unwrap_used)]
 
 use xoff_config::{Config, ConfigError, Machine};

@@ -1,9 +1,9 @@
-//! Routed ports: what cannot be of a router's interface, and what says nothing there.
+//! Routed ports: settings that are invalid or without effect at an interface of the router.
 #![allow(clippy::unwrap_used)]
 
 use xoff_config::{Config, ConfigError, Machine, Problem};
 
-/// A routed port and a bridged one, with more of each.
+/// Returns a routed port and a bridged one, each with more keys.
 fn mixed(routed: &str, bridged: &str) -> String {
     let port = |name: &str, device: &str, more: &str| {
         format!("[[port]]\nname = \"{name}\"\ndevice = \"{device}\"\nspeed = \"1G\"\n{more}\n")
@@ -18,7 +18,7 @@ fn read(text: &str) -> Result<Config, Vec<Problem>> {
     })
 }
 
-/// The only error: its place, message and help.
+/// Returns the only error: its place, message and help.
 #[track_caller]
 fn only(text: &str) -> ((usize, usize), String, String) {
     let errors = read(text).map(|_| ()).unwrap_err();
@@ -26,7 +26,7 @@ fn only(text: &str) -> ((usize, usize), String, String) {
     (position.unwrap(), message.clone(), help.clone().unwrap_or_default())
 }
 
-/// Warnings that are about a router, each with its place.
+/// Returns the warnings about a router, each with its place.
 fn warnings(text: &str) -> Vec<((usize, usize), String)> {
     let warnings = read(text).unwrap().warnings;
     let routed = warnings.into_iter().filter(|it| it.message.contains("rout"));
@@ -103,7 +103,7 @@ fn what_is_about_bridging_is_refused_at_a_routed_port_and_passes_in_the_defaults
     }
 }
 
-/// What is routed into a VLAN is flooded there as long as its station's port is not known.
+/// Frames that are routed into a VLAN are flooded there until the station's port is learned.
 #[test]
 fn a_routed_port_limits_storms_only_where_a_vlan_has_a_router() {
     let text = mixed("storm_limit = { unknown = \"10M\" }", "");
@@ -142,7 +142,7 @@ fn a_routed_port_that_is_too_short_for_ipv6_is_doubtful() {
     assert!(told[0].1.starts_with("no IPv6 at up, host: "), "{told:?}");
 }
 
-/// Its router has the least MTU of its ports.
+/// The router's interface in a VLAN has the smallest MTU of the ports.
 #[test]
 fn a_vlan_with_a_router_that_is_too_short_for_ipv6_is_doubtful() {
     let vlan = "[[vlan]]\nvid = 1\nrouter = true\n";

@@ -1,4 +1,4 @@
-//! What follows from a file: layers, thresholds, sizes, memory.
+//! Settings that follow from a file: layers, thresholds, sizes, memory.
 #![allow(clippy::unwrap_used)]
 
 use xoff_config::memory::Held;
@@ -15,7 +15,7 @@ fn read(text: &str) -> Config {
         .unwrap_or_else(|error| panic!("{error:?}\n{text}"))
 }
 
-/// `before`, then ports a and b at 1 Gb/s, then `after` (which belongs to b).
+/// Returns `before`, then ports a and b at 1 Gb/s, then `after` (which belongs to b).
 fn two_ports(before: &str, after: &str) -> Config {
     let port = |name: &str| format!("[[port]]\nname = \"{name}\"\ndevice = \"{name}\"\nspeed = \"1G\"\n");
     read(&format!("{before}{}{}{after}", port("a"), port("b")))
@@ -140,7 +140,7 @@ fn a_lossless_egress_queue_takes_all_that_ingress_lets_in() {
     let a = class(&config, 0, 3);
     assert_eq!(a.headroom, config.headroom[0][3].unwrap().total());
     let inside = a.xoff + a.headroom + Bytes(5_200_000);
-    let max = inside + Bytes(1); // where it would be full
+    let max = inside + Bytes(1); // the size at which it would be full
     assert_eq!((a.egress_max, class(&config, 1, 3).egress_max), (max, max));
     assert_eq!(class(&config, 1, 3).ingress_max, Bytes::MAX);
     assert_eq!(config.headroom[0][0], None);
@@ -206,7 +206,7 @@ fn a_pipeline_that_keeps_frames_bounds_them_where_they_come_in() {
     assert_eq!(two_ports("", "").switch.pipeline, PipelineSettings::default());
 }
 
-/// The one that docs/configuration.md shows.
+/// The example in docs/configuration.md.
 #[test]
 fn the_shared_memory_of_capfc_can_be_said_and_what_it_may_lose_is_told() {
     let document = include_str!("../../docs/configuration.md");

@@ -382,7 +382,7 @@ impl PacketMemory {
         }
     }
 
-    /// Takes back a sent piece. Returns the frame's slot if the piece was its last.
+    /// Returns the slot of a frame when the kernel completes its last piece.
     #[inline]
     pub(crate) fn completed(&mut self, chunk: u32) -> Option<u32> {
         let first = self.first_transmit();

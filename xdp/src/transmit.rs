@@ -157,7 +157,7 @@ impl<T: TxRing, C: CompletionRing> Transmitter<T, C> {
         self.interface == Interface::Gone
     }
 
-    /// Returns whether the kernel has taken none of the frames out: it sends nothing without a kick.
+    /// Returns whether the kernel has taken none of the outstanding frames: it sends nothing without a kick.
     pub(crate) fn is_at_rest(&self) -> bool {
         self.is_gone() || self.out <= self.tx.unsent()
     }

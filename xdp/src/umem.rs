@@ -50,7 +50,7 @@ pub(crate) struct UmemSettings {
 #[derive(Debug)]
 pub(crate) struct Umem {
     registered: Arc<OwnedFd>,
-    /// Set when a queue has the first socket.
+    /// Set after [`socket`](Umem::socket) has returned the first socket.
     is_taken: OnceLock<()>,
     settings: UmemSettings,
 }

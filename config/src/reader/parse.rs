@@ -1,4 +1,5 @@
-//! Values of keys: from TOML to their types. In place of a value that is not allowed, each function returns the allowed values in words.
+//! Parsers of values: from TOML to their types. For a value that is not allowed, each function returns the allowed
+//! values in words.
 
 use std::fmt::Display;
 use std::ops::RangeInclusive;
@@ -13,22 +14,22 @@ use super::table::{Parsed, closest, found};
 use crate::quantity;
 use crate::shell::HttpAt;
 
-/// VLAN identifiers that can be used; 0 is "no VLAN", 4095 is reserved (802.1Q table 9-2).
+/// Usable VLAN identifiers; 0 is "no VLAN", 4095 is reserved (802.1Q table 9-2).
 const VIDS: RangeInclusive<u16> = 1..=4094;
-/// Longest interface name that Linux takes (IFNAMSIZ less the final zero).
+/// Maximum length of interface names in Linux (IFNAMSIZ less the final zero).
 const DEVICE_LEN_MAX: usize = 15;
-/// Where `ip netns` has namespaces.
+/// Directory of the namespaces of `ip netns`.
 const NAMESPACES: &str = "/run/netns";
 const NAME_LEN_MAX: usize = 32;
-/// Longest name in DNS.
+/// Maximum length of a DNS name.
 const HOST_LEN_MAX: usize = 253;
 
-/// A value, or the word of its key for "not at all".
+/// A value, or the key's word for "not at all".
 #[derive(Clone, Debug, PartialEq)]
 pub enum OrOff<T> {
     /// A value.
     Is(T),
-    /// Not at all.
+    /// The word for "not at all".
     Off,
 }
 
@@ -42,7 +43,7 @@ impl<T> OrOff<T> {
     }
 }
 
-/// Reads `word` (and `false`, where the word is "off") as [`OrOff::Off`], anything else by `parse`.
+/// Reads `word` (and `false`, if the word is "off") as [`OrOff::Off`], anything else by `parse`.
 pub fn or_word<T>(
     word: &'static str,
     parse: impl FnOnce(&Value<'_>) -> Parsed<T>,
@@ -68,7 +69,7 @@ where
     }
 }
 
-/// Reads one of these words as what it stands for.
+/// Reads one of these words, and returns its value.
 pub fn choice<T: Copy>(words: &[(&'static str, T)]) -> impl Fn(&Value<'_>) -> Parsed<T> {
     move |value| {
         let word = value.as_str().unwrap_or_default();
@@ -82,27 +83,27 @@ pub fn choice<T: Copy>(words: &[(&'static str, T)]) -> impl Fn(&Value<'_>) -> Pa
     }
 }
 
-/// Reads a level of the log.
+/// Reads a log level.
 ///
 /// # Errors
-/// The allowed values.
+/// Returns the allowed values.
 pub fn log_level(value: &Value<'_>) -> Parsed<&'static str> {
     choice(&["error", "warn", "info", "debug", "trace"].map(|level| (level, level)))(value)
 }
 
-/// Reads a part of a whole: above 0, at most 1.
+/// Reads a fraction above 0, up to 1.
 ///
 /// # Errors
-/// The allowed values.
+/// Returns the allowed values.
 pub fn share(value: &Value<'_>) -> Parsed<f64> {
     let number = value.as_float().or_else(|| value.as_integer().map(|number| number as f64));
     number.filter(|share| *share > 0.0 && *share <= 1.0).ok_or_else(|| "a number above 0, up to 1".into())
 }
 
-/// Reads a part of a whole, from 0 to 1.
+/// Reads a fraction from 0 to 1.
 ///
 /// # Errors
-/// The allowed values.
+/// Returns the allowed values.
 pub fn share_or_none(value: &Value<'_>) -> Parsed<f64> {
     share(value).or_else(|_| {
         let is_none = value.as_float() == Some(0.0) || value.as_integer() == Some(0);
@@ -110,15 +111,15 @@ pub fn share_or_none(value: &Value<'_>) -> Parsed<f64> {
     })
 }
 
-/// A part of a whole that is less than all of it.
+/// Reads a fraction above 0 and below 1.
 pub(crate) fn part(value: &Value<'_>) -> Parsed<f64> {
     share(value).ok().filter(|part| *part < 1.0).ok_or_else(|| "a number above 0 and below 1".into())
 }
 
-/// Reads true or false.
+/// Reads a boolean.
 ///
 /// # Errors
-/// The allowed values.
+/// Returns the allowed values.
 pub fn boolean(value: &Value<'_>) -> Parsed<bool> {
     value.as_bool().ok_or_else(|| "true or false".into())
 }
@@ -126,7 +127,7 @@ pub fn boolean(value: &Value<'_>) -> Parsed<bool> {
 /// Reads a size, or a bare number of bytes.
 ///
 /// # Errors
-/// The allowed values.
+/// Returns the allowed values.
 pub fn bytes(value: &Value<'_>) -> Parsed<Bytes> {
     let bare = value.as_integer().and_then(|number| u64::try_from(number).ok()).map(Bytes);
     let size = bare.or_else(|| value.as_str().and_then(quantity::parse_bytes));
@@ -146,20 +147,20 @@ pub fn time(range: RangeInclusive<Nanos>) -> impl Fn(&Value<'_>) -> Parsed<Nanos
 /// Reads a rate from 1 Mb/s to 1.6 Tb/s.
 ///
 /// # Errors
-/// The allowed values.
+/// Returns the allowed values.
 pub fn rate(value: &Value<'_>) -> Parsed<BitRate> {
     let rate = value.as_str().and_then(quantity::parse_rate);
     rate.filter(|rate| rate.bits_per_second() >= 1_000_000)
         .ok_or_else(|| "a rate from \"1M\" to \"1.6T\", such as \"400M\", \"1G\" or \"25Gb/s\"".into())
 }
 
-/// Frames a second.
+/// Reads a rate in frames per second.
 pub(crate) fn frame_rate(value: &Value<'_>) -> Parsed<FrameRate> {
     let rate = value.as_str().and_then(quantity::parse_frame_rate);
     rate.ok_or_else(|| "frames a second, up to \"4000Mpps\", such as \"1Mpps\" or \"500kpps\"".into())
 }
 
-/// A rate for each kind of frames that are flooded, or some.
+/// Reads rates for some kinds of flooded frames.
 pub(crate) fn storm_limit(value: &Value<'_>) -> Parsed<StormLimit> {
     let allowed = "rates of what may be flooded, such as { broadcast = \"10M\", multicast = \"50M\", unknown = \"10M\" }, \
                    each from \"1M\" to \"1.6T\"";
@@ -175,7 +176,7 @@ pub(crate) fn storm_limit(value: &Value<'_>) -> Parsed<StormLimit> {
     })
 }
 
-/// Cable length in metres.
+/// Reads a cable length in metres.
 pub(crate) fn metres(value: &Value<'_>) -> Parsed<u64> {
     let metres = value.as_str().and_then(quantity::parse_metres).filter(|metres| *metres <= 1_000_000);
     metres.ok_or_else(|| "a length up to \"1000km\", such as \"3m\" or \"2km\"".into())
@@ -184,7 +185,7 @@ pub(crate) fn metres(value: &Value<'_>) -> Parsed<u64> {
 /// Reads a class.
 ///
 /// # Errors
-/// The allowed values.
+/// Returns the allowed values.
 pub fn class(value: &Value<'_>) -> Parsed<Class> {
     let class = value.as_integer().and_then(|number| u8::try_from(number).ok()).and_then(Class::new);
     class.ok_or_else(|| "a class from 0 to 7".into())
@@ -193,14 +194,14 @@ pub fn class(value: &Value<'_>) -> Parsed<Class> {
 /// Reads a list of classes.
 ///
 /// # Errors
-/// The allowed values.
+/// Returns the allowed values.
 pub fn classes(value: &Value<'_>) -> Parsed<ClassSet> {
     list(value, class)
         .ok_or_else(|| "a list of classes from 0 to 7, such as [3] or [3, 4]".into())
         .map(|classes| classes.into_iter().collect())
 }
 
-/// Eight numbers up to `most`, one for each class, or `"class"` for `of_class`.
+/// Reads eight numbers up to `most`, one for each class, or `"class"` for `of_class`.
 pub(crate) fn by_class(most: u8, of_class: [u8; CLASSES]) -> impl Fn(&Value<'_>) -> Parsed<[u8; CLASSES]> {
     move |value| {
         if value.as_str() == Some("class") {
@@ -212,10 +213,10 @@ pub(crate) fn by_class(most: u8, of_class: [u8; CLASSES]) -> impl Fn(&Value<'_>)
     }
 }
 
-/// Reads classes by PCP or DSCP, each code once: `{ 26 = 3, 40-47 = 5 }`. Codes that the table does not name are `None`.
+/// Reads classes by PCP or DSCP, each code once: `{ 26 = 3, 40-47 = 5 }`. Codes that the table omits are `None`.
 ///
 /// # Errors
-/// The allowed values.
+/// Returns the allowed values.
 pub fn class_map<const N: usize>(value: &Value<'_>) -> Parsed<[Option<Class>; N]> {
     let allowed = || {
         format!("classes from 0 to 7, such as {{ 3 = 3, 4-5 = 0 }}, with different keys from 0 to {}", N - 1)
@@ -236,7 +237,7 @@ pub(crate) fn vid(value: &Value<'_>) -> Parsed<u16> {
     integer(VIDS)(value)
 }
 
-/// VLANs, ranges as strings: `[10, "20-29"]`; sorted, each once.
+/// Reads VLANs, with ranges as strings: `[10, "20-29"]`. Returns them sorted and without duplicates.
 pub(crate) fn vids(value: &Value<'_>) -> Parsed<Vec<u16>> {
     let ranges = list(value, |entry| {
         let range = match entry.as_ref() {
@@ -256,10 +257,10 @@ pub(crate) fn vids(value: &Value<'_>) -> Parsed<Vec<u16>> {
     Ok(vids)
 }
 
-/// Reads the name of a port or switch, as it stands in metrics and logs.
+/// Reads the name of a port or switch, for metrics and logs.
 ///
 /// # Errors
-/// The allowed values.
+/// Returns the allowed values.
 pub fn name(value: &Value<'_>) -> Parsed<String> {
     let fine = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
     let name =
@@ -271,7 +272,7 @@ pub fn name(value: &Value<'_>) -> Parsed<String> {
 /// Reads the name of a Linux interface.
 ///
 /// # Errors
-/// The allowed values.
+/// Returns the allowed values.
 pub fn device(value: &Value<'_>) -> Parsed<String> {
     let fine = |c: char| !c.is_whitespace() && !c.is_control() && c != '/' && c != ':';
     let device =
@@ -284,22 +285,22 @@ pub fn device(value: &Value<'_>) -> Parsed<String> {
 /// Reads the MAC address of one station.
 ///
 /// # Errors
-/// The allowed values.
+/// Returns the allowed values.
 pub fn mac(value: &Value<'_>) -> Parsed<MacAddr> {
     let mac = value.as_str().and_then(MacAddr::parse);
     mac.filter(|mac| !mac.is_group())
         .ok_or_else(|| "an address of one station, such as \"02:00:00:00:00:01\"".into())
 }
 
-/// Reads the address at which HTTP is served.
+/// Reads the address of an HTTP server.
 ///
 /// # Errors
-/// The allowed values.
+/// Returns the allowed values.
 pub fn http(value: &Value<'_>) -> Parsed<HttpAt> {
     value.as_str().unwrap_or_default().parse()
 }
 
-/// A network namespace, by its name for `ip netns` or by its file.
+/// Reads a network namespace: its name for `ip netns`, or the path of its file.
 pub(crate) fn netns(value: &Value<'_>) -> Parsed<PathBuf> {
     let fine = |text: &&str| {
         !text.is_empty() && !text.contains('\0') && (text.starts_with('/') || !text.contains('/'))
@@ -309,10 +310,10 @@ pub(crate) fn netns(value: &Value<'_>) -> Parsed<PathBuf> {
         .ok_or_else(|| "a name that `ip netns` lists, or the path of a namespace from the root on".into())
 }
 
-/// Reads host names that clients of HTTP may use.
+/// Reads host names that HTTP clients may use.
 ///
 /// # Errors
-/// The allowed values.
+/// Returns the allowed values.
 pub fn hosts(value: &Value<'_>) -> Parsed<Vec<String>> {
     let fine = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
     let host = |entry: &Value<'_>| {
@@ -324,7 +325,7 @@ pub fn hosts(value: &Value<'_>) -> Parsed<Vec<String>> {
         .ok_or_else(|| "a list of host names without ports, such as [\"leaf1.lab.example\"]".into())
 }
 
-/// Reads each entry of a list; `None` where the value is no list or an entry is not allowed.
+/// Reads each entry of a list. Returns `None` if the value is not a list, or an entry is not allowed.
 pub fn list<T>(value: &Value<'_>, parse: impl Fn(&Value<'_>) -> Parsed<T>) -> Option<Vec<T>> {
     value.as_array()?.iter().map(|entry| parse(entry).ok()).collect()
 }

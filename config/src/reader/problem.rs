@@ -1,5 +1,5 @@
-//! What is wrong with a configuration, and where: errors, which keep the switch from starting, and
-//! warnings, which do not. And notes: what is meant so, and has a price.
+//! Problems of a configuration with their places: errors, which keep the switch from starting, warnings, and notes
+//! about intentional settings with a cost.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -10,20 +10,20 @@ use toml_span::Span;
 use crate::file::Unread;
 use crate::visible::{visible, visible_at};
 
-/// Why there is no configuration.
+/// Error from reading a configuration.
 #[derive(Debug, thiserror::Error, Diagnostic)]
 pub enum ConfigError {
     /// The file could not be read.
     #[error(transparent)]
     #[diagnostic(transparent)]
     Read(#[from] Unread),
-    /// The file says something that cannot be.
+    /// The file is invalid.
     #[error(transparent)]
     #[diagnostic(transparent)]
     Invalid(Box<Invalid>),
 }
 
-/// Everything that is wrong with one file.
+/// All errors of one file.
 #[derive(Debug, thiserror::Error, Diagnostic)]
 #[error("{name}: {} in the configuration, nothing was started", count(.problems.len()))]
 pub struct Invalid {
@@ -39,21 +39,21 @@ fn count(errors: usize) -> String {
 }
 
 impl Invalid {
-    /// The errors, in the order of the file.
+    /// Returns the errors, in the order of the file.
     #[must_use]
     pub fn problems(&self) -> &[Problem] {
         &self.problems
     }
 }
 
-/// One thing that is wrong, or doubtful.
+/// An error, a warning or a note.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// What was found and what is allowed.
+    /// Finding, and the allowed values.
     pub message: String,
-    /// What to do about it.
+    /// Remedy.
     pub help: Option<String>,
-    /// Line and column, from 1; `None` where the file as a whole is meant.
+    /// Line and column, from 1; `None` if the problem is about the whole file.
     pub position: Option<(usize, usize)>,
     severity: Severity,
     labels: Vec<Label>,
@@ -67,7 +67,8 @@ struct Label {
 }
 
 impl Problem {
-    /// Reports that the table at `span` lacks `key`. `heading` is how the table begins, such as `[[port]]`; `example` gives the key.
+    /// Reports that the table at `span` lacks `key`. `heading` is the start of the table, such as `[[port]]`;
+    /// `example` gives the key.
     #[must_use]
     pub fn missing(heading: &str, key: &str, example: &str, span: Span) -> Problem {
         Problem::error(format!("`{key}` is missing in {heading}"))
@@ -75,13 +76,13 @@ impl Problem {
             .help(format!("for example: {example}"))
     }
 
-    /// An error with this message: what was found, and what is allowed.
+    /// Creates an error. The message has the finding and the allowed values.
     pub fn error(message: impl Into<String>) -> Problem {
         let message = message.into();
         Problem { message, help: None, position: None, severity: Severity::Error, labels: Vec::new() }
     }
 
-    /// A warning with this message.
+    /// Creates a warning.
     pub fn warning(message: impl Into<String>) -> Problem {
         Problem { severity: Severity::Warning, ..Problem::error(message) }
     }
@@ -90,13 +91,13 @@ impl Problem {
         Problem { severity: Severity::Advice, ..Problem::error(message) }
     }
 
-    /// Whether it keeps the switch from starting.
+    /// Returns whether the problem keeps the switch from starting.
     #[must_use]
     pub fn is_error(&self) -> bool {
         self.severity == Severity::Error
     }
 
-    /// Adds what to do about the problem.
+    /// Adds the remedy.
     #[must_use]
     pub fn help(mut self, help: impl Into<String>) -> Problem {
         self.help = Some(help.into());
@@ -110,7 +111,7 @@ impl Problem {
         self
     }
 
-    /// Finds line and column, and keeps every label inside the text.
+    /// Computes line and column, and keeps every label inside the text.
     fn place(&mut self, text: &str) {
         for label in &mut self.labels {
             label.start = boundary(text, label.start);
@@ -123,8 +124,8 @@ impl Problem {
         });
     }
 
-    /// Makes what it quotes of the file harmless to a terminal, and moves its labels, which are [placed](Self::place), from `text` to
-    /// what is visible of it, which differs where it `has_signs`.
+    /// Escapes control characters in all texts of the problem. Moves its [placed](Self::place) labels from `text` to
+    /// its visible form, which differs if it `has_signs`.
     fn make_visible(&mut self, text: &str, has_signs: bool) {
         show(&mut self.message);
         self.help.iter_mut().for_each(show);
@@ -137,7 +138,7 @@ impl Problem {
     }
 }
 
-/// Replaces the text by what is visible of it.
+/// Replaces the text by its visible form.
 fn show(text: &mut String) {
     if let Cow::Owned(printable) = visible(text) {
         *text = printable;
@@ -172,7 +173,7 @@ impl Diagnostic for Problem {
     }
 }
 
-/// The problems found so far in one file.
+/// Problems found so far in one file.
 #[derive(Debug, Default)]
 pub struct Problems {
     errors: Vec<Problem>,
@@ -185,12 +186,13 @@ pub struct Problems {
 pub struct Remarks {
     /// Doubtful settings.
     pub warnings: Vec<Problem>,
-    /// Settings that are deliberate, and have a price.
+    /// Intentional settings with a cost.
     pub notes: Vec<Problem>,
 }
 
 impl Problems {
-    /// Adds a problem. Problems with the same text at the same place, such as those of a key that every port inherits, are kept once.
+    /// Adds a problem. Problems with the same text at the same place, such as those of a key that every port
+    /// inherits, are kept once.
     pub fn push(&mut self, problem: Problem) {
         let list = match problem.severity {
             Severity::Error => &mut self.errors,
@@ -206,13 +208,13 @@ impl Problems {
         }
     }
 
-    /// Whether one of the problems is an error.
+    /// Returns whether one of the problems is an error.
     #[must_use]
     pub fn has_errors(&self) -> bool {
         !self.errors.is_empty()
     }
 
-    /// Warnings and notes, or all errors.
+    /// Returns warnings and notes, or all errors.
     pub(crate) fn finish(mut self, name: &str, text: &str) -> Result<Remarks, ConfigError> {
         for list in [&mut self.errors, &mut self.warnings, &mut self.notes] {
             list.iter_mut().for_each(|problem| problem.place(text));

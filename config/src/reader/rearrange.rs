@@ -1,4 +1,4 @@
-//! Rearranges a file that contains several switches into one document for each, as if that switch had a file of its own. Values keep
+//! Splits a file with several switches into one document for each, as if each switch had its own file. Values keep
 //! their places.
 
 use std::borrow::Cow;
@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use toml_span::value::{Key, Table, ValueInner};
 use toml_span::{Span, Value};
 
-/// Adds to `over` what it lacks of `below`; merges tables.
+/// Adds the entries of `below` that `over` lacks; merges tables.
 pub fn lay_below<'de>(over: &mut Table<'de>, below: Table<'de>) {
     for (key, mut value) in below {
         match over.get_mut(key.name.as_ref()) {

@@ -1,5 +1,5 @@
-//! Tables of a document: a value that is not allowed under its key is a problem, with its place and the allowed values; so is an
-//! unknown key.
+//! Tables of a document. A value that is not allowed under its key is a problem with its place and the allowed
+//! values. An unknown key is a problem, too.
 
 use strsim::damerau_levenshtein;
 use toml_span::value::ValueInner;
@@ -7,15 +7,15 @@ use toml_span::{Span, Spanned, Value};
 
 use super::problem::{Problem, Problems};
 
-/// A value of a file as its type, or the values that are allowed in its place, in words ("a string such as ...").
+/// Typed value, or the allowed values in words ("a string such as ...").
 pub type Parsed<T> = Result<T, String>;
 
-/// A TOML table, with the name that messages give it.
+/// A TOML table, with its name in messages.
 #[derive(Clone, Copy, Debug)]
 pub struct Table<'a, 'de> {
     name: &'a str,
     entries: &'a toml_span::value::Table<'de>,
-    /// Its place in the file.
+    /// Place of the table in the file.
     pub span: Span,
 }
 
@@ -35,13 +35,13 @@ impl<'a, 'de> Table<'a, 'de> {
         self.entries.get(key)
     }
 
-    /// Returns the place of `key` itself, or that of the table where it has no such key.
+    /// Returns the place of `key` itself, or of the table if it lacks the key.
     #[must_use]
     pub fn key_span(&self, key: &str) -> Span {
         self.entries.get_key_value(key).map_or(self.span, |(key, _)| key.span)
     }
 
-    /// Whether the table has no keys but these.
+    /// Returns whether the table has no other keys.
     #[must_use]
     pub fn has_only(&self, keys: &[&str]) -> bool {
         self.entries.keys().all(|key| keys.contains(&key.name.as_ref()))
@@ -52,7 +52,7 @@ impl<'a, 'de> Table<'a, 'de> {
         Table::of(key, self.value(key)?, problems)
     }
 
-    /// Returns the tables of the list under `key`; reports what is not a list of tables.
+    /// Returns the tables of the list under `key`; reports a value of another type.
     pub fn tables(&self, key: &'a str, problems: &mut Problems) -> Vec<Table<'a, 'de>> {
         let Some(value) = self.value(key) else { return Vec::new() };
         let Some(entries) = value.as_array() else {
@@ -66,7 +66,7 @@ impl<'a, 'de> Table<'a, 'de> {
         entries.iter().filter_map(|entry| Table::of(key, entry, problems)).collect()
     }
 
-    /// Returns the value under `key` as its type, with its place; reports a value that is not allowed.
+    /// Returns the parsed value under `key`, with its place; reports a value that is not allowed.
     pub fn read<T>(
         &self,
         key: &str,
@@ -104,10 +104,10 @@ fn wrong(key: &str, value: &Value<'_>, allowed: &str) -> Problem {
         .at(value.span, "not allowed here")
 }
 
-/// Most characters of a value that are shown.
+/// Maximum characters of a value in messages.
 const FOUND_LEN_MAX: usize = 60;
 
-/// Returns a value as messages show it, cut to 60 characters.
+/// Formats a value for messages, truncated to 60 characters.
 #[must_use]
 pub fn found(value: &Value<'_>) -> String {
     let whole = written(value);
@@ -134,7 +134,7 @@ fn written(value: &Value<'_>) -> String {
     }
 }
 
-/// Returns the candidate that is closest to a misspelt `word`; `None` where none is close.
+/// Returns the candidate that is closest to a misspelt `word`, or `None` if none is close.
 #[must_use]
 pub fn closest<'a>(word: &str, candidates: &[&'a str]) -> Option<&'a str> {
     let word: String = word.chars().take(40).collect();
@@ -143,10 +143,10 @@ pub fn closest<'a>(word: &str, candidates: &[&'a str]) -> Option<&'a str> {
     candidates.iter().min_by_key(distance).filter(|best| distance(best) <= most).copied()
 }
 
-/// Declares a struct with an optional field for each key of a table, and the function that reads the key's value.
+/// Declares a struct with an optional field and a parser for each key of a table.
 ///
-/// The struct has the names of its keys (`KEYS`), and `read`, which reads them from a [`Table`] and reports values that are not allowed.
-/// A `layered` one can stand over another. The calling crate depends on `toml-span`.
+/// `KEYS` has the names of the keys. `read` reads a [`Table`], and reports values that are not allowed. A `layered`
+/// struct can override another one. The calling crate depends on `toml-span`.
 ///
 /// ```
 /// use xoff_config::reader::{self, Table, parse};
@@ -177,12 +177,12 @@ macro_rules! keys {
         $crate::keys! { $(#[$doc])* struct $name { $($key: $type = $parse;)* } }
 
         impl $name {
-            /// Each value of `self`, or where it has none that of `below`.
+            /// Returns the values of `self`, with missing ones from `below`.
             pub(crate) fn or(&self, below: &Self) -> Self {
                 $name { $($key: self.$key.as_ref().or(below.$key.as_ref()).cloned(),)* }
             }
 
-            /// As if all of it stood at `span`.
+            /// Gives all values the place `span`.
             pub(crate) fn moved_to(mut self, span: toml_span::Span) -> Self {
                 $(if let Some(value) = &mut self.$key { value.span = span; })*
                 self

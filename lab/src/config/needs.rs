@@ -6,27 +6,27 @@ use xoff_wire::units::Bytes;
 
 use super::Network;
 
-/// Memory of an agent and its guard that they share with no other process. Measured: 3.1 MiB of `xoff nic`, which locks its memory,
-/// and 1.4 MiB of its guard.
+/// Memory of an agent and its guard, without pages shared with other processes. Measured: 3.1 MiB of `xoff nic`,
+/// which locks its memory, and 1.4 MiB of its guard.
 pub const AGENT: Bytes = Bytes(5 << 20);
 
 /// Memory that a network takes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Needs {
-    /// Of each switch, by its name.
+    /// Memory plan of each switch, by name.
     pub switches: Vec<(String, Plan)>,
-    /// Number of agents: one for each device of a host that has one.
+    /// Number of agents: one for each device of a host with an agent.
     pub agents: u64,
 }
 
 impl Needs {
-    /// Memory of all agents.
+    /// Returns the memory of all agents.
     #[must_use]
     pub fn of_agents(&self) -> Bytes {
         Bytes(self.agents.saturating_mul(AGENT.0))
     }
 
-    /// Memory of everything, what the kernel takes for switches included.
+    /// Returns the memory of the whole network, including the kernel's memory for switches.
     #[must_use]
     pub fn total(&self) -> Bytes {
         let sum =
@@ -35,7 +35,7 @@ impl Needs {
         sum.saturating_sub(Bytes(beyond_one * PROCESS)) // all switches are threads of one process
     }
 
-    /// Reports that `machine` has less. `remedies` are changes that help, the largest saving first.
+    /// Reports a lack of memory of `machine`. `remedies` are changes that help, the largest saving first.
     pub(super) fn shortage(
         &self,
         machine: &Machine,
@@ -67,7 +67,7 @@ impl Needs {
 }
 
 impl Network {
-    /// The memory that this takes on `machine`.
+    /// Returns the memory needs of the network on `machine`.
     #[must_use]
     pub fn needs(&self, machine: &Machine) -> Needs {
         let switches =

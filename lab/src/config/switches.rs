@@ -1,11 +1,11 @@
-//! The configuration of each switch, put together as if it stood in a file of its own: what `[[switch]]` says, over
-//! `[defaults.switch]`, and a port for each wire. Every value keeps the place at which it stands in the lab's file.
+//! Builds the configuration of each switch as if it had its own file: `[[switch]]` over `[defaults.switch]`, and a
+//! port for each wire. Every value keeps its place in the lab's file.
 //!
 //! | in the lab's file | in a switch's own |
 //! |---|---|
 //! | keys of `[[switch]]` | `[switch]` |
 //! | `[switch.class.3]`, `[switch.defaults]`, `[switch.fdb]`, ... | `[class.3]`, `[defaults]`, `[fdb]`, ... |
-//! | `[[switch.port]]` with the name of a port | what is added to that `[[port]]` |
+//! | `[[switch.port]]` with the name of a port | additions to that `[[port]]` |
 //! | `[switch.policy.ofc]`, and `switch.policy.all = "ofc"` | `[policy.ofc]`, and `policy = "ofc"` in `[switch]` |
 
 use toml_span::value::{Table, ValueInner};
@@ -18,7 +18,7 @@ use xoff_wire::units::BitRate;
 use super::keys::{File, NAME_EXAMPLE, SwitchKeys};
 use super::wires::{Port, Wiring};
 
-/// For each switch of the file; `None` where it cannot be.
+/// Returns the configuration of each switch of the file; `None` for an invalid one.
 pub(super) fn configs(
     text: &str,
     file: &File,
@@ -31,7 +31,7 @@ pub(super) fn configs(
     })
 }
 
-/// Returns what changes of one key save where all switches make them.
+/// Returns the savings of single changes if all switches make them.
 pub(super) fn remedies(text: &str, file: &File, wiring: &Wiring, machine: &Machine) -> Vec<Remedy> {
     let of_switch =
         |root: &Value<'_>, _: &mut Problems| Some(Config::remedies(root, Hardware::Software, machine));
@@ -50,9 +50,9 @@ fn each<T>(
 ) -> Vec<Option<T>> {
     let of_switch = |(index, switch): (usize, &super::keys::Switch)| {
         if wiring.ports[index].is_empty() {
-            return None; // which is an error already
+            return None; // reported already
         }
-        // Values move into the tables where they belong, so each switch has its own.
+        // Values move into other tables, so each switch needs its own copy.
         let Ok(mut root) = toml_span::parse(text) else { return None };
         let ports = wiring.ports[index].iter().map(|port| {
             let link = &wiring.wires[port.link];
@@ -64,7 +64,7 @@ fn each<T>(
     file.switches.iter().enumerate().map(of_switch).collect()
 }
 
-/// What a file with this switch alone would be.
+/// Builds the document of a file with this switch alone.
 fn root_of<'de>(
     lab: &mut Value<'de>,
     index: usize,
@@ -111,7 +111,7 @@ fn root_of<'de>(
         }
     }
     if !switch.contains_key("workers") {
-        // One, whatever the rates: all switches share the machine.
+        // One worker for any sum of rates, because all switches share the machine.
         let names = ports.iter().map(|(port, ..)| text(port.name.clone(), port.span)).collect();
         let worker = Table::from([entry("ports", ValueInner::Array(names), span)]);
         let worker = Value::with_span(ValueInner::Table(worker), span);
@@ -122,14 +122,14 @@ fn root_of<'de>(
         receive_small(&mut root, span);
     }
     root.extend([entry("switch", ValueInner::Table(switch), span)]);
-    // What is at the ports runs on this machine.
+    // The peers at the ports run on this machine.
     let mut defaults =
         root.remove("defaults").and_then(|mut defaults| table(defaults.take())).unwrap_or_default();
     if !defaults.contains_key("peer_response") {
         defaults.extend([entry("peer_response", ValueInner::String("software".into()), span)]);
     }
     if !defaults.contains_key("lldp") {
-        // The kernel's own stack at the other end counts what nobody there listens to as dropped.
+        // The kernel's own stack at the other end counts LLDP frames without a listener as dropped.
         defaults.extend([entry("lldp", ValueInner::Boolean(false), span)]);
     }
     root.extend([entry("defaults", ValueInner::Table(defaults), span)]);
@@ -138,7 +138,8 @@ fn root_of<'de>(
     Some(Value::with_span(ValueInner::Table(root), span))
 }
 
-/// Adds `receive_chunks = "small"` to `[memory]` where the file says nothing of it: the kernel copies all frames of veth pairs.
+/// Adds `receive_chunks = "small"` to `[memory]` if the file lacks the key: the kernel copies all frames of veth
+/// pairs.
 fn receive_small(root: &mut Table<'_>, span: Span) {
     const KEY: &str = "receive_chunks";
     let small = || entry(KEY, ValueInner::String(ReceiveChunks::Small.word().into()), span);
@@ -156,7 +157,7 @@ fn receive_small(root: &mut Table<'_>, span: Span) {
     }
 }
 
-/// A table for each port: what the wire says, and over it what `[[switch.port]]` of the same name adds.
+/// Returns a table for each port: the settings of its wire, and over them `[[switch.port]]` of the same name.
 fn with_own<'de>(
     ports: Vec<(&Port, BitRate, u32)>,
     own: Option<Value<'de>>,
@@ -194,7 +195,7 @@ fn with_own<'de>(
     made
 }
 
-/// `[[switch.port]]` by name.
+/// Returns the tables of `[[switch.port]]` by name.
 fn own_ports<'de>(own: Option<Value<'de>>, problems: &mut Problems) -> Vec<(String, Value<'de>)> {
     let Some(mut own) = own else { return Vec::new() };
     let span = own.span;
@@ -216,7 +217,7 @@ fn own_ports<'de>(own: Option<Value<'de>>, problems: &mut Problems) -> Vec<(Stri
     named
 }
 
-/// What wires say is not said by a switch.
+/// Reports keys of a port that belong to its wire.
 fn refuse(value: &Value<'_>, keys: &[&str], problems: &mut Problems) {
     let said = keys.iter().filter_map(|key| value.as_table()?.get_key_value(*key));
     for (key, _) in said {

@@ -1,4 +1,4 @@
-//! The memory that `xoff check` prints is what the switch takes, within 10 %.
+//! The memory that `xoff check` prints equals the memory of the switch within 10 %.
 
 use std::process::Command;
 
@@ -7,7 +7,7 @@ use xoff_netns_tests::{Bed, Config};
 
 use crate::bed_beside_others;
 
-/// What `xoff check` says that this configuration takes where the devices are.
+/// Returns the memory that `xoff check` prints for this configuration beside its devices.
 fn printed_bytes(bed: &Bed, config: &Config) -> u64 {
     let directory = tempfile::TempDir::new().unwrap();
     let file = directory.path().join("switch.toml");

@@ -1,5 +1,5 @@
-//! Frames that the kernel drops while the switch stands still: each counts once, whatever counters it is in, and by the classes
-//! that its port carried in that time.
+//! Frames that the kernel drops while the switch is stalled. Each counts once, in any number of counters, under the
+//! classes that its port carried in that time.
 
 use nix::sys::signal::Signal;
 use xoff_netns_tests::{Exit, wait_for};
@@ -8,12 +8,12 @@ use xoff_switch::control::status::Verdict;
 
 use crate::{bed, frame};
 
-/// Three times what the rings hold at 100 Mb/s.
+/// Three times the frames that the rings hold at 100 Mb/s.
 const MANY: u32 = 4_000;
 
-/// What became of frames that came while the switch stood still.
+/// Fate of frames that arrived during a stall of the switch.
 struct Stalled {
-    /// Frames that nobody received, but for those that the switch says it has dropped.
+    /// Frames that nobody received, without those that the switch reports as dropped.
     missing: u64,
     /// Frames of class 3 that the switch received.
     received_of_class_3: u64,
@@ -22,7 +22,7 @@ struct Stalled {
     exit: Exit,
 }
 
-/// Sends so many frames of each class, one class after the other, while a switch is stopped.
+/// Sends a number of frames of each class, one class after the other, while a switch is stopped.
 fn stall(mode: &str, frames: &[(u8, u32)]) -> Stalled {
     let classes = frames.iter().flat_map(|&(class, count)| (0..count).map(move |_| (class, 64)));
     stall_of("whole", mode, classes)
@@ -103,7 +103,7 @@ fn lossless_frames_lost_unseen_count_once() {
     }
 }
 
-/// Nothing of class 3 is received at all: only the XDP program has seen it.
+/// The switch receives no frame of class 3: only the XDP program has counted them.
 #[test]
 fn lossless_class_that_is_lost_whole_is_not_called_lossy() {
     let Stalled { missing, received_of_class_3, verdict, exit, .. } = stall("native", &[(0, MANY), (3, 50)]);
@@ -112,9 +112,10 @@ fn lossless_class_that_is_lost_whole_is_not_called_lossy() {
     assert_eq!(exit.status.code(), Some(1), "{}", exit.stderr);
 }
 
-/// Receive chunks of a port of 100 Mb/s: 25.2 ms and a burst of 5 ms are 377,500 bytes, which are 1,368 frames of 256 bytes on the line.
+/// Receive chunks of a port of 100 Mb/s: 25.2 ms and a burst of 5 ms are 377,500 bytes, which are 1,368 frames of 256
+/// bytes on the line.
 const WHOLE: u32 = 377_500_u32.div_ceil(276);
-/// Small ones: one more for each 512 bytes.
+/// Small receive chunks: one more for each 512 bytes.
 const SMALL: u32 = WHOLE + 377_500_u32.div_ceil(512);
 
 #[test]
@@ -136,7 +137,7 @@ fn stall_loses_nothing_up_to_the_last_chunk() {
     }
 }
 
-/// 512 bytes are a chunk, 513 are two. Frames of 256 bytes on average (with FCS) are promised, whatever they are mixed of.
+/// 512 bytes take a chunk, 513 take two. The promise holds for any mix of frames of 256 bytes on average (with FCS).
 #[test]
 fn stall_loses_no_mix_of_the_promised_average() {
     let two_chunks = (0..WHOLE).map(|n| (3, if n * 424 % 1000 < 424 { 513 } else { 64 }));
