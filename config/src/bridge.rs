@@ -15,12 +15,11 @@ use crate::reader::problem::{Problem, Problems};
 use crate::reader::{closest, value};
 use crate::written::ranges;
 
-/// Returns the ports with their numbers. Another check reports ports beyond the maximum.
+/// Numbers the ports. Another check reports ports beyond the maximum.
 pub(crate) fn numbered<'a, 'b>(drafts: &'a [Draft<'b>]) -> impl Iterator<Item = (PortId, &'a Draft<'b>)> {
     (0..=u8::MAX).map(PortId).zip(drafts)
 }
 
-/// Finds a port by name; reports a problem if there is none.
 pub(crate) fn port_named(
     name: &Spanned<String>,
     drafts: &[Draft<'_>],
@@ -40,7 +39,6 @@ pub(crate) fn port_named(
     found.map(|(id, _)| id)
 }
 
-/// Finds a group by name; reports a problem if there is none.
 fn group_named<'a>(
     name: &Spanned<String>,
     groups: &'a [GroupSettings],
@@ -60,12 +58,11 @@ fn group_named<'a>(
     found
 }
 
-/// Returns the VLAN of a port's untagged frames.
 pub(crate) fn pvid(keys: &PortKeys) -> Option<u16> {
     value(keys.pvid.as_ref(), OrOff::Is(defaults::VID)).into_option()
 }
 
-/// Returns the VLANs that a port sends untagged. Default: the VLAN of its untagged frames.
+/// Returns the VLANs that a port sends untagged. Default: its PVID.
 pub(crate) fn untagged(keys: &PortKeys) -> Vec<u16> {
     let tagged = keys.tagged.as_ref().map_or(&[][..], |tagged| &tagged.value);
     let default = pvid(keys).filter(|vid| !tagged.contains(vid));

@@ -13,10 +13,10 @@ use crate::reader::problem::Problem;
 use crate::reader::value;
 use crate::{Config, Machine, defaults, quantity};
 
-/// Consumers that the refusal of a budget lists.
+/// Maximum number of consumers in an error message.
 const TERMS: usize = 4;
 
-/// Makes the lossy pool as large as the budget allows, if the file has a budget. Returns a problem if the budget is
+/// Makes the lossy pool as large as the budget allows, if there is a budget. Returns the error if the budget is
 /// impossible.
 pub(crate) fn apply(config: &mut Config, machine: &Machine, document: &Document) -> Option<Problem> {
     let keys = &document.memory;
@@ -55,7 +55,6 @@ pub(crate) fn apply(config: &mut Config, machine: &Machine, document: &Document)
     None
 }
 
-/// Plans the memory of the switch with a lossy pool of `pool` bytes.
 fn plan(config: &Config, machine: &Machine, pool: u64) -> Plan {
     let mut config = config.clone();
     config.switch.lossy_pool = defaults::lossy_pool(Bytes(pool));

@@ -21,7 +21,6 @@ use crate::{
     spare, thresholds, unreached,
 };
 
-/// Builds the configuration from `document`. Returns `None` if there are errors.
 pub(crate) fn build(document: &Document, problems: &mut Problems) -> Option<Config> {
     identities(document, problems);
     let hardware = document.hardware;
@@ -75,7 +74,7 @@ fn by_class(draft: &Draft<'_>) -> [Option<Headroom>; CLASSES] {
     Class::ALL.map(|class| draft.lossless.contains(class).then_some(draft.headroom))
 }
 
-/// Checks that every port has its required keys, and a unique name and device.
+/// Checks for required keys, and for unique names and devices.
 fn identities(document: &Document, problems: &mut Problems) {
     if document.ports.is_empty() && !document.ports_garbled {
         problems.push(Problem::error("the switch has no ports").help(
@@ -247,7 +246,7 @@ fn refresh(draft: &Draft<'_>, stall_budget: Nanos, problems: &mut Problems) -> N
     }
 }
 
-/// Returns whether the peer takes rates, which travel in PFC frames and therefore need PFC.
+/// Checks that a peer with rates uses PFC, because PFC frames carry the rates.
 fn gfc_peer(draft: &Draft<'_>, problems: &mut Problems) -> bool {
     let Some(key) = draft.port.keys.gfc_peer.as_ref() else { return false };
     if key.value != OrOff::Is(false) && !matches!(flow_control(draft), FlowControl::Pfc { .. }) {
@@ -292,7 +291,6 @@ fn policy(document: &Document, problems: &mut Problems) -> PolicySettings {
     }
 }
 
-/// Warns about defaults of `peer_response` on lossless ports.
 fn assumptions(drafts: &[Draft<'_>], problems: &mut Problems) {
     let pauses = |draft: &&Draft<'_>| {
         !draft.lossless.is_empty() && value(draft.port.keys.pause.as_ref(), Pause::Pfc) != Pause::Ignore

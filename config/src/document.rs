@@ -14,24 +14,20 @@ use crate::own::{self, OwnPolicy};
 use crate::reader::Table;
 use crate::reader::problem::{Problem, Problems};
 
-/// A port: its own keys, merged over `[defaults]` and the profile.
+/// A port with its keys, merged over `[defaults]` and the profile.
 #[derive(Clone, Debug)]
 pub(crate) struct Port {
     pub(crate) identity: PortIdentityKeys,
-    /// Keys of the port itself.
     pub(crate) own: PortKeys,
     pub(crate) keys: PortKeys,
     pub(crate) classes: [ClassKeys; CLASSES],
-    /// Required keys that the file lacks.
     pub(crate) missing: Vec<&'static str>,
     pub(crate) span: Span,
 }
 
-/// Static address.
 #[derive(Clone, Debug)]
 pub(crate) struct Static {
     pub(crate) keys: StaticKeys,
-    /// Required keys that the file lacks.
     pub(crate) missing: Vec<&'static str>,
     pub(crate) span: Span,
 }
@@ -39,7 +35,6 @@ pub(crate) struct Static {
 #[derive(Clone, Debug)]
 pub(crate) struct Group {
     pub(crate) keys: GroupKeys,
-    /// Required keys that the file lacks.
     pub(crate) missing: Vec<&'static str>,
     pub(crate) span: Span,
 }
@@ -48,7 +43,6 @@ pub(crate) struct Group {
 #[derive(Clone, Debug)]
 pub(crate) struct Vlan {
     pub(crate) keys: VlanKeys,
-    /// Required keys that the file lacks.
     pub(crate) missing: Vec<&'static str>,
     pub(crate) span: Span,
 }
@@ -56,7 +50,7 @@ pub(crate) struct Vlan {
 /// The whole file, with merged layers.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Document {
-    /// Hardware of the switch, which determines defaults.
+    /// Hardware, which determines defaults.
     pub(crate) hardware: Hardware,
     pub(crate) switch: SwitchKeys,
     pub(crate) pipeline: PipelineKeys,
@@ -67,18 +61,18 @@ pub(crate) struct Document {
     pub(crate) p_pfc: PPfcKeys,
     pub(crate) g_pfc: GPfcKeys,
     pub(crate) gfc: GfcKeys,
-    /// The program's own policy, with its parameters.
+    /// The program's own policy.
     pub(crate) custom: Option<Custom>,
     pub(crate) fdb: FdbKeys,
     pub(crate) statics: Vec<Static>,
     pub(crate) groups: Vec<Group>,
     pub(crate) router: RouterKeys,
-    /// Place of `[router]`, if the file has it.
+    /// Place of `[router]` in the file.
     pub(crate) router_place: Option<Span>,
     pub(crate) punt: PuntKeys,
     pub(crate) vlans: Vec<Vlan>,
     pub(crate) ports: Vec<Port>,
-    /// Whether `port` is not a list of tables, which was reported already.
+    /// True if `port` is not a list of tables; reported already.
     pub(crate) ports_garbled: bool,
 }
 
@@ -216,7 +210,7 @@ impl Document {
 pub(crate) struct Layer {
     keys: PortKeys,
     classes: [ClassKeys; CLASSES],
-    /// Whether there is a speed, valid or not.
+    /// True if there is a speed, valid or not.
     states_speed: bool,
 }
 
@@ -226,7 +220,6 @@ impl Layer {
         Layer::read(&root, &mut Problems::default())
     }
 
-    /// Reads one of the built-in profiles.
     pub(crate) fn read(root: &Value<'_>, problems: &mut Problems) -> Layer {
         let Some(root) = Table::of("", root, problems) else { return Layer::default() };
         Document::default().layer_below(&root, problems)
@@ -246,7 +239,7 @@ impl Layer {
     }
 }
 
-/// Reports that a table of the list `[[table]]` lacks `key`.
+/// Reports a table of the list `[[table]]` without `key`.
 pub(crate) fn missing(table: &str, key: &str, span: Span) -> Problem {
     let example = match key {
         "speed" => "speed = \"1G\"",
@@ -259,12 +252,10 @@ pub(crate) fn missing(table: &str, key: &str, span: Span) -> Problem {
     Problem::missing(&format!("[[{table}]]"), key, example, span)
 }
 
-/// Returns the keys that `table` lacks.
 fn absent(keys: &[&'static str], table: &Table<'_, '_>) -> Vec<&'static str> {
     keys.iter().copied().filter(|key| table.value(key).is_none()).collect()
 }
 
-/// Merges maps entry by entry.
 fn merged<const N: usize>(
     own: Option<&Spanned<[Option<Class>; N]>>,
     below: Option<&Spanned<[Option<Class>; N]>>,
@@ -291,7 +282,6 @@ impl Port {
     }
 }
 
-/// Reads `class.0` to `class.7` of `table`.
 fn read_classes(table: &Table<'_, '_>, problems: &mut Problems) -> [ClassKeys; CLASSES] {
     let Some(classes) = table.table("class", problems) else { return Default::default() };
     classes.no_others(&[&CLASS_NAMES], problems);

@@ -10,7 +10,6 @@ use crate::{Config, Machine, defaults, quantity};
 
 const DOCUMENT: &str = include_str!("../../docs/configuration.md");
 
-/// Ports that the tables of a switch refer to.
 const PORTS: &str = r#"
 [[port]]
 name = "a"
@@ -26,7 +25,7 @@ device = "c0"
 speed = "1G"
 "#;
 
-/// Heading of a table in the documentation, its start in a file, and its keys.
+/// Heading in the documentation, start in a file, keys.
 type Documented = (&'static str, &'static str, &'static [&'static str]);
 
 const TABLES: [Documented; 17] = [
@@ -49,7 +48,6 @@ const TABLES: [Documented; 17] = [
     ("\n`[[vlan]]`", "[[vlan]]\nvid = 1\n", VlanKeys::KEYS),
 ];
 
-/// Returns the rows of a section: key and default.
 fn rows(heading: &str) -> Vec<(&'static str, &'static str)> {
     let (_, section) = DOCUMENT.split_once(heading).unwrap_or_else(|| panic!("no section {heading}"));
     let lines = section.lines().skip_while(|line| !line.starts_with("|---")).skip(1);
@@ -75,7 +73,7 @@ fn every_key_is_documented_and_nothing_else() {
     }
 }
 
-/// Returns the rows whose default is a value: key and value.
+/// Returns keys with a default that is a value.
 fn values(heading: &str) -> impl Iterator<Item = (&'static str, &'static str)> {
     let value = |(key, default): (&'static str, &'static str)| {
         let value = default.strip_prefix('`')?.strip_suffix('`')?;
@@ -84,7 +82,7 @@ fn values(heading: &str) -> impl Iterator<Item = (&'static str, &'static str)> {
     rows(heading).into_iter().filter_map(value)
 }
 
-/// A file with a documented default equals a file without the key.
+/// A documented default in a file changes nothing.
 #[test]
 fn documented_defaults_are_the_defaults() {
     let read = |text: &str| {
@@ -108,7 +106,6 @@ fn documented_defaults_are_the_defaults() {
     assert!(count > 85, "{count}");
 }
 
-/// The documentation has the right numbers in defaults that it describes in words.
 #[test]
 fn defaults_in_words_have_the_right_numbers() {
     let (bytes, time) = (quantity::bytes, quantity::time);

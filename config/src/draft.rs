@@ -11,7 +11,7 @@ use crate::keys::Pause;
 use crate::reader::value;
 use crate::sizing::Line;
 
-/// A port whose settings are under construction.
+/// A port with settings under construction.
 pub(crate) struct Draft<'a> {
     pub(crate) name: String,
     pub(crate) port: &'a Port,
@@ -34,7 +34,6 @@ impl<'a> Draft<'a> {
 }
 
 impl Draft<'_> {
-    /// Returns whether the port is an interface of the router.
     pub(crate) fn is_routed(&self) -> bool {
         value(self.port.keys.routed.as_ref(), false)
     }

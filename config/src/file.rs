@@ -28,7 +28,7 @@ pub struct FileKind {
 pub const WRITTEN_MAX: Bytes = Bytes(8 << 20);
 /// Maximum length of files that programs write: lists of flows and links.
 pub const DATA_MAX: Bytes = Bytes(1 << 30);
-/// Maximum length of text from a device node, for any purpose: some are endless.
+/// Maximum length of text from a device node: some are endless.
 const DEVICE_MAX: Bytes = Bytes(1 << 20);
 
 /// A configuration of `xoff run` or `xoff nic`.
@@ -149,7 +149,7 @@ mod tests {
         );
     }
 
-    /// The device reports no length and has no end.
+    /// The device has no length and no end.
     #[test]
     fn endless_device_refused() {
         let error = why("/dev/zero".as_ref(), FileKind { bytes_max: DATA_MAX, ..SMALL });
@@ -177,7 +177,7 @@ mod tests {
         assert!(why(&path, SMALL).ends_with("No such file or directory (os error 2)"));
     }
 
-    /// The pipe reports no length, and arrives in pieces.
+    /// The pipe has no length, and arrives in pieces.
     #[test]
     fn pipe_read_to_its_end() {
         let (reader, mut writer) = io::pipe().unwrap();

@@ -113,7 +113,6 @@ fn routed_member(name: &Spanned<String>, key: &MemberKey) -> Problem {
     )
 }
 
-/// Checks that the members agree in all settings that affect a frame.
 fn alike(
     name: &Spanned<String>,
     members: &[Member],
@@ -138,7 +137,7 @@ fn alike(
     }
 }
 
-/// Returns the settings that affect a frame at a port.
+/// Returns the settings that affect a frame at a port. Members must agree in them.
 fn traits(draft: &Draft<'_>) -> Vec<(&'static str, String)> {
     let keys = &draft.port.keys;
     let list = |vids: &[u16]| format!("{vids:?}");
@@ -156,7 +155,7 @@ fn traits(draft: &Draft<'_>) -> Vec<(&'static str, String)> {
     ]
 }
 
-/// Returns the hash of a name (FNV-1a), so that switches of different names choose differently.
+/// Returns the FNV-1a hash of a name. Switches of different names then choose differently.
 pub(crate) fn salt(name: &str) -> u64 {
     let step = |digest: u64, byte: u8| (digest ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
     name.bytes().fold(0xcbf2_9ce4_8422_2325, step)

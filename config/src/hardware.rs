@@ -28,7 +28,6 @@ const IDEAL_BURST: u64 = 2;
 const IDEAL_SMALLEST_FRAME: u32 = 512;
 
 impl Hardware {
-    /// Returns the defaults of all ports as TOML.
     pub(crate) const fn text(self) -> Option<&'static str> {
         match self {
             Hardware::Software => None,
@@ -36,7 +35,6 @@ impl Hardware {
         }
     }
 
-    /// Returns the default of `switch.stall_budget`.
     pub(crate) fn stall_budget(self, shortest_pause: Nanos) -> Nanos {
         match self {
             Hardware::Software => defaults::stall_budget(shortest_pause),
@@ -44,7 +42,6 @@ impl Hardware {
         }
     }
 
-    /// Returns the default of `switch.smallest_frame`.
     pub(crate) const fn smallest_frame(self) -> u32 {
         match self {
             Hardware::Software => defaults::SMALLEST_FRAME,
@@ -52,7 +49,6 @@ impl Hardware {
         }
     }
 
-    /// Returns the default of `port.burst`.
     pub(crate) fn burst(self, speed: BitRate, line_frame: Bytes, stall_budget: Nanos) -> Bytes {
         match self {
             Hardware::Software => defaults::burst(speed, line_frame, stall_budget),
@@ -60,7 +56,7 @@ impl Hardware {
         }
     }
 
-    /// Returns the default of `port.commit`. Ideal hardware hands no frame over while another is on the line.
+    /// Returns the default. Ideal hardware hands no frame over while another is on the line.
     pub(crate) fn commit(self, speed: BitRate, line_frame: Bytes) -> Bytes {
         match self {
             Hardware::Software => defaults::commit(speed, line_frame),
@@ -68,7 +64,6 @@ impl Hardware {
         }
     }
 
-    /// Returns the default of `memory.lossy_pool`.
     pub(crate) fn lossy_pool(self, ports: &[PortSettings]) -> LossyPool {
         match self {
             Hardware::Software => defaults::lossy_pool(defaults::lossy_pool_bytes(ports)),
@@ -76,7 +71,6 @@ impl Hardware {
         }
     }
 
-    /// Returns the default of `port.peer_response`.
     pub(crate) const fn peer(self) -> PeerResponse {
         match self {
             Hardware::Software => PeerResponse::Software,
@@ -114,7 +108,6 @@ mod tests {
         assert_eq!(config.warnings, [], "a peer is as the standard asks");
     }
 
-    /// Pauses are obeyed and sent for lossless classes only.
     #[test]
     fn pauses_are_obeyed_on_ideal_hardware_as_by_a_live_switch() {
         let live = Config::from_toml_on(Hardware::Software, "test", PORTS, Machine::default()).unwrap();

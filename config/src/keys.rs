@@ -276,24 +276,22 @@ crate::keys! {
     }
 }
 
-/// `poll`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PollKind {
     Busy,
     Adaptive,
 }
 
-/// `memory.model`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum MemoryModel {
     Dedicated,
     Shared,
 }
 
-/// `switch.policy`: one for all classes, or one for each of some classes.
+/// `switch.policy`: one for all classes, or for some classes.
 pub(crate) type PolicyByClass = [Option<PolicyKind>; CLASSES];
 
-/// `policy.capfc.scale`: whether the paper's thresholds for 1 Gb/s grow with the port's speed.
+/// `policy.capfc.scale`: use of the port's speed for the paper's thresholds, which are for 1 Gb/s.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Scale {
     #[default]
@@ -301,7 +299,6 @@ pub(crate) enum Scale {
     Speed,
 }
 
-/// `pause`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pause {
     Pfc,
@@ -310,17 +307,16 @@ pub(crate) enum Pause {
     Ignore,
 }
 
-/// `peer_response`: time that the other end of the cable takes to stop.
+/// `peer_response`: time that the peer takes to stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PeerResponse {
-    /// The peer may stall as long as this switch.
+    /// As long as this switch may stall.
     Software,
-    /// The time that 802.3 allows hardware.
+    /// As long as 802.3 allows hardware.
     Standard,
     Within(Nanos),
 }
 
-/// `workers`.
 #[derive(Clone, Debug)]
 pub(crate) enum WorkersKey {
     Auto,
@@ -328,7 +324,6 @@ pub(crate) enum WorkersKey {
     List(Vec<WorkerKey>),
 }
 
-/// A listed worker: its core, and its ports by name.
 #[derive(Clone, Debug)]
 pub(crate) struct WorkerKey {
     pub(crate) core: Option<Spanned<u16>>,
@@ -429,7 +424,7 @@ fn workers(value: &Value<'_>) -> Parsed<WorkersKey> {
     }
 }
 
-/// The last core that a thread can be pinned to (glibc's CPU_SETSIZE less one).
+/// The last core for pinning (glibc's CPU_SETSIZE less one).
 const CORE_MAX: u16 = 1_023;
 
 fn worker(value: &Value<'_>) -> Parsed<WorkerKey> {
@@ -446,7 +441,6 @@ fn worker(value: &Value<'_>) -> Parsed<WorkerKey> {
     Ok(WorkerKey { core: core.transpose()?, ports: ports.ok_or_else(wrong)? })
 }
 
-/// A member of a group: a port by its name.
 #[derive(Clone, Debug)]
 pub(crate) struct MemberKey {
     pub(crate) port: Spanned<String>,

@@ -10,7 +10,7 @@ use crate::reader::problem::{Problem, Problems};
 use crate::reader::value;
 use crate::written::ranges;
 
-/// Returns the LLDP speaker of a port. Settings can follow the neighbor only if the switch itself speaks LLDP.
+/// Returns the LLDP speaker of a port. Only the switch's own LLDP makes neighbors' properties known.
 pub(crate) fn speaker(draft: &Draft<'_>, problems: &mut Problems) -> Lldp {
     let keys = &draft.port.keys;
     let Some(key) = keys.lldp.as_ref() else { return defaults::LLDP };
@@ -44,7 +44,6 @@ pub(crate) fn speaker(draft: &Draft<'_>, problems: &mut Problems) -> Lldp {
     speaker
 }
 
-/// Returns the use of the neighbor's PFC announcement.
 pub(crate) fn dcbx(draft: &Draft<'_>, problems: &mut Problems) -> Dcbx {
     let key = draft.port.keys.dcbx.as_ref();
     let is_pfc = matches!(flow_control(draft), FlowControl::Pfc { .. });
@@ -70,7 +69,6 @@ pub(crate) fn dcbx(draft: &Draft<'_>, problems: &mut Problems) -> Dcbx {
     value(key, Dcbx::default())
 }
 
-/// Returns the properties of the peer that its LLDP frames determine.
 pub(crate) fn auto_peer(draft: &Draft<'_>) -> AutoPeer {
     let is_auto =
         |key: Option<&toml_span::Spanned<OrOff<bool>>>| key.is_some_and(|key| key.value == OrOff::Off);

@@ -77,7 +77,7 @@ impl Machine {
     }
 }
 
-/// Returns the requirements of `config` that `machine` does not meet, with places in `document` if there is one.
+/// Returns unmet requirements of `config`, with places in `document`.
 pub(crate) fn misfits(config: &Config, machine: &Machine, document: Option<&Document>) -> Vec<Problem> {
     let mut problems = foreign_cores(config, &machine.cores, document);
     let mut taken = BTreeMap::new();
@@ -125,7 +125,6 @@ fn foreign_cores(config: &Config, cores: &[u16], document: Option<&Document>) ->
     foreign.collect()
 }
 
-/// Reports configured network namespaces that do not exist.
 fn no_netns(config: &Config, is_netns: fn(&Path) -> bool, document: Option<&Document>) -> Vec<Problem> {
     let router = config.shell.router.as_ref().and_then(|router| router.netns.as_ref());
     let named = [
@@ -144,7 +143,7 @@ fn no_netns(config: &Config, is_netns: fn(&Path) -> bool, document: Option<&Docu
     absent.map(problem).collect()
 }
 
-/// Reports missing properties of `device` for its port, and its other uses.
+/// Returns unmet requirements of a port on its device, and other uses of the device.
 pub(crate) fn of_device(
     shell: &PortShell,
     port: &PortSettings,
@@ -165,7 +164,7 @@ pub(crate) fn of_device(
     lost.into_iter().chain(cannot(shell, port, device, place)).map(placed).collect()
 }
 
-/// Returns a missing property of `device` for its port, with the place in the file and the label there.
+/// Returns an unmet requirement, with its place and label.
 fn cannot(
     shell: &PortShell,
     port: &PortSettings,

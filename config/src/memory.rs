@@ -17,7 +17,7 @@ use crate::Config;
 use crate::shell::{PortShell, Worker};
 use crate::sizing::FRAME_MIN;
 
-/// Bytes of an entry in a fill or completion ring, and in an RX or TX ring (a descriptor).
+/// Bytes of a ring entry: fill and completion, RX and TX (a descriptor).
 const ADDRESS: u64 = 8;
 const DESCRIPTOR: u64 = 16;
 /// Pause, congestion and LLDP frames of each port.
@@ -31,12 +31,11 @@ const PER_FRAME_AND_WORKER: u64 = xoff_dataplane::queue::BYTES_PER_SLOT as u64;
 /// Bytes of the kernel's state for each chunk and socket (`struct xdp_buff_xsk`, Linux 6.18), and for each page.
 const KERNEL_PER_CHUNK_AND_SOCKET: u64 = 128;
 const KERNEL_PER_PAGE: u64 = 16;
-/// Other bytes of the kernel for each socket: the socket itself, the XDP program and its maps. Measured.
+/// Bytes of the kernel for each socket, its XDP program and its maps. Measured.
 const KERNEL_PER_SOCKET: u64 = 200 << 10;
 const PAGE: u64 = 4096;
 /// Bytes of the process: threads, XDP programs and the HTTP server.
 pub const PROCESS: u64 = 17 << 20;
-/// Bytes of the shell's state for each transmit chunk.
 const PER_TRANSMIT_CHUNK: u64 = 32;
 /// Maximum frames on their way from one worker to another.
 pub const HANDOVER_QUEUE: u32 = 1024;
@@ -67,7 +66,7 @@ impl Held {
         Held { frames, cells: bytes.0.saturating_add(rounded_up).div_ceil(cell) }
     }
 
-    /// Returns the need of frames without bytes in cells.
+    /// Returns the need of frames that share cells with others.
     const fn without_cells(frames: u64) -> Held {
         Held { frames, cells: 0 }
     }
@@ -306,8 +305,8 @@ impl Config {
         Successive(&[self]).port_share(index, queues)
     }
 
-    /// Returns the need of one queue of a port for received frames that are not forwarded, including the window.
-    /// Frames of several chunks go to cells at once: a batch of full chunks, and one incomplete frame.
+    /// Returns the need of a queue's received frames, window included. Frames of several chunks go to cells at once:
+    /// a batch of full chunks, and one incomplete frame.
     fn received(&self) -> Held {
         let chunks = &self.shell.chunks;
         let cells = u64::from(BATCH) * u64::from(chunks.receive_room().div_ceil(CELL))
@@ -315,12 +314,11 @@ impl Config {
         Held { frames: WINDOW.into(), cells: if chunks.multi_buffer { cells } else { 0 } }
     }
 
-    /// Returns the length of the longest frame in bytes.
     fn longest(&self) -> u32 {
         self.switch.ports.iter().map(|port| port.mtu_frame + TAGS).max().unwrap_or(0)
     }
 
-    /// Returns the classes that are lossy at every port, and bounded at their egress queues.
+    /// Returns the classes that are lossy at every port.
     fn pooled(&self) -> ClassSet {
         let lossless = self.switch.lossless_anywhere();
         Class::ALL.into_iter().filter(|class| !lossless.contains(*class)).collect()
@@ -340,7 +338,7 @@ impl Config {
         queues.min(Held::of(pool.bytes, pool.frames.into()))
     }
 
-    /// Returns the need of one class of a port outside the lossy pool.
+    /// Returns the need of a class of a port outside the lossy pool.
     fn buffered(&self, port: usize, class: usize) -> Share {
         let smallest = u64::from(self.shell.smallest_frame);
         let settings = &self.switch.ports[port].classes[class];
@@ -365,17 +363,15 @@ impl Config {
     }
 }
 
-/// Returns the need of an egress queue.
 fn waiting(most: Bytes, frames_most: u32) -> Held {
     Held::of(most, most.0.div_ceil(FRAME_MIN).min(frames_most.into()))
 }
 
-/// Returns the receive chunks of a port with `queues` sockets: every queue is prepared for the longest stall.
+/// Returns the receive chunks of a port: each queue is prepared for the longest stall.
 fn receive_chunks(port: &PortShell, queues: u64) -> u64 {
     queues.saturating_mul(u64::from(port.stall_chunks) + u64::from(WINDOW))
 }
 
-/// Returns the bytes of all rings of a port.
 fn ring_bytes(port: &PortShell, queues: u64) -> u64 {
     let rings = &port.rings;
     let addresses = u64::from(rings.fill) + u64::from(rings.completion);
@@ -428,7 +424,6 @@ impl Successive<'_> {
     }
 }
 
-/// Returns the maximum of queued host frames at a port.
 fn host_frames(config: &Config) -> u32 {
     if config.shell.router.is_some() { HOST_FRAMES_MAX } else { 0 }
 }

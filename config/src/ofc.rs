@@ -12,7 +12,6 @@ use crate::reader::parse::OrOff;
 use crate::reader::problem::{Problem, Problems};
 use crate::reader::value;
 
-/// Returns the settings of `[policy.ofc]`.
 pub(crate) fn settings(document: &Document) -> OfcSettings {
     let (keys, default) = (&document.ofc, OfcSettings::default());
     OfcSettings {
@@ -23,7 +22,6 @@ pub(crate) fn settings(document: &Document) -> OfcSettings {
     }
 }
 
-/// Reports contradictions to the policy if a class uses it.
 pub(crate) fn check(
     document: &Document,
     drafts: &[Draft<'_>],

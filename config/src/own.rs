@@ -11,7 +11,6 @@ use xoff_wire::units::{Bytes, Class, Nanos};
 use crate::reader::problem::{Problem, Problems};
 use crate::reader::{Parsed, Table, parse};
 
-/// Advice for configurations that require a policy that the program lacks.
 const BRING_ONE: &str = "build a program with a policy of its own, see docs/policies/own.md";
 
 /// The program's own flow-control policy: `"custom"` in configurations and commands.
@@ -36,7 +35,6 @@ impl OwnPolicy {
         self.name
     }
 
-    /// Creates the policy with the parameters of a file.
     pub(crate) fn make(&self, value: Option<&Value<'_>>, problems: &mut Problems) -> Custom {
         let table = value.and_then(|value| Table::of(TABLE, value, problems));
         let mut parameters = Parameters { table, keys: Vec::new(), problems };
@@ -52,7 +50,6 @@ impl Debug for OwnPolicy {
     }
 }
 
-/// Copies are equal.
 impl PartialEq for OwnPolicy {
     fn eq(&self, other: &OwnPolicy) -> bool {
         Arc::ptr_eq(&self.make, &other.make)
@@ -133,7 +130,6 @@ impl Debug for Parameters<'_> {
     }
 }
 
-/// Reports `[policy.custom]` in a program without a policy of its own.
 pub(crate) fn refuse_table(span: Span, problems: &mut Problems) {
     let problem = Problem::error(
         "[policy.custom] is for a policy that the program brings along, and this one has none",
@@ -141,8 +137,8 @@ pub(crate) fn refuse_table(span: Span, problems: &mut Problems) {
     problems.push(problem.at(span, "nobody reads it").help(format!("leave it out, or {BRING_ONE}")));
 }
 
-/// Reports classes and shadows that use a missing policy, and requirements of the policy that the settings do not
-/// meet. `chosen` and `watching` are the places of policies and shadows in the file.
+/// Reports uses of a missing policy, and its unmet requirements. `chosen` and `watching` are the places of policies
+/// and shadows.
 pub(crate) fn check([chosen, watching]: [Option<Span>; 2], switch: &SwitchSettings, problems: &mut Problems) {
     let classes = Class::ALL.into_iter().filter(|class| switch.policies[class.index()] == PolicyKind::Custom);
     let classes: Vec<Class> = classes.collect();

@@ -20,7 +20,7 @@ pub(crate) fn settings(document: &Document) -> PipelineSettings {
     }
 }
 
-/// Reports that one peer can halt a pipeline that stops as a whole.
+/// Notes that one peer can halt a pipeline that stops as a whole.
 pub(crate) fn check(document: &Document, switch: &SwitchSettings, problems: &mut Problems) {
     let exposed: Vec<String> = switch.ports.iter().filter_map(exposed).collect();
     if let Some(when_full) = document.switch.when_full.as_ref().filter(|key| key.value == WhenFull::Stop)

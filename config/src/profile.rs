@@ -1,19 +1,15 @@
 //! Profiles: one word instead of many settings. A profile is a layer below `[defaults]` and `[class.N]`, written in
 //! the same TOML, so that the file can override it.
 
-/// `profile`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Profile {
-    /// The defaults only.
     Plain,
-    /// Settings for RoCEv2.
     Roce,
 }
 
 const ROCE: &str = include_str!("profiles/roce.toml");
 
 impl Profile {
-    /// Returns the TOML text of the layer below `[defaults]`.
     pub(crate) const fn text(self) -> &'static str {
         match self {
             Profile::Plain => "",

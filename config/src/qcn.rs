@@ -9,7 +9,6 @@ use crate::keys::QcnKeys;
 use crate::reader::problem::{Problem, Problems};
 use crate::reader::value;
 
-/// Returns the classes that have congestion points at ingress or egress.
 pub(crate) fn classes(document: &Document) -> ClassSet {
     let of = |key: &Option<Spanned<ClassSet>>| value(key.as_ref(), ClassSet::NONE).0;
     ClassSet(of(&document.qcn.ingress) | of(&document.qcn.egress))
@@ -44,7 +43,7 @@ fn nothing(key: &str, given: Option<&Spanned<Bytes>>, problems: &mut Problems) {
     }
 }
 
-/// Checks that a frame counts in at most one congestion point.
+/// Checks that a class has congestion points at one side only.
 fn in_one_place(keys: &QcnKeys, problems: &mut Problems) {
     let (Some(ingress), Some(egress)) = (&keys.ingress, &keys.egress) else { return };
     if let Some(class) = ClassSet(ingress.value.0 & egress.value.0).highest() {

@@ -67,8 +67,7 @@ pub(crate) fn parse_metres(text: &str) -> Option<u64> {
     parse(text, LENGTHS)
 }
 
-/// Parses a number and a unit in exact decimal arithmetic, with at most 9 digits after the point. The result fits 64
-/// bits.
+/// Parses exact decimals, with at most 9 digits after the point.
 fn parse(text: &str, units: &Units) -> Option<u64> {
     let text = text.trim();
     let unit_at = text.find(|c: char| !c.is_ascii_digit() && c != '.' && c != '_').unwrap_or(text.len());

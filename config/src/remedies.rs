@@ -20,7 +20,6 @@ pub struct Remedy {
 
 type Change = (&'static str, fn(&mut Document));
 
-/// Changes to try.
 const CHANGES: [Change; 5] = [
     ("smallest_frame = 1024", |document| document.switch.smallest_frame = key(1024)),
     ("stall_budget = \"5ms\"", |document| document.switch.stall_budget = key(Nanos::from_millis(5))),
@@ -29,13 +28,12 @@ const CHANGES: [Change; 5] = [
     ("one class in `lossless` of each port", |document| document.ports.iter_mut().for_each(keep_one_class)),
 ];
 
-/// Change for kernels that have XDP multi-buffer.
+/// Change for kernels with XDP multi-buffer.
 const SMALL_CHUNKS: Change = ("receive_chunks = \"small\" in [memory]", |document| {
     document.memory.receive_chunks = key(ReceiveChunks::Small);
 });
 
-/// Returns the saving of each change on `machine`, the largest first. Omits changes that save nothing, and those that
-/// other keys of the document forbid.
+/// Returns the saving of each change, the largest first. Omits changes that save nothing, or that other keys forbid.
 pub(crate) fn of(document: &Document, machine: &Machine) -> Vec<Remedy> {
     let needed = |document: &Document| {
         let config = build::build(document, &mut Problems::default())?;

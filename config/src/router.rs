@@ -15,11 +15,9 @@ use crate::reader::problem::{Problem, Problems};
 use crate::reader::value;
 use crate::shell::{Router, RouterInterface};
 
-/// Maximum length of interface names in Linux.
 const NAME_LEN_MAX: usize = 15;
 
-/// Names with another meaning in every network namespace: its loopback, and settings of all interfaces
-/// (`/proc/sys/net`).
+/// Names with another meaning in a network namespace: loopback, and settings of all interfaces (`/proc/sys/net`).
 const RESERVED: [&str; 3] = ["lo", "all", "default"];
 /// Minimum payload bytes of a link for IPv6 (RFC 8200, section 5).
 const IPV6_MTU: u32 = 1_280;
@@ -33,7 +31,6 @@ pub(crate) fn punt_limit(document: &Document) -> PuntLimit {
     }
 }
 
-/// Returns the VLANs with a router, with its address there.
 pub(crate) fn routed_vlans(
     document: &Document,
     vlans: &[VlanSettings],
@@ -79,14 +76,13 @@ pub(crate) fn routed_vlans(
     routed
 }
 
-/// Returns the router's address in a VLAN. It is specific to this switch, and the same after a restart.
+/// Returns the router's address in a VLAN, derived from the switch's name.
 fn address(digest: u64, vid: u16) -> MacAddr {
     let [_, _, a, b, c, _, _, _] = digest.to_be_bytes();
     let [high, low] = vid.to_be_bytes();
     MacAddr([2, a, b, c, high, low])
 }
 
-/// Returns the router, if there is one.
 pub(crate) fn router(
     document: &Document,
     drafts: &[Draft<'_>],
@@ -175,7 +171,7 @@ fn spread(document: &Document, problems: &mut Problems) -> Spread {
     }
 }
 
-/// Reports keys for VLANs, stations and floods at a routed port itself, where they have no effect.
+/// Reports keys about bridging at a routed port.
 fn bridges_nothing(draft: &Draft<'_>, switch: &SwitchSettings, problems: &mut Problems) {
     let keys = &draft.port.own;
     // Frames that are routed into a VLAN are flooded there until the station's port is learned.
@@ -201,8 +197,7 @@ fn bridges_nothing(draft: &Draft<'_>, switch: &SwitchSettings, problems: &mut Pr
     }
 }
 
-/// Warns about interfaces without IPv6, each with the port that determines its MTU. There is one warning for each
-/// place in the file.
+/// Warns about MTUs below IPv6's minimum, once for each place in the file.
 fn without_ipv6(interfaces: &[(String, &Draft<'_>)], problems: &mut Problems) {
     let mut said: Vec<(&Spanned<u32>, Vec<&str>)> = Vec::new();
     for (name, draft) in interfaces.iter().filter(|(_, draft)| draft.line.mtu() < IPV6_MTU) {
@@ -225,14 +220,12 @@ fn without_ipv6(interfaces: &[(String, &Draft<'_>)], problems: &mut Problems) {
     }
 }
 
-/// Warns about `[router]` without interfaces.
 fn of_nothing(place: Span) -> Problem {
     Problem::warning("[router] is given, and nothing is routed")
         .at(Span::new(place.start, place.end.min(place.start + "[router]".len())), "of no use")
         .help("write routed = true at a [[port]] or router = true at a [[vlan]], or leave [router] out")
 }
 
-/// Reports a name that Linux refuses for an interface.
 fn nameable(name: &str, place: Span, problems: &mut Problems) {
     let is_fine = (1..=NAME_LEN_MAX).contains(&name.len())
         && ![".", ".."].contains(&name)

@@ -61,7 +61,7 @@ pub(crate) fn memory(
     Memory::Shared(shared)
 }
 
-/// Returns the common limit of queues of classes that are lossy at every port.
+/// Returns the common limit of queues of classes that are lossy everywhere.
 pub(crate) fn lossy_pool(
     document: &Document,
     drafts: &[Draft<'_>],
@@ -130,8 +130,8 @@ fn dedicated(keys: &MemoryKeys, problems: &mut Problems) {
     }
 }
 
-/// Warns about lossy classes without room for one frame. Such a class has its reserve, and at most `alpha` times the
-/// free part of the pool.
+/// Warns about lossy classes without room for a frame. A class has its reserve, and `alpha` times the free part of
+/// the pool.
 fn room_for_a_frame(
     shared: &SharedMemory,
     drafts: &[Draft<'_>],
@@ -173,7 +173,7 @@ fn room_for_a_frame(
     }
 }
 
-/// Reports reserves below one frame if headroom is part of the pool. Then an empty queue is sure of its reserve only.
+/// Checks reserves if headroom is part of the pool: an empty queue is sure of its reserve only.
 fn reserves_hold_a_frame(
     shared: &SharedMemory,
     drafts: &[Draft<'_>],
@@ -203,7 +203,6 @@ fn reserves_hold_a_frame(
     }
 }
 
-/// Warns about settings under which lossless frames may find no room.
 fn what_may_be_lost(
     document: &Document,
     shared: &SharedMemory,

@@ -121,11 +121,10 @@ impl fmt::Display for HttpAt {
     }
 }
 
-/// Maximum length of the path in the kernel's address of a Unix socket.
+/// Maximum length of the path of a Unix socket.
 const SOCKET_LEN_MAX: usize = 107;
 
 impl FromStr for HttpAt {
-    /// The allowed values.
     type Err = String;
 
     fn from_str(text: &str) -> Result<HttpAt, String> {
@@ -190,12 +189,12 @@ impl Chunks {
         Chunks { receive: ReceiveChunks::Small, multi_buffer: true, ..self }
     }
 
-    /// Returns the maximum bytes of a frame in a chunk: the kernel takes 256.
+    /// Returns the maximum bytes of a frame: the kernel takes 256.
     const fn room(self) -> u32 {
         self.bytes - 256
     }
 
-    /// Returns the maximum bytes of a frame in a receive chunk.
+    /// Returns the bytes of a frame in a receive chunk.
     pub(crate) const fn receive_room(self) -> u32 {
         match self.receive {
             ReceiveChunks::Whole => self.room(),
@@ -203,7 +202,7 @@ impl Chunks {
         }
     }
 
-    /// Returns the bytes of packet memory of a receive chunk.
+    /// Returns the packet memory of a receive chunk.
     pub(crate) const fn receive_bytes(self) -> u32 {
         match self.receive {
             ReceiveChunks::Whole => self.bytes,
@@ -236,7 +235,6 @@ impl PortShell {
         self.device.is_empty()
     }
 
-    /// Returns this place without its port.
     pub(crate) fn vacated(&self) -> PortShell {
         PortShell { device: String::new(), stall_chunks: 0, transmit_chunks: 0, ..self.clone() }
     }
@@ -323,8 +321,7 @@ pub enum Poll {
 }
 
 impl Workers {
-    /// Returns whether both assignments leave all ports that satisfy `stays` with their workers. `count` is the
-    /// number of running workers.
+    /// Returns true if ports that satisfy `stays` keep their workers. `count` is the number of running workers.
     pub(crate) fn are_alike(&self, count: usize, other: &Workers, stays: impl Fn(&PortId) -> bool) -> bool {
         let (old, new) = match (self, other) {
             (Workers::List(old), Workers::List(new)) => (old, new),

@@ -4,8 +4,7 @@ use crate::document::Document;
 use crate::reader::problem::Problem;
 use crate::{Config, Machine, remedies};
 
-/// Returns an error if the memory of `machine` does not suffice, or a warning if the switch takes more than half of
-/// it.
+/// Returns an error if memory is missing, or a warning if the switch takes more than half.
 pub(crate) fn of(config: &Config, machine: &Machine, document: Option<&Document>) -> Option<Problem> {
     let available = machine.memory?; // a simulated switch needs no plan
     let needed = config.plan(machine).needed();

@@ -25,22 +25,21 @@ use crate::hardware::Hardware;
 use crate::keys::{PeerResponse, PortKeys};
 use crate::shell::{Chunks, Rings};
 
-/// FCS, preamble and gap, without the FCS that `smallest_frame` includes.
+/// Bytes on the line beyond `smallest_frame`: preamble and gap.
 const LINE_GAP: u64 = (LINE_OVERHEAD - xoff_wire::units::FCS) as u64;
-/// A frame of 64 bytes, FCS included: the size to assume for a class without a frame limit.
+/// Minimum frame with FCS: the size to assume for a class without a frame limit.
 pub(crate) const FRAME_MIN: u64 = 64;
 
 /// Minimum entries of a fill or RX ring, and of a TX or completion ring.
 const RX_RING_LEAST: u32 = 2_048;
 const TX_RING_LEAST: u32 = 512;
-/// Maximum entries of a ring. 16 M descriptors are far more than kernels were observed to take.
+/// Maximum entries of a ring, far beyond the limits of kernels.
 pub(crate) const RING_MOST: u32 = 1 << 20;
 /// Substitute for a missing or invalid speed.
 const NO_SPEED: BitRate = BitRate::from_gbps(1);
 /// Entries of a TX ring for control frames.
 const TX_CONTROL: u64 = 64;
 
-/// Properties of a port's line that determine sizes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Line {
     pub(crate) speed: BitRate,
@@ -55,8 +54,7 @@ pub(crate) struct Line {
 }
 
 impl Line {
-    /// Reads the properties of a line. A missing speed, which is reported elsewhere, is replaced to find further
-    /// problems.
+    /// Reads a line. A missing speed is replaced, to find further problems.
     pub(crate) fn of(keys: &PortKeys, stall_budget: Nanos, hardware: Hardware) -> Line {
         let speed = keys.speed.as_ref().map_or(NO_SPEED, |speed| speed.value);
         let mtu_frame = keys.mtu.as_ref().map_or(defaults::MTU, |mtu| mtu.value) + ETHERNET_HEADER;
@@ -80,7 +78,6 @@ impl Line {
         }
     }
 
-    /// Returns the maximum payload of a frame in bytes.
     pub(crate) fn mtu(&self) -> u32 {
         self.mtu_frame - ETHERNET_HEADER
     }
@@ -114,7 +111,7 @@ impl Line {
         }
     }
 
-    /// Returns the bytes of the line from the permission to resume until the peer's first frame arrives.
+    /// Returns the bytes of the line from XON to the peer's first frame.
     pub(crate) fn until_peer_goes_on(&self) -> Bytes {
         let away = match self.peer {
             PeerResponse::Software => defaults::away(self.stall_budget),
@@ -123,8 +120,7 @@ impl Line {
         self.speed.bytes_in(away.clamp(defaults::TURN, defaults::GAP_MAX).after(self.cable).after(self.cable))
     }
 
-    /// Returns the default of XON without XOFF: see [`defaults::xon`]. Ideal hardware resumes at the bytes that its
-    /// peer may send until it stops.
+    /// Returns the default of XON: see [`defaults::xon`]. Ideal hardware resumes at its headroom.
     pub(crate) fn xon(&self) -> Bytes {
         match self.hardware {
             Hardware::Software => defaults::xon(self.until_peer_goes_on(), self.commit, self.longest()),
@@ -148,27 +144,25 @@ impl Line {
         })
     }
 
-    /// Returns the peer's committed bytes and burst. A software peer is assumed to have the settings of this switch.
+    /// Returns the burst of a software peer, assumed to be configured like this switch.
     fn peer_backlog(&self) -> Bytes {
         self.commit.saturating_add(self.burst)
     }
 
-    /// Returns the frames of `smallest_frame` bytes on average that may arrive before the worker polls the port after
-    /// a stall.
+    /// Returns the frames that may arrive in a stall, of `smallest_frame` bytes on average.
     pub(crate) fn stall_frames(&self, smallest_frame: u32) -> u64 {
         let bytes = self.speed.bytes_in(self.stall_budget.after(defaults::TURN)).saturating_add(self.burst);
         bytes.0.div_ceil(u64::from(smallest_frame) + LINE_GAP).max(u64::from(RX_RING_LEAST / 2))
     }
 
-    /// Returns the small receive chunks that these frames fill. Each has [`Chunks::SMALL`] bytes of a frame, except
-    /// for the last one of each frame.
+    /// Returns the small receive chunks for a stall. Each is full, except for the last one of each frame.
     pub(crate) fn stall_small_chunks(&self, smallest_frame: u32) -> u64 {
         let bytes = self.speed.bytes_in(self.stall_budget.after(defaults::TURN)).saturating_add(self.burst);
         self.stall_frames(smallest_frame) + bytes.0.div_ceil(Chunks::SMALL.into())
     }
 
-    /// Returns the maximum frames in the driver: `commit` in frames of `smallest_frame` on average, but at least a
-    /// batch, and control frames.
+    /// Returns the maximum frames in the driver: `commit` in frames of `smallest_frame`, at least a batch, and
+    /// control frames.
     pub(crate) fn transmit_frames(&self, smallest_frame: u32) -> u32 {
         let committed = self.commit.0.div_ceil(u64::from(smallest_frame) + LINE_GAP);
         let frames = committed.max(u64::from(BATCH)) + TX_CONTROL;

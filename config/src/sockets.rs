@@ -119,7 +119,7 @@ fn port_shell(
     }
 }
 
-/// Returns a setting that requires a single worker, if there is one.
+/// Returns a setting that requires a single worker.
 fn for_one_worker(document: &Document) -> Option<String> {
     let keys = &document.switch;
     if value(document.memory.model.as_ref(), MemoryModel::Dedicated) == MemoryModel::Shared {
@@ -189,7 +189,7 @@ fn workers(document: &Document, drafts: &[Draft<'_>], problems: &mut Problems) -
     }
 }
 
-/// Warns about two spinning threads on one core, which starve each other for whole scheduler slices.
+/// Warns about two spinning threads on one core, which starve each other.
 fn crowded(workers: &[Worker], span: Span, document: &Document, problems: &mut Problems) {
     let cores: Vec<u16> = workers.iter().filter_map(|worker| worker.core).collect();
     let shared = cores.iter().enumerate().find(|(at, core)| cores[..*at].contains(core));

@@ -39,7 +39,6 @@ impl Config {
         self.shell.ports[index].is_vacant() && self.switch.ports[index].name.is_empty()
     }
 
-    /// Returns the port that takes most memory.
     pub(crate) fn largest_port(&self) -> Option<usize> {
         let taken = (0..self.shell.ports.len()).filter(|&index| !self.is_spare(index));
         let size = |index: &usize| {
@@ -49,8 +48,7 @@ impl Config {
         taken.max_by_key(size)
     }
 
-    /// Returns the need of spare places in the share of a worker that owns `ports`. Every place has its control
-    /// frames already.
+    /// Returns the need of a worker's spare places, without control frames, which every place has.
     pub(crate) fn spare_share(&self, ports: &[PortId], queues: &[Option<u32>]) -> Held {
         let taken = || (0..self.shell.ports.len()).filter(|&index| !self.is_spare(index));
         let own = ports.iter().filter(|port| self.is_spare(port.index())).count() as u64;
@@ -60,7 +58,6 @@ impl Config {
     }
 }
 
-/// Reports that ports and spare places exceed the maximum.
 pub(crate) fn too_many(ports: usize, spare: u8) -> Option<Problem> {
     let most = PORTS_MAX.saturating_sub(ports);
     (usize::from(spare) > most).then(|| {

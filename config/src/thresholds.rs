@@ -21,7 +21,6 @@ use crate::reader::value;
 use crate::sizing::FRAME_MIN;
 use crate::{defaults, ecn, pipeline, watchdog};
 
-/// Returns the classes of every port, in the order of `drafts`.
 pub(crate) fn classes(
     document: &Document,
     drafts: &[Draft<'_>],
@@ -53,13 +52,13 @@ pub(crate) fn classes(
     ports
 }
 
-/// Returns the bytes that all classes would hold beyond headroom if memory were unlimited.
+/// Returns the bytes that all classes would hold beyond headroom in unlimited memory.
 pub(crate) fn wanted(ports: &[PortSettings]) -> Bytes {
     let of_class = |class: &ClassSettings| if class.lossless { class.xoff } else { class.egress_max };
     ports.iter().flat_map(|port| &port.classes).map(of_class).fold(Bytes::ZERO, Bytes::saturating_add)
 }
 
-/// Returns a class of a port as if it were lossy everywhere else.
+/// Returns the settings of a class if it is lossy everywhere else.
 fn alone(document: &Document, draft: &Draft<'_>, class: Class) -> ClassSettings {
     let smallest_frame = value(document.switch.smallest_frame.as_ref(), document.hardware.smallest_frame());
     let when_full: WhenFull = value(document.switch.when_full.as_ref(), WhenFull::default());
@@ -114,7 +113,7 @@ fn alone(document: &Document, draft: &Draft<'_>, class: Class) -> ClassSettings 
     }
 }
 
-/// Returns XOFF and XON. If the file gives only one, it determines the other.
+/// Returns XOFF and XON. One of them determines the other.
 fn watermarks(draft: &Draft<'_>, keys: &ClassKeys) -> (Bytes, Bytes) {
     let (xoff, xon) = (keys.xoff.as_ref().map(|key| key.value), keys.xon.as_ref().map(|key| key.value));
     let default = draft.line.xon();
@@ -126,7 +125,7 @@ fn watermarks(draft: &Draft<'_>, keys: &ClassKeys) -> (Bytes, Bytes) {
     }
 }
 
-/// Returns XON and XOFF of the egress queue. If the file gives only one, it determines the other.
+/// Returns XON and XOFF of the egress queue. One of them determines the other.
 fn egress_watermarks(draft: &Draft<'_>, keys: &ClassKeys, scale: Scale) -> (Bytes, Bytes) {
     let speed = (scale == Scale::Speed).then_some(draft.line.speed);
     let (xon, xoff) = defaults::egress_watermarks(draft.line.commit, speed);
@@ -140,7 +139,7 @@ fn egress_watermarks(draft: &Draft<'_>, keys: &ClassKeys, scale: Scale) -> (Byte
     }
 }
 
-/// Bounds `class`, which is lossless on some port, at ingress.
+/// Bounds a protected class at ingress.
 fn bound_at_ingress(class: Class, drafts: &[Draft<'_>], ports: &mut [[ClassSettings; CLASSES]]) {
     let index = class.index();
     for (draft, settings) in drafts.iter().zip(ports) {
@@ -201,7 +200,6 @@ fn mixed(class: Class, drafts: &[Draft<'_>], problems: &mut Problems) {
     }
 }
 
-/// Reports contradictions in one class of one port.
 fn check(
     draft: &Draft<'_>,
     class: Class,
@@ -317,7 +315,7 @@ fn check_lossless(
     }
 }
 
-/// Notes thresholds that lose nothing, but keep the line blocked.
+/// Notes thresholds that lose nothing, but block the line.
 fn too_low(
     draft: &Draft<'_>,
     keys: &ClassKeys,

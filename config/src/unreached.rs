@@ -7,7 +7,7 @@ use crate::document::Document;
 use crate::draft::Draft;
 use crate::reader::problem::{Problem, Problems};
 
-/// Warns about policies that act on the length of egress queues if these are full before they are congested.
+/// Warns about policies with egress thresholds if queues are full before.
 pub(crate) fn check(
     document: &Document,
     drafts: &[Draft<'_>],

@@ -21,7 +21,7 @@ pub struct Uses {
     pub addresses: Vec<IpAddr>,
 }
 
-/// Returns the problem and its label if `port` would take `device` from the machine.
+/// Returns the problem, and its label, of a device that the machine uses.
 pub(crate) fn lost(port: &str, device: &str, uses: &Uses) -> Option<(Problem, String)> {
     let Uses { loopback, master, default_route, addresses } = uses;
     let alone = "the machine's own stack neither receives nor sends on a port";

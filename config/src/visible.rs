@@ -12,7 +12,7 @@ pub fn visible(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// Converts a place in `text` to the place in [`visible`] text, both in bytes.
+/// Converts a place in `text` to one in [`visible`] text, in bytes.
 pub(crate) fn visible_at(text: &str, at: usize) -> usize {
     let wider = |c: char| sign(c).map_or(c.len_utf8(), char::len_utf8);
     text[..at].chars().map(wider).sum()

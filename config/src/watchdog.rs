@@ -20,7 +20,7 @@ pub(crate) fn settings(keys: &ClassKeys) -> Option<WatchdogSettings> {
     })
 }
 
-/// Warns about settings without effect, and about times that mistake an ordinary pause for a storm.
+/// Warns about settings without effect, and about times shorter than an ordinary pause.
 pub(crate) fn check(draft: &Draft<'_>, class: Class, problems: &mut Problems) {
     let keys = &draft.port.classes[class.index()];
     let whose = format!("class {class} of port {}", draft.name);
@@ -72,7 +72,7 @@ fn obeyed(draft: &Draft<'_>) -> ClassSet {
     }
 }
 
-/// Formats a time in milliseconds, rounded up so that the text is a valid setting.
+/// Formats milliseconds, rounded up so that the text is a valid setting.
 fn in_millis(time: Nanos) -> String {
     format!("{}ms", time.0 / 1_000_000 + 1)
 }

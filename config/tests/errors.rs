@@ -4,7 +4,6 @@
 use miette::{GraphicalReportHandler, GraphicalTheme};
 use xoff_config::{Config, ConfigError, Machine, Problem};
 
-/// Two valid ports, for the end of a test's text.
 const PORTS: &str = r#"
 [[port]]
 name = "a"
@@ -28,7 +27,6 @@ fn errors(text: &str) -> Vec<Problem> {
     }
 }
 
-/// Returns the only error: its place, message and help.
 fn only(text: &str) -> ((usize, usize), String, String) {
     let found = errors(text);
     assert_eq!(found.len(), 1, "{text}: {found:?}");

@@ -5,7 +5,6 @@ use xoff_config::{Config, ConfigError, Machine};
 use xoff_flow_control::settings::{Member, Spread, Turns};
 use xoff_wire::units::{Bytes, PortId};
 
-/// Returns `text` and the ports a to d, each with its own `keys`.
 fn with_ports(text: &str, keys: [&str; 4]) -> String {
     let port = |(name, keys): (&str, &str)| {
         format!("[[port]]\nname = \"{name}\"\ndevice = \"{name}\"\nspeed = \"1G\"\n{keys}")
@@ -23,7 +22,6 @@ fn fine(text: &str) -> Config {
     read(&text).unwrap_or_else(|error| panic!("{error:?}\n{text}"))
 }
 
-/// Checks the only problem: its place, and words of its message and help.
 #[track_caller]
 fn wrong(text: &str, place: (usize, usize), words: &[&str]) {
     let Err(ConfigError::Invalid(invalid)) = read(text) else { panic!("nothing is wrong") };

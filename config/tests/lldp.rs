@@ -4,7 +4,6 @@
 use xoff_config::{Config, ConfigError, Machine};
 use xoff_flow_control::settings::{AutoPeer, Dcbx, Lldp, PortSettings};
 
-/// Reads a switch of one port with these keys.
 fn read(keys: &str) -> Result<Config, ConfigError> {
     let port = format!("[[port]]\nname = \"a\"\ndevice = \"x\"\nspeed = \"1G\"\n{keys}");
     Config::from_toml("test.toml", &port, Machine::default())

@@ -8,7 +8,6 @@ use xoff_config::{Config, ConfigError, Device, Machine, Rings, Uses};
 use xoff_flow_control::settings::ClassSettings;
 use xoff_wire::units::{Bytes, PortId};
 
-/// Two valid ports, for the end of a test's text.
 const PORTS: &str = r#"
 [[port]]
 name = "a"
@@ -72,7 +71,7 @@ fn memory_has_to_fit_the_machine_to_the_byte() {
     assert_eq!((doubts(needed.0 * 2 - 1), doubts(needed.0 * 2)), (1, 0));
 }
 
-/// The pool is as large as the budget allows, to the byte; an error names the smallest sufficient budget.
+/// The pool is as large as the budget allows; an error names the smallest sufficient budget.
 #[test]
 fn budget_is_shared_out_to_the_byte() {
     let with = |budget: u64| read(&format!("[memory]\nbudget = {budget}\n{PORTS}"));
@@ -232,7 +231,7 @@ fn ok(text: &str) -> Config {
     read(text).unwrap_or_else(|error| panic!("{error:?}\n{text}"))
 }
 
-/// Returns `before`, then ports a and b at 1 Gb/s, then `after` (which belongs to b).
+/// Returns `before`, two ports at 1 Gb/s, and `after`, which belongs to b.
 fn two_ports(before: &str, after: &str) -> Config {
     let port = |name: &str| format!("[[port]]\nname = \"{name}\"\ndevice = \"{name}\"\nspeed = \"1G\"\n");
     ok(&format!("{before}{}{}{after}", port("a"), port("b")))
@@ -242,7 +241,6 @@ fn class(config: &Config, index: usize, class: usize) -> &ClassSettings {
     &config.switch.ports[index].classes[class]
 }
 
-/// Returns the bytes of one consumer.
 fn bytes_of(plan: &Plan, what: &str) -> u64 {
     plan.consumers.iter().find(|consumer| consumer.what == what).map_or(0, |consumer| consumer.bytes.0)
 }

@@ -10,7 +10,7 @@ use xoff_wire::units::{Bytes, Class, Nanos};
 
 const PORTS: &str = "[[port]]\nname = \"a\"\ndevice = \"x\"\nspeed = \"1G\"\n[[port]]\nname = \"b\"\ndevice = \"y\"\nspeed = \"1G\"\n";
 
-/// A policy with one parameter of each kind. It needs one worker if `alone` is set, and refuses class 6.
+/// A policy with one parameter of each kind. `alone`: it needs one worker. It refuses class 6.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Picky {
     part: Option<f64>,
@@ -52,7 +52,6 @@ impl PolicyFactory for Picky {
     }
 }
 
-/// Reads a file in a program with that policy. Returns the result, and the parameters that the policy read.
 fn read(text: &str) -> (Result<Config, ConfigError>, Option<Picky>) {
     let seen = Arc::new(Mutex::new(None));
     let own = OwnPolicy::new("picky", {

@@ -3,7 +3,6 @@
 
 use xoff_config::{Config, ConfigError, Machine, Problem};
 
-/// Returns a routed port and a bridged one, each with more keys.
 fn mixed(routed: &str, bridged: &str) -> String {
     let port = |name: &str, device: &str, more: &str| {
         format!("[[port]]\nname = \"{name}\"\ndevice = \"{device}\"\nspeed = \"1G\"\n{more}\n")
@@ -18,7 +17,6 @@ fn read(text: &str) -> Result<Config, Vec<Problem>> {
     })
 }
 
-/// Returns the only error: its place, message and help.
 #[track_caller]
 fn only(text: &str) -> ((usize, usize), String, String) {
     let errors = read(text).map(|_| ()).unwrap_err();
@@ -26,7 +24,6 @@ fn only(text: &str) -> ((usize, usize), String, String) {
     (position.unwrap(), message.clone(), help.clone().unwrap_or_default())
 }
 
-/// Returns the warnings about a router, each with its place.
 fn warnings(text: &str) -> Vec<((usize, usize), String)> {
     let warnings = read(text).unwrap().warnings;
     let routed = warnings.into_iter().filter(|it| it.message.contains("rout"));
@@ -103,7 +100,7 @@ fn what_is_about_bridging_is_refused_at_a_routed_port_and_passes_in_the_defaults
     }
 }
 
-/// Frames that are routed into a VLAN are flooded there until the station's port is learned.
+/// Routed frames flood a VLAN until the station's port is learned.
 #[test]
 fn a_routed_port_limits_storms_only_where_a_vlan_has_a_router() {
     let text = mixed("storm_limit = { unknown = \"10M\" }", "");

@@ -24,11 +24,10 @@ pub(crate) const NONE: u32 = u32::MAX;
 #[derive(Debug)]
 pub(crate) struct Cells {
     base: NonNull<u8>,
-    /// The next cell of each cell's chain.
+    /// Next cell of each cell's chain.
     links: Box<[AtomicU32]>,
-    /// Number of frames that share each chain, less one, indexed by its first cell.
+    /// Frames that share each chain, less one, by its first cell.
     sharers: Box<[AtomicU8]>,
-    /// The memory at `base`.
     _memory: Mapping,
 }
 
@@ -40,7 +39,6 @@ unsafe impl Send for Cells {}
 unsafe impl Sync for Cells {}
 
 impl Cells {
-    /// Maps memory for `count` cells.
     pub(crate) fn new(count: u32) -> io::Result<Cells> {
         let bytes = count.max(1) as usize * CELL as usize;
         let memory = Mapping::resident(bytes)?;
@@ -50,7 +48,7 @@ impl Cells {
         Ok(Cells { base, links, sharers, _memory: memory })
     }
 
-    /// Returns the cell that follows `cell` in its chain, or [`NONE`].
+    /// Returns the cell after `cell` in its chain, or [`NONE`].
     #[inline]
     pub(crate) fn next(&self, cell: u32) -> u32 {
         self.links[cell as usize].load(Relaxed)
@@ -61,14 +59,13 @@ impl Cells {
         self.links[cell as usize].store(next, Relaxed);
     }
 
-    /// Adds a frame to the sharers of the chain.
     pub(crate) fn share(&self, first: u32) {
         let sharers = &self.sharers[first as usize];
         let more = sharers.load(Relaxed).checked_add(1).expect("a flood has fewer copies than ports");
         sharers.store(more, Relaxed);
     }
 
-    /// Removes a frame from the sharers of the chain. Returns true if it was the last: the chain is free.
+    /// Removes a sharer of the chain. Returns true if it was the last: the chain is free.
     #[inline]
     pub(crate) fn unshare(&self, first: u32) -> bool {
         let sharers = &self.sharers[first as usize];
@@ -106,7 +103,6 @@ impl Cells {
         unsafe { std::slice::from_raw_parts_mut(self.start(cell, len), len as usize) }
     }
 
-    /// Prefetches the first bytes of a cell.
     #[inline]
     pub(crate) fn prefetch(&self, cell: u32) {
         let start: *const [u8; 0] = self.start(cell, 0).cast();

@@ -6,7 +6,6 @@ use xoff_dataplane::frame::CELL;
 
 use crate::cells::{Cells, NONE};
 
-/// Free cells of one worker, in a chain.
 #[derive(Debug)]
 pub(crate) struct FreeCells {
     first: u32,
@@ -22,7 +21,7 @@ impl FreeCells {
         free
     }
 
-    /// Returns the number of free cells that data frames may take.
+    /// Returns the free cells for data frames.
     #[inline]
     pub(crate) fn for_data(&self) -> u32 {
         self.count.saturating_sub(self.control)
@@ -38,7 +37,6 @@ impl FreeCells {
         cell
     }
 
-    /// Frees a whole chain.
     #[inline]
     pub(crate) fn give(&mut self, cells: &Cells, first: u32) {
         let mut last = first;
@@ -64,7 +62,6 @@ pub(crate) struct Chain {
 }
 
 impl Chain {
-    /// A chain without cells.
     pub(crate) const EMPTY: Chain = Chain { first: NONE, last: NONE, len: 0 };
 }
 
@@ -79,7 +76,6 @@ fn grow(cells: &Cells, free: &mut FreeCells, chain: &mut Chain) -> u32 {
     cell
 }
 
-/// Appends bytes to the chain.
 #[inline]
 pub(crate) fn append(cells: &Cells, free: &mut FreeCells, chain: &mut Chain, mut bytes: &[u8]) {
     while !bytes.is_empty() {
@@ -96,7 +92,7 @@ pub(crate) fn append(cells: &Cells, free: &mut FreeCells, chain: &mut Chain, mut
     }
 }
 
-/// Returns the cells of a frame of `len` bytes, with the number of bytes in each.
+/// Returns the cells of a frame, with the number of bytes in each.
 #[inline]
 pub(crate) fn chain_bytes(cells: &Cells, first: u32, len: u32) -> impl Iterator<Item = (u32, u32)> {
     let (mut next, mut left) = (first, len);

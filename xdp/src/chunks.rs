@@ -72,21 +72,19 @@ impl Chunks {
     }
 }
 
-/// Part of a frame in a transmit chunk.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Piece {
-    /// Slot of the frame.
     slot: u32,
-    /// Chunk of the frame's next piece, or [`NONE`] for the last piece.
+    /// Chunk of the next piece, or [`NONE`].
     next: u32,
-    /// Offset of the bytes in the chunk, and their number.
+    /// Offset and number of the bytes in the chunk.
     offset: u32,
     len: u32,
-    /// First of the cells that the frame also has, and its length there. [`NONE`]: no cells. Used in the first piece
-    /// only: after sending the frame is in these cells again.
+    /// First cell and length of the frame's copy in cells, or [`NONE`]. Set in the first piece only. After sending
+    /// the frame is in these cells.
     kept: u32,
     kept_len: u32,
-    /// Whether the kernel has the piece.
+    /// True while the kernel has the piece.
     is_out: bool,
 }
 
@@ -101,19 +99,17 @@ pub(crate) struct PacketMemory {
     chunks: Chunks,
     /// Slot of the received frame in each receive chunk, or [`NONE`].
     received: Box<[u32]>,
-    /// Receive chunks that are neither with the kernel nor hold a frame.
+    /// Receive chunks without a frame, and not with the kernel.
     free_receive: Vec<u32>,
-    /// Chunks of the last received frames, with the oldest at index `oldest`.
+    /// Chunks of the last received frames, oldest at `oldest`.
     window: Box<[u32]>,
     oldest: usize,
-    /// Pieces of all transmit chunks, in order.
     pieces: Box<[Piece]>,
     free_transmit: Vec<u32>,
 }
 
 impl PacketMemory {
-    /// Maps memory for `receive` chunks to receive into, `window` more for frames that stay in theirs, and `transmit`
-    /// chunks to send from.
+    /// Maps memory: `receive` chunks to receive into, `window` more for frames that stay, and `transmit` chunks.
     pub(crate) fn new(
         chunk_bytes: u32,
         size: ReceiveChunks,
@@ -138,7 +134,6 @@ impl PacketMemory {
         })
     }
 
-    /// Returns the whole memory, for registration with the kernel.
     pub(crate) fn mapping(&self) -> &Mapping {
         &self.chunks.memory
     }
@@ -147,19 +142,17 @@ impl PacketMemory {
         self.chunks.layout
     }
 
-    /// Returns the maximum bytes of a frame in one transmit chunk.
     #[inline]
     fn room(&self) -> u32 {
         self.chunks.layout.transmit_room()
     }
 
-    /// Returns the number of transmit chunks of a frame of `len` bytes.
+    /// Returns the transmit chunks that a frame of `len` bytes takes.
     #[inline]
     pub(crate) fn pieces_of(&self, len: u32) -> u32 {
         if len <= self.room() { 1 } else { len.div_ceil(self.room()) }
     }
 
-    /// Returns the number of free transmit chunks.
     #[inline]
     #[allow(clippy::cast_possible_truncation)] // there are fewer than 2^32 chunks
     pub(crate) fn free_transmit(&self) -> u32 {
@@ -171,20 +164,18 @@ impl PacketMemory {
         u32::try_from(self.free_receive.len()).expect("a small memory")
     }
 
-    /// Takes a chunk to receive into.
     #[inline]
     pub(crate) fn take_receive(&mut self) -> Option<u32> {
         self.free_receive.pop()
     }
 
-    /// Frees a receive chunk. A frame in it must have been moved or freed before.
+    /// Frees a receive chunk, whose frame was moved or freed before.
     #[inline]
     pub(crate) fn free_received(&mut self, chunk: u32) {
         self.received[chunk as usize] = NONE;
         self.free_receive.push(chunk);
     }
 
-    /// Prefetches the first bytes of a received frame.
     #[inline]
     pub(crate) fn prefetch(&self, chunk: u32) {
         let start: *const [u8; 0] = self.chunks.start(chunk, self.chunks.layout.receive_offset(), 0).cast();
@@ -192,7 +183,7 @@ impl PacketMemory {
         prefetch(unsafe { &*start });
     }
 
-    /// Returns the slot of the frame that leaves the window when the next one is received.
+    /// Returns the slot of the frame that leaves the window next.
     #[inline]
     pub(crate) fn leaves_window(&self) -> Option<u32> {
         let chunk = self.window[self.oldest];
@@ -200,8 +191,7 @@ impl PacketMemory {
         (slot != NONE).then_some(slot)
     }
 
-    /// Adds the frame in `chunk` to the window. The caller has moved the frame that [leaves the
-    /// window](Self::leaves_window).
+    /// Adds the frame in `chunk` to the window. The caller has moved the frame that [leaves](Self::leaves_window).
     #[inline]
     pub(crate) fn enters_window(&mut self, chunk: u32, slot: u32) {
         debug_assert_eq!(self.leaves_window(), None, "the oldest frame was moved to cells");
@@ -213,19 +203,16 @@ impl PacketMemory {
         }
     }
 
-    /// Returns the slots of all received frames that are in chunks.
     pub(crate) fn residents(&self) -> impl Iterator<Item = u32> {
         self.received.iter().copied().filter(|&slot| slot != NONE)
     }
 
-    /// Returns the bytes of the received frame in a chunk.
     #[inline]
     pub(crate) fn received(&self, chunk: u32, len: u32) -> &[u8] {
         // SAFETY: the kernel has given the chunk back with a frame, and gets it again only after the frame is gone.
         unsafe { self.chunks.bytes(chunk, self.chunks.layout.receive_offset(), len) }
     }
 
-    /// Returns the bytes of the received frame in a chunk, writable.
     #[inline]
     pub(crate) fn received_mut(&mut self, chunk: u32, len: u32) -> &mut [u8] {
         // SAFETY: the kernel does not have the chunk while it holds a frame.
@@ -249,8 +236,7 @@ impl PacketMemory {
         &mut self.pieces[(chunk - first) as usize]
     }
 
-    /// Takes transmit chunks for a frame of `len` bytes in `slot`, and returns the first. Returns `None` if too few
-    /// are free.
+    /// Takes transmit chunks for a frame, and returns the first. Returns `None` if too few are free.
     #[inline]
     pub(crate) fn take_transmit(&mut self, slot: u32, len: u32) -> Option<u32> {
         let count = self.pieces_of(len);
@@ -269,20 +255,19 @@ impl PacketMemory {
         Some(first)
     }
 
-    /// Records the cells that a frame in transmit chunks still has, and its length there.
+    /// Records the cells of a frame in transmit chunks, and its length there.
     #[inline]
     pub(crate) fn keep(&mut self, first: u32, cell: u32, len: u32) {
         let piece = self.piece_mut(first);
         (piece.kept, piece.kept_len) = (cell, len);
     }
 
-    /// Returns whether a frame in transmit chunks still has cells.
+    /// Returns true if a frame in transmit chunks has cells, too.
     pub(crate) fn keeps_cells(&self, first: u32) -> bool {
         self.piece(first).kept != NONE
     }
 
-    /// Frees the transmit chunks of the frame that begins with `first`. Returns the frame's cells and its length
-    /// there, or [`NONE`].
+    /// Frees the transmit chunks of a frame. Returns its first cell and its length there, or [`NONE`].
     #[inline]
     pub(crate) fn free_transmitted(&mut self, first: u32) -> (u32, u32) {
         let &Piece { kept, kept_len, .. } = self.piece(first);
@@ -295,7 +280,6 @@ impl PacketMemory {
         (kept, kept_len)
     }
 
-    /// Returns the bytes in the first chunk of a frame to be sent.
     #[inline]
     pub(crate) fn head(&self, first: u32) -> &[u8] {
         let &Piece { offset, len, .. } = self.piece(first);
@@ -303,7 +287,6 @@ impl PacketMemory {
         unsafe { self.chunks.bytes(first, offset, len) }
     }
 
-    /// Returns the bytes in the first chunk of a frame to be sent, writable.
     #[inline]
     pub(crate) fn head_mut(&mut self, first: u32) -> &mut [u8] {
         let &Piece { offset, len, is_out, .. } = self.piece(first);
@@ -312,7 +295,7 @@ impl PacketMemory {
         unsafe { self.chunks.bytes_mut(first, offset, len) }
     }
 
-    /// Moves the start of a frame to be sent by `by` bytes. Returns false if its first chunk lacks the room.
+    /// Moves the start of a frame by `by` bytes. Returns false without room in its first chunk.
     pub(crate) fn move_start(&mut self, first: u32, by: i32) -> bool {
         let piece = self.piece_mut(first);
         let moved = piece.offset.checked_add_signed(by).zip(piece.len.checked_add_signed(-by));
@@ -325,7 +308,6 @@ impl PacketMemory {
         }
     }
 
-    /// Copies a received frame to its transmit chunk.
     pub(crate) fn copy_received(&mut self, chunk: u32, first: u32) {
         let &Piece { offset, len, is_out, .. } = self.piece(first);
         assert!(chunk != first && !is_out);
@@ -336,7 +318,7 @@ impl PacketMemory {
         unsafe { std::ptr::copy_nonoverlapping(from, to, len as usize) };
     }
 
-    /// Calls `write` with the room for the bytes of a frame, chunk by chunk.
+    /// Calls `write` with the room of each chunk of a frame.
     #[inline]
     fn write(&mut self, first: u32, mut write: impl FnMut(&mut [u8])) {
         let mut chunk = first;
@@ -349,7 +331,7 @@ impl PacketMemory {
         }
     }
 
-    /// Copies byte slices to the transmit chunks of a frame.
+    /// Copies bytes to the transmit chunks of a frame.
     #[inline]
     pub(crate) fn fill<'a>(&mut self, first: u32, mut from: impl Iterator<Item = &'a [u8]>) {
         let mut piece: &[u8] = &[];
@@ -369,7 +351,7 @@ impl PacketMemory {
         });
     }
 
-    /// Gives all pieces of a frame to the kernel. Calls `send` with the descriptor of each.
+    /// Gives all pieces of a frame to the kernel by `send`.
     #[inline]
     pub(crate) fn give_out(&mut self, first: u32, mut send: impl FnMut(Descriptor)) {
         let mut chunk = first;
@@ -390,7 +372,6 @@ impl PacketMemory {
         (piece.is_out && piece.next == NONE).then_some(piece.slot)
     }
 
-    /// Returns the slots of frames that the kernel has not completed.
     pub(crate) fn out(&self) -> Vec<u32> {
         self.pieces
             .iter()
@@ -399,7 +380,7 @@ impl PacketMemory {
             .collect()
     }
 
-    /// Marks the pieces of a frame as no longer used by the kernel.
+    /// Marks the pieces of a frame as not with the kernel.
     pub(crate) fn took_back(&mut self, first: u32) {
         let mut chunk = first;
         while chunk != NONE {
@@ -409,7 +390,7 @@ impl PacketMemory {
         }
     }
 
-    /// Returns the bytes of a frame to be sent, piece by piece.
+    /// Returns the bytes of a frame, piece by piece.
     pub(crate) fn pieces(&self, first: u32) -> impl Iterator<Item = &[u8]> {
         let mut next = first;
         std::iter::from_fn(move || {

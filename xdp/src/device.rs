@@ -14,8 +14,8 @@ use crate::journal::{Journal, Left, Owner};
 use crate::netlink::{Link, Netlink, OwnAddresses};
 use crate::sys::{self, Ethtool};
 
-/// Major number of the handle of xoff's queueing discipline (`tc qdisc` shows it as `ff:`). The kernel assigns
-/// numbers from 0x8000 only.
+/// Major handle number of xoff's queueing discipline (`ff:` in `tc qdisc`). The kernel assigns numbers from 0x8000
+/// only.
 const OUR_QDISC: u16 = 0xff;
 
 /// Properties of an open port.
@@ -45,7 +45,7 @@ pub struct Facts {
     pub warnings: Vec<String>,
 }
 
-/// A claimed device, prepared or not. Dropping it restores its earlier settings.
+/// A claimed device. Dropping it restores its earlier settings.
 #[derive(Debug)]
 pub(crate) struct Device {
     name: String,
@@ -56,18 +56,16 @@ pub(crate) struct Device {
     queues: u32,
     tags_kept: bool,
     warnings: Vec<String>,
-    /// State of the link before its preparation.
     found: Link,
     netlink: Netlink,
     ethtool: Ethtool,
     _promiscuous: Option<OwnedFd>,
     undo: Undo,
     journal: Journal,
-    /// Dropped last, because another xoff may then claim the device.
+    /// Dropped last, because then another xoff may claim the device.
     claim: Claim,
 }
 
-/// Converts an error of a change to a device.
 fn refused(device: &str, doing: &'static str) -> impl Fn(io::Error) -> XdpError {
     let device = device.to_owned();
     move |source| match source.kind() {
@@ -78,24 +76,21 @@ fn refused(device: &str, doing: &'static str) -> impl Fn(io::Error) -> XdpError 
     }
 }
 
-/// Changes to a device, made or about to be made. Restoration skips settings that somebody else has changed since.
+/// Changes to a device, made or about to be made. Restoration skips settings that somebody has changed since.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Undo {
-    /// The device was down.
     down: bool,
-    /// The device had no queueing discipline.
     qdisc: bool,
-    /// The device had no clsact.
     clsact: bool,
     /// VLAN offloads that were on.
     flags: u32,
-    /// Earlier mode of the kernel's address generation.
+    /// Earlier mode of address generation.
     own_addresses: Option<OwnAddresses>,
 }
 
 impl Device {
-    /// Claims the device of that name, without changing it; see [`prepare`](Self::prepare). Refuses a device that
-    /// runs another program's XDP program.
+    /// Claims the device, without changing it; see [`prepare`](Self::prepare). Refuses a device that runs another
+    /// program's XDP program.
     pub(crate) fn take(name: &str) -> Result<Device, XdpError> {
         let refused = |doing| refused(name, doing);
         let netlink = Netlink::open().map_err(refused("talk to the kernel about"))?;
@@ -176,8 +171,8 @@ impl Device {
         done
     }
 
-    /// Restores changed settings that nobody has changed since. If a part fails, the page of the journal stays, and
-    /// the next start or `xoff nic --restore` tries again.
+    /// Restores settings that nobody has changed since. If a part fails, the page of the journal stays for the next
+    /// start or `xoff nic --restore`.
     fn put_back(&mut self) -> io::Result<()> {
         if self.undo != Undo::default()
             && let Some(now) = self.netlink.link_at(self.ifindex)?
@@ -197,7 +192,6 @@ impl Device {
         }
     }
 
-    /// Returns the number of receive queues of the device called `name`.
     pub(crate) fn rx_queues(name: &str) -> Result<u32, XdpError> {
         let refused = |source| XdpError::Device { doing: "look at", device: name.to_owned(), source };
         let netlink = Netlink::open().map_err(refused)?;
@@ -206,8 +200,8 @@ impl Device {
         Ok(Ethtool::new(name).map_err(refused)?.rx_queues())
     }
 
-    /// Stops IPv6 address generation. Otherwise a device that comes up gets an address of the kernel's. The kernel
-    /// then announces it, probes for duplicates, and solicits routers.
+    /// Stops IPv6 address generation. Otherwise the kernel would announce an address, probe for duplicates, and
+    /// solicit routers.
     fn stop_own_addresses(&mut self) {
         let found = self.found.own_addresses.filter(|&found| found != OwnAddresses::NONE);
         if let Some(found) = found {
@@ -266,7 +260,7 @@ impl Device {
         }
     }
 
-    /// Returns whether the clsact of the device is xoff's.
+    /// Returns the origin of the clsact.
     pub(crate) fn clsact(&self) -> Clsact {
         if self.undo.clsact { Clsact::New } else { Clsact::Found }
     }
@@ -279,7 +273,7 @@ impl Device {
         self.ifindex
     }
 
-    /// Returns the mode in which the XDP program is attached. `None`: native if the driver can, otherwise generic.
+    /// Returns the XDP mode to request. `None`: native if possible, otherwise generic.
     pub(crate) fn mode(&self, wanted: Option<Mode>) -> Result<Option<Mode>, XdpError> {
         let release = driver::kernel_release().unwrap_or_default();
         let most = self.driver.native_mtu_max(&release).filter(|&most| self.mtu > most);
@@ -293,7 +287,6 @@ impl Device {
         }
     }
 
-    /// Returns the obstacle to zero copy with chunks of that size.
     pub(crate) fn obstacle(&self, mode: Mode, chunk_bytes: u32) -> Option<Obstacle> {
         match mode {
             Mode::Generic => Some(Obstacle::Generic),
@@ -301,7 +294,7 @@ impl Device {
         }
     }
 
-    /// Forgets the changes, because the device is gone. A later device of the same name or index keeps its settings.
+    /// Forgets the changes, because the device is gone. A later device of its name or index keeps its settings.
     pub(crate) fn forget(&mut self) {
         self.undo = Undo::default();
     }
@@ -332,7 +325,7 @@ impl Device {
 }
 
 impl Undo {
-    /// Returns the changes that nobody has reverted or changed since.
+    /// Returns the changes that still hold.
     fn as_it_holds(self, found: &Link, netlink: &Netlink, ethtool: &Ethtool) -> io::Result<Undo> {
         let flags = match self.flags {
             0 => 0,
@@ -347,7 +340,7 @@ impl Undo {
         })
     }
 
-    /// Restores each part that nobody has changed since, even if another part fails. Returns the first error.
+    /// Restores the parts that still hold, even if another part fails. Returns the first error.
     fn put_back(self, found: &Link, netlink: &Netlink, ethtool: &Ethtool) -> io::Result<()> {
         let ifindex = found.ifindex;
         let put_back = |part: Undo| {
@@ -369,7 +362,6 @@ impl Undo {
         self.parts().map(put_back).into_iter().collect()
     }
 
-    /// Splits the changes into single ones.
     fn parts(self) -> [Undo; 5] {
         let Undo { down, qdisc, clsact, flags, own_addresses } = self;
         let none = Undo::default();
@@ -389,7 +381,7 @@ impl Drop for Device {
     }
 }
 
-/// Removes xoff's clsact, unless it contains filters of others.
+/// Removes xoff's clsact, unless others have filters in it.
 fn remove_clsact(ifindex: i32, netlink: &Netlink) -> io::Result<()> {
     for place in [Handle::INGRESS, Handle::EGRESS] {
         let filters = netlink.filters(ifindex, place)?;
@@ -443,7 +435,6 @@ mod tests {
         thread::spawn(test).join().unwrap();
     }
 
-    /// Returns the device's page of the journal.
     fn page(ifindex: i32) -> Vec<u8> {
         Claim::take(NAME, ifindex).unwrap().journal()
     }

@@ -30,7 +30,7 @@ impl Driver {
         ["veth", "tun", "virtio_net"].contains(&self.0.as_str())
     }
 
-    /// Returns the obstacle to zero copy with chunks of `chunk_bytes` for payloads up to `mtu` bytes.
+    /// Returns the obstacle to zero copy for payloads up to `mtu` bytes.
     ///
     /// igb gives its NIC the buffer size in KiB, rounded down. It treats bytes in a second buffer as a separate
     /// frame.
@@ -41,18 +41,18 @@ impl Driver {
     }
 }
 
-/// Bytes left for a frame in a page of 4096, after XDP's headroom, the kernel's tail and virtio's header.
+/// Bytes for a frame in a page of 4096, after XDP's headroom, the kernel's tail and virtio's header.
 const VIRTIO_PAGE_ROOM: u32 = 3508;
 
-/// Returns the kernel's version as `uname -r` prints it, or `None` if unknown.
+/// Returns the kernel's version, as from `uname -r`.
 pub(crate) fn kernel_release() -> Option<String> {
     nix::sys::utsname::uname().ok()?.release().to_str().map(str::to_owned)
 }
 
 impl Driver {
-    /// Returns the maximum MTU for native XDP without lost frames. `None`: the driver refuses larger MTUs itself.
+    /// Returns the maximum MTU for native XDP without losses. `None`: the driver refuses larger MTUs itself.
     ///
-    /// Before Linux 6.3 `virtio_net` takes the program with a larger MTU, and loses frames.
+    /// Before Linux 6.3 `virtio_net` accepts larger MTUs, and loses frames.
     pub(crate) fn native_mtu_max(&self, release: &str) -> Option<u32> {
         let mut numbers =
             release.split(|c: char| !c.is_ascii_digit()).map_while(|number| number.parse::<u32>().ok());
@@ -61,7 +61,6 @@ impl Driver {
     }
 }
 
-/// Receive ring of a NIC: entries and their maximum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ReceiveRing {
     pub(crate) entries: u32,
@@ -69,7 +68,6 @@ pub(crate) struct ReceiveRing {
 }
 
 impl ReceiveRing {
-    /// Returns a warning if the ring could be longer.
     pub(crate) fn advice(self, device: &str) -> Option<String> {
         let ReceiveRing { entries, max } = self;
         (entries < max).then(|| {
@@ -89,7 +87,6 @@ pub(crate) struct FlowControl {
 }
 
 impl FlowControl {
-    /// Returns a warning if the NIC has flow control on.
     pub(crate) fn advice(self, device: &str) -> Option<String> {
         let does = match (self.rx, self.tx) {
             (false, false) => return None,

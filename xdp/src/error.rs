@@ -154,11 +154,10 @@ impl Obstacle {
     }
 }
 
-/// Capabilities needed to open ports.
 const NEEDED: [caps::Capability; 3] =
     [caps::Capability::CAP_NET_ADMIN, caps::Capability::CAP_NET_RAW, caps::Capability::CAP_BPF];
 
-/// Checks that this thread may open ports.
+/// Checks the capabilities of this thread.
 ///
 /// # Errors
 /// Returns [`XdpError::NotPrivileged`] with the missing capabilities.

@@ -68,7 +68,7 @@ mod tests {
 
     use super::*;
 
-    /// Returns the scheduling policy of the calling thread: 0 is the ordinary one, 1 SCHED_FIFO.
+    /// Returns the scheduling policy of the thread: 0 ordinary, 1 SCHED_FIFO.
     fn policy() -> u32 {
         let stat = fs::read_to_string("/proc/thread-self/stat").unwrap();
         let after_name = stat.rsplit(')').next().unwrap();

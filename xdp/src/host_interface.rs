@@ -11,7 +11,6 @@ use std::os::unix::fs::OpenOptionsExt as _;
 
 use crate::sys;
 
-/// Device file that creates TAPs.
 const CLONE: &str = "/dev/net/tun";
 
 /// A TAP, removed when this is dropped.

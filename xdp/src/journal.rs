@@ -27,7 +27,6 @@ pub enum Owner {
     Host,
 }
 
-/// Record of one device.
 #[derive(Debug, Serialize, Deserialize)]
 struct Page<T> {
     boot: String,
@@ -126,7 +125,7 @@ impl<T> Left<T> {
     }
 }
 
-/// Returns the ID of the current boot, or an empty string if unknown.
+/// Returns the ID of the current boot, or an empty string.
 fn boot() -> String {
     fs::read_to_string("/proc/sys/kernel/random/boot_id").map(|id| id.trim().to_owned()).unwrap_or_default()
 }

@@ -18,7 +18,7 @@
 
 use rustix::net::xdp::XdpUmemRegFlags;
 
-/// XDP_PACKET_HEADROOM: bytes that the kernel keeps free in front of every packet.
+/// XDP_PACKET_HEADROOM: bytes that the kernel reserves in front of a packet.
 pub(crate) const HEADROOM: u32 = 256;
 
 /// Bytes of a frame in a small receive chunk. Linux from 7.1 on keeps at least 448 bytes of a chunk of 2,048 for
@@ -38,13 +38,12 @@ pub enum ReceiveChunks {
 /// Bits of an address in unaligned memory below its offset.
 const OFFSET_SHIFT: u32 = 48;
 
-/// Division of a packet memory. Receive chunks come first, numbered from 0, then transmit chunks with the next
-/// numbers.
+/// Division of a packet memory. Receive chunks come first, numbered from 0, then transmit chunks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Layout {
-    /// Binary logarithm of the bytes of a chunk as the kernel knows it.
+    /// Binary logarithm of [`chunk_bytes`](Layout::chunk_bytes).
     bits: u32,
-    /// Binary logarithm of the distance of receive chunks in bytes.
+    /// Binary logarithm of the distance of receive chunks.
     stride_bits: u32,
     receive: u32,
     transmit: u32,
@@ -53,7 +52,7 @@ pub(crate) struct Layout {
 }
 
 impl Layout {
-    /// Divides memory into chunks. `chunk_bytes` must be a power of two.
+    /// Divides memory. `chunk_bytes` must be a power of two.
     pub(crate) fn new(chunk_bytes: u32, size: ReceiveChunks, [receive, transmit]: [u32; 2]) -> Layout {
         let stride = match size {
             ReceiveChunks::Whole => chunk_bytes,
@@ -73,17 +72,15 @@ impl Layout {
         }
     }
 
-    /// Returns the bytes of the memory.
     pub(crate) fn bytes(&self) -> u64 {
         self.transmit_at + (u64::from(self.transmit) << self.bits)
     }
 
-    /// Returns the number of all chunks.
     pub(crate) fn count(&self) -> u32 {
         self.receive + self.transmit
     }
 
-    /// Returns the bytes of a chunk as the kernel knows it.
+    /// Returns the bytes of a chunk in the kernel's terms.
     pub(crate) fn chunk_bytes(&self) -> u32 {
         1 << self.bits
     }
@@ -94,7 +91,6 @@ impl Layout {
         if self.overlaps() { SMALL } else { self.transmit_room() }
     }
 
-    /// Returns the maximum bytes of a frame in a transmit chunk.
     #[inline]
     pub(crate) fn transmit_room(&self) -> u32 {
         self.chunk_bytes() - HEADROOM
@@ -110,12 +106,11 @@ impl Layout {
         self.stride_bits != self.bits
     }
 
-    /// Returns the bytes that the kernel keeps free in front of a packet beside its own 256.
+    /// Returns the bytes that the kernel keeps free beside its own 256.
     pub(crate) fn kernel_headroom(&self) -> u32 {
         self.receive_offset() - HEADROOM
     }
 
-    /// Returns the flags of the memory's registration.
     pub(crate) fn flags(&self) -> XdpUmemRegFlags {
         if self.overlaps() {
             XdpUmemRegFlags::XDP_UMEM_UNALIGNED_CHUNK_FLAG
@@ -132,7 +127,7 @@ impl Layout {
         }
     }
 
-    /// Converts an address in the RX ring to the number of its receive chunk and the offset in it.
+    /// Converts an RX address to a receive chunk and an offset in it.
     #[inline]
     #[allow(clippy::cast_possible_truncation)] // there are fewer than 2^32 chunks, and an offset is less than 2^17
     pub(crate) fn received(&self, address: u64) -> (u32, u32) {
@@ -141,8 +136,7 @@ impl Layout {
         ((base >> self.stride_bits) as u32, (upper + lower) as u32)
     }
 
-    /// Converts an address in the completion ring to the number of its transmit chunk. Returns [`u32::MAX`] for an
-    /// invalid address.
+    /// Converts a completion address to a transmit chunk, or [`u32::MAX`].
     #[inline]
     pub(crate) fn transmitted(&self, address: u64) -> u32 {
         let number = address.checked_sub(self.transmit_at).map(|from_first| from_first >> self.bits);

@@ -31,8 +31,7 @@ pub enum Overlap {
     Unknown,
 }
 
-/// Drivers in native mode, according to their sources. In generic mode no driver counts drops of sockets or of the
-/// program.
+/// Drivers in native mode, from their sources. In generic mode no driver counts drops of sockets or program.
 const NATIVE: [(&str, Overlap); 2] = [("veth", Overlap::Sockets), ("virtio_net", Overlap::SocketsAndProgram)];
 
 impl Overlap {

@@ -4,7 +4,6 @@ use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr::{self, NonNull};
 
-/// Mapped memory, readable and writable.
 #[derive(Debug)]
 pub(crate) struct Mapping {
     start: NonNull<u8>,
@@ -17,7 +16,7 @@ unsafe impl Send for Mapping {}
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    /// Maps private memory, filled with zeros. Core dumps exclude it, because it will contain other people's frames.
+    /// Maps zeroed private memory. Core dumps exclude it, because it will contain other people's frames.
     pub(crate) fn anonymous(bytes: usize) -> io::Result<Mapping> {
         let memory = map(bytes, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1, 0)?;
         // SAFETY: all of it was just mapped; the advice changes no byte.
@@ -27,8 +26,7 @@ impl Mapping {
         }
     }
 
-    /// Maps private memory, touches each page, and locks it if the process may, so that later accesses wait for no
-    /// page.
+    /// Maps private memory, touches each page, and locks it if possible, so that later accesses do not wait.
     pub(crate) fn resident(bytes: usize) -> io::Result<Mapping> {
         const PAGE: usize = 4096;
         let memory = Mapping::anonymous(bytes)?;
@@ -42,17 +40,16 @@ impl Mapping {
         Ok(memory)
     }
 
-    /// Maps memory of an AF_XDP socket at `offset`. The mapping outlives the socket.
+    /// Maps memory of an AF_XDP socket. The mapping outlives the socket.
     pub(crate) fn of_socket(socket: BorrowedFd<'_>, offset: i64, bytes: usize) -> io::Result<Mapping> {
         map(bytes, libc::MAP_SHARED | libc::MAP_POPULATE, socket.as_raw_fd(), offset)
     }
 
-    /// Returns the address and the number of bytes, for the kernel.
     pub(crate) fn place(&self) -> (u64, u64) {
         (self.start.addr().get() as u64, self.bytes as u64)
     }
 
-    /// Returns the address of `count` values of type `T`, `offset` bytes from the start.
+    /// Returns the address of `count` values, `offset` bytes from the start.
     ///
     /// # Panics
     /// Panics if the values are not inside the mapping, or not aligned.

@@ -118,8 +118,8 @@ impl XdpStatistics {
         self.rx_by_sockets() + self.rx_invalid + self.rx_unclaimed + self.rx_malformed
     }
 
-    /// Returns the number of frames that sockets dropped. An invalid chunk in the fill ring costs no frame, and
-    /// indicates a bug of xoff.
+    /// Returns the frames that sockets dropped. An invalid chunk in the fill ring costs no frame, and indicates a bug
+    /// of xoff.
     pub(crate) const fn rx_by_sockets(&self) -> u64 {
         self.rx_dropped + self.rx_ring_full
     }
@@ -196,7 +196,7 @@ impl fmt::Debug for dyn PortDriver {
     }
 }
 
-/// Path of frames to the sockets of a port.
+/// Path of frames to the sockets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SocketMemory {
     /// The kernel copies each frame into a chunk.
@@ -206,10 +206,10 @@ pub(crate) enum SocketMemory {
 }
 
 impl SocketMemory {
-    /// Returns the number of frames lost for lack of a chunk.
+    /// Returns the frames lost for lack of a chunk.
     ///
-    /// A driver with zero copy takes chunks ahead of frames. It loses no frame when it finds no chunk, and the device
-    /// itself counts frames that it cannot receive later.
+    /// A driver with zero copy takes chunks ahead of frames, so finding none is no loss. The device counts frames
+    /// that it cannot receive later.
     fn frames_without_chunk(self, socket: &xdp::XdpStatistics) -> u64 {
         match self {
             SocketMemory::Copied => socket.rx_fill_ring_empty_descs.unwrap_or(0), // exists since Linux 5.9
@@ -239,17 +239,16 @@ pub struct Monitor {
     failed_kicks: Arc<FailedKicks>,
 }
 
-/// Counters of a device, as far as known.
 #[derive(Debug)]
 struct Counted {
     at_start: DeviceDrops,
     /// Drops since the start, from the last reading.
     last: DeviceDrops,
-    /// Whether somebody has reset the counters, so that later values are too low.
+    /// True if somebody has reset the counters, so that later values are too low.
     set_back: bool,
 }
 
-/// Frames that sockets dropped before the port had chunks, by counter.
+/// Drops of sockets before the port had chunks.
 #[derive(Clone, Copy, Debug, Default)]
 struct Early {
     rx_dropped: u64,
@@ -264,7 +263,7 @@ impl Early {
     }
 }
 
-/// Frames that the XDP program dropped before the port had a worker.
+/// Drops of the XDP program before the port had a worker.
 #[derive(Clone, Copy, Debug, Default)]
 struct EarlyProgram {
     rx_unclaimed: u64,
@@ -291,7 +290,6 @@ impl Counted {
 }
 
 impl Monitor {
-    /// Creates the monitor of the port on the device of that index in the namespace of the calling thread.
     pub(crate) fn new(
         (ifindex, queues_at_open): (i32, u32),
         (sockets, memory): (&[BorrowedFd<'_>], SocketMemory),
@@ -320,16 +318,16 @@ impl Monitor {
         })
     }
 
-    /// Records that the sockets had chunks before any frame could arrive.
+    /// Records that the sockets had chunks before any frame arrived.
     pub(crate) fn had_chunks(&self) {
         let _ = self.early.set(Early::default()); // the first call sets it
     }
 
     /// Starts counting losses of the sockets, which have chunks now. Earlier drops do not count, because the port had
-    /// no user then.
+    /// no user.
     ///
-    /// An unreadable counter counts from zero. The thread that owns the port calls this: reading socket options needs
-    /// no privilege and does not block.
+    /// An unreadable counter counts from zero. The port's thread may call this: socket options need no privilege and
+    /// do not block.
     pub(crate) fn has_chunks(&self) {
         let before = self.of_sockets().map(|sum| Early::all_of(&sum));
         let _ = self.early.set(before.unwrap_or_default()); // the first call sets it
@@ -355,18 +353,18 @@ impl Monitor {
         }
     }
 
-    /// Locks the device's counters. Lock before any reading for a comparison, so that later readings are not lower.
+    /// Locks the counters. Lock before a reading for a comparison, so that later readings are not lower.
     fn counted(&self) -> MutexGuard<'_, Counted> {
         self.counted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns whether the device is gone. When a device goes, the kernel unbinds its sockets one by one, for good.
-    /// The result is true after the last. A later device of the same index is a different one.
+    /// Returns true if the device is gone: the kernel has unbound all its sockets, for good. A later device of the
+    /// same index is a different one.
     pub(crate) fn is_gone(&self) -> bool {
         self.sockets.iter().all(|socket| sys::is_unbound(socket.as_fd()))
     }
 
-    /// Reads the device (`None`: gone) and updates its drop counters.
+    /// Reads the device (`None`: gone) and its drop counters.
     fn read(&self) -> (Option<io::Result<Reading>>, Result<DeviceDrops, Unread>) {
         let mut counted = self.counted();
         let reading = self.device.read();
@@ -380,7 +378,7 @@ impl Monitor {
         (Some(reading), drops)
     }
 
-    /// Reads the counters of sockets and program since the port was opened.
+    /// Reads the counters of sockets and program.
     fn since_open(&self) -> io::Result<XdpStatistics> {
         let sum = XdpStatistics {
             rx_unclaimed: self.program_drops.unclaimed().map_err(io::Error::other)?,

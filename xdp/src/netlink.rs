@@ -15,45 +15,41 @@ use xoff_netlink::tc::{Handle, Node, Place, Qdisc};
 use xoff_netlink::{Conversation, link_at, link_named, set_up};
 use xoff_wire::units::MacAddr;
 
-/// The queueing discipline that reports busy instead of dropping.
+/// A queueing discipline that reports busy instead of dropping.
 const PFIFO: &str = "pfifo";
 
-/// Properties of a device.
 #[derive(Clone, Debug)]
 pub(crate) struct Link {
     pub(crate) ifindex: i32,
     pub(crate) name: String,
     pub(crate) mac: MacAddr,
-    /// Address of the hardware; zero for a device without one (a veth).
+    /// Address of the hardware; zero for a veth.
     pub(crate) permanent_address: MacAddr,
     pub(crate) mtu: u32,
     pub(crate) up: bool,
-    /// Whether the device is up and the other end of its link is, too.
+    /// True if both ends of the link are up.
     pub(crate) carrier: bool,
     pub(crate) qdisc: String,
-    /// Maximum frames in one superframe.
     pub(crate) gso_max_segs: u32,
-    /// ID of the attached XDP program.
     pub(crate) program: Option<u32>,
     /// Mode of IPv6 address generation; `None` without IPv6.
     pub(crate) own_addresses: Option<OwnAddresses>,
     pub(crate) loopback: bool,
-    /// Index of the bridge, bond or similar that the device belongs to.
+    /// Index of the bridge, bond or similar above the device.
     pub(crate) master: Option<u32>,
     /// Kind of a virtual device: `bridge`, `veth`.
     pub(crate) kind: Option<String>,
 }
 
-/// Mode of the kernel's IPv6 address generation for a device (`addrgenmode`).
+/// Mode of IPv6 address generation (`addrgenmode`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct OwnAddresses(u8);
 
 impl OwnAddresses {
-    /// No address generation.
     pub(crate) const NONE: OwnAddresses = OwnAddresses(1);
 }
 
-/// Netlink socket for the network namespace of the thread that opened it.
+/// Netlink socket for the namespace of the thread that opened it.
 #[derive(Debug)]
 pub(crate) struct Netlink(Mutex<Conversation>);
 
@@ -66,17 +62,15 @@ impl Netlink {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the properties of a device, or `None` if there is no such device.
+    /// Returns the properties of a device, if it exists.
     pub(crate) fn link(&self, device: &str) -> io::Result<Option<Link>> {
         Ok(self.read(link_named(device))?.map(|link| read(&link)))
     }
 
-    /// Returns the properties of the device with this index, under any name.
     pub(crate) fn link_at(&self, ifindex: i32) -> io::Result<Option<Link>> {
         Ok(self.read(link_at(ifindex.cast_unsigned()))?.map(|link| read(&link)))
     }
 
-    /// Returns the kernel's message about a device, or `None` if there is no such device.
     pub(crate) fn read(&self, link: LinkMessage) -> io::Result<Option<LinkMessage>> {
         self.kernel().link(link)
     }
@@ -85,7 +79,7 @@ impl Netlink {
         self.kernel().set_link(set_up(link_at(ifindex.cast_unsigned()), up))
     }
 
-    /// Sets the mode of later address generation; existing addresses stay.
+    /// Sets the mode for later addresses; existing ones stay.
     pub(crate) fn set_own_addresses(&self, ifindex: i32, mode: OwnAddresses) -> io::Result<()> {
         let mode = AfSpecInet6::AddrGenMode(In6AddrGenMode::from(mode.0));
         self.set(ifindex, LinkAttribute::AfSpecUnspec(vec![AfSpecUnspec::Inet6(vec![mode])]))
@@ -101,7 +95,7 @@ impl Netlink {
         self.kernel().set_link(link)
     }
 
-    /// Returns the addresses of the device, without IPv6 link-local ones.
+    /// Returns the addresses without IPv6 link-local ones.
     pub(crate) fn addresses(&self, ifindex: i32) -> io::Result<Vec<IpAddr>> {
         let mut addresses = Vec::new();
         let all = RouteNetlinkMessage::GetAddress(AddressMessage::default());
@@ -116,7 +110,7 @@ impl Netlink {
         Ok(addresses)
     }
 
-    /// Returns the kinds of default routes that use the device.
+    /// Returns the kinds of default routes through the device.
     pub(crate) fn default_routes(&self, ifindex: i32) -> io::Result<DefaultRoutes> {
         let mut found = DefaultRoutes::default();
         self.kernel().routes(|route| match route.header.protocol {
@@ -127,30 +121,25 @@ impl Netlink {
         Ok(found)
     }
 
-    /// Adds a pfifo to a device without a queueing discipline. `major` is the major number of its handle; 0: the
-    /// kernel's choice.
+    /// Adds a pfifo. `major` is the major number of its handle; 0: the kernel's choice.
     pub(crate) fn add_pfifo(&self, ifindex: i32, major: u16) -> io::Result<()> {
         let pfifo = Qdisc::Other { kind: PFIFO.to_owned(), options: Vec::new() };
         let mut request = pfifo.add(Place { handle: Handle::new(major, 0), ..root(ifindex) });
         Ok(self.kernel().send(&mut request)?)
     }
 
-    /// Adds a clsact, which holds filters.
     pub(crate) fn add_clsact(&self, ifindex: i32) -> io::Result<()> {
         Ok(self.kernel().send(&mut Qdisc::Clsact.add(clsact(ifindex)))?)
     }
 
-    /// Removes the clsact with all its filters.
     pub(crate) fn remove_clsact(&self, ifindex: i32) -> io::Result<()> {
         Ok(self.kernel().send(&mut Qdisc::delete(clsact(ifindex)))?)
     }
 
-    /// Returns the filters at one place of a device.
     pub(crate) fn filters(&self, ifindex: i32, parent: Handle) -> io::Result<Vec<Node>> {
         Ok(self.kernel().filters(ifindex, parent)?)
     }
 
-    /// Returns whether the device has a pfifo with that major number.
     pub(crate) fn has_pfifo(&self, ifindex: i32, major: u16) -> io::Result<bool> {
         let qdiscs = self.kernel().qdiscs(ifindex)?;
         Ok(qdiscs.iter().any(|qdisc| qdisc.kind == PFIFO && qdisc.handle.major() == major))
@@ -161,7 +150,7 @@ impl Netlink {
         Ok(qdiscs.iter().any(|qdisc| qdisc.kind == Qdisc::Clsact.kind()))
     }
 
-    /// Removes the queueing discipline, so that the device has its default again.
+    /// Removes the queueing discipline; the device gets its default.
     pub(crate) fn remove_qdisc(&self, ifindex: i32) -> io::Result<()> {
         Ok(self.kernel().send(&mut Qdisc::delete(root(ifindex)))?)
     }
@@ -187,7 +176,7 @@ fn address(message: &AddressMessage) -> Option<IpAddr> {
     local.or(other)
 }
 
-/// Kinds of default routes: made by somebody, advertised by a router.
+/// Default routes: made by somebody, advertised by a router.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct DefaultRoutes {
     pub(crate) made: bool,
@@ -259,8 +248,7 @@ fn own_addresses(family: &AfSpecUnspec) -> Option<OwnAddresses> {
     })
 }
 
-/// Returns the ID of a device's XDP program; 0: none. A device with several programs (driver, hardware) reports each
-/// by its place.
+/// Returns the ID of a device's XDP program; 0: none. Several programs (driver, hardware) are reported by place.
 pub(crate) fn program(facts: &[LinkXdp]) -> u32 {
     let id = |fact: &LinkXdp| match fact {
         LinkXdp::ProgId(id) | LinkXdp::DrvProgId(id) | LinkXdp::SkbProgId(id) | LinkXdp::HwProgId(id) => {

@@ -39,9 +39,9 @@ pub struct Offloads {
 /// Offloads of a device at one time, to be restored.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OffloadsBefore {
-    /// Feature bits, 32 features per entry: (changeable, requested).
+    /// Feature bits, 32 per entry: (changeable, requested).
     features: Vec<[u32; 2]>,
-    /// Maximum frames of the kernel's TCP in one superframe.
+    /// Maximum frames in a superframe.
     segments: u32,
 }
 

@@ -2,7 +2,6 @@
 
 use xoff_wire::units::PortId;
 
-/// Location of a frame's bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
     /// No bytes: the slot is free, or the frame has left.
@@ -15,7 +14,6 @@ pub(crate) enum Place {
     Queued(u32),
 }
 
-/// Location and length of the frame in a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Row {
     pub(crate) place: Place,

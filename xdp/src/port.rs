@@ -28,7 +28,7 @@ use crate::sys;
 use crate::transmit::Transmitter;
 use crate::umem::{Umem, UmemSettings, ZeroCopy};
 
-/// A port in preparation: its device is ready and its sockets are bound. Without an XDP program no frame arrives yet.
+/// A port in preparation: device and bound sockets, but no XDP program and no frames yet.
 struct Prepared {
     // Fields drop in order: sockets before the device.
     receivers: Vec<Receiver<XskRx, XskFill>>,
@@ -36,7 +36,7 @@ struct Prepared {
     idle: Vec<(XskTx, XskCompletion)>,
     device: Device,
     queues: Vec<u32>,
-    /// Mode to request for the XDP program.
+    /// XDP mode to request.
     mode: Option<Mode>,
     /// Maximum bytes of a frame; `None` if frames may take several chunks.
     longest: Option<u32>,
@@ -44,8 +44,7 @@ struct Prepared {
 }
 
 impl Prepared {
-    /// Prepares the device and opens a socket for each of its queues. Fails first if zero copy is required but known
-    /// to be impossible.
+    /// Prepares the device and opens its sockets. Fails before that if required zero copy is known to be impossible.
     fn open(options: &PortOptions, zero_copy: ZeroCopy) -> Result<(Prepared, Box<PacketMemory>), XdpError> {
         check_privileges()?;
         let PortOptions { rings, chunk_bytes, receive_size, multi_buffer, .. } = *options;
@@ -102,7 +101,6 @@ impl Prepared {
         Ok((prepared, memory))
     }
 
-    /// Attaches the XDP program, so that frames arrive.
     fn attach(self) -> Result<Port, XdpError> {
         // On an error the bindings drop in reverse order, the device last.
         let Prepared { mut device, receivers, transmitter, idle, queues, mode, longest, chunk_bytes } = self;
@@ -156,7 +154,6 @@ impl Prepared {
 /// namespace in which it was opened.
 #[derive(Debug)]
 pub struct Port {
-    /// Number of the port at its worker.
     id: PortId,
     /// Packet memory, until a worker has it.
     memory: Option<Box<PacketMemory>>,
@@ -372,7 +369,7 @@ pub fn rx_queues(device: &str) -> Result<u32, XdpError> {
     Device::rx_queues(device)
 }
 
-/// Opens a port with zero copy if its driver can, or as the options require.
+/// Opens a port with zero copy if the driver can, or as required.
 fn where_it_can(
     options: &PortOptions,
     mut open: impl FnMut(ZeroCopy) -> Result<Port, XdpError>,
@@ -390,7 +387,7 @@ fn where_it_can(
     }
 }
 
-/// Checks that the device can share packet memory with this XDP mode and chunks of this size.
+/// Checks that zero copy works in this mode with these chunks.
 fn able_to_share(device: &Device, mode: Mode, chunk_bytes: u32) -> Result<(), XdpError> {
     match device.obstacle(mode, chunk_bytes) {
         Some(why) => Err(XdpError::NotZeroCopy { device: device.name().to_owned(), why }),

@@ -139,17 +139,15 @@ impl DeviceDrops {
     }
 }
 
-/// State of a device at one time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Reading {
     pub(crate) name: String,
     /// Losses since the device was created.
     pub(crate) drops: DeviceDrops,
-    /// ID of the attached XDP program; 0: none.
+    /// ID of the XDP program; 0: none.
     pub(crate) program: u32,
 }
 
-/// Reader of one device.
 #[derive(Debug)]
 pub(crate) struct Reader {
     ifindex: u32,
@@ -157,7 +155,7 @@ pub(crate) struct Reader {
 }
 
 impl Reader {
-    /// Opens a reader for the device of that index in the network namespace of the calling thread.
+    /// Opens a reader for a device in the namespace of the calling thread.
     pub(crate) fn open(ifindex: u32) -> io::Result<Reader> {
         Ok(Reader { ifindex, netlink: Netlink::open()? })
     }
@@ -208,7 +206,6 @@ fn drops(stats: &Stats64) -> DeviceDrops {
 mod tests {
     use super::*;
 
-    /// Sets the counter of that name.
     fn set(stats: &mut Stats64, name: &str, frames: u64) {
         let field = match name {
             "rx_dropped" => &mut stats.rx_dropped,

@@ -19,7 +19,7 @@ use crate::store::Store;
 /// Minimum free entries of the fill ring before a refill.
 const REFILL: u32 = 64;
 
-/// Distance of prefetching, in frames. The bytes of a received frame are in another core's cache.
+/// Distance of prefetching in frames, whose bytes are in another core's cache.
 const AHEAD: u32 = 8;
 
 /// The receiving half of one socket.
@@ -31,27 +31,27 @@ pub(crate) struct Receiver<R, F> {
     size: u32,
     /// Chunks with the kernel or in the RX ring.
     out: u32,
-    /// Frame whose last chunk has not arrived.
+    /// Incomplete frame.
     partial: Option<Partial>,
     /// Dropped frames with an invalid layout.
     malformed: Arc<Counter>,
 }
 
-/// Frame whose last chunk has not arrived.
+/// A frame whose last chunk has not arrived.
 #[derive(Debug)]
 enum Partial {
     Whole(Chain),
-    /// A frame with an invalid layout, or longer than any frame may be.
+    /// An invalid layout, or more bytes than any frame may have.
     Malformed,
 }
 
 impl<R: RxRing, F: FillRing> Receiver<R, F> {
-    /// Creates a receiver. `size`: maximum chunks out at a time; neither ring is smaller.
+    /// Creates a receiver. `size`: maximum chunks out; neither ring is smaller.
     pub(crate) fn new(rx: R, fill: F, size: u32) -> Receiver<R, F> {
         Receiver { rx, fill, size, out: 0, partial: None, malformed: Arc::default() }
     }
 
-    /// Drops an incomplete frame. The kernel no longer uses the rings, and all received frames were taken.
+    /// Drops an incomplete frame, after the kernel has stopped and all frames were taken.
     #[cold]
     pub(crate) fn end(&mut self, store: &mut Store) {
         if let Some(Partial::Whole(begun)) = self.partial.take() {
@@ -64,22 +64,20 @@ impl<R: RxRing, F: FillRing> Receiver<R, F> {
         &self.rx
     }
 
-    /// Returns the number of chunks with the kernel or in the RX ring.
+    /// Returns the chunks with the kernel or in the RX ring.
     pub(crate) fn out(&self) -> u32 {
         self.out
     }
 
-    /// Returns whether the RX ring is empty.
     pub(crate) fn is_empty(&mut self) -> bool {
         self.rx.available() == 0
     }
 
-    /// Returns the counter of frames dropped for an invalid layout.
     pub(crate) fn malformed(&self) -> Arc<Counter> {
         Arc::clone(&self.malformed)
     }
 
-    /// Fills the fill ring, if a batch of entries is free or the kernel may run out of chunks.
+    /// Refills the fill ring in batches, or earlier if it may run empty.
     #[inline]
     pub(crate) fn refill(&mut self, port: PortId, store: &mut Store) {
         if self.size - self.out >= REFILL.min(self.size / 4).max(1) {
@@ -94,8 +92,8 @@ impl<R: RxRing, F: FillRing> Receiver<R, F> {
         }
     }
 
-    /// Calls `each` with received frames of at most `budget` descriptors; returns the number of descriptors. Frames
-    /// without room in the store stay in the ring.
+    /// Calls `each` with frames of at most `budget` descriptors; returns the number of descriptors. Frames without
+    /// room in the store stay in the ring.
     #[inline]
     pub(crate) fn receive(
         &mut self,
@@ -125,7 +123,7 @@ impl<R: RxRing, F: FillRing> Receiver<R, F> {
         taken
     }
 
-    /// Adds a chunk to the incomplete frame, and returns the frame if the chunk was its last one.
+    /// Adds a chunk to the incomplete frame. Returns the frame after its last chunk.
     #[cold]
     fn add(&mut self, port: PortId, store: &mut Store, descriptor: Descriptor) -> Option<Frame> {
         let Descriptor { chunk, len, more, .. } = descriptor;

@@ -105,7 +105,7 @@ pub(crate) mod memory {
         /// Answers to the next kicks, then `Done`.
         pub(crate) answers: VecDeque<Kick>,
         pub(crate) kicks: u32,
-        /// Descriptors that kicks have sent, in order.
+        /// Sent descriptors, in order.
         pub(crate) wire: Vec<Descriptor>,
     }
 
@@ -118,7 +118,7 @@ pub(crate) mod memory {
             f(&mut self.0.borrow_mut())
         }
 
-        /// Receives a frame of these fragment lengths, as the kernel does. Returns false if chunks are missing.
+        /// Receives a frame of these fragments, as the kernel does. Returns false without chunks.
         pub(crate) fn arrive(&self, lens: &[u32]) -> bool {
             self.with(|rings| {
                 if rings.fill.len() < lens.len() || rings.rx.len() + lens.len() > rings.size {
@@ -180,7 +180,7 @@ pub(crate) mod memory {
             true
         }
 
-        /// `Done` sends all frames, `Dropped` completes one without sending it, the others do nothing.
+        /// `Done` sends all, `Dropped` completes one unsent, the others do nothing.
         fn kick(&mut self) -> Kick {
             self.with(|rings| {
                 rings.kicks += 1;

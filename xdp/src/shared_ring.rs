@@ -31,7 +31,7 @@ struct Ring<T> {
     flags: NonNull<AtomicU32>,
     entries: NonNull<Place<T>>,
     mask: u32,
-    /// The mapping that contains the addresses above.
+    /// The mapping of these addresses.
     _memory: Mapping,
 }
 
@@ -71,7 +71,6 @@ impl<T: Copy> Ring<T> {
         unsafe { self.flags.as_ref() }
     }
 
-    /// Returns the entry that a counter points to.
     #[inline]
     fn entry(&self, counter: u32) -> &Place<T> {
         // SAFETY: the index is at most the mask, and so inside the mapping; a place is shared with the kernel.
@@ -88,15 +87,15 @@ pub(crate) struct Producer<T> {
 }
 
 impl<T: Copy> Producer<T> {
-    /// Creates the producer of an unused ring of `size` entries.
+    /// Creates the producer of an unused ring.
     pub(crate) fn new(memory: Mapping, layout: Layout, size: u32) -> Producer<T> {
         let ring = Ring::new(memory, layout, size);
         let start = ring.producer().load(Ordering::Relaxed);
         Producer { ring, written: start, published: start }
     }
 
-    /// Adds an entry, for the next [`publish`](Self::publish). The caller knows that the kernel has read the entry
-    /// that was in this place before.
+    /// Adds an entry, for the next [`publish`](Self::publish). The caller knows that the kernel has read the earlier
+    /// entry in this place.
     #[inline]
     pub(crate) fn push(&mut self, entry: T) {
         // SAFETY: the place is inside the ring. The kernel has read its earlier entry, and does not access it again
@@ -105,7 +104,7 @@ impl<T: Copy> Producer<T> {
         self.written = self.written.wrapping_add(1);
     }
 
-    /// Publishes the pushed entries to the kernel. Returns false if there are none.
+    /// Publishes the pushed entries. Returns false if there are none.
     #[inline]
     pub(crate) fn publish(&mut self) -> bool {
         let is_more = self.written != self.published;
@@ -116,13 +115,13 @@ impl<T: Copy> Producer<T> {
         is_more
     }
 
-    /// Returns the number of published entries that the kernel has not reported as read.
+    /// Returns the published entries that the kernel has not reported as read.
     #[inline]
     pub(crate) fn unread(&self) -> u32 {
         self.published.wrapping_sub(self.ring.consumer().load(Ordering::Relaxed))
     }
 
-    /// Returns whether the kernel checks the ring only after a wakeup.
+    /// Returns true if the kernel checks the ring only after a wakeup.
     #[inline]
     pub(crate) fn needs_wakeup(&self) -> bool {
         self.ring.flags().load(Ordering::Relaxed) & libc::XDP_RING_NEED_WAKEUP != 0
@@ -137,20 +136,19 @@ pub(crate) struct Consumer<T> {
 }
 
 impl<T: Copy> Consumer<T> {
-    /// Creates the consumer of an unused ring of `size` entries.
+    /// Creates the consumer of an unused ring.
     pub(crate) fn new(memory: Mapping, layout: Layout, size: u32) -> Consumer<T> {
         let ring = Ring::new(memory, layout, size);
         let read = ring.consumer().load(Ordering::Relaxed);
         Consumer { ring, read }
     }
 
-    /// Returns the number of entries.
     #[inline]
     pub(crate) fn available(&self) -> u32 {
         self.ring.producer().load(Ordering::Acquire).wrapping_sub(self.read)
     }
 
-    /// Returns entry number `n` of those that [`available`](Self::available) has counted.
+    /// Returns entry `n` of the [`available`](Self::available) ones.
     #[inline]
     pub(crate) fn peek(&self, n: u32) -> T {
         // SAFETY: the place is inside the ring, and holds a `T`: zeros at first, then an entry that the kernel has
@@ -158,7 +156,7 @@ impl<T: Copy> Consumer<T> {
         unsafe { self.ring.entry(self.read.wrapping_add(n)).read() }
     }
 
-    /// Gives the places of the first `n` entries back to the kernel.
+    /// Gives the first `n` places back to the kernel.
     #[inline]
     pub(crate) fn release(&mut self, n: u32) {
         self.read = self.read.wrapping_add(n);

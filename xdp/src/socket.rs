@@ -24,7 +24,7 @@ use crate::shared_ring::{Consumer, Layout, Producer};
 use crate::sys;
 use crate::umem::{Rings, Umem};
 
-/// Attempts to bind to a busy queue. The socket of a killed process keeps its queue for a moment.
+/// Attempts to bind. The socket of a killed process keeps its queue for a moment.
 const BUSY_RETRIES: u32 = 50;
 const BUSY_PAUSE: Duration = Duration::from_millis(20);
 
@@ -41,7 +41,7 @@ pub struct Socket {
 }
 
 impl Socket {
-    /// Opens a socket for one queue. Retries while a killed process still occupies the queue.
+    /// Opens a socket. Retries while a killed process still occupies the queue.
     pub(crate) fn open(umem: &Umem, device: (&str, u32), queue: u32) -> Result<Socket, XdpError> {
         let (name, ifindex) = device;
         let refused =
@@ -80,7 +80,6 @@ impl Socket {
     }
 }
 
-/// Offsets for mapping the fill and the completion ring.
 const FILL: i64 = 0x1_0000_0000;
 const COMPLETION: i64 = 0x1_8000_0000;
 const _: () = assert!(
@@ -88,7 +87,6 @@ const _: () = assert!(
         && COMPLETION.cast_unsigned() == libc::XDP_UMEM_PGOFF_COMPLETION_RING
 );
 
-/// Maps a ring of `size` entries of type `T`.
 fn map<T>(socket: &OwnedFd, offset: i64, at: &XdpRingOffset, size: u32) -> io::Result<(Mapping, Layout)> {
     let place = |offset: u64| usize::try_from(offset).map_err(io::Error::other);
     let layout = Layout {
@@ -111,7 +109,6 @@ fn bind(umem: &Umem, socket: &Arc<OwnedFd>, name: &str, ifindex: u32, queue: u32
     Err(XdpError::QueueBusy { device: name.to_owned(), queue })
 }
 
-/// Converts an error of binding a socket.
 fn refusal(source: io::Error, device: &str, multi_buffer: bool) -> XdpError {
     let device = device.to_owned();
     match source.raw_os_error() {
@@ -242,8 +239,8 @@ mod tests {
     use crate::atomics::{AtomicU32, Ordering};
     use crate::layout::ReceiveChunks;
 
-    /// The memory is plain and the test plays the kernel's part, because only drivers with zero copy set the flag and
-    /// no virtual device has it. The wakeup is a real call: it takes a message from the socket.
+    /// The test plays the kernel's part, because only drivers with zero copy set the flag. The wakeup is a real call:
+    /// it takes a message from the socket.
     #[test]
     fn a_driver_that_waits_for_chunks_is_told_of_them_and_no_other() {
         let layout = Layout { producer: 0, consumer: 64, flags: 128, entries: 192 };

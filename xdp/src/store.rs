@@ -41,7 +41,7 @@ pub struct Share {
     pub control_cells: u32,
 }
 
-/// Memory that all workers share. Rows are atomics only for sharing: only the worker that has a frame uses its row.
+/// Memory of all workers. Rows are atomics only for sharing: only the worker that has a frame uses its row.
 #[derive(Debug)]
 struct Shared {
     rows: Box<[AtomicU64]>,
@@ -53,7 +53,6 @@ struct Shared {
 pub struct Store {
     shared: Arc<Shared>,
     own: Range<u32>,
-    /// Slots of `own` for control frames.
     control: Range<u32>,
     free: Vec<u32>,
     free_control: Vec<u32>,
@@ -136,27 +135,25 @@ impl Store {
         }
     }
 
-    /// Returns whether a frame of any length can be received now.
+    /// Returns true if a frame of any length can be received.
     #[inline]
     pub(crate) fn can_receive(&self) -> bool {
         self.free_cells.for_data() >= cells_of(FRAME_MAX) && !self.free.is_empty()
     }
 
-    /// Gives the packet memory of a port to its worker.
     pub(crate) fn add_memory(&mut self, port: PortId, memory: Box<PacketMemory>) {
         let before = self.memories[port.index()].replace(memory);
         assert!(before.is_none(), "the port before was given up");
     }
 
-    /// Returns whether there are cells for all received frames in the packet memory of a port.
+    /// Returns true if there are cells for all received frames of a port.
     pub(crate) fn can_take_memory(&self, port: PortId) -> bool {
         let memory = self.memories[port.index()].as_deref();
         let residents = memory.into_iter().flat_map(PacketMemory::residents);
         residents.map(|slot| cells_of(self.row(slot).len)).sum::<u32>() <= self.free_cells.for_data()
     }
 
-    /// Takes the packet memory of a port from the worker, and moves received frames in it to cells. Returns `None` if
-    /// the port has none.
+    /// Takes a port's packet memory from the worker, and moves received frames to cells.
     ///
     /// # Panics
     /// Panics if the frames [do not fit](Self::can_take_memory).
@@ -188,7 +185,7 @@ impl Store {
         self.memories[port.index()].as_deref().expect("frames in packet memory are of ports of this worker")
     }
 
-    /// Creates a frame that arrived in a receive chunk of the port. [`can_receive`](Self::can_receive) must be true.
+    /// Creates a frame from a receive chunk. [`can_receive`](Self::can_receive) must be true.
     #[inline]
     pub(crate) fn received(&mut self, port: PortId, chunk: u32, len: u32) -> Frame {
         if let Some(slot) = self.memory(port).leaves_window() {
@@ -200,7 +197,7 @@ impl Store {
         Frame::new(slot, len)
     }
 
-    /// Appends the bytes in a receive chunk to the chain, and frees the chunk.
+    /// Appends a receive chunk's bytes to the chain, and frees the chunk.
     pub(crate) fn add_received(&mut self, chain: &mut Chain, port: PortId, chunk: u32, len: u32) {
         let memory = self.memories[port.index()].as_deref_mut().expect("the port has begun");
         append(&self.shared.cells, &mut self.free_cells, chain, memory.received(chunk, len));
@@ -214,7 +211,6 @@ impl Store {
         Frame::new(slot, chain.len)
     }
 
-    /// Frees the chain of an incomplete frame.
     pub(crate) fn drop_chain(&mut self, chain: &Chain) {
         self.free_chain(chain.first);
     }
@@ -228,7 +224,6 @@ impl Store {
         }
     }
 
-    /// Moves a received frame from its chunk to cells.
     fn move_to_cells(&mut self, slot: u32) -> bool {
         let Row { place: Place::Received(port, chunk), len } = self.row(slot) else { return true };
         if cells_of(len) > self.free_cells.for_data() {
@@ -247,8 +242,8 @@ impl Store {
         self.free_cells.give(&self.shared.cells, first);
     }
 
-    /// Creates a frame of `len` bytes with unspecified contents in transmit chunks of the port that will send it.
-    /// Returns `None` if the port has no room, or no slot is free.
+    /// Creates a frame with unspecified contents in transmit chunks of the port. Returns `None` without room or a
+    /// free slot.
     #[inline]
     pub(crate) fn compose(&mut self, port: PortId, len: u32) -> Option<Frame> {
         let slot = self.free.pop()?;
@@ -260,8 +255,7 @@ impl Store {
         Some(Frame::new(slot, len))
     }
 
-    /// Copies a frame to transmit chunks of the port that sends it, and returns the first of them. Returns `None` if
-    /// the port has no room.
+    /// Copies a frame to transmit chunks of the port, and returns the first. Returns `None` without room.
     #[inline]
     pub(crate) fn stage_at(&mut self, port: PortId, frame: &Frame) -> Option<u32> {
         let slot = frame.slot();
@@ -303,8 +297,7 @@ impl Store {
         Some(first)
     }
 
-    /// Frees the transmit chunks of a frame that was sent or taken back. The frame then is in its cells, if it has
-    /// any.
+    /// Frees the transmit chunks of a frame. The frame then is in its cells, if it has any.
     #[inline]
     fn unstage(&mut self, slot: u32) -> Option<Frame> {
         let Row { place: Place::Sending(port, first), len } = self.row(slot) else { return None };
@@ -316,14 +309,14 @@ impl Store {
         Some(Frame::new(slot, len))
     }
 
-    /// Takes back a sent transmit chunk of the port. Returns the frame if the chunk was its last.
+    /// Takes back a sent chunk. Returns the frame after its last chunk.
     #[inline]
     pub(crate) fn completed(&mut self, port: PortId, chunk: u32) -> Option<Frame> {
         let slot = self.memory(port).completed(chunk)?;
         self.unstage(slot)
     }
 
-    /// Takes back a frame that the kernel will not send. Keeps its bytes if there is free memory for them.
+    /// Takes back an unsent frame. Keeps its bytes if there is free memory.
     #[cold]
     pub(crate) fn take_back(&mut self, port: PortId, slot: u32) -> Option<Frame> {
         let Row { place: Place::Sending(_, first), len } = self.row(slot) else { return None };
@@ -371,7 +364,7 @@ impl Store {
         }
     }
 
-    /// Creates a frame in cells with these bytes, in this slot.
+    /// Creates a frame in cells with these bytes.
     fn fill(&mut self, slot: u32, bytes: &[u8]) -> Frame {
         let mut chain = Chain::EMPTY;
         append(&self.shared.cells, &mut self.free_cells, &mut chain, bytes);
@@ -424,7 +417,7 @@ impl FrameStore for Store {
         }
     }
 
-    /// Moves the start of a frame. Only a [staged](FrameStore::stage) frame has room for that.
+    /// Moves the start of a frame, which must be [staged](FrameStore::stage).
     fn move_start(&mut self, frame: &mut Frame, by: i32) -> bool {
         let Row { place: Place::Sending(port, first), len } = self.row(frame.slot()) else { return false };
         let is_moved = self.memory(port).move_start(first, by);
@@ -436,7 +429,7 @@ impl FrameStore for Store {
         is_moved
     }
 
-    /// Copies a frame. The copy shares its cells.
+    /// Copies a frame; the copy shares its cells.
     fn copy(&mut self, frame: &Frame) -> Option<Frame> {
         if self.free.is_empty() || !self.settle(frame) {
             return None;

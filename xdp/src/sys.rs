@@ -35,7 +35,7 @@ const PACKET_MR_MULTICAST: libc::c_ushort = 0;
 /// TUNSETCARRIER (linux/if_tun.h): `_IOW('T', 226, int)`.
 pub(crate) const TUNSETCARRIER: libc::c_ulong = 0x4004_54e2;
 
-/// Turns an open file of the TUN device into a new TAP of this name, whose frames have no additional header.
+/// Creates a TAP of this name, whose frames have no additional header.
 pub(crate) fn make_tap(file: BorrowedFd<'_>, name: &CStr) -> io::Result<()> {
     let mut ifr_name = [0; libc::IFNAMSIZ];
     for (into, &byte) in ifr_name.iter_mut().zip(name.to_bytes()).take(libc::IFNAMSIZ - 1) {
@@ -52,7 +52,6 @@ pub(crate) fn make_tap(file: BorrowedFd<'_>, name: &CStr) -> io::Result<()> {
     if failed < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// Sets the carrier of a TAP.
 pub(crate) fn set_carrier(tap: BorrowedFd<'_>, is_there: bool) -> io::Result<()> {
     let value = libc::c_int::from(is_there);
     // SAFETY: TUNSETCARRIER reads an int, which lives until the call is over.
@@ -60,7 +59,6 @@ pub(crate) fn set_carrier(tap: BorrowedFd<'_>, is_there: bool) -> io::Result<()>
     if failed < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// Makes the kernel send the frames in the socket's TX ring.
 #[inline]
 pub(crate) fn kick_tx(socket: BorrowedFd<'_>) -> Kick {
     match net::send(socket, &[], SendFlags::DONTWAIT) {
@@ -78,18 +76,17 @@ pub(crate) fn kick_rx(socket: BorrowedFd<'_>) {
     let _ = net::recv(socket, &mut [0; 0], RecvFlags::DONTWAIT); // the next kick reports the same error
 }
 
-/// Returns whether the kernel has unbound the socket, which it does for good when the device is gone.
+/// Returns true if the kernel has unbound the socket, for good, because its device is gone.
 pub(crate) fn is_unbound(socket: BorrowedFd<'_>) -> bool {
     net::recv(socket, &mut [0; 0], RecvFlags::DONTWAIT) == Err(Errno::NXIO)
 }
 
-/// Lets one kick send `frames` frames where the kernel has the option (Linux 6.17). Other kernels send 32.
+/// Lets one kick send `frames` frames (Linux 6.17). Other kernels send 32.
 pub(crate) fn set_tx_budget(socket: BorrowedFd<'_>, frames: u32) {
     // An error costs only speed: kicks are repeated until the ring is empty.
     let _ = set_option(socket, libc::SOL_XDP, XDP_MAX_TX_SKB_BUDGET, &frames);
 }
 
-/// Returns whether the socket shares its memory with the device.
 pub(crate) fn is_zero_copy(socket: BorrowedFd<'_>) -> bool {
     sockopt::xdp_options(socket).is_ok_and(|options| options.contains(XdpOptionsFlags::XDP_OPTIONS_ZEROCOPY))
 }
@@ -100,8 +97,7 @@ pub(crate) fn xdp_socket() -> io::Result<OwnedFd> {
     Ok(net::socket_with(family, kind, net::SocketFlags::CLOEXEC, None)?)
 }
 
-/// Registers `memory` with this layout as the packet memory of a socket. The kernel then holds the pages, not their
-/// addresses.
+/// Registers `memory` as the packet memory of a socket. The kernel then holds the pages, not their addresses.
 pub(crate) fn register_umem(socket: BorrowedFd<'_>, memory: &Mapping, chunks: &Layout) -> io::Result<()> {
     let (addr, len) = memory.place();
     let (chunk_size, headroom, flags) = (chunks.chunk_bytes(), chunks.kernel_headroom(), chunks.flags());
@@ -109,15 +105,15 @@ pub(crate) fn register_umem(socket: BorrowedFd<'_>, memory: &Mapping, chunks: &L
     Ok(sockopt::set_xdp_umem_reg(socket, memory)?)
 }
 
-/// Returns whether frames may take several chunks (XDP_USE_SG, Linux 6.6). A kernel reports an unknown flag (EINVAL)
-/// before it reports the missing device 0 (ENODEV).
+/// Returns true if frames may take several chunks (XDP_USE_SG, Linux 6.6). A kernel reports an unknown flag (EINVAL)
+/// before the missing device 0 (ENODEV).
 pub(crate) fn has_multi_buffer() -> bool {
     let Ok(socket) = xdp_socket() else { return false };
     let bound = bind_xdp(socket.as_fd(), 0, 0, SocketAddrXdpFlags::XDP_USE_SG, None);
     bound.is_err_and(|error| error.raw_os_error() == Some(libc::ENODEV))
 }
 
-/// Binds a socket to a queue. `umem` is the bound socket with the packet memory, if it is another one.
+/// Binds a socket to a queue. `umem`: another bound socket with the packet memory.
 pub(crate) fn bind_xdp(
     socket: BorrowedFd<'_>,
     ifindex: u32,
@@ -132,15 +128,14 @@ pub(crate) fn bind_xdp(
     }?)
 }
 
-/// Makes the interface promiscuous while the result lives. The kernel ends this with the socket, however the process
-/// ends.
+/// Makes the interface promiscuous while the result lives. The kernel ends this with the socket.
 pub(crate) fn promiscuous(ifindex: i32) -> io::Result<OwnedFd> {
     let socket = socket(AddressFamily::Packet, SockType::Raw, SockFlag::SOCK_CLOEXEC, None)?;
     join(socket.as_fd(), ifindex, PACKET_MR_PROMISC, None)?;
     Ok(socket)
 }
 
-/// Makes the interface receive frames for `group` as long as the packet socket is open.
+/// Makes the interface receive frames for `group` while the packet socket is open.
 pub(crate) fn join_group(socket: BorrowedFd<'_>, ifindex: i32, group: MacAddr) -> io::Result<()> {
     join(socket, ifindex, PACKET_MR_MULTICAST, Some(group))
 }
@@ -155,8 +150,7 @@ fn join(socket: BorrowedFd<'_>, ifindex: i32, kind: u16, group: Option<MacAddr>)
     set_option(socket, libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, &request)
 }
 
-/// Gives the calling thread real-time priority (SCHED_FIFO). Threads and processes that it starts have ordinary
-/// priority.
+/// Gives the calling thread real-time priority (SCHED_FIFO). Its children have ordinary priority.
 pub(crate) fn run_in_real_time(priority: i32) -> io::Result<()> {
     let parameters = libc::sched_param { sched_priority: priority };
     // SAFETY: `parameters` is readable; 0 is the calling thread.
@@ -166,14 +160,14 @@ pub(crate) fn run_in_real_time(priority: i32) -> io::Result<()> {
     if failed == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Opens a packet socket that sends through one device. It receives nothing, because it has no protocol.
+/// Opens a packet socket that only sends, because it has no protocol.
 pub(crate) fn packet_sender(ifindex: i32) -> io::Result<OwnedFd> {
     let socket = socket(AddressFamily::Packet, SockType::Raw, SockFlag::SOCK_CLOEXEC, None)?;
     bind_packet(socket.as_fd(), ifindex, 0)?;
     Ok(socket)
 }
 
-/// Binds a packet socket to one device, and to an EtherType (ETH_P_ALL: all; 0: none).
+/// Binds a packet socket to a device and an EtherType (ETH_P_ALL: all; 0: none).
 pub(crate) fn bind_packet(socket: BorrowedFd<'_>, ifindex: i32, ether_type: u16) -> io::Result<()> {
     let address = libc::sockaddr_ll {
         sll_family: u16::try_from(libc::AF_PACKET).expect("a small number"),
@@ -196,13 +190,12 @@ pub(crate) fn receive_only(socket: BorrowedFd<'_>) -> io::Result<()> {
     set_option(socket, libc::SOL_PACKET, PACKET_IGNORE_OUTGOING, &1_i32)
 }
 
-/// Returns the frames that a packet socket dropped for lack of room since the last call.
+/// Returns the frames that a packet socket dropped since the last call.
 pub(crate) fn missed(socket: BorrowedFd<'_>) -> io::Result<u32> {
     let [_received, missed] = option(socket, libc::SOL_PACKET, libc::PACKET_STATISTICS, [0_u32; 2])?;
     Ok(missed)
 }
 
-/// Returns the size of a `T` in the type of socket options.
 #[allow(clippy::cast_possible_truncation)] // a few bytes
 const fn size_of<T>() -> libc::socklen_t {
     mem::size_of::<T>() as libc::socklen_t
@@ -223,7 +216,7 @@ fn option<T: Copy>(socket: BorrowedFd<'_>, level: i32, name: i32, mut value: T) 
     if failed == 0 { Ok(value) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Returns a number of the calling thread's network namespace, unique until the next boot; 0: the kernel has none.
+/// Returns a number of the network namespace, unique until the next boot; 0: the kernel has none.
 pub(crate) fn namespace_cookie() -> u64 {
     const SO_NETNS_COOKIE: i32 = 71;
     let socket = std::os::unix::net::UnixDatagram::unbound();
@@ -250,10 +243,10 @@ struct Channels {
     combined: u32,
 }
 
-/// Maximum 32-bit words of features in a request; the kernel has two.
+/// Maximum 32-bit words of features; the kernel has two.
 pub(crate) const FEATURE_WORDS: usize = 4;
 
-/// struct ethtool_gfeatures, with 32 features in a block: available, requested, active, never changed.
+/// struct ethtool_gfeatures, with blocks of 32 features: available, requested, active, never changed.
 #[repr(C)]
 struct GetFeatures {
     command: u32,
@@ -261,7 +254,7 @@ struct GetFeatures {
     blocks: [[u32; 4]; FEATURE_WORDS],
 }
 
-/// struct ethtool_sfeatures, with 32 features in a block: valid, requested.
+/// struct ethtool_sfeatures, with blocks of 32 features: valid, requested.
 #[repr(C)]
 struct SetFeatures {
     command: u32,
@@ -269,7 +262,7 @@ struct SetFeatures {
     blocks: [[u32; 2]; FEATURE_WORDS],
 }
 
-/// struct ethtool_drvinfo; xoff uses only the driver's name.
+/// struct ethtool_drvinfo; only the name matters.
 #[repr(C)]
 struct DriverInfo {
     command: u32,
@@ -328,9 +321,9 @@ impl Ethtool {
     pub(crate) const SET_GSO: u32 = 0x24;
     /// ETHTOOL_SGRO.
     pub(crate) const SET_GRO: u32 = 0x2c;
-    /// ETH_FLAG_RXVLAN: received frames have their tags beside the frame instead of in it.
+    /// ETH_FLAG_RXVLAN: received tags are beside the frame instead of in it.
     pub(crate) const RX_VLAN_FLAG: u32 = 1 << 8;
-    /// ETH_FLAG_TXVLAN and ETH_FLAG_RXVLAN: tags beside sent and received frames.
+    /// ETH_FLAG_TXVLAN and ETH_FLAG_RXVLAN.
     pub(crate) const VLAN_FLAGS: u32 = 1 << 7 | Ethtool::RX_VLAN_FLAG;
     const GET_RINGS: u32 = 0x10;
     const GET_FLOW_CONTROL: u32 = 0x12;
@@ -340,18 +333,18 @@ impl Ethtool {
         Ok(Ethtool { socket, name: name_of(device) })
     }
 
-    /// Returns requests for another device of the same network namespace.
+    /// Returns requests for another device of the namespace.
     pub(crate) fn about(&self, device: &str) -> io::Result<Ethtool> {
         Ok(Ethtool { socket: self.socket.try_clone()?, name: name_of(device) })
     }
 
-    /// Makes a request without arguments. Returns `None` if the driver does not support it.
+    /// Makes a request without arguments. `None`: not supported.
     pub(crate) fn get(&self, command: u32) -> Option<u32> {
         let mut value = Value { command, data: 0 };
         self.request(&mut value).ok().map(|()| value.data)
     }
 
-    /// Returns the GET request that belongs to a SET request.
+    /// Returns the GET request of a SET request.
     pub(crate) const fn get_of(set: u32) -> u32 {
         set - 1
     }
@@ -361,7 +354,7 @@ impl Ethtool {
         self.request(&mut Value { command, data })
     }
 
-    /// Makes a request with one argument. Does nothing if the driver does not support it.
+    /// Makes a request with one argument, if the driver supports it.
     pub(crate) fn set_if_known(&self, command: u32, data: u32) -> io::Result<()> {
         match self.set(command, data) {
             Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => Ok(()),
@@ -369,7 +362,6 @@ impl Ethtool {
         }
     }
 
-    /// Returns the name of the driver.
     pub(crate) fn driver(&self) -> io::Result<String> {
         let mut info = DriverInfo { command: Ethtool::GET_DRIVER_INFO, driver: [0; 32], rest: [0; 160] };
         self.request(&mut info)?;
@@ -388,7 +380,7 @@ impl Ethtool {
         Ok(features.blocks[..size].iter().map(choice).collect())
     }
 
-    /// Requests these features, 32 per entry: (changeable, requested).
+    /// Requests features, 32 per entry: (changeable, requested).
     pub(crate) fn set_features(&self, features: &[[u32; 2]]) -> io::Result<()> {
         let size = u32::try_from(features.len()).unwrap_or(0);
         let mut request =
@@ -407,24 +399,24 @@ impl Ethtool {
         self.set(Ethtool::SET_FLAGS, flags)
     }
 
-    /// Returns the receive queues in use, or 1 if the driver does not report them.
+    /// Returns the receive queues in use, or 1 if unknown.
     pub(crate) fn rx_queues(&self) -> u32 {
         self.known_rx_queues().unwrap_or(1)
     }
 
-    /// Returns the receive queues in use, or `None` if the driver does not report them or there is no such device.
+    /// Returns the receive queues in use, if the driver reports them.
     pub(crate) fn known_rx_queues(&self) -> Option<u32> {
         let mut channels = Channels { command: Ethtool::GET_CHANNELS, ..Channels::default() };
         self.request(&mut channels).ok().map(|()| (channels.rx + channels.combined).max(1))
     }
 
-    /// Returns the receive ring, or `None` if the driver does not report it.
+    /// Returns the receive ring, if the driver reports it.
     pub(crate) fn receive_ring(&self) -> Option<ReceiveRing> {
         let mut rings = Rings { command: Ethtool::GET_RINGS, ..Rings::default() };
         self.request(&mut rings).ok().map(|()| ReceiveRing { entries: rings.rx, max: rings.rx_max })
     }
 
-    /// Returns the flow-control settings, or `None` if the driver has none.
+    /// Returns the flow control of the NIC, if it has any.
     pub(crate) fn flow_control(&self) -> Option<FlowControl> {
         let mut pause = Pause { command: Ethtool::GET_FLOW_CONTROL, ..Pause::default() };
         self.request(&mut pause).ok().map(|()| FlowControl { rx: pause.rx != 0, tx: pause.tx != 0 })

@@ -30,17 +30,16 @@ pub(crate) struct Transmitter<T, C> {
     out: u32,
     /// Frames that the kernel dropped instead of sending.
     dropped: Arc<Counter>,
-    /// State of the interface according to the last kick.
+    /// State of the interface at the last kick.
     interface: Interface,
     failed: Arc<FailedKicks>,
 }
 
-/// Kicks that failed with an error that the kernel's documentation does not mention.
+/// Kicks with an error that the kernel's documentation does not mention.
 #[derive(Debug, Default)]
 pub(crate) struct FailedKicks {
-    /// Number of failed kicks.
     pub(crate) count: Counter,
-    /// Error number of the last failed kick.
+    /// Error number of the last one.
     pub(crate) errno: Counter,
 }
 
@@ -54,8 +53,8 @@ enum Interface {
 }
 
 impl<T: TxRing, C: CompletionRing> Transmitter<T, C> {
-    /// Creates a transmitter. `chunks`: transmit chunks of the port; neither ring is smaller. `pieces_max`: maximum
-    /// chunks of a frame.
+    /// Creates a transmitter with `chunks` transmit chunks; neither ring is smaller. `pieces_max`: maximum chunks of
+    /// a frame.
     pub(crate) fn new(tx: T, completion: C, chunks: u32, pieces_max: u32) -> Transmitter<T, C> {
         Transmitter {
             tx,
@@ -69,27 +68,25 @@ impl<T: TxRing, C: CompletionRing> Transmitter<T, C> {
         }
     }
 
-    /// Returns the counter of frames that the kernel dropped instead of sending.
     pub(crate) fn dropped(&self) -> Arc<Counter> {
         Arc::clone(&self.dropped)
     }
 
-    /// Returns the counters of failed kicks.
     pub(crate) fn failed(&self) -> Arc<FailedKicks> {
         Arc::clone(&self.failed)
     }
 
-    /// Returns whether sent frames may still return. While the interface is down or gone, none does.
+    /// Returns true if sent frames may still return, which needs an interface that is up.
     pub(crate) fn in_flight(&self) -> bool {
         self.out > 0 && self.interface == Interface::Up
     }
 
-    /// Returns whether the kernel has not taken all frames, and the interface is up.
+    /// Returns true if the kernel has not taken all frames, over an interface that is up.
     pub(crate) fn is_unsent(&self) -> bool {
         self.in_flight() && self.tx.unsent() > 0
     }
 
-    /// Returns the number of frames that can be sent, each with the maximum number of chunks.
+    /// Returns the room in frames, each with the maximum of chunks.
     #[inline]
     pub(crate) fn room(&self) -> u32 {
         let free = self.chunks - self.out;
@@ -100,7 +97,7 @@ impl<T: TxRing, C: CompletionRing> Transmitter<T, C> {
         }
     }
 
-    /// Takes a frame for the next [`flush`](Self::flush). Returns it as an error if the port has no room.
+    /// Takes a frame for the next [`flush`](Self::flush). Returns it as an error without room.
     #[inline]
     pub(crate) fn send(&mut self, port: PortId, store: &mut Store, frame: Frame) -> Result<(), Frame> {
         if self.is_gone() {
@@ -125,7 +122,7 @@ impl<T: TxRing, C: CompletionRing> Transmitter<T, C> {
         }
     }
 
-    /// Makes the kernel send. Returns whether another kick may send more.
+    /// Makes the kernel send. Returns true if another kick may send more.
     fn kick(&mut self) -> bool {
         match self.tx.kick() {
             Kick::Dropped => {
@@ -151,18 +148,17 @@ impl<T: TxRing, C: CompletionRing> Transmitter<T, C> {
         }
     }
 
-    /// Returns whether the interface is gone for good.
     #[inline]
     pub(crate) fn is_gone(&self) -> bool {
         self.interface == Interface::Gone
     }
 
-    /// Returns whether the kernel has taken none of the outstanding frames: it sends nothing without a kick.
+    /// Returns true if the kernel has taken none of the frames that are out: it sends nothing without a kick.
     pub(crate) fn is_at_rest(&self) -> bool {
         self.is_gone() || self.out <= self.tx.unsent()
     }
 
-    /// Calls `unsent` with every frame that has not returned. The interface must be gone, or get no further kick.
+    /// Calls `unsent` with every frame that is out. The interface must be gone, or get no further kick.
     #[cold]
     pub(crate) fn take_back(
         &mut self,

@@ -36,7 +36,6 @@ pub struct Rings {
     pub completion: u32,
 }
 
-/// Settings of the sockets of a packet memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct UmemSettings {
     pub(crate) chunks: Layout,
@@ -45,8 +44,8 @@ pub(crate) struct UmemSettings {
     pub(crate) rings: Rings,
 }
 
-/// A packet memory, registered with its first socket. Other sockets refer to that one when they are bound. The kernel
-/// keeps the pages even after the process unmaps them.
+/// A packet memory, registered with its first socket, to which the others refer. The kernel keeps the pages even
+/// after the process unmaps them.
 #[derive(Debug)]
 pub(crate) struct Umem {
     registered: Arc<OwnedFd>,
@@ -56,7 +55,6 @@ pub(crate) struct Umem {
 }
 
 impl Umem {
-    /// Registers the memory.
     pub(crate) fn new(memory: &Mapping, settings: UmemSettings) -> Result<Umem, XdpError> {
         let Rings { fill, rx, tx, completion } = settings.rings;
         let sizes = [
@@ -88,7 +86,7 @@ impl Umem {
         }
     }
 
-    /// Binds a socket of [`socket`](Self::socket) to a queue of a device.
+    /// Binds a socket of [`socket`](Self::socket) to a queue.
     pub(crate) fn bind(&self, socket: &Arc<OwnedFd>, ifindex: u32, queue: u32) -> io::Result<()> {
         if Arc::ptr_eq(socket, &self.registered) {
             return sys::bind_xdp(socket.as_fd(), ifindex, queue, self.flags(), None);
@@ -97,7 +95,7 @@ impl Umem {
         sys::bind_xdp(socket.as_fd(), ifindex, queue, BindFlags::XDP_SHARED_UMEM, named)
     }
 
-    /// Returns the flags of the first socket, which the kernel applies to the others.
+    /// Returns the flags of the first socket, which the others inherit.
     fn flags(&self) -> BindFlags {
         let sharing = match self.settings.zero_copy {
             ZeroCopy::Auto => BindFlags::empty(),
@@ -109,7 +107,6 @@ impl Umem {
     }
 }
 
-/// Checks that the kernel takes a ring of this size.
 fn check_size(what: &'static str, size: u32) -> Result<(), XdpError> {
     let is_taken = size >= 4 && size.is_power_of_two();
     is_taken.then_some(()).ok_or(XdpError::Size { what, given: size, allowed: "a power of two, 4 or more" })

@@ -44,19 +44,17 @@ mod mapping {
 
     pub(crate) const SIZE: u32 = 2;
 
-    /// Memory of a ring, shared by both sides.
     #[derive(Debug)]
     pub(crate) struct Memory {
         counters: [AtomicU32; 3],
         places: [Place<u64>; SIZE as usize],
     }
 
-    /// Handle of one side.
     #[derive(Debug)]
     pub(crate) struct Mapping(pub(crate) Arc<Memory>);
 
     impl Mapping {
-        /// Returns the address of a counter at 0, 1 or 2, or of the places at 3.
+        /// Returns the address of a counter (0, 1, 2), or of the places (3).
         pub(crate) fn at<T>(&self, offset: usize, count: usize) -> NonNull<T> {
             match self.0.counters.get(offset) {
                 Some(counter) => NonNull::from(counter).cast(),
@@ -86,7 +84,7 @@ mod mapping {
             self.counters[2].store(libc::XDP_RING_NEED_WAKEUP, Ordering::Relaxed);
         }
 
-        /// Takes an entry out, if there is one: `xskq_cons_peek_desc`, `xskq_cons_release`.
+        /// Takes an entry: `xskq_cons_peek_desc`, `xskq_cons_release`.
         pub(crate) fn take(&self) -> Option<u64> {
             let read = self.counters[1].load(Ordering::Relaxed);
             if self.counters[0].load(Ordering::Acquire) == read {
@@ -98,7 +96,7 @@ mod mapping {
             Some(entry)
         }
 
-        /// Puts an entry in, if there is room: `xskq_prod_reserve_desc`, `xskq_prod_submit`.
+        /// Puts an entry in: `xskq_prod_reserve_desc`, `xskq_prod_submit`.
         pub(crate) fn put(&self, entry: u64) -> bool {
             let written = self.counters[0].load(Ordering::Relaxed);
             if written.wrapping_sub(self.counters[1].load(Ordering::Acquire)) == SIZE {
@@ -114,16 +112,16 @@ mod mapping {
 
 const LAYOUT: Layout = Layout { producer: 0, consumer: 1, flags: 2, entries: 3 };
 
-/// The last value before counters wrap to zero.
+/// The last value before counters wrap.
 const LATE: u32 = u32::MAX;
 
-/// Creates a ring that the process fills, at `start`, and the kernel's side of it.
+/// Creates a ring that the process fills, and its kernel side.
 fn producer(start: u32) -> (Producer<u64>, Arc<Memory>) {
     let kernel = Memory::new(start);
     (Producer::new(mapping::Mapping(Arc::clone(&kernel)), LAYOUT, SIZE), kernel)
 }
 
-/// Creates a ring that the kernel fills, at `start`, and the kernel's side of it.
+/// Creates a ring that the kernel fills, and its kernel side.
 fn consumer(start: u32) -> (Consumer<u64>, Arc<Memory>) {
     let kernel = Memory::new(start);
     (Consumer::new(mapping::Mapping(Arc::clone(&kernel)), LAYOUT, SIZE), kernel)
@@ -184,8 +182,7 @@ fn some_of_what_is_available_can_stay() {
     });
 }
 
-/// A producer does not read the kernel's counter: the return of a chunk by another ring implies that its place is
-/// free.
+/// A producer does not read the kernel's counter: a chunk that returned by another ring has left its place.
 #[test]
 fn a_chunk_that_came_back_has_left_its_place() {
     loom::model(|| {

@@ -79,7 +79,6 @@ impl Config {
     }
 }
 
-/// Compares everything but the ports' own settings.
 fn of_switch(before: &Config, after: &Config, changes: &mut Changes) {
     let (old, new) = (&before.switch, &after.switch);
     differences!(changes, "", old, new, SwitchSettings {
@@ -140,7 +139,6 @@ fn of_switch(before: &Config, after: &Config, changes: &mut Changes) {
     }
 }
 
-/// Records a live change if the values differ.
 fn changed(changes: &mut Changes, what: String, [before, after]: [String; 2]) {
     if before != after {
         changes.live(what, before, after);
@@ -208,7 +206,7 @@ fn of_vlans(place: &str, port: PortId, settings: [&SwitchSettings; 2], changes: 
     }
 }
 
-/// Compares properties of a place that a new port cannot change while the switch runs.
+/// Compares properties of a place that its next port cannot change live.
 fn of_place(place: &str, before: &Config, after: &Config, id: PortId, changes: &mut Changes) {
     let mut kept = |what: String, [before, after]: [String; 2]| {
         if before != after {
@@ -287,8 +285,7 @@ fn of_port(place: &str, old: &PortSettings, new: &PortSettings, changes: &mut Ch
     }
 }
 
-/// Compares flow control. A change of its kind needs a restart, because the peer would not understand the other kind
-/// of pause.
+/// Compares flow control. A new kind of pause needs a restart, because the peer would not understand it.
 fn of_pauses(place: &str, old: FlowControl, new: FlowControl, changes: &mut Changes) {
     let told = [old.told(), new.told()];
     match (old, new) {

@@ -68,7 +68,7 @@ pub(super) fn placed(running: &Config, new: Config, changes: &mut Changes) -> Co
     config
 }
 
-/// Returns the place that the port of that name has or had, otherwise a spare place.
+/// Returns the current or former place of the port of that name, or a spare place.
 fn place(running: &Config, new: &Config, index: usize, taken: &[Option<PortId>]) -> Option<PortId> {
     let name = &new.switch.ports[index].name;
     let ids = || (0..=u8::MAX).map(PortId).zip(&running.switch.ports);
@@ -81,7 +81,7 @@ fn place(running: &Config, new: &Config, index: usize, taken: &[Option<PortId>])
     known.or_else(spare).map(|(id, _)| id)
 }
 
-/// Returns whether a place belongs to the worker that the file assigns to a port.
+/// Checks that a place belongs to the worker that the file assigns to a port.
 fn of_worker(running: &Config, new: &Config, place: PortId, index: usize) -> bool {
     let (Workers::List(old), Workers::List(new)) = (&running.shell.workers, &new.shell.workers) else {
         return true;
@@ -92,8 +92,8 @@ fn of_worker(running: &Config, new: &Config, place: PortId, index: usize) -> boo
     owner(old, place.index()) == owner(new, index)
 }
 
-/// Returns the settings of a place without its port: it holds no frames and pauses nobody. Queued frames still leave
-/// when the peer lets them.
+/// Returns the settings of a place without its port. It holds no frames and pauses nobody, but queued frames still
+/// leave.
 pub(crate) fn vacated(port: &PortSettings) -> PortSettings {
     let classes = port.classes.map(|class| ClassSettings {
         queue: class.queue,

@@ -23,7 +23,6 @@ fn config(text: &str) -> Config {
     Config::from_toml("test", text, Machine::default()).unwrap()
 }
 
-/// Returns the changes that these replacements of the file cause.
 fn changes(replaced: &[(&str, &str)]) -> (Config, Changes) {
     let text = replaced.iter().fold(FILE.to_owned(), |text, (from, to)| {
         assert!(text.contains(from), "{from}");
@@ -163,7 +162,6 @@ fn a_router_is_told_in_words_of_the_file() {
 const A: &str = "[[port]]\nname = \"a\"\ndevice = \"eth1\"\nspeed = \"1G\"\nlossless = [3]\n";
 const C: &str = "[[port]]\nname = \"c\"\ndevice = \"eth3\"\nspeed = \"1G\"\nlossless = [3]\n[class.3]";
 
-/// Returns the file with `places` spare places.
 fn spare(places: u8) -> String {
     FILE.replacen("[switch]", &format!("[switch]\nspare_ports = {places}"), 1)
 }
@@ -221,7 +219,6 @@ fn a_spare_place_is_of_the_worker_that_is_to_have_the_port() {
     assert_eq!((of.added, told(&of.restart)), (vec![PortId(3)], vec![]));
 }
 
-/// Memory for a spare place equals the memory that a port takes.
 #[test]
 fn memory_for_a_spare_place_is_that_of_the_largest_port() {
     let needed = |config: &Config| config.memory(&config.workers(&[]), &[]).needed();

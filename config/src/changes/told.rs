@@ -15,12 +15,10 @@ use crate::shell::{
 };
 use crate::written::ranges;
 
-/// A value that can be formatted.
 pub(super) trait Told {
     fn told(&self) -> String;
 }
 
-/// Returns the text for a missing value.
 pub(super) fn absent() -> String {
     "none".to_owned()
 }
@@ -192,7 +190,6 @@ told_by! {
     },
 }
 
-/// Formats a group, with the names of its ports.
 pub(super) fn group(group: &GroupSettings, ports: &[PortSettings]) -> String {
     let GroupSettings { name: _, members, spread, uplinks, salt: _ } = group;
     let member = |member: &Member| {
@@ -205,7 +202,6 @@ pub(super) fn group(group: &GroupSettings, ports: &[PortSettings]) -> String {
     format!("ports {}, spread {spread}{of_uplinks}", members.join(", "))
 }
 
-/// Formats classes, or their absence.
 fn some(classes: &ClassSet) -> String {
     if classes.is_empty() { absent() } else { classes.told() }
 }
@@ -223,7 +219,7 @@ impl<T: Told> Told for Vec<T> {
     }
 }
 
-/// Formats an array as runs of indices with equal values.
+/// Formats runs of indices with equal values.
 impl<T: Told + PartialEq, const N: usize> Told for [T; N] {
     fn told(&self) -> String {
         let runs = self.chunk_by(|left, right| left == right).scan(0, |from, run| {

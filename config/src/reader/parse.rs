@@ -111,7 +111,6 @@ pub fn share_or_none(value: &Value<'_>) -> Parsed<f64> {
     })
 }
 
-/// Reads a fraction above 0 and below 1.
 pub(crate) fn part(value: &Value<'_>) -> Parsed<f64> {
     share(value).ok().filter(|part| *part < 1.0).ok_or_else(|| "a number above 0 and below 1".into())
 }
@@ -154,13 +153,12 @@ pub fn rate(value: &Value<'_>) -> Parsed<BitRate> {
         .ok_or_else(|| "a rate from \"1M\" to \"1.6T\", such as \"400M\", \"1G\" or \"25Gb/s\"".into())
 }
 
-/// Reads a rate in frames per second.
 pub(crate) fn frame_rate(value: &Value<'_>) -> Parsed<FrameRate> {
     let rate = value.as_str().and_then(quantity::parse_frame_rate);
     rate.ok_or_else(|| "frames a second, up to \"4000Mpps\", such as \"1Mpps\" or \"500kpps\"".into())
 }
 
-/// Reads rates for some kinds of flooded frames.
+/// Reads rates for kinds of flooded frames.
 pub(crate) fn storm_limit(value: &Value<'_>) -> Parsed<StormLimit> {
     let allowed = "rates of what may be flooded, such as { broadcast = \"10M\", multicast = \"50M\", unknown = \"10M\" }, \
                    each from \"1M\" to \"1.6T\"";
@@ -176,7 +174,6 @@ pub(crate) fn storm_limit(value: &Value<'_>) -> Parsed<StormLimit> {
     })
 }
 
-/// Reads a cable length in metres.
 pub(crate) fn metres(value: &Value<'_>) -> Parsed<u64> {
     let metres = value.as_str().and_then(quantity::parse_metres).filter(|metres| *metres <= 1_000_000);
     metres.ok_or_else(|| "a length up to \"1000km\", such as \"3m\" or \"2km\"".into())
@@ -201,7 +198,7 @@ pub fn classes(value: &Value<'_>) -> Parsed<ClassSet> {
         .map(|classes| classes.into_iter().collect())
 }
 
-/// Reads eight numbers up to `most`, one for each class, or `"class"` for `of_class`.
+/// Reads eight numbers up to `most`, or `"class"` for `of_class`.
 pub(crate) fn by_class(most: u8, of_class: [u8; CLASSES]) -> impl Fn(&Value<'_>) -> Parsed<[u8; CLASSES]> {
     move |value| {
         if value.as_str() == Some("class") {
@@ -237,7 +234,7 @@ pub(crate) fn vid(value: &Value<'_>) -> Parsed<u16> {
     integer(VIDS)(value)
 }
 
-/// Reads VLANs, with ranges as strings: `[10, "20-29"]`. Returns them sorted and without duplicates.
+/// Reads VLANs: `[10, "20-29"]`. Returns them sorted and without duplicates.
 pub(crate) fn vids(value: &Value<'_>) -> Parsed<Vec<u16>> {
     let ranges = list(value, |entry| {
         let range = match entry.as_ref() {
@@ -300,7 +297,7 @@ pub fn http(value: &Value<'_>) -> Parsed<HttpAt> {
     value.as_str().unwrap_or_default().parse()
 }
 
-/// Reads a network namespace: its name for `ip netns`, or the path of its file.
+/// Reads a name for `ip netns`, or the path of a namespace's file.
 pub(crate) fn netns(value: &Value<'_>) -> Parsed<PathBuf> {
     let fine = |text: &&str| {
         !text.is_empty() && !text.contains('\0') && (text.starts_with('/') || !text.contains('/'))

@@ -111,7 +111,7 @@ impl Problem {
         self
     }
 
-    /// Computes line and column, and keeps every label inside the text.
+    /// Computes line and column, and keeps labels inside the text.
     fn place(&mut self, text: &str) {
         for label in &mut self.labels {
             label.start = boundary(text, label.start);
@@ -124,8 +124,8 @@ impl Problem {
         });
     }
 
-    /// Escapes control characters in all texts of the problem. Moves its [placed](Self::place) labels from `text` to
-    /// its visible form, which differs if it `has_signs`.
+    /// Escapes control characters. Moves [placed](Self::place) labels from `text` to its visible form if that differs
+    /// (`has_signs`).
     fn make_visible(&mut self, text: &str, has_signs: bool) {
         show(&mut self.message);
         self.help.iter_mut().for_each(show);
@@ -138,7 +138,6 @@ impl Problem {
     }
 }
 
-/// Replaces the text by its visible form.
 fn show(text: &mut String) {
     if let Cow::Owned(printable) = visible(text) {
         *text = printable;

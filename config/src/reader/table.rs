@@ -104,7 +104,6 @@ fn wrong(key: &str, value: &Value<'_>, allowed: &str) -> Problem {
         .at(value.span, "not allowed here")
 }
 
-/// Maximum characters of a value in messages.
 const FOUND_LEN_MAX: usize = 60;
 
 /// Formats a value for messages, truncated to 60 characters.

@@ -35,7 +35,7 @@ impl Needs {
         sum.saturating_sub(Bytes(beyond_one * PROCESS)) // all switches are threads of one process
     }
 
-    /// Reports a lack of memory of `machine`. `remedies` are changes that help, the largest saving first.
+    /// Reports a lack of memory. `remedies`: the largest saving first.
     pub(super) fn shortage(
         &self,
         machine: &Machine,

@@ -18,7 +18,7 @@ use xoff_wire::units::BitRate;
 use super::keys::{File, NAME_EXAMPLE, SwitchKeys};
 use super::wires::{Port, Wiring};
 
-/// Returns the configuration of each switch of the file; `None` for an invalid one.
+/// Returns the configuration of each switch; `None` for an invalid one.
 pub(super) fn configs(
     text: &str,
     file: &File,
@@ -31,7 +31,6 @@ pub(super) fn configs(
     })
 }
 
-/// Returns the savings of single changes if all switches make them.
 pub(super) fn remedies(text: &str, file: &File, wiring: &Wiring, machine: &Machine) -> Vec<Remedy> {
     let of_switch =
         |root: &Value<'_>, _: &mut Problems| Some(Config::remedies(root, Hardware::Software, machine));
@@ -64,7 +63,6 @@ fn each<T>(
     file.switches.iter().enumerate().map(of_switch).collect()
 }
 
-/// Builds the document of a file with this switch alone.
 fn root_of<'de>(
     lab: &mut Value<'de>,
     index: usize,
@@ -138,8 +136,7 @@ fn root_of<'de>(
     Some(Value::with_span(ValueInner::Table(root), span))
 }
 
-/// Adds `receive_chunks = "small"` to `[memory]` if the file lacks the key: the kernel copies all frames of veth
-/// pairs.
+/// Adds `receive_chunks = "small"` if the file lacks the key: the kernel copies all frames of veth pairs.
 fn receive_small(root: &mut Table<'_>, span: Span) {
     const KEY: &str = "receive_chunks";
     let small = || entry(KEY, ValueInner::String(ReceiveChunks::Small.word().into()), span);
@@ -157,7 +154,7 @@ fn receive_small(root: &mut Table<'_>, span: Span) {
     }
 }
 
-/// Returns a table for each port: the settings of its wire, and over them `[[switch.port]]` of the same name.
+/// Returns a table for each port: `[[switch.port]]` over the settings of its wire.
 fn with_own<'de>(
     ports: Vec<(&Port, BitRate, u32)>,
     own: Option<Value<'de>>,
@@ -195,7 +192,6 @@ fn with_own<'de>(
     made
 }
 
-/// Returns the tables of `[[switch.port]]` by name.
 fn own_ports<'de>(own: Option<Value<'de>>, problems: &mut Problems) -> Vec<(String, Value<'de>)> {
     let Some(mut own) = own else { return Vec::new() };
     let span = own.span;

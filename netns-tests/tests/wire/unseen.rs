@@ -11,24 +11,23 @@ use crate::{bed, frame};
 /// Three times the frames that the rings hold at 100 Mb/s.
 const MANY: u32 = 4_000;
 
-/// Fate of frames that arrived during a stall of the switch.
+/// Outcome of a stall.
 struct Stalled {
-    /// Frames that nobody received, without those that the switch reports as dropped.
+    /// Frames that nobody received, without drops that the switch reports.
     missing: u64,
-    /// Frames of class 3 that the switch received.
     received_of_class_3: u64,
     verdict: Verdict,
     health: u16,
     exit: Exit,
 }
 
-/// Sends a number of frames of each class, one class after the other, while a switch is stopped.
+/// Sends frames of each class in turn while a switch is stopped.
 fn stall(mode: &str, frames: &[(u8, u32)]) -> Stalled {
     let classes = frames.iter().flat_map(|&(class, count)| (0..count).map(move |_| (class, 64)));
     stall_of("whole", mode, classes)
 }
 
-/// Sends frames of these classes and lengths while a switch with receive chunks of that size is stopped.
+/// Sends frames of these classes and lengths while a switch is stopped. `chunks`: size of receive chunks.
 fn stall_of(chunks: &str, mode: &str, frames: impl Iterator<Item = (u8, usize)>) -> Stalled {
     let bed = bed(2).build();
     let memory = format!("[memory]\nreceive_chunks = \"{chunks}\"\n");
@@ -103,7 +102,7 @@ fn lossless_frames_lost_unseen_count_once() {
     }
 }
 
-/// The switch receives no frame of class 3: only the XDP program has counted them.
+/// Only the XDP program counts the frames of class 3.
 #[test]
 fn lossless_class_that_is_lost_whole_is_not_called_lossy() {
     let Stalled { missing, received_of_class_3, verdict, exit, .. } = stall("native", &[(0, MANY), (3, 50)]);
@@ -112,8 +111,8 @@ fn lossless_class_that_is_lost_whole_is_not_called_lossy() {
     assert_eq!(exit.status.code(), Some(1), "{}", exit.stderr);
 }
 
-/// Receive chunks of a port of 100 Mb/s: 25.2 ms and a burst of 5 ms are 377,500 bytes, which are 1,368 frames of 256
-/// bytes on the line.
+/// Receive chunks at 100 Mb/s: 25.2 ms and a burst of 5 ms are 377,500 bytes, or 1,368 frames of 256 bytes on the
+/// line.
 const WHOLE: u32 = 377_500_u32.div_ceil(276);
 /// Small receive chunks: one more for each 512 bytes.
 const SMALL: u32 = WHOLE + 377_500_u32.div_ceil(512);
@@ -137,7 +136,7 @@ fn stall_loses_nothing_up_to_the_last_chunk() {
     }
 }
 
-/// 512 bytes take a chunk, 513 take two. The promise holds for any mix of frames of 256 bytes on average (with FCS).
+/// 512 bytes take a chunk, 513 take two. The promise holds for any mix of 256 bytes on average (with FCS).
 #[test]
 fn stall_loses_no_mix_of_the_promised_average() {
     let two_chunks = (0..WHOLE).map(|n| (3, if n * 424 % 1000 < 424 { 513 } else { 64 }));

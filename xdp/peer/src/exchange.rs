@@ -31,7 +31,7 @@ pub struct Interface<R, F, T, C> {
 }
 
 impl<R: RxRing, F: FillRing, T: TxRing, C: CompletionRing> Interface<R, F, T, C> {
-    /// Moves received frames to the TX ring of `to`, and makes the kernel send them.
+    /// Forwards received frames to `to`.
     ///
     /// # Errors
     /// Returns an error if the kernel does not send.
@@ -65,7 +65,7 @@ impl<R: RxRing, F: FillRing, T: TxRing, C: CompletionRing> Interface<R, F, T, C>
         Ok(())
     }
 
-    /// Fills the fill ring, if a batch of entries is free.
+    /// Refills the fill ring in batches.
     #[inline]
     fn refill(&mut self, free: &mut Vec<u32>) {
         if self.entries - self.receiving < REFILL {
@@ -86,7 +86,6 @@ pub struct Exchange<R, F, T, C> {
     // Fields drop in order: the programs before the sockets.
     _programs: [Program; 2],
     interfaces: [Interface<R, F, T, C>; 2],
-    /// Chunks in no ring.
     free: Vec<u32>,
 }
 

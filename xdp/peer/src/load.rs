@@ -11,7 +11,6 @@ use std::str::FromStr;
 
 use xoff_wire::units::MacAddr;
 
-/// Bytes of the frame check sequence, which software does not see.
 const FCS: usize = 4;
 const ETHERNET: usize = 14;
 const IPV4: usize = 20;
@@ -23,7 +22,7 @@ const FRAME_MAX: u16 = 1518;
 /// Maximum number of flows: addresses hold the flow number in their last byte.
 pub const FLOWS_MAX: u16 = 254;
 
-/// Frame sizes of the mix in bytes: seven short, four medium, one long.
+/// Frame sizes in bytes: seven short, four medium, one long.
 const IMIX: [u16; 12] = [64, 594, 64, 64, 594, 64, 1518, 64, 594, 64, 594, 64];
 
 /// Length of frames in bytes, with FCS.
@@ -89,7 +88,6 @@ impl Load {
     }
 }
 
-/// Builds a frame of `len` bytes.
 fn frame(len: usize, flow: u16, identification: u16) -> Vec<u8> {
     let number = u8::try_from(flow + 1).expect("at most 254 flows");
     let (from, to) = ([10, 1, 0, number], [10, 2, 0, number]);
@@ -117,7 +115,7 @@ fn frame(len: usize, flow: u16, identification: u16) -> Vec<u8> {
     frame
 }
 
-/// Computes the Internet checksum (RFC 1071). All parts but the last must have an even length.
+/// Computes the Internet checksum (RFC 1071). All parts but the last have an even length.
 fn checksum(parts: &[&[u8]]) -> [u8; 2] {
     let words = parts.iter().flat_map(|part| part.chunks(2));
     let mut sum: u32 =

@@ -30,7 +30,6 @@ use xsk_rs::{CompQueue, FillQueue, FrameDesc, RxQueue, Socket, TxQueue, Umem};
 
 use crate::error::BenchError;
 
-/// Maximum descriptors in one move.
 pub(crate) const BATCH: usize = 256;
 
 /// Minimum free entries of a fill ring before a refill.
@@ -43,10 +42,10 @@ const BUSY_PAUSE: Duration = Duration::from_millis(20);
 /// Descriptor option (linux/if_xdp.h): the frame continues in the next buffer.
 pub(crate) const XDP_PKT_CONTD: u32 = 1;
 
-/// XDP_MAX_TX_SKB_BUDGET (linux/if_xdp.h): maximum frames that one kick sends.
+/// XDP_MAX_TX_SKB_BUDGET (linux/if_xdp.h): maximum frames of one kick.
 const XDP_MAX_TX_SKB_BUDGET: libc::c_int = 9;
 
-/// Queues of a socket. The fill and completion queues exist only for the first socket of a device queue.
+/// Queues of a socket. Only the first socket of a device queue has fill and completion queues.
 type Rings = (TxQueue, RxQueue, Option<(FillQueue, CompQueue)>);
 
 /// Settings of new ports.
@@ -99,13 +98,12 @@ pub struct Ports {
     pub(crate) umem: Umem,
     /// Maximum bytes of a frame in one chunk.
     room: usize,
-    /// Maximum chunks of a frame.
     buffers: usize,
 }
 
 #[derive(Debug)]
 pub(crate) struct Port {
-    /// Dropped before the socket, because fields drop in order.
+    /// Dropped before the socket.
     program: Option<Program>,
     pub(crate) rx: RxQueue,
     pub(crate) fill: FillQueue,
@@ -113,7 +111,7 @@ pub(crate) struct Port {
     pub(crate) completion: CompQueue,
     pub(crate) device: String,
     ring: usize,
-    /// Chunks in the fill ring, in the RX ring, or in the kernel between them.
+    /// Chunks with the kernel or in the RX ring.
     pub(crate) receiving: usize,
 }
 
@@ -258,13 +256,13 @@ impl Port {
         Ok(Port { program: None, rx, fill, tx, completion, device: device.to_owned(), ring, receiving: 0 })
     }
 
-    /// Returns the number of descriptors on the TX ring that the kernel has not taken.
+    /// Returns descriptors on the TX ring that the kernel has not taken.
     pub(crate) fn unsent(&mut self) -> usize {
         self.ring - self.tx.nb_free_exact() as usize
     }
 }
 
-/// Opens a socket. Retries while a process that has just ended still occupies the queue.
+/// Opens a socket. Retries while an ended process still occupies the queue.
 fn socket(config: SocketConfig, umem: &Umem, interface: &Interface) -> Result<Rings, SocketCreateError> {
     for _ in 0..BUSY_RETRIES {
         // SAFETY: the socket loads no program.
@@ -285,7 +283,7 @@ fn errno(error: &SocketCreateError) -> Option<i32> {
 pub(crate) const BATCH_U32: u32 = 256;
 const _: () = assert!(BATCH_U32 as usize == BATCH);
 
-/// Lets one kick send `frames` frames where the kernel has the option (Linux 6.17). Other kernels send 32.
+/// Lets one kick send `frames` frames (Linux 6.17). Other kernels send 32.
 fn raise_budget(socket: RawFd, frames: u32) {
     let len = u32::try_from(size_of::<u32>()).expect("a few bytes");
     // SAFETY: `frames` is readable, and has the given size. An error costs only speed, so it is ignored.
@@ -294,7 +292,6 @@ fn raise_budget(socket: RawFd, frames: u32) {
     }
 }
 
-/// Formats an error of `xsk-rs` with its source.
 fn said(error: &dyn Error) -> String {
     match error.source() {
         Some(source) => format!("{error}: {source}"),

@@ -26,14 +26,12 @@ use crate::ports::{BATCH, Port, PortSettings, Ports, XDP_PKT_CONTD};
 #[allow(clippy::cast_possible_truncation)] // the value is 256
 const HEADROOM: u32 = XDP_PACKET_HEADROOM as u32;
 
-/// Bytes of a chunk.
 const CHUNK: usize = XDP_UMEM_MIN_CHUNK_SIZE as usize;
 const _: () = assert!(CHUNK.is_power_of_two());
 
-/// Bytes that the kernel keeps free in front of every packet (linux/bpf.h).
+/// Bytes that the kernel reserves in front of a packet (linux/bpf.h).
 const XDP_PACKET_HEADROOM: usize = 256;
 
-/// Returns the number of the chunk at this address.
 #[inline]
 #[allow(clippy::cast_possible_truncation)] // there are fewer than 2^32 chunks
 fn slot(address: usize) -> u32 {
@@ -151,7 +149,7 @@ impl FillRing for Fill {
 }
 
 pub struct Tx {
-    /// In a cell, because `xsk-rs` needs `&mut` to count free entries.
+    /// In a cell, because counting free entries needs `&mut`.
     queue: RefCell<TxQueue>,
     entries: u32,
     batch: Vec<FrameDesc>,

@@ -28,16 +28,14 @@ mod receive;
 
 const RING: u32 = 256;
 
-/// Bytes of a chunk, at both ends.
 const CHUNK_BYTES: u32 = 2048;
 
-/// Bytes of a chunk that XDP takes (XDP_PACKET_HEADROOM).
+/// XDP_PACKET_HEADROOM, in bytes.
 const XDP_HEADROOM: u32 = 256;
 
-/// Maximum frames in flight: fewer than any ring's entries.
+/// Maximum frames in flight, fewer than any ring's entries.
 const BATCH: usize = 32;
 
-/// A veth pair with `xsk-rs` at one end, and xoff's port at the other.
 struct Wire {
     lab: Lab,
     theirs: Ports,
@@ -81,7 +79,6 @@ impl Wire {
         Wire { lab, theirs, ours, store, held: Vec::new(), partial: Vec::new() }
     }
 
-    /// Puts a frame on the TX ring of `xsk-rs`.
     fn they_send(&mut self, frame: &[u8]) {
         wait_for(|| {
             self.theirs.reap(0);
@@ -89,7 +86,7 @@ impl Wire {
         });
     }
 
-    /// Makes the kernel send all frames on the TX ring of `xsk-rs`.
+    /// Makes the kernel send all frames of `xsk-rs`.
     fn they_kick(&mut self) {
         wait_for(|| {
             self.theirs.kick(0).unwrap();
@@ -105,20 +102,18 @@ impl Wire {
         });
     }
 
-    /// Puts a new frame on the TX ring of xoff's port.
     fn we_send(&mut self, bytes: &[u8]) {
         let frame = self.store.make(bytes).unwrap();
         self.ours.send(&mut self.store, frame).expect("a ring with room for it");
     }
 
-    /// Puts all held frames on the TX ring of xoff's port.
     fn we_send_back(&mut self) {
         for frame in self.held.drain(..) {
             self.ours.send(&mut self.store, frame).expect("a ring with room for all");
         }
     }
 
-    /// Makes the kernel send all frames on xoff's TX ring, and frees them.
+    /// Makes the kernel send all frames of xoff, and frees them.
     fn we_flush(&mut self) {
         wait_for(|| {
             self.ours.flush();
@@ -134,7 +129,7 @@ impl Wire {
         frame
     }
 
-    /// Sends frames from `xsk-rs` to xoff and back, and checks that they return unchanged and in order.
+    /// Checks that frames return from xoff unchanged and in order.
     fn goes_round(&mut self, frames: &[Vec<u8>]) {
         for batch in frames.chunks(BATCH) {
             batch.iter().for_each(|frame| self.they_send(frame));
@@ -156,20 +151,19 @@ impl Wire {
         }
     }
 
-    /// Returns the frames that the socket of `xsk-rs` dropped, and those dropped for an empty fill ring.
+    /// Returns drops of `xsk-rs`, and those for an empty fill ring.
     fn they_lost(&self) -> [u64; 2] {
         let counted = self.theirs.ports[0].rx.fd().xdp_statistics().unwrap();
         let other = counted.rx_ring_full() + counted.rx_invalid_descs() + counted.tx_invalid_descs();
         [counted.rx_dropped() + other, counted.rx_fill_ring_empty_descs()]
     }
 
-    /// Returns the frames that xoff's socket dropped, and those dropped for an empty fill ring.
+    /// Returns drops of xoff's socket, and those for an empty fill ring.
     fn we_lost(&self) -> [u64; 2] {
         let counted = self.ours.monitor().xdp_statistics().unwrap();
         [counted.lost(), counted.rx_fill_ring_empty]
     }
 
-    /// Returns the sent frames of both devices: `xsk-rs`, xoff.
     fn sent(&self) -> [u64; 2] {
         let sent = |name| {
             let device = self.lab.devices().iter().find(|device| device.name() == name).unwrap();
@@ -190,7 +184,7 @@ fn wait_for<T>(mut ready: impl FnMut() -> Option<T>) -> T {
     }
 }
 
-/// Builds a frame of `len` bytes whose bytes depend on `number`.
+/// Builds a frame whose bytes depend on `number`.
 fn frame(number: usize, len: usize) -> Vec<u8> {
     let mut frame = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 0x88, 0xb5];
     frame.extend((frame.len()..len).map(|at| (7 * number + at % 251).to_le_bytes()[0]));

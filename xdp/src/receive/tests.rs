@@ -51,7 +51,7 @@ fn chunks_out_never_exceed_the_fill_ring_and_all_come_back() {
     assert_eq!(store.memory(P0).free_receive(), WINDOW);
 }
 
-/// Queued frames keep no chunk that the rings need, whatever their number.
+/// Queued frames keep no chunk that the rings need.
 #[test]
 fn fill_ring_is_full_again_while_frames_wait() {
     let (rings, mut receiver, mut store) = receiver(32);
@@ -98,7 +98,7 @@ fn refilling_waits_for_a_batch() {
     }
 }
 
-/// A store without room leaves frames in the RX ring, which is long enough for a stall; none is lost.
+/// Frames without room in the store stay in the RX ring, which is long enough for a stall.
 #[test]
 fn frames_without_slots_stay_in_the_ring() {
     let (rings, mut receiver, mut store) = receiver(32);

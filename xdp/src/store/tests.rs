@@ -13,7 +13,6 @@ fn share() -> Share {
     Share { frames: 28, cells: 200, control_frames: 4, control_cells: 8 }
 }
 
-/// Creates a store with the memory of two ports.
 fn store() -> Store {
     let mut store = Store::cut(&[share()]).unwrap().remove(0);
     for port in [P0, P1] {
@@ -31,12 +30,12 @@ fn pattern(len: u32) -> Vec<u8> {
     (0..=250).cycle().take(len as usize).collect()
 }
 
-/// Creates a frame of `len` ascending bytes, in cells.
+/// Creates a frame of ascending bytes, in cells.
 fn filled(store: &mut Store, len: u32) -> Frame {
     store.make(&pattern(len)).unwrap()
 }
 
-/// Creates a frame of `len` ascending bytes, received at a port.
+/// Creates a frame of ascending bytes, received at a port.
 fn received(store: &mut Store, port: PortId, len: u32) -> Frame {
     let chunk = store.memory(port).take_receive().unwrap();
     store.memory(port).received_mut(chunk, len).copy_from_slice(&pattern(len));
@@ -47,7 +46,6 @@ fn bytes_of(store: &Store, frame: &Frame) -> Vec<u8> {
     store.fragments(frame).flatten().copied().collect()
 }
 
-/// Creates frames that take this number of cells.
 fn take_cells(store: &mut Store, cells: u32) -> Vec<Frame> {
     let lens = std::iter::repeat_n(90, cells as usize / 90).chain([cells % 90]).filter(|&cells| cells > 0);
     lens.map(|cells| store.make(&vec![0; (cells * CELL) as usize]).unwrap()).collect()
@@ -57,7 +55,6 @@ fn free_all(store: &mut Store, frames: Vec<Frame>) {
     frames.into_iter().for_each(|frame| store.free(frame));
 }
 
-/// Checks that all slots and cells are free, and all chunks of both ports.
 fn assert_all_free(store: &mut Store) {
     assert_eq!((store.free_frames(), store.free_cells(), store.free_cells.control), (32, 208, 8));
     for port in [P0, P1] {
@@ -141,7 +138,7 @@ fn writing_shared_cells_is_refused() {
     store.head_mut(&Frame::new(4, 60));
 }
 
-/// A change of one staged copy changes no other copy.
+/// A change of one staged copy changes no other.
 #[test]
 fn staged_copy_is_changed_alone() {
     let mut store = store();
@@ -233,7 +230,6 @@ fn frame_of_several_chunks_goes_to_cells() {
     assert_all_free(&mut store);
 }
 
-/// A frame leaves with its bytes from every location, and then all memory is free.
 #[test]
 fn frame_leaves_with_its_bytes_from_wherever_it_is() {
     let mut store = store();
@@ -298,7 +294,7 @@ fn composed_frame_is_in_the_memory_of_its_port() {
     assert_all_free(&mut store);
 }
 
-/// The bytes of an unsent frame stay readable, for taps that show its drop.
+/// Taps show an unsent frame as dropped, so its bytes stay readable.
 #[test]
 fn unsent_frame_is_taken_back_with_its_bytes() {
     let mut store = store();

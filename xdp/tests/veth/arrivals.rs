@@ -5,8 +5,7 @@ use xoff_xdp::{Arrivals, Head};
 
 use super::*;
 
-/// The class of a frame that a socket drops follows from the program's counters. The program reads headers as the
-/// dataplane does.
+/// The program's counters determine the class of a socket's drops, so it must read headers as the dataplane does.
 #[test]
 fn program_counts_arrivals_as_the_dataplane_reads_them() {
     let bench = Bench::new(&VethOptions::default(), |_| {});

@@ -24,7 +24,6 @@ mod arrivals;
 
 const RING: u32 = 256;
 const SHARE: Share = Share { frames: 4 * RING, cells: 16 * RING, control_frames: 8, control_cells: 8 };
-/// Frames and cells of an empty store.
 const FREE: (u32, u32) = (4 * RING + 8, 16 * RING + 8);
 const P0: PortId = PortId(0);
 const P1: PortId = PortId(1);
@@ -45,7 +44,7 @@ fn port_options(device: &str) -> PortOptions {
     }
 }
 
-/// A namespace "switch" with ports on p0 and p1, each wired to its own host.
+/// A namespace "switch" with ports on p0 and p1, each wired to a host.
 struct Bench {
     lab: Lab,
     hosts: [Host; 2],
@@ -109,7 +108,7 @@ impl Bench {
         Bench { lab, hosts, store, ports }
     }
 
-    /// Forwards between the two ports until `frames` frames were received, and all of them sent.
+    /// Forwards between the ports until `frames` frames were received, and all of them sent.
     fn forward(&mut self, frames: usize) {
         self.forward_changed(frames, |_, _, _| {});
     }
@@ -219,7 +218,7 @@ fn a_frame_longer_than_a_chunk_takes_several() {
     bench.assert_clean();
 }
 
-/// Small receive chunks lie beside each other: frames must not overwrite their neighbours.
+/// Small receive chunks are adjacent: frames must not overwrite their neighbours.
 #[test]
 fn small_chunks_carry_frames_of_all_lengths() {
     for mode in [Mode::Native, Mode::Generic].map(Some) {
@@ -283,7 +282,7 @@ fn a_frame_that_does_not_fit_is_counted_and_is_no_loss() {
     assert_eq!(bench.ports[0].monitor().xdp_statistics().unwrap().lost(), 0);
 }
 
-/// Frames of so many flows that the kernel spreads them over all queues.
+/// Enough flows for all queues.
 const FLOWS: u16 = 64;
 
 fn send_flows(host: &Host) {
@@ -333,7 +332,7 @@ fn a_port_tells_what_it_is() {
     assert_eq!(bench.hosts[0].device.name(), "eth0");
 }
 
-/// Returns the output of `ip` and `ethtool` for a device: its program and its VLAN offloads.
+/// Returns a device's XDP program and VLAN offloads, from `ip` and `ethtool`.
 fn described(namespace: &Namespace, device: &str) -> String {
     let text = |program: &str, args: &[&str]| {
         let output = namespace.output(Command::new(program).args(args)).unwrap();
@@ -380,7 +379,6 @@ fn open_one(options: &PortOptions) -> Result<(Port, Store), XdpError> {
     Port::open(&mut store, P0, options).map(|port| (port, store))
 }
 
-/// Creates a namespace with one device, p0, and the lab that owns it.
 fn one_device() -> (Lab, Namespace) {
     let mut lab = Lab::new();
     let (switch, host) = (lab.namespace("switch").unwrap(), lab.namespace("host").unwrap());
