@@ -1,4 +1,4 @@
-//! VLANs and the forwarding database: resolves port names, and builds tables of memberships.
+//! VLANs and the forwarding database: resolves names of ports.
 
 use std::collections::BTreeMap;
 

@@ -1,6 +1,4 @@
-//! `memory.budget`: the memory of the whole switch. The lossy pool gets the memory that rings and headroom leave.
-//!
-//! Rings and headroom are guaranteed: their sizes follow from the ports.
+//! `memory.budget`: the lossy pool gets the memory that guaranteed rings and headroom leave.
 
 use toml_span::Span;
 use xoff_flow_control::settings::WhenFull;

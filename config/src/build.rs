@@ -1,5 +1,5 @@
-//! Builds the settings of a switch from its document: fills in defaults, computes sizes, resolves names. This module,
-//! [`crate::thresholds`] and [`crate::bridge`] report contradictions.
+//! Builds the settings of a switch from its document: fills in defaults, computes sizes, resolves names. It reports
+//! contradictions, as do [`crate::thresholds`] and [`crate::bridge`].
 
 use toml_span::Spanned;
 use xoff_flow_control::headroom::Headroom;

@@ -1,4 +1,4 @@
-//! Keywords for values of enumerations, in files and in reports of changes.
+//! Keywords of enumerations, for files and reports of changes.
 
 use xoff_flow_control::settings::{
     Accounting, Culprit, Dcbx, EgressLimits, HeadroomPlace, LoopDetection, QueueKind, Trust, Turns, Weigh,
@@ -11,7 +11,7 @@ pub trait Choice: Copy + PartialEq + 'static {
     /// Keywords of all values.
     const WORDS: &'static [(&'static str, Self)];
 
-    /// Returns the keyword of the value in a file.
+    /// Returns the keyword of the value.
     fn word(self) -> &'static str {
         let named = Self::WORDS.iter().find(|(_, meaning)| *meaning == self);
         named.map_or("", |(word, _)| word)
@@ -21,12 +21,12 @@ pub trait Choice: Copy + PartialEq + 'static {
 /// Selection among paths of equal cost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SpreadKind {
-    /// Per flow: one path for each flow.
+    /// A fixed path for each flow.
     #[default]
     Flow,
-    /// Per frame: round robin or random.
+    /// Round robin or random for each frame.
     Frame,
-    /// Per frame: the path with the shortest queue.
+    /// The shortest queue for each frame.
     Adaptive,
 }
 

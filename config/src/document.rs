@@ -1,5 +1,4 @@
-//! The file as written: its tables, and the values of their [keys](crate::keys) with their places. [`crate::build`]
-//! derives the meaning.
+//! The file as written: values of [keys](crate::keys) with their places. [`crate::build`] derives the meaning.
 
 use toml_span::{Span, Spanned, Value};
 use xoff_flow_control::settings::Custom;

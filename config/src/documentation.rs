@@ -1,4 +1,4 @@
-//! Checks that docs/configuration.md has every key of a switch, in the section of its table, with its default.
+//! docs/configuration.md has every key of a switch with its default.
 
 #![allow(clippy::unwrap_used)]
 

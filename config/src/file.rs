@@ -1,7 +1,7 @@
-//! Reads text files that a user names, up to a limit, with errors that name the remedy.
+//! Reads text files up to a limit, with errors that name the remedy.
 //!
-//! A pipe is read like any file (`/dev/stdin`, `<(...)`). Like a file on an unreachable server, it may block forever.
-//! A caller with other tasks reads in a separate thread.
+//! A pipe (`/dev/stdin`, `<(...)`), or a file on an unreachable server, may block forever. A caller with other tasks
+//! reads in a separate thread.
 
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -16,7 +16,7 @@ use crate::visible::visible;
 /// Purpose of a file: its name in messages, and its limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileKind {
-    /// Name of the file in messages, with its article: `the configuration`.
+    /// Name in messages, with its article: `the configuration`.
     pub name: &'static str,
     /// Advice if the file cannot be read.
     pub help: &'static str,
@@ -26,7 +26,7 @@ pub struct FileKind {
 
 /// Maximum length of files that people write.
 pub const WRITTEN_MAX: Bytes = Bytes(8 << 20);
-/// Maximum length of files that programs write: lists of flows and links.
+/// Maximum length of files that programs write.
 pub const DATA_MAX: Bytes = Bytes(1 << 30);
 /// Maximum length of text from a device node: some are endless.
 const DEVICE_MAX: Bytes = Bytes(1 << 20);
@@ -51,10 +51,10 @@ pub struct Unread {
     pub why: UnreadCause,
 }
 
-/// Cause why a file cannot be read.
+/// Cause of a failed read.
 #[derive(Debug, thiserror::Error)]
 pub enum UnreadCause {
-    /// The system refuses.
+    /// Error of the system.
     #[error(transparent)]
     System(#[from] io::Error),
     /// The path is a directory.
@@ -63,7 +63,7 @@ pub enum UnreadCause {
     /// The file is longer than the limit.
     #[error("it is longer than {}, the maximum", quantity::bytes(*.0))]
     TooLong(Bytes),
-    /// The file contains bytes that are not text.
+    /// The file has bytes that are not text.
     #[error("it is not UTF-8 text: line {line}, column {column} has byte {byte:#04x}")]
     NotText {
         /// Line number from 1.
@@ -75,7 +75,7 @@ pub enum UnreadCause {
     },
 }
 
-/// Reads the file at `path`. Blocks as long as the file does: for a pipe until its writer closes it.
+/// Reads the file at `path`. Blocks as long as the file does, for example until the writer of a pipe closes it.
 ///
 /// # Errors
 /// Returns an [`Unread`].

@@ -1,6 +1,6 @@
 //! Formats numbers for people.
 
-/// Formats a number with three digits and a decimal prefix: `1.23 M`.
+/// Formats a number: `1.23 M`.
 #[must_use]
 pub fn scaled(number: f64, unit: &str) -> String {
     let steps = ["", "k", "M", "G", "T"];

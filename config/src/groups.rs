@@ -1,5 +1,5 @@
-//! Groups: ports that lead to the same destination. Resolves port names. Refuses members whose settings differ,
-//! because the chosen member would decide a frame's fate, and groups that would let floods loop.
+//! Groups: ports that lead to the same destination. Refuses members whose settings differ, and groups that would let
+//! floods loop.
 
 use toml_span::Spanned;
 use xoff_flow_control::settings::{GroupSettings, Member, Spread, Turns};

@@ -1,10 +1,9 @@
 //! Hardware of a switch, as far as defaults depend on it.
 //!
-//! A live switch is a program: it may stall, and its driver queues frames. A simulated one is ideal hardware: it
-//! reacts at once, has one frame on each line and none queued behind it, and its peers stop as fast as the standard
-//! requires.
+//! A live switch is a program that may stall, with a driver that queues frames. A simulated one is ideal: it reacts
+//! at once, queues nothing behind the frame on a line, and its peers stop as fast as the standard requires.
 //!
-//! Keys and their meanings are the same. Only defaults differ (`profiles/ideal.toml`, and the sizes below).
+//! Only defaults differ (`profiles/ideal.toml`, and the sizes below).
 
 use xoff_flow_control::settings::{LossyPool, PortSettings};
 use xoff_wire::units::{BitRate, Bytes, Nanos};
@@ -15,10 +14,10 @@ use crate::keys::PeerResponse;
 /// Hardware of a switch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Hardware {
-    /// A thread that may stall, drivers with rings, and peers of the same kind.
+    /// A thread that may stall, drivers with rings, and such peers.
     #[default]
     Software,
-    /// No stalls, no queues in drivers, and peers that respond as the standard requires.
+    /// No stalls, no queues in drivers, peers as in the standard.
     Ideal,
 }
 

@@ -1,4 +1,4 @@
-//! All keys, table by table, with the parsers of their values.
+//! All keys, table by table, with their parsers.
 
 use std::path::PathBuf;
 
@@ -310,9 +310,9 @@ pub(crate) enum Pause {
 /// `peer_response`: time that the peer takes to stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PeerResponse {
-    /// As long as this switch may stall.
+    /// The stall budget of this switch.
     Software,
-    /// As long as 802.3 allows hardware.
+    /// The time that 802.3 allows hardware.
     Standard,
     Within(Nanos),
 }

@@ -80,13 +80,13 @@ pub use visible::visible;
 /// A validated configuration.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
-    /// Settings of the dataplane. MAC addresses of ports are zero until the shell has read the devices.
+    /// Settings of the dataplane. MAC addresses are zero until the shell has read the devices.
     pub switch: SwitchSettings,
-    /// Settings of the shell around the dataplane.
+    /// Settings of the shell.
     pub shell: ShellSettings,
     /// Computed headroom by port and class; `None` for lossy classes.
     pub headroom: Vec<[Option<Headroom>; CLASSES]>,
-    /// One-way propagation delay over the cable of each port of the file.
+    /// Propagation delay, one way, over the cable of each port of the file.
     pub cables: Vec<Nanos>,
     /// Doubtful settings.
     pub warnings: Vec<Problem>,
@@ -95,13 +95,13 @@ pub struct Config {
 }
 
 impl Config {
-    /// Names of the tables, and lists of tables, of a switch's document.
+    /// Names of a document's tables and lists of tables.
     pub const TABLES: &[&str] = document::TOP;
 
     /// Reads the file at `path` for `machine`.
     ///
     /// # Errors
-    /// Returns an error if the file cannot be read, or is invalid; see [`Config::from_toml`].
+    /// Returns an error if the file cannot be read; see also [`Config::from_toml`].
     pub fn load(path: &Path, machine: Machine) -> Result<Config, ConfigError> {
         Config::from_toml(&path.display().to_string(), &Config::text(path)?, machine)
     }
@@ -117,15 +117,15 @@ impl Config {
     /// Reads `text`, which messages call `name`, for `machine`.
     ///
     /// # Errors
-    /// Returns all errors of the configuration; for text that is not TOML, the first syntax error.
+    /// Returns all errors, or the first syntax error.
     pub fn from_toml(name: &str, text: &str, machine: Machine) -> Result<Config, ConfigError> {
         Config::from_toml_on(Hardware::Software, name, text, machine)
     }
 
-    /// Reads `text` for a switch on this hardware; see [`Config::from_toml`].
+    /// Reads `text` for a switch on this hardware.
     ///
     /// # Errors
-    /// Returns the errors of [`Config::from_toml`].
+    /// See [`Config::from_toml`].
     pub fn from_toml_on(
         hardware: Hardware,
         name: &str,
@@ -138,10 +138,8 @@ impl Config {
         Ok(Config { warnings, notes, ..config })
     }
 
-    /// Builds the configuration of a switch on this hardware, for `machine`, from its document.
-    ///
-    /// The document may be a [part](reader::rearrange) of a larger file. Returns `None` only after reporting an
-    /// error. Warnings and notes are in `problems`, too.
+    /// Builds the configuration of a switch from its document, which may be a [part](reader::rearrange) of a larger
+    /// file. Returns `None` only after reporting an error in `problems`.
     pub fn of_document(
         root: &Value<'_>,
         hardware: Hardware,
@@ -161,34 +159,34 @@ impl Config {
         Some(config)
     }
 
-    /// Returns the worker threads of this switch on a machine with these cores.
+    /// Returns the worker threads on a machine with these cores.
     #[must_use]
     pub fn workers(&self, cores: &[u16]) -> Vec<Worker> {
         let rates: Vec<BitRate> = self.switch.ports.iter().map(|port| port.speed).collect();
         self.shell.workers.assign(&rates, cores.len())
     }
 
-    /// Plans the memory of the switch on `machine`, spare places included.
+    /// Plans the memory of the switch, spare places included.
     #[must_use]
     pub fn plan(&self, machine: &Machine) -> Plan {
         let placed = self.with_spare_places();
         placed.memory(&placed.workers(&machine.cores), &placed.queues(machine))
     }
 
-    /// Returns the requirements that `machine` does not meet: errors, and warnings about narrow margins.
+    /// Returns unmet requirements: errors, and warnings about narrow margins.
     #[must_use]
     pub fn misfits(&self, machine: &Machine) -> Vec<Problem> {
         machine::misfits(self, machine, None).into_iter().chain(shortage::of(self, machine, None)).collect()
     }
 
-    /// Returns the error if a device does not meet the requirements of its new port.
+    /// Returns the error if a device does not suit its new port.
     #[must_use]
     pub fn misfit(&self, port: PortId, device: &Device) -> Option<Problem> {
         let (shell, settings) = (&self.shell.ports[port.index()], &self.switch.ports[port.index()]);
         machine::of_device(shell, settings, device, None).into_iter().find(Problem::is_error)
     }
 
-    /// Returns the number of sockets, one per hardware queue, of each port.
+    /// Returns the number of sockets of each port.
     ///
     /// `None`: the file has no list and `machine` does not know the device. Sizes then assume one socket.
     #[must_use]
@@ -200,7 +198,7 @@ impl Config {
         ports.into_iter().enumerate().map(of_place).collect()
     }
 
-    /// Returns the number of sockets of one port with that device; see [`Config::queues`].
+    /// Returns the number of sockets of a port with that device.
     #[must_use]
     pub fn queues_of(&self, port: PortId, device: &Device) -> Option<u32> {
         sockets(&self.shell.ports[port.index()], || device.clone())

@@ -1,4 +1,4 @@
-//! Requirements of a configuration that depend on the machine, its devices, and its program.
+//! Requirements of a configuration on its machine.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -17,20 +17,20 @@ use crate::{Config, written};
 
 /// A machine, and the program that runs there.
 ///
-/// The default machine is unknown: everything fits. The default program has only built-in policies.
+/// Everything fits the default machine. The default program has only built-in policies.
 #[derive(Clone, Debug)]
 pub struct Machine {
     /// Memory in bytes; `None`: any amount.
     pub memory: Option<Bytes>,
-    /// Numbers of the cores that the process may use, ascending; empty: unknown.
+    /// Cores that the process may use, ascending; empty: unknown.
     pub cores: Vec<u16>,
-    /// Function that looks up a device by name.
+    /// Looks up a device by name.
     pub device: fn(&str) -> Device,
-    /// Function that checks whether a path is a network namespace.
+    /// Returns whether a path is a network namespace.
     pub is_netns: fn(&Path) -> bool,
     /// The program's own policy.
     pub own_policy: Option<OwnPolicy>,
-    /// Whether its kernel lets frames take several chunks (XDP multi-buffer, Linux 6.6).
+    /// True if the kernel lets frames take several chunks (XDP multi-buffer, Linux 6.6).
     pub has_multi_buffer: bool,
 }
 
@@ -43,13 +43,13 @@ pub enum Device {
     Missing,
     /// The device exists.
     Has {
-        /// Interface index, the same under all its names.
+        /// Interface index.
         index: u32,
         /// Number of receive queues.
         queues: u32,
         /// Payload bytes of the longest frame.
         mtu: u32,
-        /// Uses of the device by the machine.
+        /// Uses by the machine.
         uses: Uses,
     },
 }
@@ -69,7 +69,7 @@ impl Default for Machine {
 }
 
 impl Machine {
-    /// Returns this machine with unknown devices and network namespaces, to check a file for other ones.
+    /// Returns this machine without its devices and network namespaces, to check a file for others.
     #[must_use]
     pub fn without_networks(self) -> Machine {
         let Machine { device, is_netns, .. } = Machine::default();

@@ -1,8 +1,8 @@
 //! Memory of the switch: a sum with one line for each consumer.
 //!
-//! A queued frame takes cells ([`CELL`]) for its bytes, and a row in the frame tables. An arriving frame takes a
-//! whole chunk of its port's packet memory, whatever its length. There are as many chunks as frames can arrive while
-//! a worker stalls. The sum is exact for the given number of sockets.
+//! A queued frame takes cells ([`CELL`]) and a row in the frame tables. An arriving frame takes a whole chunk of its
+//! port's packet memory. There are as many chunks as frames can arrive during a stall. The sum is exact for the given
+//! number of sockets.
 
 use xoff_dataplane::driver::BATCH;
 use xoff_dataplane::forward::table_bytes;
@@ -34,17 +34,17 @@ const KERNEL_PER_PAGE: u64 = 16;
 /// Bytes of the kernel for each socket, its XDP program and its maps. Measured.
 const KERNEL_PER_SOCKET: u64 = 200 << 10;
 const PAGE: u64 = 4096;
-/// Bytes of the process: threads, XDP programs and the HTTP server.
+/// Bytes of the process: threads, XDP programs, HTTP server.
 pub const PROCESS: u64 = 17 << 20;
 const PER_TRANSMIT_CHUNK: u64 = 32;
-/// Maximum frames on their way from one worker to another.
+/// Maximum frames between two workers.
 pub const HANDOVER_QUEUE: u32 = 1024;
 
-/// Received frames of each queue of a port that stay in chunks beside those of its rings. These are the frames of two
-/// rounds. With the defaults a class holds as many of 1,518 bytes around XOFF. Older frames move to cells.
+/// Received frames of a queue that stay in chunks beside those of its rings: the frames of two rounds. With the
+/// defaults a class holds as many of 1,518 bytes around XOFF. Older frames move to cells.
 pub const WINDOW: u32 = 2 * BATCH;
 
-/// Number of frames, and the cells for their bytes.
+/// Number of frames and of cells.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Held {
     /// Frames.
@@ -57,7 +57,7 @@ impl Held {
     /// No frames and no cells.
     pub const NONE: Held = Held { frames: 0, cells: 0 };
 
-    /// Returns the need of at most `frames` frames with at most `bytes` bytes together, FCS included, which is not
+    /// Computes the need of at most `frames` frames with `bytes` bytes together. FCS counts in `bytes`, but is not
     /// stored. The last cell of each frame may hold a single byte.
     #[must_use]
     pub fn of(bytes: Bytes, frames: u64) -> Held {
@@ -76,7 +76,7 @@ impl Held {
         Held { frames, cells: frames.saturating_mul(cells_of(longest).into()) }
     }
 
-    /// Returns whether `other` has room for this.
+    /// Returns true if `other` has room for this.
     #[must_use]
     pub const fn fits(self, other: Held) -> bool {
         self.frames <= other.frames && self.cells <= other.cells
@@ -109,23 +109,23 @@ impl Held {
 /// Frames in the buffer memory of a worker, by consumer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Share {
-    /// Received frames that are not forwarded yet.
+    /// Received frames, not forwarded yet.
     pub received: Held,
-    /// Lossless frames that count at their ingress: up to XOFF, and headroom.
+    /// Lossless frames: up to XOFF, and headroom.
     pub lossless: Held,
-    /// Lossy frames that count at their ingress, and frames that only the limits of their egress queue bound.
+    /// Lossy frames that count at their ingress, and frames bounded by their egress queue only.
     pub queued: Held,
     /// Frames of classes that are lossy at every port.
     pub lossy: Held,
-    /// Frames on their way to other workers that count at no queue meanwhile.
+    /// Frames between workers that count at no queue meanwhile.
     pub handed_over: Held,
-    /// Copies of flooded frames, which share the cells of the frame.
+    /// Copies of flooded frames, which share cells.
     pub flooding: Held,
-    /// Frames of the host beside the switch, which count at no ingress.
+    /// Frames of the host, which count at no ingress.
     pub host: Held,
     /// Pause, congestion and LLDP frames, which data never displaces.
     pub control: Held,
-    /// Memory reserved for ports that will be added.
+    /// Memory for ports that may be added.
     pub spare: Held,
 }
 
@@ -152,7 +152,7 @@ impl Share {
         self.consumers().into_iter().fold(Held::NONE, |sum, (_, held)| sum.plus(held))
     }
 
-    /// Returns the sum of all consumers but control frames.
+    /// Returns the sum without control frames.
     #[must_use]
     pub fn data(&self) -> Held {
         Share { control: Held::NONE, ..*self }.all()
@@ -173,7 +173,7 @@ impl Share {
     }
 }
 
-/// One line of a memory plan.
+/// Line of a memory plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Consumer {
     /// Name of the consumer.
@@ -204,7 +204,7 @@ impl Plan {
 }
 
 impl Config {
-    /// Plans the memory with these workers if port `n` has `queues[n]` sockets (`None`: one); see [`Config::queues`].
+    /// Plans the memory with these workers. Port `n` has `queues[n]` sockets (`None`: one); see [`Config::queues`].
     #[must_use]
     pub fn memory(&self, workers: &[Worker], queues: &[Option<u32>]) -> Plan {
         let shares = workers.iter().map(|worker| self.share(workers.len(), &worker.ports, queues));
@@ -278,17 +278,16 @@ impl Config {
         }
     }
 
-    /// Returns the buffer memory of one of `workers` workers, which owns `ports`, by consumer.
+    /// Returns the buffer memory of one of `workers` workers, which owns `ports`.
     ///
-    /// A frame stays in the share of the worker that received it. A class that is lossy everywhere is bounded only at
-    /// its egress queues. Any worker's frames may fill such queues of all ports, so each share has room for them.
+    /// A frame stays in the share of the worker that received it. Any worker's frames may fill the lossy queues of
+    /// all ports, so each share has room for them.
     #[must_use]
     pub fn share(&self, workers: usize, ports: &[PortId], queues: &[Option<u32>]) -> Share {
         Share { spare: self.spare_share(ports, queues), ..Successive(&[self]).share(workers, ports, queues) }
     }
 
-    /// Returns the buffer memory of a worker that may hold frames of all these configurations, which have the same
-    /// places. Nothing is for spare places.
+    /// Returns the buffer memory of a worker that may hold frames of all these configurations, without spare places.
     #[must_use]
     pub fn share_of(
         successive: &[&Config],
@@ -299,7 +298,7 @@ impl Config {
         Successive(successive).share(workers, ports, queues)
     }
 
-    /// Returns the buffer memory of port number `index`, by consumer, without lossy frames, which have a pool.
+    /// Returns the buffer memory of port number `index`, without the lossy pool.
     #[must_use]
     pub fn port_share(&self, index: usize, queues: &[Option<u32>]) -> Share {
         Successive(&[self]).port_share(index, queues)

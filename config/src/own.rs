@@ -1,4 +1,4 @@
-//! The program's own policy, created from `[policy.custom]`, which has keys of its own.
+//! The program's own policy, created from `[policy.custom]`.
 
 use std::fmt::{self, Debug};
 use std::ops::RangeInclusive;
@@ -13,7 +13,7 @@ use crate::reader::{Parsed, Table, parse};
 
 const BRING_ONE: &str = "build a program with a policy of its own, see docs/policies/own.md";
 
-/// The program's own flow-control policy: `"custom"` in configurations and commands.
+/// The program's own flow-control policy: `"custom"` in configurations.
 #[derive(Clone)]
 pub struct OwnPolicy {
     name: &'static str,
@@ -29,7 +29,7 @@ impl OwnPolicy {
         OwnPolicy { name, make: Arc::new(move |parameters| Custom::new(read(parameters))) }
     }
 
-    /// Returns the name of the policy for people.
+    /// Returns the name for messages.
     #[must_use]
     pub const fn name(&self) -> &'static str {
         self.name
@@ -62,8 +62,8 @@ const TABLE: &str = "policy.custom";
 
 /// Parameters in `[policy.custom]`, each read by its name.
 ///
-/// A method returns `None` if the key is missing or its value is invalid. An invalid value, or a key that no method
-/// has read, is an error of the configuration.
+/// A method returns `None` without a valid value. An invalid value, or a key that no method has read, is an error of
+/// the configuration.
 pub struct Parameters<'a> {
     table: Option<Table<'a, 'a>>,
     keys: Vec<&'static str>,
@@ -105,7 +105,7 @@ impl Parameters<'_> {
         self.read(key, parse::time(range))
     }
 
-    /// Refuses the configuration because of the value of `key`. `allowed` completes the message "has to be".
+    /// Refuses the value of `key`. `allowed` completes the message "has to be".
     pub fn refuse(&mut self, key: &'static str, allowed: &str) {
         self.read::<()>(key, |_| Err(allowed.to_owned()));
     }
@@ -166,7 +166,7 @@ pub(crate) fn check([chosen, watching]: [Option<Span>; 2], switch: &SwitchSettin
     }
 }
 
-/// Returns the message of a command that requires a missing custom policy.
+/// Returns the error for commands that need a custom policy.
 #[must_use]
 pub fn no_own_policy() -> String {
     format!("\"custom\" is the policy that a program brings along, and this one has none: {BRING_ONE}")

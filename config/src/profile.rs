@@ -1,5 +1,5 @@
-//! Profiles: one word instead of many settings. A profile is a layer below `[defaults]` and `[class.N]`, written in
-//! the same TOML, so that the file can override it.
+//! Profiles: layers of settings below `[defaults]` and `[class.N]`, in the same TOML, so that the file can override
+//! them.
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Profile {

@@ -1,4 +1,4 @@
-//! Remedies for a lack of memory: builds the configuration again with one key changed at a time.
+//! Remedies for a lack of memory: plans the memory again with one key changed at a time.
 
 use toml_span::{Span, Spanned, Value};
 use xoff_wire::units::{BitRate, Bytes, ClassSet, Nanos};
@@ -12,9 +12,9 @@ use crate::{Config, Hardware, Machine, build, defaults};
 /// A change of one key that saves memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Remedy {
-    /// The change as an operator makes it, such as `smallest_frame = 1024`.
+    /// Change in terms of the file, such as `smallest_frame = 1024`.
     pub change: &'static str,
-    /// Saved memory of the switch's process and the kernel together.
+    /// Saved memory of process and kernel.
     pub saved: Bytes,
 }
 
@@ -54,7 +54,7 @@ pub(crate) fn of(document: &Document, machine: &Machine) -> Vec<Remedy> {
 }
 
 impl Config {
-    /// Returns the savings of single changes to this document's switch, the largest first.
+    /// Returns the savings of single changes to a switch, the largest first.
     #[must_use]
     pub fn remedies(root: &Value<'_>, hardware: Hardware, machine: &Machine) -> Vec<Remedy> {
         let own = machine.own_policy.as_ref();
@@ -63,7 +63,7 @@ impl Config {
 }
 
 impl Remedy {
-    /// Returns the saving of each change if several switches make it, the largest first.
+    /// Returns the saving of each change in several switches, the largest first.
     #[must_use]
     pub fn of_all(remedies: impl IntoIterator<Item = Remedy>) -> Vec<Remedy> {
         let mut sums: Vec<Remedy> = Vec::new();

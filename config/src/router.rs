@@ -1,5 +1,4 @@
-//! The router: its interfaces at ports and in VLANs, their names in the kernel, and the spreading of packets over
-//! several next hops.
+//! The router: its interfaces, their names in the kernel, and the spreading of packets over next hops.
 
 use toml_span::{Span, Spanned};
 use xoff_flow_control::settings::{PuntLimit, Spread, SwitchSettings, Turns, VlanSettings};

@@ -1,4 +1,4 @@
-//! `[memory]`: limits on the memory that queues share, and the resulting risk for lossless classes.
+//! `[memory]`: limits of shared memory, and the risk for lossless classes.
 
 use toml_span::Span;
 use xoff_flow_control::settings::{

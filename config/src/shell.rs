@@ -1,5 +1,4 @@
-//! Settings of the AF_XDP shell beside [`SwitchSettings`](xoff_flow_control::settings::SwitchSettings): devices, queues,
-//! rings, memory, threads and HTTP.
+//! Settings of the AF_XDP shell beside [`SwitchSettings`](xoff_flow_control::settings::SwitchSettings).
 
 use std::cmp::Reverse;
 use std::fmt;
@@ -31,7 +30,7 @@ pub struct ShellSettings {
     pub http_netns: Option<PathBuf>,
     /// Host names allowed in HTTP requests, beside `localhost`, the machine's own, and addresses.
     pub http_hosts: Vec<String>,
-    /// User of the process after it has opened its devices; `None`: unchanged.
+    /// User after the opening of devices; `None`: unchanged.
     pub user: Option<String>,
     /// Log filter, as in `tracing`.
     pub log: String,
@@ -41,11 +40,11 @@ pub struct ShellSettings {
     pub sighup: Sighup,
     /// Longest stall of a worker without loss in lossless classes.
     pub stall_budget: Nanos,
-    /// Smallest average frame (bytes with FCS) for which the stall budget holds.
+    /// Smallest average frame (bytes with FCS) for which that holds.
     pub smallest_frame: u32,
     /// Use of zero copy.
     pub zero_copy: ZeroCopy,
-    /// Size of the chunks of packet memory, the same for every port.
+    /// Chunks of packet memory, the same for every port.
     pub chunks: Chunks,
     /// The router; `None`: all ports are bridged.
     pub router: Option<Router>,
@@ -62,7 +61,7 @@ pub struct Router {
     pub netns: Option<PathBuf>,
     /// Interfaces of the router.
     pub interfaces: Vec<RouterInterface>,
-    /// Spreading of packets over several next hops.
+    /// Spreading of packets over next hops.
     pub spread: Spread,
 }
 
@@ -83,17 +82,17 @@ pub enum LogFormat {
     /// Text for people.
     #[default]
     Text,
-    /// One JSON object per line.
+    /// A JSON object per line.
     Json,
 }
 
-/// Action on SIGHUP, which a closed terminal sends, and also an operator who wants a reload.
+/// Action on SIGHUP, which may mean a closed terminal or a wanted reload.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Sighup {
     /// The switch stops, as on SIGTERM.
     #[default]
     Stop,
-    /// The switch reads its configuration again.
+    /// The switch reloads its configuration.
     Reload,
 }
 
@@ -102,7 +101,7 @@ pub enum Sighup {
 pub enum HttpAt {
     /// IP address and port.
     Tcp(SocketAddr),
-    /// Unix socket: a file outside all network namespaces.
+    /// Unix socket, outside all network namespaces.
     Unix(PathBuf),
 }
 
@@ -145,11 +144,11 @@ impl FromStr for HttpAt {
 /// Division of packet memory (UMEM) into chunks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Chunks {
-    /// Bytes of a transmit chunk, and of a receive chunk that is not small: 2048 or 4096.
+    /// Bytes of a transmit chunk, and of a whole receive chunk: 2048 or 4096.
     pub bytes: u32,
     /// Size of receive chunks.
     pub receive: ReceiveChunks,
-    /// Whether some frames need several chunks (XDP multi-buffer).
+    /// True if some frames need several chunks (XDP multi-buffer).
     pub multi_buffer: bool,
 }
 
@@ -166,14 +165,14 @@ pub enum ReceiveChunks {
 impl Chunks {
     /// The largest chunks that hold a whole frame each.
     const LARGEST: Chunks = Chunks { bytes: 4_096, receive: ReceiveChunks::Whole, multi_buffer: false };
-    /// Maximum MTU whose frames, tags included, take one chunk each.
+    /// Maximum MTU whose frames, tags included, take one chunk.
     pub const MTU_OF_ONE: u32 = Chunks::LARGEST.room() - ETHERNET_HEADER - TAGS;
 
     /// Bytes of a small receive chunk.
     pub const SMALL: u32 = 512;
 
-    /// Returns the smallest chunks that each hold a frame of this MTU, with the tags that the MTU omits. Frames above
-    /// the largest chunks take several.
+    /// Returns the smallest chunks for frames of this MTU and their tags. Frames above the largest chunks take
+    /// several.
     #[must_use]
     pub fn for_mtu(mtu: u32) -> Chunks {
         let small = Chunks { bytes: 2_048, ..Chunks::LARGEST };
@@ -183,7 +182,7 @@ impl Chunks {
         }
     }
 
-    /// Returns these chunks with small receive chunks, which hold frames of any MTU.
+    /// Returns these chunks with small receive chunks, for any MTU.
     #[must_use]
     pub fn with_small(self) -> Chunks {
         Chunks { receive: ReceiveChunks::Small, multi_buffer: true, ..self }
@@ -222,14 +221,14 @@ pub struct PortShell {
     pub mode: Mode,
     /// Ring sizes of every socket of the port.
     pub rings: Rings,
-    /// Receive chunks for frames that arrive during a stall of the whole budget.
+    /// Receive chunks for a stall of the whole budget.
     pub stall_chunks: u32,
     /// Transmit chunks: maximum frames in the driver.
     pub transmit_chunks: u32,
 }
 
 impl PortShell {
-    /// Returns whether this is a place without a port, which has no device name.
+    /// Returns true for a place without a port.
     #[must_use]
     pub fn is_vacant(&self) -> bool {
         self.device.is_empty()
@@ -253,10 +252,10 @@ pub enum Queues {
 /// Mode of the XDP program.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mode {
-    /// Native if the driver can, otherwise generic.
+    /// Native if possible, otherwise generic.
     #[default]
     Auto,
-    /// In the driver, or not at all.
+    /// In the driver only.
     Native,
     /// In the kernel's network stack.
     Generic,
@@ -265,10 +264,10 @@ pub enum Mode {
 /// Use of zero copy: devices read and write packet memory themselves.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ZeroCopy {
-    /// Zero copy if the driver can.
+    /// Zero copy if possible.
     #[default]
     Auto,
-    /// Zero copy, or no start.
+    /// Zero copy only.
     On,
     /// The kernel copies.
     Off,
@@ -277,7 +276,7 @@ pub enum ZeroCopy {
 /// Entries of a socket's four rings, each a power of two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rings {
-    /// Entries of the fill ring: chunks for the kernel to receive into.
+    /// Entries of the fill ring: chunks to receive into.
     pub fill: u32,
     /// Entries of the RX ring: received frames.
     pub rx: u32,
@@ -290,7 +289,7 @@ pub struct Rings {
 /// Assignment of ports to worker threads.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Workers {
-    /// Number of workers by line rates; see [`Workers::assign`].
+    /// Workers by line rates; see [`Workers::assign`].
     #[default]
     Auto,
     /// Number of workers.
@@ -299,10 +298,10 @@ pub enum Workers {
     List(Vec<Worker>),
 }
 
-/// One thread and the ports that it owns.
+/// A thread and the ports that it owns.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Worker {
-    /// The core to which it is pinned; `None`: the kernel decides.
+    /// Core for pinning; `None`: the kernel decides.
     pub core: Option<u16>,
     /// Ports of the worker.
     pub ports: Vec<PortId>,
@@ -311,9 +310,9 @@ pub struct Worker {
 /// Behaviour of an idle worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Poll {
-    /// Polls continuously: least delay, one core for each worker.
+    /// Continuous polling: least delay, one core for each worker.
     Busy,
-    /// Polls while that has found frames recently, then sleeps until a frame or a deadline.
+    /// Polling while it finds frames, then sleep until a frame or a deadline.
     Adaptive {
         /// Maximum time of polling before sleep.
         idle_after: Nanos,
@@ -337,11 +336,10 @@ impl Workers {
         old.iter().map(those_that_stay).eq(new.iter().map(those_that_stay))
     }
 
-    /// Returns the threads for ports of these line rates on a machine with `cores` cores (zero: unknown).
+    /// Returns the threads for ports of these line rates on `cores` cores (zero: unknown).
     ///
-    /// `Auto` takes one for each 20 Gb/s, at most half the cores. It assigns ports fastest first, each to the worker
-    /// with the lowest sum of rates so far. It pins no thread: two switches with the same rule would choose the same
-    /// core, and only the kernel knows the free ones.
+    /// `Auto` takes one for each 20 Gb/s, at most half the cores. Ports are assigned fastest first, to the worker
+    /// with the lowest rate so far. Threads are not pinned, because two switches would choose the same core.
     #[must_use]
     pub fn assign(&self, rates: &[BitRate], cores: usize) -> Vec<Worker> {
         let sum: u64 = rates.iter().map(|rate| rate.bits_per_second()).sum();

@@ -1,4 +1,4 @@
-//! Comparison of the machine's memory with the needs of a switch, with the key that helps most.
+//! Comparison of the machine's memory with the needs of a switch.
 
 use crate::document::Document;
 use crate::reader::problem::Problem;

@@ -1,20 +1,18 @@
 //! Sizes that keep lossless frames of an obedient peer from being lost.
 //!
-//! The sizes cover stalls: a worker does not run for a while, because the kernel or a hypervisor took its core. Until
-//! it runs again it takes nothing from the rings, sends no XOFF and refreshes no pause. `stall_budget` is the longest
-//! such stall. It determines
+//! During a stall a worker does not run, because the kernel or a hypervisor took its core. It takes nothing from the
+//! rings, sends no XOFF and refreshes no pause. `stall_budget` is the longest such stall. It determines
 //!
 //! * headroom ([`xoff_flow_control::headroom`]): bytes that arrive after XOFF was due;
 //! * `burst` and XON: a line makes up for a fifth of the budget, and does not run empty while its peer takes as long
 //!   to resume;
-//! * RX and fill rings: `speed x (stall budget + one round of the loop)`, plus the burst of a software peer, in
-//!   frames of `smallest_frame` bytes;
+//! * RX and fill rings: `speed x (stall budget + one round of the loop)`, plus a software peer's burst, in frames of
+//!   `smallest_frame` bytes;
 //! * the refresh period: the last refresh before a stall must outlast it.
 //!
-//! `smallest_frame` is the smallest *average* frame size with this guarantee. Rings and chunks hold frames, not
-//! bytes, and would cost four times the memory for 64-byte frames. Smaller frames on a lossless class reach
-//! `xoff_frames` before `xoff` and pause earlier. They are lost only if they fill the whole stall budget at line
-//! rate.
+//! `smallest_frame` is the smallest *average* frame size with this guarantee: rings and chunks hold frames, not
+//! bytes. Smaller frames on a lossless class reach `xoff_frames` before `xoff` and pause earlier. They are lost only
+//! if they fill the whole stall budget at line rate.
 
 use xoff_dataplane::driver::BATCH;
 use xoff_flow_control::headroom::{Headroom, Link, cable_delay, standard_response};

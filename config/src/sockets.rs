@@ -1,4 +1,4 @@
-//! Sockets, rings, packet memory and threads: settings of the shell around the dataplane.
+//! Settings of the shell: sockets, rings, packet memory and threads.
 
 use toml_span::{Span, Spanned};
 use xoff_flow_control::settings::{Accounting, LossyPool, WhenFull};

@@ -1,7 +1,7 @@
 //! Places for ports that a running switch may get.
 //!
-//! Buffer memory is divided at the start. A later port therefore has a place from the start on, without a device,
-//! with the memory of the largest port. A place that had a port keeps its name with its counters.
+//! Buffer memory is divided at the start. A place therefore has the memory of the largest port, but no device. It
+//! keeps the name and counters of its last port.
 
 use xoff_wire::units::{CLASSES, PORTS_MAX, PortId};
 
@@ -33,7 +33,7 @@ impl Config {
         config
     }
 
-    /// Returns whether the place never had a port.
+    /// Returns true if the place never had a port.
     #[must_use]
     pub fn is_spare(&self, index: usize) -> bool {
         self.shell.ports[index].is_vacant() && self.switch.ports[index].name.is_empty()

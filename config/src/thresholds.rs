@@ -1,11 +1,11 @@
 //! Limits of every class at ingress and at egress, and their contradictions.
 //!
-//! A class that is lossless on some port is *protected*. All its frames are bounded at ingress (`xoff` and headroom,
-//! or `ingress_max` on a port where it is lossy). Its egress queues take all frames that can be inside, so that they
-//! never refuse one.
+//! A class that is lossless on some port is *protected*. Its frames are bounded at ingress: by `xoff` and headroom,
+//! or by `ingress_max` on a port where it is lossy. Its egress queues never refuse a frame, because they hold all
+//! frames that can be inside.
 //!
 //! A class that is lossy everywhere is bounded at egress, so that one congested port does not take the memory of the
-//! others. If frames stop counting at their ingress when they reach an egress queue, that queue has its own limit.
+//! others. An egress queue has its own limit if its frames do not count at their ingress.
 
 use std::fmt::Display;
 

@@ -1,7 +1,6 @@
-//! Uses of a device by the machine, which end when the device becomes a port: then the machine's own stack neither
-//! receives nor sends there.
+//! Uses of a device by the machine, which end when it becomes a port.
 //!
-//! A use is an error if its end cuts the machine off or breaks another interface. It is a warning if addresses only
+//! A use is an error if its end cuts the machine off or breaks another interface. It is a warning if only addresses
 //! become unreachable.
 
 use std::net::IpAddr;
@@ -11,13 +10,13 @@ use crate::reader::problem::Problem;
 /// Uses of a device by the machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Uses {
-    /// Whether the device is the loopback.
+    /// True for the loopback.
     pub loopback: bool,
-    /// Kind and name of the bridge, bond or similar that the device belongs to: `bridge br0`.
+    /// Kind and name of a bridge, bond or similar above the device: `bridge br0`.
     pub master: Option<String>,
-    /// Whether a default route uses the device.
+    /// True if a default route uses the device.
     pub default_route: bool,
-    /// Addresses, without the link-local ones of IPv6, which every device has.
+    /// Addresses, without IPv6 link-local ones.
     pub addresses: Vec<IpAddr>,
 }
 

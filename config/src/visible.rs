@@ -1,9 +1,9 @@
-//! Makes characters visible that a terminal would obey.
+//! Makes control characters visible.
 
 use std::borrow::Cow;
 
-/// Replaces each character that would move a cursor, change colours or turn the direction of writing by a visible
-/// sign. Line feeds and tabs stay.
+/// Replaces characters that move a cursor, change colours or turn the writing direction by visible signs. Line feeds
+/// and tabs stay.
 #[must_use]
 pub fn visible(text: &str) -> Cow<'_, str> {
     match text.chars().any(|c| sign(c).is_some()) {

@@ -1,4 +1,4 @@
-//! Any text results in a configuration, or in errors with their places, and never in a panic.
+//! Any text results in a configuration or in errors, never in a panic.
 #![allow(clippy::unwrap_used)]
 
 #[path = "../../fuzz/src/config.rs"]

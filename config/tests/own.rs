@@ -1,4 +1,4 @@
-//! `[policy.custom]`: parameters of all kinds for the program's own policy, each refused at its place.
+//! `[policy.custom]`: parameters of all kinds, each refused at its place.
 #![allow(clippy::unwrap_used)]
 
 use std::sync::{Arc, Mutex};

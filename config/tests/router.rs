@@ -1,4 +1,4 @@
-//! Routed ports: settings that are invalid or without effect at an interface of the router.
+//! Routed ports: settings that are invalid or without effect.
 #![allow(clippy::unwrap_used)]
 
 use xoff_config::{Config, ConfigError, Machine, Problem};

@@ -1,6 +1,6 @@
 //! Memory shared with the kernel without a lock: counters, and the ring entries that they guard.
 //!
-//! This is a separate module so that tests can replace it by one that tracks all accesses.
+//! A test replaces this module by one that tracks all accesses.
 
 use std::cell::UnsafeCell;
 pub(crate) use std::sync::atomic::{AtomicU32, Ordering};

@@ -1,7 +1,6 @@
-//! Sockets without ports and stores: their four rings, for comparisons with rings of other libraries.
+//! Sockets without ports and stores, for comparisons with rings of other libraries.
 //!
-//! Nobody reads or writes the bytes of the packet memory. A chunk in two rings at a time garbles frames, and has no
-//! other effect.
+//! Nobody accesses the bytes of the packet memory, so a chunk in two rings at a time only garbles frames.
 
 use std::io;
 use std::os::fd::AsFd as _;
@@ -23,7 +22,7 @@ use crate::umem::{Rings, Umem, UmemSettings, ZeroCopy};
 /// XDP program is attached.
 ///
 /// # Errors
-/// Returns an [`XdpError`], for example if the process lacks privileges or another socket has the queue.
+/// Returns an [`XdpError`], for example if another socket has the queue.
 pub fn open(devices: [&str; 2], entries: u32, chunks: u32) -> Result<[Socket; 2], XdpError> {
     check_privileges()?;
     let rings = Rings { fill: entries, rx: entries, tx: entries, completion: entries };

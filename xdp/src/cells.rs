@@ -1,9 +1,8 @@
-//! Buffer memory: bytes of queued frames, in cells of [`CELL`] bytes, shared by all workers.
+//! Buffer memory: bytes of queued frames, in cells of [`CELL`] bytes.
 //!
-//! A frame takes a chain of as many cells as its bytes need, as in hardware switches. No device reads this memory:
-//! sending copies a frame to packet memory.
-//!
-//! Each cell belongs to the share of one worker. Copies of a flooded frame share one chain, which nobody writes.
+//! A frame takes a chain of as many cells as its bytes need, as in hardware switches. Sending copies it to packet
+//! memory. Each cell belongs to the share of one worker. Copies of a flooded frame share one chain, which nobody
+//! writes.
 
 use std::io;
 use std::ptr::NonNull;

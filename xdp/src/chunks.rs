@@ -1,19 +1,18 @@
 //! Packet memory (UMEM) of one port: chunks that the kernel receives into and sends from.
 //!
-//! Each port has its own memory. The kernel keeps a table of all chunks of a packet memory for every socket on it, so
-//! a common memory would cost the square of the number of ports. A frame for another port is therefore copied, once.
+//! Each port has its own memory, because the kernel keeps a table of a memory's chunks for every socket on it. A
+//! frame for another port is therefore copied, once.
 //!
 //! ```text
 //!   receive chunks    fill ring -> kernel -> RX ring -> a received frame, until it is sent or moved to cells
 //!   transmit chunks   a frame to be sent -> TX ring -> kernel -> completion ring
 //! ```
 //!
-//! A received frame stays in its chunk while it is in its port's window of the last received frames. When it leaves
-//! the window it moves to cells ([`Store`](crate::Store)). Frames that leave quickly are therefore not copied to
-//! cells, and the rings get their chunks back.
+//! A received frame stays in its chunk while it is in its port's window of the last received frames. Then it moves to
+//! cells ([`Store`](crate::Store)), and the rings get their chunk back.
 //!
-//! The kernel keeps 256 bytes free in front of each packet. A tag in front of a sent frame goes into these bytes.
-//! [`Layout`] has the addresses of chunks.
+//! The kernel keeps 256 bytes free in front of each packet. A tag in front of a sent frame goes there. [`Layout`] has
+//! the addresses of chunks.
 
 use std::io;
 use std::ptr::NonNull;

@@ -1,4 +1,4 @@
-//! Clock of the switch: CLOCK_MONOTONIC in nanoseconds, common to all processes of a machine.
+//! CLOCK_MONOTONIC in nanoseconds, common to all processes of a machine.
 
 use nix::time::{ClockId, clock_gettime};
 use xoff_wire::units::Nanos;

@@ -1,4 +1,4 @@
-//! Preparation of a network device as a port, and restoration of its earlier settings.
+//! Preparation of a device as a port, and restoration of its settings.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -35,11 +35,11 @@ pub struct Facts {
     pub queues: u32,
     /// Mode of the XDP program: native or generic.
     pub mode: Mode,
-    /// Whether the device reads and writes packet memory itself (zero copy).
+    /// True if the device reads and writes packet memory itself (zero copy).
     pub zero_copy: bool,
-    /// Whether the link had a carrier when these facts were read.
+    /// True if the link had a carrier at the opening.
     pub carrier: bool,
-    /// Whether VLAN tags, and with them PCPs, stay in the frames. Without them a port is not lossless by PCP.
+    /// True if VLAN tags, and with them PCPs, stay in the frames. Otherwise a port is not lossless by PCP.
     pub tags_kept: bool,
     /// Messages about settings that failed.
     pub warnings: Vec<String>,
@@ -395,7 +395,7 @@ fn remove_clsact(ifindex: i32, netlink: &Netlink) -> io::Result<()> {
 /// Restores the settings of a device after a switch was killed.
 ///
 /// # Errors
-/// Returns an error if there is no such device, another process has claimed it, or a part cannot be restored.
+/// Returns an error if there is no such device, another process has it, or a part cannot be restored.
 pub fn restore_port(device: &str) -> Result<(), XdpError> {
     let mut left = Device::take(device)?;
     xoff_ebpf::take_off_leftover(left.claim())?;

@@ -1,5 +1,4 @@
-//! Knowledge about drivers for lossless ports: advice for the operator, and limits of zero copy. `docs/drivers.md`
-//! lists tested drivers.
+//! Drivers: advice for the operator, and limits of zero copy. `docs/drivers.md` lists tested drivers.
 
 use crate::error::Obstacle;
 use crate::layout::HEADROOM;
@@ -7,7 +6,7 @@ use crate::layout::HEADROOM;
 /// Bytes of a frame in front of its payload, with two tags.
 const HEAD_BYTES: u32 = 14 + 2 * 4;
 
-/// Name of a driver; empty if the device does not report it.
+/// Name of a driver; empty if unknown.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Driver(pub(crate) String);
 
@@ -18,13 +17,13 @@ impl Driver {
         Driver(name.to_owned())
     }
 
-    /// Returns the name, or `None` if the device does not report it.
+    /// Returns the name, if known.
     #[must_use]
     pub fn name(&self) -> Option<&str> {
         Some(self.0.as_str()).filter(|name| !name.is_empty())
     }
 
-    /// Returns whether devices of this driver exist only in memory, and pass frames on unchanged.
+    /// Returns true if devices of this driver exist only in memory, and pass frames on unchanged.
     #[must_use]
     pub fn is_memory(&self) -> bool {
         ["veth", "tun", "virtio_net"].contains(&self.0.as_str())

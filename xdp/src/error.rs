@@ -128,11 +128,11 @@ pub enum XdpError {
 pub enum Obstacle {
     /// The driver does not support it.
     Driver,
-    /// The XDP program runs in generic mode, which bypasses the driver's zero-copy path.
+    /// Generic mode bypasses the driver's zero-copy path.
     Generic,
     /// Small receive chunks overlap.
     SmallChunks,
-    /// The driver rounds the room of a chunk down to whole KiB, and splits longer frames.
+    /// The driver rounds chunks down to whole KiB, and splits longer frames.
     WholeKibibytes {
         /// Rounded room of a chunk, in bytes.
         room: u32,

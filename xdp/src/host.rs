@@ -1,5 +1,4 @@
-//! System calls for a host agent that no safe crate offers: packet sockets for MAC control, driver properties,
-//! real-time threads.
+//! System calls for a host agent that no safe crate offers.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -9,7 +8,7 @@ use xoff_wire::units::MacAddr;
 use crate::driver::Driver;
 use crate::sys::{self, Ethtool};
 
-/// Makes the interface receive frames for `group` as long as the packet socket is open.
+/// Makes the interface receive frames for `group` while the packet socket is open.
 ///
 /// # Errors
 /// Returns the error of the kernel.
@@ -17,7 +16,7 @@ pub fn join_group(socket: BorrowedFd<'_>, ifindex: i32, group: MacAddr) -> io::R
     sys::join_group(socket, ifindex, group)
 }
 
-/// Makes the packet socket ignore sent frames, so that it costs the send path nothing.
+/// Makes the packet socket ignore sent frames, so that sending costs less.
 ///
 /// # Errors
 /// Returns the error of the kernel.
@@ -25,7 +24,7 @@ pub fn receive_only(socket: BorrowedFd<'_>) -> io::Result<()> {
     sys::receive_only(socket)
 }
 
-/// Returns the frames that the packet socket dropped for lack of room since the last call.
+/// Returns the frames that the packet socket dropped since the last call.
 ///
 /// # Errors
 /// Returns the error of the kernel.
@@ -41,8 +40,7 @@ pub fn bind(socket: BorrowedFd<'_>, ifindex: i32, ether_type: u16) -> io::Result
     sys::bind_packet(socket, ifindex, ether_type)
 }
 
-/// Gives the calling thread real-time priority (SCHED_FIFO, 1 to 99). Threads and processes that it starts have
-/// ordinary priority.
+/// Gives the calling thread real-time priority (SCHED_FIFO, 1 to 99). Its children have ordinary priority.
 ///
 /// # Errors
 /// Returns an error without CAP_SYS_NICE, or if a control group allows no real-time runtime.
@@ -50,7 +48,7 @@ pub fn run_in_real_time(priority: i32) -> io::Result<()> {
     sys::run_in_real_time(priority)
 }
 
-/// Returns the driver of `device`, and whether the NIC obeys 802.3x PAUSE (`None` if unknown).
+/// Returns the driver, and whether the NIC obeys 802.3x PAUSE (`None`: unknown).
 ///
 /// # Errors
 /// Returns an error if no socket can be opened.

@@ -1,7 +1,4 @@
-//! A TAP: a network interface whose frames a process reads and writes.
-//!
-//! Frames that the kernel sends by it are read here, whole and with checksums. Frames that are written here are
-//! received by the kernel.
+//! A TAP: a network interface whose frames a process reads and writes. The kernel sends whole frames with checksums.
 
 use std::ffi::CString;
 use std::fs::{File, OpenOptions};
@@ -24,12 +21,11 @@ impl HostInterface {
     /// Number of the ioctl of [`HostInterface::set_carrier`], for system-call filters.
     pub const SET_CARRIER: u64 = sys::TUNSETCARRIER;
 
-    /// Creates a TAP of that name in the network namespace of the calling thread. It is down, and its file does not
-    /// block.
+    /// Creates a TAP in the network namespace of the calling thread. It is down, and its file does not block.
     ///
     /// # Errors
-    /// Returns the error of the kernel: `AlreadyExists` if a device has that name, `NotFound` without the module
-    /// `tun`.
+    /// Returns `AlreadyExists` if a device has that name, `NotFound` without the module `tun`, or another error of
+    /// the kernel.
     pub fn new(name: &str) -> io::Result<HostInterface> {
         let label = CString::new(name).ok().filter(|label| label.as_bytes_with_nul().len() <= libc::IFNAMSIZ);
         let label = label.ok_or(io::ErrorKind::InvalidFilename)?;
@@ -52,7 +48,7 @@ impl HostInterface {
         &self.name
     }
 
-    /// Sets the carrier that the kernel detects.
+    /// Sets the carrier.
     ///
     /// # Errors
     /// Returns the error of the kernel.
@@ -60,10 +56,10 @@ impl HostInterface {
         sys::set_carrier(self.file.as_fd(), is_there)
     }
 
-    /// Reads the next frame that the kernel sends, and returns its length. A frame longer than `into` is truncated.
+    /// Reads the next frame that the kernel sends, truncated to `into`, and returns its length.
     ///
     /// # Errors
-    /// Returns `WouldBlock` if there is none; otherwise the error of the kernel.
+    /// Returns `WouldBlock` without a frame, or another error of the kernel.
     pub fn read(&self, into: &mut [u8]) -> io::Result<usize> {
         (&self.file).read(into)
     }

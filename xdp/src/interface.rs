@@ -1,4 +1,4 @@
-//! Properties of a network interface, and its use by the machine, before it becomes a port.
+//! Network interfaces, and their use by the machine before they become ports.
 
 use std::io;
 use std::net::IpAddr;
@@ -16,18 +16,18 @@ pub struct Interface {
     pub queues: u32,
     /// Payload bytes of the longest frame.
     pub mtu: u32,
-    /// Whether the interface is the loopback.
+    /// True for the loopback.
     pub loopback: bool,
-    /// Kind and name of the bridge, bond or similar that the interface belongs to: `bridge br0`.
+    /// Kind and name of a bridge, bond or similar above the interface: `bridge br0`.
     pub master: Option<String>,
-    /// Whether a default route uses the interface.
+    /// True if a default route uses the interface.
     pub default_route: bool,
     /// Addresses, without IPv6 link-local ones.
     pub addresses: Vec<IpAddr>,
 }
 
 impl Interface {
-    /// Finds the interface of that name in the network namespace of the calling thread.
+    /// Finds an interface in the network namespace of the calling thread.
     ///
     /// # Errors
     /// Returns an error if the kernel does not answer.

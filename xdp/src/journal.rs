@@ -1,11 +1,11 @@
 //! Records of device changes, written before each change.
 //!
-//! If a process is killed, the next one or `xoff nic --restore` restores the device from its page.
+//! If a process is killed, the next one or `xoff nic --restore` restores the device from its page. It skips settings
+//! that somebody has changed since.
 //!
-//! A page is valid for one device in one boot. It names the boot, the network namespace and the device's permanent
-//! address. Its position in the file is the device's index, which the kernel gives to no other device of a namespace.
-//! An operator may change the address and the name of a device meanwhile. Restoration skips settings that somebody
-//! has changed since.
+//! A page names the boot, the network namespace and the device's permanent address, because an operator may change
+//! name and address. Its position in the file is the device's index, which the kernel gives to no other device of a
+//! namespace.
 
 use std::fs;
 use std::io;
@@ -17,7 +17,7 @@ use xoff_wire::units::MacAddr;
 
 use crate::sys;
 
-/// Kind of process whose changes a page contains.
+/// Kind of process with changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Owner {
@@ -36,20 +36,20 @@ struct Page<T> {
     changes: T,
 }
 
-/// Changes that the last owner of a device has left on its page of the journal.
+/// Changes that the last owner of a device has left.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Left<T> {
-    /// No changes: the last owner has restored the device, or had another device.
+    /// None: the last owner has restored the device, or had another device.
     Nothing,
-    /// Changes of an owner of the reader's kind.
+    /// Changes of the reader's kind of owner.
     Changes(T),
     /// Changes of the other kind of owner: switch or agent.
     Other,
-    /// Unknown changes: the page is unreadable. The text is a warning with commands to check the device.
+    /// An unreadable page. The text is a warning with commands to check the device.
     Unreadable(String),
 }
 
-/// The journal's page of one device, for owners of one kind.
+/// Page of one device, for owners of one kind.
 #[derive(Clone, Copy, Debug)]
 pub struct Journal {
     owner: Owner,
@@ -58,8 +58,7 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// Returns the page of a device in the network namespace of the calling thread. `permanent_address` is zero for a
-    /// device without one.
+    /// Returns the page of a device in the calling thread's network namespace. `permanent_address`: zero without one.
     #[must_use]
     pub fn of(owner: Owner, permanent_address: MacAddr) -> Journal {
         Journal {
@@ -69,7 +68,7 @@ impl Journal {
         }
     }
 
-    /// Reads the changes that the last owner of the device has left.
+    /// Reads the changes of the last owner.
     #[must_use]
     pub fn left<T: DeserializeOwned>(&self, claim: &Claim) -> Left<T> {
         self.read(&claim.journal(), claim.device())
@@ -92,7 +91,7 @@ impl Journal {
         serde_json::from_value(page.changes).map_or_else(|_| Left::unreadable(device), Left::Changes)
     }
 
-    /// Replaces the page by these changes. Call it before each change.
+    /// Writes these changes to the page, instead of earlier ones. Call it before each change.
     ///
     /// # Errors
     /// Returns an error if the page cannot be written. Then the caller must change nothing.

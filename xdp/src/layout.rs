@@ -1,10 +1,9 @@
 //! Division of a packet memory into chunks, and their addresses in the rings.
 //!
-//! The kernel takes chunks of 2,048 bytes or more, and keeps 256 bytes free in front of a packet. Most frames are far
-//! shorter. If the kernel copies frames (no zero copy), receive chunks may therefore overlap. The kernel is
-//! configured to keep more bytes free in front of each packet, and writes only the last [`SMALL`] bytes of a chunk.
-//! Chunks begin [`SMALL`] bytes apart, so the written parts are adjacent. A longer frame takes several chunks (XDP
-//! multi-buffer).
+//! The kernel takes chunks of 2,048 bytes or more, but most frames are far shorter. If the kernel copies frames (no
+//! zero copy), receive chunks may therefore overlap. The kernel then keeps more bytes free in front of each packet,
+//! and writes only the last [`SMALL`] bytes of a chunk. Chunks begin [`SMALL`] bytes apart, so the written parts are
+//! adjacent. A longer frame takes several chunks (XDP multi-buffer).
 //!
 //! ```text
 //!   whole chunks   |256|  frame            ||256|  frame            |
@@ -13,8 +12,8 @@
 //!                                |          free | frame |
 //! ```
 //!
-//! Addresses of such chunks are not multiples of 2,048, so the memory is registered as unaligned. The kernel reports
-//! the start of a packet as the address of its chunk and, in the upper 16 bits, an offset.
+//! The memory of small chunks is registered as unaligned. The kernel reports a packet as the address of its chunk
+//! and, in the upper 16 bits, an offset.
 
 use rustix::net::xdp::XdpUmemRegFlags;
 

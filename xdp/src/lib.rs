@@ -82,21 +82,20 @@ pub use xoff_ebpf::{Arrivals, Head};
 /// Returns the MTU of `device`: payload bytes of its longest frame.
 ///
 /// # Errors
-/// Returns [`XdpError::NoSuchInterface`], or another error if the kernel does not answer.
+/// Returns [`XdpError::NoSuchInterface`], or an error of the kernel.
 pub fn mtu(device: &str) -> Result<u32, XdpError> {
     let refused = |source| XdpError::Device { doing: "look at", device: device.to_owned(), source };
     let link = netlink::Netlink::open().and_then(|netlink| netlink.link(device)).map_err(refused)?;
     link.map(|link| link.mtu).ok_or_else(|| XdpError::NoSuchInterface { device: device.to_owned() })
 }
 
-/// Returns whether the kernel supports frames in several chunks (XDP multi-buffer, Linux 6.6), which small receive
-/// chunks need.
+/// Returns true if frames may take several chunks (XDP multi-buffer, Linux 6.6), as with small receive chunks.
 #[must_use]
 pub fn has_multi_buffer() -> bool {
     sys::has_multi_buffer()
 }
 
-/// Gives the device of this index a queue, so that it reports busy instead of dropping.
+/// Gives a device a queue, so that it reports busy instead of dropping.
 ///
 /// # Errors
 /// Returns the error of the kernel.

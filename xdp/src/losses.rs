@@ -27,7 +27,7 @@ pub enum Overlap {
     Sockets,
     /// Drops of sockets and of the XDP program.
     SocketsAndProgram,
-    /// Unknown: nobody has tested this driver.
+    /// Unknown: the driver was not tested.
     Unknown,
 }
 
@@ -49,18 +49,17 @@ impl Overlap {
 /// Frames that the switch did not lose itself, by kind of loss.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Losses {
-    /// Frames that the XDP program counted on arrival: dropped by sockets, or received by a queue without a socket.
+    /// Frames that the XDP program counted, but no socket delivered.
     pub behind_program: u64,
-    /// Received frames with an invalid layout. The XDP program counted them on arrival, before their time in the RX
-    /// ring.
+    /// Received frames with an invalid layout.
     pub malformed: u64,
-    /// Frames that the device lost before the XDP program.
+    /// Frames lost in the device before the XDP program.
     pub before_program: u64,
-    /// Frames that were lost after the switch had sent them.
+    /// Frames lost after the switch had sent them.
     pub sent: u64,
-    /// Frames in the device's `rx_dropped` that may repeat `behind_program`: this driver's counters were not tested.
+    /// Frames in the device's `rx_dropped` that may repeat `behind_program`, because this driver was not tested.
     pub ambiguous: u64,
-    /// Whether the loss may be higher, because two counters may count the same frames or different ones.
+    /// True if the loss may be higher, because two counters may count the same frames or different ones.
     pub at_least: bool,
 }
 
@@ -94,7 +93,7 @@ impl Losses {
         self.behind_program + self.malformed + self.before_program + self.sent
     }
 
-    /// Adds the losses of another device that the port had.
+    /// Adds the losses of the port's other device.
     #[must_use]
     pub const fn and(self, other: Losses) -> Losses {
         Losses {
@@ -107,8 +106,8 @@ impl Losses {
         }
     }
 
-    /// Returns the maximum of each kind. Sockets and device are read one after the other, so that a later reading can
-    /// appear smaller.
+    /// Returns the maximum of each kind. Sockets and device are read one after the other, so later readings may be
+    /// lower.
     #[must_use]
     pub fn max(self, other: Losses) -> Losses {
         Losses {

@@ -1,6 +1,4 @@
-//! Loss counters and state of a port's sockets and device.
-//!
-//! The monitor makes system calls on its own file descriptors, so it does not need the worker of the port.
+//! Loss counters and state of a port's sockets and device, read without the port's worker.
 
 use std::fmt;
 use std::io;
@@ -53,7 +51,7 @@ pub struct XdpStatistics {
 }
 
 impl XdpStatistics {
-    /// Adds the statistics of earlier sockets of the port.
+    /// Adds the statistics of the port's earlier sockets.
     #[must_use]
     pub const fn and(self, before: XdpStatistics) -> XdpStatistics {
         let errno = if self.tx_failed_errno == 0 { before.tx_failed_errno } else { self.tx_failed_errno };
@@ -105,14 +103,13 @@ impl XdpStatistics {
         ]
     }
 
-    /// Returns the number of lost frames, each counted once: a frame that finds the fill ring empty is in
-    /// `rx_dropped`, too.
+    /// Returns the number of lost frames. `rx_dropped` includes frames without a chunk in the fill ring.
     #[must_use]
     pub fn lost(&self) -> u64 {
         self.rx_lost() + self.tx_invalid + self.tx_dropped
     }
 
-    /// Returns the number of lost received frames. The XDP program has counted each of them on arrival.
+    /// Returns the number of lost received frames, all counted by the XDP program.
     #[must_use]
     pub const fn rx_lost(&self) -> u64 {
         self.rx_by_sockets() + self.rx_invalid + self.rx_unclaimed + self.rx_malformed
@@ -129,7 +126,7 @@ impl XdpStatistics {
 #[derive(Debug, thiserror::Error)]
 #[error("its drop counters cannot be read: {why}")]
 pub struct Unread {
-    /// Counters of the last successful reading. The current ones may be higher.
+    /// Counters of the last successful reading.
     pub last: DeviceDrops,
     /// Error of the reading.
     pub why: io::Error,
@@ -138,19 +135,19 @@ pub struct Unread {
 /// State of a port's device.
 #[derive(Debug)]
 pub enum Look {
-    /// The device is gone for the port's sockets. Another one may have its name or index.
+    /// Gone for the port's sockets. Another device may have its name or index.
     Gone,
-    /// The device exists; the value is the place of the port's XDP program.
+    /// The place of the port's XDP program on the device.
     There(Place),
     /// The kernel does not answer.
     Unknown(io::Error),
 }
 
-/// Counters and state of a port's sockets and device, without its worker's help.
+/// Counters and state of a port's sockets and device.
 ///
-/// The methods make system calls on file descriptors that the control thread may use at any time.
+/// The control thread may call the methods at any time, without the port's worker.
 pub trait PortDriver: Send + Sync {
-    /// Returns the XDP statistics, as sums over the port's sockets.
+    /// Returns the sums over the port's sockets.
     ///
     /// # Errors
     /// Returns the error of the system.
@@ -165,7 +162,7 @@ pub trait PortDriver: Send + Sync {
     /// Reads the state of the device, and records its counters.
     fn look(&self) -> Look;
 
-    /// Returns the frames that the XDP program has received since the port was opened.
+    /// Returns the frames that the XDP program has counted since the port was opened.
     ///
     /// # Errors
     /// Returns the error of the system.
@@ -173,17 +170,17 @@ pub trait PortDriver: Send + Sync {
         Ok(Arrivals::default())
     }
 
-    /// Returns the number of receive queues when the port was opened.
+    /// Returns the receive queues at the opening of the port.
     fn queues_at_open(&self) -> u32 {
         1
     }
 
-    /// Returns the current number of receive queues, or `None` if the driver does not report it.
+    /// Returns the current receive queues, if the driver reports them.
     fn queues_now(&self) -> Option<u32> {
         None
     }
 
-    /// Attaches the XDP program again if there is none. Call it in the network namespace of the port.
+    /// Attaches the XDP program if it is missing. Call it in the network namespace of the port.
     ///
     /// # Errors
     /// Returns the error of the kernel.
@@ -333,8 +330,7 @@ impl Monitor {
         let _ = self.early.set(before.unwrap_or_default()); // the first call sets it
     }
 
-    /// Starts counting losses of program and device; an unreadable counter counts from zero. The kernel may answer
-    /// slowly.
+    /// Starts counting losses of program and device. An unreadable counter counts from zero. May block.
     pub fn begin(&self) {
         if let Ok(sum) = self.since_open() {
             let XdpStatistics { rx_unclaimed, rx_too_long, .. } = sum;

@@ -1,4 +1,4 @@
-//! Netlink requests about a device: properties, counters, up and down, queueing discipline.
+//! Netlink requests about a device.
 
 use std::io;
 use std::net::IpAddr;

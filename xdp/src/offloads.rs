@@ -1,4 +1,4 @@
-//! Offloads for frames of the kernel's own stack (checksums, segmentation of superframes): changes and restoration.
+//! Offloads for frames of the kernel's own stack (checksums, segmentation): changes and restoration.
 
 use std::io;
 
@@ -9,8 +9,8 @@ use crate::driver::Driver;
 use crate::netlink::{Link, Netlink};
 use crate::sys::Ethtool;
 
-/// Makes the kernel finish its frames for a veth: checksums filled in, at most one MTU long, and in order when a
-/// sender changes its CPU (which needs GRO).
+/// Makes the kernel finish its frames for a veth: checksums filled in, at most one MTU long, and in order (which
+/// needs GRO).
 ///
 /// # Errors
 /// Returns an error if there is no such device, or its driver refuses.
@@ -27,8 +27,7 @@ fn finish(ethtool: &Ethtool) -> io::Result<()> {
     })
 }
 
-/// Offloads of one device in the network namespace of the thread that opened them. The device stays the same for all
-/// threads, even if its name changes.
+/// Offloads of one device, also under another name, in the network namespace of the thread that opened them.
 #[derive(Debug)]
 pub struct Offloads {
     ifindex: i32,
@@ -36,7 +35,7 @@ pub struct Offloads {
     netlink: Netlink,
 }
 
-/// Offloads of a device at one time, to be restored.
+/// Offloads of a device, to be restored.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OffloadsBefore {
     /// Feature bits, 32 per entry: (changeable, requested).
@@ -54,7 +53,7 @@ impl Offloads {
         Ok(Offloads { ifindex, ethtool: Ethtool::new("")?, netlink: Netlink::open()? })
     }
 
-    /// Returns the current name of the device, or `None` if it is gone.
+    /// Returns the current name, or `None` if the device is gone.
     ///
     /// # Errors
     /// Returns an error if the kernel does not answer.
@@ -70,7 +69,7 @@ impl Offloads {
         Ok(self.link()?.mtu)
     }
 
-    /// Returns the hardware address of the device, or zero if it has none.
+    /// Returns the hardware address, or zero.
     ///
     /// # Errors
     /// Returns an error if the device is gone.
@@ -90,10 +89,10 @@ impl Offloads {
         })
     }
 
-    /// Keeps superframes of the kernel's TCP out of the queues of the device, in both directions.
+    /// Keeps superframes of the kernel's TCP out of the device, in both directions.
     ///
-    /// The kernel fills in checksums for devices that exist only in memory, which would omit them. Existing
-    /// connections are not affected.
+    /// The kernel then fills in checksums for devices that exist only in memory. Existing connections are not
+    /// affected.
     ///
     /// # Errors
     /// Returns an error if the driver refuses.
@@ -107,7 +106,7 @@ impl Offloads {
         self.set_segments(1)
     }
 
-    /// Restores the offloads that still have the values in `set`. Without `set` it restores all.
+    /// Restores the offloads that still equal `set`, or all without `set`.
     ///
     /// # Errors
     /// Returns an error if the device is gone, or its driver refuses.
@@ -128,8 +127,7 @@ impl Offloads {
 }
 
 impl OffloadsBefore {
-    /// Returns the offloads to restore: the values of `self`, but `now` for each that differs from `set`, because
-    /// somebody has changed it since.
+    /// Returns the offloads to restore: `self`, but `now` for each that somebody has changed since xoff `set` it.
     #[must_use]
     pub fn unless_changed(&self, set: &OffloadsBefore, now: &OffloadsBefore) -> OffloadsBefore {
         let features = self.features.iter().zip(&set.features).zip(&now.features);

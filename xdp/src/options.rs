@@ -10,9 +10,9 @@ use crate::umem::{Rings, ZeroCopy};
 pub struct PortOptions {
     /// Name of the interface.
     pub device: String,
-    /// Hardware queues that get a socket each; the first one sends. `None`: all queues of the device.
+    /// Hardware queues with a socket; the first one sends. `None`: all queues.
     pub queues: Option<Vec<u32>>,
-    /// Mode of the XDP program. `None`: in the driver, or in the kernel's network stack if the driver cannot run it.
+    /// Mode of the XDP program. `None`: native if possible, otherwise generic.
     pub mode: Option<Mode>,
     /// Use of zero copy.
     pub zero_copy: ZeroCopy,
@@ -22,11 +22,11 @@ pub struct PortOptions {
     pub chunk_bytes: u32,
     /// Size of receive chunks. Small ones need `multi_buffer`, and the kernel copies.
     pub receive_size: ReceiveChunks,
-    /// Whether longer frames may take several chunks (XDP multi-buffer, Linux 6.6).
+    /// True if frames may take several chunks (XDP multi-buffer, Linux 6.6).
     pub multi_buffer: bool,
     /// Receive chunks of each queue, at most the entries of its fill and RX rings.
     pub receive_chunks: u32,
-    /// Chunks of each queue for received frames, beside those of the rings. Older frames move to the buffer memory.
+    /// Chunks of each queue for received frames, beside those of the rings. Older frames move to cells.
     pub window: u32,
     /// Transmit chunks, at most the entries of the TX and completion rings.
     pub transmit_chunks: u32,

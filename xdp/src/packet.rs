@@ -1,4 +1,4 @@
-//! Frames sent through the kernel's stack and the queueing discipline of a device, like those of other programs.
+//! Frames sent through the kernel's stack and a device's queueing discipline.
 
 use std::io;
 use std::os::fd::{AsRawFd as _, OwnedFd};
@@ -12,7 +12,7 @@ use crate::sys;
 pub struct PacketSender(OwnedFd);
 
 impl PacketSender {
-    /// Opens a socket for the device of that index in the network namespace of the calling thread.
+    /// Opens a socket for a device in the network namespace of the calling thread.
     ///
     /// # Errors
     /// Returns an error without CAP_NET_RAW, or if there is no such device.
@@ -20,10 +20,10 @@ impl PacketSender {
         sys::packet_sender(ifindex).map(PacketSender)
     }
 
-    /// Sends a frame, its Ethernet header included, without waiting for room.
+    /// Sends a frame with its Ethernet header, without waiting for room.
     ///
     /// # Errors
-    /// Returns the error of the system, for example if the device is down or the queueing discipline has no room.
+    /// Returns an error if the device is down or its queueing discipline has no room.
     pub fn send(&self, frame: &[u8]) -> io::Result<()> {
         send(self.0.as_raw_fd(), frame, MsgFlags::MSG_DONTWAIT)?;
         Ok(())

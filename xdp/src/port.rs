@@ -1,11 +1,10 @@
 //! A port on one interface: the XDP program, a socket for each hardware queue, and the rings of each.
 //!
-//! All queues receive. One sends, so that frames leave in the order in which the switch sent them.
+//! All queues receive. One sends, so that frames leave in order.
 //!
-//! A port has its own packet memory. Threads that do not forward open the ports, at the start of a switch and later.
-//! Until a worker [begins](Port::begin) to use the port, its kernel queues have no chunks. Frames that arrive before
-//! are not for the switch, and are no loss. A separate port ([`Port::open`]) has chunks before the XDP program gives
-//! it frames.
+//! Threads that do not forward open the ports of a switch. Until a worker [begins](Port::begin) to use the port, its
+//! rings have no chunks, and frames that arrive are no loss. A separate port ([`Port::open`]) has chunks before the
+//! XDP program gives it frames.
 
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::sync::Arc;
@@ -151,7 +150,7 @@ impl Prepared {
 /// An open port, which receives frames.
 ///
 /// Dropping it detaches the XDP program, closes the sockets, and restores the device. Drop it in the network
-/// namespace in which it was opened.
+/// namespace of its opening.
 #[derive(Debug)]
 pub struct Port {
     id: PortId,
@@ -170,7 +169,7 @@ pub struct Port {
 }
 
 impl Port {
-    /// Opens a port for the worker of `store`, under the number `id`.
+    /// Opens a port for the worker of `store`.
     ///
     /// # Errors
     /// Returns an [`XdpError`] and leaves the device as it was.
@@ -199,9 +198,8 @@ impl Port {
         })
     }
 
-    /// Gives the port to a worker under this number. Earlier drops of its sockets are no loss.
-    ///
-    /// [`Monitor::begin`] starts the counts of the device, in another thread, because it may block.
+    /// Gives the port to a worker under this number. Earlier drops of its sockets are no loss. [`Monitor::begin`]
+    /// starts the counts of the device.
     ///
     /// # Panics
     /// Panics if the worker has another port of that number.
@@ -214,8 +212,8 @@ impl Port {
         self.monitor.has_chunks();
     }
 
-    /// Creates a frame of `len` bytes with unspecified contents in the port's own memory, to be sent by this port.
-    /// Returns `None` if the kernel has too many chunks, or the store has no slot.
+    /// Creates a frame with unspecified contents, to be sent by this port. Returns `None` without free chunks or
+    /// slots.
     #[inline]
     pub fn compose(&self, store: &mut Store, len: u32) -> Option<Frame> {
         store.compose(self.id, len)
@@ -227,7 +225,7 @@ impl Port {
         &self.facts
     }
 
-    /// Returns the number of chunks that the kernel has for receiving, received frames included.
+    /// Returns the chunks with the kernel or in the RX rings.
     #[must_use]
     pub fn chunks_out(&self) -> u32 {
         self.receivers.iter().map(Receiver::out).sum()
@@ -238,33 +236,33 @@ impl Port {
         self.transmitter.look();
     }
 
-    /// Stops the sending of data: [`room`](Self::room) is zero from then on. Pause frames are still sent, and
-    /// [`reap`](Self::reap) still returns sent frames.
+    /// Stops the sending of data: [`room`](Self::room) is zero. Pause frames are still sent, and [`reap`](Self::reap)
+    /// still returns frames.
     pub fn stop_data(&mut self) {
         self.is_data_stopped = true;
     }
 
-    /// Returns whether the kernel has no more frames to send without another [`flush`](Self::flush).
+    /// Returns true if the kernel sends nothing more without another [`flush`](Self::flush).
     #[must_use]
     pub fn is_at_rest(&self) -> bool {
         self.transmitter.is_at_rest()
     }
 
-    /// Returns whether all received frames were taken from the rings.
+    /// Returns true if all received frames were taken from the rings.
     pub fn is_received(&mut self) -> bool {
         self.receivers.iter_mut().all(Receiver::is_empty)
     }
 
-    /// Returns whether the store has room for queued frames that are in the port's memory.
+    /// Returns true if the store has room for queued frames in the port's memory.
     #[must_use]
     pub fn can_leave(&self, store: &Store) -> bool {
         store.can_take_memory(self.id)
     }
 
-    /// Takes the port from its worker. Calls `unsent` with frames that the kernel has not sent.
+    /// Takes the port from its worker. Calls `unsent` with unsent frames; received ones stay in the store.
     ///
-    /// The interface must be gone, or the port [at rest](Self::is_at_rest). Call it when nothing is left to
-    /// [receive](Self::receive): later frames are lost. Received frames stay in the store.
+    /// The interface must be gone, or the port [at rest](Self::is_at_rest), and nothing left to
+    /// [receive](Self::receive).
     ///
     /// # Panics
     /// Panics if the kernel may still send a frame, or the store [has no room](Self::can_leave).
@@ -275,7 +273,7 @@ impl Port {
         self.memory = store.take_memory(self.id);
     }
 
-    /// Closes a port without a worker, and restores the device if it exists.
+    /// Closes a port without a worker, and restores its device.
     pub fn close(self) {
         let Port { program, receivers, transmitter, _idle, memory, monitor, mut device, .. } = self;
         drop(program);
@@ -285,8 +283,7 @@ impl Port {
         drop((receivers, transmitter, _idle, monitor, memory)); // the sockets close before the device is released
     }
 
-    /// Returns whether the kernel has not taken all frames to send. Then only a [`flush`](Self::flush) makes it send
-    /// them.
+    /// Returns true if the kernel has not taken all frames, which only a [`flush`](Self::flush) changes.
     #[must_use]
     pub fn is_unsent(&self) -> bool {
         self.transmitter.is_unsent()
@@ -297,7 +294,7 @@ impl Port {
         self.receivers.iter().map(descriptor)
     }
 
-    /// Returns the monitor, which reports losses even while the port's thread is busy.
+    /// Returns the monitor, which works while the port's thread is busy.
     #[must_use]
     pub fn monitor(&self) -> Arc<Monitor> {
         Arc::clone(&self.monitor)
@@ -361,7 +358,7 @@ impl driver::Port<Store> for Port {
     }
 }
 
-/// Returns the number of receive queues of a device. Each gets a socket, unless the configuration lists some.
+/// Returns the number of receive queues of a device.
 ///
 /// # Errors
 /// Returns [`XdpError::NoSuchInterface`], or the error of the system.

@@ -1,7 +1,5 @@
-//! Drop counters and XDP program of a port's device.
-//!
-//! They are read by netlink and the device's index, in the network namespace where the port was opened. A new name of
-//! the device, missing mounts and the calling thread's namespace do not matter.
+//! Drop counters and XDP program of a port's device, read by netlink and its index. The device's name and the calling
+//! thread's namespace do not matter.
 
 use std::io;
 
@@ -36,13 +34,12 @@ pub struct DeviceDrops {
 pub enum Role {
     /// Frames dropped on receive.
     RxDropped,
-    /// Frames for which the device had no buffer. The counters add up: some drivers (igb) count different frames in
-    /// each. If a driver counts a frame in two, it counts twice.
+    /// Frames for which the device had no buffer. These counters add up, because some drivers (igb) count different
+    /// frames in each.
     RxMissed,
     /// All frames received with errors.
     RxErrors,
-    /// Part of the receive errors. Some drivers do not add the parts up, so the larger of the sum of the parts and
-    /// the whole counts.
+    /// Part of the receive errors. Some drivers do not add the parts up, so the larger of parts and whole counts.
     RxErrorsPart,
     /// Frames that bypassed the XDP program.
     RxPassed,
@@ -50,15 +47,15 @@ pub enum Role {
     TxDropped,
     /// All frames not sent because of an error.
     TxErrors,
-    /// Part of the transmit errors. The larger of the sum of the parts and the whole counts.
+    /// Part of the transmit errors, as for receive errors.
     TxErrorsPart,
-    /// No role: the counter counts no lost frames.
+    /// No lost frames.
     None,
 }
 
 type LinkCounter = (&'static str, fn(&Stats64) -> u64, Role);
 
-/// Counters of a device (struct `rtnl_link_stats64`), with their roles in the loss account.
+/// Counters of a device (struct `rtnl_link_stats64`), with their roles.
 pub const LINK_COUNTERS: [LinkCounter; 25] = [
     ("rx_packets", |it| it.rx_packets, Role::None),
     ("tx_packets", |it| it.tx_packets, Role::None),
@@ -113,7 +110,7 @@ impl DeviceDrops {
         self.losses().iter().map(|(_, frames)| frames).sum()
     }
 
-    /// Adds the counters of another device that the port had.
+    /// Adds the counters of the port's other device.
     #[must_use]
     pub fn and(self, other: DeviceDrops) -> DeviceDrops {
         DeviceDrops {

@@ -1,8 +1,7 @@
 //! The receiving half of a socket: chunks go to the kernel by the fill ring and come back filled.
 //!
-//! The number of chunks out is fixed, and at most the entries of either ring. It is the number of frames that can
-//! arrive while the worker is stalled. The RX ring therefore never overflows, and the fill ring has room for all
-//! chunks.
+//! The number of chunks out is fixed: the frames that can arrive during a stall, at most the entries of either ring.
+//! The RX ring therefore never overflows, and the fill ring has room for all chunks.
 //!
 //! A frame of several chunks moves to cells at once, piece by piece.
 

@@ -1,7 +1,7 @@
-//! Traits of rings, for the loops over them.
+//! Traits of the kernel's four rings per socket, for the loops over them.
 //!
-//! The kernel's four rings per socket, from the process's side: it consumes from two, and produces into two. The
-//! latter always have room: the producer counts chunks out, and gives no more than fit.
+//! The process consumes from two rings, and produces into two. The latter always have room, because it gives no more
+//! chunks than fit.
 
 /// A chunk in a ring, with the bytes of a frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -10,9 +10,9 @@ pub struct Descriptor {
     pub chunk: u32,
     /// Offset of the frame in the chunk, in bytes.
     pub offset: u32,
-    /// Bytes of the frame in the chunk. Zero if the kernel has put them elsewhere than directly behind the headroom.
+    /// Bytes of the frame in the chunk; zero if they are not directly behind the headroom.
     pub len: u32,
-    /// Whether the frame continues in the next descriptor.
+    /// True if the frame continues in the next descriptor.
     pub more: bool,
 }
 
@@ -45,10 +45,10 @@ pub trait TxRing {
     /// Gives the pushed entries to the kernel.
     fn submit(&mut self);
 
-    /// Returns the number of submitted descriptors that the kernel has not taken.
+    /// Returns the submitted descriptors that the kernel has not taken.
     fn unsent(&self) -> u32;
 
-    /// Returns whether the kernel sends only when it is kicked.
+    /// Returns true if the kernel sends only after a kick.
     fn needs_kick(&self) -> bool;
 
     /// Makes the kernel send.
@@ -61,20 +61,20 @@ pub trait CompletionRing {
     fn completed(&mut self, each: impl FnMut(u32)) -> u32;
 }
 
-/// Result of a kick. If the driver lacks zero copy, one kick sends until one of these conditions.
+/// Result of a kick. Without zero copy, a kick sends until one of these.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kick {
     /// The ring is empty, or the driver continues by itself.
     Done,
     /// EAGAIN, ENOBUFS: the driver has no room now; the rest stays in the ring.
     Busy,
-    /// EBUSY: the kernel dropped a frame, and completes it as if it were sent.
+    /// EBUSY: the kernel dropped a frame, and completes it as if sent.
     Dropped,
     /// ENETDOWN: the interface is down; everything stays in the ring.
     Down,
-    /// ENXIO: the socket is no longer bound to an interface, and the kernel no longer uses its rings.
+    /// ENXIO: the socket has no interface, and the kernel does not use its rings.
     Gone,
-    /// Any other errno, which the kernel's documentation does not mention.
+    /// Any other errno, not in the kernel's documentation.
     Failed(i32),
 }
 

@@ -1,12 +1,12 @@
 //! A ring in memory shared with the kernel (Documentation/networking/af_xdp.rst, "Rings").
 //!
 //! A ring has a power of two of entries, and two counters that only grow, modulo 2^32. The producer writes entries
-//! and then moves its counter past them. The consumer reads them and then moves its own. Each of the four rings has
-//! the kernel on one side and a [`Producer`] or a [`Consumer`] on the other.
+//! and then moves its counter past them. The consumer reads them and then moves its own. The kernel is on one side,
+//! and a [`Producer`] or a [`Consumer`] on the other.
 //!
-//! A producer does not check how far the kernel's counter is: its user counts the chunks that come back by another
-//! ring. A chunk that has come back has left this ring, though the kernel may report that later. Therefore no more
-//! entries are ever in use than the ring has.
+//! A producer does not read the kernel's counter: its user counts the chunks that return by another ring. A returned
+//! chunk has left this ring, though the kernel may report that later. Therefore no more entries are ever in use than
+//! the ring has.
 //!
 //! `tests/rings.rs` runs this file against a kernel in every order that the memory model allows.
 

@@ -1,7 +1,7 @@
 //! Waiting of an idle worker for frames or a deadline.
 //!
-//! It uses `ppoll` instead of epoll. Epoll keeps a permanent entry at each socket. The kernel checks it under a lock
-//! for every frame that the socket sends, which costs a tenth of sending.
+//! It uses `ppoll`: with epoll the kernel takes a lock for every frame that the socket sends, which costs a tenth of
+//! sending.
 
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -16,7 +16,7 @@ use xoff_wire::units::Nanos;
 /// Duplicates descriptors, to wait on while their owner is borrowed.
 ///
 /// # Errors
-/// Returns an error if the process has no more descriptors.
+/// Returns an error without free descriptors.
 pub fn duplicates<'fd>(fds: impl IntoIterator<Item = BorrowedFd<'fd>>) -> io::Result<Vec<OwnedFd>> {
     fds.into_iter().map(|fd| fd.try_clone_to_owned()).collect()
 }
@@ -26,7 +26,7 @@ pub fn duplicates<'fd>(fds: impl IntoIterator<Item = BorrowedFd<'fd>>) -> io::Re
 pub struct Sleeper<'fd>(Vec<PollFd<'fd>>);
 
 impl<'fd> Sleeper<'fd> {
-    /// Creates a sleeper for the calling thread, and reduces the thread's timer slack so that it wakes on time.
+    /// Creates a sleeper for the calling thread, which from then on wakes on time (timer slack).
     #[must_use]
     pub fn new(fds: &'fd [OwnedFd]) -> Sleeper<'fd> {
         use std::os::fd::AsFd as _;
@@ -45,7 +45,7 @@ impl<'fd> Sleeper<'fd> {
         }
     }
 
-    /// Returns whether descriptor number `index` was readable when the last sleep ended.
+    /// Returns true if descriptor number `index` was readable after the last sleep.
     #[must_use]
     pub fn found_readable(&self, index: usize) -> bool {
         self.0[index].any().unwrap_or(true)

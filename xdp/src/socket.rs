@@ -1,9 +1,7 @@
 //! AF_XDP sockets, by system calls (Documentation/networking/af_xdp.rst).
 //!
 //! A socket gets four rings, maps them, and is bound to one hardware queue. The packet memory is registered with the
-//! first socket, and the others refer to it.
-//!
-//! Addresses in the rings count bytes from the start of the packet memory; [`Chunks`] converts them to chunk numbers.
+//! first socket, to which the others refer. [`Chunks`] converts addresses in rings to chunk numbers.
 
 use std::io;
 use std::mem;

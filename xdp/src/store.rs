@@ -1,6 +1,6 @@
 //! Share of the buffer memory for one worker, and the packet memory of its ports.
 //!
-//! A frame has a slot from its receipt until it is freed. The slot's row holds the location of its bytes:
+//! A frame has a slot until it is freed. The slot's row holds the location of its bytes:
 //!
 //! ```text
 //!   Received   in a receive chunk of the port that received it
@@ -9,8 +9,8 @@
 //! ```
 //!
 //! Only the worker that owns a slot frees it. A frame for another worker's port first moves to cells
-//! ([`Store::settle`]), the only bytes that both workers can access. The other worker copies it to its port, and
-//! returns it after sending.
+//! ([`Store::settle`]), which both workers can access. The other worker copies it to its port, and returns it after
+//! sending.
 //!
 //! Some slots and cells are reserved for control frames, so that a pause frame can always be sent.
 
@@ -101,8 +101,8 @@ impl Store {
         Ok(shares.iter().map(store).collect())
     }
 
-    /// Creates a separate store for `frames` frames of up to 192 bytes on average in cells, for tests and for hosts
-    /// with short queues.
+    /// Creates a store for `frames` frames of 192 bytes on average in cells, for tests and for hosts with short
+    /// queues.
     ///
     /// # Panics
     /// Panics if the memory cannot be allocated.
@@ -113,20 +113,20 @@ impl Store {
         Store::cut(&[share]).expect("a little memory").remove(0)
     }
 
-    /// Returns the number of free slots, those for control frames included.
+    /// Returns the free slots, control frames' included.
     #[must_use]
     #[allow(clippy::cast_possible_truncation)] // there are fewer than 2^32 slots
     pub fn free_frames(&self) -> u32 {
         (self.free.len() + self.free_control.len()) as u32
     }
 
-    /// Returns the number of free cells, those for control frames included.
+    /// Returns the free cells, control frames' included.
     #[must_use]
     pub fn free_cells(&self) -> u32 {
         self.free_cells.count
     }
 
-    /// Returns whether the frame in `slot` can be [settled](Self::settle).
+    /// Returns true if the frame in `slot` can be [settled](Self::settle).
     #[must_use]
     pub fn can_settle(&self, slot: u32) -> bool {
         match self.row(slot) {
@@ -215,7 +215,7 @@ impl Store {
         self.free_chain(chain.first);
     }
 
-    /// Moves a received frame to cells, where other workers can access it. Returns false if cells are missing, which
+    /// Moves a received frame to cells, for other workers. Returns false if cells are missing, which
     /// [`can_settle`](Self::can_settle) excludes.
     pub fn settle(&mut self, frame: &Frame) -> bool {
         match self.row(frame.slot()).place {

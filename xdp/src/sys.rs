@@ -1,5 +1,5 @@
-//! System calls. AF_XDP sockets use rustix, except for XDP_MAX_TX_SKB_BUDGET. Packet sockets, TAPs and ethtool use
-//! libc, because no safe crate offers these requests.
+//! System calls: AF_XDP by rustix, except for XDP_MAX_TX_SKB_BUDGET; packet sockets, TAPs and ethtool by libc,
+//! because no safe crate offers them.
 //!
 //! Each function makes one call with arguments of the type that the kernel expects. None keeps a pointer beyond it.
 

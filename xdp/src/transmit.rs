@@ -1,12 +1,12 @@
 //! The sending half of a port: frames go to the kernel by the TX ring, and return by the completion ring when sent.
 //!
-//! A frame is copied to chunks of the port that sends it ([`Store`]). There are at most as many chunks as either ring
-//! has entries, so the kernel can always complete the chunks that it takes. If a driver lacks zero copy, frames are
-//! sent only by kicks, in this thread. Frames without room in the driver stay in the ring until the next kick.
+//! A frame is copied to chunks of its port ([`Store`]). There are at most as many as either ring has entries, so the
+//! kernel can always complete them. Without zero copy only kicks send, in this thread. Frames without room in the
+//! driver wait for the next kick.
 //!
-//! When a device is deleted, the kernel unbinds the socket for good, and reports it at the next kick. It then takes
-//! nothing from the TX ring. This module takes back all frames that have not returned, and no longer reads the
-//! completion ring. Frames that the kernel had taken before were sent, or were lost with the driver.
+//! When a device is deleted, the kernel unbinds the socket for good, and reports it at the next kick. This module
+//! then takes back all frames that have not returned. Frames that the kernel had taken before were sent, or were lost
+//! with the driver.
 
 use std::sync::Arc;
 

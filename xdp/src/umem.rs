@@ -1,4 +1,4 @@
-//! Registration of packet memory with the kernel, for the sockets that share it.
+//! Registration of packet memory with the kernel.
 
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};

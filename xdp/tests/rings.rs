@@ -1,7 +1,7 @@
 //! `shared_ring.rs` against a kernel, in every order of their steps that the memory model allows.
 //!
-//! The crate uses the same file, but on other counters and places. Those here are loom's. Loom reports an access by
-//! two sides to one place at a time, and lets a load return every value that any processor may return.
+//! Counters and places here are loom's. Loom reports an access by two sides to one place at a time, and lets a load
+//! return every value that any processor may return.
 #![allow(clippy::unwrap_used)]
 #![allow(clippy::arc_with_non_send_sync)] // loom checks this
 

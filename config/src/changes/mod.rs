@@ -1,11 +1,9 @@
 //! Differences between the configuration of a running switch and another one: live changes, and changes that need a
 //! restart.
 //!
-//! The comparison destructures both configurations, and classifies each field, so that a new field cannot be
-//! forgotten. It compares the settings of the switch, with all defaults and computed values: a longer `cable` appears
-//! as more headroom.
-//!
-//! Ports are identified by name; their order in the file does not matter to a running switch.
+//! The comparison destructures both configurations, so that a new field cannot be forgotten. It includes defaults and
+//! computed values: a longer `cable` appears as more headroom. Ports are identified by name; their order does not
+//! matter.
 
 mod fields;
 mod places;
@@ -36,18 +34,18 @@ pub struct Change {
 /// All differences between a running switch and a configuration.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Changes {
-    /// Changes that take effect while the switch runs.
+    /// Changes that take effect at once.
     pub live: Vec<Change>,
     /// Changes that need a restart.
     pub restart: Vec<Change>,
-    /// Ports that the new configuration adds, by their new places.
+    /// Added ports, by their new places.
     pub added: Vec<PortId>,
-    /// Ports that the new configuration removes.
+    /// Removed ports.
     pub removed: Vec<PortId>,
 }
 
 impl Changes {
-    /// Returns whether there are no changes.
+    /// Returns true without changes.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.live.is_empty() && self.restart.is_empty()
@@ -64,8 +62,8 @@ impl Changes {
 }
 
 impl Config {
-    /// Returns `new` with its ports in the places of this running configuration, and the changes. `workers` is the
-    /// number of running workers.
+    /// Returns `new` with its ports in the places of this running configuration, and the changes. `workers`: number
+    /// of running workers.
     ///
     /// Removed ports leave their place empty. Added ports take spare places.
     #[must_use]

@@ -1,4 +1,4 @@
-//! Formats values for people, in the notation of the file where possible.
+//! Formats values in the notation of the file where possible.
 
 use xoff_flow_control::settings::{
     Accounting, AutoPeer, Dcbx, EcnSettings, Flooded, FlowControl, GPfcSettings, GfcSettings, GroupSettings,

@@ -1,13 +1,10 @@
 //! Reads TOML files into tables of typed keys, and reports every mistake with its place in the file.
 //!
-//! A file is read in three steps:
-//!
-//! 1. [`read`] parses the text and collects [`Problems`]. An error is shown with the related lines of the file.
-//! 2. A [`Table`] gives access to the values under its keys, and reports unknown keys.
-//! 3. A struct that [`keys!`](crate::keys) declares has one field for each key of a table. The functions of [`parse`]
-//!    convert each value to its type, or return the allowed values.
-//!
-//! [`rearrange`] is for files that contain the documents of several switches.
+//! * [`read`] parses the text and collects [`Problems`].
+//! * A [`Table`] gives access to its values, and reports unknown keys.
+//! * [`keys!`](crate::keys) declares a struct with a field for each key of a table. Functions of [`parse`] convert
+//!   the values, or return the allowed ones.
+//! * [`rearrange`] splits files that contain several switches.
 
 pub mod parse;
 pub(crate) mod problem;
@@ -21,11 +18,10 @@ pub use table::{Parsed, Table, closest, found};
 
 use problem::{ConfigError, Problem};
 
-/// Reads `text`, a TOML file that messages call `name`: `build` converts the document to a value, and reports its
-/// errors.
+/// Reads the TOML `text`, which messages call `name`. `build` converts the document, and reports its errors.
 ///
 /// # Errors
-/// Returns all errors that `build` reports; for text that is not TOML, the first syntax error.
+/// Returns all errors that `build` reports, or the first syntax error.
 ///
 /// # Panics
 /// Panics if `build` returns `None` and reports no error.

@@ -1,5 +1,4 @@
-//! Parsers of values: from TOML to their types. For a value that is not allowed, each function returns the allowed
-//! values in words.
+//! Parsers of values: from TOML to their types. The error of each is the allowed values in words.
 
 use std::fmt::Display;
 use std::ops::RangeInclusive;
@@ -43,7 +42,7 @@ impl<T> OrOff<T> {
     }
 }
 
-/// Reads `word` (and `false`, if the word is "off") as [`OrOff::Off`], anything else by `parse`.
+/// Reads `word` (and `false`, if it is "off") as [`OrOff::Off`], anything else by `parse`.
 pub fn or_word<T>(
     word: &'static str,
     parse: impl FnOnce(&Value<'_>) -> Parsed<T>,
@@ -84,26 +83,17 @@ pub fn choice<T: Copy>(words: &[(&'static str, T)]) -> impl Fn(&Value<'_>) -> Pa
 }
 
 /// Reads a log level.
-///
-/// # Errors
-/// Returns the allowed values.
 pub fn log_level(value: &Value<'_>) -> Parsed<&'static str> {
     choice(&["error", "warn", "info", "debug", "trace"].map(|level| (level, level)))(value)
 }
 
 /// Reads a fraction above 0, up to 1.
-///
-/// # Errors
-/// Returns the allowed values.
 pub fn share(value: &Value<'_>) -> Parsed<f64> {
     let number = value.as_float().or_else(|| value.as_integer().map(|number| number as f64));
     number.filter(|share| *share > 0.0 && *share <= 1.0).ok_or_else(|| "a number above 0, up to 1".into())
 }
 
 /// Reads a fraction from 0 to 1.
-///
-/// # Errors
-/// Returns the allowed values.
 pub fn share_or_none(value: &Value<'_>) -> Parsed<f64> {
     share(value).or_else(|_| {
         let is_none = value.as_float() == Some(0.0) || value.as_integer() == Some(0);
@@ -116,17 +106,11 @@ pub(crate) fn part(value: &Value<'_>) -> Parsed<f64> {
 }
 
 /// Reads a boolean.
-///
-/// # Errors
-/// Returns the allowed values.
 pub fn boolean(value: &Value<'_>) -> Parsed<bool> {
     value.as_bool().ok_or_else(|| "true or false".into())
 }
 
 /// Reads a size, or a bare number of bytes.
-///
-/// # Errors
-/// Returns the allowed values.
 pub fn bytes(value: &Value<'_>) -> Parsed<Bytes> {
     let bare = value.as_integer().and_then(|number| u64::try_from(number).ok()).map(Bytes);
     let size = bare.or_else(|| value.as_str().and_then(quantity::parse_bytes));
@@ -144,9 +128,6 @@ pub fn time(range: RangeInclusive<Nanos>) -> impl Fn(&Value<'_>) -> Parsed<Nanos
 }
 
 /// Reads a rate from 1 Mb/s to 1.6 Tb/s.
-///
-/// # Errors
-/// Returns the allowed values.
 pub fn rate(value: &Value<'_>) -> Parsed<BitRate> {
     let rate = value.as_str().and_then(quantity::parse_rate);
     rate.filter(|rate| rate.bits_per_second() >= 1_000_000)
@@ -180,18 +161,12 @@ pub(crate) fn metres(value: &Value<'_>) -> Parsed<u64> {
 }
 
 /// Reads a class.
-///
-/// # Errors
-/// Returns the allowed values.
 pub fn class(value: &Value<'_>) -> Parsed<Class> {
     let class = value.as_integer().and_then(|number| u8::try_from(number).ok()).and_then(Class::new);
     class.ok_or_else(|| "a class from 0 to 7".into())
 }
 
 /// Reads a list of classes.
-///
-/// # Errors
-/// Returns the allowed values.
 pub fn classes(value: &Value<'_>) -> Parsed<ClassSet> {
     list(value, class)
         .ok_or_else(|| "a list of classes from 0 to 7, such as [3] or [3, 4]".into())
@@ -210,10 +185,7 @@ pub(crate) fn by_class(most: u8, of_class: [u8; CLASSES]) -> impl Fn(&Value<'_>)
     }
 }
 
-/// Reads classes by PCP or DSCP, each code once: `{ 26 = 3, 40-47 = 5 }`. Codes that the table omits are `None`.
-///
-/// # Errors
-/// Returns the allowed values.
+/// Reads classes by PCP or DSCP: `{ 26 = 3, 40-47 = 5 }`. Other codes are `None`.
 pub fn class_map<const N: usize>(value: &Value<'_>) -> Parsed<[Option<Class>; N]> {
     let allowed = || {
         format!("classes from 0 to 7, such as {{ 3 = 3, 4-5 = 0 }}, with different keys from 0 to {}", N - 1)
@@ -254,10 +226,7 @@ pub(crate) fn vids(value: &Value<'_>) -> Parsed<Vec<u16>> {
     Ok(vids)
 }
 
-/// Reads the name of a port or switch, for metrics and logs.
-///
-/// # Errors
-/// Returns the allowed values.
+/// Reads the name of a port or switch.
 pub fn name(value: &Value<'_>) -> Parsed<String> {
     let fine = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
     let name =
@@ -267,9 +236,6 @@ pub fn name(value: &Value<'_>) -> Parsed<String> {
 }
 
 /// Reads the name of a Linux interface.
-///
-/// # Errors
-/// Returns the allowed values.
 pub fn device(value: &Value<'_>) -> Parsed<String> {
     let fine = |c: char| !c.is_whitespace() && !c.is_control() && c != '/' && c != ':';
     let device =
@@ -280,9 +246,6 @@ pub fn device(value: &Value<'_>) -> Parsed<String> {
 }
 
 /// Reads the MAC address of one station.
-///
-/// # Errors
-/// Returns the allowed values.
 pub fn mac(value: &Value<'_>) -> Parsed<MacAddr> {
     let mac = value.as_str().and_then(MacAddr::parse);
     mac.filter(|mac| !mac.is_group())
@@ -290,9 +253,6 @@ pub fn mac(value: &Value<'_>) -> Parsed<MacAddr> {
 }
 
 /// Reads the address of an HTTP server.
-///
-/// # Errors
-/// Returns the allowed values.
 pub fn http(value: &Value<'_>) -> Parsed<HttpAt> {
     value.as_str().unwrap_or_default().parse()
 }
@@ -307,10 +267,7 @@ pub(crate) fn netns(value: &Value<'_>) -> Parsed<PathBuf> {
         .ok_or_else(|| "a name that `ip netns` lists, or the path of a namespace from the root on".into())
 }
 
-/// Reads host names that HTTP clients may use.
-///
-/// # Errors
-/// Returns the allowed values.
+/// Reads host names for HTTP requests.
 pub fn hosts(value: &Value<'_>) -> Parsed<Vec<String>> {
     let fine = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
     let host = |entry: &Value<'_>| {
@@ -322,7 +279,7 @@ pub fn hosts(value: &Value<'_>) -> Parsed<Vec<String>> {
         .ok_or_else(|| "a list of host names without ports, such as [\"leaf1.lab.example\"]".into())
 }
 
-/// Reads each entry of a list. Returns `None` if the value is not a list, or an entry is not allowed.
+/// Reads each entry of a list. Returns `None` if one is not allowed.
 pub fn list<T>(value: &Value<'_>, parse: impl Fn(&Value<'_>) -> Parsed<T>) -> Option<Vec<T>> {
     value.as_array()?.iter().map(|entry| parse(entry).ok()).collect()
 }

@@ -1,5 +1,4 @@
-//! Problems of a configuration with their places: errors, which keep the switch from starting, warnings, and notes
-//! about intentional settings with a cost.
+//! Problems of a configuration with their places: errors, warnings, and notes about intentional settings with a cost.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -53,7 +52,7 @@ pub struct Problem {
     pub message: String,
     /// Remedy.
     pub help: Option<String>,
-    /// Line and column, from 1; `None` if the problem is about the whole file.
+    /// Line and column, from 1; `None`: the whole file.
     pub position: Option<(usize, usize)>,
     severity: Severity,
     labels: Vec<Label>,
@@ -67,8 +66,8 @@ struct Label {
 }
 
 impl Problem {
-    /// Reports that the table at `span` lacks `key`. `heading` is the start of the table, such as `[[port]]`;
-    /// `example` gives the key.
+    /// Reports that the table at `span` lacks `key`. `heading` starts the table, such as `[[port]]`; `example` gives
+    /// the key.
     #[must_use]
     pub fn missing(heading: &str, key: &str, example: &str, span: Span) -> Problem {
         Problem::error(format!("`{key}` is missing in {heading}"))
@@ -76,7 +75,7 @@ impl Problem {
             .help(format!("for example: {example}"))
     }
 
-    /// Creates an error. The message has the finding and the allowed values.
+    /// Creates an error about a finding and the allowed values.
     pub fn error(message: impl Into<String>) -> Problem {
         let message = message.into();
         Problem { message, help: None, position: None, severity: Severity::Error, labels: Vec::new() }
@@ -91,7 +90,7 @@ impl Problem {
         Problem { severity: Severity::Advice, ..Problem::error(message) }
     }
 
-    /// Returns whether the problem keeps the switch from starting.
+    /// Returns true if the problem keeps the switch from starting.
     #[must_use]
     pub fn is_error(&self) -> bool {
         self.severity == Severity::Error
@@ -104,7 +103,7 @@ impl Problem {
         self
     }
 
-    /// Adds a place in the file, with a short text. The first place is that of the problem itself.
+    /// Adds a labelled place in the file. The first one is the problem's own.
     #[must_use]
     pub fn at(mut self, span: Span, text: impl Into<String>) -> Problem {
         self.labels.push(Label { start: span.start, end: span.end, text: text.into() });
@@ -180,7 +179,7 @@ pub struct Problems {
     notes: Vec<Problem>,
 }
 
-/// Problems that are no errors, in the order of the file.
+/// Warnings and notes, in the order of the file.
 #[derive(Debug)]
 pub struct Remarks {
     /// Doubtful settings.
@@ -190,8 +189,7 @@ pub struct Remarks {
 }
 
 impl Problems {
-    /// Adds a problem. Problems with the same text at the same place, such as those of a key that every port
-    /// inherits, are kept once.
+    /// Adds a problem, unless the same text has the same place already, as with a key that every port inherits.
     pub fn push(&mut self, problem: Problem) {
         let list = match problem.severity {
             Severity::Error => &mut self.errors,
@@ -207,7 +205,7 @@ impl Problems {
         }
     }
 
-    /// Returns whether one of the problems is an error.
+    /// Returns true if there is an error.
     #[must_use]
     pub fn has_errors(&self) -> bool {
         !self.errors.is_empty()

@@ -1,5 +1,4 @@
-//! Splits a file with several switches into one document for each, as if each switch had its own file. Values keep
-//! their places.
+//! Splits a file with several switches into one document for each. Values keep their places.
 
 use std::borrow::Cow;
 
@@ -22,7 +21,7 @@ pub fn lay_below<'de>(over: &mut Table<'de>, below: Table<'de>) {
     }
 }
 
-/// Moves the choice of policies to `switch`, the table `[switch]`, and their parameters to `root`, as `[policy]`.
+/// Moves the choice of policies to `[switch]`, and their parameters to `[policy]` in `root`.
 pub fn policies<'de>(key: Key<'de>, mut value: Value<'de>, switch: &mut Table<'de>, root: &mut Table<'de>) {
     let (span, inner) = (value.span, value.take());
     let ValueInner::Table(entries) = inner else {
@@ -43,18 +42,18 @@ pub fn policies<'de>(key: Key<'de>, mut value: Value<'de>, switch: &mut Table<'d
     }
 }
 
-/// Returns an entry of a table, with `span` as its place.
+/// Creates an entry of a table, with `span` as its place.
 pub fn entry<'de>(key: &'static str, value: ValueInner<'de>, span: Span) -> (Key<'de>, Value<'de>) {
     (Key { name: Cow::Borrowed(key), span }, Value::with_span(value, span))
 }
 
-/// Returns a string, with `span` as its place.
+/// Creates a string, with `span` as its place.
 #[must_use]
 pub fn text<'de>(text: String, span: Span) -> Value<'de> {
     Value::with_span(ValueInner::String(text.into()), span)
 }
 
-/// Returns a value as a table; `None` for one of another type.
+/// Returns a value as a table, if it is one.
 #[must_use]
 pub fn table(value: ValueInner<'_>) -> Option<Table<'_>> {
     match value {
@@ -63,7 +62,7 @@ pub fn table(value: ValueInner<'_>) -> Option<Table<'_>> {
     }
 }
 
-/// Returns a value as a list; `None` for one of another type.
+/// Returns a value as a list, if it is one.
 #[must_use]
 pub fn array(value: ValueInner<'_>) -> Option<Vec<Value<'_>>> {
     match value {

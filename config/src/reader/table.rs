@@ -1,5 +1,4 @@
-//! Tables of a document. A value that is not allowed under its key is a problem with its place and the allowed
-//! values. An unknown key is a problem, too.
+//! Tables of a document. Unknown keys and values that are not allowed become problems.
 
 use strsim::damerau_levenshtein;
 use toml_span::value::ValueInner;
@@ -20,7 +19,7 @@ pub struct Table<'a, 'de> {
 }
 
 impl<'a, 'de> Table<'a, 'de> {
-    /// Returns `value` as the table `[name]`; reports a value of another type. The name of a whole document is empty.
+    /// Returns `value` as the table `[name]`, or reports its type. A whole document has an empty name.
     pub fn of(name: &'a str, value: &'a Value<'de>, problems: &mut Problems) -> Option<Self> {
         let Some(entries) = value.as_table() else {
             problems.push(wrong(name, value, &format!("a table: [{name}]")));
@@ -35,24 +34,24 @@ impl<'a, 'de> Table<'a, 'de> {
         self.entries.get(key)
     }
 
-    /// Returns the place of `key` itself, or of the table if it lacks the key.
+    /// Returns the place of `key`, or of the table if it lacks the key.
     #[must_use]
     pub fn key_span(&self, key: &str) -> Span {
         self.entries.get_key_value(key).map_or(self.span, |(key, _)| key.span)
     }
 
-    /// Returns whether the table has no other keys.
+    /// Returns true if the table has no other keys.
     #[must_use]
     pub fn has_only(&self, keys: &[&str]) -> bool {
         self.entries.keys().all(|key| keys.contains(&key.name.as_ref()))
     }
 
-    /// Returns the table under `key`; reports a value of another type.
+    /// Returns the table under `key`, or reports another type.
     pub fn table(&self, key: &'a str, problems: &mut Problems) -> Option<Table<'a, 'de>> {
         Table::of(key, self.value(key)?, problems)
     }
 
-    /// Returns the tables of the list under `key`; reports a value of another type.
+    /// Returns the tables of the list under `key`, or reports another type.
     pub fn tables(&self, key: &'a str, problems: &mut Problems) -> Vec<Table<'a, 'de>> {
         let Some(value) = self.value(key) else { return Vec::new() };
         let Some(entries) = value.as_array() else {
@@ -66,7 +65,7 @@ impl<'a, 'de> Table<'a, 'de> {
         entries.iter().filter_map(|entry| Table::of(key, entry, problems)).collect()
     }
 
-    /// Returns the parsed value under `key`, with its place; reports a value that is not allowed.
+    /// Returns the value under `key` with its place, or reports that it is not allowed.
     pub fn read<T>(
         &self,
         key: &str,
@@ -83,7 +82,7 @@ impl<'a, 'de> Table<'a, 'de> {
         }
     }
 
-    /// Reports every key of the table that is in none of the lists.
+    /// Reports keys of the table that are in none of the lists.
     pub fn no_others(&self, known: &[&[&str]], problems: &mut Problems) {
         let known: Vec<&str> = known.concat();
         for (key, _) in self.entries.iter().filter(|(key, _)| !known.contains(&key.name.as_ref())) {
@@ -133,7 +132,7 @@ fn written(value: &Value<'_>) -> String {
     }
 }
 
-/// Returns the candidate that is closest to a misspelt `word`, or `None` if none is close.
+/// Returns the closest candidate to a misspelt `word`, if one is close.
 #[must_use]
 pub fn closest<'a>(word: &str, candidates: &[&'a str]) -> Option<&'a str> {
     let word: String = word.chars().take(40).collect();

@@ -6,8 +6,8 @@ use xoff_wire::units::Bytes;
 
 use super::Network;
 
-/// Memory of an agent and its guard, without pages shared with other processes. Measured: 3.1 MiB of `xoff nic`,
-/// which locks its memory, and 1.4 MiB of its guard.
+/// Memory of an agent and its guard. Measured: 3.1 MiB of `xoff nic`, which locks its memory, and 1.4 MiB of its
+/// guard.
 pub const AGENT: Bytes = Bytes(5 << 20);
 
 /// Memory that a network takes.
@@ -15,7 +15,7 @@ pub const AGENT: Bytes = Bytes(5 << 20);
 pub struct Needs {
     /// Memory plan of each switch, by name.
     pub switches: Vec<(String, Plan)>,
-    /// Number of agents: one for each device of a host with an agent.
+    /// Number of agents, one for each device of a host.
     pub agents: u64,
 }
 
@@ -26,7 +26,7 @@ impl Needs {
         Bytes(self.agents.saturating_mul(AGENT.0))
     }
 
-    /// Returns the memory of the whole network, including the kernel's memory for switches.
+    /// Returns the memory of the network, the kernel's included.
     #[must_use]
     pub fn total(&self) -> Bytes {
         let sum =

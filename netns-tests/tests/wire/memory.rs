@@ -1,4 +1,4 @@
-//! The memory that `xoff check` prints equals the memory of the switch within 10 %.
+//! The memory that `xoff check` prints is right within 10 %.
 
 use std::process::Command;
 

@@ -1,5 +1,4 @@
-//! Frames that the kernel drops while the switch is stalled. Each counts once, in any number of counters, under the
-//! classes that its port carried in that time.
+//! Frames that the kernel drops during a stall count once, under the classes that their port carried meanwhile.
 
 use nix::sys::signal::Signal;
 use xoff_netns_tests::{Exit, wait_for};
@@ -102,7 +101,7 @@ fn lossless_frames_lost_unseen_count_once() {
     }
 }
 
-/// Only the XDP program counts the frames of class 3.
+/// No frame of class 3 reaches the switch: only the XDP program counts them.
 #[test]
 fn lossless_class_that_is_lost_whole_is_not_called_lossy() {
     let Stalled { missing, received_of_class_3, verdict, exit, .. } = stall("native", &[(0, MANY), (3, 50)]);

@@ -5,7 +5,6 @@ use std::io;
 use xoff_ebpf::EbpfError;
 use xoff_xdp::XdpError;
 
-/// Error from opening sockets, memory or programs, or from sending.
 #[derive(Debug, thiserror::Error)]
 pub enum BenchError {
     #[error("there is no interface {device}: {source}")]

@@ -1,6 +1,6 @@
 //! A forwarder without switching, over xoff's ring traits.
 //!
-//! The same loop runs on xoff's rings and on those of `xsk-rs`. It reads no byte of a frame, so two runs differ only
+//! The same loop runs on xoff's rings and on those of `xsk-rs`. It reads no byte of a frame, so that runs differ only
 //! in the cost of the rings.
 
 use std::io;
@@ -16,7 +16,6 @@ use crate::ports::{BATCH_U32, PortSettings, Program, attach};
 /// Minimum free entries of a fill ring before a refill.
 const REFILL: u32 = 64;
 
-/// Rings of one interface.
 pub struct Interface<R, F, T, C> {
     pub device: String,
     pub rx: R,
@@ -24,9 +23,9 @@ pub struct Interface<R, F, T, C> {
     pub tx: T,
     pub completion: C,
     pub entries: u32,
-    /// Chunks in the fill ring, in the RX ring, or in the kernel between them.
+    /// Chunks with the kernel for receiving, or in the RX ring.
     pub receiving: u32,
-    /// Chunks in the TX ring, in the completion ring, or in the kernel between them.
+    /// Chunks with the kernel for sending, or in the completion ring.
     pub sending: u32,
 }
 
@@ -90,7 +89,7 @@ pub struct Exchange<R, F, T, C> {
 }
 
 impl<R: RxRing + AsFd, F: FillRing, T: TxRing, C: CompletionRing> Exchange<R, F, T, C> {
-    /// Divides `chunks` chunks between both interfaces, then attaches their XDP programs. From then on frames arrive.
+    /// Divides `chunks` chunks between both interfaces, and attaches their XDP programs, so that frames arrive.
     ///
     /// # Errors
     /// Returns an error if the driver does not run XDP programs.
@@ -117,7 +116,7 @@ impl<R: RxRing + AsFd, F: FillRing, T: TxRing, C: CompletionRing> Exchange<R, F,
 /// Opens two devices with xoff's rings.
 ///
 /// # Errors
-/// Returns an error if the kernel refuses memory, a socket or the program.
+/// Returns an error if the kernel refuses.
 pub fn with_own_rings(
     devices: [&str; 2],
 ) -> Result<Exchange<XskRx, XskFill, XskTx, XskCompletion>, BenchError> {

@@ -1,11 +1,10 @@
 //! Frames of a benchmark: UDP over IPv4, as Linux sends it.
 //!
-//! Each flow has its own MAC addresses, IP addresses and ports. Its IPv4 Identification rises by one per frame,
-//! checksums are valid, and fragmentation is forbidden. The flows send round robin, frame by frame, so that with
-//! several flows no two successive frames have the same header.
+//! Each flow has its own MAC addresses, IP addresses and ports. Its IPv4 Identification rises with each frame,
+//! checksums are valid, and fragmentation is forbidden. Flows send round robin, so that successive frames have
+//! different headers.
 //!
-//! `Imix` is the simple IMIX in every flow: IPv4 packets of 40, 576 and 1500 bytes in the ratio 7 : 4 : 1. Their
-//! frames have 64, 594 and 1518 bytes.
+//! `Imix` is the simple IMIX: IPv4 packets of 40, 576 and 1500 bytes, 7 : 4 : 1, in frames of 64, 594 and 1518 bytes.
 
 use std::str::FromStr;
 
@@ -19,7 +18,7 @@ const UDP_NUMBER: u8 = 17;
 const FRAME_MIN: u16 = 64;
 const FRAME_MAX: u16 = 1518;
 
-/// Maximum number of flows: addresses hold the flow number in their last byte.
+/// Maximum number of flows, which is the last byte of addresses.
 pub const FLOWS_MAX: u16 = 254;
 
 /// Frame sizes in bytes: seven short, four medium, one long.
@@ -28,9 +27,7 @@ const IMIX: [u16; 12] = [64, 594, 64, 64, 594, 64, 1518, 64, 594, 64, 594, 64];
 /// Length of frames in bytes, with FCS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FrameBytes {
-    /// Frames of equal length.
     Fixed(u16),
-    /// The simple IMIX.
     Imix,
 }
 
@@ -49,18 +46,17 @@ impl FromStr for FrameBytes {
 /// Sequence of frames that a generator repeats.
 #[derive(Clone, Copy, Debug)]
 pub struct Load {
-    /// Length of the frames.
     pub frame_bytes: FrameBytes,
     /// Number of flows. Together with `first` at most [`FLOWS_MAX`].
     pub flows: u16,
     /// Number of the first flow. Lower flows belong to another generator.
     pub first: u16,
-    /// Destination MAC address of all frames. `None`: each flow has its own destination.
+    /// Destination of all frames. `None`: each flow has its own.
     pub via: Option<MacAddr>,
 }
 
 impl Load {
-    /// Returns the frames of the load, without FCS. After twelve frames each flow has sent the whole mix.
+    /// Returns the frames, without FCS. After twelve frames each flow has sent the whole mix.
     ///
     /// # Panics
     /// Panics if there are more than [`FLOWS_MAX`] flows.

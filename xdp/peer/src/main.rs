@@ -1,10 +1,9 @@
 //! Peers and load generators of `scripts/bench forward`.
 //!
-//! * [`load`]: benchmark frames like those of real senders.
-//! * [`ports`]: AF_XDP sockets of the crate `xsk-rs`, which has libxdp's rings. The benchmark has a forwarder on
-//!   them. `tests/interoperability.rs` connects them to xoff's own sockets by a wire.
-//! * [`exchange`]: the same forwarder over xoff's ring traits, on xoff's own rings or on [`rings`] of `xsk-rs`, to
-//!   compare rings.
+//! * [`load`]: frames like those of real senders.
+//! * [`ports`]: AF_XDP sockets of the crate `xsk-rs`, which has libxdp's rings, with a forwarder.
+//!   `tests/interoperability.rs` connects them to xoff's sockets.
+//! * [`exchange`]: the same forwarder over xoff's ring traits, on xoff's rings or on [`rings`] of `xsk-rs`.
 
 #![deny(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! Moves of the benchmark: forward received frames, and send the same frames repeatedly.
+//! Moves of the benchmark's frames.
 
 use xsk_rs::config::XDP_UMEM_MIN_CHUNK_SIZE;
 
@@ -6,8 +6,7 @@ use crate::error::BenchError;
 use crate::ports::{BATCH, BATCH_U32, Ports};
 
 impl Ports {
-    /// Moves received descriptors to the TX ring of another port, and makes the kernel send them. Returns their
-    /// number.
+    /// Forwards received frames to another port. Returns the number of descriptors.
     ///
     /// # Errors
     /// Returns an error if the kernel does not send.
@@ -27,7 +26,7 @@ impl Ports {
         Ok(received)
     }
 
-    /// Puts sent frames on the port's TX ring again, and makes the kernel send them.
+    /// Sends the sent frames again.
     ///
     /// # Errors
     /// Returns an error if the kernel does not send.

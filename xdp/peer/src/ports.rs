@@ -1,16 +1,14 @@
 //! AF_XDP sockets of the crate `xsk-rs`, with one packet memory for all interfaces.
 //!
 //! All `xsk-rs` calls that move a descriptor are unsafe. Two conditions must hold: the descriptor is of the same
-//! packet memory, and nobody else has it. Both hold by construction:
+//! packet memory, and nobody else has it. Both hold by construction, here and in the other files that move
+//! descriptors:
 //!
 //! * The memory belongs to [`Ports`], and no descriptor leaves it.
 //! * A descriptor is in one place at a time: in the free list, with the kernel (in one of four rings), or in the
 //!   batch between these. Each move takes it from one place before it adds it to another.
 //!
-//! The same holds in the other files that move descriptors, for the benchmark and for the test.
-//!
-//! The sockets receive through the XDP program of a switch ([`attach`]). The benchmark's sink has that program
-//! without a socket.
+//! The sockets receive through the XDP program of a switch ([`attach`]).
 
 use std::error::Error;
 use std::io::{self, Write as _};
@@ -48,14 +46,13 @@ const XDP_MAX_TX_SKB_BUDGET: libc::c_int = 9;
 /// Queues of a socket. Only the first socket of a device queue has fill and completion queues.
 type Rings = (TxQueue, RxQueue, Option<(FillQueue, CompQueue)>);
 
-/// Settings of new ports.
 #[derive(Clone, Copy, Debug)]
 pub struct PortSettings {
-    /// Entries of every ring. A port may have as many chunks for receiving, and as many again for sending.
+    /// Entries of every ring. A port may have as many chunks to receive into, and as many to send.
     pub ring: u32,
-    /// Bytes kept free at the start of each chunk, beside XDP's 256.
+    /// Bytes kept free in each chunk, beside XDP's 256.
     pub headroom: u32,
-    /// Maximum buffers of a frame. More than one requires XDP multi-buffer.
+    /// Maximum buffers of a frame. More than one is XDP multi-buffer.
     pub buffers: usize,
 }
 
@@ -65,7 +62,7 @@ impl Default for PortSettings {
     }
 }
 
-/// A switch's XDP program, attached to an interface in native mode. Dropping it detaches the program.
+/// A switch's XDP program in native mode. Dropping it detaches the program.
 #[derive(Debug)]
 pub struct Program {
     // Fields drop in order: the program before the claim.
@@ -73,7 +70,7 @@ pub struct Program {
     _claim: Claim,
 }
 
-/// Attaches the XDP program. It passes frames of queue 0 to the socket, or drops them if there is none.
+/// Attaches the XDP program. It passes frames of queue 0 to the socket, or drops them without one.
 ///
 /// # Errors
 /// Returns an error if the driver does not run XDP programs, or if the kernel refuses.
@@ -87,7 +84,6 @@ pub fn attach(device: &str, socket: Option<BorrowedFd<'_>>) -> Result<Program, B
     Ok(Program { _attached: attached, _claim: claim })
 }
 
-/// Ports with a shared packet memory.
 #[derive(Debug)]
 pub struct Ports {
     pub(crate) ports: Vec<Port>,
@@ -119,7 +115,7 @@ impl Ports {
     /// Opens a socket on queue 0 of each device. Frames arrive after [`listen`](Self::listen).
     ///
     /// # Errors
-    /// Returns an error if the kernel refuses memory or a socket.
+    /// Returns an error if the kernel refuses.
     pub fn open(devices: &[&str], settings: &PortSettings) -> Result<Ports, BenchError> {
         let count = u32::try_from(devices.len()).unwrap_or(u32::MAX);
         let chunks = settings.ring.saturating_mul(2).saturating_mul(count);
@@ -147,7 +143,7 @@ impl Ports {
         })
     }
 
-    /// Attaches the XDP program of each port, so that it receives all frames from then on.
+    /// Attaches the XDP program of each port, so that frames arrive.
     ///
     /// # Errors
     /// Returns an error if the driver does not run XDP programs.
@@ -163,11 +159,10 @@ impl Ports {
         Ok(())
     }
 
-    /// Writes a frame and puts it on the port's TX ring; [`kick`](Self::kick) makes the kernel send it. Returns
-    /// whether there was room.
+    /// Puts a frame on the port's TX ring, for the next [`kick`](Self::kick). Returns false without room.
     ///
     /// # Errors
-    /// Returns an error if the frame takes more chunks than the port's limit.
+    /// Returns an error if the frame takes too many chunks.
     pub fn send(&mut self, port: usize, frame: &[u8]) -> Result<bool, BenchError> {
         let (chunks, most) = (frame.len().div_ceil(self.room), self.buffers.min(BATCH));
         if frame.is_empty() || chunks > most {
@@ -196,7 +191,7 @@ impl Ports {
         Ok(true)
     }
 
-    /// Makes the kernel send the frames on the TX ring, if it requires a wakeup.
+    /// Makes the kernel send, if it requires a wakeup.
     ///
     /// # Errors
     /// Returns an error if the kernel does not send.
@@ -217,7 +212,7 @@ impl Ports {
         back
     }
 
-    /// Fills the fill ring with free chunks, if a batch of entries is free.
+    /// Refills the fill ring in batches.
     pub fn refill(&mut self, port: usize) {
         let to = &mut self.ports[port];
         let missing = (to.ring - to.receiving).min(self.free.len());

@@ -1,10 +1,10 @@
 //! Xoff's ring traits on the queues of `xsk-rs`.
 //!
-//! `xsk-rs` moves descriptors in groups between an array and the kernel's ring, and only `xsk-rs` can make
-//! descriptors. Each ring here therefore has an array, and a table with the descriptor of each chunk.
+//! Only `xsk-rs` can make descriptors, and it moves them in groups. Each ring here therefore has an array for moves,
+//! and a table with the descriptor of each chunk.
 //!
-//! A ring takes the whole array or nothing. A chunk may return a moment before the kernel reports that it has left
-//! the ring. Then the array stays until the next call.
+//! A ring takes the whole array or nothing. If a chunk returns before the kernel reports that it has left the ring,
+//! the array waits for the next call.
 //!
 //! The safety argument of [`crate::ports`] holds here, too: the loop over the rings takes each chunk from one ring
 //! before it adds it to another.
@@ -41,7 +41,7 @@ fn slot(address: usize) -> u32 {
 /// Opens two devices with the rings of `xsk-rs`.
 ///
 /// # Errors
-/// Returns an error if the kernel refuses memory, a socket or the program.
+/// Returns an error if the kernel refuses.
 pub fn with_xsk_rs_rings(devices: [&str; 2]) -> Result<Exchange<Rx, Fill, Tx, Completion>, BenchError> {
     let settings = PortSettings::default();
     let Ports { ports, free, umem, .. } = Ports::open(&devices, &settings)?;

@@ -1,9 +1,7 @@
-//! Two implementations of AF_XDP on one veth pair: the crate `xsk-rs`, which has libxdp's rings, and xoff's rings.
+//! Two implementations of AF_XDP on one veth pair: the crate `xsk-rs`, which has libxdp's rings, and xoff.
 //!
-//! The test shows that both read the kernel's interface identically. It needs root, and says so if it is missing.
-//!
-//! At a veth the kernel copies frames, and never requests a wakeup for the fill ring. Tests in `socket.rs` cover
-//! drivers that request it.
+//! Needs root, and says so if it is missing. At a veth the kernel never requests a wakeup for the fill ring;
+//! `socket.rs` tests that.
 
 #![deny(unsafe_code)]
 #![allow(clippy::unwrap_used)]

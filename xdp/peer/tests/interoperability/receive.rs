@@ -1,11 +1,11 @@
-//! Receives frames at ports of `xsk-rs`, which the benchmark does not do.
+//! Receives frames at ports of `xsk-rs`.
 
 use xsk_rs::FrameDesc;
 
 use crate::ports::Ports;
 
 impl Ports {
-    /// Returns the next complete frame. `partial` has the buffers of a frame whose end is missing.
+    /// Returns the next complete frame. `partial` has buffers of an incomplete one.
     pub fn receive(&mut self, port: usize, partial: &mut Vec<u8>) -> Option<Vec<u8>> {
         let from = &mut self.ports[port];
         let mut chunk = FrameDesc::default();
