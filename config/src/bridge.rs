@@ -1,4 +1,4 @@
-//! VLANs and the forwarding database: resolves names of ports.
+//! Settings of VLANs and of the forwarding database.
 
 use std::collections::BTreeMap;
 

@@ -14,7 +14,7 @@ use crate::keys::PeerResponse;
 /// Hardware of a switch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Hardware {
-    /// A thread that may stall, drivers with rings, and such peers.
+    /// A thread that may stall, drivers with rings, and peers of the same kind.
     #[default]
     Software,
     /// No stalls, no queues in drivers, peers as in the standard.

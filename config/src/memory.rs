@@ -37,11 +37,11 @@ const PAGE: u64 = 4096;
 /// Bytes of the process: threads, XDP programs, HTTP server.
 pub const PROCESS: u64 = 17 << 20;
 const PER_TRANSMIT_CHUNK: u64 = 32;
-/// Maximum frames between two workers.
+/// Maximum frames on their way from one worker to another.
 pub const HANDOVER_QUEUE: u32 = 1024;
 
 /// Received frames of a queue that stay in chunks beside those of its rings: the frames of two rounds. With the
-/// defaults a class holds as many of 1,518 bytes around XOFF. Older frames move to cells.
+/// defaults a class holds as many frames of 1,518 bytes around XOFF. Older frames move to cells.
 pub const WINDOW: u32 = 2 * BATCH;
 
 /// Number of frames and of cells.
@@ -57,7 +57,7 @@ impl Held {
     /// No frames and no cells.
     pub const NONE: Held = Held { frames: 0, cells: 0 };
 
-    /// Computes the need of at most `frames` frames with `bytes` bytes together. FCS counts in `bytes`, but is not
+    /// Computes the cells of at most `frames` frames with `bytes` bytes together. FCS counts in `bytes`, but is not
     /// stored. The last cell of each frame may hold a single byte.
     #[must_use]
     pub fn of(bytes: Bytes, frames: u64) -> Held {

@@ -40,7 +40,7 @@ pub struct ShellSettings {
     pub sighup: Sighup,
     /// Longest stall of a worker without loss in lossless classes.
     pub stall_budget: Nanos,
-    /// Smallest average frame (bytes with FCS) for which that holds.
+    /// Smallest average frame (bytes with FCS) that the stall budget covers.
     pub smallest_frame: u32,
     /// Use of zero copy.
     pub zero_copy: ZeroCopy,

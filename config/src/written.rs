@@ -11,7 +11,7 @@ pub fn ranges<T: Copy + Into<u32>>(numbers: &[T]) -> String {
     written.collect::<Vec<_>>().join(", ")
 }
 
-/// Formats `1,234,567`.
+/// Formats a number with separators: `1,234,567`.
 #[must_use]
 pub fn grouped(number: u64) -> String {
     let digits = number.to_string();

@@ -37,7 +37,7 @@ pub struct Facts {
     pub mode: Mode,
     /// True if the device reads and writes packet memory itself (zero copy).
     pub zero_copy: bool,
-    /// True if the link had a carrier at the opening.
+    /// True if the link had a carrier when the port was opened.
     pub carrier: bool,
     /// True if VLAN tags, and with them PCPs, stay in the frames. Otherwise a port is not lossless by PCP.
     pub tags_kept: bool,

@@ -17,7 +17,7 @@ use xoff_wire::units::MacAddr;
 
 use crate::sys;
 
-/// Kind of process with changes.
+/// Kind of process that changes a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Owner {

@@ -89,7 +89,7 @@ pub fn mtu(device: &str) -> Result<u32, XdpError> {
     link.map(|link| link.mtu).ok_or_else(|| XdpError::NoSuchInterface { device: device.to_owned() })
 }
 
-/// Returns true if frames may take several chunks (XDP multi-buffer, Linux 6.6), as with small receive chunks.
+/// Returns true if frames may take several chunks (XDP multi-buffer, Linux 6.6), which small chunks need.
 #[must_use]
 pub fn has_multi_buffer() -> bool {
     sys::has_multi_buffer()

@@ -93,7 +93,7 @@ impl Losses {
         self.behind_program + self.malformed + self.before_program + self.sent
     }
 
-    /// Adds the losses of the port's other device.
+    /// Adds the losses of another device that the port had.
     #[must_use]
     pub const fn and(self, other: Losses) -> Losses {
         Losses {

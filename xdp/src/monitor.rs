@@ -103,7 +103,7 @@ impl XdpStatistics {
         ]
     }
 
-    /// Returns the number of lost frames. `rx_dropped` includes frames without a chunk in the fill ring.
+    /// Returns the number of lost frames, each counted once.
     #[must_use]
     pub fn lost(&self) -> u64 {
         self.rx_lost() + self.tx_invalid + self.tx_dropped
@@ -135,7 +135,7 @@ pub struct Unread {
 /// State of a port's device.
 #[derive(Debug)]
 pub enum Look {
-    /// Gone for the port's sockets. Another device may have its name or index.
+    /// Device gone for the port's sockets. Another one may have its name or index.
     Gone,
     /// The place of the port's XDP program on the device.
     There(Place),
@@ -147,7 +147,7 @@ pub enum Look {
 ///
 /// The control thread may call the methods at any time, without the port's worker.
 pub trait PortDriver: Send + Sync {
-    /// Returns the sums over the port's sockets.
+    /// Returns the XDP statistics, summed over the port's sockets.
     ///
     /// # Errors
     /// Returns the error of the system.

@@ -47,9 +47,9 @@ pub enum Role {
     TxDropped,
     /// All frames not sent because of an error.
     TxErrors,
-    /// Part of the transmit errors, as for receive errors.
+    /// Part of the transmit errors; the larger of parts and whole counts.
     TxErrorsPart,
-    /// No lost frames.
+    /// None: the counter counts no lost frames.
     None,
 }
 
@@ -110,7 +110,7 @@ impl DeviceDrops {
         self.losses().iter().map(|(_, frames)| frames).sum()
     }
 
-    /// Adds the counters of the port's other device.
+    /// Adds the counters of another device that the port had.
     #[must_use]
     pub fn and(self, other: DeviceDrops) -> DeviceDrops {
         DeviceDrops {

@@ -101,8 +101,7 @@ impl Store {
         Ok(shares.iter().map(store).collect())
     }
 
-    /// Creates a store for `frames` frames of 192 bytes on average in cells, for tests and for hosts with short
-    /// queues.
+    /// Creates a store for `frames` frames of up to 192 bytes on average, for tests and for hosts with short queues.
     ///
     /// # Panics
     /// Panics if the memory cannot be allocated.

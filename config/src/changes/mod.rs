@@ -34,7 +34,7 @@ pub struct Change {
 /// All differences between a running switch and a configuration.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Changes {
-    /// Changes that take effect at once.
+    /// Changes that a running switch can make.
     pub live: Vec<Change>,
     /// Changes that need a restart.
     pub restart: Vec<Change>,
@@ -45,7 +45,7 @@ pub struct Changes {
 }
 
 impl Changes {
-    /// Returns true without changes.
+    /// Returns true if nothing differs.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.live.is_empty() && self.restart.is_empty()

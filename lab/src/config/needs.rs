@@ -6,7 +6,7 @@ use xoff_wire::units::Bytes;
 
 use super::Network;
 
-/// Memory of an agent and its guard. Measured: 3.1 MiB of `xoff nic`, which locks its memory, and 1.4 MiB of its
+/// Memory of an agent and its guard, without shared pages. Measured: 3.1 MiB of `xoff nic`, which locks its memory, and 1.4 MiB of its
 /// guard.
 pub const AGENT: Bytes = Bytes(5 << 20);
 
@@ -15,7 +15,7 @@ pub const AGENT: Bytes = Bytes(5 << 20);
 pub struct Needs {
     /// Memory plan of each switch, by name.
     pub switches: Vec<(String, Plan)>,
-    /// Number of agents, one for each device of a host.
+    /// Number of agents, one for each device of a host with agents.
     pub agents: u64,
 }
 

@@ -18,7 +18,7 @@ const UDP_NUMBER: u8 = 17;
 const FRAME_MIN: u16 = 64;
 const FRAME_MAX: u16 = 1518;
 
-/// Maximum number of flows, which is the last byte of addresses.
+/// Maximum number of flows: addresses end with the number of a flow.
 pub const FLOWS_MAX: u16 = 254;
 
 /// Frame sizes in bytes: seven short, four medium, one long.

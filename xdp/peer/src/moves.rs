@@ -26,7 +26,7 @@ impl Ports {
         Ok(received)
     }
 
-    /// Sends the sent frames again.
+    /// Puts sent frames on the TX ring again.
     ///
     /// # Errors
     /// Returns an error if the kernel does not send.

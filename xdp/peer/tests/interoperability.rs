@@ -1,7 +1,7 @@
 //! Two implementations of AF_XDP on one veth pair: the crate `xsk-rs`, which has libxdp's rings, and xoff.
 //!
 //! Needs root, and says so if it is missing. At a veth the kernel never requests a wakeup for the fill ring;
-//! `socket.rs` tests that.
+//! tests in `socket.rs` cover wakeups.
 
 #![deny(unsafe_code)]
 #![allow(clippy::unwrap_used)]
