@@ -46,10 +46,8 @@ pub(crate) struct Vlan {
     pub(crate) span: Span,
 }
 
-/// The whole file, with merged layers.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Document {
-    /// Hardware, which determines defaults.
     pub(crate) hardware: Hardware,
     pub(crate) switch: SwitchKeys,
     pub(crate) pipeline: PipelineKeys,
@@ -60,7 +58,6 @@ pub(crate) struct Document {
     pub(crate) p_pfc: PPfcKeys,
     pub(crate) g_pfc: GPfcKeys,
     pub(crate) gfc: GfcKeys,
-    /// The program's own policy.
     pub(crate) custom: Option<Custom>,
     pub(crate) fdb: FdbKeys,
     pub(crate) statics: Vec<Static>,
@@ -204,7 +201,6 @@ impl Document {
     }
 }
 
-/// Settings for all ports at once.
 #[derive(Debug, Default)]
 pub(crate) struct Layer {
     keys: PortKeys,

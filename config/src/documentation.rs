@@ -73,7 +73,6 @@ fn every_key_is_documented_and_nothing_else() {
     }
 }
 
-/// Returns keys with a default that is a value.
 fn values(heading: &str) -> impl Iterator<Item = (&'static str, &'static str)> {
     let value = |(key, default): (&'static str, &'static str)| {
         let value = default.strip_prefix('`')?.strip_suffix('`')?;

@@ -11,7 +11,6 @@ use crate::keys::Pause;
 use crate::reader::value;
 use crate::sizing::Line;
 
-/// A port with settings under construction.
 pub(crate) struct Draft<'a> {
     pub(crate) name: String,
     pub(crate) port: &'a Port,

@@ -149,7 +149,6 @@ mod tests {
         );
     }
 
-    /// The device has no length and no end.
     #[test]
     fn endless_device_refused() {
         let error = why("/dev/zero".as_ref(), FileKind { bytes_max: DATA_MAX, ..SMALL });
@@ -177,7 +176,6 @@ mod tests {
         assert!(why(&path, SMALL).ends_with("No such file or directory (os error 2)"));
     }
 
-    /// The pipe has no length, and arrives in pieces.
     #[test]
     fn pipe_read_to_its_end() {
         let (reader, mut writer) = io::pipe().unwrap();

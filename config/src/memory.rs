@@ -26,7 +26,6 @@ pub const CONTROL_FRAMES: u32 = 64;
 const PER_FRAME: u64 = 12;
 const PER_CELL: u64 = 5;
 const PER_CHUNK: u64 = 8;
-/// Bytes of each worker's state for each frame.
 const PER_FRAME_AND_WORKER: u64 = xoff_dataplane::queue::BYTES_PER_SLOT as u64;
 /// Bytes of the kernel's state for each chunk and socket (`struct xdp_buff_xsk`, Linux 6.18), and for each page.
 const KERNEL_PER_CHUNK_AND_SOCKET: u64 = 128;
@@ -71,7 +70,6 @@ impl Held {
         Held { frames, cells: 0 }
     }
 
-    /// Returns the need of frames of at most `longest` bytes.
     fn of_longest(frames: u64, longest: u32) -> Held {
         Held { frames, cells: frames.saturating_mul(cells_of(longest).into()) }
     }
@@ -317,7 +315,6 @@ impl Config {
         self.switch.ports.iter().map(|port| port.mtu_frame + TAGS).max().unwrap_or(0)
     }
 
-    /// Returns the classes that are lossy at every port.
     fn pooled(&self) -> ClassSet {
         let lossless = self.switch.lossless_anywhere();
         Class::ALL.into_iter().filter(|class| !lossless.contains(*class)).collect()

@@ -8,7 +8,6 @@ use std::num::NonZeroU32;
 use xoff_flow_control::settings::FrameRate;
 use xoff_wire::units::{BitRate, Bytes, Nanos};
 
-/// Units, and their values in the smallest one.
 type Units = [(&'static str, u64)];
 
 const BYTES: &Units = &[

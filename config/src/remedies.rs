@@ -28,7 +28,6 @@ const CHANGES: [Change; 5] = [
     ("one class in `lossless` of each port", |document| document.ports.iter_mut().for_each(keep_one_class)),
 ];
 
-/// Change for kernels with XDP multi-buffer.
 const SMALL_CHUNKS: Change = ("receive_chunks = \"small\" in [memory]", |document| {
     document.memory.receive_chunks = key(ReceiveChunks::Small);
 });

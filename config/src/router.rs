@@ -21,7 +21,6 @@ const RESERVED: [&str; 3] = ["lo", "all", "default"];
 /// Minimum payload bytes of a link for IPv6 (RFC 8200, section 5).
 const IPV6_MTU: u32 = 1_280;
 
-/// Returns the limit of frames from one port to the kernel.
 pub(crate) fn punt_limit(document: &Document) -> PuntLimit {
     let PuntLimit { rate, burst } = PuntLimit::PLAIN;
     PuntLimit {

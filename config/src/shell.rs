@@ -120,7 +120,6 @@ impl fmt::Display for HttpAt {
     }
 }
 
-/// Maximum length of the path of a Unix socket.
 const SOCKET_LEN_MAX: usize = 107;
 
 impl FromStr for HttpAt {
@@ -193,7 +192,6 @@ impl Chunks {
         self.bytes - 256
     }
 
-    /// Returns the bytes of a frame in a receive chunk.
     pub(crate) const fn receive_room(self) -> u32 {
         match self.receive {
             ReceiveChunks::Whole => self.room(),
@@ -201,7 +199,6 @@ impl Chunks {
         }
     }
 
-    /// Returns the packet memory of a receive chunk.
     pub(crate) const fn receive_bytes(self) -> u32 {
         match self.receive {
             ReceiveChunks::Whole => self.bytes,

@@ -33,9 +33,7 @@ const RX_RING_LEAST: u32 = 2_048;
 const TX_RING_LEAST: u32 = 512;
 /// Maximum entries of a ring, far beyond the limits of kernels.
 pub(crate) const RING_MOST: u32 = 1 << 20;
-/// Substitute for a missing or invalid speed.
 const NO_SPEED: BitRate = BitRate::from_gbps(1);
-/// Entries of a TX ring for control frames.
 const TX_CONTROL: u64 = 64;
 
 #[derive(Clone, Copy, Debug)]
@@ -80,17 +78,14 @@ impl Line {
         self.mtu_frame - ETHERNET_HEADER
     }
 
-    /// Returns the longest frame as buffers count it.
     pub(crate) fn longest(&self) -> Bytes {
         Bytes::of_frame(self.mtu_frame + TAGS)
     }
 
-    /// Returns the longest frame with its overhead on the line.
     pub(crate) fn longest_on_line(&self) -> Bytes {
         Bytes::on_line(self.mtu_frame + TAGS)
     }
 
-    /// Returns the duration of a pause without refresh.
     pub(crate) fn pause(&self) -> Nanos {
         self.speed.time_of_quanta(self.pause_time)
     }

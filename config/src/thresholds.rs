@@ -139,7 +139,6 @@ fn egress_watermarks(draft: &Draft<'_>, keys: &ClassKeys, scale: Scale) -> (Byte
     }
 }
 
-/// Bounds a protected class at ingress.
 fn bound_at_ingress(class: Class, drafts: &[Draft<'_>], ports: &mut [[ClassSettings; CLASSES]]) {
     let index = class.index();
     for (draft, settings) in drafts.iter().zip(ports) {
@@ -366,7 +365,7 @@ fn without_effect(keys: &ClassKeys, whose: &str, problems: &mut Problems) {
     }
 }
 
-/// Warns about settings that break the promise of lossless classes.
+/// Warns about broken promises for lossless classes.
 fn expectations(document: &Document, drafts: &[Draft<'_>], problems: &mut Problems) {
     let accounting = value(document.switch.accounting.as_ref(), Accounting::default());
     let when_full = value(document.switch.when_full.as_ref(), WhenFull::default());

@@ -325,7 +325,6 @@ fn cells_hold_any_frames_within_bytes_and_number() {
     assert_eq!(of_one_byte_more.cells, 2_000, "no cell more than that");
 }
 
-/// Limits of memory for labs and servers, with all defaults.
 #[test]
 fn memory_follows_the_traffic_of_the_ports() {
     let mebibytes = |ports: u32, port: &str| {

@@ -139,7 +139,7 @@ fn a_routed_port_that_is_too_short_for_ipv6_is_doubtful() {
     assert!(told[0].1.starts_with("no IPv6 at up, host: "), "{told:?}");
 }
 
-/// The router's interface in a VLAN has the smallest MTU of the ports.
+/// A VLAN's router has the smallest MTU of the ports.
 #[test]
 fn a_vlan_with_a_router_that_is_too_short_for_ipv6_is_doubtful() {
     let vlan = "[[vlan]]\nvid = 1\nrouter = true\n";

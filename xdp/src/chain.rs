@@ -10,7 +10,6 @@ use crate::cells::{Cells, NONE};
 pub(crate) struct FreeCells {
     first: u32,
     pub(crate) count: u32,
-    /// Cells reserved for control frames.
     pub(crate) control: u32,
 }
 
@@ -53,7 +52,6 @@ impl FreeCells {
     }
 }
 
-/// Cells of a frame under construction.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Chain {
     pub(crate) first: u32,

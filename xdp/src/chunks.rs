@@ -76,7 +76,6 @@ pub(crate) struct Piece {
     slot: u32,
     /// Chunk of the next piece, or [`NONE`].
     next: u32,
-    /// Offset and number of the bytes in the chunk.
     offset: u32,
     len: u32,
     /// First cell and length of the frame's copy in cells, or [`NONE`]. Set in the first piece only. After sending
@@ -146,7 +145,6 @@ impl PacketMemory {
         self.chunks.layout.transmit_room()
     }
 
-    /// Returns the transmit chunks that a frame of `len` bytes takes.
     #[inline]
     pub(crate) fn pieces_of(&self, len: u32) -> u32 {
         if len <= self.room() { 1 } else { len.div_ceil(self.room()) }
@@ -317,7 +315,6 @@ impl PacketMemory {
         unsafe { std::ptr::copy_nonoverlapping(from, to, len as usize) };
     }
 
-    /// Calls `write` with the room of each chunk of a frame.
     #[inline]
     fn write(&mut self, first: u32, mut write: impl FnMut(&mut [u8])) {
         let mut chunk = first;
@@ -330,7 +327,6 @@ impl PacketMemory {
         }
     }
 
-    /// Copies bytes to the transmit chunks of a frame.
     #[inline]
     pub(crate) fn fill<'a>(&mut self, first: u32, mut from: impl Iterator<Item = &'a [u8]>) {
         let mut piece: &[u8] = &[];
@@ -389,7 +385,6 @@ impl PacketMemory {
         }
     }
 
-    /// Returns the bytes of a frame, piece by piece.
     pub(crate) fn pieces(&self, first: u32) -> impl Iterator<Item = &[u8]> {
         let mut next = first;
         std::iter::from_fn(move || {

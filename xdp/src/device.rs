@@ -82,9 +82,7 @@ struct Undo {
     down: bool,
     qdisc: bool,
     clsact: bool,
-    /// VLAN offloads that were on.
     flags: u32,
-    /// Earlier mode of address generation.
     own_addresses: Option<OwnAddresses>,
 }
 
@@ -260,7 +258,6 @@ impl Device {
         }
     }
 
-    /// Returns the origin of the clsact.
     pub(crate) fn clsact(&self) -> Clsact {
         if self.undo.clsact { Clsact::New } else { Clsact::Found }
     }

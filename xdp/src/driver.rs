@@ -43,7 +43,6 @@ impl Driver {
 /// Bytes for a frame in a page of 4096, after XDP's headroom, the kernel's tail and virtio's header.
 const VIRTIO_PAGE_ROOM: u32 = 3508;
 
-/// Returns the kernel's version, as from `uname -r`.
 pub(crate) fn kernel_release() -> Option<String> {
     nix::sys::utsname::uname().ok()?.release().to_str().map(str::to_owned)
 }
@@ -78,7 +77,6 @@ impl ReceiveRing {
     }
 }
 
-/// Flow control in the NIC (802.3x).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FlowControl {
     pub(crate) rx: bool,

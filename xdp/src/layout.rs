@@ -34,7 +34,6 @@ pub enum ReceiveChunks {
     Small,
 }
 
-/// Bits of an address in unaligned memory below its offset.
 const OFFSET_SHIFT: u32 = 48;
 
 /// Division of a packet memory. Receive chunks come first, numbered from 0, then transmit chunks.
@@ -46,7 +45,6 @@ pub(crate) struct Layout {
     stride_bits: u32,
     receive: u32,
     transmit: u32,
-    /// Address of the first transmit chunk.
     transmit_at: u64,
 }
 
@@ -79,7 +77,6 @@ impl Layout {
         self.receive + self.transmit
     }
 
-    /// Returns the bytes of a chunk in the kernel's terms.
     pub(crate) fn chunk_bytes(&self) -> u32 {
         1 << self.bits
     }

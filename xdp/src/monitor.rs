@@ -193,7 +193,6 @@ impl fmt::Debug for dyn PortDriver {
     }
 }
 
-/// Path of frames to the sockets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SocketMemory {
     /// The kernel copies each frame into a chunk.
@@ -360,7 +359,6 @@ impl Monitor {
         self.sockets.iter().all(|socket| sys::is_unbound(socket.as_fd()))
     }
 
-    /// Reads the device (`None`: gone) and its drop counters.
     fn read(&self) -> (Option<io::Result<Reading>>, Result<DeviceDrops, Unread>) {
         let mut counted = self.counted();
         let reading = self.device.read();
@@ -374,7 +372,6 @@ impl Monitor {
         (Some(reading), drops)
     }
 
-    /// Reads the counters of sockets and program.
     fn since_open(&self) -> io::Result<XdpStatistics> {
         let sum = XdpStatistics {
             rx_unclaimed: self.program_drops.unclaimed().map_err(io::Error::other)?,

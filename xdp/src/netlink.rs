@@ -62,7 +62,6 @@ impl Netlink {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the properties of a device, if it exists.
     pub(crate) fn link(&self, device: &str) -> io::Result<Option<Link>> {
         Ok(self.read(link_named(device))?.map(|link| read(&link)))
     }

@@ -40,7 +40,6 @@ pub struct Offloads {
 pub struct OffloadsBefore {
     /// Feature bits, 32 per entry: (changeable, requested).
     features: Vec<[u32; 2]>,
-    /// Maximum frames in a superframe.
     segments: u32,
 }
 

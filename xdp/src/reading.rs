@@ -139,7 +139,6 @@ impl DeviceDrops {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Reading {
     pub(crate) name: String,
-    /// Losses since the device was created.
     pub(crate) drops: DeviceDrops,
     /// ID of the XDP program; 0: none.
     pub(crate) program: u32,
@@ -152,7 +151,6 @@ pub(crate) struct Reader {
 }
 
 impl Reader {
-    /// Opens a reader for a device in the namespace of the calling thread.
     pub(crate) fn open(ifindex: u32) -> io::Result<Reader> {
         Ok(Reader { ifindex, netlink: Netlink::open()? })
     }

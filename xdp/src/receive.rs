@@ -21,7 +21,6 @@ const REFILL: u32 = 64;
 /// Distance of prefetching in frames, whose bytes are in another core's cache.
 const AHEAD: u32 = 8;
 
-/// The receiving half of one socket.
 #[derive(Debug)]
 pub(crate) struct Receiver<R, F> {
     rx: R,
@@ -30,7 +29,6 @@ pub(crate) struct Receiver<R, F> {
     size: u32,
     /// Chunks with the kernel or in the RX ring.
     out: u32,
-    /// Incomplete frame.
     partial: Option<Partial>,
     /// Dropped frames with an invalid layout.
     malformed: Arc<Counter>,
@@ -63,7 +61,6 @@ impl<R: RxRing, F: FillRing> Receiver<R, F> {
         &self.rx
     }
 
-    /// Returns the chunks with the kernel or in the RX ring.
     pub(crate) fn out(&self) -> u32 {
         self.out
     }

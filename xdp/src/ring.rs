@@ -105,7 +105,6 @@ pub(crate) mod memory {
         /// Answers to the next kicks, then `Done`.
         pub(crate) answers: VecDeque<Kick>,
         pub(crate) kicks: u32,
-        /// Sent descriptors, in order.
         pub(crate) wire: Vec<Descriptor>,
     }
 

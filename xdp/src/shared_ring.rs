@@ -31,7 +31,6 @@ struct Ring<T> {
     flags: NonNull<AtomicU32>,
     entries: NonNull<Place<T>>,
     mask: u32,
-    /// The mapping of these addresses.
     _memory: Mapping,
 }
 
@@ -87,7 +86,6 @@ pub(crate) struct Producer<T> {
 }
 
 impl<T: Copy> Producer<T> {
-    /// Creates the producer of an unused ring.
     pub(crate) fn new(memory: Mapping, layout: Layout, size: u32) -> Producer<T> {
         let ring = Ring::new(memory, layout, size);
         let start = ring.producer().load(Ordering::Relaxed);
@@ -136,7 +134,6 @@ pub(crate) struct Consumer<T> {
 }
 
 impl<T: Copy> Consumer<T> {
-    /// Creates the consumer of an unused ring.
     pub(crate) fn new(memory: Mapping, layout: Layout, size: u32) -> Consumer<T> {
         let ring = Ring::new(memory, layout, size);
         let read = ring.consumer().load(Ordering::Relaxed);

@@ -363,7 +363,6 @@ impl Store {
         }
     }
 
-    /// Creates a frame in cells with these bytes.
     fn fill(&mut self, slot: u32, bytes: &[u8]) -> Frame {
         let mut chain = Chain::EMPTY;
         append(&self.shared.cells, &mut self.free_cells, &mut chain, bytes);

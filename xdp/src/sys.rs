@@ -113,7 +113,6 @@ pub(crate) fn has_multi_buffer() -> bool {
     bound.is_err_and(|error| error.raw_os_error() == Some(libc::ENODEV))
 }
 
-/// Binds a socket to a queue. `umem`: another bound socket with the packet memory.
 pub(crate) fn bind_xdp(
     socket: BorrowedFd<'_>,
     ifindex: u32,
@@ -185,7 +184,6 @@ pub(crate) fn bind_packet(socket: BorrowedFd<'_>, ifindex: i32, ether_type: u16)
     if failed == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Makes the packet socket ignore sent frames.
 pub(crate) fn receive_only(socket: BorrowedFd<'_>) -> io::Result<()> {
     set_option(socket, libc::SOL_PACKET, PACKET_IGNORE_OUTGOING, &1_i32)
 }
@@ -333,7 +331,6 @@ impl Ethtool {
         Ok(Ethtool { socket, name: name_of(device) })
     }
 
-    /// Returns requests for another device of the namespace.
     pub(crate) fn about(&self, device: &str) -> io::Result<Ethtool> {
         Ok(Ethtool { socket: self.socket.try_clone()?, name: name_of(device) })
     }
@@ -344,7 +341,6 @@ impl Ethtool {
         self.request(&mut value).ok().map(|()| value.data)
     }
 
-    /// Returns the GET request of a SET request.
     pub(crate) const fn get_of(set: u32) -> u32 {
         set - 1
     }
@@ -399,7 +395,6 @@ impl Ethtool {
         self.set(Ethtool::SET_FLAGS, flags)
     }
 
-    /// Returns the receive queues in use, or 1 if unknown.
     pub(crate) fn rx_queues(&self) -> u32 {
         self.known_rx_queues().unwrap_or(1)
     }
@@ -410,13 +405,11 @@ impl Ethtool {
         self.request(&mut channels).ok().map(|()| (channels.rx + channels.combined).max(1))
     }
 
-    /// Returns the receive ring, if the driver reports it.
     pub(crate) fn receive_ring(&self) -> Option<ReceiveRing> {
         let mut rings = Rings { command: Ethtool::GET_RINGS, ..Rings::default() };
         self.request(&mut rings).ok().map(|()| ReceiveRing { entries: rings.rx, max: rings.rx_max })
     }
 
-    /// Returns the flow control of the NIC, if it has any.
     pub(crate) fn flow_control(&self) -> Option<FlowControl> {
         let mut pause = Pause { command: Ethtool::GET_FLOW_CONTROL, ..Pause::default() };
         self.request(&mut pause).ok().map(|()| FlowControl { rx: pause.rx != 0, tx: pause.tx != 0 })

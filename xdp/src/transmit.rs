@@ -17,20 +17,16 @@ use xoff_wire::units::PortId;
 use crate::ring::{CompletionRing, Kick, TxRing};
 use crate::store::Store;
 
-/// The sending half of one socket.
 #[derive(Debug)]
 pub(crate) struct Transmitter<T, C> {
     tx: T,
     completion: C,
     /// Maximum chunks of a frame.
     pieces_max: u32,
-    /// Transmit chunks of the port.
     chunks: u32,
     /// Chunks given by `send` and not yet completed.
     out: u32,
-    /// Frames that the kernel dropped instead of sending.
     dropped: Arc<Counter>,
-    /// State of the interface at the last kick.
     interface: Interface,
     failed: Arc<FailedKicks>,
 }
@@ -48,7 +44,6 @@ enum Interface {
     Up,
     /// Interface down; it may send again.
     Down,
-    /// Interface gone for good.
     Gone,
 }
 
@@ -177,7 +172,6 @@ impl<T: TxRing, C: CompletionRing> Transmitter<T, C> {
         }
     }
 
-    /// Calls `sent` with every returned frame.
     #[inline]
     pub(crate) fn reap(&mut self, port: PortId, store: &mut Store, mut sent: impl FnMut(&mut Store, Frame)) {
         if self.out > 0 {

@@ -78,7 +78,6 @@ impl Umem {
         &self.settings
     }
 
-    /// Returns a socket without rings, not yet bound.
     pub(crate) fn socket(&self) -> io::Result<Arc<OwnedFd>> {
         match self.is_taken.set(()) {
             Ok(()) => Ok(Arc::clone(&self.registered)),
@@ -86,7 +85,6 @@ impl Umem {
         }
     }
 
-    /// Binds a socket of [`socket`](Self::socket) to a queue.
     pub(crate) fn bind(&self, socket: &Arc<OwnedFd>, ifindex: u32, queue: u32) -> io::Result<()> {
         if Arc::ptr_eq(socket, &self.registered) {
             return sys::bind_xdp(socket.as_fd(), ifindex, queue, self.flags(), None);

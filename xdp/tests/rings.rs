@@ -115,13 +115,11 @@ const LAYOUT: Layout = Layout { producer: 0, consumer: 1, flags: 2, entries: 3 }
 /// The last value before counters wrap.
 const LATE: u32 = u32::MAX;
 
-/// Creates a ring that the process fills, and its kernel side.
 fn producer(start: u32) -> (Producer<u64>, Arc<Memory>) {
     let kernel = Memory::new(start);
     (Producer::new(mapping::Mapping(Arc::clone(&kernel)), LAYOUT, SIZE), kernel)
 }
 
-/// Creates a ring that the kernel fills, and its kernel side.
 fn consumer(start: u32) -> (Consumer<u64>, Arc<Memory>) {
     let kernel = Memory::new(start);
     (Consumer::new(mapping::Mapping(Arc::clone(&kernel)), LAYOUT, SIZE), kernel)

@@ -17,10 +17,8 @@ use crate::shell::HttpAt;
 const VIDS: RangeInclusive<u16> = 1..=4094;
 /// Maximum length of interface names in Linux (IFNAMSIZ less the final zero).
 const DEVICE_LEN_MAX: usize = 15;
-/// Directory of the namespaces of `ip netns`.
 const NAMESPACES: &str = "/run/netns";
 const NAME_LEN_MAX: usize = 32;
-/// Maximum length of a DNS name.
 const HOST_LEN_MAX: usize = 253;
 
 /// A value, or the key's word for "not at all".
@@ -139,7 +137,6 @@ pub(crate) fn frame_rate(value: &Value<'_>) -> Parsed<FrameRate> {
     rate.ok_or_else(|| "frames a second, up to \"4000Mpps\", such as \"1Mpps\" or \"500kpps\"".into())
 }
 
-/// Reads rates for kinds of flooded frames.
 pub(crate) fn storm_limit(value: &Value<'_>) -> Parsed<StormLimit> {
     let allowed = "rates of what may be flooded, such as { broadcast = \"10M\", multicast = \"50M\", unknown = \"10M\" }, \
                    each from \"1M\" to \"1.6T\"";

@@ -180,7 +180,6 @@ macro_rules! keys {
                 $name { $($key: self.$key.as_ref().or(below.$key.as_ref()).cloned(),)* }
             }
 
-            /// Gives all values the place `span`.
             pub(crate) fn moved_to(mut self, span: toml_span::Span) -> Self {
                 $(if let Some(value) = &mut self.$key { value.span = span; })*
                 self

@@ -38,7 +38,6 @@ pub(super) fn remedies(text: &str, file: &File, wiring: &Wiring, machine: &Machi
     Remedy::of_all(switches.into_iter().flatten().flatten())
 }
 
-/// Calls `work` with the document of each switch.
 fn each<T>(
     text: &str,
     file: &File,

@@ -13,7 +13,6 @@ use xoff_xdp::bare::{
 use crate::error::BenchError;
 use crate::ports::{BATCH_U32, PortSettings, Program, attach};
 
-/// Minimum free entries of a fill ring before a refill.
 const REFILL: u32 = 64;
 
 pub struct Interface<R, F, T, C> {

@@ -30,10 +30,8 @@ use crate::error::BenchError;
 
 pub(crate) const BATCH: usize = 256;
 
-/// Minimum free entries of a fill ring before a refill.
 const REFILL: usize = 64;
 
-/// Attempts to open a busy queue.
 const BUSY_RETRIES: u32 = 50;
 const BUSY_PAUSE: Duration = Duration::from_millis(20);
 

@@ -124,7 +124,6 @@ pub struct Fill {
     /// Duplicate of the socket's file descriptor.
     socket: OwnedFd,
     batch: Vec<FrameDesc>,
-    /// Descriptors of all chunks, in order.
     table: Rc<[FrameDesc]>,
 }
 

@@ -39,7 +39,6 @@ struct Wire {
     theirs: Ports,
     ours: Port,
     store: Store,
-    /// Frames that xoff's port has received and not sent back.
     held: Vec<Frame>,
     /// Buffers of a frame that `xsk-rs` has received in part.
     partial: Vec<u8>,
@@ -84,7 +83,6 @@ impl Wire {
         });
     }
 
-    /// Makes the kernel send all frames of `xsk-rs`.
     fn they_kick(&mut self) {
         wait_for(|| {
             self.theirs.kick(0).unwrap();
@@ -92,7 +90,6 @@ impl Wire {
         });
     }
 
-    /// Receives at xoff's port until it holds `frames` frames.
     fn we_hold(&mut self, frames: usize) {
         wait_for(|| {
             self.ours.receive(&mut self.store, 64, |_, frame| self.held.push(frame));
@@ -182,7 +179,6 @@ fn wait_for<T>(mut ready: impl FnMut() -> Option<T>) -> T {
     }
 }
 
-/// Builds a frame whose bytes depend on `number`.
 fn frame(number: usize, len: usize) -> Vec<u8> {
     let mut frame = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 0x88, 0xb5];
     frame.extend((frame.len()..len).map(|at| (7 * number + at % 251).to_le_bytes()[0]));

@@ -30,7 +30,6 @@ fn pattern(len: u32) -> Vec<u8> {
     (0..=250).cycle().take(len as usize).collect()
 }
 
-/// Creates a frame of ascending bytes, in cells.
 fn filled(store: &mut Store, len: u32) -> Frame {
     store.make(&pattern(len)).unwrap()
 }

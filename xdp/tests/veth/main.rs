@@ -282,7 +282,6 @@ fn a_frame_that_does_not_fit_is_counted_and_is_no_loss() {
     assert_eq!(bench.ports[0].monitor().xdp_statistics().unwrap().lost(), 0);
 }
 
-/// Enough flows for all queues.
 const FLOWS: u16 = 64;
 
 fn send_flows(host: &Host) {
