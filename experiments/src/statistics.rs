@@ -98,6 +98,26 @@ pub fn quantile(sorted: &[f64], percent: usize) -> Option<f64> {
     Some(sorted[below] + (sorted[above] - sorted[below]) * rest as f64 / 100.0)
 }
 
+/// A main result of an experiment, which is shown with its confidence where there were several runs.
+pub(crate) struct Headline<M> {
+    pub title: &'static str,
+    /// The interval of one value for each run.
+    pub interval: fn(&[f64]) -> Option<Interval>,
+    /// The value in what a run measured.
+    pub value: fn(&M) -> Option<f64>,
+}
+
+impl<M> Headline<M> {
+    pub(crate) const fn of(title: &'static str, value: fn(&M) -> Option<f64>) -> Headline<M> {
+        Headline { title, interval: Interval::of, value }
+    }
+
+    /// Whether something happened in a run: 0 or 1.
+    pub(crate) const fn share(title: &'static str, value: fn(&M) -> Option<f64>) -> Headline<M> {
+        Headline { title, interval: Interval::of_share, value }
+    }
+}
+
 /// Mean of these values; `None` where there are none.
 pub fn mean(values: impl IntoIterator<Item = f64>) -> Option<f64> {
     let (count, sum) = values.into_iter().fold((0_u32, 0.0), |(count, sum), value| (count + 1, sum + value));

@@ -134,7 +134,7 @@ fn measure(request: &Request, tell: &mut Tell<'_>) -> Result<Findings, FabricErr
         Measured::of,
         HEADLINES,
     )?;
-    Ok(findings.shown(text(request, &all), figure(request, &all)))
+    Ok(findings.with(text(request, &all), figure(request, &all)))
 }
 
 fn run(setup: &Setup<'_>) -> Result<Run, FabricError> {

@@ -133,7 +133,7 @@ fn measure(
     let run = |_: &Variant, setup: &Setup<'_>| run(setup);
     let (mut findings, all) = compare(experiment, (request, tell), run, conduct, measured, headlines)?;
     findings.unmet = unmet;
-    Ok(findings.shown(text(story, request, &all), figure(story, request, &all)))
+    Ok(findings.with(text(story, request, &all), figure(story, request, &all)))
 }
 
 /// Whether its switches are those of the article: what the user says of them makes them others, under the same name.

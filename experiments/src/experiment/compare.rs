@@ -4,29 +4,10 @@ use serde::Serialize;
 
 use super::{Conduct, Experiment, Findings, Request, Tell, Variant};
 use crate::raw::Recorder;
-use crate::statistics::Interval;
+use crate::statistics::Headline;
 use crate::{FabricError, Setup};
 
-/// A main result of an experiment, which is shown with its confidence where there were several runs.
-pub(super) struct Headline<M> {
-    pub title: &'static str,
-    /// The interval of one value for each run.
-    pub interval: fn(&[f64]) -> Option<Interval>,
-    /// The value in what a run measured.
-    pub value: fn(&M) -> Option<f64>,
-}
-
-impl<M> Headline<M> {
-    pub(super) const fn of(title: &'static str, value: fn(&M) -> Option<f64>) -> Headline<M> {
-        Headline { title, interval: Interval::of, value }
-    }
-
-    /// Whether something happened in a run: 0 or 1.
-    pub(super) const fn share(title: &'static str, value: fn(&M) -> Option<f64>) -> Headline<M> {
-        Headline { title, interval: Interval::of_share, value }
-    }
-}
-
+/// What the runs of one policy came to.
 pub(super) struct Compared<R, M> {
     /// Its name in tables and figures, where a policy that lost frames is marked.
     pub name: String,

@@ -107,7 +107,7 @@ fn measure(request: &Request, tell: &mut Tell<'_>) -> Result<Findings, FabricErr
         Measured::of,
         HEADLINES,
     )?;
-    Ok(findings.shown(text(request, &all), figure(request, &all)))
+    Ok(findings.with(text(request, &all), figure(request, &all)))
 }
 
 fn settings(variant: &Variant, line: Line) -> Settings {

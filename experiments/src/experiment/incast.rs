@@ -112,7 +112,7 @@ fn measure(request: &Request, tell: &mut Tell<'_>) -> Result<Findings, FabricErr
     };
     let conduct = |_: &Variant, runs: &[Vec<Run>]| Conduct::of(runs.iter().flatten().map(|run| &run.account));
     let (findings, all) = compare(&EXPERIMENT, (request, tell), run, conduct, Measured::of, HEADLINES)?;
-    Ok(findings.shown(text(request, &all), figure(request, &all)))
+    Ok(findings.with(text(request, &all), figure(request, &all)))
 }
 
 impl Measured {

@@ -44,7 +44,8 @@ use xoff_wire::units::BitRate;
 
 pub use crate::namespaces::machine;
 pub use crate::raw::RawData;
-use compare::{Compared, Headline, compare};
+use crate::statistics::Headline;
+use compare::{Compared, compare};
 use conduct::{Conduct, Verdict};
 pub use given::given;
 use given::{is_of_classing, is_of_trunks};

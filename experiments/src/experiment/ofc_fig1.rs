@@ -101,7 +101,7 @@ struct Hosts {
 fn measure(request: &Request, tell: &mut Tell<'_>) -> Result<Findings, FabricError> {
     let conduct = |_: &Variant, runs: &[Run]| Conduct::of(runs.iter().map(|run| &run.account));
     let (findings, all) = compare(&EXPERIMENT, (request, tell), run, conduct, Measured::of, HEADLINES)?;
-    Ok(findings.shown(text(request, &all), figure(request, &all)))
+    Ok(findings.with(text(request, &all), figure(request, &all)))
 }
 
 fn plan(variant: &Variant, line: Line) -> (Plan, Hosts) {

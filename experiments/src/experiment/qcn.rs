@@ -162,7 +162,7 @@ fn measure(scene: Scene, request: &Request, tell: &mut Tell<'_>) -> Result<Findi
     let conduct = |_: &Variant, runs: &[Run]| Conduct::of(runs.iter().map(|run| &run.account));
     let measured = |runs: &[Run]| Measured::of(scene, phase, runs);
     let (findings, all) = compare(scene.experiment(), (request, tell), run, conduct, measured, HEADLINES)?;
-    Ok(findings.shown(text(scene, request, &all), figure(scene, request, &all)))
+    Ok(findings.with(text(scene, request, &all), figure(scene, request, &all)))
 }
 
 struct Hosts {

@@ -11,10 +11,9 @@ use serde_json::Value;
 use xoff_config::quantity;
 use xoff_wire::units::Nanos;
 
-use super::compare::Headline;
 use super::{Conduct, Experiment, Request, Variant, Verdict};
 use crate::plot::{Content, Figure, Panel};
-use crate::statistics::{Interval, Spread, intervals, p50};
+use crate::statistics::{Headline, Interval, Spread, intervals, p50};
 use xoff_switch::Promise;
 
 use crate::{Given, Stall};
@@ -52,7 +51,7 @@ impl Findings {
     }
 
     /// The same with what people read and look at.
-    pub(super) fn shown(self, text: String, figure: Figure) -> Findings {
+    pub(super) fn with(self, text: String, figure: Figure) -> Findings {
         Findings { text, figure, ..self }
     }
 

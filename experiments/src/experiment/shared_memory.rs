@@ -163,7 +163,7 @@ fn measure(request: &Request, tell: &mut Tell<'_>) -> Result<Findings, FabricErr
         Measured::of,
         HEADLINES,
     )?;
-    Ok(findings.shown(text(request, &all), figure(request, &all)))
+    Ok(findings.with(text(request, &all), figure(request, &all)))
 }
 
 /// The paper's memory and thresholds, at least: what is below them at slow lines is soon less than a frame. A variant

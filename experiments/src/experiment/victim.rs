@@ -178,7 +178,7 @@ fn measure(request: &Request, tell: &mut Tell<'_>) -> Result<Findings, FabricErr
     };
     let measured = |runs: &[[Vec<Run>; 2]]| Measured::of(runs, request.line);
     let (findings, all) = compare(&EXPERIMENT, (request, tell), run, conduct, measured, HEADLINES)?;
-    Ok(findings.shown(text(request, &all), figure(request, &all)))
+    Ok(findings.with(text(request, &all), figure(request, &all)))
 }
 
 fn run(setup: &Setup<'_>, sizes: Sizes, light_percent: u64) -> Result<Run, FabricError> {

@@ -179,21 +179,17 @@ fn what_the_command_line_says_holds_and_is_read_as_the_file_is() {
     assert_eq!((scenario.topology.hosts, scenario.loads[0].size), (5, Size::Fixed(64_000)));
     let swept = format!("{FINE}[[sweep]]\ntopology.hosts = [2, 3]\n");
     assert_eq!(source(&swept, &["topology.hosts=9"]).unwrap().points(), 1, "what is said is not varied");
-    let Err(ConfigError::Invalid(invalid)) = source(FINE, &["topology.hosts=0"]) else { panic!("no error") };
-    assert!(invalid.problems()[0].message.contains("from 1 to 65536"), "{:?}", invalid.problems());
-    let Err(ConfigError::Invalid(invalid)) = source(FINE, &["load.1.size=1"]) else { panic!("no error") };
-    assert!(
-        invalid.problems()[0].message.contains("there is no number 1 among 1"),
-        "{:?}",
-        invalid.problems()
-    );
-    let Err(ConfigError::Invalid(invalid)) = source(FINE, &["fault.0.lost=1"]) else { panic!("no error") };
-    assert_eq!(invalid.problems()[0].message, "`fault.0.lost`: there is no [[fault]]");
+    let refused = |set: &[&str]| {
+        let Err(ConfigError::Invalid(invalid)) = source(FINE, set) else { panic!("no error") };
+        invalid.problems()[0].message.clone()
+    };
+    assert!(refused(&["topology.hosts=0"]).contains("from 1 to 65536"));
+    assert!(refused(&["load.1.size=1"]).contains("there is no number 1 among 1"));
+    assert_eq!(refused(&["fault.0.lost=1"]), "`fault.0.lost`: there is no [[fault]]");
     assert!(source(FINE, &["topology.hosts=4", "switch.all={}"]).is_ok());
     for again in ["load.0.size=1", "load.0={size=1, class=3}"] {
         let twice = ["load.0.size=1", "topology.hosts=4", again];
-        let Err(ConfigError::Invalid(invalid)) = source(FINE, &twice) else { panic!("no error") };
-        assert_eq!(invalid.problems()[0].message, "--set says `load.0.size` twice");
+        assert_eq!(refused(&twice), "--set says `load.0.size` twice");
     }
     for bad in ["x", "=1", "topology=", "hosts=1", "a..b=1", "sweep.0.policy=[\"ofc\"]"] {
         assert!(given(bad).is_err(), "{bad}");
