@@ -79,6 +79,17 @@ pub(super) const ON_ONE_SWITCH: &[&str] = &[
     "capfc-calibrate-wstop",
 ];
 
+/// Settings that several variants have.
+const UNTIL_FORWARDED: (&str, Key) = ("switch.accounting", Word("until-forwarded"));
+const FULL_DROPS: (&str, Key) = ("switch.when_full", Word("drop"));
+const FULL_STOPS: (&str, Key) = ("switch.when_full", Word("stop"));
+const MAX: (&str, Key) = ("class.3.egress_max", Kilobytes(60));
+const STOP_MAX: (&str, Key) = ("switch.policy", Word("capfc-stop-max"));
+const STOP_CALIBRATE: (&str, Key) = ("switch.policy", Word("capfc-stop-calibrate"));
+const NOT_LOSSLESS: (&str, Key) = ("defaults.lossless", Classes(&[]));
+const TAIL: (&str, Key) = ("class.3.egress_max", Kilobytes(100));
+const MARKS: (&str, Key) = ("class.3.ecn_min", Word("auto"));
+
 /// All there are by themselves.
 pub const VARIANTS: &[Variant] = &[
     Variant {
@@ -97,13 +108,13 @@ pub const VARIANTS: &[Variant] = &[
         name: "capfc-stop-max",
         about: "CaPFC: above XOFF at egress the heaviest contributor is paused, one after the other",
         lossless: true,
-        keys: &[("switch.policy", Word("capfc-stop-max"))],
+        keys: &[STOP_MAX],
     },
     Variant {
         name: "capfc-stop-calibrate",
         about: "CaPFC: above XOFF at egress those that together contribute 80 % are paused",
         lossless: true,
-        keys: &[("switch.policy", Word("capfc-stop-calibrate"))],
+        keys: &[STOP_CALIBRATE],
     },
     Variant {
         name: "ofc",
@@ -163,7 +174,7 @@ pub const VARIANTS: &[Variant] = &[
         name: "pfc-ecn",
         about: "plain PFC, and ECN: the more of an XOFF is queued, the likelier a frame is marked, from its half on",
         lossless: true,
-        keys: &[("class.3.ecn_min", Word("auto"))],
+        keys: &[MARKS],
     },
     Variant {
         name: "pfc-ecn-step",
@@ -175,28 +186,19 @@ pub const VARIANTS: &[Variant] = &[
         name: "lossy",
         about: "no lossless class, no pauses: a full egress queue (100 KB) drops",
         lossless: false,
-        keys: &[("defaults.lossless", Classes(&[])), ("class.3.egress_max", Kilobytes(100))],
+        keys: &[NOT_LOSSLESS, TAIL],
     },
     Variant {
         name: "lossy-ecn",
         about: "the same, and ECN with the curve of `pfc-ecn`",
         lossless: false,
-        keys: &[
-            ("defaults.lossless", Classes(&[])),
-            ("class.3.egress_max", Kilobytes(100)),
-            ("class.3.ecn_min", Word("auto")),
-        ],
+        keys: &[NOT_LOSSLESS, TAIL, MARKS],
     },
     Variant {
         name: WITHOUT_ECN,
         about: "the same, and WRED: the curve drops where senders do not understand marks (in `ecn`, they do not)",
         lossless: false,
-        keys: &[
-            ("defaults.lossless", Classes(&[])),
-            ("class.3.egress_max", Kilobytes(100)),
-            ("class.3.ecn_min", Word("auto")),
-            ("class.3.wred", Yes),
-        ],
+        keys: &[NOT_LOSSLESS, TAIL, MARKS, ("class.3.wred", Yes)],
     },
     Variant {
         name: "pfc-watchdog-drop",
@@ -214,65 +216,37 @@ pub const VARIANTS: &[Variant] = &[
         name: "pfc-wdrop",
         about: "CaPFC's PFC_wdrop: frames count at ingress until forwarded, a full egress queue (60 KB) drops",
         lossless: false,
-        keys: &[
-            ("switch.accounting", Word("until-forwarded")),
-            ("switch.when_full", Word("drop")),
-            ("class.3.egress_max", Kilobytes(60)),
-        ],
+        keys: &[UNTIL_FORWARDED, FULL_DROPS, MAX],
     },
     Variant {
         name: "pfc-wstop",
         about: "CaPFC's PFC_wstop: the same, but a full egress queue stops the pipeline, for every port and class",
         lossless: true,
-        keys: &[
-            ("switch.accounting", Word("until-forwarded")),
-            ("switch.when_full", Word("stop")),
-            ("class.3.egress_max", Kilobytes(60)),
-        ],
+        keys: &[UNTIL_FORWARDED, FULL_STOPS, MAX],
     },
     Variant {
         name: "capfc-max-wdrop",
         about: "Stop-Max on the switch of its paper: as pfc-wdrop, a full egress queue drops (Algorithm 1)",
         lossless: false,
-        keys: &[
-            ("switch.policy", Word("capfc-stop-max")),
-            ("switch.accounting", Word("until-forwarded")),
-            ("switch.when_full", Word("drop")),
-            ("class.3.egress_max", Kilobytes(60)),
-        ],
+        keys: &[STOP_MAX, UNTIL_FORWARDED, FULL_DROPS, MAX],
     },
     Variant {
         name: "capfc-max-wstop",
         about: "Stop-Max on the same switch, but as pfc-wstop, so that nothing is lost",
         lossless: true,
-        keys: &[
-            ("switch.policy", Word("capfc-stop-max")),
-            ("switch.accounting", Word("until-forwarded")),
-            ("switch.when_full", Word("stop")),
-            ("class.3.egress_max", Kilobytes(60)),
-        ],
+        keys: &[STOP_MAX, UNTIL_FORWARDED, FULL_STOPS, MAX],
     },
     Variant {
         name: "capfc-calibrate-wdrop",
         about: "Stop-Calibrate on the switch of its paper: as pfc-wdrop, a full egress queue drops (Algorithm 1)",
         lossless: false,
-        keys: &[
-            ("switch.policy", Word("capfc-stop-calibrate")),
-            ("switch.accounting", Word("until-forwarded")),
-            ("switch.when_full", Word("drop")),
-            ("class.3.egress_max", Kilobytes(60)),
-        ],
+        keys: &[STOP_CALIBRATE, UNTIL_FORWARDED, FULL_DROPS, MAX],
     },
     Variant {
         name: "capfc-calibrate-wstop",
         about: "Stop-Calibrate on the same switch, but as pfc-wstop, so that nothing is lost",
         lossless: true,
-        keys: &[
-            ("switch.policy", Word("capfc-stop-calibrate")),
-            ("switch.accounting", Word("until-forwarded")),
-            ("switch.when_full", Word("stop")),
-            ("class.3.egress_max", Kilobytes(60)),
-        ],
+        keys: &[STOP_CALIBRATE, UNTIL_FORWARDED, FULL_STOPS, MAX],
     },
 ];
 
