@@ -1,0 +1,93 @@
+//! Frames in chunks of all sizes.
+
+use xoff_dataplane::frame::FrameStore as _;
+use xoff_ebpf::Mode;
+use xoff_lab::VethOptions;
+use xoff_xdp::{PortDriver as _, PortOptions, ReceiveChunks, ZeroCopy};
+
+use crate::{Bench, frame, one_device, open_one, port_options, wait_for};
+
+#[test]
+fn a_frame_longer_than_a_chunk_takes_several() {
+    let options = VethOptions { mtu: 9000, ..VethOptions::default() };
+    let mut bench = Bench::new(&options, |port| port.multi_buffer = true);
+    let lens = [60, 1792, 1793, 3584, 8042, 9014];
+    lens.iter().zip(0..).for_each(|(&len, n)| bench.hosts[0].send(&frame(n, len)));
+    bench.forward(lens.len());
+    for (&len, n) in lens.iter().zip(0..) {
+        assert_eq!(bench.hosts[1].receive(), frame(n, len));
+    }
+    // Four more bytes in front of full chunks.
+    bench.hosts[0].send(&frame(9, 3584));
+    bench.forward_changed(1, |store, port, frame| {
+        assert!(store.stage(port, frame) && store.move_start(frame, -4));
+        store.head_mut(frame)[..14].copy_from_slice(&self::frame(0, 14));
+    });
+    let grown = bench.hosts[1].receive();
+    assert_eq!((grown.len(), &grown[18..]), (3588, &frame(9, 3584)[14..]));
+    bench.assert_clean();
+}
+
+#[test]
+fn a_large_chunk_holds_a_larger_frame() {
+    let options = VethOptions { mtu: 3500, ..VethOptions::default() };
+    let mut bench = Bench::new(&options, |port| port.chunk_bytes = 4096);
+    bench.hosts[0].send(&frame(1, 3514));
+    bench.forward(1);
+    assert_eq!(bench.hosts[1].receive(), frame(1, 3514));
+    bench.assert_clean();
+}
+
+#[test]
+fn a_frame_that_does_not_fit_is_counted_and_is_no_loss() {
+    let options = VethOptions { mtu: 3500, ..VethOptions::default() };
+    let mut bench = Bench::new(&options, |_| {});
+    for len in [1792, 1793] {
+        bench.hosts[0].send(&frame(1, len));
+    }
+    bench.forward(1);
+    assert_eq!(bench.hosts[1].receive().len(), 1792);
+    wait_for(|| (bench.ports[0].monitor().xdp_statistics().unwrap().rx_too_long == 1).then_some(()));
+    assert_eq!(bench.ports[0].monitor().xdp_statistics().unwrap().lost(), 0);
+}
+
+/// Small receive chunks are adjacent: frames must not overwrite their neighbours.
+#[test]
+fn small_chunks_carry_frames_of_all_lengths() {
+    for mode in [Mode::Native, Mode::Generic].map(Some) {
+        let mut lab = Bench::new(
+            &VethOptions { mtu: 9000, ..VethOptions::default() },
+            match mode {
+                Some(Mode::Generic) => {
+                    |port| (port.receive_size, port.mode) = (ReceiveChunks::Small, Some(Mode::Generic))
+                }
+                _ => |port| (port.receive_size, port.mode) = (ReceiveChunks::Small, Some(Mode::Native)),
+            },
+        );
+        let lens = [60, 511, 512, 513, 1024, 1025, 1514, 1792, 1793, 9014];
+        // A round takes 44 chunks of 512, so that chunks return in another order.
+        for round in 0..20 {
+            for (n, &len) in lens.iter().enumerate() {
+                lab.hosts[0].send(&frame(u8::try_from(10 * round + n).unwrap(), len));
+            }
+            lab.forward(lens.len());
+            for (n, &len) in lens.iter().enumerate() {
+                let received = lab.hosts[1].receive();
+                assert!(
+                    received == frame(u8::try_from(10 * round + n).unwrap(), len),
+                    "{len} bytes, {mode:?}"
+                );
+            }
+        }
+        lab.assert_clean();
+    }
+}
+
+#[test]
+fn small_chunks_refuse_zero_copy() {
+    let (_lab, switch) = one_device();
+    let options =
+        PortOptions { receive_size: ReceiveChunks::Small, zero_copy: ZeroCopy::On, ..port_options("p0") };
+    let error = switch.run(|| open_one(&options).map(drop)).unwrap_err().to_string();
+    assert!(error.contains("small receive chunks"), "{error}");
+}
