@@ -14,12 +14,14 @@ fn promtool(args: &[&str]) {
     assert!(output.status.success(), "promtool {}:\n{}", args.join(" "), said.join("\n"));
 }
 
+// proves: dcbx, monitoring
 #[test]
 fn the_rules_are_valid_and_do_what_their_tests_say() {
     promtool(&["check", "rules", "alerts.yml"]);
     promtool(&["test", "rules", "alerts.test.yml"]);
 }
 
+// proves: monitoring
 #[test]
 fn every_alert_is_seen_to_fire_and_to_be_silent_under_ordinary_congestion() {
     let read = |name| std::fs::read_to_string(dashboards().join(name)).expect("it is there");

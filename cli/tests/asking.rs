@@ -41,6 +41,7 @@ fn asked_by(command: impl FnOnce(&mut Command) -> &mut Command, body: &'static s
     output
 }
 
+// proves: status
 #[test]
 fn a_reader_that_goes_away_is_no_error() {
     let (reader, writer) = std::io::pipe().unwrap();
@@ -49,6 +50,7 @@ fn a_reader_that_goes_away_is_no_error() {
     assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
 }
 
+// proves: status
 #[test]
 fn no_proxy_stands_between_a_command_and_a_switch() {
     let output = asked(&["status", "--json"], "{}");

@@ -33,6 +33,7 @@ fn port(name: &str, speed: &str, more: &str) -> String {
     format!("[[port]]\nname = \"{name}\"\ndevice = \"{name}\"\nspeed = \"{speed}\"\n{more}\n")
 }
 
+// proves: status
 #[test]
 fn a_reader_that_goes_away_is_no_error() {
     for more in [&[][..], &["--json"]] {
@@ -68,6 +69,7 @@ fn a_valid_file_is_explained() {
     assert!(!printed.contains("Warnings"), "{printed}");
 }
 
+// proves: check
 #[test]
 fn sixteen_ports_fit_a_screen() {
     let of = |name: fn(u32) -> String| {
@@ -86,6 +88,7 @@ fn sixteen_ports_fit_a_screen() {
     }
 }
 
+// proves: check
 #[test]
 fn long_names_and_warnings_fit_the_width() {
     let file = tempfile::NamedTempFile::new().unwrap();
@@ -100,6 +103,7 @@ fn long_names_and_warnings_fit_the_width() {
     assert!(printed.lines().all(|line| line.chars().count() <= 80), "{printed}");
 }
 
+// proves: pacing
 #[test]
 fn what_thresholds_do_for_a_congested_line_is_told() {
     let large = "[port.class.3]\nxon = \"200KB\"\nxoff = \"500KB\"";
@@ -122,6 +126,7 @@ fn what_thresholds_do_for_a_congested_line_is_told() {
     assert_eq!(congested(3)["made_up_us"].as_f64(), Some(5_000.0));
 }
 
+// proves: pacing
 #[test]
 fn of_a_congested_line_thresholds_tell_only_where_they_alone_hold_peers() {
     let of = |more: &str, b: &str| {
@@ -138,6 +143,7 @@ fn of_a_congested_line_thresholds_tell_only_where_they_alone_hold_peers() {
     assert_eq!(of("[memory]\nmodel = \"shared\"\n", ""), nothing);
 }
 
+// proves: pipeline
 #[test]
 fn the_papers_pipeline_is_told_and_what_it_costs_to_halt_it() {
     let pipeline = "[pipeline]\nrate = \"1Mpps\"\ndelay = \"25us\"\ningress = \"fifo\"\n";
@@ -188,6 +194,7 @@ fn json_says_the_same_as_numbers() {
     assert_eq!(report["warnings"].as_array().unwrap().len(), 1);
 }
 
+// proves: configuration
 #[test]
 fn a_bad_file_is_refused_with_every_error_and_exit_code_2() {
     let mut file = tempfile::NamedTempFile::new().unwrap();
@@ -232,6 +239,7 @@ fn a_full_disk_is_a_failure_and_a_reader_that_left_is_none() {
 }
 
 /// A missing device is an error of `xoff check`, as of `xoff run`, unless `--elsewhere` is given.
+// proves: check
 #[test]
 fn a_device_that_is_not_here_is_refused_unless_the_file_is_for_another_machine() {
     let mut file = tempfile::NamedTempFile::new().unwrap();
@@ -247,6 +255,7 @@ fn a_device_that_is_not_here_is_refused_unless_the_file_is_for_another_machine()
     assert!(check(file.path(), &[]).status.success());
 }
 
+// proves: check
 #[test]
 fn a_router_is_told_and_a_namespace_for_it_that_is_none_is_refused() {
     let mut file = tempfile::NamedTempFile::new().unwrap();

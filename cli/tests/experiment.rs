@@ -5,6 +5,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
+// proves: experiment-parity
 #[test]
 fn the_command_simulates_and_says_so_and_refuses_what_needs_a_machine() {
     let xoff = |args: &[&str]| {

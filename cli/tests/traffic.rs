@@ -131,6 +131,7 @@ fn jumbo_frames_cross() {
     assert_eq!(b.received.iter().map(|stream| stream.bytes).sum::<u64>(), 2000 * (9018 + 3900));
 }
 
+// proves: traffic
 #[test]
 fn hosts_send_and_receive_by_devices_of_four_queues() {
     let pair = pair_with(&VethOptions { queues: 4, ..VethOptions::default() });
@@ -143,6 +144,7 @@ fn hosts_send_and_receive_by_devices_of_four_queues() {
 }
 
 /// The lengths are close to those of chunks: 1,792 and 3,840 bytes.
+// proves: traffic
 #[test]
 fn the_longest_frames_with_two_tags_are_received_at_every_mtu() {
     for mtu in [1_769, 1_770, 1_771, 1_774, 1_775, 3_817, 3_818, 3_819, 3_822, 3_823] {
@@ -257,6 +259,7 @@ fn told(obeying: HostOptions, streams: [&str; 2], tells: &[&[&str]]) -> (HostRep
     (report, sent)
 }
 
+// proves: traffic
 #[test]
 fn a_list_of_flows_stops_and_resumes_them_and_a_malformed_one_does_nothing() {
     let told = |tells: &[&[&str]]| {
@@ -274,6 +277,7 @@ fn a_list_of_flows_stops_and_resumes_them_and_a_malformed_one_does_nothing() {
     assert_eq!((report.pauses.flow_frames, report.pauses.refused.values().sum::<u64>()), (0, 1));
 }
 
+// proves: traffic
 #[test]
 fn rates_slow_their_class_and_malformed_ones_do_nothing() {
     let told = |tells: &[&[&str]]| {
@@ -348,6 +352,7 @@ fn the_command_reports_in_json_and_judges_by_its_exit_code() {
     assert_eq!((&json["received"][0]["frames"], &json["received"][0]["lost"]), (&500.into(), &0.into()));
 }
 
+// proves: traffic
 #[test]
 fn what_is_sent_before_a_host_is_ready_is_missed_and_not_lost() {
     let pair = pair(1500);
@@ -378,6 +383,7 @@ fn what_is_sent_before_a_host_is_ready_is_missed_and_not_lost() {
     );
 }
 
+// proves: traffic
 #[test]
 fn a_host_whose_interface_is_deleted_reports_and_says_so() {
     let stream = format!("class=3,{TO_B},rate=1M");
@@ -420,6 +426,7 @@ fn an_interrupted_host_reports_and_says_how_much_it_sent() {
     assert_eq!(json["sent"][0]["frames"], sink.received[0].frames);
 }
 
+// proves: traffic
 #[test]
 fn what_had_come_before_a_host_was_interrupted_counts() {
     let pair = pair(1500);
@@ -434,6 +441,7 @@ fn what_had_come_before_a_host_was_interrupted_counts() {
     assert_eq!((report.received[0].frames, report.received[0].lost), (2000, 0));
 }
 
+// proves: traffic
 #[test]
 fn a_host_whose_messages_nobody_reads_goes_on() {
     let pair = pair(1500);
@@ -445,6 +453,7 @@ fn a_host_whose_messages_nobody_reads_goes_on() {
     }
 }
 
+// proves: traffic
 #[test]
 fn bad_usage_is_told_at_once_and_exits_with_2() {
     let pair = pair(1500);

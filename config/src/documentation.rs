@@ -59,6 +59,7 @@ fn rows(heading: &str) -> Vec<(&'static str, &'static str)> {
     lines.take_while(|line| line.starts_with('|')).map(row).collect()
 }
 
+// proves: configuration
 #[test]
 fn every_key_is_documented_and_nothing_else() {
     for (heading, _, keys) in TABLES {
@@ -82,6 +83,7 @@ fn values(heading: &str) -> impl Iterator<Item = (&'static str, &'static str)> {
 }
 
 /// A documented default in a file changes nothing.
+// proves: configuration
 #[test]
 fn documented_defaults_are_the_defaults() {
     let read = |text: &str| {
@@ -105,6 +107,7 @@ fn documented_defaults_are_the_defaults() {
     assert!(count > 85, "{count}");
 }
 
+// proves: configuration
 #[test]
 fn defaults_in_words_have_the_right_numbers() {
     let (bytes, time) = (quantity::bytes, quantity::time);

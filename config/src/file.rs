@@ -135,6 +135,7 @@ mod tests {
         read_text(path, kind).unwrap_err().to_string()
     }
 
+    // proves: configuration
     #[test]
     fn file_at_limit_read_one_byte_more_refused() {
         let mut file = tempfile::NamedTempFile::new().unwrap();
@@ -149,6 +150,7 @@ mod tests {
         );
     }
 
+    // proves: configuration
     #[test]
     fn endless_device_refused() {
         let error = why("/dev/zero".as_ref(), FileKind { bytes_max: DATA_MAX, ..SMALL });
@@ -176,6 +178,7 @@ mod tests {
         assert!(why(&path, SMALL).ends_with("No such file or directory (os error 2)"));
     }
 
+    // proves: configuration
     #[test]
     fn pipe_read_to_its_end() {
         let (reader, mut writer) = io::pipe().unwrap();

@@ -107,6 +107,7 @@ mod tests {
         assert_eq!(config.warnings, [], "a peer is as the standard asks");
     }
 
+    // proves: sim-hosts
     #[test]
     fn pauses_are_obeyed_on_ideal_hardware_as_by_a_live_switch() {
         let live = Config::from_toml_on(Hardware::Software, "test", PORTS, Machine::default()).unwrap();

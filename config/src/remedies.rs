@@ -117,6 +117,7 @@ mod tests {
         remedies.iter().map(|remedy| remedy.change).collect()
     }
 
+    // proves: lab-file
     #[test]
     fn saving_is_the_difference_of_plans() {
         let needed = |switch: &str| {
@@ -133,6 +134,7 @@ mod tests {
         assert!(all.is_sorted_by_key(|remedy| std::cmp::Reverse(remedy.saved)));
     }
 
+    // proves: lab-file
     #[test]
     fn changes_that_save_nothing_are_left_out() {
         let short = remedies("stall_budget = \"1ms\"\nsmallest_frame = 2000", "");
@@ -155,6 +157,7 @@ mod tests {
         );
     }
 
+    // proves: lab-file
     #[test]
     fn savings_of_several_switches_add_up() {
         let one = remedies("", "");

@@ -369,6 +369,7 @@ mod tests {
         workers.iter().map(|worker| worker.ports.iter().map(|port| port.0).collect()).collect()
     }
 
+    // proves: workers
     #[test]
     fn a_slow_switch_is_one_worker_that_is_pinned_nowhere() {
         let workers = Workers::Auto.assign(&[BitRate::from_gbps(1); 8], 16);

@@ -229,6 +229,7 @@ mod tests {
         assert_eq!(standard.headroom().peer_backlog, Bytes::ZERO);
     }
 
+    // proves: pacing
     #[test]
     fn a_peer_goes_on_within_a_fifth_of_the_budget_a_millisecond_or_what_it_says() {
         let (us, ms) = (Nanos::from_micros, Nanos::from_millis);
@@ -251,6 +252,7 @@ mod tests {
         assert_eq!(long.until_peer_goes_on(), bytes(us(10_500)), "there and back");
     }
 
+    // proves: pacing
     #[test]
     fn a_line_makes_up_for_a_fifth_of_the_budget() {
         assert_eq!(line(1_000, Nanos::from_millis(25)).burst, Bytes(625_000));

@@ -56,6 +56,7 @@ fn warnings(text: &str) -> Vec<String> {
         .collect()
 }
 
+// proves: configuration
 #[test]
 fn all_errors_of_all_kinds_come_at_once_in_the_order_of_the_file() {
     let text = "[switch]\nstall_budgett = \"25ms\"\npoll = 3\n[class.3]\nxon = \"5KB\"\nxoff = \"2KB\"\n[[port]]\nname = \"a\"\ndevice = \"x\"\nspeed = \"1X\"\n[[port]]\nname = \"a\"\n";
@@ -249,6 +250,7 @@ fn a_pipeline_that_halts_belongs_to_one_worker() {
     assert_eq!(config.workers(&Vec::from_iter(0..64)).len(), 1);
 }
 
+// proves: pipeline
 #[test]
 fn a_pipeline_that_one_peer_can_halt_for_good_is_noted() {
     let notes = |text: &str| {
@@ -473,6 +475,7 @@ fn a_seed_is_a_number_that_toml_has() {
     assert_only("[qcn]\nseed = -1\n", (2, 8), &["`seed` is -1", "from 0 to 9223372036854775807"]);
 }
 
+// proves: configuration
 #[test]
 fn control_characters_become_signs() {
     let text = "[switch]\n\"\\u001b[31m\" = 1\nname = \"\u{1b}]0;owned\u{7}\" # \u{9b}2J\n";

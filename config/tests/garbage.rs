@@ -88,6 +88,7 @@ fn line() -> impl Strategy<Value = String> {
 }
 
 explore! {
+    // proves: configuration
     #[test]
     fn any_text(text in "\\PC{0,200}") {
         config::check(text.as_bytes());

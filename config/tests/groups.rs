@@ -63,6 +63,7 @@ fn a_group_is_its_ports_their_weights_and_how_it_spreads() {
     assert_eq!(frame("turns = \"random\"\n"), Spread::Frame(Turns::Random));
 }
 
+// proves: groups
 #[test]
 fn switches_of_different_names_choose_differently() {
     let salt = |name: &str| {
@@ -73,6 +74,7 @@ fn switches_of_different_names_choose_differently() {
     assert_eq!(salt("leaf1"), salt("leaf1"));
 }
 
+// proves: groups
 #[test]
 fn a_port_is_a_member_of_one_group_at_most() {
     let first = "[[group]]\nname = \"x\"\nports = [\"a\", \"b\"]\n";
@@ -98,6 +100,7 @@ fn a_port_is_a_member_of_one_group_at_most() {
     }
 }
 
+// proves: groups
 #[test]
 fn members_have_to_agree_in_what_becomes_of_a_frame() {
     let group = "[[group]]\nname = \"up\"\nports = [\"a\", \"b\"]\n";

@@ -30,6 +30,7 @@ fn every_port_speaks_and_compares_unless_it_is_told_otherwise() {
     assert!(message("lldp = \"host\"\n").contains("lldp"));
 }
 
+// proves: lldp
 #[test]
 fn lldp_is_left_to_the_kernel_only_where_there_is_a_host_interface() {
     let kernel = "lldp = \"kernel\"\n";
@@ -64,6 +65,7 @@ fn who_follows_its_neighbor_hears_it_and_speaks_pfc() {
     }
 }
 
+// proves: dcbx
 #[test]
 fn it_is_noted_for_which_classes_a_willing_port_has_memory() {
     let config = read("lossless = [3, 4]\ndcbx = \"willing\"\n").unwrap();

@@ -23,6 +23,7 @@ fn read(text: &str) -> Result<Config, ConfigError> {
     Config::from_toml("test.toml", text, Machine::default())
 }
 
+// proves: check, workers
 #[test]
 fn a_core_is_one_that_threads_can_be_pinned_to_and_may() {
     let core = |core: u16| format!("[switch]\nworkers = [{{ core = {core}, ports = [\"a\", \"b\"] }}]\n");
@@ -42,6 +43,7 @@ fn a_core_is_one_that_threads_can_be_pinned_to_and_may() {
     assert!(problem.help.as_ref().unwrap().contains("--elsewhere"));
 }
 
+// proves: memory
 #[test]
 fn memory_has_to_fit_the_machine_to_the_byte() {
     let config = read(PORTS).unwrap();
@@ -72,6 +74,7 @@ fn memory_has_to_fit_the_machine_to_the_byte() {
 }
 
 /// The pool is as large as the budget allows; an error names the smallest sufficient budget.
+// proves: shared-memory
 #[test]
 fn budget_is_shared_out_to_the_byte() {
     let with = |budget: u64| read(&format!("[memory]\nbudget = {budget}\n{PORTS}"));
@@ -94,6 +97,7 @@ fn budget_is_shared_out_to_the_byte() {
     assert!(named >= least && with(named).is_ok(), "{named}");
 }
 
+// proves: shared-memory
 #[test]
 fn budget_and_lossy_pool_exclude_each_other() {
     for keys in ["lossy_pool = \"1MB\"", "model = \"shared\""] {
@@ -106,6 +110,7 @@ fn budget_and_lossy_pool_exclude_each_other() {
     }
 }
 
+// proves: check
 #[test]
 fn what_the_machine_has_a_device_for_is_refused_or_told_by_what_it_would_lose() {
     fn with(name: &str, uses: Uses) -> Device {
@@ -144,6 +149,7 @@ fn what_the_machine_has_a_device_for_is_refused_or_told_by_what_it_would_lose() 
     }
 }
 
+// proves: check
 #[test]
 fn a_namespace_that_is_named_has_to_be_one() {
     let routed = format!("{PORTS}[router]\nnetns = \"/run/rt\"\n[switch]\nhttp_netns = \"/run/web\"\n")
@@ -166,6 +172,7 @@ fn a_namespace_that_is_named_has_to_be_one() {
     assert_eq!(messages(|_| false), [told("/run/rt"), told("/run/web")]);
 }
 
+// proves: check
 #[test]
 fn a_device_has_what_its_port_wants_of_it() {
     let here = Machine {
@@ -245,6 +252,7 @@ fn bytes_of(plan: &Plan, what: &str) -> u64 {
     plan.consumers.iter().find(|consumer| consumer.what == what).map_or(0, |consumer| consumer.bytes.0)
 }
 
+// proves: memory
 #[test]
 fn memory_is_the_sum_of_its_lines_by_hand() {
     let config = two_ports("", "");
@@ -283,6 +291,7 @@ fn memory_is_the_sum_of_its_lines_by_hand() {
     assert_eq!(plan.needed(), plan.total.saturating_add(plan.kernel));
 }
 
+// proves: memory
 #[test]
 fn small_receive_chunks_take_two_thirds_less() {
     let plan = |size: &str| {
@@ -300,6 +309,7 @@ fn small_receive_chunks_take_two_thirds_less() {
     assert_eq!(bytes_of(&small, "received frames"), (2 * (128 * 6 + 97) + 97) * 96);
 }
 
+// proves: memory
 #[test]
 fn small_receive_chunks_need_copies() {
     let text = "[memory]\nreceive_chunks = \"small\"\n[switch]\nzero_copy = \"on\"\n\
@@ -314,6 +324,7 @@ fn small_receive_chunks_need_copies() {
 }
 
 /// Frames whose last cell holds one byte take most cells.
+// proves: memory
 #[test]
 fn cells_hold_any_frames_within_bytes_and_number() {
     for (len, frames) in [(64_u64, 1_000_u64), (132, 977), (133, 977), (256, 977), (261, 500), (1_522, 100)] {
@@ -325,6 +336,7 @@ fn cells_hold_any_frames_within_bytes_and_number() {
     assert_eq!(of_one_byte_more.cells, 2_000, "no cell more than that");
 }
 
+// proves: memory
 #[test]
 fn memory_follows_the_traffic_of_the_ports() {
     let mebibytes = |ports: u32, port: &str| {

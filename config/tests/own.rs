@@ -92,6 +92,7 @@ fn parameters_of_every_kind_reach_the_policy() {
     assert_eq!(config.unwrap().switch.policies, [PolicyKind::Pfc; 8]);
 }
 
+// proves: own-policy
 #[test]
 fn every_wrong_parameter_is_refused_at_its_place_and_unknown_ones_are_too() {
     let text = "[policy.custom]\npart = 2.1\nsteps = 9\nalone = 1\nmode = \"fast\"\nabove = \"much\"\nevery = \"2s\"\nstep = 3\n";
@@ -122,6 +123,7 @@ fn it_is_chosen_by_the_name_custom_and_as_a_shadow() {
     assert_eq!(switch.policy.named("custom"), Some(PolicyKind::Custom));
 }
 
+// proves: own-policy
 #[test]
 fn what_it_needs_is_demanded_where_it_is_chosen() {
     let chosen = |more: &str| read(&format!("[switch]\nworkers = 2\npolicy = \"pfc\"\n{more}")).0;
@@ -133,6 +135,7 @@ fn what_it_needs_is_demanded_where_it_is_chosen() {
     assert_eq!(six[0].position.unwrap().0, 2);
 }
 
+// proves: own-policy
 #[test]
 fn a_program_without_one_says_what_there_is_and_what_to_do() {
     let texts = [
@@ -151,6 +154,7 @@ fn a_program_without_one_says_what_there_is_and_what_to_do() {
     }
 }
 
+// proves: reload
 #[test]
 fn a_reload_notices_other_parameters_and_no_others() {
     let config = |part: &str| read(&format!("[policy.custom]\npart = {part}\n")).0.unwrap();

@@ -58,6 +58,7 @@ fn what_looks_at_ingress_alone_may_have_several_workers() {
     assert!(several(PolicyKind::GPfc) && !several(PolicyKind::PPfc));
 }
 
+// proves: check
 #[test]
 fn a_queue_that_is_full_before_it_is_congested_is_told() {
     let of = |policy: &str, most: u64| {

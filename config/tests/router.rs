@@ -30,6 +30,7 @@ fn warnings(text: &str) -> Vec<((usize, usize), String)> {
     routed.map(|it| (it.position.unwrap(), it.message)).collect()
 }
 
+// proves: configuration
 #[test]
 fn names_that_the_kernel_keeps_for_itself_are_refused_where_they_would_be_an_interface() {
     for name in ["lo", "all", "default"] {
@@ -46,6 +47,7 @@ fn names_that_the_kernel_keeps_for_itself_are_refused_where_they_would_be_an_int
     }
 }
 
+// proves: configuration
 #[test]
 fn a_name_that_cannot_be_read_is_one_error_with_its_place() {
     for name in ["", "a b", "a/b", "a:b"] {
@@ -59,6 +61,7 @@ fn a_name_that_cannot_be_read_is_one_error_with_its_place() {
     assert_eq!((place, message.contains("cannot be the name of an interface")), ((2, 9), true), "{message}");
 }
 
+// proves: configuration
 #[test]
 fn groups_are_for_bridged_ports() {
     let group = |ports: &str| format!("[[group]]\nname = \"g\"\nports = {ports}\n");
@@ -76,6 +79,7 @@ fn groups_are_for_bridged_ports() {
     assert!(read(&all.replace("routed = true", "")).is_ok());
 }
 
+// proves: configuration
 #[test]
 fn what_is_about_bridging_is_refused_at_a_routed_port_and_passes_in_the_defaults() {
     for (key, value) in [
@@ -101,6 +105,7 @@ fn what_is_about_bridging_is_refused_at_a_routed_port_and_passes_in_the_defaults
 }
 
 /// Routed frames flood a VLAN until the station's port is learned.
+// proves: configuration
 #[test]
 fn a_routed_port_limits_storms_only_where_a_vlan_has_a_router() {
     let text = mixed("storm_limit = { unknown = \"10M\" }", "");
@@ -109,6 +114,7 @@ fn a_routed_port_limits_storms_only_where_a_vlan_has_a_router() {
     assert!(only(&format!("{text}[[vlan]]\nvid = 1\nrouter = false\n")).1.contains("`storm_limit`"));
 }
 
+// proves: configuration
 #[test]
 fn a_router_without_an_interface_is_doubtful() {
     let nothing = mixed("", "").replace("routed = true", "");
@@ -126,6 +132,7 @@ fn a_router_without_an_interface_is_doubtful() {
     assert_eq!(warnings(&nothing), []);
 }
 
+// proves: configuration
 #[test]
 fn a_routed_port_that_is_too_short_for_ipv6_is_doubtful() {
     let told = warnings(&mixed("mtu = 1279", "mtu = 1279"));
@@ -140,6 +147,7 @@ fn a_routed_port_that_is_too_short_for_ipv6_is_doubtful() {
 }
 
 /// A VLAN's router has the smallest MTU of the ports.
+// proves: configuration
 #[test]
 fn a_vlan_with_a_router_that_is_too_short_for_ipv6_is_doubtful() {
     let vlan = "[[vlan]]\nvid = 1\nrouter = true\n";

@@ -29,6 +29,7 @@ fn class(config: &Config, index: usize, class: usize) -> &ClassSettings {
     &config.switch.ports[index].classes[class]
 }
 
+// proves: check
 #[test]
 fn thresholds_by_which_the_line_stands_still_are_told() {
     let told = |keys: &str| {
@@ -112,6 +113,7 @@ fn watermarks_follow_from_speed_and_from_each_other() {
     assert_eq!(class(&fast, 0, 3).xon, Bytes(1_000_500), "200 us at 40 Gb/s");
 }
 
+// proves: thresholds
 #[test]
 fn frames_are_limited_so_that_small_ones_cannot_take_all_chunks() {
     let config = two_ports(
@@ -134,6 +136,7 @@ fn a_lossy_egress_queue_holds_8_ms_within_bounds() {
     assert_eq!([max("2097M"), max("2098M")], [2_097_000, 2 << 20]);
 }
 
+// proves: lossy-classes
 #[test]
 fn a_lossless_egress_queue_takes_all_that_ingress_lets_in() {
     let config = two_ports("", "[port.class.3]\nheadroom = 5000000\nxoff = 200000\n");
@@ -207,6 +210,7 @@ fn a_pipeline_that_keeps_frames_bounds_them_where_they_come_in() {
 }
 
 /// The example in docs/configuration.md.
+// proves: shared-memory
 #[test]
 fn the_shared_memory_of_capfc_can_be_said_and_what_it_may_lose_is_told() {
     let document = include_str!("../../docs/configuration.md");
@@ -276,6 +280,7 @@ fn a_reserve_counts_in_all_that_ingress_lets_in() {
     assert_eq!(mixed.port_share(1, &[]).queued, Held::of(entered, entered.0.div_ceil(64)));
 }
 
+// proves: thresholds
 #[test]
 fn frames_before_xoff_follow_its_limits() {
     let lossless = |text: &str| {
@@ -410,6 +415,7 @@ fn ecn_is_off_unless_asked_for_and_auto_marks_before_the_class_pauses() {
     assert_eq!(ecn(&format!("{own}[class.4]\necn_min = \"off\"\n"), 4), None);
 }
 
+// proves: check
 #[test]
 fn alpha_leaves_a_lossy_class_room_for_a_frame() {
     // The longest frame is 1526 bytes.

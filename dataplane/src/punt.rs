@@ -119,6 +119,7 @@ mod tests {
         assert_eq!(taken_of(&mut least, Nanos(0), PuntReason::TooBig), 1, "one can be punted where one may");
     }
 
+    // proves: slow-path
     #[test]
     fn a_bucket_gives_its_burst_and_then_its_rate_to_the_nanosecond() {
         let mut bucket = PuntBucket::new(PuntLimit { rate: 3, burst: 5 });

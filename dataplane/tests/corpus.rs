@@ -33,36 +33,43 @@ fn run(target: &str, mut body: impl FnMut(&[u8])) {
     assert!(count > 0, "no seed in {}", folder.display());
 }
 
+// proves: configuration
 #[test]
 fn frame_heads() {
     run("header", header::check);
 }
 
+// proves: configuration
 #[test]
 fn mac_control_frames() {
     run("mac_control", mac_control::check);
 }
 
+// proves: configuration
 #[test]
 fn congestion_notification_messages() {
     run("cnm", cnm::check);
 }
 
+// proves: lldp
 #[test]
 fn what_neighbors_say() {
     run("lldp", lldp::check);
 }
 
+// proves: ofc-flows
 #[test]
 fn lists_of_flows() {
     run("ofc", ofc::check);
 }
 
+// proves: gfc
 #[test]
 fn rates_of_classes() {
     run("gfc", gfc::check);
 }
 
+// proves: configuration
 #[test]
 fn whole_switches() {
     let mut reached: BTreeMap<&str, u64> = BTreeMap::new();

@@ -264,6 +264,7 @@ mod tests {
 
     use super::*;
 
+    // proves: start-stop
     #[test]
     fn an_interface_is_claimed_once_at_a_time() {
         let index = i32::MAX; // of no interface
@@ -279,6 +280,7 @@ mod tests {
         assert!(Claim::take("eth1", index).is_ok());
     }
 
+    // proves: start-stop
     #[test]
     fn another_process_is_kept_off_by_the_lock_and_named() {
         let directory = tempfile::tempdir().unwrap();
@@ -293,6 +295,7 @@ mod tests {
         assert!(second.take(3).is_ok());
     }
 
+    // proves: own-stack, start-stop
     #[test]
     fn what_a_process_that_was_killed_has_attached_is_known_and_nothing_else() {
         let directory = tempfile::tempdir().unwrap();
@@ -325,6 +328,7 @@ mod tests {
         assert!(open().page(3).is_empty());
     }
 
+    // proves: start-stop
     #[test]
     fn a_process_without_privileges_can_take_no_interface() {
         let _claim = Claim::take("eth1", i32::MAX - 2).unwrap();
@@ -335,6 +339,7 @@ mod tests {
         assert!(!open.uid(65_534).gid(65_534).status().unwrap().success(), "and nobody else");
     }
 
+    // proves: start-stop
     #[test]
     fn a_directory_that_others_may_enter_is_not_trusted() {
         let directory = tempfile::tempdir().unwrap();

@@ -174,6 +174,7 @@ mod tests {
         program.place(Xdp::new(program.fd.as_fd()).query_id(program.ifindex, XdpFlags::NONE).unwrap())
     }
 
+    // proves: devices
     #[test]
     fn a_program_that_was_taken_off_is_put_back_and_still_goes_in_the_end() {
         with_devices(|[v0, v1]| {
@@ -199,6 +200,7 @@ mod tests {
         });
     }
 
+    // proves: log
     #[test]
     fn what_libbpf_says_is_a_line_of_the_log_for_who_wants_to_know() {
         with_devices(|[v0, _]| {
@@ -215,6 +217,7 @@ mod tests {
         });
     }
 
+    // proves: devices
     #[test]
     fn a_native_program_that_a_killed_run_had_attached_again_is_replaced() {
         with_devices(|[v0, _]| {
@@ -229,6 +232,7 @@ mod tests {
         });
     }
 
+    // proves: devices
     #[test]
     fn a_program_of_somebody_else_is_left_where_it_is() {
         with_devices(|[v0, v1]| {

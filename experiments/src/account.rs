@@ -224,6 +224,7 @@ mod tests {
 
     const CLASS: Class = Class::ALL[5];
 
+    // proves: cascade
     #[test]
     fn what_a_kernel_was_to_forward_and_did_not_waits_nowhere() {
         let switches = [Counted::nothing("switch")];
@@ -244,6 +245,7 @@ mod tests {
         assert_eq!(jain(&[5.0, 0.0, 0.0, 0.0]), Some(0.25));
     }
 
+    // proves: experiments
     #[test]
     fn nothing_is_not_shared_at_all() {
         assert_eq!([jain(&[]), jain(&[0.0, 0.0])], [None, None]);

@@ -128,6 +128,7 @@ pub(crate) mod tests {
         assert_eq!(bridged.gateway(host), None, "where switches bridge");
     }
 
+    // proves: cascade
     #[test]
     fn all_of_the_shortest_ways_lead_to_a_host() {
         let (plan, [leaf_1, leaf_2, spine_1, _], [near, far]) = leaf_spine();

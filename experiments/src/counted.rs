@@ -151,6 +151,7 @@ mod tests {
         assert!(text.ends_with("paused by: station 00:00:00:00:00:99, class 3\n"), "{text}");
     }
 
+    // proves: experiments
     #[test]
     fn what_changed_between_two_loads_is_read_again() {
         // XOFF was read before both were told, and XON afterwards.

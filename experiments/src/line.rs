@@ -108,6 +108,7 @@ impl Display for Line {
 mod tests {
     use super::*;
 
+    // proves: experiment-parity
     #[test]
     fn live_sizes_grow_with_the_rate_and_simulated_times_shrink() {
         let (size, span) = (Bytes(50_000), Nanos::from_millis(600));
@@ -123,6 +124,7 @@ mod tests {
         }
     }
 
+    // proves: experiment-parity
     #[test]
     fn a_rate_is_told_in_the_unit_that_fits() {
         let told = |mbps| Line::simulated(BitRate::from_mbps(mbps)).to_string();

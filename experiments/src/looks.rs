@@ -171,6 +171,7 @@ mod tests {
         looks.pauses.into_iter().map(event).collect()
     }
 
+    // proves: experiments
     #[test]
     fn a_look_keeps_what_has_changed_and_no_more() {
         let mut looks = Looks::default();
@@ -188,6 +189,7 @@ mod tests {
         assert_eq!(looks.pauses, [first, (ms(5), PLACE, Told::Xoff, 2), (ms(5), PLACE, Told::Xon, 3)]);
     }
 
+    // proves: experiments
     #[test]
     fn who_is_held_at_a_look_is_held_by_what_was_told() {
         let wanted_and_not_yet_told = (6, 2, 1, 5_900);
@@ -204,6 +206,7 @@ mod tests {
         assert_eq!(told(&looks), events.map(|(at, event)| (at, event, 1)));
     }
 
+    // proves: experiments
     #[test]
     fn no_event_is_before_the_last_one_of_its_place() {
         let before_the_last_look = (6, 2, 1, 4_900);
@@ -220,6 +223,7 @@ mod tests {
         assert_eq!(told(&looks), events.map(|(at, event)| (at, event, 1)));
     }
 
+    // proves: experiments
     #[test]
     fn nobody_goes_on_before_he_was_stopped() {
         let (xoff, xon) = (Told::Xoff, Told::Xon);
@@ -239,6 +243,7 @@ mod tests {
         );
     }
 
+    // proves: experiments
     #[test]
     fn a_record_names_who_sent_what_to_whom_and_what_became_of_it() {
         let mut plan = Plan::new(BitRate::from_mbps(100)).at_point("senders=1");

@@ -467,6 +467,7 @@ mod tests {
         assert!(config.warnings.is_empty(), "{:?}", config.warnings);
     }
 
+    // proves: experiment-parity
     #[test]
     fn switches_of_a_simulated_machine_are_told_what_live_ones_are() {
         let rate = BitRate::from_mbps(200);
@@ -497,6 +498,7 @@ mod tests {
         }
     }
 
+    // proves: experiments
     #[test]
     fn what_is_laid_over_counts_whatever_plan_and_variant_say_but_for_nics() {
         let mut plan = Plan::new(BitRate::from_mbps(100));

@@ -135,6 +135,7 @@ mod tests {
         }
     }
 
+    // proves: cascade
     #[test]
     fn a_frame_that_is_lost_is_sent_again_and_all_that_come_are_awaited() {
         let (sent, looks_since) = (Cell::new(0), Cell::new(0));

@@ -176,6 +176,7 @@ mod tests {
         assert_eq!(rows(&PAUSES)[1].join(","), "pfc,1,senders=2,7,switch,receiver,3,xoff,1");
     }
 
+    // proves: experiments
     #[test]
     fn data_of_another_run_are_left_as_they_are() {
         let directory = tempfile::tempdir().unwrap();

@@ -88,6 +88,7 @@ impl Serialize for Stall {
 mod tests {
     use super::*;
 
+    // proves: experiment-parity
     #[test]
     fn a_stall_is_a_length_and_how_often() {
         let of = |text: &str| text.parse::<Stall>();

@@ -214,6 +214,7 @@ mod tests {
         assert_eq!(Spread::of([7.0]), Some(one));
     }
 
+    // proves: experiments
     #[test]
     fn an_interval_is_the_mean_and_students_t_times_its_error() {
         let of = Interval::of(&[93.0, 95.0, 94.0]).unwrap();
@@ -231,6 +232,7 @@ mod tests {
     }
 
     /// Against published values: Newcombe (1998), table I, and the rule of three for none of ten.
+    // proves: experiments
     #[test]
     fn the_interval_of_a_share_is_wilsons() {
         let of = |yes: usize, runs: usize| {
@@ -246,6 +248,7 @@ mod tests {
         assert_eq!((Interval::of_share(&[]), Interval::of_share(&[1.0])), (None, None));
     }
 
+    // proves: experiments
     #[test]
     fn nothing_has_no_spread_and_no_mean() {
         assert_eq!((Spread::of([]), mean([])), (None, None));
@@ -269,6 +272,7 @@ mod tests {
         Measured { sweep: vec![Point { senders: 8, mbps: Spread::of(mbps) }], rates: vec![1.0] }
     }
 
+    // proves: experiments
     #[test]
     fn every_result_has_an_interval_at_its_place_and_nothing_else_has() {
         let of = intervals([run(Some(93.0)), run(Some(95.0))]);
@@ -280,6 +284,7 @@ mod tests {
         );
     }
 
+    // proves: experiments
     #[test]
     fn of_what_a_run_says_yes_or_no_to_the_interval_is_that_of_a_share() {
         let of =

@@ -115,6 +115,7 @@ mod tests {
         far
     }
 
+    // proves: sim-fabrics
     #[test]
     fn every_way_that_a_router_knows_is_a_shortest_one_and_it_knows_all_of_them() {
         for plan in (0..40).map(drawn) {
@@ -141,6 +142,7 @@ mod tests {
         }
     }
 
+    // proves: sim-fabrics
     #[test]
     fn routers_know_their_own_addresses_and_that_nobody_else_is_in_a_hosts_network() {
         let (plan, [leaf_1, _, spine_1, _], [near, far]) = leaf_spine();
@@ -160,6 +162,7 @@ mod tests {
         }
     }
 
+    // proves: sim-fabrics
     #[test]
     fn bridges_have_no_table() {
         let mut plan = Plan::new(BitRate::from_mbps(100));

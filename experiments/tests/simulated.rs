@@ -51,6 +51,7 @@ fn mbps(mbps: u64) -> BitRate {
 }
 
 /// At 400 Gb/s all lasts a 4,000th of what it lasts at 100 Mb/s, but for the cable.
+// proves: experiment-parity
 #[test]
 fn incast_is_the_same_at_every_rate_as_the_line_sees_it() {
     let policies = &["pfc", "capfc-stop-max"];
@@ -71,6 +72,7 @@ fn incast_is_the_same_at_every_rate_as_the_line_sees_it() {
 }
 
 /// A line of 100 Mb/s carries 8,127 frames of 1,518 bytes: where fewer pass the pipeline, that is what is congested.
+// proves: experiments
 #[test]
 fn behind_the_papers_pipeline_an_egress_is_full_only_where_its_line_is_slower() {
     let policies = ["pfc", "pfc-wstop"];
@@ -87,6 +89,7 @@ fn behind_the_papers_pipeline_an_egress_is_full_only_where_its_line_is_slower() 
     }
 }
 
+// proves: experiment-parity
 #[test]
 fn victim_is_simulated() {
     let json = simulated("victim", &["pfc"], mbps(10_000));
@@ -95,6 +98,7 @@ fn victim_is_simulated() {
 }
 
 /// Every step of the article, in its order, and every hold for the queue that is held behind it.
+// proves: experiment-parity
 #[test]
 fn a_cascade_goes_by_the_article_at_100_mbps_and_at_400_gbps() {
     for rate in [100, 400_000] {
@@ -106,6 +110,7 @@ fn a_cascade_goes_by_the_article_at_100_mbps_and_at_400_gbps() {
 }
 
 /// The same over routers, for each sender by the spine that its flow takes.
+// proves: experiment-parity
 #[test]
 fn a_cascade_over_routers_goes_by_the_article_at_100_mbps_and_at_400_gbps() {
     for rate in [100, 400_000] {
@@ -148,6 +153,7 @@ fn a_cascade_over_routers_goes_by_the_article_at_100_mbps_and_at_400_gbps() {
 }
 
 /// By which port a flow leaves is by what its switch hashes with.
+// proves: experiment-parity
 #[test]
 fn over_routers_another_seed_takes_other_source_ports() {
     let flows = |seed| {
@@ -160,6 +166,7 @@ fn over_routers_another_seed_takes_other_source_ports() {
 }
 
 /// Which nobody tells the way of, as live.
+// proves: experiment-parity
 #[test]
 fn over_routers_frames_may_take_any_way() {
     let experiment = Experiment::find("cascade").unwrap().routed.unwrap();
@@ -177,6 +184,7 @@ fn over_routers_frames_may_take_any_way() {
     }
 }
 
+// proves: experiment-parity
 #[test]
 fn the_flow_that_is_not_congested_keeps_its_rate_under_ofc_and_not_under_pfc() {
     let json = simulated("ofc-fig1", &["pfc", "ofc"], mbps(10_000));
@@ -185,6 +193,7 @@ fn the_flow_that_is_not_congested_keeps_its_rate_under_ofc_and_not_under_pfc() {
     assert!(pfc < 0.9 && ofc > 0.95, "{pfc} {ofc}");
 }
 
+// proves: experiment-parity
 #[test]
 fn a_ring_stops_for_good_under_pfc() {
     let json = simulated("deadlock", &["pfc", "gfc"], mbps(10_000));
@@ -192,6 +201,7 @@ fn a_ring_stops_for_good_under_pfc() {
     assert_eq!((&pfc["deadlocks"], pfc["circle"].as_array().unwrap().len()), (&1.into(), 6), "{pfc}");
 }
 
+// proves: experiment-parity
 #[test]
 fn congestion_points_slow_hosts_down_at_the_papers_rate() {
     for name in ["qcn-fanin", "qcn-shared-input"] {
@@ -203,6 +213,7 @@ fn congestion_points_slow_hosts_down_at_the_papers_rate() {
     }
 }
 
+// proves: experiment-parity
 #[test]
 fn two_classes_share_a_port() {
     let json = simulated("two-classes", &["pfc", "g-pfc"], mbps(1_000));
@@ -210,6 +221,7 @@ fn two_classes_share_a_port() {
     assert!((590.0..610.0).contains(&higher), "{higher}");
 }
 
+// proves: experiment-parity
 #[test]
 fn shared_memory_has_another_load_for_another_seed() {
     let policies = &["pfc-wstop", "capfc-max-wstop"];
@@ -218,6 +230,7 @@ fn shared_memory_has_another_load_for_another_seed() {
     assert_ne!(json["policies"]["pfc-wstop"]["long"], other["policies"]["pfc-wstop"]["long"]);
 }
 
+// proves: experiment-parity
 #[test]
 fn messages_are_balanced_and_there_is_no_tcp() {
     let json = simulated("balance", &["pfc", "capfc-stop-max"], mbps(10_000));
@@ -229,6 +242,7 @@ fn messages_are_balanced_and_there_is_no_tcp() {
 }
 
 /// The machine decides when which program runs, by the seed alone.
+// proves: experiment-parity
 #[test]
 fn a_machine_that_stalls_is_simulated_and_nothing_is_lost() {
     let policies = &["pfc", "capfc-stop-max"];
@@ -262,6 +276,7 @@ fn a_machine_that_stalls_is_simulated_and_nothing_is_lost() {
 }
 
 /// A switch that sleeps hears of a burst when it is nearly over, so that its peer is held for longer, and not as often.
+// proves: experiment-parity
 #[test]
 fn switches_of_a_machine_take_their_time_to_wake() {
     let pauses = |stall: &str| {

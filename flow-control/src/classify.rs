@@ -128,6 +128,7 @@ mod tests {
         });
     }
 
+    // proves: classification
     #[test]
     fn dscp_of_ip_packets_and_pcp_of_other_tagged_frames() {
         let (port, classifier) = (port(Trust::Both), Classifier::new(&port(Trust::Both)));

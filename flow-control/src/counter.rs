@@ -222,6 +222,7 @@ mod tests {
         assert_eq!(histogram.count(), 6);
     }
 
+    // proves: status
     #[test]
     fn a_recent_maximum_is_forgotten_after_five_minutes_and_not_before() {
         let recent = RecentMax::default();

@@ -184,6 +184,7 @@ mod tests {
     use super::*;
 
     /// Whoever adds a reason decides here, too, whether it breaks the promise.
+    // proves: verdict
     #[test]
     fn every_drop_but_these_counts_as_lost() {
         let filtered = DropReason::ALL.into_iter().filter(|reason| reason.kind() == DropKind::Filtered);

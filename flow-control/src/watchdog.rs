@@ -220,6 +220,7 @@ mod tests {
         }
     }
 
+    // proves: watchdog
     #[test]
     fn a_storm_begins_at_the_nanosecond() {
         let mut port = Port::new();
@@ -231,6 +232,7 @@ mod tests {
         assert_eq!(port.watchdog.next_look(), Nanos::NEVER, "it lasts until the pause ends");
     }
 
+    // proves: watchdog
     #[test]
     fn a_frame_that_comes_late_is_stuck_from_its_coming_on() {
         let mut port = Port::new();
@@ -241,6 +243,7 @@ mod tests {
         assert_eq!(port.look(1_400, Some(400)), Some(Change::StormBegins));
     }
 
+    // proves: watchdog
     #[test]
     fn without_waiting_frames_there_is_no_storm_however_long_the_pause() {
         let mut port = Port::new();
@@ -251,6 +254,7 @@ mod tests {
         }
     }
 
+    // proves: watchdog
     #[test]
     fn a_pause_as_long_as_the_detection_time_is_no_storm_and_a_refresh_makes_one_pause_of_two() {
         let mut port = Port::new();
@@ -275,6 +279,7 @@ mod tests {
         assert_eq!(port.look(1_600, Some(0)), Some(Change::StormBegins));
     }
 
+    // proves: watchdog
     #[test]
     fn a_storm_ends_after_the_restoration_time_without_pause_at_the_nanosecond() {
         let mut port = Port::new();

@@ -299,6 +299,7 @@ mod tests {
         assert_eq!(parse(cut), Err(MacControlError::Truncated));
     }
 
+    // proves: traffic
     #[test]
     fn lists_and_rates_are_spoiled_byte_by_byte() {
         let (flows, steps) = ("ofc:3=udp/10.0.0.1:1/10.0.0.2:2@9", "gfc:3=2@9");

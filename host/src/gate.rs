@@ -350,6 +350,7 @@ mod tests {
         assert_eq!(gate.counts(Nanos(3000)).classes[3].paused, Nanos(2000));
     }
 
+    // proves: host-pauses
     #[test]
     fn a_class_that_does_not_obey_is_not_stopped_and_the_frame_counts_as_ignored() {
         let mut gate = gate(Obedience::Obey).obeying_classes(ClassSet(1 << 4));

@@ -438,6 +438,7 @@ mod tests {
         }
     }
 
+    // proves: traffic
     #[test]
     fn by_way_of_a_router_a_frame_is_addressed_to_that_and_its_packet_to_the_station() {
         let (headers, stamp) = plain();

@@ -75,6 +75,7 @@ mod tests {
 
     const C3: Class = Class::ALL[3];
 
+    // proves: gfc
     #[test]
     fn a_class_keeps_its_rate_until_the_time_is_over_and_no_other_is_slowed() {
         let mut gate = RateGate::new(BitRate::from_gbps(1)); // a quantum is 512 ns

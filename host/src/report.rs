@@ -478,6 +478,7 @@ mod tests {
         assert_eq!(reports[2].violations(ClassSet::ALL), Vec::<String>::new());
     }
 
+    // proves: experiments
     #[test]
     fn a_stream_is_complete_once_all_its_frames_have_come() {
         let of = |frames, duplicated| ReceivedStream { frames, duplicated, last_ns: 7, ..Default::default() };
@@ -504,6 +505,7 @@ mod tests {
         }
     }
 
+    // proves: verdict
     #[test]
     fn drops_at_the_host_are_never_lossless() {
         let good = ReceivedStream { sent_known: true, ..Default::default() };

@@ -441,6 +441,7 @@ mod tests {
         assert_eq!(reports, [0, 2]);
     }
 
+    // proves: sim-hosts
     #[test]
     fn a_paused_class_sends_nothing_and_catches_nothing_up_on_the_line() {
         let mut sender = sender(&["class=3,size=105,rate=line", "class=4,size=105,start=1s"]);
@@ -452,6 +453,7 @@ mod tests {
         assert_eq!(drain(&mut sender, at(101), c3).0.len(), 0);
     }
 
+    // proves: sim-hosts
     #[test]
     fn a_host_that_sleeps_in_a_pause_has_saved_up_nothing_of_it() {
         let c3 = ClassSet(1 << 3);

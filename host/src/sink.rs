@@ -399,6 +399,7 @@ mod tests {
         assert!((stream.payload_rate() - 2.0 * 59.0 * 8e9 / 3000.0).abs() < 1.0, "2 x 59 bytes in 3 us");
     }
 
+    // proves: traffic
     #[test]
     fn what_was_sent_before_the_sink_was_ready_is_missed_and_not_lost() {
         // The stream begins at 1000 of its own clock. Frame 5 is sent at 4000, and arrives when the sink has been
@@ -414,6 +415,7 @@ mod tests {
         }
     }
 
+    // proves: experiments
     #[test]
     fn what_came_is_told_apart_by_sender() {
         let progress = Arc::new(Progress::of_senders([1, 2]));

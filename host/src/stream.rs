@@ -371,6 +371,7 @@ mod tests {
         assert_eq!(one(""), Stream::default());
     }
 
+    // proves: traffic
     #[test]
     fn a_stream_says_to_whom_it_goes() {
         for text in ["", "class=3,rate=1G"] {
@@ -382,6 +383,7 @@ mod tests {
         assert!(keys_help().contains("  size      64 to 9018 bytes with FCS [default: 1518]\n"));
     }
 
+    // proves: traffic
     #[test]
     fn everything_given() {
         let stream = one(
@@ -466,6 +468,7 @@ mod tests {
         }
     }
 
+    // proves: traffic
     #[test]
     fn a_router_is_one_station() {
         let of = |via: &str| parse_streams(&[format!("dst=02:00:00:00:00:02,via={via}")]);
@@ -486,6 +489,7 @@ mod tests {
         assert_eq!(errors("via=broadcast").len(), 1, "and nothing of a `dst` beside it");
     }
 
+    // proves: traffic
     #[test]
     fn contradictions() {
         for text in [

@@ -251,6 +251,7 @@ mod tests {
         assert_eq!(namespace.spawn_thread(inode).join().unwrap(), inside);
     }
 
+    // proves: lab-lifecycle
     #[test]
     fn programs_have_names_and_devices_of_the_namespace_and_nobody_else_sees_that() {
         let namespace = Lab::new().namespace("lab-c").unwrap();
@@ -270,6 +271,7 @@ mod tests {
         assert_eq!((again.run(inode), again.inode()), (namespace.inode(), namespace.inode()));
     }
 
+    // proves: cascade
     #[test]
     fn directories_of_its_own_are_nobody_elses() {
         let namespace = Lab::new().namespace("lab-d").unwrap();

@@ -222,6 +222,7 @@ mod tests {
     /// Environment variable of the process that the next test kills.
     const VICTIM: &str = "XOFF_LAB_VICTIM";
 
+    // proves: experiments
     #[test]
     fn nothing_is_left_after_kill_9() {
         if env::var_os(VICTIM).is_some() {

@@ -35,6 +35,7 @@ fn at(parent: Handle, handle: Handle) -> Place {
     Place { ifindex: DEVICE, parent, handle }
 }
 
+// proves: host-service
 #[test]
 fn what_is_made_is_there_as_tc_sees_it() {
     with_device(|mut tc| {
@@ -117,6 +118,7 @@ fn what_is_made_is_there_as_tc_sees_it() {
     });
 }
 
+// proves: host-service
 #[test]
 fn rates_beyond_32_bits_are_kept() {
     with_device(|mut tc| {
@@ -134,6 +136,7 @@ fn rates_beyond_32_bits_are_kept() {
     });
 }
 
+// proves: host-service
 #[test]
 fn what_waits_and_what_is_dropped_is_counted() {
     with_device(|mut tc| {
@@ -162,6 +165,7 @@ fn what_waits_and_what_is_dropped_is_counted() {
     });
 }
 
+// proves: host-service
 #[test]
 fn a_refusal_has_the_kernels_words() {
     with_device(|mut tc| {
@@ -179,6 +183,7 @@ fn a_refusal_has_the_kernels_words() {
     });
 }
 
+// proves: devices
 #[test]
 fn each_change_of_queues_is_announced() {
     with_device(|_| {

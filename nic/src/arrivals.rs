@@ -42,6 +42,7 @@ mod tests {
         assert_eq!(arrivals.came(Nanos(1_002), Nanos(70_002), None), Nanos(1_002));
     }
 
+    // proves: host-pauses
     #[test]
     fn a_clock_that_is_set_makes_no_frame_older_than_the_last_look_nor_younger_than_now() {
         let mut arrivals = Arrivals::new(Nanos(0));

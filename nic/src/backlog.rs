@@ -171,6 +171,7 @@ mod tests {
         pfc.iter().flat_map(Pfc::iter).collect()
     }
 
+    // proves: host-service
     #[test]
     fn it_holds_at_the_limit_and_lets_go_at_half_of_it() {
         let mut hold = hold();

@@ -367,6 +367,7 @@ mod tests {
         lines.take_while(|line| line.starts_with('|')).map(row).collect()
     }
 
+    // proves: configuration
     #[test]
     fn every_key_is_documented_and_nothing_else() {
         for (heading, _, keys) in TABLES {
@@ -378,6 +379,7 @@ mod tests {
         }
     }
 
+    // proves: configuration
     #[test]
     fn documented_defaults_are_the_defaults() {
         let read = |text: &str| wishes(text).settings().unwrap();

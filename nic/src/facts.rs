@@ -182,6 +182,7 @@ mod tests {
         Facts { device: "eth0".into(), ..Facts::default() }
     }
 
+    // proves: host-service
     #[test]
     fn a_device_that_obeys_pause_by_itself_keeps_it() {
         let look = |driver: &str, obeys_pause| {
@@ -195,6 +196,7 @@ mod tests {
         assert_eq!(look("another", None), (MacControl::Unknown, 0));
     }
 
+    // proves: host-service
     #[test]
     fn hardware_rdma_on_the_device_is_named_and_soft_roce_is_not() {
         let sys = tempfile::tempdir().unwrap();

@@ -132,6 +132,7 @@ mod tests {
 
     use super::*;
 
+    // proves: host-service
     #[test]
     fn a_link_that_was_lost_is_told_though_it_is_back_and_no_other_device_is() {
         let test = thread::spawn(|| {
@@ -155,6 +156,7 @@ mod tests {
         test.join().unwrap();
     }
 
+    // proves: host-guard
     #[test]
     fn changes_of_queues_by_somebody_else_are_announced() {
         let test = thread::spawn(|| {

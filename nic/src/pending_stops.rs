@@ -75,6 +75,7 @@ mod tests {
         assert_eq!(resumed(&mut pending, 80, ClassSet::NONE), []);
     }
 
+    // proves: host-service
     #[test]
     fn class_resumed_before_its_stop_counts() {
         let mut pending = PendingStops::default();
@@ -84,6 +85,7 @@ mod tests {
         assert_eq!(resumed(&mut pending, 6_000, ClassSet::NONE), []);
     }
 
+    // proves: host-service
     #[test]
     fn refused_or_undone_stop_counts_until_done() {
         let mut pending = PendingStops::default();

@@ -53,6 +53,7 @@ mod tests {
         paused
     }
 
+    // proves: host-guard
     #[test]
     fn announced_defect_counts_since_the_last_silence() {
         let mut proof = Proof::default();
@@ -67,6 +68,7 @@ mod tests {
         );
     }
 
+    // proves: host-guard
     #[test]
     fn unannounced_defect_counts_since_the_last_check() {
         let mut proof = Proof::default();

@@ -101,6 +101,7 @@ mod tests {
         Response::new(BitRate::from_gbps(1), Bytes(5_000)) // 40 us
     }
 
+    // proves: host-service
     #[test]
     fn nothing_is_recommended_before_enough_pauses_have_come() {
         let response = response();
@@ -110,6 +111,7 @@ mod tests {
         assert_eq!(response.recommended(), Some(Nanos::from_micros(140)));
     }
 
+    // proves: host-service
     #[test]
     fn the_longest_of_the_last_thousand_counts_and_no_longer() {
         let response = response();

@@ -170,6 +170,7 @@ mod tests {
 
     use super::*;
 
+    // proves: host-pauses
     #[test]
     fn a_turn_reads_so_many_frames_and_leaves_the_others_to_the_next() {
         let test = thread::spawn(|| {

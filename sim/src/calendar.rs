@@ -239,6 +239,7 @@ mod tests {
     }
 
     /// Compares the calendar with a heap of (time, subject).
+    // proves: sim-timing
     #[test]
     fn events_come_in_the_order_of_time_and_then_of_their_subjects() {
         for seed in 0..20 {
@@ -375,6 +376,7 @@ mod tests {
         seen
     }
 
+    // proves: sim-timing
     #[test]
     fn each_place_sees_the_same_by_place_as_by_time() {
         for (seed, parted) in (0..200).flat_map(|seed| Parted::ALL.map(|parted| (seed, parted))) {
@@ -401,6 +403,7 @@ mod tests {
     }
 
     /// All places are busy. After the first turn, a turn of a side spans two reaches.
+    // proves: sim-timing
     #[test]
     fn where_all_is_felt_on_the_other_side_turns_are_twice_as_long() {
         let turns = |parted: Parted| {

@@ -353,6 +353,7 @@ mod tests {
         topology(text, &Build::ideal()).map_err(|error| error.to_string())
     }
 
+    // proves: sim-fabrics
     #[test]
     fn a_topology_has_its_nodes_lines_and_interfaces() {
         let made = read(TOPOLOGY).expect("a fabric");
@@ -372,6 +373,7 @@ mod tests {
         assert_eq!(made.lossy, [(At::Host(0), 0.25), (At::Switch(0, 0), 0.25)]);
     }
 
+    // proves: sim-fabrics
     #[test]
     fn flows_are_between_hosts_of_the_topology() {
         let nodes = read(TOPOLOGY).expect("a fabric").nodes;
@@ -407,6 +409,7 @@ mod tests {
         assert!(of(FLOW_BYTES_MAX).is_ok() && of(FLOW_BYTES_MAX + 1).is_err());
     }
 
+    // proves: sim-fabrics
     #[test]
     fn what_is_no_topology_is_refused_with_its_line() {
         let why = |text: &str| read(text).expect_err("no fabric");

@@ -98,12 +98,14 @@ mod tests {
         links.iter().flat_map(both).collect()
     }
 
+    // proves: sim-timing
     #[test]
     fn the_shortest_link_is_what_a_fabric_reaches() {
         let found = reach(&links(&[(0, 1, 500), (1, 2, 300), (3, 4, 700)]));
         assert_eq!(found, EMPTY.after(Picos::from_nanos(300)));
     }
 
+    // proves: sim-timing
     #[test]
     fn nodes_in_circles_of_odd_length_have_one_side_and_all_others_two() {
         let [one, other] = [Side::One, Side::Other];
@@ -116,6 +118,7 @@ mod tests {
         assert_eq!([&*sides(3, &of_three), &*sides(3, &with_itself)], [[one; 3]; 2]);
     }
 
+    // proves: sim-timing
     #[test]
     fn nodes_of_a_side_are_a_part_as_far_as_their_links_go() {
         let to_last = |count: [usize; 3]| {

@@ -75,6 +75,7 @@ mod tests {
         all
     }
 
+    // proves: sim-faults
     #[test]
     fn stalls_are_as_far_apart_and_as_long_as_is_said_and_end_in_time() {
         let until = Nanos::from_millis(120);

@@ -104,6 +104,7 @@ impl Pace {
 mod tests {
     use super::*;
 
+    // proves: sim-timing
     #[test]
     fn a_byte_takes_whole_picoseconds_at_the_usual_rates() {
         for (gbps, picos) in [(1, 8_000), (10, 800), (25, 320), (40, 200), (100, 80), (200, 40), (400, 20)] {

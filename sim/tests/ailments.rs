@@ -79,6 +79,7 @@ fn star(ports: u8, text: &str, change: impl FnOnce(&mut SwitchKind)) -> Fabric {
     Fabric::new(&plan, Seed(1))
 }
 
+// proves: sim-faults
 #[test]
 fn what_comes_in_a_stall_waits_and_is_taken_at_once_when_it_ends() {
     let mut fabric = Fabric::new(&topology::chain(1, LINE), Seed(1));
@@ -96,6 +97,7 @@ fn what_comes_in_a_stall_waits_and_is_taken_at_once_when_it_ends() {
     check(&fabric);
 }
 
+// proves: sim-faults
 #[test]
 fn a_line_carries_no_frame_in_a_stall_but_the_one_that_is_on_it() {
     let mut fabric = Fabric::new(&topology::chain(1, LINE), Seed(1));
@@ -114,6 +116,7 @@ fn a_line_carries_no_frame_in_a_stall_but_the_one_that_is_on_it() {
 }
 
 /// Tests rings and slots with room for all frames, and for one fewer.
+// proves: sim-faults
 #[test]
 fn a_ring_holds_as_many_frames_as_it_has_and_no_more() {
     let run = |ring: u32, slots: u32| {
@@ -196,6 +199,7 @@ fn what_comes_late_for_a_stall_is_no_fault_of_the_peer() {
     check(&fabric);
 }
 
+// proves: sim-faults
 #[test]
 fn a_pause_is_neither_sent_nor_obeyed_in_a_stall() {
     let (begin, end) = (Picos::from_micros(3), Nanos::from_micros(40));
@@ -247,6 +251,7 @@ fn refreshes(fabric: &Fabric) -> u64 {
     fabric.switches()[0].counters().class(PortId(1), LOSSLESS).refreshes_sent.get()
 }
 
+// proves: sim-faults
 #[test]
 fn timers_are_late_by_a_stall() {
     let (mut fabric, before) = held();
@@ -258,6 +263,7 @@ fn timers_are_late_by_a_stall() {
     check(&fabric);
 }
 
+// proves: sim-faults
 #[test]
 fn a_driver_that_sleeps_takes_its_time_to_wake() {
     let wake = Nanos::from_micros(10);
@@ -278,6 +284,7 @@ fn a_driver_that_sleeps_takes_its_time_to_wake() {
     check(&fabric);
 }
 
+// proves: sim-faults
 #[test]
 fn the_times_of_a_driver_that_sleeps_are_late_by_what_it_takes_to_wake() {
     let refreshed = |wake: Nanos, stalls_until: Nanos| {
@@ -315,6 +322,7 @@ fn lost_in_a_stall(budget: &str, length: Nanos) -> u64 {
 
 /// The headroom covers the peer response of the standard, two maximum frames, and the commit. These hosts use almost 4
 /// us less.
+// proves: sim-faults
 #[test]
 fn a_stall_within_the_budget_loses_nothing_and_a_longer_one_does_and_says_so() {
     assert_eq!(lost_in_a_stall("10us", Nanos::from_micros(10)), 0);
@@ -322,6 +330,7 @@ fn a_stall_within_the_budget_loses_nothing_and_a_longer_one_does_and_says_so() {
     assert!(lost_in_a_stall("6us", Nanos::from_micros(10)) > 0);
 }
 
+// proves: sim-faults
 #[test]
 fn a_line_that_is_refused_gets_no_frame_and_others_do() {
     let mut fabric = star(3, "", |_| ());
@@ -337,6 +346,7 @@ fn a_line_that_is_refused_gets_no_frame_and_others_do() {
     check(&fabric);
 }
 
+// proves: sim-faults
 #[test]
 fn a_refusal_lets_the_frame_on_the_line_leave() {
     let mut fabric = star(2, "", |_| ());
@@ -368,6 +378,7 @@ fn a_refusal_that_ends_before_the_frame_on_the_line_has_left_changes_nothing() {
     check(&fabric);
 }
 
+// proves: sim-faults
 #[test]
 fn completions_that_come_late_hold_what_is_beyond_the_commit_and_no_pause() {
     let mut fabric = star(3, "", |_| ());
@@ -430,6 +441,7 @@ fn a_stall_that_begins_in_another_counts_from_its_end() {
     assert_eq!(counted(later), (2, later, end));
 }
 
+// proves: sim-faults
 #[test]
 fn stalls_at_random_are_by_the_seed_and_by_the_switch() {
     let run = |seed: u64, switches: &[u32]| {
@@ -484,6 +496,7 @@ fn a_link_that_goes_while_a_line_is_refused_is_heard_of_at_once() {
     assert!(!fabric.switches()[0].switch().bridge().is_up(PortId(0)));
 }
 
+// proves: sim-faults
 #[test]
 fn a_link_that_goes_in_a_stall_is_heard_of_at_its_end() {
     let mut fabric = star(3, "", |_| ());
@@ -500,6 +513,7 @@ fn a_link_that_goes_in_a_stall_is_heard_of_at_its_end() {
     check(&fabric);
 }
 
+// proves: sim-faults
 #[test]
 fn a_link_that_goes_wakes_a_driver_that_sleeps() {
     let (mut fabric, _) = held();
@@ -513,6 +527,7 @@ fn a_link_that_goes_wakes_a_driver_that_sleeps() {
     check(&fabric);
 }
 
+// proves: sim-faults
 #[test]
 fn what_is_over_leaves_nothing() {
     let run = |ails: bool| {

@@ -49,6 +49,7 @@ fn sum(fabric: &Fabric, of: fn(&xoff_sim::Host) -> u64) -> u64 {
     fabric.hosts().iter().map(of).sum()
 }
 
+// proves: sim-timing
 #[test]
 fn a_frame_over_a_chain_takes_its_serializations_and_delays_to_the_picosecond() {
     for gbps in [1, 10, 40, 100, 400] {
@@ -75,6 +76,7 @@ fn a_frame_over_a_chain_takes_its_serializations_and_delays_to_the_picosecond() 
 }
 
 /// Two hosts send to a third: its line is never idle, and theirs are paused half of the time.
+// proves: sim-timing
 #[test]
 fn an_incast_is_paused_and_keeps_the_line_busy_to_the_picosecond() {
     let mut fabric = Fabric::new(&topology::single(3, LINE), Seed(1));
@@ -98,6 +100,7 @@ fn an_incast_is_paused_and_keeps_the_line_busy_to_the_picosecond() {
     assert_eq!(dropped(&fabric), 0);
 }
 
+// proves: sim-timing
 #[test]
 fn a_permutation_loses_and_reorders_nothing_and_its_ledgers_balance() {
     let fabric = permuted(4, 3, Picos::from_micros(300));
@@ -132,6 +135,7 @@ fn a_host_sends_one_flow_at_a_time() {
     fabric.begin(1, &flow(0, 3));
 }
 
+// proves: sim-timing
 #[test]
 fn every_frame_of_flows_that_end_arrives() {
     let mut fabric = Fabric::new(&topology::fat_tree(4, LINE), Seed(9));
@@ -144,6 +148,7 @@ fn every_frame_of_flows_that_end_arrives() {
     assert!(fabric.switches().iter().all(|switch| switch.frames() == 0));
 }
 
+// proves: sim-results
 #[test]
 fn the_same_seed_takes_the_same_path_and_another_seed_another() {
     let digest = |seed| permuted(4, seed, Picos::from_micros(100)).digest();
@@ -151,6 +156,7 @@ fn the_same_seed_takes_the_same_path_and_another_seed_another() {
     assert_ne!(digest(1), digest(2));
 }
 
+// proves: sim-results
 #[test]
 fn a_run_in_parts_is_the_run_as_a_whole() {
     let whole = permuted(4, 5, Picos::from_micros(60));
@@ -162,6 +168,7 @@ fn a_run_in_parts_is_the_run_as_a_whole() {
 
 /// Covers two fat-trees, which are bipartite, and a cycle of three switches, which is not, with all kinds of link
 /// faults.
+// proves: sim-timing
 #[test]
 fn node_by_node_it_is_the_same_run_as_event_by_event() {
     let circle = {
@@ -212,6 +219,7 @@ fn a_port_without_a_link_is_refused() {
 }
 
 /// Golden test for dataplane decisions and event order. Update the table after an intended change.
+// proves: sim-results
 #[test]
 fn small_fabrics_go_as_they_went() {
     let mut table = String::from("k seed hops events delivered XOFF\n");

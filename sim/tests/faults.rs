@@ -19,6 +19,7 @@ fn lost_in_switches(fabric: &Fabric, reason: DropReason) -> u64 {
     fabric.switches().iter().map(|switch| switch.counters().dropped(reason)).sum()
 }
 
+// proves: sim-faults, sim-results
 #[test]
 fn what_is_on_its_way_when_a_link_goes_down_is_lost_and_counted() {
     let mut fabric = Fabric::new(&topology::chain(1, LINE), Seed(1));
@@ -35,6 +36,7 @@ fn what_is_on_its_way_when_a_link_goes_down_is_lost_and_counted() {
     assert_eq!(fabric.missing(), 0);
 }
 
+// proves: sim-faults
 #[test]
 fn frames_are_lost_where_somebody_says_so() {
     let mut fabric = Fabric::new(&topology::chain(2, LINE), Seed(1));
@@ -63,6 +65,7 @@ fn harmed(faults: ControlFaults, seed: u64) -> (Fabric, u64) {
     (fabric, digest)
 }
 
+// proves: sim-faults, sim-results
 #[test]
 fn control_frames_are_lost_come_late_again_and_harmed_by_a_seed() {
     let all = 1_024;
@@ -83,6 +86,7 @@ fn control_frames_are_lost_come_late_again_and_harmed_by_a_seed() {
     assert_ne!(harmed(some, 1).1, harmed(some, 2).1);
 }
 
+// proves: sim-results
 #[test]
 fn event_by_event_it_is_the_same_run() {
     let run = |by_event: bool| {
@@ -111,6 +115,7 @@ fn after_a_run_until_nothing_moves_another_flow_may_begin() {
     assert_eq!(fabric.hosts()[0].received(), 7);
 }
 
+// proves: sim-fabrics
 #[test]
 fn a_plan_that_makes_no_fabric_says_why() {
     let kind = Arc::new(Ideal::beside(LINE).switch(2));

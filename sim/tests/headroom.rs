@@ -232,6 +232,7 @@ fn worst(case: Case, headroom: u64) -> Outcome {
     outcome
 }
 
+// proves: headroom
 #[test]
 fn the_exact_worst_case_fills_the_headroom_to_its_last_byte_and_with_a_byte_less_loses_a_frame() {
     for case in cases() {
@@ -244,6 +245,7 @@ fn the_exact_worst_case_fills_the_headroom_to_its_last_byte_and_with_a_byte_less
 }
 
 /// Buffers hold no preambles and gaps; times are rounded up to nanoseconds and bytes.
+// proves: headroom
 #[test]
 fn what_is_computed_is_the_exact_worst_case_and_the_gaps_of_the_frames_that_come_meanwhile() {
     for case in cases() {
@@ -256,6 +258,7 @@ fn what_is_computed_is_the_exact_worst_case_and_the_gaps_of_the_frames_that_come
     }
 }
 
+// proves: headroom
 #[test]
 fn nothing_needs_more_than_the_exact_worst_case() {
     for seed in xoff_explore::seeds(0..4) {

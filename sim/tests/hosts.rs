@@ -53,6 +53,7 @@ fn lossless(to: MacAddr, count: u64) -> Stream {
     Stream { class: Class::ALL[3], dscp: 24, dst: to, count: Some(count), ..Stream::default() }
 }
 
+// proves: sim-hosts
 #[test]
 fn frames_leave_one_behind_the_other_and_arrive_when_the_lines_have_carried_them() {
     for gbps in [1, 10, 100, 400] {
@@ -72,6 +73,7 @@ fn frames_leave_one_behind_the_other_and_arrive_when_the_lines_have_carried_them
     }
 }
 
+// proves: sim-hosts
 #[test]
 fn senders_into_one_port_are_paused_and_lose_nothing() {
     let to = address(2);
@@ -88,6 +90,7 @@ fn senders_into_one_port_are_paused_and_lose_nothing() {
     assert_eq!(fabric.missing(), 0);
 }
 
+// proves: sim-hosts
 #[test]
 fn a_stream_with_a_rate_keeps_it() {
     let rate = BitRate::from_gbps(40);
@@ -105,6 +108,7 @@ fn a_stream_with_a_rate_keeps_it() {
     );
 }
 
+// proves: sim-hosts
 #[test]
 fn a_host_keeps_to_its_rate_on_a_wire_that_would_take_more() {
     let rate = BitRate::from_mbps(100);
@@ -117,6 +121,7 @@ fn a_host_keeps_to_its_rate_on_a_wire_that_would_take_more() {
 }
 
 /// The host could hand over frames ten times as fast as they leave.
+// proves: sim-hosts
 #[test]
 fn a_host_hands_over_frames_until_its_driver_has_so_much() {
     let frame = Bytes::on_line(Stream::default().frame_len());
@@ -204,6 +209,7 @@ fn the_longest_stall_is_told_and_not_the_last() {
     assert!((2_000_000..=3_000_000).contains(&longest[38]), "{longest:?}");
 }
 
+// proves: sim-hosts
 #[test]
 fn a_host_that_naps_looks_at_what_has_come_when_the_nap_is_over() {
     let nap = Nanos::from_micros(50);
@@ -223,6 +229,7 @@ fn a_host_that_naps_looks_at_what_has_come_when_the_nap_is_over() {
     assert!((nap.0 / 2..nap.0 + at_once).contains(&(napping - at_once)), "{at_once} and {napping}");
 }
 
+// proves: sim-hosts
 #[test]
 fn a_host_takes_its_time_to_wake_for_what_it_sends() {
     let (rate, wake) = (BitRate::from_mbps(100), Nanos::from_micros(30));
@@ -240,6 +247,7 @@ fn a_host_takes_its_time_to_wake_for_what_it_sends() {
 
 /// Two hosts receive a frame every 12,304 ns. One polls at once; the other 30 us after the first frame, then every 80
 /// us.
+// proves: sim-hosts
 #[test]
 fn a_host_takes_its_time_to_wake_for_what_comes_and_after_its_naps() {
     let [wake, nap] = [30, 50].map(Nanos::from_micros);
@@ -266,6 +274,7 @@ fn a_host_takes_its_time_to_wake_for_what_comes_and_after_its_naps() {
     }
 }
 
+// proves: sim-hosts
 #[test]
 fn a_host_that_stalls_makes_up_for_what_it_may_and_loses_nothing() {
     let rate = BitRate::from_mbps(100);

@@ -63,6 +63,7 @@ fn restarted(away: Nanos) -> (Plan, Fabric, u64) {
     (plan, fabric, held)
 }
 
+// proves: sim-faults
 #[test]
 fn what_is_in_a_switch_that_ends_is_lost_and_counted_and_the_rest_comes() {
     let (_, mut fabric, held) = restarted(Nanos::ZERO);
@@ -91,6 +92,7 @@ fn what_is_in_a_switch_that_ends_is_lost_and_counted_and_the_rest_comes() {
     assert_eq!(sent, fabric.hosts()[0].received(), "the one on the line, too");
 }
 
+// proves: sim-faults
 #[test]
 fn what_has_left_a_switch_that_ends_and_was_not_heard_of_is_counted() {
     let (plan, mut fabric) = two_to_one(50);
@@ -104,6 +106,7 @@ fn what_has_left_a_switch_that_ends_and_was_not_heard_of_is_counted() {
 }
 
 /// A pause lasts 335 us, but the senders resume when the XON arrives.
+// proves: sim-faults
 #[test]
 fn peers_are_let_go_before_a_switch_ends() {
     let (_, mut fabric, _) = restarted(Nanos::from_micros(100));
@@ -120,6 +123,7 @@ fn peers_are_let_go_before_a_switch_ends() {
 }
 
 /// On a blocked line the XON leaves first when the line is unblocked, even if the new switch has begun.
+// proves: sim-faults
 #[test]
 fn peers_are_let_go_as_soon_as_their_lines_are_refused_no_longer() {
     for (refused, away) in [(50, 10), (10, 50)] {
@@ -194,6 +198,7 @@ fn a_line_is_free_again_when_the_last_frame_of_the_switch_before_has_left() {
     check(&fabric);
 }
 
+// proves: sim-faults
 #[test]
 fn what_comes_while_a_switch_is_away_is_lost_and_counted() {
     // The tenth frame arrives just before the switch ends; the twentieth when the new one begins, or just before.
@@ -231,6 +236,7 @@ fn what_a_switch_is_asked_for_while_it_is_away_waits_until_it_begins() {
     check(&fabric);
 }
 
+// proves: sim-faults
 #[test]
 fn what_a_switch_is_asked_for_behind_a_restart_waits_until_the_other_one_begins() {
     let (plan, mut fabric) = two_to_one(100);
@@ -285,6 +291,7 @@ fn who_looks_on_looks_on_at_the_other_switch_too() {
 }
 
 /// The new switch does not know its peer's pause until the peer refreshes it.
+// proves: sim-faults
 #[test]
 fn another_switch_knows_nothing_of_what_its_peers_have_asked_for() {
     let plan = topology::chain(2, LINE);
@@ -310,6 +317,7 @@ fn another_switch_knows_nothing_of_what_its_peers_have_asked_for() {
     assert_eq!(fabric.hosts()[1].received() + lost, 2_000);
 }
 
+// proves: sim-faults
 #[test]
 fn ends_stalls_and_links_that_are_down_may_come_together() {
     let (plan, mut fabric) = two_to_one(5_000);

@@ -326,6 +326,7 @@ mod tests {
         waits.ports[1].classes[3].is_held = true;
     }
 
+    // proves: causes
     #[test]
     fn a_chain_leads_from_the_first_held_to_the_slow_line() {
         let (mut first, mut second) = (switch(1), switch(2));
@@ -352,6 +353,7 @@ mod tests {
         assert!(text.ends_with("    paused by: station 02:00:00:00:00:99, class 3\n"), "{text}");
     }
 
+    // proves: causes
     #[test]
     fn a_circle_is_found_with_its_members() {
         let mut ring: Vec<Waits> = (1..=3).map(switch).collect();

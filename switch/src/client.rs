@@ -235,6 +235,7 @@ mod tests {
         assert!(url("unix:s1.sock").unwrap_err().contains("from the root on"));
     }
 
+    // proves: http
     #[test]
     fn a_socket_is_asked_like_an_address() {
         let directory = tempfile::tempdir().unwrap();
@@ -260,6 +261,7 @@ mod tests {
         );
     }
 
+    // proves: http, lab-lifecycle
     #[test]
     fn who_says_nothing_is_not_waited_for_for_ever() {
         let directory = tempfile::tempdir().unwrap();

@@ -295,6 +295,7 @@ pub(crate) mod tests {
         (nodes.next().unwrap(), nodes.next().unwrap())
     }
 
+    // proves: workers
     #[test]
     fn frame_crosses_and_its_cells_and_account_come_home() {
         let (mut a, mut b) = two_workers("");
@@ -335,6 +336,7 @@ pub(crate) mod tests {
 
     /// A lossy class counts only in its queue, so its frames in an outbox are bounded. Lossless frames count at their
     /// ingress.
+    // proves: shared-memory
     #[test]
     fn outbox_bounds_lossy_frames_only() {
         let (mut a, _b) = two_workers("");
@@ -356,6 +358,7 @@ pub(crate) mod tests {
         assert_eq!((a.switch.ledger().dropped, a.switch.ledger().missing()), (1, 0));
     }
 
+    // proves: workers
     #[test]
     fn what_is_learned_waits_for_room_and_none_is_lost() {
         let (mut a, mut b) = two_workers("");

@@ -70,6 +70,7 @@ fn cores() -> Vec<u16> {
 mod tests {
     use super::*;
 
+    // proves: workers
     #[test]
     fn cores_are_those_that_this_thread_may_use_by_their_numbers() {
         let all = here().cores;
@@ -83,6 +84,7 @@ mod tests {
         assert!(available_memory().unwrap() <= here().memory.unwrap());
     }
 
+    // proves: check
     #[test]
     fn a_network_namespace_is_told_from_other_files() {
         let is_netns = here().is_netns;
@@ -93,6 +95,7 @@ mod tests {
         }
     }
 
+    // proves: bridging
     #[test]
     fn each_switch_has_a_secret_of_its_own() {
         let secrets = [secret(), secret()];

@@ -81,6 +81,7 @@ mod tests {
         Nanos(asks.expect("it sleeps some time"))
     }
 
+    // proves: workers
     #[test]
     fn a_wait_longer_than_the_most_ends_asking_and_one_as_long_does_not() {
         assert_eq!(asks_for(&[]), MOST);
@@ -89,6 +90,7 @@ mod tests {
         assert_eq!(asks_for(&[(51, 1), (10_000, 1)]), Nanos::ZERO);
     }
 
+    // proves: workers
     #[test]
     fn frames_soon_after_it_fell_asleep_make_it_ask_for_twice_as_long_as_that_took() {
         assert_eq!(asks_for(&[(51, 1), (1, 1)]), WORTH_A_SLEEP);
@@ -97,6 +99,7 @@ mod tests {
         assert_eq!(asks_for(&[(51, 1), (50, 1)]), MOST);
     }
 
+    // proves: workers
     #[test]
     fn waking_late_is_no_silence_and_waking_without_a_frame_says_nothing() {
         let slow = 300; // microseconds until the worker runs
@@ -113,6 +116,7 @@ mod tests {
         assert_eq!(asks_for(&[(51, 1), (12, 1), (24, 1), (1, 1), (0, 1)]), Nanos::from_micros(24));
     }
 
+    // proves: workers
     #[test]
     fn turns_without_work_do_not_begin_the_wait_anew() {
         let mut spin = SpinWindow::new(MOST);
@@ -122,6 +126,7 @@ mod tests {
         assert_eq!(spin.window, Nanos::ZERO, "90 us without work");
     }
 
+    // proves: workers
     #[test]
     fn there_is_no_sleep_shorter_than_it_takes_to_wake() {
         let spin = SpinWindow::new(MOST);

@@ -46,6 +46,7 @@ mod tests {
 
     use super::*;
 
+    // proves: lab-lifecycle
     #[test]
     fn full_connection_queue_is_a_listener_that_would_block() {
         let directory = tempfile::tempdir().unwrap();

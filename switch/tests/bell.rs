@@ -63,16 +63,19 @@ fn sleeps(senders: usize, naps: &'static [bool]) {
     });
 }
 
+// proves: workers
 #[test]
 fn no_message_waits_for_a_worker_that_goes_to_sleep() {
     sleeps(1, &[]);
 }
 
+// proves: workers
 #[test]
 fn no_message_of_two_senders_waits_for_a_worker_that_goes_to_sleep() {
     sleeps(2, &[]);
 }
 
+// proves: workers
 #[test]
 fn no_message_waits_for_a_worker_that_was_just_awake() {
     sleeps(1, &[true]);

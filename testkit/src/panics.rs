@@ -48,6 +48,7 @@ fn note(info: &PanicHookInfo<'_>) -> bool {
 mod tests {
     use super::*;
 
+    // proves: chaos
     #[test]
     fn what_panics_is_told_with_its_place_and_the_next_is_tried_anew() {
         assert_eq!(catch(|| 7), Ok(7));

@@ -13,6 +13,7 @@ fn run(seeds: Range<u64>, jobs: usize) -> Report {
     chaos::run_for(seeds, jobs, EVENTS, |_| ())
 }
 
+// proves: chaos
 #[test]
 fn nothing_is_broken_whatever_goes_wrong() {
     for seed in xoff_explore::seeds(0..24).map(|seed| seed >> 1) {
@@ -21,6 +22,7 @@ fn nothing_is_broken_whatever_goes_wrong() {
     }
 }
 
+// proves: chaos
 #[test]
 fn much_goes_wrong() {
     let tally = run(0..96, 2).tally;
@@ -40,6 +42,7 @@ fn much_goes_wrong() {
     assert_eq!(causes.map(|(name, _)| name).collect::<Vec<_>>(), ["ingress", "egress", "higher"]);
 }
 
+// proves: chaos
 #[test]
 fn the_number_of_jobs_changes_nothing() {
     assert_eq!(run(40..46, 1), run(40..46, 3));

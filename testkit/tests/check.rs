@@ -6,6 +6,7 @@ use xoff_flow_control::settings::{Custom, PolicyFactory, PolicyKind, SwitchSetti
 use xoff_testkit::{Promise, Report, Subject, check};
 use xoff_wire::units::{Bytes, Class, Nanos, PortId, PortSet};
 
+// proves: own-policy
 #[test]
 fn nothing_is_found_in_any_built_in_policy() {
     for kind in PolicyKind::ALL {
@@ -27,6 +28,7 @@ fn without_headroom(seed: u64) -> Report {
     check(&subject, seed)
 }
 
+// proves: own-policy
 #[test]
 fn frames_that_find_no_headroom_are_reported_and_the_check_goes_on() {
     let report = without_headroom(1);
@@ -36,6 +38,7 @@ fn frames_that_find_no_headroom_are_reported_and_the_check_goes_on() {
     assert_eq!(report.ran.len(), 12);
 }
 
+// proves: own-policy
 #[test]
 fn a_scenario_that_the_policy_does_not_fit_is_left_out() {
     let subject = Subject::with(PolicyKind::Ofc, |settings| settings.policy.ofc.alpha = 0.1);
@@ -44,6 +47,7 @@ fn a_scenario_that_the_policy_does_not_fit_is_left_out() {
     assert!(report.to_string().contains("alpha"), "{report}");
 }
 
+// proves: own-policy
 #[test]
 fn a_seed_takes_the_same_path_again() {
     let findings = |seed| without_headroom(seed).findings;
@@ -136,12 +140,14 @@ fn report(fault: Fault, seed: u64) -> Report {
     check(&Subject::with(PolicyKind::Custom, prepare), seed)
 }
 
+// proves: own-policy
 #[test]
 fn nothing_is_found_in_a_custom_policy_that_is_right() {
     let report = report(Fault::None, 1);
     assert!(report.is_clean() && report.left_out.is_empty(), "{report}");
 }
 
+// proves: own-policy
 #[test]
 fn a_policy_that_never_sends_xoff_loses() {
     let report = report(Fault::NeverXoff, 1);
@@ -149,6 +155,7 @@ fn a_policy_that_never_sends_xoff_loses() {
     assert!(!report.breaks(Promise::Ledger) && !report.breaks(Promise::Order), "{report}");
 }
 
+// proves: own-policy
 #[test]
 fn a_policy_that_never_sends_xon_holds_for_good() {
     let report = report(Fault::NeverXon, 1);
@@ -156,6 +163,7 @@ fn a_policy_that_never_sends_xon_holds_for_good() {
     assert!(!report.breaks(Promise::NoLosslessDrop), "{report}");
 }
 
+// proves: own-policy
 #[test]
 fn a_margin_that_lies_lets_batches_decide() {
     let report = report(Fault::MarginLies, 1);
@@ -165,6 +173,7 @@ fn a_margin_that_lies_lets_batches_decide() {
     assert!(finding.at > Nanos::ZERO && finding.seed == 1, "{report}");
 }
 
+// proves: own-policy
 #[test]
 fn a_policy_that_panics_is_reported_and_the_check_goes_on() {
     let report = report(Fault::Panics, 1);

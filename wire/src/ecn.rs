@@ -65,6 +65,7 @@ mod tests {
     use xoff_explore::explore;
 
     explore! {
+        // proves: ecn
         #[test]
         fn ipv4_keeps_all_but_the_mark_and_a_right_checksum(
             mut rest in any::<[u8; 19]>(), tagged: bool, ect in 1u8..=2
@@ -96,6 +97,7 @@ mod tests {
             prop_assert!(!mark(&mut bytes, &header), "once");
         }
 
+        // proves: ecn
         #[test]
         fn ipv6_keeps_all_but_the_mark(rest in any::<[u8; 39]>(), low in 0u8..16, ect in 1u8..=2) {
             let mut bytes = vec![2; 12];
@@ -111,6 +113,7 @@ mod tests {
             prop_assert_eq!(&before[16..], &bytes[16..]);
         }
 
+        // proves: ecn
         #[test]
         fn what_is_not_capable_stays_as_it_is(mut bytes in frame_bytes()) {
             let Ok(header) = Header::parse(&bytes) else { return Ok(()) };

@@ -211,6 +211,7 @@ mod tests {
         }
     }
 
+    // proves: classification
     #[test]
     fn a_cn_tag_makes_no_other_flow() {
         for tagged in [false, true] {

@@ -108,6 +108,7 @@ mod tests {
         rates.with(Class::ALL[3], RateStep::new(2).unwrap()).with(Class::ALL[7], RateStep::FULL)
     }
 
+    // proves: gfc
     #[test]
     fn every_byte_is_where_it_is_documented_and_no_class_is_paused() {
         let bytes = some().encode(SRC);
@@ -117,6 +118,7 @@ mod tests {
         assert!(bytes[50..].iter().all(|&byte| byte == 0));
     }
 
+    // proves: gfc
     #[test]
     fn what_is_malformed_is_refused() {
         let good = some().encode(SRC);

@@ -433,6 +433,7 @@ mod tests {
         assert_eq!((header.tags_len(&tagged), header.l3), (4, 18));
     }
 
+    // proves: classification
     #[test]
     fn a_cn_tag_is_seen_through() {
         let ipv4 = [0x08, 0x00, 0x45, 26 << 2];

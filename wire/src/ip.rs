@@ -308,6 +308,7 @@ mod tests {
         assert!(read6(&v6(FD | 1, FD | 2, 9, 0, 8)).unwrap().has_options);
     }
 
+    // proves: slow-path
     #[test]
     fn every_bit_of_an_ipv4_header_that_is_wrong_is_found() {
         for options in [0, 1, 10] {
@@ -335,6 +336,7 @@ mod tests {
         assert_eq!(read4(&short), Err(Unroutable::Broken));
     }
 
+    // proves: slow-path
     #[test]
     fn martians_go_nowhere() {
         for on_no_wire in [[0, 0, 0, 0], [0, 1, 2, 3], [127, 0, 0, 1], [127, 255, 255, 255]] {
@@ -398,6 +400,7 @@ mod tests {
     }
 
     explore! {
+        // proves: routing
         #[test]
         fn a_packet_that_has_passed_has_a_hop_less_and_a_right_checksum(
             src in any::<[u8; 4]>(), dst in any::<[u8; 4]>(), ttl in 1u8.., options in 0u8..=10, id in any::<[u8; 2]>()
@@ -424,6 +427,7 @@ mod tests {
         }
     }
 
+    // proves: routing
     #[test]
     fn a_checksum_of_zero_is_written_as_others_write_it() {
         // The word that makes it 0xfeff, which a hop less would make 0xffff: the other zero.

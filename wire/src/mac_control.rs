@@ -199,6 +199,7 @@ mod tests {
         MacControl::Pfc(Pfc::default().with(Class::ALL[class], Quanta(quanta)))
     }
 
+    // proves: pause-frames
     #[test]
     fn every_byte_of_a_pfc_frame_is_where_the_standard_has_it() {
         let pfc = Pfc::default().with(Class::ALL[3], Quanta(0x1234)).with(Class::ALL[7], Quanta(0));
@@ -347,6 +348,7 @@ mod tests {
             prop_assert!(bytes[34..].iter().all(|&byte| byte == 0));
         }
 
+        // proves: configuration
         #[test]
         fn arbitrary_bytes_are_read_or_refused(bytes in frame_bytes()) {
             if let Ok(header) = Header::parse(&bytes) {

@@ -244,6 +244,7 @@ mod tests {
         FlowPause::of_frame(&Header::parse(bytes).unwrap(), bytes)
     }
 
+    // proves: ofc-flows
     #[test]
     fn every_byte_of_a_pause_is_where_the_table_has_it() {
         let bytes = frame(Operation::Pause(Quanta(0x1234)), C3, &[v4(0xc001)]);
@@ -269,6 +270,7 @@ mod tests {
         assert_eq!((&bytes[86..92], &bytes[92..]), (&[5; 6][..], &[6; 6][..]));
     }
 
+    // proves: ofc-flows
     #[test]
     fn a_plain_peer_reads_a_pause_of_the_class_and_a_resume_of_nothing() {
         let plain = |bytes: &[u8]| MacControl::parse(&Header::parse(bytes).unwrap(), bytes).unwrap();
@@ -287,6 +289,7 @@ mod tests {
         assert_eq!(parse(&MacControl::Pause(Quanta(9)).encode(SRC)), Ok(None));
     }
 
+    // proves: ofc-flows
     #[test]
     fn a_count_that_overruns_the_frame_by_a_byte_is_refused() {
         let bytes = frame(Operation::Pause(Quanta(9)), C3, &[v4(1), v4(2)]);

@@ -449,6 +449,7 @@ mod tests {
         caps::raise(None, CapSet::Effective, Capability::CAP_NET_ADMIN).unwrap();
     }
 
+    // proves: host-guard
     #[test]
     fn change_is_written_down_before_it_is_made() {
         beside_device(|| {
@@ -464,6 +465,7 @@ mod tests {
         });
     }
 
+    // proves: host-guard
     #[test]
     fn page_stays_until_all_is_put_back() {
         beside_device(|| {

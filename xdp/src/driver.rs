@@ -103,6 +103,7 @@ impl FlowControl {
 mod tests {
     use super::*;
 
+    // proves: frames
     #[test]
     fn igb_shares_chunks_whose_whole_kibibytes_hold_its_frames() {
         let igb = Driver("igb".to_owned());
@@ -113,6 +114,7 @@ mod tests {
         assert_eq!(Driver("ice".to_owned()).obstacle(2048, 1500), None);
     }
 
+    // proves: frames
     #[test]
     fn virtio_net_before_linux_6_3_loses_long_frames_natively() {
         let most = |driver: &str, release| Driver(driver.to_owned()).native_mtu_max(release);
@@ -125,6 +127,7 @@ mod tests {
         }
     }
 
+    // proves: frames
     #[test]
     fn a_ring_that_could_be_longer_is_told_of_with_the_command() {
         let said = ReceiveRing { entries: 256, max: 4096 }.advice("eth0").unwrap();
@@ -133,6 +136,7 @@ mod tests {
         assert_eq!(ReceiveRing { entries: 0, max: 0 }.advice("eth0"), None);
     }
 
+    // proves: frames
     #[test]
     fn a_nic_with_flow_control_of_its_own_is_told_of_with_the_command() {
         let said = |rx, tx| FlowControl { rx, tx }.advice("eth0");

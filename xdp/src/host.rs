@@ -73,6 +73,7 @@ mod tests {
         after_name.split_whitespace().nth(41 - 3).unwrap().parse().unwrap()
     }
 
+    // proves: host-guard
     #[test]
     fn what_a_real_time_thread_starts_is_an_ordinary_one() {
         thread::spawn(|| match run_in_real_time(1) {

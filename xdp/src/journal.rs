@@ -140,6 +140,7 @@ mod tests {
         journal.read(page, "eth0")
     }
 
+    // proves: host-guard
     #[test]
     fn page_is_of_one_device_and_one_boot() {
         let page = JOURNAL.page(&5).unwrap();

@@ -160,6 +160,7 @@ mod tests {
         assert_eq!(layout.transmitted(6143), u32::MAX, "of a receive chunk");
     }
 
+    // proves: memory
     #[test]
     fn written_parts_of_small_chunks_lie_side_by_side() {
         let layout = Layout::new(2048, ReceiveChunks::Small, [5, 2]);

@@ -144,6 +144,7 @@ mod tests {
         }
     }
 
+    // proves: kernel-drops
     #[test]
     fn frame_in_three_counters_counts_once() {
         let native = Overlap::of(&Driver::named("veth"), true);
@@ -153,6 +154,7 @@ mod tests {
         assert_eq!((generic.behind_program, generic.before_program, generic.at_least), (120, 7, false));
     }
 
+    // proves: kernel-drops
     #[test]
     fn unknown_driver_counts_the_larger_and_says_so() {
         let unknown = Overlap::of(&Driver::named("new_nic"), true);
@@ -169,6 +171,7 @@ mod tests {
         assert_eq!(Losses::of(&invalid, &device(5), veth).before_program, 5, "no frame is in both");
     }
 
+    // proves: kernel-drops
     #[test]
     fn program_drops_count_as_the_driver_does() {
         let xdp = XdpStatistics { rx_unclaimed: 3, rx_too_long: 4, ..stalled() };
@@ -180,6 +183,7 @@ mod tests {
         assert_eq!((at("igb", 9).total(), at("igb", 9).at_least), (123, true));
     }
 
+    // proves: kernel-drops
     #[test]
     fn frame_dropped_on_transmit_counts_once() {
         let device = DeviceDrops { tx_dropped: 5, ..device(0) };
@@ -191,6 +195,7 @@ mod tests {
         assert_eq!((of(6).sent, of(6).at_least), (6, true));
     }
 
+    // proves: verdict
     #[test]
     fn every_counter_alone_is_a_loss() {
         let none = XdpStatistics::default();

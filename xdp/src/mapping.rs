@@ -87,6 +87,7 @@ impl Drop for Mapping {
 mod tests {
     use super::*;
 
+    // proves: privileges
     #[test]
     fn packet_memory_is_in_no_core_dump() {
         let memory = Mapping::anonymous(1 << 20).unwrap();

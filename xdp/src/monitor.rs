@@ -452,6 +452,7 @@ impl PortDriver for Monitor {
 mod tests {
     use super::*;
 
+    // proves: frames
     #[test]
     fn a_driver_that_asks_ahead_loses_nothing_by_it() {
         let socket = xdp::XdpStatistics {
@@ -466,6 +467,7 @@ mod tests {
         assert_eq!(SocketMemory::Shared.frames_without_chunk(&socket), 0);
     }
 
+    // proves: verdict
     #[test]
     fn counters_that_were_set_back_are_not_believed_again() {
         let at = |tx_dropped| DeviceDrops { tx_dropped, ..DeviceDrops::default() };

@@ -143,6 +143,7 @@ impl OffloadsBefore {
 mod tests {
     use super::*;
 
+    // proves: host-guard
     #[test]
     fn what_somebody_changed_since_stays() {
         let state = |requested, segments| OffloadsBefore { features: vec![[0b1111, requested]], segments };

@@ -224,6 +224,7 @@ mod tests {
         *field = frames;
     }
 
+    // proves: verdict
     #[test]
     fn each_counter_of_lost_frames_is_found_alone() {
         for (name, ..) in LINK_COUNTERS.iter().filter(|(.., role)| *role != Role::None) {
@@ -233,6 +234,7 @@ mod tests {
         }
     }
 
+    // proves: kernel-drops
     #[test]
     fn frames_of_several_counters_count_once() {
         let mut stats = Stats64::default();

@@ -239,6 +239,7 @@ mod tests {
 
     /// The test plays the kernel's part, because only drivers with zero copy set the flag. The wakeup is a real call:
     /// it takes a message from the socket.
+    // proves: frames
     #[test]
     fn a_driver_that_waits_for_chunks_is_told_of_them_and_no_other() {
         let layout = Layout { producer: 0, consumer: 64, flags: 128, entries: 192 };

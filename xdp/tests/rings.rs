@@ -125,6 +125,7 @@ fn consumer(start: u32) -> (Consumer<u64>, Arc<Memory>) {
     (Consumer::new(mapping::Mapping(Arc::clone(&kernel)), LAYOUT, SIZE), kernel)
 }
 
+// proves: workers
 #[test]
 fn the_kernel_reads_what_was_pushed_once_it_is_published() {
     loom::model(|| {
@@ -150,6 +151,7 @@ fn what_is_pushed_is_not_there_before_it_is_published() {
     });
 }
 
+// proves: workers
 #[test]
 fn what_the_kernel_fills_is_read_and_its_place_given_back() {
     loom::model(|| {
@@ -181,6 +183,7 @@ fn some_of_what_is_available_can_stay() {
 }
 
 /// A producer does not read the kernel's counter: a chunk that returned by another ring has left its place.
+// proves: workers
 #[test]
 fn a_chunk_that_came_back_has_left_its_place() {
     loom::model(|| {

@@ -275,6 +275,7 @@ mod tests {
         assert_eq!((file, outcome.unwrap()), (bytes, (End::Whole, tally)));
     }
 
+    // proves: capture
     #[test]
     fn of_a_capture_that_is_cut_off_whole_blocks_are_kept() {
         let (whole, all) = (blocks(false), blocks(true));

@@ -86,6 +86,7 @@ mod tests {
         assert_eq!(said, "250 of 1000 runs, 2.00 million events a second, 30 s left");
     }
 
+    // proves: chaos
     #[test]
     fn what_is_found_is_told_with_how_to_see_it_again() {
         let breach = |what: &str| Breach {
@@ -108,6 +109,7 @@ mod tests {
         assert!(clean.contains("no promise was broken") && !clean.contains("the same again"), "{clean}");
     }
 
+    // proves: chaos
     #[test]
     fn exempt_lossless_drops_come_with_the_reason() {
         let tally = Tally { seeds: 1, exempt_runs: 1, exempt_losses: 7, ..Tally::default() };
@@ -118,6 +120,7 @@ mod tests {
         assert!(!said(&Report::default(), 500).contains("lossless"));
     }
 
+    // proves: chaos
     #[test]
     fn lossless_drops_of_a_run_are_exempt_or_break_a_promise() {
         let report = chaos::run_for(0..100, 2, 20_000, |_| {});
@@ -126,6 +129,7 @@ mod tests {
         assert!(exhausted > 0 && report.tally.exempt_losses >= exhausted, "{report}");
     }
 
+    // proves: chaos
     #[test]
     fn a_few_seeds_run_and_break_nothing() {
         let args = Args { seeds: (0, 3), jobs: Some(2), events: 2_000 };

@@ -57,6 +57,7 @@ mod tests {
 
     use super::*;
 
+    // proves: integrations
     #[test]
     fn every_command_has_a_page() {
         let directory = tempfile::tempdir().unwrap();
@@ -71,6 +72,7 @@ mod tests {
         assert!(page("xoff-run.1").contains("\\-\\-config"));
     }
 
+    // proves: integrations
     #[test]
     fn what_units_start_is_what_the_command_line_knows() {
         for unit in ["xoff@", "xoff-nic@"] {
@@ -81,6 +83,7 @@ mod tests {
         }
     }
 
+    // proves: integrations
     #[test]
     fn every_shell_knows_every_command() {
         for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {

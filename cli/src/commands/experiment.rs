@@ -329,6 +329,7 @@ mod tests {
         assert_eq!(args.policy, ["pfc", "pfc-wdrop", "pfc-wstop"]);
     }
 
+    // proves: own-policy, experiments
     #[test]
     fn a_policy_that_the_experiment_cannot_have_is_refused_before_anything_is_built() {
         let of = |experiment, names: &[&str]| {
@@ -351,6 +352,7 @@ mod tests {
         assert!(twice.contains("`pfc` is asked for twice"), "{twice}");
     }
 
+    // proves: cascade
     #[test]
     fn only_some_experiments_can_have_routers() {
         let of = |name: &str| routed(Experiment::find(name).unwrap());
@@ -403,6 +405,7 @@ mod tests {
         assert!(message.contains("'2'") && message.contains("a whole number from 3 to 600"), "{message}");
     }
 
+    // proves: experiments
     #[test]
     fn a_rate_that_not_every_experiment_can_have_is_refused() {
         let of = |rate| parse(&["incast", "--rate", rate]).map(|args| args.rate.unwrap());
@@ -421,6 +424,7 @@ mod tests {
         assert!(refused.to_string().contains("5M to 1G, and simulated ones up to 400G"), "{refused}");
     }
 
+    // proves: experiment-parity
     #[test]
     fn what_needs_a_machine_is_not_simulated() {
         let refused =

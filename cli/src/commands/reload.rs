@@ -55,6 +55,7 @@ mod tests {
     use super::*;
     use xoff_switch::control::reload::Changed;
 
+    // proves: reload
     #[test]
     fn what_was_changed_is_told_line_by_line() {
         let none = Reloaded { dry_run: false, changes: Vec::new(), warnings: vec!["doubtful".into()] };

@@ -70,6 +70,7 @@ mod tests {
         describe(&Replayed { outcome, books, ended, has_books })
     }
 
+    // proves: recording
     #[test]
     fn what_came_of_a_replay_is_said() {
         let identical = Outcome::Identical { calls: 7, frames: 3 };

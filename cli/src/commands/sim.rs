@@ -247,6 +247,7 @@ mod tests {
         }
     }
 
+    // proves: sim-results
     #[test]
     fn what_is_asked_of_a_table_is_a_column_conditions_and_what_to_take() {
         let asked =
@@ -300,6 +301,7 @@ mod tests {
         parse(&words).unwrap_or_else(|message| panic!("{words:?}: {message}"))
     }
 
+    // proves: integrations
     #[test]
     fn an_array_of_slurm_runs_shards_as_we_read_them() {
         let place = tempfile::tempdir().expect("a place for files");
@@ -332,6 +334,7 @@ mod tests {
         serde_json::from_slice(&read.stdout).expect("it is JSON")
     }
 
+    // proves: integrations
     #[test]
     fn a_job_of_kubernetes_runs_every_shard_once_where_all_see_it() {
         let place = tempfile::tempdir().expect("a place for files");

@@ -460,6 +460,7 @@ mod tests {
         assert_eq!(host.expect_lossless, None);
     }
 
+    // proves: traffic
     #[test]
     fn a_rate_above_the_line_is_told() {
         let streams = ["rate=10G", "rate=10001M", "rate=line"].map(|rate| format!("dst=broadcast,{rate}"));

@@ -35,6 +35,7 @@ fn told(list: &[Change]) -> Vec<String> {
     list.iter().map(|Change { what, before, after }| format!("{what}: {before} -> {after}")).collect()
 }
 
+// proves: reload
 #[test]
 fn the_same_file_changes_nothing_in_whatever_order_its_ports_stand() {
     let (same, none) = config(FILE).changes(1, config(FILE));
@@ -51,6 +52,7 @@ fn the_same_file_changes_nothing_in_whatever_order_its_ports_stand() {
     assert_eq!(swapped.0.switch, config(FILE).switch);
 }
 
+// proves: reload
 #[test]
 fn thresholds_and_maps_are_changed_live_and_told_with_both_values() {
     let (new, of) =
@@ -68,6 +70,7 @@ fn thresholds_and_maps_are_changed_live_and_told_with_both_values() {
     assert_eq!(new.switch.ports[0].classes[3].xoff.0, 80_000);
 }
 
+// proves: reload
 #[test]
 fn what_takes_a_restart_is_named() {
     let (_, of) =
@@ -83,6 +86,7 @@ fn what_takes_a_restart_is_named() {
     );
 }
 
+// proves: reload
 #[test]
 fn how_pauses_are_told_stays_and_for_which_classes_does_not() {
     let (_, of) = changes(&[("lossless = [3]", "lossless = [3, 4]")]);
@@ -92,6 +96,7 @@ fn how_pauses_are_told_stays_and_for_which_classes_does_not() {
     assert!(told(&of.restart).iter().any(|told| told.starts_with("port \"a\": pause: pfc, ")), "{of:?}");
 }
 
+// proves: reload
 #[test]
 fn vlans_static_addresses_and_policies_are_changed_live() {
     let more = "[[fdb.static]]\nmac = \"02:00:00:00:00:01\"\nport = \"b\"\n[class.3]";
@@ -114,6 +119,7 @@ fn vlans_static_addresses_and_policies_are_changed_live() {
     assert!(told(&of.live).contains(&"port \"a\": untagged: 1 -> 7".to_owned()), "{:?}", told(&of.live));
 }
 
+// proves: group-changes
 #[test]
 fn groups_are_changed_live_and_their_members_found_by_name() {
     let group = |text: &str| format!("[[group]]\nname = \"up\"\n{text}\n[class.3]");
@@ -166,6 +172,7 @@ fn spare(places: u8) -> String {
     FILE.replacen("[switch]", &format!("[switch]\nspare_ports = {places}"), 1)
 }
 
+// proves: reload
 #[test]
 fn a_port_that_is_left_out_leaves_its_place_to_one_of_its_name() {
     let without = FILE.replacen(A, "", 1);
@@ -191,6 +198,7 @@ fn a_port_that_is_left_out_leaves_its_place_to_one_of_its_name() {
     assert_eq!(told(&of.restart), [no_place], "its place keeps its name");
 }
 
+// proves: reload
 #[test]
 fn a_port_that_is_added_takes_a_spare_place() {
     let running = config(&spare(1)).with_spare_places();
@@ -207,6 +215,7 @@ fn a_port_that_is_added_takes_a_spare_place() {
     assert!(restart.contains(&"port \"c\": class 3: queue: fifo -> voq".to_owned()), "{restart:?}");
 }
 
+// proves: reload
 #[test]
 fn a_spare_place_is_of_the_worker_that_is_to_have_the_port() {
     let two = |ports: &str| {
@@ -219,6 +228,7 @@ fn a_spare_place_is_of_the_worker_that_is_to_have_the_port() {
     assert_eq!((of.added, told(&of.restart)), (vec![PortId(3)], vec![]));
 }
 
+// proves: reload
 #[test]
 fn memory_for_a_spare_place_is_that_of_the_largest_port() {
     let needed = |config: &Config| config.memory(&config.workers(&[]), &[]).needed();

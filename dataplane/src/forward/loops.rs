@@ -167,6 +167,7 @@ mod tests {
         to_and_fro.take(moves as usize).map(|(from, to)| loops.moved(now, from, to)).find_map(|found| found)
     }
 
+    // proves: floods
     #[test]
     fn a_loop_is_found_with_the_last_of_so_many_moves_and_not_before() {
         let mut loops = loops();
@@ -185,6 +186,7 @@ mod tests {
         assert_eq!(loops.moved(Nanos(2 * WINDOW.0 - 1), B, A), Some(B), "within it to the last nanosecond");
     }
 
+    // proves: floods
     #[test]
     fn all_that_move_once_in_one_direction_are_a_failover() {
         let mut loops = loops();
@@ -220,6 +222,7 @@ mod tests {
         assert_eq!(loops.next_tried_again(Nanos(6).after(HOLD)), None);
     }
 
+    // proves: floods
     #[test]
     fn what_is_only_told_of_is_told_of_once_in_a_while_and_blocks_nobody() {
         let mut loops = Loops::new([LoopDetection::Alert; 3].into_iter());

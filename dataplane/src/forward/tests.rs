@@ -73,6 +73,7 @@ fn a_frame_does_not_leave_where_it_came_from() {
     assert_eq!(decide(&mut alone, 0, A, B), Decision::Drop(DropReason::NoDestination));
 }
 
+// proves: link-down
 #[test]
 fn nothing_is_learned_at_a_port_without_link() {
     let mut bridge = Bridge::new(&settings(3));
@@ -136,6 +137,7 @@ fn vlans_are_apart() {
     assert!(bridge.is_tagged(PortId(0), 5) && !bridge.is_tagged(PortId(2), 5));
 }
 
+// proves: link-down
 #[test]
 fn a_port_without_link_gets_nothing_and_its_stations_are_forgotten() {
     let mut settings = settings(3);
@@ -223,6 +225,7 @@ explore! {
         }
     }
 
+    // proves: batches
     #[test]
     fn a_train_goes_where_each_of_its_frames_would_go_alone(
         ageing in prop::option::of(1u64..40), limit in prop::option::of(0usize..3),

@@ -166,6 +166,7 @@ mod tests {
         std::iter::from_fn(|| queue.pop(nodes).map(|frame| frame.into_parts().0)).collect()
     }
 
+    // proves: scheduling
     #[test]
     fn a_voq_serves_its_inputs_in_turn_and_keeps_order_within_each() {
         let mut nodes = Nodes::new(8);

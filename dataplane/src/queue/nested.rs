@@ -488,6 +488,7 @@ mod tests {
     explore! {
         cases = 4_096;
 
+        // proves: ofc-flows
         #[test]
         fn no_flow_is_reordered_and_no_frame_stranded(steps in prop::collection::vec(any_step(), 1..120)) {
             run(&steps);

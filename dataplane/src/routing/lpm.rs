@@ -225,6 +225,7 @@ mod tests {
     }
 
     explore! {
+        // proves: routing
         #[test]
         fn answers_as_a_look_through_all_prefixes(
             prefixes in prop::collection::btree_map(prefix(), any::<u32>(), 0..60), others in prop::collection::vec(prefix(), 0..20)
@@ -240,6 +241,7 @@ mod tests {
         }
     }
 
+    // proves: routing
     #[test]
     fn every_length_is_found_beside_all_others() {
         let nested: BTreeMap<Prefix, u32> =

@@ -153,6 +153,7 @@ mod tests {
         assert_eq!(waits.wait_for(Nanos(6), to(1)).ask_at, Nanos(5).after(ASK_EVERY));
     }
 
+    // proves: slow-path
     #[test]
     fn destinations_beyond_the_table_share_a_deadline() {
         let mut waits = Resolutions::new();

@@ -81,6 +81,7 @@ fn every_address_of_this_host_is_known_as_a_source_and_no_other_is() {
     }
 }
 
+// proves: routing
 #[test]
 fn hops_whose_stations_are_not_known_are_left_out_as_long_as_there_are_others() {
     let some = [hop(0, Some(1)), hop(0, None), hop(0, Some(3))].to_vec();

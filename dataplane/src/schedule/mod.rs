@@ -150,6 +150,7 @@ mod tests {
         bytes
     }
 
+    // proves: scheduling
     #[test]
     fn weights_are_shares_of_bytes() {
         let mut services = [Service::Weighted(1500); CLASSES];
@@ -195,6 +196,7 @@ mod tests {
     }
 
     /// Bytes of a turn that are sent together leave the scheduler as if they had been sent one by one.
+    // proves: batches
     #[test]
     fn a_turn_binds_frame_by_frame_to_its_last_byte_and_not_beyond() {
         for seed in xoff_explore::seeds(0..20) {

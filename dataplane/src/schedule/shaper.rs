@@ -161,6 +161,7 @@ mod tests {
         assert!(shaper.credit(Nanos(10_000)).allows_a_frame());
     }
 
+    // proves: pacing
     #[test]
     fn sub_nanosecond_times_add_up() {
         // 84 bytes at 400 Gb/s take 1.68 ns; a thousand of them 1680 ns.
@@ -174,6 +175,7 @@ mod tests {
         assert_eq!(now, Nanos(1680));
     }
 
+    // proves: batches
     #[test]
     fn a_credit_binds_frame_by_frame_to_its_last_byte_and_not_beyond() {
         for seed in xoff_explore::seeds(0..20) {
@@ -228,6 +230,7 @@ mod tests {
         assert_eq!(shaper.ready_at(), owed);
     }
 
+    // proves: pacing
     #[test]
     fn only_the_burst_is_caught_up_after_a_stall() {
         let mut shaper = Shaper::new(BitRate::from_gbps(1), Bytes(3000));
@@ -240,6 +243,7 @@ mod tests {
         .count();
         assert_eq!(sent, 4); // three from the burst, and one that starts at zero credit
     }
+    // proves: pacing
     #[test]
     fn who_had_something_to_send_may_make_up_for_more_than_who_rested() {
         let ahead = Ahead { late: Bytes(10_000), idle: Bytes(2_000) };

@@ -83,6 +83,7 @@ mod tests {
         assert!(accounts.leave(class, b));
     }
 
+    // proves: reload
     #[test]
     fn floods_that_were_there_when_their_class_became_bounded_count() {
         let class = Class::ALL[3];
@@ -94,6 +95,7 @@ mod tests {
         assert_eq!([(); 3].map(|()| accounts.leave(class, before)), [false, false, true]);
     }
 
+    // proves: floods
     #[test]
     fn only_what_a_flood_adds_in_a_bounded_class_is_bounded() {
         let [lossy, lossless] = [Class::ALL[0], Class::ALL[3]];

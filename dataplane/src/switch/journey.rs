@@ -511,6 +511,7 @@ mod tests {
     use crate::testing::{OneSlot, port_settings};
 
     /// Without debug assertions, frames of other ports are forwarded all the same.
+    // proves: workers
     #[test]
     #[cfg_attr(debug_assertions, should_panic(expected = "PortId(0) is ready, and has no frame"))]
     fn ready_port_without_frame_stops_no_other() {

@@ -225,6 +225,7 @@ mod tests {
 
     /// What the kernel changes from packet to packet, and from flow to flow of two hosts: lengths, Identification,
     /// flow label, ECN, protocol and ports.
+    // proves: batches
     #[test]
     fn packets_as_linux_sends_them_follow_each_other() {
         let ipv4 = |number: u8, protocol: u8| {
@@ -251,6 +252,7 @@ mod tests {
     }
 
     /// Whatever bit differs: the frame does not follow, or is what the one before is.
+    // proves: batches
     #[test]
     fn what_follows_is_what_a_look_would_say() {
         let (ipv4, ipv6) = ([0x08, 0x00, 0x45, 24 << 2], [0x86, 0xdd, 0x66, 0x00]);
@@ -271,6 +273,7 @@ mod tests {
         }
     }
 
+    // proves: batches
     #[test]
     fn nobody_follows_what_is_looked_at_farther_in_or_each_time() {
         for ether_type in [CN_TAG, CNM] {

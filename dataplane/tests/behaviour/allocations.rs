@@ -227,6 +227,7 @@ fn traffic(Case { kind, ecn, .. }: Case) -> Vec<(u8, Vec<u8>)> {
     (0..2_000).map(any).collect()
 }
 
+// proves: workers
 #[test]
 fn nothing_is_allocated_after_start() {
     for culprit in [Culprit::Arrival, Culprit::OccupancyDeterministic, Culprit::OccupancyRandom] {
@@ -234,6 +235,7 @@ fn nothing_is_allocated_after_start() {
     }
 }
 
+// proves: workers
 #[test]
 fn no_policy_allocates_per_frame() {
     for kind in PolicyKind::ALL {
@@ -245,6 +247,7 @@ fn no_policy_allocates_per_frame() {
     }
 }
 
+// proves: workers
 #[test]
 fn shadows_allocate_nothing() {
     let pair = allocates_nothing(Case { shadows: &PolicyKind::ALL, ..Case::default() });
@@ -258,6 +261,7 @@ fn shadows_allocate_nothing() {
     }
 }
 
+// proves: workers
 #[test]
 fn marks_and_early_drops_allocate_nothing() {
     for kind in [PolicyKind::Pfc, PolicyKind::Ofc] {
@@ -267,11 +271,13 @@ fn marks_and_early_drops_allocate_nothing() {
     }
 }
 
+// proves: workers
 #[test]
 fn a_pipeline_that_keeps_frames_allocates_nothing() {
     allocates_nothing(Case { delay: Nanos::from_micros(25), ..Case::default() });
 }
 
+// proves: capture
 #[test]
 fn who_looks_on_allocates_nothing_and_sees_every_frame() {
     let pair = allocates_nothing(Case { is_tapped: true, ..Case::default() });
@@ -317,6 +323,7 @@ fn allocates_nothing(case: Case) -> Pair {
     pair
 }
 
+// proves: workers
 #[test]
 fn a_worker_that_is_given_a_policy_allocates_nothing() {
     for (from, to) in PolicyKind::ALL.into_iter().flat_map(|from| PolicyKind::ALL.map(|to| (from, to))) {
@@ -344,6 +351,7 @@ fn a_worker_that_is_given_a_policy_allocates_nothing() {
     }
 }
 
+// proves: workers
 #[test]
 fn a_worker_that_is_given_other_settings_allocates_nothing() {
     for kind in PolicyKind::ALL {

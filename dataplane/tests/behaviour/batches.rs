@@ -59,6 +59,7 @@ fn packet(star: &Star, from: usize, tos: u8) -> Vec<u8> {
     bytes
 }
 
+// proves: batches
 #[test]
 fn under_every_policy_with_shadows_and_without() {
     for kind in PolicyKind::ALL {
@@ -78,6 +79,7 @@ fn under_every_policy_with_shadows_and_without() {
     }
 }
 
+// proves: batches
 #[test]
 fn with_congestion_points_at_ingress_and_at_egress() {
     let both = ClassSet(0b1001);
@@ -92,6 +94,7 @@ fn with_congestion_points_at_ingress_and_at_egress() {
     }
 }
 
+// proves: batches
 #[test]
 fn with_marks_and_early_drops() {
     for (wred, probability) in [(false, 0.3), (true, 0.3), (true, 1.0)] {
@@ -103,6 +106,7 @@ fn with_marks_and_early_drops() {
     }
 }
 
+// proves: batches
 #[test]
 fn with_rates_and_shares_of_classes() {
     for (rate, weights) in [(Some(300), [1, 1]), (Some(77), [1, 3]), (None, [2, 3]), (None, [7, 1])] {
@@ -119,6 +123,7 @@ fn with_rates_and_shares_of_classes() {
     }
 }
 
+// proves: batches
 #[test]
 fn in_memory_of_every_kind_whatever_counts_and_whatever_a_full_queue_does() {
     let shared = |alpha_log2| {
@@ -143,6 +148,7 @@ fn in_memory_of_every_kind_whatever_counts_and_whatever_a_full_queue_does() {
     }
 }
 
+// proves: batches
 #[test]
 fn where_small_frames_are_counted_and_not_only_their_bytes() {
     let mut plan = plan();
@@ -155,6 +161,7 @@ fn where_small_frames_are_counted_and_not_only_their_bytes() {
     crowd(plan);
 }
 
+// proves: batches
 #[test]
 fn near_xoff_by_single_bytes() {
     for below in 0..4 {
@@ -166,6 +173,7 @@ fn near_xoff_by_single_bytes() {
     }
 }
 
+// proves: batches
 #[test]
 fn between_workers() {
     for owners in [vec![0, 1, 1, 1, 1], vec![0, 1, 2, 1, 2], vec![0, 0, 1, 1, 1]] {

@@ -48,6 +48,7 @@ impl Row {
     }
 }
 
+// proves: lossless
 #[test]
 fn a_pause_at_the_end_travels_to_the_beginning_hop_by_hop_and_back() {
     let mut row = row(|_| ());
@@ -124,6 +125,7 @@ fn a_slow_end_loses_nothing_on_the_whole_way_in_every_mode() {
     }
 }
 
+// proves: lossless
 #[test]
 fn long_cables_need_their_headroom_at_every_hop() {
     let far = Link { cable: Nanos::from_micros(50), ..LINK };

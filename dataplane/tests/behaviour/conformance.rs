@@ -52,6 +52,7 @@ fn first_after(star: &Star, flow: Flow, at: Nanos) -> Nanos {
     star.arrivals(flow).into_iter().find(|&arrival| arrival > on_its_way).expect("frames came")
 }
 
+// proves: pause-timing
 #[test]
 fn a_pause_lasts_its_quanta_to_the_nanosecond() {
     for quanta in [1_u16, 10, 100, 1000, 65535] {
@@ -63,6 +64,7 @@ fn a_pause_lasts_its_quanta_to_the_nanosecond() {
     }
 }
 
+// proves: pause-timing
 #[test]
 fn only_the_paused_class_stops_and_another_takes_the_line() {
     let mut star = Star::new(plan::switch(&[LINK; 3]));
@@ -82,6 +84,7 @@ fn only_the_paused_class_stops_and_another_takes_the_line() {
     assert!(of_other.windows(2).all(|two| two[1] == two[0] + FRAME), "the other class has the line alone");
 }
 
+// proves: pause-timing
 #[test]
 fn time_zero_resumes_at_once() {
     let (mut star, flow) = busy(gigabit(), C3);
@@ -93,6 +96,7 @@ fn time_zero_resumes_at_once() {
     assert_eq!(first_after(&star, flow, at), resumed + FRAME + CABLE);
 }
 
+// proves: pause-timing
 #[test]
 fn the_last_value_wins_whether_shorter_or_longer() {
     for (first, last) in [(1000, 200), (200, 1000)] {
@@ -106,6 +110,7 @@ fn the_last_value_wins_whether_shorter_or_longer() {
     }
 }
 
+// proves: pause-timing
 #[test]
 fn eight_classes_with_eight_times_expire_each_by_itself() {
     let quanta = |class: Class| 40 + 30 * u16::from(class.get());
@@ -163,6 +168,7 @@ fn xoff_bytes() -> [u8; 60] {
     stop(C3, 0xffff).encode(MacAddr([2, 0, 0, 0, 0, 9]))
 }
 
+// proves: pause-timing
 #[test]
 fn times_of_classes_that_are_not_enabled_have_no_effect() {
     let mut bytes = xoff_bytes();
@@ -172,6 +178,7 @@ fn times_of_classes_that_are_not_enabled_have_no_effect() {
     assert_eq!(star.switch().counters.port(PortId(0)).pfc_frames_received.get(), 1);
 }
 
+// proves: pause-timing
 #[test]
 fn all_classes_with_time_zero_change_nothing_where_none_is_paused() {
     let all = Class::ALL.into_iter().fold(Pfc::default(), |pfc, class| pfc.with(class, Quanta(0)));
@@ -185,6 +192,7 @@ fn a_pause_of_802_3x_has_no_effect_where_pfc_is_on() {
     assert_eq!((port.pause_frames_received.get(), port.pause_frames_ignored.get()), (1, 1));
 }
 
+// proves: pause-modes
 #[test]
 fn an_unknown_opcode_is_consumed_and_counted() {
     let mut bytes = xoff_bytes();
@@ -193,6 +201,7 @@ fn an_unknown_opcode_is_consumed_and_counted() {
     assert_eq!(malformed(&star, MacControlError::UnknownOpcode), 1);
 }
 
+// proves: pause-modes
 #[test]
 fn pfc_to_a_wrong_address_has_no_effect() {
     for dst in [[0x01, 0x80, 0xc2, 0, 0, 2], [0xff; 6], [2, 0, 0, 0, 0, 2]] {
@@ -209,6 +218,7 @@ fn a_truncated_frame_has_no_effect() {
     assert_eq!(malformed(&star, MacControlError::Truncated), 1);
 }
 
+// proves: pause-modes
 #[test]
 fn a_tagged_frame_has_no_effect() {
     let plain = xoff_bytes();
@@ -217,6 +227,7 @@ fn a_tagged_frame_has_no_effect() {
     assert_eq!(malformed(&star, MacControlError::Tagged), 1);
 }
 
+// proves: pause-modes
 #[test]
 fn a_class_or_a_port_without_pfc_does_not_pause() {
     changes_nothing(gigabit(), C0, &stop(C0, 0xffff).encode(MacAddr([2; 6])));
@@ -226,6 +237,7 @@ fn a_class_or_a_port_without_pfc_does_not_pause() {
     assert_eq!(star.switch().counters.port(PortId(0)).pause_frames_ignored.get(), 1);
 }
 
+// proves: pause-modes
 #[test]
 fn reserved_bits_source_and_padding_do_not_matter() {
     let mut dirty = xoff_bytes();
@@ -255,6 +267,7 @@ fn held() -> (Star, Nanos) {
     (star, crossing)
 }
 
+// proves: pause-frames
 #[test]
 fn the_xoff_that_we_send_is_right_to_the_byte() {
     let (star, _) = held();
@@ -311,6 +324,7 @@ fn changes_of_two_classes_at_once_share_a_frame_and_one_timer() {
     assert_eq!(last_two[1].0.since(last_two[0].0), star.switch().settings.ports[1].refresh);
 }
 
+// proves: pause-modes
 #[test]
 fn the_802_3x_port_stops_and_is_stopped_whole() {
     let mut plan = plan::switch(&[LINK; 3]);

@@ -142,6 +142,7 @@ fn would_have_paused(star: &Star, shadow: usize, port: u8) -> [u64; 2] {
     [shadow.xoff.get(), shadow.held_nanos.get()]
 }
 
+// proves: own-policy
 #[test]
 fn a_policy_that_decides_as_pfc_does_leads_to_the_same_frames_at_the_same_times() {
     let (pfc, expected) = run(PartOfXoff::PFC, PolicyKind::Pfc, &[]);
@@ -155,6 +156,7 @@ fn a_policy_that_decides_as_pfc_does_leads_to_the_same_frames_at_the_same_times(
     assert_ne!(other, expected, "one that decides in another way leads to others");
 }
 
+// proves: own-policy
 #[test]
 fn in_shadow_it_is_not_heard_and_counts_what_it_would_have_done() {
     let (_, expected) = run(PartOfXoff::PFC, PolicyKind::Pfc, &[]);
@@ -166,6 +168,7 @@ fn in_shadow_it_is_not_heard_and_counts_what_it_would_have_done() {
     }
 }
 
+// proves: own-policy
 #[test]
 fn where_it_panics_that_is_said() {
     let panics = PartOfXoff { part: 1, errs: Errs::Panics };
@@ -176,6 +179,7 @@ fn where_it_panics_that_is_said() {
     }
 }
 
+// proves: own-policy
 #[test]
 fn what_cannot_be_done_is_counted_and_nothing_comes_of_it() {
     let (_, expected) = run(PartOfXoff::PFC, PolicyKind::Pfc, &[]);

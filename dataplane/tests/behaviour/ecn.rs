@@ -58,6 +58,7 @@ fn held_up(star: &mut Star, class: Class, frames: impl IntoIterator<Item = u8>) 
     star.at(0).strange.iter().map(read).collect()
 }
 
+// proves: ecn
 #[test]
 fn marks_come_first_and_not_last_on_a_queue_that_drains_and_begin_at_the_byte() {
     // Frame k of 20 leaves a queue of 20 - k frames.
@@ -72,6 +73,7 @@ fn marks_come_first_and_not_last_on_a_queue_that_drains_and_begin_at_the_byte() 
     }
 }
 
+// proves: ecn
 #[test]
 fn frames_that_cannot_be_marked_leave_as_they_came() {
     let mut star = Star::new(plan(1, false));
@@ -80,6 +82,7 @@ fn frames_that_cannot_be_marked_leave_as_they_came() {
     assert_eq!(star.switch().counters.class(PortId(0), C0).ecn_marked_frames.get(), 1, "one was already");
 }
 
+// proves: lossy-classes, ecn
 #[test]
 fn wred_drops_what_cannot_be_marked_from_the_threshold_on_and_in_lossy_classes_only() {
     let kinds = [NOT_ECT, NOT_ECT, NOT_ECT, NOT_ECT, ECT, NOT_ECT, ECT];
@@ -104,6 +107,7 @@ fn wred_drops_what_cannot_be_marked_from_the_threshold_on_and_in_lossy_classes_o
 }
 
 /// What is behind the first tag is payload until that tag is taken out.
+// proves: ecn
 #[test]
 fn a_frame_that_ends_within_its_second_tag_leaves_as_it_came_when_the_first_is_taken_out() {
     for inner in [&[0x81, 0x00][..], &[0x81, 0x00, 0, 1, 0x22, 0xe9], &[0x81, 0x00, 0]] {

@@ -12,6 +12,7 @@ use crate::{C0, C3, resume, stop};
 const FRAMES: u64 = 200;
 const NO_LIMIT: Bytes = Bytes(1_000_000);
 
+// proves: bridging
 #[test]
 fn the_reserved_block_is_consumed_and_nothing_is_learned_from_it() {
     let mut star = Star::new(plan::switch(&[LINK; 3]));
@@ -60,6 +61,7 @@ fn every_port_gets_each_frame_once_in_every_accounting() {
     }
 }
 
+// proves: shared-memory
 #[test]
 fn a_flood_waits_until_all_its_copies_have_room_in_the_memory_that_queues_share() {
     for accounting in [Accounting::UntilForwarded, Accounting::UntilTransmitted] {
@@ -99,6 +101,7 @@ fn a_flood_counts_where_it_came_in_until_its_last_copy_has_left() {
     assert_eq!(star.at(2).seen(id).frames, FRAMES);
 }
 
+// proves: floods
 #[test]
 fn copies_of_lossless_floods_leave_the_rest_of_memory_to_others() {
     let mut plan = plan::switch(&[LINK; 3]);

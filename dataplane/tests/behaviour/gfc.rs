@@ -103,6 +103,7 @@ fn step_of(rate: u64) -> u8 {
     (1..=6).find(|step| GIGABIT.bits_per_second() >> step == rate).unwrap_or(0)
 }
 
+// proves: gfc
 #[test]
 fn what_is_asked_is_kept_and_the_queues_settle_between_two_steps_without_a_pause() {
     let mut row = Row::new(Obeys::AtOnce, |_| ());
@@ -132,6 +133,7 @@ fn what_is_asked_is_kept_and_the_queues_settle_between_two_steps_without_a_pause
     row.came_whole(id, 4_000);
 }
 
+// proves: gfc
 #[test]
 fn rates_fall_step_by_step_as_a_queue_grows_and_rise_as_it_empties() {
     let mut row = Row::new(Obeys::AtOnce, |_| ());
@@ -166,6 +168,7 @@ fn rates_fall_step_by_step_as_a_queue_grows_and_rise_as_it_empties() {
     row.came_whole(id, 600);
 }
 
+// proves: gfc
 #[test]
 fn frames_with_rates_that_are_lost_cost_time_or_a_pause_and_nothing_else() {
     for lost in 0..5 {
@@ -185,6 +188,7 @@ fn frames_with_rates_that_are_lost_cost_time_or_a_pause_and_nothing_else() {
     }
 }
 
+// proves: gfc
 #[test]
 fn a_limit_whose_end_is_lost_runs_out_by_itself() {
     let mut row = Row::new(Obeys::AtOnce, |_| ());
@@ -204,6 +208,7 @@ fn a_limit_whose_end_is_lost_runs_out_by_itself() {
     row.came_whole(id, 400);
 }
 
+// proves: gfc
 #[test]
 fn a_host_that_slows_down_late_loses_nothing() {
     for late in [100, 400] {
@@ -220,6 +225,7 @@ fn a_host_that_slows_down_late_loses_nothing() {
     }
 }
 
+// proves: gfc
 #[test]
 fn a_switch_that_stops_lets_its_peers_be_fast_again_at_once() {
     let mut row = Row::new(Obeys::AtOnce, |_| ());
@@ -234,6 +240,7 @@ fn a_switch_that_stops_lets_its_peers_be_fast_again_at_once() {
 }
 
 /// What was with the driver leaves after the stop, and the queue falls through the ends of steps.
+// proves: gfc
 #[test]
 fn a_switch_that_stops_asks_for_no_rate_while_what_it_has_committed_leaves() {
     for after in (0..2_000).step_by(200) {
@@ -252,6 +259,7 @@ fn a_switch_that_stops_asks_for_no_rate_while_what_it_has_committed_leaves() {
     }
 }
 
+// proves: gfc
 #[test]
 fn a_limit_ends_with_the_link_and_is_asked_for_anew() {
     let mut row = Row::new(Obeys::AtOnce, |_| ());
@@ -269,6 +277,7 @@ fn a_limit_ends_with_the_link_and_is_asked_for_anew() {
 }
 
 /// The bed holds every frame to the rate that was asked for.
+// proves: gfc
 #[test]
 fn the_lower_of_a_rate_that_is_asked_for_and_one_of_its_own_holds_and_nothing_is_saved_up() {
     let sent_in_a_millisecond = |step: u8| {
@@ -310,6 +319,7 @@ fn ring_comes_to_an_end(kind: PolicyKind) -> bool {
 }
 
 /// The paper's subject. Slower and slower, the ring goes on where PFC stands still for good.
+// proves: gfc
 #[test]
 fn a_ring_of_switches_that_wait_for_each_other_goes_on_where_pfc_stands_still() {
     assert!(!ring_comes_to_an_end(PolicyKind::Pfc));

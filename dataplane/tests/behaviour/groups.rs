@@ -119,6 +119,7 @@ struct Between {
     id: u32,
 }
 
+// proves: groups
 #[test]
 fn every_frame_takes_one_way_and_comes_once() {
     for spread in SPREADS {
@@ -149,6 +150,7 @@ fn every_frame_takes_one_way_and_comes_once() {
     }
 }
 
+// proves: groups
 #[test]
 fn several_workers_spread_as_one_does() {
     let owners = [[0, 1, 0, 1, 0, 1, 0, 1], [0, 0, 0, 0, 1, 1, 2, 2], [0, 0, 0, 0, 1, 1, 1, 1]];
@@ -167,6 +169,7 @@ fn several_workers_spread_as_one_does() {
 }
 
 /// What goes to all goes by one wire, and nobody hears it twice, or hears himself.
+// proves: groups
 #[test]
 fn a_flood_takes_one_way_and_goes_round_in_no_circle() {
     for (spread, when_full) in [
@@ -190,6 +193,7 @@ fn a_flood_takes_one_way_and_goes_round_in_no_circle() {
 }
 
 /// Of flows only those move whose wire is cut, and they come back with it; what was on the others comes, in order.
+// proves: group-changes
 #[test]
 fn a_wire_that_is_cut_takes_its_own_flows_only() {
     let mut pair = Pair::new(4, |_| (), Spread::Flow);
@@ -222,6 +226,7 @@ fn a_wire_that_is_cut_takes_its_own_flows_only() {
     }
 }
 
+// proves: groups
 #[test]
 fn in_turn_each_member_gets_as_many_frames_as_its_weight_says() {
     let mut plan = fan(Spread::Frame(Turns::RoundRobin));
@@ -234,6 +239,7 @@ fn in_turn_each_member_gets_as_many_frames_as_its_weight_says() {
     assert_eq!(shares(&star, id), [10, 10, 20, 40]);
 }
 
+// proves: groups
 #[test]
 fn at_random_each_member_gets_about_as_many_frames_as_its_weight_says() {
     let mut plan = fan(Spread::Frame(Turns::Random));
@@ -247,6 +253,7 @@ fn at_random_each_member_gets_about_as_many_frames_as_its_weight_says() {
 }
 
 /// Where nothing can leave, each queue fills up to `low` before any goes on, and then up to `high`.
+// proves: groups
 #[test]
 fn an_adaptive_group_fills_the_shorter_queues_first() {
     // A member is chosen at a byte below a threshold, and no longer at it. Whose port it is makes no difference: what waits at those of
@@ -277,6 +284,7 @@ fn an_adaptive_group_fills_the_shorter_queues_first() {
 }
 
 /// What waits of a class above counts, what waits of one below does not.
+// proves: groups
 #[test]
 fn an_adaptive_group_looks_at_the_class_and_those_above() {
     let mut star = Star::new(fan(ADAPTIVE));
@@ -297,6 +305,7 @@ fn an_adaptive_group_looks_at_the_class_and_those_above() {
 }
 
 /// A frame that waits for room goes to whatever member has some first, if it may.
+// proves: group-changes
 #[test]
 fn what_waits_for_room_chooses_again() {
     for spread in EACH_FRAME {
@@ -322,6 +331,7 @@ fn what_waits_for_room_chooses_again() {
 }
 
 /// A flow waits for its own member, and what waits goes elsewhere when that has no link any more, or another has one again.
+// proves: group-changes
 #[test]
 fn what_waits_for_room_at_a_link_goes_elsewhere_without_it() {
     for spread in SPREADS {
@@ -358,6 +368,7 @@ fn what_waits_for_room_at_a_link_goes_elsewhere_without_it() {
 }
 
 /// A member is taken out, another comes in, and the spread is another one: nothing is lost for it.
+// proves: group-changes
 #[test]
 fn groups_are_configured_otherwise_under_load() {
     let mut star = Star::new(fan(Spread::Flow));
@@ -382,6 +393,7 @@ fn groups_are_configured_otherwise_under_load() {
 
 /// Frames of different flows, one right behind the other, look alike to what forwards trains: each takes the way of its
 /// flow, and all of a flow the same.
+// proves: groups
 #[test]
 fn a_train_does_not_tie_flows_to_a_way() {
     let udp = |port: u8| {
@@ -423,6 +435,7 @@ impl RunsForAWhile for Bed {
     }
 }
 
+// proves: group-changes
 #[test]
 fn a_member_without_link_is_out_of_the_choice_at_once() {
     for spread in SPREADS {

@@ -54,12 +54,14 @@ fn passed(waiting: u64) -> [u64; 4] {
     passed
 }
 
+// proves: pipeline
 #[test]
 fn a_full_queue_halts_every_port_and_class_and_one_that_is_not_yet_full_none() {
     assert_eq!(passed(3), [1, 1, 1, 1]);
     assert_eq!(passed(4), [0, 0, 0, 0]);
 }
 
+// proves: pipeline
 #[test]
 fn the_halt_ends_in_the_instant_in_which_a_frame_has_left() {
     let (mut star, _) = crowded(4);
@@ -82,6 +84,7 @@ fn the_halt_ends_in_the_instant_in_which_a_frame_has_left() {
     star.run_to_rest();
 }
 
+// proves: pipeline
 #[test]
 fn what_halts_the_pipeline_is_the_next_whatever_comes_meanwhile() {
     let (mut star, crowd) = crowded(4);
@@ -101,6 +104,7 @@ fn what_halts_the_pipeline_is_the_next_whatever_comes_meanwhile() {
     assert!(beside.into_iter().all(|flow| place(crowd) < place(flow)), "{order:?}");
 }
 
+// proves: pipeline
 #[test]
 fn the_halt_ends_where_the_frame_is_dropped_for_a_named_reason() {
     let (mut star, crowd) = crowded(4);
@@ -124,6 +128,7 @@ fn halts(star: &Star, port: u8) -> (u64, u64, u64) {
     (counters.halts.get(), counters.halted_since.get(), counters.halted_nanos.get())
 }
 
+// proves: pipeline
 #[test]
 fn halts_are_counted_at_the_queue_that_was_full_with_the_time_that_they_took() {
     let came = Nanos(HEARD.0 + 4 * SENT.0 + 500);
@@ -138,6 +143,7 @@ fn halts_are_counted_at_the_queue_that_was_full_with_the_time_that_they_took() {
 }
 
 /// A frame of 64 bytes leaves: that is no room for one of 1000. Then one of 1000 leaves.
+// proves: pipeline
 #[test]
 fn a_frame_that_tries_again_in_vain_goes_on_with_the_same_halt() {
     let mut plan = plan::switch(&[LINK; 4]);
@@ -167,6 +173,7 @@ fn a_frame_that_tries_again_in_vain_goes_on_with_the_same_halt() {
     star.run_to_rest();
 }
 
+// proves: pipeline
 #[test]
 fn departure_by_another_port_continues_the_halt() {
     let (mut star, _) = crowded(3);
@@ -190,6 +197,7 @@ fn departure_by_another_port_continues_the_halt() {
 }
 
 /// Egress queues share memory: a frame that leaves one of them makes room for another.
+// proves: pipeline
 #[test]
 fn the_halt_ends_when_another_queue_leaves_room_in_the_memory_that_they_share() {
     let mut plan = plan::switch(&[LINK; 4]);

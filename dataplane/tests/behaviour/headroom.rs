@@ -62,6 +62,7 @@ fn worst(link: Link) -> (Bytes, Phase) {
     phases().map(needed).max().expect("there are phases")
 }
 
+// proves: lossless, headroom
 #[test]
 fn the_computed_headroom_is_enough_and_exceeds_the_worst_phase_by_less_than_a_frame() {
     for (commit, late) in [(1, 0), (1, 50_000), (4_000, 0), (4_000, 200_000)] {
@@ -75,6 +76,7 @@ fn the_computed_headroom_is_enough_and_exceeds_the_worst_phase_by_less_than_a_fr
     }
 }
 
+// proves: lossless, headroom
 #[test]
 fn the_computed_headroom_covers_a_switch_that_looks_only_now_and_then() {
     for (gap, commit, late) in [(20_000, 1, 0), (20_000, 4_000, 50_000), (7_000, 3_000, 1_000)] {
@@ -84,6 +86,7 @@ fn the_computed_headroom_covers_a_switch_that_looks_only_now_and_then() {
     }
 }
 
+// proves: headroom
 #[test]
 fn headroom_is_used_to_its_last_byte_and_a_byte_less_loses_one_frame() {
     let link = link(0, 4_000, 50_000);
@@ -93,6 +96,7 @@ fn headroom_is_used_to_its_last_byte_and_a_byte_less_loses_one_frame() {
     assert_eq!(lost, 1);
 }
 
+// proves: headroom
 #[test]
 fn a_peer_that_is_later_than_declared_by_a_frame_or_two_loses_and_is_counted() {
     let link = link(0, 4_000, 50_000);
@@ -112,6 +116,7 @@ fn said(link: Link, late: Nanos) -> [u64; 4] {
     [&said.after_xoff_max, &said.response_max, &said.excess_frames, &said.late_frames].map(|it| it.get())
 }
 
+// proves: peer-faults
 #[test]
 fn a_peer_as_late_as_declared_is_not_blamed_and_one_that_is_later_is() {
     let link = link(20_000, 4_000, 50_000);
@@ -127,6 +132,7 @@ fn a_peer_as_late_as_declared_is_not_blamed_and_one_that_is_later_is() {
 
 /// In shared memory others may take what would be a class's headroom. Its peer is told to stop where there is no room for
 /// one more frame, although its own queue is far below XOFF, and goes on when there is.
+// proves: shared-memory
 #[test]
 fn a_peer_whose_frames_would_find_no_room_in_the_pool_is_told_to_stop() {
     for accounting in [Accounting::UntilTransmitted, Accounting::UntilForwarded] {

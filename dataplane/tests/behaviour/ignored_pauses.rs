@@ -41,6 +41,7 @@ fn share(kind: PolicyKind, cut: f64) -> u64 {
     his * 1_000 / (his + the_others)
 }
 
+// proves: capfc
 #[test]
 fn stop_calibrate_starves_who_obeys_beside_who_does_not_and_stop_max_leaves_what_pfc_does() {
     let shares = [

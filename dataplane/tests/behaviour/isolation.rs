@@ -9,6 +9,7 @@ use crate::bed::plan::{self, LINK, MTU_FRAME};
 use crate::bed::{Flow, Star, Stream};
 use crate::{C0, C3, C4, stop};
 
+// proves: scheduling
 #[test]
 fn a_storm_on_one_class_leaves_others_as_they_were_and_is_not_relayed() {
     let run = |storm: bool| {
@@ -27,6 +28,7 @@ fn a_storm_on_one_class_leaves_others_as_they_were_and_is_not_relayed() {
     assert_eq!(run(true), run(false));
 }
 
+// proves: pause-timing
 #[test]
 fn the_paused_class_sends_exactly_nothing_while_others_take_the_line() {
     let mut star = Star::new(plan::switch(&[LINK; 3]));
@@ -47,6 +49,7 @@ fn the_paused_class_sends_exactly_nothing_while_others_take_the_line() {
     star.came_whole(other, 1000);
 }
 
+// proves: pause-timing
 #[test]
 fn short_frames_are_committed_as_long_as_the_line_makes_them() {
     let mut plan = plan::switch(&[LINK; 2]);
@@ -65,6 +68,7 @@ fn short_frames_are_committed_as_long_as_the_line_makes_them() {
     star.run_to_rest();
 }
 
+// proves: thresholds
 #[test]
 fn short_frames_count_with_their_padding_where_bytes_are_bounded() {
     let mut plan = plan::switch(&[LINK; 2]);
@@ -81,6 +85,7 @@ fn short_frames_count_with_their_padding_where_bytes_are_bounded() {
     star.run_to_rest();
 }
 
+// proves: pause-modes
 #[test]
 fn an_asymmetric_port_obeys_for_every_class_and_sends_for_lossless_ones_only() {
     let mut plan = plan::switch(&[LINK; 2]);
@@ -96,6 +101,7 @@ fn an_asymmetric_port_obeys_for_every_class_and_sends_for_lossless_ones_only() {
     star.run_to_rest();
 }
 
+// proves: pause-modes
 #[test]
 fn an_ignored_peer_is_neither_obeyed_nor_paused() {
     let mut plan = plan::switch(&[LINK; 3]);
@@ -112,6 +118,7 @@ fn an_ignored_peer_is_neither_obeyed_nor_paused() {
     assert!(lost > 0);
 }
 
+// proves: scheduling
 #[test]
 fn a_strict_class_keeps_its_rate_whatever_the_others_offer() {
     let run = |overload: bool| {
@@ -133,6 +140,7 @@ fn a_strict_class_keeps_its_rate_whatever_the_others_offer() {
     assert!(overloaded.0 * 95 <= alone.0 * 100, "{overloaded:?} instead of {alone:?}");
 }
 
+// proves: shared-memory
 #[test]
 fn a_reserve_is_there_whatever_the_others_have_taken() {
     let mut plan = plan::switch(&[LINK; 4]);
@@ -154,6 +162,7 @@ fn a_reserve_is_there_whatever_the_others_have_taken() {
     assert!(hogs.iter().map(|&flow| star.lost(flow)).sum::<u64>() > 500);
 }
 
+// proves: scheduling
 #[test]
 fn a_free_port_keeps_its_rate_while_another_is_congested() {
     let mut star = Star::new(plan::switch(&[LINK; 4]));
@@ -170,6 +179,7 @@ fn a_free_port_keeps_its_rate_while_another_is_congested() {
     assert!(span.0.abs_diff(at_its_rate.0) <= 2 * 12_304, "{span:?} instead of {at_its_rate:?}");
 }
 
+// proves: scheduling
 #[test]
 fn a_lossless_victim_between_free_ports_keeps_its_rate() {
     let mut star = Star::new(plan::switch(&[LINK; 5]));
@@ -182,6 +192,7 @@ fn a_lossless_victim_between_free_ports_keeps_its_rate() {
     assert!(arrivals.windows(2).all(|two| two[1].since(two[0]) == Nanos(12_304)), "never a gap");
 }
 
+// proves: scheduling
 #[test]
 fn a_voq_serves_backlogged_inputs_strictly_in_turn() {
     let mut plan = plan::switch(&[LINK; 4]);
@@ -195,6 +206,7 @@ fn a_voq_serves_backlogged_inputs_strictly_in_turn() {
     assert!(in_turn, "{:?}", &order[..40]);
 }
 
+// proves: scheduling
 #[test]
 fn weighted_classes_share_by_weight_and_strict_goes_first() {
     for weights in [[3300, 3300, 3300], [5000, 3500, 1500]] {
@@ -224,6 +236,7 @@ fn weighted_classes_share_by_weight_and_strict_goes_first() {
     }
 }
 
+// proves: scheduling
 #[test]
 fn a_class_runs_ahead_of_its_own_rate_by_its_part_of_what_its_port_may() {
     let mut plan = plan::switch(&[LINK; 2]);

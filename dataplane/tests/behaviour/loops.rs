@@ -68,6 +68,7 @@ fn without_detection_a_single_broadcast_goes_round_for_ever() {
     assert_eq!(ring.found(3), (0, false));
 }
 
+// proves: floods
 #[test]
 fn a_loop_is_found_and_ends_what_goes_round() {
     let mut ring = looped(LoopDetection::Block);
@@ -86,6 +87,7 @@ fn a_loop_is_found_and_ends_what_goes_round() {
     assert_eq!(ring.copies(), copies + 10, "everybody gets each once");
 }
 
+// proves: floods
 #[test]
 fn unicast_between_known_stations_goes_on_while_a_port_is_looped() {
     let mut ring = looped(LoopDetection::Block);
@@ -102,6 +104,7 @@ fn unicast_between_known_stations_goes_on_while_a_port_is_looped() {
     }
 }
 
+// proves: floods
 #[test]
 fn a_port_is_tried_again_and_found_again_as_long_as_the_loop_is_there() {
     let mut ring = looped(LoopDetection::Block);
@@ -114,6 +117,7 @@ fn a_port_is_tried_again_and_found_again_as_long_as_the_loop_is_there() {
     assert_eq!(ring.found(3), (2, true));
 }
 
+// proves: floods
 #[test]
 fn by_default_a_loop_is_told_of_and_nothing_is_done() {
     let mut ring = looped(LoopDetection::default());

@@ -28,6 +28,7 @@ fn filled_with(frames: u64) -> (Star, Flow) {
     (star, flow)
 }
 
+// proves: thresholds
 #[test]
 fn one_frame_below_xoff_at_xoff_one_before_drop_at_drop() {
     for (frames, held, dropped) in [(9, false, 0), (10, true, 0), (15, true, 0), (16, true, 1)] {
@@ -38,6 +39,7 @@ fn one_frame_below_xoff_at_xoff_one_before_drop_at_drop() {
     }
 }
 
+// proves: thresholds
 #[test]
 fn a_pause_holds_until_below_xon_and_is_kept_alive_meanwhile() {
     let (mut star, flow) = filled_with(12);
@@ -59,6 +61,7 @@ fn a_pause_holds_until_below_xon_and_is_kept_alive_meanwhile() {
     star.came_whole(flow, 12);
 }
 
+// proves: lossless
 #[test]
 fn a_burst_of_10_mb_through_two_switches_into_a_fifth_of_the_rate() {
     let mut bed = Bed::new(3);
@@ -82,6 +85,7 @@ fn a_burst_of_10_mb_through_two_switches_into_a_fifth_of_the_rate() {
     assert_eq!(seen.last_at, first_at + line_time);
 }
 
+// proves: lossless
 #[test]
 fn two_to_one_at_105_to_110_percent() {
     for mbps in [525, 550] {
@@ -100,6 +104,7 @@ fn two_to_one_at_105_to_110_percent() {
     }
 }
 
+// proves: lossy-classes
 #[test]
 fn an_overload_of_lossy_frames_leaves_lossless_ones_untouched_and_is_counted() {
     let mut star = Star::new(plan::switch(&[LINK; 3]));
@@ -115,6 +120,7 @@ fn an_overload_of_lossy_frames_leaves_lossless_ones_untouched_and_is_counted() {
     assert_eq!(star.seen(lossy[0]).late_or_twice, 0);
 }
 
+// proves: lossless
 #[test]
 fn storms_from_outside_come_and_go_and_nothing_is_lost() {
     let mut star = Star::new(plan::switch(&[LINK; 3]));
@@ -133,6 +139,7 @@ fn storms_from_outside_come_and_go_and_nothing_is_lost() {
     flows.iter().for_each(|&flow| star.came_whole(flow, 2000));
 }
 
+// proves: lossless
 #[test]
 fn four_to_one_rate_mismatch() {
     let slow = xoff_flow_control::headroom::Link { speed: BitRate::from_mbps(250), ..LINK };
@@ -144,6 +151,7 @@ fn four_to_one_rate_mismatch() {
     assert_eq!(star.seen(flow).last_at, star.at(0).arrivals[0].0 + line_time);
 }
 
+// proves: lossless
 #[test]
 fn incast_completes_in_the_time_of_the_line() {
     for senders in [2_usize, 8, 32] {

@@ -68,6 +68,7 @@ fn loses_nothing_lossless(plan: &SwitchPlan, seeds: std::ops::Range<u64>) {
     }
 }
 
+// proves: lossless, headroom, ledger, peer-faults
 #[test]
 fn every_way_to_set_up_a_switch() {
     for (accounting, when_full) in KEEPING {
@@ -79,6 +80,7 @@ fn every_way_to_set_up_a_switch() {
     }
 }
 
+// proves: workers
 #[test]
 fn several_workers_with_any_share_of_the_ports() {
     for owners in [vec![0, 1, 0, 1, 0, 1], vec![0, 0, 1, 1, 2, 2], vec![5, 4, 3, 2, 1, 0]] {
@@ -90,6 +92,7 @@ fn several_workers_with_any_share_of_the_ports() {
     }
 }
 
+// proves: sim-results
 #[test]
 fn the_same_seed_takes_the_same_path_and_another_seed_another() {
     let plan = plan(Accounting::UntilTransmitted, WhenFull::Drop, SHARED, QueueKind::Voq);

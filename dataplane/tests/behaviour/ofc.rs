@@ -78,6 +78,7 @@ impl Fig1 {
     }
 }
 
+// proves: ofc-flows
 #[test]
 fn fig_1_the_uncongested_flow_goes_on_while_the_congested_one_is_paused() {
     let f0_by_the_end_of_the_bursts = |kind| {
@@ -96,6 +97,7 @@ fn fig_1_the_uncongested_flow_goes_on_while_the_congested_one_is_paused() {
     assert_eq!(ofc.xoffs_sent(2, 0), 0, "nothing else is paused there");
 }
 
+// proves: ofc
 #[test]
 fn local_congestion_passes_on_what_it_was_told_and_only_that() {
     let mut ofc = Fig1::new(PolicyKind::Ofc, |_, _| ());
@@ -106,6 +108,7 @@ fn local_congestion_passes_on_what_it_was_told_and_only_that() {
     ofc.run();
 }
 
+// proves: ofc-flows
 #[test] // Table II: 425.66, 142.46 and 276.47 bytes on average in each switch port
 fn the_tables_hold_no_more_than_those_of_the_paper_in_its_scenario() {
     let mut ofc = Fig1::new(PolicyKind::Ofc, |_, _| ());
@@ -125,6 +128,7 @@ fn the_tables_hold_no_more_than_those_of_the_paper_in_its_scenario() {
     assert!(most[0] <= 425 && most[1] > 0 && most[1] <= 142 && most[2] > 0 && most[2] <= 276, "{most:?}");
 }
 
+// proves: ofc-flows
 #[test]
 fn with_plain_pfc_in_the_middle_or_where_lists_are_not_understood_nothing_is_lost() {
     type Change = fn(usize, &mut SwitchPlan);
@@ -145,6 +149,7 @@ fn with_plain_pfc_in_the_middle_or_where_lists_are_not_understood_nothing_is_los
     }
 }
 
+// proves: ofc-flows
 #[test]
 fn lists_that_are_lost_cost_time_and_nothing_else() {
     for lost in 0..6 {
@@ -162,6 +167,7 @@ fn lists_that_are_lost_cost_time_and_nothing_else() {
     }
 }
 
+// proves: ofc-flows
 #[test]
 fn the_policy_is_replaced_in_mid_flight_and_every_flow_keeps_its_order() {
     for [first, then] in [[PolicyKind::Ofc, PolicyKind::Pfc], [PolicyKind::Pfc, PolicyKind::Ofc]] {
@@ -206,6 +212,7 @@ fn a_pause_of_a_flow_expires_and_a_pause_of_the_class_stops_all() {
 
 /// Whoever hears an XON resumes all flows of the class: those that are to stay paused are told again. Here
 /// the class was held for the sake of a higher one.
+// proves: ofc
 #[test]
 fn after_an_xon_of_the_class_the_flows_that_stay_paused_are_told_again() {
     let mut plan = plan::switch(&[LINK; 2]);
@@ -233,6 +240,7 @@ fn after_an_xon_of_the_class_the_flows_that_stay_paused_are_told_again() {
 
 /// A pause of the class as a whole is ended by its own XON only, whatever lists say meanwhile that cannot be
 /// obeyed flow by flow.
+// proves: ofc
 #[test]
 fn a_list_that_stood_for_its_class_ends_no_pause_but_its_own() {
     let mut plan = plan::switch(&[LINK; 2]);
@@ -261,6 +269,7 @@ fn a_list_that_stood_for_its_class_ends_no_pause_but_its_own() {
 
 /// Frames that were there before OFC have no number of their flow, and cannot be held by it: a list stops their class
 /// until none of its flows is paused.
+// proves: ofc
 #[test]
 fn unnumbered_frames_wait_while_their_flow_is_paused() {
     let mut plan = plan::switch(&[LINK; 2]);
@@ -296,6 +305,7 @@ fn unnumbered_frames_wait_while_their_flow_is_paused() {
 
 /// The peer of port 0 lists the flow of port 1 alone. Others that congest port 0 are asked for while the class as a whole is
 /// paused there, and no longer.
+// proves: ofc
 #[test]
 fn a_pause_of_the_class_makes_all_flows_there_culprits_until_it_ends() {
     for (ends, until) in [("by time", None), ("by an XON", Some(resume(C3)))] {

@@ -111,12 +111,14 @@ fn talk_beside_paused_ports(plan: SwitchPlan, what: &str) {
     assert_eq!(came + missed, 2 * (AHEAD + FLOODS) * u64::from(paused.end - 2), "{what}");
 }
 
+// proves: stalled-floods
 #[test]
 fn who_floods_and_talks_goes_on_talking_while_another_port_is_paused_for_ever() {
     talk_beside_paused_ports(plan(3), "one paused port");
     talk_beside_paused_ports(plan(5), "several paused ports");
 }
 
+// proves: stalled-floods
 #[test]
 fn nor_do_floods_stop_talk_under_any_policy() {
     for policy in PolicyKind::ALL {
@@ -130,6 +132,7 @@ fn nor_do_floods_stop_talk_under_any_policy() {
     }
 }
 
+// proves: stalled-floods
 #[test]
 fn nor_with_several_workers() {
     for owners in [[0, 1, 1, 0], [0, 0, 1, 2], [0, 1, 2, 3]] {
@@ -138,6 +141,7 @@ fn nor_with_several_workers() {
     }
 }
 
+// proves: stalled-floods
 #[test]
 fn nor_where_the_pipeline_stops_for_full_queues() {
     for accounting in [Accounting::UntilForwarded, Accounting::UntilTransmitted] {
@@ -148,6 +152,7 @@ fn nor_where_the_pipeline_stops_for_full_queues() {
     }
 }
 
+// proves: stalled-floods
 #[test]
 fn a_flood_that_waits_for_room_at_a_paused_port_waits_for_a_window_and_no_longer() {
     let mut plan = plan(4);
@@ -168,6 +173,7 @@ fn a_flood_that_waits_for_room_at_a_paused_port_waits_for_a_window_and_no_longer
     assert_eq!(star.at(2).seen(flood).frames + missed(&star, 2..3), 20);
 }
 
+// proves: stalled-floods
 #[test]
 fn what_waits_behind_floods_goes_on_when_they_are_made_to_fit() {
     let mut plan = plan(3);
@@ -198,6 +204,7 @@ fn missed_of(frames: u64, xon: u64) -> u64 {
     missed(&star, 2..3)
 }
 
+// proves: stalled-floods
 #[test]
 fn floods_fill_a_quarter_of_xon_to_its_last_byte_and_no_more() {
     assert_eq!(missed_of(5, 20_000), 0, "5,000 bytes are a quarter of 20,000");
@@ -206,6 +213,7 @@ fn floods_fill_a_quarter_of_xon_to_its_last_byte_and_no_more() {
     assert_eq!(missed_of(8, 20_000), 3);
 }
 
+// proves: stalled-floods
 #[test]
 fn many_small_floods_are_bounded_by_their_number() {
     for (frames, expected) in [(5, 0), (6, 1)] {
@@ -232,6 +240,7 @@ fn backlog_when_the_pause_begins(plan: SwitchPlan) -> (Star, u64) {
     (star, waiting.0 / 1_000)
 }
 
+// proves: stalled-floods
 #[test]
 fn what_waits_when_a_pause_begins_waits_until_the_class_stands_still_and_then_fits() {
     for (owners, xon, fit) in
@@ -283,6 +292,7 @@ fn flood_beside_pauses(paused: Nanos, between: Nanos) -> (u64, f64) {
     (missed, f64::from(held) / f64::from(rounds))
 }
 
+// proves: stalled-floods
 #[test]
 fn pauses_that_come_and_go_cost_nothing() {
     for (paused, between) in [(900_000, 100_000), (4_500_000, 500_000), (30_000_000, 3_500_000)] {
@@ -291,6 +301,7 @@ fn pauses_that_come_and_go_cost_nothing() {
     }
 }
 
+// proves: stalled-floods
 #[test]
 fn a_port_that_is_let_go_for_a_moment_now_and_then_stands_still() {
     for (paused, between) in [(990_000, 3_000), (9_990_000, 3_000), (30_000_000, 3_000)] {
@@ -299,6 +310,7 @@ fn a_port_that_is_let_go_for_a_moment_now_and_then_stands_still() {
     }
 }
 
+// proves: stalled-floods
 #[test]
 fn floods_at_a_port_that_was_let_go_are_bounded_no_more() {
     let mut star = Star::new(plan(3));
@@ -317,6 +329,7 @@ fn floods_at_a_port_that_was_let_go_are_bounded_no_more() {
 }
 
 /// The end of each pause and the begin of the next are heard at once, before anything could be sent.
+// proves: stalled-floods
 #[test]
 fn pauses_that_follow_each_other_before_anything_is_sent_are_one() {
     let plan = SwitchPlan { gap: Nanos::from_micros(10), ..plan(3) };
@@ -328,6 +341,7 @@ fn pauses_that_follow_each_other_before_anything_is_sent_are_one() {
     assert!(missed(&star, 2..3) > 0);
 }
 
+// proves: stalled-floods
 #[test]
 fn no_flood_is_lost_in_a_pause_that_ends_soon_however_much_it_is() {
     let mut star = Star::new(SwitchPlan { may_lose: false, ..plan(3) });
@@ -340,6 +354,7 @@ fn no_flood_is_lost_in_a_pause_that_ends_soon_however_much_it_is() {
     assert_eq!([1, 2].map(|to| star.at(to).seen(flood).frames), [400, 400]);
 }
 
+// proves: stalled-floods
 #[test]
 fn a_watchdog_acts_on_what_is_left_of_floods() {
     for action in [WatchdogAction::Alert, WatchdogAction::Drop, WatchdogAction::Forward] {
@@ -371,6 +386,7 @@ fn a_watchdog_acts_on_what_is_left_of_floods() {
 }
 
 /// Nobody else is there to be held up: what has no room at the paused port waits for it, and is not dropped.
+// proves: stalled-floods
 #[test]
 fn in_a_switch_of_two_ports_a_pipeline_that_stops_for_a_full_queue_stops_for_floods_too() {
     for accounting in [Accounting::UntilTransmitted, Accounting::UntilForwarded] {

@@ -35,6 +35,7 @@ fn came(star: &Star, first: Nanos) -> Vec<(u64, u32)> {
     star.at(0).arrivals.iter().map(|(at, mark)| (at.since(first).0, mark.stream)).collect()
 }
 
+// proves: pipeline
 #[test]
 fn frames_pass_at_the_rate_from_the_ports_in_turn() {
     let mut star = Star::new(plan(PipelineSettings { rate: per_second(100_000), ..Default::default() }));
@@ -45,6 +46,7 @@ fn frames_pass_at_the_rate_from_the_ports_in_turn() {
     assert_eq!(came(&star, Nanos::ZERO), expected);
 }
 
+// proves: pipeline
 #[test]
 fn an_idle_pipeline_saves_nothing_up_and_takes_a_frame_at_once() {
     let mut star = Star::new(plan(PipelineSettings { rate: per_second(300_000), ..Default::default() }));
@@ -58,6 +60,7 @@ fn an_idle_pipeline_saves_nothing_up_and_takes_a_frame_at_once() {
     assert_eq!(times, [0, 1_000_000, 1_003_333, 1_006_666]);
 }
 
+// proves: pipeline
 #[test]
 fn a_rate_is_kept_to_the_last_frame_where_its_time_is_no_whole_number() {
     let mut star = Star::new(plan(PipelineSettings { rate: per_second(300_000), ..Default::default() }));
@@ -69,6 +72,7 @@ fn a_rate_is_kept_to_the_last_frame_where_its_time_is_no_whole_number() {
     assert_eq!(times[300], 1_000_000);
 }
 
+// proves: pipeline
 #[test]
 fn a_frame_joins_its_egress_queue_after_the_delay_and_counts_at_its_ingress_until_then() {
     let delay = Nanos::from_micros(25);
@@ -117,6 +121,7 @@ fn order(ingress: IngressOrder) -> Vec<u32> {
     came(&star, Nanos::ZERO).into_iter().map(|(_, stream)| stream).collect()
 }
 
+// proves: pipeline
 #[test]
 fn frames_leave_their_port_by_class_or_as_they_came() {
     assert_eq!(order(IngressOrder::ByClass), [0, 1, 0]);
@@ -137,6 +142,7 @@ fn crowded(pipeline: PipelineSettings) -> Star {
 }
 
 /// A frame without room halts it; one for another port entered 10 us behind that, and is through 10 us behind it.
+// proves: pipeline
 #[test]
 fn the_clock_of_a_pipeline_stands_still_while_it_is_halted() {
     for (delay, apart) in [(Nanos::from_micros(25), 10_000), (Nanos::ZERO, 10_000)] {
@@ -160,6 +166,7 @@ fn the_clock_of_a_pipeline_stands_still_while_it_is_halted() {
     }
 }
 
+// proves: pipeline
 #[test]
 fn what_comes_during_a_halt_has_its_delay_before_it_and_what_comes_later_is_no_later_for_it() {
     let delay = Nanos::from_micros(25);
@@ -179,6 +186,7 @@ fn what_comes_during_a_halt_has_its_delay_before_it_and_what_comes_later_is_no_l
 }
 
 /// Everything at once, and little room: nothing is lost, nothing overtakes.
+// proves: pipeline
 #[test]
 fn the_papers_switch_loses_nothing_lossless_where_it_halts() {
     let papers = PipelineSettings {

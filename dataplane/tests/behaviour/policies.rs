@@ -55,6 +55,7 @@ fn nothing_was_lost(star: &mut Star, flows: &[Flow]) {
     }
 }
 
+// proves: lossless
 #[test]
 fn every_policy_is_lossless_and_lets_everybody_go() {
     for kind in kinds() {
@@ -65,6 +66,7 @@ fn every_policy_is_lossless_and_lets_everybody_go() {
     }
 }
 
+// proves: lossless
 #[test]
 fn every_policy_outlives_storms_and_lost_control_frames() {
     for kind in kinds() {
@@ -90,6 +92,7 @@ fn every_policy_outlives_storms_and_lost_control_frames() {
     }
 }
 
+// proves: lossless, policy-swap, own-policy
 #[test]
 fn policies_are_replaced_in_mid_flight_and_nothing_is_lost() {
     for (from, to) in kinds().flat_map(|from| kinds().map(move |to| (from, to))) {
@@ -102,6 +105,7 @@ fn policies_are_replaced_in_mid_flight_and_nothing_is_lost() {
     }
 }
 
+// proves: policy-swap
 #[test]
 fn a_peer_that_both_policies_want_held_is_not_told_anything() {
     let (mut star, _) = incast(PolicyKind::Pfc);
@@ -115,6 +119,7 @@ fn a_peer_that_both_policies_want_held_is_not_told_anything() {
     assert!(star.holds(1, C3));
 }
 
+// proves: policy-swap
 #[test]
 fn a_peer_that_only_the_old_policy_wanted_held_is_let_go_at_once() {
     let (mut star, flows) = incast(PolicyKind::CaPfcStopCalibrate);
@@ -127,6 +132,7 @@ fn a_peer_that_only_the_old_policy_wanted_held_is_let_go_at_once() {
     nothing_was_lost(&mut star, &flows);
 }
 
+// proves: causes
 #[test]
 fn an_xoff_names_its_trigger_and_its_culprit() {
     let mut star = Star::new(plan(PolicyKind::Pfc));
@@ -151,6 +157,7 @@ fn an_xoff_names_its_trigger_and_its_culprit() {
     );
 }
 
+// proves: causes
 #[test]
 fn a_pause_that_comes_from_further_down_says_so_and_from_whom() {
     let mut star = Star::new(plan(PolicyKind::Pfc));
@@ -164,6 +171,7 @@ fn a_pause_that_comes_from_further_down_says_so_and_from_whom() {
     assert_eq!(peer, star.mac(0).to_number());
 }
 
+// proves: shadows
 #[test]
 fn shadows_count_what_they_would_have_done_and_are_not_heard() {
     let run = |shadows: Vec<PolicyKind>| {
@@ -248,6 +256,7 @@ fn wanted_in_open_loop(
     (by_acting, (0..shadows.len()).map(of_shadow).collect())
 }
 
+// proves: shadows
 #[test]
 fn a_shadow_counts_exactly_what_it_would_have_done_if_it_had_acted() {
     for kind in kinds() {
@@ -262,6 +271,7 @@ fn a_shadow_counts_exactly_what_it_would_have_done_if_it_had_acted() {
 
 /// The peer of port 0 pauses flows of ports 1 and 2, resumes them, and pauses them until it runs out: until
 /// then congestion is local, and no other flow is to be paused.
+// proves: shadows
 #[test]
 fn a_shadow_of_ofc_hears_which_flows_a_peer_has_paused() {
     let run = |acting, shadows: &[PolicyKind]| {
@@ -290,6 +300,7 @@ fn a_shadow_of_ofc_hears_which_flows_a_peer_has_paused() {
     assert_ne!(acted, original, "other flows were asked for while congestion was local");
 }
 
+// proves: shadows
 #[test]
 fn a_loss_counts_against_those_who_had_not_asked_for_a_pause() {
     let mut plan = plan(PolicyKind::Pfc);
@@ -329,6 +340,7 @@ fn stop_max_serves_equal_senders_in_the_order_of_their_ports() {
 }
 
 /// In shared memory XOFF is what the others leave of the pool: at an empty queue it may be no byte at all.
+// proves: policy-swap
 #[test]
 fn a_new_policy_holds_nobody_whose_queue_is_empty_although_the_pool_is_used_up() {
     for kind in PolicyKind::ALL {

@@ -78,6 +78,7 @@ fn lldp(len: usize) -> Vec<u8> {
     bytes
 }
 
+// proves: slow-path
 #[test]
 fn a_punted_frame_is_copied_whole_and_its_slot_is_free_at_once() {
     let mut driver = Driver::new(PuntLimit::PLAIN);
@@ -95,6 +96,7 @@ fn a_punted_frame_is_copied_whole_and_its_slot_is_free_at_once() {
     assert_eq!(driver.counters.port(P0).reserved_frames.get(), 1, "and is of its block, as before");
 }
 
+// proves: lldp
 #[test]
 fn only_lldp_to_the_nearest_bridge_is_punted_and_only_where_it_is_wanted() {
     let mut driver = Driver::new(PuntLimit::PLAIN);
@@ -114,6 +116,7 @@ fn only_lldp_to_the_nearest_bridge_is_punted_and_only_where_it_is_wanted() {
     assert_eq!([driver.counts(P0), driver.counts(P1)], [[0; 3], [1, 0, 0]]);
 }
 
+// proves: slow-path
 #[test]
 fn a_flood_is_cut_to_its_rate_before_it_is_copied_and_takes_nothing_from_another_port() {
     let mut driver = Driver::new(PuntLimit { rate: 100, burst: 10 });
@@ -127,6 +130,7 @@ fn a_flood_is_cut_to_its_rate_before_it_is_copied_and_takes_nothing_from_another
     assert_eq!((driver.store.in_use(), driver.punted().frames.len()), (0, 12));
 }
 
+// proves: slow-path
 #[test]
 fn what_finds_no_room_is_counted_and_costs_none_of_the_rate() {
     let mut driver = Driver::new(PuntLimit { rate: 1, burst: 3 });
@@ -139,6 +143,7 @@ fn what_finds_no_room_is_counted_and_costs_none_of_the_rate() {
     assert_eq!((driver.store.in_use(), driver.switch.ledger().consumed), (0, 18));
 }
 
+// proves: slow-path
 #[test]
 fn what_is_told_leaves_before_data_and_whatever_is_paused() {
     let mut driver = Driver::new(PuntLimit::PLAIN);

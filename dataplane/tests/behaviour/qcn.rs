@@ -51,6 +51,7 @@ fn sum(star: &Star, count: impl Fn(&xoff_flow_control::counters::ClassCounters) 
     star.switch().ports().map(|port| count(star.switch().counters.class(port, C3))).sum()
 }
 
+// proves: qcn
 #[test]
 fn the_message_is_about_the_frame_that_was_sampled_and_goes_where_that_came_from() {
     for (qcn, point) in [(INGRESS, 1), (EGRESS, 0)] {
@@ -111,6 +112,7 @@ fn without_congestion_or_without_a_point_nobody_is_told() {
     assert!(alone(INGRESS, &[1, 2], C3).0 > 0);
 }
 
+// proves: qcn
 #[test]
 fn a_message_leaves_at_once_before_data_and_whatever_is_paused() {
     let mut star = Star::new(switch(4, INGRESS));
@@ -144,6 +146,7 @@ fn shares(star: &Star, flows: &[Flow], from: u64, to: u64) -> (f64, f64) {
     (rates.iter().sum(), most / least)
 }
 
+// proves: qcn
 #[test] // section III, fig. 2a and 2b: at outputs grossly unfair, at inputs strikingly fair
 fn rates_converge_to_the_bottleneck_and_fairly_so_at_inputs() {
     let run = |qcn| {
@@ -197,6 +200,7 @@ fn shared_input(culprit: Culprit) -> (Star, Flow, Flow) {
 /// way to where they were; by time, or in steps of R_AI, f6 recovers a smaller share than f1, because it is faster. So f6 keeps no
 /// larger a share of the rate that it was started with than f1, which has at most its fair share of the output, 250 of 300 Mb/s: f6 at
 /// most 690 x 250 / 300 = 575.
+// proves: qcn
 #[test]
 fn arrival_sampling_slows_the_victim_at_a_shared_input() {
     let (star, f1, f6) = shared_input(Culprit::Arrival);
@@ -205,6 +209,7 @@ fn arrival_sampling_slows_the_victim_at_a_shared_input() {
     assert!(of_f1 <= 250.1 && of_f6 < 690.0 * of_f1 / 300.0, "{of_f1} and {of_f6}");
 }
 
+// proves: qcn
 #[test] // section IV-B: f6 keeps its rate; random sampling tells it of few CNMs, deterministic of none
 fn occupancy_sampling_leaves_the_victim_its_rate() {
     for (culprit, most) in [(Culprit::OccupancyDeterministic, 0), (Culprit::OccupancyRandom, 5)] {
@@ -220,6 +225,7 @@ fn occupancy_sampling_leaves_the_victim_its_rate() {
     }
 }
 
+// proves: qcn
 #[test]
 fn nothing_is_lost_and_everything_comes_in_order_whoever_is_blamed() {
     for culprit in [Culprit::Arrival, Culprit::OccupancyDeterministic, Culprit::OccupancyRandom] {
@@ -236,6 +242,7 @@ fn nothing_is_lost_and_everything_comes_in_order_whoever_is_blamed() {
     }
 }
 
+// proves: qcn
 #[test]
 fn pauses_are_sent_even_where_messages_have_taken_every_control_frame() {
     let qcn =

@@ -130,6 +130,7 @@ explore! {
     cases = 60;
 
     /// Three hosts send two lossless classes to one, which pauses the switch now and then.
+    // proves: reload
     #[test]
     fn nothing_lossless_is_lost_whenever_and_whatever_settings_change(
         changes in prop::collection::vec((any_other(), 1..400u64, prop::option::of(1..0xffffu16)), 1..12),
@@ -166,6 +167,7 @@ fn filled(star: &mut Star, frames: u64) {
     star.run_for(Nanos::from_millis(1));
 }
 
+// proves: reload
 #[test]
 fn a_peer_is_held_by_the_thresholds_that_hold_now() {
     let mut star = star();
@@ -187,6 +189,7 @@ fn a_peer_is_held_by_the_thresholds_that_hold_now() {
 }
 
 /// Headroom that is in use was promised to whoever has been told to stop.
+// proves: reload
 #[test]
 fn headroom_becomes_less_when_nothing_is_in_it() {
     let mut plan = plan::switch(&[LINK; PORTS]);
@@ -217,6 +220,7 @@ fn headroom_becomes_less_when_nothing_is_in_it() {
 }
 
 /// Whoever owns the port says so, and nobody else about it.
+// proves: reload
 #[test]
 fn what_is_in_the_headroom_is_told_by_the_thresholds_that_hold_now() {
     for owners in [vec![], vec![1, 0, 1, 0]] {
@@ -244,6 +248,7 @@ fn what_is_in_the_headroom_is_told_by_the_thresholds_that_hold_now() {
     }
 }
 
+// proves: reload
 #[test]
 fn a_class_that_is_no_longer_lossless_lets_its_peer_go_and_holds_it_again_when_it_is() {
     let mut star = star();
@@ -267,6 +272,7 @@ fn a_class_that_is_no_longer_lossless_lets_its_peer_go_and_holds_it_again_when_i
     star.run_to_rest();
 }
 
+// proves: reload
 #[test]
 fn a_pause_that_is_no_longer_obeyed_is_over() {
     let mut star = star();
@@ -281,6 +287,7 @@ fn a_pause_that_is_no_longer_obeyed_is_over() {
     assert_eq!(star.switch().counters.class(PortId(0), C3).tx_frames.get(), 10);
 }
 
+// proves: reload
 #[test]
 fn frames_go_where_the_vlans_and_static_addresses_of_now_say() {
     let mut star = star();
@@ -339,6 +346,7 @@ fn vacate(settings: &mut SwitchSettings, port: usize) {
     }
 }
 
+// proves: reload
 #[test]
 fn a_place_without_a_port_sends_what_it_has_lets_its_peer_go_and_gets_nothing_more() {
     let mut star = star();
@@ -381,6 +389,7 @@ fn a_place_without_a_port_sends_what_it_has_lets_its_peer_go_and_gets_nothing_mo
 }
 
 /// As LLDP tells: a peer is taken to understand lists of flows, or rates, and then no longer.
+// proves: dcbx
 #[test]
 fn what_peers_are_taken_to_understand_changes_under_load_and_nothing_is_lost() {
     let (mut lists, mut rates) = (0, 0);

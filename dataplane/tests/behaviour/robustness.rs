@@ -13,6 +13,7 @@ use crate::bed::store::MemoryStore;
 use crate::bed::{Star, Stream};
 use crate::{C0, C3, C4, resume, stop};
 
+// proves: link-down
 #[test]
 fn a_pause_that_we_obey_ends_with_the_link() {
     let mut star = Star::new(plan::switch(&[LINK; 2]));
@@ -28,6 +29,7 @@ fn a_pause_that_we_obey_ends_with_the_link() {
     assert_eq!(star.seen(flow).last_at, up + Nanos(2 * (12_304 + 500)), "no pause from before");
 }
 
+// proves: link-down
 #[test]
 fn a_pause_that_we_hold_is_announced_anew_after_a_flap() {
     let mut star = Star::new(plan::switch(&[LINK; 2]));
@@ -49,6 +51,7 @@ fn a_pause_that_we_hold_is_announced_anew_after_a_flap() {
     assert_eq!(star.switch().counters.dropped(DropReason::HeadroomExhausted), 0);
 }
 
+// proves: link-down
 #[test]
 fn what_waited_for_a_link_that_went_down_is_dropped_and_lets_the_senders_go() {
     let mut star = Star::new(plan::switch(&[LINK; 3]));
@@ -69,6 +72,7 @@ fn what_waited_for_a_link_that_went_down_is_dropped_and_lets_the_senders_go() {
     assert!(flows.iter().all(|&flow| star.seen(flow).late_or_twice == 0));
 }
 
+// proves: link-down
 #[test]
 fn what_was_dropped_with_the_link_is_no_debt_of_its_class() {
     let mut star = Star::new(plan::switch(&[LINK; 3]));
@@ -112,6 +116,7 @@ fn many_flaps_leave_nothing_behind() {
     }
 }
 
+// proves: pause-frames
 #[test]
 fn a_peer_whose_final_xon_is_lost_resumes_when_the_pause_expires() {
     let mut plan = plan::switch(&[LINK; 2]);
@@ -187,6 +192,7 @@ fn any_number_of_frames_and_then_silence_all_leave() {
     }
 }
 
+// proves: start-stop
 #[test]
 fn on_a_stop_every_held_peer_is_told_to_go_on() {
     let mut star = Star::new(plan::switch(&[LINK; 3]));
@@ -206,6 +212,7 @@ fn on_a_stop_every_held_peer_is_told_to_go_on() {
     assert!(counted.held_nanos.get() > 500_000);
 }
 
+// proves: start-stop
 #[test]
 fn a_stop_waits_for_no_peer_whose_link_is_gone() {
     let mut star = Star::new(plan::switch(&[LINK; 3]));
@@ -223,6 +230,7 @@ fn a_stop_waits_for_no_peer_whose_link_is_gone() {
 }
 
 /// Such a frame has no room in an egress queue that is made for shorter ones, and never will have.
+// proves: pipeline
 #[test]
 fn the_pipeline_does_not_stop_for_a_frame_that_is_too_long_to_leave() {
     let mut plan = plan::switch(&[LINK; 2]);
@@ -249,6 +257,7 @@ fn tagged(star: &Star, types: &[u16], len: usize) -> Vec<u8> {
     bytes
 }
 
+// proves: classification
 #[test]
 fn the_longest_frame_passes_with_tags_of_802_1ad_and_not_a_byte_more() {
     let mut star = Star::new(plan::switch(&[LINK; 2]));
@@ -267,6 +276,7 @@ fn the_longest_frame_passes_with_tags_of_802_1ad_and_not_a_byte_more() {
 
 /// Port 0 sends its VLAN tagged: a frame with tags of 802.1ad and 802.1Q gets a third, for which there is no
 /// room beyond the MTU.
+// proves: classification
 #[test]
 fn a_tag_put_in_on_the_way_out_makes_no_frame_longer_than_the_mtu_and_two_tags() {
     for accounting in [Accounting::UntilTransmitted, Accounting::UntilForwarded] {
@@ -290,6 +300,7 @@ fn a_tag_put_in_on_the_way_out_makes_no_frame_longer_than_the_mtu_and_two_tags()
     }
 }
 
+// proves: start-stop
 #[test]
 fn on_a_stop_no_data_leave_where_a_pause_frame_lacks_a_slot() {
     let mut plan = plan::switch(&[LINK; 3]);
@@ -335,6 +346,7 @@ fn frames_that_waited_for_room_can_move_at_once_when_the_link_is_lost() {
 }
 
 /// Frames stay with the driver of a device that is down, and leave when it comes up.
+// proves: link-down
 #[test]
 fn a_pause_frame_from_before_a_flap_is_taken_back_if_its_pause_has_ended() {
     let mut plan = plan::switch(&[LINK; 2]);
@@ -381,6 +393,7 @@ fn parse(bytes: &[u8]) -> Pfc {
 }
 
 /// Who drives a switch may come late to tell of frames that have left, but not here.
+// proves: workers
 #[test]
 fn somebody_waits_for_releases_where_frames_wait_or_a_peer_is_held() {
     let mut star = Star::new(plan::switch(&[LINK; 3]));

@@ -230,6 +230,7 @@ fn sent_on(from: PortId, by: MacAddr, to: u8, dst: [u8; 4], ttl: u8, len: u16) -
     with_checksum(bytes)
 }
 
+// proves: routing
 #[test]
 fn a_packet_goes_on_from_router_to_station_with_a_hop_less() {
     let mut driver = Driver::new();
@@ -242,6 +243,7 @@ fn a_packet_goes_on_from_router_to_station_with_a_hop_less() {
     assert_eq!(driver.counters.class(P2, C3).tx_frames.get(), 3, "in the class of its DSCP");
 }
 
+// proves: routing
 #[test]
 fn ipv6_goes_on_with_a_hop_less_and_nothing_else_changed() {
     let mut bytes = router(P0).0.to_vec();
@@ -258,6 +260,7 @@ fn ipv6_goes_on_with_a_hop_less_and_nothing_else_changed() {
     assert_eq!(driver.all_sent(), [(P1, bytes)]);
 }
 
+// proves: slow-path
 #[test]
 fn what_the_host_has_to_look_at_is_punted_as_it_came_and_its_slot_is_free() {
     let mut driver = Driver::new();
@@ -300,6 +303,7 @@ fn what_the_host_has_to_look_at_is_punted_as_it_came_and_its_slot_is_free() {
     }
 }
 
+// proves: slow-path
 #[test]
 fn what_goes_nowhere_is_dropped_for_a_named_reason() {
     let mut driver = Driver::new();
@@ -327,6 +331,7 @@ fn what_goes_nowhere_is_dropped_for_a_named_reason() {
 }
 
 /// 10.0.0.1 is the router's own.
+// proves: slow-path
 #[test]
 fn what_says_that_it_is_from_the_router_itself_goes_nowhere() {
     let mut driver = Driver::new();
@@ -353,6 +358,7 @@ fn a_priority_tag_is_no_vlan_and_stays() {
     assert_eq!(driver.all_sent(), [(P1, expected)]);
 }
 
+// proves: slow-path
 #[test]
 fn punts_beyond_their_rate_are_drops_and_take_nothing_from_what_goes_on() {
     let mut driver = Driver::new();
@@ -363,6 +369,7 @@ fn punts_beyond_their_rate_are_drops_and_take_nothing_from_what_goes_on() {
 }
 
 /// Whatever somebody sends through the router, neighbors are heard.
+// proves: slow-path
 #[test]
 fn transit_that_is_punted_leaves_room_for_what_neighbors_say() {
     let mut driver = Driver::new();
@@ -387,6 +394,7 @@ fn ports_of_flows(driver: &mut Driver, flows: u16) -> Vec<PortId> {
     (0..flows).map(each).collect()
 }
 
+// proves: routing
 #[test]
 fn flows_are_spread_over_next_hops_and_a_lost_one_moves_only_its_own() {
     let mut driver = Driver::new();
@@ -406,6 +414,7 @@ fn flows_are_spread_over_next_hops_and_a_lost_one_moves_only_its_own() {
     assert_eq!(ports_of_flows(&mut driver, 300), before, "and they come back");
 }
 
+// proves: routing
 #[test]
 fn frames_of_one_flow_are_spread_by_chance_and_by_what_waits() {
     let mut by_chance = Driver::of(&settings(), Spread::Frame(Turns::Random));
@@ -424,6 +433,7 @@ fn frames_of_one_flow_are_spread_by_chance_and_by_what_waits() {
     assert_eq!(two, three, "each is at `low` with its first");
 }
 
+// proves: routing
 #[test]
 fn a_paused_port_holds_routed_frames_and_its_ingress_is_told() {
     let mut driver = Driver::new();
@@ -439,6 +449,7 @@ fn a_paused_port_holds_routed_frames_and_its_ingress_is_told() {
 }
 
 /// A frame that waits for room is decided again: it passes the router once.
+// proves: routing
 #[test]
 fn what_waits_for_room_passes_the_router_once() {
     let mut settings = settings();
@@ -451,6 +462,7 @@ fn what_waits_for_room_passes_the_router_once() {
     assert_eq!(sent, vec![sent_on(P0, router(P1), 1, [10, 1, 0, 5], 63, 100); 5]);
 }
 
+// proves: routing
 #[test]
 fn a_vlan_has_a_router_among_its_stations() {
     let mut driver = Driver::new();
@@ -481,6 +493,7 @@ fn a_vlan_has_a_router_among_its_stations() {
 }
 
 /// A frame waits for a port that lets nothing pass; the route moves to another.
+// proves: routing
 #[test]
 fn what_waits_for_room_goes_where_another_table_says() {
     let mut settings = settings();

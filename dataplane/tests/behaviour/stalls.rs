@@ -57,6 +57,7 @@ impl Row {
     }
 }
 
+// proves: pacing
 #[test]
 fn a_port_that_was_idle_or_paused_runs_ahead_of_its_line_by_its_commit_and_not_its_burst() {
     let slow = BitRate::from_mbps(100);
@@ -98,6 +99,7 @@ fn with_a_switch_that_is_away(burst: Bytes) -> f64 {
     took.0 as f64 / slow.time_of(Bytes(999 * FRAME.0)).0 as f64
 }
 
+// proves: pacing
 #[test]
 fn what_a_line_missed_while_its_switch_was_away_is_made_up_for_by_its_burst() {
     let enough = with_a_switch_that_is_away(Bytes(52_000)); // 2 ms are 50,000 bytes
@@ -126,6 +128,7 @@ fn with_late_senders(senders: usize, speed: BitRate, xon: Bytes) -> f64 {
     took.0 as f64 / speed.time_of(Bytes((senders as u64 * frames - 1) * FRAME.0)).0 as f64
 }
 
+// proves: pacing
 #[test]
 fn thresholds_that_cover_what_peers_need_to_go_on_keep_the_line_busy() {
     // What a line of 1 Gb/s takes in 500 us, and on its way: the default is no less where peers take as long.

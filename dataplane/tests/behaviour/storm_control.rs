@@ -34,6 +34,7 @@ fn flood(star: &mut Star, to: MacAddr, frames: u64) -> u64 {
 
 /// A hundred megabits a second carry 125,000 bytes in 10 ms, and a tenth of what a gigabit does while the frames come;
 /// one frame more starts with no credit left.
+// proves: floods
 #[test]
 fn a_burst_of_ten_milliseconds_passes_and_the_rate_from_then_on() {
     const FRAMES: u64 = 4_000;
@@ -44,6 +45,7 @@ fn a_burst_of_ten_milliseconds_passes_and_the_rate_from_then_on() {
     assert_eq!(dropped(&star), FRAMES - came, "all else is dropped by name");
 }
 
+// proves: floods
 #[test]
 fn what_stays_within_the_burst_is_not_touched() {
     let mut star = star(Flooded::Broadcast, BitRate::from_mbps(100));
@@ -52,6 +54,7 @@ fn what_stays_within_the_burst_is_not_touched() {
     assert_eq!(dropped(&star), 0);
 }
 
+// proves: floods
 #[test]
 fn each_kind_has_a_limit_of_its_own_and_none_where_none_is_set() {
     let kinds =
@@ -66,6 +69,7 @@ fn each_kind_has_a_limit_of_its_own_and_none_where_none_is_set() {
     }
 }
 
+// proves: floods
 #[test]
 fn unicast_is_not_limited_nor_is_what_comes_in_by_other_ports() {
     let mut plan = plan::switch(&[LINK; 3]);

@@ -103,6 +103,7 @@ fn ipv6(tags: &[u8], dscp: u8, len: usize) -> Vec<u8> {
     frame(HERE, A, &[tags, &[0x86, 0xdd, 0x60 | dscp >> 2, dscp << 6]].concat(), len)
 }
 
+// proves: batches
 #[test]
 fn frames_that_differ_in_what_classifies_them_only_are_told_apart() {
     let ipv4 = |tags: &[u8], dscp: u8| frame(HERE, A, &[tags, &[0x08, 0x00, 0x45, dscp << 2]].concat(), 64);
@@ -117,6 +118,7 @@ fn frames_that_differ_in_what_classifies_them_only_are_told_apart() {
     assert_eq!(bench.classes(&tagged), [(C0, 2), (C3, 2)]);
 }
 
+// proves: batches
 #[test]
 fn a_frame_too_short_for_its_packet_is_not_taken_for_one_that_is_long_enough() {
     let long = ipv6(&TAGGED, 24, LONG_ENOUGH);
@@ -126,6 +128,7 @@ fn a_frame_too_short_for_its_packet_is_not_taken_for_one_that_is_long_enough() {
     assert_eq!(bench.classes(&[short, long]), [(C0, 1), (C3, 1)]);
 }
 
+// proves: batches
 #[test]
 fn a_frame_that_is_not_let_in_leads_nobody() {
     let class = C0.index();
@@ -136,6 +139,7 @@ fn a_frame_that_is_not_let_in_leads_nobody() {
     assert_eq!(sent, [vec![], vec![to_a], vec![small.clone(), small]]);
 }
 
+// proves: batches
 #[test]
 fn trains_part_where_they_should_and_keep_their_order() {
     let mut bench = Bench::new(|settings| settings.ports[2].mtu_frame = 100);
@@ -165,6 +169,7 @@ fn trains_part_where_they_should_and_keep_their_order() {
     assert_eq!(bench.counters.class(B, C3).drops[DropReason::TooLong.index()].get(), 1, "{long:?}");
 }
 
+// proves: batches
 #[test]
 fn frames_of_different_times_leave_together_and_are_each_as_old_as_they_are() {
     let mut bench = Bench::new(|_| ());
@@ -181,6 +186,7 @@ fn frames_of_different_times_leave_together_and_are_each_as_old_as_they_are() {
     assert_eq!(delays(), (before.0 + 10, before.1 + 2 * (700 + 700 + 30 + 30 + 4)));
 }
 
+// proves: batches
 #[test]
 fn frames_of_different_vlans_leave_together_with_and_without_a_tag() {
     let vlan = |vid, tagged, untagged| VlanSettings { vid, tagged, untagged };
@@ -195,6 +201,7 @@ fn frames_of_different_vlans_leave_together_with_and_without_a_tag() {
     assert_eq!(at_a.iter().map(Vec::len).collect::<Vec<_>>(), [76, 76, 80, 80, 76]);
 }
 
+// proves: batches
 #[test]
 fn frames_of_one_vlan_leave_as_each_would_alone_whatever_tags_they_came_with() {
     let kinds: [&[u8]; 3] = [&[], &TAGGED, &[0x81, 0x00, 0, 5]];

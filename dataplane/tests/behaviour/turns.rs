@@ -147,6 +147,7 @@ fn host(port: u8) -> MacAddr {
     MacAddr([2, 0, 0, 0, 0, port])
 }
 
+// proves: workers
 #[test]
 fn turn_takes_steps_at_all_ports_in_order() {
     let (mut turns, mut asked) = (Loop::new(Bytes(5_000)), Asked::default());
@@ -179,6 +180,7 @@ fn turn_takes_steps_at_all_ports_in_order() {
 }
 
 /// Headroom is derived from this: a frame that has left does not count any more when the next one comes in, at whichever port.
+// proves: workers
 #[test]
 fn frames_released_at_any_port_make_room_first() {
     let (mut turns, mut asked) = (Loop::new(Bytes(1_010)), Asked::default());
@@ -194,6 +196,7 @@ fn frames_released_at_any_port_make_room_first() {
     assert_eq!(turns.lost(), 1, "and for no more");
 }
 
+// proves: workers
 #[test]
 fn turn_receives_a_batch_of_each_port() {
     let (mut turns, mut asked) = (Loop::new(Bytes(500_000)), Asked::default());
@@ -206,6 +209,7 @@ fn turn_receives_a_batch_of_each_port() {
 }
 
 /// After a stop no data leave: only what ends the pauses that peers were sent.
+// proves: workers
 #[test]
 fn parting_driver_sends_xon_and_no_data() {
     let (mut turns, mut asked) = (Loop::new(Bytes(5_000)), Asked::default());

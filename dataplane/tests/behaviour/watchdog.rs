@@ -48,6 +48,7 @@ fn stormed(star: &Star) -> bool {
     star.switch().worker(PortId(0)).stormed(PortId(0)).contains(C3)
 }
 
+// proves: watchdog
 #[test]
 fn a_pause_as_long_as_detection_loses_nothing_and_one_quantum_more_is_a_storm() {
     let run = |quanta| {
@@ -63,6 +64,7 @@ fn a_pause_as_long_as_detection_loses_nothing_and_one_quantum_more_is_a_storm() 
     assert_eq!(run(10_001), (1, true));
 }
 
+// proves: watchdog
 #[test]
 fn a_storm_begins_and_ends_at_the_nanosecond() {
     let (mut star, _) = overloaded(watched(WatchdogAction::Drop), 600);
@@ -92,6 +94,7 @@ fn a_storm_begins_and_ends_at_the_nanosecond() {
     star.came_whole(flow, 200);
 }
 
+// proves: watchdog
 #[test]
 fn a_storm_without_traffic_is_none() {
     let mut star = Star::new(watched(WatchdogAction::Drop));
@@ -107,6 +110,7 @@ fn a_storm_without_traffic_is_none() {
     assert_eq!(counters(&star).storms.get(), 0);
 }
 
+// proves: watchdog
 #[test]
 fn pauses_with_a_gap_in_which_something_left_are_no_storm() {
     let (mut star, flows) = overloaded(watched(WatchdogAction::Drop), 600);
@@ -129,6 +133,7 @@ fn storm_on(star: &mut Star, span: Nanos) {
     }
 }
 
+// proves: watchdog
 #[test]
 fn a_stormed_switch_drops_and_keeps_none_of_its_own_peers_paused() {
     for when_full in [WhenFull::Drop, WhenFull::Stop] {
@@ -156,6 +161,7 @@ fn counters_of_senders(star: &Star) -> [u64; 2] {
     [1, 2].map(|port| star.switch().counters.class(PortId(port), C3).xoff_sent.get())
 }
 
+// proves: watchdog
 #[test]
 fn forward_goes_on_in_spite_of_the_pause_and_loses_nothing() {
     let (mut star, flows) = overloaded(watched(WatchdogAction::Forward), 600);
@@ -182,6 +188,7 @@ fn forward_goes_on_in_spite_of_the_pause_and_loses_nothing() {
     star.came_whole(flow, 10);
 }
 
+// proves: watchdog
 #[test]
 fn alert_only_tells() {
     let (mut star, flows) = overloaded(watched(WatchdogAction::Alert), 600);
@@ -193,6 +200,7 @@ fn alert_only_tells() {
     assert_eq!((counters(&star).storms.get(), discarded(&star)), (1, 0));
 }
 
+// proves: watchdog
 #[test]
 fn a_storm_ends_with_the_link() {
     let (mut star, _) = overloaded(watched(WatchdogAction::Drop), 1_000);
@@ -219,6 +227,7 @@ fn down_before_a_pause_is_heard() -> Star {
     star
 }
 
+// proves: watchdog
 #[test]
 fn a_pause_that_came_as_the_link_went_down_and_up_again_is_watched_from_its_coming_on() {
     let mut star = down_before_a_pause_is_heard();
@@ -232,6 +241,7 @@ fn a_pause_that_came_as_the_link_went_down_and_up_again_is_watched_from_its_comi
     assert!(counters(&star).storm_since.get() > looked.0, "frames have waited since the link is back");
 }
 
+// proves: watchdog
 #[test]
 fn a_pause_before_the_link_came_back_asks_for_no_look_in_the_past() {
     let mut star = down_before_a_pause_is_heard();
@@ -264,6 +274,7 @@ pub fn ring(frames: u64, change: impl Fn(&mut SwitchPlan)) -> (Bed, [NodeId; 3],
     (bed, switches, hosts)
 }
 
+// proves: watchdog
 #[test]
 fn a_ring_that_waits_for_itself_stands_still_for_good_without_a_watchdog() {
     let (mut bed, switches, hosts) = ring(3_000, |_| ());
@@ -279,6 +290,7 @@ fn a_ring_that_waits_for_itself_stands_still_for_good_without_a_watchdog() {
     }
 }
 
+// proves: watchdog
 #[test]
 fn the_watchdog_breaks_the_ring_and_counts_what_that_costs() {
     let settings = WatchdogSettings { action: WatchdogAction::Drop, detect: DETECT, restore: RESTORE };
@@ -298,6 +310,7 @@ fn the_watchdog_breaks_the_ring_and_counts_what_that_costs() {
     }
 }
 
+// proves: watchdog
 #[test]
 fn a_storm_drops_frames_of_flows_that_the_peer_has_paused_one_by_one_too() {
     let mut plan = watched(WatchdogAction::Drop);

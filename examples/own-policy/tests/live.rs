@@ -23,6 +23,7 @@ fn ask(bed: &Bed, args: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
+// proves: own-policy
 #[test]
 fn it_takes_over_from_pfc_under_load_and_pauses_who_has_more_than_a_share() {
     unstalled(|| {
@@ -63,6 +64,7 @@ fn it_takes_over_from_pfc_under_load_and_pauses_who_has_more_than_a_share() {
     });
 }
 
+// proves: own-policy
 #[test]
 fn an_experiment_compares_it_with_pfc_and_nothing_is_lost() {
     unstalled(|| {

@@ -384,6 +384,7 @@ mod tests {
     use super::*;
     use crate::Settings;
 
+    // proves: experiments
     #[test]
     fn each_leaf_spreads_over_all_spines_what_is_for_the_other() {
         let spreads = SPREADS.iter().map(|way| {
@@ -401,6 +402,7 @@ mod tests {
         assert!(matches!(spreads[..], [Spreading::Flow, Spreading::Frame(_), Spreading::Adaptive { .. }]));
     }
 
+    // proves: experiments
     #[test]
     fn a_host_has_one_message_at_a_time_and_another_seed_other_times() {
         let scene = plan(BitRate::from_mbps(100).into(), &SPREADS[0]).1;

@@ -313,6 +313,7 @@ mod tests {
         Run { account, sight, flows: Vec::new(), astray: Vec::new(), end: Nanos::ZERO }
     }
 
+    // proves: cascade
     #[test]
     fn only_the_articles_own_switch_is_held_to_its_order() {
         let mut request = Request::new(Vec::new(), BitRate::from_mbps(100));
@@ -324,6 +325,7 @@ mod tests {
         assert!(!is_held("pfc", &request), "the pipeline is congested, too");
     }
 
+    // proves: cascade
     #[test]
     fn runs_are_held_to_the_article_where_they_can_be_judged() {
         let story = article::story();
@@ -349,6 +351,7 @@ mod tests {
         assert_eq!(said.as_deref(), Some("run 1: gpu-1 sent 3 frames"), "and told");
     }
 
+    // proves: cascade
     #[test]
     fn a_step_that_is_early_by_no_more_than_a_switch_stood_still_proves_nothing() {
         let story = article::story();
@@ -367,6 +370,7 @@ mod tests {
         assert_eq!([judged(99_999), judged(100_000)], [(true, false), (false, true)]);
     }
 
+    // proves: experiments
     #[test]
     fn how_many_runs_is_a_share_of_them() {
         let story = article::story();

@@ -79,6 +79,7 @@ mod tests {
     use super::*;
     use crate::Plan;
 
+    // proves: experiments
     #[test]
     fn a_message_is_about_the_flow_of_that_number_at_that_host() {
         let mut plan = Plan::new(BitRate::from_mbps(100));

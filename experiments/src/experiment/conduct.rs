@@ -171,6 +171,7 @@ mod tests {
         Conduct { lossless, held, gone, verdict, ..Conduct::default() }
     }
 
+    // proves: experiments
     #[test]
     fn what_still_waits_is_not_lost() {
         assert_eq!([run(2, 2), run(2, 1)].map(|run| run.verdict), [Verdict::Kept, Verdict::Lossy]);
@@ -181,6 +182,7 @@ mod tests {
         );
     }
 
+    // proves: experiment-parity
     #[test]
     fn an_account_is_judged_by_what_is_gone() {
         let mut stream = ReceivedStream { class: LOSSLESS.get(), frames: 8, ..ReceivedStream::default() };
@@ -210,6 +212,7 @@ mod tests {
         assert_eq!(runs.into_iter().sum::<Conduct>().usual_host_gap_ms, 0.05, "of the run in the middle");
     }
 
+    // proves: experiments
     #[test]
     fn halts_are_those_of_all_classes_ports_and_switches() {
         let switch = Counted::nothing("switch");
@@ -226,6 +229,7 @@ mod tests {
         assert_eq!(two_runs.halts, after + after);
     }
 
+    // proves: experiments
     #[test]
     fn what_waits_in_one_run_does_not_excuse_what_another_lost() {
         let sum: Conduct = [run(0, 1), run(1, 0)].into_iter().sum();
@@ -243,6 +247,7 @@ mod tests {
         );
     }
 
+    // proves: experiments
     #[test]
     fn nobody_may_duplicate_reorder_or_lose_count() {
         let clean = run(0, 0).lossless;

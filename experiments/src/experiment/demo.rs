@@ -279,6 +279,7 @@ impl Display for Report {
 mod tests {
     use super::*;
 
+    // proves: verdict
     #[test]
     fn what_is_not_proved_is_not_kept_and_says_so() {
         let lossless = Totals { sent: 5, received: 5, ..Totals::default() };

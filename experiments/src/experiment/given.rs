@@ -64,6 +64,7 @@ pub(super) fn is_of_classing(given: &Given) -> bool {
 mod tests {
     use super::*;
 
+    // proves: experiments
     #[test]
     fn what_is_no_key_with_its_table_and_a_value_is_refused() {
         for text in [

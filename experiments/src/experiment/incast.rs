@@ -314,6 +314,7 @@ mod tests {
         flow
     }
 
+    // proves: experiments
     #[test]
     fn goodput_never_exceeds_the_line_though_the_port_runs_ahead_of_it() {
         let line = Line::from(BitRate::from_mbps(100));
@@ -354,6 +355,7 @@ mod tests {
         assert!((goodput(FRAMES) / goodput(FRAMES / 2) - 2.0).abs() < 1e-9);
     }
 
+    // proves: experiments
     #[test]
     fn a_flow_that_lost_frames_is_broken_and_has_no_completion_time() {
         let (whole, broken) = (flow(FRAMES, Nanos::from_millis(60)), flow(FRAMES - 1, Nanos::from_millis(9)));
@@ -361,6 +363,7 @@ mod tests {
         assert_eq!((round.completion_ms, round.broken), (vec![60.0], 1));
     }
 
+    // proves: experiments
     #[test]
     fn where_nothing_arrived_nothing_was_measured() {
         let nothing = flow(0, Nanos::ZERO);

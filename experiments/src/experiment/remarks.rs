@@ -95,6 +95,7 @@ mod tests {
         why_plain(&experiment.configs(variant, &request, &Machine::default()).expect("valid"))
     }
 
+    // proves: experiments
     #[test]
     fn who_can_do_nothing_but_pfc_is_known_and_nobody_else() {
         assert_eq!(said("ofc-fig1", "ofc-pfc-middle", &[]), Some("no peer understands lists of flows"));

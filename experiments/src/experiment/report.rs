@@ -429,6 +429,7 @@ mod tests {
         }
     }
 
+    // proves: experiments
     #[test]
     fn what_was_measured_several_times_has_its_confidence_in_table_and_json() {
         let of = Report { runs: 2, ..of_runs([clean(), clean()], &[89.0, 91.0]) };
@@ -443,6 +444,7 @@ mod tests {
         assert!(serde_json::to_value(&once).unwrap()["policies"]["pfc"]["ci95"].is_null());
     }
 
+    // proves: experiments
     #[test]
     fn seed_and_settings_of_the_user_are_told() {
         let of = report([clean(), clean()]);
@@ -451,6 +453,7 @@ mod tests {
         assert_eq!((&json["seed"], &json["set"]["class.3.xoff"]), (&5.into(), &"80KB".into()));
     }
 
+    // proves: experiments
     #[test]
     fn who_can_do_nothing_but_pfc_is_named_in_text_json_and_figure() {
         let policies = ["pfc", "g-pfc"].map(|name| Variant::find(name).unwrap()).into();
@@ -465,6 +468,7 @@ mod tests {
         assert_eq!(json["as_pfc"], serde_json::json!({"g-pfc": "one class is lossless, and none below it"}));
     }
 
+    // proves: cascade
     #[test]
     fn what_an_experiment_is_sure_of_and_did_not_see_fails_it() {
         let of = Report { unmet: vec!["step 4 before step 3".into()], ..report([clean(), clean()]) };
@@ -472,6 +476,7 @@ mod tests {
         assert!(of.to_string().contains("NOT as it has to be: step 4 before step 3"), "{of}");
     }
 
+    // proves: experiments
     #[test]
     fn a_policy_that_lost_frames_is_marked_and_its_losses_are_a_panel() {
         let lossless = Totals { sent: 200, received: 150, lost: 50, ..Totals::default() };
@@ -496,6 +501,7 @@ mod tests {
         assert!(of.figure.panels.is_empty() && !of.to_string().contains("(lost frames)"), "{of}");
     }
 
+    // proves: experiments
     #[test]
     fn where_nothing_was_measured_no_number_stands() {
         assert_eq!([number(None, 1), median(None, 1), median_and_least(None, 1)], ["-", "-", "-"]);
@@ -510,6 +516,7 @@ mod tests {
         assert_eq!(report([lossy, clean()]).promise(), Promise::NotKept);
     }
 
+    // proves: verdict
     #[test]
     fn what_is_not_proved_is_said_where_it_was_promised() {
         let gaps = vec!["s1: its device is gone".to_owned()];
@@ -522,6 +529,7 @@ mod tests {
         assert_eq!(report([unproved, broken]).promise(), Promise::NotKept);
     }
 
+    // proves: experiments
     #[test]
     fn no_policy_may_lose_count_of_frames() {
         let broken = report([clean(), Conduct { verdict: Verdict::Broken, ..clean() }]);

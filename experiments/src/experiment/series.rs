@@ -69,6 +69,7 @@ mod tests {
         assert_eq!(points.len(), 4);
     }
 
+    // proves: experiments
     #[test]
     fn where_nobody_looked_there_is_no_rate() {
         let mut series = Series::default();

@@ -384,6 +384,7 @@ mod tests {
 
     use super::*;
 
+    // proves: experiments
     #[test]
     fn the_same_seed_draws_the_same_flows() {
         for line in [5, 100, 130, 1000].map(|mbps| Line::from(BitRate::from_mbps(mbps))) {
@@ -399,6 +400,7 @@ mod tests {
         }
     }
 
+    // proves: experiments
     #[test]
     fn no_host_is_to_send_more_flows_than_it_can_number() {
         for line in [5, 50, 100, 130, 1000].map(|mbps| Line::from(BitRate::from_mbps(mbps))) {
@@ -413,6 +415,7 @@ mod tests {
         assert_eq!(numbered(too_many, &hosts).len(), STREAMS_MAX);
     }
 
+    // proves: experiments
     #[test]
     fn each_kind_takes_its_part_of_the_lines_on_average() {
         let line = Line::from(BitRate::from_mbps(100));

@@ -18,6 +18,7 @@ fn every_experiment_has_a_name_of_its_own_and_policies_that_exist() {
     }
 }
 
+// proves: experiments, cascade
 #[test]
 fn every_policy_is_a_valid_configuration_of_every_experiment_or_is_refused_beforehand() {
     for experiment in all() {
@@ -51,6 +52,7 @@ fn every_policy_is_a_valid_configuration_of_every_experiment_or_is_refused_befor
 }
 
 /// Where an experiment says itself what would be different, two names would stand for one switch.
+// proves: experiments
 #[test]
 fn variants_that_an_experiment_cannot_tell_apart_are_one() {
     let twins = |name: &str| -> Vec<_> {
@@ -65,6 +67,7 @@ fn variants_that_an_experiment_cannot_tell_apart_are_one() {
     assert!(of_shared_memory.contains(&("capfc-stop-max", "capfc-max-wstop")), "{of_shared_memory:?}");
 }
 
+// proves: experiments
 #[test]
 fn who_is_refused_is_told_why_and_where_else() {
     let refused = |experiment: &str, policy: &str| {
@@ -79,6 +82,7 @@ fn who_is_refused_is_told_why_and_where_else() {
     }
 }
 
+// proves: experiments
 #[test]
 fn what_is_given_reaches_every_switch_and_is_checked_before_anything_is_built() {
     let experiment = Experiment::find("ofc-fig1").unwrap();
@@ -106,6 +110,7 @@ fn what_is_given_reaches_every_switch_and_is_checked_before_anything_is_built() 
     assert!(message.contains("`xoff` is \"30 ells\""), "{message}");
 }
 
+// proves: cascade
 #[test]
 fn what_cannot_be_said_of_these_switches_is_refused_before_anything_is_built() {
     let pfc = Variant::find("pfc").unwrap();
@@ -124,6 +129,7 @@ fn what_cannot_be_said_of_these_switches_is_refused_before_anything_is_built() {
     assert_eq!(said, "`trunk.trust`: `incast` has no wires between switches, of which that would be said");
 }
 
+// proves: experiments
 #[test]
 fn what_is_given_to_a_class_reaches_those_that_are_like_it_and_that_is_told() {
     let experiment = Experiment::find("shared-memory").unwrap();
@@ -172,6 +178,7 @@ fn what_given_keys_make_doubtful_is_told_once_and_of_whom() {
     assert_eq!(some.iter().filter(|line| line.contains("never finds class 3")).count(), 2, "{some:?}");
 }
 
+// proves: experiments
 #[test]
 fn a_key_is_set_once() {
     let pfc = Variant::find("pfc").unwrap();
@@ -188,6 +195,7 @@ fn a_key_is_set_once() {
     }
 }
 
+// proves: experiments
 #[test]
 fn chance_begins_at_the_seed_and_one_further_in_each_run() {
     let experiment = Experiment::find("qcn-fanin").unwrap();

@@ -34,6 +34,7 @@ mod tests {
 
     use super::*;
 
+    // proves: cascade
     #[test]
     fn a_stall_before_the_hosts_began_is_none_of_theirs() {
         let (view, _) = xoff_switch::control::testing::view();

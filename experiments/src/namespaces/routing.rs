@@ -351,6 +351,7 @@ mod tests {
         (plan, switches, hosts)
     }
 
+    // proves: cascade
     #[test]
     fn both_ends_of_a_wire_are_in_a_network_and_each_knows_the_other() {
         let (plan, [leaf_1, _, spine_1, _], _) = leaf_spine();
@@ -363,6 +364,7 @@ mod tests {
         assert!(bgpd(&plan, spine_1).contains(" neighbor 172.16.0.0 remote-as 64512\n"));
     }
 
+    // proves: cascade
     #[test]
     fn a_route_is_missing_until_every_way_of_it_leads_to_a_station_that_is_known() {
         let (plan, [leaf_1, ..], _) = leaf_spine();
@@ -411,6 +413,7 @@ mod tests {
         assert_eq!(super::missing(&plan, leaf_1, None, Ready::Routes), ["its router has ended"]);
     }
 
+    // proves: cascade
     #[test]
     fn routes_are_looked_at_until_they_are_there_or_patience_ends() {
         let looks = Cell::new(0);
@@ -432,6 +435,7 @@ mod tests {
         );
     }
 
+    // proves: cascade
     #[test]
     fn the_last_lines_of_a_daemon_are_told_whether_it_had_a_log_or_not() {
         let words = |err: &str, log: &str| last_words([err.to_owned(), log.to_owned()]);

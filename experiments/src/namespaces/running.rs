@@ -163,6 +163,7 @@ impl World for Running<'_> {
 mod tests {
     use super::*;
 
+    // proves: experiments
     #[test]
     fn what_a_switch_counted_stays_without_its_sockets() {
         let (view, _) = xoff_switch::control::testing::view();

@@ -174,6 +174,7 @@ mod tests {
         Figure { title: String::new(), panels: vec![panel] }.svg().unwrap()
     }
 
+    // proves: experiments
     #[test]
     fn what_was_not_measured_is_a_gap_that_says_so() {
         let lines = |middle| {
@@ -189,6 +190,7 @@ mod tests {
         assert_eq!(broken.matches("<circle").count(), 3, "no point where nothing was measured");
     }
 
+    // proves: experiments
     #[test]
     fn of_two_equal_lines_both_are_seen() {
         let line = || vec![(0.0, Some(1.0)), (1.0, Some(1.0))];
@@ -197,6 +199,7 @@ mod tests {
         assert!(drawn > 10, "one of them is dashed: {drawn}");
     }
 
+    // proves: experiments
     #[test]
     fn a_row_of_which_nothing_was_measured_has_no_box_and_says_so() {
         let rows = |wdrop| vec![("pfc".to_owned(), Spread::of([1.0, 2.0])), ("wdrop".to_owned(), wdrop)];
@@ -246,6 +249,7 @@ mod tests {
         assert!(short > long && long >= 2, "{short} {long}");
     }
 
+    // proves: experiments
     #[test]
     fn a_place_for_a_figure_is_checked_and_left_as_it_is() {
         let directory = std::env::temp_dir().join(format!("xoff-plot-{}", std::process::id()));

@@ -85,6 +85,7 @@ mod tests {
     use super::*;
     use crate::experiment::{EXPERIMENTS, OWN, VARIANTS};
 
+    // proves: experiments
     #[test]
     fn each_policy_has_a_colour_and_those_compared_differ() {
         for variant in VARIANTS.iter().chain([&OWN]) {
@@ -99,6 +100,7 @@ mod tests {
         }
     }
 
+    // proves: experiments
     #[test]
     fn a_policy_has_its_colour_in_every_company_and_nothing_else_has_it() {
         let alone = colour(&["gfc"], "gfc");

@@ -2,6 +2,7 @@
 
 const DOCUMENT: &str = include_str!("../../../docs/simulation.md");
 
+// proves: scenarios
 #[test]
 fn every_key_of_a_scenario_is_documented_and_nothing_else() {
     for (heading, keys) in super::documented() {

@@ -237,6 +237,7 @@ mod tests {
     }
 
     /// Where they are written makes no difference.
+    // proves: scenarios
     #[test]
     fn policies_of_all_switches_are_one_key() {
         for (one, other) in [

@@ -336,6 +336,7 @@ mod tests {
         Source::from_toml("x", &format!("{fabric}{loads}"), &[]).map_err(|error| format!("{error:?}"))
     }
 
+    // proves: scenarios
     #[test]
     fn open_queries_have_a_gap_or_there_is_one() {
         let incast = |keys: &str| of(&format!("[[load]]\nkind = \"incast\"\nsize = 1\nfan_in = 1\n{keys}\n"));
@@ -349,6 +350,7 @@ mod tests {
         }
     }
 
+    // proves: scenarios
     #[test]
     fn loads_have_names_of_their_own() {
         let two = |one: &str, other: &str| {

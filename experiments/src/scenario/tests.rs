@@ -33,6 +33,7 @@ fn what_is_not_said_is_as_documented() {
     assert!(scenario.output.pauses && scenario.output.sample.is_none());
 }
 
+// proves: scenarios
 #[test]
 fn keys_that_there_are_not_are_refused_with_what_may_be_meant() {
     let (line, message, help) = problem(&FINE.replace("hosts = 3", "host = 3\nhosts = 3"));
@@ -51,6 +52,7 @@ fn keys_that_there_are_not_are_refused_with_what_may_be_meant() {
     );
 }
 
+// proves: sim-fabrics
 #[test]
 fn all_switches_of_a_topology_route_or_none_does() {
     let lines = [PortLine { rate: RATE, delay: DELAY, ofc: false, gfc: false }; 3];
@@ -69,6 +71,7 @@ fn all_switches_of_a_topology_route_or_none_does() {
     assert!(message.contains("`routed` is \"yes\"") && message.contains("true or false"), "{message}");
 }
 
+// proves: scenarios
 #[test]
 fn values_are_bracketed() {
     for (key, good, bad) in [("hosts", "1", "0"), ("hosts", "65536", "65537")] {
@@ -83,6 +86,7 @@ fn values_are_bracketed() {
     assert_eq!(message, "`size` of a load of kind \"permutation\" is one size");
 }
 
+// proves: scenarios
 #[test]
 fn a_range_of_sizes_has_two_ends_the_smaller_first() {
     let of = |size: &str| {
@@ -100,6 +104,7 @@ fn a_range_of_sizes_has_two_ends_the_smaller_first() {
     assert_eq!(message, "`size` of a load of kind \"permutation\" is one size");
 }
 
+// proves: scenarios
 #[test]
 fn what_goes_on_for_ever_is_told_when_to_end() {
     let poisson = |more: &str| {
@@ -114,6 +119,7 @@ fn what_goes_on_for_ever_is_told_when_to_end() {
     assert!(read(&poisson("").replace("name = \"x\"", "name = \"x\"\nduration = \"1ms\"")).is_ok());
 }
 
+// proves: scenarios
 #[test]
 fn switches_are_told_by_their_own_keys_in_the_scenario() {
     let lines = [PortLine { rate: RATE, delay: DELAY, ofc: false, gfc: false }; 3];
@@ -140,6 +146,7 @@ fn switches_are_told_by_their_own_keys_in_the_scenario() {
     );
 }
 
+// proves: scenarios
 #[test]
 fn a_sweep_varies_one_key_in_each_table_and_the_last_goes_round_first() {
     let source = read(&format!(
@@ -168,6 +175,7 @@ fn a_sweep_varies_one_key_in_each_table_and_the_last_goes_round_first() {
     assert!(help.contains("write [[fault]] into the file first"), "{help}");
 }
 
+// proves: scenarios
 #[test]
 fn what_the_command_line_says_holds_and_is_read_as_the_file_is() {
     let source = |text: &str, set: &[&str]| {
@@ -196,6 +204,7 @@ fn what_the_command_line_says_holds_and_is_read_as_the_file_is() {
     }
 }
 
+// proves: sim-hosts, scenarios
 #[test]
 fn slow_receivers_are_told_once_and_have_room_above_their_thresholds() {
     let told = |keys: &str| format!("{FINE}[[receiver]]\nhosts = [1, \"2-3\"]\nrate = \"20G\"\n{keys}\n");
@@ -225,6 +234,7 @@ fn slow_receivers_are_told_once_and_have_room_above_their_thresholds() {
 }
 
 /// The longest frame of hosts that are told nothing has 1,518 bytes.
+// proves: sim-results
 #[test]
 fn a_slow_receiver_has_room_for_a_frame_above_its_threshold() {
     let told = |keys: &str| format!("{FINE}[[receiver]]\nhosts = [1]\nrate = \"20G\"\n{keys}\n");
@@ -247,6 +257,7 @@ fn a_slow_receiver_has_room_for_a_frame_above_its_threshold() {
     assert_eq!([250, 251].map(|buffer| read(&short(buffer)).is_ok()), [false, true]);
 }
 
+// proves: sim-fabrics, scenarios
 #[test]
 fn faults_are_at_ends_of_links_and_a_link_comes_up_after_it_went_down() {
     let fault = |keys: &str| format!("{FINE}[[fault]]\n{keys}\n");
@@ -288,6 +299,7 @@ fn faults_are_at_ends_of_links_and_a_link_comes_up_after_it_went_down() {
 }
 
 /// What is lost of all frames is drawn by finer numbers.
+// proves: scenarios
 #[test]
 fn a_share_of_mac_control_is_a_step_at_least() {
     let fault = |key: &str, share: &str| read(&format!("{FINE}[[fault]]\nat = \"h0\"\n{key} = {share}\n"));
@@ -304,6 +316,7 @@ fn a_share_of_mac_control_is_a_step_at_least() {
     assert!(fault("lost", "0.0001").is_ok());
 }
 
+// proves: scenarios
 #[test]
 fn faults_of_switches_are_at_switches_or_ports_for_a_time_that_is_within_the_run() {
     let fault = |kind: &str, keys: &str| format!("{FINE}[[fault]]\nkind = \"{kind}\"\n{keys}\n");
@@ -374,6 +387,7 @@ fn faults_of_switches_are_at_switches_or_ports_for_a_time_that_is_within_the_run
     assert_eq!(lines, [11, 13, 14]);
 }
 
+// proves: scenarios
 #[test]
 fn a_switch_is_restarted_again_when_it_has_begun_anew() {
     let restart = |at: &str, times: &str| format!("[[fault]]\nkind = \"restart\"\nat = \"{at}\"\n{times}\n");
@@ -396,6 +410,7 @@ fn a_switch_is_restarted_again_when_it_has_begun_anew() {
     assert_eq!(problem(&format!("{FINE}{one}{two}")).1, "two [[fault]] restart all switches at one time");
 }
 
+// proves: scenarios
 #[test]
 fn changes_are_told_by_the_keys_of_a_switch_and_restarts_are_refused() {
     let change = |keys: &str| format!("{FINE}[[change]]\nat = \"2ms\"\n{keys}\n");
@@ -441,6 +456,7 @@ fn changes_are_told_by_the_keys_of_a_switch_and_restarts_are_refused() {
     assert!(message.contains("`at`"), "{message}");
 }
 
+// proves: sim-fabrics, scenarios
 #[test]
 fn lines_of_a_leaf_spine_may_have_failed_and_only_those_that_there_would_be() {
     let of = |failed: &str| {
@@ -458,6 +474,7 @@ fn lines_of_a_leaf_spine_may_have_failed_and_only_those_that_there_would_be() {
     assert!(message.contains("a list of lines by leaf and spine"), "{message}");
 }
 
+// proves: sim-hosts
 #[test]
 fn notifications_of_switches_are_heeded_with_any_transport_and_others_are_roces() {
     let of = |hosts: &str| format!("[hosts]\n{hosts}\n{FINE}");
@@ -472,6 +489,7 @@ fn notifications_of_switches_are_heeded_with_any_transport_and_others_are_roces(
     assert_eq!(message, "[hosts.qcn] has no meaning where `control` is something else");
 }
 
+// proves: sim-fabrics
 #[test]
 fn a_draw_has_flows_and_pairs_and_flows_of_any_load_may_have_a_rate() {
     let draw =
@@ -483,6 +501,7 @@ fn a_draw_has_flows_and_pairs_and_flows_of_any_load_may_have_a_rate() {
 }
 
 /// Where a switch would drop each frame of that payload.
+// proves: scenarios
 #[test]
 fn frames_of_hosts_fit_into_the_mtu_of_each_switch() {
     let of = |payload: u32, mtu: &str| {
@@ -508,6 +527,7 @@ fn frames_of_hosts_fit_into_the_mtu_of_each_switch() {
 }
 
 /// Where the file has no times of its own.
+// proves: scenarios
 #[test]
 fn a_load_of_whatever_kind_begins_when_it_is_told_to() {
     for (kind, keys) in [
@@ -526,6 +546,7 @@ fn a_load_of_whatever_kind_begins_when_it_is_told_to() {
     }
 }
 
+// proves: scenarios
 #[test]
 fn a_load_begins_before_the_run_ends() {
     let begin = |time: &str| format!("{FINE}begin = \"{time}\"\n");

@@ -76,6 +76,7 @@ mod tests {
         (1..=count).map(|number| number * 1_000).collect()
     }
 
+    // proves: sim-results
     #[test]
     fn few_samples_are_points_themselves() {
         let steps = Steps::of(&times(POINTS), &times(POINTS));
@@ -83,6 +84,7 @@ mod tests {
         assert_eq!(steps.line(&[(1_000, 3.0), (2_000, 5.0)], mean), [(1.0, Some(3.0)), (2.0, Some(5.0))]);
     }
 
+    // proves: sim-results
     #[test]
     fn of_more_than_can_be_told_apart_several_are_one_in_the_middle_of_their_step() {
         let steps = Steps::of(&times(3), &times(POINTS + 1));
@@ -95,6 +97,7 @@ mod tests {
         assert_eq!(line.len(), 500);
     }
 
+    // proves: sim-results
     #[test]
     fn samples_that_were_left_out_are_known_by_those_that_were_not() {
         let times = [2_000, 6_000, 12_000];

@@ -67,6 +67,7 @@ fn written(out: &Path, threads: usize, shard: Option<Shard>) -> BTreeMap<PathBuf
     files(out)
 }
 
+// proves: sim-results
 #[test]
 fn every_column_is_documented_with_its_unit_and_nothing_else() {
     for table in TABLES {
@@ -80,6 +81,7 @@ fn every_column_is_documented_with_its_unit_and_nothing_else() {
     }
 }
 
+// proves: sim-results
 #[test]
 fn the_same_bytes_are_written_by_any_number_of_threads_and_shards() {
     let place = tempfile::tempdir().unwrap();
@@ -99,6 +101,7 @@ fn the_same_bytes_are_written_by_any_number_of_threads_and_shards() {
     assert!(twice.contains("that another directory has, too"), "{twice}");
 }
 
+// proves: sim-results
 #[test]
 fn each_scenario_that_is_shipped_runs_and_seeds_differ() {
     for name in scenarios() {
@@ -132,6 +135,7 @@ fn run_of(scenario: &str, files: &[(&str, &str)]) -> Rows {
 
 const LINKS: &str = "h0 s0 100 500\nh1 s1 10 500\ns0 s1 100 1000\n";
 
+// proves: sim-fabrics
 #[test]
 fn links_and_flows_of_files_take_the_time_that_they_say() {
     let scenario = "[scenario]\nname = \"x\"\n[topology]\nkind = \"edges\"\nfile = \"links\"\n[[load]]\nkind = \"flows\"\nfile = \"flows\"\n";
@@ -142,6 +146,7 @@ fn links_and_flows_of_files_take_the_time_that_they_say() {
     assert_eq!(rows[&LOADS][0][LOADS.at("flows_done")], "1");
 }
 
+// proves: scenarios
 #[test]
 fn queries_and_bursts_begin_no_sooner_than_they_are_told() {
     let starts = |load: &str| {
@@ -156,6 +161,7 @@ fn queries_and_bursts_begin_no_sooner_than_they_are_told() {
 }
 
 /// A chain of more switches than a byte counts.
+// proves: sim-fabrics
 #[test]
 fn a_flow_alone_takes_as_long_as_its_way_however_long_that_is() {
     for switches in [255, 256, 300] {
@@ -173,6 +179,7 @@ fn a_flow_alone_takes_as_long_as_its_way_however_long_that_is() {
 }
 
 /// A kind of switch is told otherwise than all are.
+// proves: scenarios
 #[test]
 fn points_that_come_to_the_same_are_told() {
     let text = |kind: &str| {
@@ -189,6 +196,7 @@ fn points_that_come_to_the_same_are_told() {
     assert!(told.contains(same), "{told}");
 }
 
+// proves: scenarios
 #[test]
 fn a_switch_has_as_many_ports_as_it_can_have_and_no_more() {
     let why = |topology: &str| {
@@ -223,6 +231,7 @@ fn a_switch_has_as_many_ports_as_it_can_have_and_no_more() {
     assert_eq!(why(edge), "an edge switch would have 257 ports, and a switch has 256 at most");
 }
 
+// proves: scenarios
 #[test]
 fn who_has_no_way_to_whom_is_told() {
     let why = |load: &str, links: &str| {
@@ -255,6 +264,7 @@ fn who_has_no_way_to_whom_is_told() {
     assert!(why(one, &whole).ends_with("has one host: nobody can send to another"), "{}", why(one, &whole));
 }
 
+// proves: scenarios
 #[test]
 fn a_file_without_flows_or_with_one_that_starts_too_late_is_told() {
     let scenario = "[scenario]\nname = \"x\"\nlimit = \"1ms\"\n[topology]\nkind = \"single\"\nhosts = 2\n[[load]]\nkind = \"flows\"\nfile = \"flows\"\n";
@@ -277,6 +287,7 @@ fn a_file_without_flows_or_with_one_that_starts_too_late_is_told() {
     assert!(late.ends_with("flows: a flow starts at 1ms, and the run ends at 1ms at the latest"), "{late}");
 }
 
+// proves: scenarios
 #[test]
 fn a_receiver_is_no_faster_than_its_own_line() {
     let why = |host: u32, rate: &str| {
@@ -297,6 +308,7 @@ fn a_receiver_is_no_faster_than_its_own_line() {
 }
 
 /// Beside those of its switch, which it causes.
+// proves: sim-results
 #[test]
 fn pauses_of_a_slow_receiver_are_among_the_others_and_name_it_as_their_cause() {
     let scenario = |pauses: bool| {
@@ -325,6 +337,7 @@ fn pauses_of_a_slow_receiver_are_among_the_others_and_name_it_as_their_cause() {
 }
 
 /// A pause comes too late where there is room for a frame above `xoff` and no more, whatever the class.
+// proves: sim-results
 #[test]
 fn what_finds_no_room_at_a_slow_receiver_is_told_by_host_and_class() {
     let run = |class: u8, buffer: &str| {
@@ -353,6 +366,7 @@ fn what_finds_no_room_at_a_slow_receiver_is_told_by_host_and_class() {
     assert_eq!(run(3, "50KB"), ("0".to_owned(), Vec::new()));
 }
 
+// proves: sim-fabrics
 #[test]
 fn flows_outlive_a_link_that_fails_and_is_repaired() {
     let scenario = |fault: &str| {
@@ -376,6 +390,7 @@ fn flows_outlive_a_link_that_fails_and_is_repaired() {
 }
 
 /// The same fabric of routers: each packet is looked up, and no frame takes longer by it.
+// proves: sim-fabrics
 #[test]
 fn where_there_is_one_way_routers_carry_flows_as_bridges_do() {
     for (kind, control) in [
@@ -401,6 +416,7 @@ fn where_there_is_one_way_routers_carry_flows_as_bridges_do() {
 }
 
 /// A leaf-spine and a fat-tree, of routers, in which a link fails: what has a way left arrives, by each transport and spread.
+// proves: sim-fabrics
 #[test]
 fn fabrics_of_routers_lose_nothing_and_their_ledgers_balance() {
     let fat_tree = "kind = \"fat-tree\"\nk = 4";
@@ -431,6 +447,7 @@ fn fabrics_of_routers_lose_nothing_and_their_ledgers_balance() {
     }
 }
 
+// proves: sim-results
 #[test]
 fn a_run_that_ends_in_a_deadlock_says_so_and_since_when() {
     let run = |ahead: u32| {
@@ -450,6 +467,7 @@ fn a_run_that_ends_in_a_deadlock_says_so_and_since_when() {
     assert!(number(&since) > 0.0 && number(&since) <= 4_000.0, "{since}");
 }
 
+// proves: scenarios
 #[test]
 fn each_point_of_each_scenario_that_is_shipped_keeps_its_ledgers() {
     for name in scenarios() {

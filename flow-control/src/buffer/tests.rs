@@ -75,6 +75,7 @@ fn enter(buffer: &mut Buffer, port: PortId, class: Class, sizes: &[u64]) {
     }
 }
 
+// proves: thresholds
 #[test]
 fn xoff_is_reached_at_the_byte_and_left_below_xon() {
     let mut buffer = buffer(Memory::Dedicated, |_| ());
@@ -89,6 +90,7 @@ fn xoff_is_reached_at_the_byte_and_left_below_xon() {
     assert!(buffer.below_xon(P0, LOSSLESS), "one byte below XON");
 }
 
+// proves: headroom
 #[test]
 fn headroom_takes_frames_to_its_last_byte() {
     let mut buffer = buffer(Memory::Dedicated, |_| ());
@@ -101,6 +103,7 @@ fn headroom_takes_frames_to_its_last_byte() {
     assert_eq!(buffer.enter_ingress(P0, LOSSLESS, Bytes(1)), Err(DropReason::HeadroomExhausted));
 }
 
+// proves: lossy-classes
 #[test]
 fn a_lossy_queue_has_its_maximum_and_no_headroom() {
     let mut buffer = buffer(Memory::Dedicated, |class| class.lossless = false);
@@ -110,6 +113,7 @@ fn a_lossy_queue_has_its_maximum_and_no_headroom() {
     assert_eq!(buffer.counters.class(P0, LOSSY).headroom_watermark.get(), 0);
 }
 
+// proves: thresholds
 #[test]
 fn many_small_frames_pause_by_their_number() {
     let mut buffer = buffer(Memory::Dedicated, |class| class.xoff_frames = 10);
@@ -137,6 +141,7 @@ fn egress_is_full_at_its_most_frames_however_small() {
     assert!(buffer.egress_has_room(P0, LOSSY, Bytes(64)));
 }
 
+// proves: pipeline
 #[test]
 fn egress_is_full_at_its_maximum() {
     let mut buffer = buffer(Memory::Dedicated, |_| ());
@@ -185,6 +190,7 @@ fn a_reserve_is_there_when_others_have_taken_the_pool() {
     assert_eq!(buffer.enter_ingress(P1, LOSSY, Bytes(300)), Err(DropReason::IngressFull));
 }
 
+// proves: shared-memory
 #[test]
 fn a_lossless_queue_pauses_at_its_reserve_and_not_before_when_others_have_taken_the_pool() {
     let mut buffer = buffer(shared(None), |_| ());
@@ -224,6 +230,7 @@ fn the_port_limit_binds_all_classes_of_a_port_together() {
     enter(&mut buffer, P1, Class::ALL[2], &[1_000, 3_000]);
 }
 
+// proves: shared-memory
 #[test]
 fn the_egress_limit_of_a_port_binds_all_its_queues_together_beyond_their_reserves() {
     let memory = SharedMemory { egress_port_limit: Bytes(2_000), ..SharedMemory::UNLIMITED };
@@ -240,6 +247,7 @@ fn the_egress_limit_of_a_port_binds_all_its_queues_together_beyond_their_reserve
     assert!(!buffer.egress_has_room(P0, Class::ALL[2], Bytes(3_001)));
 }
 
+// proves: shared-memory
 #[test]
 fn egress_limits_bind_lossless_queues_where_that_is_asked_for() {
     for (limits, room) in [(EgressLimits::Lossy, [true, true]), (EgressLimits::All, [true, false])] {
@@ -259,6 +267,7 @@ fn egress_limits_bind_lossless_queues_where_that_is_asked_for() {
     }
 }
 
+// proves: shared-memory
 #[test]
 fn headroom_of_the_pool_is_what_others_have_left_of_it_and_of_each_limit() {
     for (pool, ingress_limit, port_limit) in
@@ -291,6 +300,7 @@ fn headroom_of_the_pool_is_no_more_than_what_a_queue_may_have() {
 }
 
 /// What comes when there is no room for a frame any more is lost: that is XOFF, too, and lasts as long.
+// proves: shared-memory
 #[test]
 fn a_pool_that_has_no_room_for_the_headroom_of_one_more_frame_is_xoff() {
     let headroom = HeadroomPlace::Pool;
@@ -312,6 +322,7 @@ fn a_pool_that_has_no_room_for_the_headroom_of_one_more_frame_is_xoff() {
 }
 
 /// Where a frame counts in one place only, both draw on one pool.
+// proves: shared-memory
 #[test]
 fn what_egress_queues_hold_is_of_the_pool_where_all_are_limited_and_frames_count_there_only() {
     for (accounting, egress_limits, left) in [
@@ -339,6 +350,7 @@ fn the_egress_limit_binds_lossy_queues_beyond_their_reserves() {
     assert!(buffer.egress_has_room(P1, Class::ALL[2], Bytes(3_000)));
 }
 
+// proves: lossy-classes
 #[test]
 fn the_egress_limit_binds_no_queue_of_a_class_that_is_lossless_at_another_port() {
     let mut buffer = buffer_by_port(shared(None), |port, class| class.lossless &= port == P0);
@@ -366,6 +378,7 @@ fn pool(bytes: u64, frames: u32) -> LossyPool {
 }
 
 /// Each may hold as much as is free beside what it holds; a lossless queue takes nothing of the pool.
+// proves: shared-memory
 #[test]
 fn lossy_queues_share_a_pool() {
     let mut settings = settings_of(Accounting::default(), Memory::Dedicated, |_, _| ());
@@ -386,6 +399,7 @@ fn lossy_queues_share_a_pool() {
     assert!(buffer.egress_has_room(P0, LOSSLESS, Bytes(999)), "its own limit, and no other");
 }
 
+// proves: shared-memory
 #[test]
 fn lossy_pool_is_full_of_frames_before_bytes() {
     let mut settings = settings_of(Accounting::default(), Memory::Dedicated, |_, _| ());
@@ -399,6 +413,7 @@ fn lossy_pool_is_full_of_frames_before_bytes() {
     assert!(buffer.egress_has_room(P0, Class::ALL[5], Bytes(64)));
 }
 
+// proves: shared-memory
 #[test]
 fn workers_share_the_pool_by_their_ports() {
     assert_eq!(pool(9_000, 30).part(1, 3), pool(3_000, 10));
@@ -412,6 +427,7 @@ fn workers_share_the_pool_by_their_ports() {
 }
 
 /// Frames of a class that is lossless from now on are of the pool until they have left, and those behind them are not.
+// proves: shared-memory
 #[test]
 fn class_made_lossless_gives_the_pool_back_as_it_drains() {
     let mut settings = settings_of(Accounting::default(), Memory::Dedicated, |_, _| ());
@@ -452,6 +468,7 @@ fn revised_pool_counts_what_is_queued() {
 
 /// Below XOFF and with room, frame by frame, to the last byte of the margin; one byte, or frame, beyond it
 /// not any more.
+// proves: batches
 #[test]
 fn margins_bind_frame_by_frame_and_end_where_they_must() {
     for seed in xoff_explore::seeds(0..400) {
@@ -494,6 +511,7 @@ fn margins_bind_frame_by_frame_and_end_where_they_must() {
     }
 }
 
+// proves: batches
 #[test]
 fn the_margin_ends_one_byte_below_xoff() {
     let mut buffer = buffer(Memory::Dedicated, |_| ());
@@ -506,6 +524,7 @@ fn the_margin_ends_one_byte_below_xoff() {
     assert!(buffer.at_xoff(P0, LOSSLESS));
 }
 
+// proves: batches
 #[test]
 fn the_margin_is_never_as_many_frames_as_xoff() {
     let mut buffer = buffer(Memory::Dedicated, |class| class.xoff_frames = 5);
@@ -517,6 +536,7 @@ fn the_margin_is_never_as_many_frames_as_xoff() {
     );
 }
 
+// proves: batches
 #[test]
 fn the_margin_stays_below_a_threshold_that_sinks_meanwhile() {
     for alpha_log2 in [None, Some(-7), Some(-1), Some(0), Some(3), Some(6)] {

@@ -156,6 +156,7 @@ mod tests {
         (crowd, places)
     }
 
+    // proves: qcn
     #[test] // section IV-B: "the flow with the highest occupancy in the buffer monitored"
     fn the_flow_with_the_most_bytes_is_to_blame() {
         let (mut crowd, mut places) = crowd(&[1, 2, 2, 1, 2]);
@@ -173,6 +174,7 @@ mod tests {
         assert_eq!(crowd.random_unit(&mut fastrand::Rng::with_seed(1), SIZE, |_| SIZE), None);
     }
 
+    // proves: qcn
     #[test] // section IV-B: P_n = q_n / q, in bytes: slot 0 occupies 6 units, the others one each
     fn each_flow_is_hit_as_often_as_it_occupies_the_buffer() {
         let (crowd, _) = crowd(&[0; 7]);
@@ -200,6 +202,7 @@ mod tests {
     }
 
     explore! {
+        // proves: qcn
         #[test]
         fn who_entered_and_did_not_leave_is_there(steps in prop::collection::vec(0u32..32, 0..300)) {
             let (mut crowd, mut places) = (Crowd::new(32, None), Places::new(32));

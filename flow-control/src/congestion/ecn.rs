@@ -44,6 +44,7 @@ mod tests {
         (0..10_000).filter(|_| is_congested(&SETTINGS, Bytes(queue), &mut rng)).count()
     }
 
+    // proves: ecn
     #[test]
     fn never_below_min_always_at_max_and_in_proportion_between() {
         assert_eq!((share(9_999), share(10_000)), (0, 0), "below min, and at it");
@@ -60,6 +61,7 @@ mod tests {
         assert!(is_congested(&step, Bytes(100), &mut rng));
     }
 
+    // proves: ecn
     #[test]
     fn the_same_seed_decides_the_same() {
         let run = |seed| {

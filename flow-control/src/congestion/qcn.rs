@@ -130,6 +130,7 @@ mod tests {
         CongestionPoint::new(settings, &mut fastrand::Rng::with_seed(1))
     }
 
+    // proves: qcn
     #[test] // section III: Is = 150 KB
     fn a_sample_is_due_at_the_byte() {
         let mut point = point(&EXACT);
@@ -139,6 +140,7 @@ mod tests {
         assert!(arrive(&mut point, &EXACT, 1, 0).is_some());
     }
 
+    // proves: qcn
     #[test] // section I: Fb = Qoff + w x Qdelta
     fn feedback_is_offset_and_weighted_growth() {
         let mut point = point(&EXACT);
@@ -151,6 +153,7 @@ mod tests {
         assert_eq!((second.feedback, second.notify), (0, false), "6,000 - 8,000 is no congestion");
     }
 
+    // proves: qcn
     #[test] // one below, at: one 63rd of Qeq x (2w + 1) is 4761.9 bytes
     fn the_smallest_and_the_largest_feedback() {
         assert_eq!(EXACT.quantized(4_761, 0), 0);
@@ -163,6 +166,7 @@ mod tests {
         assert_eq!(EXACT.quantized(i64::MIN, i64::MIN), 0);
     }
 
+    // proves: qcn
     #[test] // the standard's table
     fn samples_come_sooner_with_more_feedback() {
         let at = |feedback| EXACT.base(feedback);
@@ -183,6 +187,7 @@ mod tests {
         assert!(arrive(&mut point, &EXACT, 1, 120_000).is_some());
     }
 
+    // proves: qcn
     #[test] // section V: one CNM per 100 frames received
     fn one_message_for_so_many_frames() {
         let settings = QcnSettings { sample_every: Bytes(1), ..EXACT };
@@ -203,6 +208,7 @@ mod tests {
     }
 
     explore! {
+        // proves: qcn
         #[test]
         fn the_quantizer_is_the_formula_cut_to_six_bits(
             offset in -1_000_000i64..1_000_000,

@@ -161,6 +161,7 @@ mod tests {
         classes.iter().map(|&n| class(n)).collect()
     }
 
+    // proves: pause-frames
     #[test]
     fn one_frame_carries_every_change_and_all_that_is_held() {
         let mut held = Held::new(Nanos(100));
@@ -180,6 +181,7 @@ mod tests {
         assert_eq!(third.vector(), set(&[3, 4]));
     }
 
+    // proves: pause-frames
     #[test]
     fn no_xon_without_an_xoff() {
         let mut held = Held::new(Nanos(100));

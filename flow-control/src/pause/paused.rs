@@ -258,6 +258,7 @@ mod tests {
 
     /// The article on DSCP-based PFC, steps 3, 4 and 14, on a line of 400 Gb/s. Its "CEV 0x1000" is 0000 1000 in
     /// binary ("the right-most bit represents queue 0"); a reader's comment there says so too.
+    // proves: pause-timing
     #[test]
     fn the_worked_example_of_the_article_on_dscp_based_pfc() {
         let told = |quanta| {

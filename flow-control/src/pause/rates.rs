@@ -238,6 +238,7 @@ mod tests {
         assert_eq!((asked.due(), asked.next_refresh()), (false, Nanos(201)));
     }
 
+    // proves: gfc
     #[test]
     fn a_limit_ends_by_itself_exactly_when_its_quanta_are_over() {
         let mut kept = KeptRates::new(BitRate::from_gbps(1)); // a quantum is 512 ns

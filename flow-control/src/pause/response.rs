@@ -128,6 +128,7 @@ mod tests {
         Load { frames: 1, bytes: Bytes(bytes) }
     }
 
+    // proves: peer-faults
     #[test]
     fn the_last_byte_and_the_last_moment_are_in_time_and_one_more_is_not() {
         let mut response = response();
@@ -139,6 +140,7 @@ mod tests {
         assert_eq!(response.came(Nanos(8_101), CLASS, bytes(1), None).fault, Some(Fault::TooLate));
     }
 
+    // proves: peer-faults
     #[test]
     fn who_was_not_told_is_not_to_blame() {
         let mut response = response();
@@ -150,6 +152,7 @@ mod tests {
         assert_eq!(response.came(Nanos(99_000), CLASS, bytes(9_000), None).fault, None);
     }
 
+    // proves: peer-faults
     #[test]
     fn who_was_away_himself_blames_nobody_until_all_that_came_meanwhile_is_seen() {
         let mut response = response();
@@ -162,6 +165,7 @@ mod tests {
         assert_eq!(fault(&mut response, 108_001), Some(Fault::TooLate));
     }
 
+    // proves: peer-faults
     #[test]
     fn each_hold_begins_anew_and_nothing_is_said_of_a_peer_that_declares_nothing() {
         let mut response = response();

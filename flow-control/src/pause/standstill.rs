@@ -111,6 +111,7 @@ mod tests {
         }
     }
 
+    // proves: stalled-floods
     #[test]
     fn a_class_stands_still_after_so_many_looks_and_not_before() {
         let mut standstill = paused(Nanos(5));
@@ -176,6 +177,7 @@ mod tests {
         is_found
     }
 
+    // proves: stalled-floods
     #[test]
     fn who_may_send_for_a_tenth_of_the_time_is_not_found_in_usual_rhythms() {
         for cycle in [7_000, 50_000, 100_000, 500_000, 1_000_000, 1_000_001, 2_000_000, 5_000_000, 20_000_000]

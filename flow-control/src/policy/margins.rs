@@ -135,6 +135,7 @@ fn explore(kind: PolicyKind, seed: u64) -> Vec<(Step, bool)> {
     ends
 }
 
+// proves: batches
 #[test]
 fn a_policy_is_spared_nothing_that_matters_and_no_margin_ends_for_nothing() {
     for kind in PolicyKind::ALL {

@@ -98,6 +98,7 @@ mod tests {
         refused == 0
     }
 
+    // proves: own-policy
     #[test]
     fn a_policy_holds_its_own_class_and_lower_lossless_ones_where_the_port_may_send() {
         let xoff = |port, class| Intent::Xoff { port: PortId(port), class, trigger: Trigger::Ingress };
@@ -110,6 +111,7 @@ mod tests {
         assert_eq!(CLASSES.map(|class| allowed(3, xoff(0, class))), [false, true, false], "4 is higher");
     }
 
+    // proves: own-policy
     #[test]
     fn a_culprit_is_a_port_of_the_switch() {
         let by = |trigger| Intent::Xoff { port: PortId(0), class: CLASSES[1], trigger };
@@ -120,6 +122,7 @@ mod tests {
         assert!(allowed(3, by(Trigger::Higher(Class::ALL[7]))) && allowed(3, by(Trigger::Predicted)));
     }
 
+    // proves: own-policy
     #[test]
     fn rates_are_asked_of_peers_that_keep_them_and_of_the_own_class_and_flows_of_nobody() {
         let rate = |port, class| Intent::Rate { port: PortId(port), class, step: RateStep::FULL };

@@ -100,6 +100,7 @@ mod tests {
         read(text, None).unwrap().needs(&Machine::default()).total().0
     }
 
+    // proves: lab-file
     #[test]
     fn switches_and_agents_fit_together() {
         let needs = read(TWO, None).unwrap().needs(&Machine::default());
@@ -115,6 +116,7 @@ mod tests {
         );
     }
 
+    // proves: lab-file
     #[test]
     fn shortage_names_the_change_that_saves_most() {
         let problem = |memory: u64| match read(TWO, Some(memory)) {

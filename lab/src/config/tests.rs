@@ -36,6 +36,7 @@ fn assert_only(text: &str, line: usize, words: &[&str]) {
     words.iter().for_each(|word| assert!(message.contains(word), "{word:?} is not in {message:?}"));
 }
 
+// proves: lab-file
 #[test]
 fn five_lines_are_two_hosts_and_a_switch() {
     let network = read(FIVE_LINES).unwrap();
@@ -55,6 +56,7 @@ fn five_lines_are_two_hosts_and_a_switch() {
     };
 }
 
+// proves: lab-file
 #[test]
 fn a_switch_takes_every_key_of_its_own_file_over_defaults_of_all() {
     let network = read(
@@ -80,6 +82,7 @@ fn a_switch_takes_every_key_of_its_own_file_over_defaults_of_all() {
     assert_eq!(b.config.switch.ports[1].name, "a");
 }
 
+// proves: lab-file
 #[test]
 fn what_a_switch_says_wrongly_is_told_with_its_place_in_the_lab() {
     assert_only(
@@ -106,6 +109,7 @@ fn what_a_switch_says_wrongly_is_told_with_its_place_in_the_lab() {
     );
 }
 
+// proves: lab-file
 #[test]
 fn names_are_given_once_and_ends_exist() {
     assert_only(
@@ -142,6 +146,7 @@ fn names_are_given_once_and_ends_exist() {
     assert_only("[[switch]]\nname = \"s\"\nhosts = [\"sixteen-letters-\"]\n", 3, &["1 to 15 letters"]);
 }
 
+// proves: lab-file
 #[test]
 fn a_loop_of_wires_is_refused() {
     let three = "[[switch]]\nname = \"a\"\n[[switch]]\nname = \"b\"\n[[switch]]\nname = \"c\"\n\
@@ -167,6 +172,7 @@ fn joined(of_a: &str, of_b: &str) -> String {
     )
 }
 
+// proves: groups
 #[test]
 fn wires_that_are_a_group_at_both_ends_are_no_loop() {
     let group = |far: &str| format!("[[switch.group]]\nname = \"up\"\nports = [\"{far}\", \"{far}-2\"]\n");
@@ -177,6 +183,7 @@ fn wires_that_are_a_group_at_both_ends_are_no_loop() {
     assert_only(&joined("", &group("a")), 13, &["would come to b twice", "at both ends"]);
 }
 
+// proves: groups
 #[test]
 fn leaves_and_spines_are_no_loop_if_the_uplinks_of_each_leaf_are_a_group() {
     let fabric = |of_leaf_2: &str| {
@@ -211,6 +218,7 @@ fn leaves_and_spines_are_no_loop_if_the_uplinks_of_each_leaf_are_a_group() {
     assert!(!problems(&fabric(&two_groups(true))).is_empty(), "it sends its own by both");
 }
 
+// proves: lab-file
 #[test]
 fn addresses_follow_the_order_of_the_file_and_may_be_given() {
     let network = read(
@@ -234,6 +242,7 @@ fn addresses_follow_the_order_of_the_file_and_may_be_given() {
     );
 }
 
+// proves: lab-account
 #[test]
 fn a_host_lives_in_one_place() {
     let places = |keys: &str| format!("{FIVE_LINES}[[host]]\nname = \"h1\"\n{keys}\n");
@@ -257,6 +266,7 @@ fn the_agent_of_a_host_is_told_what_the_file_says() {
     assert_eq!((network.hosts[0].nic.clone(), network.hosts[1].nic.clone()), (Some(told), None));
 }
 
+// proves: lab-file
 #[test]
 fn all_that_is_wrong_is_found_at_once_and_unknown_keys_are_told() {
     let all = problems(
@@ -268,6 +278,7 @@ fn all_that_is_wrong_is_found_at_once_and_unknown_keys_are_told() {
     assert!(error.starts_with("lab.toml: 1 error"), "{error}");
 }
 
+// proves: lab-file
 #[test]
 fn whatever_stands_there_is_refused_or_read() {
     for text in [
@@ -331,6 +342,7 @@ fn names_of_linux_and_more_hosts_than_addresses_are_refused() {
     assert_only(&many, 789, &["more than 65534 hosts"]);
 }
 
+// proves: memory
 #[test]
 fn switches_receive_in_small_chunks() {
     let receive = |has_multi_buffer, more: &str| {
@@ -346,6 +358,7 @@ fn switches_receive_in_small_chunks() {
     assert_eq!(receive(false, ""), ReceiveChunks::Whole, "an older kernel");
 }
 
+// proves: lab-account
 #[test]
 fn every_network_is_valid_on_a_machine_of_8_gib() {
     let machine = Machine { memory: Some(Bytes(8 << 30)), cores: vec![0, 1], ..Machine::default() };

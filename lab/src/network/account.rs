@@ -250,6 +250,7 @@ mod tests {
         network.hosts[0].interfaces[0].counters.as_mut().unwrap()
     }
 
+    // proves: lab-account
     #[test]
     fn every_counter_that_can_hide_a_loss_breaks_the_promise() {
         assert_eq!(promise(|_| ()), Promise::Kept);

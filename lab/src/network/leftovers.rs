@@ -221,6 +221,7 @@ mod tests {
         assert!(!Process { started: this.started + 1, ..this }.is_alive());
     }
 
+    // proves: lab-lifecycle
     #[test]
     fn members_end_and_nobody_else_and_only_marks_of_the_dead_count() {
         let lab = Lab::new();
@@ -264,6 +265,7 @@ mod tests {
         children.each_mut().iter_mut().for_each(|child| _ = child.wait().unwrap());
     }
 
+    // proves: lab-lifecycle
     #[test]
     fn a_device_that_a_dead_network_has_left_goes_and_no_other() {
         let mut lab = Lab::new();

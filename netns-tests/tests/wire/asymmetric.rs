@@ -4,6 +4,7 @@ use xoff_netns_tests::{frames, wait_for};
 
 use crate::bed_beside_others;
 
+// proves: pause-modes
 #[test]
 fn a_lossy_class_is_paused_but_pauses_nobody() {
     let bed = bed_beside_others(2).build();

@@ -36,6 +36,7 @@ fn told(host: &Host, class: u8, quanta: u16) {
     host.tap().wait(1, |frame| frames::pfc_time(frame, class) == Some(quanta));
 }
 
+// proves: p-pfc
 #[test]
 fn p_pfc_pauses_who_feeds_a_queue_above_the_others_and_above_its_floor() {
     let bed = bed(4).build();
@@ -59,6 +60,7 @@ fn p_pfc_pauses_who_feeds_a_queue_above_the_others_and_above_its_floor() {
     }
 }
 
+// proves: g-pfc
 #[test]
 fn g_pfc_pauses_lower_classes_of_the_port_first_and_the_class_itself_at_xoff() {
     let bed = bed(3).build();
@@ -96,6 +98,7 @@ fn step_told(bytes: &[u8], class: u8) -> Option<u8> {
     named.then(|| bytes[40 + usize::from(class)])
 }
 
+// proves: gfc
 #[test]
 fn gfc_asks_for_half_the_rate_and_less_before_it_pauses() {
     let bed = bed(2).build();
@@ -124,6 +127,7 @@ fn gfc_asks_for_half_the_rate_and_less_before_it_pauses() {
     assert!(said.ports[0].rate_frames_sent >= 3);
 }
 
+// proves: gfc
 #[test]
 fn gfc_rates_are_kept_for_peers_that_may_ask_and_for_no_others() {
     let bed = bed(2).build();
@@ -172,16 +176,19 @@ fn incast(policy: &str, parameters: &str) {
     });
 }
 
+// proves: lossless
 #[test]
 fn nothing_is_lost_with_p_pfc() {
     incast("p-pfc", "");
 }
 
+// proves: lossless
 #[test]
 fn nothing_is_lost_with_p_pfc_that_predicts() {
     incast("p-pfc", "[policy.p-pfc]\nprediction = \"1ms\"");
 }
 
+// proves: lossless
 #[test]
 fn nothing_is_lost_with_g_pfc() {
     incast("g-pfc", "");

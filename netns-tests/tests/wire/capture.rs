@@ -222,16 +222,19 @@ fn pauses_in_both_directions(config: &str) {
     bed.finish(switch);
 }
 
+// proves: capture
 #[test]
 fn tshark_reads_every_frame_and_both_directions_of_pauses_while_it_grows() {
     pauses_in_both_directions("");
 }
 
+// proves: capture
 #[test]
 fn ports_of_two_workers_are_one_capture() {
     pauses_in_both_directions("workers = [{ ports = [\"p1\"] }, { ports = [\"p2\"] }]");
 }
 
+// proves: capture
 #[test]
 fn dropped_frames_are_there_with_their_reason_and_nothing_else_where_so_asked() {
     let bed = bed_beside_others(2).build();
@@ -263,6 +266,7 @@ fn dropped_frames_are_there_with_their_reason_and_nothing_else_where_so_asked() 
     bed.assert_no_drops();
 }
 
+// proves: capture
 #[test]
 fn a_class_or_control_frames_alone_and_an_end_by_count() {
     let bed = bed_beside_others(2).build();
@@ -306,6 +310,7 @@ fn pause_of_a_flow(host: &Host) -> Vec<u8> {
 }
 
 /// Host 2 pauses classes 3 and 4, requests a rate and pauses a flow; frames of host 1 then make the switch request the same of host 1.
+// proves: capture
 #[test]
 fn rates_lists_of_flows_and_lldp_are_control_frames_in_both_directions() {
     let bed = bed_beside_others(2).build();
@@ -371,6 +376,7 @@ fn missed_in(file: &Path) -> u64 {
 }
 
 /// The captured frames are read only after all are forwarded; they exceed all buffers by megabytes.
+// proves: capture
 #[test]
 fn a_slow_reader_misses_frames_and_costs_none() {
     const FRAMES: u32 = 16_000;
@@ -401,6 +407,7 @@ fn a_slow_reader_misses_frames_and_costs_none() {
     bed.finish(switch);
 }
 
+// proves: capture
 #[test]
 fn captures_are_few_end_with_who_reads_them_and_leave_nothing() {
     let bed = bed_beside_others(2).build();
@@ -433,6 +440,7 @@ fn captures_are_few_end_with_who_reads_them_and_leave_nothing() {
     assert_eq!((status.code(), said.contains("the switch has ended")), (Some(1), true), "{said}");
 }
 
+// proves: capture
 #[test]
 fn frames_are_not_for_everybody_on_the_machine() {
     let bed = bed_beside_others(2).build();
@@ -467,6 +475,7 @@ fn frames_are_not_for_everybody_on_the_machine() {
 }
 
 /// Permission to open the socket file is no permission to capture.
+// proves: capture
 #[test]
 fn a_socket_file_has_frames_for_root_and_not_for_all_who_may_open_it() {
     let bed = bed_beside_others(2).build();

@@ -5,6 +5,7 @@ use xoff_netns_tests::{Traffic, stream, unstalled};
 use crate::{PATIENT, bed};
 
 /// Two senders at the first switch send to a port of the second with a fifth of the trunk's rate.
+// proves: lossless
 #[test]
 fn congestion_behind_the_second_switch_holds_the_senders_at_the_first() {
     unstalled(|| {

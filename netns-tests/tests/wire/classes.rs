@@ -79,6 +79,7 @@ fn classes_seen(bed: &Bed, collector: usize) -> BTreeMap<u32, u8> {
     bed.host(collector).tap().all().iter().filter_map(|seen| number_and_class(&seen.bytes)).collect()
 }
 
+// proves: classification
 #[test]
 fn every_dscp_pcp_and_tag_lands_in_its_class_by_each_kind_of_trust() {
     const TRUST: [&str; 4] = ["pcp", "dscp", "both", "port"];

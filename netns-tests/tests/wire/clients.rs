@@ -29,6 +29,7 @@ fn two_hosts() -> (Bed, xoff_netns_tests::Switch) {
     (bed, switch)
 }
 
+// proves: bridging
 #[test]
 fn tcp_on_a_lossy_class_finds_room() {
     let (bed, switch) = two_hosts();
@@ -50,6 +51,7 @@ fn tcp_on_a_lossless_class_loses_nothing() {
     assert_eq!(class.drops.values().sum::<u64>(), 0);
 }
 
+// proves: bridging
 #[test]
 fn udp_of_each_dscp_goes_through_its_class() {
     let (bed, switch) = two_hosts();
@@ -65,6 +67,7 @@ fn udp_of_each_dscp_goes_through_its_class() {
     assert_eq!(drops.sum::<u64>(), 0);
 }
 
+// proves: bridging
 #[test]
 fn a_download_arrives_byte_for_byte() {
     let (bed, switch) = two_hosts();

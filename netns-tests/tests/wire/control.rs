@@ -24,6 +24,7 @@ fn xoff_status(bed: &Bed, args: &[&str]) -> Output {
     bed.namespace().output(Command::new(BINARY).arg("status").args(args)).unwrap()
 }
 
+// proves: status
 #[test]
 fn status_metrics_and_the_table_count_every_frame() {
     let bed = bed_beside_others(2).build();
@@ -58,6 +59,7 @@ fn status_metrics_and_the_table_count_every_frame() {
     bed.finish(switch);
 }
 
+// proves: status
 #[test]
 fn each_thing_of_a_switch_is_told_by_itself_as_text_and_as_json() {
     let bed = bed_beside_others(2).build();
@@ -99,6 +101,7 @@ fn each_thing_of_a_switch_is_told_by_itself_as_text_and_as_json() {
     bed.finish(switch);
 }
 
+// proves: status
 #[test]
 fn on_a_terminal_status_is_a_screen_that_obeys_keys() {
     let bed = bed_beside_others(2).build();
@@ -112,6 +115,7 @@ fn on_a_terminal_status_is_a_screen_that_obeys_keys() {
 }
 
 /// All features with optional parts of `/status` are enabled.
+// proves: status
 #[test]
 fn what_a_switch_says_under_load_is_as_its_schema_has_it() {
     let bed = bed_beside_others(2).build();
@@ -158,6 +162,7 @@ fn without_a_switch_status_says_what_to_do() {
     );
 }
 
+// proves: link-down
 #[test]
 fn a_link_that_goes_and_comes_is_followed() {
     let bed = bed_beside_others(2).build();

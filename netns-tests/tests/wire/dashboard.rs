@@ -8,6 +8,7 @@ const LOOK: &str = include_str!("dashboard.py");
 const DASHBOARDS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../dashboards");
 const REFERENCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/reference.md");
 
+// proves: monitoring
 #[test]
 fn every_line_of_a_recorded_incident_has_its_value_unit_and_switch() {
     let directory = tempfile::tempdir().unwrap();

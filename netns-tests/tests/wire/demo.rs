@@ -39,6 +39,7 @@ const KEYS: [&str; 24] = [
     "/seconds",
 ];
 
+// proves: experiments
 #[test]
 fn the_demo_loses_nothing_lossless_and_accounts_for_every_frame() {
     unstalled(|| {
@@ -69,6 +70,7 @@ fn namespaces_in_use() -> Vec<u64> {
     processes.flatten().filter_map(of).collect()
 }
 
+// proves: experiments
 #[test]
 fn with_any_signal_its_namespaces_go() {
     let _alone = one_bed_at_a_time(super::BINARY);

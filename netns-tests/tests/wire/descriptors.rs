@@ -20,6 +20,7 @@ fn open(switch: &Switch) -> u64 {
     fs::read_dir(format!("/proc/{}/fd", switch.pid())).unwrap().count() as u64
 }
 
+// proves: check
 #[test]
 fn too_few_open_files_are_told_before_anything_is_attached() {
     let bed = bed_beside_others(3).queues(4).build();

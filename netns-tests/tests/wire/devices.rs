@@ -15,6 +15,7 @@ fn ip(bed: &Bed, words: &str) {
     assert!(output.status.success(), "ip {words}: {output:?}");
 }
 
+// proves: verdict
 #[test]
 fn what_a_device_lost_that_is_gone_is_not_proved() {
     let bed = bed(3).build();
@@ -36,6 +37,7 @@ fn what_a_device_lost_that_is_gone_is_not_proved() {
     );
 }
 
+// proves: devices
 #[test]
 fn a_device_under_another_name_is_still_read() {
     let bed = bed(2).build();
@@ -59,6 +61,7 @@ fn a_device_under_another_name_is_still_read() {
     assert_eq!(exit.status.code(), Some(1), "{}", exit.stderr);
 }
 
+// proves: own-stack
 #[test]
 fn what_the_machines_own_stack_would_send_on_a_port_is_no_loss() {
     let bed = bed(2).build();
@@ -82,6 +85,7 @@ fn what_the_machines_own_stack_would_send_on_a_port_is_no_loss() {
 }
 
 /// If by chance no frame arrives while devices are returned, this test checks nothing.
+// proves: own-stack
 #[test]
 fn what_the_machines_own_stack_sends_while_the_switch_stops_is_no_loss() {
     let bed = bed(2).build();
@@ -110,6 +114,7 @@ fn filters(bed: &Bed) -> String {
     [qdiscs.stdout, filters.stdout].map(|text| String::from_utf8(text).unwrap()).concat()
 }
 
+// proves: own-stack
 #[test]
 fn after_kill_9_the_machine_has_its_device_back() {
     let bed = bed(1).build();
@@ -124,6 +129,7 @@ fn after_kill_9_the_machine_has_its_device_back() {
     assert_eq!(filters(&bed), "", "the next one takes with it what the first left");
 }
 
+// proves: verdict, devices
 #[test]
 fn a_program_that_is_taken_off_under_load_is_attached_again() {
     let bed = bed(2).build();

@@ -20,6 +20,7 @@ fn marks_and_wrong_checksums(host: &Host, capture: &str) -> (usize, usize) {
     (marks, text.lines().filter(|line| line.contains("bad cksum")).count())
 }
 
+// proves: ecn
 #[test]
 fn the_kernels_tcp_sees_marks_and_nothing_is_lost_or_wrong() {
     let bed = bed(2).build();
@@ -52,6 +53,7 @@ fn the_kernels_tcp_sees_marks_and_nothing_is_lost_or_wrong() {
     assert_eq!(out.drops["egress_full"] + out.drops["early_drop"], 0, "marks did what drops do otherwise");
 }
 
+// proves: ecn
 #[test]
 fn without_ecn_in_the_connection_nothing_is_marked() {
     let bed = bed(2).build();
@@ -65,6 +67,7 @@ fn without_ecn_in_the_connection_nothing_is_marked() {
     assert_eq!(bed.finish(switch).ports[1].classes[3].ecn_marked_frames, 0);
 }
 
+// proves: ecn
 #[test]
 fn a_lossless_class_is_marked_before_it_loses_and_the_sinks_count_every_mark() {
     unstalled(|| {

@@ -118,16 +118,19 @@ fn tells_senders(variant: &Variant) -> bool {
     ["qcn-", "pfc-ecn"].iter().any(|prefix| variant.name.starts_with(prefix))
 }
 
+// proves: experiments, experiment-parity
 #[test]
 fn an_incast_loses_nothing_under_any_lossless_policy_and_says_the_same_of_each() {
     incast(|variant| !tells_senders(variant));
 }
 
+// proves: experiments
 #[test]
 fn an_incast_loses_nothing_with_congestion_points_and_marks() {
     incast(tells_senders);
 }
 
+// proves: experiments
 #[test]
 fn a_victim_is_seen_beside_heavy_senders() {
     let numbers = [
@@ -154,6 +157,7 @@ fn a_victim_is_seen_beside_heavy_senders() {
     });
 }
 
+// proves: experiments
 #[test]
 fn ofc_fig_1_runs_over_three_switches() {
     let numbers = [
@@ -171,6 +175,7 @@ fn ofc_fig_1_runs_over_three_switches() {
     });
 }
 
+// proves: experiments, cascade
 #[test]
 fn a_cascade_tells_every_step() {
     let numbers = ["/other_class_sent", "/timeline/0/at_ms", "/runs_in_order", "/runs_judged"];
@@ -194,6 +199,7 @@ fn a_cascade_tells_every_step() {
     });
 }
 
+// proves: experiments
 #[test]
 fn what_a_deadlock_holds_is_not_lost() {
     unstalled(|| {
@@ -238,16 +244,19 @@ fn qcn(name: &str, flows: usize) {
     }
 }
 
+// proves: experiments
 #[test]
 fn congestion_points_tell_the_flows_of_a_fan_in() {
     unstalled(|| qcn("qcn-fanin", 5));
 }
 
+// proves: experiments
 #[test]
 fn congestion_points_tell_the_flows_of_a_shared_input() {
     unstalled(|| qcn("qcn-shared-input", 6));
 }
 
+// proves: experiments
 #[test]
 fn two_lossless_classes_lose_nothing_side_by_side() {
     let numbers = [
@@ -265,6 +274,7 @@ fn two_lossless_classes_lose_nothing_side_by_side() {
     });
 }
 
+// proves: experiments
 #[test]
 fn messages_and_tcp_are_spread_over_four_paths_in_three_ways_and_nothing_is_lost() {
     let of = |place: usize| {
@@ -320,6 +330,7 @@ fn messages_and_tcp_are_spread_over_four_paths_in_three_ways_and_nothing_is_lost
     });
 }
 
+// proves: experiments
 #[test]
 fn the_kernels_tcp_sees_every_mark_and_reads_all_that_was_written() {
     let numbers = [
@@ -348,6 +359,7 @@ fn the_kernels_tcp_sees_every_mark_and_reads_all_that_was_written() {
     });
 }
 
+// proves: experiments
 #[test]
 fn what_a_lossy_class_drops_tcp_sends_again() {
     let args = ["ecn", "--json", "--rate", "50M", "--seconds", "3", "--policy", "lossy-wred"];
@@ -364,6 +376,7 @@ fn what_a_lossy_class_drops_tcp_sends_again() {
     assert_eq!(number(of, "/pfc/xoff_sent"), 0);
 }
 
+// proves: experiments
 #[test]
 fn policies_have_the_same_traffic_by_lot_and_what_shared_memory_loses_is_told() {
     unstalled(|| {
@@ -401,6 +414,7 @@ fn rows(directory: &Path, name: &str) -> Vec<BTreeMap<String, String>> {
     lines.map(|cells| header.iter().cloned().zip(cells).collect()).collect()
 }
 
+// proves: experiments
 #[test]
 fn what_is_set_is_told_and_raw_data_agree_with_the_result() {
     unstalled(|| {
@@ -444,6 +458,7 @@ fn what_is_set_is_told_and_raw_data_agree_with_the_result() {
 }
 
 /// The pipeline takes a frame every 143 us, the line one every 123 us: the pipeline is congested.
+// proves: experiments
 #[test]
 fn the_papers_pipeline_is_set_and_takes_no_more_than_its_rate() {
     let set = |key: &'static str| ["--set", key];
@@ -464,6 +479,7 @@ fn the_papers_pipeline_is_set_and_takes_no_more_than_its_rate() {
     });
 }
 
+// proves: experiments
 #[test]
 fn a_key_that_there_is_not_is_refused_before_anything_runs() {
     for (set, why) in [
@@ -489,6 +505,7 @@ fn a_length_is_for_experiments_that_have_a_choice() {
     assert!(message.contains("ends by itself"), "{message}");
 }
 
+// proves: experiments
 #[test]
 fn an_interrupted_experiment_leaves_nothing() {
     let _alone = one_bed_at_a_time(super::BINARY);

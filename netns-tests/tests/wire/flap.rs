@@ -16,6 +16,7 @@ fn flap(bed: &Bed, switch: &Switch, port: usize) {
 }
 
 /// The switch checks the link before it sends to a port.
+// proves: link-down
 #[test]
 fn a_link_that_is_down_from_the_start_loses_nothing() {
     let bed = bed(3).build();
@@ -74,6 +75,7 @@ fn a_pause_that_still_holds_is_announced_again_after_a_flap() {
 }
 
 /// The kernel never sends frames that it holds for a deleted device; their sender resumes.
+// proves: link-down
 #[test]
 fn a_deleted_device_keeps_no_frames() {
     let bed = bed(3).build();
@@ -123,6 +125,7 @@ fn frames_for_a_port_without_link_are_dropped_by_that_name() {
     bed.finish(switch);
 }
 
+// proves: link-down
 #[test]
 fn a_host_whose_own_device_was_down_goes_on_sending() {
     const FRAMES: u64 = 2_000;

@@ -9,6 +9,7 @@ use crate::{bed, frame};
 const NOBODY: MacAddr = MacAddr([2, 0, 0, 0, 9, 9]);
 const GROUP: MacAddr = MacAddr([1, 0, 0x5e, 1, 2, 3]);
 
+// proves: bridging
 #[test]
 fn each_port_floods_what_it_is_configured_to() {
     let bed = bed(4).build();
@@ -36,6 +37,7 @@ fn each_port_floods_what_it_is_configured_to() {
     bed.finish(switch);
 }
 
+// proves: bridging
 #[test]
 fn the_reserved_block_is_never_forwarded_and_its_neighbours_are() {
     let bed = bed(2).build();
@@ -62,6 +64,7 @@ fn the_reserved_block_is_never_forwarded_and_its_neighbours_are() {
 
 /// Host 1 floods and sends to host 2, while host 3 pauses its port for ever. A pause at 100 Mb/s lasts 335 ms, long
 /// enough to refresh it on a busy machine.
+// proves: stalled-floods
 #[test]
 fn a_port_that_is_paused_for_ever_holds_nobody_who_floods() {
     const FRAMES: u32 = 200;

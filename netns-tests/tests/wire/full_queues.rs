@@ -36,6 +36,7 @@ fn resume(bed: &Bed) {
     b.send(frames::pfc(b.mac(), &[(3, 0)]));
 }
 
+// proves: pipeline
 #[test]
 fn drop_lets_go_of_exactly_what_does_not_fit() {
     let bed = bed(2).build();
@@ -52,6 +53,7 @@ fn drop_lets_go_of_exactly_what_does_not_fit() {
 }
 
 /// A frame that does not fit halts the pipeline: frames of all ports and classes wait.
+// proves: pipeline
 #[test]
 fn stop_halts_the_pipeline() {
     let bed = bed(3).build();

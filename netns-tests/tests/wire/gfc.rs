@@ -24,6 +24,7 @@ fn rates(port: &PortStatus) -> [Option<u64>; 2] {
 }
 
 /// Two senders are behind one switch, a slow line behind the other. All requested rates are obeyed, and all limits end.
+// proves: gfc
 #[test]
 fn congestion_behind_two_switches_slows_the_first_and_its_hosts_and_nothing_is_lost() {
     unstalled(|| {
@@ -65,6 +66,7 @@ fn congestion_behind_two_switches_slows_the_first_and_its_hosts_and_nothing_is_l
     });
 }
 
+// proves: gfc
 #[test]
 fn a_class_leaves_no_faster_than_asked_and_no_other_is_slowed() {
     const FRAMES: usize = 100;
@@ -99,6 +101,7 @@ fn a_class_leaves_no_faster_than_asked_and_no_other_is_slowed() {
 }
 
 /// The dissector reads a frame from the switch, and reports malformed variants of it.
+// proves: capture
 #[test]
 fn the_dissector_reads_rates_and_says_what_is_malformed() {
     let bed = bed(2).build();

@@ -35,6 +35,7 @@ fn datagram(from: &Host, to: &Host, port: u8) -> Vec<u8> {
     frame
 }
 
+// proves: groups
 #[test]
 fn hosts_reach_each_other_flows_take_both_wires_and_nothing_comes_twice() {
     let bed = pair();
@@ -100,6 +101,7 @@ print(total)
 ";
 
 /// Eight lossless streams use two wires, one of which is cut and restored meanwhile.
+// proves: group-changes
 #[test]
 fn a_wire_that_is_cut_under_load_loses_what_was_on_it_and_nothing_else() {
     const FRAMES: u64 = 1_500;
@@ -152,6 +154,7 @@ fn a_wire_that_is_cut_under_load_loses_what_was_on_it_and_nothing_else() {
     }
 }
 
+// proves: group-changes
 #[test]
 fn a_group_comes_and_goes_with_a_reload() {
     let bed = pair();

@@ -71,6 +71,7 @@ fn a_udp_frame_is_one_that_others_accept() {
     assert_eq!((&layers["Dot1Q"]["prio"], &layers["IP"]["tos"]), (&5.into(), &(26 << 2).into()));
 }
 
+// proves: verdict
 #[test]
 #[should_panic(expected = "frames lost in devices")]
 fn a_lost_frame_is_noticed() {

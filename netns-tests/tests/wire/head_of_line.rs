@@ -8,6 +8,7 @@ use crate::{PATIENT, bed};
 const ROOM: &str = "[class.1]\negress_max = \"1MB\"";
 
 /// RFC 2889: half of a sender's load goes to a congested port, half to a free one.
+// proves: scheduling
 #[test]
 fn a_free_port_keeps_its_rate_beside_a_congested_one() {
     unstalled(|| {
@@ -34,6 +35,7 @@ fn a_free_port_keeps_its_rate_beside_a_congested_one() {
 }
 
 /// In lossless classes, the victim shares neither port with the congesting senders, or both ports but not the class.
+// proves: scheduling
 #[test]
 fn victims_of_another_port_or_class_are_never_paused() {
     unstalled(|| {

@@ -59,6 +59,7 @@ fn run(transport: &str, seconds: &str, agents: bool) -> Said {
     Said { programs: read(programs), account, code: output.status.code() }
 }
 
+// proves: host-service
 #[test]
 fn datagrams_of_kernels_with_agents_are_not_lost_beside_traffic_that_is() {
     unstalled(|| {
@@ -75,6 +76,7 @@ fn datagrams_of_kernels_with_agents_are_not_lost_beside_traffic_that_is() {
     });
 }
 
+// proves: host-service
 #[test]
 fn datagrams_of_kernels_without_agents_are_lost_in_the_same_run() {
     let said = run("udp", "4", false);
@@ -87,6 +89,7 @@ fn datagrams_of_kernels_without_agents_are_lost_in_the_same_run() {
     );
 }
 
+// proves: host-service
 #[test]
 fn no_segment_of_kernels_with_agents_is_sent_again_beside_traffic_that_is() {
     unstalled(|| {
@@ -102,6 +105,7 @@ fn no_segment_of_kernels_with_agents_is_sent_again_beside_traffic_that_is() {
     });
 }
 
+// proves: host-service
 #[test]
 fn segments_of_kernels_without_agents_are_sent_again_in_the_same_run() {
     let said = run("tcp", "8", false);

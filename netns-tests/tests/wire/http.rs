@@ -37,6 +37,7 @@ fn is_served(switch: &Switch) {
     wait_for("HTTP to answer", || switch.get("/healthz").ok());
 }
 
+// proves: http
 #[test]
 fn clients_that_do_not_read_take_a_bounded_amount_of_memory() {
     let bed = bed_beside_others(2).build();

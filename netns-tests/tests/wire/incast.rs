@@ -6,6 +6,7 @@ use xoff_switch::control::status::PortStatus;
 use crate::{PATIENT, bed};
 
 /// Two senders offer 108 % of the third port's line.
+// proves: lossless
 #[test]
 fn a_little_too_much_is_held_back_at_both_senders() {
     unstalled(|| {
@@ -27,6 +28,7 @@ fn a_little_too_much_is_held_back_at_both_senders() {
 }
 
 /// A lossy class overloads the rest of the line; the lossless class beside it is not affected.
+// proves: lossy-classes
 #[test]
 fn lossy_drops_are_counted_exactly_and_lossless_is_untouched() {
     unstalled(|| {

@@ -25,6 +25,7 @@ fn pass(of: &str, tests: &[&str]) {
     assert!(said.contains(&format!("{} passed", tests.len())), "{said}");
 }
 
+// proves: integrations
 #[test]
 fn mininets_own_pingall_and_iperf_run_over_xoff() {
     pass(
@@ -36,6 +37,7 @@ fn mininets_own_pingall_and_iperf_run_over_xoff() {
     );
 }
 
+// proves: integrations
 #[test]
 fn mininets_hosts_come_and_go_while_the_switch_runs() {
     pass(
@@ -47,6 +49,7 @@ fn mininets_hosts_come_and_go_while_the_switch_runs() {
     );
 }
 
+// proves: integrations
 #[test]
 fn mininet_is_told_what_xoff_cannot_do() {
     pass(
@@ -59,6 +62,7 @@ fn mininet_is_told_what_xoff_cannot_do() {
     );
 }
 
+// proves: integrations
 #[test]
 fn kernel_senders_of_mininet_lose_nothing() {
     pass(
@@ -70,6 +74,7 @@ fn kernel_senders_of_mininet_lose_nothing() {
     );
 }
 
+// proves: integrations
 #[test]
 fn the_topology_for_containerlab_is_the_network_that_a_lab_makes() {
     pass(
@@ -81,6 +86,7 @@ fn the_topology_for_containerlab_is_the_network_that_a_lab_makes() {
     );
 }
 
+// proves: integrations
 #[test]
 fn a_fixture_of_pytest_brings_a_network_up_and_fails_where_it_loses() {
     pass(
@@ -92,6 +98,7 @@ fn a_fixture_of_pytest_brings_a_network_up_and_fails_where_it_loses() {
     );
 }
 
+// proves: integrations
 #[test]
 fn the_step_of_the_workflow_runs() {
     pass(

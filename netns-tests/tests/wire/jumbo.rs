@@ -39,6 +39,7 @@ fn flood_whole(bed: &Bed, len: usize) {
     }
 }
 
+// proves: frames
 #[test]
 fn in_one_descriptor() {
     let bed = bed_beside_others(3).mtu(3_818).build();
@@ -48,6 +49,7 @@ fn in_one_descriptor() {
     bed.finish(switch);
 }
 
+// proves: frames
 #[test]
 fn in_several_descriptors() {
     let bed = bed_beside_others(3).mtu(9_000).build();
@@ -61,6 +63,7 @@ fn in_several_descriptors() {
     bed.finish(switch);
 }
 
+// proves: frames
 #[test]
 fn tags_come_and_go_on_frames_of_several_descriptors() {
     let bed = bed_beside_others(2).mtu(9_000).build();
@@ -125,6 +128,7 @@ fn large_packets_of_ordinary_hosts() {
     bed.finish(switch);
 }
 
+// proves: frames
 #[test]
 fn frames_longer_than_any_mtu_are_filtered_whether_a_chunk_holds_them_or_not() {
     for (device_mtu, chunk) in [(3_000, 1_792), (9_000, 1_792), (9_000, 3_840)] {

@@ -74,6 +74,7 @@ pub(super) fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
+// proves: lab-account
 #[test]
 fn five_lines_are_a_network_for_any_command_and_every_frame_is_accounted_for() {
     let desk = Desk::new();
@@ -102,6 +103,7 @@ fn five_lines_are_a_network_for_any_command_and_every_frame_is_accounted_for() {
 }
 
 /// The hosts' neighbours together exceed the kernel's limit for all namespaces (`gc_thresh3`).
+// proves: lab-file
 #[test]
 fn sixty_four_hosts_know_each_other() {
     let desk = Desk::new();
@@ -129,6 +131,7 @@ fn sixty_four_hosts_know_each_other() {
     );
 }
 
+// proves: lab-file
 #[test]
 fn lab_that_does_not_fit_names_a_key() {
     let desk = Desk::new();
@@ -149,6 +152,7 @@ fn lab_that_does_not_fit_names_a_key() {
     }
 }
 
+// proves: lab-account
 #[test]
 fn the_exit_code_is_the_commands_and_only_a_success_is_overruled() {
     let desk = Desk::new();
@@ -173,6 +177,7 @@ fn the_exit_code_is_the_commands_and_only_a_success_is_overruled() {
 
 /// Two senders that do not obey pauses overload a third host; DSCP 24 is the lossless class. The senders' kernels drop
 /// the switch's CNMs, and the receiver's kernel frames without a socket.
+// proves: lab-account
 #[test]
 fn a_lossless_frame_that_is_lost_is_exit_code_1_though_the_command_succeeds() {
     let desk = Desk::new();
@@ -204,6 +209,7 @@ fn a_lossless_frame_that_is_lost_is_exit_code_1_though_the_command_succeeds() {
     assert_eq!(account["verdict"]["host_dropped"], 2, "{account}");
 }
 
+// proves: lab-lifecycle
 #[test]
 fn two_networks_live_side_by_side_and_outlive_the_shell_and_go_without_a_trace() {
     let desk = Desk::new();
@@ -274,6 +280,7 @@ fn two_networks_live_side_by_side_and_outlive_the_shell_and_go_without_a_trace()
     );
 }
 
+// proves: lab-lifecycle
 #[test]
 fn what_a_killed_run_leaves_is_removed_by_the_next() {
     let desk = Desk::new();
@@ -307,6 +314,7 @@ fn what_a_killed_run_leaves_is_removed_by_the_next() {
     assert!(!socket.exists());
 }
 
+// proves: lab-lifecycle
 #[test]
 fn the_command_ends_with_a_run_that_is_killed_and_a_run_ends_by_down() {
     let desk = Desk::new();
@@ -330,6 +338,7 @@ fn the_command_ends_with_a_run_that_is_killed_and_a_run_ends_by_down() {
 }
 
 /// Two senders overload a third host in the lossless class, with more data than sockets hold.
+// proves: lab-account
 #[test]
 fn unmodified_senders_are_paused_at_their_hosts_and_that_is_on_the_screen_and_the_drawing() {
     let desk = Desk::new();
@@ -393,6 +402,7 @@ fn unmodified_senders_are_paused_at_their_hosts_and_that_is_on_the_screen_and_th
     assert!(seen.lines().any(|line| line.trim_end().ends_with("\t24")), "no data in {seen}");
 }
 
+// proves: lab-account
 #[test]
 fn frames_between_two_switches_are_captured_and_an_agent_that_cannot_run_is_told() {
     let desk = Desk::new();

@@ -22,6 +22,7 @@ fn is_up(file: &Path) -> bool {
     succeed(&mut lab(&["list"])).lines().any(|name| name == name_of(file))
 }
 
+// proves: lab-lifecycle
 #[test]
 fn what_is_typed_at_a_terminal_reaches_the_command_and_no_agent() {
     let desk = Desk::new();
@@ -34,6 +35,7 @@ fn what_is_typed_at_a_terminal_reaches_the_command_and_no_agent() {
     assert!(agents.iter().all(|line| line.split_whitespace().next() != Some(group)), "{said}");
 }
 
+// proves: lab-lifecycle
 #[test]
 fn a_command_that_does_not_hear_is_no_obstacle_for_down() {
     let desk = Desk::new();
@@ -49,6 +51,7 @@ fn a_command_that_does_not_hear_is_no_obstacle_for_down() {
 }
 
 /// Host b acts as a switch that pauses class 3 of host a, for half a minute at this speed.
+// proves: host-guard
 #[test]
 fn tampered_agent_fails_the_lab() {
     let desk = Desk::new();
@@ -74,6 +77,7 @@ fn tampered_agent_fails_the_lab() {
     assert_eq!(account["verdict"]["failed"], serde_json::json!([failed]), "{account}");
 }
 
+// proves: lab-lifecycle
 #[test]
 fn stopped_lab_is_named_with_its_process() {
     let desk = Desk::new();
@@ -108,6 +112,7 @@ fn stopped_lab_is_named_with_its_process() {
 }
 
 /// The command and its program at a host ignore signals.
+// proves: lab-lifecycle
 #[test]
 fn who_interrupts_a_run_twice_ends_it_at_once_and_completely() {
     let desk = Desk::new();
@@ -138,6 +143,7 @@ fn who_interrupts_a_run_twice_ends_it_at_once_and_completely() {
 }
 
 /// The lab asks for a container's process while it comes up: the fake docker signals it then.
+// proves: lab-lifecycle
 #[test]
 fn who_wants_a_network_to_end_while_it_comes_up_is_heard() {
     let desk = Desk::new();
@@ -167,6 +173,7 @@ fn who_wants_a_network_to_end_while_it_comes_up_is_heard() {
 }
 
 /// Agents whose configuration is a pipe without a writer never start. The first lab would time out first.
+// proves: lab-lifecycle
 #[test]
 fn lab_with_slow_agents_ends_by_signal() {
     let desk = Desk::new();
@@ -198,6 +205,7 @@ fn lab_with_slow_agents_ends_by_signal() {
     assert!(ended.status.code() == Some(2) && message.contains("told to end while it came up"), "{message}");
 }
 
+// proves: lab-lifecycle
 #[test]
 fn status_names_host_without_agent() {
     let desk = Desk::new();
@@ -210,6 +218,7 @@ fn status_names_host_without_agent() {
     assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
 }
 
+// proves: lab-lifecycle
 #[test]
 fn no_device_is_left_with_others_by_a_network_that_fails_or_is_killed() {
     let desk = Desk::new();
@@ -246,6 +255,7 @@ fn no_device_is_left_with_others_by_a_network_that_fails_or_is_killed() {
 }
 
 /// The queue exceeds the bytes that a line carries before a lab gives up waiting.
+// proves: lab-account
 #[test]
 fn what_still_waits_in_the_end_is_not_called_delivered() {
     let desk = Desk::new();
@@ -266,6 +276,7 @@ fn what_still_waits_in_the_end_is_not_called_delivered() {
     assert!([Some(1), Some(3)].contains(&output.status.code()), "{:?}", output.status);
 }
 
+// proves: lab-lifecycle
 #[test]
 fn who_watches_ends_with_the_reader() {
     let desk = Desk::new();
@@ -273,6 +284,7 @@ fn who_watches_ends_with_the_reader() {
     assert!(output.status.success() && !output.stdout.is_empty(), "{}", text(&output.stderr));
 }
 
+// proves: lab-lifecycle
 #[test]
 fn a_program_whose_parent_has_ended_before_it_began_does_not_begin() {
     let desk = Desk::new();

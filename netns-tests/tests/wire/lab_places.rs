@@ -18,6 +18,7 @@ pub(super) fn holder() -> Child {
     holder
 }
 
+// proves: lab-account
 #[test]
 fn a_namespace_and_a_process_of_others_are_hosts_and_stay_as_they_are() {
     let desk = Desk::new();
@@ -58,6 +59,7 @@ fn a_namespace_and_a_process_of_others_are_hosts_and_stay_as_they_are() {
 }
 
 /// A fake docker knows one container and answers only the expected query.
+// proves: lab-account
 #[test]
 fn a_container_is_found_by_its_name() {
     let desk = Desk::new();
@@ -119,6 +121,7 @@ print("full", flush=True)
 sys.stdin.read()
 "#;
 
+// proves: lab-account
 #[test]
 fn what_was_counted_before_a_network_came_up_is_none_of_its_losses() {
     let desk = Desk::new();
@@ -213,6 +216,7 @@ s.sendto(b"", ("h1", 7777))
 "#;
 
 /// Pause frames reach the guest; all frames from and to it arrive.
+// proves: lab-account
 #[test]
 fn what_is_behind_a_tap_is_at_a_wire_with_pauses_and_a_line_rate() {
     let desk = Desk::new();

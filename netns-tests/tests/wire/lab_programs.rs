@@ -35,16 +35,19 @@ fn carries_programs(policy: &str) {
     assert!(pauses.sum::<u64>() > 0, "it was congested");
 }
 
+// proves: lab-account
 #[test]
 fn under_pfc() {
     carries_programs("pfc");
 }
 
+// proves: lab-account
 #[test]
 fn under_capfc() {
     carries_programs("capfc");
 }
 
+// proves: lab-account
 #[test]
 fn under_ofc() {
     carries_programs("ofc");

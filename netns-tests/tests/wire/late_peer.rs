@@ -43,6 +43,7 @@ fn config(bed: &Bed) -> xoff_netns_tests::Config {
     bed.config("speed = \"100M\"\npeer_response = \"20ms\"").switch("stall_budget = \"60ms\"")
 }
 
+// proves: headroom, peer-faults
 #[test]
 fn nothing_is_lost_up_to_the_computed_limit() {
     unstalled(|| {
@@ -62,6 +63,7 @@ fn nothing_is_lost_up_to_the_computed_limit() {
     });
 }
 
+// proves: headroom, log, start-stop
 #[test]
 fn beyond_the_limit_every_loss_is_counted() {
     unstalled(|| {
@@ -99,6 +101,7 @@ fn beyond_the_limit_every_loss_is_counted() {
     });
 }
 
+// proves: peer-faults
 #[test]
 fn a_peer_that_is_faster_than_its_port_says_is_named() {
     unstalled(|| {
@@ -124,6 +127,7 @@ fn a_peer_that_is_faster_than_its_port_says_is_named() {
 }
 
 /// Two hosts assume the default line rate, a hundred times the real one, so a pause ends for them after a hundredth of its time.
+// proves: peer-faults
 #[test]
 fn hosts_that_were_not_told_the_speed_of_the_line_are_named_with_what_they_lose() {
     let bed = bed(2).build();

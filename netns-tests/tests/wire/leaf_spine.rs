@@ -27,6 +27,7 @@ impl Drop for Down {
     }
 }
 
+// proves: route-mirror
 #[test]
 fn a_fabric_with_frr_converges_forwards_and_survives_the_loss_of_a_link_and_of_its_daemons() {
     let _alone = one_bed_at_a_time(BINARY);

@@ -27,6 +27,7 @@ fn came(host: &Host, number: u32) -> bool {
     host.tap().numbers().contains(&number)
 }
 
+// proves: bridging
 #[test]
 fn a_station_is_flooded_to_until_it_is_known_and_again_when_it_has_aged() {
     let bed = bed_beside_others(3).build();
@@ -57,6 +58,7 @@ fn a_station_that_keeps_talking_does_not_age() {
     bed.finish(switch);
 }
 
+// proves: bridging
 #[test]
 fn a_station_is_found_where_it_has_moved_to() {
     let bed = bed_beside_others(3).build();
@@ -74,6 +76,7 @@ fn a_station_is_found_where_it_has_moved_to() {
     assert_eq!([1, 2].map(|port: usize| said.ports[port].station_moves), [1, 2]);
 }
 
+// proves: bridging
 #[test]
 fn what_is_no_station_or_comes_in_where_learning_is_off_is_not_learned() {
     let bed = bed_beside_others(3).build();
@@ -91,6 +94,7 @@ fn what_is_no_station_or_comes_in_where_learning_is_off_is_not_learned() {
     bed.finish(switch);
 }
 
+// proves: bridging
 #[test]
 fn a_static_address_stays_where_it_was_put() {
     let bed = bed_beside_others(3).build();

@@ -93,6 +93,7 @@ impl Drop for Lldpd {
     }
 }
 
+// proves: lldp
 #[test]
 fn lldpd_shows_what_we_say_and_we_show_what_it_says() {
     let bed = bed_beside_others(1).build();
@@ -136,6 +137,7 @@ fn lldpd_shows_what_we_say_and_we_show_what_it_says() {
 }
 
 /// With `lldp = "kernel"` the switch sends no LLDP, and a daemon at the host interface speaks for the port.
+// proves: lldp
 #[test]
 fn an_lldpd_at_the_host_interface_of_a_port_speaks_with_one_at_the_other_end() {
     let bed = bed_beside_others(1).build();
@@ -174,6 +176,7 @@ fn status_of(bed: &Bed, arguments: &[&str]) -> std::process::Output {
     bed.namespace().output(command.arg("status").args(arguments)).unwrap()
 }
 
+// proves: lldp
 #[test]
 fn tshark_and_scapy_read_every_field_that_we_send() {
     let bed = bed_beside_others(1).build();
@@ -223,6 +226,7 @@ fn tshark_and_scapy_read_every_field_that_we_send() {
     assert_eq!(decode::tshark(last, &["lldp.time_to_live"]), ["0"], "it takes leave");
 }
 
+// proves: dcbx
 #[test]
 fn two_switches_whose_classes_differ_say_so_on_both_sides() {
     let bed = bed_beside_others(2).far(1).build();
@@ -249,6 +253,7 @@ fn two_switches_whose_classes_differ_say_so_on_both_sides() {
     assert!(near.stop().status.success());
 }
 
+// proves: dcbx
 #[test]
 fn peers_that_say_what_they_understand_are_known_without_a_key_and_forgotten_with_their_leave() {
     let bed = bed_beside_others(2).far(1).build();
@@ -268,6 +273,7 @@ fn peers_that_say_what_they_understand_are_known_without_a_key_and_forgotten_wit
     assert!(near.stop().status.success());
 }
 
+// proves: dcbx
 #[test]
 fn a_willing_port_uses_pfc_where_its_neighbor_does_and_memory_is_reserved() {
     let bed = bed_beside_others(2).far(1).build();
@@ -283,6 +289,7 @@ fn a_willing_port_uses_pfc_where_its_neighbor_does_and_memory_is_reserved() {
     assert!(near.stop().status.success());
 }
 
+// proves: lldp, configuration
 #[test]
 fn floods_and_nonsense_of_neighbors_are_bounded_and_counted() {
     let bed = bed_beside_others(1).build();
@@ -328,6 +335,7 @@ fn floods_and_nonsense_of_neighbors_are_bounded_and_counted() {
     assert!(switch.stop().status.success());
 }
 
+// proves: lldp
 #[test]
 fn a_port_without_lldp_says_and_hears_nothing() {
     let bed = bed_beside_others(2).build();

@@ -56,11 +56,13 @@ fn small_pipe() -> (PipeReader, Stdio) {
     (reader, writer.into())
 }
 
+// proves: log
 #[test]
 fn a_full_disk() {
     goes_on_with(File::options().write(true).open("/dev/full").unwrap());
 }
 
+// proves: log
 #[test]
 fn a_pipe_whose_reader_is_gone() {
     let (reader, writer) = small_pipe();
@@ -68,6 +70,7 @@ fn a_pipe_whose_reader_is_gone() {
     goes_on_with(writer);
 }
 
+// proves: log
 #[test]
 fn a_pipe_that_nobody_reads() {
     let (reader, writer) = small_pipe();

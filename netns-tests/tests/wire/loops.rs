@@ -7,6 +7,7 @@ use xoff_netns_tests::wait_for;
 
 use crate::bed_beside_others;
 
+// proves: floods
 #[test]
 fn two_ports_that_are_connected_to_each_other_are_found_and_what_goes_round_ends() {
     let bed = bed_beside_others(2).build();
@@ -34,6 +35,7 @@ fn two_ports_that_are_connected_to_each_other_are_found_and_what_goes_round_ends
     told.iter().for_each(|words| assert!(exit.stderr.contains(words), "{}", exit.stderr));
 }
 
+// proves: floods
 #[test]
 fn what_is_flooded_faster_than_a_port_may_is_dropped_by_name_and_all_else_arrives() {
     const FRAMES: u32 = 2_000;

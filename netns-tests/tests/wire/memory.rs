@@ -30,6 +30,7 @@ fn assert_printed_is_taken(ports: u8, queues: u32, change: impl Fn(Config) -> Co
     bed.finish(switch);
 }
 
+// proves: memory
 #[test]
 fn memory_is_as_printed_for_a_default_switch() {
     assert_printed_is_taken(3, 1, |config| config);
@@ -40,16 +41,19 @@ fn memory_is_as_printed_for_a_small_switch() {
     assert_printed_is_taken(2, 1, |config| config.switch("stall_budget = \"1ms\"\nsmallest_frame = 1024"));
 }
 
+// proves: memory
 #[test]
 fn memory_is_as_printed_for_small_receive_chunks() {
     assert_printed_is_taken(3, 1, |config| config.more("[memory]\nreceive_chunks = \"small\"\n"));
 }
 
+// proves: memory
 #[test]
 fn memory_is_as_printed_for_devices_with_several_queues() {
     assert_printed_is_taken(2, 4, |config| config.switch("stall_budget = \"5ms\""));
 }
 
+// proves: memory
 #[test]
 fn memory_is_as_printed_for_two_workers_and_large_frames() {
     assert_printed_is_taken(2, 1, |config| {

@@ -33,6 +33,7 @@ fn ends_well(agent: Agent) {
     assert_eq!(status.code(), Some(0), "{log}");
 }
 
+// proves: host-pauses
 #[test]
 fn between_xoff_and_xon_nothing_of_the_class_passes_the_sender_sleeps_and_the_other_class_goes_on() {
     let wire = wire();
@@ -56,6 +57,7 @@ fn between_xoff_and_xon_nothing_of_the_class_passes_the_sender_sleeps_and_the_ot
     ends_well(agent);
 }
 
+// proves: host-pauses
 #[test]
 fn a_pause_ends_by_itself_after_exactly_its_quanta() {
     let wire = wire();
@@ -72,6 +74,7 @@ fn a_pause_ends_by_itself_after_exactly_its_quanta() {
 }
 
 /// A pause lasts 33 s at this rate; one that ends sooner was ended by the link.
+// proves: host-service
 #[test]
 fn a_link_that_is_lost_takes_its_pauses_along() {
     let wire = wire();
@@ -93,6 +96,7 @@ fn a_link_that_is_lost_takes_its_pauses_along() {
 }
 
 /// The flood exceeds the agent's reading rate.
+// proves: host-pauses
 #[test]
 fn a_flood_of_control_frames_keeps_no_pause_from_its_end() {
     let wire = wire();
@@ -110,6 +114,7 @@ fn a_flood_of_control_frames_keeps_no_pause_from_its_end() {
     ends_well(agent);
 }
 
+// proves: host-pauses
 #[test]
 fn a_refresh_prolongs_a_pause_and_is_no_second_one() {
     let wire = wire();
@@ -125,6 +130,7 @@ fn a_refresh_prolongs_a_pause_and_is_no_second_one() {
     ends_well(agent);
 }
 
+// proves: host-pauses
 #[test]
 fn a_pause_that_is_over_when_it_is_read_stops_nothing_and_its_delay_is_measured() {
     let wire = wire();
@@ -143,6 +149,7 @@ fn a_pause_that_is_over_when_it_is_read_stops_nothing_and_its_delay_is_measured(
     ends_well(agent);
 }
 
+// proves: host-service
 #[test]
 fn an_xoff_that_is_taken_back_before_it_is_read_is_measured() {
     let wire = wire();
@@ -161,6 +168,7 @@ fn an_xoff_that_is_taken_back_before_it_is_read_is_measured() {
     ends_well(agent);
 }
 
+// proves: host-pauses
 #[test]
 fn what_is_malformed_pauses_nothing_and_is_counted_by_its_reason() {
     let wire = wire();
@@ -189,6 +197,7 @@ fn what_is_malformed_pauses_nothing_and_is_counted_by_its_reason() {
     ends_well(agent);
 }
 
+// proves: host-guard
 #[test]
 fn a_stopped_agent_lets_go_what_waits_and_leaves_the_device_as_it_was() {
     let wire = wire();
@@ -208,6 +217,7 @@ fn a_stopped_agent_lets_go_what_waits_and_leaves_the_device_as_it_was() {
     wire.assert_nothing_dropped();
 }
 
+// proves: host-guard
 #[test]
 fn a_killed_agent_leaves_a_host_that_sends() {
     let wire = wire();
@@ -227,6 +237,7 @@ fn a_killed_agent_leaves_a_host_that_sends() {
     assert_eq!(wire.await_arrival(LOSSLESS, 10), (0..10).collect::<Vec<_>>());
 }
 
+// proves: host-service
 #[test]
 fn a_device_has_one_agent() {
     let wire = wire();
@@ -241,6 +252,7 @@ fn a_device_has_one_agent() {
     ends_well(agent);
 }
 
+// proves: host-service
 #[test]
 fn it_says_how_it_is_in_a_switchs_words() {
     let wire = wire();
@@ -267,6 +279,7 @@ fn it_says_how_it_is_in_a_switchs_words() {
     assert!(text.contains("no agent answers at http://127.0.0.1:9465"), "{text}");
 }
 
+// proves: host-service
 #[test]
 fn a_check_says_what_there_is_and_changes_nothing() {
     let wire = wire();
@@ -284,6 +297,7 @@ fn a_check_says_what_there_is_and_changes_nothing() {
     assert_eq!(wire.state(), before);
 }
 
+// proves: host-guard
 #[test]
 fn a_device_that_is_deleted_ends_its_agent() {
     let wire = wire();
@@ -294,6 +308,7 @@ fn a_device_that_is_deleted_ends_its_agent() {
     assert!(log.contains("the interface eth0 is gone"), "{log}");
 }
 
+// proves: host-guard
 #[test]
 fn an_agent_whose_queues_somebody_replaces_says_so_and_puts_the_rest_back() {
     let wire = wire();
@@ -309,6 +324,7 @@ fn an_agent_whose_queues_somebody_replaces_says_so_and_puts_the_rest_back() {
     assert!(wire.state().contains("pfifo 9: root"), "{}", wire.state());
 }
 
+// proves: host-guard
 #[test]
 fn what_has_not_left_when_an_agent_ends_is_in_its_exit_code() {
     let wire = wire();

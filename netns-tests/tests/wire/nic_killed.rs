@@ -64,6 +64,7 @@ fn kill_at_each_moment(kill: impl Fn(Agent), check: impl Fn(&Wire, &str, u64)) {
     }
 }
 
+// proves: host-guard
 #[test]
 fn guard_puts_back_after_a_kill_at_any_moment() {
     let kill = |agent: Agent| drop(agent.end(Signal::SIGKILL));
@@ -75,6 +76,7 @@ fn guard_puts_back_after_a_kill_at_any_moment() {
     });
 }
 
+// proves: host-guard
 #[test]
 fn restore_puts_back_after_both_are_killed() {
     kill_at_each_moment(kill_both, |wire, before, moment| {
@@ -84,6 +86,7 @@ fn restore_puts_back_after_both_are_killed() {
     });
 }
 
+// proves: host-guard
 #[test]
 fn next_agent_puts_back_what_both_left() {
     let wire = Wire::build(BINARY);
@@ -98,6 +101,7 @@ fn next_agent_puts_back_what_both_left() {
     }
 }
 
+// proves: host-guard
 #[test]
 fn restore_lets_a_held_class_go_and_respects_later_changes() {
     let wire = Wire::build(BINARY);

@@ -49,6 +49,7 @@ fn ends_well(agent: Agent) {
 /// Parameters under which no rate recovers during a test.
 const SLOWLY: &str = "--speed 1G --qcn=time=600s";
 
+// proves: host-service
 #[test]
 fn a_cnm_slows_its_class_down() {
     let wire = Wire::build(BINARY);
@@ -62,6 +63,7 @@ fn a_cnm_slows_its_class_down() {
     ends_well(agent);
 }
 
+// proves: host-service
 #[test]
 fn a_class_that_was_slowed_down_recovers() {
     let wire = Wire::build(BINARY);
@@ -74,6 +76,7 @@ fn a_class_that_was_slowed_down_recovers() {
     ends_well(agent);
 }
 
+// proves: host-service
 #[test]
 fn without_qcn_a_cnm_is_counted_and_no_more() {
     let wire = Wire::build(BINARY);
@@ -86,6 +89,7 @@ fn without_qcn_a_cnm_is_counted_and_no_more() {
     ends_well(agent);
 }
 
+// proves: host-service
 #[test]
 fn a_cnm_to_the_address_that_the_device_got_meanwhile_is_obeyed() {
     let wire = Wire::build(BINARY);
@@ -100,6 +104,7 @@ fn a_cnm_to_the_address_that_the_device_got_meanwhile_is_obeyed() {
     ends_well(agent);
 }
 
+// proves: host-service
 #[test]
 fn a_rate_that_the_switch_asks_for_is_kept_until_its_time_is_over() {
     let wire = Wire::build(BINARY);
@@ -119,6 +124,7 @@ fn a_rate_that_the_switch_asks_for_is_kept_until_its_time_is_over() {
     ends_well(agent);
 }
 
+// proves: host-service
 #[test]
 fn a_program_that_does_not_read_pauses_the_switch_until_it_does() {
     let wire = Wire::build(BINARY);

@@ -22,6 +22,7 @@ fn repaired(agent: &Agent, times: u64) {
     wait_for("the repair", || (agent.status().queue_repairs == times).then_some(()));
 }
 
+// proves: host-guard
 #[test]
 fn tampering_in_a_pause_is_repaired_and_told() {
     let wire = Wire::build(BINARY);
@@ -64,6 +65,7 @@ fn tampering_in_a_pause_is_repaired_and_told() {
     assert_eq!(wire.state(), before);
 }
 
+// proves: host-guard
 #[test]
 fn tampering_outside_pauses_is_repaired_without_fault() {
     let wire = Wire::build(BINARY);
@@ -84,6 +86,7 @@ fn tampering_outside_pauses_is_repaired_without_fault() {
 }
 
 /// The frames in the queue are lost with its counters.
+// proves: host-guard
 #[test]
 fn deleted_lossless_queue_is_a_fault() {
     let wire = Wire::build(BINARY);
@@ -98,6 +101,7 @@ fn deleted_lossless_queue_is_a_fault() {
 }
 
 /// Continued tampering may win against the agent, but never unnoticed.
+// proves: host-guard
 #[test]
 fn tampering_that_goes_on_ends_with_an_exit_code() {
     let wire = Wire::build(BINARY);

@@ -26,6 +26,7 @@ fn flows(status: &Status, port: usize) -> FlowStatus {
 }
 
 /// Two flows of one class share a trunk; the receiver of one is paused, and the other flow continues.
+// proves: ofc-flows
 #[test]
 fn the_uncongested_flow_goes_on_over_the_trunk_and_at_its_sender() {
     unstalled(|| {
@@ -69,6 +70,7 @@ fn the_uncongested_flow_goes_on_over_the_trunk_and_at_its_sender() {
 }
 
 /// The far switch sends lists to a near switch that does not understand them.
+// proves: ofc-flows
 #[test]
 fn a_plain_peer_that_is_sent_lists_pauses_the_class_and_loses_nothing() {
     unstalled(|| {

@@ -42,6 +42,7 @@ fn own_addresses(bed: &Bed) -> String {
     mode.split_whitespace().next().unwrap().to_owned()
 }
 
+// proves: own-stack
 #[test]
 fn the_kernel_makes_no_address_and_sends_nothing_on_a_port() {
     let bed = with_ipv6();
@@ -67,6 +68,7 @@ fn the_kernel_makes_no_address_and_sends_nothing_on_a_port() {
     assert_eq!(ip(&bed, "-6 -oneline address show dev p1"), "");
 }
 
+// proves: own-stack
 #[test]
 fn after_kill_9_the_next_switch_puts_back_how_addresses_were_made() {
     let bed = with_ipv6();
@@ -90,6 +92,7 @@ fn state(bed: &Bed) -> String {
 }
 
 /// The kills come before, during and after the setup of the devices.
+// proves: host-guard
 #[test]
 fn early_kill_9_is_undone_by_the_next_switch() {
     let bed = with_ipv6();
@@ -109,6 +112,7 @@ fn early_kill_9_is_undone_by_the_next_switch() {
     }
 }
 
+// proves: host-guard
 #[test]
 fn kill_9_after_a_new_address_is_undone() {
     let bed = with_ipv6();
@@ -120,6 +124,7 @@ fn kill_9_after_a_new_address_is_undone() {
     assert_eq!(own_addresses(&bed), "eui64");
 }
 
+// proves: host-guard
 #[test]
 fn agent_puts_back_what_a_killed_switch_left() {
     let bed = with_ipv6();
@@ -142,6 +147,7 @@ fn agent_puts_back_what_a_killed_switch_left() {
     assert_eq!(state(&bed), before, "an agent has started and stopped");
 }
 
+// proves: own-stack
 #[test]
 fn a_device_that_is_back_gets_no_address_of_the_kernels_either() {
     let bed = with_ipv6();
@@ -175,6 +181,7 @@ fn refused_by_both(bed: &Bed, config: &Config) -> String {
     check
 }
 
+// proves: check
 #[test]
 fn a_device_that_the_machine_cannot_spare_is_refused() {
     let bed = bed_beside_others(2).build();

@@ -17,6 +17,7 @@ fn get(bed: &Bed, arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
+// proves: http, log
 #[test]
 fn a_browser_gets_the_page_and_whoever_else_asks_a_list_of_paths() {
     let bed = bed_beside_others(1).build();
@@ -44,6 +45,7 @@ fn a_browser_gets_the_page_and_whoever_else_asks_a_list_of_paths() {
 }
 
 /// A host pauses the far switch's port, and the pause propagates to two senders.
+// proves: http
 #[test]
 fn who_holds_whom_is_seen_over_two_switches_by_keyboard_alone() {
     let bed = bed_beside_others(3).far(1).build();

@@ -54,6 +54,7 @@ fn page(switch: &Switch, answers: &AtomicU32, is_over: &AtomicBool) {
     }
 }
 
+// proves: http
 #[test]
 fn load_that_begins_while_64_ports_are_opened_and_pages_that_never_rest_lose_nothing() {
     unstalled(|| {

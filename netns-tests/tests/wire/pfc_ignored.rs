@@ -43,6 +43,7 @@ fn refused(switch: &Switch, malformed: &[(&str, u64)]) {
     });
 }
 
+// proves: pause-timing
 #[test]
 fn an_empty_vector_with_times_at_maximum() {
     let (bed, switch) = start("");
@@ -65,6 +66,7 @@ fn all_classes_with_time_zero_while_none_is_paused() {
     bed.finish(switch);
 }
 
+// proves: pause-modes
 #[test]
 fn a_storm_of_802_3x_where_pfc_is_spoken() {
     let (bed, switch) = start("");
@@ -76,6 +78,7 @@ fn a_storm_of_802_3x_where_pfc_is_spoken() {
     bed.finish(switch);
 }
 
+// proves: pause-modes
 #[test]
 fn what_is_not_exactly_right() {
     let (bed, switch) = start("");
@@ -100,6 +103,7 @@ fn what_is_not_exactly_right() {
     bed.finish(switch);
 }
 
+// proves: pause-modes
 #[test]
 fn a_good_frame_at_a_port_that_takes_no_part() {
     let (bed, switch) = start("pause = \"ignore\"");
@@ -111,6 +115,7 @@ fn a_good_frame_at_a_port_that_takes_no_part() {
     bed.finish(switch);
 }
 
+// proves: pause-modes
 #[test]
 fn a_good_frame_for_lossy_classes() {
     let (bed, switch) = start("lossless = [3]");

@@ -70,6 +70,7 @@ impl Pausing {
     }
 }
 
+// proves: pause-timing
 #[test]
 fn the_paused_class_stops_and_no_other_until_its_time_is_over() {
     let it = Pausing::new();
@@ -97,6 +98,7 @@ fn the_paused_class_stops_and_no_other_until_its_time_is_over() {
     it.finish();
 }
 
+// proves: pause-timing
 #[test]
 fn time_zero_resumes_at_once() {
     let it = Pausing::new();
@@ -112,6 +114,7 @@ fn time_zero_resumes_at_once() {
     it.finish();
 }
 
+// proves: pause-timing
 #[test]
 fn the_last_value_wins_whether_longer_or_shorter() {
     for (first, last) in [(10_000, 2_000), (2_000, 10_000)] {
@@ -132,6 +135,7 @@ fn the_last_value_wins_whether_longer_or_shorter() {
     }
 }
 
+// proves: pause-timing
 #[test]
 fn eight_classes_expire_each_by_its_own_time() {
     let it = Pausing::new();
@@ -146,6 +150,7 @@ fn eight_classes_expire_each_by_its_own_time() {
     it.finish();
 }
 
+// proves: pause-modes
 #[test]
 fn reserved_bits_padding_and_a_source_of_zero_make_no_difference() {
     let it = Pausing::new();
@@ -170,6 +175,7 @@ fn reserved_bits_padding_and_a_source_of_zero_make_no_difference() {
     it.finish();
 }
 
+// proves: pause-timing
 #[test]
 fn pauses_of_all_lengths_end_exactly_when_they_should() {
     const REPEATS: u32 = 20;

@@ -82,6 +82,7 @@ fn assert_says(bytes: &[u8], port: MacAddr, classes: &[(u8, u16)]) {
     }
 }
 
+// proves: pause-frames
 #[test]
 fn every_change_is_told_and_every_state_that_holds_with_it() {
     let (bed, switch) = start("");
@@ -109,6 +110,7 @@ fn every_change_is_told_and_every_state_that_holds_with_it() {
     assert_eq!(bed.host(1).tap().count(frames::is_pfc), 4, "nothing was left to say at the end");
 }
 
+// proves: pause-frames
 #[test]
 fn a_state_that_holds_is_told_again_before_it_could_run_out() {
     let (bed, switch) = start("refresh = \"150ms\"");
@@ -127,6 +129,7 @@ fn a_state_that_holds_is_told_again_before_it_could_run_out() {
     bed.finish(switch);
 }
 
+// proves: pause-modes
 #[test]
 fn a_port_of_802_3x_pauses_as_a_whole() {
     let bed = bed_beside_others(2).build();

@@ -2,6 +2,7 @@
 
 use crate::bed_beside_others;
 
+// proves: bridging
 #[test]
 fn hosts_ping_each_other_over_both_families() {
     let bed = bed_beside_others(3).ipv6().build();

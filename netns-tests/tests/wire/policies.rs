@@ -18,6 +18,7 @@ fn xoff(bed: &xoff_netns_tests::Bed, args: &[&str]) -> (bool, String) {
 }
 
 /// PFC would pause only above 4 MB at ingress; CaPFC pauses for 25 KB at egress.
+// proves: capfc
 #[test]
 fn capfc_holds_the_culprits_of_a_congested_egress_queue_and_loses_nothing() {
     for policy in ["capfc-stop-max", "capfc-stop-calibrate"] {
@@ -48,6 +49,7 @@ fn capfc_holds_the_culprits_of_a_congested_egress_queue_and_loses_nothing() {
     }
 }
 
+// proves: policy-swap
 #[test]
 fn policies_are_replaced_under_load_and_nothing_is_lost() {
     unstalled(|| {
@@ -72,6 +74,7 @@ fn policies_are_replaced_under_load_and_nothing_is_lost() {
     });
 }
 
+// proves: policy-swap
 #[test]
 fn a_policy_that_is_none_or_needs_one_worker_is_refused_and_changes_nothing() {
     let bed = bed(2).build();
@@ -85,6 +88,7 @@ fn a_policy_that_is_none_or_needs_one_worker_is_refused_and_changes_nothing() {
 }
 
 /// A host pauses the far switch's port; the pause propagates to the senders, and the graph has the whole chain.
+// proves: causes
 #[test]
 fn a_chain_of_pauses_is_told_from_the_senders_to_the_station_at_its_root() {
     let bed = bed(3).far(1).build();

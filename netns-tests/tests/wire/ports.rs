@@ -9,6 +9,7 @@ use xoff_wire::units::{MacAddr, Nanos};
 
 use crate::{bed_beside_others, frame};
 
+// proves: bridging
 #[test]
 fn stations_beyond_the_limit_are_forwarded_but_not_learned() {
     let bed = bed_beside_others(2).build();
@@ -26,6 +27,7 @@ fn stations_beyond_the_limit_are_forwarded_but_not_learned() {
     bed.finish(switch);
 }
 
+// proves: verdict
 #[test]
 fn a_frame_that_only_the_device_knows_to_be_lost_fails_the_verdict() {
     let bed = bed_beside_others(1).build();
@@ -45,6 +47,7 @@ fn a_frame_that_only_the_device_knows_to_be_lost_fails_the_verdict() {
     assert_eq!(exit.status.code(), Some(1), "{}", exit.stderr);
 }
 
+// proves: bridging
 #[test]
 fn isolated_ports_reach_all_others_and_not_each_other() {
     let bed = bed_beside_others(4).build();

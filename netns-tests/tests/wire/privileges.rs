@@ -111,16 +111,19 @@ fn works(bed: &Bed, switch_lines: &str, uid: &str) {
     assert_eq!(devices(bed), before);
 }
 
+// proves: privileges
 #[test]
 fn a_running_switch_keeps_what_it_needs_thread_by_thread() {
     works(&bed_beside_others(2).build(), "", "0");
 }
 
+// proves: privileges
 #[test]
 fn a_running_switch_is_another_user() {
     works(&bed_beside_others(2).build(), "user = \"nobody\"", "65534");
 }
 
+// proves: privileges
 #[test]
 fn a_user_that_is_not_there_is_refused() {
     let bed = bed_beside_others(2).build();

@@ -22,6 +22,7 @@ fn everything(config: Config, name: &str) -> Config {
 }
 
 /// A host pauses the far switch's port, and the pause propagates to two senders.
+// proves: monitoring
 #[test]
 fn every_query_of_the_dashboard_has_its_data_and_promtool_nothing_to_say() {
     let bed = bed(3).far(1).build();

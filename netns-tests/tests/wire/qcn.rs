@@ -50,17 +50,20 @@ fn fan_in(points: &str) {
     }
 }
 
+// proves: qcn
 #[test]
 fn senders_slow_down_as_ingress_points_ask_and_nothing_is_lost() {
     unstalled(|| fan_in("ingress = [3]\nculprit = \"occupancy-random\"\n"));
 }
 
+// proves: qcn
 #[test]
 fn senders_slow_down_as_egress_points_ask_and_nothing_is_lost() {
     unstalled(|| fan_in("egress = [3]\n"));
 }
 
 /// Host 2 pauses its port; frames of host 1 queue there, and the third frame is sampled.
+// proves: qcn
 #[test]
 fn a_cnm_on_the_wire_is_about_the_frame_that_was_sampled() {
     for (place, point) in [("ingress", 1), ("egress", 2)] {
@@ -129,6 +132,7 @@ fn is_read_by_tshark(bytes: &[u8], cnm: &Cnm, header: &Header) {
     assert_eq!(decode::tshark_with_ours(bytes, &fields), expected);
 }
 
+// proves: capture
 #[test]
 fn the_dissector_reads_what_we_encode_and_says_what_is_malformed() {
     let head = |rest: &[u8]| [&[2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2][..], rest].concat();

@@ -51,6 +51,7 @@ fn per_queue(port: &xoff_lab::Device) -> Vec<u64> {
     printed.lines().filter_map(line).collect()
 }
 
+// proves: devices
 #[test]
 fn all_queues_of_a_device_are_one_port() {
     let bed = bed(2).queues(3).build();
@@ -67,6 +68,7 @@ fn all_queues_of_a_device_are_one_port() {
     assert!(said.ports[0].classes[0].rx_frames >= u64::from(FLOWS * DATAGRAMS));
 }
 
+// proves: verdict
 #[test]
 fn frames_of_a_queue_without_a_socket_are_counted_as_lost() {
     let bed = bed(2).queues(2).build();
@@ -113,6 +115,7 @@ fn follows(switch: &Switch, times: u64, queues: u32) {
 const CHANGED: &str = "p1: the number of receive queues of its device changed";
 
 /// The port has a socket at one queue. Frames of the other queue are counted as lost, and do not reach the machine's own stack.
+// proves: devices
 #[test]
 fn port_follows_the_queues_of_its_device() {
     let bed = bed(2).queues(2).build();
@@ -148,6 +151,7 @@ fn port_follows_the_queues_of_its_device() {
 }
 
 /// The number of queues is unchanged at the next check, but frames may have used another queue meanwhile.
+// proves: devices
 #[test]
 fn queues_that_change_for_a_moment_are_a_gap() {
     let bed = bed(2).queues(3).build();
@@ -165,6 +169,7 @@ fn queues_that_change_for_a_moment_are_a_gap() {
 }
 
 /// The frames were received before the change, and their port is paused for longer than the drain time of a removed port.
+// proves: devices
 #[test]
 fn queued_frames_survive_a_change_of_queues() {
     let bed = bed(2).queues(2).build();
@@ -194,6 +199,7 @@ fn queued_frames_survive_a_change_of_queues() {
 }
 
 /// A port opens with packet memory of its own, so it can have more queues than at the start.
+// proves: devices
 #[test]
 fn queues_beyond_those_of_the_start_are_followed() {
     let bed = bed(2).queues(2).build();
@@ -209,6 +215,7 @@ fn queues_beyond_those_of_the_start_are_followed() {
 }
 
 /// The device's MTU is too small for its port, so frames of its new queue bypass the switch.
+// proves: devices
 #[test]
 fn queues_that_cannot_be_followed_are_not_proved() {
     let bed = bed(2).queues(2).build();

@@ -32,6 +32,7 @@ fn tshark(file: &Path, fields: &[&str]) -> Vec<String> {
     String::from_utf8(output.stdout).unwrap().lines().map(str::to_owned).collect()
 }
 
+// proves: recording
 #[test]
 fn a_recorded_run_under_pfc_is_replayed_identically_and_tshark_opens_it() {
     let (bed, directory) = (bed_beside_others(3).build(), TempDir::new().unwrap());
@@ -87,6 +88,7 @@ fn a_recorded_run_under_pfc_is_replayed_identically_and_tshark_opens_it() {
     assert!(std::fs::metadata(&file).unwrap().len() < 200_000);
 }
 
+// proves: recording
 #[test]
 fn a_reload_ends_the_recording_and_what_it_has_until_then_is_identical() {
     let (bed, directory) = (bed_beside_others(2).build(), TempDir::new().unwrap());
@@ -114,6 +116,7 @@ fn a_reload_ends_the_recording_and_what_it_has_until_then_is_identical() {
     assert!(tshark(&file, &["eth.dst"]).len() >= 2);
 }
 
+// proves: recording
 #[test]
 fn a_switch_of_several_workers_is_not_recorded() {
     let (bed, directory) = (bed_beside_others(2).build(), TempDir::new().unwrap());

@@ -23,6 +23,7 @@ fn config(bed: &Bed) -> Config {
     bed.config("speed = \"100M\"").switch(PATIENT)
 }
 
+// proves: reload
 #[test]
 fn thresholds_weights_and_maps_change_under_load_and_nothing_is_lost() {
     for workers in ["workers = 1", "workers = 2"] {
@@ -60,6 +61,7 @@ fn seen(switch: &Switch) -> String {
     format!("{:?} {:?} {} {}", class.ingress, status.policies, class.lossless, status.ports.len())
 }
 
+// proves: reload
 #[test]
 fn what_cannot_be_is_named_all_of_it_and_nothing_changes() {
     let bed = bed(2).build();
@@ -111,6 +113,7 @@ fn what_cannot_be_is_named_all_of_it_and_nothing_changes() {
     bed.finish(switch);
 }
 
+// proves: reload
 #[test]
 fn sighup_reads_the_configuration_again_where_that_is_configured() {
     let bed = bed(3).build();

@@ -43,6 +43,7 @@ fn free_memory(switch: &Switch) -> Vec<(u64, u64)> {
     switch.status().workers.iter().map(|worker| (worker.frames_free, worker.cells_free)).collect()
 }
 
+// proves: reload
 #[test]
 fn a_port_comes_and_goes_under_load_and_the_others_lose_nothing() {
     for workers in ["workers = 1", "workers = 2"] {
@@ -81,6 +82,7 @@ fn a_port_comes_and_goes_under_load_and_the_others_lose_nothing() {
 const TOO_MANY: u32 = 10_000;
 
 /// A host overflows the rings of its port while it is opened, and keeps sending when it belongs to the switch.
+// proves: reload
 #[test]
 fn what_comes_in_before_a_port_is_adopted_is_no_loss() {
     unstalled(|| {
@@ -141,6 +143,7 @@ fn what_comes_in_before_a_port_is_adopted_is_no_loss() {
 }
 
 /// The host of a removed port keeps sending.
+// proves: reload
 #[test]
 fn what_comes_in_as_a_port_goes_is_no_loss() {
     let bed = bed(3).build();
@@ -158,6 +161,7 @@ fn what_comes_in_as_a_port_goes_is_no_loss() {
     assert!(exit.status.success(), "{}", exit.stderr);
 }
 
+// proves: reload
 #[test]
 fn a_port_that_goes_lets_its_peer_go_and_sends_what_it_has() {
     let bed = bed(4).build();
@@ -198,6 +202,7 @@ fn a_port_that_goes_lets_its_peer_go_and_sends_what_it_has() {
 }
 
 /// A peer that pauses the port does not delay its removal: the queued frames are dropped and counted.
+// proves: reload
 #[test]
 fn a_port_that_may_not_send_goes_all_the_same() {
     let bed = bed(3).build();
@@ -223,6 +228,7 @@ fn a_port_that_may_not_send_goes_all_the_same() {
     assert!(exit.stderr.contains(said), "{}", exit.stderr);
 }
 
+// proves: reload
 #[test]
 fn a_port_that_cannot_be_added_is_named_and_nothing_changes() {
     let bed = bed(3).build();

@@ -123,12 +123,14 @@ fn comes_back(go: impl FnOnce(&Bed, &Switch), come: impl FnOnce(&Bed)) {
     }
 }
 
+// proves: devices
 #[test]
 fn a_device_that_was_made_again_is_opened_again() {
     comes_back(|bed, _| ip(bed, "link del p2"), |bed| make_again(bed, 2, ""));
 }
 
 /// An acknowledged gap does not affect verdict, metrics and exit code.
+// proves: verdict
 #[test]
 fn what_somebody_knows_of_counts_no_more() {
     let bed = bed(2).build();
@@ -165,6 +167,7 @@ fn what_somebody_knows_of_counts_no_more() {
 }
 
 /// The old sockets receive nothing from a new device of the same index, and the old port does not touch it.
+// proves: devices
 #[test]
 fn a_device_of_the_same_index_is_another_one() {
     comes_back(
@@ -173,6 +176,7 @@ fn a_device_of_the_same_index_is_another_one() {
     );
 }
 
+// proves: devices
 #[test]
 fn a_device_that_was_in_another_namespace_is_opened_again() {
     let away = |bed: &Bed, _: &Switch| {
@@ -191,6 +195,7 @@ fn a_device_that_was_in_another_namespace_is_opened_again() {
 }
 
 /// Two other ports, on different workers, are under load.
+// proves: devices
 #[test]
 fn the_others_lose_nothing_however_often_a_device_comes_and_goes() {
     const TIMES: u64 = 8;
@@ -229,6 +234,7 @@ fn the_others_lose_nothing_however_often_a_device_comes_and_goes() {
 }
 
 /// The packet memory belongs to the first port's socket, and to none after all devices are gone.
+// proves: devices
 #[test]
 fn every_device_may_go() {
     let bed = bed(2).build();
@@ -248,6 +254,7 @@ fn every_device_may_go() {
 }
 
 /// The port brings packet memory for each of its queues.
+// proves: devices
 #[test]
 fn device_that_returns_with_more_queues_is_opened() {
     let bed = bed(2).build();
@@ -261,6 +268,7 @@ fn device_that_returns_with_more_queues_is_opened() {
     switch.stop();
 }
 
+// proves: devices
 #[test]
 fn a_device_that_does_not_fit_any_more_is_named_and_opened_when_it_does() {
     let bed = bed(2).build();

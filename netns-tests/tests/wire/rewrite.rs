@@ -10,6 +10,7 @@ const MAPS: &str = "
     rewrite_dscp = [1, 2, 3, 46, 5, 6, 7, 8]
 ";
 
+// proves: classification
 #[test]
 fn frames_leave_with_the_marks_of_their_class() {
     let bed = bed_beside_others(3).build();

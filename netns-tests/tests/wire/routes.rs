@@ -146,6 +146,7 @@ fn numbers(host: &Host, count: usize) -> Vec<u32> {
     host.tap().wait(count, is_one).iter().map(|seen| number(&seen.bytes)).collect()
 }
 
+// proves: routing
 #[test]
 fn hosts_reach_each_other_through_the_router_and_every_hop_answers() {
     let fabric = Fabric::new(3, "");
@@ -179,6 +180,7 @@ fn hosts_reach_each_other_through_the_router_and_every_hop_answers() {
     fabric.finish();
 }
 
+// proves: slow-path
 #[test]
 fn what_is_too_long_is_answered_and_what_may_be_is_cut() {
     let fabric = Fabric::new(2, "");
@@ -193,6 +195,7 @@ fn what_is_too_long_is_answered_and_what_may_be_is_cut() {
     fabric.finish();
 }
 
+// proves: routing
 #[test]
 fn the_mtu_of_a_route_holds_where_it_is_less_than_that_of_its_interface() {
     let fabric = Fabric::new(2, "");
@@ -218,6 +221,7 @@ fn the_mtu_of_a_route_holds_where_it_is_less_than_that_of_its_interface() {
     fabric.finish();
 }
 
+// proves: route-mirror
 #[test]
 fn routes_of_every_kind_are_followed_as_they_come_and_go() {
     let fabric = Fabric::new(3, "");
@@ -279,6 +283,7 @@ fn routes_of_every_kind_are_followed_as_they_come_and_go() {
     fabric.finish();
 }
 
+// proves: route-mirror
 #[test]
 fn routes_that_flap_a_hundred_times_a_second_cost_no_frame_of_another() {
     let fabric = Fabric::new(3, "");
@@ -316,6 +321,7 @@ fn routes_that_flap_a_hundred_times_a_second_cost_no_frame_of_another() {
     fabric.finish();
 }
 
+// proves: route-mirror
 #[test]
 fn routes_that_a_daemon_leaves_behind_are_taken_over_by_another_and_no_frame_is_lost() {
     let fabric = Fabric::new(3, "");
@@ -370,6 +376,7 @@ fn routes_that_a_daemon_leaves_behind_are_taken_over_by_another_and_no_frame_is_
     fabric.finish();
 }
 
+// proves: route-mirror
 #[test]
 fn what_was_missed_is_read_again() {
     let fabric = Fabric::new(2, "");
@@ -397,6 +404,7 @@ fn what_was_missed_is_read_again() {
     assert!(status.verdict.lossless || !status.verdict.unproved.is_empty(), "{:?}", status.verdict);
 }
 
+// proves: route-mirror
 #[test]
 fn an_interface_that_is_taken_down_or_away_takes_nothing_else_along() {
     let fabric = Fabric::new(3, "");
@@ -425,6 +433,7 @@ fn an_interface_that_is_taken_down_or_away_takes_nothing_else_along() {
     fabric.finish();
 }
 
+// proves: route-mirror
 #[test]
 fn a_host_interface_that_is_renamed_goes_on_and_is_told_and_another_of_its_old_name_is_none() {
     let fabric = Fabric::new(2, "");
@@ -457,6 +466,7 @@ fn a_host_interface_that_is_renamed_goes_on_and_is_told_and_another_of_its_old_n
     fabric.finish();
 }
 
+// proves: route-mirror
 #[test]
 fn a_host_interface_that_is_down_or_gone_or_sends_too_much_is_told() {
     let fabric = Fabric::new(2, "");
@@ -494,6 +504,7 @@ fn a_host_interface_that_is_down_or_gone_or_sends_too_much_is_told() {
     fabric.finish();
 }
 
+// proves: slow-path
 #[test]
 fn a_flood_for_the_router_is_cut_and_takes_nothing_from_others() {
     let fabric = Fabric::new(2, "[punt]\nrate = 200\nburst = 50\n");
@@ -507,6 +518,7 @@ fn a_flood_for_the_router_is_cut_and_takes_nothing_from_others() {
     fabric.finish();
 }
 
+// proves: route-mirror
 #[test]
 fn what_cannot_be_is_refused_in_words() {
     let bed = bed(2).build();

@@ -8,6 +8,7 @@ use xoff_netns_tests::{PATIENCE, Surroundings};
 
 use crate::bed_beside_others;
 
+// proves: start-stop
 #[test]
 fn a_service_manager_is_told_that_the_switch_runs_lives_and_ends() {
     let bed = bed_beside_others(2).build();

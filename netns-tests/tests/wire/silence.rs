@@ -14,6 +14,7 @@ fn free_memory(switch: &Switch) -> Vec<(u64, u64)> {
 }
 
 /// Bursts of awkward sizes are followed by silence, so that no later frame pushes out the last ones.
+// proves: ledger
 #[test]
 fn the_last_frames_of_a_burst_leave_by_themselves() {
     for mode in ["adaptive", "busy"] {
@@ -36,6 +37,7 @@ fn the_last_frames_of_a_burst_leave_by_themselves() {
 }
 
 /// Partial batches of all kinds of frames are repeated; all memory is free again after each.
+// proves: ledger
 #[test]
 fn free_memory_returns_to_baseline() {
     for workers in [1, 2] {

@@ -43,6 +43,7 @@ fn waiting_reload(bed: &Bed) -> Child {
     waiting
 }
 
+// proves: reload
 #[test]
 fn silent_configuration_holds_up_nothing() {
     let bed = bed_beside_others(2).build();
@@ -98,6 +99,7 @@ fn assert_cut(exit: &Exit, why: &str) {
     assert!(line.contains(why) && line.contains("records=") && line.contains("missing="), "{line}");
 }
 
+// proves: recording
 #[test]
 fn unread_recording_is_left_and_told() {
     let directory = TempDir::new().unwrap();
@@ -109,11 +111,13 @@ fn unread_recording_is_left_and_told() {
     assert!(!exit.stderr.contains("missing=0"), "{}", exit.stderr);
 }
 
+// proves: recording
 #[test]
 fn recording_into_full_device_is_told() {
     assert_cut(&recorded_into("/dev/full".into()), "No space left on device");
 }
 
+// proves: recording
 #[test]
 fn recording_into_closed_pipe_is_told() {
     let directory = TempDir::new().unwrap();

@@ -25,6 +25,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).unwrap()
 }
 
+// proves: http, status, start-stop
 #[test]
 fn a_switch_in_another_namespace_is_reached_by_its_socket_and_does_not_run_twice() {
     let bed = bed(2).build();
@@ -73,6 +74,7 @@ fn a_switch_in_another_namespace_is_reached_by_its_socket_and_does_not_run_twice
     bed.assert_no_drops();
 }
 
+// proves: lab-lifecycle
 #[test]
 fn stopped_switch_is_named_with_its_process() {
     let bed = bed(2).build();
@@ -93,6 +95,7 @@ fn stopped_switch_is_named_with_its_process() {
     }
 }
 
+// proves: http
 #[test]
 fn an_address_may_be_one_of_another_namespace() {
     let bed = bed(2).build();

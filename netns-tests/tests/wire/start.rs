@@ -33,6 +33,7 @@ fn refused(code: Option<i32>, stdout: &str, stderr: &str, words: &[&str]) {
     assert!(stderr.contains('×') && !stderr.contains("panicked"), "{stderr}");
 }
 
+// proves: check
 #[test]
 fn a_device_that_is_not_there() {
     let bed = bed_beside_others(2).build();
@@ -49,6 +50,7 @@ fn a_queue_that_is_not_there() {
     bed.assert_no_drops();
 }
 
+// proves: workers
 #[test]
 fn a_core_that_is_not_there() {
     let bed = bed_beside_others(2).build();
@@ -57,6 +59,7 @@ fn a_core_that_is_not_there() {
     bed.assert_no_drops();
 }
 
+// proves: check
 #[test]
 fn an_mtu_that_the_device_has_not() {
     let bed = bed_beside_others(2).mtu(1_600).build();
@@ -65,6 +68,7 @@ fn an_mtu_that_the_device_has_not() {
     bed.assert_no_drops();
 }
 
+// proves: check, start-stop
 #[test]
 fn a_device_that_another_switch_has() {
     let bed = bed_beside_others(3).build();
@@ -77,6 +81,7 @@ fn a_device_that_another_switch_has() {
     bed.finish(first);
 }
 
+// proves: check
 #[test]
 fn an_http_address_that_is_taken() {
     let bed = bed_beside_others(2).build();
@@ -87,6 +92,7 @@ fn an_http_address_that_is_taken() {
     bed.finish(bed.start(&config));
 }
 
+// proves: check
 #[test]
 fn a_process_without_privileges() {
     let bed = bed_beside_others(2).build();
@@ -112,6 +118,7 @@ fn a_process_without_privileges() {
     bed.assert_no_drops();
 }
 
+// proves: check
 #[test]
 fn a_configuration_with_several_errors_names_them_all() {
     let bed = bed_beside_others(2).build();

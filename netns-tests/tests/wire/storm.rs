@@ -12,6 +12,7 @@ fn pause(host: &Host, class: u8, quanta: u16) {
 }
 
 /// Frames below XOFF stay queued, and no peer at another port is paused.
+// proves: scheduling
 #[test]
 fn the_stormed_class_sends_nothing_and_the_pause_is_not_relayed() {
     let bed = bed(2).build();
@@ -41,6 +42,7 @@ fn the_stormed_class_sends_nothing_and_the_pause_is_not_relayed() {
 }
 
 /// Other classes keep their rate after the stormed class has filled its memory.
+// proves: scheduling
 #[test]
 fn other_classes_do_not_feel_a_storm() {
     unstalled(|| {
@@ -68,6 +70,7 @@ fn other_classes_do_not_feel_a_storm() {
 }
 
 /// Several storms, the last one without an XON.
+// proves: lossless
 #[test]
 fn after_storms_nothing_is_lost_or_out_of_order() {
     unstalled(|| {

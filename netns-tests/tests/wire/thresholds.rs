@@ -52,6 +52,7 @@ fn resume(host: &Host) {
     host.send(frames::pfc(host.mac(), &[(CLASS, 0)]));
 }
 
+// proves: thresholds
 #[test]
 fn one_byte_below_xoff_and_at_xoff() {
     let (bed, switch) = paused();
@@ -76,6 +77,7 @@ fn one_byte_below_xoff_and_at_xoff() {
     assert_eq!((pauses.xoff, pauses.xon, pauses.now), (1, 1, false));
 }
 
+// proves: headroom
 #[test]
 fn the_last_byte_of_headroom_and_one_more() {
     let (bed, switch) = paused();
@@ -100,6 +102,7 @@ fn the_last_byte_of_headroom_and_one_more() {
 }
 
 /// After one of two receiving hosts sends XON, the remaining bytes are at the XON threshold or one byte below.
+// proves: thresholds
 #[test]
 fn xoff_holds_until_less_than_xon_is_left() {
     for (left, released) in [(1500, false), (1499, true)] {

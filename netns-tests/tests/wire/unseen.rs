@@ -61,6 +61,7 @@ fn stall_of(chunks: &str, mode: &str, frames: impl Iterator<Item = (u8, usize)>)
     Stalled { missing: sent - received - dropped, received_of_class_3, verdict, health, exit: switch.stop() }
 }
 
+// proves: kernel-drops
 #[test]
 fn lossy_frames_lost_unseen_break_no_promise() {
     for mode in ["native", "generic"] {
@@ -84,6 +85,7 @@ fn lossy_frames_lost_unseen_break_no_promise() {
     }
 }
 
+// proves: kernel-drops
 #[test]
 fn lossless_frames_lost_unseen_count_once() {
     for mode in ["native", "generic"] {
@@ -102,6 +104,7 @@ fn lossless_frames_lost_unseen_count_once() {
 }
 
 /// No frame of class 3 reaches the switch: only the XDP program counts them.
+// proves: kernel-drops
 #[test]
 fn lossless_class_that_is_lost_whole_is_not_called_lossy() {
     let Stalled { missing, received_of_class_3, verdict, exit, .. } = stall("native", &[(0, MANY), (3, 50)]);
@@ -116,6 +119,7 @@ const WHOLE: u32 = 377_500_u32.div_ceil(276);
 /// Small receive chunks: one more for each 512 bytes.
 const SMALL: u32 = WHOLE + 377_500_u32.div_ceil(512);
 
+// proves: memory, headroom
 #[test]
 fn stall_loses_nothing_up_to_the_last_chunk() {
     for (chunks, count) in [("whole", WHOLE), ("small", SMALL)] {
@@ -136,6 +140,7 @@ fn stall_loses_nothing_up_to_the_last_chunk() {
 }
 
 /// 512 bytes take a chunk, 513 take two. The promise holds for any mix of 256 bytes on average (with FCS).
+// proves: memory, headroom
 #[test]
 fn stall_loses_no_mix_of_the_promised_average() {
     let two_chunks = (0..WHOLE).map(|n| (3, if n * 424 % 1000 < 424 { 513 } else { 64 }));

@@ -18,6 +18,7 @@ fn tagged_numbers(bed: &Bed, host: usize) -> Vec<(Option<u16>, u32)> {
     numbers
 }
 
+// proves: bridging
 #[test]
 fn every_vid_reaches_its_members_and_nobody_else() {
     let bed = bed_beside_others(3).build();
@@ -48,6 +49,7 @@ fn every_vid_reaches_its_members_and_nobody_else() {
     assert_eq!((drops["not_admitted"], drops["reserved_vid"]), (1, 1), "VID 0 without a PVID, and VID 4095");
 }
 
+// proves: bridging
 #[test]
 fn access_ports_and_a_trunk_put_tags_on_and_take_them_off() {
     let bed = bed_beside_others(4).build();
@@ -93,6 +95,7 @@ fn access_ports_and_a_trunk_put_tags_on_and_take_them_off() {
     bed.finish(switch);
 }
 
+// proves: classification
 #[test]
 fn a_priority_tag_keeps_its_pcp_and_a_service_tag_passes() {
     let bed = bed_beside_others(2).build();
@@ -117,6 +120,7 @@ fn a_priority_tag_keeps_its_pcp_and_a_service_tag_passes() {
 }
 
 /// A veth device accepts one tag beyond its MTU, so frames for an MTU of 1496 may have two.
+// proves: classification
 #[test]
 fn the_longest_frame_passes_with_one_or_two_tags_of_802_1ad() {
     let bed = bed_beside_others(2).build();

@@ -27,6 +27,7 @@ fn a_fifo_keeps_the_order_of_arrival() {
     assert_eq!(order("fifo"), [11, 12, 13, 14, 21, 22, 23, 24]);
 }
 
+// proves: scheduling
 #[test]
 fn a_voq_serves_its_inputs_in_turn() {
     let order = order("voq");

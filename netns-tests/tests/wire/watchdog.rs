@@ -54,6 +54,7 @@ fn calm(switch: &Switch, mut storm: Child) -> WatchdogStatus {
     wait_for("the end of the storm", || Some(watchdog(switch)).filter(|it| !it.storm))
 }
 
+// proves: watchdog
 #[test]
 fn a_long_storm_costs_its_class_at_that_port_and_nobody_else() {
     let (bed, switch) = watched("drop");
@@ -101,6 +102,7 @@ fn a_long_storm_costs_its_class_at_that_port_and_nobody_else() {
     assert_eq!(exit.status.code(), Some(1), "frames of a lossless class were lost");
 }
 
+// proves: watchdog
 #[test]
 fn a_pause_shorter_than_detection_costs_nothing() {
     let (bed, switch) = watched("drop");
@@ -114,6 +116,7 @@ fn a_pause_shorter_than_detection_costs_nothing() {
     bed.finish(switch);
 }
 
+// proves: watchdog
 #[test]
 fn a_storm_without_traffic_is_none() {
     let (bed, switch) = watched("drop");
@@ -130,6 +133,7 @@ fn a_storm_without_traffic_is_none() {
     bed.finish(switch);
 }
 
+// proves: watchdog
 #[test]
 fn forward_sends_in_spite_of_the_storm_and_loses_nothing() {
     let (bed, switch) = watched("forward");

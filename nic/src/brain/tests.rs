@@ -66,6 +66,7 @@ fn ms(ms: u64) -> u64 {
     Nanos::from_millis(ms).0
 }
 
+// proves: host-service
 #[test]
 fn a_link_that_is_lost_takes_pauses_and_rates_along() {
     let mut brain = brain(NicWishes { obey_rates: Some(true), ..NicWishes::default() });
@@ -81,6 +82,7 @@ fn a_link_that_is_lost_takes_pauses_and_rates_along() {
     );
 }
 
+// proves: host-service
 #[test]
 fn notices_to_the_address_that_a_device_has_by_now_are_obeyed() {
     let mut brain = with_qcn();
@@ -93,6 +95,7 @@ fn notices_to_the_address_that_a_device_has_by_now_are_obeyed() {
 }
 
 /// Reads the maximum of frames in each turn, all late and for another class.
+// proves: host-pauses
 #[test]
 fn a_flood_of_frames_keeps_no_pause_from_its_end() {
     let mut brain = obedient();
@@ -105,6 +108,7 @@ fn a_flood_of_frames_keeps_no_pause_from_its_end() {
     }
 }
 
+// proves: host-pauses
 #[test]
 fn a_pause_stops_its_class_for_exactly_its_quanta_and_no_other() {
     let mut brain = obedient();
@@ -119,6 +123,7 @@ fn a_pause_stops_its_class_for_exactly_its_quanta_and_no_other() {
     assert_eq!(brain.pauses(Nanos(ms(9))).classes[3].paused, Nanos(5_120));
 }
 
+// proves: host-pauses
 #[test]
 fn a_refresh_is_no_transition_and_counts_from_when_it_came() {
     let mut brain = obedient();
@@ -130,6 +135,7 @@ fn a_refresh_is_no_transition_and_counts_from_when_it_came() {
     assert_eq!(changes(&mut brain, 5_119 + 5_120), [Change::Start(C3)]);
 }
 
+// proves: host-pauses
 #[test]
 fn the_last_value_wins_and_time_zero_resumes_at_once() {
     let mut brain = obedient();
@@ -160,6 +166,7 @@ fn classes_that_stop_come_before_those_that_go_on() {
     assert_eq!(changes(&mut brain, 1), [Change::Stop(C4), Change::Start(C3)]);
 }
 
+// proves: host-pauses
 #[test]
 fn what_is_malformed_or_for_another_class_stops_nothing_and_is_counted() {
     let mut brain = obedient();
@@ -179,6 +186,7 @@ fn what_is_malformed_or_for_another_class_stops_nothing_and_is_counted() {
     assert_eq!((counts.pfc_frames, counts.pause_frames, counts.ignored), (1, 1, 2));
 }
 
+// proves: host-service
 #[test]
 fn a_rate_holds_for_its_time_and_only_where_rates_are_obeyed() {
     let mut brain = brain(NicWishes { obey_rates: Some(true), ..NicWishes::default() });
@@ -218,6 +226,7 @@ fn a_stopped_class_gets_its_rate_when_it_goes_on() {
     assert_eq!(changes(&mut brain, 5_120), [Change::Start(C3), Change::Limit(C3, half)]);
 }
 
+// proves: host-service
 #[test]
 fn a_cnm_slows_its_class_down_and_time_brings_it_back() {
     let mut brain = with_qcn();
@@ -239,6 +248,7 @@ fn a_cnm_slows_its_class_down_and_time_brings_it_back() {
     assert_eq!((brain.rate(C4), brain.counted()), (LINE, ClassSet::NONE));
 }
 
+// proves: host-service
 #[test]
 fn what_a_limited_class_has_sent_ends_its_cycles_of_bytes() {
     let mut brain = with_qcn();
@@ -253,6 +263,7 @@ fn what_a_limited_class_has_sent_ends_its_cycles_of_bytes() {
     assert_eq!(brain.rate(C4), LINE);
 }
 
+// proves: host-service
 #[test]
 fn what_a_class_has_sent_before_it_was_limited_ends_no_cycle() {
     let mut brain = with_qcn();
@@ -272,6 +283,7 @@ fn what_a_class_has_sent_before_it_was_limited_ends_no_cycle() {
     }
 }
 
+// proves: host-guard
 #[test]
 fn what_the_kernel_refuses_is_asked_for_again() {
     let mut brain = brain(NicWishes { obey_rates: Some(true), ..NicWishes::default() });
@@ -300,6 +312,7 @@ fn what_the_kernel_refuses_is_asked_for_again() {
     assert_eq!(changes(&mut brain, now + AGAIN_EVERY.0), limit);
 }
 
+// proves: host-guard
 #[test]
 fn what_somebody_else_opens_is_stopped_again_while_it_is_paused() {
     let mut brain = obedient();

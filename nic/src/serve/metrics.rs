@@ -135,6 +135,7 @@ same name.
 
 ";
 
+    // proves: monitoring, host-service
     #[test]
     fn reference_has_metrics_of_agents() {
         let speed = BitRate::from_mbps(200);

@@ -179,16 +179,19 @@ fn compare_all(trust: Trust) {
     }
 }
 
+// proves: host-pauses
 #[test]
 fn by_dscp() {
     compare_all(Trust::Dscp);
 }
 
+// proves: host-pauses
 #[test]
 fn by_pcp() {
     compare_all(Trust::Pcp);
 }
 
+// proves: host-pauses
 #[test]
 fn mac_control_is_never_stopped_and_what_wakes_the_queues_is_never_seen() {
     let bed = Bed::new();

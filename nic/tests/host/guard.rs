@@ -65,6 +65,7 @@ fn stopped(test: &str, time: Nanos) -> (Egress, Guard) {
     (egress, guard)
 }
 
+// proves: host-guard
 #[test]
 fn after_kill_9_of_the_agent_all_goes_on_and_the_device_is_put_back() {
     const THIS: &str = "after_kill_9_of_the_agent_all_goes_on_and_the_device_is_put_back";
@@ -93,6 +94,7 @@ fn after_kill_9_of_the_agent_all_goes_on_and_the_device_is_put_back() {
     wait_for("the device to be as it was", || (bed.description() == before).then_some(()));
 }
 
+// proves: host-guard
 #[test]
 fn a_class_that_is_overdue_is_opened_and_the_agent_told() {
     const THIS: &str = "a_class_that_is_overdue_is_opened_and_the_agent_told";
@@ -129,6 +131,7 @@ fn a_class_that_is_overdue_is_opened_and_the_agent_told() {
     assert_eq!(bed.description(), before);
 }
 
+// proves: host-guard
 #[test]
 fn a_guard_that_dies_is_replaced_and_the_next_knows_what_it_knew() {
     const THIS: &str = "a_guard_that_dies_is_replaced_and_the_next_knows_what_it_knew";
@@ -155,6 +158,7 @@ fn a_guard_that_dies_is_replaced_and_the_next_knows_what_it_knew() {
     assert_eq!(bed.description(), before);
 }
 
+// proves: host-guard
 #[test]
 fn a_guard_leaves_the_device_to_the_next_agent() {
     const THIS: &str = "a_guard_leaves_the_device_to_the_next_agent";
@@ -201,6 +205,7 @@ fn a_guard_leaves_the_device_to_the_next_agent() {
     assert_eq!(bed.description(), before);
 }
 
+// proves: host-guard
 #[test]
 fn a_guard_that_cannot_live_is_started_again_once_a_second_and_tried_again_where_it_cannot_be_started() {
     let place = tempfile::tempdir().unwrap();
@@ -229,6 +234,7 @@ fn a_guard_that_cannot_live_is_started_again_once_a_second_and_tried_again_where
     guard.dismiss().unwrap();
 }
 
+// proves: host-guard
 #[test]
 fn a_guard_that_does_not_go_is_killed_when_it_is_dismissed() {
     let mut command = Command::new("sleep");

@@ -17,6 +17,7 @@ fn leafs() -> Vec<EgressSettings> {
     kinds.into_iter().map(|leaf| EgressSettings { leaf: Some(leaf), ..settings() }).collect()
 }
 
+// proves: host-pauses
 #[test]
 fn a_sender_of_a_stopped_class_sleeps_and_nothing_is_lost() {
     const COUNT: usize = 2000;
@@ -57,6 +58,7 @@ fn short_frame(dscp: u8) -> [u8; 60] {
     frame
 }
 
+// proves: host-pauses
 #[test]
 fn no_stop_lets_a_frame_through_however_often_it_is_repeated() {
     for settings in leafs() {
@@ -76,6 +78,7 @@ fn no_stop_lets_a_frame_through_however_often_it_is_repeated() {
     }
 }
 
+// proves: host-pauses
 #[test]
 fn what_finds_no_room_is_dropped_and_counted() {
     for settings in leafs() {
@@ -97,6 +100,7 @@ fn what_finds_no_room_is_dropped_and_counted() {
     }
 }
 
+// proves: host-pauses
 #[test]
 fn a_limit_holds_one_class_and_can_be_lifted() {
     const COUNT: usize = 60;
@@ -118,6 +122,7 @@ fn a_limit_holds_one_class_and_can_be_lifted() {
     }
 }
 
+// proves: host-pauses
 #[test]
 fn the_higher_class_leaves_first() {
     let bed = Bed::new();
@@ -151,6 +156,7 @@ fn long_frame(dscp: u8) -> Vec<u8> {
     frame
 }
 
+// proves: host-pauses
 #[test]
 fn a_longer_mtu_is_followed_by_stopped_and_by_running_classes() {
     let jumbo = |dscp| {

@@ -15,6 +15,7 @@ use xoff_xdp::PacketSender;
 
 use crate::bed::{Bed, DSCP_LOSSLESS, FRAME, LOSSLESS, install, of, peer_ipv4, received, settings, wait_for};
 
+// proves: host-guard
 #[test]
 fn a_device_is_put_back_as_it_was() {
     let roots = [
@@ -55,6 +56,7 @@ fn a_device_is_put_back_as_it_was() {
 }
 
 /// The kernel announces both roots of one request in one message.
+// proves: host-guard
 #[test]
 fn root_is_put_back_in_one_request() {
     const TC_GROUP: u32 = 1 << 3;
@@ -91,6 +93,7 @@ fn root_is_put_back_in_one_request() {
     assert_eq!(changes, [[(DELETED, 0x786e_0000), (NEW, 0x9_0000)]]);
 }
 
+// proves: host-guard
 #[test]
 fn what_could_not_be_put_back_is_left_alone() {
     let bed = Bed::new();
@@ -110,6 +113,7 @@ fn what_could_not_be_put_back_is_left_alone() {
     assert_eq!(refused, "there is no network device eth9 here; `ip link` shows those that there are");
 }
 
+// proves: host-guard
 #[test]
 fn a_device_has_one_tree_at_a_time() {
     let bed = Bed::new();
@@ -121,6 +125,7 @@ fn a_device_has_one_tree_at_a_time() {
 /// Environment variable of the process that the next test kills.
 const VICTIM: &str = "XOFF_NIC_VICTIM";
 
+// proves: host-guard
 #[test]
 fn a_tree_that_a_killed_one_left_is_taken_over_with_all_that_waits_in_it() {
     const COUNT: usize = 50;
@@ -158,6 +163,7 @@ fn a_tree_that_a_killed_one_left_is_taken_over_with_all_that_waits_in_it() {
     assert_eq!(bed.description(), before);
 }
 
+// proves: host-guard
 #[test]
 fn what_has_not_left_in_time_is_counted_as_lost() {
     let bed = Bed::new();
@@ -173,6 +179,7 @@ fn what_has_not_left_in_time_is_counted_as_lost() {
     assert!((1..20).contains(&lost), "{lost}");
 }
 
+// proves: host-guard
 #[test]
 fn what_was_dropped_and_not_asked_for_yet_is_told_at_the_end() {
     let bed = Bed::new();
@@ -186,6 +193,7 @@ fn what_was_dropped_and_not_asked_for_yet_is_told_at_the_end() {
     assert_eq!((removed.dropped[LOSSLESS.index()], removed.lost[LOSSLESS.index()]), (7, 0));
 }
 
+// proves: host-guard
 #[test]
 fn what_somebody_else_put_in_the_trees_place_stays_and_the_rest_is_put_back() {
     let bed = Bed::new();
@@ -207,6 +215,7 @@ fn what_somebody_else_put_in_the_trees_place_stays_and_the_rest_is_put_back() {
     assert_eq!(bed.description(), expected);
 }
 
+// proves: host-guard
 #[test]
 fn a_device_that_was_renamed_is_put_back_and_who_has_its_name_by_now_is_left_alone() {
     let bed = Bed::new();
@@ -228,6 +237,7 @@ fn a_device_that_was_renamed_is_put_back_and_who_has_its_name_by_now_is_left_alo
     wait_for("the device to be as it was", || (bed.description() == before).then_some(()));
 }
 
+// proves: host-guard
 #[test]
 fn a_device_that_is_gone_has_nothing_to_be_put_back() {
     let bed = Bed::new();

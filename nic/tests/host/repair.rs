@@ -50,6 +50,7 @@ fn queues(bed: &Bed) -> String {
     lines.join("\n") + &filters
 }
 
+// proves: host-guard
 #[test]
 fn tampered_queues_are_named_and_repaired() {
     let leaf = parts(&[Part::Leaf(LOSSLESS)]);
@@ -146,6 +147,7 @@ fn tampered_queues_are_named_and_repaired() {
 }
 
 /// Filters behind the agent's, and objects outside the tree, do not affect obedience.
+// proves: host-guard
 #[test]
 fn harmless_additions_are_left_alone() {
     let bed = Bed::new();
@@ -162,6 +164,7 @@ fn harmless_additions_are_left_alone() {
 }
 
 /// A new queue counts from zero, but the host's counters continue.
+// proves: host-guard
 #[test]
 fn counters_survive_a_repair() {
     let bed = Bed::new();
@@ -179,6 +182,7 @@ fn counters_survive_a_repair() {
 }
 
 /// A difference from the kernel would be taken for tampering.
+// proves: host-guard
 #[test]
 fn refused_limit_is_no_part_of_the_tree() {
     let bed = Bed::new();
@@ -191,6 +195,7 @@ fn refused_limit_is_no_part_of_the_tree() {
 }
 
 /// A missing queue makes the kernel accept a change of the MTU only in part.
+// proves: host-guard
 #[test]
 fn refused_mtu_is_followed_after_the_repair() {
     let (bed, settings) = (Bed::new(), settings());

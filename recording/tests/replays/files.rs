@@ -32,6 +32,7 @@ fn replayed(file: &[u8]) -> Result<Replayed, NotReplayed> {
     replay_of(file, file, None, "test".as_ref())
 }
 
+// proves: recording
 #[test]
 fn a_file_is_replayed_identically_with_all_counters() {
     let replayed = replayed(&file(2_000, 16 << 20)).unwrap();
@@ -42,6 +43,7 @@ fn a_file_is_replayed_identically_with_all_counters() {
     );
 }
 
+// proves: recording
 #[test]
 fn where_the_ring_is_full_the_file_ends_and_says_so_and_what_it_has_is_identical() {
     for room in [600, 60_000] {
@@ -51,6 +53,7 @@ fn where_the_ring_is_full_the_file_ends_and_says_so_and_what_it_has_is_identical
     }
 }
 
+// proves: recording
 #[test]
 fn a_file_that_is_cut_off_anywhere_is_told_and_never_replayed() {
     let whole = file(8, 1 << 20);
@@ -86,6 +89,7 @@ fn a_file_with_nothing_in_it_is_no_recording_and_it_is_said_what_writes_one() {
     assert!(said.starts_with("the file is empty") && said.contains("`xoff run --record FILE`"), "{said}");
 }
 
+// proves: recording
 #[test]
 fn a_byte_that_is_another_one_is_told_wherever_it_is_and_never_replayed() {
     let whole = file(8, 1 << 20);
@@ -98,6 +102,7 @@ fn a_byte_that_is_another_one_is_told_wherever_it_is_and_never_replayed() {
     }
 }
 
+// proves: recording
 #[test]
 fn whatever_follows_the_end_is_told_and_never_replayed() {
     let whole = file(8, 1 << 20);
@@ -108,6 +113,7 @@ fn whatever_follows_the_end_is_told_and_never_replayed() {
     }
 }
 
+// proves: recording
 #[test]
 fn a_recording_twice_in_a_row_is_told_and_never_replayed() {
     let whole = file(8, 1 << 20);
@@ -115,6 +121,7 @@ fn a_recording_twice_in_a_row_is_told_and_never_replayed() {
     assert!(matches!(error, NotReplayed::Followed), "{error}");
 }
 
+// proves: recording
 #[test]
 fn a_block_that_is_missing_or_elsewhere_is_told_and_never_replayed() {
     let whole = file(8, 1 << 20);
@@ -134,6 +141,7 @@ fn a_block_that_is_missing_or_elsewhere_is_told_and_never_replayed() {
     }
 }
 
+// proves: recording
 #[test]
 fn a_file_of_another_format_is_told_to_be_one_before_it_is_taken_for_damaged() {
     let mut whole = file(8, 1 << 20);
@@ -143,6 +151,7 @@ fn a_file_of_another_format_is_told_to_be_one_before_it_is_taken_for_damaged() {
     assert!(matches!(replayed(&whole).unwrap_err(), NotReplayed::Format { theirs: 1 }));
 }
 
+// proves: recording
 #[test]
 fn another_file_is_told_to_be_none() {
     for bytes in [&b"[[port]]\nname = \"a\"\ndevice = \"a\"\n"[..], &[0; 4_096]] {
@@ -153,6 +162,7 @@ fn another_file_is_told_to_be_none() {
     assert!(matches!(replayed(&writer.take()).unwrap_err(), NotReplayed::Foreign));
 }
 
+// proves: recording
 #[test]
 fn another_version_and_several_workers_are_told() {
     let settings = rehearsal::settings(XOFF);
@@ -172,6 +182,7 @@ fn another_version_and_several_workers_are_told() {
     assert!(matches!(of(&Head { text: "[[port".into(), ..head }).unwrap_err(), NotReplayed::Config(_)));
 }
 
+// proves: recording
 #[test]
 fn a_switch_that_decides_otherwise_is_found_out_with_the_first_difference() {
     // The recorded switch sends XOFF later than its configuration says.
@@ -189,6 +200,7 @@ fn a_switch_that_decides_otherwise_is_found_out_with_the_first_difference() {
     assert!(difference.replayed != difference.recorded && !difference.before.is_empty(), "{difference:#?}");
 }
 
+// proves: recording
 #[test]
 fn a_writer_that_is_gone_ends_the_recording_and_not_the_switch() {
     let (mut ring, records) = Ring::new(1 << 10);

@@ -38,6 +38,7 @@ fn replayed(records: &[Vec<u8>], xoff: u32) -> (Replay, Result<Outcome, Broken>)
     (replay, outcome)
 }
 
+// proves: recording
 #[test]
 fn what_was_recorded_is_done_again_to_the_frame_and_to_the_last_counter() {
     for seed in xoff_explore::seeds(1..4) {
@@ -63,6 +64,7 @@ fn what_was_recorded_is_done_again_to_the_frame_and_to_the_last_counter() {
     }
 }
 
+// proves: recording
 #[test]
 fn a_recorder_changes_nothing_for_the_switch() {
     let settings = rehearsal::settings(XOFF);
@@ -74,6 +76,7 @@ fn a_recorder_changes_nothing_for_the_switch() {
     assert_eq!(no_punts(&recorded(7, 1_000).books), no_punts(&without), "nor one that has no room");
 }
 
+// proves: recording
 #[test]
 fn another_threshold_is_the_first_difference() {
     let run = recorded(1, usize::MAX);
@@ -93,6 +96,7 @@ fn another_threshold_is_the_first_difference() {
     assert!(matches!(same, Ok(Outcome::Identical { .. })));
 }
 
+// proves: recording
 #[test]
 fn where_there_is_no_room_the_recording_ends_and_what_it_has_is_still_the_same() {
     let whole = recorded(2, usize::MAX).sink.records;
@@ -127,6 +131,7 @@ fn every_record_is_read_as_it_was_written_and_nothing_else_is_one() {
     }
 }
 
+// proves: recording
 #[test]
 fn calls_that_nobody_can_have_made_are_told_and_not_made() {
     let records = |records: &[Record<'_>]| -> Vec<Vec<u8>> {

@@ -153,6 +153,7 @@ mod tests {
 
     const REACH: Picos = Picos(12);
 
+    // proves: sim-timing
     #[test]
     fn parts_are_as_far_apart_as_links_lie_between_them() {
         let both = |(one, other)| [(one, other), (other, one)];
@@ -176,6 +177,7 @@ mod tests {
     }
 
     /// A star: part 3 in the center, and three busy parts that wait for it at first.
+    // proves: sim-timing
     #[test]
     fn the_part_that_was_in_turn_last_goes_on_as_soon_as_it_can_go_far() {
         let links = [0, 1, 2].into_iter().flat_map(|part| [(3, part), (part, 3)]);
@@ -196,6 +198,7 @@ mod tests {
         assert_eq!(seen, [first, second, third].concat());
     }
 
+    // proves: sim-timing
     #[test]
     fn a_turn_goes_as_far_as_nothing_that_is_yet_to_happen_matters_to_it() {
         let links = [(0, 1), (1, 0), (1, 2), (2, 1)];
@@ -217,6 +220,7 @@ mod tests {
     }
 
     /// Two places with the minimum reach: they are at the same time, or as far apart as allowed.
+    // proves: sim-timing
     #[test]
     fn a_turn_comes_beyond_where_it_begins_however_short_the_reach() {
         for reach in 1..10 {

@@ -201,6 +201,7 @@ mod tests {
         Picos::from_micros(micros)
     }
 
+    // proves: sim-hosts
     #[test]
     fn the_first_notification_halves_the_rate_and_others_cut_it_by_half_of_alpha() {
         let mut point = point();
@@ -215,6 +216,7 @@ mod tests {
         assert!((point.rate(at(57)) - 0.75 * LINE * (1.0 - alpha / 2.0)).abs() < 1.0);
     }
 
+    // proves: sim-hosts
     #[test]
     fn five_rounds_lead_to_the_target_and_then_it_rises() {
         let mut point = point();
@@ -232,6 +234,7 @@ mod tests {
         }
     }
 
+    // proves: sim-hosts
     #[test]
     fn bytes_make_rounds_too_and_where_both_are_far_it_goes_faster() {
         let mut point = point();

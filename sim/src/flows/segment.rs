@@ -177,6 +177,7 @@ mod tests {
     }
 
     /// Routers drop packets with a wrong checksum.
+    // proves: sim-fabrics
     #[test]
     fn who_is_behind_a_router_addresses_it_and_the_packet_goes_to_the_receiver() {
         let router = MacAddr([2, 2, 0, 0, 0, 1]);

@@ -136,6 +136,7 @@ mod tests {
         assert!((swift.window - 101.0).abs() < 0.01, "{}", swift.window);
     }
 
+    // proves: sim-hosts
     #[test]
     fn beyond_the_target_it_shrinks_once_in_a_round_trip_and_by_no_more_than_half() {
         let mut swift = swift(200.0);

@@ -122,6 +122,7 @@ mod tests {
         assert!((hear(&mut timely(), &[2_000, 1_000]) - 1e9 * (1.0 - 0.8 * 0.5)).abs() < 1.0);
     }
 
+    // proves: sim-hosts
     #[test]
     fn between_them_it_follows_the_change() {
         assert!((hear(&mut timely(), &[100, 104]) - 1e9 * (1.0 - 0.8 * 0.875 * 0.2)).abs() < 1.0);

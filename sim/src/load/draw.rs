@@ -65,6 +65,7 @@ mod tests {
         Draw { pairs, flows, class: Class::ALL[3], sizes: Sizes::fixed(1_000), start: Picos(5) }
     }
 
+    // proves: sim-fabrics
     #[test]
     fn each_way_of_sharing_flows_out_is_as_likely() {
         let mut seen: BTreeMap<Vec<u32>, u32> = BTreeMap::new();
@@ -75,6 +76,7 @@ mod tests {
         assert!(seen.values().all(|times| (850..1_150).contains(times)), "{seen:?}");
     }
 
+    // proves: sim-fabrics
     #[test]
     fn a_draw_has_as_many_flows_as_it_says_and_comes_of_the_seed() {
         for flows in [0, 1, 240] {

@@ -66,6 +66,7 @@ mod tests {
         asked.iter().map(|plan| plan.start).collect()
     }
 
+    // proves: sim-results
     #[test]
     fn flows_begin_within_the_time_by_the_seed() {
         assert_eq!(starts(Picos::ZERO, 1), [Picos(500); 100]);

@@ -89,6 +89,7 @@ mod tests {
         }
     }
 
+    // proves: scenarios
     #[test]
     fn hosts_offer_their_share_of_the_line_to_any_other() {
         let load = arrivals();

@@ -176,6 +176,7 @@ mod tests {
         Sizes::parse("# a table\n100 0\n100 50\n\n1000 100\n", between).expect("a table")
     }
 
+    // proves: scenarios
     #[test]
     fn between_points_sizes_are_what_was_said() {
         let at = |between| [0.0, 0.2, 0.5, 0.75, 1.0].map(|share| table(between).at(share));
@@ -215,6 +216,7 @@ mod tests {
         );
     }
 
+    // proves: sim-fabrics
     #[test]
     fn what_is_no_table_is_refused_with_its_line() {
         let why = |text: &str| Sizes::parse(text, Between::Step).expect_err("no table");

@@ -187,6 +187,7 @@ mod tests {
         edge_list(text, &Build::ideal()).expect_err("no fabric")
     }
 
+    // proves: sim-fabrics
     #[test]
     fn what_is_no_fabric_is_refused_with_its_line() {
         let line = |line, text: &str| EdgeError::Line { line, text: text.to_owned() };

@@ -15,6 +15,7 @@ fn finish(record: &FlowRecord) -> Picos {
     record.finish.expect("it has ended")
 }
 
+// proves: scenarios
 #[test]
 fn the_next_burst_begins_its_pause_after_the_one_before_has_come() {
     let mut fabric = fabric();
@@ -39,6 +40,7 @@ fn the_next_burst_begins_its_pause_after_the_one_before_has_come() {
     }
 }
 
+// proves: scenarios
 #[test]
 fn every_flow_is_answered_once_by_who_received_it_when_it_has_come() {
     let mut fabric = fabric();
@@ -77,6 +79,7 @@ fn incast(deadline: u64, is_open: bool, question: u64) -> (Vec<Query>, Vec<FlowR
     (queries, records)
 }
 
+// proves: scenarios
 #[test]
 fn a_query_has_ended_with_its_last_answer_and_the_next_follows() {
     let (queries, records) = incast(100, false, 200);

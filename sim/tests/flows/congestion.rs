@@ -143,6 +143,7 @@ fn cycles(settings: &DcqcnSettings, senders: u32) -> f64 {
 /// The fluid model ignores frames, randomness, and the order of cuts and rounds, so it predicts the mean queue only
 /// roughly. The model by cycles is close: it ignores small differences of rates, and variations of the queue and its
 /// marks. The line must be fully used with equal shares, as far as a tenth of a second shows that.
+// proves: sim-hosts
 #[test]
 fn dcqcn_goes_to_the_fixed_point_of_its_fluid_model() {
     let settings = DcqcnSettings::default();
@@ -167,6 +168,7 @@ fn dcqcn_goes_to_the_fixed_point_of_its_fluid_model() {
     }
 }
 
+// proves: sim-hosts
 #[test]
 fn notifications_of_a_flow_are_so_far_apart_as_was_told() {
     let control = Control::Dcqcn(DcqcnSettings::default());
@@ -180,6 +182,7 @@ fn notifications_of_a_flow_are_so_far_apart_as_was_told() {
     assert!(rates.len() == 4 && rates.iter().all(|rate| *rate < 39e9), "{rates:?}");
 }
 
+// proves: sim-hosts
 #[test]
 fn who_goes_by_delay_keeps_it_small_and_uses_the_line() {
     let swift = Control::Swift(SwiftSettings { target: Picos::from_micros(15), ..SwiftSettings::default() });

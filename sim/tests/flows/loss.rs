@@ -65,6 +65,7 @@ fn controls() -> [Control; 4] {
 }
 
 explore! {
+    // proves: sim-hosts
     #[test]
     fn every_flow_ends_over_a_link_that_loses_frames(
         seed: u64,
@@ -103,6 +104,7 @@ explore! {
     }
 }
 
+// proves: sim-hosts
 #[test]
 fn flows_that_a_switch_drops_frames_of_end_all_the_same() {
     for control in controls() {
@@ -118,6 +120,7 @@ fn flows_that_a_switch_drops_frames_of_end_all_the_same() {
 }
 
 /// No later frame reveals the loss, so the sender waits for its timeout.
+// proves: sim-hosts
 #[test]
 fn a_last_frame_that_is_lost_is_sent_again_at_its_time_to_the_picosecond() {
     struct Once(Repeater, bool);

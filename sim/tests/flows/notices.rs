@@ -57,6 +57,7 @@ fn shared_input(qcn: Option<ReactionSettings>) -> (Vec<FlowRecord>, f64, u64) {
     (fabric.records().collect(), gbps, paused)
 }
 
+// proves: sim-hosts
 #[test]
 fn flows_heed_the_notifications_that_are_about_them_and_a_victim_hears_none() {
     let (alone, slow, pauses) = shared_input(None);
@@ -70,6 +71,7 @@ fn flows_heed_the_notifications_that_are_about_them_and_a_victim_hears_none() {
     assert!(4 * fewer < pauses, "{fewer} pauses of {pauses}");
 }
 
+// proves: sim-hosts
 #[test]
 fn a_flow_of_a_load_with_a_rate_sends_no_faster_and_no_slower() {
     let mut graph = Graph::default();

@@ -39,6 +39,7 @@ impl Node for PausesOnce {
     }
 }
 
+// proves: sim-timing
 #[test]
 fn a_pause_that_lapses_while_another_class_is_on_the_line_costs_no_time() {
     // From less than the time of a 1,500-byte frame up to the time of several frames of the other class.

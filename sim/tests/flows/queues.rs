@@ -15,6 +15,7 @@ const STUDENT: f64 = 3.250;
 
 /// Single frames cross a fast and a slow line. Frames of equal length wait as long as with the slow line alone
 /// (Friedman, 1965): rho / (2 (1 - rho)) frame times on average (M/D/1).
+// proves: sim-timing
 #[test]
 fn frames_that_come_at_random_wait_as_long_as_in_m_d_1() {
     let slow = line(10, 500);
@@ -54,6 +55,7 @@ fn frames_that_come_at_random_wait_as_long_as_in_m_d_1() {
     }
 }
 
+// proves: sim-timing
 #[test]
 fn classes_share_a_line_by_their_weights_to_a_frame_or_two() {
     let classes = [Class::ALL[1], Class::ALL[2]];

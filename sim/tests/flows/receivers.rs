@@ -47,6 +47,7 @@ fn at_port(fabric: &FlowFabric, seen: impl Fn(&ClassCounters) -> u64) -> u64 {
     seen(fabric.fabric().switches()[0].counters().class(PortId(1), LOSSLESS))
 }
 
+// proves: sim-hosts
 #[test]
 fn a_slow_receiver_takes_frames_at_its_pace_to_the_picosecond_and_loses_none() {
     let (fabric, record) = frames(SLOW, LOSSLESS, 2_000);
@@ -60,6 +61,7 @@ fn a_slow_receiver_takes_frames_at_its_pace_to_the_picosecond_and_loses_none() {
     );
 }
 
+// proves: sim-hosts
 #[test]
 fn the_switch_is_held_at_xoff_and_goes_on_below_xon() {
     let told = |xoff, xon| SlowReceiver { xoff: Bytes(xoff), xon: Bytes(xon), ..SLOW };
@@ -74,6 +76,7 @@ fn the_switch_is_held_at_xoff_and_goes_on_below_xon() {
     assert!((at_frame - below).abs_diff(TAKES.floor().0) <= 1, "the last frame is one more to be waited for");
 }
 
+// proves: sim-hosts
 #[test]
 fn a_class_that_is_not_paused_for_it_loses_what_finds_no_room() {
     // Of ten frames, one has been processed when the last arrives. The sixth arrives exactly when the first has been
@@ -116,6 +119,7 @@ fn a_frame_is_taken_slowly_from_the_beginning_on_and_until_just_before_the_end()
     assert_eq!([comes, later].map(|end| took(Picos::ZERO, end)), [at_once, slowly]);
 }
 
+// proves: sim-hosts
 #[test]
 fn it_is_slow_from_its_beginning_to_its_end() {
     let ideal = frames(SlowReceiver { begin: Picos::NEVER, ..SLOW }, LOSSLESS, 100).1;
@@ -140,6 +144,7 @@ fn held_at_ten(rate: BitRate) -> FlowFabric {
 }
 
 /// Refreshes belong to their pause, which begins when its XOFF leaves.
+// proves: sim-results
 #[test]
 fn its_pauses_are_written_down_from_xoff_to_xon() {
     let mut fabric = held_at_ten(BitRate::from_gbps(1));
@@ -163,6 +168,7 @@ fn its_pauses_are_written_down_from_xoff_to_xon() {
     assert!(held.abs_diff(paused) <= 2 * pauses.len() as u64, "{held} {paused}");
 }
 
+// proves: sim-hosts
 #[test]
 fn what_it_holds_is_told_again_when_its_link_is_back_and_refreshed() {
     // The first eleven frames, of 12 us each, wait when the link goes down.
@@ -202,6 +208,7 @@ fn a_pause_is_refreshed_at_half_of_its_time_to_the_nanosecond() {
 }
 
 /// The receiver's own line is busy whenever a refresh is due.
+// proves: sim-hosts
 #[test]
 fn a_receiver_that_sends_refreshes_its_pause_behind_the_frame_on_its_line() {
     let told =
@@ -231,6 +238,7 @@ fn a_frame_that_waits_keeps_its_mark() {
     assert_eq!(marked(Picos::ZERO), at_once);
 }
 
+// proves: sim-hosts
 #[test]
 fn acknowledgements_wait_for_what_is_taken_and_nothing_is_sent_again() {
     let roce = RoceSettings { timeout: Picos::from_micros(10_000), ..RoceSettings::default() };

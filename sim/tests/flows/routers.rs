@@ -99,6 +99,7 @@ fn router(switch: u8, port: u8) -> MacAddr {
     MacAddr([2, 2, 0, 0, switch, port])
 }
 
+// proves: sim-fabrics
 #[test]
 fn at_each_hop_a_packet_has_the_addresses_of_its_wire_and_a_hop_less() {
     let plan = leaf_spine(2, Vec::new()).plan(&routers());
@@ -129,6 +130,7 @@ fn at_each_hop_a_packet_has_the_addresses_of_its_wire_and_a_hop_less() {
 }
 
 /// An aggregation switch that receives half of the flows must spread them, too.
+// proves: sim-fabrics
 #[test]
 fn routers_and_bridges_of_each_layer_spread_flows_by_numbers_of_their_own() {
     for (name, build) in [("routers", routers()), ("bridges", Build::ideal())] {
@@ -144,6 +146,7 @@ fn routers_and_bridges_of_each_layer_spread_flows_by_numbers_of_their_own() {
 }
 
 /// Routes may lead to different places over overlapping ports, unlike groups of ports.
+// proves: sim-fabrics
 #[test]
 fn where_a_line_has_failed_each_place_keeps_all_of_the_ways_that_it_has() {
     let plan = leaf_spine(3, vec![(2, 0)]).plan(&routers());
@@ -153,6 +156,7 @@ fn where_a_line_has_failed_each_place_keeps_all_of_the_ways_that_it_has() {
     assert_eq!(one, [0, 16], "leaf 2 has no line to spine 0");
 }
 
+// proves: sim-fabrics
 #[test]
 fn flows_over_routers_take_as_long_as_over_bridges_where_there_is_one_way() {
     for switches in 1..4_usize {
@@ -215,6 +219,7 @@ fn punted(fabric: &Fabric<SwitchNode, TrafficHost>, reason: PuntReason) -> u64 {
 }
 
 /// Simulated routers have no host for slow-path traffic.
+// proves: sim-fabrics
 #[test]
 fn what_is_not_transit_is_dropped_by_name_and_nobody_answers() {
     let mut fabric = of_single_frames(&leaf_spine(2, Vec::new()).plan(&routers()));
@@ -277,6 +282,7 @@ fn an_address_of_a_router_is_one_and_no_network() {
 }
 
 /// A frame that arrives during the stall is processed before the table changes.
+// proves: sim-faults
 #[test]
 fn a_table_that_is_given_in_a_stall_holds_from_its_end_and_otherwise_at_once() {
     let plan = leaf_spine(2, Vec::new()).plan(&routers());
@@ -299,6 +305,7 @@ fn a_table_that_is_given_in_a_stall_holds_from_its_end_and_otherwise_at_once() {
 }
 
 /// The new switch also has routes that were installed later than at the start.
+// proves: sim-faults
 #[test]
 fn a_router_that_begins_anew_has_the_routes_that_it_had() {
     let plan = leaf_spine(2, Vec::new()).plan(&routers());

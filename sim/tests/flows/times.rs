@@ -51,6 +51,7 @@ fn transports() -> [Transport; 3] {
     [Transport::LineRate, Transport::Roce(roce), Transport::Roce(dcqcn)]
 }
 
+// proves: sim-timing
 #[test]
 fn a_lone_flow_takes_its_ideal_time_on_every_topology_to_the_picosecond() {
     for (name, plan) in plans() {
@@ -73,6 +74,7 @@ fn a_lone_flow_takes_its_ideal_time_on_every_topology_to_the_picosecond() {
 }
 
 /// An example computed by hand: three frames over 100 and then 10 Gb/s.
+// proves: sim-timing
 #[test]
 fn an_ideal_time_is_that_of_the_slowest_line_behind_the_first_frame() {
     let mut fabric = FlowFabric::new(
@@ -88,6 +90,7 @@ fn an_ideal_time_is_that_of_the_slowest_line_behind_the_first_frame() {
 }
 
 /// Two flows to one host: its line is never idle, and the senders are paused half of the time.
+// proves: sim-timing
 #[test]
 fn hosts_are_paused_and_the_line_is_busy_to_the_picosecond() {
     for transport in transports() {
@@ -107,6 +110,7 @@ fn hosts_are_paused_and_the_line_is_busy_to_the_picosecond() {
 }
 
 /// Flows of a host are served in round robin, so they end a frame apart.
+// proves: sim-timing
 #[test]
 fn flows_of_a_host_have_equal_shares_of_its_line() {
     let plan = star(&[LINE; 4], as_they_are);
@@ -145,6 +149,7 @@ fn universities(seed: u64) -> FlowFabric {
     fabric
 }
 
+// proves: sim-results
 #[test]
 fn the_same_seed_leads_to_the_same_records_and_another_to_others() {
     let records = |seed| {
@@ -158,6 +163,7 @@ fn the_same_seed_leads_to_the_same_records_and_another_to_others() {
     assert!(one.0.iter().all(|record| record.slowdown().is_some_and(|slowdown| slowdown >= 1.0)));
 }
 
+// proves: sim-results
 #[test]
 fn a_run_in_parts_is_the_run_as_a_whole() {
     let (mut whole, mut parts) = (universities(3), universities(3));
@@ -192,6 +198,7 @@ impl Load for Plain {
     }
 }
 
+// proves: sim-timing
 #[test]
 fn a_run_ends_with_its_last_flow_and_the_lead_later_where_no_load_listens() {
     let limit = Picos::from_micros(10_000);
@@ -225,6 +232,7 @@ fn a_run_ends_with_its_last_flow_and_the_lead_later_where_no_load_listens() {
     }
 }
 
+// proves: sim-timing
 #[test]
 fn a_flow_that_has_ended_before_anybody_asked_has_ended() {
     let mut fabric = empty(&topology::single(2, LINE), 1);
@@ -233,6 +241,7 @@ fn a_flow_that_has_ended_before_anybody_asked_has_ended() {
     assert!(fabric.run_to_end(Picos::from_micros(1_000)));
 }
 
+// proves: sim-timing
 #[test]
 fn a_load_that_does_not_listen_hears_of_no_end_beside_one_that_does() {
     let plan = topology::single(3, LINE);

@@ -15,6 +15,7 @@ fn rates(plan: &Plan, from: u32, to: u32) -> Vec<u64> {
     way.iter().map(|line: &Line| line.rate.bits_per_second() / 1_000_000_000).collect()
 }
 
+// proves: sim-fabrics
 #[test]
 fn the_fat_tree_of_ofc_has_its_counts_and_is_oversubscribed_two_to_one() {
     let tree = FatTree::ofc(line(40, 20));
@@ -28,6 +29,7 @@ fn the_fat_tree_of_ofc_has_its_counts_and_is_oversubscribed_two_to_one() {
     assert_eq!(rates(&plan, 0, 15), [40, 40]);
 }
 
+// proves: sim-fabrics
 #[test]
 fn kinds_of_switches_are_told_their_lines_and_their_layer() {
     let tree = FatTree { host_line: line(10, 1), core_line: line(40, 1), ..FatTree::regular(4, line(25, 1)) };
@@ -52,6 +54,7 @@ fn the_first_figure_of_ofc_has_ten_hosts_and_two_long_flows_share_two_links() {
 }
 
 /// With failed lines, the remaining paths lead down and up again.
+// proves: sim-fabrics
 #[test]
 fn failed_lines_are_gone_round_and_everything_arrives() {
     let leaf_spine = LeafSpine {

@@ -116,6 +116,7 @@ mod tests {
         Sighting { at: Nanos(1), port: PortId(0), class, is_control, what: Seen::Received { dropped } }
     }
 
+    // proves: capture
     #[test]
     fn what_is_asked_for_is_wanted_and_nothing_else() {
         let seen = [

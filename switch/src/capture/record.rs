@@ -269,6 +269,7 @@ mod tests {
         assert_eq!(record.bytes.len(), 5_000);
     }
 
+    // proves: capture
     #[test]
     fn what_finds_no_room_is_counted_and_told_with_the_next_that_does() {
         let (mut probe, mut reader, counts) = pair(100);

@@ -193,6 +193,7 @@ mod tests {
 
     const PARTS: [Part; 6] = [Part::Owner, Part::Opener, Part::Worker, Part::Http, Part::HostPath, Part::Log];
 
+    // proves: privileges
     #[test]
     fn nobody_writes_a_file_or_changes_who_may() {
         let directory = tempfile::tempdir().unwrap();
@@ -218,6 +219,7 @@ mod tests {
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o644);
     }
 
+    // proves: privileges
     #[test]
     fn files_are_read_by_who_needs_them() {
         let directory = tempfile::tempdir().unwrap();
@@ -240,6 +242,7 @@ mod tests {
         assert_eq!(read(Part::Log), [false; 5]);
     }
 
+    // proves: privileges
     #[test]
     fn nobody_starts_looks_into_or_signals_a_process_or_leaves_the_namespace() {
         let namespace = File::open("/proc/self/ns/net").unwrap();
@@ -260,6 +263,7 @@ mod tests {
         }
     }
 
+    // proves: privileges
     #[test]
     fn nobody_speaks_tcp_to_anybody_or_listens_anew() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -272,6 +276,7 @@ mod tests {
         }
     }
 
+    // proves: privileges
     #[test]
     fn only_who_opens_devices_starts_threads_and_keeps_capabilities() {
         let held = |part| {
@@ -289,6 +294,7 @@ mod tests {
         assert!(!within(Part::Http, || thread::Builder::new().spawn(|| 7).is_ok()));
     }
 
+    // proves: privileges
     #[test]
     fn a_thread_becomes_another_user_by_itself() {
         let nobody = User::named("nobody").unwrap();

@@ -133,6 +133,7 @@ mod tests {
         owners(text, peer.parse().unwrap(), here.parse().unwrap())
     }
 
+    // proves: capture
     #[test]
     #[cfg(target_endian = "little")]
     fn the_user_of_a_socket_is_found_by_its_addresses() {

@@ -223,6 +223,7 @@ mod tests {
 
     use super::*;
 
+    // proves: http
     #[test]
     fn a_socket_that_a_killed_switch_left_is_replaced_and_nothing_else() {
         let directory = tempfile::tempdir().unwrap();
@@ -265,6 +266,7 @@ mod tests {
         assert!(!path.exists());
     }
 
+    // proves: status
     #[test]
     fn sockets_are_found_by_their_names() {
         let directory = tempfile::tempdir().unwrap();
@@ -275,6 +277,7 @@ mod tests {
         assert!(sockets(&of("nowhere")).is_empty());
     }
 
+    // proves: http
     #[test]
     fn a_namespace_that_is_not_there_is_named() {
         let at = SocketAddr::from(([127, 0, 0, 1], 0)).into();

@@ -107,6 +107,7 @@ mod tests {
         text
     }
 
+    // proves: log
     #[test]
     fn the_journal_is_told_how_bad_it_is_and_nobody_else() {
         let say = || {
@@ -130,6 +131,7 @@ mod tests {
         assert!(!Line::of(LogFormat::Text, &file).journal, "the file is not the journal of this test");
     }
 
+    // proves: log
     #[test]
     fn every_line_of_json_is_an_object_with_its_fields() {
         let json = Line { format: LogFormat::Json, ..Line::default() };

@@ -209,6 +209,7 @@ mod tests {
 
     const LONG: Duration = Duration::from_secs(60);
 
+    // proves: log
     #[test]
     fn lines_beyond_the_queue_are_dropped_and_told_when_writing_works_again() {
         let (mut queue, say, read, dropped) = queue();
@@ -226,6 +227,7 @@ mod tests {
         assert_eq!(dropped.load(Relaxed), missing);
     }
 
+    // proves: log
     #[test]
     fn what_cannot_be_written_is_counted_and_the_next_line_begins_a_line() {
         let (mut queue, say, read, dropped) = queue();
@@ -251,6 +253,7 @@ mod tests {
         assert_eq!(text(&read).len(), LINE_BYTES_MAX + 4);
     }
 
+    // proves: log
     #[test]
     fn the_last_lines_are_kept_without_colours_though_they_are_not_written() {
         let recent: &'static Recent = Box::leak(Box::new(Recent::new()));

@@ -168,6 +168,7 @@ mod tests {
 
     use super::*;
 
+    // proves: log
     #[test]
     #[allow(clippy::unwrap_used)]
     fn a_pipe_that_is_full_takes_no_more() {

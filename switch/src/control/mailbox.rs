@@ -336,6 +336,7 @@ mod tests {
         assert!(inbox.take().is_none());
     }
 
+    // proves: http
     #[test]
     fn a_worker_looks_at_a_bounded_part_of_its_table_for_one_question() {
         let address = |place: usize| {

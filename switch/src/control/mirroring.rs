@@ -144,6 +144,7 @@ mod tests {
         fs::read_dir("/proc/self/fd").unwrap().count()
     }
 
+    // proves: route-mirror
     #[test]
     fn it_ends_with_who_started_it_also_while_a_worker_does_not_answer() {
         is_gone_after(None, |_, inbox| {
@@ -156,6 +157,7 @@ mod tests {
         });
     }
 
+    // proves: route-mirror
     #[test]
     fn it_ends_where_the_system_refuses_something() {
         is_gone_after(Some(0), |mirroring, _| {

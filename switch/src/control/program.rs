@@ -57,6 +57,7 @@ mod tests {
     use crate::control::testing::{device, view};
     use crate::control::tests::SilentDriver;
 
+    // proves: devices
     #[test]
     fn each_time_that_a_program_is_off_is_counted_once() {
         use ProgramState::{Attached, Detached, Replaced};

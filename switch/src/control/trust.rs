@@ -159,6 +159,7 @@ mod tests {
         Names::new(LISTEN, &["Leaf1.Lab.example".into()])
     }
 
+    // proves: policy-swap, http
     #[test]
     fn a_switch_answers_to_its_own_names_and_addresses_only() {
         let machine = nix::unistd::gethostname().unwrap().into_string().unwrap();
@@ -198,6 +199,7 @@ mod tests {
         );
     }
 
+    // proves: http
     #[test]
     fn a_page_of_the_same_host_may_read_and_no_other() {
         let may = |origin, host| names().may_read(&HeaderValue::from_static(origin), Some(host));
@@ -219,6 +221,7 @@ mod tests {
         );
     }
 
+    // proves: policy-swap
     #[test]
     fn only_this_machine_changes_anything() {
         let there = SocketAddr::from(([10, 0, 0, 2], 1));

@@ -315,6 +315,7 @@ mod tests {
         }
     }
 
+    // proves: kernel-drops
     #[test]
     fn socket_losses_without_lossless_arrivals_are_lossy() {
         let mut story = Story::new();
@@ -385,6 +386,7 @@ mod tests {
         }
     }
 
+    // proves: kernel-drops
     #[test]
     fn losses_before_the_program_are_never_proved_lossy() {
         let mut story = Story::new();
@@ -401,6 +403,7 @@ mod tests {
         assert_eq!(story.read(), [3, 3, 0]);
     }
 
+    // proves: kernel-drops
     #[test]
     fn losses_of_what_is_sent_are_judged_by_what_is_sent() {
         let mut story = Story::new();
@@ -457,6 +460,7 @@ mod tests {
     }
 
     /// Readings by clients change neither the class of losses nor the time over which arrivals count.
+    // proves: kernel-drops
     #[test]
     fn readings_between_change_no_class() {
         let mut story = Story::new();

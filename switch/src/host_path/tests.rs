@@ -61,6 +61,7 @@ fn punt(sink: &mut dyn PuntSink, port: u8, bytes: &[u8]) -> bool {
     is_taken
 }
 
+// proves: slow-path
 #[test]
 fn what_a_worker_punts_is_had_and_what_is_answered_goes_to_the_worker_of_the_port() {
     let (mut path, mut workers, had, counts) = two_workers();

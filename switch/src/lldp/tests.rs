@@ -59,6 +59,7 @@ fn sent(until: u64, mut happens: impl FnMut(u64, &mut Timer)) -> Vec<u64> {
     sent
 }
 
+// proves: lldp
 #[test]
 fn a_port_speaks_at_once_with_its_link_and_then_every_interval() {
     let begin = |second, timer: &mut Timer| {
@@ -76,6 +77,7 @@ fn a_port_speaks_at_once_with_its_link_and_then_every_interval() {
     assert!(!timer.sends(Nanos::from_secs(1_000)) && timer.next() == Nanos::NEVER);
 }
 
+// proves: lldp
 #[test]
 fn a_neighbor_that_comes_hears_four_frames_a_second_apart() {
     let happens = |second, timer: &mut Timer| match second {
@@ -86,6 +88,7 @@ fn a_neighbor_that_comes_hears_four_frames_a_second_apart() {
     assert_eq!(sent(60, happens), [0, 10, 11, 12, 13, 14, 44]);
 }
 
+// proves: lldp
 #[test]
 fn whatever_changes_no_more_than_five_frames_leave_at_once_and_one_a_second() {
     let mut timer = Timer::default();
@@ -112,6 +115,7 @@ fn what_could_not_be_sent_is_sent_a_second_later() {
     assert!(timer.sends(Nanos(SECOND.0 + 3)));
 }
 
+// proves: lldp
 #[test]
 fn a_neighbor_is_there_as_long_as_it_says_and_not_a_nanosecond_longer() {
     let mut port = Port::default();
@@ -125,6 +129,7 @@ fn a_neighbor_is_there_as_long_as_it_says_and_not_a_nanosecond_longer() {
     assert_eq!(port.table.next_expiry(), Nanos::NEVER);
 }
 
+// proves: lldp
 #[test]
 fn who_takes_leave_is_gone_and_a_stranger_who_does_is_nobody() {
     let mut port = Port::default();
@@ -135,6 +140,7 @@ fn who_takes_leave_is_gone_and_a_stranger_who_does_is_nobody() {
     assert!(port.table.all().is_empty() && port.counts.aged_out == 0);
 }
 
+// proves: lldp
 #[test]
 fn a_flood_of_neighbors_is_bounded_and_pushes_nobody_out() {
     let mut port = Port::default();
@@ -149,6 +155,7 @@ fn a_flood_of_neighbors_is_bounded_and_pushes_nobody_out() {
     assert_eq!(port.receive(Nanos(200), &frame(8, 120, &[])), Heard::New);
 }
 
+// proves: lldp
 #[test]
 fn a_time_that_shrinks_holds_and_is_counted() {
     let mut port = Port::default();
@@ -158,6 +165,7 @@ fn a_time_that_shrinks_holds_and_is_counted() {
     assert_eq!((port.counts.shortened, port.table.only().unwrap().ttl), (2, 120));
 }
 
+// proves: lldp
 #[test]
 fn what_says_nothing_is_counted_by_why_and_takes_nobody_with_it() {
     let mut port = Port::default();
@@ -174,6 +182,7 @@ fn what_says_nothing_is_counted_by_why_and_takes_nobody_with_it() {
     assert_eq!((port.table.only().unwrap().said.system_name.as_str(), port.counts.frames_in), ("a", 5));
 }
 
+// proves: configuration
 #[test]
 fn no_text_of_a_stranger_has_what_a_terminal_would_obey() {
     let evil = "\x1b[2J\r\n\u{202e}evil\u{200b}".as_bytes();
@@ -190,6 +199,7 @@ fn no_text_of_a_stranger_has_what_a_terminal_would_obey() {
     assert_eq!(said::port(id(5, b"swp\t1")), "swp\\t1");
 }
 
+// proves: lldp
 #[test]
 fn a_port_says_what_follows_from_its_settings() {
     let mut port = settings();
@@ -214,6 +224,7 @@ fn a_port_says_what_follows_from_its_settings() {
     assert_eq!(said.understands, Understands { flow_lists: false, rates: true });
 }
 
+// proves: lldp
 #[test]
 fn a_port_says_nothing_of_what_it_does_not_go_by() {
     let of = |port: &PortSettings| said(&dcbx::frame(&speaker(), port, TTL));
@@ -226,6 +237,7 @@ fn a_port_says_nothing_of_what_it_does_not_go_by() {
     assert!(willing.pfc.unwrap().willing && !willing.ets.unwrap().willing);
 }
 
+// proves: lldp
 #[test]
 fn what_finds_no_room_in_a_frame_of_the_port_is_left_out_the_least_important_first() {
     let mut port = settings();
@@ -242,6 +254,7 @@ fn what_finds_no_room_in_a_frame_of_the_port_is_left_out_the_least_important_fir
     assert!(frame.len() <= 270 && said(&frame).pfc.is_some() && said(&frame).system_name.is_empty());
 }
 
+// proves: lldp
 #[test]
 fn who_takes_leave_says_no_more_than_that() {
     let frame = dcbx::frame(&speaker(), &settings(), 0);
@@ -249,6 +262,7 @@ fn who_takes_leave_says_no_more_than_that() {
     assert_eq!((list.ttl, list.tlvs().count(), frame.len()), (0, 0, 60));
 }
 
+// proves: dcbx
 #[test]
 fn two_ports_alike_agree_and_each_difference_is_named() {
     let here = settings();
@@ -277,6 +291,7 @@ fn two_ports_alike_agree_and_each_difference_is_named() {
     assert_eq!(dcbx::mismatches(&off, &said(&dcbx::frame(&speaker(), &there, TTL))), []);
 }
 
+// proves: dcbx
 #[test]
 fn a_mismatch_is_counted_when_it_begins_and_only_then() {
     let mut port = Port::default();
@@ -288,6 +303,7 @@ fn a_mismatch_is_counted_when_it_begins_and_only_then() {
     assert_eq!(port.counts.mismatches, [1, 0, 1]);
 }
 
+// proves: dcbx
 #[test]
 fn settings_follow_a_neighbor_as_far_as_they_leave_it_to_that() {
     let pfc = |willing, classes| Said {

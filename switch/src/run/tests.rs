@@ -6,6 +6,7 @@ use std::thread;
 
 use super::*;
 
+// proves: start-stop
 #[test]
 fn a_control_thread_that_ends_by_itself_ends_the_switch_and_is_told() {
     let (mut view, _inbox) = control::testing::view();
@@ -25,6 +26,7 @@ fn a_control_thread_that_ends_by_itself_ends_the_switch_and_is_told() {
     );
 }
 
+// proves: bridging
 #[test]
 fn two_starts_of_one_configuration_have_secrets_of_their_own() {
     let text = "[[port]]\nname = \"a\"\ndevice = \"a\"\nspeed = \"1G\"\n";
@@ -38,6 +40,7 @@ fn two_starts_of_one_configuration_have_secrets_of_their_own() {
     }
 }
 
+// proves: own-policy
 #[test]
 fn a_worker_that_a_custom_policy_ended_does_not_call_it_a_bug_of_xoff() {
     let said = |cause: Box<dyn std::any::Any + Send>| {

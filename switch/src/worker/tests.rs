@@ -53,6 +53,7 @@ fn what_has_woken_a_worker_does_not_wake_it_again() {
 }
 
 /// Frames that the other worker has not taken may hold a peer here, which a long sleep would leave waiting.
+// proves: workers
 #[test]
 fn a_worker_sleeps_but_shortly_while_frames_wait_for_room_at_another() {
     let (mut worker, _other, _mailbox) = worker();
@@ -68,6 +69,7 @@ fn a_worker_sleeps_but_shortly_while_frames_wait_for_room_at_another() {
     assert_eq!(sleeps_with(1), Unseen::Room);
 }
 
+// proves: workers
 #[test]
 fn frames_that_another_hands_over_are_frames_that_came() {
     let (mut worker, mut other, _mailbox) = worker();
@@ -81,6 +83,7 @@ fn frames_that_another_hands_over_are_frames_that_came() {
     assert_eq!([came(0), came(3), came(1)], [0, 3, 1]);
 }
 
+// proves: workers
 #[test]
 fn frames_that_leave_are_looked_for_at_leisure_unless_something_waits_for_that() {
     assert_eq!(Unseen::of(false, true, false), Unseen::Nothing, "what is not there does not leave");
@@ -89,6 +92,7 @@ fn frames_that_leave_are_looked_for_at_leisure_unless_something_waits_for_that()
     assert_eq!([false, true].map(|in_flight| Unseen::of(in_flight, false, true)), [Unseen::Room; 2]);
 }
 
+// proves: workers
 #[test]
 fn a_sleep_is_as_long_as_what_waits_allows() {
     let of = |unseen: Unseen, commit_us| unseen.longest_sleep(Nanos::from_micros(commit_us));

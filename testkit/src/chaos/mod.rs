@@ -85,6 +85,7 @@ mod tests {
     use super::*;
 
     /// Who looks on changes nothing, whatever goes wrong.
+    // proves: chaos
     #[test]
     fn policies_that_are_not_heard_change_nothing() {
         for seed in xoff_explore::seeds(0..6) {

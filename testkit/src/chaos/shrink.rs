@@ -102,6 +102,7 @@ mod tests {
     use super::*;
 
     /// Whatever else happens with a seed, what is left is what it takes.
+    // proves: chaos
     #[test]
     fn nothing_is_left_but_what_it_takes_to_break_the_promise() {
         let takes = |scenario: &Scenario| {
@@ -125,6 +126,7 @@ mod tests {
     }
 
     /// The next try has no more events than the last that broke the promise took, and there are only so many.
+    // proves: chaos
     #[test]
     fn tries_are_bounded_and_each_is_as_long_as_the_best_before_it() {
         let mut trials = 0_u32;

@@ -29,6 +29,7 @@ fn parse(bytes: &[u8]) -> Result<Cnm, CnmError> {
     Cnm::parse(&header, bytes)
 }
 
+// proves: qcn
 #[test]
 fn every_byte_is_where_the_standard_has_it() {
     let frame = cnm(&[0x88, 0xb5, 7]).encode(&ENVELOPE);
@@ -84,6 +85,7 @@ fn reserved_bits_and_padding_are_ignored() {
     assert_eq!(parse(&bytes), Ok(cnm(&[1])));
 }
 
+// proves: qcn
 #[test]
 fn what_is_malformed_is_refused_by_name() {
     let good = cnm(&[7; 64]).encode(&ENVELOPE).as_bytes().to_vec();
@@ -104,6 +106,7 @@ fn what_is_malformed_is_refused_by_name() {
 }
 
 explore! {
+    // proves: qcn
     #[test]
     fn what_is_sent_is_what_is_received(
         feedback in 0u8..64,

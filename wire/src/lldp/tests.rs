@@ -44,6 +44,7 @@ fn ets() -> Ets {
     }
 }
 
+// proves: lldp
 #[test]
 fn every_byte_is_where_the_standards_have_it() {
     let pfc =
@@ -92,6 +93,7 @@ fn a_short_frame_is_padded_and_padding_says_nothing() {
     assert!(Lldpdu::parse(&payload(&[])).is_ok(), "the frame may end with its list");
 }
 
+// proves: lldp
 #[test]
 fn each_tlv_of_fixed_length_has_that_and_not_a_byte_less_or_more() {
     let of_802_1 = |subtype| [0, 0x80, 0xc2, subtype];
@@ -117,6 +119,7 @@ fn each_tlv_of_fixed_length_has_that_and_not_a_byte_less_or_more() {
     }
 }
 
+// proves: lldp
 #[test]
 fn texts_ids_addresses_and_lists_are_bounded_to_the_byte() {
     let one = |kind, value: &[u8]| read(&payload(&tlv(kind, value)))[0].is_ok();
@@ -153,6 +156,7 @@ fn texts_ids_addresses_and_lists_are_bounded_to_the_byte() {
     assert!(!one(127, &[0, 0x80, 0xc2]), "no room for a subtype");
 }
 
+// proves: lldp
 #[test]
 fn a_list_that_overruns_its_frame_says_nothing() {
     let whole = payload(&tlv(5, b"name"));
@@ -168,6 +172,7 @@ fn a_list_that_overruns_its_frame_says_nothing() {
     assert!(Lldpdu::parse(&whole).is_ok());
 }
 
+// proves: lldp
 #[test]
 fn who_speaks_comes_first_in_order_and_once() {
     let [chassis, port, ttl] = [tlv(1, b"\x04m"), tlv(2, b"\x05p"), tlv(3, &[0, 9])];
@@ -223,6 +228,7 @@ fn a_class_has_the_share_of_its_traffic_class() {
 }
 
 explore! {
+    // proves: lldp
     #[test]
     fn whatever_comes_is_read_or_refused_and_what_is_read_can_be_said(
         bytes in prop::collection::vec(any::<u8>(), 0..400), is_begun in any::<bool>(),

@@ -185,6 +185,7 @@ fn frame(number: usize, len: usize) -> Vec<u8> {
     frame
 }
 
+// proves: frames
 #[test]
 fn frames_go_round_unchanged_and_in_order_and_so_do_all_rings() {
     let mut wire = Wire::new(1500, 0, 1);
@@ -194,6 +195,7 @@ fn frames_go_round_unchanged_and_in_order_and_so_do_all_rings() {
     wire.assert_nothing_lost();
 }
 
+// proves: frames
 #[test]
 fn their_headroom_bounds_frames_to_the_byte_and_changes_none_that_fits() {
     const HEADROOM: u32 = 192;
@@ -214,6 +216,7 @@ fn their_headroom_bounds_frames_to_the_byte_and_changes_none_that_fits() {
     assert_eq!((wire.they_lost(), wire.we_lost()), ([1, 0], [0, 0]), "nothing more");
 }
 
+// proves: frames
 #[test]
 fn frames_of_several_buffers_are_whole_where_each_end_cuts_them_elsewhere() {
     const BUFFERS: usize = 6;
@@ -227,6 +230,7 @@ fn frames_of_several_buffers_are_whole_where_each_end_cuts_them_elsewhere() {
     wire.assert_nothing_lost();
 }
 
+// proves: frames
 #[test]
 fn nothing_leaves_before_the_kernel_is_told_and_all_of_it_after() {
     let mut wire = Wire::new(1500, 0, 1);
@@ -245,6 +249,7 @@ fn nothing_leaves_before_the_kernel_is_told_and_all_of_it_after() {
     wire.assert_nothing_lost();
 }
 
+// proves: frames
 #[test]
 fn who_has_run_out_of_chunks_counts_what_is_lost_and_goes_on_once_refilled() {
     const MORE: usize = 16;

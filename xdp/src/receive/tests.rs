@@ -52,6 +52,7 @@ fn chunks_out_never_exceed_the_fill_ring_and_all_come_back() {
 }
 
 /// Queued frames keep no chunk that the rings need.
+// proves: memory
 #[test]
 fn fill_ring_is_full_again_while_frames_wait() {
     let (rings, mut receiver, mut store) = receiver(32);
@@ -68,6 +69,7 @@ fn fill_ring_is_full_again_while_frames_wait() {
     assert_eq!(store.memory(P0).free_receive(), WINDOW);
 }
 
+// proves: devices
 #[test]
 fn port_that_is_gone_leaves_nothing_behind() {
     let (rings, mut receiver, mut store) = receiver(32);
@@ -99,6 +101,7 @@ fn refilling_waits_for_a_batch() {
 }
 
 /// Frames without room in the store stay in the RX ring, which is long enough for a stall.
+// proves: memory
 #[test]
 fn frames_without_slots_stay_in_the_ring() {
     let (rings, mut receiver, mut store) = receiver(32);
@@ -115,6 +118,7 @@ fn frames_without_slots_stay_in_the_ring() {
     free_all(&mut store, others);
 }
 
+// proves: memory
 #[test]
 fn frames_without_cells_stay_in_the_ring() {
     let (rings, mut receiver, mut store) = receiver(32);

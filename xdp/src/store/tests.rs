@@ -171,6 +171,7 @@ fn start_moves_no_further_than_the_headroom_and_the_first_piece() {
     assert_all_free(&mut store);
 }
 
+// proves: memory
 #[test]
 fn received_frame_stays_in_its_chunk_within_the_window() {
     let mut store = store();
@@ -229,6 +230,7 @@ fn frame_of_several_chunks_goes_to_cells() {
     assert_all_free(&mut store);
 }
 
+// proves: memory
 #[test]
 fn frame_leaves_with_its_bytes_from_wherever_it_is() {
     let mut store = store();
@@ -315,6 +317,7 @@ fn unsent_frame_is_taken_back_with_its_bytes() {
     assert_all_free(&mut store);
 }
 
+// proves: devices
 #[test]
 fn port_that_goes_leaves_its_frames_in_cells() {
     let mut store = store();
@@ -332,6 +335,7 @@ fn port_that_goes_leaves_its_frames_in_cells() {
     assert_all_free(&mut store);
 }
 
+// proves: workers
 #[test]
 fn frame_of_another_worker_goes_out_and_home() {
     let mut stores = Store::cut(&[share(), share()]).unwrap();

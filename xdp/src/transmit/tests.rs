@@ -63,6 +63,7 @@ fn a_full_ring_gives_the_frame_back() {
     assert_all_free(&mut store, 8);
 }
 
+// proves: workers
 #[test]
 fn a_busy_driver_keeps_the_frames_for_the_next_kick() {
     let (rings, mut transmitter, mut store) = transmitter(8);
@@ -82,6 +83,7 @@ fn a_busy_driver_keeps_the_frames_for_the_next_kick() {
     assert_eq!(transmitter.dropped().get(), 0);
 }
 
+// proves: link-down
 #[test]
 fn what_an_interface_that_is_gone_has_not_sent_is_taken_back_once() {
     let (rings, mut transmitter, mut store) = transmitter(32);
@@ -122,6 +124,7 @@ fn a_driver_that_sends_by_itself_is_asked_whether_the_interface_is_gone() {
     assert!(transmitter.is_gone());
 }
 
+// proves: verdict
 #[test]
 fn a_frame_that_the_kernel_drops_is_counted_and_the_rest_is_sent() {
     let (rings, mut transmitter, mut store) = transmitter(8);

@@ -6,6 +6,7 @@ use xoff_xdp::{Arrivals, Head};
 use super::*;
 
 /// The program's counters determine the class of a socket's drops, so it must read headers as the dataplane does.
+// proves: kernel-drops
 #[test]
 fn program_counts_arrivals_as_the_dataplane_reads_them() {
     let bench = Bench::new(&VethOptions::default(), |_| {});
@@ -54,6 +55,7 @@ fn program_counts_arrivals_as_the_dataplane_reads_them() {
     assert_eq!(found, expected);
 }
 
+// proves: verdict
 #[test]
 fn a_queue_without_a_socket_loses_frames_and_that_is_counted() {
     let options = VethOptions { queues: 2, ..VethOptions::default() };

@@ -38,6 +38,7 @@ fn a_large_chunk_holds_a_larger_frame() {
     bench.assert_clean();
 }
 
+// proves: frames
 #[test]
 fn a_frame_that_does_not_fit_is_counted_and_is_no_loss() {
     let options = VethOptions { mtu: 3500, ..VethOptions::default() };
@@ -52,6 +53,7 @@ fn a_frame_that_does_not_fit_is_counted_and_is_no_loss() {
 }
 
 /// Small receive chunks are adjacent: frames must not overwrite their neighbours.
+// proves: memory
 #[test]
 fn small_chunks_carry_frames_of_all_lengths() {
     for mode in [Mode::Native, Mode::Generic].map(Some) {
@@ -83,6 +85,7 @@ fn small_chunks_carry_frames_of_all_lengths() {
     }
 }
 
+// proves: memory
 #[test]
 fn small_chunks_refuse_zero_copy() {
     let (_lab, switch) = one_device();

@@ -211,6 +211,7 @@ fn send_flows(host: &Host) {
     }
 }
 
+// proves: devices
 #[test]
 fn frames_come_in_by_all_queues() {
     let options = VethOptions { queues: 2, ..VethOptions::default() };
@@ -340,6 +341,7 @@ fn attach_a_stranger(switch: &Namespace) {
     assert!(switch.output(&mut attach).unwrap().status.success());
 }
 
+// proves: start-stop
 #[test]
 fn a_strangers_program_is_left_alone() {
     let (_lab, switch) = one_device();
@@ -354,6 +356,7 @@ fn a_strangers_program_is_left_alone() {
     assert_eq!(described(&switch, "p0"), before);
 }
 
+// proves: start-stop
 #[test]
 fn a_program_whose_owner_cannot_be_told_is_left_alone_and_that_of_a_killed_switch_is_known() {
     let (_lab, switch) = one_device();
@@ -370,6 +373,7 @@ fn a_program_whose_owner_cannot_be_told_is_left_alone_and_that_of_a_killed_switc
     assert_eq!(described(&switch, "p0"), before);
 }
 
+// proves: start-stop
 #[test]
 fn a_living_switchs_device_is_left_to_it_in_every_mode() {
     let mut lab = Lab::new();
@@ -394,6 +398,7 @@ fn a_living_switchs_device_is_left_to_it_in_every_mode() {
 /// Not a test by itself: the process that the next one kills.
 const VICTIM: &str = "XOFF_XDP_VICTIM";
 
+// proves: start-stop
 #[test]
 fn a_new_start_cleans_up_after_kill_9() {
     if let Ok(mode) = env::var(VICTIM) {
@@ -421,6 +426,7 @@ fn a_new_start_cleans_up_after_kill_9() {
     }
 }
 
+// proves: start-stop
 #[test]
 fn a_queueing_discipline_that_is_not_ours_is_left() {
     let (_lab, switch) = one_device();
@@ -446,6 +452,7 @@ fn wait_for<T>(ready: impl Fn() -> Option<T>) -> T {
     panic!("waited in vain");
 }
 
+// proves: workers
 #[test]
 fn frame_crosses_two_workers_and_its_cells_go_home() {
     let mut lab = Lab::new();

@@ -289,6 +289,7 @@ mod tests {
     use super::*;
     use xoff_lab::network::testing::network;
 
+    // proves: lab-account
     #[test]
     fn a_node_is_in_one_place_and_those_of_a_row_do_not_overlap() {
         let mut network = network();
@@ -314,6 +315,7 @@ mod tests {
         assert_eq!(svg(&network, None), svg(&network, None));
     }
 
+    // proves: lab-account
     #[test]
     fn rates_pauses_and_who_is_held_are_on_the_drawing() {
         let (before, mut now) = (network(), network());

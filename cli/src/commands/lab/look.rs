@@ -111,6 +111,7 @@ mod tests {
     use super::*;
     use xoff_lab::network::seen::EndStatus;
 
+    // proves: lab-account
     #[test]
     fn a_link_is_found_by_its_ends_and_seen_at_its_host() {
         let end = |node: &str, port: &str| EndStatus {

@@ -160,6 +160,7 @@ mod tests {
     use super::*;
     use xoff_lab::network::testing::network;
 
+    // proves: lab-account, lab-lifecycle
     #[test]
     fn every_node_is_on_the_screen_with_rates_and_pauses() {
         let (before, mut now) = (network(), network());

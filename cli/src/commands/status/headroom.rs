@@ -56,6 +56,7 @@ mod tests {
     use super::super::tables::tests::{line, status};
     use super::*;
 
+    // proves: peer-faults
     #[test]
     fn what_was_measured_stands_beside_what_was_declared() {
         let mut status = status();

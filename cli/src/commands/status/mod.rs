@@ -333,6 +333,7 @@ mod tests {
         }
     }
 
+    // proves: status
     #[test]
     fn options_that_say_nothing_are_refused_with_where_they_do() {
         let args = |what, port: &[&str], dot| Args {

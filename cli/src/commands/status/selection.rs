@@ -73,6 +73,7 @@ mod tests {
         status.ports.iter().map(|port| (port.name.as_str(), classes(port))).collect()
     }
 
+    // proves: status
     #[test]
     fn ports_and_classes_are_picked_and_a_port_must_exist() {
         let selection = Selection { ports: vec!["right".into()], classes: vec![3, 5], congested: false };
@@ -83,6 +84,7 @@ mod tests {
         assert_eq!(error, "the switch has no port \"middle\"; it has left, right");
     }
 
+    // proves: status
     #[test]
     fn what_is_congested_or_paused_or_was_so_a_moment_ago_is_found() {
         let selection = Selection { congested: true, ..Default::default() };

@@ -118,6 +118,7 @@ mod tests {
     use super::super::tables::tests::{line, status};
     use super::*;
 
+    // proves: ledger
     #[test]
     fn both_sides_of_the_ledger_come_to_the_same() {
         let mut status = status();
@@ -143,6 +144,7 @@ mod tests {
         assert!(came.contains("3 made here") && !books.contains("handed over"), "{books}");
     }
 
+    // proves: peer-faults
     #[test]
     fn a_peer_that_is_not_as_declared_is_named() {
         let mut status = status();

@@ -198,6 +198,7 @@ mod tests {
     use super::*;
     use xoff_switch::control::status::FlowStatus;
 
+    // proves: status
     #[test]
     fn json_has_the_keys_of_status_at_the_same_places() {
         let status = status();
@@ -233,6 +234,7 @@ mod tests {
         assert!(json(What::Pauses, &status)[0]["classes"][3].get("drops").is_none());
     }
 
+    // proves: status
     #[test]
     fn each_thing_is_told_by_itself() {
         let mut status = status();

@@ -212,6 +212,7 @@ fn learned_after(attack: &[MacAddr], victim: MacAddr, seed: HashSeed) -> Learned
     fdb.learn(T, 1, victim, P1)
 }
 
+// proves: bridging
 #[test]
 fn addresses_that_crowd_a_station_out_do_so_for_one_seed_only() {
     let victim = mac(1);
@@ -326,6 +327,7 @@ explore! {
         }
     }
 
+    // proves: bridging
     #[test]
     fn limits_and_capacity_hold_whatever_comes(
         steps in prop::collection::vec(step(), 1..200), capacity in 0usize..20, limit in 0usize..8

@@ -39,6 +39,7 @@ fn some_ways() -> impl Strategy<Value = (Weighted, Ways)> {
 }
 
 explore! {
+    // proves: groups
     #[test]
     fn whatever_chooses_chooses_one_that_is_usable((weighted, usable) in some_ways(), number: u64, place in 0_usize..1000) {
         let is_usable = |way: usize| usable.iter().any(|other| other == way);
@@ -51,6 +52,7 @@ explore! {
     }
 
     /// A way that is lost takes along its own flows only, and gets them back.
+    // proves: group-changes
     #[test]
     fn only_flows_of_a_lost_way_move((weighted, usable) in some_ways(), flows: [u64; 16], gone in 0_usize..12) {
         let left = without(usable, gone);
@@ -63,6 +65,7 @@ explore! {
     }
 
     /// The same where ways have other numbers, and one more is there: only that one gets flows.
+    // proves: group-changes
     #[test]
     fn flows_stay_with_the_name_of_a_way(names: BTreeSet<u64>, added: u64, flow: u64, weight in 1..=WEIGHT_MAX) {
         let before: Vec<u64> = names.into_iter().filter(|name| *name != added).take(MEMBERS_MAX - 1).collect();
@@ -75,6 +78,7 @@ explore! {
         prop_assert!([way_of(&before), added].contains(&way_of(&after)));
     }
 
+    // proves: groups
     #[test]
     fn turns_are_taken_as_often_as_weights_say((weighted, usable) in some_ways(), start in 0_usize..1000) {
         let mut place = start % weighted.turns.len();
@@ -93,6 +97,7 @@ explore! {
 }
 
 /// Of the frames or flows that weights say each gets its share, and where one is lost the others share in what was its.
+// proves: groups
 #[test]
 fn weights_are_kept_within_bounds() {
     const CHOICES: u64 = 60_000;
@@ -117,6 +122,7 @@ fn weights_are_kept_within_bounds() {
 }
 
 /// Two switches, one behind the other, whose salts differ: what one has put on one way the other spreads again.
+// proves: groups
 #[test]
 fn a_salt_spreads_again_what_another_has_put_on_one_way() {
     let (weighted, salts) = (even(4), [11, 12]);
@@ -157,6 +163,7 @@ fn nothing_is_chosen_where_nothing_is_usable() {
 }
 
 /// One byte below a threshold, and at it.
+// proves: groups
 #[test]
 fn the_shorter_queues_are_those_below_low_or_else_below_high_or_else_all() {
     let of = |waiting: [u64; 3]| -> Vec<usize> {

@@ -23,6 +23,7 @@ fn ports(of: &[u8]) -> PortSet {
 const C: MacAddr = MacAddr([2, 0, 0, 0, 0, 0xc]);
 const FIRST: Decision = Decision::Group(GroupId(0));
 
+// proves: groups
 #[test]
 fn a_source_is_learned_to_the_group_by_whatever_member_it_comes() {
     let mut bridge = Bridge::new(&grouped(false));
@@ -44,6 +45,7 @@ fn a_static_address_leads_to_a_group() {
     assert_eq!(decide(&mut bridge, 3, B, A), Decision::Drop(DropReason::Hairpin));
 }
 
+// proves: groups
 #[test]
 fn nothing_goes_back_to_a_member_of_the_group_that_it_came_from() {
     let mut bridge = Bridge::new(&grouped(false));
@@ -60,6 +62,7 @@ fn nothing_goes_back_to_a_member_of_the_group_that_it_came_from() {
     }
 }
 
+// proves: groups
 #[test]
 fn nothing_goes_from_a_group_of_uplinks_to_another() {
     let mut bridge = Bridge::new(&grouped(true));
@@ -71,6 +74,7 @@ fn nothing_goes_from_a_group_of_uplinks_to_another() {
     assert_eq!(out, ports(&[1, 3, 5]), "hosts reach both");
 }
 
+// proves: link-down, groups
 #[test]
 fn a_group_is_reached_as_long_as_one_of_its_links_is_up() {
     let mut bridge = Bridge::new(&grouped(false));
@@ -102,6 +106,7 @@ fn a_static_address_at_a_group_without_links_is_down() {
 }
 
 /// What was learned at a group whose members are others now is forgotten, and nothing else.
+// proves: group-changes
 #[test]
 fn groups_can_be_configured_otherwise() {
     let mut bridge = Bridge::new(&grouped(false));

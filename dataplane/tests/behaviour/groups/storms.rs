@@ -49,6 +49,7 @@ fn discarded(star: &Star) -> u64 {
     star.switch().counters.class(PortId(5), C3).drops[DropReason::PausedDiscard.index()].get()
 }
 
+// proves: group-changes
 #[test]
 fn a_member_in_a_storm_is_left_out_whosever_port_it_is() {
     let dropping = OWNERS.map(|owners| (WhenFull::Drop, owners));
@@ -69,6 +70,7 @@ fn a_member_in_a_storm_is_left_out_whosever_port_it_is() {
     }
 }
 
+// proves: group-changes
 #[test]
 fn what_only_wants_room_waits_for_it_and_is_not_lost_to_a_storm() {
     for spread in EACH_FRAME {
@@ -90,6 +92,7 @@ fn what_only_wants_room_waits_for_it_and_is_not_lost_to_a_storm() {
 }
 
 /// The others are full and paused.
+// proves: group-changes
 #[test]
 fn waiting_frames_take_a_member_whose_storm_ends() {
     for spread in EACH_FRAME {

@@ -69,6 +69,7 @@ fn frames_left(
     (left, counters.class(PortId(2), C3).drops[DropReason::LinkDown.index()].get())
 }
 
+// proves: group-changes
 #[test]
 fn handed_over_frame_outlives_its_group() {
     let after = frames_left_after(|workers, roles, _| {
@@ -83,6 +84,7 @@ fn handed_over_frame_outlives_its_group() {
 }
 
 /// The worker that has received it does not know yet.
+// proves: group-changes
 #[test]
 fn handed_over_frame_leaves_by_open_member() {
     let after = frames_left_after(|[_, sends], _, store| sends.batch(NOW).set_link(PortId(2), false, store));
@@ -94,6 +96,7 @@ fn handed_over_frame_leaves_by_open_member() {
 }
 
 /// Another worker's queues are known by what workers decide by, and not by what users are shown.
+// proves: workers
 #[test]
 fn counters_of_other_workers_decide_nothing() {
     let spread = Spread::Adaptive { low: Bytes(1), high: Bytes(2) };

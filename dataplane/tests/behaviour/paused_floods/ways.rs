@@ -55,6 +55,7 @@ fn discarded(star: &Star, port: u8) -> u64 {
 }
 
 /// Ports 2 and 3 are a group; port 3 stands still.
+// proves: stalled-floods
 #[test]
 fn a_flood_goes_by_a_member_that_does_not_stand_still() {
     for when_full in [WhenFull::Drop, WhenFull::Stop] {
@@ -72,6 +73,7 @@ fn a_flood_goes_by_a_member_that_does_not_stand_still() {
 }
 
 /// Frames for port 3 alone fill what queues share but for room for two copies of three.
+// proves: stalled-floods
 #[test]
 fn a_flood_does_not_wait_for_room_together_with_a_port_that_stands_still() {
     for (left, misses) in [(3_000, 0), (2_500, 1)] {
@@ -89,6 +91,7 @@ fn a_flood_does_not_wait_for_room_together_with_a_port_that_stands_still() {
 }
 
 /// Ports 2 and 3 are a group: port 2 stands still and has room for floods, port 3 is in a storm.
+// proves: stalled-floods
 #[test]
 fn a_flood_is_not_lost_to_a_storm_beside_a_member_that_stands_still() {
     let detect = Nanos::from_millis(5);
@@ -119,6 +122,7 @@ fn a_flood_is_not_lost_to_a_storm_beside_a_member_that_stands_still() {
 }
 
 /// Ports 2 and 3 are a group: a flood waits for room at port 2, while port 3 stands still, until that is let go.
+// proves: group-changes
 #[test]
 fn a_flood_that_waits_goes_by_a_member_that_was_let_go() {
     let mut plan = plan(4);
@@ -140,6 +144,7 @@ fn a_flood_that_waits_goes_by_a_member_that_was_let_go() {
 }
 
 /// However often it was let go for a moment before, so that it may be taken to move at the look that would tell.
+// proves: group-changes
 #[test]
 fn a_flood_that_waits_goes_by_a_member_that_was_let_go_before() {
     for moments in 0..8 {
@@ -166,6 +171,7 @@ fn a_flood_that_waits_goes_by_a_member_that_was_let_go_before() {
 }
 
 /// Ports 2 and 3 are a group: port 2 stands still and has room for floods, port 3 has none any more.
+// proves: stalled-floods
 #[test]
 fn a_flood_that_nothing_waits_for_is_not_lost_to_a_full_member_beside_one_that_stands_still() {
     let mut plan = plan(4);
@@ -185,6 +191,7 @@ fn a_flood_that_nothing_waits_for_is_not_lost_to_a_full_member_beside_one_that_s
 }
 
 /// Ports 3 and 4 stand still; a copy at port 4 takes nothing of what queues share, or that is in a storm, too.
+// proves: stalled-floods
 #[test]
 fn a_flood_misses_no_port_but_where_others_leave_it_no_room() {
     for storms in [false, true] {
@@ -216,6 +223,7 @@ fn a_flood_misses_no_port_but_where_others_leave_it_no_room() {
 }
 
 /// All that a flood goes to stands still: copies that have room wait there, and nothing waits for the others.
+// proves: stalled-floods
 #[test]
 fn a_flood_to_ports_that_all_stand_still_waits_for_none_of_them() {
     for (left, misses) in [(1_999, 2), (2_000, 1), (2_999, 1), (3_000, 0)] {

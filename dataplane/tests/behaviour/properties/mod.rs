@@ -84,6 +84,7 @@ fn any_garbage() -> impl Strategy<Value = Vec<u8>> {
 explore! {
     cases = 1_000;
 
+    // proves: lossless, ledger, ofc, ofc-flows, reload
     #[test]
     fn whatever_a_driver_does(plan in any_plan(), steps in any_steps()) {
         let mut driver = Driver::new(plan, Batches::Large);
@@ -98,6 +99,7 @@ explore! {
     cases = 300;
 
     /// What is counted together is counted as if each frame were alone, to the last event.
+    // proves: batches
     #[test]
     fn batches_change_nothing(plan in any_plan(), steps in any_steps()) {
         let mut together = Driver::new(plan.clone(), Batches::Large);
@@ -116,6 +118,7 @@ explore! {
     cases = 300;
 
     /// Whatever frames wait for, they are told when it is there: to try again without having been told is in vain.
+    // proves: group-changes
     #[test]
     fn nothing_waits_for_what_is_there(plan in any_plan().prop_map(that_stops), steps in any_steps()) {
         let mut driver = Driver::new(plan, Batches::Large);
@@ -145,6 +148,7 @@ fn with_few_unknown(mut plan: SwitchPlan) -> SwitchPlan {
 }
 
 /// Two frames fill the queue, and the third halts the pipeline.
+// proves: bridging
 #[test]
 fn halted_frame_with_a_refused_address_counts_once() {
     let mut plan = that_stops(plan::switch(&[Link { mtu_frame: 600, ..LINK }; PORTS]));
@@ -162,6 +166,7 @@ fn halted_frame_with_a_refused_address_counts_once() {
 }
 
 /// If it owed a batch, it would wait for the others afterwards as long as it had the line for itself.
+// proves: batches
 #[test]
 fn a_class_that_sends_alone_owes_one_frame_and_not_a_batch() {
     let mut plan = plan::switch(&[Link { mtu_frame: 600, ..LINK }; PORTS]);

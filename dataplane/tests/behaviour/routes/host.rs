@@ -2,6 +2,7 @@
 
 use super::*;
 
+// proves: slow-path
 #[test]
 fn what_the_host_sends_leaves_in_its_class_obeys_pauses_and_is_bounded() {
     let mut driver = Driver::new();
@@ -44,6 +45,7 @@ fn what_the_host_sends_leaves_in_its_class_obeys_pauses_and_is_bounded() {
     assert_eq!((driver.store.in_use(), driver.switch.ledger().missing()), (0, 0), "gone with the link");
 }
 
+// proves: slow-path
 #[test]
 fn what_the_host_sends_to_a_vlan_is_flooded_or_goes_to_who_is_known() {
     let mut frame = packet(V4, [10, 7, 0, 9], 64, 100);
@@ -60,6 +62,7 @@ fn what_the_host_sends_to_a_vlan_is_flooded_or_goes_to_who_is_known() {
     }
 }
 
+// proves: slow-path
 #[test]
 fn what_the_host_sends_waits_for_no_room_and_holds_nobody_up() {
     let mut settings = settings();
@@ -106,6 +109,7 @@ fn drops(driver: &Driver, port: PortId, reason: DropReason) -> u64 {
     driver.counters.class(port, C3).drops[reason.index()].get()
 }
 
+// proves: stalled-floods
 #[test]
 fn what_a_vlans_router_sends_waits_for_no_port_that_stands_still_and_reaches_the_others() {
     let mut driver = Driver::new();
@@ -138,6 +142,7 @@ fn what_a_vlans_router_sends_waits_for_no_port_that_stands_still_and_reaches_the
     assert_eq!(driver.all_sent(), [(V4, all.clone()), tagged((V5, all))]);
 }
 
+// proves: stalled-floods
 #[test]
 fn what_the_router_of_a_vlan_has_sent_does_not_wait_for_good_where_settings_have_no_router_any_more() {
     let mut driver = Driver::new();
@@ -154,6 +159,7 @@ fn what_the_router_of_a_vlan_has_sent_does_not_wait_for_good_where_settings_have
 }
 
 /// With a router two ports would have floods: what it sends goes to both.
+// proves: stalled-floods
 #[test]
 fn a_flood_of_two_ports_waits_as_all_else_does_once_settings_have_no_router_any_more() {
     for (routers, waits) in [(vec![(VID, ROUTER)], false), (Vec::new(), true)] {
@@ -200,6 +206,7 @@ fn tagged((port, mut frame): (PortId, Vec<u8>)) -> (PortId, Vec<u8>) {
     (port, frame)
 }
 
+// proves: stalled-floods
 #[test]
 fn floods_of_the_host_do_not_go_on_account_of_those_of_the_network_nor_these_on_theirs() {
     let dropped = |has_host: bool| {
@@ -224,6 +231,7 @@ fn floods_of_the_host_do_not_go_on_account_of_those_of_the_network_nor_these_on_
     assert_eq!(dropped(true), [missed, 1]);
 }
 
+// proves: slow-path
 #[test]
 fn what_only_the_switch_says_is_not_taken_from_the_host() {
     let pause = MacControl::Pfc(Pfc::default().with(C3, Quanta(u16::MAX))).encode(router(P1)).to_vec();

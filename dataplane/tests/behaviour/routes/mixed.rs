@@ -106,6 +106,7 @@ impl Driver {
 }
 
 explore! {
+    // proves: ledger
     #[test]
     fn whatever_is_routed_punted_and_sent_by_the_host_is_accounted_for(
         steps in prop::collection::vec(any_step(), 0..100), stops in any::<bool>(), is_short in any::<bool>()

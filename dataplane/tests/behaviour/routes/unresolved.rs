@@ -61,6 +61,7 @@ impl Driver {
     }
 }
 
+// proves: slow-path
 #[test]
 fn lossless_frames_wait_and_keep_order_and_others_pass() {
     let delayed = PipelineSettings { delay: Nanos::from_micros(1), ..PipelineSettings::default() };
@@ -104,6 +105,7 @@ fn lossless_frames_wait_and_keep_order_and_others_pass() {
     }
 }
 
+// proves: slow-path
 #[test]
 fn silent_neighbour_ends_the_wait_at_its_deadline() {
     let mut driver = Driver::new();
@@ -137,6 +139,7 @@ fn silent_neighbour_ends_the_wait_at_its_deadline() {
 }
 
 /// What bounds waiting frames is their ingress: the peer is paused at XOFF, a frame before that it is not, and headroom takes what comes.
+// proves: slow-path
 #[test]
 fn waiting_frames_pause_the_sender_at_xoff() {
     let mut settings = settings();
@@ -163,6 +166,7 @@ fn lossy_frames_are_the_hosts_within_its_rate() {
     assert_eq!(driver.lost(Class::ALL[0], DropReason::Unresolved), 10);
 }
 
+// proves: slow-path
 #[test]
 fn waiting_frames_go_where_another_route_leads() {
     for (target, reason) in [

@@ -300,6 +300,7 @@ mod tests {
         }
     }
 
+    // proves: experiments
     #[test]
     fn each_host_sends_to_its_own_and_all_have_the_same_paths() {
         let (plan, scene) = plan(BitRate::from_mbps(100).into(), &ADAPTIVE);
@@ -313,6 +314,7 @@ mod tests {
         assert_eq!(members, scene.uplinks.iter().map(|uplink| uplink.port).collect::<Vec<_>>());
     }
 
+    // proves: experiments
     #[test]
     fn order_counts_where_flows_keep_their_paths_and_only_there() {
         let verdict = |case: Case, reordered, lost| {

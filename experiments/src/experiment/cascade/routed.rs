@@ -112,6 +112,7 @@ pub(super) fn story() -> Story {
 mod tests {
     use super::*;
 
+    // proves: cascade
     #[test]
     fn a_flow_that_left_its_way_is_told_also_where_another_came_instead() {
         let flow = Flow { from: "gpu-1".into(), by: "to-spine-1".into(), source_port: 49_152 };

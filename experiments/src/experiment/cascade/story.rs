@@ -242,6 +242,7 @@ pub(super) mod tests {
         assert_eq!(routed, "1-3 1-3 4 4 5-7 5-7 8 8 9 9 10-12 10-12 13 13 14 14 14 14");
     }
 
+    // proves: cascade
     #[test]
     fn the_articles_order_is_met_by_it_and_by_no_other() {
         for story in stories() {
@@ -260,6 +261,7 @@ pub(super) mod tests {
         }
     }
 
+    // proves: cascade
     #[test]
     fn every_step_of_a_story_is_one_of_its_fabric() {
         let line = xoff_wire::units::BitRate::from_mbps(100);
@@ -281,6 +283,7 @@ pub(super) mod tests {
         }
     }
 
+    // proves: cascade
     #[test]
     fn what_a_look_saw_together_came_in_any_order() {
         let (release, resume) = (8, 9);
@@ -294,6 +297,7 @@ pub(super) mod tests {
         }
     }
 
+    // proves: cascade
     #[test]
     fn where_a_pause_was_missed_the_steps_before_it_count() {
         let story = article::story();
@@ -311,6 +315,7 @@ pub(super) mod tests {
         assert_eq!(story.out_of_order(&known).len(), 1, "and what is known to be otherwise is one");
     }
 
+    // proves: cascade
     #[test]
     fn every_hold_but_the_first_is_a_relay() {
         for story in stories() {
@@ -326,6 +331,7 @@ pub(super) mod tests {
         }
     }
 
+    // proves: cascade
     #[test]
     fn nobody_is_ever_held_for_what_waits_elsewhere() {
         let story = routed::story();
@@ -341,6 +347,7 @@ pub(super) mod tests {
         assert!(said[0].starts_with("step 9: leaf-1 holds gpu-1"), "{said:?}");
     }
 
+    // proves: cascade
     #[test]
     fn a_hold_of_somebody_beside_is_told() {
         for (story, switch, port) in

@@ -217,6 +217,7 @@ mod tests {
         assert_eq!(next, Found { end: Some([at(10), at(17)]), begin: Some(at(17)), unseen_from: None });
     }
 
+    // proves: cascade
     #[test]
     fn a_pause_that_nobody_saw_is_known_to_have_been_since_the_look_before() {
         let [_, between, no_more] = looks([(10, 0, 0), (20, 1, 0), (30, 1, 0)]);

@@ -26,6 +26,7 @@ fn a_counter_is_found_by_group_and_name() {
 const OPTIONS: Options =
     Options { ecn: Ecn::Incapable, detection: LossDetection::Rack, receive_buffer: Bytes(100_000) };
 
+// proves: experiments
 #[test]
 fn all_that_was_written_is_read() {
     let mut lab = Lab::new();
@@ -177,6 +178,7 @@ fn sent_out_of_order(detection: LossDetection, enough: impl Fn(Counts, u64) -> b
     assert!(counts(&b).unwrap().out_of_order >= OVERTAKEN_BY);
 }
 
+// proves: experiments
 #[test]
 fn an_overtaken_segment_is_found_lost_by_duplicate_acknowledgements_where_they_count() {
     sent_out_of_order(LossDetection::Dupack, |counts, _| {
@@ -185,6 +187,7 @@ fn an_overtaken_segment_is_found_lost_by_duplicate_acknowledgements_where_they_c
     });
 }
 
+// proves: experiments
 #[test]
 fn an_overtaken_segment_is_found_lost_by_sack_where_rack_decides() {
     sent_out_of_order(LossDetection::Rack, |counts, _| {
@@ -193,6 +196,7 @@ fn an_overtaken_segment_is_found_lost_by_sack_where_rack_decides() {
     });
 }
 
+// proves: experiments
 #[test]
 fn however_many_overtake_a_segment_it_is_not_lost_where_time_outs_alone_say_so() {
     sent_out_of_order(LossDetection::Timeout, |counts, overtaken| {

@@ -142,6 +142,7 @@ mod tests {
         Room { machine: Some(Bytes(machine)), runs }
     }
 
+    // proves: scenarios
     #[test]
     fn switches_fit_to_the_byte() {
         let kinds = kinds();
@@ -152,6 +153,7 @@ mod tests {
         fit(&kinds, 8, &[], Room { machine: None, runs: 1 }).unwrap();
     }
 
+    // proves: scenarios
     #[test]
     fn runs_at_a_time_share_the_memory() {
         let kinds = kinds();
@@ -170,6 +172,7 @@ mod tests {
         Source::from_toml("x.toml", &text, &[]).unwrap()
     }
 
+    // proves: scenarios
     #[test]
     fn estimated_flows_are_near_the_simulated_ones() {
         for load in [
@@ -192,6 +195,7 @@ mod tests {
         }
     }
 
+    // proves: scenarios
     #[test]
     fn loads_beyond_the_memory_are_refused_before_they_are_made() {
         for load in [

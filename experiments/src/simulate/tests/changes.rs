@@ -14,6 +14,7 @@ fn made(more: &str) -> (Vec<Row>, Vec<Row>) {
     (rows[&tables::PAUSES].clone(), rows[&FLOWS].clone())
 }
 
+// proves: scenarios
 #[test]
 fn a_change_holds_from_its_time_on() {
     let starts = |rows: &[Row]| -> Vec<u64> {
@@ -28,6 +29,7 @@ fn a_change_holds_from_its_time_on() {
     assert_ne!(flows, other_flows);
 }
 
+// proves: scenarios
 #[test]
 fn what_changes_at_the_start_is_as_if_it_had_always_been_so() {
     for (change, switch) in [
@@ -40,6 +42,7 @@ fn what_changes_at_the_start_is_as_if_it_had_always_been_so() {
     }
 }
 
+// proves: scenarios
 #[test]
 fn changes_follow_each_other_and_a_switch_may_be_meant_alone() {
     let twice = format!(

@@ -36,6 +36,7 @@ fn drops(rows: &Rows) -> u64 {
     counts.map(|count| count.parse::<u64>().unwrap()).sum()
 }
 
+// proves: sim-faults, sim-results
 #[test]
 fn a_switch_stalls_when_it_is_told_to_and_what_is_lost_has_a_name() {
     let none = run_of(&scenario("300us", ""), &[]);
@@ -60,6 +61,7 @@ fn a_switch_stalls_when_it_is_told_to_and_what_is_lost_has_a_name() {
     }
 }
 
+// proves: sim-faults
 #[test]
 fn stalls_at_random_differ_by_seed_by_switch_and_by_fault() {
     let stalls = |at: &str| fault("stalls", at, "gap = \"20us\"\nlength = \"1us..3us\"");
@@ -82,6 +84,7 @@ fn stalls_at_random_differ_by_seed_by_switch_and_by_fault() {
     assert!(stalled(&two[0]) > stalled(&one[0]) * 5 / 4, "{two:?}");
 }
 
+// proves: scenarios
 #[test]
 fn a_port_is_refused_and_completions_come_late_for_as_long_as_is_said() {
     let sent = |kind: &str, at: &str| {
@@ -97,6 +100,7 @@ fn a_port_is_refused_and_completions_come_late_for_as_long_as_is_said() {
     assert_eq!(sent("refusal", "s1p1"), whole, "nothing is sent there");
 }
 
+// proves: sim-faults
 #[test]
 fn a_switch_begins_anew_as_it_was_told_last_and_what_it_held_is_lost_by_name() {
     let restart = fault("restart", "s0", "begin = \"100us\"\nend = \"120us\"");
@@ -124,6 +128,7 @@ fn a_switch_begins_anew_as_it_was_told_last_and_what_it_held_is_lost_by_name() {
     assert!(low > high * 2 && again > high * 2, "{high} {low} {again}");
 }
 
+// proves: scenarios
 #[test]
 fn a_switch_or_a_port_that_there_is_not_is_told() {
     let why = |fault: &str| {
@@ -138,6 +143,7 @@ fn a_switch_or_a_port_that_there_is_not_is_told() {
     assert_eq!(why("[[fault]]\nat = \"h8\"\nlost = 0.1\n"), "a [[fault]] names host 8, which there is not");
 }
 
+// proves: sim-results
 #[test]
 fn what_is_lost_on_a_link_is_told_with_its_end_and_is_among_what_was_lost() {
     let of = |rows: &Rows, end: &str| {
@@ -168,6 +174,7 @@ fn what_is_lost_on_a_link_is_told_with_its_end_and_is_among_what_was_lost() {
 }
 
 /// The run is over after a millisecond or less.
+// proves: scenarios
 #[test]
 fn what_the_run_does_not_come_to_is_told_with_its_place_and_time() {
     let told_of = |duration: &str, keys: &str| {
@@ -209,6 +216,7 @@ fn what_the_run_does_not_come_to_is_told_with_its_place_and_time() {
     );
 }
 
+// proves: scenarios
 #[test]
 fn faults_that_would_undo_each_other_are_refused() {
     let why = |faults: &[&str]| {
@@ -237,6 +245,7 @@ fn faults_that_would_undo_each_other_are_refused() {
 }
 
 /// Each XOFF is one: that which follows the loss of a link is another pause, and no refresh of the one that ended with it.
+// proves: sim-results
 #[test]
 fn pauses_end_with_their_link_and_are_as_many_as_are_counted() {
     let flap = "[[fault]]\nat = \"s0p4\"\ndown = \"100us\"\nup = \"120us\"\n";

@@ -41,6 +41,7 @@ fn holds(name: &str, source: &Source, path: &Path) {
     }
 }
 
+// proves: sim-results
 #[test]
 fn small_scenarios_have_the_tables_that_are_kept() {
     for name in ["incast", "link", "change", "driver"] {
@@ -49,6 +50,7 @@ fn small_scenarios_have_the_tables_that_are_kept() {
     }
 }
 
+// proves: sim-fabrics
 #[test]
 fn an_imported_fabric_has_the_files_that_its_readers_know() {
     let [scenario, topology, flows] =
@@ -83,6 +85,7 @@ fn an_imported_fabric_has_the_files_that_its_readers_know() {
     assert!(looks.len() == 7 && looks.iter().all(|count| *count == looks[0]), "{looks:?}");
 }
 
+// proves: sim-fabrics
 #[test]
 fn shards_of_an_imported_fabric_have_its_files_too() {
     let [topology, flows] = ["topology", "flow"].map(|name| directory("hpcc").join(name));
@@ -107,6 +110,7 @@ fn shards_of_an_imported_fabric_have_its_files_too() {
     assert_eq!(files(&at("merged")), one);
 }
 
+// proves: sim-fabrics
 #[test]
 fn what_cannot_be_imported_is_told_in_one_line_with_its_place() {
     let place = tempfile::tempdir().unwrap();

@@ -7,6 +7,7 @@ use super::super::store::{self, About, Store};
 use super::super::tables::{DROPS, Table};
 use super::*;
 
+// proves: sim-results
 #[test]
 fn what_a_column_comes_to_is_one_number_of_each_seed_and_their_interval() {
     let place = tempfile::tempdir().unwrap();
@@ -104,6 +105,7 @@ fn two_points(out: &Path) {
     drops.write_all(b"policy=ofc,4,0,0,0,0,0,no_route,500\npolicy=ofc,4,0,0,0,0,0,ttl,50").unwrap();
 }
 
+// proves: sim-results
 #[test]
 fn seeds_in_which_nothing_happened_have_a_sum_and_no_mean_and_runs_that_did_not_end_have_neither() {
     let place = tempfile::tempdir().unwrap();
@@ -137,6 +139,7 @@ fn seeds_in_which_nothing_happened_have_a_sum_and_no_mean_and_runs_that_did_not_
     assert!(sum("queues", "egress_bytes", &[]).is_err(), "what was not looked at is not known");
 }
 
+// proves: sim-results
 #[test]
 fn what_a_run_has_written_that_did_not_end_is_not_merged() {
     let place = tempfile::tempdir().unwrap();

@@ -29,6 +29,7 @@ fn there_is_no_limiter_before_the_first_message() {
     assert_eq!((point.phase(), rates(&point)), (Phase::Unlimited, (10_000, 10_000)));
 }
 
+// proves: qcn
 #[test] // Gd = 1/128: feedback 1 takes 1/128 off, 63 takes 63/128, both of the current rate
 fn a_message_takes_its_share_off_the_rate() {
     for (feedback, left) in [(1, 127), (32, 96), (63, 65)] {
@@ -69,6 +70,7 @@ fn the_target_is_what_the_rate_was_unless_it_was_not_raised_since() {
     assert_eq!(rates(&point), (5_859, 7_812));
 }
 
+// proves: qcn
 #[test] // 150 KB, five cycles: one byte before, at; after each the rate is half way to the target
 fn fast_recovery_by_bytes() {
     let mut point = point();
@@ -84,6 +86,7 @@ fn fast_recovery_by_bytes() {
     }
 }
 
+// proves: qcn
 #[test] // 15 ms, five cycles: one nanosecond before, at
 fn fast_recovery_by_time() {
     let mut point = point();
@@ -111,6 +114,7 @@ fn low() -> ReactionPoint {
     point
 }
 
+// proves: qcn
 #[test] // R_AI = 5 Mb/s, cycles of 75 KB
 fn active_increase_beyond_five_cycles_of_one_kind() {
     let mut point = low();
@@ -132,6 +136,7 @@ fn cycles_of_time_are_half_as_long_beyond_five() {
     assert_eq!(point.next_deadline(), Nanos(6 * 15 * MS + 15 * MS / 2));
 }
 
+// proves: qcn
 #[test] // R_HAI = 50 Mb/s, times the cycles of both kinds beyond five
 fn hyper_active_increase_beyond_five_cycles_of_both_kinds() {
     let mut point = low();

@@ -32,6 +32,7 @@ fn counts(bench: &mut Bench, egress: u8) -> Vec<u64> {
     queue(bench, egress).arrivals.to_vec()
 }
 
+// proves: capfc
 #[test]
 fn line_7_arrivals_are_counted_at_warn_and_not_one_byte_below() {
     let mut bench = stop_max();
@@ -41,6 +42,7 @@ fn line_7_arrivals_are_counted_at_warn_and_not_one_byte_below() {
     assert_eq!(counts(&mut bench, OUT), [0, 1, 0, 0, 0], "at WARN");
 }
 
+// proves: capfc
 #[test]
 fn line_9_the_heaviest_is_blamed_above_xoff_and_not_at_it() {
     let mut bench = stop_max();
@@ -49,6 +51,7 @@ fn line_9_the_heaviest_is_blamed_above_xoff_and_not_at_it() {
     assert_eq!(bench.enqueue(1, OUT, 1), [xoff(0, BLAMED)], "above: port 0 has two arrivals, port 1 one");
 }
 
+// proves: capfc
 #[test]
 fn line_10_the_others_overtake_while_congestion_persists() {
     let mut bench = stop_max();
@@ -72,6 +75,7 @@ fn a_tie_does_not_blame_a_higher_port() {
     assert_eq!(bench.enqueue(2, OUT, 1), [xoff(2, BLAMED)]);
 }
 
+// proves: capfc
 #[test]
 fn line_17_the_counts_end_at_warn_and_the_signals_at_xon() {
     let mut bench = stop_max();
@@ -99,6 +103,7 @@ fn a_warn_below_xon_keeps_counts_that_have_not_come_down_to_it() {
 }
 
 /// II-D: "the input ports whose cumulative counter percentages pass a predefined cut-off threshold".
+// proves: capfc
 #[test]
 fn algorithm_2_blames_the_fewest_that_reach_the_share() {
     // Of 10 arrivals, 5, 3 and 2 by ports 1, 0 and 2.
@@ -118,6 +123,7 @@ fn algorithm_2_blames_the_fewest_that_reach_the_share() {
 
 /// II-D: "If the threshold ratio is set as 1, then congestion signal of every input port with a packet
 /// inside the egress queue is set to 1."
+// proves: capfc
 #[test]
 fn cut_of_one_blames_every_contributor_and_nobody_else() {
     let mut bench = calibrate(1.0);
@@ -129,6 +135,7 @@ fn cut_of_one_blames_every_contributor_and_nobody_else() {
 }
 
 /// II-E: D of port 0 for class 3 of five ports is I or any of E(0,1), E(0,2), E(0,3), E(0,4).
+// proves: capfc
 #[test]
 fn d_of_port_0_is_i_or_any_e_and_ends_with_the_last() {
     let mut bench = stop_max();
@@ -148,6 +155,7 @@ fn d_of_port_0_is_i_or_any_e_and_ends_with_the_last() {
     );
 }
 
+// proves: capfc
 #[test]
 fn i_alone_is_plain_pfc_and_outlasts_e() {
     let mut bench = stop_max();
@@ -184,6 +192,7 @@ fn a_port_that_may_not_send_xoff_does_not_hide_the_next() {
     assert_eq!(bench.enqueue(1, OUT, 1_001), [xoff(1, BLAMED)]);
 }
 
+// proves: capfc
 #[test]
 fn a_queue_is_not_blamed_by_its_own_port() {
     let mut bench = stop_max();

@@ -26,6 +26,7 @@ fn xon(class: Class, port: u8) -> Intent {
     Intent::Xon { port: PortId(port), class }
 }
 
+// proves: g-pfc
 #[test]
 fn lower_lossless_classes_of_the_same_port_pause_at_the_threshold_and_not_a_byte_below() {
     let mut bench = bench(C4);
@@ -35,6 +36,7 @@ fn lower_lossless_classes_of_the_same_port_pause_at_the_threshold_and_not_a_byte
     assert_eq!(bench.receive(0, 9_999), [], "another port has a count of its own");
 }
 
+// proves: g-pfc
 #[test]
 fn the_class_itself_pauses_at_xoff_as_in_pfc() {
     let mut bench = bench(C4);
@@ -78,6 +80,7 @@ fn it_takes_over_what_is_over_its_thresholds() {
 }
 
 /// It will never pause itself: it drops, and no lossless class stops for that.
+// proves: g-pfc
 #[test]
 fn a_lossy_class_pauses_nobody() {
     let mut bench = Bench::of_class(

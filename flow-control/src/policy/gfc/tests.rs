@@ -20,6 +20,7 @@ fn rate(port: u8, k: u8) -> Intent {
     Intent::Rate { port: PortId(port), class: C3, step: RateStep::new(k).expect("a step") }
 }
 
+// proves: gfc
 #[test]
 fn each_step_begins_at_its_threshold_and_not_a_byte_below() {
     let mut bench = bench();
@@ -65,6 +66,7 @@ fn pfc_resumes_below_xon_whatever_the_rate() {
     assert_eq!(bench.release(0, 1), [xon(0)]);
 }
 
+// proves: gfc
 #[test]
 fn a_peer_that_is_not_known_to_obey_rates_gets_plain_pfc() {
     let mut bench = bench();

@@ -110,6 +110,7 @@ impl Bench {
     }
 }
 
+// proves: ofc
 #[test] // Algorithm 1, lines 3 and 4
 fn flows_are_paused_when_both_queues_hold_x_off_c_and_not_a_byte_before() {
     let mut bench = Bench::new();
@@ -134,6 +135,7 @@ fn flows_are_paused_when_both_queues_hold_x_off_c_and_not_a_byte_before() {
     assert_eq!(bench.told(IN), Some(("pause", vec![2])));
 }
 
+// proves: ofc
 #[test] // Algorithm 1, lines 5 and 6
 fn at_original_congestion_all_flows_to_that_port_are_paused_that_came_in_by_this_one() {
     let mut bench = Bench::new();
@@ -149,6 +151,7 @@ fn at_original_congestion_all_flows_to_that_port_are_paused_that_came_in_by_this
     assert_eq!(bench.told(IN), None, "nothing has changed");
 }
 
+// proves: ofc
 #[test] // Algorithm 1, lines 7 and 8
 fn at_local_congestion_those_flows_are_paused_that_the_peer_has_paused() {
     let mut bench = Bench::new();
@@ -163,6 +166,7 @@ fn at_local_congestion_those_flows_are_paused_that_the_peer_has_paused() {
     assert_eq!(bench.told(IN), Some(("pause", vec![1])), "the peer has paused it meanwhile");
 }
 
+// proves: ofc
 #[test] // Algorithm 1, line 11: a pause of the class is one of all flows
 fn while_the_peer_has_paused_the_class_all_flows_there_are_culprits_whatever_it_has_listed() {
     let mut bench = Bench::new();
@@ -192,6 +196,7 @@ fn congestion_is_original_again_when_the_peer_has_paused_nothing_any_more() {
     assert_eq!(bench.told(IN), Some(("pause", vec![1])));
 }
 
+// proves: ofc
 #[test] // Algorithm 1, lines 10 and 11: plain PFC
 fn at_x_off_the_class_is_paused_and_not_a_byte_before() {
     let mut bench = Bench::new();
@@ -216,6 +221,7 @@ fn what_another_queue_asks_for_is_added_and_all_of_it_resumed() {
     assert_eq!(bench.told(IN), Some(("resume", vec![1, 2])));
 }
 
+// proves: ofc
 #[test] // Algorithm 1, lines 16 to 19, when a frame has left
 fn flows_are_resumed_at_x_on_and_not_a_byte_above() {
     let mut bench = Bench::new();
@@ -369,6 +375,7 @@ fn a_flow_that_congests_again_before_its_resume_was_told_stays_paused() {
     assert_eq!(bench.told(IN), None);
 }
 
+// proves: ofc
 #[test]
 fn x_off_c_and_x_on_move_with_the_memory_that_is_shared() {
     // X_OFF is the reserve of 2,000 bytes and what others leave of the pool, 8,000.

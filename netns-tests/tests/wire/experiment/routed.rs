@@ -11,6 +11,7 @@ use xoff_netns_tests::{one_bed_at_a_time, unstalled, wait_for};
 use super::{SLOW, assert_left, compare, namespaces, number, threads};
 use crate::BINARY;
 
+// proves: cascade
 #[test]
 fn a_cascade_over_routers_tells_every_step_by_a_way_for_each_sender() {
     let numbers = ["/other_class_sent", "/timeline/0/at_ms", "/runs_in_order", "/runs_judged"];
@@ -32,6 +33,7 @@ fn a_cascade_over_routers_tells_every_step_by_a_way_for_each_sender() {
 }
 
 /// Routers have a private directory where the program is, and the caller has a group that no daemon needs.
+// proves: cascade
 #[test]
 fn routing_daemons_have_no_groups_of_the_caller_and_none_is_left_by_an_experiment_that_is_killed() {
     let _alone = one_bed_at_a_time(BINARY);

@@ -11,6 +11,7 @@ impl Fabric {
 }
 
 /// Each flush removes host 2 from the neighbours of the kernel, and so of the switch.
+// proves: slow-path
 #[test]
 fn flushed_neighbours_cost_no_lossless_frame() {
     let fabric = Fabric::new(2, "");
@@ -42,6 +43,7 @@ fn flushed_neighbours_cost_no_lossless_frame() {
     fabric.finish();
 }
 
+// proves: slow-path
 #[test]
 fn frames_to_silent_neighbour_are_lost_and_count() {
     let fabric = Fabric::new(2, "");
@@ -69,6 +71,7 @@ fn frames_to_silent_neighbour_are_lost_and_count() {
     assert_eq!(exit.status.code(), NOT_KEPT, "{}", exit.stderr);
 }
 
+// proves: verdict
 #[test]
 fn lossless_frames_beyond_the_punt_limit_count() {
     let fabric = Fabric::new(2, "[punt]\nrate = 200\nburst = 50\n");

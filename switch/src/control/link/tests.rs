@@ -77,6 +77,7 @@ fn a_device_is_gone_when_the_ports_sockets_say_so() {
     assert!(inbox.take().is_none());
 }
 
+// proves: devices
 #[test]
 fn a_device_with_another_name_is_told_by_that_and_is_still_the_ports() {
     let mut lab = Lab::new();
@@ -97,6 +98,7 @@ fn a_device_with_another_name_is_told_by_that_and_is_still_the_ports() {
 }
 
 /// The removal asks the worker before it has the port, which then has nothing to give away.
+// proves: reload
 #[test]
 fn a_port_that_is_taken_away_while_its_device_returns_is_given_up_and_closed() {
     const FILE: &str = r#"port = [{ name = "left", device = "l0", speed = "1G" }, { name = "right", device = "r0", speed = "1G" }]"#;
@@ -131,6 +133,7 @@ fn a_port_that_is_taken_away_while_its_device_returns_is_given_up_and_closed() {
     assert!(again.is_ok(), "closed, or its queue would be busy: {again:?}");
 }
 
+// proves: link-down
 #[test]
 fn a_device_that_leaves_a_bridge_of_the_kernel_is_still_there() {
     let mut lab = Lab::new();

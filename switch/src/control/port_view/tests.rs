@@ -15,6 +15,7 @@ fn a_running_pause_counts_and_never_runs_backwards() {
     assert_eq!(total.total(Nanos(150), &finished, &since), 35);
 }
 
+// proves: devices
 #[test]
 fn what_is_gone_stays_gone_until_another_is_in_its_place() {
     let link = LinkCell::default();
@@ -79,6 +80,7 @@ fn lost(port: &PortView) -> [u64; 2] {
     [port.xdp_statistics().unwrap().rx_dropped, port.losses().unwrap().total()]
 }
 
+// proves: reload
 #[test]
 fn removed_port_keeps_its_losses() {
     let (place, first, second) = (PortView::spare(0), CountingDriver::default(), CountingDriver::default());
@@ -99,6 +101,7 @@ fn removed_port_keeps_its_losses() {
 }
 
 /// Frames received after the removal has begun are not the switch's.
+// proves: reload
 #[test]
 fn leaving_port_has_no_further_receive_losses() {
     let (place, driver) = (PortView::spare(0), CountingDriver::default());
@@ -114,6 +117,7 @@ fn leaving_port_has_no_further_receive_losses() {
 }
 
 /// Under load the sockets are ahead of the device, which is read first, and seem to explain a loss of the device's own.
+// proves: kernel-drops
 #[test]
 fn losses_never_fall() {
     let driver = CountingDriver::default();
@@ -128,6 +132,7 @@ fn losses_never_fall() {
     assert_eq!((losses.before_program, losses.behind_program), (1, 5));
 }
 
+// proves: kernel-drops
 #[test]
 fn unreadable_sockets_keep_their_last_losses() {
     let (first, second) = (CountingDriver::default(), CountingDriver::default());

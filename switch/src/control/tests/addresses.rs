@@ -3,6 +3,7 @@
 use super::*;
 use crate::control::status::FdbEntry;
 
+// proves: http
 #[test]
 fn a_walk_over_pages_meets_every_address_once_in_order() {
     let (view, inbox) = view();

@@ -2,6 +2,7 @@
 
 use super::*;
 
+// proves: http
 #[test]
 fn a_head_that_does_not_end_is_given_up() {
     let (view, _inbox) = view();
@@ -13,6 +14,7 @@ fn a_head_that_does_not_end_is_given_up() {
     stream.read_to_end(&mut rest).expect("the switch ends the connection");
 }
 
+// proves: http
 #[test]
 fn nobody_reads_anything_under_a_name_that_is_not_the_switchs() {
     let (view, inbox) = view();
@@ -52,6 +54,7 @@ fn code_of(mut stream: TcpStream) -> String {
     String::from_utf8_lossy(&answer).split(' ').nth(1).unwrap_or_default().to_owned()
 }
 
+// proves: http
 #[test]
 fn who_comes_beyond_the_limit_is_told_so_and_served_when_others_have_been_given_up() {
     let (view, inbox) = view();
@@ -73,6 +76,7 @@ fn who_comes_beyond_the_limit_is_told_so_and_served_when_others_have_been_given_
     stop_worker(&view, worker);
 }
 
+// proves: http
 #[test]
 fn paths_methods_and_heads_that_are_not_taken_have_their_codes() {
     let (view, _inbox) = view();
@@ -88,6 +92,7 @@ fn paths_methods_and_heads_that_are_not_taken_have_their_codes() {
     assert_eq!(code(&format!("GET / HTTP/1.1\r\nX: {}\r\n", "x".repeat(16 << 10))), "431");
 }
 
+// proves: http
 #[test]
 fn an_answer_that_is_not_taken_is_given_up() {
     let (view, inbox) = view();
@@ -104,6 +109,7 @@ fn an_answer_that_is_not_taken_is_given_up() {
     stop_worker(&view, worker);
 }
 
+// proves: start-stop
 #[test]
 fn an_address_in_use_is_one_clear_message_and_a_switch_there_is_named() {
     let somebody = std::net::TcpListener::bind("127.0.0.1:0").unwrap();

@@ -27,6 +27,7 @@ fn parse(text: &str) -> HashMap<&str, f64> {
     samples
 }
 
+// proves: pipeline, http
 #[test]
 fn metrics_are_read_without_the_worker() {
     let (view, inbox) = view();

@@ -5,6 +5,7 @@ use std::io::{BufRead as _, BufReader, Seek as _};
 use super::*;
 use crate::control::policy::replace;
 
+// proves: policy-swap, own-policy, http
 #[test]
 fn a_policy_is_changed_for_one_class_or_all_and_bad_ones_are_refused() {
     let (view, inbox) = view();
@@ -77,6 +78,7 @@ fn put_under(control: &ControlHandle, host: &str, body: &str) -> (String, String
     (answer.lines().next().unwrap().to_owned(), answer)
 }
 
+// proves: policy-swap
 #[test]
 fn a_body_that_does_not_end_is_given_up_and_a_long_one_not_read() {
     let (view, _inbox) = view();
@@ -109,6 +111,7 @@ fn a_body_that_does_not_end_is_given_up_and_a_long_one_not_read() {
     assert_eq!(get(&control, "/healthz").0, 503, "others are served meanwhile and afterwards");
 }
 
+// proves: policy-swap, http
 #[test]
 fn a_web_page_cannot_change_a_policy_under_a_name_of_its_own() {
     let (view, inbox) = view();
@@ -147,6 +150,7 @@ fn answer_slowly(inbox: Inbox) -> JoinHandle<Vec<bool>> {
     })
 }
 
+// proves: policy-swap
 #[test]
 fn two_changes_at_once_are_made_one_after_the_other() {
     let (view, inbox) = view();

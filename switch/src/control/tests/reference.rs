@@ -134,6 +134,7 @@ fn write_keys(text: &mut String, root: &Value, of: &Value, path: &str) {
     }
 }
 
+// proves: monitoring
 #[test]
 fn reference_has_metrics_reasons_and_keys() {
     compare(&format!("{METRICS}{}", metric_table(&everything())));
@@ -145,6 +146,7 @@ fn reference_has_metrics_reasons_and_keys() {
 }
 
 /// The reference must be generated from a switch with all metrics.
+// proves: monitoring
 #[test]
 fn reference_has_every_metric_of_the_source() {
     let reference = metric_table(&everything());
@@ -169,6 +171,7 @@ fn reference_has_every_metric_of_the_source() {
     assert!(found > 120, "{found} names found");
 }
 
+// proves: monitoring
 #[test]
 fn promtool_has_nothing_to_say_of_any_metric() {
     let check = |text: &str| {

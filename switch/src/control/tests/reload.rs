@@ -5,6 +5,7 @@ use xoff_wire::units::PortId;
 
 use super::*;
 
+// proves: reload
 #[test]
 fn a_reload_is_asked_for_from_here_and_of_a_switch_with_a_file() {
     let (view, _inbox) = view();
@@ -26,6 +27,7 @@ fn a_reload_is_asked_for_from_here_and_of_a_switch_with_a_file() {
     assert!(code == 400 && text.contains("send {} or {\"dry_run\": true}"), "{code}: {text}");
 }
 
+// proves: verdict
 #[test]
 fn losses_count_for_what_the_class_was_then() {
     let (view, _inbox) = view();

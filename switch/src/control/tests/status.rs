@@ -3,6 +3,7 @@
 use super::*;
 use crate::control::unseen::Unseen;
 
+// proves: pipeline
 #[test]
 fn status_says_everything_and_is_exact() {
     let (view, inbox) = view();
@@ -67,6 +68,7 @@ fn status_says_everything_and_is_exact() {
     stop_worker(&view, worker);
 }
 
+// proves: verdict
 #[test]
 fn a_promise_is_kept_not_kept_or_not_proved() {
     let answers = |missing: u64| {
@@ -99,6 +101,7 @@ fn a_promise_is_kept_not_kept_or_not_proved() {
     assert_eq!(promise(&view, &answers(0)), (Promise::NotKept, gaps.map(String::from).to_vec()));
 }
 
+// proves: verdict
 #[test]
 fn what_is_over_is_acknowledged_and_what_lasts_is_not() {
     let (view, _inbox) = view();
@@ -143,6 +146,7 @@ fn what_is_over_is_acknowledged_and_what_lasts_is_not() {
     assert_eq!(found.acknowledged, [gone("3 times"), off("once")]);
 }
 
+// proves: devices, monitoring
 #[test]
 fn health_is_that_of_the_workers_and_the_ports_devices() {
     let (view, inbox) = view();
@@ -199,6 +203,7 @@ fn health_is_that_of_the_workers_and_the_ports_devices() {
     );
 }
 
+// proves: http
 #[test]
 fn a_status_names_the_first_addresses_and_says_how_many_there_are() {
     for (count, named, truncated) in [(1_000, 1_000, false), (1_001, 1_000, true)] {

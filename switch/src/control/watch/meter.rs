@@ -73,6 +73,7 @@ mod tests {
 
     const AWAY: Nanos = Nanos::from_millis(25);
 
+    // proves: peer-faults
     #[test]
     fn who_sends_at_the_line_rate_is_never_too_fast_however_late_it_is_seen() {
         let (port, mut meter, mut rng) = (port(), Meter::default(), fastrand::Rng::with_seed(7));
@@ -85,6 +86,7 @@ mod tests {
         }
     }
 
+    // proves: peer-faults
     #[test]
     fn who_is_a_tenth_too_fast_is_found_within_seconds_and_by_how_much() {
         let (port, mut meter) = (port(), Meter::default());

@@ -52,6 +52,7 @@ fn has(line: &str, words: &[&str]) {
     words.iter().for_each(|word| assert!(line.contains(word), "no {word:?} in {line}"));
 }
 
+// proves: log
 #[test]
 fn a_loss_is_told_when_it_begins_now_and_then_while_it_lasts_and_when_it_is_over() {
     let lines = logged(|look, view| {
@@ -70,6 +71,7 @@ fn a_loss_is_told_when_it_begins_now_and_then_while_it_lasts_and_when_it_is_over
     has(&lines[4], &["no more lossless frames are lost; frames: 1,000 in 99.0 s", "phase=over"]);
 }
 
+// proves: log
 #[test]
 fn what_is_over_and_comes_again_is_told_anew_and_a_lossy_class_loses_in_silence() {
     let lines = logged(|look, view| {
@@ -87,6 +89,7 @@ fn what_is_over_and_comes_again_is_told_anew_and_a_lossy_class_loses_in_silence(
     has(&lines[2], &["lossless frames are lost; frames: 2", "count=2"]);
 }
 
+// proves: floods, log
 #[test]
 fn stalls_peers_storms_and_loops_are_told_in_words_for_people() {
     let lines = logged(|look, view| {
@@ -123,6 +126,7 @@ fn stalls_peers_storms_and_loops_are_told_in_words_for_people() {
 }
 
 /// A class becomes lossy, and a watchdog is removed, during their episodes.
+// proves: reload
 #[test]
 fn what_other_settings_do_not_look_for_is_told_for_the_last_time() {
     let lines = logged(|look, view| {
@@ -155,6 +159,7 @@ fn what_other_settings_do_not_look_for_is_told_for_the_last_time() {
     has(stall, &["the worker runs in time again"]);
 }
 
+// proves: log
 #[test]
 fn what_goes_on_stands_in_the_status_until_it_is_over() {
     let (view, _inbox) = view();
@@ -170,6 +175,7 @@ fn what_goes_on_stands_in_the_status_until_it_is_over() {
     assert!(view.going_on.get(begin).iter().all(|it| it.event != "loss"));
 }
 
+// proves: floods
 #[test]
 fn what_is_counted_last_before_the_end_is_told() {
     let (view, _inbox) = view();
@@ -189,6 +195,7 @@ fn what_is_counted_last_before_the_end_is_told() {
     assert!(read(&mut log).contains("event=loop"), "it is told");
 }
 
+// proves: log
 #[test]
 fn the_document_has_every_event() {
     let document = include_str!("../../../../docs/log.md");

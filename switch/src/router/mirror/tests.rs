@@ -28,6 +28,7 @@ fn who_is_slow_to_take_a_table_does_not_put_off_the_next() {
     assert!(mirror.known.not_before <= end + made * (SHARE - 1), "seven times as long as it was made");
 }
 
+// proves: route-mirror
 #[test]
 fn a_route_that_goes_is_gone_where_it_alone_was_there_and_else_all_are_read_again() {
     let (Mirror { mut known, .. }, _) = Mirror::open(Configured::new(), Spread::Flow).unwrap();
@@ -53,6 +54,7 @@ impl Publish for Nobody {
     fn resynced(&self) {}
 }
 
+// proves: cascade
 #[test]
 fn before_the_workers_have_a_table_none_is_in_use() {
     let (mirror, asker) = Mirror::open(Configured::new(), Spread::Flow).unwrap();

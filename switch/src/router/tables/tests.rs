@@ -92,6 +92,7 @@ fn fate(tables: &Tables, port: u8, dst: &str) -> String {
     }
 }
 
+// proves: route-mirror
 #[test]
 fn kinds_of_routes_are_read_as_the_kernel_reads_them() {
     let mut tables = tables();
@@ -118,6 +119,7 @@ fn kinds_of_routes_are_read_as_the_kernel_reads_them() {
     }
 }
 
+// proves: route-mirror
 #[test]
 fn stations_of_a_network_have_routes_of_their_own_once_they_are_known() {
     let mut tables = tables();
@@ -149,6 +151,7 @@ fn stations_of_a_network_have_routes_of_their_own_once_they_are_known() {
     assert_eq!(fate(&tables, 2, "10.1.0.5"), "unresolved");
 }
 
+// proves: route-mirror
 #[test]
 fn the_lowest_metric_counts_that_leads_anywhere() {
     let mut tables = tables();
@@ -162,6 +165,7 @@ fn the_lowest_metric_counts_that_leads_anywhere() {
     assert_eq!(fate(&tables, 1, "10.9.0.1"), "p1:1");
 }
 
+// proves: route-mirror
 #[test]
 fn several_ways_are_taken_as_far_as_they_are_there() {
     let mut tables = tables();
@@ -179,6 +183,7 @@ fn several_ways_are_taken_as_far_as_they_are_there() {
     assert_eq!(fate(&tables, 1, "10.9.0.1"), "p1:1", "marked by the kernel");
 }
 
+// proves: route-mirror
 #[test]
 fn an_interface_that_is_down_is_none_and_one_of_a_vrf_goes_by_its_table() {
     let mut tables = tables();
@@ -247,6 +252,7 @@ fn a_route_that_encapsulates_is_read_as_one() {
     assert_eq!(read(&message), Kind::Unicast(vec![Via { is_encapsulated: true, ..via(P1, None) }]));
 }
 
+// proves: routing
 #[test]
 fn the_mtu_of_a_route_is_read_for_all_its_ways() {
     let mut message = RouteMessage::default();
@@ -282,6 +288,7 @@ fn the_mtu_of_a_route_is_read_for_all_its_ways() {
     assert_eq!(read(&message), Kind::Unicast(ways.to_vec()));
 }
 
+// proves: routing
 #[test]
 fn the_least_mtu_holds_of_route_link_and_port() {
     let mut tables = tables();
@@ -314,6 +321,7 @@ fn the_least_mtu_holds_of_route_link_and_port() {
     }
 }
 
+// proves: slow-path
 #[test]
 fn neighbours_towards_an_address_are_of_its_longest_prefix() {
     let mut tables = tables();

@@ -65,6 +65,7 @@ fn press(screen: &mut Screen, keys: &[KeyCode]) {
     }
 }
 
+// proves: status
 #[test]
 fn each_port_has_a_line_and_those_that_are_congested_come_first() {
     let (mut now, before) = switch(32);
@@ -84,6 +85,7 @@ fn each_port_has_a_line_and_those_that_are_congested_come_first() {
     assert!(lines[23].ends_with("q quit"), "{lines:#?}");
 }
 
+// proves: status
 #[test]
 fn nothing_is_cut_but_names_however_much_there_is() {
     let (mut now, before) = switch(3);
@@ -102,6 +104,7 @@ fn nothing_is_cut_but_names_however_much_there_is() {
     }
 }
 
+// proves: status
 #[test]
 fn keys_lead_over_pages_to_one_port_and_back() {
     let (now, before) = switch(64);
@@ -126,6 +129,7 @@ fn keys_lead_over_pages_to_one_port_and_back() {
     assert!(screen.press(interrupt).is_break());
 }
 
+// proves: status
 #[test]
 fn congested_ports_and_classes_are_picked_by_key() {
     let (mut now, before) = switch(4);
@@ -152,6 +156,7 @@ fn congested_ports_and_classes_are_picked_by_key() {
     assert_eq!(names(&drawn(&mut screen, 80, 24)).len(), 4);
 }
 
+// proves: status
 #[test]
 fn a_port_by_itself_fits_whatever_has_happened() {
     let (now, before) = (status(), { status() });
@@ -167,6 +172,7 @@ fn a_port_by_itself_fits_whatever_has_happened() {
     }
 }
 
+// proves: status
 #[test]
 fn a_text_moves_both_ways_and_stops_at_its_ends() {
     let line = |number: usize| format!("{number:>3} {}", "x".repeat(100));
@@ -182,6 +188,7 @@ fn a_text_moves_both_ways_and_stops_at_its_ends() {
     assert!(drawn(&mut screen, 80, 24)[0].starts_with("  1 x"));
 }
 
+// proves: status
 #[test]
 fn who_does_not_answer_any_more_is_named_and_what_was_seen_stays() {
     let (now, before) = switch(2);

@@ -15,6 +15,7 @@ fn by(egress: u8) -> Trigger {
     Trigger::Egress(PortId(egress))
 }
 
+// proves: p-pfc
 #[test]
 fn nobody_is_paused_at_the_floor_and_who_feeds_the_queue_a_byte_above() {
     let mut bench = bench();
@@ -33,6 +34,7 @@ fn fill(bench: &mut Bench, queues: u8) {
     }
 }
 
+// proves: p-pfc
 #[test]
 fn above_the_floor_the_mean_of_all_egress_queues_decides() {
     let mut bench = bench();
@@ -52,6 +54,7 @@ fn a_queue_is_congested_until_it_has_fallen_by_the_gap_below_the_threshold() {
     assert_eq!(bench.dequeue(0, 4, 1), []);
 }
 
+// proves: p-pfc
 #[test]
 fn the_end_of_congestion_moves_with_the_mean() {
     let mut bench = bench();

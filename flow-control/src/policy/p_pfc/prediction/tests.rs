@@ -17,6 +17,7 @@ fn settings() -> PolicySettings {
     PolicySettings { p_pfc, ..PolicySettings::default() }
 }
 
+// proves: p-pfc
 #[test]
 fn a_queue_that_would_be_at_xoff_an_interval_from_now_is_paused_and_a_byte_less_is_not() {
     for (second, intents) in [(5_999, vec![]), (6_000, vec![xoff(0, Trigger::Predicted)])] {
@@ -44,6 +45,7 @@ fn between_two_samples_nothing_is_predicted() {
     assert_eq!(bench.at(11_000).receive(0, 1), [xoff(0, Trigger::Ingress)], "XOFF itself is PFC's");
 }
 
+// proves: p-pfc
 #[test]
 fn below_xon_no_slope_is_too_steep() {
     for (held, intents) in [(14_999, vec![]), (15_000, vec![xoff(0, Trigger::Predicted)])] {
