@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# Before a commit: format, lints of sources and scripts, and the tests of what differs from the last commit, but for those that need root.
+# Before a commit: docs/evidence.md, format, lints of sources and scripts, and those tests of changed crates that need no root.
 # `.ci/run` is what has to pass in the end.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source scripts/find-cargo.sh
 
+scripts/specification.py --write
 scripts/lint-scripts.sh
 cargo fmt --all --check
 cargo clippy --workspace --all-targets -- -D warnings

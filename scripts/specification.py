@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Whether each test that SPECIFICATION.md names is one that the test runner runs.
+"""Joins the promises of SPECIFICATION.md with the tests that prove them: a comment `// proves: ID, ID` above `#[test]`.
 
-Names are looked up in what the test binaries list, not in the text of files: a test that was renamed, that is
-ignored, or whose file is not compiled proves nothing.
+With --write it writes docs/evidence.md. Without, that page must be current, and the test binaries must list each annotated
+test: one that is ignored, or whose file is not compiled, proves nothing.
 """
 
 import json
@@ -13,9 +13,43 @@ import sys
 from pathlib import Path, PurePosixPath
 
 ROOT = Path(__file__).resolve().parent.parent
-DOCUMENT = ROOT / "SPECIFICATION.md"
+PROMISES = ROOT / "SPECIFICATION.md"
+EVIDENCE = ROOT / "docs/evidence.md"
 WORKSPACES = (ROOT, ROOT / "xdp/peer")
 TARGET = ROOT / os.environ.get("CARGO_TARGET_DIR", "target")
+
+PROOF = re.compile(r"^ *// proves: (.*)\n *#\[test\](?:.*\n)+? *fn (\w+)", re.MULTILINE)
+HEAD = """\
+# Evidence
+
+The tests that prove each promise of [SPECIFICATION.md](../SPECIFICATION.md). `scripts/specification.py --write` writes this
+page from the comments `// proves: ID` above tests.
+"""
+
+
+def annotations():
+    """Yields the file, the name and the promises of each annotated test."""
+    command = ["git", "grep", "--untracked", "-lE", "^ *// proves:", "--", "*.rs"]
+    files = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
+    for file in sorted(files.splitlines()):
+        text = (ROOT / file).read_text()
+        found = PROOF.findall(text)
+        if len(found) != len(re.findall(r"^ *// proves:", text, re.MULTILINE)):
+            sys.exit(f"{file}: `// proves: ID` belongs directly above `#[test]`")
+        yield from ((PurePosixPath(file), test, ids.split(", ")) for ids, test in found)
+
+
+def evidence(promises, proofs):
+    """The text of docs/evidence.md."""
+    text = HEAD
+    for promise in promises:
+        text += f"\n## [{promise}](../SPECIFICATION.md#{promise})\n\n"
+        tests = {}
+        for file, test, ids in proofs:
+            if promise in ids:
+                tests.setdefault(file, []).append(f"`{test}`")
+        text += "".join(f"* `{file}`: {', '.join(names)}\n" for file, names in tests.items())
+    return text
 
 
 def listed(binary, directory):
@@ -23,14 +57,14 @@ def listed(binary, directory):
 
     def names(*arguments):
         command = [binary, "--list", "--format", "terse", *arguments]
-        said = subprocess.run(command, cwd=directory, check=True, capture_output=True, text=True).stdout
-        return {line.removesuffix(": test") for line in said.splitlines() if line.endswith(": test")}
+        output = subprocess.run(command, cwd=directory, check=True, capture_output=True, text=True).stdout
+        return {line.removesuffix(": test") for line in output.splitlines() if line.endswith(": test")}
 
     return names() - names("--ignored")
 
 
 def binaries(workspace):
-    """The test binaries of a workspace: the file at the root of each, and the tests that it runs."""
+    """Yields the root file of each test binary of a workspace, and the names of its tests."""
     build = [
         "cargo",
         "test",
@@ -50,7 +84,7 @@ def binaries(workspace):
 
 
 def module(file, root):
-    """The path of modules to `file` in the crate whose root is the file `root`; None where it is in another."""
+    """The path of modules to `file` in the crate whose root is the file `root`; None for a file of another crate."""
     if file == root:
         return []
     if not file.is_relative_to(root.parent):
@@ -69,26 +103,30 @@ def is_run(file, test, crates):
     return False
 
 
+def report(problem, items, remedy):
+    """Ends the program if there are such items."""
+    if items:
+        sys.exit("\n  ".join([f"{problem}:", *items]) + f"\n{remedy}")
+
+
 def main():
-    text = DOCUMENT.read_text()
-    shorthands = dict(re.findall(r"`(\w+/)` is `([\w/-]+/)`", text))
-    named = re.findall(r"`([\w/.-]+\.rs)::(\w+)`", text)
-    named.remove(("file.rs", "test"))  # how they are written
+    promises = re.findall(r"^### (.+)$", PROMISES.read_text(), re.MULTILINE)
+    proofs = list(annotations())
+    proved = {promise for _, _, ids in proofs for promise in ids}
+    report("tests prove promises that SPECIFICATION.md does not have", sorted(proved - {*promises}), "correct the ID")
+    report("no test proves these promises", sorted({*promises} - proved), "annotate one: // proves: ID")
+    text = evidence(promises, proofs)
+    if "--write" in sys.argv[1:]:
+        EVIDENCE.write_text(text)
+        return
+    if not EVIDENCE.exists() or EVIDENCE.read_text() != text:
+        sys.exit("docs/evidence.md differs from the comments above tests: run scripts/specification.py --write")
     crates = [crate for workspace in WORKSPACES for crate in binaries(workspace)]
-    missing = []
-    for file, test in named:
-        short, _, rest = file.partition("/")
-        paths = [PurePosixPath(shorthands.get(f"{short}/", short), rest), PurePosixPath(file)]
-        if not any(is_run(path, test, crates) for path in paths):
-            missing.append(f"{file}::{test}")
-    if missing:
-        print("SPECIFICATION.md names tests that are not run:", *missing, sep="\n  ", file=sys.stderr)
-        print("correct the name, or write the test", file=sys.stderr)
-        return 1
+    missing = [f"{file}: {test}" for file, test, _ in proofs if not is_run(file, test, crates)]
+    report("annotated tests that no test binary runs", missing, "compile them, or remove the annotation")
     count = sum(len(tests) for _, tests in crates)
-    print(f"SPECIFICATION.md names {len(named)} tests, each one of the {count} that are run")
-    return 0
+    print(f"{len(proofs)} of the {count} tests that are run prove {len(promises)} promises")
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Runs every test of the workspace: unit, property and namespace tests; then sees whether SPECIFICATION.md names tests that
-# are run, here or (those of xdp/peer) by .ci/run. Arguments go to the test runner; XOFF_SEED in the
-# environment is the seed of the random tests.
+# Runs every test of the workspace: unit, property and namespace tests. Then checks that each promise of SPECIFICATION.md has
+# a test that is run, here or (those of xdp/peer) by .ci/run. Arguments go to the test runner; XOFF_SEED in the environment
+# is the seed of the random tests.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
