@@ -4,7 +4,7 @@
 //! experiment ([`experiment`]) does so under each policy in turn and shows what became of it.
 //!
 //! Whoever runs a fabric and watches it need not know where it is: settings, loads, counters, looks and accounts are
-//! the same, and time is told by what drives it ([`World`]). In the simulator dataplanes and hosts are driven by
+//! the same, and time is told by what drives it (`World`). In the simulator dataplanes and hosts are driven by
 //! events, which needs no privilege, and routes are values. On a machine they are threads in namespaces.
 //!
 //! ```text
