@@ -30,8 +30,8 @@ pub struct Machine {
     pub is_netns: fn(&Path) -> bool,
     /// The program's own policy.
     pub own_policy: Option<OwnPolicy>,
-    /// True if the kernel lets frames take several chunks (XDP multi-buffer, Linux 6.6).
-    pub has_multi_buffer: bool,
+    /// Returns true if the kernel takes small receive chunks.
+    pub has_small_chunks: fn() -> bool,
 }
 
 /// Knowledge about a network device.
@@ -63,7 +63,7 @@ impl Default for Machine {
             device,
             is_netns: |_| true,
             own_policy: None,
-            has_multi_buffer: false,
+            has_small_chunks: || false,
         }
     }
 }

@@ -1,8 +1,7 @@
 //! Memory of the switch: a sum with one line for each consumer.
 //!
-//! A queued frame takes cells ([`CELL`]) and a row in the frame tables. An arriving frame takes a whole chunk of its
-//! port's packet memory. There are as many chunks as frames can arrive during a stall. The sum is exact for the given
-//! number of sockets.
+//! A queued frame takes cells ([`CELL`]) and a row in the frame tables. An arriving frame takes chunks of its port's packet
+//! memory, as many as frames can fill during a stall. The sum is exact for the given number of sockets.
 
 use xoff_dataplane::driver::BATCH;
 use xoff_dataplane::forward::table_bytes;
@@ -308,7 +307,7 @@ impl Config {
         let chunks = &self.shell.chunks;
         let cells = u64::from(BATCH) * u64::from(chunks.receive_room().div_ceil(CELL))
             + u64::from(cells_of(FRAME_MAX));
-        Held { frames: WINDOW.into(), cells: if chunks.multi_buffer { cells } else { 0 } }
+        Held { frames: WINDOW.into(), cells: if chunks.frames_take_several() { cells } else { 0 } }
     }
 
     fn longest(&self) -> u32 {

@@ -48,7 +48,7 @@ pub(crate) fn of(document: &Document, machine: &Machine) -> Vec<Remedy> {
         let saved = Bytes(now.0.saturating_sub(needed(&document)?.0));
         (saved > Bytes::ZERO).then_some(Remedy { change, saved })
     };
-    let possible = CHANGES.into_iter().chain(machine.has_multi_buffer.then_some(SMALL_CHUNKS));
+    let possible = CHANGES.into_iter().chain((machine.has_small_chunks)().then_some(SMALL_CHUNKS));
     largest_first(possible.filter_map(remedy).collect())
 }
 
@@ -148,12 +148,13 @@ mod tests {
     #[test]
     fn small_chunks_are_named_where_the_kernel_has_them() {
         let text = "[[port]]\nname = \"a\"\ndevice = \"a\"\nspeed = \"1G\"\n";
-        let of = |has_multi_buffer| {
-            let machine = Machine { has_multi_buffer, ..Machine::default() };
+        let of = |has_small_chunks: fn() -> bool| {
+            let machine = Machine { has_small_chunks, ..Machine::default() };
             Config::remedies(&toml_span::parse(text).unwrap(), Hardware::default(), &machine)
         };
         assert!(
-            changes(&of(true)).contains(&SMALL_CHUNKS.0) && !changes(&of(false)).contains(&SMALL_CHUNKS.0)
+            changes(&of(|| true)).contains(&SMALL_CHUNKS.0)
+                && !changes(&of(|| false)).contains(&SMALL_CHUNKS.0)
         );
     }
 

@@ -147,14 +147,14 @@ pub struct Chunks {
     pub bytes: u32,
     /// Size of receive chunks.
     pub receive: ReceiveChunks,
-    /// True if some frames need several chunks (XDP multi-buffer).
+    /// True if some frames need several transmit chunks (XDP multi-buffer).
     pub multi_buffer: bool,
 }
 
 /// Size of receive chunks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ReceiveChunks {
-    /// A chunk holds a frame.
+    /// A chunk holds as much of a frame as a transmit chunk does.
     #[default]
     Whole,
     /// A chunk holds [`Chunks::SMALL`] bytes of a frame. The kernel copies.
@@ -184,7 +184,12 @@ impl Chunks {
     /// Returns these chunks with small receive chunks, for any MTU.
     #[must_use]
     pub fn with_small(self) -> Chunks {
-        Chunks { receive: ReceiveChunks::Small, multi_buffer: true, ..self }
+        Chunks { receive: ReceiveChunks::Small, ..self }
+    }
+
+    /// Returns whether some frames take several receive chunks.
+    pub(crate) fn frames_take_several(self) -> bool {
+        self.multi_buffer || self.receive == ReceiveChunks::Small
     }
 
     /// Returns the maximum bytes of a frame: the kernel takes 256.

@@ -33,6 +33,8 @@ const RX_RING_LEAST: u32 = 2_048;
 const TX_RING_LEAST: u32 = 512;
 /// Maximum entries of a ring, far beyond the limits of kernels.
 pub(crate) const RING_MOST: u32 = 1 << 20;
+/// Maximum chunks that a worker leaves out of a fill ring until it refills the ring (`xoff_xdp`).
+const UNFILLED: u64 = 63;
 const NO_SPEED: BitRate = BitRate::from_gbps(1);
 const TX_CONTROL: u64 = 64;
 
@@ -144,14 +146,22 @@ impl Line {
 
     /// Returns the frames that may arrive in a stall, of `smallest_frame` bytes on average.
     pub(crate) fn stall_frames(&self, smallest_frame: u32) -> u64 {
-        let bytes = self.speed.bytes_in(self.stall_budget.after(defaults::TURN)).saturating_add(self.burst);
-        bytes.0.div_ceil(u64::from(smallest_frame) + LINE_GAP).max(u64::from(RX_RING_LEAST / 2))
+        self.stall_bytes().0.div_ceil(u64::from(smallest_frame) + LINE_GAP).max(u64::from(RX_RING_LEAST / 2))
     }
 
-    /// Returns the small receive chunks for a stall. Each is full, except for the last one of each frame.
-    pub(crate) fn stall_small_chunks(&self, smallest_frame: u32) -> u64 {
-        let bytes = self.speed.bytes_in(self.stall_budget.after(defaults::TURN)).saturating_add(self.burst);
-        self.stall_frames(smallest_frame) + bytes.0.div_ceil(Chunks::SMALL.into())
+    /// Returns the receive chunks for a stall. A frame takes one. Where frames may take several, all but the last chunk
+    /// of a frame are full.
+    pub(crate) fn stall_chunks(&self, smallest_frame: u32, chunks: Chunks) -> u64 {
+        let more = match chunks.frames_take_several() {
+            true => self.stall_bytes().0.div_ceil(chunks.receive_room().into()),
+            false => 0,
+        };
+        self.stall_frames(smallest_frame) + more + UNFILLED
+    }
+
+    /// Returns the bytes on the line that may arrive in a stall.
+    fn stall_bytes(&self) -> Bytes {
+        self.speed.bytes_in(self.stall_budget.after(defaults::TURN)).saturating_add(self.burst)
     }
 
     /// Returns the maximum frames in the driver: `commit` in frames of `smallest_frame`, at least a batch, and

@@ -29,7 +29,7 @@ pub(crate) fn shell(
         name: value(keys.name.as_ref(), defaults::NAME.to_owned()),
         ports: drafts
             .iter()
-            .map(|draft| port_shell(document, draft, stall_budget, smallest_frame, chunks.receive, problems))
+            .map(|draft| port_shell(document, draft, stall_budget, smallest_frame, chunks, problems))
             .collect(),
         workers: workers(document, drafts, problems),
         spare_ports: value(keys.spare_ports.as_ref(), 0),
@@ -83,14 +83,11 @@ fn port_shell(
     draft: &Draft<'_>,
     stall_budget: Nanos,
     smallest_frame: u32,
-    receive: ReceiveChunks,
+    chunks: Chunks,
     problems: &mut Problems,
 ) -> PortShell {
     let keys = &draft.port.keys;
-    let stall_chunks = match receive {
-        ReceiveChunks::Whole => draft.line.stall_frames(smallest_frame),
-        ReceiveChunks::Small => draft.line.stall_small_chunks(smallest_frame),
-    };
+    let stall_chunks = draft.line.stall_chunks(smallest_frame, chunks);
     let rings = draft.line.rings(stall_chunks, smallest_frame).unwrap_or_else(|| {
         let problem = Problem::error(format!(
             "port {} needs {stall_chunks} receive chunks for a stall of {}, more than a ring can hold ({})",
@@ -98,7 +95,12 @@ fn port_shell(
             quantity::time(stall_budget),
             RING_MOST
         ))
-        .help("shorten stall_budget, or raise smallest_frame if your lossless frames are larger on average");
+        .help(match chunks.receive {
+            ReceiveChunks::Whole => {
+                "shorten stall_budget, or raise smallest_frame if your lossless frames are larger on average"
+            }
+            ReceiveChunks::Small => "shorten stall_budget, or write receive_chunks = \"whole\" in [memory]",
+        });
         let budget = document.switch.stall_budget.as_ref().map(|key| key.span);
         let place = budget.or(keys.speed.as_ref().map(|key| key.span));
         problems.push(match place {

@@ -14,8 +14,14 @@ use xoff_xdp::Interface;
 /// Returns what this process may use. Devices are those in the network namespace of the calling thread.
 #[must_use]
 pub fn here() -> Machine {
-    let has_multi_buffer = xoff_xdp::has_multi_buffer();
-    Machine { memory: memory(), cores: cores(), device, is_netns, own_policy: None, has_multi_buffer }
+    Machine {
+        memory: memory(),
+        cores: cores(),
+        device,
+        is_netns,
+        own_policy: None,
+        has_small_chunks: xoff_xdp::has_small_chunks,
+    }
 }
 
 fn device(name: &str) -> Device {

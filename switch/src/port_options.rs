@@ -2,9 +2,11 @@
 
 use xoff_config::memory::WINDOW;
 use xoff_config::shell::{
-    Mode, PortShell, Queues, ReceiveChunks, Rings as RingSizes, ShellSettings, ZeroCopy,
+    Chunks, Mode, PortShell, Queues, ReceiveChunks, Rings as RingSizes, ShellSettings, ZeroCopy,
 };
 use xoff_xdp::{PortOptions, Rings};
+
+const _: () = assert!(xoff_xdp::SMALL_CHUNK == Chunks::SMALL);
 
 pub(crate) fn of_port(shell: &ShellSettings, port: &PortShell) -> PortOptions {
     let RingSizes { fill, rx, tx, completion } = port.rings;

@@ -78,6 +78,14 @@ pub enum RunError {
         /// Largest MTU that works, in bytes.
         most: u32,
     },
+    /// The kernel is too old for small receive chunks.
+    #[error(
+        "{device} is to receive in chunks of 512 bytes, which take Linux 6.6 or newer: write receive_chunks = \"whole\" in [memory]"
+    )]
+    SmallChunks {
+        /// Device whose kernel refused.
+        device: String,
+    },
     /// The machine lacks resources that the devices need.
     #[error("{}; {}", misfit.message, misfit.help.as_deref().unwrap_or_default())]
     Misfit {

@@ -26,7 +26,7 @@ use crate::umem::{Rings, Umem, UmemSettings, ZeroCopy};
 pub fn open(devices: [&str; 2], entries: u32, chunks: u32) -> Result<[Socket; 2], XdpError> {
     check_privileges()?;
     let rings = Rings { fill: entries, rx: entries, tx: entries, completion: entries };
-    let chunks = Layout::new(2048, ReceiveChunks::Whole, [chunks, 0]);
+    let chunks = Layout::new(2048, ReceiveChunks::Whole, [0, chunks]);
     let settings = UmemSettings { chunks, multi_buffer: false, zero_copy: ZeroCopy::Auto, rings };
     let bytes = chunks.bytes();
     let memory = usize::try_from(bytes).map_err(io::Error::other).and_then(Mapping::anonymous);

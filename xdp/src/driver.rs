@@ -47,15 +47,23 @@ pub(crate) fn kernel_release() -> Option<String> {
     nix::sys::utsname::uname().ok()?.release().to_str().map(str::to_owned)
 }
 
+/// Returns the numbers of the running kernel's version; `None` if it is unknown.
+pub(crate) fn kernel_version() -> Option<(u32, u32)> {
+    version_of(&kernel_release()?)
+}
+
+fn version_of(release: &str) -> Option<(u32, u32)> {
+    let mut numbers =
+        release.split(|c: char| !c.is_ascii_digit()).map_while(|number| number.parse::<u32>().ok());
+    Some((numbers.next()?, numbers.next()?))
+}
+
 impl Driver {
     /// Returns the maximum MTU for native XDP without losses. `None`: the driver refuses larger MTUs itself.
     ///
     /// Before Linux 6.3 `virtio_net` accepts larger MTUs, and loses frames.
     pub(crate) fn native_mtu_max(&self, release: &str) -> Option<u32> {
-        let mut numbers =
-            release.split(|c: char| !c.is_ascii_digit()).map_while(|number| number.parse::<u32>().ok());
-        let version = (numbers.next()?, numbers.next()?);
-        (self.0 == "virtio_net" && version < (6, 3)).then_some(VIRTIO_PAGE_ROOM - HEAD_BYTES)
+        (self.0 == "virtio_net" && version_of(release)? < (6, 3)).then_some(VIRTIO_PAGE_ROOM - HEAD_BYTES)
     }
 }
 

@@ -12,6 +12,8 @@
 //!                                |          free | frame |
 //! ```
 //!
+//! The XDP program adds no metadata: the kernel would write it in front of the packet, into the adjacent chunk.
+//!
 //! The memory of small chunks is registered as unaligned. The kernel reports a packet as the address of its chunk
 //! and, in the upper 16 bits, an offset.
 
@@ -20,9 +22,9 @@ use rustix::net::xdp::XdpUmemRegFlags;
 /// XDP_PACKET_HEADROOM: bytes that the kernel reserves in front of a packet.
 pub(crate) const HEADROOM: u32 = 256;
 
-/// Bytes of a frame in a small receive chunk. Linux from 7.1 on keeps at least 448 bytes of a chunk of 2,048 for
-/// packets.
-pub(crate) const SMALL: u32 = 512;
+/// Bytes of a frame in a small receive chunk. Newer kernels refuse a headroom that leaves less than 128 bytes and a
+/// `struct skb_shared_info`: 448 bytes with the default configuration.
+pub const SMALL: u32 = 512;
 
 /// Size of receive chunks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -172,6 +174,14 @@ mod tests {
         assert_eq!(layout.bytes(), 8192);
         let six = Layout::new(2048, ReceiveChunks::Small, [6, 2]);
         assert_eq!(six.address(6), 6144, "transmit chunks begin behind the last byte that the kernel writes");
+    }
+
+    #[test]
+    fn large_transmit_chunks_go_with_small_receive_chunks() {
+        let layout = Layout::new(4096, ReceiveChunks::Small, [3, 1]);
+        assert_eq!((layout.receive_room(), layout.transmit_room()), (512, 3840));
+        assert_eq!((layout.receive_offset(), layout.kernel_headroom()), (3584, 3328));
+        assert_eq!((layout.address(2), layout.address(3), layout.bytes()), (1024, 8192, 12_288));
     }
 
     #[test]

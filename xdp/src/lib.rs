@@ -67,7 +67,7 @@ pub use error::{Obstacle, XdpError};
 pub use host_interface::HostInterface;
 pub use interface::Interface;
 pub use journal::{Journal, Left, Owner};
-pub use layout::ReceiveChunks;
+pub use layout::{ReceiveChunks, SMALL as SMALL_CHUNK};
 pub use losses::{Losses, Overlap};
 pub use monitor::{Look, Monitor, PortDriver, Unread, XdpStatistics};
 pub use offloads::{Offloads, OffloadsBefore, finish_frames};
@@ -89,10 +89,11 @@ pub fn mtu(device: &str) -> Result<u32, XdpError> {
     link.map(|link| link.mtu).ok_or_else(|| XdpError::NoSuchInterface { device: device.to_owned() })
 }
 
-/// Returns true if frames may take several chunks (XDP multi-buffer, Linux 6.6), which small chunks need.
+/// Returns true if the kernel takes [small receive chunks](ReceiveChunks::Small): Linux 6.6, and 6.6.11 for devices with
+/// several queues.
 #[must_use]
-pub fn has_multi_buffer() -> bool {
-    sys::has_multi_buffer()
+pub fn has_small_chunks() -> bool {
+    umem::has_small_chunks()
 }
 
 /// Gives a device a queue, so that it reports busy instead of dropping.

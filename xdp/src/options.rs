@@ -20,9 +20,9 @@ pub struct PortOptions {
     pub rings: Rings,
     /// Bytes of a transmit chunk: 2048 holds frames up to 1792 bytes, 4096 up to 3840.
     pub chunk_bytes: u32,
-    /// Size of receive chunks. Small ones need `multi_buffer`, and the kernel copies.
+    /// Size of receive chunks.
     pub receive_size: ReceiveChunks,
-    /// True if frames may take several chunks (XDP multi-buffer, Linux 6.6).
+    /// True if frames may be longer than a transmit chunk (XDP multi-buffer, Linux 6.6).
     pub multi_buffer: bool,
     /// Receive chunks of each queue, at most the entries of its fill and RX rings.
     pub receive_chunks: u32,

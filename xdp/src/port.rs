@@ -17,7 +17,7 @@ use xoff_wire::units::PortId;
 use crate::chunks::PacketMemory;
 use crate::device::{Device, Facts};
 use crate::error::{Obstacle, XdpError, check_privileges};
-use crate::layout::ReceiveChunks;
+use crate::layout::{Layout, ReceiveChunks};
 use crate::monitor::{Monitor, SocketMemory};
 use crate::options::PortOptions;
 use crate::receive::Receiver;
@@ -40,6 +40,7 @@ struct Prepared {
     /// Maximum bytes of a frame; `None` if frames may take several chunks.
     longest: Option<u32>,
     chunk_bytes: u32,
+    receive_size: ReceiveChunks,
 }
 
 impl Prepared {
@@ -54,7 +55,6 @@ impl Prepared {
         let mut device = Device::take(&options.device)?;
         let queues = queues_of(options.queues.as_deref(), &device)?;
         let mode = device.mode(options.mode)?;
-        let multi_buffer = multi_buffer || receive_size == ReceiveChunks::Small;
         if zero_copy == ZeroCopy::On {
             able_to_share(&device, mode.unwrap_or(Mode::Native), chunk_bytes)?;
         }
@@ -67,9 +67,11 @@ impl Prepared {
             transmit,
         ];
         let memory = PacketMemory::new(chunk_bytes, receive_size, chunks).map(Box::new);
-        let bytes = chunks.iter().map(|&chunks| u64::from(chunks) * u64::from(chunk_bytes)).sum();
+        let bytes =
+            Layout::new(chunk_bytes, receive_size, [chunks[0].saturating_add(chunks[1]), transmit]).bytes();
         let memory = memory.map_err(|source| XdpError::Memory { bytes, source })?;
-        let settings = UmemSettings { chunks: memory.layout(), multi_buffer, zero_copy, rings };
+        let several = multi_buffer || receive_size == ReceiveChunks::Small;
+        let settings = UmemSettings { chunks: memory.layout(), multi_buffer: several, zero_copy, rings };
         let umem = Umem::new(memory.mapping(), settings)?;
         let room = memory.layout().transmit_room();
         let pieces_max = if multi_buffer { FRAME_MAX.div_ceil(room) } else { 1 };
@@ -96,13 +98,24 @@ impl Prepared {
             mode,
             longest: (!multi_buffer).then_some(room),
             chunk_bytes,
+            receive_size,
         };
         Ok((prepared, memory))
     }
 
     fn attach(self) -> Result<Port, XdpError> {
         // On an error the bindings drop in reverse order, the device last.
-        let Prepared { mut device, receivers, transmitter, idle, queues, mode, longest, chunk_bytes } = self;
+        let Prepared {
+            mut device,
+            receivers,
+            transmitter,
+            idle,
+            queues,
+            mode,
+            longest,
+            chunk_bytes,
+            receive_size,
+        } = self;
         let sockets: Vec<(u32, BorrowedFd<'_>)> =
             queues.iter().copied().zip(receivers.iter().map(descriptor)).collect();
         let program = xoff_ebpf::attach(device.claim(), &sockets, mode, longest, device.clsact())?;
@@ -110,6 +123,11 @@ impl Prepared {
         let zero_copy = sys::is_zero_copy(receivers[0].rx().as_fd());
         if zero_copy {
             able_to_share(&device, program.mode(), chunk_bytes)?;
+            if receive_size == ReceiveChunks::Small {
+                // A device would write whole chunks, which overlap.
+                let device = device.name().to_owned();
+                return Err(XdpError::NotZeroCopy { device, why: Obstacle::SmallChunks });
+            }
         }
         let memory = if zero_copy { SocketMemory::Shared } else { SocketMemory::Copied };
         let facts = device.facts(count(&queues), program.mode(), zero_copy);

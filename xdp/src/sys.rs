@@ -105,14 +105,6 @@ pub(crate) fn register_umem(socket: BorrowedFd<'_>, memory: &Mapping, chunks: &L
     Ok(sockopt::set_xdp_umem_reg(socket, memory)?)
 }
 
-/// Returns true if frames may take several chunks (XDP_USE_SG, Linux 6.6). A kernel reports an unknown flag (EINVAL)
-/// before the missing device 0 (ENODEV).
-pub(crate) fn has_multi_buffer() -> bool {
-    let Ok(socket) = xdp_socket() else { return false };
-    let bound = bind_xdp(socket.as_fd(), 0, 0, SocketAddrXdpFlags::XDP_USE_SG, None);
-    bound.is_err_and(|error| error.raw_os_error() == Some(libc::ENODEV))
-}
-
 pub(crate) fn bind_xdp(
     socket: BorrowedFd<'_>,
     ifindex: u32,

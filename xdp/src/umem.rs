@@ -6,8 +6,9 @@ use std::sync::{Arc, OnceLock};
 
 use rustix::net::xdp::SocketAddrXdpFlags as BindFlags;
 
+use crate::driver;
 use crate::error::XdpError;
-use crate::layout::Layout;
+use crate::layout::{Layout, ReceiveChunks};
 use crate::mapping::Mapping;
 use crate::sys;
 
@@ -102,6 +103,25 @@ impl Umem {
         };
         let chains = if self.settings.multi_buffer { BindFlags::XDP_USE_SG } else { BindFlags::empty() };
         BindFlags::XDP_USE_NEED_WAKEUP | sharing | chains
+    }
+}
+
+/// Returns whether the kernel takes small receive chunks. Their memory is registered, and a socket bound to no device: a
+/// kernel without multi-buffer refuses the flag (EINVAL) before it misses the device (ENODEV).
+pub(crate) fn has_small_chunks() -> bool {
+    let layout = Layout::new(2048, ReceiveChunks::Small, [1, 1]);
+    let tried = || -> io::Result<()> {
+        let memory =
+            usize::try_from(layout.bytes()).map_err(io::Error::other).and_then(Mapping::anonymous)?;
+        let socket = sys::xdp_socket()?;
+        sys::register_umem(socket.as_fd(), &memory, &layout)?;
+        sys::bind_xdp(socket.as_fd(), 0, 0, BindFlags::XDP_USE_SG, None)
+    };
+    match tried().map_err(|error| error.raw_os_error()) {
+        Ok(()) | Err(Some(libc::ENODEV)) => true,
+        // Without privileges nobody can ask.
+        Err(Some(libc::EPERM)) => driver::kernel_version().is_some_and(|version| version >= (6, 6)),
+        Err(_) => false,
     }
 }
 

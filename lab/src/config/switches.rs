@@ -115,7 +115,7 @@ fn root_of<'de>(
         switch.extend([entry("workers", ValueInner::Array(vec![worker]), span)]);
     }
     let may_copy = switch.get("zero_copy").is_none_or(|value| value.as_str() != Some(ZeroCopy::On.word()));
-    if machine.has_multi_buffer && may_copy {
+    if may_copy && (machine.has_small_chunks)() {
         receive_small(&mut root, span);
     }
     root.extend([entry("switch", ValueInner::Table(switch), span)]);

@@ -345,17 +345,17 @@ fn names_of_linux_and_more_hosts_than_addresses_are_refused() {
 // proves: memory
 #[test]
 fn switches_receive_in_small_chunks() {
-    let receive = |has_multi_buffer, more: &str| {
-        let machine = Machine { has_multi_buffer, ..Machine::default() };
+    let receive = |has_small_chunks: fn() -> bool, more: &str| {
+        let machine = Machine { has_small_chunks, ..Machine::default() };
         let network =
             Network::from_toml("lab.toml", &format!("{FIVE_LINES}{more}"), "lab", &machine).unwrap();
         network.switches[0].config.shell.chunks.receive
     };
-    assert_eq!(receive(true, ""), ReceiveChunks::Small);
-    assert_eq!(receive(true, "[switch.memory]\nmodel = \"dedicated\"\n"), ReceiveChunks::Small);
-    assert_eq!(receive(true, "[switch.memory]\nreceive_chunks = \"whole\"\n"), ReceiveChunks::Whole);
-    assert_eq!(receive(true, "zero_copy = \"on\"\n"), ReceiveChunks::Whole, "the kernel shall not copy");
-    assert_eq!(receive(false, ""), ReceiveChunks::Whole, "an older kernel");
+    assert_eq!(receive(|| true, ""), ReceiveChunks::Small);
+    assert_eq!(receive(|| true, "[switch.memory]\nmodel = \"dedicated\"\n"), ReceiveChunks::Small);
+    assert_eq!(receive(|| true, "[switch.memory]\nreceive_chunks = \"whole\"\n"), ReceiveChunks::Whole);
+    assert_eq!(receive(|| true, "zero_copy = \"on\"\n"), ReceiveChunks::Whole, "the kernel shall not copy");
+    assert_eq!(receive(|| false, ""), ReceiveChunks::Whole, "an older kernel");
 }
 
 // proves: lab-account

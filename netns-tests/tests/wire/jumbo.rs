@@ -131,16 +131,20 @@ fn large_packets_of_ordinary_hosts() {
 // proves: frames
 #[test]
 fn frames_longer_than_any_mtu_are_filtered_whether_a_chunk_holds_them_or_not() {
-    for (device_mtu, chunk) in [(3_000, 1_792), (9_000, 1_792), (9_000, 3_840)] {
+    let sizes = [(3_000, 1_792), (9_000, 1_792), (9_000, 3_840)];
+    for ((device_mtu, chunk), receive) in
+        sizes.into_iter().flat_map(|size| [(size, "whole"), (size, "small")])
+    {
         let bed = bed_beside_others(2).mtu(device_mtu).build();
         let mtu = if chunk == 1_792 { 1_500 } else { 3_000 };
-        let switch = bed.start(&bed.config(&format!("speed = \"1G\"\nmtu = {mtu}")));
+        let memory = format!("[memory]\nreceive_chunks = \"{receive}\"\n");
+        let switch = bed.start(&bed.config(&format!("speed = \"1G\"\nmtu = {mtu}")).more(&memory));
         let (a, b) = (bed.host(1), bed.host(2));
         for (number, len) in [(1, chunk), (2, chunk + 1), (3, device_mtu as usize + 14), (4, 1_514)] {
             a.send(patterned(a.to(b), number, len));
         }
         b.tap().numbered(4);
-        assert_eq!(b.tap().numbers(), [4], "MTU {device_mtu}, {chunk} bytes in a chunk");
+        assert_eq!(b.tap().numbers(), [4], "MTU {device_mtu}, {chunk} bytes in a chunk, {receive}");
         let port = &bed.finish(switch).ports[0];
         let beyond = port.xdp_statistics.unwrap().rx_too_long;
         assert_eq!((beyond, port.classes[0].drops["too_long"]), (2, 1));

@@ -2,7 +2,7 @@
 
 use xoff_config::Config;
 use xoff_config::memory;
-use xoff_config::shell::{Chunks, Worker as WorkerPlan};
+use xoff_config::shell::{Chunks, ReceiveChunks, Worker as WorkerPlan};
 use xoff_dataplane::switch::WorkerId;
 use xoff_wire::units::{ETHERNET_HEADER, PortId};
 use xoff_xdp::{Port, Share, Store, XdpError};
@@ -77,6 +77,9 @@ pub(super) fn owner(plans: &[WorkerPlan], port: PortId) -> WorkerId {
 /// Converts an error of a port into one that names the setting.
 pub(super) fn in_terms_of(config: &Config, error: XdpError) -> RunError {
     match error {
+        XdpError::NoMultiBuffer { device } if config.shell.chunks.receive == ReceiveChunks::Small => {
+            RunError::SmallChunks { device }
+        }
         XdpError::NoMultiBuffer { device } => {
             let mtus = config.switch.ports.iter().map(|port| port.mtu_frame - ETHERNET_HEADER);
             RunError::LongFrames { device, mtu: mtus.max().unwrap_or(0), most: Chunks::MTU_OF_ONE }

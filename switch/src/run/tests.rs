@@ -65,6 +65,13 @@ fn a_kernel_without_multi_buffer_is_told_as_an_mtu() {
         said.contains("MTU of 9000") && said.contains("Linux 6.6") && said.contains("mtu = 3818"),
         "{said}"
     );
+    let small = Config::from_toml(
+        "test",
+        &format!("[memory]\nreceive_chunks = \"small\"\n{text}"),
+        Machine::default(),
+    );
+    let said = in_terms_of(&small.unwrap(), XdpError::NoMultiBuffer { device: "a".into() }).to_string();
+    assert!(said.contains("receive_chunks = \"whole\""), "{said}");
     let other = in_terms_of(&config, XdpError::NoAfXdp).to_string();
     assert!(other.contains("Linux 5.18"), "{other}");
 }

@@ -60,7 +60,7 @@ fn program_counts_arrivals_as_the_dataplane_reads_them() {
 fn a_queue_without_a_socket_loses_frames_and_that_is_counted() {
     let options = VethOptions { queues: 2, ..VethOptions::default() };
     let mut bench = Bench::new(&options, |port| port.queues = Some(vec![0]));
-    send_flows(&bench.hosts[0]);
+    send_flows(&bench.hosts[0], 60);
     let mut received = Vec::new();
     wait_for_mut(|| {
         bench.ports[0].receive(&mut bench.store, 64, |_, frame| received.push(frame));

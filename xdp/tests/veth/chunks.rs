@@ -5,7 +5,7 @@ use xoff_ebpf::Mode;
 use xoff_lab::VethOptions;
 use xoff_xdp::{PortDriver as _, PortOptions, ReceiveChunks, ZeroCopy};
 
-use crate::{Bench, frame, one_device, open_one, port_options, wait_for};
+use crate::{Bench, FLOWS, frame, one_device, open_one, port_options, send_flows, wait_for};
 
 #[test]
 fn a_frame_longer_than_a_chunk_takes_several() {
@@ -83,6 +83,20 @@ fn small_chunks_carry_frames_of_all_lengths() {
         }
         lab.assert_clean();
     }
+}
+
+/// Chunks come back to the fill ring of another queue than the one that filled them.
+// proves: memory
+#[test]
+fn small_chunks_serve_several_queues() {
+    let options = VethOptions { queues: 2, ..VethOptions::default() };
+    let mut bench = Bench::new(&options, |port| port.receive_size = ReceiveChunks::Small);
+    for _ in 0..20 {
+        send_flows(&bench.hosts[0], 1514);
+        bench.forward(FLOWS.into());
+        (0..FLOWS).for_each(|_| assert_eq!(bench.hosts[1].receive().len(), 1514));
+    }
+    assert!(bench.ports.iter().all(|port| port.monitor().xdp_statistics().unwrap().lost() == 0));
 }
 
 // proves: memory

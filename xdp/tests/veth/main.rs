@@ -200,9 +200,9 @@ fn a_tag_is_put_in_and_taken_out() {
 
 const FLOWS: u16 = 64;
 
-fn send_flows(host: &Host) {
+fn send_flows(host: &Host, len: usize) {
     for port in 0..FLOWS {
-        let mut frame = frame(0, 60);
+        let mut frame = frame(0, len);
         frame[12..14].copy_from_slice(&[0x08, 0x00]);
         let ip = [0x45, 0, 0, 46, 0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2];
         frame[14..34].copy_from_slice(&ip);
@@ -218,7 +218,7 @@ fn frames_come_in_by_all_queues() {
     let mut bench = Bench::new(&options, |_| {});
     assert_eq!(bench.ports[0].facts().queues, 2);
     assert_eq!(bench.ports[0].sockets().count(), 2);
-    send_flows(&bench.hosts[0]);
+    send_flows(&bench.hosts[0], 60);
     bench.forward(FLOWS.into());
     (0..FLOWS).for_each(|_| assert_eq!(bench.hosts[1].receive().len(), 60));
     for port in &bench.ports {

@@ -14,7 +14,7 @@ const WIDTH: usize = 80;
 const OF_PORTS: [(&str, &str, &str); 9] = [
     ("Ports", "port", "port device speed_bps mtu queues sockets trust routed pvid tagged untagged"),
     (
-        "Rings (frames)",
+        "Rings (entries), receive chunks of a stall",
         "port",
         "port fill_ring rx_ring tx_ring completion_ring stall_chunks burst_bytes commit_bytes",
     ),
