@@ -1,8 +1,9 @@
-//! `balance`: two leaves and four spines, and messages from the hosts of one leaf to those of the other, each to its own.
+//! `balance`: two leaves, four spines, and messages from each host of one leaf to a host of its own at the other.
 //!
-//! Four paths carry what four hosts send, so that nobody would have to wait if each message found a free one. Hashed by flow, two
-//! messages meet on one path now and then, share its rate, and hold the hosts that they come from, while other paths are free. Sprayed
-//! frame by frame, in turn or by what waits, they do not, and arrive out of order. What TCP makes of that order is in `balance/tcp.rs`.
+//! Four paths carry the load of four hosts, so no host would be paused if each message found a free path. With
+//! hashing by flow, two messages sometimes share a path and pause their hosts while other paths are free. Spraying by
+//! frame, round robin or by queue length, avoids that and reorders frames. `balance/tcp.rs` measures the effect on
+//! TCP.
 
 mod paths;
 mod tcp;
@@ -51,37 +52,36 @@ const HEADLINES: &[Headline<Measured>] = &[
     Headline::of("adaptive\ndupack", |of| tcp::goodput(&of.tcp, &ADAPTIVE, LossDetection::Dupack)),
 ];
 
-/// What each host offers, in percent of its line, which is as much as a path carries.
+/// Load of each host, percent of its line; a path has the same rate.
 const LOAD: u64 = 60;
-/// Of each host.
+/// Messages of each host.
 const MESSAGES: u64 = 120;
-/// 128 KB: long beside what a thread is kept from running for.
+/// Frames of a message, 128 KB: long compared with scheduling gaps.
 const FRAMES: u64 = 90;
 const LOOK: Duration = Duration::from_millis(1);
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// One way to spread, under one policy.
+/// Results of one spreading method under one policy.
 #[derive(Debug, Serialize)]
 struct Point {
     spread: &'static str,
-    /// From when a message was due until its last frame was there.
+    /// Time from when a message was due until its last frame arrived.
     completion_ms: Option<Spread>,
-    /// The 99th percentile of these.
+    /// 99th percentile of the completion times.
     p99_ms: Option<f64>,
-    /// Rate of layer 1 at which all messages together arrived, from the first that was due to the last that was complete; one value
-    /// for each run.
+    /// Layer 1 rate of all messages from the first due time to the last completion; one value per run.
     goodput_mbps: Option<Spread>,
-    /// Jain's index of the rates at which messages arrived; one value for each run.
+    /// Jain's index of the rates of messages; one value per run.
     fairness: Option<Spread>,
-    /// The same of the bytes that the paths carried.
+    /// Jain's index of the bytes carried by each path; one value per run.
     path_fairness: Option<Spread>,
-    /// What waited for an uplink of the first leaf at a look.
+    /// Queue length at the first leaf's uplinks, sampled.
     uplink_kilobytes: Option<Spread>,
-    /// Times that a port's peer was told to stop, hosts and switches.
+    /// XOFFs sent to hosts and switches.
     xoff_sent: u64,
-    /// How long they were held, added up.
+    /// Time that peers were paused, ms, sum over ports.
     paused_ms: f64,
-    /// Frames that came after a later one of their message, of all frames.
+    /// Frames received after a later frame of their message, percent of all frames.
     reordered_percent: f64,
     /// Messages that lost frames.
     broken: u64,
@@ -90,7 +90,7 @@ struct Point {
 #[derive(Debug, Serialize)]
 struct Measured {
     spreads: Vec<Point>,
-    /// How many times as long the 99th percentile is under `flow`.
+    /// Ratio of the 99th percentile under `flow` to that under `adaptive`.
     p99_flow_by_adaptive: Option<f64>,
     p99_frame_by_adaptive: Option<f64>,
     tcp: Vec<tcp::Point>,
@@ -103,9 +103,9 @@ impl Measured {
 }
 
 struct Run {
-    /// By spread.
+    /// Results by spreading method.
     messages: Vec<Messages>,
-    /// By case.
+    /// Results by case.
     tcp: Vec<tcp::Run>,
 }
 
@@ -113,7 +113,7 @@ struct Messages {
     load: Load,
     scene: Scene,
     account: Account,
-    /// Kilobytes at each uplink at each look.
+    /// Samples of each uplink's queue, KB.
     waiting: Vec<f64>,
 }
 
@@ -164,7 +164,8 @@ fn plan(line: Line, spread: &SpreadCase) -> (Plan, Scene) {
 }
 
 impl Scene {
-    /// A message of each host in each of as many equal times, somewhere in it, so that a host has one at a time.
+    /// Returns one message per host in each of equal intervals, at a random time within it, so that a host sends one
+    /// at a time.
     fn load(&self, seed: u64) -> Load {
         let mut load = Load::default();
         let frames = self.line.size(Bytes(FRAMES)).0.max(FRAMES);
@@ -198,14 +199,14 @@ impl Run {
 }
 
 impl Messages {
-    /// That frames come out of order is what some ways are for.
+    /// Returns the conduct, without reordering where the spreading method permits it.
     fn conduct(&self, way: &SpreadCase) -> Conduct {
         let totals = Totals::of(self.account.received(LOSSLESS));
         let reordered = if way.reorders { 0 } else { totals.reordered };
         Conduct::new(&self.account, Totals { reordered, ..totals }, self.account.held[LOSSLESS.index()])
     }
 
-    /// How long each message took, ms; `None` of those that lost frames.
+    /// Returns each message's completion time, ms; `None` for messages that lost frames.
     fn completions(&self) -> Vec<Option<f64>> {
         let hosts = self.scene.senders.iter().zip(&self.scene.receivers);
         let numbers = (0..=u8::MAX).take(usize::try_from(MESSAGES).unwrap_or(usize::MAX));
@@ -229,16 +230,16 @@ impl Messages {
     }
 }
 
-/// Of all runs with this way to spread.
+/// Returns the completion times of all runs with one spreading method.
 fn completions(runs: &[Run], place: usize) -> Vec<f64> {
     runs.iter().flat_map(|run| run.messages[place].completions()).flatten().collect()
 }
 
-/// At each time in ms, the share of messages that are complete by then.
+/// Returns the share of messages complete at each time in ms.
 fn shares(times: &[f64]) -> Vec<PlotPoint> {
     let times = sorted(times.iter().copied());
     let count = times.len().max(1) as f64;
-    // As many points as can be told apart.
+    // More points would not be distinguishable in a plot.
     let step = times.len().div_ceil(200).max(1);
     let point = |(place, time): (usize, &f64)| (*time, Some(100.0 * (place + 1) as f64 / count));
     let last = times.len().saturating_sub(1);
@@ -410,7 +411,7 @@ mod tests {
         assert_eq!(format!("{:?}", scene.load(1)), one);
         assert_ne!(one, other);
         for line in [5, 100, 1000].map(|mbps| Line::from(BitRate::from_mbps(mbps))) {
-            let _ = plan(line, &SPREADS[0]).1.load(7); // panics where a host cannot number them
+            let _ = plan(line, &SPREADS[0]).1.load(7); // panics if a host has too many streams
         }
     }
 

@@ -1,15 +1,15 @@
-//! `cascade`: how a pause travels upstream, step by step, as the article on DSCP-based PFC tells it.
+//! `cascade`: step-by-step propagation of a pause upstream, as in the article on DSCP-based PFC.
 //!
-//! Two rail switches, a spine, a rail switch: a GPU behind the last takes less than two others send it. Or the same with routers for
-//! switches, two leaves and two spines.
-//! DSCP 24 is class 3 in every switch. What is told is what the switches did: when each held its peer and
-//! let it go, when each obeyed, and the cause that the switch itself gives.
+//! The fabric has two rail switches, a spine and a third rail switch. A GPU behind the last switch has a slower line
+//! than two others send. The routed variant has two leaves and two spines that route. DSCP 24 is class 3 in every
+//! switch. The report lists when each switch paused and resumed its peer, when each obeyed, and the cause that the
+//! switch reports.
 //!
-//! Together the two send twice what the third takes, and less than the wires between the switches carry: what begins behind
-//! the last switch is the only congestion, and every other pause is a relay of it. Under plain PFC the steps therefore have to
-//! come in the article's order, each hold for the queue that the one before holds. An experiment that sees it
-//! otherwise fails, unless the machine kept a switch or a host from running for so long that a switch was congested by that,
-//! or the user has set anything of the switches, which are others then: what was otherwise is told, and is no failure.
+//! The two senders offer twice the receiver's rate, and less than the wires between switches carry. Only the port
+//! behind the last switch is congested; every other pause is a relay. Under plain PFC the steps must follow the
+//! article's order, and each pause must have the previous switch's paused queue as its cause. An experiment that
+//! contradicts this fails, with two exceptions. Stalls of the machine may have congested a switch, and user settings
+//! make the switches different from the article's. Deviations are then reported without a failure.
 
 mod article;
 mod routed;
@@ -44,7 +44,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     measure: article::measure,
 };
 
-/// The same over routed hops.
+/// The experiment with routers instead of bridges.
 const ROUTED: Experiment = Experiment {
     name: "cascade --routed",
     about: "the same over routers: two leaves, two spines, routes by FRR (simulated: as values); each sender's flow has a spine of its own",
@@ -57,50 +57,51 @@ const ROUTED: Experiment = Experiment {
     measure: routed::measure,
 };
 
-/// The policy that the article is about.
+/// Policy of the article.
 const ARTICLE: &str = "pfc";
 const POLICIES: &[&str] = &[ARTICLE, "capfc-stop-max", "ofc"];
-/// Both GPUs send for so long, each this part of its line, to one whose line is this part of theirs.
+/// Duration of sending, percent of its line that each sending GPU offers, and the receiver's line in percent of a
+/// sender's.
 const SEND: Nanos = Nanos::from_millis(600);
 const OFFERED_PERCENT: u64 = 40;
 const GPU_3_PERCENT: u64 = 40;
-/// What a rail switch or the spine receives of one sender in that time is half of XOFF, and so is what a sender
-/// that did not run for so long has to catch up on.
+/// Stall beyond which a run is not judged. In this time a rail switch or spine receives half of XOFF from one sender,
+/// and a stalled sender sends as much to catch up.
 const STALL: Nanos = Nanos::from_millis(5);
-/// Another class, which nobody pauses.
+/// Load of another class that nobody pauses, percent.
 const OTHER_PERCENT: u64 = 20;
-/// The lossless class the other way, where nothing is congested.
+/// Load of the lossless class in the uncongested reverse direction, percent.
 const BESIDE_PERCENT: u64 = 5;
 const PATIENCE: Duration = Duration::from_secs(5);
 
 #[derive(Debug, Serialize)]
 struct Measured {
-    /// Of the first run.
+    /// Steps of the first run.
     steps: Vec<Seen>,
-    /// Which way what flow took, where there were several; first run.
+    /// Paths of flows where several exist; first run.
     flows: Vec<Flow>,
-    /// Runs in which the steps came in the article's order, and those in which every hold but the first was a relay.
+    /// Runs whose steps followed the article's order, and runs in which every pause but the first was a relay.
     runs_in_order: usize,
     runs_relayed: usize,
-    /// Runs that prove it, or the contrary; in the others the machine stalled, a step was early by no more than a switch stood still, a
-    /// pause was over before anybody looked, or a flow took another way.
+    /// Conclusive runs. In the others the machine stalled, a step was early by at most a switch's stall, a pause
+    /// ended unobserved, or a flow took another path.
     runs_judged: usize,
-    /// What was otherwise, by run.
+    /// Deviations, by run.
     deviations: Vec<String>,
-    /// What a stream of class 0 on the same wires had offered and got, frames.
+    /// Frames that a class 0 stream on the same wires offered and delivered.
     other_class_sent: u64,
     other_class_received: u64,
-    /// Everything that was seen, first run.
+    /// All observed events, first run.
     timeline: Vec<Event>,
     #[serde(skip)]
     end_ms: f64,
 }
 
-/// Of equal ways, a flow is made to take one by its UDP source port.
+/// A flow and the UDP source port that selects its path among equal ones.
 #[derive(Clone, Debug, Serialize)]
 struct Flow {
     from: String,
-    /// A port of the first switch.
+    /// Egress port of the first switch.
     by: String,
     source_port: u16,
 }
@@ -109,7 +110,7 @@ struct Run {
     account: Account,
     sight: Sight,
     flows: Vec<Flow>,
-    /// What of them took another way.
+    /// Descriptions of traffic that took another path.
     astray: Vec<String>,
     end: Nanos,
 }
@@ -136,12 +137,13 @@ fn measure(
     Ok(findings.with(text(story, request, &all), figure(story, request, &all)))
 }
 
-/// Whether its switches are those of the article: what the user says of them makes them others, under the same name.
+/// Returns whether the switches are those of the article. User settings change the switches under the same policy
+/// name.
 fn is_the_articles(variant: &Variant, request: &Request) -> bool {
     variant.name == ARTICLE && request.given.is_empty()
 }
 
-/// What these runs have against the article. Where none of them can be judged, that is not proved.
+/// Returns the deviations of these runs from the article. If no run is conclusive, marks the conduct as unproved.
 fn hold_to_it(story: &Story, runs: &[Run], conduct: &mut Conduct) -> Vec<String> {
     if !runs.iter().any(|run| run.is_judged(story)) {
         let order = "the order of the article's steps: in every run the machine stalled, a step was early by no more than a \
@@ -159,7 +161,7 @@ fn percent_of(line: Line, percent: u64) -> Option<BitRate> {
     BitRate::new(line.bits_per_second() / 100 * percent)
 }
 
-/// Lets the hosts send, and watches.
+/// Lets the hosts send, and watches the run.
 fn watched(plan: &Plan, started: Started<'_>, load: &Load, flows: Vec<Flow>) -> Result<Run, FabricError> {
     let watched = |live: &Live<'_>| (watch(live, plan, PATIENCE), live.elapsed());
     let ((sight, end), account) = started.run(load, PATIENCE, watched)?;
@@ -172,7 +174,7 @@ fn other_class(to: HostId, rate: Option<BitRate>, line: Line) -> Stream {
 
 struct Deviation {
     text: String,
-    /// It was not the machine's doing.
+    /// True if a stall of the machine cannot explain the deviation.
     is_proved: bool,
 }
 
@@ -184,7 +186,8 @@ impl Run {
             text: format!("run {}{stalled}: {text}", number + 1),
             is_proved: is_proved && !is_stalled,
         };
-        // A switch looks at its clock once in a turn, and then at its rings: what it dates is too early by as long as it stood still.
+        // A switch reads its clock once per loop, before its rings, so its timestamps may be early by the length of a
+        // stall.
         let late_ms = self.account.longest_stall_nanos() as f64 / 1e6;
         let order = story.out_of_order(&self.sight).into_iter().map(|(text, by)| match by {
             Some(by) if by <= late_ms => told(&format!("{text}, no more than a switch stood still"), false),
@@ -195,20 +198,20 @@ impl Run {
         astray.chain(order).chain(not_relayed.iter().map(|text| told(text, true))).collect()
     }
 
-    /// Whether it proves that the steps come as told, or that they do not.
+    /// Returns whether the run proves or disproves the order of steps.
     fn is_judged(&self, story: &Story) -> bool {
         let deviates = || self.deviations(story, 0).iter().any(|deviation| deviation.is_proved);
         self.astray.is_empty() && (story.is_as_told(&self.sight) || deviates())
     }
 
-    /// Whether a switch may have been congested because it, or a host, did not run.
+    /// Returns whether a stall of a switch or host may have congested a switch.
     fn is_stalled(&self) -> bool {
         self.account.longest_stall_nanos().max(self.account.longest_host_gap_nanos()) >= STALL.0
     }
 }
 
 impl Measured {
-    /// When a step of the article, of which `about` says which, was first seen.
+    /// Returns when the article's step described by `about` was first observed.
     fn at_ms(&self, step: &str, about: &str) -> Option<f64> {
         self.steps.iter().find(|of| of.step == step && of.what.contains(about))?.at_ms
     }
@@ -235,7 +238,7 @@ impl Measured {
 
 type All = [Compared<Run, Measured>];
 
-/// The rest stands in the JSON.
+/// Maximum number of deviations in the text; the JSON has all.
 const DEVIATIONS_TOLD: usize = 6;
 
 fn title(story: &Story, request: &Request) -> String {
@@ -278,7 +281,8 @@ fn figure(story: &Story, request: &Request, all: &All) -> Figure {
     Figure { title: title(story, request), panels: all.iter().map(panel).collect() }
 }
 
-/// A row for each port that held its peer, the last switch first. Who was never seen to let go held to the end.
+/// Returns a row for each port that paused its peer, the last switch first. A pause without an observed end lasts to
+/// the end.
 fn spans(events: &[Event], end_ms: f64) -> Vec<(String, Vec<(f64, f64)>)> {
     let mut rows: Vec<(String, Vec<(f64, f64)>)> = Vec::new();
     for event in events {
@@ -356,7 +360,7 @@ mod tests {
     fn a_step_that_is_early_by_no_more_than_a_switch_stood_still_proves_nothing() {
         let story = article::story();
         let mut events = story.as_told();
-        // Its cause is at 0.0.
+        // The cause of this event is at 0.0.
         (events[1].at_ms, events[1].not_before_ms) = (-0.1, -0.1);
         let judged = |stall| {
             let account = Account::of_hosts(Vec::new(), [0; CLASSES]).after_a_stall(Nanos(stall));

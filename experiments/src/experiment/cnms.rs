@@ -1,5 +1,4 @@
-//! Congestion notifications as they came by the wires of the hosts, decoded: about which flow, how much, and
-//! from where.
+//! Congestion notifications received by hosts, decoded: flow, feedback and congestion point.
 
 use serde::Serialize;
 use xoff_wire::units::{MacAddr, Nanos};
@@ -7,31 +6,31 @@ use xoff_wire::{Cnm, Header};
 
 use crate::{Account, Counted, HostId};
 
-/// Bytes of a unit of a CNM's queue lengths.
+/// Unit of a CNM's queue lengths, bytes.
 const UNIT: i64 = 64;
 
-/// A CNM that came to a host.
+/// A CNM received by a host.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Told {
     pub at_ms: f64,
-    /// The flow that is to slow down, by its place among those asked for.
+    /// Index of the flow that has to slow down.
     #[serde(skip)]
     pub place: usize,
     pub flow: &'static str,
     /// Quantized feedback, 1 to 63.
     pub feedback: u8,
-    /// How far the queue is beyond its set point.
+    /// Queue length above the set point.
     pub q_offset_bytes: i64,
-    /// How much it has grown since the sample before.
+    /// Growth of the queue since the previous sample.
     pub q_delta_bytes: i64,
-    /// The port whose congestion point says so.
+    /// Port of the congestion point.
     pub port: String,
 }
 
-/// A flow: its name, its host, and its number there.
+/// A flow: name, host, and number at that host.
 pub type Flow = (&'static str, HostId, u8);
 
-/// All that came about these flows, in order. A flow is known by the CNM's destination and its CN-TAG.
+/// Returns all CNMs about these flows, in order of arrival. The CNM's destination and CN-TAG identify the flow.
 pub fn told(account: &Account, begin: Nanos, flows: &[Flow]) -> Vec<Told> {
     let captured = account.hosts.iter().flat_map(|host| &host.cnms.captured);
     let mut told: Vec<Told> = captured
@@ -61,7 +60,7 @@ fn decode(frame: &[u8], at_ms: f64, flows: &[Flow], switches: &[Counted]) -> Opt
     })
 }
 
-/// The name of the port that a congestion point is at; its address, where it is not one of these switches.
+/// Returns the name of the congestion point's port, or its address if it is at none of these switches.
 fn port(cnm: &Cnm, switches: &[Counted]) -> String {
     let [a, b, c, d, e, f, ..] = cnm.congestion_point.0;
     let address = MacAddr([a, b, c, d, e, f]);

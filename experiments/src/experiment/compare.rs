@@ -1,4 +1,4 @@
-//! Measures policies side by side: every policy of a request as often as it says, and what the runs of each come to.
+//! Side-by-side measurement of all policies of a request.
 
 use serde::Serialize;
 
@@ -7,16 +7,16 @@ use crate::raw::Recorder;
 use crate::statistics::Headline;
 use crate::{FabricError, Setup};
 
-/// What the runs of one policy came to.
+/// Results of one policy.
 pub(super) struct Compared<R, M> {
-    /// Its name in tables and figures, where a policy that lost frames is marked.
+    /// Name in tables and figures; a policy that lost frames is marked.
     pub name: String,
     pub runs: Vec<R>,
-    /// What the runs come to together.
+    /// Summary of all runs.
     pub measured: M,
 }
 
-/// Measures every policy of the request. `conduct` and `measured` say what runs of a policy come to.
+/// Measures every policy of the request. `conduct` and `measured` summarize the runs of a policy.
 pub(super) fn compare<R, M: Serialize>(
     experiment: &Experiment,
     (request, tell): (&Request, &mut Tell<'_>),
@@ -36,8 +36,8 @@ pub(super) fn compare<R, M: Serialize>(
     Ok((findings, all))
 }
 
-/// Runs every policy of the request as often as it says. The policies take turns, so that what the machine does meanwhile happens to
-/// all of them.
+/// Runs every policy of the request `runs` times. Policies alternate, so that disturbances by the machine affect all
+/// of them.
 pub(super) fn in_turns<R>(
     experiment: &Experiment,
     request: &Request,

@@ -1,4 +1,4 @@
-//! What every experiment says of every policy: whether it kept the promise, and whether the machine did.
+//! Results common to all experiments: whether the policy kept its promise, and how the machine behaved.
 
 use std::iter::Sum;
 
@@ -9,32 +9,31 @@ use xoff_wire::units::Class;
 use crate::statistics::{Spread, p50};
 use crate::{Account, Counted, LOSSLESS, Pfc, Totals};
 
-/// How hosts, switches and machine behaved, all runs of a policy added up. Names are those of `xoff demo`.
+/// Behaviour of hosts, switches and machine, summed over all runs of a policy. Field names are those of `xoff demo`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Conduct {
     pub lossless: Totals,
-    /// Those of them that still waited in a switch at the end; they are among the lost.
+    /// Lossless frames still queued in a switch at the end; they count as lost.
     pub held: u64,
-    /// Those that were lost and do not wait anywhere.
+    /// Lossless frames that were lost and are not queued.
     #[serde(skip)]
     pub gone: u64,
     /// Pause frames of the lossless class.
     pub pfc: Pfc,
     /// Halts of pipelines because an egress queue was full.
     pub halts: Halts,
-    /// Every XDP and veth drop counter of every port and host.
+    /// Sum of all XDP and veth drop counters of ports and hosts.
     pub xdp_drops: u64,
-    /// Whether every frame is delivered, queued, or dropped for a named reason.
+    /// True if every frame is delivered, queued, or dropped for a named reason.
     pub ledger_balanced: bool,
-    /// What could tell of a loss and cannot be read.
+    /// Unreadable loss counters.
     pub unproved: Vec<String>,
-    /// Least headroom that was left, bytes; null where no class has any.
+    /// Minimum headroom left, bytes; null if no class has any.
     pub least_headroom_bytes: Option<u64>,
-    /// Longest time that the machine kept a switch from running, ms.
+    /// Longest time that the machine did not schedule a switch, ms.
     pub longest_stall_ms: f64,
     pub longest_host_gap_ms: f64,
-    /// How long it usually took for a host to run once a time that it had slept until had come, ms: the median, of hosts and of runs;
-    /// zero where none has.
+    /// Usual wake-up delay of hosts after a sleep, ms: the median over hosts and runs; zero if no host slept.
     pub usual_host_gap_ms: f64,
     #[serde(skip)]
     pub verdict: Verdict,
@@ -44,7 +43,7 @@ pub struct Conduct {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Add, Serialize)]
 pub struct Halts {
     pub count: u64,
-    /// How long they were, ms, all added up.
+    /// Total duration, ms.
     pub ms: f64,
 }
 
@@ -59,17 +58,17 @@ impl From<&Account> for Halts {
     }
 }
 
-/// Of a run. Of several runs, the worst.
+/// Verdict on a run; for several runs, the worst.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Verdict {
-    /// All that was sent came once and in order, or still waits.
+    /// Every frame arrived once and in order, or is still queued.
     #[default]
     Kept,
-    /// The same as far as is known, but not everything that could tell of a loss can be read.
+    /// No loss is known, but a loss counter cannot be read.
     Unproved,
-    /// Frames were lost, or none came: a policy that promises nothing may do so.
+    /// Frames were lost, or none arrived; permitted to a policy without a promise.
     Lossy,
-    /// Frames came twice or out of order, or nobody knows where they went: no policy may do so.
+    /// Frames were duplicated, reordered or unaccounted for; permitted to no policy.
     Broken,
 }
 
@@ -78,14 +77,14 @@ impl Conduct {
         accounts.into_iter().map(|account| Conduct::of_classes(account, &[LOSSLESS])).sum()
     }
 
-    /// Of a run with these lossless classes.
+    /// Returns the conduct of a run with these lossless classes.
     pub fn of_classes(account: &Account, classes: &[Class]) -> Conduct {
         let totals = classes.iter().map(|&class| Totals::of(account.received(class)));
         let held = classes.iter().map(|class| account.held[class.index()]).sum();
         Conduct::new(account, totals.sum(), held)
     }
 
-    /// Of a run whose lossless frames came to `lossless`; so many of the lost ones still wait.
+    /// Creates the conduct of a run from its lossless totals; `held` of the lost frames are still queued.
     pub fn new(account: &Account, lossless: Totals, held: u64) -> Conduct {
         let ledger_balanced = account.is_balanced();
         let unproved = account.unproved();
@@ -108,12 +107,12 @@ impl Conduct {
         }
     }
 
-    /// Whether every frame is accounted for, in words.
+    /// Returns whether every frame is accounted for, as text.
     pub(super) const fn ledger(&self) -> &'static str {
         if self.ledger_balanced { "balanced" } else { "NOT balanced" }
     }
 
-    /// Of all frames that were sent, those that are gone.
+    /// Returns the percentage of sent frames that are gone.
     pub fn gone_percent(&self) -> f64 {
         100.0 * self.gone as f64 / self.lossless.sent.max(1) as f64
     }
@@ -133,7 +132,7 @@ impl Sum for Conduct {
             least_headroom_bytes: sum.least_headroom_bytes.into_iter().chain(next.least_headroom_bytes).min(),
             longest_stall_ms: sum.longest_stall_ms.max(next.longest_stall_ms),
             longest_host_gap_ms: sum.longest_host_gap_ms.max(next.longest_host_gap_ms),
-            usual_host_gap_ms: 0.0, // of all runs together, below
+            usual_host_gap_ms: 0.0, // set below, from all runs together
             verdict: sum.verdict.max(next.verdict),
         };
         let runs: Vec<Conduct> = runs.collect();

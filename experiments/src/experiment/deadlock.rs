@@ -1,10 +1,9 @@
-//! `deadlock`: three switches in a ring, each flow two wires long, so that every wire's buffer waits for
-//! the next one's (a cyclic buffer dependency).
+//! `deadlock`: three switches in a ring, with flows two wires long, so that each wire's buffer depends on the next (a
+//! cyclic buffer dependency).
 //!
-//! Each switch sends on what came from the one before and what its own host offers. Once all three hold
-//! the one before at the same time, with nothing in their buffers but what has to go on round the ring,
-//! nobody can ever let go: a deadlock. Afterwards the hosts are silent, and what still waits then waits for
-//! good.
+//! Each switch forwards frames of the previous switch and of its own host. A deadlock occurs if all three pause their
+//! predecessor while all buffered frames have to continue round the ring. The hosts then stop sending; frames still
+//! queued afterwards never leave.
 
 use std::time::Duration;
 
@@ -40,24 +39,24 @@ const HEADLINES: &[Headline<Measured>] = &[
     Headline::of("delivered\nMb/s", |of| p50(of.delivered_mbps)),
 ];
 
-/// Hosts send for so long.
+/// Duration of sending.
 const SEND: Nanos = Nanos::from_millis(1500);
-/// What has not left so long afterwards never will.
+/// Time after sending, after which remaining frames never leave.
 const SILENCE: Nanos = Nanos::from_millis(1000);
-/// From one point of a plot to the next.
+/// Time between two points of a plot.
 const STEP: Nanos = Nanos::from_millis(50);
 const LOOK: Duration = Duration::from_millis(2);
 const PATIENCE: Duration = Duration::from_millis(10);
 
 #[derive(Debug, Serialize)]
 struct Measured {
-    /// Runs in which frames waited for good.
+    /// Runs in which frames stayed queued.
     deadlocks: usize,
-    /// When the last frame arrived in such a run, after the start.
+    /// Arrival of the last frame in such a run, after the start.
     stopped_ms: Option<Spread>,
-    /// What all hosts received, added up, while they sent: one value for each run.
+    /// Total received by all hosts while they sent; one value per run.
     delivered_mbps: Option<Spread>,
-    /// The first circle that was found: who waits for whom.
+    /// First cycle of waiting ports that was found.
     circle: Vec<String>,
 }
 
@@ -89,7 +88,7 @@ fn plan(line: Line) -> (Plan, [HostId; 3]) {
     let hosts = [0, 1, 2].map(|n| plan.host(&format!("host-{}", ["a", "b", "c"][n]), switches[n]));
     let onward = [0, 1, 2].map(|n: usize| plan.trunk(switches[n], switches[(n + 1) % 3]).0);
     for (place, &by) in onward.iter().enumerate() {
-        // To the next switch's host, and to the one behind it: both round the ring.
+        // To the next switch's host and to the one after it: both round the ring.
         plan.route(hosts[(place + 1) % 3], by);
         plan.route(hosts[(place + 2) % 3], by);
     }

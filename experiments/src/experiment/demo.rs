@@ -1,7 +1,7 @@
-//! `xoff demo`: a congested switch in namespaces, and what became of every frame.
+//! `xoff demo`: a congested switch in namespaces, with the account of every frame.
 //!
-//! Four senders offer a line rate each, lossless, into one port, and some lossy traffic beside it; a victim sends in the same lossless
-//! class between two other ports. A short run of the same kind first finds the line rate that the machine can carry.
+//! Four senders each offer line rate, lossless, and some lossy traffic into one port. A victim sends in the same
+//! lossless class between two other ports. A short probe first finds the line rate that the machine can carry.
 
 use std::fmt::{self, Display};
 use std::time::Duration;
@@ -18,34 +18,33 @@ use super::series::Series;
 use super::{Conduct, machine};
 use crate::{FabricError, HostId, LOSSLESS, Live, Load, Plan, Settings, Setup, Totals, jain, lossless};
 
-/// Line rates that are tried, Mb/s, the highest first.
+/// Line rates to try, Mb/s, highest first.
 const RATES_MBPS: [u64; 5] = [1000, 500, 200, 100, 50];
-/// A rate is carried where at least this share of the congested line was used.
+/// Minimum share of the congested line that has to be used for a rate to count as carried.
 const CARRIED: f64 = 0.97;
 const PROBE: Nanos = Nanos::from_millis(1500);
 
 const LOSSY: Class = Class::ALL[0];
 const SENDERS: usize = 4;
-/// What each sender offers in the lossy class, in percent of its line: all four together more than
-/// their share of the congested port.
+/// Lossy load of each sender, percent of its line; the sum exceeds the class's share of the congested port.
 const LOSSY_PERCENT: u64 = 20;
-/// What the victim offers, in percent of its line.
+/// Load of the victim, percent of its line.
 const VICTIM_PERCENT: u64 = 40;
-/// Hosts send so long after all are open.
+/// Delay of sending after all hosts are open.
 const HEAD_START: Nanos = Nanos::from_millis(100);
-/// The congested port is full so long after the first frame, and until so long before the last.
+/// Time after the first frame from which, and before the last frame until which, the congested port is full.
 const RAMP: Nanos = Nanos::from_millis(200);
 const FALL: Nanos = Nanos::from_millis(100);
-/// What waits in the switch has left by then.
+/// Maximum time for queued frames to leave the switch.
 const PATIENCE: Duration = Duration::from_secs(3);
 const LOOK: Duration = Duration::from_millis(10);
 const TICK: Nanos = Nanos::from_secs(1);
 
-/// Finds the rate that the machine carries, and runs the demo at it for `seconds` of traffic. `tell` is
-/// called with lines for people.
+/// Finds the rate that the machine carries, and runs the demo at it for `seconds` of traffic. `tell` receives
+/// progress lines.
 ///
 /// # Errors
-/// What kept it from running; what it found is in the report.
+/// Returns an error if the demo cannot run. Loss of frames is not an error; the report has it.
 pub fn run(seconds: u64, tell: &mut dyn FnMut(&str)) -> Result<Report, FabricError> {
     let rate = probe(tell)?;
     tell(&format!("running {seconds} s at {rate} Mb/s"));
@@ -70,7 +69,7 @@ fn probe(tell: &mut dyn FnMut(&str)) -> Result<u64, FabricError> {
     Ok(last)
 }
 
-/// Offers traffic for `span`, on lines of `rate_mbps`.
+/// Offers traffic for `span` on lines of `rate_mbps`.
 fn once(rate_mbps: u64, span: Nanos, tell: &mut dyn FnMut(&str)) -> Result<Report, FabricError> {
     let mut plan = Plan::new(BitRate::from_mbps(rate_mbps));
     let line = plan.line();
@@ -110,7 +109,7 @@ fn once(rate_mbps: u64, span: Nanos, tell: &mut dyn FnMut(&str)) -> Result<Repor
     })
 }
 
-/// Tells how it goes, and returns how many Mb/s of the congested line are used while it is congested.
+/// Reports progress, and returns the Mb/s of the congested line used while it is congested.
 fn watch(
     live: &Live<'_>,
     [receiver, bystander]: [HostId; 2],
@@ -142,59 +141,57 @@ fn watch(
     congested.rate(begin, end)
 }
 
-/// The result of a demo; its JSON is stable.
+/// Result of a demo; its JSON is stable.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Report {
-    /// Of class 3, the four senders' streams and the victim; and of switch and machine.
+    /// Conduct of class 3 (the four senders' streams and the victim), switch and machine.
     #[serde(flatten)]
     pub conduct: Conduct,
-    /// Class 0.
+    /// Frames of class 0.
     pub lossy: LossyTotals,
-    /// The stream on class 3 between two uncongested ports.
+    /// Stream of class 3 between two uncongested ports.
     pub victim: Victim,
-    /// Bits that arrived through the congested port, preamble and gap included, over its line rate.
+    /// Bits received through the congested port, preamble and gap included, divided by its line rate.
     pub goodput_ratio: f64,
-    /// Jain's index over what each of the four senders' lossless streams got; 1 is perfectly fair. Null where
-    /// nobody got anything.
+    /// Jain's index over the four senders' lossless streams; 1 is perfectly fair, null if nothing arrived.
     pub fairness: Option<f64>,
     /// Headroom of the lossless class.
     pub headroom: Headroom,
-    /// Line rate of every port, Mb/s: lower than 1000 where a probe showed that the machine cannot
-    /// carry that.
+    /// Line rate of every port, Mb/s; below 1000 if the probe found that the machine cannot carry that.
     pub line_mbps: u64,
-    /// How long traffic was offered, s.
+    /// Duration of offered traffic, s.
     pub seconds: f64,
 }
 
-/// Frames of the lossy class, and where the missing ones went.
+/// Frames of the lossy class, and drops of the switch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct LossyTotals {
-    /// As for the others.
+    /// Frame totals.
     #[serde(flatten)]
     pub totals: Totals,
-    /// Dropped and counted by the switch.
+    /// Frames dropped and counted by the switch.
     pub dropped_by_switch: u64,
 }
 
-/// The stream that shares the class of the congestion but not its port.
+/// Stream that shares the class of the congestion but not its port.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Victim {
-    /// What was offered, Mb/s of layer 1.
+    /// Offered rate, Mb/s of layer 1.
     pub offered_mbps: f64,
-    /// What arrived.
+    /// Received rate, Mb/s of layer 1.
     pub received_mbps: f64,
 }
 
 /// Headroom of the lossless class.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Headroom {
-    /// The least that any port had left; null where no class has any.
+    /// Minimum left at any port, bytes; null if no class has headroom.
     pub least_free_bytes: Option<u64>,
 }
 
 impl Report {
-    /// Whether the switch kept its promise: the lossless class clean, the ledger balanced, and all read that could tell of
-    /// a loss.
+    /// Returns whether the switch kept its promise: lossless class clean, ledger balanced, and all loss counters
+    /// readable.
     #[must_use]
     pub const fn promise(&self) -> Promise {
         match self.conduct.lossless.is_clean() && self.conduct.ledger_balanced {

@@ -1,4 +1,4 @@
-//! `ecn`: the kernel's TCP, from four hosts into one port of a switch that marks, or does not.
+//! `ecn`: the kernel's TCP, from four hosts into one port of a switch with or without ECN marking.
 //!
 //! ```text
 //!   sender-1 -- nic-1 --.
@@ -6,8 +6,8 @@
 //!   sender-4 -- nic-4 --'
 //! ```
 //!
-//! Without marks TCP sends as much as the receiver's window allows, the queue grows until senders are
-//! paused, and stays there. With marks TCP keeps it short, and pauses become rare.
+//! Without marks TCP fills the receiver's window: the queue grows until senders are paused, and stays long. With
+//! marks TCP keeps the queue short and pauses become rare.
 
 use serde::Serialize;
 use xoff_flow_control::counters::ClassCounters;
@@ -42,34 +42,34 @@ const HEADLINES: &[Headline<Measured>] = &[
 ];
 
 const SENDERS: usize = 4;
-/// TCP has found its rates by then; what is measured is measured from there.
+/// Time by which TCP rates have settled; measurements start here.
 const SETTLED: Nanos = Nanos::from_millis(1000);
-/// Points of a line in the plot are so far apart.
+/// Time between two points of a plot.
 const STEP: Nanos = Nanos::from_millis(50);
 
 #[derive(Debug, Serialize)]
 struct Measured {
-    /// Of the senders' and the receiver's TCP.
+    /// Congestion control of the senders' and the receiver's TCP.
     congestion_control: &'static str,
-    /// TCP payload read, all flows; one value for each run.
+    /// TCP payload read by all flows; one value per run.
     goodput_mbps: Option<Spread>,
-    /// The same of each flow; one value for each flow and run.
+    /// TCP payload read by each flow; one value per flow and run.
     flow_mbps: Option<Spread>,
-    /// Jain's index over the flows; one value for each run.
+    /// Jain's index over the flows; one value per run.
     fairness: Option<Spread>,
-    /// The congested egress queue, one value every ms; null where it was never looked at.
+    /// Congested egress queue, sampled every ms; null without a sample.
     queue_bytes: Option<Queue>,
-    /// Of the time that senders sent, the part that they were held; mean over senders and runs.
+    /// Percentage of sending time that senders were paused; mean over senders and runs.
     paused_percent: Option<f64>,
-    /// Frames to the receiver, and those of them that the switch marked; all runs, as all below.
+    /// Frames to the receiver, and those that the switch marked; this and all counters below cover all runs.
     frames: u64,
     marked_frames: u64,
-    /// Packets that the receiver's kernel found marked.
+    /// Packets that arrived marked at the receiver's kernel.
     marks_seen: u64,
     /// Frames dropped by the switches.
     dropped_frames: u64,
     retransmitted_segments: u64,
-    /// TCP payload that was sent, and that arrived.
+    /// TCP payload written by senders and read by receivers.
     bytes_written: u64,
     bytes_read: u64,
 }
@@ -79,14 +79,14 @@ struct Queue {
     mean: f64,
     #[serde(flatten)]
     spread: Spread,
-    /// Most at a time, also before flows have settled.
+    /// Maximum, including the time before flows have settled.
     peak: u64,
 }
 
 struct Run {
     carried: Carried,
     scene: Scene,
-    /// Bytes of the congested egress queue, at each look.
+    /// Samples of the congested egress queue, bytes.
     queue: Vec<(Nanos, f64)>,
 }
 
@@ -170,7 +170,7 @@ impl Measured {
         }
     }
 
-    /// Of the frames for the receiver.
+    /// Returns `frames` as a percentage of the frames for the receiver.
     fn percent(&self, frames: u64) -> f64 {
         100.0 * frames as f64 / (self.frames + self.dropped_frames).max(1) as f64
     }
@@ -196,7 +196,7 @@ impl Run {
         self.queue.iter().filter(|look| look.0 >= SETTLED).map(|look| look.1)
     }
 
-    /// Points (s, KB), the mean of each step.
+    /// Returns points (s, KB), each the mean of a step.
     fn queue_over_time(&self) -> Vec<Point> {
         let step = |at: Nanos| at.0 / STEP.0;
         let steps = self.queue.chunk_by(|a, b| step(a.0) == step(b.0));
@@ -210,7 +210,7 @@ impl Run {
     fn paused_percent(&self) -> Option<f64> {
         let inputs = self.scene.inputs.iter();
         let paused = inputs.map(|&port| self.carried.account.class(port, LOSSLESS).held_nanos.get());
-        // What is paused when the programs have ended is paused a little longer.
+        // A pause that lasts past the end of the programs counts slightly more than the run.
         let lasted = self.carried.watched.lasted.0 as f64;
         Some((100.0 * mean(paused.map(|nanos| nanos as f64))? / lasted).min(100.0))
     }

@@ -1,28 +1,28 @@
-//! What a user may say of the switches of an experiment: `--set class.3.xoff=80KB`, any key of the configuration.
+//! User settings of an experiment's switches: `--set class.3.xoff=80KB`, any key of the configuration.
 //!
-//! It is laid over what experiment and variant say, and what is wrong with it is said in the words of the
-//! configuration: a key that there is not, a value that is not allowed, thresholds that contradict each other.
+//! They override the keys of experiment and variant. Errors are those of the configuration: unknown keys, invalid
+//! values, contradicting thresholds.
 
 use crate::Given;
 
-/// The table for ports between switches.
+/// Table for ports between switches.
 const TRUNK: &str = "trunk";
 
-/// What every port has from the experiment.
+/// Reason why keys of single ports are refused.
 const OF_PORTS: &str = "ports, their names and their speeds are the experiment's; `--rate` sets the speed, `defaults.KEY` says \
                         something of all ports, and `trunk.KEY` of those between switches";
 
-/// What results are named after.
+/// Reason why the policy is refused.
 const POLICY: &str =
     "the policy is what is compared, and what results are named after: `--policy NAME` chooses it";
 
-/// What the fabric is.
+/// Reason why keys of the fabric are refused.
 const OF_FABRIC: &str = "whether switches route, and where their routes are, is the experiment's: `--routed` is how it is asked for";
 
-/// Parses a key with its value, which may be set in an experiment.
+/// Parses a key and value that may be set in an experiment.
 ///
 /// # Errors
-/// No key, or one that is the experiment's own.
+/// Returns an error if the text has no key, or a key that the experiment itself sets.
 pub fn given(text: &str) -> Result<Given, String> {
     let given: Given = text.parse()?;
     let (path, parts) = (given.path.as_str(), given.parts());
@@ -48,12 +48,12 @@ pub fn given(text: &str) -> Result<Given, String> {
     Ok(given)
 }
 
-/// Whether it is said of the ports between switches.
+/// Returns whether the key applies to ports between switches.
 pub(super) fn is_of_trunks(given: &Given) -> bool {
     given.parts()[0] == TRUNK
 }
 
-/// Whether it says of frames which class they are of.
+/// Returns whether the key changes the classification of frames.
 pub(super) fn is_of_classing(given: &Given) -> bool {
     let is_of_it = |key: &&str| ["trust", "dscp_map", "rewrite_dscp"].contains(key);
     ["defaults", TRUNK].contains(&given.parts()[0]) && given.parts().get(1).is_some_and(is_of_it)

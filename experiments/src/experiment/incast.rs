@@ -1,11 +1,10 @@
-//! `incast`: N senders start at the same moment, each with as many bytes, into one port.
+//! `incast`: N senders start at the same moment, each with the same number of bytes, into one port.
 //!
-//! Rounds of it, one after the other. What is called a round begins with its first frame and ends with
-//! its last; a flow is what one sender sends in a round, and is complete when all of it has arrived.
+//! The experiment runs several rounds in sequence. A round lasts from its first frame to its last. A flow is one
+//! sender's data in a round, complete when all of it has arrived.
 //!
-//! Between two rounds the port is idle, and saves up credit with which it runs ahead of its line in the next, as far as
-//! frames come faster than that. That is time of the line which the round uses, although it lies before the round: goodput is
-//! by both.
+//! Between rounds the idle port saves credit, with which it runs ahead of its line in the next round. Goodput counts
+//! that line time as part of the round.
 
 use std::time::Duration;
 
@@ -50,36 +49,36 @@ const SENDERS: [u8; 3] = [2, 4, 8];
 const ROUNDS: u8 = 4;
 /// Frames of one flow: 31.5 ms of a line of 100 Mb/s.
 const FRAMES: u64 = 256;
-/// The queue is looked at so often.
+/// Sampling interval of the queue.
 const LOOK: Duration = Duration::from_millis(1);
-/// A round that takes longer is given up.
+/// Maximum duration of a round.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Ethernet, IPv4 and UDP headers and the FCS of a frame.
+/// Ethernet, IPv4 and UDP headers and FCS of a frame, bytes.
 const HEADERS: u64 = 18 + 20 + 8;
 
-/// One number of senders under one policy, all rounds of all runs.
+/// Results of one number of senders under one policy, all rounds of all runs.
 #[derive(Debug, Serialize)]
 struct Point {
     senders: u8,
-    /// UDP payload that arrived, by the time of the round and the credit of the port before it; one value for
-    /// each round in which anything arrived.
+    /// UDP payload received, divided by the round's duration and the port's credit; one value per round in which
+    /// anything arrived.
     goodput_mbps: Option<Spread>,
     /// Jain's index over the rates of a round's flows.
     fairness: Option<Spread>,
-    /// From the round's first frame to the flow's last; one value for each flow that arrived whole.
+    /// Time from the round's first frame to the flow's last; one value per complete flow.
     completion_ms: Option<Spread>,
     /// Flows that lost frames.
     broken: usize,
-    /// Times that a sender was told to stop, for each 10^9 bytes that arrived.
+    /// XOFFs sent for each 10^9 bytes received.
     xoff_per_gb: Option<f64>,
-    /// Time that senders were held, all of them and all rounds added up.
+    /// Time that senders were paused, ms, sum over senders and rounds.
     paused_ms: f64,
     queue_bytes: Queue,
 }
 
 #[derive(Debug, Serialize)]
 struct Queue {
-    /// Over all looks from the first round's beginning to the last one's end; null where nobody looked.
+    /// Mean over all samples from the begin of the first round to the end of the last; null without samples.
     mean: Option<f64>,
     peak: u64,
 }
@@ -89,7 +88,7 @@ struct Measured {
     sweep: Vec<Point>,
 }
 
-/// What one run of one number of senders came to.
+/// Results of one run with one number of senders.
 struct Run {
     rounds: Vec<Round>,
     queue: Vec<f64>,
@@ -99,7 +98,7 @@ struct Run {
 
 #[derive(Debug, PartialEq)]
 struct Round {
-    /// `None` where nothing arrived, as below.
+    /// `None` if nothing arrived; also for `fairness`.
     goodput_mbps: Option<f64>,
     fairness: Option<f64>,
     completion_ms: Vec<f64>,
@@ -159,8 +158,8 @@ fn run(setup: &Setup<'_>, count: u8) -> Result<Run, FabricError> {
     Ok(Run { rounds, queue, congested, account })
 }
 
-/// Stream `n` of each sender is its flow of round `n`. Rounds come so far apart that each has a
-/// quarter more time than it needs.
+/// Returns a load in which stream `n` of each sender is its flow of round `n`. The interval between rounds is a
+/// quarter longer than a round needs.
 fn load(line: Line, senders: &[HostId], receiver: HostId) -> Load {
     let frame = line.time_of(Bytes::on_line(Stream::default().frame_len()));
     let every = Nanos(frame.0 * FRAMES * senders.len() as u64 * 5 / 4);
@@ -175,7 +174,8 @@ fn load(line: Line, senders: &[HostId], receiver: HostId) -> Load {
 }
 
 impl Round {
-    /// A round with these flows that began then. With so many frames the port has run ahead of its line by `credit`.
+    /// Creates the results of a round that began at `begin`. `credit` returns by how much the port ran ahead of its
+    /// line for a number of frames.
     fn of(begin: Nanos, credit: impl Fn(u64) -> Nanos, flows: &[&ReceivedStream]) -> Round {
         let payload = u64::from(Stream::default().size) - HEADERS;
         let bits = |flow: &ReceivedStream| (flow.distinct() * payload * 8) as f64;
@@ -307,7 +307,7 @@ mod tests {
 
     const BEGIN: Nanos = Nanos::from_millis(100);
 
-    /// A flow of which so many frames came, the last so long after the beginning.
+    /// Returns a flow of `frames` received frames, the last of them `last` after the begin.
     fn flow(frames: u64, last: Nanos) -> ReceivedStream {
         let mut flow = ReceivedStream { frames, last_ns: BEGIN.after(last).0, ..ReceivedStream::default() };
         flow.settle(FRAMES);
@@ -321,7 +321,7 @@ mod tests {
         let frame = Bytes::on_line(Stream::default().frame_len());
         let credit = line.time_of(Bytes(33 * frame.0));
         for senders in SENDERS.map(u64::from) {
-            // As fast as a port can: what it has saved up is sent in no time.
+            // The fastest possible port: it sends its saved credit in no time.
             let last = line.time_of(Bytes(senders * FRAMES * frame.0)).since(credit);
             let flows: Vec<_> = (0..senders).map(|_| flow(FRAMES, last)).collect();
             let round = Round::of(BEGIN, |_| credit, &flows.iter().collect::<Vec<_>>());

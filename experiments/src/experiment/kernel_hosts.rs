@@ -1,7 +1,7 @@
-//! Hosts of the kernel in an experiment: how those that send are attached, and bulk transfers between them by TCP.
+//! Hosts with the kernel's stack: their connection to the fabric, and bulk TCP transfers between them.
 //!
-//! A host of the kernel ignores pauses. Each sender therefore has a switch of two ports before it, the part of a NIC that stops
-//! when it is told to: what is paused waits there. The NIC never tells its host to stop, and does nothing else.
+//! Kernel hosts ignore pauses. Each sender therefore has a two-port switch in front of it that acts as the NIC: it
+//! obeys pauses and queues paused frames. The NIC never pauses its host and does nothing else.
 //!
 //! ```text
 //!   sender-1 -- nic-1 --.
@@ -23,23 +23,23 @@ use crate::{
 };
 
 const LOOK: Duration = Duration::from_millis(1);
-/// All that was sent has left the switches by then.
+/// Maximum time for all sent frames to leave the switches.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Receive buffer of each flow, at 100 Mb/s; half of it and more is window.
+/// Receive buffer of each flow at 100 Mb/s; at least half of it is window.
 const RECEIVE_BUFFER: Bytes = Bytes(256_000);
-/// A whole window fits in a NIC, which never tells its host to stop: at 100 Mb/s, and at least. The least is what
-/// TCP sends at first, whatever its window will be (ten segments), and sends again for nothing where they take long.
+/// Queue of a NIC at 100 Mb/s, and its minimum. A whole window fits, because a NIC never pauses its host. The minimum
+/// is TCP's initial window (ten segments), which TCP would retransmit needlessly after a long delay.
 const ROOM_IN_NIC: Bytes = Bytes(400_000);
 const LEAST_ROOM_IN_NIC: Bytes = Bytes(60_000);
-/// Two frames: a NIC does not run ahead of its line to catch up with a pause.
+/// Two frames: a NIC does not run ahead of its line to catch up after a pause.
 const NIC_BURST: Bytes = Bytes(3100);
 
-/// Whatever a host of the kernel sends is in the class that is looked at.
+/// Assigns all frames of kernel hosts to the measured class.
 pub(super) fn one_class(settings: &mut Settings) -> &mut Settings {
     settings.set("defaults.trust", "port").set("defaults.default_class", u64::from(LOSSLESS.get()))
 }
 
-/// A sender of this number, whose NIC is connected to `switch`; and the port of the switch.
+/// Adds sender `number`, whose NIC is connected to `switch`; returns the host and the port of the switch.
 pub(super) fn sender(plan: &mut Plan, number: usize, switch: SwitchId) -> (HostId, PortOf) {
     let nic = plan.nic(&format!("nic-{number}"));
     let host = plan.kernel_host(&format!("sender-{number}"), nic);
@@ -56,12 +56,12 @@ fn room_in_nic(line: Line) -> Bytes {
     line.size(ROOM_IN_NIC).max(LEAST_ROOM_IN_NIC)
 }
 
-/// A receive buffer that goes with the NICs of senders at such lines.
+/// Returns the receive buffer that matches the senders' NICs on such lines.
 pub(super) fn receive_buffer(line: Line) -> Bytes {
     line.size(RECEIVE_BUFFER)
 }
 
-/// Flows that begin together and are as fast as TCP lets them be.
+/// TCP flows that begin together and send as fast as TCP permits.
 pub(super) struct Bulk {
     pub flows: Vec<(HostId, HostId)>,
     pub options: Options,
@@ -71,27 +71,27 @@ pub(super) struct Bulk {
 pub(super) struct Carried {
     pub account: Account,
     pub watched: Watched,
-    /// Frames as the devices of the hosts have counted them, which carry nothing but TCP; reordered are segments that came
-    /// before an earlier one.
+    /// Frames counted by the hosts' devices, which carry only TCP. Reordered frames are segments that arrived before
+    /// an earlier one.
     pub totals: Totals,
-    /// What the kernels of senders have counted, and those of receivers.
+    /// Counters of the senders' and the receivers' kernels.
     pub at_senders: Counts,
     pub at_receivers: Counts,
 }
 
-/// What was seen while they ran.
+/// Observations during the transfers.
 #[derive(Default)]
 pub(super) struct Watched {
     pub congestion_control: &'static str,
     /// Bytes read, by flow.
     pub flows: Vec<Series>,
     pub volumes: Vec<Volume>,
-    /// Until the last byte was read.
+    /// Time until the last byte was read.
     pub lasted: Nanos,
 }
 
 impl Bulk {
-    /// Runs them; `look` is called every ms with the time since they began.
+    /// Runs the flows; calls `look` every ms with the time since their begin.
     pub(super) fn run(
         &self,
         fabric: &Fabric,
@@ -156,8 +156,8 @@ fn totals(kernels: &Network, hosts: &BTreeSet<HostId>, reordered: u64) -> Result
 }
 
 impl Carried {
-    /// What is sent again for one that was lost comes after later ones: that is TCP's doing. Nor is it the switches' fault where
-    /// their paths are to reorder.
+    /// Returns the conduct. Reordering does not count where paths reorder, nor after a loss, where TCP's
+    /// retransmissions cause it.
     pub(super) fn conduct(&self, reorders: bool) -> Conduct {
         let seen = Totals { reordered: if reorders { 0 } else { self.totals.reordered }, ..self.totals };
         let reordered = if seen.lost == 0 { seen.reordered } else { 0 };
@@ -166,7 +166,7 @@ impl Carried {
         Conduct { lossless: seen, ..conduct }
     }
 
-    /// Of each flow, from then to the end; `None` where nobody looked.
+    /// Returns the rate of each flow from `settled` to the end; `None` without samples.
     pub(super) fn rates(&self, settled: Nanos) -> Option<Vec<f64>> {
         self.watched.flows.iter().map(|flow| flow.rate(settled, Nanos::NEVER)).collect()
     }

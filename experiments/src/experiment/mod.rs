@@ -1,6 +1,6 @@
-//! `xoff experiment`: the claims of the papers, live or simulated. Each experiment builds its own hosts and switches where it is
-//! told to, or in the simulator, runs the same load under each policy in turn, and shows what became
-//! of it side by side: a table, JSON, a plot.
+//! `xoff experiment`: the claims of the papers, live or simulated. Each experiment builds its hosts and switches on
+//! the machine or in the simulator. It runs the same load under each policy and compares the results in a table, JSON
+//! and a plot.
 //!
 //! ```text
 //!   variant --+
@@ -10,9 +10,8 @@
 //!                                   +--> watched while it runs
 //! ```
 //!
-//! Rates and thresholds follow from the machine by a rule, and nothing is tuned or left out afterwards.
-//! What the machine does to the measurement stands beside the result: longest stall, kernel drops, and
-//! the spread of what was measured more than once.
+//! A fixed rule derives rates and thresholds from the machine; nothing is tuned or left out afterwards. The results
+//! include the machine's disturbances: longest stall, kernel drops, and the spread of repeated measurements.
 
 mod balance;
 mod cascade;
@@ -57,38 +56,38 @@ pub use variant::{OWN, VARIANTS, Variant};
 use crate::namespaces;
 use crate::{FabricError, Given, Line, Plan, Settings, Stall};
 
-/// One experiment.
+/// An experiment: its fabrics, settings and measurement.
 pub struct Experiment {
-    /// What it is called on the command line.
+    /// Name on the command line.
     pub name: &'static str,
-    /// What it shows.
+    /// Description.
     pub about: &'static str,
-    /// How long it takes for each policy, when the machine has nothing else to do.
+    /// Duration for each policy on an otherwise idle machine.
     pub length: Length,
-    /// Names of the variants that it compares unless told otherwise.
+    /// Names of the variants compared by default.
     pub policies: &'static [&'static str],
-    /// What its switches are told of a variant, for lines of a rate.
+    /// Settings of the switches for a variant and lines of a rate.
     settings: fn(&Variant, Line) -> Settings,
-    /// The fabrics that it builds under a variant, for lines of a rate.
+    /// Fabrics built for a variant and lines of a rate.
     plans: fn(&Variant, Line) -> Vec<Plan>,
-    /// The same with routers for switches, if there is that.
+    /// Variant of the experiment with routers instead of bridges, if it exists.
     pub routed: Option<&'static Experiment>,
-    /// Who promises that nothing lossless is lost.
+    /// Policies that promise to lose no lossless frame.
     promises: Promises,
     measure: fn(&Request, &mut Tell<'_>) -> Result<Findings, FabricError>,
 }
 
-/// How long an experiment takes for each policy, in seconds.
+/// Duration of an experiment for each policy, in seconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Length {
-    /// What it does takes so long.
+    /// Fixed duration.
     Fixed(u32),
-    /// Unless the request says otherwise.
+    /// Default duration, which a request may change.
     Unless(u32),
 }
 
 impl Length {
-    /// Where the request says nothing.
+    /// Returns the duration unless a request changes it, s.
     #[must_use]
     pub const fn seconds(self) -> u32 {
         match self {
@@ -97,16 +96,16 @@ impl Length {
     }
 }
 
-/// Who promises in an experiment that nothing lossless is lost.
+/// Policies that promise to lose no lossless frame in an experiment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Promises {
-    /// Every variant that does so by itself.
+    /// Every variant that is lossless by itself.
     Variants,
-    /// Nobody: its memory is smaller than that would take.
+    /// No variant: the memory is too small for a promise.
     Nobody,
 }
 
-/// All there are.
+/// All experiments.
 pub const EXPERIMENTS: &[Experiment] = &[
     incast::EXPERIMENT,
     victim::EXPERIMENT,
@@ -121,10 +120,10 @@ pub const EXPERIMENTS: &[Experiment] = &[
     balance::EXPERIMENT,
 ];
 
-/// Takes lines for people.
+/// Callback that receives lines of text for people.
 pub type Tell<'a> = dyn FnMut(&str) + 'a;
 
-/// An experiment cannot run under a policy.
+/// Error: an experiment cannot run under a policy.
 #[derive(Debug, thiserror::Error, miette::Diagnostic)]
 #[error("`{experiment}` cannot run under `{policy}`: {cause}")]
 #[diagnostic(help("`{experiment}` can run under {allowed}; `{policy}` can be seen in {elsewhere}"))]
@@ -136,7 +135,7 @@ pub struct Unfit {
     elsewhere: String,
 }
 
-/// An experiment cannot run in the simulator.
+/// Error: an experiment cannot run in the simulator.
 #[derive(Debug, thiserror::Error, miette::Diagnostic)]
 #[error("`{experiment}` cannot be simulated: {why}")]
 #[diagnostic(help(
@@ -148,60 +147,61 @@ pub struct OnMachines {
     why: &'static str,
 }
 
-/// An experiment cannot run as it is asked for.
+/// Error: an experiment cannot run as requested.
 #[derive(Debug, thiserror::Error, miette::Diagnostic)]
 pub enum RequestError {
-    /// What the configuration says against it, or a program that is missing.
+    /// The configuration is invalid, or a program is missing.
     #[error(transparent)]
     #[diagnostic(transparent)]
     Fabric(#[from] FabricError),
-    /// A key of the ports between switches.
+    /// The key applies to ports between switches, and the experiment has none.
     #[error("`{path}`: `{experiment}` has no wires between switches, of which that would be said")]
     #[diagnostic(help("`defaults.KEY` says something of all ports"))]
     NoTrunks {
-        /// The key.
+        /// Key of the setting.
         path: String,
-        /// The experiment.
+        /// Name of the experiment.
         experiment: &'static str,
     },
-    /// A key by which frames would be of other classes.
+    /// The key would change the class of probe frames.
     #[error(
         "`{path}`: with routers DSCP 8 has to be class 1, in which frames are sent to find out which way a flow takes"
     )]
     #[diagnostic(help("leave it out, or --routed"))]
     Classing {
-        /// The key.
+        /// Key of the setting.
         path: String,
     },
 }
 
-/// How an experiment is to be run.
+/// Parameters of an experiment's run.
 #[derive(Clone, Debug)]
 pub struct Request {
-    /// What is compared.
+    /// Policies to compare.
     pub policies: Vec<&'static Variant>,
-    /// The lines, of this machine or of the simulator.
+    /// Lines of the fabric, on this machine or in the simulator.
     pub line: Line,
-    /// How often each policy is measured.
+    /// Number of runs of each policy.
     pub runs: u32,
-    /// How long an experiment whose length can be chosen takes for each policy.
+    /// Duration for each policy of an experiment whose duration can be chosen, s.
     pub seconds: u32,
-    /// Where chance begins in the first run; one more in each that follows.
+    /// Random seed of the first run; each following run adds one.
     pub seed: u64,
-    /// What the machine of simulated programs does to them; `None`: they are hardware.
+    /// Stalls of simulated programs; `None` for ideal hardware.
     pub stall: Option<Stall>,
-    /// What is laid over what experiment and variants say of the switches.
+    /// User settings that override those of experiment and variants.
     pub given: Vec<Given>,
-    /// Where raw data go.
+    /// Destination of raw data.
     pub raw: Option<RawData>,
-    /// The policy that the program brings along.
+    /// Policy that the calling program provides.
     pub own_policy: Option<OwnPolicy>,
-    /// What configurations have to fit into.
+    /// Limits of the machine for configurations.
     pub machine: Machine,
 }
 
 impl Request {
-    /// One run of each of these, of a second where the length can be chosen, on any machine and none.
+    /// Creates a request of one run of each policy, one second long where the duration can be chosen, without limits
+    /// of a machine.
     #[must_use]
     pub fn new(policies: Vec<&'static Variant>, line: impl Into<Line>) -> Request {
         Request {
@@ -220,24 +220,24 @@ impl Request {
 }
 
 impl Experiment {
-    /// The experiment of this name.
+    /// Returns the experiment of this name.
     #[must_use]
     pub fn find(name: &str) -> Option<&'static Experiment> {
         EXPERIMENTS.iter().find(|experiment| experiment.name == name)
     }
 
-    /// Its own choice of variants.
+    /// Returns the variants compared by default.
     #[must_use]
     pub fn default_policies(&self) -> Vec<&'static Variant> {
         self.policies.iter().filter_map(|name| Variant::find(name)).collect()
     }
 
-    /// Whether it can run under `variant` in a program with this policy of its own: whether its switches can be told so,
-    /// and do anything else for it than plain PFC. What they are told depends on the rate of the lines in sizes alone,
-    /// which fit at every rate of [`LINES`].
+    /// Checks that the experiment can run under `variant` in a program with the custom policy `own`. The switches
+    /// must accept the settings and do more than plain PFC. The line rate affects only sizes, which fit at every rate
+    /// of [`LINES`].
     ///
     /// # Errors
-    /// [`Unfit`], which says why not, and which other variants and experiments there are.
+    /// Returns [`Unfit`] with the reason, and with variants and experiments that fit.
     pub fn fits(&self, variant: &Variant, own: Option<&OwnPolicy>) -> Result<(), Unfit> {
         self.suits(variant, own).map_err(|cause| {
             let fits = |other: &&Variant| self.suits(other, own).is_ok();
@@ -249,14 +249,14 @@ impl Experiment {
         })
     }
 
-    /// Whether there are wires between switches under this variant.
+    /// Returns whether the experiment has wires between switches under this variant.
     #[must_use]
     pub fn has_trunks(&self, variant: &Variant) -> bool {
         (self.plans)(variant, (*LINES.end()).into()).iter().any(Plan::has_trunks)
     }
 
-    /// The variant, one of its own choice if there is one, from which its switches cannot tell this one: the experiment says
-    /// itself what would be different.
+    /// Returns the variant with the same settings in this experiment, preferably a default one. Settings of the
+    /// experiment itself may hide the difference.
     fn twin(&self, variant: &Variant) -> Option<&'static str> {
         let told = |of: &Variant| (self.settings)(of, (*LINES.end()).into());
         let is_same = |of: &Variant| told(of).tells_the_same(&told(variant));
@@ -284,7 +284,7 @@ impl Experiment {
         })
     }
 
-    /// What every switch is under this variant, on a machine.
+    /// Returns the configuration of every switch under this variant.
     fn configs(
         &self,
         variant: &Variant,
@@ -298,11 +298,11 @@ impl Experiment {
         (self.plans)(variant, request.line).iter().flat_map(of_plan).collect()
     }
 
-    /// Whether every switch can be as the request wants it, under each of its policies, before anything is built. `tell` is
-    /// called with what the request's keys reach, and with what they make doubtful.
+    /// Checks before building that every switch accepts the request's settings under each policy. `tell` receives the
+    /// places that the request's keys reach, and warnings.
     ///
     /// # Errors
-    /// A key of what there is not here, what the configuration says against it, or a program that is missing.
+    /// Returns an error if a key does not apply, a configuration is invalid, or a program is missing.
     pub fn check(&self, request: &Request, tell: &mut Tell<'_>) -> Result<(), RequestError> {
         let plans = request.policies.iter().flat_map(|variant| (self.plans)(variant, request.line));
         let plans: Vec<Plan> = plans.collect();
@@ -332,7 +332,7 @@ impl Experiment {
         Ok(())
     }
 
-    /// Where that is more than one place: which of them the request's keys reach.
+    /// Returns the places that the request's keys reach, for keys that reach more than one.
     fn reaches(&self, request: &Request) -> Vec<String> {
         let mut reaches = ByPolicy::default();
         for variant in &request.policies {
@@ -348,10 +348,10 @@ impl Experiment {
         reaches.lines(request)
     }
 
-    /// Whether it can run in the simulator.
+    /// Checks that the experiment can run in the simulator.
     ///
     /// # Errors
-    /// [`OnMachines`], which says why not.
+    /// Returns [`OnMachines`] with the reason.
     pub fn simulates(&self) -> Result<(), OnMachines> {
         let line = Line::simulated(*LINES.end());
         let plans = self.default_policies().into_iter().flat_map(|variant| (self.plans)(variant, line));
@@ -359,13 +359,13 @@ impl Experiment {
         why.map_or(Ok(()), |why| Err(OnMachines { experiment: self.name, why }))
     }
 
-    /// Whether nothing lossless may be lost in it under this variant.
+    /// Returns whether no lossless frame may be lost under this variant.
     #[must_use]
     pub fn promises(&self, variant: &Variant) -> bool {
         variant.lossless && self.promises == Promises::Variants
     }
 
-    /// Those of the request's policies that are plain PFC here whatever happens, and why.
+    /// Returns the request's policies that always act as plain PFC here, with the reason.
     fn as_pfc(&self, request: &Request) -> BTreeMap<&'static str, &'static str> {
         let why = |variant: &&'static Variant| {
             let configs = self.configs(variant, request, &Machine::default()).ok()?;
@@ -374,14 +374,14 @@ impl Experiment {
         request.policies.iter().filter_map(why).collect()
     }
 
-    /// What its switches are told in this run.
+    /// Returns the settings of the switches in run number `run`.
     fn told(&self, variant: &Variant, request: &Request, run: u32) -> Settings {
         let mut settings = (self.settings)(variant, request.line);
         settings.own_policy = request.own_policy.clone();
         settings.policy = Some(variant.name);
         settings.stall = request.stall;
         settings.seed = request.seed.wrapping_add(u64::from(run - 1));
-        // TOML has no numbers beyond this.
+        // TOML has no integers above this.
         settings.set("qcn.seed", settings.seed & i64::MAX.unsigned_abs());
         if let Some(reaction) = &mut settings.reaction {
             reaction.seed = settings.seed;
@@ -390,33 +390,33 @@ impl Experiment {
         settings
     }
 
-    /// Runs it. `tell` is called with lines for people.
+    /// Runs the experiment. `tell` receives progress lines.
     ///
     /// # Errors
-    /// What kept it from running; what it found is in the report.
+    /// Returns an error if the experiment cannot run. Broken promises are in the report.
     pub fn run(&self, request: &Request, tell: &mut Tell<'_>) -> Result<Report, FabricError> {
         let findings = (self.measure)(request, tell)?;
         Ok(Report::new(self, request, findings))
     }
 }
 
-/// Rates of lines that every experiment can have. Below, thresholds are less than two frames, and the slowest
-/// host (of `cascade`, 40 % of the line) is soon less than a switch takes (1 Mb/s). Above, a pause of 65535 quanta
-/// (33.5 ms at 1 Gb/s) ends within a stall that the switches are made for (25 ms), and the promise with it.
+/// Line rates that every experiment supports, 5 Mb/s to 1 Gb/s. Below, thresholds are less than two frames, and the
+/// slowest host (`cascade`, 40 % of the line) nears the minimum rate of a switch, 1 Mb/s. Above, a pause of 65535
+/// quanta (33.5 ms at 1 Gb/s) may end within a stall that switches have to survive (25 ms).
 pub const LINES: RangeInclusive<BitRate> = BitRate::from_mbps(5)..=BitRate::from_gbps(1);
 
-/// Rate of the lines where none is given: 50 Mb/s for each core, so that hosts and switches, which all share the cores, have time to
-/// spare; 1 Gb/s at most.
+/// Returns the default line rate: 50 Mb/s per core, at most 1 Gb/s. Hosts and switches share the cores, so the rate
+/// leaves spare time.
 #[must_use]
 pub fn rate_of_this_machine() -> BitRate {
     let cores = thread::available_parallelism().map_or(1, usize::from);
     BitRate::from_mbps(50 * cores as u64).min(*LINES.end())
 }
 
-/// Rates of lines in the simulator.
+/// Line rates in the simulator.
 pub const SIMULATED_LINES: RangeInclusive<BitRate> = BitRate::from_mbps(5)..=BitRate::from_gbps(400);
 
-/// Rate of the lines in the simulator where none is given: that at which sizes and times are those of lines of this machine.
+/// Default line rate in the simulator: sizes and times equal those of lines of this machine.
 pub const SIMULATED_LINE: BitRate = Line::REFERENCE;
 
 #[cfg(test)]

@@ -1,9 +1,9 @@
-//! `ofc-fig1`: the incast of OFC's Fig. 1. Three switches in a row, ten hosts.
+//! `ofc-fig1`: the incast of OFC's Fig. 1, with three switches in a row and ten hosts.
 //!
-//! F0 and F1 share the way from the first switch to the third; there F1 meets the bursts of F2 to F7 at
-//! its receiver's port, and F0 leaves by another. F0 has nothing to do with the congestion, and is held by
-//! whoever pauses more than the flows that cause it. Before the bursts begin both have the way for
-//! themselves: that is F0's solo rate.
+//! F0 and F1 share the path from the first switch to the third. There F1 meets the bursts of F2 to F7 at its
+//! receiver's port; F0 leaves by another port. F0 does not contribute to the congestion, and is paused by a policy
+//! that pauses more than the congesting flows. Before the bursts F0 and F1 have the path to themselves, which gives
+//! F0's solo rate.
 
 use std::time::Duration;
 
@@ -45,31 +45,31 @@ const HEADLINES: &[Headline<Measured>] = &[
 
 /// Senders of bursts: F2 to F7.
 const BURSTS: usize = 6;
-/// What F0 and F1 offer, in percent of the line that they share.
+/// Load of F0 and of F1, percent of their shared line.
 const LONG_PERCENT: u64 = 40;
 /// Frames of a burst, about 150 KB: 30 us of 40 Gb/s, the paper's longest.
 const BURST_FRAMES: u64 = 100;
-/// The line of the receiver takes 74 ms for six bursts at 100 Mb/s; in percent of that, from one to the next.
+/// Interval between bursts, percent of the time that six bursts take on the receiver's line (74 ms at 100 Mb/s).
 const BURST_EVERY_PERCENT: u64 = 135;
-/// Bursts begin.
+/// Start of the bursts.
 const BEGIN: Nanos = Nanos::from_millis(600);
-/// F0 and F1 end where nobody holds them.
+/// End of F0 and F1 if nobody pauses them.
 const END: Nanos = Nanos::from_millis(2200);
-/// Rates are taken so long after a beginning.
+/// Delay between a start and the measurement of rates.
 const RAMP: Nanos = Nanos::from_millis(100);
-/// From one point of a plot to the next.
+/// Time between two points of a plot.
 const STEP: Nanos = Nanos::from_millis(50);
 const LOOK: Duration = Duration::from_millis(1);
 const PATIENCE: Duration = Duration::from_secs(6);
 
 #[derive(Debug, Serialize)]
 struct LongFlow {
-    /// Its rate before the bursts, layer 1; one value for each run.
+    /// Layer 1 rate before the bursts; one value per run.
     solo_mbps: Option<Spread>,
     mbps: Option<Spread>,
-    /// Of each run's own solo rate.
+    /// Rate during the bursts as a share of the same run's solo rate.
     share_of_solo: Option<Spread>,
-    /// Time until all its frames were there; it would be 2200 ms without bursts.
+    /// Time until all frames arrived; 2200 ms without bursts.
     completion_ms: Option<Spread>,
 }
 
@@ -77,7 +77,7 @@ struct LongFlow {
 struct Measured {
     f0: LongFlow,
     f1: LongFlow,
-    /// F2 to F7: from when a burst was due until its last frame was there; of bursts that arrived whole.
+    /// F2 to F7: time from when a burst was due until its last frame arrived; complete bursts only.
     burst_completion_ms: Option<Spread>,
     bursts_broken: usize,
 }
@@ -91,10 +91,10 @@ struct Run {
 }
 
 struct Hosts {
-    /// Of F0 and F1.
+    /// Senders of F0 and F1.
     long: [HostId; 2],
     bursts: Vec<HostId>,
-    /// Of F0, and of all others.
+    /// Receiver of F0, and receiver of all others.
     receivers: [HostId; 2],
 }
 
@@ -162,13 +162,13 @@ impl Hosts {
 }
 
 impl Run {
-    /// From when a stream was due until all of it was there, ms.
+    /// Returns the time from when a stream was due until all of it arrived, ms.
     fn completion(&self, from: HostId, to: HostId, stream: u8) -> Option<f64> {
         let completion = self.load.completion(&self.account, from, to, stream);
         completion.map(|completion| completion.0 as f64 / 1e6)
     }
 
-    /// Of each burst; `None` where it did not arrive whole.
+    /// Returns each burst's completion time; `None` for incomplete bursts.
     fn bursts(&self) -> impl Iterator<Item = Option<f64>> {
         let streams = move |&sender: &HostId| {
             let count = u8::try_from(self.account.host(sender).sent.len()).unwrap_or(u8::MAX);

@@ -1,12 +1,12 @@
 //! `qcn-fanin` and `qcn-shared-input`: Figs. 2 and 3 of the paper on QCN at the inputs, live.
 //!
-//! Flows f1 to f4 come from inputs of their own and meet at one output; in the middle third f5 joins them,
-//! at full rate. In `qcn-shared-input` f1 offers 30 % of the line and shares its input with f6, which offers
-//! 70 % of it to an output of its own: a victim of whoever throttles more than the culprits.
+//! Flows f1 to f4 come from separate inputs and meet at one output; f5 joins them at full rate in the middle third.
+//! In `qcn-shared-input` f1 offers 30 % of the line and shares its input with f6. Flow f6 offers 70 % to a free
+//! output: it is the victim of a policy that throttles more than the culprits.
 //!
-//! PFC is on beneath all variants, as it is in the paper: QCN is there to make it rare. The paper's servers
-//! have 10 Gb/s. Here sizes are the paper's at 100 Mb/s, and every rate is in proportion to the line, those
-//! of the reaction points too; what took the paper 1 ms takes 100 ms, and its 300 ms take 30 s.
+//! PFC is on under all variants, as in the paper: QCN is there to make it rare. The paper's servers have 10 Gb/s. At
+//! 100 Mb/s sizes equal the paper's, and all rates, including those of reaction points, are proportional to the line.
+//! The paper's 1 ms becomes 100 ms, its 300 ms become 30 s.
 
 use std::time::Duration;
 
@@ -65,21 +65,21 @@ enum Scene {
     SharedInput,
 }
 
-/// What f1 and f6 offer where they share an input, in percent of the line.
+/// Loads of f1 and f6 where they share an input, percent of the line.
 const SHARED_PERCENT: [u64; 2] = [30, 70];
-/// The flow that comes and goes.
+/// Index of the flow that sends only in the middle phase.
 const FIFTH: usize = 4;
-/// The victim.
+/// Index of the victim.
 const SIXTH: usize = 5;
 const NAMES: [&str; 6] = ["f1", "f2", "f3", "f4", "f5", "f6"];
-/// Of equal length: without f5, with it, without it.
+/// Number of phases of equal length: without f5, with f5, without f5.
 const PHASES: u64 = 3;
-/// The phase in which f5 sends.
+/// Index of the phase in which f5 sends.
 const WITH_FIFTH: usize = 1;
 /// Points of a rate in a plot, for each phase.
 const POINTS: u64 = 40;
 const LOOK: Duration = Duration::from_millis(5);
-/// For what still waits when all is sent.
+/// Maximum time for queued frames to arrive after all are sent.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 impl Scene {
@@ -97,7 +97,7 @@ impl Scene {
         }
     }
 
-    /// What a flow offers; `None`: as fast as the line.
+    /// Returns the rate that a flow offers; `None` for line rate.
     fn offered(self, flow: usize, line: Line) -> Option<BitRate> {
         let percent = match (self, flow) {
             (Scene::SharedInput, 0) => SHARED_PERCENT[0],
@@ -108,12 +108,12 @@ impl Scene {
     }
 }
 
-/// One third of a run. Rates are those of its second half, when limiters have settled.
+/// A third of a run. Rates are those of its second half, after limiters have settled.
 #[derive(Debug, Serialize)]
 struct Phase {
     begin_ms: f64,
     end_ms: f64,
-    /// Flows that meet at the congested port, layer 1, all together: one value for each run.
+    /// Total layer 1 rate of the flows at the congested port; one value per run.
     congested_mbps: Option<Spread>,
     fairness: Option<Spread>,
 }
@@ -121,13 +121,13 @@ struct Phase {
 #[derive(Debug, Serialize)]
 struct Flow {
     flow: &'static str,
-    /// Layer 1, in each phase, as in [`Phase`].
+    /// Layer 1 rate in each phase, as in [`Phase`].
     mbps: Vec<Option<Spread>>,
     cnms: usize,
-    /// Their quantized feedback, and its mean.
+    /// Quantized feedback of the CNMs, and its mean.
     feedback: Option<Spread>,
     feedback_mean: Option<f64>,
-    /// (s, Mb/s), first run.
+    /// Points (s, Mb/s), first run.
     rates: Vec<Point>,
 }
 
@@ -135,22 +135,22 @@ struct Flow {
 struct Measured {
     phases: Vec<Phase>,
     flows: Vec<Flow>,
-    /// CNMs received by all hosts, and those of them that were malformed.
+    /// CNMs received by all hosts, and malformed ones among them.
     cnms: u64,
     cnms_malformed: u64,
-    /// CNMs as they came by the wires, decoded, first run.
+    /// Decoded CNMs, first run.
     captured: Vec<Told>,
 }
 
 struct Run {
     account: Account,
     phase: Nanos,
-    /// Of each flow, as it arrives.
+    /// Rate of arrival of each flow.
     rates: Vec<Series>,
     told: Vec<Told>,
 }
 
-/// All phases together: as long as the request says on lines of 100 Mb/s.
+/// Returns the duration of all phases together: the request's on lines of 100 Mb/s.
 fn lasts(request: &Request) -> Nanos {
     request.line.span(Nanos::from_secs(request.seconds.into()))
 }
@@ -180,7 +180,7 @@ fn plan(scene: Scene, line: Line) -> (Plan, Hosts) {
     (plan, Hosts { senders, congested, free })
 }
 
-/// Each third lasts so long on lines of 100 Mb/s.
+/// Runs the experiment once; `phase` is the length of a third on lines of 100 Mb/s.
 fn run(scene: Scene, setup: &Setup<'_>, phase: Nanos) -> Result<Run, FabricError> {
     let line = setup.line;
     let limit = Duration::from_nanos(phase.0 * PHASES) + PATIENCE;
@@ -210,7 +210,7 @@ fn run(scene: Scene, setup: &Setup<'_>, phase: Nanos) -> Result<Run, FabricError
     Ok(Run { account, phase, rates, told })
 }
 
-/// From where to where each flow goes. No two go the same way.
+/// Samples the arrivals of flows, each given by sender and receiver. No two flows have the same pair.
 fn watch(live: &Live<'_>, pairs: &[(HostId, HostId)], limit: Duration) -> (Nanos, Vec<Series>) {
     let mut rates = vec![Series::default(); pairs.len()];
     live.every(LOOK, limit, |now| {
@@ -222,13 +222,13 @@ fn watch(live: &Live<'_>, pairs: &[(HostId, HostId)], limit: Duration) -> (Nanos
 }
 
 impl Run {
-    /// Mb/s of a flow in the second half of a phase.
+    /// Returns a flow's Mb/s in the second half of a phase.
     fn rate(&self, flow: usize, phase: u64) -> Option<f64> {
         let [from, to] = [2 * phase + 1, 2 * phase + 2].map(|half| Nanos(self.phase.0 / 2 * half));
         self.rates[flow].rate(from, to)
     }
 
-    /// Those of the flows that are there and meet at the congested port; `None` where nobody looked.
+    /// Returns the rates of the active flows at the congested port; `None` without samples.
     fn congested(&self, phase: u64) -> Option<Vec<f64>> {
         let flows = if phase == 1 { FIFTH + 1 } else { FIFTH };
         (0..flows).map(|flow| self.rate(flow, phase)).collect()
@@ -278,7 +278,7 @@ type All = [Compared<Run, Measured>];
 
 fn title(scene: Scene, request: &Request) -> String {
     let line = request.line;
-    // To a tenth of what is a second on lines of 100 Mb/s, and as a whole number where it is one.
+    // To a tenth of a second on lines of 100 Mb/s, and as an integer if it is one.
     let [begin, end] = [1, 2].map(|phases| {
         let step = lasts(request).0 / u64::from(request.seconds).max(1) / 10;
         seconds(Nanos((lasts(request).0 * phases / PHASES + step / 2) / step * step))
@@ -332,7 +332,7 @@ fn figure(scene: Scene, request: &Request, all: &All) -> Figure {
         let rates = of.flows.iter().map(|flow| (flow.flow.to_owned(), flow.rates.clone())).collect();
         let title = format!("{name}: rates");
         let rates = Panel::new(&title, "time (s)", "line rate used (Mb/s)", Content::Lines(rates));
-        // A line in time, drawn as wide as can be seen.
+        // A vertical line, of minimum visible width.
         let width = f64::from(request.seconds) / 400.0;
         let of_flow = |(place, flow): (usize, &Flow)| {
             let told = of.captured.iter().filter(|told| told.place == place);

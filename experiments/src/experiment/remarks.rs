@@ -1,14 +1,14 @@
-//! Remarks before an experiment runs: what the keys of `--set` reach, and what they make doubtful.
+//! Remarks before an experiment runs: the places that keys of `--set` reach, and warnings about them.
 //!
-//! And which policies are plain PFC in a set-up: what they do beside it takes peers that understand it, another class, or a queue as
-//! long as its threshold. A figure names them, or its two equal curves look like a finding.
+//! The remarks also name policies that act as plain PFC in a setup. Their additions need peers that understand them,
+//! another class, or a queue as long as a threshold. Without the remark two equal curves would look like a result.
 
 use xoff_config::Config;
 use xoff_flow_control::settings::{ClassSettings, PolicyKind, PortSettings, SwitchSettings};
 
 use super::{Request, Variant};
 
-/// Lines for people, each with the names of the policies that it is said of.
+/// Lines for people, each with the names of its policies.
 #[derive(Default)]
 pub(super) struct ByPolicy(Vec<(String, Vec<&'static str>)>);
 
@@ -21,7 +21,7 @@ impl ByPolicy {
         }
     }
 
-    /// Names stand where it is not all of the request's.
+    /// Returns the lines; names appear if a line does not apply to all policies of the request.
     pub(super) fn lines(&self, request: &Request) -> Vec<String> {
         let line = |(line, names): &(String, Vec<&str>)| {
             if names.len() == request.policies.len() {
@@ -34,7 +34,7 @@ impl ByPolicy {
     }
 }
 
-/// What is doubtful about these switches, and what to do about it.
+/// Returns warnings about these switches, with remedies.
 pub(super) fn warnings(configs: &[Config]) -> Vec<String> {
     let all = configs.iter().flat_map(|config| &config.warnings);
     all.map(|warning| {
@@ -44,7 +44,8 @@ pub(super) fn warnings(configs: &[Config]) -> Vec<String> {
     .collect()
 }
 
-/// Why switches of these `configs` do what PFC does, where none of them can do anything else, and some have another policy.
+/// Returns why these switches act as plain PFC, if another policy is configured and none of them can do anything
+/// else.
 pub(super) fn why_plain(configs: &[Config]) -> Option<&'static str> {
     let switches = || configs.iter().map(|config| &config.switch);
     let reasons: Option<Vec<&str>> =
@@ -52,12 +53,12 @@ pub(super) fn why_plain(configs: &[Config]) -> Option<&'static str> {
     reasons?.first().copied()
 }
 
-/// The policy of each class that is lossless somewhere in the switch.
+/// Returns the policy of each class that is lossless anywhere in the switch.
 fn kinds(switch: &SwitchSettings) -> impl Iterator<Item = (&SwitchSettings, PolicyKind)> {
     switch.lossless_anywhere().iter().map(move |class| (switch, switch.policies[class.index()]))
 }
 
-/// Why a switch does in these classes what PFC does; `None`: it does not.
+/// Returns why a switch acts as plain PFC in these classes; `None` if it does not.
 fn why_of((switch, kind): (&SwitchSettings, PolicyKind)) -> Option<&'static str> {
     let none = |of: fn(&PortSettings) -> bool| !switch.ports.iter().any(of);
     let lossless = |port: &PortSettings| port.classes.into_iter().filter(|class| class.lossless);
@@ -86,7 +87,7 @@ mod tests {
     use super::*;
     use crate::experiment::{Experiment, Request, Variant};
 
-    /// In that experiment, under that policy and with these keys.
+    /// Returns the reason for an experiment, a policy and these keys.
     fn said(experiment: &str, policy: &str, given: &[&str]) -> Option<&'static str> {
         let (experiment, variant) =
             (Experiment::find(experiment).expect("known"), Variant::find(policy).expect("known"));

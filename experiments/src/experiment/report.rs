@@ -1,4 +1,4 @@
-//! What an experiment found, for people and for programs.
+//! Report of an experiment, as text and JSON.
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Display};
@@ -18,17 +18,17 @@ use xoff_switch::Promise;
 
 use crate::{Given, Stall};
 
-/// Of times from begin to end, where nothing came to an end.
+/// Text for a completion time if nothing completed.
 pub(super) const NONE_COMPLETED: &str = "none completed";
-/// Of what is computed from what arrived.
+/// Text for a value that needs received frames if nothing arrived.
 pub(super) const NOTHING_ARRIVED: &str = "nothing arrived";
 
-/// What was measured of each policy.
+/// Results of all policies.
 #[derive(Debug, Default)]
 pub struct Findings {
     headlines: Vec<&'static str>,
     policies: Vec<Outcome>,
-    /// What the experiment is sure of beforehand and did not see.
+    /// Expected results that were not observed.
     pub unmet: Vec<String>,
     pub text: String,
     pub figure: Figure,
@@ -37,7 +37,7 @@ pub struct Findings {
 #[derive(Debug)]
 struct Outcome {
     variant: &'static Variant,
-    /// Whether nothing lossless may be lost.
+    /// True if the policy promises to lose no lossless frame.
     promises: bool,
     conduct: Conduct,
     measured: Value,
@@ -45,18 +45,18 @@ struct Outcome {
 }
 
 impl Findings {
-    /// None yet, with these main results.
+    /// Creates findings without policies, with these headlines.
     pub(super) fn new<M>(headlines: &[Headline<M>]) -> Findings {
         Findings { headlines: headlines.iter().map(|of| of.title).collect(), ..Findings::default() }
     }
 
-    /// The same with what people read and look at.
+    /// Adds text and figure.
     pub(super) fn with(self, text: String, figure: Figure) -> Findings {
         Findings { text, figure, ..self }
     }
 
-    /// One more policy: its conduct, and beside it what this experiment measures, in all runs together and in
-    /// `each` by itself. Returns what it is called in tables and figures, where one that lost frames is marked.
+    /// Adds a policy: its conduct, and the experiment's measurement of all runs together and of `each` run. Returns
+    /// the policy's name in tables and figures, marked if it lost frames.
     pub(super) fn add<M: Serialize>(
         &mut self,
         variant: &'static Variant,
@@ -84,7 +84,7 @@ impl Findings {
         name
     }
 
-    /// What each policy lost; `None` where none lost anything.
+    /// Returns a panel of each policy's losses; `None` if nothing was lost.
     fn losses(&self) -> Option<Panel> {
         let lost = |Outcome { variant, conduct, .. }: &Outcome| {
             (label(variant, conduct), vec![(0.0, conduct.gone_percent())])
@@ -101,37 +101,37 @@ fn label(variant: &Variant, conduct: &Conduct) -> String {
     if conduct.gone > 0 { format!("{} (lost frames)", variant.name) } else { variant.name.to_owned() }
 }
 
-/// The result of an experiment; its JSON is stable.
+/// Result of an experiment; its JSON is stable.
 #[derive(Debug, Serialize)]
 pub struct Report {
-    /// Of the experiment.
+    /// Name of the experiment.
     pub name: &'static str,
-    /// Rate of the lines, Mb/s.
+    /// Line rate, Mb/s.
     pub line_mbps: f64,
-    /// Whether it ran in the simulator.
+    /// True if the experiment ran in the simulator.
     pub simulated: bool,
-    /// How often each policy was measured.
+    /// Number of runs of each policy.
     pub runs: u32,
-    /// Where chance began in the first run; one more in each that followed.
+    /// Random seed of the first run; each following run adds one.
     pub seed: u64,
-    /// How the machine of simulated programs stalled.
+    /// Stalls of simulated programs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stall: Option<Stall>,
-    /// What the user said of the switches.
+    /// User settings of the switches.
     #[serde(serialize_with = "by_path")]
     set: Vec<Given>,
-    /// Which policies are plain PFC here whatever happens, and why.
+    /// Policies that always act as plain PFC here, with the reason.
     as_pfc: BTreeMap<&'static str, &'static str>,
-    /// By policy.
+    /// Results by policy.
     #[serde(serialize_with = "by_policy")]
     policies: Vec<Outcome>,
-    /// What the experiment is sure of beforehand and did not see.
+    /// Expected results that were not observed.
     pub unmet: Vec<String>,
     #[serde(skip)]
     text: String,
     #[serde(skip)]
     headlines: Vec<&'static str>,
-    /// What they look at.
+    /// Plot of the results.
     #[serde(skip)]
     pub figure: Figure,
 }
@@ -180,8 +180,8 @@ impl Report {
         }
     }
 
-    /// Whether every policy that promises to lose nothing lossless lost nothing, none did what none may, and the
-    /// experiment saw what it is sure of.
+    /// Returns whether each policy kept its promise, no policy did anything forbidden, and all expected results were
+    /// observed.
     #[must_use]
     pub fn promise(&self) -> Promise {
         if !self.unmet.is_empty() {
@@ -198,7 +198,7 @@ impl Report {
         worst.unwrap_or(Promise::Kept)
     }
 
-    /// What of it is not as it has to be, or cannot be said to be, and what lost frames and may: a sentence each.
+    /// Returns a sentence for each broken or unproved promise, and for each permitted loss.
     #[must_use]
     pub fn verdicts(&self) -> Vec<String> {
         let unmet = self.unmet.iter().map(|unmet| format!("NOT as it has to be: {unmet}"));
@@ -222,7 +222,7 @@ impl Report {
         unmet.chain(self.policies.iter().filter_map(of_policy)).collect()
     }
 
-    /// The headlines with their confidence; `None` where there was one run.
+    /// Returns the headlines with confidence intervals; `None` after a single run.
     fn intervals(&self) -> Option<Table> {
         let mut table = table(&[&["mean ± 95 %"], &self.headlines[..]].concat());
         for of in &self.policies {
@@ -233,7 +233,7 @@ impl Report {
     }
 }
 
-/// The mean, and how far its interval goes on either side; where that is not the same, its ends.
+/// Returns the mean and half the interval's width, or both ends of an asymmetric interval.
 fn interval(of: Option<&Interval>) -> String {
     of.map_or_else(
         || "-".to_owned(),
@@ -317,12 +317,12 @@ pub(super) fn table(header: &[&str]) -> Table {
     table
 }
 
-/// A number with so many decimals; a dash where there is none.
+/// Returns a number with `decimals` decimals; a dash for `None`.
 pub(super) fn number(value: impl Into<Option<f64>>, decimals: usize) -> String {
     value.into().map_or_else(|| "-".to_owned(), |value| told(value, decimals))
 }
 
-/// A number with so many decimals; where none of them would say anything of it, with two that do.
+/// Returns a number with `decimals` decimals; with two significant ones if all would be zero.
 fn told(value: f64, decimals: usize) -> String {
     let says = |decimals: &usize| value.abs() * 10_f64.powi(i32::try_from(*decimals).unwrap_or(0)) >= 1.0;
     let decimals = match (decimals..9).find(says) {
@@ -340,12 +340,12 @@ pub(super) fn seconds(span: Nanos) -> String {
     (span.0 as f64 / 1e9).to_string()
 }
 
-/// The median, with so many decimals.
+/// Returns the median with `decimals` decimals.
 pub(super) fn median(spread: Option<Spread>, decimals: usize) -> String {
     number(p50(spread), decimals)
 }
 
-/// The median, and the least in brackets.
+/// Returns the median, and the minimum in brackets.
 pub(super) fn median_and_least(spread: Option<Spread>, decimals: usize) -> String {
     spread.map_or_else(
         || "-".to_owned(),
@@ -353,18 +353,18 @@ pub(super) fn median_and_least(spread: Option<Spread>, decimals: usize) -> Strin
     )
 }
 
-/// The median of how long it took until something was complete, to the unit.
+/// Returns the median completion time without decimals.
 pub(super) fn median_completion(spread: Option<Spread>) -> String {
     spread.map_or_else(|| NONE_COMPLETED.to_owned(), |spread| told(spread.p50, 0))
 }
 
-/// All five numbers of how long it took until something was complete.
+/// Returns the five-number summary of completion times.
 pub(super) fn completion(spread: Option<Spread>, decimals: usize) -> String {
     let Some(Spread { min, p25, p50, p75, max, .. }) = spread else { return NONE_COMPLETED.to_owned() };
     [min, p25, p50, p75, max].map(|value| told(value, decimals)).join(" / ")
 }
 
-/// A row: a name and numbers.
+/// Adds a row of a name and numbers.
 pub(super) fn add_row(table: &mut Table, cells: impl IntoIterator<Item = String>) {
     let cell = |(column, text)| match column {
         0 => Cell::new(text),

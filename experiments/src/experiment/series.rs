@@ -1,30 +1,30 @@
-//! A counter that is looked at while it runs, as a rate over time.
+//! Rate over time of a sampled counter.
 
 use xoff_wire::units::Nanos;
 
 use crate::plot::Point;
 
-/// Looks at a counter of bytes.
+/// Samples of a byte counter.
 #[derive(Clone, Debug, Default)]
 pub struct Series {
     looks: Vec<(Nanos, u64)>,
 }
 
 impl Series {
-    /// It stood at `bytes` at that time.
+    /// Records that the counter was `bytes` at time `at`.
     pub fn look(&mut self, at: Nanos, bytes: u64) {
         self.looks.push((at, bytes));
     }
 
-    /// Mb/s between two times, from the last look before the first to the last before the second (the
-    /// first of all, where there is none before); `None` where that is no time.
+    /// Returns the Mb/s between two times, from the last sample before `from` (or the first sample) to the last
+    /// before `to`. Returns `None` if no time lies between the samples.
     pub fn rate(&self, from: Nanos, to: Nanos) -> Option<f64> {
         let at = |time: Nanos| self.looks.iter().rev().find(|look| look.0 <= time).or(self.looks.first());
         let (first, last) = (at(from)?, at(to)?);
         (last.0 > first.0).then(|| (last.1 - first.1) as f64 * 8e3 / (last.0.0 - first.0.0) as f64)
     }
 
-    /// Points (s, Mb/s) of steps of this length; a step in which nobody looked has no rate.
+    /// Returns points (s, Mb/s), one per step; a step without samples has no rate.
     pub fn points(&self, step: Nanos) -> Vec<Point> {
         let end = self.looks.last().map_or(Nanos::ZERO, |look| look.0);
         let steps = (1..).map(|number| Nanos(step.0 * number)).take_while(|&to| to <= end);

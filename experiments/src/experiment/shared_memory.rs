@@ -1,12 +1,12 @@
-//! `shared-memory`: CaPFC's evaluation on a switch with shared memory (section IV-B.7), on one switch.
+//! `shared-memory`: CaPFC's evaluation of a switch with shared memory (section IV-B.7), on one switch.
 //!
-//! Each host sends long flows (1 MB) and short messages (64 KB) to others, at random times; now and then all of them
-//! answer the query of one at once (16 KB each): an incast. The three have classes of their own, all lossless, and the short
-//! messages go first, as in the paper's scenario 1. When what is sent where is drawn by lot from the seed, before anything
-//! runs: every policy has the same traffic.
+//! Hosts send long flows (1 MB) and short messages (64 KB) to each other at random times. At times all of them answer
+//! one host's query at once (16 KB each): an incast. The three kinds have separate classes, all lossless, and short
+//! messages have priority, as in the paper's scenario 1. The traffic is drawn from the seed before the run, so every
+//! policy has the same traffic.
 //!
-//! The memory is the paper's: a little for each queue, and a pool for all of it, of which a queue and a port may have
-//! so much. Room above XOFF is in the pool too, so that here nobody can promise to lose nothing.
+//! The memory is the paper's: a reserve for each queue, and a pool with limits per queue and port. Headroom is in the
+//! pool too, so no policy can promise losslessness here.
 
 use std::time::Duration;
 
@@ -53,20 +53,20 @@ const HEADLINES: &[Headline<Measured>] = &[
 ];
 
 const HOSTS: usize = 8;
-/// Flows begin so long.
+/// Time during which flows begin.
 const SEND: Nanos = Nanos::from_millis(3000);
-/// What each host offers of its line in long flows and in short messages, in percent.
+/// Loads of each host in long flows and in short messages, percent of its line.
 const LONG_PERCENT: u64 = 30;
 const SHORT_PERCENT: u64 = 15;
-/// From one query to the next, on average.
+/// Mean interval between queries.
 const QUERY_EVERY: Nanos = Nanos::from_millis(30);
-/// The paper's memory, in KB.
+/// The paper's memory sizes, KB.
 const SIZES: [(&str, u64); 12] = [
     ("memory.pool", 350),
     ("memory.port_limit", 100),
     ("memory.egress_port_limit", 100),
     ("class.3.ingress_reserve", 8),
-    // In shared memory these three count on top of the reserve, and the others do not.
+    // In shared memory these three count on top of the reserve; the others do not.
     ("class.3.xoff", 30 - 8),
     ("class.3.xon", 20 - 8),
     ("class.3.headroom", 58),
@@ -97,7 +97,7 @@ impl Kind {
         }
     }
 
-    /// Frames of a flow: 1 MB, 16 KB, 64 KB. Above 100 Mb/s they grow with the line, as all sizes do.
+    /// Returns the frames of a flow: 1 MB, 16 KB or 64 KB, and above 100 Mb/s in proportion to the line.
     fn frames(self, line: Line) -> u64 {
         let frames = match self {
             Kind::Long => 660,
@@ -115,9 +115,9 @@ impl Kind {
 
 #[derive(Debug, Serialize)]
 struct Flows {
-    /// From when a flow was due until its last frame was there; one value for each that arrived whole.
+    /// Time from when a flow was due until its last frame arrived; one value per complete flow.
     completion_ms: Option<Spread>,
-    /// Those that lost frames.
+    /// Flows that lost frames.
     broken: usize,
 }
 
@@ -127,10 +127,10 @@ struct Measured {
     query: Flows,
     short: Flows,
     frames_lost: u64,
-    /// Times that a host was told to stop, all classes and runs, and how long, added up.
+    /// XOFFs sent to hosts and total pause time, all classes and runs.
     xoff_sent: u64,
     held_ms: f64,
-    /// Most that the egress queues of one port held at a look.
+    /// Maximum sampled length of one port's egress queues, bytes.
     port_bytes_peak: u64,
 }
 
@@ -166,8 +166,8 @@ fn measure(request: &Request, tell: &mut Tell<'_>) -> Result<Findings, FabricErr
     Ok(findings.with(text(request, &all), figure(request, &all)))
 }
 
-/// The paper's memory and thresholds, at least: what is below them at slow lines is soon less than a frame. A variant
-/// that does not say what a full queue does stops the pipeline.
+/// Returns the paper's memory and thresholds as minimums; smaller ones would soon be less than a frame on slow lines.
+/// By default a full queue stops the pipeline.
 fn settings(variant: &Variant, line: Line) -> Settings {
     let size = |kilobytes: u64| line.size(Bytes(kilobytes * 1000)).max(Bytes(kilobytes * 1000));
     let mut settings = Settings::default();
@@ -193,12 +193,12 @@ fn plan(line: Line) -> (Plan, Vec<HostId>) {
     (plan, hosts)
 }
 
-/// All flows, in the order of their begin.
+/// Returns all flows, in order of their start.
 fn draw(line: Line, hosts: &[HostId], seed: u64) -> Vec<Flow> {
     numbered(drawn(line, hosts, seed), hosts)
 }
 
-/// When a flow begins, what it is, from whom and to whom.
+/// Start, kind, sender and receiver of a flow.
 type Drawn = (Nanos, Kind, HostId, HostId);
 
 fn drawn(line: Line, hosts: &[HostId], seed: u64) -> Vec<Drawn> {
@@ -223,7 +223,7 @@ fn drawn(line: Line, hosts: &[HostId], seed: u64) -> Vec<Drawn> {
     drawn
 }
 
-/// Flows with their numbers at their senders. A host has [`STREAMS_MAX`] of them; more are hardly ever drawn, and left out.
+/// Numbers the flows at their senders. Flows beyond [`STREAMS_MAX`] per host, which are rare, are left out.
 fn numbered(drawn: Vec<Drawn>, hosts: &[HostId]) -> Vec<Flow> {
     let mut counts = vec![0; hosts.len()];
     let number = |(start, kind, from, to): Drawn| {
@@ -281,7 +281,7 @@ fn run(setup: &Setup<'_>) -> Result<Run, FabricError> {
 }
 
 impl Run {
-    /// Of each flow of a kind; `None` where it did not arrive whole.
+    /// Returns each completion time of flows of one kind; `None` for incomplete flows.
     fn completions(&self, kind: Kind) -> impl Iterator<Item = Option<f64>> {
         self.flows.iter().filter(move |flow| flow.kind == kind).map(|flow| {
             let taken = self.load.completion(&self.account, flow.from, flow.to, flow.stream);
@@ -395,7 +395,7 @@ mod tests {
             let mut load = Load::default();
             for flow in drawn(5) {
                 assert!(flow.from != flow.to && flow.start < SEND);
-                load.send(flow.from, flow.kind.stream(line, flow.to, flow.start)); // panics where it cannot
+                load.send(flow.from, flow.kind.stream(line, flow.to, flow.start)); // panics if the stream cannot be sent
             }
         }
     }

@@ -1,10 +1,10 @@
-//! What holds for every experiment, whichever it is.
+//! Properties of all experiments.
 
 use std::iter;
 
 use super::*;
 
-/// With those that have routers for switches.
+/// Returns all experiments, including the routed ones.
 fn all() -> impl Iterator<Item = &'static Experiment> {
     EXPERIMENTS.iter().flat_map(|of| iter::once(of).chain(of.routed))
 }
@@ -23,8 +23,8 @@ fn every_experiment_has_a_name_of_its_own_and_policies_that_exist() {
 fn every_policy_is_a_valid_configuration_of_every_experiment_or_is_refused_beforehand() {
     for experiment in all() {
         for variant in VARIANTS {
-            // OFC and GFC do nothing with a single switch. OFC nests queues of its own, too, where the QCN paper's
-            // switches have VOQs.
+            // OFC and GFC do nothing with a single switch. OFC's nested queues also exclude the VOQs of the QCN
+            // paper's switches.
             let trunks = ["cascade", "cascade --routed", "ofc-fig1", "deadlock", "balance"];
             let has_trunks = trunks.contains(&experiment.name);
             // Ingress congestion points need frames that count until they have left.
@@ -51,7 +51,7 @@ fn every_policy_is_a_valid_configuration_of_every_experiment_or_is_refused_befor
     }
 }
 
-/// Where an experiment says itself what would be different, two names would stand for one switch.
+/// Two names must not stand for one switch.
 // proves: experiments
 #[test]
 fn variants_that_an_experiment_cannot_tell_apart_are_one() {
@@ -150,7 +150,7 @@ fn what_is_given_to_a_class_reaches_those_that_are_like_it_and_that_is_told() {
     let but_one = given(&["class.4.xoff=24KB", "class.3.xoff=25KB"]);
     assert_eq!(xoff(&but_one), [25_000, 25_000, 24_000]);
     assert_eq!(experiment.reaches(&given(&["class.4.xoff=24KB"])), [""; 0]);
-    // Also where nothing can be built so, and with the names of those whom it concerns.
+    // Lines name their policies, even if nothing can be built.
     let mut lines = Vec::new();
     let refused = given(&["class.3.xoff=25KB", "class.3.xon=26KB"]);
     experiment.check(&refused, &mut |line| lines.push(line.to_owned())).unwrap_err();

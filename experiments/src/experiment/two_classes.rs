@@ -1,8 +1,8 @@
-//! `two-classes`: two lossless classes share their senders and a congested port, which serves both alike.
+//! `two-classes`: two lossless classes share their senders and a congested port with equal service.
 //!
-//! The higher class offers a little more than its half of the port, the lower one all that it can. At
-//! first the higher class is alone. Plain PFC treats both alike: once both are there, either is held to
-//! its half. Who pauses lower classes first leaves the higher one its rate.
+//! The higher class offers slightly more than its half of the port, the lower one line rate. The higher class starts
+//! alone. Plain PFC treats both equally and limits each to its half. Policies that pause lower classes first leave
+//! the higher class its rate.
 
 use std::time::Duration;
 
@@ -40,35 +40,35 @@ const HEADLINES: &[Headline<Measured>] = &[
 ];
 
 const LOWER: Class = Class::ALL[2];
-/// CS2.
+/// DSCP of the lower class: CS2.
 const LOWER_DSCP: u8 = 16;
 const SENDERS: u64 = 4;
-/// What the higher class offers, all senders together, in percent of the port: half is its share.
+/// Total load of the higher class, percent of the port; its share is half.
 const HIGHER_PERCENT: u64 = 60;
-/// The higher class is alone until then.
+/// Start of the lower class.
 const BEGIN: Nanos = Nanos::from_millis(600);
 const END: Nanos = Nanos::from_millis(2200);
-/// Rates are taken so long after a beginning.
+/// Delay between a start and the measurement of rates.
 const RAMP: Nanos = Nanos::from_millis(100);
-/// From one point of a plot to the next.
+/// Time between two points of a plot.
 const STEP: Nanos = Nanos::from_millis(50);
 const LOOK: Duration = Duration::from_millis(1);
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// One of the two, all senders together.
+/// Results of one class, all senders together.
 #[derive(Debug, Serialize)]
 struct OfClass {
-    /// Received while both are there, layer 1; one value for each run.
+    /// Layer 1 rate received while both classes send; one value per run.
     mbps: Option<Spread>,
-    /// Times that a sender was told to stop, all runs.
+    /// XOFFs sent, all runs.
     xoff_sent: u64,
-    /// How long senders were held, added up.
+    /// Time that senders were paused, ms, sum over senders.
     paused_ms: f64,
 }
 
 #[derive(Debug, Serialize)]
 struct Measured {
-    /// The higher class before the lower one begins.
+    /// Rate of the higher class before the lower one begins.
     higher_alone_mbps: Option<Spread>,
     higher: OfClass,
     lower: OfClass,
@@ -76,13 +76,13 @@ struct Measured {
 
 struct Run {
     account: Account,
-    /// Of both classes, the higher first.
+    /// Rates of both classes, the higher first.
     rates: [Series; 2],
     line: Line,
 }
 
 impl Run {
-    /// Of the higher class or the lower, between times for lines of 100 Mb/s.
+    /// Returns the rate of one class between two times, given for lines of 100 Mb/s.
     fn rate(&self, place: usize, from: Nanos, to: Nanos) -> Option<f64> {
         self.rates[place].rate(self.line.span(from), self.line.span(to))
     }

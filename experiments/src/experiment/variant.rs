@@ -1,4 +1,4 @@
-//! What is compared: policies, each a name and the keys of a configuration that it needs.
+//! Policies to compare, each a name and the configuration keys that it needs.
 
 use xoff_config::{Hardware, OwnPolicy};
 use xoff_flow_control::congestion::ReactionSettings;
@@ -6,14 +6,14 @@ use xoff_wire::units::{BitRate, Bytes, Nanos};
 
 use crate::{Line, Settings};
 
-/// A policy as an experiment runs it.
+/// A policy as run by an experiment.
 #[derive(Debug)]
 pub struct Variant {
-    /// What it is called, on the command line and in results.
+    /// Name on the command line and in results.
     pub name: &'static str,
-    /// What it does.
+    /// Description.
     pub about: &'static str,
-    /// Whether it promises that the lossless class loses nothing.
+    /// True if the policy promises to lose no lossless frame.
     pub lossless: bool,
     keys: &'static [(&'static str, Key)],
 }
@@ -23,15 +23,15 @@ enum Key {
     Word(&'static str),
     Yes,
     Classes(&'static [u8]),
-    /// A size at 100 Mb/s; in proportion at other rates.
+    /// Size at 100 Mb/s; proportional at other rates.
     Kilobytes(u64),
-    /// A number of frames at 100 Mb/s; in proportion too.
+    /// Number of frames at 100 Mb/s; proportional at other rates.
     Frames(u64),
 }
 use Key::{Classes, Frames, Kilobytes, Word, Yes};
 
-/// Thresholds that all policies share: those of CaPFC's Table II. They are kept as they are at 100 Mb/s ([`Line::size`]), a tenth of the
-/// paper's rate and less: software answers a pause later than hardware, and by so much a switch must wait longer.
+/// Thresholds of all policies: those of CaPFC's Table II. They apply at 100 Mb/s ([`Line::size`]), a tenth of the
+/// paper's rate or less, because software answers a pause later than hardware.
 const COMMON: &[(&str, Key)] = &[
     ("class.3.xoff", Kilobytes(50)),
     ("class.3.xon", Kilobytes(40)),
@@ -40,31 +40,31 @@ const COMMON: &[(&str, Key)] = &[
     ("class.3.egress_warn", Kilobytes(20)),
 ];
 
-/// Of all congestion points; hosts have reaction points where there are any. Values are the paper's, and
-/// the set point has the paper's proportion to XOFF (60 KB to 110 KB).
+/// Settings of all congestion points; their hosts have reaction points. Values are the paper's; the set point keeps
+/// the paper's ratio to XOFF (60 KB to 110 KB).
 const CONGESTION_POINTS: &[(&str, Key)] = &[
     ("qcn.set_point", Kilobytes(27)),
     ("qcn.sample_every", Kilobytes(150)),
     ("qcn.frames_per_cnm", Frames(100)),
 ];
 
-/// The lines for which the standard's reaction points are made, and the paper's servers. With sizes kept at
-/// [`Line::REFERENCE`] everything lasts so many times longer there.
+/// Line rate of the standard's reaction points and of the paper's servers. [`Line::REFERENCE`] keeps sizes, so times
+/// grow by the ratio of the rates.
 const QCN_LINE: BitRate = BitRate::from_gbps(10);
 
-/// What has a watchdog; and how patient that is by itself, and at least.
+/// Key of the watchdog, its default patience, and its minimum.
 const WATCHDOG: &str = "class.3.watchdog";
 const WATCHDOG_PATIENCE: Nanos = Nanos::from_millis(200);
 const WATCHDOG_LEAST: Nanos = Nanos::from_millis(1);
 
-/// OFC with a switch in the middle that knows only PFC, where there is a middle.
+/// OFC with a middle switch, if any, that supports only PFC.
 pub(super) const PLAIN_MIDDLE: &str = "ofc-pfc-middle";
 
-/// Where those that cannot be marked are dropped, and senders cannot.
+/// Variant that drops unmarkable packets, with senders that cannot be marked.
 pub(super) const WITHOUT_ECN: &str = "lossy-wred";
 
-/// What is compared on one switch with hosts that know plain PFC: CaPFC and P-PFC beside their controls, and CaPFC on the
-/// switch of its paper beside those of its paper.
+/// Variants for one switch and hosts with plain PFC: CaPFC and P-PFC with their controls, and CaPFC on its paper's
+/// switch with the paper's comparisons.
 pub(super) const ON_ONE_SWITCH: &[&str] = &[
     "pfc",
     "pfc-control",
@@ -79,7 +79,7 @@ pub(super) const ON_ONE_SWITCH: &[&str] = &[
     "capfc-calibrate-wstop",
 ];
 
-/// Settings that several variants have.
+/// Settings common to several variants.
 const UNTIL_FORWARDED: (&str, Key) = ("switch.accounting", Word("until-forwarded"));
 const FULL_DROPS: (&str, Key) = ("switch.when_full", Word("drop"));
 const FULL_STOPS: (&str, Key) = ("switch.when_full", Word("stop"));
@@ -90,7 +90,7 @@ const NOT_LOSSLESS: (&str, Key) = ("defaults.lossless", Classes(&[]));
 const TAIL: (&str, Key) = ("class.3.egress_max", Kilobytes(100));
 const MARKS: (&str, Key) = ("class.3.ecn_min", Word("auto"));
 
-/// All there are by themselves.
+/// All built-in variants.
 pub const VARIANTS: &[Variant] = &[
     Variant {
         name: "pfc",
@@ -250,7 +250,7 @@ pub const VARIANTS: &[Variant] = &[
     },
 ];
 
-/// The one that there is where the program brings a policy along.
+/// Variant of a policy that the calling program provides.
 pub static OWN: Variant = Variant {
     name: "custom",
     about: "the policy that this program brings along, with the parameters that it has by itself",
@@ -259,18 +259,18 @@ pub static OWN: Variant = Variant {
 };
 
 impl Variant {
-    /// The variant of this name.
+    /// Returns the variant of this name.
     #[must_use]
     pub fn find(name: &str) -> Option<&'static Variant> {
         VARIANTS.iter().chain([&OWN]).find(|variant| variant.name == name)
     }
 
-    /// All that there are in a program with this policy of its own.
+    /// Returns all variants in a program with the custom policy `own`.
     pub fn all(own: Option<&OwnPolicy>) -> impl Iterator<Item = &'static Variant> + use<> {
         VARIANTS.iter().chain(own.map(|_| &OWN))
     }
 
-    /// Its configuration for lines of `line`.
+    /// Returns the settings for lines of `line`.
     #[must_use]
     pub fn settings(&self, line: Line) -> Settings {
         let mut settings = Settings::default();
@@ -294,7 +294,8 @@ impl Variant {
         settings
     }
 
-    /// Whether it differs from plain PFC only between switches that both know it: hosts of a fabric know PFC.
+    /// Returns whether the variant differs from plain PFC only between switches that both support it; hosts support
+    /// PFC.
     #[must_use]
     pub fn is_for_trunks(&self) -> bool {
         self.keys.iter().any(|(path, value)| *path == "switch.policy" && matches!(value, Word("ofc" | "gfc")))
@@ -304,8 +305,8 @@ impl Variant {
         self.keys.iter().any(|(path, _)| path.starts_with("qcn."))
     }
 
-    /// The same with the buffers of the paper on QCN (section III): Qhigh 110 KB, Qlow 44 KB, Qeq 60 KB, and
-    /// VOQs served in turn.
+    /// Returns the settings with the buffers of the paper on QCN (section III): Qhigh 110 KB, Qlow 44 KB, Qeq 60 KB,
+    /// and VOQs served round robin.
     #[must_use]
     pub fn voq_settings(&self, line: Line) -> Settings {
         let size = |kilobytes: u64| line.size(Bytes(kilobytes * 1000));
@@ -317,7 +318,7 @@ impl Variant {
         settings
     }
 
-    /// The same with room for OFC, whose partial pause (at `alpha` of XOFF) must have taken effect before XOFF
+    /// Returns the settings with room for OFC. Its partial pause at `alpha` of XOFF must take effect before XOFF
     /// pauses the class: 50 KB, 4 ms of a line of 100 Mb/s, within which software answers.
     #[must_use]
     pub fn roomy_settings(&self, line: Line) -> Settings {
@@ -328,8 +329,9 @@ impl Variant {
     }
 }
 
-/// The standard's reaction point, made for lines of 10 Gb/s, on lines of `line`: rates in proportion to the
-/// line, bytes as all sizes, and so time a hundredfold of what it would be there; in the simulator at 10 Gb/s it is the standard's.
+/// Returns the standard's reaction point, made for 10 Gb/s, scaled to `line`. Rates are proportional to the line and
+/// bytes scale as all sizes, so times are a hundred times as long. In the simulator at 10 Gb/s it equals the
+/// standard's.
 fn reaction(line: Line) -> ReactionSettings {
     let standard = ReactionSettings::STANDARD;
     let rate = |of: BitRate| {

@@ -1,12 +1,11 @@
-//! `victim`: heavy and light senders on one class, into a port that they congest and into a free one.
+//! `victim`: heavy and light senders in one class, to a port that they congest and to a free port.
 //!
-//! Six heavy senders offer a line rate each to one port. Two light ones send it a message now and then, and
-//! beside it messages to a port where nothing is in their way: the victim, which waits where its port is
-//! paused. First the light ones are alone, so that each has its own measure.
+//! Six heavy senders each offer line rate to one port. Two light senders send it occasional messages, and messages to
+//! a free port. The latter are the victim, which waits while its sender's port is paused. The light senders start
+//! alone, which gives their baseline.
 //!
-//! How much the light ones offer to the congested port decides what it costs them: eight senders share it,
-//! so that beyond an eighth of the line a fair switch, too, has to hold them. So the load is swept from below
-//! that share to well above it.
+//! Eight senders share the congested port. Above an eighth of the line a fair switch, too, has to pause a light
+//! sender. The experiment therefore sweeps the light load from below that share to well above it.
 
 use std::time::Duration;
 
@@ -52,76 +51,76 @@ const HEADLINES: &[Headline<Measured>] = &[
 
 const HEAVY: usize = 6;
 const LIGHT: usize = 2;
-/// What each light sender offers to the congested port, in percent of the line. All senders' equal share of
-/// it is 12.5.
+/// Load of each light sender to the congested port, percent of the line. The equal share of all senders is 12.5.
 const LOADS: [u64; 4] = [5, 10, 15, 20];
-/// What each offers to the free port.
+/// Load of each light sender to the free port, percent.
 const VICTIM: u64 = 30;
-/// How long messages are, in frames.
+/// Message lengths, in frames.
 #[derive(Clone, Copy, Debug)]
 struct Sizes {
     light: u64,
     victim: u64,
-    /// What each light sender offers to the congested port.
+    /// Loads of each light sender to the congested port, percent.
     loads: &'static [u64],
 }
 
 /// 64 KB, the short flows of CaPFC's Table I.
 const LONG: Sizes = Sizes { light: 45, victim: 45, loads: &LOADS };
-/// Into congestion half of that, as few as a sender can number: of 20 % there would be too many. To the free port a
-/// little more than 64 KB.
+/// Half of that to the congested port, the minimum for the number of streams of a host; a load of 20 % would need too
+/// many. Slightly more than 64 KB to the free port.
 const SMALL: Sizes = Sizes { light: 24, victim: 48, loads: &[5, 10, 15] };
-/// Light senders are alone for so long.
+/// Time that light senders are alone.
 const ALONE: Nanos = Nanos::from_millis(600);
-/// Congestion is there so long after the heavy ones have begun.
+/// Time from the start of heavy senders until the port is congested.
 const RAMP: Nanos = Nanos::from_millis(100);
-/// All end here.
+/// End of all sending.
 const END: Nanos = Nanos::from_millis(2200);
 const LOOK: Duration = Duration::from_millis(1);
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Above 100 Mb/s messages grow with the line, as all sizes do: there are as many of them, and a host can number so many.
+/// Returns a message's frames: above 100 Mb/s in proportion to the line, as all sizes. The number of messages stays
+/// within a host's limit.
 fn frames(at_100_mbps: u64, line: Line) -> u64 {
     line.size(Bytes(at_100_mbps)).0.max(at_100_mbps)
 }
 
-/// Messages of so many frames that take `percent` of the line begin so far apart.
+/// Returns the interval between messages of `frames` frames that use `percent` of the line.
 fn apart(line: Line, frames: u64, percent: u64) -> Nanos {
     let frame = line.time_of(Bytes::on_line(Stream::default().frame_len()));
     Nanos(frame.0 * frames * 100 / percent)
 }
 
-/// What became of senders of one kind, all of them added up.
+/// Results of all senders of one kind.
 #[derive(Debug, Serialize)]
 struct Senders {
-    /// Times that one was told to stop.
+    /// XOFFs sent to them.
     xoff_sent: u64,
-    /// Time in pause, of the time that heavy ones sent.
+    /// Percentage of the heavy senders' sending time spent paused.
     paused_percent: f64,
-    /// When one was told to stop for the first time since the heavy ones began; null where none was.
+    /// First XOFF after the start of heavy senders; null without one.
     first_xoff_ms: Option<f64>,
 }
 
-/// What became of messages of one kind, of both light senders together.
+/// Results of messages of one kind from both light senders.
 #[derive(Debug, Serialize)]
 struct Delivery {
-    /// Rate of layer 1 at which they arrived while nobody else sent; one value for each run.
+    /// Layer 1 rate without other traffic; one value per run.
     solo_mbps: Option<Spread>,
     mbps: Option<Spread>,
-    /// From when a message was due until its last frame was there, while nobody else sent.
+    /// Time from when a message was due until its last frame arrived, without other traffic.
     solo_completion_ms: Option<Spread>,
-    /// While the heavy ones sent; a message that never arrived whole does not count.
+    /// Completion time under congestion, of complete messages.
     completion_ms: Option<Spread>,
     /// Messages that lost frames.
     broken: u64,
 }
 
-/// One load of the light senders.
+/// Results of one load of the light senders.
 #[derive(Debug, Serialize)]
 struct Point {
-    /// What each of them offers to the congested port, of a line.
+    /// Load of each light sender to the congested port, percent of the line.
     light_percent: u64,
-    /// Frames of a message to the congested port, and to the free one.
+    /// Frames of a message to the congested port and to the free one.
     message_frames: [u64; 2],
     heavy: Senders,
     light: Senders,
@@ -131,9 +130,9 @@ struct Point {
 
 #[derive(Debug, Serialize)]
 struct Measured {
-    /// With messages of 64 KB.
+    /// Results with messages of 64 KB.
     sweep: Vec<Point>,
-    /// With smaller ones into the congested port.
+    /// Results with smaller messages to the congested port.
     small: Vec<Point>,
 }
 
@@ -144,15 +143,15 @@ struct Run {
     seen: Seen,
 }
 
-/// What was seen while it ran.
+/// Observations during the run.
 struct Seen {
-    /// What has come from light senders to the congested port.
+    /// Bytes from light senders to the congested port.
     light: Series,
-    /// What has come to the free port.
+    /// Bytes to the free port.
     victim: Series,
-    /// By port, since the heavy ones began.
+    /// First XOFF after the start of heavy senders, by port.
     first_xoff: Vec<Option<Nanos>>,
-    /// By port, for how long its peer had been held (ns), at the first look since then and at the last before they ended.
+    /// Total pause time (ns) by port, at the first and the last sample of the heavy senders' sending time.
     held: Vec<Option<[(Nanos, u64); 2]>>,
 }
 
@@ -214,7 +213,7 @@ impl Scene {
             for (length, percent, to) in kinds {
                 let length = frames(length, self.line);
                 let every = apart(self.line, length, percent);
-                // The two do not send at the same moment.
+                // The two light senders do not start messages simultaneously.
                 let shift = every.0 * place as u64 / self.light.len() as u64;
                 let starts = (0..).map(|n| Nanos(shift + n * every.0)).take_while(|&start| start < end);
                 for start in starts {
@@ -260,7 +259,7 @@ impl Scene {
 }
 
 impl Run {
-    /// How often they were told to stop, for how long (ns), of how long (ns), and when first.
+    /// Returns the number of XOFFs, the pause time (ns), the observed time (ns), and the first XOFF.
     fn senders(&self, range: std::ops::Range<usize>) -> (u64, u64, u64, Option<Nanos>) {
         let classes =
             || self.scene.ports[range.clone()].iter().map(|&port| self.account.class(port, LOSSLESS));
@@ -271,8 +270,8 @@ impl Run {
         (xoff, paused, time, self.seen.first_xoff[range].iter().copied().flatten().min())
     }
 
-    /// Completion times in ms, of messages due while nobody else sent, of those due in congestion, and how
-    /// many of all were broken.
+    /// Returns completion times in ms of messages due before congestion and during it, and the number of broken
+    /// messages.
     fn completion(&self, to: HostId) -> (Vec<f64>, Vec<f64>, u64) {
         let (mut solo, mut congested, mut broken) = (Vec::new(), Vec::new(), 0);
         for &light in &self.scene.light {
@@ -298,7 +297,7 @@ impl Run {
 }
 
 impl Measured {
-    /// Of runs, each with both sizes.
+    /// Creates the results of runs, each with both message sizes.
     fn of(runs: &[[Vec<Run>; 2]], line: Line) -> Measured {
         let of = |place: usize, sizes: Sizes| {
             let runs_with = move |load: usize| runs.iter().map(|run| &run[place][load]).collect::<Vec<_>>();
@@ -309,7 +308,7 @@ impl Measured {
         Measured { sweep: of(0, LONG), small: of(1, SMALL) }
     }
 
-    /// With messages of 64 KB, and with small ones.
+    /// Returns the points with messages of 64 KB and with small ones.
     fn at(&self, percent: u64) -> [Option<&Point>; 2] {
         [&self.sweep, &self.small].map(|of| of.iter().find(|point| point.light_percent == percent))
     }
@@ -337,7 +336,7 @@ impl Senders {
         let first = each.iter().zip(runs).filter_map(|(each, run)| Some(after(each.3?, run))).min();
         Senders {
             xoff_sent: each.iter().map(|run| run.0).sum(),
-            // The time of a look is taken before its counters are.
+            // A sample's time is taken before its counters.
             paused_percent: (100.0 * paused as f64 / time.max(1) as f64).min(100.0),
             first_xoff_ms: first.map(|first| first.0 as f64 / 1e6),
         }

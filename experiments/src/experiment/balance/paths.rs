@@ -1,12 +1,12 @@
-//! Two leaves and four spines between them, and the ways to spread frames over the four paths.
+//! Two leaves, four spines between them, and the methods of spreading frames over the four paths.
 
 use crate::{Plan, PortOf, SwitchId};
 
-/// How a leaf spreads frames over its uplinks.
+/// A leaf's method of spreading frames over its uplinks.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SpreadCase {
     pub name: &'static str,
-    /// Whether frames of a flow may overtake each other.
+    /// True if frames of a flow may be reordered.
     pub reorders: bool,
 }
 
@@ -17,12 +17,12 @@ pub(super) const SPREADS: [SpreadCase; 3] = [FLOW, FRAME, ADAPTIVE];
 pub(super) const SPINES: usize = 4;
 pub(super) const HOSTS: usize = 4;
 
-/// The leaves of an otherwise empty plan.
+/// Adds the leaves to an empty plan.
 pub(super) fn leaves(plan: &mut Plan) -> [SwitchId; 2] {
     ["leaf-1", "leaf-2"].map(|name| plan.switch(name))
 }
 
-/// Spines, and uplinks of the leaves to all of them; returns those of the first.
+/// Adds the spines and connects them to both leaves; returns the first leaf's uplinks.
 pub(super) fn spread(plan: &mut Plan, leaves: [SwitchId; 2], by: &SpreadCase) -> Vec<PortOf> {
     let mut uplinks = [Vec::new(), Vec::new()];
     for number in 1..=SPINES {

@@ -1,8 +1,8 @@
-//! The kernel's TCP over the same paths: a flow from each host of one leaf to a host of its own at the other.
+//! The kernel's TCP over the same paths: one flow from each host of one leaf to a host of its own at the other.
 //!
-//! The class is lossless, so that whatever TCP sends again it has sent for nothing: it took segments that were still on their way
-//! for lost. That is up to how it finds losses, and each way to do so is tried wherever frames are spread. Where flows keep their
-//! paths it is not, and one way stands for all: the measure of what spreading gains and costs.
+//! The class is lossless, so every retransmission is spurious: TCP took delayed segments for lost. The number depends
+//! on TCP's loss detection, so each method runs with each way of spreading frames. Hashing by flow keeps order; there
+//! one method suffices, as the baseline.
 
 use serde::Serialize;
 use xoff_flow_control::counter::Counter;
@@ -17,7 +17,7 @@ use crate::plot::{Content, Limits, Panel, nice_top};
 use crate::statistics::{Spread, p50};
 use crate::{FabricError, HostId, LOSSLESS, Line, Plan, PortOf, Setup, jain};
 
-/// One way to spread frames, and one to find losses.
+/// A spreading method and a loss detection method.
 #[derive(Clone, Copy, Debug)]
 struct Case {
     spread: SpreadCase,
@@ -38,7 +38,7 @@ const CASES: [Case; 7] = [
     case(ADAPTIVE, LossDetection::Timeout),
 ];
 const LASTS: Nanos = Nanos::from_millis(2500);
-/// TCP has found its rates by then; what is measured is measured from there.
+/// Time by which TCP rates have settled; measurements start here.
 const SETTLED: Nanos = Nanos::from_millis(500);
 
 #[derive(Debug, Serialize)]
@@ -46,33 +46,33 @@ pub(super) struct Point {
     spread: &'static str,
     detection: &'static str,
     congestion_control: &'static str,
-    /// TCP payload read, all flows; one value for each run.
+    /// TCP payload read by all flows; one value per run.
     goodput_mbps: Option<Spread>,
-    /// The same of each flow; one value for each flow and run.
+    /// TCP payload read by each flow; one value per flow and run.
     flow_mbps: Option<Spread>,
-    /// Jain's index over the flows; one value for each run.
+    /// Jain's index over the flows; one value per run.
     fairness: Option<Spread>,
-    /// What waited for an uplink of the first leaf at a look.
+    /// Queue length at the first leaf's uplinks, sampled.
     uplink_kilobytes: Option<Spread>,
-    /// Times that a port's peer was told to stop, NICs and switches; all runs, as all below.
+    /// XOFFs sent by NICs and switches; this and all counters below cover all runs.
     xoff_sent: u64,
-    /// How long they were held, added up.
+    /// Time that peers were paused, ms, sum over ports.
     paused_ms: f64,
-    /// Segments with data, each counted once.
+    /// Data segments, each counted once.
     segments: u64,
-    /// Those that came before an earlier one, and their part.
+    /// Segments that arrived before an earlier segment, and their percentage.
     out_of_order_segments: u64,
     out_of_order_percent: f64,
-    /// Those that were sent again, and their part.
+    /// Retransmitted segments, and their percentage.
     retransmitted_segments: u64,
     retransmitted_percent: f64,
-    /// Times that TCP slowed down because it had found a loss.
+    /// Loss recoveries of TCP, by detection method.
     dupack_recoveries: u64,
     sack_recoveries: u64,
     timeouts: u64,
-    /// Segments for which the receivers' kernels had no room.
+    /// Segments for which receivers' kernels had no room.
     refused_segments: u64,
-    /// TCP payload that was sent, and that arrived.
+    /// TCP payload written by senders and read by receivers.
     bytes_written: u64,
     bytes_read: u64,
 }
@@ -80,7 +80,7 @@ pub(super) struct Point {
 pub(super) struct Run {
     case: Case,
     carried: Carried,
-    /// Kilobytes at each uplink at each look.
+    /// Samples of each uplink's queue, KB.
     waiting: Vec<f64>,
 }
 
@@ -89,7 +89,8 @@ struct Scene {
     uplinks: Vec<PortOf>,
 }
 
-/// All that there are, each once: how TCP finds losses is nothing to a switch. None in the simulator, which has no TCP.
+/// Returns each distinct plan once; loss detection does not change a switch. The simulator has no TCP and therefore
+/// no plan.
 pub(super) fn plans(line: Line) -> impl Iterator<Item = Plan> {
     let spreads = if line.is_simulated() { &[] } else { &SPREADS[..] };
     spreads.iter().map(move |spread| plan(line, spread).0)
@@ -110,7 +111,7 @@ fn plan(line: Line, spread: &SpreadCase) -> (Plan, Scene) {
     (plan, Scene { flows, uplinks })
 }
 
-/// Every case once; none in the simulator.
+/// Runs every case once; none in the simulator.
 pub(super) fn run(setup: &Setup<'_>) -> Result<Vec<Run>, FabricError> {
     let line = setup.line;
     let cases = if line.is_simulated() { &[] } else { &CASES[..] };
@@ -136,13 +137,13 @@ fn run_case(setup: &Setup<'_>, case: Case) -> Result<Run, FabricError> {
 }
 
 impl Run {
-    /// That segments come out of order is what some ways to spread are for.
+    /// Returns the conduct, without reordering where the spreading method permits it.
     pub(super) fn conduct(&self) -> Conduct {
         self.carried.conduct(self.case.spread.reorders)
     }
 }
 
-/// What each case came to in these runs.
+/// Returns the results of each case over these runs.
 pub(super) fn points(runs: &[&[Run]]) -> Vec<Point> {
     let point =
         |place: usize| Point::of(CASES[place], &runs.iter().map(|run| &run[place]).collect::<Vec<_>>());
@@ -185,13 +186,13 @@ impl Point {
     }
 }
 
-/// The median of what all flows got together in one case.
+/// Returns the median total goodput of one case.
 pub(super) fn goodput(points: &[Point], by: &SpreadCase, detection: LossDetection) -> Option<f64> {
     let is_it = |of: &&Point| (of.spread, of.detection) == (by.name, detection.name());
     p50(points.iter().find(is_it)?.goodput_mbps)
 }
 
-/// By policy.
+/// Results by policy.
 type All<'a> = [(&'a str, &'a [Point])];
 
 pub(super) fn text(all: &All<'_>) -> String {
@@ -243,7 +244,7 @@ pub(super) fn text(all: &All<'_>) -> String {
     )
 }
 
-/// Goodput for each way to find losses, and what was sent again where order has a say in that.
+/// Returns panels of goodput by loss detection method, and of retransmissions where frames may be reordered.
 pub(super) fn panels(all: &All<'_>) -> Vec<Panel> {
     let ways = [
         (LossDetection::Rack, "TCP, losses found by time (RACK)"),

@@ -1,4 +1,4 @@
-//! The article's own fabric, bridged: two rail switches, a spine, a rail switch.
+//! The article's bridged fabric: two rail switches, a spine, a rail switch.
 
 use xoff_host::Stream;
 
@@ -17,7 +17,7 @@ const HEADLINES: &[Headline<Measured>] = &[
     Headline::of("14 rail-a\nreleases gpu-1", |of| of.at_ms("14", "gpu-1")),
 ];
 
-/// With the senders, who receives, and both ends of the other class.
+/// Returns the plan, the senders, the receiver, and both hosts of the other class.
 pub(super) fn plan(line: Line) -> (Plan, [HostId; 2], HostId, [HostId; 2]) {
     let mut plan = Plan::new(line);
     let [rail_a, rail_b, spine, rail_c] =

@@ -1,4 +1,4 @@
-//! The same steps over routed hops: two leaves and two spines that are routers, with a way through each spine.
+//! The article's steps over routed hops: two leaves and two spines that route, with a path through each spine.
 //!
 //! ```text
 //!   gpu-1 --+        +-- spine-1 --+        +-- gpu-3, 40 % of the others' lines
@@ -6,9 +6,9 @@
 //!   gpu-2 --+        +-- spine-2 --+        +-- other
 //! ```
 //!
-//! Each GPU sends one flow, and routers take a flow by one way. So there are two chains of pauses, each of which begins behind leaf-2 and
-//! ends at one sender: gpu-1 is halted by spine-1's chain alone and gpu-2 by that of spine-2, if their flows take these ways. They
-//! are made to, by their UDP source ports. Against both goes a little of the same class, from other to gpu-1: nobody may ever hold that.
+//! Each GPU sends one flow, and a flow takes one path. Two chains of pauses begin behind leaf-2, and each ends at one
+//! sender: spine-1's chain at gpu-1, spine-2's at gpu-2. UDP source ports select these paths. A small stream of the
+//! same class flows from other to gpu-1; no switch may pause it.
 
 use xoff_host::Stream;
 
@@ -27,16 +27,16 @@ const HEADLINES: &[Headline<Measured>] = &[
     Headline::of("14 leaf-1\nreleases gpu-1", |of| of.at_ms("14", "gpu-1")),
 ];
 
-/// What is to be built, and who is who in it.
+/// A plan and the roles of its hosts.
 pub(super) struct Scene {
     pub(super) plan: Plan,
-    /// Each with the port of leaf-1 by which its flow is to leave.
+    /// Senders, each with the port of leaf-1 that its flow has to use.
     senders: [(HostId, PortOf); 2],
     gpu_3: HostId,
     other: HostId,
 }
 
-/// Of what each of the two sends, by which their frames are told apart where they are counted: with FCS.
+/// Frame sizes of the two senders, with FCS; counters distinguish the flows by them.
 const SIZES: [u32; 2] = [1518, 1514];
 
 pub(super) fn plan(line: Line) -> Scene {
@@ -89,8 +89,7 @@ fn run(setup: &Setup<'_>) -> Result<Run, FabricError> {
     Ok(Run { astray: astray.collect(), ..run })
 }
 
-/// What is to be said where not all that a host sent, and nothing else, left the first switch as its flow was to: frames, and their
-/// bytes.
+/// Describes the difference if the frames and bytes that left by the flow's port are not those that the host sent.
 fn astray(Flow { from, by, .. }: &Flow, sent: (u64, u64), left: (u64, u64)) -> Option<String> {
     let [sent_text, left_text] =
         [sent, left].map(|(frames, bytes)| format!("{frames} frames ({bytes} bytes)"));

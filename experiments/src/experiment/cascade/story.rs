@@ -1,4 +1,4 @@
-//! What has to be seen, in which order, and for whose sake: the article's fourteen steps in one fabric. And what of it was not so.
+//! The article's fourteen steps in one fabric, with their order and causes, and the deviations of a run from them.
 
 use std::array;
 
@@ -12,7 +12,7 @@ pub(super) struct Story {
     steps: Vec<Step>,
 }
 
-/// A way by which a pause travels upstream: from who takes too little to a sender, by three switches.
+/// A path of pauses upstream through three switches, from the slow receiver to a sender.
 #[derive(Clone, Copy)]
 pub(super) struct Chain {
     pub(super) sink: &'static str,
@@ -26,14 +26,14 @@ pub(super) struct Chain {
 struct Step {
     number: &'static str,
     what: String,
-    /// What has to be seen of it.
+    /// Event that shows the step.
     act: Act,
-    /// What it does not come before.
+    /// Event that has to come first.
     after: Option<Act>,
     cause: Option<Cause>,
 }
 
-/// What a switch does at a port.
+/// A switch's action at a port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Act {
     switch: &'static str,
@@ -41,14 +41,14 @@ struct Act {
     deed: Deed,
 }
 
-/// What most of it waits for, and whether that is held in turn. Whatever is held there later is so for the sake of the same queue.
+/// Port with most of the queued frames, and whether its peer pauses it. Later pauses there have the same cause.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Cause {
     culprit: String,
     relayed: bool,
 }
 
-/// A step, and when it was first seen; null where it was not.
+/// A step and when it was first observed; null if it was not.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Seen {
     pub(super) step: &'static str,
@@ -57,9 +57,9 @@ pub(super) struct Seen {
     pub(super) why: Option<String>,
 }
 
-/// Of a chain.
+/// The article's numbers of a chain's steps.
 const NUMBERS: [&str; 9] = ["1-3", "4", "5-7", "8", "9", "10-12", "13", "14", "14"];
-/// The step that leads to each.
+/// Index of each step's predecessor.
 const AFTER: [Option<usize>; 9] =
     [None, Some(0), Some(1), Some(2), Some(3), Some(0), Some(5), Some(6), Some(4)];
 
@@ -117,7 +117,7 @@ impl Act {
 }
 
 impl Story {
-    /// Of both chains, step by step; what they have in common is one step.
+    /// Creates the steps of both chains; common steps appear once.
     pub(super) fn new(title: &'static str, chains: [Chain; 2]) -> Story {
         let mut steps: Vec<Step> = Vec::new();
         let chains = chains.map(|chain| chain.steps());
@@ -131,7 +131,7 @@ impl Story {
         Story { title, steps }
     }
 
-    /// When each step was first seen.
+    /// Returns when each step was first observed.
     pub(super) fn seen(&self, events: &[Event]) -> Vec<Seen> {
         let seen = |step: &Step| {
             let event = events.iter().find(|event| step.act.is(event));
@@ -142,7 +142,7 @@ impl Story {
         self.steps.iter().map(seen).collect()
     }
 
-    /// Steps that came before one that has to come first, and by how many ms; and steps that did not come at all.
+    /// Returns steps that came before their predecessor, with the difference in ms, and steps that did not occur.
     pub(super) fn out_of_order(&self, sight: &Sight) -> Vec<(String, Option<f64>)> {
         let name = |of: &Act| {
             let number = self.steps.iter().find(|step| step.act == *of).map_or("", |step| step.number);
@@ -160,7 +160,7 @@ impl Story {
         missing.chain(against).collect()
     }
 
-    /// Holds with another cause than the article's, and holds of those whom it does not hold.
+    /// Returns pauses whose cause differs from the article's, and pauses of hosts that the article does not pause.
     pub(super) fn not_relayed(&self, sight: &Sight) -> Vec<String> {
         let holds = || self.steps.iter().filter_map(|step| Some((step, step.cause.as_ref()?)));
         let against = holds().flat_map(|(step, cause)| {
@@ -199,7 +199,7 @@ impl Story {
     }
 }
 
-/// When something was first seen, if nothing was missed before.
+/// Returns the first observation of an action, if no earlier event was missed.
 fn first<'a>(sight: &'a Sight, act: &Act) -> Option<&'a Event> {
     sight.known().iter().find(|event| act.is(event))
 }
@@ -223,7 +223,7 @@ pub(super) mod tests {
     }
 
     impl Story {
-        /// The steps a millisecond apart, with their causes.
+        /// Returns the steps as events one millisecond apart, with their causes.
         pub(in super::super) fn as_told(&self) -> Vec<Event> {
             let event = |(place, Step { act, cause, .. }): (usize, &Step)| Event {
                 culprit: cause.as_ref().map(|of| of.culprit.clone()),
@@ -253,7 +253,7 @@ pub(super) mod tests {
                 without.remove(place);
                 let said = story.out_of_order(&whole(without));
                 assert!(said.iter().any(|(of, _)| of.contains("was not seen")), "{place}");
-                // First of all, which only what begins may be.
+                // Only a first step may come before all others.
                 let mut early = story.as_told();
                 (early[place].at_ms, early[place].not_before_ms) = (-1.0, -1.0);
                 assert_eq!(story.is_in_order(&whole(early)), story.steps[place].after.is_none(), "{place}");
@@ -289,7 +289,7 @@ pub(super) mod tests {
         let (release, resume) = (8, 9);
         let told = article::story().as_told();
         assert_eq!((told[release].deed, told[resume].deed), (Deed::Releases, Deed::Resumes));
-        // The look that saw the release was late, and may have been so since before the resume.
+        // The sample that showed the release was late; the release may be older than the resume.
         for (not_before, in_order) in [(9.0, true), (9.1, false)] {
             let mut events = told.clone();
             (events[release].not_before_ms, events[release].at_ms) = (not_before, 9.2);

@@ -1,9 +1,9 @@
-//! Watching who holds whom, and who obeys.
+//! Observation of pauses that switches send and obey.
 //!
-//! Switches count what they do, and say since when a pause has lasted: whoever looks at them knows the begin of a
-//! pause to the nanosecond, and its end to lie between two looks. The watcher runs on the same machine, and may
-//! be kept from looking for longer than a short pause lasts; but a pause that has ended is counted, so that one which nobody
-//! saw is known to have been. What is known from there on has a hole, and proves no order of what came first.
+//! Switches count pauses and record when a current pause began. A sample therefore knows the begin of a pause to the
+//! nanosecond, and its end to between two samples. The watcher shares the machine and may be delayed for longer than
+//! a short pause. Counters reveal a pause that ended unobserved. From there on the record is incomplete and proves no
+//! order.
 
 use std::time::Duration;
 
@@ -17,41 +17,41 @@ use crate::{LOSSLESS, Live, Plan, PortOf, settled};
 
 const LOOK: Duration = Duration::from_micros(200);
 
-/// What a switch did at a port.
+/// A switch's action at a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Deed {
-    /// It told its peer to stop.
+    /// The switch sent XOFF.
     Holds,
-    /// It told it to go on.
+    /// The switch sent XON.
     Releases,
-    /// It stopped, as its peer had told it.
+    /// The switch paused because its peer sent XOFF.
     Stops,
     Resumes,
 }
 
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Event {
-    /// After the first frame was due. Of an end: when it was seen.
+    /// Time after the first frame was due, ms. For an end: when it was observed.
     pub(super) at_ms: f64,
-    /// It was not before. Of an end: when the look before began.
+    /// Earliest possible time, ms. For an end: when the previous sample began.
     #[serde(skip)]
     pub(super) not_before_ms: f64,
     pub(super) switch: String,
-    /// The port, called after who is behind it.
+    /// Name of the port, which is that of its neighbour.
     pub(super) port: String,
     pub(super) deed: Deed,
-    /// Of a hold: what the switch says.
+    /// The switch's explanation of a pause that it sent.
     pub(super) why: Option<String>,
-    /// Of a hold: where most of it waits for, and whether that is held by its own peer.
+    /// For a pause sent: the port with most of the queued frames, and whether its own peer pauses it.
     pub(super) culprit: Option<String>,
     pub(super) relayed: Option<bool>,
 }
 
-/// What was seen of a run.
+/// Events observed in a run.
 pub(super) struct Sight {
     pub(super) events: Vec<Event>,
-    /// From here on, ms, there was at least one pause more than was seen.
+    /// Time from which at least one pause was missed, ms.
     pub(super) unseen_from_ms: Option<f64>,
 }
 
@@ -62,28 +62,29 @@ impl Sight {
     }
 }
 
-/// Pauses of one kind at one port, as far as they were seen.
+/// Observed pauses of one kind at one port.
 #[derive(Clone, Copy, Debug, Default)]
 struct Track {
-    /// Since when the one that lasts has lasted; 0 where none does.
+    /// Begin of the current pause; 0 without one.
     since: u64,
     begun: u64,
     looked: Nanos,
 }
 
-/// What a look at a [`Track`] found. Times count from the first frame.
+/// Result of a sample of a [`Track`]. Times count from the first frame.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Found {
-    /// The end of a pause, between these times.
+    /// Earliest and latest time of the end of a pause.
     end: Option<[Nanos; 2]>,
     begin: Option<Nanos>,
-    /// One more began and ended after this time.
+    /// Time after which one more pause began and ended unobserved.
     unseen_from: Option<Nanos>,
 }
 
 impl Track {
-    /// A look from `from` to `to` that read how many had ended, and then since when one had lasted, if one did.
-    /// Both are of the switch's clock, which stood at `origin` when the first frame was due.
+    /// Records a sample taken from `from` to `to`: the number of ended pauses, read first, and the begin of a current
+    /// one.
+    /// Both use the switch's clock, which stood at `origin` when the first frame was due.
     fn look(&mut self, [from, to]: [Nanos; 2], origin: Nanos, ended: u64, since: u64) -> Found {
         let mut found = Found::default();
         if since != self.since {
@@ -97,7 +98,7 @@ impl Track {
             }
             self.since = since;
         }
-        // Counted after it no longer lasts: this may be one too few for a moment, and is never one too many.
+        // A switch counts an ended pause after it clears `since`: the sum may briefly be one too low, never too high.
         let begun = ended + u64::from(since != 0);
         if begun > self.begun {
             found.unseen_from = Some(self.looked);
@@ -108,7 +109,7 @@ impl Track {
     }
 }
 
-/// Every port, with the names of its switch, of itself and of the switch's other ports.
+/// A port, with its switch's name and the names of all the switch's ports.
 struct Watched {
     at: PortOf,
     switch: String,
@@ -124,7 +125,7 @@ fn ports(plan: &Plan) -> Vec<Watched> {
     plan.switches().flat_map(of).collect()
 }
 
-/// Notes every change of who is held and who obeys, for at most so long.
+/// Records every change of pauses sent and obeyed, for at most `patience`.
 pub(super) fn watch(live: &Live<'_>, plan: &Plan, patience: Duration) -> Sight {
     let ports = ports(plan);
     let mut tracks = vec![[Track::default(); 2]; ports.len()];
@@ -150,7 +151,7 @@ pub(super) fn watch(live: &Live<'_>, plan: &Plan, patience: Duration) -> Sight {
     sight
 }
 
-/// How many holds and pauses have ended, since when those that last have, and the cause of the hold.
+/// Reads the numbers of ended pauses sent and obeyed, the begins of current ones, and the cause of the one sent.
 fn read(class: &ClassCounters) -> ([u64; 2], [u64; 2], Option<Cause>) {
     settled(|| {
         let ended = [&class.held_durations, &class.paused_durations].map(Histogram::count);
@@ -194,7 +195,7 @@ mod tests {
         Nanos::from_millis(ms)
     }
 
-    /// Looks a millisecond long that read the clock's `since`, and what they found.
+    /// Returns the results of samples, each one millisecond long, that read these values of `since`.
     fn looks<const N: usize>(looks: [(u64, u64, u64); N]) -> [Found; N] {
         let mut track = Track::default();
         looks.map(|(from, ended, since)| {

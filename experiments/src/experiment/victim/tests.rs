@@ -9,14 +9,14 @@ fn light_senders_can_number_their_messages_at_every_rate_and_load() {
     for line in [5, 100, 130, 200, 1000].map(|mbps| Line::from(BitRate::from_mbps(mbps))) {
         for sizes in [LONG, SMALL] {
             for &percent in sizes.loads {
-                let _ = plan(line).1.load(sizes, percent); // panics where they cannot
+                let _ = plan(line).1.load(sizes, percent); // panics if a host has too many streams
             }
         }
     }
 }
 
-/// Three messages of a light sender into congestion: one while it is alone, and two in congestion, the last of
-/// which lost a frame.
+/// Returns a run with three messages of a light sender to the congested port: one alone and two under congestion, the
+/// last with a lost frame.
 fn run() -> Run {
     let line = Line::from(BitRate::from_mbps(100));
     let (_, scene) = plan(line);
