@@ -1,4 +1,4 @@
-//! What switches are told otherwise during a run: the keys of a switch, from a time on.
+//! Changes of switch settings during a run: keys of a switch, from a time on.
 
 use toml_span::Value;
 use toml_span::value::{Table as TomlTable, ValueInner};
@@ -18,7 +18,7 @@ xoff_config::keys! {
     }
 }
 
-/// Switches that are meant.
+/// Parses the switches that a change applies to.
 fn of(value: &Value<'_>) -> Parsed<Of> {
     match value.as_str() {
         Some("all") => Ok(Of::All),
@@ -33,11 +33,11 @@ fn of(value: &Value<'_>) -> Parsed<Of> {
 pub enum Of {
     All,
     Kind(String),
-    /// One, by its number.
+    /// A switch, by number.
     Switch(u32),
 }
 
-/// Settings that change. What they are is asked for by the number of the change: [`super::Source::changed`].
+/// A change of settings; [`super::Source::changed`] returns the settings by the number of the change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
     pub at: Nanos,
@@ -45,7 +45,7 @@ pub struct Change {
 }
 
 impl Change {
-    /// Whether it is for this switch.
+    /// Returns whether the change applies to this switch.
     pub fn is_for(&self, switch: u32, kind: &str) -> bool {
         match &self.of {
             Of::All => true,
@@ -91,7 +91,7 @@ pub(super) fn read(
     Some(Change { at: keys.at?.value, of: keys.switch.map_or(Of::All, |of| of.value) })
 }
 
-/// What a change says, over what a switch was told before. `changes` are all of the file.
+/// Lays change `number` over a switch's earlier keys. `changes` is the list of the file.
 pub(super) fn lay_over<'de>(changes: &Value<'de>, number: usize, said: &mut TomlTable<'de>) {
     let change = changes.as_array().and_then(|all| all.get(number));
     let Some(mut over) = change.and_then(|change| table(copied(change).take())) else { return };
@@ -101,7 +101,7 @@ pub(super) fn lay_over<'de>(changes: &Value<'de>, number: usize, said: &mut Toml
         && !is_table(&over)
         && let Some(policy) = over.get_mut("policy")
     {
-        // Beside parameters of policies their choice is `policy.all`.
+        // If the table has parameters of policies, the choice of a policy is `policy.all`.
         let all = Value::with_span(policy.take(), policy.span);
         let key = toml_span::value::Key { name: "all".into(), span: policy.span };
         policy.set(ValueInner::Table(TomlTable::from([(key, all)])));

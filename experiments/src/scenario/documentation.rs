@@ -1,4 +1,4 @@
-//! docs/simulation.md has every key of a scenario, in the section of its table, and nothing else.
+//! Check that docs/simulation.md lists exactly the keys of each table of a scenario.
 
 const DOCUMENT: &str = include_str!("../../../docs/simulation.md");
 

@@ -1,9 +1,8 @@
-//! What is said over a scenario's file: by `--set` on the command line, and by the points of its sweep.
+//! Overrides of a scenario's file: `--set` on the command line, and points of its sweep.
 //!
-//! What the command line says is written behind the file's text, so that what is wrong with it is shown as anything else; then it is put
-//! where it belongs. A sweep is a list of values for a key, written as the key is: `[[sweep]]` with `topology.k = [4, 8]` or
-//! `policy = ["pfc", "ofc"]`, which stands for `switch.all.policy`. Several tables are varied with each other; the last goes
-//! round first.
+//! Values of the command line are appended to the file's text, so that errors refer to them as to any line; then they
+//! move to their places. A sweep is a list of values for a key: `[[sweep]]` with `topology.k = [4, 8]`, or `policy =
+//! ["pfc", "ofc"]` for `switch.all.policy`. Several sweep tables combine; the last varies fastest.
 
 use toml_span::Value;
 use toml_span::value::ValueInner;
@@ -13,17 +12,17 @@ use xoff_config::reader::{Problems, found};
 
 use crate::set::{self, Given, leaves, list, put};
 
-/// What a file has several of, each meant by its number.
+/// Lists of a file whose entries are addressed by number.
 const LISTS: [&str; 4] = ["receiver", "load", "fault", "change"];
-/// What chance begins with: no key that is varied.
+/// The seed, which cannot be varied.
 const SEED: [&str; 2] = ["scenario", "seed"];
-/// Stands for `switch.all.policy`.
+/// Short for `switch.all.policy`.
 const POLICY: &str = "policy";
 
-/// Parses a key with its value, which may replace that of a scenario's file.
+/// Parses a key with its value that may override the scenario's file.
 ///
 /// # Errors
-/// No key of a scenario.
+/// Returns an error if the key is not one of a scenario.
 pub fn given(text: &str) -> Result<Given, String> {
     let given: Given = text.parse()?;
     let parts = given.parts();
@@ -42,7 +41,8 @@ pub fn given(text: &str) -> Result<Given, String> {
     Ok(given)
 }
 
-/// What a path says, however it is written. Beside parameters of policies their choice is `policy.all`.
+/// Returns the canonical form of a path: `policy` is short for `switch.all.policy`, and `policy.all` stands for
+/// `policy`.
 fn meant(path: &[String]) -> Vec<&str> {
     let path: Vec<&str> = path.iter().map(String::as_str).collect();
     match path[..] {
@@ -52,7 +52,7 @@ fn meant(path: &[String]) -> Vec<&str> {
     }
 }
 
-/// Of which switches it says the policy, if it does.
+/// Returns the kind of switches whose policy the path sets, if any.
 fn chooses(path: &[String]) -> Option<&str> {
     match meant(path)[..] {
         ["switch", kind, POLICY] => Some(kind),
@@ -60,7 +60,7 @@ fn chooses(path: &[String]) -> Option<&str> {
     }
 }
 
-/// What is varied: a key, and its values as they are shown.
+/// A varied key and its values as text.
 #[derive(Clone, Debug)]
 pub(super) struct Axis {
     path: Vec<String>,
@@ -72,13 +72,13 @@ impl Axis {
         self.labels.len()
     }
 
-    /// The key as it is shown.
+    /// Returns the key as text.
     fn name(&self) -> String {
         self.path.join(".")
     }
 }
 
-/// What the file varies, but for what the command line says.
+/// Returns the axes of the file's sweep, without keys that the command line sets.
 pub(super) fn axes(root: &Value<'_>, problems: &mut Problems) -> Vec<Axis> {
     let said = set::checked_values(root, meant, problems);
     if let Some(value) =
@@ -148,7 +148,7 @@ fn label(value: &Value<'_>) -> String {
     value.as_str().map_or_else(|| found(value), str::to_owned)
 }
 
-/// Of each axis, which value it has at a point: the last goes round first.
+/// Returns the index of each axis's value at a point; the last varies fastest.
 fn places(axes: &[Axis], mut point: usize) -> Vec<usize> {
     let mut places: Vec<usize> = axes
         .iter()
@@ -163,7 +163,7 @@ fn places(axes: &[Axis], mut point: usize) -> Vec<usize> {
     places
 }
 
-/// What is varied, and the values at a point.
+/// Returns the varied keys with their values at a point.
 pub(super) fn labels(axes: &[Axis], point: usize) -> Vec<(String, String)> {
     axes.iter()
         .zip(places(axes, point))
@@ -171,7 +171,7 @@ pub(super) fn labels(axes: &[Axis], point: usize) -> Vec<(String, String)> {
         .collect()
 }
 
-/// Puts what the command line says, and the values of a point, where they belong.
+/// Moves the values of the command line and of a point to their places.
 pub(super) fn apply(root: &mut Value<'_>, axes: &[Axis], point: usize, problems: &mut Problems) {
     let mut put_all: Vec<(Vec<String>, Value<'_>)> = Vec::new();
     for (axis, place) in axes.iter().zip(places(axes, point)) {
@@ -188,7 +188,7 @@ pub(super) fn apply(root: &mut Value<'_>, axes: &[Axis], point: usize, problems:
     top.remove(set::SET);
     top.remove("sweep");
     root.set(ValueInner::Table(top));
-    // The choice of a policy stands beside parameters of policies, where there are any: last.
+    // The choice of a policy may go into a table of parameters, so it comes last.
     put_all.sort_by_key(|(path, _)| chooses(path).is_some());
     for (path, value) in put_all {
         let path = chooses(&path).map_or_else(|| path.clone(), |kind| policy_path(root, kind));
@@ -212,7 +212,7 @@ pub(super) fn apply(root: &mut Value<'_>, axes: &[Axis], point: usize, problems:
     }
 }
 
-/// Where the policy of a kind of switches is chosen: beside parameters of policies, where there are any.
+/// Returns the path of the policy of a kind of switches, which is `policy.all` if parameters of policies exist.
 fn policy_path(root: &Value<'_>, kind: &str) -> Vec<String> {
     let has_parameters =
         root.pointer(&format!("/switch/{kind}/{POLICY}")).is_some_and(|policy| policy.as_table().is_some());
@@ -236,7 +236,7 @@ mod tests {
         Source::from_toml("x", &format!("{FABRIC}{text}"), &given).map_err(|error| format!("{error:?}"))
     }
 
-    /// Where they are written makes no difference.
+    /// All spellings mean one key.
     // proves: scenarios
     #[test]
     fn policies_of_all_switches_are_one_key() {

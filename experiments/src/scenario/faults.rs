@@ -1,5 +1,4 @@
-//! What goes wrong: links fail and are repaired, and lose or harm what is on its way; drivers of switches do not do in time what they
-//! should, and switches begin anew.
+//! Faults: links fail, recover, and lose or damage frames; switch drivers act late; switches restart.
 
 use std::ops::RangeInclusive;
 
@@ -11,7 +10,7 @@ use xoff_wire::units::Nanos;
 
 use super::keys::{TIME_MAX, time};
 
-/// The least share of MAC control.
+/// Minimum share of MAC control frames.
 const CONTROL_STEP: f64 = 1.0 / 1_024.0;
 
 xoff_config::keys! {
@@ -34,7 +33,7 @@ xoff_config::keys! {
     }
 }
 
-/// A share of MAC control, which is counted in steps.
+/// Parses a share of MAC control frames, which has steps.
 fn of_control(value: &Value<'_>) -> Parsed<f64> {
     let share = parse::share_or_none(value).ok();
     share.filter(|share| *share == 0.0 || *share >= CONTROL_STEP).ok_or_else(|| {
@@ -42,7 +41,7 @@ fn of_control(value: &Value<'_>) -> Parsed<f64> {
     })
 }
 
-/// An end of a link, as it is written in results, a switch, or all of them.
+/// Parses a place: an end of a link in the notation of results, a switch, or all switches.
 fn place(value: &Value<'_>) -> Parsed<Place> {
     let place = value.as_str().and_then(|text| match text.split_at_checked(1)? {
         ("h", host) => host.parse().ok().map(|host| Place::End(At::Host(host))),
@@ -57,7 +56,7 @@ fn place(value: &Value<'_>) -> Parsed<Place> {
     })
 }
 
-/// A time, or any between two.
+/// Parses a time or a range of two times.
 fn span(value: &Value<'_>) -> Parsed<RangeInclusive<Nanos>> {
     let allowed = || {
         "a time of 1 ns to an hour such as \"20us\", or two of them, the shorter first, such as \"10us..50us\"".to_owned()
@@ -70,7 +69,7 @@ fn span(value: &Value<'_>) -> Parsed<RangeInclusive<Nanos>> {
     ends.map(|(least, most)| least..=most).ok_or_else(allowed)
 }
 
-/// Where something goes wrong, as it is written.
+/// Place of a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
     End(At),
@@ -103,7 +102,7 @@ impl FaultKind {
         Self::WORDS.iter().find(|(_, kind)| *kind == self).map_or("", |(name, _)| name)
     }
 
-    /// Keys that it must have, and that it may have.
+    /// Returns the required and the optional keys.
     const fn keys(self) -> (&'static [&'static str], &'static [&'static str]) {
         match self {
             FaultKind::Link => (
@@ -128,7 +127,7 @@ impl FaultKind {
         }
     }
 
-    /// Where it may be.
+    /// Returns a description of allowed places.
     const fn place(self) -> &'static str {
         match self {
             FaultKind::Link => "an end of a link: \"h3\" is host 3, \"s1p2\" is port 2 of switch 1",
@@ -144,64 +143,64 @@ pub enum Fault {
     Switch(SwitchFault),
 }
 
-/// What goes wrong with a link.
+/// A fault of a link.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LinkFault {
     pub at: At,
-    /// The link goes down, in both directions; `None`: never.
+    /// Time at which the link fails in both directions; `None` for never.
     pub down: Option<Nanos>,
     pub up: Option<Nanos>,
-    /// Of all frames that leave by this end, these never come.
+    /// Share of frames that leave by this end and are lost.
     pub lost: f64,
-    /// What becomes of MAC control that leaves by it.
+    /// Faults of MAC control frames that leave by this end.
     pub control: ControlFaults,
 }
 
-/// What goes wrong with a switch.
+/// A fault of a switch.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SwitchFault {
-    /// Its number; `None`: with all of them.
+    /// Number of the switch; `None` for all.
     pub switch: Option<u32>,
     pub what: Ailment,
     pub begin: Nanos,
-    /// Until when; of stalls at random: none begins then.
+    /// End of the fault; no random stall begins at this time or later.
     pub end: Nanos,
 }
 
-/// What a switch does not do, for a time.
+/// Action that a switch omits for a time.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Ailment {
     Stall,
-    /// The same, again and again, at random.
+    /// Stalls at random times.
     Stalls {
-        /// From the end of one to the begin of the next, on average.
+        /// Mean time from the end of a stall to the next.
         gap: Nanos,
-        /// How long each is: any between.
+        /// Range of the stall's length.
         length: RangeInclusive<Nanos>,
     },
-    /// A port's line gets no frame.
+    /// The line of a port accepts no frame.
     Refusal(u8),
-    /// Its driver does not hear that frames have left.
+    /// The driver gets no transmit completions.
     LateCompletions,
-    /// It is not there, and then begins anew.
+    /// The switch is absent, and then restarts.
     Restart,
 }
 
 impl Fault {
-    /// Of all frames that leave by this end, a share never comes.
+    /// Creates a link fault that loses a share of frames that leave by this end.
     pub const fn lossy(at: At, lost: f64) -> Fault {
         Fault::Link(LinkFault { at, down: None, up: None, lost, control: NO_CONTROL })
     }
 }
 
-/// Nothing of MAC control is lost or harmed; what were late would be so by at most 10 us.
+/// No fault of MAC control frames; delays, if set, are at most 10 us.
 const NO_CONTROL: ControlFaults =
     ControlFaults { lost: 0, late: 0, again: 0, harmed: 0, late_by: Picos::from_micros(10) };
 
-/// Keys that say nothing of what goes wrong with a link.
+/// Keys that do not describe a link's fault by themselves.
 const AROUND: [&str; 3] = ["kind", "at", "late_by"];
 
-/// All of them, in a run that ends at `run_end` at the latest.
+/// Reads all faults of a run that ends at `run_end` at the latest.
 pub(super) fn read(all: &[Table<'_, '_>], run_end: Nanos, problems: &mut Problems) -> Vec<Fault> {
     let mut faults: Vec<Fault> = Vec::new();
     for table in all {
@@ -219,7 +218,7 @@ pub(super) fn read(all: &[Table<'_, '_>], run_end: Nanos, problems: &mut Problem
     faults
 }
 
-/// A switch, or all of them, that would end while it is away.
+/// Returns the switch (`None` for all) that two overlapping restarts share.
 fn restarted_by_both(one: &Fault, other: &Fault) -> Option<Option<u32>> {
     let (Fault::Switch(one), Fault::Switch(other)) = (one, other) else { return None };
     let are_restarts = [one, other].iter().all(|fault| fault.what == Ailment::Restart);
@@ -232,7 +231,7 @@ fn read_one(table: &Table<'_, '_>, run_end: Nanos, problems: &mut Problems) -> O
     table.no_others(&[FaultKeys::KEYS], problems);
     let keys = FaultKeys::read(table, problems);
     if keys.kind.is_none() && table.value("kind").is_some() {
-        return None; // it is said what is wrong with it
+        return None; // the error is already reported
     }
     let kind = value(keys.kind.as_ref(), FaultKind::default());
     super::of_kind(table, "[[fault]]", kind.name(), FaultKeys::KEYS, kind.keys(), problems);
@@ -261,13 +260,13 @@ fn read_one(table: &Table<'_, '_>, run_end: Nanos, problems: &mut Problems) -> O
     }
 }
 
-/// In steps of 1/1,024, rounded up.
+/// Converts a share to steps of 1/1,024, rounded up.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // from 0 to 1
 fn of_1024(share: f64) -> u16 {
     (share * 1_024.0).ceil() as u16
 }
 
-/// A place where there can be no fault of this kind.
+/// Reports a place that does not suit the kind of fault.
 fn misplaced(kind: FaultKind, at: &Spanned<Place>, problems: &mut Problems) {
     problems.push(
         Problem::error(format!("`at` of a fault of kind \"{}\" has to be {}", kind.name(), kind.place()))

@@ -1,4 +1,4 @@
-//! `[hosts]`: how hosts send, and how they answer.
+//! `[hosts]`: transport and congestion control of hosts.
 
 use xoff_config::Problem;
 use xoff_config::reader::parse::{self, OrOff};
@@ -14,7 +14,7 @@ use xoff_wire::units::{BitRate, Bytes, Class, Nanos};
 use super::keys::{positive, time};
 
 const SECOND: Nanos = Nanos::from_secs(1);
-/// Values of `control`. All but the first have a table of parameters.
+/// Values of `control`; all but the first have a table of parameters.
 const CONTROLS: [&str; 5] = ["none", "dcqcn", "swift", "timely", "qcn"];
 
 xoff_config::keys! {
@@ -98,7 +98,7 @@ fn pauses(value: &toml_span::Value<'_>) -> Parsed<Obedience> {
     }
 }
 
-/// Settings with the values that a table gives.
+/// Returns settings with the values of a table.
 macro_rules! given {
     ($keys:ident, $settings:expr, $($field:ident = $key:ident),*) => {{
         let mut settings = $settings;
@@ -203,7 +203,7 @@ pub(super) fn read(table: &Table<'_, '_>, problems: &mut Problems) -> HostSettin
     settings
 }
 
-/// Reads the table of parameters of the `control` of this name; the one that hosts have is `chosen`.
+/// Reads the parameter table of the `control` called `name`; `chosen` is the one in use.
 fn parameters<K: Default>(
     (table, chosen): (&Table<'_, '_>, &str),
     name: &'static str,

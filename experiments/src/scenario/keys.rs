@@ -1,4 +1,4 @@
-//! Values that tables of several kinds have, and the times of a run.
+//! Parsers of values common to several tables, and limits of times.
 
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
@@ -10,13 +10,13 @@ use xoff_config::reader::parse;
 use xoff_sim::Picos;
 use xoff_wire::units::Nanos;
 
-/// The longest run: an hour.
+/// Longest run: an hour.
 pub(super) const TIME_MAX: Nanos = Nanos::from_secs(3_600);
-/// The highest seed: round, with room for one more in each run below what TOML has no numbers for.
+/// Highest seed. Each run adds one, and the sum must stay below TOML's largest integer.
 pub const SEED_MAX: u64 = 1_000_000_000_000_000_000;
 pub(super) const HOST_MAX: u32 = 1_000_000;
 
-/// Reads a time in `range`, to the unit of the simulator.
+/// Parses a time in `range`, in the simulator's unit.
 pub(super) fn time(range: RangeInclusive<Nanos>) -> impl Fn(&Value<'_>) -> Parsed<Picos> {
     move |value| parse::time(range.clone())(value).map(Picos::from)
 }
@@ -32,7 +32,7 @@ pub(super) fn positive(value: &Value<'_>) -> Parsed<f64> {
     number.filter(|number| *number > 0.0 && *number <= 1e6).ok_or_else(|| "a number above 0".into())
 }
 
-/// Hosts by number, ranges as strings: `[0, "8-15"]`; each once.
+/// Parses a list of host numbers with ranges as strings, such as `[0, "8-15"]`; each host once.
 pub(super) fn hosts(value: &Value<'_>) -> Parsed<Vec<u32>> {
     let range = |entry: &Value<'_>| {
         let range = match entry.as_ref() {

@@ -1,4 +1,4 @@
-//! Loads: who sends what to whom.
+//! Loads: senders, receivers and sizes of traffic.
 
 use std::path::PathBuf;
 
@@ -14,7 +14,7 @@ use xoff_wire::units::{BitRate, Bytes, Class, Nanos};
 use super::keys::{HOST_MAX, TIME_MAX, file, hosts, positive};
 
 xoff_config::keys! {
-    /// `[[load]]`, whatever its kind.
+    /// `[[load]]` of any kind.
     struct LoadKeys {
         kind: LoadKind = parse::choice(LoadKind::WORDS);
         name: String = parse::name;
@@ -44,10 +44,10 @@ xoff_config::keys! {
 
 type Gaps = fn(Picos) -> Times;
 
-/// What gaps are like: all as long, or as long on average and as likely to end at any time.
+/// Distributions of gaps: constant, or exponential with a mean.
 const GAPS: [(&str, Gaps); 2] = [("fixed", Times::Fixed), ("random", Times::Mean)];
 
-/// What is offered of a line; it may be more than the line takes.
+/// Parses an offered share of a line, which may exceed 1.
 fn offered(value: &Value<'_>) -> Parsed<f64> {
     positive(value)
         .ok()
@@ -99,16 +99,16 @@ fn pairs(value: &Value<'_>) -> Parsed<Vec<(u32, u32)>> {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LoadKind {
-    /// Arrivals at random, whatever becomes of them.
+    /// Random arrivals, independent of completions.
     Poisson,
-    /// Queries that many answer at once.
+    /// Queries that many servers answer at once.
     Incast,
-    /// Each host sends one flow to one other.
+    /// A flow from each host to one other.
     Permutation,
-    /// Each sends one flow to the host so far ahead of it.
+    /// A flow from each host to the host `ahead` of it.
     Ring,
     OnOff,
-    /// So many flows, shared out among pairs by chance.
+    /// A number of flows, assigned to pairs at random.
     Draw,
     Flows,
     /// Flows of a file of ns-3's simulator for HPCC.
@@ -131,7 +131,7 @@ impl LoadKind {
         Self::WORDS.iter().find(|(_, kind)| *kind == self).map_or("", |(name, _)| name)
     }
 
-    /// Keys that it must have, and that it may have.
+    /// Returns the required and the optional keys.
     const fn keys(self) -> (&'static [&'static str], &'static [&'static str]) {
         match self {
             LoadKind::Poisson => (&["load", "size"], &["hosts", "between", "begin", "end"]),
@@ -150,7 +150,7 @@ impl LoadKind {
         }
     }
 
-    /// Whether it goes on until it is told to end.
+    /// Returns whether the load continues until its end time.
     const fn goes_on(self) -> bool {
         matches!(self, LoadKind::Poisson | LoadKind::Incast | LoadKind::OnOff)
     }
@@ -159,53 +159,53 @@ impl LoadKind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Size {
     Fixed(u64),
-    /// Any from the first to the second, each as likely.
+    /// Uniform between both ends.
     Uniform(u64, u64),
-    /// One of the tables of [`Sizes`].
+    /// A table of [`Sizes`].
     Table(&'static str),
 }
 
-/// A load. What its kind has no use for is as it comes.
+/// A load; fields that its kind does not use have defaults.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Load {
-    /// Its name; else its kind's.
+    /// Name; by default that of its kind.
     pub name: String,
     pub kind: LoadKind,
     pub class: Class,
-    /// Who takes part; `None`: all hosts.
+    /// Participating hosts; `None` for all.
     pub hosts: Option<Vec<u32>>,
-    /// What each host offers of its line.
+    /// Offered load of each host, as a share of its line.
     pub load: f64,
     pub size: Size,
     pub between: Between,
     pub begin: Nanos,
-    /// Each flow begins up to so much later, by chance.
+    /// Maximum random delay of each flow's start.
     pub jitter: Nanos,
-    /// Nothing begins at this time or later; `None`: until the run ends.
+    /// Time from which on nothing begins; `None` for the end of the run.
     pub end: Option<Nanos>,
-    /// Who asks; `None`: host 0.
+    /// Hosts that send queries; `None` for host 0.
     pub askers: Option<Vec<u32>>,
-    /// Who may be asked; `None`: all hosts.
+    /// Hosts that may be queried; `None` for all.
     pub servers: Option<Vec<u32>>,
-    /// So many are asked at once.
+    /// Number of servers per query.
     pub fan_in: u32,
-    /// The question to each; zero: there is none.
+    /// Size of the question to each server; zero for none.
     pub question: Bytes,
-    /// How long a query may take.
+    /// Deadline of a query.
     pub deadline: Option<Nanos>,
-    /// Queries begin whether or not those before them have ended.
+    /// True if queries begin before earlier ones have ended.
     pub is_open: bool,
     pub gap: Times,
     pub flows: u32,
-    /// What each flow may send at most, headers and gaps included; `None`: as much as its host.
+    /// Maximum rate of each flow, headers and gaps included; `None` for the host's rate.
     pub rate: Option<BitRate>,
     pub pairs: Vec<(u32, u32)>,
-    /// How far ahead on the ring.
+    /// Distance to the receiver on the ring, in hosts.
     pub ahead: u32,
     pub file: PathBuf,
 }
 
-/// All of a file, in a run of that duration, which ends then at the latest.
+/// Reads all loads of a file; `times` are the duration and the latest end of the run.
 pub(super) fn all(
     tables: &[Table<'_, '_>],
     times: (Option<Nanos>, Nanos),
@@ -226,7 +226,7 @@ pub(super) fn all(
     loads
 }
 
-/// Number `number` of them.
+/// Reads load number `number`.
 fn read(
     number: usize,
     table: &Table<'_, '_>,
@@ -248,11 +248,11 @@ fn read(
     let kind = kind.value;
     let (required, optional) = kind.keys();
     let optional = match kind {
-        LoadKind::Hpcc => vec!["kind", "name", "rate"], // classes and starts stand in the file
+        LoadKind::Hpcc => vec!["kind", "name", "rate"], // the file has classes and starts
         _ => [optional, &["kind", "name", "class", "jitter", "rate"]].concat(),
     };
     super::of_kind(table, "[[load]]", kind.name(), LoadKeys::KEYS, (required, &optional), problems);
-    // Of queries one by one, one is enough where nothing says when they end.
+    // A closed load of queries without an end time has one query.
     let once = kind == LoadKind::Incast && keys.gap.is_none() && keys.end.is_none();
     if kind.goes_on() && duration.is_none() && keys.end.is_none() && !once {
         problems.push(

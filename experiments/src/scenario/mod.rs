@@ -1,13 +1,12 @@
-//! A scenario of the simulator in one file: a fabric, what its switches are told, its hosts, the loads, what is looked at, and what is
-//! varied.
+//! A scenario of the simulator in one file: fabric, switch settings, hosts, loads, output and sweep.
 //!
 //! ```text
 //! text, --set --edits--> what stands where --axes--> points of the sweep
 //!        for each point --keys--> Scenario --switches--> a configuration for each kind of switch
 //! ```
 //!
-//! Switches are configured by the keys of a live switch, once for each kind; ports, addresses and routes follow from the topology. As for
-//! a switch, everything that is wrong is found at once, with its place in the file.
+//! Switches have the keys of a live switch, once per kind; ports, addresses and routes follow from the topology. All
+//! errors are reported at once, with their places in the file, as for a switch.
 
 mod changes;
 #[cfg(test)]
@@ -68,7 +67,7 @@ xoff_config::keys! {
     }
 }
 
-/// A scenario's file, with what was said on the command line.
+/// A scenario's file with the overrides of the command line.
 #[derive(Clone, Debug)]
 pub struct Source {
     name: String,
@@ -76,26 +75,26 @@ pub struct Source {
     axes: Vec<Axis>,
 }
 
-/// One point of a scenario's sweep; without any, the scenario itself.
+/// A point of a scenario's sweep, or the scenario itself if it has no sweep.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Scenario {
     pub name: String,
     pub about: String,
-    /// What is varied, and the value here.
+    /// Varied keys and their values here.
     pub point: Vec<(String, String)>,
-    /// How long it runs; `None`: until all flows have ended.
+    /// Duration; `None` to run until all flows have ended.
     pub duration: Option<Nanos>,
     pub limit: Nanos,
-    /// What begins before is not counted.
+    /// Flows that begin earlier are not counted.
     pub warm_up: Nanos,
     pub seed: u64,
     pub topology: Topology,
     pub hosts: HostSettings,
-    /// Those of them that are slow to take what comes.
+    /// Slow receivers among the hosts.
     pub receivers: Vec<Receiver>,
     pub loads: Vec<Load>,
     pub faults: Vec<Fault>,
-    /// What switches are told otherwise during the run.
+    /// Changes of switch settings during the run.
     pub changes: Vec<Change>,
     pub output: Output,
 }
@@ -103,10 +102,10 @@ pub(crate) struct Scenario {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Output {
     pub begin: Nanos,
-    /// Queues and flows are looked at so often; `None`: at the end only.
+    /// Sampling interval of queues and flows; `None` for a sample at the end only.
     pub sample: Option<Nanos>,
     pub pauses: bool,
-    /// Of so many flows, the first ones, throughput is written down.
+    /// Number of flows, from the first, whose throughput is recorded.
     pub throughput_flows: u32,
 }
 
@@ -115,23 +114,23 @@ const SCENARIO: FileKind = FileKind {
     help: "give the path of a TOML file; sim/scenarios has some to start from",
     bytes_max: WRITTEN_MAX,
 };
-/// `scenario.limit`: a run that does not end by itself ends then.
+/// Default of `scenario.limit`: the latest end of a run.
 const LIMIT: Nanos = Nanos::from_secs(1);
-/// `output.throughput_flows`.
+/// Default of `output.throughput_flows`.
 const THROUGHPUT_FLOWS: u32 = 16;
 const TABLES: &[&str] =
     &["scenario", "topology", "switch", "hosts", "receiver", "load", "fault", "change", "output", "sweep"];
 
 impl Source {
-    /// Reads the file at `path`; `given` holds over what it says.
+    /// Reads the file at `path`; `given` overrides its values.
     ///
     /// # Errors
-    /// The file cannot be read, or something in it cannot be.
+    /// Returns an error if the file cannot be read, or any value is invalid.
     pub fn load(path: &Path, given: &[Given]) -> Result<Source, ConfigError> {
         Source::from_toml(&path.display().to_string(), &read_text(path, SCENARIO)?, given)
     }
 
-    /// Reads the file at `path`, or `alone` where there is none, with a topology and flows of ns-3's simulator for HPCC.
+    /// Reads the file at `path`, or the text `alone`, with a topology and flows of ns-3's simulator for HPCC.
     pub(crate) fn importing(
         path: Option<&Path>,
         alone: &str,
@@ -162,10 +161,10 @@ impl Source {
         Source::from_toml(&name, &(text + &imported), given)
     }
 
-    /// Reads `text`, which is called `name` in messages. All points of the sweep are read, so that nothing is found wrong later.
+    /// Reads `text`, called `name` in messages, and checks all points of the sweep.
     ///
     /// # Errors
-    /// All that is wrong with it; where it is not TOML, the first thing that is not.
+    /// Returns all errors; if the text is not TOML, the first.
     pub fn from_toml(name: &str, text: &str, given: &[Given]) -> Result<Source, ConfigError> {
         let text = set::written(text, given);
         let (axes, _) = reader::read(name, &text, |root, problems| Some(edits::axes(&root, problems)))?;
@@ -176,36 +175,37 @@ impl Source {
         Ok(source)
     }
 
-    /// What it is called in messages.
+    /// Returns the name for messages.
     #[must_use]
     pub(crate) fn name(&self) -> &str {
         &self.name
     }
 
-    /// What was read, and what was said on the command line behind it.
+    /// Returns the text of the file, with the values of the command line appended.
     #[must_use]
     pub(crate) fn text(&self) -> &str {
         &self.text
     }
 
-    /// How many points the sweep has: one without any.
+    /// Returns the number of points of the sweep; one without a sweep.
     #[must_use]
     pub(crate) fn points(&self) -> usize {
         self.axes.iter().map(Axis::len).product()
     }
 
-    /// The scenario at a point of the sweep. The first is the control: the others differ from it in what is varied, and in nothing else.
+    /// Returns the scenario at a point of the sweep. The first point is the control; the others differ from it only
+    /// in the varied keys.
     pub(crate) fn point(&self, point: usize) -> Result<Scenario, ConfigError> {
         self.read_with(|root, problems| read(root, edits::labels(&self.axes, point), problems), point)
     }
 
-    /// What a kind of switch with these ports is told at a point.
+    /// Returns the configuration of a kind of switch with these ports at a point.
     pub(crate) fn switch(&self, point: usize, kind: &str, ports: &[PortLine]) -> Result<Config, ConfigError> {
         self.read_with(|root, problems| switches::config(root, kind, ports, problems), point)
     }
 
-    /// What switch number `switch` with these ports is told from the last of these changes on, which are numbers of [`Scenario::changes`]
-    /// in the order of their times.
+    /// Returns the configuration of a kind of switch with these ports after the last of `changes`: indices of
+    /// [`Scenario::changes`], in order of time.
     pub(crate) fn changed(
         &self,
         point: usize,
@@ -317,7 +317,7 @@ fn times(keys: &ScenarioKeys, duration: Option<Nanos>, problems: &mut Problems) 
     in_time(keys.warm_up.as_ref(), ["`warm_up`", "nothing would be counted"], end, problems);
 }
 
-/// A time that has to be before the end of the run: what it is, and what is wrong where it is not.
+/// Reports a time that is not before the end of the run; the array has the subject and the label.
 fn in_time(key: Option<&Spanned<Nanos>>, [what, wrong]: [&str; 2], run_end: Nanos, problems: &mut Problems) {
     if let Some(late) = key.filter(|key| key.value >= run_end) {
         let [time, end] = [late.value, run_end].map(quantity::time);
@@ -331,7 +331,7 @@ fn in_time(key: Option<&Spanned<Nanos>>, [what, wrong]: [&str; 2], run_end: Nano
     }
 }
 
-/// Keys that a table has and its kind has no use for, and keys that its kind needs and are not there.
+/// Reports keys that the kind does not use, and required keys that are missing.
 fn of_kind(
     table: &Table<'_, '_>,
     name: &str,
@@ -359,7 +359,7 @@ fn of_kind(
     }
 }
 
-/// What the documentation calls each table, and its keys.
+/// Returns the documentation's heading of each table, with its keys.
 #[cfg(test)]
 fn documented() -> Vec<(&'static str, &'static [&'static str])> {
     vec![

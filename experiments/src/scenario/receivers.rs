@@ -1,4 +1,4 @@
-//! `[[receiver]]`: hosts that are slow to take what comes, and hold their switch meanwhile.
+//! `[[receiver]]`: hosts that receive slowly and pause their switch meanwhile.
 
 use xoff_config::reader::{Problems, Table, parse, value};
 use xoff_config::{Problem, quantity};
@@ -23,16 +23,16 @@ xoff_config::keys! {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Receiver {
-    /// By number.
+    /// Host numbers.
     pub hosts: Vec<u32>,
-    /// How slow each of them is.
+    /// Settings of each host's slowness.
     pub slow: SlowReceiver,
 }
 
-/// `receiver.buffer`.
+/// Default of `receiver.buffer`.
 const BUFFER: Bytes = Bytes(1_000_000);
 
-/// All of them: a host is slow in one way. The longest frame that may come, and when the run ends at the latest, are known.
+/// Reads all receivers; a host may appear once. `known` is the longest frame and the latest end of the run.
 pub(super) fn read(all: &[Table<'_, '_>], known: (Bytes, Nanos), problems: &mut Problems) -> Vec<Receiver> {
     let mut receivers: Vec<Receiver> = Vec::new();
     for table in all {

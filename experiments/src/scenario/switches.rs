@@ -1,5 +1,5 @@
-//! What each kind of switch is told: `[switch.KIND]` over `[switch.all]`, by the keys of a live switch, on ideal hardware, with the ports
-//! that the topology gives it, routed or not.
+//! Configuration of each kind of switch: `[switch.KIND]` over `[switch.all]`, with the keys of a live switch, on
+//! ideal hardware. The topology determines the ports and whether they are routed.
 //!
 //! | in the scenario | in a switch's own file |
 //! |---|---|
@@ -18,17 +18,17 @@ use xoff_wire::units::ETHERNET_HEADER;
 use super::changes::{self, Change, Of};
 use super::topology::{PortLine, Topology};
 
-/// Tables of a switch's own file that hold for simulated switches, too.
+/// Tables of a switch's file that apply to simulated switches.
 const TABLES: &[&str] = &["pipeline", "memory", "policy", "qcn", "defaults", "class"];
-/// Keys of `[switch]` that do.
+/// Keys of `[switch]` that apply to simulated switches.
 const KEYS: &[&str] =
     &["profile", "stall_budget", "smallest_frame", "accounting", "policy", "shadow", "when_full"];
-/// Of all kinds.
+/// Name of the table for all kinds.
 const ALL: &str = "all";
-/// Nanoseconds.
+/// Propagation delay, ns per metre.
 const PER_METRE: u64 = 5;
 
-/// Finds what is wrong with any of them, beside hosts that send so much payload in a frame.
+/// Reports errors in any kind of switch, for hosts that send `payload` bytes in a frame.
 pub(super) fn check(
     root: &mut Value<'_>,
     (topology, payload): (&Topology, u32),
@@ -67,11 +67,11 @@ pub(super) fn check(
     }
     let lines = [topology.host, topology.fabric];
     for kind in kinds {
-        // Values move where they belong; what is read again later is another root.
+        // Parsing moves values, so a copy of the root is used.
         if let Some(config) = config_of(copied(root), kind, &lines, &[], problems) {
             takes(root, (kind, &config), payload, problems);
         }
-        // Which kind a switch is that is named by its number is known where there is one kind only.
+        // The kind of a switch given by number is known only if there is one kind.
         let own = |change: &Change| match &change.of {
             Of::Switch(_) => kinds.len() == 1,
             _ => change.is_for(0, kind),
@@ -87,7 +87,7 @@ pub(super) fn check(
     }
 }
 
-/// A kind of switch takes the longest frames of hosts.
+/// Reports a kind of switch whose MTU is too small for the hosts' longest frames.
 fn takes(root: &Value<'_>, (kind, config): (&str, &Config), payload: u32, problems: &mut Problems) {
     let most = config.switch.ports.iter().map(|port| port.mtu_frame).min().unwrap_or(u32::MAX);
     let len = frame_len(payload);
@@ -107,7 +107,8 @@ fn takes(root: &Value<'_>, (kind, config): (&str, &Config), payload: u32, proble
     }
 }
 
-/// What a kind of switch with these ports is told from the last of these changes on, which a running switch can be told.
+/// Returns the configuration of a kind of switch with these ports after the last of `changes`; reports changes that
+/// need a restart.
 pub(super) fn changed(
     root: &mut Value<'_>,
     kind: &str,
@@ -132,7 +133,7 @@ pub(super) fn changed(
     Some(next)
 }
 
-/// What a kind of switch with these ports is told.
+/// Returns the configuration of a kind of switch with these ports.
 pub(super) fn config(
     root: &mut Value<'_>,
     kind: &str,

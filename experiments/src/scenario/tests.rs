@@ -1,4 +1,4 @@
-//! What is wrong with a scenario is said with its place, what was found, and what is allowed.
+//! Errors of a scenario name the place, the value found, and the allowed values.
 
 #![allow(clippy::unwrap_used)]
 
@@ -16,7 +16,7 @@ fn read(text: &str) -> Result<Source, ConfigError> {
     Source::from_toml("test", text, &[])
 }
 
-/// The only problem: line, message, help.
+/// Returns the line, message and help of the only problem.
 fn problem(text: &str) -> (Option<usize>, String, String) {
     let Err(ConfigError::Invalid(invalid)) = read(text) else { panic!("nothing is wrong with\n{text}") };
     let [problem] = invalid.problems() else { panic!("{:#?}", invalid.problems()) };
@@ -233,7 +233,7 @@ fn slow_receivers_are_told_once_and_have_room_above_their_thresholds() {
     assert!(message.contains("`hosts`"), "{message}");
 }
 
-/// The longest frame of hosts that are told nothing has 1,518 bytes.
+/// The longest frame of hosts with default settings has 1,518 bytes.
 // proves: sim-results
 #[test]
 fn a_slow_receiver_has_room_for_a_frame_above_its_threshold() {
@@ -280,7 +280,7 @@ fn faults_are_at_ends_of_links_and_a_link_comes_up_after_it_went_down() {
     assert_eq!(message, "`at` is missing in [[fault]] of kind \"link\"");
     let (_, message, _) = problem(&fault("at = \"s0\"\nlost = 0.5"));
     assert!(message.starts_with("`at` of a fault of kind \"link\" has to be an end of a link"), "{message}");
-    // Where nothing is said of what goes wrong, nothing would.
+    // A fault without effect is refused.
     for nothing in ["at = \"h0\"", "kind = \"link\"\nat = \"h0\"\nlate_by = \"1us\""] {
         let (line, message, help) = problem(&fault(nothing));
         assert_eq!(line, Some(9));
@@ -298,7 +298,7 @@ fn faults_are_at_ends_of_links_and_a_link_comes_up_after_it_went_down() {
     assert!(read(&swept).is_ok());
 }
 
-/// What is lost of all frames is drawn by finer numbers.
+/// Shares of all frames have finer steps.
 // proves: scenarios
 #[test]
 fn a_share_of_mac_control_is_a_step_at_least() {
@@ -380,7 +380,7 @@ fn faults_of_switches_are_at_switches_or_ports_for_a_time_that_is_within_the_run
     }
     let message = said("pause", &at("s0"));
     assert!(message.contains("late-completions"), "{message}");
-    // All that is wrong, at once.
+    // All errors are reported at once.
     let text = fault("stall", "at = \"h0\"\nbegin = \"2ms\"\nend = \"1ms\"\ngap = \"1us\"");
     let Err(ConfigError::Invalid(invalid)) = read(&text) else { panic!("nothing is wrong") };
     let lines: Vec<_> = invalid.problems().iter().map(|problem| problem.position.unwrap().0).collect();
@@ -422,7 +422,7 @@ fn changes_are_told_by_the_keys_of_a_switch_and_restarts_are_refused() {
         [source.switch(0, "switch", &lines).unwrap(), source.changed(0, "switch", &lines, &[0]).unwrap()];
     assert_eq!(after.switch.ports[0].classes[3].xoff, Bytes(300_000));
     assert_ne!((after.switch.policies, before.switch.ports), (before.switch.policies, after.switch.ports));
-    // The choice of a policy leaves its parameters.
+    // A choice of policy keeps the policies' parameters.
     let told = "[switch.all.policy]\nall = \"pfc\"\n[switch.all.policy.ofc]\nalpha = 0.8\n";
     let source = read(&format!("{told}{}", change("policy = \"ofc\""))).unwrap();
     let [before, after] =
@@ -500,7 +500,7 @@ fn a_draw_has_flows_and_pairs_and_flows_of_any_load_may_have_a_rate() {
     assert!(message.contains("`flows`"), "{message}");
 }
 
-/// Where a switch would drop each frame of that payload.
+/// A switch with a smaller MTU would drop each frame of that payload.
 // proves: scenarios
 #[test]
 fn frames_of_hosts_fit_into_the_mtu_of_each_switch() {
@@ -521,12 +521,12 @@ fn frames_of_hosts_fit_into_the_mtu_of_each_switch() {
     assert!(message.ends_with("and that of switches of kind `switch` is 1500"), "{message}");
     assert!(help.contains("1456 at most") && help.contains("1504 at least"), "{help}");
     assert!(problem(&of(4_096, "4139")).1.contains("MTU of 4140"));
-    // What is not said is too much for a shorter one.
+    // The default payload, too, is checked against a smaller MTU.
     let (line, message, _) = problem(&format!("[switch.all.defaults]\nmtu = 1000\n{FINE}"));
     assert!(line.is_some() && message.starts_with("`payload` is 1456"), "{message}");
 }
 
-/// Where the file has no times of its own.
+/// Applies to kinds whose file has no times.
 // proves: scenarios
 #[test]
 fn a_load_of_whatever_kind_begins_when_it_is_told_to() {
@@ -541,7 +541,7 @@ fn a_load_of_whatever_kind_begins_when_it_is_told_to() {
         let text = format!("{}begin = \"20us\"\n{keys}\n", FINE.replace("permutation", kind));
         let load = read(&text).unwrap().point(0).unwrap().loads.remove(0);
         assert_eq!(load.begin, Nanos::from_micros(20), "{kind}");
-        // Of queries without gap and end there is one.
+        // A closed load of queries without an end has one query.
         assert_eq!(load.end == Some(Nanos(20_001)), kind == "incast", "{kind}");
     }
 }

@@ -1,4 +1,4 @@
-//! `[topology]`: which fabric.
+//! `[topology]`: kind and size of the fabric.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -12,9 +12,9 @@ use xoff_wire::units::{BitRate, Nanos};
 use super::keys::file;
 use super::of_kind;
 
-/// `topology.delay`: 100 m.
+/// Default of `topology.delay`: 100 m.
 pub(super) const DELAY: Nanos = Nanos(500);
-/// `topology.rate`.
+/// Default of `topology.rate`.
 pub(super) const RATE: BitRate = BitRate::from_gbps(100);
 
 xoff_config::keys! {
@@ -58,7 +58,7 @@ pub enum TopologyKind {
     Single,
     /// Switches in a row, with a host at either end.
     Chain,
-    /// Two switches with as many hosts each.
+    /// Two switches with the same number of hosts each.
     Dumbbell,
     /// Switches in a ring, with a host at each.
     Ring,
@@ -69,12 +69,12 @@ pub enum TopologyKind {
     /// Three layers.
     FatTree,
     Edges,
-    /// As a file of ns-3's simulator for HPCC has it.
+    /// A topology file of ns-3's simulator for HPCC.
     Hpcc,
 }
 
 impl TopologyKind {
-    /// By their names in files.
+    /// Kinds by their names in files.
     pub(crate) const WORDS: &'static [(&'static str, TopologyKind)] = &[
         ("single", TopologyKind::Single),
         ("chain", TopologyKind::Chain),
@@ -91,7 +91,7 @@ impl TopologyKind {
         Self::WORDS.iter().find(|(_, kind)| *kind == self).map_or("", |(name, _)| name)
     }
 
-    /// Keys that it must have, and that it may have.
+    /// Returns the required and the optional keys.
     const fn keys(self) -> (&'static [&'static str], &'static [&'static str]) {
         match self {
             TopologyKind::Single => (&["hosts"], &[]),
@@ -122,7 +122,7 @@ impl TopologyKind {
         }
     }
 
-    /// Kinds of switches that it has.
+    /// Returns the kinds of switches in the topology.
     pub const fn switches(self) -> &'static [&'static str] {
         match self {
             TopologyKind::LeafSpine => &["leaf", "spine"],
@@ -136,16 +136,16 @@ impl TopologyKind {
 pub struct PortLine {
     pub rate: BitRate,
     pub delay: Nanos,
-    /// The other end obeys lists of flows.
+    /// True if the far end obeys lists of flows.
     pub ofc: bool,
     pub gfc: bool,
 }
 
-/// A fabric. What its kind has no use for is as it comes.
+/// A fabric; fields that its kind does not use have defaults.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Topology {
     pub kind: TopologyKind,
-    /// Hosts: of a single switch; on either side; at each leaf or edge switch.
+    /// Hosts of a single switch, on either side, or at each leaf or edge switch.
     pub hosts: u32,
     /// Switches of a chain or ring.
     pub switches: u32,
@@ -156,14 +156,14 @@ pub struct Topology {
     pub aggregations: u32,
     pub cores: u32,
     pub host: PortLine,
-    /// Lines between switches, but for those to the core.
+    /// Lines between switches, except to the core.
     pub fabric: PortLine,
     pub core: PortLine,
-    /// How frames are spread over ways that are alike.
+    /// Spreading method of frames over equal-cost paths.
     pub spread: Spread,
-    /// Switches route, and do not bridge.
+    /// True if switches route instead of bridge.
     pub routed: bool,
-    /// Lines that a leaf-spine has not, by leaf and spine.
+    /// Missing lines of a leaf-spine, by leaf and spine.
     pub failed: Vec<(u8, u8)>,
     pub file: PathBuf,
 }
@@ -245,7 +245,7 @@ fn failed(keys: &TopologyKeys, problems: &mut Problems) -> Vec<(u8, u8)> {
     failed.value.clone()
 }
 
-/// A fat-tree is said by `k`, or by all of its counts.
+/// Returns half of a fat-tree's `k`; reports a mixture of `k` and single counts.
 fn fat_tree_half(keys: &TopologyKeys, kind: TopologyKind, problems: &mut Problems) -> u32 {
     if kind != TopologyKind::FatTree {
         return 1;
