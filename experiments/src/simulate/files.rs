@@ -1,4 +1,4 @@
-//! Files beside a scenario, and those of earlier runs: what they are called in messages, and their limits.
+//! Names and limits of files: those beside a scenario, and those of earlier runs.
 
 use xoff_config::file::{DATA_MAX, FileKind};
 use xoff_wire::units::Bytes;
@@ -22,7 +22,7 @@ pub(super) const IMPORTED: FileKind = FileKind {
     bytes_max: DATA_MAX,
 };
 
-/// What a run has written about itself.
+/// Metadata of a run.
 pub(super) const ABOUT: FileKind = FileKind {
     name: "what a run has written,",
     help: "give a directory that `xoff sim --out DIR` has written, with --shard or without, or `xoff sim merge`",

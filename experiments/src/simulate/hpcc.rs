@@ -1,12 +1,12 @@
-//! What became of an imported fabric, as ns-3's simulator for HPCC tells it, for scripts that read that.
+//! Results of an imported fabric in the formats of ns-3's simulator for HPCC, for scripts that read them.
 //!
 //! | file | a line |
 //! |---|---|
 //! | `fct` | addresses of sender and receiver (hexadecimal), their ports, bytes, start, completion time, that of the flow alone; ns |
-//! | `pfc` | time in ns, node, 0 for a host and 1 for a switch, interface, 1 for a pause and 0 for its end, as it comes in there |
-//! | `qlen` | `time: ` and ns; then for each interface of a switch its node, its number, and how often it had 0, 1, 2.. kB to send |
+//! | `pfc` | time in ns, node, 0 for a host and 1 for a switch, interface, 1 for a pause and 0 for its end, as received there |
+//! | `qlen` | `time: ` and ns; then for each interface of a switch its node, its number, and sample counts for queues of 0, 1, 2.. kB |
 //!
-//! Where the two differ is in docs/simulation.md.
+//! docs/simulation.md lists the differences between the two.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -18,19 +18,19 @@ use xoff_wire::units::{Bytes, Class, PortId};
 use super::build::Import;
 use super::pauses::Pauses;
 
-/// The port of the sender of the first flow of a pair of hosts.
+/// Sender's port of the first flow of a pair of hosts.
 const PORT_FIRST: u32 = 10_000;
-/// Of a pause frame, without FCS.
+/// Length of a pause frame without FCS, bytes.
 const PAUSE_LEN: u32 = 60;
-/// Of a length, what is one step.
+/// Step of a queue length, bytes.
 const LENGTH_STEP: u64 = 1_000;
 
-/// How long queues were, all of a port together.
+/// Distribution of queue lengths, summed per port.
 #[derive(Debug, Default)]
 pub struct Lengths {
-    /// The last time that they were looked at.
+    /// Time of the last sample.
     last: Picos,
-    /// By switch, port, and length in kB, how often.
+    /// Sample counts by switch, port and length in kB.
     counts: Vec<Vec<Vec<u32>>>,
 }
 
@@ -53,7 +53,7 @@ impl Lengths {
     }
 }
 
-/// All of them, by name.
+/// Returns all files, by name.
 pub fn texts(
     import: &Import,
     records: &[FlowRecord],
@@ -66,12 +66,12 @@ pub fn texts(
 
 pub const NAMES: [&str; 3] = ["fct", "pfc", "qlen"];
 
-/// Of a host by its number: 11.x.y.1.
+/// Returns the address of a host by its number: 11.x.y.1.
 fn address(node: u32) -> u32 {
     0x0b00_0001 + (node / 256) * 0x1_0000 + (node % 256) * 0x100
 }
 
-/// In the order in which they ended; those that have not are left out.
+/// Formats the finished flows in order of their ends.
 fn flows(import: &Import, records: &[FlowRecord]) -> String {
     let mut next_port: BTreeMap<(u32, u32), u32> = BTreeMap::new();
     let mut next_of_load = vec![0; import.ports.len()];
@@ -97,7 +97,7 @@ fn flows(import: &Import, records: &[FlowRecord]) -> String {
     lines.into_iter().map(|(_, line)| line).collect()
 }
 
-/// As they come in: a pause frame takes its time on the line.
+/// Formats the pauses at their arrival; a pause frame needs line time and delay.
 fn pfcs(import: &Import, pauses: &[Pauses]) -> String {
     let mut lines = Vec::new();
     for (switch, pauses) in pauses.iter().enumerate() {
@@ -117,7 +117,7 @@ fn pfcs(import: &Import, pauses: &[Pauses]) -> String {
     lines.into_iter().map(|(_, line)| line).collect()
 }
 
-/// Over the whole run, by node and interface; nothing where nobody looked.
+/// Formats the queue lengths of the whole run, by node and interface; empty without samples.
 fn queues(import: &Import, lengths: &Lengths) -> String {
     let mut all = BTreeMap::new();
     for (switch, ports) in (0..).zip(&lengths.counts) {

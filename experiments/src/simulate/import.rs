@@ -1,5 +1,5 @@
-//! `--import`: files of ns-3's simulator for HPCC as a scenario. Switches and hosts are those of a scenario, where one is given, or
-//! else what that simulator has where its own configuration says nothing else, as far as there is such a thing here.
+//! `--import`: files of ns-3's simulator for HPCC as a scenario. A given scenario configures switches and hosts;
+//! otherwise they have that simulator's defaults where an equivalent exists.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -15,15 +15,15 @@ use super::files::IMPORTED;
 use crate::Given;
 use crate::scenario::Source;
 
-/// Of ECN there, for each Gb/s of a host's line: KMIN and KMAX, in bytes.
+/// ECN thresholds KMIN and KMAX, bytes for each Gb/s of a host's line.
 const ECN: [u64; 2] = [4_000, 16_000];
-/// A run ends so long after the last flow has started, whatever has not ended then.
+/// Maximum duration of a run after the start of the last flow.
 const LIMIT: Nanos = Nanos::from_secs(10);
 
-/// The scenario with this topology and these flows.
+/// Creates a scenario with this topology and these flows.
 ///
 /// # Errors
-/// Files that cannot be read, or are something else; what is wrong with the scenario.
+/// Returns an error if a file cannot be read or parsed, or the scenario is invalid.
 pub fn import(
     scenario: Option<&Path>,
     [topology, flows]: [&Path; 2],
@@ -33,7 +33,7 @@ pub fn import(
         Some(_) => String::new(),
         None => alone(topology, flows)?,
     };
-    // Files of a scenario are looked for beside it, and those of the command line from here on.
+    // Paths in a scenario are relative to its file, paths of the command line to the current directory.
     let place = |file: &Path| match scenario {
         Some(_) => std::path::absolute(file).map_err(|error| miette!("{}: {error}", file.display())),
         None => Ok::<PathBuf, miette::Report>(file.to_owned()),
@@ -42,7 +42,7 @@ pub fn import(
     Ok(Source::importing(scenario, &alone, [&files[0], &files[1]], given)?)
 }
 
-/// What stands for a scenario where there is none.
+/// Returns the text of the default scenario.
 fn alone(topology: &Path, flows: &Path) -> miette::Result<String> {
     let made = hpcc::topology(&read_text(topology, IMPORTED)?, &Build::ideal())
         .map_err(|error| miette!("{}: {error}", topology.display()))?;

@@ -1,4 +1,4 @@
-//! One run: a point of the sweep with a seed. What it answers is text already: the rows of each file.
+//! A run: a point of the sweep with a seed. The result is text: the rows of each file.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ use super::waiting::{Stuck, Waiting, ports};
 use crate::scenario::{Scenario, Source};
 use crate::statistics::{mean, quantile, sorted};
 
-/// Why a slow receiver pauses its switch, and drops what finds no room: it has not taken what came.
+/// Cause of a slow receiver's pauses and drops: it has not yet processed received data.
 const SLOW_RECEIVER: &str = "slow_receiver";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -34,36 +34,36 @@ pub struct Job {
     pub seed: u64,
 }
 
-/// How far a run has come.
+/// Progress of a run.
 #[derive(Debug, Default)]
 pub struct Progress {
     pub done: AtomicU64,
     pub hops: AtomicU64,
 }
 
-/// A point as files name it.
+/// Returns the name of a point in files.
 pub fn label(scenario: &Scenario) -> String {
     let parts: Vec<String> = scenario.point.iter().map(|(key, value)| format!("{key}={value}")).collect();
     parts.join(";")
 }
 
-/// Parts of a run after which progress is told.
+/// Number of parts of a run after which progress is reported.
 const PARTS: u64 = 1_000;
-/// And how long each is at most, so that a run which ends by itself long before its limit is not told of in one piece.
+/// Maximum length of a part, for progress of runs that end long before their limit.
 const PART_MAX: Nanos = Nanos::from_micros(50);
 
-/// What was counted before the warm-up was over.
+/// Counters at the end of the warm-up.
 #[derive(Clone, Default)]
 struct Before {
     xoffs: u64,
     held: u64,
     lost: u64,
     marked: u64,
-    /// By load.
+    /// Payload by load.
     payload: Vec<u64>,
 }
 
-/// Simulates it, beside others that make up `runs` at a time.
+/// Simulates one of `runs` concurrent runs.
 pub fn run(source: &Source, path: &Path, job: Job, runs: usize, progress: &Progress) -> miette::Result<Rows> {
     let scenario = source.point(job.point)?;
     let mut model = model(source, job.point, job.seed, path, runs)?;
@@ -177,7 +177,7 @@ fn dropped(counters: &ClassCounters) -> u64 {
     counters.drops.iter().map(xoff_flow_control::counter::Counter::get).sum()
 }
 
-/// How long the peer was held, a hold that goes on included.
+/// Returns how long the peer was paused, including a current pause, ns.
 fn held(counters: &ClassCounters, now: Nanos) -> u64 {
     let since = counters.held_since.get();
     counters.held_nanos.get() + if since > 0 { now.0.saturating_sub(since) } else { 0 }
@@ -206,12 +206,12 @@ fn counted(model: &Model) -> Before {
     sum
 }
 
-/// By class, what found no room at a host.
+/// Returns the drops of a host by class.
 fn dropped_by(host: &FlowHost) -> impl Iterator<Item = (Class, u64)> {
     Class::ALL.into_iter().map(|class| (class, host.dropped(class)))
 }
 
-/// Payload of a flow that has come and was of use.
+/// Returns the useful received payload of a flow.
 fn came(model: &Model, record: &FlowRecord) -> u64 {
     let frames = u64::from(model.fabric.received(record.flow));
     (frames * u64::from(model.payload_max)).min(record.bytes)
@@ -319,7 +319,7 @@ fn classes(model: &Model, waiting: &Waiting, key: &[String; 2], rows: &mut Rows)
     }
 }
 
-/// Reasons for which frames were dropped.
+/// Returns the drops by reason.
 fn drops(model: &Model, key: &[String; 2]) -> Vec<Row> {
     let mut rows = Vec::new();
     for (number, switch) in model.fabric.fabric().switches().iter().enumerate() {
@@ -341,7 +341,7 @@ fn drops(model: &Model, key: &[String; 2]) -> Vec<Row> {
     rows
 }
 
-/// A class of a port, as tables name it.
+/// Returns the cells that name a class of a port.
 fn place(model: &Model, switch: usize, port: PortId, class: Class) -> [String; 5] {
     [
         switch.to_string(),
@@ -352,7 +352,7 @@ fn place(model: &Model, switch: usize, port: PortId, class: Class) -> [String; 5
     ]
 }
 
-/// Those of which there is something to be told.
+/// Returns the rows of switches with faults or losses.
 fn switches(model: &Model, key: &[String; 2]) -> Vec<Row> {
     let all = model.fabric.fabric().switches().iter().map(SwitchNode::ailments).enumerate();
     let some = all.filter(|(_, ailments)| *ailments != Ailments::default());
@@ -365,7 +365,7 @@ fn switches(model: &Model, key: &[String; 2]) -> Vec<Row> {
     some.map(cells).collect()
 }
 
-/// Ends by which not all has come as it should.
+/// Returns the rows of ends with lost, late or damaged frames.
 fn links(model: &Model, key: &[String; 2]) -> Vec<Row> {
     let some = model.fabric.fabric().mishaps_by_end().filter(|(_, mishaps)| *mishaps != Mishaps::default());
     let cells = |(at, Mishaps { lost, lost_control, late, harmed })| {
@@ -396,7 +396,7 @@ fn pause_row(switch: usize, pause: &super::pauses::Pause, model: &Model, key: &[
     )
 }
 
-/// What slow receivers have asked their switches for.
+/// Returns the pauses sent by slow receivers.
 fn pauses_of_receivers(model: &Model, key: &[String; 2]) -> Vec<Row> {
     let slow = (0..).zip(model.fabric.fabric().hosts()).filter(|(_, host)| !host.pauses().is_empty());
     let all = slow.flat_map(|(number, host)| {
@@ -412,7 +412,7 @@ fn pauses_of_receivers(model: &Model, key: &[String; 2]) -> Vec<Row> {
     all.collect()
 }
 
-/// The end of a link whose other end has this name.
+/// Returns the far end of the link of a named end.
 fn switch_port(model: &Model, name: &str) -> String {
     let at = |(switch, ports): (u32, &Vec<String>)| {
         let port = (0..=u8::MAX).zip(ports).find(|(_, peer)| *peer == name)?.0;
@@ -421,7 +421,7 @@ fn switch_port(model: &Model, name: &str) -> String {
     (0..).zip(&model.peers).find_map(at).unwrap_or_default()
 }
 
-/// Of the run, and of each load.
+/// Returns the summaries of the run and of each load.
 fn summary(
     model: &Model,
     records: &[FlowRecord],
@@ -475,7 +475,7 @@ fn summary(
     rows[&RUNS] = vec![row(key, std::iter::once(duration).chain(whole).chain(totals))];
 }
 
-/// Of flows and queries that are counted, and the payload that came in that span.
+/// Summarizes counted flows and queries, and the payload received in `span`.
 fn outcome<'a>(
     flows: impl Iterator<Item = &'a FlowRecord>,
     queries: impl Iterator<Item = &'a Query>,

@@ -1,6 +1,8 @@
-//! A number of a table over the seeds of a run: of the rows of a seed that belong together one number is taken, and of these, one for
-//! each seed, the mean with its 95 % interval. Against the control it is compared seed by seed. A seed without such rows has a sum, which
-//! is zero: many tables tell only of what happened. It has no mean, and no percentile, and is left out of those.
+//! Statistics of a table's column over the seeds of a run.
+//!
+//! Each seed contributes one number per group of rows; the result is their mean with a 95 % interval. The comparison
+//! with the control is seed by seed. A seed without rows has a sum of zero, because many tables list only events. It
+//! has no mean or percentile, and is left out of those.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -16,34 +18,34 @@ use super::summary::Measured;
 use super::tables::{DROPS, LINKS, RUNS, SWITCHES, TABLES, TEXT, Table};
 use crate::statistics::{self, quantile, sorted};
 
-/// What is taken of the rows of a seed.
+/// Statistic of the rows of a seed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Take {
-    /// Their mean.
+    /// Mean.
     Mean,
-    /// Their sum.
+    /// Sum.
     Sum,
-    /// A percentile: 0 is the least, 100 the most.
+    /// Percentile, from 0 (minimum) to 100 (maximum).
     Percentile(usize),
 }
 
-/// What a row has to have in a column.
+/// Condition on a column of a row.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Condition {
-    /// The column.
+    /// Name of the column.
     pub column: String,
-    /// And what is in it.
+    /// Required content.
     pub wanted: Wanted,
 }
 
-/// What a cell has to be.
+/// Required content of a cell.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Wanted {
-    /// This text.
+    /// Equal to this text.
     Is(String),
-    /// A lower number.
+    /// Less than this number.
     Below(f64),
-    /// This number, or a higher one.
+    /// At least this number.
     AtLeast(f64),
 }
 
@@ -57,32 +59,32 @@ impl Wanted {
     }
 }
 
-/// What is asked.
+/// A query of a table.
 #[derive(Debug)]
 pub struct Question<'a> {
-    /// The table, `flows`.
+    /// Name of the table, such as `flows`.
     pub table: &'a str,
-    /// Its column, `fct_ns`.
+    /// Name of the column, such as `fct_ns`.
     pub column: &'a str,
-    /// Rows in which these columns are alike belong together.
+    /// Columns whose values define the groups of rows.
     pub by: &'a [String],
-    /// Only rows for which all of these hold.
+    /// Conditions that rows have to meet.
     pub only: &'a [Condition],
-    /// What of them.
+    /// Statistic per seed.
     pub take: Take,
 }
 
-/// Of a point and rows that belong together.
+/// Result of a point and a group of rows.
 #[derive(Clone, Debug, Serialize)]
 pub struct Answer {
     pub point: String,
-    /// What they have in the columns by which they belong together.
+    /// Values of the columns that define the group.
     pub of: Vec<String>,
-    /// Over the seeds, in the unit of the column.
+    /// Result over the seeds, in the unit of the column.
     pub measured: Measured,
-    /// What of the control's it is more, in percent, by seed; `None` at the control, and where the control has none.
+    /// Difference to the control in percent, seed by seed; `None` for the control, and if the control has no value.
     pub against_control_percent: Option<Measured>,
-    /// Rows that have no value, over all seeds.
+    /// Rows without a value, over all seeds.
     pub without: usize,
 }
 
@@ -92,20 +94,20 @@ pub struct Answers {
     title: String,
     #[serde(skip)]
     by: Vec<String>,
-    /// What the column's numbers are in.
+    /// Unit of the column.
     pub unit: &'static str,
-    /// Runs that are not in the directory: those of other shards, or of a run that was ended.
+    /// Runs missing in the directory: those of other shards, or of an interrupted run.
     pub missing_runs: usize,
-    /// By point, and then as they come in the table.
+    /// Answers by point, in the order of the table.
     pub answers: Vec<Answer>,
 }
 
-/// Rows that belong together, of all points and seeds.
+/// A group of rows, over all points and seeds.
 struct Group {
     of: Vec<String>,
-    /// The numbers of each run that has such rows.
+    /// Numbers of each run with rows of the group.
     by_run: BTreeMap<Job, Vec<f64>>,
-    /// By point, rows that have none.
+    /// Rows without a number, by point.
     without: Vec<usize>,
 }
 
@@ -117,7 +119,7 @@ impl Group {
 
 struct Found {
     groups: Vec<Group>,
-    /// Runs that have ended and whose rows are here, all of them.
+    /// Finished runs with all their rows.
     runs: BTreeSet<Job>,
     rows: usize,
     asked: usize,
@@ -158,7 +160,7 @@ impl Found {
         })?;
         let tells_all = [&DROPS, &SWITCHES, &LINKS].iter().any(|of| of.name == table.name);
         if found.groups.is_empty() && by.is_empty() && tells_all {
-            found.groups.push(Group::new(Vec::new(), about)); // nothing happened, of which there is a sum
+            found.groups.push(Group::new(Vec::new(), about)); // no events, so the sum is zero
         }
         Ok(found)
     }
@@ -231,10 +233,10 @@ fn nothing(table: &Table, column: &str, found: &Found) -> miette::Report {
     }
 }
 
-/// Answers it of a directory that a run has written.
+/// Answers a question from a directory written by a run.
 ///
 /// # Errors
-/// It was not written by a run, or has no such table or column, or no number there.
+/// Returns an error if the directory has no run, or the table or column does not exist or is not numeric.
 pub fn mean(directory: &Path, question: &Question<'_>) -> miette::Result<Answers> {
     let (about, _) = store::about(directory)?;
     let table = TABLES.iter().find(|table| table.name == question.table).ok_or_else(|| {
@@ -275,7 +277,7 @@ pub fn mean(directory: &Path, question: &Question<'_>) -> miette::Result<Answers
 }
 
 impl Answers {
-    /// A table in Markdown; times are in microseconds and sizes in thousands of bytes.
+    /// Formats the answers as a Markdown table, with times in microseconds and sizes in thousands of bytes.
     #[must_use]
     pub fn text(&self) -> String {
         let (unit, by) = match self.unit {

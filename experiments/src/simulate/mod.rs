@@ -1,4 +1,4 @@
-//! `xoff sim`: a scenario's runs, one for each point of its sweep and seed, and what becomes of them.
+//! `xoff sim`: a scenario's runs, one for each point of its sweep and each seed, and their results.
 //!
 //! ```text
 //!   Source --points, seeds, shard--> jobs --threads--> rows, in the order of jobs --> files --> plots
@@ -6,8 +6,9 @@
 //!                                     build: fabric, loads      +--> summary
 //! ```
 //!
-//! A run is made by one thread from a point and a seed alone, and rows are taken in the order of jobs: what is written depends on
-//! neither the number of threads nor the number of shards. Summaries and plots are made of rows, so that merged shards have the same.
+//! One thread makes a run from its point and seed alone, and rows are written in the order of jobs. Results therefore
+//! do not depend on the numbers of threads and shards. Summaries and plots are made from rows, so merged shards have
+//! the same ones.
 
 mod build;
 mod files;
@@ -45,33 +46,33 @@ pub use summary::Summary;
 /// A share of the seeds: `number` of `count`, from one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shard {
-    /// Which.
+    /// Number of the shard, from one.
     pub number: u64,
-    /// Of how many.
+    /// Number of shards.
     pub count: u64,
 }
 
-/// What is to be run.
+/// Parameters of a simulation.
 #[derive(Debug)]
 pub struct Request<'a> {
-    /// The scenario.
+    /// Scenario.
     pub source: &'a Source,
-    /// Its file.
+    /// Path of the scenario's file.
     pub path: &'a Path,
-    /// Seeds; `None`: that of the scenario.
+    /// First and last seed; `None` for the scenario's seed.
     pub seeds: Option<(u64, u64)>,
-    /// Which of them are this process's.
+    /// Shard of this process; `None` for all seeds.
     pub shard: Option<Shard>,
-    /// Runs at a time.
+    /// Concurrent runs.
     pub threads: usize,
-    /// Where files are written.
+    /// Directory for results.
     pub out: Option<&'a Path>,
 }
 
-/// Runs it. `tell` hears of what is written.
+/// Runs the simulation. `tell` receives messages about warnings and written files.
 ///
 /// # Errors
-/// What the scenario says and cannot be, and files that cannot be written.
+/// Returns an error if the scenario is invalid or files cannot be written.
 pub fn run(request: &Request<'_>, tell: &mut dyn FnMut(String)) -> miette::Result<Summary> {
     let source = request.source;
     let scenarios = (0..source.points()).map(|point| source.point(point)).collect::<Result<Vec<_>, _>>()?;
@@ -89,7 +90,7 @@ pub fn run(request: &Request<'_>, tell: &mut dyn FnMut(String)) -> miette::Resul
     let jobs: Vec<Job> =
         (0..scenarios.len()).flat_map(|point| own.iter().map(move |&seed| Job { point, seed })).collect();
     let threads = request.threads.clamp(1, jobs.len().max(1));
-    // What cannot be is found before anything is run.
+    // Invalid points are reported before the first run.
     let mut warnings = BTreeSet::new();
     for (point, label) in about.points.iter().enumerate() {
         let model = build::model(source, point, from, request.path, threads);
@@ -119,7 +120,7 @@ pub fn run(request: &Request<'_>, tell: &mut dyn FnMut(String)) -> miette::Resul
     Ok(summary)
 }
 
-/// Of which scenario and point it is, where it does not say so itself.
+/// Adds scenario and point to an error that does not name them.
 fn with_place(error: miette::Report, name: &str, point: &str) -> miette::Report {
     let at = if point.is_empty() { String::new() } else { format!(" at {point}") };
     if error.is::<ConfigError>() {
@@ -131,10 +132,10 @@ fn with_place(error: miette::Report, name: &str, point: &str) -> miette::Report 
     }
 }
 
-/// Merges what shards have written.
+/// Merges the results of shards.
 ///
 /// # Errors
-/// They do not belong together, or files cannot be read or written.
+/// Returns an error if the shards do not match, or files cannot be read or written.
 pub fn merge(parts: &[PathBuf], out: &Path, tell: &mut dyn FnMut(String)) -> miette::Result<Summary> {
     let (about, directory) = store::merge(parts, out)?;
     let (mut runs, mut loads): (Vec<Row>, Vec<Row>) = Default::default();

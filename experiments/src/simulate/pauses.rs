@@ -1,5 +1,5 @@
-//! Pauses as they are asked for, with their causes: a [`Tap`] on every switch sees what leaves, and writes down PFC. A pause ends with
-//! its link; the peer is told anew when that is back. Lists of flows (OFC) and rates (GFC) pause no class.
+//! Pauses that switches request, with causes. A [`Tap`] on every switch records sent PFC frames. A pause ends with
+//! its link; the switch sends XOFF anew when the link returns. Lists of flows (OFC) and rates (GFC) pause no class.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,23 +14,23 @@ use xoff_wire::{Header, MacControl};
 
 #[derive(Clone, Copy, Debug)]
 pub struct Pause {
-    /// When its XOFF began to leave.
+    /// Start of the XOFF's transmission.
     pub start: Nanos,
-    /// When its XON did, or the link was lost.
+    /// Start of the XON's transmission, or loss of the link.
     pub end: Option<Nanos>,
-    /// By which port it left.
+    /// Port of the XOFF.
     pub port: PortId,
-    /// The class that is to stop.
+    /// Paused class.
     pub class: Class,
     pub cause: Option<Cause>,
-    /// How often the XOFF was repeated.
+    /// Repetitions of the XOFF.
     pub refreshes: u64,
 }
 
 #[derive(Debug, Default)]
 struct Kept {
     pauses: Vec<Pause>,
-    /// By port and class, the pause that has not ended.
+    /// Index of the current pause, by port and class.
     open: BTreeMap<(u8, u8), usize>,
 }
 
@@ -42,12 +42,12 @@ impl Kept {
     }
 }
 
-/// The pauses of one switch, in the order of their starts.
+/// Pauses of one switch, in the order of their starts.
 #[derive(Clone, Debug, Default)]
 pub struct Pauses(Arc<Mutex<Kept>>);
 
 impl Pauses {
-    /// What writes them down at a switch of so many ports.
+    /// Returns a tap that records pauses at a switch with `ports` ports.
     pub fn tap(&self, ports: usize, counters: Arc<Counters>) -> Box<dyn Tap> {
         let ports = (0..=u8::MAX).map(PortId).take(ports).collect();
         Box::new(Watch { ports, counters, pauses: self.clone() })
@@ -57,7 +57,7 @@ impl Pauses {
         self.kept().pauses.clone()
     }
 
-    /// A port has lost its link, and with it what its peer was told.
+    /// Ends the pauses of a port whose link was lost.
     pub fn link_lost(&self, at: Nanos, port: PortId) {
         let kept = &mut *self.kept();
         Class::ALL.into_iter().for_each(|class| kept.end(at, port, class));
@@ -87,7 +87,7 @@ impl Tap for Watch {
         let head = store.head(frame);
         let Ok(header) = Header::parse(head) else { return };
         let Ok(MacControl::Pfc(pfc)) = MacControl::parse(&header, head) else { return };
-        // Flows that are to stop one by one are no pause of their class.
+        // Pauses of single flows do not pause their class.
         if !matches!(FlowPause::parse(&pfc, head), Ok(None)) {
             return;
         }

@@ -1,5 +1,5 @@
-//! Figures of a run, drawn from the files that it wrote: slowdown by size over all seeds; queues, pauses and throughput over time, of the
-//! first seed.
+//! Figures of a run, drawn from its files: slowdown by size over all seeds, and queues, pauses and throughput over
+//! time for the first seed.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,26 +13,26 @@ use super::tables::{FLOWS, PAUSES, QUEUES, RUNS, Row, THROUGHPUT, Table};
 use crate::plot::{Content, Figure, Limits, Panel, Point};
 use crate::statistics::{quantile, sorted};
 
-/// Points of the sweep with a panel of their own.
+/// Maximum points of the sweep with a panel of their own.
 const POINTS_MAX: usize = 12;
-/// Rows of a panel of pauses.
+/// Maximum rows of a panel of pauses.
 const PAUSING_MAX: usize = 12;
-/// Lines of a panel of queues.
+/// Maximum lines of a panel of queues.
 const QUEUES_MAX: usize = 4;
-/// Lines of a panel of throughput.
+/// Maximum lines of a panel of throughput.
 const FLOWS_MAX: usize = 8;
-/// Classes of sizes.
+/// Number of size bins.
 const BINS: usize = 16;
 /// Points of a distribution.
 const STEPS: usize = 200;
 
-/// What is drawn of flows, by size and slowdown.
+/// Function from sizes and slowdowns of flows to points of a line.
 type Drawn<'a> = dyn Fn(&[(f64, f64)]) -> Vec<Point> + 'a;
 
-/// Where plots are, within a directory of results.
+/// Subdirectory for plots.
 pub const DIRECTORY: &str = "plots";
 
-/// Draws what there is to be drawn. Answers the files.
+/// Draws all figures that have data; returns the files.
 pub fn draw(about: &About, directory: &Path) -> miette::Result<Vec<PathBuf>> {
     let plots = directory.join(DIRECTORY);
     let mut written = Vec::new();
@@ -72,11 +72,11 @@ pub fn draw(about: &About, directory: &Path) -> miette::Result<Vec<PathBuf>> {
     Ok(written)
 }
 
-/// A point as a legend names it.
+/// Returns the name of a point in a legend.
 fn named(point: &str) -> String {
     match point {
         "" => "all flows".into(),
-        // A policy has its own colour everywhere.
+        // A policy keeps its colour in all figures.
         point => point.strip_prefix("policy=").unwrap_or(point).to_owned(),
     }
 }
@@ -136,7 +136,7 @@ fn slowdown(about: &About, directory: &Path) -> miette::Result<Vec<Panel>> {
     Ok(panels)
 }
 
-/// Each size, where there are few; else classes that are as long in decades.
+/// Returns one bin per size if there are few sizes, otherwise bins of equal logarithmic width.
 fn bins(sizes: &[f64]) -> Vec<(f64, f64)> {
     let mut distinct = sizes.to_vec();
     distinct.dedup();
@@ -145,7 +145,7 @@ fn bins(sizes: &[f64]) -> Vec<(f64, f64)> {
     }
     let (low, high) = (sizes[0].max(1.0).log10(), sizes[sizes.len() - 1].max(1.0).log10());
     let edge = |at: usize| 10_f64.powf(low + (high - low) * at as f64 / BINS as f64);
-    // What lies on an edge is in the class above, as sizes are whole.
+    // Sizes are integers; one on an edge belongs to the bin above.
     (0..BINS)
         .map(|at| (edge(at).ceil(), if at + 1 == BINS { high_end(sizes) } else { edge(at + 1).ceil() - 1.0 }))
         .collect()
@@ -155,7 +155,7 @@ fn high_end(sizes: &[f64]) -> f64 {
     sizes[sizes.len() - 1]
 }
 
-/// Rows of the first seed, by point.
+/// Returns the rows of the first seed, by point.
 fn first_seed(about: &About, directory: &Path, table: &Table) -> miette::Result<BTreeMap<String, Vec<Row>>> {
     let first = about.seeds.first().map(u64::to_string).unwrap_or_default();
     let mut of: BTreeMap<String, Vec<Row>> = BTreeMap::new();
@@ -175,7 +175,7 @@ fn micros(row: &Row, at: usize) -> Option<f64> {
     number(row, at).map(|nanos| nanos / 1e3)
 }
 
-/// When there was a sample, in ns.
+/// Returns the sample times, ns.
 fn times<'a>(rows: impl Iterator<Item = &'a Row>, at: usize) -> Vec<u64> {
     let mut times: Vec<u64> = rows.filter_map(|row| nanos(row, at)).collect();
     times.sort_unstable();
@@ -191,7 +191,7 @@ fn queues(about: &About, directory: &Path) -> miette::Result<Vec<Panel>> {
     let [time, switch, port, class, egress] =
         ["time_ns", "switch", "port", "class", "egress_bytes"].map(|name| QUEUES.at(name));
     let all = times(of.values().flatten(), time);
-    // At a sample at which a queue has no row it was empty; where all were empty there is none.
+    // A sample without a row for a queue means an empty queue; a sample of only empty queues has no rows.
     let over_time =
         |(steps, times): (&Steps, &[u64]), lengths: &BTreeMap<u64, f64>, one: fn(&[f64]) -> f64| {
             let samples: Vec<(u64, f64)> =
@@ -279,7 +279,7 @@ fn pauses(about: &About, directory: &Path) -> miette::Result<Vec<Panel>> {
     Ok(panels)
 }
 
-/// Where a panel has not all of them: which it has.
+/// Returns a note if a panel shows only some of its items.
 fn some_of(most: usize, count: usize, which: &str) -> String {
     if count > most { format!(": {which}, {most} of {count}") } else { String::new() }
 }

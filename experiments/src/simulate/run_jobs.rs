@@ -1,4 +1,4 @@
-//! Runs side by side on threads, and told of in their order: what is written does not depend on how many threads there are.
+//! Concurrent runs on threads, with results in the order of jobs regardless of the number of threads.
 
 use std::collections::BTreeMap;
 use std::io::{self, IsTerminal as _, Write as _};
@@ -13,10 +13,10 @@ use super::tables::Rows;
 use crate::scenario::Source;
 use xoff_config::format::{scaled, span};
 
-/// How often progress is told: of a terminal, and of anything else.
+/// Interval of progress messages: on a terminal, and elsewhere.
 const TOLD_EVERY: [Duration; 2] = [Duration::from_millis(500), Duration::from_secs(15)];
 
-/// Runs them, `threads` at a time; `take` is given the rows of each in the order of `jobs`.
+/// Runs all jobs, `threads` at a time; `take` receives the rows of each in the order of `jobs`.
 pub fn run(
     source: &Source,
     path: &Path,
@@ -49,7 +49,7 @@ pub fn run(
             match results.recv_timeout(TOLD_EVERY[0]) {
                 Ok((number, made)) => _ = waiting.insert(number, made),
                 Err(RecvTimeoutError::Timeout) => {}
-                // A thread has panicked, which the scope passes on.
+                // A thread has panicked; the scope propagates the panic.
                 Err(RecvTimeoutError::Disconnected) => break,
             }
             teller.tell(&progress);
@@ -68,7 +68,7 @@ pub fn run(
     })
 }
 
-/// Tells how far it is, on standard error.
+/// Progress messages on standard error.
 struct Teller {
     began: Instant,
     told: Option<Instant>,

@@ -1,20 +1,21 @@
-//! Samples over time as a line shows them: where there are more than can be told apart, several are one point.
+//! Samples over time as points of a line; several samples form one point if a plot could not separate them.
 
 use crate::plot::Point;
 
-/// Points of a line, at most about.
+/// Approximate maximum of points of a line.
 const POINTS: u64 = 160;
 
-/// How long a point stands for.
+/// Time span of a point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Steps {
-    /// From one sample to the next, ns.
+    /// Sampling period, ns.
     period: u64,
     samples: u64,
 }
 
 impl Steps {
-    /// For samples at these times, in ns: in their order, each once. Some may be left out. The axis is as long as `all` times.
+    /// Creates the steps for samples at `times` (ns, sorted, distinct, possibly with gaps). The axis covers `all`
+    /// times.
     pub fn of(times: &[u64], all: &[u64]) -> Steps {
         let apart = times.windows(2).map(|pair| pair[1] - pair[0]);
         let period = apart.fold(0, common).max(1);
@@ -22,14 +23,14 @@ impl Steps {
         Steps { period, samples: span.div_ceil(period * POINTS) }
     }
 
-    /// All times from the first to the last at which there was a sample.
+    /// Returns all sample times from the first to the last, including gaps.
     pub fn every(&self, times: &[u64]) -> impl Iterator<Item = u64> + use<> {
         let end = times.last().map_or(0, |last| last + 1);
         let period = usize::try_from(self.period).unwrap_or(usize::MAX);
         (*times.first().unwrap_or(&0)..end).step_by(period)
     }
 
-    /// The horizontal axis, where a point is what `one` says of its samples.
+    /// Returns the label of the horizontal axis; `one` names the function that combines samples.
     pub fn axis(&self, one: &str) -> String {
         match self.samples {
             1 => "time (us)".into(),
@@ -37,8 +38,8 @@ impl Steps {
         }
     }
 
-    /// Points (us) of samples in the order of time (ns), each of which ends there; `one` makes one value of several, of which there is
-    /// one at least.
+    /// Returns the points (us) of time-ordered samples (ns), each at the end of its period; `one` combines one or
+    /// more values.
     pub fn line(&self, samples: &[(u64, f64)], one: impl Fn(&[f64]) -> f64) -> Vec<Point> {
         let width = self.period * self.samples;
         let of_step = |chunk: &[(u64, f64)]| {
@@ -54,12 +55,12 @@ impl Steps {
     }
 }
 
-/// The greatest common divisor.
+/// Returns the greatest common divisor.
 const fn common(a: u64, b: u64) -> u64 {
     if b == 0 { a } else { common(b, a % b) }
 }
 
-/// The mean.
+/// Returns the mean.
 pub fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len() as f64
 }
@@ -89,7 +90,7 @@ mod tests {
     fn of_more_than_can_be_told_apart_several_are_one_in_the_middle_of_their_step() {
         let steps = Steps::of(&times(3), &times(POINTS + 1));
         assert_eq!(steps.axis("mean"), "time (us), mean of 2 us");
-        // The third is alone in its step: there is no sample beside it.
+        // The third is alone in its step: its neighbour has no sample.
         let samples = [(1_000, 3.0), (2_000, 5.0), (4_000, 9.0)];
         assert_eq!(steps.line(&samples, mean), [(1.0, Some(4.0)), (3.0, Some(9.0))]);
         assert_eq!(steps.line(&samples, most), [(1.0, Some(5.0)), (3.0, Some(9.0))]);

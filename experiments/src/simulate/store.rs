@@ -1,5 +1,5 @@
-//! The directory that a run writes: its scenario, rows, summary and plots. Several of them, each of a share of the seeds, are merged
-//! into what one run of all would have written.
+//! Directory of a run's results: scenario, rows, summary and plots. Directories of shards merge to the result of one
+//! run with all seeds.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -20,26 +20,26 @@ use crate::results::{cells, csv};
 pub struct About {
     pub scenario: String,
     pub about: String,
-    /// The points of its sweep, the control first.
+    /// Points of the sweep, the control first.
     pub points: Vec<String>,
-    /// All seeds of the run, those of other shards too.
+    /// All seeds of the run, including those of other shards.
     pub seeds: Vec<u64>,
 }
 
 impl About {
-    /// How many runs there are in all.
+    /// Returns the number of all runs.
     pub fn runs(&self) -> usize {
         self.points.len() * self.seeds.len()
     }
 
-    /// Of which run a row is.
+    /// Returns the run of a row.
     pub fn job(&self, row: &Row) -> Option<Job> {
         let point = self.points.iter().position(|point| *point == row[RUNS.at("point")])?;
         let seed = row[RUNS.at("seed")].parse().ok()?;
         self.seeds.contains(&seed).then_some(Job { point, seed })
     }
 
-    /// The file of a text of a run: where there is only one run, it need not say which.
+    /// Returns the file name of a run's text; a single run needs no suffix.
     fn file(&self, name: &str, Job { point, seed }: Job) -> String {
         match self.runs() {
             1 => format!("{name}.txt"),
@@ -48,7 +48,7 @@ impl About {
     }
 }
 
-/// Maximum length of a row that is read, in bytes.
+/// Maximum length of a row, bytes.
 const ROW_MAX: u64 = 1 << 20;
 const ABOUT: &str = "run.json";
 const SCENARIO: &str = "scenario.toml";
@@ -64,7 +64,7 @@ pub struct Store {
 }
 
 impl Store {
-    /// A new directory, or one that is empty.
+    /// Creates the directory, which must be new or empty.
     pub fn create(directory: &Path, about: &About, scenario: &str) -> miette::Result<Store> {
         let holds = fs::read_dir(directory).is_ok_and(|mut entries| entries.next().is_some());
         if holds {
@@ -100,7 +100,7 @@ impl Store {
         Ok(Store { directory: directory.to_owned(), about: about.clone(), files })
     }
 
-    /// The rows of a run. The one in [`RUNS`] is the last that reaches its file: where it is, all of the run is.
+    /// Writes the rows of a run. The row in [`RUNS`] is written last and marks a complete run.
     pub fn write(&mut self, job: Job, rows: &Rows) -> miette::Result<()> {
         for (name, text) in &rows.texts {
             let path = self.directory.join(self.about.file(name, job));
@@ -118,7 +118,7 @@ impl Store {
         Ok(())
     }
 
-    /// All rows are written.
+    /// Flushes all files.
     pub fn close(self) -> miette::Result<PathBuf> {
         for file in self.files.into_iter().flatten() {
             file.into_inner().map_err(|error| cannot(&self.directory, &error))?;
@@ -127,7 +127,7 @@ impl Store {
     }
 }
 
-/// What a directory is of, and its scenario.
+/// Reads the metadata and scenario of a directory.
 pub fn about(directory: &Path) -> miette::Result<(About, String)> {
     let read = |name: &str| read_text(&directory.join(name), files::ABOUT);
     let about = serde_json::from_str(&read(ABOUT)?)
@@ -135,7 +135,7 @@ pub fn about(directory: &Path) -> miette::Result<(About, String)> {
     Ok((about, read(SCENARIO)?))
 }
 
-/// The rows of a file, one after the other, but for a last one that is not whole: its run was ended while it was written.
+/// Reads the rows of a file in order. An incomplete last row, of an interrupted run, is left out.
 pub fn rows(directory: &Path, table: &Table, mut take: impl FnMut(Row)) -> miette::Result<()> {
     let path = directory.join(format!("{}.csv", table.name));
     let failed = |error: &dyn std::fmt::Display| miette!("cannot read {}: {error}", path.display());
@@ -163,7 +163,7 @@ pub fn rows(directory: &Path, table: &Table, mut take: impl FnMut(Row)) -> miett
     Ok(())
 }
 
-/// Writes what one run of all seeds would have written.
+/// Writes the result of one run with all seeds.
 pub fn merge(parts: &[PathBuf], out: &Path) -> miette::Result<(About, PathBuf)> {
     let Some(first) = parts.first() else { return Err(miette!("nothing to merge")) };
     let (told, scenario) = about(first)?;
@@ -194,7 +194,7 @@ pub fn merge(parts: &[PathBuf], out: &Path) -> miette::Result<(About, PathBuf)> 
         }
         for (job, mut rows) in own {
             if rows[&RUNS].is_empty() {
-                continue; // it was ended before its end
+                continue; // the run was interrupted
             }
             for name in hpcc::NAMES {
                 let path = part.join(told.file(name, job));

@@ -1,5 +1,5 @@
-//! What all runs come to: for each point of the sweep the mean over its seeds, with its 95 % interval where there are two or more; and
-//! against the control, by seed.
+//! Summary of all runs: for each point of the sweep the mean over its seeds, with a 95 % interval for two or more;
+//! and the difference to the control, seed by seed.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -12,7 +12,7 @@ use super::store::About;
 use super::tables::{LOADS, RUNS, Row, Table};
 use crate::statistics::{Interval, mean};
 
-/// What the table for people has: columns of [`RUNS`], and how they are called there.
+/// Columns of [`RUNS`] in the text table, with titles.
 const SHOWN: [(&str, &str); 11] = [
     ("flows", "flows"),
     ("flows_done", "done"),
@@ -27,22 +27,22 @@ const SHOWN: [(&str, &str); 11] = [
     ("lost_frames", "lost"),
 ];
 
-/// So many of them are of loads, too.
+/// Number of columns, from the first, that the table of loads has too.
 const OF_LOADS: usize = 7;
 
-/// A number over the seeds of a point.
+/// Statistics of a number over the seeds of a point.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Measured {
-    /// The mean; of one run, its value.
+    /// Mean; the value itself for a single run.
     pub mean: f64,
-    /// Lower end of the 95 % interval of the mean; `None` of one run.
+    /// Lower end of the mean's 95 % interval; `None` for a single run.
     pub low: Option<f64>,
     pub high: Option<f64>,
     pub runs: usize,
 }
 
 impl Measured {
-    /// Of a value for each run.
+    /// Returns the statistics of one value per run.
     pub(super) fn of(values: &[f64]) -> Option<Measured> {
         let mean = mean(values.iter().copied())?;
         let interval = Interval::of(values);
@@ -70,11 +70,11 @@ impl Measured {
 
 #[derive(Clone, Debug, Serialize)]
 pub struct PointSummary {
-    /// What is varied, and its value here; empty without a sweep.
+    /// Varied keys with their values here; empty without a sweep.
     pub point: String,
-    /// By column of `runs.csv`.
+    /// Statistics by column of `runs.csv`.
     pub measured: serde_json::Map<String, serde_json::Value>,
-    /// The difference to the control of the same seed, by column; none at the control.
+    /// Difference to the control of the same seed, by column; empty for the control.
     pub against_control: serde_json::Map<String, serde_json::Value>,
 }
 
@@ -83,22 +83,22 @@ pub struct PointSummary {
 pub struct LoadSummary {
     pub point: String,
     pub load: String,
-    /// By column of `loads.csv`.
+    /// Statistics by column of `loads.csv`.
     pub measured: serde_json::Map<String, serde_json::Value>,
     #[serde(skip)]
     cells: Vec<String>,
 }
 
-/// All of it.
+/// Summary of all points and loads.
 #[derive(Clone, Debug, Serialize)]
 pub struct Summary {
-    /// The scenario's name.
+    /// Name of the scenario.
     pub scenario: String,
-    /// What it shows.
+    /// Description of the scenario.
     pub about: String,
-    /// The seeds of what there is.
+    /// Seeds with results.
     pub seeds: Vec<u64>,
-    /// The point that the others are compared with: they differ from it in what is varied, and in nothing else.
+    /// Control point; the other points differ from it only in the varied keys.
     pub control: String,
     /// All points, the control first.
     pub points: Vec<PointSummary>,
@@ -114,13 +114,13 @@ fn value(row: &Row, at: usize) -> Option<f64> {
     row[at].parse().ok()
 }
 
-/// What is measured over several rows.
+/// Returns the statistics of a column over several rows.
 fn over(rows: &[&Row], at: usize) -> Option<Measured> {
     let values: Vec<f64> = rows.iter().filter_map(|row| value(row, at)).collect();
     Measured::of(&values)
 }
 
-/// By column.
+/// Returns the statistics by column.
 fn json(table: &Table, of: &dyn Fn(usize) -> Option<Measured>) -> serde_json::Map<String, serde_json::Value> {
     let numbers = table.columns.iter().enumerate().skip(2).filter(|(_, column)| column.unit != "text");
     numbers
@@ -131,7 +131,7 @@ fn json(table: &Table, of: &dyn Fn(usize) -> Option<Measured>) -> serde_json::Ma
         .collect()
 }
 
-/// Of the rows of [`LOADS`].
+/// Summarizes the rows of [`LOADS`].
 fn by_load(about: &About, rows: &[Row]) -> Vec<LoadSummary> {
     let load = LOADS.at("load");
     let mut all = Vec::new();
@@ -159,7 +159,7 @@ fn by_load(about: &About, rows: &[Row]) -> Vec<LoadSummary> {
     all
 }
 
-/// Of the rows of [`RUNS`] and [`LOADS`].
+/// Summarizes the rows of [`RUNS`] and [`LOADS`].
 #[must_use]
 pub fn summary(about: &About, rows: &[Row], loads: &[Row]) -> Summary {
     let of_point = |point: &String| rows.iter().filter(|row| row[0] == *point).collect::<Vec<&Row>>();
@@ -196,7 +196,7 @@ pub fn summary(about: &About, rows: &[Row], loads: &[Row]) -> Summary {
     Summary {
         scenario: about.scenario.clone(),
         about: about.about.clone(),
-        // A shard has some of them.
+        // A shard has some of the seeds.
         seeds: about.seeds.iter().copied().filter(|seed| ran.contains(seed.to_string().as_str())).collect(),
         control,
         points,
@@ -206,7 +206,7 @@ pub fn summary(about: &About, rows: &[Row], loads: &[Row]) -> Summary {
     }
 }
 
-/// What differs beyond chance, in words.
+/// Describes the significant differences to the control.
 fn comparison(point: &str, against: &dyn Fn(usize) -> Option<Measured>) -> Option<String> {
     let said = SHOWN[2..].iter().filter_map(|(name, title)| {
         let of = against(RUNS.at(name))?;
@@ -221,7 +221,7 @@ fn comparison(point: &str, against: &dyn Fn(usize) -> Option<Measured>) -> Optio
 }
 
 impl Summary {
-    /// As people read it.
+    /// Formats the summary as text.
     #[must_use]
     pub fn text(&self) -> String {
         let mut text = self.scenario.clone();
@@ -254,7 +254,7 @@ impl Summary {
     }
 }
 
-/// Words to the left, numbers to the right; without the first columns that say nothing.
+/// Returns a table with left-aligned words and right-aligned numbers, without the first `skip` columns.
 fn table<'a>(
     words: &[&str],
     numbers: &[(&str, &str)],

@@ -1,4 +1,4 @@
-//! The tables that a run writes.
+//! Tables of a run's results.
 
 use std::collections::BTreeSet;
 use std::ops::{Index, IndexMut};
@@ -7,7 +7,7 @@ use xoff_sim::Picos;
 
 pub use crate::results::{Row, TEXT, Table};
 
-/// Columns of a table, each row of which is of a run.
+/// Columns of a table whose rows belong to a run.
 macro_rules! columns {
     ($($rest:tt)*) => {
         crate::results::columns! {
@@ -42,7 +42,7 @@ pub const FLOWS: Table = Table {
     },
 };
 
-/// One row for each queue that was not empty when it was looked at.
+/// A row for each queue that was not empty at a sample.
 pub const QUEUES: Table = Table {
     name: "queues",
     columns: columns! {
@@ -56,7 +56,7 @@ pub const QUEUES: Table = Table {
     },
 };
 
-/// One row for each pause that a switch asked for.
+/// A row for each pause that a switch or slow receiver requested.
 pub const PAUSES: Table = Table {
     name: "pauses",
     columns: columns! {
@@ -74,7 +74,7 @@ pub const PAUSES: Table = Table {
     },
 };
 
-/// One row for each class of each port that did anything.
+/// A row for each active class of each port.
 pub const CLASSES: Table = Table {
     name: "classes",
     columns: columns! {
@@ -102,7 +102,7 @@ pub const CLASSES: Table = Table {
     },
 };
 
-/// One row for each reason for which a class of a port has lost frames.
+/// A row for each class of a port and reason of drops.
 pub const DROPS: Table = Table {
     name: "drops",
     columns: columns! {
@@ -116,7 +116,7 @@ pub const DROPS: Table = Table {
     },
 };
 
-/// One row for each switch of which something is to be told.
+/// A row for each switch with faults or losses.
 pub const SWITCHES: Table = Table {
     name: "switches",
     columns: columns! {
@@ -130,7 +130,7 @@ pub const SWITCHES: Table = Table {
     },
 };
 
-/// One row for each end of a link on which something has gone wrong.
+/// A row for each end of a link with lost, late or damaged frames.
 pub const LINKS: Table = Table {
     name: "links",
     columns: columns! {
@@ -142,7 +142,7 @@ pub const LINKS: Table = Table {
     },
 };
 
-/// One row for each of the first flows, at each sample.
+/// A row for each of the first flows, at each sample.
 pub const THROUGHPUT: Table = Table {
     name: "throughput",
     columns: columns! {
@@ -153,7 +153,7 @@ pub const THROUGHPUT: Table = Table {
     },
 };
 
-/// One row for each run: what the summary is made of.
+/// A row for each run; the source of the summary.
 pub const RUNS: Table = Table {
     name: "runs",
     columns: columns! {
@@ -186,7 +186,7 @@ pub const RUNS: Table = Table {
     },
 };
 
-/// One row for each load of each run.
+/// A row for each load of each run.
 pub const LOADS: Table = Table {
     name: "loads",
     columns: columns! {
@@ -209,7 +209,7 @@ pub const LOADS: Table = Table {
 pub const TABLES: [&Table; 10] =
     [&RUNS, &FLOWS, &CLASSES, &DROPS, &PAUSES, &QUEUES, &THROUGHPUT, &LOADS, &SWITCHES, &LINKS];
 
-/// A time in nanoseconds, to the picosecond.
+/// Formats a time in nanoseconds, to the picosecond.
 pub fn nanos(time: Picos) -> String {
     match time.0 % 1_000 {
         0 => (time.0 / 1_000).to_string(),
@@ -217,19 +217,19 @@ pub fn nanos(time: Picos) -> String {
     }
 }
 
-/// A number with as many decimals as say something.
+/// Formats a number without trailing zeros.
 pub fn decimal(number: f64) -> String {
     let text = format!("{number:.6}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-/// What a run answers: the rows of each table, and files beside them.
+/// Rows of each table, and additional files, of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rows {
     tables: [Vec<Row>; TABLES.len()],
-    /// What is written in the form of another simulator: names without `.txt`, and texts.
+    /// Files in the format of another simulator: names without `.txt`, and texts.
     pub texts: Vec<(&'static str, String)>,
-    /// What was to happen, and the run ended before.
+    /// Events after the end of the run.
     pub to_come: BTreeSet<String>,
 }
 

@@ -1,4 +1,4 @@
-//! What is written is documented, and depends on the scenario and the seeds alone.
+//! Results are documented, and depend only on the scenario and the seeds.
 
 #![allow(clippy::unwrap_used)]
 
@@ -16,7 +16,7 @@ use crate::results::Column;
 
 const DOCUMENT: &str = include_str!("../../../docs/simulation.md");
 
-/// Names of all that are shipped.
+/// Returns the names of all shipped scenarios.
 fn scenarios() -> Vec<String> {
     let entries = fs::read_dir(path("").parent().unwrap()).unwrap();
     let paths = entries.map(|entry| entry.unwrap().path());
@@ -36,10 +36,10 @@ fn source(name: &str, set: &[&str]) -> Source {
     Source::load(&path(name), &given).unwrap()
 }
 
-/// Short enough for every test run.
+/// Overrides that keep a test short.
 const SHORT: [&str; 3] = ["topology.hosts=5", "load.0.fan_in=4", "load.0.size=20KB"];
 
-/// Every file below a directory.
+/// Reads every file below a directory.
 fn files(directory: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let mut found = BTreeMap::new();
     for entry in fs::read_dir(directory).unwrap() {
@@ -123,7 +123,7 @@ fn each_scenario_that_is_shipped_runs_and_seeds_differ() {
     }
 }
 
-/// A scenario beside files that it names, run once.
+/// Runs a scenario once, with the files that it names beside it.
 fn run_of(scenario: &str, files: &[(&str, &str)]) -> Rows {
     let place = tempfile::tempdir().unwrap();
     files.iter().for_each(|(name, text)| fs::write(place.path().join(name), text).unwrap());
@@ -141,7 +141,8 @@ fn links_and_flows_of_files_take_the_time_that_they_say() {
     let scenario = "[scenario]\nname = \"x\"\n[topology]\nkind = \"edges\"\nfile = \"links\"\n[[load]]\nkind = \"flows\"\nfile = \"flows\"\n";
     let rows = run_of(scenario, &[("links", LINKS), ("flows", "0 1 3 1456 100\n")]);
     let flow = |column: &str| rows[&FLOWS][0][FLOWS.at(column)].as_str();
-    // A frame of 1,538 bytes on each line: 123.04 ns twice at 100 Gb/s, 1230.4 ns at 10 Gb/s, and 2,000 ns on the way.
+    // A frame of 1,538 bytes on each line: 123.04 ns twice at 100 Gb/s, 1230.4 ns at 10 Gb/s, and 2,000 ns of
+    // propagation.
     assert_eq!((flow("fct_ns"), flow("slowdown")), ("3476.480", "1"));
     assert_eq!(rows[&LOADS][0][LOADS.at("flows_done")], "1");
 }
@@ -160,7 +161,7 @@ fn queries_and_bursts_begin_no_sooner_than_they_are_told() {
     assert_eq!(starts(on_off), ["25000"]);
 }
 
-/// A chain of more switches than a byte counts.
+/// The chain has more switches than a byte can count.
 // proves: sim-fabrics
 #[test]
 fn a_flow_alone_takes_as_long_as_its_way_however_long_that_is() {
@@ -178,7 +179,7 @@ fn a_flow_alone_takes_as_long_as_its_way_however_long_that_is() {
     }
 }
 
-/// A kind of switch is told otherwise than all are.
+/// Settings of a kind override those of all switches.
 // proves: scenarios
 #[test]
 fn points_that_come_to_the_same_are_told() {
@@ -307,7 +308,7 @@ fn a_receiver_is_no_faster_than_its_own_line() {
     assert!(why(0, "101G").is_some_and(|why| why.contains("100Gb/s")));
 }
 
-/// Beside those of its switch, which it causes.
+/// The switch's own pauses, caused by the receiver, are in the table too.
 // proves: sim-results
 #[test]
 fn pauses_of_a_slow_receiver_are_among_the_others_and_name_it_as_their_cause() {
@@ -328,7 +329,7 @@ fn pauses_of_a_slow_receiver_are_among_the_others_and_name_it_as_their_cause() {
     for row in &own {
         assert_eq!(told.map(|name| cell(row, name)), ["", "", "3", "s1p1", "3", "", "0"]);
     }
-    // All that its switch has heard.
+    // All pause frames received by its switch.
     let counts = own.iter().map(|row| 1 + cell(row, "refreshes").parse::<u64>().unwrap()).sum::<u64>();
     let at = |name: &str| tables::CLASSES.at(name);
     let class = rows[&tables::CLASSES].iter().find(|row| row[at("peer")] == "h3").unwrap();
@@ -336,7 +337,7 @@ fn pauses_of_a_slow_receiver_are_among_the_others_and_name_it_as_their_cause() {
     assert!(run_of(&scenario(false), &[])[&tables::PAUSES].is_empty());
 }
 
-/// A pause comes too late where there is room for a frame above `xoff` and no more, whatever the class.
+/// A pause comes too late if the buffer has room for only one frame above `xoff`, in any class.
 // proves: sim-results
 #[test]
 fn what_finds_no_room_at_a_slow_receiver_is_told_by_host_and_class() {
@@ -389,7 +390,7 @@ fn flows_outlive_a_link_that_fails_and_is_repaired() {
     assert!(done == 2 && resent > 0, "{done} {resent}");
 }
 
-/// The same fabric of routers: each packet is looked up, and no frame takes longer by it.
+/// Routing does not delay frames.
 // proves: sim-fabrics
 #[test]
 fn where_there_is_one_way_routers_carry_flows_as_bridges_do() {
@@ -415,7 +416,8 @@ fn where_there_is_one_way_routers_carry_flows_as_bridges_do() {
     }
 }
 
-/// A leaf-spine and a fat-tree, of routers, in which a link fails: what has a way left arrives, by each transport and spread.
+/// A leaf-spine and a fat-tree of routers with a failing link: flows with a remaining path complete, with each
+/// transport and spreading method.
 // proves: sim-fabrics
 #[test]
 fn fabrics_of_routers_lose_nothing_and_their_ledgers_balance() {
@@ -471,9 +473,9 @@ fn a_run_that_ends_in_a_deadlock_says_so_and_since_when() {
 #[test]
 fn each_point_of_each_scenario_that_is_shipped_keeps_its_ledgers() {
     for name in scenarios() {
-        // With lines of 1 Gb/s it takes longer until somebody sends.
+        // With lines of 1 Gb/s the first frames come later.
         let micros = if name.starts_with("capfc") { 2_000 } else { 100 };
-        // A run that has a limit has no duration.
+        // A run with a limit has no duration.
         let key = if name == "ofc-deadlock" { "limit" } else { "duration" };
         let short = format!("scenario.{key}={micros}us");
         let last = if name == "qcn-leaf-spine" { "load.4.begin=0s" } else { "scenario.seed=1" };

@@ -1,4 +1,4 @@
-//! What waits in switches: how much on average, and what nothing leaves, where a run ends in a deadlock or with a link that is down.
+//! Queued data in switches: means over time, and stuck queues at the end of a run (deadlock, or a failed link).
 
 use xoff_flow_control::counters::{ClassCounters, Counters};
 use xoff_sim::Picos;
@@ -7,10 +7,10 @@ use xoff_wire::units::{Class, PortId};
 use super::build::Model;
 use super::tables::decimal;
 
-/// What waited to leave, over the samples after the warm-up.
+/// Sums of egress queue lengths over the samples after the warm-up.
 pub struct Waiting {
     samples: u64,
-    /// By switch, port and class.
+    /// Bytes by switch, port and class.
     bytes: Vec<Vec<[u64; Class::ALL.len()]>>,
 }
 
@@ -30,27 +30,27 @@ impl Waiting {
         }
     }
 
-    /// Mean of a queue in bytes; empty without a sample.
+    /// Returns the mean of a queue in bytes; empty without samples.
     pub fn mean(&self, switch: usize, port: PortId, class: Class) -> String {
         let sum = self.bytes[switch][port.index()][class.index()];
         if self.samples == 0 { String::new() } else { decimal(sum as f64 / self.samples as f64) }
     }
 }
 
-/// Queues are looked at so often.
+/// Sampling interval of queues.
 const EVERY: Picos = Picos::from_micros(100);
-/// A queue that nothing has left for so long is stuck.
+/// Time without departures after which a queue is stuck.
 const LONG: Picos = Picos::from_micros(1_000);
 
-/// What has left each queue, and when something last did or it was empty.
+/// Departures of each queue, and the last time of a departure or of an empty queue.
 pub struct Stuck {
     next: Picos,
-    /// By switch, port and class.
+    /// Departed frames and that time, by switch, port and class.
     queues: Vec<(u64, Picos)>,
 }
 
 impl Stuck {
-    /// At the beginning of a run.
+    /// Creates the state of the start of a run.
     pub fn new(model: &Model) -> Stuck {
         Stuck { next: EVERY, queues: vec![(0, Picos::ZERO); queues(model).count()] }
     }
@@ -72,7 +72,7 @@ impl Stuck {
         }
     }
 
-    /// At the end of the run: bytes in queues that are stuck, and since when the first is.
+    /// Returns the bytes in stuck queues at the end of the run, and since when the first is stuck.
     pub fn cells(&self, model: &Model, now: Picos) -> [String; 2] {
         let stuck = self.queues.iter().zip(queues(model)).filter(|((sent, since), queue)| {
             queue.egress_bytes.get() > 0 && queue.tx_frames.get() == *sent && now.since(*since) >= LONG

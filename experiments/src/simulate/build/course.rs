@@ -1,5 +1,4 @@
-//! What happens in a scenario from outside, and when: links that go down and come up, settings that change, and what goes wrong with
-//! switches.
+//! Timed events of a scenario: links fail and recover, settings change, switches have faults.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -15,25 +14,25 @@ use xoff_wire::units::{Nanos, PortId};
 use super::{named, picos};
 use crate::scenario::{Ailment, Fault, LinkFault, SwitchFault};
 
-/// Settings of a switch that hold from a time on.
+/// Settings of a switch from a time on.
 #[derive(Clone, Debug)]
 pub struct Revised {
     pub at: Nanos,
-    /// The number of the change that says so.
+    /// Number of the change.
     pub change: usize,
     pub switch: u32,
-    /// All that its kind is told.
+    /// All settings of the switch's kind.
     pub settings: Arc<SwitchSettings>,
 }
 
-/// Of several at one time, in this order.
+/// An event; simultaneous ones happen in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum What {
     /// The link of a fault goes down or comes up.
     Link { fault: usize, is_up: bool },
     /// The settings of a switch change.
     Settings { change: usize, revised: usize },
-    /// Something goes wrong with a switch.
+    /// A fault of a switch begins.
     Ails { fault: usize, switch: u32 },
 }
 
@@ -42,15 +41,15 @@ pub struct Course {
     plan: Plan,
     seed: Seed,
     faults: Vec<Fault>,
-    /// By switch that has been told something else, the last of that.
+    /// Index of the latest settings, by switch.
     told: BTreeMap<u32, usize>,
     revised: Vec<Revised>,
-    /// What is to come, the next last.
+    /// Future events, the next last.
     open: Vec<(Picos, What)>,
 }
 
 impl Course {
-    /// Of faults, and of switches that are told something else. What is lost or harmed is from now on.
+    /// Creates the course of these faults and settings. Losses and damage apply from now on.
     pub(super) fn new(
         (faults, revised): (Vec<Fault>, Vec<Revised>),
         plan: Plan,
@@ -86,11 +85,11 @@ impl Course {
         self.open.last().map_or(Picos::NEVER, |(time, _)| *time)
     }
 
-    /// What the run has not come to.
+    /// Returns descriptions of the events that the run did not reach.
     pub fn to_come(&self) -> impl Iterator<Item = String> {
         let told = |(time, what): &(Picos, What)| {
             let what = match *what {
-                What::Link { is_up: true, .. } => return None, // it is down when the run ends
+                What::Link { is_up: true, .. } => return None, // the link is down when the run ends
                 What::Link { fault, is_up: false } | What::Ails { fault, .. } => match &self.faults[fault] {
                     Fault::Link(of) => format!("a [[fault]] at {}", named(of.at)),
                     Fault::Switch(SwitchFault { switch: Some(switch), .. }) => {
@@ -105,7 +104,7 @@ impl Course {
         self.open.iter().rev().filter_map(told)
     }
 
-    /// What is due happens. Answers which ends have lost their link.
+    /// Runs all due events; returns the ends that have lost their link.
     pub fn happen(&mut self, fabric: &mut FlowFabric) -> Vec<At> {
         let mut without_link = Vec::new();
         while self.next() <= fabric.fabric().now()
@@ -134,7 +133,7 @@ impl Course {
         without_link
     }
 
-    /// A fault of a switch begins.
+    /// Starts a fault of a switch.
     fn ail(&self, number: usize, fault: &SwitchFault, switch: u32, fabric: &mut FlowFabric) {
         let fabric = fabric.fabric_mut();
         let end = fault.end;
@@ -146,7 +145,7 @@ impl Course {
             Ailment::LateCompletions => fabric.at_switch(switch, |node, net| node.complete_late(end, net)),
             Ailment::Stalls { gap, length } => {
                 let stalls = Stalls { gap: *gap, length: length.clone(), until: end };
-                // Each fault draws for itself.
+                // Each fault has its own random numbers.
                 let number = NodeId(u32::try_from(number).unwrap_or(u32::MAX));
                 let seed = Seed(self.seed.number(number, Purpose::Stalls));
                 fabric.at_switch(switch, |node, net| node.stall_at_random(stalls, seed, net));
@@ -162,19 +161,19 @@ impl Course {
     }
 }
 
-/// The ends of the link that has this one.
+/// Returns both ends of the link that has this end.
 fn link(end: At, plan: &Plan) -> Option<[At; 2]> {
     let ends = |&(one, other, _): &(At, At, Line)| [one, other];
     plan.links().iter().map(ends).find(|ends| ends.contains(&end))
 }
 
-/// The end of a link that a fault names.
+/// Returns the end of a link that a fault names.
 fn end(fault: &LinkFault, plan: &Plan) -> miette::Result<At> {
     let at = fault.at;
     link(at, plan).map(|_| at).ok_or_else(|| miette!("a [[fault]] names {at}, which there is not"))
 }
 
-/// Another fault of the same link would undo it.
+/// Checks that an earlier fault of the same link does not conflict.
 fn apart(before: &Fault, fault: &LinkFault, plan: &Plan) -> miette::Result<()> {
     let Fault::Link(before) = before else { return Ok(()) };
     let here = fault.at;
@@ -200,7 +199,7 @@ fn apart(before: &Fault, fault: &LinkFault, plan: &Plan) -> miette::Result<()> {
     Ok(())
 }
 
-/// The switches that a fault names.
+/// Returns the switches that a fault names.
 fn switches(fault: &SwitchFault, plan: &Plan) -> miette::Result<Range<u32>> {
     let Some(switch) = fault.switch else { return Ok(0..plan.switches()) };
     if switch >= plan.switches() {

@@ -1,4 +1,4 @@
-//! What the hosts of a scenario are like.
+//! Settings of a scenario's hosts.
 
 use miette::miette;
 use xoff_config::quantity;
@@ -8,7 +8,7 @@ use xoff_wire::units::{Class, ClassSet};
 
 use crate::scenario::Scenario;
 
-/// Classes that somebody uses: those of them that are lossy get room.
+/// Returns the classes in use; the lossy ones among them get buffer space.
 pub(super) fn lossy_classes(scenario: &Scenario) -> ClassSet {
     let (answers, notices) = match scenario.hosts.transport {
         Transport::Roce(RoceSettings { ack_class, control: Control::Dcqcn(of), .. }) => {
@@ -17,12 +17,12 @@ pub(super) fn lossy_classes(scenario: &Scenario) -> ClassSet {
         Transport::Roce(RoceSettings { ack_class, .. }) => (ack_class, None),
         Transport::LineRate => (None, None),
     };
-    // Notifications of switches have no tag, and pass others in the class of such frames.
+    // CNMs of switches are untagged and share the class of untagged frames.
     let told = scenario.hosts.qcn.map(|_| Class::ALL[0]);
     scenario.loads.iter().map(|load| load.class).chain(answers).chain(notices).chain(told).collect()
 }
 
-/// Some are slow to take what comes.
+/// Makes the scenario's slow receivers slow.
 pub(super) fn slow_down(fabric: &mut FlowFabric, scenario: &Scenario, plan: &Plan) -> miette::Result<()> {
     let count = fabric.fabric().hosts().len();
     for receiver in &scenario.receivers {

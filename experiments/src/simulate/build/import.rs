@@ -1,4 +1,4 @@
-//! What a fabric of files of ns-3's simulator for HPCC has beside a plan and loads: who is who in these files.
+//! Node numbering of imported files of ns-3's simulator for HPCC.
 
 use std::path::Path;
 
@@ -13,11 +13,11 @@ use crate::scenario::{self, LoadKind, Scenario};
 
 #[derive(Debug)]
 pub struct Import {
-    /// Switches and hosts as the files number them.
+    /// Switches and hosts as numbered in the files.
     pub nodes: Nodes,
-    /// By switch and port: the other end, and the line.
+    /// Far end and line, by switch and port.
     pub ends: Vec<Vec<(At, Line)>>,
-    /// By load and flow of it, the port of the receiver; none for loads that are not of a file.
+    /// Receiver's port, by load and flow; empty for loads without a file.
     pub ports: Vec<Vec<u16>>,
 }
 
@@ -38,7 +38,7 @@ impl Import {
     }
 }
 
-/// By load, the flows of its file; none for loads that are of no such file.
+/// Reads the flows of each load's file; none for other loads.
 pub(super) fn flows(
     scenario: &Scenario,
     nodes: Option<&Nodes>,

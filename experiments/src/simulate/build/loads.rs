@@ -1,4 +1,4 @@
-//! What the hosts of a scenario send.
+//! Traffic of a scenario's hosts.
 
 use std::path::Path;
 
@@ -40,13 +40,13 @@ fn named(load: &Load, hosts: &[u32], count: u32) -> miette::Result<()> {
     }
 }
 
-/// The rate of hosts' lines; where they differ, that of the slowest.
+/// Returns the rate of the slowest host line.
 pub(super) fn host_rate(plan: &Plan) -> BitRate {
     let lines = plan.links().iter().filter(|(a, b, _)| [a, b].iter().any(|at| matches!(at, At::Host(_))));
     lines.map(|(.., line)| line.rate).min_by_key(|rate| rate.bits_per_second()).expect("a fabric has hosts")
 }
 
-/// There are flows in a file, and each of them starts before the run ends.
+/// Checks that a file has flows, and that each starts before the run ends.
 pub(super) fn some_in_time(
     file: &Path,
     starts: impl Iterator<Item = Picos>,
@@ -72,7 +72,7 @@ pub(super) fn some_in_time(
     Ok(())
 }
 
-/// Adds a load, with the flows of its file where that was made for another simulator.
+/// Adds a load, with imported flows if its file is of another simulator.
 pub(super) fn add(
     fabric: &mut FlowFabric,
     scenario: &Scenario,
@@ -143,7 +143,7 @@ pub(super) fn add(
             Box::new(Incast::new(settings, seed))
         }
         LoadKind::Permutation => {
-            parts.check(load, (0..hosts).map(|host| (0, host)))?; // whoever it is that the seed draws
+            parts.check(load, (0..hosts).map(|host| (0, host)))?; // the seed may draw any host
             listed(permutation(hosts, class, fixed, begin, seed))?
         }
         LoadKind::Ring => {

@@ -1,4 +1,4 @@
-//! Memory of a run, estimated before anything of it is built.
+//! Estimate of a run's memory before it is built.
 
 use std::fs;
 use std::path::Path;
@@ -12,26 +12,27 @@ use xoff_wire::units::Bytes;
 use super::loads::{host_rate, sizes};
 use crate::scenario::{self, Load, LoadKind, Scenario};
 
-/// Measured memory of a fabric, in bytes: for each frame that a switch has a place for (the difference of two fat-trees with lines of
-/// 100 and 200 us), each port, and each address that a switch knows (fat-trees of 4 to 32 ports a switch).
+/// Measured memory of a fabric, bytes: for each frame slot of a switch (difference of two fat-trees with lines of 100
+/// and 200 us), port, and address known to a switch (fat-trees of 4 to 32 ports per switch).
 const PLACE: u64 = 240;
 const PORT: u64 = 30_000;
 const ADDRESS: u64 = 24;
-/// Memory of a flow and its row of results, in bytes: measured with 80,000 to 5.5 million flows, open queries and Poisson arrivals.
+/// Memory of a flow and its row of results, bytes, measured with 80,000 to 5.5 million flows, open queries and
+/// Poisson arrivals.
 const FLOW: f64 = 1_450.0;
-/// Shortest line of a file of flows that is likely, in bytes.
+/// Shortest likely line of a file of flows, bytes.
 const LINE_LEN: u64 = 20;
 
-/// Memory that a run may take.
+/// Memory available to a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Room {
     /// Memory of the machine; `None` if unknown.
     pub machine: Option<Bytes>,
-    /// Runs at a time, which share it.
+    /// Concurrent runs, which share the memory.
     pub runs: usize,
 }
 
-/// Checks that a fabric of these switches with so many hosts, and the flows of its loads by name, fits into the memory.
+/// Checks that a fabric of these switches and hosts, with the flows of its loads, fits into the memory.
 pub(super) fn fit(
     kinds: &[Arc<SwitchKind>],
     hosts: u32,
@@ -71,7 +72,8 @@ pub(super) fn fit(
     })
 }
 
-/// Estimates the flows of each load, by its name, on hosts of this plan. `imported`: flows that were read already, by load.
+/// Estimates the flows of each load, by name, on hosts of this plan. `imported` has the numbers of flows already
+/// read, by load.
 pub(super) fn flows<'scenario>(
     scenario: &'scenario Scenario,
     plan: &Plan,
@@ -79,11 +81,11 @@ pub(super) fn flows<'scenario>(
     path: &Path,
 ) -> miette::Result<Vec<(&'scenario str, f64)>> {
     let payload_max = scenario.hosts.payload_max;
-    let line = host_rate(plan).bits_per_second() as f64 / 8e9; // bytes a nanosecond
+    let line = host_rate(plan).bits_per_second() as f64 / 8e9; // bytes per ns
     let hosts = f64::from(plan.hosts());
     let of = |load: &Load, imported: usize| -> miette::Result<f64> {
         let span = load.end.unwrap_or(scenario.limit).0.saturating_sub(load.begin.0) as f64;
-        // A load that waits for its own flows cannot be faster than the line.
+        // A closed load cannot be faster than the line.
         let (Times::Fixed(gap) | Times::Mean(gap)) = load.gap;
         let rounds = |bytes: f64| {
             let takes = if load.is_open { 0.0 } else { bytes / line };
@@ -163,7 +165,7 @@ mod tests {
         assert_eq!(error.help().unwrap().to_string(), "let fewer runs go at a time: --jobs 1");
     }
 
-    /// A scenario of four hosts with one load.
+    /// Returns a scenario of four hosts with one load.
     fn scenario(duration: &str, load: &str) -> Source {
         let text = format!(
             "[scenario]\nname = \"x\"\nduration = \"{duration}\"\n[topology]\nkind = \"single\"\nhosts = 4\n\

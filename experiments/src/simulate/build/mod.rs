@@ -1,4 +1,4 @@
-//! From a scenario to a fabric with its loads.
+//! Construction of a fabric and its loads from a scenario.
 
 mod course;
 mod hosts;
@@ -26,23 +26,24 @@ use xoff_switch::machine;
 
 use crate::scenario::{self, Source};
 
-/// What a run is made of.
+/// Parts of a run.
 pub struct Model {
     pub fabric: FlowFabric,
-    /// By switch: its kind.
+    /// Kind of each switch.
     pub kinds: Vec<&'static str>,
-    /// By switch and port: who is at the other end.
+    /// Neighbour by switch and port.
     pub peers: Vec<Vec<String>>,
     pub payload_max: u32,
     /// Names of loads, by the tags of their flows.
     pub loads: Vec<String>,
     pub course: Course,
     pub import: Option<Import>,
-    /// What is doubtful about what switches are told.
+    /// Warnings about the switches' configuration.
     pub warnings: Vec<String>,
 }
 
-/// Makes the model for a point of the sweep and a seed, one of so many runs at a time. Files that loads name are beside `path`.
+/// Creates the model of a point of the sweep and a seed, one of `runs` concurrent runs. Paths of loads' files are
+/// relative to `path`.
 pub fn model(source: &Source, point: usize, seed: u64, path: &Path, runs: usize) -> miette::Result<Model> {
     let scenario = source.point(point)?;
     let bare = plan::plan(&scenario, path, &Build::ideal())?;
@@ -72,7 +73,7 @@ pub fn model(source: &Source, point: usize, seed: u64, path: &Path, runs: usize)
     hosts::slow_down(&mut fabric, &scenario, &plan)?;
     let mut loads = Vec::new();
     for ((number, load), imported) in (0..).zip(&scenario.loads).zip(&imported) {
-        // Each load draws for itself.
+        // Each load has its own random numbers.
         let seed = Seed(Seed(seed).number(NodeId(number), Purpose::Load));
         loads::add(&mut fabric, &scenario, (load, imported), (&plan, payload_max, seed), path)?;
         loads.push(load.name.clone());

@@ -1,4 +1,4 @@
-//! The switches, hosts and lines of a scenario.
+//! Switches, hosts and lines of a scenario.
 
 use std::path::Path;
 
@@ -15,12 +15,12 @@ use super::super::files::{IMPORTED, LINKS};
 use super::picos;
 use crate::scenario::{self, PortLine, Scenario, TopologyKind};
 
-/// A plan, and what else a file says of it.
+/// A plan, with the extra data of an imported file.
 pub(super) struct Planned {
     pub plan: Plan,
-    /// Who is who in a file of another simulator.
+    /// Node numbers of an imported file.
     pub nodes: Option<Nodes>,
-    /// Ends from which a share of frames does not come.
+    /// Ends whose frames are lost, with the share.
     pub lossy: Vec<(At, f64)>,
 }
 
@@ -32,7 +32,7 @@ fn few(what: &str, count: u32) -> miette::Result<u8> {
     u8::try_from(count).map_err(|_| miette!("{count} {what} are too many: there may be 255 at most"))
 }
 
-/// A switch has no more ports than it can have.
+/// Checks the number of ports of a switch.
 fn fits(what: &str, ports: u32) -> miette::Result<()> {
     if ports as usize > PORTS_MAX {
         return Err(miette!("{what} would have {ports} ports, and a switch has {PORTS_MAX} at most"));
@@ -40,7 +40,7 @@ fn fits(what: &str, ports: u32) -> miette::Result<()> {
     Ok(())
 }
 
-/// Its plan.
+/// Returns the plan of a scenario.
 pub(super) fn plan(scenario: &Scenario, path: &Path, build: &Build) -> miette::Result<Planned> {
     if scenario.topology.kind == TopologyKind::Hpcc {
         let Imported { plan, nodes, lossy } = imported(scenario, path, build)?;
@@ -52,7 +52,7 @@ pub(super) fn plan(scenario: &Scenario, path: &Path, build: &Build) -> miette::R
     Ok(Planned { plan, nodes: None, lossy: Vec::new() })
 }
 
-/// No switch has more ways to one place than frames can be spread over.
+/// Checks that no port group is larger than a switch supports.
 fn spreads(plan: &Plan) -> miette::Result<()> {
     let ways = plan.forwarding().flat_map(|of| of.groups.iter().map(|group| group.members.len())).max();
     match ways.filter(|ways| *ways > MEMBERS_MAX) {
@@ -146,7 +146,7 @@ fn of_kind(scenario: &Scenario, path: &Path, build: &Build) -> miette::Result<Pl
     })
 }
 
-/// The kind of each switch, in the order of the plan.
+/// Returns the kind of each switch, in the order of the plan.
 pub(super) fn kinds(scenario: &Scenario, plan: &Plan) -> Vec<&'static str> {
     let topology = &scenario.topology;
     let layers = match topology.kind {
@@ -161,7 +161,7 @@ pub(super) fn kinds(scenario: &Scenario, plan: &Plan) -> Vec<&'static str> {
     names.zip(layers).flat_map(|(name, count)| (0..count).map(move |_| *name)).collect()
 }
 
-/// An end as tables name it.
+/// Returns the name of an end in tables.
 pub fn named(at: At) -> String {
     match at {
         At::Host(host) => format!("h{host}"),
@@ -169,7 +169,7 @@ pub fn named(at: At) -> String {
     }
 }
 
-/// By switch and port: its line, and who is at the other end.
+/// Returns lines and neighbours by switch and port.
 pub(super) fn ports(plan: &Plan, hosts: &HostSettings) -> (Vec<Vec<PortLine>>, Vec<Vec<String>>) {
     let mut found: Vec<Vec<(u8, PortLine, String)>> = vec![Vec::new(); plan.switches() as usize];
     for &(a, b, line) in plan.links() {

@@ -1,4 +1,4 @@
-//! What the switches of a scenario are told, and what they are told otherwise during a run.
+//! Configurations of a scenario's switches, and their changes during a run.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -15,16 +15,16 @@ use crate::scenario::{Change, Of, PortLine, Source};
 
 #[derive(Default)]
 pub(super) struct Configured {
-    /// By switch, at the start. Switches that are alike share it.
+    /// Initial kinds, by switch; identical switches share one.
     pub kinds: Vec<Arc<SwitchKind>>,
     pub revised: Vec<Revised>,
     pub warnings: Vec<String>,
 }
 
-/// A kind, and what it is told at each of its changes.
+/// A kind, and its settings at each of its changes.
 type Told = (Arc<SwitchKind>, Vec<Arc<SwitchSettings>>);
 
-/// By the kind and the ports of each switch.
+/// Returns the configurations by the kind and the ports of each switch.
 pub(super) fn configured(
     (source, point, changes): (&Source, usize, &[Change]),
     kinds: &[&'static str],
@@ -72,8 +72,9 @@ pub(super) fn configured(
     Ok(all)
 }
 
-/// One that is told these one after the other. In its packet memory is room for what each of them may let in before the next one holds,
-/// and in its forwarding database, which may begin anew at any of them, for what any of them has it learn.
+/// Returns the kind of a switch with these successive configurations. Its packet memory holds the traffic that each
+/// may admit before the next one pauses. Its forwarding database has the largest capacity of all, because it may be
+/// reset at any change.
 fn of_kind(told: &[Config], lossy: ClassSet) -> Told {
     let mut kinds: Vec<SwitchKind> = told.iter().map(|config| ideal::kind(config, lossy)).collect();
     let addresses = kinds.iter().map(|kind| kind.settings.fdb.capacity).max().unwrap_or(0);

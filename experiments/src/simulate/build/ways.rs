@@ -1,19 +1,19 @@
-//! Which hosts have a way to each other. Who has none would send for nothing: its flows would never end.
+//! Reachability between hosts. A flow between unconnected hosts would never end.
 
 use miette::miette;
 use xoff_sim::{At, Plan};
 
 use crate::scenario::Load;
 
-/// Parts of a fabric that nothing joins.
+/// Connected parts of a fabric.
 pub(super) struct Parts {
-    /// By host: which it is in.
+    /// Part of each host.
     hosts: Vec<u32>,
 }
 
 impl Parts {
     pub fn of(plan: &Plan) -> Parts {
-        // By switch, another one of its part, or itself where it stands for all of them.
+        // Union-find: another switch of the same part, or the switch itself if it represents the part.
         let mut joined: Vec<u32> = (0..plan.switches()).collect();
         let mut hosts = vec![0; plan.hosts() as usize];
         for (a, b, _) in plan.links() {
@@ -31,7 +31,7 @@ impl Parts {
         Parts { hosts }
     }
 
-    /// Each of these has a way to the other.
+    /// Checks that each pair of hosts is connected.
     pub fn check(&self, load: &Load, pairs: impl IntoIterator<Item = (u32, u32)>) -> miette::Result<()> {
         let is_apart = |(from, to): &(u32, u32)| self.hosts[*from as usize] != self.hosts[*to as usize];
         match pairs.into_iter().find(is_apart) {

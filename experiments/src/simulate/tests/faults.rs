@@ -1,8 +1,9 @@
-//! What goes wrong with switches is as the scenario says, and what is lost by it has a name.
+//! Faults of switches follow the scenario, and each loss has a named reason.
 
 use super::*;
 
-/// Four hosts of one switch send to a fifth, through another one; nothing is sent again.
+/// Returns a scenario in which four hosts of one switch send to a fifth through another switch, without
+/// retransmissions.
 fn scenario(duration: &str, more: &str) -> String {
     format!(
         "[scenario]\nname = \"x\"\nduration = \"{duration}\"\n[topology]\nkind = \"dumbbell\"\nhosts = 4\n\
@@ -14,7 +15,7 @@ fn fault(kind: &str, at: &str, times: &str) -> String {
     format!("[[fault]]\nkind = \"{kind}\"\nat = \"{at}\"\n{times}\n")
 }
 
-/// The only row of `switches`: from `stalls` on.
+/// Returns the only row of `switches`, from `stalls` on.
 fn told(rows: &Rows) -> [u64; 5] {
     let [row] = &rows[&tables::SWITCHES][..] else { panic!("{:?}", rows[&tables::SWITCHES]) };
     ["stalls", "stalled_ns", "unseen_frames", "restarts", "restart_frames"]
@@ -30,7 +31,7 @@ fn sum(rows: &Rows, column: &str, switch: &str) -> u64 {
     own.map(|row| row[tables::CLASSES.at(column)].parse::<u64>().unwrap()).sum()
 }
 
-/// Over all reasons.
+/// Returns the drops over all reasons.
 fn drops(rows: &Rows) -> u64 {
     let counts = rows[&tables::DROPS].iter().map(|row| &row[tables::DROPS.at("dropped_frames")]);
     counts.map(|count| count.parse::<u64>().unwrap()).sum()
@@ -52,7 +53,7 @@ fn a_switch_stalls_when_it_is_told_to_and_what_is_lost_has_a_name() {
     assert!(dropped > 0 && drops(&rows) == dropped, "{:?}", rows[&tables::DROPS]);
     let reasons = rows[&tables::DROPS].iter().map(|row| row[tables::DROPS.at("reason")].as_str());
     assert!(reasons.into_iter().all(|reason| reason == "headroom_exhausted"), "{:?}", rows[&tables::DROPS]);
-    // With a budget for it nothing is lost, whoever stalls.
+    // With a stall budget nothing is lost, whichever switch stalls.
     for at in ["s0", "s1"] {
         let budget = "[switch.all]\nstall_budget = \"40us\"\n";
         let stall = fault("stall", at, "begin = \"100us\"\nend = \"140us\"");
@@ -75,7 +76,7 @@ fn stalls_at_random_differ_by_seed_by_switch_and_by_fault() {
     let [all, others] = run(&stalls("all"));
     assert_eq!(all.len(), 2);
     let times: Vec<u64> = all.iter().chain(&others).map(stalled).collect();
-    // A stall of 2 us in 22 on average.
+    // Stalls of 2 us in 22 us on average.
     assert!(times.iter().all(|time| (50_000..140_000).contains(time)), "{times:?}");
     assert!(times.iter().enumerate().all(|(at, time)| !times[..at].contains(time)), "{times:?}");
     let [one, _] = run(&stalls("s1"));
@@ -107,12 +108,12 @@ fn a_switch_begins_anew_as_it_was_told_last_and_what_it_held_is_lost_by_name() {
     let rows = run_of(&scenario("300us", &restart), &[]);
     let [_, _, unseen, restarts, frames] = told(&rows);
     assert_eq!((unseen, restarts), (0, 1));
-    // What was within its thresholds, and 20 us of four lines at 100 Gb/s.
+    // Frames within the switch's thresholds, and 20 us of four lines at 100 Gb/s.
     let lines = 4 * 20_000 * 100 / 8 / 1_538;
     assert!((lines..lines + 500).contains(&frames), "{frames}");
     let dropped = sum(&rows, "dropped_frames", "0") + sum(&rows, "dropped_frames", "1");
     assert_eq!(lost(&rows), frames + dropped);
-    // Thresholds that a change has set hold in the one that begins.
+    // A restarted switch has the thresholds of an earlier change.
     let low = "[[change]]\nat = \"10us\"\nswitch = 0\nclass.3.xoff = \"45KB\"\nclass.3.xon = \"43KB\"\n";
     let pauses = |more: &str| {
         let rows = run_of(&scenario("300us", more), &[]);
@@ -155,7 +156,7 @@ fn what_is_lost_on_a_link_is_told_with_its_end_and_is_among_what_was_lost() {
     let none = run_of(&scenario("300us", ""), &[]);
     assert!(none[&tables::LINKS].is_empty());
     let rows = run_of(&scenario("300us", "[[fault]]\nat = \"s1p0\"\nlost = 1.0\n"), &[]);
-    // The last of them is on its way.
+    // The last frame may be in flight.
     assert!(
         of(&rows, "s1p0") == [lost(&rows), 0, 0, 0] && sent(&rows).abs_diff(lost(&rows)) <= 1,
         "{:?}",
@@ -173,7 +174,7 @@ fn what_is_lost_on_a_link_is_told_with_its_end_and_is_among_what_was_lost() {
     assert!(on_their_way >= 4, "{on_their_way}, and what it sent while the link was down");
 }
 
-/// The run is over after a millisecond or less.
+/// The run ends within a millisecond.
 // proves: scenarios
 #[test]
 fn what_the_run_does_not_come_to_is_told_with_its_place_and_time() {
@@ -209,7 +210,7 @@ fn what_the_run_does_not_come_to_is_told_with_its_place_and_time() {
         told("[[fault]]\nkind = \"stall\"\nat = \"all\"\nbegin = \"900ms\"\nend = \"901ms\""),
         [format!("warning: a [[fault]] at all was to come at 900ms, {after}")]
     );
-    // One warning, however many switches it is for.
+    // One warning for all switches.
     assert_eq!(
         told("[[change]]\nat = \"900ms\"\nclass.3.xoff = \"75KB\""),
         [format!("warning: a [[change]] was to come at 900ms, {after}")]
@@ -244,7 +245,7 @@ fn faults_that_would_undo_each_other_are_refused() {
     }
 }
 
-/// Each XOFF is one: that which follows the loss of a link is another pause, and no refresh of the one that ended with it.
+/// Each XOFF counts once: an XOFF after the loss of a link is a new pause, not a refresh.
 // proves: sim-results
 #[test]
 fn pauses_end_with_their_link_and_are_as_many_as_are_counted() {

@@ -1,17 +1,17 @@
-//! Small scenarios whose tables are kept, to the byte: whatever changes a decision changes a table, and is seen in a diff.
+//! Small scenarios with stored tables, compared byte by byte: any changed decision shows up in a diff.
 
 use std::env;
 
 use super::*;
 
-/// Set, the tables are written instead of compared.
+/// Environment variable that makes the test write the tables instead of comparing them.
 const WRITE: &str = "XOFF_WRITE_GOLDEN";
 
 fn directory(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name)
 }
 
-/// Tables and texts, by the names of their files.
+/// Returns tables and texts, by file name.
 fn made(source: &Source, path: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let place = tempfile::tempdir().unwrap();
     // A shard has neither summary nor plots.
@@ -57,7 +57,7 @@ fn an_imported_fabric_has_the_files_that_its_readers_know() {
         ["scenario.toml", "topology", "flow"].map(|name| directory("hpcc").join(name));
     let source = import(Some(&scenario), [&topology, &flows], &[]).unwrap();
     holds("hpcc", &source, &scenario);
-    // Each flow that ends stands in a line; what scripts take of it are the columns 4 to 8.
+    // Each finished flow has a line; scripts read columns 4 to 8.
     let made = made(&source, &scenario);
     let text = |name: &str| String::from_utf8(made[Path::new(name)].clone()).unwrap();
     let lines = text("fct.txt");
@@ -69,12 +69,12 @@ fn an_imported_fabric_has_the_files_that_its_readers_know() {
         assert!(line.starts_with("0b00") && [100, 200].contains(&port) && bytes > 0, "{line}");
         assert!(start >= 2_000_000_000 && took >= alone && alone > 0, "{line}");
     }
-    // Whoever is paused goes on in the end.
+    // Each pause ends.
     let pauses = text("pfc.txt");
     let [begin, end] =
         ["1", "0"].map(|what| pauses.lines().filter(|line| line.split(' ').nth(4) == Some(what)).count());
     assert!(begin > 0 && begin == end, "{begin} {end}");
-    // Each port of each switch was looked at as often.
+    // Each port of each switch has the same number of samples.
     let lengths = text("qlen.txt");
     let (first, rest) = lengths.split_once('\n').unwrap();
     assert!(first.starts_with("time: 2000"), "{first}");
@@ -133,7 +133,7 @@ fn what_cannot_be_imported_is_told_in_one_line_with_its_place() {
     let missing = "the file ends here, and when the flow starts, in seconds is missing";
     assert_eq!(why(None, &topology, &broken), format!("{}: line 2: {missing}", broken.display()));
     assert!(why(None, &place.path().join("none"), &flows).contains("cannot read"));
-    // A scenario has the switches, and its limit is for its own flows.
+    // The scenario configures the switches; its limit applies to its own flows.
     let scenario = write("s.toml", "[scenario]\nname = \"s\"\n");
     let told = why(Some(&scenario), &topology, &flows);
     assert!(told.contains("a flow starts at 2s, and the run ends at 1s at the latest"), "{told}");

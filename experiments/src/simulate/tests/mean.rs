@@ -1,4 +1,4 @@
-//! Numbers of tables over the seeds of a run.
+//! Statistics of tables over the seeds of a run.
 
 use std::io::Write as _;
 
@@ -74,7 +74,7 @@ fn what_a_column_comes_to_is_one_number_of_each_seed_and_their_interval() {
     );
 }
 
-/// Two points with four seeds, of which the last did not end: who wrote it was ended.
+/// Writes two points with four seeds; the last run was interrupted.
 fn two_points(out: &Path) {
     let points = ["policy=pfc", "policy=ofc"].map(str::to_owned);
     let about = About {
@@ -126,7 +126,7 @@ fn seeds_in_which_nothing_happened_have_a_sum_and_no_mean_and_runs_that_did_not_
     for take in [Take::Mean, Take::Percentile(100)] {
         assert_eq!(told(&asked(take)), [of("policy=pfc", 8.0, 1)]);
     }
-    // Of tables that tell of all that goes wrong, also where nothing did.
+    // Tables of events have a sum even without events.
     let sum = |table, column, only: &[Condition]| {
         mean(&out, &Question { table, column, by: &[], only, take: Take::Sum })
     };
