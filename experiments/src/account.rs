@@ -1,4 +1,4 @@
-//! What became of every frame of a fabric that has run.
+//! Frame accounting of a fabric after its run.
 
 use derive_more::{Add, Sum};
 use serde::Serialize;
@@ -14,12 +14,12 @@ use crate::world::{Ended, Proof};
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Add, Sum, Serialize)]
 pub struct Totals {
-    /// Sent by all senders.
+    /// Frames sent by all senders.
     pub sent: u64,
     pub received: u64,
     pub lost: u64,
     pub duplicated: u64,
-    /// Received after a later one of their stream.
+    /// Frames received after a later frame of their stream.
     pub reordered: u64,
 }
 
@@ -35,25 +35,25 @@ impl Totals {
         streams.map(of_one).sum()
     }
 
-    /// Sent, received, lost, duplicated and reordered.
+    /// Returns sent, received, lost, duplicated and reordered frames.
     pub(crate) const fn numbers(&self) -> [u64; 5] {
         [self.sent, self.received, self.lost, self.duplicated, self.reordered]
     }
 
-    /// Nothing lost, duplicated or reordered, and something received.
+    /// Returns whether frames arrived and none was lost, duplicated or reordered.
     pub const fn is_clean(&self) -> bool {
         self.received > 0 && self.lost == 0 && self.duplicated == 0 && self.reordered == 0
     }
 }
 
-/// Pause frames sent by the switches for the lossless class, all ports.
+/// Pause frames that the switches sent for the lossless class, all ports.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Add, Serialize)]
 pub struct Pfc {
-    /// Times that a sender was told to stop.
+    /// XOFFs sent.
     pub xoff_sent: u64,
-    /// Times that it was told to resume.
+    /// XONs sent.
     pub xon_sent: u64,
-    /// How long they were held, ms, all ports added up.
+    /// Time that peers were paused, ms, sum over all ports.
     pub paused_ms: f64,
 }
 
@@ -67,15 +67,14 @@ impl From<&Account> for Pfc {
     }
 }
 
-/// All that hosts and switches say when they have ended.
+/// Final reports of all hosts and switches.
 #[derive(Debug)]
 pub struct Account {
-    /// One for each host, senders and sinks settled with each other. Those of the kernel say what was
-    /// dropped, and no more.
+    /// Reports by host, with senders and sinks reconciled. Reports of kernel hosts contain only drops.
     pub hosts: Vec<HostReport>,
     pub switches: Vec<Counted>,
-    /// Frames by class that still waited in a switch when the hosts had ended, before the first switch was
-    /// stopped. A switch that stops lets its peers go, and these may be on their way to one that is no more.
+    /// Frames by class queued in switches after the hosts ended and before the first switch stopped. A stopping
+    /// switch sends XON to its peers, so later frames may go to a switch that has already stopped.
     pub held: [u64; CLASSES],
     proofs: Vec<Proof>,
     longest_stall_nanos: u64,
@@ -88,13 +87,13 @@ impl Account {
         Account { hosts, switches, held, proofs, longest_stall_nanos, end }
     }
 
-    /// What these hosts said; there was no switch in which so many frames could wait.
+    /// Creates an account of hosts without a switch, with `held` queued frames.
     #[cfg(test)]
     pub(crate) fn of_hosts(hosts: Vec<HostReport>, held: [u64; CLASSES]) -> Account {
         Account::new(Ended { hosts, ..Ended::default() }, Vec::new(), held, Nanos::ZERO)
     }
 
-    /// The same, where a switch stood still for so long.
+    /// Sets the longest stall of a switch.
     #[cfg(test)]
     pub(crate) fn after_a_stall(self, stall: Nanos) -> Account {
         Account { longest_stall_nanos: stall.0, ..self }
@@ -104,43 +103,43 @@ impl Account {
         &self.hosts[host.index()]
     }
 
-    /// Counters of one class at one port.
+    /// Returns the counters of one class at one port.
     pub fn class(&self, at: PortOf, class: Class) -> &ClassCounters {
         self.switches[at.switch.index()].counters.class(at.port, class)
     }
 
-    /// Streams of a class as they were received, by all hosts.
+    /// Returns the streams of a class as received by all hosts.
     pub fn received(&self, class: Class) -> impl Iterator<Item = &ReceivedStream> {
         self.hosts.iter().flat_map(|host| &host.received).filter(move |stream| stream.class == class.get())
     }
 
-    /// One stream as it was received.
+    /// Returns one stream as received.
     pub fn stream(&self, from: HostId, to: HostId, stream: u8) -> Option<&ReceivedStream> {
         self.host(to).received.iter().find(|got| got.sender == from.number() && got.stream == stream)
     }
 
-    /// A counter, added up over all ports of all switches.
+    /// Returns the sum of a counter over all ports of all switches.
     pub fn sum(&self, class: Class, of: fn(&ClassCounters) -> &Counter) -> u64 {
         self.classes(class).map(|counters| of(counters).get()).sum()
     }
 
-    /// Frames dropped by the switches for a named reason.
+    /// Returns the frames that switches dropped for a named reason.
     pub fn dropped(&self, class: Class) -> u64 {
         self.classes(class).flat_map(|counters| &counters.drops).map(Counter::get).sum()
     }
 
-    /// Every XDP and veth drop counter of every port and host, added up.
+    /// Returns the sum of all XDP and veth drop counters of ports and hosts.
     pub fn kernel_drops(&self) -> u64 {
         let at_switches: u64 = self.proofs.iter().map(|proof| proof.unseen_lost).sum();
         at_switches + self.hosts.iter().map(|host| host.drops.total).sum::<u64>()
     }
 
-    /// Whether every frame is delivered, queued or dropped for a named reason, in each switch.
+    /// Returns whether each switch delivered, queued or dropped for a named reason every frame.
     pub fn is_balanced(&self) -> bool {
         self.proofs.iter().all(|proof| proof.is_balanced)
     }
 
-    /// What could tell of a loss and cannot be read, at a switch or a host.
+    /// Returns the unreadable loss counters of switches and hosts.
     pub fn unproved(&self) -> Vec<String> {
         let gaps = |(switch, proof): (&Counted, &Proof)| {
             proof.unproved.iter().map(|gap| format!("{}: {gap}", switch.name)).collect::<Vec<_>>()
@@ -156,12 +155,12 @@ impl Account {
         switches.chain(self.hosts.iter().flat_map(unread)).collect()
     }
 
-    /// Least headroom that any lossless class had left, bytes; `None` where there is no such class.
+    /// Returns the minimum headroom left in any lossless class, bytes; `None` without such a class.
     pub fn least_headroom(&self) -> Option<u64> {
         self.switches.iter().filter_map(Counted::least_headroom).min()
     }
 
-    /// How long the pipelines were halted for the queue of a class at a port, ns; the halt that lasts included.
+    /// Returns how long pipelines were halted for the class's queue at a port, ns. A current halt counts.
     pub(crate) fn halted_nanos(&self, queue: &ClassCounters) -> u64 {
         let lasts = match queue.halted_since.get() {
             0 => 0,
@@ -170,17 +169,18 @@ impl Account {
         queue.halted_nanos.get() + lasts
     }
 
-    /// Longest time that the machine kept a switch from running while there were hosts, ns; an eighth too much at most.
+    /// Returns the longest time that the machine did not schedule a switch while hosts ran, ns. The value is at most
+    /// one eighth too high.
     pub const fn longest_stall_nanos(&self) -> u64 {
         self.longest_stall_nanos
     }
 
-    /// Longest time that the machine kept a host from running, ns.
+    /// Returns the longest time that the machine did not schedule a host, ns.
     pub fn longest_host_gap_nanos(&self) -> u64 {
         self.hosts.iter().map(|host| host.longest_gap_ns).max().unwrap_or(0)
     }
 
-    /// How long it usually took for each host to run once its time had come, ns, if it ever did.
+    /// Returns each host's usual wake-up delay, ns; hosts without one are left out.
     pub fn usual_host_gaps_nanos(&self) -> impl Iterator<Item = u64> {
         self.hosts.iter().map(|host| host.usual_gap_ns).filter(|gap| *gap > 0)
     }
@@ -190,12 +190,12 @@ impl Account {
     }
 }
 
-/// A frame has no fewer bytes.
+/// Minimum length of a frame, bytes.
 const FRAME_MIN: u64 = 64;
 
-/// Frames by class that came into these switches and have neither left nor been dropped, as far as counters
-/// tell while nothing moves: of those that nobody counts any more, such as what a kernel was to forward and did not, no
-/// more than there are bytes of in queues.
+/// Returns the frames by class that entered these switches and have neither left nor been dropped.
+/// The counters must be at rest. Frames that nobody counts any more, such as those a kernel failed to forward, are
+/// limited by the bytes in queues.
 pub(crate) fn held(switches: &[Counted]) -> [u64; CLASSES] {
     Class::ALL.map(|class| {
         let counters = || switches.iter().flat_map(|switch| switch.class(class));
@@ -208,8 +208,7 @@ pub(crate) fn held(switches: &[Counted]) -> [u64; CLASSES] {
     })
 }
 
-/// Jain's fairness index of `shares`: 1 where all are equal, 1/n where one has everything; `None` where nobody
-/// has anything.
+/// Returns Jain's fairness index of `shares`: 1 if all are equal, 1/n if one has everything, `None` if all are zero.
 pub fn jain(shares: &[f64]) -> Option<f64> {
     let sum: f64 = shares.iter().sum();
     let squares: f64 = shares.iter().map(|share| share * share).sum();
@@ -230,7 +229,7 @@ mod tests {
         let switches = [Counted::nothing("switch")];
         let class = switches[0].counters.class(PortId(0), CLASS);
         let held = || held(&switches)[CLASS.index()];
-        // Two came; one of them went to the kernel, which counts nothing here, and one waits.
+        // Two frames arrive: one goes to the kernel, which counts nothing here, and one is queued.
         class.rx_frames.add(2);
         class.ingress_bytes.add(64);
         assert_eq!(held(), 1);

@@ -1,7 +1,7 @@
-//! How switches and hosts of a routed plan are addressed, and which ways are the shortest.
+//! Addresses of switches and hosts in a routed plan, and shortest paths.
 //!
-//! A host has 10.H.L.2 in a network of its own (H and L: its number), and the port that it is at is 10.H.L.1; the two ends of wire N
-//! between switches have 172.16.0.0 + 2N and the next.
+//! Host number H.L has address 10.H.L.2 in a network of its own, and its switch port 10.H.L.1. The two ends of wire N
+//! between switches have 172.16.0.0 + 2N and 172.16.0.0 + 2N + 1.
 
 use std::collections::VecDeque;
 use std::net::Ipv4Addr;
@@ -10,24 +10,24 @@ use xoff_wire::units::MacAddr;
 
 use crate::plan::{HostId, Plan, PortOf, SwitchId};
 
-/// What a router is to know of a host: where its network is, and the ports by which all of the shortest ways lead there.
+/// A router's route to a host: the host's network and the ports of all shortest paths.
 pub struct Route {
     pub host: HostId,
-    /// The address of its network, and how long its prefix is.
+    /// Network address and prefix length.
     pub network: (Ipv4Addr, u8),
     pub ways: Vec<PortOf>,
 }
 
-/// The first wire between switches.
+/// Address of the first end of the first wire between switches.
 const WIRES: Ipv4Addr = Ipv4Addr::new(172, 16, 0, 0);
 
 impl Plan {
-    /// The router that frames of a host are addressed to, where they are for another; `None`: switches bridge.
+    /// Returns the MAC address of a host's router; `None` if switches bridge.
     pub fn gateway(&self, host: HostId) -> Option<MacAddr> {
         self.is_routed().then(|| device_address(self.port_of(host)))
     }
 
-    /// The address of a port, with the length of its network's prefix.
+    /// Returns the address of a port and the prefix length of its network.
     pub fn router_address(&self, at: PortOf) -> (Ipv4Addr, u8) {
         let wire = self.trunks().iter().position(|&(a, b)| a == at || b == at);
         match (wire, self.hosts().find(|&host| self.port_of(host) == at)) {
@@ -37,7 +37,7 @@ impl Plan {
         }
     }
 
-    /// What a switch is to know of each host, whoever it is told by.
+    /// Returns a switch's routes to all hosts.
     pub fn routes(&self, switch: SwitchId) -> impl Iterator<Item = Route> {
         self.hosts().map(move |host| Route {
             host,
@@ -46,7 +46,7 @@ impl Plan {
         })
     }
 
-    /// The ports by which the shortest ways lead from a switch to a host.
+    /// Returns the ports of all shortest paths from a switch to a host.
     pub(crate) fn ways(&self, switch: SwitchId, host: HostId) -> Vec<PortOf> {
         let home = self.port_of(host);
         if home.switch == switch {
@@ -56,7 +56,7 @@ impl Plan {
         self.trunks_of(switch).filter(|(_, b)| far[b.switch.0] + 1 == far[switch.0]).map(|(a, _)| a).collect()
     }
 
-    /// How many wires are between each switch and this one.
+    /// Returns the number of wires between `from` and each switch.
     fn distances(&self, from: SwitchId) -> Vec<usize> {
         let mut far = vec![usize::MAX - 1; self.switches().count()];
         far[from.0] = 0;
@@ -73,24 +73,24 @@ impl Plan {
     }
 }
 
-/// Of a port's device, and of the router there.
+/// Returns the MAC address of a port's device and of its router interface.
 pub fn device_address(at: PortOf) -> MacAddr {
     let [.., high, low] = at.switch.0.to_be_bytes();
     MacAddr([0x02, 0, 0x01, high, low, at.port.0])
 }
 
-/// The prefix of a host's network.
+/// Prefix length of a host's network.
 const NETWORK_LEN: u8 = 24;
 
-/// Where a host and its router are, and nobody else.
+/// Returns the network that contains only a host and its router.
 fn network(host: HostId) -> Ipv4Addr {
     Ipv4Addr::from_bits(host.ipv4().to_bits() & !0xff)
 }
 
-/// The address of an end of a wire between switches, by its number.
+/// Returns the address of one end of wire number `wire` between switches.
 ///
 /// # Panics
-/// Where a plan has more wires than there are such addresses.
+/// Panics if the plan has more wires than addresses.
 pub fn wire_address(wire: usize, is_second: bool) -> Ipv4Addr {
     let number = u32::try_from(2 * wire).expect("a plan has few wires") + u32::from(is_second);
     Ipv4Addr::from_bits(WIRES.to_bits() + number)
@@ -103,7 +103,7 @@ pub(crate) mod tests {
 
     use super::*;
 
-    /// Two leaves with a host each, two spines.
+    /// Returns two leaves with one host each, and two spines.
     pub(crate) fn leaf_spine() -> (Plan, [SwitchId; 4], [HostId; 2]) {
         let mut plan = Plan::new(BitRate::from_mbps(100)).routed();
         let switches = ["leaf-1", "leaf-2", "spine-1", "spine-2"].map(|name| plan.switch(name));

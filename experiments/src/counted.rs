@@ -1,4 +1,4 @@
-//! What a switch counts, whoever drives it.
+//! Counters of a switch, independent of its driver.
 
 use std::sync::Arc;
 
@@ -9,13 +9,13 @@ use xoff_wire::units::{Class, MacAddr, PortId};
 
 use crate::plan::{Plan, SwitchId};
 
-/// A switch of a fabric, as far as what it counts says something of it. It stays when the switch has stopped, and has neither sockets nor
-/// packet memory, which an experiment of many fabrics would add up.
+/// A switch's name, settings and counters. They outlive the switch and hold neither sockets nor packet memory, which
+/// many fabrics would accumulate.
 #[derive(Clone, Debug)]
 pub struct Counted {
     pub name: String,
     pub port_names: Vec<String>,
-    /// What it is told, with the addresses of its ports.
+    /// Settings, including the addresses of the ports.
     pub settings: Arc<SwitchSettings>,
     pub counters: Arc<Counters>,
 }
@@ -46,7 +46,7 @@ impl Counted {
         self.ports().map(move |port| self.counters.class(port, class))
     }
 
-    /// Least headroom left so far, over all lossless classes; `None` where no class is lossless.
+    /// Returns the minimum headroom left over all lossless classes, bytes; `None` without a lossless class.
     pub fn least_headroom(&self) -> Option<u64> {
         let left = |(port, class, counters): (PortId, Class, &ClassCounters)| {
             let settings = &self.settings.ports[port.index()].classes[class.index()];
@@ -56,7 +56,7 @@ impl Counted {
         self.classes().filter_map(left).min()
     }
 
-    /// One whose two ports, `left` and `right`, have counted nothing yet.
+    /// Returns a switch with two ports, `left` and `right`, and counters of zero.
     #[cfg(test)]
     pub(crate) fn nothing(name: &str) -> Counted {
         let mut plan = Plan::new(crate::line::Line::from(crate::line::Line::REFERENCE));
@@ -99,8 +99,8 @@ fn of_class(switch: &Counted, port: PortId, class: Class) -> ClassWaits {
     }
 }
 
-/// What `read` reads of counters that belong together and change meanwhile, as they were at one moment: whoever looks
-/// may be kept from running between two loads. So it is read until twice the same was there.
+/// Returns a consistent reading of several counters. The reader may be preempted between two loads, so it reads until
+/// two successive readings agree.
 pub fn settled<T: PartialEq>(mut read: impl FnMut() -> T) -> T {
     let mut before = read();
     loop {
@@ -125,7 +125,7 @@ mod tests {
         assert!(switch.least_headroom().is_some_and(|left| left == whole(0).min(whole(1)) && left > 7));
         switch.counters.class(PortId(1), LOSSLESS).headroom_watermark.set(whole(1) - 7);
         assert_eq!(switch.least_headroom(), Some(7));
-        // What a lossy class used of its own is nobody's headroom.
+        // A lossy class's use does not count as headroom.
         switch.counters.class(PortId(0), Class::default()).headroom_watermark.set(u64::MAX);
         assert_eq!(switch.least_headroom(), Some(7));
     }
@@ -154,7 +154,7 @@ mod tests {
     // proves: experiments
     #[test]
     fn what_changed_between_two_loads_is_read_again() {
-        // XOFF was read before both were told, and XON afterwards.
+        // The first reading has XOFF from before both changes and XON from after them.
         let mut reads = [(0, 1), (1, 1), (2, 1), (2, 1), (2, 2)].into_iter();
         assert_eq!(settled(|| reads.next()), Some((2, 1)));
         assert_eq!(reads.len(), 1, "and no more often than it has to be");

@@ -1,12 +1,12 @@
-//! How far a port runs ahead of its line. Whoever measures a rate from the first frame on counts that much more time of
-//! the line than there was.
+//! Transmission credit of a port: how far it runs ahead of its line. A rate measured from the first frame has to
+//! include that line time.
 
 use xoff_flow_control::settings::{PipelineSettings, PortSettings};
 use xoff_wire::units::{Bytes, Nanos};
 
-/// By how much time, after it was idle, while it sends so many frames of this size: it sends what it has saved up, and the
-/// frame that it begins with the last of that. Behind a pipeline with a rate frames come no faster than that, and what is
-/// saved up is used no faster.
+/// Returns the line time by which a port that was idle runs ahead while it sends `frames` frames of this size.
+/// The port sends its saved credit and the frame that starts with the last of it. Behind a pipeline with a rate
+/// limit, frames use the credit no faster than that rate.
 pub(crate) fn credit(port: &PortSettings, pipeline: &PipelineSettings, frame: Bytes, frames: u64) -> Nanos {
     let saved_up = port.speed.time_of(port.commit.min(port.burst).saturating_add(frame));
     let of_line = port.speed.time_of(Bytes(frame.0.saturating_mul(frames)));
@@ -23,7 +23,7 @@ mod tests {
 
     const FRAME: Bytes = Bytes(1_538);
 
-    /// Of a port of 100 Mb/s, which takes 123,040 ns for a frame, over so many frames.
+    /// Returns the credit of a 100 Mb/s port, which needs 123,040 ns for a frame, over `frames` frames.
     fn of(pipeline: &str, frames: u64) -> Nanos {
         let port =
             "[[port]]\nname = \"a\"\ndevice = \"a\"\nspeed = \"100M\"\ncommit = \"10KB\"\nburst = \"20KB\"\n";
@@ -37,7 +37,7 @@ mod tests {
         let all = Nanos((10_000 + 1_538) * 80);
         assert_eq!(of("", 1_000), all);
         assert_eq!(of("", 2), Nanos(2 * 123_040), "no more than it sends");
-        // 1,000 frames pass in 99.9 ms, and take 123.04 ms of the line; 10 pass in 0.9 ms, and take 1.2304 ms.
+        // 1,000 frames pass in 99.9 ms and need 123.04 ms of the line; 10 pass in 0.9 ms and need 1.2304 ms.
         let faster = "[pipeline]\nrate = \"10000pps\"\n";
         assert_eq!(of(faster, 1_000), all);
         assert_eq!(of(faster, 10), Nanos(1_230_400 - 900_000));

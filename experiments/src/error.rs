@@ -1,4 +1,4 @@
-//! Why a fabric cannot be built or run.
+//! Errors of building and running a fabric.
 
 use std::io;
 use std::path::PathBuf;
@@ -13,14 +13,14 @@ use xoff_traffic::HostError;
 use xoff_traffic::emit::LinkError;
 use xoff_wire::units::Nanos;
 
-/// Why a fabric could not be built or run.
+/// Reason why a fabric cannot be built or run.
 #[derive(Debug, thiserror::Error, Diagnostic)]
 pub enum FabricError {
-    /// A switch cannot be as it is told.
+    /// A switch's configuration is invalid.
     #[error(transparent)]
     #[diagnostic(transparent)]
     Config(#[from] ConfigError),
-    /// There is no such thing in the simulator.
+    /// The simulator does not support a part of the plan.
     #[error("this cannot be simulated: {0}")]
     #[diagnostic(help("leave --simulated out"))]
     Unsimulated(&'static str),
@@ -38,7 +38,7 @@ pub enum FabricError {
     /// A thread of a switch ended early.
     #[error(transparent)]
     Worker(#[from] ThreadError),
-    /// Nobody knows which way a flow takes.
+    /// The path of a flow could not be determined.
     #[error(transparent)]
     Probe(#[from] ProbeError),
     #[error("cannot write raw data to {path}: {error}", path = .path.display())]
@@ -47,9 +47,9 @@ pub enum FabricError {
 }
 
 pub(crate) const PLACES: [&str; 2] = ["/usr/lib/frr", "/usr/libexec/frr"];
-/// The group that FRR's packages make: who may talk to its programs.
+/// Group created by FRR's packages; its members may use FRR's sockets.
 pub(crate) const GROUP: &str = "frrvty";
-/// So long all routes of a fabric may take to be there.
+/// Maximum time until all routes of a fabric are installed.
 pub(crate) const CONVERGES_WITHIN: Duration = Duration::from_secs(60);
 
 #[derive(Debug, thiserror::Error, miette::Diagnostic)]
@@ -66,20 +66,20 @@ pub enum RoutingError {
     Ended { daemon: &'static str, switch: String, status: ExitStatus, last_words: String },
     #[error("after {} s not all routing daemons listen: {}", CONVERGES_WITHIN.as_secs(), .silent.join("; "))]
     Silent {
-        /// Those that do not, with what each has said last.
+        /// Daemons that are not ready, with the last output of each.
         silent: Vec<String>,
     },
-    /// Routes were there and are no more.
+    /// Routes disappeared during the run.
     #[error("when the hosts had ended routes were gone, and did not come back: {}", .missing.join("; "))]
     Gone { missing: Vec<String> },
     #[error("after {} s there are not all routes: {}", CONVERGES_WITHIN.as_secs(), .missing.join("; "))]
     Missing { missing: Vec<String> },
 }
 
-/// So long a frame that is to show a flow's way may take to the next switch, on lines of 100 Mb/s.
+/// Maximum time for a probe frame to reach the next switch, on lines of 100 Mb/s.
 pub(crate) const PROBE_PATIENCE: Nanos = Nanos::from_secs(5);
 
-/// Why nobody knows which way a flow takes.
+/// Reason why the path of a flow is unknown.
 #[derive(Debug, thiserror::Error)]
 pub enum ProbeError {
     #[error(

@@ -1,4 +1,4 @@
-//! A fabric, from its plan to its account: built, started, run under a load.
+//! Life of a fabric: built from its plan, started, run under a load, accounted for.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,30 +25,30 @@ use crate::settings::Settings;
 use crate::simulation::{Simulation, Simulator};
 use crate::world::{HostStart, World};
 
-/// Hosts end when nothing has moved for so long.
+/// Time without any movement after which hosts end.
 const CALM: Duration = Duration::from_millis(50);
 
-/// What a fabric is built with beside its plan.
+/// Inputs of a fabric besides its plan.
 #[derive(Clone, Copy, Debug)]
 pub struct Setup<'a> {
-    /// The lines that plans are to be made with.
+    /// Lines for plans.
     pub line: Line,
-    /// What its switches are told on top of the plan, and its hosts with them.
+    /// Settings of switches, and of hosts' reaction points, on top of the plan.
     pub settings: &'a Settings,
-    /// What the configurations have to fit into.
+    /// Limits of the machine for configurations.
     pub machine: &'a Machine,
 }
 
 impl Setup<'_> {
-    /// A configuration for each switch: what the plan says, with the settings on top; and hosts, switches and wires. Streams of the
+    /// Builds hosts, switches and wires, with a configuration for each switch from plan and settings. Streams of the
     /// hosts have the reaction points of the settings.
     ///
     /// # Errors
-    /// Where the machine refuses something or has too little memory, a setting makes no sense, switches of a machine are to route and
-    /// there is no FRR, or the simulator has not what it takes.
+    /// Returns an error if the machine refuses a part, lacks memory or FRR (for routers), a setting is invalid, or
+    /// the simulator does not support a part.
     ///
     /// # Panics
-    /// Where switches of a machine are to route, and a host is its kernel's.
+    /// Panics if switches of a machine route and a host is a kernel host.
     pub fn build(&self, plan: Plan) -> Result<Fabric, FabricError> {
         let Setup { settings, machine, .. } = *self;
         let is_simulated = plan.line().is_simulated();
@@ -90,8 +90,8 @@ impl Fabric {
         &self.plan
     }
 
-    /// By how much time a port runs ahead of its line after it was idle, while it sends so many frames of this size. On a line of ideal
-    /// hardware frames are never faster than it.
+    /// Returns the line time by which an idle port runs ahead while it sends `frames` frames of this size. On ideal
+    /// hardware frames never exceed the line rate.
     pub fn credit(&self, at: PortOf, frame: Bytes, frames: u64) -> Nanos {
         if self.plan.line().hardware() == Hardware::Ideal {
             return Nanos::ZERO;
@@ -100,7 +100,7 @@ impl Fabric {
         credit::credit(&switch.ports[at.port.index()], &switch.pipeline, frame, frames)
     }
 
-    /// Whether all frames of a flow take the same of several equal ways.
+    /// Returns whether all frames of a flow take the same of several equal-cost paths.
     pub fn keeps_flows(&self) -> bool {
         let routers = self.configs.iter().filter_map(|config| config.shell.router.as_ref());
         routers.into_iter().all(|router| router.spread == Spread::Flow)
@@ -110,10 +110,10 @@ impl Fabric {
         &self.configs[switch.index()]
     }
 
-    /// The hosts that are left to the kernel.
+    /// Returns the network with the kernel hosts.
     ///
     /// # Panics
-    /// Where it is simulated.
+    /// Panics if the fabric is simulated.
     pub(crate) fn kernels(&self) -> &Network {
         match &self.built {
             Built::Here(network) => network,
@@ -121,7 +121,7 @@ impl Fabric {
         }
     }
 
-    /// Starts the switches, and where they route, waits until routes are there.
+    /// Starts the switches; with routers, waits until all routes are installed.
     pub fn start(&self) -> Result<Started<'_>, FabricError> {
         let world: Box<dyn World + '_> = match &self.built {
             Built::Simulated(simulator) => Box::new(Simulation::start(&self.plan, simulator)),
@@ -130,9 +130,9 @@ impl Fabric {
         Ok(Started { fabric: self, world })
     }
 
-    /// Starts the switches, lets the hosts send, and calls `watch`, which comes back when it has seen
-    /// enough. Then the hosts end: as soon as all is sent and has arrived, at the latest after `patience`, which is that for lines of
-    /// 100 Mb/s. What it is built of is there as long as the fabric.
+    /// Starts the switches, lets the hosts send, and calls `watch`, which returns after its last observation. The
+    /// hosts end as soon as all data have been sent and received, or after `patience` (for lines of 100 Mb/s).
+    /// Namespaces and devices exist as long as the fabric.
     pub fn run<T>(
         &self,
         load: &Load,
@@ -142,22 +142,22 @@ impl Fabric {
         self.start()?.run(load, patience, watch)
     }
 
-    /// The reaction points of a host. Their cycles differ from host to host.
+    /// Returns the reaction points of a host; their cycles differ between hosts.
     fn reaction(&self, host: HostId) -> Option<ReactionSettings> {
         self.reaction.map(|of| ReactionSettings { seed: of.seed_of(host.number()), ..of })
     }
 }
 
-/// Switches that run, whose hosts have yet to begin; where they are routers, all routes are there.
+/// Running switches whose hosts have not begun to send; routers have all routes.
 pub struct Started<'a> {
     fabric: &'a Fabric,
     world: Box<dyn World + 'a>,
 }
 
 impl Started<'_> {
-    /// A UDP source port with which a stream from one host to another, to the destination port that streams have unless told
-    /// otherwise, leaves a switch of routers here. Which way a flow takes there is by a secret of this start, or of the seed, so that
-    /// it is tried: a few frames of another class go to the receiver, which is not there yet.
+    /// Returns a UDP source port with which a stream between two hosts leaves a router by port `by`, for the default
+    /// destination port. The path depends on a secret of this start, or on the seed, so the function tries ports: it
+    /// sends frames of another class to the receiver, which is not yet open.
     pub fn source_port(&self, from: HostId, to: HostId, by: PortOf) -> Result<u16, FabricError> {
         probe::Trial { plan: &self.fabric.plan, flow: [from, to], by }
             .source_port(&*self.world, &self.counted())
@@ -204,7 +204,7 @@ impl Started<'_> {
     }
 }
 
-/// What hosts tell while they run, and whether they have anything to send.
+/// Returns each host's progress, and whether it has anything to send.
 fn progress(plan: &Plan, load: &Load) -> Vec<(Arc<Progress>, bool)> {
     let of_host =
         |host| (Arc::new(Progress::of_senders(plan.hosts().map(HostId::number))), !load.of(host).is_empty());
@@ -217,7 +217,7 @@ mod tests {
 
     use super::*;
 
-    /// Why it cannot be built.
+    /// Returns the error of building a fabric with this host.
     fn refused(line: Line, host: fn(&mut Plan, SwitchId)) -> Option<String> {
         let mut plan = Plan::new(line);
         let switch = plan.switch("switch");

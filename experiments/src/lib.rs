@@ -1,11 +1,11 @@
-//! Fabrics of hosts and switches, and the experiments with them: one definition that runs on a machine and in the simulator.
+//! Fabrics of hosts and switches, and experiments with them: one definition for a machine and for the simulator.
 //!
-//! A plan ([`Plan`]) is built ([`Setup::build`]), run under a load ([`Load`]), watched ([`Live`]) and accounted for ([`Account`]); an
-//! experiment ([`experiment`]) does so under each policy in turn and shows what became of it.
+//! A plan ([`Plan`]) is built ([`Setup::build`]), run under a load ([`Load`]), watched ([`Live`]) and accounted for
+//! ([`Account`]). An experiment ([`experiment`]) does so under each policy and compares the results.
 //!
-//! Whoever runs a fabric and watches it need not know where it is: settings, loads, counters, looks and accounts are
-//! the same, and time is told by what drives it (`World`). In the simulator dataplanes and hosts are driven by
-//! events, which needs no privilege, and routes are values. On a machine they are threads in namespaces.
+//! Callers do not depend on where a fabric runs: settings, loads, counters, samples and accounts are identical, and
+//! the running fabric (`World`) provides the time. In the simulator, events drive dataplanes and hosts without
+//! privileges, and routes are values. On a machine, dataplanes and hosts are threads in namespaces.
 //!
 //! ```text
 //!   experiment --> Setup --> Fabric --> Started --> Account

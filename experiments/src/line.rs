@@ -1,15 +1,15 @@
-//! Lines of a fabric: how fast they are, and whose. From both follows how large things are there, and how long they last.
+//! Lines of a fabric. Rate and hardware determine the sizes and times of an experiment.
 //!
-//! Sizes and times are given for lines of 100 Mb/s. Software answers a pause after as long whatever the rate, so that between programs,
-//! on this machine or simulated ones, sizes grow with the rate, and times stay as they are. Ideal hardware answers as fast as its line:
-//! there sizes stay, and times shrink as the rate grows. At 100 Mb/s both are the same.
+//! Sizes and times are given for lines of 100 Mb/s. Software answers a pause after the same time at any rate. Between
+//! programs, live or simulated, sizes therefore grow with the rate and times are constant. Ideal hardware answers in
+//! proportion to its line: sizes are constant and times shrink as the rate grows. At 100 Mb/s both scales agree.
 
 use std::fmt::{self, Display};
 
 use xoff_config::Hardware;
 use xoff_wire::units::{BitRate, Bytes, Nanos};
 
-/// Lines of a rate.
+/// A line's rate, hardware, and place (machine or simulator).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Line {
     rate: BitRate,
@@ -18,59 +18,59 @@ pub struct Line {
 }
 
 impl From<BitRate> for Line {
-    /// A wire between namespaces of this machine.
+    /// Creates a line between namespaces of this machine.
     fn from(rate: BitRate) -> Line {
         Line { rate, hardware: Hardware::Software, is_simulated: false }
     }
 }
 
 impl Line {
-    /// Where sizes and times are as they are given.
+    /// Rate for which sizes and times are given.
     pub const REFERENCE: BitRate = BitRate::from_mbps(100);
 
-    /// One in the simulator, between switches of ideal hardware and hosts that are as fast.
+    /// Creates a simulated line between ideal switches and hosts.
     #[must_use]
     pub const fn simulated(rate: BitRate) -> Line {
         Line { rate, hardware: Hardware::Ideal, is_simulated: true }
     }
 
-    /// One in the simulator, between programs of a machine.
+    /// Creates a simulated line between programs of a machine.
     #[must_use]
     pub const fn simulated_machine(rate: BitRate) -> Line {
         Line { rate, hardware: Hardware::Software, is_simulated: true }
     }
 
-    /// What switches and hosts at its ends are.
+    /// Returns the kind of switches and hosts at the ends.
     #[must_use]
     pub const fn hardware(self) -> Hardware {
         self.hardware
     }
 
-    /// Its rate.
+    /// Returns the rate.
     #[must_use]
     pub const fn rate(self) -> BitRate {
         self.rate
     }
 
-    /// Whether it is in the simulator.
+    /// Returns whether the line is in the simulator.
     #[must_use]
     pub const fn is_simulated(self) -> bool {
         self.is_simulated
     }
 
-    /// Its rate, bits per second.
+    /// Returns the rate, bits per second.
     #[must_use]
     pub const fn bits_per_second(self) -> u64 {
         self.rate.bits_per_second()
     }
 
-    /// How long it takes for so much.
+    /// Returns the line time of `bytes`.
     #[must_use]
     pub fn time_of(self, bytes: Bytes) -> Nanos {
         self.rate.time_of(bytes)
     }
 
-    /// A size that is given for lines of 100 Mb/s.
+    /// Converts a size given for lines of 100 Mb/s.
     #[must_use]
     pub fn size(self, at_100_mbps: Bytes) -> Bytes {
         match self.hardware {
@@ -79,7 +79,7 @@ impl Line {
         }
     }
 
-    /// A time that is given for lines of 100 Mb/s.
+    /// Converts a time given for lines of 100 Mb/s.
     #[must_use]
     pub fn span(self, at_100_mbps: Nanos) -> Nanos {
         match self.hardware {

@@ -1,4 +1,4 @@
-//! A fabric while it runs, for whoever watches.
+//! Observation of a running fabric.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -14,18 +14,18 @@ use crate::looks::Looks;
 use crate::plan::{HostId, PortOf};
 use crate::world::World;
 
-/// From one look to the next whether all is calm.
+/// Interval between checks for calm.
 const CALM_LOOK: Duration = Duration::from_millis(2);
 
-/// What can be seen of running hosts and switches.
+/// View of running hosts and switches.
 pub struct Live<'a> {
     switches: &'a [Counted],
-    /// Of each host, and whether it has anything to send.
+    /// Progress of each host, and whether it has anything to send.
     progress: Vec<(Arc<Progress>, bool)>,
     line: Line,
     world: &'a dyn World,
     begin: Nanos,
-    /// What the looks saw, where that is to be kept.
+    /// Samples for raw data; `None` if not recorded.
     looks: Option<RefCell<Looks>>,
 }
 
@@ -39,14 +39,14 @@ impl<'a> Live<'a> {
         Live { switches, progress, line, world, begin: world.now(), looks: looks.map(RefCell::new) }
     }
 
-    /// What queues and pauses are now, for raw data.
+    /// Samples queues and pauses for raw data.
     pub fn look(&self) {
         if let Some(looks) = &self.looks {
             looks.borrow_mut().look(self.switches, self.elapsed(), self.begin);
         }
     }
 
-    /// When the hosts began, and what the looks have seen.
+    /// Returns when the hosts began, and the samples.
     pub(crate) fn into_looks(self) -> (Nanos, Option<Looks>) {
         self.look();
         (self.begin, self.looks.map(RefCell::into_inner))
@@ -56,33 +56,33 @@ impl<'a> Live<'a> {
         self.switches
     }
 
-    /// Counters of one class at one port.
+    /// Returns the counters of one class at one port.
     pub fn class(&self, at: PortOf, class: Class) -> &ClassCounters {
         self.switches[at.switch.index()].counters.class(at.port, class)
     }
 
-    /// A counter, added up over all ports of all switches.
+    /// Returns the sum of a counter over all ports of all switches.
     pub fn sum(&self, class: Class, of: impl Fn(&ClassCounters) -> u64) -> u64 {
         self.switches.iter().flat_map(|switch| switch.class(class)).map(of).sum()
     }
 
-    /// What a host has sent and received.
+    /// Returns the sent and received volumes of a host.
     pub fn progress(&self, host: HostId) -> &Progress {
         &self.progress[host.index()].0
     }
 
-    /// Bytes of layer 1 that have come to a host from another.
+    /// Returns the bytes of layer 1 that a host has received from another.
     pub fn received_from(&self, from: HostId, to: HostId) -> u64 {
         let volume = self.progress(to).received_from(from.number());
         volume.expect("hosts of a fabric tell each other apart").line_bytes.get()
     }
 
-    /// Bytes of layer 1 that have come to a host, from all and in all classes.
+    /// Returns the bytes of layer 1 that a host has received, all senders and classes.
     pub fn received(&self, to: HostId) -> u64 {
         self.progress(to).received.iter().map(|volume| volume.line_bytes.get()).sum()
     }
 
-    /// When the hosts began, by the clock of all reports.
+    /// Returns when the hosts began, by the clock of all reports.
     pub const fn begin(&self) -> Nanos {
         self.begin
     }
@@ -91,19 +91,20 @@ impl<'a> Live<'a> {
         self.world.now().since(self.begin)
     }
 
-    /// Whether all that was to be sent has been sent and has left the switches, or a host has failed.
+    /// Returns whether all data have been sent and have left the switches, or a host has failed.
     pub fn is_calm(&self) -> bool {
         let sent = self.progress.iter().all(|(progress, sends)| !sends || progress.all_sent.get() == 1);
         (sent && self.waiting_bytes() == 0) || self.world.has_failed()
     }
 
-    /// Bytes that wait in egress queues, all switches and classes.
+    /// Returns the bytes in egress queues, all switches and classes.
     pub fn waiting_bytes(&self) -> u64 {
         let classes = self.switches.iter().flat_map(Counted::classes);
         classes.map(|(_, _, counters)| counters.egress_bytes.get()).sum()
     }
 
-    /// Calls `look` every `interval` until all is calm, or it has lasted `limit`: times for lines of 100 Mb/s.
+    /// Calls `look` every `interval` until the fabric is calm or `limit` has passed; both times are for lines of 100
+    /// Mb/s.
     pub fn every(&self, interval: Duration, limit: Duration, mut look: impl FnMut(Nanos)) {
         let end = self.elapsed().after(self.span(limit));
         while !self.is_calm() && self.elapsed() < end {
@@ -125,7 +126,7 @@ impl<'a> Live<'a> {
         }
     }
 
-    /// Lets so much time pass, on lines of 100 Mb/s.
+    /// Waits for a time given for lines of 100 Mb/s.
     pub(crate) fn wait(&self, at_100_mbps: Duration) {
         self.world.wait(self.span(at_100_mbps));
     }

@@ -1,4 +1,4 @@
-//! What the hosts of a fabric send.
+//! Traffic of the hosts of a fabric.
 
 use xoff_host::{STREAMS_MAX, Stream};
 use xoff_wire::units::Nanos;
@@ -9,7 +9,7 @@ use crate::plan::{HostId, LOSSLESS};
 /// DSCP of the lossless class: CS3.
 const LOSSLESS_DSCP: u8 = 24;
 
-/// A stream in the lossless class, as fast as the line and without end.
+/// Returns a stream in the lossless class, at line rate and without end.
 pub fn lossless(to: HostId) -> Stream {
     Stream { class: LOSSLESS, dscp: LOSSLESS_DSCP, dst: to.address(), ..Stream::default() }
 }
@@ -20,10 +20,10 @@ pub struct Load {
 }
 
 impl Load {
-    /// One more stream of `host`, which is none of the kernel's.
+    /// Adds a stream to `host`, which must not be a kernel host.
     ///
     /// # Panics
-    /// Where it has as many already as a host can number.
+    /// Panics if the host has the maximum number of streams already.
     pub fn send(&mut self, host: HostId, stream: Stream) -> &mut Load {
         let before = self.streams.iter().filter(|(of, _)| *of == host).count();
         assert!(before < STREAMS_MAX, "a host has at most {STREAMS_MAX} streams");
@@ -31,8 +31,8 @@ impl Load {
         self
     }
 
-    /// When the first frame of stream `number` of `host` was due, by the clock of its report: its streams
-    /// begin so long after the host, which is known from the one that was least late.
+    /// Returns when the first frame of stream `number` of `host` was due, by the clock of its report. The host's
+    /// begin follows from its least delayed stream.
     pub fn due(&self, account: &Account, host: HostId, number: u8) -> Option<Nanos> {
         let streams = self.of(host);
         let sent = account.host(host).sent.iter().filter(|sent| sent.frames > 0);
@@ -40,15 +40,15 @@ impl Load {
         streams.get(usize::from(number)).map(|stream| Nanos(began).after(stream.start))
     }
 
-    /// From when stream `number` of `from` was due until its last frame was at `to`; `None` where not all of
-    /// its frames came, and of a stream without a count.
+    /// Returns the time from when stream `number` of `from` was due until its last frame arrived at `to`. Returns
+    /// `None` if frames are missing or the stream has no count.
     pub fn completion(&self, account: &Account, from: HostId, to: HostId, number: u8) -> Option<Nanos> {
         let count = self.of(from).get(usize::from(number))?.count?;
         let completed = account.stream(from, to, number)?.completed(count)?;
         Some(completed.since(self.due(account, from, number)?))
     }
 
-    /// The streams of a host, by number.
+    /// Returns the streams of a host, by number.
     pub(crate) fn of(&self, host: HostId) -> Vec<Stream> {
         self.streams.iter().filter(|(of, _)| *of == host).map(|(_, stream)| stream.clone()).collect()
     }

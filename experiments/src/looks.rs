@@ -1,8 +1,8 @@
-//! What looks at a fabric that runs have seen, and the record that is made of it in the end.
+//! Samples of a running fabric, and the raw data record made from them.
 //!
-//! Switches and hosts run as they would without: whoever watches looks at the switches' counters now and then, and a
-//! look costs a few hundred loads. So what lies between two looks is known as far as counters tell: how often
-//! a port's peer was told to stop and to go on, and of a pause that lasts when it began.
+//! The watcher samples the switches' counters, a few hundred loads per sample, and does not disturb switches and
+//! hosts. Between two samples only counters are known: the numbers of XOFFs and XONs, and the begin of a current
+//! pause.
 
 use std::collections::BTreeMap;
 use std::mem;
@@ -18,17 +18,17 @@ use crate::plan::{HostId, Plan, PortOf, SwitchId};
 use crate::raw::Rows;
 use crate::results::Row;
 
-/// Where a counter stands: switch, port, class.
+/// Place of a counter: switch, port, class.
 type Place = (usize, PortId, Class);
 
-/// What a peer is told.
+/// Kind of a pause frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Told {
     Xoff,
     Xon,
 }
 
-/// What looks have seen, switches and ports by their numbers.
+/// All samples; switches and ports by number.
 #[derive(Debug, Default)]
 pub(crate) struct Looks {
     queues: Vec<(Nanos, Place, u64)>,
@@ -36,11 +36,11 @@ pub(crate) struct Looks {
     before: BTreeMap<Place, Before>,
 }
 
-/// What the last look saw, and what follows from all so far.
+/// Last sample, and the state derived from all samples so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Before {
     seen: Seen,
-    /// What the peer was told last was to stop.
+    /// True if the last frame sent to the peer was an XOFF.
     stopped: bool,
     told_at: Nanos,
 }
@@ -50,7 +50,7 @@ struct Seen {
     bytes: u64,
     xoffs: u64,
     xons: u64,
-    /// A hold begins before the peer is told, and ends before it is told so.
+    /// Begin of a hold, which precedes the XOFF; the end of a hold precedes the XON.
     held_since: u64,
 }
 
@@ -64,7 +64,7 @@ impl Seen {
 }
 
 impl Looks {
-    /// At all switches. The time is `now`, the hosts began at `begin` of the switches' clock.
+    /// Samples all switches at time `now`; the hosts began at `begin` of the switches' clock.
     pub(crate) fn look(&mut self, switches: &[Counted], now: Nanos, begin: Nanos) {
         for (switch, counted) in switches.iter().enumerate() {
             for (port, class, counters) in counted.classes() {
@@ -86,7 +86,7 @@ impl Looks {
         if xons + xoffs == 0 {
             return;
         }
-        // XOFF and XON take turns, so that the last was an XOFF where fewer XONs than this were told.
+        // XOFF and XON alternate, so the last was an XOFF if fewer XONs than this were sent.
         before.stopped = xoffs + u64::from(before.stopped) > xons;
         let last = u64::from(before.stopped && xoffs > 0);
         let at = match seen.held_since {
@@ -100,7 +100,7 @@ impl Looks {
     }
 }
 
-/// The rows of a fabric whose hosts began at `begin`.
+/// Returns the rows of a fabric whose hosts began at `begin`.
 pub(crate) fn rows(plan: &Plan, load: &Load, account: &Account, begin: Nanos, looks: Looks) -> Rows {
     let place = |(switch, port, class): Place| {
         let at = PortOf { switch: SwitchId(switch), port };
@@ -156,8 +156,8 @@ mod tests {
         Nanos::from_millis(ms)
     }
 
-    /// What comes of looks at these times, ms, that saw so many XOFF and XON, and since when the peer was held, us, or 0: when
-    /// (us), what and how often.
+    /// Returns the events (time in us, kind, count) derived from samples. A sample is a time in ms, numbers of XOFFs
+    /// and XONs, and the begin of a hold in us or 0.
     fn told(seen: &[(u64, u64, u64, u64)]) -> Vec<(u64, Told, u64)> {
         let mut looks = Looks::default();
         for &(at, xoffs, xons, since) in seen {
@@ -185,7 +185,7 @@ mod tests {
         look(5, 0, 3, 3, 0);
         assert_eq!(looks.queues, [(ms(2), PLACE, 5000), (ms(5), PLACE, 0)]);
         let first = (Nanos(2_300_000), PLACE, Told::Xoff, 1);
-        // Two pauses more, which no look saw, and three ends.
+        // Two more pauses, unobserved by any sample, and three ends.
         assert_eq!(looks.pauses, [first, (ms(5), PLACE, Told::Xoff, 2), (ms(5), PLACE, Told::Xon, 3)]);
     }
 
@@ -227,12 +227,12 @@ mod tests {
     #[test]
     fn nobody_goes_on_before_he_was_stopped() {
         let (xoff, xon) = (Told::Xoff, Told::Xon);
-        // One that no look saw, and one that lasts.
+        // One unobserved pause and a current one.
         assert_eq!(told(&[(1, 2, 1, 400)]), [(400, xoff, 1), (400, xon, 1), (400, xoff, 1)]);
-        // The next has begun, and is not yet told.
+        // The next hold has begun, and its XOFF is not yet sent.
         let not_yet_told = [(1, 1, 1, 400), (2, 2, 1, 400)];
         assert_eq!(told(&not_yet_told), [(400, xoff, 1), (400, xon, 1), (400, xoff, 1)]);
-        // It has ended, and that is not yet told.
+        // The hold has ended, and its XON is not yet sent.
         assert_eq!(
             told(&[(1, 1, 0, 0), (2, 2, 2, 0)]),
             [(1_000, xoff, 1), (2_000, xoff, 1), (2_000, xon, 2)]

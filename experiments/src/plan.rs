@@ -1,7 +1,7 @@
-//! What a fabric is to be: hosts, switches, wires, and which way frames go.
+//! Plan of a fabric: hosts, switches, wires and routes.
 //!
-//! Every station is known to every switch beforehand, on the shortest way to it unless a route says
-//! otherwise, so that no frame is flooded and loops of wires do no harm.
+//! Every switch has a static entry for every station, on the shortest path unless a route overrides it. No frame is
+//! flooded, and loops of wires are harmless.
 
 use std::net::Ipv4Addr;
 
@@ -17,14 +17,14 @@ use crate::line::Line;
 use crate::set;
 use crate::settings::Settings;
 
-/// The class that fabrics keep lossless.
+/// Lossless class of fabrics.
 pub const LOSSLESS: Class = Class::ALL[3];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SwitchId(pub(crate) usize);
 
 impl SwitchId {
-    /// Its place among the switches of its plan.
+    /// Returns the switch's index in its plan.
     pub const fn index(self) -> usize {
         self.0
     }
@@ -34,7 +34,7 @@ impl SwitchId {
 pub struct HostId(pub(crate) usize);
 
 impl HostId {
-    /// Its place among the hosts of its plan.
+    /// Returns the host's index in its plan.
     pub const fn index(self) -> usize {
         self.0
     }
@@ -44,18 +44,18 @@ impl HostId {
         MacAddr([0x02, 0, 0, high, low, OF_HOST])
     }
 
-    /// Its IPv4 address: that in the frames of `xoff traffic`, and that of the kernel.
+    /// Returns the host's IPv4 address, both for `xoff traffic` and for the kernel.
     pub fn ipv4(self) -> Ipv4Addr {
         ip_address(self.address())
     }
 
-    /// Its number in the frames that it sends.
+    /// Returns the host's number in its frames.
     pub fn number(self) -> u16 {
         u16::try_from(self.0 + 1).expect("a plan has few hosts")
     }
 }
 
-/// Of what has the number of a host, the host: 10.H.L.2. (10.H.L.1 is its router, where there is one.)
+/// Last byte of a host's address 10.H.L.2; its router, if any, has 10.H.L.1.
 const OF_HOST: u8 = 2;
 
 /// A port of a switch of a plan.
@@ -67,7 +67,7 @@ pub struct PortOf {
 
 #[derive(Clone, Debug)]
 struct PlannedPort {
-    /// Of the port and of its device.
+    /// Name of the port and of its device.
     name: String,
     leads_to_switch: bool,
     speed: BitRate,
@@ -78,16 +78,16 @@ struct PlannedSwitch {
     name: String,
     ports: Vec<PlannedPort>,
     role: Role,
-    /// Groups of its ports: name, ports, and how frames are spread over them.
+    /// Port groups: name, ports, and spreading method.
     groups: Vec<(String, Vec<PortId>, &'static str)>,
     settings: Settings,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Role {
-    /// A switch that is told what the variant says.
+    /// A switch with the settings of the variant.
     Compared,
-    /// One that is the same under every variant: the part of a host's NIC that obeys pauses.
+    /// A switch without them: the part of a host's NIC that obeys pauses.
     Nic,
 }
 
@@ -99,12 +99,12 @@ pub struct PlannedHost {
     pub stack: Stack,
 }
 
-/// What sends and receives at a host.
+/// Sender and receiver implementation of a host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stack {
-    /// That of `xoff traffic`: the streams of a load, and pauses obeyed.
+    /// `xoff traffic`: streams of a load; obeys pauses.
     Traffic,
-    /// The kernel's: sockets of whoever runs the fabric, and pauses ignored.
+    /// The kernel: sockets of the caller; ignores pauses.
     Kernel,
 }
 
@@ -112,32 +112,31 @@ pub enum Stack {
 #[derive(Clone, Debug)]
 pub struct Plan {
     line: Line,
-    /// What tells it from others of the same experiment.
+    /// Name of the plan within its experiment.
     pub(crate) point: String,
     switches: Vec<PlannedSwitch>,
     hosts: Vec<PlannedHost>,
-    /// The ports at both ends of each wire between switches.
+    /// Ports at both ends of each wire between switches.
     trunks: Vec<(PortOf, PortOf)>,
     routes: Vec<(HostId, PortOf)>,
-    /// Switches route, and do not bridge.
+    /// True if switches route instead of bridge.
     is_routed: bool,
     settings: Settings,
 }
 
-/// Thresholds of a lossless class, as time that the line takes for as many bytes. Hosts and switches are
-/// threads that share the cores of one machine: a sender that is told to resume may have to wait for its
-/// turn, and meanwhile the congested line lives on what is queued.
+/// Thresholds of a lossless class, as line time. Hosts and switches are threads on the same cores: a resumed sender
+/// may have to wait for a core, and meanwhile the congested line drains the queue.
 const XOFF: Nanos = Nanos::from_millis(4);
 const XON: Nanos = Nanos::from_millis(2);
-/// How long the machine may keep a switch from running.
+/// Maximum time that a switch may be unscheduled.
 const STALL_BUDGET: &str = "25ms";
-/// The table for ports between switches.
+/// Table for ports between switches.
 const TRUNK: &str = "trunk";
-/// The text in which problems with the experiment's own values have their place.
+/// Source text to which errors in the experiment's own values refer.
 const OWN: &str = "# Set by the experiment.\n";
 
 impl Plan {
-    /// Nothing yet, with wires of this rate unless told otherwise.
+    /// Creates an empty plan with wires of this rate by default.
     pub fn new(line: impl Into<Line>) -> Plan {
         let line = line.into();
         let mut settings = Settings::default();
@@ -169,15 +168,15 @@ impl Plan {
         self.line
     }
 
-    /// The same, under a name by which raw data tell it from others: `senders=8`.
+    /// Names the plan for raw data, for example `senders=8`.
     pub fn at_point(self, point: impl Into<String>) -> Plan {
         Plan { point: point.into(), ..self }
     }
 
-    /// The same with routers for switches: every host has a network of its own, and routes are FRR's, or in the simulator
-    /// values. What is sent goes by its sender's [`gateway`](Plan::gateway).
+    /// Replaces bridges by routers: every host has a network of its own, and routes come from FRR, or in the
+    /// simulator from values. Frames go to the sender's [`gateway`](Plan::gateway).
     pub fn routed(mut self) -> Plan {
-        // The namespace is made when the fabric is.
+        // The namespace is created when the fabric is built.
         self.settings.set("defaults.routed", true).set("router.netns", "kernel");
         Plan { is_routed: true, ..self }
     }
@@ -186,19 +185,19 @@ impl Plan {
         self.is_routed
     }
 
-    /// Whether switches that are compared are connected to each other.
+    /// Returns whether compared switches are connected to each other.
     pub fn has_trunks(&self) -> bool {
         let compared = |at: PortOf| self.switches[at.switch.0].role == Role::Compared;
         self.trunks.iter().any(|&(a, b)| compared(a) && compared(b))
     }
 
-    /// What of it there is on a machine alone, and not in the simulator.
+    /// Returns the part of the plan that the simulator does not support.
     pub fn needs_a_machine(&self) -> Option<&'static str> {
         let has_kernels = self.hosts_with(Stack::Kernel).next().is_some();
         has_kernels.then_some("its hosts send by the kernel's TCP, and the simulator has no kernel")
     }
 
-    /// What one switch is told beyond that.
+    /// Returns one switch's own settings.
     pub fn settings_of(&mut self, switch: SwitchId) -> &mut Settings {
         &mut self.switches[switch.0].settings
     }
@@ -207,7 +206,7 @@ impl Plan {
         self.add_switch(name, Role::Compared)
     }
 
-    /// One more switch that no variant concerns, to obey pauses for a host of the kernel.
+    /// Adds a switch without the variant's settings that obeys pauses for a kernel host.
     pub fn nic(&mut self, name: &str) -> SwitchId {
         self.add_switch(name, Role::Nic)
     }
@@ -224,17 +223,17 @@ impl Plan {
         SwitchId(self.switches.len() - 1)
     }
 
-    /// One more host, at the next port of `switch`.
+    /// Adds a host at the next port of `switch`.
     pub fn host(&mut self, name: &str, switch: SwitchId) -> HostId {
         self.host_with(name, switch, self.line.rate())
     }
 
-    /// The same with a wire of its own rate.
+    /// Adds a host with a wire of its own rate.
     pub fn host_with(&mut self, name: &str, switch: SwitchId, line: BitRate) -> HostId {
         self.add_host(name, switch, line, Stack::Traffic)
     }
 
-    /// One more host whose device is left to the kernel. It knows where all others of its kind are.
+    /// Adds a host with the kernel's stack, which gets neighbour entries for all other kernel hosts.
     pub fn kernel_host(&mut self, name: &str, switch: SwitchId) -> HostId {
         self.add_host(name, switch, self.line.rate(), Stack::Kernel)
     }
@@ -246,8 +245,7 @@ impl Plan {
         host
     }
 
-    /// A wire between two switches; returns its port at each. Ports are called after the switch that they
-    /// lead to.
+    /// Connects two switches; returns the port at each. A port has the name of the switch that it leads to.
     pub fn trunk(&mut self, a: SwitchId, b: SwitchId) -> (PortOf, PortOf) {
         let name = |to: SwitchId| format!("to-{}", self.switches[to.0].name);
         let (to_b, to_a) = (name(b), name(a));
@@ -258,25 +256,25 @@ impl Plan {
         ends
     }
 
-    /// The ports at both ends of each wire between switches.
+    /// Returns the ports at both ends of each wire between switches.
     pub fn trunks(&self) -> &[(PortOf, PortOf)] {
         &self.trunks
     }
 
-    /// The ports of a switch that lead to others, each with the other end of its wire.
+    /// Returns a switch's ports to other switches, each with the far end of its wire.
     pub fn trunks_of(&self, switch: SwitchId) -> impl Iterator<Item = (PortOf, PortOf)> {
         let ends = self.trunks.iter().flat_map(|&(a, b)| [(a, b), (b, a)]);
         ends.filter(move |(here, _)| here.switch == switch)
     }
 
-    /// These ports of one switch lead to the same place; frames are spread over them so.
+    /// Groups ports of one switch that lead to the same place; `spread` is the spreading method.
     pub fn group(&mut self, name: &str, ports: &[PortOf], spread: &'static str) {
         let Some(first) = ports.first() else { return };
         let members = ports.iter().map(|at| at.port).collect();
         self.switches[first.switch.0].groups.push((name.to_owned(), members, spread));
     }
 
-    /// Frames to `host` leave this switch here, whatever the shortest way is.
+    /// Routes frames to `host` by this port, regardless of the shortest path.
     pub fn route(&mut self, host: HostId, by: PortOf) {
         self.routes.push((host, by));
     }
@@ -321,7 +319,7 @@ impl Plan {
         PortOf { switch, port }
     }
 
-    /// The configuration of one switch on `machine`, with `variant` on top.
+    /// Returns the configuration of one switch on `machine`, with `variant` on top.
     pub fn config(
         &self,
         switch: SwitchId,
@@ -341,7 +339,7 @@ impl Plan {
         Ok(Config { warnings: remarks.warnings, notes: remarks.notes, ..config })
     }
 
-    /// Returns the document of a switch: values of the plan and of `variant`, and `over` both those of `--set`.
+    /// Returns the document of a switch: values of the plan and of `variant`, replaced by `over`, those of `--set`.
     fn document<'de>(
         &self,
         switch: SwitchId,
@@ -402,7 +400,7 @@ impl Plan {
             of(Table::from([entry("mac", text(&host.address().to_string()), span), by]))
         };
         let stations = self.hosts().filter(|_| !self.is_routed).map(station).collect();
-        // One each, whatever the rates: many switches share the machine.
+        // One worker each at any rate, because many switches share the machine.
         let worker = of(Table::from([entry("ports", names(&mut planned.ports.iter()).take(), span)]));
         top.extend([entry("port", list(planned.ports.iter().map(port).collect()).take(), span)]);
         if !planned.groups.is_empty() {
@@ -415,7 +413,8 @@ impl Plan {
         root
     }
 
-    /// Where frames to `host` leave `switch`: unless a route says otherwise by the first of the shortest ways.
+    /// Returns the port by which frames to `host` leave `switch`: a route's, otherwise that of the first shortest
+    /// path.
     fn next_port(&self, switch: SwitchId, host: HostId) -> PortId {
         let route = self.routes.iter().find(|(to, by)| *to == host && by.switch == switch);
         let by = route.map(|&(_, by)| by).or_else(|| self.ways(switch, host).first().copied());

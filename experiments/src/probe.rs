@@ -1,5 +1,5 @@
-//! Which of several equal ways a flow takes through routers, found out as operators do who spread RoCE by UDP source ports: by
-//! trying.
+//! Search for the path of a flow among equal-cost paths through routers. As operators who spread RoCE by UDP source
+//! ports do, it tries.
 
 use xoff_host::Stream;
 use xoff_host::payload::{Headers, STAMP_LEN, Stamp, Template};
@@ -11,16 +11,16 @@ use crate::line::Line;
 use crate::plan::{HostId, Plan, PortOf};
 use crate::world::{Clock, World};
 
-/// Of trials: no stream of an experiment has it, and no kernel sends in it.
+/// Class of probe frames: no stream of an experiment and no kernel uses it.
 const CLASS: Class = Class::ALL[1];
 const DSCP: u8 = 8;
-/// The first of the dynamic ports, with which streams begin, too.
+/// Source ports to try, from the first dynamic port, as streams use.
 const PORTS: std::ops::Range<u16> = 49_152..49_152 + 64;
-/// One that is not there by then is sent again, so long: it may be lost, as any of its class.
+/// Interval of retransmission of a missing frame; its class is lossy.
 const SEND_EVERY: Nanos = Nanos::from_millis(100);
 const LOOK_EVERY: Nanos = Nanos::from_micros(200);
 
-/// A flow between two hosts that is to leave a switch by this port, which leads to another.
+/// A flow between two hosts that has to leave a switch by port `by`, which leads to another switch.
 pub(crate) struct Trial<'a> {
     pub(crate) plan: &'a Plan,
     pub(crate) flow: [HostId; 2],
@@ -28,7 +28,7 @@ pub(crate) struct Trial<'a> {
 }
 
 impl Trial<'_> {
-    /// A UDP source port with which it does. Where a frame went is known where it came: a switch counts it before it goes on.
+    /// Returns a UDP source port for that path. The next switch's receive counter shows where a frame went.
     pub(crate) fn source_port(&self, world: &dyn World, switches: &[Counted]) -> Result<u16, FabricError> {
         let Trial { plan, flow: [from, to], by } = *self;
         let ends: Vec<(PortOf, PortOf)> = plan.trunks_of(by.switch).collect();
@@ -55,7 +55,7 @@ impl Trial<'_> {
         Err(ProbeError::Elsewhere { tried, from: name(from), to: name(to), switch: switch(), port }.into())
     }
 
-    /// The shortest frame of the flow.
+    /// Returns the shortest frame of the flow.
     fn frame(&self, source_port: u16) -> Vec<u8> {
         let [from, to] = self.flow;
         let template = Template::new(&Headers {
@@ -81,14 +81,14 @@ impl Trial<'_> {
             flow: None,
         };
         template.write(&mut frame, len, &stamp);
-        // No frame of a stream, should its receiver be there already.
+        // The frame belongs to no stream, in case its receiver is already open.
         frame[len - STAMP_LEN..].fill(0);
         frame
     }
 }
 
-/// Sends a frame until it is known where it went: which of the counts that `came` reads has grown. What was sent beside the first to come
-/// is waited for, too: it is to count for no other flow.
+/// Sends a frame until one of the counts read by `came` grows, and returns its index. Waits for all frames sent, so
+/// that none counts for another flow.
 fn find_out(
     (clock, line): (&(impl Clock + ?Sized), Line),
     came: &impl Fn() -> Vec<u64>,
@@ -122,7 +122,7 @@ mod tests {
 
     use super::*;
 
-    /// Time passes as it is waited for.
+    /// A clock that advances by waiting.
     struct Waiting(Cell<Nanos>);
 
     impl Clock for Waiting {
@@ -141,7 +141,7 @@ mod tests {
         let (sent, looks_since) = (Cell::new(0), Cell::new(0));
         let came = || {
             looks_since.set(if sent.get() == 2 { looks_since.get() + 1 } else { 0 });
-            // The second comes before the first.
+            // The second frame arrives before the first.
             vec![7, 5 + u64::from(looks_since.get() > 0) + u64::from(looks_since.get() > 9)]
         };
         let line = Line::from(Line::REFERENCE);

@@ -1,4 +1,5 @@
-//! `--csv DIR`: what an experiment saw, unweighed, one row for each flow, look and pause. docs/experiments.md has the columns.
+//! `--csv DIR`: raw observations of an experiment, one row per flow, sample and pause. docs/experiments.md has the
+//! columns.
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write as _};
@@ -7,7 +8,7 @@ use std::path::{Path, PathBuf};
 use crate::error::FabricError;
 use crate::results::{Row, TEXT, Table, csv};
 
-/// Columns of a table, each row of which is of a fabric of a run.
+/// Columns of a table whose rows belong to a fabric of a run.
 macro_rules! columns {
     ($($rest:tt)*) => {
         crate::results::columns! {
@@ -19,7 +20,7 @@ macro_rules! columns {
     };
 }
 
-/// A row for each stream that a host had to send. All times count from when the hosts began.
+/// A row for each stream of a host. Times count from the hosts' begin.
 const COMPLETIONS: Table = Table {
     name: "completions",
     columns: columns! {
@@ -34,7 +35,7 @@ const COMPLETIONS: Table = Table {
     },
 };
 
-/// A row for each length of an egress queue that differs from what the look before saw. All begin empty.
+/// A row for each length of an egress queue that differs from the previous sample. Queues begin empty.
 const QUEUES: Table = Table {
     name: "queues",
     columns: columns! {
@@ -46,7 +47,7 @@ const QUEUES: Table = Table {
     },
 };
 
-/// A row for each look that finds that a port has told its peer to stop or to go on.
+/// A row for each sample that finds new XOFFs or XONs of a port.
 const PAUSES: Table = Table {
     name: "pauses",
     columns: columns! {
@@ -61,7 +62,7 @@ const PAUSES: Table = Table {
 
 const TABLES: [&Table; 3] = [&COMPLETIONS, &QUEUES, &PAUSES];
 
-/// Rows of completions, queues and pauses, without the cells that all rows of a fabric have.
+/// Rows of completions, queues and pauses, without the cells common to a fabric.
 pub(crate) type Rows = [Vec<Row>; TABLES.len()];
 
 fn file(table: &Table) -> String {
@@ -79,15 +80,15 @@ pub enum RawError {
     #[error("{path} exists: it has the raw data of another run, and is left as it is", path = .0.display())]
     #[diagnostic(help("give --csv another directory, or move that file away"))]
     Taken(PathBuf),
-    /// The directory or a file cannot be made.
+    /// The directory or a file cannot be created.
     #[error("cannot write raw data to {path}: {error}", path = .path.display())]
     #[diagnostic(help("--csv takes a directory, which is made if there is none"))]
     Refused { path: PathBuf, error: io::Error },
 }
 
 impl RawData {
-    /// The directory, made where there is none, with files that have names of columns and no rows yet. Where
-    /// one of them has anything else nothing is touched.
+    /// Creates the directory and files with column names and no rows. Changes nothing if one of the files has other
+    /// content.
     ///
     /// # Errors
     /// See [`RawError`].
@@ -98,7 +99,7 @@ impl RawData {
         };
         fs::create_dir_all(directory).map_err(refused(directory))?;
         let paths = TABLES.map(|table| (directory.join(file(table)), table.header()));
-        // One that could not begin leaves the names of columns.
+        // An experiment that could not begin leaves only the column names.
         let is_taken = |path: &Path, header: &str| {
             let has_more = fs::metadata(path).is_ok_and(|file| file.len() > header.len() as u64);
             has_more || path.exists() && !fs::read(path).is_ok_and(|bytes| bytes == header.as_bytes())
@@ -113,7 +114,7 @@ impl RawData {
     }
 }
 
-/// Takes the raw data of each fabric of a run as soon as it has run.
+/// Writer of the raw data of each fabric after its run.
 #[derive(Clone, Debug)]
 pub(crate) struct Recorder {
     pub(crate) raw: RawData,
@@ -122,7 +123,7 @@ pub(crate) struct Recorder {
 }
 
 impl Recorder {
-    /// Adds what the fabric at this point of the experiment saw.
+    /// Appends the rows of the fabric at this point of the experiment.
     pub(crate) fn take(&self, point: &str, rows: Rows) -> Result<(), FabricError> {
         let key = [self.policy, &self.run.to_string(), point].map(str::to_owned);
         for (table, rows) in TABLES.iter().zip(rows) {
@@ -151,7 +152,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let place = directory.path().join("made/here");
         RawData::create(&place).unwrap();
-        let raw = RawData::create(&place).unwrap(); // what could not begin before is in nobody's way
+        let raw = RawData::create(&place).unwrap(); // empty files of an earlier failed start do not matter
         let cells = |text: &str| text.split(',').map(str::to_owned).collect::<Row>();
         for run in [1, 2] {
             let completion = cells("sender-1,receiver,2,3,256,0,40,5000000");

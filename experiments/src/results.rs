@@ -1,20 +1,20 @@
-//! Tables of results: their columns, with units, and how a row becomes a line of CSV or JSON.
+//! Tables of results: columns with units, and conversion of rows to CSV and JSON.
 
 use std::fmt::Write as _;
 
 #[derive(Clone, Copy, Debug)]
 pub struct Column {
-    /// Its name; the last word is the unit where it has one.
+    /// Name; its last word is the unit, if any.
     pub name: &'static str,
     pub unit: &'static str,
-    /// What it is, for docs/.
+    /// Description, for docs/.
     #[cfg(test)]
     pub about: &'static str,
 }
 
 #[derive(Debug)]
 pub struct Table {
-    /// The file's name, without `.csv` and `.jsonl`.
+    /// Name of the file, without `.csv` and `.jsonl`.
     pub name: &'static str,
     pub columns: &'static [Column],
 }
@@ -32,21 +32,21 @@ macro_rules! columns {
 pub(crate) use columns;
 
 impl Table {
-    /// The first line of the CSV file.
+    /// Returns the first line of the CSV file.
     pub fn header(&self) -> String {
         let names: Vec<&str> = self.columns.iter().map(|column| column.name).collect();
         names.join(",") + "\n"
     }
 
-    /// Where a column is.
+    /// Returns the index of a column.
     ///
     /// # Panics
-    /// If there is none of that name.
+    /// Panics if no column has this name.
     pub fn at(&self, name: &str) -> usize {
         self.columns.iter().position(|column| column.name == name).expect("a column of the table")
     }
 
-    /// A row as one JSON object and a line feed. What is empty is null.
+    /// Formats a row as one JSON object and a line feed. Empty cells are null.
     pub fn json(&self, row: &[String]) -> String {
         let mut line = String::from("{");
         for (at, (column, cell)) in self.columns.iter().zip(row).enumerate() {
@@ -62,7 +62,7 @@ impl Table {
     }
 }
 
-/// A row as a line of CSV.
+/// Formats a row as a line of CSV.
 pub fn csv(row: &[String]) -> String {
     let cell = |cell: &String| match cell.contains([',', '"', '\n']) {
         true => format!("\"{}\"", cell.replace('"', "\"\"")),
@@ -71,7 +71,7 @@ pub fn csv(row: &[String]) -> String {
     row.iter().map(cell).collect::<Vec<_>>().join(",") + "\n"
 }
 
-/// The cells of a line of CSV.
+/// Parses the cells of a line of CSV.
 pub fn cells(line: &str) -> Row {
     let (mut row, mut cell, mut is_quoted) = (Row::new(), String::new(), false);
     let mut characters = line.chars().peekable();

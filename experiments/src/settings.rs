@@ -1,5 +1,5 @@
-//! Settings of the switches of a fabric: values by their place in a configuration. And the reaction points of the hosts, which belong
-//! to the congestion points of the switches.
+//! Settings of the switches of a fabric, by table and key, and reaction points of the hosts, which match the
+//! switches' congestion points.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ use crate::stall::Stall;
 #[derive(Clone, Debug, PartialEq)]
 pub enum Setting {
     Is(bool),
-    /// A whole number, such as a size in bytes.
+    /// Integer, such as a size in bytes.
     Number(i64),
     Part(f64),
     Text(String),
@@ -30,7 +30,7 @@ impl From<bool> for Setting {
 }
 
 impl From<u64> for Setting {
-    /// TOML has no numbers beyond those of 63 bits.
+    /// Converts a number, limited to TOML's 63 bits.
     fn from(number: u64) -> Setting {
         Setting::Number(i64::try_from(number).unwrap_or(i64::MAX))
     }
@@ -61,7 +61,7 @@ impl From<&[u8]> for Setting {
 }
 
 impl Setting {
-    /// Returns the value of a document, which stands at `span`.
+    /// Returns the value for a document, with position `span`.
     pub(crate) fn value(&self, span: Span) -> Value<'static> {
         let number = |class: &u8| Value::with_span(ValueInner::Integer((*class).into()), span);
         let value = match self {
@@ -75,40 +75,41 @@ impl Setting {
     }
 }
 
-/// Values by table and key; a later value replaces an earlier one. Table `trunk` is for all ports that lead to switches.
+/// Values by table and key; a later value replaces an earlier one. Table `trunk` applies to all ports that lead to
+/// switches.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
     tables: BTreeMap<String, BTreeMap<String, Setting>>,
-    /// Tables of which the second has what the first has.
+    /// Pairs of tables of which the second copies the first.
     copies: Vec<(String, String)>,
-    /// Values of `--set`, which replace those of the plan in switches that are compared.
+    /// Values of `--set`, which override the plan's in compared switches.
     pub over: Vec<Given>,
-    /// Streams of hosts slow down as CNMs ask, by these parameters; `None`: they do not.
+    /// Reaction points of the hosts' streams to CNMs; `None` to ignore CNMs.
     pub reaction: Option<ReactionSettings>,
     pub policy: Option<&'static str>,
-    /// The policy that the program brings along, which a key may choose.
+    /// Custom policy of the calling program, which a key may select.
     pub own_policy: Option<OwnPolicy>,
-    /// Where chance begins: of congestion points, of the hosts' reaction points, and of what a load draws by lot.
+    /// Random seed of congestion points, reaction points and random loads.
     pub seed: u64,
-    /// What a simulated machine does to its programs; `None`: nothing.
+    /// Stalls of programs of a simulated machine; `None` for no stalls.
     pub stall: Option<Stall>,
-    /// Takes what every look saw; `None`: nobody asks for it.
+    /// Recorder of all samples; `None` for no raw data.
     pub(crate) recorder: Option<Recorder>,
 }
 
 impl Settings {
-    /// A value at `path`, such as `class.3.xoff`.
+    /// Sets the value at `path`, such as `class.3.xoff`.
     ///
     /// # Panics
-    /// Where `path` names no table.
+    /// Panics if `path` names no table.
     pub fn set(&mut self, path: &str, value: impl Into<Setting>) -> &mut Settings {
         let (table, key) = path.rsplit_once('.').expect("a path names a table and a key");
         self.tables.entry(table.to_owned()).or_default().insert(key.to_owned(), value.into());
         self
     }
 
-    /// Where a value that is laid over at `path` stands in the end: there, and in tables that have what this one has, unless
-    /// another value of that key was given them, or is laid over there.
+    /// Returns all places that an override at `path` changes: the path itself, and copies of its table. Copies with
+    /// another value or override of the key do not change.
     pub fn reach(&self, path: &str) -> Vec<String> {
         let (table, key) = path.rsplit_once('.').unwrap_or(("", path));
         let value = |table: &str| self.tables.get(table).and_then(|keys| keys.get(key));
@@ -118,7 +119,7 @@ impl Settings {
         std::iter::once(path.to_owned()).chain(others).collect()
     }
 
-    /// What stands in table `from` stands in table `to` too, and what is laid over it later.
+    /// Copies the values of table `from` to table `to`, including later overrides.
     pub fn copy(&mut self, from: &str, to: &str) -> &mut Settings {
         let keys = self.tables.get(from).cloned().unwrap_or_default();
         self.tables.entry(to.to_owned()).or_default().extend(keys);
@@ -126,7 +127,7 @@ impl Settings {
         self
     }
 
-    /// Takes over all of `other`.
+    /// Adds all values of `other`.
     pub fn extend(&mut self, other: &Settings) -> &mut Settings {
         for (table, keys) in &other.tables {
             let into = self.tables.entry(table.clone()).or_default();
@@ -139,12 +140,12 @@ impl Settings {
         self
     }
 
-    /// Whether the values of both are equal.
+    /// Returns whether the values of both are equal.
     pub(crate) fn tells_the_same(&self, other: &Settings) -> bool {
         self.tables == other.tables
     }
 
-    /// Returns a document of these values, all of which stand at `span`.
+    /// Returns a document of these values, all with position `span`.
     pub(crate) fn document(&self, span: Span) -> Value<'static> {
         let mut root = Value::with_span(ValueInner::Table(Table::new()), span);
         for (table, keys) in &self.tables {

@@ -1,7 +1,7 @@
-//! A fabric in the simulator: the dataplanes and hosts of a plan, driven by events instead of threads.
+//! A fabric in the simulator: dataplanes and hosts of a plan, driven by events instead of threads.
 //!
-//! Switches count where running switches do, so that whoever looks at a queue or accounts for frames does not know the difference. Ports
-//! have no devices; what a switch has no slot for is what a fill ring without chunks is to a live one.
+//! Switches have the counters of live ones, so observers and accounts need no distinction. Ports have no devices; a
+//! lack of packet slots corresponds to an empty fill ring of a live switch.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -23,17 +23,18 @@ use crate::plan::{HostId, Plan, PortOf, SwitchId};
 use crate::stall::Stall;
 use crate::world::{Clock, Ended, HostStart, Proof, Sender, World};
 
-/// When hosts begin: no time is zero that counters know as none.
+/// Begin of the hosts; zero would mean "none" in counters.
 const BEGIN: Nanos = Nanos::from_micros(1);
-/// What a wire between programs carries: it has no rate, and a frame is there when a kernel has passed it on, in a microsecond or so.
+/// Rate of a wire between programs. A wire of namespaces has no rate; the kernel delivers a frame in about a
+/// microsecond.
 const WIRE: BitRate = BitRate::from_gbps(10);
 
-/// Switches that are to be simulated.
+/// Switches to simulate.
 #[derive(Debug)]
 pub(crate) struct Simulator {
     pub(crate) configs: Vec<Config>,
     pub(crate) seed: u64,
-    /// What the machine does to its programs.
+    /// Stalls of the machine's programs.
     pub(crate) stall: Option<Stall>,
 }
 
@@ -47,7 +48,7 @@ pub(crate) struct Simulation<'a> {
 }
 
 impl<'a> Simulation<'a> {
-    /// As planned, at the moment at which its hosts are to begin.
+    /// Starts the plan, at the begin of its hosts.
     pub(crate) fn start(plan: &'a Plan, simulator: &Simulator) -> Simulation<'a> {
         let settings: Vec<SwitchSettings> = plan
             .switches()
@@ -101,7 +102,7 @@ impl Clock for Simulation<'_> {
         self.fabric.borrow().now().floor()
     }
 
-    /// Lets happen what is due within that.
+    /// Runs all events within `span`.
     fn wait(&self, span: Nanos) {
         let end = Picos::from(self.now().after(span));
         self.fabric.borrow_mut().run_until(end);
@@ -170,7 +171,7 @@ impl World for Simulation<'_> {
     }
 }
 
-/// What a switch is told, with what a start adds to it.
+/// Returns the settings of a switch, with the MAC addresses that a start adds.
 fn settings(plan: &Plan, switch: SwitchId, config: &Config) -> SwitchSettings {
     let mut settings = config.switch.clone();
     for at in plan.ports_of(switch) {
@@ -179,7 +180,7 @@ fn settings(plan: &Plan, switch: SwitchId, config: &Config) -> SwitchSettings {
     settings
 }
 
-/// As many as a live switch's only worker has.
+/// Returns the slots that a live switch's only worker has.
 fn slots(config: &Config) -> SlotCounts {
     let ports: Vec<PortId> = (0..=u8::MAX).map(PortId).take(config.switch.ports.len()).collect();
     let share = config.share(1, &ports, &[]);

@@ -1,5 +1,5 @@
-//! What a simulated machine does to its programs: `--stall 2ms/500ms/30us`. With it hosts and switches are programs as those of a live
-//! experiment are; the machine keeps each of them from running now and then, and takes its time to wake them.
+//! Stalls of a simulated machine's programs: `--stall 2ms/500ms/30us`. Hosts and switches are then programs as in a
+//! live experiment, which the machine sometimes does not schedule and wakes with a delay.
 
 use std::fmt::{self, Display};
 use std::str::FromStr;
@@ -10,26 +10,26 @@ use xoff_host::values;
 use xoff_sim::Stalls;
 use xoff_wire::units::Nanos;
 
-/// How long and how often a program does not run.
+/// Length and frequency of scheduling stalls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stall {
-    /// The longest; each shorter one is as likely. Zero: there is none.
+    /// Maximum length; lengths are uniform from zero. Zero for no stalls.
     pub longest: Nanos,
-    /// From the end of one to the begin of the next, on average.
+    /// Mean time from the end of a stall to the next.
     pub every: Nanos,
-    /// From what wakes one that sleeps until it runs.
+    /// Delay of waking a sleeping program.
     pub wake: Nanos,
 }
 
-/// Where nothing is said.
+/// Default mean time between stalls.
 const EVERY: Nanos = Nanos::from_secs(1);
-/// No program of a machine is woken more often, and a run of stalls below it would hardly come to an end.
+/// Minimum time between stalls; shorter ones would make a run extremely long.
 const EVERY_LEAST: Nanos = Nanos::from_micros(10);
-/// What takes longer to wake does not run for other reasons.
+/// Maximum wake-up delay; longer ones are stalls.
 const WAKE_MOST: Nanos = Nanos::from_millis(1);
 
 impl Stall {
-    /// What is drawn for each program; `None`: nothing keeps it from running.
+    /// Returns the random stalls of each program; `None` without stalls.
     #[must_use]
     pub fn drawn(self) -> Option<Stalls> {
         let length = Nanos::ZERO..=self.longest;

@@ -1,16 +1,16 @@
-//! Many values in a few numbers. Of no values there are none: nothing is not zero.
+//! Summary statistics. An empty set of values has none, rather than zero.
 
 use std::collections::BTreeMap;
 
 use serde::Serialize;
 use serde_json::Value;
 
-/// How values are spread: the extremes and the quartiles, exactly.
+/// Exact five-number summary of values.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Spread {
     pub count: usize,
     pub min: f64,
-    /// A quarter of them is at most this.
+    /// First quartile.
     pub p25: f64,
     pub p50: f64,
     pub p75: f64,
@@ -18,7 +18,7 @@ pub struct Spread {
 }
 
 impl Spread {
-    /// Of these values, in any order; `None` where there are none.
+    /// Returns the summary of values in any order; `None` without values.
     pub fn of(values: impl IntoIterator<Item = f64>) -> Option<Spread> {
         let sorted = sorted(values);
         let at = |percent: usize| quantile(&sorted, percent);
@@ -26,48 +26,48 @@ impl Spread {
         Some(Spread { count: sorted.len(), min, p25, p50, p75, max })
     }
 
-    /// The same, counted in units of this size.
+    /// Converts the values to units of `size`.
     pub fn in_units_of(self, size: f64) -> Spread {
         let Spread { count, min, p25, p50, p75, max } = self;
         Spread { count, min: min / size, p25: p25 / size, p50: p50 / size, p75: p75 / size, max: max / size }
     }
 }
 
-/// Where the mean of all runs that might be made lies with 95 % confidence.
+/// 95 % confidence interval of the mean over all possible runs.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Interval {
     pub mean: f64,
     pub low: f64,
     pub high: f64,
-    /// How many runs had a value.
+    /// Number of runs with a value.
     pub runs: usize,
 }
 
-/// The 97.5 % quantile of Student's t with 1, 2, .. degrees of freedom.
+/// 97.5 % quantile of Student's t with 1, 2, .. degrees of freedom.
 const T_975: [f64; 30] = [
     12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131,
     2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042,
 ];
 
-/// The same quantile of the normal distribution.
+/// 97.5 % quantile of the normal distribution.
 const Z_975: f64 = 1.959_964;
 
 impl Interval {
-    /// Of one value for each run, where what differs from run to run is normally distributed: mean of the runs that were made,
-    /// and Student's t times its standard error on either side. `None` of fewer than two, which say nothing of how runs differ.
+    /// Returns the mean, and Student's t times its standard error on either side, of one value per run, which must be
+    /// normally distributed. Returns `None` for fewer than two values.
     pub fn of(values: &[f64]) -> Option<Interval> {
         let runs = values.len();
         let freedom = runs.checked_sub(1).filter(|&freedom| freedom > 0)?;
         let mean = mean(values.iter().copied())?;
         let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
         let error = (squares / freedom as f64 / runs as f64).sqrt();
-        // Beyond the table a little too wide, never too narrow.
+        // Beyond the table the interval is slightly too wide, never too narrow.
         let half = T_975[freedom.min(T_975.len()) - 1] * error;
         Some(Interval { mean, low: mean - half, high: mean + half, runs })
     }
 
-    /// Of how often something happened, at most once in each run: Wilson's score interval, which lies within 0 and 1 and
-    /// has a width where all runs ended alike, too. `None` of fewer than two runs, as above.
+    /// Returns Wilson's score interval of a yes-or-no event. It stays within 0 and 1, and has a width even if all
+    /// runs agree. Returns `None` for fewer than two runs.
     pub fn of_share(values: &[f64]) -> Option<Interval> {
         let mean = mean(values.iter().copied()).filter(|_| values.len() > 1)?;
         let (runs, z) = (values.len() as f64, Z_975);
@@ -78,7 +78,7 @@ impl Interval {
     }
 }
 
-/// The median of what was measured.
+/// Returns the median.
 pub fn p50(of: Option<Spread>) -> Option<f64> {
     of.map(|spread| spread.p50)
 }
@@ -89,8 +89,7 @@ pub fn sorted(values: impl IntoIterator<Item = f64>) -> Vec<f64> {
     values
 }
 
-/// A percentile of sorted values; `None` where there are none. Between two values it lies on the straight line from one to the other
-/// (Hyndman and Fan's type 7).
+/// Returns a percentile of sorted values, interpolated linearly (Hyndman and Fan's type 7); `None` without values.
 pub fn quantile(sorted: &[f64], percent: usize) -> Option<f64> {
     let last = sorted.len().checked_sub(1)?;
     let (below, rest) = (last * percent / 100, last * percent % 100);
@@ -98,12 +97,12 @@ pub fn quantile(sorted: &[f64], percent: usize) -> Option<f64> {
     Some(sorted[below] + (sorted[above] - sorted[below]) * rest as f64 / 100.0)
 }
 
-/// A main result of an experiment, which is shown with its confidence where there were several runs.
+/// A main result of an experiment, with a confidence interval after several runs.
 pub(crate) struct Headline<M> {
     pub title: &'static str,
-    /// The interval of one value for each run.
+    /// Function that returns the interval of one value per run.
     pub interval: fn(&[f64]) -> Option<Interval>,
-    /// The value in what a run measured.
+    /// Function that returns the value of a run.
     pub value: fn(&M) -> Option<f64>,
 }
 
@@ -112,22 +111,22 @@ impl<M> Headline<M> {
         Headline { title, interval: Interval::of, value }
     }
 
-    /// Whether something happened in a run: 0 or 1.
+    /// Creates a headline for a yes-or-no event, 0 or 1 in each run.
     pub(crate) const fn share(title: &'static str, value: fn(&M) -> Option<f64>) -> Headline<M> {
         Headline { title, interval: Interval::of_share, value }
     }
 }
 
-/// Mean of these values; `None` where there are none.
+/// Returns the mean; `None` without values.
 pub fn mean(values: impl IntoIterator<Item = f64>) -> Option<f64> {
     let (count, sum) = values.into_iter().fold((0_u32, 0.0), |(count, sum), value| (count + 1, sum + value));
     (count > 0).then(|| sum / f64::from(count))
 }
 
-/// Of everything that was measured under one policy, by its place in the JSON: `/sweep/2/goodput_mbps/p50`.
+/// Intervals of all results of a policy, by place in the JSON: `/sweep/2/goodput_mbps/p50`.
 pub type Intervals = BTreeMap<String, Interval>;
 
-/// Settings of the experiment, how many values there are, and series over time: no results of a run.
+/// Settings, counts and time series, which are no results of a run.
 const LEFT_OUT: [&str; 11] = [
     "senders",
     "light_percent",
@@ -142,13 +141,13 @@ const LEFT_OUT: [&str; 11] = [
     "circle",
 ];
 
-/// What a run says yes or no to, as 1 or 0.
+/// Results that are 0 or 1 in each run.
 const YES_OR_NO: [&str; 4] = ["deadlocks", "runs_in_order", "runs_relayed", "runs_judged"];
 
-/// Of what each run measured by itself.
+/// Returns the intervals of all numbers that each run measured.
 ///
 /// # Panics
-/// Where something has no JSON form; every struct of numbers has one.
+/// Panics if a value has no JSON form; structs of numbers have one.
 pub fn intervals<M: Serialize>(each: impl IntoIterator<Item = M>) -> Intervals {
     let mut values: BTreeMap<String, Vec<f64>> = BTreeMap::new();
     for run in each {
@@ -231,7 +230,7 @@ mod tests {
         assert_eq!((same.low, same.high), (7.0, 7.0));
     }
 
-    /// Against published values: Newcombe (1998), table I, and the rule of three for none of ten.
+    /// Expected values: Newcombe (1998), table I, and the rule of three for none of ten.
     // proves: experiments
     #[test]
     fn the_interval_of_a_share_is_wilsons() {

@@ -1,6 +1,6 @@
-//! What a simulated router forwards by: what the kernel and FRR's programs come to know beside a live one, as values.
+//! Forwarding table of a simulated router: the data that kernel and FRR provide to a live one, as values.
 //!
-//! Of the routes that a live router has, those to the other ends' networks of wires between switches are left out: nobody sends there.
+//! Routes to the networks of wires between other switches are left out, because no host sends there.
 
 use xoff_config::Config;
 use xoff_dataplane::routing::Fib;
@@ -12,7 +12,8 @@ use crate::addresses::{Route, device_address};
 use crate::plan::{Plan, PortOf, SwitchId};
 
 impl Plan {
-    /// What a switch that is configured so, with `settings` that begin with that, routes by; `None`: it bridges.
+    /// Returns the forwarding table of a switch with this configuration and its initial `settings`; `None` for a
+    /// bridge.
     pub(crate) fn fib(&self, switch: SwitchId, config: &Config, settings: &SwitchSettings) -> Option<Fib> {
         let spread = config.shell.router.as_ref()?.spread;
         let mut router = Router::new(settings, self.ports_of(switch).map(device_address));
@@ -57,7 +58,7 @@ mod tests {
         plan.fib(switch, &config, &config.switch).unwrap()
     }
 
-    /// By which ports a packet to this address that came in by the first goes on, and to which stations; or why it does not.
+    /// Returns the ports and next-hop addresses for a packet received at port 0, or why it is not forwarded.
     fn onward(fib: &Fib, dst: [u8; 4]) -> Result<BTreeSet<(PortId, [u8; 6])>, PuntReason> {
         let dst = Address::V4(u32::from_be_bytes(dst));
         let packet =
@@ -71,7 +72,7 @@ mod tests {
         }
     }
 
-    /// A connected fabric, with a host at each of some switches.
+    /// Returns a random connected fabric, with a host at each of some switches.
     fn drawn(seed: u64) -> Plan {
         let mut chance = fastrand::Rng::with_seed(seed);
         let mut plan = Plan::new(Line::simulated(BitRate::from_gbps(10))).routed();
@@ -96,7 +97,7 @@ mod tests {
         plan
     }
 
-    /// Wires between two switches, the fewest: found in another way than the plan finds them.
+    /// Returns the minimum numbers of wires between switches, by an algorithm other than the plan's.
     fn distances(plan: &Plan) -> Vec<Vec<usize>> {
         let count = plan.switches().count();
         let mut far = vec![vec![usize::MAX / 2; count]; count];
@@ -155,7 +156,7 @@ mod tests {
         assert_eq!(onward(&leaf, [172, 16, 0, 0]), Err(PuntReason::Local), "its end of a wire");
         assert_eq!(onward(&leaf, beside(near, 3)), Err(PuntReason::Unresolved));
         assert_eq!(onward(&leaf, [192, 0, 2, 1]), Err(PuntReason::NoRoute));
-        // Of a network elsewhere all goes there.
+        // Packets to any address of a remote network are forwarded to it.
         for last in [1, 2, 3] {
             assert_eq!(onward(&leaf, beside(far, last)).unwrap().len(), 2, "by both spines");
             assert_eq!(onward(&spine, beside(far, last)).unwrap().len(), 1);

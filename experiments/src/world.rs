@@ -1,4 +1,4 @@
-//! What a fabric asks of whoever drives it: a machine with its namespaces, threads and clocks, or the simulator.
+//! Interface to a running fabric: a machine with namespaces, threads and clocks, or the simulator.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,67 +12,67 @@ use xoff_wire::units::Nanos;
 use crate::error::FabricError;
 use crate::plan::HostId;
 
-/// Tells the time, and lets it pass.
+/// A clock that can wait.
 pub trait Clock {
-    /// What time it is, by the clock of all counters and reports.
+    /// Returns the time of the clock of all counters and reports.
     fn now(&self) -> Nanos;
 
-    /// Comes back when so much time has passed.
+    /// Returns after `span`.
     fn wait(&self, span: Nanos);
 }
 
-/// Sends a frame, or says why it cannot.
+/// Function that sends a frame.
 pub type Sender<'a> = Box<dyn FnMut(&[u8]) -> Result<(), FabricError> + 'a>;
 
-/// Switches that run, and hosts. These [begin](World::begin) once, [stop](World::stop_hosts) after that, and then all of it
-/// [ends](World::end); nothing happens twice, and nothing behind the end.
+/// Running switches and hosts. The hosts [begin](World::begin) once, then [stop](World::stop_hosts), then the fabric
+/// [ends](World::end); each call happens once and in this order.
 pub trait World: Clock {
-    /// What each switch is told, with the addresses of its ports, and what it counts.
+    /// Returns the settings of each switch, with the addresses of its ports, and its counters.
     fn switches(&self) -> Vec<(Arc<SwitchSettings>, Arc<Counters>)>;
 
-    /// By what a host that has yet to begin sends frames.
+    /// Returns a sender of frames for a host that has not begun.
     fn sender(&self, from: HostId) -> Result<Sender<'_>, FabricError>;
 
-    /// These hosts begin, all at once.
+    /// Starts these hosts simultaneously.
     fn begin(&mut self, hosts: Vec<HostStart>);
 
-    /// Whether a host has ended before it was told to.
+    /// Returns whether a host ended before its stop.
     fn has_failed(&self) -> bool;
 
     fn stop_hosts(&mut self);
 
-    /// The switches end, too.
+    /// Ends hosts and switches.
     fn end(&mut self, patience: Duration) -> Result<Ended, FabricError>;
 }
 
-/// What a host of streams begins with.
+/// Initial state of a `xoff traffic` host.
 #[derive(Debug)]
 pub struct HostStart {
     pub host: HostId,
     pub streams: Vec<Stream>,
-    /// Where it tells how far it is.
+    /// Destination of its progress.
     pub progress: Arc<Progress>,
-    /// Its reaction points; `None`: it has none.
+    /// Reaction points; `None` for none.
     pub reaction: Option<ReactionSettings>,
 }
 
-/// What hosts and switches say in the end, beside what switches have counted.
+/// Final reports of hosts and switches, besides the switches' counters.
 #[derive(Debug, Default)]
 pub struct Ended {
-    /// One for each host. Those of the kernel say what was dropped, and no more.
+    /// Reports by host. Reports of kernel hosts contain only drops.
     pub hosts: Vec<HostReport>,
     pub proofs: Vec<Proof>,
-    /// Longest time that a switch was kept from running while there were hosts, ns.
+    /// Longest time that a switch was not scheduled while hosts ran, ns.
     pub longest_stall_nanos: u64,
 }
 
-/// What a switch says in the end of frames that it may never have seen.
+/// A switch's final report on frames lost outside its counters.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Proof {
-    /// Frames that were lost before or behind it.
+    /// Frames lost before or after the switch without reaching its counters.
     pub unseen_lost: u64,
-    /// What could tell of such a loss and cannot be read, in words.
+    /// Descriptions of unreadable loss counters.
     pub unproved: Vec<String>,
-    /// Whether every frame that it has seen is delivered, queued, or dropped for a named reason.
+    /// True if every received frame is delivered, queued, or dropped for a named reason.
     pub is_balanced: bool,
 }

@@ -1,4 +1,4 @@
-//! Experiments in the simulator: they need no privilege, and the same seed gives the same result, to the byte.
+//! Experiments in the simulator: they need no privileges, and the same seed gives the same result, byte by byte.
 #![allow(clippy::unwrap_used)]
 
 use serde_json::Value;
@@ -18,7 +18,8 @@ fn run(name: &str, policies: &[&str], line: BitRate, seed: u64) -> Report {
     experiment.run(&request, &mut |_| ()).unwrap()
 }
 
-/// Twice the same; the promise is kept, and nothing of a machine is in it.
+/// Runs an experiment twice and checks that the results agree, the promise is kept, and no machine's disturbance
+/// appears.
 fn simulated(name: &str, policies: &[&str], line: BitRate) -> Value {
     let [first, second] = [(); 2].map(|()| run(name, policies, line, 7));
     assert_eq!(first.promise(), Promise::Kept, "{name}: {first}");
@@ -35,7 +36,7 @@ fn simulated(name: &str, policies: &[&str], line: BitRate) -> Value {
     json
 }
 
-/// The same between programs of a machine that stalls so.
+/// Runs an experiment between programs of a stalling machine.
 fn of_programs(name: &str, policies: &[&str], stall: &str, seed: u64) -> Report {
     let experiment = Experiment::find(name).unwrap();
     let policies: Vec<_> = policies.iter().map(|policy| Variant::find(policy).unwrap()).collect();
@@ -50,7 +51,7 @@ fn mbps(mbps: u64) -> BitRate {
     BitRate::from_mbps(mbps)
 }
 
-/// At 400 Gb/s all lasts a 4,000th of what it lasts at 100 Mb/s, but for the cable.
+/// At 400 Gb/s everything except cable delay takes a 4,000th of its time at 100 Mb/s.
 // proves: experiment-parity
 #[test]
 fn incast_is_the_same_at_every_rate_as_the_line_sees_it() {
@@ -71,7 +72,7 @@ fn incast_is_the_same_at_every_rate_as_the_line_sees_it() {
     }
 }
 
-/// A line of 100 Mb/s carries 8,127 frames of 1,518 bytes: where fewer pass the pipeline, that is what is congested.
+/// A line of 100 Mb/s carries 8,127 frames of 1,518 bytes a second; a slower pipeline is the bottleneck.
 // proves: experiments
 #[test]
 fn behind_the_papers_pipeline_an_egress_is_full_only_where_its_line_is_slower() {
@@ -97,7 +98,8 @@ fn victim_is_simulated() {
     assert!((5_700.0..6_300.0).contains(&solo), "two offer 30 % each: {solo}");
 }
 
-/// Every step of the article, in its order, and every hold for the queue that is held behind it.
+/// Checks every step of the article, its order, and that each pause is caused by the queue that the next switch
+/// pauses.
 // proves: experiment-parity
 #[test]
 fn a_cascade_goes_by_the_article_at_100_mbps_and_at_400_gbps() {
@@ -109,7 +111,7 @@ fn a_cascade_goes_by_the_article_at_100_mbps_and_at_400_gbps() {
     }
 }
 
-/// The same over routers, for each sender by the spine that its flow takes.
+/// Checks the steps over routers, for each sender by the spine of its flow.
 // proves: experiment-parity
 #[test]
 fn a_cascade_over_routers_goes_by_the_article_at_100_mbps_and_at_400_gbps() {
@@ -131,7 +133,7 @@ fn a_cascade_over_routers_goes_by_the_article_at_100_mbps_and_at_400_gbps() {
         for spine in 0..2 {
             let [holds, stops, relays, ends, halts] =
                 ["1-3", "4", "5-7", "8", "9"].map(|number| of_chain(number, spine));
-            // When a pause began is known to the nanosecond.
+            // Begins of pauses are known to the nanosecond.
             assert!(
                 holds.0 < stops.0 && stops.0 < relays.0 && relays.0 < ends.0 && ends.0 < halts.0,
                 "{steps:?}"
@@ -146,13 +148,13 @@ fn a_cascade_over_routers_goes_by_the_article_at_100_mbps_and_at_400_gbps() {
                 halts.1
             );
             let [releases, resumes, last] = ["10-12", "13", "14"].map(|number| of_chain(number, spine).0);
-            // An end is known from one look to the next.
+            // Ends of pauses are known to a sampling interval.
             assert!(holds.0 < releases && releases <= resumes && resumes <= last, "{steps:?}");
         }
     }
 }
 
-/// By which port a flow leaves is by what its switch hashes with.
+/// The egress port of a flow depends on its switch's hash.
 // proves: experiment-parity
 #[test]
 fn over_routers_another_seed_takes_other_source_ports() {
@@ -165,7 +167,7 @@ fn over_routers_another_seed_takes_other_source_ports() {
     assert!(all.iter().any(|of| *of != all[0]), "{all:?}");
 }
 
-/// Which nobody tells the way of, as live.
+/// Spraying routers have no known path, as in a live run.
 // proves: experiment-parity
 #[test]
 fn over_routers_frames_may_take_any_way() {
@@ -237,11 +239,11 @@ fn messages_are_balanced_and_there_is_no_tcp() {
     let pfc = &json["policies"]["pfc"];
     assert_eq!((pfc["spreads"].as_array().unwrap().len(), &pfc["tcp"]), (3, &Value::Array(Vec::new())));
     let reordered = |place: usize| pfc["spreads"][place]["reordered_percent"].as_f64().unwrap();
-    // Hosts that send in step, and paths that are alike: in turn, no frame overtakes another.
+    // Hosts send in lockstep over equal paths: round robin does not reorder.
     assert!(reordered(0) == 0.0 && reordered(1) == 0.0 && reordered(2) > 0.0, "{pfc}");
 }
 
-/// The machine decides when which program runs, by the seed alone.
+/// The machine schedules programs by the seed alone.
 // proves: experiment-parity
 #[test]
 fn a_machine_that_stalls_is_simulated_and_nothing_is_lost() {
@@ -275,7 +277,7 @@ fn a_machine_that_stalls_is_simulated_and_nothing_is_lost() {
     }
 }
 
-/// A switch that sleeps hears of a burst when it is nearly over, so that its peer is held for longer, and not as often.
+/// A sleeping switch notices a burst late, so it pauses its peer longer and less often.
 // proves: experiment-parity
 #[test]
 fn switches_of_a_machine_take_their_time_to_wake() {

@@ -1,10 +1,10 @@
-//! How long the machine kept switches from running, from a moment on.
+//! Longest scheduling gap of switches since a moment.
 
 use std::sync::Arc;
 
 use xoff_switch::control::{SwitchView, WorkerFacts};
 
-/// How often workers were kept from running for how long, until a moment.
+/// Counts of workers' scheduling gaps by length, up to a moment.
 pub(super) struct Gaps(Vec<Vec<u64>>);
 
 impl Gaps {
@@ -13,7 +13,7 @@ impl Gaps {
         Gaps(workers(views).map(counts).collect())
     }
 
-    /// The longest since then, ns; an eighth too much at most.
+    /// Returns the longest gap since then, ns; at most one eighth too high.
     pub(super) fn longest_since(&self, views: &[Arc<SwitchView>]) -> u64 {
         let longest = |(facts, before): (&WorkerFacts, &Vec<u64>)| {
             let grown = facts.gaps.buckets().zip(before).filter(|((_, count), before)| count > before);

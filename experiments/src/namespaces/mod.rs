@@ -1,8 +1,8 @@
 //! Fabrics on this machine.
 //!
-//! The switches are what `xoff run` starts and the hosts what `xoff traffic` is, each a thread or two in
-//! a namespace of its own; or a host is left to the kernel, whose sockets (`tcp.rs`) an experiment asks for. Switches may be routers, with
-//! a routing daemon beside each. Nothing is left when the process goes, however it goes ([`xoff_lab`]).
+//! Switches are those of `xoff run` and hosts those of `xoff traffic`, each a thread or two in a namespace of its
+//! own. Kernel hosts instead use sockets of their namespace's kernel (`tcp.rs`). Routers have a routing daemon beside
+//! each switch. Nothing remains after the process ends in any way ([`xoff_lab`]).
 
 mod gaps;
 mod routing;
@@ -20,12 +20,13 @@ use crate::plan::{HostId, Plan, PortOf, Stack};
 use running::Running;
 pub(crate) use tcp::{Counts, Ecn, Flows, LossDetection, Options, Volume};
 
-/// What the switches of a fabric have to fit into. Devices of their names in the namespace of the caller are others.
+/// Returns the limits of this machine for switches of a fabric. Devices with the same names in the caller's namespace
+/// do not matter.
 pub fn machine() -> Machine {
     machine::here().without_networks()
 }
 
-/// Checks that there is what it takes to build this here, apart from privileges and memory.
+/// Checks the requirements of this plan, except privileges and memory.
 pub(crate) fn check(plan: &Plan) -> Result<(), RoutingError> {
     if plan.is_routed() { routing::look_for_frr() } else { Ok(()) }
 }
@@ -33,15 +34,17 @@ pub(crate) fn check(plan: &Plan) -> Result<(), RoutingError> {
 #[derive(Debug)]
 pub(crate) struct Network {
     switches: Vec<(Namespace, Config)>,
-    /// Where the kernel of each router is; none where switches bridge.
+    /// Namespaces of the routers' kernels; empty if switches bridge.
     kernels: Vec<Namespace>,
     hosts: Vec<Device>,
     _lab: Lab,
 }
 
 impl Network {
+    /// Builds namespaces, devices and wires.
+    ///
     /// # Panics
-    /// Where switches are to route, and a host is the kernel's.
+    /// Panics if switches route and a host is a kernel host.
     pub(crate) fn build(plan: &Plan, configs: &[Config]) -> Result<Network, LabError> {
         if plan.is_routed() {
             let of_kernel = plan.hosts_with(Stack::Kernel).count();
@@ -84,7 +87,7 @@ impl Network {
     }
 }
 
-/// Gives a host of the kernel its address, and tells it where all others are.
+/// Configures a kernel host's address and its neighbours.
 fn introduce(plan: &Plan, host: HostId, device: &Device) -> Result<(), LabError> {
     device.finish_frames()?;
     device.add_address(host.ipv4().into(), 8)?;
@@ -93,17 +96,17 @@ fn introduce(plan: &Plan, host: HostId, device: &Device) -> Result<(), LabError>
 }
 
 impl Network {
-    /// Starts the switches, and where they route, waits until routes are there.
+    /// Starts the switches; with routers, waits until all routes are installed.
     pub(crate) fn start<'a>(&'a self, plan: &'a Plan) -> Result<Running<'a>, FabricError> {
         Running::start(self, plan)
     }
 
-    /// Sets a host of the kernel up, before its connections.
+    /// Configures a kernel host before its connections.
     pub(crate) fn prepare(&self, host: HostId, options: &Options) -> Result<(), LabError> {
         tcp::prepare(self.namespace(host), options)
     }
 
-    /// Connects all pairs of a sender and a receiver, and then lets all of them send.
+    /// Connects all pairs of sender and receiver, then starts all transfers.
     pub(crate) fn transfer(&self, flows: &[(HostId, HostId)], ecn: Ecn) -> Result<Flows, LabError> {
         let pair = |&(from, to): &(HostId, HostId)| tcp::Pair {
             sender: self.namespace(from),
@@ -113,12 +116,12 @@ impl Network {
         Flows::start(&flows.iter().map(pair).collect::<Vec<_>>(), ecn)
     }
 
-    /// What the kernel of a host has counted since the host was made.
+    /// Returns a host's kernel counters since the host was created.
     pub(crate) fn counts(&self, host: HostId) -> Result<Counts, LabError> {
         tcp::counts(self.namespace(host))
     }
 
-    /// Frames that the device of a host has sent, and those that it has received.
+    /// Returns the frames sent and received by a host's device.
     pub(crate) fn frames(&self, host: HostId) -> Result<[u64; 2], LabError> {
         let counters = self.hosts[host.index()].counters()?;
         Ok([counters.tx_packets, counters.rx_packets])

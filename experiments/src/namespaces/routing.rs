@@ -1,16 +1,16 @@
-//! Fabrics whose switches are routers: every port is routed, Linux decides in a namespace beside each switch, and FRR runs there, as in
-//! a data center.
+//! Fabrics of routers: every port is routed, and Linux with FRR decides in a namespace beside each switch, as in a
+//! data center.
 //!
 //! ```text
 //!   namespace leaf-1           switch, devices of the wires
 //!   namespace leaf-1-kernel    a host interface for each port, addresses, zebra, bgpd
 //! ```
 //!
-//! Every switch is an autonomous system (eBGP), so that ways through equally
-//! many switches are equal, and all of them are used (ECMP). IPv6 stays off: nobody says anything by himself.
+//! Every switch is an autonomous system (eBGP), so paths through the same number of switches have equal cost and all
+//! are used (ECMP). IPv6 is off, which avoids its unsolicited traffic.
 //!
-//! FRR's programs are children of the thread that lives in the kernel's namespace, and are killed when it ends, by whatever
-//! road; what they write is in directories that only they see. So nothing is left of them either.
+//! FRR's programs are children of the thread in the kernel's namespace and are killed when it ends for any reason.
+//! Their files are in directories visible only to them. Nothing remains afterwards.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -34,28 +34,28 @@ use xoff_switch::control::SwitchView;
 use xoff_switch::router::mirror::Page;
 use xoff_switch::router::tables::{Row, table};
 
-/// Those that it takes, in the order in which they are started.
+/// Required programs, in the order of their start.
 const DAEMONS: [&str; 2] = ["zebra", "bgpd"];
-/// Directories that the programs of a router have for themselves, where there are any: sockets, process ids, logs, what they are told;
-/// and where FRR keeps what it would say of a crash.
+/// Existing directories that a router's programs get private copies of: sockets, process ids, logs, configuration,
+/// crash logs.
 const OWN: &[&str] = &["/run", "/var/tmp", "/var/lib/frr"];
 const STATE: &str = "/run/frr";
 const LOOK_EVERY: Duration = Duration::from_millis(20);
-/// What is told of what a daemon said.
+/// Maximum lines of a daemon's output in an error.
 const LAST_LINES: usize = 3;
-/// More than a fabric has.
+/// Maximum number of routes to read; a fabric has fewer.
 const ROUTES_MAX: usize = 10_000;
-/// Of private use, one for each switch.
+/// First AS number, of the private range; each switch has one.
 const AS_BASE: usize = 64_512;
 
-/// Whether FRR is there, and whole.
+/// Checks that FRR is installed completely.
 pub(super) fn look_for_frr() -> Result<(), RoutingError> {
     let is_there = |missing| program(missing).map(drop).ok_or(RoutingError::NoFrr { missing });
     DAEMONS.into_iter().try_for_each(is_there)?;
     group().map(drop)
 }
 
-/// The number of [`GROUP`].
+/// Returns the group id of [`GROUP`].
 fn group() -> Result<u32, RoutingError> {
     let group = Group::from_name(GROUP).ok().flatten();
     group.map(|group| group.gid.as_raw()).ok_or(RoutingError::NoGroup)
@@ -65,18 +65,18 @@ fn program(name: &str) -> Option<PathBuf> {
     PLACES.iter().map(|place| Path::new(place).join(name)).find(|path| path.exists())
 }
 
-/// Where the kernel of each router is, as routers have it, with what FRR is told there. Empty where switches bridge.
+/// Creates the namespaces of the routers' kernels, with settings and FRR's configuration; none if switches bridge.
 pub(super) fn kernels(plan: &Plan, lab: &Lab) -> Result<Vec<Namespace>, LabError> {
     let kernel = |switch: SwitchId| {
         let kernel = lab.namespace(&format!("{}-kernel", plan.switch_name(switch)))?;
         let settings = [
             ("ipv4/ip_forward", "1"),
-            // With several ways the one back may be another.
+            // With several paths the return path may differ.
             ("ipv4/conf/all/rp_filter", "0"),
             ("ipv4/conf/default/rp_filter", "0"),
         ];
         settings.into_iter().try_for_each(|(setting, value)| kernel.sysctl(setting, value))?;
-        // Nothing of IPv6 comes, and a switch tells of it where it would not be forwarded. A kernel may have none.
+        // No IPv6 arrives, but a switch warns if it is not forwarded. A kernel may lack IPv6.
         let _ = kernel.sysctl("ipv6/conf/all/forwarding", "1");
         let files = [("zebra", zebra(plan, switch)), ("bgpd", bgpd(plan, switch))];
         let files = files.map(|(daemon, text)| (Path::new(STATE).join(format!("{daemon}.conf")), text));
@@ -86,14 +86,14 @@ pub(super) fn kernels(plan: &Plan, lab: &Lab) -> Result<Vec<Namespace>, LabError
     plan.switches().take_while(|_| plan.is_routed()).map(kernel).collect()
 }
 
-/// Routes carry their gateways themselves: FRR 8.4 leaves a way unused after its link was down where it has the kernel's
-/// nexthop objects.
+/// Returns zebra's configuration. Routes carry their gateways: with the kernel's nexthop objects FRR 8.4 leaves a
+/// path unused after its link was down.
 fn zebra(plan: &Plan, switch: SwitchId) -> String {
     let name = plan.switch_name(switch);
     format!("frr defaults datacenter\nhostname {name}\nno zebra nexthop kernel enable\n")
 }
 
-/// Who is at the other end of each wire, and that ways are equal although they cross other switches.
+/// Returns bgpd's configuration: the neighbours on each wire, and equal cost for paths over different switches.
 fn bgpd(plan: &Plan, switch: SwitchId) -> String {
     let mut text = format!("frr defaults datacenter\nhostname {}\n", plan.switch_name(switch));
     let id = Ipv4Addr::from_bits(
@@ -115,7 +115,7 @@ fn bgpd(plan: &Plan, switch: SwitchId) -> String {
     text + " address-family ipv4 unicast\n  redistribute connected\n  maximum-paths 16\n exit-address-family\nexit\n"
 }
 
-/// FRR's programs, which end with this.
+/// Running FRR programs; they are killed on drop.
 #[derive(Debug, Default)]
 pub(super) struct Routing(Vec<Daemon>);
 
@@ -129,13 +129,14 @@ struct Daemon {
 
 impl Drop for Daemon {
     fn drop(&mut self) {
-        let _ = self.process.kill(); // or it has ended
+        let _ = self.process.kill(); // fails if the process has ended
         let _ = self.process.wait();
     }
 }
 
 impl Routing {
-    /// Begins to route where switches run, and waits until every switch forwards to every host by all of the shortest ways.
+    /// Starts routing beside running switches, and waits until every switch forwards to every host by all shortest
+    /// paths.
     pub(super) fn start(
         plan: &Plan,
         kernels: &[Namespace],
@@ -150,7 +151,7 @@ impl Routing {
             for (switch, kernel) in plan.switches().zip(kernels) {
                 routing.0.push(Daemon::start(name, kernel, plan.switch_name(switch))?);
             }
-            // Who finds no zebra tries again after 10 s.
+            // A daemon that does not find zebra retries only after 10 s.
             let silent = |daemons: &[Daemon]| {
                 let silent = daemons.iter().filter(|daemon| !daemon.listens());
                 silent.map(|of| format!("{} of {} ({})", of.name, of.switch, of.last_words())).collect()
@@ -180,7 +181,7 @@ impl Routing {
         }
     }
 
-    /// Whether all daemons still run, and all routes are there, or come back within `patience`.
+    /// Checks that all daemons run, and that all routes are installed or return within `patience`.
     pub(super) fn check(
         &mut self,
         plan: &Plan,
@@ -214,8 +215,8 @@ impl Daemon {
         let failed = |source| RoutingError::Start { daemon: name, switch: switch.to_owned(), source };
         let said = kernel.create_file(Path::new(&state("err"))).map_err(failed)?;
         let mut command = enter::child();
-        // It begins with the group that it would take: a change would take the wish back to end with the parent. And with no others,
-        // which is what asking for a user does.
+        // The process starts with its target group: a change of group would clear the parent-death signal. Setting
+        // the user also drops other groups.
         command.uid(0).gid(group()?).arg(program);
         command.args(["--user", "root", "--group", GROUP, "--vty_port", "0", "--vty_socket", STATE]);
         command.args(["--config_file", &state("conf"), "--pid_file", &state("pid"), "--socket"]);
@@ -225,7 +226,7 @@ impl Daemon {
         Ok(Daemon { name, kernel: kernel.clone(), switch: switch.to_owned(), process })
     }
 
-    /// Whether it is ready: terminals are what it serves last.
+    /// Returns whether the daemon is ready: it opens its terminal last.
     fn listens(&self) -> bool {
         self.kernel.has_file(Path::new(&format!("{STATE}/{}.vty", self.name)))
     }
@@ -236,7 +237,7 @@ impl Daemon {
         Err(RoutingError::Ended { daemon: self.name, switch: self.switch.clone(), status, last_words })
     }
 
-    /// The last lines of what it said before it had a log, and of that.
+    /// Returns the last lines of the daemon's error output and log.
     fn last_words(&self) -> String {
         let text = |ending: &str| {
             let text = self.kernel.read_file(Path::new(&format!("{STATE}/{}.{ending}", self.name)));
@@ -255,7 +256,7 @@ fn last_words(texts: [String; 2]) -> String {
     if said.is_empty() { "it has said nothing".into() } else { said.join(" | ") }
 }
 
-/// Gives a router its addresses, and tells it where its hosts are: those of `xoff traffic` answer to nobody who asks.
+/// Configures a router's addresses and the neighbour entries of its hosts; hosts of `xoff traffic` do not answer ARP.
 fn introduce(plan: &Plan, switch: SwitchId, kernel: &Namespace) -> Result<(), LabError> {
     plan.ports_of(switch).try_for_each(|at| {
         let (address, length) = plan.router_address(at);
@@ -268,21 +269,21 @@ fn introduce(plan: &Plan, switch: SwitchId, kernel: &Namespace) -> Result<(), La
     })
 }
 
-/// What a switch says of its routes; `None` where it says nothing.
+/// Returns a switch's routes; `None` if it does not answer.
 fn page(view: &SwitchView) -> Option<Page> {
     let asker = &view.router.as_ref()?.asker;
     let runtime = runtime::Builder::new_current_thread().build().ok()?;
     runtime.block_on(asker.page(0, ROUTES_MAX))
 }
 
-/// Who has to know of a route for it to be there.
+/// Components that must have a route for it to count as installed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ready {
     Routes,
     Workers,
 }
 
-/// What all routers lack, by name.
+/// Returns the missing routes of all routers, by name.
 fn missing_of_all(plan: &Plan, views: &[Arc<SwitchView>], ready: Ready) -> Vec<String> {
     let of = |switch: SwitchId| {
         let missing = missing(plan, switch, page(&views[switch.index()]), ready);
@@ -291,7 +292,7 @@ fn missing_of_all(plan: &Plan, views: &[Arc<SwitchView>], ready: Ready) -> Vec<S
     plan.switches().take_while(|_| plan.is_routed()).flat_map(of).collect()
 }
 
-/// What a switch lacks to forward to every host by all of the shortest ways, and by no other.
+/// Returns a switch's missing routes: it has to forward to every host by all shortest paths, and by no other.
 fn missing(plan: &Plan, switch: SwitchId, page: Option<Page>, ready: Ready) -> Vec<String> {
     let Some(page) = page else { return vec!["its router has ended".to_owned()] };
     let lack = |Route { host, network: (network, len), ways }: Route| {
@@ -319,7 +320,7 @@ fn missing(plan: &Plan, switch: SwitchId, page: Option<Page>, ready: Ready) -> V
     missing
 }
 
-/// The interfaces by which packets go on now.
+/// Returns the interfaces that currently forward a route's packets.
 fn ways_of(row: &Row) -> BTreeSet<&str> {
     let usable = row.via.iter().filter(|via| {
         let is_known = via.gateway.is_none() || via.station.is_some();
@@ -339,7 +340,7 @@ mod tests {
     use super::*;
     use xoff_switch::router::tables::RowVia;
 
-    /// Two leaves with a host each, two spines.
+    /// Returns two leaves with one host each, and two spines.
     fn leaf_spine() -> (Plan, [SwitchId; 4], [HostId; 2]) {
         let mut plan = Plan::new(BitRate::from_mbps(100)).routed();
         let switches = ["leaf-1", "leaf-2", "spine-1", "spine-2"].map(|name| plan.switch(name));

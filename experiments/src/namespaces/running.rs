@@ -1,4 +1,4 @@
-//! Switches and hosts that run: threads, which live by the clock of this machine.
+//! Running switches and hosts: threads on this machine's clock.
 
 use std::panic;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -24,7 +24,7 @@ use xoff_traffic::emit::Link;
 use xoff_traffic::{Host, HostError, HostOptions};
 use xoff_xdp::clock;
 
-/// Switches in namespaces, and hosts, once these have begun.
+/// Switches in namespaces, and hosts from their start.
 pub(crate) struct Running<'a> {
     network: &'a Network,
     plan: &'a Plan,
@@ -40,7 +40,7 @@ enum Hosts {
         stop: Arc<AtomicBool>,
         gaps: Gaps,
     },
-    /// They have ended, and meanwhile the machine kept a switch from running for so long at most, ns.
+    /// Hosts that have ended, with the longest scheduling gap of a switch meanwhile, ns.
     Ended {
         reports: Vec<Result<HostReport, HostError>>,
         longest_stall_nanos: u64,
@@ -48,7 +48,7 @@ enum Hosts {
 }
 
 impl<'a> Running<'a> {
-    /// Starts the switches, and where they route, waits until routes are there.
+    /// Starts the switches; with routers, waits until all routes are installed.
     pub(super) fn start(network: &'a Network, plan: &'a Plan) -> Result<Running<'a>, FabricError> {
         let switches = Switches::start(&network.switches).map_err(|(_, error)| error)?;
         let routing = Routing::start(plan, &network.kernels, &switches.views())?;
@@ -71,7 +71,7 @@ impl<'a> Running<'a> {
         options.qcn = reaction;
         self.network.namespace(host).spawn_thread(move || {
             let host = Host::open(options);
-            start.wait(); // also where it failed: the others wait for all
+            start.wait(); // also after a failure: the others wait for all
             host?.run(&streams, &stop, &progress)
         })
     }
@@ -85,7 +85,7 @@ fn proof(status: Status) -> Proof {
     }
 }
 
-/// What stays of a switch that has stopped. Its view has its sockets, and with them its packet memory.
+/// Returns the data of a switch that outlive it. Its view holds its sockets and thus its packet memory.
 fn counted(view: &SwitchView) -> (Arc<SwitchSettings>, Arc<Counters>) {
     (view.settings(), Arc::clone(&view.counters))
 }
@@ -143,7 +143,7 @@ impl World for Running<'_> {
         else {
             panic!("hosts end before their switches");
         };
-        // Why hosts failed, before what else there is to say.
+        // Errors of hosts come first.
         let reports = reports.into_iter().collect::<Result<Vec<HostReport>, _>>()?;
         self.routing.check(self.plan, &self.switches.views(), patience)?;
         let statuses = self.switches.stop().into_iter().collect::<Result<Vec<Status>, _>>()?;

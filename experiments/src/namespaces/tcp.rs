@@ -1,4 +1,4 @@
-//! Bulk transfers by Linux' TCP: how it is set up as it is asked for, its sockets, and where it counts.
+//! Bulk transfers by Linux' TCP: its settings, sockets and counters.
 
 use std::fs;
 use std::io::{self, Read as _, Write as _};
@@ -16,23 +16,23 @@ use nix::sys::socket::sockopt::TcpCongestion;
 use xoff_lab::{LabError, Namespace};
 use xoff_wire::units::Bytes;
 
-/// Whether TCP tells the network that it understands marks (RFC 3168).
+/// ECN capability of TCP (RFC 3168).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ecn {
     Capable,
     Incapable,
 }
 
-/// By what TCP finds segments that it has to send again.
+/// Method by which TCP detects lost segments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LossDetection {
-    /// By time (RACK, RFC 8985), what Linux does by itself: one is lost where others that were sent a while after it have come. That
-    /// while grows, by quarters of the least round-trip time and to one round-trip time at most, where segments are found to have come
-    /// late after all.
+    /// Timing (RACK, RFC 8985), Linux' default: a segment is lost if segments sent a reordering window later have
+    /// arrived. The window grows by quarters of the minimum round-trip time, up to one, when segments turn out to
+    /// have arrived late.
     Rack,
-    /// By three duplicate acknowledgements (`NewReno`, RFC 6582), and never by more.
+    /// Three duplicate acknowledgements (`NewReno`, RFC 6582), never more.
     Dupack,
-    /// By time-outs alone, whatever the order of acknowledgements: the transport of `DeTail`, whose paths are lossless.
+    /// Time-outs alone, regardless of acknowledgement order: the transport of `DeTail`, whose paths are lossless.
     Timeout,
 }
 
@@ -46,53 +46,53 @@ impl LossDetection {
     }
 }
 
-/// How TCP of hosts is set up.
+/// TCP settings of hosts.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
     pub ecn: Ecn,
-    /// What it takes for lost.
+    /// Loss detection method.
     pub detection: LossDetection,
     pub receive_buffer: Bytes,
 }
 
-/// Bytes of one flow, when it had ended.
+/// Bytes of a finished flow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Volume {
-    /// Taken by the sender's TCP.
+    /// Bytes accepted by the sender's TCP.
     pub written: u64,
-    /// Given out by the receiver's TCP, to the end of the flow.
+    /// Bytes delivered by the receiver's TCP until the end of the flow.
     pub read: u64,
 }
 
-/// What the kernel of a host has counted since the host was made.
+/// Counters of a host's kernel since the host was created.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Add, Sum)]
 pub struct Counts {
-    /// IP packets that came marked "congestion experienced" (`IpExtInCEPkts`).
+    /// IP packets received with "congestion experienced" (`IpExtInCEPkts`).
     pub marked: u64,
     /// TCP segments with data, each counted once (`TcpExtTCPOrigDataSent`).
     pub segments: u64,
-    /// Those sent again (`TcpRetransSegs`).
+    /// Retransmitted segments (`TcpRetransSegs`).
     pub retransmitted: u64,
-    /// TCP segments that came before an earlier one (`TcpExtTCPOFOQueue`).
+    /// TCP segments received before an earlier one (`TcpExtTCPOFOQueue`).
     pub out_of_order: u64,
-    /// Times that TCP slowed down for a loss that it had found by duplicate acknowledgements (`TcpExtTCPRenoRecovery`).
+    /// Recoveries from losses detected by duplicate acknowledgements (`TcpExtTCPRenoRecovery`).
     pub dupack_recoveries: u64,
-    /// The same by what SACK said (`TcpExtTCPSackRecovery`).
+    /// Recoveries from losses detected by SACK (`TcpExtTCPSackRecovery`).
     pub sack_recoveries: u64,
-    /// Retransmissions because nothing was acknowledged in time (`TcpExtTCPTimeouts`).
+    /// Retransmission time-outs (`TcpExtTCPTimeouts`).
     pub timeouts: u64,
-    /// Segments that came and found no room in a receive buffer.
+    /// Received segments for which a receive buffer had no room.
     pub refused: u64,
 }
 
-/// A connection that does not move for so long is given up.
+/// Maximum time that a connection may stall.
 const PATIENCE: Duration = Duration::from_secs(10);
 const PIECE: usize = 65_536;
 
-/// More than any window has segments.
+/// More segments than any window has.
 const NEVER_SO_MANY: &str = "1000000";
 
-/// The value of `net.ipv4.tcp_ecn`.
+/// Returns the value of `net.ipv4.tcp_ecn`.
 const fn mode(ecn: Ecn) -> &'static str {
     match ecn {
         Ecn::Capable => "1",
@@ -100,8 +100,8 @@ const fn mode(ecn: Ecn) -> &'static str {
     }
 }
 
-/// What congestion control is to be, the best first. The kernel's own choice may be one that takes no
-/// notice of marks, as BBR; every kernel has reno.
+/// Returns the preferred congestion controls, best first. The kernel's default may ignore marks, as BBR does; every
+/// kernel has reno.
 const fn controls(ecn: Ecn) -> &'static [&'static str] {
     match ecn {
         Ecn::Capable => &["dctcp", "cubic", "reno"],
@@ -109,9 +109,10 @@ const fn controls(ecn: Ecn) -> &'static [&'static str] {
     }
 }
 
-/// Settings of `net.ipv4` by which losses are found so. Linux counts duplicate acknowledgements where there is no SACK; since 6.17 it finds
-/// losses of connections with SACK by RACK alone, whatever `tcp_recovery` is. Once it has seen segments out of order it wants
-/// more duplicate acknowledgements than three, up to `tcp_max_reordering`.
+/// Returns the `net.ipv4` settings of a loss detection method.
+/// Linux counts duplicate acknowledgements only without SACK; since 6.17 connections with SACK use RACK alone,
+/// whatever `tcp_recovery` is. After reordering Linux requires more than three duplicate acknowledgements, up to
+/// `tcp_max_reordering`.
 const fn settings(detection: LossDetection) -> [(&'static str, &'static str); 4] {
     let (sack, reordering, most) = match detection {
         LossDetection::Rack => ("1", "3", "300"),
@@ -121,12 +122,12 @@ const fn settings(detection: LossDetection) -> [(&'static str, &'static str); 4]
     [
         ("tcp_recovery", "1"),
         ("tcp_sack", sack),
-        ("tcp_max_reordering", most), // first: it bounds the other
+        ("tcp_max_reordering", most), // first, because it limits the next
         ("tcp_reordering", reordering),
     ]
 }
 
-/// Sets a host up, before its connections.
+/// Configures a host before its connections.
 pub(super) fn prepare(host: &Namespace, options: &Options) -> Result<(), LabError> {
     host.sysctl("ipv4/tcp_ecn", mode(options.ecn))?;
     host.sysctl("ipv4/tcp_rmem", &format!("4096 {0} {0}", options.receive_buffer.0))?;
@@ -142,7 +143,7 @@ pub(super) struct Pair<'a> {
 }
 
 impl Pair<'_> {
-    /// Both ends of a new connection: the sender's, the receiver's.
+    /// Connects the pair; returns the sender's and the receiver's socket.
     fn connect(&self) -> Result<[TcpStream; 2], LabError> {
         let Pair { sender, receiver, address } = *self;
         let listener = receiver.run(|| TcpListener::bind((address, 0)));
@@ -155,7 +156,7 @@ impl Pair<'_> {
     }
 }
 
-/// Flows that run until they are told to end.
+/// Running flows; [`Flows::finish`] ends them.
 pub(crate) struct Flows {
     congestion_control: &'static str,
     flows: Vec<Flow>,
@@ -169,7 +170,7 @@ struct Flow {
 }
 
 impl Flows {
-    /// Connects all pairs, and then lets all of them send.
+    /// Connects all pairs, then starts all transfers.
     pub(super) fn start(pairs: &[Pair<'_>], ecn: Ecn) -> Result<Flows, LabError> {
         let connections = pairs.iter().map(|pair| Ok((*pair, pair.connect()?)));
         let connections = connections.collect::<Result<Vec<_>, LabError>>()?;
@@ -184,24 +185,24 @@ impl Flows {
         Ok(Flows { congestion_control, flows: connections.into_iter().map(flow).collect(), stop })
     }
 
-    /// Their congestion control: the best that the kernel has.
+    /// Returns the flows' congestion control: the best that the kernel has.
     pub(crate) fn congestion_control(&self) -> &'static str {
         self.congestion_control
     }
 
-    /// Bytes that receivers have read of each flow.
+    /// Returns the bytes of each flow that receivers have read.
     pub(crate) fn read(&self) -> Vec<u64> {
         self.flows.iter().map(|flow| flow.read.load(Ordering::Relaxed)).collect()
     }
 
-    /// Ends the flows, and waits until all that was written has been read.
+    /// Ends the flows, and waits until all written data have been read.
     pub(crate) fn finish(self) -> Result<Vec<Volume>, LabError> {
         self.stop.store(true, Ordering::Relaxed);
         self.flows.into_iter().map(Flow::finish).collect()
     }
 }
 
-/// The first that the kernel has, tried out on a socket.
+/// Returns the first congestion control that the socket accepts.
 fn best_control(socket: &impl AsFd, ecn: Ecn) -> &'static str {
     let (&last, better) = controls(ecn).split_last().expect("there is one");
     let found = better.iter().find(|name| setsockopt(socket, TcpCongestion, &name.into()).is_ok());
@@ -254,10 +255,11 @@ fn drain(mut into: TcpStream, count: &AtomicU64) -> io::Result<()> {
     }
 }
 
-/// Of `TcpExt`: each is a segment, but for `OfoPruned`, which may be several.
+/// Counters of `TcpExt` for refused segments; one count is one segment, except that `OfoPruned` may stand for
+/// several.
 const REFUSED: [&str; 5] = ["OfoPruned", "TCPBacklogDrop", "TCPOFODrop", "TCPRcvQDrop", "TCPZeroWindowDrop"];
 
-/// What the kernel of this host has counted.
+/// Reads the counters of a host's kernel.
 pub(super) fn counts(host: &Namespace) -> Result<Counts, LabError> {
     let read = |file: &str| fs::read_to_string(format!("/proc/thread-self/net/{file}"));
     let text = host.run(|| Ok(read("snmp")? + &read("netstat")?));
@@ -278,7 +280,7 @@ pub(super) fn counts(host: &Namespace) -> Result<Counts, LabError> {
     })
 }
 
-/// Of pairs of lines, names and values, that begin with the name of their group.
+/// Returns a counter from pairs of lines, names and values, that begin with the name of their group.
 fn counter(text: &str, group: &str, name: &str) -> Option<u64> {
     let mut lines = text.lines().filter(|line| line.split_whitespace().next() == Some(group));
     let place = lines.next()?.split_whitespace().position(|word| word == name)?;

@@ -1,4 +1,4 @@
-//! How a figure is drawn: panels in rows, each with its axes, and a legend below.
+//! Drawing of a figure: panels in rows with axes, and a legend below.
 
 use std::ops::Range;
 
@@ -15,16 +15,16 @@ const PANEL: (u32, u32) = (520, 330);
 const COLUMNS: usize = 2;
 const TITLE_TEXT_HEIGHT: i32 = 17;
 const TITLE_LINE_HEIGHT: i32 = 22;
-/// A title is broken so that this much for each character fits; letters of this font are narrower on average.
+/// Assumed width of a title's character, for line breaks; the font's mean is less.
 const TITLE_CHARACTER_WIDTH: u32 = 9;
 const LEGEND_ROW_HEIGHT: u32 = 22;
 const LEGEND_COLUMN_WIDTH: u32 = 165;
 const LEGEND_LINE: i32 = 28;
-/// Of a character, so that names fit.
+/// Assumed width of a name's character.
 const CHARACTER_WIDTH: u32 = 7;
-/// Of a number on an axis, and of what is between it and the next.
+/// Width of a number on an axis, including the gap to the next.
 const NUMBER_WIDTH: u32 = 45;
-/// Points of lines with so many are marked.
+/// Maximum points of a line with markers.
 const MARKED: usize = 12;
 const FONT: &str = "sans-serif";
 const TEXT_HEIGHT: i32 = 13;
@@ -75,7 +75,7 @@ impl Figure {
         Ok(())
     }
 
-    /// Panels with many names are higher.
+    /// Returns the height of a row; panels with many names are higher.
     fn row_height(&self, first: usize, columns: usize) -> u32 {
         let names = |panel: &Panel| match &panel.content {
             Content::Lines(_) => 0,
@@ -86,7 +86,7 @@ impl Figure {
         PANEL.1.max(90 + 22 * u32::try_from(most).unwrap_or(0))
     }
 
-    /// All names, each once, in the order in which they come.
+    /// Returns all names once, in order of appearance.
     fn names(&self) -> Vec<&str> {
         let mut names: Vec<&str> = Vec::new();
         for name in self.panels.iter().flat_map(Panel::names) {
@@ -97,7 +97,7 @@ impl Figure {
         names
     }
 
-    /// Names of lines; those of boxes and spans stand beside them.
+    /// Returns the names of lines; boxes and spans have their names beside them.
     fn legend<'a>(&self, names: &[&'a str]) -> Vec<&'a str> {
         let is_line = |name: &str| {
             self.panels.iter().any(|panel| match &panel.content {
@@ -190,7 +190,7 @@ impl Panel {
         Ok(())
     }
 
-    /// What is said of a line with gaps.
+    /// Returns the note on a line with gaps.
     fn note(&self, name: &str, points: &[Point]) -> Option<String> {
         let gaps: Vec<String> =
             points.iter().filter(|point| point.1.is_none()).map(|point| short(&point.0)).collect();
@@ -253,7 +253,7 @@ impl Panel {
         Ok(())
     }
 
-    /// A chart whose vertical axis has names, the first at the top; see [`middle`].
+    /// Returns a chart with names on the vertical axis, the first at the top; see [`middle`].
     fn chart_of_rows<'a, 'b>(
         &self,
         area: &'b Area<'a>,
@@ -292,24 +292,24 @@ impl Panel {
 
 type Rows<'a, 'b> = ChartContext<'b, SVGBackend<'a>, Cartesian2d<RangedCoordf64, RangedCoordf64>>;
 
-/// From where to where a line of that length is drawn.
+/// Returns the ends of the dashes of a line of this length.
 fn strokes(dashes: Dashes, length: i32) -> Vec<(i32, i32)> {
     let (dash, gap) = dashes.map_or((length, 0), |(dash, gap)| (dash.cast_signed(), gap.cast_signed()));
     let step = usize::try_from(dash + gap).unwrap_or(1).max(1);
     (0..length).step_by(step).map(|from| (from, (from + dash).min(length))).collect()
 }
 
-/// Where row `row` of `count` lies: the first at the top.
+/// Returns the vertical position of row `row` of `count`; the first is at the top.
 fn middle(row: usize, count: usize) -> f64 {
     (count - row) as f64 - 1.0
 }
 
-/// Room beside an axis for the right half of its last number.
+/// Returns the space beside an axis for the right half of its last number.
 fn beside(last: &str) -> u32 {
     u32::try_from(last.len()).map_or(0, |len| CHARACTER_WIDTH * len / 2).max(12)
 }
 
-/// Lines of at most `most` characters, broken between words.
+/// Breaks a text between words into lines of at most `most` characters.
 fn broken(text: &str, most: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split_whitespace() {
@@ -321,7 +321,7 @@ fn broken(text: &str, most: usize) -> Vec<String> {
     lines
 }
 
-/// From the least to the most, never empty.
+/// Returns the range of the values, never empty.
 fn ends(values: impl Iterator<Item = f64>) -> (f64, f64) {
     let (from, to) = values.fold((f64::MAX, f64::MIN), |(from, to), value| (from.min(value), to.max(value)));
     match (from, to) {
@@ -331,7 +331,7 @@ fn ends(values: impl Iterator<Item = f64>) -> (f64, f64) {
     }
 }
 
-/// A number on an axis of decades, where most are none that one would choose.
+/// Formats a number on a logarithmic axis, where ticks are rarely round.
 fn of_decades(value: f64) -> String {
     match value {
         small if small < 10.0 => short(&small),
@@ -340,8 +340,8 @@ fn of_decades(value: f64) -> String {
     }
 }
 
-/// A number on an axis, and of a point.
-#[allow(clippy::trivially_copy_pass_by_ref)] // as plotters calls it
+/// Formats a number of a linear axis or a point.
+#[allow(clippy::trivially_copy_pass_by_ref)] // signature required by plotters
 fn short(value: &f64) -> String {
     if *value != 0.0 && value.abs() < 10.0 && value.fract() != 0.0 {
         let text = format!("{value:.2}");

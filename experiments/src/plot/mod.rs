@@ -1,8 +1,8 @@
 //! A figure of panels, as SVG: lines over a quantity, spreads by name, spans of time.
 //!
-//! Colours belong to names: a policy has the same one in every figure, and the legend below explains it
-//! once. Lines that lie on each other are told apart by dashes. What was not measured is not drawn: a line has a gap there,
-//! a row stays empty, and both say so.
+//! Each name has a colour: a policy has the same one in every figure, and one legend explains them. Dashes
+//! distinguish coinciding lines. Missing values are not drawn: a line has a gap, a row is empty, and both have a
+//! note.
 
 mod draw;
 mod style;
@@ -14,39 +14,39 @@ use std::path::Path;
 
 use crate::statistics::Spread;
 
-/// What people look at.
+/// A figure of panels.
 #[derive(Clone, Debug, Default)]
 pub struct Figure {
-    /// What it shows, and under which conditions.
+    /// Subject and conditions.
     pub title: String,
-    /// Drawn in rows.
+    /// Panels, drawn in rows.
     pub panels: Vec<Panel>,
 }
 
 #[derive(Clone, Debug)]
 pub struct Panel {
     pub title: String,
-    /// What is on the horizontal axis, with its unit.
+    /// Label of the horizontal axis, with unit.
     pub x: String,
-    /// What is on the vertical axis, with its unit; not drawn where that has names.
+    /// Label of the vertical axis, with unit; not drawn for an axis of names.
     pub y: String,
     pub content: Content,
-    /// What the horizontal axis of lines is like.
+    /// Scale of the horizontal axis of lines.
     pub scale: Scale,
     pub limits: Limits,
-    /// What is said where there is no value; `None`: nothing.
+    /// Note on missing values; `None` for no note.
     pub absent: Option<&'static str>,
 }
 
 impl Panel {
-    /// With axes as long as what is drawn needs, and no word for what is not.
+    /// Creates a panel with axes that fit its content, and without a note on missing values.
     #[must_use]
     pub fn new(title: &str, x: &str, y: &str, content: Content) -> Panel {
         let [title, x, y] = [title, x, y].map(str::to_owned);
         Panel { title, x, y, content, scale: Scale::Linear, limits: Limits::default(), absent: None }
     }
 
-    /// With a horizontal axis on which each decade is as long as any other.
+    /// Makes the horizontal axis logarithmic.
     #[must_use]
     pub fn over_decades(self) -> Panel {
         Panel { scale: Scale::Decades, ..self }
@@ -57,31 +57,31 @@ impl Panel {
         Panel { limits, ..self }
     }
 
-    /// Says this where there is no value.
+    /// Sets the note on missing values.
     #[must_use]
     pub fn absent(self, absent: &'static str) -> Panel {
         Panel { absent: Some(absent), ..self }
     }
 }
 
-/// What a horizontal axis is like.
+/// Scale of a horizontal axis.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Scale {
     #[default]
     Linear,
-    /// As long as its logarithm; of quantities above zero.
+    /// Logarithmic; for positive quantities.
     Decades,
 }
 
-/// Ends of axes, where panels are to be compared; without, what is drawn decides.
+/// Fixed ends of axes, for panels to compare; `None` fits the content.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Limits {
     pub x: Option<(f64, f64)>,
-    /// The upper end of the vertical axis, where that is a quantity.
+    /// Upper end of a vertical axis of a quantity.
     pub top: Option<f64>,
 }
 
-/// What is drawn in a panel.
+/// Content of a panel.
 #[derive(Clone, Debug)]
 pub enum Content {
     /// A line for each name, through its points.
@@ -92,10 +92,10 @@ pub enum Content {
     Spans(Vec<(String, Vec<(f64, f64)>)>),
 }
 
-/// A point of a line; without its second value, a gap.
+/// A point of a line; `None` as the second value is a gap.
 pub type Point = (f64, Option<f64>);
 
-/// A figure that could not be written.
+/// Error of writing a figure.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot write the plot: {0}")]
 pub struct PlotError(String);
@@ -107,11 +107,10 @@ impl PlotError {
 }
 
 impl Figure {
-    /// Whether a figure can be written there, to be asked before it costs minutes to make one. Leaves what
-    /// there is as it is.
+    /// Checks that a figure can be written to `path`, before minutes of measurement. An existing file stays as it is.
     ///
     /// # Errors
-    /// Where the file cannot be written, or its name says that it is something else than SVG.
+    /// Returns an error if the file cannot be written, or its name does not end in .svg.
     pub fn check_place(path: &Path) -> Result<(), PlotError> {
         if let Some(other) = path.extension().filter(|extension| !extension.eq_ignore_ascii_case("svg")) {
             let (path, other) = (path.display(), other.display());
@@ -127,19 +126,19 @@ impl Figure {
         opened.map_err(|error| PlotError::at(path, &error))
     }
 
-    /// Writes it as SVG.
+    /// Writes the figure as SVG.
     ///
     /// # Errors
-    /// Where the file cannot be written.
+    /// Returns an error if the file cannot be written.
     pub fn write(&self, path: &Path) -> Result<(), PlotError> {
         let svg = self.svg().map_err(|error| PlotError::at(path, &error))?;
         fs::write(path, svg).map_err(|error| PlotError::at(path, &error))
     }
 
-    /// The text of the SVG file.
+    /// Returns the text of the SVG file.
     ///
     /// # Errors
-    /// Where a panel cannot be drawn.
+    /// Returns an error if a panel cannot be drawn.
     pub fn svg(&self) -> Result<String, PlotError> {
         let mut svg = String::new();
         self.draw(&mut svg).map_err(|error| PlotError(error.to_string()))?;
@@ -147,7 +146,7 @@ impl Figure {
     }
 }
 
-/// Opens what exists, and closes it. A pipe is left alone: its reader would take that for the end.
+/// Opens and closes an existing file. A pipe is left alone, because its reader would see an end of file.
 fn open(path: &Path) -> io::Result<()> {
     if fs::metadata(path)?.file_type().is_fifo() {
         return Ok(());
@@ -155,7 +154,7 @@ fn open(path: &Path) -> io::Result<()> {
     File::options().write(true).open(path).map(drop)
 }
 
-/// A little above the most of all values.
+/// Returns an axis end slightly above the maximum.
 pub(crate) fn nice_top(values: impl IntoIterator<Item = f64>) -> f64 {
     let most = values.into_iter().fold(0.0, f64::max);
     if most > 0.0 { most * 1.08 } else { 1.0 }

@@ -1,12 +1,12 @@
-//! Which colour and which dashes a name has in a figure.
+//! Colours and dashes of names in a figure.
 //!
-//! A policy has the same colour in every figure, and those that experiments compare by themselves differ in it. What is no
-//! policy has a colour that no policy of the figure has. Lines have dashes by their place in the figure, so that one that lies
-//! on another leaves that to be seen.
+//! A policy has the same colour in every figure, and policies that an experiment compares by default have different
+//! ones. Other names get a colour that no policy of the figure has. Dashes follow the position in the figure, so that
+//! coinciding lines stay visible.
 
 use plotters::prelude::*;
 
-/// Colours that differ for the colour-blind too: Okabe and Ito's, and four more.
+/// Colours distinguishable by colour-blind readers: Okabe and Ito's, and four more.
 const COLOURS: [RGBColor; 12] = [
     RGBColor(0, 0, 0),
     RGBColor(230, 159, 0),
@@ -22,7 +22,7 @@ const COLOURS: [RGBColor; 12] = [
     RGBColor(160, 200, 60),
 ];
 
-/// By place among [`COLOURS`].
+/// Index of each policy's colour in [`COLOURS`].
 const POLICIES: [(&str, usize); 27] = [
     ("pfc", 0),
     ("pfc-control", 1),
@@ -53,17 +53,17 @@ const POLICIES: [(&str, usize); 27] = [
     ("custom", 11),
 ];
 
-/// Lengths of dashes and of what is between them; `None`: none.
+/// Lengths of dashes and gaps; `None` for a solid line.
 pub(super) type Dashes = Option<(u32, u32)>;
 
 const DASHES: [Dashes; 4] = [None, Some((9, 7)), Some((4, 6)), Some((2, 9))];
 
 fn of_policy(name: &str) -> Option<usize> {
-    let name = name.split(' ').next().unwrap_or(name); // what follows says what became of it
+    let name = name.split(' ').next().unwrap_or(name); // the rest of a name is a note
     POLICIES.iter().find(|(policy, _)| *policy == name).map(|(_, place)| *place)
 }
 
-/// The colour of `name`, which is one of all `names` of the figure.
+/// Returns the colour of `name`, one of all `names` of the figure.
 pub(super) fn colour(names: &[&str], name: &str) -> RGBColor {
     let taken: Vec<usize> = names.iter().filter_map(|name| of_policy(name)).collect();
     let free: Vec<usize> = (0..COLOURS.len()).filter(|place| !taken.contains(place)).collect();
@@ -75,7 +75,7 @@ pub(super) fn colour(names: &[&str], name: &str) -> RGBColor {
     COLOURS[place.unwrap_or(0)]
 }
 
-/// The dashes of its line, as one of those that the legend explains.
+/// Returns the dashes of a line, one of those in the legend.
 pub(super) fn dashes(lines: &[&str], name: &str) -> Dashes {
     DASHES[lines.iter().position(|other| *other == name).unwrap_or(0) % DASHES.len()]
 }

@@ -1,4 +1,4 @@
-//! TCP of the kernel between two hosts: over a wire, and over a relay that lets later segments overtake one now and then.
+//! The kernel's TCP between two hosts: over a wire, and over a relay that sometimes reorders segments.
 
 use std::os::fd::{AsRawFd as _, OwnedFd};
 
@@ -54,17 +54,17 @@ fn all_that_was_written_is_read() {
     assert_eq!(got.marked, 0);
 }
 
-/// One of so many segments is overtaken, by so many.
+/// Rate of reordering: a segment in `ONE_OF` is overtaken by `OVERTAKEN_BY` later ones.
 const ONE_OF: u64 = 40;
 const OVERTAKEN_BY: u64 = 6;
 
-/// More than it takes for TCP to find any loss that it can.
+/// Maximum number of overtaken segments; TCP detects a loss earlier.
 const OVERTAKEN_MAX: u64 = 5_000;
 
-/// Passes frames on between two hosts.
+/// Relay of frames between two hosts.
 struct Relay {
     stop: Arc<AtomicBool>,
-    /// How many segments have been overtaken.
+    /// Number of overtaken segments.
     overtaken: Arc<AtomicU64>,
     threads: Vec<JoinHandle<()>>,
 }
@@ -97,7 +97,7 @@ impl Drop for Relay {
     }
 }
 
-/// All that comes in by a device, and what is to leave by it.
+/// Opens a packet socket on a device.
 fn packets_of(device: &Device) -> OwnedFd {
     device.namespace().run(|| {
         let socket =
@@ -111,7 +111,7 @@ fn packets_of(device: &Device) -> OwnedFd {
     })
 }
 
-/// The next frame; `None` where it is over.
+/// Returns the next frame; `None` when stopped.
 fn next(from: &OwnedFd, stop: &AtomicBool) -> Option<Vec<u8>> {
     let mut frame = vec![0; 2_000];
     while !stop.load(Ordering::Relaxed) {
@@ -150,7 +150,7 @@ fn relay_out_of_order(from: &OwnedFd, to: &OwnedFd, stop: &AtomicBool, overtaken
     }
 }
 
-/// Sends out of order until `enough` says so of what the sender has counted and how many segments were overtaken.
+/// Sends with reordering until `enough` accepts the sender's counters and the number of overtaken segments.
 fn sent_out_of_order(detection: LossDetection, enough: impl Fn(Counts, u64) -> bool) {
     let mut lab = Lab::new();
     let [a, b, between] = ["a", "b", "between"].map(|name| lab.namespace(name).unwrap());
