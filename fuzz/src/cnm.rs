@@ -1,10 +1,10 @@
-//! What must hold for any frame read as a congestion notification message. The fuzz target and the
-//! corpus test of `dataplane` run this same function.
+//! Properties of any frame parsed as a congestion notification message. The fuzz target and the corpus test of
+//! `dataplane` run this function.
 
 use xoff_wire::Header;
 use xoff_wire::cnm::{Cnm, CnmError, Envelope};
 
-/// Reads a frame as a CNM, and says the same again.
+/// Parses a frame as a CNM, and checks that encoding reproduces it.
 pub fn check(bytes: &[u8]) {
     let Some(header) = Header::parse(bytes).ok().filter(Cnm::is_cnm) else { return };
     match Cnm::parse(&header, bytes) {

@@ -1,10 +1,9 @@
-//! What must hold for any configuration. The fuzz target and
-//! the corpus test of `config` run this same function.
+//! Properties of any configuration. The fuzz target and the corpus test of `config` run this function.
 
 use miette::GraphicalReportHandler;
 use xoff_config::{Config, ConfigError, Machine};
 
-/// Reads a configuration and looks at all that follows from it.
+/// Parses a configuration, and computes everything derived from it.
 pub fn check(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     match Config::from_toml("fuzz.toml", &text, Machine::default()) {

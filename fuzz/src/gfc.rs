@@ -1,10 +1,10 @@
-//! What must hold for any frame read as rates. The fuzz target and the corpus test of `dataplane` run
-//! this same function.
+//! Properties of any frame parsed as rates (GFC). The fuzz target and the corpus test of `dataplane` run this
+//! function.
 
 use xoff_wire::units::MacAddr;
 use xoff_wire::{Header, MacControl, MacControlError, Rates};
 
-/// Reads a frame as rates, and says the same again.
+/// Parses a frame as rates, and checks that encoding reproduces it.
 pub fn check(bytes: &[u8]) {
     match read(bytes) {
         Ok(Some(rates)) => {
@@ -16,7 +16,7 @@ pub fn check(bytes: &[u8]) {
     }
 }
 
-/// The rates in a frame that holds PFC.
+/// Returns the rates in a PFC frame.
 fn read(bytes: &[u8]) -> Result<Option<Rates>, MacControlError> {
     let Some(header) = Header::parse(bytes).ok().filter(MacControl::is_mac_control) else { return Ok(None) };
     match MacControl::parse(&header, bytes)? {

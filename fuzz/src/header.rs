@@ -1,9 +1,8 @@
-//! What must hold for the head of any frame. The fuzz target and
-//! the corpus test of `dataplane` run this same function.
+//! Properties of the header of any frame. The fuzz target and the corpus test of `dataplane` run this function.
 
 use xoff_wire::{FlowKey, Header, Malformed, dscp, vlan};
 
-/// Reads a frame's head as a switch does, and rewrites it.
+/// Parses a frame's header as a switch does, and rewrites it.
 pub fn check(bytes: &[u8]) {
     let header = match Header::parse(bytes) {
         Ok(header) => header,

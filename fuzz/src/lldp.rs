@@ -1,10 +1,10 @@
-//! What must hold for any frame read as LLDP. The fuzz target and the corpus test of `dataplane` run this same function.
+//! Properties of any frame parsed as LLDP. The fuzz target and the corpus test of `dataplane` run this function.
 
 use xoff_wire::Header;
 use xoff_wire::lldp::{LEN_MAX, LldpError, Lldpdu, Tlv, Writer, is_lldp};
 use xoff_wire::units::MacAddr;
 
-/// Reads a frame as LLDP, and says the same again.
+/// Parses a frame as LLDP, and checks that encoding reproduces it.
 pub fn check(bytes: &[u8]) {
     let Some(header) = Header::parse(bytes).ok().filter(is_lldp) else { return };
     let list = match Lldpdu::parse(header.payload(bytes)) {

@@ -1,10 +1,10 @@
-//! What must hold for any frame read as MAC control. The fuzz target and
-//! the corpus test of `dataplane` run this same function.
+//! Properties of any frame parsed as MAC control. The fuzz target and the corpus test of `dataplane` run this
+//! function.
 
 use xoff_wire::units::MacAddr;
 use xoff_wire::{Header, MacControl, MacControlError};
 
-/// Reads a frame as MAC control, and says the same again.
+/// Parses a frame as MAC control, and checks that encoding reproduces it.
 pub fn check(bytes: &[u8]) {
     let Some(header) = Header::parse(bytes).ok().filter(MacControl::is_mac_control) else { return };
     match MacControl::parse(&header, bytes) {

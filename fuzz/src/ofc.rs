@@ -1,11 +1,11 @@
-//! What must hold for any frame read as a list of flows. The fuzz target and the corpus test of
-//! `dataplane` run this same function.
+//! Properties of any frame parsed as a list of flows (OFC). The fuzz target and the corpus test of `dataplane` run
+//! this function.
 
 use xoff_wire::ofc::LEN_MAX;
 use xoff_wire::units::MacAddr;
 use xoff_wire::{FlowPause, FlowPauseWriter, Header, MacControl, MacControlError};
 
-/// Reads a frame as a list of flows, and says the same again.
+/// Parses a frame as a list of flows, and checks that encoding reproduces it.
 pub fn check(bytes: &[u8]) {
     let Some(header) = Header::parse(bytes).ok().filter(MacControl::is_mac_control) else { return };
     match FlowPause::of_frame(&header, bytes) {

@@ -1,4 +1,5 @@
-//! Frames that no host of the bed makes by itself: of few stations, VLANs and flows, or of any bytes.
+//! Frames that hosts of the test bed do not send by themselves: of few stations, VLANs and flows, or of arbitrary
+//! bytes.
 
 use xoff_testkit::bed::{Star, payload};
 use xoff_wire::cnm::{CongestionPointId, Envelope, Msdu};
@@ -8,7 +9,7 @@ use xoff_wire::{CnTag, Cnm, FlowKey, FlowPauseWriter, MacControl, Operation, Pfc
 
 use super::input::Input;
 
-/// Data: to anybody, in any VLAN and class, of IPv4, IPv6 or neither, with a CN-TAG or without.
+/// Returns a data frame to any address, in any VLAN and class, with IPv4, IPv6 or neither, with or without a CN-TAG.
 pub fn data(input: &mut Input<'_>, star: &Star) -> Vec<u8> {
     let mut bytes = [input.address(star).0, input.address(star).0].concat();
     let tag = any_tag(input);
@@ -25,7 +26,7 @@ pub fn data(input: &mut Input<'_>, star: &Star) -> Vec<u8> {
     bytes
 }
 
-/// A CNM to any station.
+/// Returns a CNM to any station.
 pub fn notice(input: &mut Input<'_>, star: &Star) -> Vec<u8> {
     let [dst, src] = [input.address(star), input.address(star)];
     let envelope = Envelope { dst, src, tag: any_tag(input), cn_tag: Some(CnTag(input.byte().into())) };
@@ -42,7 +43,7 @@ pub fn notice(input: &mut Input<'_>, star: &Star) -> Vec<u8> {
     cnm.encode(&envelope).as_bytes().to_vec()
 }
 
-/// Any bytes, but none that the bed would take for a frame of its own that was harmed.
+/// Returns arbitrary bytes, except those that the test bed would take for a damaged frame of its own.
 pub fn any(input: &mut Input<'_>) -> Vec<u8> {
     let mut bytes = input.bytes(u8::MAX);
     for at in 0..bytes.len() {
@@ -53,7 +54,7 @@ pub fn any(input: &mut Input<'_>) -> Vec<u8> {
     bytes
 }
 
-/// MAC control of any contents.
+/// Returns a MAC control frame with arbitrary contents.
 pub fn any_control(input: &mut Input<'_>) -> Vec<u8> {
     let head = [&DESTINATION.0[..], &[2, 0, 0, 0, 0, 9], &[0x88, 0x08, input.below(2), 0x01]].concat();
     [head, input.bytes(80)].concat()
@@ -64,7 +65,7 @@ pub fn pfc(input: &mut Input<'_>) -> MacControl {
     MacControl::Pfc(classes.iter().fold(Pfc::default(), |pfc, class| pfc.with(class, time)))
 }
 
-/// A list of flows between hosts of the bed.
+/// Returns a list of flows between hosts of the test bed.
 pub fn list(input: &mut Input<'_>, star: &Star) -> Vec<u8> {
     let operation = match input.number() {
         0 => Operation::Resume,

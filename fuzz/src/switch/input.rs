@@ -1,10 +1,10 @@
-//! Choices, read from the bytes of an input. Behind its end every byte is zero.
+//! Choices read from the bytes of an input; after its end every byte is zero.
 
 use xoff_flow_control::settings::PolicyKind;
 use xoff_testkit::bed::Star;
 use xoff_wire::units::{BitRate, Class, MacAddr, Nanos};
 
-/// What is left of an input.
+/// Remaining bytes of an input.
 pub struct Input<'a>(pub &'a [u8]);
 
 impl Input<'_> {
@@ -22,7 +22,7 @@ impl Input<'_> {
         self.byte() & 1 == 1
     }
 
-    /// 0..n.
+    /// Returns a number in 0..n.
     pub fn below(&mut self, n: u8) -> u8 {
         self.byte() % n
     }
@@ -35,7 +35,7 @@ impl Input<'_> {
         choices[usize::from(self.byte()) % N]
     }
 
-    /// Up to `most` of the bytes that follow, one at least.
+    /// Returns the next bytes, at least one and at most `most`.
     pub fn bytes(&mut self, most: u8) -> Vec<u8> {
         let count = usize::from(1 + self.below(most)).min(self.0.len());
         let (bytes, rest) = self.0.split_at(count);
@@ -55,18 +55,18 @@ impl Input<'_> {
         self.one_of([None, Some(BitRate::from_mbps(20)), Some(BitRate::from_mbps(300))])
     }
 
-    /// Length of a frame, without FCS.
+    /// Returns the length of a frame, without FCS.
     pub fn len(&mut self) -> u32 {
         60 + u32::from(self.byte()) * 540 / 255
     }
 
-    /// 256 ns to 16 ms, denser where it is short.
+    /// Returns a time of 256 ns to 16 ms, with finer steps for short times.
     pub fn span(&mut self) -> Nanos {
         let byte = u64::from(self.byte());
         Nanos((16 + (byte & 15)) << (4 + (byte >> 4)))
     }
 
-    /// A host's, a group's, or one that no host has.
+    /// Returns the address of a host, a group, or no host.
     pub fn address(&mut self, star: &Star) -> MacAddr {
         let ports = star.switch().settings.ports.len();
         match self.byte() {

@@ -1,6 +1,6 @@
-//! What must hold for a whole switch, whatever comes in: hosts that obey send streams through it, and frames of any
-//! bytes, pauses, lists of flows, rates, and CNMs come in between; links flap, policies take over. The bed looks at all of
-//! its promises after each event. The fuzz target and the corpus test of `dataplane` run this same function.
+//! Properties of a whole switch under any input. Obedient hosts send streams through it. In between come frames of
+//! arbitrary bytes, pauses, lists of flows, rates and CNMs; links flap, and policies change. The test bed checks all
+//! promises after each event. The fuzz target and the corpus test of `dataplane` run this function.
 //!
 //! ```text
 //!   bytes --> plan     a configuration
@@ -23,13 +23,13 @@ use xoff_testkit::bed::{Flow, Obeys, Star, Stream};
 use xoff_wire::units::{Bytes, Class, Nanos, PortId, Quanta, RateStep};
 use xoff_wire::{Header, MacControl, Pfc, Rates};
 
-/// Enough for anything to happen, and an end to what one input costs.
+/// Maximum number of steps, which bounds the cost of an input.
 const STEPS_MAX: usize = 64;
 
-/// What has happened and how often, so that nobody fuzzes a switch in which nothing does.
+/// Names and counts of events, to detect inputs that exercise nothing.
 pub type Reached = [(&'static str, u64); 18];
 
-/// Reads a configuration and a script, and follows it to its end.
+/// Reads a configuration and a script, and runs the script to its end.
 pub fn check(bytes: &[u8]) -> Reached {
     let mut input = Input(bytes);
     let mut run = Run::new(&mut input);
@@ -44,7 +44,7 @@ pub fn check(bytes: &[u8]) -> Reached {
     }
     run.no_loss_without_leave();
     if run.stops {
-        run.stop(); // nobody is held from here on
+        run.stop(); // nobody is paused from here on
     }
     run.reached()
 }
@@ -54,12 +54,12 @@ struct Run {
     settings: SwitchSettings,
     has_one_worker: bool,
     flows: Vec<(Flow, Stream)>,
-    /// By port: its host sends lossless frames whatever it is told.
+    /// True if a port's host ignores pauses of its lossless frames.
     unruly: Vec<bool>,
-    /// By port: its link was down.
+    /// True if a port's link was down.
     flapped: Vec<bool>,
     up: Vec<bool>,
-    /// The switch stops in the middle of it all.
+    /// True if the switch stops before its queues are drained.
     stops: bool,
     flaps: u64,
     policies_replaced: u64,
@@ -112,7 +112,7 @@ impl Run {
         }
     }
 
-    /// A host sends a stream, as fast as it may.
+    /// Starts a stream from a host, at line rate.
     fn stream(&mut self, from: usize, input: &mut Input<'_>) {
         let ports = self.settings.ports.len();
         let to = (from + 1 + usize::from(input.byte()) % (ports - 1)) % ports;
@@ -129,7 +129,7 @@ impl Run {
         }
     }
 
-    /// These bytes come in at a port, whatever its host was told.
+    /// Delivers these bytes at a port, regardless of pauses.
     fn come(&mut self, port: usize, bytes: &[u8]) {
         let settings = &self.settings.ports[port];
         if let Ok(header) = Header::parse(bytes)
@@ -158,7 +158,7 @@ impl Run {
         }
     }
 
-    /// Everybody lets the switch go, and what is in it leaves.
+    /// Resumes all ports of the switch, and drains it.
     fn drain(&mut self) {
         for port in 0..self.settings.ports.len() {
             self.set_link(port, true);
@@ -181,7 +181,7 @@ impl Run {
         }
     }
 
-    /// The switch stops: nobody is held any more.
+    /// Stops the switch and checks that no peer stays paused.
     fn stop(&mut self) {
         self.star.release_peers();
         for port in self.star.switch().ports() {
@@ -191,7 +191,7 @@ impl Run {
         self.star.run_for(Nanos::from_micros(100));
     }
 
-    /// Nothing of this class was lost in the switch, on the wire, or by an empty fill ring.
+    /// Returns whether no frame of this class was lost in the switch, on a wire, or by an empty fill ring.
     fn must_come(&self, flow: Flow, class: Class) -> bool {
         let [from, to] = [flow.from, flow.to];
         let isolated = |port: usize| self.settings.ports[port].isolated;
@@ -214,7 +214,7 @@ impl Run {
         }
     }
 
-    /// Whether lossless frames may be lost for that reason, by these settings and what has happened.
+    /// Returns whether the settings and past events permit the loss of lossless frames for that reason.
     fn may_lose(&self, port: PortId, class: Class, reason: DropReason) -> bool {
         let settings = &self.settings.ports[port.index()];
         let floods_may = self.settings.ports.len() > 2;
@@ -243,7 +243,7 @@ impl Run {
         }
     }
 
-    /// Whether memory is shared, and so.
+    /// Returns whether memory is shared and meets the condition.
     fn shares(&self, so: impl Fn(&SharedMemory) -> bool) -> bool {
         matches!(&self.settings.memory, Memory::Shared(shared) if so(shared))
     }

@@ -1,4 +1,4 @@
-//! Any small switch that a configuration may ask for, tight enough that its thresholds are met within a few frames.
+//! Any small configurable switch, with thresholds reached within a few frames.
 
 use std::num::NonZeroU32;
 
@@ -14,18 +14,18 @@ use xoff_wire::units::{BitRate, Bytes, Class, ClassSet, Nanos, PortId};
 
 use super::input::Input;
 
-/// How long a peer takes to obey, where it does not do so at once.
+/// Response time of peers that do not obey at once.
 pub const RESPONSE: Nanos = Nanos::from_micros(3);
 const ECN: EcnSettings = EcnSettings { min: Bytes(700), max: Bytes(2_000), probability: 0.5, wred: false };
 
-/// A switch, and whether its peers take [`RESPONSE`] to obey.
+/// Returns a switch plan, and the response time of its peers: zero or [`RESPONSE`].
 pub fn any(input: &mut Input<'_>) -> (SwitchPlan, Nanos) {
     let peer_response = input.one_of([Nanos::ZERO, RESPONSE]);
     let loop_gap = input.one_of([Nanos::ZERO, Nanos::from_micros(2), Nanos::from_micros(20)]);
     let links: Vec<Link> =
         (0..2 + input.below(4)).map(|_| any_link(input, loop_gap, peer_response)).collect();
     let mut plan = plan::switch(&links);
-    plan.may_lose = true; // what may be lost, and where, is looked at here
+    plan.may_lose = true; // the run itself checks losses
     (plan.slots, plan.control_slots) = (256, input.one_of([16, 4]));
     let lossless = ClassSet(input.byte());
     let obey = input.one_of([lossless, ClassSet::ALL]);
@@ -48,7 +48,7 @@ pub fn any(input: &mut Input<'_>) -> (SwitchPlan, Nanos) {
         let all: u64 =
             settings.ports.iter().flat_map(|port| &port.classes).map(|it| it.ingress_most().0).sum();
         let classes = settings.ports.iter_mut().flat_map(|port| &mut port.classes);
-        classes.for_each(|class| class.egress_max = Bytes(all + 1)); // nobody who obeys fills it
+        classes.for_each(|class| class.egress_max = Bytes(all + 1)); // unreachable with obedient peers
     }
     settings.policy.ofc.alpha = 0.9;
     settings.policy.ofc.flows = input.one_of([64, 2]);
@@ -64,7 +64,7 @@ pub fn any(input: &mut Input<'_>) -> (SwitchPlan, Nanos) {
     (plan, peer_response)
 }
 
-/// `kind`, where it can decide about `class` there, else PFC.
+/// Returns `kind` if it supports `class` with these settings, otherwise PFC.
 pub fn fitting(kind: PolicyKind, class: Class, settings: &SwitchSettings) -> PolicyKind {
     if kind.misfit(class, settings).is_none() { kind } else { PolicyKind::Pfc }
 }
@@ -92,7 +92,8 @@ fn any_memory(input: &mut Input<'_>) -> Memory {
     }
 }
 
-/// What a full queue does, and in the upper part of the same byte the pipeline: at first the one that a frame passes at once.
+/// Returns the action of a full queue, and from the upper part of the same byte the pipeline; zero is a pipeline
+/// without delay.
 fn any_pipeline(input: &mut Input<'_>) -> (WhenFull, PipelineSettings) {
     let byte = input.byte();
     let when_full = if byte % 3 == 1 { WhenFull::Stop } else { WhenFull::Drop };
@@ -107,7 +108,7 @@ fn any_pipeline(input: &mut Input<'_>) -> (WhenFull, PipelineSettings) {
     (when_full, pipeline)
 }
 
-/// None, or one of all ports, and another of some.
+/// Returns no VLANs, or one of all ports and another of some.
 fn any_vlans(input: &mut Input<'_>, ports: usize) -> Vec<VlanSettings> {
     if !input.flag() {
         return Vec::new();
@@ -141,7 +142,7 @@ fn change_port(input: &mut Input<'_>, port: &mut PortSettings, lossless: ClassSe
     port.burst = Bytes(port.commit.0 * u64::from(1 + input.below(3)));
 }
 
-/// A lossless class.
+/// Returns a lossless class.
 fn any_class(input: &mut Input<'_>, link: &Link) -> ClassSettings {
     let xoff = Bytes(700 + 20 * u64::from(input.byte()));
     let egress_xoff = Bytes(1 + 20 * u64::from(input.byte()));
@@ -175,7 +176,7 @@ fn any_class(input: &mut Input<'_>, link: &Link) -> ClassSettings {
     }
 }
 
-/// The same, but lossy.
+/// Returns the class as a lossy one.
 fn lossy(class: ClassSettings) -> ClassSettings {
     let ecn = class.ecn.map(|ecn| EcnSettings { wred: true, ..ecn });
     ClassSettings { lossless: false, headroom: Bytes::ZERO, ecn, ..class }
