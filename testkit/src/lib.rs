@@ -1,9 +1,9 @@
-//! Does a flow-control policy ever lose, reorder or strand a frame?
+//! A test kit for flow-control policies: does a policy ever lose, reorder or strand a frame?
 //!
-//! [`check`] runs a policy, built in or [custom](xoff_flow_control::settings::Custom), in switches among hosts, in virtual
-//! time, through what is hard for one: incast, storms of pauses, XONs that are lost, links that flap, another
-//! policy that takes over. It says what was broken, when, in which scenario, with which seed; it does not stop at
-//! it. A seed takes the same path in every run.
+//! [`check`] runs a policy, built in or [custom](xoff_flow_control::settings::Custom), in switches among hosts, in
+//! virtual time. Its scenarios are hard for a policy: incast, storms of pauses, lost XONs, flapping links,
+//! replacement by another policy. It reports broken promises with time, scenario and seed, and continues after each.
+//! A seed takes the same path in every run.
 //!
 //! ```
 //! use xoff_testkit::{Subject, check};
@@ -13,7 +13,7 @@
 //! assert!(report.is_clean(), "{report}");
 //! ```
 //!
-//! The [`bed`] itself is for tests that look closer: there a broken promise stops the test.
+//! The [`bed`] itself is for closer tests; there a broken promise stops the test.
 //!
 //! ```text
 //!   check --> scenarios --> trial --> bed      switches, hosts and wires, in virtual time
@@ -38,24 +38,24 @@ use scenarios::SCENARIOS;
 use trial::Trial;
 use xoff_flow_control::settings::{PolicyKind, SwitchSettings};
 
-/// What a policy needs of a switch's settings.
+/// Function that changes a switch's settings for a policy.
 type Prepare = Box<dyn Fn(&mut SwitchSettings)>;
 
-/// The policy that is checked, and what it needs.
+/// A policy to check, and its settings.
 pub struct Subject {
     kind: PolicyKind,
     prepare: Prepare,
 }
 
 impl Subject {
-    /// A policy as it is by itself.
+    /// Creates the subject of a policy with default settings.
     #[must_use]
     pub fn new(kind: PolicyKind) -> Subject {
         Subject::with(kind, |_| ())
     }
 
-    /// A policy in switches whose settings `prepare` has changed: its own parameters, thresholds, what its peers can
-    /// read; what [`PolicyKind::Custom`] stands for.
+    /// Creates the subject of a policy in switches whose settings `prepare` changes: parameters, thresholds,
+    /// capabilities of peers, or the policy behind [`PolicyKind::Custom`].
     pub fn with(kind: PolicyKind, prepare: impl Fn(&mut SwitchSettings) + 'static) -> Subject {
         Subject { kind, prepare: Box::new(prepare) }
     }
@@ -67,8 +67,7 @@ impl fmt::Debug for Subject {
     }
 }
 
-/// Runs every scenario with `subject` as the policy of all classes, and says what was broken. A policy that panics is
-/// reported, too.
+/// Runs every scenario with `subject` as the policy of all classes, and reports broken promises, panics included.
 #[must_use]
 pub fn check(subject: &Subject, seed: u64) -> Report {
     let mut report = Report::new(seed);

@@ -1,19 +1,19 @@
-//! Panics that are findings: those of a thread that [tries](catch) something are not printed, but told to who asked; those of all other
-//! threads are told as ever.
+//! Capture of panics that are findings. A panic within [`catch`] is returned instead of printed; panics of other
+//! threads are printed as usual.
 
 use std::cell::RefCell;
 use std::panic::{self, AssertUnwindSafe, PanicHookInfo};
 use std::sync::Once;
 
 thread_local! {
-    /// What a panic has said, on a thread that tries something.
+    /// Message of a caught panic; `None` on threads outside [`catch`].
     static TRIAL: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 
-/// The hook of the process is put before the one that there is, once and for good.
+/// Installs the process's panic hook in front of the existing one, once.
 static HOOK: Once = Once::new();
 
-/// What `tried` answers, or what was said, and where, as it panicked.
+/// Returns the result of `tried`, or the message and place of its panic.
 pub(crate) fn catch<T>(tried: impl FnOnce() -> T) -> Result<T, String> {
     HOOK.call_once(|| {
         let before = panic::take_hook();
@@ -29,7 +29,7 @@ pub(crate) fn catch<T>(tried: impl FnOnce() -> T) -> Result<T, String> {
     done.map_err(|_| said)
 }
 
-/// False where the thread tries nothing.
+/// Records a panic; returns false on a thread outside [`catch`].
 fn note(info: &PanicHookInfo<'_>) -> bool {
     TRIAL.with_borrow_mut(|trial| {
         let Some(said) = trial else { return false };

@@ -1,4 +1,4 @@
-//! What a check has found.
+//! Report of a check.
 
 use std::fmt;
 
@@ -6,31 +6,31 @@ use crate::bed::Promise;
 use crate::trial::Trial;
 use xoff_wire::units::Nanos;
 
-/// A promise that was broken.
+/// A broken promise.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// Where.
+    /// Name of the scenario.
     pub scenario: &'static str,
-    /// With this seed it is broken again.
+    /// Seed that breaks the promise again.
     pub seed: u64,
-    /// When it was seen, from the beginning of the scenario.
+    /// Time of the breach, from the begin of the scenario.
     pub at: Nanos,
-    /// Which promise.
+    /// Promise that was broken.
     pub promise: Promise,
-    /// What was seen.
+    /// Description of the breach.
     pub what: String,
 }
 
-/// All that a check has found: of each promise the first time that each scenario broke it.
+/// Findings of a check: the first breach of each promise in each scenario.
 #[derive(Clone, Debug)]
 pub struct Report {
-    /// Of the check.
+    /// Seed of the check.
     pub seed: u64,
     /// Scenarios that ran.
     pub ran: Vec<&'static str>,
-    /// Scenarios that did not, as the policy does not fit their settings, and why.
+    /// Scenarios left out because the policy does not fit their settings, with the reason.
     pub left_out: Vec<(&'static str, String)>,
-    /// What was broken, scenario by scenario, in order of time.
+    /// Broken promises by scenario, in order of time.
     pub findings: Vec<Finding>,
 }
 
@@ -52,13 +52,13 @@ impl Report {
         }
     }
 
-    /// Nothing was broken.
+    /// Returns whether no promise was broken.
     #[must_use]
     pub fn is_clean(&self) -> bool {
         self.findings.is_empty()
     }
 
-    /// Whether this promise was broken anywhere.
+    /// Returns whether this promise was broken in any scenario.
     #[must_use]
     pub fn breaks(&self, promise: Promise) -> bool {
         self.findings.iter().any(|finding| finding.promise == promise)

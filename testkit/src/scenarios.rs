@@ -1,5 +1,5 @@
-//! What is hard for a flow-control policy. Each scenario sets switches and hosts up, starts streams and does what it is
-//! about; everything is over long before the trial ends.
+//! Scenarios that are hard for a flow-control policy. Each creates switches and hosts, starts streams and performs
+//! its actions; all end long before the trial does.
 
 use xoff_flow_control::headroom::Link;
 use xoff_flow_control::settings::{Memory, PolicyKind, SharedMemory};
@@ -10,7 +10,7 @@ use crate::bed::plan::{self, CABLE, GIGABIT, LINK, LOSSLESS, MTU_FRAME};
 use crate::bed::{NodeId, Obeys, SwitchPlan, end};
 use crate::trial::Trial;
 
-/// A scenario by its name.
+/// A named scenario.
 pub(crate) struct Scenario {
     pub(crate) name: &'static str,
     pub(crate) run: fn(&mut Trial<'_>),
@@ -38,7 +38,7 @@ fn star(ports: usize) -> SwitchPlan {
     plan::switch(&vec![LINK; ports])
 }
 
-/// A driver that is busy elsewhere, and then takes many frames at once.
+/// Returns the plan of a switch with a slow driver that processes many frames at once.
 fn seldom(ports: usize) -> SwitchPlan {
     let (loop_gap, commit) = (Nanos::from_micros(100), Bytes(20_000));
     let mut plan = plan::switch(&vec![Link { loop_gap, commit, ..LINK }; ports]);
@@ -69,7 +69,7 @@ fn incast(trial: &mut Trial<'_>, plan: SwitchPlan) {
     }
 }
 
-/// Two hosts congest a third, and one of them sends to a fourth as well.
+/// Two hosts congest a third, and one of them also sends to a fourth.
 fn two_to_one(trial: &mut Trial<'_>) {
     let (_, hosts) = trial.star(star(4));
     let start = Nanos(trial.rng.u64(0..20_000));
@@ -79,7 +79,7 @@ fn two_to_one(trial: &mut Trial<'_>) {
     trial.send((hosts[2], hosts[3]), C4, 200, |_| ());
 }
 
-/// The receiver pauses and resumes, for any time, again and again.
+/// The receiver pauses and resumes repeatedly, for random times.
 fn storms(trial: &mut Trial<'_>) {
     let (_, hosts) = trial.star(star(5));
     for &from in &hosts[1..] {
@@ -95,7 +95,7 @@ fn storms(trial: &mut Trial<'_>) {
     }
 }
 
-/// Half of what tells the senders to go on never comes.
+/// Half of the XONs to the senders are lost.
 fn lost_xons(trial: &mut Trial<'_>) {
     let mut plan = star(5);
     plan.may_lapse = true;
@@ -109,7 +109,7 @@ fn lost_xons(trial: &mut Trial<'_>) {
     }
 }
 
-/// Links of the receiver and of a sender go down in mid-flight, and come up again.
+/// Links of the receiver and of a sender go down with frames in flight, and come up again.
 fn flaps(trial: &mut Trial<'_>) {
     let (switch, hosts) = trial.star(star(5));
     for (place, &from) in hosts.iter().enumerate().skip(1) {
@@ -126,7 +126,7 @@ fn flaps(trial: &mut Trial<'_>) {
     }
 }
 
-/// Two switches in a row, and a receiver that stands still for a while: pauses go back hop by hop.
+/// Two switches in a row with a receiver that stalls: pauses propagate hop by hop.
 fn cascade(trial: &mut Trial<'_>) {
     let trunk = Link { cable: Nanos(10 * CABLE.0), ..LINK };
     let far = trial.switch(plan::switch(&[LINK, LINK, trunk]));
@@ -145,7 +145,7 @@ fn cascade(trial: &mut Trial<'_>) {
     }
 }
 
-/// Plain PFC and the policy under test take turns.
+/// Plain PFC and the policy under test alternate.
 fn replaced(trial: &mut Trial<'_>) {
     let (switch, hosts) = trial.star(star(5));
     for &from in &hosts[1..] {
@@ -176,14 +176,14 @@ fn random_mix(trial: &mut Trial<'_>, plan: SwitchPlan) {
     }
 }
 
-/// A host pauses a class, or with 0 lets it go.
+/// Makes a host pause a class, or resume it with 0 quanta.
 fn pause(trial: &mut Trial<'_>, host: NodeId, class: Class, quanta: u16) {
     let frame = MacControl::Pfc(Pfc::default().with(class, Quanta(quanta)));
     let bytes = frame.encode(trial.bed.host(host).mac);
     trial.bed.inject(host, &bytes);
 }
 
-/// Whether a frame lets a lossless class go.
+/// Returns whether a frame resumes a lossless class.
 fn is_xon(bytes: &[u8]) -> bool {
     let is_pfc = bytes.len() >= 34 && bytes[12..16] == [0x88, 0x08, 1, 1];
     is_pfc

@@ -1,4 +1,4 @@
-//! One run of one scenario: the bed, the flows in it, and the judgment at its end.
+//! A run of a scenario: the bed, its flows, and the final judgment.
 
 use std::collections::BTreeSet;
 use std::panic::{self, AssertUnwindSafe};
@@ -10,10 +10,10 @@ use xoff_wire::units::{Class, Nanos};
 use crate::bed::plan::LOSSLESS;
 use crate::bed::{Bed, NodeId, Obeys, Promise, Stream, SwitchPlan, end};
 
-/// Whatever was sent has arrived long before, and every pause that nobody wants is over.
+/// End of a trial, long after all arrivals and unwanted pauses.
 const END: Nanos = Nanos::from_millis(150);
 
-/// What was broken, when, and what was seen of it.
+/// Time, promise and description of a breach.
 type Broken = (Nanos, Promise, String);
 
 /// Frames of a stream between two hosts.
@@ -23,11 +23,11 @@ struct Flow {
     to: NodeId,
     id: u32,
     stream: Stream,
-    /// A link on its way goes down: what was on it or behind it is lost.
+    /// True if a link on its path goes down, which loses frames.
     may_lose: bool,
 }
 
-/// A scenario as it runs.
+/// A running scenario.
 pub(crate) struct Trial<'subject> {
     pub(crate) bed: Bed,
     pub(crate) rng: fastrand::Rng,
@@ -57,7 +57,7 @@ impl<'subject> Trial<'subject> {
         }
     }
 
-    /// Runs a scenario, and then until all is over.
+    /// Runs a scenario to the end of the trial.
     pub(crate) fn run(&mut self, scenario: fn(&mut Trial<'_>)) {
         let run = AssertUnwindSafe(|| {
             scenario(self);
@@ -73,7 +73,7 @@ impl<'subject> Trial<'subject> {
         }
     }
 
-    /// A switch of this plan, with the policy under test in all classes.
+    /// Adds a switch of this plan, with the policy under test in all classes.
     pub(crate) fn switch(&mut self, mut plan: SwitchPlan) -> NodeId {
         plan.settings.policies = [self.kind; 8];
         (self.prepare)(&mut plan.settings);
@@ -85,14 +85,14 @@ impl<'subject> Trial<'subject> {
         id
     }
 
-    /// A switch with a host at each port, all of which obey at once.
+    /// Adds a switch with a host at each port; all hosts obey at once.
     pub(crate) fn star(&mut self, plan: SwitchPlan) -> (NodeId, Vec<NodeId>) {
         let ports = u8::try_from(plan.settings.ports.len()).expect("few ports");
         let switch = self.switch(plan);
         (switch, (0..ports).map(|port| self.bed.add_host(switch, port, Obeys::AtOnce)).collect())
     }
 
-    /// Frames of `class` from a host to another; change what should differ.
+    /// Starts a stream of `class` from a host to another, after `change`.
     pub(crate) fn send(
         &mut self,
         (from, to): (NodeId, NodeId),
@@ -107,13 +107,13 @@ impl<'subject> Trial<'subject> {
         self.flows.push(Flow { from, to, id, stream, may_lose: false });
     }
 
-    /// A link of this host will go down.
+    /// Records that a link of this host will go down.
     pub(crate) fn may_lose(&mut self, host: NodeId) {
         let of_host = |flow: &&mut Flow| flow.from == host || flow.to == host;
         self.flows.iter_mut().filter(of_host).for_each(|flow| flow.may_lose = true);
     }
 
-    /// Lets time pass.
+    /// Advances the time by `span`.
     pub(crate) fn run_for(&mut self, span: Nanos) {
         if self.misfit.is_none() {
             self.bed.run_until(self.bed.now() + span);
@@ -132,7 +132,7 @@ impl<'subject> Trial<'subject> {
         }
     }
 
-    /// What was broken, in order of time; or what the policy needs that the scenario has not.
+    /// Returns broken promises in order of time, or the reason why the policy does not fit the scenario.
     pub(crate) fn outcome(&self) -> Result<Vec<Broken>, String> {
         if let Some(misfit) = &self.misfit {
             return Err(misfit.clone());
@@ -177,7 +177,7 @@ impl<'subject> Trial<'subject> {
         broken.retain(|(_, promise, _)| seen.insert(*promise));
     }
 
-    /// Order and duplicates; answers how many frames are missing that must not be.
+    /// Checks order and duplicates; returns the number of frames whose loss is not permitted.
     fn judge_flow(&self, flow: &Flow, broken: &mut Vec<Broken>) -> u64 {
         let (from, to) = (self.bed.host(flow.from), self.bed.host(flow.to));
         let mut seen = BTreeSet::new();

@@ -1,4 +1,4 @@
-//! Chaos finds nothing, and finds it in the same way again.
+//! Chaos tests find no breach, and repeat exactly.
 
 use std::ops::Range;
 
@@ -6,7 +6,7 @@ use xoff_flow_control::cause::Trigger;
 use xoff_flow_control::drop_reason::DropReason;
 use xoff_testkit::chaos::{self, Report};
 
-/// Shorter than runs by hand, so that debug builds are through with them.
+/// Shorter than manual runs, to suit debug builds.
 const EVENTS: u64 = 20_000;
 
 fn run(seeds: Range<u64>, jobs: usize) -> Report {

@@ -1,4 +1,4 @@
-//! The kit finds nothing in any built-in policy, and finds out each kind of broken one.
+//! The kit finds nothing in any built-in policy, and detects each kind of broken one.
 
 use xoff_flow_control::cause::Trigger;
 use xoff_flow_control::policy::{CustomPolicy, Event, Intent, Margin, Occupancies};
@@ -19,7 +19,7 @@ fn nothing_is_found_in_any_built_in_policy() {
     }
 }
 
-/// Plain PFC in switches that have no headroom.
+/// Checks plain PFC in switches without headroom.
 fn without_headroom(seed: u64) -> Report {
     let subject = Subject::with(PolicyKind::Pfc, |settings| {
         let classes = settings.ports.iter_mut().flat_map(|port| &mut port.classes);
@@ -55,13 +55,13 @@ fn a_seed_takes_the_same_path_again() {
     assert_ne!(findings(3), findings(4));
 }
 
-/// PFC, with a fault.
+/// PFC with a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fault {
     None,
     NeverXoff,
     NeverXon,
-    /// Its margin says that nothing ever matters.
+    /// The margin declares every event irrelevant.
     MarginLies,
     Panics,
 }
@@ -79,7 +79,7 @@ struct Faulty {
     class: Class,
     senders: PortSet,
     held: PortSet,
-    /// Frames that were enqueued.
+    /// Number of enqueued frames.
     seen: u64,
 }
 
@@ -108,7 +108,7 @@ impl CustomPolicy for Faulty {
                 self.held.remove(port);
                 intents.push(Intent::Xon { port, class });
             }
-            // What it counts is decided by later: one that is not shown a frame counts otherwise.
+            // The count decides later: a policy that misses a frame counts differently.
             Event::Enqueued { ingress: port, .. } if self.fault == Fault::MarginLies => {
                 self.seen += 1;
                 if self.seen.is_multiple_of(50) {

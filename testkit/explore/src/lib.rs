@@ -1,8 +1,8 @@
-//! Random tests run twice: with seeds that never change, which are regressions, and with one that is fresh in every
-//! run, which explores. The fresh one is printed beside whatever fails, and `XOFF_SEED=… cargo test` takes
-//! the same path again. `scripts/test.sh` draws one for the whole run.
+//! Seeds for random tests. Each test runs with fixed seeds, as a regression test, and with a fresh one, which
+//! explores. A failing test prints the fresh seed; `XOFF_SEED=… cargo test` repeats the run. `scripts/test.sh` draws
+//! one seed for all tests.
 //!
-//! No failure is kept in a file beside the code: what an exploration finds becomes a test that writes the input out.
+//! Failures are not stored in files: a found input becomes a test of its own.
 
 #![forbid(unsafe_code)]
 
@@ -13,20 +13,20 @@ use std::sync::OnceLock;
 pub use proptest;
 use proptest::test_runner::{Config, RngSeed};
 
-/// The variable that names the seed of a run.
+/// Environment variable with the seed of a run.
 pub const VARIABLE: &str = "XOFF_SEED";
 
-/// Of all property tests, in every run.
+/// Fixed seed of all property tests.
 const FIXED: u64 = 8021;
 
-/// Number of random inputs that a property test tries with each of its seeds, unless it says otherwise.
+/// Default number of inputs that a property test tries with each seed.
 pub const CASES: u32 = 512;
 
-/// The seed of this run: what `XOFF_SEED` says, or a fresh one. Prints it once for each test.
+/// Returns the seed of this run: the value of `XOFF_SEED`, or a random one. Prints it once per test.
 ///
 /// # Panics
 ///
-/// If `XOFF_SEED` is no number.
+/// Panics if `XOFF_SEED` is not a number.
 pub fn fresh() -> u64 {
     static SEED: OnceLock<u64> = OnceLock::new();
     thread_local!(static SAID: Cell<bool> = const { Cell::new(false) });
@@ -49,12 +49,12 @@ fn parse(text: &str) -> u64 {
     })
 }
 
-/// Seeds for a loop: the fixed ones, then the one of this run.
+/// Returns the seeds for a loop: the fixed ones, then the one of this run.
 pub fn seeds(fixed: impl IntoIterator<Item = u64>) -> impl Iterator<Item = u64> {
     fixed.into_iter().chain(std::iter::once_with(fresh))
 }
 
-/// How [`explore!`] runs a property: once for each of its seeds.
+/// Returns the configurations with which [`explore!`] runs a property, one per seed.
 #[doc(hidden)]
 pub fn configs(cases: u32) -> impl Iterator<Item = Config> {
     seeds([FIXED]).map(move |seed| Config {
@@ -66,8 +66,8 @@ pub fn configs(cases: u32) -> impl Iterator<Item = Config> {
     })
 }
 
-/// Property tests as in `proptest!`, each run with the fixed seed and then with the one of this run. A
-/// first line `cases = N;` sets how many inputs it tries with each.
+/// Defines property tests as `proptest!` does, and runs each with the fixed seed and the seed of this run. A first
+/// line `cases = N;` sets the number of inputs per seed.
 #[macro_export]
 macro_rules! explore {
     (cases = $cases:expr; $($(#[$meta:meta])* fn $name:ident($($inputs:tt)*) $body:block)*) => {
@@ -92,7 +92,7 @@ mod tests {
 
     use super::*;
 
-    /// What a property is tried with under `config`.
+    /// Returns the inputs that a property is tried with under `config`.
     fn inputs(config: Config) -> Vec<u64> {
         let tried = RefCell::new(Vec::new());
         let mut runner = TestRunner::new(config);

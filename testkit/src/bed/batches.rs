@@ -1,21 +1,21 @@
-//! How many frames a driver of the bed takes in one batch.
+//! Batch sizes of the test bed's drivers.
 
 use xoff_dataplane::driver::Boundary;
 use xoff_dataplane::frame::{Frame, FrameStore};
 use xoff_dataplane::switch::Batch;
 use xoff_wire::units::PortId;
 
-/// How many frames a driver takes in one batch.
+/// Number of frames that a driver processes in one batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Batches {
-    /// As many as there are.
+    /// All pending frames.
     Large,
-    /// One.
+    /// A single frame.
     OfOne,
 }
 
 impl Batches {
-    /// A step was taken: a batch of one is over.
+    /// Splits the batch after a step if batches have one frame.
     pub(super) fn taken(self, batch: &mut Batch<'_>) {
         if self == Batches::OfOne {
             batch.split();

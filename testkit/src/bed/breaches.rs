@@ -1,39 +1,39 @@
-//! Broken promises: where a test is to stop at once, and where a check goes on and reports.
+//! Recording of broken promises: a test panics at once, a check continues and reports.
 
 use std::fmt;
 
 use xoff_wire::units::Nanos;
 
-/// What a switch promises, whatever its policy; and what a policy promises.
+/// Promises of a switch under any policy, and promises of a policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Promise {
     /// No frame of a lossless class is dropped.
     NoLosslessDrop,
-    /// What is sent in a lossless class comes.
+    /// All frames sent in a lossless class arrive.
     Delivery,
-    /// Frames of a stream come in order.
+    /// Frames of a stream arrive in order.
     Order,
-    /// No frame comes twice.
+    /// No frame arrives twice.
     Once,
     /// No frame stays in a switch.
     NothingStranded,
-    /// Nobody is held, and nobody stands still, when nothing waits any more.
+    /// No pause, sent or obeyed, outlasts the queued frames.
     PausesEnd,
-    /// What a peer asks for is kept, and what it is asked for is told at once, kept alive and ended.
+    /// The switch obeys pauses, and sends, refreshes and ends its own pauses in time.
     PausesKept,
-    /// Queues hold no more than they may.
+    /// Queues stay within their limits.
     Bounds,
-    /// Peers are held from the byte of XOFF on, and not below XON.
+    /// Peers are paused from the byte of XOFF on, and not below XON.
     Thresholds,
-    /// Every frame is in one place, and the books say so.
+    /// Every frame is in one place, and the ledger agrees.
     Ledger,
-    /// Frames that are taken in one batch fare as if each were taken in a batch of its own: a policy's margin holds.
+    /// Frames in one batch are treated as if each had its own batch: a policy's margin is correct.
     Batches,
     /// A driver releases, receives, forwards, sends pause frames and then data.
     Turns,
-    /// What waits and may be sent is sent within the turns of all others.
+    /// A frame that may be sent waits for at most one round of all other classes.
     Served,
-    /// There is an end to what has to be done.
+    /// Work comes to an end.
     Rest,
     /// Nothing panics.
     NoPanic,
@@ -61,17 +61,18 @@ impl fmt::Display for Promise {
     }
 }
 
-/// What a bed does about a broken promise.
+/// Reaction of a bed to a broken promise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum OnBreach {
     Panic,
-    /// The first of each promise is kept. A policy that is on trial may have thresholds of its own: they are not judged.
+    /// Records the first breach of each promise. Thresholds are not judged, because a policy under test may have its
+    /// own.
     Note,
-    /// The first of each promise is kept, whatever it is about.
+    /// Records the first breach of every promise.
     NoteAll,
 }
 
-/// Broken promises, so far.
+/// Broken promises so far.
 #[derive(Clone, Debug)]
 pub(super) struct Breaches {
     pub(super) on_breach: OnBreach,
@@ -84,7 +85,7 @@ impl Breaches {
         Breaches { on_breach, now: Nanos::ZERO, noted: Vec::new() }
     }
 
-    /// A promise that is to hold now.
+    /// Records a breach unless `kept`.
     #[track_caller]
     pub(super) fn expect(&mut self, kept: bool, promise: Promise, what: impl FnOnce() -> String) {
         if kept {

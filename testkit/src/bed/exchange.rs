@@ -1,4 +1,4 @@
-//! What the workers of one switch pass to each other, in plain memory: queues for each ordered pair.
+//! Exchange between the workers of one switch, in plain memory: queues for each ordered pair.
 
 use std::collections::VecDeque;
 
@@ -11,10 +11,10 @@ use super::batches::Batches;
 use super::ring::Ring;
 use super::store::MemoryStore;
 
-/// Messages of each kind that fit between two workers.
+/// Capacity between two workers, messages of each kind.
 const CAPACITY: usize = 64;
 
-/// From one worker to another.
+/// Queues from one worker to another.
 #[derive(Debug)]
 struct Link {
     frames: VecDeque<Handover>,
@@ -32,7 +32,7 @@ impl Link {
     }
 }
 
-/// A test may end while frames are on their way: these handles are not lost.
+/// Consumes frames in flight at the end of a test; their handles must not be dropped.
 impl Drop for Link {
     fn drop(&mut self) {
         let frames = self.frames.drain(..).map(|handover| handover.frame);
@@ -40,35 +40,35 @@ impl Drop for Link {
     }
 }
 
-/// By sender, then receiver.
+/// Queues between workers, by sender, then receiver.
 #[derive(Debug)]
 pub struct Links(Vec<Vec<Link>>);
 
 impl Links {
-    /// Between so many workers.
+    /// Creates the queues between `workers` workers.
     pub fn new(workers: usize) -> Links {
         Links((0..workers).map(|_| (0..workers).map(|_| Link::new()).collect()).collect())
     }
 
-    /// All workers that own a port.
+    /// Returns all workers that own a port.
     pub fn ends(owners: &[WorkerId]) -> impl Iterator<Item = WorkerId> {
         (0..=owners.iter().map(|owner| owner.0).max().unwrap_or(0)).map(WorkerId)
     }
 
-    /// Whether nothing is on its way.
+    /// Returns whether all queues are empty.
     pub fn are_empty(&self) -> bool {
         let is_empty =
             |link: &Link| link.frames.is_empty() && link.returns.is_empty() && link.learned.is_empty();
         self.0.iter().flatten().all(is_empty)
     }
 
-    /// A worker's end.
+    /// Returns worker `me`'s end.
     pub fn of(&mut self, me: usize, batches: Batches) -> Exchange<'_> {
         Exchange { links: &mut self.0, me, batches }
     }
 }
 
-/// One worker's end of all links.
+/// A worker's end of all links.
 #[derive(Debug)]
 pub struct Exchange<'a> {
     links: &'a mut Vec<Vec<Link>>,
@@ -77,7 +77,7 @@ pub struct Exchange<'a> {
 }
 
 impl Environment<Ring, MemoryStore> for Exchange<'_> {
-    /// In the order of the workers of `xoff`: learned addresses are sent before frames and taken after them.
+    /// Exchanges in the order of `xoff`'s workers: learned addresses are sent before frames and received after them.
     fn exchange(&mut self, now: Nanos, switch: &mut Switch, store: &mut MemoryStore) -> Progress {
         let Exchange { links, me, batches } = self;
         let (me, mut moved, mut received) = (*me, 0, 0);

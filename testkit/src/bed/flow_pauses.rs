@@ -1,5 +1,5 @@
-//! Pauses of single flows, kept a second time from the bytes of the frames alone. Flows of the bed are
-//! of family 0: addresses and an EtherType.
+//! Independent model of pauses of single flows, built from frame bytes alone. Flows of the bed are of family 0:
+//! addresses and an EtherType.
 
 use std::collections::BTreeMap;
 
@@ -7,31 +7,31 @@ use xoff_wire::units::{BitRate, Class, ClassSet, Nanos, Quanta};
 
 use super::payload::ETHER_TYPE;
 
-/// Source and destination.
+/// Source and destination address.
 type Pair = [u8; 12];
 
-/// Until when which flows may not be sent.
+/// Times until which flows are paused.
 #[derive(Debug, Default)]
 pub struct FlowPauses {
     until: BTreeMap<(Class, Pair), Nanos>,
-    /// Classes that stand still because lists of their flows were not obeyed flow by flow.
+    /// Classes paused as a whole, because lists of their flows were not obeyed flow by flow.
     stopped: ClassSet,
 }
 
-/// What a list of flows does to its class as a whole.
+/// Effect of a list of flows on its class as a whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OfClass {
-    /// It goes on as before.
+    /// No effect.
     Nothing,
-    /// It stands still until then.
+    /// Pause until this time.
     Stops(Nanos),
-    /// It goes on.
+    /// Resumption.
     Resumes,
 }
 
 impl FlowPauses {
-    /// Takes note of a list of flows, which is obeyed `by_flow`, or else as plain PFC; the class stands
-    /// still until then where that is `paused`. `None` where the frame has no list.
+    /// Processes a list of flows, obeyed `by_flow` or as plain PFC. The class is paused until `paused`, if set.
+    /// Returns `None` if the frame has no list.
     pub fn received(
         &mut self,
         now: Nanos,
@@ -74,7 +74,7 @@ impl FlowPauses {
         })
     }
 
-    /// A plain frame names the class; time 0 resumes all its flows.
+    /// Processes a plain PFC frame for the class; time 0 resumes all its flows.
     pub fn named(&mut self, class: Class, time: Quanta) {
         self.stopped.remove(class);
         if time == Quanta(0) {
@@ -82,12 +82,12 @@ impl FlowPauses {
         }
     }
 
-    /// All flows of the class may be sent.
+    /// Resumes all flows of the class.
     pub fn clear(&mut self, class: Class) {
         self.until.retain(|(other, _), _| *other != class);
     }
 
-    /// Whether a frame of `class` may leave.
+    /// Returns whether a frame of `class` may leave.
     pub fn let_pass(&self, now: Nanos, class: Class, frame: &[u8]) -> bool {
         let [dst, src] = [0, 6].map(|at| &frame[at..at + 6]);
         let pair: Pair = [src, dst].concat().try_into().expect("two addresses");

@@ -1,8 +1,7 @@
-//! A host: streams that it sends, pauses that it obeys (at once, late, or not at all), rate limiters
-//! that CNMs rule, and a sink that checks what comes in.
+//! A host of the bed: streams that it sends, pauses that it obeys (at once, late, or never), rate limiters controlled
+//! by CNMs, and a sink that checks received frames.
 //!
-//! It holds no more than the frame that is on its wire, so a pause that it obeys stops it at the end
-//! of that frame.
+//! It holds only the frame on its wire, so an obeyed pause takes effect at the end of that frame.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -17,38 +16,38 @@ use super::payload::{self, Mark};
 use super::plan::MTU_FRAME;
 use super::rates::Rates;
 
-/// How a host takes pause frames.
+/// Obedience of a host to pause frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Obeys {
-    /// As soon as they have come.
+    /// Immediate obedience.
     AtOnce,
-    /// So long after.
+    /// Obedience after this delay.
     Late(Nanos),
-    /// Not at all.
+    /// No obedience.
     Never,
 }
 
 /// Frames of one class to one address.
 #[derive(Clone, Copy, Debug)]
 pub struct Stream {
-    /// Where they go.
+    /// Destination address.
     pub to: MacAddr,
-    /// Told by the PCP.
+    /// Class, encoded in the PCP.
     pub class: Class,
-    /// Bytes of each, without FCS.
+    /// Length of each frame, bytes without FCS.
     pub len: u32,
-    /// How many.
+    /// Number of frames.
     pub count: u64,
-    /// Layer-1 rate; `None`: as fast as the line.
+    /// Layer 1 rate; `None` for line rate.
     pub rate: Option<BitRate>,
-    /// When the first is due.
+    /// Time at which the first frame is due.
     pub from: Nanos,
-    /// It carries a CN-TAG, its number, and slows down as CNMs ask.
+    /// Reaction point. With it, frames carry a CN-TAG with the stream's number, and CNMs slow the stream down.
     pub qcn: Option<ReactionSettings>,
 }
 
 impl Stream {
-    /// MTU-sized frames of class 3 as fast as the line.
+    /// Creates a stream of MTU-sized frames of class 3 at line rate.
     pub fn new(to: MacAddr, count: u64, from: Nanos) -> Stream {
         Stream { to, class: Class::ALL[3], len: MTU_FRAME, count, rate: None, from, qcn: None }
     }
@@ -59,52 +58,52 @@ struct Sending {
     id: u32,
     stream: Stream,
     sent: u64,
-    /// The rate limiter, and when it lets the next frame go.
+    /// Rate limiter, and the earliest time of the next frame.
     limiter: Option<(ReactionPoint, Nanos)>,
 }
 
-/// What a sink has seen of a stream.
+/// Frames of a stream received by a sink.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Seen {
-    /// How many.
+    /// Number of frames.
     pub frames: u64,
-    /// How long they were together.
+    /// Total length, bytes.
     pub bytes: u64,
-    /// Frames that came behind a later one, or again.
+    /// Duplicate frames, and frames received after a later one.
     pub late_or_twice: u64,
-    /// The highest sequence number.
+    /// Highest sequence number.
     pub last: Option<u64>,
-    /// When the last one came.
+    /// Arrival time of the last frame.
     pub last_at: Nanos,
 }
 
-/// A host: what it sends, what it obeys, what it has seen.
+/// A host: its streams, pauses and received frames.
 #[derive(Debug)]
 pub struct Host {
-    /// Its address.
+    /// MAC address.
     pub mac: MacAddr,
     rate: BitRate,
     obeys: Obeys,
     paused: Paused,
-    /// What it is asked for, where it keeps rates (GFC).
+    /// Rates that the peer asks for, if the host obeys rates (GFC).
     rates: Option<Rates>,
     streams: Vec<Sending>,
     turn: usize,
-    /// Frames to send before all others, whatever is paused.
+    /// Frames to send before all others, regardless of pauses.
     urgent: VecDeque<Vec<u8>>,
-    /// Pause frames that are yet to be obeyed, and when.
+    /// Pause frames to obey later, with the times.
     to_heed: VecDeque<(Nanos, Vec<u8>)>,
     up: bool,
     seen: BTreeMap<u32, Seen>,
-    /// When frames of each class came in.
+    /// Arrival times and marks of the bed's frames.
     pub arrivals: Vec<(Nanos, Mark)>,
-    /// Pause frames that came in.
+    /// Received pause frames.
     pub controls: Vec<(Nanos, Vec<u8>)>,
-    /// CNMs that came in.
+    /// Received CNMs.
     pub notices: Vec<(Nanos, Vec<u8>)>,
-    /// Frames that no host of the bed has made.
+    /// Received frames that no host of the bed has made.
     pub strange: Vec<Vec<u8>>,
-    /// The first that came behind a later one, or again, and that one.
+    /// First duplicate or reordered frame, and the highest sequence number before it.
     pub(super) disorder: Option<(Mark, u64)>,
 }
 
@@ -130,7 +129,7 @@ impl Host {
         }
     }
 
-    /// From here on it keeps the rates that it is asked for.
+    /// Makes the host obey rates (GFC) from now on.
     pub(super) fn keep_rates(&mut self) {
         self.rates = Some(Rates::new(self.rate, MTU_FRAME));
     }
@@ -152,24 +151,24 @@ impl Host {
         self.rates = self.rates.take().map(|_| Rates::new(self.rate, MTU_FRAME));
     }
 
-    /// Frames of stream `id` that were sent.
+    /// Returns the number of sent frames of stream `id`.
     pub fn sent(&self, id: u32) -> u64 {
         self.streams.iter().filter(|sending| sending.id == id).map(|sending| sending.sent).sum()
     }
 
-    /// What came in of stream `id`.
+    /// Returns the received frames of stream `id`.
     pub fn seen(&self, id: u32) -> Seen {
         self.seen.get(&id).copied().unwrap_or_default()
     }
 
-    /// Classes that it may not send now.
+    /// Returns the classes that the host must not send now.
     pub fn paused(&self, now: Nanos) -> ClassSet {
         let mut paused = self.paused.clone();
         paused.expire(now);
         paused.classes()
     }
 
-    /// Pause frames that came in, read.
+    /// Returns the received pause frames, parsed.
     pub fn pauses(&self) -> Vec<(Nanos, MacControl)> {
         let read = |bytes: &[u8]| {
             let header = Header::parse(bytes).expect("it was read before");
@@ -178,7 +177,7 @@ impl Host {
         self.controls.iter().map(|(at, bytes)| (*at, read(bytes))).collect()
     }
 
-    /// The next frame for the wire, which is free.
+    /// Returns the next frame for the free wire.
     pub(super) fn next_frame(&mut self, now: Nanos) -> Option<Vec<u8>> {
         if !self.up {
             return None;
@@ -207,8 +206,8 @@ impl Host {
         Some(payload::encode(to, self.mac, mark, len))
     }
 
-    /// When it could send next: a stream becomes due, or a pause expires. What has expired while its wire is busy, or
-    /// down, is found when that ends.
+    /// Returns the next time at which the host may send: a stream becomes due, or a pause expires. Pauses that expire
+    /// while the wire is busy or down are checked afterwards.
     pub(super) fn next_wake(&self, now: Nanos) -> Nanos {
         let expiry = Some(self.paused.next_expiry()).filter(|expiry| *expiry > now).unwrap_or(Nanos::NEVER);
         let wake = |due: Nanos| if due > now { due } else { expiry };
@@ -220,7 +219,7 @@ impl Host {
             .unwrap_or(Nanos::NEVER)
     }
 
-    /// A frame has come in. Where it is a pause to be obeyed later, says when.
+    /// Processes a received frame. For a pause to obey later, returns the time.
     pub(super) fn arrived(&mut self, now: Nanos, bytes: &[u8]) -> Option<Nanos> {
         let Ok(header) = Header::parse(bytes) else {
             self.strange.push(bytes.to_vec());
@@ -242,7 +241,7 @@ impl Host {
         None
     }
 
-    /// CNMs that came in, read.
+    /// Returns the received CNMs, parsed.
     pub fn cnms(&self) -> Vec<(Header, Cnm)> {
         let read = |(_, bytes): &(Nanos, Vec<u8>)| {
             let header = Header::parse(bytes).expect("it was read before");
@@ -273,7 +272,7 @@ impl Host {
         None
     }
 
-    /// Obeys what it is to obey by now.
+    /// Obeys the pauses that are due.
     pub(super) fn heed_due(&mut self, now: Nanos) {
         while self.to_heed.front().is_some_and(|(when, _)| *when <= now)
             && let Some((_, bytes)) = self.to_heed.pop_front()
@@ -315,26 +314,26 @@ impl Host {
     }
 }
 
-/// The CN-TAG of a stream.
+/// Returns the CN-TAG of a stream.
 fn cn_tag(id: u32) -> CnTag {
     CnTag(u16::try_from(id).expect("few streams"))
 }
 
 impl Sending {
-    /// A frame of it leaves now.
+    /// Records that a frame of the stream leaves now.
     fn note_sent(&mut self, now: Nanos) {
         self.sent += 1;
         let size = Bytes::on_line(self.stream.len);
         if let Some((point, next)) = &mut self.limiter {
             point.advance(now);
             point.sent(size);
-            // A frame that another stream's held up is made up for by the next.
+            // The next frame makes up for the delay by another stream's frame.
             let interval = point.rate().time_of(size);
             *next = (*next).max(Nanos(now.0.saturating_sub(interval.0))).after(interval);
         }
     }
 
-    /// When its next frame is due: what a pause holds up is sent after it.
+    /// Returns when the next frame is due; frames delayed by a pause are sent after it.
     fn due(&self) -> Nanos {
         if self.sent == self.stream.count {
             return Nanos::NEVER;

@@ -1,12 +1,11 @@
 //! A test bed for the dataplane: switches and hosts linked by wires, in virtual time.
 //!
-//! Time, events, links and the frames on them are the simulator's ([`Fabric`]); its nodes are the bed's own: hosts that
-//! check every byte, and switches that may look at their ports now and then only, and may have several workers. So time is exact,
-//! every run repeats, and a test can demand that something happens at one nanosecond and not at the next.
+//! Time, events, links and frames in flight are the simulator's ([`Fabric`]); the nodes are the bed's own. Hosts
+//! check every byte. Switches may poll their ports at intervals, and may have several workers. Time is exact and
+//! every run repeats, so a test can demand that something happens at one nanosecond and not at the next.
 //!
-//! After every event the switch at which it happened is checked against its promises (`watch`), and against itself in the hands of a
-//! driver that takes each frame in a batch of its own (`twin`): a test that merely runs has already proven
-//! something.
+//! After every event the bed checks the affected switch's promises (`watch`). It also compares the switch with one
+//! whose driver processes each frame in a batch of its own (`twin`). A test that merely runs thus proves something.
 
 mod batches;
 mod breaches;
@@ -43,36 +42,36 @@ use xoff_flow_control::settings::{PolicyKind, SwitchSettings};
 use xoff_sim::{At, Fabric, Forwarding, Line, Picos, Plan, PlanError, Seed, SlotCounts, SwitchKind};
 use xoff_wire::units::{BitRate, Class, MacAddr, Nanos, PortId};
 
-/// More events than any test has: a bed that never comes to rest.
+/// Maximum number of events of a test, to detect a bed that never comes to rest.
 const EVENTS_MAX: u64 = 20_000_000;
 
-/// A switch or a host, in the order of their making.
+/// A switch or a host, numbered in order of creation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NodeId(pub usize);
 
-/// One end of a wire.
+/// An end of a wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct End {
-    /// Whose.
+    /// Switch or host at this end.
     pub node: NodeId,
-    /// At which of its ports; a host has port 0.
+    /// Port of the node; a host has port 0.
     pub port: PortId,
 }
 
-/// Where the simulator has a node.
+/// Number of a node in the simulator.
 #[derive(Clone, Copy, Debug)]
 enum Number {
     Switch(u32),
     Host(u32),
 }
 
-/// Switches, hosts and wires, and the time.
+/// Switches, hosts, wires, and virtual time.
 #[derive(Debug)]
 pub struct Bed {
     seed: u64,
     nodes: Vec<Number>,
     stage: Stage,
-    /// By switch and host, where the way is not to be the shortest.
+    /// Ports by switch and host, if not on the shortest path.
     ways: BTreeMap<(NodeId, NodeId), PortId>,
     streams: u32,
     breaches: Breaches,
@@ -80,7 +79,7 @@ pub struct Bed {
 
 #[derive(Debug)]
 enum Stage {
-    /// Until all is linked: switches are told where every host is.
+    /// State before all is linked: switches do not know the hosts' places yet.
     Planned(Box<Planned>),
     Runs(Box<Fabric<Placed<SwitchNode>, Placed<Host>>>),
 }
@@ -90,15 +89,15 @@ struct Planned {
     plan: Plan,
     switches: Vec<SwitchPlan>,
     hosts: Vec<Host>,
-    /// When which hosts have something to do.
+    /// Times at which hosts have something to do.
     wakes: Vec<(Nanos, u32)>,
     losses: Vec<Losses>,
 }
 
-/// Frames from this end that are lost on the way.
+/// Loss of frames sent from this end.
 struct Losses(At, Loses);
 
-/// Whether a frame is lost.
+/// Function that returns whether a frame is lost.
 type Loses = Box<dyn FnMut(&[u8]) -> bool>;
 
 /// The wire on which an end sends.
@@ -109,7 +108,7 @@ pub struct Wire<'bed> {
 }
 
 impl Wire<'_> {
-    /// Frames for which `loses` answers true are lost on the way.
+    /// Drops frames for which `loses` returns true.
     pub fn lose(&mut self, loses: impl FnMut(&[u8]) -> bool + 'static) {
         match &mut self.bed.stage {
             Stage::Planned(planned) => planned.losses.push(Losses(self.from, Box::new(loses))),
@@ -125,13 +124,13 @@ impl std::fmt::Debug for Losses {
 }
 
 impl Bed {
-    /// An empty one, which panics where a promise is broken.
+    /// Creates an empty bed that panics if a promise is broken.
     #[must_use]
     pub fn new(seed: u64) -> Bed {
         Bed::with(seed, OnBreach::Panic)
     }
 
-    /// An empty one, which goes on where a promise is broken, and [says](Bed::broken) what was.
+    /// Creates an empty bed that [records](Bed::broken) broken promises and continues.
     #[must_use]
     pub fn that_notes(seed: u64) -> Bed {
         Bed::with(seed, OnBreach::Note)
@@ -148,7 +147,7 @@ impl Bed {
         }
     }
 
-    /// A switch; it exists from the first run on.
+    /// Adds a switch, which exists from the first run on.
     pub fn add_switch(&mut self, plan: SwitchPlan) -> NodeId {
         let planned = self.planned();
         let slots = SlotCounts { data: plan.slots, control: plan.control_slots, ..SlotCounts::default() };
@@ -158,7 +157,7 @@ impl Bed {
         self.add(Number::Switch(number))
     }
 
-    /// A host at `port` of `switch`.
+    /// Adds a host at `port` of `switch`.
     pub fn add_host(&mut self, switch: NodeId, port: u8, obeys: Obeys) -> NodeId {
         let mac = MacAddr([2, 0, 0, 0, 0, u8::try_from(self.nodes.len()).expect("few nodes")]);
         let number = self.switch_number(switch);
@@ -169,18 +168,18 @@ impl Bed {
         self.add(Number::Host(host))
     }
 
-    /// A wire between two ends, `delay` each way.
+    /// Connects two ends by a wire with `delay` in each direction.
     pub fn link(&mut self, a: End, b: End, rate: BitRate, delay: Nanos) {
         let (a, b) = (self.at(a), self.at(b));
         self.planned().plan.link(a, b, line(rate, delay));
     }
 
-    /// Frames for `host` leave `switch` by `port`, shortest way or not.
+    /// Routes frames for `host` from `switch` through `port`, regardless of the shortest path.
     pub fn lead(&mut self, switch: NodeId, host: NodeId, port: u8) {
         self.ways.insert((switch, host), PortId(port));
     }
 
-    /// What time it is.
+    /// Returns the virtual time.
     pub fn now(&self) -> Nanos {
         match &self.stage {
             Stage::Planned(_) => Nanos::ZERO,
@@ -188,7 +187,7 @@ impl Bed {
         }
     }
 
-    /// Promises that were broken, each with when that was first seen, and what was seen.
+    /// Returns broken promises, each with the time and a description of its first breach.
     #[must_use]
     pub fn broken(&self) -> Vec<(Nanos, Promise, String)> {
         let (of_switches, of_hosts) = match &self.stage {
@@ -204,7 +203,7 @@ impl Bed {
         broken
     }
 
-    /// One number for all that has happened.
+    /// Returns a hash of all events.
     pub fn digest(&self) -> u64 {
         match &self.stage {
             Stage::Planned(_) => 0,
@@ -212,7 +211,7 @@ impl Bed {
         }
     }
 
-    /// That host.
+    /// Returns a host.
     pub fn host(&self, id: NodeId) -> &Host {
         let number = self.host_number(id) as usize;
         match &self.stage {
@@ -221,7 +220,7 @@ impl Bed {
         }
     }
 
-    /// That switch, once the bed has run.
+    /// Returns a switch, once the bed has run.
     pub fn switch(&self, id: NodeId) -> &SwitchNode {
         let number = self.switch_number(id) as usize;
         match &self.stage {
@@ -230,13 +229,13 @@ impl Bed {
         }
     }
 
-    /// The wire on which this end sends.
+    /// Returns the wire on which this end sends.
     pub fn wire_mut(&mut self, from: End) -> Wire<'_> {
         let from = self.at(from);
         Wire { bed: self, from }
     }
 
-    /// Starts a stream at a host; answers its number.
+    /// Starts a stream at a host; returns its number.
     pub fn send(&mut self, from: NodeId, stream: Stream) -> u32 {
         let id = self.streams;
         self.streams += 1;
@@ -244,41 +243,41 @@ impl Bed {
         id
     }
 
-    /// From here on a host keeps the rates (GFC) that it is asked for.
+    /// Makes a host obey rates (GFC) from now on.
     pub fn keep_rates(&mut self, host: NodeId) {
         self.at_host(host, Nanos::ZERO, Host::keep_rates);
     }
 
-    /// Has a host send these bytes before anything else.
+    /// Makes a host send these bytes before anything else.
     pub fn inject(&mut self, from: NodeId, bytes: &[u8]) {
         self.at_host(from, Nanos::ZERO, |host| host.send_first(bytes.to_vec()));
     }
 
-    /// Takes the link at this end down, or up again, on both sides at once.
+    /// Takes the link at this end down or up, on both sides at once.
     pub fn set_link(&mut self, at: End, up: bool) {
         let at = self.at(at);
         let Stage::Runs(fabric) = &mut self.stage else { panic!("the bed has not begun") };
         fabric.set_link(at, up);
     }
 
-    /// Has a switch let go every peer that it holds, as before a stop.
+    /// Makes a switch resume every paused peer, as before a stop.
     pub fn release_peers(&mut self, id: NodeId) {
         self.at_switch(id, |switch, now| switch.let_peers_go(now));
     }
 
-    /// Gives a class of a switch another policy.
+    /// Replaces the policy of a class of a switch.
     pub fn set_policy(&mut self, id: NodeId, class: Class, kind: PolicyKind) {
         self.begin();
         self.at_switch(id, |switch, now| switch.set_policy(now, class, kind));
     }
 
-    /// Other settings hold in a switch from now on.
+    /// Replaces the settings of a switch.
     pub fn revise(&mut self, id: NodeId, settings: SwitchSettings) {
         self.begin();
         self.at_switch(id, |switch, now| switch.revise(now, settings));
     }
 
-    /// Lets everything happen that is due by `end`, and makes it that time.
+    /// Runs all events due by `end`, and advances the time to it.
     pub fn run_until(&mut self, end: Nanos) {
         let end = if end == Nanos::NEVER { Picos::NEVER } else { Picos::from(end) };
         let fabric = self.begin();
@@ -292,7 +291,7 @@ impl Bed {
         self.begin().wait_until(end);
     }
 
-    /// Lets everything happen until nothing moves any more, and checks that nothing was left behind.
+    /// Runs until no event is left, and checks that nothing was left behind.
     pub fn run_to_rest(&mut self) {
         self.run_until(Nanos::NEVER);
         let fabric = self.begin();
@@ -329,7 +328,7 @@ impl Bed {
         }
     }
 
-    /// Something is done at a host, which has to look at it at `when`, or now where that is over.
+    /// Changes a host and wakes it at `when`, or now if that has passed.
     fn at_host(&mut self, id: NodeId, when: Nanos, done: impl FnOnce(&mut Host)) {
         let number = self.host_number(id);
         match &mut self.stage {
@@ -344,7 +343,7 @@ impl Bed {
         }
     }
 
-    /// Something is done at a switch, which then looks at its ports.
+    /// Changes a switch, which then polls its ports.
     fn at_switch(&mut self, id: NodeId, done: impl FnOnce(&mut SwitchNode, Nanos)) {
         let number = self.switch_number(id);
         let Stage::Runs(fabric) = &mut self.stage else { panic!("{id:?} is no switch yet") };
@@ -354,13 +353,13 @@ impl Bed {
         });
     }
 
-    /// Makes switches of plans: each is told where every host is.
+    /// Creates the planned switches, each with the places of all hosts.
     fn begin(&mut self) -> &mut Fabric<Placed<SwitchNode>, Placed<Host>> {
         if let Stage::Planned(planned) = &mut self.stage {
             let Planned { mut plan, switches, mut hosts, wakes, losses } = *std::mem::take(planned);
             while let Err(PlanError::Unlinked(At::Switch(number, port))) = plan.check() {
                 let rate = switches[number as usize].settings.ports[usize::from(port)].speed;
-                plan.add_host(number, port, line(rate, plan::CABLE)); // one that nobody knows of, and that sends nothing
+                plan.add_host(number, port, line(rate, plan::CABLE)); // a placeholder that sends nothing and that no switch knows
                 hosts.push(Host::new(MacAddr([2, 0, 0, 0, 0, 0xff]), rate, Obeys::AtOnce));
             }
             for (id, number) in (0..).map(NodeId).zip(&self.nodes) {
@@ -406,7 +405,7 @@ fn line(rate: BitRate, delay: Nanos) -> Line {
     Line { rate, delay: Picos::from(delay) }
 }
 
-/// The end at `port` of `node`.
+/// Returns the end at `port` of `node`.
 pub fn end(node: NodeId, port: u8) -> End {
     End { node, port: PortId(port) }
 }

@@ -1,30 +1,29 @@
-//! The frames that hosts send: a priority tag with the class, a CN-TAG where the stream has a rate
-//! limiter, and a body that tells its stream and
-//! sequence number and whether a single byte of it was harmed.
+//! Frames of the bed's hosts: a priority tag with the class, a CN-TAG if the stream has a rate limiter, and a body.
+//! The body has the stream and sequence number, and reveals a change of any byte.
 
 use xoff_wire::CnTag;
 use xoff_wire::header::{Header, Tci};
 use xoff_wire::units::{Class, MacAddr};
 
-/// Addresses, both tags, EtherType, stream and sequence number.
+/// Minimum length: addresses, both tags, EtherType, stream and sequence number.
 pub const LEN_MIN: u32 = 22 + 4 + 8;
-/// By which they are told from others.
+/// EtherType of the bed's frames.
 pub const ETHER_TYPE: [u8; 2] = [0x88, 0xb5];
 
-/// Who a frame is from and its place among those of its stream.
+/// Stream and position of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mark {
-    /// Told by its tag.
+    /// Class, encoded in the tag.
     pub class: Class,
-    /// Where its source has a rate limiter.
+    /// CN-TAG, if the source has a rate limiter.
     pub cn_tag: Option<CnTag>,
-    /// Whose it is.
+    /// Number of the stream.
     pub stream: u32,
-    /// Its place, from zero.
+    /// Position in the stream, from zero.
     pub sequence: u64,
 }
 
-/// A frame of `len` bytes.
+/// Encodes a frame of `len` bytes.
 pub fn encode(dst: MacAddr, src: MacAddr, mark: Mark, len: u32) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(len as usize);
     bytes.extend(dst.0);
@@ -42,7 +41,7 @@ pub fn encode(dst: MacAddr, src: MacAddr, mark: Mark, len: u32) -> Vec<u8> {
     bytes
 }
 
-/// `None` for frames that no host of the bed has made.
+/// Decodes a frame; returns `None` for frames that no host of the bed has made.
 pub fn decode(bytes: &[u8]) -> Option<Mark> {
     let header = Header::parse(bytes).ok()?;
     if header.ether_type.0.to_be_bytes() != ETHER_TYPE {
@@ -61,7 +60,7 @@ pub fn decode(bytes: &[u8]) -> Option<Mark> {
     Some(mark)
 }
 
-/// The class of a frame of the bed that has no CN-TAG, with a look at its head alone.
+/// Returns the class of a frame of the bed without a CN-TAG, from its header alone.
 pub fn class_of(bytes: &[u8]) -> Option<Class> {
     let is_of_the_bed = bytes.get(12..14) == Some(&[0x81, 0x00]) && bytes.get(16..18) == Some(&ETHER_TYPE);
     is_of_the_bed.then(|| Class::from_low_bits(bytes[14] >> 5))

@@ -1,5 +1,5 @@
-//! A switch or a host of the bed where the simulator has it: it is told what happens there, does all that it can do now, and
-//! puts a frame on each line that is free. What a switch promises is looked at after each event.
+//! A switch or a host of the bed as a node of the simulator. It receives events, does all work that it can do now,
+//! and puts a frame on each free line. Promises of switches are checked after each event.
 
 use xoff_sim::{Net, Node, Packet, Picos, Place};
 use xoff_wire::units::{Nanos, PortId, PortSet};
@@ -8,7 +8,7 @@ use super::breaches::{Breaches, OnBreach, Promise};
 use super::host::Host;
 use super::switch_node::SwitchNode;
 
-/// At its place.
+/// A node and its place in the simulator.
 #[derive(Debug)]
 pub struct Placed<N> {
     pub(super) node: N,
@@ -16,9 +16,9 @@ pub struct Placed<N> {
     place: Place,
     /// Ports whose line is free.
     free: PortSet,
-    /// Ports whose line carries a frame of a switch that is no more.
+    /// Ports whose line carries a frame of a switch before its restart.
     orphans: PortSet,
-    /// The earliest wake-up on its way.
+    /// Earliest scheduled wake-up.
     wakes: Nanos,
 }
 
@@ -28,12 +28,12 @@ impl<N> Placed<N> {
         Placed { node, breaches, place, free, orphans: PortSet::NONE, wakes: Nanos::NEVER }
     }
 
-    /// It does what it can at `when`, or now where that is over.
+    /// Wakes the node at `when`, or now if that has passed.
     pub(super) fn wake(&self, when: Nanos, net: &mut Net) {
         net.wake(self.place, Picos::from(when));
     }
 
-    /// The time has come that it is woken at.
+    /// Records that a wake-up has happened.
     fn woken(&mut self, now: Nanos) {
         if self.wakes <= now {
             self.wakes = Nanos::NEVER;
@@ -56,7 +56,7 @@ impl<N> Placed<N> {
     }
 }
 
-/// The bytes of a frame that has come to its end.
+/// Takes the bytes of a frame that has reached its end, and frees the packet.
 fn take(packet: Packet, net: &mut Net) -> Vec<u8> {
     let bytes = net.pool.head(packet).to_vec();
     net.pool.free(packet);
@@ -64,7 +64,7 @@ fn take(packet: Packet, net: &mut Net) -> Vec<u8> {
 }
 
 impl Placed<SwitchNode> {
-    /// Another switch begins in its place; what it held is gone.
+    /// Replaces the switch by a new one; its frames are gone.
     pub(super) fn restart(&mut self, node: SwitchNode, net: &mut Net) {
         self.orphans = node.ports().filter(|port| !self.free.contains(*port)).collect();
         self.node = node;
@@ -88,7 +88,7 @@ impl Placed<SwitchNode> {
         self.wake_by(self.node.next_look(now), net);
     }
 
-    /// Whatever it promises is looked at.
+    /// Checks all promises of the switch.
     pub(super) fn check(&mut self, net: &Net) {
         let now = self.note_time(net);
         self.node.check(now, &mut self.breaches);
@@ -131,7 +131,7 @@ impl Node for Placed<SwitchNode> {
     }
 
     fn holds(&self) -> u64 {
-        0 // it has the bytes of its frames itself
+        0 // the node itself has the bytes of its frames
     }
 }
 

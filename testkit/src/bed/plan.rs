@@ -1,5 +1,5 @@
-//! Settings to start from: 1 Gb/s ports, one class per PCP, classes 3 and 4 lossless with the headroom
-//! that the link needs, one frame at a time committed to the driver.
+//! Default settings: 1 Gb/s ports, one class per PCP, classes 3 and 4 lossless with the headroom that the link needs,
+//! one frame at a time committed to the driver.
 
 use xoff_flow_control::headroom::{Headroom, Link};
 use xoff_flow_control::settings::{
@@ -8,17 +8,17 @@ use xoff_flow_control::settings::{
 };
 use xoff_wire::units::{BitRate, Bytes, Class, ClassSet, MacAddr, Nanos, Quanta};
 
-/// Line rate of every link unless told otherwise.
+/// Default line rate of links.
 pub const GIGABIT: BitRate = BitRate::from_gbps(1);
-/// The longest frame without a tag and FCS.
+/// Longest frame without tag and FCS, bytes.
 pub const MTU_FRAME: u32 = 1514;
-/// Classes 3 and 4.
+/// Lossless classes: 3 and 4.
 pub const LOSSLESS: ClassSet = ClassSet(0b0001_1000);
-/// Cable delay of every link unless told otherwise.
+/// Default cable delay of links.
 pub const CABLE: Nanos = Nanos(500);
-/// Where a class is paused, unless told otherwise.
+/// Default threshold for pausing a class.
 pub const XOFF: Bytes = Bytes(30_000);
-/// Below this it goes on.
+/// Default threshold for resuming a class.
 pub const XON: Bytes = Bytes(20_000);
 
 /// A short gigabit link between stations that obey at once.
@@ -32,21 +32,21 @@ pub const LINK: Link = Link {
     peer_backlog: Bytes::ZERO,
 };
 
-/// Until when a frame counts at its ingress, and what a full egress queue does, where nothing lossless is lost for that.
+/// Combinations of accounting and full-queue action that lose no lossless frame.
 pub const KEEPING: [(Accounting, WhenFull); 3] = [
     (Accounting::UntilTransmitted, WhenFull::Drop),
     (Accounting::UntilTransmitted, WhenFull::Stop),
     (Accounting::UntilForwarded, WhenFull::Stop),
 ];
 
-/// A planned switch.
+/// Plan of a switch.
 #[derive(Clone, Debug)]
 pub struct SwitchPlan {
-    /// What it is told at its start.
+    /// Initial settings.
     pub settings: SwitchSettings,
-    /// Worker of each port; empty: one for all.
+    /// Worker of each port; empty for one worker.
     pub owners: Vec<u8>,
-    /// Time from one look at the ports to the next; zero: everything is seen at once.
+    /// Polling interval of the ports; zero for immediate notice.
     pub gap: Nanos,
     /// Slots for data frames.
     pub slots: u32,
@@ -54,13 +54,13 @@ pub struct SwitchPlan {
     pub control_slots: u32,
     /// Free bytes in front of each frame, for tags.
     pub room: usize,
-    /// A lossless class may lose frames: its peer does not obey in time.
+    /// True if lossless classes may lose frames, because a peer does not obey in time.
     pub may_lose: bool,
-    /// Pauses may lapse: control frames are lost on their way.
+    /// True if pauses may lapse, because control frames are lost.
     pub may_lapse: bool,
 }
 
-/// A switch with these links, by port.
+/// Creates the plan of a switch with these links, by port.
 pub fn switch(links: &[Link]) -> SwitchPlan {
     let ports: Vec<PortSettings> = (0..=u8::MAX).zip(links).map(|(index, link)| port(index, link)).collect();
     let mut plan = SwitchPlan {
@@ -76,7 +76,7 @@ pub fn switch(links: &[Link]) -> SwitchPlan {
     plan.settings.fdb.capacity = 256;
     let lossless = plan.settings.ports.iter().flat_map(|port| port.classes.iter().filter(|c| c.lossless));
     let all = Bytes(lossless.map(|class| (class.xoff + class.headroom).0).sum());
-    plan.each_lossless(|class| class.egress_max = all + Bytes(1)); // it is full at its maximum
+    plan.each_lossless(|class| class.egress_max = all + Bytes(1)); // a queue is full at its maximum
     plan
 }
 
@@ -93,7 +93,7 @@ impl SwitchPlan {
     }
 }
 
-/// Shared memory that a few frames fill.
+/// Returns a shared memory that a few frames fill.
 pub fn tight_memory(alpha_log2: Option<i8>) -> Memory {
     Memory::Shared(SharedMemory {
         pool: Bytes(5_000),
@@ -105,8 +105,8 @@ pub fn tight_memory(alpha_log2: Option<i8>) -> Memory {
     })
 }
 
-/// The same, with limits for the egress queues of a port and of all classes, and with headroom in the pool: lossless frames
-/// may be lost there.
+/// Returns a shared memory that a few frames fill, with limits for the egress queues of a port and of all classes,
+/// and headroom in the pool. Lossless frames may be lost there.
 pub fn tight_memory_for_all(alpha_log2: Option<i8>) -> Memory {
     let Memory::Shared(shared) = tight_memory(alpha_log2) else { return Memory::Dedicated };
     Memory::Shared(SharedMemory {

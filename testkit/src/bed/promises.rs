@@ -1,4 +1,4 @@
-//! The promises of a switch, checked after each event, and when nothing moves any more.
+//! Promises of a switch, checked after each event and at rest.
 
 use xoff_flow_control::drop_reason::{DropKind, DropReason};
 use xoff_flow_control::settings::{ClassSettings, Memory, PolicyKind};
@@ -9,7 +9,7 @@ use super::payload;
 use super::switch_node::SwitchNode;
 
 impl SwitchNode {
-    /// Notes where the switch has broken a promise.
+    /// Records the switch's broken promises.
     pub(super) fn check(&mut self, now: Nanos, breaches: &mut Breaches) {
         self.every_frame_is_in_one_place(breaches);
         for port in self.ports() {
@@ -67,8 +67,8 @@ impl SwitchNode {
         breaches.expect(keeps_out, Promise::Bounds, || at("the headroom, which is lossless", used));
     }
 
-    /// L1, L2: held at XOFF and above, not held below XON, and in between as before. One turn takes many frames, so it
-    /// may go on in between when it was below XON before what has come in since the last look.
+    /// L1, L2: a peer is paused at XOFF and above, not paused below XON, and unchanged in between. A turn takes many
+    /// frames: between the thresholds a class may resume if it was below XON before the latest frames arrived.
     fn thresholds_decide(&mut self, port: PortId, class: Class, breaches: &mut Breaches) {
         let settings = &self.settings.ports[port.index()].classes[class.index()];
         let counts_bytes = self.settings.memory == Memory::Dedicated && settings.xoff_frames == u32::MAX;
@@ -122,7 +122,7 @@ impl SwitchNode {
         }
     }
 
-    /// Peers that are as they were declared are not said to be faster or later.
+    /// Peers that behave as configured are not counted as too fast or too late.
     fn nobody_is_blamed(&self, port: PortId, class: Class, breaches: &mut Breaches) {
         let counters = self.counters.class(port, class);
         let blamed = counters.excess_frames.get() + counters.late_frames.get();
@@ -132,7 +132,7 @@ impl SwitchNode {
         });
     }
 
-    /// After a turn of the loop nothing is left to do now.
+    /// After a turn of the loop no work is due.
     pub(super) fn check_idle(&self, now: Nanos, breaches: &mut Breaches) {
         for port in self.ports().filter(|port| self.watches[port.index()].link_is_up) {
             let starved = self.counters.port(port).control_starved.get() > 0;
@@ -145,7 +145,7 @@ impl SwitchNode {
         breaches.expect(rests, Promise::Rest, || "the switch asks to be called again at once".to_owned());
     }
 
-    /// When nothing moves any more, nothing is left behind.
+    /// At rest, nothing is left behind.
     pub(super) fn check_empty(&self, breaches: &mut Breaches) {
         self.batches_have_changed_nothing(breaches);
         let in_use = self.large.store.in_use();
@@ -161,8 +161,8 @@ impl SwitchNode {
         }
     }
 
-    /// A class that has frames at a port and is not paused is served in its turn, whatever happens to others; and there is always a
-    /// frame for control.
+    /// An unpaused class with frames is served in its turn, regardless of other classes, and a slot for control
+    /// frames is always free.
     pub(super) fn nothing_starves(&mut self, now: Nanos, port: PortId, breaches: &mut Breaches) {
         let starved = self.counters.port(port).control_starved.get();
         breaches.expect(starved == 0, Promise::PausesKept, || {
@@ -179,7 +179,7 @@ impl SwitchNode {
         breaches.expect(late.is_empty(), Promise::Served, || format!("{port:?}: {late:?}"));
     }
 
-    /// A port's counters have each frame that has come in, and each that has left.
+    /// A port's counters include each received and each sent frame.
     pub(super) fn frames_are_counted(&self, port: PortId, class: Class, breaches: &mut Breaches) {
         if !self.large.has_heard_all() || self.never_seen() > 0 {
             return;
@@ -192,7 +192,7 @@ impl SwitchNode {
         });
     }
 
-    /// Received is sent, queued, or dropped for a reason, class by class.
+    /// Received frames are sent, queued, or dropped for a reason, class by class.
     pub(super) fn books_balance_by_class(&self, breaches: &mut Breaches) {
         let mut stored = [0; CLASSES];
         for class in self.large.store.frames().filter_map(payload::class_of) {

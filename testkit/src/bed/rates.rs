@@ -1,16 +1,16 @@
-//! Rates of classes (GFC), kept a second time from the bytes of the frames alone: hosts keep them, and
-//! switches are judged by them.
+//! Independent model of rates of classes (GFC), built from frame bytes alone: hosts obey it, and switches are judged
+//! by it.
 
 use xoff_wire::units::{BitRate, Bytes, CLASSES, Class, ClassSet, Nanos, Quanta, TAGS};
 
-/// Credit is counted in bits times nanoseconds per second, so that nothing is rounded.
+/// A byte of credit, in bits times nanoseconds per second, so that nothing is rounded.
 const BYTE: i128 = 8 * 1_000_000_000;
 
-/// What a peer has asked for, and how much of it has been used.
+/// Rates that a peer has requested, and their use.
 #[derive(Clone, Debug)]
 pub struct Rates {
     line: BitRate,
-    /// What may be caught up on: one frame.
+    /// Maximum credit: one frame.
     burst: Bytes,
     limits: [Option<Limit>; CLASSES],
 }
@@ -24,12 +24,13 @@ struct Limit {
 }
 
 impl Rates {
-    /// No limits yet, of a station that sends frames of up to `mtu_frame` bytes on a line of rate `line`.
+    /// Creates the rates, without limits, of a station that sends frames of up to `mtu_frame` bytes on a line of rate
+    /// `line`.
     pub fn new(line: BitRate, mtu_frame: u32) -> Rates {
         Rates { line, burst: Bytes::on_line(mtu_frame + TAGS), limits: [None; CLASSES] }
     }
 
-    /// Takes note of what a frame says of the rates of classes in `obeyed`. False where it says nothing of rates.
+    /// Processes a frame's rates for classes in `obeyed`; returns false if the frame has none.
     pub fn received(&mut self, now: Nanos, bytes: &[u8], obeyed: ClassSet) -> bool {
         if bytes.get(12..16) != Some(&[0x88, 0x08, 1, 1]) || bytes.get(34..38) != Some(b"GFC1") {
             return false;
@@ -49,12 +50,12 @@ impl Rates {
         true
     }
 
-    /// Whether a frame of `class` may start.
+    /// Returns whether a frame of `class` may start.
     pub fn let_pass(&self, now: Nanos, class: Class) -> bool {
         self.limit(now, class).is_none_or(|limit| limit.credit >= 0)
     }
 
-    /// When that may change from no to yes by itself.
+    /// Returns the earliest time at which a frame of `class` may start.
     pub fn next_pass(&self, class: Class) -> Nanos {
         self.limits[class.index()].map_or(Nanos::ZERO, |limit| {
             let rate = i128::from(limit.rate.bits_per_second());
@@ -63,7 +64,7 @@ impl Rates {
         })
     }
 
-    /// A frame of `class` starts.
+    /// Charges a frame of `class` that starts.
     pub fn sent(&mut self, now: Nanos, class: Class, len: usize) {
         let size = Bytes::on_line(u32::try_from(len).expect("a frame's length"));
         self.limits[class.index()] = self.limit(now, class).map(|mut limit| {
@@ -72,7 +73,7 @@ impl Rates {
         });
     }
 
-    /// The limit that holds now, with what it has earned.
+    /// Returns the current limit, with accumulated credit.
     fn limit(&self, now: Nanos, class: Class) -> Option<Limit> {
         let limit = self.limits[class.index()].filter(|limit| now < limit.until)?;
         let elapsed = now.since(limit.updated).0;

@@ -1,4 +1,4 @@
-//! A port over plain memory, as its driver has it, and the wire that it sends by.
+//! A port over plain memory, as seen by its driver, and the wire on which it sends.
 
 use std::collections::VecDeque;
 
@@ -7,51 +7,51 @@ use xoff_dataplane::frame::Frame;
 
 use super::store::MemoryStore;
 
-/// A port over memory. Frames on their way in and out wait here, until the driver looks, or the wire takes them.
+/// A port over memory. Incoming frames wait until the driver polls, outgoing ones until the wire is free.
 #[derive(Debug, Default)]
 pub struct Ring {
     /// Frames that the driver has not received yet.
     pub arrived: VecDeque<Vec<u8>>,
-    /// Frames that the wire is yet to carry.
+    /// Frames that the wire has not carried yet.
     pub committed: VecDeque<Frame>,
     left: VecDeque<Frame>,
-    /// Frames that have left, of which the driver is told later.
+    /// Sent frames whose completions are delayed.
     withheld: VecDeque<Frame>,
-    /// Frames that came when the store had no slot.
+    /// Frames that arrived when the store had no slot.
     pub never_seen: u64,
 }
 
 impl Ring {
-    /// With room for so many frames before it allocates.
+    /// Creates a ring with capacity for `frames` frames.
     #[must_use]
     pub fn with_capacity(frames: usize) -> Ring {
         let [committed, left, withheld] = std::array::from_fn(|_| VecDeque::with_capacity(frames));
         Ring { arrived: VecDeque::with_capacity(frames), committed, left, withheld, never_seen: 0 }
     }
 
-    /// The wire has carried the next frame; the driver is told at once unless it `is_late`.
+    /// Records that the wire has carried the next frame; its completion is immediate unless it `is_late`.
     pub fn leave(&mut self, is_late: bool) {
         let frame = self.committed.pop_front().expect("a frame was on the wire");
         if is_late { self.withheld.push_back(frame) } else { self.left.push_back(frame) }
     }
 
-    /// The driver is told of all frames that have left.
+    /// Delivers all delayed completions.
     pub fn hear(&mut self) {
         self.left.append(&mut self.withheld);
     }
 
-    /// Frames that the driver has sent, and was not told have left.
+    /// Returns the number of frames sent without a completion seen by the driver.
     #[must_use]
     pub fn frames_out(&self) -> usize {
         self.committed.len() + self.left.len() + self.withheld.len()
     }
 
-    /// Whether something has happened that the driver is told of at its next look.
+    /// Returns whether the driver's next poll will find anything.
     pub fn has_unseen(&self) -> bool {
         !self.arrived.is_empty() || !self.left.is_empty()
     }
 
-    /// Whether something has happened that the driver is told of later.
+    /// Returns whether completions are delayed.
     pub fn has_withheld(&self) -> bool {
         !self.withheld.is_empty()
     }
@@ -97,7 +97,7 @@ impl Port<MemoryStore> for Ring {
     }
 }
 
-/// A test may end while frames are on their way: these handles are not lost.
+/// Consumes frames in flight at the end of a test; their handles must not be dropped.
 impl Drop for Ring {
     fn drop(&mut self) {
         let frames = [&mut self.committed, &mut self.left, &mut self.withheld].into_iter();

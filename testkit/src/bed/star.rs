@@ -1,4 +1,4 @@
-//! The commonest bed: one switch, and a host at each of its ports.
+//! The most common bed: one switch with a host at each port.
 
 use std::ops::{Deref, DerefMut};
 
@@ -16,24 +16,24 @@ pub struct Star {
     hosts: Vec<NodeId>,
 }
 
-/// A stream of a [`Star`]: from a port, to a port, and its number.
+/// A stream of a [`Star`]: ports and number.
 #[derive(Clone, Copy, Debug)]
 pub struct Flow {
-    /// The port that it comes in by.
+    /// Ingress port.
     pub from: usize,
-    /// The port that it leaves by.
+    /// Egress port.
     pub to: usize,
-    /// Its number.
+    /// Number of the stream.
     pub id: u32,
 }
 
 impl Star {
-    /// Hosts that obey at once.
+    /// Creates a star whose hosts obey at once.
     pub fn new(plan: SwitchPlan) -> Star {
         Star::with(plan, |_| Obeys::AtOnce)
     }
 
-    /// Hosts that obey as `obeys` says, by port.
+    /// Creates a star whose hosts obey as `obeys` returns, by port.
     pub fn with(plan: SwitchPlan, obeys: impl Fn(usize) -> Obeys) -> Star {
         let ports = plan.settings.ports.len();
         let mut bed = Bed::new(1);
@@ -43,22 +43,22 @@ impl Star {
         Star { bed, switch, hosts }
     }
 
-    /// The switch.
+    /// Returns the switch.
     pub fn switch(&self) -> &SwitchNode {
         self.bed.switch(self.switch)
     }
 
-    /// The host at a port.
+    /// Returns the host at a port.
     pub fn at(&self, port: usize) -> &super::Host {
         self.bed.host(self.hosts[port])
     }
 
-    /// MTU-sized frames as fast as the line, from now on; change what should differ.
+    /// Returns a stream of MTU-sized frames at line rate, from now on, for the caller to change.
     pub fn stream(&self, to: usize, class: Class, count: u64) -> Stream {
         Stream { class, ..Stream::new(self.mac(to), count, self.bed.now()) }
     }
 
-    /// The address of the host at a port.
+    /// Returns the address of the host at a port.
     pub fn mac(&self, of: usize) -> MacAddr {
         self.at(of).mac
     }
@@ -69,86 +69,86 @@ impl Star {
         Flow { from, to, id: self.bed.send(self.hosts[from], stream) }
     }
 
-    /// Starts a stream to whatever address it has; answers its number.
+    /// Starts a stream to its own destination address; returns its number.
     pub fn start_to_all(&mut self, from: usize, stream: Stream) -> u32 {
         self.bed.send(self.hosts[from], stream)
     }
 
-    /// What has come of a flow.
+    /// Returns the received frames of a flow.
     pub fn seen(&self, flow: Flow) -> Seen {
         self.at(flow.to).seen(flow.id)
     }
 
-    /// Frames of a flow that were sent and did not come.
+    /// Returns the number of a flow's frames that were sent and not received.
     pub fn lost(&self, flow: Flow) -> u64 {
         self.at(flow.from).sent(flow.id) - self.seen(flow).frames
     }
 
-    /// All frames of a flow have come, once and in order.
+    /// Asserts that all frames of a flow arrived once and in order.
     pub fn came_whole(&self, flow: Flow, frames: u64) {
         let seen = self.seen(flow);
         assert_eq!((seen.frames, seen.late_or_twice), (frames, 0), "{flow:?}");
         assert_eq!(self.at(flow.from).sent(flow.id), frames, "{flow:?}");
     }
 
-    /// From here on the host at `port` keeps the rates that it is asked for.
+    /// Makes the host at `port` obey rates (GFC) from now on.
     pub fn keep_rates(&mut self, port: usize) {
         self.bed.keep_rates(self.hosts[port]);
     }
 
-    /// The host at `port` sends a pause frame.
+    /// Makes the host at `port` send a pause frame.
     pub fn pause(&mut self, port: usize, control: MacControl) {
         let bytes = control.encode(self.mac(port));
         self.inject(port, &bytes);
     }
 
-    /// The host at `port` sends these bytes, before anything else.
+    /// Makes the host at `port` send these bytes before anything else.
     pub fn inject(&mut self, port: usize, bytes: &[u8]) {
         self.bed.inject(self.hosts[port], bytes);
     }
 
-    /// Frames from the switch to the host at `port` are lost where `loses` says so.
+    /// Drops frames from the switch to the host at `port` for which `loses` returns true.
     pub fn lose(&mut self, port: u8, loses: impl FnMut(&[u8]) -> bool + 'static) {
         let from = end(self.switch, port);
         self.bed.wire_mut(from).lose(loses);
     }
 
-    /// The switch lets go every peer that it holds, as before a stop.
+    /// Makes the switch resume every paused peer, as before a stop.
     pub fn release_peers(&mut self) {
         let switch = self.switch;
         self.bed.release_peers(switch);
     }
 
-    /// Gives a class another policy.
+    /// Replaces the policy of a class.
     pub fn set_policy(&mut self, class: Class, kind: PolicyKind) {
         let switch = self.switch;
         self.bed.set_policy(switch, class, kind);
     }
 
-    /// Other settings hold from now on.
+    /// Replaces the settings of the switch.
     pub fn revise(&mut self, settings: SwitchSettings) {
         let switch = self.switch;
         self.bed.revise(switch, settings);
     }
 
-    /// Takes the link of a port down, or up again.
+    /// Takes the link of a port down or up.
     pub fn set_link(&mut self, port: u8, up: bool) {
         let at = end(self.switch, port);
         self.bed.set_link(at, up);
     }
 
-    /// When frames of a flow came in.
+    /// Returns the arrival times of a flow's frames.
     pub fn arrivals(&self, flow: Flow) -> Vec<Nanos> {
         let of_flow = self.at(flow.to).arrivals.iter().filter(|(_, mark)| mark.stream == flow.id);
         of_flow.map(|&(at, _)| at).collect()
     }
 
-    /// Whether the switch holds the peer of `port`.
+    /// Returns whether the switch pauses the peer of `port`.
     pub fn holds(&self, port: u8, class: Class) -> bool {
         self.switch().worker(PortId(port)).held(PortId(port)).classes().contains(class)
     }
 
-    /// Lets time pass.
+    /// Advances the time by `span`.
     pub fn run_for(&mut self, span: Nanos) {
         let end = self.bed.now() + span;
         self.bed.run_until(end);

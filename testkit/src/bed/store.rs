@@ -1,22 +1,22 @@
-//! Frames in plain memory, their real bytes, with a pool of slots for data and one for control.
+//! Frames in plain memory, with all bytes: a pool of slots for data and one for control.
 //!
-//! A slot that is freed twice, or read while free, stops the test.
+//! A slot freed twice, or read while free, fails the test.
 
 use std::ops::Range;
 
 use xoff_dataplane::frame::{Frame, FrameStore};
 
-/// As much of a frame as the switch is shown, unless it is MAC control.
+/// Bytes of a frame that the switch sees, unless it is MAC control.
 const HEAD: usize = 128;
 
-/// Slots, and what is in them.
+/// Slots and their contents.
 #[derive(Debug)]
 pub struct MemoryStore {
     /// Free bytes in front of each frame, for tags.
     room: usize,
     slot_size: usize,
     bytes: Vec<u8>,
-    /// Where the frame in each slot begins and ends; `None` in a free one.
+    /// Range of the frame in each slot; `None` if the slot is free.
     places: Vec<Option<Range<usize>>>,
     data: Vec<u32>,
     control: Vec<u32>,
@@ -24,7 +24,7 @@ pub struct MemoryStore {
 }
 
 impl MemoryStore {
-    /// So many slots for data and for control, with `room` bytes in front of frames of up to `frame_max`.
+    /// Creates `data` and `control` slots, with `room` bytes in front of frames of up to `frame_max` bytes.
     pub fn new(data: u32, control: u32, room: usize, frame_max: usize) -> MemoryStore {
         let slots = data + control;
         let slot_size = (room + frame_max).next_multiple_of(64);
@@ -39,33 +39,33 @@ impl MemoryStore {
         }
     }
 
-    /// A frame that a driver has received. `None` when no slot is free.
+    /// Stores a received frame; returns `None` if no slot is free.
     pub fn fill(&mut self, bytes: &[u8]) -> Option<Frame> {
         let slot = self.data.pop()?;
         Some(self.put(slot, bytes))
     }
 
-    /// The whole frame.
+    /// Returns all bytes of a frame.
     pub fn frame(&self, frame: &Frame) -> &[u8] {
         self.slot(frame.slot()).expect("a slot in use")
     }
 
-    /// What is in a slot; `None` in a free one.
+    /// Returns the contents of a slot; `None` if it is free.
     pub fn slot(&self, slot: u32) -> Option<&[u8]> {
         self.places[slot as usize].clone().map(|place| &self.bytes[place])
     }
 
-    /// All frames.
+    /// Returns all stored frames.
     pub fn frames(&self) -> impl Iterator<Item = &[u8]> {
         self.places.iter().flatten().map(|place| &self.bytes[place.clone()])
     }
 
-    /// Slots in use, control frames included.
+    /// Returns the number of slots in use, including control frames.
     pub fn in_use(&self) -> usize {
         self.places.len() - self.data.len() - self.control.len()
     }
 
-    /// Gives a free slot out for a frame of `len` bytes.
+    /// Allocates a free slot for a frame of `len` bytes.
     fn occupy(&mut self, slot: u32, len: usize) -> Range<usize> {
         let start = slot as usize * self.slot_size + self.room;
         assert!(self.room + len <= self.slot_size, "a frame of {len} bytes does not fit its slot");

@@ -1,9 +1,9 @@
-//! A switch in the bed, twice: in the hands of a driver that takes large batches, and of one that takes each frame in
-//! a batch of its own. Both are fed the same, and after each look they must be the same ([`twin`](super::twin)).
-//! The bed goes on with what the first of them sends.
+//! A switch of the bed, run twice: by a driver with large batches, and by one that processes each frame in a batch of
+//! its own. Both have the same input, and after each poll they must agree ([`twin`](super::twin)). The bed uses the
+//! frames of the first.
 //!
-//! It may look at its ports only now and then (a loop gap): then everything that happens waits for
-//! the next look, as it does for a thread that was busy elsewhere.
+//! The switch may poll its ports at intervals (a loop gap). Events then wait for the next poll, as they do for a busy
+//! thread.
 
 use std::sync::Arc;
 
@@ -22,23 +22,23 @@ use super::watch::{self, Watch};
 /// A switch of the bed.
 #[derive(Debug)]
 pub struct SwitchNode {
-    /// What users see of it.
+    /// Public counters.
     pub counters: Arc<Counters>,
-    /// What it was told last.
+    /// Current settings.
     pub settings: SwitchSettings,
-    /// What it was told before: what that has let in may still be there.
+    /// Earlier settings, under which queued frames may have been admitted.
     pub(super) before: Vec<SwitchSettings>,
     pub(super) watches: Vec<Watch>,
     pub(super) may_lose: bool,
     pub(super) may_lapse: bool,
-    /// It has let its peers go: thresholds decide no more, and no data leave.
+    /// True after the switch has resumed its peers for a stop: thresholds do not apply, and no data leave.
     pub(super) stopping: bool,
-    /// The driver that takes large batches.
+    /// The driver with large batches.
     pub(super) large: Twin,
-    /// The one beside it, as long as it does the same.
+    /// The driver with batches of one frame, while both agree.
     of_one: Option<Twin>,
     gap: Nanos,
-    /// What its driver does not do in time.
+    /// Faults of the driver.
     pub(super) ailing: Ailing,
 }
 
@@ -62,22 +62,22 @@ impl SwitchNode {
         }
     }
 
-    /// From now on there is no second driver beside the first.
+    /// Removes the second driver.
     pub(super) fn go_alone(&mut self) {
         self.of_one = None;
     }
 
-    /// The worker that owns a port.
+    /// Returns the worker that owns a port.
     pub fn worker(&self, port: PortId) -> &Switch {
         self.large.worker(port)
     }
 
-    /// Frames that came when the store had no slot: a driver's empty fill ring.
+    /// Returns the number of frames that arrived when the store had no slot, as with an empty fill ring.
     pub fn never_seen(&self) -> u64 {
         self.large.never_seen()
     }
 
-    /// Ports, lowest first.
+    /// Returns the ports, lowest first.
     pub fn ports(&self) -> impl Iterator<Item = PortId> + use<> {
         (0..=u8::MAX).map(PortId).take(self.settings.ports.len())
     }
@@ -88,7 +88,7 @@ impl SwitchNode {
         }
     }
 
-    /// The frame at the head of the ring has left.
+    /// Records that the frame at the head of the ring has left.
     pub(super) fn left(&mut self, now: Nanos, port: PortId, breaches: &mut Breaches) {
         let bytes = self.large.ring(port).next().expect("a frame was on the wire");
         self.watches[port.index()].left(now, bytes, breaches);
@@ -96,7 +96,7 @@ impl SwitchNode {
         self.twins().for_each(|twin| twin.left(port, is_late));
     }
 
-    /// What the wire of `port` is to carry next.
+    /// Returns the next frame for the wire of `port`.
     pub(super) fn next_frame(&self, now: Nanos, port: PortId) -> Option<Vec<u8>> {
         if self.ailing.is_refused(now, port) {
             return None;
@@ -109,7 +109,7 @@ impl SwitchNode {
         self.watches[port.index()].set_link(up);
     }
 
-    /// Lets go every peer that it holds, as before a stop.
+    /// Resumes every paused peer, as before a stop.
     pub(super) fn let_peers_go(&mut self, now: Nanos) {
         self.stopping = true;
         self.twins().for_each(Twin::forget_arrivals);
@@ -117,7 +117,7 @@ impl SwitchNode {
         workers.for_each(|worker| worker.batch(now).let_peers_go());
     }
 
-    /// Gives a class another policy.
+    /// Replaces the policy of a class.
     pub(super) fn set_policy(&mut self, now: Nanos, class: Class, kind: PolicyKind) {
         let settings = self.settings.clone();
         for worker in self.twins().flat_map(|twin| &mut twin.workers) {
@@ -127,7 +127,7 @@ impl SwitchNode {
         self.watches.iter_mut().for_each(|watch| watch.set_by_flow(class, kind == PolicyKind::Ofc));
     }
 
-    /// Other settings hold.
+    /// Replaces the settings.
     pub(super) fn revise(&mut self, now: Nanos, settings: SwitchSettings) {
         self.twins().for_each(|twin| twin.revise(now, &settings));
         for (watch, port) in self.watches.iter_mut().zip(&settings.ports) {
@@ -140,12 +140,12 @@ impl SwitchNode {
         self.before.push(std::mem::replace(&mut self.settings, settings));
     }
 
-    /// Whether the switch looks at its ports at this time.
+    /// Returns whether the switch polls its ports at this time.
     pub(super) fn looks_at(&self, now: Nanos) -> bool {
         !self.ailing.stalls(now) && self.next_turn(now) == now
     }
 
-    /// When it must look again.
+    /// Returns the time of the next poll.
     pub(super) fn next_look(&self, now: Nanos) -> Nanos {
         let deadline = self.large.workers.iter().map(Switch::next_deadline).min().unwrap_or(Nanos::NEVER);
         let wanted = match (self.large.has_unseen(), self.stopping) {
@@ -160,12 +160,12 @@ impl SwitchNode {
         self.next_turn(wanted.max(now))
     }
 
-    /// The first turn of the loop at or after `when`.
+    /// Returns the first turn of the loop at or after `when`.
     fn next_turn(&self, when: Nanos) -> Nanos {
         if self.gap == Nanos::ZERO { when } else { Nanos(when.0.div_ceil(self.gap.0) * self.gap.0) }
     }
 
-    /// One turn of the loop: everything that has happened, the pipeline, the timers, the ports.
+    /// Runs one turn of the loop: all events, pipeline, timers and ports.
     pub(super) fn look(&mut self, now: Nanos, breaches: &mut Breaches) {
         if !self.ailing.completes_late(now) {
             self.twins().for_each(Twin::hear);
@@ -185,8 +185,8 @@ impl SwitchNode {
         self.batches_change_nothing(breaches);
     }
 
-    /// A frame of a worker goes to the driver: a pause whenever it is due, any other only where less is there
-    /// than may be committed, so that it never delays a pause that is yet to come by more.
+    /// Checks the frames that a worker gives to the driver. A pause may always join; another frame may join only
+    /// below the commit limit, which bounds the delay of a later pause.
     fn check_given_out(&mut self, now: Nanos, port: PortId, before: usize, breaches: &mut Breaches) {
         let mut ahead = 0;
         for (place, bytes) in self.large.ring(port).enumerate() {
@@ -201,7 +201,7 @@ impl SwitchNode {
         }
     }
 
-    /// Once they have parted they are no longer compared.
+    /// Compares both drivers; after a difference the second is removed.
     fn batches_change_nothing(&mut self, breaches: &mut Breaches) {
         let difference = self.of_one.as_ref().and_then(|of_one| self.large.difference(of_one));
         if let Some(difference) = difference {
@@ -210,13 +210,13 @@ impl SwitchNode {
         }
     }
 
-    /// The two have become the same, down to what nobody is shown.
+    /// Checks that both drivers agree at rest, including internal state.
     pub(super) fn batches_have_changed_nothing(&self, breaches: &mut Breaches) {
         let inside = self.of_one.as_ref().and_then(|of_one| self.large.difference_inside(of_one));
         breaches.expect(inside.is_none(), Promise::Batches, || inside.unwrap_or_default());
     }
 
-    /// Frames that the switch holds.
+    /// Returns the number of frames in the switch.
     pub fn frames_held(&self) -> u64 {
         self.large.workers.iter().map(|worker| worker.ledger().held).sum()
     }

@@ -1,8 +1,8 @@
-//! A switch as one driver has it: one `Switch` per worker over one store, and a ring per port, from which the wire
-//! takes frame after frame.
+//! A switch under one driver: one `Switch` per worker over one store, and a ring per port from which the wire takes
+//! frames.
 //!
-//! A look takes all that has happened since the last one, by turns of the [`Driver`] that a worker thread runs. Two drivers that
-//! are fed the same differ in one thing only: the [`Boundary`] between them and the dataplane ([`Batches`]).
+//! A poll processes all events since the previous one, by turns of the [`Driver`] that worker threads run. Two
+//! drivers with the same input differ only in the [`Boundary`] between them and the dataplane ([`Batches`]).
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -21,18 +21,18 @@ use super::plan::SwitchPlan;
 use super::ring::Ring;
 use super::store::MemoryStore;
 
-/// What a driver does in a turn, in this order.
+/// Steps of a driver's turn, in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Step {
     Release,
     Receive,
     Forward,
     Announce,
-    /// A device that sends at once says so at once: what is released then is of this step.
+    /// A device that sends at once also completes at once; such releases belong to this step.
     Transmit,
 }
 
-/// Sees one turn of a driver, and whether its steps come in order.
+/// Observer of one turn of a driver, which checks the order of steps.
 #[derive(Debug)]
 struct Turn {
     batches: Batches,
@@ -97,13 +97,13 @@ pub struct Twin {
     pub workers: Vec<Switch>,
     pub counters: Arc<Counters>,
     pub store: MemoryStore,
-    /// By worker.
+    /// Rings, by worker.
     ports: Vec<Vec<(PortId, Ring)>>,
     links: Links,
     owners: Vec<WorkerId>,
     slots: u32,
     batches: Batches,
-    /// Whether the steps of all turns came in order.
+    /// True if the steps of all turns were in order.
     pub is_in_order: bool,
     rng: fastrand::Rng,
 }
@@ -139,7 +139,7 @@ impl Twin {
         }
     }
 
-    /// The worker that owns a port.
+    /// Returns the worker that owns a port.
     pub fn worker(&self, port: PortId) -> &Switch {
         &self.workers[self.owners[port.index()].index()]
     }
@@ -164,42 +164,42 @@ impl Twin {
         self.port_mut(port).arrived.push_back(bytes);
     }
 
-    /// The frame at the head of the ring has left, and the driver is told at once unless it `is_late`.
+    /// Records that the frame at the head of the ring has left; its completion is immediate unless it `is_late`.
     pub fn left(&mut self, port: PortId, is_late: bool) {
         self.port_mut(port).leave(is_late);
     }
 
-    /// The driver is told all that it has not heard of.
+    /// Delivers all delayed completions.
     pub fn hear(&mut self) {
         self.ports.iter_mut().flatten().for_each(|(_, ring)| ring.hear());
     }
 
-    /// Whether something has happened since the last look.
+    /// Returns whether anything has happened since the last poll.
     pub fn has_unseen(&self) -> bool {
         self.rings().any(|(_, ring)| ring.has_unseen())
     }
 
-    /// Whether the driver has heard of all that has happened.
+    /// Returns whether the driver knows of all events.
     pub fn has_heard_all(&self) -> bool {
         !self.rings().any(|(_, ring)| ring.has_unseen() || ring.has_withheld())
     }
 
-    /// What has come in since the last look.
+    /// Returns the frames received since the last poll.
     pub fn arrivals(&self) -> impl Iterator<Item = (PortId, &[u8])> {
         self.rings().flat_map(|(port, ring)| ring.arrived.iter().map(|bytes| (*port, &bytes[..])))
     }
 
-    /// What has come in since the last look is nobody's.
+    /// Discards the frames received since the last poll.
     pub fn forget_arrivals(&mut self) {
         self.ports.iter_mut().flatten().for_each(|(_, ring)| ring.arrived.clear());
     }
 
-    /// Frames that came when the store had no slot: a driver's empty fill ring.
+    /// Returns the number of frames that arrived when the store had no slot, as with an empty fill ring.
     pub fn never_seen(&self) -> u64 {
         self.rings().map(|(_, ring)| ring.never_seen).sum()
     }
 
-    /// Frames that the wire of `port` is yet to carry, the next one first.
+    /// Returns the frames that the wire of `port` has not carried yet, the next one first.
     pub fn ring(&self, port: PortId) -> impl Iterator<Item = &[u8]> {
         self.port(port).committed.iter().map(|frame| self.store.frame(frame))
     }
@@ -208,10 +208,10 @@ impl Twin {
         for worker in self.some_order() {
             self.workers[worker].batch(now).set_link(port, up, &mut self.store);
         }
-        self.exchange(now); // what was dropped goes home
+        self.exchange(now); // returns the dropped frames to their owners
     }
 
-    /// Other settings hold.
+    /// Replaces the settings.
     pub fn revise(&mut self, now: Nanos, settings: &SwitchSettings) {
         for (me, worker) in (0..=u8::MAX).map(WorkerId).zip(&mut self.workers) {
             let roles = Workers::new(self.owners.clone().into_boxed_slice(), me);
@@ -221,7 +221,7 @@ impl Twin {
         self.exchange(now);
     }
 
-    /// Turns of all workers, in an order that the seed decides, until all has been taken that has happened.
+    /// Runs turns of all workers, in a seeded order, until all events are processed.
     pub fn look(&mut self, now: Nanos) {
         loop {
             for at in self.some_order() {
@@ -236,13 +236,13 @@ impl Twin {
         }
     }
 
-    /// What a worker does that has been stopped, and has let its peers go.
+    /// Runs the final steps of stopped workers whose peers are resumed.
     pub fn part(&mut self, now: Nanos) {
         for at in 0..self.workers.len() {
             let mut batches = self.batches;
             self.driver(at, now, &mut batches).0.part();
         }
-        self.exchange(now); // so that the books balance
+        self.exchange(now); // to balance the ledgers
     }
 
     fn driver<'a, B>(
@@ -256,7 +256,7 @@ impl Twin {
         (Driver { now, switch: &mut workers[at], ports: &mut ports[at], store, boundary }, exchange)
     }
 
-    /// Moves everything that waits between workers.
+    /// Moves everything queued between workers.
     fn exchange(&mut self, now: Nanos) {
         while self.waits_for_workers() {
             for at in self.some_order() {
@@ -276,7 +276,7 @@ impl Twin {
         order
     }
 
-    /// Where this driver's switch does other than that of another, which was fed the same.
+    /// Returns the first difference between the outputs of both switches, which had the same input.
     pub fn difference(&self, other: &Twin) -> Option<String> {
         for port in (0..=u8::MAX).map(PortId).take(self.owners.len()) {
             if !self.ring(port).eq(other.ring(port)) {
@@ -298,14 +298,14 @@ impl Twin {
         })
     }
 
-    /// The same, down to what nobody is shown.
+    /// Returns the first difference between both switches, including internal state.
     pub fn difference_inside(&self, other: &Twin) -> Option<String> {
         let [mine, others] = [self, other].map(|twin| format!("{:?}", twin.workers));
         if mine == others { None } else { differ(&self.workers, &other.workers) }
     }
 }
 
-/// What can be seen of a worker between its batches.
+/// Observable state of a worker between batches.
 #[derive(Debug, PartialEq)]
 struct Shows {
     ledger: Ledger,
@@ -321,7 +321,7 @@ struct ShowsPort {
     held: (ClassSet, bool, Nanos),
     paused: (ClassSet, Nanos),
     stormed: ClassSet,
-    /// In the ingress queue, in the egress queue, and what the peer is asked for.
+    /// Bytes in the ingress queue, bytes in the egress queue, and the rate requested of the peer.
     classes: [(Bytes, Bytes, RateStep); CLASSES],
 }
 
@@ -353,7 +353,7 @@ impl ShowsPort {
     }
 }
 
-/// The first line in which two things differ, in full.
+/// Returns the first line in which the debug output of two values differs.
 fn differ(one: &impl Debug, other: &impl Debug) -> Option<String> {
     let [one, other] = [format!("{one:#?}"), format!("{other:#?}")];
     let lines = one.lines().zip(other.lines());

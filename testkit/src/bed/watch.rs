@@ -1,7 +1,7 @@
-//! One port of a switch, as its peer sees it: the frames that pass, the pauses that hold, and how long classes wait.
+//! A port of a switch, as seen by its peer: passing frames, pauses, and waiting times of classes.
 //!
-//! Pauses are kept here a second time, from the bytes of the frames alone, so that the switch is not
-//! judged by its own code. Only whether a frame is well-formed is asked of `wire`, which has fuzz targets of its own.
+//! Pauses are modelled a second time, from frame bytes alone, so that the switch is not judged by its own code. Only
+//! the check of a frame's form uses `wire`, which has fuzz targets.
 
 use xoff_flow_control::settings::{FlowControl, PortSettings, Service, WatchdogAction};
 use xoff_wire::units::{Bytes, CLASSES, Class, ClassSet, Nanos, Quanta, TAGS};
@@ -12,35 +12,35 @@ use super::flow_pauses::{FlowPauses, OfClass};
 use super::payload;
 use super::rates::Rates;
 
-/// What is known of the pauses on one port.
+/// Pauses on one port.
 #[derive(Debug)]
 pub struct Watch {
     port: PortSettings,
     pub link_is_up: bool,
-    /// Since when, and until when, the peer has paused this port, by class.
+    /// Begin and end of the peer's pause of this port, by class.
     paused_since: [Nanos; CLASSES],
     paused_until: [Nanos; CLASSES],
     /// Classes whose flows the peer may pause one by one.
     by_flow: ClassSet,
     flow_pauses: FlowPauses,
-    /// What the peer has asked for, where it may ask for rates.
+    /// Rates that the peer has requested, if it supports rates.
     rates: Option<Rates>,
-    /// Until when the peer believes itself paused; `None`: it was told to go on, or never to stop.
+    /// End of the peer's pause as the peer knows it; `None` if it was resumed or never paused.
     told_until: [Option<Nanos>; CLASSES],
-    /// Classes that it was told to stop before the link was lost, or flow by flow.
+    /// Classes paused before a loss of the link, or flow by flow.
     told_before: ClassSet,
-    /// Classes in which the switch held its peer when it was looked at last, for their occupancy alone.
+    /// Classes for which the switch paused its peer at the last check, for occupancy alone.
     pub(super) held: ClassSet,
-    /// Bytes that had come in by then.
+    /// Bytes received before the last check.
     pub(super) bytes_came: [u64; CLASSES],
-    /// Frames of the bed that the switch has seen come in, and that have left.
+    /// Frames of the bed that the switch has received, and frames that have left.
     pub(super) came: [u64; CLASSES],
     pub(super) went: [u64; CLASSES],
     pub(super) waits: Waits,
 }
 
 impl Watch {
-    /// `by_flow`: classes whose flows are paused one by one.
+    /// Creates the watch of a port; `by_flow` has the classes whose flows are paused one by one.
     pub fn new(port: &PortSettings, by_flow: ClassSet) -> Watch {
         Watch {
             port: port.clone(),
@@ -60,7 +60,7 @@ impl Watch {
         }
     }
 
-    /// The switch sees a frame that has come in.
+    /// Processes a frame that the switch has received.
     pub fn received(&mut self, now: Nanos, bytes: &[u8]) {
         if let Some(class) = payload::class_of(bytes) {
             self.came[class.index()] += 1;
@@ -99,7 +99,7 @@ impl Watch {
         }
     }
 
-    /// Whether a frame is MAC control that a switch may obey: with a fault in it, it stops nothing.
+    /// Returns whether a frame is valid MAC control; a damaged one pauses nothing.
     fn is_good_control(&self, bytes: &[u8]) -> bool {
         let header = Header::parse(bytes).ok().filter(MacControl::is_mac_control);
         let control = header.and_then(|header| MacControl::parse(&header, bytes).ok());
@@ -113,8 +113,8 @@ impl Watch {
         }
     }
 
-    /// The switch gives a frame out: none of a class that its peer has paused, unless the watchdog may
-    /// defy that pause by now, and none ahead of the rate that its peer has asked for.
+    /// Checks a frame that the switch gives out: its class must not be paused, unless the watchdog may ignore the
+    /// pause by now, and must keep its rate.
     pub fn transmitted(&mut self, now: Nanos, bytes: &[u8], breaches: &mut Breaches) {
         if let Some(mark) = payload::decode(bytes) {
             self.waits.served(now, mark.class);
@@ -140,12 +140,12 @@ impl Watch {
         let watchdog = self.port.classes[class.index()].watchdog;
         let paused_for = now.since(self.paused_since[class.index()]);
         watchdog.is_some_and(|it| {
-            // A storm outlives pauses that follow each other closely.
+            // A storm outlasts pauses in close succession.
             it.action == WatchdogAction::Forward && paused_for >= it.detect.min(it.restore)
         })
     }
 
-    /// The last bit of a frame of the switch has left.
+    /// Processes a frame whose last bit has left.
     pub fn left(&mut self, now: Nanos, bytes: &[u8], breaches: &mut Breaches) {
         if let Some(class) = payload::class_of(bytes) {
             self.went[class.index()] += 1;
@@ -154,12 +154,12 @@ impl Watch {
         for (class, quanta) in pause_times(bytes, is_8023x) {
             let told = &mut self.told_until[class.index()];
             let settings = &self.port.classes[class.index()];
-            let goes_on = quanta == Quanta(0); // which may be of one that was lossless before
+            let goes_on = quanta == Quanta(0); // may be for a class that was lossless before
             breaches.expect(settings.lossless || is_8023x || goes_on, Promise::PausesKept, || {
                 format!("{}: pause for lossy {class}", self.port.name)
             });
             if lists_more(bytes) {
-                self.told_before.insert(class); // flow by flow: no pause of the class to be kept alive
+                self.told_before.insert(class); // paused flow by flow, so the class has no pause to refresh
                 continue;
             }
             if !goes_on {
@@ -174,7 +174,7 @@ impl Watch {
         }
     }
 
-    /// Classes that may be sent now, as far as the peer has a say, whole.
+    /// Returns the classes that may be sent now, as whole classes, as far as the peer decides.
     pub(super) fn may_go(&self, now: Nanos) -> ClassSet {
         if !self.link_is_up || self.rates.is_some() {
             return ClassSet::NONE;
@@ -183,7 +183,7 @@ impl Watch {
         Class::ALL.into_iter().filter(goes).collect()
     }
 
-    /// Whether the port asks its peer to pause this class at all.
+    /// Returns whether the port may pause this class of its peer.
     pub(super) fn may_send(&self, class: Class) -> bool {
         let lossless = self.port.classes[class.index()].lossless;
         lossless
@@ -194,7 +194,7 @@ impl Watch {
             }
     }
 
-    /// The policy of a class changes.
+    /// Records a change of a class's policy.
     pub fn set_by_flow(&mut self, class: Class, by_flow: bool) {
         self.flow_pauses.clear(class);
         self.held.remove(class);
@@ -204,7 +204,7 @@ impl Watch {
         }
     }
 
-    /// The port has other settings: what it no longer obeys is over.
+    /// Records new settings of the port; pauses that the port has stopped obeying end.
     pub fn revise(&mut self, now: Nanos, port: &PortSettings) {
         if let (FlowControl::Pfc { obey: before, .. }, FlowControl::Pfc { obey, .. }) =
             (self.port.flow_control, port.flow_control)
@@ -243,22 +243,22 @@ impl Watch {
     }
 }
 
-/// What a port owes a peer that may ask for rates.
+/// Returns the model of rates of a port whose peer may request them.
 fn rates(port: &PortSettings) -> Option<Rates> {
     port.gfc_peer.then(|| Rates::new(port.speed, port.mtu_frame))
 }
 
-/// Whether a frame tells a peer to stop or to go on, and nothing about flows or rates.
+/// Returns whether a frame pauses or resumes whole classes, without flows or rates.
 pub fn is_pause(bytes: &[u8]) -> bool {
     [false, true].iter().any(|&is_8023x| !pause_times(bytes, is_8023x).is_empty()) && !lists_more(bytes)
 }
 
-/// Whether a pause frame goes on with a list of flows, or with rates.
+/// Returns whether a pause frame carries a list of flows, or rates.
 fn lists_more(bytes: &[u8]) -> bool {
     bytes.get(34..38).is_some_and(|magic| [b"OFC1", b"GFC1"].iter().any(|it| *it == magic))
 }
 
-/// Class by class, what a pause frame says; by offsets, see the wire formats.
+/// Returns the pause times of a frame by class, read at fixed offsets (see the wire formats).
 fn pause_times(bytes: &[u8], is_8023x: bool) -> Vec<(Class, Quanta)> {
     const PFC: [u8; 4] = [0x88, 0x08, 0x01, 0x01];
     const PAUSE: [u8; 4] = [0x88, 0x08, 0x00, 0x01];
@@ -274,19 +274,20 @@ fn pause_times(bytes: &[u8], is_8023x: bool) -> Vec<(Class, Quanta)> {
     }
 }
 
-/// Since when each class of a port waits though it may be sent.
+/// Begin of each class's wait during which it might have been sent.
 #[derive(Debug)]
 pub struct Waits {
     since: [Nanos; CLASSES],
-    /// Those that waited when they were looked at last.
+    /// Classes that waited at the last check.
     waiting: ClassSet,
     most: Option<Nanos>,
 }
 
 impl Waits {
-    /// Of classes with one weight each one has its turn in every round. In a round each of the others takes a share of one long frame
-    /// and may overdraw it by another; a class that has overdrawn its own waits for one round more. What has begun when it comes, and
-    /// pause frames, come on top: two frames.
+    /// Returns the waiting time limits of a port.
+    /// With equal weights each class has a turn in every round. In a round each other class takes a share of one long
+    /// frame and may overdraw by another; a class that has overdrawn waits one more round. Two frames are added: one
+    /// already begun, and one for pause frames.
     pub(super) fn of(port: &PortSettings) -> Waits {
         let frame = Bytes::on_line(port.mtu_frame + TAGS).0;
         let others = CLASSES as u64 - 1;
@@ -299,7 +300,7 @@ impl Waits {
         self.since[class.index()] = now;
     }
 
-    /// Those of `waiting` that have waited for too long; all others do not wait now.
+    /// Returns the classes in `waiting` that have waited too long; all others do not wait now.
     pub(super) fn too_long(&mut self, now: Nanos, waiting: ClassSet) -> ClassSet {
         let begins = ClassSet(waiting.0 & !self.waiting.0);
         begins.iter().for_each(|class| self.served(now, class));

@@ -1,4 +1,4 @@
-//! A bed in which much goes wrong, run event by event until something is broken.
+//! A bed with many faults, run event by event until a promise is broken.
 
 use std::collections::VecDeque;
 
@@ -8,20 +8,20 @@ use xoff_wire::units::{Nanos, PortId};
 use super::breaches::{Breaches, OnBreach, Promise};
 use super::{Bed, End, NodeId, SwitchNode, SwitchPlan};
 
-/// Events that are remembered.
+/// Number of remembered events.
 const LAST: usize = 24;
-/// After so many events every switch is looked at, and not only the one at which something has happened.
+/// Number of events after which every switch is checked, not only the affected one.
 const ROUND: u64 = 1_000;
-/// Longer than any pause, storm and ailment.
+/// Maximum time without progress, longer than any pause, storm and fault.
 const STANDSTILL: Nanos = Nanos::from_millis(100);
 
-/// What is kept of a run.
+/// State of a watched run.
 #[derive(Debug, Default)]
 pub(crate) struct Watched {
-    /// Frames may wait for each other for good.
+    /// True if frames may block each other forever.
     may_stand_still: bool,
     pub(crate) last: VecDeque<(Nanos, Happened)>,
-    /// Frames that hosts had received when that was looked at last, and when there were more.
+    /// Frames that hosts had received at the last check, and the time of the last increase.
     came: usize,
     moved: Nanos,
 }
@@ -33,12 +33,12 @@ impl Watched {
 }
 
 impl Bed {
-    /// An empty one, which notes every promise that is broken, thresholds included.
+    /// Creates an empty bed that records every broken promise, thresholds included.
     pub(crate) fn that_notes_all(seed: u64) -> Bed {
         Bed::with(seed, OnBreach::NoteAll)
     }
 
-    /// Makes its switches, with one driver each where there is none to be compared.
+    /// Creates the switches, with one driver each unless there are twins to compare.
     pub(crate) fn start(&mut self, has_twins: bool) {
         let fabric = self.begin();
         for number in 0..u32::try_from(fabric.switches().len()).expect("few switches") {
@@ -50,8 +50,8 @@ impl Bed {
         }
     }
 
-    /// Lets everything happen that is due by `end`, but no more than `events_max` in all, and nothing behind what breaks a promise.
-    /// True where all of it has happened.
+    /// Runs the events due by `end`, at most `events_max` in all, and stops at a broken promise. Returns true if all
+    /// due events have run.
     pub(crate) fn run_watched(&mut self, end: Nanos, events_max: u64, watched: &mut Watched) -> bool {
         let end = if end == Nanos::NEVER { Picos::NEVER } else { Picos::from(end) };
         while self.events() < events_max {
@@ -85,7 +85,7 @@ impl Bed {
         false
     }
 
-    /// Frames that wait in switches do not wait for good, whatever they wait for.
+    /// Checks that frames in switches do not wait forever.
     fn something_moves(&mut self, watched: &mut Watched) -> bool {
         let now = self.now();
         let fabric = self.begin();
@@ -101,7 +101,7 @@ impl Bed {
         moves
     }
 
-    /// Events so far.
+    /// Returns the number of events so far.
     pub(crate) fn events(&mut self) -> u64 {
         self.begin().tally().events
     }
@@ -110,7 +110,7 @@ impl Bed {
         self.begin().mishaps()
     }
 
-    /// What is left behind when nothing moves any more.
+    /// Checks that nothing is left behind at rest.
     pub(crate) fn check_rest(&mut self) {
         let fabric = self.begin();
         for number in 0..u32::try_from(fabric.switches().len()).expect("few switches") {
@@ -126,17 +126,17 @@ impl Bed {
         self.begin().harm_control(from, faults, seed);
     }
 
-    /// The switch does not look at its ports for a time.
+    /// Stops the switch's polling for a time.
     pub(crate) fn stall(&mut self, id: NodeId, span: Nanos) {
         self.ail(id, span, |switch, until| switch.ailing.stall(until));
     }
 
-    /// No frame gets on the line of a port for a time.
+    /// Blocks the line of a port for a time.
     pub(crate) fn refuse(&mut self, at: End, span: Nanos) {
         self.ail(at.node, span, |switch, until| switch.ailing.refuse(at.port, until));
     }
 
-    /// The switch does not hear for a time that frames have left.
+    /// Delays transmit completions of the switch for a time.
     pub(crate) fn complete_late(&mut self, id: NodeId, span: Nanos) {
         self.ail(id, span, |switch, until| switch.ailing.complete_late(until));
     }
@@ -150,7 +150,7 @@ impl Bed {
         });
     }
 
-    /// A switch ends, and begins anew as planned; its links are down in between.
+    /// Restarts a switch as planned; its links are down meanwhile.
     pub(crate) fn restart(&mut self, id: NodeId, plan: &SwitchPlan, has_twins: bool) {
         let (number, seed) = (self.switch_number(id), self.seed);
         let ports = u8::try_from(plan.settings.ports.len()).expect("few ports");

@@ -1,7 +1,7 @@
-//! Whatever goes wrong: random fabrics, loads, policies and faults, by a seed each, and every promise looked at after every event.
+//! Chaos tests: random fabrics, loads, policies and faults from a seed, with every promise checked after every event.
 //!
-//! [`run`] stops at the first promise that is broken, says with which seed and at which event, and makes the scenario smaller as long
-//! as that promise is broken in it. A seed takes the same path in every run, with any number of jobs.
+//! [`run`] stops at the first broken promise, reports its seed and event, and shrinks the scenario while that promise
+//! stays broken. A seed takes the same path in every run, with any number of jobs.
 //!
 //! ```no_run
 //! let report = xoff_testkit::chaos::run(0..100, 2);
@@ -28,16 +28,17 @@ use std::thread;
 
 use scenario::Scenario;
 
-/// Events of a run, unless everything is over before.
+/// Maximum number of events of a run.
 pub const EVENTS_MAX: u64 = 100_000;
 
-/// Runs every seed, `jobs` at a time, up to the first in which a promise is broken.
+/// Runs every seed, `jobs` at a time, up to the first broken promise.
 #[must_use]
 pub fn run(seeds: Range<u64>, jobs: usize) -> Report {
     run_for(seeds, jobs, EVENTS_MAX, |_| ())
 }
 
-/// The same with other lengths of runs, in events; `progress` hears of each run that has ended, in whatever order they do.
+/// Runs every seed as [`run`] does, with at most `events_max` events each; `progress` receives finished runs in any
+/// order.
 #[must_use]
 pub fn run_for(seeds: Range<u64>, jobs: usize, events_max: u64, mut progress: impl FnMut(&Tally)) -> Report {
     let next = AtomicU64::new(seeds.start);
@@ -57,7 +58,7 @@ pub fn run_for(seeds: Range<u64>, jobs: usize, events_max: u64, mut progress: im
                     if outcome.breach.is_some() {
                         first_broken.fetch_min(seed, Ordering::Relaxed);
                     }
-                    let _ = ended.send((seed, outcome)); // who hears it lives as long as this scope
+                    let _ = ended.send((seed, outcome)); // the receiver lives as long as this scope
                 }
             });
         }
@@ -65,7 +66,7 @@ pub fn run_for(seeds: Range<u64>, jobs: usize, events_max: u64, mut progress: im
         outcomes.extend(endings.into_iter().inspect(|(_, outcome)| progress(&outcome.tally)));
     });
     let last = first_broken.into_inner();
-    outcomes.retain(|(seed, _)| *seed <= last); // others that had begun meanwhile depend on the number of jobs
+    outcomes.retain(|(seed, _)| *seed <= last); // later runs already started depend on the number of jobs
     outcomes.sort_by_key(|(seed, _)| *seed);
     let mut report = Report { events_max, ..Report::default() };
     for (seed, outcome) in outcomes {
@@ -84,7 +85,7 @@ mod tests {
 
     use super::*;
 
-    /// Who looks on changes nothing, whatever goes wrong.
+    /// Shadow policies must not change anything, whatever fails.
     // proves: chaos
     #[test]
     fn policies_that_are_not_heard_change_nothing() {

@@ -1,4 +1,4 @@
-//! A scenario as it runs.
+//! Execution of a scenario.
 
 use xoff_flow_control::counters::ClassCounters;
 use xoff_flow_control::drop_reason::{DropKind, DropReason};
@@ -12,13 +12,13 @@ use crate::bed::plan::{CABLE, GIGABIT, LOSSLESS};
 use crate::bed::{Bed, NodeId, Obeys, Promise, Stream, Watched, end};
 use crate::panics;
 
-/// How a run went.
+/// Result of a run.
 pub(super) struct Outcome {
     pub(super) tally: Tally,
     pub(super) breach: Option<Breach>,
 }
 
-/// A deed, or its end.
+/// An action, or its end.
 #[derive(Clone, Copy, Debug)]
 enum Step {
     Do(Deed),
@@ -31,13 +31,13 @@ struct Ordeal<'scenario> {
     bed: Bed,
     switches: Vec<NodeId>,
     hosts: Vec<NodeId>,
-    /// By flow.
+    /// Stream numbers, by flow.
     streams: Vec<u32>,
     watched: Watched,
     rests: bool,
 }
 
-/// Runs it, for so many events at most.
+/// Runs the scenario, for at most `events_max` events.
 pub(super) fn run(scenario: &Scenario, events_max: u64) -> Outcome {
     let mut ordeal = Ordeal::new(scenario, events_max);
     let breach = match panics::catch(|| ordeal.go()) {
@@ -157,7 +157,7 @@ impl Ordeal<'_> {
         self.bed.revise(id, settings);
     }
 
-    /// What hosts have seen, and what they have not when nothing moves any more.
+    /// Judges the frames that hosts received, and at rest those that are missing.
     fn judge(&self) -> Option<(Nanos, Promise, String)> {
         let now = self.bed.now();
         self.scenario.flows.iter().zip(&self.streams).find_map(|(flow, &id)| {
@@ -218,7 +218,7 @@ impl Ordeal<'_> {
         }
     }
 
-    /// Frames of lossless classes that switches have dropped although there was a way for them.
+    /// Returns the lossless frames that switches dropped although a path existed.
     fn lossless_losses(&self) -> u64 {
         let reasons = || DropReason::ALL.into_iter().filter(|reason| reason.kind() == DropKind::Lost);
         self.classes()
@@ -227,12 +227,12 @@ impl Ordeal<'_> {
             .sum()
     }
 
-    /// Of all classes of all ports of all switches.
+    /// Returns the sum over all classes of all ports of all switches.
     fn sum(&self, count: impl Fn(&ClassCounters) -> u64) -> u64 {
         self.classes().map(|(_, counters)| count(counters)).sum()
     }
 
-    /// The counters of all classes of all ports of all switches.
+    /// Returns the counters of all classes of all ports of all switches.
     fn classes(&self) -> impl Iterator<Item = (Class, &ClassCounters)> {
         let switches = self.switches.iter().map(|id| self.bed.switch(*id));
         let ports = switches.flat_map(|switch| switch.ports().map(|port| switch.counters.port(port)));

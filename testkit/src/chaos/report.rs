@@ -1,4 +1,4 @@
-//! What a run of many seeds says.
+//! Report on a run of many seeds.
 
 use std::fmt;
 
@@ -8,34 +8,34 @@ use xoff_wire::units::Nanos;
 
 use crate::bed::Promise;
 
-/// How much was run, and how much went wrong on purpose.
+/// Amount of work, and of injected faults.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// Runs.
+    /// Number of runs.
     pub seeds: u64,
-    /// Events, in all of them.
+    /// Events in all runs.
     pub events: u64,
-    /// Runs in which nothing moved any more in the end.
+    /// Runs that came to rest.
     pub came_to_rest: u64,
-    /// Frames that hosts have received.
+    /// Frames that hosts received.
     pub frames: u64,
-    /// XOFFs that switches have sent.
+    /// XOFFs that switches sent.
     pub xoffs: u64,
-    /// Frames that were lost on links.
+    /// Frames lost on links.
     pub lost: u64,
-    /// Pause frames that came late, or again.
+    /// Pause frames delayed or duplicated.
     pub late: u64,
-    /// Pause frames that came with a byte changed.
+    /// Pause frames with a changed byte.
     pub harmed: u64,
-    /// Frames that switches have dropped, by reason.
+    /// Frames that switches dropped, by reason.
     pub drops: [u64; DropReason::COUNT],
-    /// Runs to which the promise of no lossless loss does not apply, because of what the run does on purpose.
+    /// Runs exempt from the promise of no lossless drop, because of injected faults.
     pub exempt_runs: u64,
-    /// Lossless frames that switches have dropped in these runs, of reasons that the promise covers elsewhere.
+    /// Lossless frames dropped in exempt runs, for reasons that the promise covers elsewhere.
     pub exempt_losses: u64,
-    /// Times that peers began to be held, by what made a policy want it.
+    /// Pauses sent to peers, by trigger.
     pub causes: [u64; Trigger::COUNT],
-    /// One number for all that has happened.
+    /// Hash of all events.
     pub digest: u64,
 }
 
@@ -57,51 +57,51 @@ impl Tally {
     }
 }
 
-/// A promise that was broken.
+/// A broken promise.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Breach {
-    /// Which.
+    /// Promise that was broken.
     pub promise: Promise,
-    /// When.
+    /// Time of the breach.
     pub at: Nanos,
-    /// What was seen.
+    /// Description of the breach.
     pub what: String,
-    /// The events before it, the last of them last.
+    /// Events before the breach, in order.
     pub last: Vec<String>,
 }
 
-/// What was found.
+/// A broken promise, with its seed and a smaller scenario.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// With which seed: [`run`](super::run) with it alone finds it again.
+    /// Seed; [`run`](super::run) with it alone finds the breach again.
     pub seed: u64,
-    /// At which event of the run.
+    /// Event number in the run.
     pub event: u64,
-    /// What was broken.
+    /// Breach.
     pub breach: Breach,
-    /// The smallest scenario found in which the same promise is broken.
+    /// Smallest scenario found that breaks the same promise.
     pub shrunk: Shrunk,
 }
 
 /// A scenario made smaller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shrunk {
-    /// All that is left of it.
+    /// Description of the remaining scenario.
     pub scenario: String,
-    /// At which event.
+    /// Event number of the breach.
     pub event: u64,
-    /// What was broken in it.
+    /// Breach in the smaller scenario.
     pub breach: Breach,
 }
 
-/// All that was seen.
+/// Result of all seeds.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
-    /// Events of a run at most.
+    /// Maximum number of events of a run.
     pub events_max: u64,
-    /// How much was run.
+    /// Amount of work.
     pub tally: Tally,
-    /// The first promise that was broken, by seeds.
+    /// Breach of the lowest seed, if any.
     pub found: Option<Finding>,
 }
 

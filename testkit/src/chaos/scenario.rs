@@ -1,4 +1,4 @@
-//! What happens with a seed, as plain values that can be made fewer.
+//! Scenario of a seed, as plain values that can be reduced.
 
 use xoff_flow_control::settings::{
     Accounting, PolicyKind, QueueKind, WatchdogAction, WatchdogSettings, WhenFull,
@@ -9,10 +9,10 @@ use xoff_wire::units::{BitRate, Bytes, Class, Nanos};
 use crate::bed::SwitchPlan;
 use crate::bed::plan::{self, KEEPING, LINK, LOSSLESS, MTU_FRAME, XOFF, XON};
 
-/// When the last thing begins.
+/// Latest start of anything, ns.
 const BUSY: u64 = 12_000_000;
 
-/// Frames of a host for another.
+/// Frames from one host to another.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Flow {
     pub(super) from: usize,
@@ -24,48 +24,50 @@ pub(super) struct Flow {
     pub(super) start: Nanos,
 }
 
-/// What is done to the fabric.
+/// An action on the fabric.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Deed {
-    /// The link of a port is down for a time.
+    /// Takes the link of a port down for a time.
     Flap(usize, u8, Nanos),
-    /// A switch does not look for a time.
+    /// Stops a switch's polling for a time.
     Stall(usize, Nanos),
-    /// No frame gets on the line of a port for a time.
+    /// Blocks the line of a port for a time.
     Refuse(usize, u8, Nanos),
-    /// A switch hears late that frames have left.
+    /// Delays a switch's transmit completions.
     CompleteLate(usize, Nanos),
-    /// A class gets another policy.
+    /// Replaces the policy of a class.
     Replace(usize, Class, PolicyKind),
-    /// XOFF and XON become so many eighths of what was planned.
+    /// Sets XOFF and XON to so many eighths of their planned values.
     Revise(usize, u64),
-    /// A host pauses a class for so many quanta.
+    /// Makes a host pause a class for so many quanta.
     Pause(usize, Class, u16),
-    /// A switch ends and begins anew.
+    /// Restarts a switch.
     Restart(usize),
 }
 
 impl Deed {
-    /// Somebody is not told in time to stop, or does not stop in time: lossless frames may be lost, and pauses lapse.
+    /// Returns whether the action may lose lossless frames and let pauses lapse, because a peer is paused or obeys
+    /// too late.
     fn may_harm(self) -> bool {
         matches!(self, Deed::Flap(..) | Deed::Stall(..) | Deed::Refuse(..) | Deed::Restart(_))
     }
 }
 
-/// All that happens.
+/// A random fabric, its load, and its faults.
 #[derive(Clone, Debug)]
 pub(super) struct Scenario {
     pub(super) seed: u64,
-    /// By switch but the first, to which earlier one it is linked.
+    /// Index of the earlier switch that each switch but the first is linked to.
     pub(super) parents: Vec<usize>,
-    /// The last switch is linked to the first, each to the one before it, and frames go round one way: what waits may wait for itself.
+    /// True for a ring: each switch is linked to the previous one, the last to the first, and frames go round in one
+    /// direction. Queues may wait for each other in a cycle.
     pub(super) is_ring: bool,
-    /// At each switch.
+    /// Hosts at each switch.
     pub(super) hosts: usize,
     pub(super) policy: PolicyKind,
-    /// Policies that look on.
+    /// Shadow policies.
     pub(super) shadows: Vec<PolicyKind>,
-    /// Switches understand lists of flows (OFC) of each other, and they and all hosts rates (GFC).
+    /// True if switches support lists of flows (OFC) of each other, and switches and hosts rates (GFC).
     pub(super) understand: bool,
     pub(super) accounting: Accounting,
     pub(super) when_full: WhenFull,
@@ -74,16 +76,16 @@ pub(super) struct Scenario {
     pub(super) xoff: Bytes,
     pub(super) xon: Bytes,
     pub(super) has_twins: bool,
-    /// A host that obeys no pause.
+    /// Host that ignores pauses.
     pub(super) unruly: Option<usize>,
     pub(super) flows: Vec<Flow>,
-    /// By switch and port.
+    /// Faults by switch and port.
     pub(super) faults: Vec<(usize, u8, ControlFaults)>,
-    /// In order of time.
+    /// Actions in order of time.
     pub(super) deeds: Vec<(Nanos, Deed)>,
 }
 
-/// Of a ring.
+/// Watchdog of a ring.
 const WATCHDOG: WatchdogSettings = WatchdogSettings {
     action: WatchdogAction::Drop,
     detect: Nanos::from_millis(1),
@@ -91,7 +93,7 @@ const WATCHDOG: WatchdogSettings = WatchdogSettings {
 };
 
 impl Scenario {
-    /// What happens with `seed`.
+    /// Returns the scenario of `seed`.
     pub(super) fn of(seed: u64) -> Scenario {
         let mut rng = fastrand::Rng::with_seed(seed);
         let is_ring = rng.u8(0..10) == 0;
@@ -164,12 +166,12 @@ impl Scenario {
         scenario
     }
 
-    /// How many switches there are.
+    /// Returns the number of switches.
     pub(super) fn switches(&self) -> usize {
         self.parents.len() + 1
     }
 
-    /// Lossless frames may be lost, and pauses may lapse.
+    /// Returns whether lossless frames may be lost and pauses may lapse.
     pub(super) fn may_harm(&self) -> bool {
         self.is_ring
             || self.unruly.is_some()
@@ -177,12 +179,13 @@ impl Scenario {
             || self.deeds.iter().any(|(_, deed)| deed.may_harm())
     }
 
-    /// What waits may wait for itself for good: two pipelines that halt for each other, each with all that comes from anywhere.
+    /// Returns whether frames may block each other forever: two halted pipelines, each with all received frames of
+    /// the other.
     pub(super) fn may_stand_still(&self) -> bool {
         self.when_full == WhenFull::Stop && self.switches() > 1
     }
 
-    /// The port of `switch` by which it is linked to its parent, and that of the parent.
+    /// Returns the port of `switch` to its parent, and the parent's port.
     pub(super) fn uplink(&self, switch: usize) -> (u8, u8) {
         let before = (1..switch).filter(|other| self.parents[other - 1] == self.parents[switch - 1]).count();
         let parent = self.parents[switch - 1];
@@ -196,19 +199,19 @@ impl Scenario {
         self.hosts + usize::from(switch > 0) + children + usize::from(closes)
     }
 
-    /// The ports by which the last switch of a ring and the first are linked.
+    /// Returns the ports that link the last switch of a ring and the first.
     pub(super) fn closing(&self) -> Option<(u8, u8)> {
         let last = |switch: usize| port(self.ports(switch) - 1);
         self.is_ring.then(|| (last(self.parents.len()), last(0)))
     }
 
-    /// The way round a ring.
+    /// Returns the port to the next switch of a ring.
     pub(super) fn onward(&self, switch: usize) -> Option<u8> {
         let (last, _) = self.closing()?;
         Some(if switch == self.parents.len() { last } else { self.uplink(switch + 1).1 })
     }
 
-    /// What a switch is told.
+    /// Returns the plan of a switch.
     pub(super) fn plan(&self, switch: usize) -> SwitchPlan {
         let ports = self.ports(switch);
         let mut plan = plan::switch(&vec![LINK; ports]);
@@ -242,7 +245,7 @@ impl Scenario {
         plan
     }
 
-    /// The last switch, if nothing is sent there or done there.
+    /// Returns the last switch if no flow or action concerns it.
     pub(super) fn leaf_of_nobody(&self) -> Option<usize> {
         if self.is_ring {
             return None;
@@ -273,12 +276,12 @@ impl Scenario {
         child > 0 && self.parents[child - 1] == switch && self.uplink(child).1 == port
     }
 
-    /// Without that switch, which is the last.
+    /// Removes the last switch.
     pub(super) fn cut(&mut self, last: usize) {
         self.parents.truncate(last - 1);
     }
 
-    /// A built-in policy that fits.
+    /// Returns a random built-in policy that fits.
     fn any_policy(&self, rng: &mut fastrand::Rng) -> PolicyKind {
         let kind = PolicyKind::ALL[rng.usize(0..PolicyKind::ALL.len())];
         let settings = self.plan(0).settings;
@@ -311,7 +314,7 @@ impl Scenario {
     }
 }
 
-/// Frames that go further in a ring than to the next switch.
+/// Returns a flow that goes further in a ring than to the next switch.
 fn round(from: usize, to: usize) -> Flow {
     let start = Nanos::from_micros(100);
     Flow { from, to, class: Class::ALL[3], len: MTU_FRAME, count: 1_000, rate: None, start }
@@ -319,7 +322,7 @@ fn round(from: usize, to: usize) -> Flow {
 
 fn flow(hosts: usize, frames_max: u64, rng: &mut fastrand::Rng) -> Flow {
     let from = rng.usize(0..hosts);
-    let to = if rng.bool() { 0 } else { rng.usize(0..hosts) }; // half of them are an incast
+    let to = if rng.bool() { 0 } else { rng.usize(0..hosts) }; // half of the flows are an incast
     Flow {
         from,
         to: if to == from { (from + 1) % hosts } else { to },

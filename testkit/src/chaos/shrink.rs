@@ -1,14 +1,15 @@
-//! The same broken promise in less: fewer deeds, faults, flows, frames, switches, as long as it is still broken.
+//! Reduction of a scenario with a broken promise: fewer actions, faults, flows, frames and switches, while the
+//! promise stays broken.
 
 use super::ordeal;
 use super::report::Shrunk;
 use super::scenario::Scenario;
 use crate::bed::Promise;
 
-/// Runs that may be spent on it.
+/// Maximum number of runs for a reduction.
 const TRIALS: u32 = 300;
 
-/// What is left of a scenario in which `promise` is broken.
+/// Reduces a scenario in which `promise` is broken.
 pub(super) fn shrink(scenario: Scenario, promise: Promise, events_max: u64) -> Shrunk {
     let (scenario, event, breach) = smallest(scenario, events_max, |scenario, events_max| {
         let outcome = ordeal::run(scenario, events_max);
@@ -18,7 +19,7 @@ pub(super) fn shrink(scenario: Scenario, promise: Promise, events_max: u64) -> S
     Shrunk { scenario: format!("{scenario:#?}"), event, breach }
 }
 
-/// What is left of a scenario that `breaks`, within so many events: answers at which, and what.
+/// Reduces a scenario that `breaks` within `events_max` events; returns the event and the breach.
 fn smallest<T>(
     scenario: Scenario,
     events_max: u64,
@@ -46,7 +47,7 @@ fn smallest<T>(
     best
 }
 
-/// Scenarios with a little less, those with much less first.
+/// Returns slightly smaller scenarios, after much smaller ones.
 fn smaller(scenario: &Scenario) -> Vec<Scenario> {
     let mut all = Vec::new();
     let mut with = |change: &dyn Fn(&mut Scenario)| {
@@ -89,7 +90,7 @@ fn smaller(scenario: &Scenario) -> Vec<Scenario> {
     all
 }
 
-/// Parts of a list: halves, and each of its items.
+/// Returns parts of a list: halves, and single items.
 fn halves(len: usize) -> Vec<(usize, usize)> {
     let mut parts = if len > 2 { vec![(0, len / 2), (len / 2, len)] } else { Vec::new() };
     parts.extend((0..len).map(|at| (at, at + 1)));
@@ -101,7 +102,7 @@ mod tests {
     use super::super::scenario::Deed;
     use super::*;
 
-    /// Whatever else happens with a seed, what is left is what it takes.
+    /// Other content of the scenario does not matter.
     // proves: chaos
     #[test]
     fn nothing_is_left_but_what_it_takes_to_break_the_promise() {
@@ -125,7 +126,7 @@ mod tests {
         assert!(seen > 20, "{seen} seeds");
     }
 
-    /// The next try has no more events than the last that broke the promise took, and there are only so many.
+    /// The next try has at most the events of the last successful one, and the number of tries is limited.
     // proves: chaos
     #[test]
     fn tries_are_bounded_and_each_is_as_long_as_the_best_before_it() {
