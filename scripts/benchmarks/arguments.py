@@ -1,4 +1,4 @@
-"""Arguments that several benchmarks have, and the types of their values."""
+"""Common arguments of benchmarks, and the types of their values."""
 
 import argparse
 import os
@@ -6,14 +6,14 @@ from pathlib import Path
 
 
 class HelpFormatter(argparse.RawDescriptionHelpFormatter):
-    """Keeps the lines of descriptions, and is as wide as they are."""
+    """Formats help at the width of the descriptions, and keeps their lines."""
 
     def __init__(self, prog):
         super().__init__(prog, max_help_position=28, width=118)
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser that answers wrong arguments with one line, without the usage."""
+    """A parser that reports invalid arguments in one line, without the usage."""
 
     def __init__(self, **options):
         super().__init__(allow_abbrev=False, **options)
@@ -45,12 +45,12 @@ def natural(text):
 
 
 def list_of(parse):
-    """Returns the type of a list with commas in between, each element parsed by `parse`."""
+    """Returns the type of a comma-separated list, each element parsed by `parse`."""
     return lambda text: [parse(element) for element in text.split(",")]
 
 
 def choice_of(names):
-    """Returns the type of a list of some of these names, or of none."""
+    """Returns the type of a list, possibly empty, of these names."""
     return lambda text: list_of(one_of(names))(text) if text else []
 
 

@@ -19,7 +19,7 @@ from benchmarks.rounds import Failures, turns
 
 BENCH = Path(__file__).resolve().parent.parent / "bench"
 
-# The benchmark's generator and sink, slow, and without the build that the real ones need.
+# A slow generator and sink, which need no build.
 ENDS = """#!/usr/bin/python3
 import socket, sys, time
 print("ready", flush=True)
@@ -112,7 +112,7 @@ def test_scope_removes_what_a_failed_turn_left():
 
 
 def test_stuck_forwarder_costs_only_its_own_results(tmp_path):
-    stuck = tmp_path / "xoff-worker"  # named as the thread that the benchmark looks for
+    stuck = tmp_path / "xoff-worker"  # the name of the thread that the benchmark expects
     stuck.write_text("#!/bin/sh\necho running\nwhile :; do sleep 1; done\n")
     stuck.chmod(0o755)
     ends = tmp_path / "ends"

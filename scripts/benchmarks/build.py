@@ -1,4 +1,4 @@
-"""Builds what is measured: xoff, and the examples of its crates that generate load, with the profile of packages."""
+"""Builds xoff and the load generators among its crates' examples, with the profile of packages."""
 
 import os
 import subprocess
@@ -10,7 +10,7 @@ ROOT = SCRIPTS.parent
 
 
 def xoff(options):
-    """Returns the switch: that of `--xoff`, or one that is built after missing Debian packages are installed."""
+    """Returns the switch given by `--xoff`, or installs missing Debian packages and builds one."""
     if options.xoff:
         return options.xoff
     install()
@@ -24,13 +24,13 @@ def install():
 
 
 def example(package, name):
-    """Returns the example `name` of a crate. It is built apart from the switch, whose features thus stay its own."""
+    """Builds and returns the example `name` of a crate. A separate build leaves the switch's features unchanged."""
     cargo("build", "--profile", "dist", "--locked", "--quiet", "--package", package, "--example", name)
     return str(target() / "dist/examples" / name)
 
 
 def generator():
-    """Returns the program that generates, drops and loops frames, of a workspace of its own."""
+    """Builds and returns the program that generates, drops and loops frames, which has its own workspace."""
     install()
     manifest = ["--manifest-path", "xdp/peer/Cargo.toml", "--target-dir", str(target())]
     cargo("build", "--profile", "dist", "--quiet", *manifest)
@@ -38,13 +38,13 @@ def generator():
 
 
 def cargo(*arguments):
-    """Runs cargo and returns its standard output. `find-cargo.sh` finds it under sudo, too."""
+    """Runs cargo, also under sudo, and returns its standard output."""
     script = 'source scripts/find-cargo.sh && exec cargo "$@"'
     return checked(["bash", "-c", script, "cargo", *arguments], stdout=subprocess.PIPE).stdout
 
 
 def checked(command, stdout):
-    """Runs a command in the root of the tree. Ends the process with status 2 where it fails: it has reported why."""
+    """Runs a command in the root of the tree. Its failure ends the process with status 2; the command prints the reason."""
     done = subprocess.run(command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=stdout, text=True, check=False)
     if done.returncode != 0:
         sys.exit(2)

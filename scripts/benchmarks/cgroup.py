@@ -1,4 +1,4 @@
-"""Control groups that keep other work of the machine out of a measurement, and limit CPU time."""
+"""Control groups that shield a measurement from other processes, and limit CPU time."""
 
 import contextlib
 from pathlib import Path
@@ -9,9 +9,9 @@ PERIOD_US = 10_000
 
 
 class Group:
-    """A control group with nearly all the weight there is, and a quota where one is set.
+    """A control group with nearly all CPU weight, and an optional quota.
 
-    In cgroup v2 the group is a threaded one, so that single threads can be put into it.
+    In cgroup v2 the group is threaded, so that it can contain single threads.
     """
 
     def __init__(self, tag, name):
@@ -37,7 +37,7 @@ class Group:
             (self.path / "cgroup.threads").write_text(str(tid))
 
     def limit(self, share):
-        """Limits the group to `share` of a core; `None`: no limit."""
+        """Limits the group to `share` of a core; `None` removes the limit."""
         quota = None if share is None else round(PERIOD_US * share)
         if self.v1:
             (self.path / "cpu.cfs_period_us").write_text(str(PERIOD_US))

@@ -17,7 +17,7 @@ def compare(options, forwarders):
         bed = forwarding.Bed(lab, options)
         for round_, mode, name in turns(options.rounds, forwarders, options.modes):
             if mode == "capped" and forwarders[name].thread is None:
-                continue  # no thread whose share of a core could be limited
+                continue  # no thread to limit
             with failures.caught(f"round {round_ + 1} {mode} {name}"):
                 for (size, flows), one in bed.turn(forwarders[name], mode):
                     measured.setdefault(((mode, size, flows), name), {})[round_] = one
@@ -33,7 +33,7 @@ def compare(options, forwarders):
 
 
 def summary(measured, cases, names):
-    """Returns an object for each case. `measured[case, name]` has measurements by round, none of a failed round."""
+    """Returns an object for each case. `measured[case, name]` has measurements by round, without failed rounds."""
     return [case_summary(case, {name: measured.get((case, name), {}) for name in names}) for case in cases]
 
 
@@ -91,7 +91,7 @@ def table(runs, names):
 
 
 def notes(runs):
-    """Returns lines about rounds that medians hide."""
+    """Returns notes on rounds that the medians hide."""
     texts = {
         "rounds_disturbed": "the forwarder's share of its core was wrong in every attempt",
         "rounds_without_frames": "no frame was forwarded, so there is no ratio",

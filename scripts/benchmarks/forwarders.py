@@ -1,8 +1,7 @@
 """Forwarders between pairs of veth ends in the namespace `switch`.
 
-Pair n forwards between s<2n-1> and s<2n>. `start` returns the id of the process, if there is one; the lab's scope ends
-what it starts. `thread` matches the names of the threads that forward. `routes_packets`: frames are for the router's
-own MAC address.
+Pair n forwards between s<2n-1> and s<2n>. `start` returns the process id, if any; the lab's scope ends the process.
+`thread` matches the names of forwarding threads. `routes_packets` is true if frames have the router's MAC address.
 """
 
 from benchmarks.process import run
@@ -14,7 +13,7 @@ log = "info"
 workers = [{workers}]
 """
 
-# The buffers of the others: no promise of losslessness for longer stalls, nor for frames that are shorter on average.
+# Buffers as small as those of the others: lossless only without long stalls and with longer frames on average.
 XOFF_LIKE_OTHERS = """
 poll = "busy"
 stall_budget = "50us"  # with this and
@@ -24,8 +23,7 @@ smallest_frame = 2560  # this, 2,180 frames in an RX ring; the others have 2,048
 speed = "100G"  # more than any of them reaches: no other has a line rate to keep
 """
 
-# Defaults, but for the worker's own core (XOFF_CONFIG), which the others have, too: by default a worker is pinned only
-# to an isolated core.
+# Defaults, except for a core per worker (XOFF_CONFIG), as the others have: by default only isolated cores are pinned.
 XOFF_BY_DEFAULT = """
 [defaults]
 speed = "10G"
@@ -45,7 +43,7 @@ port = "{device}"
 
 
 class Pair:
-    """Two ports, the core that forwards between them, and the stations behind the second one."""
+    """Two ports, the forwarding core, and the stations behind the second port."""
 
     def __init__(self, number, core, stations):
         self.one, self.two = f"s{2 * number - 1}", f"s{2 * number}"
@@ -53,7 +51,7 @@ class Pair:
 
 
 class Xoff:
-    """A switch with everything on: bridging, eight queues a port, PFC for class 3. One worker for each pair."""
+    """A switch with bridging, eight queues per port, PFC for class 3, and one worker per pair."""
 
     thread = "^xoff-worker"
     routes_packets = False
@@ -72,10 +70,10 @@ class Xoff:
 
 
 class DescriptorLoop:
-    """A loop that switches nothing: what one port receives leaves by the other.
+    """A loop without switching: frames received at one port leave by the other.
 
-    Without `rings` it is the loop of the crate xsk-rs; with `rings` it is one loop over the traits of xoff's rings, which
-    are xoff's own or those of xsk-rs.
+    Without `rings` the loop uses the crate xsk-rs directly; with `rings` it uses the traits of xoff's rings,
+    implemented by xoff or by xsk-rs.
     """
 
     thread = "^bench$"
@@ -91,7 +89,7 @@ class DescriptorLoop:
 
 
 class Testpmd:
-    """DPDK's example forwarder: from one port to the other, whatever it is."""
+    """DPDK's example forwarder, from one port to the other without looking at frames."""
 
     thread = "^(dpdk|rte)-worker|^lcore-worker"
     routes_packets = False
@@ -110,7 +108,7 @@ class Testpmd:
 
 
 class OpenVswitch:
-    """A learning bridge of the userspace datapath; a daemon and a database of its own."""
+    """A learning bridge of the userspace datapath, with its own daemon and database."""
 
     thread = "^pmd"
     routes_packets = False
@@ -144,7 +142,7 @@ class OpenVswitch:
 
 
 class KernelBridge:
-    """The kernel's bridge: its work is done in the sender's context, on the sender's core."""
+    """The kernel's bridge, which runs in the sender's context on the sender's core."""
 
     thread = None
     routes_packets = False

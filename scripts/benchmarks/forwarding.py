@@ -2,9 +2,9 @@
 
     generator (core 1) -- g1 === s1 -- forwarder (core 0) -- s2 === g2 -- sink: frames are dropped and counted
 
-The result is what device g2 has received, so a lost frame counts for nobody. The generator sends as fast as the kernel
-takes frames, all the time. Frames are UDP over IPv4; each of 16 flows has stations of its own, and flows take turns
-frame by frame. The mix (64, 594 and 1518 bytes, 7:4:1) always has 16 flows.
+The result counts the frames received by device g2. The generator always sends as fast as the kernel accepts frames.
+Frames are UDP over IPv4; each of 16 flows has its own stations, and flows alternate frame by frame. The mix (64, 594
+and 1518 bytes, 7:4:1) always has 16 flows.
 """
 
 import argparse
@@ -20,16 +20,16 @@ ROOT_FOR = "network namespaces, control groups and AF_XDP sockets"
 MODES = ("generator-limited", "capped")
 SIZES = (64, 512, 1518, "imix")
 MIX_FLOWS = 16
-# Of devices g1 and g2. Frames are for stations of their own behind them.
+# MAC addresses of devices g1 and g2; frames are for other stations behind them.
 ADDRESSES = ("02:00:00:00:00:01", "02:00:00:00:00:02")
 CAP = 0.35
 WARM_UP_S = 0.3
-# A measurement in which the forwarder's share of a core was off by more than this is repeated, and the last one counts.
+# Maximum deviation of the forwarder's share of a core; a larger one repeats the measurement, and the last counts.
 DISTURBED = 0.1
 TRIES = 4
 FCS, ETHERNET = 4, 14
 MIX_MEAN = (7 * 64 + 4 * 594 + 1518) / 12
-# A forwarder may lose some lengths more often than others.
+# A forwarder may lose frames of some lengths more often.
 MIX_TOLERANCE = 0.05
 
 
@@ -91,18 +91,18 @@ def flow_count(text):
 
 
 def build_programs(options):
-    """Puts the switch and the program at the ends into the options."""
+    """Builds the switch and the generator, and stores their paths in the options."""
     options.xoff = build.xoff(options)
     build_generator(options)
 
 
 def build_generator(options):
-    """Puts the program at the ends into the options."""
+    """Builds the generator, and stores its path in the options."""
     options.generator = options.generator or build.generator()
 
 
 def cores(pairs):
-    """Returns for each pair the core that forwards and the one that sends; they cross where cores are too few."""
+    """Returns each pair's forwarding and sending core; with too few cores pairs share them crosswise."""
     own = pairs * 2 <= (os.cpu_count() or 1)
     return [(n, pairs + n if own else (n + 1) % max(pairs, 2)) for n in range(pairs)]
 
@@ -113,7 +113,7 @@ def stations(pair, flows=MIX_FLOWS):
 
 
 def loads(options):
-    """Returns the loads, each as (bytes of a frame, flows)."""
+    """Returns the loads as (bytes of a frame, flows)."""
     fixed = [(size, flows) for size in options.sizes if size != "imix" for flows in options.flows]
     return fixed + [("imix", MIX_FLOWS)] * ("imix" in options.sizes)
 
@@ -129,16 +129,16 @@ class Bed:
         self.generator_group = lab.group("generator")
 
     def turn(self, forwarder, mode, pairs=1):
-        """Starts a forwarder, measures it with one load after the other, and yields (load, measurement)."""
+        """Starts a forwarder, and yields (load, measurement) for each load."""
         with self.lab.scope():
             pid, tids = self.start(forwarder, mode, self.pairs[:pairs])
             for load in loads(self.options):
                 yield load, self.measure_undisturbed(pid, tids, load, mode, pairs)
 
     def start(self, forwarder, mode, pairs):
-        """Starts a forwarder between new devices; returns its process and the threads that forward."""
+        """Starts a forwarder between new devices; returns its process and forwarding threads."""
         ends = [f"g{n + 1}" for n in range(2 * len(pairs))]
-        for device in ends:  # new ones each time: some forwarders leave programs behind
+        for device in ends:  # new ones, because some forwarders leave programs behind
             self.lab.wire(device, device.replace("g", "s"), ADDRESSES[(int(device[1:]) - 1) % 2])
         for device in ends[1::2] if self.options.sink == "xdp" else []:
             self.lab.start(self.lab.hosts, self.options.generator, "sink", device, ready="ready")
@@ -157,7 +157,7 @@ class Bed:
         return pid, tids
 
     def measure_undisturbed(self, pid, tids, load, mode, pairs):
-        """Measures again where the forwarder did not get the share of its cores that it should have."""
+        """Measures, and repeats if the forwarder did not get its share of the cores."""
         due = pairs * (CAP if mode == "capped" else 1.0)
         for _ in range(TRIES):
             measurement = self.measure(pid, tids, load, pairs)
@@ -221,9 +221,9 @@ class Bed:
 
 
 def mean_bytes(frame_bytes, frames, total_bytes):
-    """Returns the mean length of arrived frames, with FCS, which has to be that of the sent ones.
+    """Returns the mean length of received frames with FCS, and checks it against the sent frames.
 
-    Some devices count bytes without Ethernet's header: a mean that is shorter by more than half of one lacks it.
+    Some devices do not count the Ethernet header: a mean too short by more than half of one lacks it.
     """
     if not frames:
         return 0

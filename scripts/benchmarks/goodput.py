@@ -120,7 +120,7 @@ class Bench:
         return process
 
     def round(self, senders, speed, arguments):
-        """Lets all senders send their part at once. Returns the used share of the slow line."""
+        """Starts all senders at once, each with its part. Returns the used share of the slow line."""
         sink = self.sink("sink", SLOW)
         stream = f"class=3,dst={SINK},size={FRAME},count={BYTES // len(senders) // FRAME}"
         hosts = [self.host("--device", one, "--line", f"{speed}M", "--stream", stream, *arguments) for one in senders]

@@ -16,7 +16,7 @@ SUMMARY = "Measure an incast of ordinary programs, with `xoff nic` and without"
 ROOT_FOR = "network namespaces"
 INCAST = build.SCRIPTS / "hosts_incast.py"
 CASES = [(transport, lossy) for transport in ("udp", "tcp") for lossy in (False, True)]
-# Of the longest frames: their payload, and their time on the line.
+# Payload of the longest frames, and their bytes on the line.
 PAYLOAD_BYTES = {"udp": 1472, "tcp": 1448}
 WIRE_BYTES = {"udp": 1472 + 66, "tcp": 1448 + 90}
 
@@ -56,7 +56,7 @@ def network(options, agents):
 
 
 def measure(options, transport, lossy, agents):
-    """Runs the programs once. Returns their result and the losses that the network counted."""
+    """Runs the programs once. Returns their result and the network's counted losses."""
     programs = [sys.executable, str(INCAST), "--xoff", options.xoff]
     programs += ["--transport", transport, "--seconds", str(options.seconds), *(["--lossy"] if lossy else [])]
     with tempfile.TemporaryDirectory(prefix="xoff-bench-") as directory:

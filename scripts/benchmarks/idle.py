@@ -86,7 +86,7 @@ def measure(lab, options):
 
 
 def kernel_kib():
-    """Returns what the kernel has taken for itself, in KiB: tables of chunks are here or there, by their size."""
+    """Returns the kernel's own memory in KiB. Tables of chunks are in different areas, depending on their size."""
     return sum(kib("/proc/meminfo", key) for key in ("VmallocUsed", "SUnreclaim", "PageTables"))
 
 

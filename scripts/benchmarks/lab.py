@@ -1,7 +1,7 @@
-"""The network of a benchmark: two namespaces, and everything that is started and made in them.
+"""The network of a benchmark: two namespaces with their devices and processes.
 
-`Lab` removes all of it when it is left, by an error or a signal too. What is made within `Lab.scope` is removed at the
-end of the scope.
+Leaving `Lab` removes everything, also after an error or a signal. `Lab.scope` removes at its end everything made
+within it.
 """
 
 import contextlib
@@ -47,7 +47,7 @@ class Lab:
             run("ip", "netns", "add", namespace)
             self.undo.callback(run, "ip", "netns", "del", namespace)
             self.ip(namespace, "link set lo up")
-            for key in ("all", "default"):  # no neighbour discovery among the counted frames
+            for key in ("all", "default"):  # keeps neighbour discovery out of the counted frames
                 path = f"/proc/sys/net/ipv6/conf/{key}/disable_ipv6"
                 run("ip", "netns", "exec", namespace, "sh", "-c", f"[ ! -e {path} ] || echo 1 >{path}")
         self.resident = self.start(self.hosts, "sleep", "infinity")
@@ -56,12 +56,12 @@ class Lab:
 
     def __exit__(self, *_):
         for number in SIGNALS:
-            signal.signal(number, signal.SIG_IGN)  # the removal is short and must not be interrupted
+            signal.signal(number, signal.SIG_IGN)  # removal is short and must complete
         self.undo.close()
 
     @contextlib.contextmanager
     def scope(self):
-        """Removes at the end of the block what was made within it, newest first."""
+        """Removes at the end of the block everything made within it, newest first."""
         outer, self.undo = self.undo, contextlib.ExitStack()
         try:
             with self.undo:
@@ -70,7 +70,7 @@ class Lab:
             self.undo = outer
 
     def wait_for(self, what, condition):
-        """Waits until `condition()` is true, at most `patience_s` seconds, and returns its value."""
+        """Waits for `condition()` for at most `patience_s` seconds, and returns its true value."""
         end = time.monotonic() + self.patience_s
         while time.monotonic() < end:
             if value := condition():
@@ -92,7 +92,7 @@ class Lab:
         return link["address"]
 
     def wire(self, host_end, switch_end, address):
-        """Makes a veth pair between a host, whose end has this MAC address, and the switch."""
+        """Creates a veth pair between a host, whose end has this MAC address, and the switch."""
         peer = f"type veth peer name {switch_end} netns {self.switch}"
         run("ip", *f"link add {host_end} netns {self.hosts} address {address} {peer}".split())
         self.undo.callback(self._unwire, host_end)
@@ -100,7 +100,7 @@ class Lab:
         self.ip(self.switch, f"link set {switch_end} up")
 
     def wire_hosts(self, device, other, address, other_address):
-        """Makes a veth pair between two hosts, without a forwarder in between."""
+        """Creates a veth pair between two hosts."""
         peer = f"type veth peer name {other} address {other_address} netns {self.hosts}"
         run("ip", *f"link add {device} netns {self.hosts} address {address} {peer}".split())
         self.undo.callback(self._unwire, device)
@@ -121,7 +121,7 @@ class Lab:
         }
 
     def start(self, namespace, *command, ready=None, env=None):
-        """Starts a process, which the scope or `stop` ends, and waits until it prints `ready`, if that is given."""
+        """Starts a process, and waits until it prints `ready`, if given. The scope or `stop` ends it."""
         log = self.directory / f"{Path(command[0]).name}.log"
         with log.open("w") as output:
             process = subprocess.Popen(
@@ -139,7 +139,7 @@ class Lab:
         return process
 
     def start_switch(self, binary, text, name="xoff"):
-        """Starts a switch with this configuration. Returns its process and the file of the configuration."""
+        """Starts a switch with this configuration. Returns its process and the configuration file."""
         config = self.directory / f"{name}.toml"
         config.write_text(text)
         return self.start(self.switch, binary, "run", "--config", str(config), ready="running"), config

@@ -71,18 +71,18 @@ class Bench:
         self.lab, self.options = lab, options
 
     def wake(self):
-        """Measures how soon a process wakes, at one rate after the other; yields (kpps, measurement)."""
+        """Yields (kpps, measurement) of a process's wake-up delay for each rate."""
         for rate in self.options.kpps:
             yield rate, self.probe(rate, "--wake", str(FORWARDER_CORE))
 
     def turn(self, forwarder):
-        """Starts a forwarder (`None`: a plain veth), measures it at one rate after the other; yields (kpps, measurement)."""
+        """Starts a forwarder, or a plain veth for `None`, and yields (kpps, measurement) for each rate."""
         with self.lab.scope():
             pid = None
             if forwarder is None:
                 self.lab.wire_hosts("g1", "g2", SENDER, NOBODY)
             else:
-                self.lab.wire("g1", "s1", SENDER)  # new ones each time: some forwarders leave programs behind
+                self.lab.wire("g1", "s1", SENDER)  # new ones, because some forwarders leave programs behind
                 self.lab.wire("g2", "s2", NOBODY)
                 pid = forwarder.start(self.lab, [Pair(1, FORWARDER_CORE, [SINK])])
                 time.sleep(SETTLE_S)
@@ -112,11 +112,11 @@ def percentile(ordered, share):
 
 
 def summary(measured, options, names):
-    """Returns the medians by rate; what a forwarder adds is the difference to the plain veth's median.
+    """Returns the medians by rate; a forwarder's added delay is the difference to the plain veth's median.
 
-    `measured[name, kpps]` is a list of measurements, one for each round that did not fail. Frames are those of all
-    rounds. A rate at which the plain veth or the waking process was never measured is left out, as is a forwarder at a
-    rate at which it always failed.
+    `measured[name, kpps]` lists the measurements of successful rounds. Frames are the sum over all rounds. Rates
+    without a measurement of the plain veth or the waking process are left out, as are forwarders at rates at which
+    they always failed.
     """
 
     def median(name, kpps, key):

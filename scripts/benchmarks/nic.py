@@ -20,7 +20,7 @@ ROOT_FOR = "network namespaces and queueing disciplines"
 AGENT_CORE, PEER_CORE = 0, 1
 HOST, PEER = "10.0.0.1", "10.0.0.2"
 CLASS_3 = 24 << 2
-# Senders of both classes are on the agent's own core, as fast as the kernel lets them.
+# Senders of both classes run on the agent's core, as fast as the kernel permits.
 LOADS = ("idle", "senders")
 
 SENDER = f"""
@@ -73,7 +73,7 @@ def wire():
 
 
 def measure(lab, options, load):
-    """Returns the number of pauses, and the quantiles of the reaction to them, in microseconds."""
+    """Returns the number of pauses, and the quantiles of reaction times in microseconds."""
     on_core = ("taskset", "--cpu-list", str(AGENT_CORE))
     agent_command = ("nic", "--device", "h1", "--speed", options.speed)
     agent = lab.start(lab.hosts, *on_core, options.xoff, *agent_command, ready="obeying")

@@ -66,7 +66,7 @@ def main(options):
 
 
 def measure(lab, options):
-    """Returns by direction the number of reactions, and their quantiles in microseconds."""
+    """Returns the number of reactions by direction, and their quantiles in microseconds."""
     for n in (1, 2, 3):
         lab.wire(f"g{n}", f"s{n}", f"02:00:00:00:00:{n:02x}")
     lab.start_switch(options.xoff, CONFIG)

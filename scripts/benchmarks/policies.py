@@ -49,7 +49,7 @@ def bench_binary():
 
 
 def policy_table(bench, rounds):
-    """Prints a line for each policy. Returns whether CaPFC costs too many instructions."""
+    """Prints a line for each policy. Returns whether CaPFC needs too many instructions."""
     print(
         f"{'policy':<22} {'mixed':>9} {'ratio':>6}   {'imix':>9} {'ratio':>6}   {'time, ns':>8} ratio (half of the rounds)"
     )
@@ -69,7 +69,7 @@ def policy_table(bench, rounds):
 
 
 def instructions(bench, *arguments):
-    """Returns the instructions of a frame."""
+    """Returns the instructions per frame."""
     callgrind = ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null", "--collect-atstart=no"]
     callgrind.append("--toggle-collect=*policies::counted*")
     command = [*callgrind, bench, *arguments]

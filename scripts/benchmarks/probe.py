@@ -19,7 +19,7 @@ import time
 
 from benchmarks.process import cpu_ns, threads
 
-ETHERTYPE = 0x88B5  # for experiments: no host answers
+ETHERTYPE = 0x88B5  # for experiments; hosts ignore it
 SOL_PACKET, PACKET_RX_RING, PACKET_VERSION, TPACKET_V2 = 263, 5, 10, 1
 SLOT, BLOCK = 256, 1 << 20
 ARRIVED = 1  # TP_STATUS_USER
@@ -29,7 +29,7 @@ ARRIVES_WITHIN_S = 0.2
 
 
 def ring(device, frames):
-    """Returns a socket that keeps the next `frames` frames of `device`, and their memory."""
+    """Returns a socket that stores the next `frames` frames of `device`, and its memory."""
     blocks = -(-frames * SLOT // BLOCK)
     receiver = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
     receiver.setsockopt(SOL_PACKET, PACKET_VERSION, TPACKET_V2)
@@ -41,7 +41,7 @@ def ring(device, frames):
 
 
 def delays(memory):
-    """Returns the nanoseconds from sending to arrival of each frame that arrived."""
+    """Returns the delay of each received frame in nanoseconds."""
     taken = []
     for at in range(0, len(memory), SLOT):
         status, _, _, mac, _, seconds, nanos = struct.unpack_from("<IIIHHII", memory, at)
@@ -60,9 +60,9 @@ def sender(device):
 
 
 def wake(core, count, gaps):
-    """Wakes a process that sleeps on `core` after each of the gaps. Returns the result of `send`, and the nanoseconds
-    until the process ran each time."""
-    # Written by the process: first the number of its runs, then for each run the wakes before it, and its time.
+    """Wakes a process on `core` after each of the gaps. Returns the result of `send`, and each wake-up delay in
+    nanoseconds."""
+    # Written by the process: the number of its runs, then for each run the number of earlier wakes, and the time.
     memory, event, sent = mmap.mmap(-1, STAMP.size * (count + 1)), os.eventfd(0), []
     if (child := os.fork()) == 0:
         os.sched_setaffinity(0, {core})
@@ -77,7 +77,7 @@ def wake(core, count, gaps):
         os.eventfd_write(event, 1)
 
     try:
-        time.sleep(ARRIVES_WITHIN_S)  # until it sleeps
+        time.sleep(ARRIVES_WITHIN_S)  # lets the process fall asleep
         spent = send(out, bytearray(HEADER + STAMP.size), gaps)
         time.sleep(ARRIVES_WITHIN_S)
     finally:
@@ -91,7 +91,7 @@ def wake(core, count, gaps):
 
 
 def send(out, frame, gaps):
-    """Sends a frame after each of the gaps, spinning in between. Returns the nanoseconds of all, and those in `out`."""
+    """Sends a frame after each of the gaps, spinning in between. Returns the total time and the time in `out`, ns."""
 
     def clock():
         return time.clock_gettime_ns(time.CLOCK_REALTIME)
@@ -107,12 +107,12 @@ def send(out, frame, gaps):
         out(frame)
         after = clock()
         in_send += after - now
-        due = max(due, after - 1_000_000)  # a delay of more than a millisecond is not made up for
+        due = max(due, after - 1_000_000)  # makes up for at most a millisecond of delay
     return clock() - begin, in_send
 
 
 def process_cpu_ns(pid):
-    """Returns the CPU time of all threads of a process, in nanoseconds; 0 of none."""
+    """Returns the CPU time of all threads of a process in nanoseconds; 0 for `None`."""
     return 0 if pid is None else cpu_ns(pid, threads(pid))
 
 

@@ -1,4 +1,4 @@
-"""Processes that a benchmark runs, and the CPU time of their threads."""
+"""Processes of a benchmark, and the CPU time of their threads."""
 
 import contextlib
 import re
@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def log(text):
-    """Prints progress, apart from the result."""
+    """Prints progress on standard error, apart from the result."""
     print(text, file=sys.stderr, flush=True)
 
 
@@ -37,7 +37,7 @@ def stop(process):
 
 
 def threads(pid, pattern=""):
-    """Returns the ids of a process's threads whose name matches."""
+    """Returns the ids of a process's threads with matching names."""
     names = {}
     for task in Path(f"/proc/{pid}/task").iterdir():
         with contextlib.suppress(OSError):

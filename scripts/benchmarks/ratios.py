@@ -1,10 +1,10 @@
-"""Ratios of paired measurements, and how sure a median is."""
+"""Ratios of paired measurements, and confidence intervals of medians."""
 
 import random
 import statistics
 
 RESAMPLES = 4000
-# With fewer numbers the medians of resamples are no better than the minimum and the maximum.
+# With fewer numbers the interval would be no better than minimum and maximum.
 ROUNDS_LEAST = 5
 
 
@@ -15,12 +15,12 @@ def spread(numbers):
 
 
 def ratios(ours, theirs):
-    """Returns the ratios of the rounds that both have, which are neighbours in time; none where theirs is 0."""
+    """Returns the ratios of common rounds, which are adjacent in time; rounds with theirs at 0 are left out."""
     return [ours[round_] / theirs[round_] for round_ in sorted(ours.keys() & theirs.keys()) if theirs[round_]]
 
 
 def interval(numbers):
-    """Returns the ends of 95 % of the medians of resamples, the same for the same numbers. `None`: too few numbers."""
+    """Returns the median's 95 % bootstrap interval, with a fixed seed; `None` for too few numbers."""
     if len(numbers) < ROUNDS_LEAST:
         return None
     chance = random.Random(1)

@@ -1,4 +1,4 @@
-"""Rounds of measurements: participants take turns, and one measurement that fails does not end the others."""
+"""Rounds of measurements: participants alternate, and a failed measurement does not end the others."""
 
 import contextlib
 import subprocess
@@ -7,7 +7,7 @@ from benchmarks.process import log
 
 
 def turns(count, names, groups=(None,)):
-    """Yields (round, group, name). In each round and group every name has one turn; another one begins each round."""
+    """Yields (round, group, name): each name once per round and group, with a different first name in each round."""
     names = list(names)
     for round_ in range(count):
         first = round_ % len(names)
@@ -24,7 +24,7 @@ class Failures:
 
     @contextlib.contextmanager
     def caught(self, measurement):
-        """Notes an error of the block as a failure of `measurement`, a text, instead of raising it."""
+        """Records an error of the block as a failure of `measurement`, a text, instead of raising it."""
         try:
             yield
         except (RuntimeError, OSError, ValueError, subprocess.SubprocessError) as error:
@@ -32,7 +32,7 @@ class Failures:
             log(self.all[-1])
 
     def exit_status(self):
-        """Lists the failures below the results, which are printed before. Returns 1 where there are any, else 0."""
+        """Prints the failures, and returns 1 if there are any, else 0. Results must be printed before."""
         if not self.all:
             return 0
         log("\n".join(["", f"{len(self.all)} measurements failed; their results are missing above:", *self.all]))

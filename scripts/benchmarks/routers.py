@@ -37,7 +37,7 @@ def host_address(mac):
 
 
 def configure(namespace, lab, pair, routes):
-    """Gives a kernel the ports' addresses, the stations as neighbours, and further routes."""
+    """Configures a kernel with the ports' addresses, the stations as neighbours, and additional routes."""
     lines = [f"address add 10.1.255.1/16 dev {pair.one}", f"address add 10.2.255.1/16 dev {pair.two}"]
     for mac in pair.stations:
         lines.append(f"neighbour replace {host_address(mac)} lladdr {mac} dev {pair.two} nud permanent")
@@ -51,7 +51,7 @@ def configure(namespace, lab, pair, routes):
 
 
 class RoutedXoff:
-    """A switch whose ports are routed by the kernel of a namespace, with further routes beside the used ones."""
+    """A switch whose ports are routed by the kernel of a namespace, with additional unused routes."""
 
     thread = "^xoff-worker"
     routes_packets = True
@@ -81,14 +81,14 @@ class RoutedXoff:
 
 
 class KernelRouter:
-    """The kernel's own routing: its work is done in the sender's context, on the sender's core."""
+    """The kernel's own routing, which runs in the sender's context on the sender's core."""
 
     thread = None
     routes_packets = True
 
     def start(self, lab, pairs):
         [pair] = pairs
-        configure(lab.switch, lab, pair, 0)  # addresses and stations go with the devices
+        configure(lab.switch, lab, pair, 0)  # addresses and neighbours are removed with the devices
 
 
 class RoutingOpenVswitch(OpenVswitch):

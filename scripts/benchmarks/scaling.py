@@ -16,7 +16,7 @@ from benchmarks.rounds import Failures, turns
 
 SUMMARY = "Measure how xoff scales with workers"
 ROOT_FOR = forwarding.ROOT_FOR
-# A further worker counts as a full one if no more than this share is missing.
+# Maximum missing share for an additional worker to count as a full one.
 MISSING = 0.05
 
 
@@ -55,7 +55,7 @@ def main(options):
 
 
 def summary(load, workers, measured):
-    """Returns a load's result of the rounds measured with one worker and with all; `None` without such a round."""
+    """Returns a load's result from rounds measured both with one worker and with all; `None` without such a round."""
     one, many = (measured.get((load, count), {}) for count in (1, workers))
     both = sorted(one.keys() & many.keys())
     if not both:
@@ -83,10 +83,9 @@ def summary(load, workers, measured):
 
 
 def limits(workers, share, efficiency):
-    """Returns which is less than it should be: CPU time ("cores"), or frames in that time ("cost per frame").
+    """Returns the limiting factors: too little CPU time ("cores"), or too few frames in that time ("cost per frame").
 
-    Workers that are held to a share of a core seldom run at the same time: what they would take from each other at full
-    speed hardly shows.
+    Workers limited to a share of a core seldom run simultaneously, so contention at full speed hardly shows.
     """
     limited_by = []
     if share < workers * (1 - MISSING):

@@ -14,7 +14,7 @@ from benchmarks import arguments, build
 SUMMARY = "Compare live and simulated experiments"
 ROOT_FOR = "network namespaces and AF_XDP sockets"
 
-# Experiment, policies, and the compared values: their name, and their place in the JSON of a policy.
+# Experiment, policies, and the compared values with their place in a policy's JSON.
 PLACES = [
     (
         "incast",
@@ -51,12 +51,12 @@ PLACES = [
         ],
     ),
 ]
-# Added up over runs.
+# Sums over runs.
 SUMS = ("/paused_ms", "/xoff_sent")
 
 
 def at(value, pointer):
-    """Returns the value at a JSON pointer, `None` where there is none; the median of a spread."""
+    """Returns the value at a JSON pointer, or the median of a spread there; `None` if missing."""
     for part in pointer.strip("/").split("/"):
         if value is None:
             return None
