@@ -1,4 +1,4 @@
-"""Boots guests under QEMU, and sees whether xoff and its hosts keep in them what docs/drivers.md promises."""
+"""Boots guests under QEMU, and checks the promises of docs/drivers.md for xoff and its hosts in them."""
 
 import argparse
 import json
@@ -50,7 +50,7 @@ def arguments():
 
 
 def run_drivers(options, workshop):
-    """A row for each model and kernel."""
+    """Yields a row for each model and kernel."""
     for kernel in [options.kernel] if options.kernel else KERNELS:
         for name in [options.model] if options.model else MODELS:
             tell(f"{name} with Linux {kernel} ...")
@@ -71,7 +71,7 @@ def print_driver(row):
 
 
 def run_nic(options, workshop):
-    """One row: the tests of the agent."""
+    """Yields one row: the tests of the agent."""
     kernel = options.kernel or "6.1"
     archive = workshop.archive(kernel, nic.PROGRAMS, built=nic.built(options.tests))
     tell(f"xoff nic with Linux {kernel} ...")
@@ -88,7 +88,7 @@ def print_nic(row):
 
 
 def run_tap(options, workshop):
-    """A row for each way of attaching a guest."""
+    """Yields a row for each attachment of a guest."""
     start = partial(workshop.start, options.kernel or "6.1", "tap")
     with tap.bench(start, workshop.xoff, workshop.directory) as bench:
         for name, (attach, reaches) in tap.ATTACHMENTS.items():
@@ -108,7 +108,7 @@ def print_tap(row):
 
 
 def run_lab(options, workshop):
-    """One row: a network with a guest at one of its wires."""
+    """Yields one row: a network with a guest at one of its wires."""
     kernel = options.kernel or "6.1"
     archive = workshop.archive(kernel, lab.PROGRAMS)
     tell("xoff lab with a guest ...")
@@ -130,7 +130,7 @@ def print_lab(row):
 
 
 def run_roce(options, workshop):
-    """A row for each thing in between."""
+    """Yields a row for each forwarder between the guests."""
     kernel = options.kernel or "6.1"
     archive = workshop.archive(kernel, roce.PROGRAMS, (roce.provider(workshop.packages),))
     start = partial(workshop.start, kernel, archive=archive, cores=1, megabytes=768)

@@ -1,9 +1,9 @@
-"""xoff inside a guest, between two NICs of one model: what does it make of the driver, and does the driver keep its part?
+"""xoff inside a guest, between two NICs of one model: checks xoff's choice of mode, and the driver's behaviour.
 
     Wire a -- TAP -- NIC 0 -- xoff (guest) -- NIC 1 -- TAP -- Wire b
 
-Each frame is compared with what was sent, byte by byte. What is sure to come is waited for patiently: a guest without KVM on a
-busy machine is slow. Where a link, or a pause, did not last for as long as a check relied on it, the check is made again.
+Each frame is compared byte by byte with the sent one. Time limits are generous, because a guest without KVM on a busy
+machine is slow. A check is repeated if a link or a pause did not last as long as it has to.
 """
 
 import contextlib
@@ -28,18 +28,18 @@ MODES = ("auto", "native", "generic")
 
 
 class Interrupted(Exception):
-    """Something that a check relies on did not last: it says nothing, and is to be made again."""
+    """A precondition of a check ended early; the check proves nothing and has to be repeated."""
 
 
 class Bench:
-    """A guest with two NICs, their wires, and one switch after the other."""
+    """A guest with two NICs, their wires, and a sequence of switches."""
 
     def __init__(self, guest, model, wires):
         self.guest, self.model, (self.a, self.b) = guest, model, wires
         self.greeting = 0
 
     def set_up(self):
-        """Sets what the model needs; answers with what a switch had not asked for before, though it was due."""
+        """Applies the model's settings; returns those that the switch did not ask for, though they were due."""
         switch = Switch(self.guest)
         asked = " ".join(switch.warnings())
         switch.stop()
@@ -49,7 +49,7 @@ class Bench:
         return [command for command in commands if command not in asked]
 
     def measure(self, mode, steps):
-        """What a switch in `mode` found and did; only `error` where it did not start."""
+        """Returns the observations of a switch in `mode`; only `error` if it did not start."""
         self.set_mtu(1500)
         switch = Switch(self.guest, mode)
         if not switch.runs:
@@ -81,7 +81,7 @@ class Bench:
             self.guest.do(f"ip link set {device} mtu {mtu}")
 
     def measure_mtu(self, mtu):
-        """How frames come in whose payload has up to `mtu` bytes; the reason where they do not."""
+        """Returns the receive mode for frames with up to `mtu` bytes of payload, or the reason of a failure."""
         self.set_mtu(mtu)
         switch = Switch(self.guest, mtu=mtu)
         if not switch.runs:
@@ -104,7 +104,7 @@ class Bench:
         )
 
     def all_of_it(self, promised, checks, mode=None):
-        """Every row of the table for this model and kernel, and what of it is not as promised."""
+        """Returns every row of the table for this model and kernel, and the broken promises."""
         device = self.guest.do("ethtool -i eth0; uname -r").splitlines()
         seen = {"driver": device[0].split()[-1], "release": device[-1], "modes": {}, "mtus": {}}
         wrong = [f"xoff does not ask for `{command}`" for command in self.set_up()]
@@ -125,8 +125,8 @@ class Bench:
         return {**seen, "wrong": wrong}
 
     def unless_interrupted(self, step, switch):
-        """What is wrong with a step that nothing interrupted, such as a driver that takes its link away and gives it back
-        some seconds after it was set up; `None` where nothing is."""
+        """Returns the fault of a step, or `None`. Repeats interrupted steps: some drivers drop and restore their link some
+        seconds after setup."""
         for _ in range(ATTEMPTS):
             if fault := self.greet():
                 return fault
@@ -154,8 +154,8 @@ class Bench:
         return False
 
     def greet(self):
-        """Until greetings pass for a while: a driver that is set up anew says that there is a link, takes it away and
-        gives it back. Then both ends are known to the switch, so that nothing is flooded, and nothing is under way."""
+        """Waits until greetings pass for a while, because a new driver reports, drops and restores its link. Then the
+        switch knows both ends, floods nothing, and no frame is in flight."""
         end, passed = time.monotonic() + PATIENCE_S, 0
         while passed < GREETINGS:
             if time.monotonic() > end:
@@ -170,7 +170,7 @@ class Bench:
         return None
 
     def arrives(self, here, there, frame):
-        """Whether a frame comes soon. What was sent before it and was under way has come, too, and is left out."""
+        """Returns whether a frame arrives soon. Earlier frames in flight are discarded."""
         here.send(frame)
         end = time.monotonic() + GREETING_S
         while (left := end - time.monotonic()) > 0:
@@ -195,28 +195,28 @@ class Bench:
         return None
 
     def tags(self, switch):
-        """Tags, and classes by PCP."""
+        """Checks VLAN tags, and classes by PCP."""
 
         def received():
             return switch.ports()["a"]["classes"][CLASS]["rx_frames"]
 
         before = received()
         sent = [tagged(ONE, OTHER, pcp, 10, n) for n, pcp in enumerate((0, CLASS, 5, CLASS, 7))]
-        for _ in range(2):  # the first is flooded: the address is not known in that VLAN
+        for _ in range(2):  # the first is flooded, because the address is unknown in that VLAN
             back = [tagged(OTHER, ONE, 0, 10, 0)]
             self.exchange(self.b, self.a, back)
-        # Classes take turns, and a TAP with several queues spreads by its bytes what is not IP.
+        # Classes alternate, and a TAP with several queues spreads non-IP frames by their bytes.
         fault = difference(sorted(sent), sorted(self.exchange(self.a, self.b, sent)))
         counted = received() - before
         return fault or (None if counted == 2 else f"{counted} frames of 2 were taken to be of class {CLASS}")
 
     def burst(self, _=None):
-        """Five hundred frames at once: as much as there is headroom for."""
+        """Checks five hundred frames at once, as many as the headroom holds."""
         return self.passes(self.a, self.b, [datagram(ONE, OTHER, 8 * CLASS, n, 1000) for n in range(500)])
 
     def pauses(self, switch):
-        """B stops class 3. So nothing of it comes any more, and A is stopped in turn; another class passes. B lets go, and
-        all of it comes, and A is let go. What the switch counts says that B's pause has not run out meanwhile."""
+        """Checks pauses: B pauses class 3, so no frame of it arrives and the switch pauses A; another class passes.
+        Then B resumes class 3, all its frames arrive, and the switch resumes A. Counters show that B's pause lasted."""
 
         def paused():
             return switch.ports()["b"]["classes"][CLASS]["pause_received"]
@@ -264,7 +264,7 @@ class Bench:
 
 
 class Refreshed:
-    """A pause that is repeated, by a thread, for as long as this is open."""
+    """A pause that a thread repeats while this is open."""
 
     EVERY_S = 0.05
 
@@ -287,7 +287,7 @@ class Refreshed:
 
 
 def await_it(is_so):
-    """Whether it is so, or becomes so."""
+    """Waits for `is_so()`, and returns whether it became true."""
     end = time.monotonic() + PATIENCE_S
     while not (found := is_so()) and time.monotonic() < end:
         time.sleep(0.01)
@@ -295,7 +295,7 @@ def await_it(is_so):
 
 
 def difference(sent, came):
-    """How `came` differs from `sent`; `None` where it does not."""
+    """Describes how `came` differs from `sent`; `None` if they are equal."""
     if came == sent:
         return None
     missing = [n for n, frame in enumerate(sent) if frame not in came]
@@ -306,7 +306,7 @@ def difference(sent, came):
 
 
 def drops(status):
-    """Whatever ended other than by leaving."""
+    """Returns the nonzero drop counters."""
     found = {}
     for port in status["ports"]:
         for one in port["classes"]:

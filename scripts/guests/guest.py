@@ -1,4 +1,4 @@
-"""A virtual machine: QEMU's process, the channel over which commands go into the guest, and QEMU's monitor."""
+"""A virtual machine: QEMU's process, the command channel into the guest, and QEMU's monitor."""
 
 import base64
 import json
@@ -20,14 +20,14 @@ class Output(NamedTuple):
 
 
 def accelerator():
-    """KVM where the processor has what it takes: /dev/kvm alone says nothing inside another virtual machine."""
+    """Returns QEMU's accelerator arguments. /dev/kvm is not sufficient for KVM inside another virtual machine."""
     flags = set(Path("/proc/cpuinfo").read_text().split())
     has_kvm = bool(flags & {"vmx", "svm"}) and os.access("/dev/kvm", os.R_OK | os.W_OK)
     return ["-accel", "kvm", "-cpu", "host"] if has_kvm else ["-accel", "tcg,thread=multi", "-cpu", "max,la57=off"]
 
 
 class Guest:
-    """Runs from its making until it is closed; QEMU dies with this process, too."""
+    """A guest that runs until it is closed; QEMU also ends with this process."""
 
     def __init__(self, packages, kernel, initramfs, directory, name, devices, cores=2, megabytes=1024):
         self.name = name
@@ -70,7 +70,7 @@ class Guest:
         return self.errors.read()[-2000:] + self.log.read_text(errors="replace")[-3000:]
 
     def run(self, command, within=COMMAND_WITHIN_S):
-        """Runs a command of the guest's shell, and answers with its exit code and what it printed."""
+        """Runs a command in the guest's shell; returns its exit code and output."""
         self.channel.write(base64.b64encode(command.encode()) + b"\n")
         self.channel.flush()
         head = self._within(within, self.channel.readline)
@@ -80,14 +80,14 @@ class Guest:
         return Output(code, self.channel.read(length).decode(errors="replace"))
 
     def do(self, command, within=COMMAND_WITHIN_S):
-        """The same of a command that has to succeed."""
+        """Runs a command that must succeed; returns its output."""
         done = self.run(command, within)
         if done.code != 0:
             raise RuntimeError(f"guest {self.name}: {command}: {done.text.strip()}")
         return done.text
 
     def start(self, command, log):
-        """Starts a process that goes on; answers with its id."""
+        """Starts a background process; returns its id."""
         return int(self.do(f"{command} >{log} 2>&1 & echo $!"))
 
     def load(self, *modules):
@@ -98,7 +98,7 @@ class Guest:
         self.do(f"cat >{path} <<'END-OF-FILE'\n{text}\nEND-OF-FILE")
 
     def ask(self, command, **arguments):
-        """Asks QEMU's monitor (QMP)."""
+        """Runs a command of QEMU's monitor (QMP)."""
         self.monitor.write(json.dumps({"execute": command, "arguments": arguments}).encode() + b"\n")
         self.monitor.flush()
         while True:

@@ -1,4 +1,4 @@
-"""xoff on this machine, in the test's own namespace: what guests' TAPs lead to."""
+"""xoff on this machine, in the test's own namespace, connected to the guests' TAPs."""
 
 import json
 import subprocess
@@ -30,7 +30,7 @@ mode = "{mode}"
 
 
 class HostSwitch:
-    """Runs as long as this is open. `ports`: name to device and mode."""
+    """A switch that runs while this is open. `ports` maps a name to device and mode."""
 
     def __init__(self, xoff, directory, speed, ports):
         config = directory / "host.toml"
@@ -55,7 +55,7 @@ class HostSwitch:
         return {port["name"]: port for port in self.status()["ports"]}
 
     def stop(self):
-        """Its exit code."""
+        """Stops the switch; returns its exit code."""
         self.process.terminate()
         return self.process.wait(timeout=30)
 

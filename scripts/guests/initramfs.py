@@ -1,6 +1,6 @@
-"""A guest's only file system: busybox, the programs of a test with the libraries that they need, and the kernel's modules.
+"""A guest's only file system: busybox, a test's programs with their libraries, and the kernel's modules.
 
-All of it is in memory, as an archive that the kernel unpacks (cpio, Documentation/driver-api/early-userspace/buffer-format.rst).
+The kernel unpacks it into memory from an archive (cpio, Documentation/driver-api/early-userspace/buffer-format.rst).
 """
 
 import lzma
@@ -9,7 +9,7 @@ import stat
 import subprocess
 from pathlib import Path
 
-# Runs a command of each line that comes over a virtio port, and answers with its exit code, its length and its output.
+# Runs each line received over a virtio port as a command, and sends its exit code, output length and output.
 INIT = """#!/bin/busybox sh
 /bin/busybox mkdir -p /proc /sys /dev /tmp /run /usr/bin /usr/sbin /sbin
 /bin/busybox --install -s /bin
@@ -37,7 +37,7 @@ while read -r line <&3; do
 done
 """
 
-# What the kernel asks for by itself is among the modules, or is not had.
+# Loads modules that the kernel requests, if the archive has them.
 MODPROBE = """#!/bin/busybox sh
 [ ! -e "/modules/$3.needs" ] || exec /sbin/load "$3"
 """
@@ -56,7 +56,7 @@ MODULES = (
 
 
 class Initramfs:
-    """An archive in the making."""
+    """A builder of the archive."""
 
     def __init__(self):
         self.entries = {}
@@ -71,13 +71,13 @@ class Initramfs:
         self.entries[path] = (stat.S_IFREG | mode, data)
 
     def program(self, path, packages, name=None, where="usr/bin"):
-        """A program, and whatever it is linked with."""
+        """Adds a program and its libraries."""
         path = Path(path)
         self.file(f"{where}/{name or path.name}", stripped(path), 0o755)
         self._libraries(path, packages)
 
     def plugin(self, path, packages):
-        """What a program loads by its path, and whatever that is linked with."""
+        """Adds a plugin that a program loads by its path, and the plugin's libraries."""
         top = packages.root if packages.root in path.parents else "/"
         self.file(str(path.relative_to(top)), stripped(path), 0o755)
         self._libraries(path, packages)
@@ -90,14 +90,14 @@ class Initramfs:
             self.library(library)
 
     def library(self, path):
-        """A library, where the loader looks first. Its name is the one it is asked for by."""
+        """Adds a library under its requested name, where the loader searches first."""
         name = Path(path).name
         where = f"lib64/{name}" if name.startswith("ld-linux") else f"lib/x86_64-linux-gnu/{name}"
         if where not in self.entries:
             self.file(where, stripped(Path(path)), 0o755)
 
     def modules(self, kernel):
-        """The modules and, for each, which have to be loaded and in which order. What is no module is in the kernel."""
+        """Adds the modules and, for each, the modules to load in order. Missing ones are built into the kernel."""
         paths = {path.name.split(".")[0].replace("-", "_"): path for path in kernel.modules.rglob("*.ko*")}
         needs, aliases = {}, {}
 
@@ -136,6 +136,6 @@ class Initramfs:
 
 
 def stripped(path):
-    """Without symbols, which a guest would keep in its memory."""
+    """Returns the file without symbols, which would use the guest's memory."""
     done = subprocess.run(["strip", "-o", "/dev/stdout", path], capture_output=True, check=False)
     return done.stdout if done.returncode == 0 and done.stdout else path.read_bytes()

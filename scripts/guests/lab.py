@@ -1,10 +1,10 @@
-"""`xoff lab` with a guest: frames and pauses both ways between it and hosts in namespaces, by programs of the kernel's own stack.
+"""`xoff lab` with a guest: frames and pauses in both directions between it and hosts in namespaces, by kernel sockets.
 
     guest -- TAP == wire --\\
     h1 ------------ wire -- s1      == as `xoff lab` ties them; h1, h2 and the guest run `xoff nic`
     h2 ------------ wire --/
 
-The guest and h2 send a line each to h1, so that the switch stops them; then h1 sends to the guest, which stops the switch.
+The guest and h2 each send at line rate to h1, so the switch pauses them; then h1 sends to the guest, which pauses the switch.
 """
 
 import contextlib
@@ -83,7 +83,7 @@ class Bench:
         return json.loads(run(self.xoff, "lab", "status", "--json"))
 
     def stop_agent(self):
-        """Its exit code."""
+        """Stops the guest's agent; returns its exit code."""
         ended = "for n in $(seq 100); do [ -s /tmp/nic.code ] && exec cat /tmp/nic.code; sleep 0.1; done; cat /tmp/nic.log; exit 1"
         return int(self.guest.do(f"killall -TERM xoff; {ended}"))
 
@@ -93,7 +93,7 @@ def client(address, port):
 
 
 def report(text):
-    """What a client of iperf3 says in the end, by its server's words."""
+    """Returns the final report of an iperf3 client, with its server's counts."""
     told = json.loads(text)
     if "error" in told:
         raise RuntimeError(f"iperf3: {told['error']}")
@@ -107,7 +107,7 @@ def bench(start_guest, xoff, directory):
     file = directory / "lab.toml"
     file.write_text(FILE)
     run(xoff, "lab", "up", file)
-    os.environ["XOFF_LAB"] = NAME  # beside others that this machine may have
+    os.environ["XOFF_LAB"] = NAME  # the machine may have other labs
     try:
         told = run(xoff, "lab", "exec", "h1", "--", "env")
         environment = dict(line.partition("=")[::2] for line in told.splitlines())
@@ -130,7 +130,7 @@ def bench(start_guest, xoff, directory):
 
 
 def judge(seen):
-    """What is not as promised."""
+    """Returns the broken promises."""
     wrong = [f"{way}: {one}" for way, one in seen["ways"].items() if one["lost"] or not one["sent"]]
     if (seen["exit_code"], seen["agent"]) != (0, 0):
         wrong.append(

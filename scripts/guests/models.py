@@ -1,5 +1,4 @@
-"""The NICs that QEMU emulates, what is to be set for each, and what xoff makes of its driver: what docs/drivers.md
-promises stands here, and is held to it."""
+"""The NICs that QEMU emulates, their settings, and the modes that xoff has to choose, as docs/drivers.md promises."""
 
 from typing import NamedTuple
 
@@ -7,13 +6,13 @@ from typing import NamedTuple
 class Model(NamedTuple):
     device: str
     module: str
-    settings: tuple = ()  # commands for each device, before the switch starts; xoff names each of them where it is due
+    settings: tuple = ()  # commands for each device before the switch starts; xoff recommends each when due
     queues: int = 1
     options: str = ""
     is_conventional: bool = False  # PCI, not PCI Express
 
     def arguments(self, number, tap, mac):
-        """QEMU's arguments for the NIC `number`, whose far end is `tap`. It is called `nic<number>` at the monitor."""
+        """Returns QEMU's arguments for NIC `number` with far end `tap`; the monitor's name of it is `nic<number>`."""
         many = f",queues={self.queues}" if self.queues > 1 else ""
         root = () if self.is_conventional else ("-device", f"pcie-root-port,id=root{number},chassis={number}")
         bus = "" if self.is_conventional else f",bus=root{number}"
@@ -27,7 +26,7 @@ NO_FLOW_CONTROL = "ethtool -A {} autoneg off rx off tx off"
 LONG_RING = "ethtool -G {} rx 4096"
 
 MODELS = {
-    # iommu_platform is what zero copy takes: the guest's driver then asks for addresses as any other does.
+    # Zero copy needs iommu_platform, with which the guest's driver uses the DMA API.
     "virtio-net": Model("virtio-net-pci", "virtio_net", queues=2, options=",mq=on,vectors=6,iommu_platform=on"),
     "igb": Model("igb", "igb", (NO_FLOW_CONTROL, LONG_RING)),
     "e1000e": Model("e1000e", "e1000e", (NO_FLOW_CONTROL, LONG_RING)),
@@ -40,7 +39,7 @@ COPY, ZERO_COPY = "copy", "zero-copy"
 
 
 class Promise(NamedTuple):
-    """How frames come in, by the MTU of device and switch, with everything at its default."""
+    """Expected receive modes by the MTU of device and switch, with default settings."""
 
     by_mtu: dict
 

@@ -1,6 +1,6 @@
-"""The tests of `xoff nic` in a guest: with `plug`, the leaf that Debian's kernels have, where this machine's may lack it.
+"""The tests of `xoff nic` in a guest, with the leaf `plug` of Debian's kernels, which this machine's kernel may lack.
 
-host -- veth -- peer      in namespaces of the guest, frame by frame, as the tests make them
+host -- veth -- peer      in namespaces of the guest, created by the tests
 """
 
 import contextlib
@@ -12,13 +12,13 @@ MODULES = (
 PROGRAMS = ("sysctl", "setpriv")
 LEAF = "plug"
 BINARIES = ("host", "wire")
-# Of the test binary `wire` those that are about the agent; of `host` all.
+# Prefixes of the agent's tests in binary `wire`; of `host` all tests run.
 ABOUT_AGENTS = ("nic::", "nic_rates::")
 TEST_WITHIN_S = 600
 
 
 def built(messages):
-    """Of what cargo says that it has built the test binaries, and the program that they start by its path."""
+    """Returns the test binaries among cargo's messages, and the program that they start by its path."""
     found = {}
     for message in map(json.loads, messages.read_text().splitlines()):
         executable, name = message.get("executable"), message.get("target", {}).get("name")
@@ -34,14 +34,14 @@ class Bench:
         self.guest = guest
 
     def leaf(self):
-        """What `xoff nic` says that it stops classes by."""
+        """Returns the leaf by which `xoff nic` stops classes."""
         self.guest.do("ip link add nic0 type veth peer name nic1")
         told = json.loads(self.guest.do("xoff nic --device nic0 --speed 1G --check --json"))
         self.guest.do("ip link del nic0")
         return told["leaf"]
 
     def tests(self):
-        """Names of all that are to be run, with their binaries."""
+        """Yields the tests to run, with their binaries."""
         for binary in BINARIES:
             for line in self.guest.do(f"{binary} --list").splitlines():
                 name, _, kind = line.rpartition(": ")
@@ -68,7 +68,7 @@ def bench(start_guest):
 
 
 def judge(seen):
-    """What is not as promised."""
+    """Returns the broken promises."""
     wrong = [f"{name}: {text}" for name, text in seen["failed"].items()]
     if seen["leaf"] != LEAF:
         wrong.append(f"classes are stopped by {seen['leaf']} instead of {LEAF}")

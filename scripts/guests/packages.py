@@ -1,7 +1,7 @@
-"""What the guests are made of, from Debian: QEMU, kernels, and programs that this machine lacks.
+"""Debian packages for the guests: QEMU, kernels, and programs that this machine lacks.
 
-Packages are unpacked into a directory of the cache, and none is installed: this machine stays as it is. apt works with
-sources, lists and archives of its own there. What a package needs and this machine has is taken from here.
+Packages are unpacked into a cache directory and not installed. apt uses its own sources, lists and archives there.
+Dependencies that this machine has are taken from it.
 """
 
 import os
@@ -13,7 +13,7 @@ KEYS = "/usr/share/keyrings/debian-archive-keyring.gpg"
 SUITES = ("bookworm", "bookworm-updates", "bookworm-backports", "trixie-backports")
 PROGRAMS = ("qemu-system-x86", "busybox-static", "ethtool", "perftest", "ibverbs-providers", "ibverbs-utils")
 
-# By the name that --kernel takes. The last one is of the next Debian, for drivers that learned something since.
+# Suites by the name that --kernel takes. The last is of the next Debian, for newer drivers.
 KERNELS = {"6.1": "bookworm", "6.12": "bookworm-backports", "newest": "trixie-backports"}
 
 SETTINGS = """
@@ -31,7 +31,7 @@ APT::Sandbox::User "root";
 Debug::NoLocking "true";
 """
 
-# Of the next Debian there is to be nothing but what is asked for by its version.
+# The next Debian provides only packages requested by version.
 PREFERENCES = """
 Package: *
 Pin: release n=trixie-backports
@@ -40,7 +40,7 @@ Pin-Priority: -1
 
 
 def mirror():
-    """Where this machine's apt has Debian 12 from."""
+    """Returns the URL of Debian 12 in this machine's apt sources."""
     command = ["apt-get", "indextargets", "--format", "$(REPO_URI) $(RELEASE)", "Created-By: Packages"]
     targets = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split("\n")
     places = [line.split()[0] for line in targets if line.endswith(" bookworm")]
@@ -50,7 +50,7 @@ def mirror():
 
 
 class Kernel:
-    """A kernel that was unpacked."""
+    """An unpacked kernel."""
 
     def __init__(self, directory):
         self.image = next(directory.rglob("vmlinuz*"))
@@ -59,7 +59,7 @@ class Kernel:
 
 
 class Packages:
-    """The cache: `root` has programs and libraries as they would be installed."""
+    """The cache: `root` has programs and libraries in their installed places."""
 
     def __init__(self, directory):
         self.directory = Path(directory).resolve()
@@ -67,7 +67,7 @@ class Packages:
         self.apt = self.directory / "apt"
 
     def fetch(self, kernels):
-        """Gets what is not there yet; what is there is not looked for again."""
+        """Downloads missing packages; existing ones are not updated."""
         wanted = [name for name in kernels if not self._is_whole(self.directory / "kernels" / name)]
         if not wanted and self._is_whole(self.root):
             return
@@ -82,21 +82,21 @@ class Packages:
         return Kernel(self.directory / "kernels" / name)
 
     def libraries(self):
-        """Where libraries are that this machine may not have."""
+        """Returns the directories of unpacked libraries."""
         return [self.root / top / "x86_64-linux-gnu" for top in ("usr/lib", "lib")]
 
     def environment(self):
         return {**os.environ, "LD_LIBRARY_PATH": ":".join(map(str, self.libraries()))}
 
     def qemu(self):
-        """The command that runs QEMU."""
+        """Returns the command that runs QEMU."""
         share = self.root / "usr/share"
         firmware = [share / "qemu", share / "seabios", self.root / "usr/lib/ipxe/qemu"]
         paths = [argument for path in firmware for argument in ("-L", str(path))]
         return [str(self.root / "usr/bin/qemu-system-x86_64"), *paths]
 
     def program(self, name):
-        """A program, unpacked or of this machine."""
+        """Returns the path of a program, unpacked or of this machine."""
         for top in (self.root, Path("/")):
             for directory in ("usr/sbin", "usr/bin", "sbin", "bin"):
                 if (path := top / directory / name).is_file():
@@ -126,7 +126,7 @@ class Packages:
         return done.stdout
 
     def _fetch_kernel(self, name):
-        """The packages that the newest kernel of its suite is made of: its image, or image, modules and base."""
+        """Downloads the packages of the suite's newest kernel: its image, or image, modules and base."""
         versions = [
             line.split("|") for line in self._apt("madison", "linux-image-amd64", command="apt-cache").splitlines()
         ]

@@ -1,11 +1,11 @@
-"""Soft-RoCE in guests: two write into one as fast as they can, across a switch and across a kernel bridge.
+"""Soft-RoCE in guests: two write to one as fast as possible, through a switch and through a kernel bridge.
 
     guest 1 -- TAP -- veth --\\
     guest 2 -- TAP -- veth -- xoff or bridge -- veth -- TAP -- guest 3
 
-rdma_rxe says itself what it lost: frames out of sequence, and what had to be sent again. It keeps 128 packets of a queue
-pair unacknowledged at most, so a few queue pairs fit into any buffer: 16 do not. What waits for an answer for longer than
-its timeout (4.096 us x 2^u) is sent again, lost or not: u = 20 is four seconds, as guests without KVM may take one.
+rdma_rxe counts its losses: frames out of sequence, and retransmissions. It has at most 128 unacknowledged packets per
+queue pair, so a few queue pairs fit into any buffer; 16 do not. After its timeout (4.096 us x 2^u) it retransmits even
+without a loss: u = 20 is four seconds, because guests without KVM may need one.
 """
 
 import contextlib
@@ -25,9 +25,9 @@ SECONDS = 8
 FIRST_PORT = 18515
 DSCP = 8 * CLASS
 PROGRAMS = ("rdma", "ib_write_bw")
-BUFFER = 821_000  # of the bridge: what a port of the switch has for class 3
+BUFFER = 821_000  # of the bridge; equals a switch port's buffer for class 3
 
-# What tells of a loss. `ack_deferred` and packets counted do not.
+# Counters of losses; `ack_deferred` and packet counts are none.
 LOSSES = (
     "out_of_seq_request",
     "rcvd_seq_err",
@@ -39,7 +39,7 @@ LOSSES = (
 
 
 def provider(packages):
-    """The plugin of libibverbs for soft-RoCE, which it loads by its path."""
+    """Returns the soft-RoCE plugin of libibverbs, which it loads by path."""
     for top in (packages.root, Path("/")):
         if found := list((top / "usr/lib/x86_64-linux-gnu/libibverbs").glob("librxe-rdmav*.so")):
             return found[0]
@@ -48,7 +48,7 @@ def provider(packages):
 
 @contextlib.contextmanager
 def across_xoff(xoff, directory):
-    """Each guest's TAP tied to a veth that is a port of the switch."""
+    """Ties each guest's TAP to a veth that is a port of the switch."""
     ports = {}
     for n in GUESTS:
         add_veth(f"vtap{n}", f"sw{n}")
@@ -64,7 +64,7 @@ def across_xoff(xoff, directory):
 
 @contextlib.contextmanager
 def across_a_bridge(*_):
-    """The TAPs in a kernel bridge that sends to each guest at the same rate, from a buffer of the same size."""
+    """Connects the TAPs to a kernel bridge with the switch's rate and buffer size for each guest."""
     run("ip", "link", "add", "br0", "type", "bridge")
     run("ip", "link", "set", "br0", "up")
     for n in GUESTS:
@@ -116,7 +116,7 @@ class Bench:
             guest.do(f"killall -TERM xoff; for n in $(seq 100); do {code}; sleep 0.1; done; cat /tmp/nic.log; exit 1")
 
     def write(self):
-        """What each sender reached, in Mb/s; `None` where it gave up."""
+        """Returns each sender's rate in Mb/s; `None` if it gave up."""
         receiver = self.guests[RECEIVER]
         for n in SENDERS:
             receiver.do(f"{command(n)} >/tmp/server{n} 2>&1 &")
@@ -191,7 +191,7 @@ SCENES = {
 
 
 def judge(seen, is_lossless):
-    """What is not as promised."""
+    """Returns the broken promises."""
     is_clean = not seen["rxe"] and None not in seen["mbps"].values()
     if is_lossless and not (
         is_clean and not seen["switch_drops"] and not seen["host_drops"] and seen["exit_code"] == 0

@@ -1,6 +1,7 @@
-"""xoff itself, inside a guest, between two NICs; and what it says of them.
+"""xoff inside a guest, between two NICs, and its status of them.
 
-At 10 Mb/s, so that a pause lasts for 3.4 s: an emulated guest on a busy machine is away for longer than a third of a second.
+The speed is 10 Mb/s, so that a pause lasts 3.4 s: an emulated guest on a busy machine may stall for over a third of a
+second.
 """
 
 import json
@@ -35,7 +36,7 @@ DROPS = ("early_drop", "egress_full", "headroom_exhausted", "ingress_full", "lin
 
 
 class Switch:
-    """Runs in the guest as long as this is open."""
+    """A switch that runs in the guest while this is open."""
 
     def __init__(self, guest, mode="auto", mtu=1500, speed="10M"):
         self.guest = guest
@@ -59,7 +60,7 @@ class Switch:
         return {port["name"]: port for port in self.status()["ports"]}
 
     def stop(self):
-        """Its exit code; `None` where it did not end."""
+        """Stops the switch; returns its exit code, or `None` if it did not end."""
         done = self.guest.run(
             "killall -TERM xoff; for n in $(seq 300); do [ -s /tmp/xoff.code ] && exec cat /tmp/xoff.code; sleep 0.1; done"
         )

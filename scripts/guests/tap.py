@@ -1,9 +1,9 @@
-"""A guest attached by a TAP: does PFC reach it, and is anything lost on the way?
+"""A guest attached by a TAP: checks that PFC reaches it and that no frame is lost.
 
-    guest -- TAP -- veth -- xoff -- veth -- Wire      both ways, and with other things than a veth in between
+    guest -- TAP -- veth -- xoff -- veth -- Wire      both directions, and with other attachments than a veth
 
-The guest runs `xoff traffic`, which obeys. The wire stops class 3 while the guest sends, so that the switch has to stop
-the guest; then the wire sends to the guest.
+The guest runs `xoff traffic`, which obeys pauses. The wire pauses class 3 while the guest sends, so the switch has to
+pause the guest; then the wire sends to the guest.
 """
 
 import contextlib
@@ -22,14 +22,14 @@ FRAMES, SIZE = 3000, 1000
 SPEED, RATE = "100M", "100mbit"
 STOPPED_S = 1.0
 
-# What a guest sends has to be whole frames with their checksums: between a TAP and a switch nobody finishes them.
+# Guests must send complete frames with checksums: nothing between a TAP and a switch completes them.
 WHOLE_FRAMES = ",csum=off,gso=off,host_tso4=off,host_tso6=off,host_ecn=off,host_ufo=off,guest_csum=off,guest_tso4=off,guest_tso6=off,guest_ecn=off,guest_ufo=off"
 SNDBUF = 65536
 MODEL = Model("virtio-net-pci", "virtio_net", options=WHOLE_FRAMES)
 
 
 def tie(one, other):
-    """What comes in at either leaves at the other."""
+    """Redirects frames received at either device to the other."""
     for here, there in ((one, other), (other, one)):
         run("tc", "qdisc", "add", "dev", here, "clsact")
         run("tc", "filter", "add", "dev", here, "ingress", "protocol", "all", "prio", 1, "u32", "match", "u32", 0, 0,
@@ -44,7 +44,7 @@ def add_veth(one, other):
 
 @contextlib.contextmanager
 def veth():
-    """The TAP tied to a veth with a shaper at the line's rate; answers with the switch's device and mode."""
+    """Ties the TAP to a veth with a shaper at line rate; yields the switch's device and mode."""
     add_veth("vtap0", "sw0")
     tie("tap0", "vtap0")
     run("tc", "qdisc", "add", "dev", "vtap0", "root", "tbf", "rate", RATE, "burst", 3200, "limit", 10_000_000)
@@ -55,7 +55,7 @@ def veth():
 
 @contextlib.contextmanager
 def bridge():
-    """A kernel bridge between TAP and veth."""
+    """Connects TAP and veth by a kernel bridge; yields the switch's device and mode."""
     add_veth("vtap0", "sw0")
     run("ip", "link", "add", "br0", "type", "bridge")
     for device in ("tap0", "vtap0"):
@@ -71,7 +71,7 @@ def itself(mode):
     yield "tap0", mode
 
 
-# What stands between, and whether PFC reaches the guest through it.
+# Attachments, and whether PFC reaches the guest through them.
 ATTACHMENTS = {
     "TAP tied to a veth": (veth, True),
     "socket on the TAP, native": (lambda: itself("native"), True),
@@ -152,7 +152,7 @@ def is_data(frame):
 
 
 def host_drops():
-    """What this machine's devices and queueing disciplines dropped."""
+    """Returns the drops of this machine's devices and queueing disciplines."""
     found = {}
     for link in json.loads(run("ip", "-s", "-j", "link")):
         for way in ("rx", "tx"):
@@ -188,7 +188,7 @@ def bench(start_guest, xoff, directory):
 
 
 def judge(seen, reaches):
-    """What is not as promised."""
+    """Returns the broken promises."""
     out, into = seen["from_guest"], seen["to_guest"]
     is_whole = (
         out["received"] == FRAMES and not seen["switch_drops"] and not seen["host_drops"] and seen["exit_code"] == 0

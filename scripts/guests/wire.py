@@ -1,4 +1,4 @@
-"""The host's side of a guest's NICs: TAPs in this network namespace, and sockets that see and send whole frames."""
+"""The host's side of a guest's NICs: TAPs in this network namespace, and sockets for whole frames."""
 
 import socket
 import struct
@@ -27,7 +27,7 @@ def run(*command):
 
 
 def silence():
-    """Makes a namespace of one's own one in which nothing is sent but on purpose."""
+    """Configures this namespace so that the kernel sends no frames of its own."""
     for key in ("all", "default"):
         path = Path(f"/proc/sys/net/ipv6/conf/{key}/disable_ipv6")
         if path.exists():
@@ -42,7 +42,7 @@ def add_tap(name, mtu=1500, queues=1):
 
 
 class Wire:
-    """The far end of a guest's NIC: what is sent here the NIC receives."""
+    """The far end of a guest's NIC, which receives frames sent here."""
 
     def __init__(self, device):
         self.device = device
@@ -62,7 +62,7 @@ class Wire:
                 time.sleep(0.002)
 
     def receive(self, within):
-        """The next frame that is not MAC control, which goes to `pauses`; `None` after `within` seconds without one."""
+        """Returns the next frame except MAC control, which goes to `pauses`; `None` after `within` seconds."""
         end = time.monotonic() + within
         while (left := end - time.monotonic()) > 0:
             self.socket.settimeout(left)
@@ -80,7 +80,7 @@ class Wire:
         return None
 
     def collect(self, count, within):
-        """Up to `count` frames; ends where none comes for `within` seconds."""
+        """Returns up to `count` frames; ends after `within` seconds without one."""
         frames = []
         while len(frames) < count and (frame := self.receive(within)) is not None:
             frames.append(frame)
@@ -96,7 +96,7 @@ class Wire:
 
 
 def with_tag(frame, auxiliary):
-    """The frame as it came: the kernel takes the outer tag out of it, and tells it beside."""
+    """Returns the frame as received: the kernel removes the outer tag, and reports it separately."""
     for level, kind, data in auxiliary:
         if (level, kind) == (SOL_PACKET, PACKET_AUXDATA):
             status, _, _, _, _, tci, protocol = struct.unpack("=IIIHHHH", data[:20])
@@ -123,7 +123,7 @@ def tagged(source, target, pcp, vlan, number, length=200):
 
 
 def datagram(source, target, dscp, number, length=200):
-    """A UDP datagram of its own flow, without checksums but that of its IPv4 head."""
+    """Returns a UDP datagram of its own flow, with the IPv4 header's checksum and no others."""
     size = length - 14
     head = struct.pack(
         ">BBHHHBBH4s4s", 0x45, dscp << 2, size, 0, 0, 64, 17, 0, b"\x0a\0\0" + source[5:], b"\x0a\0\0" + target[5:]
@@ -136,14 +136,14 @@ def datagram(source, target, dscp, number, length=200):
 
 
 def filled(head, number, length):
-    """Each frame is unlike any other, to its last byte."""
+    """Returns the header with a body that differs between frames up to the last byte."""
     pattern = bytes((number * 7 + at) & 0xFF for at in range(251))
     body = struct.pack(">I", number) + pattern * (length // len(pattern) + 1)
     return head + body[: length - len(head)]
 
 
 def pause(source, classes, quanta):
-    """A PFC frame."""
+    """Returns a PFC frame."""
     vector = sum(1 << one for one in classes)
     times = b"".join(struct.pack(">H", quanta if one in classes else 0) for one in range(8))
     frame = PAUSE_ADDRESS + source + struct.pack(">HHH", MAC_CONTROL, 0x0101, vector) + times
@@ -151,7 +151,7 @@ def pause(source, classes, quanta):
 
 
 def quanta(frame, one):
-    """What a PFC frame says of a class; `None` where it says nothing of it."""
+    """Returns a class's pause time in a PFC frame; `None` if the frame does not name the class."""
     opcode, vector = struct.unpack(">HH", frame[14:18])
     if opcode != 0x0101 or not vector >> one & 1:
         return None

@@ -1,4 +1,4 @@
-"""Makes what guests are started from, and starts them: one archive for each kernel, with the binary under test in it."""
+"""Builds an archive for each kernel, with the binary under test, and starts guests from it."""
 
 from guest import Guest
 from initramfs import Initramfs
@@ -12,7 +12,7 @@ class Workshop:
         self.archives = {}
 
     def archive(self, kernel, programs=(), libraries=(), built=None):
-        """`built`: by where they are to be in the guest, programs that cargo made."""
+        """Builds an archive. `built` maps places in the guest to programs built by cargo."""
         key = (kernel, programs)
         if key not in self.archives:
             made = Initramfs()
