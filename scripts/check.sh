@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Before a commit: docs/evidence.md, format, lints of sources and scripts, and those tests of changed crates that need no root.
-# `.ci/run` is what has to pass in the end.
+# Checks before a commit: docs/evidence.md, format, lints of sources and scripts, and tests of changed crates without root.
+# `.ci/run` has the complete checks.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source scripts/find-cargo.sh

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs what is missing, builds, and runs the demo: about 20 seconds of traffic through a congested
-# switch in namespaces that vanish afterwards. Arguments go to `xoff demo`, for example --json.
+# Installs missing packages, builds, and runs the demo: about 20 seconds of traffic through a congested switch in
+# temporary namespaces. Arguments go to `xoff demo`, for example --json.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 if [ "$(id -u)" -ne 0 ]; then

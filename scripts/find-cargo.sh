@@ -1,6 +1,5 @@
-# To be sourced: puts cargo on the PATH where sudo took it off, because a toolchain of rustup is in the home
-# of the user who called. What root builds with it goes to root's own ~/.cargo, so that nothing in the
-# user's home becomes root's.
+# Source this file to put cargo on the PATH under sudo: rustup's toolchain is in the home of the calling user. Builds by
+# root use root's ~/.cargo, so that root owns no file in the user's home.
 if ! command -v cargo >/dev/null && [ -n "${SUDO_USER-}" ]; then
     caller_home=$(getent passwd "$SUDO_USER" | cut -d: -f6)
     if [ -x "$caller_home/.cargo/bin/cargo" ]; then

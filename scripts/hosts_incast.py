@@ -46,7 +46,7 @@ def sink_udp(port):
         elif ending:
             return seen
         else:
-            ending = True  # whoever waits for the senders has closed our standard input
+            ending = True  # the parent has closed our standard input
 
 
 def sink_tcp(port):
@@ -89,7 +89,7 @@ def source(transport, congestion, klass, begin, seconds):
     if transport == "udp":
         return {"sent": sent // DATAGRAM}
     out.shutdown(socket.SHUT_WR)
-    out.recv(1)  # until the other end has read all and closed
+    out.recv(1)  # waits until the other end has read all and closed
     info = out.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 248)
     return {"sent": sent, "sent_again": struct.unpack_from("I", info, TCP_INFO_TOTAL_RETRANS)[0]}
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Makes target/package/xoff.oci.tar, an OCI image from scratch: the binary with the switch alone, the libraries that it
-# names, the licences of its third-party crates, and directories for what it is given. docs/operations.md says how it is run. Needs umoci.
+# Builds target/package/xoff.oci.tar, an OCI image from scratch: the binary with the switch alone, its libraries, the
+# licences of its third-party crates, and mount points. docs/operations.md describes how to run it. Needs umoci.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source scripts/find-cargo.sh
@@ -21,7 +21,7 @@ umoci unpack --image "$work/image:latest" "$work/bundle" 2>/dev/null
 root=$work/bundle/rootfs
 mkdir -p "$root"/{etc/xoff,proc,run/xoff,sys,tmp,usr/bin}
 objcopy --strip-debug "$binary" "$root/usr/bin/xoff"
-# Each at the place where it is looked for.
+# Each library goes to the place where the loader searches for it.
 ldd "$binary" | grep -o '/[^ ]*' | while read -r library; do
     install -D --mode 755 "$(readlink --canonicalize "$library")" "$root$library"
 done

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs the Debian packages that are missing: those that the build needs, and with --tests or
-# --bench also those that the tests or the benchmarks need. Says nothing when nothing is missing.
+# Installs missing Debian packages: those for the build, and with --tests or --bench also those for tests or benchmarks.
+# Prints nothing if none is missing.
 set -euo pipefail
 
 build=(clang gcc libc6-dev libelf-dev llvm make pkg-config zlib1g-dev)

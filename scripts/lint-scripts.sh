@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Lints the shell scripts with shellcheck, and the Python programs with ruff, which it installs below target/.
+# Checks the shell scripts with shellcheck, and the Python programs with ruff, which it installs below target/.
 # `target/ruff/bin/ruff format` formats the Python programs.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -16,7 +16,7 @@ if [[ $("$ruff" --version 2>/dev/null) != "ruff $ruff_version" ]]; then
     target/ruff/bin/pip install --quiet --disable-pip-version-check "ruff==$ruff_version"
 fi
 
-# Files without a first line of this kind are sourced, and checked where that happens.
+# Files without such a first line are sourced, and checked with the scripts that source them.
 mapfile -t scripts < <(git grep --untracked -lE '^#!/(usr/)?bin/(env )?(ba)?sh$' -- ':!*.py' ':!*.rs')
 shellcheck --external-sources --check-sourced --source-path=SCRIPTDIR --source-path=. "${scripts[@]}"
 "$ruff" check --quiet

@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
-# Makes target/package/xoff_VERSION_ARCH.deb, and one with the symbols of the binary beside it. What is in it, and where it
-# goes, stands in cli/Cargo.toml; manual pages and completions come from the command line itself, licences of
-# third-party crates from their sources.
+# Builds target/package/xoff_VERSION_ARCH.deb, and a package with debug symbols. cli/Cargo.toml lists its files; manual
+# pages and completions come from the command line, licences of third-party crates from their sources.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source scripts/find-cargo.sh

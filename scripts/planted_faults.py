@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Whether chaos finds faults: a copy of the sources gets all of them, each behind a number that the environment chooses.
+"""Checks that chaos finds faults, planted in a copy of the sources and selected by number in the environment.
 
     scripts/planted_faults.py [SEEDS]       100 seeds
 
-Each fault has to be found within so many seeds, in the same way again with its seed alone, and in a smaller scenario; with none of
-them the copy has to keep all promises, with ten times as many. Nothing of it is in the sources themselves: where they have changed so
-that a fault finds its place no longer, this says so, and the fault is to be planted anew.
+Chaos has to find each fault within SEEDS seeds, again with its seed alone, and in a smaller scenario. Without a fault the
+copy has to keep all promises for ten times as many seeds. The sources themselves contain no faults: if a change removes the
+place of a fault, the script reports it, and the fault needs a new place.
 """
 
 import os
@@ -31,7 +31,7 @@ pub(crate) fn planted(fault: u8) -> bool {
 }
 """
 
-# Name, file, what stands there once, what stands there with the fault (`PLANTED`: it is chosen).
+# Name, file, original text, text with the fault (`PLANTED` is true if it is selected).
 FAULTS = [
     (
         "a forgotten release",
@@ -104,11 +104,11 @@ def replace(path, before, after):
 
 
 def build():
-    """Plants all faults in a copy, and builds chaos of it."""
+    """Plants all faults in a copy, and builds chaos from it."""
     shutil.rmtree(COPY, ignore_errors=True)
     files = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True).stdout
     for name in filter(None, files.split("\0")):
-        if (ROOT / name).is_file():  # not what is removed, and not committed yet
+        if (ROOT / name).is_file():  # skips files with an uncommitted removal
             target = COPY / name
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(ROOT / name, target)
@@ -122,7 +122,7 @@ def build():
 
 
 def chaos(fault, start, end):
-    """What is found with these seeds: whether anything, and how it is told."""
+    """Runs chaos with these seeds; returns whether it found anything, and its output."""
     environment = {**os.environ, "PLANTED": str(fault)}
     command = [CHAOS, str(start), str(end), str(os.cpu_count() or 1)]
     run = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=False)
@@ -130,7 +130,7 @@ def chaos(fault, start, end):
 
 
 def found(fault, seeds):
-    """How a fault is found; `None` where it is not."""
+    """Describes how a fault is found; `None` if it is not."""
     is_found, said = chaos(fault, 0, seeds)
     told = re.search(
         r"^seed (\d+), event (\d+): (.+?):.*?^smaller, event (\d+): (.+?):.*", said, re.MULTILINE | re.DOTALL

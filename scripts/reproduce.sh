@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# What papers claim, simulated again: makes the tables of docs/reproduction.md, in its order, as Markdown on standard output.
+# Simulates the papers' claims: prints the tables of docs/reproduction.md, in its order, as Markdown.
 #
 #     scripts/reproduce.sh [--seeds A..B] [--jobs N] [--out DIR] [PART..]
 #
-# PART is fig2, deadlock, incast, cascade, fat-tree, fig8, capfc, qcn or qcn-fabric; all of them unless some are named. Results
-# are kept below DIR (target/reproduction), which has to be empty of the parts that are run. Needs no root.
+# PART is fig2, deadlock, incast, cascade, fat-tree, fig8, capfc, qcn or qcn-fabric; by default all. Results go below DIR
+# (target/reproduction), which must not contain results of these parts. Needs no root.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source scripts/find-cargo.sh
@@ -26,14 +26,14 @@ if [[ -z ${XOFF:-} ]]; then
 fi
 mkdir -p "$out"
 
-# sim NAME SCENARIO [--set KEY=VALUE..]: runs it into $out/NAME.
+# sim NAME SCENARIO [--set KEY=VALUE..]: runs a scenario, with results in $out/NAME.
 sim() {
     local name=$1 scenario=$2
     shift 2
     "$XOFF" sim "sim/scenarios/$scenario.toml" --seeds "$seeds" --jobs "$jobs" --out "$out/$name" "$@" >"$out/$name.txt"
 }
 
-# table NAME TITLE TABLE.COLUMN [..]: what a column of it comes to.
+# table NAME TITLE TABLE.COLUMN [..]: prints the statistics of a column.
 table() {
     local name=$1 title=$2
     shift 2
@@ -41,7 +41,7 @@ table() {
     "$XOFF" sim mean "$out/$name" "$@"
 }
 
-# Where frames are lost the tables say less: this one comes first.
+# Losses weaken the other tables, so this one comes first.
 lost() { table "$1" "Frames lost" runs.lost_frames --take sum; }
 
 fig2() {
@@ -60,7 +60,7 @@ fig2() {
     table fig2 "Pauses" runs.xoffs
 }
 
-# A seed is a draw: there are a thousand of them, and 200 of each variation.
+# Each seed is one random draw: a thousand seeds, and 200 for each variation.
 deadlock() {
     local seeds=1..1000 flows
     for flows in 240 400 640; do
@@ -79,7 +79,7 @@ draws() {
     local name=$1
     shift
     sim "$name" ofc-deadlock "$@"
-    # Each flow of a thousand draws takes gigabytes, and nobody asks for it.
+    # Per-flow results of a thousand draws would need gigabytes and are not used.
     rm -f "$out/$name"/flows.*
     if ! table "$name" "What waits for ever, of the draws (seeds) that ended in a deadlock" runs.stuck_kb --where 'stuck_kb>=0.001' \
         2>"$out/$name.err"; then
@@ -164,7 +164,7 @@ qcn() {
     printf '```\n'
 }
 
-# Rates are those of payload; 1,538 bytes of the line carry 1,456.
+# Rates are of payload: 1,538 bytes on the line carry 1,456.
 qcn-fabric() {
     local target
     for target in 35 31; do

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Joins the promises of SPECIFICATION.md with the tests that prove them: a comment `// proves: ID, ID` above `#[test]`.
 
-With --write it writes docs/evidence.md. Without, that page must be current, and the test binaries must list each annotated
-test: one that is ignored, or whose file is not compiled, proves nothing.
+With --write it writes docs/evidence.md. Without, it checks that the page is current and that the test binaries list each
+annotated test: a test that is ignored or not compiled proves nothing.
 """
 
 import json
@@ -40,7 +40,7 @@ def annotations():
 
 
 def evidence(promises, proofs):
-    """The text of docs/evidence.md."""
+    """Returns the text of docs/evidence.md."""
     text = HEAD
     for promise in promises:
         text += f"\n## [{promise}](../SPECIFICATION.md#{promise})\n\n"
@@ -53,7 +53,7 @@ def evidence(promises, proofs):
 
 
 def listed(binary, directory):
-    """Names of the tests that a test binary runs."""
+    """Returns the names of the tests that a test binary runs."""
 
     def names(*arguments):
         command = [binary, "--list", "--format", "terse", *arguments]
@@ -84,7 +84,7 @@ def binaries(workspace):
 
 
 def module(file, root):
-    """The path of modules to `file` in the crate whose root is the file `root`; None for a file of another crate."""
+    """Returns the module path of `file` in the crate with root file `root`; `None` for a file of another crate."""
     if file == root:
         return []
     if not file.is_relative_to(root.parent):
@@ -94,7 +94,7 @@ def module(file, root):
 
 
 def is_run(file, test, crates):
-    """Whether a crate runs `test` of `file`, in the file's module or in the module of tests within it."""
+    """Returns whether a crate runs `test` of `file`, in the file's module or its inner module `tests`."""
     for root, tests in crates:
         modules = module(file, root)
         inner = [] if modules is None else [modules, [*modules, "tests"]]
@@ -104,7 +104,7 @@ def is_run(file, test, crates):
 
 
 def report(problem, items, remedy):
-    """Ends the program if there are such items."""
+    """Ends the program with an error if there are items."""
     if items:
         sys.exit("\n  ".join([f"{problem}:", *items]) + f"\n{remedy}")
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Boots virtual machines, with NICs of every model that QEMU emulates, and sees whether xoff keeps what docs/drivers.md
-# promises; a quarter of an hour without KVM. Gets Debian packages into target/guests, and installs none of them.
+# Boots virtual machines with NICs of every model that QEMU emulates, and checks the promises of docs/drivers.md: a
+# quarter of an hour without KVM. Unpacks Debian packages into target/guests, and installs none.
 # Arguments go to scripts/guests, for example drivers --model igb --kernel 6.12; --help lists them.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -13,11 +13,11 @@ if [[ $EUID -ne 0 ]]; then
 fi
 scripts/install-deps.sh --tests >&2
 source scripts/find-cargo.sh
-# What scripts/test.sh builds: no test of guests measures how fast xoff is.
+# The profile of scripts/test.sh: tests in guests do not measure speed.
 cargo build --locked --quiet --workspace --bin xoff >&2
 mkdir -p target/guests
 cargo test --locked --quiet --workspace --no-run --test host --test wire --message-format json >target/guests/tests.json
 python3 scripts/guests "$@" --fetch
-# Namespaces of its own for network and processes: whatever happens, they take devices and guests along.
+# Private namespaces for network and processes: their end removes devices and guests in any case.
 exec unshare --net --pid --fork --kill-child --mount-proc \
     python3 scripts/guests --xoff "${CARGO_TARGET_DIR:-target}/debug/xoff" "$@"

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# The OCI image, unpacked: a switch from it forwards between two hosts with the capabilities that docs/operations.md names and no
-# others, in a root of its own that it cannot write, in a network namespace that vanishes. Needs root, crun and umoci.
+# Tests the unpacked OCI image: its switch forwards between two hosts with only the capabilities in docs/operations.md, with
+# a read-only root, in a temporary network namespace. Needs root, crun and umoci.
 #
-#   scripts/test-image.sh [FILE.oci.tar]     without one, of scripts/image.sh
+#   scripts/test-image.sh [FILE.oci.tar]     default: that of scripts/image.sh
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -18,7 +18,7 @@ if [[ -z $image ]]; then
     scripts/image.sh
     image=target/package/xoff.oci.tar
 fi
-# What is mounted and made is in namespaces of its own, and has vanished with them when the directory is removed.
+# Mounts and devices are in private namespaces, which end before the directory is removed.
 if [[ -z ${XOFF_WORK-} ]]; then
     work=$(mktemp -d)
     trap 'rm -r --force --one-file-system "$work"' EXIT
@@ -31,7 +31,7 @@ tar --extract --file "$image" --directory "$work/image"
 umoci unpack --image "$work/image:latest" "$work/bundle" 2>/dev/null
 grep --quiet '^libbpf-sys ' "$work/bundle/rootfs/usr/share/doc/xoff/THIRD-PARTY" || fail "it has no licences of third-party crates"
 ip link set lo up
-mount -t cgroup2 cgroup /sys/fs/cgroup # crun knows no hybrids
+mount -t cgroup2 cgroup /sys/fs/cgroup # crun does not support hybrid hierarchies
 mount -t tmpfs names /run/netns 2>/dev/null || { mkdir -p /run/netns && mount -t tmpfs names /run/netns; }
 for n in 1 2; do
     ip netns add h$n
@@ -40,7 +40,7 @@ for n in 1 2; do
     ip -n h$n link set eth0 up
     printf '[[port]]\nname = "p%s"\ndevice = "p%s"\nspeed = "100M"\npeer_response = "software"\n' $n $n >>"$work/etc/xoff.toml"
 done
-# As docs/operations.md has it, with this network namespace.
+# The command of docs/operations.md, with this network namespace.
 python3 - "$work" "$capabilities" <<'PYTHON'
 import json, sys
 

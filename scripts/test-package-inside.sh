@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What scripts/test-package.sh tries inside: the package is installed, systemd runs.
+# Tests of scripts/test-package.sh inside the system: the package is installed, systemd runs.
 set -euo pipefail
 
 say() {
@@ -17,7 +17,7 @@ of() {
     systemctl show --property "$1" --value "$2"
 }
 
-# Whether the host reaches the other, in the end.
+# Waits until the host reaches the other.
 reaches() {
     for _ in {1..50}; do
         ip netns exec h1 ping -c 1 -W 1 10.9.0.2 >/dev/null 2>&1 && return
@@ -54,7 +54,7 @@ printf '[nic]\nspeed = "100M"\n' >/etc/xoff/nic-nic0.toml
 for unit in xoff@ xoff-nic@; do
     mkdir -p /etc/systemd/system/$unit.service.d
     printf '[Service]\nWatchdogSec=4\n' >/etc/systemd/system/$unit.service.d/test.conf
-    # Where not even systemd may raise the limit of locked memory.
+    # For systems where not even systemd may raise the limit of locked memory.
     prlimit --memlock=unlimited true 2>/dev/null ||
         printf 'AmbientCapabilities=CAP_IPC_LOCK\nCapabilityBoundingSet=CAP_IPC_LOCK\n' >>/etc/systemd/system/$unit.service.d/test.conf
 done

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# The Debian package on a fresh Debian 12, which is made for it and booted: it installs, its units are as closed as they are
-# meant to be, a switch and a host's agent run by them and forward, they go on through an upgrade, are started again when
-# they hang, and are gone with the package. Takes minutes, and root.
+# Tests the Debian package on a fresh, booted Debian 12: it installs, its units are sandboxed as intended, and a switch and
+# a host's agent forward. They survive an upgrade, restart after a hang, and are removed with the package. Takes minutes;
+# needs root.
 #
-#   scripts/test-package.sh [FILE.deb]     without one, of scripts/package.sh
+#   scripts/test-package.sh [FILE.deb]     default: that of scripts/package.sh
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -37,7 +37,7 @@ done
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 root=$work/root
-# As this machine has it.
+# The mirror and proxy of this machine's apt.
 mirror=$(apt-get indextargets --format "\$(REPO_URI) \$(RELEASE)" 'Created-By: Packages' | awk '$2 == "bookworm" { print $1; exit }')
 [[ -n $mirror ]] || fail "this machine's apt has no sources of Debian 12 (bookworm)"
 eval "$(apt-config shell http_proxy Acquire::http::Proxy)"
@@ -45,7 +45,7 @@ export http_proxy
 debootstrap --variant=minbase --include="$(IFS=,; echo "${inside[*]}")" bookworm "$root" "$mirror" >"$work/debootstrap.log" ||
     fail "debootstrap: $(tail -3 "$work/debootstrap.log")"
 
-# A newer one, to upgrade to.
+# A newer package, to upgrade to.
 dpkg-deb --raw-extract "$package" "$work/next"
 sed -i 's/^Version: .*/&+next/' "$work/next/DEBIAN/control"
 dpkg-deb --root-owner-group --build "$work/next" "$work/next.deb" >/dev/null

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Runs every test of the workspace: unit, property and namespace tests. Then checks that each promise of SPECIFICATION.md has
-# a test that is run, here or (those of xdp/peer) by .ci/run. Arguments go to the test runner; XOFF_SEED in the environment
-# is the seed of the random tests.
+# Runs every test of the workspace: unit, property and namespace tests. Then checks that each promise of SPECIFICATION.md
+# has a test that runs, here or (those of xdp/peer) in .ci/run. Arguments go to the test runner; the environment variable
+# XOFF_SEED is the seed of random tests.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -16,7 +16,7 @@ scripts/install-deps.sh --tests
 export XOFF_SEED=${XOFF_SEED:-$(od -An -N8 -tu8 /dev/urandom | tr -d ' ')}
 echo "test.sh: XOFF_SEED=$XOFF_SEED scripts/test.sh takes the same path again"
 
-# Tests are run once more where the machine stalled, and say so there.
+# Tests disturbed by a stall of the machine run once more, and are listed in this file.
 XOFF_STALLS=$(mktemp)
 export XOFF_STALLS
 tell() {
@@ -28,7 +28,7 @@ trap tell EXIT
 
 if cargo nextest --version >/dev/null 2>&1; then
     cargo nextest run --workspace "$@" </dev/null
-    cargo test --workspace --doc </dev/null # nextest does not know these
+    cargo test --workspace --doc </dev/null # nextest does not run these
 else
     cargo test --workspace "$@" </dev/null
 fi

@@ -17,15 +17,15 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
 LICENCE_FILE = re.compile(r"(un)?licen[cs]e|copying", re.IGNORECASE)
-# Belongs to a licence, and is none.
+# Files that belong to a licence without being one.
 NOTICE_FILE = re.compile(r"copyright|notice", re.IGNORECASE)
-# Directories of foreign sources that a crate compiles in; everything below `src` counts, too.
+# Directories of foreign sources that a crate compiles, besides `src`.
 SOURCES = {"libbpf-sys": ("libbpf",)}
 RULE = "-" * 80
 
 
 class Crate(NamedTuple):
-    """A crate that is linked; `licence` is an SPDX expression, `directory` that of its sources, if it has any."""
+    """A linked crate; `licence` is an SPDX expression, `directory` has its sources, if any."""
 
     name: str
     version: str
@@ -58,7 +58,7 @@ def linked_crates(features):
 
 
 def files(crate, name):
-    """Returns the files of a crate with such a name: those in its directory, and those beside the sources it compiles."""
+    """Returns a crate's files with a matching name, in its directory and beside compiled sources."""
     if crate.directory is None:
         return []
     found = list(crate.directory.iterdir())
@@ -73,9 +73,9 @@ def read(crate, name):
 
 
 def default_texts(crate):
-    """Returns the names and texts of the first alternative whose licences all have a default text; `None`: there is none.
+    """Returns names and texts of the first alternative whose licences all have a default text; `None` without one.
 
-    The texts are those of this repository. The MIT licence names the authors of the crate.
+    Default texts are those of this repository; the MIT licence names the crate's authors.
     """
     mit = (ROOT / "LICENSE-MIT").read_text()
     authors = ", ".join(crate.authors) or f"the authors of {crate.name}"
@@ -91,7 +91,7 @@ def default_texts(crate):
 
 
 def collect(crates):
-    """Returns the texts, each with the crates that it belongs to, and the crates without any."""
+    """Returns the texts with their crates, and the crates without any text."""
     owners, texts, missing = {}, {}, []
     for crate in crates:
         licences = read(crate, LICENCE_FILE) or default_texts(crate)
@@ -106,7 +106,7 @@ def collect(crates):
 
 
 def document(crates, texts):
-    """Returns the file: a list of the crates, then each text once."""
+    """Returns the document: a list of the crates, then each text once."""
     lines = ["Third-party software that is linked into xoff, and its licences (SPDX expressions).", ""]
     lines += [f"{crate!s:<40} {crate.licence}" for crate in crates]
     for owners, text in texts:
