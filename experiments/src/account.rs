@@ -49,9 +49,7 @@ impl Totals {
 /// Pause frames that the switches sent for the lossless class, all ports.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Add, Serialize)]
 pub struct Pfc {
-    /// XOFFs sent.
     pub xoff_sent: u64,
-    /// XONs sent.
     pub xon_sent: u64,
     /// Time that peers were paused, ms, sum over all ports.
     pub paused_ms: f64,
@@ -93,7 +91,6 @@ impl Account {
         Account::new(Ended { hosts, ..Ended::default() }, Vec::new(), held, Nanos::ZERO)
     }
 
-    /// Sets the longest stall of a switch.
     #[cfg(test)]
     pub(crate) fn after_a_stall(self, stall: Nanos) -> Account {
         Account { longest_stall_nanos: stall.0, ..self }
@@ -103,7 +100,6 @@ impl Account {
         &self.hosts[host.index()]
     }
 
-    /// Returns the counters of one class at one port.
     pub fn class(&self, at: PortOf, class: Class) -> &ClassCounters {
         self.switches[at.switch.index()].counters.class(at.port, class)
     }
@@ -113,7 +109,6 @@ impl Account {
         self.hosts.iter().flat_map(|host| &host.received).filter(move |stream| stream.class == class.get())
     }
 
-    /// Returns one stream as received.
     pub fn stream(&self, from: HostId, to: HostId, stream: u8) -> Option<&ReceivedStream> {
         self.host(to).received.iter().find(|got| got.sender == from.number() && got.stream == stream)
     }

@@ -37,7 +37,6 @@ impl Plan {
         }
     }
 
-    /// Returns a switch's routes to all hosts.
     pub fn routes(&self, switch: SwitchId) -> impl Iterator<Item = Route> {
         self.hosts().map(move |host| Route {
             host,
@@ -79,7 +78,6 @@ pub fn device_address(at: PortOf) -> MacAddr {
     MacAddr([0x02, 0, 0x01, high, low, at.port.0])
 }
 
-/// Prefix length of a host's network.
 const NETWORK_LEN: u8 = 24;
 
 /// Returns the network that contains only a host and its router.

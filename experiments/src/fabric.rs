@@ -35,7 +35,6 @@ pub struct Setup<'a> {
     pub line: Line,
     /// Settings of switches, and of hosts' reaction points, on top of the plan.
     pub settings: &'a Settings,
-    /// Limits of the machine for configurations.
     pub machine: &'a Machine,
 }
 
@@ -217,7 +216,6 @@ mod tests {
 
     use super::*;
 
-    /// Returns the error of building a fabric with this host.
     fn refused(line: Line, host: fn(&mut Plan, SwitchId)) -> Option<String> {
         let mut plan = Plan::new(line);
         let switch = plan.switch("switch");

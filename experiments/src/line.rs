@@ -18,7 +18,6 @@ pub struct Line {
 }
 
 impl From<BitRate> for Line {
-    /// Creates a line between namespaces of this machine.
     fn from(rate: BitRate) -> Line {
         Line { rate, hardware: Hardware::Software, is_simulated: false }
     }

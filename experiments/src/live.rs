@@ -17,7 +17,6 @@ use crate::world::World;
 /// Interval between checks for calm.
 const CALM_LOOK: Duration = Duration::from_millis(2);
 
-/// View of running hosts and switches.
 pub struct Live<'a> {
     switches: &'a [Counted],
     /// Progress of each host, and whether it has anything to send.
@@ -56,7 +55,6 @@ impl<'a> Live<'a> {
         self.switches
     }
 
-    /// Returns the counters of one class at one port.
     pub fn class(&self, at: PortOf, class: Class) -> &ClassCounters {
         self.switches[at.switch.index()].counters.class(at.port, class)
     }
@@ -66,7 +64,6 @@ impl<'a> Live<'a> {
         self.switches.iter().flat_map(|switch| switch.class(class)).map(of).sum()
     }
 
-    /// Returns the sent and received volumes of a host.
     pub fn progress(&self, host: HostId) -> &Progress {
         &self.progress[host.index()].0
     }

@@ -48,7 +48,6 @@ impl Load {
         Some(completed.since(self.due(account, from, number)?))
     }
 
-    /// Returns the streams of a host, by number.
     pub(crate) fn of(&self, host: HostId) -> Vec<Stream> {
         self.streams.iter().filter(|(of, _)| *of == host).map(|(_, stream)| stream.clone()).collect()
     }

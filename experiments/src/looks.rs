@@ -21,7 +21,6 @@ use crate::results::Row;
 /// Place of a counter: switch, port, class.
 type Place = (usize, PortId, Class);
 
-/// Kind of a pause frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Told {
     Xoff,

@@ -24,7 +24,6 @@ pub const LOSSLESS: Class = Class::ALL[3];
 pub struct SwitchId(pub(crate) usize);
 
 impl SwitchId {
-    /// Returns the switch's index in its plan.
     pub const fn index(self) -> usize {
         self.0
     }
@@ -34,7 +33,6 @@ impl SwitchId {
 pub struct HostId(pub(crate) usize);
 
 impl HostId {
-    /// Returns the host's index in its plan.
     pub const fn index(self) -> usize {
         self.0
     }
@@ -58,7 +56,6 @@ impl HostId {
 /// Last byte of a host's address 10.H.L.2; its router, if any, has 10.H.L.1.
 const OF_HOST: u8 = 2;
 
-/// A port of a switch of a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct PortOf {
     pub switch: SwitchId,

@@ -23,7 +23,6 @@ pub type Row = Vec<String>;
 
 pub const TEXT: &str = "text";
 
-/// Columns of a table.
 macro_rules! columns {
     ($($name:literal, $unit:expr, $about:literal;)*) => {
         &[$(crate::results::Column { name: $name, unit: $unit, #[cfg(test)] about: $about },)*]
@@ -62,7 +61,6 @@ impl Table {
     }
 }
 
-/// Formats a row as a line of CSV.
 pub fn csv(row: &[String]) -> String {
     let cell = |cell: &String| match cell.contains([',', '"', '\n']) {
         true => format!("\"{}\"", cell.replace('"', "\"\"")),

@@ -93,7 +93,6 @@ pub struct Settings {
     pub seed: u64,
     /// Stalls of programs of a simulated machine; `None` for no stalls.
     pub stall: Option<Stall>,
-    /// Recorder of all samples; `None` for no raw data.
     pub(crate) recorder: Option<Recorder>,
 }
 

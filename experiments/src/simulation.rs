@@ -34,7 +34,6 @@ const WIRE: BitRate = BitRate::from_gbps(10);
 pub(crate) struct Simulator {
     pub(crate) configs: Vec<Config>,
     pub(crate) seed: u64,
-    /// Stalls of the machine's programs.
     pub(crate) stall: Option<Stall>,
 }
 
@@ -102,7 +101,6 @@ impl Clock for Simulation<'_> {
         self.fabric.borrow().now().floor()
     }
 
-    /// Runs all events within `span`.
     fn wait(&self, span: Nanos) {
         let end = Picos::from(self.now().after(span));
         self.fabric.borrow_mut().run_until(end);

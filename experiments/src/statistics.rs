@@ -78,7 +78,6 @@ impl Interval {
     }
 }
 
-/// Returns the median.
 pub fn p50(of: Option<Spread>) -> Option<f64> {
     of.map(|spread| spread.p50)
 }

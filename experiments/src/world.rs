@@ -21,7 +21,6 @@ pub trait Clock {
     fn wait(&self, span: Nanos);
 }
 
-/// Function that sends a frame.
 pub type Sender<'a> = Box<dyn FnMut(&[u8]) -> Result<(), FabricError> + 'a>;
 
 /// Running switches and hosts. The hosts [begin](World::begin) once, then [stop](World::stop_hosts), then the fabric
@@ -52,7 +51,6 @@ pub struct HostStart {
     pub streams: Vec<Stream>,
     /// Destination of its progress.
     pub progress: Arc<Progress>,
-    /// Reaction points; `None` for none.
     pub reaction: Option<ReactionSettings>,
 }
 

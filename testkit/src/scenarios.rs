@@ -10,7 +10,6 @@ use crate::bed::plan::{self, CABLE, GIGABIT, LINK, LOSSLESS, MTU_FRAME};
 use crate::bed::{NodeId, Obeys, SwitchPlan, end};
 use crate::trial::Trial;
 
-/// A named scenario.
 pub(crate) struct Scenario {
     pub(crate) name: &'static str,
     pub(crate) run: fn(&mut Trial<'_>),

@@ -16,7 +16,6 @@ const END: Nanos = Nanos::from_millis(150);
 /// Time, promise and description of a breach.
 type Broken = (Nanos, Promise, String);
 
-/// Frames of a stream between two hosts.
 #[derive(Debug)]
 struct Flow {
     from: NodeId,
@@ -113,7 +112,6 @@ impl<'subject> Trial<'subject> {
         self.flows.iter_mut().filter(of_host).for_each(|flow| flow.may_lose = true);
     }
 
-    /// Advances the time by `span`.
     pub(crate) fn run_for(&mut self, span: Nanos) {
         if self.misfit.is_none() {
             self.bed.run_until(self.bed.now() + span);

@@ -54,7 +54,6 @@ const HEADLINES: &[Headline<Measured>] = &[
 
 /// Load of each host, percent of its line; a path has the same rate.
 const LOAD: u64 = 60;
-/// Messages of each host.
 const MESSAGES: u64 = 120;
 /// Frames of a message, 128 KB: long compared with scheduling gaps.
 const FRAMES: u64 = 90;
@@ -67,7 +66,6 @@ struct Point {
     spread: &'static str,
     /// Time from when a message was due until its last frame arrived.
     completion_ms: Option<Spread>,
-    /// 99th percentile of the completion times.
     p99_ms: Option<f64>,
     /// Layer 1 rate of all messages from the first due time to the last completion; one value per run.
     goodput_mbps: Option<Spread>,
@@ -103,9 +101,7 @@ impl Measured {
 }
 
 struct Run {
-    /// Results by spreading method.
     messages: Vec<Messages>,
-    /// Results by case.
     tcp: Vec<tcp::Run>,
 }
 
@@ -230,7 +226,6 @@ impl Messages {
     }
 }
 
-/// Returns the completion times of all runs with one spreading method.
 fn completions(runs: &[Run], place: usize) -> Vec<f64> {
     runs.iter().flat_map(|run| run.messages[place].completions()).flatten().collect()
 }

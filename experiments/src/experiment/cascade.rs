@@ -44,7 +44,6 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     measure: article::measure,
 };
 
-/// The experiment with routers instead of bridges.
 const ROUTED: Experiment = Experiment {
     name: "cascade --routed",
     about: "the same over routers: two leaves, two spines, routes by FRR (simulated: as values); each sender's flow has a spine of its own",
@@ -57,7 +56,6 @@ const ROUTED: Experiment = Experiment {
     measure: routed::measure,
 };
 
-/// Policy of the article.
 const ARTICLE: &str = "pfc";
 const POLICIES: &[&str] = &[ARTICLE, "capfc-stop-max", "ofc"];
 /// Duration of sending, percent of its line that each sending GPU offers, and the receiver's line in percent of a
@@ -76,7 +74,6 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 #[derive(Debug, Serialize)]
 struct Measured {
-    /// Steps of the first run.
     steps: Vec<Seen>,
     /// Paths of flows where several exist; first run.
     flows: Vec<Flow>,
@@ -86,12 +83,10 @@ struct Measured {
     /// Conclusive runs. In the others the machine stalled, a step was early by at most a switch's stall, a pause
     /// ended unobserved, or a flow took another path.
     runs_judged: usize,
-    /// Deviations, by run.
     deviations: Vec<String>,
     /// Frames that a class 0 stream on the same wires offered and delivered.
     other_class_sent: u64,
     other_class_received: u64,
-    /// All observed events, first run.
     timeline: Vec<Event>,
     #[serde(skip)]
     end_ms: f64,
@@ -161,7 +156,6 @@ fn percent_of(line: Line, percent: u64) -> Option<BitRate> {
     BitRate::new(line.bits_per_second() / 100 * percent)
 }
 
-/// Lets the hosts send, and watches the run.
 fn watched(plan: &Plan, started: Started<'_>, load: &Load, flows: Vec<Flow>) -> Result<Run, FabricError> {
     let watched = |live: &Live<'_>| (watch(live, plan, PATIENCE), live.elapsed());
     let ((sight, end), account) = started.run(load, PATIENCE, watched)?;

@@ -23,7 +23,6 @@ pub struct Told {
     pub q_offset_bytes: i64,
     /// Growth of the queue since the previous sample.
     pub q_delta_bytes: i64,
-    /// Port of the congestion point.
     pub port: String,
 }
 

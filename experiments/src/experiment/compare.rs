@@ -7,7 +7,6 @@ use crate::raw::Recorder;
 use crate::statistics::Headline;
 use crate::{FabricError, Setup};
 
-/// Results of one policy.
 pub(super) struct Compared<R, M> {
     /// Name in tables and figures; a policy that lost frames is marked.
     pub name: String,

@@ -18,7 +18,6 @@ pub struct Conduct {
     /// Lossless frames that were lost and are not queued.
     #[serde(skip)]
     pub gone: u64,
-    /// Pause frames of the lossless class.
     pub pfc: Pfc,
     /// Halts of pipelines because an egress queue was full.
     pub halts: Halts,
@@ -26,7 +25,6 @@ pub struct Conduct {
     pub xdp_drops: u64,
     /// True if every frame is delivered, queued, or dropped for a named reason.
     pub ledger_balanced: bool,
-    /// Unreadable loss counters.
     pub unproved: Vec<String>,
     /// Minimum headroom left, bytes; null if no class has any.
     pub least_headroom_bytes: Option<u64>,
@@ -43,7 +41,6 @@ pub struct Conduct {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Add, Serialize)]
 pub struct Halts {
     pub count: u64,
-    /// Total duration, ms.
     pub ms: f64,
 }
 
@@ -112,7 +109,6 @@ impl Conduct {
         if self.ledger_balanced { "balanced" } else { "NOT balanced" }
     }
 
-    /// Returns the percentage of sent frames that are gone.
     pub fn gone_percent(&self) -> f64 {
         100.0 * self.gone as f64 / self.lossless.sent.max(1) as f64
     }

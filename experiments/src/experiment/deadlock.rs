@@ -39,7 +39,6 @@ const HEADLINES: &[Headline<Measured>] = &[
     Headline::of("delivered\nMb/s", |of| p50(of.delivered_mbps)),
 ];
 
-/// Duration of sending.
 const SEND: Nanos = Nanos::from_millis(1500);
 /// Time after sending, after which remaining frames never leave.
 const SILENCE: Nanos = Nanos::from_millis(1000);

@@ -49,7 +49,6 @@ const STEP: Nanos = Nanos::from_millis(50);
 
 #[derive(Debug, Serialize)]
 struct Measured {
-    /// Congestion control of the senders' and the receiver's TCP.
     congestion_control: &'static str,
     /// TCP payload read by all flows; one value per run.
     goodput_mbps: Option<Spread>,
@@ -66,7 +65,6 @@ struct Measured {
     marked_frames: u64,
     /// Packets that arrived marked at the receiver's kernel.
     marks_seen: u64,
-    /// Frames dropped by the switches.
     dropped_frames: u64,
     retransmitted_segments: u64,
     /// TCP payload written by senders and read by receivers.

@@ -43,9 +43,7 @@ const HEADLINES: &[Headline<Measured>] = &[
     Headline::of("XOFF per GB\n8 senders", |of| of.with(8)?.xoff_per_gb),
 ];
 
-/// Numbers of senders.
 const SENDERS: [u8; 3] = [2, 4, 8];
-/// Rounds of each run.
 const ROUNDS: u8 = 4;
 /// Frames of one flow: 31.5 ms of a line of 100 Mb/s.
 const FRAMES: u64 = 256;
@@ -88,7 +86,6 @@ struct Measured {
     sweep: Vec<Point>,
 }
 
-/// Results of one run with one number of senders.
 struct Run {
     rounds: Vec<Round>,
     queue: Vec<f64>,

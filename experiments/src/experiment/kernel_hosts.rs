@@ -79,7 +79,6 @@ pub(super) struct Carried {
     pub at_receivers: Counts,
 }
 
-/// Observations during the transfers.
 #[derive(Default)]
 pub(super) struct Watched {
     pub congestion_control: &'static str,

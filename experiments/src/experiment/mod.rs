@@ -66,9 +66,7 @@ pub struct Experiment {
     pub length: Length,
     /// Names of the variants compared by default.
     pub policies: &'static [&'static str],
-    /// Settings of the switches for a variant and lines of a rate.
     settings: fn(&Variant, Line) -> Settings,
-    /// Fabrics built for a variant and lines of a rate.
     plans: fn(&Variant, Line) -> Vec<Plan>,
     /// Variant of the experiment with routers instead of bridges, if it exists.
     pub routed: Option<&'static Experiment>,
@@ -284,7 +282,6 @@ impl Experiment {
         })
     }
 
-    /// Returns the configuration of every switch under this variant.
     fn configs(
         &self,
         variant: &Variant,
@@ -374,7 +371,6 @@ impl Experiment {
         request.policies.iter().filter_map(why).collect()
     }
 
-    /// Returns the settings of the switches in run number `run`.
     fn told(&self, variant: &Variant, request: &Request, run: u32) -> Settings {
         let mut settings = (self.settings)(variant, request.line);
         settings.own_policy = request.own_policy.clone();

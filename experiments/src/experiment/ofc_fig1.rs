@@ -51,7 +51,6 @@ const LONG_PERCENT: u64 = 40;
 const BURST_FRAMES: u64 = 100;
 /// Interval between bursts, percent of the time that six bursts take on the receiver's line (74 ms at 100 Mb/s).
 const BURST_EVERY_PERCENT: u64 = 135;
-/// Start of the bursts.
 const BEGIN: Nanos = Nanos::from_millis(600);
 /// End of F0 and F1 if nobody pauses them.
 const END: Nanos = Nanos::from_millis(2200);

@@ -145,7 +145,6 @@ struct Measured {
 struct Run {
     account: Account,
     phase: Nanos,
-    /// Rate of arrival of each flow.
     rates: Vec<Series>,
     told: Vec<Told>,
 }

@@ -34,7 +34,6 @@ impl ByPolicy {
     }
 }
 
-/// Returns warnings about these switches, with remedies.
 pub(super) fn warnings(configs: &[Config]) -> Vec<String> {
     let all = configs.iter().flat_map(|config| &config.warnings);
     all.map(|warning| {

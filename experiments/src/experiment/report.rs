@@ -23,7 +23,6 @@ pub(super) const NONE_COMPLETED: &str = "none completed";
 /// Text for a value that needs received frames if nothing arrived.
 pub(super) const NOTHING_ARRIVED: &str = "nothing arrived";
 
-/// Results of all policies.
 #[derive(Debug, Default)]
 pub struct Findings {
     headlines: Vec<&'static str>,
@@ -50,7 +49,6 @@ impl Findings {
         Findings { headlines: headlines.iter().map(|of| of.title).collect(), ..Findings::default() }
     }
 
-    /// Adds text and figure.
     pub(super) fn with(self, text: String, figure: Figure) -> Findings {
         Findings { text, figure, ..self }
     }
@@ -117,12 +115,10 @@ pub struct Report {
     /// Stalls of simulated programs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stall: Option<Stall>,
-    /// User settings of the switches.
     #[serde(serialize_with = "by_path")]
     set: Vec<Given>,
     /// Policies that always act as plain PFC here, with the reason.
     as_pfc: BTreeMap<&'static str, &'static str>,
-    /// Results by policy.
     #[serde(serialize_with = "by_policy")]
     policies: Vec<Outcome>,
     /// Expected results that were not observed.
@@ -340,7 +336,6 @@ pub(super) fn seconds(span: Nanos) -> String {
     (span.0 as f64 / 1e9).to_string()
 }
 
-/// Returns the median with `decimals` decimals.
 pub(super) fn median(spread: Option<Spread>, decimals: usize) -> String {
     number(p50(spread), decimals)
 }
@@ -364,7 +359,6 @@ pub(super) fn completion(spread: Option<Spread>, decimals: usize) -> String {
     [min, p25, p50, p75, max].map(|value| told(value, decimals)).join(" / ")
 }
 
-/// Adds a row of a name and numbers.
 pub(super) fn add_row(table: &mut Table, cells: impl IntoIterator<Item = String>) {
     let cell = |(column, text)| match column {
         0 => Cell::new(text),

@@ -198,7 +198,6 @@ fn draw(line: Line, hosts: &[HostId], seed: u64) -> Vec<Flow> {
     numbered(drawn(line, hosts, seed), hosts)
 }
 
-/// Start, kind, sender and receiver of a flow.
 type Drawn = (Nanos, Kind, HostId, HostId);
 
 fn drawn(line: Line, hosts: &[HostId], seed: u64) -> Vec<Drawn> {

@@ -76,7 +76,6 @@ struct Measured {
 
 struct Run {
     account: Account,
-    /// Rates of both classes, the higher first.
     rates: [Series; 2],
     line: Line,
 }

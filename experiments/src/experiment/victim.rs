@@ -73,7 +73,6 @@ const SMALL: Sizes = Sizes { light: 24, victim: 48, loads: &[5, 10, 15] };
 const ALONE: Nanos = Nanos::from_millis(600);
 /// Time from the start of heavy senders until the port is congested.
 const RAMP: Nanos = Nanos::from_millis(100);
-/// End of all sending.
 const END: Nanos = Nanos::from_millis(2200);
 const LOOK: Duration = Duration::from_millis(1);
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -90,7 +89,6 @@ fn apart(line: Line, frames: u64, percent: u64) -> Nanos {
     Nanos(frame.0 * frames * 100 / percent)
 }
 
-/// Results of all senders of one kind.
 #[derive(Debug, Serialize)]
 struct Senders {
     /// XOFFs sent to them.
@@ -101,7 +99,6 @@ struct Senders {
     first_xoff_ms: Option<f64>,
 }
 
-/// Results of messages of one kind from both light senders.
 #[derive(Debug, Serialize)]
 struct Delivery {
     /// Layer 1 rate without other traffic; one value per run.
@@ -115,7 +112,6 @@ struct Delivery {
     broken: u64,
 }
 
-/// Results of one load of the light senders.
 #[derive(Debug, Serialize)]
 struct Point {
     /// Load of each light sender to the congested port, percent of the line.
@@ -143,7 +139,6 @@ struct Run {
     seen: Seen,
 }
 
-/// Observations during the run.
 struct Seen {
     /// Bytes from light senders to the congested port.
     light: Series,

@@ -55,7 +55,6 @@ pub(super) fn look_for_frr() -> Result<(), RoutingError> {
     group().map(drop)
 }
 
-/// Returns the group id of [`GROUP`].
 fn group() -> Result<u32, RoutingError> {
     let group = Group::from_name(GROUP).ok().flatten();
     group.map(|group| group.gid.as_raw()).ok_or(RoutingError::NoGroup)

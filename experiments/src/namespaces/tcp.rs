@@ -46,11 +46,9 @@ impl LossDetection {
     }
 }
 
-/// TCP settings of hosts.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
     pub ecn: Ecn,
-    /// Loss detection method.
     pub detection: LossDetection,
     pub receive_buffer: Bytes,
 }
@@ -259,7 +257,6 @@ fn drain(mut into: TcpStream, count: &AtomicU64) -> io::Result<()> {
 /// several.
 const REFUSED: [&str; 5] = ["OfoPruned", "TCPBacklogDrop", "TCPOFODrop", "TCPRcvQDrop", "TCPZeroWindowDrop"];
 
-/// Reads the counters of a host's kernel.
 pub(super) fn counts(host: &Namespace) -> Result<Counts, LabError> {
     let read = |file: &str| fs::read_to_string(format!("/proc/thread-self/net/{file}"));
     let text = host.run(|| Ok(read("snmp")? + &read("netstat")?));

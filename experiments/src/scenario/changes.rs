@@ -33,7 +33,6 @@ fn of(value: &Value<'_>) -> Parsed<Of> {
 pub enum Of {
     All,
     Kind(String),
-    /// A switch, by number.
     Switch(u32),
 }
 
@@ -45,7 +44,6 @@ pub struct Change {
 }
 
 impl Change {
-    /// Returns whether the change applies to this switch.
     pub fn is_for(&self, switch: u32, kind: &str) -> bool {
         match &self.of {
             Of::All => true,

@@ -14,7 +14,6 @@ use super::keys::{TIME_MAX, time};
 const CONTROL_STEP: f64 = 1.0 / 1_024.0;
 
 xoff_config::keys! {
-    /// `[[fault]]`.
     struct FaultKeys {
         kind: FaultKind = parse::choice(FaultKind::WORDS);
         at: Place = place;
@@ -69,7 +68,6 @@ fn span(value: &Value<'_>) -> Parsed<RangeInclusive<Nanos>> {
     ends.map(|(least, most)| least..=most).ok_or_else(allowed)
 }
 
-/// Place of a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
     End(At),
@@ -143,7 +141,6 @@ pub enum Fault {
     Switch(SwitchFault),
 }
 
-/// A fault of a link.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LinkFault {
     pub at: At,
@@ -156,7 +153,6 @@ pub struct LinkFault {
     pub control: ControlFaults,
 }
 
-/// A fault of a switch.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SwitchFault {
     /// Number of the switch; `None` for all.
@@ -171,7 +167,6 @@ pub struct SwitchFault {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Ailment {
     Stall,
-    /// Stalls at random times.
     Stalls {
         /// Mean time from the end of a stall to the next.
         gap: Nanos,

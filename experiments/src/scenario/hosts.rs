@@ -18,7 +18,6 @@ const SECOND: Nanos = Nanos::from_secs(1);
 const CONTROLS: [&str; 5] = ["none", "dcqcn", "swift", "timely", "qcn"];
 
 xoff_config::keys! {
-    /// `[hosts]`.
     struct HostKeys {
         transport: &'static str = parse::choice(&["line-rate", "roce"].map(|word| (word, word)));
         control: &'static str = parse::choice(&CONTROLS.map(|word| (word, word)));
@@ -34,7 +33,6 @@ xoff_config::keys! {
 }
 
 xoff_config::keys! {
-    /// `[hosts.dcqcn]`.
     struct DcqcnKeys {
         gain: f64 = parse::share;
         alpha_timer: Picos = time(Nanos(1)..=SECOND);
@@ -50,7 +48,6 @@ xoff_config::keys! {
 }
 
 xoff_config::keys! {
-    /// `[hosts.qcn]`.
     struct QcnKeys {
         decrease: u32 = parse::integer(1..=1_000_000);
         fast_recovery: u32 = parse::integer(1..=1_000);
@@ -64,7 +61,6 @@ xoff_config::keys! {
 }
 
 xoff_config::keys! {
-    /// `[hosts.swift]`.
     struct SwiftKeys {
         target: Picos = time(Nanos(1)..=SECOND);
         additive: f64 = positive;
@@ -75,7 +71,6 @@ xoff_config::keys! {
 }
 
 xoff_config::keys! {
-    /// `[hosts.timely]`.
     struct TimelyKeys {
         gain: f64 = parse::share;
         decrease: f64 = parse::share;
@@ -98,7 +93,6 @@ fn pauses(value: &toml_span::Value<'_>) -> Parsed<Obedience> {
     }
 }
 
-/// Returns settings with the values of a table.
 macro_rules! given {
     ($keys:ident, $settings:expr, $($field:ident = $key:ident),*) => {{
         let mut settings = $settings;

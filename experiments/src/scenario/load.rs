@@ -150,7 +150,6 @@ impl LoadKind {
         }
     }
 
-    /// Returns whether the load continues until its end time.
     const fn goes_on(self) -> bool {
         matches!(self, LoadKind::Poisson | LoadKind::Incast | LoadKind::OnOff)
     }
@@ -191,7 +190,6 @@ pub struct Load {
     pub fan_in: u32,
     /// Size of the question to each server; zero for none.
     pub question: Bytes,
-    /// Deadline of a query.
     pub deadline: Option<Nanos>,
     /// True if queries begin before earlier ones have ended.
     pub is_open: bool,
@@ -226,7 +224,6 @@ pub(super) fn all(
     loads
 }
 
-/// Reads load number `number`.
 fn read(
     number: usize,
     table: &Table<'_, '_>,

@@ -46,7 +46,6 @@ use receivers::Receiver;
 pub(crate) use topology::{PortLine, Topology, TopologyKind};
 
 xoff_config::keys! {
-    /// `[scenario]`.
     struct ScenarioKeys {
         name: String = parse::name;
         about: String = line;
@@ -58,7 +57,6 @@ xoff_config::keys! {
 }
 
 xoff_config::keys! {
-    /// `[output]`.
     struct OutputKeys {
         begin: Nanos = parse::time(Nanos::ZERO..=TIME_MAX);
         sample: OrOff<Nanos> = parse::or_word("off", parse::time(Nanos(100)..=TIME_MAX));
@@ -175,7 +173,6 @@ impl Source {
         Ok(source)
     }
 
-    /// Returns the name for messages.
     #[must_use]
     pub(crate) fn name(&self) -> &str {
         &self.name

@@ -9,7 +9,6 @@ use xoff_wire::units::{BitRate, Bytes, Nanos};
 use super::keys::{TIME_MAX, hosts};
 
 xoff_config::keys! {
-    /// `[[receiver]]`.
     struct ReceiverKeys {
         hosts: Vec<u32> = hosts;
         rate: BitRate = parse::rate;
@@ -23,9 +22,7 @@ xoff_config::keys! {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Receiver {
-    /// Host numbers.
     pub hosts: Vec<u32>,
-    /// Settings of each host's slowness.
     pub slow: SlowReceiver,
 }
 

@@ -18,7 +18,6 @@ pub(super) const DELAY: Nanos = Nanos(500);
 pub(super) const RATE: BitRate = BitRate::from_gbps(100);
 
 xoff_config::keys! {
-    /// `[topology]`.
     struct TopologyKeys {
         kind: TopologyKind = parse::choice(TopologyKind::WORDS);
         hosts: u32 = parse::integer(1..=65_536);
@@ -122,7 +121,6 @@ impl TopologyKind {
         }
     }
 
-    /// Returns the kinds of switches in the topology.
     pub const fn switches(self) -> &'static [&'static str] {
         match self {
             TopologyKind::LeafSpine => &["leaf", "spine"],

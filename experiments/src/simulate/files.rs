@@ -29,5 +29,4 @@ pub(super) const ABOUT: FileKind = FileKind {
     bytes_max: Bytes(64 << 20),
 };
 
-/// Results of a run as text.
 pub(super) const RESULTS: FileKind = FileKind { bytes_max: DATA_MAX, ..ABOUT };

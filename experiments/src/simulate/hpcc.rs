@@ -20,7 +20,6 @@ use super::pauses::Pauses;
 
 /// Sender's port of the first flow of a pair of hosts.
 const PORT_FIRST: u32 = 10_000;
-/// Length of a pause frame without FCS, bytes.
 const PAUSE_LEN: u32 = 60;
 /// Step of a queue length, bytes.
 const LENGTH_STEP: u64 = 1_000;
@@ -28,7 +27,6 @@ const LENGTH_STEP: u64 = 1_000;
 /// Distribution of queue lengths, summed per port.
 #[derive(Debug, Default)]
 pub struct Lengths {
-    /// Time of the last sample.
     last: Picos,
     /// Sample counts by switch, port and length in kB.
     counts: Vec<Vec<Vec<u32>>>,

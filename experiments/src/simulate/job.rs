@@ -34,7 +34,6 @@ pub struct Job {
     pub seed: u64,
 }
 
-/// Progress of a run.
 #[derive(Debug, Default)]
 pub struct Progress {
     pub done: AtomicU64,
@@ -59,7 +58,6 @@ struct Before {
     held: u64,
     lost: u64,
     marked: u64,
-    /// Payload by load.
     payload: Vec<u64>,
 }
 
@@ -206,7 +204,6 @@ fn counted(model: &Model) -> Before {
     sum
 }
 
-/// Returns the drops of a host by class.
 fn dropped_by(host: &FlowHost) -> impl Iterator<Item = (Class, u64)> {
     Class::ALL.into_iter().map(|class| (class, host.dropped(class)))
 }
@@ -319,7 +316,6 @@ fn classes(model: &Model, waiting: &Waiting, key: &[String; 2], rows: &mut Rows)
     }
 }
 
-/// Returns the drops by reason.
 fn drops(model: &Model, key: &[String; 2]) -> Vec<Row> {
     let mut rows = Vec::new();
     for (number, switch) in model.fabric.fabric().switches().iter().enumerate() {

@@ -32,7 +32,6 @@ impl About {
         self.points.len() * self.seeds.len()
     }
 
-    /// Returns the run of a row.
     pub fn job(&self, row: &Row) -> Option<Job> {
         let point = self.points.iter().position(|point| *point == row[RUNS.at("point")])?;
         let seed = row[RUNS.at("seed")].parse().ok()?;

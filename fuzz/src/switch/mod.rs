@@ -56,7 +56,6 @@ struct Run {
     flows: Vec<(Flow, Stream)>,
     /// True if a port's host ignores pauses of its lossless frames.
     unruly: Vec<bool>,
-    /// True if a port's link was down.
     flapped: Vec<bool>,
     up: Vec<bool>,
     /// True if the switch stops before its queues are drained.

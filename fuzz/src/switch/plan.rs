@@ -142,7 +142,6 @@ fn change_port(input: &mut Input<'_>, port: &mut PortSettings, lossless: ClassSe
     port.burst = Bytes(port.commit.0 * u64::from(1 + input.below(3)));
 }
 
-/// Returns a lossless class.
 fn any_class(input: &mut Input<'_>, link: &Link) -> ClassSettings {
     let xoff = Bytes(700 + 20 * u64::from(input.byte()));
     let egress_xoff = Bytes(1 + 20 * u64::from(input.byte()));
@@ -176,7 +175,6 @@ fn any_class(input: &mut Input<'_>, link: &Link) -> ClassSettings {
     }
 }
 
-/// Returns the class as a lossy one.
 fn lossy(class: ClassSettings) -> ClassSettings {
     let ecn = class.ecn.map(|ecn| EcnSettings { wred: true, ..ecn });
     ClassSettings { lossless: false, headroom: Bytes::ZERO, ecn, ..class }

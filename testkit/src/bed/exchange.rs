@@ -14,7 +14,6 @@ use super::store::MemoryStore;
 /// Capacity between two workers, messages of each kind.
 const CAPACITY: usize = 64;
 
-/// Queues from one worker to another.
 #[derive(Debug)]
 struct Link {
     frames: VecDeque<Handover>,

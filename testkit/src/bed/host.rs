@@ -314,7 +314,6 @@ impl Host {
     }
 }
 
-/// Returns the CN-TAG of a stream.
 fn cn_tag(id: u32) -> CnTag {
     CnTag(u16::try_from(id).expect("few streams"))
 }

@@ -97,7 +97,6 @@ struct Planned {
 /// Loss of frames sent from this end.
 struct Losses(At, Loses);
 
-/// Function that returns whether a frame is lost.
 type Loses = Box<dyn FnMut(&[u8]) -> bool>;
 
 /// The wire on which an end sends.

@@ -9,7 +9,6 @@ use super::payload;
 use super::switch_node::SwitchNode;
 
 impl SwitchNode {
-    /// Records the switch's broken promises.
     pub(super) fn check(&mut self, now: Nanos, breaches: &mut Breaches) {
         self.every_frame_is_in_one_place(breaches);
         for port in self.ports() {

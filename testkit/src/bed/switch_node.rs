@@ -62,7 +62,6 @@ impl SwitchNode {
         }
     }
 
-    /// Removes the second driver.
     pub(super) fn go_alone(&mut self) {
         self.of_one = None;
     }
@@ -117,7 +116,6 @@ impl SwitchNode {
         workers.for_each(|worker| worker.batch(now).let_peers_go());
     }
 
-    /// Replaces the policy of a class.
     pub(super) fn set_policy(&mut self, now: Nanos, class: Class, kind: PolicyKind) {
         let settings = self.settings.clone();
         for worker in self.twins().flat_map(|twin| &mut twin.workers) {
@@ -127,7 +125,6 @@ impl SwitchNode {
         self.watches.iter_mut().for_each(|watch| watch.set_by_flow(class, kind == PolicyKind::Ofc));
     }
 
-    /// Replaces the settings.
     pub(super) fn revise(&mut self, now: Nanos, settings: SwitchSettings) {
         self.twins().for_each(|twin| twin.revise(now, &settings));
         for (watch, port) in self.watches.iter_mut().zip(&settings.ports) {

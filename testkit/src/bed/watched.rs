@@ -15,7 +15,6 @@ const ROUND: u64 = 1_000;
 /// Maximum time without progress, longer than any pause, storm and fault.
 const STANDSTILL: Nanos = Nanos::from_millis(100);
 
-/// State of a watched run.
 #[derive(Debug, Default)]
 pub(crate) struct Watched {
     /// True if frames may block each other forever.
@@ -101,7 +100,6 @@ impl Bed {
         moves
     }
 
-    /// Returns the number of events so far.
     pub(crate) fn events(&mut self) -> u64 {
         self.begin().tally().events
     }

@@ -12,7 +12,6 @@ use crate::bed::plan::{CABLE, GIGABIT, LOSSLESS};
 use crate::bed::{Bed, NodeId, Obeys, Promise, Stream, Watched, end};
 use crate::panics;
 
-/// Result of a run.
 pub(super) struct Outcome {
     pub(super) tally: Tally,
     pub(super) breach: Option<Breach>,

@@ -12,7 +12,6 @@ use crate::bed::plan::{self, KEEPING, LINK, LOSSLESS, MTU_FRAME, XOFF, XON};
 /// Latest start of anything, ns.
 const BUSY: u64 = 12_000_000;
 
-/// Frames from one host to another.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Flow {
     pub(super) from: usize,
@@ -65,7 +64,6 @@ pub(super) struct Scenario {
     /// Hosts at each switch.
     pub(super) hosts: usize,
     pub(super) policy: PolicyKind,
-    /// Shadow policies.
     pub(super) shadows: Vec<PolicyKind>,
     /// True if switches support lists of flows (OFC) of each other, and switches and hosts rates (GFC).
     pub(super) understand: bool,
@@ -85,7 +83,6 @@ pub(super) struct Scenario {
     pub(super) deeds: Vec<(Nanos, Deed)>,
 }
 
-/// Watchdog of a ring.
 const WATCHDOG: WatchdogSettings = WatchdogSettings {
     action: WatchdogAction::Drop,
     detect: Nanos::from_millis(1),
@@ -93,7 +90,6 @@ const WATCHDOG: WatchdogSettings = WatchdogSettings {
 };
 
 impl Scenario {
-    /// Returns the scenario of `seed`.
     pub(super) fn of(seed: u64) -> Scenario {
         let mut rng = fastrand::Rng::with_seed(seed);
         let is_ring = rng.u8(0..10) == 0;
@@ -166,7 +162,6 @@ impl Scenario {
         scenario
     }
 
-    /// Returns the number of switches.
     pub(super) fn switches(&self) -> usize {
         self.parents.len() + 1
     }
@@ -211,7 +206,6 @@ impl Scenario {
         Some(if switch == self.parents.len() { last } else { self.uplink(switch + 1).1 })
     }
 
-    /// Returns the plan of a switch.
     pub(super) fn plan(&self, switch: usize) -> SwitchPlan {
         let ports = self.ports(switch);
         let mut plan = plan::switch(&vec![LINK; ports]);
@@ -276,7 +270,6 @@ impl Scenario {
         child > 0 && self.parents[child - 1] == switch && self.uplink(child).1 == port
     }
 
-    /// Removes the last switch.
     pub(super) fn cut(&mut self, last: usize) {
         self.parents.truncate(last - 1);
     }

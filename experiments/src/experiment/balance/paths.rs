@@ -17,7 +17,6 @@ pub(super) const SPREADS: [SpreadCase; 3] = [FLOW, FRAME, ADAPTIVE];
 pub(super) const SPINES: usize = 4;
 pub(super) const HOSTS: usize = 4;
 
-/// Adds the leaves to an empty plan.
 pub(super) fn leaves(plan: &mut Plan) -> [SwitchId; 2] {
     ["leaf-1", "leaf-2"].map(|name| plan.switch(name))
 }

@@ -17,7 +17,6 @@ use crate::plot::{Content, Limits, Panel, nice_top};
 use crate::statistics::{Spread, p50};
 use crate::{FabricError, HostId, LOSSLESS, Line, Plan, PortOf, Setup, jain};
 
-/// A spreading method and a loss detection method.
 #[derive(Clone, Copy, Debug)]
 struct Case {
     spread: SpreadCase,
@@ -143,7 +142,6 @@ impl Run {
     }
 }
 
-/// Returns the results of each case over these runs.
 pub(super) fn points(runs: &[&[Run]]) -> Vec<Point> {
     let point =
         |place: usize| Point::of(CASES[place], &runs.iter().map(|run| &run[place]).collect::<Vec<_>>());

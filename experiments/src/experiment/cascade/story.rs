@@ -6,7 +6,6 @@ use serde::Serialize;
 
 use super::watch::{Deed, Event, Sight};
 
-/// The article's steps in a fabric.
 pub(super) struct Story {
     pub(super) title: &'static str,
     steps: Vec<Step>,
@@ -33,7 +32,6 @@ struct Step {
     cause: Option<Cause>,
 }
 
-/// A switch's action at a port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Act {
     switch: &'static str,
@@ -131,7 +129,6 @@ impl Story {
         Story { title, steps }
     }
 
-    /// Returns when each step was first observed.
     pub(super) fn seen(&self, events: &[Event]) -> Vec<Seen> {
         let seen = |step: &Step| {
             let event = events.iter().find(|event| step.act.is(event));

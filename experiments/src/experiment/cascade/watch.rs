@@ -48,7 +48,6 @@ pub(super) struct Event {
     pub(super) relayed: Option<bool>,
 }
 
-/// Events observed in a run.
 pub(super) struct Sight {
     pub(super) events: Vec<Event>,
     /// Time from which at least one pause was missed, ms.

@@ -133,7 +133,6 @@ impl Course {
         without_link
     }
 
-    /// Starts a fault of a switch.
     fn ail(&self, number: usize, fault: &SwitchFault, switch: u32, fabric: &mut FlowFabric) {
         let fabric = fabric.fabric_mut();
         let end = fault.end;
@@ -199,7 +198,6 @@ fn apart(before: &Fault, fault: &LinkFault, plan: &Plan) -> miette::Result<()> {
     Ok(())
 }
 
-/// Returns the switches that a fault names.
 fn switches(fault: &SwitchFault, plan: &Plan) -> miette::Result<Range<u32>> {
     let Some(switch) = fault.switch else { return Ok(0..plan.switches()) };
     if switch >= plan.switches() {

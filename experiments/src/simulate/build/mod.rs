@@ -26,10 +26,8 @@ use xoff_switch::machine;
 
 use crate::scenario::{self, Source};
 
-/// Parts of a run.
 pub struct Model {
     pub fabric: FlowFabric,
-    /// Kind of each switch.
     pub kinds: Vec<&'static str>,
     /// Neighbour by switch and port.
     pub peers: Vec<Vec<String>>,
@@ -38,7 +36,6 @@ pub struct Model {
     pub loads: Vec<String>,
     pub course: Course,
     pub import: Option<Import>,
-    /// Warnings about the switches' configuration.
     pub warnings: Vec<String>,
 }
 

@@ -32,7 +32,6 @@ fn few(what: &str, count: u32) -> miette::Result<u8> {
     u8::try_from(count).map_err(|_| miette!("{count} {what} are too many: there may be 255 at most"))
 }
 
-/// Checks the number of ports of a switch.
 fn fits(what: &str, ports: u32) -> miette::Result<()> {
     if ports as usize > PORTS_MAX {
         return Err(miette!("{what} would have {ports} ports, and a switch has {PORTS_MAX} at most"));
@@ -40,7 +39,6 @@ fn fits(what: &str, ports: u32) -> miette::Result<()> {
     Ok(())
 }
 
-/// Returns the plan of a scenario.
 pub(super) fn plan(scenario: &Scenario, path: &Path, build: &Build) -> miette::Result<Planned> {
     if scenario.topology.kind == TopologyKind::Hpcc {
         let Imported { plan, nodes, lossy } = imported(scenario, path, build)?;

@@ -7,7 +7,6 @@ use crate::scenario::Load;
 
 /// Connected parts of a fabric.
 pub(super) struct Parts {
-    /// Part of each host.
     hosts: Vec<u32>,
 }
 

@@ -31,7 +31,6 @@ fn sum(rows: &Rows, column: &str, switch: &str) -> u64 {
     own.map(|row| row[tables::CLASSES.at(column)].parse::<u64>().unwrap()).sum()
 }
 
-/// Returns the drops over all reasons.
 fn drops(rows: &Rows) -> u64 {
     let counts = rows[&tables::DROPS].iter().map(|row| &row[tables::DROPS.at("dropped_frames")]);
     counts.map(|count| count.parse::<u64>().unwrap()).sum()
