@@ -14,7 +14,6 @@ use crate::world::{Ended, Proof};
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Add, Sum, Serialize)]
 pub struct Totals {
-    /// Frames sent by all senders.
     pub sent: u64,
     pub received: u64,
     pub lost: u64,
@@ -71,8 +70,8 @@ pub struct Account {
     /// Reports by host, with senders and sinks reconciled. Reports of kernel hosts contain only drops.
     pub hosts: Vec<HostReport>,
     pub switches: Vec<Counted>,
-    /// Frames by class queued in switches after the hosts ended and before the first switch stopped. A stopping
-    /// switch sends XON to its peers, so later frames may go to a switch that has already stopped.
+    /// Frames by class queued in switches after the hosts ended and before the first switch stopped. Later a stopping
+    /// switch resumes its peers, whose frames may go to a switch that has stopped.
     pub held: [u64; CLASSES],
     proofs: Vec<Proof>,
     longest_stall_nanos: u64,
@@ -104,7 +103,6 @@ impl Account {
         self.switches[at.switch.index()].counters.class(at.port, class)
     }
 
-    /// Returns the streams of a class as received by all hosts.
     pub fn received(&self, class: Class) -> impl Iterator<Item = &ReceivedStream> {
         self.hosts.iter().flat_map(|host| &host.received).filter(move |stream| stream.class == class.get())
     }
@@ -188,9 +186,8 @@ impl Account {
 /// Minimum length of a frame, bytes.
 const FRAME_MIN: u64 = 64;
 
-/// Returns the frames by class that entered these switches and have neither left nor been dropped.
-/// The counters must be at rest. Frames that nobody counts any more, such as those a kernel failed to forward, are
-/// limited by the bytes in queues.
+/// Returns the frames by class that entered these switches and have neither left nor been dropped, while nothing
+/// moves. Bytes in queues limit frames that no counter covers, such as those a kernel failed to forward.
 pub(crate) fn held(switches: &[Counted]) -> [u64; CLASSES] {
     Class::ALL.map(|class| {
         let counters = || switches.iter().flat_map(|switch| switch.class(class));

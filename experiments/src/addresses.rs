@@ -72,7 +72,6 @@ impl Plan {
     }
 }
 
-/// Returns the MAC address of a port's device and of its router interface.
 pub fn device_address(at: PortOf) -> MacAddr {
     let [.., high, low] = at.switch.0.to_be_bytes();
     MacAddr([0x02, 0, 0x01, high, low, at.port.0])

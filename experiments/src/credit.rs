@@ -4,9 +4,8 @@
 use xoff_flow_control::settings::{PipelineSettings, PortSettings};
 use xoff_wire::units::{Bytes, Nanos};
 
-/// Returns the line time by which a port that was idle runs ahead while it sends `frames` frames of this size.
-/// The port sends its saved credit and the frame that starts with the last of it. Behind a pipeline with a rate
-/// limit, frames use the credit no faster than that rate.
+/// Returns the line time by which an idle port runs ahead while it sends `frames` frames of this size: its saved
+/// credit, and the frame that uses the last of it. A pipeline's rate limits how fast frames use the credit.
 pub(crate) fn credit(port: &PortSettings, pipeline: &PipelineSettings, frame: Bytes, frames: u64) -> Nanos {
     let saved_up = port.speed.time_of(port.commit.min(port.burst).saturating_add(frame));
     let of_line = port.speed.time_of(Bytes(frame.0.saturating_mul(frames)));

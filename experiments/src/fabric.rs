@@ -31,7 +31,6 @@ const CALM: Duration = Duration::from_millis(50);
 /// Inputs of a fabric besides its plan.
 #[derive(Clone, Copy, Debug)]
 pub struct Setup<'a> {
-    /// Lines for plans.
     pub line: Line,
     /// Settings of switches, and of hosts' reaction points, on top of the plan.
     pub settings: &'a Settings,
@@ -129,9 +128,8 @@ impl Fabric {
         Ok(Started { fabric: self, world })
     }
 
-    /// Starts the switches, lets the hosts send, and calls `watch`, which returns after its last observation. The
-    /// hosts end as soon as all data have been sent and received, or after `patience` (for lines of 100 Mb/s).
-    /// Namespaces and devices exist as long as the fabric.
+    /// Starts the switches, lets the hosts send, and calls `watch`. The hosts end after `watch` returns: when all
+    /// data are sent and received, or after `patience` (for lines of 100 Mb/s).
     pub fn run<T>(
         &self,
         load: &Load,
@@ -155,8 +153,8 @@ pub struct Started<'a> {
 
 impl Started<'_> {
     /// Returns a UDP source port with which a stream between two hosts leaves a router by port `by`, for the default
-    /// destination port. The path depends on a secret of this start, or on the seed, so the function tries ports: it
-    /// sends frames of another class to the receiver, which is not yet open.
+    /// destination port. Paths depend on a secret or a seed, so the function tries ports with frames of another
+    /// class; the receiver is not yet open.
     pub fn source_port(&self, from: HostId, to: HostId, by: PortOf) -> Result<u16, FabricError> {
         probe::Trial { plan: &self.fabric.plan, flow: [from, to], by }
             .source_port(&*self.world, &self.counted())

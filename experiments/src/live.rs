@@ -68,7 +68,6 @@ impl<'a> Live<'a> {
         &self.progress[host.index()].0
     }
 
-    /// Returns the bytes of layer 1 that a host has received from another.
     pub fn received_from(&self, from: HostId, to: HostId) -> u64 {
         let volume = self.progress(to).received_from(from.number());
         volume.expect("hosts of a fabric tell each other apart").line_bytes.get()

@@ -31,8 +31,8 @@ impl Load {
         self
     }
 
-    /// Returns when the first frame of stream `number` of `host` was due, by the clock of its report. The host's
-    /// begin follows from its least delayed stream.
+    /// Returns when the first frame of stream `number` of `host` was due, by the clock of its report. The least
+    /// delayed stream gives the host's begin.
     pub fn due(&self, account: &Account, host: HostId, number: u8) -> Option<Nanos> {
         let streams = self.of(host);
         let sent = account.host(host).sent.iter().filter(|sent| sent.frames > 0);

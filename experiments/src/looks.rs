@@ -18,7 +18,6 @@ use crate::plan::{HostId, Plan, PortOf, SwitchId};
 use crate::raw::Rows;
 use crate::results::Row;
 
-/// Place of a counter: switch, port, class.
 type Place = (usize, PortId, Class);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -17,7 +17,6 @@ use crate::line::Line;
 use crate::set;
 use crate::settings::Settings;
 
-/// Lossless class of fabrics.
 pub const LOSSLESS: Class = Class::ALL[3];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -121,8 +120,8 @@ pub struct Plan {
     settings: Settings,
 }
 
-/// Thresholds of a lossless class, as line time. Hosts and switches are threads on the same cores: a resumed sender
-/// may have to wait for a core, and meanwhile the congested line drains the queue.
+/// Thresholds of a lossless class, as line time. Hosts and switches share cores: a resumed sender may have to wait
+/// for a core, and meanwhile the queue keeps the congested line busy.
 const XOFF: Nanos = Nanos::from_millis(4);
 const XON: Nanos = Nanos::from_millis(2);
 /// Maximum time that a switch may be unscheduled.
@@ -194,7 +193,6 @@ impl Plan {
         has_kernels.then_some("its hosts send by the kernel's TCP, and the simulator has no kernel")
     }
 
-    /// Returns one switch's own settings.
     pub fn settings_of(&mut self, switch: SwitchId) -> &mut Settings {
         &mut self.switches[switch.0].settings
     }

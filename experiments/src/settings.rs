@@ -107,8 +107,8 @@ impl Settings {
         self
     }
 
-    /// Returns all places that an override at `path` changes: the path itself, and copies of its table. Copies with
-    /// another value or override of the key do not change.
+    /// Returns all places that an override at `path` changes: the path itself, and copies of its table without
+    /// another value or override of the key.
     pub fn reach(&self, path: &str) -> Vec<String> {
         let (table, key) = path.rsplit_once('.').unwrap_or(("", path));
         let value = |table: &str| self.tables.get(table).and_then(|keys| keys.get(key));
@@ -126,7 +126,6 @@ impl Settings {
         self
     }
 
-    /// Adds all values of `other`.
     pub fn extend(&mut self, other: &Settings) -> &mut Settings {
         for (table, keys) in &other.tables {
             let into = self.tables.entry(table.clone()).or_default();

@@ -26,7 +26,6 @@ impl Spread {
         Some(Spread { count: sorted.len(), min, p25, p50, p75, max })
     }
 
-    /// Converts the values to units of `size`.
     pub fn in_units_of(self, size: f64) -> Spread {
         let Spread { count, min, p25, p50, p75, max } = self;
         Spread { count, min: min / size, p25: p25 / size, p50: p50 / size, p75: p75 / size, max: max / size }
@@ -39,7 +38,6 @@ pub struct Interval {
     pub mean: f64,
     pub low: f64,
     pub high: f64,
-    /// Number of runs with a value.
     pub runs: usize,
 }
 
@@ -53,8 +51,8 @@ const T_975: [f64; 30] = [
 const Z_975: f64 = 1.959_964;
 
 impl Interval {
-    /// Returns the mean, and Student's t times its standard error on either side, of one value per run, which must be
-    /// normally distributed. Returns `None` for fewer than two values.
+    /// Returns the mean of one value per run, and Student's t times its standard error on either side; `None` for
+    /// fewer than two values. The values must be normally distributed.
     pub fn of(values: &[f64]) -> Option<Interval> {
         let runs = values.len();
         let freedom = runs.checked_sub(1).filter(|&freedom| freedom > 0)?;
@@ -66,8 +64,8 @@ impl Interval {
         Some(Interval { mean, low: mean - half, high: mean + half, runs })
     }
 
-    /// Returns Wilson's score interval of a yes-or-no event. It stays within 0 and 1, and has a width even if all
-    /// runs agree. Returns `None` for fewer than two runs.
+    /// Returns Wilson's score interval of a yes-or-no event; `None` for fewer than two runs. The interval stays
+    /// within 0 and 1, and has a width even if all runs agree.
     pub fn of_share(values: &[f64]) -> Option<Interval> {
         let mean = mean(values.iter().copied()).filter(|_| values.len() > 1)?;
         let (runs, z) = (values.len() as f64, Z_975);
@@ -140,7 +138,6 @@ const LEFT_OUT: [&str; 11] = [
     "circle",
 ];
 
-/// Results that are 0 or 1 in each run.
 const YES_OR_NO: [&str; 4] = ["deadlocks", "runs_in_order", "runs_relayed", "runs_judged"];
 
 /// Returns the intervals of all numbers that each run measured.

@@ -17,7 +17,6 @@ pub trait Clock {
     /// Returns the time of the clock of all counters and reports.
     fn now(&self) -> Nanos;
 
-    /// Returns after `span`.
     fn wait(&self, span: Nanos);
 }
 
@@ -32,7 +31,6 @@ pub trait World: Clock {
     /// Returns a sender of frames for a host that has not begun.
     fn sender(&self, from: HostId) -> Result<Sender<'_>, FabricError>;
 
-    /// Starts these hosts simultaneously.
     fn begin(&mut self, hosts: Vec<HostStart>);
 
     /// Returns whether a host ended before its stop.
@@ -40,7 +38,6 @@ pub trait World: Clock {
 
     fn stop_hosts(&mut self);
 
-    /// Ends hosts and switches.
     fn end(&mut self, patience: Duration) -> Result<Ended, FabricError>;
 }
 
@@ -49,7 +46,6 @@ pub trait World: Clock {
 pub struct HostStart {
     pub host: HostId,
     pub streams: Vec<Stream>,
-    /// Destination of its progress.
     pub progress: Arc<Progress>,
     pub reaction: Option<ReactionSettings>,
 }

@@ -75,7 +75,6 @@ struct Point {
     path_fairness: Option<Spread>,
     /// Queue length at the first leaf's uplinks, sampled.
     uplink_kilobytes: Option<Spread>,
-    /// XOFFs sent to hosts and switches.
     xoff_sent: u64,
     /// Time that peers were paused, ms, sum over ports.
     paused_ms: f64,
@@ -160,8 +159,8 @@ fn plan(line: Line, spread: &SpreadCase) -> (Plan, Scene) {
 }
 
 impl Scene {
-    /// Returns one message per host in each of equal intervals, at a random time within it, so that a host sends one
-    /// at a time.
+    /// Returns a load with one message per host at a random time in each of equal intervals, so that messages of a
+    /// host do not overlap.
     fn load(&self, seed: u64) -> Load {
         let mut load = Load::default();
         let frames = self.line.size(Bytes(FRAMES)).0.max(FRAMES);

@@ -63,8 +63,7 @@ const POLICIES: &[&str] = &[ARTICLE, "capfc-stop-max", "ofc"];
 const SEND: Nanos = Nanos::from_millis(600);
 const OFFERED_PERCENT: u64 = 40;
 const GPU_3_PERCENT: u64 = 40;
-/// Stall beyond which a run is not judged. In this time a rail switch or spine receives half of XOFF from one sender,
-/// and a stalled sender sends as much to catch up.
+/// Stall beyond which a run is not judged: a rail switch or spine receives half of XOFF from one sender in this time.
 const STALL: Nanos = Nanos::from_millis(5);
 /// Load of another class that nobody pauses, percent.
 const OTHER_PERCENT: u64 = 20;
@@ -80,8 +79,8 @@ struct Measured {
     /// Runs whose steps followed the article's order, and runs in which every pause but the first was a relay.
     runs_in_order: usize,
     runs_relayed: usize,
-    /// Conclusive runs. In the others the machine stalled, a step was early by at most a switch's stall, a pause
-    /// ended unobserved, or a flow took another path.
+    /// Conclusive runs: without stalls of the machine, steps too early by at most a switch's stall, unobserved
+    /// pauses, and flows on other paths.
     runs_judged: usize,
     deviations: Vec<String>,
     /// Frames that a class 0 stream on the same wires offered and delivered.

@@ -74,7 +74,6 @@ impl Conduct {
         accounts.into_iter().map(|account| Conduct::of_classes(account, &[LOSSLESS])).sum()
     }
 
-    /// Returns the conduct of a run with these lossless classes.
     pub fn of_classes(account: &Account, classes: &[Class]) -> Conduct {
         let totals = classes.iter().map(|&class| Totals::of(account.received(class)));
         let held = classes.iter().map(|class| account.held[class.index()]).sum();

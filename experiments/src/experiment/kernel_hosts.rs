@@ -27,8 +27,8 @@ const LOOK: Duration = Duration::from_millis(1);
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Receive buffer of each flow at 100 Mb/s; at least half of it is window.
 const RECEIVE_BUFFER: Bytes = Bytes(256_000);
-/// Queue of a NIC at 100 Mb/s, and its minimum. A whole window fits, because a NIC never pauses its host. The minimum
-/// is TCP's initial window (ten segments), which TCP would retransmit needlessly after a long delay.
+/// Queue of a NIC at 100 Mb/s, and its minimum. The queue holds a whole window, because a NIC never pauses its host.
+/// The minimum holds TCP's initial window (ten segments), which a long delay would make TCP retransmit.
 const ROOM_IN_NIC: Bytes = Bytes(400_000);
 const LEAST_ROOM_IN_NIC: Bytes = Bytes(60_000);
 /// Two frames: a NIC does not run ahead of its line to catch up after a pause.

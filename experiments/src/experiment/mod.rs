@@ -396,13 +396,12 @@ impl Experiment {
     }
 }
 
-/// Line rates that every experiment supports, 5 Mb/s to 1 Gb/s. Below, thresholds are less than two frames, and the
-/// slowest host (`cascade`, 40 % of the line) nears the minimum rate of a switch, 1 Mb/s. Above, a pause of 65535
-/// quanta (33.5 ms at 1 Gb/s) may end within a stall that switches have to survive (25 ms).
+/// Line rates that every experiment supports. Below 5 Mb/s thresholds are less than two frames, and the slowest host
+/// (40 % of the line) nears a switch's minimum rate of 1 Mb/s. Above 1 Gb/s a pause of 65535 quanta (33.5 ms) may end
+/// within a stall that switches have to survive (25 ms).
 pub const LINES: RangeInclusive<BitRate> = BitRate::from_mbps(5)..=BitRate::from_gbps(1);
 
-/// Returns the default line rate: 50 Mb/s per core, at most 1 Gb/s. Hosts and switches share the cores, so the rate
-/// leaves spare time.
+/// Returns the default line rate: 50 Mb/s per core, which leaves spare time for hosts and switches, at most 1 Gb/s.
 #[must_use]
 pub fn rate_of_this_machine() -> BitRate {
     let cores = thread::available_parallelism().map_or(1, usize::from);

@@ -86,7 +86,6 @@ mod tests {
     use super::*;
     use crate::experiment::{Experiment, Request, Variant};
 
-    /// Returns the reason for an experiment, a policy and these keys.
     fn said(experiment: &str, policy: &str, given: &[&str]) -> Option<&'static str> {
         let (experiment, variant) =
             (Experiment::find(experiment).expect("known"), Variant::find(policy).expect("known"));

@@ -53,8 +53,8 @@ impl Findings {
         Findings { text, figure, ..self }
     }
 
-    /// Adds a policy: its conduct, and the experiment's measurement of all runs together and of `each` run. Returns
-    /// the policy's name in tables and figures, marked if it lost frames.
+    /// Adds a policy with its conduct, and the measurements of all runs together and of `each` run. Returns the
+    /// policy's name for tables and figures, marked if it lost frames.
     pub(super) fn add<M: Serialize>(
         &mut self,
         variant: &'static Variant,
@@ -348,7 +348,6 @@ pub(super) fn median_and_least(spread: Option<Spread>, decimals: usize) -> Strin
     )
 }
 
-/// Returns the median completion time without decimals.
 pub(super) fn median_completion(spread: Option<Spread>) -> String {
     spread.map_or_else(|| NONE_COMPLETED.to_owned(), |spread| told(spread.p50, 0))
 }

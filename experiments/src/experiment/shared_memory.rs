@@ -166,8 +166,8 @@ fn measure(request: &Request, tell: &mut Tell<'_>) -> Result<Findings, FabricErr
     Ok(findings.with(text(request, &all), figure(request, &all)))
 }
 
-/// Returns the paper's memory and thresholds as minimums; smaller ones would soon be less than a frame on slow lines.
-/// By default a full queue stops the pipeline.
+/// Returns the paper's memory and thresholds as minimums, because smaller ones would be less than a frame on slow
+/// lines. By default a full queue stops the pipeline.
 fn settings(variant: &Variant, line: Line) -> Settings {
     let size = |kilobytes: u64| line.size(Bytes(kilobytes * 1000)).max(Bytes(kilobytes * 1000));
     let mut settings = Settings::default();

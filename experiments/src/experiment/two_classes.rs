@@ -60,7 +60,6 @@ const PATIENCE: Duration = Duration::from_secs(5);
 struct OfClass {
     /// Layer 1 rate received while both classes send; one value per run.
     mbps: Option<Spread>,
-    /// XOFFs sent, all runs.
     xoff_sent: u64,
     /// Time that senders were paused, ms, sum over senders.
     paused_ms: f64,

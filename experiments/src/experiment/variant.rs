@@ -30,8 +30,8 @@ enum Key {
 }
 use Key::{Classes, Frames, Kilobytes, Word, Yes};
 
-/// Thresholds of all policies: those of CaPFC's Table II. They apply at 100 Mb/s ([`Line::size`]), a tenth of the
-/// paper's rate or less, because software answers a pause later than hardware.
+/// Thresholds of all policies: those of CaPFC's Table II, at 100 Mb/s ([`Line::size`]). That is at most a tenth of
+/// the paper's rate, because software answers pauses later than hardware.
 const COMMON: &[(&str, Key)] = &[
     ("class.3.xoff", Kilobytes(50)),
     ("class.3.xon", Kilobytes(40)),
@@ -329,9 +329,8 @@ impl Variant {
     }
 }
 
-/// Returns the standard's reaction point, made for 10 Gb/s, scaled to `line`. Rates are proportional to the line and
-/// bytes scale as all sizes, so times are a hundred times as long. In the simulator at 10 Gb/s it equals the
-/// standard's.
+/// Returns the standard's reaction point, made for 10 Gb/s, scaled to `line`: rates are proportional, bytes scale as
+/// all sizes, and times are a hundredfold. In the simulator at 10 Gb/s it equals the standard's.
 fn reaction(line: Line) -> ReactionSettings {
     let standard = ReactionSettings::STANDARD;
     let rate = |of: BitRate| {

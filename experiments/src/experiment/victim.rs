@@ -66,8 +66,8 @@ struct Sizes {
 
 /// 64 KB, the short flows of CaPFC's Table I.
 const LONG: Sizes = Sizes { light: 45, victim: 45, loads: &LOADS };
-/// Half of that to the congested port, the minimum for the number of streams of a host; a load of 20 % would need too
-/// many. Slightly more than 64 KB to the free port.
+/// Half of that to the congested port, limited by a host's number of streams, which excludes a load of 20 %. Slightly
+/// more than 64 KB to the free port.
 const SMALL: Sizes = Sizes { light: 24, victim: 48, loads: &[5, 10, 15] };
 /// Time that light senders are alone.
 const ALONE: Nanos = Nanos::from_millis(600);
@@ -91,7 +91,6 @@ fn apart(line: Line, frames: u64, percent: u64) -> Nanos {
 
 #[derive(Debug, Serialize)]
 struct Senders {
-    /// XOFFs sent to them.
     xoff_sent: u64,
     /// Percentage of the heavy senders' sending time spent paused.
     paused_percent: f64,

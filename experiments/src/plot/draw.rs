@@ -292,7 +292,6 @@ impl Panel {
 
 type Rows<'a, 'b> = ChartContext<'b, SVGBackend<'a>, Cartesian2d<RangedCoordf64, RangedCoordf64>>;
 
-/// Returns the ends of the dashes of a line of this length.
 fn strokes(dashes: Dashes, length: i32) -> Vec<(i32, i32)> {
     let (dash, gap) = dashes.map_or((length, 0), |(dash, gap)| (dash.cast_signed(), gap.cast_signed()));
     let step = usize::try_from(dash + gap).unwrap_or(1).max(1);

@@ -63,7 +63,6 @@ fn of_policy(name: &str) -> Option<usize> {
     POLICIES.iter().find(|(policy, _)| *policy == name).map(|(_, place)| *place)
 }
 
-/// Returns the colour of `name`, one of all `names` of the figure.
 pub(super) fn colour(names: &[&str], name: &str) -> RGBColor {
     let taken: Vec<usize> = names.iter().filter_map(|name| of_policy(name)).collect();
     let free: Vec<usize> = (0..COLOURS.len()).filter(|place| !taken.contains(place)).collect();

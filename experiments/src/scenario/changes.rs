@@ -11,7 +11,6 @@ use super::keys::TIME_MAX;
 use super::topology::Topology;
 
 xoff_config::keys! {
-    /// `[[change]]`, beside the keys of a switch.
     struct ChangeKeys {
         at: Nanos = parse::time(Nanos::ZERO..=TIME_MAX);
         switch: Of = of;

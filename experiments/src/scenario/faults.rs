@@ -55,7 +55,6 @@ fn place(value: &Value<'_>) -> Parsed<Place> {
     })
 }
 
-/// Parses a time or a range of two times.
 fn span(value: &Value<'_>) -> Parsed<RangeInclusive<Nanos>> {
     let allowed = || {
         "a time of 1 ns to an hour such as \"20us\", or two of them, the shorter first, such as \"10us..50us\"".to_owned()
@@ -170,7 +169,6 @@ pub enum Ailment {
     Stalls {
         /// Mean time from the end of a stall to the next.
         gap: Nanos,
-        /// Range of the stall's length.
         length: RangeInclusive<Nanos>,
     },
     /// The line of a port accepts no frame.
@@ -195,7 +193,6 @@ const NO_CONTROL: ControlFaults =
 /// Keys that do not describe a link's fault by themselves.
 const AROUND: [&str; 3] = ["kind", "at", "late_by"];
 
-/// Reads all faults of a run that ends at `run_end` at the latest.
 pub(super) fn read(all: &[Table<'_, '_>], run_end: Nanos, problems: &mut Problems) -> Vec<Fault> {
     let mut faults: Vec<Fault> = Vec::new();
     for table in all {
@@ -261,7 +258,6 @@ fn of_1024(share: f64) -> u16 {
     (share * 1_024.0).ceil() as u16
 }
 
-/// Reports a place that does not suit the kind of fault.
 fn misplaced(kind: FaultKind, at: &Spanned<Place>, problems: &mut Problems) {
     problems.push(
         Problem::error(format!("`at` of a fault of kind \"{}\" has to be {}", kind.name(), kind.place()))

@@ -14,7 +14,6 @@ use xoff_wire::units::{BitRate, Bytes, Class, Nanos};
 use super::keys::{HOST_MAX, TIME_MAX, file, hosts, positive};
 
 xoff_config::keys! {
-    /// `[[load]]` of any kind.
     struct LoadKeys {
         kind: LoadKind = parse::choice(LoadKind::WORDS);
         name: String = parse::name;
@@ -160,7 +159,6 @@ pub enum Size {
     Fixed(u64),
     /// Uniform between both ends.
     Uniform(u64, u64),
-    /// A table of [`Sizes`].
     Table(&'static str),
 }
 

@@ -73,7 +73,6 @@ pub enum TopologyKind {
 }
 
 impl TopologyKind {
-    /// Kinds by their names in files.
     pub(crate) const WORDS: &'static [(&'static str, TopologyKind)] = &[
         ("single", TopologyKind::Single),
         ("chain", TopologyKind::Chain),

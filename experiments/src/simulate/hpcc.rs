@@ -21,7 +21,6 @@ use super::pauses::Pauses;
 /// Sender's port of the first flow of a pair of hosts.
 const PORT_FIRST: u32 = 10_000;
 const PAUSE_LEN: u32 = 60;
-/// Step of a queue length, bytes.
 const LENGTH_STEP: u64 = 1_000;
 
 /// Distribution of queue lengths, summed per port.

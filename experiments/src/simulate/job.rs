@@ -46,7 +46,7 @@ pub fn label(scenario: &Scenario) -> String {
     parts.join(";")
 }
 
-/// Number of parts of a run after which progress is reported.
+/// Number of parts of a run; progress is reported after each.
 const PARTS: u64 = 1_000;
 /// Maximum length of a part, for progress of runs that end long before their limit.
 const PART_MAX: Nanos = Nanos::from_micros(50);
@@ -61,7 +61,6 @@ struct Before {
     payload: Vec<u64>,
 }
 
-/// Simulates one of `runs` concurrent runs.
 pub fn run(source: &Source, path: &Path, job: Job, runs: usize, progress: &Progress) -> miette::Result<Rows> {
     let scenario = source.point(job.point)?;
     let mut model = model(source, job.point, job.seed, path, runs)?;
@@ -348,7 +347,6 @@ fn place(model: &Model, switch: usize, port: PortId, class: Class) -> [String; 5
     ]
 }
 
-/// Returns the rows of switches with faults or losses.
 fn switches(model: &Model, key: &[String; 2]) -> Vec<Row> {
     let all = model.fabric.fabric().switches().iter().map(SwitchNode::ailments).enumerate();
     let some = all.filter(|(_, ailments)| *ailments != Ailments::default());
@@ -392,7 +390,6 @@ fn pause_row(switch: usize, pause: &super::pauses::Pause, model: &Model, key: &[
     )
 }
 
-/// Returns the pauses sent by slow receivers.
 fn pauses_of_receivers(model: &Model, key: &[String; 2]) -> Vec<Row> {
     let slow = (0..).zip(model.fabric.fabric().hosts()).filter(|(_, host)| !host.pauses().is_empty());
     let all = slow.flat_map(|(number, host)| {

@@ -14,13 +14,10 @@ use xoff_wire::{Header, MacControl};
 
 #[derive(Clone, Copy, Debug)]
 pub struct Pause {
-    /// Start of the XOFF's transmission.
     pub start: Nanos,
     /// Start of the XON's transmission, or loss of the link.
     pub end: Option<Nanos>,
-    /// Port of the XOFF.
     pub port: PortId,
-    /// Paused class.
     pub class: Class,
     pub cause: Option<Cause>,
     /// Repetitions of the XOFF.

@@ -21,7 +21,6 @@ const PAUSING_MAX: usize = 12;
 const QUEUES_MAX: usize = 4;
 /// Maximum lines of a panel of throughput.
 const FLOWS_MAX: usize = 8;
-/// Number of size bins.
 const BINS: usize = 16;
 /// Points of a distribution.
 const STEPS: usize = 200;
@@ -29,7 +28,6 @@ const STEPS: usize = 200;
 /// Function from sizes and slowdowns of flows to points of a line.
 type Drawn<'a> = dyn Fn(&[(f64, f64)]) -> Vec<Point> + 'a;
 
-/// Subdirectory for plots.
 pub const DIRECTORY: &str = "plots";
 
 /// Draws all figures that have data; returns the files.
@@ -155,7 +153,6 @@ fn high_end(sizes: &[f64]) -> f64 {
     sizes[sizes.len() - 1]
 }
 
-/// Returns the rows of the first seed, by point.
 fn first_seed(about: &About, directory: &Path, table: &Table) -> miette::Result<BTreeMap<String, Vec<Row>>> {
     let first = about.seeds.first().map(u64::to_string).unwrap_or_default();
     let mut of: BTreeMap<String, Vec<Row>> = BTreeMap::new();
@@ -175,7 +172,6 @@ fn micros(row: &Row, at: usize) -> Option<f64> {
     number(row, at).map(|nanos| nanos / 1e3)
 }
 
-/// Returns the sample times, ns.
 fn times<'a>(rows: impl Iterator<Item = &'a Row>, at: usize) -> Vec<u64> {
     let mut times: Vec<u64> = rows.filter_map(|row| nanos(row, at)).collect();
     times.sort_unstable();

@@ -27,7 +27,6 @@ pub struct About {
 }
 
 impl About {
-    /// Returns the number of all runs.
     pub fn runs(&self) -> usize {
         self.points.len() * self.seeds.len()
     }

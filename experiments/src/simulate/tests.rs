@@ -16,7 +16,6 @@ use crate::results::Column;
 
 const DOCUMENT: &str = include_str!("../../../docs/simulation.md");
 
-/// Returns the names of all shipped scenarios.
 fn scenarios() -> Vec<String> {
     let entries = fs::read_dir(path("").parent().unwrap()).unwrap();
     let paths = entries.map(|entry| entry.unwrap().path());
@@ -39,7 +38,6 @@ fn source(name: &str, set: &[&str]) -> Source {
 /// Overrides that keep a test short.
 const SHORT: [&str; 3] = ["topology.hosts=5", "load.0.fan_in=4", "load.0.size=20KB"];
 
-/// Reads every file below a directory.
 fn files(directory: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let mut found = BTreeMap::new();
     for entry in fs::read_dir(directory).unwrap() {

@@ -31,7 +31,7 @@ pub enum Promise {
     Batches,
     /// A driver releases, receives, forwards, sends pause frames and then data.
     Turns,
-    /// A frame that may be sent waits for at most one round of all other classes.
+    /// A frame that may be sent is sent within the turns of all other classes.
     Served,
     /// Work comes to an end.
     Rest,

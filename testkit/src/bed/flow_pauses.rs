@@ -30,7 +30,7 @@ pub enum OfClass {
 }
 
 impl FlowPauses {
-    /// Processes a list of flows, obeyed `by_flow` or as plain PFC. The class is paused until `paused`, if set.
+    /// Processes a list of flows, obeyed `by_flow` or as plain PFC; `paused` is true if the class is already paused.
     /// Returns `None` if the frame has no list.
     pub fn received(
         &mut self,

@@ -14,7 +14,6 @@ pub struct Placed<N> {
     pub(super) node: N,
     pub(super) breaches: Breaches,
     place: Place,
-    /// Ports whose line is free.
     free: PortSet,
     /// Ports whose line carries a frame of a switch before its restart.
     orphans: PortSet,

@@ -95,7 +95,6 @@ impl SwitchNode {
         self.twins().for_each(|twin| twin.left(port, is_late));
     }
 
-    /// Returns the next frame for the wire of `port`.
     pub(super) fn next_frame(&self, now: Nanos, port: PortId) -> Option<Vec<u8>> {
         if self.ailing.is_refused(now, port) {
             return None;

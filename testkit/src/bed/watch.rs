@@ -284,10 +284,9 @@ pub struct Waits {
 }
 
 impl Waits {
-    /// Returns the waiting time limits of a port.
-    /// With equal weights each class has a turn in every round. In a round each other class takes a share of one long
-    /// frame and may overdraw by another; a class that has overdrawn waits one more round. Two frames are added: one
-    /// already begun, and one for pause frames.
+    /// Returns the waiting time limits of a port. With equal weights each class has a turn in every round. Each other
+    /// class takes one long frame per round and may overdraw by another, after which it waits one round. Two frames
+    /// are added: one already begun, and one for pause frames.
     pub(super) fn of(port: &PortSettings) -> Waits {
         let frame = Bytes::on_line(port.mtu_frame + TAGS).0;
         let others = CLASSES as u64 - 1;

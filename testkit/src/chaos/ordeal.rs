@@ -231,7 +231,6 @@ impl Ordeal<'_> {
         self.classes().map(|(_, counters)| count(counters)).sum()
     }
 
-    /// Returns the counters of all classes of all ports of all switches.
     fn classes(&self) -> impl Iterator<Item = (Class, &ClassCounters)> {
         let switches = self.switches.iter().map(|id| self.bed.switch(*id));
         let ports = switches.flat_map(|switch| switch.ports().map(|port| switch.counters.port(port)));

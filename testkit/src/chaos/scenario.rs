@@ -58,10 +58,9 @@ pub(super) struct Scenario {
     pub(super) seed: u64,
     /// Index of the earlier switch that each switch but the first is linked to.
     pub(super) parents: Vec<usize>,
-    /// True for a ring: each switch is linked to the previous one, the last to the first, and frames go round in one
-    /// direction. Queues may wait for each other in a cycle.
+    /// True for a ring: each switch is linked to the next, and frames go round in one direction. Queues may wait for
+    /// each other in a cycle.
     pub(super) is_ring: bool,
-    /// Hosts at each switch.
     pub(super) hosts: usize,
     pub(super) policy: PolicyKind,
     pub(super) shadows: Vec<PolicyKind>,
@@ -77,7 +76,6 @@ pub(super) struct Scenario {
     /// Host that ignores pauses.
     pub(super) unruly: Option<usize>,
     pub(super) flows: Vec<Flow>,
-    /// Faults by switch and port.
     pub(super) faults: Vec<(usize, u8, ControlFaults)>,
     /// Actions in order of time.
     pub(super) deeds: Vec<(Nanos, Deed)>,
@@ -174,8 +172,8 @@ impl Scenario {
             || self.deeds.iter().any(|(_, deed)| deed.may_harm())
     }
 
-    /// Returns whether frames may block each other forever: two halted pipelines, each with all received frames of
-    /// the other.
+    /// Returns whether frames may block each other forever: two pipelines, each with the frames of all ports, may halt
+    /// for each other.
     pub(super) fn may_stand_still(&self) -> bool {
         self.when_full == WhenFull::Stop && self.switches() > 1
     }

@@ -184,7 +184,6 @@ impl Point {
     }
 }
 
-/// Returns the median total goodput of one case.
 pub(super) fn goodput(points: &[Point], by: &SpreadCase, detection: LossDetection) -> Option<f64> {
     let is_it = |of: &&Point| (of.spread, of.detection) == (by.name, detection.name());
     p50(points.iter().find(is_it)?.goodput_mbps)

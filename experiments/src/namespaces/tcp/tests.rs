@@ -64,7 +64,6 @@ const OVERTAKEN_MAX: u64 = 5_000;
 /// Relay of frames between two hosts.
 struct Relay {
     stop: Arc<AtomicBool>,
-    /// Number of overtaken segments.
     overtaken: Arc<AtomicU64>,
     threads: Vec<JoinHandle<()>>,
 }

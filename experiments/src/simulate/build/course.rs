@@ -18,7 +18,6 @@ use crate::scenario::{Ailment, Fault, LinkFault, SwitchFault};
 #[derive(Clone, Debug)]
 pub struct Revised {
     pub at: Nanos,
-    /// Number of the change.
     pub change: usize,
     pub switch: u32,
     /// All settings of the switch's kind.
@@ -166,7 +165,6 @@ fn link(end: At, plan: &Plan) -> Option<[At; 2]> {
     plan.links().iter().map(ends).find(|ends| ends.contains(&end))
 }
 
-/// Returns the end of a link that a fault names.
 fn end(fault: &LinkFault, plan: &Plan) -> miette::Result<At> {
     let at = fault.at;
     link(at, plan).map(|_| at).ok_or_else(|| miette!("a [[fault]] names {at}, which there is not"))

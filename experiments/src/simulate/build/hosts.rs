@@ -22,7 +22,6 @@ pub(super) fn lossy_classes(scenario: &Scenario) -> ClassSet {
     scenario.loads.iter().map(|load| load.class).chain(answers).chain(notices).chain(told).collect()
 }
 
-/// Makes the scenario's slow receivers slow.
 pub(super) fn slow_down(fabric: &mut FlowFabric, scenario: &Scenario, plan: &Plan) -> miette::Result<()> {
     let count = fabric.fabric().hosts().len();
     for receiver in &scenario.receivers {

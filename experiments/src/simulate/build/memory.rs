@@ -12,8 +12,8 @@ use xoff_wire::units::Bytes;
 use super::loads::{host_rate, sizes};
 use crate::scenario::{self, Load, LoadKind, Scenario};
 
-/// Measured memory of a fabric, bytes: for each frame slot of a switch (difference of two fat-trees with lines of 100
-/// and 200 us), port, and address known to a switch (fat-trees of 4 to 32 ports per switch).
+/// Measured memory of a fabric, bytes: per frame slot of a switch (fat-trees with lines of 100 and 200 us compared),
+/// per port, and per known address (fat-trees of 4 to 32 ports per switch).
 const PLACE: u64 = 240;
 const PORT: u64 = 30_000;
 const ADDRESS: u64 = 24;
@@ -165,7 +165,6 @@ mod tests {
         assert_eq!(error.help().unwrap().to_string(), "let fewer runs go at a time: --jobs 1");
     }
 
-    /// Returns a scenario of four hosts with one load.
     fn scenario(duration: &str, load: &str) -> Source {
         let text = format!(
             "[scenario]\nname = \"x\"\nduration = \"{duration}\"\n[topology]\nkind = \"single\"\nhosts = 4\n\

@@ -144,7 +144,6 @@ fn of_kind(scenario: &Scenario, path: &Path, build: &Build) -> miette::Result<Pl
     })
 }
 
-/// Returns the kind of each switch, in the order of the plan.
 pub(super) fn kinds(scenario: &Scenario, plan: &Plan) -> Vec<&'static str> {
     let topology = &scenario.topology;
     let layers = match topology.kind {
@@ -167,7 +166,6 @@ pub fn named(at: At) -> String {
     }
 }
 
-/// Returns lines and neighbours by switch and port.
 pub(super) fn ports(plan: &Plan, hosts: &HostSettings) -> (Vec<Vec<PortLine>>, Vec<Vec<String>>) {
     let mut found: Vec<Vec<(u8, PortLine, String)>> = vec![Vec::new(); plan.switches() as usize];
     for &(a, b, line) in plan.links() {

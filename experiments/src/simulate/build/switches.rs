@@ -21,7 +21,6 @@ pub(super) struct Configured {
     pub warnings: Vec<String>,
 }
 
-/// A kind, and its settings at each of its changes.
 type Told = (Arc<SwitchKind>, Vec<Arc<SwitchSettings>>);
 
 /// Returns the configurations by the kind and the ports of each switch.
@@ -72,9 +71,8 @@ pub(super) fn configured(
     Ok(all)
 }
 
-/// Returns the kind of a switch with these successive configurations. Its packet memory holds the traffic that each
-/// may admit before the next one pauses. Its forwarding database has the largest capacity of all, because it may be
-/// reset at any change.
+/// Returns the kind of a switch with these successive configurations. Its packet memory fits the traffic that each
+/// admits before the next one pauses. Its forwarding database has the largest capacity of all.
 fn of_kind(told: &[Config], lossy: ClassSet) -> Told {
     let mut kinds: Vec<SwitchKind> = told.iter().map(|config| ideal::kind(config, lossy)).collect();
     let addresses = kinds.iter().map(|kind| kind.settings.fdb.capacity).max().unwrap_or(0);

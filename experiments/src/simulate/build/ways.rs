@@ -5,7 +5,6 @@ use xoff_sim::{At, Plan};
 
 use crate::scenario::Load;
 
-/// Connected parts of a fabric.
 pub(super) struct Parts {
     hosts: Vec<u32>,
 }
@@ -30,7 +29,6 @@ impl Parts {
         Parts { hosts }
     }
 
-    /// Checks that each pair of hosts is connected.
     pub fn check(&self, load: &Load, pairs: impl IntoIterator<Item = (u32, u32)>) -> miette::Result<()> {
         let is_apart = |(from, to): &(u32, u32)| self.hosts[*from as usize] != self.hosts[*to as usize];
         match pairs.into_iter().find(is_apart) {
