@@ -1,33 +1,32 @@
-//! Every XOFF carries why: what triggered it, which egress queue is the culprit, and whether that queue
-//! is held by a peer itself. Chained over switches, causes lead from a paused sender to the root of its
-//! congestion, or round in a circle.
+//! Cause of every XOFF: its trigger, the culprit egress queue, and whether a peer holds that queue. Chained over
+//! switches, causes lead from a paused sender to the root of its congestion, or around a cycle.
 
 use xoff_wire::units::{Class, PortId};
 
 use crate::counter::Counter;
 
-/// What made a policy want a pause.
+/// Reason for which a policy wants a pause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trigger {
-    /// The ingress queue itself reached its XOFF threshold.
+    /// The ingress queue reached its XOFF threshold.
     Ingress,
-    /// This egress queue of the class is congested, and the port is a culprit of it.
+    /// The egress queue of the class at this port is congested, and the ingress port is a culprit.
     Egress(PortId),
-    /// Flows to this egress queue congest it and should be paused one by one, but a table is full.
+    /// The flows that congest this egress queue should be paused one by one, but a table is full.
     TableFull(PortId),
     /// The ingress queue was predicted to reach its XOFF threshold.
     Predicted,
-    /// This higher class of the same port fills up, and lower ones make room for it.
+    /// This higher class of the same port fills up, and lower classes make room for it.
     Higher(Class),
 }
 
 impl Trigger {
-    /// How many kinds there are: the length of tables by [`Trigger::index`].
+    /// Number of triggers: the length of tables indexed by [`Trigger::index`].
     pub const COUNT: usize = Trigger::NAMES.len();
-    /// The names of all kinds in metrics, by [`Trigger::index`].
+    /// Names of all triggers in metrics, by [`Trigger::index`].
     pub const NAMES: [&'static str; 5] = ["ingress", "egress", "table_full", "predicted", "higher"];
 
-    /// Which kind, from zero.
+    /// Returns the index of the trigger, from zero.
     #[must_use]
     pub const fn index(self) -> usize {
         match self {
@@ -40,22 +39,22 @@ impl Trigger {
     }
 }
 
-/// Why the peer of a port is held.
+/// Cause for which the peer of a port is held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cause {
-    /// Which kind of [`Trigger`], an index into [`Trigger::NAMES`].
+    /// Index of the [`Trigger`] in [`Trigger::NAMES`].
     pub trigger: usize,
-    /// The class whose queues are full: the held one itself, or a higher one for which it makes room.
+    /// Class whose queues are full: the held class itself, or a higher one for which it makes room.
     pub class: Class,
-    /// The egress queue of that class that is congested or, where the ingress queue is, that held most of
-    /// it; `None` where all of it had left.
+    /// Congested egress queue of that class; for a full ingress queue, the egress queue with most of its bytes.
+    /// `None` if all of them have left.
     pub culprit: Option<PortId>,
-    /// That queue was held by its own peer.
+    /// True if the culprit queue was held by its own peer.
     pub relayed: bool,
 }
 
 impl Cause {
-    /// As one number, never zero, to be shown by a counter.
+    /// Packs the cause into one nonzero number, as a counter shows it.
     pub fn pack(self) -> u64 {
         let culprit = self.culprit.map_or(0, |port| 1 << 16 | u64::from(port.0) << 8);
         1 << 40
@@ -65,7 +64,7 @@ impl Cause {
             | self.trigger as u64
     }
 
-    /// What such a counter shows; `None` for zero.
+    /// Unpacks a number made by [`Cause::pack`]; `None` for zero.
     #[must_use]
     pub fn unpack(packed: u64) -> Option<Cause> {
         let [trigger, port, has_culprit, relayed, class, is_some, ..] = packed.to_le_bytes();
@@ -78,17 +77,17 @@ impl Cause {
     }
 }
 
-/// How often each kind of cause held a peer, by [`Trigger::index`].
+/// Numbers of holds per cause, by [`Trigger::index`].
 #[derive(Debug, Default, PartialEq)]
 pub struct Causes {
-    /// The culprit's own line, or nobody's, was the limit.
+    /// Holds whose culprit was limited by its own line, or that had no culprit.
     pub own: [Counter; Trigger::COUNT],
-    /// The culprit was held by its peer: the congestion is further down.
+    /// Holds whose culprit was held by its peer: the congestion is further downstream.
     pub relayed: [Counter; Trigger::COUNT],
 }
 
 impl Causes {
-    /// Counts a peer that is held because of `cause`.
+    /// Counts a hold because of `cause`.
     pub fn count(&self, cause: Cause) {
         let counters = if cause.relayed { &self.relayed } else { &self.own };
         counters[cause.trigger].add(1);

@@ -1,11 +1,10 @@
-//! Which class a frame belongs to: from its PCP, its DSCP, both, or its port alone.
+//! Class of a frame, from its PCP, its DSCP, both, or its port alone.
 //!
-//! All that can be trusted in a frame is one of 64 DSCPs or none, and one of eight PCPs or none. A
-//! port's [`Classifier`] holds the class of each of those 65 x 9 combinations, filled once from the
-//! settings: a frame costs one load and no branch on the trust mode.
+//! A frame carries one of 64 DSCPs or none, and one of eight PCPs or none. A port's [`Classifier`] holds the class of
+//! each of those 65 x 9 combinations. Classification is one load, without a branch on the trust mode.
 //!
-//! A priority tag (VID 0) is a tag: it exists to carry a PCP. DSCP is trusted in IPv4 and IPv6 packets
-//! only; what is inside an 802.1ad tag is not looked at.
+//! A priority tag (VID 0) counts as a tag, because it carries a PCP. DSCP is trusted in IPv4 and IPv6 packets only;
+//! nothing inside an 802.1ad tag is read.
 
 use xoff_wire::header::{Header, Tci};
 use xoff_wire::units::Class;
@@ -15,15 +14,15 @@ use crate::settings::{PortSettings, Trust};
 const NO_DSCP: usize = 64;
 const NO_PCP: usize = 8;
 
-/// Classes of one port's frames.
+/// Table of the classes of one port's frames.
 #[derive(Clone, Debug)]
 pub struct Classifier {
-    /// By DSCP (or [`NO_DSCP`]), then by PCP (or [`NO_PCP`]).
+    /// Classes by DSCP (or [`NO_DSCP`]), then by PCP (or [`NO_PCP`]).
     classes: Box<[[Class; NO_PCP + 1]; NO_DSCP + 1]>,
 }
 
 impl Classifier {
-    /// What `port` trusts, tabled.
+    /// Builds the table from the trust settings of `port`.
     #[must_use]
     pub fn new(port: &PortSettings) -> Classifier {
         let mut classes = Box::new([[port.default_class; NO_PCP + 1]; NO_DSCP + 1]);
@@ -37,7 +36,7 @@ impl Classifier {
         Classifier { classes }
     }
 
-    /// The class of a frame.
+    /// Returns the class of a frame.
     #[inline]
     #[must_use]
     pub fn classify(&self, header: &Header) -> Class {
@@ -46,7 +45,7 @@ impl Classifier {
         self.classes[dscp][pcp]
     }
 
-    /// The class of frames with this DSCP and this PCP.
+    /// Returns the class of frames with this DSCP and PCP.
     #[must_use]
     pub fn class_of(&self, dscp: Option<u8>, pcp: Option<u8>) -> Class {
         let dscp = dscp.map_or(NO_DSCP, |dscp| usize::from(dscp & 63));
@@ -72,7 +71,7 @@ mod tests {
 
     const DEFAULT: Class = Class::ALL[5];
 
-    /// Maps that differ from each other and from the default nearly everywhere.
+    /// Returns a port whose maps differ from each other and from the default class nearly everywhere.
     fn port(trust: Trust) -> PortSettings {
         PortSettings {
             trust,
@@ -83,7 +82,7 @@ mod tests {
         }
     }
 
-    /// A frame as it would come: TCI or none, IPv4 (true) or IPv6 with a DSCP or neither.
+    /// Builds a frame with or without a tag, and with IPv4 (`true`), IPv6 or no IP header.
     fn header(tci: Option<u16>, ip: Option<(bool, u8)>) -> Header {
         let mut bytes = vec![2; 12];
         if let Some(tci) = tci {
@@ -99,7 +98,7 @@ mod tests {
         Header::parse(&bytes).unwrap()
     }
 
-    /// Every TCI's PCP with VID 0 and another, and none; every DSCP in IPv4 and IPv6, and none.
+    /// Calls `check` with every PCP (with VID 0, another VID, and untagged) and every DSCP in IPv4, IPv6 and neither.
     fn every_kind_of_frame(check: impl Fn(Header, Option<usize>, Option<usize>)) {
         let tags = (0..8u16).flat_map(|pcp| [pcp << 13, pcp << 13 | 1, pcp << 13 | 0x1ffe]);
         for tci in tags.map(Some).chain([None]) {

@@ -1,8 +1,8 @@
 //! Numbers that one thread writes and any thread reads.
 //!
-//! A counter belongs to the worker that owns its port. The owner adds with a plain load and store
-//! (no locked instruction: there is no second writer); a scrape reads at any time without touching
-//! the worker. Who sees one number sees what its owner wrote before it.
+//! A counter belongs to the worker that owns its port. The owner adds with a plain load and store, because there is
+//! no second writer. Readers never block the worker. A reader of a value sees all earlier writes of its owner
+//! (release and acquire).
 
 use std::mem::offset_of;
 use std::sync::atomic::AtomicU64;
@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use crate::prefetch::prefetch;
 
-/// A number with one writer: a counter, a gauge or a watermark, as its owner uses it.
+/// Number with one writer: a counter, gauge or watermark.
 #[derive(Debug, Default)]
 pub struct Counter(AtomicU64);
 
@@ -21,7 +21,7 @@ impl Counter {
         self.0.store(self.0.load(Relaxed).wrapping_add(n), Release);
     }
 
-    /// Lowers a gauge. Only the owner calls it.
+    /// Subtracts `n` from a gauge. Only the owner calls it.
     #[inline]
     pub fn sub(&self, n: u64) {
         self.0.store(self.0.load(Relaxed).wrapping_sub(n), Release);
@@ -49,7 +49,7 @@ impl Counter {
         }
     }
 
-    /// The value now.
+    /// Returns the current value.
     #[inline]
     #[must_use]
     pub fn get(&self) -> u64 {
@@ -57,38 +57,38 @@ impl Counter {
     }
 }
 
-/// Equal where they show the same now.
+/// Compares current values.
 impl PartialEq for Counter {
     fn eq(&self, other: &Counter) -> bool {
         self.get() == other.get()
     }
 }
 
-/// Minutes that a [`RecentMax`] tells apart.
+/// Number of minutes kept by a [`RecentMax`].
 const RECENT: usize = 6;
 const MINUTE: u64 = 60_000_000_000;
 
-/// A watermark of the last five minutes, each with a maximum of its own, and of the minute that runs.
+/// Maximum over the current minute and the five before it.
 #[derive(Debug, Default, PartialEq)]
 pub struct RecentMax {
-    /// (Number of the minute, from 1; the maximum in it).
+    /// (Number of the minute, from 1; its maximum).
     minutes: [(Counter, Counter); RECENT],
 }
 
 impl RecentMax {
-    /// Raises it to `value`, at `now` in nanoseconds. Only the owner calls it.
+    /// Raises the maximum to `value` at time `now`, in nanoseconds. Only the owner calls it.
     pub fn raise(&self, now: u64, value: u64) {
         let number = minute(now);
         let (stamp, max) = self.of(number);
         if stamp.get() != number {
-            stamp.set(0); // who looks meanwhile sees none
+            stamp.set(0); // concurrent readers skip the entry
             max.set(value);
             stamp.set(number);
         }
         max.raise(value);
     }
 
-    /// The maximum, at `now` in nanoseconds; zero where there was none.
+    /// Returns the maximum at time `now`, in nanoseconds; zero without values.
     #[must_use]
     pub fn get(&self, now: u64) -> u64 {
         let newest = minute(now);
@@ -97,7 +97,7 @@ impl RecentMax {
         recent.map(|(_, max)| max.get()).max().unwrap_or(0)
     }
 
-    #[allow(clippy::cast_possible_truncation)] // less than RECENT
+    #[allow(clippy::cast_possible_truncation)] // the remainder is less than RECENT
     fn of(&self, number: u64) -> &(Counter, Counter) {
         &self.minutes[(number % RECENT as u64) as usize]
     }
@@ -107,14 +107,14 @@ const fn minute(now: u64) -> u64 {
     1 + now / MINUTE
 }
 
-/// Doublings of a [`Histogram`].
+/// Number of doublings of a [`Histogram`].
 const DOUBLINGS: usize = 36;
 
-/// The doubling of 1,024 ns. It and those up to 262 us are as long as a cache line.
+/// Doubling of 1,024 ns. The counts from here to 262 us fill one cache line.
 const MICROSECOND: usize = 11;
 
-/// How often something took how long, in nanoseconds, in buckets that double, each of them divided into
-/// `STEPS` of one width. The last is open: it counts everything longer, too.
+/// Histogram of durations in nanoseconds. Buckets double in size, and each is divided into `STEPS` equal steps. The
+/// last one is open and counts all longer values.
 #[derive(Debug, PartialEq)]
 #[repr(C)]
 pub struct Histogram<const STEPS: usize = 1> {
@@ -122,7 +122,7 @@ pub struct Histogram<const STEPS: usize = 1> {
     counts: [[Counter; STEPS]; DOUBLINGS],
 }
 
-/// A [`Histogram`] that knows a value to an eighth, and has a size of 2,312 bytes.
+/// [`Histogram`] with a resolution of an eighth, 2,312 bytes long.
 pub type FineHistogram = Histogram<8>;
 
 impl<const STEPS: usize> Default for Histogram<STEPS> {
@@ -139,7 +139,7 @@ impl<const STEPS: usize> Histogram<STEPS> {
         self.record_times(nanos, 1);
     }
 
-    /// Counts one value so many times.
+    /// Counts a value, in nanoseconds, `times` times. Only the owner calls it.
     #[inline]
     #[allow(clippy::cast_possible_truncation)] // a step is less than STEPS
     pub fn record_times(&self, nanos: u64, times: u64) {
@@ -150,8 +150,8 @@ impl<const STEPS: usize> Histogram<STEPS> {
         self.sum.add(nanos.wrapping_mul(times));
     }
 
-    /// The buckets, lowest first: the largest value that each counts, in nanoseconds (`None` for the last,
-    /// open one), and its count.
+    /// Returns the buckets, lowest first: the largest value of each, in nanoseconds (`None` for the open one), and
+    /// its count.
     pub fn buckets(&self) -> impl Iterator<Item = (Option<u64>, u64)> {
         let all = (0..DOUBLINGS).flat_map(|doubling| (0..STEPS).map(move |step| (doubling, step)));
         all.map(|(doubling, step)| {
@@ -162,20 +162,19 @@ impl<const STEPS: usize> Histogram<STEPS> {
         })
     }
 
-    /// How many values were counted.
+    /// Returns the number of values.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.counts.as_flattened().iter().map(Counter::get).sum()
     }
 
-    /// Sum of all values, in nanoseconds.
+    /// Returns the sum of all values, in nanoseconds.
     #[must_use]
     pub fn sum(&self) -> u64 {
         self.sum.get()
     }
 
-    /// An upper bound of the value below which the share `quantile` (0..=1) of all values lies;
-    /// `None` while there are none.
+    /// Returns an upper bound of the `quantile` (0..=1) of all values, in nanoseconds; `None` without values.
     #[must_use]
     pub fn quantile(&self, quantile: f64) -> Option<u64> {
         let mut left = quantile * self.count() as f64;
@@ -190,17 +189,18 @@ impl<const STEPS: usize> Histogram<STEPS> {
 }
 
 impl Histogram {
-    /// Where in it is what counts 1 us to 262 us.
+    /// Offset of the counts from 1 us to 262 us.
     pub(crate) const USUAL: usize = offset_of!(Histogram, counts) + MICROSECOND * size_of::<Counter>();
 
-    /// Has that brought near: how long frames mostly stay in a switch. It is all in one line where it begins one.
+    /// Prefetches the counts of 1 us to 262 us, the usual delays of frames. They are one cache line if they begin
+    /// one.
     #[inline]
     pub(crate) fn prefetch_usual(&self) {
         prefetch(&self.counts[MICROSECOND]);
     }
 }
 
-/// The smallest value of a doubling: 0, 1, 2, 4, 8 ..
+/// Returns the smallest value of a doubling: 0, 1, 2, 4, 8 ..
 #[inline]
 const fn begin(doubling: usize) -> u64 {
     (1 << doubling) >> 1
@@ -233,7 +233,7 @@ mod tests {
         recent.raise(at(5), 70);
         let seen: Vec<u64> = (3..12).map(|minutes| recent.get(at(minutes))).collect();
         assert_eq!(seen, [900, 900, 900, 900, 900, 900, 70, 70, 0]);
-        recent.raise(at(9), 5); // where the 900 were
+        recent.raise(at(9), 5); // replaces the minute of the 900
         assert_eq!((recent.get(at(9)), recent.get(at(14)), recent.get(at(15))), (70, 5, 0));
     }
 

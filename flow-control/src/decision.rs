@@ -1,8 +1,8 @@
-//! What a policy sees and what it answers: events, occupancies, intents. It never sees bytes of a frame.
+//! Input and output of policies: events, occupancies and intents. Policies never see bytes of a frame.
 //!
-//! Built-in policies ([`crate::policy`]) and those of others ([`CustomPolicy`]) have the same to decide with. The built-in ones
-//! look at the buffer itself, so that all of it is inlined; others see its [`Occupancies`], which anything can have: a
-//! test, too.
+//! Built-in policies ([`crate::policy`]) and custom ones ([`CustomPolicy`]) decide by the same data. Built-in
+//! policies read the buffer itself, so that the calls are inlined. Custom ones read [`Occupancies`], which a test can
+//! implement, too.
 
 use std::fmt::Debug;
 
@@ -11,37 +11,37 @@ use xoff_wire::units::{Bytes, Class, Nanos, PortId, RateStep};
 use crate::cause::Trigger;
 use crate::load::Margin;
 
-/// Something that happened to a frame of the policy's class, after the buffer has counted it.
+/// Event of a frame of the policy's class, after the buffer has counted it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// It was counted in at this ingress port; or was lossless, and found no room there.
+    /// The frame was counted in at this ingress port, or was lossless and found no room there.
     Received {
-        /// Where it came in.
+        /// Ingress port.
         ingress: PortId,
     },
-    /// It was counted in at this egress port.
+    /// The frame was counted in at this egress port.
     Enqueued {
-        /// Where it came in.
+        /// Ingress port.
         ingress: PortId,
-        /// Where it waits.
+        /// Egress port.
         egress: PortId,
-        /// What it counts for.
+        /// Size of the frame, as buffers count it.
         size: Bytes,
     },
-    /// It no longer counts at this egress port.
+    /// The frame was counted out at this egress port.
     Dequeued {
-        /// Where it waited.
+        /// Egress port.
         egress: PortId,
     },
-    /// It no longer counts at this ingress port.
+    /// The frame was counted out at this ingress port.
     Released {
-        /// Where it had come in.
+        /// Ingress port.
         ingress: PortId,
     },
 }
 
 impl Event {
-    /// The port at which it happened, which belongs to the worker that says so.
+    /// Returns the port of the event; it belongs to the reporting worker.
     #[inline]
     pub const fn port(self) -> PortId {
         match self {
@@ -51,94 +51,98 @@ impl Event {
     }
 }
 
-/// What a policy wants done.
+/// Action that a policy requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Intent {
-    /// The peer of this port is to stop this class.
+    /// Pause `class` at the peer of `port`.
     Xoff {
-        /// The port whose peer is asked.
+        /// Port of the peer.
         port: PortId,
-        /// The class: the policy's own, or a lower one.
+        /// Class to pause: the policy's own, or a lower one.
         class: Class,
-        /// Why.
+        /// Reason of the pause.
         trigger: Trigger,
     },
-    /// The peer of this port is to pause more single flows of the policy's class.
+    /// Pause more flows of the policy's class at the peer of `port`.
     PauseFlows {
-        /// The port whose peer is asked.
+        /// Port of the peer.
         port: PortId,
-        /// How many more; the policy knows which.
+        /// Number of additional flows; the policy keeps which they are.
         count: u32,
     },
-    /// It is to resume all of them.
+    /// Resume all flows of the policy's class at the peer of `port`.
     ResumeFlows {
-        /// The port whose peer is told.
+        /// Port of the peer.
         port: PortId,
     },
-    /// The peer of this port is to send the policy's class no faster than this.
+    /// Limit the rate of `class` at the peer of `port`.
     Rate {
-        /// The port whose peer is asked.
+        /// Port of the peer.
         port: PortId,
-        /// The class.
+        /// Class of the limit.
         class: Class,
-        /// The step of the peer's line rate; full ends the limit.
+        /// Step of the peer's line rate; the full step ends the limit.
         step: RateStep,
     },
-    /// As far as this policy goes it may resume.
+    /// Withdraw this policy's pause of `class` at the peer of `port`.
     Xon {
-        /// The port whose peer is told.
+        /// Port of the peer.
         port: PortId,
-        /// The class.
+        /// Class to resume.
         class: Class,
     },
 }
 
-/// Who holds how many bytes, of any class.
+/// Occupancies of the queues of all classes.
 ///
 /// # Panics
-/// Every method does for a port that the switch does not have.
+/// Every method panics for a port that the switch does not have.
 pub trait Occupancies {
-    /// Bytes that came in through `port` and still count there.
+    /// Returns the bytes received on `port` that still count there.
     fn ingress(&self, port: PortId, class: Class) -> Bytes;
-    /// Bytes that wait or are committed at egress `port`.
+    /// Returns the bytes queued or committed at egress `port`.
     fn egress(&self, port: PortId, class: Class) -> Bytes;
-    /// Bytes that came in through `ingress` and wait or are committed at `egress`.
+    /// Returns the bytes received on `ingress` and queued or committed at `egress`.
     fn between(&self, ingress: PortId, egress: PortId, class: Class) -> Bytes;
-    /// Bytes at which the ingress queue reaches XOFF now: in shared memory that depends on what others hold.
+    /// Returns the current XOFF threshold in bytes. In shared memory it depends on the occupancy of other queues.
     fn xoff(&self, port: PortId, class: Class) -> Bytes;
-    /// Bytes below which it resumes, now.
+    /// Returns the current XON threshold in bytes: the queue resumes below it.
     fn xon(&self, port: PortId, class: Class) -> Bytes;
-    /// Whether the ingress queue is at or above XOFF, by bytes or by frames: what comes now goes into its headroom.
+    /// Returns whether the ingress queue is at or above XOFF, in bytes or frames; further frames go into its
+    /// headroom.
     fn at_xoff(&self, port: PortId, class: Class) -> bool;
-    /// Whether it is below XON.
+    /// Returns whether the ingress queue is below XON.
     fn below_xon(&self, port: PortId, class: Class) -> bool;
 }
 
-/// A flow-control policy that is not built in: one class of one worker's ports.
+/// Custom flow-control policy of one class of one worker's ports.
 ///
-/// The promise that nothing lossless is lost holds as long as it asks for XOFF at the latest when a frame is
-/// received and [`Occupancies::at_xoff`], and takes XOFF back no sooner than [`Occupancies::below_xon`]. Nobody stays held as
-/// long as it takes XOFF back at the latest when the last byte of a port is gone. Whatever it does, frames stay in order,
-/// and each is accounted for.
+/// Lossless classes stay lossless under two conditions. The policy requests XOFF at the latest when a frame is
+/// received at [`Occupancies::at_xoff`]. It withdraws XOFF no earlier than [`Occupancies::below_xon`]. No peer stays
+/// held if it withdraws XOFF at the latest when a port has no bytes left. In any case frames stay in order, and each
+/// is accounted for.
 ///
-/// It must not allocate, block or look at the clock while it decides: that would cost every frame.
+/// The methods must not allocate, block or read the clock: they run for every frame.
 pub trait CustomPolicy: Debug + Send {
-    /// Takes note of an event; what follows from it is appended to `intents`. What cannot be done of them is left out
-    /// and counted: XOFF, XON or a rate for another class than its own or (but for rates) a lower one, at a port that there
-    /// is not, is another worker's, or may not send XOFF for that class; a rate where the peer is not known to keep
-    /// rates; pauses of single flows.
+    /// Handles an event and appends the resulting intents to `intents`. Intents that cannot be executed are removed
+    /// and counted:
+    ///
+    /// * XOFF and XON for a class above the policy's own, and rates for any other class;
+    /// * any intent for a missing port, another worker's port, or a port that may not send XOFF for the class;
+    /// * rates at a peer that is not known to obey rates;
+    /// * pauses of single flows.
     fn observe(&mut self, now: Nanos, event: Event, buffer: &dyn Occupancies, intents: &mut Vec<Intent>);
 
-    /// Begins in a switch that holds frames already: what it wants paused at once. Nobody is held on its behalf
+    /// Takes over a switch that already holds frames and requests the initial pauses. No peer is held for this policy
     /// before.
     fn adopt(&mut self, buffer: &dyn Occupancies, intents: &mut Vec<Intent>);
 
-    /// How much may come, frame by frame with an `event` like this for each (its size does not matter), that it need not
-    /// be shown: it would want nothing, and be as it was. As it stands, it is shown every frame.
+    /// Returns how many frames, each with an `event` like this one of any size, the policy need not be shown. Within
+    /// the margin it has no intents and its state does not change. The default shows every frame.
     ///
-    /// Of a frame that leaves, both the egress and the ingress occupancy shrink at once. The policy is asked for
-    /// [`Event::Dequeued`] and [`Event::Released`] separately, and as much leaves as both margins allow: each must hold
-    /// although the other occupancy shrinks, too.
+    /// When a frame leaves, the egress and the ingress occupancy shrink together. The policy is asked separately for
+    /// [`Event::Dequeued`] and [`Event::Released`], and the smaller margin applies. Each margin must hold although
+    /// the other occupancy shrinks, too.
     fn margin(&self, event: Event, buffer: &dyn Occupancies) -> Margin {
         let _ = (event, buffer);
         Margin::NONE

@@ -1,15 +1,14 @@
-//! Every reason for which a frame is dropped.
+//! Closed list of reasons for which a frame is dropped.
 //!
-//! The ledger holds that a received frame is sent, queued, consumed, or dropped for one of these
-//! reasons. Consumed is what was meant for this station itself (MAC control, link-local protocols) and
-//! is no drop. The list is closed: to lose a frame in a new way is to add a variant, and with it a
-//! metric. What a drop means to the people who run the switch is its [`DropKind`]: only
-//! [`DropKind::Lost`] counts against losslessness.
+//! By the ledger, a received frame is sent, queued, consumed, or dropped for one of these reasons. Frames for the
+//! switch itself (MAC control, link-local protocols) are consumed, not dropped. A new way to lose a frame needs a new
+//! variant, and with it a metric. [`DropKind`] states what a drop means to operators: only [`DropKind::Lost`] counts
+//! against losslessness.
 
-/// Why a frame was dropped.
+/// Reason for which a frame was dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum DropReason {
-    /// Ethernet's own header is cut off.
+    /// Truncated Ethernet header.
     Malformed,
     /// Longer than the port's MTU.
     TooLong,
@@ -17,72 +16,71 @@ pub enum DropReason {
     NotAdmitted,
     /// VID 4095, which the standard reserves.
     ReservedVid,
-    /// The ingress port is not a member of the frame's VLAN.
+    /// Ingress port not a member of the frame's VLAN.
     NotMember,
-    /// The destination is on the port that the frame came from.
+    /// Destination on the ingress port.
     Hairpin,
-    /// Both ports are isolated.
+    /// Ingress and egress port both isolated.
     Isolated,
-    /// No port is left to send it to: the VLAN has no other member with a link, one that had it may have lost it, or flooding is off.
+    /// No egress port: the VLAN has no other member with a link, the link was lost, or flooding is off.
     NoDestination,
-    /// A flood above the rate that its ingress port may flood.
+    /// Flood above the configured rate of its ingress port.
     StormLimit,
-    /// A flood by a port that takes no part in floods because it is one of two that form a loop.
+    /// Flood by a port that takes no part in floods because it forms a loop with another.
     Loop,
-    /// At a routed port: there is no interface of the router, or that is down.
+    /// Frame at a routed port without a router interface, or with one that is down.
     NoRouter,
-    /// At a routed port: to another station than the router.
+    /// Frame at a routed port, addressed to another station than the router.
     OtherStation,
-    /// To be routed, and its IP header is broken: a wrong length or checksum.
+    /// Packet to be routed, with a wrong length or checksum in its IP header.
     BadIp,
-    /// To be routed, from or to an address that is none of a packet on a wire.
+    /// Packet to be routed, with a source or destination address that is invalid on a wire.
     Martian,
-    /// A route says that it ends here.
+    /// Packet whose route is a blackhole.
     Blackhole,
-    /// To be routed, without a route, at its last hop, or too long and not to be fragmented; beyond the rate at which the host beside
-    /// the switch answers such packets ([`crate::settings::PuntLimit`]).
+    /// Packet without a route, with an expired hop limit, or too long and not to be fragmented, beyond the rate at
+    /// which the host answers such packets ([`crate::settings::PuntLimit`]).
     Unroutable,
-    /// From the host beside the switch, and what only the switch says there: MAC control, or LLDP where that is not left to the host.
+    /// Frame from the host that only the switch may send: MAC control, or LLDP unless the host runs it.
     HostControl,
-    /// Its only destination has no link, or lost it while the frame was queued.
+    /// The only destination has no link, or lost it while the frame was queued.
     LinkDown,
 
-    /// A lossy class has used up its ingress memory.
+    /// Ingress memory of a lossy class exhausted.
     IngressFull,
-    /// A lossless class has used up its headroom: the peer did not obey in time.
+    /// Headroom of a lossless class exhausted: the peer did not obey in time.
     HeadroomExhausted,
-    /// The egress queue is full.
+    /// Egress queue full.
     EgressFull,
-    /// The outbox to the worker that owns the egress port is full.
+    /// Outbox to the worker of the egress port full.
     HandoverFull,
-    /// The store has no slot for the copy that another port should have had, or no room for a tag; or
-    /// floods have as many copies as there may be ([`crate::settings::FLOOD_COPIES_MAX`]).
+    /// No slot in the store for another port's copy, no room for a tag, or too many copies of floods
+    /// ([`crate::settings::FLOOD_COPIES_MAX`]).
     NoFrames,
-    /// To be routed to a neighbour whose address is unknown: a lossless frame whose neighbour did not answer in time, or a lossy one
-    /// beyond the rate at which a port gives the host frames.
+    /// Packet to a neighbour of unknown address: lossless and without an answer in time, or lossy and beyond the punt
+    /// rate.
     Unresolved,
-    /// For the host beside the switch, beyond the rate at which a port gives it frames ([`crate::settings::PuntLimit`]).
+    /// Frame for the host beyond the port's punt rate ([`crate::settings::PuntLimit`]).
     PuntLimit,
-    /// For the host beside the switch, which takes frames too slowly.
+    /// Frame for the host, which accepts frames too slowly.
     PuntFull,
-    /// From the host beside the switch, beyond what may wait at a port of that ([`crate::settings::HOST_FRAMES_MAX`]), or to a VLAN's
-    /// port whose peer has paused its class for long.
+    /// Frame from the host beyond the limit of queued frames at its port ([`crate::settings::HOST_FRAMES_MAX`]), or
+    /// to a port of a VLAN that has long been paused.
     HostLimit,
-    /// Its egress queue is congested, and it cannot be marked (WRED).
+    /// Egress queue congested, and the frame cannot be marked (WRED).
     EarlyDrop,
-    /// The watchdog gave up a class that has been paused for too long.
+    /// The watchdog gave up a class that was paused for too long.
     PausedDiscard,
-    /// A flood, at a port whose peer has paused its class: floods from its ingress fill already what they may
-    /// while they wait for paused ports.
+    /// Flood at a paused port, while floods of its ingress port already fill their share at paused ports.
     FloodPaused,
 }
 
-/// What a drop means.
+/// Meaning of a drop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum DropKind {
-    /// The rules of bridging, the configuration, or links that are down leave it no way on.
+    /// Bridging rules, the configuration, or missing links allow no egress port.
     Filtered,
-    /// It had a way on, and was not sent: for want of room, time or link.
+    /// Forwardable frame dropped because room, time or the link was missing.
     Lost,
 }
 
@@ -120,12 +118,12 @@ xoff_wire::named! { DropReason {
 } }
 
 impl DropReason {
-    /// What it means, and with that the one place which decides whether a frame of a lossless class that ends so counts against the
-    /// switch's promise ([`DropKind::Lost`]).
+    /// Returns the kind of the drop. This is the only place that decides whether such a drop of a lossless frame
+    /// breaks the promise ([`DropKind::Lost`]).
     #[must_use]
     pub const fn kind(self) -> DropKind {
         match self {
-            // The frame itself is broken, or not what its port admits.
+            // The frame is broken, or its port does not admit it.
             DropReason::Malformed
             | DropReason::TooLong
             | DropReason::NotAdmitted
@@ -134,34 +132,34 @@ impl DropReason {
             | DropReason::OtherStation
             | DropReason::BadIp
             | DropReason::Martian
-            // The rules of bridging or routing give it no way on, whatever room there is.
+            // Bridging or routing rules allow no egress port, independent of room.
             | DropReason::Hairpin
             | DropReason::Isolated
             | DropReason::NoDestination
             | DropReason::NoRouter
             | DropReason::Blackhole
             | DropReason::Unroutable
-            // The operator has asked for the limit, against floods and loops.
+            // The operator configured the limit against floods and loops.
             | DropReason::StormLimit
             | DropReason::Loop
             // The host may not send such a frame.
             | DropReason::HostControl => DropKind::Filtered,
-            // It had a way on, which lost its link.
+            // The egress port lost its link.
             DropReason::LinkDown
-            // A queue, or a table of the switch, had no room.
+            // A queue or table of the switch had no room.
             | DropReason::IngressFull
             | DropReason::HeadroomExhausted
             | DropReason::EgressFull
             | DropReason::HandoverFull
             | DropReason::NoFrames
             | DropReason::EarlyDrop
-            // The neighbour that it goes to did not say where it is.
+            // The neighbour did not answer address resolution.
             | DropReason::Unresolved
-            // The host would have had it, or has sent it, and the switch's own limits came before that.
+            // The switch's own limits on frames to or from the host applied.
             | DropReason::PuntLimit
             | DropReason::PuntFull
             | DropReason::HostLimit
-            // Its class was paused for too long.
+            // The class was paused for too long.
             | DropReason::PausedDiscard
             | DropReason::FloodPaused => DropKind::Lost,
         }
@@ -169,7 +167,7 @@ impl DropReason {
 }
 
 impl DropKind {
-    /// Its name in metrics.
+    /// Returns the name of the kind in metrics.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -183,7 +181,7 @@ impl DropKind {
 mod tests {
     use super::*;
 
-    /// Whoever adds a reason decides here, too, whether it breaks the promise.
+    /// Forces whoever adds a reason to decide here, too, whether it breaks the promise.
     // proves: verdict
     #[test]
     fn every_drop_but_these_counts_as_lost() {

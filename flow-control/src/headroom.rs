@@ -1,29 +1,29 @@
-//! Headroom: the room beyond XOFF for what still arrives after the switch has decided to stop it.
+//! Headroom: the room beyond XOFF for frames that arrive after the switch decided to pause.
 //!
-//! It is a sum with one term per cause of delay (802.1Q annex on PFC headroom, and what software adds
-//! to it). Every term is an upper bound in bytes as buffers count them, so the sum is what an obedient
-//! peer can at most send past the threshold. In the order in which things happen:
+//! It is a sum with one term per cause of delay (802.1Q annex on PFC headroom, plus delays of software). Every term
+//! is an upper bound in bytes as buffers count them. The sum is therefore the maximum that an obedient peer sends
+//! past the threshold. In order of time:
 //!
 //! | term | why bytes arrive meanwhile |
 //! |---|---|
 //! | `crossing_frame` | the frame that takes the count over XOFF counts whole |
-//! | `loop_gap` | nobody looks at the port until the loop comes round: at worst after a stall |
-//! | `tx_backlog` | the PFC frame waits behind what the driver already has |
+//! | `loop_gap` | the port is not polled until the loop comes round: at worst after a stall |
+//! | `tx_backlog` | the PFC frame waits behind frames committed to the driver |
 //! | `delaying_frame` | the frame on the wire cannot be cut short, and the PFC frame takes its own time |
-//! | `cable` | it travels there, and the peer's last bits travel back |
+//! | `cable` | the PFC frame travels to the peer, and the peer's last bits travel back |
 //! | `peer_response` | the peer may take this long to stop |
 //! | `peer_backlog` | a software peer has handed frames to its driver, and may run ahead of its rate |
 //! | `peer_frame` | the peer finishes the frame that it has begun |
 
 use xoff_wire::units::{BitRate, Bytes, Nanos, QUANTUM_BITS, TAGS};
 
-/// A PFC frame without FCS.
+/// Length of a PFC frame without FCS, in bytes.
 const PFC_FRAME: u32 = 60;
-/// Light in fibre and signals in copper: 5 ns a metre, rounded up from 4.9.
+/// Propagation delay in fibre and copper: 5 ns per metre, rounded up from 4.9.
 const CABLE_NANOS_PER_METRE: u64 = 5;
 
-/// How long a standard peer may take from the last bit of a pause frame to its last frame's start:
-/// speed in Mb/s, quanta of 512 bit times (802.3 31B.3.7). A speed between two rows takes the row above.
+/// Maximum time from the last bit of a pause frame to the start of the peer's last frame: speed in Mb/s, quanta of
+/// 512 bit times (802.3 31B.3.7). A speed between two rows takes the row above.
 const RESPONSE_QUANTA: [(u64, u64); 8] = [
     (100, 1),
     (1_000, 2),
@@ -35,28 +35,28 @@ const RESPONSE_QUANTA: [(u64, u64); 8] = [
     (1_600_000, 905),
 ];
 
-/// What the headroom of a port depends on.
+/// Properties of a link that determine its headroom.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Link {
     /// Line rate.
     pub speed: BitRate,
-    /// Longest frame, bytes without FCS; [`TAGS`] may come on top.
+    /// Longest frame in bytes without FCS; [`TAGS`] may come on top.
     pub mtu_frame: u32,
-    /// One way over the cable; see [`cable_delay`].
+    /// One-way delay of the cable; see [`cable_delay`].
     pub cable: Nanos,
-    /// Longest time in which the switch does not look at the port.
+    /// Longest time between two polls of the port.
     pub loop_gap: Nanos,
-    /// Most bytes (layer 1) that the driver holds ahead of a PFC frame.
+    /// Maximum bytes (layer 1) that the driver holds ahead of a PFC frame.
     pub commit: Bytes,
-    /// The longest that the peer takes to stop; see [`standard_response`].
+    /// Maximum time that the peer takes to stop; see [`standard_response`].
     pub peer_response: Nanos,
-    /// What a software peer has committed to its driver and may send ahead of its rate; zero for hardware.
+    /// Bytes that a software peer has committed to its driver and may send ahead of its rate; zero for hardware.
     pub peer_backlog: Bytes,
 }
 
-/// Headroom of one (port, class), term by term; see the module for what each stands for.
+/// Headroom of one (port, class), term by term; the module's table explains the terms.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[allow(missing_docs)] // the module's table says it
+#[allow(missing_docs)] // explained by the module's table
 pub struct Headroom {
     pub crossing_frame: Bytes,
     pub loop_gap: Bytes,
@@ -69,7 +69,7 @@ pub struct Headroom {
 }
 
 impl Headroom {
-    /// What `link` needs.
+    /// Computes the headroom of `link`.
     #[must_use]
     pub fn of(link: &Link) -> Headroom {
         let frame_longest = link.mtu_frame + TAGS;
@@ -85,7 +85,7 @@ impl Headroom {
         }
     }
 
-    /// The terms and their names, in the order in which things happen.
+    /// Returns the terms with their names, in order of time.
     #[must_use]
     pub const fn terms(&self) -> [(&'static str, Bytes); 8] {
         [
@@ -100,14 +100,14 @@ impl Headroom {
         ]
     }
 
-    /// The sum.
+    /// Returns the sum of the terms.
     #[must_use]
     pub fn total(&self) -> Bytes {
         self.terms().into_iter().fold(Bytes::ZERO, |sum, (_, term)| sum.saturating_add(term))
     }
 }
 
-/// How long a standard peer may take to stop at `speed`.
+/// Returns the maximum time that a standard peer takes to stop at `speed`.
 #[must_use]
 pub fn standard_response(speed: BitRate) -> Nanos {
     speed.time_of(Bytes(response_quanta(speed) * QUANTUM_BITS / 8))
@@ -118,7 +118,7 @@ fn response_quanta(speed: BitRate) -> u64 {
     row.unwrap_or(&RESPONSE_QUANTA[RESPONSE_QUANTA.len() - 1]).1
 }
 
-/// One way over a cable of so many metres.
+/// Returns the one-way delay of a cable of `metres` metres.
 #[must_use]
 pub const fn cable_delay(metres: u64) -> Nanos {
     Nanos(metres.saturating_mul(CABLE_NANOS_PER_METRE))
@@ -179,8 +179,8 @@ mod tests {
         assert_eq!(Headroom::of(&backlog).total(), base + Bytes(1));
     }
 
-    /// Bytes that `link` holds at the end, where the peer sends frames of `frame_len` bytes back to back
-    /// until it obeys and nothing leaves meanwhile: every delay at its longest, in picoseconds.
+    /// Returns the final occupancy if a peer sends frames of `frame_len` bytes back to back until it obeys, nothing
+    /// leaves, and every delay of `link` is at its maximum. Times are in picoseconds.
     fn held_at_worst(link: &Link, xoff: Bytes, frame_len: u32) -> u64 {
         let bit_ps = 1_000_000_000_000 / u128::from(link.speed.bits_per_second());
         let on_line = |len: u32| u128::from(Bytes::on_line(len).0) * 8 * bit_ps;
@@ -192,7 +192,7 @@ mod tests {
         let ahead = u128::from(link.commit.0) * 8 * bit_ps + on_line(link.mtu_frame + TAGS);
         let heard = noticed + ahead + on_line(PFC_FRAME) + nanos(link.cable);
         let stops = heard + nanos(link.peer_response);
-        let sent = stops / frame + 1; // the last one begins just then
+        let sent = stops / frame + 1; // the last frame begins just then
         u64::try_from(sent).unwrap() * Bytes::of_frame(frame_len).0
     }
 

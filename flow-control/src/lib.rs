@@ -1,7 +1,8 @@
-//! Who is asked to pause, and when: buffers, pauses, policies and congestion points of a switch, without I/O, clock or threads.
+//! Flow control of a switch: buffers, pauses, policies and congestion points, without I/O, clock or threads.
 //!
-//! A driver counts frames in a [`buffer`] and shows a [`policy`] what happens; the policy answers with intents ([`decision`]), which
-//! [`pause`] keeps alive at the peer. Everything here sees bytes, ports and classes, and no frame.
+//! A driver counts frames in a [`buffer`] and reports events to a [`policy`]. The policy answers with intents
+//! ([`decision`]), which [`pause`] keeps alive at the peer. The crate handles bytes, ports and classes, but no
+//! frames.
 //!
 //! ```text
 //!   settings, headroom           plain values of a switch; room above XOFF for a link

@@ -1,22 +1,22 @@
-//! What is counted at a time: one frame, or several that count alike.
+//! Units of counting: one frame, or several frames counted at once.
 
 use derive_more::{Add, AddAssign};
 use xoff_wire::units::Bytes;
 
-/// Frames, and their bytes together.
+/// Number of frames with their total bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Add, AddAssign)]
 pub struct Load {
     /// Number of frames.
     pub frames: u32,
-    /// Bytes of all frames together.
+    /// Total bytes of the frames.
     pub bytes: Bytes,
 }
 
 impl Load {
-    /// Nothing.
+    /// No frames.
     pub const NONE: Load = Load { frames: 0, bytes: Bytes::ZERO };
 
-    /// What it takes of a line, if its bytes are those of frames ([`Bytes::of_frame`]).
+    /// Returns the bytes that the load takes of a line, if its bytes are those of frames ([`Bytes::of_frame`]).
     #[inline]
     pub const fn on_line(self) -> Bytes {
         Bytes(self.bytes.0 + self.frames as u64 * Bytes::BETWEEN_FRAMES)
@@ -24,44 +24,43 @@ impl Load {
 }
 
 impl From<Bytes> for Load {
-    /// One frame that counts for `size`.
+    /// Converts the size of one frame.
     #[inline]
     fn from(size: Bytes) -> Load {
         Load { frames: 1, bytes: size }
     }
 }
 
-/// The most that may be counted, frame by frame, before something has to be decided. What it allows is so in
-/// whichever order the frames come, and for each of them.
+/// Load that may be counted, frame by frame and in any order, before a decision is needed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Margin {
-    /// So many frames.
+    /// Number of frames.
     pub frames: u32,
-    /// So many bytes of them together.
+    /// Total bytes of the frames.
     pub bytes: Bytes,
 }
 
 impl Margin {
-    /// Something is to be decided about the next frame.
+    /// Empty margin: the next frame needs a decision.
     pub const NONE: Margin = Margin { frames: 0, bytes: Bytes::ZERO };
-    /// Nothing is, however many come.
+    /// Unlimited margin: no number of frames needs a decision.
     pub const ALL: Margin = Margin { frames: u32::MAX, bytes: Bytes::MAX };
 
-    /// So many bytes, in however many frames.
+    /// Returns a margin of so many bytes in any number of frames.
     #[inline]
     #[must_use]
     pub const fn of(bytes: Bytes) -> Margin {
         Margin { frames: u32::MAX, bytes }
     }
 
-    /// What both allow.
+    /// Returns the smaller margin in both units.
     #[inline]
     #[must_use]
     pub fn min(self, other: Margin) -> Margin {
         Margin { frames: self.frames.min(other.frames), bytes: self.bytes.min(other.bytes) }
     }
 
-    /// Bytes that it allows, however short each frame is.
+    /// Returns the bytes that the margin allows even for the shortest frames.
     #[inline]
     #[must_use]
     pub fn in_bytes(&self) -> Bytes {

@@ -1,21 +1,21 @@
-//! State of queues that all workers of a switch decide by: each cell is written by the worker that owns the port, and read by
-//! all. Counters are for users; nothing is decided by them.
+//! State of queues by which all workers of a switch decide. The worker that owns a port writes its cells, and all
+//! workers read them. Counters are for users only and decide nothing.
 
 use xoff_wire::units::{Bytes, CLASSES, Class, PortId};
 
 use crate::counter::Counter;
 use crate::prefetch::prefetch;
 
-/// Occupancies of a switch, and which queues are given up.
+/// Occupancies of a switch, and the queues that the watchdog has given up.
 #[derive(Debug, PartialEq)]
 pub struct Occupancy {
-    /// Bytes by class, then by egress port, whose owner writes them, then by ingress port: what a class has of an egress is together, in
-    /// lines that it has for itself.
+    /// Bytes by class, egress port and ingress port; the owner of the egress port writes them. The cells of one class
+    /// and egress port have cache lines of their own.
     between: [Box<[Line]>; CLASSES],
     queues: Box<[OfPort]>,
 }
 
-/// Cells of a cache line.
+/// Cells of one cache line.
 #[derive(Debug, Default, PartialEq)]
 #[repr(align(64))]
 struct Line([Counter; LINE]);
@@ -23,26 +23,26 @@ struct Line([Counter; LINE]);
 const LINE: usize = 8;
 const _: () = assert!(size_of::<Line>() == 64);
 
-/// Of one port, in cache lines that no other worker writes.
+/// Cells of one port, in cache lines that no other worker writes.
 #[derive(Debug, Default, PartialEq)]
 #[repr(align(64))]
 struct OfPort([Queue; CLASSES]);
 
-/// Of one class at one port, whose owner writes it.
+/// Cells of one class at one port, written by the port's owner.
 #[derive(Debug, Default, PartialEq)]
 pub struct Queue {
-    /// Bytes that wait or are committed.
+    /// Bytes queued or committed at egress.
     pub(crate) egress_bytes: Counter,
-    /// Floods that came in here and have not left by all their ports: frames.
+    /// Flooded frames received here that have not left by all of their ports.
     pub flood_frames: Counter,
-    /// Their bytes, each flood's once.
+    /// Bytes of these floods, each flood counted once.
     pub flood_bytes: Counter,
-    /// 1 while the watchdog drops whatever is for the queue.
+    /// 1 while the watchdog drops all frames for the queue.
     pub given_up: Counter,
 }
 
 impl Occupancy {
-    /// Of a switch with so many ports: empty.
+    /// Creates the empty occupancies of `ports` ports.
     pub(crate) fn new(ports: usize) -> Occupancy {
         Occupancy {
             between: [(); CLASSES]
@@ -61,32 +61,32 @@ impl Occupancy {
         between.chain(queues).for_each(|cell| cell.set(0));
     }
 
-    /// Of one class at one port.
+    /// Returns the cells of one class at one port.
     #[inline]
     pub fn queue(&self, port: PortId, class: Class) -> &Queue {
         &self.queues[port.index()].0[class.index()]
     }
 
-    /// Bytes of `class` that came in through `ingress` and wait or are committed at `egress`.
+    /// Returns the cell of bytes of `class` received on `ingress` and queued or committed at `egress`.
     #[inline]
     pub(crate) fn between(&self, ingress: PortId, egress: PortId, class: Class) -> &Counter {
         let line = egress.index() * self.lines() + ingress.index() / LINE;
         &self.between[class.index()][line].0[ingress.index() % LINE]
     }
 
-    /// Bytes of `class` that wait or are committed at egress `port`.
+    /// Returns the bytes of `class` queued or committed at egress `port`.
     #[inline]
     pub fn egress(&self, port: PortId, class: Class) -> Bytes {
         Bytes(self.queue(port, class).egress_bytes.get())
     }
 
-    /// How many lines each egress has, for all ingress ports.
+    /// Returns the number of lines per egress port, for all ingress ports.
     #[inline]
     fn lines(&self) -> usize {
         self.queues.len().div_ceil(LINE)
     }
 
-    /// Prefetches what every frame of `class` changes at egress `port`: bytes that came in through the first sixteen ports.
+    /// Prefetches the cells that frames of `class` change at egress `port`, for the first sixteen ingress ports.
     #[inline]
     pub(crate) fn prefetch(&self, port: PortId, class: Class) {
         let lines = self.lines();

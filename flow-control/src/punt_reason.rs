@@ -1,32 +1,32 @@
-//! Every reason for which a frame is punted: handed to the host beside the switch instead of forwarded.
+//! Reasons for which a frame is punted: handed to the host instead of forwarded.
 
-/// Why a frame is not transit.
+/// Reason for which a frame takes the slow path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PuntReason {
-    /// LLDP, to the nearest bridge.
+    /// LLDP to the nearest bridge.
     Lldp,
-    /// ARP, at an interface of the router.
+    /// ARP at a router interface.
     Arp,
-    /// To a group, at an interface of the router: routing protocols, neighbour discovery.
+    /// Group address at a router interface: routing protocols, neighbour discovery.
     Group,
-    /// To the router itself, or to nobody beyond this wire.
+    /// Packet to the router itself, or to a link-local scope.
     Local,
-    /// To be routed, with a hop limit at its end.
+    /// Packet to be routed whose hop limit has expired.
     HopLimit,
-    /// To be routed, with options that a router is to look at.
+    /// Packet to be routed with options for routers.
     Options,
-    /// To be routed, and longer than its way takes.
+    /// Packet to be routed that is longer than the MTU of its route.
     TooBig,
-    /// To be routed to a station whose address nobody knows yet.
+    /// Packet to be routed to a neighbour of unknown address.
     Unresolved,
-    /// To be routed, and no route leads there.
+    /// Packet to be routed without a route.
     NoRoute,
-    /// To be routed by an interface of the host that is none of the switch.
+    /// Packet to be routed by an interface of the host that does not belong to the switch.
     Elsewhere,
-    /// To the router, and not of IP.
+    /// Frame to the router that is not IP.
     Other,
-    /// A copy of a lossless frame that waits in the switch for its neighbour: the host is to find out that neighbour's address, and
-    /// must not forward the copy.
+    /// Copy of a lossless frame held for its neighbour. The host resolves the neighbour's address and must not
+    /// forward the copy.
     Resolve,
 }
 
@@ -46,7 +46,7 @@ xoff_wire::named! { PuntReason {
 } }
 
 impl PuntReason {
-    /// Whether it is of a packet that somebody sends through the router: anybody can send many of these.
+    /// Returns whether the reason concerns a packet routed for someone else; any sender can cause many of these.
     #[must_use]
     pub const fn is_transit(self) -> bool {
         match self {

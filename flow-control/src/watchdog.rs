@@ -1,10 +1,9 @@
-//! The PFC watchdog: notices a peer that keeps a class paused, and says when that is over.
+//! PFC watchdog: detects a peer that keeps a class paused, and the end of that.
 //!
-//! A peer that pauses for ever (a broken NIC, a host that hangs, a ring of switches that wait for each
-//! other) stops everything behind it, hop by hop, without a single drop. SONiC's watchdog looks every
-//! so often whether a queue was paused, had bytes and sent none. This one computes the moment instead:
-//! a class has been *stuck* since it was both paused and had a frame waiting, and a pause in force
-//! lets nothing out, so that
+//! A peer that pauses for ever (a broken NIC, a hung host, a cycle of waiting switches) stops everything behind it,
+//! hop by hop, without a single drop. SONiC's watchdog periodically checks whether a queue was paused, had bytes and
+//! sent none. This one computes the moment instead. A class is *stuck* since it was both paused and had a frame
+//! queued; a pause in force lets nothing out:
 //!
 //! ```text
 //!     stuck since = the later of: begin of the pause, arrival of the frame that waits longest
@@ -12,13 +11,12 @@
 //!     end         at end of the last pause + restore
 //! ```
 //!
-//! Nothing is done per frame. A look at the class is due one detection time after a pause begins, and
-//! finds both times; where no frame waits, none that comes later can be stuck earlier than one
-//! detection time after that look. So there is no storm without waiting frames, and a pause that ends,
-//! however shortly, ends the suspicion: what waited could go. A pause that ends at the very nanosecond
-//! of detection is no storm.
+//! Nothing is done per frame. A check is due one detection time after a pause begins, and reads both times. Without a
+//! queued frame, a later one cannot be stuck for the detection time earlier than one such time after the check. Hence
+//! there is no storm without queued frames, and the end of a pause, however short, ends the suspicion. A pause that
+//! ends at the very nanosecond of detection is no storm.
 //!
-//! What follows from a storm ([`WatchdogAction`]) is done in `switch/storms.rs`.
+//! The reaction to a storm ([`WatchdogAction`]) is in `switch/storms.rs`.
 //!
 //! [`WatchdogAction`]: crate::settings::WatchdogAction
 
@@ -27,7 +25,7 @@ use xoff_wire::units::{CLASSES, Class, ClassSet, Nanos};
 use crate::pause::Paused;
 use crate::settings::WatchdogSettings;
 
-/// The watchdogs of one port's classes.
+/// Watchdogs of one port's classes.
 #[derive(Clone, Debug)]
 pub struct Watchdog {
     classes: [Option<Watched>; CLASSES],
@@ -42,12 +40,12 @@ struct Watched {
     next_look: Nanos,
 }
 
-/// What a look at a class finds to be new.
+/// Change detected by a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
     /// A pause storm begins.
     StormBegins,
-    /// The pause storm is over.
+    /// The pause storm has ended.
     StormEnds,
 }
 
@@ -63,8 +61,7 @@ impl Watchdog {
         }
     }
 
-    /// Classes are watched in this way from now on. Answers those whose storm ends with that: what was done about it may be
-    /// something else now.
+    /// Applies new settings. Returns the classes whose storm ends by the change, because their reaction may differ.
     pub fn revise(&mut self, settings: [Option<WatchdogSettings>; CLASSES]) -> ClassSet {
         let differs = |class: &Class| self.settings(*class) != settings[class.index()];
         let others: ClassSet = Class::ALL.into_iter().filter(differs).collect();
@@ -79,27 +76,27 @@ impl Watchdog {
         ended
     }
 
-    /// Classes with a watchdog.
+    /// Returns the classes with a watchdog.
     pub const fn watched(&self) -> ClassSet {
         self.watched
     }
 
-    /// Classes in a storm.
+    /// Returns the classes in a storm.
     pub const fn stormed(&self) -> ClassSet {
         self.stormed
     }
 
-    /// How the class is watched.
+    /// Returns the settings of the class's watchdog.
     pub fn settings(&self, class: Class) -> Option<WatchdogSettings> {
         self.classes[class.index()].map(|watched| watched.settings)
     }
 
-    /// When a look at some class is due.
+    /// Returns when the next check of a class is due.
     pub const fn next_look(&self) -> Nanos {
         self.next_look
     }
 
-    /// Classes at which a look is due.
+    /// Returns the classes whose check is due.
     pub fn due(&self, now: Nanos) -> ClassSet {
         if now < self.next_look {
             return ClassSet::NONE;
@@ -108,7 +105,7 @@ impl Watchdog {
         self.watched.iter().filter(due).collect()
     }
 
-    /// Classes have been paused, or a pause of theirs has ended.
+    /// Reacts to begun or ended pauses of `classes`.
     pub fn pauses_changed(&mut self, classes: ClassSet, paused: &Paused) {
         for class in ClassSet(classes.0 & self.watched.0).iter() {
             let is_stormed = self.stormed.contains(class);
@@ -117,7 +114,7 @@ impl Watchdog {
                 None if is_stormed => paused.ended(class).after(watched.settings.restore),
                 Some(since) if !is_stormed => {
                     let first = since.after(watched.settings.detect);
-                    // A refresh: the look that is due already may have been put off since.
+                    // A refresh: the pending check may have been postponed since.
                     if watched.next_look == Nanos::NEVER { first } else { watched.next_look }
                 }
                 None | Some(_) => Nanos::NEVER,
@@ -126,7 +123,7 @@ impl Watchdog {
         self.find_next_look();
     }
 
-    /// Looks at a class, whose oldest waiting frame came at `waiting_since`.
+    /// Checks a class whose oldest queued frame arrived at `waiting_since`.
     pub fn look(
         &mut self,
         now: Nanos,
@@ -158,7 +155,7 @@ impl Watchdog {
         change
     }
 
-    /// Another peer: nothing is held against it. Answers the classes whose storm ends with this.
+    /// Forgets the peer. Returns the classes whose storm ends by that.
     pub fn forget(&mut self) -> ClassSet {
         for watched in self.classes.iter_mut().flatten() {
             watched.next_look = Nanos::NEVER;
@@ -186,7 +183,7 @@ mod tests {
     const DETECT: Nanos = Nanos(1_000);
     const RESTORE: Nanos = Nanos(700);
 
-    /// A port whose class 3 is watched, and its pauses: a quantum is 512 ns.
+    /// Port whose class 3 is watched, and its pauses: a quantum is 512 ns.
     struct Port {
         watchdog: Watchdog,
         paused: Paused,
@@ -272,7 +269,7 @@ mod tests {
     #[test]
     fn frames_that_waited_through_an_earlier_pause_are_stuck_since_the_later_one() {
         let mut port = Port::new();
-        port.pause(0, 1); // ends at 512, which nobody notices before
+        port.pause(0, 1); // ends at 512, undetected
         port.pause(600, 65535);
         assert_eq!(port.look(1_000, Some(0)), None);
         assert_eq!(port.watchdog.next_look(), Nanos(1_600));

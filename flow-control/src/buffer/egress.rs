@@ -1,11 +1,9 @@
-//! One egress queue: what it holds, and its own limits.
-
 use xoff_wire::units::Bytes;
 
 use crate::load::Load;
 use crate::settings::ClassSettings;
 
-/// What one egress queue holds, and its own limits.
+/// Occupancy and limits of one egress queue.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(64))]
 pub(super) struct EgressQueue {
@@ -13,14 +11,15 @@ pub(super) struct EgressQueue {
     pub(super) max: Bytes,
     pub(super) frames: u32,
     pub(super) frames_max: u32,
-    /// Both of them once the queue is empty.
+    /// Byte and frame limits that apply once the queue is empty.
     pub(super) next: (Bytes, u32),
     pub(super) reserve: Bytes,
-    /// The class is lossless somewhere, and whatever its ingress lets in has room here: no limit that queues share holds.
+    /// True if limits shared between queues do not apply: the class is lossless at some port, and its ingress limits
+    /// bound it.
     pub(super) exempt: bool,
-    /// The class is lossy at every port: what enters takes of the lossy pool.
+    /// True if the class is lossy at every port, so that entering frames count in the lossy pool.
     pub(super) is_lossy: bool,
-    /// What the queue has taken of the pool: all that it holds, or what a class held that was lossy before.
+    /// Load counted in the lossy pool: the whole queue, or the rest of a class that was lossy before a revision.
     pooled_bytes: Bytes,
     pooled_frames: u32,
 }
@@ -43,12 +42,12 @@ impl EgressQueue {
         }
     }
 
-    /// What the queue has taken of the lossy pool.
+    /// Returns the load counted in the lossy pool.
     pub(super) const fn pooled(&self) -> Load {
         Load { frames: self.pooled_frames, bytes: self.pooled_bytes }
     }
 
-    /// Counts `load` in. Returns what it takes of the lossy pool.
+    /// Counts `load` in and returns the part that it takes from the lossy pool.
     #[inline]
     pub(super) fn enter(&mut self, load: Load) -> Load {
         self.bytes += load.bytes;
@@ -61,7 +60,7 @@ impl EgressQueue {
         load
     }
 
-    /// Counts `load` out. Returns what the lossy pool has back.
+    /// Counts `load` out and returns the part that goes back to the lossy pool.
     #[inline]
     pub(super) fn leave(&mut self, load: Load) -> Load {
         self.bytes -= load.bytes;
@@ -76,7 +75,8 @@ impl EgressQueue {
         back
     }
 
-    /// Other limits from now on. Where it `keeps_room`, what ingress queues have let in under the limits before has it still.
+    /// Applies new limits. With `keeps_room`, frames that ingress queues admitted under the old limits keep their
+    /// room.
     pub(super) fn revise(&mut self, class: &ClassSettings, exempt: bool, is_lossy: bool, keeps_room: bool) {
         let before = *self;
         let EgressQueue { bytes, frames, .. } = before;
@@ -89,7 +89,7 @@ impl EgressQueue {
         (self.pooled_frames, self.pooled_bytes) = (pooled.frames, pooled.bytes);
     }
 
-    /// What `size` bytes more take beyond the reserve, where that counts.
+    /// Returns the bytes beyond the reserve that a frame of `size` takes from shared limits; zero for exempt queues.
     pub(super) fn beyond_reserve_with(&self, size: Bytes) -> Bytes {
         match self.exempt {
             true => Bytes::ZERO,

@@ -1,8 +1,8 @@
 //! One (ingress port, class): a waterfall of reserve, pool and headroom.
 //!
-//! Bytes enter the reserve first, then the pool, then the headroom, which may be of the pool too, and leave in the opposite
-//! order.
-//! Dedicated memory is the case without a pool: everything up to the threshold is the queue's own.
+//! Bytes enter the reserve first, then the pool, then the headroom, and leave in the opposite order. The headroom may
+//! be part of the pool.
+//! With dedicated memory there is no pool: everything up to the threshold belongs to the queue.
 
 use xoff_wire::units::Bytes;
 
@@ -10,11 +10,11 @@ use crate::drop_reason::DropReason;
 use crate::load::{Load, Margin};
 use crate::settings::{ClassSettings, HeadroomPlace, Memory};
 
-/// What every frame is counted by is in its first cache line.
+/// Occupancy and limits of one ingress queue. Fields that change with every frame are in the first cache line.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(64))]
 pub(super) struct IngressQueue {
-    /// Reserve and pool.
+    /// Bytes in the reserve and in the pool.
     body: Bytes,
     headroom_used: Bytes,
     frames: u32,
@@ -22,18 +22,18 @@ pub(super) struct IngressQueue {
     reserve: Bytes,
     limit: Bytes,
     headroom: Bytes,
-    /// What it is once nothing is in it: less is taken from nobody who has been told that there is more.
+    /// Headroom that applies once none is in use. Headroom in use never shrinks, because the peer was promised it.
     headroom_next: Bytes,
     headroom_place: HeadroomPlace,
     lossless: bool,
     xon_frames: u32,
-    /// XOFF - XON: how far below the threshold a queue must fall to resume.
+    /// XOFF - XON: bytes below the threshold at which the queue resumes.
     hysteresis: Bytes,
     longest_frame: Bytes,
 }
 
 impl IngressQueue {
-    /// At a port that takes frames of at most `longest_frame`.
+    /// Creates an empty queue at a port whose longest frame has `longest_frame` bytes.
     pub(super) fn new(class: &ClassSettings, memory: Memory, longest_frame: Bytes) -> IngressQueue {
         let (reserve, headroom_place) = match memory {
             Memory::Dedicated => (Bytes::ZERO, HeadroomPlace::Reserved),
@@ -58,14 +58,14 @@ impl IngressQueue {
         }
     }
 
-    /// Other limits from now on. What it holds it keeps, where it is; headroom in use does not become less.
+    /// Applies new limits. Queued bytes stay counted where they are; headroom in use does not shrink.
     pub(super) fn revise(&mut self, class: &ClassSettings, memory: Memory, longest_frame: Bytes) {
         let before = *self;
         let IngressQueue { body, headroom_used, frames, .. } = before;
         *self =
             IngressQueue { body, headroom_used, frames, ..IngressQueue::new(class, memory, longest_frame) };
         if memory == Memory::Dedicated {
-            let fits = self.headroom_used.min(self.limit.saturating_sub(self.body)); // below a higher XOFF
+            let fits = self.headroom_used.min(self.limit.saturating_sub(self.body)); // the part that is below a higher XOFF
             self.body += fits;
             self.headroom_used -= fits;
         }
@@ -74,9 +74,9 @@ impl IngressQueue {
         }
     }
 
-    /// Takes `load` in, where `threshold` bounds what the queue may hold beyond its
-    /// reserve; what does not fit below it goes into the headroom, which a lossy queue does not have. `left` is what
-    /// the pool has for both, where headroom is taken from there. Answers how much came from the pool.
+    /// Counts `load` in and returns the bytes taken from the pool. `threshold` bounds the bytes beyond the reserve.
+    /// The remainder goes into the headroom, which lossy queues do not have. `left` is the free pool where the
+    /// headroom is part of it.
     #[inline]
     pub(super) fn enter(&mut self, load: Load, threshold: Bytes, left: Bytes) -> Result<Bytes, DropReason> {
         let before = self.pooled();
@@ -96,7 +96,7 @@ impl IngressQueue {
         Ok(self.pooled() - before)
     }
 
-    /// Lets `load` go. Answers how much goes back to the pool.
+    /// Counts `load` out and returns the bytes that go back to the pool.
     #[inline]
     pub(super) fn leave(&mut self, load: Load) -> Bytes {
         let before = self.pooled();
@@ -110,25 +110,25 @@ impl IngressQueue {
         before - self.pooled()
     }
 
-    /// What it holds at XOFF.
+    /// Returns the occupancy at which the queue reaches XOFF.
     #[inline]
     pub(super) fn xoff(&self, threshold: Bytes) -> Bytes {
         self.reserve.saturating_add(threshold)
     }
 
-    /// Below this it resumes.
+    /// Returns the occupancy below which the queue resumes.
     #[inline]
     pub(super) fn xon(&self, threshold: Bytes) -> Bytes {
         self.xoff(threshold).saturating_sub(self.hysteresis)
     }
 
-    /// Below so many frames it resumes.
+    /// Returns the number of frames below which the queue resumes.
     #[inline]
     pub(super) fn xon_in_frames(&self) -> u32 {
         self.xon_frames
     }
 
-    /// What may come with XOFF still ahead; `None` where it is reached.
+    /// Returns the load that may enter before XOFF, or `None` at XOFF.
     #[inline]
     pub(super) fn below_xoff(&self, threshold: Bytes) -> Option<Margin> {
         let bytes = self.xoff(threshold).0.checked_sub(self.body.0 + 1)?;
@@ -136,8 +136,9 @@ impl IngressQueue {
         (self.headroom_used == Bytes::ZERO).then_some(Margin { frames, bytes: Bytes(bytes) })
     }
 
-    /// What may come with room for one more frame still, whatever its length, where the pool has `left`, headroom
-    /// included. `None` where a lossless queue has no such room: what comes then is lost.
+    /// Returns the bytes that may enter such that one more frame of any length still fits. `left` is the free pool,
+    /// headroom included.
+    /// `None` if a lossless queue has no such room: the next frame may be lost.
     #[inline]
     fn before_last_frame(&self, left: Bytes) -> Option<Bytes> {
         if !self.lossless {
@@ -147,13 +148,13 @@ impl IngressQueue {
         room.0.checked_sub(self.longest_frame.0).map(Bytes)
     }
 
-    /// Whether the next frame may find no room, and will find some when what the queue holds has gone.
+    /// Returns whether the next frame may find no room although room appears when the queue drains.
     #[inline]
     pub(super) fn lacks_room(&self, left: Bytes) -> bool {
         self.bytes() > Bytes::ZERO && self.before_last_frame(left).is_none()
     }
 
-    /// What may come until it lacks room.
+    /// Returns the bytes that may enter before the queue lacks room.
     #[inline]
     pub(super) fn until_room_lacks(&self, left: Bytes) -> Bytes {
         self.before_last_frame(left).unwrap_or_default()
@@ -174,7 +175,7 @@ impl IngressQueue {
         self.headroom_used
     }
 
-    /// What it has taken of the pool.
+    /// Returns the bytes taken from the pool.
     #[inline]
     pub(super) fn pooled(&self) -> Bytes {
         match self.headroom_place {
@@ -183,7 +184,7 @@ impl IngressQueue {
         }
     }
 
-    /// What it holds beyond its reserve, headroom not included.
+    /// Returns the bytes beyond the reserve, without headroom.
     #[inline]
     pub(super) fn pooled_below_xoff(&self) -> Bytes {
         self.body.saturating_sub(self.reserve)
@@ -195,7 +196,7 @@ impl IngressQueue {
     }
 }
 
-/// XON in frames, in the proportion of XON to XOFF in bytes.
+/// Returns XON in frames, in the proportion of XON to XOFF in bytes.
 fn xon_frames(class: &ClassSettings) -> u32 {
     if class.xoff_frames == u32::MAX || class.xoff == Bytes::ZERO {
         return u32::MAX;

@@ -1,16 +1,16 @@
-//! The pool of queues whose classes are lossy at every port.
+//! The pool shared by queues of classes that are lossy at every port.
 
 use xoff_wire::units::Bytes;
 
 use crate::load::{Load, Margin};
 use crate::settings::LossyPool;
 
-/// A worker's part of the pool, and what its queues hold of it.
+/// A worker's part of the lossy pool, and the load of its queues.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LossyUse {
     pool: LossyPool,
     used: Load,
-    /// How many ports the worker has, and how many there are.
+    /// Numbers of the worker's ports and of all ports.
     own_ports: usize,
     all_ports: usize,
 }
@@ -20,13 +20,14 @@ impl LossyUse {
         LossyUse { pool: pool.part(own_ports, all_ports), used: Load::NONE, own_ports, all_ports }
     }
 
-    /// Another pool from now on, of which nothing is counted yet.
+    /// Replaces the pool; nothing is counted in the new one yet.
     pub(super) fn revise(&mut self, pool: LossyPool) {
         *self = LossyUse::new(pool, self.own_ports, self.all_ports);
     }
 
-    /// What may enter a queue that holds so much, with no more in it than is free of the pool then: what enters takes as much off
-    /// that, too.
+    /// Returns the load that may enter a queue of `held` bytes. The queue may hold at most what is then free in the
+    /// pool.
+    /// Each entering byte also takes one byte off the free pool, hence the division by two.
     #[inline]
     pub(super) fn room(&self, held: Bytes) -> Margin {
         let free = self.pool.bytes.saturating_sub(self.used.bytes);

@@ -1,16 +1,15 @@
-//! Who holds how many bytes: per (ingress port, class), per (egress port, class), and what both may
-//! still take.
+//! Occupancies per (ingress port, class) and per (egress port, class), and the room that remains.
 //!
-//! The same bytes are counted twice, once where they came in and once where they wait to go out
-//! (as 802.1Q-conforming shared-memory switches do). The ingress count decides about pause, the
-//! egress count about congestion. Nothing here knows what a frame is.
+//! Every byte is counted twice, at its ingress and at its egress, as 802.1Q-conforming shared-memory switches do.
+//! The ingress count decides about pauses, the egress count about congestion. The buffer handles byte counts only, no
+//! frames.
 //!
-//! * [`Memory::Dedicated`]: a queue's limits stand by themselves. A lossless queue fills up to XOFF,
-//!   then into its headroom; a lossy one up to its maximum.
-//! * [`Memory::Shared`]: a queue fills its reserve, then takes from the common pool while every limit
-//!   (its own, `alpha` times what is free, its port's, all ingress queues') allows, and a lossless one
-//!   then goes into its headroom. Reserves never lend to the pool, nor does headroom, unless it is taken from there.
-//!   Egress queues have limits of their own beyond their reserves: each one's, its port's, that of all.
+//! * [`Memory::Dedicated`]: the limits of a queue are its own. A lossless queue fills up to XOFF, then its headroom;
+//!   a lossy one up to its maximum.
+//! * [`Memory::Shared`]: a queue fills its reserve, then takes from the common pool while every limit allows it. The
+//!   limits are its own, `alpha` times the free pool, its port's, and that of all ingress queues. A lossless queue
+//!   then goes into its headroom. Reserves never lend to the pool, nor does headroom unless it is part of the pool.
+//!   Egress queues have limits beyond their reserves: per queue, per port, and for all.
 
 mod egress;
 mod ingress;
@@ -34,31 +33,32 @@ use egress::EgressQueue;
 use ingress::IngressQueue;
 use lossy::LossyUse;
 
-/// All occupancies of a switch.
+/// Occupancies of all queues of a worker's switch.
 #[derive(Debug)]
 pub struct Buffer {
     memory: Memory,
     ingress: Box<[[IngressQueue; CLASSES]]>,
     egress: Box<[[EgressQueue; CLASSES]]>,
-    /// What ingress queues have taken of the pool, and those of each port.
+    /// Bytes that ingress queues have taken from the pool: in total, then by port.
     pool_used: Bytes,
     port_used: Box<[Bytes]>,
-    /// What egress queues hold beyond their reserves, and those of each port.
+    /// Bytes of egress queues beyond their reserves: in total, then by port.
     egress_used: Bytes,
     egress_port_used: Box<[Bytes]>,
-    /// Whether that is of the pool: frames that wait there count nowhere else.
+    /// True if egress bytes beyond the reserves count in the pool, because queued frames no longer count at their
+    /// ingress.
     egress_is_pooled: bool,
     /// Classes that are lossless at one port at least.
     lossless: ClassSet,
-    /// What queues of all other classes hold together.
+    /// Load of the queues of all other classes.
     lossy: LossyUse,
-    /// What other workers decide by, too.
+    /// Occupancies that other workers also decide by.
     occupancy: Arc<Occupancy>,
     counters: Arc<Counters>,
 }
 
 impl Buffer {
-    /// Of a worker that has `own_ports` of all ports.
+    /// Creates the empty buffer of a worker that owns `own_ports` of all ports.
     pub fn new(settings: &SwitchSettings, own_ports: usize, counters: Arc<Counters>) -> Buffer {
         let per_port = |port: usize| settings.ports[port].classes;
         let ports = settings.ports.len();
@@ -94,12 +94,11 @@ impl Buffer {
         }
     }
 
-    /// Other limits from now on. What has been counted in stays counted, however much more that is than the new limits
-    /// allow.
+    /// Applies new limits. Queued frames stay counted, even above the new limits.
     pub fn revise(&mut self, settings: &SwitchSettings) {
         let (exempt, lossless) = (exempt(settings), settings.lossless_anywhere());
         let is_shared = matches!(settings.memory, Memory::Shared(_));
-        // Where what waits at an egress counts nowhere else, memory is reckoned by these limits.
+        // With `UntilForwarded`, queued frames count at their egress only, where memory is bounded by these limits.
         let counts_at_ingress = settings.accounting == Accounting::UntilTransmitted;
         self.memory = settings.memory;
         self.egress_is_pooled =
@@ -131,14 +130,17 @@ impl Buffer {
         }
     }
 
-    /// Has brought near what frames of `class` are counted by at `port`.
+    /// Prefetches the queues of `class` at `port`.
     #[inline]
     pub fn prefetch(&self, port: PortId, class: Class) {
         prefetch(&self.ingress[port.index()][class.index()]);
         prefetch(&self.egress[port.index()][class.index()]);
     }
 
-    /// Counts `load` in at its ingress queue, or says why there is no room.
+    /// Counts `load` in at its ingress queue.
+    ///
+    /// # Errors
+    /// Returns the drop reason if there is no room.
     #[inline]
     pub fn enter_ingress(
         &mut self,
@@ -158,14 +160,14 @@ impl Buffer {
         Ok(())
     }
 
-    /// What may enter the ingress queue with none of it at XOFF or refused.
+    /// Returns the load that may enter the ingress queue, frame by frame, without XOFF and without a drop.
     #[inline]
     #[must_use]
     pub fn margin_below_xoff(&self, port: PortId, class: Class) -> Margin {
         self.below_xoff(port, class).unwrap_or(Margin::NONE)
     }
 
-    /// The same; `None` where the queue is at XOFF.
+    /// Returns the margin below XOFF, or `None` at XOFF.
     #[inline]
     fn below_xoff(&self, port: PortId, class: Class) -> Option<Margin> {
         let queue = &self.ingress[port.index()][class.index()];
@@ -179,7 +181,7 @@ impl Buffer {
         match self.memory {
             Memory::Shared(SharedMemory { alpha_log2: Some(n), pool, .. }) => {
                 let mut dynamic = queue.below_xoff(self.dynamic_threshold(pool, n))?;
-                // What enters takes `alpha` times as much off the threshold, too.
+                // Each byte that enters also takes `alpha` bytes off the threshold.
                 dynamic.bytes.0 >>= u32::from(n.max(0).unsigned_abs()) + 1;
                 Some(fixed.min(dynamic))
             }
@@ -201,15 +203,15 @@ impl Buffer {
         counters.headroom_bytes.set(queue.headroom_used().0);
     }
 
-    /// Whether the queue is at or above its XOFF threshold; or, where headroom is of the pool, whether that has no room
-    /// for one more frame.
+    /// Returns whether the queue is at or above its XOFF threshold, or has no room for one more frame of headroom in
+    /// the pool.
     #[inline]
     #[must_use]
     pub fn at_xoff(&self, port: PortId, class: Class) -> bool {
         self.below_xoff(port, class).is_none()
     }
 
-    /// Whether the queue is below its XON threshold.
+    /// Returns whether the queue is below its XON threshold.
     #[inline]
     #[must_use]
     pub fn below_xon(&self, port: PortId, class: Class) -> bool {
@@ -218,58 +220,58 @@ impl Buffer {
         queue.below_xon(self.ingress_threshold(port, class)) && !lacks_room()
     }
 
-    /// Bytes at which the queue reaches XOFF now: in shared memory that depends on what others hold.
+    /// Returns the current XOFF threshold in bytes. In shared memory it depends on the occupancy of other queues.
     #[inline]
     #[must_use]
     pub fn xoff(&self, port: PortId, class: Class) -> Bytes {
         self.ingress[port.index()][class.index()].xoff(self.ingress_threshold(port, class))
     }
 
-    /// Bytes below which it resumes, now.
+    /// Returns the current XON threshold in bytes: the queue resumes below it.
     #[inline]
     #[must_use]
     pub fn xon(&self, port: PortId, class: Class) -> Bytes {
         self.ingress[port.index()][class.index()].xon(self.ingress_threshold(port, class))
     }
 
-    /// The most that a part, one in `parts`, of what is below XON may be, now.
+    /// Returns the current XON threshold, in bytes and frames, divided by `parts`.
     #[inline]
     pub fn part_of_xon(&self, port: PortId, class: Class, parts: u32) -> Load {
         let frames = self.ingress[port.index()][class.index()].xon_in_frames() / parts;
         Load { frames, bytes: Bytes(self.xon(port, class).0 / u64::from(parts)) }
     }
 
-    /// Bytes that came in through `port` in `class` and still count there.
+    /// Returns the bytes received on `port` in `class` that still count there.
     #[inline]
     #[must_use]
     pub fn ingress(&self, port: PortId, class: Class) -> Bytes {
         self.ingress[port.index()][class.index()].bytes()
     }
 
-    /// Bytes of them in the headroom.
+    /// Returns the bytes of the ingress queue that are in its headroom.
     #[inline]
     #[must_use]
     pub fn headroom_used(&self, port: PortId, class: Class) -> Bytes {
         self.ingress[port.index()][class.index()].headroom_used()
     }
 
-    /// Bytes of `class` that wait or are committed at egress `port`.
+    /// Returns the bytes of `class` queued or committed at egress `port`.
     #[inline]
     #[must_use]
     pub fn egress(&self, port: PortId, class: Class) -> Bytes {
         self.egress[port.index()][class.index()].bytes
     }
 
-    /// Bytes of `class` that came in through `ingress` and wait or are committed at `egress`, whichever
-    /// worker's port that is.
+    /// Returns the bytes of `class` received on `ingress` and queued or committed at `egress`, for ports of every
+    /// worker.
     #[inline]
     #[must_use]
     pub fn between(&self, ingress: PortId, egress: PortId, class: Class) -> Bytes {
         Bytes(self.occupancy.between(ingress, egress, class).get())
     }
 
-    /// The egress queue of `class` that holds most of what came in through `ingress`; `None` where none
-    /// holds any. Not for every frame.
+    /// Returns the egress port with most bytes of `class` from `ingress`, or `None` if no port has any. Too slow to
+    /// call for every frame.
     #[must_use]
     pub fn fullest_behind(&self, ingress: PortId, class: Class) -> Option<PortId> {
         let ports = (0..=u8::MAX).map(PortId).take(self.ingress.len());
@@ -277,20 +279,20 @@ impl Buffer {
         ports.rev().max_by_key(held).filter(|egress| held(egress) > Bytes::ZERO)
     }
 
-    /// Whether `class` is lossy at every port.
+    /// Returns whether `class` is lossy at every port.
     #[inline]
     pub fn is_lossy(&self, class: Class) -> bool {
         !self.lossless.contains(class)
     }
 
-    /// Whether the egress queue has room for a frame of `size`.
+    /// Returns whether the egress queue has room for a frame of `size`.
     #[inline]
     #[must_use]
     pub fn egress_has_room(&self, port: PortId, class: Class, size: Bytes) -> bool {
         self.egress_room(port, class).allows(Load::from(size))
     }
 
-    /// What may enter the egress queue with room for each frame of it.
+    /// Returns the load that may enter the egress queue with room for each frame.
     #[inline]
     #[must_use]
     pub fn egress_room(&self, port: PortId, class: Class) -> Margin {
@@ -311,8 +313,8 @@ impl Buffer {
         }
     }
 
-    /// Whether what the egress queues share has room for a frame of `size` at each of `ports`; true, too, where
-    /// nothing is there that could make room.
+    /// Returns whether the shared egress limits have room for a frame of `size` at each of `ports`. Also true if
+    /// nothing queued there could make room.
     #[inline]
     pub fn egresses_have_room(&self, ports: impl Iterator<Item = PortId>, class: Class, size: Bytes) -> bool {
         let Memory::Shared(shared) = self.memory else { return true };
@@ -323,13 +325,13 @@ impl Buffer {
         !makes_room || self.egress_used.saturating_add(taken) <= shared.egress_limit
     }
 
-    /// What a frame of `size` would take at an egress queue of what they share.
+    /// Returns the bytes that a frame of `size` takes from the shared limits at an egress queue.
     #[inline]
     pub fn egress_beyond_reserve(&self, port: PortId, class: Class, size: Bytes) -> Bytes {
         self.egress[port.index()][class.index()].beyond_reserve_with(size)
     }
 
-    /// Counts `load`, which came in through `ingress`, in at its egress queue.
+    /// Counts `load`, received on `ingress`, in at its egress queue.
     #[inline]
     pub fn enter_egress(&mut self, ingress: PortId, port: PortId, class: Class, load: impl Into<Load>) {
         let load = load.into();
@@ -347,7 +349,7 @@ impl Buffer {
         counters.egress_watermark.raise(queue.bytes.0);
     }
 
-    /// Counts `load`, which came in through `ingress`, out of its egress queue.
+    /// Counts `load`, received on `ingress`, out of its egress queue.
     #[inline]
     pub fn leave_egress(&mut self, ingress: PortId, port: PortId, class: Class, load: impl Into<Load>) {
         let load = load.into();
@@ -363,8 +365,8 @@ impl Buffer {
         self.counters.class(port, class).egress_bytes.set(queue.bytes.0);
     }
 
-    /// What the ingress queue may take beyond its reserve before it counts as full (dedicated memory:
-    /// before XOFF, or the maximum of a lossy queue).
+    /// Returns the bytes beyond its reserve at which the ingress queue is full: XOFF, or the maximum of a lossy
+    /// queue.
     #[inline]
     fn ingress_threshold(&self, port: PortId, class: Class) -> Bytes {
         let fixed = self.fixed_threshold(port, class);
@@ -376,7 +378,7 @@ impl Buffer {
         }
     }
 
-    /// The same without the dynamic threshold: it moves only with what others hold.
+    /// Returns the threshold without its dynamic part; it depends on other queues only.
     #[inline]
     fn fixed_threshold(&self, port: PortId, class: Class) -> Bytes {
         let queue = &self.ingress[port.index()][class.index()];
@@ -384,7 +386,7 @@ impl Buffer {
         match self.memory {
             Memory::Dedicated => own,
             Memory::Shared(shared) => {
-                // What others leave of each limit; what this queue holds already counts for it.
+                // Limit minus the bytes of other queues; this queue's own bytes do not count against it.
                 let left = |limit: Bytes, used: Bytes| {
                     queue.pooled_below_xoff().saturating_add(limit.saturating_sub(used))
                 };
@@ -395,13 +397,13 @@ impl Buffer {
         }
     }
 
-    /// What of a pool of this size is left.
+    /// Returns the free bytes of a pool of this size.
     #[inline]
     fn pool_left(&self, pool: Bytes) -> Bytes {
         pool.saturating_sub(self.all_pool_used())
     }
 
-    /// What of the pool is taken.
+    /// Returns the bytes taken from the pool.
     #[inline]
     fn all_pool_used(&self) -> Bytes {
         match self.egress_is_pooled {
@@ -410,7 +412,8 @@ impl Buffer {
         }
     }
 
-    /// What ingress queues of `port` may take of the pool yet; `None` where headroom is not taken from there.
+    /// Returns the bytes that ingress queues of `port` may still take from the pool; `None` if headroom is not part
+    /// of it.
     #[inline]
     fn left_for_headroom(&self, port: PortId) -> Option<Bytes> {
         match self.memory {
@@ -423,7 +426,7 @@ impl Buffer {
         }
     }
 
-    /// 2^n times what is free of the pool.
+    /// Returns 2^n times the free bytes of the pool.
     #[inline]
     fn dynamic_threshold(&self, pool: Bytes, n: i8) -> Bytes {
         let free = self.pool_left(pool);
@@ -433,7 +436,7 @@ impl Buffer {
         }
     }
 
-    /// Says how much of what came in by `port` is in its headroom now, where other limits may hold than when it came.
+    /// Updates the headroom gauges of `port`, whose limits may have changed since its frames arrived.
     pub fn show_port(&self, port: PortId) {
         Class::ALL.into_iter().for_each(|class| self.show_ingress(port, class));
     }
@@ -449,7 +452,7 @@ impl Buffer {
     }
 }
 
-/// Whether what egress queues share bounds those of lossless classes, too.
+/// Returns whether the shared egress limits bind lossless classes, too.
 fn limits_all_egress(settings: &SwitchSettings) -> bool {
     match settings.memory {
         Memory::Shared(shared) => shared.egress_limits == EgressLimits::All,
@@ -457,7 +460,7 @@ fn limits_all_egress(settings: &SwitchSettings) -> bool {
     }
 }
 
-/// Classes for which no limit that egress queues share holds.
+/// Returns the classes that no shared egress limit binds.
 fn exempt(settings: &SwitchSettings) -> ClassSet {
     if limits_all_egress(settings) { ClassSet::NONE } else { settings.lossless_anywhere() }
 }

@@ -160,7 +160,7 @@ fn the_dynamic_threshold_is_alpha_times_what_is_free() {
     assert!(!buffer.at_xoff(P0, LOSSLESS), "reserve, and one byte less than half of the pool");
     enter(&mut buffer, P0, LOSSLESS, &[1]);
     assert!(buffer.at_xoff(P0, LOSSLESS));
-    // Then each frame goes to the headroom, and the pool stays for others.
+    // From here on, frames go to the headroom, and the pool stays for other queues.
     enter(&mut buffer, P0, LOSSLESS, &[3_000]);
     assert_eq!(buffer.pool_used, Bytes(4_000));
     enter(&mut buffer, P1, LOSSLESS, &[1_000, 1_999]);
@@ -299,7 +299,8 @@ fn headroom_of_the_pool_is_no_more_than_what_a_queue_may_have() {
     assert_eq!(buffer.enter_ingress(P0, LOSSLESS, Bytes(1)), Err(DropReason::HeadroomExhausted));
 }
 
-/// What comes when there is no room for a frame any more is lost: that is XOFF, too, and lasts as long.
+/// Without room for one more frame of headroom, the queue is at XOFF until room returns: the next frame could be
+/// lost.
 // proves: shared-memory
 #[test]
 fn a_pool_that_has_no_room_for_the_headroom_of_one_more_frame_is_xoff() {
@@ -321,7 +322,7 @@ fn a_pool_that_has_no_room_for_the_headroom_of_one_more_frame_is_xoff() {
     assert!(!buffer.at_xoff(P0, Class::ALL[4]), "an empty queue that holds nothing makes no room by waiting");
 }
 
-/// Where a frame counts in one place only, both draw on one pool.
+/// With `UntilForwarded` accounting, ingress and egress queues draw on one pool.
 // proves: shared-memory
 #[test]
 fn what_egress_queues_hold_is_of_the_pool_where_all_are_limited_and_frames_count_there_only() {
@@ -362,7 +363,7 @@ fn the_egress_limit_binds_no_queue_of_a_class_that_is_lossless_at_another_port()
     assert!(buffer.egress_has_room(P0, LOSSY, Bytes(1)), "nor does it take from it");
 }
 
-/// Cuts `bytes` into `frames` frames at most, at random.
+/// Cuts the bytes of `margin` into frames of random sizes, at most as many as it allows.
 fn cut(rng: &mut fastrand::Rng, margin: Margin) -> Vec<u64> {
     let (mut left, mut sizes) = (margin.bytes.0.min(100_000), Vec::new());
     while left > 0 && sizes.len() < margin.frames as usize {
@@ -377,7 +378,7 @@ fn pool(bytes: u64, frames: u32) -> LossyPool {
     LossyPool { bytes: Bytes(bytes), frames }
 }
 
-/// Each may hold as much as is free beside what it holds; a lossless queue takes nothing of the pool.
+/// Each lossy queue may hold as much as remains free; a lossless queue takes nothing from the pool.
 // proves: shared-memory
 #[test]
 fn lossy_queues_share_a_pool() {
@@ -426,7 +427,7 @@ fn workers_share_the_pool_by_their_ports() {
     assert!(!buffer.egress_has_room(P0, LOSSY, Bytes(2_001)));
 }
 
-/// Frames of a class that is lossless from now on are of the pool until they have left, and those behind them are not.
+/// Frames of a class that becomes lossless stay in the pool until they leave; later frames do not enter it.
 // proves: shared-memory
 #[test]
 fn class_made_lossless_gives_the_pool_back_as_it_drains() {
@@ -450,7 +451,7 @@ fn class_made_lossless_gives_the_pool_back_as_it_drains() {
     assert!(free(&buffer, 4_000), "what came later is not of the pool");
 }
 
-/// What waits in queues counts in another pool from the moment of the change.
+/// Queued frames count in the new pool from the moment of the revision.
 #[test]
 fn revised_pool_counts_what_is_queued() {
     let mut settings = settings_of(Accounting::default(), Memory::Dedicated, |_, _| ());
@@ -466,8 +467,7 @@ fn revised_pool_counts_what_is_queued() {
     assert!(buffer.egress_has_room(P0, LOSSY, Bytes(4_000)));
 }
 
-/// Below XOFF and with room, frame by frame, to the last byte of the margin; one byte, or frame, beyond it
-/// not any more.
+/// Each frame within the margin stays below XOFF and finds room; one byte or frame beyond the margin does not.
 // proves: batches
 #[test]
 fn margins_bind_frame_by_frame_and_end_where_they_must() {

@@ -1,15 +1,14 @@
-//! Whose fault it is that a buffer is congested (Chrysos et al.: "Unbiased Quantized Congestion Notification
+//! Choice of the flow to blame for a congested buffer (Chrysos et al.: "Unbiased Quantized Congestion Notification
 //! for Scalable Server Fabrics", IEEE Micro 2016, section IV).
 //!
-//! The standard blames the frame that has just arrived, which is right for a FIFO and wrong for a
-//! buffer whose flows leave at rates of their own: there a flow that passes through fast is blamed for
-//! one that stays. Occupancy sampling blames a frame that is still in the buffer instead, of the flow
-//! with the most bytes there, or any: then each flow n is blamed with probability q_n / q (section
-//! IV-B), and nothing is kept of flows.
+//! The standard blames the frame that has just arrived. That is right for a FIFO, and wrong for a buffer whose flows
+//! leave at different rates: a fast flow is blamed for a slow one. Occupancy sampling blames a queued frame instead:
+//! one of the flow with the most bytes, or a random one. Random sampling blames flow n with probability q_n / q
+//! (section IV-B) and needs no state per flow.
 //!
-//! The frames in a buffer are the slots that they occupy, in an array without gaps ([`Crowd`]); a
-//! table by slot says where each of them stands, so that it can leave from anywhere. What has been
-//! handed to a driver has left the crowd: it may carry other tags by then.
+//! The frames of a buffer are kept as slots in an array without gaps ([`Crowd`]). A table by slot gives each frame's
+//! position, so that any frame can leave. Frames handed to a driver have left the crowd, because their tags may
+//! differ by then.
 
 use xoff_wire::flow::mix;
 use xoff_wire::units::Bytes;
@@ -17,15 +16,15 @@ use xoff_wire::{FlowKey, Header};
 
 use super::flows::{Flows, NO_FLOW};
 
-/// No place: the slot is in no crowd.
+/// Position of a slot that is in no crowd.
 const NOWHERE: u32 = u32::MAX;
-/// The paper's buffer units: a frame is as likely to be hit as it occupies units (section V).
+/// Bytes of the paper's buffer units (section V): a frame is hit in proportion to the units that it occupies.
 const UNIT_LEN: u64 = 256;
-/// Random picks before the last frame that was hit is taken whatever its size.
+/// Random picks before the last picked frame is taken, whatever its size.
 const PICKS_MAX: u32 = 32;
 
-/// Which flow a frame is of, as far as blame goes: its rate limiter where it names one, else its
-/// 5-tuple or addresses.
+/// Returns a digest of the flow to blame for a frame: its rate limiter if a CN-TAG names one, else its 5-tuple or
+/// addresses.
 #[must_use]
 pub fn flow_digest(header: &Header, head: &[u8]) -> u64 {
     let word = |bytes: [u8; 6]| bytes.iter().fold(0, |word, &byte| word << 8 | u64::from(byte));
@@ -35,26 +34,26 @@ pub fn flow_digest(header: &Header, head: &[u8]) -> u64 {
     }
 }
 
-/// Where each slot of the store stands, in whichever crowd it is.
+/// Position of each slot of the store in its crowd.
 #[derive(Clone, Debug)]
 pub struct Places(Box<[Place]>);
 
 #[derive(Clone, Copy, Debug)]
 struct Place {
-    /// In the crowd's array.
+    /// Index in the crowd's array.
     at: u32,
-    /// In the crowd's table of flows.
+    /// Index in the crowd's table of flows.
     flow: u16,
 }
 
 impl Places {
-    /// For a store of `slots` slots.
+    /// Creates the table for a store of `slots` slots.
     #[must_use]
     pub fn new(slots: u32) -> Places {
         Places(vec![Place { at: NOWHERE, flow: NO_FLOW }; slots as usize].into_boxed_slice())
     }
 
-    /// Whether the frame in `slot` is in a crowd.
+    /// Returns whether the frame in `slot` is in a crowd.
     #[inline]
     #[must_use]
     pub fn is_in(&self, slot: u32) -> bool {
@@ -62,26 +61,27 @@ impl Places {
     }
 }
 
-/// Bytes that congestion points take for each slot of the store: once, and once more for each of them.
+/// Bytes that congestion points take for each slot of the store: once in total, and once for each point.
 pub(super) const BYTES_PER_SLOT: (usize, usize) = (size_of::<Place>(), size_of::<u32>());
 
-/// The frames that wait in one buffer.
+/// Frames queued in one buffer.
 #[derive(Clone, Debug)]
 pub struct Crowd {
     occupied: Vec<u32>,
-    /// Only where flows are told apart.
+    /// Bytes by flow; present only with
+    /// [`Culprit::OccupancyDeterministic`](crate::settings::Culprit::OccupancyDeterministic).
     flows: Option<Flows>,
 }
 
 impl Crowd {
-    /// For a buffer that may hold all of `slots`; `flows_max` flows are told apart, or none.
+    /// Creates a crowd for a buffer of at most `slots` frames; with `flows_max`, it counts bytes of so many flows.
     #[must_use]
     pub fn new(slots: u32, flows_max: Option<u16>) -> Crowd {
         Crowd { occupied: Vec::with_capacity(slots as usize), flows: flows_max.map(Flows::new) }
     }
 
-    /// The frame in `slot`, of `size`, comes in; `flow` is asked for its [`flow_digest`] only where
-    /// flows are told apart.
+    /// Adds the frame of `size` in `slot`. `flow` computes its [`flow_digest`] and is called only if flows are
+    /// counted.
     pub fn enter(&mut self, places: &mut Places, slot: u32, size: Bytes, flow: impl FnOnce() -> u64) {
         let Ok(at) = u32::try_from(self.occupied.len()) else { return };
         self.occupied.push(slot);
@@ -89,7 +89,7 @@ impl Crowd {
         places.0[slot as usize] = Place { at, flow };
     }
 
-    /// The frame in `slot`, of `size`, which is in this crowd, goes.
+    /// Removes the frame of `size` in `slot`, which must be in this crowd.
     pub fn leave(&mut self, places: &mut Places, slot: u32, size: Bytes) {
         let place = std::mem::replace(&mut places.0[slot as usize], Place { at: NOWHERE, flow: NO_FLOW });
         self.occupied.swap_remove(place.at as usize);
@@ -101,16 +101,15 @@ impl Crowd {
         }
     }
 
-    /// The slot of a frame of the flow with the most bytes here, the one that came last of those that
-    /// have not moved; `None` where no flow has any.
+    /// Returns a slot of the flow with the most bytes, the last one in the array; `None` without flows.
     #[must_use]
     pub fn largest_flow(&self, places: &Places) -> Option<u32> {
         let flow = self.flows.as_ref()?.largest()?;
         self.occupied.iter().rev().copied().find(|slot| places.0[*slot as usize].flow == flow)
     }
 
-    /// The slot of the frame that occupies a unit picked at random; `size` tells that of the frame in
-    /// a slot, which is never more than `size_max`.
+    /// Returns the slot of the frame that occupies a random unit. `size` returns the size of the frame in a slot, at
+    /// most `size_max`.
     #[must_use]
     pub fn random_unit(
         &self,
@@ -130,7 +129,7 @@ impl Crowd {
         picked
     }
 
-    /// How many frames wait.
+    /// Returns the number of queued frames.
     #[must_use]
     pub fn frames(&self) -> usize {
         self.occupied.len()
@@ -147,7 +146,7 @@ mod tests {
 
     const SIZE: Bytes = Bytes(1_000);
 
-    /// Slots with these flows, in this order.
+    /// Creates a crowd whose slots have these flows, in this order.
     fn crowd(flows: &[u64]) -> (Crowd, Places) {
         let (mut crowd, mut places) = (Crowd::new(64, Some(16)), Places::new(64));
         for (slot, flow) in (0..).zip(flows) {

@@ -1,5 +1,5 @@
-//! ECN marking and WRED: how likely a frame is marked, or dropped early, by the length of its queue
-//! (RFC 3168; the curve is that of RED as switches configure it today).
+//! ECN marking and WRED: the probability that a frame is marked or dropped early, by the length of its queue (RFC
+//! 3168, with the RED curve that switches are configured with).
 //!
 //! ```text
 //!   probability 1            .-------   at max and above: always
@@ -10,16 +10,16 @@
 //!                   min     max         bytes of the egress queue
 //! ```
 //!
-//! The queue is looked at when the frame leaves it, not when it joins: what a sender learns is then a
-//! queue's age newer, and the last frames of a queue that drains are not marked for those that were
-//! before them. It is the length now, not an average: queues are short, and senders average themselves.
+//! The queue length is taken when the frame leaves, not when it joins: senders then learn the newer length, and the
+//! tail of a draining queue is not marked for frames before it. The length is instantaneous, not averaged: queues are
+//! short, and senders average themselves.
 
 use fastrand::Rng;
 use xoff_wire::units::Bytes;
 
 use crate::settings::EcnSettings;
 
-/// Whether congestion is to be told with a queue of this length; `rng` decides between `min` and `max`.
+/// Returns whether a queue of this length signals congestion; `rng` decides between `min` and `max`.
 pub fn is_congested(settings: &EcnSettings, queue: Bytes, rng: &mut Rng) -> bool {
     if queue < settings.min {
         return false;

@@ -1,11 +1,11 @@
-//! Bytes by flow, for a bounded number of flows: a table with chains of hashes, allocated once.
+//! Bytes by flow, for a bounded number of flows: a chained hash table, allocated once.
 //!
-//! Flows beyond the bound are not told apart from nobody: their bytes count for no flow, so they are
-//! never found to have the most. When a flow has no bytes left its entry is free again.
+//! Bytes of flows beyond the bound are not counted, so such a flow is never the largest. An entry without bytes is
+//! free again.
 
 use xoff_wire::units::Bytes;
 
-/// No entry: the end of a chain, and the flow of a frame that found no room here.
+/// Missing entry: the end of a chain, or the flow of a frame that found no entry.
 pub(super) const NO_FLOW: u16 = u16::MAX;
 
 #[derive(Clone, Copy, Debug)]
@@ -15,10 +15,10 @@ struct Entry {
     next: u16,
 }
 
-/// Bytes that each flow takes, its share of buckets included.
+/// Bytes of memory per flow, including its share of buckets.
 pub(super) const BYTES_PER_FLOW: usize = size_of::<Entry>() + 2 * size_of::<u16>();
 
-/// The table.
+/// Hash table of bytes by flow digest.
 #[derive(Clone, Debug)]
 pub(super) struct Flows {
     entries: Box<[Entry]>,
@@ -27,7 +27,7 @@ pub(super) struct Flows {
 }
 
 impl Flows {
-    /// Room for `flows_max` flows, less than 65,535.
+    /// Creates a table of `flows_max` flows, less than 65,535.
     pub(super) fn new(flows_max: u16) -> Flows {
         let count = flows_max.clamp(1, NO_FLOW - 1);
         let entry = |at: u16| Entry {
@@ -42,7 +42,7 @@ impl Flows {
         }
     }
 
-    /// `size` more bytes of the flow; answers its place, or [`NO_FLOW`] where there is none.
+    /// Adds `size` bytes to the flow and returns its index, or [`NO_FLOW`] if the table is full.
     pub(super) fn add(&mut self, digest: u64, size: Bytes) -> u16 {
         let bucket = self.bucket(digest);
         let mut at = self.buckets[bucket];
@@ -62,7 +62,7 @@ impl Flows {
         at
     }
 
-    /// `size` bytes less of the flow at `place`.
+    /// Subtracts `size` bytes from the flow at index `place`.
     pub(super) fn take(&mut self, place: u16, size: Bytes) {
         let Some(entry) = self.entries.get_mut(usize::from(place)) else { return };
         entry.bytes -= size;
@@ -74,8 +74,7 @@ impl Flows {
         }
     }
 
-    /// The flow with the most bytes; of several, the one in the lowest place. `None` where all is
-    /// empty.
+    /// Returns the index of the flow with the most bytes, the lowest index of several; `None` if the table is empty.
     pub(super) fn largest(&self) -> Option<u16> {
         let (place, entry) = self.entries.iter().enumerate().rev().max_by_key(|(_, entry)| entry.bytes)?;
         if entry.bytes == Bytes::ZERO { None } else { u16::try_from(place).ok() }
@@ -139,13 +138,13 @@ mod tests {
     }
 
     explore! {
-        /// Few digests, so that chains and places are shared, against plain counting.
+        /// Compares the table with plain counting; few digests make flows share chains and entries.
         #[test]
         fn counts_are_right_whatever_comes_and_goes(steps in prop::collection::vec((0u64..12, any::<bool>()), 0..200)) {
             let mut flows = Flows::new(16);
             let mut counted: HashMap<u64, (u16, Vec<u64>)> = HashMap::new();
             for (size, (digest, comes)) in (1u64..).zip(steps) {
-                let digest = digest * 8; // three of them share each bucket
+                let digest = digest * 8; // three digests share each bucket
                 if comes {
                     let place = flows.add(digest, Bytes(size));
                     let (known, sizes) = counted.entry(digest).or_insert((place, vec![]));

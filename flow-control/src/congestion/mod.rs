@@ -1,10 +1,9 @@
-//! Congestion control between a switch and the stations that send through it: who is told to send
-//! slower, and how much.
+//! Congestion control between a switch and its stations: which of them are asked to send slower, and by how much.
 //!
-//! It runs beside the acting policy and never stops a frame. [`qcn`] decides when a buffer is sampled
-//! and how congested it is; [`culprit`] decides whose fault that is; [`points`] has one of each for
-//! every (port, class); `switch` sends the message. [`reaction`] is the other end of it: the rate
-//! limiter of a station. [`ecn`] tells the receiver instead, by a mark in the IP header.
+//! It runs beside the acting policy and never pauses a class. [`qcn`] decides when a buffer is sampled and how
+//! congested it is; [`culprit`] chooses the flow to blame; [`points`] combines both for every (port, class). The
+//! switch sends the message. [`reaction`] is the rate limiter of a station. [`ecn`] instead marks IP headers for the
+//! receiver.
 
 pub mod culprit;
 pub mod ecn;

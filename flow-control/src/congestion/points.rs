@@ -1,4 +1,4 @@
-//! The congestion points of a switch: one for each (port, class) that has one, allocated at start.
+//! Congestion points of a switch, one for each configured (port, class), allocated at start.
 
 use xoff_wire::units::{Bytes, CLASSES, Class, ClassSet, PortId, TAGS};
 
@@ -7,7 +7,7 @@ use super::flows::BYTES_PER_FLOW;
 use super::qcn::{CongestionPoint, Sample};
 use crate::settings::{Culprit, PortSettings, QcnSettings};
 
-/// What a switch without any costs: two empty sets to look into.
+/// Congestion points of a switch. Without any, two empty class sets are the only cost.
 #[derive(Debug)]
 pub struct CongestionPoints {
     settings: QcnSettings,
@@ -19,28 +19,28 @@ pub struct CongestionPoints {
 #[derive(Debug)]
 struct Point {
     sampling: CongestionPoint,
-    /// Empty where nobody asks for it ([`Culprit::Arrival`]).
+    /// Queued frames; empty with [`Culprit::Arrival`].
     crowd: Crowd,
-    /// The longest frame, as buffers count it.
+    /// Length of the longest frame, as buffers count it.
     frame_max: Bytes,
 }
 
-/// What arrived where.
+/// Arrival of a frame at a congestion point.
 #[derive(Clone, Copy, Debug)]
 pub struct Arrival {
-    /// The port of the congestion point.
+    /// Port of the congestion point.
     pub port: PortId,
     /// Class of the frame.
     pub class: Class,
-    /// Its slot.
+    /// Slot of the frame.
     pub slot: u32,
-    /// Its size.
+    /// Size of the frame.
     pub size: Bytes,
-    /// The occupancy of the buffer with it.
+    /// Occupancy of the buffer including the frame.
     pub occupancy: Bytes,
 }
 
-/// Memory that the congestion points of a switch take, at most: tables of slots and of flows.
+/// Returns the maximum memory of a switch's congestion points, in bytes: tables of slots and of flows.
 #[must_use]
 pub fn memory(settings: &QcnSettings, ports: usize, slots: u64) -> u64 {
     let points = (ports * ClassSet(settings.ingress.0 | settings.egress.0).iter().count()) as u64;
@@ -56,7 +56,7 @@ pub fn memory(settings: &QcnSettings, ports: usize, slots: u64) -> u64 {
 }
 
 impl CongestionPoints {
-    /// As `settings` have it, for these ports and a store of `slots` slots.
+    /// Creates the congestion points of these ports, with a store of `slots` slots.
     #[must_use]
     pub fn new(settings: &QcnSettings, ports: &[PortSettings], slots: u32) -> CongestionPoints {
         let mut rng = fastrand::Rng::with_seed(settings.seed);
@@ -75,22 +75,22 @@ impl CongestionPoints {
         CongestionPoints { settings: *settings, points, places: Places::new(crowded), rng }
     }
 
-    /// Classes sampled where they come in.
+    /// Returns the classes sampled at their ingress.
     #[inline]
     #[must_use]
     pub const fn ingress(&self) -> ClassSet {
         self.settings.ingress
     }
 
-    /// Classes sampled where they go out.
+    /// Returns the classes sampled at their egress.
     #[inline]
     #[must_use]
     pub const fn egress(&self) -> ClassSet {
         self.settings.egress
     }
 
-    /// A frame has arrived; `flow` is asked for its [`flow_digest`](super::culprit::flow_digest) only
-    /// where flows are told apart.
+    /// Counts an arrival and returns a sample if one is due. `flow` computes the frame's
+    /// [`flow_digest`](super::culprit::flow_digest) and is called only if flows are counted.
     pub fn arrived(&mut self, arrival: &Arrival, flow: impl FnOnce() -> u64) -> Option<Sample> {
         let Arrival { port, class, slot, size, occupancy } = *arrival;
         let point = self.points[port.index()][class.index()].as_deref_mut()?;
@@ -100,7 +100,7 @@ impl CongestionPoints {
         point.sampling.arrived(&self.settings, size, occupancy, &mut self.rng)
     }
 
-    /// A frame that came in by `ingress` (and goes out by `egress`, if it got so far) waits no longer.
+    /// Removes a frame received on `ingress`, and queued at `egress` if it got there.
     #[inline]
     pub fn left(&mut self, ingress: PortId, egress: PortId, class: Class, slot: u32, size: Bytes) {
         if self.places.is_in(slot) {
@@ -111,8 +111,8 @@ impl CongestionPoints {
         }
     }
 
-    /// The slot whose frame's source is to be told, after a sample at (`port`, `class`) when the frame
-    /// in `arrived` came; `size` tells that of the frame in a slot.
+    /// Returns the slot of the culprit frame after a sample at (`port`, `class`) on the arrival of slot `arrived`.
+    /// `size` returns the size of the frame in a slot.
     #[must_use]
     pub fn culprit(
         &mut self,

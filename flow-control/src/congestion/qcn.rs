@@ -1,43 +1,40 @@
-//! The congestion point of QCN (802.1Qau): when a buffer is sampled,
-//! and what the sample says.
+//! Congestion point of QCN (802.1Qau): when a buffer is sampled, and the feedback of a sample.
 //!
-//! Every so many bytes that arrive, the buffer's occupancy Q is compared with its set point Qeq and
-//! with itself at the sample before:
+//! After a number of arrived bytes, the occupancy Q is compared with its set point Qeq and with its value Qold at the
+//! previous sample:
 //!
 //! ```text
 //!   Qoff = Q - Qeq     Qdelta = Q - Qold     Fb = Qoff + w x Qdelta
 //! ```
 //!
-//! A positive Fb is congestion. It is quantized to six bits, which both ends use: the station slows
-//! down by so many 128ths, and the point takes its next sample the sooner the higher it is. A feedback
-//! that quantizes to zero asks for nothing, and is not sent.
+//! A positive Fb means congestion. It is quantized to six bits: the station slows down by that many 128ths, and the
+//! next sample comes the sooner the higher it is. Feedback that quantizes to zero is not sent.
 
 use xoff_wire::cnm::FEEDBACK_MAX;
 use xoff_wire::units::Bytes;
 
 use crate::settings::QcnSettings;
 
-/// The standard's bytes between samples by the upper three bits of the quantized feedback, for a base
-/// of 150 KB.
+/// Bytes between samples by the upper three bits of the quantized feedback, for a base of 150 KB (802.1Q).
 const INTERVALS: [u64; 8] = [150_000, 75_000, 50_000, 37_500, 30_000, 25_000, 21_500, 18_500];
 
-/// What a sample says, in bytes.
+/// Result of a sample, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sample {
-    /// Qoff, how far the occupancy is beyond the set point.
+    /// Qoff, the occupancy minus the set point.
     pub offset: i64,
-    /// Qdelta, how much it has grown.
+    /// Qdelta, the growth since the previous sample.
     pub delta: i64,
-    /// |Fb|, quantized, 0..=63; zero where there is no congestion to speak of.
+    /// |Fb|, quantized, 0..=63; zero without congestion.
     pub feedback: u8,
-    /// Whether somebody may be told: there is feedback, and the last CNM is long enough ago.
+    /// True if a CNM may be sent: the feedback is nonzero, and the last CNM is long enough ago.
     pub notify: bool,
 }
 
-/// The sampling of one buffer.
+/// Sampling state of one buffer.
 #[derive(Clone, Debug)]
 pub struct CongestionPoint {
-    /// Qold.
+    /// Qold, the occupancy at the previous sample.
     last: Bytes,
     /// Bytes until the next sample.
     left: u64,
@@ -46,13 +43,14 @@ pub struct CongestionPoint {
 }
 
 impl CongestionPoint {
-    /// An empty buffer.
+    /// Creates the state of an empty buffer.
     #[must_use]
     pub fn new(settings: &QcnSettings, rng: &mut fastrand::Rng) -> CongestionPoint {
         CongestionPoint { last: Bytes::ZERO, left: settings.interval(0, rng), frames: u32::MAX }
     }
 
-    /// A frame of `size` has arrived, and makes the occupancy `now`. `None` where no sample is due.
+    /// Counts the arrival of a frame of `size`, with which the occupancy is `now`. Returns `None` if no sample is
+    /// due.
     #[inline]
     pub fn arrived(
         &mut self,
@@ -81,9 +79,8 @@ impl CongestionPoint {
 }
 
 impl QcnSettings {
-    /// Fb x 63 / (Qeq x (2w + 1)), at most 63; zero where Fb is not positive. Fb is largest, and the
-    /// quantized feedback 63, where a queue has grown from nothing to twice its set point since the
-    /// last sample.
+    /// Returns Fb x 63 / (Qeq x (2w + 1)), at most 63; zero if Fb is not positive. The maximum is reached if a queue
+    /// grew from nothing to twice its set point since the last sample.
     #[must_use]
     pub fn quantized(&self, offset: i64, delta: i64) -> u8 {
         let weight = i128::from(self.weight);
@@ -93,14 +90,14 @@ impl QcnSettings {
         u8::try_from(levels.clamp(0, FEEDBACK_MAX.into())).unwrap_or(FEEDBACK_MAX)
     }
 
-    /// Bytes until the next sample after one with this feedback.
+    /// Returns the bytes until the next sample after one with this feedback.
     fn interval(&self, feedback: u8, rng: &mut fastrand::Rng) -> u64 {
         let jitter = u64::from(self.jitter_percent.min(99));
         let percent = if jitter == 0 { 100 } else { rng.u64(100 - jitter..=100 + jitter) };
         (self.base(feedback) * percent / 100).max(1)
     }
 
-    /// The same without jitter.
+    /// Returns the interval without jitter.
     fn base(&self, feedback: u8) -> u64 {
         let step = INTERVALS[usize::from(feedback.min(FEEDBACK_MAX) >> 3)];
         let scaled = u128::from(self.sample_every.0) * u128::from(step) / u128::from(INTERVALS[0]);
@@ -119,7 +116,7 @@ mod tests {
     use super::*;
     use xoff_explore::explore;
 
-    /// The paper's values, without chance.
+    /// Values of the paper, without jitter.
     const EXACT: QcnSettings = QcnSettings { jitter_percent: 0, ..QcnSettings::PAPER };
 
     fn arrive(point: &mut CongestionPoint, settings: &QcnSettings, size: u64, now: u64) -> Option<Sample> {

@@ -1,50 +1,49 @@
-//! The reaction point of QCN: the rate limiter of one flow, at the station that sends it (802.1Qau).
-//! Time comes in as an argument, so that a host of packets and a simulated one use the same.
+//! Reaction point of QCN: the rate limiter of one flow at its sending station (802.1Qau). Time is an argument, so
+//! that real and simulated hosts share the code.
 //!
-//! A limiter comes to life with the first CNM and ends when it is back at the line rate. In between:
+//! The first CNM starts a limiter, which ends when it is back at the line rate. In between:
 //!
-//! * A CNM with quantized feedback q takes the share q x Gd off the current rate, at most half. What the
-//!   rate was becomes the target, unless it has not been raised since the CNM before.
-//! * The rate is raised at the end of each cycle. There are two kinds of cycle, which run side by
-//!   side: so many bytes sent, and so much time passed. After either the current rate moves half way
-//!   to the target.
-//! * Fast recovery: for five cycles of a kind the target stays. In the first, a target of more than ten
-//!   times the rate shrinks to an eighth.
-//! * Active increase: beyond five cycles of one kind, each raises the target by R_AI.
-//! * Hyper-active increase: beyond five of both kinds, by R_HAI times how many of both are beyond.
+//! * A CNM with quantized feedback q takes the share q x Gd off the current rate, at most half. The old rate becomes
+//!   the target, unless it was not raised since the previous CNM.
+//! * The rate is raised at the end of each cycle. Cycles of bytes sent and cycles of time run side by side. At the
+//!   end of either, the current rate moves half way to the target.
+//! * Fast recovery: for five cycles of a kind the target stays. In the first, a target above ten times the rate
+//!   shrinks to an eighth.
+//! * Active increase: beyond five cycles of one kind, each cycle raises the target by R_AI.
+//! * Hyper-active increase: beyond five cycles of both kinds, each raises it by R_HAI times the number of cycles
+//!   beyond five that both have completed.
 //! * Beyond five cycles of its kind a cycle is half as long.
 
 use xoff_wire::cnm::FEEDBACK_MAX;
 use xoff_wire::units::{BitRate, Bytes, Nanos};
 
-/// A reaction point's parameters.
+/// Parameters of a reaction point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReactionSettings {
-    /// 1 / Gd: a CNM with feedback q takes q / so much off the rate.
+    /// 1 / Gd: a CNM with feedback q takes q / `decrease_divisor` off the rate.
     pub decrease_divisor: u32,
-    /// Most that one CNM takes off, in percent.
+    /// Maximum decrease by one CNM, in percent.
     pub decrease_percent_max: u8,
-    /// Cycles of fast recovery.
+    /// Number of cycles of fast recovery.
     pub recovery_cycles: u32,
-    /// Length of a cycle of bytes.
+    /// Length of a byte cycle.
     pub cycle_bytes: Bytes,
-    /// Length of a cycle of time.
+    /// Length of a time cycle.
     pub cycle_time: Nanos,
-    /// R_AI.
+    /// R_AI, the step of active increase.
     pub active_step: BitRate,
-    /// R_HAI.
+    /// R_HAI, the step of hyper-active increase.
     pub hyper_step: BitRate,
-    /// The rate never falls below.
+    /// Minimum rate.
     pub rate_min: BitRate,
-    /// Cycles are up to so many percent shorter or longer, so that limiters keep no step with each
-    /// other.
+    /// Maximum jitter of cycle lengths, in percent, so that limiters do not synchronize.
     pub jitter_percent: u8,
-    /// Where the chance begins by which they are: each flow adds its number.
+    /// Seed of the jitter, to which each flow adds its number.
     pub seed: u64,
 }
 
 impl ReactionSettings {
-    /// The standard's values (802.1Q table 32-3 and pseudo code).
+    /// Values of the standard (802.1Q table 32-3 and pseudo code).
     pub const STANDARD: ReactionSettings = ReactionSettings {
         decrease_divisor: 128,
         decrease_percent_max: 50,
@@ -58,7 +57,7 @@ impl ReactionSettings {
         seed: 0,
     };
 
-    /// The seed of a station with this number, so that no two of its flows and another's have the same.
+    /// Returns a seed for the station with this number, such that no flows of two stations share a seed.
     #[must_use]
     pub const fn seed_of(&self, station: u16) -> u64 {
         self.seed ^ ((station as u64) << 32)
@@ -71,10 +70,10 @@ impl Default for ReactionSettings {
     }
 }
 
-/// What a limiter does now.
+/// Phase of a rate limiter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// There is none: the flow has the line rate.
+    /// No limiter: the flow has the line rate.
     Unlimited,
     /// The target stays.
     FastRecovery,
@@ -84,16 +83,16 @@ pub enum Phase {
     HyperActiveIncrease,
 }
 
-/// One kind of cycle.
+/// Progress of one kind of cycle.
 #[derive(Clone, Copy, Debug)]
 struct Cycles {
-    /// How many have ended since the last CNM.
+    /// Cycles ended since the last CNM.
     ended: u32,
-    /// Bytes until the end of this one, or when it ends.
+    /// Bytes until the end of the current cycle, or its end time.
     rest: u64,
 }
 
-/// A rate limiter.
+/// Rate limiter of one flow.
 #[derive(Clone, Debug)]
 pub struct ReactionPoint {
     settings: ReactionSettings,
@@ -107,7 +106,7 @@ pub struct ReactionPoint {
 }
 
 impl ReactionPoint {
-    /// A flow that may have the whole of `line`.
+    /// Creates an unlimited flow on a line of rate `line`.
     #[must_use]
     pub fn new(settings: &ReactionSettings, line: BitRate, seed: u64) -> ReactionPoint {
         let line = line.bits_per_second();
@@ -124,20 +123,20 @@ impl ReactionPoint {
         }
     }
 
-    /// What the flow may send now, layer 1.
+    /// Returns the current rate of the flow, at layer 1.
     #[inline]
     #[must_use]
     pub fn rate(&self) -> BitRate {
         BitRate::new(self.current).expect("a rate between the least and the line's")
     }
 
-    /// Where the rate is on its way to.
+    /// Returns the target rate.
     #[must_use]
     pub fn target(&self) -> BitRate {
         BitRate::new(self.target).expect("a rate between the least and the line's")
     }
 
-    /// What it does now.
+    /// Returns the current phase.
     #[must_use]
     pub fn phase(&self) -> Phase {
         if !self.is_limited {
@@ -151,7 +150,7 @@ impl ReactionPoint {
         }
     }
 
-    /// A CNM with this quantized feedback has come. Zero asks for nothing.
+    /// Applies a CNM with this quantized feedback; zero has no effect.
     pub fn notified(&mut self, now: Nanos, feedback: u8) {
         let feedback = u64::from(feedback.min(FEEDBACK_MAX));
         if feedback == 0 {
@@ -168,7 +167,7 @@ impl ReactionPoint {
         self.time = Cycles { ended: 0, rest: now.after(self.time_cycle(0)).0 };
     }
 
-    /// The flow has sent so many bytes.
+    /// Counts `bytes` sent by the flow.
     pub fn sent(&mut self, bytes: Bytes) {
         if !self.is_limited {
             return;
@@ -182,7 +181,7 @@ impl ReactionPoint {
         self.raise();
     }
 
-    /// The time is `now`: cycles of time that have ended raise the rate.
+    /// Advances to time `now`; each time cycle that has ended raises the rate.
     pub fn advance(&mut self, now: Nanos) {
         while self.is_limited && self.time.rest <= now.0 {
             self.time.ended += 1;
@@ -191,13 +190,13 @@ impl ReactionPoint {
         }
     }
 
-    /// When [`ReactionPoint::advance`] has something to do; [`Nanos::NEVER`] without a limiter.
+    /// Returns when [`ReactionPoint::advance`] is next due; [`Nanos::NEVER`] without a limiter.
     #[must_use]
     pub fn next_deadline(&self) -> Nanos {
         if self.is_limited { Nanos(self.time.rest) } else { Nanos::NEVER }
     }
 
-    /// A cycle has ended.
+    /// Raises the rate at the end of a cycle.
     fn raise(&mut self) {
         let first = self.bytes.ended == 1 || self.time.ended == 1;
         if first && self.target > 10 * self.current {

@@ -1,44 +1,44 @@
-//! What policies ask of peers beyond pauses of a class, counted the same way for the policy that acts and
-//! for those that only watch.
+//! Requests of policies to peers beyond pauses of a class, counted alike for the acting policy and for shadow
+//! policies.
 
 use xoff_wire::units::{BitRate, Nanos, RateStep};
 
 use crate::counter::Counter;
 
-/// Pauses of single flows (OFC).
+/// Requests to pause single flows (OFC).
 #[derive(Debug, Default, PartialEq)]
 pub struct FlowsAsked {
-    /// Times that flows were added to those that the peer is asked to pause: partial pauses.
+    /// Partial pauses: requests that added flows to those that the peer is to pause.
     pub pauses: Counter,
-    /// How many flows these were.
+    /// Flows in these requests.
     pub flows: Counter,
-    /// Times that the peer was asked to resume all of them: partial resumes.
+    /// Partial resumes: requests to resume all paused flows.
     pub resumes: Counter,
-    /// Flows that it is asked to pause, now.
+    /// Flows that the peer is asked to pause now.
     pub now: Counter,
 }
 
 impl FlowsAsked {
-    /// The peer is to pause that many more.
+    /// Counts a request to pause `count` more flows.
     pub fn pause(&self, count: u32) {
         self.pauses.add(1);
         self.flows.add(count.into());
     }
 }
 
-/// Rates (GFC).
+/// Requests for rates (GFC).
 #[derive(Debug, Default, PartialEq)]
 pub struct RateAsked {
-    /// Times that the rate changed.
+    /// Number of rate changes.
     pub changes: Counter,
-    /// The rate that the peer is asked to keep now, bits per second; zero: no limit.
+    /// Rate that the peer is asked to keep now, in bits per second; zero: no limit.
     pub now: Counter,
-    /// The lowest that it was ever asked to keep, bits per second; zero: there was none.
+    /// Lowest rate ever requested, in bits per second; zero: none yet.
     pub lowest: Counter,
 }
 
 impl RateAsked {
-    /// The peer, whose line has that rate, is to keep this step of it.
+    /// Counts a request to keep this step of the peer's line rate.
     pub fn ask(&self, step: RateStep, line: BitRate) {
         self.changes.add(1);
         if step == RateStep::FULL {
@@ -53,29 +53,29 @@ impl RateAsked {
     }
 }
 
-/// What a shadow policy would have done at one port and class.
+/// Actions that a shadow policy would have taken at one port and class.
 #[derive(Debug, Default, PartialEq)]
 pub struct ShadowCounters {
-    /// Times that the peer would have been told to stop.
+    /// XOFFs that would have been sent.
     pub xoff: Counter,
-    /// How long it would have been held, in nanoseconds: finished pauses only.
+    /// Time for which the peer would have been held, in nanoseconds; finished pauses only.
     pub held_nanos: Counter,
-    /// Since when it would be held now (driver's clock, ns); zero when it would not.
+    /// Begin of the current shadow pause (driver's clock, ns); zero without one.
     pub held_since: Counter,
-    /// Single flows that it would have been asked to pause.
+    /// Requests to pause single flows.
     pub flows: FlowsAsked,
-    /// Rates that it would have been asked to keep.
+    /// Requests for rates.
     pub rate: RateAsked,
-    /// Frames that came in here and were lost for want of room while it had not asked for a pause.
+    /// Frames received here and lost because room was missing, while the policy had requested no pause.
     pub lost: Counter,
-    /// When the first of them was (driver's clock, ns); zero while there is none.
+    /// Time of the first such loss (driver's clock, ns); zero without one.
     pub first_loss: Counter,
-    /// What it wanted, as frames of the class came, waited or left here, and could not have been done.
+    /// Intents on events at this port and class that could not have been executed.
     pub refused: Counter,
 }
 
 impl ShadowCounters {
-    /// A frame was lost for want of room, unasked.
+    /// Counts a frame lost because room was missing, without a requested pause.
     pub fn lose(&self, now: Nanos) {
         self.lost.add(1);
         if self.first_loss.get() == 0 {

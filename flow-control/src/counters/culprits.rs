@@ -1,4 +1,4 @@
-//! Which egress queues hold what came in by a port whose peer is held.
+//! Egress queues with frames from a port whose peer is held.
 
 use std::cmp::Reverse;
 
@@ -7,21 +7,22 @@ use xoff_wire::units::{Class, PortId};
 use super::Counters;
 use crate::cause::Cause;
 
-/// An egress queue that holds what came in by a port.
+/// Egress queue with frames from a given ingress port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Culprit {
-    /// Its port.
+    /// Egress port.
     pub egress: PortId,
-    /// Its class: that of the pause's cause.
+    /// Class of the queue: that of the pause's cause.
     pub class: Class,
-    /// Bytes of the class from that port, now.
+    /// Current bytes of the class from the ingress port.
     pub bytes: u64,
-    /// It, or a flow in it, is held by its own peer now.
+    /// True if the peer holds the queue, or a flow in it, now.
     pub held: bool,
 }
 
 impl Counters {
-    /// While the peer of `ingress` is held: the egress queues that hold what came in there, the fullest first.
+    /// Returns the egress queues with frames from `ingress`, fullest first; empty unless the peer of `ingress` is
+    /// held.
     #[must_use]
     pub fn culprits(&self, ingress: PortId, class: Class) -> Vec<Culprit> {
         let held = self.class(ingress, class);

@@ -1,5 +1,5 @@
-//! What users see of a switch, per port and class: each number is written by the one worker that owns the
-//! port, and read by anyone at any time.
+//! Counters and gauges of a switch, per port and class. One worker, the owner of the port, writes each; any thread
+//! reads them at any time.
 
 mod asked;
 mod culprits;
@@ -25,213 +25,211 @@ use crate::punt_reason::PuntReason;
 #[derive(Debug, PartialEq)]
 pub struct Counters {
     ports: Box<[PortCounters]>,
-    /// What workers decide by, which users see here.
+    /// Occupancies that workers decide by, exported here.
     occupancy: Arc<Occupancy>,
-    /// What each shadow policy would have done, by port.
+    /// Counters of each shadow policy, by port and class.
     shadows: Box<[Box<[[ShadowCounters; CLASSES]]>]>,
 }
 
 /// Counters of one port, beyond those of its classes.
 #[derive(Debug, Default, PartialEq)]
 pub struct PortCounters {
-    /// Per class.
+    /// Counters by class.
     pub classes: [ClassCounters; CLASSES],
     /// PFC and PAUSE frames sent.
     pub pause_frames_sent: Counter,
-    /// PFC frames with rates (GFC) sent; not among [`PortCounters::pause_frames_sent`].
+    /// PFC frames with rates (GFC) sent; not included in [`PortCounters::pause_frames_sent`].
     pub rate_frames_sent: Counter,
-    /// Those received and obeyed; among [`PortCounters::pfc_frames_received`].
+    /// PFC frames with rates received and obeyed; included in [`PortCounters::pfc_frames_received`].
     pub rate_frames_received: Counter,
     /// Well-formed PFC frames received.
     pub pfc_frames_received: Counter,
     /// Well-formed 802.3x PAUSE frames received.
     pub pause_frames_received: Counter,
-    /// Well-formed pause frames that the port is configured not to obey, or that name no class it
-    /// obeys.
+    /// Well-formed pause frames that the port is configured to ignore, or that name no class it obeys.
     pub pause_frames_ignored: Counter,
     /// MAC control frames that pause nothing, by reason ([`MacControlError::ALL`]).
     pub malformed_control: [Counter; MacControlError::COUNT],
-    /// All other frames consumed here: LLDP and the rest of the reserved block.
+    /// Other consumed frames: LLDP and the rest of the reserved address block.
     pub reserved_frames: Counter,
-    /// What became of frames that are not transit, by why they are not ([`PuntReason::ALL`]).
+    /// Punted and refused slow-path frames, by punt reason ([`PuntReason::ALL`]).
     pub punts: [PuntCounters; PuntReason::COUNT],
-    /// Pause frames that had to wait because their reserved pool was in flight.
+    /// Pause frames delayed because all frames of their reserved pool were in flight.
     pub control_starved: Counter,
-    /// Who sent the last pause frame that was obeyed here; zero while there was none.
+    /// Source address of the last obeyed pause frame; zero without one.
     pub pause_peer: Counter,
     /// Well-formed CNMs received; they are forwarded.
     pub cnms_received: Counter,
-    /// Malformed ones, forwarded too, by reason ([`CnmError::ALL`]).
+    /// Malformed CNMs received, by reason ([`CnmError::ALL`]); they are forwarded, too.
     pub malformed_cnms: [Counter; CnmError::COUNT],
-    /// Addresses learned here now.
+    /// Addresses learned on the port now.
     pub fdb_entries: Counter,
     /// Addresses that moved here from another port.
     pub station_moves: Counter,
-    /// Frames whose source was not learned for the port's limit or the table's capacity.
+    /// Frames whose source was not learned because of the port's limit or the table's capacity.
     pub learn_refused: Counter,
-    /// Loops found: the port was the higher of two with stations moving to and fro.
+    /// Detected loops of which this port was the higher-numbered end.
     pub loops: Counter,
-    /// The number of the other port of the last one, and one; zero while there was none.
+    /// Number of the other port of the last loop, plus one; zero without a loop.
     pub loop_with: Counter,
-    /// 1 for a while after one was found; where the port is to be blocked it takes no part in floods meanwhile.
+    /// 1 for some time after a loop was detected. A port that loops block takes no part in floods meanwhile.
     pub looped: Counter,
 }
 
-/// What became of frames that are not transit: where they came in.
+/// Outcomes of slow-path frames, at their ingress port.
 #[derive(Debug, Default, PartialEq)]
 pub struct PuntCounters {
-    /// Copied out of the switch.
+    /// Frames copied to the host.
     pub punted: Counter,
-    /// Refused: more came than may ([`crate::settings::PuntLimit`]).
+    /// Frames refused because their rate was above [`crate::settings::PuntLimit`].
     pub over_rate: Counter,
-    /// Refused: who takes them had no room.
+    /// Frames refused because the receiver had no room.
     pub no_room: Counter,
 }
 
-/// Counters of one class on one port. Those that each frame writes come first: in one cache line what comes in, in those
-/// that follow what goes out.
+/// Counters of one class on one port. Those written with every frame come first: ingress counters in one cache line,
+/// egress counters in the following ones.
 #[derive(Debug, Default, PartialEq)]
 #[repr(C, align(64))]
 pub struct ClassCounters {
-    /// Frames received, those dropped later included.
+    /// Received frames, including those dropped later.
     pub rx_frames: Counter,
-    /// Their bytes, FCS included.
+    /// Received bytes, FCS included.
     pub rx_bytes: Counter,
-    /// Bytes that came in here and still count, now.
+    /// Current bytes of the ingress queue.
     pub ingress_bytes: Counter,
-    /// Most of them at a time.
+    /// Maximum of `ingress_bytes`.
     pub ingress_watermark: Counter,
-    /// Bytes of them in the headroom, now.
+    /// Current bytes in the headroom.
     pub headroom_bytes: Counter,
-    /// Most of these at a time.
+    /// Maximum of `headroom_bytes`.
     pub headroom_watermark: Counter,
-    /// Most that came of the class after its peer was to be held, in one pause.
+    /// Maximum bytes received during one pause, counted from the decision to pause.
     pub after_xoff_max: Counter,
-    /// The longest after it was told to stop that something of the class was found to have come, in nanoseconds, with the time in
-    /// which nobody looked.
+    /// Longest time from a sent XOFF to the arrival of a frame of the class, in nanoseconds. It includes times in
+    /// which the port was not polled.
     pub response_max: Counter,
-    /// Bytes that wait or are committed here, now.
+    /// Current bytes queued or committed at egress.
     pub egress_bytes: Counter,
-    /// Most of them at a time.
+    /// Maximum of `egress_bytes`.
     pub egress_watermark: Counter,
-    /// Frames that left.
+    /// Transmitted frames.
     pub tx_frames: Counter,
-    /// Their bytes, FCS included.
+    /// Transmitted bytes, FCS included.
     pub tx_bytes: Counter,
-    /// From receive to transmit.
+    /// Delays from receive to transmit, in nanoseconds.
     pub queueing_delay: Histogram,
-    /// Frames dropped, by reason ([`DropReason::ALL`]): at the port where they came in, or, once they were
-    /// routed, where they were to go out.
+    /// Dropped frames by reason ([`DropReason::ALL`]), at their ingress port; for routed frames, at their egress
+    /// port.
     pub drops: [Counter; DropReason::COUNT],
-    /// Frames that came in here and were flooded because no port was known for their destination.
+    /// Frames received here and flooded because their destination was unknown.
     pub flooded_unknown: Counter,
-    /// When the first frame that had come in here was lost for want of room (driver's clock, ns); zero
-    /// while none was.
+    /// Time of the first frame received here and lost because room was missing (driver's clock, ns); zero without
+    /// one.
     pub first_loss: Counter,
-    /// Frames that came while their class was held, in time, and were more than a peer sends that is as fast as declared.
+    /// Frames received during a hold, in time, beyond the number that a peer of the declared speed sends.
     pub excess_frames: Counter,
-    /// Frames that came while their class was held, later than a peer sends that stops as declared.
+    /// Frames received during a hold, later than a peer with the declared response sends.
     pub late_frames: Counter,
-    /// Most headroom used, lately.
+    /// Maximum headroom use of the last minutes, in bytes.
     pub headroom_recent: RecentMax,
-    /// Times that the peer was told to stop.
+    /// XOFFs sent to the peer.
     pub xoff_sent: Counter,
-    /// Times that it began to be held, by why.
+    /// Begun holds of the peer, by cause.
     pub xoff_causes: Causes,
-    /// What the policy of the class wanted, as frames came, waited or left here, and cannot be done.
+    /// Intents of the class's policy, on events of this port, that cannot be executed.
     pub intents_refused: Counter,
-    /// Times that it was told to resume.
+    /// XONs sent to the peer.
     pub xon_sent: Counter,
-    /// Times that a held XOFF was repeated to keep it alive.
+    /// Repetitions of an XOFF to keep it alive.
     pub refreshes_sent: Counter,
-    /// Pause times above zero received and obeyed.
+    /// Nonzero pause times received and obeyed.
     pub xoff_received: Counter,
-    /// Pause times of zero received and obeyed.
+    /// Zero pause times received and obeyed.
     pub xon_received: Counter,
-    /// Rates that the peer is asked to keep (GFC).
+    /// Requests for rates, sent to the peer (GFC).
     pub rate_asked: RateAsked,
-    /// The rate that this port keeps for its peer now, bits per second; zero: no limit.
+    /// Rate that this port keeps for its peer now, in bits per second; zero: no limit.
     pub rate_obeyed: Counter,
-    /// How long the peer was held, in nanoseconds: finished pauses only.
+    /// Time for which the peer was held, in nanoseconds; finished pauses only.
     pub held_nanos: Counter,
-    /// Since when it is held now (driver's clock, ns); zero when it is not.
+    /// Begin of the current hold (driver's clock, ns); zero without one.
     pub held_since: Counter,
-    /// Why it is held, or was held last: a [`crate::cause::Cause`], packed; zero before the first time.
+    /// Cause of the current or last hold: a packed [`crate::cause::Cause`]; zero before the first.
     pub held_cause: Counter,
-    /// How long the peer held this port, in nanoseconds: finished pauses only.
+    /// Time for which the peer paused this port, in nanoseconds; finished pauses only.
     pub paused_nanos: Counter,
-    /// Since when it holds it now; zero when it does not.
+    /// Begin of the peer's current pause (driver's clock, ns); zero without one.
     pub paused_since: Counter,
     /// Samples taken by the congestion point.
     pub qcn_samples: Counter,
-    /// Quantized feedback, 0..=63, of the last one.
+    /// Quantized feedback of the last sample, 0..=63.
     pub qcn_feedback: Counter,
-    /// CNMs of the congestion point: given to the port that the culprit is behind.
+    /// CNMs sent to the port that leads to the culprit.
     pub cnms_sent: Counter,
-    /// Quantized feedback of all of them together.
+    /// Sum of the quantized feedback of all sent CNMs.
     pub cnm_feedback_sum: Counter,
-    /// CNMs that could not be sent: the port had no link or no free control frame, or the culprit was a
-    /// CNM itself.
+    /// CNMs not sent because the port had no link or no free control frame, or because the culprit was a CNM.
     pub cnms_not_sent: Counter,
     /// Pauses of single flows (OFC).
     pub flows: FlowCounters,
-    /// Frames marked as having met congestion (ECN).
+    /// Frames marked with congestion experienced (ECN).
     pub ecn_marked_frames: Counter,
-    /// Their bytes, FCS included.
+    /// Bytes of the marked frames, FCS included.
     pub ecn_marked_bytes: Counter,
-    /// Storms that the watchdog has seen.
+    /// Pause storms detected by the watchdog.
     pub storms: Counter,
-    /// Since when there is one now (driver's clock, ns); zero when there is none.
+    /// Begin of the current storm (driver's clock, ns); zero without one.
     pub storm_since: Counter,
-    /// How long they took, in nanoseconds: finished storms only.
+    /// Duration of finished storms, in nanoseconds.
     pub storm_nanos: Counter,
-    /// Frames sent during storms; brought up to date with every pause frame and at the end.
+    /// Frames sent during storms; updated with every pause frame and at the end.
     pub storm_forwarded: Counter,
-    /// The latest storm, what it did so far or in the end.
+    /// Current or last storm.
     pub last_storm: StormCounters,
-    /// Times that the pipeline was halted because this queue had no room ([`crate::settings::WhenFull::Stop`]).
+    /// Halts of the pipeline because this queue had no room ([`crate::settings::WhenFull::Stop`]).
     pub halts: Counter,
-    /// Since when it is halted for that now (driver's clock, ns); zero when it is not.
+    /// Begin of the current halt (driver's clock, ns); zero without one.
     pub halted_since: Counter,
-    /// How long it was, in nanoseconds: finished halts only.
+    /// Duration of finished halts, in nanoseconds.
     pub halted_nanos: Counter,
-    /// Lengths of the pauses that the peer was held to.
+    /// Durations of pauses sent to the peer, in nanoseconds.
     pub held_durations: Histogram,
-    /// Lengths of the pauses that were obeyed.
+    /// Durations of obeyed pauses, in nanoseconds.
     pub paused_durations: Histogram,
 }
 
-/// Counters of what is said of single flows, of one class on one port.
+/// Counters of pauses of single flows, for one class on one port.
 #[derive(Debug, Default, PartialEq)]
 pub struct FlowCounters {
-    /// Frames that asked the peer to pause flows, refreshes included.
+    /// Frames sent that pause flows, refreshes included.
     pub pause_frames_sent: Counter,
-    /// Frames that asked it to resume flows.
+    /// Frames sent that resume flows.
     pub resume_frames_sent: Counter,
-    /// Frames by which the peer has paused flows.
+    /// Frames received that pause flows.
     pub pause_frames_received: Counter,
-    /// Frames by which it has resumed flows.
+    /// Frames received that resume flows.
     pub resume_frames_received: Counter,
-    /// What the peer is asked, whether it has been told yet or not.
+    /// Requests to the peer, whether sent yet or not.
     pub asked: FlowsAsked,
-    /// Flows that the peer has paused, now.
+    /// Flows that the peer has paused now.
     pub paused: Counter,
-    /// Times that the class was paused as a whole because a table was full, or frames waited whose flow was not known.
+    /// Pauses of the whole class because a table was full, or because frames of unknown flows were queued.
     pub fallbacks: Counter,
 }
 
-/// One storm.
+/// State of one pause storm.
 #[derive(Debug, Default, PartialEq)]
 pub struct StormCounters {
-    /// When it was detected (driver's clock, ns).
+    /// Detection time (driver's clock, ns).
     pub began: Counter,
-    /// How long it took, in nanoseconds; zero while it lasts.
+    /// Duration in nanoseconds; zero while the storm lasts.
     pub nanos: Counter,
-    /// [`DropReason::PausedDiscard`] when it was detected.
+    /// [`DropReason::PausedDiscard`] count at detection.
     pub dropped_before: Counter,
-    /// [`ClassCounters::storm_forwarded`] when it was detected.
+    /// [`ClassCounters::storm_forwarded`] at detection.
     pub forwarded_before: Counter,
-    /// [`ClassCounters::tx_frames`] when it was detected.
+    /// [`ClassCounters::tx_frames`] at detection.
     pub sent_before: Counter,
 }
 
@@ -240,14 +238,14 @@ const _: () =
     assert!((offset_of!(ClassCounters, queueing_delay) + Histogram::USUAL) % 64 == 0, "and another");
 
 impl ClassCounters {
-    /// Frames that had a way on and were dropped ([`DropKind::Lost`]).
+    /// Returns the number of frames that could have been forwarded and were dropped ([`DropKind::Lost`]).
     #[must_use]
     pub fn lost(&self) -> u64 {
         let reasons = DropReason::ALL.into_iter().filter(|reason| reason.kind() == DropKind::Lost);
         reasons.map(|reason| self.drops[reason.index()].get()).sum()
     }
 
-    /// The watchdog has detected a storm.
+    /// Records the begin of a storm.
     pub fn begin_storm(&self, now: Nanos) {
         let storm = &self.last_storm;
         storm.began.set(now.0);
@@ -259,14 +257,14 @@ impl ClassCounters {
         self.storms.add(1);
     }
 
-    /// The storm goes on; what was sent meanwhile is counted.
+    /// Updates the number of frames sent during the current storm.
     pub fn note_storm(&self) {
         let storm = &self.last_storm;
         let sent = self.tx_frames.get() - storm.sent_before.get();
         self.storm_forwarded.set(storm.forwarded_before.get() + sent);
     }
 
-    /// The storm is over.
+    /// Records the end of a storm.
     pub fn end_storm(&self, now: Nanos) {
         self.note_storm();
         let lasted = now.since(Nanos(self.last_storm.began.get())).0;
@@ -275,26 +273,26 @@ impl ClassCounters {
         self.storm_nanos.add(lasted);
     }
 
-    /// The pipeline halts: this queue has no room.
+    /// Records the begin of a pipeline halt for which this queue is the cause.
     pub fn begin_halt(&self, now: Nanos) {
         self.halted_since.set(now.0.max(1));
         self.halts.add(1);
     }
 
-    /// The halt is over, after so long.
+    /// Records the end of a halt that lasted `lasted`.
     pub fn end_halt(&self, lasted: Nanos) {
         self.halted_since.set(0);
         self.halted_nanos.add(lasted.0);
     }
 
-    /// The peer, which was held for so long, is let go.
+    /// Records the end of a hold of the peer that lasted `held_for`.
     pub fn end_hold(&self, held_for: Nanos) {
         self.held_since.set(0);
         self.held_nanos.add(held_for.0);
         self.held_durations.record(held_for.0);
     }
 
-    /// Nothing is here any more, and whatever goes on has ended.
+    /// Resets gauges and ends running pauses, storms and halts.
     fn begin_anew(&self, now: Nanos) {
         let since = |begin: &Counter| Some(Nanos(begin.get())).filter(|begin| *begin > Nanos::ZERO);
         if let Some(begin) = since(&self.held_since) {
@@ -325,13 +323,13 @@ impl ClassCounters {
 }
 
 impl Counters {
-    /// All zero, without shadow policies.
+    /// Creates counters of `ports` ports, all zero, without shadow policies.
     #[must_use]
     pub fn new(ports: usize) -> Arc<Counters> {
         Counters::with_shadows(ports, 0)
     }
 
-    /// All zero.
+    /// Creates counters of `ports` ports and `shadows` shadow policies, all zero.
     #[must_use]
     pub fn with_shadows(ports: usize, shadows: usize) -> Arc<Counters> {
         let of_shadow = |_| (0..ports).map(|_| Default::default()).collect();
@@ -342,7 +340,7 @@ impl Counters {
         })
     }
 
-    /// Another switch begins in the place of the one that has counted here, and goes on counting.
+    /// Resets gauges for a new switch that continues these counters.
     pub fn begin_anew(&self, now: Nanos) {
         for port in &self.ports {
             port.classes.iter().for_each(|class| class.begin_anew(now));
@@ -358,33 +356,33 @@ impl Counters {
         }
     }
 
-    /// Of one port.
+    /// Returns the counters of one port.
     #[inline]
     #[must_use]
     pub fn port(&self, port: PortId) -> &PortCounters {
         &self.ports[port.index()]
     }
 
-    /// Of one class on one port.
+    /// Returns the counters of one class on one port.
     #[inline]
     #[must_use]
     pub fn class(&self, port: PortId, class: Class) -> &ClassCounters {
         &self.ports[port.index()].classes[class.index()]
     }
 
-    /// Bytes of `class` that came in through `ingress` and wait or are committed at `egress`, now.
+    /// Returns the gauge of bytes of `class` received on `ingress` and queued or committed at `egress`.
     #[inline]
     #[must_use]
     pub fn between(&self, ingress: PortId, egress: PortId, class: Class) -> &Counter {
         self.occupancy.between(ingress, egress, class)
     }
 
-    /// What the workers of the switch decide by.
+    /// Returns the occupancies that the workers of the switch decide by.
     pub const fn occupancy(&self) -> &Arc<Occupancy> {
         &self.occupancy
     }
 
-    /// Prefetches what each frame of the class changes at an egress as it leaves.
+    /// Prefetches the counters that each frame of the class changes when it leaves an egress port.
     #[inline]
     pub fn prefetch_egress(&self, port: PortId, class: Class) {
         let of_class = self.class(port, class);
@@ -393,19 +391,19 @@ impl Counters {
         self.occupancy.prefetch(port, class);
     }
 
-    /// What shadow policy number `shadow` would have done, by port and class.
+    /// Returns the counters of shadow policy number `shadow`, by port and class.
     #[must_use]
     pub fn shadow(&self, shadow: usize) -> &[[ShadowCounters; CLASSES]] {
         &self.shadows[shadow]
     }
 
-    /// How many ports there are.
+    /// Returns the number of ports.
     #[must_use]
     pub fn ports(&self) -> usize {
         self.ports.len()
     }
 
-    /// Frames dropped for `reason`, all ports and classes.
+    /// Returns the number of frames dropped for `reason`, over all ports and classes.
     #[must_use]
     pub fn dropped(&self, reason: DropReason) -> u64 {
         let classes = self.ports.iter().flat_map(|port| &port.classes);

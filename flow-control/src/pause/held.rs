@@ -1,34 +1,34 @@
-//! The transmit half: classes that this port holds its peer to (802.1Q 36.1.3.1, PFC request).
+//! Transmit half of PFC: classes that this port pauses at its peer (802.1Q 36.1.3.1, PFC request).
 
 use xoff_wire::units::{CLASSES, Class, ClassSet, Nanos};
 
-/// Which classes the peer should be pausing, and which it was last told.
+/// Classes that the peer should pause, and those last announced to it.
 #[derive(Clone, Debug)]
 pub struct Held {
     wanted: ClassSet,
     told: ClassSet,
-    /// Those that the peer may have paused although it was not told to, or not since its link was lost.
+    /// Classes that the peer may have paused without an announcement, or from before its link was lost.
     suspected: ClassSet,
-    /// Apart, as only what is held has any.
+    /// Begin of each hold; boxed because only held classes need it.
     since: Box<[Nanos; CLASSES]>,
     refresh: Nanos,
     next_refresh: Nanos,
     refresh_due: bool,
 }
 
-/// What one pause frame has to say.
+/// Content of one pause frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Announcement {
-    /// Classes that it newly stops.
+    /// Newly paused classes.
     pub xoff: ClassSet,
-    /// Classes that it lets go.
+    /// Resumed classes.
     pub xon: ClassSet,
-    /// Classes that it keeps stopped.
+    /// Classes that stay paused.
     pub refreshed: ClassSet,
 }
 
 impl Announcement {
-    /// The class-enable vector.
+    /// Returns the class-enable vector.
     #[must_use]
     pub const fn vector(&self) -> ClassSet {
         ClassSet(self.xoff.0 | self.xon.0 | self.refreshed.0)
@@ -36,7 +36,7 @@ impl Announcement {
 }
 
 impl Held {
-    /// Nothing held; what is held is announced again every `refresh`.
+    /// Creates a state without holds; held classes are announced again every `refresh`.
     #[must_use]
     pub fn new(refresh: Nanos) -> Held {
         Held {
@@ -50,7 +50,7 @@ impl Held {
         }
     }
 
-    /// What is held is announced again every `refresh` from now on.
+    /// Changes the refresh interval.
     pub fn set_refresh(&mut self, now: Nanos, refresh: Nanos) {
         self.refresh = refresh;
         if self.next_refresh != Nanos::NEVER {
@@ -58,7 +58,7 @@ impl Held {
         }
     }
 
-    /// The peer should stop `class`. False where that was so already.
+    /// Holds `class` at the peer. Returns false if it was held already.
     pub fn xoff(&mut self, now: Nanos, class: Class) -> bool {
         let changed = !self.wanted.contains(class);
         if changed {
@@ -68,7 +68,7 @@ impl Held {
         changed
     }
 
-    /// The peer may resume `class`. Answers how long it was held, `None` where it was not.
+    /// Ends the hold of `class`. Returns the time for which it was held, or `None` if it was not.
     pub fn xon(&mut self, now: Nanos, class: Class) -> Option<Nanos> {
         self.wanted.contains(class).then(|| {
             self.wanted.remove(class);
@@ -76,8 +76,8 @@ impl Held {
         })
     }
 
-    /// The peer knows nothing any more: its link was lost. What is held is to be announced anew. Answers what
-    /// it may have been told.
+    /// Forgets all announcements because the link was lost; held classes will be announced anew. Returns the classes
+    /// that the peer may have paused.
     pub fn forget_told(&mut self) -> ClassSet {
         let told = ClassSet(self.told.0 | self.suspected.0);
         self.told = ClassSet::NONE;
@@ -87,32 +87,32 @@ impl Held {
         told
     }
 
-    /// The peer may pause something of `class`, or have paused it, for another reason, which has ended: it is
-    /// to be told what holds.
+    /// Marks `class` for an announcement of its current state, because the peer may have paused it, or a part of it,
+    /// for a reason that has ended.
     pub fn suspect(&mut self, class: Class) {
         self.suspected.insert(class);
     }
 
-    /// The classes held now.
+    /// Returns the held classes.
     #[must_use]
     pub const fn classes(&self) -> ClassSet {
         self.wanted
     }
 
-    /// Since when `class` is held; `None` where it is not.
+    /// Returns the begin of the hold of `class`, or `None` if it is not held.
     #[must_use]
     pub fn since(&self, class: Class) -> Option<Nanos> {
         self.wanted.contains(class).then(|| self.since[class.index()])
     }
 
-    /// Whether a pause frame is to be sent now.
+    /// Returns whether a pause frame is due.
     #[inline]
     #[must_use]
     pub const fn due(&self) -> bool {
         self.wanted.0 != self.told.0 || self.suspected.0 & !self.wanted.0 != 0 || self.refresh_due
     }
 
-    /// Notes that the time is `now`; a refresh may become due.
+    /// Advances to time `now`; a refresh may become due.
     #[inline]
     pub fn advance(&mut self, now: Nanos) {
         if now >= self.next_refresh {
@@ -121,8 +121,8 @@ impl Held {
         }
     }
 
-    /// What the frame that is sent now has to say; `None` where nothing is due. Everything held goes
-    /// into it, so that one timer keeps all classes alive.
+    /// Returns the content of the frame to send now, or `None` if none is due. It names all held classes, so that one
+    /// timer refreshes all of them.
     pub fn announce(&mut self, now: Nanos) -> Option<Announcement> {
         if !self.due() {
             return None;
@@ -140,7 +140,7 @@ impl Held {
         Some(announcement)
     }
 
-    /// When a refresh becomes due.
+    /// Returns when the next refresh is due.
     #[inline]
     #[must_use]
     pub const fn next_refresh(&self) -> Nanos {

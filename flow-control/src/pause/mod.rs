@@ -1,9 +1,9 @@
-//! Both halves of 802.1Qbb: which of its classes a port has paused for its peer ([`Paused`]) and what it asks of its peer ([`Held`]).
+//! Both halves of 802.1Qbb: classes that the peer has paused at this port ([`Paused`]), and classes that this port
+//! pauses at its peer ([`Held`]).
 //!
-//! Neither half knows frames or queues. The receive half keeps one timer per class, which expires by
-//! itself; the transmit half remembers which state the peer was last told and which it should be in,
-//! so that a control frame is due exactly while the two differ, and again while a pause must be kept
-//! alive.
+//! Neither half handles frames or queues. The receive half keeps one timer per class, which expires by itself. The
+//! transmit half stores the wanted and the last announced state. A control frame is due while they differ, and
+//! periodically to keep pauses alive.
 
 mod held;
 mod paused;

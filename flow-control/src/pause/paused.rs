@@ -1,9 +1,9 @@
-//! The receive half: classes that the peer has paused (802.1Q 36.1.3.3, PFC indication).
+//! Receive half of PFC: classes that the peer has paused (802.1Q 36.1.3.3, PFC indication).
 
 use xoff_wire::units::{BitRate, CLASSES, Class, ClassSet, Nanos, Quanta};
 
-/// Which classes of a port may not send, and until when. The last value received for a class wins;
-/// time 0 resumes it at once; otherwise it resumes by itself.
+/// Paused classes of a port, with their ends. The last received value of a class wins; time 0 resumes it at once;
+/// otherwise its pause expires.
 #[derive(Clone, Debug)]
 pub struct Paused {
     rate: BitRate,
@@ -12,30 +12,30 @@ pub struct Paused {
     /// `classes` without `defied`.
     blocked: ClassSet,
     next_expiry: Nanos,
-    /// By class; apart, as only what is paused has any.
+    /// Times by class; boxed because only paused classes need them.
     times: Box<[Times; CLASSES]>,
 }
 
-/// Of the last pause of a class.
+/// Times of the last pause of a class.
 #[derive(Clone, Copy, Debug, Default)]
 struct Times {
     since: Nanos,
     until: Nanos,
-    /// When the last one that is over ended.
+    /// End of the last finished pause.
     ended: Nanos,
 }
 
-/// Classes that resumed, and how long each had been paused.
+/// Resumed classes, with the durations of their pauses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Resumed {
-    /// Which classes resumed.
+    /// Resumed classes.
     pub classes: ClassSet,
-    /// How long each of them had been paused; zero for the others.
+    /// Duration of each of their pauses; zero for the others.
     pub paused_for: [Nanos; CLASSES],
 }
 
 impl Paused {
-    /// Nothing paused; a quantum is 512 bit times at `rate`.
+    /// Creates a state without pauses; a quantum is 512 bit times at `rate`.
     #[must_use]
     pub fn new(rate: BitRate) -> Paused {
         Paused {
@@ -48,7 +48,7 @@ impl Paused {
         }
     }
 
-    /// A quantum is 512 bit times at `rate` from now on.
+    /// Changes the rate; a quantum is 512 bit times at `rate`.
     pub fn set_rate(&mut self, rate: BitRate) {
         self.rate = rate;
     }
@@ -72,7 +72,7 @@ impl Paused {
         resumed
     }
 
-    /// Resumes every class whose time is over.
+    /// Resumes every class whose pause has expired.
     #[inline]
     pub fn expire(&mut self, now: Nanos) -> Resumed {
         let mut resumed = Resumed::default();
@@ -89,22 +89,21 @@ impl Paused {
         resumed
     }
 
-    /// The classes that the peer has paused; call [`Paused::expire`] before.
+    /// Returns the classes that the peer has paused; call [`Paused::expire`] before.
     #[inline]
     #[must_use]
     pub const fn classes(&self) -> ClassSet {
         self.classes
     }
 
-    /// The classes that may not send now: paused, and not defied; call [`Paused::expire`] before.
+    /// Returns the classes that may not send: paused and not defied. Call [`Paused::expire`] before.
     #[inline]
     #[must_use]
     pub const fn blocked(&self) -> ClassSet {
         self.blocked
     }
 
-    /// From now on `class` may send even while it is paused (`defy`), or may not any more. Pauses are
-    /// taken note of as ever.
+    /// Allows `class` to send despite pauses (`defy`), or forbids it again. Pauses are still recorded.
     pub fn defy(&mut self, class: Class, defy: bool) {
         if defy {
             self.defied.insert(class);
@@ -114,25 +113,25 @@ impl Paused {
         self.settle();
     }
 
-    /// When the pause in force on `class` began; `None` where there is none.
+    /// Returns the begin of the current pause of `class`, or `None` without one.
     #[must_use]
     pub fn since(&self, class: Class) -> Option<Nanos> {
         self.classes.contains(class).then(|| self.times[class.index()].since)
     }
 
-    /// When the pause in force on `class` ends by itself; `None` where there is none.
+    /// Returns the expiry of the current pause of `class`, or `None` without one.
     #[must_use]
     pub fn until(&self, class: Class) -> Option<Nanos> {
         self.classes.contains(class).then(|| self.times[class.index()].until)
     }
 
-    /// When the last pause of `class` that is over ended; zero where there was none.
+    /// Returns the end of the last finished pause of `class`; zero without one.
     #[must_use]
     pub fn ended(&self, class: Class) -> Nanos {
         self.times[class.index()].ended
     }
 
-    /// When the next class resumes by itself.
+    /// Returns when the next pause expires.
     #[inline]
     #[must_use]
     pub const fn next_expiry(&self) -> Nanos {
@@ -256,8 +255,8 @@ mod tests {
         assert_eq!(paused.blocked(), C3);
     }
 
-    /// The article on DSCP-based PFC, steps 3, 4 and 14, on a line of 400 Gb/s. Its "CEV 0x1000" is 0000 1000 in
-    /// binary ("the right-most bit represents queue 0"); a reader's comment there says so too.
+    /// Steps 3, 4 and 14 of the article on DSCP-based PFC, on a line of 400 Gb/s. Its "CEV 0x1000" is 0000 1000 in
+    /// binary ("the right-most bit represents queue 0"), as a reader's comment there states, too.
     // proves: pause-timing
     #[test]
     fn the_worked_example_of_the_article_on_dscp_based_pfc() {

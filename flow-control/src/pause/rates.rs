@@ -1,15 +1,15 @@
-//! Rates of classes (GFC), both halves: what a port asks of its peer ([`AskedRates`]) and what its peer
-//! asks of it ([`KeptRates`]). They keep PFC's rules of time: a change is told at once, what holds is
-//! refreshed, the last value wins, and what is not refreshed ends by itself.
+//! Rates of classes (GFC), both halves: requests to the peer ([`AskedRates`]) and limits that the peer requests
+//! ([`KeptRates`]). The timing is that of PFC: changes are sent at once, limits are refreshed, the last value wins,
+//! and a limit without refresh expires.
 
 use xoff_wire::Rates;
 use xoff_wire::units::{BitRate, CLASSES, Class, ClassSet, Nanos, Quanta, RateStep};
 
-/// Steps that the peer should keep, and those that it was last told.
+/// Steps that the peer should keep, and those last sent to it.
 #[derive(Clone, Debug)]
 #[repr(C)]
 pub struct AskedRates {
-    /// First of all: the only thing here that every frame asks for.
+    /// First field, because every frame reads it and nothing else here.
     due: bool,
     refresh_due: bool,
     wanted: [RateStep; CLASSES],
@@ -19,7 +19,7 @@ pub struct AskedRates {
 }
 
 impl AskedRates {
-    /// No limits; what is asked is told again every `refresh`.
+    /// Creates a state without limits; limits are sent again every `refresh`.
     #[must_use]
     pub fn new(refresh: Nanos) -> AskedRates {
         let full = [RateStep::FULL; CLASSES];
@@ -33,7 +33,7 @@ impl AskedRates {
         }
     }
 
-    /// What holds is told again every `refresh` from now on.
+    /// Changes the refresh interval.
     pub fn set_refresh(&mut self, now: Nanos, refresh: Nanos) {
         self.refresh = refresh;
         if self.next_refresh != Nanos::NEVER {
@@ -41,26 +41,26 @@ impl AskedRates {
         }
     }
 
-    /// The peer should send `class` at this step.
+    /// Requests that the peer send `class` at this step.
     pub fn set(&mut self, class: Class, step: RateStep) {
         self.wanted[class.index()] = step;
         self.due = self.wanted != self.told || self.refresh_due;
     }
 
-    /// The step that the peer should keep.
+    /// Returns the step that the peer should keep.
     #[must_use]
     pub const fn step(&self, class: Class) -> RateStep {
         self.wanted[class.index()]
     }
 
-    /// Whether a frame with rates is to be sent now.
+    /// Returns whether a frame with rates is due.
     #[inline]
     #[must_use]
     pub const fn due(&self) -> bool {
         self.due
     }
 
-    /// Notes that the time is `now`; a refresh may become due.
+    /// Advances to time `now`; a refresh may become due.
     #[inline]
     pub fn advance(&mut self, now: Nanos) {
         if now >= self.next_refresh {
@@ -69,7 +69,7 @@ impl AskedRates {
         }
     }
 
-    /// What the frame that is sent now says: every limit that holds or ends.
+    /// Returns the content of the frame to send now: every limit that holds or ends.
     pub fn announce(&mut self, now: Nanos, time: Quanta) -> Rates {
         let limited = |class: &Class| {
             self.wanted[class.index()] != RateStep::FULL || self.told[class.index()] != RateStep::FULL
@@ -84,7 +84,7 @@ impl AskedRates {
         rates
     }
 
-    /// The peer knows nothing any more: its link was lost. What holds is to be told anew.
+    /// Forgets all sent rates because the link was lost; limits will be sent anew.
     pub fn forget_told(&mut self) {
         self.told = [RateStep::FULL; CLASSES];
         self.refresh_due = false;
@@ -92,7 +92,7 @@ impl AskedRates {
         self.next_refresh = Nanos::NEVER;
     }
 
-    /// When a refresh becomes due.
+    /// Returns when the next refresh is due.
     #[inline]
     #[must_use]
     pub const fn next_refresh(&self) -> Nanos {
@@ -100,18 +100,18 @@ impl AskedRates {
     }
 }
 
-/// Steps that a port keeps for its peer, and until when.
+/// Steps that a port keeps for its peer, with their expiry.
 #[derive(Clone, Debug)]
 pub struct KeptRates {
     line: BitRate,
     steps: [RateStep; CLASSES],
-    /// Apart, as few classes have a limit.
+    /// Expiry by class; boxed because few classes have a limit.
     until: Box<[Nanos; CLASSES]>,
     next_expiry: Nanos,
 }
 
 impl KeptRates {
-    /// No limits; a quantum is 512 bit times at `line`.
+    /// Creates a state without limits; a quantum is 512 bit times at `line`.
     #[must_use]
     pub fn new(line: BitRate) -> KeptRates {
         KeptRates {
@@ -122,12 +122,12 @@ impl KeptRates {
         }
     }
 
-    /// A quantum is 512 bit times at `line` from now on.
+    /// Changes the rate; a quantum is 512 bit times at `line`.
     pub fn set_line(&mut self, line: BitRate) {
         self.line = line;
     }
 
-    /// Obeys a frame as far as it names `classes`. Answers those whose step it may have changed.
+    /// Obeys a frame for those of its classes that are in `classes`. Returns the classes whose step may have changed.
     pub fn receive(&mut self, now: Nanos, classes: ClassSet, rates: &Rates) -> ClassSet {
         let changed = self.expire(now);
         let named = ClassSet(classes.0 & rates.classes.0);
@@ -140,7 +140,7 @@ impl KeptRates {
         ClassSet(changed.0 | named.0)
     }
 
-    /// Ends every limit whose time is over. Answers which.
+    /// Ends every expired limit and returns its class.
     #[inline]
     pub fn expire(&mut self, now: Nanos) -> ClassSet {
         if now < self.next_expiry {
@@ -154,20 +154,20 @@ impl KeptRates {
         over
     }
 
-    /// The step that `class` keeps.
+    /// Returns the step that `class` keeps.
     #[must_use]
     pub const fn step(&self, class: Class) -> RateStep {
         self.steps[class.index()]
     }
 
-    /// The rate that `class` keeps; `None`: no limit.
+    /// Returns the rate that `class` keeps, or `None` without a limit.
     #[must_use]
     pub fn rate(&self, class: Class) -> Option<BitRate> {
         let step = self.step(class);
         (step != RateStep::FULL).then(|| step.of(self.line))
     }
 
-    /// When the next limit ends by itself.
+    /// Returns when the next limit expires.
     #[inline]
     #[must_use]
     pub const fn next_expiry(&self) -> Nanos {

@@ -1,47 +1,47 @@
-//! How a peer answers an XOFF: what of a class still comes from it while it is held, and until when.
+//! Response of a peer to XOFF: bytes of a class that still arrive while it is held, and how long they do.
 //!
-//! Headroom ([`crate::headroom`]) is the most that an obedient peer can send past XOFF, whatever delays there are on
-//! both sides. From that follow two limits that no obedient peer crosses: so many bytes, and, as the line carries these in
-//! a certain time, so long after the XOFF was told. Who crosses the first in time is faster than the line is said to be
-//! (or has more with its driver than is said); who crosses the second stops later than is said, or never.
+//! Headroom ([`crate::headroom`]) is the maximum that an obedient peer sends past XOFF, at the longest delays on both
+//! sides. It implies two limits: a number of bytes, and the time after XOFF in which the line carries them. A peer
+//! that exceeds the bytes in time is faster, or has a larger backlog, than declared. A peer that exceeds the time
+//! stops later than declared, or never.
 //!
-//! A frame is seen when the switch looks, not when it comes. The limits include a switch that looks as late as its stall
-//! budget allows; of what comes in while it was away for longer, and until one limit later, nothing is said.
+//! The switch timestamps a frame when it polls the port, not when the frame arrives. The limits include polling as
+//! late as the stall budget allows. After a longer stall, frames are not judged until one time limit has passed.
 
 use xoff_wire::units::{Bytes, CLASSES, Class, ClassSet, Nanos};
 
 use crate::load::Load;
 use crate::settings::PortSettings;
 
-/// What came of each class since its peer was to be held, at one port.
+/// Bytes received of each class since it was held, at one port.
 #[derive(Clone, Debug)]
 pub struct Response {
-    /// Most that an obedient peer sends of a class past XOFF.
+    /// Maximum bytes that an obedient peer sends of a class past XOFF.
     limit: Bytes,
-    /// How long the line takes to carry that.
+    /// Time in which the line carries `limit`.
     limit_time: Nanos,
     came: [Bytes; CLASSES],
     told: ClassSet,
     told_at: [Nanos; CLASSES],
 }
 
-/// What is to be said of frames that came while their class was held.
+/// Judgement of frames that arrived while their class was held.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Answer {
-    /// All that came of the class since it was to be held.
+    /// Bytes of the class received since it was held.
     pub came: Bytes,
-    /// How long after the XOFF was told these came, at most; `None` where nothing can be said.
+    /// Maximum time from the sent XOFF to these frames; `None` if unknown.
     pub after: Option<Nanos>,
-    /// The peer's fault, where it has made one.
+    /// Fault of the peer, if any.
     pub fault: Option<Fault>,
 }
 
-/// Whose fault it is that more came than headroom is made for: the peer's.
+/// Fault of a peer that exceeds its headroom.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// In time, and too much.
+    /// Too many bytes within the time limit.
     TooMuch,
-    /// After the last moment at which an obedient peer sends.
+    /// Frames after the time limit of an obedient peer.
     TooLate,
 }
 
@@ -59,7 +59,7 @@ impl Response {
         }
     }
 
-    /// Another peer was declared. Of what is held now nothing is said any more.
+    /// Applies the limits of a newly declared peer. Current holds are not judged if the limits changed.
     pub fn revise(&mut self, settings: &PortSettings) {
         let Response { limit, limit_time, .. } = Response::new(settings);
         if (limit, limit_time) != (self.limit, self.limit_time) {
@@ -67,27 +67,27 @@ impl Response {
         }
     }
 
-    /// `class` is to be held from now on.
+    /// Begins a hold of `class`.
     pub fn held(&mut self, class: Class) {
         self.came[class.index()] = Bytes::ZERO;
         self.told.remove(class);
     }
 
-    /// The peer is told to stop `class`, which is to be held since `since`.
+    /// Records that XOFF for `class`, held since `since`, was sent.
     pub fn told(&mut self, now: Nanos, class: Class, since: Nanos) {
         self.told.insert(class);
         self.told_at[class.index()] = now;
         if now.since(since) > self.limit_time {
-            self.came[class.index()] = Bytes::ZERO; // it could not know
+            self.came[class.index()] = Bytes::ZERO; // XOFF was sent late, by our own fault
         }
     }
 
-    /// The peer knows nothing any more: its link was lost.
+    /// Forgets sent XOFFs because the link was lost.
     pub fn forget_told(&mut self) {
         self.told = ClassSet::NONE;
     }
 
-    /// `load` of `class`, which is to be held, is found at `now`; the switch itself was away too long until `away`.
+    /// Judges `load` of the held `class`, polled at `now`. `away` is the end of the switch's last overlong stall.
     pub fn came(&mut self, now: Nanos, class: Class, load: Load, away: Option<Nanos>) -> Answer {
         let came = &mut self.came[class.index()];
         *came = came.saturating_add(load.bytes);
@@ -116,7 +116,7 @@ mod tests {
 
     const CLASS: Class = Class::ALL[3];
 
-    /// 1000 bytes, which the line carries in 8 us.
+    /// Returns a response with a limit of 1000 bytes, which the line carries in 8 us.
     fn response() -> Response {
         let (speed, past_xoff) = (BitRate::from_gbps(1), Bytes(1_000));
         let mut response = Response::new(&PortSettings { speed, past_xoff, ..port_settings(0) });
@@ -146,7 +146,7 @@ mod tests {
         let mut response = response();
         let untold = response.came(Nanos(9_000), CLASS, bytes(5_000), None);
         assert_eq!(untold, Answer { came: Bytes(5_000), after: None, fault: None });
-        response.told(Nanos(9_000), CLASS, Nanos(0)); // far too late by ourselves
+        response.told(Nanos(9_000), CLASS, Nanos(0)); // sent far too late by this switch
         assert_eq!(response.came(Nanos(9_001), CLASS, bytes(1_000), None).fault, None);
         response.forget_told();
         assert_eq!(response.came(Nanos(99_000), CLASS, bytes(9_000), None).fault, None);

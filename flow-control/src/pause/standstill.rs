@@ -1,40 +1,39 @@
-//! Which classes of a port stand still because its peer lets nothing pass.
+//! Detection of classes that a peer keeps paused nearly all the time.
 //!
-//! A pause may be as short as it likes and come again as soon as it likes, so that how long one lasts says little. So
-//! the switch looks, about every millisecond from the first pause on: a class that was blocked at all but [`FREE_MAX`] of
-//! the last [`LOOKS`] looks stands still. A class that may send for a tenth of the time, as where ten congest a
-//! port, is as good as never taken for one of those, one that may for a few thousandths as good as always; what is
-//! between may be, now and then.
+//! Pauses may be short and frequent, so that the length of one is no evidence. From the first pause on, the port is
+//! sampled about every millisecond. A class blocked in all but [`FREE_MAX`] of the last [`LOOKS`] samples is at a
+//! standstill. A class that may send a tenth of the time (ten senders at a congested port) is almost never reported.
+//! One that may send a few thousandths is almost always reported. Classes in between may be.
 //!
-//! Looks are counted, not time, so that a switch that was kept from running takes no time for a pause that it could not
-//! hear the end of. They are not evenly spaced, so that few rhythms of pauses hide between them.
+//! Samples are counted, not time, because a stalled switch may have missed the end of a pause. Their spacing varies,
+//! so that few rhythms of pauses escape them.
 
 use xoff_wire::units::{CLASSES, Class, ClassSet, Nanos};
 
-/// What is judged by.
+/// Number of samples that decide.
 const LOOKS: u64 = 256;
-/// A class that could send at more of those does not stand still.
+/// Maximum number of samples at which a class at a standstill could send.
 const FREE_MAX: usize = 2;
-/// Time between two looks, at least.
+/// Minimum time between two samples.
 const PERIOD_MIN: Nanos = Nanos::from_micros(500);
-/// So many bits of nanoseconds, about a millisecond, may come on top.
+/// Bits of additional nanoseconds between samples, about a millisecond.
 const BETWEEN_BITS: u32 = 20;
 
-/// What was found at the last looks at one port.
+/// Results of the last samples at one port.
 #[derive(Debug)]
 pub struct Standstill {
     classes: ClassSet,
-    /// Looks so far.
+    /// Number of samples taken.
     looks: u64,
-    /// Per class, the last looks at which it could send, the latest first.
+    /// Last samples at which each class could send, the latest first.
     free_at: [[u64; FREE_MAX + 1]; CLASSES],
-    /// The last look at which a class was blocked.
+    /// Last sample at which a class was blocked.
     blocked_at: u64,
     next_look: Nanos,
 }
 
 impl Standstill {
-    /// Nothing was found, and nothing is to be looked for.
+    /// State without samples; no sample is due.
     pub const NONE: Standstill = Standstill {
         classes: ClassSet::NONE,
         looks: 0,
@@ -43,25 +42,25 @@ impl Standstill {
         next_look: Nanos::NEVER,
     };
 
-    /// Classes that stand still.
+    /// Returns the classes at a standstill.
     #[inline]
     pub const fn classes(&self) -> ClassSet {
         self.classes
     }
 
-    /// When the next look is due.
+    /// Returns when the next sample is due.
     pub const fn next_look(&self) -> Nanos {
         self.next_look
     }
 
-    /// The peer has paused classes, or has let some go; `blocked` are those that may not send now.
+    /// Starts sampling if the peer blocks any class; `blocked` are the classes that may not send now.
     pub fn pauses_changed(&mut self, now: Nanos, blocked: ClassSet) {
         if self.next_look == Nanos::NEVER && !blocked.is_empty() {
             *self = Standstill { next_look: now.after(PERIOD_MIN), ..Standstill::NONE };
         }
     }
 
-    /// Looks: `blocked` are the classes that could not send when last something was to be sent.
+    /// Takes a sample. `blocked` are the classes that could not send at the last attempt to transmit.
     pub fn look(&mut self, now: Nanos, blocked: ClassSet) {
         self.looks += 1;
         self.classes = ClassSet::NONE;
@@ -82,7 +81,7 @@ impl Standstill {
         self.next_look = if is_over { Nanos::NEVER } else { now.after(self.period()) };
     }
 
-    /// Time to the next look: multiples of the golden ratio fill what is between the bounds evenly.
+    /// Returns the time to the next sample. Multiples of the golden ratio fill the range evenly.
     fn period(&self) -> Nanos {
         const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
         PERIOD_MIN.after(Nanos(self.looks.wrapping_mul(GOLDEN) >> (64 - BETWEEN_BITS)))
@@ -97,14 +96,14 @@ mod tests {
     const C5: ClassSet = ClassSet(1 << 5);
     const NO_CLASS: ClassSet = ClassSet::NONE;
 
-    /// Class 3 was paused then.
+    /// Returns a state in which class 3 was paused at `now`.
     fn paused(now: Nanos) -> Standstill {
         let mut standstill = Standstill::NONE;
         standstill.pauses_changed(now, C3);
         standstill
     }
 
-    /// So many looks, each as soon as it is due.
+    /// Takes `looks` samples, each when it is due.
     fn look_on(standstill: &mut Standstill, looks: u64, blocked: ClassSet) {
         for _ in 0..looks {
             standstill.look(standstill.next_look(), blocked);
@@ -163,7 +162,7 @@ mod tests {
         assert_eq!(standstill.classes(), NO_CLASS);
     }
 
-    /// Whether a class that is paused for the first part of each cycle is ever found to stand still in ten seconds.
+    /// Returns whether a class paused for the first part of each cycle is reported within ten seconds.
     fn is_found(paused_for: u64, cycle: u64) -> bool {
         let mut standstill = paused(Nanos(0));
         let mut is_found = false;

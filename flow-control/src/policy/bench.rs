@@ -1,4 +1,4 @@
-//! What unit tests of policies share: a buffer and the policy of one class that watches it.
+//! Test bench of policies: a buffer and the policy of one class.
 
 use xoff_wire::units::{Bytes, Class, ClassSet, Nanos, PortId};
 
@@ -23,12 +23,12 @@ pub(super) struct Bench {
 }
 
 impl Bench {
-    /// The policy of class 3, the only lossless one.
+    /// Creates a bench for class 3, the only lossless one.
     pub(super) fn new(kind: PolicyKind, policy: PolicySettings) -> Bench {
         Bench::of_class(kind, policy, C3, ClassSet(0b1000), |_| {})
     }
 
-    /// The policy of `class`, one of the lossless ones.
+    /// Creates a bench for `class`, one of the `lossless` ones.
     pub(super) fn of_class(
         kind: PolicyKind,
         policy: PolicySettings,
@@ -78,7 +78,7 @@ impl Bench {
         self.observe(Event::Received { ingress })
     }
 
-    /// Bytes leave, not necessarily a whole frame: the rest stays as one.
+    /// Releases bytes, not necessarily of a whole frame; the rest remains one frame.
     pub(super) fn release(&mut self, port: u8, size: u64) -> Vec<Intent> {
         let ingress = PortId(port);
         self.buffer.enter_ingress(ingress, self.class, Bytes::ZERO).expect("there is room");
@@ -92,7 +92,7 @@ impl Bench {
         self.observe(Event::Enqueued { ingress, egress, size })
     }
 
-    /// Likewise.
+    /// Dequeues bytes, not necessarily of a whole frame; the rest remains one frame.
     pub(super) fn dequeue(&mut self, from: u8, egress: u8, size: u64) -> Vec<Intent> {
         let (ingress, egress) = (PortId(from), PortId(egress));
         self.buffer.enter_egress(ingress, egress, self.class, Bytes::ZERO);

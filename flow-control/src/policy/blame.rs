@@ -1,13 +1,12 @@
-//! Congested egress queues and the ports that are held for them, beside plain PFC at ingress.
+//! Congested egress queues and the ports held for them, beside plain PFC at ingress.
 //!
-//! A port asks its peer to pause while its own ingress queue is congested or any egress queue blames
-//! it (CaPFC, II-E):
+//! A port pauses its peer while its own ingress queue is congested or any egress queue blames it (CaPFC, II-E):
 //!
 //! ```text
 //!   D(i,p) = I(i,p)  or  E(i,o,p) for any o other than i
 //! ```
 //!
-//! Intents are for changes of D. When an E begins and ends is for the policies to say.
+//! Intents follow changes of D. Policies decide when an E begins and ends.
 
 use xoff_wire::units::{PortId, PortSet};
 
@@ -19,26 +18,26 @@ use crate::cause::Trigger;
 #[derive(Debug)]
 pub(super) struct Blame {
     pfc: Pfc,
-    /// By egress port: the ingress ports with E(i,o,p) = 1.
+    /// Ingress ports with E(i,o,p) = 1, by egress port.
     blames: Box<[PortSet]>,
-    /// By ingress port: the egress ports with E(i,o,p) = 1.
+    /// Egress ports with E(i,o,p) = 1, by ingress port.
     blamed_by: Box<[PortSet]>,
 }
 
 impl Blame {
-    /// No E is 1; `ports`: how many there are.
+    /// Creates a state of `ports` ports in which every E is 0.
     pub(super) fn new(pfc: Pfc, ports: usize) -> Blame {
         let none = || vec![PortSet::NONE; ports].into_boxed_slice();
         Blame { pfc, blames: none(), blamed_by: none() }
     }
 
-    /// I, which follows the ingress queues as in plain PFC.
+    /// Returns I, which follows the ingress queues as in plain PFC.
     pub(super) const fn pfc(&self) -> &Pfc {
         &self.pfc
     }
 
-    /// I may change.
-    #[inline(always)] // where it is called the kind of event is a constant
+    /// Updates I on an ingress event.
+    #[inline(always)] // the kind of event is constant at each call
     pub(super) fn observe_ingress(&mut self, event: Event, buffer: &Buffer, intents: &mut Vec<Intent>) {
         let class = self.pfc.class();
         match event {
@@ -56,17 +55,17 @@ impl Blame {
         }
     }
 
-    /// In a switch that holds frames already: I.
+    /// Computes I in a switch that already holds frames.
     pub(super) fn adopt(&mut self, buffer: &Buffer, intents: &mut Vec<Intent>) {
         self.pfc.adopt(buffer, intents);
     }
 
-    /// Whether E(i,o,p) is 1 for any i.
+    /// Returns whether E(i,o,p) is 1 for any i.
     pub(super) fn is_blaming(&self, egress: PortId) -> bool {
         !self.blames[egress.index()].is_empty()
     }
 
-    /// E(i,o,p) becomes 1.
+    /// Sets E(i,o,p) to 1.
     pub(super) fn accuse(&mut self, port: PortId, egress: PortId, intents: &mut Vec<Intent>) {
         if port == egress || self.blames[egress.index()].contains(port) {
             return;
@@ -81,7 +80,7 @@ impl Blame {
         }
     }
 
-    /// E(i,o,p) becomes 0 for every i.
+    /// Sets E(i,o,p) to 0 for every i.
     pub(super) fn forgive(&mut self, egress: PortId, intents: &mut Vec<Intent>) {
         let blames = std::mem::take(&mut self.blames[egress.index()]);
         for port in blames.iter() {

@@ -1,4 +1,4 @@
-//! Calls of a policy that is not built in. Where it panics that is said: what unwinds from there is a [`CustomPanic`].
+//! Calls of custom policies. A panic in one unwinds as [`CustomPanic`].
 
 use std::any::Any;
 use std::panic::{self, AssertUnwindSafe};
@@ -8,10 +8,10 @@ use xoff_wire::units::Nanos;
 use super::{CustomPolicy, Event, Intent, Margin};
 use crate::buffer::Buffer;
 
-/// The payload of a panic: a policy that is not built in has panicked.
+/// Payload of a panic inside a custom policy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CustomPanic {
-    /// What it said.
+    /// Message of the panic.
     pub said: String,
 }
 
@@ -23,8 +23,8 @@ impl CustomPanic {
     }
 }
 
-/// Shows it an event. It is given a copy of it: were the event itself lent to a call, its kind would no longer be a
-/// constant for those that are built in.
+/// Shows an event to the policy. The event is copied: a borrowed event would no longer be a constant for built-in
+/// policies.
 #[cold]
 #[inline(never)]
 pub(super) fn observe(
@@ -46,7 +46,7 @@ pub(super) fn adopt(policy: &mut dyn CustomPolicy, buffer: &Buffer, intents: &mu
 }
 
 fn called<T>(call: impl FnOnce() -> T) -> T {
-    // What it may have left half done is not used any more: the panic goes on.
+    // The unwinding continues, so that half-updated state is not used.
     panic::catch_unwind(AssertUnwindSafe(call))
         .unwrap_or_else(|cause| panic::resume_unwind(Box::new(CustomPanic::of(&*cause))))
 }

@@ -1,17 +1,16 @@
-//! G-PFC (Cui, Rim: "G-PFC: A packet-priority aware PFC scheme for the datacenter", APNOMS 2020), as
-//! the evaluation of OFC describes it: it "selectively pauses low-priority flows using a lower ingress
-//! threshold, building on the standard PFC scheme".
+//! G-PFC (Cui, Rim: "G-PFC: A packet-priority aware PFC scheme for the datacenter", APNOMS 2020), as the evaluation
+//! of OFC describes it: it "selectively pauses low-priority flows using a lower ingress threshold, building on the
+//! standard PFC scheme".
 //!
-//! Once the ingress queue of a class has filled up to a part of its XOFF, the peer is asked to pause the
-//! lower lossless classes of the same port, so that they make room for it: on the line, in shared
-//! memory, and at the egress queues' schedulers. At XOFF the class itself pauses, as in plain PFC.
+//! When the ingress queue of a class reaches a part of its XOFF, the peer is asked to pause the lower lossless
+//! classes of the same port. They make room on the line, in shared memory, and at the egress schedulers. At XOFF the
+//! class itself pauses, as in plain PFC.
 //!
-//! A class of a port may be held by several higher ones, and by its own policy; it resumes when the
-//! last of them lets it go. The lowest lossless class has nobody to ask: for it this is plain PFC. Neither
-//! has a lossy one: it drops what is too much, and nobody waits for it.
+//! Several higher classes and its own policy may hold a class; it resumes when the last of them releases it. For the
+//! lowest lossless class this is plain PFC. A lossy class pauses no other class, because it drops its excess.
 //!
-//! Where the description is silent: the lower classes resume at a threshold of their own below the one
-//! that paused them; both are parts of XOFF, so that they hold in any memory model.
+//! A detail that the description leaves open: lower classes resume below a second threshold. Both are parts of XOFF,
+//! so that they apply to any memory model.
 
 use xoff_wire::units::{Bytes, ClassSet, PortId, PortSet};
 
@@ -27,7 +26,7 @@ pub struct GPfc {
     pfc: Pfc,
     pause_lower: Share,
     resume_lower: Share,
-    /// By port: lower classes for which XOFF may be sent.
+    /// Lower classes for which XOFF may be sent, by port.
     lower: Box<[ClassSet]>,
     /// Ports that hold their lower classes for this one.
     holding: PortSet,
@@ -50,7 +49,7 @@ impl GPfc {
         }
     }
 
-    #[inline(always)] // where it is called the kind of event is a constant
+    #[inline(always)] // the kind of event is constant at each call
     pub(super) fn observe(&mut self, event: Event, buffer: &Buffer, intents: &mut Vec<Intent>) {
         match event {
             Event::Received { ingress } => self.filled(ingress, buffer, intents),
@@ -75,7 +74,7 @@ impl GPfc {
         }
         let own = self.pfc.class();
         let held = buffer.ingress(port, own);
-        // In shared memory the pool may be used up: then XOFF, and a part of it, is no byte at all.
+        // With an exhausted pool, XOFF in shared memory may be zero bytes, and so is a part of it.
         if held > Bytes::ZERO && held >= self.pause_lower.of(buffer.xoff(port, own)) {
             self.holding.insert(port);
             let xoff = |class| Intent::Xoff { port, class, trigger: Trigger::Higher(own) };

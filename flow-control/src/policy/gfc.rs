@@ -1,18 +1,18 @@
-//! GFC (Qian et al.: "Gentle Flow Control: Avoiding Deadlock in Lossless Networks", SIGCOMM 2019), in its
-//! stepwise, buffer-based form: it "gradually decreases transmission rates to zero by incorporating
-//! multiple lower ingress thresholds based on standard PFC" (from the evaluation of OFC).
+//! GFC (Qian et al.: "Gentle Flow Control: Avoiding Deadlock in Lossless Networks", SIGCOMM 2019), in its stepwise,
+//! buffer-based form: it "gradually decreases transmission rates to zero by incorporating multiple lower ingress
+//! thresholds based on standard PFC" (from the evaluation of OFC).
 //!
 //! ```text
 //!   T(k) = Bmax - (Bmax - B1) / 2^(k-1)       at or above it the peer may send C / 2^k
 //! ```
 //!
-//! with Bmax = XOFF and B1 a part of it. Each step leaves half the room of the one before and fills it at
-//! half the rate, so that a peer that obeys never reaches XOFF and never quite stops, which is what breaks
-//! deadlocks. PFC at XOFF stays as the safety net: rates are asked only of peers that understand them
-//! ([`crate::settings::PortSettings::gfc_peer`]), and every other gets plain PFC.
+//! with Bmax = XOFF and B1 a part of it. Each step leaves half the room of the previous one and fills it at half the
+//! rate. An obedient peer therefore never reaches XOFF and never quite stops, which breaks deadlocks. PFC at XOFF
+//! stays as the safety net. Rates are sent only to peers that understand them
+//! ([`crate::settings::PortSettings::gfc_peer`]); all others get plain PFC.
 //!
-//! Where the paper is silent: step k ends when the queue has fallen below T(k) by half of its distance to
-//! T(k-1), or is empty, so that a queue at a threshold does not send a frame with every one it receives.
+//! A detail that the paper leaves open: step k ends when the queue is empty, or has fallen below T(k) by half the
+//! distance to T(k-1). A queue at a threshold thus sends no frame for every received one.
 
 use xoff_wire::units::{Bytes, PortId, PortSet, RateStep};
 
@@ -22,14 +22,14 @@ use crate::buffer::Buffer;
 use crate::settings::{FlowControl, GfcSettings, SwitchSettings};
 
 impl GfcSettings {
-    /// T(k) for k = 1 to the last step, where XOFF is `xoff`.
+    /// Returns T(k) for k = 1 to the last step, for an XOFF of `xoff`.
     pub fn thresholds(&self, xoff: Bytes) -> impl Iterator<Item = Bytes> + use<> {
         let ladder = Ladder::new(self, xoff);
         (1..=self.steps).map(move |k| ladder.begins(k))
     }
 }
 
-/// The thresholds of a queue, for the XOFF that it has now.
+/// Thresholds of a queue for its current XOFF.
 #[derive(Clone, Copy, Debug)]
 struct Ladder {
     xoff: Bytes,
@@ -46,12 +46,12 @@ impl Ladder {
         Ladder { xoff, span: xoff.saturating_sub(first.of(xoff)) }
     }
 
-    /// T(k), k >= 1.
+    /// Returns T(k), k >= 1.
     fn begins(&self, k: u8) -> Bytes {
         self.xoff.saturating_sub(Bytes(self.span.0 >> (k - 1)))
     }
 
-    /// Below this step k is over.
+    /// Returns the occupancy below which step k ends.
     fn ends(&self, k: u8) -> Bytes {
         self.begins(k).saturating_sub(Bytes(self.span.0 >> k)).max(Bytes(1))
     }
@@ -65,7 +65,7 @@ pub struct Gfc {
     steps: u8,
     /// Ports whose peers obey rates.
     obedient: PortSet,
-    /// k by port.
+    /// Current step k, by port.
     step: Box<[u8]>,
 }
 
@@ -84,7 +84,7 @@ impl Gfc {
         }
     }
 
-    #[inline(always)] // where it is called the kind of event is a constant
+    #[inline(always)] // the kind of event is constant at each call
     pub(super) fn observe(&mut self, event: Event, buffer: &Buffer, intents: &mut Vec<Intent>) {
         match event {
             Event::Received { ingress } => self.filled(ingress, buffer, intents),
@@ -101,7 +101,7 @@ impl Gfc {
         self.pfc.adopt(buffer, intents);
     }
 
-    /// The peer of `port` is asked for no rate any more, whatever its queue holds: the switch stops.
+    /// Stops limiting the peer of `port`, whatever its queue holds, because the switch stops.
     pub fn let_go(&mut self, port: PortId) {
         self.obedient.remove(port);
         self.step[port.index()] = 0;

@@ -1,5 +1,5 @@
-//! Margins bind: a policy that is spared the events that it says it need not be shown wants what one wants that is
-//! shown all, and is as that one, after every event; and beyond a margin something may happen.
+//! Tests of margins. A policy that is not shown events within its margin has the same intents and state as one that
+//! is shown all. Beyond a margin something may happen.
 
 use xoff_wire::units::{Bytes, Nanos, PortId};
 
@@ -11,7 +11,7 @@ use crate::settings::{PolicyKind, PolicySettings};
 const PORTS: u8 = 5;
 const STEPS: usize = 250;
 
-/// What happens to frames, several times in a row.
+/// Event of frames, several times in a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Step {
     Receive,
@@ -22,10 +22,10 @@ enum Step {
 
 /// Two policies over one buffer.
 struct Pair {
-    /// The buffer, and the policy that is shown every event.
+    /// Buffer with the policy that is shown every event.
     all: Bench,
     spared: Policy,
-    /// Something was.
+    /// True if there was an intent.
     wanted: bool,
 }
 
@@ -35,7 +35,7 @@ impl Pair {
         Pair { all: new(), spared: new().policy, wanted: false }
     }
 
-    /// How much may happen with the second policy not shown.
+    /// Returns the margin within which the second policy is not shown events.
     fn margin(&self, event: Event) -> Margin {
         let of_policy = self.spared.margin(event, &self.all.buffer);
         match event {
@@ -44,7 +44,7 @@ impl Pair {
         }
     }
 
-    /// Bytes that may be counted for `event` without leaving what is possible.
+    /// Returns the bytes that may be counted for `event` within the possible range.
     fn possible(&self, step: Step, from: u8, to: u8) -> u64 {
         let (ingress, egress, buffer) = (PortId(from), PortId(to), &self.all.buffer);
         match step {
@@ -57,7 +57,7 @@ impl Pair {
         }
     }
 
-    /// A frame takes the step.
+    /// Applies the step to a frame.
     fn take(&mut self, step: Step, from: u8, to: u8, size: u64, is_spared: bool) {
         let wanted = match step {
             Step::Receive => self.all.receive(from, size),
@@ -78,7 +78,7 @@ impl Pair {
         self.wanted |= !wanted.is_empty();
     }
 
-    /// Whether anything comes of one byte more.
+    /// Returns whether one more byte causes an intent or a change of state.
     fn take_a_byte(&mut self, step: Step, from: u8, to: u8) -> bool {
         self.wanted = false;
         let before = format!("{:?}", self.all.policy);
@@ -97,7 +97,8 @@ fn event(step: Step, from: u8, to: u8, size: u64) -> Event {
     }
 }
 
-/// Random steps. Steps at which a margin ended, and whether anything ever came of the first byte beyond.
+/// Takes random steps. Returns the steps at which a margin ended, and whether the first byte beyond it ever had an
+/// effect.
 fn explore(kind: PolicyKind, seed: u64) -> Vec<(Step, bool)> {
     let mut rng = fastrand::Rng::with_seed(seed);
     let mut pair = Pair::new(kind);
@@ -111,7 +112,7 @@ fn explore(kind: PolicyKind, seed: u64) -> Vec<(Step, bool)> {
         let ends_at =
             (margin.in_bytes() > Bytes::ZERO && margin.bytes < Bytes(possible)).then_some(margin.bytes.0);
         if let Some(bytes) = ends_at.filter(|_| rng.bool()) {
-            // Two frames to its last byte, and then one byte.
+            // Two frames up to the last byte of the margin, then one byte.
             for size in [bytes - bytes / 2, bytes / 2].into_iter().filter(|&size| size > 0) {
                 pair.take(step, from, to, size, true);
             }

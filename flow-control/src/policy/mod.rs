@@ -1,12 +1,12 @@
-//! Flow-control policies: who is asked to pause, and when.
+//! Flow-control policies: decisions about which peer pauses, and when.
 //!
-//! A policy sees events (a frame came in, was enqueued, was dequeued, is gone) and the buffer's
-//! occupancies, and answers with intents ([`crate::decision`]). It never sees bytes of a frame: `wire` encodes what it
-//! wants, [`crate::pause`] keeps it alive. The built-in ones are matched exhaustively, so that the hot path stays
-//! inlined; a policy that a program brings along ([`CustomPolicy`]) is one more that is called.
+//! A policy sees events (received, enqueued, dequeued, released) and the buffer's occupancies, and answers with
+//! intents ([`crate::decision`]). It never sees bytes of a frame: `wire` encodes pauses, and [`crate::pause`] keeps
+//! them alive. Built-in policies are matched exhaustively, so that the hot path is inlined; a program's own policy
+//! ([`CustomPolicy`]) is called dynamically.
 //!
-//! Each class has a policy of its own ([`Policy`]), which sees the events of that class only. It may
-//! be replaced at any time: the new one begins with the buffer as it is ([`Policy::adopt`]).
+//! Each class has its own policy ([`Policy`]), which sees the events of that class only. It may be replaced at any
+//! time: the new one takes over the buffer as it is ([`Policy::adopt`]).
 //!
 //! ```text
 //!   receive   enter_ingress   Received   I(i,p) may become 1
@@ -49,10 +49,10 @@ pub use crate::buffer::Margin;
 pub use crate::decision::{CustomPolicy, Event, Intent, Occupancies};
 use crate::settings::{PolicyKind, SwitchSettings};
 
-/// The number of a frame's flow where no policy counts flows, or the table of flows is full.
+/// Flow number of frames if no policy counts flows, or the flow table is full.
 pub const NO_FLOW: u32 = u32::MAX;
 
-/// The policy of one class.
+/// Policy of one class.
 #[derive(Debug)]
 pub enum Policy {
     /// 802.1Qbb with thresholds on ingress occupancy.
@@ -61,21 +61,21 @@ pub enum Policy {
     CaPfc(CaPfc),
     /// PFC of single flows at the root of congestion.
     Ofc(Ofc),
-    /// PFC that also pauses who feeds an egress queue above the average.
+    /// PFC that also pauses the ports that feed an egress queue above the average.
     PPfc(PPfc),
     /// PFC that pauses lower classes first.
     GPfc(GPfc),
-    /// PFC that asks for lower rates first.
+    /// PFC that requests lower rates first.
     Gfc(Gfc),
-    /// One that is not built in.
+    /// Custom policy.
     Custom(Box<dyn CustomPolicy>),
 }
 
 impl Policy {
-    /// A policy of `kind` for `class` in a switch of these settings.
+    /// Creates a policy of `kind` for `class` in a switch with these settings.
     ///
     /// # Panics
-    /// Where it is to be custom and the settings have none.
+    /// Panics if `kind` is custom and the settings have no custom policy.
     #[must_use]
     pub fn new(kind: PolicyKind, class: Class, settings: &SwitchSettings) -> Policy {
         let pfc = Pfc::new(class, settings.senders(class));
@@ -95,7 +95,7 @@ impl Policy {
         }
     }
 
-    /// OFC's tables, where it is OFC.
+    /// Returns OFC's tables if the policy is OFC.
     #[must_use]
     pub const fn as_ofc(&self) -> Option<&Ofc> {
         match self {
@@ -109,8 +109,8 @@ impl Policy {
         }
     }
 
-    /// Takes note of an event; what follows from it is appended to `intents`.
-    #[inline(always)] // where it is called the kind of event is a constant
+    /// Handles an event and appends the resulting intents to `intents`.
+    #[inline(always)] // the kind of event is constant at each call
     pub fn observe(&mut self, now: Nanos, event: Event, buffer: &Buffer, intents: &mut Vec<Intent>) {
         match self {
             Policy::Pfc(pfc) => pfc.observe(event, buffer, intents),
@@ -123,9 +123,9 @@ impl Policy {
         }
     }
 
-    /// How much may come, frame by frame with an `event` like this for each (its size does not matter), that the policy
-    /// need not be shown: it would want nothing, and be as it was. None where each frame is to be shown to it. Of
-    /// frames that come in, only as far as they stay below XOFF.
+    /// Returns how many frames, each with an `event` like this one of any size, the policy need not be shown. Within
+    /// the margin it has no intents and its state does not change. For received frames, the margin holds only below
+    /// XOFF.
     #[must_use]
     pub fn margin(&self, event: Event, buffer: &Buffer) -> Margin {
         match self {
@@ -136,7 +136,7 @@ impl Policy {
         }
     }
 
-    /// Begins in a switch that holds frames already: what it wants paused at once.
+    /// Takes over a switch that already holds frames and requests the initial pauses.
     pub fn adopt(&mut self, buffer: &Buffer, intents: &mut Vec<Intent>) {
         match self {
             Policy::Pfc(pfc) => pfc.adopt(buffer, intents),

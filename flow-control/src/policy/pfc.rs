@@ -1,5 +1,5 @@
-//! PFC as every data-center switch does it: I(i,p) becomes 1 when ingress(i,p) reaches XOFF, and 0
-//! when it falls below XON (802.1Q 36.1).
+//! PFC as in all data-center switches: I(i,p) becomes 1 when ingress(i,p) reaches XOFF, and 0 when it falls below XON
+//! (802.1Q 36.1).
 
 use xoff_wire::units::{Bytes, Class, PortId, PortSet};
 
@@ -16,13 +16,13 @@ pub struct Pfc {
 }
 
 impl Pfc {
-    /// `sends`: the ports that may send XOFF for `class` at all.
+    /// Creates the policy of `class`; `sends` are the ports that may send XOFF for it.
     #[must_use]
     pub const fn new(class: Class, sends: PortSet) -> Pfc {
         Pfc { class, sends, paused: PortSet::NONE }
     }
 
-    #[inline(always)] // where it is called the kind of event is a constant
+    #[inline(always)] // the kind of event is constant at each call
     pub(super) fn observe(&mut self, event: Event, buffer: &Buffer, intents: &mut Vec<Intent>) {
         let class = self.class;
         match event {
@@ -45,14 +45,14 @@ impl Pfc {
     }
 
     pub(super) fn adopt(&mut self, buffer: &Buffer, intents: &mut Vec<Intent>) {
-        // In shared memory XOFF may be no byte at all; an empty queue would never be released from it.
+        // In shared memory XOFF may be zero bytes; an empty queue at XOFF would never be resumed.
         let class = self.class;
         for ingress in self.sends.iter().filter(|&port| buffer.ingress(port, class) > Bytes::ZERO) {
             self.observe(Event::Received { ingress }, buffer, intents);
         }
     }
 
-    /// I(i,p) becomes 1 now.
+    /// Sets I(i,p) to 1 at XOFF and returns whether it changed.
     #[inline(always)]
     pub(super) fn reached_xoff(&mut self, port: PortId, buffer: &Buffer) -> bool {
         let reached =
@@ -63,7 +63,7 @@ impl Pfc {
         reached
     }
 
-    /// I(i,p) becomes 0 now.
+    /// Sets I(i,p) to 0 below XON and returns whether it changed.
     #[inline(always)]
     pub(super) fn fell_below_xon(&mut self, port: PortId, buffer: &Buffer) -> bool {
         let fell = self.paused.contains(port) && buffer.below_xon(port, self.class);
@@ -73,17 +73,16 @@ impl Pfc {
         fell
     }
 
-    /// The class.
     pub(super) const fn class(&self) -> Class {
         self.class
     }
 
-    /// Whether XOFF may be sent at `port`.
+    /// Returns whether XOFF may be sent at `port`.
     pub(super) const fn may_send(&self, port: PortId) -> bool {
         self.sends.contains(port)
     }
 
-    /// I(i,p).
+    /// Returns I(i,p).
     pub(super) const fn is_paused(&self, port: PortId) -> bool {
         self.paused.contains(port)
     }

@@ -1,4 +1,4 @@
-//! What can be done of what a policy wants. The built-in ones want nothing else; one that is not built in may be wrong.
+//! Filter of intents that can be executed. Built-in policies have no others; custom ones may.
 
 use xoff_wire::units::{Class, ClassSet, PortId};
 
@@ -6,7 +6,7 @@ use super::Intent;
 use crate::cause::Trigger;
 use crate::settings::PortSettings;
 
-/// Whose peers may be asked for what.
+/// Intents that can be executed, by port.
 #[derive(Clone, Debug)]
 pub struct Reach {
     ports: Box<[Port]>,
@@ -14,14 +14,14 @@ pub struct Reach {
 
 #[derive(Clone, Copy, Debug)]
 struct Port {
-    /// Classes of which its peer may be asked to pause.
+    /// Classes that its peer may be asked to pause.
     pauses: ClassSet,
-    /// Whether its peer keeps rates.
+    /// True if its peer obeys rates.
     keeps_rates: bool,
 }
 
 impl Reach {
-    /// Of a worker that owns some of the ports: the peers of others are not its to ask.
+    /// Creates the filter of a worker that owns some of the ports; it cannot send to the peers of other ports.
     pub fn new(ports: &[PortSettings], owns: impl Fn(PortId) -> bool) -> Reach {
         let port = |(id, port): (u8, &PortSettings)| Port {
             pauses: if owns(PortId(id)) { port.sends() } else { ClassSet::NONE },
@@ -30,7 +30,7 @@ impl Reach {
         Reach { ports: (0..=u8::MAX).zip(ports).map(port).collect() }
     }
 
-    /// Takes out of `intents`, of the policy of class `by`, what cannot be done; answers how many that were.
+    /// Removes the intents that cannot be executed from those of the policy of class `by`. Returns their number.
     pub fn restrict(&self, by: Class, intents: &mut Vec<Intent>) -> u64 {
         let wanted = intents.len();
         intents.retain(|intent| self.allows(by, intent));
@@ -46,18 +46,18 @@ impl Reach {
             Intent::Rate { port, class, .. } => {
                 class == by && self.asks(by, port, class).is_some_and(|port| port.keeps_rates)
             }
-            // Which flows, only the policy that is built in can say.
+            // Only the built-in policy can name the flows.
             Intent::PauseFlows { .. } | Intent::ResumeFlows { .. } => false,
         }
     }
 
-    /// The port, where its peer may be asked to pause `class` by the policy of class `by`.
+    /// Returns the port if the policy of class `by` may ask its peer to pause `class`.
     fn asks(&self, by: Class, port: PortId, class: Class) -> Option<&Port> {
         let port = self.ports.get(port.index())?;
         (class.get() <= by.get() && port.pauses.contains(class)).then_some(port)
     }
 
-    /// Whether the culprit that it names is a port.
+    /// Returns whether the culprit of the trigger is a port of the switch.
     fn knows(&self, trigger: Trigger) -> bool {
         match trigger {
             Trigger::Egress(port) | Trigger::TableFull(port) => port.index() < self.ports.len(),
@@ -76,8 +76,8 @@ mod tests {
 
     const CLASSES: [Class; 3] = [Class::ALL[0], Class::ALL[3], Class::ALL[4]];
 
-    /// Of three ports where classes 3 and 4 are lossless, of which the second sends no XOFF, and the third is another
-    /// worker's.
+    /// Returns the filter of three ports with lossless classes 3 and 4. The second sends no XOFF, and the third
+    /// belongs to another worker.
     fn reach() -> Reach {
         let mut ports = [0, 1, 2].map(port);
         ports[1].flow_control = FlowControl::Ignore;

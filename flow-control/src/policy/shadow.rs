@@ -1,12 +1,10 @@
-//! Shadow policies: they see what the acting policy sees, want what they want, and are not heard.
+//! Shadow policies: they receive the events of the acting policy and have intents, but no effect.
 //!
-//! A shadow watches traffic that the acting policy has shaped, so that it answers one question: faced
-//! with these frames, when would it have paused whom? How the traffic would have gone on from there, a
-//! simulation has to say. A frame that was lost for want of room counts against a shadow if at that
-//! moment it had not asked the frame's sender to pause.
+//! A shadow observes traffic shaped by the acting policy. It answers one question: for these frames, which peers
+//! would it have paused, and when? Only a simulation can show how the traffic would have continued. A frame lost
+//! because room was missing counts against a shadow unless it had requested a pause of the frame's sender.
 //!
-//! OFC also hears what peers say of single flows, and numbers the flow of each frame that waits in tables
-//! of its own.
+//! An OFC shadow also receives the peers' pauses of single flows, and numbers flows in its own tables.
 
 use xoff_wire::FlowKey;
 use xoff_wire::units::{BitRate, CLASSES, Class, ClassSet, Nanos, PortId};
@@ -17,22 +15,22 @@ use crate::counters::ShadowCounters;
 use crate::policy::NO_FLOW;
 use crate::settings::{PolicyKind, SwitchSettings};
 
-/// A policy that is not heard, in all classes.
+/// Policy without effect, in all classes.
 #[derive(Debug)]
 pub struct Shadow {
     policies: [Policy; CLASSES],
-    /// By port and class, whose policies want it held.
+    /// Classes whose policies request a hold, by port and held class.
     demands: Box<[[ClassSet; CLASSES]]>,
-    /// By port, its line rate.
+    /// Line rate by port.
     lines: Box<[BitRate]>,
-    /// By slot, the number of its frame's flow where it waits; empty unless the policy is OFC.
+    /// Flow number of the queued frame, by slot; empty unless the policy is OFC.
     flows: Box<[u32]>,
-    /// What could be done of what it wants, where that is not known of the policy itself.
+    /// Filter of executable intents; present only for custom policies.
     reach: Option<Reach>,
 }
 
 impl Shadow {
-    /// A policy of `kind` in a worker with this reach, whose store has `slots` slots.
+    /// Creates a policy of `kind` in a worker with filter `reach` and a store of `slots` slots.
     pub fn new(kind: PolicyKind, settings: &SwitchSettings, slots: u32, reach: &Reach) -> Shadow {
         let flows = if kind == PolicyKind::Ofc { slots as usize } else { 0 };
         Shadow {
@@ -44,7 +42,7 @@ impl Shadow {
         }
     }
 
-    /// Lets everybody go, and leaves its place to another one, which begins with the buffer as it is.
+    /// Ends all holds and starts `successor` on the buffer as it is.
     pub fn give_way(
         &mut self,
         successor: &mut Shadow,
@@ -72,14 +70,14 @@ impl Shadow {
         }
     }
 
-    /// Whether it would hold the peer of `port` for `class` now.
+    /// Returns whether the shadow would hold the peer of `port` for `class` now.
     pub fn holds(&self, port: PortId, class: Class) -> bool {
         !self.demands[port.index()][class.index()].is_empty()
     }
 
-    /// Takes note of an event, and of what its policy of that class wants then; `intents` is empty before
-    /// and after, `counters` those of shadows by port.
-    #[inline(always)] // where it is called the kind of event is a constant
+    /// Handles an event and counts the resulting intents. `intents` is scratch space, empty before and after;
+    /// `counters` are those of shadows by port.
+    #[inline(always)] // the kind of event is constant at each call
     pub fn observe(
         &mut self,
         now: Nanos,
@@ -141,14 +139,14 @@ impl Shadow {
     }
 }
 
-/// Flows, where the policy is OFC.
+/// Flows of an OFC shadow.
 impl Shadow {
-    /// Whether it is.
+    /// Returns whether the shadow counts flows.
     pub const fn counts_flows(&self) -> bool {
         !self.flows.is_empty()
     }
 
-    /// The frame in that slot, of this flow, is about to wait at `egress`.
+    /// Counts the frame in `slot`, which is about to be queued at `egress`.
     pub fn packet_in(
         &mut self,
         now: Nanos,
@@ -163,14 +161,14 @@ impl Shadow {
         }
     }
 
-    /// It waits there no longer.
+    /// Counts the frame in `slot`, which has left the queue of `egress`.
     pub fn packet_out(&mut self, slot: u32, class: Class, egress: PortId) {
         if let Policy::Ofc(ofc) = &mut self.policies[class.index()] {
             ofc.packet_out(egress, std::mem::replace(&mut self.flows[slot as usize], NO_FLOW));
         }
     }
 
-    /// The peer of `port` has paused flows of `class` until then.
+    /// Pauses flows of `class` until `until` for the peer of `port`.
     pub fn pause_flows(
         &mut self,
         port: PortId,
@@ -183,21 +181,21 @@ impl Shadow {
         }
     }
 
-    /// Whether the peer of `port` has paused `class` as a whole now.
+    /// Records whether the peer of `port` has paused the whole `class`.
     pub fn class_is_paused(&mut self, port: PortId, class: Class, is_paused: bool) {
         if let Policy::Ofc(ofc) = &mut self.policies[class.index()] {
             ofc.class_is_paused(port, is_paused);
         }
     }
 
-    /// It has resumed these.
+    /// Resumes these flows for the peer of `port`.
     pub fn resume_flows(&mut self, port: PortId, class: Class, flows: impl Iterator<Item = FlowKey>) {
         if let Policy::Ofc(ofc) = &mut self.policies[class.index()] {
             flows.for_each(|flow| _ = ofc.resume_flow(port, &flow));
         }
     }
 
-    /// It has resumed all.
+    /// Resumes all flows of `class` for the peer of `port`.
     pub fn resume_all_flows(&mut self, port: PortId, class: Class) {
         if let Policy::Ofc(ofc) = &mut self.policies[class.index()] {
             while ofc.pop_expired(port, Nanos::NEVER).is_some() {}

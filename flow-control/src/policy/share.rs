@@ -1,21 +1,21 @@
-//! A part of a number of bytes, found without division.
+//! Fractions of byte counts, computed without division.
 
 use xoff_wire::units::Bytes;
 
-/// A part from 0 to 1, in units of 2^-32.
+/// Fraction from 0 to 1, in units of 2^-32.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Share(u64);
 
 const WHOLE: f64 = 4_294_967_296.0;
 
 impl Share {
-    /// The nearest to `part`; what is below 0 or above 1 is 0 or 1.
+    /// Returns the fraction nearest to `part`, clamped to 0..=1.
     pub(super) fn new(part: f64) -> Share {
-        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // it is within 0..=2^32
+        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // within 0..=2^32
         Share((part.clamp(0.0, 1.0) * WHOLE).round() as u64)
     }
 
-    /// That part of `bytes`, to the nearest.
+    /// Returns this fraction of `bytes`, rounded to the nearest.
     #[inline]
     pub(super) fn of(self, bytes: Bytes) -> Bytes {
         let part = (u128::from(bytes.0) * u128::from(self.0) + (1 << 31)) >> 32;

@@ -1,4 +1,4 @@
-//! What a policy compares occupancies with, by name: for those who configure it, not for the hot path.
+//! Thresholds of policies by name, for display; not used on the hot path.
 
 use xoff_wire::units::Bytes;
 
@@ -6,7 +6,8 @@ use super::share::Share;
 use crate::settings::{ClassSettings, PolicyKind, PolicySettings};
 
 impl PolicyKind {
-    /// Thresholds of a lossless class beyond PFC's XOFF and XON. Parts of XOFF are as in dedicated memory.
+    /// Returns the thresholds of a lossless class beyond PFC's XOFF and XON. Fractions of XOFF assume dedicated
+    /// memory.
     #[must_use]
     pub fn thresholds(self, class: &ClassSettings, policy: &PolicySettings) -> Vec<(&'static str, Bytes)> {
         let part = |part: f64| Share::new(part).of(class.xoff);

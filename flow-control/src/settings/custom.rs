@@ -1,4 +1,4 @@
-//! A policy that is not built in, as settings carry it: who makes it, and what it needs.
+//! Custom policies in settings: their factory and requirements.
 
 use std::fmt::Debug;
 use std::ops::Deref;
@@ -9,31 +9,32 @@ use xoff_wire::units::Class;
 use super::SwitchSettings;
 use crate::decision::CustomPolicy;
 
-/// Makes a [`CustomPolicy`] for each class that gets one, with the parameters that it was made with itself. How it is printed for
-/// debugging tells these: by that a change of them is noticed.
+/// Factory of a [`CustomPolicy`] for each class that uses it, with the factory's own parameters. Its `Debug` output
+/// must contain these, because changes are detected by comparing it.
 pub trait PolicyFactory: Debug + Send + Sync {
-    /// The policy of `class`, in a switch of these settings. All that it will ever need is to be allocated here.
+    /// Creates the policy of `class` in a switch with these settings. It must allocate all memory that it will ever
+    /// need.
     fn policy(&self, class: Class, settings: &SwitchSettings) -> Box<dyn CustomPolicy>;
 
-    /// Whether it needs to see ingress and egress in one worker. With several it sees what happens at the ports of its
-    /// own worker: frames received and released there wherever they go, enqueued and dequeued there wherever they came in.
+    /// Returns whether the policy must see ingress and egress in one worker. With several workers, a policy sees the
+    /// events of its own worker's ports: frames received and released there, enqueued and dequeued there.
     fn needs_one_worker(&self) -> bool {
         true
     }
 
-    /// What it needs in `settings`, and they do not have, to decide about `class`: "`accounting = ...`".
+    /// Returns the setting that the policy needs for `class` and that `settings` lacks, such as "`accounting = ...`".
     fn misfit(&self, class: Class, settings: &SwitchSettings) -> Option<String> {
         let _ = (class, settings);
         None
     }
 }
 
-/// A [`PolicyFactory`] that settings share with their copies; equal to those.
+/// [`PolicyFactory`] shared by copies of the settings.
 #[derive(Clone, Debug)]
 pub struct Custom(Arc<dyn PolicyFactory>);
 
 impl Custom {
-    /// That.
+    /// Wraps a factory.
     pub fn new(factory: impl PolicyFactory + 'static) -> Custom {
         Custom(Arc::new(factory))
     }

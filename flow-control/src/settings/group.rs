@@ -1,56 +1,55 @@
-//! Ports that lead to the same place, and how frames are spread over them.
+//! Groups of ports that lead to the same stations, and the distribution of frames over them.
 
 use xoff_wire::units::{Bytes, PortId};
 
-/// Most members of a group, so that a set of them is one word.
+/// Maximum members of a group, so that a set of members fits into one word.
 pub const MEMBERS_MAX: usize = 64;
 
-/// Highest weight of a member.
+/// Maximum weight of a member.
 pub const WEIGHT_MAX: u16 = 256;
 
 /// Ports behind which the same stations are.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GroupSettings {
-    /// Its name in status and errors.
+    /// Name in status and errors.
     pub name: String,
-    /// Ports and their weights, 1 to [`MEMBERS_MAX`] of them; a port is a member of one group at most.
+    /// Ports with their weights, 1 to [`MEMBERS_MAX`]; a port belongs to at most one group.
     pub members: Vec<Member>,
-    /// Who goes where.
+    /// Distribution of frames over members.
     pub spread: Spread,
-    /// Whether frames that come in by a member go out by no member of any group that says so, either.
+    /// True if frames received on a member never leave by a member of any group with this flag.
     pub uplinks: bool,
-    /// What tells this switch's choice for a flow from that of another switch.
+    /// Salt that makes this switch's choice for a flow independent of other switches.
     pub salt: u64,
 }
 
-/// A port of a group.
+/// Port of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Member {
-    /// The port.
+    /// Member port.
     pub port: PortId,
-    /// Its share, 1 to [`WEIGHT_MAX`].
+    /// Weight of the member, 1 to [`WEIGHT_MAX`].
     pub weight: u16,
 }
 
-/// How frames are spread over ways that lead to the same place.
+/// Distribution of frames over equal-cost paths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Spread {
-    /// All frames of a flow take the same one.
+    /// All frames of a flow take the same path.
     Flow,
-    /// Each frame takes one, whatever flow it is of.
+    /// Each frame takes any path, independent of its flow.
     Frame(Turns),
-    /// Each frame takes one at random among those where little waits, as DeTail does: bytes of the frame's class and of those
-    /// above it.
+    /// Each frame takes a random path with few queued bytes of its class and higher ones, as in DeTail.
     Adaptive {
-        /// Those with less than this, if there are any.
+        /// Upper bound (exclusive) of preferred paths.
         low: Bytes,
-        /// Else those with less than this; else any.
+        /// Upper bound (exclusive) of the paths used if none is below `low`; without any, all paths are used.
         high: Bytes,
     },
 }
 
 impl Spread {
-    /// Its name in configuration and status.
+    /// Returns the name in configuration and status.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -61,12 +60,12 @@ impl Spread {
     }
 }
 
-/// Which way is the next frame's.
+/// Order in which frames take paths.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Turns {
-    /// One after the other.
+    /// Round robin.
     #[default]
     RoundRobin,
-    /// Any.
+    /// Random.
     Random,
 }

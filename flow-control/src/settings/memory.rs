@@ -1,19 +1,19 @@
-//! Who owns the buffer memory, and what of it is shared.
+//! Ownership of the buffer memory: dedicated or shared.
 
 use xoff_wire::units::Bytes;
 
-/// Who owns the buffer memory.
+/// Ownership of the buffer memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum Memory {
-    /// Every queue has its own: `max`, `xoff` and `xon` of each class as they stand.
+    /// Each queue has its own memory, bounded by `max`, `xoff` and `xon` of its class.
     #[default]
     Dedicated,
-    /// Each queue has a reserve of its own; beyond it, frames take from one pool, under limits.
+    /// Each queue has a reserve; beyond it, frames use a common pool under limits.
     Shared(SharedMemory),
 }
 
-/// What queues of classes that are lossy at every port may hold together, beside their own limits. A queue may hold as much as is free
-/// of it then (a dynamic threshold with alpha = 1).
+/// Pool shared by the queues of classes that are lossy at every port, beside their own limits. A queue may hold at
+/// most what is then free (a dynamic threshold with alpha = 1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LossyPool {
     /// Bytes, as buffers count them.
@@ -23,7 +23,7 @@ pub struct LossyPool {
 }
 
 impl LossyPool {
-    /// Only the limits of each queue hold.
+    /// No shared limit; only the limits of each queue apply.
     pub const UNLIMITED: LossyPool = LossyPool { bytes: Bytes::MAX, frames: u32::MAX };
 
     /// Returns the part of the pool for `own` of `all` ports.
@@ -46,31 +46,31 @@ impl Default for LossyPool {
     }
 }
 
-/// Limits on the common pool (CaPFC II-F, and the dynamic threshold of today's switches).
+/// Limits on the common pool (CaPFC II-F, and the dynamic threshold of current switches).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SharedMemory {
-    /// The common pool: reserves not included, nor headroom that is reserved.
+    /// Size of the common pool, without reserves and reserved headroom.
     pub pool: Bytes,
-    /// Most that all ingress queues together may take of it.
+    /// Maximum bytes that all ingress queues together take from it.
     pub ingress_limit: Bytes,
-    /// Most that all egress queues together may hold beyond their reserves.
+    /// Maximum bytes of all egress queues together beyond their reserves.
     pub egress_limit: Bytes,
-    /// Most that one port's ingress queues may take together.
+    /// Maximum bytes that the ingress queues of one port take from it.
     pub port_limit: Bytes,
-    /// Most that one port's egress queues together may hold beyond their reserves.
+    /// Maximum bytes of one port's egress queues together beyond their reserves.
     pub egress_port_limit: Bytes,
-    /// For whose egress queues both egress limits hold.
+    /// Egress queues to which both egress limits apply.
     pub egress_limits: EgressLimits,
-    /// Where the headroom of lossless ingress queues is. Of the pool: a peer whose frames find no room at an empty queue is not
-    /// told to stop, since nothing that leaves there would let it go on; so their reserves should hold the longest frame.
+    /// Location of the headroom of lossless ingress queues. With [`HeadroomPlace::Pool`], reserves should hold the
+    /// longest frame: an empty queue without room sends no XOFF, since no departure could resume the peer.
     pub headroom: HeadroomPlace,
-    /// A queue may take at most `alpha` times what is free of the pool, alpha = 2^n with n in -7..=6;
-    /// `None`: fixed limits only.
+    /// Dynamic threshold: a queue takes at most `alpha` times the free pool, alpha = 2^n with n in -7..=6. `None`:
+    /// fixed limits only.
     pub alpha_log2: Option<i8>,
 }
 
 impl SharedMemory {
-    /// A pool without end: to start from.
+    /// Unlimited pool, as a base for settings.
     pub const UNLIMITED: SharedMemory = SharedMemory {
         pool: Bytes::MAX,
         ingress_limit: Bytes::MAX,
@@ -83,23 +83,23 @@ impl SharedMemory {
     };
 }
 
-/// For whose egress queues the egress limits of shared memory hold.
+/// Egress queues to which the egress limits of shared memory apply.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum EgressLimits {
-    /// Those of classes that are lossy at every port.
+    /// Queues of classes that are lossy at every port.
     #[default]
     Lossy,
-    /// All, lossless ones too. Where frames no longer count at their ingress then, what the queues hold beyond their reserves is
-    /// taken from the pool, which ingress queues then have the less of.
+    /// All queues. If queued frames no longer count at their ingress, the bytes beyond the reserves are taken from
+    /// the pool.
     All,
 }
 
-/// Where the headroom of lossless ingress queues is in shared memory.
+/// Location of the headroom of lossless ingress queues in shared memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum HeadroomPlace {
-    /// Beside the pool, for each queue.
+    /// Reserved for each queue, beside the pool.
     #[default]
     Reserved,
-    /// In the pool, under its limits, as far as others have left some.
+    /// Part of the pool and its limits, as far as room is left.
     Pool,
 }

@@ -1,41 +1,41 @@
-//! Between ingress and egress queues: the papers' switches have a pipeline that takes its time.
+//! Pipeline between ingress and egress queues: the papers' switches forward frames with a rate and a delay.
 
 use std::num::NonZeroU32;
 
 use xoff_wire::units::Nanos;
 
-/// The pipeline. By default a frame passes it at once.
+/// Settings of the pipeline. By default a frame passes it at once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PipelineSettings {
-    /// Most frames that it takes a second, from the ports in turn; `None`: as they come. For a switch of one worker.
+    /// Maximum frames per second, taken from the ports in turn; `None`: unlimited. Requires a single worker.
     pub rate: Option<FrameRate>,
-    /// How long a frame is in it.
+    /// Delay of each frame.
     pub delay: Nanos,
-    /// Which of the frames that have come in by a port it takes next.
+    /// Order of the frames of one ingress port.
     pub ingress: IngressOrder,
 }
 
 impl PipelineSettings {
-    /// Whether frames may wait for it, or in it.
+    /// Returns whether frames may be queued before or in the pipeline.
     #[must_use]
     pub fn keeps_frames(&self) -> bool {
         self.rate.is_some() || self.delay > Nanos::ZERO
     }
 }
 
-/// Frames a second.
+/// Frames per second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FrameRate(pub NonZeroU32);
 
 impl FrameRate {
-    /// How long so many take.
+    /// Returns the time of `frames` frames.
     #[must_use]
     pub const fn time_of(self, frames: u64) -> Nanos {
         Nanos(frames.saturating_mul(1_000_000_000) / self.0.get() as u64)
     }
 
-    /// When the frame after one of that time may start; `owed` is what whole nanoseconds leave out, in parts of one
-    /// (as many as frames a second).
+    /// Returns the start of the frame after one that started at `at`, and the new carry. `owed` is the carry: the
+    /// fraction of a nanosecond left over, in units of 1 / rate ns.
     pub fn next(self, at: Nanos, owed: u64) -> (Nanos, u64) {
         let rate = u64::from(self.0.get());
         let second = 1_000_000_000 + owed;
@@ -43,18 +43,18 @@ impl FrameRate {
     }
 }
 
-/// In which order frames leave their ingress port.
+/// Order in which frames leave their ingress port.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum IngressOrder {
-    /// The highest class first: each class has a queue.
+    /// Highest class first, one queue per class.
     #[default]
     ByClass,
-    /// As they came, whatever their class.
+    /// Order of arrival, independent of the class.
     Fifo,
 }
 
 impl IngressOrder {
-    /// Its name in configuration and reports.
+    /// Returns the name in configuration and reports.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {

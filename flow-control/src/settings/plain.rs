@@ -1,5 +1,5 @@
-//! Settings to start from, for who makes a switch without a configuration: a simulator, a benchmark, a test. What matters
-//! there is written beside them: `PortSettings { pvid: None, ..PortSettings::plain(..) }`.
+//! Base settings for switches without a configuration: simulators, benchmarks, tests. They override what matters to
+//! them: `PortSettings { pvid: None, ..PortSettings::plain(..) }`.
 
 use xoff_wire::units::{BitRate, Bytes, CLASSES, Class, ClassSet, MacAddr, Nanos, Quanta};
 
@@ -9,14 +9,14 @@ use super::{
 };
 use crate::settings::PuntLimit;
 
-/// The longest frame without tags and FCS, where the MTU is 1500.
+/// Longest frame in bytes without tags and FCS, for an MTU of 1500.
 const MTU_FRAME: u32 = 1514;
-/// Addresses that a switch knows.
+/// Capacity of the forwarding database, in addresses.
 const FDB_CAPACITY: usize = 8_192;
 
 impl SwitchSettings {
-    /// A switch of these ports: plain PFC, memory for each queue of its own, one VLAN. Its hash is known to
-    /// everybody: see [`HashSeed`].
+    /// Returns a switch with these ports: plain PFC, dedicated memory, one VLAN. Its hash seed is public: see
+    /// [`HashSeed`].
     #[must_use]
     pub fn plain(ports: Vec<PortSettings>) -> SwitchSettings {
         SwitchSettings {
@@ -44,8 +44,8 @@ impl SwitchSettings {
 }
 
 impl PortSettings {
-    /// A port in VLAN 1 that believes tags and DSCP, obeys every pause and sends those of its lossless classes, to a peer
-    /// that understands nothing else. Two long frames may run ahead of the line.
+    /// Returns a port in VLAN 1 that trusts tags and DSCP, obeys every pause and sends those of its lossless classes.
+    /// Its peer understands no extensions. Two long frames may run ahead of the line.
     #[must_use]
     pub fn plain(
         name: impl Into<String>,
@@ -95,8 +95,8 @@ impl PortSettings {
 }
 
 impl ClassSettings {
-    /// A lossy class that holds so much, at ingress and at egress. For policies that look at egress, that is congested
-    /// above half of it.
+    /// Returns a lossy class with room for `room` bytes at ingress and at egress; egress congestion begins above half
+    /// of it.
     #[must_use]
     pub const fn lossy(room: Bytes) -> ClassSettings {
         let half = Bytes(room.0 / 2);

@@ -1,13 +1,13 @@
-//! The policies by name, and what can be set about them.
+//! Policies by name, and their parameters.
 
 use xoff_wire::units::{Class, Nanos};
 
 use super::{Accounting, Custom, QueueKind, SwitchSettings};
 
-/// Which policy.
+/// Kind of a flow-control policy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum PolicyKind {
-    /// 802.1Qbb as it is: [`crate::policy::Pfc`].
+    /// 802.1Qbb: [`crate::policy::Pfc`].
     #[default]
     Pfc,
     /// CaPFC, Algorithm 1: [`crate::policy::CaPfc`] with [`crate::policy::Culprits::Heaviest`].
@@ -22,12 +22,12 @@ pub enum PolicyKind {
     GPfc,
     /// GFC: [`crate::policy::Gfc`].
     Gfc,
-    /// One that is not built in: [`PolicySettings::custom`].
+    /// Custom policy: [`PolicySettings::custom`].
     Custom,
 }
 
 impl PolicyKind {
-    /// Every policy that is built in.
+    /// Every built-in policy.
     pub const ALL: [PolicyKind; 7] = [
         PolicyKind::Pfc,
         PolicyKind::CaPfcStopMax,
@@ -38,7 +38,7 @@ impl PolicyKind {
         PolicyKind::Gfc,
     ];
 
-    /// Its name in configurations, metrics and commands.
+    /// Returns the name in configurations, metrics and commands.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -53,13 +53,13 @@ impl PolicyKind {
         }
     }
 
-    /// The built-in policy of that name.
+    /// Returns the built-in policy with this name.
     #[must_use]
     pub fn named(name: &str) -> Option<PolicyKind> {
         PolicyKind::ALL.into_iter().find(|kind| kind.name() == name)
     }
 
-    /// What in `settings` keeps it from deciding about `class`, if anything.
+    /// Returns the setting that the policy needs for `class` and that `settings` lacks, if any.
     #[must_use]
     pub fn misfit(self, class: Class, settings: &SwitchSettings) -> Option<String> {
         match self {
@@ -69,7 +69,8 @@ impl PolicyKind {
         }
     }
 
-    /// Whether it holds peers for the length of an egress queue, whatever is in it; one that is not built in may.
+    /// Returns whether the policy holds peers because of the length of an egress queue, whatever it contains. Custom
+    /// policies may.
     #[must_use]
     pub const fn goes_by_egress(self) -> bool {
         match self {
@@ -81,7 +82,7 @@ impl PolicyKind {
         }
     }
 
-    /// Whether it goes by the thresholds of egress queues, `egress_xoff` and those below it.
+    /// Returns whether the policy uses the thresholds of egress queues, `egress_xoff` and those below it.
     #[must_use]
     pub const fn has_egress_thresholds(self, policy: &PolicySettings) -> bool {
         match self {
@@ -91,7 +92,8 @@ impl PolicyKind {
         }
     }
 
-    /// Whether it needs to see ingress and egress in one worker; `custom` is what [`PolicyKind::Custom`] stands for.
+    /// Returns whether the policy must see ingress and egress in one worker; `custom` is the factory of
+    /// [`PolicyKind::Custom`].
     #[must_use]
     pub fn needs_one_worker(self, custom: Option<&Custom>) -> bool {
         match self {
@@ -105,7 +107,7 @@ impl PolicyKind {
     }
 }
 
-/// What keeps OFC from deciding about `class`.
+/// Returns the setting that OFC needs for `class` and that `settings` lacks.
 fn of_ofc(class: Class, settings: &SwitchSettings) -> Option<&'static str> {
     let alpha = settings.policy.ofc.alpha;
     let mut classes = settings.ports.iter().map(|port| &port.classes[class.index()]);
@@ -120,34 +122,33 @@ fn of_ofc(class: Class, settings: &SwitchSettings) -> Option<&'static str> {
     }
 }
 
-/// Parameters of the policies that are the same on every port; thresholds are in
-/// [`super::ClassSettings`].
+/// Parameters of policies that are the same on every port; thresholds are in [`super::ClassSettings`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct PolicySettings {
-    /// CUT of CaPFC's Stop-Calibrate, above 0 and at most 1: the share of a congested queue's arrivals
-    /// whose sources are paused (Table II: 0.8).
+    /// CUT of CaPFC's Stop-Calibrate, above 0 and at most 1: the share of a congested queue's arrivals whose sources
+    /// are paused (Table II: 0.8).
     pub capfc_cut: f64,
-    /// What CaPFC counts of each arrival.
+    /// Unit in which CaPFC counts arrivals.
     pub capfc_weigh: Weigh,
-    /// Of OFC.
+    /// Parameters of OFC.
     pub ofc: OfcSettings,
-    /// Of P-PFC.
+    /// Parameters of P-PFC.
     pub p_pfc: PPfcSettings,
-    /// Of G-PFC.
+    /// Parameters of G-PFC.
     pub g_pfc: GPfcSettings,
-    /// Of GFC.
+    /// Parameters of GFC.
     pub gfc: GfcSettings,
-    /// The policy that is not built in, with its parameters; `None`: there is none.
+    /// Factory of the custom policy, if any.
     pub custom: Option<Custom>,
 }
 
 impl PolicySettings {
-    /// All policies that there are: those that are built in, and the one that is not.
+    /// Returns all available policies: the built-in ones, and the custom one if any.
     pub fn kinds(&self) -> impl Iterator<Item = PolicyKind> + use<> {
         PolicyKind::ALL.into_iter().chain(self.custom.as_ref().map(|_| PolicyKind::Custom))
     }
 
-    /// The one of that name.
+    /// Returns the available policy with this name.
     #[must_use]
     pub fn named(&self, name: &str) -> Option<PolicyKind> {
         self.kinds().find(|kind| kind.name() == name)
@@ -168,7 +169,7 @@ impl Default for PolicySettings {
     }
 }
 
-/// What C(i,o,p) of CaPFC counts.
+/// Unit of C(i,o,p) in CaPFC.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Weigh {
     /// Frames, as in the paper.
@@ -181,14 +182,14 @@ pub enum Weigh {
 /// Parameters of OFC.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct OfcSettings {
-    /// X_OFF^c as a part of X_OFF, between X_ON / X_OFF and 1 (section III-C; the evaluation has 68 KB of
-    /// 75 KB, about 0.9).
+    /// X_OFF^c as a part of X_OFF, between X_ON / X_OFF and 1 (section III-C; the evaluation has 68 KB of 75 KB,
+    /// about 0.9).
     pub alpha: f64,
-    /// Most flows in the flow_in_port_tab of a port.
+    /// Maximum flows in the flow_in_port_tab of a port.
     pub flows: u32,
-    /// Most flows in the congested_flow_tab of a port.
+    /// Maximum flows in the congested_flow_tab of a port.
     pub congested_flows: u32,
-    /// Most flows in the pause_frame_tab of a port.
+    /// Maximum flows in the pause_frame_tab of a port.
     pub paused_flows: u32,
 }
 
@@ -201,7 +202,7 @@ impl Default for OfcSettings {
 /// Parameters of P-PFC; the egress thresholds are in [`super::ClassSettings`].
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct PPfcSettings {
-    /// How far ahead ingress occupancy is predicted, and how often; above zero. `None`: the mean of the
+    /// Interval of sampling, and horizon of the prediction of ingress occupancy; above zero. `None`: the mean of the
     /// egress queues decides instead.
     pub prediction: Option<Nanos>,
 }
@@ -226,7 +227,7 @@ impl Default for GPfcSettings {
 pub struct GfcSettings {
     /// B1 as a part of XOFF: above 0, at most 1.
     pub first: f64,
-    /// How many steps there are, 1..=16.
+    /// Number of steps, 1..=16.
     pub steps: u8,
 }
 

@@ -1,38 +1,36 @@
-//! What congestion points (QCN) are told.
+//! Settings of congestion points (QCN).
 
 use xoff_wire::units::{Bytes, ClassSet};
 
-/// The congestion points of a switch.
+/// Settings of the congestion points of a switch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QcnSettings {
-    /// Classes with a congestion point at each ingress port: its buffer is everything that came in
-    /// there and has not left (the paper's input buffer, section II).
+    /// Classes with a congestion point at each ingress port. Its buffer is everything received there that has not
+    /// left (the paper's input buffer, section II).
     pub ingress: ClassSet,
-    /// Classes with a congestion point at each egress port, as the standard has it. No class is in
-    /// both.
+    /// Classes with a congestion point at each egress port, as in the standard. No class is in both sets.
     pub egress: ClassSet,
-    /// Qeq, the occupancy aimed at.
+    /// Qeq, the target occupancy.
     pub set_point: Bytes,
-    /// w, how much the growth of the queue counts against its length.
+    /// w, the weight of the queue's growth against its length.
     pub weight: u32,
-    /// Is, the bytes that arrive between two samples of a buffer that is not congested.
+    /// Is, the bytes between two samples of an uncongested buffer.
     pub sample_every: Bytes,
-    /// The interval is drawn anew for each sample, up to so many percent shorter or longer, so that
-    /// samples keep no step with periodic traffic.
+    /// Maximum jitter of the sampling interval, in percent, so that samples do not synchronize with periodic traffic.
     pub jitter_percent: u8,
-    /// Most CNMs: one for so many frames that arrive (section V).
+    /// Minimum number of arriving frames per CNM (section V).
     pub frames_per_cnm: u32,
-    /// Whom to tell.
+    /// Choice of the flow to notify.
     pub culprit: Culprit,
-    /// Most flows that a congestion point tells apart ([`Culprit::OccupancyDeterministic`]).
+    /// Maximum flows that a congestion point counts ([`Culprit::OccupancyDeterministic`]).
     pub flows_max: u16,
-    /// Where chance begins.
+    /// Seed of random choices.
     pub seed: u64,
 }
 
 impl QcnSettings {
-    /// Section III of the paper, without any congestion point. The jitter is that of the standard's
-    /// pseudo code.
+    /// Values of section III of the paper, without any congestion point. The jitter is that of the standard's pseudo
+    /// code.
     pub const PAPER: QcnSettings = QcnSettings {
         ingress: ClassSet::NONE,
         egress: ClassSet::NONE,
@@ -53,14 +51,14 @@ impl Default for QcnSettings {
     }
 }
 
-/// How the culprit is found.
+/// Choice of the culprit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Culprit {
-    /// The flow of the frame that has just arrived (the standard).
+    /// Flow of the frame that has just arrived (the standard).
     #[default]
     Arrival,
-    /// The flow with the most bytes in the buffer, of so many flows as the table holds.
+    /// Flow with the most bytes in the buffer, among those that the table holds.
     OccupancyDeterministic,
-    /// The flow of one occupied unit of the buffer, picked at random: no state per flow.
+    /// Flow of a random occupied unit of the buffer, without state per flow.
     OccupancyRandom,
 }

@@ -14,7 +14,7 @@ fn point() -> ReactionPoint {
     ReactionPoint::new(&EXACT, LINE, 1)
 }
 
-/// Current rate and target, Mb/s.
+/// Returns the current rate and the target, in Mb/s.
 fn rates(point: &ReactionPoint) -> (u64, u64) {
     (point.rate().bits_per_second() / MBPS, point.target().bits_per_second() / MBPS)
 }
@@ -104,7 +104,7 @@ fn fast_recovery_by_time() {
     }
 }
 
-/// At 2000 Mb/s with a target of 4000.
+/// Returns a limiter at 2000 Mb/s with a target of 4000 Mb/s.
 fn low() -> ReactionPoint {
     let mut point = point();
     point.target = 4_000 * MBPS;

@@ -1,14 +1,14 @@
 //! CaPFC (Avci, Li, Liu: "Congestion Aware Priority Flow Control in Data Center Networks", 2016).
 //!
-//! An egress queue behind WARN counts who its arrivals come from: C(i,o,p). Beyond XOFF it blames the
-//! heaviest of them, E(i,o,p) = 1, until it has drained to XON ([`Blame`]).
+//! An egress queue beyond WARN counts its arrivals by ingress port: C(i,o,p). Beyond XOFF it blames the heaviest
+//! port, E(i,o,p) = 1, until it has drained to XON ([`Blame`]).
 //!
-//! Algorithms 1 and 2 differ in whom they blame: the one heaviest (Stop-Max; "if the congestion
-//! persists ... ports are put into congestion state one-by-one"), or the fewest that together stand for
-//! the share CUT of all arrivals (Stop-Calibrate).
+//! Algorithms 1 and 2 differ in the blamed ports. Stop-Max blames the one heaviest ("if the congestion persists ...
+//! ports are put into congestion state one-by-one"). Stop-Calibrate blames the fewest that together have the share
+//! CUT of all arrivals.
 //!
-//! Where the paper is silent: ties go to the lowest port; a port that may not send XOFF is not counted,
-//! because blaming it would only hide the next. The limit MAX is the egress queue's own
+//! Details that the paper leaves open: ties go to the lowest port. A port that may not send XOFF is not counted,
+//! because blaming it would only hide the next one. The limit MAX is the egress queue's own
 //! ([`crate::settings::ClassSettings::egress_max`]).
 
 use xoff_wire::units::{Bytes, PortId};
@@ -18,12 +18,12 @@ use super::{Event, Intent, Pfc};
 use crate::buffer::{Buffer, Margin};
 use crate::settings::{SwitchSettings, Weigh};
 
-/// Whom a congested egress queue blames.
+/// Ports that a congested egress queue blames.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Culprits {
-    /// Stop-Max: the one with most arrivals.
+    /// Stop-Max: the port with most arrivals.
     Heaviest,
-    /// Stop-Calibrate: the fewest that together have at least this share of them, the heaviest first.
+    /// Stop-Calibrate: the fewest ports, heaviest first, that together have at least this share of arrivals.
     Share(f64),
 }
 
@@ -34,11 +34,11 @@ pub struct CaPfc {
     culprits: Culprits,
     weigh: Weigh,
     egress: Box<[Egress]>,
-    /// Ports in the order of what they sent; used while culprits are found.
+    /// Scratch space: ports ordered by their arrivals while culprits are found.
     order: Box<[PortId]>,
 }
 
-/// One egress queue.
+/// State of one egress queue.
 #[derive(Clone, Debug)]
 struct Egress {
     warn: Bytes,
@@ -46,7 +46,7 @@ struct Egress {
     xon: Bytes,
     /// C(i,o,p) by ingress port.
     arrivals: Box<[u64]>,
-    /// Some C is not zero.
+    /// True if some C is not zero.
     counting: bool,
 }
 
@@ -72,7 +72,7 @@ impl CaPfc {
         }
     }
 
-    #[inline(always)] // where it is called the kind of event is a constant
+    #[inline(always)] // the kind of event is constant at each call
     pub(super) fn observe(&mut self, event: Event, buffer: &Buffer, intents: &mut Vec<Intent>) {
         let class = self.blame.pfc().class();
         match event {
@@ -105,12 +105,12 @@ impl CaPfc {
         }
     }
 
-    /// The queues begin to count with the next frame.
+    /// Takes over a buffer; queues begin to count with the next frame.
     pub(super) fn adopt(&mut self, buffer: &Buffer, intents: &mut Vec<Intent>) {
         self.blame.adopt(buffer, intents);
     }
 
-    /// Algorithm 1, lines 7 to 13: the queue is at or above WARN.
+    /// Algorithm 1, lines 7 to 13, for a queue at or above WARN.
     #[cold]
     fn arrived(
         &mut self,

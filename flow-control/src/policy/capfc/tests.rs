@@ -21,13 +21,13 @@ fn calibrate(cut: f64) -> Bench {
     Bench::new(PolicyKind::CaPfcStopCalibrate, settings)
 }
 
-/// What the policy knows of an egress queue.
+/// Returns the policy's state of an egress queue.
 fn queue(bench: &mut Bench, egress: u8) -> &mut Egress {
     let Policy::CaPfc(capfc) = &mut bench.policy else { panic!("not CaPFC") };
     &mut capfc.egress[usize::from(egress)]
 }
 
-/// C(i,o) for all i.
+/// Returns C(i,o) for all i.
 fn counts(bench: &mut Bench, egress: u8) -> Vec<u64> {
     queue(bench, egress).arrivals.to_vec()
 }
@@ -106,7 +106,7 @@ fn a_warn_below_xon_keeps_counts_that_have_not_come_down_to_it() {
 // proves: capfc
 #[test]
 fn algorithm_2_blames_the_fewest_that_reach_the_share() {
-    // Of 10 arrivals, 5, 3 and 2 by ports 1, 0 and 2.
+    // Arrivals: 5, 3 and 2 of 10 by ports 1, 0 and 2.
     let blamed = |cut: f64| {
         let mut bench = calibrate(cut);
         for from in [1, 1, 1, 1, 1, 0, 0, 0, 2] {

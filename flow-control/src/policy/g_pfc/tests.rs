@@ -1,4 +1,4 @@
-//! As the evaluation of OFC has it: "an ingress queue length threshold below X_OFF to trigger the pause of
+//! G-PFC by the evaluation of OFC: "an ingress queue length threshold below X_OFF to trigger the pause of
 //! low-priority flows before PFC".
 
 use xoff_wire::units::Class;
@@ -79,7 +79,7 @@ fn it_takes_over_what_is_over_its_thresholds() {
     assert_eq!(bench.adopt(), [higher(C1, 3, C2), xoff_of(C2, 3, Trigger::Ingress)]);
 }
 
-/// It will never pause itself: it drops, and no lossless class stops for that.
+/// A lossy class never pauses itself but drops, so no lossless class pauses for it.
 // proves: g-pfc
 #[test]
 fn a_lossy_class_pauses_nobody() {

@@ -1,19 +1,18 @@
-//! `congested_flow_tab` of one egress port: flows that its peer has paused, each until its time is over
-//! or it is resumed.
+//! `congested_flow_tab` of one egress port: flows that its peer has paused, until they expire or are resumed.
 
 use xoff_wire::units::Nanos;
 
-/// A flow, by its number in the flow table, and when it goes on by itself.
+/// Paused flow, by its number in the flow table, and the expiry of its pause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Paused {
     until: Nanos,
     flow: u32,
 }
 
-/// What a flow takes of memory.
+/// Bytes of memory per flow.
 pub(super) const BYTES_PER_CONGESTED_FLOW: usize = size_of::<Paused>();
 
-/// The table, of fixed capacity.
+/// Table of fixed capacity.
 #[derive(Debug)]
 pub(super) struct CongestedFlows {
     flows: Vec<Paused>,
@@ -25,7 +24,7 @@ impl CongestedFlows {
         CongestedFlows { flows: Vec::with_capacity(capacity), next_expiry: Nanos::NEVER }
     }
 
-    /// Puts a flow in until then; the last value wins (Algorithm 2 line 4). A new one needs room.
+    /// Pauses a flow until `until`; the last value wins (Algorithm 2 line 4). A new flow needs room.
     pub(super) fn pause(&mut self, flow: u32, until: Nanos) {
         match self.flows.iter_mut().find(|paused| paused.flow == flow) {
             Some(paused) => paused.until = until,
@@ -34,12 +33,12 @@ impl CongestedFlows {
         self.find_next_expiry();
     }
 
-    /// Whether there is no room for another flow.
+    /// Returns whether the table is full.
     pub(super) fn is_full(&self) -> bool {
         self.flows.len() == self.flows.capacity()
     }
 
-    /// Takes a flow out (Algorithm 2 line 8). False where it is not in the table.
+    /// Removes a flow (Algorithm 2 line 8). Returns false if it is not in the table.
     pub(super) fn resume(&mut self, flow: u32) -> bool {
         let place = self.flows.iter().position(|paused| paused.flow == flow);
         if let Some(place) = place {
@@ -49,7 +48,7 @@ impl CongestedFlows {
         place.is_some()
     }
 
-    /// Takes a flow out whose time is over by `now`.
+    /// Removes a flow whose pause has expired by `now`.
     pub(super) fn pop_expired(&mut self, now: Nanos) -> Option<u32> {
         let place = self.flows.iter().position(|paused| paused.until <= now)?;
         let flow = self.flows.swap_remove(place).flow;
@@ -69,7 +68,7 @@ impl CongestedFlows {
         self.flows.len()
     }
 
-    /// Bytes of the entries in use.
+    /// Returns the bytes of the entries in use.
     pub(super) fn bytes(&self) -> usize {
         self.flows.len() * size_of::<Paused>()
     }

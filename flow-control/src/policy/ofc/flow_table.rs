@@ -1,39 +1,39 @@
-//! `flow_in_port_tab` of one egress port: its flows, and how many frames of each wait there.
+//! `flow_in_port_tab` of one egress port: its flows, with their numbers of queued frames.
 //!
-//! A hash table of fixed size. A flow keeps its number while a frame of it waits, while the peer has
-//! paused it, or while a peer of ours is asked to; then the number is given to another.
+//! The table is a hash table of fixed size. A flow keeps its number while one of its frames is queued, while the peer
+//! has paused it, or while an upstream peer is asked to pause it. Then the number is reused.
 //!
-//! Flows that wait and whose peer has not been asked to pause them are chained by where they came in and
-//! by whether our own peer has paused them: Algorithm 1 finds those that it is looking for without looking
-//! at any other, and moving a flow from one chain to the next takes a few steps, however many there are.
+//! Queued flows that no upstream peer is asked to pause are chained by ingress port and by whether the downstream
+//! peer has paused them. Algorithm 1 thus finds its flows without a search, and moving a flow between chains takes
+//! constant time.
 
 use xoff_wire::FlowKey;
 use xoff_wire::units::{PortId, PortSet};
 
 use super::super::NO_FLOW;
 
-/// Whether the peer that a flow comes from is asked to pause it.
+/// State of the request to the upstream peer to pause a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Asked {
     No,
     Yes,
-    /// No longer, but it has not been told yet.
+    /// The request has ended, but the resume has not been sent yet.
     Leaving,
 }
 
-/// What is known of a flow.
+/// State of one flow.
 #[derive(Clone, Debug)]
 pub(super) struct Entry {
     pub(super) key: FlowKey,
-    /// Frames that wait here.
+    /// Number of queued frames.
     pub(super) packets: u32,
-    /// The next of the same bucket, or of the free entries.
+    /// Next entry of the same bucket, or next free entry.
     next: u32,
-    /// Its neighbours in its chain of flows to be asked for.
+    /// Neighbours in the chain of flows that may be paused upstream.
     neighbours: [u32; 2],
-    /// Where its last frame came in.
+    /// Ingress port of its last frame.
     pub(super) ingress: PortId,
-    /// In the congested_flow_tab.
+    /// True if the flow is in the congested_flow_tab.
     pub(super) congested: bool,
     pub(super) asked: Asked,
 }
@@ -43,40 +43,40 @@ impl Entry {
         self.packets > 0 || self.congested || self.asked != Asked::No
     }
 
-    /// The chain that it belongs to, if any.
+    /// Returns the chain to which the flow belongs, if any.
     fn chain(&self) -> Option<Chain> {
         let waits = self.packets > 0 && self.asked != Asked::Yes;
         waits.then_some(Chain { ingress: self.ingress, congested: self.congested })
     }
 }
 
-/// Flows whose peer may be asked to pause them.
+/// Chain of flows that the upstream peer may be asked to pause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Chain {
-    /// Where their frames came in.
+    /// Ingress port of their frames.
     pub(super) ingress: PortId,
-    /// Whether they are in the congested_flow_tab.
+    /// True if they are in the congested_flow_tab.
     pub(super) congested: bool,
 }
 
-/// What the chains of an ingress port take of memory.
+/// Bytes of memory of one ingress port's chains.
 pub(super) const BYTES_PER_INGRESS: usize = size_of::<[u32; 2]>();
 
-/// The table.
+/// Flow table of one egress port.
 #[derive(Debug)]
 pub(super) struct FlowTable {
     entries: Box<[Entry]>,
     buckets: Box<[u32]>,
     free: u32,
     used: u32,
-    /// The first of each chain, by ingress port and whether its flows are congested.
+    /// Head of each chain, by ingress port and whether its flows are congested.
     chains: Box<[[u32; 2]]>,
     /// Ingress ports with a frame that found no entry.
     overflown: PortSet,
 }
 
 impl FlowTable {
-    /// For `capacity` flows that come in through any of `ports` ports.
+    /// Creates a table of `capacity` flows that enter through `ports` ports.
     pub(super) fn new(capacity: u32, ports: usize) -> FlowTable {
         let key = FlowKey::L2 { src: Default::default(), dst: Default::default(), ether_type: 0 };
         let entry = |next| Entry {
@@ -98,8 +98,8 @@ impl FlowTable {
         }
     }
 
-    /// A frame of the flow, which came in through `ingress`, is about to wait here (Algorithm 2 line 12).
-    /// The flow's number; [`NO_FLOW`] where the table is full.
+    /// Counts a frame from `ingress` that is about to be queued here (Algorithm 2 line 12). Returns the flow's
+    /// number, or [`NO_FLOW`] if the table is full.
     pub(super) fn packet_in(&mut self, key: &FlowKey, ingress: PortId) -> u32 {
         let flow = self.enter(key);
         if flow == NO_FLOW {
@@ -113,13 +113,13 @@ impl FlowTable {
         flow
     }
 
-    /// One has left (Algorithm 3 lines 9 to 12).
+    /// Counts a frame that has left (Algorithm 3 lines 9 to 12).
     pub(super) fn packet_out(&mut self, flow: u32) {
         self.update(flow, |entry| entry.packets -= 1);
         self.forget_if_unused(flow);
     }
 
-    /// The flow enters the congested_flow_tab. Its number; `None` where the table is full.
+    /// Marks the flow as in the congested_flow_tab. Returns its number, or `None` if the table is full.
     pub(super) fn mark_congested(&mut self, key: &FlowKey) -> Option<u32> {
         let flow = self.enter(key);
         if flow == NO_FLOW {
@@ -129,36 +129,36 @@ impl FlowTable {
         Some(flow)
     }
 
-    /// It leaves the congested_flow_tab.
+    /// Marks the flow as no longer in the congested_flow_tab.
     pub(super) fn clear_congested(&mut self, flow: u32) {
         self.update(flow, |entry| entry.congested = false);
         self.forget_if_unused(flow);
     }
 
-    /// What the peer that it comes from is asked.
+    /// Sets the state of the request to the upstream peer.
     pub(super) fn set_asked(&mut self, flow: u32, asked: Asked) {
         self.update(flow, |entry| entry.asked = asked);
         self.forget_if_unused(flow);
     }
 
-    /// A flow of that chain; asking for it takes it out.
+    /// Returns a flow of the chain; a request to pause the flow removes it from the chain.
     pub(super) fn first_in(&self, chain: Chain) -> Option<u32> {
         Some(*self.head(chain)).filter(|&flow| flow != NO_FLOW)
     }
 
-    /// Whether a frame from `ingress` found no entry, and has not been asked about since.
+    /// Returns whether a frame from `ingress` has found no entry since [`FlowTable::take_overflow`].
     pub(super) fn has_overflow(&self, ingress: PortId) -> bool {
         self.overflown.contains(ingress)
     }
 
-    /// Whether a frame from `ingress` found no entry since this was asked last.
+    /// Returns and clears whether a frame from `ingress` found no entry.
     pub(super) fn take_overflow(&mut self, ingress: PortId) -> bool {
         let overflown = self.overflown.contains(ingress);
         self.overflown.remove(ingress);
         overflown
     }
 
-    /// The number of a flow that is in the table.
+    /// Returns the number of a flow in the table.
     pub(super) fn find(&self, key: &FlowKey) -> Option<u32> {
         let mut at = self.buckets[self.bucket(key)];
         while let Some(entry) = self.entries.get(at as usize) {
@@ -174,12 +174,12 @@ impl FlowTable {
         &self.entries[flow as usize]
     }
 
-    /// Bytes of the entries in use.
+    /// Returns the bytes of the entries in use.
     pub(super) const fn bytes(&self) -> usize {
         self.used as usize * size_of::<Entry>()
     }
 
-    /// The number of the flow, which is entered if need be; [`NO_FLOW`] where the table is full.
+    /// Returns the number of the flow, entering it if needed; [`NO_FLOW`] if the table is full.
     fn enter(&mut self, key: &FlowKey) -> u32 {
         if let Some(flow) = self.find(key) {
             return flow;
@@ -196,7 +196,7 @@ impl FlowTable {
         flow
     }
 
-    /// Changes what is known of a flow, which then is in the chain that it belongs to.
+    /// Changes the state of a flow and moves it into the chain to which it then belongs.
     #[inline]
     fn update(&mut self, flow: u32, change: impl FnOnce(&mut Entry)) {
         let entry = &mut self.entries[flow as usize];

@@ -1,4 +1,4 @@
-//! What OFC takes of memory: the tables of each class and port that it decides for, and those of shadows.
+//! Memory of OFC: the tables of each class and port that it decides for, and those of shadows.
 
 use xoff_wire::units::CLASSES;
 
@@ -10,7 +10,8 @@ use crate::settings::{OfcSettings, PolicyKind, SwitchSettings};
 /// Bytes that an egress queue keeps for each flow that it can pause: its state, and its place among the held ones.
 pub const BYTES_PER_NESTED_FLOW: usize = 5;
 
-/// Bytes in a switch of these settings whose store has `slots` slots; zero where there is no OFC.
+/// Returns the memory of OFC in a switch with these settings and a store of `slots` slots, in bytes; zero without
+/// OFC.
 #[must_use]
 pub fn memory(settings: &SwitchSettings, slots: u64) -> u64 {
     let count = |kinds: &[PolicyKind]| kinds.iter().filter(|kind| **kind == PolicyKind::Ofc).count() as u64;
@@ -21,7 +22,7 @@ pub fn memory(settings: &SwitchSettings, slots: u64) -> u64 {
     count(&settings.policies) * (tables + queues) + count(&settings.shadows) * shadow
 }
 
-/// Of one class and port.
+/// Returns the bytes of the tables of one class and port.
 fn tables(settings: &OfcSettings, ports: u64) -> u64 {
     let flow = size_of::<Entry>() as u64;
     let buckets = u64::from(settings.flows.next_power_of_two()) * size_of::<u32>() as u64;

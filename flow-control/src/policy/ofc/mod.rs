@@ -1,30 +1,30 @@
-//! OFC (Xiao et al.: "OFC: An Original congestion-based Fine-grained Priority Flow Control"): only the
-//! flows that cause congestion are paused, hop by hop up to where they come from.
+//! OFC (Xiao et al.: "OFC: An Original congestion-based Fine-grained Priority Flow Control"): only the flows that
+//! cause congestion are paused, hop by hop up to their sources.
 //!
 //! Three tables per class, named as in the paper:
 //!
-//! * `flow_in_port_tab`, of an egress port ([`flow_table`]): the flows that wait there.
-//! * `congested_flow_tab`, of an egress port ([`congested`]): those of them that its peer has paused.
+//! * `flow_in_port_tab`, of an egress port ([`flow_table`]): the flows queued there.
+//! * `congested_flow_tab`, of an egress port ([`congested`]): those that its peer has paused.
 //! * `pause_frame_tab`, of an ingress port ([`pause_frames`]): flows that its peer is asked to pause.
 //!
-//! Between X_OFF^c and X_OFF of an ingress queue, a frame for an egress queue that holds X_OFF^c too
-//! means congestion there (Algorithm 1). Where the peer of that egress port has paused no flow, the
-//! congestion is *original*: all flows to it are paused. Otherwise it is *local*: those are paused that
-//! the peer has paused, so that the cause travels up the tree and nobody else is stopped for it. At X_OFF
-//! the class as a whole is paused by plain PFC; to whom that is told it is the paper's PAUSE with all keys (line 11): while
-//! the pause holds congestion there is local, and every flow that waits there is one that the peer has paused.
+//! Congestion is detected when a frame's ingress queue is between X_OFF^c and X_OFF and its egress queue is at
+//! X_OFF^c, too (Algorithm 1). If the peer of the egress port has paused no flow, the congestion is *original*: all
+//! flows to that port are paused. Otherwise it is *local*: the flows that the peer has paused are paused. The cause
+//! thus travels up the tree without stopping other flows. At X_OFF plain PFC pauses the whole class. To the receiver
+//! this is the paper's PAUSE with all keys (line 11): congestion there is local, and every flow queued there counts
+//! as paused by the peer.
 //!
-//! Where this differs from the paper, and why:
+//! Deviations from the paper:
 //!
-//! * Only flows that came in through the port whose peer is told are put into its PAUSE: the effect
-//!   upstream is the same, and the frame stays small.
-//! * Line 14 replaces what was told before; here it is added to, because a flow that is paused and
-//!   forgotten would never be resumed.
+//! * A PAUSE names only flows that came through the port whose peer receives it. The effect upstream is the same, and
+//!   the frame stays small.
+//! * Line 14 replaces earlier flows; here flows are added, because a paused and forgotten flow would never be
+//!   resumed.
 //! * A PAUSE is sent on change and refreshed, not with every frame.
-//! * The resume check (line 16) also runs when a frame has left: otherwise a paused sender that stops
-//!   would never be resumed.
-//! * Tables are bounded. Where one is full the class is paused, by plain PFC.
-//! * The peer of a port that is not known to understand lists of flows gets plain PFC.
+//! * The resume check (line 16) also runs when a frame has left: otherwise a paused sender that stops would never be
+//!   resumed.
+//! * Tables are bounded. When one is full, plain PFC pauses the class.
+//! * A peer that is not known to understand lists of flows gets plain PFC.
 
 mod congested;
 mod flow_table;
@@ -46,14 +46,14 @@ use crate::buffer::Buffer;
 use crate::cause::Trigger;
 use crate::settings::{OfcSettings, SwitchSettings};
 
-/// Bytes of the tables' entries in use.
+/// Bytes of the table entries in use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TableBytes {
-    /// `flow_in_port_tab`.
+    /// Bytes of `flow_in_port_tab`.
     pub flow_in_port: usize,
-    /// `congested_flow_tab`.
+    /// Bytes of `congested_flow_tab`.
     pub congested_flow: usize,
-    /// `pause_frame_tab`.
+    /// Bytes of `pause_frame_tab`.
     pub pause_frame: usize,
 }
 
@@ -61,16 +61,16 @@ pub struct TableBytes {
 #[derive(Debug)]
 pub struct Ofc {
     pfc: Pfc,
-    /// X_OFF^c is this part of X_OFF.
+    /// Ratio of X_OFF^c to X_OFF.
     alpha: Share,
     /// Ports whose peers are asked to pause single flows.
     tells_flows: PortSet,
-    /// Ports whose peers have paused the class as a whole.
+    /// Ports whose peers have paused the whole class.
     class_paused: PortSet,
-    /// Ports whose peers have to stop the class because a table was full.
+    /// Ports whose peers must pause the class because a table was full.
     fallen_back: PortSet,
     egress: Box<[Egress]>,
-    /// By ingress port.
+    /// Pause tables by ingress port.
     pause_frames: Box<[PauseFrames]>,
 }
 
@@ -80,21 +80,21 @@ struct Egress {
     congested: CongestedFlows,
 }
 
-/// Whose flows congest an egress queue.
+/// Flows that congest an egress queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Culprits {
-    /// All that wait there: congestion is original, or the peer has paused the class as a whole.
+    /// All flows queued there: congestion is original, or the peer has paused the whole class.
     All,
-    /// Those in the congested_flow_tab: congestion is local.
+    /// Flows in the congested_flow_tab: congestion is local.
     Paused,
 }
 
-/// A list of flows that was written for a peer.
+/// Encoded list of flows for a peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Told {
     /// Length of the frame, without FCS.
     pub len: usize,
-    /// Whether it resumes flows; otherwise it pauses them.
+    /// True if the frame resumes flows; otherwise it pauses them.
     pub resumes: bool,
 }
 
@@ -118,7 +118,7 @@ impl Ofc {
         }
     }
 
-    #[inline(always)] // where it is called the kind of event is a constant
+    #[inline(always)] // the kind of event is constant at each call
     pub(super) fn observe(&mut self, event: Event, buffer: &Buffer, intents: &mut Vec<Intent>) {
         let class = self.pfc.class();
         match event {
@@ -140,12 +140,12 @@ impl Ofc {
         }
     }
 
-    /// Flows are counted from the next frame on.
+    /// Takes over a buffer; flows are counted from the next frame on.
     pub(super) fn adopt(&mut self, buffer: &Buffer, intents: &mut Vec<Intent>) {
         self.pfc.adopt(buffer, intents);
     }
 
-    /// Algorithm 1, for a frame that came in through `ingress` and waits at `egress` now.
+    /// Algorithm 1, for a frame from `ingress` that is now queued at `egress`.
     #[inline]
     fn enqueued(&mut self, ingress: PortId, egress: PortId, buffer: &Buffer, intents: &mut Vec<Intent>) {
         let class = self.pfc.class();
@@ -170,8 +170,8 @@ impl Ofc {
         }
     }
 
-    /// Algorithm 1, lines 5 to 8 and 13 to 15: asks the peer of `port` to pause the culprits among the flows that come
-    /// from there, because they congest `egress`.
+    /// Algorithm 1, lines 5 to 8 and 13 to 15: requests a pause of the culprit flows from the peer of `port`, because
+    /// they congest `egress`.
     #[cold]
     fn pause(&mut self, port: PortId, culprits: Culprits, egress: PortId, intents: &mut Vec<Intent>) {
         let flows = &mut self.egress[egress.index()].flows;
@@ -205,7 +205,7 @@ impl Ofc {
         }
     }
 
-    /// Algorithm 1, lines 16 to 19: the queue of `ingress` has drained.
+    /// Algorithm 1, lines 16 to 19, for a drained queue of `ingress`.
     #[inline]
     fn resume(&mut self, ingress: PortId, intents: &mut Vec<Intent>) {
         if self.pause_frames[ingress.index()].asked() > 0 || self.fallen_back.contains(ingress) {
@@ -229,16 +229,16 @@ impl Ofc {
     }
 }
 
-/// What the queues and the control frames have to tell and to ask.
+/// Interface to queues and control frames.
 impl Ofc {
-    /// A frame of the flow, which came in through `ingress`, is about to wait at `egress`. The number by
-    /// which its queue knows the flow; [`u32::MAX`] where the table is full.
+    /// Counts a frame from `ingress` that is about to be queued at `egress`. Returns the number of its flow;
+    /// [`u32::MAX`] if the table is full.
     #[inline]
     pub fn packet_in(&mut self, egress: PortId, ingress: PortId, key: &FlowKey) -> u32 {
         self.egress[egress.index()].flows.packet_in(key, ingress)
     }
 
-    /// A frame has left the queue of `egress`; `flow` as [`Ofc::packet_in`] gave it.
+    /// Counts a frame that has left the queue of `egress`; `flow` is the result of [`Ofc::packet_in`].
     #[inline]
     pub fn packet_out(&mut self, egress: PortId, flow: u32) {
         if flow != NO_FLOW {
@@ -246,8 +246,8 @@ impl Ofc {
         }
     }
 
-    /// The peer of `egress` has paused a flow until then (Algorithm 2 line 4). Its number; `None` where a
-    /// table is full, and the class has to stop.
+    /// Pauses a flow at `egress` until `until` for its peer (Algorithm 2 line 4). Returns its number, or `None` if a
+    /// table is full and the class must be paused.
     pub fn pause_flow(&mut self, egress: PortId, key: &FlowKey, until: Nanos) -> Option<u32> {
         let Egress { flows, congested } = &mut self.egress[egress.index()];
         let known = flows.find(key).is_some_and(|flow| flows.entry(flow).congested);
@@ -259,7 +259,7 @@ impl Ofc {
         Some(flow)
     }
 
-    /// The peer of `egress` has resumed a flow (Algorithm 2 line 8). Its number, where it was paused.
+    /// Resumes a flow at `egress` for its peer (Algorithm 2 line 8). Returns its number if it was paused.
     pub fn resume_flow(&mut self, egress: PortId, key: &FlowKey) -> Option<u32> {
         let Egress { flows, congested } = &mut self.egress[egress.index()];
         let flow = flows.find(key).filter(|&flow| congested.resume(flow))?;
@@ -267,7 +267,7 @@ impl Ofc {
         Some(flow)
     }
 
-    /// Whether the peer of `egress` has paused the class as a whole now.
+    /// Records whether the peer of `egress` has paused the whole class.
     pub fn class_is_paused(&mut self, egress: PortId, is_paused: bool) {
         match is_paused {
             true => self.class_paused.insert(egress),
@@ -275,7 +275,7 @@ impl Ofc {
         }
     }
 
-    /// A flow at `egress` whose pause is over by `now`; [`Nanos::NEVER`] ends every pause.
+    /// Removes a flow at `egress` whose pause has expired by `now`; [`Nanos::NEVER`] ends every pause.
     pub fn pop_expired(&mut self, egress: PortId, now: Nanos) -> Option<u32> {
         let Egress { flows, congested } = &mut self.egress[egress.index()];
         let flow = congested.pop_expired(now)?;
@@ -283,31 +283,31 @@ impl Ofc {
         Some(flow)
     }
 
-    /// When the next flow at `egress` goes on by itself.
+    /// Returns when the next pause of a flow at `egress` expires.
     #[must_use]
     pub fn next_expiry(&self, egress: PortId) -> Nanos {
         self.egress[egress.index()].congested.next_expiry()
     }
 
-    /// Whether the peer of `port` is to be told something about flows.
+    /// Returns whether a frame about flows is due to the peer of `port`.
     #[must_use]
     pub fn is_due(&self, port: PortId) -> bool {
         self.pause_frames[port.index()].is_due()
     }
 
-    /// Notes that the time is `now`; what the peer of `port` was told may have to be told again.
+    /// Advances to time `now`; the pauses at the peer of `port` may be due for a refresh.
     pub fn advance(&mut self, port: PortId, now: Nanos) {
         self.pause_frames[port.index()].advance(now);
     }
 
-    /// When it will have to be.
+    /// Returns when the next refresh to the peer of `port` is due.
     #[must_use]
     pub fn next_refresh(&self, port: PortId) -> Nanos {
         self.pause_frames[port.index()].next_refresh()
     }
 
-    /// Writes what is due into `bytes`, which bounds the frame and holds the shortest at least; `from`: the
-    /// address of `port`, `time`: how long flows are to be paused. `None` where nothing is due.
+    /// Writes the frame that is due into `bytes`, whose length bounds it and fits at least the shortest frame. `from`
+    /// is the address of `port`, `time` the pause time of the flows. Returns `None` if no frame is due.
     pub fn tell(
         &mut self,
         now: Nanos,
@@ -332,8 +332,7 @@ impl Ofc {
         Some(Told { len: frame.finish().len(), resumes: say == Say::Resume })
     }
 
-    /// As if the peer of `port` had been told all that is due, at once and for good: a policy that is not
-    /// heard ([`super::Shadow`]) waits for no line.
+    /// Marks all frames to the peer of `port` as sent: a shadow ([`super::Shadow`]) sends none.
     pub(super) fn tell_nobody(&mut self, port: PortId) {
         let egress = &mut self.egress;
         let pause_frames = &mut self.pause_frames[port.index()];
@@ -345,7 +344,7 @@ impl Ofc {
         }
     }
 
-    /// The peer of `port` is to resume every flow.
+    /// Requests that the peer of `port` resume every flow.
     pub fn let_go(&mut self, port: PortId) {
         let egress = &mut self.egress;
         self.pause_frames[port.index()].let_go(|id, to_be_told| {
@@ -354,32 +353,32 @@ impl Ofc {
         });
     }
 
-    /// The peer of `port` has no flow paused any more, whatever it was told.
+    /// Forgets all frames sent to the peer of `port`, which has no flow paused any more.
     pub fn forget_told(&mut self, port: PortId) {
         let egress = &mut self.egress;
         let ended = |id: FlowId| egress[id.egress.index()].flows.set_asked(id.flow, Asked::No);
         self.pause_frames[port.index()].forget_told(ended);
     }
 
-    /// Whether the peer of `port` may have a flow paused because it was told so.
+    /// Returns whether the peer of `port` may have paused a flow on request.
     #[must_use]
     pub fn has_told(&self, port: PortId) -> bool {
         self.pause_frames[port.index()].has_told()
     }
 
-    /// How many flows the peer of `port` is asked to pause.
+    /// Returns the number of flows that the peer of `port` is asked to pause.
     #[must_use]
     pub fn flows_asked(&self, port: PortId) -> usize {
         self.pause_frames[port.index()].asked()
     }
 
-    /// How many flows the peer of `port` has paused here.
+    /// Returns the number of flows that the peer of `port` has paused here.
     #[must_use]
     pub fn flows_paused(&self, port: PortId) -> usize {
         self.egress[port.index()].congested.len()
     }
 
-    /// What the tables of `port` hold now.
+    /// Returns the bytes that the tables of `port` use now.
     #[must_use]
     pub fn table_bytes(&self, port: PortId) -> TableBytes {
         let Egress { flows, congested } = &self.egress[port.index()];
@@ -401,7 +400,7 @@ impl Egress {
 }
 
 impl FlowTable {
-    /// A culprit that came in through `ingress` and waits here, and has yet to be asked for.
+    /// Returns a culprit from `ingress` queued here for which no pause has been requested yet.
     fn first_of(&self, ingress: PortId, culprits: Culprits) -> Option<u32> {
         let congested = self.first_in(Chain { ingress, congested: true });
         match culprits {
@@ -410,7 +409,7 @@ impl FlowTable {
         }
     }
 
-    /// The peer that the flow comes from has been told: with a resume that is the end of it.
+    /// Records a frame sent to the upstream peer; a resume ends the request.
     fn was_told(&mut self, flow: u32, say: Say) {
         if say == Say::Resume {
             self.set_asked(flow, Asked::No);

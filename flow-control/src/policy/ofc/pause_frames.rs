@@ -1,18 +1,18 @@
-//! `pause_frame_tab` of one ingress port: flows that its peer is asked to pause, and what it was told.
+//! `pause_frame_tab` of one ingress port: flows that its peer is asked to pause, and the state last sent.
 //!
-//! A flow is referred to by its egress port and its number in that port's flow table. A frame is due
-//! while something has not been told, and again while pauses must be kept alive.
+//! A flow is identified by its egress port and its number in that port's flow table. A frame is due while a state has
+//! not been sent, and periodically to keep pauses alive.
 
 use xoff_wire::units::{Nanos, PortId};
 
-/// What the peer has been told of a flow.
+/// State of a flow last sent to the peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Told {
     Nothing,
     Pause,
-    /// To pause it, so long ago that it has to be told again.
+    /// A pause that is due for a refresh.
     PauseLongAgo,
-    /// To pause it, and is now to be told to resume it.
+    /// A pause whose resume is due.
     Leaving,
 }
 
@@ -22,7 +22,7 @@ impl Told {
     }
 }
 
-/// A flow, by its egress port and its number there.
+/// Flow, by its egress port and its number there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct FlowId {
     pub(super) flow: u32,
@@ -36,17 +36,17 @@ struct Row {
     told: Told,
 }
 
-/// What a flow takes of memory.
+/// Bytes of memory per flow.
 pub(super) const BYTES_PER_PAUSED_FLOW: usize = size_of::<Row>();
 
-/// What the next frame has to say.
+/// Kind of the next frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Say {
     Pause,
     Resume,
 }
 
-/// The table, of fixed capacity.
+/// Table of fixed capacity.
 #[derive(Debug)]
 pub(super) struct PauseFrames {
     rows: Vec<Row>,
@@ -57,7 +57,7 @@ pub(super) struct PauseFrames {
 }
 
 impl PauseFrames {
-    /// What is paused is told again every `refresh`.
+    /// Creates an empty table; pauses are sent again every `refresh`.
     pub(super) fn new(capacity: usize, refresh: Nanos) -> PauseFrames {
         PauseFrames {
             rows: Vec::with_capacity(capacity),
@@ -68,7 +68,7 @@ impl PauseFrames {
         }
     }
 
-    /// The peer is to pause a flow that is not in the table (Algorithm 1 line 14). False where it is full.
+    /// Requests a pause of a flow that is not in the table (Algorithm 1 line 14). Returns false if the table is full.
     pub(super) fn ask(&mut self, id: FlowId) -> bool {
         if self.rows.len() == self.rows.capacity() {
             return false;
@@ -78,7 +78,7 @@ impl PauseFrames {
         true
     }
 
-    /// The peer is to keep flows paused after all that it was to be told to resume.
+    /// Withdraws pending resumes of those flows for which `is_asked` returns true.
     pub(super) fn ask_again(&mut self, is_asked: impl Fn(FlowId) -> bool) {
         let leaving = self.rows.iter_mut().filter(|row| row.told == Told::Leaving);
         for row in leaving.filter(|row| is_asked(FlowId { flow: row.flow, egress: row.egress })) {
@@ -88,8 +88,8 @@ impl PauseFrames {
         }
     }
 
-    /// Every flow is to be resumed (Algorithm 1 lines 17 and 18). Shows `each` of them, and whether the
-    /// peer has yet to be told so.
+    /// Requests a resume of every flow (Algorithm 1 lines 17 and 18). Calls `each` with every flow and whether a
+    /// resume must still be sent.
     pub(super) fn let_go(&mut self, mut each: impl FnMut(FlowId, bool)) {
         self.rows.retain_mut(|row| {
             let to_be_told = row.told != Told::Nothing;
@@ -102,7 +102,7 @@ impl PauseFrames {
         self.next_refresh = Nanos::NEVER;
     }
 
-    /// The peer has forgotten all that it was told. Shows `each` flow that ends by that.
+    /// Forgets all sent states. Calls `each` with every flow that ends by that.
     pub(super) fn forget_told(&mut self, mut each: impl FnMut(FlowId)) {
         self.rows.retain_mut(|row| {
             let ends = row.told == Told::Leaving;
@@ -117,12 +117,12 @@ impl PauseFrames {
         self.next_refresh = Nanos::NEVER;
     }
 
-    /// Whether a frame is to be sent now.
+    /// Returns whether a frame is due.
     pub(super) const fn is_due(&self) -> bool {
         self.due > 0 || self.leaving > 0
     }
 
-    /// Notes that the time is `now`; all that is paused may have to be told again.
+    /// Advances to time `now`; all pauses may become due for a refresh.
     pub(super) fn advance(&mut self, now: Nanos) {
         if now >= self.next_refresh {
             self.next_refresh = Nanos::NEVER;
@@ -132,7 +132,7 @@ impl PauseFrames {
         }
     }
 
-    /// What the next frame is about; pauses go first.
+    /// Returns the kind of the next frame; pauses come first.
     pub(super) const fn next(&self) -> Option<Say> {
         match (self.due, self.leaving) {
             (0, 0) => None,
@@ -141,7 +141,7 @@ impl PauseFrames {
         }
     }
 
-    /// Tells the peer of flows, `say` for all of them, as long as `write` has room for each.
+    /// Sends flows for a frame of kind `say`, as long as `write` has room.
     pub(super) fn tell(&mut self, now: Nanos, say: Say, mut write: impl FnMut(FlowId) -> bool) {
         match say {
             Say::Pause => {
@@ -168,22 +168,22 @@ impl PauseFrames {
         }
     }
 
-    /// When all has to be told again.
+    /// Returns when the next refresh is due.
     pub(super) const fn next_refresh(&self) -> Nanos {
         self.next_refresh
     }
 
-    /// Flows that the peer is to pause.
+    /// Returns the number of flows that the peer is asked to pause.
     pub(super) fn asked(&self) -> usize {
         self.rows.len() - self.leaving
     }
 
-    /// Whether the peer was told to pause any flow.
+    /// Returns whether a pause of any flow was sent.
     pub(super) fn has_told(&self) -> bool {
         self.rows.iter().any(|row| row.told != Told::Nothing)
     }
 
-    /// Bytes of the entries in use.
+    /// Returns the bytes of the entries in use.
     pub(super) fn bytes(&self) -> usize {
         self.rows.len() * size_of::<Row>()
     }
@@ -203,7 +203,7 @@ mod tests {
         table
     }
 
-    /// Says all that there is to say in a frame with room for `room` flows.
+    /// Sends one frame with room for `room` flows.
     fn tell(table: &mut PauseFrames, now: u64, room: usize) -> Option<(Say, Vec<u32>)> {
         let say = table.next()?;
         let mut told = Vec::new();

@@ -12,7 +12,7 @@ use crate::testing::port_settings;
 const C3: Class = Class::ALL[3];
 /// The congested egress port of most tests.
 const OUT: PortId = PortId(4);
-/// Another one.
+/// An uncongested egress port.
 const FREE: PortId = PortId(5);
 const IN: PortId = PortId(0);
 
@@ -20,8 +20,7 @@ fn key(number: u16) -> FlowKey {
     FlowKey::V4 { protocol: 17, ports: [number, 4791], src: [10, 0, 0, 1], dst: [10, 0, 0, 2] }
 }
 
-/// A buffer of six ports and the policy of class 3 that watches it. Peers of all ports but the third
-/// understand lists of flows.
+/// Buffer of six ports and the policy of class 3. The peers of all ports but the third understand lists of flows.
 struct Bench {
     buffer: Buffer,
     ofc: Ofc,
@@ -66,7 +65,7 @@ impl Bench {
         self.ofc.observe(event, &self.buffer, &mut self.intents);
     }
 
-    /// A frame of a flow comes in and waits.
+    /// Receives and enqueues a frame of a flow.
     fn arrive(&mut self, ingress: PortId, egress: PortId, flow: u16, size: u64) {
         let size = Bytes(size);
         self.buffer.enter_ingress(ingress, C3, size).unwrap();
@@ -76,7 +75,7 @@ impl Bench {
         self.observe(Event::Enqueued { ingress, egress, size });
     }
 
-    /// A frame of a flow leaves.
+    /// Dequeues and releases a frame of a flow.
     fn leave(&mut self, ingress: PortId, egress: PortId, flow: u16, size: u64) {
         let number = self.ofc.egress[egress.index()].flows.find(&key(flow)).unwrap();
         self.ofc.packet_out(egress, number);
@@ -86,14 +85,14 @@ impl Bench {
         self.observe(Event::Released { ingress });
     }
 
-    /// What the policy has wanted since this was asked last, but for what is told about flows.
+    /// Returns the intents since the last call, except for those about flows.
     fn class_intents(&mut self) -> Vec<Intent> {
         let is_of_class =
             |intent: &Intent| !matches!(intent, Intent::PauseFlows { .. } | Intent::ResumeFlows { .. });
         std::mem::take(&mut self.intents).into_iter().filter(is_of_class).collect()
     }
 
-    /// The next frame that tells the peer of `port` about flows: "pause" or "resume", and which.
+    /// Returns the next frame about flows to the peer of `port`: "pause" or "resume", and the flows.
     fn told(&mut self, port: PortId) -> Option<(&'static str, Vec<u16>)> {
         let mut bytes = [0; 1514];
         let told = self.ofc.tell(Nanos(0), port, MacAddr::default(), Quanta(9), &mut bytes)?;
@@ -167,7 +166,7 @@ fn at_local_congestion_those_flows_are_paused_that_the_peer_has_paused() {
 }
 
 // proves: ofc
-#[test] // Algorithm 1, line 11: a pause of the class is one of all flows
+#[test] // Algorithm 1, line 11: a pause of the class pauses all flows
 fn while_the_peer_has_paused_the_class_all_flows_there_are_culprits_whatever_it_has_listed() {
     let mut bench = Bench::new();
     bench.ofc.pause_flow(OUT, &key(2), Nanos(100)).unwrap();
@@ -210,7 +209,7 @@ fn at_x_off_the_class_is_paused_and_not_a_byte_before() {
     assert_eq!(bench.told(IN), None, "all are paused already");
 }
 
-#[test] // Algorithm 1, line 14: ours adds
+#[test] // Algorithm 1, line 14: here flows are added
 fn what_another_queue_asks_for_is_added_and_all_of_it_resumed() {
     let mut bench = Bench::new();
     bench.arrive(PortId(1), FREE, 7, 17_900);
@@ -245,7 +244,7 @@ fn flows_are_resumed_when_a_frame_finds_the_queue_at_x_on() {
         bench.buffer.enter_egress(IN, OUT, C3, Bytes(0));
         bench.buffer.enter_ingress(IN, C3, Bytes(0)).unwrap();
         bench.buffer.leave_egress(IN, OUT, C3, Bytes(13_000));
-        bench.buffer.leave_ingress(IN, C3, Bytes(13_000)); // and the policy was not told
+        bench.buffer.leave_ingress(IN, C3, Bytes(13_000)); // not reported to the policy
         bench.arrive(IN, OUT, 1, size);
         assert_eq!(bench.told(IN), resumed, "with {} bytes", 5_000 + size);
     }
@@ -378,7 +377,7 @@ fn a_flow_that_congests_again_before_its_resume_was_told_stays_paused() {
 // proves: ofc
 #[test]
 fn x_off_c_and_x_on_move_with_the_memory_that_is_shared() {
-    // X_OFF is the reserve of 2,000 bytes and what others leave of the pool, 8,000.
+    // X_OFF is the reserve of 2,000 bytes plus the part of the pool of 8,000 that others leave.
     let pool = SharedMemory {
         pool: Bytes(8_000),
         ingress_limit: Bytes::MAX,

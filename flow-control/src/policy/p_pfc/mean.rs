@@ -6,11 +6,10 @@
 //!   egress(o,p) <= T(p) - (egress XOFF - egress XON)    it no longer is: E(i,o,p) = 0 for every i
 //! ```
 //!
-//! OFC's description has the mean alone. In a switch that is almost empty that would pause the sender of
-//! every other frame, so there is a floor, which is CaPFC's threshold; and a queue that hovers at the
-//! mean would send an XOFF or XON with every frame, so there is a gap, which is CaPFC's too.
-//! A port feeds a queue while bytes of it wait there; one whose last frame has left stays held until
-//! the queue is no longer congested.
+//! OFC's description uses the mean alone. In an almost empty switch that would pause the sender of every other frame,
+//! so CaPFC's threshold is the floor. A queue that hovers at the mean would send an XOFF or XON with every frame, so
+//! CaPFC's gap applies. A port feeds a queue while its bytes are queued there. A port whose last frame has left stays
+//! held until the queue is no longer congested.
 
 use xoff_wire::units::{Bytes, PortId};
 
@@ -26,12 +25,12 @@ pub(super) struct Mean {
     egress: Box<[Thresholds]>,
 }
 
-/// Of one egress queue.
+/// Thresholds of one egress queue.
 #[derive(Debug)]
 struct Thresholds {
-    /// Never congested up to here.
+    /// Occupancy up to which the queue is never congested.
     floor: Bytes,
-    /// How far below what made it congested it must fall.
+    /// Distance below the congestion threshold at which congestion ends.
     gap: Bytes,
 }
 
@@ -48,7 +47,7 @@ impl Mean {
         }
     }
 
-    #[inline(always)] // where it is called the kind of event is a constant
+    #[inline(always)] // the kind of event is constant at each call
     pub(super) fn observe(&mut self, event: Event, buffer: &Buffer, intents: &mut Vec<Intent>) {
         match event {
             Event::Received { .. } | Event::Released { .. } => {
@@ -76,7 +75,7 @@ impl Mean {
         }
     }
 
-    /// A frame of `ingress` has joined a queue above its floor.
+    /// Handles a frame from `ingress` that has joined a queue above its floor.
     #[cold]
     fn grew(&mut self, ingress: PortId, egress: PortId, buffer: &Buffer, intents: &mut Vec<Intent>) {
         if self.blame.is_blaming(egress) {
@@ -86,7 +85,7 @@ impl Mean {
         }
     }
 
-    /// A frame has left a congested queue.
+    /// Handles a frame that has left a congested queue.
     #[cold]
     fn shrank(&mut self, egress: PortId, buffer: &Buffer, intents: &mut Vec<Intent>) {
         let gap = self.egress[egress.index()].gap;
@@ -110,7 +109,7 @@ impl Mean {
         }
     }
 
-    /// T(p), as queue `egress` meets it.
+    /// Returns T(p) for queue `egress`.
     fn threshold(&self, egress: PortId, buffer: &Buffer) -> Bytes {
         let all = self.ports().map(|port| self.occupancy(port, buffer)).fold(Bytes::ZERO, |a, b| a + b);
         let mean = Bytes(all.0 / self.egress.len() as u64);

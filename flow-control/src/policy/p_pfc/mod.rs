@@ -1,11 +1,11 @@
-//! P-PFC (Tian et al.: "P-PFC: Reducing Tail Latency with Predictive PFC in Lossless Data Center
-//! Networks", TPDS 2020), in the two forms in which it is known.
+//! P-PFC (Tian et al.: "P-PFC: Reducing Tail Latency with Predictive PFC in Lossless Data Center Networks", TPDS
+//! 2020), in its two known forms.
 //!
-//! * As the evaluation of OFC describes it, "P-PFC utilizes a dynamic egress threshold (average buffer
-//!   occupancy of all egress ports) to determine paused ports": [`mean`].
-//! * As its own paper has it, P-PFC "monitors the derivative of buffer occupation, predicts the happening
-//!   of PFC trigger in the future, and proactively triggers PFC pause in advance" (abstract):
-//!   [`prediction`], where [`PPfcSettings::prediction`] says how far ahead.
+//! * By the evaluation of OFC, "P-PFC utilizes a dynamic egress threshold (average buffer occupancy of all egress
+//!   ports) to determine paused ports": [`mean`].
+//! * By its own paper, P-PFC "monitors the derivative of buffer occupation, predicts the happening of PFC trigger in
+//!   the future, and proactively triggers PFC pause in advance" (abstract): [`prediction`], with the horizon
+//!   [`PPfcSettings::prediction`].
 //!
 //! Either comes on top of plain PFC at ingress.
 
@@ -38,7 +38,7 @@ impl PPfc {
         })
     }
 
-    #[inline(always)] // where it is called the kind of event is a constant
+    #[inline(always)] // the kind of event is constant at each call
     pub(super) fn observe(&mut self, now: Nanos, event: Event, buffer: &Buffer, intents: &mut Vec<Intent>) {
         match &mut self.0 {
             Form::Mean(mean) => mean.observe(event, buffer, intents),

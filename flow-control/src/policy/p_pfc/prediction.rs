@@ -1,7 +1,7 @@
-//! Ingress queues on their way to XOFF are paused before they are there.
+//! Prediction of ingress queues that will reach XOFF: they are paused early.
 //!
-//! Occupancy is sampled once per interval, with the first frame that comes in after it has passed. The
-//! slope since the sample before, carried on for one interval, says where the queue will be at the next:
+//! Occupancy is sampled once per interval, with the first frame received after it has passed. The slope since the
+//! previous sample, extrapolated by one interval, predicts the queue at the next sample:
 //!
 //! ```text
 //!   q(t) + (q(t) - q(t0)) / (t - t0) x interval >= XOFF  and  q(t) >= XON     P(i,p) = 1
@@ -9,9 +9,9 @@
 //!   D(i,p) = I(i,p) or P(i,p)
 //! ```
 //!
-//! Decided here: below XON nobody is paused, however steep the slope, because a burst into an almost
-//! empty queue is what buffers are for; and a predicted pause ends at half of XON, because at XON the
-//! sender would be predicted to be there again as soon as it has started.
+//! Details that the paper leaves open: below XON nothing is paused, however steep the slope, because a buffer is
+//! there for bursts into an almost empty queue. A predicted pause ends at half of XON: at XON, the restarted sender
+//! would at once be predicted to return there.
 
 use xoff_wire::units::{Bytes, Nanos, PortId, PortSet};
 
@@ -29,7 +29,7 @@ pub(super) struct Prediction {
     predicted: PortSet,
 }
 
-/// What one ingress queue held, and when.
+/// Occupancy of one ingress queue at a time.
 #[derive(Clone, Copy, Debug, Default)]
 struct Sample {
     at: Nanos,
@@ -47,7 +47,7 @@ impl Prediction {
         }
     }
 
-    #[inline(always)] // where it is called the kind of event is a constant
+    #[inline(always)] // the kind of event is constant at each call
     pub(super) fn observe(&mut self, now: Nanos, event: Event, buffer: &Buffer, intents: &mut Vec<Intent>) {
         match event {
             Event::Received { ingress } => self.filled(now, ingress, buffer, intents),
@@ -56,7 +56,7 @@ impl Prediction {
         }
     }
 
-    /// The queues are sampled from the next frame on.
+    /// Takes over a buffer; queues are sampled from the next frame on.
     pub(super) fn adopt(&mut self, buffer: &Buffer, intents: &mut Vec<Intent>) {
         for port in (0..=u8::MAX).map(PortId).take(self.ingress.len()) {
             self.ingress[port.index()].held = buffer.ingress(port, self.pfc.class());
@@ -95,8 +95,7 @@ impl Prediction {
         }
     }
 
-    /// Takes a sample; whether the queue, going on as it did since the last one, is at XOFF an interval
-    /// from now.
+    /// Takes a sample. Returns whether the queue, at its current slope, is at XOFF after one interval.
     fn will_reach_xoff(&mut self, now: Nanos, port: PortId, buffer: &Buffer) -> bool {
         let class = self.pfc.class();
         let held = buffer.ingress(port, class);
@@ -108,7 +107,7 @@ impl Prediction {
     }
 }
 
-/// Less than half of XON, or nothing at all.
+/// Returns whether `held` is zero or less than half of XON.
 fn is_low(held: Bytes, xon: Bytes) -> bool {
     held == Bytes::ZERO || held.0 < xon.0 / 2
 }

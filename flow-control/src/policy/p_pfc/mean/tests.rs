@@ -1,4 +1,4 @@
-//! As the evaluation of OFC has it: "a dynamic egress threshold (average buffer occupancy of all egress ports)".
+//! P-PFC by the evaluation of OFC: "a dynamic egress threshold (average buffer occupancy of all egress ports)".
 
 use xoff_wire::units::ClassSet;
 
@@ -27,7 +27,7 @@ fn nobody_is_paused_at_the_floor_and_who_feeds_the_queue_a_byte_above() {
     assert_eq!(bench.enqueue(4, 4, 1), [], "not its own port");
 }
 
-/// 30,000 bytes at each of the first `queues` egress queues, which nobody has looked at since.
+/// Puts 30,000 bytes into each of the first `queues` egress queues, without events.
 fn fill(bench: &mut Bench, queues: u8) {
     for egress in 0..queues {
         bench.buffer.enter_egress(PortId(0), PortId(egress), C3, Bytes(30_000));
@@ -39,7 +39,7 @@ fn fill(bench: &mut Bench, queues: u8) {
 fn above_the_floor_the_mean_of_all_egress_queues_decides() {
     let mut bench = bench();
     fill(&mut bench, 3);
-    // With q at port 4 the mean of the five is (90,000 + q) / 5, which 22,500 is and 22,502 is above.
+    // With q at port 4 the mean of the five is (90,000 + q) / 5: 22,500 equals it, 22,502 is above.
     assert_eq!(bench.enqueue(0, 4, 22_500), [], "at the mean, well above the floor");
     assert_eq!(bench.enqueue(1, 4, 2), [xoff(0, by(4)), xoff(1, by(4))]);
 }
