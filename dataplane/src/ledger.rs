@@ -1,32 +1,31 @@
-//! The books: every frame received is delivered, queued, or dropped for a named reason; nothing else
-//! exists. [`Ledger`] is one worker's own account of where its frames are; it balances after every step,
-//! and [`Ledger::missing`] says by how much it does not.
+//! Ledger: every received frame is delivered, queued, or dropped for a named reason. [`Ledger`] is one worker's
+//! account of its frames. It balances after every step; [`Ledger::missing`] is the difference.
 
-/// Where one worker's frames came from and went to, in frames.
+/// Account of one worker's frames, in frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ledger {
-    /// Received by the worker's ports.
+    /// Frames received by the worker's ports.
     pub received: u64,
     /// Copies made for floods.
     pub copied: u64,
     /// Control frames made.
     pub made: u64,
-    /// Taken over from other workers.
+    /// Frames taken over from other workers.
     pub taken_over: u64,
-    /// Sent by the worker's ports, control frames included.
+    /// Frames sent by the worker's ports, control frames included.
     pub sent: u64,
-    /// Dropped for a named reason.
+    /// Frames dropped for a named reason.
     pub dropped: u64,
-    /// Consumed: MAC control and the rest of the reserved block, and what was punted.
+    /// Consumed frames: MAC control, the rest of the reserved block, and punted frames.
     pub consumed: u64,
-    /// Handed over to other workers.
+    /// Frames handed over to other workers.
     pub handed_over: u64,
-    /// In a queue of the worker, or committed to its driver, now.
+    /// Frames currently in a queue of the worker, or committed to its driver.
     pub held: u64,
 }
 
 impl Ledger {
-    /// Frames that came and are nowhere: zero unless the switch has a bug.
+    /// Returns the number of unaccounted frames: zero unless the switch has a bug.
     #[must_use]
     pub fn missing(&self) -> i128 {
         let came = [self.received, self.copied, self.made, self.taken_over];

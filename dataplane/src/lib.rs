@@ -1,7 +1,7 @@
-//! The brain of xoff: what a lossless switch knows and decides, without I/O, clock or threads.
+//! Dataplane of xoff: the state and decisions of a lossless switch, without I/O, clock or threads.
 //!
-//! The AF_XDP workers of the `xoff` binary and a discrete-event simulator run the same loop ([`driver`]). Time always
-//! comes in as an argument, frames are handles that move, and nothing is allocated after start.
+//! The AF_XDP workers of the `xoff` binary and a discrete-event simulator run the same loop ([`driver`]). Time is an
+//! argument, frames are handles that move, and nothing is allocated after start.
 
 #![forbid(unsafe_code)]
 

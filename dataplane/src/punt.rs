@@ -1,11 +1,11 @@
-//! What is not transit: frames for the switch itself, which who runs it is to have.
+//! Punting of slow-path frames: frames for the switch itself or its host.
 //!
-//! Such a frame is copied out at once, to a [`PuntSink`], and its slot is free again: it waits in no queue, and counts against
-//! no class for longer than the step in which that is done. A bucket of frames at each port ([`PuntLimit`]) bounds what is
-//! offered, before anything is copied: a flood costs a comparison for each frame, and leaves room for other ports.
+//! A punted frame is copied at once to a [`PuntSink`], and its slot is freed. It waits in no queue and counts against
+//! its class only during that step. A bucket of frames at each port ([`PuntLimit`]) bounds the frames offered, before
+//! any copy. A flood thus costs one comparison per frame and leaves room for other ports.
 //!
-//! What becomes of it is counted at the port where the frame came in ([`xoff_flow_control::counters::PuntCounters`]): it is taken, or
-//! [refused](PuntRefusal). The ledger has a frame that was taken as consumed.
+//! The outcome is counted at the ingress port ([`xoff_flow_control::counters::PuntCounters`]): punted, or
+//! [refused](PuntRefusal). The ledger counts punted frames as consumed.
 
 use std::fmt;
 
@@ -15,39 +15,39 @@ use xoff_wire::units::{Nanos, PortId};
 
 use crate::frame::{Frame, FrameStore};
 
-/// Why a frame was not taken.
+/// Reason for which a frame was not punted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PuntRefusal {
-    /// More came than the port's [`PuntLimit`].
+    /// Rate above the port's [`PuntLimit`].
     Rate,
-    /// The sink has no room, or there is none.
+    /// Sink full or missing.
     Room,
 }
 
-/// What is said of a frame that is punted.
+/// Metadata of a punted frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Punt {
-    /// When.
+    /// Time of the punt.
     pub at: Nanos,
-    /// The port that it came in by.
+    /// Ingress port.
     pub port: PortId,
-    /// The VLAN whose router it is for; 0: it is for who has the port.
+    /// VLAN whose router the frame is for; 0 if it is for the port itself.
     pub vid: u16,
-    /// Why.
+    /// Reason of the punt.
     pub reason: PuntReason,
 }
 
-/// Takes frames out of a switch.
+/// Receiver of punted frames.
 pub trait PuntSink: fmt::Debug + Send {
-    /// Copies a frame whose bytes `store` has; false where it has no room. It is called between two steps of a frame's journey, so
-    /// it must neither allocate nor wait.
+    /// Copies a frame, whose bytes are in `store`. Returns false without room. Called on the forwarding path, it must
+    /// neither allocate nor wait.
     fn take(&mut self, punt: &Punt, frame: &Frame, store: &dyn FrameStore) -> bool;
 }
 
-/// What a frame costs, in credit: a port earns its rate each nanosecond.
+/// Credit of one frame: a port earns its rate each nanosecond.
 const FRAME: u64 = 1_000_000_000;
 
-/// How many frames of one port may still be punted. Credit is kept in frames x ns/s, so that nothing is rounded away.
+/// Token bucket of one port's punted frames. Credit is in frames x ns/s, so that nothing is rounded.
 #[derive(Clone, Debug)]
 pub(crate) struct PuntBucket {
     limit: PuntLimit,
@@ -56,20 +56,20 @@ pub(crate) struct PuntBucket {
 }
 
 impl PuntBucket {
-    /// A full one.
+    /// Creates a full bucket.
     pub(crate) fn new(limit: PuntLimit) -> PuntBucket {
         PuntBucket { limit, credit: most(limit), updated: Nanos::ZERO }
     }
 
-    /// Another limit holds from `now` on; what was saved up stays, as far as it fits.
+    /// Applies a new limit from `now` on; saved credit stays as far as it fits.
     pub(crate) fn revise(&mut self, now: Nanos, limit: PuntLimit) {
         self.refill(now);
         self.limit = limit;
         self.credit = self.credit.min(most(limit));
     }
 
-    /// Whether a frame may be punted at `now`. Of transit one may while half of the burst is left: what neighbors say of themselves
-    /// comes beside any of it.
+    /// Returns whether a frame may be punted at `now`. Half of the burst is reserved for frames that are not transit,
+    /// such as those of neighbours.
     pub(crate) fn allows(&mut self, now: Nanos, reason: PuntReason) -> bool {
         let kept = if reason.is_transit() { u64::from(self.limit.burst / 2) } else { 0 };
         let least = FRAME * (kept + 1);
@@ -79,7 +79,7 @@ impl PuntBucket {
         self.credit >= least
     }
 
-    /// One was, which the bucket allowed.
+    /// Charges a punted frame that the bucket allowed.
     pub(crate) fn spend(&mut self, now: Nanos) {
         self.refill(now);
         self.credit -= FRAME;

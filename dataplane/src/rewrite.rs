@@ -1,11 +1,10 @@
-//! What a port writes into frames on their way out: the VLAN tag, PCP and DSCP.
+//! Rewriting of frames on egress: VLAN tag, PCP and DSCP.
 //!
-//! * A member that sends the VLAN tagged gets a tag: the frame's own with the VLAN's VID, or a new one,
-//!   whose PCP is the frame's class unless the port has a map of its own.
-//! * A member that sends it untagged gets none, with one exception: a priority tag (VID 0) stays. It
-//!   names no VLAN, so that there is nothing to hide, and it carries the PCP: a switch that took it out
-//!   would turn the next hop's lossless frames into best effort. (802.1Q's bridges do take it out;
-//!   Open vSwitch leaves the choice to its `priority-tags` option.)
+//! * A tagged member adds a tag: the frame's own with the VLAN's VID, or a new one. The PCP of a new tag is the
+//!   frame's class unless the port has its own map.
+//! * An untagged member removes the tag, except a priority tag (VID 0). It names no VLAN and carries the PCP: without
+//!   it, the next hop would treat lossless frames as best effort. (802.1Q's bridges do remove it; Open vSwitch leaves
+//!   the choice to its `priority-tags` option.)
 //! * Maps by class overwrite the PCP of frames that leave with a tag, and the DSCP of IP packets.
 
 use pnet_packet::ethernet::EtherTypes;
@@ -19,7 +18,7 @@ use crate::frame::{Frame, FrameStore};
 const ADDRESSES: usize = field::ETHER_TYPE.start;
 const TAG_LEN: usize = field::TAG_LEN as usize;
 
-/// One port's way with outgoing frames.
+/// Rewriting rules of one port.
 #[derive(Clone, Debug)]
 pub struct Rewriter {
     pcp: Option<[Class; CLASSES]>,
@@ -27,13 +26,13 @@ pub struct Rewriter {
 }
 
 impl Rewriter {
-    /// As `port` is configured.
+    /// Creates the rules of `port`.
     #[must_use]
     pub fn new(port: &PortSettings) -> Rewriter {
         Rewriter { pcp: port.rewrite_pcp.map(|pcp| pcp.map(Class::from_low_bits)), dscp: port.rewrite_dscp }
     }
 
-    /// Whether every frame that came with this layout, and is to leave `tagged` or not, leaves as it came.
+    /// Returns whether every frame received with this layout leaves unchanged.
     #[inline]
     #[must_use]
     pub const fn has_nothing_to_do(&self, layout: Layout, tagged: bool) -> bool {
@@ -41,9 +40,8 @@ impl Rewriter {
         layout.names_vlan() == tagged && keeps_pcp && self.dscp.is_none()
     }
 
-    /// Makes a frame of VLAN `vid` ready to leave, `tagged` as the port's membership says. False
-    /// where the frame should get a tag and its slot has no room for one; the frame must not be sent
-    /// then.
+    /// Rewrites a frame of VLAN `vid` for its egress, `tagged` or not. Returns false if it needs a tag and its slot
+    /// has no room; the frame must not be sent then.
     #[must_use]
     pub fn apply<S: FrameStore>(
         &self,
@@ -79,8 +77,8 @@ impl Rewriter {
     }
 }
 
-/// Puts a tag into a frame that holds Ethernet's header. False, and the frame unchanged, where its
-/// slot has no room in front.
+/// Inserts a tag into a frame that holds an Ethernet header. Returns false, without changes, if its slot has no room
+/// in front.
 fn insert_tag<S: FrameStore>(store: &mut S, frame: &mut Frame, tci: Tci) -> bool {
     if !store.move_start(frame, -i32::from(field::TAG_LEN)) {
         return false;
@@ -92,8 +90,7 @@ fn insert_tag<S: FrameStore>(store: &mut S, frame: &mut Frame, tci: Tci) -> bool
     true
 }
 
-/// Takes the tag out of a frame that has one. False, and the frame unchanged in meaning, where the
-/// store cannot move its start.
+/// Removes the tag of a frame. Returns false, without changes, if the store cannot move its start.
 fn remove_tag<S: FrameStore>(store: &mut S, frame: &mut Frame) -> bool {
     let addresses = *store.head(frame).first_chunk::<ADDRESSES>().expect("a tagged frame holds addresses");
     if !store.move_start(frame, field::TAG_LEN.into()) {
@@ -111,7 +108,7 @@ mod tests {
 
     const CLASS: Class = Class::ALL[3];
 
-    /// An IPv4 frame with DSCP 8, tagged where `tci` says so.
+    /// Returns an IPv4 frame with DSCP 8, with a tag if `tci` is given.
     fn frame(tci: Option<u16>) -> Vec<u8> {
         let mut bytes = vec![2; 12];
         if let Some(tci) = tci {
@@ -123,7 +120,7 @@ mod tests {
         bytes
     }
 
-    /// (TCI, DSCP) of the frame after it has left.
+    /// Returns (TCI, DSCP) of the frame after egress.
     fn sent(rewriter: &Rewriter, tci: Option<u16>, tagged: bool) -> (Option<u16>, Option<u8>) {
         let bytes = frame(tci);
         let (mut store, mut frame) = OneSlot::holding(&bytes, 4);

@@ -1,4 +1,4 @@
-//! Where the calls of a driver reach its dataplane.
+//! Interception point for the calls of a driver to its dataplane.
 
 use std::sync::Arc;
 
@@ -8,33 +8,34 @@ use crate::frame::{Frame, FrameStore};
 use crate::routing::Fib;
 use crate::switch::{Batch, Revision, Successor, Switch};
 
-/// Calls of a driver to its dataplane. Each method does what [`Batch`] has under its name; a recorder also notes the call.
+/// Calls of a driver to its dataplane. Each method calls the [`Batch`] method of its name; a recorder also logs the
+/// call.
 pub trait Boundary {
-    /// The switch at `now`.
+    /// Returns a batch of the switch at `now`.
     #[inline(always)]
     fn batch<'switch>(&mut self, switch: &'switch mut Switch, now: Nanos) -> Batch<'switch> {
         switch.batch(now)
     }
 
-    /// [`Batch::advance`], right after the batch has begun.
+    /// Calls [`Batch::advance`], right after the batch has begun.
     #[inline(always)]
     fn advance<S: FrameStore>(&mut self, batch: &mut Batch<'_>, store: &mut S) -> bool {
         batch.advance(store)
     }
 
-    /// [`Batch::receive`].
+    /// Calls [`Batch::receive`].
     #[inline(always)]
     fn receive<S: FrameStore>(&mut self, batch: &mut Batch<'_>, port: PortId, frame: Frame, store: &mut S) {
         batch.receive(port, frame, store);
     }
 
-    /// [`Batch::forward`], until nothing can move.
+    /// Calls [`Batch::forward`] until nothing can move.
     #[inline(always)]
     fn forward_all<S: FrameStore>(&mut self, batch: &mut Batch<'_>, store: &mut S) {
         while batch.forward(store) {}
     }
 
-    /// [`Batch::transmit`].
+    /// Calls [`Batch::transmit`].
     #[inline(always)]
     fn transmit<S: FrameStore>(
         &mut self,
@@ -47,7 +48,7 @@ pub trait Boundary {
         batch.transmit(port, store, most, send)
     }
 
-    /// [`Batch::announce`].
+    /// Calls [`Batch::announce`].
     #[inline(always)]
     fn announce<S: FrameStore>(
         &mut self,
@@ -58,37 +59,37 @@ pub trait Boundary {
         batch.announce(port, store)
     }
 
-    /// [`Batch::release`].
+    /// Calls [`Batch::release`].
     #[inline(always)]
     fn release<S: FrameStore>(&mut self, batch: &mut Batch<'_>, port: PortId, frame: Frame, store: &mut S) {
         batch.release(port, frame, store);
     }
 
-    /// [`Batch::give_up`].
+    /// Calls [`Batch::give_up`].
     #[inline(always)]
     fn give_up<S: FrameStore>(&mut self, batch: &mut Batch<'_>, port: PortId, frame: Frame, store: &mut S) {
         batch.give_up(port, frame, store);
     }
 
-    /// [`Batch::set_link`].
+    /// Calls [`Batch::set_link`].
     #[inline(always)]
     fn set_link<S: FrameStore>(&mut self, batch: &mut Batch<'_>, port: PortId, up: bool, store: &mut S) {
         batch.set_link(port, up, store);
     }
 
-    /// [`Batch::set_mac`].
+    /// Calls [`Batch::set_mac`].
     #[inline(always)]
     fn set_mac(&mut self, batch: &mut Batch<'_>, port: PortId, mac: MacAddr) {
         batch.set_mac(port, mac);
     }
 
-    /// [`Batch::let_peers_go`].
+    /// Calls [`Batch::let_peers_go`].
     #[inline(always)]
     fn let_peers_go(&mut self, batch: &mut Batch<'_>) {
         batch.let_peers_go();
     }
 
-    /// [`Batch::tell`].
+    /// Calls [`Batch::tell`].
     #[inline(always)]
     fn tell<S: FrameStore>(
         &mut self,
@@ -100,7 +101,7 @@ pub trait Boundary {
         batch.tell(port, bytes, store)
     }
 
-    /// [`Batch::send_of_host`].
+    /// Calls [`Batch::send_of_host`].
     #[inline(always)]
     fn send_of_host<S: FrameStore>(
         &mut self,
@@ -112,35 +113,35 @@ pub trait Boundary {
         batch.send_of_host(site, port, bytes, store);
     }
 
-    /// [`Batch::set_policy`].
+    /// Calls [`Batch::set_policy`].
     #[inline(always)]
     #[must_use = "it may be large, and is to be dropped where there is time"]
     fn set_policy(&mut self, batch: &mut Batch<'_>, successor: Box<Successor>) -> Box<Successor> {
         batch.set_policy(successor)
     }
 
-    /// [`Batch::revise`].
+    /// Calls [`Batch::revise`].
     #[inline(always)]
     #[must_use = "it is large, and is to be dropped where there is time"]
     fn revise(&mut self, batch: &mut Batch<'_>, revision: Box<Revision>) -> Box<Revision> {
         batch.revise(revision)
     }
 
-    /// [`Batch::set_fib`].
+    /// Calls [`Batch::set_fib`].
     #[inline(always)]
     #[must_use = "it is large, and is to be dropped where there is time"]
     fn set_fib(&mut self, batch: &mut Batch<'_>, fib: Arc<Fib>) -> Arc<Fib> {
         batch.set_fib(fib)
     }
 
-    /// [`Switch::was_away`].
+    /// Calls [`Switch::was_away`].
     #[inline(always)]
     fn was_away(&mut self, switch: &mut Switch, now: Nanos) {
         switch.was_away(now);
     }
 }
 
-/// Calls, and nothing beside.
+/// Boundary without a recorder.
 #[derive(Clone, Copy, Debug)]
 pub struct Direct;
 

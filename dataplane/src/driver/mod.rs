@@ -1,7 +1,7 @@
-//! The loop that drives a switch, without I/O: a worker thread runs it over AF_XDP ports, simulators and tests over memory.
+//! Loop that drives a switch, without I/O: worker threads run it over AF_XDP ports, simulators and tests over memory.
 //!
-//! A [`Driver`] is a switch with its ports at one instant. [`Driver::turn`] is the order that headroom, thresholds and the
-//! longest reaction to a pause are derived from:
+//! A [`Driver`] is a switch with its ports at one instant. Headroom, thresholds and the maximum reaction time to a
+//! pause are derived from the order of [`Driver::turn`]:
 //!
 //! ```text
 //!   advance                  timers that are due
@@ -13,7 +13,7 @@
 //!   transmit, port by port
 //! ```
 //!
-//! Every call of the dataplane passes a [`Boundary`], so that a recorder can note it.
+//! Every call of the dataplane passes a [`Boundary`], so that a recorder can log it.
 
 mod boundary;
 
@@ -24,14 +24,14 @@ use xoff_wire::units::{Nanos, PortId};
 use crate::frame::{Frame, FrameStore};
 use crate::switch::{Batch, HANDOVERS_MAX, Switch};
 
-/// Maximum number of descriptors received from one queue of a port in a turn. Sending brings much of the kernel into the
-/// core's caches, receiving much of the switch: the more frames share that, the less it costs each.
+/// Maximum number of descriptors received from one queue of a port in a turn. Sending loads much of the kernel into
+/// the core's caches, receiving much of the switch: larger batches share that cost.
 pub const BATCH: u32 = 128;
 const _: () =
     assert!(4 * BATCH <= HANDOVERS_MAX, "what a turn receives from four queues of a port fits its outboxes");
 
-/// How often one port is served in a turn. A device that sends while it is kicked has room again at once: with a second
-/// serving as many long frames can leave as come in.
+/// Number of times that one port is served in a turn. A device that sends while it is kicked has room again at once:
+/// a second serving lets as many long frames leave as arrive.
 const SERVINGS: usize = 2;
 
 /// One port of a driver: its receive and transmit rings. `S` is the store of frames.
@@ -42,36 +42,36 @@ pub trait Port<S> {
     /// Offers free chunks to receive into.
     fn refill(&mut self, _store: &mut S) {}
 
-    /// Calls `each` with received frames, of up to `budget` descriptors for each queue, and returns how many descriptors
-    /// there were.
+    /// Calls `each` with received frames, of up to `budget` descriptors for each queue. Returns the number of
+    /// descriptors.
     fn receive(&mut self, store: &mut S, budget: u32, each: impl FnMut(&mut S, Frame)) -> u32;
 
-    /// How many frames of data [`send`](Self::send) takes, however long they are.
+    /// Returns how many data frames [`send`](Self::send) accepts, of any length.
     fn room(&self) -> u32;
 
-    /// The same for pause frames.
+    /// Returns how many pause frames [`send`](Self::send) accepts.
     fn control_room(&self) -> u32 {
         self.room()
     }
 
-    /// Takes a frame to be sent by the next [`flush`](Self::flush).
+    /// Accepts a frame to be sent by the next [`flush`](Self::flush).
     ///
     /// # Errors
-    /// Gives the frame back where the rings have no room: reap, and try again.
+    /// Returns the frame if the rings have no room: reap, and try again.
     fn send(&mut self, store: &mut S, frame: Frame) -> Result<(), Frame>;
 
-    /// Sends what was taken, and what an earlier flush could not send.
+    /// Sends the accepted frames, and those that an earlier flush could not send.
     fn flush(&mut self) {}
 
-    /// Whether frames were sent and have not been [reaped](Self::reap).
+    /// Returns whether frames were sent and have not been [reaped](Self::reap).
     fn in_flight(&self) -> bool;
 
-    /// Whether the device is gone: frames to be sent are to be [taken back](Self::take_back).
+    /// Returns whether the device is gone, so that its frames must be [taken back](Self::take_back).
     fn is_gone(&self) -> bool {
         false
     }
 
-    /// Calls `unsent` with every frame that a device which is gone has not sent.
+    /// Calls `unsent` with every frame that a gone device has not sent.
     fn take_back(&mut self, _store: &mut S, _unsent: impl FnMut(&mut S, Frame)) {}
 }
 
@@ -82,15 +82,15 @@ pub trait Environment<P, S> {
         Progress::default()
     }
 
-    /// Answers requests and takes frames from the host path. True where there were any.
+    /// Answers requests and takes frames from the host path. Returns whether there were any.
     fn serve<B: Boundary>(&mut self, _driver: &mut Driver<'_, P, S, B>) -> bool {
         false
     }
 
-    /// A pause frame was received in this turn, and is obeyed.
+    /// Reports a pause frame that was received and obeyed in this turn.
     fn pause_obeyed(&mut self) {}
 
-    /// A peer was sent XOFF in the turn that began at `now`.
+    /// Reports an XOFF sent in the turn that began at `now`.
     fn stop_told(&mut self, _now: Nanos) {}
 }
 
@@ -99,29 +99,29 @@ impl<P, S> Environment<P, S> for () {}
 /// Result of a turn.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
-    /// Something moved, was due, or was asked for.
+    /// True if a frame moved, a timer was due or a request was served.
     pub is_busy: bool,
-    /// Frames received, from ports or from other workers.
+    /// Number of frames received, from ports or from other workers.
     pub received: u32,
 }
 
-/// A switch with its ports and its store of frames at one instant.
+/// Switch with its ports and its store of frames at one instant.
 #[derive(Debug)]
 pub struct Driver<'a, P, S, B> {
-    /// The time.
+    /// Current time.
     pub now: Nanos,
-    /// The dataplane.
+    /// Dataplane.
     pub switch: &'a mut Switch,
-    /// Its ports, by ascending number.
+    /// Ports by ascending number.
     pub ports: &'a mut Vec<(PortId, P)>,
-    /// The store of its frames.
+    /// Store of the frames.
     pub store: &'a mut S,
-    /// What every call of the dataplane passes.
+    /// Interception point of all dataplane calls.
     pub boundary: &'a mut B,
 }
 
 impl<P: Port<S>, S: FrameStore, B: Boundary> Driver<'_, P, S, B> {
-    /// One turn of the loop.
+    /// Runs one turn of the loop.
     pub fn turn(&mut self, environment: &mut impl Environment<P, S>) -> Progress {
         let obeyed_before = self.switch.pauses_obeyed();
         let own = self.take_in();
@@ -138,7 +138,7 @@ impl<P: Port<S>, S: FrameStore, B: Boundary> Driver<'_, P, S, B> {
         Progress { is_busy: own.is_busy || others.is_busy || is_served || is_sent || received > 0, received }
     }
 
-    /// Takes what has left, then what has come in.
+    /// Takes sent frames, then received frames.
     fn take_in(&mut self) -> Progress {
         let Driver { now, switch, ports, store, boundary: by } = self;
         let mut batch = by.batch(switch, *now);
@@ -160,14 +160,14 @@ impl<P: Port<S>, S: FrameStore, B: Boundary> Driver<'_, P, S, B> {
         Progress { is_busy, received }
     }
 
-    /// Sends what may leave now. True where something did.
+    /// Sends the frames that may leave now. Returns whether there were any.
     fn transmit(&mut self, environment: &mut impl Environment<P, S>) -> bool {
         if !self.switch.untold().is_empty() {
             self.announce(environment);
         }
         let Driver { now, switch, ports, store, boundary: by } = self;
         let mut is_busy = false;
-        // Ports that become active by what leaves now wait for the next turn, whatever their place.
+        // Ports that become active by frames leaving now wait for the next turn, independent of their order.
         let active = switch.egress_active();
         for port in ports.iter_mut() {
             for _ in 0..SERVINGS {
@@ -194,8 +194,8 @@ impl<P: Port<S>, S: FrameStore, B: Boundary> Driver<'_, P, S, B> {
         is_busy
     }
 
-    /// Sends pause frames to peers that need one, before any port sends data. Not before frames were forwarded: what is
-    /// dropped or no longer counts behind the pipeline needs no pause. What cannot leave now is left to `transmit`.
+    /// Sends due pause frames before any port sends data. Frames are forwarded first, because dropped frames and
+    /// frames that no longer count need no pause. Frames that cannot leave now are left to `transmit`.
     #[cold]
     fn announce(&mut self, environment: &mut impl Environment<P, S>) {
         let untold = self.switch.untold();
@@ -210,7 +210,7 @@ impl<P: Port<S>, S: FrameStore, B: Boundary> Driver<'_, P, S, B> {
         }
     }
 
-    /// Sends the pause frames of the port at this place, and nothing else.
+    /// Sends only the pause frames of the port at index `at`.
     fn tell(&mut self, at: usize) {
         let (id, port) = &mut self.ports[at];
         let mut batch = self.boundary.batch(self.switch, self.now);
@@ -222,16 +222,15 @@ impl<P: Port<S>, S: FrameStore, B: Boundary> Driver<'_, P, S, B> {
         port.flush();
     }
 
-    /// Makes XON due for every held class, and ends the rates that peers were asked for. The frames leave by
-    /// [`Driver::part`].
+    /// Makes XON due for every held class, and ends requested rates. The frames leave by [`Driver::part`].
     pub fn let_peers_go(&mut self) {
         let mut batch = self.boundary.batch(self.switch, self.now);
         self.boundary.let_peers_go(&mut batch);
     }
 
-    /// Before a stop: sends pause frames and rates that are due, and no data any more. True while one is not with its peer.
+    /// Sends due pause and rate frames, but no data, before a stop. Returns whether one of them has not left yet.
     pub fn part(&mut self) -> bool {
-        // All peers are told before anything else: a policy that panics at what has left stops nobody's XON.
+        // All peers are notified first: a policy that panics on a released frame then stops no XON.
         (0..self.ports.len()).for_each(|at| self.tell(at));
         let mut is_waiting = false;
         let Driver { now, switch, ports, store, boundary: by } = self;
@@ -245,7 +244,7 @@ impl<P: Port<S>, S: FrameStore, B: Boundary> Driver<'_, P, S, B> {
     }
 }
 
-/// Releases the frames that have left by a port. True where there were some.
+/// Releases the frames sent by a port. Returns whether there were any.
 pub fn reap<P: Port<S>, S: FrameStore>(
     by: &mut impl Boundary,
     batch: &mut Batch<'_>,
@@ -260,7 +259,7 @@ pub fn reap<P: Port<S>, S: FrameStore>(
     any
 }
 
-/// Receives what has come in by a port, a [`BATCH`] of each queue at most. Returns how many descriptors that were.
+/// Receives frames of a port, at most [`BATCH`] descriptors of each queue. Returns the number of descriptors.
 pub fn receive<P: Port<S>, S: FrameStore>(
     by: &mut impl Boundary,
     batch: &mut Batch<'_>,
@@ -271,7 +270,7 @@ pub fn receive<P: Port<S>, S: FrameStore>(
     port.receive(store, BATCH, move |store, frame| by.receive(batch, id, frame, store))
 }
 
-/// Gives a port what may leave by it, as far as it has room. True where something did.
+/// Sends as many frames by a port as may leave and have room. Returns whether there were any.
 fn send<P: Port<S>, S: FrameStore>(
     by: &mut impl Boundary,
     batch: &mut Batch<'_>,

@@ -1,19 +1,18 @@
-//! The forwarding database: behind which port an address is, learned from source addresses.
+//! Forwarding database: the ports of addresses, learned from source addresses.
 //!
-//! What is promised, whatever the traffic:
-//! * An address not seen for the ageing time is unknown from that nanosecond on. Its place becomes
-//!   free, for the capacity and for its port's limit, within a quarter of the ageing time: a sweep
-//!   looks at a bounded number of places each time that [`Fdb::next_deadline`] comes.
-//! * A station that moves is found at its new port from its first frame there. A port that has
-//!   learned its limit takes over no address either: it stays where it was until it ages.
-//! * Group addresses and the address of all zeros are never learned. Static addresses never move,
-//!   age or count against a port's limit; they do count against the capacity.
+//! Guarantees under any traffic:
+//! * An address unused for the ageing time is unknown from that nanosecond on. Within another quarter of the ageing
+//!   time its entry is free for the capacity and the port's limit. A sweep checks a bounded number of entries at each
+//!   [`Fdb::next_deadline`].
+//! * A station that moves is found at its new port from its first frame there. A port at its limit takes over no
+//!   address: the address stays at its old port until it ages.
+//! * Group addresses and the zero address are never learned. Static addresses never move, never age and do not count
+//!   against a port's limit, but against the capacity.
 //!
-//! A switch of several workers has a replica in each. A worker learns from the frames that it
-//! receives; [`Learned::is_update`] says when the others must hear of it, and they [`Fdb::apply`] it. A
-//! station that keeps talking is told of again each quarter of the ageing time at least, so that it
-//! does not age where its frames do not come in. The same messages feed a replica for whoever
-//! only wants to look.
+//! Each worker of a switch has a replica. A worker learns from its received frames. [`Learned::is_update`] says when
+//! the other replicas must [`Fdb::apply`] an update. An active station is announced again at least each quarter of
+//! the ageing time, so that it does not age in replicas that do not receive its frames. The same updates feed
+//! read-only replicas.
 
 use std::ops::Range;
 
@@ -22,72 +21,72 @@ use xoff_wire::units::{MacAddr, Nanos, PortId};
 
 use super::table::{Entry, Key, Place, Table};
 
-/// Places that one sweep looks at, about a microsecond, unless more have to be for a short ageing time.
+/// Entries checked by one sweep, about a microsecond, unless a short ageing time requires more.
 const SWEEP_PLACES: usize = 256;
-/// The least time between sweeps.
+/// Minimum time between sweeps.
 const SWEEP_PERIOD_MIN: Nanos = Nanos::from_millis(1);
 
-/// What became of a source address.
+/// Result of learning a source address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Learned {
-    /// It was not known.
+    /// Unknown address, learned.
     New,
-    /// It was known at another port.
+    /// Address known at another port, moved.
     Moved {
-        /// Where it was.
+        /// Previous port.
         from: PortId,
     },
-    /// It was known here, and other replicas need to hear that it still is.
+    /// Address known at this port; other replicas need an update.
     Renewed,
-    /// It was known here.
+    /// Address known at this port.
     Refreshed,
-    /// It is static, and stays where it is.
+    /// Static address, which does not move.
     Static,
-    /// The port has learned as many as it may.
+    /// Port at its limit of addresses.
     RefusedByLimit,
-    /// The database is full.
+    /// Database full.
     RefusedByCapacity,
-    /// Learning is off at this port, or this is no station's address.
+    /// Learning disabled at this port, or no station address.
     NotLearned,
 }
 
 impl Learned {
-    /// Whether other replicas must be told.
+    /// Returns whether other replicas need an update.
     #[must_use]
     pub const fn is_update(self) -> bool {
         matches!(self, Learned::New | Learned::Moved { .. } | Learned::Renewed)
     }
 
-    /// Whether there was no room for it.
+    /// Returns whether the address was refused because room was missing.
     #[must_use]
     pub const fn is_refused(self) -> bool {
         matches!(self, Learned::RefusedByLimit | Learned::RefusedByCapacity)
     }
 }
 
-/// What one replica tells the others.
+/// Update from one replica to the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FdbUpdate {
-    /// VLAN.
+    /// VLAN identifier.
     pub vid: u16,
-    /// Address.
+    /// Station address.
     pub mac: MacAddr,
-    /// Where it is.
+    /// Port of the station.
     pub port: PortId,
-    /// When it was seen there.
+    /// Time at which the station sent.
     pub seen: Nanos,
 }
 
-/// An address, for people to read.
+/// Entry of the database, for display.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FdbEntry {
-    /// VLAN.
+    /// VLAN identifier.
     pub vid: u16,
-    /// Address.
+    /// Station address.
     pub mac: MacAddr,
-    /// Where it is.
+    /// Port of the station.
     pub port: PortId,
-    /// Since when it has not been seen; `None`: static.
+    /// Time since the last frame of the station; `None`: static.
     pub age: Option<Nanos>,
 }
 
@@ -95,23 +94,22 @@ pub struct FdbEntry {
 struct PortState {
     learning: bool,
     limit: usize,
-    /// Addresses learned here and not yet forgotten.
+    /// Addresses currently learned here.
     learned: usize,
-    /// Stations that came here from another port.
+    /// Stations that moved here from another port.
     moved: u64,
-    /// Frames whose source was not learned for want of room.
+    /// Frames whose source was not learned because room was missing.
     refused: u64,
 }
 
-/// The forwarding database, or one replica of it.
+/// Forwarding database, or one replica of it.
 #[derive(Clone, Debug)]
 pub struct Fdb {
     table: Table,
     capacity: usize,
-    /// [`Nanos::NEVER`]: addresses do not age.
+    /// Ageing time; [`Nanos::NEVER`] without ageing.
     ageing: Nanos,
-    /// Time in units of 2^n nanoseconds, at most a quarter of the ageing time: a station seen in a
-    /// new one is told of.
+    /// Log2 of the unit, in nanoseconds, in which stations are announced again: at most a quarter of the ageing time.
     update_shift: u32,
     ports: Vec<PortState>,
     statics: usize,
@@ -121,15 +119,15 @@ pub struct Fdb {
 #[derive(Clone, Copy, Debug)]
 struct Sweep {
     next_place: usize,
-    /// How many it looks at.
+    /// Number of entries checked by a sweep.
     places: usize,
     period: Nanos,
-    /// Never, while there is nothing that could age.
+    /// Next sweep; never without entries that could age.
     due: Nanos,
 }
 
 impl Sweep {
-    /// Looks at all of `places` in a quarter of the ageing time.
+    /// Plans sweeps that cover all `places` in a quarter of the ageing time.
     fn new(places: usize, ageing: Nanos) -> Sweep {
         let round = ageing.0 / 4;
         let sweeps_max = usize::try_from(round / SWEEP_PERIOD_MIN.0).unwrap_or(usize::MAX).max(1);
@@ -140,7 +138,7 @@ impl Sweep {
 }
 
 impl Fdb {
-    /// All memory that it will ever have.
+    /// Creates the database and allocates all of its memory.
     #[must_use]
     pub fn new(settings: &FdbSettings, ports: &[PortSettings]) -> Fdb {
         let mut capacity = settings.capacity;
@@ -163,8 +161,8 @@ impl Fdb {
         }
     }
 
-    /// As configured otherwise, in a table of the same size. What was learned stays, but for what is static now. Answers how
-    /// many static addresses found no place among those whose hash is alike.
+    /// Applies new settings in a table of the same size. Learned addresses stay unless they become static. Returns
+    /// the number of static addresses whose buckets were full.
     pub(super) fn revise(&mut self, settings: &FdbSettings, ports: &[PortSettings]) -> usize {
         for (state, port) in self.ports.iter_mut().zip(ports) {
             let of = PortState::new(port);
@@ -176,13 +174,13 @@ impl Fdb {
             self.update_shift = (ageing.0 / 4).max(1).ilog2();
             self.sweep = Sweep::new(self.table.places(), ageing);
             if ageing != Nanos::NEVER {
-                self.sweep.due = Nanos::ZERO; // at once: what has aged by now goes
+                self.sweep.due = Nanos::ZERO; // at once, to remove entries that are aged by now
             }
         }
         self.fix(&settings.statics)
     }
 
-    /// These are the static addresses from now on.
+    /// Replaces the static addresses.
     fn fix(&mut self, statics: &[(u16, MacAddr, PortId)]) -> usize {
         let is_there = |&(vid, mac, port): &(u16, MacAddr, PortId)| {
             let entry = self.table.find(Key::new(vid, mac)).map(|place| self.table.entry(place));
@@ -212,7 +210,7 @@ impl Fdb {
         statics.len() - self.statics
     }
 
-    /// Takes note that `mac` is behind `port`.
+    /// Learns that `mac` is behind `port`.
     #[inline]
     pub fn learn(&mut self, now: Nanos, vid: u16, mac: MacAddr, port: PortId) -> Learned {
         if !self.ports[port.index()].learning || mac.is_group() || mac == MacAddr::default() {
@@ -225,8 +223,8 @@ impl Fdb {
         }
     }
 
-    /// Takes over what another replica has learned, unless this one knows better. The limit of the
-    /// port was the other's to hold.
+    /// Applies an update of another replica unless this one has newer information. The other replica has checked the
+    /// port's limit.
     pub fn apply(&mut self, update: &FdbUpdate) -> Learned {
         let key = Key::new(update.vid, update.mac);
         let Some(place) = self.table.find(key) else {
@@ -242,7 +240,7 @@ impl Fdb {
         }
     }
 
-    /// Where an address is.
+    /// Returns the port of an address.
     #[inline]
     #[must_use]
     pub fn lookup(&self, now: Nanos, vid: u16, mac: MacAddr) -> Option<PortId> {
@@ -250,14 +248,13 @@ impl Fdb {
         (!self.has_aged(place, now)).then_some(self.table.port(place))
     }
 
-    /// Has brought near where an address is looked for first.
+    /// Prefetches the first bucket of an address.
     #[inline]
     pub(crate) fn prefetch(&self, vid: u16, mac: MacAddr) {
         self.table.prefetch(Key::new(vid, mac));
     }
 
-    /// Forgets what was learned at a port. Looks at every place once: a link that goes down is
-    /// worth that.
+    /// Removes all addresses learned at a port. Scans the whole table, which is acceptable when a link goes down.
     pub fn flush(&mut self, port: PortId) {
         for place in (0..self.table.places()).map(Table::place) {
             let entry = self.table.entry(place);
@@ -267,13 +264,13 @@ impl Fdb {
         }
     }
 
-    /// When [`Fdb::advance`] must be called next.
+    /// Returns when [`Fdb::advance`] must be called next.
     #[must_use]
     pub const fn next_deadline(&self) -> Nanos {
         self.sweep.due
     }
 
-    /// Frees the places of addresses that have aged, in a bounded part of the table.
+    /// Removes aged addresses in a bounded part of the table.
     pub fn advance(&mut self, now: Nanos) {
         if now < self.sweep.due {
             return;
@@ -289,59 +286,59 @@ impl Fdb {
         self.sweep.due = if idle { Nanos::NEVER } else { now.after(self.sweep.period) };
     }
 
-    /// Addresses in it, static ones included, and aged ones until they are swept out.
+    /// Returns the number of entries, including static ones and aged ones not yet swept.
     #[must_use]
     pub fn len(&self) -> usize {
         self.table.len()
     }
 
-    /// Whether it knows no address.
+    /// Returns whether the database is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Whether addresses are learned at a port.
+    /// Returns whether addresses are learned at a port.
     #[must_use]
     pub fn learns_at(&self, port: PortId) -> bool {
         self.ports[port.index()].learning
     }
 
-    /// Addresses learned at a port.
+    /// Returns the number of addresses learned at a port.
     #[must_use]
     pub fn learned_at(&self, port: PortId) -> usize {
         self.ports[port.index()].learned
     }
 
-    /// Stations that came to a port from another one.
+    /// Returns the number of stations that moved to a port.
     #[must_use]
     pub fn moved_to(&self, port: PortId) -> u64 {
         self.ports[port.index()].moved
     }
 
-    /// Frames at a port whose source was not learned, for its limit or the capacity.
+    /// Returns the number of frames at a port whose source was refused, by its limit or the capacity.
     #[must_use]
     pub fn refused_at(&self, port: PortId) -> u64 {
         self.ports[port.index()].refused
     }
 
-    /// Does not count the last refusal at a port.
+    /// Uncounts the last refusal at a port.
     pub(super) fn take_refusal_back(&mut self, port: PortId) {
         self.ports[port.index()].refused -= 1;
     }
 
-    /// Every address that a frame would find now.
+    /// Returns every entry that a lookup would find now.
     pub fn entries(&self, now: Nanos) -> impl Iterator<Item = FdbEntry> {
         self.entries_at(now, 0..self.places())
     }
 
-    /// How many places it has. An address keeps its place until it is forgotten.
+    /// Returns the number of table positions. An address keeps its position until it is removed.
     #[must_use]
     pub fn places(&self) -> usize {
         self.table.places()
     }
 
-    /// The addresses at these places that a frame would find now.
+    /// Returns the entries at these positions that a lookup would find now.
     pub fn entries_at(&self, now: Nanos, places: Range<usize>) -> impl Iterator<Item = FdbEntry> {
         places.map(Table::place).filter_map(move |place| {
             let key = self.table.key(place)?;
@@ -370,7 +367,7 @@ impl Fdb {
         self.put(now, place, port)
     }
 
-    /// A learned address is (still, or now) at `port`.
+    /// Updates a learned address to `port`.
     #[inline]
     fn put(&mut self, now: Nanos, place: Place, port: PortId) -> Learned {
         let (before, had_aged) = (self.table.entry(place), self.has_aged(place, now));
@@ -414,7 +411,7 @@ impl Fdb {
     }
 }
 
-/// `None` where a table for `capacity` has no place for one of them.
+/// Builds the table with the static addresses, or returns `None` if the buckets of one are full.
 fn table_of_statics(settings: &FdbSettings, capacity: usize) -> Option<Table> {
     let mut table = Table::new(capacity, settings.seed);
     for &(vid, mac, port) in &settings.statics {

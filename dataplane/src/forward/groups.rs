@@ -1,18 +1,18 @@
-//! Which ports lead to the same place.
+//! Groups of ports that lead to the same stations.
 //!
-//! The forwarding database knows a group by its first member, the one that it is *at*: what comes in by any member is learned
-//! there, and an address that is at any member leads to the group. Which member a frame takes is decided elsewhere, where
-//! queues are known ([`super::spread`] chooses).
+//! The forwarding database represents a group by its first member. Addresses received on any member are learned
+//! there, and an address at any member leads to the group. The member that a frame takes is chosen where queues are
+//! known ([`super::spread`]).
 
 use xoff_flow_control::settings::{GroupSettings, SwitchSettings};
 use xoff_wire::units::{PortId, PortSet};
 
-/// A group, from zero.
+/// Number of a group, from zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct GroupId(pub u8);
 
 impl GroupId {
-    /// As an index into tables per group.
+    /// Returns the index into tables per group.
     #[must_use]
     pub const fn index(self) -> usize {
         self.0 as usize
@@ -22,18 +22,18 @@ impl GroupId {
 /// All groups of a switch.
 #[derive(Clone, Debug)]
 pub struct Groups {
-    /// By port.
+    /// Group by port.
     of: Box<[Option<GroupId>]>,
-    /// By group.
+    /// Members by group.
     members: Box<[PortSet]>,
-    /// Ports that are members of any.
+    /// Members of any group.
     grouped: PortSet,
-    /// Members of those groups out of which nothing goes that came in by another of them.
+    /// Members of uplink groups, between which no frame is forwarded.
     uplinks: PortSet,
 }
 
 impl Groups {
-    /// As configured.
+    /// Creates the groups of `settings`.
     #[must_use]
     pub fn new(settings: &SwitchSettings) -> Groups {
         let members = |group: &GroupSettings| group.members.iter().map(|member| member.port).collect();
@@ -55,40 +55,40 @@ impl Groups {
         groups
     }
 
-    /// The group that `port` is a member of.
+    /// Returns the group of `port`.
     #[inline]
     #[must_use]
     pub fn of(&self, port: PortId) -> Option<GroupId> {
         self.of[port.index()]
     }
 
-    /// Its members.
+    /// Returns the members of a group.
     #[inline]
     #[must_use]
     pub fn members(&self, group: GroupId) -> &PortSet {
         &self.members[group.index()]
     }
 
-    /// Where the forwarding database has what is behind `port`.
+    /// Returns the port that represents `port` in the forwarding database.
     #[must_use]
     pub fn at(&self, port: PortId) -> PortId {
         let first = self.of(port).and_then(|group| self.members(group).first_from(PortId(0)));
         first.unwrap_or(port)
     }
 
-    /// Ports that are members of one.
+    /// Returns the members of all groups.
     #[must_use]
     pub const fn grouped(&self) -> &PortSet {
         &self.grouped
     }
 
-    /// Ports of groups of uplinks.
+    /// Returns the members of uplink groups.
     #[must_use]
     pub(super) const fn uplinks(&self) -> &PortSet {
         &self.uplinks
     }
 
-    /// Each group.
+    /// Returns the members of each group.
     pub(super) fn all(&self) -> impl Iterator<Item = &PortSet> {
         self.members.iter()
     }

@@ -1,33 +1,33 @@
-//! Loops: two ports of the switch that are connected to each other somewhere outside. What is flooded out of one comes in
-//! again by the other, for ever, and multiplies.
+//! Detection of loops: two ports of the switch that are connected outside. A frame flooded out of one returns by the
+//! other, for ever, and multiplies.
 //!
-//! A loop shows in the stations: each frame that goes round seems to come from a station that has just moved, from the one
-//! port to the other and back, thousands of times a second. Stations do not: one that roams moves once, and where a
-//! link fails over to another port all behind it move, once and in one direction. So moves are counted between two
-//! ports in both directions; [`MOVES`] of them within [`WINDOW`] are a loop if there are as many there as back, but for
-//! one in four. (A link that flaps between two ports with many stations behind it looks the same, and is treated so.)
+//! In a loop, each circulating frame seems to come from a station that has just moved between the two ports,
+//! thousands of times a second. Real stations move once, and a failover moves stations once and in one direction.
+//! Hence moves between two ports are counted in both directions. [`MOVES`] of them within [`WINDOW`] are a loop if
+//! both directions differ by at most one in four. A link that flaps between two ports with many stations is treated
+//! alike.
 //!
-//! A loop is told of at the port with the higher number of the two, once in [`HOLD`]. Where that port is to be blocked
-//! ([`LoopDetection::Block`]) it takes no part in floods for so long, neither way, and learns nothing, which ends
-//! the circle; what it had learned is forgotten, because it may have been learned from frames that went round. Frames between
-//! known stations go on. That is not the default: who sends under the address of a station that keeps talking makes it move to
-//! and fro, too, and would take that station's port out.
+//! A loop is reported at the higher-numbered port, once per [`HOLD`]. With [`LoopDetection::Block`] that port takes
+//! no part in floods for that time, in either direction, and learns nothing, which breaks the loop. Its learned
+//! addresses are removed, because circulating frames may have taught them. Frames between known stations continue.
+//! Blocking is not the default: an attacker who spoofs the address of an active station makes it move, too, and would
+//! block its port.
 
 use xoff_flow_control::settings::LoopDetection;
 use xoff_wire::units::{Nanos, PortId};
 
-/// So many moves between two ports are a loop.
+/// Moves between two ports that make a loop.
 pub const MOVES: u32 = 100;
-/// If they come within this time.
+/// Time within which the moves must occur.
 pub const WINDOW: Nanos = Nanos::from_secs(1);
-/// A port takes no part in floods for so long.
+/// Time for which a port takes no part in floods.
 pub const HOLD: Nanos = Nanos::from_secs(10);
 
-/// What is known of each port, as the one with the higher number of a pair.
+/// State of each port as the higher-numbered of a pair.
 #[derive(Clone, Debug)]
 pub(super) struct Loops {
     ports: Box<[Suspect]>,
-    /// When a port is tried again next.
+    /// Next end of a block.
     next_end: Nanos,
     /// Loops found at all ports.
     found: u64,
@@ -36,22 +36,22 @@ pub(super) struct Loops {
 #[derive(Clone, Copy, Debug)]
 struct Suspect {
     detection: LoopDetection,
-    /// The other port of most moves within the window.
+    /// Port with most moves to and from here within the window.
     partner: PortId,
-    /// When the window began.
+    /// Begin of the window.
     since: Nanos,
     /// Moves from the partner to here, and back.
     moves: [u32; 2],
-    /// A loop was found, and nothing more is told until then; [`Nanos::NEVER`]: none was.
+    /// End of the current block, before which nothing is reported; [`Nanos::NEVER`] without a loop.
     until: Nanos,
     /// Loops found.
     found: u64,
-    /// The other port of the last one.
+    /// Other port of the last loop.
     found_with: Option<PortId>,
 }
 
 impl Loops {
-    /// `detection`: by port.
+    /// Creates the state; `detection` is by port.
     pub(super) fn new(detection: impl Iterator<Item = LoopDetection>) -> Loops {
         let suspect = |detection| Suspect {
             detection,
@@ -65,15 +65,14 @@ impl Loops {
         Loops { ports: detection.map(suspect).collect(), next_end: Nanos::NEVER, found: 0 }
     }
 
-    /// The same ports are looked after in this way from now on.
+    /// Applies new settings to the same ports.
     pub(super) fn revise(&mut self, detection: impl Iterator<Item = LoopDetection>) {
         for (suspect, detection) in self.ports.iter_mut().zip(detection) {
             suspect.detection = detection;
         }
     }
 
-    /// A station has moved. Answers the port that is to take no part in floods from now on, if that was one move too
-    /// many and there is one.
+    /// Counts a move of a station. Returns the port that must leave floods if the move completes a loop that blocks.
     #[cold]
     pub(super) fn moved(&mut self, now: Nanos, from: PortId, to: PortId) -> Option<PortId> {
         let [lower, higher] = if from.0 < to.0 { [from, to] } else { [to, from] };
@@ -86,7 +85,7 @@ impl Loops {
             (suspect.since, suspect.moves) = (now, [0; 2]);
         }
         if suspect.partner != lower {
-            // Whoever moves most stays: each move of another takes one away.
+            // Majority vote: a move of another pair takes one off, and the pair with most moves remains.
             let most = usize::from(suspect.moves[1] > suspect.moves[0]);
             if suspect.moves[most] > 0 {
                 suspect.moves[most] -= 1;
@@ -108,12 +107,12 @@ impl Loops {
         (suspect.detection == LoopDetection::Block).then_some(higher)
     }
 
-    /// Whether a loop was found at `port`, less than [`HOLD`] ago.
+    /// Returns whether a loop was found at `port` less than [`HOLD`] ago.
     pub(super) fn is_found(&self, port: PortId) -> bool {
         self.ports[port.index()].until != Nanos::NEVER
     }
 
-    /// A port that is to be tried again at `now`.
+    /// Returns a port whose block has ended by `now`.
     pub(super) fn next_tried_again(&mut self, now: Nanos) -> Option<PortId> {
         if now < self.next_end {
             return None;
@@ -127,22 +126,22 @@ impl Loops {
         over.and_then(|port| u8::try_from(port).ok()).map(PortId)
     }
 
-    /// When [`Loops::next_tried_again`] must be called.
+    /// Returns when [`Loops::next_tried_again`] must be called.
     pub(super) const fn next_end(&self) -> Nanos {
         self.next_end
     }
 
-    /// Loops found at `port`.
+    /// Returns the number of loops found at `port`.
     pub(super) fn found_at(&self, port: PortId) -> u64 {
         self.ports[port.index()].found
     }
 
-    /// The other port of the last one found at `port`.
+    /// Returns the other port of the last loop found at `port`.
     pub(super) fn found_with(&self, port: PortId) -> Option<PortId> {
         self.ports[port.index()].found_with
     }
 
-    /// Loops found at all ports.
+    /// Returns the number of loops found at all ports.
     pub(super) const fn found(&self) -> u64 {
         self.found
     }
@@ -161,7 +160,7 @@ mod tests {
         Loops::new([LoopDetection::Block; 3].into_iter())
     }
 
-    /// So many moves, there and back in turn; the port that the last of them finds.
+    /// Makes `moves` alternating moves. Returns the port that they block.
     fn bounce(loops: &mut Loops, now: Nanos, moves: u32) -> Option<PortId> {
         let to_and_fro = [(A, B), (B, A)].into_iter().cycle();
         to_and_fro.take(moves as usize).map(|(from, to)| loops.moved(now, from, to)).find_map(|found| found)
@@ -197,8 +196,8 @@ mod tests {
     #[test]
     fn the_two_ports_of_most_moves_are_the_loop() {
         let mut loops = loops();
-        // A station behind the first port sends into a loop of the two others: for each move to and fro of it
-        // there are many between those.
+        // A station behind the first port sends into a loop of the other two. For each of its moves there are many
+        // between those two.
         let mut found = None;
         for _ in 0..MOVES {
             found = found.or(loops.moved(Nanos(0), A, C)).or(loops.moved(Nanos(0), C, A));

@@ -1,12 +1,12 @@
-//! Where a frame goes: VLAN admission, learning, lookup, flooding.
+//! Forwarding of frames: VLAN admission, learning, lookup, flooding.
 //!
-//! [`Bridge::forward`] is the whole of 802.1Q's forwarding process for one frame. It knows nothing of queues or
-//! pause: a decision is a port, a set of ports, or the reason why there is none. Frames to 01:80:c2:00:00:00..0f, which no bridge
-//! forwards or learns from, never come here.
+//! [`Bridge::forward`] is 802.1Q's forwarding process for one frame, without queues or pauses. A decision is a port,
+//! a set of ports, or a drop reason. Frames to 01:80:c2:00:00:00..0f, which no bridge forwards or learns from, never
+//! reach it.
 //!
-//! An address may be at a group of ports ([`groups`]). What comes in by one of them is as from all: it is learned at the group, and
-//! leaves by none of them. To which of them a frame goes is not decided here: the decision names the group, or has in a
-//! flood the member where the group [is](Groups::at), and whoever knows queues chooses ([`spread`]).
+//! An address may be at a group of ports ([`groups`]). A frame received on a member is learned at the group and
+//! leaves by none of its members. The decision names the group, or in a flood its [representative](Groups::at)
+//! member. The member is chosen where queues are known ([`spread`]).
 
 mod fdb;
 mod groups;
@@ -30,63 +30,63 @@ use xoff_flow_control::settings::{Flooded, LoopDetection, PortSettings, SwitchSe
 use xoff_wire::header::Header;
 use xoff_wire::units::{MacAddr, Nanos, PortId, PortSet, Site};
 
-/// What becomes of a frame.
+/// Forwarding decision for a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decision {
-    /// It leaves through one port.
+    /// The frame leaves through one port.
     Unicast(PortId),
-    /// It leaves through one of this group's ports.
+    /// The frame leaves through one port of this group.
     Group(GroupId),
-    /// It leaves through each of these, of which there is at least one. A member of a group stands for one of its members.
+    /// The frame leaves through each of these ports, at least one. A member of a group represents the whole group.
     Flood(PortSet, Flooded),
-    /// It is for the router of the switch.
+    /// The frame is for the router of the switch.
     Route(Site),
-    /// It ends here.
+    /// The frame is dropped.
     Drop(DropReason),
 }
 
-/// A decision and what it was made from.
+/// Decision with its context.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Forwarding {
-    /// What becomes of the frame.
+    /// Forwarding decision.
     pub decision: Decision,
-    /// Its VLAN; 0 where it was not let into one.
+    /// VLAN of the frame; 0 if it was not admitted to one.
     pub vid: u16,
-    /// A frame alike, if it comes at the same time and the bridge is of the same [version](Bridge::version), goes the same
-    /// way and teaches nothing.
+    /// True if a frame with an identical header, at the same time and bridge [version](Bridge::version), is forwarded
+    /// alike and teaches nothing.
     pub repeats: bool,
-    /// What other replicas of the forwarding database must hear.
+    /// Update for other replicas of the forwarding database.
     pub learned: Option<FdbUpdate>,
 }
 
-/// Where frames from one port may go, links and isolation considered.
+/// Egress ports allowed for one ingress port, given links and isolation.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C, align(64))]
 struct Exits {
-    /// Those that are in no group.
+    /// Allowed ports that are in no group.
     all: PortSet,
-    /// Where the forwarding database has what comes in here.
+    /// Representative of the ingress port in the forwarding database.
     at: PortId,
-    /// Those that take frames to unknown addresses.
+    /// Ports that receive frames to unknown addresses.
     unknown: PortSet,
-    /// Those that take group-addressed frames.
+    /// Ports that receive group-addressed frames.
     group: PortSet,
 }
 
-/// The forwarding process of one switch, or of one worker of it.
+/// Forwarding process of a switch, or of one of its workers.
 #[derive(Clone, Debug)]
 pub struct Bridge {
     vlans: Vlans,
     groups: Groups,
     fdb: Fdb,
-    /// By ingress port.
+    /// Egress ports by ingress port.
     exits: Vec<Exits>,
-    /// Of the router, which is behind no port.
+    /// Egress ports of the router, which is behind no port.
     of_router: Exits,
-    /// How often the same frame may have begun to go elsewhere.
+    /// Incremented whenever an identical frame may be forwarded differently.
     version: u64,
     up: PortSet,
-    /// Ports with a link that learn, and are not out of floods: from what comes in there is learned.
+    /// Ports from which addresses are learned: with a link, learning, and not blocked by a loop.
     teaches: PortSet,
     isolated: PortSet,
     loops: Loops,
@@ -97,7 +97,7 @@ pub struct Bridge {
 }
 
 impl Bridge {
-    /// With every link up.
+    /// Creates a bridge with every link up.
     #[must_use]
     pub fn new(settings: &SwitchSettings) -> Bridge {
         let ports = &settings.ports;
@@ -120,9 +120,9 @@ impl Bridge {
         bridge
     }
 
-    /// As configured otherwise from now on, with the same ports; `vlans` and `groups` are those of the settings, made where memory
-    /// may be allocated, and afterwards those before. What was learned stays, but for what is at a port whose group is another
-    /// now. Answers how many static addresses found no place.
+    /// Applies new settings with the same ports. `vlans` and `groups` belong to `settings`; they are allocated by the
+    /// caller and replaced by the old ones. Learned addresses stay, except at ports whose group changed. Returns the
+    /// number of static addresses without room.
     pub fn revise(&mut self, settings: &SwitchSettings, vlans: &mut Vlans, groups: &mut Groups) -> usize {
         let ports = &settings.ports;
         std::mem::swap(&mut self.vlans, vlans);
@@ -145,13 +145,13 @@ impl Bridge {
         unplaced
     }
 
-    /// Has brought near what frames are forwarded by that come in by `ingress`.
+    /// Prefetches the state that forwards frames of `ingress`.
     #[inline]
     pub(crate) fn prefetch(&self, ingress: PortId) {
         prefetch(&self.exits[ingress.index()]);
     }
 
-    /// Has brought near where `mac` is looked for first, for an untagged frame that comes in by `ingress`.
+    /// Prefetches the first bucket of `mac` for an untagged frame of `ingress`.
     #[inline]
     pub(crate) fn prefetch_station(&self, ingress: PortId, mac: MacAddr) {
         if let Some(vid) = self.vlans.pvid(ingress) {
@@ -159,7 +159,7 @@ impl Bridge {
         }
     }
 
-    /// Learns from a frame, and says where it goes.
+    /// Learns from a frame and decides its forwarding.
     #[inline]
     pub fn forward(&mut self, now: Nanos, ingress: PortId, header: &Header) -> Forwarding {
         let vid = match self.vlans.admit(ingress, header.tag) {
@@ -188,23 +188,23 @@ impl Bridge {
             self.set_looped(port, true);
         }
         let decision = self.route(now, ingress, vid, header.dst);
-        // What was refused for want of room is counted for each frame.
+        // Refused addresses are counted for each frame.
         Forwarding { decision, vid, repeats: !learned.is_refused(), learned: update }
     }
 
-    /// Does not count the refusal of the frame from `ingress` that was just forwarded.
+    /// Uncounts the refusal of the last forwarded frame of `ingress`.
     pub(crate) fn take_refusal_back(&mut self, ingress: PortId) {
         self.fdb.take_refusal_back(self.exits[ingress.index()].at);
     }
 
-    /// Changes whenever the same frame may begin to go elsewhere.
+    /// Returns a version that changes whenever an identical frame may be forwarded differently.
     #[inline]
     #[must_use]
     pub const fn version(&self) -> u64 {
         self.version
     }
 
-    /// Takes over what another worker's bridge has learned.
+    /// Applies an update of another worker's bridge.
     pub fn apply_remote(&mut self, update: &FdbUpdate) {
         if self.leads_on(update.port) && !self.looped.contains(update.port) {
             self.fdb.apply(update);
@@ -212,15 +212,15 @@ impl Bridge {
         }
     }
 
-    /// Whether `port` sends frames of VLAN `vid` with a tag.
+    /// Returns whether `port` sends frames of VLAN `vid` with a tag.
     #[inline]
     #[must_use]
     pub fn is_tagged(&self, port: PortId, vid: u16) -> bool {
         self.vlans.get(vid).tagged.contains(port)
     }
 
-    /// A link has come up or gone down; what was learned through it is forgotten in the latter case, unless the port is of a
-    /// group that still has another link, and frames that were still on their way teach nothing.
+    /// Records a link change. When a link goes down, addresses learned there are removed unless its group has another
+    /// link. Frames received before then teach nothing.
     pub fn set_link(&mut self, port: PortId, is_up: bool) {
         if is_up {
             self.up.insert(port);
@@ -234,61 +234,61 @@ impl Bridge {
         self.version += 1;
     }
 
-    /// Whether frames can leave through `port`.
+    /// Returns whether frames can leave through `port`.
     #[must_use]
     pub fn is_up(&self, port: PortId) -> bool {
         self.up.contains(port)
     }
 
-    /// Which ports lead to the same place.
+    /// Returns the groups of ports.
     #[inline]
     #[must_use]
     pub const fn groups(&self) -> &Groups {
         &self.groups
     }
 
-    /// All members of the group of `port`.
+    /// Returns all members of the group of `port`.
     fn companions(&self, port: PortId) -> Option<PortSet> {
         self.groups.of(port).map(|group| *self.groups.members(group))
     }
 
-    /// Whether frames can leave through `port`, or through another of its group.
+    /// Returns whether frames can leave through `port` or another member of its group.
     fn leads_on(&self, port: PortId) -> bool {
         self.is_up(port) || self.companions(port).is_some_and(|ports| !ports.and(&self.up).is_empty())
     }
 
-    /// The forwarding database, to look at.
+    /// Returns the forwarding database.
     #[must_use]
     pub const fn fdb(&self) -> &Fdb {
         &self.fdb
     }
 
-    /// When [`Bridge::advance`] must be called next.
+    /// Returns when [`Bridge::advance`] must be called next.
     #[must_use]
     pub fn next_deadline(&self) -> Nanos {
         self.fdb.next_deadline().min(self.loops.next_end())
     }
 
-    /// Loops that were found at `port`: the higher of two ports that form one.
+    /// Returns the number of loops found at `port`, as the higher-numbered end.
     #[must_use]
     pub fn loops_at(&self, port: PortId) -> u64 {
         self.loops.found_at(port)
     }
 
-    /// The other port of the last one found at `port`.
+    /// Returns the other port of the last loop found at `port`.
     #[must_use]
     pub fn loop_with(&self, port: PortId) -> Option<PortId> {
         self.loops.found_with(port)
     }
 
-    /// Loops that were found at all ports.
+    /// Returns the number of loops found at all ports.
     #[inline]
     #[must_use]
     pub const fn loops_found(&self) -> u64 {
         self.loops.found()
     }
 
-    /// Whether one was found less than [`LOOP_HOLD`] ago.
+    /// Returns whether a loop was found at `port` less than [`LOOP_HOLD`] ago.
     #[must_use]
     pub fn is_looped(&self, port: PortId) -> bool {
         self.loops.is_found(port)
@@ -306,7 +306,7 @@ impl Bridge {
         self.version += 1;
     }
 
-    /// Ages the forwarding database, a bounded part of it at a time.
+    /// Ages a bounded part of the forwarding database and ends blocks of loops.
     pub fn advance(&mut self, now: Nanos) {
         self.fdb.advance(now);
         while let Some(port) = self.loops.next_tried_again(now) {
@@ -334,7 +334,7 @@ impl Bridge {
         if self.looped.contains(self.exits[ingress.index()].at) {
             Decision::Drop(DropReason::Loop)
         } else if ports.is_empty() && router.is_some() && dst.is_group() {
-            Decision::Route(Site::Vlan(vid)) // which is the only one that is left
+            Decision::Route(Site::Vlan(vid)) // the only destination left
         } else if ports.is_empty() {
             Decision::Drop(DropReason::NoDestination)
         } else {
@@ -350,7 +350,7 @@ impl Bridge {
         self.elsewhere(ingress, port, members)
     }
 
-    /// Not to that port alone: to its group, or nowhere.
+    /// Decides for an address at a port that the frame cannot leave by: another member of its group, or a drop.
     #[inline(never)]
     fn elsewhere(&self, ingress: PortId, port: PortId, members: &PortSet) -> Decision {
         match self.groups.of(port) {
@@ -369,7 +369,7 @@ impl Bridge {
         Decision::Drop(if is_hairpin { DropReason::Hairpin } else { self.why_not(ingress, port, members) })
     }
 
-    /// Why no frame of `ingress` leaves through `port`, or its group.
+    /// Returns why no frame of `ingress` leaves through `port` or its group.
     #[cold]
     fn why_not(&self, ingress: PortId, port: PortId, members: &PortSet) -> DropReason {
         if port == ingress {
@@ -383,7 +383,7 @@ impl Bridge {
         }
     }
 
-    /// Ports that frames of `ingress` may not leave by, whatever their links.
+    /// Returns the ports by which frames of `ingress` may not leave, independent of links.
     fn kept_apart(&self, ingress: PortId) -> PortSet {
         let mut apart = self.companions(ingress).unwrap_or_default();
         apart.insert(ingress);
@@ -408,7 +408,7 @@ impl Bridge {
         self.of_router = self.exits_but(&PortSet::NONE);
     }
 
-    /// Where frames may go, if not by these ports.
+    /// Returns the allowed egress ports except `apart`.
     fn exits_but(&self, apart: &PortSet) -> Exits {
         let all = self.up.without(self.groups.grouped()).without(apart);
         let mut floods = all;

@@ -1,4 +1,4 @@
-//! The router among the stations of a VLAN: frames to it leave the bridge, and what it sends comes in by no port.
+//! Router among the stations of a VLAN: frames to it leave the bridge, and its frames come from no port.
 
 use xoff_flow_control::drop_reason::DropReason;
 use xoff_flow_control::settings::Flooded;
@@ -7,26 +7,26 @@ use xoff_wire::units::{MacAddr, Nanos};
 use super::{Bridge, Decision};
 
 impl Bridge {
-    /// The router's address in VLAN `vid`, where there is one.
+    /// Returns the router's address in VLAN `vid`, if any.
     #[inline]
     #[must_use]
     pub fn router(&self, vid: u16) -> Option<MacAddr> {
         self.vlans.get(vid).router
     }
 
-    /// Whether there is a router in any VLAN.
+    /// Returns whether any VLAN has a router.
     #[must_use]
     pub const fn has_routers(&self) -> bool {
         self.vlans.has_routers()
     }
 
-    /// Whether what the router of a VLAN has sent may be in the switch: there is one in any, or was.
+    /// Returns whether frames of a VLAN's router may be in the switch: a VLAN has, or had, one.
     #[must_use]
     pub const fn has_or_had_routers(&self) -> bool {
         self.vlans.has_or_had_routers()
     }
 
-    /// Where a frame of VLAN `vid` goes that the router sends to `dst`.
+    /// Decides the forwarding of a frame that the router sends to `dst` in VLAN `vid`.
     #[must_use]
     pub fn from_router(&self, now: Nanos, vid: u16, dst: MacAddr) -> Decision {
         let members = &self.vlans.get(vid).members;

@@ -1,49 +1,48 @@
-//! Which of several equal ways a frame takes: ways by number, of whatever they are, ports of a group or next hops of a route.
+//! Choice among equal-cost paths, identified by number: ports of a group, or next hops of a route.
 //!
-//! A choice is a function of what it is told: a digest of the flow, a place in the turns, a number by chance, what waits at
-//! each way, and which ways are usable. Nothing is kept here from one choice to the next, so that a choice that came to nothing,
-//! because the frame has to wait, can be made again.
+//! A choice is a pure function of its arguments: flow digest, round-robin position, random number, queue lengths,
+//! usable paths. A choice that is not used, because the frame must wait, can thus be repeated.
 //!
-//! * Each way has a weight, and gets its share of flows, of turns or of chances by it, among those that are usable.
-//! * A flow takes the way with the highest of numbers that are drawn from the flow and the way together (rendezvous hashing, the
-//!   highest random weight). So where a way can no longer be used its flows go elsewhere, and no other; when it is back they, and no
-//!   others, come back. The same holds where ways are added or taken out for good, if the others keep their names.
-//! * The flow's digest has to be salted by whoever asks: of two switches one behind the other that choose alike, the second
-//!   would find all of its flows on one way.
+//! * Each path has a weight, and gets its share of flows, turns or random choices among the usable ones.
+//! * A flow takes the path with the highest number drawn from flow and path together (rendezvous hashing with the
+//!   highest random weight). When a path is lost, only its flows move, and only they return. Permanently added or
+//!   removed paths behave alike if the others keep their names.
+//! * The caller salts the flow's digest. Otherwise the second of two switches in a row would find all of its flows on
+//!   one path.
 
 use xoff_flow_control::settings::{MEMBERS_MAX, Turns, WEIGHT_MAX};
 use xoff_wire::flow::mix;
 use xoff_wire::units::Bytes;
 
-/// A set of ways, by number.
+/// Set of paths, by number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ways(u64);
 
 impl Ways {
-    /// None.
+    /// Empty set.
     pub const NONE: Ways = Ways(0);
 
-    /// Adds one.
+    /// Adds a path.
     #[inline]
     pub fn insert(&mut self, way: usize) {
         self.0 |= 1 << way;
     }
 
-    /// Whether there is none.
+    /// Returns whether the set is empty.
     #[inline]
     #[must_use]
     pub const fn is_empty(self) -> bool {
         self.0 == 0
     }
 
-    /// Those of `self`, or `others` where it has none.
+    /// Returns `self`, or `others` if `self` is empty.
     #[inline]
     #[must_use]
     pub const fn or(self, others: Ways) -> Ways {
         if self.is_empty() { others } else { self }
     }
 
-    /// Their numbers, lowest first.
+    /// Returns the numbers, lowest first.
     #[inline]
     pub fn iter(self) -> impl Iterator<Item = usize> {
         let mut rest = self.0;
@@ -65,13 +64,13 @@ impl FromIterator<usize> for Ways {
     }
 }
 
-/// Ways, each with a name and a weight.
+/// Paths with names and weights.
 #[derive(Clone, Debug)]
 pub struct Weighted {
     ways: Box<[Named]>,
-    /// All weights are the same.
+    /// True if all weights are equal.
     is_even: bool,
-    /// The ways in turn, each as often as its weight says.
+    /// Order of the weighted round robin.
     turns: Box<[u8]>,
 }
 
@@ -82,11 +81,11 @@ struct Named {
 }
 
 impl Weighted {
-    /// Of (name, weight) each: 1 to [`MEMBERS_MAX`] of them. The name tells a way from others, so that flows stay with it
-    /// whatever its number; a weight is 1 to [`WEIGHT_MAX`].
+    /// Creates paths from (name, weight): 1 to [`MEMBERS_MAX`] of them. The name identifies a path, so that flows
+    /// stay with it if its number changes. A weight is 1 to [`WEIGHT_MAX`].
     ///
     /// # Panics
-    /// If there is none, or there are more.
+    /// Panics if there are none, or more than the maximum.
     #[must_use]
     pub fn new(ways: impl IntoIterator<Item = (u64, u16)>) -> Weighted {
         let ways: Box<[Named]> = ways
@@ -101,19 +100,19 @@ impl Weighted {
         Weighted { turns: turns(&ways), ways, is_even }
     }
 
-    /// How many there are.
+    /// Returns the number of paths.
     #[must_use]
     pub fn len(&self) -> usize {
         self.ways.len()
     }
 
-    /// There is at least one.
+    /// Returns false: there is at least one path.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.ways.is_empty()
     }
 
-    /// The way of a flow, by its salted digest; `None` where none is usable.
+    /// Returns the path of a flow by its salted digest, or `None` if none is usable.
     #[inline]
     #[must_use]
     pub fn of_flow(&self, digest: u64, usable: Ways) -> Option<usize> {
@@ -121,12 +120,13 @@ impl Weighted {
         if self.is_even {
             return usable.iter().max_by_key(drawn);
         }
-        // The soonest of events that come at rates like the weights.
+        // The earliest of events that occur at rates proportional to the weights.
         let when = |way: &usize| -unit(drawn(way)).ln() / f64::from(self.ways[*way].weight);
         usable.iter().min_by(|a, b| when(a).total_cmp(&when(b)))
     }
 
-    /// The way whose turn it is at `place`, from zero, and the place after it; `None` where none is usable.
+    /// Returns the next path in round robin from position `place`, and the following position; `None` if none is
+    /// usable.
     #[inline]
     #[must_use]
     pub fn in_turn(&self, place: usize, usable: Ways) -> Option<(usize, usize)> {
@@ -136,7 +136,7 @@ impl Weighted {
         Some((self.turns[found].into(), (found + 1) % count))
     }
 
-    /// Any way, by a number that is as likely as any other; `None` where none is usable.
+    /// Returns a random path, chosen by the uniform number `chance`, or `None` if none is usable.
     #[inline]
     #[must_use]
     pub fn at_random(&self, chance: u64, usable: Ways) -> Option<usize> {
@@ -150,7 +150,7 @@ impl Weighted {
         })
     }
 
-    /// The next way of a frame, as these turns have it: `place` is where they are, and becomes where they are afterwards.
+    /// Returns the next path of a frame in the order `turns`, and the new position.
     #[inline]
     #[must_use]
     pub fn next(&self, turns: Turns, place: usize, chance: u64, usable: Ways) -> Option<(usize, usize)> {
@@ -161,8 +161,8 @@ impl Weighted {
     }
 }
 
-/// Those of `usable` where less than `low` waits; else those where less than `high` does; else all. `waiting` is asked once
-/// for each.
+/// Returns the usable paths with less than `low` bytes queued; else those with less than `high`; else all. `waiting`
+/// is called once for each.
 #[inline]
 #[must_use]
 pub fn shortest(usable: Ways, low: Bytes, high: Bytes, waiting: impl Fn(usize) -> Bytes) -> Ways {
@@ -178,24 +178,24 @@ pub fn shortest(usable: Ways, low: Bytes, high: Bytes, waiting: impl Fn(usize) -
     below_low.or(below_high).or(usable)
 }
 
-/// Any number: names are small, and a digest may be anything.
+/// Arbitrary constant that separates the hashes of small names from those of digests.
 const NAMES: u64 = 0x7061_7468_7761_7973;
 
-/// A number of `0..below`, by one that is any.
+/// Maps a uniform number to `0..below`.
 #[inline]
 #[allow(clippy::cast_possible_truncation)] // the upper half of a product
 fn scaled(chance: u64, below: u64) -> u64 {
     ((u128::from(chance) * u128::from(below)) >> 64) as u64
 }
 
-/// A number above 0, up to 1.
+/// Maps a uniform number to a value above 0, up to 1.
 #[inline]
 fn unit(drawn: u64) -> f64 {
     ((drawn >> 11) + 1) as f64 / (1_u64 << 53) as f64
 }
 
-/// Each way as often as its weight says, by their common divisor, and as evenly as can be: who is farthest behind its share is
-/// next.
+/// Returns the round-robin order: each path as often as its weight divided by the common divisor, evenly spaced. The
+/// path farthest behind its share comes next.
 fn turns(ways: &[Named]) -> Box<[u8]> {
     let divisor = ways.iter().fold(0, |divisor, way| common_divisor(divisor, way.weight));
     let weights: Vec<i64> = ways.iter().map(|way| i64::from(way.weight / divisor)).collect();

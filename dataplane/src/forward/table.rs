@@ -1,13 +1,13 @@
-//! A hash table of (VLAN, address) that is allocated once and costs the same however full it is.
+//! Hash table of (VLAN, address), allocated once, with constant cost at any load.
 //!
-//! An address may be in either of two buckets of seven places, each bucket one cache line with the ports that they are behind: a
-//! search looks at fourteen keys at most, whatever an attacker sends, and an entry never moves. An
-//! address goes into its first bucket until four are in it, then into the emptier of the two. The table has at least seven
-//! places for four entries, so that by chance both are never full. When an address was seen lies elsewhere: of a static one nobody asks.
+//! An address may be in either of two buckets of seven entries. A bucket with its ports is one cache line. A search
+//! checks at most fourteen keys, whatever an attacker sends, and an entry never moves. An address goes into its first
+//! bucket until that has four, then into the emptier of the two. The table has at least seven positions for four
+//! entries, so that both buckets are rarely full by chance. Times of last use lie elsewhere, because static addresses
+//! do not need them.
 //!
-//! Who could choose fourteen addresses for the two buckets of a station would keep it from being learned. Which
-//! buckets those are depends on a secret ([`HashSeed`]), of which nothing that leaves by a port tells more than that
-//! an address was not learned.
+//! An attacker who could choose fourteen addresses for the two buckets of a station would keep it from being learned.
+//! The buckets depend on a secret ([`HashSeed`]); the traffic reveals only that an address was not learned.
 
 use xoff_flow_control::prefetch::prefetch;
 use xoff_flow_control::settings::HashSeed;
@@ -15,10 +15,10 @@ use xoff_wire::flow::mix;
 use xoff_wire::units::{MacAddr, Nanos, PortId};
 
 const WAYS: usize = 7;
-/// Keys in its first bucket from which on an address may as well go into the other.
+/// Entries in its first bucket from which on an address may go into the other.
 const CROWDED: usize = 4;
 
-/// A VLAN and an address in one word; zero, which no VLAN is, marks a free place.
+/// VLAN and address in one word; zero, which is no VLAN, marks a free position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Key(u64);
 
@@ -41,7 +41,7 @@ impl Key {
     }
 }
 
-/// What is known of an address.
+/// State of an address.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Entry {
     pub seen: Nanos,
@@ -49,7 +49,7 @@ pub(super) struct Entry {
     pub is_static: bool,
 }
 
-/// Where an entry is in the table.
+/// Position of an entry in the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Place {
     bucket: usize,
@@ -61,7 +61,7 @@ pub(super) struct Place {
 struct Bucket {
     keys: [Key; WAYS],
     ports: [PortId; WAYS],
-    /// By way, a bit each.
+    /// Static flags, one bit per position.
     statics: u8,
 }
 
@@ -80,26 +80,26 @@ impl Bucket {
     }
 }
 
-/// Buckets for so many entries: one for each four at least.
+/// Returns the number of buckets for `capacity` entries: one for each four at least.
 const fn buckets_for(capacity: usize) -> usize {
     capacity.div_ceil(4).next_power_of_two()
 }
 
-/// Bytes of memory that a forwarding database of so many addresses takes.
+/// Returns the bytes of memory of a forwarding database of `capacity` addresses.
 #[must_use]
 pub const fn table_bytes(capacity: usize) -> usize {
     buckets_for(capacity) * (size_of::<Bucket>() + size_of::<[Nanos; WAYS]>())
 }
 
-/// A hash of one word under four secret ones: two multiplications whose halves are folded together. It is no
-/// cipher, but nobody can compute or invert it who has only the words that go in.
+/// Keyed hash of one word under four secret ones: two multiplications with folded halves. It is no cipher, but inputs
+/// alone do not suffice to compute or invert it.
 #[derive(Clone, Debug)]
 struct KeyedHash([u64; 4]);
 
 impl KeyedHash {
     fn new(HashSeed([a, b]): HashSeed) -> KeyedHash {
         let secret = |seed: u64, n: u64| mix(seed ^ mix(n));
-        // Odd factors lose nothing of what they multiply.
+        // Odd factors preserve all bits of the other factor.
         KeyedHash([secret(a, 1), secret(b, 2) | 1, secret(b, 3), secret(a, 4) | 1])
     }
 
@@ -121,13 +121,13 @@ fn fold(a: u64, b: u64) -> u64 {
 pub(super) struct Table {
     hash: KeyedHash,
     buckets: Box<[Bucket]>,
-    /// When the addresses of each bucket were seen.
+    /// Times of last use, by bucket.
     seen: Box<[[Nanos; WAYS]]>,
     len: usize,
 }
 
 impl Table {
-    /// With room for `capacity` entries and three quarters as many again.
+    /// Creates a table with room for `capacity` entries and three quarters as many again.
     pub fn new(capacity: usize, seed: HashSeed) -> Table {
         let buckets = buckets_for(capacity);
         Table {
@@ -142,12 +142,12 @@ impl Table {
         self.len
     }
 
-    /// How many places it has.
+    /// Returns the number of positions.
     pub fn places(&self) -> usize {
         self.buckets.len() * WAYS
     }
 
-    /// The place of this number, below [`Table::places`].
+    /// Returns the position of a number below [`Table::places`].
     pub const fn place(number: usize) -> Place {
         Place { bucket: number / WAYS, way: number % WAYS }
     }
@@ -159,13 +159,13 @@ impl Table {
         at(first).or_else(|| at(second))
     }
 
-    /// Has brought near where a key is first looked for.
+    /// Prefetches the first bucket of a key.
     #[inline]
     pub fn prefetch(&self, key: Key) {
         prefetch(&self.buckets[self.buckets_of(key).0]);
     }
 
-    /// Puts in a key that is not there. False where both of its buckets are full.
+    /// Inserts a key that is not present. Returns false if both of its buckets are full.
     pub fn insert(&mut self, key: Key, entry: Entry) -> bool {
         let (first, second) = self.buckets_of(key);
         let (in_first, in_second) = (self.buckets[first].len(), self.buckets[second].len());
@@ -177,7 +177,7 @@ impl Table {
         true
     }
 
-    /// Frees a place that is taken.
+    /// Frees an occupied position.
     pub fn remove(&mut self, Place { bucket, way }: Place) {
         self.buckets[bucket].keys[way] = Key::FREE;
         self.len -= 1;
@@ -207,7 +207,7 @@ impl Table {
         self.seen[bucket][way]
     }
 
-    /// Another entry at a place that is taken.
+    /// Replaces the entry at an occupied position.
     #[inline]
     pub fn set(&mut self, Place { bucket, way }: Place, entry: Entry) {
         let at = &mut self.buckets[bucket];
@@ -216,7 +216,7 @@ impl Table {
         self.seen[bucket][way] = entry.seen;
     }
 
-    /// The two buckets of a key, different ones where there is more than one.
+    /// Returns the two buckets of a key, different ones if there is more than one.
     #[inline]
     #[allow(clippy::cast_possible_truncation)] // any bits of the digest will do
     pub fn buckets_of(&self, key: Key) -> (usize, usize) {

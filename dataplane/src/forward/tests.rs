@@ -14,7 +14,7 @@ const A: MacAddr = MacAddr([2, 0, 0, 0, 0, 0xa]);
 const B: MacAddr = MacAddr([2, 0, 0, 0, 0, 0xb]);
 mod groups;
 
-/// Of frames that nothing is said of.
+/// Group address of frames without special treatment.
 const GROUP: MacAddr = MacAddr([1, 0, 0x5e, 0, 0, 1]);
 
 fn settings(ports: u8) -> SwitchSettings {
@@ -290,7 +290,7 @@ enum Step {
 }
 
 fn step() -> impl Strategy<Value = Step> {
-    // Few of them, so that trains are cut off by what happens to their stations.
+    // Few destinations, so that their changes interrupt micro-flows.
     let dst = prop_oneof![6 => 0u8..2, 1 => 5u8..7];
     let frame = (0u8..2, dst, prop::option::weighted(0.2, 0u16..3)).prop_map(|(src, dst, vid)| {
         let mut bytes = [mac(dst).0, mac(src).0].concat();
@@ -310,7 +310,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// The last of them is a group.
+/// Returns station address number `n`; number 6 is a group.
 fn mac(n: u8) -> MacAddr {
     MacAddr([if n == 6 { 3 } else { 2 }, 0, 0, 0, 0, n])
 }

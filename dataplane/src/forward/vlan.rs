@@ -1,47 +1,46 @@
-//! Which VLAN a frame belongs to, and which ports belong to a VLAN.
+//! VLAN of a frame, and ports of a VLAN.
 //!
-//! Untagged and priority-tagged frames take the port's PVID. Every frame must come in through a
-//! member of its VLAN (ingress filtering is always on). Where no VLAN is configured there is one, 1,
-//! that all ports send untagged.
+//! Untagged and priority-tagged frames take the port's PVID. Every frame must be received on a member of its VLAN
+//! (ingress filtering is always on). Without configured VLANs, all ports are untagged members of VLAN 1.
 
 use xoff_flow_control::drop_reason::DropReason;
 use xoff_flow_control::settings::{PortSettings, VlanSettings};
 use xoff_wire::header::Tci;
 use xoff_wire::units::{MacAddr, PortId, PortSet};
 
-/// VLAN of a switch without any configured.
+/// VLAN of a switch without configured VLANs.
 pub const DEFAULT_VID: u16 = 1;
-/// How many numbers a VID can be; the last is reserved.
+/// Number of possible VIDs; the last one is reserved.
 const VIDS: usize = 4096;
 const VID_RESERVED: u16 = 4095;
 
-/// The ports of one VLAN.
+/// Ports of one VLAN.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Membership {
-    /// All of them.
+    /// All members.
     pub members: PortSet,
-    /// Those that send its frames with a tag.
+    /// Members that send its frames with a tag.
     pub tagged: PortSet,
-    /// The address of the router among its stations, if there is one.
+    /// Address of the VLAN's router, if any.
     pub router: Option<MacAddr>,
 }
 
 /// All VLANs of a switch.
 #[derive(Clone, Debug)]
 pub struct Vlans {
-    /// By VID: place in `memberships`; the first of them has no members.
+    /// Index in `memberships` by VID; the first entry has no members.
     places: Box<[u16; VIDS]>,
     memberships: Vec<Membership>,
-    /// By port.
+    /// PVID by port.
     pvids: Vec<Option<u16>>,
-    /// Whether there is a router in any.
+    /// True if any VLAN has a router.
     has_routers: bool,
-    /// Whether there was one in any of those before.
+    /// True if any VLAN of earlier settings had a router.
     had_routers: bool,
 }
 
 impl Vlans {
-    /// As configured; with no `vlans`, [`DEFAULT_VID`] on all ports.
+    /// Creates the configured VLANs, or [`DEFAULT_VID`] on all ports without `vlans`.
     #[must_use]
     pub fn new(vlans: &[VlanSettings], ports: &[PortSettings]) -> Vlans {
         let mut all = Vlans {
@@ -64,7 +63,7 @@ impl Vlans {
         all
     }
 
-    /// The same with routers of these addresses in some of them.
+    /// Returns the VLANs with routers of these addresses.
     #[must_use]
     pub fn with_routers(mut self, routers: &[(u16, MacAddr)]) -> Vlans {
         for &(vid, router) in routers {
@@ -77,15 +76,15 @@ impl Vlans {
         self
     }
 
-    /// Instead of these: what their routers have sent may still be in the switch.
+    /// Takes over from `before`, whose routers may still have frames in the switch.
     pub fn succeed(&mut self, before: &Vlans) {
         self.had_routers = before.has_routers || before.had_routers;
     }
 
-    /// The VLAN of a frame with this tag at this port.
+    /// Returns the VLAN of a frame with this tag at this port.
     ///
     /// # Errors
-    /// Why the frame may not come in.
+    /// Returns the drop reason if the frame is not admitted.
     #[inline]
     pub fn admit(&self, ingress: PortId, tag: Option<Tci>) -> Result<u16, DropReason> {
         let vid = match tag.map_or(0, Tci::vid) {
@@ -96,25 +95,25 @@ impl Vlans {
         if self.get(vid).members.contains(ingress) { Ok(vid) } else { Err(DropReason::NotMember) }
     }
 
-    /// The VLAN of untagged frames.
+    /// Returns the VLAN of untagged frames.
     #[inline]
     pub(crate) fn pvid(&self, ingress: PortId) -> Option<u16> {
         *self.pvids.get(ingress.index())?
     }
 
-    /// Whether there is a router in any.
+    /// Returns whether any VLAN has a router.
     #[must_use]
     pub const fn has_routers(&self) -> bool {
         self.has_routers
     }
 
-    /// Whether what a router has sent may be in the switch: there is one in any, or was.
+    /// Returns whether frames of a router may be in the switch: a VLAN has, or had, one.
     #[must_use]
     pub const fn has_or_had_routers(&self) -> bool {
         self.has_routers || self.had_routers
     }
 
-    /// The ports of a VLAN, none where it does not exist.
+    /// Returns the ports of a VLAN; none if it does not exist.
     #[inline]
     #[must_use]
     pub fn get(&self, vid: u16) -> &Membership {

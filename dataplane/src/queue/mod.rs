@@ -1,5 +1,5 @@
-//! Egress class queues: one FIFO, one per ingress port served round robin (VOQ), or the nested queues
-//! of OFC, where flows are paused one by one.
+//! Egress class queues: one FIFO, one per ingress port served round robin (VOQ), or the nested queues of OFC, which
+//! pause single flows.
 
 mod nested;
 mod nodes;
@@ -13,7 +13,7 @@ use xoff_wire::units::{Nanos, PortId, PortSet};
 
 use crate::frame::Frame;
 
-/// The frames of one class that wait at one egress port.
+/// Frames of one class queued at one egress port.
 #[derive(Debug)]
 pub(crate) enum ClassQueue {
     Fifo(Fifo),
@@ -38,7 +38,7 @@ impl ClassQueue {
         }
     }
 
-    /// The frames in the order in which they leave, where that is all there is to them.
+    /// Returns the FIFO if the queue is one.
     #[inline]
     pub(crate) fn fifo(&mut self) -> Option<&mut Fifo> {
         match self {
@@ -47,7 +47,7 @@ impl ClassQueue {
         }
     }
 
-    /// Takes all frames of `train` in.
+    /// Appends all frames of `train`.
     #[inline]
     pub(crate) fn append(&mut self, nodes: &mut Nodes, mut train: Fifo) {
         if let Some(fifo) = self.fifo() {
@@ -67,7 +67,7 @@ impl ClassQueue {
         }
     }
 
-    /// Where the next frame is, if there is one and it is known which that is.
+    /// Returns the slot of the next frame, if it is known.
     #[inline]
     pub(crate) fn next_slot(&self) -> Option<u32> {
         match self {
@@ -76,7 +76,7 @@ impl ClassQueue {
         }
     }
 
-    /// Takes the frames out that `leaves` says yes to; order is kept.
+    /// Removes the frames for which `leaves` returns true, in order.
     pub(crate) fn take_if(&mut self, nodes: &mut Nodes, mut leaves: impl FnMut(&FrameMeta) -> bool) -> Fifo {
         match self {
             ClassQueue::Fifo(fifo) => fifo.take_if(nodes, leaves),
@@ -85,7 +85,7 @@ impl ClassQueue {
         }
     }
 
-    /// Whether a frame may leave, as far as the queue is concerned.
+    /// Returns whether the queue lets a frame leave.
     #[inline]
     pub(crate) fn is_ready(&self) -> bool {
         match self {
@@ -95,7 +95,7 @@ impl ClassQueue {
         }
     }
 
-    /// When the frame came that has waited longest, of those that a pause of the class holds up.
+    /// Returns the arrival time of the oldest frame that only a pause of the class can block.
     pub(crate) fn oldest(&self, nodes: &Nodes) -> Option<Nanos> {
         match self {
             ClassQueue::Fifo(fifo) => fifo.oldest(nodes),
@@ -113,7 +113,7 @@ impl ClassQueue {
     }
 }
 
-/// Virtual output queueing: a sub-queue per ingress port, one frame from each in turn.
+/// Virtual output queueing: a sub-queue per ingress port, served round robin by frames.
 #[derive(Debug)]
 pub(crate) struct Voq {
     by_ingress: Box<[Fifo]>,

@@ -1,20 +1,19 @@
-//! OFC's nested queues (paper section III-B, Algorithm 3): a class whose flows are paused one by one,
-//! in three FIFOs, without head-of-line blocking and without reordering.
+//! OFC's nested queues (paper section III-B, Algorithm 3): a class with paused flows in three FIFOs, without
+//! head-of-line blocking and without reordering.
 //!
-//! Frames join the *normal* queue. Where one of a held flow reaches its head, it moves to the *paused*
-//! queue and the next one may leave. When flows resume, the paused queue is served instead: resumed
-//! frames leave, frames of flows that are still held move to the *other* backup queue, which takes over
-//! as the paused queue. The Order Mark of the paper, which ends that, is here the end of the queue that
-//! is served: nothing joins it meanwhile. Only then is the normal queue served again.
+//! Frames join the *normal* queue. When a frame of a held flow reaches its head, it moves to the *paused* queue and
+//! the next one may leave. When flows resume, the paused queue is served instead. Resumed frames leave; frames of
+//! held flows move to the *other* backup queue, which becomes the paused queue. The paper's Order Mark, which ends
+//! this drain, is here the end of the served queue, which nothing joins meanwhile. Then the normal queue is served
+//! again.
 //!
-//! Order within a flow, whatever comes when: all of a flow's frames in the paused queue are older than
-//! those in the queue that drains into it, and those are older than the ones in the normal queue. A
-//! flow that resumes *while* the drain goes on may have frames in both backup queues; letting the
-//! later ones leave would break the order, so that its resume takes effect at the next Order Mark.
-//! (`Rotate` of Algorithm 3 line 17 counts modulo 2 and would make the normal queue a backup queue;
-//! here the two backup queues swap roles and a queue becomes the paused queue only when it is empty.)
+//! Order within a flow always holds: its frames in the paused queue are older than those in the draining queue, and
+//! those are older than the ones in the normal queue. A flow that resumes *during* a drain may have frames in both
+//! backup queues. To keep the order, its resume takes effect at the next Order Mark. (`Rotate` of Algorithm 3 line 17
+//! counts modulo 2 and would make the normal queue a backup queue. Here the two backup queues swap roles, and a queue
+//! becomes the paused queue only when it is empty.)
 //!
-//! After every step the head of the queue that is served may leave, or nothing may.
+//! After every step the head of the served queue may leave, or nothing may.
 
 use xoff_flow_control::policy::{BYTES_PER_NESTED_FLOW, NO_FLOW};
 use xoff_wire::units::Nanos;
@@ -22,37 +21,37 @@ use xoff_wire::units::Nanos;
 use super::nodes::{Fifo, FrameMeta, Nodes};
 use crate::frame::Frame;
 
-/// What is known of one flow, by its number.
+/// State of one flow, by its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Passing,
     Held,
     /// Resumed during a drain: held until its Order Mark.
     Resuming,
-    /// Held again before that.
+    /// Held again before that Order Mark.
     HeldAgain,
 }
 
-/// Which queue frames leave from.
+/// Queue that frames leave from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Served {
     Normal,
-    /// The backup queue that is not the paused queue; never empty between two steps.
+    /// Backup queue that is not the paused queue; never empty between steps.
     Draining,
 }
 
-/// The frames of one class at one egress port.
+/// Frames of one class at one egress port.
 #[derive(Debug)]
 pub(crate) struct Nested {
     normal: Fifo,
     backup: [Fifo; 2],
-    /// Which of the backup queues is the paused queue.
+    /// Index of the backup queue that is the paused queue.
     paused: usize,
     served: Served,
     flows: Box<[State]>,
-    /// Flows that were resumed since the last Order Mark.
+    /// Flows resumed since the last Order Mark.
     resumed: Vec<u32>,
-    /// Frames in all three queues whose flow has no number: they cannot be held.
+    /// Frames in all three queues whose flow has no number; they cannot be held.
     unnumbered: u32,
 }
 
@@ -60,7 +59,7 @@ const _: () =
     assert!(size_of::<State>() + size_of::<u32>() == BYTES_PER_NESTED_FLOW, "memory is counted by it");
 
 impl Nested {
-    /// An empty one, for flows numbered below `flows`.
+    /// Creates an empty queue for flows numbered below `flows`.
     pub(crate) fn new(flows: usize) -> Nested {
         Nested {
             normal: Fifo::default(),
@@ -73,15 +72,15 @@ impl Nested {
         }
     }
 
-    /// An empty one goes on with the frames of a FIFO, whose flows have no numbers.
+    /// Takes over the frames of a FIFO, whose flows have no numbers.
     pub(crate) fn go_on_with(&mut self, fifo: Fifo) {
         debug_assert_eq!(self.frames(), 0);
         self.unnumbered = fifo.frames();
         self.normal = fifo;
     }
 
-    /// All frames as one FIFO, oldest queue first: the order of every flow is kept. They belong to no
-    /// numbered flow any more, and nothing of them stays here.
+    /// Empties the queue into one FIFO, oldest queue first, which keeps the order of every flow. The frames lose
+    /// their flow numbers.
     pub(crate) fn give_up(&mut self, nodes: &mut Nodes) -> Fifo {
         let [first, second] = std::mem::take(&mut self.backup);
         let (paused, drained) = if self.paused == 0 { (first, second) } else { (second, first) };
@@ -110,7 +109,7 @@ impl Nested {
         Some(frame)
     }
 
-    /// Takes the frames out that `leaves` says yes to, oldest queue first; order is kept.
+    /// Removes the frames for which `leaves` returns true, oldest queue first, in order.
     pub(crate) fn take_if(&mut self, nodes: &mut Nodes, mut leaves: impl FnMut(&FrameMeta) -> bool) -> Fifo {
         let mut taken = Fifo::default();
         let [first, second] = &mut self.backup;
@@ -124,7 +123,7 @@ impl Nested {
         taken
     }
 
-    /// Whether a frame may leave.
+    /// Returns whether a frame may leave.
     #[inline]
     pub(crate) fn is_ready(&self) -> bool {
         match self.served {
@@ -133,7 +132,7 @@ impl Nested {
         }
     }
 
-    /// When the frame came that leaves next; frames of held flows wait for something else.
+    /// Returns the arrival time of the next frame to leave; frames of held flows do not count.
     pub(crate) fn oldest(&self, nodes: &Nodes) -> Option<Nanos> {
         match self.served {
             Served::Normal => self.normal.oldest(nodes),
@@ -141,17 +140,17 @@ impl Nested {
         }
     }
 
-    /// Whether no frame of a flow leaves once that flow is held: the flows of all frames have numbers.
+    /// Returns whether flows can be held: all queued frames have flow numbers.
     pub(crate) fn can_hold_flows(&self) -> bool {
         self.unnumbered == 0
     }
 
-    /// Frames in all three queues.
+    /// Returns the number of frames in all three queues.
     pub(crate) fn frames(&self) -> u32 {
         self.normal.frames() + self.backup.iter().map(Fifo::frames).sum::<u32>()
     }
 
-    /// No frame of these flows leaves any more.
+    /// Holds these flows.
     pub(crate) fn hold(&mut self, nodes: &mut Nodes, flows: impl IntoIterator<Item = u32>) {
         for flow in flows {
             let state = &mut self.flows[flow as usize];
@@ -163,7 +162,7 @@ impl Nested {
         self.settle(nodes);
     }
 
-    /// Frames of these flows may leave again, all in their order.
+    /// Resumes these flows, in order.
     pub(crate) fn resume(&mut self, nodes: &mut Nodes, flows: impl IntoIterator<Item = u32>) {
         for flow in flows {
             let state = &mut self.flows[flow as usize];
@@ -180,8 +179,7 @@ impl Nested {
         self.settle(nodes);
     }
 
-    /// Everything older than the paused queue has left: flows that wait for that go on, and the paused
-    /// queue is served, if there is something for it to give.
+    /// Ends a drain: resumes waiting flows, and serves the paused queue if it has frames to release.
     fn order_mark(&mut self) {
         self.served = Served::Normal;
         if self.resumed.is_empty() {
@@ -198,7 +196,7 @@ impl Nested {
         }
     }
 
-    /// Moves frames of held flows out of the way, until one that may leave is in front.
+    /// Moves frames of held flows aside until the head may leave.
     fn settle(&mut self, nodes: &mut Nodes) {
         loop {
             while let Some(flow) = self.served().front(nodes).map(|meta| meta.flow)
@@ -238,7 +236,7 @@ mod tests {
 
     const FLOWS: u32 = 4;
 
-    /// A queue, and frames numbered by slot; flow [`NO_FLOW`] is one of a flow that has no number.
+    /// Queue with frames numbered by slot; [`NO_FLOW`] is the flow of a frame without a number.
     struct Bench {
         nodes: Nodes,
         queue: Nested,
@@ -275,7 +273,7 @@ mod tests {
             self.queue.resume(&mut self.nodes, [flow]);
         }
 
-        /// The next frame, as (its flow, its number).
+        /// Returns the next frame as (flow, number).
         fn pop(&mut self) -> Option<(u32, u32)> {
             let frame = self.queue.pop(&mut self.nodes)?;
             let flow = self.nodes.meta(&frame).flow;
@@ -388,8 +386,7 @@ mod tests {
         assert_eq!(order, [2, 3, 4, 5, 6, 7, 8]);
     }
 
-    /// One thing that may happen to the queue. A pause of the whole class is a time without
-    /// [`Step::Pop`].
+    /// Event of the queue. A pause of the whole class is a period without [`Step::Pop`].
     #[derive(Clone, Debug)]
     enum Step {
         Push(u32),
@@ -414,14 +411,14 @@ mod tests {
     struct Waiting {
         flow: u32,
         number: u32,
-        /// Whether the queue still knows its flow: it was in no FIFO since.
+        /// True if the queue still has the flow number: the frame was in no FIFO since.
         known: bool,
     }
 
-    /// What the queue must do, flow by flow.
+    /// Reference model, flow by flow.
     #[derive(Default)]
     struct Model {
-        /// Oldest first.
+        /// Queued frames, oldest first.
         waiting: Vec<Waiting>,
         held: Vec<u32>,
     }

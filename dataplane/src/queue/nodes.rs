@@ -1,8 +1,7 @@
-//! What the switch knows of each frame that it holds, in a table by slot, and the links that make
-//! queues of them.
+//! State of each frame in the switch, in a table by slot, and the links that form queues.
 //!
-//! A queue is a chain through this table: it costs nothing while empty, has no capacity of its own,
-//! and moving a frame from one queue to another writes two words.
+//! A queue is a chain through this table. It costs nothing while empty, has no capacity of its own, and moving a
+//! frame between queues writes two words.
 
 use xoff_flow_control::policy::NO_FLOW;
 use xoff_flow_control::prefetch::prefetch;
@@ -11,55 +10,55 @@ use xoff_wire::units::{Bytes, Class, Nanos, PortId};
 
 use crate::frame::Frame;
 
-/// The end of a chain, and "no account".
+/// End of a chain, or a missing account.
 pub(crate) const NONE: u32 = u32::MAX;
 
-/// Any flood: nobody counts its copies.
+/// Flood whose copies are not counted.
 pub(crate) const UNCOUNTED: u32 = NONE - 1;
 
-/// Where a frame comes from, and with that what it counts for.
+/// Source of a frame, which decides its accounting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// It came in by its ingress port, and counts there until it is gone.
+    /// Received on its ingress port, and counted there until it is gone.
     Network,
-    /// The host beside the switch sends it: it counts at its egress, and among the few that a port may have of those.
+    /// Sent by the host: counted at its egress, and in the limit of host frames per port.
     Host,
-    /// Made by the switch itself (a control frame): accounted nowhere.
+    /// Control frame made by the switch: not counted.
     Switch,
 }
 
-/// What travels with a frame.
+/// Metadata of a frame.
 #[derive(Clone, Copy, Debug)]
 pub struct FrameMeta {
-    /// When it was received.
+    /// Time of receipt.
     pub since: Nanos,
-    /// Its length at ingress, without FCS: what it counts for, however it is rewritten.
+    /// Length at ingress, without FCS: the counted length, independent of rewriting.
     pub len: u32,
-    /// Which flood it belongs to; [`NONE`] for a frame with one destination, [`UNCOUNTED`] where it counts nowhere
-    /// that it came in by a flood.
+    /// Flood of the frame; [`NONE`] for a single destination, [`UNCOUNTED`] for a flood that is not counted at its
+    /// ingress.
     pub(crate) account: u32,
-    /// Its flow at its egress, as a number of the class's policy; [`NO_FLOW`] where no policy counts flows.
+    /// Number of its flow at its egress, from the class's policy; [`NO_FLOW`] if no policy counts flows.
     pub(crate) flow: u32,
-    /// VLAN that it belongs to, once `forward` has decided.
+    /// VLAN, once `forward` has decided.
     pub vid: u16,
-    /// Where in its head what is, as it came in.
+    /// Header offsets as received.
     pub(crate) layout: Layout,
-    /// Port it came in by.
+    /// Ingress port.
     pub ingress: PortId,
-    /// Port it goes out by, once `forward` has decided.
+    /// Egress port, once `forward` has decided.
     pub egress: PortId,
-    /// Its class.
+    /// Class of the frame.
     pub class: Class,
-    /// Whose it is.
+    /// Source of the frame.
     pub origin: Origin,
     /// Bytes of its tags that MTUs do not count.
     pub tags: u8,
-    /// Begins as the one before it in its ingress queue does: of the same train.
+    /// True if its header equals that of the previous frame in its ingress queue: both are of one micro-flow.
     pub(crate) follows: bool,
 }
 
 impl FrameMeta {
-    /// Of a frame of `len` bytes at `port`, of which no more is known.
+    /// Creates the metadata of a frame of `len` bytes at `port`.
     #[inline]
     pub(crate) const fn new(now: Nanos, port: PortId, class: Class, len: u32) -> FrameMeta {
         FrameMeta {
@@ -78,23 +77,23 @@ impl FrameMeta {
         }
     }
 
-    /// Of a control frame that leaves by `port`.
+    /// Creates the metadata of a control frame that leaves by `port`.
     pub(crate) fn of_control(now: Nanos, port: PortId, class: Class, frame: &Frame) -> FrameMeta {
         FrameMeta { origin: Origin::Switch, ..FrameMeta::new(now, port, class, frame.len()) }
     }
 
-    /// Whether it goes, or could have gone, to several ports.
+    /// Returns whether the frame goes, or could have gone, to several ports.
     #[inline]
     pub(crate) fn is_flooded(&self) -> bool {
         self.account != NONE
     }
 
-    /// Whether it is a control frame of the switch's own.
+    /// Returns whether the frame is a control frame made by the switch.
     pub(crate) fn is_control(&self) -> bool {
         self.origin == Origin::Switch
     }
 
-    /// What it counts for in buffers.
+    /// Returns the size that buffers count.
     pub(crate) fn counted(&self) -> Bytes {
         Bytes::of_frame(self.len)
     }
@@ -107,18 +106,18 @@ struct Node {
     next: u32,
 }
 
-/// Without the link, which says nothing where the frame is in no queue, or is its last.
+/// Prints a node without its link, which is meaningless outside of queues and at their ends.
 impl std::fmt::Debug for Node {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Node").field("meta", &self.meta).field("len", &self.len).finish()
     }
 }
 
-/// The table.
+/// Table of frames by slot.
 #[derive(Debug)]
 pub(crate) struct Nodes(Box<[Node]>);
 
-/// Bytes of memory that the switch spends on each slot of its store.
+/// Bytes of memory per slot of the store.
 pub const BYTES_PER_SLOT: usize = size_of::<Node>();
 const _: () = assert!(BYTES_PER_SLOT <= 40, "a node is half a cache line or little more");
 
@@ -133,22 +132,22 @@ impl Nodes {
         &self.0[frame.slot() as usize].meta
     }
 
-    /// Of the frame in `slot`.
+    /// Returns the metadata of the frame in `slot`.
     #[inline]
     pub(crate) fn meta_at(&self, slot: u32) -> &FrameMeta {
         &self.0[slot as usize].meta
     }
 
-    /// Has what is known of the frame in `slot` brought near.
+    /// Prefetches the node of `slot`.
     #[inline]
     pub(crate) fn prefetch(&self, slot: u32) {
         if let Some(node) = self.0.get(slot as usize) {
             prefetch(node);
-            prefetch(&node.next); // every other time in the line after that
+            prefetch(&node.next); // every other node extends into the following line
         }
     }
 
-    /// Looks at the frame in `slot`, which waits in a queue.
+    /// Calls `look` with the queued frame in `slot`.
     pub(crate) fn look_at<R>(&self, slot: u32, look: impl FnOnce(&Frame) -> R) -> R {
         let frame = Frame::new(slot, self.0[slot as usize].len);
         let seen = look(&frame);
@@ -162,7 +161,7 @@ impl Nodes {
     }
 }
 
-/// First in, first out.
+/// First-in first-out queue.
 #[derive(Clone, Debug)]
 pub(crate) struct Fifo {
     head: u32,
@@ -177,7 +176,7 @@ impl Default for Fifo {
 }
 
 impl Fifo {
-    /// Has it brought near, which may lie in two cache lines.
+    /// Prefetches the queue, which may span two cache lines.
     #[inline]
     pub(crate) fn prefetch(&self) {
         prefetch(&self.head);
@@ -210,13 +209,13 @@ impl Fifo {
         Some(Frame::new(slot, node.len))
     }
 
-    /// Where the frame at the front is.
+    /// Returns the slot of the front frame.
     #[inline]
     pub(crate) fn front_slot(&self) -> Option<u32> {
         (self.head != NONE).then_some(self.head)
     }
 
-    /// Puts a frame back at the front, where it was.
+    /// Puts a frame back at the front.
     pub(crate) fn unpop(&mut self, nodes: &mut Nodes, frame: Frame) {
         let (slot, len) = frame.into_parts();
         let node = &mut nodes.0[slot as usize];
@@ -229,13 +228,13 @@ impl Fifo {
         self.frames += 1;
     }
 
-    /// What is known of the frame at the front.
+    /// Returns the metadata of the front frame.
     #[inline]
     pub(crate) fn front<'a>(&self, nodes: &'a Nodes) -> Option<&'a FrameMeta> {
         (self.head != NONE).then(|| &nodes.0[self.head as usize].meta)
     }
 
-    /// Takes frames off the front, up to the first that `moves` says no to.
+    /// Removes frames from the front up to the first for which `moves` returns false.
     #[inline]
     pub(crate) fn split_while(
         &mut self,
@@ -259,7 +258,7 @@ impl Fifo {
         Fifo { head: std::mem::replace(&mut self.head, next), tail, frames }
     }
 
-    /// Takes the frames out that `leaves` says yes to; what it takes and what stays keep their order.
+    /// Removes the frames for which `leaves` returns true; both parts keep their order.
     pub(crate) fn take_if(&mut self, nodes: &mut Nodes, mut leaves: impl FnMut(&FrameMeta) -> bool) -> Fifo {
         let mut taken = Fifo::default();
         let mut all = std::mem::take(self);
@@ -270,7 +269,7 @@ impl Fifo {
         taken
     }
 
-    /// Puts all frames of `behind` behind its own.
+    /// Appends all frames of `behind`.
     #[inline]
     pub(crate) fn append(&mut self, nodes: &mut Nodes, behind: Fifo) {
         match (self.is_empty(), behind.is_empty()) {
@@ -284,7 +283,7 @@ impl Fifo {
         }
     }
 
-    /// Shows `change` what is known of each frame, in their order.
+    /// Calls `change` with the metadata of each frame, in order.
     #[inline]
     pub(crate) fn for_each_meta(&self, nodes: &mut Nodes, mut change: impl FnMut(&mut FrameMeta)) {
         let mut slot = self.head;
@@ -300,7 +299,7 @@ impl Fifo {
         self.head == NONE
     }
 
-    /// When the frame at the head came.
+    /// Returns the arrival time of the front frame.
     pub(crate) fn oldest(&self, nodes: &Nodes) -> Option<Nanos> {
         self.front(nodes).map(|meta| meta.since)
     }

@@ -1,49 +1,49 @@
-//! The longest prefix that an address begins with: a table that is made once, and asked for each packet.
+//! Longest prefix match: a table that is built once and searched for each packet.
 //!
-//! The first 16 bits of an address are a place in a table; where longer prefixes begin there, nodes of 64 places follow, 6 bits each,
-//! as in a poptrie (Asai and Ohara, SIGCOMM 2015): a map says which places have a node of their own, another one where the prefix
-//! that decides changes from one place to the next. A node skips the bits that all prefixes below it have in common, so that an IPv6
-//! address takes few more steps than one of IPv4. What was skipped is not compared on the way: the prefix that is found is compared as
-//! a whole, and where it does not match, those that cover it are tried, the longest first. No other can match.
+//! The first 16 bits of an address index a root table. For longer prefixes, nodes of 64 entries follow, 6 bits each,
+//! as in a poptrie (Asai and Ohara, SIGCOMM 2015). One bitmap marks the entries with a child node, another those at
+//! which the deciding prefix changes. A node skips the bits that all of its prefixes share, so that IPv6 takes few
+//! more steps than IPv4. Skipped bits are not compared on the way. Instead the found prefix is compared as a whole;
+//! if it does not match, the prefixes that cover it are tried, longest first. No other prefix can match.
 //!
-//! At 100,000 prefixes and some thousands of destinations this takes a third to a half of what the crates take that are well kept;
-//! docs/routing.md has the figures.
+//! With 100,000 prefixes and some thousands of destinations this takes a third to a half of the time of well-kept
+//! crates; docs/routing.md has the figures.
 
-/// Bits of the first step.
+/// Bits of the root table.
 const ROOT_BITS: u32 = 16;
-/// Bits of each step that follows.
+/// Bits of each further step.
 const STEP: u32 = 6;
 const PLACES: usize = 1 << STEP;
 
-/// Of an entry of the root: it is a node's number, not a prefix's.
+/// Flag of a root entry: a node's number, not a prefix's.
 const NODE: u32 = 1 << 31;
-/// No prefix.
+/// Missing prefix.
 const NONE: u32 = NODE - 1;
 
-/// A prefix: an address of which the bits beyond its length are zero, at the left of 128 bits, and that length.
+/// Prefix: an address left-aligned in 128 bits, with zero bits beyond its length, and that length.
 pub type Prefix = (u128, u8);
 
-/// Prefixes, each with a value.
+/// Prefixes with values.
 #[derive(Clone, Debug)]
 pub struct Lpm {
-    /// By the first bits of an address.
+    /// Root table by the first bits of an address.
     root: Box<[u32]>,
     nodes: Vec<Node>,
-    /// The prefixes that decide at the places of nodes, each as often as it begins to.
+    /// Deciding prefixes of node entries, one for each change.
     decisions: Vec<u32>,
     prefixes: Vec<Known>,
 }
 
-/// What decides about addresses that are alike up to `depth`, by the bits that follow.
+/// Decision for addresses with equal bits up to `depth`, by the bits that follow.
 #[derive(Clone, Copy, Debug, Default)]
 struct Node {
-    /// Places that have a node of their own.
+    /// Entries with a child node.
     nodes: u64,
-    /// Of the other places, those where another prefix decides than before.
+    /// Other entries at which the deciding prefix changes.
     begins: u64,
     first_node: u32,
     first_decision: u32,
-    /// Bits before those that it looks at.
+    /// Number of bits before those of this node.
     depth: u8,
 }
 
@@ -51,7 +51,7 @@ struct Node {
 struct Known {
     prefix: Prefix,
     value: u32,
-    /// The next shorter prefix that it begins with.
+    /// Next shorter prefix that covers this one.
     cover: u32,
 }
 
@@ -63,14 +63,14 @@ impl Known {
     }
 }
 
-/// A prefix by its number among all, as the table is made.
+/// Prefix with its number, while the table is built.
 type Numbered = (Prefix, u32);
 
 impl Lpm {
-    /// A table of these prefixes, each of which is there once, in the order of their addresses and, where these are equal, lengths.
+    /// Builds a table of distinct prefixes, sorted by address, then by length.
     ///
     /// # Panics
-    /// If there are 2^31 prefixes.
+    /// Panics if there are 2^31 prefixes.
     #[must_use]
     pub fn new(prefixes: impl IntoIterator<Item = (Prefix, u32)>) -> Lpm {
         let root = vec![NONE; 1 << ROOT_BITS].into_boxed_slice();
@@ -87,7 +87,7 @@ impl Lpm {
         let numbered = (0..).zip(&lpm.prefixes).map(|(number, known)| (known.prefix, number));
         let (short, long): (Vec<Numbered>, Vec<Numbered>) =
             numbered.partition(|((_, len), _)| u32::from(*len) <= ROOT_BITS);
-        // A longer one comes behind those that cover it.
+        // A longer prefix follows those that cover it.
         for ((address, len), number) in short {
             lpm.root[root_place(address)..][..1 << (ROOT_BITS - u32::from(len))].fill(number);
         }
@@ -101,7 +101,7 @@ impl Lpm {
         lpm
     }
 
-    /// Makes the node of that number decide about `prefixes`, of which there is one; elsewhere `inherited` does.
+    /// Fills a node for `prefixes`, at least one; elsewhere `inherited` decides.
     fn fill(&mut self, node: u32, prefixes: &[Numbered], inherited: u32) {
         let [((first, _), _), .., ((last, _), _)] = prefixes else {
             return self.fill_with_one(node, prefixes[0], inherited);
@@ -147,7 +147,7 @@ impl Lpm {
         }
     }
 
-    /// The value of the longest prefix that `address`, at the left of 128 bits, begins with.
+    /// Returns the value of the longest prefix of `address`, left-aligned in 128 bits.
     #[inline]
     #[must_use]
     pub fn find(&self, address: u128) -> Option<u32> {
@@ -156,7 +156,7 @@ impl Lpm {
             let mut node = &self.nodes[(found & !NODE) as usize];
             found = loop {
                 let place = place(address, node.depth.into());
-                let until = u64::MAX >> (PLACES - 1 - place); // this place and those before it
+                let until = u64::MAX >> (PLACES - 1 - place); // this entry and those before it
                 if node.nodes >> place & 1 == 0 {
                     break self.decisions
                         [(node.first_decision + (node.begins & until).count_ones() - 1) as usize];
@@ -186,7 +186,7 @@ const fn root_place(address: u128) -> usize {
     (address >> (u128::BITS - ROOT_BITS)) as usize
 }
 
-/// The bits that follow `depth` others.
+/// Returns the six bits after the first `depth`.
 #[inline]
 #[allow(clippy::cast_possible_truncation)] // six bits
 const fn place(address: u128, depth: u32) -> usize {
@@ -210,7 +210,7 @@ mod tests {
         u128::MAX.checked_shl(128 - u32::from(len)).unwrap_or(0)
     }
 
-    /// Prefixes that cover each other often: few bits differ, and these may be anywhere.
+    /// Generates prefixes that often cover each other: few bits are set, at random positions.
     fn prefix() -> impl Strategy<Value = Prefix> {
         let bits = (0u32..128, any::<u8>(), 0u32..128, any::<u8>());
         (bits, 0u8..=128).prop_map(|((a, x, b, y), len)| {
@@ -232,7 +232,7 @@ mod tests {
         ) {
             let lpm = Lpm::new(prefixes.clone());
             for (address, len) in prefixes.keys().copied().chain(others) {
-                // At both ends of each prefix, and beyond them.
+                // Both ends of each prefix, and the addresses beyond them.
                 let last = address | !mask(len);
                 for asked in [address, last, address.wrapping_sub(1), last.wrapping_add(1)] {
                     prop_assert_eq!(lpm.find(asked), naive(&prefixes, asked), "{:x}", asked);

@@ -1,4 +1,4 @@
-//! Where packets go that a router sends on: what the kernel's tables say, in the form that a worker asks.
+//! Forwarding information of the router: the kernel's tables in the form that a worker searches.
 //!
 //! ```text
 //!   interface (a routed port, or a VLAN with a router)   its address, MTU, table
@@ -7,9 +7,9 @@
 //!         next hop  the interface, and the station there, if that is known
 //! ```
 //!
-//! A [`Fib`] is made beside the workers from all that is known, and never changes: a worker exchanges the whole for another, between
-//! two batches. What it cannot decide is for this host ([`Onward::Host`]), that is for the kernel, from whose tables it was made:
-//! the kernel decides anew, answers, asks for an address, or cuts into fragments.
+//! A [`Fib`] is built beside the workers and never changes; a worker exchanges the whole between two batches.
+//! Undecided packets are for the host ([`Onward::Host`]): the kernel, from whose tables it was built, decides anew,
+//! answers, resolves addresses, or fragments.
 
 mod lpm;
 mod resolutions;
@@ -28,99 +28,100 @@ use xoff_wire::units::{MacAddr, PORTS_MAX, Site};
 
 use crate::forward::Weighted;
 
-/// An interface of the router.
+/// Interface of the router.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Interface {
-    /// Where.
+    /// Port or VLAN of the interface.
     pub site: Site,
-    /// The router's address there.
+    /// MAC address of the router there.
     pub mac: MacAddr,
-    /// Most bytes of a packet that leaves by it.
+    /// Maximum bytes of a packet that leaves by it.
     pub mtu: u32,
-    /// The table that decides about packets which come in by it, by its place in a list.
+    /// Index of the table that decides about packets received on it.
     pub table: usize,
 }
 
-/// A station that packets are sent to.
+/// Next station of packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct NextHop {
-    /// At which interface, by its place in a list.
+    /// Index of its interface.
     pub interface: usize,
-    /// The station's address; `None`: nobody knows it yet.
+    /// MAC address of the station; `None`: unresolved.
     pub station: Option<MacAddr>,
-    /// Its share, beside others of the same target.
+    /// Weight among the next hops of a target.
     pub weight: u16,
-    /// Most bytes of a packet that goes there, where a route says less than its interface does.
+    /// Maximum bytes of a packet to it, if a route sets less than its interface.
     pub mtu: Option<u32>,
 }
 
-/// What becomes of packets to a prefix.
+/// Target of a prefix.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Target {
-    /// The kernel has to look at each.
+    /// The kernel handles each packet.
     Host(PuntReason),
-    /// They end here.
+    /// Packets are dropped.
     Nowhere,
-    /// They go on, to one of these: of more than [`MEMBERS_MAX`], the first. None is as if nobody knew their addresses.
+    /// Packets go to one of these next hops; of more than [`MEMBERS_MAX`], the first ones. An empty list counts as
+    /// unresolved.
     Hops(Vec<NextHop>),
 }
 
-/// The prefixes of one table, each with what becomes of packets to it.
+/// Prefixes of one table with their targets.
 #[derive(Clone, Debug, Default)]
 pub struct Routes {
-    /// IPv4. Addresses stand at the left of 128 bits ([`Address::bits`]).
+    /// IPv4 prefixes. Addresses are left-aligned in 128 bits ([`Address::bits`]).
     pub v4: BTreeMap<Prefix, Target>,
-    /// IPv6.
+    /// IPv6 prefixes.
     pub v6: BTreeMap<Prefix, Target>,
 }
 
-/// What becomes of a packet.
+/// Routing decision for a packet.
 #[derive(Clone, Copy, Debug)]
 pub enum Onward<'a> {
-    /// The kernel has to look at it, for this reason.
+    /// The kernel handles it, for this reason.
     Host(PuntReason),
-    /// It ends here: a route says so.
+    /// A route drops it.
     Nowhere,
-    /// It goes on by one of these.
+    /// It goes to one of these next hops.
     Hops(&'a Hops),
 }
 
-/// A next hop, as a frame is written for it.
+/// Resolved next hop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hop {
-    /// Where it is.
+    /// Port or VLAN of the next hop.
     pub site: Site,
-    /// The router's address there.
+    /// MAC address of the router there.
     pub src: MacAddr,
-    /// The station's.
+    /// MAC address of the station.
     pub dst: MacAddr,
-    /// Most bytes of a packet.
+    /// Maximum bytes of a packet.
     pub mtu: u32,
 }
 
-/// Next hops that lead to the same place; those whose stations are known.
+/// Resolved next hops of one target.
 #[derive(Clone, Debug)]
 pub struct Hops {
-    /// In the order of `ways`.
+    /// Next hops in the order of `ways`.
     pub hops: Box<[Hop]>,
-    /// How they are chosen among.
+    /// Weights for the choice among them.
     pub ways: Weighted,
 }
 
-/// All that a router knows, in the form that it is asked.
+/// Forwarding information base of a router.
 #[derive(Clone, Debug)]
 pub struct Fib {
     interfaces: Box<[Interface]>,
-    /// By port, the place of its interface.
+    /// Index of the interface by port.
     by_port: Box<[Option<u16>]>,
-    /// By VID.
+    /// Index of the interface by VID.
     by_vid: BTreeMap<u16, u16>,
     tables: Box<[Table]>,
     targets: Box<[Found]>,
     spread: Spread,
 }
 
-/// Prefixes, each with the number of its target.
+/// Prefixes with the numbers of their targets.
 #[derive(Clone, Debug)]
 struct Table {
     v4: Lpm,
@@ -128,7 +129,7 @@ struct Table {
     own: OwnAddresses,
 }
 
-/// Addresses of IPv4 that are this host's, each by a bit: where that is not set an address is another's, and elsewhere it may be.
+/// Bloom filter of the host's IPv4 addresses: a clear bit means a foreign address, a set bit needs a lookup.
 #[derive(Clone, Debug)]
 struct OwnAddresses(Box<[u64]>);
 
@@ -150,7 +151,7 @@ impl OwnAddresses {
 
     #[inline]
     fn place(&self, address: u32) -> (usize, u64) {
-        let mixed = address.wrapping_mul(0x9e37_79b9) >> 12; // Fibonacci hashing: the bits above depend on all of them
+        let mixed = address.wrapping_mul(0x9e37_79b9) >> 12; // Fibonacci hashing: the high bits depend on all bits
         ((mixed >> 6) as usize & (self.0.len() - 1), 1 << (mixed & 63))
     }
 }
@@ -162,7 +163,7 @@ enum Found {
     Hops(Hops),
 }
 
-/// Of a router that has no interface.
+/// Creates the base of a router without interfaces.
 impl Default for Fib {
     fn default() -> Fib {
         Fib::new(&[], &[], Spread::Flow)
@@ -170,10 +171,10 @@ impl Default for Fib {
 }
 
 impl Fib {
-    /// What `interfaces` and `tables` say. Where there are several next hops, packets go to them as `spread` has it.
+    /// Builds the base from interfaces and tables; `spread` distributes packets over several next hops.
     ///
     /// # Panics
-    /// If there is no interface or table at a place that is named.
+    /// Panics if an index names no interface or table.
     #[must_use]
     pub fn new(interfaces: &[Interface], tables: &[Routes], spread: Spread) -> Fib {
         assert!(
@@ -200,7 +201,7 @@ impl Fib {
         Fib { interfaces: interfaces.into(), by_port, by_vid, tables, targets: found, spread }
     }
 
-    /// The interface at `site`.
+    /// Returns the interface at `site`.
     #[inline]
     #[must_use]
     pub fn interface(&self, site: Site) -> Option<&Interface> {
@@ -211,15 +212,15 @@ impl Fib {
         self.interfaces.get(usize::from(place?))
     }
 
-    /// How packets are spread over several next hops.
+    /// Returns the distribution of packets over next hops.
     #[inline]
     #[must_use]
     pub const fn spread(&self) -> Spread {
         self.spread
     }
 
-    /// Whether `packet`, which has come in by `interface`, says that it is from this host (RFC 1812 section 5.3.7). Linux looks for that
-    /// in IPv4 only.
+    /// Returns whether the source address of `packet`, received on `interface`, belongs to this host (RFC 1812
+    /// section 5.3.7). Linux checks that in IPv4 only.
     #[inline]
     #[must_use]
     pub fn is_from_this_host(&self, interface: &Interface, packet: &Packet) -> bool {
@@ -234,14 +235,14 @@ impl Fib {
         matches!(found, Some(Found::Host(PuntReason::Local)))
     }
 
-    /// What becomes of `packet`, which has come in by `interface`.
+    /// Returns the routing decision for `packet`, received on `interface`.
     #[inline]
     #[must_use]
     pub fn onward(&self, interface: &Interface, packet: &Packet) -> Onward<'_> {
         self.onward_to(interface, packet.dst)
     }
 
-    /// What becomes of a packet to `dst` that has come in by `interface`.
+    /// Returns the routing decision for a packet to `dst`, received on `interface`.
     #[inline]
     fn onward_to(&self, interface: &Interface, dst: Address) -> Onward<'_> {
         let table = &self.tables[interface.table];
@@ -257,14 +258,14 @@ impl Fib {
         }
     }
 
-    /// Whether packets to a destination wait for a neighbour.
+    /// Returns whether a destination's neighbour is unresolved.
     pub(crate) fn is_unresolved(&self, (site, dst): Destination) -> bool {
         let onward = self.interface(site).map(|interface| self.onward_to(interface, dst));
         matches!(onward, Some(Onward::Host(PuntReason::Unresolved)))
     }
 }
 
-/// Addresses of IPv4 that `routes` have for this host's.
+/// Returns the IPv4 addresses of this host in `routes`.
 fn own_addresses(routes: &Routes) -> Vec<u32> {
     let own = routes
         .v4
@@ -273,7 +274,7 @@ fn own_addresses(routes: &Routes) -> Vec<u32> {
     own.map(|((bits, _), _)| u32::try_from(bits >> 96).expect("32 bits")).collect()
 }
 
-/// Targets as they are numbered: equal ones once.
+/// Numbered targets; equal targets share a number.
 struct Targets<'a> {
     interfaces: &'a [Interface],
     numbers: HashMap<Target, u32>,
@@ -299,7 +300,7 @@ impl Targets<'_> {
         number
     }
 
-    /// Those whose stations are known; `None` where none is.
+    /// Returns the resolved next hops, or `None` without any.
     fn hops(&self, hops: &[NextHop]) -> Option<Hops> {
         let known = hops.iter().filter_map(|next| {
             let interface = &self.interfaces[next.interface];
@@ -308,7 +309,7 @@ impl Targets<'_> {
             Some((Hop { site: interface.site, src: interface.mac, dst, mtu }, next.weight))
         });
         let (hops, weights): (Vec<Hop>, Vec<u16>) = known.take(MEMBERS_MAX).unzip();
-        // Flows stay where they are when another hop comes or goes.
+        // Paths have names, so that flows stay where they are when another hop comes or goes.
         let ways = hops.iter().zip(weights).map(|(hop, weight)| (hop.name(), weight.clamp(1, WEIGHT_MAX)));
         (!hops.is_empty()).then(|| Hops { ways: Weighted::new(ways), hops: hops.clone().into() })
     }

@@ -1,61 +1,60 @@
-//! Destinations whose neighbour is unknown, and since when lossless frames have waited for each.
+//! Unresolved destinations, and the deadlines of lossless frames waiting for them.
 //!
-//! A destination has so long to become known ([`NEIGHBOUR_WAIT`]). Its frames wait until then, and from then on they end at once: a
-//! neighbour that never answers pauses a class once, and not for ever. A destination that nobody wanted for a while ([`FORGET_AFTER`])
-//! begins anew.
+//! Frames wait for a destination at most [`NEIGHBOUR_WAIT`] and are dropped from then on. A neighbour that never
+//! answers thus pauses a class once, not for ever. A destination without frames for [`FORGET_AFTER`] starts anew.
 //!
-//! Of more destinations than [`KEPT_MAX`] the table does not know each: those beyond share one entry, and with that one deadline.
+//! Destinations beyond [`KEPT_MAX`] share one entry, and with it one deadline.
 
 use xoff_wire::ip::Address;
 use xoff_wire::units::{Nanos, Site};
 
-/// How long lossless frames wait for a neighbour: long enough for a second ARP request or neighbour solicitation, which Linux sends
-/// a second after the first.
+/// Maximum wait of lossless frames for a neighbour. It covers a second ARP request or neighbour solicitation, which
+/// Linux sends a second after the first.
 pub const NEIGHBOUR_WAIT: Nanos = Nanos::from_millis(1_500);
 
-/// After this time without a frame for it, a destination is forgotten.
+/// Time without a frame after which a destination is forgotten.
 const FORGET_AFTER: Nanos = Nanos::from_secs(10);
 
-/// How long after one request for a neighbour the next is due.
+/// Time between two requests for a neighbour.
 const ASK_EVERY: Nanos = Nanos::from_millis(500);
 
-/// Least time between two searches of a full table: each takes a step for every destination.
+/// Minimum time between two purges of a full table, each linear in its size.
 const PURGE_EVERY: Nanos = Nanos::from_secs(1);
 
-/// Most destinations that are known one by one.
+/// Maximum destinations with their own entry.
 const KEPT_MAX: usize = 256;
 
-/// The interface at which a packet came to the router, and the address that it is for.
+/// Interface at which a packet reached the router, and its destination address.
 pub(crate) type Destination = (Site, Address);
 
-/// The wait for a destination.
+/// Wait for a destination.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wait {
-    /// When it ends.
+    /// Deadline of the wait.
     pub(crate) until: Nanos,
-    /// When the host is to be asked for the neighbour again.
+    /// Time of the next request to the host for the neighbour.
     pub(crate) ask_at: Nanos,
     last_wanted: Nanos,
 }
 
-/// The waits of a worker.
+/// Waits of a worker.
 #[derive(Debug)]
 pub(crate) struct Resolutions {
-    /// In the order of destinations.
+    /// Waits ordered by destination.
     waits: Vec<(Destination, Wait)>,
-    /// Of all that have no room there.
+    /// Wait of all destinations without an entry.
     beyond: Option<Wait>,
-    /// Time from which a full table may be searched again for destinations that nobody wants.
+    /// Time from which a full table may be purged again.
     purge_at: Nanos,
 }
 
 impl Resolutions {
-    /// Without any, and with room for all.
+    /// Creates an empty table with all of its memory.
     pub(crate) fn new() -> Resolutions {
         Resolutions { waits: Vec::with_capacity(KEPT_MAX), beyond: None, purge_at: Nanos::ZERO }
     }
 
-    /// Returns the wait for a destination that a frame goes to at `now`. It begins now unless there is one.
+    /// Returns the wait for the destination of a frame at `now`, starting one if needed.
     pub(crate) fn wait_for(&mut self, now: Nanos, destination: Destination) -> Wait {
         let wait = match self.waits.binary_search_by_key(&destination, |(destination, _)| *destination) {
             Ok(place) => &mut self.waits[place].1,
@@ -81,8 +80,8 @@ impl Resolutions {
         *wait
     }
 
-    /// Notes that the host was asked at `now` for the neighbour of a destination; returns when the next request is due. A destination
-    /// beyond the table has a request with each frame.
+    /// Records a request to the host at `now` for a destination's neighbour. Returns when the next request is due. A
+    /// destination without an entry causes a request with each frame.
     pub(crate) fn requested(&mut self, now: Nanos, destination: Destination) -> Nanos {
         let ask_at = now.after(ASK_EVERY);
         if let Ok(place) = self.waits.binary_search_by_key(&destination, |(destination, _)| *destination) {
@@ -91,8 +90,8 @@ impl Resolutions {
         ask_at
     }
 
-    /// Forgets the destinations that `is_unknown` says no to, and those that nobody wants. The others keep their deadlines, but those
-    /// beyond the table: there is room for them now.
+    /// Removes destinations for which `is_unknown` returns false, and unused ones. The others keep their deadlines,
+    /// except those without an entry, which now have room.
     pub(crate) fn retain(&mut self, now: Nanos, mut is_unknown: impl FnMut(Destination) -> bool) {
         let before = self.waits.len();
         self.waits.retain(|(destination, wait)| !wait.is_unwanted(now) && is_unknown(*destination));
@@ -176,7 +175,7 @@ mod tests {
         let mut waits = Resolutions::new();
         let count = u32::try_from(KEPT_MAX).unwrap_or(u32::MAX);
         (0..=count).for_each(|number| _ = waits.wait_for(Nanos(0), to(number)));
-        // Somebody goes on wanting one beyond the table, whose deadline is over.
+        // A destination without an entry stays in use beyond its deadline.
         let late = Nanos::from_secs(9);
         assert_eq!(waits.wait_for(late, to(count)).until, NEIGHBOUR_WAIT);
         let later = FORGET_AFTER.after(PURGE_EVERY);

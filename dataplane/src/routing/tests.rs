@@ -21,7 +21,7 @@ fn to6(dst: u128) -> Packet {
     Packet { dst: Address::V6(dst), ..to4(0) }
 }
 
-/// What becomes of a packet, in a word.
+/// Returns the routing decision for a packet as text.
 fn told(fib: &Fib, port: u8, packet: &Packet) -> String {
     let interface = fib.interface(Site::Port(PortId(port))).unwrap();
     match fib.onward(interface, packet) {
@@ -60,7 +60,7 @@ fn the_longest_prefix_of_the_interfaces_own_table_decides() {
     assert_eq!(fib.interface(Site::Vlan(1)), None);
 }
 
-/// Of many addresses, so that several share a bit.
+/// Many addresses, so that several share a bit of the filter.
 #[test]
 fn every_address_of_this_host_is_known_as_a_source_and_no_other_is() {
     for count in [0, 1, 2, 3, 64, 200] {

@@ -1,12 +1,12 @@
-//! Which class of a port sends next: strict classes first, the highest first; the others by deficit
-//! round robin in proportion to their weights (802.1Qaz ETS).
+//! Scheduling of a port's classes: strict classes first, the highest first; the others by deficit round robin in
+//! proportion to their weights (802.1Qaz ETS).
 //!
-//! The scheduler knows nothing of frames: it is given the set of classes that could send and told
-//! how many bytes the chosen one took. Deficits may go negative by one frame, which is repaid before
-//! the class is served again, so shares are exact in the long run without looking at lengths first.
+//! The scheduler does not handle frames: it receives the set of eligible classes and the bytes that the chosen one
+//! sent. Deficits may go negative by one frame, which is repaid before the class is served again. Shares are thus
+//! exact in the long run without knowing lengths in advance.
 //!
-//! The class with the largest weight earns one long frame per round and the others in proportion, so
-//! that no turn is longer than that, however far apart the weights are.
+//! The class with the largest weight earns one long frame per round, the others in proportion. No turn is longer than
+//! that, for any weights.
 
 mod shaper;
 
@@ -15,18 +15,17 @@ pub(crate) use shaper::{Ahead, Shaper};
 use xoff_flow_control::settings::Service;
 use xoff_wire::units::{Bytes, CLASSES, Class, ClassSet};
 
-/// A class that sends next.
+/// Class that sends next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Turn {
     pub(crate) class: Class,
-    /// What is left of its share, in bytes times `weight`; `None` where it is not charged for what it sends.
+    /// Rest of its share, in bytes times `weight`; `None` if it is not charged.
     left: Option<i64>,
     weight: i64,
 }
 
 impl Turn {
-    /// So many bytes the class may send, in however many frames, with the same answer, as long as the same classes
-    /// could.
+    /// Returns the bytes that the class may send while the same classes stay eligible and the choice remains.
     pub(crate) fn bytes(&self) -> Bytes {
         self.left.map_or(Bytes::MAX, |left| Bytes(u64::try_from(left / self.weight).unwrap_or(0)))
     }
@@ -34,13 +33,12 @@ impl Turn {
 
 /// Strict priority and deficit round robin over the classes of one port.
 ///
-/// Deficits are in bytes times the largest weight: then a quantum is a whole number, and shares are
-/// exact.
+/// Deficits are in bytes times the largest weight, so that a quantum is a whole number and shares are exact.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Scheduler {
     strict: ClassSet,
-    /// Those whose deficit may be other than zero.
+    /// Classes whose deficit may be nonzero.
     owing: ClassSet,
     turn: Class,
     weight_max: i64,
@@ -49,7 +47,7 @@ pub(crate) struct Scheduler {
 }
 
 impl Scheduler {
-    /// `frame_max` is the longest frame: what the class with the largest weight earns per round.
+    /// Creates the scheduler; the class with the largest weight earns `frame_max`, the longest frame, per round.
     pub(crate) fn new(services: [Service; CLASSES], frame_max: u32) -> Scheduler {
         let weights = services.map(|service| match service {
             Service::Strict => 0,
@@ -65,8 +63,8 @@ impl Scheduler {
         }
     }
 
-    /// The class that sends next among `eligible` (backlogged, unpaused, in rate). A class that is alone takes its share
-    /// from nobody: it is not charged for it, and its debt is forgotten.
+    /// Returns the class that sends next among `eligible` ones (backlogged, unpaused, within rate). A single class
+    /// takes no share from others: it is not charged, and its debt is forgotten.
     #[inline]
     pub(crate) fn choose(&mut self, eligible: ClassSet) -> Option<Turn> {
         let uncharged = |class| Turn { class, left: None, weight: 1 };
@@ -88,7 +86,7 @@ impl Scheduler {
         Some(Turn { class, left: Some(self.deficit[class.index()]), weight: self.weight_max })
     }
 
-    /// The next of several classes.
+    /// Returns the next of several weighted classes.
     fn next_in_turn(&mut self, weighted: ClassSet) -> Class {
         if weighted.contains(self.turn) && self.deficit[self.turn.index()] > 0 {
             return self.turn;
@@ -107,7 +105,7 @@ impl Scheduler {
         }
     }
 
-    /// Gives every class at once what it would earn in the rounds in which nobody could send.
+    /// Credits every class at once for the rounds in which no class could send.
     fn skip_void_rounds(&mut self, weighted: ClassSet) {
         let rounds_void = |class: Class| -self.deficit[class.index()].min(0) / self.quantum[class.index()];
         let rounds = weighted.iter().map(rounds_void).min().unwrap_or(0);
@@ -119,8 +117,8 @@ impl Scheduler {
         }
     }
 
-    /// Tells that the class in turn sent `bytes`, and whether its queue is empty now: an idle class saves
-    /// nothing up, and neither does one that is paused before its turn is over.
+    /// Charges `bytes` to the class of the turn. An idle class saves no credit, and neither does one that is paused
+    /// during its turn.
     #[inline]
     pub(crate) fn sent(&mut self, turn: &Turn, bytes: Bytes, now_empty: bool) {
         if turn.left.is_none() {
@@ -195,7 +193,7 @@ mod tests {
         assert!(chosen[1].abs_diff(2 * chosen[2]) <= 2, "{chosen:?}");
     }
 
-    /// Bytes of a turn that are sent together leave the scheduler as if they had been sent one by one.
+    /// Bytes of a turn sent together charge the scheduler as if sent one by one.
     // proves: batches
     #[test]
     fn a_turn_binds_frame_by_frame_to_its_last_byte_and_not_beyond() {

@@ -1,52 +1,52 @@
-//! A token bucket in exact arithmetic: credit is kept in bit-nanoseconds per second, so that adding
-//! `elapsed x rate` needs no division and nothing is ever rounded away.
+//! Token bucket in exact arithmetic: credit is kept in bit-nanoseconds per second. Adding `elapsed x rate` needs no
+//! division, and nothing is rounded.
 //!
-//! Credit is what a stream may run ahead of its rate. It is earned by time, and there is more of it for whoever had
-//! something to send and was kept from it, a worker that did not run, than for whoever had nothing to send, or was not allowed
-//! to: the first makes up for what its line has missed, the second would only surprise its peer.
+//! Credit is the lead of a stream over its rate, earned by time. A stream that had frames to send and could not,
+//! because its worker was late, may save more than an idle or blocked one. The first catches up with its line; the
+//! second would only surprise its peer.
 
 use xoff_wire::units::{BitRate, Bytes, Nanos};
 
 const SCALE: i64 = 8 * 1_000_000_000; // one byte, in units of bits x ns/s
 
-/// How far a stream may run ahead of its rate.
+/// Maximum lead of a stream over its rate.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ahead {
-    /// After time in which it had something to send.
+    /// Lead after time in which it had frames to send.
     pub(crate) late: Bytes,
-    /// After time in which it had not; no more than `late`.
+    /// Lead after idle time; at most `late`.
     pub(crate) idle: Bytes,
 }
 
 impl From<Bytes> for Ahead {
-    /// As far after either.
+    /// Uses one limit for both.
     fn from(bytes: Bytes) -> Ahead {
         Ahead { late: bytes, idle: bytes }
     }
 }
 
-/// Holds a stream of frames to a rate. A frame may start while credit is not negative; its whole
-/// size is then taken, so that a frame larger than the burst still passes, and is paid for after.
+/// Limits a stream of frames to a rate. A frame may start while credit is not negative. Its whole size is then
+/// charged, so that a frame larger than the burst still passes and is paid for afterwards.
 #[derive(Clone, Debug)]
 pub(crate) struct Shaper {
     rate: BitRate,
-    /// Most credit, of a stream that rests and of one that does not.
+    /// Maximum credit of an idle stream and of a busy one.
     most: [i64; 2],
     credit: i64,
     updated: Nanos,
-    /// There is nothing to send.
+    /// True while there is nothing to send.
     rests: bool,
 }
 
 impl Shaper {
-    /// A stream that has had nothing to send yet.
+    /// Creates the shaper of an idle stream.
     pub(crate) fn new(rate: BitRate, ahead: impl Into<Ahead>) -> Shaper {
         let ahead = ahead.into();
         let credit = credit_of(ahead.idle.min(ahead.late)).min(i64::MAX / 2);
         Shaper { rate, most: most_credit(rate, ahead), credit, updated: Nanos::ZERO, rests: true }
     }
 
-    /// Frames are held to another rate from `now` on, and may run ahead of it in another way.
+    /// Changes the rate and the maximum lead from `now` on.
     pub(crate) fn set_rate(&mut self, now: Nanos, rate: BitRate, ahead: impl Into<Ahead>) {
         self.refill(now);
         self.rate = rate;
@@ -54,22 +54,22 @@ impl Shaper {
         self.credit = self.credit.min(self.most());
     }
 
-    /// What was saved up until `now` is forgone.
+    /// Discards the credit saved until `now`.
     pub(crate) fn forgo(&mut self, now: Nanos) {
         self.refill(now);
         self.credit = self.credit.min(0);
     }
 
-    /// There is nothing to send from `now` on, until [`Shaper::credit`] is asked for again.
+    /// Marks the stream idle from `now` on, until [`Shaper::credit`] is called.
     #[inline]
     pub(crate) fn rest(&mut self, now: Nanos) {
         if !self.rests {
             self.refill(now);
-            self.rests = true; // what is too much is lost with time: at one instant it may have something to send again
+            self.rests = true; // excess credit is lost with time only: the stream may become busy at the same instant
         }
     }
 
-    /// What may start at `now`, at which there is something to send.
+    /// Returns the credit at `now` of a stream with frames to send.
     #[inline]
     pub(crate) fn credit(&mut self, now: Nanos) -> Credit {
         if self.credit < 0 || self.rests {
@@ -79,13 +79,13 @@ impl Shaper {
         Credit(self.credit)
     }
 
-    /// Whether something could have started when credit was last counted, or can at `now`.
+    /// Returns whether a frame could start at the last update, or can at `now`.
     #[inline]
     pub(crate) fn is_ready(&self, now: Nanos) -> bool {
         self.ready_at() <= now
     }
 
-    /// When the next frame may start, if none other is sent before.
+    /// Returns when the next frame may start if no other is sent before.
     pub(crate) fn ready_at(&self) -> Nanos {
         if self.credit >= 0 {
             return Nanos::ZERO;
@@ -93,7 +93,7 @@ impl Shaper {
         self.updated.after(Nanos(self.credit.unsigned_abs().div_ceil(self.rate.bits_per_second())))
     }
 
-    /// Pays for a frame that starts at `now`.
+    /// Charges a frame that starts at `now`.
     #[inline]
     pub(crate) fn spend(&mut self, now: Nanos, bytes: Bytes) {
         self.refill(now);
@@ -119,25 +119,26 @@ impl Shaper {
     }
 }
 
-/// What may start at one time, as far as a [`Shaper`] is concerned.
+/// Credit of a [`Shaper`] at one time.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Credit(i64);
 
 impl Credit {
-    /// Whether a frame may.
+    /// Returns whether a frame may start.
     #[inline]
     pub(crate) const fn allows_a_frame(self) -> bool {
         self.0 >= 0
     }
 
-    /// Bytes of frames that may, one after the other.
+    /// Returns the bytes of frames that may start one after the other.
     pub(crate) fn bytes(self) -> Bytes {
         Bytes(u64::try_from(self.0 / SCALE).unwrap_or(0))
     }
 }
 
-/// By whether the stream rests. One nanosecond's worth at least: a driver that comes at `ready_at`, which is rounded up,
-/// keeps the fraction. Half a gigabyte at most, so that there is room for debts.
+/// Returns the maximum credit of an idle and of a busy stream. It is at least one nanosecond's worth, so that a
+/// driver that comes at the rounded `ready_at` keeps the fraction. It is at most half a gigabyte, which leaves room
+/// for debts.
 fn most_credit(rate: BitRate, Ahead { late, idle }: Ahead) -> [i64; 2] {
     let nanosecond = i64::try_from(rate.bits_per_second()).unwrap_or(i64::MAX);
     [late, idle.min(late)].map(|bytes| credit_of(bytes).max(nanosecond).min(i64::MAX / 2))

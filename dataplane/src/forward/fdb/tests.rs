@@ -186,7 +186,7 @@ fn as_many_static_addresses_as_are_configured_find_a_place() {
     assert!((0..500).all(|n| fdb.lookup(T, 1, mac(n)) == Some(P1)));
 }
 
-/// Addresses that share both buckets with `victim` in a database of `seed`.
+/// Returns addresses that share both buckets with `victim` in a database of `seed`.
 fn attack(seed: HashSeed, victim: MacAddr, count: usize) -> Vec<MacAddr> {
     let fdb = Fdb::new(&FdbSettings { seed, ..settings(CROWD) }, &[]);
     let buckets = |mac| {
@@ -202,7 +202,7 @@ fn attack(seed: HashSeed, victim: MacAddr, count: usize) -> Vec<MacAddr> {
 
 const CROWD: usize = 256;
 
-/// What becomes of `victim` at port 1 after these addresses have come in by port 0, which may learn no more.
+/// Returns the result of learning `victim` at port 1 after `attack` has filled port 0 to its limit.
 fn learned_after(attack: &[MacAddr], victim: MacAddr, seed: HashSeed) -> Learned {
     let ports = [PortSettings { learn_limit: Some(attack.len()), ..port_settings(0) }, port_settings(1)];
     let mut fdb = Fdb::new(&FdbSettings { seed, ..settings(CROWD) }, &ports);
@@ -316,7 +316,7 @@ explore! {
                 for n in 0..40 {
                     let seen = model.get(&(vid, n)).filter(|(_, seen)| now.since(*seen) < AGEING);
                     prop_assert_eq!(fdb.lookup(now, vid, mac(n)), seen.map(|(port, _)| *port));
-                    // A replica may forget early, by the time between two updates, and is never wrong.
+                    // A replica may forget up to one update interval early, and is never wrong.
                     let recent = seen.is_some_and(|(_, seen)| now.since(*seen).0 < AGEING.0 * 3 / 4);
                     let found = replica.lookup(now, vid, mac(n));
                     prop_assert!(found == seen.map(|(port, _)| *port) || found.is_none() && !recent);

@@ -20,14 +20,14 @@ fn without(ways: Ways, gone: usize) -> Ways {
     ways.iter().filter(|&way| way != gone).collect()
 }
 
-/// How often each way is taken in so many choices.
+/// Returns how often each path is taken in `choices` choices.
 fn shares(count: usize, choices: u64, mut choose: impl FnMut(u64) -> usize) -> Vec<u64> {
     let mut taken = vec![0; count];
     (0..choices).for_each(|n| taken[choose(n)] += 1);
     taken
 }
 
-/// Weights of up to twelve ways, and which of them are usable; at least one is.
+/// Generates up to twelve weighted paths, at least one of them usable.
 fn some_ways() -> impl Strategy<Value = (Weighted, Ways)> {
     let ways = prop::collection::vec((any::<bool>(), 1..=WEIGHT_MAX), 1..=12);
     let usable = ways.prop_filter("one is usable", |ways| ways.iter().any(|(usable, _)| *usable));
@@ -51,7 +51,7 @@ explore! {
         }
     }
 
-    /// A way that is lost takes along its own flows only, and gets them back.
+    /// A lost path moves only its own flows, and gets them back.
     // proves: group-changes
     #[test]
     fn only_flows_of_a_lost_way_move((weighted, usable) in some_ways(), flows: [u64; 16], gone in 0_usize..12) {
@@ -64,7 +64,7 @@ explore! {
         }
     }
 
-    /// The same where ways have other numbers, and one more is there: only that one gets flows.
+    /// With other numbers and one more path, only the new path gets flows.
     // proves: group-changes
     #[test]
     fn flows_stay_with_the_name_of_a_way(names: BTreeSet<u64>, added: u64, flow: u64, weight in 1..=WEIGHT_MAX) {
@@ -96,7 +96,7 @@ explore! {
     }
 }
 
-/// Of the frames or flows that weights say each gets its share, and where one is lost the others share in what was its.
+/// Each path gets its share of frames or flows by weight; the others share those of a lost one.
 // proves: groups
 #[test]
 fn weights_are_kept_within_bounds() {
@@ -121,7 +121,7 @@ fn weights_are_kept_within_bounds() {
     }
 }
 
-/// Two switches, one behind the other, whose salts differ: what one has put on one way the other spreads again.
+/// The second of two switches with different salts spreads again the flows that the first put on one path.
 // proves: groups
 #[test]
 fn a_salt_spreads_again_what_another_has_put_on_one_way() {
@@ -162,7 +162,7 @@ fn nothing_is_chosen_where_nothing_is_usable() {
     assert!(shortest(Ways::NONE, Bytes(1), Bytes(2), |_| Bytes(0)).is_empty());
 }
 
-/// One byte below a threshold, and at it.
+/// Checks one byte below each threshold, and at it.
 // proves: groups
 #[test]
 fn the_shorter_queues_are_those_below_low_or_else_below_high_or_else_all() {

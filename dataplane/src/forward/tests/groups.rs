@@ -1,10 +1,10 @@
-//! What comes in by a member of a group is as from the group.
+//! Tests of groups: a frame received on a member counts as received from the group.
 
 use xoff_flow_control::settings::{GroupSettings, Member, Spread};
 
 use super::*;
 
-/// Ports 1 and 2 are a group, and 3 and 4; 0 and 5 are in none.
+/// Returns settings with groups of ports 1 and 2, and 3 and 4; 0 and 5 are in none.
 fn grouped(uplinks: bool) -> SwitchSettings {
     let mut settings = settings(6);
     settings.groups = [[1, 2], [3, 4]].map(|ports| group(&ports, uplinks)).into();
@@ -105,7 +105,7 @@ fn a_static_address_at_a_group_without_links_is_down() {
     assert_eq!(decide(&mut bridge, 0, B, A), Decision::Drop(DropReason::LinkDown));
 }
 
-/// What was learned at a group whose members are others now is forgotten, and nothing else.
+/// A change of members removes the addresses learned at that group, and no others.
 // proves: group-changes
 #[test]
 fn groups_can_be_configured_otherwise() {
